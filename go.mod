@@ -1,0 +1,3 @@
+module github.com/reprise-tt/reprise
+
+go 1.26
