@@ -1,0 +1,118 @@
+// Package kabi is the ioctl interface of Tenstorrent's kernel driver as Go data: request numbers, flags and structs
+// with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192).
+//
+// All 64-bit fields of that header sit at offsets that are multiples of eight and every reserved field is declared
+// here, so the Go layout equals the C layout on every 64-bit target. The parity test holds each field's name, offset
+// and size against a description that a C compiler made from the header. C structs without members have no
+// counterpart as fields: a trailing empty field would make Go append padding.
+package kabi
+
+// Magic is the ioctl type of the driver. Requests carry neither size nor direction bits, so a struct that grows keeps
+// its number (tt-kmd ioctl.h, TENSTORRENT_IOCTL_MAGIC).
+const Magic = 0xFA
+
+// Ioctl request numbers, _IO(Magic, n).
+const (
+	IoctlGetDeviceInfo   = Magic<<8 | 0
+	IoctlGetHarvesting   = Magic<<8 | 1 // never implemented by the driver: always EINVAL
+	IoctlQueryMappings   = Magic<<8 | 2
+	IoctlAllocateDMABuf  = Magic<<8 | 3
+	IoctlFreeDMABuf      = Magic<<8 | 4 // always EINVAL: buffers live until the last reference to the file goes
+	IoctlGetDriverInfo   = Magic<<8 | 5
+	IoctlResetDevice     = Magic<<8 | 6
+	IoctlPinPages        = Magic<<8 | 7
+	IoctlLockCtl         = Magic<<8 | 8
+	IoctlMapPeerBar      = Magic<<8 | 9
+	IoctlUnpinPages      = Magic<<8 | 10
+	IoctlAllocateTLB     = Magic<<8 | 11
+	IoctlFreeTLB         = Magic<<8 | 12
+	IoctlConfigureTLB    = Magic<<8 | 13
+	IoctlSetNOCCleanup   = Magic<<8 | 14 // since 2.2.0
+	IoctlSetPowerState   = Magic<<8 | 15 // since 2.6.0
+	IoctlExportTLBDMABuf = Magic<<8 | 16 // since 2.10.0
+)
+
+// PCI identity of the boards (tt-kmd enumerate.h).
+const (
+	VendorTenstorrent = 0x1E52
+	DeviceWormhole    = 0x401E
+	DeviceBlackhole   = 0xB140
+)
+
+// DriverAPIVersion is the value of GetDriverInfoOut.DriverVersion from driver 2.0.0 on. It is the version of the
+// ioctl interface and doesn't follow the driver's own version.
+const DriverAPIVersion = 2
+
+// Limits of the header.
+const (
+	MaxDMABufs       = 256
+	MaxInboundTLBs   = 256
+	LockCount        = 64
+	MaxMappings      = 6  // resources 0, 1, 2, each uncached and write-combined (tt-kmd memory.c)
+	MaxIATURegions   = 16 // outbound regions of a device, shared by all its users (tt-kmd memory.h)
+	MaxDMABufLog2    = 28 // tt-kmd memory.h, MAX_DMA_BUF_SIZE_LOG2
+	MaxPowerValidity = 0xEF
+)
+
+// Mapping ids of QueryMappings. They are not indices. Resource 0, 1, 2 are PCI BARs 0, 2, 4.
+const (
+	MappingUnused      = 0
+	MappingResource0UC = 1
+	MappingResource0WC = 2
+	MappingResource1UC = 3
+	MappingResource1WC = 4
+	MappingResource2UC = 5
+	MappingResource2WC = 6
+)
+
+// AllocateDMABufNOCDMA asks for a NoC address for a DMA buffer; its range is taken from the top.
+const AllocateDMABufNOCDMA = 2
+
+// Reset modes of ResetDeviceIn.Flags.
+const (
+	ResetRestoreState = 0
+	ResetPCIeLink     = 1
+	ResetConfigWrite  = 2
+	ResetUser         = 3
+	ResetASIC         = 4
+	ResetASICDMC      = 5
+	ResetPost         = 6
+)
+
+// Flags of PinPagesIn.
+const (
+	PinPagesContiguous = 1 // accepted and never consulted: the IOMMU's state decides
+	PinPagesNOCDMA     = 2 // map into the aperture that the NoC reaches, lowest free range first
+	PinPagesNOCTopDown = 4 // the same, highest free range first
+	PinPagesReadOnly   = 8 // since 2.9.0; needs a translating IOMMU
+)
+
+// Operations of LockCtlIn.Flags.
+const (
+	LockAcquire         = 0
+	LockRelease         = 1
+	LockTest            = 2
+	LockAcquireBlocking = 3 // since 2.7.0; can't be interrupted by a context
+)
+
+// Lock indices by convention. 0 to 15 belong to the Ethernet cores (ioctl.h); the others are those of tt-umd
+// (tenstorrent/tt-umd#3232).
+const (
+	LockIndexETH0       = 0
+	LockIndexARCMessage = 16
+	LockIndexChipInUse  = 20
+)
+
+// Power flags of PowerState.
+const (
+	PowerMaxAIClock   = 1 << 0
+	PowerDRAMPHY      = 1 << 1
+	PowerTensix       = 1 << 2
+	PowerL2CPU        = 1 << 3
+	PowerAll          = 0x7FFF // bit 15 is reserved by the firmware
+	PowerFlagCount    = 15
+	PowerSettingCount = 14
+)
+
+// PowerValidity packs how many power flags and settings of a PowerState are meant.
+func PowerValidity(flags, settings uint8) uint8 { return flags&0xF | settings&0xF<<4 }

@@ -1,0 +1,212 @@
+package kabi
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+type header struct {
+	Magic   int                     `json:"ioctl_magic"`
+	Structs map[string]headerStruct `json:"structs"`
+	Ioctls  map[string]int          `json:"ioctls"`
+}
+
+type headerStruct struct {
+	Size   int `json:"size"`
+	Fields []struct {
+		Name   string `json:"name"`
+		Type   string `json:"type"`
+		Offset int    `json:"offset"`
+		Size   int    `json:"size"`
+	} `json:"fields"`
+}
+
+func readHeader(t *testing.T) header {
+	t.Helper()
+	b, err := os.ReadFile("testdata/kmd_abi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h header
+	if err := json.Unmarshal(b, &h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// goStructs maps the header's structs to ours. A C struct without members is absent: it has no bytes.
+var goStructs = map[string]reflect.Type{
+	"tenstorrent_get_device_info_in":     reflect.TypeFor[GetDeviceInfoIn](),
+	"tenstorrent_get_device_info_out":    reflect.TypeFor[GetDeviceInfoOut](),
+	"tenstorrent_get_device_info":        reflect.TypeFor[GetDeviceInfo](),
+	"tenstorrent_query_mappings_in":      reflect.TypeFor[QueryMappingsIn](),
+	"tenstorrent_mapping":                reflect.TypeFor[Mapping](),
+	"tenstorrent_query_mappings":         reflect.TypeFor[QueryMappings](),
+	"tenstorrent_allocate_dma_buf_in":    reflect.TypeFor[AllocateDMABufIn](),
+	"tenstorrent_allocate_dma_buf_out":   reflect.TypeFor[AllocateDMABufOut](),
+	"tenstorrent_allocate_dma_buf":       reflect.TypeFor[AllocateDMABuf](),
+	"tenstorrent_get_driver_info_in":     reflect.TypeFor[GetDriverInfoIn](),
+	"tenstorrent_get_driver_info_out":    reflect.TypeFor[GetDriverInfoOut](),
+	"tenstorrent_get_driver_info":        reflect.TypeFor[GetDriverInfo](),
+	"tenstorrent_reset_device_in":        reflect.TypeFor[ResetDeviceIn](),
+	"tenstorrent_reset_device_out":       reflect.TypeFor[ResetDeviceOut](),
+	"tenstorrent_reset_device":           reflect.TypeFor[ResetDevice](),
+	"tenstorrent_pin_pages_in":           reflect.TypeFor[PinPagesIn](),
+	"tenstorrent_pin_pages_out":          reflect.TypeFor[PinPagesOut](),
+	"tenstorrent_pin_pages_out_extended": reflect.TypeFor[PinPagesOutExtended](),
+	"tenstorrent_pin_pages":              reflect.TypeFor[PinPages](),
+	"tenstorrent_unpin_pages_in":         reflect.TypeFor[UnpinPagesIn](),
+	"tenstorrent_unpin_pages":            reflect.TypeFor[UnpinPages](),
+	"tenstorrent_lock_ctl_in":            reflect.TypeFor[LockCtlIn](),
+	"tenstorrent_lock_ctl_out":           reflect.TypeFor[LockCtlOut](),
+	"tenstorrent_lock_ctl":               reflect.TypeFor[LockCtl](),
+	"tenstorrent_map_peer_bar_in":        reflect.TypeFor[MapPeerBarIn](),
+	"tenstorrent_map_peer_bar_out":       reflect.TypeFor[MapPeerBarOut](),
+	"tenstorrent_map_peer_bar":           reflect.TypeFor[MapPeerBar](),
+	"tenstorrent_allocate_tlb_in":        reflect.TypeFor[AllocateTLBIn](),
+	"tenstorrent_allocate_tlb_out":       reflect.TypeFor[AllocateTLBOut](),
+	"tenstorrent_allocate_tlb":           reflect.TypeFor[AllocateTLB](),
+	"tenstorrent_free_tlb_in":            reflect.TypeFor[FreeTLBIn](),
+	"tenstorrent_free_tlb":               reflect.TypeFor[FreeTLB](),
+	"tenstorrent_noc_tlb_config":         reflect.TypeFor[NOCTLBConfig](),
+	"tenstorrent_configure_tlb_in":       reflect.TypeFor[ConfigureTLBIn](),
+	"tenstorrent_configure_tlb_out":      reflect.TypeFor[ConfigureTLBOut](),
+	"tenstorrent_configure_tlb":          reflect.TypeFor[ConfigureTLB](),
+	"tenstorrent_set_noc_cleanup":        reflect.TypeFor[SetNOCCleanup](),
+	"tenstorrent_power_state":            reflect.TypeFor[PowerState](),
+	"tenstorrent_export_tlb_dmabuf":      reflect.TypeFor[ExportTLBDMABuf](),
+}
+
+// Every field of the driver's header has a field here with its name, offset and size, in its order, and nothing else.
+func TestParityWithHeader(t *testing.T) {
+	h := readHeader(t)
+	seen := map[string]bool{}
+	for name, c := range h.Structs {
+		if c.Size == 0 {
+			continue
+		}
+		seen[name] = true
+		g, ok := goStructs[name]
+		if !ok {
+			t.Errorf("%s has no Go struct", name)
+			continue
+		}
+		size := c.Size
+		i := 0
+		for _, cf := range c.Fields {
+			want := cf.Size
+			if name == "tenstorrent_query_mappings" && cf.Name == "out" {
+				// A flexible array in C; here it has room for all the mappings that exist.
+				want = MaxMappings * int(reflect.TypeFor[Mapping]().Size())
+				size += want
+			}
+			if want == 0 {
+				continue
+			}
+			if i >= g.NumField() {
+				t.Errorf("%s.%s has no field in %s", name, cf.Name, g.Name())
+				continue
+			}
+			gf := g.Field(i)
+			i++
+			if !strings.EqualFold(strings.ReplaceAll(cf.Name, "_", ""), gf.Name) {
+				t.Errorf("%s.%s is at the place of %s.%s", name, cf.Name, g.Name(), gf.Name)
+			}
+			if int(gf.Offset) != cf.Offset || int(gf.Type.Size()) != want {
+				t.Errorf("%s.%s: offset %d size %d, header says %d and %d",
+					g.Name(), gf.Name, gf.Offset, gf.Type.Size(), cf.Offset, want)
+			}
+			if signed := strings.HasPrefix(cf.Type, "__s"); signed != (gf.Type.Kind() == reflect.Int32) {
+				t.Errorf("%s.%s is %v, header says %s", g.Name(), gf.Name, gf.Type, cf.Type)
+			}
+		}
+		if i != g.NumField() {
+			t.Errorf("%s has %d fields, header's %s has %d", g.Name(), g.NumField(), name, i)
+		}
+		if int(g.Size()) != size {
+			t.Errorf("%s is %d bytes, header says %d", g.Name(), g.Size(), size)
+		}
+	}
+	for name := range goStructs {
+		if !seen[name] {
+			t.Errorf("%s isn't in the header", name)
+		}
+	}
+}
+
+// A struct without explicit padding would hand the driver bytes that nobody set.
+func TestNoHiddenPadding(t *testing.T) {
+	for name, g := range goStructs {
+		var end uintptr
+		for i := range g.NumField() {
+			f := g.Field(i)
+			if f.Offset != end {
+				t.Errorf("%s: hole of %d bytes before %s", name, f.Offset-end, f.Name)
+			}
+			end = f.Offset + f.Type.Size()
+		}
+		if end != g.Size() {
+			t.Errorf("%s: %d bytes of padding at the end", name, g.Size()-end)
+		}
+	}
+}
+
+func TestRequestNumbers(t *testing.T) {
+	h := readHeader(t)
+	if h.Magic != Magic {
+		t.Fatalf("magic %#x, header says %#x", Magic, h.Magic)
+	}
+	ours := map[string]int{
+		"GET_DEVICE_INFO": IoctlGetDeviceInfo, "GET_HARVESTING": IoctlGetHarvesting,
+		"QUERY_MAPPINGS": IoctlQueryMappings, "ALLOCATE_DMA_BUF": IoctlAllocateDMABuf,
+		"FREE_DMA_BUF": IoctlFreeDMABuf, "GET_DRIVER_INFO": IoctlGetDriverInfo,
+		"RESET_DEVICE": IoctlResetDevice, "PIN_PAGES": IoctlPinPages, "LOCK_CTL": IoctlLockCtl,
+		"MAP_PEER_BAR": IoctlMapPeerBar, "UNPIN_PAGES": IoctlUnpinPages, "ALLOCATE_TLB": IoctlAllocateTLB,
+		"FREE_TLB": IoctlFreeTLB, "CONFIGURE_TLB": IoctlConfigureTLB, "SET_NOC_CLEANUP": IoctlSetNOCCleanup,
+		"SET_POWER_STATE": IoctlSetPowerState, "EXPORT_TLB_DMABUF": IoctlExportTLBDMABuf,
+	}
+	if len(ours) != len(h.Ioctls) {
+		t.Errorf("%d requests, header has %d", len(ours), len(h.Ioctls))
+	}
+	for name, n := range h.Ioctls {
+		if ours[name] != Magic<<8|n {
+			t.Errorf("%s is %#x, header says %#x", name, ours[name], Magic<<8|n)
+		}
+	}
+}
+
+// The bytes are the argument itself, not a copy: the driver answers in place.
+func TestBytesAliasTheArgument(t *testing.T) {
+	var a ConfigureTLB
+	b := Bytes(&a)
+	if len(b) != 48 {
+		t.Fatalf("%d bytes, want 48", len(b))
+	}
+	b[8] = 0x34
+	b[9] = 0x12
+	if a.In.Config.Addr != 0x1234 {
+		t.Errorf("Addr %#x after a store through the bytes", a.In.Config.Addr)
+	}
+	a.In.ID = 7
+	if b[0] != 7 {
+		t.Errorf("byte 0 is %d after a store through the struct", b[0])
+	}
+	if n := Size[NOCPart](); n != 40 {
+		t.Errorf("ConfigureTLBIn is %d bytes", n)
+	}
+}
+
+// NOCPart names the input of ConfigureTLB for the size check above.
+type NOCPart = ConfigureTLBIn
+
+func TestPowerValidity(t *testing.T) {
+	if v := PowerValidity(PowerFlagCount, PowerSettingCount); v != MaxPowerValidity {
+		t.Errorf("all valid is %#x, want %#x", v, MaxPowerValidity)
+	}
+	if v := PowerValidity(15, 0); v != 0x0F {
+		t.Errorf("15 flags is %#x", v)
+	}
+}
