@@ -1,0 +1,119 @@
+package chip
+
+// ARCParams describe the chip's management processor. NoC addresses are in the ARC tile ([Chip.ARC]).
+// Sources: tt-isa-documentation WormholeB0/ARCTile/ResetUnit.md, tt-kmd wormhole.c and blackhole.c, tt-umd
+// device/arc.
+type ARCParams struct {
+	APB       uint64 // NoC address of the APB space
+	CSM       uint64 // NoC address of the local memory
+	CSMSize   uint32
+	ResetUnit uint64 // NoC address of the reset unit
+
+	// Offsets in the reset unit.
+	Scratch         uint32 // SCRATCH_0; _n is 4*n after it
+	ScratchRAM      uint32 // Blackhole: SCRATCH_RAM_0; NoRegister on Wormhole
+	MiscControl     uint32 // Wormhole: bit 16 rings the firmware after a message; Blackhole: also its message queue
+	TelemetryTable  uint32 // word with the address of the tag table
+	TelemetryValues uint32 // word with the address of the values
+	QueueControl    uint32 // word with the address of the message queue control block, 0 = none
+	RefClockLow     uint32 // 27 MHz counter
+	RefClockHigh    uint32
+	NIU             [2]uint32 // APB offsets of the tile's own network interfaces
+
+	// MSIFIFO is the NoC address whose store starts the message queue (Blackhole), else 0.
+	MSIFIFO uint64
+	// PointerBase is added to telemetry and queue pointers to make NoC addresses.
+	PointerBase uint64
+}
+
+// ARCMessage is a message code of the management firmware.
+type ARCMessage uint8
+
+// Message codes (tt-umd device/arch/*_implementation.hpp, tt-kmd wormhole.c and blackhole.c).
+const (
+	ARCNop            ARCMessage = 0x11
+	ARCPowerSetting   ARCMessage = 0x21
+	ARCSMBusTelemetry ARCMessage = 0x2C
+	ARCGetAICLK       ARCMessage = 0x34
+	ARCPCIeIndex      ARCMessage = 0x51
+	ARCBusy           ARCMessage = 0x52
+	ARCShortIdle      ARCMessage = 0x53
+	ARCLongIdle       ARCMessage = 0x54
+	ARCReset          ARCMessage = 0x56
+	ARCGetHarvesting  ARCMessage = 0x57
+	ARCSetTrained     ARCMessage = 0x58
+	ARCTest           ARCMessage = 0x90
+	ARCASICState0     ARCMessage = 0xA0
+	ARCASICState3     ARCMessage = 0xA3
+	ARCRetrain        ARCMessage = 0xB6
+	ARCDate           ARCMessage = 0xB7
+	ARCReleaseRISC    ARCMessage = 0xBA
+	ARCM3Timeout      ARCMessage = 0xBC
+	ARCQueuePower     ARCMessage = 0xC0 // Wormhole, through the queue
+	ARCWatchdog       ARCMessage = 0xC1
+)
+
+// Values of the Wormhole message protocol in the scratch registers.
+const (
+	ARCMessagePresent = 0xAA00     // or-ed with the code in SCRATCH_5
+	ARCMiscControlIRQ = 1 << 16    // in MiscControl
+	ARCInitDone       = 0xC0DE0001 // post code in SCRATCH_0
+)
+
+// TelemetryTag names a telemetry value (tt-umd device/api/umd/device/types/telemetry.hpp, tt-kmd telemetry.h).
+type TelemetryTag uint16
+
+// Telemetry tags.
+const (
+	TagBoardIDHigh     TelemetryTag = 1
+	TagBoardIDLow      TelemetryTag = 2
+	TagASICID          TelemetryTag = 3
+	TagHarvesting      TelemetryTag = 4
+	TagVCore           TelemetryTag = 6  // millivolts
+	TagPower           TelemetryTag = 7  // watts
+	TagCurrent         TelemetryTag = 8  // amperes
+	TagASICTemperature TelemetryTag = 11 // degrees Celsius, 16.16 fixed point
+	TagBoardTemp       TelemetryTag = 13
+	TagAICLK           TelemetryTag = 14 // MHz
+	TagAXICLK          TelemetryTag = 15
+	TagARCCLK          TelemetryTag = 16
+	TagEthernetLive    TelemetryTag = 21
+	TagGDDRStatus      TelemetryTag = 22 // 2 bits per channel, 1 = trained
+	TagGDDRSpeed       TelemetryTag = 23
+	TagEthernetFW      TelemetryTag = 24
+	TagFirmwareBundle  TelemetryTag = 28
+	TagFanSpeed        TelemetryTag = 31
+	TagHeartbeat       TelemetryTag = 32
+	TagEnabledColumns  TelemetryTag = 34 // Blackhole, see HarvestingFromTelemetry
+	TagEnabledEthernet TelemetryTag = 35
+	TagEnabledGDDR     TelemetryTag = 36
+	TagEnabledL2CPU    TelemetryTag = 37
+	TagPCIeUsage       TelemetryTag = 38
+	TagTranslation     TelemetryTag = 40
+	TagFanRPM          TelemetryTag = 41
+	TagASICLocation    TelemetryTag = 52
+	TagASICIDHigh      TelemetryTag = 61
+	TagASICIDLow       TelemetryTag = 62
+)
+
+func wormholeARC() ARCParams {
+	return ARCParams{
+		APB: 0x8_8000_0000, CSM: 0x8_1000_0000, CSMSize: 512 << 10, ResetUnit: 0x8_8003_0000,
+		Scratch: 0x60, ScratchRAM: NoRegister, MiscControl: 0x100,
+		TelemetryTable: 0x1D0, TelemetryValues: 0x1D4, QueueControl: 0x1D8,
+		RefClockLow: 0xE0, RefClockHigh: 0xE4,
+		NIU:         [2]uint32{0x50000, 0x58000},
+		PointerBase: 0x8_0000_0000,
+	}
+}
+
+func blackholeARC() ARCParams {
+	return ARCParams{
+		APB: 0x8000_0000, CSM: 0x1000_0000, CSMSize: 512 << 10, ResetUnit: 0x8003_0000,
+		Scratch: 0x60, ScratchRAM: 0x400, MiscControl: 0x100,
+		TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12, QueueControl: 0x400 + 4*11,
+		RefClockLow: 0xE0, RefClockHigh: 0xE4,
+		NIU:     [2]uint32{0x50000, 0x58000},
+		MSIFIFO: 0x800B_0000,
+	}
+}

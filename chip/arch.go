@@ -1,0 +1,144 @@
+package chip
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Arch is a chip architecture. Its zero value is no architecture.
+type Arch uint8
+
+// The architectures that the package describes.
+const (
+	Wormhole  Arch = 1 // Wormhole B0
+	Blackhole Arch = 2 // Blackhole A0
+)
+
+// String returns "wormhole", "blackhole", or "arch(n)" for a value that is neither.
+func (a Arch) String() string {
+	switch a {
+	case Wormhole:
+		return "wormhole"
+	case Blackhole:
+		return "blackhole"
+	}
+	return fmt.Sprintf("arch(%d)", uint8(a))
+}
+
+// Valid reports whether a is an architecture that the package describes.
+func (a Arch) Valid() bool { return a == Wormhole || a == Blackhole }
+
+// ParseArch returns the architecture with a name as [Arch.String] gives it, in any case; "wormhole_b0", "wh" and "bh"
+// are accepted too. The error wraps [ErrUnknownArch].
+func ParseArch(s string) (Arch, error) {
+	switch strings.ToLower(s) {
+	case "wormhole", "wormhole_b0", "wh":
+		return Wormhole, nil
+	case "blackhole", "bh":
+		return Blackhole, nil
+	}
+	return 0, fmt.Errorf("chip: parse architecture %q: %w", s, ErrUnknownArch)
+}
+
+// NOC is one of the two networks on a chip.
+type NOC uint8
+
+// The networks. Requests run towards larger coordinates on NOC0 and towards smaller ones on NOC1
+// (tt-isa-documentation WormholeB0/NoC/Coordinates.md).
+const (
+	NOC0 NOC = 0
+	NOC1 NOC = 1
+)
+
+// String returns "NoC 0" or "NoC 1".
+func (n NOC) String() string { return fmt.Sprintf("NoC %d", uint8(n)) }
+
+// Other returns the other network.
+func (n NOC) Other() NOC { return n ^ 1 }
+
+// Processor is one of the five RISC-V processors of a Tensix tile, numbered as launch messages number them.
+type Processor uint8
+
+// The processors of a Tensix tile.
+const (
+	BRISC  Processor = 0
+	NCRISC Processor = 1
+	TRISC0 Processor = 2
+	TRISC1 Processor = 3
+	TRISC2 Processor = 4
+
+	// NumProcessors is the number of processors in a Tensix tile.
+	NumProcessors = 5
+)
+
+// String returns the name of the processor, such as "BRISC".
+func (p Processor) String() string {
+	switch p {
+	case BRISC:
+		return "BRISC"
+	case NCRISC:
+		return "NCRISC"
+	case TRISC0, TRISC1, TRISC2:
+		return fmt.Sprintf("TRISC%d", p-TRISC0)
+	}
+	return fmt.Sprintf("processor(%d)", uint8(p))
+}
+
+// ResetBit returns the bit of p in the soft reset register ([Params.SoftReset]); a set bit holds the processor.
+// It is 0 for a value that is no processor. Source: tt-isa-documentation WormholeB0/TensixTile/SoftReset.md.
+func (p Processor) ResetBit() uint32 {
+	switch p {
+	case BRISC:
+		return 1 << 11
+	case TRISC0:
+		return 1 << 12
+	case TRISC1:
+		return 1 << 13
+	case TRISC2:
+		return 1 << 14
+	case NCRISC:
+		return 1 << 18
+	}
+	return 0
+}
+
+// TileKind says what a tile of the grid is.
+type TileKind uint8
+
+// The kinds of tiles. NoTile, the zero value, is a coordinate outside the grid.
+const (
+	NoTile TileKind = iota
+	Tensix
+	Ethernet
+	DRAM
+	PCIe
+	ARC
+	RouterOnly
+	Security
+	L2CPU
+)
+
+// String returns the kind's usual name, such as "Tensix".
+func (k TileKind) String() string {
+	switch k {
+	case NoTile:
+		return "no tile"
+	case Tensix:
+		return "Tensix"
+	case Ethernet:
+		return "Ethernet"
+	case DRAM:
+		return "DRAM"
+	case PCIe:
+		return "PCIe"
+	case ARC:
+		return "ARC"
+	case RouterOnly:
+		return "router only"
+	case Security:
+		return "security"
+	case L2CPU:
+		return "L2CPU"
+	}
+	return fmt.Sprintf("tile kind(%d)", uint8(k))
+}

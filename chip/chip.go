@@ -1,0 +1,271 @@
+package chip
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Chip is one chip: an architecture with its harvesting applied. It is immutable and safe for concurrent use.
+type Chip struct {
+	arch   Arch
+	h      Harvesting
+	params *Params
+	pcie   XY // raw coordinate of the PCIe tile in use
+
+	columns, rows []uint8 // raw columns and rows of working Tensix tiles, ascending
+	tiles         [maxRows][maxColumns]Tile
+	routes        [2][virtualSpan * virtualSpan]route // by NoC, at y*virtualSpan+x
+	banks         []Bank
+}
+
+const (
+	maxColumns  = 17
+	maxRows     = 12
+	virtualSpan = 32 // virtual coordinates are below it in both axes
+)
+
+// route is where a coordinate leads: a raw NoC 0 coordinate if ok.
+type route struct {
+	raw XY
+	ok  bool
+}
+
+// New returns a chip of an architecture with units harvested. Errors wrap [ErrUnknownArch] or [ErrHarvesting].
+//
+// A Blackhole has two PCIe tiles of which a product uses one; New assumes (2,0). See [Chip.WithPCIe].
+func New(a Arch, h Harvesting) (*Chip, error) {
+	if !a.Valid() {
+		return nil, fmt.Errorf("chip: new %s: %w", a, ErrUnknownArch)
+	}
+	if err := h.check(a); err != nil {
+		return nil, err
+	}
+	c := &Chip{arch: a, h: h, params: a.Params(), pcie: a.pcieTiles()[0]}
+	c.build()
+	return c, nil
+}
+
+// WithPCIe returns a copy of the chip that uses the PCIe tile at a raw coordinate. The error wraps [ErrCoordinate].
+func (c *Chip) WithPCIe(raw XY) (*Chip, error) {
+	if c.Kind(raw) != PCIe {
+		return nil, &CoordinateError{c.arch, "raw", int(raw.X), int(raw.Y), "not a PCIe tile but " + c.Kind(raw).String()}
+	}
+	d := &Chip{arch: c.arch, h: c.h, params: c.params, pcie: raw}
+	d.build()
+	return d, nil
+}
+
+// build fills the tables from arch, h and pcie.
+func (c *Chip) build() {
+	a := c.arch
+	for i, x := range a.tensixColumns() {
+		if a == Wormhole || c.h.Tensix>>i&1 == 0 {
+			c.columns = append(c.columns, x)
+		}
+	}
+	for i, y := range a.tensixRows() {
+		if a == Blackhole || c.h.Tensix>>i&1 == 0 {
+			c.rows = append(c.rows, y)
+		}
+	}
+	for k := Tensix; k <= L2CPU; k++ {
+		for i, at := range a.tilesOf(k) {
+			t := Tile{Kind: k, Index: i}
+			switch k {
+			case Tensix:
+				col, row := i%len(a.tensixColumns()), i/len(a.tensixColumns())
+				unit := row
+				if a == Blackhole {
+					unit = col
+				}
+				t.Harvested = c.h.Tensix>>unit&1 != 0
+			case DRAM:
+				t.Index, t.Port = i/portsPerBank, i%portsPerBank
+				t.Harvested = c.h.DRAM>>t.Index&1 != 0
+			case Ethernet:
+				t.Harvested = c.h.Ethernet>>i&1 != 0
+			case PCIe:
+				t.Harvested = at != c.pcie
+			}
+			c.tiles[at.Y][at.X] = t
+		}
+	}
+	if a == Wormhole {
+		c.routeWormhole()
+		c.banks = c.banksWormhole()
+	} else {
+		c.routeBlackhole()
+		c.banks = c.banksBlackhole()
+	}
+}
+
+// Arch returns the chip's architecture.
+func (c *Chip) Arch() Arch { return c.arch }
+
+// Harvesting returns what is fused off.
+func (c *Chip) Harvesting() Harvesting { return c.h }
+
+// Params returns the architecture's constants. They are shared: callers must not change them.
+func (c *Chip) Params() *Params { return c.params }
+
+// Grid returns the columns and rows of the logical grid: 8 by the rows left on Wormhole, the columns left by 10 on
+// Blackhole.
+func (c *Chip) Grid() (w, h int) { return len(c.columns), len(c.rows) }
+
+// All returns the range of all logical cores.
+func (c *Chip) All() Range { return Range{End: Core{len(c.columns) - 1, len(c.rows) - 1}} }
+
+// Workers visits all logical cores row by row.
+func (c *Chip) Workers() iter.Seq[Core] { return c.All().Cores() }
+
+// Tile says what lies at a raw coordinate; its zero value means that nothing does.
+func (c *Chip) Tile(raw XY) Tile {
+	if raw.X >= maxColumns || raw.Y >= maxRows {
+		return Tile{}
+	}
+	return c.tiles[raw.Y][raw.X]
+}
+
+// Kind returns the kind of the tile at a raw coordinate, NoTile outside the grid. Harvested tiles keep their kind.
+func (c *Chip) Kind(raw XY) TileKind { return c.Tile(raw).Kind }
+
+// Tiles visits the raw coordinates of all tiles of a kind, harvested ones included, in the order of [Tile.Index].
+func (c *Chip) Tiles(k TileKind) iter.Seq[XY] {
+	return func(yield func(XY) bool) {
+		for _, at := range c.arch.tilesOf(k) {
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// Physical returns the raw NoC 0 coordinate of a logical core. The error is a [*CoordinateError].
+func (c *Chip) Physical(core Core) (XY, error) {
+	if !c.All().Contains(core) {
+		return XY{}, c.outside(core)
+	}
+	return XY{c.columns[core.X], c.rows[core.Y]}, nil
+}
+
+// Virtual returns the virtual coordinate of a logical core, the same on both NoCs: (18+x, 18+y) on Wormhole; on
+// Blackhole x counts through columns 1-7 and 10-16, and y starts at 2. The error is a [*CoordinateError].
+func (c *Chip) Virtual(core Core) (XY, error) {
+	if !c.All().Contains(core) {
+		return XY{}, c.outside(core)
+	}
+	return c.virtual(core), nil
+}
+
+func (c *Chip) virtual(core Core) XY {
+	if c.arch == Wormhole {
+		return XY{uint8(wormholeTensix + core.X), uint8(wormholeTensix + core.Y)}
+	}
+	x := core.X + 1
+	if x > 7 {
+		x += 2
+	}
+	return XY{uint8(x), uint8(core.Y + 2)}
+}
+
+// Logical is the reverse of [Chip.Virtual]; false if no logical core has that virtual coordinate.
+func (c *Chip) Logical(virtual XY) (Core, bool) {
+	x, y := int(virtual.X), int(virtual.Y)
+	if c.arch == Wormhole {
+		x, y = x-wormholeTensix, y-wormholeTensix
+	} else {
+		switch {
+		case x >= 1 && x <= 7:
+			x--
+		case x >= 10:
+			x -= 3
+		default:
+			return Core{}, false
+		}
+		y -= 2
+	}
+	core := Core{x, y}
+	return core, c.All().Contains(core)
+}
+
+// LogicalOf returns the logical core of the Tensix tile at a raw coordinate; false if it is harvested or no Tensix tile.
+func (c *Chip) LogicalOf(raw XY) (Core, bool) {
+	t := c.Tile(raw)
+	if t.Kind != Tensix || t.Harvested {
+		return Core{}, false
+	}
+	var core Core
+	for core.X = 0; c.columns[core.X] != raw.X; core.X++ {
+	}
+	for core.Y = 0; c.rows[core.Y] != raw.Y; core.Y++ {
+	}
+	return core, true
+}
+
+func (c *Chip) outside(core Core) error {
+	w, h := c.Grid()
+	return &CoordinateError{c.arch, "logical", core.X, core.Y, fmt.Sprintf("the chip has %d x %d workers", w, h)}
+}
+
+// VirtualRect is a rectangle of virtual coordinates for a multicast, Start at the smaller coordinates, and the number
+// of Tensix tiles that it reaches.
+type VirtualRect struct {
+	Start, End XY
+	Cores      int
+}
+
+// Corners returns the corners in the order in which a request on n takes them: NoC 1 runs the other way, so there
+// they are swapped (tt-isa-documentation WormholeB0/NoC/Coordinates.md).
+func (r VirtualRect) Corners(n NOC) (start, end XY) {
+	if n == NOC1 {
+		return r.End, r.Start
+	}
+	return r.Start, r.End
+}
+
+// Rects returns rectangles of virtual coordinates that together cover exactly the cores of r, for multicasts. One is
+// enough on both architectures, since routers leave columns and rows without working Tensix tiles out
+// ([Chip.MulticastSkip]). It returns nil if r is empty or reaches beyond the grid.
+func (c *Chip) Rects(r Range) []VirtualRect {
+	all := c.All()
+	if r.Empty() || !all.Contains(r.Start) || !all.Contains(r.End) {
+		return nil
+	}
+	return []VirtualRect{{c.virtual(r.Start), c.virtual(r.End), r.Size()}}
+}
+
+// MulticastSkip returns the raw NoC 0 columns and rows, a bit each, that take no part in multicasts: those without
+// Tensix tiles and harvested ones. It is what the routers' masks hold after the firmware has set up harvesting.
+func (c *Chip) MulticastSkip() (columns, rows uint32) {
+	columns, rows = c.params.MulticastSkipColumns, c.params.MulticastSkipRows
+	for i, u := range c.arch.harvestUnits() {
+		if c.h.Tensix>>i&1 != 0 {
+			if c.arch == Wormhole {
+				rows |= 1 << u
+			} else {
+				columns |= 1 << u
+			}
+		}
+	}
+	return columns, rows
+}
+
+// PCIe returns the coordinate of the PCIe tile in use as software gives it on n: (19,24) on Blackhole, (0,3) on
+// Wormhole and its mirror image (9,8) on NoC 1.
+func (c *Chip) PCIe(n NOC) XY {
+	if c.arch == Blackhole {
+		return XY{blackholePCIeX, blackholePCIeY}
+	}
+	return c.onNOC(n, c.pcie)
+}
+
+// ARC returns the coordinate of the ARC tile as software gives it on NoC 0: (0,10) on Wormhole, (8,0) on Blackhole.
+func (c *Chip) ARC() XY { return c.arch.arcTile() }
+
+// onNOC returns the raw coordinate on n of a tile of a Wormhole.
+func (c *Chip) onNOC(n NOC, raw XY) XY {
+	if n == NOC1 {
+		return c.arch.Mirror(raw)
+	}
+	return raw
+}

@@ -1,0 +1,74 @@
+package chip
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+)
+
+// XY is a NoC coordinate: a column and a row of a chip's grid, physical or virtual by context.
+type XY struct{ X, Y uint8 }
+
+// String returns "(x,y)".
+func (c XY) String() string { return fmt.Sprintf("(%d,%d)", c.X, c.Y) }
+
+// Packed returns x | y<<6, the form of device-side tables and of NoC node id registers.
+func (c XY) Packed() uint32 { return uint32(c.X&63) | uint32(c.Y&63)<<6 }
+
+// UnpackXY is the reverse of [XY.Packed]; bits above 11 are ignored.
+func UnpackXY(v uint32) XY { return XY{uint8(v & 63), uint8(v >> 6 & 63)} }
+
+// Core is a logical worker coordinate: column and row among the Tensix tiles that are not harvested, from (0,0).
+type Core struct{ X, Y int }
+
+// String returns "(x,y)".
+func (c Core) String() string { return fmt.Sprintf("(%d,%d)", c.X, c.Y) }
+
+// Compare orders cores row by row, as [Chip.Workers] visits them.
+func (c Core) Compare(d Core) int {
+	return cmp.Or(cmp.Compare(c.Y, d.Y), cmp.Compare(c.X, d.X))
+}
+
+// Range is a rectangle of logical cores, both corners included. It is empty if End is left of or above Start.
+type Range struct{ Start, End Core }
+
+// Single returns the range that holds only c.
+func Single(c Core) Range { return Range{c, c} }
+
+// String returns "(x,y)-(x,y)".
+func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
+
+// Empty reports whether the range holds no core.
+func (r Range) Empty() bool { return r.End.X < r.Start.X || r.End.Y < r.Start.Y }
+
+// Contains reports whether c lies in the range.
+func (r Range) Contains(c Core) bool {
+	return c.X >= r.Start.X && c.X <= r.End.X && c.Y >= r.Start.Y && c.Y <= r.End.Y
+}
+
+// Size returns the number of cores in the range.
+func (r Range) Size() int {
+	if r.Empty() {
+		return 0
+	}
+	return (r.End.X - r.Start.X + 1) * (r.End.Y - r.Start.Y + 1)
+}
+
+// Overlaps reports whether the ranges have a core in common.
+func (r Range) Overlaps(s Range) bool {
+	return !r.Empty() && !s.Empty() &&
+		r.Start.X <= s.End.X && s.Start.X <= r.End.X && r.Start.Y <= s.End.Y && s.Start.Y <= r.End.Y
+}
+
+// Cores visits the cores of the range row by row.
+func (r Range) Cores() iter.Seq[Core] {
+	return func(yield func(Core) bool) {
+		for y := r.Start.Y; y <= r.End.Y; y++ {
+			for x := r.Start.X; x <= r.End.X; x++ {
+				if !yield(Core{x, y}) {
+					return
+				}
+			}
+		}
+	}
+}

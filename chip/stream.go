@@ -1,0 +1,75 @@
+package chip
+
+// StreamReg is one of the overlay stream registers that software uses as counters.
+// Source: tt-isa-documentation WormholeB0/NoC/Overlay/AsGeneralUse.md.
+type StreamReg uint8
+
+// The stream registers in use.
+const (
+	// RemoteSrc holds 24 bits.
+	RemoteSrc StreamReg = iota
+	// RemoteDestBufStart holds 17 bits; circular buffers keep "tiles acked" in it.
+	RemoteDestBufStart
+	// RemoteDestBufSize holds 17 bits; circular buffers keep "tiles received" in it. Writing it also sets
+	// SpaceAvailable.
+	RemoteDestBufSize
+	// SpaceAvailableUpdate is write only: increment<<6 | destination index, added to SpaceAvailable modulo 2^17.
+	SpaceAvailableUpdate
+	// SpaceAvailable is read only, 17 bits.
+	SpaceAvailable
+
+	numStreamRegs
+)
+
+// StreamParams describe the overlay streams of a tile.
+type StreamParams struct {
+	Base          uint32 // address of stream 0
+	Stride        uint32 // from one stream to the next
+	Count         int    // streams of a Tensix tile
+	EthernetCount int    // streams of an Ethernet tile
+	FirstDispatch int    // first stream of a dispatch core that counts workers' completions
+	FirstCB       int    // stream of circular buffer 0
+	offset        [numStreamRegs]uint32
+}
+
+// StreamCounterBits is the width of SpaceAvailable and of the two counters of a circular buffer.
+const StreamCounterBits = 17
+
+// StreamUpdate returns the value to store to SpaceAvailableUpdate so that SpaceAvailable grows by n modulo 2^17.
+func StreamUpdate(n int32) uint32 { return uint32(n) << 6 & (1<<(StreamCounterBits+6) - 1) }
+
+// Reg returns the address of register r of stream n, or NoRegister if there is no such stream or register.
+func (s *StreamParams) Reg(n int, r StreamReg) uint32 {
+	if n < 0 || n >= s.Count || r >= numStreamRegs {
+		return NoRegister
+	}
+	return s.Base + uint32(n)*s.Stride + s.offset[r]
+}
+
+// Lookup is the reverse of Reg: the stream and register at an address, false if it is none of the registers in use.
+func (s *StreamParams) Lookup(addr uint32) (n int, r StreamReg, ok bool) {
+	if addr < s.Base || addr >= s.Base+uint32(s.Count)*s.Stride {
+		return 0, 0, false
+	}
+	n, off := int((addr-s.Base)/s.Stride), (addr-s.Base)%s.Stride
+	for r, o := range s.offset {
+		if o == off {
+			return n, StreamReg(r), true
+		}
+	}
+	return 0, 0, false
+}
+
+func wormholeStreams() StreamParams {
+	return StreamParams{
+		Base: 0xFFB40000, Stride: 0x1000, Count: 64, EthernetCount: 32, FirstDispatch: 48, FirstCB: 8,
+		offset: [numStreamRegs]uint32{4 * 0, 4 * 3, 4 * 4, 4 * 34, 4 * 64},
+	}
+}
+
+func blackholeStreams() StreamParams {
+	return StreamParams{
+		Base: 0xFFB40000, Stride: 0x1000, Count: 64, EthernetCount: 32, FirstDispatch: 48, FirstCB: 0,
+		offset: [numStreamRegs]uint32{4 * 4, 4 * 8, 4 * 10, 4 * 270, 4 * 297},
+	}
+}

@@ -1,0 +1,228 @@
+package chip
+
+import "fmt"
+
+// WindowClass is a set of TLB windows of one size: pieces of a BAR that each show a piece of one tile's address space.
+type WindowClass struct {
+	Size   uint64 // bytes; windows start at multiples of it in the target's address space
+	First  int    // id of the first window
+	Count  int
+	BAR    int
+	Offset uint64 // BAR offset of the first window; the others follow without gaps
+}
+
+// Ordering is how a window's accesses are ordered on the NoC
+// (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
+type Ordering uint8
+
+// Orderings. The fourth value of the field is invalid.
+const (
+	Relaxed Ordering = 0 // writes may overtake writes unless the virtual channel is static
+	Strict  Ordering = 1 // AXI order: every access waits for the one before
+	Posted  Ordering = 2 // writes are not acknowledged; reads may overtake them too
+)
+
+// String returns the ordering's name.
+func (o Ordering) String() string {
+	switch o {
+	case Relaxed:
+		return "relaxed"
+	case Strict:
+		return "strict"
+	case Posted:
+		return "posted"
+	}
+	return fmt.Sprintf("ordering(%d)", uint8(o))
+}
+
+// WindowConfig is where a TLB window points and how it gets there: the fields of its configuration register.
+type WindowConfig struct {
+	Addr      uint64 // address in the target tile, a multiple of the window's size
+	Target    XY     // tile, as software gives it on NOC; with Multicast the end corner of the rectangle
+	Start     XY     // with Multicast the start corner; otherwise zero
+	NOC       NOC
+	Multicast bool // Tensix tiles only, writes only
+	Ordering  Ordering
+	Linked    bool // never set by software
+	StaticVC  bool
+	VC        uint8 // Blackhole: the static virtual channel, 0-7
+	Stream    bool  // Blackhole: stream header
+}
+
+// WindowRegs is a TLB window's configuration: the 32-bit words of its register in ascending order, two on Wormhole,
+// three on Blackhole.
+type WindowRegs [3]uint32
+
+// windowLayout gives the first bit of each field of a configuration register.
+type windowLayout struct {
+	sizeBits uint // log2 of the window size
+	addrBits uint // width of the address field at bit 0
+	xEnd     uint // x and y of both corners: four fields of 6 bits each, in the order end x, end y, start x, start y
+	noc      uint
+	nocBits  uint
+	mcast    uint
+	order    uint
+	linked   uint
+	static   uint
+	stream   uint // 0 = no such field
+	vc       uint // 3 bits; 0 = no such field
+}
+
+// layoutOf returns the register layout of windows of a size. Sources: tt-isa-documentation
+// WormholeB0/PCIExpressTile/TLBs.md; tt-umd device/arch/*_implementation.hpp.
+func (a Arch) layoutOf(size uint64) (windowLayout, bool) {
+	switch {
+	case a == Wormhole && (size == 1<<20 || size == 2<<20 || size == 16<<20):
+		s := uint(20)
+		for 1<<s != size {
+			s++
+		}
+		n := 36 - s
+		return windowLayout{sizeBits: s, addrBits: n, xEnd: n, noc: n + 24, nocBits: 1, mcast: n + 25,
+			order: n + 26, linked: n + 28, static: n + 29}, true
+	case a == Blackhole && size == 2<<20:
+		return windowLayout{sizeBits: 21, addrBits: 43, xEnd: 43, noc: 67, nocBits: 2, mcast: 69,
+			order: 70, linked: 72, static: 73, stream: 74, vc: 75}, true
+	case a == Blackhole && size == 4<<30:
+		return windowLayout{sizeBits: 32, addrBits: 32, xEnd: 32, noc: 56, nocBits: 2, mcast: 58,
+			order: 59, linked: 61, static: 62, stream: 63, vc: 64}, true
+	}
+	return windowLayout{}, false
+}
+
+// set stores the low width bits of v at bit first of the register.
+func (r *WindowRegs) set(first, width uint, v uint64) {
+	for width > 0 {
+		w, b := first/32, first%32
+		n := min(width, 32-b)
+		r[w] |= uint32(v&(1<<n-1)) << b
+		v >>= n
+		first += n
+		width -= n
+	}
+}
+
+// get returns the width bits at bit first of the register.
+func (r *WindowRegs) get(first, width uint) (v uint64) {
+	for got := uint(0); got < width; {
+		w, b := (first+got)/32, (first+got)%32
+		n := min(width-got, 32-b)
+		v |= uint64(r[w]>>b) & (1<<n - 1) << got
+		got += n
+	}
+	return v
+}
+
+// EncodeWindow returns the configuration register of a TLB window of a size in bytes. The error is a [*WindowError].
+func EncodeWindow(a Arch, size uint64, c WindowConfig) (WindowRegs, error) {
+	fail := func(field string, v uint64, why string) (WindowRegs, error) {
+		return WindowRegs{}, &WindowError{Arch: a, Size: size, Field: field, Value: v, Why: why}
+	}
+	l, ok := a.layoutOf(size)
+	switch {
+	case !ok:
+		return fail("size", size, "the architecture has no windows of this size")
+	case c.Addr&(size-1) != 0:
+		return fail("address", c.Addr, "not a multiple of the window's size")
+	case c.Addr>>l.sizeBits>>l.addrBits != 0:
+		return fail("address", c.Addr, fmt.Sprintf("beyond the %d address bits of the window", l.sizeBits+l.addrBits))
+	case c.Target.X > 63 || c.Target.Y > 63:
+		return fail("target", uint64(c.Target.X)|uint64(c.Target.Y)<<8, "coordinates have 6 bits")
+	case c.Start.X > 63 || c.Start.Y > 63:
+		return fail("start", uint64(c.Start.X)|uint64(c.Start.Y)<<8, "coordinates have 6 bits")
+	case !c.Multicast && c.Start != XY{}:
+		return fail("start", uint64(c.Start.X)|uint64(c.Start.Y)<<8, "a start corner is for multicast windows only")
+	case c.NOC > NOC1:
+		return fail("noc", uint64(c.NOC), "there are two NoCs, 0 and 1")
+	case c.Ordering > Posted:
+		return fail("ordering", uint64(c.Ordering), "must be relaxed (0), strict (1) or posted (2)")
+	case c.VC > 7 || c.VC != 0 && l.vc == 0:
+		return fail("vc", uint64(c.VC), "the window's register cannot hold this virtual channel")
+	case c.Stream && l.stream == 0:
+		return fail("stream", 1, "the architecture's windows have no stream header field")
+	}
+	var r WindowRegs
+	r.set(0, l.addrBits, c.Addr>>l.sizeBits)
+	for i, v := range [4]uint8{c.Target.X, c.Target.Y, c.Start.X, c.Start.Y} {
+		r.set(l.xEnd+6*uint(i), 6, uint64(v))
+	}
+	r.set(l.noc, l.nocBits, uint64(c.NOC))
+	r.set(l.mcast, 1, bit(c.Multicast))
+	r.set(l.order, 2, uint64(c.Ordering))
+	r.set(l.linked, 1, bit(c.Linked))
+	r.set(l.static, 1, bit(c.StaticVC))
+	if l.vc != 0 {
+		r.set(l.stream, 1, bit(c.Stream))
+		r.set(l.vc, 3, uint64(c.VC))
+	}
+	return r, nil
+}
+
+// DecodeWindow is the reverse of [EncodeWindow]. It also refuses, with a [*WindowError], register values that
+// EncodeWindow does not produce because the hardware gives them no meaning.
+func DecodeWindow(a Arch, size uint64, r WindowRegs) (WindowConfig, error) {
+	l, ok := a.layoutOf(size)
+	if !ok {
+		return WindowConfig{}, &WindowError{a, size, "size", size, "the architecture has no windows of this size"}
+	}
+	c := WindowConfig{
+		Addr:      r.get(0, l.addrBits) << l.sizeBits,
+		Target:    XY{uint8(r.get(l.xEnd, 6)), uint8(r.get(l.xEnd+6, 6))},
+		Start:     XY{uint8(r.get(l.xEnd+12, 6)), uint8(r.get(l.xEnd+18, 6))},
+		NOC:       NOC(r.get(l.noc, l.nocBits)),
+		Multicast: r.get(l.mcast, 1) != 0,
+		Ordering:  Ordering(r.get(l.order, 2)),
+		Linked:    r.get(l.linked, 1) != 0,
+		StaticVC:  r.get(l.static, 1) != 0,
+	}
+	if l.vc != 0 {
+		c.Stream = r.get(l.stream, 1) != 0
+		c.VC = uint8(r.get(l.vc, 3))
+	}
+	switch again, err := EncodeWindow(a, size, c); {
+	case err != nil:
+		return WindowConfig{}, err
+	case again != r:
+		return WindowConfig{}, &WindowError{a, size, "reserved", uint64(r[2]), "bits outside the register's fields are set"}
+	}
+	return c, nil
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// WindowClassOf returns the class of the window with an id.
+func (p *Params) WindowClassOf(id int) (WindowClass, bool) {
+	for _, w := range p.Windows {
+		if id >= w.First && id < w.First+w.Count {
+			return w, true
+		}
+	}
+	return WindowClass{}, false
+}
+
+// WindowAt returns the class and id of the window at an offset of a BAR, and the offset inside the window.
+func (p *Params) WindowAt(bar int, offset uint64) (class WindowClass, id int, in uint64, ok bool) {
+	for _, w := range p.Windows {
+		if w.BAR == bar && offset >= w.Offset && offset < w.Offset+w.Size*uint64(w.Count) {
+			n := (offset - w.Offset) / w.Size
+			return w, w.First + int(n), (offset - w.Offset) % w.Size, true
+		}
+	}
+	return WindowClass{}, 0, 0, false
+}
+
+// WindowOffset returns the BAR and the offset in it at which the window with an id lies.
+func (p *Params) WindowOffset(id int) (bar int, offset uint64, ok bool) {
+	w, ok := p.WindowClassOf(id)
+	return w.BAR, w.Offset + w.Size*uint64(id-w.First), ok
+}
+
+// WindowRegister returns the BAR 0 offset of the configuration register of the window with an id.
+func (p *Params) WindowRegister(id int) uint64 {
+	return uint64(p.BAR.WindowRegs) + uint64(id)*uint64(p.BAR.WindowRegsSize)
+}
