@@ -1,0 +1,69 @@
+package ttsim
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// A gate is where one party waits until another one, perhaps in another process, has made a condition true. It is
+// two words of shared memory: bell changes when somebody is woken, asleep is set while somebody may need to be. Both
+// sides use sequentially consistent atomics, so that either the waiter sees the condition or the signaller sees the
+// waiter. At most one party waits at a gate.
+type gate struct {
+	bell   *uint32
+	asleep *uint32
+}
+
+// forever lets a gate wait without a limit.
+const forever time.Duration = -1
+
+// wait returns when cond holds, or when limit is over, and tells which. It looks spins times before it sleeps: the
+// other side is often about to answer, and a sleep costs more than both.
+func (g gate) wait(spins int, limit time.Duration, cond func() bool) bool {
+	for i := range spins {
+		if cond() {
+			return true
+		}
+		if i%64 == 63 {
+			runtime.Gosched()
+		}
+	}
+	var end time.Time
+	if limit >= 0 {
+		end = time.Now().Add(limit)
+	}
+	for {
+		if cond() {
+			return true
+		}
+		bell := atomic.LoadUint32(g.bell)
+		atomic.StoreUint32(g.asleep, 1)
+		if cond() {
+			atomic.StoreUint32(g.asleep, 0)
+			return true
+		}
+		left := limit
+		if limit >= 0 {
+			if left = time.Until(end); left <= 0 {
+				atomic.StoreUint32(g.asleep, 0)
+				return false
+			}
+		}
+		futexWait(g.bell, bell, left)
+		atomic.StoreUint32(g.asleep, 0)
+	}
+}
+
+// signal wakes the waiter, if there is one. The condition must have been made true before.
+func (g gate) signal() {
+	if atomic.LoadUint32(g.asleep) != 0 {
+		g.ring()
+	}
+}
+
+// ring wakes the waiter without asking whether there is one.
+func (g gate) ring() {
+	atomic.AddUint32(g.bell, 1)
+	futexWake(g.bell)
+}

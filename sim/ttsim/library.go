@@ -1,0 +1,83 @@
+package ttsim
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// entryPoints are the functions of the library that the server calls (ttsim docs/libttsim_api.md).
+var entryPoints = [...]string{
+	"libttsim_init",
+	"libttsim_exit",
+	"libttsim_set_pci_dma_mem_callbacks",
+	"libttsim_pci_config_rd32",
+	"libttsim_pci_config_wr32",
+	"libttsim_pci_mem_rd_bytes",
+	"libttsim_pci_mem_wr_bytes",
+	"libttsim_clock",
+}
+
+// checkLibrary finds out what is wrong with a library without loading it, so that the answer is an error that says
+// what to do and not a message of the dynamic loader. It returns the absolute path, because the loader would search
+// for a bare name.
+func checkLibrary(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", &LibraryError{Path: path, Err: err, Hint: "give an absolute path"}
+	}
+	st, err := os.Stat(abs)
+	if err != nil {
+		return "", &LibraryError{Path: path, Err: err,
+			Hint: "give the path of a libttsim.so; ttsim releases have one for each chip"}
+	}
+	if !st.Mode().IsRegular() {
+		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is %v", ErrNotLibrary, st.Mode().Type()),
+			Hint: "give the path of the file libttsim.so itself"}
+	}
+	if st.Size() == 0 {
+		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is empty", ErrNotLibrary), Hint: "build or download it again"}
+	}
+	f, err := elf.Open(abs)
+	if err != nil {
+		var fe *elf.FormatError
+		if errors.As(err, &fe) {
+			err = fmt.Errorf("%w: %w", ErrNotLibrary, err)
+		}
+		return "", &LibraryError{Path: path, Err: err, Hint: "give the path of a libttsim.so"}
+	}
+	defer f.Close()
+	if f.Type != elf.ET_DYN {
+		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is an ELF file of type %v", ErrNotLibrary, f.Type),
+			Hint: "give the path of a libttsim.so"}
+	}
+	if want, ok := machines[runtime.GOARCH]; ok && f.Machine != want {
+		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is built for %v, this program for %v", ErrNotLibrary, f.Machine, want),
+			Hint: "use the build of ttsim for this processor"}
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: %w", ErrNotLibrary, err), Hint: "build or download it again"}
+	}
+	var missing []string
+	for _, name := range entryPoints {
+		if !slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == name && s.Section != elf.SHN_UNDEF }) {
+			missing = append(missing, name)
+		}
+	}
+	if missing != nil {
+		hint := "use ttsim 1.10.0 or a later one that keeps its API"
+		if len(missing) == len(entryPoints) {
+			hint = "it is not a ttsim at all; give the path of a libttsim.so"
+		}
+		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: %s", ErrMissingSymbol, strings.Join(missing, ", ")), Hint: hint}
+	}
+	return abs, nil
+}
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "riscv64": elf.EM_RISCV}

@@ -1,0 +1,379 @@
+package ttsim_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A board is what the tests know of a chip: how a driver would set a window and where things are. Facts: device notes
+// of the ISA documentation, WormholeB0/PCIExpressTile/TLBs.md, and ttsim src/libttsim.cpp.
+type board struct {
+	variable string
+	id       uint32
+	barSize  [3]uint64
+	window   uint64 // offset of the window in BAR0 that the tests use
+	x, y     uint32 // a Tensix tile
+	iatu     uint64 // outbound region 0 in BAR2
+	pcieX    uint32
+	pcieY    uint32
+	noc      uint64 // NoC address of host offset 0
+	config   func(f *ttsim.Function, x, y uint32, addr uint64)
+	span     uint64
+}
+
+var boards = map[string]board{
+	"wormhole": {
+		variable: ttsimtest.Wormhole, id: 0x401E1E52,
+		barSize: [3]uint64{512 << 20, 1 << 20, 32 << 20},
+		window:  0x0B000000, x: 1, y: 1, iatu: 0x1200, pcieX: 0, pcieY: 3, noc: 0x8_0000_0000, span: 16 << 20,
+		config: func(f *ttsim.Function, x, y uint32, addr uint64) {
+			f.BARStore(0, 0x1FC00000+8*166, 8, addr>>24|uint64(x)<<12|uint64(y)<<18|1<<38)
+		},
+	},
+	"blackhole": {
+		variable: ttsimtest.Blackhole, id: 0xB1401E52,
+		barSize: [3]uint64{512 << 20, 1 << 20, 32 << 30},
+		window:  0, x: 1, y: 2, iatu: 0x1000, pcieX: 19, pcieY: 24, noc: 1 << 60, span: 2 << 20,
+		config: func(f *ttsim.Function, x, y uint32, addr uint64) {
+			lo := addr>>21 | uint64(x)<<43 | uint64(y)<<49
+			f.BARStore(0, 0x1FC00000, 4, lo&(1<<32-1))
+			f.BARStore(0, 0x1FC00004, 4, lo>>32)
+			f.BARStore(0, 0x1FC00008, 4, 1<<6)
+		},
+	},
+}
+
+// at points the window at a tile and returns the BAR0 offset of the address.
+func (b board) at(f *ttsim.Function, x, y uint32, addr uint64) uint64 {
+	b.config(f, x, y, addr&^(b.span-1))
+	return b.window + addr&(b.span-1)
+}
+
+func eachBoard(t *testing.T, test func(t *testing.T, b board, f *ttsim.Function), opts ...ttsim.Option) {
+	for name, b := range boards {
+		t.Run(name, func(t *testing.T) {
+			s := ttsimtest.Start(t, b.variable, opts...)
+			test(t, b, s.Functions()[0])
+		})
+	}
+}
+
+// sysmem is host memory at a bus address.
+type sysmem struct {
+	mu   sync.Mutex
+	base uint64
+	mem  []byte
+}
+
+func (m *sysmem) span(bus uint64, n int) ([]byte, error) {
+	if bus < m.base || bus+uint64(n) > m.base+uint64(len(m.mem)) {
+		return nil, fmt.Errorf("bus address %#x is not mapped", bus)
+	}
+	return m.mem[bus-m.base:][:n], nil
+}
+
+func (m *sysmem) ReadHost(bus uint64, p []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.span(bus, len(p))
+	copy(p, b)
+	return err
+}
+
+func (m *sysmem) WriteHost(bus uint64, p []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.span(bus, len(p))
+	copy(b, p)
+	return err
+}
+
+func (m *sysmem) word(off int) uint32 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return binary.LittleEndian.Uint32(m.mem[off:])
+}
+
+func TestIdentity(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		if got := f.ConfigRead(0); got != b.id {
+			t.Errorf("config word 0 = %#x, want %#x", got, b.id)
+		}
+		if v, d := f.ID(); uint32(v)|uint32(d)<<16 != b.id {
+			t.Errorf("ID() = %#x %#x, want %#x", v, d, b.id)
+		}
+		if err := f.Fault(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A driver sizes a BAR by writing all-ones and reading what stuck.
+func TestBARSizing(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		for i, off := range []uint32{0x10, 0x18, 0x20} {
+			lo, hi := f.ConfigRead(off), f.ConfigRead(off+4)
+			f.ConfigWrite(off, ^uint32(0))
+			f.ConfigWrite(off+4, ^uint32(0))
+			mask := uint64(f.ConfigRead(off+4))<<32 | uint64(f.ConfigRead(off)&^0xF)
+			f.ConfigWrite(off, lo)
+			f.ConfigWrite(off+4, hi)
+			if got := ^mask + 1; got != b.barSize[i] {
+				t.Errorf("BAR %d has %#x bytes, want %#x", 2*i, got, b.barSize[i])
+			}
+		}
+		off := b.at(f, b.x, b.y, 0x20000)
+		f.BARStore(0, off, 4, 0x12345678)
+		if got := f.BARLoad(0, off, 4); got != 0x12345678 {
+			t.Errorf("L1 reads %#x after the BARs were sized", got)
+		}
+	})
+}
+
+func TestL1(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		off := b.at(f, b.x, b.y, 0x20000)
+		f.BARStore(0, off, 8, 0x1122334455667788)
+		f.BARStore(0, off+2, 1, 0xAB)
+		f.BARStore(0, off+4, 2, 0xCDEF)
+		for _, c := range []struct {
+			off   uint64
+			width int
+			want  uint64
+		}{{0, 8, 0x1122CDEF55AB7788}, {0, 4, 0x55AB7788}, {4, 4, 0x1122CDEF}, {4, 2, 0xCDEF}, {2, 1, 0xAB}, {7, 1, 0x11}} {
+			if got := f.BARLoad(0, off+c.off, c.width); got != c.want {
+				t.Errorf("load of %d bytes at %d = %#x, want %#x", c.width, c.off, got, c.want)
+			}
+		}
+		want := make([]byte, 700_000) // several chunks of every kind, and the ring wraps
+		for i := range want {
+			want[i] = byte(i * 7 >> 3)
+		}
+		f.BARWrite(0, off, want)
+		got := make([]byte, len(want))
+		f.BARRead(0, off, got)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d bytes read back differ", len(want))
+		}
+		if err := f.Fault(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// program stores 0xD0DE at 0x30000 and then stays where it is.
+var program = []uint32{
+	0x0000D537, // lui a0, 0xD
+	0x0DE50513, // addi a0, a0, 0xDE
+	0x000305B7, // lui a1, 0x30
+	0x00A5A023, // sw a0, 0(a1)
+	0x0000006F, // j .
+}
+
+func load(b board, f *ttsim.Function, words []uint32) {
+	p := make([]byte, 0, 4*len(words))
+	for _, w := range words {
+		p = binary.LittleEndian.AppendUint32(p, w)
+	}
+	f.BARWrite(0, b.at(f, b.x, b.y, 0), p)
+}
+
+// release lets BRISC of the test's tile run from address 0 (soft reset bits: ttsim src/tile.cpp).
+func release(b board, f *ttsim.Function) { f.BARStore(0, b.at(f, b.x, b.y, 0xFFB121B0), 4, 0x47000) }
+
+func eventually(t *testing.T, f *ttsim.Function, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(100 * time.Microsecond) {
+		if err := f.Fault(); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s did not happen in 20 s", what)
+		}
+	}
+}
+
+func TestProgram(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		load(b, f, program)
+		if got := f.BARLoad(0, b.at(f, b.x, b.y, 0xFFB121B0), 4); got != 0x47800 {
+			t.Errorf("soft reset reads %#x, want 0x47800", got)
+		}
+		release(b, f)
+		off := b.at(f, b.x, b.y, 0x30000)
+		eventually(t, f, "the store", func() bool { return f.BARLoad(0, off, 4) == 0xD0DE })
+	})
+}
+
+// With a manual clock a program advances one instruction for each clock.
+func TestManualClock(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		load(b, f, program)
+		release(b, f)
+		off := b.at(f, b.x, b.y, 0x30000)
+		if err := f.Sim().Clock(3); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.BARLoad(0, off, 4); got != 0 {
+			t.Errorf("after 3 clocks the word is %#x, want 0", got)
+		}
+		if err := f.Sim().Clock(1); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.BARLoad(0, off, 4); got != 0xD0DE {
+			t.Errorf("after 4 clocks the word is %#x, want 0xd0de", got)
+		}
+		if got := f.Sim().Clocks(); got != 4 {
+			t.Errorf("%d clocks, want 4", got)
+		}
+	}, ttsim.ManualClock())
+}
+
+// A read of the PCIe tile reaches host memory through an outbound iATU region, from the host's own window too.
+func TestHostDMA(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		m := &sysmem{base: 0x7_0000_0000, mem: make([]byte, 1<<20)}
+		f.AttachDMA(m)
+		for _, w := range []struct{ off, v uint64 }{
+			{0x08, 0x100000}, {0x0C, 0}, {0x10, 0x1FFFFF}, {0x14, 0}, {0x18, 0x7}, {0x04, 1 << 31},
+		} {
+			f.BARStore(2, b.iatu+w.off, 4, w.v)
+		}
+		copy(m.mem[0x40:], "from the host")
+		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x100000)
+		got := make([]byte, 13)
+		f.BARRead(0, off+0x40, got)
+		if string(got) != "from the host" {
+			t.Errorf("the device read %q", got)
+		}
+		f.BARStore(0, off+0x80, 4, 0xCAFE)
+		big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+		f.BARWrite(0, off+0x100, big)
+		if err := f.Sim().Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.word(0x80); got != 0xCAFE {
+			t.Errorf("host word %#x, want 0xcafe", got)
+		}
+		if !bytes.Equal(m.mem[0x100:][:len(big)], big) {
+			t.Error("a large write to host memory differs")
+		}
+		back := make([]byte, len(big))
+		f.BARRead(0, off+0x100, back)
+		if !bytes.Equal(back, big) {
+			t.Error("a large read of host memory differs")
+		}
+	})
+}
+
+func TestRefusal(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		f.BARStore(2, 0, 8, 0) // BAR2 takes 32-bit accesses only
+		if got := f.BARLoad(0, b.window, 4); got != 0xFFFFFFFF {
+			t.Errorf("a stopped device answers %#x, want all-ones", got)
+		}
+		var e *ttsim.Error
+		if !errors.As(f.Fault(), &e) {
+			t.Fatalf("fault %v, want an *Error", f.Fault())
+		}
+		if e.Category != "UnsupportedFunctionality" || e.Function != "pci_mem_wr_cur" || e.Message != "bar2: size=8" {
+			t.Errorf("fault %+v", e)
+		}
+		p := []byte{1, 2, 3}
+		f.BARRead(0, b.window, p)
+		if !bytes.Equal(p, []byte{0xFF, 0xFF, 0xFF}) {
+			t.Errorf("a stopped device's bulk read gives %x", p)
+		}
+		f.BARStore(0, b.window, 4, 1)
+		if got := f.ConfigRead(0); got != 0xFFFFFFFF {
+			t.Errorf("a stopped device's config space reads %#x", got)
+		}
+		if err := f.Sim().Clock(1); !errors.Is(err, e) {
+			t.Errorf("Clock on a stopped device: %v", err)
+		}
+	})
+}
+
+func TestHostMemoryRefusal(t *testing.T) {
+	for _, attach := range []bool{false, true} {
+		eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+			if attach {
+				f.AttachDMA(&sysmem{base: 0x10000, mem: make([]byte, 4096)})
+			}
+			f.BARLoad(0, b.at(f, b.pcieX, b.pcieY, b.noc)+0x4000, 4)
+			f.Sim().Sync()
+			var e *ttsim.Error
+			if err := f.Fault(); !errors.As(err, &e) || e.Category != ttsim.CategoryHostDMA || !errors.Is(err, ttsim.ErrDMA) {
+				t.Errorf("fault %v, want %s", err, ttsim.CategoryHostDMA)
+			}
+		})
+	}
+}
+
+func TestTwoDevices(t *testing.T) {
+	s := ttsimtest.Start(t, ttsimtest.BlackholeX2)
+	if n := len(s.Functions()); n != 2 {
+		t.Fatalf("%d functions, want 2", n)
+	}
+	b := boards["blackhole"]
+	for i, f := range s.Functions() {
+		f.AttachDMA(&sysmem{base: 0x10000 * uint64(i+1), mem: make([]byte, 0x1000)})
+		f.BARStore(0, b.at(f, b.x, b.y, 0x20000), 4, uint64(0x100+i))
+	}
+	for i, f := range s.Functions() {
+		if got := f.BARLoad(0, b.window+0x20000, 4); got != uint64(0x100+i) {
+			t.Errorf("device %d reads %#x", i, got)
+		}
+		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x10000*uint64(i+1))
+		f.BARStore(0, off, 4, uint64(0x200+i))
+		if got := f.BARLoad(0, off, 4); got != uint64(0x200+i) {
+			t.Errorf("device %d's host memory reads %#x", i, got)
+		}
+	}
+	s.Functions()[0].Close()
+	if got := s.Functions()[1].ConfigRead(0); got != b.id {
+		t.Errorf("after the other function was closed, config reads %#x", got)
+	}
+	s.Functions()[1].Close()
+	if err := s.Fault(); err != nil {
+		t.Errorf("closing gave the fault %v", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := f.BARLoad(0, 0, 2); got != 0xFFFF {
+			t.Errorf("a closed device answers %#x", got)
+		}
+		if err := f.Sim().Sync(); !errors.Is(err, ttsim.ErrClosed) {
+			t.Errorf("Sync: %v, want ErrClosed", err)
+		}
+		if err := f.Fault(); err != nil {
+			t.Errorf("fault %v after an ordinary end", err)
+		}
+	})
+}
