@@ -1,0 +1,66 @@
+// Package digits is a small int8 neural network that reads handwritten digits: the data, the trained weights, and an
+// exact host reference to hold a device's results against.
+//
+// # The network
+//
+// Three dense layers, 64 to 64 to 32 to 10, with a rectifier after the first two. Everything the device does is integer
+// arithmetic that RV32IM has instructions for, so host and device agree bit for bit, not within a tolerance:
+//
+//	for o in 0..out-1:
+//	    acc = bias[o]                                     // int32
+//	    for i in 0..in-1:
+//	        acc += int32(weight[o][i]) * int32(x[i])      // int8 times int8, signed
+//	    if scores flag: y[o] = acc                        // int32, the last layer
+//	    else:
+//	        y = (acc*multiplier + (1 << (shift-1))) >> shift   // int32, arithmetic shift: rounds half towards +infinity
+//	        if y < 0:   y = 0                             // the rectifier; it is also the lower saturation
+//	        if y > 127: y = 127                           // upper saturation
+//	        out[o] = int8(y)
+//
+// No step can overflow an int32: a [Layer] whose largest possible |acc|*multiplier + half does is refused when it is
+// made. The shift is at least 1.
+//
+// # Pages
+//
+// Activations travel as pages of 64 bytes, one image a page ([Page]). A page of the network's input holds the 64 pixels
+// (0 to 16) as int8; between layers it holds one int8 for each output of the layer and zeros behind them; after the last
+// layer it holds ten little-endian int32 scores and zeros behind them. The largest score is the answer; among equal
+// scores the lowest digit wins.
+//
+// # Packed layers
+//
+// [Layer.Pack] is a layer as the device kernel reads it from L1, and also as weights.bin holds it. All integers are
+// little endian and every part starts at a multiple of 64 bytes:
+//
+//	offset size
+//	0      4    magic "RPDL" (0x4C445052 as uint32)
+//	4      4    in: inputs, a multiple of 4, at most 64
+//	8      4    out: outputs that mean something, at most 64 (at most 16 for a layer of scores)
+//	12     4    rows: rows of weights and biases stored, out rounded up to a multiple of 16; rows from out on are zero
+//	16     4    multiplier (0 for a layer of scores)
+//	20     4    shift, 1 to 31 (0 for a layer of scores)
+//	24     4    flags: bit 0 set: the result is int32 scores; clear: requantise, rectify, saturate to int8
+//	28     4    offset of the biases from the start of the header
+//	32     4    offset of the weights from the start of the header
+//	36     4    size of everything, a multiple of 64
+//	40     8    float64: what one unit of the input stands for
+//	48     8    float64: what one unit of a weight stands for
+//	56     8    float64: what one unit of the output stands for
+//	64          biases: rows int32
+//	...         weights: rows times in int8, row by row: weight of output o for input i at o*in + i
+//
+// The three scales document the quantisation; no arithmetic uses them.
+//
+// # weights.bin
+//
+// A header of 64 bytes and the packed layers behind it, first layer first:
+//
+//	offset size
+//	0      8    magic "RPDIGIT1"
+//	8      4    number of layers
+//	12     4    CRC-32 (IEEE) of every byte after the header
+//	16     4    size of the file
+//	20     44   zero
+//
+// The trainer in the directory train writes it; the same bytes come out on every architecture.
+package digits

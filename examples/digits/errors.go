@@ -1,0 +1,62 @@
+package digits
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can be wrong with a file of images. A *ParseError carries one of them and where it is.
+var (
+	// ErrEmpty: the file has no line at all, so it is not a data set.
+	ErrEmpty = errors.New("no images")
+	// ErrFieldCount: a line does not have 65 fields, 64 pixels and a label, separated by commas.
+	ErrFieldCount = errors.New("wrong number of fields")
+	// ErrNotNumber: a field is not a decimal integer without sign, or has more than three digits.
+	ErrNotNumber = errors.New("not a small decimal integer")
+	// ErrPixelRange: a pixel is above 16, the most that the 4 by 4 blocks the data set counts ink in can give.
+	ErrPixelRange = errors.New("pixel outside 0 to 16")
+	// ErrLabelRange: a label is not a digit.
+	ErrLabelRange = errors.New("label outside 0 to 9")
+	// ErrLineTooLong: a line is longer than 65 fields of three digits can be.
+	ErrLineTooLong = errors.New("line too long")
+	// ErrTruncated: a gzip file ends before its end marker; the copy is incomplete.
+	ErrTruncated = errors.New("compressed data ends early")
+	// ErrCompressed: a gzip file is damaged: its checksum or its coding is wrong.
+	ErrCompressed = errors.New("compressed data damaged")
+)
+
+// What can be wrong with a layer or a file of weights.
+var (
+	// ErrShape: layer sizes that the format, a 64-byte page or the next layer can't hold.
+	ErrShape = errors.New("layer shape not supported")
+	// ErrRequantise: a multiplier or shift with which some input would overflow an int32.
+	ErrRequantise = errors.New("requantisation could overflow int32")
+	// ErrFormat: bytes that are not a packed layer or not a file of weights.
+	ErrFormat = errors.New("not in the weights format")
+	// ErrChecksum: a file of weights whose content does not have the checksum in its header.
+	ErrChecksum = errors.New("checksum differs")
+)
+
+// ParseError says where a file of images is wrong. Err is, or wraps, one of the sentinels of this package, or is the
+// error of the reader.
+type ParseError struct {
+	Line   int    // 1-based; the line that was being read
+	Column int    // 1-based field number in the line, 0 when the whole line is meant
+	Text   string // the offending field, shortened, or a description of what was found
+	Err    error
+}
+
+// Error names line, column, what was found and the reason.
+func (e *ParseError) Error() string {
+	where := fmt.Sprintf("line %d", e.Line)
+	if e.Column > 0 {
+		where += fmt.Sprintf(", column %d", e.Column)
+	}
+	if e.Text != "" {
+		return fmt.Sprintf("digits: parse images: %s: %v: found %s", where, e.Err, e.Text)
+	}
+	return fmt.Sprintf("digits: parse images: %s: %v", where, e.Err)
+}
+
+// Unwrap gives the reason.
+func (e *ParseError) Unwrap() error { return e.Err }
