@@ -1,0 +1,130 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// Version is the release of tt-kmd that the model behaves like.
+type Version struct{ Major, Minor, Patch uint8 }
+
+// String returns "2.10.0".
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
+
+// atLeast reports whether v is major.minor or newer.
+func (v Version) atLeast(major, minor uint8) bool {
+	return v.Major > major || v.Major == major && v.Minor >= minor
+}
+
+// Config describes a machine with Tenstorrent cards.
+type Config struct {
+	// Arch is the architecture of every card.
+	Arch chip.Arch
+	// Functions are the cards. They stay alive until Driver.Close.
+	Functions []Function
+	// Start makes a single card when its node is first opened, instead of Functions; the card is closed when the
+	// last reference to the node goes.
+	Start func() (Function, error)
+	// Name is the prefix of the nodes' names, "/dev/tenstorrent/" if empty.
+	Name string
+	// Version is the modelled release of the driver, 2.10.0 if zero.
+	Version Version
+	// NoIOMMU makes pinning need physically contiguous pages, as without a translating IOMMU.
+	NoIOMMU bool
+	// PageSizeAt says, with NoIOMMU, in pages of what size the process memory at a virtual address lies. Ranges inside
+	// one such page are physically contiguous. Nil asks the operating system.
+	PageSizeAt func(va uint64) uint64
+	// BAR4Size is the size of BAR 4 in bytes where it differs from the architecture's, as firmware can configure on
+	// Blackhole.
+	BAR4Size uint64
+}
+
+// ErrConfig is wrapped by the error of New for a machine that can't exist.
+var ErrConfig = errors.New("impossible machine")
+
+// Driver is the model of a loaded driver with its devices.
+type Driver struct {
+	devices []*device
+}
+
+// New loads the driver for a machine. The error wraps ErrConfig.
+func New(cfg Config) (*Driver, error) {
+	p := cfg.Arch.Params()
+	if p == nil {
+		return nil, fmt.Errorf("driver: new: architecture %v: %w", cfg.Arch, ErrConfig)
+	}
+	if (cfg.Start == nil) == (len(cfg.Functions) == 0) {
+		return nil, fmt.Errorf("driver: new: want either functions or a way to start one, have %d and start=%t: %w",
+			len(cfg.Functions), cfg.Start != nil, ErrConfig)
+	}
+	if cfg.Version == (Version{}) {
+		cfg.Version = Version{2, 10, 0}
+	}
+	if !cfg.Version.atLeast(2, 0) {
+		return nil, fmt.Errorf("driver: new: version %v: the model starts at 2.0: %w", cfg.Version, ErrConfig)
+	}
+	if cfg.Name == "" {
+		cfg.Name = "/dev/tenstorrent/"
+	}
+	if cfg.BAR4Size != 0 {
+		p.PCI.BARSize[4] = cfg.BAR4Size
+	}
+	if cfg.PageSizeAt == nil {
+		cfg.PageSizeAt = pageSizeAt
+	}
+	d := &Driver{}
+	for i := range max(1, len(cfg.Functions)) {
+		dev := newDevice(cfg, p, i)
+		if cfg.Start == nil {
+			dev.attach(cfg.Functions[i])
+		}
+		d.devices = append(d.devices, dev)
+	}
+	return d, nil
+}
+
+// Len returns the number of devices.
+func (d *Driver) Len() int { return len(d.devices) }
+
+// Node returns the node of device i, 0 <= i < Len. Every call returns the same node.
+func (d *Driver) Node(i int) *Node { return &d.devices[i].node }
+
+// Close unloads the driver: every open file becomes ENODEV, mappings are zapped, and the functions are closed.
+func (d *Driver) Close() error {
+	var errs []error
+	for _, dev := range d.devices {
+		errs = append(errs, dev.remove())
+	}
+	return errors.Join(errs...)
+}
+
+// Node is the device node of one card. It implements the seam that package kmd opens.
+type Node struct {
+	dev *device
+}
+
+var _ seam.Node = (*Node)(nil)
+
+// String names the node.
+func (n *Node) String() string { return n.dev.name }
+
+// Open opens the node. O_APPEND, O_EXCL and O_NONBLOCK mean what tt-kmd gives them. Errors are syscall.Errno values,
+// possibly wrapped.
+func (n *Node) Open(flags int) (seam.File, error) { return n.dev.open(flags) }
+
+// Power returns the power flags and settings that the driver last sent to the firmware, and how often it sent any.
+func (n *Node) Power() (flags uint16, settings [14]uint16, sent int) {
+	n.dev.mu.Lock()
+	defer n.dev.mu.Unlock()
+	return n.dev.power.PowerFlags, n.dev.power.PowerSettings, n.dev.powerSent
+}
+
+// OpenFiles returns how many files of the node are open, counting those that only a mapping keeps.
+func (n *Node) OpenFiles() int {
+	n.dev.mu.Lock()
+	defer n.dev.mu.Unlock()
+	return len(n.dev.files)
+}

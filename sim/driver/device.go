@@ -1,0 +1,237 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// device is what the driver keeps of one card.
+type device struct {
+	name string
+	cfg  Config
+	arch *arch
+	bdf  uint16
+	node Node
+	dma  iommu
+
+	// reset is held for writing by a reset and for reading by everything else that touches the device. As in the
+	// driver, mmap only tries it.
+	reset sync.RWMutex
+
+	mu        sync.Mutex
+	wake      *sync.Cond // of mu: a file closed, a lock was released, a reset happened
+	fn        Function
+	files     map[*file]struct{}
+	excl      bool
+	gen       uint64
+	needsInit bool // between a reset and POST_RESET
+	detached  bool
+	tlbs      [kabi.MaxInboundTLBs]bool
+	iatu      [kabi.MaxIATURegions]iatuRegion
+	locks     [kabi.LockCount]*file
+	power     kabi.PowerState
+	powerSent int
+
+	// strided has a bit for every strided multicast register that a mapping of BAR 0 has stored to. The driver
+	// writes zero to them on every configuration; the model writes only where that can make a difference, because
+	// the vendor's simulator has no such registers.
+	strided atomic.Uint32
+	// kernelWindow serialises the use of the driver's own window.
+	kernelWindow sync.Mutex
+}
+
+func newDevice(cfg Config, p *chip.Params, i int) *device {
+	d := &device{
+		name: fmt.Sprintf("%s%d", cfg.Name, i),
+		cfg:  cfg,
+		arch: archOf(p),
+		bdf:  uint16(i+1) << 8,
+	}
+	d.files = map[*file]struct{}{}
+	d.wake = sync.NewCond(&d.mu)
+	d.node.dev = d
+	d.dma.limit = d.arch.dmaLimit
+	for i := range d.iatu {
+		d.iatu[i].free = true
+	}
+	d.tlbs[p.BAR.KernelWindow] = true
+	return d
+}
+
+func (d *device) attach(fn Function) {
+	d.fn = fn
+	fn.AttachDMA(&d.dma)
+}
+
+// open admits a file as tt-kmd's admit_chardev_open does: O_EXCL waits until no file is open, anything else until no
+// O_EXCL file is, and O_NONBLOCK makes either EAGAIN.
+func (d *device) open(flags int) (*file, error) {
+	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
+	nonblock := flags&syscall.O_NONBLOCK != 0
+	f := &file{dev: d, refs: 1, tlbs: map[uint32]int{}, bufs: map[uint8]*dmaBuffer{}}
+	f.power.Validity = kabi.PowerValidity(kabi.PowerFlagCount, 0)
+	aware := flags&syscall.O_APPEND != 0
+	if !aware {
+		f.power.PowerFlags = kabi.PowerAll &^ kabi.PowerMaxAIClock
+	}
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.detached {
+		return nil, syscall.ENODEV
+	}
+	for excl && len(d.files) > 0 || !excl && d.excl {
+		if nonblock {
+			return nil, syscall.EAGAIN
+		}
+		d.wake.Wait()
+		if d.detached {
+			return nil, syscall.ENODEV
+		}
+	}
+	if d.fn == nil {
+		fn, err := d.cfg.Start()
+		if err != nil {
+			return nil, fmt.Errorf("driver: start %s: %w: %w", d.name, syscall.ENODEV, err)
+		}
+		d.attach(fn)
+	}
+	d.excl = excl
+	f.gen = d.gen
+	d.files[f] = struct{}{}
+	if !aware && !d.needsInit {
+		d.aggregatePower()
+	}
+	return f, nil
+}
+
+// aggregatePower ors the flags and takes the largest settings of all live files. A flag that a file doesn't declare
+// counts as on (tt-kmd chardev.c). d.mu is held.
+func (d *device) aggregatePower() {
+	if !d.cfg.Version.atLeast(2, 6) {
+		return
+	}
+	var sum kabi.PowerState
+	var most uint8
+	for f := range d.files {
+		if f.gen != d.gen {
+			continue
+		}
+		flags, settings := f.power.Validity&0xF, f.power.Validity>>4
+		undeclared := uint16(kabi.PowerAll) &^ (1<<flags - 1)
+		sum.PowerFlags |= f.power.PowerFlags | undeclared
+		most = max(most, settings)
+		for i := range min(int(settings), kabi.PowerSettingCount) {
+			sum.PowerSettings[i] = max(sum.PowerSettings[i], f.power.PowerSettings[i])
+		}
+	}
+	sum.Validity = kabi.PowerValidity(kabi.PowerFlagCount, most)
+	d.power = sum
+	d.powerSent++
+}
+
+// remove is the end of the device: hot removal, or unloading the driver.
+func (d *device) remove() error {
+	d.reset.Lock()
+	d.mu.Lock()
+	d.detached = true
+	d.zap()
+	fn := d.fn
+	d.fn = nil
+	for f := range d.files {
+		f.releasePages()
+	}
+	d.wake.Broadcast()
+	d.mu.Unlock()
+	d.reset.Unlock()
+	if fn == nil {
+		return nil
+	}
+	return fn.Close()
+}
+
+// zap makes every BAR and window mapping of the device fault (tt-kmd memory.c, tenstorrent_vma_zap). d.mu is held.
+func (d *device) zap() {
+	for f := range d.files {
+		for m := range f.maps {
+			m.zapped.Store(true)
+			delete(f.maps, m)
+			if m.window >= 0 {
+				f.tlbs[uint32(m.window)]--
+			}
+		}
+	}
+}
+
+// release is the end of a file, in the driver's order: the cleanup write, pins and buffers, locks, windows, the list
+// of files and its power request.
+func (d *device) release(f *file) error {
+	d.reset.RLock()
+	defer d.reset.RUnlock()
+	if f.cleanup.Enabled != 0 && !d.isDetached() {
+		d.kernelWrite32(f.cleanup.X, f.cleanup.Y, f.cleanup.NOC, f.cleanup.Addr, uint32(f.cleanup.Data))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.releasePages()
+	for i, holder := range d.locks {
+		if holder == f {
+			d.locks[i] = nil
+		}
+	}
+	for id := range f.tlbs {
+		d.tlbs[id] = false
+	}
+	clear(f.tlbs)
+	delete(d.files, f)
+	idle := f.power.Validity == kabi.PowerValidity(kabi.PowerFlagCount, 0) && f.power.PowerFlags == 0
+	if !d.detached && !d.needsInit && !idle {
+		d.aggregatePower()
+	}
+	if len(d.files) == 0 {
+		d.excl = false
+	}
+	d.wake.Broadcast()
+	if len(d.files) == 0 && d.cfg.Start != nil && d.fn != nil {
+		fn := d.fn
+		d.fn = nil
+		return fn.Close()
+	}
+	return nil
+}
+
+func (d *device) isDetached() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.detached
+}
+
+// kernelWrite32 stores a word through the driver's own window, strictly ordered.
+func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
+	d.kernelWindow.Lock()
+	defer d.kernelWindow.Unlock()
+	p := d.arch.params
+	class, _ := p.WindowClassOf(p.BAR.KernelWindow)
+	bar, off, _ := p.WindowOffset(p.BAR.KernelWindow)
+	in := addr & (class.Size - 1)
+	cfg := kabi.NOCTLBConfig{Addr: addr - in, XEnd: uint16(x), YEnd: uint16(y), NOC: noc, Ordering: uint8(chip.Strict)}
+	if err := d.configureWindow(uint32(p.BAR.KernelWindow), class.Size, &cfg); err != nil {
+		return
+	}
+	d.fn.BARStore(bar, off+in, 4, uint64(v))
+}
+
+// errno unwraps the errno of an error that a Function or an operating system gave.
+func errno(err error) error {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no
+	}
+	return syscall.EINVAL
+}

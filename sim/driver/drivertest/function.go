@@ -1,0 +1,389 @@
+// Package drivertest is the least chip that a driver can be tested on: windows onto tiles that are plain memory,
+// outbound regions, and a management processor that answers what opening a device asks. It records every access with
+// its width. It decodes registers by itself, from tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md and tt-kmd
+// blackhole.c, so that an encoding error elsewhere doesn't cancel out.
+package drivertest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// Access is one access of the host to a BAR.
+type Access struct {
+	BAR   int
+	Off   uint64
+	Width int // bytes; for bulk accesses the length
+	Store bool
+	Bulk  bool
+	Value uint64
+}
+
+// Target is where a window leads.
+type Target struct {
+	Addr                       uint64
+	X, Y, StartX, StartY       uint8
+	NOC, Multicast, Ordering   uint8
+	Linked, StaticVC, Reserved uint8
+}
+
+// Function is the chip. Set the exported fields before the first access.
+type Function struct {
+	Arch chip.Arch
+	// Subsystem is the PCI subsystem vendor (low half) and id.
+	Subsystem uint32
+	// Harvesting is Wormhole's answer to message 0x57.
+	Harvesting uint32
+	// Telemetry is the management processor's table by tag.
+	Telemetry map[uint16]uint32
+	// Mute makes the management processor not answer messages.
+	Mute bool
+	// OnReset runs inside Reset. A function with Stuck set doesn't come back from a reset.
+	OnReset func()
+	Stuck   bool
+
+	mu      sync.Mutex
+	command uint32
+	regs    map[uint64]uint32 // BAR 0 configuration registers by offset
+	bar2    map[uint64]uint32
+	pages   map[page]*[pageSize]byte
+	log     []Access
+	dma     driver.DMA
+	dead    bool // reads are all-ones
+	fault   error
+	closed  bool
+}
+
+const pageSize = 4096
+
+type page struct {
+	x, y uint8
+	n    uint64
+}
+
+var (
+	_ driver.Function = (*Function)(nil)
+	_ driver.Resetter = (*Function)(nil)
+)
+
+// New returns a chip of an architecture with nothing harvested.
+func New(a chip.Arch) *Function {
+	f := &Function{Arch: a, regs: map[uint64]uint32{}, bar2: map[uint64]uint32{}, pages: map[page]*[pageSize]byte{}}
+	f.Telemetry = map[uint16]uint32{14: 1000}
+	return f
+}
+
+// Kill makes every read give all ones, as a card that fell off the bus does.
+func (f *Function) Kill() {
+	f.mu.Lock()
+	f.dead = true
+	f.mu.Unlock()
+}
+
+// Break makes Fault report err.
+func (f *Function) Break(err error) {
+	f.mu.Lock()
+	f.fault = err
+	f.mu.Unlock()
+}
+
+// Closed reports whether the function was closed.
+func (f *Function) Closed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
+// Log returns the accesses since the last call.
+func (f *Function) Log() []Access {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.log
+	f.log = nil
+	return l
+}
+
+// ConfigRead implements driver.Function.
+func (f *Function) ConfigRead(off uint32) uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead {
+		return 0xFFFFFFFF
+	}
+	switch off {
+	case 0:
+		if f.Arch == chip.Wormhole {
+			return 0x401E1E52
+		}
+		return 0xB1401E52
+	case 4:
+		return f.command
+	case 0x2C:
+		return f.Subsystem
+	}
+	return 0
+}
+
+// ConfigWrite implements driver.Function.
+func (f *Function) ConfigWrite(off uint32, v uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if off == 4 {
+		f.command = v & 0xFFFF
+	}
+}
+
+// Reset implements driver.Resetter.
+func (f *Function) Reset() error {
+	if f.OnReset != nil {
+		f.OnReset()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Stuck {
+		return fmt.Errorf("drivertest: reset: the chip doesn't come back")
+	}
+	f.command &^= 1 << 6
+	clear(f.bar2)
+	return nil
+}
+
+// AttachDMA implements driver.Function.
+func (f *Function) AttachDMA(d driver.DMA) { f.dma = d }
+
+// Fault implements driver.Function.
+func (f *Function) Fault() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault
+}
+
+// Close implements driver.Function.
+func (f *Function) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	return nil
+}
+
+// BARLoad implements driver.Function.
+func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
+	var b [8]byte
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.access(bar, off, b[:width], false)
+	v := binary.LittleEndian.Uint64(b[:])
+	f.log = append(f.log, Access{BAR: bar, Off: off, Width: width, Value: v})
+	return v
+}
+
+// BARStore implements driver.Function.
+func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, Access{BAR: bar, Off: off, Width: width, Store: true, Value: v})
+	f.access(bar, off, b[:width], true)
+}
+
+// BARRead implements driver.Function.
+func (f *Function) BARRead(bar int, off uint64, p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, Access{BAR: bar, Off: off, Width: len(p), Bulk: true})
+	f.access(bar, off, p, false)
+}
+
+// BARWrite implements driver.Function.
+func (f *Function) BARWrite(bar int, off uint64, p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, Access{BAR: bar, Off: off, Width: len(p), Store: true, Bulk: true})
+	f.access(bar, off, p, true)
+}
+
+// access performs an access. f.mu is held. What a real chip leaves undefined panics: it is a bug of the caller's.
+func (f *Function) access(bar int, off uint64, p []byte, store bool) {
+	if f.dead {
+		for i := range p {
+			if !store {
+				p[i] = 0xFF
+			}
+		}
+		return
+	}
+	width := uint64(len(p))
+	switch {
+	case bar == 2:
+		f.word(f.bar2, off, p, store)
+	case bar == 0 && off >= 0x1FC00000 && off < 0x1FC01000:
+		if f.Arch == chip.Blackhole && width != 4 || off%width != 0 || width < 4 {
+			panic(fmt.Sprintf("drivertest: access of %d bytes to window register %#x", width, off))
+		}
+		for i := uint64(0); i < width; i += 4 {
+			f.word(f.regs, off+i, p[i:i+4], store)
+		}
+	case bar == 0 && f.Arch == chip.Blackhole && off == 0x1FD04044:
+		binary.LittleEndian.PutUint32(p, 0x2)
+	case bar == 0 && f.Arch == chip.Wormhole && off == 0x1FF5002C:
+		binary.LittleEndian.PutUint32(p, 0x280)
+	default:
+		f.window(bar, off, p, store)
+	}
+}
+
+func (f *Function) word(regs map[uint64]uint32, off uint64, p []byte, store bool) {
+	if len(p) != 4 || off%4 != 0 {
+		panic(fmt.Sprintf("drivertest: access of %d bytes to register %#x", len(p), off))
+	}
+	if store {
+		regs[off] = binary.LittleEndian.Uint32(p)
+		return
+	}
+	binary.LittleEndian.PutUint32(p, regs[off])
+}
+
+// WindowTarget returns where a window leads.
+func (f *Function) WindowTarget(id int) Target {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, size := f.windowSpan(id)
+	return f.decode(id, size)
+}
+
+// Strided returns the strided multicast register of a window (Blackhole).
+func (f *Function) Strided(id int) uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.regs[0x1FC009D8+4*uint64(id)]
+}
+
+// windowSpan returns a window's place in its BAR.
+func (f *Function) windowSpan(id int) (start, size uint64) {
+	n := uint64(id)
+	switch {
+	case f.Arch == chip.Blackhole && n < 202:
+		return n << 21, 1 << 21
+	case f.Arch == chip.Blackhole:
+		return (n - 202) << 32, 1 << 32
+	case n < 156:
+		return n << 20, 1 << 20
+	case n < 166:
+		return 156<<20 + (n-156)<<21, 1 << 21
+	}
+	return 176<<20 + (n-166)<<24, 1 << 24
+}
+
+func (f *Function) decode(id int, size uint64) Target {
+	field := func(lo, hi uint64, first, width uint) uint64 {
+		v := lo >> first
+		if first >= 64 {
+			v = hi >> (first - 64)
+		} else if first > 0 {
+			v |= hi << (64 - first)
+		}
+		return v & (1<<width - 1)
+	}
+	var lo, hi uint64
+	var n uint
+	bits := uint(0)
+	for 1<<bits < size {
+		bits++
+	}
+	noc := uint(1)
+	if f.Arch == chip.Wormhole {
+		at := 0x1FC00000 + 8*uint64(id)
+		lo = uint64(f.regs[at]) | uint64(f.regs[at+4])<<32
+		n = 36 - bits
+	} else {
+		at := 0x1FC00000 + 12*uint64(id)
+		lo, hi = uint64(f.regs[at])|uint64(f.regs[at+4])<<32, uint64(f.regs[at+8])
+		n = 64 - bits
+		noc = 2
+	}
+	t := Target{Addr: field(lo, hi, 0, n) << bits}
+	t.X, t.Y = uint8(field(lo, hi, n, 6)), uint8(field(lo, hi, n+6, 6))
+	t.StartX, t.StartY = uint8(field(lo, hi, n+12, 6)), uint8(field(lo, hi, n+18, 6))
+	t.NOC = uint8(field(lo, hi, n+24, noc))
+	n += 24 + noc
+	t.Multicast = uint8(field(lo, hi, n, 1))
+	t.Ordering = uint8(field(lo, hi, n+1, 2))
+	t.Linked = uint8(field(lo, hi, n+3, 1))
+	t.StaticVC = uint8(field(lo, hi, n+4, 1))
+	return t
+}
+
+func (f *Function) window(bar int, off uint64, p []byte, store bool) {
+	count := 186
+	if f.Arch == chip.Blackhole {
+		count = 210
+	}
+	for id := range count {
+		start, size := f.windowSpan(id)
+		if in4 := f.Arch == chip.Blackhole && id >= 202; in4 != (bar == 4) || off < start || off-start >= size {
+			continue
+		}
+		if off-start+uint64(len(p)) > size {
+			panic(fmt.Sprintf("drivertest: access of %d bytes beyond window %d", len(p), id))
+		}
+		t := f.decode(id, size)
+		addr := t.Addr + off - start
+		if t.Multicast == 0 {
+			if t.StartX|t.StartY != 0 {
+				panic(fmt.Sprintf("drivertest: window %d has a start corner without multicast", id))
+			}
+			f.tile(t.X, t.Y, addr, p, store)
+			return
+		}
+		if !store {
+			panic(fmt.Sprintf("drivertest: read through multicast window %d", id))
+		}
+		for y := t.StartY; y <= t.Y; y++ {
+			for x := t.StartX; x <= t.X; x++ {
+				f.tile(x, y, addr, p, true)
+			}
+		}
+		return
+	}
+	panic(fmt.Sprintf("drivertest: access to BAR %d offset %#x", bar, off))
+}
+
+// Tile copies memory of a tile.
+func (f *Function) Tile(x, y uint8, addr uint64, n int) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := make([]byte, n)
+	f.memory(x, y, addr, b, false)
+	return b
+}
+
+// SetTile stores to memory of a tile.
+func (f *Function) SetTile(x, y uint8, addr uint64, p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.memory(x, y, addr, p, true)
+}
+
+func (f *Function) memory(x, y uint8, addr uint64, p []byte, store bool) {
+	for len(p) > 0 {
+		k := page{x, y, addr / pageSize}
+		in := addr % pageSize
+		n := min(uint64(len(p)), pageSize-in)
+		m := f.pages[k]
+		if m == nil {
+			m = new([pageSize]byte)
+			f.pages[k] = m
+		}
+		if store {
+			copy(m[in:], p[:n])
+		} else {
+			copy(p[:n], m[in:])
+		}
+		p, addr = p[n:], addr+n
+	}
+}

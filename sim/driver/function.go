@@ -1,0 +1,44 @@
+// Package driver is a model of Tenstorrent's kernel driver, tt-kmd, over any PCI function: an emulated chip, the
+// vendor's simulator, or a few registers in a test. It speaks the driver's ioctl structs behind the same seam as
+// /dev/tenstorrent/N, so that what runs on it runs on silicon unchanged.
+//
+// The model keeps the driver's bookkeeping (windows, pins, locks, reset generations, references of mappings), its
+// errno values and its register writes. Sources: tt-kmd chardev.c, memory.c, tlb.c, wormhole.c, blackhole.c at
+// 2.10. It has no firmware messages of its own: power requests are aggregated as the driver does and can be looked
+// at, and are not sent.
+package driver
+
+// Function is a Tenstorrent chip as its host sees it: a PCI function with configuration space, memory behind BARs 0,
+// 2 and 4, and accesses of its own to host memory. Methods may be called from any goroutine.
+type Function interface {
+	// ConfigRead and ConfigWrite access the 32-bit word of configuration space at a multiple of four.
+	ConfigRead(off uint32) uint32
+	ConfigWrite(off uint32, v uint32)
+	// BARLoad performs one load of exactly width 1, 2, 4 or 8 bytes at an offset aligned to it. It doesn't allocate.
+	BARLoad(bar int, off uint64, width int) uint64
+	// BARStore performs one store of exactly width bytes. It is posted: later accesses don't overtake it. It doesn't
+	// allocate.
+	BARStore(bar int, off uint64, width int, v uint64)
+	// BARRead and BARWrite move bulk data through a TLB window, in accesses of the function's choice.
+	BARRead(bar int, off uint64, p []byte)
+	BARWrite(bar int, off uint64, p []byte)
+	// AttachDMA gives the function its way to host memory, once, before any access to it.
+	AttachDMA(DMA)
+	// Fault says why the function stopped, or nil while it works.
+	Fault() error
+	// Close ends the function. No other method is called afterwards.
+	Close() error
+}
+
+// DMA is host memory as a PCI function reaches it. Accesses of 4 or 8 bytes at a multiple of their size are atomic.
+// An address that the driver hasn't mapped for the function is an error and moves nothing.
+type DMA interface {
+	ReadHost(bus uint64, p []byte) error
+	WriteHost(bus uint64, p []byte) error
+}
+
+// Resetter is a Function that can be reset. Reset returns when the function answers configuration reads again, with
+// the parity-error-response bit of its PCI command register, the driver's reset marker, cleared.
+type Resetter interface {
+	Reset() error
+}

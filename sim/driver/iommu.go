@@ -1,0 +1,146 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// iommu is what a card's bus addresses lead to: the address space of its IOMMU domain. It implements DMA.
+type iommu struct {
+	limit uint64 // highest bus address
+
+	mu     sync.RWMutex
+	ranges []busRange // sorted by bus address
+}
+
+// busRange is bus addresses [bus, bus+size) that lead to host memory.
+type busRange struct {
+	bus, size uint64
+	mem       hostPages
+	readOnly  bool
+}
+
+var _ DMA = (*iommu)(nil)
+
+// lowBus is the end of the range that bus addresses are given from first, as Linux does for PCI devices.
+const lowBus = 1 << 32
+
+// firstBus keeps bus address 0 and the interrupt range's neighbourhood unused.
+const firstBus = 1 << 20
+
+// add maps memory at a free bus address, highest first, and returns that.
+func (m *iommu) add(mem hostPages, size uint64, readOnly bool) (bus uint64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	bus, ok = m.gap(firstBus, min(lowBus, m.limit+1), size)
+	if !ok && m.limit >= lowBus {
+		bus, ok = m.gap(lowBus, m.limit+1, size)
+	}
+	if !ok {
+		return 0, false
+	}
+	i, _ := slices.BinarySearchFunc(m.ranges, bus, busRange.compare)
+	m.ranges = slices.Insert(m.ranges, i, busRange{bus, size, mem, readOnly})
+	return bus, true
+}
+
+// gap finds the highest free range of size bytes in [low, high).
+func (m *iommu) gap(low, high, size uint64) (uint64, bool) {
+	end := high
+	for _, r := range slices.Backward(m.ranges) {
+		if r.bus >= high {
+			continue
+		}
+		if after := max(r.bus+r.size, low); end >= after && end-after >= size {
+			return end - size, true
+		}
+		end = min(end, r.bus)
+		if end <= low {
+			return 0, false
+		}
+	}
+	return end - size, end >= low && end-low >= size
+}
+
+// remove unmaps the range at a bus address. When it returns, no access to the memory is under way.
+func (m *iommu) remove(bus uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i, ok := slices.BinarySearchFunc(m.ranges, bus, busRange.compare); ok {
+		m.ranges = slices.Delete(m.ranges, i, i+1)
+	}
+}
+
+func (r busRange) compare(bus uint64) int {
+	switch {
+	case r.bus < bus:
+		return -1
+	case r.bus > bus:
+		return 1
+	}
+	return 0
+}
+
+// find returns the range that holds [bus, bus+n). m.mu is held.
+func (m *iommu) find(bus, n uint64) *busRange {
+	lo, hi := 0, len(m.ranges)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if m.ranges[mid].bus <= bus {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == 0 {
+		return nil
+	}
+	r := &m.ranges[lo-1]
+	if in := bus - r.bus; in < r.size && n <= r.size-in {
+		return r
+	}
+	return nil
+}
+
+// ReadHost reads host memory at a bus address.
+func (m *iommu) ReadHost(bus uint64, p []byte) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	r := m.find(bus, uint64(len(p)))
+	if r == nil {
+		return &DMAError{Bus: bus, Size: len(p), Why: "not mapped for this device"}
+	}
+	return r.mem.read(bus-r.bus, p)
+}
+
+// WriteHost writes host memory at a bus address.
+func (m *iommu) WriteHost(bus uint64, p []byte) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	r := m.find(bus, uint64(len(p)))
+	switch {
+	case r == nil:
+		return &DMAError{Bus: bus, Size: len(p), Write: true, Why: "not mapped for this device"}
+	case r.readOnly:
+		return &DMAError{Bus: bus, Size: len(p), Write: true, Why: "pinned read-only"}
+	}
+	return r.mem.write(bus-r.bus, p)
+}
+
+// DMAError is an access of a device to host memory that its IOMMU refused.
+type DMAError struct {
+	Bus   uint64
+	Size  int
+	Write bool
+	Why   string
+}
+
+// Error implements error.
+func (e *DMAError) Error() string {
+	what := "read"
+	if e.Write {
+		what = "write"
+	}
+	return fmt.Sprintf("driver: device %s of %d bytes at bus address %#x: %s", what, e.Size, e.Bus, e.Why)
+}

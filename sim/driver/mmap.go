@@ -1,0 +1,182 @@
+package driver
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// Offsets of what can be mapped (tt-kmd memory.c). The header calls them dynamic; clients take them from the ioctls.
+const (
+	offsetStep  = 1 << 36 // resources 0, 1, 2, each uncached and write-combined, in the order of kabi's mapping ids
+	offsetTLBUC = 6 * offsetStep
+	offsetTLBWC = 7 * offsetStep
+	bufferStep  = 1 << 32
+)
+
+// bufferBase is the offset of DMA buffer 0: 2^32 pages less 256 buffers.
+func bufferBase() uint64 { return (pageSize() - kabi.MaxDMABufs) << 32 }
+
+// barMap is a mapping of a range of a BAR. It implements seam.MMIO. Accesses outside it or after a zap raise SIGBUS,
+// as they do on a real mapping.
+type barMap struct {
+	file   *file
+	fn     Function
+	bar    int
+	base   uint64 // BAR offset of the mapping's start
+	size   uint64
+	window int // id of the mapped window, or -1 for a plain BAR range
+
+	zapped  atomic.Bool
+	watched bool // stores can hit strided multicast registers
+}
+
+var _ seam.MMIO = (*barMap)(nil)
+
+// check raises SIGBUS unless [off, off+n) can be accessed.
+func (m *barMap) check(off, n uint64) {
+	if m.zapped.Load() || off > m.size || n > m.size-off {
+		busError()
+	}
+}
+
+// Load implements seam.MMIO.
+func (m *barMap) Load(off uint64, width int) uint64 {
+	m.check(off, uint64(width))
+	return m.fn.BARLoad(m.bar, m.base+off, width)
+}
+
+// Store implements seam.MMIO.
+func (m *barMap) Store(off uint64, width int, v uint64) {
+	m.check(off, uint64(width))
+	if m.watched {
+		m.file.dev.noteStore(m.base+off, uint64(width))
+	}
+	m.fn.BARStore(m.bar, m.base+off, width, v)
+}
+
+// Read implements seam.MMIO.
+func (m *barMap) Read(off uint64, p []byte) {
+	m.check(off, uint64(len(p)))
+	if len(p) > 0 {
+		m.fn.BARRead(m.bar, m.base+off, p)
+	}
+}
+
+// Write implements seam.MMIO.
+func (m *barMap) Write(off uint64, p []byte) {
+	m.check(off, uint64(len(p)))
+	if len(p) == 0 {
+		return
+	}
+	if m.watched {
+		m.file.dev.noteStore(m.base+off, uint64(len(p)))
+	}
+	m.fn.BARWrite(m.bar, m.base+off, p)
+}
+
+// Mmap maps whole pages of a BAR, a window or a DMA buffer.
+func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
+	page := pageSize()
+	if length <= 0 || offset%page != 0 {
+		return seam.Mapping{}, syscall.EINVAL
+	}
+	d := f.dev
+	// The driver can't wait for a reset here, because the kernel holds the address space's lock.
+	if !d.reset.TryRLock() {
+		return seam.Mapping{}, syscall.ENODEV
+	}
+	defer d.reset.RUnlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case f.refs == 0:
+		return seam.Mapping{}, syscall.EBADF
+	case d.detached, f.gen != d.gen:
+		return seam.Mapping{}, syscall.ENODEV
+	}
+	n := (uint64(length) + page - 1) &^ (page - 1)
+	switch {
+	case offset >= bufferBase():
+		return f.mapBuffer(offset-bufferBase(), n, length)
+	case offset >= offsetTLBUC && offset-offsetTLBUC < 2*offsetStep:
+		return f.mapWindow((offset-offsetTLBUC)%offsetStep, n)
+	case offset < offsetTLBUC:
+		bar := int(offset / (2 * offsetStep) * 2)
+		in, size := offset%offsetStep, d.arch.params.PCI.BARSize[bar]
+		if in > size || n > size-in {
+			return seam.Mapping{}, syscall.EINVAL
+		}
+		return f.mapped(&barMap{file: f, fn: d.fn, bar: bar, base: in, size: n, window: -1,
+			watched: bar == 0 && d.arch.params.BAR.StridedCount > 0}), nil
+	}
+	return seam.Mapping{}, syscall.EINVAL
+}
+
+// mapWindow maps a window or a prefix of it. d.mu is held.
+func (f *file) mapWindow(off, n uint64) (seam.Mapping, error) {
+	d := f.dev
+	id, class, bar, start, ok := d.arch.windowByOffset(off)
+	if !ok || n > class.Size {
+		return seam.Mapping{}, syscall.EINVAL
+	}
+	if _, owned := f.tlbs[id]; !owned {
+		return seam.Mapping{}, syscall.EPERM
+	}
+	if start+n > d.arch.params.PCI.BARSize[bar] {
+		return seam.Mapping{}, syscall.ENXIO
+	}
+	f.tlbs[id]++
+	return f.mapped(&barMap{file: f, fn: d.fn, bar: bar, base: start, size: n, window: int(id)}), nil
+}
+
+// mapped lists a mapping, which holds a reference on the file until it is unmapped. d.mu is held.
+func (f *file) mapped(m *barMap) seam.Mapping {
+	if f.maps == nil {
+		f.maps = map[*barMap]struct{}{}
+	}
+	f.maps[m] = struct{}{}
+	f.refs++
+	var once sync.Once
+	return seam.Mapping{IO: m, Unmap: func() error {
+		err := error(syscall.EINVAL)
+		once.Do(func() { err = f.unmap(m) })
+		return err
+	}}
+}
+
+func (f *file) unmap(m *barMap) error {
+	d := f.dev
+	d.mu.Lock()
+	if _, live := f.maps[m]; live {
+		delete(f.maps, m)
+		if m.window >= 0 {
+			f.tlbs[uint32(m.window)]--
+		}
+	}
+	m.zapped.Store(true)
+	d.mu.Unlock()
+	return f.put()
+}
+
+// mapBuffer maps a range inside a DMA buffer. d.mu is held.
+func (f *file) mapBuffer(off, n uint64, length int) (seam.Mapping, error) {
+	i, in := off/bufferStep, off%bufferStep
+	if i >= kabi.MaxDMABufs {
+		return seam.Mapping{}, syscall.EINVAL
+	}
+	b, ok := f.bufs[uint8(i)]
+	if !ok || in > b.mem.size || n > b.mem.size-in {
+		return seam.Mapping{}, syscall.EINVAL
+	}
+	f.refs++
+	var once sync.Once
+	return seam.Mapping{Mem: b.mem.bytes()[in : in+uint64(length) : in+uint64(length)], Unmap: func() error {
+		err := error(syscall.EINVAL)
+		once.Do(func() { err = f.put() })
+		return err
+	}}, nil
+}

@@ -1,0 +1,88 @@
+package driver
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkPages says what pinning a range of this process gives: EFAULT if its first page isn't mapped or may not be
+// written, EINVAL if a later one (the driver pins fewer pages than asked).
+func checkPages(va, size uint64, write bool) error {
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return errno(err)
+	}
+	defer f.Close()
+	at := va
+	for s := bufio.NewScanner(f); s.Scan() && at < va+size; {
+		start, end, perm, ok := parseMap(s.Text())
+		if !ok || end <= at {
+			continue
+		}
+		if start > at || perm[0] != 'r' || write && perm[1] != 'w' {
+			break
+		}
+		at = end
+	}
+	switch {
+	case at >= va+size:
+		return nil
+	case at == va:
+		return syscall.EFAULT
+	}
+	return syscall.EINVAL
+}
+
+// parseMap reads the start of a line of /proc/self/maps, "start-end perm ...".
+func parseMap(line string) (start, end uint64, perm string, ok bool) {
+	f := strings.Fields(line)
+	if len(f) < 5 || len(f[1]) < 4 {
+		return 0, 0, "", false
+	}
+	a, b, ok := strings.Cut(f[0], "-")
+	start, err1 := strconv.ParseUint(a, 16, 64)
+	end, err2 := strconv.ParseUint(b, 16, 64)
+	return start, end, f[1], ok && err1 == nil && err2 == nil
+}
+
+// pageSizeAt asks the kernel in pages of what size the memory at an address lies: larger than usual only on hugetlbfs.
+func pageSizeAt(va uint64) uint64 {
+	f, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return pageSize()
+	}
+	defer f.Close()
+	inside := false
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if start, end, _, ok := parseMap(s.Text()); ok {
+			inside = va >= start && va < end
+			continue
+		}
+		var kib uint64
+		if inside && strings.HasPrefix(s.Text(), "KernelPageSize:") {
+			if _, err := fmt.Sscanf(s.Text(), "KernelPageSize: %d kB", &kib); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return pageSize()
+}
+
+// holdPages makes pinned pages independent of the caller's mapping where the kernel allows a second one: of shared
+// memory, by moving zero bytes of it (mremap(2), old_size 0). Pins of private memory end with the mapping.
+func holdPages(va, size uint64) hostPages {
+	p, _, no := unix.Syscall6(unix.SYS_MREMAP, uintptr(va), 0, uintptr(size), unix.MREMAP_MAYMOVE, 0, 0)
+	if no != 0 {
+		return hostPages{addr: va, size: size}
+	}
+	return hostPages{addr: uint64(p), size: size, unmap: func() {
+		// Of an alias that this function made; nothing else knows it.
+		_, _, _ = unix.Syscall(unix.SYS_MUNMAP, p, uintptr(size), 0)
+	}}
+}

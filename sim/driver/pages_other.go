@@ -1,0 +1,12 @@
+//go:build !linux
+
+package driver
+
+// checkPages can't tell what is mapped on this system; a device's access to memory that isn't becomes an error then.
+func checkPages(va, size uint64, write bool) error { return nil }
+
+// pageSizeAt knows of no huge pages on this system.
+func pageSizeAt(va uint64) uint64 { return pageSize() }
+
+// holdPages uses the caller's mapping: pins end with it.
+func holdPages(va, size uint64) hostPages { return hostPages{addr: va, size: size} }

@@ -1,0 +1,121 @@
+package driver
+
+import (
+	"syscall"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// The PCI command register and the bit of it that marks a reset: set before, cleared by the chip coming back
+// (tt-kmd pcie.c).
+const (
+	configCommand = 0x04
+	commandParity = 1 << 6
+)
+
+func (f *file) resetDevice(arg []byte) error {
+	var in kabi.ResetDeviceIn
+	rest, ok := take(arg, &in)
+	if !ok {
+		return syscall.EFAULT
+	}
+	d := f.dev
+	success := true
+	switch in.Flags {
+	case kabi.ResetRestoreState:
+		// Configuration space and hardware are as they were.
+	case kabi.ResetPCIeLink:
+		d.mu.Lock()
+		d.zapSince27()
+		d.mu.Unlock()
+		success = d.resetFunction()
+	case kabi.ResetConfigWrite:
+		d.invalidate(f, false)
+		success = d.resetFunction()
+	case kabi.ResetUser:
+		if !d.cfg.Version.atLeast(2, 4) {
+			return syscall.EINVAL
+		}
+		d.invalidate(f, true)
+		d.setMarker()
+	case kabi.ResetASIC, kabi.ResetASICDMC:
+		if !d.cfg.Version.atLeast(2, 4) {
+			return syscall.EINVAL
+		}
+		d.invalidate(f, true)
+		d.setMarker()
+		success = d.resetFunction()
+	case kabi.ResetPost:
+		if !d.cfg.Version.atLeast(2, 4) {
+			return syscall.EINVAL
+		}
+		success = d.fn.ConfigRead(configCommand)&commandParity == 0
+		d.mu.Lock()
+		d.needsInit = false
+		d.mu.Unlock()
+	default:
+		return syscall.EINVAL
+	}
+	d.mu.Lock()
+	d.wake.Broadcast()
+	d.mu.Unlock()
+	out := kabi.ResetDeviceOut{OutputSizeBytes: uint32(kabi.Size[kabi.ResetDeviceOut]())}
+	if !success {
+		out.Result = 1
+	}
+	return answer(rest, in.OutputSizeBytes, &out)
+}
+
+func (d *device) setMarker() {
+	d.fn.ConfigWrite(configCommand, d.fn.ConfigRead(configCommand)&0xFFFF|commandParity)
+}
+
+// resetFunction resets the chip. One that can't be reset is a failed reset.
+func (d *device) resetFunction() bool {
+	r, ok := d.fn.(Resetter)
+	return ok && r.Reset() == nil
+}
+
+// zapSince27 zaps mappings as drivers do since 2.7.0. d.mu is held.
+func (d *device) zapSince27() {
+	if d.cfg.Version.atLeast(2, 7) {
+		d.zap()
+	}
+}
+
+// invalidate is what modes 2 to 5 do before the chip is touched: a new generation, mappings zapped, and from 2.10 on
+// the windows and outbound regions of the files it made stale given back, while the resetting file is carried along.
+// A reset wipes the outbound regions in hardware; only the bookkeeping goes here (tt-kmd memory.c,
+// tenstorrent_reset_reclaim_iatus).
+func (d *device) invalidate(by *file, window bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cfg.Version.atLeast(2, 6) {
+		d.gen++
+	}
+	d.zapSince27()
+	if d.cfg.Version.atLeast(2, 10) {
+		by.gen = d.gen
+		for f := range d.files {
+			if f.gen != d.gen {
+				d.reclaim(f)
+			}
+		}
+	}
+	if window {
+		d.needsInit = true
+	}
+}
+
+func (d *device) reclaim(f *file) {
+	for id := range f.tlbs {
+		d.tlbs[id] = false
+	}
+	clear(f.tlbs)
+	for _, p := range f.pins {
+		d.dropRegion(&p.region)
+	}
+	for _, b := range f.bufs {
+		d.dropRegion(&b.region)
+	}
+}
