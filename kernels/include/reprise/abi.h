@@ -174,7 +174,9 @@ struct rp_local {
     uint32_t nonposted_atomics_acked[RP_NUM_NOCS];
     uint32_t posted_writes_issued[RP_NUM_NOCS];
     uint8_t relative_x, relative_y;  // logical coordinates from the sub-device's origin
-    uint8_t reserved[0x36];
+    uint8_t pad[2];
+    uint32_t core_state;  // L1 address of this processor's struct rp_core_state
+    uint32_t reserved[12];
     struct rp_cb cb[RP_NUM_CBS];
 };
 
@@ -204,6 +206,7 @@ RP_STATIC_ASSERT(offsetof(struct rp_local, noc_index) == 0x14, "local block");
 RP_STATIC_ASSERT(offsetof(struct rp_local, go) == 0x18, "local block");
 RP_STATIC_ASSERT(offsetof(struct rp_local, reads_issued) == 0x20, "local block");
 RP_STATIC_ASSERT(offsetof(struct rp_local, posted_writes_issued) == 0x40, "local block");
+RP_STATIC_ASSERT(offsetof(struct rp_local, core_state) == 0x4C, "local block");
 RP_STATIC_ASSERT(offsetof(struct rp_local, cb) == 0x80, "local block");
 RP_STATIC_ASSERT(sizeof(struct rp_local) == 0x480, "local block");
 
@@ -214,8 +217,10 @@ RP_STATIC_ASSERT(sizeof(struct rp_local) == 0x480, "local block");
 // A firmware is built for one processor and knows it; a data-movement kernel may run on either of two.
 #if defined(REPRISE_PROCESSOR)
 #define rp_processor() ((uint32_t)REPRISE_PROCESSOR)
+#define rp_core_state() (&RP_MAILBOX->core_state[REPRISE_PROCESSOR])
 #else
 #define rp_processor() (RP_LOCAL->processor)
+#define rp_core_state() ((volatile struct rp_core_state*)RP_LOCAL->core_state)
 #endif
 
 // Four characters for the waypoint word of this processor's core state.
@@ -224,11 +229,11 @@ RP_STATIC_ASSERT(sizeof(struct rp_local) == 0x480, "local block");
      (uint32_t)(uint8_t)(s)[3] << 24)
 
 // rp_waypoint says where this processor is: one store, so that a report of a hang can tell. s has four characters.
-#define rp_waypoint(s) (RP_MAILBOX->core_state[rp_processor()].waypoint = RP_WAYPOINT_WORD(s))
-#define rp_waypoint_detail(s, d)                                        \
-    do {                                                                \
-        RP_MAILBOX->core_state[rp_processor()].detail = (uint32_t)(d);  \
-        rp_waypoint(s);                                                 \
+#define rp_waypoint(s) (rp_core_state()->waypoint = RP_WAYPOINT_WORD(s))
+#define rp_waypoint_detail(s, d)                   \
+    do {                                           \
+        rp_core_state()->detail = (uint32_t)(d);   \
+        rp_waypoint(s);                            \
     } while (0)
 
 RP_INLINE volatile uint32_t* rp_word(uint32_t addr) { return (volatile uint32_t*)addr; }
@@ -251,6 +256,13 @@ RP_INLINE void rp_invalidate_l1(void) {
 RP_INLINE void rp_l1_commit(uint32_t addr) {
     rp_invalidate_l1();
     uint32_t v = *rp_word(addr);
+    __asm__ volatile("addi x0, %0, 0" ::"r"(v) : "memory");
+}
+
+// As rp_l1_commit after a byte store: the load unit only waits for a store that begins at the same address.
+RP_INLINE void rp_l1_commit_byte(uint32_t addr) {
+    rp_invalidate_l1();
+    uint32_t v = *(volatile uint8_t*)addr;
     __asm__ volatile("addi x0, %0, 0" ::"r"(v) : "memory");
 }
 
