@@ -1,0 +1,173 @@
+package cq
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+var le = binary.LittleEndian
+
+// Builder appends commands to a byte slice. It allocates only when the slice is
+// full. A command that cannot be written leaves the bytes as they were and sets
+// an error that stays: check Err, or Finish, once at the end.
+//
+// Methods for dispatcher commands wrap them in a RELAY_INLINE and return the
+// offset of the dispatcher command (16 bytes behind the prefetcher's); methods
+// for prefetcher commands return the offset of that. Offsets count from the
+// start of the slice, and At constants from there on name the fields. After an
+// error they return 0.
+type Builder struct {
+	layout Layout
+	buf    []byte
+	err    error
+}
+
+// NewBuilder appends to buf. The commands lie right behind its bytes, whose
+// number must be a multiple of the layout's PCIe alignment.
+func NewBuilder(l Layout, buf []byte) Builder {
+	b := Builder{layout: l}
+	b.Reset(buf)
+	return b
+}
+
+// Reset starts again, appending to buf.
+func (b *Builder) Reset(buf []byte) {
+	b.buf, b.err = buf, nil
+	if !b.layout.Valid() {
+		b.fail(limit("builder", "layout", uint8(b.layout), "Wormhole or Blackhole", "pass the device's"))
+	} else if len(buf)%b.layout.PCIeAlign() != 0 {
+		b.fail(limit("builder", "bytes before the first command", len(buf), "a multiple of the PCIe alignment", "pad them with zeros"))
+	}
+}
+
+// Layout is the layout commands are written for.
+func (b *Builder) Layout() Layout { return b.layout }
+
+// Bytes are all bytes so far. Later methods may move them.
+func (b *Builder) Bytes() []byte { return b.buf }
+
+// Len is the number of bytes so far.
+func (b *Builder) Len() int { return len(b.buf) }
+
+// Err is the first error.
+func (b *Builder) Err() error { return b.err }
+
+// Finish is Bytes and Err.
+func (b *Builder) Finish() ([]byte, error) { return b.buf, b.err }
+
+// fail keeps the first error.
+func (b *Builder) fail(err error) int {
+	if b.err == nil {
+		b.err = err
+	}
+	return 0
+}
+
+// grow appends n bytes of unspecified content and returns all of them.
+func (b *Builder) grow(n int) []byte {
+	at := len(b.buf)
+	if cap(b.buf)-at < n {
+		b.buf = slices.Grow(b.buf, n)
+	}
+	b.buf = b.buf[:at+n]
+	return b.buf[at : at+n : at+n]
+}
+
+// bare appends a prefetcher command of one slot.
+func (b *Builder) bare(lo, hi uint64) int {
+	if b.err != nil {
+		return 0
+	}
+	at := len(b.buf)
+	if b.layout == Wormhole {
+		p := (*[32]byte)(b.grow(32))
+		le.PutUint64(p[0:], lo)
+		le.PutUint64(p[8:], hi)
+		clear(p[16:])
+		return at
+	}
+	p := (*[64]byte)(b.grow(64))
+	le.PutUint64(p[0:], lo)
+	le.PutUint64(p[8:], hi)
+	clear(p[16:])
+	return at
+}
+
+// large appends a prefetcher command of 32 bytes.
+func (b *Builder) large(w [4]uint64) int {
+	at := b.bare(w[0], w[1])
+	if b.err == nil {
+		le.PutUint64(b.buf[at+16:], w[2])
+		le.PutUint64(b.buf[at+24:], w[3])
+	}
+	return at
+}
+
+// small appends a dispatcher command of 16 bytes without data.
+func (b *Builder) small(to Dispatcher, lo, hi uint64) int {
+	if b.err != nil {
+		return 0
+	}
+	if to > Subordinate {
+		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
+	}
+	at := len(b.buf)
+	if b.layout == Wormhole {
+		p := (*[32]byte)(b.grow(32))
+		w0, w1 := relayWords(PrefetchRelayInline, to, HeaderSize, 32)
+		le.PutUint64(p[0:], w0)
+		le.PutUint64(p[8:], w1)
+		le.PutUint64(p[16:], lo)
+		le.PutUint64(p[24:], hi)
+		return at + HeaderSize
+	}
+	p := (*[64]byte)(b.grow(64))
+	w0, w1 := relayWords(PrefetchRelayInline, to, HeaderSize, 64)
+	le.PutUint64(p[0:], w0)
+	le.PutUint64(p[8:], w1)
+	le.PutUint64(p[16:], lo)
+	le.PutUint64(p[24:], hi)
+	clear(p[32:])
+	return at + HeaderSize
+}
+
+// relay appends the header of a relay with n bytes of payload, zeros behind the
+// payload, and returns the payload (content unspecified) and its offset. It
+// returns nil after an error.
+func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
+	if b.err != nil {
+		return nil, 0
+	}
+	if n > math.MaxInt32-128 {
+		b.fail(limit(id.String(), "length", n, "less than 2 GiB", "split the write over several commands"))
+		return nil, 0
+	}
+	at := len(b.buf)
+	end := HeaderSize + int(n)
+	stride := b.layout.Stride(end)
+	p := b.grow(stride)
+	w0, w1 := relayWords(id, to, int(n), stride)
+	le.PutUint64(p[0:], w0)
+	le.PutUint64(p[8:], w1)
+	clear(p[end:])
+	return p[HeaderSize:end:end], at + HeaderSize
+}
+
+// payload is relay for a command whose data are inline or, in a NOFLUSH, not
+// there: head bytes of header, data bytes of data.
+func (b *Builder) payload(noFlush bool, head int, data uint64) ([]byte, int) {
+	if noFlush {
+		return b.relay(PrefetchRelayInlineNoFlush, Master, uint64(head))
+	}
+	return b.relay(PrefetchRelayInline, Master, uint64(head)+data)
+}
+
+// fill copies data, or zeros if there are none.
+func fill(dst, data []byte) {
+	if len(data) == 0 {
+		clear(dst)
+		return
+	}
+	copy(dst, data)
+}

@@ -1,0 +1,315 @@
+package cq
+
+// DispatchCommand is a command for a dispatcher: WriteLinear, WriteHost,
+// WritePaged, WritePacked, WritePackedLarge, Wait, Sink, DebugDispatch, Delay,
+// ExecBufEndDispatch, SetWriteOffset, TerminateDispatch, SendGoSignal,
+// NotifySubordinate, SetNumWorkerSems, SetGoSignalNOCData, or Opaque.
+type DispatchCommand interface {
+	Command
+	ID() DispatchID
+}
+
+// WriteLinear writes one run of bytes to a tile or a rectangle of tiles, at Addr
+// plus the write offset OffsetIndex.
+type WriteLinear struct {
+	H           bool   // WRITE_LINEAR_H: on the dispatcher of the chip that has the PCIe link
+	McastDests  uint8  // tiles in the rectangle, 0 = one tile
+	OffsetIndex uint8  // 0 to 3, see SetWriteOffset
+	NOC         uint32 // Layout.NOCXY, or NOCRect with McastDests
+	Addr        uint64
+	Length      uint64 // bytes; len(Data) is taken if there are Data
+	Data        []byte // empty in a NOFLUSH, whose data come from a relay
+}
+
+// WriteHost (WRITE_LINEAR_H_HOST) writes a record to the completion queue: this
+// header of 16 bytes as it stands, then the data.
+type WriteHost struct {
+	Event  bool   // an event, else data of a read
+	Pad1   uint16 // passed on; tt-metal: device<<8 | queue
+	Pad2   uint32 // passed on
+	Length uint64 // bytes with the header; 16+len(Data) is taken if there are Data
+	Data   []byte // empty in a NOFLUSH
+}
+
+// WritePaged writes Pages interleaved pages from StartPage on. Write offsets
+// don't apply.
+type WritePaged struct {
+	DRAM      bool // else L1 banks
+	StartPage uint16
+	Base      uint32 // address in every bank
+	PageSize  uint32 // bytes
+	Pages     uint32
+	Data      []byte // Pages*PageSize bytes; empty in a NOFLUSH
+}
+
+// WritePacked writes Size bytes at the same address of several tiles, or of
+// several rectangles of tiles. Exactly one of Cores and Rects must be set.
+type WritePacked struct {
+	Type        PackedType // for profilers, 0 to 15
+	NoStride    bool       // all get the same data: there is one slot
+	OffsetIndex uint16     // 0 to 3, see SetWriteOffset
+	Size        uint16     // bytes
+	Addr        uint32
+	Cores       []uint32 // Layout.NOCXY each
+	Rects       []Rect
+	Data        []byte // the slots, each SlotStride(Size) bytes with zeros at its end; nil to leave zeros for the caller to fill
+}
+
+// Rect is a rectangle of tiles in a WritePacked.
+type Rect struct {
+	NOC   uint32 // Layout.NOCRect
+	Dests uint32 // tiles in it
+}
+
+// WritePackedLarge writes runs of bytes of different sizes to rectangles of tiles.
+type WritePackedLarge struct {
+	Type        LargeType
+	Alignment   uint16 // of the blocks of data in the command: 16, or the DRAM alignment if they come from a relay; a power of two
+	OffsetIndex uint16 // 0 to 3, see SetWriteOffset
+	Subs        []LargeSub
+	Data        []byte // the blocks, each padded with zeros to Alignment; nil to leave zeros for the caller to fill; empty in a NOFLUSH
+}
+
+// LargeSub is one run of a WritePackedLarge.
+type LargeSub struct {
+	NOC    uint32 // Layout.NOCRect, also for one tile; read only behind an Unlink
+	Addr   uint32
+	Length uint32 // bytes, 1 to 65536
+	Dests  uint8  // tiles in the rectangle, at least 1
+	Unlink bool   // the last run for this rectangle
+}
+
+// Wait makes the dispatcher wait. See WaitFlags for the order of its parts.
+type Wait struct {
+	Flags  WaitFlags
+	Stream uint16 // index of the stream, as 48
+	Addr   uint32 // of the word for WaitMemory
+	Count  uint32 // a Count for streams, a Seq for memory
+}
+
+// Sink is a command for tests of the dispatcher.
+type Sink struct{}
+
+// DebugDispatch logs a checksum of its payload in instrumented firmware.
+type DebugDispatch struct {
+	Key    uint16
+	Stride uint32 // to the next command; may lie within the payload
+	Data   []byte
+}
+
+// Delay spins, for tests.
+type Delay struct{ Loops uint32 }
+
+// ExecBufEndDispatch is what the prefetcher's EXEC_BUF_END carries.
+type ExecBufEndDispatch struct{}
+
+// SetWriteOffset sets the first write offsets: what WRITE_LINEAR, WRITE_PACKED
+// and WRITE_PACKED_LARGE add to their addresses.
+type SetWriteOffset struct {
+	HostID  uint16 // of the program, for profilers
+	Count   uint8  // how many of Offsets, 0 to 4
+	Offsets [MaxWriteOffsets]uint32
+}
+
+// TerminateDispatch ends the dispatcher.
+type TerminateDispatch struct{}
+
+// SendGoSignal waits until the stream has reached WaitCount, then sends the go
+// word to all workers, or to the tiles of the table (SetGoSignalNOCData).
+type SendGoSignal struct {
+	Go         GoWord
+	Multicast  uint8  // GO message slot to multicast to, or NoMulticast
+	NumUnicast uint8  // entries of the table to send to
+	NOCStart   uint8  // the first of them
+	WaitCount  uint32 // a Count
+	WaitStream uint32
+}
+
+// NoMulticast in SendGoSignal.Multicast: send to the table's tiles only.
+const NoMulticast = 0xFF
+
+// NotifySubordinate lets dispatch_s send one more go signal for each sub-device
+// in Mask.
+type NotifySubordinate struct {
+	Wait bool // after all writes of the dispatcher have landed
+	Mask uint16
+}
+
+// SetNumWorkerSems tells dispatch_s how many sub-devices there are.
+type SetNumWorkerSems struct{ Num uint32 }
+
+// SetGoSignalNOCData sets the table of tiles for go signals.
+type SetGoSignalNOCData struct{ Words []uint32 }
+
+// Opaque is the payload of a relay that could not be read. It encodes to the
+// same bytes.
+type Opaque struct{ Payload []byte }
+
+func (c WriteLinear) words() (w [4]uint64) {
+	w[0] = uint64(c.ID()) | uint64(c.McastDests)<<8 | uint64(c.OffsetIndex)<<16 | uint64(c.NOC)<<32
+	w[1], w[2] = c.Addr, c.Length
+	if len(c.Data) != 0 {
+		w[2] = uint64(len(c.Data))
+	}
+	return w
+}
+
+func (c *WriteLinear) read(w [4]uint64) {
+	*c = WriteLinear{H: DispatchID(w[0]) == DispatchWriteLinearH, McastDests: uint8(w[0] >> 8), OffsetIndex: uint8(w[0] >> 16),
+		NOC: uint32(w[0] >> 32), Addr: w[1], Length: w[2]}
+}
+
+func (c WriteHost) words() (lo, hi uint64) {
+	hi = c.Length
+	if len(c.Data) != 0 {
+		hi = HeaderSize + uint64(len(c.Data))
+	}
+	return uint64(DispatchWriteHost) | bit(c.Event)<<8 | uint64(c.Pad1)<<16 | uint64(c.Pad2)<<32, hi
+}
+
+func (c *WriteHost) read(lo, hi uint64) {
+	*c = WriteHost{Event: lo>>8&1 != 0, Pad1: uint16(lo >> 16), Pad2: uint32(lo >> 32), Length: hi}
+}
+
+func (c WritePaged) words() (lo, hi uint64) {
+	return uint64(DispatchWritePaged) | bit(c.DRAM)<<8 | uint64(c.StartPage)<<16 | uint64(c.Base)<<32,
+		uint64(c.PageSize) | uint64(c.Pages)<<32
+}
+
+func (c *WritePaged) read(lo, hi uint64) {
+	*c = WritePaged{DRAM: lo>>8&1 != 0, StartPage: uint16(lo >> 16), Base: uint32(lo >> 32), PageSize: uint32(hi), Pages: uint32(hi >> 32)}
+}
+
+const (
+	packedMulticast = 0x01
+	packedNoStride  = 0x02
+)
+
+func (c WritePacked) words() (lo, hi uint64) {
+	n := len(c.Cores)
+	f := uint64(c.Type&0xF) << 4
+	if len(c.Rects) != 0 {
+		n = len(c.Rects)
+		f |= packedMulticast
+	}
+	if c.NoStride {
+		f |= packedNoStride
+	}
+	return uint64(DispatchWritePacked) | f<<8 | uint64(uint16(n))<<16 | uint64(c.OffsetIndex)<<32 | uint64(c.Size)<<48, uint64(c.Addr)
+}
+
+// subBytes is the size of the list of tiles without padding.
+func (c WritePacked) subBytes() int { return 4*len(c.Cores) + 8*len(c.Rects) }
+
+// slots is the number of data slots.
+func (c WritePacked) slots() int {
+	if c.NoStride {
+		return 1
+	}
+	return len(c.Cores) + len(c.Rects)
+}
+
+func (c WritePackedLarge) words() (lo, hi uint64) {
+	return uint64(DispatchWritePackedLarge) | uint64(c.Type)<<8 | uint64(uint16(len(c.Subs)))<<16 | uint64(c.Alignment)<<32 | uint64(c.OffsetIndex)<<48, 0
+}
+
+// dataBytes is the size of the blocks with their padding. Alignment must be a
+// power of two.
+func (c WritePackedLarge) dataBytes() int {
+	n, a := 0, int(c.Alignment)-1
+	for i := range c.Subs {
+		n += (int(c.Subs[i].Length) + a) &^ a
+	}
+	return n
+}
+
+func (s LargeSub) word() uint64 { // the third word: length-1, dests, flags
+	return uint64(uint16(s.Length-1)) | uint64(s.Dests)<<16 | bit(s.Unlink)<<24
+}
+
+func (c Wait) words() (lo, hi uint64) {
+	return uint64(DispatchWait) | uint64(c.Flags)<<8 | uint64(c.Stream)<<16 | uint64(c.Addr)<<32, uint64(c.Count)
+}
+
+func (c *Wait) read(lo, hi uint64) {
+	*c = Wait{WaitFlags(lo >> 8), uint16(lo >> 16), uint32(lo >> 32), uint32(hi)}
+}
+
+func (c SetWriteOffset) words() (lo, hi uint64) {
+	return uint64(DispatchSetWriteOffset) | uint64(c.Count)<<8 | uint64(c.HostID)<<16, 0
+}
+
+func (c SendGoSignal) words() (lo, hi uint64) {
+	return uint64(DispatchSendGoSignal) | uint64(c.Go)<<8 | uint64(c.Multicast)<<40 | uint64(c.NumUnicast)<<48 | uint64(c.NOCStart)<<56,
+		uint64(c.WaitCount) | uint64(c.WaitStream)<<32
+}
+
+func (c *SendGoSignal) read(lo, hi uint64) {
+	*c = SendGoSignal{GoWord(lo >> 8), uint8(lo >> 40), uint8(lo >> 48), uint8(lo >> 56), uint32(hi), uint32(hi >> 32)}
+}
+
+func (c NotifySubordinate) words() (lo, hi uint64) {
+	return uint64(DispatchNotifySubordinate) | bit(c.Wait)<<8 | uint64(c.Mask)<<16, 0
+}
+
+func (c *NotifySubordinate) read(lo, _ uint64) {
+	*c = NotifySubordinate{lo>>8&1 != 0, uint16(lo >> 16)}
+}
+
+func (c Delay) words() (lo, hi uint64) { return uint64(DispatchDelay) | uint64(c.Loops)<<32, 0 }
+
+func (c SetNumWorkerSems) words() (lo, hi uint64) {
+	return uint64(DispatchSetNumWorkerSems) | uint64(c.Num)<<32, 0
+}
+
+func (c SetGoSignalNOCData) words() (lo, hi uint64) {
+	return uint64(DispatchSetGoSignalNOCData) | uint64(uint32(len(c.Words)))<<32, 0
+}
+
+func (c WriteLinear) ID() DispatchID {
+	if c.H {
+		return DispatchWriteLinearH
+	}
+	return DispatchWriteLinear
+}
+func (WriteHost) ID() DispatchID          { return DispatchWriteHost }
+func (WritePaged) ID() DispatchID         { return DispatchWritePaged }
+func (WritePacked) ID() DispatchID        { return DispatchWritePacked }
+func (WritePackedLarge) ID() DispatchID   { return DispatchWritePackedLarge }
+func (Wait) ID() DispatchID               { return DispatchWait }
+func (Sink) ID() DispatchID               { return DispatchSink }
+func (DebugDispatch) ID() DispatchID      { return DispatchDebug }
+func (Delay) ID() DispatchID              { return DispatchDelay }
+func (ExecBufEndDispatch) ID() DispatchID { return DispatchExecBufEnd }
+func (SetWriteOffset) ID() DispatchID     { return DispatchSetWriteOffset }
+func (TerminateDispatch) ID() DispatchID  { return DispatchTerminate }
+func (SendGoSignal) ID() DispatchID       { return DispatchSendGoSignal }
+func (NotifySubordinate) ID() DispatchID  { return DispatchNotifySubordinate }
+func (SetNumWorkerSems) ID() DispatchID   { return DispatchSetNumWorkerSems }
+func (SetGoSignalNOCData) ID() DispatchID { return DispatchSetGoSignalNOCData }
+
+// ID is the first byte of the payload, 0 if there is none.
+func (c Opaque) ID() DispatchID {
+	if len(c.Payload) == 0 {
+		return 0
+	}
+	return DispatchID(c.Payload[0])
+}
+
+func (c WriteLinear) Name() string        { return c.ID().String() }
+func (c WriteHost) Name() string          { return c.ID().String() }
+func (c WritePaged) Name() string         { return c.ID().String() }
+func (c WritePacked) Name() string        { return c.ID().String() }
+func (c WritePackedLarge) Name() string   { return c.ID().String() }
+func (c Wait) Name() string               { return c.ID().String() }
+func (c Sink) Name() string               { return c.ID().String() }
+func (c DebugDispatch) Name() string      { return c.ID().String() }
+func (c Delay) Name() string              { return c.ID().String() }
+func (c ExecBufEndDispatch) Name() string { return c.ID().String() }
+func (c SetWriteOffset) Name() string     { return c.ID().String() }
+func (c TerminateDispatch) Name() string  { return c.ID().String() }
+func (c SendGoSignal) Name() string       { return c.ID().String() }
+func (c NotifySubordinate) Name() string  { return c.ID().String() }
+func (c SetNumWorkerSems) Name() string   { return c.ID().String() }
+func (c SetGoSignalNOCData) Name() string { return c.ID().String() }
+func (c Opaque) Name() string             { return c.ID().String() }

@@ -1,0 +1,28 @@
+// Package cq is the wire format of a command queue: the bytes of every
+// prefetcher and dispatcher command, to write, read, check and print.
+//
+// A command stream is a sequence of prefetcher commands. Most of them are
+// RELAY_INLINE, which carries exactly one dispatcher command with its data to
+// one of the two dispatchers; the others move data, call a buffer in DRAM or
+// control the prefetcher itself. Every prefetcher command starts at a multiple
+// of the PCIe alignment of the chip (Layout).
+//
+// Builder writes a stream behind the bytes that its caller gives it. Its
+// methods return the offset of what they wrote, and the At constants give the
+// place of each field behind that offset, so that a finished stream can be
+// patched in place. Decode and All read a stream, Check tests it against the
+// limits of the device's firmware, Print and Dump show it.
+//
+// The formats are those of tt-metal at one revision (March 2026: prefetcher ids
+// 1 to 14, dispatcher ids 1 to 17, WAIT flags 0x08 and 0x10 for streams, 16-bit
+// prefetch queue entries). Revisions differ in ids, flags and field places, and
+// nothing in a stream says which one it is: a command whose id exists only in
+// newer revisions is reported as such (ErrNewer) and not guessed at.
+//
+// Decoding is strict. Bytes that no field owns must be zero, strides and
+// derived lengths must be what an encoder would have written; so a command that
+// decodes without an error encodes to the same bytes again. A command that
+// breaks only this rule is still delivered, beside the error.
+//
+// The package knows no devices: it imports the standard library only.
+package cq

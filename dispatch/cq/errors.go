@@ -1,0 +1,73 @@
+package cq
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrTruncated: the bytes end inside a command, because the stream was cut
+	// or because a length in it is wrong.
+	ErrTruncated = errors.New("truncated command")
+	// ErrIllegal: no revision uses the id; usually the reader is not at the
+	// start of a command, or has run into the zeros behind the last one.
+	ErrIllegal = errors.New("illegal command id")
+	// ErrNewer: the id exists only in revisions after this package's, whose
+	// other ids and flags mean other things too.
+	ErrNewer = errors.New("command of a newer tt-metal revision")
+	// ErrPadding: a byte that no field owns is not zero, or a derived field is
+	// not what an encoder writes; the command was read but does not encode to
+	// the same bytes.
+	ErrPadding = errors.New("bytes that no encoder writes")
+	// ErrFormat: fields of the command contradict each other.
+	ErrFormat = errors.New("inconsistent command")
+	// ErrLimit: a value is beyond what the format or the firmware can take.
+	ErrLimit = errors.New("limit exceeded")
+	// ErrOrder: each command is fine, but their order makes the device hang or
+	// read garbage.
+	ErrOrder = errors.New("commands out of order")
+)
+
+// LimitError says which field of which command is beyond what the format or the
+// firmware can take. It is an ErrLimit.
+type LimitError struct {
+	Command string // its name, as RELAY_PAGED_PACKED
+	Field   string
+	Value   uint64
+	Want    string // the limit in words
+	Fix     string // what to do
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("cq: %s: %s is %d (0x%x), want %s: %s", e.Command, e.Field, e.Value, e.Value, e.Want, e.Fix)
+}
+
+// Unwrap is ErrLimit.
+func (e *LimitError) Unwrap() error { return ErrLimit }
+
+// FormatError says what is wrong with the bytes at an offset. It wraps one of
+// ErrTruncated, ErrIllegal, ErrNewer, ErrPadding, ErrFormat and ErrOrder.
+type FormatError struct {
+	Offset  int    // of the byte or field, from the start of what was decoded
+	Command string // its name, empty if it has none
+	What    string // what was found, what was wanted, what to do
+	Err     error
+}
+
+func (e *FormatError) Error() string {
+	c := e.Command
+	if c == "" {
+		c = "command"
+	}
+	return fmt.Sprintf("cq: %s at +0x%x: %v: %s", c, e.Offset, e.Err, e.What)
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+func limit[T int | uint8 | uint16 | uint32 | uint64](command, field string, v T, want, fix string) error {
+	return &LimitError{Command: command, Field: field, Value: uint64(v), Want: want, Fix: fix}
+}
+
+func bad(err error, off int, command, format string, args ...any) error {
+	return &FormatError{Offset: off, Command: command, What: fmt.Sprintf(format, args...), Err: err}
+}

@@ -1,0 +1,182 @@
+package cq
+
+import (
+	"strconv"
+	"strings"
+)
+
+// PrefetchID is byte 0 of a prefetcher command (tt-metal cq_commands.hpp,
+// CQPrefetchCmdId).
+type PrefetchID uint8
+
+const (
+	PrefetchRelayLinear         PrefetchID = 1
+	PrefetchRelayLinearH        PrefetchID = 2
+	PrefetchRelayPaged          PrefetchID = 3
+	PrefetchRelayPagedPacked    PrefetchID = 4
+	PrefetchRelayInline         PrefetchID = 5
+	PrefetchRelayInlineNoFlush  PrefetchID = 6
+	PrefetchExecBuf             PrefetchID = 7
+	PrefetchExecBufEnd          PrefetchID = 8
+	PrefetchStall               PrefetchID = 9
+	PrefetchDebug               PrefetchID = 10
+	PrefetchTerminate           PrefetchID = 11
+	PrefetchPagedToRingbuffer   PrefetchID = 12
+	PrefetchSetRingbufferOffset PrefetchID = 13
+	PrefetchRelayRingbuffer     PrefetchID = 14
+)
+
+var prefetchNames = [...]string{
+	1: "RELAY_LINEAR", "RELAY_LINEAR_H", "RELAY_PAGED", "RELAY_PAGED_PACKED", "RELAY_INLINE",
+	"RELAY_INLINE_NOFLUSH", "EXEC_BUF", "EXEC_BUF_END", "STALL", "DEBUG", "TERMINATE",
+	"PAGED_TO_RINGBUFFER", "SET_RINGBUFFER_OFFSET", "RELAY_RINGBUFFER",
+	// newer revisions only
+	"RELAY_LINEAR_PACKED", "RELAY_LINEAR_PACKED_H",
+}
+
+// String is tt-metal's name without its prefix, or "PREFETCH_n".
+func (id PrefetchID) String() string {
+	if int(id) < len(prefetchNames) && id != 0 {
+		return prefetchNames[id]
+	}
+	return "PREFETCH_" + strconv.Itoa(int(id))
+}
+
+// Newer says whether only revisions after this package's use the id.
+func (id PrefetchID) Newer() bool { return id == 15 || id == 16 }
+
+// DispatchID is byte 0 of a dispatcher command (tt-metal cq_commands.hpp,
+// CQDispatchCmdId).
+type DispatchID uint8
+
+const (
+	DispatchWriteLinear        DispatchID = 1
+	DispatchWriteLinearH       DispatchID = 2
+	DispatchWriteHost          DispatchID = 3 // WRITE_LINEAR_H_HOST
+	DispatchWritePaged         DispatchID = 4
+	DispatchWritePacked        DispatchID = 5
+	DispatchWritePackedLarge   DispatchID = 6
+	DispatchWait               DispatchID = 7
+	DispatchSink               DispatchID = 8
+	DispatchDebug              DispatchID = 9
+	DispatchDelay              DispatchID = 10
+	DispatchExecBufEnd         DispatchID = 11
+	DispatchSetWriteOffset     DispatchID = 12
+	DispatchTerminate          DispatchID = 13
+	DispatchSendGoSignal       DispatchID = 14
+	DispatchNotifySubordinate  DispatchID = 15
+	DispatchSetNumWorkerSems   DispatchID = 16
+	DispatchSetGoSignalNOCData DispatchID = 17
+)
+
+var dispatchNames = [...]string{
+	1: "WRITE_LINEAR", "WRITE_LINEAR_H", "WRITE_LINEAR_H_HOST", "WRITE_PAGED", "WRITE_PACKED",
+	"WRITE_PACKED_LARGE", "WAIT", "SINK", "DEBUG", "DELAY", "EXEC_BUF_END", "SET_WRITE_OFFSET",
+	"TERMINATE", "SEND_GO_SIGNAL", "NOTIFY_SUBORDINATE_GO_SIGNAL", "SET_NUM_WORKER_SEMS",
+	"SET_GO_SIGNAL_NOC_DATA",
+	// newer revisions only
+	"WRITE_PACKED_LARGE_UNICAST", "SET_SUB_DEVICE_WORKER_COUNTS", "RT_PROFILER_FLUSH",
+}
+
+// String is tt-metal's name without its prefix, or "DISPATCH_n".
+func (id DispatchID) String() string {
+	if int(id) < len(dispatchNames) && id != 0 {
+		return dispatchNames[id]
+	}
+	return "DISPATCH_" + strconv.Itoa(int(id))
+}
+
+// Newer says whether only revisions after this package's use the id.
+func (id DispatchID) Newer() bool { return id >= 18 && id <= 20 }
+
+// Dispatcher chooses who gets a RELAY_INLINE.
+type Dispatcher uint8
+
+const (
+	Master      Dispatcher = 0 // dispatch: everything
+	Subordinate Dispatcher = 1 // dispatch_s: go signals and their tables
+)
+
+// String is the kernel's name.
+func (d Dispatcher) String() string {
+	switch d {
+	case Master:
+		return "dispatch"
+	case Subordinate:
+		return "dispatch_s"
+	}
+	return "dispatcher " + strconv.Itoa(int(d))
+}
+
+// WaitFlags of a WAIT, in the order in which the dispatcher acts on them
+// (tt-metal cq_commands.hpp at this package's revision; newer ones use 0x10 and
+// 0x20 for the streams).
+type WaitFlags uint8
+
+const (
+	WaitBarrier WaitFlags = 0x01 // wait until all writes of the dispatcher have landed
+	WaitMemory  WaitFlags = 0x04 // wait until the word at Addr has reached Count
+	WaitStream  WaitFlags = 0x08 // wait until the stream's counter has reached Count
+	ClearStream WaitFlags = 0x10 // then take the counter back to 0
+	NotifyFetch WaitFlags = 0x02 // then add 1 to the prefetcher's sync semaphore, for its STALL
+)
+
+// String lists the flags, as "barrier|stream|clear".
+func (f WaitFlags) String() string {
+	return flagString(uint(f), "barrier", "notify", "memory", "stream", "clear")
+}
+
+// PackedType says what a WRITE_PACKED is for. The dispatcher ignores it;
+// profilers and printers do not.
+type PackedType uint8
+
+const (
+	PackedRuntimeArgs PackedType = 1
+	PackedLaunch      PackedType = 2
+	PackedSemaphores  PackedType = 3
+	PackedEvent       PackedType = 4
+	PackedGoIndex     PackedType = 5
+)
+
+// String names the type.
+func (t PackedType) String() string {
+	names := [...]string{"none", "runtime args", "launch", "semaphores", "event", "go message index"}
+	if int(t) < len(names) {
+		return names[t]
+	}
+	return strconv.Itoa(int(t))
+}
+
+// LargeType says what a WRITE_PACKED_LARGE is for. The dispatcher ignores it.
+type LargeType uint8
+
+const (
+	LargeConfig   LargeType = 1 // circular buffers, semaphores, common runtime args
+	LargeBinaries LargeType = 2
+)
+
+// String names the type.
+func (t LargeType) String() string {
+	names := [...]string{"none", "config", "binaries"}
+	if int(t) < len(names) {
+		return names[t]
+	}
+	return strconv.Itoa(int(t))
+}
+
+func flagString(f uint, names ...string) string {
+	if f == 0 {
+		return "none"
+	}
+	var s []string
+	for i, n := range names {
+		if f&(1<<i) != 0 {
+			s = append(s, n)
+			f &^= 1 << i
+		}
+	}
+	if f != 0 {
+		s = append(s, "0x"+strconv.FormatUint(uint64(f), 16))
+	}
+	return strings.Join(s, "|")
+}

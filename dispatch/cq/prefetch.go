@@ -1,0 +1,246 @@
+package cq
+
+// Command is any command of a prefetcher or dispatcher.
+type Command interface {
+	// Name is tt-metal's name without its prefix, as "RELAY_INLINE".
+	Name() string
+	// Fields lists the fields with their offsets behind the command's start.
+	Fields(l Layout) []Field
+	// Validate tests the values against the limits of the device's firmware.
+	// A *LimitError says which one is beyond them.
+	Validate(l Layout, m Limits) error
+}
+
+// PrefetchCommand is a command for the prefetcher: RelayLinear, RelayLinearH,
+// RelayPaged, RelayPagedPacked, RelayInline, RelayInlineNoFlush, ExecBuf,
+// ExecBufEnd, Stall, DebugPrefetch, TerminatePrefetch, PagedToRingbuffer,
+// SetRingbufferOffset or RelayRingbuffer.
+type PrefetchCommand interface {
+	Command
+	ID() PrefetchID
+}
+
+// RelayLinear reads Length bytes at Addr of the tile NOC and appends them to the
+// dispatcher command whose header a NOFLUSH has just sent.
+type RelayLinear struct {
+	Length uint64 // bytes
+	NOC    uint32 // Layout.NOCXY
+	Addr   uint64
+}
+
+// RelayLinearH does the same on the prefetcher of the chip that has the PCIe
+// link. It must be alone in its fetch entry.
+type RelayLinearH struct {
+	NOC    uint32
+	Addr   uint64
+	Length uint32 // bytes
+}
+
+// RelayPaged reads Pages interleaved pages from StartPage on and appends
+// Pages*PageSize-LengthAdjust bytes of them to the dispatcher command whose
+// header a NOFLUSH has just sent.
+type RelayPaged struct {
+	StartPage    uint8
+	DRAM         bool   // else L1 banks
+	LengthAdjust uint16 // bytes not to forward of the last page, 0 to 0x7FFF
+	Base         uint32 // address in every bank
+	PageSize     uint32 // bytes as allocated, aligned for the memory
+	Pages        uint32
+}
+
+// RelayPagedPacked does the same for several interleaved buffers in DRAM.
+type RelayPagedPacked struct {
+	Subs []PagedSub // 1 to MaxPagedSubs
+}
+
+// PagedSub is one buffer of a RelayPagedPacked.
+type PagedSub struct {
+	StartPage   uint16 // 0 to banks-1
+	LogPageSize uint16 // log2 of the page size in bytes
+	Base        uint32 // address in every bank
+	Length      uint32 // bytes, a multiple of the DRAM alignment
+}
+
+// RelayInline carries one dispatcher command with all its data.
+type RelayInline struct {
+	To      Dispatcher
+	Command DispatchCommand
+}
+
+// RelayInlineNoFlush carries the header of a dispatcher command to the master.
+// Its data come from the next command, a relay.
+type RelayInlineNoFlush struct {
+	Command DispatchCommand
+}
+
+// ExecBuf runs the commands in an interleaved buffer in DRAM, from its page 0 to
+// an EXEC_BUF_END. Its fetch entry must have the stall bit.
+type ExecBuf struct {
+	Base        uint32 // address in every bank
+	LogPageSize uint32 // log2 of the page size in bytes
+	Pages       uint32
+}
+
+// ExecBufEnd ends an EXEC_BUF; it tells the dispatcher too.
+type ExecBufEnd struct{}
+
+// Stall holds the prefetcher until the dispatcher has run one more WAIT with
+// NotifyFetch than STALLs before.
+type Stall struct{}
+
+// DebugPrefetch logs a checksum of its payload in instrumented firmware.
+type DebugPrefetch struct {
+	Key  uint16
+	Data []byte
+}
+
+// TerminatePrefetch ends the prefetcher.
+type TerminatePrefetch struct{}
+
+// PagedToRingbuffer reads a binary from DRAM into the prefetcher's cache and
+// makes its place there the offset of the next RelayRingbuffer.
+type PagedToRingbuffer struct {
+	Reset       bool // start the cache from its beginning
+	LogPageSize uint8
+	StartPage   uint8
+	Advance     uint32 // bytes by which the cache's write pointer moves
+	Base        uint32 // address in every bank
+	Length      uint32 // bytes, a multiple of the DRAM alignment
+}
+
+// SetRingbufferOffset chooses what in the prefetcher's cache the next
+// RelayRingbuffer counts from, or moves the cache's write pointer.
+type SetRingbufferOffset struct {
+	Offset uint32 // bytes
+	Write  bool   // move the write pointer instead
+}
+
+// RelayRingbuffer appends ranges of the prefetcher's cache to the dispatcher
+// command whose header a NOFLUSH has just sent.
+type RelayRingbuffer struct {
+	Subs []RingSub // 1 to MaxRingSubs
+}
+
+// RingSub is a range of the prefetcher's cache, in bytes.
+type RingSub struct {
+	Start  uint32 // behind the current offset
+	Length uint32
+}
+
+// The headers as little-endian words. Encoder and decoder share them: a header
+// is canonical exactly when the words of what was read from it are its own.
+
+func (c RelayLinear) words() (w [4]uint64) {
+	w[0] = uint64(PrefetchRelayLinear) | c.Length<<24
+	w[1] = c.Length>>40 | uint64(c.NOC)<<24 | c.Addr<<56
+	w[2] = c.Addr >> 8
+	return w
+}
+
+func (c *RelayLinear) read(w [4]uint64) {
+	c.Length = w[0]>>24 | w[1]<<40
+	c.NOC = uint32(w[1] >> 24)
+	c.Addr = w[1]>>56 | w[2]<<8
+}
+
+func (c RelayLinearH) words() (w [4]uint64) {
+	w[0] = uint64(PrefetchRelayLinearH) | uint64(c.NOC)<<32
+	w[1] = c.Addr
+	w[2] = uint64(c.Length)
+	return w
+}
+
+func (c *RelayLinearH) read(w [4]uint64) {
+	c.NOC, c.Addr, c.Length = uint32(w[0]>>32), w[1], uint32(w[2])
+}
+
+func (c RelayPaged) words() (lo, hi uint64) {
+	f := uint64(c.LengthAdjust & 0x7FFF)
+	if c.DRAM {
+		f |= 0x8000
+	}
+	return uint64(PrefetchRelayPaged) | uint64(c.StartPage)<<8 | f<<16 | uint64(c.Base)<<32,
+		uint64(c.PageSize) | uint64(c.Pages)<<32
+}
+
+func (c *RelayPaged) read(lo, hi uint64) {
+	*c = RelayPaged{uint8(lo >> 8), lo>>31&1 != 0, uint16(lo>>16) & 0x7FFF, uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
+}
+
+func pagedPackedWords(count int, total uint32, stride int) (lo, hi uint64) {
+	return uint64(PrefetchRelayPagedPacked) | uint64(uint16(count))<<16 | uint64(total)<<32, uint64(uint32(stride))
+}
+
+func relayWords(id PrefetchID, to Dispatcher, length, stride int) (lo, hi uint64) {
+	return uint64(id) | uint64(to)<<8 | uint64(uint32(length))<<32, uint64(uint32(stride))
+}
+
+func (c ExecBuf) words() (lo, hi uint64) {
+	return uint64(PrefetchExecBuf) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32
+}
+
+func (c *ExecBuf) read(lo, hi uint64) {
+	*c = ExecBuf{uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
+}
+
+func debugWords(id uint8, key uint16, size, stride uint32) (lo, hi uint64) {
+	return uint64(id) | uint64(key)<<16 | uint64(size)<<32, uint64(stride)
+}
+
+func (c PagedToRingbuffer) words() (lo, hi uint64) {
+	return uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 | uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
+		uint64(c.Base) | uint64(c.Length)<<32
+}
+
+func (c *PagedToRingbuffer) read(lo, hi uint64) {
+	*c = PagedToRingbuffer{lo>>8&1 != 0, uint8(lo >> 16), uint8(lo >> 24), uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
+}
+
+func (c SetRingbufferOffset) words() (lo, hi uint64) {
+	return uint64(PrefetchSetRingbufferOffset) | uint64(c.Offset)<<8, bit(c.Write)
+}
+
+func (c *SetRingbufferOffset) read(lo, hi uint64) {
+	*c = SetRingbufferOffset{uint32(lo >> 8), hi&0xFF != 0}
+}
+
+func ringWords(count, stride int) (lo, hi uint64) {
+	return uint64(PrefetchRelayRingbuffer) | uint64(uint16(count))<<16 | uint64(uint32(stride))<<32, 0
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (RelayLinear) ID() PrefetchID         { return PrefetchRelayLinear }
+func (RelayLinearH) ID() PrefetchID        { return PrefetchRelayLinearH }
+func (RelayPaged) ID() PrefetchID          { return PrefetchRelayPaged }
+func (RelayPagedPacked) ID() PrefetchID    { return PrefetchRelayPagedPacked }
+func (RelayInline) ID() PrefetchID         { return PrefetchRelayInline }
+func (RelayInlineNoFlush) ID() PrefetchID  { return PrefetchRelayInlineNoFlush }
+func (ExecBuf) ID() PrefetchID             { return PrefetchExecBuf }
+func (ExecBufEnd) ID() PrefetchID          { return PrefetchExecBufEnd }
+func (Stall) ID() PrefetchID               { return PrefetchStall }
+func (DebugPrefetch) ID() PrefetchID       { return PrefetchDebug }
+func (TerminatePrefetch) ID() PrefetchID   { return PrefetchTerminate }
+func (PagedToRingbuffer) ID() PrefetchID   { return PrefetchPagedToRingbuffer }
+func (SetRingbufferOffset) ID() PrefetchID { return PrefetchSetRingbufferOffset }
+func (RelayRingbuffer) ID() PrefetchID     { return PrefetchRelayRingbuffer }
+
+func (c RelayLinear) Name() string         { return c.ID().String() }
+func (c RelayLinearH) Name() string        { return c.ID().String() }
+func (c RelayPaged) Name() string          { return c.ID().String() }
+func (c RelayPagedPacked) Name() string    { return c.ID().String() }
+func (c RelayInline) Name() string         { return c.ID().String() }
+func (c RelayInlineNoFlush) Name() string  { return c.ID().String() }
+func (c ExecBuf) Name() string             { return c.ID().String() }
+func (c ExecBufEnd) Name() string          { return c.ID().String() }
+func (c Stall) Name() string               { return c.ID().String() }
+func (c DebugPrefetch) Name() string       { return c.ID().String() }
+func (c TerminatePrefetch) Name() string   { return c.ID().String() }
+func (c PagedToRingbuffer) Name() string   { return c.ID().String() }
+func (c SetRingbufferOffset) Name() string { return c.ID().String() }
+func (c RelayRingbuffer) Name() string     { return c.ID().String() }
