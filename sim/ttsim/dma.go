@@ -8,42 +8,48 @@ import (
 
 // serveDMA does what the simulated devices ask of host memory, in their order, until the server is gone. It takes no
 // lock, because others hold locks while they wait for the server, which waits for this.
-func (s *Sim) serveDMA() {
-	defer close(s.served)
-	r := &s.shm.dma
+func (p *process) serveDMA() {
+	defer close(p.served)
+	r := &p.shm.dma
 	for {
 		rec, ok := r.next()
 		if !ok {
-			if s.dead.Load() {
+			if p.dead.Load() {
 				return
 			}
-			r.items.wait(spins/4, forever, func() bool { return !r.empty() || s.dead.Load() })
+			r.items.wait(spins/4, forever, func() bool { return !r.empty() || p.dead.Load() })
 			continue
 		}
-		if err := s.transfer(rec); err != nil && s.dmaErr.Load() == nil {
+		if err := p.transfer(rec); err != nil && p.dmaErr.Load() == nil {
 			verb := "write"
 			if rec.op == opDMARead {
 				verb = "read"
 			}
-			s.dmaErr.Store(&Error{
+			p.dmaErr.Store(&Error{
 				Category: CategoryHostDMA,
-				Message:  fmt.Sprintf("%s of %d bytes at bus address %#x: %v", verb, rec.size, rec.addr, err),
-				Clock:    atomic.LoadUint64(s.shm.clock),
+				Message:  fmt.Sprintf("%s of %d bytes at bus address %#x: %v", verb, rec.size, rec.addr&busMask, err),
+				Clock:    atomic.LoadUint64(p.shm.clock),
 				Status:   -1,
 				Err:      err,
 			})
-			s.cmd.Process.Kill()
+			p.cmd.Process.Kill()
 		}
 		r.advance(rec)
 	}
 }
 
-// transfer does one record, with the host memory of the device that asks. While all devices are clocked together it
-// isn't known which one that is: then the first function whose memory has the address gets it.
-func (s *Sim) transfer(rec record) error {
+// transfer does one record, with the host memory of the device that asks: the one in the address's tag, or the one
+// whose BAR is being accessed. An address without a tag while all devices are clocked doesn't say which one that is:
+// then the first function whose memory has the address gets it.
+func (p *process) transfer(rec record) error {
+	device := uint32(rec.device)
+	if tag := rec.addr >> tagShift; tag != 0 {
+		device = uint32(tag) - 1
+	}
+	bus := rec.addr & busMask
 	var errs []error
-	for _, f := range s.functions {
-		if rec.device != anyDevice && uint32(rec.device) != f.device {
+	for _, f := range p.sim.functions {
+		if device != anyDevice && device != f.device {
 			continue
 		}
 		d := f.dma.Load()
@@ -52,9 +58,9 @@ func (s *Sim) transfer(rec record) error {
 		}
 		var err error
 		if rec.op == opDMARead {
-			err = (*d).ReadHost(rec.addr, s.shm.dmaReply[:rec.size])
+			err = (*d).ReadHost(bus, p.shm.dmaReply[:rec.size])
 		} else {
-			err = (*d).WriteHost(rec.addr, rec.payload)
+			err = (*d).WriteHost(bus, rec.payload)
 		}
 		if err == nil {
 			return nil

@@ -4,30 +4,62 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync/atomic"
-)
 
-// A DMA is the host memory that a device can reach. A Function calls it from a goroutine of its Sim, also while a
-// load of the same device is waiting for its answer, so it must not wait for anything that does loads.
-type DMA interface {
-	// ReadHost copies host memory from bus address bus into p.
-	ReadHost(bus uint64, p []byte) error
-	// WriteHost copies p to host memory at bus address bus. Aligned accesses of 4 and 8 bytes are atomic.
-	WriteHost(bus uint64, p []byte) error
-}
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
 
 // A Function is one simulated chip as a PCI function. Its methods may be called from any goroutine.
 type Function struct {
-	sim    *Sim
-	device uint32
-	id     uint32
-	bars   [3]uint64 // addresses of BAR 0, 2 and 4 in the library's address space
-	dma    atomic.Pointer[DMA]
-	closed atomic.Bool
+	sim                   *Sim
+	device                uint32
+	id                    uint32
+	bars                  [3]uint64 // addresses of BAR 0, 2 and 4 in the library's address space
+	tag                   uint64    // marks the function's bus addresses on their way through the library; 0 if it is the only one
+	dma                   atomic.Pointer[driver.DMA]
+	iatu, stride, regions uint64 // outbound iATU regions in BAR 2, if there is a tag
+	closed                atomic.Bool
+}
+
+var (
+	_ driver.Function = (*Function)(nil)
+	_ driver.Resetter = (*Function)(nil)
+)
+
+// The library doesn't say which of its chips makes a DMA transfer, and the chips of a host can have equal bus
+// addresses, because each has its own IOMMU domain. So a function of several writes its tag into the target addresses
+// of its outbound iATU regions, above the 58 bits that a bus address can have (tt-kmd blackhole.c), and finds it in
+// the addresses that come back. Addresses that no region translates have no tag.
+const (
+	tagShift = 58
+	busMask  = 1<<tagShift - 1
+)
+
+// share prepares the function for being one of several.
+func (f *Function) share() {
+	pci := f.Arch().Params().PCI
+	f.tag = uint64(f.device+1) << tagShift
+	f.iatu, f.stride, f.regions = uint64(pci.IATUBase), uint64(pci.IATUStride), uint64(pci.IATURegions)
+}
+
+// targetHigh says whether an offset in BAR 2 is the upper target of an outbound iATU region (ttsim src/libttsim.cpp
+// iatu_reg_field). Without a tag there are no regions to watch.
+func (f *Function) targetHigh(bar int, off uint64) bool {
+	in := off - f.iatu
+	return bar == 2 && f.tag != 0 && in < f.regions*f.stride && in%f.stride == 0x18
 }
 
 // ID returns the function's PCI vendor and device id: 0x1E52, and 0x401E for a Wormhole or 0xB140 for a Blackhole
 // (tt-kmd enumerate.h).
 func (f *Function) ID() (vendor, device uint16) { return uint16(f.id), uint16(f.id >> 16) }
+
+// Arch returns the function's architecture.
+func (f *Function) Arch() chip.Arch {
+	if f.id == idBlackhole {
+		return chip.Blackhole
+	}
+	return chip.Wormhole
+}
 
 // Sim returns the simulator that the function belongs to.
 func (f *Function) Sim() *Sim { return f.sim }
@@ -41,7 +73,7 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	if f.closed.Load() {
 		return ^uint32(0)
 	}
-	v, _ := f.sim.config(f.device, off)
+	v, _ := f.sim.current.Load().config(f.device, off)
 	return v
 }
 
@@ -53,7 +85,7 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	}
 	var b [4]byte
 	binary.LittleEndian.PutUint32(b[:], v)
-	f.sim.ask(opConfigWrite, uint64(f.device<<3)<<32|uint64(off), 4, b[:], nil)
+	f.sim.current.Load().ask(opConfigWrite, uint64(f.device<<3)<<32|uint64(off), 4, b[:], nil)
 }
 
 // address translates to the library's address space. Something that isn't a BAR gets an address that the library
@@ -76,53 +108,27 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	if f.closed.Load() {
 		return ones(width)
 	}
-	v, ok := f.sim.load(f.address(bar, off), width)
+	v, ok := f.sim.current.Load().load(f.address(bar, off), width)
 	if !ok {
 		return ones(width)
+	}
+	if f.targetHigh(bar, off) {
+		v &= busMask >> 32
 	}
 	return v
 }
 
 func ones(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
-// load asks for width bytes. It is ask without its function value, which would be allocated.
-func (s *Sim) load(addr uint64, width int) (uint64, bool) {
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.gone {
-		return 0, false
-	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	if !s.await(opRead, addr, uint32(width), nil) {
-		return 0, false
-	}
-	return binary.LittleEndian.Uint64(s.shm.reply) & ones(width), true
-}
-
 // BARStore performs one store of width 1, 2, 4 or 8 bytes at offset off of BAR 0, 2 or 4. It is posted.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	if f.closed.Load() {
 		return
 	}
-	f.sim.store(f.address(bar, off), width, v)
-}
-
-func (s *Sim) store(addr uint64, width int, v uint64) {
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.gone {
-		return
+	if f.targetHigh(bar, off) {
+		v |= f.tag >> 32
 	}
-	s.queue.Lock()
-	defer s.queue.Unlock()
-	if !s.room(8) {
-		return
-	}
-	// The payload's space is a multiple of 8 bytes, so the whole value can be put and the width tells what counts.
-	r := &s.shm.requests
-	binary.LittleEndian.PutUint64(r.slot(opWrite, 0, addr, uint32(width), 8), v)
-	r.publish(8)
+	f.sim.current.Load().store(f.address(bar, off), width, v)
 }
 
 // BARRead copies from offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It is for memory
@@ -132,7 +138,7 @@ func (f *Function) BARRead(bar int, off uint64, p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), replyBytes)
 		dst := p[:n]
-		if f.closed.Load() || !f.sim.ask(opRead, addr, uint32(n), nil, func(reply []byte) { copy(dst, reply) }) {
+		if f.closed.Load() || !f.sim.current.Load().ask(opRead, addr, uint32(n), nil, func(reply []byte) { copy(dst, reply) }) {
 			for i := range p {
 				p[i] = 0xFF
 			}
@@ -148,20 +154,21 @@ func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	addr := f.address(bar, off)
 	for len(p) > 0 && !f.closed.Load() {
 		n := min(len(p), writeChunk)
-		f.sim.post(opWrite, addr, p[:n])
+		f.sim.current.Load().post(opWrite, addr, p[:n])
 		addr, p = addr+uint64(n), p[n:]
 	}
 }
 
-// AttachDMA gives the device its host memory. It comes before anything that makes the device access that. The library
-// doesn't tell which of its chips accesses host memory while they all run, so the bus addresses of the functions of a
-// Sim must not overlap, as those of the devices in one host don't.
-func (f *Function) AttachDMA(d DMA) {
-	f.dma.Store(&d)
-}
+// AttachDMA gives the device its host memory. It comes before anything that makes the device access that. The memory
+// is accessed from a goroutine of the Sim, also while a load of the same device waits for its answer, so it must not
+// wait for anything that does loads. An error stops the device with a fault.
+func (f *Function) AttachDMA(d driver.DMA) { f.dma.Store(&d) }
 
 // Fault says why the device stopped, see Sim.Fault.
 func (f *Function) Fault() error { return f.sim.Fault() }
+
+// Reset resets the chip, see Sim.Reset.
+func (f *Function) Reset() error { return f.sim.Reset() }
 
 // Close ends the use of the function. The last function to be closed ends the simulator.
 func (f *Function) Close() error {

@@ -196,6 +196,25 @@ func load(b board, f *ttsim.Function, words []uint32) {
 	f.BARWrite(0, b.at(f, b.x, b.y, 0), p)
 }
 
+// nocRead lets a Blackhole tile's BRISC read from the PCIe tile into its L1 while the clock runs, so that no access of
+// the host says which device reads (registers: tt-isa-documentation NoC/MemoryMap.md).
+func nocRead(b board, f *ttsim.Function, from, to uint64, size uint32) {
+	const niu = 0xFFB20000
+	words := []uint32{niu | 5<<7 | 0x37} // lui t0, niu
+	for _, r := range []struct{ reg, v uint32 }{
+		{0x00, uint32(from)}, {0x04, uint32(from >> 32)}, {0x08, b.pcieX | b.pcieY<<6},
+		{0x0C, uint32(to)}, {0x10, 0}, {0x14, b.x | b.y<<6},
+		{0x1C, 1 << 4}, {0x20, size}, {0x40, 1},
+	} {
+		words = append(words,
+			(r.v+0x800)&0xFFFFF000|6<<7|0x37,                    // lui t1, v
+			r.v<<20|6<<15|6<<7|0x13,                             // addi t1, t1, v
+			r.reg>>5<<25|6<<20|5<<15|2<<12|(r.reg&0x1F)<<7|0x23) // sw t1, reg(t0)
+	}
+	load(b, f, append(words, 0x6F)) // j .
+	release(b, f)
+}
+
 // release lets BRISC of the test's tile run from address 0 (soft reset bits: ttsim src/tile.cpp).
 func release(b board, f *ttsim.Function) { f.BARStore(0, b.at(f, b.x, b.y, 0xFFB121B0), 4, 0x47000) }
 
@@ -247,16 +266,21 @@ func TestManualClock(t *testing.T) {
 	}, ttsim.ManualClock())
 }
 
+// outbound programs outbound iATU region 0: offsets base to limit of the host window lead to bus address target.
+func outbound(b board, f *ttsim.Function, base, limit, target uint64) {
+	for _, w := range []struct{ off, v uint64 }{
+		{0x08, base}, {0x0C, 0}, {0x10, limit}, {0x14, target & (1<<32 - 1)}, {0x18, target >> 32}, {0x04, 1 << 31},
+	} {
+		f.BARStore(2, b.iatu+w.off, 4, w.v)
+	}
+}
+
 // A read of the PCIe tile reaches host memory through an outbound iATU region, from the host's own window too.
 func TestHostDMA(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		m := &sysmem{base: 0x7_0000_0000, mem: make([]byte, 1<<20)}
 		f.AttachDMA(m)
-		for _, w := range []struct{ off, v uint64 }{
-			{0x08, 0x100000}, {0x0C, 0}, {0x10, 0x1FFFFF}, {0x14, 0}, {0x18, 0x7}, {0x04, 1 << 31},
-		} {
-			f.BARStore(2, b.iatu+w.off, 4, w.v)
-		}
+		outbound(b, f, 0x100000, 0x1FFFFF, m.base)
 		copy(m.mem[0x40:], "from the host")
 		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x100000)
 		got := make([]byte, 13)
@@ -328,25 +352,41 @@ func TestHostMemoryRefusal(t *testing.T) {
 	}
 }
 
+// The devices of one library are told apart in their BARs and in host memory, where both use the same bus addresses.
 func TestTwoDevices(t *testing.T) {
 	s := ttsimtest.Start(t, ttsimtest.BlackholeX2)
 	if n := len(s.Functions()); n != 2 {
 		t.Fatalf("%d functions, want 2", n)
 	}
 	b := boards["blackhole"]
+	var mem [2]*sysmem
 	for i, f := range s.Functions() {
-		f.AttachDMA(&sysmem{base: 0x10000 * uint64(i+1), mem: make([]byte, 0x1000)})
+		mem[i] = &sysmem{base: 0xFFFF_0000, mem: make([]byte, 0x1000)}
+		f.AttachDMA(mem[i])
+		outbound(b, f, 0x4000, 0x4FFF, mem[i].base)
+		if got := f.BARLoad(2, b.iatu+0x18, 4); got != 0 {
+			t.Errorf("device %d's upper target reads %#x, want what was written", i, got)
+		}
 		f.BARStore(0, b.at(f, b.x, b.y, 0x20000), 4, uint64(0x100+i))
+		binary.LittleEndian.PutUint32(mem[i].mem[8:], uint32(0x300+i))
 	}
 	for i, f := range s.Functions() {
 		if got := f.BARLoad(0, b.window+0x20000, 4); got != uint64(0x100+i) {
 			t.Errorf("device %d reads %#x", i, got)
 		}
-		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x10000*uint64(i+1))
+		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x4000)
 		f.BARStore(0, off, 4, uint64(0x200+i))
-		if got := f.BARLoad(0, off, 4); got != uint64(0x200+i) {
-			t.Errorf("device %d's host memory reads %#x", i, got)
+		if got := f.BARLoad(0, off, 4); got != uint64(0x200+i) || mem[i].word(0) != uint32(0x200+i) {
+			t.Errorf("device %d's host memory reads %#x, and is %#x", i, got, mem[i].word(0))
 		}
+		nocRead(b, f, b.noc+0x4000, 0x20100, 64)
+	}
+	for i, f := range s.Functions() {
+		off := b.at(f, b.x, b.y, 0x20100)
+		eventually(t, f, "the NoC read", func() bool { return f.BARLoad(0, off+8, 4) == uint64(0x300+i) })
+	}
+	if err := s.Reset(); !errors.Is(err, ttsim.ErrSharedReset) {
+		t.Errorf("Reset of two: %v, want ErrSharedReset", err)
 	}
 	s.Functions()[0].Close()
 	if got := s.Functions()[1].ConfigRead(0); got != b.id {
