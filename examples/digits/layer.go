@@ -77,7 +77,10 @@ func NewLayer(c LayerConfig) (*Layer, error) {
 	copy(l.weights, c.Weights)
 	l.biases = make([]int32, l.rows)
 	copy(l.biases, c.Biases)
-	return l, l.checkOverflow()
+	if err := l.checkOverflow(); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // checkOverflow proves that no input makes an intermediate value leave int32. Partial sums are bounded too, because the

@@ -1,0 +1,200 @@
+package digits
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// line is a valid line with one field replaced; field -1 replaces none.
+func line(field int, text string) string {
+	f := strings.Split(strings.Repeat("0,", Pixels)+"7", ",")
+	if field >= 0 {
+		f[field] = text
+	}
+	return strings.Join(f, ",") + "\n"
+}
+
+func compress(t interface{ Fatal(...any) }, plain []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestEmbeddedImagesAreTheWholeDataSet(t *testing.T) {
+	images, err := Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var labels [Classes]int
+	for _, m := range images {
+		labels[m.Label]++
+	}
+	// The counts that the data set's description gives for its test part.
+	want := [Classes]int{178, 182, 177, 183, 181, 182, 181, 179, 174, 180}
+	if diff := cmp.Diff(want, labels); diff != "" {
+		t.Errorf("images of each label (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseImagesReadsLineEndings(t *testing.T) {
+	one := Image{Label: 7}
+	one.Pixels[3] = 16
+	text := line(3, "16")
+	for name, in := range map[string]string{
+		"newline":               text,
+		"carriage return":       strings.TrimSuffix(text, "\n") + "\r\n",
+		"no ending":             strings.TrimSuffix(text, "\n"),
+		"leading zeros":         line(3, "016"),
+		"gzip":                  string(compress(t, []byte(text))),
+		"two members of a gzip": string(compress(t, []byte(text[:20]))) + string(compress(t, []byte(text[20:]))),
+	} {
+		got, err := ParseImages(strings.NewReader(in))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff([]Image{one}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestParseImagesNamesWhatIsWrong(t *testing.T) {
+	good := line(-1, "")
+	packed := compress(t, []byte(good+good))
+	damaged := bytes.Clone(packed)
+	damaged[len(damaged)-6] ^= 1 // in the stored checksum
+	undecodable := bytes.Clone(packed)
+	undecodable[10] |= 7 // a block type that does not exist
+	disk := errors.New("disk on fire")
+
+	for _, tc := range []struct {
+		name         string
+		in           io.Reader
+		line, column int
+		reason       error
+		text         string // part of the message
+	}{
+		{"empty file", strings.NewReader(""), 1, 0, ErrEmpty, "no images"},
+		{"empty gzip", bytes.NewReader(compress(t, nil)), 1, 0, ErrEmpty, ""},
+		{"empty line", strings.NewReader(good + "\n"), 2, 0, ErrFieldCount, "found 1, want 65"},
+		{"one field short", strings.NewReader(good[2:]), 1, 0, ErrFieldCount, "found 64, want 65"},
+		{"one field more", strings.NewReader("0," + good), 1, 0, ErrFieldCount, "found 66, want 65"},
+		{"pixel above 16", strings.NewReader(good + line(63, "17")), 2, 64, ErrPixelRange, "line 2, column 64"},
+		{"label above 9", strings.NewReader(good + good + line(64, "10")), 3, 65, ErrLabelRange, "found 10"},
+		{"negative", strings.NewReader(line(0, "-1")), 1, 1, ErrNotNumber, `"-1"`},
+		{"plus sign", strings.NewReader(line(0, "+1")), 1, 1, ErrNotNumber, ""},
+		{"fraction", strings.NewReader(line(9, "1.0")), 1, 10, ErrNotNumber, ""},
+		{"empty field", strings.NewReader(line(5, "")), 1, 6, ErrNotNumber, `""`},
+		{"space", strings.NewReader(line(5, " 1")), 1, 6, ErrNotNumber, ""},
+		{"too many digits", strings.NewReader(line(5, "0001")), 1, 6, ErrNotNumber, ""},
+		{"stray carriage return", strings.NewReader(line(64, "7\r\r")), 1, 65, ErrNotNumber, `\r`},
+		{"long field", strings.NewReader(line(5, strings.Repeat("9", 40))), 1, 6, ErrNotNumber, "9999..."},
+		{"long line", strings.NewReader(line(5, strings.Repeat("9", 1000))), 1, 0, ErrLineTooLong, "at most"},
+		{"endless line", strings.NewReader(good + strings.Repeat("9", 1<<20)), 2, 0, ErrLineTooLong, ""},
+		{"gzip cut in its header", bytes.NewReader(packed[:5]), 1, 0, ErrTruncated, "ends early"},
+		{"gzip cut in its data", bytes.NewReader(packed[:len(packed)-10]), 3, 0, ErrTruncated, "ends early"},
+		{"gzip cut in its trailer", bytes.NewReader(packed[:len(packed)-1]), 3, 0, ErrTruncated, ""},
+		{"gzip checksum", bytes.NewReader(damaged), 3, 0, ErrCompressed, "damaged"},
+		{"gzip coding", bytes.NewReader(undecodable), 1, 0, ErrCompressed, "damaged"},
+		{"gzip method", strings.NewReader("\x1f\x8b\x00\x00\x00\x00\x00\x00\x00\x00"), 1, 0, ErrCompressed, ""},
+		{"reader fails", iotest.ErrReader(disk), 1, 0, disk, "disk on fire"},
+		{"reader fails later", io.MultiReader(strings.NewReader(good), iotest.ErrReader(disk)), 2, 0, disk, "line 2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			images, err := ParseImages(tc.in)
+			var pe *ParseError
+			if !errors.As(err, &pe) {
+				t.Fatalf("got %d images and error %v, want a *ParseError", len(images), err)
+			}
+			if images != nil {
+				t.Errorf("got %d images beside the error", len(images))
+			}
+			if pe.Line != tc.line || pe.Column != tc.column {
+				t.Errorf("at line %d, column %d, want %d, %d", pe.Line, pe.Column, tc.line, tc.column)
+			}
+			if !errors.Is(err, tc.reason) {
+				t.Errorf("error %q is not %q", err, tc.reason)
+			}
+			if !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("error %q does not say %q", err, tc.text)
+			}
+		})
+	}
+}
+
+func drawImage(t *rapid.T) Image {
+	m := Image{Label: rapid.Uint8Range(0, Classes-1).Draw(t, "label")}
+	for i := range m.Pixels {
+		m.Pixels[i] = rapid.Uint8Range(0, MaxPixel).Draw(t, "pixel")
+	}
+	return m
+}
+
+func TestImagesSurviveTheFileFormat(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var plain []byte
+		var want []Image
+		for range rapid.IntRange(1, 5).Draw(t, "images") {
+			m := drawImage(t)
+			want = append(want, m)
+			plain = m.AppendCSV(plain)
+		}
+		for _, b := range [][]byte{plain, compress(t, plain)} {
+			// One byte at a time: nothing may depend on how a reader cuts the file.
+			got, err := ParseImages(iotest.OneByteReader(bytes.NewReader(b)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("(-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func FuzzParseImages(f *testing.F) {
+	good := []byte(line(-1, ""))
+	f.Add(good)
+	f.Add([]byte(line(3, "17")))
+	f.Add(compress(f, good))
+	f.Add(compress(f, good)[:20])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		images, err := ParseImages(bytes.NewReader(b))
+		if err != nil {
+			var pe *ParseError
+			if !errors.As(err, &pe) || pe.Line < 1 || pe.Column < 0 || pe.Column > fields {
+				t.Fatalf("error %#v lacks a place", err)
+			}
+			return
+		}
+		var plain []byte
+		for _, m := range images {
+			if m.Label >= Classes || slices.Max(m.Pixels[:]) > MaxPixel {
+				t.Fatalf("accepted %v", m)
+			}
+			plain = m.AppendCSV(plain)
+		}
+		again, err := ParseImages(bytes.NewReader(plain))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(images, again); diff != "" {
+			t.Fatalf("not the same after writing them out (-want +got):\n%s", diff)
+		}
+	})
+}

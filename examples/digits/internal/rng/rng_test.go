@@ -1,0 +1,46 @@
+package rng
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The first numbers for state 1234567, as the algorithm's reference implementation (splitmix64.c by S. Vigna) gives them.
+func TestSequenceIsSplitMix64(t *testing.T) {
+	src := Source(1234567)
+	got := []uint64{src.Uint64(), src.Uint64(), src.Uint64(), src.Uint64(), src.Uint64()}
+	want := []uint64{
+		6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestShufflePermutes(t *testing.T) {
+	src := Source(1)
+	s := make([]int, 100)
+	for i := range s {
+		s[i] = i
+	}
+	sorted := slices.Clone(s)
+	src.Shuffle(s)
+	if slices.Equal(s, sorted) {
+		t.Error("nothing moved")
+	}
+	slices.Sort(s)
+	if diff := cmp.Diff(sorted, s); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFloat64StaysBelowOne(t *testing.T) {
+	src := Source(2)
+	for range 10000 {
+		if f := src.Float64(); f < 0 || f >= 1 {
+			t.Fatalf("%g", f)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/digits/internal/rng"
+)
+
+// The committed weights must be what the committed trainer gives, on every architecture that runs this test.
+func TestTrainingGivesTheCommittedWeights(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weights.bin")
+	if err := write(io.Discard, path, defaults()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../weights.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes that differ from the %d of weights.bin; run go run ./examples/digits/train", len(got), len(want))
+	}
+}
+
+func TestGradientIsTheDerivativeOfTheLoss(t *testing.T) {
+	images, err := digits.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := train(images[:40], options{seed: 3, epochs: 1, batch: 8, rate: 0.01, shift: 0, bend: 0})
+	x := make([]float64, digits.Pixels)
+	for i, p := range images[7].Pixels {
+		x[i] = float64(p) / digits.MaxPixel
+	}
+	label := images[7].Label
+	loss := func() float64 {
+		p := make([]float64, digits.Classes)
+		softmax(p, m.forward(x))
+		return -math.Log(p[label])
+	}
+	m.learn(x, label)
+	const h = 1e-6
+	for layer, d := range m {
+		for _, i := range []int{0, 17, len(d.w) / 2, len(d.w) - 1} {
+			w := d.w[i]
+			d.w[i] = w + h
+			up := loss()
+			d.w[i] = w - h
+			down := loss()
+			d.w[i] = w
+			if slope := (up - down) / (2 * h); math.Abs(slope-d.gw[i]) > 1e-6 {
+				t.Errorf("layer %d weight %d: gradient %g, the loss changes by %g", layer, i, d.gw[i], slope)
+			}
+		}
+	}
+}
+
+func TestExp(t *testing.T) {
+	for x := 0.0; x > -750; x -= 0.37 {
+		if want, got := math.Exp(x), exp(x); math.Abs(got-want) > 1e-13*want+1e-304 {
+			t.Errorf("exp(%g) = %g, want %g", x, got, want)
+		}
+	}
+}
+
+func TestWarpWithoutLimitsIsTheImage(t *testing.T) {
+	images, err := digits.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := rng.Source(1)
+	x := make([]float64, digits.Pixels)
+	warp(x, &images[0], 0, 0, &src)
+	for i, p := range images[0].Pixels {
+		if x[i] != float64(p)/digits.MaxPixel {
+			t.Fatalf("pixel %d is %g, was %d", i, x[i], p)
+		}
+	}
+}
+
+func TestRatioIsCloseAndShort(t *testing.T) {
+	for _, f := range []float64{0.9999, 0.5, 0.25, 0.0168, 0.00405, 1.0 / 3, 1e-5} {
+		m, s := ratio(f)
+		if got := float64(m) / float64(uint64(1)<<s); math.Abs(got-f) > f/1024 || m > 1024 {
+			t.Errorf("ratio(%g) = %d / 2^%d = %g", f, m, s, got)
+		}
+	}
+}
