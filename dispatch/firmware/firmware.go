@@ -1,0 +1,68 @@
+// Package firmware holds what runs on a chip's RISC-V cores before any user's kernel does: the base firmware of each
+// Tensix processor, and the command-queue kernels (prefetcher, dispatcher, subordinate dispatcher).
+//
+// The sources are C, in src; the images are committed and embedded, so that nobody needs a cross compiler to use them.
+// go generate rebuilds them, and its -check mode proves that they are what the sources give. The interface between
+// host, firmware and kernels is kernels/include/reprise/abi.h, and [chip.L1Map] on the host's side.
+package firmware
+
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild firmware
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+//go:embed images
+var images embed.FS
+
+// ErrNotFound means that there is no such image: an architecture this package has no firmware for, or a name that is
+// not one of the command-queue kernels.
+var ErrNotFound = errors.New("no such firmware image")
+
+// The command-queue kernels, for [CQ]. They are kernels like any other (see package kernels) and run in host mode.
+const (
+	Prefetch  = "prefetch"   // reads the issue queue and relays to the dispatchers; BRISC, NoC 0
+	Dispatch  = "dispatch"   // executes dispatch commands; BRISC, NoC 0
+	DispatchS = "dispatch_s" // sends go signals beside Dispatch; NCRISC of the same core, NoC 1
+)
+
+// Images are the base firmware of one architecture, by processor. Each is flat: its bytes go to the processor's
+// [chip.L1Map].Firmware address, where the first one is executed when the processor leaves reset. It fits
+// [chip.L1Map].FirmwareSize, and its length is a multiple of 16.
+type Images [chip.NumProcessors][]byte
+
+// Base returns the base firmware of an architecture, in memory of the caller's own. The error wraps [ErrNotFound].
+func Base(arch chip.Arch) (Images, error) {
+	var all Images
+	for p := range all {
+		name := strings.ToLower(chip.Processor(p).String())
+		image, err := read(arch, name+".bin")
+		if err != nil {
+			return Images{}, err
+		}
+		all[p] = image
+	}
+	return all, nil
+}
+
+// CQ returns the ELF file of a command-queue kernel, in memory of the caller's own. The error wraps [ErrNotFound].
+func CQ(arch chip.Arch, name string) ([]byte, error) {
+	switch name {
+	case Prefetch, Dispatch, DispatchS:
+		return read(arch, "cq/"+name+".elf")
+	}
+	return nil, fmt.Errorf("firmware: command-queue kernel %q for %v: %w: want %s, %s or %s", name, arch, ErrNotFound, Prefetch, Dispatch, DispatchS)
+}
+
+func read(arch chip.Arch, name string) ([]byte, error) {
+	image, err := images.ReadFile("images/" + arch.String() + "/" + name)
+	if err != nil {
+		return nil, fmt.Errorf("firmware: %s for %v: %w", name, arch, ErrNotFound)
+	}
+	return image, nil
+}

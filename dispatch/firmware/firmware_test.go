@@ -1,0 +1,89 @@
+package firmware
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Every image fits its place: a longer one would overwrite the next processor's firmware.
+func TestBaseFits(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		images, err := Base(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for p, image := range images {
+			if room := arch.Params().L1.FirmwareSize[p]; len(image) == 0 || uint32(len(image)) > room {
+				t.Errorf("%v %v: %d bytes for a place of %d", arch, chip.Processor(p), len(image), room)
+			}
+			if len(image)%16 != 0 {
+				t.Errorf("%v %v: %d bytes: not a multiple of 16, which NoC writes want", arch, chip.Processor(p), len(image))
+			}
+		}
+	}
+}
+
+// Wormhole's cores have no CSRs and its fence must not be executed (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/README.md); no core has compressed instructions, whose encodings push Tensix
+// instructions instead.
+func TestBaseInstructions(t *testing.T) {
+	const opcodeMask, fence, system = 0x7F, 0x0F, 0x73
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		images, err := Base(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fences int
+		for p, image := range images {
+			for i := 0; i < len(image); i += 4 {
+				word := binary.LittleEndian.Uint32(image[i:])
+				switch {
+				case word == 0: // padding
+				case word&3 != 3:
+					t.Errorf("%v %v+%#x: %#08x is not a 32-bit instruction", arch, chip.Processor(p), i, word)
+				case word&opcodeMask == fence:
+					fences++
+				case word&opcodeMask == system && arch == chip.Wormhole:
+					t.Errorf("%v %v+%#x: %#08x: CSR instruction", arch, chip.Processor(p), i, word)
+				}
+			}
+		}
+		if arch == chip.Wormhole && fences != 0 {
+			t.Errorf("%v: %d fence instructions", arch, fences)
+		}
+		if arch == chip.Blackhole && fences == 0 {
+			t.Errorf("%v: polling loops need fence to drop the L0 data cache, and there is none", arch)
+		}
+	}
+}
+
+func TestNotFound(t *testing.T) {
+	if _, err := Base(0); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Base(0): %v", err)
+	}
+	if _, err := CQ(chip.Wormhole, "../brisc"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("CQ of an unknown name: %v", err)
+	}
+	if _, err := CQ(0, Prefetch); !errors.Is(err, ErrNotFound) {
+		t.Errorf("CQ of no architecture: %v", err)
+	}
+}
+
+// A caller may patch what it gets without changing what the next one gets.
+func TestOwnMemory(t *testing.T) {
+	a, err := Base(chip.Blackhole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a[chip.BRISC][0] ^= 0xFF
+	b, err := Base(chip.Blackhole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a[chip.BRISC][0] == b[chip.BRISC][0] {
+		t.Error("two calls share memory")
+	}
+}

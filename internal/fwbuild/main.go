@@ -1,0 +1,169 @@
+// Command fwbuild compiles what runs on the chips: the base firmware and the command-queue kernels
+// (dispatch/firmware), and the kernels that come with Reprise (kernels). It is what go generate runs in those packages:
+//
+//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|kernels...
+//
+// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Its output depends on
+// sources and compiler alone: no paths, times or build ids are in it. With -check it writes nothing, and fails when the
+// committed images are not what the sources give.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func main() {
+	check := flag.Bool("check", false, "compare with the committed images instead of writing them")
+	compiler := flag.String("compiler", "riscv64-unknown-elf-", "prefix of the compiler's programs")
+	keep := flag.String("work", "", "directory for intermediate files, kept; default a temporary one")
+	flag.Usage = func() {
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|kernels...\n")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *compiler, *keep, *check, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, compiler, work string, check bool, sets []string) (err error) {
+	if len(sets) == 0 {
+		return errors.New("fwbuild: nothing to build: name firmware, kernels or both")
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	if work == "" {
+		if work, err = os.MkdirTemp("", "fwbuild"); err != nil {
+			return fmt.Errorf("fwbuild: make a work directory: %w", err)
+		}
+		defer os.RemoveAll(work)
+	}
+	tools := toolchain{ctx: ctx, prefix: compiler, root: root, work: work}
+	for _, set := range sets {
+		var targets []target
+		var dir string
+		switch set {
+		case "firmware":
+			dir = "dispatch/firmware/images"
+			targets, err = firmwareTargets(root)
+		case "kernels":
+			dir = "kernels/images"
+			targets, err = kernelTargets(root)
+		default:
+			return fmt.Errorf("fwbuild: unknown set %q: want firmware or kernels", set)
+		}
+		if err != nil {
+			return err
+		}
+		if err := build(tools, filepath.Join(root, dir), targets, check); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build makes targets and writes them below dir, or compares them with what is there. Files below dir that no target
+// makes are removed, or reported.
+func build(tools toolchain, dir string, targets []target, check bool) error {
+	made := map[string][]byte{}
+	for _, t := range targets {
+		image, err := tools.make(t)
+		if err != nil {
+			return err
+		}
+		made[t.output] = image
+	}
+	found, err := filesBelow(dir)
+	if err != nil {
+		return err
+	}
+	var stale []string
+	for _, name := range found {
+		if _, ok := made[name]; ok {
+			continue
+		}
+		if check {
+			stale = append(stale, name+" (no source makes it)")
+		} else if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("fwbuild: remove an image without source: %w", err)
+		}
+	}
+	for _, t := range targets {
+		path := filepath.Join(dir, t.output)
+		old, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("fwbuild: read the committed image: %w", err)
+		}
+		if err == nil && bytes.Equal(old, made[t.output]) {
+			continue
+		}
+		if check {
+			stale = append(stale, t.output)
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("fwbuild: write an image: %w", err)
+		}
+		if err := os.WriteFile(path, made[t.output], 0o644); err != nil {
+			return fmt.Errorf("fwbuild: write an image: %w", err)
+		}
+		fmt.Printf("%s: %d bytes\n", filepath.Join(filepath.Base(dir), t.output), len(made[t.output]))
+	}
+	if len(stale) > 0 {
+		slices.Sort(stale)
+		return fmt.Errorf("fwbuild: committed images are not what the sources give, run go generate with the same compiler: %s",
+			strings.Join(stale, ", "))
+	}
+	return nil
+}
+
+// filesBelow lists the files in dir, as slash-separated paths relative to it.
+func filesBelow(dir string) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		names = append(names, filepath.ToSlash(rel))
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("fwbuild: list committed images: %w", err)
+	}
+	return names, nil
+}
+
+// moduleRoot finds the directory with go.mod at or above the working directory.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("fwbuild: find the module: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("fwbuild: find the module: no go.mod at or above the working directory")
+		}
+		dir = parent
+	}
+}
