@@ -1,0 +1,222 @@
+// The rings between the prefetcher and the two dispatchers.
+//
+// A ring is a number of pages in the consumer's L1. Two semaphores guard it, each of which only ever grows, so that
+// neither side has to know the other's pointers: the producer's counts pages that it may use (the whole ring at the
+// start), the consumer's counts pages that are filled. Both sides compare with a private count of what they have
+// used up, modulo 2^32.
+//
+// A command begins at a page, and its last page is used up to the end: a page belongs to one command.
+#ifndef REPRISE_CQ_RING_H
+#define REPRISE_CQ_RING_H
+
+#include "cq_park.h"
+#include "reprise/noc.h"
+
+RP_INLINE uint32_t cq_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+RP_INLINE uint32_t cq_align(uint32_t n, uint32_t to) { return (n + to - 1) & ~(to - 1); }
+
+// --- producer ----------------------------------------------------------------------------------------------------
+
+struct cq_ring_writer {
+    uint32_t base, end;
+    uint32_t page_log;
+    uint32_t coord;      // the consumer
+    uint32_t buf;        // command buffer whose state points there
+    uint32_t credits;    // own semaphore
+    uint32_t published;  // the consumer's semaphore
+    uint32_t taken;      // pages ever acquired
+    uint32_t cursor;     // where the next byte goes
+    uint32_t room;       // acquired bytes from cursor on
+    uint32_t unpublished;  // pages acquired and not yet published
+};
+
+RP_INLINE void cq_ring_writer_init(struct cq_ring_writer* w, uint32_t noc) {
+    w->cursor = w->base;
+    rp_noc_write_state(noc, w->buf, RP_WRITE, w->coord, 0);
+}
+
+RP_INLINE int cq_ring_has_credits(const struct cq_ring_writer* w, uint32_t pages) {
+    return (int32_t)(rp_load(w->credits) - w->taken - pages) >= 0;
+}
+
+// cq_ring_reserve makes sure that bytes more bytes can be written, and waits for the consumer if need be.
+static inline void cq_ring_reserve(struct cq_ring_writer* w, uint32_t bytes) {
+    if (bytes <= w->room) {
+        return;
+    }
+    uint32_t pages = ((bytes - w->room - 1) >> w->page_log) + 1;
+    rp_invalidate_l1();
+    if (!cq_ring_has_credits(w, pages)) {
+        rp_waypoint_detail("RING", pages);
+        do {
+            rp_invalidate_l1();
+        } while (!cq_ring_has_credits(w, pages));
+        rp_waypoint("RUN ");
+    }
+    w->taken += pages;
+    w->unpublished += pages;
+    w->room += pages << w->page_log;
+}
+
+// cq_ring_write sends bytes for which there is room. The source must stay until the writes are flushed.
+static inline void cq_ring_write(struct cq_ring_writer* w, uint32_t noc, uint32_t l1, uint32_t bytes) {
+    w->room -= bytes;
+    while (bytes != 0) {
+        uint32_t n = cq_min(bytes, w->end - w->cursor);
+        rp_noc_write_any_with_state(noc, w->buf, RP_WRITE, w->cursor, l1, n, 1);
+        l1 += n;
+        bytes -= n;
+        w->cursor += n;
+        if (w->cursor == w->end) {
+            w->cursor = w->base;
+        }
+    }
+}
+
+// No barrier and no flush in front of the increment: it follows the writes to the same tile on the same static
+// virtual channel, where nothing overtakes (tt-isa-documentation WormholeB0/NoC/Ordering.md).
+RP_INLINE void cq_ring_publish(struct cq_ring_writer* w, uint32_t noc, uint32_t pages) {
+    if (pages != 0) {
+        rp_noc_atomic_inc(noc, w->coord, w->published, pages);
+        w->unpublished -= pages;
+    }
+}
+
+// cq_ring_publish_full hands over the pages that are full, so that the consumer can begin on a long command.
+RP_INLINE void cq_ring_publish_full(struct cq_ring_writer* w, uint32_t noc) {
+    uint32_t page = 1u << w->page_log;
+    cq_ring_publish(w, noc, w->unpublished - ((w->room + page - 1) >> w->page_log));
+}
+
+// cq_ring_finish ends a command: the rest of its last page stays unused.
+RP_INLINE void cq_ring_finish(struct cq_ring_writer* w, uint32_t noc) {
+    w->cursor += w->room;
+    w->room = 0;
+    if (w->cursor == w->end) {
+        w->cursor = w->base;
+    }
+    cq_ring_publish(w, noc, w->unpublished);
+}
+
+// cq_ring_drain waits until the consumer has returned every page.
+RP_INLINE void cq_ring_drain(struct cq_ring_writer* w) {
+    uint32_t pages = (w->end - w->base) >> w->page_log;
+    do {
+        rp_invalidate_l1();
+    } while (!cq_ring_has_credits(w, pages));
+}
+
+// --- consumer ----------------------------------------------------------------------------------------------------
+
+// The reader returns pages by the block. What it reads is mostly sent on by the NoC straight out of the ring, so a
+// block may go back only when the writes out of it have left. Waiting for them at the block's end would stop the
+// pipeline; they have left for sure when the next block has been worked through, so a block is held that long. This
+// withholds up to two blocks from the producer.
+struct cq_ring_reader {
+    uint32_t base, end;
+    uint32_t page_log;
+    uint32_t block_bytes;
+    uint32_t pages_word;  // own semaphore
+    uint32_t coord;       // the producer
+    uint32_t credits;     // its semaphore
+    uint32_t arrived;     // pages ever published, as last seen
+    uint32_t taken;       // pages ever taken, up to fence
+    uint32_t cursor;      // next byte to use
+    uint32_t fence;       // bytes up to here have arrived; never past block_end
+    uint32_t block_end;
+    uint32_t held_writes;  // writes issued by the time the held block's last byte was used
+    int holding;
+};
+
+RP_INLINE void cq_ring_reader_init(struct cq_ring_reader* r) {
+    r->cursor = r->base;
+    r->fence = r->base;
+    r->block_end = r->base + r->block_bytes;
+}
+
+// cq_ring_note_writes: the writes issued until now may read the held block.
+RP_INLINE void cq_ring_note_writes(struct cq_ring_reader* r, uint32_t noc) {
+    r->held_writes = RP_LOCAL->nonposted_writes_issued[noc];
+}
+
+RP_INLINE void cq_ring_return(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
+    rp_noc_atomic_inc(noc, r->coord, r->credits, bytes >> r->page_log);
+}
+
+RP_INLINE void cq_ring_return_held(struct cq_ring_reader* r, uint32_t noc) {
+    if (r->holding) {
+        while ((int32_t)(rp_noc_counter(noc, RP_COUNTER_NONPOSTED_WR_SENT) - r->held_writes) < 0) {
+        }
+        cq_ring_return(r, noc, r->block_bytes);
+    }
+}
+
+static inline void cq_ring_next_block(struct cq_ring_reader* r, uint32_t noc) {
+    cq_ring_return_held(r, noc);
+    r->holding = 1;
+    cq_ring_note_writes(r, noc);
+    if (r->block_end == r->end) {
+        r->block_end = r->base;
+        r->cursor = r->base;
+        r->fence = r->base;
+    }
+    r->block_end += r->block_bytes;
+}
+
+static inline void cq_ring_take(struct cq_ring_reader* r) {
+    if (r->arrived == r->taken) {
+        rp_invalidate_l1();
+        r->arrived = rp_load(r->pages_word);
+        if (r->arrived == r->taken) {
+            rp_waypoint("IDLE");
+            uint32_t arrived;
+            do {
+                rp_invalidate_l1();
+                arrived = rp_load(r->pages_word);
+            } while (arrived == r->taken);
+            r->arrived = arrived;
+            rp_waypoint("RUN ");
+        }
+    }
+    uint32_t pages = cq_min(r->arrived - r->taken, (r->block_end - r->fence) >> r->page_log);
+    r->taken += pages;
+    r->fence += pages << r->page_log;
+}
+
+// cq_ring_wait returns how many bytes lie at the cursor, at least one, and waits for the producer if need be. A
+// command's bytes follow each other from one call to the next, although the ring wraps in between.
+RP_INLINE uint32_t cq_ring_wait(struct cq_ring_reader* r, uint32_t noc) {
+    if (r->cursor == r->fence) {
+        if (r->fence == r->block_end) {
+            cq_ring_next_block(r, noc);
+        }
+        cq_ring_take(r);
+    }
+    return r->fence - r->cursor;
+}
+
+// cq_ring_here says how many bytes lie at the cursor without waiting for more.
+RP_INLINE uint32_t cq_ring_here(const struct cq_ring_reader* r) { return r->fence - r->cursor; }
+
+static inline void cq_ring_skip(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
+    while (bytes != 0) {
+        uint32_t n = cq_min(bytes, cq_ring_wait(r, noc));
+        r->cursor += n;
+        bytes -= n;
+    }
+}
+
+// cq_ring_end_command moves to the next page, where the next command begins.
+RP_INLINE void cq_ring_end_command(struct cq_ring_reader* r) { r->cursor = cq_align(r->cursor, 1u << r->page_log); }
+
+// cq_ring_return_all gives back everything that was used, for good.
+RP_INLINE void cq_ring_return_all(struct cq_ring_reader* r, uint32_t noc) {
+    rp_noc_write_flush(noc);
+    cq_ring_return_held(r, noc);
+    uint32_t used = r->cursor - (r->block_end - r->block_bytes);
+    if (used != 0) {
+        cq_ring_return(r, noc, used);
+    }
+}
+
+#endif

@@ -1,0 +1,469 @@
+// The dispatcher: takes commands out of the ring that the prefetcher fills and carries them out.
+//
+// Most commands write the data behind them somewhere: to workers, to DRAM, to host memory. The NoC takes it straight
+// out of the ring. Nothing here waits for a write to arrive unless a command says so (WAIT, NOTIFY_SUBORDINATE) or
+// a multicast is next.
+#include "cq_args.h"
+#include "cq_commands.h"
+#include "cq_completion.h"
+#include "cq_go.h"
+#include "cq_pages.h"
+#include "cq_ring.h"
+
+#define NOC 0u
+#define PAGE_BYTES (1u << CQ_PAGE_LOG)
+#define MAX_SYNC_WORDS 8u
+
+static struct cq_dispatch_args args;
+static struct cq_ring_reader ring;
+static struct cq_completion completion;
+static struct cq_go go;
+static uint32_t write_offset[CQ_WRITE_OFFSETS];
+
+// Sub-commands that must outlive their place in the ring. Enough for one word for each of 140 workers.
+#define TABLE_WORDS 160u
+static uint32_t table[TABLE_WORDS];
+
+static __attribute__((noreturn)) void bad_command(uint32_t why) { cq_park(why, rp_load(ring.cursor & ~(PAGE_BYTES - 1))); }
+
+static uint32_t offset_of(uint32_t index) {
+    if (index >= CQ_WRITE_OFFSETS) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    return write_offset[index];
+}
+
+static void skip(uint32_t bytes) { cq_ring_skip(&ring, NOC, bytes); }
+
+// Copies a table that lies at the cursor in one piece, and skips it together with its padding.
+static void take_table(uint32_t words) {
+    if (words > TABLE_WORDS || 4 * words > cq_ring_here(&ring)) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    for (uint32_t i = 0; i < words; i++) {
+        table[i] = rp_load(ring.cursor + 4 * i);
+    }
+    skip(cq_align(4 * words, RP_L1_ALIGNMENT));
+}
+
+// --- writes to one place -------------------------------------------------------------------------------------------
+
+// A multicast reserves the whole tree of its path. Doing so while other writes are under way can lock the NoC, so
+// everything has to arrive first. Only linked multicasts, which share one reservation, may follow each other.
+static void write_multicast(uint32_t rect, uint32_t addr, uint32_t l1, uint32_t bytes, uint32_t dests) {
+    while (bytes != 0) {
+        uint32_t n = cq_min(bytes, RP_NOC_MAX_BURST);
+        rp_noc_write_barrier(NOC);
+        rp_noc_write_packet(NOC, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST, rect, addr, l1, n, dests);
+        addr += n;
+        l1 += n;
+        bytes -= n;
+    }
+}
+
+static void write_linear(void) {
+    const struct cq_write_linear* c = (const struct cq_write_linear*)ring.cursor;
+    uint32_t coord = c->noc_xy, dests = c->multicast_dests;
+    uint64_t addr = cq_pair(c->addr_lo, c->addr_hi) + offset_of(c->offset_index);
+    uint64_t left = cq_pair(c->length_lo, c->length_hi);
+    skip(CQ_LARGE_HEADER_BYTES);
+    while (left != 0) {
+        uint32_t n = cq_ring_wait(&ring, NOC);
+        // One request may not cross a 4 GiB boundary.
+        n = cq_min(n, 0x80000000u - ((uint32_t)addr & 0x7FFFFFFFu));
+        n = left < n ? (uint32_t)left : n;
+        if (dests == 0) {
+            rp_noc_write(NOC, coord, addr, ring.cursor, n);
+        } else {
+            write_multicast(coord, (uint32_t)addr, ring.cursor, n, dests);
+        }
+        ring.cursor += n;
+        addr += n;
+        left -= n;
+    }
+}
+
+// The record that the host finds begins with the command itself, whose length counts it.
+static void write_host(void) {
+    const struct cq_write_host* c = (const struct cq_write_host*)ring.cursor;
+    uint64_t left = cq_pair(c->length_lo, c->length_hi);
+    rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE, rp_noc_coord_xy(args.pcie_xy), args.pcie_addr_hi);
+    while (left != 0) {
+        uint32_t n = cq_ring_wait(&ring, NOC);
+        n = left < n ? (uint32_t)left : n;
+        cq_completion_push(&completion, NOC, ring.cursor, n);
+        ring.cursor += n;
+        left -= n;
+    }
+}
+
+static void write_paged(void) {
+    const struct cq_write_paged* c = (const struct cq_write_paged*)ring.cursor;
+    uint32_t page_size = c->page_size, pages = c->pages;
+    struct cq_pages to;
+    cq_pages_start(&to, c->is_dram != 0, c->base, page_size, c->start_page);
+    skip(CQ_HEADER_BYTES);
+    for (; pages != 0; pages--) {
+        uint32_t coord = cq_pages_coord(&to, NOC), addr = cq_pages_address(&to);
+        for (uint32_t left = page_size; left != 0;) {
+            uint32_t n = cq_min(left, cq_ring_wait(&ring, NOC));
+            rp_noc_write(NOC, coord, addr, ring.cursor, n);
+            ring.cursor += n;
+            addr += n;
+            left -= n;
+        }
+        cq_pages_next(&to);
+    }
+}
+
+// --- writes to many cores ------------------------------------------------------------------------------------------
+
+// One sub-command's destination: the first word of each is the coordinate, multicasts have the number of tiles
+// behind it.
+static uint32_t packed_next(const uint32_t** sub, uint32_t kind, uint32_t* dests) {
+    uint32_t coord = *(*sub)++;
+    *dests = 1;
+    if (kind & RP_CTRL_MULTICAST) {
+        *dests = *(*sub)++;
+        rp_noc_write_barrier(NOC);  // as in write_multicast
+    }
+    return coord;
+}
+
+// Sends one item out of the ring. Its bytes are in two pieces when a block ends inside.
+static void packed_item(uint32_t kind, uint32_t addr, uint32_t size, uint32_t dests) {
+    uint32_t pad = cq_align(size, RP_L1_ALIGNMENT) - size;
+    while (size != 0) {
+        uint32_t n = cq_min(size, cq_ring_wait(&ring, NOC));
+        rp_noc_write_with_state(NOC, RP_BUF_WRITE, kind, addr, ring.cursor, n, dests);
+        ring.cursor += n;
+        addr += n;
+        size -= n;
+        if (size != 0 && (kind & RP_CTRL_MULTICAST)) {
+            rp_noc_write_barrier(NOC);
+        }
+    }
+    skip(pad);
+}
+
+// Every destination gets its own item.
+static void packed_items(const uint32_t* sub, uint32_t count, uint32_t kind, uint32_t addr, uint32_t size) {
+    for (; count != 0; count--) {
+        uint32_t dests, coord = packed_next(&sub, kind, &dests);
+        rp_noc_write_state_coord(NOC, RP_BUF_WRITE, coord, 0);
+        packed_item(kind, addr, size, dests);
+    }
+}
+
+// Every destination gets the same item. It is at most a page long, so it lies in at most two pieces, of which the
+// first one may be in the block that the reader has just begun to hold.
+static void packed_same(const uint32_t* sub, uint32_t count, uint32_t kind, uint32_t addr, uint32_t size) {
+    uint32_t first = cq_min(size, cq_ring_wait(&ring, NOC)), first_at = ring.cursor;
+    ring.cursor += first;
+    uint32_t second = size - first, second_at = 0;
+    if (second != 0) {
+        if (cq_ring_wait(&ring, NOC) < second) {
+            bad_command(CQ_BAD_LENGTH);
+        }
+        second_at = ring.cursor;
+        ring.cursor += second;
+    }
+    for (; count != 0; count--) {
+        uint32_t dests, coord = packed_next(&sub, kind, &dests);
+        rp_noc_write_state_coord(NOC, RP_BUF_WRITE, coord, 0);
+        rp_noc_write_with_state(NOC, RP_BUF_WRITE, kind, addr, first_at, first, dests);
+        if (second != 0) {
+            if (kind & RP_CTRL_MULTICAST) {
+                rp_noc_write_barrier(NOC);
+            }
+            rp_noc_write_with_state(NOC, RP_BUF_WRITE, kind, addr + first, second_at, second, dests);
+        }
+    }
+    cq_ring_note_writes(&ring, NOC);
+}
+
+// A table too long for local RAM stays in the ring. The page it is in comes back to the producer at the end of the
+// block behind its own, so the command must end within one block's length: each that came inline does.
+static const uint32_t* packed_table_in_place(uint32_t words, uint32_t items, uint32_t size) {
+    const uint32_t* at = (const uint32_t*)ring.cursor;
+    uint32_t table_bytes = cq_align(4 * words, RP_L1_ALIGNMENT);
+    uint64_t bytes = CQ_HEADER_BYTES + table_bytes + (uint64_t)items * cq_align(size, RP_L1_ALIGNMENT);
+    if (table_bytes > PAGE_BYTES - CQ_HEADER_BYTES || bytes > ring.block_bytes) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    skip(table_bytes);
+    return at;
+}
+
+static void write_packed(void) {
+    const struct cq_write_packed* c = (const struct cq_write_packed*)ring.cursor;
+    uint32_t flags = c->flags, count = c->count, size = c->size;
+    uint32_t addr = c->addr + offset_of(c->offset_index);
+    uint32_t kind = flags & CQ_PACKED_MULTICAST ? RP_WRITE_DISPATCH_MULTICAST : RP_WRITE;
+    uint32_t words = flags & CQ_PACKED_MULTICAST ? 2 * count : count;
+    const uint32_t* sub = table;
+    if (count == 0 || size == 0 || size > PAGE_BYTES) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    skip(CQ_HEADER_BYTES);
+    if (words <= TABLE_WORDS) {
+        take_table(words);
+    } else {
+        sub = packed_table_in_place(words, flags & CQ_PACKED_NO_STRIDE ? 1 : count, size);
+    }
+    rp_noc_write_state_kind(NOC, RP_BUF_WRITE, kind);
+    if (flags & CQ_PACKED_NO_STRIDE) {
+        packed_same(sub, count, kind, addr, size);
+    } else {
+        packed_items(sub, count, kind, addr, size);
+    }
+}
+
+// A series of multicasts to one rectangle is linked: the path is reserved once. While a link is open the NoC takes
+// no other request from this tile, not even the return of a credit, so it stays open only to data that is here
+// already. Returns whether the link is open after these bytes.
+static int linked_multicast(int open, int keep, uint32_t rect, uint32_t addr, uint32_t l1, uint32_t bytes,
+                            uint32_t dests) {
+    const uint32_t linked = RP_WRITE_DISPATCH_MULTICAST | RP_WRITE_LINKED;
+    if (!open) {
+        rp_noc_write_barrier(NOC);
+        rp_noc_write_state(NOC, RP_BUF_WRITE, linked, rect, 0);
+    }
+    while (bytes > RP_NOC_MAX_BURST) {
+        rp_noc_write_with_state(NOC, RP_BUF_WRITE, linked, addr, l1, RP_NOC_MAX_BURST, dests);
+        addr += RP_NOC_MAX_BURST;
+        l1 += RP_NOC_MAX_BURST;
+        bytes -= RP_NOC_MAX_BURST;
+    }
+    if (!keep) {
+        rp_noc_write_state_kind(NOC, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST);
+    }
+    rp_noc_write_with_state(NOC, RP_BUF_WRITE, linked, addr, l1, bytes, dests);
+    return keep;
+}
+
+static void write_packed_large(void) {
+    const struct cq_write_packed_large* c = (const struct cq_write_packed_large*)ring.cursor;
+    uint32_t count = c->count, alignment = c->alignment, offset = offset_of(c->offset_index);
+    if (count > CQ_PACKED_LARGE_MAX) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    skip(CQ_HEADER_BYTES);
+    take_table(count * sizeof(struct cq_write_packed_large_sub) / 4);
+    const struct cq_write_packed_large_sub* sub = (const struct cq_write_packed_large_sub*)table;
+    uint32_t rect = 0;
+    int open = 0, begin = 1;
+    for (; count != 0; count--, sub++) {
+        uint32_t addr = sub->addr + offset, left = sub->length_minus1 + 1u;
+        uint32_t pad = cq_align(left, alignment) - left;
+        int last = count == 1 || (sub->flags & CQ_PACKED_LARGE_UNLINK);
+        if (begin) {
+            rect = sub->noc_xy;  // the sub-commands up to the one that unlinks share it
+        }
+        begin = last;
+        while (left != 0) {
+            uint32_t here = cq_ring_wait(&ring, NOC);
+            uint32_t n = cq_min(left, here);
+            left -= n;
+            int keep = left == 0 && !last && here > n + pad;
+            open = linked_multicast(open, keep, rect, addr, ring.cursor, n, sub->multicast_dests);
+            ring.cursor += n;
+            addr += n;
+        }
+        skip(pad);
+    }
+}
+
+// --- synchronization -----------------------------------------------------------------------------------------------
+
+static void wait_memory(uint32_t addr, uint32_t count) {
+    rp_invalidate_l1();
+    if ((int32_t)(rp_load(addr) - count) >= 0) {
+        return;
+    }
+    rp_waypoint_detail("WMEM", addr);
+    do {
+        rp_invalidate_l1();
+    } while ((int32_t)(rp_load(addr) - count) < 0);
+    rp_waypoint("RUN ");
+}
+
+static void wait(void) {
+    const struct cq_wait* c = (const struct cq_wait*)ring.cursor;
+    uint32_t flags = c->flags, stream = c->stream, count = c->count, addr = c->addr;
+    if (flags & CQ_WAIT_BARRIER) {
+        rp_noc_write_barrier(NOC);
+    }
+    if (flags & CQ_WAIT_MEMORY) {
+        wait_memory(addr, count);
+    }
+    if (flags & CQ_WAIT_STREAM) {
+        cq_wait_stream(stream, count);
+    }
+    if (flags & CQ_WAIT_CLEAR_STREAM) {
+        rp_stream_clear(stream);
+    }
+    if (flags & CQ_WAIT_NOTIFY_PREFETCH) {
+        rp_noc_atomic_inc(NOC, ring.coord, cq_semaphore(args.prefetch_sem_base, CQ_SEM_SYNC), 1);
+    }
+    skip(CQ_HEADER_BYTES);
+}
+
+// Tells the subordinate that it may send one more go signal to each sub-device in the mask. What the workers need
+// has arrived when wait is set: this is the barrier in front of every program.
+static void notify_subordinate(void) {
+    const struct cq_notify_subordinate* c = (const struct cq_notify_subordinate*)ring.cursor;
+    uint32_t mask = c->mask;
+    if (mask >> MAX_SYNC_WORDS) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    if (c->wait) {
+        rp_noc_write_barrier(NOC);
+    }
+    for (uint32_t word = args.sync_base; mask != 0; mask >>= 1, word += CQ_SYNC_STRIDE) {
+        if (mask & 1) {
+            rp_store(word, rp_load(word) + 1);
+        }
+    }
+    skip(CQ_HEADER_BYTES);
+}
+
+static void send_go(void) {
+    cq_send_go(&go, NOC, ring.cursor);
+    skip(CQ_HEADER_BYTES);
+}
+
+// --- settings ------------------------------------------------------------------------------------------------------
+
+static void set_write_offset(void) {
+    const struct cq_set_write_offset* c = (const struct cq_set_write_offset*)ring.cursor;
+    uint32_t count = c->count;
+    if (count > CQ_WRITE_OFFSETS) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        write_offset[i] = rp_load(ring.cursor + CQ_HEADER_BYTES + 4 * i);
+    }
+    skip(CQ_HEADER_BYTES + 4 * count);
+}
+
+static void set_noc_data(void) {
+    const struct cq_set_words* c = (const struct cq_set_words*)ring.cursor;
+    uint32_t words = c->count;
+    if (words > CQ_GO_NOC_DATA_WORDS) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    cq_copy_noc_data(&go, ring.cursor + CQ_HEADER_BYTES, words);
+    skip(CQ_HEADER_BYTES + 4 * words);
+}
+
+// --- for tests of the queue ----------------------------------------------------------------------------------------
+
+static void sink(void) {
+    const struct cq_sink* c = (const struct cq_sink*)ring.cursor;
+    skip(CQ_HEADER_BYTES + c->size);
+}
+
+static void debug(void) {
+    const struct cq_debug* c = (const struct cq_debug*)ring.cursor;
+    uint32_t stride = c->stride;
+    skip(stride < CQ_HEADER_BYTES ? CQ_HEADER_BYTES : stride);
+}
+
+static void delay(void) {
+    const struct cq_delay* c = (const struct cq_delay*)ring.cursor;
+    for (uint32_t n = c->delay; n != 0; n--) {
+        __asm__ volatile("");
+    }
+    skip(CQ_HEADER_BYTES);
+}
+
+// Runs the command at the cursor. Returns 0 after the last one.
+static int run_command(void) {
+    switch (*(const uint8_t*)ring.cursor) {
+    case CQ_DISPATCH_WRITE_LINEAR:
+    case CQ_DISPATCH_WRITE_LINEAR_H:
+        write_linear();
+        return 1;
+    case CQ_DISPATCH_WRITE_LINEAR_H_HOST:
+        write_host();
+        return 1;
+    case CQ_DISPATCH_WRITE_PAGED:
+        write_paged();
+        return 1;
+    case CQ_DISPATCH_WRITE_PACKED:
+        write_packed();
+        return 1;
+    case CQ_DISPATCH_WRITE_PACKED_LARGE:
+        write_packed_large();
+        return 1;
+    case CQ_DISPATCH_WAIT:
+        wait();
+        return 1;
+    case CQ_DISPATCH_NOTIFY_SUBORDINATE:
+        notify_subordinate();
+        return 1;
+    case CQ_DISPATCH_SEND_GO_SIGNAL:
+        send_go();
+        return 1;
+    case CQ_DISPATCH_SET_WRITE_OFFSET:
+        set_write_offset();
+        return 1;
+    case CQ_DISPATCH_SET_GO_SIGNAL_NOC_DATA:
+        set_noc_data();
+        return 1;
+    case CQ_DISPATCH_EXEC_BUF_END:         // for the prefetcher of another chip, which this chip has not
+    case CQ_DISPATCH_SET_NUM_WORKER_SEMS:  // for the subordinate
+        skip(CQ_HEADER_BYTES);
+        return 1;
+    case CQ_DISPATCH_SINK:
+        sink();
+        return 1;
+    case CQ_DISPATCH_DEBUG:
+        debug();
+        return 1;
+    case CQ_DISPATCH_DELAY:
+        delay();
+        return 1;
+    case CQ_DISPATCH_TERMINATE:
+        skip(CQ_HEADER_BYTES);
+        return 0;
+    default:
+        bad_command(CQ_BAD_COMMAND);
+    }
+}
+
+static void init(void) {
+    cq_load_args((uint32_t*)&args, sizeof(args));
+    if (args.page_size != PAGE_BYTES || args.ring_pages % args.ring_blocks != 0) {
+        cq_park(CQ_BAD_LENGTH, args.page_size);
+    }
+    ring.base = args.ring;
+    ring.end = args.ring + args.ring_pages * PAGE_BYTES;
+    ring.page_log = CQ_PAGE_LOG;
+    ring.block_bytes = args.ring_pages / args.ring_blocks * PAGE_BYTES;
+    ring.pages_word = cq_own_semaphore(CQ_SEM_DISPATCH_PAGES);
+    ring.coord = rp_noc_coord_xy(args.prefetch_xy);
+    ring.credits = cq_semaphore(args.prefetch_sem_base, CQ_SEM_DISPATCH_CREDITS);
+    cq_ring_reader_init(&ring);
+    cq_completion_init(&completion, &args);
+    go.address = args.go_address;
+    go.rect = rp_noc_rect(NOC, args.workers_start_xy, args.workers_end_xy);
+    go.workers = args.num_workers;
+    for (uint32_t i = 0; i < args.num_streams; i++) {
+        rp_stream_clear(args.first_stream + i);
+    }
+}
+
+void kernel_main(void) {
+    int more;
+    init();
+    do {
+        cq_ring_wait(&ring, NOC);
+        more = run_command();
+        cq_ring_end_command(&ring);
+    } while (more);
+    rp_waypoint("TERM");
+    cq_ring_return_all(&ring, NOC);
+    rp_noc_full_barrier(NOC);
+}
