@@ -1,0 +1,18 @@
+// Package allocator decides where things live on a device: in DRAM banks, in the trace region at their top, and in
+// workers' L1. It is arithmetic only and never touches a device.
+//
+// Allocation is lockstep: an extent has one address that is valid in all banks of its kind, and takes the same number
+// of bytes in each. Pages of an interleaved buffer go round the banks; [Extent.Page] and [Extent.PageAt] convert.
+//
+//	DRAM bank    base | DRAM, from the bottom up ->        <- traces, from the top down | end
+//	worker L1    base |            <- L1, from the top down | L1 small, from the top down | end
+//
+// The trace region has a fixed size if [Config.TraceRegion] gives one. Otherwise it is whatever traces take, from
+// the top of every bank downward into space that no buffer occupies, and space comes back when they are freed.
+//
+// # Cost
+//
+// Placement is first fit by address. Holes are kept in a B+ tree ordered by address in which every branch knows its
+// largest hole, so the lowest (or highest) hole that fits is found by one descent. Nodes are indexed, not pointed to;
+// allocating and freeing don't allocate memory once the tree has its size.
+package allocator

@@ -1,0 +1,121 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+)
+
+var (
+	// ErrOutOfMemory is returned when no hole holds what was asked for. An [*OutOfMemoryError] wraps it.
+	ErrOutOfMemory = errors.New("out of memory")
+	// ErrConfig is returned by [New] for a configuration that leaves a region empty, overlapping or misaligned.
+	ErrConfig = errors.New("impossible configuration")
+	// ErrRequest is returned for a request that is wrong whatever is free: an unknown kind, a size of zero or no
+	// multiple of the page size, or more shards than banks.
+	ErrRequest = errors.New("impossible request")
+	// ErrOccupied is returned by [Allocator.AllocateAt] when the range is not free. An [*OccupiedError] wraps it.
+	ErrOccupied = errors.New("range is not free")
+	// ErrDoubleFree is returned when an extent is used that has been freed already.
+	ErrDoubleFree = errors.New("extent has been freed already")
+	// ErrForeign is returned when an extent is used that this allocator did not hand out.
+	ErrForeign = errors.New("extent belongs to another allocator or to none")
+	// ErrNotHeld is returned by [Allocator.Unhold] for an extent that nobody holds.
+	ErrNotHeld = errors.New("extent is not held")
+)
+
+// Usage is how much memory one owner has in each bank.
+type Usage struct {
+	Owner   string // "" for extents without one
+	Kind    Kind
+	Extents int
+	PerBank uint64 // bytes in each bank
+}
+
+// OutOfMemoryError says what was asked for, what there is, and who has the rest. It matches [ErrOutOfMemory].
+// Sizes are bytes in each bank unless a field says otherwise.
+type OutOfMemoryError struct {
+	Kind   Kind
+	Owner  string
+	Tag    string
+	Size   uint64 // what was asked for, over all banks
+	Banks  int
+	Need   uint64  // what each bank must hold
+	Have   uint64  // free in each bank
+	Hole   uint64  // largest hole in each bank
+	Total  uint64  // size of the region
+	Owners []Usage // who has most in the region, most first, at most five
+	// TraceRegion is, for a trace in a region of fixed size, the [Config.TraceRegion] that would have been enough;
+	// otherwise 0.
+	TraceRegion uint64
+}
+
+// Error implements error.
+func (e *OutOfMemoryError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "allocator: allocate %s of %s", bytesOf(e.Size), e.Kind)
+	if e.Owner != "" || e.Tag != "" {
+		fmt.Fprintf(&b, " for %q", strings.TrimSpace(e.Owner+" "+e.Tag))
+	}
+	fmt.Fprintf(&b, ": %v: each of %d banks must hold %s, have %s free of %s with a largest hole of %s",
+		ErrOutOfMemory, e.Banks, bytesOf(e.Need), bytesOf(e.Have), bytesOf(e.Total), bytesOf(e.Hole))
+	switch {
+	case e.TraceRegion != 0:
+		fmt.Fprintf(&b, "; a trace region of %s, or one that grows, would do", bytesOf(e.TraceRegion))
+	case e.Need > e.Total:
+		b.WriteString("; it would not fit an empty device")
+	case e.Have >= e.Need:
+		b.WriteString("; there is enough, but in pieces: free or reorder allocations")
+	default:
+		b.WriteString("; free something first")
+	}
+	for i, u := range e.Owners {
+		if i == 0 {
+			b.WriteString("; most is held by ")
+		} else {
+			b.WriteString(", ")
+		}
+		name := u.Owner
+		if name == "" {
+			name = "(no owner)"
+		}
+		fmt.Fprintf(&b, "%s %s %s", name, u.Kind, bytesOf(u.PerBank))
+	}
+	return b.String()
+}
+
+// Unwrap returns [ErrOutOfMemory].
+func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
+
+// OccupiedError says why a range could not be allocated at its address. It matches [ErrOccupied].
+type OccupiedError struct {
+	Kind      Kind
+	Addr, End uint64   // the range asked for, in each bank
+	Low, High uint64   // the region
+	By        []Extent // live extents in the way, by address; none if the range reaches beyond the region
+}
+
+// Error implements error.
+func (e *OccupiedError) Error() string {
+	s := fmt.Sprintf("allocator: allocate %s at [%#x,%#x): %v", e.Kind, e.Addr, e.End, ErrOccupied)
+	if e.Addr < e.Low || e.End > e.High {
+		return s + fmt.Sprintf(": it reaches beyond the region [%#x,%#x)", e.Low, e.High)
+	}
+	if len(e.By) > 0 {
+		s += fmt.Sprintf(": %d live extents are in the way, first %s", len(e.By), e.By[0])
+	}
+	return s
+}
+
+// Unwrap returns [ErrOccupied].
+func (e *OccupiedError) Unwrap() error { return ErrOccupied }
+
+// bytesOf prints a size exactly and, where it helps, readably.
+func bytesOf(n uint64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%d B (%s)", n, humanize.IBytes(n))
+}

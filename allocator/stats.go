@@ -1,0 +1,177 @@
+package allocator
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Stats describes the region of one kind. Sizes are bytes in each bank.
+type Stats struct {
+	Kind  Kind
+	Banks int
+	// Low and High bound the region. For traces without a region of fixed size, Low is the lowest trace's address, and
+	// High if there is none.
+	Low, High   uint64
+	Total       uint64 // what the kind could have if nothing were allocated
+	Allocated   uint64 // what extents of this kind take
+	Free        uint64 // what is free for this kind
+	LargestHole uint64 // most that one extent can get
+	Peak        uint64 // the high-water mark: most that was ever allocated at once
+	Extents     int    // live extents
+	Holes       int    // free ranges
+}
+
+// Stats returns the numbers of one kind; the zero Stats for memory that is not there. Where traces have no region of
+// their own, DRAM and Trace have the same Free, LargestHole and Holes.
+func (a *Allocator) Stats(k Kind) Stats {
+	if !k.valid() || a.region[k] == nil {
+		return Stats{Kind: k}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.region[k]
+	s := Stats{
+		Kind: k, Banks: r.banks, Low: r.low, High: r.high,
+		Total: r.high - r.low, Allocated: r.allocated,
+		Free: r.holes.bytes, LargestHole: r.holes.largest(),
+		Peak: r.peak, Extents: r.extents, Holes: r.holes.count,
+	}
+	if k == Trace && a.shared() {
+		s.Low = s.High
+		for i := range a.blocks {
+			if b := &a.blocks[i]; b.live() && b.kind == Trace {
+				s.Low = min(s.Low, b.addr)
+			}
+		}
+	}
+	return s
+}
+
+// shared reports whether traces live in DRAM's space.
+func (a *Allocator) shared() bool { return a.region[Trace].holes == a.region[DRAM].holes }
+
+// live reports whether the block is allocated.
+func (b *block) live() bool { return b.gen&1 != 0 }
+
+// ResetPeak sets the high-water mark of a kind to what is allocated now.
+func (a *Allocator) ResetPeak(k Kind) {
+	if !k.valid() || a.region[k] == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.region[k].peak = a.region[k].allocated
+}
+
+// Extents returns the live extents of a kind by address, held ones that their owners have freed included.
+func (a *Allocator) Extents(k Kind) []Extent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []Extent
+	for i := range a.blocks {
+		if b := &a.blocks[i]; b.live() && b.kind == k {
+			out = append(out, a.extent(uint32(i)))
+		}
+	}
+	slices.SortFunc(out, func(x, y Extent) int { return cmp.Compare(x.Addr, y.Addr) })
+	return out
+}
+
+// extent rebuilds the extent of a live block.
+func (a *Allocator) extent(slot uint32) Extent {
+	b := &a.blocks[slot]
+	return Extent{
+		Kind: b.kind, Addr: b.addr, PerBank: b.perBank, Size: b.size,
+		PageSize: b.pageSize, Stride: up(b.pageSize, a.region[b.kind].align),
+		Pages: b.size / b.pageSize, Banks: int(b.banks),
+		Owner: b.owner, Tag: b.tag, from: a, slot: slot, gen: b.gen,
+	}
+}
+
+// Hole is a free range of every bank.
+type Hole struct{ Addr, Size uint64 }
+
+// Holes returns the free ranges for a kind by address.
+func (a *Allocator) Holes(k Kind) []Hole {
+	if !k.valid() || a.region[k] == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []Hole
+	a.region[k].holes.each(func(addr, size uint64) bool {
+		out = append(out, Hole{addr, size})
+		return true
+	})
+	return out
+}
+
+// Usage returns what each owner has of each kind, most bytes in a bank first.
+func (a *Allocator) Usage() []Usage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.usage(func(*block) bool { return true })
+}
+
+// usage sums live blocks by owner and kind.
+func (a *Allocator) usage(want func(*block) bool) []Usage {
+	type key struct {
+		owner string
+		kind  Kind
+	}
+	sum := make(map[key]*Usage)
+	for i := range a.blocks {
+		b := &a.blocks[i]
+		if !b.live() || !want(b) {
+			continue
+		}
+		k := key{b.owner, b.kind}
+		u := sum[k]
+		if u == nil {
+			u = &Usage{Owner: b.owner, Kind: b.kind}
+			sum[k] = u
+		}
+		u.Extents++
+		u.PerBank += b.perBank
+	}
+	out := make([]Usage, 0, len(sum))
+	for _, u := range sum {
+		out = append(out, *u)
+	}
+	slices.SortFunc(out, func(x, y Usage) int {
+		return cmp.Or(-cmp.Compare(x.PerBank, y.PerBank), cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Kind, y.Kind))
+	})
+	return out
+}
+
+// outOfMemory describes why an extent found no room. The lock is held.
+func (a *Allocator) outOfMemory(e *Extent, reg *region) error {
+	owners := a.usage(func(b *block) bool { return a.region[b.kind].holes == reg.holes })
+	err := &OutOfMemoryError{
+		Kind: e.Kind, Owner: e.Owner, Tag: e.Tag, Size: e.Size, Banks: reg.banks,
+		Need: e.PerBank, Have: reg.holes.bytes, Hole: reg.holes.largest(), Total: reg.high - reg.low,
+		Owners: owners[:min(len(owners), 5)],
+	}
+	if e.Kind == Trace && !a.shared() {
+		more := reg.allocated + e.PerBank
+		if reg.holes.bytes >= e.PerBank { // in pieces: only room beyond the present region is sure to do
+			more = reg.high - reg.low + e.PerBank
+		}
+		err.TraceRegion = uint64(reg.banks) * up(more, tracePage)
+	}
+	return err
+}
+
+// overlapping returns the live extents that share bytes with e, by address. The lock is held.
+func (a *Allocator) overlapping(e Extent) []Extent {
+	var out []Extent
+	for i := range a.blocks {
+		if a.blocks[i].live() {
+			if f := a.extent(uint32(i)); f.Overlaps(e) {
+				out = append(out, f)
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y Extent) int { return cmp.Compare(x.Addr, y.Addr) })
+	return out
+}
