@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -32,9 +33,12 @@ func checkLibrary(path string) (string, error) {
 		return "", &LibraryError{Path: path, Err: err, Hint: "give an absolute path"}
 	}
 	st, err := os.Stat(abs)
-	if err != nil {
-		return "", &LibraryError{Path: path, Err: err,
+	if errors.Is(err, fs.ErrNotExist) {
+		// Without the errno, which would tell package kmd that a device is missing.
+		return "", &LibraryError{Path: path, Err: fs.ErrNotExist,
 			Hint: "give the path of a libttsim.so; ttsim releases have one for each chip"}
+	} else if err != nil {
+		return "", &LibraryError{Path: path, Err: err, Hint: "give the path of a libttsim.so that can be read"}
 	}
 	if !st.Mode().IsRegular() {
 		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is %v", ErrNotLibrary, st.Mode().Type()),
@@ -45,8 +49,8 @@ func checkLibrary(path string) (string, error) {
 	}
 	f, err := elf.Open(abs)
 	if err != nil {
-		var fe *elf.FormatError
-		if errors.As(err, &fe) {
+		var pe *fs.PathError
+		if !errors.As(err, &pe) {
 			err = fmt.Errorf("%w: %w", ErrNotLibrary, err)
 		}
 		return "", &LibraryError{Path: path, Err: err, Hint: "give the path of a libttsim.so"}

@@ -17,6 +17,7 @@ type Sim struct {
 	open      atomic.Int32 // functions that aren't closed
 	life      sync.Mutex   // a reset or the end
 	closed    bool         // guarded by life
+	cards     []*Card      // guarded by life
 }
 
 // Start runs the simulator of the library at path in a server process and returns when its devices can be used.

@@ -1,0 +1,237 @@
+//go:build linux
+
+package ttsim_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+// children returns the process ids of the children of a process.
+func children(t *testing.T, pid int) []int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int
+	for _, name := range stats {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		// "pid (name) state ppid ...", and the name may have anything in it
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			p, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func TestKilled(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		kids := children(t, os.Getpid())
+		if len(kids) != 1 {
+			t.Fatalf("children %v, want one server", kids)
+		}
+		if err := syscall.Kill(kids[0], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Sim().Sync(); err == nil {
+			f.Sim().Sync() // the first may have been answered before the signal came
+		}
+		var e *ttsim.Error
+		if err := f.Fault(); !errors.As(err, &e) || e.Category != ttsim.CategorySignal || e.Signal != syscall.SIGKILL ||
+			!strings.Contains(err.Error(), "killed") {
+			t.Fatalf("fault %v, want one that names the signal", err)
+		}
+		if got := f.BARLoad(0, b.window, 8); got != ^uint64(0) {
+			t.Errorf("a device without a process answers %#x", got)
+		}
+		if err := f.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Fault(); err != nil {
+			t.Errorf("after a reset there is the fault %v", err)
+		}
+		off := b.at(f, b.x, b.y, 0x20000)
+		f.BARStore(0, off, 4, 7)
+		if got := f.BARLoad(0, off, 4); got != 7 {
+			t.Errorf("after a reset L1 reads %#x, want 7", got)
+		}
+		f.Sim().Close()
+		if kids := children(t, os.Getpid()); len(kids) != 0 {
+			t.Errorf("processes %v are left", kids)
+		}
+	})
+}
+
+// Everything that was set before a reset is gone after it.
+func TestResetForgets(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		f.BARStore(0, b.at(f, b.x, b.y, 0x20000), 4, 7)
+		f.ConfigWrite(4, 1<<6)
+		if err := f.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.ConfigRead(4); got != 0 {
+			t.Errorf("command register %#x after a reset, want 0", got)
+		}
+		if got := f.BARLoad(0, b.at(f, b.x, b.y, 0x20000), 4); got != 0 {
+			t.Errorf("L1 reads %#x after a reset, want 0", got)
+		}
+		f.Close()
+		if err := f.Reset(); !errors.Is(err, ttsim.ErrClosed) {
+			t.Errorf("Reset after Close: %v, want ErrClosed", err)
+		}
+	})
+}
+
+// A server must not outlive a parent that had no time to close it. The parent is another run of this test.
+func TestParentDies(t *testing.T) {
+	path := ttsimtest.Path(t, ttsimtest.Wormhole)
+	if os.Getenv("TTSIM_TEST_PARENT") != "" {
+		s, err := ttsim.Start(path, ttsimtest.Server())
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdout.WriteString("started\n")
+		time.Sleep(time.Minute)
+		s.Close()
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestParentDies$")
+	cmd.Env = append(os.Environ(), "TTSIM_TEST_PARENT=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	kids := children(t, cmd.Process.Pid)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if len(kids) != 1 {
+		t.Fatalf("the parent had the children %v, want one", kids)
+	}
+	for end := time.Now().Add(20 * time.Second); syscall.Kill(kids[0], 0) == nil; time.Sleep(time.Millisecond) {
+		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(kids[0]) + "/stat"); bytes.Contains(b, []byte(") Z ")) {
+			break // ended; whoever adopted it has not asked yet
+		}
+		if time.Now().After(end) {
+			t.Fatal("the server outlives its parent")
+		}
+	}
+}
+
+func TestWrongLibrary(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, path string
+		want       error
+		says       string
+	}{
+		{"missing", filepath.Join(dir, "nowhere.so"), fs.ErrNotExist, "give the path of a libttsim.so"},
+		{"directory", dir, ttsim.ErrNotLibrary, "the file libttsim.so itself"},
+		{"empty", file("empty.so", ""), ttsim.ErrNotLibrary, "it is empty"},
+		{"text", file("text.so", "a linker script, say"), ttsim.ErrNotLibrary, "bad magic"},
+		{"cut off", file("cut.so", "\x7fELF"), ttsim.ErrNotLibrary, ""},
+		{"program", self, nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := ttsim.Start(tt.path, ttsimtest.Server())
+			var le *ttsim.LibraryError
+			if !errors.As(err, &le) || le.Path != tt.path || le.Hint == "" {
+				t.Fatalf("error %v, want a *LibraryError with a hint", err)
+			}
+			if tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %q, want %v and %q", err, tt.want, tt.says)
+			}
+		})
+	}
+}
+
+// Another shared object is recognized by the entry points that it lacks.
+func TestAnotherLibrary(t *testing.T) {
+	libs, _ := filepath.Glob("/lib/*/libc.so.6")
+	if len(libs) == 0 {
+		t.Skip("there is no libc.so.6 to mistake for a simulator")
+	}
+	_, err := ttsim.Start(libs[0], ttsimtest.Server())
+	if !errors.Is(err, ttsim.ErrMissingSymbol) && !errors.Is(err, ttsim.ErrNotLibrary) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWrongServer(t *testing.T) {
+	path := ttsimtest.Path(t, ttsimtest.Wormhole)
+	if _, err := ttsim.Start(path); !errors.Is(err, ttsim.ErrNoServer) || !strings.Contains(err.Error(), "ttsim.Server") {
+		t.Errorf("without a server: %v", err)
+	}
+	if _, err := ttsim.Start(path, ttsim.Server("/nonexistent/program")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("with a program that doesn't exist: %v", err)
+	}
+	_, err := ttsim.Start(path, ttsim.Server("/bin/echo", "hello"))
+	var e *ttsim.Error
+	if !errors.As(err, &e) || e.Category != ttsim.CategoryExit || !strings.Contains(err.Error(), "hello") {
+		t.Errorf("with a program that isn't a server: %v", err)
+	}
+}
+
+func TestServeElsewhere(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "reprise-ttsim-serve")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), ttsim.ErrNotServer.Error()) {
+		t.Errorf("a server that nobody started: %v, %q", err, out)
+	}
+}
+
+func TestOutput(t *testing.T) {
+	var mu sync.Mutex
+	var buf bytes.Buffer
+	w := writerFunc(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return buf.Write(p) })
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		f.ConfigRead(2)
+		f.Sim().Close()
+		mu.Lock()
+		defer mu.Unlock()
+		if !strings.Contains(buf.String(), "misaligned offset=0x2") {
+			t.Errorf("the server's output was %q", buf.String())
+		}
+	}, ttsim.Output(w))
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
