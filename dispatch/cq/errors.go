@@ -36,10 +36,15 @@ type LimitError struct {
 	Value   uint64
 	Want    string // the limit in words
 	Fix     string // what to do
+	Offset  int    // of the command in the stream that was decoded or checked
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("cq: %s: %s is %d (0x%x), want %s: %s", e.Command, e.Field, e.Value, e.Value, e.Want, e.Fix)
+	where := ""
+	if e.Offset != 0 {
+		where = fmt.Sprintf(" at +0x%x", e.Offset)
+	}
+	return fmt.Sprintf("cq: %s%s: %s is %d (0x%x), want %s: %s", e.Command, where, e.Field, e.Value, e.Value, e.Want, e.Fix)
 }
 
 // Unwrap is ErrLimit.
@@ -67,6 +72,25 @@ func (e *FormatError) Unwrap() error { return e.Err }
 func limit[T int | uint8 | uint16 | uint32 | uint64](command, field string, v T, want, fix string) error {
 	return &LimitError{Command: command, Field: field, Value: uint64(v), Want: want, Fix: fix}
 }
+
+// behind moves the offset in an error by n bytes.
+func behind(err error, n int) error {
+	var f *FormatError
+	if errors.As(err, &f) {
+		g := *f
+		g.Offset += n
+		return &g
+	}
+	var l *LimitError
+	if errors.As(err, &l) {
+		g := *l
+		g.Offset += n
+		return &g
+	}
+	return err
+}
+
+func isPadding(err error) bool { return errors.Is(err, ErrPadding) }
 
 func bad(err error, off int, command, format string, args ...any) error {
 	return &FormatError{Offset: off, Command: command, What: fmt.Sprintf(format, args...), Err: err}

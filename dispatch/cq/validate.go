@@ -321,7 +321,7 @@ func (c SendGoSignal) Validate(_ Layout, m Limits) error {
 
 // Validate tests the mask.
 func (c NotifySubordinate) Validate(_ Layout, m Limits) error {
-	if int(c.Mask)>>m.SubDevices != 0 {
+	if uint64(c.Mask)>>uint(m.SubDevices) != 0 {
 		return limit(c.Name(), "mask", c.Mask, fmt.Sprintf("below 1<<%d", m.SubDevices), "one bit for each sub-device")
 	}
 	return nil
