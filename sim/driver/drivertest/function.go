@@ -53,6 +53,7 @@ type Function struct {
 	pages   map[page]*[pageSize]byte
 	log     []Access
 	dma     driver.DMA
+	quiet   bool
 	dead    bool // reads are all-ones
 	fault   error
 	closed  bool
@@ -96,6 +97,19 @@ func (f *Function) Closed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.closed
+}
+
+// Quiet turns the record of accesses off, so that counting allocations counts only those of who makes the accesses.
+func (f *Function) Quiet(on bool) {
+	f.mu.Lock()
+	f.quiet = on
+	f.mu.Unlock()
+}
+
+func (f *Function) record(a Access) {
+	if !f.quiet {
+		f.log = append(f.log, a)
+	}
 }
 
 // Log returns the accesses since the last call.
@@ -177,7 +191,7 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	defer f.mu.Unlock()
 	f.access(bar, off, b[:width], false)
 	v := binary.LittleEndian.Uint64(b[:])
-	f.log = append(f.log, Access{BAR: bar, Off: off, Width: width, Value: v})
+	f.record(Access{BAR: bar, Off: off, Width: width, Value: v})
 	return v
 }
 
@@ -187,7 +201,7 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	binary.LittleEndian.PutUint64(b[:], v)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log = append(f.log, Access{BAR: bar, Off: off, Width: width, Store: true, Value: v})
+	f.record(Access{BAR: bar, Off: off, Width: width, Store: true, Value: v})
 	f.access(bar, off, b[:width], true)
 }
 
@@ -195,7 +209,7 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 func (f *Function) BARRead(bar int, off uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log = append(f.log, Access{BAR: bar, Off: off, Width: len(p), Bulk: true})
+	f.record(Access{BAR: bar, Off: off, Width: len(p), Bulk: true})
 	f.access(bar, off, p, false)
 }
 
@@ -203,7 +217,7 @@ func (f *Function) BARRead(bar int, off uint64, p []byte) {
 func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log = append(f.log, Access{BAR: bar, Off: off, Width: len(p), Store: true, Bulk: true})
+	f.record(Access{BAR: bar, Off: off, Width: len(p), Store: true, Bulk: true})
 	f.access(bar, off, p, true)
 }
 

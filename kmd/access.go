@@ -1,0 +1,184 @@
+package kmd
+
+import "fmt"
+
+// accessError is an access that was kept from the device.
+type accessError struct {
+	off    uint64
+	n      uint64
+	size   uint64
+	name   string
+	closed bool
+	store  bool
+}
+
+// Error implements error.
+func (e *accessError) Error() string {
+	what := "load"
+	if e.store {
+		what = "store"
+	}
+	return fmt.Sprintf("kmd: %s: %s of %d bytes at %#x: %v", e.name, what, e.n, e.off, e.Unwrap())
+}
+
+// Unwrap returns the sentinel.
+func (e *accessError) Unwrap() error {
+	switch {
+	case e.closed:
+		return ErrClosed
+	case e.off > e.size || e.n > e.size-e.off:
+		return ErrOutOfRange
+	}
+	return ErrMisaligned
+}
+
+// ok reports whether an aligned access of n bytes, a power of two, may be made, and keeps the first that may not.
+func (w *Window) ok(off, n uint64, store bool) bool {
+	if off&(n-1) == 0 && off < w.size && !w.closed.Load() {
+		return true
+	}
+	w.refuse(off, n, store)
+	return false
+}
+
+func (w *Window) refuse(off, n uint64, store bool) {
+	w.fault.CompareAndSwap(nil, &accessError{off, n, w.size, w.name, w.closed.Load(), store})
+}
+
+// Err returns the first access that was kept from the device because it was misaligned, outside of the window or after
+// Close, or nil. It matches ErrMisaligned, ErrOutOfRange or ErrClosed.
+func (w *Window) Err() error {
+	if e := w.fault.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// Load8 loads one byte.
+func (w *Window) Load8(off uint64) uint8 {
+	if !w.ok(off, 1, false) {
+		return 0xFF
+	}
+	if w.io != nil {
+		return uint8(w.io.Load(off, 1))
+	}
+	return load8(w.mem.at(off))
+}
+
+// Load16 loads two bytes at a multiple of 2.
+func (w *Window) Load16(off uint64) uint16 {
+	if !w.ok(off, 2, false) {
+		return 0xFFFF
+	}
+	if w.io != nil {
+		return uint16(w.io.Load(off, 2))
+	}
+	return load16(w.mem.at(off))
+}
+
+// Load32 loads four bytes at a multiple of 4.
+func (w *Window) Load32(off uint64) uint32 {
+	if !w.ok(off, 4, false) {
+		return allOnes
+	}
+	if w.io != nil {
+		return uint32(w.io.Load(off, 4))
+	}
+	return load32(w.mem.at(off))
+}
+
+// Load64 loads eight bytes at a multiple of 8.
+func (w *Window) Load64(off uint64) uint64 {
+	if !w.ok(off, 8, false) {
+		return 1<<64 - 1
+	}
+	if w.io != nil {
+		return w.io.Load(off, 8)
+	}
+	return load64(w.mem.at(off))
+}
+
+// Store8 stores one byte.
+func (w *Window) Store8(off uint64, v uint8) {
+	switch {
+	case !w.ok(off, 1, true):
+	case w.io != nil:
+		w.io.Store(off, 1, uint64(v))
+	default:
+		store8(w.mem.at(off), v)
+	}
+}
+
+// Store16 stores two bytes at a multiple of 2.
+func (w *Window) Store16(off uint64, v uint16) {
+	switch {
+	case !w.ok(off, 2, true):
+	case w.io != nil:
+		w.io.Store(off, 2, uint64(v))
+	default:
+		store16(w.mem.at(off), v)
+	}
+}
+
+// Store32 stores four bytes at a multiple of 4.
+func (w *Window) Store32(off uint64, v uint32) {
+	switch {
+	case !w.ok(off, 4, true):
+	case w.io != nil:
+		w.io.Store(off, 4, uint64(v))
+	default:
+		store32(w.mem.at(off), v)
+	}
+}
+
+// Store64 stores eight bytes at a multiple of 8.
+func (w *Window) Store64(off uint64, v uint64) {
+	switch {
+	case !w.ok(off, 8, true):
+	case w.io != nil:
+		w.io.Store(off, 8, v)
+	default:
+		store64(w.mem.at(off), v)
+	}
+}
+
+// Read copies from the device, in loads of 4 and 8 bytes on memory. It is for L1 and DRAM, not for registers.
+func (w *Window) Read(off uint64, p []byte) {
+	if !w.span(off, len(p), false) {
+		for i := range p {
+			p[i] = 0xFF
+		}
+		return
+	}
+	if w.io != nil {
+		w.io.Read(off, p)
+		return
+	}
+	w.mem.read(off, p)
+}
+
+// Write copies to the device: every byte is stored exactly once, in ascending order, by naturally aligned stores of 4
+// and 8 bytes. Bytes at the edges that don't fill a word of 4 are merged into one that is read before, which is not
+// atomic against the device and not possible through a multicast window.
+func (w *Window) Write(off uint64, p []byte) {
+	switch {
+	case !w.span(off, len(p), true):
+	case w.io != nil:
+		w.io.Write(off, p)
+	default:
+		w.mem.write(off, p)
+	}
+}
+
+// span reports whether [off, off+n) lies in the window.
+func (w *Window) span(off uint64, n int, store bool) bool {
+	if off <= w.size && uint64(n) <= w.size-off && !w.closed.Load() {
+		return true
+	}
+	w.refuse(off, uint64(n), store)
+	return false
+}
+
+// Drain pushes earlier stores out of the processor, in front of all later ones. PCIe writes are posted: to know that
+// one has arrived, load from the same window after it.
+func (w *Window) Drain() { fence() }

@@ -1,0 +1,240 @@
+package kmd
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+const (
+	// controlWindows are the windows that Device.Read and Write keep for words and small transfers. Four hold what
+	// bring-up touches in turn: a worker, its registers, the management processor, one more tile.
+	controlWindows = 4
+	// bulkThreshold is the length in bytes from which a write goes through a write-combined window.
+	bulkThreshold = 256
+)
+
+// windowCache holds the Device's own windows and where they lead. Accesses that miss re-target the window that was
+// used least recently, so scattered accesses never take more of the shared pool.
+type windowCache struct {
+	dev *Device
+
+	mu      sync.Mutex // held during an access, so that nobody re-targets the window below it
+	control []cachedWindow
+	bulk    []cachedWindow
+	clock   uint64
+	closed  bool
+}
+
+type cachedWindow struct {
+	*Window
+	target WindowConfig
+	valid  bool
+	used   uint64
+}
+
+// get returns a window that leads to c. mu is held.
+func (k *windowCache) get(c *WindowConfig, bulk bool) (*Window, error) {
+	if k.closed {
+		return nil, ErrClosed
+	}
+	set, most, caching := &k.control, controlWindows, Uncached
+	if bulk {
+		set, most, caching = &k.bulk, 1, WriteCombined
+	}
+	k.clock++
+	oldest := -1
+	for i := range *set {
+		e := &(*set)[i]
+		if e.valid && e.target == *c {
+			e.used = k.clock
+			return e.Window, nil
+		}
+		if oldest < 0 || e.used < (*set)[oldest].used {
+			oldest = i
+		}
+	}
+	if len(*set) < most {
+		w, err := k.dev.openWindow(k.size(), caching)
+		switch {
+		case err == nil:
+			w.internal = true
+			*set = append(*set, cachedWindow{Window: w})
+			oldest = len(*set) - 1
+		case errors.Is(err, ErrBusy) && oldest >= 0:
+		case errors.Is(err, ErrBusy) && bulk:
+			return k.get(c, false)
+		default:
+			return nil, err
+		}
+	}
+	e := &(*set)[oldest]
+	e.valid = false
+	if err := e.configure(c); err != nil {
+		return nil, err
+	}
+	e.target, e.valid, e.used = *c, true, k.clock
+	return e.Window, nil
+}
+
+// size is the size of the Device's own windows: the smallest, of which there are most.
+func (k *windowCache) size() uint64 { return k.dev.params.Windows[0].Size }
+
+func (k *windowCache) close() {
+	k.mu.Lock()
+	k.closed = true
+	k.control, k.bulk = nil, nil
+	k.mu.Unlock()
+}
+
+// Read copies len(p) bytes at an address of a tile, in NoC 0 coordinates as software gives them. A read of four bytes
+// at a multiple of four is exactly one access of that width, as registers need. The error is an *OpError.
+func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
+	if err := d.transfer(WindowConfig{Target: xy}, addr, p, false); err != nil {
+		return d.opError(fmt.Sprintf("read %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr), err)
+	}
+	return nil
+}
+
+// Write copies p to an address of a tile, in NoC 0 coordinates as software gives them. A write of four bytes at a
+// multiple of four is exactly one access of that width, as registers need. Writes of one caller arrive in order; that
+// they have arrived is known after a Read from the same tile. See Window.Write for unaligned edges.
+func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {
+	if err := d.transfer(WindowConfig{Target: xy}, addr, p, true); err != nil {
+		return d.opError(fmt.Sprintf("write %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr), err)
+	}
+	return nil
+}
+
+// Multicast copies p to an address of every Tensix tile in a rectangle. Both addr and len(p) must be multiples of
+// four: nothing can be read back to fill words.
+func (d *Device) Multicast(start, end chip.XY, addr uint64, p []byte) error {
+	err := error(nil)
+	if addr&3 != 0 || len(p)&3 != 0 {
+		err = fmt.Errorf("%w: address and length must be multiples of 4", ErrMisaligned)
+	} else {
+		err = d.transfer(WindowConfig{Target: end, Start: start, Multicast: true}, addr, p, true)
+	}
+	if err != nil {
+		return d.opError(fmt.Sprintf("multicast %s to %v-%v %#x", humanize.IBytes(uint64(len(p))), start, end, addr), err)
+	}
+	return nil
+}
+
+// Read32 loads one word at a multiple of four with one access. All ones is checked against a register that can't be:
+// if that reads the same, the error matches ErrDeviceLost.
+func (d *Device) Read32(xy chip.XY, addr uint64) (v uint32, err error) {
+	c := WindowConfig{Target: xy}
+	err = d.word(&c, addr, &v, false)
+	if err == nil && v == allOnes {
+		err = d.alive()
+	}
+	if err != nil {
+		return v, d.opError(fmt.Sprintf("read word at %v %#x", xy, addr), err)
+	}
+	return v, nil
+}
+
+// Write32 stores one word at a multiple of four with one access.
+func (d *Device) Write32(xy chip.XY, addr uint64, v uint32) error {
+	c := WindowConfig{Target: xy}
+	if err := d.word(&c, addr, &v, true); err != nil {
+		return d.opError(fmt.Sprintf("write word at %v %#x", xy, addr), err)
+	}
+	return nil
+}
+
+// word makes one access of four bytes.
+func (d *Device) word(c *WindowConfig, addr uint64, v *uint32, store bool) error {
+	if addr&3 != 0 {
+		return fmt.Errorf("%w: a word's address must be a multiple of 4", ErrMisaligned)
+	}
+	if err := d.usable(); err != nil {
+		return err
+	}
+	k := &d.cache
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	off := addr & (k.size() - 1)
+	c.Addr = addr - off
+	w, err := k.get(c, false)
+	if err != nil {
+		return err
+	}
+	err = d.Guard(func() error {
+		if store {
+			w.Store32(off, *v)
+		} else {
+			*v = w.Load32(off)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return d.checkFault()
+}
+
+// transfer copies between p and an address of where c leads, in pieces that end where windows do.
+func (d *Device) transfer(c WindowConfig, addr uint64, p []byte, store bool) error {
+	if len(p) == 0 {
+		return nil
+	}
+	if err := d.usable(); err != nil {
+		return err
+	}
+	if addr+uint64(len(p))-1 < addr {
+		return fmt.Errorf("%w: the end is beyond 64 bits", ErrOutOfRange)
+	}
+	k := &d.cache
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(p) > 0 {
+		off := addr & (k.size() - 1)
+		n := min(uint64(len(p)), k.size()-off)
+		c.Addr = addr - off
+		bulk := store && n >= bulkThreshold
+		w, err := k.get(&c, bulk)
+		if err != nil {
+			return err
+		}
+		if err := d.Guard(func() error { w.copy(off, p[:n], store); return nil }); err != nil {
+			return err
+		}
+		p, addr = p[n:], addr+n
+	}
+	return d.checkFault()
+}
+
+// copy moves one piece. What could be a register is one access; a write-combined piece leaves the processor before
+// anything that follows it through another window.
+func (w *Window) copy(off uint64, p []byte, store bool) {
+	single := len(p) == 4 && off&3 == 0
+	switch {
+	case single && store:
+		w.Store32(off, uint32(p[0])|uint32(p[1])<<8|uint32(p[2])<<16|uint32(p[3])<<24)
+	case single:
+		v := w.Load32(off)
+		p[0], p[1], p[2], p[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+	case store:
+		w.Write(off, p)
+		if w.caching == WriteCombined {
+			w.Drain()
+		}
+	default:
+		w.Read(off, p)
+	}
+}
+
+// checkFault reports a device that stopped during an access.
+func (d *Device) checkFault() error {
+	if f := d.file.Fault(); f != nil {
+		d.lost.Store(true)
+		return fmt.Errorf("%w: %w", ErrDeviceLost, f)
+	}
+	return nil
+}

@@ -1,0 +1,297 @@
+package kmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// Device is an open Tenstorrent device. Its methods may be called from any goroutine.
+type Device struct {
+	path   string
+	file   seam.File
+	arch   chip.Arch
+	params *chip.Params
+	info   Info
+	leaks  func(Leak)
+	cache  windowCache
+
+	lost   atomic.Bool
+	closed atomic.Bool
+
+	mu      sync.Mutex
+	windows map[*Window]struct{}
+	memory  map[*HostMemory]struct{}
+	names   int // handles named so far
+}
+
+// Info says what a device is and which driver serves it.
+type Info struct {
+	Vendor, Device                   uint16 // PCI ids
+	SubsystemVendor, SubsystemDevice uint16 // the subsystem device tells the board
+	Domain                           uint16 // PCI address
+	Bus, Slot, Function              uint8
+	Driver                           Version
+}
+
+// Version is a release of the kernel driver.
+type Version struct{ Major, Minor, Patch uint8 }
+
+// String returns "2.10.0".
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
+
+// AtLeast reports whether v is major.minor.0 or newer.
+func (v Version) AtLeast(major, minor uint8) bool {
+	return v.Major > major || v.Major == major && v.Minor >= minor
+}
+
+// BDF returns the PCI address in the usual form, "0000:01:00.0".
+func (i Info) BDF() string {
+	return fmt.Sprintf("%04x:%02x:%02x.%d", i.Domain, i.Bus, i.Slot, i.Function)
+}
+
+// Option changes how a device is opened.
+type Option func(*options)
+
+type options struct {
+	flags int
+	leaks func(Leak)
+}
+
+// WithoutPower opens the device without asking the firmware for anything: no clocks, no memory wake-up. It is for
+// looking at a device, also at one whose firmware hangs. The driver honours it from 2.6.0 on.
+func WithoutPower() Option { return func(o *options) { o.flags |= syscall.O_APPEND } }
+
+// TrackLeaks calls report during Close for every Window and HostMemory that was not closed before, with the place that
+// made it. Remembering the place costs a microsecond per handle.
+func TrackLeaks(report func(Leak)) Option { return func(o *options) { o.leaks = report } }
+
+// busyPoll is how often an open that another process holds off is tried again.
+const busyPoll = 10 * time.Millisecond
+
+// Open opens a device. While another process holds it exclusively, Open waits until that ends or ctx does. Errors are
+// *OpError; they match ErrNoDevice, ErrPermission, ErrNotDevice, ErrUnsupportedArch, ErrDriverTooOld, ErrBusy or
+// ErrUnsupportedSystem.
+func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	d := &Device{path: t.String(), leaks: o.leaks, windows: map[*Window]struct{}{}, memory: map[*HostMemory]struct{}{}}
+	d.cache.dev = d
+	fail := func(err error) (*Device, error) { return nil, d.opError("open", err) }
+
+	node := t.Node()
+	for {
+		if err := ctx.Err(); err != nil {
+			return fail(err)
+		}
+		f, err := node.Open(syscall.O_RDWR | syscall.O_NONBLOCK | o.flags)
+		if err == nil {
+			d.file = f
+			break
+		}
+		if !errors.Is(err, syscall.EAGAIN) {
+			return fail(classifyOpen(err))
+		}
+		select {
+		case <-ctx.Done():
+			return fail(fmt.Errorf("%w: another process holds the device exclusively: %w", ErrBusy, ctx.Err()))
+		case <-time.After(busyPoll):
+		}
+	}
+	if err := d.identify(); err != nil {
+		return fail(errors.Join(err, d.file.Close()))
+	}
+	return d, nil
+}
+
+// identify asks the driver what it is and what the device is.
+func (d *Device) identify() error {
+	var dev kabi.GetDeviceInfo
+	dev.In.OutputSizeBytes = uint32(kabi.Size[kabi.GetDeviceInfoOut]())
+	err := ioctl(d.file, kabi.IoctlGetDeviceInfo, kabi.Bytes(&dev))
+	switch {
+	case errors.Is(err, syscall.ENOTTY), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTSUP):
+		return fmt.Errorf("%w (%w)", ErrNotDevice, err)
+	case err != nil:
+		return classify(err)
+	}
+	var drv kabi.GetDriverInfo
+	drv.In.OutputSizeBytes = uint32(kabi.Size[kabi.GetDriverInfoOut]())
+	if err := ioctl(d.file, kabi.IoctlGetDriverInfo, kabi.Bytes(&drv)); err != nil {
+		return classify(err)
+	}
+	o := &dev.Out
+	d.info = Info{
+		Vendor: o.VendorID, Device: o.DeviceID,
+		SubsystemVendor: o.SubsystemVendorID, SubsystemDevice: o.SubsystemID,
+		Domain: o.PCIDomain, Bus: uint8(o.BusDevFn >> 8), Slot: uint8(o.BusDevFn >> 3 & 31), Function: uint8(o.BusDevFn & 7),
+		Driver: Version{drv.Out.DriverVersionMajor, drv.Out.DriverVersionMinor, drv.Out.DriverVersionPatch},
+	}
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		if p := a.Params(); p.PCI.Vendor == o.VendorID && p.PCI.Device == o.DeviceID {
+			d.arch, d.params = a, p
+		}
+	}
+	if d.params == nil {
+		return &UnknownDeviceError{Vendor: o.VendorID, Device: o.DeviceID}
+	}
+	// One errno stands for an unknown request and for a bad argument, so this needs the version: the interface is 2
+	// from driver 2.0.0 on, the first with NoC addresses for pinned memory.
+	if drv.Out.DriverVersion < kabi.DriverAPIVersion {
+		return fmt.Errorf("%w: its interface is version %d, want %d: install tt-kmd 2.0.0 or newer",
+			ErrDriverTooOld, drv.Out.DriverVersion, kabi.DriverAPIVersion)
+	}
+	return nil
+}
+
+// ioctl performs a request and retries it if a signal interrupted it, which the driver lets through while waiting. A
+// reset reports an interruption by its result and must not come here.
+func ioctl(f seam.File, req uint32, arg []byte) error {
+	for {
+		if err := f.Ioctl(req, arg); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+func (d *Device) opError(op string, err error) error { return &OpError{Op: op, Path: d.path, Err: err} }
+
+// usable reports why the device can't be used, or nil.
+func (d *Device) usable() error {
+	switch {
+	case d.closed.Load():
+		return ErrClosed
+	case d.lost.Load():
+		return d.lostError()
+	}
+	return nil
+}
+
+func (d *Device) lostError() error {
+	if f := d.file.Fault(); f != nil {
+		return fmt.Errorf("%w: %w", ErrDeviceLost, f)
+	}
+	return ErrDeviceLost
+}
+
+// String returns the path the device was opened by.
+func (d *Device) String() string { return d.path }
+
+// Arch returns the device's architecture.
+func (d *Device) Arch() chip.Arch { return d.arch }
+
+// Params returns the constants of the device's architecture. The caller must not change them.
+func (d *Device) Params() *chip.Params { return d.params }
+
+// Info returns what the device is.
+func (d *Device) Info() Info { return d.info }
+
+// Fault says why the device stopped where that is known: an emulator that refused what silicon leaves undefined, or a
+// simulator that ended. On silicon and while all is well it is nil.
+func (d *Device) Fault() error { return d.file.Fault() }
+
+// Alive checks that the device answers: its file is still good, and a register that can't be all ones isn't. Otherwise
+// the error matches ErrDeviceLost, and the device stays lost.
+func (d *Device) Alive() error {
+	if err := d.usable(); err != nil {
+		return d.opError("check", err)
+	}
+	if err := d.alive(); err != nil {
+		return d.opError("check", err)
+	}
+	return nil
+}
+
+func (d *Device) alive() error {
+	if d.file.Fault() != nil {
+		d.lost.Store(true)
+		return d.lostError()
+	}
+	var drv kabi.GetDriverInfo
+	drv.In.OutputSizeBytes = uint32(kabi.Size[kabi.GetDriverInfoOut]())
+	if err := ioctl(d.file, kabi.IoctlGetDriverInfo, kabi.Bytes(&drv)); err != nil {
+		if errors.Is(err, syscall.ENODEV) {
+			d.lost.Store(true)
+		}
+		return classify(err)
+	}
+	v, err := d.nodeID()
+	switch {
+	case err != nil && errors.Is(err, ErrDeviceLost):
+		return err
+	case err != nil:
+		return fmt.Errorf("map the node id register: %w", classify(err))
+	case v == allOnes:
+		d.lost.Store(true)
+		return fmt.Errorf("%w: it reads all ones, also from its node id register: it fell off the bus or is in reset",
+			ErrDeviceLost)
+	}
+	return nil
+}
+
+// allOnes is what a read returns that no device answers.
+const allOnes = 0xFFFFFFFF
+
+// nodeID reads the NoC coordinate register of the chip's own bridge, behind BAR 0. It holds coordinates, so it is never
+// all ones on a chip that answers (tt-umd device/tt_device/hang_detection).
+func (d *Device) nodeID() (v uint32, err error) {
+	reg := uint64(d.params.BAR.NIU[0]) + 0x44
+	if d.arch == chip.Wormhole {
+		// The management processor's interface: the bridge's own isn't reachable from every host.
+		reg = uint64(d.params.BAR.ARCAPB) + uint64(d.params.ARC.NIU[0]) + 0x2C
+	}
+	page := reg &^ (hostPage() - 1)
+	m, err := d.file.Mmap(page, int(hostPage()))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, m.Unmap()) }()
+	err = d.Guard(func() error {
+		if m.IO != nil {
+			v = uint32(m.IO.Load(reg-page, 4))
+		} else {
+			v = load32(deviceMemoryOf(m.Mem).at(reg - page))
+		}
+		return nil
+	})
+	return v, err
+}
+
+// Close gives back every window and all pinned memory and closes the device. Closing it again does nothing. No access
+// through a Window of the device and no use of its HostMemory may be under way.
+func (d *Device) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	var errs []error
+	d.cache.close()
+	d.mu.Lock()
+	windows, memory := d.windows, d.memory
+	d.windows, d.memory = nil, nil
+	d.mu.Unlock()
+	for w := range windows {
+		if !w.internal {
+			d.reportLeak(w.name, w.origin)
+		}
+		errs = append(errs, w.release())
+	}
+	for m := range memory {
+		d.reportLeak(m.name, m.origin)
+		errs = append(errs, m.release())
+	}
+	errs = append(errs, d.file.Close())
+	if err := errors.Join(errs...); err != nil {
+		return d.opError("close", err)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package kmd
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+var (
+	// ErrNoDevice: there is no device at the path. The card is absent, or the driver isn't loaded.
+	ErrNoDevice = errors.New("no such device")
+	// ErrPermission: the node exists and this user may not open it. The driver's udev rule gives everyone access; a
+	// container must be given the node for reading and writing.
+	ErrPermission = errors.New("no permission for the device")
+	// ErrNotDevice: the path can be opened and isn't a node of Tenstorrent's driver.
+	ErrNotDevice = errors.New("not a Tenstorrent device")
+	// ErrUnsupportedArch: the device is of an architecture that this package doesn't drive. An *UnknownDeviceError
+	// says which.
+	ErrUnsupportedArch = errors.New("unsupported architecture")
+	// ErrDriverTooOld: the loaded driver lacks what this package needs, which tt-kmd has from 2.0.0 on.
+	ErrDriverTooOld = errors.New("kernel driver too old")
+	// ErrUnsupportedSystem: the operating system has no Tenstorrent driver.
+	ErrUnsupportedSystem = errors.New("no Tenstorrent driver on this operating system")
+	// ErrDeviceLost: the device was reset by somebody, removed, fell off the bus, or its simulator stopped. It stays
+	// lost for this Device; open it anew.
+	ErrDeviceLost = errors.New("device lost")
+	// ErrBusy: a resource of the device that processes share (TLB windows, outbound regions, an exclusive opener) is
+	// taken by others.
+	ErrBusy = errors.New("device busy")
+	// ErrClosed: the Device, Window or HostMemory was closed before the call.
+	ErrClosed = errors.New("already closed")
+	// ErrMisaligned: an address, offset or length isn't a multiple of what the operation needs.
+	ErrMisaligned = errors.New("misaligned")
+	// ErrOutOfRange: an access lies outside of its window or an argument is outside of what hardware can hold.
+	ErrOutOfRange = errors.New("out of range")
+	// ErrNotContiguous: without a translating IOMMU only physically contiguous memory can be pinned: one page, or one
+	// huge page.
+	ErrNotContiguous = errors.New("memory is not physically contiguous and no IOMMU translates for the device")
+	// ErrFirmware: the card's management firmware didn't answer, or refused.
+	ErrFirmware = errors.New("management firmware")
+)
+
+// OpError is the error of an operation on a device.
+type OpError struct {
+	Op   string // what was asked, such as "open" or "pin 2.0 MiB"
+	Path string // the device
+	Err  error
+}
+
+// Error implements error.
+func (e *OpError) Error() string { return fmt.Sprintf("kmd: %s: %s: %v", e.Path, e.Op, e.Err) }
+
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// UnknownDeviceError names a PCI device that the driver offers and this package doesn't know. It matches
+// ErrUnsupportedArch.
+type UnknownDeviceError struct{ Vendor, Device uint16 }
+
+// Error implements error.
+func (e *UnknownDeviceError) Error() string {
+	return fmt.Sprintf("PCI device %04x:%04x: want Tenstorrent's 1e52:401e (Wormhole) or 1e52:b140 (Blackhole)",
+		e.Vendor, e.Device)
+}
+
+// Unwrap returns ErrUnsupportedArch.
+func (e *UnknownDeviceError) Unwrap() error { return ErrUnsupportedArch }
+
+// classify adds the sentinel of this package that an errno means in every operation.
+func classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENODEV):
+		return fmt.Errorf("%w: it was reset or removed since it was opened (%w)", ErrDeviceLost, err)
+	case errors.Is(err, syscall.EBADF):
+		return fmt.Errorf("%w (%w)", ErrClosed, err)
+	}
+	return err
+}
+
+// classifyOpen explains why a node can't be opened.
+func classifyOpen(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV),
+		errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w (%w): is the card in the machine (lspci -d 1e52:) and the driver loaded "+
+			"(modprobe tenstorrent)?", ErrNoDevice, err)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("%w (%w): install the driver's udev rule (mode 0666), join the group that owns the node, "+
+			"or give the container the node with \"rw\"", ErrPermission, err)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%w (%w)", ErrNotDevice, err)
+	}
+	return err
+}

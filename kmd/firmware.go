@@ -1,0 +1,199 @@
+package kmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+const (
+	// firmwareTimeout bounds a question to the management firmware when the context doesn't. The driver itself waits
+	// up to 0.5 s for readiness and 1 s for an answer (tt-kmd msgqueue.c); a card that was just reset takes longer.
+	firmwareTimeout = 10 * time.Second
+	firmwarePoll    = 100 * time.Microsecond
+)
+
+// Harvesting asks the card's management firmware which of its units are fused off: by message 0x57 on Wormhole, from
+// telemetry on Blackhole, where an absent tag means that nothing of its kind is. It waits for firmware that is still
+// starting, until ctx ends or for ten seconds. The error matches ErrFirmware if it doesn't answer.
+func (d *Device) Harvesting(ctx context.Context) (chip.Harvesting, error) {
+	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
+	defer cancel()
+	var h chip.Harvesting
+	var err error
+	if d.arch == chip.Wormhole {
+		var answer uint32
+		if answer, err = d.message(ctx, chip.ARCGetHarvesting); err == nil {
+			h = chip.HarvestingFromARC(answer)
+		}
+	} else {
+		var t *Telemetry
+		if t, err = d.telemetry(ctx); err == nil {
+			h = chip.HarvestingFromTelemetry(t.Value)
+		}
+	}
+	if err != nil {
+		return chip.Harvesting{}, d.opError("read harvesting", err)
+	}
+	return h, nil
+}
+
+// Telemetry is a copy of the management firmware's table of values.
+type Telemetry struct {
+	Version uint32
+	values  map[chip.TelemetryTag]uint32
+}
+
+// Value returns the value of a tag and whether the firmware has it.
+func (t *Telemetry) Value(tag chip.TelemetryTag) (uint32, bool) {
+	v, ok := t.values[tag]
+	return v, ok
+}
+
+// Telemetry reads the management firmware's table of values. It waits for firmware that is still starting, until ctx
+// ends or for ten seconds.
+func (d *Device) Telemetry(ctx context.Context) (*Telemetry, error) {
+	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
+	defer cancel()
+	t, err := d.telemetry(ctx)
+	if err != nil {
+		return nil, d.opError("read telemetry", err)
+	}
+	return t, nil
+}
+
+func (d *Device) arcTile() chip.XY {
+	if d.arch == chip.Wormhole {
+		return chip.XY{X: 0, Y: 10}
+	}
+	return chip.XY{X: 8, Y: 0}
+}
+
+// telemetry follows the two pointers in the reset unit. The table is version, count, then a word for each tag with its
+// index into the values (tt-kmd wormhole.c and blackhole.c, populate_telemetry_cache).
+func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
+	arc, xy := &d.params.ARC, d.arcTile()
+	var table, values uint32
+	err := d.poll(ctx, func() (bool, error) {
+		var err error
+		if table, err = d.Read32(xy, arc.ResetUnit+uint64(arc.TelemetryTable)); err != nil {
+			return false, err
+		}
+		values, err = d.Read32(xy, arc.ResetUnit+uint64(arc.TelemetryValues))
+		return d.inCSM(table, 8) && d.inCSM(values, 4), err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("telemetry pointers %#x and %#x: %w", table, values, err)
+	}
+	word := func(addr uint32) (uint32, error) { return d.Read32(xy, arc.PointerBase+uint64(addr)) }
+	version, err := word(table)
+	if err != nil {
+		return nil, err
+	}
+	if major := version >> 16 & 0xFF; major > 1 {
+		return nil, fmt.Errorf("%w: telemetry version %d.%d.%d, want 1.x or older",
+			ErrFirmware, major, version>>8&0xFF, version&0xFF)
+	}
+	n, err := word(table + 4)
+	if err != nil {
+		return nil, err
+	}
+	if n > d.params.ARC.CSMSize/4 || !d.inCSM(table, 8+4*n) {
+		return nil, fmt.Errorf("%w: telemetry table of %d entries at %#x doesn't fit its memory", ErrFirmware, n, table)
+	}
+	t := &Telemetry{Version: version, values: make(map[chip.TelemetryTag]uint32, n)}
+	for i := range n {
+		entry, err := word(table + 8 + 4*i)
+		if err != nil {
+			return nil, err
+		}
+		at := values + entry>>16*4
+		if !d.inCSM(at, 4) {
+			continue
+		}
+		v, err := word(at)
+		if err != nil {
+			return nil, err
+		}
+		t.values[chip.TelemetryTag(entry)] = v
+	}
+	return t, nil
+}
+
+// inCSM reports whether n bytes at a pointer of the firmware lie in its memory.
+func (d *Device) inCSM(p, n uint32) bool {
+	arc := &d.params.ARC
+	at := arc.PointerBase + uint64(p)
+	return at >= arc.CSM && uint64(n) <= uint64(arc.CSMSize) && at-arc.CSM <= uint64(arc.CSMSize)-uint64(n)
+}
+
+// message sends a message without arguments to Wormhole's firmware and returns its answer. The protocol has one slot,
+// so all that use it must agree; the kernel driver itself uses it at probe and for power, processes take the driver's
+// lock for it (tt-kmd wormhole.c, wormhole_send_arc_fw_message_with_args; tt-umd device/arc/wormhole_arc_messenger.cpp).
+func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint32, err error) {
+	unlock, err := d.lock(ctx, kabi.LockIndexARCMessage)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+
+	arc, xy := &d.params.ARC, d.arcTile()
+	scratch := func(n uint64) uint64 { return arc.ResetUnit + uint64(arc.Scratch) + 4*n }
+	const running, runningMask = 0xC0DE0000, 0xFFFF0000
+	var post uint32
+	err = d.poll(ctx, func() (bool, error) {
+		post, err = d.Read32(xy, scratch(0))
+		return post&runningMask == running, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("post code %#x, want 0xc0dexxxx: %w", post, err)
+	}
+	const noArguments = 0xFFFFFFFF
+	if err := d.Write32(xy, scratch(3), noArguments); err != nil {
+		return 0, err
+	}
+	if err := d.Write32(xy, scratch(5), chip.ARCMessagePresent|uint32(code)); err != nil {
+		return 0, err
+	}
+	control, err := d.Read32(xy, arc.ResetUnit+uint64(arc.MiscControl))
+	if err != nil {
+		return 0, err
+	}
+	if err := d.Write32(xy, arc.ResetUnit+uint64(arc.MiscControl), control|chip.ARCMiscControlIRQ); err != nil {
+		return 0, err
+	}
+	var status uint32
+	err = d.poll(ctx, func() (bool, error) {
+		// All ones says that the firmware doesn't know the message; Read32 has made sure that the device is alive.
+		status, err = d.Read32(xy, scratch(5))
+		return status&0xFFFF == uint32(code) || status == allOnes, err
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("message %#x, status %#x: %w", uint8(code), status, err)
+	case status == allOnes:
+		return 0, fmt.Errorf("%w: it doesn't know message %#x", ErrFirmware, uint8(code))
+	case status>>16 != 0:
+		return 0, fmt.Errorf("%w: message %#x failed with code %d", ErrFirmware, uint8(code), status>>16)
+	}
+	return d.Read32(xy, scratch(3))
+}
+
+// poll calls done until it is, and gives up when ctx ends.
+func (d *Device) poll(ctx context.Context, done func() (bool, error)) error {
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: no answer: %w", ErrFirmware, ctx.Err())
+		case <-time.After(firmwarePoll):
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package kmd
+
+import (
+	"runtime/debug"
+)
+
+// Guard runs fn and turns a fault of the device's memory inside it into an error that matches ErrDeviceLost. A device
+// that is reset or removed takes its mappings away, and the next load or store raises SIGBUS, which otherwise ends the
+// process. Other faults go on as panics. It costs a few nanoseconds; fn must do its accesses in its own goroutine.
+func (d *Device) Guard(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		e := recover()
+		if e == nil {
+			return
+		}
+		fault, ok := e.(interface{ Addr() uintptr })
+		if !ok || !d.faulted(uint64(fault.Addr())) {
+			panic(e)
+		}
+		d.lost.Store(true)
+		err = d.lostError()
+	}()
+	return fn()
+}
+
+// faulted decides whether a fault at an address is the device's: it lies in one of its mappings, or the driver says
+// that the device is gone. A reset of the PCIe link takes mappings away and leaves the file good; a misaligned access
+// on arm64 faults as well and is prevented before.
+func (d *Device) faulted(addr uint64) bool {
+	d.mu.Lock()
+	for w := range d.windows {
+		if w.io == nil && addr >= w.addr && addr < w.addr+w.size {
+			d.mu.Unlock()
+			return true
+		}
+	}
+	d.mu.Unlock()
+	return d.gone()
+}

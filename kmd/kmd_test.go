@@ -1,0 +1,516 @@
+package kmd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/driver/drivertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// target opens a node of the driver's model.
+type target struct{ node seam.Node }
+
+func (t target) Node() seam.Node { return t.node }
+func (t target) String() string  { return t.node.String() }
+
+var archs = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
+// each runs a test on both architectures.
+func each(t *testing.T, f func(t *testing.T, a chip.Arch)) {
+	for _, a := range archs {
+		t.Run(a.String(), func(t *testing.T) { f(t, a) })
+	}
+}
+
+// machine is a card, the driver under it and the device opened on it.
+type machine struct {
+	fn  *drivertest.Function
+	drv *driver.Driver
+	dev *kmd.Device
+}
+
+func start(t *testing.T, a chip.Arch, cfg driver.Config, opts ...kmd.Option) *machine {
+	t.Helper()
+	m := &machine{fn: drivertest.New(a)}
+	cfg.Arch, cfg.Functions = a, []driver.Function{m.fn}
+	var err error
+	if m.drv, err = driver.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if m.dev, err = kmd.Open(t.Context(), target{m.drv.Node(0)}, opts...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.dev.Close(); err != nil {
+			t.Errorf("close device: %v", err)
+		}
+		if n := m.drv.Node(0).OpenFiles(); n != 0 {
+			t.Errorf("%d files open after Close", n)
+		}
+		if err := m.drv.Close(); err != nil {
+			t.Errorf("close driver: %v", err)
+		}
+	})
+	return m
+}
+
+func worker(a chip.Arch) chip.XY {
+	if a == chip.Wormhole {
+		return chip.XY{X: 18, Y: 18}
+	}
+	return chip.XY{X: 1, Y: 2}
+}
+
+func TestOpenIdentifies(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		i := m.dev.Info()
+		p := a.Params()
+		if m.dev.Arch() != a || i.Vendor != p.PCI.Vendor || i.Device != p.PCI.Device {
+			t.Errorf("opened %v, PCI %04x:%04x", m.dev.Arch(), i.Vendor, i.Device)
+		}
+		if i.BDF() != "0000:01:00.0" || i.Driver.String() != "2.10.0" || !i.Driver.AtLeast(2, 9) || i.Driver.AtLeast(2, 11) {
+			t.Errorf("BDF %s, driver %v", i.BDF(), i.Driver)
+		}
+		if err := m.dev.Alive(); err != nil {
+			t.Errorf("a new device: %v", err)
+		}
+		if err := m.dev.Fault(); err != nil {
+			t.Errorf("fault %v", err)
+		}
+	})
+}
+
+// Every width is one access of exactly that width at that offset.
+func TestWindowAccessesAreExact(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if err := w.Configure(kmd.WindowConfig{Target: worker(a)}); err != nil {
+			t.Fatal(err)
+		}
+		_, base, _ := a.Params().WindowOffset(w.ID())
+		m.fn.Log()
+		w.Store8(0x101, 0x12)
+		w.Store16(0x102, 0x3456)
+		w.Store32(0x104, 0x789ABCDE)
+		w.Store64(0x108, 0x0123456789ABCDEF)
+		got := []uint64{uint64(w.Load8(0x101)), uint64(w.Load16(0x102)), uint64(w.Load32(0x104)), w.Load64(0x108)}
+		want := []uint64{0x12, 0x3456, 0x789ABCDE, 0x0123456789ABCDEF}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("read back (-want +got):\n%s", d)
+		}
+		var log []drivertest.Access
+		for i, width := range []int{1, 2, 4, 8} {
+			off := base + []uint64{0x101, 0x102, 0x104, 0x108}[i]
+			log = append(log, drivertest.Access{Off: off, Width: width, Store: true, Value: want[i]})
+		}
+		for i := range 4 {
+			x := log[i]
+			x.Store = false
+			log = append(log, x)
+		}
+		if d := cmp.Diff(log, m.fn.Log()); d != "" {
+			t.Errorf("accesses (-want +got):\n%s", d)
+		}
+		if err := w.Err(); err != nil {
+			t.Errorf("window: %v", err)
+		}
+	})
+}
+
+// What would be undefined on a bus never gets there, and is told.
+func TestWindowKeepsBadAccessesBack(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	for _, tt := range []struct {
+		name string
+		do   func(w *kmd.Window)
+		want error
+	}{
+		{"misaligned load", func(w *kmd.Window) {
+			if v := w.Load32(2); v != 0xFFFFFFFF {
+				t.Errorf("misaligned load gave %#x", v)
+			}
+		}, kmd.ErrMisaligned},
+		{"misaligned store", func(w *kmd.Window) { w.Store64(4, 1) }, kmd.ErrMisaligned},
+		{"load at the end", func(w *kmd.Window) { w.Load8(2 << 20) }, kmd.ErrOutOfRange},
+		{"store far outside", func(w *kmd.Window) { w.Store32(1<<63, 1) }, kmd.ErrOutOfRange},
+		{"read over the end", func(w *kmd.Window) { w.Read(2<<20-4, make([]byte, 8)) }, kmd.ErrOutOfRange},
+		{"write with a wrapping end", func(w *kmd.Window) { w.Write(1<<64-4, make([]byte, 8)) }, kmd.ErrOutOfRange},
+		{"store after close", func(w *kmd.Window) { w.Close(); w.Store32(0, 1) }, kmd.ErrClosed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			m.fn.Log()
+			tt.do(w)
+			if !errors.Is(w.Err(), tt.want) {
+				t.Errorf("error %v, want %v", w.Err(), tt.want)
+			}
+			if l := m.fn.Log(); len(l) != 0 {
+				t.Errorf("the device saw %v", l)
+			}
+		})
+	}
+}
+
+func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		for _, tt := range []struct {
+			name string
+			c    kmd.WindowConfig
+			want error
+		}{
+			{"address inside a window", kmd.WindowConfig{Addr: 4}, kmd.ErrMisaligned},
+			{"coordinate of 7 bits", kmd.WindowConfig{Target: chip.XY{X: 64}}, kmd.ErrOutOfRange},
+			{"start without multicast", kmd.WindowConfig{Start: chip.XY{X: 1}}, kmd.ErrOutOfRange},
+			{"third network", kmd.WindowConfig{NOC: 2}, kmd.ErrOutOfRange},
+			{"fourth ordering", kmd.WindowConfig{Ordering: 3}, kmd.ErrOutOfRange},
+		} {
+			if err := w.Configure(tt.c); !errors.Is(err, tt.want) {
+				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+			}
+		}
+		err = w.Configure(kmd.WindowConfig{Addr: 1 << 40})
+		if (a == chip.Wormhole) != errors.Is(err, kmd.ErrOutOfRange) {
+			t.Errorf("address of 41 bits: %v", err)
+		}
+	})
+}
+
+// The fields of a configuration reach the hardware's fields: control is strict unless asked, and a unicast window has
+// no start corner.
+func TestConfigureReachesHardware(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		for _, class := range a.Params().Windows {
+			w, err := m.dev.OpenWindow(class.Size, kmd.WriteCombined)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tt := range []struct {
+				c    kmd.WindowConfig
+				want drivertest.Target
+			}{
+				{kmd.WindowConfig{Target: chip.XY{X: 5, Y: 9}, Addr: 3 * class.Size},
+					drivertest.Target{X: 5, Y: 9, Addr: 3 * class.Size, Ordering: 1}},
+				{kmd.WindowConfig{Target: chip.XY{X: 63, Y: 62}, NOC: chip.NOC1, Ordering: kmd.Posted},
+					drivertest.Target{X: 63, Y: 62, NOC: 1, Ordering: 2}},
+				{kmd.WindowConfig{Target: chip.XY{X: 4, Y: 5}, Start: chip.XY{X: 2, Y: 3}, Multicast: true, Ordering: kmd.Relaxed},
+					drivertest.Target{X: 4, Y: 5, StartX: 2, StartY: 3, Multicast: 1}},
+			} {
+				if err := w.Configure(tt.c); err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(tt.want, m.fn.WindowTarget(w.ID())); d != "" {
+					t.Errorf("%v: hardware (-want +got):\n%s", w, d)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestHostMemoryIsSharedWithTheDevice(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		h, err := m.dev.PinHostMemory(100_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(h.Bytes()); n != 102_400 {
+			t.Errorf("%d bytes, want whole pages", n)
+		}
+		if h.NOCAddr() != a.Params().PCI.NOCBase {
+			t.Errorf("NoC address %#x, want the aperture's start", h.NOCAddr())
+		}
+		if err := m.fn.WriteHost(h.NOCAddr()+8, []byte("from the device")); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(h.Bytes()[8:23]); got != "from the device" {
+			t.Errorf("host sees %q", got)
+		}
+		copy(h.Bytes()[50_000:], "from the host")
+		got := make([]byte, 13)
+		if err := m.fn.ReadHost(h.NOCAddr()+50_000, got); err != nil || string(got) != "from the host" {
+			t.Errorf("device sees %q, %v", got, err)
+		}
+		noc := h.NOCAddr()
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Close(); err != nil {
+			t.Errorf("closing again: %v", err)
+		}
+		if err := m.fn.ReadHost(noc, got); err == nil {
+			t.Error("the device still reaches unpinned memory")
+		}
+	})
+}
+
+func TestReadWriteSplitAndKeepOrder(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		size := a.Params().Windows[0].Size
+		for _, n := range []int{1, 3, 4, 8, 255, 256, 1000, int(size) + 12} {
+			for _, addr := range []uint64{0, 1, 4, size - 4, size - 2, 3*size - 100} {
+				want := make([]byte, n)
+				for i := range want {
+					want[i] = byte(i*7 + n)
+				}
+				if err := m.dev.Write(worker(a), addr, want); err != nil {
+					t.Fatal(err)
+				}
+				xy := worker(a)
+				if !bytes.Equal(m.fn.Tile(xy.X, xy.Y, addr, n), want) {
+					t.Fatalf("%d bytes at %#x: the tile has others", n, addr)
+				}
+				got := make([]byte, n)
+				if err := m.dev.Read(worker(a), addr, got); err != nil || !bytes.Equal(got, want) {
+					t.Fatalf("%d bytes at %#x read back different, %v", n, addr, err)
+				}
+			}
+		}
+	})
+}
+
+// Registers see one access of four bytes, whatever call made it.
+func TestWordsAreSingleAccesses(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		reg := uint64(0xFFB121B0)
+		words := func() (n int) {
+			for _, x := range m.fn.Log() {
+				if x.BAR == 0 && x.Off < 0x1FC00000 {
+					if x.Width != 4 || x.Bulk {
+						t.Errorf("access %+v to a register", x)
+					}
+					n++
+				}
+			}
+			return n
+		}
+		if err := m.dev.Write(worker(a), reg, []byte{1, 2, 3, 4}); err != nil || words() != 1 {
+			t.Errorf("Write: %v", err)
+		}
+		if err := m.dev.Read(worker(a), reg, make([]byte, 4)); err != nil || words() != 1 {
+			t.Errorf("Read: %v", err)
+		}
+		if err := m.dev.Write32(worker(a), reg, 0x47000); err != nil || words() != 1 {
+			t.Errorf("Write32: %v", err)
+		}
+		if v, err := m.dev.Read32(worker(a), reg); err != nil || v != 0x47000 || words() != 1 {
+			t.Errorf("Read32: %#x, %v", v, err)
+		}
+		if err := m.dev.Write32(worker(a), reg+2, 1); !errors.Is(err, kmd.ErrMisaligned) {
+			t.Errorf("misaligned word: %v", err)
+		}
+	})
+}
+
+func TestMulticastReachesTheRectangleOnly(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		p := []byte("12345678")
+		if err := m.dev.Multicast(chip.XY{X: 2, Y: 3}, chip.XY{X: 4, Y: 5}, 0x1000, p); err != nil {
+			t.Fatal(err)
+		}
+		for y := uint8(1); y < 8; y++ {
+			for x := uint8(1); x < 8; x++ {
+				in := x >= 2 && x <= 4 && y >= 3 && y <= 5
+				if got := bytes.Equal(m.fn.Tile(x, y, 0x1000, 8), p); got != in {
+					t.Errorf("(%d,%d) has it: %t", x, y, got)
+				}
+			}
+		}
+		if err := m.dev.Multicast(chip.XY{X: 2, Y: 3}, chip.XY{X: 4, Y: 5}, 0x1000, p[:3]); !errors.Is(err, kmd.ErrMisaligned) {
+			t.Errorf("three bytes: %v", err)
+		}
+	})
+}
+
+// Reading and writing everywhere takes five windows of the shared pool and no more.
+func TestScatteredAccessesKeepFewWindows(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	for i := range 100 {
+		xy := chip.XY{X: uint8(1 + i%7), Y: uint8(2 + i%10)}
+		if err := m.dev.Write(xy, uint64(i)<<21, make([]byte, 300)); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.dev.Write32(xy, uint64(i)<<21, uint32(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.ID() != 5 {
+		t.Errorf("the next window is %d, want 5", w.ID())
+	}
+}
+
+func TestConcurrentAccessesGoWhereTheyShould(t *testing.T) {
+	m := start(t, chip.Wormhole, driver.Config{})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			xy := chip.XY{X: 18, Y: uint8(18 + g)}
+			for i := range 50 {
+				if err := m.dev.Write32(xy, uint64(i)*4, uint32(g<<16|i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for g := range 8 {
+		for i := range 50 {
+			v, err := m.dev.Read32(chip.XY{X: 18, Y: uint8(18 + g)}, uint64(i)*4)
+			if err != nil || v != uint32(g<<16|i) {
+				t.Fatalf("tile %d word %d is %#x, %v", g, i, v, err)
+			}
+		}
+	}
+}
+
+func TestAccessesDoNotAllocate(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, 64)
+	xy := worker(chip.Blackhole)
+	for name, f := range map[string]func(){
+		"Load32":    func() { w.Load32(0) },
+		"Store32":   func() { w.Store32(0, 1) },
+		"Store64":   func() { w.Store64(0, 1) },
+		"Read":      func() { w.Read(0, p) },
+		"Write":     func() { w.Write(0, p) },
+		"Drain":     func() { w.Drain() },
+		"Configure": func() { _ = w.Configure(kmd.WindowConfig{Target: xy}) },
+		"Device.Read32": func() {
+			if _, err := m.dev.Read32(xy, 0x100); err != nil {
+				t.Error(err)
+			}
+		},
+		"Device.Write": func() { _ = m.dev.Write(xy, 0x100, p) },
+		"re-targeting": func() {
+			for i := range uint64(6) {
+				_ = m.dev.Write32(xy, i<<21, 1)
+			}
+		},
+	} {
+		f()
+		m.fn.Log() // the record of accesses grows; it is the test's, not the package's
+		m.fn.Quiet(true)
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+		m.fn.Quiet(false)
+	}
+}
+
+func TestHarvesting(t *testing.T) {
+	for _, want := range []chip.Harvesting{{}, {Tensix: 1 << 3}, {Tensix: 1<<2 | 1<<9}} {
+		t.Run("wormhole", func(t *testing.T) {
+			m := start(t, chip.Wormhole, driver.Config{})
+			m.fn.Harvesting = want.ARCWord()
+			got, err := m.dev.Harvesting(t.Context())
+			if err != nil || got != want {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		})
+	}
+	for _, want := range []chip.Harvesting{{}, {Tensix: 1<<3 | 1<<13}, {Tensix: 1, DRAM: 1 << 4, Ethernet: 3 << 12}} {
+		t.Run("blackhole", func(t *testing.T) {
+			m := start(t, chip.Blackhole, driver.Config{})
+			if want != (chip.Harvesting{}) {
+				c, e, g := want.Telemetry()
+				m.fn.Telemetry[34], m.fn.Telemetry[35], m.fn.Telemetry[36] = c, e, g
+			} // else the tags are absent, and nothing is harvested
+			got, err := m.dev.Harvesting(t.Context())
+			if err != nil || got != want {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		})
+	}
+}
+
+// Firmware that doesn't answer ends with the context, and the lock between processes is given back.
+func TestFirmwareThatDoesNotAnswer(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		m.fn.Mute, m.fn.Telemetry = true, nil
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		_, err := m.dev.Harvesting(ctx)
+		if !errors.Is(err, kmd.ErrFirmware) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		m.fn.Mute, m.fn.Telemetry = false, map[uint16]uint32{14: 1}
+		if _, err := m.dev.Harvesting(t.Context()); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// failing is a node whose open fails.
+type failing struct{ err error }
+
+func (f failing) Open(int) (seam.File, error) { return nil, f.err }
+func (f failing) String() string              { return "/dev/tenstorrent/7" }
+
+func TestOpenErrorsSayWhatToDo(t *testing.T) {
+	for _, tt := range []struct {
+		errno error
+		want  error
+		text  string
+	}{
+		{syscall.ENOENT, kmd.ErrNoDevice, "modprobe"},
+		{syscall.ENXIO, kmd.ErrNoDevice, "lspci"},
+		{syscall.EACCES, kmd.ErrPermission, "udev rule"},
+		{syscall.EPERM, kmd.ErrPermission, "group"},
+		{syscall.EISDIR, kmd.ErrNotDevice, "not a Tenstorrent"},
+	} {
+		_, err := kmd.Open(t.Context(), target{failing{tt.errno}})
+		var op *kmd.OpError
+		if !errors.Is(err, tt.want) || !errors.Is(err, tt.errno) || !errors.As(err, &op) || op.Path != "/dev/tenstorrent/7" {
+			t.Errorf("%v: %v, want %v", tt.errno, err, tt.want)
+		}
+		if !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%v: %q doesn't say %q", tt.errno, err, tt.text)
+		}
+	}
+}

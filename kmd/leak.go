@@ -1,0 +1,43 @@
+package kmd
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// Leak is a handle that was still open when its Device was closed.
+type Leak struct {
+	Name   string // such as "window 3 (2.0 MiB, uncached)"
+	Origin string // where it was made: a line per caller
+}
+
+// String returns the name and the place.
+func (l Leak) String() string { return l.Name + ", made at\n" + l.Origin }
+
+func (d *Device) reportLeak(name, origin string) {
+	if d.leaks != nil {
+		d.leaks(Leak{name, origin})
+	}
+}
+
+// origin returns the callers of the function that calls it, if leaks are tracked.
+func (d *Device) origin() string {
+	if d.leaks == nil {
+		return ""
+	}
+	var pcs [16]uintptr
+	n := runtime.Callers(3, pcs[:])
+	var b strings.Builder
+	for f := runtime.CallersFrames(pcs[:n]); ; {
+		fr, more := f.Next()
+		fmt.Fprintf(&b, "\t%s %s:%d\n", fr.Function, fr.File, fr.Line)
+		if !more {
+			return b.String()
+		}
+	}
+}
+
+// hostPage is the host's page size in bytes: 4096, or 65536 on some arm64 kernels.
+func hostPage() uint64 { return uint64(os.Getpagesize()) }

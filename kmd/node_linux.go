@@ -1,0 +1,65 @@
+package kmd
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// systemNode is a device node of the running system.
+type systemNode string
+
+// String names the node.
+func (n systemNode) String() string { return string(n) }
+
+// Open opens the node. The descriptor is kept as a number and not as an *os.File, whose finalizer would close it at
+// any time: a close doesn't release a device that is mapped, and a later ioctl could hit another file.
+func (n systemNode) Open(flags int) (seam.File, error) {
+	for {
+		fd, err := unix.Open(string(n), flags|unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &systemFile{fd: fd}, nil
+	}
+}
+
+// systemFile is an open device node.
+type systemFile struct {
+	mu sync.RWMutex // held for reading while fd is in use
+	fd int          // -1 once closed
+}
+
+// Fault is nil: silicon doesn't say.
+func (f *systemFile) Fault() error { return nil }
+
+// Mmap maps a range of the file.
+func (f *systemFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.fd < 0 {
+		return seam.Mapping{}, unix.EBADF
+	}
+	b, err := unix.Mmap(f.fd, int64(offset), length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return seam.Mapping{}, err
+	}
+	return seam.Mapping{Mem: b, Unmap: func() error { return unix.Munmap(b) }}, nil
+}
+
+// Close closes the descriptor after running ioctls have returned.
+func (f *systemFile) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fd < 0 {
+		return unix.EBADF
+	}
+	err := unix.Close(f.fd)
+	f.fd = -1
+	return err
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package kmd
+
+import "github.com/reprise-tt/reprise/internal/seam"
+
+// systemNode is a device node of the running system.
+type systemNode string
+
+// String names the node.
+func (n systemNode) String() string { return string(n) }
+
+// Open fails: Tenstorrent's driver is for Linux.
+func (n systemNode) Open(int) (seam.File, error) { return nil, ErrUnsupportedSystem }

@@ -1,0 +1,24 @@
+package kmd
+
+import "github.com/reprise-tt/reprise/internal/seam"
+
+// Target is what Open opens: a device node, an emulated card, or the vendor's simulator. The interface can't be
+// implemented outside of this module.
+type Target interface {
+	// Node is the device node behind the target.
+	Node() seam.Node
+	// String names the target in errors and reports.
+	String() string
+}
+
+// Path is the target of a device node of Tenstorrent's kernel driver, such as /dev/tenstorrent/0. On systems other than
+// Linux opening it fails with ErrUnsupportedSystem.
+func Path(p string) Target { return pathTarget(p) }
+
+type pathTarget string
+
+// Node implements Target.
+func (p pathTarget) Node() seam.Node { return systemNode(p) }
+
+// String implements Target.
+func (p pathTarget) String() string { return string(p) }

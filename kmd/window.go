@@ -1,0 +1,266 @@
+package kmd
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// Caching is the host's memory type of a window. A physical range must have one type at a time, so a window has one
+// for its life.
+type Caching uint8
+
+const (
+	// Uncached makes every load and store an access of the bus, in program order. For registers and polling.
+	Uncached Caching = iota
+	// WriteCombined gathers neighbouring stores into bursts. For bulk data; see Window.Drain.
+	WriteCombined
+)
+
+// String returns "uncached" or "write-combined".
+func (c Caching) String() string {
+	if c == WriteCombined {
+		return "write-combined"
+	}
+	return "uncached"
+}
+
+// Ordering is how accesses through a window are ordered on the NoC. The zero value is Strict.
+type Ordering uint8
+
+const (
+	// Strict keeps all accesses in order; every write waits for the one before.
+	Strict Ordering = iota
+	// Relaxed lets writes overtake writes.
+	Relaxed
+	// Posted lets reads overtake writes too, and nothing acknowledges a write.
+	Posted
+)
+
+// hardware returns the register value (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
+func (o Ordering) hardware() chip.Ordering {
+	switch o {
+	case Relaxed:
+		return chip.Relaxed
+	case Posted:
+		return chip.Posted
+	}
+	return chip.Strict
+}
+
+// WindowConfig is where a window leads.
+type WindowConfig struct {
+	// Target is the tile as software names it on NOC; with Multicast the end corner of the rectangle.
+	Target chip.XY
+	// Addr is the address in the tile that the window starts at, a multiple of the window's size.
+	Addr uint64
+	// NOC is the network to use.
+	NOC chip.NOC
+	// Multicast makes stores go to all Tensix tiles from Start to Target. Such a window can't be read.
+	Multicast bool
+	// Start is the other corner with Multicast, and zero without.
+	Start chip.XY
+	// Ordering is Strict unless said otherwise.
+	Ordering Ordering
+}
+
+// Window is a mapped TLB window: a piece of a BAR that shows a piece of a tile's address space. Accesses are
+// single instructions of exactly the width asked for and don't allocate. One window must not be configured while it
+// is being accessed, and not be accessed while it is being closed.
+//
+// An access that is misaligned or outside of the window, or that comes after Close, doesn't reach the device: a load
+// gives all ones, as on a bus without an answer, a store does nothing, and Err tells.
+type Window struct {
+	dev      *Device
+	id       uint32
+	size     uint64
+	caching  Caching
+	mapping  seam.Mapping
+	mem      deviceMemory
+	addr     uint64    // of mem
+	io       seam.MMIO // instead of mem
+	internal bool      // of the Device's own
+	name     string
+	origin   string
+	fault    atomic.Pointer[accessError]
+	closed   atomic.Bool
+	arg      kabi.ConfigureTLB
+}
+
+// OpenWindow takes a window of exactly size bytes and maps it. It leads nowhere until it is configured. The sizes are 1,
+// 2 and 16 MiB on Wormhole, 2 MiB and 4 GiB on Blackhole. The error matches ErrOutOfRange for another size and ErrBusy
+// if all windows of the size are taken.
+func (d *Device) OpenWindow(size uint64, c Caching) (*Window, error) {
+	w, err := d.openWindow(size, c)
+	if err != nil {
+		return nil, d.opError(fmt.Sprintf("open %s window of %s", c, humanize.IBytes(size)), err)
+	}
+	w.origin = d.origin()
+	return w, nil
+}
+
+func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	var sizes []string
+	known := false
+	for _, class := range d.params.Windows {
+		sizes = append(sizes, humanize.IBytes(class.Size))
+		known = known || class.Size == size
+	}
+	if !known || c > WriteCombined {
+		return nil, fmt.Errorf("%w: %s has windows of %v, uncached or write-combined", ErrOutOfRange, d.arch, sizes)
+	}
+	var a kabi.AllocateTLB
+	a.In.Size = size
+	switch err := ioctl(d.file, kabi.IoctlAllocateTLB, kabi.Bytes(&a)); {
+	case errors.Is(err, syscall.ENOMEM):
+		return nil, fmt.Errorf("%w: all windows of this size are taken, by this process or by those in "+
+			"/proc/driver/tenstorrent/*/pids (%w)", ErrBusy, err)
+	case errors.Is(err, syscall.EINVAL):
+		// Blackhole boards can have a BAR 4 that is too small for large windows.
+		return nil, fmt.Errorf("%w: this board has no windows of this size (%w)", ErrOutOfRange, err)
+	case err != nil:
+		return nil, d.note(err)
+	}
+	w := &Window{dev: d, id: a.Out.ID, size: size, caching: c}
+	w.name = fmt.Sprintf("window %d (%s, %s)", w.id, humanize.IBytes(size), c)
+	off := a.Out.MmapOffsetUC
+	if c == WriteCombined {
+		off = a.Out.MmapOffsetWC
+	}
+	m, err := d.file.Mmap(off, int(size))
+	if err != nil {
+		f := kabi.FreeTLB{In: kabi.FreeTLBIn{ID: w.id}}
+		return nil, errors.Join(d.note(err), ioctl(d.file, kabi.IoctlFreeTLB, kabi.Bytes(&f)))
+	}
+	w.mapping, w.io = m, m.IO
+	if m.IO == nil {
+		w.mem, w.addr = deviceMemoryOf(m.Mem), addressOf(m.Mem)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.windows == nil {
+		return nil, errors.Join(ErrClosed, w.unmapAndFree())
+	}
+	d.windows[w] = struct{}{}
+	return w, nil
+}
+
+// note classifies an error of the driver and remembers a loss.
+func (d *Device) note(err error) error {
+	if errors.Is(err, syscall.ENODEV) && d.gone() {
+		d.lost.Store(true)
+		return d.lostError()
+	}
+	return classify(err)
+}
+
+// gone asks the driver whether the file is dead. mmap says ENODEV during a reset of somebody else too, which passes.
+func (d *Device) gone() bool {
+	var drv kabi.GetDriverInfo
+	drv.In.OutputSizeBytes = uint32(kabi.Size[kabi.GetDriverInfoOut]())
+	return errors.Is(ioctl(d.file, kabi.IoctlGetDriverInfo, kabi.Bytes(&drv)), syscall.ENODEV) || d.file.Fault() != nil
+}
+
+// ID returns the driver's number of the window. 0 is a valid one.
+func (w *Window) ID() int { return int(w.id) }
+
+// Size returns the window's size in bytes.
+func (w *Window) Size() uint64 { return w.size }
+
+// Caching returns the window's memory type.
+func (w *Window) Caching() Caching { return w.caching }
+
+// String names the window.
+func (w *Window) String() string { return w.name }
+
+// Configure makes the window lead elsewhere. Stores before it have left the processor and go to the old target; that
+// they have arrived there it doesn't say. It doesn't allocate. The error matches ErrMisaligned or ErrOutOfRange for a
+// configuration that hardware can't hold.
+func (w *Window) Configure(c WindowConfig) error {
+	if err := w.configure(&c); err != nil {
+		return w.dev.opError("configure "+w.name, err)
+	}
+	return nil
+}
+
+func (w *Window) configure(c *WindowConfig) error {
+	if w.closed.Load() {
+		return ErrClosed
+	}
+	if err := w.dev.usable(); err != nil {
+		return err
+	}
+	switch {
+	case c.Addr&(w.size-1) != 0:
+		return fmt.Errorf("%w: address %#x is not a multiple of the window's %#x bytes", ErrMisaligned, c.Addr, w.size)
+	case w.dev.arch == chip.Wormhole && c.Addr >= 1<<36:
+		return fmt.Errorf("%w: address %#x: Wormhole's NoC has 36 address bits", ErrOutOfRange, c.Addr)
+	case c.Target.X > 63 || c.Target.Y > 63 || c.Start.X > 63 || c.Start.Y > 63:
+		return fmt.Errorf("%w: tile %v from %v: coordinates have 6 bits", ErrOutOfRange, c.Target, c.Start)
+	case !c.Multicast && c.Start != chip.XY{}:
+		return fmt.Errorf("%w: a start corner %v without multicast", ErrOutOfRange, c.Start)
+	case c.NOC > chip.NOC1 || c.Ordering > Posted:
+		return fmt.Errorf("%w: network %d, ordering %d", ErrOutOfRange, c.NOC, c.Ordering)
+	}
+	w.Drain()
+	t := &w.arg.In.Config
+	w.arg.In.ID = w.id
+	*t = kabi.NOCTLBConfig{
+		Addr: c.Addr,
+		XEnd: uint16(c.Target.X), YEnd: uint16(c.Target.Y),
+		XStart: uint16(c.Start.X), YStart: uint16(c.Start.Y),
+		NOC:      uint8(c.NOC),
+		Ordering: uint8(c.Ordering.hardware()),
+	}
+	if c.Multicast {
+		t.Mcast = 1
+	}
+	if err := ioctl(w.dev.file, kabi.IoctlConfigureTLB, kabi.Bytes(&w.arg)); err != nil {
+		return w.dev.note(err)
+	}
+	return nil
+}
+
+// Close unmaps the window and gives it back. Closing it again does nothing.
+func (w *Window) Close() error {
+	w.dev.mu.Lock()
+	_, live := w.dev.windows[w]
+	delete(w.dev.windows, w)
+	w.dev.mu.Unlock()
+	if !live {
+		return nil
+	}
+	if err := w.release(); err != nil {
+		return w.dev.opError("close "+w.name, err)
+	}
+	return nil
+}
+
+func (w *Window) release() error {
+	w.closed.Store(true)
+	if err := w.unmapAndFree(); err != nil && !w.dev.lost.Load() {
+		return err
+	}
+	return nil
+}
+
+// unmapAndFree gives the window back in the order that the driver demands: a mapped window is busy.
+func (w *Window) unmapAndFree() error {
+	w.Drain()
+	err := w.mapping.Unmap()
+	f := kabi.FreeTLB{In: kabi.FreeTLBIn{ID: w.id}}
+	if e := ioctl(w.dev.file, kabi.IoctlFreeTLB, kabi.Bytes(&f)); e != nil {
+		err = errors.Join(err, w.dev.note(e))
+	}
+	return err
+}
