@@ -1,0 +1,333 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// arc is as much of the ARC processor and its tile as start-up code asks for: the reset unit with scratch registers,
+// messages, and a telemetry table in its memory (tt-isa-documentation WormholeB0/ARCTile; tt-umd device/arc).
+type arc struct {
+	csm     [arcCSMBytes / 4]uint32
+	scratch [8]uint32
+	ram     [16]uint32 // Blackhole: SCRATCH_RAM
+	misc    uint32
+}
+
+const (
+	arcCSMBytes  = 512 << 10
+	arcCSMBase   = 0x10000000
+	arcAPBBase   = 0x80000000
+	arcResetUnit = 0x30000
+
+	// Places in ARC memory: ours, software finds them through pointers.
+	arcTelemetryTable  = 0x100
+	arcTelemetryValues = 0x300
+	arcQueueControl    = 0x500
+	arcQueues          = 0x600
+	arcQueueCount      = 4
+	arcQueueEntries    = 8
+)
+
+// telemetryEntry is a tag of tt-umd device/types/telemetry.hpp with its value.
+type telemetryEntry struct{ tag, value uint32 }
+
+func (c *Chip) telemetry() []telemetryEntry {
+	wh := c.arch == chip.Wormhole
+	board, bundle, eth, gddr := uint32(0x180), uint32(0x12040000), uint32(0xFFFF), uint32(0x555)
+	if !wh {
+		board, bundle, gddr = 0x400, 0x12050000, 0x5555
+		eth = uint32(1<<14-1) &^ c.cfg.Harvesting.Ethernet
+	}
+	t := []telemetryEntry{
+		{1, board}, {2, 1}, // board id
+		{3, 1},                         // ASIC id
+		{4, 0},                         // harvesting state
+		{11, 40 << 16}, {13, 35 << 16}, // temperatures, 16.16 degrees
+		{14, c.aiclk()}, {15, 900}, {16, 540}, // AICLK, AXICLK, ARCCLK in MHz
+		{21, eth}, {22, gddr}, {28, bundle}, {32, 1}, {52, 0},
+	}
+	if !wh {
+		t = append(t,
+			telemetryEntry{34, c.enabledColumns()},
+			telemetryEntry{35, eth},
+			telemetryEntry{36, 0xFF &^ c.cfg.Harvesting.DRAM},
+			telemetryEntry{37, 0xF},
+			telemetryEntry{38, 1}, // PCIe instance 0 is the endpoint
+			telemetryEntry{40, 1}, // coordinates are translated
+			telemetryEntry{61, 0}, telemetryEntry{62, 1},
+		)
+	}
+	return t
+}
+
+func (c *Chip) aiclk() uint32 { return 1000 }
+
+// enabledColumns is telemetry tag 34: bit i is the i-th column in the order of fuses (tt-umd
+// blackhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
+func (c *Chip) enabledColumns() uint32 {
+	v := uint32(0)
+	for i, x := range [14]uint32{1, 16, 2, 15, 3, 14, 4, 13, 5, 12, 6, 11, 7, 10} {
+		col := x - 1
+		if x >= 10 {
+			col = x - 3
+		}
+		if c.cfg.Harvesting.Tensix>>col&1 == 0 {
+			v |= 1 << i
+		}
+	}
+	return v
+}
+
+// harvestedRows is the result of Wormhole's message 0x57: bit i is the i-th row in the order of fuses (tt-umd
+// wormhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
+func (c *Chip) harvestedRows() uint32 {
+	v := uint32(0)
+	for i, y := range [10]uint32{11, 1, 10, 2, 9, 3, 8, 4, 7, 5} {
+		row := y - 1
+		if y >= 7 {
+			row = y - 2
+		}
+		if c.cfg.Harvesting.Tensix>>row&1 != 0 {
+			v |= 1 << i
+		}
+	}
+	return v
+}
+
+func (c *Chip) initARC() {
+	a := &c.arc
+	t := c.telemetry()
+	a.csm[arcTelemetryTable/4] = 1
+	a.csm[arcTelemetryTable/4+1] = uint32(len(t))
+	for i, e := range t {
+		a.csm[arcTelemetryTable/4+2+i] = e.tag | uint32(i)<<16
+		a.csm[arcTelemetryValues/4+i] = e.value
+	}
+	if c.arch == chip.Wormhole {
+		a.scratch[0] = 0xC0DE0001     // firmware has booted
+		a.csm[49] = t[len(t)-3].value // where old telemetry has the firmware bundle
+		return
+	}
+	a.ram[2] = 5 // started, ready for messages
+	a.ram[11] = arcCSMBase + arcQueueControl
+	a.ram[12] = arcCSMBase + arcTelemetryValues
+	a.ram[13] = arcCSMBase + arcTelemetryTable
+	a.csm[arcQueueControl/4] = arcCSMBase + arcQueues
+	a.csm[arcQueueControl/4+1] = arcQueueEntries | arcQueueCount<<8
+}
+
+// arcOffset strips Wormhole's base of the ARC bus from a NoC address.
+func (c *Chip) arcOffset(o origin, where string, addr uint64, n int) (uint64, bool) {
+	if c.arch == chip.Blackhole {
+		return addr, true
+	}
+	const xbar = 0x8_0000_0000
+	if addr < xbar || addr+uint64(n) > xbar+0x1_0000_0000 {
+		c.refuse(o, UnimplementedFunctionality, where, addr, "%d bytes of the ARC tile outside its bus at %#x", n, uint64(xbar))
+		return 0, false
+	}
+	return addr - xbar, true
+}
+
+func (c *Chip) readARC(o origin, where string, addr uint64, n int, buf []uint32) bool {
+	if c.arch == chip.Wormhole && addr >= 0xF_FFB2_0000 && addr < 0xF_FFB4_0000 {
+		noc := int(addr >> 16 & 1)
+		if n != 4 || addr&0xFFFF&3 != 0 {
+			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of the ARC tile's NIU: want 4, aligned", n)
+			return false
+		}
+		v, ok := c.arcNIU(noc, uint32(addr&0xFFFF))
+		if !ok {
+			c.refuse(o, UnimplementedFunctionality, where, addr, "register %#x of the ARC tile's NIU", addr&0xFFFF)
+		}
+		buf[0] = v
+		return ok
+	}
+	off, ok := c.arcOffset(o, where, addr, n)
+	if !ok {
+		return false
+	}
+	switch {
+	case off >= arcCSMBase && off < arcCSMBase+arcCSMBytes:
+		off -= arcCSMBase
+		if off+uint64(n) > arcCSMBytes {
+			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes reach beyond ARC memory", n)
+			return false
+		}
+		copy(buf, c.arc.csm[off>>2:][:span(off, n)])
+		return true
+	case off >= arcAPBBase && off < arcAPBBase+0x100000:
+		if n != 4 || off&3 != 0 {
+			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of ARC registers: want 4, aligned", n)
+			return false
+		}
+		v, ok := c.arcLoad(uint32(off - arcAPBBase))
+		if !ok {
+			c.refuse(o, UnimplementedFunctionality, where, addr, "load of an ARC register that is not emulated")
+		}
+		buf[0] = v
+		return ok
+	}
+	c.refuse(o, UnimplementedFunctionality, where, addr, "%d bytes of the ARC tile: nothing answers there", n)
+	return false
+}
+
+func (c *Chip) writeARC(o origin, where string, addr uint64, n int, buf []uint32) bool {
+	off, ok := c.arcOffset(o, where, addr, n)
+	if !ok {
+		return false
+	}
+	switch {
+	case off >= arcCSMBase && off < arcCSMBase+arcCSMBytes:
+		off -= arcCSMBase
+		if off+uint64(n) > arcCSMBytes {
+			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes reach beyond ARC memory", n)
+			return false
+		}
+		merge(c.arc.csm[:], off, buf, n)
+		return true
+	case off >= arcAPBBase && off < arcAPBBase+0x100000:
+		if n != 4 || off&3 != 0 {
+			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of ARC registers: want 4, aligned", n)
+			return false
+		}
+		return c.arcStore(o, where, addr, uint32(off-arcAPBBase), buf[0])
+	}
+	c.refuse(o, UnimplementedFunctionality, where, addr, "%d bytes of the ARC tile: nothing answers there", n)
+	return false
+}
+
+func (c *Chip) arcNIU(noc int, off uint32) (uint32, bool) {
+	switch off {
+	case c.layout.nodeID:
+		return c.nodeID(c.topology.ARC(), noc), true
+	case 0x100:
+		return 1 << 14, true // coordinates are translated
+	}
+	return 0, false
+}
+
+// arcScratch returns a scratch register of the reset unit; SCRATCH[1] of Wormhole is reserved.
+func (c *Chip) arcScratch(off uint32) *uint32 {
+	switch {
+	case off >= 0x60 && off < 0x80 && !(c.arch == chip.Wormhole && off == 0x64):
+		return &c.arc.scratch[(off-0x60)/4]
+	case c.arch == chip.Blackhole && off >= 0x400 && off < 0x440:
+		return &c.arc.ram[(off-0x400)/4]
+	}
+	return nil
+}
+
+func (c *Chip) arcLoad(off uint32) (uint32, bool) {
+	switch {
+	case off >= 0x50000 && off < 0x51000:
+		return c.arcNIU(0, off-0x50000)
+	case off >= 0x58000 && off < 0x59000:
+		return c.arcNIU(1, off-0x58000)
+	case off < arcResetUnit || off >= arcResetUnit+0x10000:
+		return 0, false
+	}
+	off -= arcResetUnit
+	if w := c.arcScratch(off); w != nil {
+		return *w, true
+	}
+	switch off {
+	case 0x0E0, 0x0E4: // reference clock, 27 MHz against a core clock of about 1 GHz
+		return uint32(c.clock / 37 >> (off - 0xE0) / 4 * 32), true
+	case 0x100:
+		return c.arc.misc, true
+	}
+	if c.arch == chip.Wormhole {
+		switch off {
+		case 0x1D0:
+			return arcCSMBase + arcTelemetryTable, true
+		case 0x1D4:
+			return arcCSMBase + arcTelemetryValues, true
+		case 0x1D8:
+			return 0, true // no message queue
+		}
+	}
+	return 0, false
+}
+
+const arcInterrupt = 1 << 16
+
+func (c *Chip) arcStore(o origin, where string, addr uint64, off, v uint32) bool {
+	if c.arch == chip.Blackhole && off >= 0xB0000 && off < 0xB1000 {
+		return c.arcQueue(o, where, addr)
+	}
+	if off >= arcResetUnit && off < arcResetUnit+0x10000 {
+		off -= arcResetUnit
+		if w := c.arcScratch(off); w != nil {
+			*w = v
+			return true
+		}
+		if off == 0x100 {
+			c.arc.misc = v &^ arcInterrupt
+			if v&arcInterrupt == 0 {
+				return true
+			}
+			if c.arch == chip.Blackhole {
+				return c.arcQueue(o, where, addr)
+			}
+			code := c.arc.scratch[5] & 0xFF
+			if !c.arcMessage(o, where, addr, code, &c.arc.scratch[3]) {
+				return false
+			}
+			c.arc.scratch[5] = code // exit code 0 in the high half
+			return true
+		}
+	}
+	c.refuse(o, UnimplementedFunctionality, where, addr, "store to an ARC register that is not emulated")
+	return false
+}
+
+// arcMessage answers a message to the ARC firmware (tt-umd *_implementation.hpp arc_message_type; tt-kmd).
+func (c *Chip) arcMessage(o origin, where string, addr uint64, code uint32, result *uint32) bool {
+	wh := c.arch == chip.Wormhole
+	switch {
+	case code == 0x2C && wh: // where old telemetry is
+		*result = 0
+	case code == 0x34 && wh: // AICLK
+		*result = c.aiclk()
+	case code == 0x57: // harvesting
+		*result = 0
+		if wh {
+			*result = c.harvestedRows()
+		}
+	case code == 0x58: // DRAM training
+		*result = 1
+	case code == 0xC7 && !wh:
+	default:
+		switch code {
+		case 0x11, 0x21, 0x51, 0x52, 0x53, 0x54, 0x56, 0x90, 0xA0, 0xA3, 0xB6, 0xB7, 0xBA, 0xBC, 0xC1:
+			return true // accepted, and without effect on what is emulated
+		}
+		c.refuse(o, UnimplementedFunctionality, where, addr, "ARC message %#x", code)
+		return false
+	}
+	return true
+}
+
+// arcQueue answers what is in Blackhole's message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp).
+func (c *Chip) arcQueue(o origin, where string, addr uint64) bool {
+	const header, entry = 32 / 4, 32 / 4
+	m := c.arc.csm[:]
+	for q := range uint32(arcQueueCount) {
+		h := m[(arcQueues/4)+q*(header+2*arcQueueEntries*entry):][:header+2*arcQueueEntries*entry]
+		waiting := (h[0] - h[4]) % (2 * arcQueueEntries)
+		if waiting > arcQueueEntries {
+			c.refuse(o, UndefinedBehavior, where, addr, "ARC message queue %d holds %d requests: it has room for %d", q, waiting, arcQueueEntries)
+			return false
+		}
+		for range waiting {
+			req := h[header+h[4]%arcQueueEntries*entry:][:entry]
+			resp := h[header+(arcQueueEntries+h[5]%arcQueueEntries)*entry:][:entry]
+			clear(resp)
+			if !c.arcMessage(o, where, addr, req[0]&0xFF, &resp[0]) {
+				return false
+			}
+			h[4] = (h[4] + 1) % (2 * arcQueueEntries)
+			h[5] = (h[5] + 1) % (2 * arcQueueEntries)
+		}
+	}
+	return true
+}

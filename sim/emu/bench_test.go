@@ -1,0 +1,70 @@
+package emu
+
+import (
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// busyLoop is a mix of arithmetic, loads and stores to L1 and local RAM, and branches, that never ends.
+func busyLoop() *asm {
+	return newAsm(0x1000).li(a0, 0x20000).li(a1, localBase).li(a2, 0).
+		label("loop").
+		lw(t0, a0, 0).addi(t0, t0, 1).sw(t0, a0, 0).
+		lw(t1, a1, 16).add(t1, t1, t0).sw(t1, a1, 16).
+		addi(a2, a2, 3).andi(a3, a2, 0x7F).sub(a4, a2, a3).
+		bne(a4, x0, "next").addi(a4, a4, 1).
+		label("next").addi(a5, a5, 1).
+		bne(a0, x0, "loop")
+}
+
+func benchmarkBusy(b *testing.B, arch chip.Arch, others bool) {
+	r := newRig(b, Config{Arch: arch, Synchronous: true, MaxRun: 1})
+	if others {
+		// Every other core spins on a word of L1.
+		spin := newAsm(0x2000).li(a0, 0x30000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt()
+		for w := range r.topo.Workers() {
+			v := r.worker(w.X, w.Y)
+			r.load(v, spin)
+			for _, at := range []uint64{0x6000, 0xA000, 0xE000, 0x12000} {
+				s := newAsm(uint32(at)).li(a0, 0x30000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt()
+				r.write(v, at, s.bytes())
+			}
+		}
+		for w := range r.topo.Workers() {
+			if w.X != 0 || w.Y != 0 {
+				r.st(r.worker(w.X, w.Y), 0xFFB121B0, 0)
+			}
+		}
+		for r.c.busy() {
+			r.c.step()
+		}
+	}
+	v := r.worker(0, 0)
+	r.run(v, busyLoop())
+	k := r.c.tileAt(r.raw(v)).core(chip.BRISC)
+	b.ResetTimer()
+	start := k.retired
+	for k.retired-start < uint64(b.N) {
+		r.c.step()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(k.retired-start), "ns/instr")
+	if err := r.c.Fault(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkBusyCore(b *testing.B) { benchmarkBusy(b, chip.Wormhole, false) }
+
+// BenchmarkBusyCoreAmongWaiting has all other cores of the chip waiting: they must cost nothing.
+func BenchmarkBusyCoreAmongWaiting(b *testing.B) { benchmarkBusy(b, chip.Blackhole, true) }
+
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		c, err := New(Config{Arch: chip.Blackhole})
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.Close()
+	}
+}

@@ -1,0 +1,186 @@
+package emu
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Config says what chip New makes. Its zero value needs only Arch.
+type Config struct {
+	Arch       chip.Arch
+	Harvesting chip.Harvesting
+
+	// Seed draws the order in which processors run, the length of their slices and the delays of NoC requests. With
+	// Synchronous the same seed and the same accesses by the host give the same run.
+	Seed uint64
+
+	// Synchronous makes the chip run inside the host's accesses instead of on a goroutine of its own: each access
+	// returns when every processor waits or is in reset, or after MaxRun instructions.
+	Synchronous bool
+	// MaxRun bounds what runs inside one access of a Synchronous chip; 0 means 1<<24 instructions.
+	MaxRun int
+
+	// Delay makes NoC requests take up to so many clocks between their steps (virtual channel, packet sent, arrival,
+	// response), each drawn from Seed, so that responses come in any order that the NoC allows. 0 completes a request
+	// inside the store that starts it.
+	Delay int
+
+	// RefuseUnwritten refuses reads of L1 that was never written, by processors, NoC and host. It makes processors
+	// several times slower.
+	RefuseUnwritten bool
+}
+
+// Chip is an emulated chip, a PCI function. Its methods may be called from any goroutine.
+type Chip struct {
+	cfg      Config
+	arch     chip.Arch
+	topology *chip.Chip
+	params   *chip.Params
+	layout   niuLayout
+
+	grid  [][]endpoint // by raw NoC 0 y, x
+	tiles []*tile
+	drams []*dram
+	tlb   []uint32
+	pcie  pcie
+	arc   arc
+
+	request   request  // the request being started
+	scratch   []uint32 // for host accesses
+	hostBytes [8]byte
+
+	sched
+	fault   error
+	faulted atomic.Bool
+}
+
+// New returns a chip with all processors held in reset and zeroed memory, and, unless it is Synchronous, a goroutine
+// that runs it until Close. Errors wrap ErrConfig.
+func New(cfg Config) (*Chip, error) {
+	topology, err := chip.New(cfg.Arch, cfg.Harvesting)
+	if err != nil {
+		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
+	}
+	if cfg.Delay < 0 || cfg.MaxRun < 0 {
+		return nil, fmt.Errorf("emu: %w: Delay %d and MaxRun %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun)
+	}
+	if cfg.MaxRun == 0 {
+		cfg.MaxRun = 1 << 24
+	}
+	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch)}
+	size := c.params.DRAMBankSize
+	if c.arch == chip.Wormhole {
+		size = 2 << 30 // a controller holds two banks
+	}
+	c.grid = make([][]endpoint, c.params.GridHeight)
+	for y := range c.grid {
+		c.grid[y] = make([]endpoint, c.params.GridWidth)
+		for x := range c.grid[y] {
+			c.addEndpoint(chip.XY{X: uint8(x), Y: uint8(y)}, size)
+		}
+	}
+	c.tlb = make([]uint32, (int(c.params.BAR.WindowRegsSize)*c.windows()+3)/4)
+	c.initLogicalIDs()
+	c.initConfigSpace()
+	c.initARC()
+	c.sched.init(c)
+	return c, nil
+}
+
+// windows is the number of TLB windows: 186 on Wormhole, 202 and 8 large ones on Blackhole
+// (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md, tt-kmd blackhole.c).
+func (c *Chip) windows() int {
+	if c.arch == chip.Wormhole {
+		return 186
+	}
+	return 210
+}
+
+func (c *Chip) addEndpoint(xy chip.XY, dramSize uint64) {
+	info := c.topology.Tile(xy)
+	ep := &c.grid[xy.Y][xy.X]
+	*ep = endpoint{xy: xy, kind: info.Kind, bank: info.Index, harvested: info.Harvested}
+	switch info.Kind {
+	case chip.Tensix, chip.Ethernet:
+		if !info.Harvested {
+			ep.tile = newTile(c, xy, info.Kind)
+			c.tiles = append(c.tiles, ep.tile)
+		}
+	case chip.DRAM:
+		for len(c.drams) <= info.Index {
+			c.drams = append(c.drams, newDRAM(dramSize))
+		}
+	}
+}
+
+// initLogicalIDs fills in NOC_ID_LOGICAL: the translated coordinate under which software knows each tile.
+func (c *Chip) initLogicalIDs() {
+	for core := range c.topology.Workers() {
+		v, err := c.topology.Virtual(core)
+		if err != nil {
+			continue
+		}
+		raw, err := c.topology.Physical(core)
+		if err != nil {
+			continue
+		}
+		t := c.grid[raw.Y][raw.X].tile
+		t.id = [2]uint32{uint32(v.X) | uint32(v.Y)<<6, uint32(v.X) | uint32(v.Y)<<6}
+	}
+	channel := uint32(0)
+	for raw := range c.topology.Tiles(chip.Ethernet) {
+		t := c.grid[raw.Y][raw.X].tile
+		if t == nil {
+			continue
+		}
+		id := 20 + channel | 25<<6
+		channel++
+		if c.arch == chip.Wormhole {
+			x, y := uint32(raw.X)+17, uint32(16)
+			if raw.X > 5 {
+				x--
+			}
+			if raw.Y != 0 {
+				y = 17
+			}
+			id = x | y<<6
+		}
+		t.id = [2]uint32{id, id}
+	}
+}
+
+// Topology returns the chip's tiles and coordinates.
+func (c *Chip) Topology() *chip.Chip { return c.topology }
+
+// Fault returns why the chip stopped, a *Refusal, or nil while it works.
+func (c *Chip) Fault() error {
+	if !c.faulted.Load() {
+		return nil
+	}
+	c.acquire()
+	defer c.release()
+	return c.fault
+}
+
+// tileAt returns the tile at a raw NoC 0 coordinate, or nil.
+func (c *Chip) tileAt(xy chip.XY) *tile {
+	if int(xy.Y) >= len(c.grid) || int(xy.X) >= len(c.grid[0]) {
+		return nil
+	}
+	return c.grid[xy.Y][xy.X].tile
+}
+
+// Retired returns the number of instructions that processor p of the tile at raw NoC 0 coordinate xy has executed; 0 if
+// there is no such processor.
+func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
+	c.acquire()
+	defer c.release()
+	if t := c.tileAt(xy); t != nil {
+		if k := t.core(p); k != nil {
+			return k.retired
+		}
+	}
+	return 0
+}

@@ -1,0 +1,144 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// localBase is where every processor sees its own local RAM (tt-isa-documentation
+// */TensixTile/BabyRISCV/README.md).
+const localBase = 0xFFB00000
+
+const (
+	pageBytes = 4096
+	pageOps   = pageBytes / 4
+
+	// A line is the unit in which stores are watched.
+	lineShift = 6
+)
+
+// Flags of a line of L1. A store to a line without flags goes straight to memory.
+const (
+	flagCode  = 1 << iota // instructions in the line are decoded
+	flagWatch             // a parked core has read the line
+	flagTrap              // every store is looked at, because reads of memory never written are refused
+)
+
+// codePage holds the decoded instructions of one page. All cores of a tile share it.
+type codePage struct{ ops [pageOps]op }
+
+// coreState is what the scheduler does with a core.
+type coreState uint8
+
+const (
+	inReset coreState = iota
+	runnable
+	parked  // waits for something that it read to change
+	blocked // waits in a load or store of a mailbox
+)
+
+func (s coreState) String() string {
+	return [...]string{"in reset", "runnable", "parked", "blocked"}[s]
+}
+
+// maxWatch is how many lines a waiting loop may read; with more it is never parked.
+const maxWatch = 24
+
+// core is one RISC-V processor.
+type core struct {
+	x     [256]uint32 // 0-31 are the registers, sinkReg takes writes to x0; 256 so that a uint8 needs no bounds check
+	pc    uint32
+	tile  *tile
+	local []uint32
+	proc  chip.Processor
+	hw    uint8 // 0 B, 1 T0, 2 T1, 3 T2, 4 NC: the order of hardware (ttsim src/config.h)
+	state coreState
+	cfg0  uint32 // CSR 0x7C0
+
+	budget, left, used int
+	base               int // executed in this slice before the current budget
+	retired            uint64
+
+	// Scheduling: where in the run queue, next slice, how often to look for a wait.
+	queueIndex int
+	slice      int
+	probeFirst bool
+	probeSkip  int
+	probeDelay int
+
+	// What a parked core waits for.
+	watch   [maxWatch]uint32 // L1 lines
+	watched int
+	classes class
+	regs    [32]uint32 // probe: registers at the start of the iteration
+
+	// Watching a store's own old value is done through these by probe.
+	pages *[]*codePage
+}
+
+// class is a set of kinds of register that a core has read.
+type class uint8
+
+const (
+	classNIU0 class = 1 << iota
+	classNIU1
+	classStream
+	classConfig  // soft reset, Tensix configuration and other registers that only stores change
+	classMailbox // mailboxes and Tensix semaphores
+)
+
+func (c *core) refuse(cat Category, addr uint64, format string, args ...any) {
+	c.tile.chip.refuse(origin{tile: c.tile, core: c}, cat, "riscv", addr, format, args...)
+}
+
+// iramBase is the instruction RAM of Wormhole's NCRISC, which it can only fetch from (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/InstructionRAM.md).
+const (
+	iramBase  = 0xFFC00000
+	iramBytes = 16 << 10
+)
+
+// codePage returns the decoded page around pc, or nil after refusing to fetch from there.
+func (c *core) codePage(pc uint32) *codePage {
+	t := c.tile
+	if pc < uint32(len(t.l1))*4 {
+		p := t.code[pc/pageBytes]
+		if p == nil {
+			p = new(codePage)
+			t.code[pc/pageBytes] = p
+		}
+		return p
+	}
+	if t.iram != nil && c.proc == chip.NCRISC && pc-iramBase < iramBytes {
+		return &t.iramCode[(pc-iramBase)/pageBytes]
+	}
+	c.pc = pc
+	c.refuse(UndefinedBehavior, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
+		map[bool]string{true: ", and by NCRISC from 0xffc00000", false: ""}[t.iram != nil])
+	return nil
+}
+
+// word returns the instruction at pc, which codePage has accepted.
+func (c *core) word(pc uint32) uint32 {
+	if w := pc >> 2; w < uint32(len(c.tile.l1)) {
+		return c.tile.l1[w]
+	}
+	return c.tile.iram[(pc-iramBase)>>2]
+}
+
+// decodeAt decodes the instruction at index idx of the page at base.
+func (c *core) decodeAt(p *codePage, base uint32, idx int) {
+	pc := base + uint32(idx)<<2
+	p.ops[idx] = decode(c.tile.chip.arch, c.word(pc), pc)
+	if pc < uint32(len(c.tile.l1))*4 {
+		c.tile.flags[pc>>lineShift] |= flagCode
+	}
+}
+
+// reset is what holding a core in reset and letting it go does: GPRs become zero, its pc is loaded, and on Blackhole
+// its local RAM is cleared unless software turned that off (tt-isa-documentation */TensixTile/SoftReset.md).
+func (c *core) reset(pc uint32, clearLocal bool) {
+	c.x = [256]uint32{}
+	c.pc = pc
+	c.cfg0 = 0
+	if clearLocal {
+		clear(c.local)
+	}
+}

@@ -1,0 +1,200 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// Debug and status registers, offsets from 0xFFB12000 (tt-isa-documentation */TensixTile/TileControlDebugStatus.md,
+// SoftReset.md, DebugTimestamper.md; ttsim data/*/tile_regs.json).
+const (
+	regDebugBusControl   = 0x054
+	regConfigRead        = 0x058
+	regFeatureDisable    = 0x068
+	regConfigReadData    = 0x078
+	regSoftReset         = 0x1B0
+	regWallClockLow      = 0x1F0
+	regWallClockHigh     = 0x1F4
+	regWallClockLatched  = 0x1F8
+	regDisableReset      = 0x224
+	regTRISC0ResetPC     = 0x228
+	regTRISC2ResetPC     = 0x230
+	regTRISCOverride     = 0x234
+	regNCRISCResetPC     = 0x238
+	regNCRISCOverride    = 0x23C
+	regDestClockGate     = 0x240
+	softResetRISC        = 0x47800
+	softResetIgnored     = 1 << 31 // written by umd
+	debugBusControlValid = 0x26FFFFFF
+)
+
+type debugRegs struct {
+	softReset      uint32
+	resetPC        [chip.NumProcessors]uint32 // by Processor
+	triscOverride  uint32
+	ncriscOverride uint32
+	latched        uint32 // high half of the wall clock
+	busControl     uint32
+	configData     uint32
+}
+
+// undocumented are the debug registers that exist and are left out: performance counters, the debug bus, watchdog,
+// time-stamp dumps (ttsim data/*/tile_regs.json, the entries it calls unsupported).
+func undocumentedDebug(arch chip.Arch, off uint32) bool {
+	switch {
+	case off <= 0x20, off >= 0x30 && off <= 0x3C, off >= 0x48 && off <= 0x50, off == 0x70, off == 0x74, off == 0x7C,
+		off >= 0x80 && off <= 0x94, off >= 0xA0 && off <= 0xA4, off >= 0xAC && off <= 0xBC, off >= 0xF0 && off <= 0xF8,
+		off >= 0x100 && off <= 0x124, off == 0x1D0, off == 0x1D4, off >= 0x1E0 && off <= 0x1E8,
+		off >= 0x1FC && off <= 0x21C:
+		return true
+	case arch == chip.Blackhole:
+		return off == 0x220 || off == regDisableReset || off == 0x244 || off == 0x248
+	}
+	return false
+}
+
+func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
+	c, d := t.chip, &t.debug
+	now := c.now(o)
+	switch off {
+	case regSoftReset:
+		return d.softReset, slowDone
+	case regWallClockLow:
+		d.latched = uint32(now >> 32)
+		return uint32(now), slowDone
+	case regWallClockHigh:
+		return uint32(now >> 32), slowDone
+	case regWallClockLatched:
+		return d.latched, slowDone
+	}
+	if t.kind == chip.Tensix {
+		switch off {
+		case regFeatureDisable:
+			return 0, slowDone
+		case regConfigReadData:
+			return d.configData, slowDone
+		}
+		if c.arch == chip.Blackhole {
+			switch {
+			case off >= regTRISC0ResetPC && off <= regTRISC2ResetPC:
+				return d.resetPC[chip.TRISC0+chip.Processor(off-regTRISC0ResetPC)/4], slowDone
+			case off == regTRISCOverride:
+				return d.triscOverride, slowDone
+			case off == regNCRISCResetPC:
+				return d.resetPC[chip.NCRISC], slowDone
+			case off == regNCRISCOverride:
+				return d.ncriscOverride, slowDone
+			}
+		}
+	}
+	t.refuseDebug(o, "load", off)
+	return 0, slowHalt
+}
+
+func (t *tile) refuseDebug(o origin, what string, off uint32) {
+	cat := UndefinedBehavior
+	why := "there is no such debug register"
+	if undocumentedDebug(t.chip.arch, off) {
+		cat, why = UnsupportedFunctionality, "this debug register is not emulated"
+	} else if off == regDebugBusControl || off == 0x5C || off == 0x60 || off == 0x64 || off == 0x6C || off == 0xA8 ||
+		off == regConfigRead || off == regConfigReadData {
+		cat, why = UnimplementedFunctionality, "this debug register is not emulated, or not in this direction"
+	}
+	t.chip.refuse(o, cat, "debug registers", uint64(debugBase+off), "%s: %s", what, why)
+}
+
+func (t *tile) debugStore(o origin, off, v uint32) slowResult {
+	c, d := t.chip, &t.debug
+	switch off {
+	case regSoftReset:
+		return t.softReset(o, v)
+	case regFeatureDisable:
+		if v != 0 {
+			c.refuse(o, UnsupportedFunctionality, "debug registers", uint64(debugBase+off), "DBG_FEATURE_DISABLE = %#x: want 0", v)
+			return slowHalt
+		}
+		return slowDone
+	case regDebugBusControl:
+		if v&^debugBusControlValid != 0 {
+			c.refuse(o, UnsupportedFunctionality, "debug registers", uint64(debugBase+off), "DBG_BUS_CTRL = %#x: reserved bits set", v)
+			return slowHalt
+		}
+		d.busControl = v
+		return slowDone
+	case regConfigRead:
+		if v >= uint32(len(t.tensix.config)) {
+			c.refuse(o, UnimplementedFunctionality, "debug registers", uint64(debugBase+off), "read-back of configuration word %d", v)
+			return slowHalt
+		}
+		d.configData = t.tensix.config[v]
+		return slowDone
+	}
+	if c.arch == chip.Blackhole {
+		switch {
+		case off >= regTRISC0ResetPC && off <= regTRISC2ResetPC:
+			d.resetPC[chip.TRISC0+chip.Processor(off-regTRISC0ResetPC)/4] = v
+			return t.configured()
+		case off == regTRISCOverride:
+			d.triscOverride = v
+			return t.configured()
+		case off == regNCRISCResetPC:
+			d.resetPC[chip.NCRISC] = v
+			return t.configured()
+		case off == regNCRISCOverride:
+			d.ncriscOverride = v
+			return t.configured()
+		case off == regDestClockGate:
+			return slowDone
+		}
+	}
+	t.refuseDebug(o, "store", off)
+	return slowHalt
+}
+
+// configured wakes cores that poll a configuration register.
+func (t *tile) configured() slowResult {
+	t.changed(classConfig)
+	return slowDone
+}
+
+// softReset stores to SOFT_RESET_0: holds and releases cores (tt-isa-documentation WormholeB0/TensixTile/SoftReset.md).
+func (t *tile) softReset(o origin, v uint32) slowResult {
+	c := t.chip
+	v &^= softResetIgnored
+	if v&^softResetRISC != 0 {
+		c.refuse(o, UnimplementedFunctionality, "soft reset", debugBase+regSoftReset,
+			"SOFT_RESET_0 = %#x: only the bits of processors, %#x, are emulated", v, softResetRISC)
+		return slowHalt
+	}
+	for _, k := range t.cores {
+		switch held := v&k.proc.ResetBit() != 0; {
+		case held && k.state != inReset:
+			t.tensix.emptyMailboxes(k.hw)
+			t.changed(classMailbox)
+			if k.state == runnable {
+				c.dequeue(k)
+			}
+			k.state = inReset
+		case !held && k.state == inReset:
+			k.reset(t.resetPC(k.proc), c.arch == chip.Blackhole)
+			k.probeFirst, k.probeDelay, k.probeSkip = false, 0, 0
+			k.slice = minSlice
+			k.state = runnable
+			c.enqueue(k)
+		}
+	}
+	t.debug.softReset = v
+	return t.configured()
+}
+
+func (t *tile) resetPC(p chip.Processor) uint32 {
+	d := &t.debug
+	switch p {
+	case chip.TRISC0, chip.TRISC1, chip.TRISC2:
+		if d.triscOverride>>(p-chip.TRISC0)&1 != 0 {
+			return d.resetPC[p]
+		}
+	case chip.NCRISC:
+		if d.ncriscOverride&1 != 0 {
+			return d.resetPC[p]
+		}
+	}
+	return t.chip.params.ResetPC[p]
+}

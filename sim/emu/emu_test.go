@@ -1,0 +1,128 @@
+package emu
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
+// rig is a chip with what tests do to it: tiles by virtual coordinate through one TLB window, as a host would.
+type rig struct {
+	t    testing.TB
+	c    *Chip
+	arch chip.Arch
+	topo *chip.Chip
+}
+
+func newRig(t testing.TB, cfg Config) *rig {
+	t.Helper()
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return &rig{t, c, cfg.Arch, c.Topology()}
+}
+
+// sync returns a chip that runs inside host accesses.
+func syncRig(t testing.TB, a chip.Arch) *rig {
+	return newRig(t, Config{Arch: a, Synchronous: true, Seed: 1})
+}
+
+func (r *rig) worker(x, y int) chip.XY {
+	r.t.Helper()
+	v, err := r.topo.Virtual(chip.Core{X: x, Y: y})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return v
+}
+
+func (r *rig) raw(v chip.XY) chip.XY {
+	r.t.Helper()
+	raw, err := r.topo.Translate(chip.NOC0, v)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return raw
+}
+
+// point aims a window at an address of a tile and returns the BAR 0 offset that reaches it.
+func (r *rig) point(v chip.XY, addr uint64) uint64 {
+	if r.arch == chip.Wormhole {
+		cfg := addr>>24 | uint64(v.X)<<12 | uint64(v.Y)<<18
+		r.c.BARStore(0, 0x1FC00000+8*166, 8, cfg)
+		return 0x0B000000 + addr&0xFFFFFF
+	}
+	cfg := [3]uint32{uint32(addr >> 21), uint32(addr>>53) | uint32(v.X)<<11 | uint32(v.Y)<<17, 0}
+	for i, w := range cfg {
+		r.c.BARStore(0, 0x1FC00000+uint64(4*i), 4, uint64(w))
+	}
+	return addr & 0x1FFFFF
+}
+
+func (r *rig) write(v chip.XY, addr uint64, p []byte) { r.c.BARWrite(0, r.point(v, addr), p) }
+func (r *rig) read(v chip.XY, addr uint64, n int) []byte {
+	p := make([]byte, n)
+	r.c.BARRead(0, r.point(v, addr), p)
+	return p
+}
+func (r *rig) st(v chip.XY, addr uint64, w uint32) { r.c.BARStore(0, r.point(v, addr), 4, uint64(w)) }
+func (r *rig) ld(v chip.XY, addr uint64) uint32    { return uint32(r.c.BARLoad(0, r.point(v, addr), 4)) }
+
+// run loads code for BRISC at its base, with a jump to it at 0, and releases BRISC only.
+func (r *rig) run(v chip.XY, a *asm) {
+	r.load(v, a)
+	r.st(v, 0xFFB121B0, 0x47000)
+}
+
+func (r *rig) load(v chip.XY, a *asm) {
+	r.write(v, uint64(a.base), a.bytes())
+	r.write(v, 0, binary.LittleEndian.AppendUint32(nil, jtype(x0, int32(a.base))))
+}
+
+func (r *rig) healthy() {
+	r.t.Helper()
+	if err := r.c.Fault(); err != nil {
+		r.t.Fatalf("the chip stopped: %v", err)
+	}
+}
+
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+		if err := r.c.Fault(); err != nil {
+			r.t.Fatalf("%s: the chip stopped: %v", what, err)
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("%s: it did not happen", what)
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// A program written through a window runs when the host releases BRISC, and the host sees what it stored.
+func TestHostRunsProgram(t *testing.T) {
+	for _, arch := range arches {
+		for _, synchronous := range []bool{true, false} {
+			r := newRig(t, Config{Arch: arch, Synchronous: synchronous, Seed: 7})
+			v := r.worker(2, 3)
+			a := newAsm(0x1000).li(a0, 0x20000).li(a1, 0).li(a2, 100).
+				label("loop").add(a1, a1, a2).addi(a2, a2, -1).bne(a2, x0, "loop").
+				sw(a1, a0, 0).halt()
+			if got := r.ld(v, 0xFFB121B0); got != 0x47800 {
+				t.Fatalf("%v: soft reset register reads %#x before release", arch, got)
+			}
+			r.run(v, a)
+			r.eventually("sum", func() bool { return r.ld(v, 0x20000) == 5050 })
+			r.healthy()
+			if n := r.c.Retired(r.raw(v), chip.BRISC); n < 300 || n > 2000 {
+				t.Errorf("%v: BRISC retired %d instructions: want some 300, and few while it waits", arch, n)
+			}
+		}
+	}
+}

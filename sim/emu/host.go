@@ -1,0 +1,228 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// AttachDMA gives the chip its way to host memory, before any access to it.
+func (c *Chip) AttachDMA(d DMA) {
+	c.acquire()
+	c.pcie.host = d
+	c.release()
+}
+
+// BARLoad performs one load of width 1, 2, 4 or 8 bytes at an offset of BAR 0, 2 or 4. A chip that has stopped answers
+// all-ones.
+func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
+	ones := ^uint64(0) >> (64 - 8*uint(width))
+	if c.faulted.Load() {
+		return ones
+	}
+	c.acquire()
+	v := c.loadBAR(bar, off, width)
+	if c.fault != nil {
+		v = ones
+	}
+	c.release()
+	return v
+}
+
+// BARStore performs one store of width 1, 2, 4 or 8 bytes. It is posted: while processors run it may return before the
+// chip has seen the store, but later accesses do not overtake it. It does not allocate.
+func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
+	if c.faulted.Load() {
+		return
+	}
+	select {
+	case <-c.tok:
+		c.stores.drain(c)
+	default:
+		if !c.cfg.Synchronous && c.stores.push(storeEntry{bar, width, off, v}) {
+			c.wakeLoop()
+			return
+		}
+		c.acquire()
+	}
+	c.store(bar, off, width, v)
+	c.release()
+}
+
+// BARRead moves bulk data from a TLB window of BAR 0 or 4; other ranges are read in words of 4 bytes.
+func (c *Chip) BARRead(bar int, off uint64, p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	c.acquire()
+	defer c.release()
+	if c.fault == nil {
+		if bar0, ok := c.inWindows(bar, off); ok {
+			c.windowRead(bar, bar0, p)
+		} else {
+			for i := 0; i < len(p) && c.fault == nil; i += 4 {
+				n := min(4, len(p)-i)
+				v := c.loadBAR(bar, off+uint64(i), n)
+				for j := range n {
+					p[i+j] = byte(v >> (8 * j))
+				}
+			}
+		}
+	}
+	if c.fault != nil {
+		for i := range p {
+			p[i] = 0xFF
+		}
+	}
+}
+
+// BARWrite moves bulk data to a TLB window of BAR 0 or 4; other ranges are written in words of 4 bytes.
+func (c *Chip) BARWrite(bar int, off uint64, p []byte) {
+	if len(p) == 0 || c.faulted.Load() {
+		return
+	}
+	c.acquire()
+	defer c.release()
+	if c.fault != nil {
+		return
+	}
+	if bar0, ok := c.inWindows(bar, off); ok {
+		c.windowWrite(bar, bar0, p)
+		return
+	}
+	for i := 0; i < len(p) && c.fault == nil; i += 4 {
+		n, v := min(4, len(p)-i), uint64(0)
+		for j := range n {
+			v |= uint64(p[i+j]) << (8 * j)
+		}
+		c.store(bar, off+uint64(i), n, v)
+	}
+}
+
+// inWindows reports whether an offset of a BAR is in a TLB window, and where: Wormhole's BAR 4 shows the last 32 MiB of
+// BAR 0.
+func (c *Chip) inWindows(bar int, off uint64) (uint64, bool) {
+	if c.arch == chip.Wormhole {
+		if bar == 4 {
+			off += 0x1E000000
+		}
+		return off, bar != 2 && off < 0x1F000000
+	}
+	return off, bar == 0 && off < 202<<21 || bar == 4 && off < 8<<32
+}
+
+func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
+	if !c.inBAR(bar, off, width) {
+		return 0
+	}
+	if o, ok := c.inWindows(bar, off); ok {
+		var p [8]byte
+		c.windowRead(bar, o, p[:width])
+		v := uint64(0)
+		for i := range width {
+			v |= uint64(p[i]) << (8 * i)
+		}
+		return v
+	}
+	if bar == 2 {
+		if c.width4("bar2", off, width) {
+			return uint64(c.bar2Load(off))
+		}
+		return 0
+	}
+	if c.arch == chip.Wormhole && bar == 4 {
+		off += 0x1E000000
+	}
+	if addr, ok := c.arcInBAR(off); ok {
+		buf := c.words(2)
+		if c.readARC(origin{}, "bar0", addr, width, buf) {
+			var p [8]byte
+			unpack(p[:width], addr, buf)
+			return le(p)
+		}
+		return 0
+	}
+	if c.arch == chip.Blackhole {
+		for noc, base := range c.params.BAR.NIU {
+			if o := off - uint64(base); off >= uint64(base) && o < 0x2000 && c.width4("bar0", off, width) {
+				if v, ok := c.pcieNIU(noc, uint32(o)); ok {
+					return uint64(v)
+				}
+			}
+		}
+	}
+	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "load of %d bytes: nothing that is emulated answers there", width)
+	return 0
+}
+
+func (c *Chip) store(bar int, off uint64, width int, v uint64) {
+	if c.fault != nil || !c.inBAR(bar, off, width) {
+		return
+	}
+	if o, ok := c.inWindows(bar, off); ok {
+		p := c.hostBytes[:8]
+		for i := range p {
+			p[i] = byte(v >> (8 * i))
+		}
+		c.windowWrite(bar, o, p[:width])
+		return
+	}
+	if bar == 2 {
+		if c.width4("bar2", off, width) {
+			c.bar2Store(off, uint32(v))
+		}
+		return
+	}
+	if c.arch == chip.Wormhole && bar == 4 {
+		off += 0x1E000000
+	}
+	regs := uint64(c.params.BAR.WindowRegs)
+	if off >= regs && off+uint64(width) <= regs+4*uint64(len(c.tlb)) {
+		c.windowConfig(off-regs, width, v)
+		return
+	}
+	if addr, ok := c.arcInBAR(off); ok {
+		buf := c.words(2)
+		buf[0], buf[1] = uint32(v)<<(8*(addr&3)), uint32(v>>32)
+		c.writeARC(origin{}, "bar0", addr, width, buf)
+		return
+	}
+	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "store of %d bytes: nothing that is emulated answers there", width)
+}
+
+func le(p [8]byte) uint64 {
+	v := uint64(0)
+	for i, b := range p {
+		v |= uint64(b) << (8 * i)
+	}
+	return v
+}
+
+// width4 refuses accesses other than of 4 bytes, aligned.
+func (c *Chip) width4(where string, off uint64, width int) bool {
+	if width == 4 && off&3 == 0 {
+		return true
+	}
+	c.refuse(origin{}, UnsupportedFunctionality, where, off, "access of %d bytes: want 4, aligned", width)
+	return false
+}
+
+// inBAR refuses accesses outside a BAR.
+func (c *Chip) inBAR(bar int, off uint64, width int) bool {
+	if bar >= 0 && bar < 6 && off+uint64(width) <= c.params.PCI.BARSize[bar] {
+		return true
+	}
+	c.refuse(origin{}, UndefinedBehavior, "bar", off, "access of %d bytes beyond BAR %d", width, bar)
+	return false
+}
+
+// arcInBAR returns the NoC address of what Wormhole's BAR 0 shows of the ARC tile.
+func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
+	if c.arch != chip.Wormhole {
+		return 0, false
+	}
+	csm, apb := uint64(c.params.BAR.ARCCSM), uint64(c.params.BAR.ARCAPB)
+	switch {
+	case off >= csm && off < csm+arcCSMBytes:
+		return 0x8_0000_0000 + arcCSMBase + off - csm, true
+	case off >= apb && off < apb+0x100000:
+		return 0x8_0000_0000 + arcAPBBase + off - apb, true
+	}
+	return 0, false
+}

@@ -1,0 +1,175 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// dramAPBBase is where Wormhole's DRAM tiles show their controllers' registers and NIUs (tt-isa-documentation
+// WormholeB0/DRAMTile/README.md).
+const dramAPBBase = 0x1_0000_0000
+
+// dram is one controller's memory: pages appear when they are first written, the rest reads as zero.
+type dram struct {
+	pages [][]uint32
+	size  uint64
+}
+
+const dramPage = 256 << 10
+
+func newDRAM(size uint64) *dram { return &dram{pages: make([][]uint32, size/dramPage), size: size} }
+
+func (d *dram) read(addr uint64, n int, buf []uint32) {
+	for n > 0 {
+		off := addr % dramPage
+		k := min(n, int(dramPage-off))
+		w := span(off, k)
+		if p := d.pages[addr/dramPage]; p != nil {
+			copy(buf[:w], p[off>>2:])
+		} else {
+			clear(buf[:w])
+		}
+		addr, n, buf = addr+uint64(k), n-k, buf[min(w, len(buf)):]
+	}
+}
+
+func (d *dram) write(addr uint64, n int, buf []uint32) {
+	for n > 0 {
+		off := addr % dramPage
+		k := min(n, int(dramPage-off))
+		p := &d.pages[addr/dramPage]
+		if *p == nil {
+			*p = make([]uint32, dramPage/4)
+		}
+		merge(*p, off, buf, k)
+		w := span(off, k)
+		addr, n, buf = addr+uint64(k), n-k, buf[min(w, len(buf)):]
+	}
+}
+
+// reachable checks that a range of n bytes at addr of a tile can be accessed by the NoC or the host.
+func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n int) bool {
+	bad := func(cat Category, format string, args ...any) bool {
+		c.refuse(o, cat, where, addr, format, args...)
+		return false
+	}
+	if ep.harvested {
+		return bad(UndefinedBehavior, "%v tile %v is harvested", ep.kind, ep.xy)
+	}
+	switch ep.kind {
+	case chip.Tensix, chip.Ethernet:
+		if l1 := ep.tile.bytes(); addr < l1 {
+			if addr+uint64(n) > l1 {
+				return bad(UndefinedBehavior, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
+			}
+			return true
+		}
+		if addr > 0xFFFFFFFF {
+			return bad(UnimplementedFunctionality, "tile %v has no address %#x", ep.xy, addr)
+		}
+		if n > 4 {
+			return bad(UnsupportedFunctionality, "%d bytes at %#x of tile %v, which are registers: want 4", n, addr, ep.xy)
+		}
+	case chip.DRAM:
+		d := c.drams[ep.bank]
+		if c.arch == chip.Wormhole && addr >= dramAPBBase && addr < dramAPBBase+0x100000 {
+			return true
+		}
+		if addr+uint64(n) > d.size || addr >= d.size {
+			return bad(UndefinedBehavior, "%d bytes at %#x of DRAM controller %d, which ends at %#x", n, addr, ep.bank, d.size)
+		}
+	case chip.PCIe, chip.ARC:
+	default:
+		return bad(UnimplementedFunctionality, "tile %v (%v) answers no requests", ep.xy, ep.kind)
+	}
+	return true
+}
+
+// readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of padding.
+func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
+	if t.known != nil {
+		if a, unknown := t.unwritten(addr, n); unknown {
+			c.refuse(o, UnpredictableValueUsed, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
+			return false
+		}
+	}
+	copy(buf, t.l1[addr>>2:][:span(uint64(addr), n)])
+	return true
+}
+
+// writeL1 is the reverse of readL1.
+func (c *Chip) writeL1(t *tile, addr uint32, n int, buf []uint32) bool {
+	merge(t.l1, uint64(addr), buf, n)
+	t.stored(addr, n)
+	return true
+}
+
+// readTile reads n bytes at addr of a tile through a NoC. buf has room for span(addr, n) words, and its first word
+// starts with addr&3 bytes of padding.
+func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
+	if !c.reachable(o, where, ep, addr, n) {
+		return false
+	}
+	switch ep.kind {
+	case chip.DRAM:
+		if addr >= dramAPBBase && c.arch == chip.Wormhole {
+			return c.readDRAMRegister(o, where, ep, addr, n, buf)
+		}
+		c.drams[ep.bank].read(addr, n, buf)
+		return true
+	case chip.PCIe:
+		return c.readPCIe(o, where, ep, noc, addr, n, buf)
+	case chip.ARC:
+		return c.readARC(o, where, addr, n, buf)
+	}
+	if addr < ep.tile.bytes() {
+		return c.readL1(o, ep.tile, uint32(addr), n, buf)
+	}
+	if n != 4 && !(n < 4 && o.tile != nil) {
+		c.refuse(o, UnimplementedFunctionality, where, addr, "read of %d bytes from registers: want 4", n)
+		return false
+	}
+	v, st := ep.tile.load(o.far(), uint32(addr)&^3)
+	buf[0] = v
+	return st == slowDone
+}
+
+// writeTile is the reverse of readTile.
+func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
+	if !c.reachable(o, where, ep, addr, n) {
+		return false
+	}
+	switch ep.kind {
+	case chip.DRAM:
+		if addr >= dramAPBBase && c.arch == chip.Wormhole {
+			c.refuse(o, UnimplementedFunctionality, where, addr, "store to a DRAM controller's registers")
+			return false
+		}
+		c.drams[ep.bank].write(addr, n, buf)
+		return true
+	case chip.PCIe:
+		return c.writePCIe(o, where, ep, addr, n, buf)
+	case chip.ARC:
+		return c.writeARC(o, where, addr, n, buf)
+	}
+	if addr < ep.tile.bytes() {
+		return c.writeL1(ep.tile, uint32(addr), n, buf)
+	}
+	if n != 4 {
+		c.refuse(o, UnimplementedFunctionality, where, addr, "write of %d bytes to registers: want 4", n)
+		return false
+	}
+	return ep.tile.store(o.far(), uint32(addr), buf[0]) == slowDone
+}
+
+// readDRAMRegister answers the one register of a Wormhole DRAM tile that software asks for: NODE_ID.
+func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
+	off := addr - dramAPBBase
+	if n != 4 || off&3 != 0 {
+		c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of a DRAM controller's registers: want 4, aligned", n)
+		return false
+	}
+	if off < 0x80000 || off >= 0xB0000 || off%0x8000 != uint64(c.layout.nodeID) {
+		c.refuse(o, UnimplementedFunctionality, where, addr, "DRAM controller register %#x", off)
+		return false
+	}
+	buf[0] = c.nodeID(ep.xy, int(off/0x8000%2))
+	return true
+}

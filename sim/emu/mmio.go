@@ -1,0 +1,280 @@
+package emu
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Registers of a tile by address, as its cores and the NoC see them (tt-isa-documentation
+// */TensixTile/BabyRISCV/README.md, ttsim data/*/tile_regs.json).
+const (
+	tdmaBase    = 0xFFB11000
+	debugBase   = 0xFFB12000
+	ethCtrlBase = 0xFFB14000 // Blackhole's Ethernet tiles: reset PCs
+	niu0Base    = 0xFFB20000
+	niu1Base    = 0xFFB30000
+	streamBase  = 0xFFB40000
+	streamEnd   = 0xFFB80000
+	mopBase     = 0xFFB80000
+	gprBase     = 0xFFE00000
+	pushBase    = 0xFFE40000
+	pcBufBase   = 0xFFE80000
+	mailboxBase = 0xFFEC0000
+	configBase  = 0xFFEF0000
+)
+
+type slowResult uint8
+
+const (
+	slowDone slowResult = iota
+	slowBlocked
+	slowHalt
+)
+
+// slow executes an instruction that the interpreter's loop does not handle in place. addr is the address of a load or
+// store. c.pc is the instruction's.
+func (c *core) slow(o *op, addr uint32) slowResult {
+	switch o.code {
+	case opLB, opLBU, opLH, opLHU, opLW:
+		return c.slowLoad(o, addr)
+	case opSB, opSH, opSW:
+		return c.slowStore(o, addr)
+	case opTensix:
+		return c.push(uint32(o.imm)>>2 | uint32(o.imm)<<30)
+	case opCSRRW:
+		return c.csr(c.x[o.rs1], o)
+	case opCSRRS:
+		v := c.cfg0
+		if o.rs1 == 0 {
+			c.x[o.rd] = v
+			return slowDone
+		}
+		return c.csr(v|c.x[o.rs1], o)
+	case opCSRRC:
+		return c.csr(c.cfg0&^c.x[o.rs1], o)
+	case opCSRRWI:
+		return c.csr(uint32(o.imm), o)
+	case opIllegal:
+		w := c.word(c.pc)
+		cat, why := explain(c.tile.chip.arch, w)
+		c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
+		return slowHalt
+	}
+	return c.amo(o)
+}
+
+func (c *core) csr(v uint32, o *op) slowResult {
+	if v&^csrCfg0Bits != 0 {
+		c.refuse(UnsupportedFunctionality, csrCfg0, "cfg0 = %#x: only bits %#x may be set", v, uint32(csrCfg0Bits))
+		return slowHalt
+	}
+	c.x[o.rd] = c.cfg0
+	c.cfg0 = v
+	return slowDone
+}
+
+func width(o opcode) uint32 {
+	switch o {
+	case opLB, opLBU, opSB:
+		return 1
+	case opLH, opLHU, opSH:
+		return 2
+	}
+	return 4
+}
+
+func (c *core) slowLoad(o *op, addr uint32) slowResult {
+	n := width(o.code)
+	if addr&(n-1) != 0 {
+		c.refuse(NonContractualBehavior, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
+		return slowHalt
+	}
+	if n != 4 {
+		c.refuse(UntestedFunctionality, uint64(addr), "load of %d bytes from registers: want 4", n)
+		return slowHalt
+	}
+	v, st := c.tile.load(origin{tile: c.tile, core: c}, addr)
+	if st == slowDone {
+		c.x[o.rd] = v
+	}
+	return st
+}
+
+func (c *core) slowStore(o *op, addr uint32) slowResult {
+	n := width(o.code)
+	if addr&(n-1) != 0 {
+		c.refuse(NonContractualBehavior, uint64(addr), "store of %d bytes to an address that is not a multiple of that", n)
+		return slowHalt
+	}
+	t := c.tile
+	v := c.x[o.rs2]
+	if w := addr >> 2; w < uint32(len(t.l1)) { // a flagged line
+		switch n {
+		case 1:
+			v = insert(t.l1[w], v, addr&3*8, 0xFF)
+		case 2:
+			v = insert(t.l1[w], v, addr&2*8, 0xFFFF)
+		}
+		if t.l1[w] != v || t.known != nil {
+			t.l1[w] = v
+			t.stored(addr, int(n))
+		}
+		return slowDone
+	}
+	if n != 4 {
+		c.refuse(UnsupportedFunctionality, uint64(addr), "store of %d bytes to registers: want 4", n)
+		return slowHalt
+	}
+	st := t.store(origin{tile: t, core: c}, addr, v)
+	if st == slowDone && (c.state != runnable || t.chip.fault != nil) {
+		return slowHalt
+	}
+	return st
+}
+
+// amo executes an atomic memory operation: L1 only (tt-isa-documentation
+// BlackholeA0/TensixTile/BabyRISCV/README.md).
+func (c *core) amo(o *op) slowResult {
+	t, addr := c.tile, c.x[o.rs1]
+	if addr&3 != 0 || addr>>2 >= uint32(len(t.l1)) {
+		c.refuse(UndefinedBehavior, uint64(addr), "atomic memory operation: want a multiple of 4 inside L1")
+		return slowHalt
+	}
+	old, v := t.l1[addr>>2], c.x[o.rs2]
+	switch o.code {
+	case opAMOADD:
+		v += old
+	case opAMOSWAP:
+	case opAMOXOR:
+		v ^= old
+	case opAMOOR:
+		v |= old
+	case opAMOAND:
+		v &= old
+	case opAMOMIN:
+		v = uint32(min(int32(old), int32(v)))
+	case opAMOMAX:
+		v = uint32(max(int32(old), int32(v)))
+	case opAMOMINU:
+		v = min(old, v)
+	case opAMOMAXU:
+		v = max(old, v)
+	}
+	if t.known != nil {
+		if a, bad := t.unwritten(addr, 4); bad {
+			c.refuse(UnpredictableValueUsed, uint64(a), "atomic memory operation on memory never written")
+			return slowHalt
+		}
+	}
+	if v != old {
+		t.l1[addr>>2] = v
+		t.stored(addr, 4)
+	}
+	c.x[o.rd] = old
+	return slowDone
+}
+
+// readClass says what a load of a register by a core of the tile depends on; false if the load has an effect or the
+// register changes by itself.
+func (t *tile) readClass(addr uint32) (class, bool) {
+	switch {
+	case addr >= niu0Base && addr < niu1Base:
+		return classNIU0, true
+	case addr >= niu1Base && addr < streamBase:
+		return classNIU1, true
+	case addr >= streamBase && addr < streamEnd:
+		return classStream, true
+	case addr >= debugBase && addr < debugBase+0x1000:
+		off := addr - debugBase
+		return classConfig, off < regWallClockLow || off > regWallClockLatched
+	case addr >= gprBase && addr < gprBase+0x1000, addr >= configBase && addr < configBase+0x1000:
+		return classConfig, true
+	case addr >= pcBufBase && addr < pcBufBase+0x1000:
+		return classMailbox, true
+	case addr >= mailboxBase && addr < mailboxBase+0x4000:
+		return classMailbox, addr&4 != 0
+	}
+	return 0, false
+}
+
+// unmapped refuses an access to an address that nothing answers.
+func (t *tile) unmapped(o origin, what string, addr uint32) slowResult {
+	t.chip.refuse(o, UnimplementedFunctionality, "mmio", uint64(addr), "%s %s tile %v, %s: nothing answers at this address",
+		what, t.kind, t.xy, fmt.Sprintf("L1 ends at %#x", t.bytes()))
+	return slowHalt
+}
+
+// load reads the register at addr for o: a core of this tile, or the NoC or host if o.core is nil.
+func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
+	c := t.chip
+	if addr&3 != 0 {
+		c.refuse(o, UndefinedBehavior, "mmio", uint64(addr), "load of a register at an address that is not a multiple of 4")
+		return 0, slowHalt
+	}
+	switch {
+	case addr >= niu0Base && addr < niu1Base:
+		return t.niuLoad(o, 0, addr-niu0Base)
+	case addr >= niu1Base && addr < streamBase:
+		return t.niuLoad(o, 1, addr-niu1Base)
+	case addr >= streamBase && addr < streamEnd:
+		return t.streamLoad(o, addr-streamBase)
+	case addr >= debugBase && addr < debugBase+0x1000:
+		return t.debugLoad(o, addr-debugBase)
+	}
+	if t.kind == chip.Ethernet {
+		return t.ethLoad(o, addr)
+	}
+	switch {
+	case addr >= tdmaBase && addr < tdmaBase+0x1000:
+		return t.tdmaLoad(o, addr-tdmaBase)
+	case addr >= gprBase && addr < gprBase+0x1000:
+		return t.gprLoad(o, addr-gprBase)
+	case addr >= pcBufBase && addr < pcBufBase+0x1000:
+		return t.pcBufLoad(o, addr-pcBufBase)
+	case addr >= mailboxBase && addr < mailboxBase+0x4000:
+		return t.mailboxLoad(o, addr-mailboxBase)
+	case addr >= configBase && addr < configBase+0x1000:
+		return t.configLoad(o, addr-configBase)
+	}
+	return 0, t.unmapped(o, "load from", addr)
+}
+
+// store writes the register at addr for o.
+func (t *tile) store(o origin, addr, v uint32) slowResult {
+	c := t.chip
+	if addr&3 != 0 {
+		c.refuse(o, UndefinedBehavior, "mmio", uint64(addr), "store to a register at an address that is not a multiple of 4")
+		return slowHalt
+	}
+	switch {
+	case addr >= niu0Base && addr < niu1Base:
+		return t.niuStore(o, 0, addr-niu0Base, v)
+	case addr >= niu1Base && addr < streamBase:
+		return t.niuStore(o, 1, addr-niu1Base, v)
+	case addr >= streamBase && addr < streamEnd:
+		return t.streamStore(o, addr-streamBase, v)
+	}
+	if t.kind == chip.Ethernet {
+		return t.ethStore(o, addr, v)
+	}
+	switch {
+	case addr >= debugBase && addr < debugBase+0x1000:
+		return t.debugStore(o, addr-debugBase, v)
+	case addr >= tdmaBase && addr < tdmaBase+0x1000:
+		return t.tdmaStore(o, addr-tdmaBase, v)
+	case addr >= mopBase && addr < mopBase+0x1000:
+		return t.mopStore(o, addr-mopBase, v)
+	case addr >= gprBase && addr < gprBase+0x1000:
+		return t.gprStore(o, addr-gprBase, v)
+	case addr >= pushBase && addr < pushBase+0x30000 && addr&0xF000 == 0:
+		return t.pushStore(o, addr, v)
+	case addr >= pcBufBase && addr < pcBufBase+0x1000:
+		return t.pcBufStore(o, addr-pcBufBase, v)
+	case addr >= mailboxBase && addr < mailboxBase+0x4000:
+		return t.mailboxStore(o, addr-mailboxBase, v)
+	case addr >= configBase && addr < configBase+0x1000:
+		return t.configStore(o, addr-configBase, v)
+	}
+	return t.unmapped(o, "store to", addr)
+}

@@ -1,0 +1,177 @@
+package emu
+
+// probeMax bounds the instructions of one iteration of a waiting loop.
+const probeMax = 400
+
+// probe executes instructions one by one until it knows whether the core waits: if it comes back to where it started
+// with the same registers, having changed nothing and read only what nobody else changed, every further iteration
+// would do the same until something that it read changes. It then fills in what the core waits for and returns true.
+// Otherwise the instructions it executed are simply executed.
+//
+// A store that writes what is already there changes nothing; it counts as a read.
+func (c *core) probe() (waiting bool, st stop) {
+	start := c.pc
+	copy(c.regs[:], c.x[:32])
+	c.watched, c.classes = 0, 0
+	used, visits := 0, 0
+	defer func() { c.used = used }()
+	for range probeMax {
+		pg := c.codePage(c.pc)
+		if pg == nil {
+			return false, stopHalt
+		}
+		idx := int(c.pc % pageBytes >> 2)
+		if pg.ops[idx].code == opUndecoded {
+			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
+		}
+		pure := c.pure(&pg.ops[idx])
+		st := c.run(1)
+		used += c.used
+		if st != stopSlice || !pure {
+			return false, st
+		}
+		if c.pc != start {
+			continue
+		}
+		if [32]uint32(c.x[:32]) == c.regs {
+			return true, stopSlice
+		}
+		if visits++; visits == 3 {
+			break
+		}
+	}
+	// It computes something. Looking again soon would cost more than it can save.
+	c.probeDelay = min(2*c.probeDelay+1, 15)
+	c.probeSkip = c.probeDelay
+	return false, stopSlice
+}
+
+// pure reports whether executing o now changes nothing but registers, and notes what it reads.
+func (c *core) pure(o *op) bool {
+	switch {
+	case o.code >= opLB && o.code <= opLHU:
+		return c.noteRead(c.x[o.rs1] + uint32(o.imm))
+	case o.code >= opSB && o.code <= opSW:
+		addr := c.x[o.rs1] + uint32(o.imm)
+		var w uint32
+		if i := addr >> 2; i < uint32(len(c.tile.l1)) {
+			w = c.tile.l1[i]
+		} else if i := (addr - localBase) >> 2; i < uint32(len(c.local)) {
+			w = c.local[i]
+		} else {
+			return false
+		}
+		v := c.x[o.rs2]
+		switch o.code {
+		case opSB:
+			v = insert(w, v, addr&3*8, 0xFF)
+		case opSH:
+			v = insert(w, v, addr&2*8, 0xFFFF)
+		}
+		return v == w && c.noteRead(addr)
+	case o.code >= opCSRRW && o.code <= opAMOMAXU, o.code == opTensix, o.code == opIllegal:
+		return false
+	}
+	return true
+}
+
+// noteRead adds what a load from addr depends on to what the core would wait for; false if the load has an effect or a
+// value that changes by itself.
+func (c *core) noteRead(addr uint32) bool {
+	t := c.tile
+	if addr>>2 < uint32(len(t.l1)) {
+		line := addr >> lineShift
+		for _, l := range c.watch[:c.watched] {
+			if l == line {
+				return true
+			}
+		}
+		if c.watched == maxWatch {
+			return false
+		}
+		c.watch[c.watched] = line
+		c.watched++
+		return true
+	}
+	if (addr-localBase)>>2 < uint32(len(c.local)) {
+		return true // nobody else can change it
+	}
+	cl, ok := t.readClass(addr)
+	c.classes |= cl
+	return ok
+}
+
+// park stops a core until something that it read may have changed.
+func (c *core) park(s coreState) {
+	t := c.tile
+	for _, l := range c.watch[:c.watched] {
+		t.flags[l] |= flagWatch
+	}
+	t.classes |= c.classes
+	c.state = s
+	c.probeDelay, c.probeSkip = 0, 0
+	t.chip.dequeue(c)
+}
+
+// wake lets a parked core look again.
+func (c *core) wake() {
+	c.state = runnable
+	c.probeFirst = true
+	c.slice = minSlice
+	c.tile.chip.enqueue(c)
+}
+
+// changed wakes the cores of the tile that wait for a register of one of the classes cl.
+func (t *tile) changed(cl class) {
+	if t.classes&cl == 0 {
+		return
+	}
+	t.classes = 0
+	for _, c := range t.cores {
+		if c.state != parked && c.state != blocked {
+			continue
+		}
+		if c.classes&cl != 0 {
+			c.wake()
+		} else {
+			t.classes |= c.classes
+		}
+	}
+}
+
+// touched is called for a store to a flagged line of L1: it drops decoded instructions and wakes whoever waits.
+func (t *tile) touched(line uint32) {
+	f := t.flags[line]
+	if f&flagCode != 0 {
+		t.undecode(line)
+	}
+	keep := f & flagTrap
+	for _, c := range t.cores {
+		if c.state != parked {
+			continue
+		}
+		// A core may be waiting in a loop that has just been overwritten.
+		if f&flagCode != 0 || c.watches(line) {
+			c.wake()
+		}
+	}
+	t.flags[line] = keep
+}
+
+func (c *core) watches(line uint32) bool {
+	for _, l := range c.watch[:c.watched] {
+		if l == line {
+			return true
+		}
+	}
+	return false
+}
+
+// undecode forgets the decoded instructions of a line.
+func (t *tile) undecode(line uint32) {
+	addr := line << lineShift
+	if p := t.code[addr/pageBytes]; p != nil {
+		i := addr % pageBytes / 4
+		clear(p.ops[i : i+1<<lineShift/4])
+	}
+}

@@ -1,0 +1,373 @@
+package emu
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// DMA is host memory as a PCI function reaches it. Accesses of 4 or 8 bytes at a multiple of their size are atomic.
+type DMA interface {
+	ReadHost(bus uint64, p []byte) error
+	WriteHost(bus uint64, p []byte) error
+}
+
+// iatuRegion is an address translation region of the PCIe controller.
+type iatuRegion struct {
+	ctrl1, ctrl2, ctrl3 uint32
+	base, limit, target uint64
+}
+
+const iatuEnable = 1 << 31
+
+// pcie is the PCIe tile: configuration space, the iATU, DMA engines and the window to host memory.
+type pcie struct {
+	command, cacheLine, interrupt uint32
+	bar                           [6]uint32
+
+	iatu [32]iatuRegion // even: outbound region i/2; odd: inbound
+	dma  [256]uint32    // DMA engine registers by BAR 2 offset / 4
+	dbi  uint32
+
+	host  DMA
+	bytes []byte // staging for host memory
+}
+
+// bus translates a NoC address of the PCIe tile to a bus address (tt-isa-documentation
+// WormholeB0/PCIExpressTile/README.md; tt-kmd blackhole.c).
+func (c *Chip) bus(o origin, where string, addr uint64, n int) (uint64, bool) {
+	bad := func(cat Category, format string, args ...any) (uint64, bool) {
+		c.refuse(o, cat, where, addr, format, args...)
+		return 0, false
+	}
+	var off uint64
+	if c.arch == chip.Wormhole {
+		off = addr - c.params.PCI.NOCBase
+		if addr < c.params.PCI.NOCBase || off+uint64(n) > c.params.PCI.NOCSize {
+			return bad(UnimplementedFunctionality, "%d bytes outside the window to host memory, %#x bytes at %#x",
+				n, c.params.PCI.NOCSize, c.params.PCI.NOCBase)
+		}
+	} else {
+		// Windows of 2^58 bytes: 0-3 bypass the iATU, 4-7 go through it.
+		off = addr & (1<<58 - 1)
+		if off+uint64(n) > 1<<58 || addr>>58 >= 8 {
+			return bad(UnimplementedFunctionality, "%d bytes outside the windows to host memory", n)
+		}
+		if addr>>58 < 4 {
+			return off, true
+		}
+	}
+	bus, matched := off, false
+	for i := 0; i < len(c.pcie.iatu); i += 2 {
+		r := &c.pcie.iatu[i]
+		if r.ctrl2&iatuEnable == 0 {
+			continue
+		}
+		if off >= r.base && off+uint64(n)-1 <= r.limit {
+			if matched {
+				return bad(UndefinedBehavior, "%d bytes at offset %#x match several iATU regions", n, off)
+			}
+			bus, matched = r.target+off-r.base, true
+		}
+	}
+	return bus, true
+}
+
+// hostError refuses an access to host memory that the driver did not allow: no mapping, or none attached.
+func (c *Chip) hostError(o origin, where string, addr, bus uint64, n int, err error) bool {
+	c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of host memory at bus address %#x: %v", n, bus, err)
+	return false
+}
+
+func (c *Chip) readHost(o origin, where string, addr, bus uint64, p []byte) bool {
+	if c.pcie.host == nil {
+		c.refuse(o, ConfigurationError, where, addr, "access to host memory, and none is attached")
+		return false
+	}
+	if err := c.pcie.host.ReadHost(bus, p); err != nil {
+		return c.hostError(o, where, addr, bus, len(p), err)
+	}
+	return true
+}
+
+func (c *Chip) writeHost(o origin, where string, addr, bus uint64, p []byte) bool {
+	if c.pcie.host == nil {
+		c.refuse(o, ConfigurationError, where, addr, "access to host memory, and none is attached")
+		return false
+	}
+	if err := c.pcie.host.WriteHost(bus, p); err != nil {
+		return c.hostError(o, where, addr, bus, len(p), err)
+	}
+	return true
+}
+
+// staging returns n bytes to pass to DMA.
+func (p *pcie) staging(n int) []byte {
+	if cap(p.bytes) < n {
+		p.bytes = make([]byte, max(n, 16<<10))
+	}
+	return p.bytes[:n]
+}
+
+const dbiControl = 0x78
+
+func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint64, n int, buf []uint32) bool {
+	if c.arch == chip.Blackhole && addr >= c.params.PCI.DBIBase {
+		const niu = 0xFFFF_FFFF_FF00_0000
+		if n != 4 || addr&3 != 0 {
+			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of PCIe registers: want 4, aligned", n)
+			return false
+		}
+		v, ok := uint32(0), false
+		switch {
+		case addr >= niu && o.tile == nil:
+			v, ok = c.pcieNIU(noc, uint32(addr-niu))
+		case addr == c.params.PCI.DBIBase+dbiControl:
+			v, ok = c.pcie.dbi, true
+		}
+		if !ok {
+			c.refuse(o, UnimplementedFunctionality, where, addr, "register of the PCIe tile that is not emulated")
+		}
+		buf[0] = v
+		return ok
+	}
+	bus, ok := c.bus(o, where, addr, n)
+	if !ok {
+		return false
+	}
+	p := c.pcie.staging(n)
+	if !c.readHost(o, where, addr, bus, p) {
+		return false
+	}
+	pack(buf, addr, p)
+	return true
+}
+
+func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
+	if c.arch == chip.Blackhole && addr >= c.params.PCI.DBIBase {
+		if n != 4 || addr != c.params.PCI.DBIBase+dbiControl {
+			c.refuse(o, UnimplementedFunctionality, where, addr, "store of %d bytes to a register of the PCIe tile that is not emulated", n)
+			return false
+		}
+		c.pcie.dbi = buf[0]
+		return true
+	}
+	bus, ok := c.bus(o, where, addr, n)
+	if !ok {
+		return false
+	}
+	p := c.pcie.staging(n)
+	unpack(p, addr, buf)
+	return c.writeHost(o, where, addr, bus, p)
+}
+
+// pcieNIU answers for Blackhole's PCIe tile: NODE_ID and the flag that says that coordinates are translated.
+func (c *Chip) pcieNIU(noc int, off uint32) (uint32, bool) {
+	switch off {
+	case c.layout.nodeID:
+		for xy := range c.topology.Tiles(chip.PCIe) {
+			if !c.topology.Tile(xy).Harvested {
+				return c.nodeID(xy, noc), true
+			}
+		}
+	case 0x100:
+		return 1 << 14, true
+	}
+	return 0, false
+}
+
+// Configuration space.
+
+const pciAbsent = 0xFFFFFFFF
+
+// ConfigRead reads the 32-bit word of PCI configuration space at off, a multiple of 4. Words that the emulator does
+// not have read as zero, as an empty capability does.
+func (c *Chip) ConfigRead(off uint32) uint32 {
+	c.acquire()
+	defer c.release()
+	p, pci := &c.pcie, &c.params.PCI
+	switch off {
+	case 0x00:
+		return uint32(pci.Vendor) | uint32(pci.Device)<<16
+	case 0x04:
+		return p.command
+	case 0x08:
+		return pci.Class<<8 | uint32(pci.Revision)
+	case 0x0C:
+		return p.cacheLine
+	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
+		return p.bar[(off-0x10)/4]
+	case 0x3C:
+		return p.interrupt
+	}
+	return 0
+}
+
+// ConfigWrite writes a word of PCI configuration space: command, cache line, BARs (so that they can be sized) and the
+// interrupt line. Other words ignore it.
+func (c *Chip) ConfigWrite(off, v uint32) {
+	c.acquire()
+	defer c.release()
+	p := &c.pcie
+	set := func(w *uint32, mask uint32) { *w = *w&^mask | v&mask }
+	switch off {
+	case 0x04:
+		set(&p.command, 0xFFFF)
+	case 0x0C:
+		set(&p.cacheLine, 0xFFFF)
+	case 0x3C:
+		set(&p.interrupt, 0xFF)
+	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
+		i := (off - 0x10) / 4
+		mask := ^(c.params.PCI.BARSize[i&^1] - 1)
+		set(&p.bar[i], uint32(mask>>(32*(i&1))))
+	}
+}
+
+// initConfigSpace assigns BARs as a BIOS does.
+func (c *Chip) initConfigSpace() {
+	for i, base := range map[int]uint64{0: 0x1_0000_0000, 2: 0x1_2000_0000, 4: 0x8_0000_0000} {
+		c.pcie.bar[i] = uint32(base) | 4 // 64-bit memory
+		c.pcie.bar[i+1] = uint32(base >> 32)
+	}
+	c.pcie.interrupt = 0xFF
+}
+
+// BAR 2.
+
+func (c *Chip) bar2Load(off uint64) uint32 {
+	if r, i, ok := c.iatuAt(off); ok {
+		v, ok := r.get(c.arch, i)
+		if !ok {
+			c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "iATU register %#x", i)
+		}
+		return v
+	}
+	if w := c.dmaRegister(off); w != nil {
+		return *w
+	}
+	c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "load of a register that is not emulated")
+	return 0
+}
+
+func (c *Chip) bar2Store(off uint64, v uint32) {
+	if r, i, ok := c.iatuAt(off); ok {
+		slot := int(off-uint64(c.params.PCI.IATUBase)) / 0x100
+		if !r.set(c.arch, i, v) {
+			c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "iATU register %#x", i)
+		} else if cat, why := c.checkIATU(slot, r, i, v); why != "" {
+			c.refuse(origin{}, cat, "bar2", off, "iATU region %d: %s", slot/2, why)
+		}
+		return
+	}
+	if w := c.dmaRegister(off); w != nil {
+		*w = v
+		c.doorbell(off, v)
+		return
+	}
+	c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "store to a register that is not emulated")
+}
+
+// iatuAt returns the region and register offset at a BAR 2 offset.
+func (c *Chip) iatuAt(off uint64) (*iatuRegion, uint32, bool) {
+	base := uint64(c.params.PCI.IATUBase)
+	if off < base || off >= base+0x100*uint64(len(c.pcie.iatu)) {
+		return nil, 0, false
+	}
+	return &c.pcie.iatu[(off-base)/0x100], uint32(off-base) % 0x100, true
+}
+
+func (r *iatuRegion) get(a chip.Arch, i uint32) (uint32, bool) {
+	switch i {
+	case 0x00:
+		return r.ctrl1, true
+	case 0x04:
+		return r.ctrl2, true
+	case 0x08:
+		return uint32(r.base), true
+	case 0x0C:
+		return uint32(r.base >> 32), true
+	case 0x10:
+		return uint32(r.limit), true
+	case 0x14:
+		return uint32(r.target), true
+	case 0x18:
+		return uint32(r.target >> 32), true
+	}
+	if a == chip.Blackhole {
+		switch i {
+		case 0x1C:
+			return r.ctrl3, true
+		case 0x20:
+			return uint32(r.limit >> 32), true
+		}
+	}
+	return 0, false
+}
+
+func (r *iatuRegion) set(a chip.Arch, i, v uint32) bool {
+	lo := func(w *uint64) { *w = *w>>32<<32 | uint64(v) }
+	hi := func(w *uint64) { *w = *w&0xFFFFFFFF | uint64(v)<<32 }
+	switch i {
+	case 0x00:
+		r.ctrl1 = v
+	case 0x04:
+		r.ctrl2 = v
+	case 0x08:
+		lo(&r.base)
+	case 0x0C:
+		hi(&r.base)
+		if a == chip.Wormhole {
+			hi(&r.limit) // a region lies within 4 GiB
+		}
+	case 0x10:
+		lo(&r.limit)
+	case 0x14:
+		lo(&r.target)
+	case 0x18:
+		hi(&r.target)
+	case 0x1C, 0x20:
+		if a != chip.Blackhole {
+			return false
+		}
+		if i == 0x1C {
+			r.ctrl3 = v
+		} else {
+			hi(&r.limit)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// checkIATU says what is wrong with a region after register i of it became v.
+func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string) {
+	if slot&1 == 1 { // inbound: only the one mapping that tt-kmd sets up on Wormhole exists
+		switch {
+		case c.arch == chip.Blackhole, slot/2 != 1:
+			return UnimplementedFunctionality, "inbound regions are not emulated, other than Wormhole's region 1"
+		case i == 0x00 && v != 0, i == 0x04 && v&iatuEnable != 0 && v != 0xC8000400, i == 0x14 && v != 0x1E000000, i == 0x18 && v != 0:
+			return UnimplementedFunctionality, fmt.Sprintf("register %#x = %#x: want BAR 4 to show BAR 0 at 0x1e000000", i, v)
+		case i != 0x00 && i != 0x04 && i != 0x14 && i != 0x18:
+			return UnimplementedFunctionality, fmt.Sprintf("register %#x of an inbound region", i)
+		}
+		return 0, ""
+	}
+	if r.ctrl2&iatuEnable != 0 {
+		last := c.params.PCI.NOCSize - 1
+		if r.base > r.limit {
+			return UndefinedBehavior, fmt.Sprintf("base %#x is above limit %#x", r.base, r.limit)
+		}
+		if r.limit > last {
+			return UndefinedBehavior, fmt.Sprintf("limit %#x is outside the window, which ends at %#x", r.limit, last)
+		}
+	}
+	if c.arch == chip.Blackhole {
+		switch {
+		case i == 0x00 && v&^(1<<13) != 0, i == 0x04 && v&^iatuEnable != 0, i == 0x1C && v != 0:
+			return UnimplementedFunctionality, fmt.Sprintf("control register %#x = %#x", i, v)
+		}
+	}
+	return 0, ""
+}

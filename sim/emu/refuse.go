@@ -1,0 +1,134 @@
+package emu
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Errors that New, Chip.Fault and the methods of Chip return or wrap.
+var (
+	// ErrRefused is wrapped by every Refusal: the program, or the host, did what the architecture leaves undefined or
+	// what this emulator does not model.
+	ErrRefused = errors.New("emulator refused")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("emulated chip is closed")
+	// ErrConfig is returned by New for a configuration that no chip has.
+	ErrConfig = errors.New("impossible configuration")
+)
+
+// Category says why something was refused, in the terms of the vendor's simulator
+// (ttsim docs/sim_error_handling.md).
+type Category uint8
+
+// The categories of refusals.
+const (
+	// UndefinedBehavior is what the architecture leaves undefined.
+	UndefinedBehavior Category = iota + 1
+	// NonContractualBehavior works on hardware by accident.
+	NonContractualBehavior
+	// UnpredictableValueUsed depends on a value that nobody set.
+	UnpredictableValueUsed
+	// UntestedFunctionality exists but nobody has validated it.
+	UntestedFunctionality
+	// UnimplementedFunctionality exists on silicon and not here.
+	UnimplementedFunctionality
+	// UnsupportedFunctionality is left out on purpose.
+	UnsupportedFunctionality
+	// ConfigurationError is misuse by the host.
+	ConfigurationError
+)
+
+// String returns the name of the category.
+func (c Category) String() string {
+	switch c {
+	case UndefinedBehavior:
+		return "UndefinedBehavior"
+	case NonContractualBehavior:
+		return "NonContractualBehavior"
+	case UnpredictableValueUsed:
+		return "UnpredictableValueUsed"
+	case UntestedFunctionality:
+		return "UntestedFunctionality"
+	case UnimplementedFunctionality:
+		return "UnimplementedFunctionality"
+	case UnsupportedFunctionality:
+		return "UnsupportedFunctionality"
+	case ConfigurationError:
+		return "ConfigurationError"
+	}
+	return fmt.Sprintf("Category(%d)", uint8(c))
+}
+
+// Refusal is why a chip stopped.
+type Refusal struct {
+	Category Category
+	// Where names the part of the chip that refused, such as "noc" or "riscv".
+	Where string
+	// Tile is the raw NoC 0 coordinate of the tile that asked; of no meaning if Host is set.
+	Tile chip.XY
+	// Host is set if the host asked, through a BAR.
+	Host bool
+	// HasCore is set if a processor of the tile asked; Core and PC are its name and program counter.
+	HasCore bool
+	Core    chip.Processor
+	PC      uint32
+	// Addr is the address that the refusal is about: of a register, of memory in the target, or an offset in a BAR.
+	Addr uint64
+	// Detail says what was asked and what would have been accepted.
+	Detail string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	who := "host"
+	if !r.Host {
+		who = "tile " + r.Tile.String()
+		if r.HasCore {
+			who += fmt.Sprintf(" %v pc=%#x", r.Core, r.PC)
+		}
+	}
+	return fmt.Sprintf("emu: %v: %s: %s: %s (address %#x)", r.Category, who, r.Where, r.Detail, r.Addr)
+}
+
+// Unwrap returns ErrRefused.
+func (r *Refusal) Unwrap() error { return ErrRefused }
+
+// origin is who caused an access: the host, or a tile, or a core of a tile. It travels with requests so that a refusal
+// found far away can name the culprit.
+type origin struct {
+	tile *tile
+	core *core
+	// remote is set where the access comes through a NoC, and so does not reach what only the tile's own cores see.
+	remote bool
+}
+
+// far is the origin of an access that o makes through a NoC.
+func (o origin) far() origin { return origin{o.tile, o.core, true} }
+
+// mine returns the core that accesses its own tile, or nil.
+func (o origin) mine() *core {
+	if o.remote {
+		return nil
+	}
+	return o.core
+}
+
+// refuse stops the chip. The first refusal wins: what follows it is its consequence.
+func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) {
+	if c.fault != nil {
+		return
+	}
+	r := &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...)}
+	if o.tile == nil {
+		r.Host = true
+	} else {
+		r.Tile = o.tile.xy
+	}
+	if o.core != nil {
+		r.HasCore, r.Core, r.PC = true, o.core.proc, o.core.pc
+	}
+	c.fault = r
+	c.faulted.Store(true)
+}

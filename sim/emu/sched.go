@@ -1,0 +1,298 @@
+package emu
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Slices in instructions. A core that was just woken gets a short one, since most likely it will soon wait again.
+const (
+	minSlice      = 128
+	maxSlice      = 4096
+	maxSliceDelay = 128 // with Config.Delay, so that requests in flight overlap with what runs
+)
+
+// sched is how the chip runs: which cores are runnable, who may touch the chip, and what time it is.
+//
+// The token in tok is the right to touch the chip. A channel hands it on in the order of asking, so that a host
+// that loads in a loop and the goroutine that runs the cores take turns.
+type sched struct {
+	chip *Chip
+	tok  chan struct{}
+	want atomic.Int32 // hosts that wait for the token
+	kick chan struct{}
+	done chan struct{}
+
+	closed bool
+
+	queue    []*core // runnable
+	pos      int     // next of the queue in this round
+	clock    uint64  // at the start of the round
+	longest  int     // slice of this round
+	rng      uint64
+	events   eventHeap
+	order    map[orderKey]uint64
+	eventSeq uint64
+
+	stores storeQueue
+}
+
+func (s *sched) init(c *Chip) {
+	s.chip = c
+	s.tok = make(chan struct{}, 1)
+	s.kick = make(chan struct{}, 1)
+	s.done = make(chan struct{})
+	s.rng = c.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D
+	s.order = map[orderKey]uint64{}
+	s.tok <- struct{}{}
+	if c.cfg.Synchronous {
+		close(s.done)
+		return
+	}
+	go s.loop()
+}
+
+// random returns the next number of the seeded sequence (splitmix64).
+func (s *sched) random() uint64 {
+	s.rng += 0x9E3779B97F4A7C15
+	z := s.rng
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// acquire takes the token for the host.
+func (s *sched) acquire() {
+	select {
+	case <-s.tok:
+	default:
+		s.want.Add(1)
+		<-s.tok
+		s.want.Add(-1)
+	}
+	s.stores.drain(s.chip)
+}
+
+// release gives it back and sees to it that somebody runs what has become runnable.
+func (s *sched) release() {
+	if s.chip.cfg.Synchronous {
+		s.settle()
+		s.tok <- struct{}{}
+		return
+	}
+	busy := s.busy()
+	s.tok <- struct{}{}
+	if busy || s.stores.waiting.Load() != 0 {
+		s.wakeLoop()
+	}
+}
+
+func (s *sched) wakeLoop() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// busy reports whether anything can happen without the host.
+func (s *sched) busy() bool {
+	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0)
+}
+
+// settle runs the chip until everything waits.
+func (s *sched) settle() {
+	for left := s.chip.cfg.MaxRun; s.busy() && left > 0; {
+		left -= s.step()
+	}
+}
+
+// loop runs the cores of an asynchronous chip.
+func (s *sched) loop() {
+	defer close(s.done)
+	for {
+		<-s.tok
+		s.stores.drain(s.chip)
+		if s.closed {
+			s.tok <- struct{}{}
+			return
+		}
+		for s.busy() && s.want.Load() == 0 {
+			s.step()
+			s.stores.drain(s.chip)
+		}
+		busy := s.busy()
+		s.tok <- struct{}{}
+		if !busy {
+			<-s.kick
+		}
+	}
+}
+
+// step runs one slice of one core, or lets time pass until the next event. It returns the number of instructions, at
+// least 1.
+func (s *sched) step() int {
+	if len(s.events) > 0 {
+		if len(s.queue) == 0 {
+			s.clock = max(s.clock, s.events[0].at)
+		}
+		s.runEvents()
+	}
+	if len(s.queue) == 0 || s.chip.fault != nil {
+		return 1
+	}
+	if s.pos >= len(s.queue) {
+		s.pos = 0
+		s.clock += uint64(s.longest)
+		s.longest = 0
+	}
+	// Draw the next core of the round among those that have not run in it.
+	if rest := len(s.queue) - s.pos; rest > 1 {
+		s.swap(s.pos, s.pos+int(s.random()%uint64(rest)))
+	}
+	k := s.queue[s.pos]
+	s.pos++
+	n := s.slice(k)
+	s.longest = max(s.longest, n)
+	return n + 1
+}
+
+func (s *sched) swap(i, j int) {
+	q := s.queue
+	q[i], q[j] = q[j], q[i]
+	q[i].queueIndex, q[j].queueIndex = i, j
+}
+
+// slice runs core k for a while and finds out whether it waits.
+func (s *sched) slice(k *core) int {
+	used := 0
+	limit := maxSlice
+	if s.chip.cfg.Delay > 0 {
+		limit = maxSliceDelay
+	}
+	st := stopSlice
+	if !k.probeFirst {
+		n := min(k.slice, limit)
+		// Jitter, so that seeds differ in more than the order of cores.
+		n = n/2 + 1 + int(s.random()%uint64(n/2+1))
+		if k.tile.known != nil {
+			st = k.runKnown(n)
+		} else {
+			st = k.run(n)
+		}
+		used = k.used
+		k.slice = min(2*k.slice, limit)
+	}
+	k.probeFirst = false
+	if st == stopSlice {
+		if k.probeSkip > 0 {
+			k.probeSkip--
+			return used
+		}
+		k.base = used
+		var waiting bool
+		waiting, st = k.probe()
+		k.base = 0
+		used += k.used
+		if waiting {
+			k.park(parked)
+			return used
+		}
+	}
+	if st == stopBlocked {
+		k.watched, k.classes = 0, classMailbox
+		k.park(blocked)
+	}
+	return used
+}
+
+// enqueue makes a core runnable in this round.
+func (s *sched) enqueue(k *core) {
+	if k.queueIndex >= 0 {
+		return
+	}
+	k.queueIndex = len(s.queue)
+	s.queue = append(s.queue, k)
+}
+
+// dequeue takes a core out of the queue.
+func (s *sched) dequeue(k *core) {
+	i := k.queueIndex
+	if i < 0 {
+		return
+	}
+	if i < s.pos { // it has run in this round: keep those that have in front
+		s.pos--
+		s.swap(i, s.pos)
+		i = s.pos
+	}
+	last := len(s.queue) - 1
+	s.swap(i, last)
+	s.queue[last] = nil
+	s.queue = s.queue[:last]
+	k.queueIndex = -1
+}
+
+// now is the time as o sees it: the start of the round, and for a core what it has executed in its slice.
+func (c *Chip) now(o origin) uint64 {
+	if k := o.core; k != nil {
+		return c.clock + uint64(k.base+k.budget-k.left)
+	}
+	return c.clock
+}
+
+// Close stops the chip and waits for its goroutine. It is idempotent.
+func (c *Chip) Close() error {
+	c.acquire()
+	c.closed = true
+	if c.fault == nil {
+		c.fault = ErrClosed
+		c.faulted.Store(true)
+	}
+	c.tok <- struct{}{}
+	if !c.cfg.Synchronous {
+		c.wakeLoop()
+		<-c.done
+	}
+	return nil
+}
+
+// storeQueue holds stores of the host that came while the chip was running, in order.
+type storeQueue struct {
+	mu      sync.Mutex
+	waiting atomic.Int32
+	n       int
+	entries [256]storeEntry
+	taken   [256]storeEntry
+}
+
+type storeEntry struct {
+	bar, width int
+	off, v     uint64
+}
+
+// push reports whether there was room.
+func (q *storeQueue) push(e storeEntry) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n == len(q.entries) {
+		return false
+	}
+	q.entries[q.n] = e
+	q.n++
+	q.waiting.Store(int32(q.n))
+	return true
+}
+
+// drain performs the stores. The caller holds the token, so that only one goroutine does.
+func (q *storeQueue) drain(c *Chip) {
+	for q.waiting.Load() != 0 {
+		q.mu.Lock()
+		n := copy(q.taken[:], q.entries[:q.n])
+		q.n = 0
+		q.waiting.Store(0)
+		q.mu.Unlock()
+		for _, e := range q.taken[:n] {
+			c.store(e.bar, e.off, e.width, e.v)
+		}
+	}
+}

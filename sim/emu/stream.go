@@ -1,0 +1,117 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// stream is what is left of an overlay stream when it is used as a counter (tt-isa-documentation
+// WormholeB0/NoC/Overlay/AsGeneralUse.md).
+type stream struct {
+	remoteSource uint32 // 24 bits
+	bufStart     uint32 // 17 bits
+	bufSize      uint32 // 17 bits
+	available    uint32 // 17 bits
+}
+
+const streamMask = 1<<chip.StreamCounterBits - 1
+
+// streamReg names a register of a stream by its offset on either architecture
+// (ttsim data/*/tile_regs.json, metal noc_overlay_parameters.h).
+type streamReg uint8
+
+const (
+	streamNone streamReg = iota
+	streamRemoteSource
+	streamBufStart
+	streamBufSize
+	streamUpdate
+	streamAvailable
+)
+
+func streamRegister(arch chip.Arch, off uint32) streamReg {
+	if arch == chip.Wormhole {
+		switch off {
+		case 0x000:
+			return streamRemoteSource
+		case 0x00C:
+			return streamBufStart
+		case 0x010:
+			return streamBufSize
+		case 0x088:
+			return streamUpdate
+		case 0x100:
+			return streamAvailable
+		}
+		return streamNone
+	}
+	switch off {
+	case 0x010:
+		return streamRemoteSource
+	case 0x020:
+		return streamBufStart
+	case 0x028:
+		return streamBufSize
+	case 0x438:
+		return streamUpdate
+	case 0x4A4:
+		return streamAvailable
+	}
+	return streamNone
+}
+
+func (t *tile) streamAt(o origin, off uint32) *stream {
+	if n := off / 0x1000; n < uint32(len(t.streams)) {
+		return &t.streams[n]
+	}
+	t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off), "stream %d: the tile has %d", off/0x1000, len(t.streams))
+	return nil
+}
+
+func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
+	s := t.streamAt(o, off)
+	if s == nil {
+		return 0, slowHalt
+	}
+	switch streamRegister(t.chip.arch, off&0xFFF) {
+	case streamRemoteSource:
+		return s.remoteSource, slowDone
+	case streamBufStart:
+		return s.bufStart, slowDone
+	case streamBufSize:
+		return s.bufSize, slowDone
+	case streamAvailable:
+		return s.available, slowDone
+	}
+	t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "load of stream %d register %#x", off/0x1000, off&0xFFF)
+	return 0, slowHalt
+}
+
+func (t *tile) streamStore(o origin, off, v uint32) slowResult {
+	s := t.streamAt(o, off)
+	if s == nil {
+		return slowHalt
+	}
+	switch streamRegister(t.chip.arch, off&0xFFF) {
+	case streamRemoteSource:
+		if v > 0xFFFFFF {
+			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off), "REMOTE_SRC = %#x: it has 24 bits", v)
+			return slowHalt
+		}
+		s.remoteSource = v
+	case streamBufStart:
+		s.bufStart = v & streamMask
+	case streamBufSize:
+		s.bufSize = v & streamMask
+		s.available = s.bufSize
+	case streamUpdate:
+		if v&0x3F != 0 {
+			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off),
+				"SPACE_AVAILABLE_UPDATE = %#x: the destination index in bits 5:0 must be 0", v)
+			return slowHalt
+		}
+		s.available = (s.available + v>>6) & streamMask
+	default:
+		t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "store to stream %d register %#x", off/0x1000, off&0xFFF)
+		return slowHalt
+	}
+	t.changed(classStream)
+	return slowDone
+}

@@ -1,0 +1,165 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix tile five cores.
+type tile struct {
+	chip *Chip
+	xy   chip.XY // raw NoC 0 coordinate
+	kind chip.TileKind
+	id   [2]uint32 // NOC_ID_LOGICAL by NoC: y<<6 | x
+
+	l1    []uint32
+	flags []uint8 // by line
+	code  []*codePage
+	known []uint64 // with Config.RefuseUnwritten: one bit per word of L1 that was ever written
+
+	iram     []uint32 // Wormhole's NCRISC
+	iramCode [iramBytes / pageBytes]codePage
+
+	cores   []*core // B, T0, T1, T2, NC
+	classes class   // what parked cores of the tile wait for, at least
+
+	niu     [2]niu
+	streams []stream
+	debug   debugRegs
+	tensix  tensix
+	eth     ethRegs
+}
+
+// hwOrder is the order in which hardware numbers the processors of a tile (ttsim src/config.h).
+var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2, chip.NCRISC}
+
+func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
+	t := &tile{chip: c, xy: xy, kind: kind}
+	size, streams := c.params.L1Size, 64
+	if kind == chip.Ethernet {
+		size, streams = c.params.EthernetL1Size, 32
+	}
+	t.l1 = make([]uint32, size/4)
+	t.flags = make([]uint8, size>>lineShift)
+	t.code = make([]*codePage, size/pageBytes)
+	t.streams = make([]stream, streams)
+	for n := range t.niu {
+		t.niu[n].reset(c)
+	}
+	if kind == chip.Ethernet {
+		t.eth.init(t)
+		return t
+	}
+	t.debug.softReset = c.params.ResetAll
+	if c.arch == chip.Wormhole {
+		t.iram = make([]uint32, iramBytes/4)
+	}
+	for hw, p := range hwOrder {
+		k := &core{tile: t, proc: p, hw: uint8(hw), local: make([]uint32, c.params.LocalRAMSize[p]/4), queueIndex: -1}
+		t.cores = append(t.cores, k)
+	}
+	if c.cfg.RefuseUnwritten {
+		t.known = make([]uint64, (size/4+63)/64)
+		for i := range t.flags {
+			t.flags[i] = flagTrap
+		}
+	}
+	return t
+}
+
+// core returns the core that runs as processor p.
+func (t *tile) core(p chip.Processor) *core {
+	for _, c := range t.cores {
+		if c.proc == p {
+			return c
+		}
+	}
+	return nil
+}
+
+// bytes is the size of L1.
+func (t *tile) bytes() uint64 { return uint64(len(t.l1)) * 4 }
+
+// stored is called after n bytes of L1 at addr were written by something other than the fast path of a core.
+func (t *tile) stored(addr uint32, n int) {
+	if t.known != nil {
+		for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
+			t.known[w>>6] |= 1 << (w & 63)
+		}
+	}
+	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
+		if t.flags[line]&(flagCode|flagWatch) != 0 {
+			t.touched(line)
+		}
+	}
+}
+
+// unwritten returns the first address in [addr, addr+n) whose word was never written.
+func (t *tile) unwritten(addr uint32, n int) (uint32, bool) {
+	for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
+		if t.known[w>>6]>>(w&63)&1 == 0 {
+			return w << 2, true
+		}
+	}
+	return 0, false
+}
+
+// merge copies n bytes into words at byte offset off, from buf, whose first word holds off&3 bytes of padding.
+func merge(words []uint32, off uint64, buf []uint32, n int) {
+	w, head := off>>2, int(off&3)
+	if head != 0 || n < 4 {
+		k := min(n, 4-head)
+		mask := uint32(1)<<(8*k) - 1
+		if k == 4 {
+			mask = ^uint32(0)
+		}
+		mask <<= 8 * head
+		words[w] = words[w]&^mask | buf[0]&mask
+		w, buf, n = w+1, buf[1:], n-k
+	}
+	copy(words[w:], buf[:n/4])
+	if r := n & 3; r != 0 {
+		mask := uint32(1)<<(8*r) - 1
+		i := n / 4
+		words[w+uint64(i)] = words[w+uint64(i)]&^mask | buf[i]&mask
+	}
+}
+
+// span is how many words hold n bytes at byte offset off.
+func span(off uint64, n int) int { return int((off&3 + uint64(n) + 3) / 4) }
+
+// pack puts the bytes p into words, the first of which starts with off&3 bytes of padding; unpack is the reverse.
+func pack(buf []uint32, off uint64, p []byte) {
+	if off&3 == 0 {
+		for len(p) >= 4 {
+			buf[0] = uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16 | uint32(p[3])<<24
+			buf, p = buf[1:], p[4:]
+		}
+		off = 0
+	}
+	sh := uint32(off&3) * 8
+	for i := 0; len(p) > 0; i++ {
+		var w uint32
+		for ; sh < 32 && len(p) > 0; sh += 8 {
+			w |= uint32(p[0]) << sh
+			p = p[1:]
+		}
+		buf[i], sh = w, 0
+	}
+}
+
+func unpack(p []byte, off uint64, buf []uint32) {
+	if off&3 == 0 {
+		for len(p) >= 4 {
+			w := buf[0]
+			p[0], p[1], p[2], p[3] = byte(w), byte(w>>8), byte(w>>16), byte(w>>24)
+			buf, p = buf[1:], p[4:]
+		}
+		off = 0
+	}
+	sh := uint32(off&3) * 8
+	for i := 0; len(p) > 0; i++ {
+		for w := buf[i]; sh < 32 && len(p) > 0; sh += 8 {
+			p[0] = byte(w >> sh)
+			p = p[1:]
+		}
+		sh = 0
+	}
+}

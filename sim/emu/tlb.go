@@ -1,0 +1,170 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// windowTarget is where an access through a TLB window goes.
+type windowTarget struct {
+	ep        *endpoint
+	start     *endpoint // multicast
+	addr      uint64
+	multicast bool
+}
+
+// window translates an access of n bytes at a BAR offset (tt-isa-documentation
+// WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp; refusals as ttsim src/libttsim.cpp).
+func (c *Chip) window(bar int, off uint64, n int) (windowTarget, bool) {
+	bad := func(cat Category, format string, args ...any) (windowTarget, bool) {
+		c.refuse(origin{}, cat, "tlb window", off, format, args...)
+		return windowTarget{}, false
+	}
+	var size, addr, target uint64 // target: x_end, y_end, x_start, y_start of 6 bits each, then the other fields
+	id := 0
+	switch {
+	case c.arch == chip.Wormhole:
+		bits := uint(20)
+		switch {
+		case off < 0x9C00000:
+			id = int(off >> 20)
+		case off < 0xB000000:
+			id, bits = 156+int((off-0x9C00000)>>21), 21
+		default:
+			id, bits = 166+int((off-0xB000000)>>24), 24
+		}
+		cfg := uint64(c.tlb[2*id]) | uint64(c.tlb[2*id+1])<<32
+		size = 1 << bits
+		addr = cfg & (1<<(36-bits) - 1) << bits
+		target = cfg >> (36 - bits)
+		if target&^0x2EFFFFFF != 0 {
+			return bad(UnimplementedFunctionality, "window %d: configuration %#x: NoC 1, linked or reserved bits", id, cfg)
+		}
+	case bar == 4:
+		id = 202 + int(off>>32)
+		w := c.tlb[3*id:][:3]
+		size, addr = 1<<32, uint64(w[0])<<32
+		if w[1]&^0x18000FFF != 0 || w[2] != 0 {
+			return bad(UnimplementedFunctionality, "window %d: configuration %#x %#x: only a tile and an ordering are emulated here", id, w[1], w[2])
+		}
+		target = uint64(w[1]&0xFFF) | uint64(w[1]>>27&3)<<26
+	default:
+		id = int(off >> 21)
+		w := c.tlb[3*id:][:3]
+		size, addr = 1<<21, (uint64(w[0])|uint64(w[1]&0x7FF)<<32)<<21
+		if w[2]&^0xE7 != 0 {
+			return bad(UnimplementedFunctionality, "window %d: configuration word 2 = %#x: NoC 1, linked or static VC", id, w[2])
+		}
+		target = uint64(w[1]>>11) | uint64(w[2]&7)<<21 | uint64(w[2]>>5&1)<<25 | uint64(w[2]>>6&3)<<26
+	}
+	if off&(size-1)+uint64(n) > size {
+		return bad(UnsupportedFunctionality, "%d bytes reach beyond the end of window %d", n, id)
+	}
+	if target>>26&3 == 3 {
+		return bad(UndefinedBehavior, "window %d: ordering 3 is invalid", id)
+	}
+	w := windowTarget{addr: addr | off&(size-1), multicast: target>>25&1 != 0}
+	if !w.multicast && target>>12&0xFFF != 0 {
+		return bad(UnsupportedFunctionality, "window %d: a start corner without multicast", id)
+	}
+	if w.ep = c.resolve(origin{}, "tlb window", 0, uint32(target&0xFFF)); w.ep == nil {
+		return w, false
+	}
+	if w.multicast {
+		if w.start = c.resolve(origin{}, "tlb window", 0, uint32(target>>12&0xFFF)); w.start == nil {
+			return w, false
+		}
+	}
+	return w, true
+}
+
+// inPieces calls f for pieces of an access: everything at once where it goes to memory, word by word for registers.
+func (c *Chip) inPieces(ep *endpoint, addr uint64, p []byte, f func(addr uint64, p []byte) bool) bool {
+	if ep.tile == nil || addr < ep.tile.bytes() || len(p) <= 4 {
+		return f(addr, p)
+	}
+	for len(p) > 0 {
+		n := min(4, len(p))
+		if !f(addr, p[:n]) {
+			return false
+		}
+		addr, p = addr+uint64(n), p[n:]
+	}
+	return true
+}
+
+func (c *Chip) windowRead(bar int, off uint64, p []byte) {
+	w, ok := c.window(bar, off, len(p))
+	if !ok {
+		return
+	}
+	if w.multicast {
+		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "load through a multicast window")
+		return
+	}
+	c.inPieces(w.ep, w.addr, p, func(addr uint64, p []byte) bool {
+		buf := c.words(span(addr, len(p)))
+		if !c.readTile(origin{}, "tlb window", 0, w.ep, addr, len(p), buf) {
+			return false
+		}
+		unpack(p, addr, buf)
+		return true
+	})
+}
+
+func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
+	w, ok := c.window(bar, off, len(p))
+	if !ok {
+		return
+	}
+	write := func(ep *endpoint) bool {
+		return c.inPieces(ep, w.addr, p, func(addr uint64, p []byte) bool {
+			buf := c.words(span(addr, len(p)))
+			pack(buf, addr, p)
+			return c.writeTile(origin{}, "tlb window", 0, ep, addr, len(p), buf)
+		})
+	}
+	if !w.multicast {
+		write(w.ep)
+		return
+	}
+	a, b := w.start.xy, w.ep.xy
+	skipX, skipY := c.params.MulticastSkipColumns, c.params.MulticastSkipRows
+	switch {
+	case a.X > b.X || a.Y > b.Y:
+		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast from %v to %v, past its end", a, b)
+		return
+	case (1<<a.X|1<<b.X)&skipX != 0 || (1<<a.Y|1<<b.Y)&skipY != 0:
+		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
+		return
+	}
+	skipX, skipY = c.topology.MulticastSkip()
+	for y := a.Y; y <= b.Y; y++ {
+		for x := a.X; x <= b.X; x++ {
+			if skipX>>x&1 == 0 && skipY>>y&1 == 0 && !write(&c.grid[y][x]) {
+				return
+			}
+		}
+	}
+}
+
+// words returns scratch memory for host accesses.
+func (c *Chip) words(n int) []uint32 {
+	if cap(c.scratch) < n {
+		c.scratch = make([]uint32, max(n, 4096))
+	}
+	return c.scratch[:n]
+}
+
+// windowConfig stores to a TLB configuration register at an offset from the first one.
+func (c *Chip) windowConfig(off uint64, width int, v uint64) {
+	bar := c.params.BAR.WindowRegs
+	switch {
+	case off%uint64(width) != 0 || width < 4:
+		c.refuse(origin{}, UnsupportedFunctionality, "tlb configuration", uint64(bar)+off, "store of %d bytes: want 4 or 8, aligned", width)
+	case width == 8 && c.arch == chip.Blackhole:
+		c.refuse(origin{}, UnsupportedFunctionality, "tlb configuration", uint64(bar)+off, "store of 8 bytes: want 4")
+	default:
+		c.tlb[off/4] = uint32(v)
+		if width == 8 {
+			c.tlb[off/4+1] = uint32(v >> 32)
+		}
+	}
+}
