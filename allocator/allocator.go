@@ -3,6 +3,7 @@ package allocator
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"sync"
 )
 
@@ -12,6 +13,7 @@ type Allocator struct {
 	mu     sync.Mutex
 	region [numKinds]*region // nil for host memory; DRAM's and Trace's share their space if traces take what they need
 	blocks []block           // by Extent.slot
+	about  []about           // by Extent.slot
 	free   []uint32          // recycled slots
 }
 
@@ -28,17 +30,21 @@ type region struct {
 	extents   int
 }
 
-// block is the allocator's own record of a live extent.
+// block is what freeing needs to know of a live extent. It is small, and apart from about, because with many extents
+// the time to free one is the time to fetch it from memory.
 type block struct {
 	addr, perBank uint64
-	size          uint64
-	pageSize      uint64
 	gen           uint32 // odd while live
-	holds         uint32
-	banks         int32
+	holds         uint16
 	kind          Kind
 	freed         bool // freed by its owner, kept by holds
-	owner, tag    string
+}
+
+// about is the rest of what is known about a live extent.
+type about struct {
+	size, pageSize, stride uint64
+	owner, tag             string
+	banks                  uint32
 }
 
 // Request says what to allocate.
@@ -106,12 +112,12 @@ func (a *Allocator) Allocate(r Request) (Extent, error) {
 	a.mu.Lock()
 	addr, ok := reg.holes.take(e.PerBank, topDown)
 	if !ok {
-		err := a.outOfMemory(&e, reg)
+		err := a.outOfMemory(&e, &r, reg)
 		a.mu.Unlock()
 		return Extent{}, err
 	}
 	e.Addr = addr
-	a.record(&e, reg)
+	a.record(&e, &r, reg)
 	a.mu.Unlock()
 	return e, nil
 }
@@ -135,7 +141,7 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (Extent, error) {
 			Kind: r.Kind, Addr: addr, End: e.End(), Low: reg.low, High: reg.high, By: a.overlapping(e),
 		}
 	}
-	a.record(&e, reg)
+	a.record(&e, &r, reg)
 	return e, nil
 }
 
@@ -158,7 +164,7 @@ func (a *Allocator) plan(r *Request) (Extent, *region, error) {
 		return bad("the size is zero")
 	case r.Size > math.MaxInt64 || page > math.MaxInt64:
 		return bad("the size or page size %d is beyond 2^63-1", page)
-	case r.Size%page != 0:
+	case page != r.Size && r.Size%page != 0:
 		return bad("the size is not a multiple of the page size %d", page)
 	case r.Shards < 0 || r.Shards > reg.banks:
 		return bad("%d shards on %d banks", r.Shards, reg.banks)
@@ -169,35 +175,37 @@ func (a *Allocator) plan(r *Request) (Extent, *region, error) {
 	if r.Shards != 0 {
 		banks = r.Shards
 	}
-	pages := r.Size / page
 	stride := up(page, reg.align)
-	rows := (pages + uint64(banks) - 1) / uint64(banks)
-	if rows > math.MaxInt64/stride {
-		return bad("%d pages of %d B do not fit an address space", pages, page)
+	perBank := stride
+	if page != r.Size {
+		n := uint64(banks)
+		over, rows := bits.Mul64((r.Size/page+n-1)/n, stride)
+		if over != 0 || rows > math.MaxInt64 {
+			return bad("pages of %d B do not fit an address space", page)
+		}
+		perBank = rows
 	}
 	return Extent{
-		Kind: r.Kind, PerBank: up(rows*stride, a.cfg.DRAMAlign), Size: r.Size,
-		PageSize: page, Stride: stride, Pages: pages, Banks: banks,
-		Owner: r.Owner, Tag: r.Tag, from: a,
+		Kind: r.Kind, PerBank: up(perBank, a.cfg.DRAMAlign), Size: r.Size,
+		PageSize: page, Stride: stride, Banks: uint32(banks), from: a,
 	}, reg, nil
 }
 
 // record notes a new extent and gives it its slot.
-func (a *Allocator) record(e *Extent, reg *region) {
+func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 	if n := len(a.free); n > 0 {
 		e.slot = a.free[n-1]
 		a.free = a.free[:n-1]
 	} else {
 		e.slot = uint32(len(a.blocks))
 		a.blocks = append(a.blocks, block{})
+		a.about = append(a.about, about{})
 	}
 	b := &a.blocks[e.slot]
-	gen := b.gen + 1
-	*b = block{
-		addr: e.Addr, perBank: e.PerBank, size: e.Size, pageSize: e.PageSize,
-		gen: gen, banks: int32(e.Banks), kind: e.Kind, owner: e.Owner, tag: e.Tag,
-	}
-	e.gen = gen
+	b.addr, b.perBank, b.kind = e.Addr, e.PerBank, e.Kind
+	b.gen++
+	e.gen = b.gen
+	a.about[e.slot] = about{e.Size, e.PageSize, e.Stride, r.Owner, r.Tag, e.Banks}
 	reg.extents++
 	reg.allocated += e.PerBank
 	reg.peak = max(reg.peak, reg.allocated)
@@ -209,6 +217,9 @@ func (a *Allocator) lookup(op string, e *Extent) (*block, error) {
 		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrForeign)
 	}
 	b := &a.blocks[e.slot]
+	if b.gen == e.gen && (b.addr != e.Addr || b.perBank != e.PerBank || b.kind != e.Kind) {
+		return nil, fmt.Errorf("allocator: %s %s: %w: it has been changed", op, *e, ErrForeign)
+	}
 	if b.gen != e.gen || b.freed && op == "free" {
 		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrDoubleFree)
 	}
@@ -242,6 +253,9 @@ func (a *Allocator) Hold(e Extent) error {
 	if err != nil {
 		return err
 	}
+	if b.holds == math.MaxUint16 {
+		return fmt.Errorf("allocator: hold %s: %w: it is held %d times", e, ErrRequest, b.holds)
+	}
 	b.holds++
 	return nil
 }
@@ -272,6 +286,6 @@ func (a *Allocator) release(slot uint32) {
 	reg.extents--
 	reg.allocated -= b.perBank
 	b.gen++
-	b.owner, b.tag = "", ""
+	b.freed = false
 	a.free = append(a.free, slot)
 }

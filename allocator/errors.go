@@ -92,9 +92,9 @@ func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
 // OccupiedError says why a range could not be allocated at its address. It matches [ErrOccupied].
 type OccupiedError struct {
 	Kind      Kind
-	Addr, End uint64   // the range asked for, in each bank
-	Low, High uint64   // the region
-	By        []Extent // live extents in the way, by address; none if the range reaches beyond the region
+	Addr, End uint64 // the range asked for, in each bank
+	Low, High uint64 // the region
+	By        []Live // live extents in the way, by address; none if the range reaches beyond the region
 }
 
 // Error implements error.

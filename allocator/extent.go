@@ -2,43 +2,37 @@ package allocator
 
 import "fmt"
 
-// Extent is an allocated range: one address, valid in every bank of its kind. It is a value; copies are the same
-// extent.
+// Extent is an allocated range: one address, valid in every bank of its kind. It is a small value; copies are the same
+// extent. Only what an allocator returned can be freed or held, and its fields must not be changed.
 type Extent struct {
-	Kind    Kind
-	Addr    uint64 // in each bank
-	PerBank uint64 // bytes taken in each bank
-	Size    uint64 // bytes asked for, over all banks
-
+	Addr     uint64 // in each bank
+	PerBank  uint64 // bytes taken in each bank
+	Size     uint64 // bytes asked for, over all banks
 	PageSize uint64 // bytes of a page as asked for
 	Stride   uint64 // bytes from one page to the next in a bank: PageSize, aligned
-	Pages    uint64
-	Banks    int // banks, or shards, over which pages go round
-
-	Owner, Tag string
-
-	from *Allocator
-	slot uint32
-	gen  uint32
+	from     *Allocator
+	slot     uint32
+	gen      uint32
+	Banks    uint32 // banks, or shards, over which pages go round
+	Kind     Kind
 }
 
 // End returns the address after the extent in each bank.
 func (e Extent) End() uint64 { return e.Addr + e.PerBank }
 
+// Pages returns the number of pages.
+func (e Extent) Pages() uint64 {
+	if e.PageSize == 0 {
+		return 0
+	}
+	return e.Size / e.PageSize
+}
+
 // IsZero reports whether e is the zero Extent, which no allocator hands out.
 func (e Extent) IsZero() bool { return e.from == nil }
 
 // String describes the extent.
-func (e Extent) String() string {
-	s := fmt.Sprintf("%s [%#x,%#x)", e.Kind, e.Addr, e.End())
-	if e.Owner != "" {
-		s += " of " + e.Owner
-	}
-	if e.Tag != "" {
-		s += fmt.Sprintf(" %q", e.Tag)
-	}
-	return s
-}
+func (e Extent) String() string { return fmt.Sprintf("%s [%#x,%#x)", e.Kind, e.Addr, e.End()) }
 
 // Page returns the bank that holds page i of an interleaved extent and the page's address in it: pages go round the
 // banks from bank 0. i must be below Pages.
@@ -50,12 +44,12 @@ func (e Extent) Page(i uint64) (bank int, addr uint64) {
 // PageAt is the reverse of [Extent.Page]: the page that holds an address of a bank and the offset in it. It is false
 // outside the extent, in the gap between a page's size and its stride, and in the unused slots of the last row.
 func (e Extent) PageAt(bank int, addr uint64) (page, offset uint64, ok bool) {
-	if bank < 0 || bank >= e.Banks || addr < e.Addr || addr >= e.End() || e.Stride == 0 {
+	if bank < 0 || bank >= int(e.Banks) || addr < e.Addr || addr >= e.End() || e.Stride == 0 {
 		return 0, 0, false
 	}
 	row, offset := (addr-e.Addr)/e.Stride, (addr-e.Addr)%e.Stride
 	page = row*uint64(e.Banks) + uint64(bank)
-	if page >= e.Pages || offset >= e.PageSize {
+	if page >= e.Pages() || offset >= e.PageSize {
 		return 0, 0, false
 	}
 	return page, offset, true
@@ -65,4 +59,24 @@ func (e Extent) PageAt(bank int, addr uint64) (page, offset uint64, ok bool) {
 func (e Extent) Overlaps(f Extent) bool {
 	dram := func(k Kind) bool { return k == DRAM || k == Trace }
 	return dram(e.Kind) == dram(f.Kind) && e.Addr < f.End() && f.Addr < e.End()
+}
+
+// Live is an extent that takes memory, with what is known about it.
+type Live struct {
+	Extent
+	Owner, Tag string
+	Holds      int  // how often it is held
+	Freed      bool // its owner has freed it; holds keep it
+}
+
+// String describes the extent and its owner.
+func (l Live) String() string {
+	s := l.Extent.String()
+	if l.Owner != "" {
+		s += " of " + l.Owner
+	}
+	if l.Tag != "" {
+		s += fmt.Sprintf(" %q", l.Tag)
+	}
+	return s
 }

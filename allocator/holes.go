@@ -227,17 +227,18 @@ func (h *holes) drop(addr uint64) {
 	h.remove(&p, i-1)
 }
 
-// upper returns how many of the ascending values are at most v.
+// upper returns how many of the ascending values are at most v. It has no branch that depends on the data.
 func upper(s []uint64, v uint64) int {
 	lo, n := 0, len(s)
-	for n > 0 {
+	for n > 1 {
 		half := n >> 1
-		if s[lo+half] <= v {
-			lo += half + 1
-			n -= half + 1
-		} else {
-			n = half
+		if mid := lo + half; s[mid-1] <= v {
+			lo = mid
 		}
+		n -= half
+	}
+	if n == 1 && s[lo] <= v {
+		lo++
 	}
 	return lo
 }
@@ -260,9 +261,14 @@ func fit(s []uint64, v uint64, last bool) int {
 	return -1
 }
 
-func maxOf(s []uint64) (m uint64) {
-	for _, x := range s {
-		m = max(m, x)
+// maxOf returns the largest value, 0 of none. Four running maxima don't wait for each other.
+func maxOf(s []uint64) uint64 {
+	var a, b, c, d uint64
+	for ; len(s) >= 4; s = s[4:] {
+		a, b, c, d = max(a, s[0]), max(b, s[1]), max(c, s[2]), max(d, s[3])
 	}
-	return m
+	for _, x := range s {
+		a = max(a, x)
+	}
+	return max(a, b, c, d)
 }

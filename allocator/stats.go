@@ -64,27 +64,28 @@ func (a *Allocator) ResetPeak(k Kind) {
 }
 
 // Extents returns the live extents of a kind by address, held ones that their owners have freed included.
-func (a *Allocator) Extents(k Kind) []Extent {
+func (a *Allocator) Extents(k Kind) []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var out []Extent
+	var out []Live
 	for i := range a.blocks {
 		if b := &a.blocks[i]; b.live() && b.kind == k {
-			out = append(out, a.extent(uint32(i)))
+			out = append(out, a.live(uint32(i)))
 		}
 	}
-	slices.SortFunc(out, func(x, y Extent) int { return cmp.Compare(x.Addr, y.Addr) })
+	slices.SortFunc(out, func(x, y Live) int { return cmp.Compare(x.Addr, y.Addr) })
 	return out
 }
 
-// extent rebuilds the extent of a live block.
-func (a *Allocator) extent(slot uint32) Extent {
-	b := &a.blocks[slot]
-	return Extent{
-		Kind: b.kind, Addr: b.addr, PerBank: b.perBank, Size: b.size,
-		PageSize: b.pageSize, Stride: up(b.pageSize, a.region[b.kind].align),
-		Pages: b.size / b.pageSize, Banks: int(b.banks),
-		Owner: b.owner, Tag: b.tag, from: a, slot: slot, gen: b.gen,
+// live describes a live block.
+func (a *Allocator) live(slot uint32) Live {
+	b, x := &a.blocks[slot], &a.about[slot]
+	return Live{
+		Extent: Extent{
+			Kind: b.kind, Addr: b.addr, PerBank: b.perBank, Size: x.size, PageSize: x.pageSize, Stride: x.stride,
+			Banks: x.banks, from: a, slot: slot, gen: b.gen,
+		},
+		Owner: x.owner, Tag: x.tag, Holds: int(b.holds), Freed: b.freed,
 	}
 }
 
@@ -125,10 +126,10 @@ func (a *Allocator) usage(want func(*block) bool) []Usage {
 		if !b.live() || !want(b) {
 			continue
 		}
-		k := key{b.owner, b.kind}
+		k := key{a.about[i].owner, b.kind}
 		u := sum[k]
 		if u == nil {
-			u = &Usage{Owner: b.owner, Kind: b.kind}
+			u = &Usage{Owner: k.owner, Kind: b.kind}
 			sum[k] = u
 		}
 		u.Extents++
@@ -145,10 +146,10 @@ func (a *Allocator) usage(want func(*block) bool) []Usage {
 }
 
 // outOfMemory describes why an extent found no room. The lock is held.
-func (a *Allocator) outOfMemory(e *Extent, reg *region) error {
+func (a *Allocator) outOfMemory(e *Extent, r *Request, reg *region) error {
 	owners := a.usage(func(b *block) bool { return a.region[b.kind].holes == reg.holes })
 	err := &OutOfMemoryError{
-		Kind: e.Kind, Owner: e.Owner, Tag: e.Tag, Size: e.Size, Banks: reg.banks,
+		Kind: e.Kind, Owner: r.Owner, Tag: r.Tag, Size: e.Size, Banks: reg.banks,
 		Need: e.PerBank, Have: reg.holes.bytes, Hole: reg.holes.largest(), Total: reg.high - reg.low,
 		Owners: owners[:min(len(owners), 5)],
 	}
@@ -163,15 +164,15 @@ func (a *Allocator) outOfMemory(e *Extent, reg *region) error {
 }
 
 // overlapping returns the live extents that share bytes with e, by address. The lock is held.
-func (a *Allocator) overlapping(e Extent) []Extent {
-	var out []Extent
+func (a *Allocator) overlapping(e Extent) []Live {
+	var out []Live
 	for i := range a.blocks {
 		if a.blocks[i].live() {
-			if f := a.extent(uint32(i)); f.Overlaps(e) {
+			if f := a.live(uint32(i)); f.Extent.Overlaps(e) {
 				out = append(out, f)
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y Extent) int { return cmp.Compare(x.Addr, y.Addr) })
+	slices.SortFunc(out, func(x, y Live) int { return cmp.Compare(x.Addr, y.Addr) })
 	return out
 }

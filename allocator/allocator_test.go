@@ -1,0 +1,460 @@
+package allocator
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// The two chips as the runtime configures them.
+var (
+	wormhole = Config{
+		DRAMBanks: 12, DRAMBase: 32, DRAMEnd: 1 << 30, DRAMAlign: 32,
+		L1Banks: 64, L1Base: 0x19180, L1End: 0x16E000, L1Align: 16,
+	}
+	blackhole = Config{
+		DRAMBanks: 8, DRAMBase: 64, DRAMEnd: 0xFF000000, DRAMAlign: 64,
+		L1Banks: 130, L1Base: 0x19B40, L1End: 0x180000, L1Align: 16, L1Small: 24576,
+	}
+)
+
+func with(c Config, trace uint64) Config {
+	c.TraceRegion = trace
+	return c
+}
+
+func mustNew(t testing.TB, c Config) *Allocator {
+	t.Helper()
+	a, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func mustAllocate(t testing.TB, a *Allocator, r Request) Extent {
+	t.Helper()
+	e, err := a.Allocate(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestTraceRegionDivision protects how a trace region divides every bank, for sizes in use.
+func TestTraceRegionDivision(t *testing.T) {
+	for _, tc := range []struct {
+		size                       uint64
+		whPerBank, whLow           uint64
+		bhPerBank, bhLow, bhDevice uint64
+	}{
+		{100_000_000, 8_339_456, 1_065_402_368, 12_500_992, 4_265_689_088, 8 * 12_500_992},
+		{30_000_000, 2_506_752, 1_071_235_072, 3_751_936, 4_274_438_144, 8 * 3_751_936},
+		{800_768, 73_728, 1_073_668_096, 106_496, 4_278_083_584, 8 * 106_496},
+		{67_108_864, 5_595_136, 1_068_146_688, 8_388_608, 4_269_801_472, 67_108_864},
+		{32_768, 8_192, 1_073_733_632, 8_192, 4_278_181_888, 65_536},
+		{220_000_000, 18_333_696, 1_055_408_128, 27_500_544, 4_250_689_536, 220_004_352},
+	} {
+		wh := mustNew(t, with(wormhole, tc.size)).Stats(Trace)
+		bh := mustNew(t, with(blackhole, tc.size)).Stats(Trace)
+		if wh.Total != tc.whPerBank || wh.Low != tc.whLow || wh.High != wormhole.DRAMEnd {
+			t.Errorf("wormhole, %d: %d B at %d, want %d at %d", tc.size, wh.Total, wh.Low, tc.whPerBank, tc.whLow)
+		}
+		if bh.Total != tc.bhPerBank || bh.Low != tc.bhLow || bh.Total*8 != tc.bhDevice {
+			t.Errorf("blackhole, %d: %d B at %d, want %d at %d", tc.size, bh.Total, bh.Low, tc.bhPerBank, tc.bhLow)
+		}
+	}
+	if d := mustNew(t, with(wormhole, 800_768)).Stats(DRAM); d.Low != 32 || d.High != 1_073_668_096 {
+		t.Errorf("DRAM is [%d,%d)", d.Low, d.High)
+	}
+}
+
+// TestSmallRegionHoldsAPage protects that the smallest region still places the smallest trace in every bank.
+func TestSmallRegionHoldsAPage(t *testing.T) {
+	a := mustNew(t, with(wormhole, 3072))
+	mustAllocate(t, a, Request{Kind: Trace, Size: 12 * 1024, PageSize: 1024})
+}
+
+// TestPlacement protects where each kind starts and in which direction it goes.
+func TestPlacement(t *testing.T) {
+	up, down := false, true
+	for _, tc := range []struct {
+		name string
+		c    Config
+		r    Request
+		want [2]uint64 // addresses of two extents in a row
+	}{
+		{"DRAM goes up", wormhole, Request{Size: 12 * 2048, PageSize: 2048}, [2]uint64{32, 2080}},
+		{"DRAM on request goes down", wormhole, Request{Size: 12 * 2048, PageSize: 2048, TopDown: &down}, [2]uint64{1<<30 - 2048, 1<<30 - 4096}},
+		{"L1 goes down", wormhole, Request{Kind: L1, Size: 64 * 2048, PageSize: 2048}, [2]uint64{0x16E000 - 2048, 0x16E000 - 4096}},
+		{"L1 on request goes up", wormhole, Request{Kind: L1, Size: 64, PageSize: 64, TopDown: &up}, [2]uint64{0x19180, 0x191C0}},
+		{"L1 starts below L1 small", blackhole, Request{Kind: L1, Size: 64}, [2]uint64{0x180000 - 24576 - 64, 0x180000 - 24576 - 128}},
+		{"L1 small is at the top", blackhole, Request{Kind: L1Small, Size: 64, Shards: 1}, [2]uint64{0x180000 - 64, 0x180000 - 128}},
+		{"a trace without a region starts at the top", blackhole, Request{Kind: Trace, Size: 8 * 4096, PageSize: 4096}, [2]uint64{0xFF000000 - 4096, 0xFF000000 - 8192}},
+		{"a trace in a region starts at its top", with(blackhole, 1<<20), Request{Kind: Trace, Size: 8 * 4096, PageSize: 4096}, [2]uint64{0xFF000000 - 4096, 0xFF000000 - 8192}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := mustNew(t, tc.c)
+			got := [2]uint64{mustAllocate(t, a, tc.r).Addr, mustAllocate(t, a, tc.r).Addr}
+			if got != tc.want {
+				t.Errorf("got %#x, want %#x", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPerBank protects what a buffer takes of each bank: whole rows of aligned pages.
+func TestPerBank(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		c               Config
+		r               Request
+		perBank, stride uint64
+	}{
+		{"rows of full pages", wormhole, Request{Size: 100 * 2048, PageSize: 2048}, 9 * 2048, 2048},
+		{"one page is in every bank's account", wormhole, Request{Size: 100}, 128, 128},
+		{"pages are aligned", wormhole, Request{Size: 24 * 1088, PageSize: 1088}, 2 * 1088, 1088},
+		{"pages are aligned on Blackhole", blackhole, Request{Size: 16 * 1056, PageSize: 1056}, 2 * 1088, 1088},
+		{"L1 pages align to 16, extents to DRAM's 64", blackhole, Request{Kind: L1, Size: 3 * 130 * 16, PageSize: 16}, 64, 16},
+		{"shards count instead of banks", wormhole, Request{Kind: L1, Size: 8 * 2048, PageSize: 2048, Shards: 4}, 2 * 2048, 2048},
+		{"a trace of 751,616 B on 12 banks", wormhole, Request{Kind: Trace, Size: 751616, PageSize: 2048}, 63488, 2048},
+		{"a trace of 753,664 B on 8 banks", blackhole, Request{Kind: Trace, Size: 753664, PageSize: 4096}, 94208, 4096},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := mustAllocate(t, mustNew(t, tc.c), tc.r)
+			if e.PerBank != tc.perBank || e.Stride != tc.stride {
+				t.Errorf("%d B in each bank, stride %d, want %d, %d", e.PerBank, e.Stride, tc.perBank, tc.stride)
+			}
+		})
+	}
+}
+
+// TestInterleavedExample protects the arithmetic of pages with figures worked out by hand.
+func TestInterleavedExample(t *testing.T) {
+	e := mustAllocate(t, mustNew(t, wormhole), Request{Size: 100 * 2048, PageSize: 2048})
+	for _, tc := range []struct {
+		page uint64
+		bank int
+		addr uint64
+	}{{0, 0, 32}, {1, 1, 32}, {11, 11, 32}, {12, 0, 2080}, {99, 3, 32 + 8*2048}} {
+		bank, addr := e.Page(tc.page)
+		if bank != tc.bank || addr != tc.addr {
+			t.Errorf("page %d: bank %d at %d, want %d at %d", tc.page, bank, addr, tc.bank, tc.addr)
+		}
+	}
+	if _, _, ok := e.PageAt(4, 32+8*2048); ok {
+		t.Error("the unused slot after the last page belongs to a page")
+	}
+}
+
+// TestPagesInvert checks that Page and PageAt are each other's reverse and that pages don't overlap, whatever the
+// sizes.
+func TestPagesInvert(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := wormhole
+		if rapid.Bool().Draw(t, "blackhole") {
+			c = blackhole
+		}
+		a, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := rapid.Uint64Range(1, 5000).Draw(t, "page")
+		pages := rapid.Uint64Range(1, 2000).Draw(t, "pages")
+		kind := rapid.SampledFrom([]Kind{DRAM, L1, Trace}).Draw(t, "kind")
+		shards := rapid.IntRange(0, c.DRAMBanks).Draw(t, "shards")
+		e, err := a.Allocate(Request{Kind: kind, Size: page * pages, PageSize: page, Shards: shards})
+		if errors.Is(err, ErrOutOfMemory) {
+			t.Skip("does not fit")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := rapid.Uint64Range(0, pages-1).Draw(t, "i")
+		bank, addr := e.Page(i)
+		if addr < e.Addr || addr+page > e.End() || bank < 0 || bank >= int(e.Banks) {
+			t.Fatalf("page %d of %s: bank %d at %#x", i, e, bank, addr)
+		}
+		for _, off := range []uint64{0, page / 2, page - 1} {
+			j, o, ok := e.PageAt(bank, addr+off)
+			if !ok || j != i || o != off {
+				t.Fatalf("page %d + %d of %s: got %d + %d, %v", i, off, e, j, o, ok)
+			}
+		}
+		if _, _, ok := e.PageAt(bank, addr+page); ok && e.Stride > page {
+			t.Fatalf("the gap after page %d belongs to a page", i)
+		}
+		if i+uint64(e.Banks) < pages {
+			if _, next := e.Page(i + uint64(e.Banks)); next < addr+page {
+				t.Fatalf("page %d reaches into the next one of its bank", i)
+			}
+		}
+	})
+}
+
+// TestErrors protects that callers can tell what they did wrong.
+func TestErrors(t *testing.T) {
+	a := mustNew(t, wormhole)
+	live := mustAllocate(t, a, Request{Size: 64})
+	dead := mustAllocate(t, a, Request{Size: 64})
+	if err := a.Free(dead); err != nil {
+		t.Fatal(err)
+	}
+	changed := live
+	changed.Addr += 32
+	allocate := func(r Request) func() error {
+		return func() error { _, err := a.Allocate(r); return err }
+	}
+	for _, tc := range []struct {
+		name string
+		f    func() error
+		want error
+	}{
+		{"zero size", allocate(Request{}), ErrRequest},
+		{"not a multiple", allocate(Request{Size: 100, PageSize: 64}), ErrRequest},
+		{"host memory", allocate(Request{Kind: 2, Size: 64}), ErrRequest},
+		{"no such kind", allocate(Request{Kind: 200, Size: 64}), ErrRequest},
+		{"too many shards", allocate(Request{Size: 64, Shards: 13}), ErrRequest},
+		{"negative shards", allocate(Request{Size: 64, Shards: -1}), ErrRequest},
+		{"interleaved L1 small", allocate(Request{Kind: L1Small, Size: 64}), ErrRequest},
+		{"absurd size", allocate(Request{Size: 1 << 63}), ErrRequest},
+		{"absurd rows", allocate(Request{Size: 1<<63 - 1, PageSize: 1}), ErrRequest},
+		{"too large", allocate(Request{Size: 1 << 40}), ErrOutOfMemory},
+		{"double free", func() error { return a.Free(dead) }, ErrDoubleFree},
+		{"hold of a freed extent", func() error { return a.Hold(dead) }, ErrDoubleFree},
+		{"unhold without hold", func() error { return a.Unhold(live) }, ErrNotHeld},
+		{"zero extent", func() error { return a.Free(Extent{}) }, ErrForeign},
+		{"another allocator's", func() error { return mustNew(t, wormhole).Free(live) }, ErrForeign},
+		{"changed by the caller", func() error { return a.Free(changed) }, ErrForeign},
+		{"occupied", func() error { _, err := a.AllocateAt(Request{Size: 64}, live.Addr); return err }, ErrOccupied},
+		{"below the region", func() error { _, err := a.AllocateAt(Request{Size: 64}, 0); return err }, ErrOccupied},
+		{"beyond the region", func() error { _, err := a.AllocateAt(Request{Size: 64}, 1<<30-32); return err }, ErrOccupied},
+		{"misaligned", func() error { _, err := a.AllocateAt(Request{Size: 64}, 33); return err }, ErrRequest},
+		{"past the address space", func() error { _, err := a.AllocateAt(Request{Size: 64}, ^uint64(31)); return err }, ErrRequest},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := tc.f(); !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+		})
+	}
+	if err := a.Free(live); err != nil {
+		t.Errorf("after all that: %v", err)
+	}
+}
+
+// TestConfigRefused protects that a configuration without room is an error and not a surprise later.
+func TestConfigRefused(t *testing.T) {
+	edit := func(f func(*Config)) Config {
+		c := blackhole
+		f(&c)
+		return c
+	}
+	for name, c := range map[string]Config{
+		"no banks":              edit(func(c *Config) { c.DRAMBanks = 0 }),
+		"negative L1 banks":     edit(func(c *Config) { c.L1Banks = -1 }),
+		"odd alignment":         edit(func(c *Config) { c.DRAMAlign = 48 }),
+		"L1 alignment too big":  edit(func(c *Config) { c.L1Align = 128 }),
+		"base beyond end":       edit(func(c *Config) { c.DRAMBase = c.DRAMEnd }),
+		"L1 base beyond end":    edit(func(c *Config) { c.L1Base = c.L1End }),
+		"L1 small too big":      edit(func(c *Config) { c.L1Small = c.L1End }),
+		"trace region too big":  edit(func(c *Config) { c.TraceRegion = 8 * c.DRAMEnd }),
+		"sizes that overflow":   edit(func(c *Config) { c.DRAMEnd = 1 << 63 }),
+		"a base that overflows": edit(func(c *Config) { c.L1Base = ^uint64(0) }),
+	} {
+		if _, err := New(c); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestOutOfMemoryTellsWhatToDo protects the numbers and the advice of the error.
+func TestOutOfMemoryTellsWhatToDo(t *testing.T) {
+	a := mustNew(t, with(wormhole, 800_768))
+	mustAllocate(t, a, Request{Size: 12 << 20, PageSize: 4096, Owner: "weights"})
+	mustAllocate(t, a, Request{Kind: Trace, Size: 12 * 8192, PageSize: 8192, Owner: "prefill"})
+	mustAllocate(t, a, Request{Kind: Trace, Size: 24 * 8192, PageSize: 8192, Owner: "decode"})
+	_, err := a.Allocate(Request{Kind: Trace, Size: 96 * 8192, PageSize: 8192, Owner: "trace", Tag: "train"})
+	var oom *OutOfMemoryError
+	if !errors.As(err, &oom) {
+		t.Fatal(err)
+	}
+	want := &OutOfMemoryError{
+		Kind: Trace, Owner: "trace", Tag: "train", Size: 786432, Banks: 12,
+		Need: 65536, Have: 49152, Hole: 49152, Total: 73728,
+		Owners:      []Usage{{"decode", Trace, 1, 16384}, {"prefill", Trace, 1, 8192}},
+		TraceRegion: 12 * (65536 + 24576),
+	}
+	if diff := cmp.Diff(want, oom); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	const text = `allocator: allocate 786432 B (768 KiB) of trace for "trace train": out of memory: ` +
+		`each of 12 banks must hold 65536 B (64 KiB), have 49152 B (48 KiB) free of 73728 B (72 KiB) ` +
+		`with a largest hole of 49152 B (48 KiB); a trace region of 1081344 B (1.0 MiB), or one that grows, would do; ` +
+		`most is held by decode trace 16384 B (16 KiB), prefill trace 8192 B (8.0 KiB)`
+	if err.Error() != text {
+		t.Errorf("got  %s\nwant %s", err, text)
+	}
+	b := mustNew(t, with(wormhole, oom.TraceRegion))
+	for _, pages := range []uint64{12, 24, 96} {
+		mustAllocate(t, b, Request{Kind: Trace, Size: pages * 8192, PageSize: 8192})
+	}
+	for _, tc := range []struct {
+		want string
+		make func(a *Allocator) Request
+	}{
+		{"would not fit an empty device", func(*Allocator) Request { return Request{Kind: L1, Size: 1 << 30} }},
+		{"in pieces", func(a *Allocator) Request {
+			third := (a.Stats(L1).Total / 3) &^ 31
+			r := Request{Kind: L1, Size: third, Shards: 1}
+			mustAllocate(t, a, r)
+			mid := mustAllocate(t, a, r)
+			mustAllocate(t, a, r)
+			if err := a.Free(mid); err != nil {
+				t.Fatal(err)
+			}
+			return Request{Kind: L1, Size: third + 32, Shards: 1}
+		}},
+		{"free something first", func(a *Allocator) Request {
+			r := Request{Kind: L1, Size: a.Stats(L1).Total / 4 * 3 &^ 31, Shards: 1}
+			mustAllocate(t, a, r)
+			return r
+		}},
+	} {
+		a := mustNew(t, wormhole)
+		_, err := a.Allocate(tc.make(a))
+		if !errors.Is(err, ErrOutOfMemory) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("want %q in %v", tc.want, err)
+		}
+	}
+}
+
+// TestTracesGrowIntoFreeSpace protects the region without a size: it grows downward around live buffers and its
+// space comes back.
+func TestTracesGrowIntoFreeSpace(t *testing.T) {
+	c := Config{DRAMBanks: 2, DRAMEnd: 64 << 10, DRAMAlign: 64}
+	a := mustNew(t, c)
+	down := true
+	binary := mustAllocate(t, a, Request{Size: 4096, Shards: 1, TopDown: &down, Owner: "program"})
+	one := mustAllocate(t, a, Request{Kind: Trace, Size: 8192, Shards: 1})
+	if one.End() != binary.Addr {
+		t.Errorf("trace %s is not below %s", one, binary)
+	}
+	buffer := mustAllocate(t, a, Request{Size: 32768, Shards: 1})
+	if s := a.Stats(Trace); s.Low != one.Addr || s.Allocated != 8192 || s.Free != 65536-4096-8192-32768 {
+		t.Errorf("stats %+v", s)
+	}
+	if _, err := a.Allocate(Request{Kind: Trace, Size: 32768, Shards: 1}); !errors.Is(err, ErrOutOfMemory) {
+		t.Errorf("a trace over a live buffer: %v", err)
+	}
+	if err := a.Free(buffer); err != nil {
+		t.Fatal(err)
+	}
+	two := mustAllocate(t, a, Request{Kind: Trace, Size: 32768, Shards: 1})
+	for _, e := range []Extent{one, two, binary} {
+		if err := a.Free(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]Hole{{0, 65536}}, a.Holes(DRAM)); diff != "" {
+		t.Error(diff)
+	}
+	if s := a.Stats(Trace); s.Low != s.High || s.Peak != 8192+32768 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestHeldMemoryStays protects what a trace relies on: what it holds is not handed out, even if freed.
+func TestHeldMemoryStays(t *testing.T) {
+	a := mustNew(t, wormhole)
+	e := mustAllocate(t, a, Request{Size: 4096, Owner: "model", Tag: "activations"})
+	for range 2 {
+		if err := a.Hold(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Free(e); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Free(e); !errors.Is(err, ErrDoubleFree) {
+		t.Errorf("second free of a held extent: %v", err)
+	}
+	if next := mustAllocate(t, a, Request{Size: 4096}); next.Overlaps(e) {
+		t.Errorf("%s was handed out while held", next)
+	}
+	got := a.Extents(DRAM)[0]
+	if got.Extent != e || got.Holds != 2 || !got.Freed || got.String() != `DRAM [0x20,0x1020) of model "activations"` {
+		t.Errorf("got %+v", got)
+	}
+	for range 2 {
+		if err := a.Unhold(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := mustAllocate(t, a, Request{Size: 4096}); again.Addr != e.Addr {
+		t.Errorf("memory did not come back: %s", again)
+	}
+	if err := a.Unhold(e); !errors.Is(err, ErrDoubleFree) {
+		t.Errorf("unhold of what is gone: %v", err)
+	}
+}
+
+// TestNoAllocations protects the cost: once the tree has its size, a pair of calls takes nothing from the Go heap.
+func TestNoAllocations(t *testing.T) {
+	a := mustNew(t, blackhole)
+	extents := make([]Extent, 1000)
+	for i := range extents {
+		extents[i] = mustAllocate(t, a, Request{Size: uint64(64 + i*64), Owner: "test"})
+	}
+	i := 0
+	if n := testing.AllocsPerRun(20000, func() {
+		k := i * 7919 % len(extents)
+		if err := a.Free(extents[k]); err != nil {
+			t.Fatal(err)
+		}
+		e, err := a.Allocate(Request{Size: uint64(64 + i*331%64000), Owner: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		extents[k] = e
+		i++
+	}); n != 0 {
+		t.Errorf("%v allocations per pair", n)
+	}
+}
+
+// TestConcurrentUse lets several goroutines allocate, hold and free; the race detector and the final state judge.
+func TestConcurrentUse(t *testing.T) {
+	a := mustNew(t, blackhole)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 500 {
+				e, err := a.Allocate(Request{Kind: []Kind{DRAM, L1, Trace}[(g+i)%3], Size: uint64(64 * (1 + i%50))})
+				if err == nil {
+					err = a.Hold(e)
+				}
+				if err == nil {
+					err = a.Free(e)
+				}
+				if err == nil {
+					err = a.Unhold(e)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
+		if s := a.Stats(k); s.Allocated != 0 || s.Extents != 0 || s.Holes != 1 || s.Free != s.Total {
+			t.Errorf("%s: %+v", k, s)
+		}
+	}
+}
