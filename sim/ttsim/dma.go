@@ -20,7 +20,10 @@ func (p *process) serveDMA() {
 			r.items.wait(spins/4, forever, func() bool { return !r.empty() || p.dead.Load() })
 			continue
 		}
-		if err := p.transfer(rec); err != nil && p.dmaErr.Load() == nil {
+		p.sent.Load()
+		err := p.transfer(rec)
+		p.moved.Store(1)
+		if err != nil && p.dmaErr.Load() == nil {
 			verb := "write"
 			if rec.op == opDMARead {
 				verb = "read"

@@ -26,9 +26,15 @@ type process struct {
 	asking  sync.Mutex   // whoever waits for a reply; taken before queue
 	use     sync.RWMutex // held while the mapping is used, so that close can unmap
 	gone    bool         // unmapped; guarded by use
-	last    uint64       // clocks at the end; guarded by use
-	dmaErr  atomic.Pointer[Error]
-	fault   atomic.Pointer[Error]
+
+	// The order between the host's accesses and the devices' DMA comes from another process, where neither Go's memory
+	// model nor its race detector can see it. These two say the same in this process: what was done before a request
+	// was sent is seen by DMA, and DMA by whoever has a reply.
+	sent, moved atomic.Uint32
+
+	last   uint64 // clocks at the end; guarded by use
+	dmaErr atomic.Pointer[Error]
+	fault  atomic.Pointer[Error]
 
 	reaped chan struct{} // the server is gone and fault is set
 	served chan struct{} // the DMA goroutine has ended

@@ -24,6 +24,7 @@ func (p *process) push(op uint8, addr uint64, size uint32, payload []byte) bool 
 		return false
 	}
 	copy(r.slot(op, 0, addr, size, n), payload)
+	p.sent.Store(1)
 	r.publish(n)
 	return true
 }
@@ -64,6 +65,7 @@ func (p *process) await(op uint8, addr uint64, size uint32, payload []byte) bool
 	p.shm.replied.wait(spins, forever, func() bool {
 		return atomic.LoadUint32(p.shm.replies) != before || p.dead.Load()
 	})
+	p.moved.Load()
 	return atomic.LoadUint32(p.shm.replies) != before
 }
 
@@ -104,5 +106,6 @@ func (p *process) store(addr uint64, width int, v uint64) {
 	// The payload's space is a multiple of 8 bytes, so the whole value can be put and the width tells what counts.
 	r := &p.shm.requests
 	binary.LittleEndian.PutUint64(r.slot(opWrite, 0, addr, uint32(width), 8), v)
+	p.sent.Store(1)
 	r.publish(8)
 }

@@ -70,3 +70,10 @@ func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	t.Cleanup(func() { s.Close() })
 	return s
 }
+
+// Card returns the first card of the library that an environment variable names, as a target for kmd.Open. It skips
+// the test if the variable isn't set.
+func Card(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Card {
+	t.Helper()
+	return ttsim.Library(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)
+}
