@@ -2,13 +2,13 @@ package cq
 
 // WriteLinear appends the command with its data, or with Length zeros to fill if
 // there are none. The data are at AtLargeData.
-func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(c, false) }
+func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
 
 // WriteLinearHeader appends the command without its Length bytes of data: the
 // next command must be the relay that brings them.
-func (b *Builder) WriteLinearHeader(c WriteLinear) int { return b.writeLinear(c, true) }
+func (b *Builder) WriteLinearHeader(c WriteLinear) int { return b.writeLinear(&c, true) }
 
-func (b *Builder) writeLinear(c WriteLinear, noFlush bool) int {
+func (b *Builder) writeLinear(c *WriteLinear, noFlush bool) int {
 	if noFlush && len(c.Data) != 0 {
 		return b.failData(c.Name())
 	}
@@ -32,13 +32,13 @@ func (b *Builder) failData(name string) int {
 
 // WriteHost appends the command with its data, or with Length-16 zeros to fill if
 // there are none.
-func (b *Builder) WriteHost(c WriteHost) int { return b.writeHost(c, false) }
+func (b *Builder) WriteHost(c WriteHost) int { return b.writeHost(&c, false) }
 
 // WriteHostHeader appends the command without its Length-16 bytes of data: the
 // next command must be the relay that brings them.
-func (b *Builder) WriteHostHeader(c WriteHost) int { return b.writeHost(c, true) }
+func (b *Builder) WriteHostHeader(c WriteHost) int { return b.writeHost(&c, true) }
 
-func (b *Builder) writeHost(c WriteHost, noFlush bool) int {
+func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
 	lo, hi := c.words()
 	if hi < HeaderSize {
 		return b.fail(limit(c.Name(), "length", hi, "at least 16 bytes", "count the header: 16 plus the data"))
@@ -51,13 +51,13 @@ func (b *Builder) writeHost(c WriteHost, noFlush bool) int {
 
 // WritePaged appends the command with its data, or with zeros to fill if there
 // are none.
-func (b *Builder) WritePaged(c WritePaged) int { return b.writePaged(c, false) }
+func (b *Builder) WritePaged(c WritePaged) int { return b.writePaged(&c, false) }
 
 // WritePagedHeader appends the command without its data: the next command must
 // be the relay that brings them.
-func (b *Builder) WritePagedHeader(c WritePaged) int { return b.writePaged(c, true) }
+func (b *Builder) WritePagedHeader(c WritePaged) int { return b.writePaged(&c, true) }
 
-func (b *Builder) writePaged(c WritePaged, noFlush bool) int {
+func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
 	n := uint64(c.PageSize) * uint64(c.Pages)
 	switch {
 	case noFlush && len(c.Data) != 0:
@@ -118,10 +118,7 @@ func (b *Builder) WritePacked(c WritePacked) Packed {
 	le.PutUint64(p[8:], hi)
 	q := p[HeaderSize : HeaderSize+subs]
 	if len(c.Rects) == 0 {
-		for _, xy := range c.Cores {
-			le.PutUint32(q[:4], xy)
-			q = q[4:]
-		}
+		putWords(q, c.Cores)
 	} else {
 		for _, r := range c.Rects {
 			le.PutUint64(q[:8], uint64(r.NOC)|uint64(r.Dests)<<32)
@@ -158,16 +155,18 @@ func (c *WritePacked) check() error {
 
 // WritePackedLarge appends the command with its data, or with zeros to fill if
 // there are none. data is the offset of the first block in the stream.
-func (b *Builder) WritePackedLarge(c WritePackedLarge) (at, data int) { return b.packedLarge(c, false) }
+func (b *Builder) WritePackedLarge(c WritePackedLarge) (at, data int) {
+	return b.packedLarge(&c, false)
+}
 
 // WritePackedLargeHeader appends the command without its data: the next command
 // must be the relay that brings them, each block padded to Alignment.
 func (b *Builder) WritePackedLargeHeader(c WritePackedLarge) int {
-	at, _ := b.packedLarge(c, true)
+	at, _ := b.packedLarge(&c, true)
 	return at
 }
 
-func (b *Builder) packedLarge(c WritePackedLarge, noFlush bool) (at, data int) {
+func (b *Builder) packedLarge(c *WritePackedLarge, noFlush bool) (at, data int) {
 	if b.err != nil {
 		return 0, 0
 	}
@@ -292,8 +291,19 @@ func (b *Builder) SetGoSignalNOCData(to Dispatcher, c SetGoSignalNOCData) int {
 	lo, hi := c.words()
 	le.PutUint64(p[0:], lo)
 	le.PutUint64(p[8:], hi)
-	for i, w := range c.Words {
-		le.PutUint32(p[AtGoNOCData(i):], w)
-	}
+	putWords(p[HeaderSize:], c.Words)
 	return at
+}
+
+// putWords writes words, four at a time.
+func putWords(q []byte, words []uint32) {
+	for len(words) >= 4 && len(q) >= 16 {
+		w, p := (*[4]uint32)(words), (*[16]byte)(q)
+		le.PutUint64(p[0:], uint64(w[0])|uint64(w[1])<<32)
+		le.PutUint64(p[8:], uint64(w[2])|uint64(w[3])<<32)
+		words, q = words[4:], q[16:]
+	}
+	for i, w := range words {
+		le.PutUint32(q[4*i:], w)
+	}
 }

@@ -68,11 +68,16 @@ func (b *Builder) fail(err error) int {
 func (b *Builder) grow(n int) []byte {
 	at := len(b.buf)
 	if cap(b.buf)-at < n {
-		b.buf = slices.Grow(b.buf, n)
+		b.more(n)
 	}
 	b.buf = b.buf[:at+n]
-	return b.buf[at : at+n : at+n]
+	return b.buf[at:]
 }
+
+// more makes room; it is apart so that grow can be inlined.
+//
+//go:noinline
+func (b *Builder) more(n int) { b.buf = slices.Grow(b.buf, n) }
 
 // bare appends a prefetcher command of one slot.
 func (b *Builder) bare(lo, hi uint64) int {
@@ -84,13 +89,13 @@ func (b *Builder) bare(lo, hi uint64) int {
 		p := (*[32]byte)(b.grow(32))
 		le.PutUint64(p[0:], lo)
 		le.PutUint64(p[8:], hi)
-		clear(p[16:])
+		*(*[16]byte)(p[16:]) = [16]byte{}
 		return at
 	}
 	p := (*[64]byte)(b.grow(64))
 	le.PutUint64(p[0:], lo)
 	le.PutUint64(p[8:], hi)
-	clear(p[16:])
+	*(*[48]byte)(p[16:]) = [48]byte{}
 	return at
 }
 
@@ -128,7 +133,7 @@ func (b *Builder) small(to Dispatcher, lo, hi uint64) int {
 	le.PutUint64(p[8:], w1)
 	le.PutUint64(p[16:], lo)
 	le.PutUint64(p[24:], hi)
-	clear(p[32:])
+	*(*[32]byte)(p[32:]) = [32]byte{}
 	return at + HeaderSize
 }
 
@@ -150,7 +155,9 @@ func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	w0, w1 := relayWords(id, to, int(n), stride)
 	le.PutUint64(p[0:], w0)
 	le.PutUint64(p[8:], w1)
-	clear(p[end:])
+	if end < stride {
+		clear(p[end:])
+	}
 	return p[HeaderSize:end:end], at + HeaderSize
 }
 

@@ -145,8 +145,8 @@ type SetGoSignalNOCData struct{ Words []uint32 }
 // same bytes.
 type Opaque struct{ Payload []byte }
 
-func (c WriteLinear) words() (w [4]uint64) {
-	w[0] = uint64(c.ID()) | uint64(c.McastDests)<<8 | uint64(c.OffsetIndex)<<16 | uint64(c.NOC)<<32
+func (c *WriteLinear) words() (w [4]uint64) {
+	w[0] = uint64(DispatchWriteLinear) + bit(c.H) | uint64(c.McastDests)<<8 | uint64(c.OffsetIndex)<<16 | uint64(c.NOC)<<32
 	w[1], w[2] = c.Addr, c.Length
 	if len(c.Data) != 0 {
 		w[2] = uint64(len(c.Data))
@@ -159,7 +159,7 @@ func (c *WriteLinear) read(w [4]uint64) {
 		NOC: uint32(w[0] >> 32), Addr: w[1], Length: w[2]}
 }
 
-func (c WriteHost) words() (lo, hi uint64) {
+func (c *WriteHost) words() (lo, hi uint64) {
 	hi = c.Length
 	if len(c.Data) != 0 {
 		hi = HeaderSize + uint64(len(c.Data))
@@ -171,7 +171,7 @@ func (c *WriteHost) read(lo, hi uint64) {
 	*c = WriteHost{Event: lo>>8&1 != 0, Pad1: uint16(lo >> 16), Pad2: uint32(lo >> 32), Length: hi}
 }
 
-func (c WritePaged) words() (lo, hi uint64) {
+func (c *WritePaged) words() (lo, hi uint64) {
 	return uint64(DispatchWritePaged) | bit(c.DRAM)<<8 | uint64(c.StartPage)<<16 | uint64(c.Base)<<32,
 		uint64(c.PageSize) | uint64(c.Pages)<<32
 }
@@ -185,7 +185,7 @@ const (
 	packedNoStride  = 0x02
 )
 
-func (c WritePacked) words() (lo, hi uint64) {
+func (c *WritePacked) words() (lo, hi uint64) {
 	n := len(c.Cores)
 	f := uint64(c.Type&0xF) << 4
 	if len(c.Rects) != 0 {
@@ -199,23 +199,23 @@ func (c WritePacked) words() (lo, hi uint64) {
 }
 
 // subBytes is the size of the list of tiles without padding.
-func (c WritePacked) subBytes() int { return 4*len(c.Cores) + 8*len(c.Rects) }
+func (c *WritePacked) subBytes() int { return 4*len(c.Cores) + 8*len(c.Rects) }
 
 // slots is the number of data slots.
-func (c WritePacked) slots() int {
+func (c *WritePacked) slots() int {
 	if c.NoStride {
 		return 1
 	}
 	return len(c.Cores) + len(c.Rects)
 }
 
-func (c WritePackedLarge) words() (lo, hi uint64) {
+func (c *WritePackedLarge) words() (lo, hi uint64) {
 	return uint64(DispatchWritePackedLarge) | uint64(c.Type)<<8 | uint64(uint16(len(c.Subs)))<<16 | uint64(c.Alignment)<<32 | uint64(c.OffsetIndex)<<48, 0
 }
 
 // dataBytes is the size of the blocks with their padding. Alignment must be a
 // power of two.
-func (c WritePackedLarge) dataBytes() int {
+func (c *WritePackedLarge) dataBytes() int {
 	n, a := 0, int(c.Alignment)-1
 	for i := range c.Subs {
 		n += (int(c.Subs[i].Length) + a) &^ a
