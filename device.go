@@ -1,0 +1,105 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// Device is an open chip. Its methods may be called from any goroutine.
+type Device struct {
+	name   string
+	kd     *kmd.Device
+	disp   *dispatch.Device
+	mem    *allocator.Allocator
+	queues []*Queue
+
+	mu     sync.Mutex
+	closed bool
+	cbs    cbArea
+}
+
+// Open opens a device, brings up its firmware and its command queues.
+func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	kd, err := kmd.Open(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("reprise: open: %w", err)
+	}
+	disp, err := dispatch.Start(ctx, kd, o.dispatch)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), kd.Close())
+	}
+	p := disp.Chip().Params()
+	banks := disp.Chip().DRAMBanks()
+	mem, err := allocator.New(allocator.Config{
+		// The first aligned unit of a bank holds the word that memory barriers write.
+		DRAMBanks: len(banks), DRAMBase: uint64(p.Align.DRAM()), DRAMEnd: banks[0].Size, DRAMAlign: uint64(p.Align.DRAM()),
+		TraceRegion: o.traceRegion,
+		L1Banks:     disp.L1Banks(), L1Base: uint64(p.L1.Unreserved), L1End: uint64(p.L1.Size), L1Align: uint64(p.Align.L1),
+		L1Small: o.l1Small,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), disp.Close(), kd.Close())
+	}
+	d := &Device{name: t.String(), kd: kd, disp: disp, mem: mem}
+	d.cbs = cbArea{mem: mem, base: uint64(p.L1.Unreserved)}
+	for id := range disp.Queues() {
+		d.queues = append(d.queues, &Queue{d: d, q: disp.Queue(id)})
+	}
+	return d, nil
+}
+
+// Close releases everything of the device and closes it. Work still in its queues is lost; Queue.Finish waits for it.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	d.mu.Unlock()
+	return errors.Join(d.disp.Close(), d.kd.Close())
+}
+
+// Name says what was opened.
+func (d *Device) Name() string { return d.name }
+
+// Arch returns the chip's architecture.
+func (d *Device) Arch() Arch { return d.disp.Chip().Arch() }
+
+// Grid returns the workers that programs may use.
+func (d *Device) Grid() Range { return d.disp.Grid() }
+
+// DRAMBanks returns the number of DRAM banks.
+func (d *Device) DRAMBanks() int { return len(d.disp.Chip().DRAMBanks()) }
+
+// DRAMBankSize returns the bytes of each DRAM bank.
+func (d *Device) DRAMBankSize() uint64 { return d.disp.Chip().DRAMBanks()[0].Size }
+
+// Queues returns the number of command queues.
+func (d *Device) Queues() int { return len(d.queues) }
+
+// Queue returns a command queue by number, from 0 up to Queues()-1.
+func (d *Device) Queue(id int) *Queue { return d.queues[id] }
+
+// Memory returns the state of one kind of memory. TRACE memory is counted with allocator.Trace.
+func (d *Device) Memory(k Kind) MemoryStats { return d.mem.Stats(k) }
+
+// usable says whether the device is open.
+func (d *Device) usable(op string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fmt.Errorf("reprise: %s: %w", op, ErrClosed)
+	}
+	return nil
+}

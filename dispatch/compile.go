@@ -1,0 +1,465 @@
+package dispatch
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// BinaryPageSize is the page size in bytes of the interleaved DRAM buffer that holds a program's kernels. Source:
+// tt-metal device_command.hpp (program binaries are relayed in pages of 2^11 B).
+const BinaryPageSize = 1 << binaryPageLog
+
+const (
+	binaryPageLog   = 11
+	maxRelayLength  = scratchSize / 2 // of one sub-command of a packed relay
+	maxCommandBytes = 64 << 10        // at which commands with many data are split, half of what a fetch entry may have
+)
+
+// Indices of the write offsets that a program's commands are relative to. Source: tt-metal program/dispatch.cpp.
+const (
+	offsetNone   = 0
+	offsetConfig = 1 // the program's slot in the kernel-config ring
+	offsetBinary = 2 // its kernels in that slot
+)
+
+// group is a set of cores that a program treats alike: the same kernels, circular buffers and semaphores.
+type group struct {
+	cores   []chip.Core
+	rects   []chip.VirtualRect
+	kernels [chip.NumProcessors]*Kernel
+	cbs     []CircularBuffer
+	sems    []Semaphore
+
+	textOff [chip.NumProcessors]uint32 // from the start of the group's text
+	text    []byte
+	page    int // of the binary buffer, where the text starts
+}
+
+// slotLayout says where the parts of a program lie in its slot of the kernel-config ring, in bytes from its start.
+// The order is tt-metal's: unique arguments, common arguments, semaphores, circular buffers, kernel text.
+type slotLayout struct {
+	args, common         [chip.NumProcessors]uint32
+	argBytes, commonSize [chip.NumProcessors]uint32
+	sems, cbs, text      uint32
+	size                 uint32
+}
+
+// Compile checks a program and turns it into commands.
+func (d *Device) Compile(p *Program) (*Image, error) {
+	l1 := &d.pr.L1
+	if err := p.validate(d.grid, l1.Unreserved, l1.Size); err != nil {
+		return nil, err
+	}
+	groups := d.groups(p)
+	lay := layoutSlot(p, groups)
+	if lay.size > l1.KernelConfigSize {
+		return nil, p.fail("program", "its kernels, arguments and circular buffers need %d B of each core's kernel-config memory, which has %d B: make the kernels smaller", lay.size, l1.KernelConfigSize)
+	}
+	if lay.cbs > 0xFFFF {
+		return nil, p.fail("program", "its arguments need %d B, more than the 64 KiB that a launch message can address", lay.cbs)
+	}
+	im := &Image{
+		name: p.Name, workers: uint32(len(d.l1Banks)), slotSize: lay.size,
+		layout: d.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
+		stream: uint16(d.pr.Stream.FirstDispatch), cores: countCores(groups),
+	}
+	c := compiler{d: d, p: p, lay: &lay, groups: groups, im: im, b: cq.NewBuilder(d.layout(), nil)}
+	if err := c.emit(); err != nil {
+		return nil, fmt.Errorf("dispatch: program %q: %w", p.Name, err)
+	}
+	return im, nil
+}
+
+func countCores(groups []*group) int {
+	n := 0
+	for _, g := range groups {
+		n += len(g.cores)
+	}
+	return n
+}
+
+// groups sorts the cores of a program by what they have.
+func (d *Device) groups(p *Program) []*group {
+	var out []*group
+	byKey := map[string]*group{}
+	for c := range d.grid.Cores() {
+		var g group
+		key := make([]byte, 0, 64)
+		used := false
+		for i := range p.Kernels {
+			if k := &p.Kernels[i]; rangesContain(k.Cores, c) {
+				g.kernels[k.Processor] = k
+				key = append(key, 'k', byte(i), byte(i>>8))
+				used = true
+			}
+		}
+		for i, b := range p.CircularBuffers {
+			if rangesContain(b.Cores, c) {
+				g.cbs = append(g.cbs, b)
+				key = append(key, 'c', byte(i), byte(i>>8))
+				used = true
+			}
+		}
+		for i, s := range p.Semaphores {
+			if rangesContain(s.Cores, c) {
+				g.sems = append(g.sems, s)
+				key = append(key, 's', byte(i), byte(i>>8))
+				used = true
+			}
+		}
+		if !used {
+			continue
+		}
+		same, ok := byKey[string(key)]
+		if !ok {
+			same = &g
+			byKey[string(key)] = same
+			out = append(out, same)
+		}
+		same.cores = append(same.cores, c)
+	}
+	for _, g := range out {
+		for _, r := range coverCores(g.cores) {
+			g.rects = append(g.rects, d.ch.Rects(r)...)
+		}
+	}
+	return out
+}
+
+// coverCores covers a set of cores with rectangles that hold nothing else: from each core not yet covered, as far to
+// the right as the set goes, then as far down as whole rows of that width go.
+func coverCores(cores []chip.Core) []chip.Range {
+	left := map[chip.Core]bool{}
+	for _, c := range cores {
+		left[c] = true
+	}
+	sorted := slices.SortedFunc(slices.Values(cores), chip.Core.Compare)
+	var out []chip.Range
+	for _, c := range sorted {
+		if !left[c] {
+			continue
+		}
+		r := chip.Single(c)
+		for left[chip.Core{X: r.End.X + 1, Y: c.Y}] {
+			r.End.X++
+		}
+		for row := r.End.Y + 1; ; row++ {
+			whole := true
+			for x := r.Start.X; x <= r.End.X; x++ {
+				whole = whole && left[chip.Core{X: x, Y: row}]
+			}
+			if !whole {
+				break
+			}
+			r.End.Y = row
+		}
+		for covered := range r.Cores() {
+			delete(left, covered)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func layoutSlot(p *Program, groups []*group) slotLayout {
+	var s slotLayout
+	maxCB, maxSem := -1, -1
+	for i := range p.Kernels {
+		k := &p.Kernels[i]
+		for _, a := range k.Args {
+			s.argBytes[k.Processor] = max(s.argBytes[k.Processor], uint32(4*len(a.Args)))
+		}
+		s.commonSize[k.Processor] = max(s.commonSize[k.Processor], uint32(4*len(k.Common)))
+	}
+	for _, b := range p.CircularBuffers {
+		maxCB = max(maxCB, b.Index)
+	}
+	for _, m := range p.Semaphores {
+		maxSem = max(maxSem, m.ID)
+	}
+	off := uint32(0)
+	for i := range s.args {
+		s.args[i] = off
+		off += align16(s.argBytes[i])
+	}
+	for i := range s.common {
+		s.common[i] = off
+		off += align16(s.commonSize[i])
+	}
+	s.sems = off
+	off += uint32(maxSem+1) * 16
+	s.cbs = off
+	off += uint32(maxCB+1) * 16
+	s.text = (off + slotAlign - 1) &^ (slotAlign - 1)
+	s.size = s.text
+	for _, g := range groups {
+		for proc, k := range g.kernels {
+			if k == nil {
+				continue
+			}
+			g.textOff[proc] = uint32(len(g.text))
+			g.text = append(g.text, k.Text...)
+			for len(g.text)%slotAlign != 0 {
+				g.text = append(g.text, 0)
+			}
+		}
+		s.size = max(s.size, s.text+uint32(len(g.text)))
+	}
+	return s
+}
+
+func align16(n uint32) uint32 { return (n + 15) &^ 15 }
+
+// compiler emits the commands of one program in the order of dispatch: write offsets, unique arguments,
+// configuration, kernels, launch message, go signal.
+type compiler struct {
+	d      *Device
+	p      *Program
+	lay    *slotLayout
+	groups []*group
+	im     *Image
+	b      cq.Builder
+	err    error
+}
+
+// cut marks a place between commands at which the commands may be split over two fetch entries.
+func (c *compiler) cut() { c.im.cuts = append(c.im.cuts, c.b.Len()) }
+
+func (c *compiler) emit() error {
+	at := c.b.SetWriteOffset(cq.SetWriteOffset{Count: 3})
+	c.im.hostID = at + cq.AtHostID
+	c.im.configBases = append(c.im.configBases, at+cq.AtWriteOffset(offsetConfig))
+	c.im.binaryBase = at + cq.AtWriteOffset(offsetBinary)
+	c.im.textOff = c.lay.text
+	c.im.head = c.b.Len()
+	c.cut()
+	for proc := range chip.NumProcessors {
+		c.args(chip.Processor(proc))
+	}
+	c.config()
+	c.binaries()
+	c.launch()
+	c.goSignal()
+	cmds, err := c.b.Finish()
+	c.im.cmds = cmds
+	return errors.Join(c.err, err)
+}
+
+// args writes the unique runtime arguments of one processor, core by core.
+func (c *compiler) args(proc chip.Processor) {
+	size := c.lay.argBytes[proc]
+	if size == 0 {
+		return
+	}
+	var list []CoreArgs
+	for i := range c.p.Kernels {
+		if k := &c.p.Kernels[i]; k.Processor == proc {
+			for _, a := range k.Args {
+				if len(a.Args) > 0 {
+					list = append(list, a)
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b CoreArgs) int {
+		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
+	})
+	slot := int(align16(size))
+	per := max(1, min(maxCommandBytes/(slot+4), 1000))
+	for chunk := range slices.Chunk(list, per) {
+		w := cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: offsetConfig, Size: uint16(size), Addr: c.lay.args[proc]}
+		for _, a := range chunk {
+			w.Cores = append(w.Cores, c.coreXY(a.Core))
+			start := len(w.Data)
+			for _, v := range a.Args {
+				w.Data = binary.LittleEndian.AppendUint32(w.Data, v)
+			}
+			w.Data = append(w.Data, make([]byte, start+slot-len(w.Data))...)
+		}
+		c.b.WritePacked(w)
+		c.cut()
+	}
+}
+
+// config writes what all cores of a group share: common arguments, semaphores and circular buffers.
+func (c *compiler) config() {
+	off := c.lay.common[0]
+	n := c.lay.cbs - off
+	for _, b := range c.p.CircularBuffers {
+		n = max(n, c.lay.cbs-off+uint32(b.Index+1)*16)
+	}
+	if n == 0 {
+		return
+	}
+	var subs []cq.LargeSub
+	var data []byte
+	for _, g := range c.groups {
+		block := c.groupConfig(g, n)
+		for _, r := range g.rects {
+			subs = append(subs, cq.LargeSub{NOC: c.rect(r), Addr: off, Length: n, Dests: uint8(r.Cores), Unlink: true})
+			data = append(data, block...)
+		}
+	}
+	per := max(1, min(maxCommandBytes/int(n+12), cq.MaxLargeSubs))
+	for i := 0; i < len(subs); i += per {
+		j := min(i+per, len(subs))
+		c.b.WritePackedLarge(cq.WritePackedLarge{
+			Type: cq.LargeConfig, Alignment: 16, OffsetIndex: offsetConfig, Subs: subs[i:j], Data: data[uint32(i)*n : uint32(j)*n],
+		})
+		c.cut()
+	}
+}
+
+// groupConfig returns n bytes from the start of the common arguments.
+func (c *compiler) groupConfig(g *group, n uint32) []byte {
+	le := binary.LittleEndian
+	b := make([]byte, n)
+	base := c.lay.common[0]
+	for proc, k := range g.kernels {
+		if k != nil {
+			for i, v := range k.Common {
+				le.PutUint32(b[c.lay.common[proc]-base+uint32(4*i):], v)
+			}
+		}
+	}
+	for _, s := range g.sems {
+		le.PutUint32(b[c.lay.sems-base+uint32(16*s.ID):], s.Initial)
+	}
+	for _, cb := range g.cbs {
+		at := b[c.lay.cbs-base+uint32(16*cb.Index):]
+		le.PutUint32(at[0:], cb.Addr)
+		le.PutUint32(at[4:], cb.PageSize*cb.Pages)
+		le.PutUint32(at[8:], cb.Pages)
+		le.PutUint32(at[12:], cb.PageSize)
+	}
+	return b
+}
+
+// binaries relays the kernels of each group from DRAM to its cores. The text of a group starts at a page of the
+// binary buffer.
+func (c *compiler) binaries() {
+	align := uint32(c.b.Layout().DRAMAlign())
+	var subs []cq.LargeSub
+	var pages []int
+	for _, g := range c.groups {
+		g.page = len(c.im.binary) / BinaryPageSize
+		c.im.binary = append(c.im.binary, g.text...)
+		for len(c.im.binary)%BinaryPageSize != 0 {
+			c.im.binary = append(c.im.binary, 0)
+		}
+		for _, r := range g.rects {
+			for off := 0; off < len(g.text); off += maxRelayLength {
+				n := min(len(g.text)-off, maxRelayLength)
+				subs = append(subs, cq.LargeSub{NOC: c.rect(r), Addr: uint32(off), Length: uint32(n), Dests: uint8(r.Cores), Unlink: off+n == len(g.text)})
+				pages = append(pages, g.page+off/BinaryPageSize)
+			}
+		}
+	}
+	for i := 0; i < len(subs); i += cq.MaxLargeSubs {
+		j := min(i+cq.MaxLargeSubs, len(subs))
+		// Rectangles are re-read only behind an unlink, so a command ends with one; the next command starts afresh.
+		w := cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(align), OffsetIndex: offsetBinary, Subs: slices.Clone(subs[i:j])}
+		w.Subs[len(w.Subs)-1].Unlink = true
+		relay := cq.RelayPagedPacked{}
+		for k := i; k < j; k++ {
+			relay.Subs = append(relay.Subs, cq.PagedSub{LogPageSize: binaryPageLog, Length: (subs[k].Length + align - 1) &^ (align - 1)})
+		}
+		c.b.WritePackedLargeHeader(w)
+		at := c.b.RelayPagedPacked(relay)
+		for k := i; k < j; k++ {
+			c.im.relays = append(c.im.relays, relayPatch{at: at + cq.AtPagedSub(k-i), page: pages[k]})
+		}
+		c.cut()
+	}
+}
+
+// launch writes the launch message of each group. Its address and the place of the program's slot change with every
+// run.
+func (c *compiler) launch() {
+	size := c.d.pr.L1.LaunchSize
+	per := min(maxCommandBytes/int(size+8), 400)
+	var rects []cq.Rect
+	var data []byte
+	flush := func() {
+		if len(rects) == 0 {
+			return
+		}
+		w := c.b.WritePacked(cq.WritePacked{
+			Type: cq.PackedLaunch, OffsetIndex: offsetNone, Size: uint16(size), Addr: c.d.pr.L1.Launch, Rects: rects, Data: data,
+		})
+		c.cut()
+		c.im.launchAddr = append(c.im.launchAddr, w.At+cq.AtPackedAddr)
+		for i := range rects {
+			c.im.configBases = append(c.im.configBases, w.Slot(i))
+		}
+		rects, data = nil, nil
+	}
+	for _, g := range c.groups {
+		msg := c.launchMessage(g)
+		for _, r := range g.rects {
+			rects = append(rects, cq.Rect{NOC: c.rect(r), Dests: uint32(r.Cores)})
+			data = append(data, msg...)
+			if len(rects) == per {
+				flush()
+			}
+		}
+	}
+	flush()
+}
+
+// launchMessage lays out what a core needs to know to start its kernels. Source: tt-metal dev_msgs.h, the offsets of
+// the pinned revision.
+func (c *compiler) launchMessage(g *group) []byte {
+	le := binary.LittleEndian
+	b := make([]byte, c.d.pr.L1.LaunchSize)
+	le.PutUint16(b[12:], uint16(c.lay.sems))
+	le.PutUint16(b[18:], uint16(c.lay.cbs))
+	var mask, enables uint32
+	for _, cb := range g.cbs {
+		mask |= 1 << cb.Index
+	}
+	for proc, k := range g.kernels {
+		le.PutUint16(b[22+4*proc:], uint16(c.lay.args[proc]))
+		le.PutUint16(b[24+4*proc:], uint16(c.lay.common[proc]))
+		if k == nil {
+			continue
+		}
+		enables |= 1 << proc
+		le.PutUint32(b[44+4*proc:], c.lay.text+g.textOff[proc])
+		if proc == int(chip.BRISC) {
+			b[68] = uint8(k.NOC)
+		}
+		if proc == int(chip.NCRISC) && g.kernels[chip.BRISC] == nil {
+			b[68] = uint8(k.NOC.Other())
+		}
+	}
+	le.PutUint32(b[64:], mask)
+	b[70] = MaxCircularBuffers // no remote circular buffers
+	le.PutUint32(b[76:], enables)
+	b[92], b[94] = 0, 0
+	b[95] = 0x80 // preload: the core may prepare before its go signal
+	return b
+}
+
+// goSignal tells the subordinate dispatcher to start the workers once all writes have landed.
+func (c *compiler) goSignal() {
+	c.b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+	at := c.b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{WaitStream: uint32(c.d.pr.Stream.FirstDispatch)})
+	c.im.goCount = at + cq.AtGoWaitCount
+	c.im.goWord = at + cq.AtGoWord
+	c.cut()
+}
+
+func (c *compiler) coreXY(core chip.Core) uint32 {
+	xy, err := c.d.ch.Virtual(core)
+	c.err = errors.Join(c.err, err)
+	return c.d.ch.Arch().NOCXY(xy)
+}
+
+func (c *compiler) rect(r chip.VirtualRect) uint32 { return c.d.ch.Arch().NOCMulticast(r.Start, r.End) }

@@ -1,0 +1,131 @@
+package dispatch
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// completion is something that the device will report: the data of a read, or an event.
+type completion struct {
+	isEvent  bool
+	event    cq.Seq
+	dst      []byte // where the data of a read go
+	hostPage int    // bytes of a page in dst
+	devPage  int    // bytes of a page in the record
+	finished atomic.Bool
+}
+
+func (c *completion) done() bool { return c.finished.Load() }
+
+// size returns the bytes of the record's data.
+func (c *completion) size() uint32 {
+	if c.isEvent {
+		return 16
+	}
+	return uint32((len(c.dst) + c.hostPage - 1) / c.hostPage * c.devPage)
+}
+
+// completions are the records that a queue expects, in the order in which they will arrive, and the ring they arrive
+// in.
+type completions struct {
+	queue uint16 // that records must name
+
+	ringMu sync.Mutex // held while records are taken out of the ring
+	ring   completionRing
+	pages  atomic.Uint64 // popped
+
+	mu       sync.Mutex
+	expected []*completion
+}
+
+// expect adds a completion. The returned function takes it back, as long as its command was not sent.
+func (c *completions) expect(x *completion) (undo func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expected = append(c.expected, x)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if n := len(c.expected); n > 0 && c.expected[n-1] == x {
+			c.expected = c.expected[:n-1]
+		}
+	}
+}
+
+func (c *completions) first() *completion {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.expected) == 0 {
+		return nil
+	}
+	return c.expected[0]
+}
+
+func (c *completions) seen() uint64 { return c.pages.Load() }
+
+// drain takes all complete records out of the ring. When another goroutine is at it, there is nothing to do.
+func (c *completions) drain() error {
+	if !c.ringMu.TryLock() {
+		return nil
+	}
+	defer c.ringMu.Unlock()
+	for {
+		avail := c.ring.available()
+		if avail == 0 {
+			return nil
+		}
+		x := c.first()
+		if x == nil {
+			return fmt.Errorf("the device reported %d B that nobody asked for, starting with %#08x", avail, c.ring.word(0))
+		}
+		size := cq.HeaderSize + x.size()
+		whole := (size + pageSize - 1) / pageSize * pageSize
+		if avail < whole {
+			return nil
+		}
+		if err := c.check(x, size); err != nil {
+			return err
+		}
+		if !x.isEvent {
+			c.copyPages(x)
+		}
+		c.ring.pop(whole)
+		c.pages.Store(c.ring.popped)
+		c.mu.Lock()
+		c.expected = c.expected[1:]
+		c.mu.Unlock()
+		x.finished.Store(true)
+	}
+}
+
+// check compares a record's header, the dispatcher command that wrote it, with what is expected.
+func (c *completions) check(x *completion, size uint32) error {
+	w0, length := c.ring.word(0), c.ring.word(8)
+	event := w0>>8&0xFF != 0
+	if id := cq.DispatchID(w0); id != cq.DispatchWriteHost || event != x.isEvent || length != size || uint16(w0>>16) != c.queue {
+		return fmt.Errorf("out of step: the device reported a record of %v (event %v, queue %d, %d B), expected one with event %v, queue %d, %d B", id, event, w0>>16, length, x.isEvent, c.queue, size)
+	}
+	if x.isEvent {
+		if got := cq.Seq(c.ring.word(cq.HeaderSize)); got != x.event {
+			return fmt.Errorf("out of step: the device reported event %d, expected %d", got, x.event)
+		}
+	}
+	return nil
+}
+
+// copyPages copies a record's data to where they were asked for, leaving out what pads each page on the device.
+func (c *completions) copyPages(x *completion) {
+	if x.hostPage == x.devPage {
+		c.ring.copyOut(x.dst, cq.HeaderSize)
+		return
+	}
+	skip := uint32(cq.HeaderSize)
+	for dst := x.dst; len(dst) > 0; skip += uint32(x.devPage) {
+		n := min(x.hostPage, len(dst))
+		c.ring.copyOut(dst[:n], skip)
+		dst = dst[n:]
+	}
+}

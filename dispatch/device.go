@@ -1,0 +1,195 @@
+// Package dispatch runs programs on the workers of one chip through its command queues: it brings up the base
+// firmware, feeds the prefetcher through rings in pinned host memory, and reads what the dispatcher reports back.
+//
+// The commands themselves are package cq's; the device code is under firmware. The package knows nothing of traces:
+// it offers what recording needs, the commands of a program as bytes for a given [State].
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// Options tell Start what to bring up.
+type Options struct {
+	// Queues is the number of command queues, 1 or 2. 0 means 1.
+	Queues int
+	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it takes what comes
+	// back from the device, the rest takes commands and data on their way to it.
+	QueueMemory uint32
+	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError; 0 means 10 s.
+	HangTimeout time.Duration
+}
+
+const (
+	defaultQueueMemory = 16 << 20
+	defaultHangTimeout = 10 * time.Second
+)
+
+// Device is a chip whose Tensix cores run the base firmware and some of them the command queues.
+type Device struct {
+	kd      *kmd.Device
+	ch      *chip.Chip
+	pr      *chip.Params
+	opts    Options
+	grid    chip.Range // cores that programs may use
+	l1Banks []chip.XY  // virtual coordinates of the workers, by L1 bank
+	ctl     controlBlock
+	sysmem  *kmd.HostMemory
+	queues  []*Queue
+}
+
+// Start brings the chip up: firmware on every core, then the command queues. The caller keeps kd and closes it after
+// the Device.
+func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
+	if o.Queues == 0 {
+		o.Queues = 1
+	}
+	if o.Queues < 1 || o.Queues > maxQueues {
+		return nil, fmt.Errorf("dispatch: start: %d command queues asked for, a device has 1 or %d", o.Queues, maxQueues)
+	}
+	if o.QueueMemory == 0 {
+		o.QueueMemory = defaultQueueMemory
+	}
+	if o.QueueMemory < minQueueSize || o.QueueMemory%pageSize != 0 {
+		return nil, fmt.Errorf("dispatch: start: %d B of host memory for each queue asked for: give a multiple of %d B, at least %d B", o.QueueMemory, pageSize, minQueueSize)
+	}
+	if o.HangTimeout == 0 {
+		o.HangTimeout = defaultHangTimeout
+	}
+	h, err := kd.Harvesting(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: start: read harvesting: %w", err)
+	}
+	ch, err := chip.New(kd.Arch(), h)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: start: %w", err)
+	}
+	d := &Device{kd: kd, ch: ch, pr: ch.Params(), opts: o, ctl: newControlBlock(ch.Params())}
+	if err := d.start(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Device) start(ctx context.Context) error {
+	d.grid = programGrid(d.ch)
+	for c := range d.grid.Cores() {
+		xy, err := d.ch.Virtual(c)
+		if err != nil {
+			return fmt.Errorf("dispatch: start: %w", err)
+		}
+		d.l1Banks = append(d.l1Banks, xy)
+	}
+	if err := d.bringUp(ctx); err != nil {
+		return err
+	}
+	var err error
+	if d.sysmem, err = d.kd.PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
+		return fmt.Errorf("dispatch: start: memory of the command queues: %w", err)
+	}
+	for id := range d.opts.Queues {
+		q, err := d.startQueue(ctx, id)
+		if err != nil {
+			return fmt.Errorf("dispatch: start: queue %d: %w", id, err)
+		}
+		d.queues = append(d.queues, q)
+	}
+	return nil
+}
+
+// programGrid is the part of the Tensix grid that programs may use: all but the last logical row on Wormhole and the
+// last logical column on Blackhole, which hold the command queues. Source: tt-metal core descriptors
+// wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml.
+func programGrid(ch *chip.Chip) chip.Range {
+	w, h := ch.Grid()
+	if ch.Arch() == chip.Wormhole {
+		return chip.Range{End: chip.Core{X: w - 1, Y: h - 2}}
+	}
+	return chip.Range{End: chip.Core{X: w - 2, Y: h - 1}}
+}
+
+// queueCores returns the prefetch core and the dispatch core of a queue.
+func (d *Device) queueCores(id int) (prefetch, dispatch chip.Core) {
+	w, h := d.ch.Grid()
+	if d.ch.Arch() == chip.Wormhole {
+		return chip.Core{X: 2 * id, Y: h - 1}, chip.Core{X: 2*id + 1, Y: h - 1}
+	}
+	return chip.Core{X: w - 1, Y: 2 * id}, chip.Core{X: w - 1, Y: 2*id + 1}
+}
+
+// tensixRange is the whole logical Tensix grid.
+func (d *Device) tensixRange() chip.Range {
+	w, h := d.ch.Grid()
+	return chip.Range{End: chip.Core{X: w - 1, Y: h - 1}}
+}
+
+// Chip describes the chip.
+func (d *Device) Chip() *chip.Chip { return d.ch }
+
+// Grid returns the logical cores that programs may use.
+func (d *Device) Grid() chip.Range { return d.grid }
+
+// Queues returns the number of command queues.
+func (d *Device) Queues() int { return len(d.queues) }
+
+// Queue returns a command queue by number, 0 up to Queues()-1.
+func (d *Device) Queue(id int) *Queue { return d.queues[id] }
+
+// L1Banks returns the number of L1 banks that interleaved L1 buffers lie in: one for each core of Grid, row by row.
+func (d *Device) L1Banks() int { return len(d.l1Banks) }
+
+// Close stops the command queues and holds every core in reset, so that the chip is quiet afterwards. Work that is
+// still queued is lost; use Queue.Finish first.
+func (d *Device) Close() error {
+	var errs []error
+	for _, q := range d.queues {
+		errs = append(errs, q.close())
+	}
+	d.queues = nil
+	if d.kd.Fault() == nil {
+		errs = append(errs, d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll))
+	}
+	if d.sysmem != nil {
+		errs = append(errs, d.sysmem.Close())
+		d.sysmem = nil
+	}
+	return errors.Join(errs...)
+}
+
+// write writes to the L1 of one core, past the command queues.
+func (d *Device) write(c chip.Core, addr uint32, p []byte) error {
+	xy, err := d.ch.Virtual(c)
+	if err != nil {
+		return err
+	}
+	return d.kd.Write(xy, uint64(addr), p)
+}
+
+// read reads from the L1 of one core, past the command queues.
+func (d *Device) read(c chip.Core, addr uint32, p []byte) error {
+	xy, err := d.ch.Virtual(c)
+	if err != nil {
+		return err
+	}
+	return d.kd.Read(xy, uint64(addr), p)
+}
+
+// multicast writes the same bytes to every core of a range, past the command queues.
+func (d *Device) multicast(r chip.Range, addr uint64, p []byte) error {
+	for _, rect := range d.ch.Rects(r) {
+		if err := d.kd.Multicast(rect.Start, rect.End, addr, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Device) multicastWord(r chip.Range, addr, v uint32) error {
+	return d.multicast(r, uint64(addr), []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
+}

@@ -1,0 +1,141 @@
+package dispatch
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// Image is a compiled program: its commands as they go to the prefetcher, with the few places that depend on when
+// and where it runs, and its kernels as they go to DRAM. Running a program and recording it use the same image.
+// Once placed, an image doesn't change.
+type Image struct {
+	name       string
+	layout     cq.Layout
+	workers    uint32 // completions that one run causes: one from each worker, used or not
+	slotSize   uint32 // bytes of the kernel-config ring
+	configBase uint32 // L1 address of the ring
+	launchBase uint32 // L1 address of the first launch message
+	launchSize uint32
+	stream     uint16 // that counts completions
+	cores      int    // that run a kernel
+	binary     []byte
+	placed     bool
+
+	cmds []byte
+	head int   // bytes of the first command, behind which a wait may be inserted
+	cuts []int // ends of commands at which the stream may be split over fetch entries
+
+	// Offsets in cmds of what a run patches.
+	hostID      int
+	configBases []int // 32-bit addresses of the program's slot
+	binaryBase  int
+	textOff     uint32 // added to the slot's address there
+	launchAddr  []int
+	goCount     int
+	goWord      int
+	relays      []relayPatch
+}
+
+// relayPatch is a sub-command of a RELAY_PAGED_PACKED that reads a page of the binary buffer.
+type relayPatch struct{ at, page int }
+
+// Name returns the program's name.
+func (im *Image) Name() string { return im.name }
+
+// Cores returns how many cores run a kernel of the program.
+func (im *Image) Cores() int { return im.cores }
+
+// CommandBytes returns the size of the commands of one run that need not wait for kernel-config memory.
+func (im *Image) CommandBytes() int { return len(im.cmds) }
+
+// Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of BinaryPageSize.
+func (im *Image) Binary() []byte { return im.binary }
+
+// Place tells the image where Binary lies: the address, equal in all banks, of an interleaved buffer over that many
+// banks. It must be called once, before the first run.
+func (im *Image) Place(addr uint32, banks int) error {
+	if im.placed {
+		return fmt.Errorf("dispatch: program %q: its kernels are already placed", im.name)
+	}
+	for _, r := range im.relays {
+		cq.Put16(im.cmds, r.at+cq.AtPagedSubStart, uint16(r.page%banks))
+		cq.Put32(im.cmds, r.at+cq.AtPagedSubBase, addr+uint32(r.page/banks)*BinaryPageSize)
+	}
+	im.placed = true
+	return nil
+}
+
+// State is what a command stream assumes about the workers and leaves behind. A queue has one; a trace starts from
+// ReplayState and carries the one it ends with. It is a value.
+type State struct {
+	// Expected is the count of completions once everything so far has run. It wraps.
+	Expected cq.Count
+	launch   uint32 // slot of the next launch message
+	config   configRing
+}
+
+// Append appends the commands of one run to dst and moves st past it. id names the run in profilers. It allocates
+// only when dst is too small.
+func (im *Image) Append(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
+	before := st.Expected
+	after := before + cq.Count(im.workers)
+	off, waitFor, wait := st.config.reserve(im.slotSize, uint32(after))
+	base := im.configBase + off
+
+	start := len(dst)
+	dst = append(dst, im.cmds[:im.head]...)
+	shift := start // of everything behind the head
+	if wait {
+		b := cq.NewBuilder(im.layout, dst)
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: im.stream, Count: waitFor})
+		shift += b.Len() - len(dst)
+		dst = b.Bytes()
+	}
+	dst = append(dst, im.cmds[im.head:]...)
+
+	at := func(o int) int {
+		if o < im.head {
+			return start + o
+		}
+		return shift + o
+	}
+	cq.Put16(dst, at(im.hostID), id)
+	for _, o := range im.configBases {
+		cq.Put32(dst, at(o), base)
+	}
+	cq.Put32(dst, at(im.binaryBase), base+im.textOff)
+	for _, o := range im.launchAddr {
+		cq.Put32(dst, at(o), im.launchBase+st.launch*im.launchSize)
+	}
+	cq.Put32(dst, at(im.goWord), uint32(dispatcher.goWord(cq.SignalGo)))
+	cq.Put32(dst, at(im.goCount), uint32(before))
+	st.launch = (st.launch + 1) % launchEntries
+	st.Expected = after
+	return dst
+}
+
+// waitShift returns by how much the inserted wait moves the cuts, given the bytes of one run.
+func (im *Image) waitShift(n int) int { return n - len(im.cmds) }
+
+// ReplayState is the state in which a trace's commands run: no completions counted, launch messages at the first
+// slot, and all kernel-config memory in use by something that is known to be done.
+func (d *Device) ReplayState() State {
+	return State{config: fullRing(d.pr.L1.KernelConfigSize, 0)}
+}
+
+// Detach returns the state behind a trace that ended in st: all kernel-config memory is in use until its last
+// program is done.
+func (d *Device) Detach(st State) State {
+	return State{Expected: st.Expected, launch: st.launch, config: fullRing(d.pr.L1.KernelConfigSize, uint32(st.Expected))}
+}
+
+// Dispatcher names the core that workers report completions to.
+type Dispatcher chip.XY
+
+func (d Dispatcher) goWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(0, d.X, d.Y, s) }
+
+func (d *Device) layout() cq.Layout {
+	return cq.Layout(d.ch.Arch())
+}

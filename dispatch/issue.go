@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// fetchRing is the host's side of the prefetch queue in the prefetch core's L1: a ring of 16-bit entries, each the
+// size in 16-byte units of one batch of commands. The prefetcher zeroes an entry when it takes it and publishes the
+// address of the entry it took last. Source: tt-metal system_memory_manager.cpp and cq_prefetch.cpp.
+type fetchRing struct {
+	win     *kmd.Window // the prefetch core's L1 from winBase on
+	entries uint32
+	base    uint32 // L1 address of entry 0
+	winBase uint32 // L1 address at offset 0 of win
+	rdAddr  uint32 // L1 address of the word that the prefetcher publishes
+
+	next  uint32 // index of the entry to write next
+	lastR uint32 // last value read from rdAddr
+	taken uint64 // entries that the prefetcher has taken, as far as read
+	put   uint64 // entries written
+}
+
+const fetchEntryBytes = 2
+
+func (f *fetchRing) addr(i uint32) uint32 { return f.base + i*fetchEntryBytes }
+
+// initialRead is what the read-pointer word holds before the first entry was taken: one past the end, so that the
+// whole ring is free.
+func (f *fetchRing) initialRead() uint32 { return f.addr(f.entries) }
+
+// full reports whether the next entry may not be written yet, as far as the last read of the device's pointer tells.
+func (f *fetchRing) full() bool { return f.put-f.taken >= uint64(f.entries-1) }
+
+// poll reads the device's pointer.
+func (f *fetchRing) poll() error {
+	r := f.win.Load32(uint64(f.rdAddr - f.winBase))
+	if r == f.lastR {
+		return nil
+	}
+	if r < f.base || r >= f.addr(f.entries) || (r-f.base)%fetchEntryBytes != 0 {
+		return fmt.Errorf("dispatch: prefetch queue: the read pointer is %#x, outside of the ring at %#x..%#x: the prefetch core's L1 was overwritten or the device is gone", r, f.base, f.addr(f.entries))
+	}
+	idx := (r - f.base) / fetchEntryBytes
+	if f.lastR == f.initialRead() {
+		f.taken += uint64(idx) + 1
+	} else {
+		last := (f.lastR - f.base) / fetchEntryBytes
+		f.taken += uint64((idx + f.entries - last) % f.entries)
+	}
+	f.lastR = r
+	return nil
+}
+
+// push writes one entry. The caller has made sure that the ring is not full and that the commands are visible.
+func (f *fetchRing) push(entry uint16) {
+	f.win.Store16(uint64(f.addr(f.next)-f.winBase), entry)
+	f.next++
+	if f.next == f.entries {
+		f.next = 0
+	}
+	f.put++
+}
+
+// issueRing is the part of sysmem that the prefetcher reads commands from. Host and prefetcher each keep their own
+// pointer and follow the same rule: a batch that doesn't fit before the end starts again at the base.
+type issueRing struct {
+	mem  []byte
+	wr   uint32
+	ends []uint32 // end offset of the batch behind each prefetch queue entry, indexed by put modulo len
+}
+
+// place returns the offset at which a batch of n bytes goes.
+func (r *issueRing) place(n uint32) uint32 {
+	if r.wr+n > uint32(len(r.mem)) {
+		return 0
+	}
+	return r.wr
+}
+
+// free reports whether [off, off+n) holds no bytes that the prefetcher may still read, when the batches from number
+// oldest on are outstanding and next is the number of the batch to be placed.
+func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
+	if oldest == next {
+		return true
+	}
+	// The outstanding bytes run from the end of the newest batch that is done to wr, around the ring.
+	var tail uint32
+	if oldest > 0 {
+		tail = r.ends[(oldest-1)%uint64(len(r.ends))]
+	}
+	if tail < r.wr {
+		// One piece [tail, wr): a batch placed behind it is fine, one that wrapped must end before it.
+		return off >= r.wr || off+n <= tail
+	}
+	// Two pieces [tail, end) and [0, wr).
+	return off >= r.wr && off+n <= tail
+}

@@ -1,0 +1,271 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// Queue is a hardware command queue: what is put into it runs in order. Its methods may be called from any
+// goroutine; commands run in the order in which the calls return.
+type Queue struct {
+	d              *Device
+	id             int
+	prefetch, core chip.Core // prefetch core and dispatch core
+	dispatcher     Dispatcher
+	pre, disp      *kmd.Window // L1 of the two
+
+	mu    sync.Mutex // guards everything up to the blank line
+	fetch fetchRing
+	issue issueRing
+	st    State
+	runs  uint16 // programs run, as their host id
+	event cq.Seq // last event recorded
+	buf   []byte // commands under construction
+
+	last   atomic.Pointer[string] // what was submitted last, for hang reports
+	failed atomic.Pointer[error]  // why the queue takes no more commands
+	comp   completions
+}
+
+var errClosed = errors.New("the queue is closed")
+
+// State returns what the queue's commands so far leave behind.
+func (q *Queue) State() State {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.st
+}
+
+// ID returns the queue's number.
+func (q *Queue) ID() int { return q.id }
+
+// Dispatcher returns the core that workers report to when this queue started them.
+func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
+
+// usable says whether the queue takes commands.
+func (q *Queue) usable(op string) error {
+	if err := q.failed.Load(); err != nil {
+		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, *err)
+	}
+	return nil
+}
+
+// fail closes the queue to further commands, because host and device may disagree about where they are.
+func (q *Queue) fail(err error) error {
+	q.failed.CompareAndSwap(nil, &err)
+	return err
+}
+
+// Run runs a program. It returns once the commands are in the issue ring.
+func (q *Queue) Run(ctx context.Context, im *Image) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.usable("run"); err != nil {
+		return err
+	}
+	if !im.placed {
+		return fmt.Errorf("dispatch: queue %d: run program %q: its kernels were not placed in DRAM", q.id, im.name)
+	}
+	st := q.st
+	q.buf = im.Append(q.buf[:0], &st, q.dispatcher, q.runs)
+	q.last.Store(&im.name)
+	start, shift := 0, im.waitShift(len(q.buf))
+	for i, cut := range im.cuts {
+		end := cut + shift
+		last := i == len(im.cuts)-1
+		if !last && im.cuts[i+1]+shift-start <= maxCommandSize {
+			continue
+		}
+		if err := q.send(ctx, q.buf[start:end], false); err != nil {
+			if start > 0 {
+				return q.fail(fmt.Errorf("dispatch: queue %d: program %q was cut off in the middle: %w", q.id, im.name, err))
+			}
+			return err
+		}
+		start = end
+	}
+	q.st = st
+	q.runs++
+	return nil
+}
+
+// Prepared is a batch of commands that is built once and sent again and again, changed only in the completion
+// counts that it waits for.
+type Prepared struct {
+	// Bytes are the commands, a whole number of PCIe-aligned units.
+	Bytes []byte
+	// Counts are the offsets of 32-bit words that hold the queue's completion count plus Add.
+	Counts []CountPatch
+	// After is the state in which the commands leave the queue.
+	After State
+	// Name appears in hang reports.
+	Name string
+
+	sent bool
+	base cq.Count // that Counts were computed for
+}
+
+// CountPatch is a word in Prepared.Bytes.
+type CountPatch struct {
+	At  int
+	Add cq.Count
+}
+
+// Submit sends prepared commands, behind an entry that makes the prefetcher stop fetching until the commands say
+// otherwise. It allocates nothing and makes no system call unless the ring is full. A Prepared belongs to one queue.
+func (q *Queue) Submit(ctx context.Context, p *Prepared) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.usable("replay"); err != nil {
+		return err
+	}
+	if !p.sent || p.base != q.st.Expected {
+		for _, c := range p.Counts {
+			cq.Put32(p.Bytes, c.At, uint32(q.st.Expected+c.Add))
+		}
+		p.sent, p.base = true, q.st.Expected
+	}
+	if err := q.send(ctx, p.Bytes, true); err != nil {
+		return err
+	}
+	q.last.Store(&p.Name)
+	q.st = p.After
+	return nil
+}
+
+// send puts one batch of commands into the issue ring and rings the doorbell. Called with mu held.
+func (q *Queue) send(ctx context.Context, p []byte, stall bool) error {
+	off, err := q.room(ctx, uint32(len(p)))
+	if err != nil {
+		return err
+	}
+	copy(q.issue.mem[off:], p)
+	q.ring(off, uint32(len(p)), stall)
+	return nil
+}
+
+// room waits until a batch of n bytes can be placed, and returns where.
+func (q *Queue) room(ctx context.Context, n uint32) (uint32, error) {
+	off := q.issue.place(n)
+	if q.fits(off, n) {
+		return off, nil
+	}
+	var lost error
+	err := q.await(ctx, "space in the issue queue", func() bool {
+		lost = q.fetch.poll()
+		return lost != nil || q.fits(off, n)
+	})
+	if lost != nil {
+		return off, q.fail(lost)
+	}
+	return off, err
+}
+
+func (q *Queue) fits(off, n uint32) bool {
+	// An entry counts as taken when its read was issued, so the bytes of the one taken last may still be on their way.
+	oldest := q.fetch.taken
+	if oldest > 0 {
+		oldest--
+	}
+	return !q.fetch.full() && q.issue.free(off, n, oldest, q.fetch.put)
+}
+
+// ring publishes a batch that lies in the issue ring.
+func (q *Queue) ring(off, n uint32, stall bool) {
+	q.issue.wr = off + n
+	q.issue.ends[q.fetch.put%uint64(len(q.issue.ends))] = off + n
+	entry := uint16(n / cq.FetchUnit)
+	if stall {
+		entry |= cq.FetchStall
+	}
+	q.pre.Drain() // commands must be visible before the entry that announces them
+	q.fetch.push(entry)
+}
+
+// await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.
+// It ends in a *HangError when nothing moves for the device's hang timeout.
+func (q *Queue) await(ctx context.Context, what string, done func() bool) error {
+	w := newWaiter(q.d.opts.HangTimeout)
+	seen := q.progress()
+	for {
+		if err := q.comp.drain(); err != nil {
+			return q.fail(fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err))
+		}
+		if done() {
+			return nil
+		}
+		if w.sleep != 0 {
+			if err := q.d.kd.Fault(); err != nil {
+				return q.fail(q.hang(what, err))
+			}
+		}
+		if w.sleep != 0 {
+			if now := q.progress(); now != seen {
+				seen = now
+				w.progress()
+			}
+		}
+		if err := w.pause(ctx); err != nil {
+			if errors.Is(err, ErrTimeout) {
+				return q.fail(q.hang(what, err))
+			}
+			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
+		}
+	}
+}
+
+// progress is a fingerprint of everything whose movement shows that the queue is alive.
+func (q *Queue) progress() [2]uint64 {
+	return [2]uint64{q.comp.seen(), uint64(q.pre.Load32(uint64(q.d.ctl.fetchRead)))}
+}
+
+// Finish waits until everything that was put into the queue has run and all its results are in memory.
+func (q *Queue) Finish(ctx context.Context) error {
+	done, err := q.recordHostEvent(ctx)
+	if err != nil {
+		return err
+	}
+	return q.await(ctx, "the commands so far to finish", done.done)
+}
+
+// recordHostEvent makes the dispatcher report when everything so far is done.
+func (q *Queue) recordHostEvent(ctx context.Context) (*completion, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.usable("finish"); err != nil {
+		return nil, err
+	}
+	q.event++
+	var payload [16]byte
+	cq.Put32(payload[:], 0, uint32(q.event))
+	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+	b.WritePacked(cq.WritePacked{
+		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.lastEvent[q.id], Cores: q.d.dispatchXYs(),
+		NoStride: true, Data: payload[:],
+	})
+	b.WriteHost(cq.WriteHost{Event: true, Pad1: uint16(q.id), Data: payload[:]})
+	cmds, err := b.Finish()
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
+	}
+	q.buf = cmds
+	c := &completion{event: q.event, isEvent: true}
+	// The completion is expected before it can arrive.
+	undo := q.comp.expect(c)
+	if err := q.send(ctx, cmds, false); err != nil {
+		undo()
+		return nil, err
+	}
+	return c, nil
+}
+
+// DispatchCore returns the virtual coordinate of the core that runs the queue's dispatcher.
+func (q *Queue) DispatchCore() chip.XY { return chip.XY(q.dispatcher) }

@@ -1,0 +1,261 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/firmware"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// Semaphores of the command-queue kernels, by id. Source: the kernels' headers under firmware.
+const (
+	semDispatchCredits    = 0 // prefetch core: free pages of the dispatch ring
+	semSubordinateCredits = 1 // prefetch core: free pages of the subordinate's ring
+	semSync               = 2 // prefetch core: notifications that a STALL waits for
+	semDispatchRing       = 0 // dispatch core: pages published in the dispatch ring
+	semSubordinateRing    = 1 // dispatch core: pages published in the subordinate's ring
+	numSemaphores         = 3
+)
+
+// hostKernel is one kernel of a command queue and what it is started with.
+type hostKernel struct {
+	proc chip.Processor
+	name string // of the firmware image
+	args []uint32
+	noc  chip.NOC
+}
+
+// startQueue starts the prefetcher and the dispatchers of a queue on their cores.
+func (d *Device) startQueue(ctx context.Context, id int) (*Queue, error) {
+	q := &Queue{d: d, id: id, st: State{config: configRing{size: d.pr.L1.KernelConfigSize}}}
+	q.prefetch, q.core = d.queueCores(id)
+	preXY, err := d.ch.Virtual(q.prefetch)
+	if err != nil {
+		return nil, err
+	}
+	coreXY, err := d.ch.Virtual(q.core)
+	if err != nil {
+		return nil, err
+	}
+	q.dispatcher = Dispatcher{coreXY.X, coreXY.Y}
+	q.comp.queue = uint16(id)
+
+	// Host side.
+	host := newHostBlock(d.pr, d.opts.QueueMemory)
+	base := uint32(id) * d.opts.QueueMemory
+	mem := d.sysmem.Bytes()[base : base+d.opts.QueueMemory]
+	noc := d.sysmem.NOCAddr() + uint64(base)
+	if noc>>32 != (noc+uint64(d.opts.QueueMemory)-1)>>32 {
+		return nil, fmt.Errorf("host memory at NoC address %#x crosses a 4 GiB boundary, which the queue's 32-bit pointers can't: free host memory that other processes have pinned", noc)
+	}
+	if q.pre, err = d.openL1(preXY); err != nil {
+		return nil, err
+	}
+	if q.disp, err = d.openL1(coreXY); err != nil {
+		return nil, errors.Join(err, q.pre.Close())
+	}
+	low := uint32(noc)
+	q.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize], ends: make([]uint32, fetchEntries+2)}
+	q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
+	q.fetch.lastR = q.fetch.initialRead()
+	q.comp.ring = completionRing{
+		mem: mem[host.completion : host.completion+host.completionSz], base: (low + host.completion) / 16,
+		host: d.sysmem, wrWord: uint64(base + host.completionWr), rdWord: uint64(base + host.completionRd),
+		win: q.disp, rdOff: uint64(d.ctl.completionRd),
+	}
+	d.sysmem.Store32(q.comp.ring.wrWord, q.comp.ring.base)
+	d.sysmem.Store32(q.comp.ring.rdWord, q.comp.ring.base)
+
+	if err := d.startCores(q, host, noc, preXY, coreXY); err != nil {
+		return nil, errors.Join(err, q.disp.Close(), q.pre.Close())
+	}
+	return q, nil
+}
+
+// openL1 maps the L1 of a core, from address 0 on.
+func (d *Device) openL1(xy chip.XY) (*kmd.Window, error) {
+	size := uint64(0)
+	for _, c := range d.pr.Windows {
+		if c.Size >= uint64(d.pr.L1Size) && (size == 0 || c.Size < size) {
+			size = c.Size
+		}
+	}
+	w, err := d.kd.OpenWindow(size, kmd.Uncached)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Configure(kmd.WindowConfig{Target: xy, Ordering: kmd.Strict}); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+func (d *Device) startCores(q *Queue, host hostBlock, noc uint64, preXY, coreXY chip.XY) error {
+	l1 := &d.pr.L1
+	low, hi := uint32(noc), uint32(noc>>32)
+	pcie := d.ch.PCIe(chip.NOC0).Packed()
+	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
+	first := uint32(d.pr.Stream.FirstDispatch)
+	rect := d.ch.Rects(d.grid)[0]
+
+	prefetch := []hostKernel{{proc: chip.BRISC, name: "prefetch", args: []uint32{
+		pcie, hi, low + host.issue, host.issueSize,
+		d.ctl.fetchQueue, fetchEntries * fetchEntryBytes, d.ctl.fetchRead, d.ctl.pcieRead,
+		d.ctl.cmdData, cmdDataSize, d.ctl.scratch, scratchSize, d.ctl.scratch, binaryRingSize,
+		coreXY.Packed(), dispatchRing, dispatchPages, subordinateRing, subordinatePages, sems, sems,
+	}}}
+	dispatch := []hostKernel{
+		{proc: chip.BRISC, name: "dispatch", args: []uint32{
+			pcie, hi, low + host.completion, host.completionSz, d.ctl.completionWr, d.ctl.completionRd, low + host.completionWr,
+			dispatchRing, dispatchPages, dispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, pageSize,
+		}},
+		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
+			subordinateRing, subordinatePages, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore,
+		}},
+	}
+
+	le := binary.LittleEndian
+	preWords := make([]byte, d.ctl.cmdData-l1.Unreserved)
+	le.PutUint32(preWords[d.ctl.fetchRead-l1.Unreserved:], q.fetch.initialRead())
+	le.PutUint32(preWords[d.ctl.pcieRead-l1.Unreserved:], low+host.issue)
+	coreWords := make([]byte, d.ctl.fetchQueue-l1.Unreserved)
+	le.PutUint32(coreWords[d.ctl.completionWr-l1.Unreserved:], q.comp.ring.base)
+	le.PutUint32(coreWords[d.ctl.completionRd-l1.Unreserved:], q.comp.ring.base)
+
+	for _, c := range []struct {
+		core    chip.Core
+		words   []byte
+		kernels []hostKernel
+		sems    [numSemaphores]uint32
+	}{
+		{q.core, coreWords, dispatch, [numSemaphores]uint32{}},
+		{q.prefetch, preWords, prefetch, [numSemaphores]uint32{semDispatchCredits: dispatchPages, semSubordinateCredits: subordinatePages}},
+	} {
+		if err := d.write(c.core, l1.Unreserved, c.words); err != nil {
+			return fmt.Errorf("start core %v: %w", c.core, err)
+		}
+		if err := d.startHostKernels(c.core, c.kernels, c.sems); err != nil {
+			return fmt.Errorf("start core %v: %w", c.core, err)
+		}
+	}
+	return nil
+}
+
+// slotArgs is the room for one processor's arguments in the kernel-config memory of a command-queue core, in bytes.
+const slotArgs = 128
+
+// startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode: the core reports
+// to nobody and its launch pointer stays.
+func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems [numSemaphores]uint32) error {
+	l1 := &d.pr.L1
+	le := binary.LittleEndian
+	slot := make([]byte, slotArgs*chip.NumProcessors)
+	semOff := len(slot)
+	for _, v := range sems {
+		slot = append(le.AppendUint32(slot, v), make([]byte, 12)...)
+	}
+	msg := make([]byte, l1.LaunchSize)
+	le.PutUint32(msg[0:], l1.KernelConfig)
+	le.PutUint16(msg[12:], uint16(semOff))
+	msg[42] = 1 // host mode
+	var enables uint32
+	for _, k := range ks {
+		elf, err := firmware.CQ(d.ch.Arch(), k.name)
+		if err != nil {
+			return err
+		}
+		im, err := kernels.Load(elf)
+		if err != nil {
+			return err
+		}
+		image := im.Text
+		args := slot[slotArgs*int(k.proc):]
+		for i, v := range k.args {
+			le.PutUint32(args[4*i:], v)
+		}
+		for len(slot)%slotAlign != 0 {
+			slot = append(slot, 0)
+		}
+		le.PutUint16(msg[22+4*int(k.proc):], uint16(slotArgs*int(k.proc)))
+		le.PutUint32(msg[44+4*int(k.proc):], uint32(len(slot)))
+		enables |= 1 << k.proc
+		slot = append(slot, image...)
+	}
+	le.PutUint32(msg[76:], enables)
+	msg[70] = MaxCircularBuffers
+	if uint32(len(slot)) > l1.KernelConfigSize {
+		return fmt.Errorf("its kernels need %d B, the kernel-config memory has %d B", len(slot), l1.KernelConfigSize)
+	}
+	if err := d.write(c, l1.KernelConfig, slot); err != nil {
+		return err
+	}
+	if err := d.write(c, l1.Launch, msg); err != nil {
+		return err
+	}
+	return d.write(c, l1.Go, []byte{0, 0, 0, signalGo})
+}
+
+// dispatchXYs returns the dispatch cores of all queues as commands name them.
+func (d *Device) dispatchXYs() []uint32 {
+	var out []uint32
+	for id := range d.opts.Queues {
+		_, c := d.queueCores(id)
+		if xy, err := d.ch.Virtual(c); err == nil {
+			out = append(out, d.ch.Arch().NOCXY(xy))
+		}
+	}
+	return out
+}
+
+// closeTimeout bounds the orderly end of a queue's kernels.
+const closeTimeout = 2 * time.Second
+
+// close ends the queue's kernels and gives its windows back.
+func (q *Queue) close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var err error
+	if q.failed.Load() == nil {
+		err = q.terminate()
+		q.fail(errClosed)
+	}
+	return errors.Join(err, q.disp.Close(), q.pre.Close())
+}
+
+// terminate makes the kernels leave their loops, so that no transfer to host memory is on its way when that memory
+// goes. Source: tt-metal host_runtime_commands.cpp sends the three commands in this order, each in its own batch.
+func (q *Queue) terminate() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	for _, add := range []func(*cq.Builder){
+		func(b *cq.Builder) { b.TerminateDispatch(cq.Master) },
+		func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) },
+		func(b *cq.Builder) { b.TerminatePrefetch() },
+	} {
+		b := cq.NewBuilder(q.d.layout(), q.buf[:0])
+		add(&b)
+		cmds, err := b.Finish()
+		if err != nil {
+			return err
+		}
+		q.buf = cmds
+		if err := q.send(ctx, cmds, false); err != nil {
+			return err
+		}
+	}
+	for _, c := range []chip.Core{q.prefetch, q.core} {
+		if err := q.d.awaitDone(ctx, c, closeTimeout); err != nil {
+			return fmt.Errorf("dispatch: queue %d: end the kernels of core %v: %w", q.id, c, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// Interleaved is a buffer whose pages go round the banks: page p lies in bank p mod Banks, at
+// Addr + p/Banks*PageSize.
+type Interleaved struct {
+	DRAM     bool   // in DRAM banks, otherwise in the L1 of the workers
+	Addr     uint32 // the same in every bank
+	PageSize uint32 // bytes from one page to the next in a bank, a multiple of the memory's alignment
+	HostPage uint32 // bytes of a page that hold data; the rest of PageSize is padding
+	Pages    int
+	Banks    int
+}
+
+// Bytes returns the size of the data.
+func (b *Interleaved) Bytes() int { return b.Pages * int(b.HostPage) }
+
+// Names of transfers in hang reports; constants have no address.
+var opWrite, opRead = "write", "read"
+
+// TransferError says why a transfer doesn't fit its buffer.
+type TransferError struct {
+	Op           string // "write" or "read"
+	Offset, Size int    // bytes asked for
+	Have         int    // bytes of the buffer
+	Page         int    // bytes that Offset and Size must be multiples of
+}
+
+func (e *TransferError) Error() string {
+	return fmt.Sprintf("dispatch: %s of %d B at offset %d: the buffer holds %d B in pages of %d B: stay inside and on page boundaries", e.Op, e.Size, e.Offset, e.Have, e.Page)
+}
+
+func (b *Interleaved) check(op string, off, n int) error {
+	if off < 0 || n < 0 || off > b.Bytes() || n > b.Bytes()-off || off%int(b.HostPage) != 0 || n%int(b.HostPage) != 0 {
+		return &TransferError{Op: op, Offset: off, Size: n, Have: b.Bytes(), Page: int(b.HostPage)}
+	}
+	return nil
+}
+
+// at returns the bank of a page and its address there.
+func (b *Interleaved) at(page int) (bank int, addr uint32) {
+	return page % b.Banks, b.Addr + uint32(page/b.Banks)*b.PageSize
+}
+
+// Write writes data to the buffer from byte off on, after everything so far has run. off and len(data) are multiples
+// of the page's data. It returns once data is copied into the issue ring.
+func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) error {
+	if err := b.check("write", off, len(data)); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.usable("write"); err != nil {
+		return err
+	}
+	page := off / int(b.HostPage)
+	wait := true // the first command waits until the workers have stopped using the buffer
+	for len(data) > 0 {
+		n, err := q.writeSome(ctx, b, page, data, wait)
+		if err != nil {
+			return err
+		}
+		page += n
+		data = data[n*int(b.HostPage):]
+		wait = false
+	}
+	q.last.Store(&opWrite)
+	return nil
+}
+
+// writeSome writes as many whole pages as one batch of commands holds, or one page in several batches.
+func (q *Queue) writeSome(ctx context.Context, b *Interleaved, page int, data []byte, wait bool) (int, error) {
+	l := q.d.layout()
+	budget := uint32(maxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
+	if b.PageSize <= budget {
+		n := min(int(budget/b.PageSize), len(data)/int(b.HostPage))
+		return n, q.writePages(ctx, b, page, n, data[:n*int(b.HostPage)], wait)
+	}
+	part := int(budget) &^ (pageSize - 1)
+	for off := 0; off < int(b.HostPage); off += part {
+		n := min(part, int(b.HostPage)-off)
+		bank, addr := b.at(page)
+		// One page of just this part, in the same bank.
+		piece := Interleaved{DRAM: b.DRAM, Addr: addr + uint32(off), PageSize: uint32(l.Stride(n)), HostPage: uint32(n), Pages: bank + 1, Banks: b.Banks}
+		if err := q.writePages(ctx, &piece, bank, 1, data[off:off+n], wait && off == 0); err != nil {
+			return 0, err
+		}
+	}
+	return 1, nil
+}
+
+func (q *Queue) writePages(ctx context.Context, b *Interleaved, page, n int, data []byte, wait bool) error {
+	l := q.d.layout()
+	size := l.Stride(2*cq.HeaderSize + n*int(b.PageSize))
+	if wait {
+		size += l.Stride(2 * cq.HeaderSize)
+	}
+	off, err := q.room(ctx, uint32(size))
+	if err != nil {
+		return err
+	}
+	// The commands are built where the prefetcher reads them, so that the data are copied once.
+	cmds := cq.NewBuilder(l, q.issue.mem[off:off:int(off)+size])
+	if wait {
+		cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+	}
+	bank, addr := b.at(page)
+	w := cq.WritePaged{DRAM: b.DRAM, StartPage: uint16(bank), Base: addr, PageSize: b.PageSize, Pages: uint32(n)}
+	if b.HostPage == b.PageSize {
+		w.Data = data
+	}
+	at := cmds.WritePaged(w)
+	out, err := cmds.Finish()
+	if err != nil || len(out) != size {
+		return q.fail(fmt.Errorf("dispatch: queue %d: write: %d B of commands instead of %d: %w", q.id, len(out), size, err))
+	}
+	if b.HostPage != b.PageSize {
+		dst := out[at+cq.AtWriteHostData:]
+		for i := range n {
+			copy(dst[i*int(b.PageSize):], data[i*int(b.HostPage):(i+1)*int(b.HostPage)])
+		}
+	}
+	q.ring(off, uint32(size), false)
+	return nil
+}
+
+// Settle makes later commands wait, already in the prefetcher, until the workers are done and everything written so
+// far is in memory. What a program's commands relay from DRAM has to be settled first.
+func (q *Queue) Settle(ctx context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.usable("settle"); err != nil {
+		return err
+	}
+	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
+	q.appendSettle(&b)
+	cmds, err := b.Finish()
+	if err != nil {
+		return fmt.Errorf("dispatch: queue %d: settle: %w", q.id, err)
+	}
+	q.buf = cmds
+	return q.send(ctx, cmds, false)
+}
+
+func (q *Queue) appendSettle(b *cq.Builder) {
+	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+}
+
+// Read reads from the buffer from byte off on into dst, after everything so far has run, and waits for the data. off
+// and len(dst) are multiples of the page's data.
+func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) error {
+	if err := b.check("read", off, len(dst)); err != nil {
+		return err
+	}
+	if len(dst) == 0 {
+		return nil
+	}
+	last, err := q.enqueueRead(ctx, b, off/int(b.HostPage), dst)
+	if err != nil {
+		return err
+	}
+	return q.await(ctx, "data of a read", last.done)
+}
+
+// enqueueRead sends the commands of a read and returns the completion of its last part.
+func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst []byte) (*completion, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.usable("read"); err != nil {
+		return nil, err
+	}
+	// A record must fit the completion queue beside one that is being taken out.
+	perRecord := max(1, (len(q.comp.ring.mem)/4-pageSize)/int(b.PageSize))
+	if int(b.PageSize) > len(q.comp.ring.mem)-pageSize {
+		return nil, fmt.Errorf("dispatch: queue %d: read: a page of %d B doesn't fit the completion queue of %d B: open the device with more queue memory", q.id, b.PageSize, len(q.comp.ring.mem))
+	}
+	var c *completion
+	for first := true; len(dst) > 0; first = false {
+		n := min(perRecord, len(dst)/int(b.HostPage))
+		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize)}
+		cmds := cq.NewBuilder(q.d.layout(), q.buf[:0])
+		if first {
+			q.appendSettle(&cmds)
+		}
+		cmds.WriteHostHeader(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize + uint64(n)*uint64(b.PageSize)})
+		bank, addr := b.at(page)
+		cmds.RelayPaged(cq.RelayPaged{StartPage: uint8(bank), DRAM: b.DRAM, Base: addr, PageSize: b.PageSize, Pages: uint32(n)})
+		out, err := cmds.Finish()
+		if err != nil {
+			return nil, fmt.Errorf("dispatch: queue %d: read: %w", q.id, err)
+		}
+		q.buf = out
+		undo := q.comp.expect(c)
+		if err := q.send(ctx, out, false); err != nil {
+			undo()
+			return nil, err
+		}
+		page += n
+		dst = dst[n*int(b.HostPage):]
+	}
+	q.last.Store(&opRead)
+	return c, nil
+}

@@ -1,0 +1,30 @@
+package reprise
+
+import (
+	"errors"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+var (
+	// ErrClosed is returned when something is used after its device was closed.
+	ErrClosed = errors.New("the device is closed")
+	// ErrReleased is returned when a buffer, executable or trace is used after it was freed, closed or released.
+	ErrReleased = errors.New("it has been released already")
+	// ErrForeign is returned when a buffer, executable or trace of one device is used with another.
+	ErrForeign = errors.New("it belongs to another device")
+	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.
+	ErrCaptureEnded = errors.New("the capture has ended")
+
+	// ErrEmptyTrace is returned when a capture recorded nothing.
+	ErrEmptyTrace = tracebuf.ErrEmpty
+	// ErrOutOfMemory is returned when device memory doesn't hold what was asked for; a *OutOfMemoryError says more.
+	ErrOutOfMemory = allocator.ErrOutOfMemory
+	// ErrTimeout is the cause of a *HangError when nothing else is known.
+	ErrTimeout = dispatch.ErrTimeout
+	// ErrDeviceLost is returned when the device is gone, or was reset under the runtime.
+	ErrDeviceLost = kmd.ErrDeviceLost
+)

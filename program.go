@@ -1,0 +1,286 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// Program is what the workers run between two go signals. It is a description: Device.Load makes it runnable.
+type Program struct {
+	Name            string
+	Kernels         []Kernel
+	CircularBuffers []CircularBuffer
+	Semaphores      []Semaphore
+	// Buffers are the buffers that the kernels read or write. They stay allocated as long as the program is loaded or
+	// part of a trace.
+	Buffers []*Buffer
+}
+
+// Kernel is device code for one processor of a set of workers.
+type Kernel struct {
+	Name      string // for errors and reports
+	Image     *kernels.Image
+	Processor Processor
+	Cores     []Range
+	Common    []uint32            // common runtime arguments
+	Args      func(Core) []uint32 // unique runtime arguments of a core; nil if there are none
+	NOC       NOC                 // network of a BRISC kernel; NCRISC takes the other one
+}
+
+// CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each other. The runtime
+// chooses where it lies.
+type CircularBuffer struct {
+	Index    int // 0..31, by which kernels name it
+	Cores    []Range
+	PageSize int // bytes, a multiple of 16
+	Pages    int
+}
+
+// Semaphore is a word in L1 that kernels signal each other with.
+type Semaphore struct {
+	ID      int // 0..15, by which kernels name it
+	Cores   []Range
+	Initial uint32
+}
+
+// Executable is a program that is compiled and whose kernels lie in the device's DRAM.
+type Executable struct {
+	d     *Device
+	image *dispatch.Image
+	bin   allocator.Extent
+	holds []allocator.Extent
+	cbEnd uint64
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
+// the Executable. A *ProgramError says what is wrong with a program.
+func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
+	if err := d.usable("load"); err != nil {
+		return nil, err
+	}
+	x := &Executable{d: d}
+	if err := x.load(ctx, p); err != nil {
+		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), x.drop())
+	}
+	return x, nil
+}
+
+func (x *Executable) load(ctx context.Context, p *Program) error {
+	d := x.d
+	for _, b := range p.Buffers {
+		if err := b.of(d); err != nil {
+			return err
+		}
+		if err := d.mem.Hold(b.ext); err != nil {
+			return err
+		}
+		x.holds = append(x.holds, b.ext)
+	}
+	spec := dispatch.Program{Name: p.Name}
+	addr := d.cbs.base
+	for _, c := range p.CircularBuffers {
+		if c.PageSize <= 0 || c.Pages <= 0 {
+			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
+		}
+		if end := addr + uint64(c.PageSize)*uint64(c.Pages); end > uint64(d.disp.Chip().Params().L1.Size) {
+			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B end at %#x, beyond the end of L1 at %#x", c.Pages, c.PageSize, end, d.disp.Chip().Params().L1.Size)}
+		}
+		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{
+			Index: c.Index, Cores: c.Cores, Addr: uint32(addr), PageSize: uint32(c.PageSize), Pages: uint32(c.Pages),
+		})
+		addr = roundUp(addr+uint64(c.PageSize)*uint64(c.Pages), uint64(d.disp.Chip().Params().Align.DRAM()))
+	}
+	if err := d.cbs.grow(addr); err != nil {
+		return err
+	}
+	x.cbEnd = addr
+	for i := range p.Kernels {
+		k, err := dispatchKernel(d, &p.Kernels[i])
+		if err != nil {
+			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("kernel %q", p.Kernels[i].Name), Why: err.Error()}
+		}
+		spec.Kernels = append(spec.Kernels, k)
+	}
+	for _, s := range p.Semaphores {
+		spec.Semaphores = append(spec.Semaphores, dispatch.Semaphore(s))
+	}
+	var err error
+	if x.image, err = d.disp.Compile(&spec); err != nil {
+		return err
+	}
+	return x.place(ctx, p.Name)
+}
+
+// place writes the kernels to DRAM.
+func (x *Executable) place(ctx context.Context, name string) error {
+	bin := x.image.Binary()
+	ext, err := x.d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(bin)), PageSize: dispatch.BinaryPageSize, Owner: name, Tag: "kernels"})
+	if err != nil {
+		return err
+	}
+	x.bin = ext
+	if err := x.image.Place(uint32(ext.Addr), int(ext.Banks)); err != nil {
+		return err
+	}
+	iv := interleaved(ext)
+	q := x.d.queues[0].q
+	if err := q.Write(ctx, &iv, 0, bin); err != nil {
+		return err
+	}
+	return q.Finish(ctx)
+}
+
+// dispatchKernel resolves a kernel's arguments.
+func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
+	if k.Image == nil {
+		return dispatch.Kernel{}, errors.New("it has no image: load one with kernels.Load")
+	}
+	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
+		return dispatch.Kernel{}, err
+	}
+	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, Common: k.Common, NOC: k.NOC}
+	if k.Args == nil {
+		return out, nil
+	}
+	for _, r := range k.Cores {
+		for c := range r.Cores() {
+			if a := k.Args(c); len(a) > 0 {
+				out.Args = append(out.Args, dispatch.CoreArgs{Core: c, Args: a})
+			}
+		}
+	}
+	return out, nil
+}
+
+// Name returns the program's name.
+func (x *Executable) Name() string { return x.image.Name() }
+
+// Cores returns how many workers run a kernel of the program.
+func (x *Executable) Cores() int { return x.image.Cores() }
+
+// CommandBytes returns the size of the commands of one run.
+func (x *Executable) CommandBytes() int { return x.image.CommandBytes() }
+
+// Close gives up the kernels' memory and the hold on the program's buffers. Runs that are already in a queue are not
+// affected: their kernels are in flight, or a trace holds them.
+func (x *Executable) Close(ctx context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return fmt.Errorf("reprise: close executable %q: %w", x.Name(), ErrReleased)
+	}
+	for _, q := range x.d.queues {
+		if err := q.q.Finish(ctx); err != nil {
+			return fmt.Errorf("reprise: close executable %q: %w", x.Name(), err)
+		}
+	}
+	x.closed = true
+	if err := x.drop(); err != nil {
+		return fmt.Errorf("reprise: close executable %q: %w", x.Name(), err)
+	}
+	return nil
+}
+
+// drop gives the memory back.
+func (x *Executable) drop() error {
+	var errs []error
+	for _, e := range x.holds {
+		errs = append(errs, x.d.mem.Unhold(e))
+	}
+	if !x.bin.IsZero() {
+		errs = append(errs, x.d.mem.Free(x.bin))
+	}
+	if x.cbEnd != 0 {
+		errs = append(errs, x.d.cbs.shrink(x.cbEnd))
+	}
+	return errors.Join(errs...)
+}
+
+// of says whether the executable may be used with a device.
+func (x *Executable) of(d *Device) error {
+	if x.d != d {
+		return fmt.Errorf("executable %q: %w", x.Name(), ErrForeign)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return fmt.Errorf("executable %q: %w", x.Name(), ErrReleased)
+	}
+	return nil
+}
+
+// cbArea is the part of every worker's L1 that circular buffers use: from the bottom up to the highest end that any
+// loaded program or live trace needs. Programs share it, since they run one after the other; buffers stay out of it.
+type cbArea struct {
+	mem  *allocator.Allocator
+	base uint64
+
+	mu   sync.Mutex
+	ends map[uint64]int // how many users end at each address
+	ext  allocator.Extent
+}
+
+// grow adds a user whose circular buffers end at end.
+func (a *cbArea) grow(end uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ends == nil {
+		a.ends = map[uint64]int{}
+	}
+	a.ends[end]++
+	if err := a.fit(); err != nil {
+		a.remove(end)
+		return errors.Join(fmt.Errorf("circular buffers up to %#x: %w", end, err), a.fit())
+	}
+	return nil
+}
+
+// shrink removes a user.
+func (a *cbArea) shrink(end uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.remove(end)
+	return a.fit()
+}
+
+func (a *cbArea) remove(end uint64) {
+	if a.ends[end]--; a.ends[end] <= 0 {
+		delete(a.ends, end)
+	}
+}
+
+// fit makes the reserved extent reach up to the highest end.
+func (a *cbArea) fit() error {
+	top := a.base
+	for end := range a.ends {
+		top = max(top, end)
+	}
+	if !a.ext.IsZero() {
+		if a.ext.End() == top {
+			return nil
+		}
+		if err := a.mem.Free(a.ext); err != nil {
+			return err
+		}
+		a.ext = allocator.Extent{}
+	}
+	if top == a.base {
+		return nil
+	}
+	perBank := top - a.base
+	banks := uint64(a.mem.Config().L1Banks)
+	var err error
+	a.ext, err = a.mem.AllocateAt(allocator.Request{Kind: L1, Size: perBank * banks, PageSize: perBank, Owner: "circular buffers", Tag: "shared by all programs"}, a.base)
+	return err
+}
+
+func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }

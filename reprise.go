@@ -1,0 +1,101 @@
+// Package reprise records a Tenstorrent command stream once and plays it again for almost nothing.
+//
+// A [Device] is a Wormhole or Blackhole chip: on silicon behind the kernel driver tt-kmd, in the vendor's simulator,
+// or in the embedded emulator; the code is the same. Programs are kernels for the chip's RISC-V cores with their
+// arguments and circular buffers. A [Queue] runs them in order; [Queue.Capture] records what would be run into a
+// [Trace] that lies at the top of every DRAM bank, and [Trace.Replay] runs it again by writing a few words.
+//
+// Nothing is global: everything hangs off a Device that somebody opened and closes.
+package reprise
+
+import (
+	"time"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// The field's nouns, by the packages that define them.
+type (
+	// Target is what Open opens: Path for a device node, sim.Blackhole() and sim.Wormhole() for the embedded emulator,
+	// ttsim.Library for the vendor's simulator.
+	Target = kmd.Target
+	// Arch is an architecture.
+	Arch = chip.Arch
+	// Core is the logical coordinate of a worker, from (0,0).
+	Core = chip.Core
+	// Range is an inclusive rectangle of workers.
+	Range = chip.Range
+	// Processor is one of the five RISC-V cores of a worker.
+	Processor = chip.Processor
+	// NOC is one of a chip's two networks.
+	NOC = chip.NOC
+	// Kind is a kind of device memory.
+	Kind = allocator.Kind
+	// MemoryStats describes what is allocated and free of one kind, in bytes of each bank.
+	MemoryStats = allocator.Stats
+	// HangError is what a wait without progress ends in.
+	HangError = dispatch.HangError
+	// ProgramError says which part of a program can't be run, and why.
+	ProgramError = dispatch.ProgramError
+	// TransferError says why a transfer doesn't fit its buffer.
+	TransferError = dispatch.TransferError
+	// OutOfMemoryError says what was asked for, what there is, and who has the rest.
+	OutOfMemoryError = allocator.OutOfMemoryError
+)
+
+const (
+	// Wormhole is Wormhole B0.
+	Wormhole = chip.Wormhole
+	// Blackhole is Blackhole A0.
+	Blackhole = chip.Blackhole
+
+	// BRISC and NCRISC are the data-movement processors of a worker, TRISC0 to TRISC2 its compute processors.
+	BRISC  = chip.BRISC
+	NCRISC = chip.NCRISC
+	TRISC0 = chip.TRISC0
+	TRISC1 = chip.TRISC1
+	TRISC2 = chip.TRISC2
+
+	// DRAM is memory in the chip's DRAM banks, L1 memory in the workers' SRAM.
+	DRAM = allocator.DRAM
+	L1   = allocator.L1
+)
+
+// Path names a device node of the kernel driver, such as /dev/tenstorrent/0.
+func Path(p string) Target { return kmd.Path(p) }
+
+// Grid returns the range of w by h workers whose first core is (0,0).
+func Grid(w, h int) Range { return Range{End: Core{X: w - 1, Y: h - 1}} }
+
+// Single returns the range of one worker.
+func Single(x, y int) Range { return chip.Single(Core{X: x, Y: y}) }
+
+type options struct {
+	dispatch    dispatch.Options
+	traceRegion uint64
+	l1Small     uint64
+}
+
+// Option changes how Open sets a device up.
+type Option func(*options)
+
+// WithQueues asks for n command queues, 1 or 2. The default is 1.
+func WithQueues(n int) Option { return func(o *options) { o.dispatch.Queues = n } }
+
+// WithQueueMemory sets the pinned host memory of each command queue in bytes. The default is 16 MiB. Three quarters
+// of it hold commands and data on their way to the device, the rest what comes back.
+func WithQueueMemory(n uint32) Option { return func(o *options) { o.dispatch.QueueMemory = n } }
+
+// WithTraceRegion reserves n bytes over all DRAM banks for traces. Without it, or with 0, traces take what they need
+// from the top of every bank as long as no buffer is in the way.
+func WithTraceRegion(n uint64) Option { return func(o *options) { o.traceRegion = n } }
+
+// WithL1Small reserves n bytes at the top of each worker's L1 for small sharded buffers.
+func WithL1Small(n uint64) Option { return func(o *options) { o.l1Small = n } }
+
+// WithHangTimeout sets how long a wait may last without any progress of the device before it ends in a *HangError.
+// The default is 10 s.
+func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispatch.HangTimeout = t } }

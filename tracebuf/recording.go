@@ -1,0 +1,116 @@
+// Package tracebuf turns recorded command streams into traces: the image that lies in DRAM, where in each bank it
+// lies, and the commands that replay it.
+//
+// A trace is what the prefetcher would otherwise have read from the issue queue, followed by an EXEC_BUF_END. It is
+// kept in an interleaved buffer at the top of the DRAM banks; a replay is one small batch of commands that ends in an
+// EXEC_BUF naming that buffer. The package works on bytes: it knows neither devices nor queues.
+package tracebuf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// ErrEmpty is returned for a recording without commands: replaying nothing would only cost time, so it is taken for a
+// mistake.
+var ErrEmpty = errors.New("nothing was recorded")
+
+// Step is one recorded program.
+type Step struct {
+	Name   string
+	Offset int // of its first command in the trace, in bytes
+	Size   int // bytes of its commands
+}
+
+// Recording collects commands in host memory, so that a trace's size is known before any DRAM is taken for it.
+type Recording struct {
+	layout cq.Layout
+	cmds   []byte
+	steps  []Step
+}
+
+// NewRecording returns an empty recording.
+func NewRecording(l cq.Layout) *Recording { return &Recording{layout: l} }
+
+// Add records one program: encode appends its commands, which it may do only at the end of what it is given.
+func (r *Recording) Add(name string, encode func(dst []byte) []byte) {
+	start := len(r.cmds)
+	r.cmds = encode(r.cmds)
+	r.steps = append(r.steps, Step{Name: name, Offset: start, Size: len(r.cmds) - start})
+}
+
+// Len returns the bytes recorded so far.
+func (r *Recording) Len() int { return len(r.cmds) }
+
+// Image is a finished trace: what has to lie in DRAM.
+type Image struct {
+	Layout   cq.Layout
+	PageSize int    // bytes of a page of the interleaved buffer: 1024, 2048 or 4096
+	Bytes    []byte // the commands, with zeros up to a whole number of pages
+	Size     int    // bytes of the commands without the zeros
+	Steps    []Step
+}
+
+// Finish ends the recording and lays it out for a number of DRAM banks.
+func (r *Recording) Finish(banks int) (*Image, error) {
+	if len(r.steps) == 0 {
+		return nil, fmt.Errorf("tracebuf: finish: %w", ErrEmpty)
+	}
+	if banks <= 0 {
+		return nil, fmt.Errorf("tracebuf: finish: %d DRAM banks, there must be at least one", banks)
+	}
+	b := cq.NewBuilder(r.layout, r.cmds)
+	b.ExecBufEnd()
+	cmds, err := b.Finish()
+	if err != nil {
+		return nil, fmt.Errorf("tracebuf: finish: %w", err)
+	}
+	im := &Image{Layout: r.layout, Size: len(cmds), Steps: r.steps, PageSize: pageSize(len(cmds), banks)}
+	im.Bytes = append(cmds, make([]byte, roundUp(len(cmds), im.PageSize)-len(cmds))...)
+	return im, nil
+}
+
+// Page sizes that a trace may have. Source: tt-metal trace/dispatch.cpp.
+const (
+	minPageSize = 1024
+	maxPageSize = 4096
+)
+
+// pageSize picks the page that wastes least when a buffer of n bytes takes the same from every bank, and of those
+// the largest.
+func pageSize(n, banks int) int {
+	best, waste := 0, 0
+	for p := maxPageSize; p >= minPageSize; p /= 2 {
+		if w := roundUp(n, banks*p) - n; best == 0 || w < waste {
+			best, waste = p, w
+		}
+	}
+	return best
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// Pages returns the number of pages.
+func (im *Image) Pages() int { return len(im.Bytes) / im.PageSize }
+
+// Print writes the trace's commands as text, one line each.
+func (im *Image) Print(w io.Writer) error { return cq.Print(w, im.Layout, im.Bytes[:im.Size]) }
+
+// Extent is what a trace occupies in one DRAM bank.
+type Extent struct {
+	Bank       int
+	Start, End uint64 // addresses in the bank, End exclusive
+}
+
+// Extents returns what the image occupies in each bank when it lies at addr. Banks that hold no page are left out.
+func (im *Image) Extents(addr uint64, banks int) []Extent {
+	var out []Extent
+	for bank := range min(banks, im.Pages()) {
+		pages := (im.Pages() - bank + banks - 1) / banks
+		out = append(out, Extent{Bank: bank, Start: addr, End: addr + uint64(pages*im.PageSize)})
+	}
+	return out
+}

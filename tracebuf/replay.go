@@ -1,0 +1,63 @@
+package tracebuf
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// ReplayConfig says how a trace is replayed.
+type ReplayConfig struct {
+	Layout      cq.Layout
+	Addr        uint32 // of the trace in every DRAM bank
+	PageSize    int    // a power of two
+	Pages       int
+	DispatchX   uint8 // virtual coordinates of the dispatch core
+	DispatchY   uint8
+	Subordinate bool   // a subordinate dispatcher sends the go signals
+	Workers     uint32 // completions that the go signal causes
+	Stream      uint16 // that counts completions
+}
+
+// Replay is the commands of one replay. The two counts have to be filled in before they are sent.
+type Replay struct {
+	Bytes []byte
+	// GoCount is the offset of the 32-bit count of completions that must be reached before the workers may be reset:
+	// what the queue expects.
+	GoCount int
+	// WaitCount is the offset of the 32-bit count after the workers were reset: that much plus Workers.
+	WaitCount int
+}
+
+// NewReplay builds the commands that replay a trace: have every worker reset its launch pointer once all earlier
+// programs are done, wait for that, clear the completion count, and run the trace. Source: tt-metal
+// trace/dispatch.cpp.
+func NewReplay(c ReplayConfig) (*Replay, error) {
+	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
+		return nil, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)
+	}
+	b := cq.NewBuilder(c.Layout, nil)
+	to := cq.Master
+	if c.Subordinate {
+		to = cq.Subordinate
+		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+	}
+	r := &Replay{}
+	r.GoCount = cq.AtGoWaitCount + b.SendGoSignal(to, cq.SendGoSignal{
+		Go: cq.NewGoWord(0, c.DispatchX, c.DispatchY, cq.SignalReplayTrace), WaitStream: uint32(c.Stream),
+	})
+	r.WaitCount = cq.AtWaitCount + b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: c.Stream})
+	b.ExecBuf(cq.ExecBuf{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)})
+	var err error
+	if r.Bytes, err = b.Finish(); err != nil {
+		return nil, fmt.Errorf("tracebuf: replay: %w", err)
+	}
+	return r, nil
+}
+
+// SetExpected fills in the counts for a queue that expects that many completions.
+func (r *Replay) SetExpected(expected, workers uint32) {
+	cq.Put32(r.Bytes, r.GoCount, expected)
+	cq.Put32(r.Bytes, r.WaitCount, expected+workers)
+}

@@ -1,0 +1,90 @@
+package tracebuf_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// A replay's commands are byte for byte those that tt-metal writes for the same inputs.
+func TestReplayEqualsReference(t *testing.T) {
+	for name, subordinate := range map[string]bool{"exec_trace.bin": true, "exec_trace_no_dispatch_s.bin": false} {
+		t.Run(name, func(t *testing.T) {
+			want, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := tracebuf.NewReplay(tracebuf.ReplayConfig{
+				Layout: cq.Blackhole, Addr: 0x00100000, PageSize: 4096, Pages: 16,
+				DispatchX: 1, DispatchY: 3, Subordinate: subordinate, Workers: 64, Stream: 48,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.SetExpected(0x140, 64)
+			if diff := cmp.Diff(want, r.Bytes); diff != "" {
+				t.Errorf("replay commands differ from the reference (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func record(n int) *tracebuf.Recording {
+	r := tracebuf.NewRecording(cq.Blackhole)
+	for i := range n {
+		r.Add("p", func(dst []byte) []byte {
+			b := cq.NewBuilder(cq.Blackhole, dst)
+			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: uint32(i)})
+			return b.Bytes()
+		})
+	}
+	return r
+}
+
+// The extents of a trace hold exactly its pages, go round the banks from bank 0 on, and differ by at most one page.
+func TestExtentsHoldAllPages(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		banks := rapid.IntRange(1, 12).Draw(t, "banks")
+		im, err := record(rapid.IntRange(1, 3000).Draw(t, "commands")).Finish(banks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := uint64(0)
+		for i, e := range im.Extents(0x1000, banks) {
+			if e.Bank != i || e.Start != 0x1000 {
+				t.Fatalf("extent %d is %+v", i, e)
+			}
+			total += e.End - e.Start
+		}
+		if total != uint64(len(im.Bytes)) || im.Pages()*im.PageSize != len(im.Bytes) {
+			t.Fatalf("extents hold %d B of %d", total, len(im.Bytes))
+		}
+		if waste := len(im.Bytes) - im.Size; waste < 0 || waste >= im.PageSize {
+			t.Fatalf("%d B of padding with pages of %d B", waste, im.PageSize)
+		}
+	})
+}
+
+// A trace ends with EXEC_BUF_END, which sends the prefetcher back to its queue.
+func TestTraceEndsItself(t *testing.T) {
+	im, err := record(3).Finish(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := im.Bytes[im.Size-cq.Blackhole.PCIeAlign() : im.Size]
+	if cq.PrefetchID(end[0]) != cq.PrefetchExecBufEnd || cq.DispatchID(end[16]) != cq.DispatchExecBufEnd {
+		t.Errorf("the last command starts % x", end[:17])
+	}
+}
+
+func TestEmptyRecordingIsRefused(t *testing.T) {
+	if _, err := tracebuf.NewRecording(cq.Blackhole).Finish(8); err == nil {
+		t.Error("an empty recording became a trace")
+	}
+}
