@@ -13,7 +13,7 @@ struct cq_go {
     uint32_t noc_data[CQ_GO_NOC_DATA_WORDS];  // coordinates for unicast go signals
 };
 
-RP_INLINE void cq_wait_stream(uint32_t stream, uint32_t count) {
+static __attribute__((noinline)) void cq_wait_stream(uint32_t stream, uint32_t count) {
     if (rp_stream_reached(rp_stream_available(stream), count)) {
         return;
     }

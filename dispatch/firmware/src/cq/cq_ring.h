@@ -12,6 +12,10 @@
 #include "cq_park.h"
 #include "reprise/noc.h"
 
+// Small beats fast in most of these kernels: Wormhole's instruction cache holds 512 instructions, and a miss costs more
+// than a call.
+#define CQ_SHARED static __attribute__((noinline, unused))
+
 RP_INLINE uint32_t cq_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 RP_INLINE uint32_t cq_align(uint32_t n, uint32_t to) { return (n + to - 1) & ~(to - 1); }
 
@@ -40,7 +44,7 @@ RP_INLINE int cq_ring_has_credits(const struct cq_ring_writer* w, uint32_t pages
 }
 
 // cq_ring_reserve makes sure that bytes more bytes can be written, and waits for the consumer if need be.
-static inline void cq_ring_reserve(struct cq_ring_writer* w, uint32_t bytes) {
+CQ_SHARED void cq_ring_reserve(struct cq_ring_writer* w, uint32_t bytes) {
     if (bytes <= w->room) {
         return;
     }
@@ -59,7 +63,7 @@ static inline void cq_ring_reserve(struct cq_ring_writer* w, uint32_t bytes) {
 }
 
 // cq_ring_write sends bytes for which there is room. The source must stay until the writes are flushed.
-static inline void cq_ring_write(struct cq_ring_writer* w, uint32_t noc, uint32_t l1, uint32_t bytes) {
+CQ_SHARED void cq_ring_write(struct cq_ring_writer* w, uint32_t noc, uint32_t l1, uint32_t bytes) {
     w->room -= bytes;
     while (bytes != 0) {
         uint32_t n = cq_min(bytes, w->end - w->cursor);
@@ -89,7 +93,7 @@ RP_INLINE void cq_ring_publish_full(struct cq_ring_writer* w, uint32_t noc) {
 }
 
 // cq_ring_finish ends a command: the rest of its last page stays unused.
-RP_INLINE void cq_ring_finish(struct cq_ring_writer* w, uint32_t noc) {
+CQ_SHARED void cq_ring_finish(struct cq_ring_writer* w, uint32_t noc) {
     w->cursor += w->room;
     w->room = 0;
     if (w->cursor == w->end) {
@@ -151,7 +155,7 @@ RP_INLINE void cq_ring_return_held(struct cq_ring_reader* r, uint32_t noc) {
     }
 }
 
-static inline void cq_ring_next_block(struct cq_ring_reader* r, uint32_t noc) {
+RP_INLINE void cq_ring_next_block(struct cq_ring_reader* r, uint32_t noc) {
     cq_ring_return_held(r, noc);
     r->holding = 1;
     cq_ring_note_writes(r, noc);
@@ -163,7 +167,7 @@ static inline void cq_ring_next_block(struct cq_ring_reader* r, uint32_t noc) {
     r->block_end += r->block_bytes;
 }
 
-static inline void cq_ring_take(struct cq_ring_reader* r) {
+RP_INLINE void cq_ring_take(struct cq_ring_reader* r) {
     if (r->arrived == r->taken) {
         rp_invalidate_l1();
         r->arrived = rp_load(r->pages_word);
@@ -183,14 +187,18 @@ static inline void cq_ring_take(struct cq_ring_reader* r) {
     r->fence += pages << r->page_log;
 }
 
+CQ_SHARED void cq_ring_more(struct cq_ring_reader* r, uint32_t noc) {
+    if (r->fence == r->block_end) {
+        cq_ring_next_block(r, noc);
+    }
+    cq_ring_take(r);
+}
+
 // cq_ring_wait returns how many bytes lie at the cursor, at least one, and waits for the producer if need be. A
 // command's bytes follow each other from one call to the next, although the ring wraps in between.
 RP_INLINE uint32_t cq_ring_wait(struct cq_ring_reader* r, uint32_t noc) {
     if (r->cursor == r->fence) {
-        if (r->fence == r->block_end) {
-            cq_ring_next_block(r, noc);
-        }
-        cq_ring_take(r);
+        cq_ring_more(r, noc);
     }
     return r->fence - r->cursor;
 }
@@ -198,7 +206,7 @@ RP_INLINE uint32_t cq_ring_wait(struct cq_ring_reader* r, uint32_t noc) {
 // cq_ring_here says how many bytes lie at the cursor without waiting for more.
 RP_INLINE uint32_t cq_ring_here(const struct cq_ring_reader* r) { return r->fence - r->cursor; }
 
-static inline void cq_ring_skip(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
+CQ_SHARED void cq_ring_skip(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
     while (bytes != 0) {
         uint32_t n = cq_min(bytes, cq_ring_wait(r, noc));
         r->cursor += n;

@@ -33,6 +33,16 @@ static uint32_t offset_of(uint32_t index) {
     return write_offset[index];
 }
 
+// Sends bytes to where the write buffer's state leads.
+CQ_SHARED void send(uint32_t kind, uint32_t addr, uint32_t l1, uint32_t bytes, uint32_t dests) {
+    rp_noc_write_any_with_state(NOC, RP_BUF_WRITE, kind, addr, l1, bytes, dests);
+}
+
+CQ_SHARED void send_to(uint32_t coord, uint32_t addr_hi, uint32_t addr, uint32_t l1, uint32_t bytes) {
+    rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE, coord, addr_hi);
+    send(RP_WRITE, addr, l1, bytes, 1);
+}
+
 static void skip(uint32_t bytes) { cq_ring_skip(&ring, NOC, bytes); }
 
 // Copies a table that lies at the cursor in one piece, and skips it together with its padding.
@@ -73,7 +83,7 @@ static void write_linear(void) {
         n = cq_min(n, 0x80000000u - ((uint32_t)addr & 0x7FFFFFFFu));
         n = left < n ? (uint32_t)left : n;
         if (dests == 0) {
-            rp_noc_write(NOC, coord, addr, ring.cursor, n);
+            send_to(coord, (uint32_t)(addr >> 32), (uint32_t)addr, ring.cursor, n);
         } else {
             write_multicast(coord, (uint32_t)addr, ring.cursor, n, dests);
         }
@@ -107,7 +117,7 @@ static void write_paged(void) {
         uint32_t coord = cq_pages_coord(&to, NOC), addr = cq_pages_address(&to);
         for (uint32_t left = page_size; left != 0;) {
             uint32_t n = cq_min(left, cq_ring_wait(&ring, NOC));
-            rp_noc_write(NOC, coord, addr, ring.cursor, n);
+            send_to(coord, 0, addr, ring.cursor, n);
             ring.cursor += n;
             addr += n;
             left -= n;
@@ -135,7 +145,7 @@ static void packed_item(uint32_t kind, uint32_t addr, uint32_t size, uint32_t de
     uint32_t pad = cq_align(size, RP_L1_ALIGNMENT) - size;
     while (size != 0) {
         uint32_t n = cq_min(size, cq_ring_wait(&ring, NOC));
-        rp_noc_write_with_state(NOC, RP_BUF_WRITE, kind, addr, ring.cursor, n, dests);
+        send(kind, addr, ring.cursor, n, dests);
         ring.cursor += n;
         addr += n;
         size -= n;
@@ -171,12 +181,12 @@ static void packed_same(const uint32_t* sub, uint32_t count, uint32_t kind, uint
     for (; count != 0; count--) {
         uint32_t dests, coord = packed_next(&sub, kind, &dests);
         rp_noc_write_state_coord(NOC, RP_BUF_WRITE, coord, 0);
-        rp_noc_write_with_state(NOC, RP_BUF_WRITE, kind, addr, first_at, first, dests);
+        send(kind, addr, first_at, first, dests);
         if (second != 0) {
             if (kind & RP_CTRL_MULTICAST) {
                 rp_noc_write_barrier(NOC);
             }
-            rp_noc_write_with_state(NOC, RP_BUF_WRITE, kind, addr + first, second_at, second, dests);
+            send(kind, addr + first, second_at, second, dests);
         }
     }
     cq_ring_note_writes(&ring, NOC);
@@ -238,7 +248,7 @@ static int linked_multicast(int open, int keep, uint32_t rect, uint32_t addr, ui
     if (!keep) {
         rp_noc_write_state_kind(NOC, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST);
     }
-    rp_noc_write_with_state(NOC, RP_BUF_WRITE, linked, addr, l1, bytes, dests);
+    send(linked, addr, l1, bytes, dests);
     return keep;
 }
 

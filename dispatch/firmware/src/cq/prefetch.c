@@ -70,6 +70,10 @@ static uint32_t table[CQ_RELAY_PAGED_PACKED_MAX * sizeof(struct cq_relay_paged_p
 
 static uint32_t first_word(void) { return rp_load(commands.ptr & ~3u); }
 
+CQ_SHARED void read_l1(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t bytes) {
+    rp_noc_read(NOC, coord, addr, l1, bytes);
+}
+
 // --- reading commands from the issue queue ---------------------------------------------------------------------------
 
 static uint32_t fetch_entry(void) { return *(volatile uint16_t*)fetch.entry; }
@@ -108,7 +112,7 @@ static void fetch_start(void) {
     }
     rp_noc_write_flush(NOC);
     rp_noc_set_id(NOC, RP_BUF_READ, READ_COMMANDS);
-    rp_noc_read(NOC, rp_noc_coord_xy(args.pcie_xy), cq_pair(fetch.pcie, args.pcie_addr_hi), landing, bytes);
+    read_l1(rp_noc_coord_xy(args.pcie_xy), cq_pair(fetch.pcie, args.pcie_addr_hi), landing, bytes);
     fetch.pcie += bytes;
     fetch.landing = landing;
     fetch.in_flight = bytes;
@@ -171,8 +175,7 @@ static void trace_request(uint32_t landing, uint32_t bytes) {
     rp_noc_write_flush(NOC);
     rp_noc_set_id(NOC, RP_BUF_READ, READ_TRACE);
     for (; pages != 0; pages--) {
-        rp_noc_read(NOC, cq_pages_coord(&trace.pages, NOC), cq_pages_address(&trace.pages), landing,
-                    trace.pages.page_size);
+        read_l1(cq_pages_coord(&trace.pages, NOC), cq_pages_address(&trace.pages), landing, trace.pages.page_size);
         cq_pages_next(&trace.pages);
         landing += trace.pages.page_size;
     }
@@ -337,7 +340,7 @@ static void data_read(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t bytes
         rp_noc_id_barrier(NOC, READ_DATA);
         data_reads = (bytes - 1) / RP_NOC_MAX_BURST + 1;
     }
-    rp_noc_read(NOC, coord, addr, l1, bytes);
+    read_l1(coord, addr, l1, bytes);
 }
 
 // Starts reading bytes of the source into L1.
