@@ -1,7 +1,8 @@
 // Command fwbuild compiles what runs on the chips: the base firmware and the command-queue kernels
-// (dispatch/firmware), and the kernels that come with Reprise (kernels). It is what go generate runs in those packages:
+// (dispatch/firmware), and the kernels that come with Reprise (kernels) and with its example (examples/digits). It is
+// what go generate runs in those packages:
 //
-//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|kernels...
+//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|kernels|digits...
 //
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Its output depends on
 // sources and compiler alone: no paths, times or build ids are in it. With -check it writes nothing, and fails when the
@@ -27,7 +28,7 @@ func main() {
 	compiler := flag.String("compiler", "riscv64-unknown-elf-", "prefix of the compiler's programs")
 	keep := flag.String("work", "", "directory for intermediate files, kept; default a temporary one")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|kernels...\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|kernels|digits...\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -42,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, compiler, work string, check bool, sets []string) (err error) {
 	if len(sets) == 0 {
-		return errors.New("fwbuild: nothing to build: name firmware, kernels or both")
+		return errors.New("fwbuild: nothing to build: name firmware, kernels or digits")
 	}
 	root, err := moduleRoot()
 	if err != nil {
@@ -65,8 +66,11 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 		case "kernels":
 			dir = "kernels/images"
 			targets, err = kernelTargets(root)
+		case "digits":
+			dir = "examples/digits/kernels/prebuilt"
+			targets, err = elfTargets(root, digitsSource, "")
 		default:
-			return fmt.Errorf("fwbuild: unknown set %q: want firmware or kernels", set)
+			return fmt.Errorf("fwbuild: unknown set %q: want firmware, kernels or digits", set)
 		}
 		if err != nil {
 			return err

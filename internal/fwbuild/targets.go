@@ -27,6 +27,7 @@ const (
 	firmwareSource = "dispatch/firmware/src"
 	kernelLib      = "kernels/lib"
 	kernelSource   = "kernels/src"
+	digitsSource   = "examples/digits/kernels"
 )
 
 // firmwareTargets are the base firmware of each processor, and the command-queue kernels that there are sources for.
