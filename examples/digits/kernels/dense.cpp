@@ -44,13 +44,12 @@ inline __attribute__((always_inline)) uint32_t requantise(int32_t sum, int32_t m
     return y < 0 ? 0 : y > 127 ? 127 : y;
 }
 
-// layer computes one page. Every store is volatile so that the last word of the page is the last one stored.
-void layer(const PackedLayer* p, uint32_t from, volatile uint32_t* to) {
-    const uint32_t base = reinterpret_cast<uint32_t>(p);
+// layer computes one page.
+void layer(const PackedLayer* p, const int8_t* x, uint32_t* to) {
+    const uint8_t* base = reinterpret_cast<const uint8_t*>(p);
     const int32_t* bias = reinterpret_cast<const int32_t*>(base + p->biases);
     const int8_t* w = reinterpret_cast<const int8_t*>(base + p->weights);
-    const int8_t* x = reinterpret_cast<const int8_t*>(from);
-    volatile uint32_t* const end = to + kPageBytes / sizeof(uint32_t);
+    uint32_t* const end = to + kPageBytes / sizeof(uint32_t);
     const uint32_t in = p->in;
     const uint32_t shift = p->shift;
     const int32_t multiplier = p->multiplier;
@@ -96,10 +95,7 @@ void kernel_main() {
             }
         }
         cb_reserve_back(output, 1);
-        const uint32_t to = get_write_ptr(output);
-        layer(p, get_read_ptr(input), reinterpret_cast<volatile uint32_t*>(to));
-        // The writer's NoC request must not overtake the stores.
-        rp_l1_commit(to + kPageBytes - sizeof(uint32_t));
+        layer(p, reinterpret_cast<const int8_t*>(get_read_ptr(input)), reinterpret_cast<uint32_t*>(get_write_ptr(output)));
         cb_push_back(output, 1);
         cb_pop_front(input, 1);
     }

@@ -1,0 +1,106 @@
+package digits
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild digits
+
+//go:embed kernels/prebuilt
+var kernelFiles embed.FS
+
+// ErrNoKernels means that there are no kernels for an architecture.
+var ErrNoKernels = errors.New("no kernels for this architecture")
+
+// Kernels are the ELF files of a program that runs one layer on any number of cores. The sources are in the directory
+// kernels; package kernels of this module loads them.
+type Kernels struct {
+	Reader []byte // BRISC: input pages and the packed layer from DRAM
+	Dense  []byte // TRISC0, TRISC1 and TRISC2, the same file for each: the arithmetic
+	Writer []byte // NCRISC: result pages to DRAM
+}
+
+// KernelsFor gives the kernels of an architecture, in memory of the caller's own. The error wraps ErrNoKernels.
+func KernelsFor(a chip.Arch) (Kernels, error) {
+	var k Kernels
+	for _, f := range []struct {
+		name string
+		to   *[]byte
+	}{{"reader", &k.Reader}, {"dense", &k.Dense}, {"writer", &k.Writer}} {
+		b, err := kernelFiles.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", a, f.name))
+		if err != nil {
+			return Kernels{}, fmt.Errorf("digits: kernel %s for %v: %w", f.name, a, ErrNoKernels)
+		}
+		*f.to = b
+	}
+	return k, nil
+}
+
+// lanes is the number of compute processors of a core, each of which has its own pair of circular buffers.
+const lanes = 3
+
+// Indices of the circular buffers that the kernels use (kernels/layout.h).
+const (
+	inputBuffer   = 0 // and the two behind it
+	weightsBuffer = 3
+	outputBuffer  = 16 // and the two behind it
+	bufferPages   = 4  // of each input and output buffer: one in work, one ready, two on their way
+)
+
+// CircularBuffer is a circular buffer that every core that runs a layer needs. Its address in L1 must be a multiple of
+// 64, which is what moving pages from and to DRAM asks of both ends on Blackhole.
+type CircularBuffer struct {
+	Index    int
+	PageSize uint32 // bytes
+	Pages    uint32
+}
+
+// CircularBuffers gives the circular buffers of a program that runs the layer, by index.
+func (l *Layer) CircularBuffers() []CircularBuffer {
+	var all []CircularBuffer
+	for i := range lanes {
+		all = append(all, CircularBuffer{Index: inputBuffer + i, PageSize: PageBytes, Pages: bufferPages})
+	}
+	all = append(all, CircularBuffer{Index: weightsBuffer, PageSize: uint32(l.PackedSize()), Pages: 1})
+	for i := range lanes {
+		all = append(all, CircularBuffer{Index: outputBuffer + i, PageSize: PageBytes, Pages: bufferPages})
+	}
+	return all
+}
+
+// Share is a core's part of the pages of a buffer.
+type Share struct {
+	First, Pages uint32
+}
+
+// Shares divides pages among cores as evenly as possible, in order. Some shares are empty when there are more cores than
+// pages; a kernel with an empty share has nothing to do. There are no shares for less than one core.
+func Shares(pages, cores int) []Share {
+	var all []Share
+	first := 0
+	for i := range cores {
+		next := max(pages, 0) * (i + 1) / cores
+		all = append(all, Share{First: uint32(first), Pages: uint32(next - first)})
+		first = next
+	}
+	return all
+}
+
+// ReaderArgs gives the runtime arguments of the reader. input is the address of the interleaved DRAM buffer of
+// activation pages, weights that of the interleaved DRAM buffer whose only page is the packed layer.
+func (l *Layer) ReaderArgs(input, weights uint32, s Share) []uint32 {
+	return []uint32{input, s.First, s.Pages, PageBytes, weights, uint32(l.PackedSize())}
+}
+
+// DenseArgs gives the runtime arguments of the three compute processors.
+func (l *Layer) DenseArgs(s Share) []uint32 { return []uint32{s.Pages} }
+
+// WriterArgs gives the runtime arguments of the writer. output is the address of the interleaved DRAM buffer of result
+// pages.
+func (l *Layer) WriterArgs(output uint32, s Share) []uint32 {
+	return []uint32{output, s.First, s.Pages, PageBytes}
+}
