@@ -70,6 +70,13 @@ func New(cfg Config) (*Chip, error) {
 		cfg.MaxRun = 1 << 24
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch)}
+	c.powerUp()
+	c.sched.init(c)
+	return c, nil
+}
+
+// powerUp puts everything into its state after a reset of the card: memory is zero, all processors are held.
+func (c *Chip) powerUp() {
 	size := c.params.DRAMBankSize
 	if c.arch == chip.Wormhole {
 		size = 2 << 30 // a controller holds two banks
@@ -85,8 +92,24 @@ func New(cfg Config) (*Chip, error) {
 	c.initLogicalIDs()
 	c.initConfigSpace()
 	c.initARC()
-	c.sched.init(c)
-	return c, nil
+}
+
+// Reset resets the chip as the driver resets a card: its memory is lost, its processors are held in reset, and a fault
+// is forgotten. The host's memory stays attached.
+func (c *Chip) Reset() error {
+	c.acquire()
+	defer c.release()
+	if c.closed {
+		return fmt.Errorf("emu: reset: %w", ErrClosed)
+	}
+	host := c.pcie.host
+	c.queue, c.pos, c.events = nil, 0, nil
+	clear(c.order)
+	c.tiles, c.drams, c.pcie, c.arc = nil, nil, pcie{host: host}, arc{}
+	c.powerUp()
+	c.fault = nil
+	c.faulted.Store(false)
+	return nil
 }
 
 // windows is the number of TLB windows: 186 on Wormhole, 202 and 8 large ones on Blackhole

@@ -4,13 +4,16 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// DMA is host memory as a PCI function reaches it. Accesses of 4 or 8 bytes at a multiple of their size are atomic.
-type DMA interface {
-	ReadHost(bus uint64, p []byte) error
-	WriteHost(bus uint64, p []byte) error
-}
+// DMA is host memory as the chip reaches it.
+type DMA = driver.DMA
+
+var (
+	_ driver.Function = (*Chip)(nil)
+	_ driver.Resetter = (*Chip)(nil)
+)
 
 // iatuRegion is an address translation region of the PCIe controller.
 type iatuRegion struct {

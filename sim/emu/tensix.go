@@ -329,14 +329,16 @@ func (t *tile) execute(o origin, inst uint32) slowResult {
 	case 0x02, // NOP
 		0x10, // ZEROACC
 		0x11, // ZEROSRC
-		0x57, // SETDVALID
-		0x58, // EFFADDR-class no-ops of initialisation
+		0x35, // GATESRCRST
+		0x60, // DMANOP
 		0x71, // SFPLOADI
 		0x8A, // SFPENCC
+		0x8F, // SFPNOP
 		0x91, // SFPCONFIG
+		0xA2, // STALLWAIT: nothing is ever in flight
 		0xB2: // SETC16
 		return slowDone
-	case 0xA3: // SEMINIT: max 23:20, value 19:16, mask 15:2
+	case 0xA3: // SEMINIT: value in 19:16, mask in 9:2
 		for i := range t.tensix.semaphore {
 			if inst>>(2+i)&1 != 0 {
 				t.tensix.semaphore[i] = inst >> 16 & 15
