@@ -7,6 +7,13 @@
 
 void kernel_main(void);
 
+// The loader reads from this absolute symbol which architecture the kernel was compiled for.
+#if defined(REPRISE_WORMHOLE)
+__asm__(".globl __reprise_arch\n.set __reprise_arch, 1");
+#else
+__asm__(".globl __reprise_arch\n.set __reprise_arch, 2");
+#endif
+
 extern uint32_t __data_start[], __data_end[], __bss_start[], __bss_end[];
 
 // data_image is where the text was put plus the text's size: relative to the program counter, because the image may

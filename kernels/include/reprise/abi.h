@@ -97,6 +97,22 @@ struct rp_go {
     uint8_t signal;
 };
 
+// Who a core is, written by the host at bring-up.
+struct rp_core_info {
+    uint32_t magic;
+    uint8_t logical_x, logical_y, kind, pad;
+    uint32_t flags;
+    uint32_t reserved[13];
+};
+
+// Where a processor is: see rp_waypoint.
+struct rp_core_state {
+    uint32_t waypoint;  // four ASCII characters, first one in the lowest byte
+    uint32_t detail;    // what the waypoint waits for, if it waits
+    uint32_t kernels;   // kernels started since boot
+    uint32_t fence;     // see rp_publish
+};
+
 struct rp_mailbox {
     uint8_t reserved0[8];
     uint8_t sync[4];  // NCRISC, TRISC0, TRISC1, TRISC2
@@ -106,19 +122,9 @@ struct rp_mailbox {
     uint8_t reserved1[12];
     uint32_t go_index;
     uint8_t reserved2[0x2C];
-    struct rp_core_info {
-        uint32_t magic;
-        uint8_t logical_x, logical_y, kind, pad;
-        uint32_t flags;
-        uint32_t reserved[13];
-    } core_info;
+    struct rp_core_info core_info;
     uint8_t reserved3[0x10];
-    struct rp_core_state {
-        uint32_t waypoint;  // four ASCII characters, first one in the lowest byte
-        uint32_t detail;    // what the waypoint waits for, if it waits
-        uint32_t kernels;   // kernels started since boot
-        uint32_t reserved;
-    } core_state[RP_NUM_PROCESSORS];
+    struct rp_core_state core_state[RP_NUM_PROCESSORS];
 };
 
 #define RP_CORE_INFO_MAGIC 0x31525052u  // "RPR1"

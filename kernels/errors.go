@@ -1,0 +1,55 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What [Load] refuses. Every error it returns wraps exactly one of these.
+var (
+	// ErrNotELF means that the bytes are not a well-formed ELF file.
+	ErrNotELF = errors.New("not a well-formed ELF file")
+	// ErrMachine means that the file is for another machine: it must be a linked executable, ELF32, little-endian,
+	// RISC-V.
+	ErrMachine = errors.New("not a linked executable for 32-bit little-endian RISC-V")
+	// ErrFlags means that the code was compiled for instructions or registers that the cores don't have: compressed
+	// instructions, floating-point arguments, or the reduced register set. Compile with -march=rv32im -mabi=ilp32.
+	ErrFlags = errors.New("compiled for another kind of RISC-V core")
+	// ErrEntry means that the entry point is not the first byte of the text. Link lib/start.c first, by lib/kernel.ld.
+	ErrEntry = errors.New("entry point is not the first byte")
+	// ErrAddress means that a segment is linked where kernels can't be: text in Wormhole's NCRISC instruction RAM, data
+	// outside local RAM, pieces that overlap. Link by lib/kernel.ld.
+	ErrAddress = errors.New("linked at an address where a kernel can't be")
+	// ErrNoRelocations means that the file doesn't say which of its words are addresses, so that nothing proves that
+	// its text may run anywhere. Link with -Wl,--emit-relocs.
+	ErrNoRelocations = errors.New("no relocations")
+	// ErrRelocation means that text or data hold an address that is not known before the kernel is placed. A
+	// [*RelocationError] says where.
+	ErrRelocation = errors.New("depends on where its text is placed")
+	// ErrTooLarge means that text and initial data are larger than the kernel configuration area of L1.
+	ErrTooLarge = errors.New("larger than the kernel configuration area")
+	// ErrLocalRAM means that data and zeroed data don't fit a processor's local RAM.
+	ErrLocalRAM = errors.New("data larger than local RAM")
+	// ErrNotFound means that no kernel of that name comes with Reprise for that architecture.
+	ErrNotFound = errors.New("no such kernel")
+)
+
+// A RelocationError names a place in a kernel that holds an address it must not hold. It matches [ErrRelocation].
+type RelocationError struct {
+	Offset uint32 // address of the place as linked
+	Type   uint32 // R_RISCV_ number
+	Symbol string // what the place refers to, may be empty
+	Why    string
+}
+
+// Error implements error.
+func (e *RelocationError) Error() string {
+	return fmt.Sprintf("kernels: load: relocation of type %d at %#x against %q: %s", e.Type, e.Offset, e.Symbol, e.Why)
+}
+
+// Is reports whether target is [ErrRelocation].
+func (e *RelocationError) Is(target error) bool { return target == ErrRelocation }
+
+func refuse(err error, format string, args ...any) error {
+	return fmt.Errorf("kernels: load: %w: %s", err, fmt.Sprintf(format, args...))
+}

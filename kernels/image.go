@@ -1,0 +1,46 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Where a kernel's data is linked: local RAM behind the block that it shares with the firmware (struct rp_local in
+// include/reprise/abi.h), up to the end of the largest local RAM of any processor.
+const (
+	localRAM    = 0xFFB00000
+	localData   = localRAM + 0x480
+	localRAMEnd = localRAM + 0x2000
+)
+
+// MinStack is the room, in bytes, that [Image.Fits] leaves for the stacks of firmware and kernel at the top of local
+// RAM. It is not a promise that a kernel doesn't need more.
+const MinStack = 256
+
+// An Image is a kernel ready to be written to L1.
+type Image struct {
+	// Text is what goes to L1, at any multiple of 16: text, then the initial data that the start-up code copies to
+	// local RAM. The first byte is the entry point. The length is a multiple of 16.
+	Text []byte
+	// Arch is the architecture that lib/start.c was compiled for, 0 when the kernel was linked without it.
+	Arch chip.Arch
+	// DataSize and BSSSize are the bytes of local RAM that the kernel initializes from Text and clears.
+	DataSize, BSSSize uint32
+}
+
+// Fits reports whether a processor of an architecture can run the kernel: it was compiled for that architecture, and
+// its data leaves [MinStack] bytes of local RAM. The error wraps [ErrMachine] or [ErrLocalRAM].
+func (im *Image) Fits(arch chip.Arch, p chip.Processor) error {
+	if !arch.Valid() || p >= chip.NumProcessors {
+		return fmt.Errorf("kernels: %v of %v: %w", p, arch, ErrMachine)
+	}
+	if im.Arch != 0 && im.Arch != arch {
+		return fmt.Errorf("kernels: %v of %v: %w: compiled for %v", p, arch, ErrMachine, im.Arch)
+	}
+	room := arch.Params().LocalRAMSize[p] - (localData - localRAM) - MinStack
+	if need := im.DataSize + im.BSSSize; need > room {
+		return fmt.Errorf("kernels: %v of %v: %w: needs %d bytes, has %d beside %d for the stack", p, arch, ErrLocalRAM, need, room, MinStack)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package kernels
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"io"
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// maxFile bounds what Load looks at, in bytes: a kernel's file is its text, data, symbols and relocations.
+const maxFile = 16 << 20
+
+// maxImage is the kernel configuration area of L1, the same size on both architectures: [chip.L1Map].KernelConfigSize.
+const maxImage = 0x11400
+
+// ncriscIRAM is the instruction RAM of Wormhole's NCRISC, where upstream's kernels for it are linked. Here NCRISC runs
+// kernels from L1 like the other processors.
+const (
+	ncriscIRAM    = 0xFFC00000
+	ncriscIRAMEnd = ncriscIRAM + 0x4000
+)
+
+// Load reads a linked kernel and lays out what goes to L1. It refuses files that could not run from an arbitrary place
+// in L1 on any processor; each error wraps one of the package's sentinels and says what to change. The result does not
+// refer to file's memory. Load never panics, whatever the bytes.
+func Load(file []byte) (*Image, error) {
+	if len(file) > maxFile {
+		return nil, refuse(ErrTooLarge, "the file has %d bytes, at most %d are looked at", len(file), maxFile)
+	}
+	f, err := elf.NewFile(bytes.NewReader(file))
+	if err != nil {
+		return nil, refuse(ErrNotELF, "%v", err)
+	}
+	defer f.Close()
+	if f.Class != elf.ELFCLASS32 || f.Data != elf.ELFDATA2LSB || f.Machine != elf.EM_RISCV || f.Type != elf.ET_EXEC {
+		return nil, refuse(ErrMachine, "it is %v %v %v %v", f.Class, f.Data, f.Machine, f.Type)
+	}
+	if flags := headerFlags(file); flags != 0 {
+		return nil, refuse(ErrFlags, "ELF flags %#x, want 0", flags)
+	}
+	im, text, err := layout(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRelocations(f, text, uint32(len(im.Text))); err != nil {
+		return nil, err
+	}
+	im.Arch = archOf(f)
+	return im, nil
+}
+
+// headerFlags is e_flags, which debug/elf doesn't export for ELF32: bytes 36..39 of the header. elf.NewFile has read a
+// whole header, so they are there.
+func headerFlags(file []byte) uint32 {
+	return uint32(file[36]) | uint32(file[37])<<8 | uint32(file[38])<<16 | uint32(file[39])<<24
+}
+
+// A span is a range of linked addresses.
+type span struct{ start, end uint64 }
+
+func (s span) contains(addr uint64) bool { return s.start <= addr && addr < s.end }
+
+// layout puts the loaded segments, ordered by physical address, into one image, and returns it and the text's span.
+func layout(f *elf.File) (*Image, span, error) {
+	var loads []*elf.Prog
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Memsz != 0 {
+			loads = append(loads, p)
+		}
+	}
+	slices.SortStableFunc(loads, func(a, b *elf.Prog) int { return cmp.Compare(a.Paddr, b.Paddr) })
+	im := &Image{}
+	var text span
+	var base, end uint64 // physical span so far
+	var local []span
+	for _, p := range loads {
+		mem := span{p.Vaddr, p.Vaddr + p.Memsz}
+		switch {
+		case p.Filesz > p.Memsz:
+			return nil, span{}, refuse(ErrNotELF, "segment at %#x has more bytes in the file than in memory", p.Vaddr)
+		case mem.end > ncriscIRAM && mem.start < ncriscIRAMEnd:
+			return nil, span{}, refuse(ErrAddress, "segment at %#x is in NCRISC's instruction RAM", p.Vaddr)
+		case p.Flags&elf.PF_X != 0:
+			if text.end != 0 {
+				return nil, span{}, refuse(ErrAddress, "more than one executable segment, the second at %#x", p.Vaddr)
+			}
+			if p.Filesz != p.Memsz {
+				return nil, span{}, refuse(ErrAddress, "%d bytes of the executable segment are not in the file", p.Memsz-p.Filesz)
+			}
+			if im.Text != nil || f.Entry != p.Vaddr {
+				return nil, span{}, refuse(ErrEntry, "entry %#x, text at %#x", f.Entry, p.Vaddr)
+			}
+			text, base, end = mem, p.Paddr, p.Paddr
+		case mem.start < localData || mem.end > 1<<32:
+			return nil, span{}, refuse(ErrAddress, "data at %#x..%#x, want it from %#x", mem.start, mem.end, uint32(localData))
+		case mem.end > localRAMEnd:
+			return nil, span{}, refuse(ErrLocalRAM, "data ends at %#x, local RAM at most at %#x", mem.end, uint32(localRAMEnd))
+		case p.Filesz != 0 && text.end == 0:
+			return nil, span{}, refuse(ErrEntry, "data at %#x is in front of the text", p.Vaddr)
+		default:
+			for _, s := range local {
+				if mem.start < s.end && s.start < mem.end {
+					return nil, span{}, refuse(ErrAddress, "data at %#x overlaps other data", p.Vaddr)
+				}
+			}
+			local = append(local, mem)
+			im.DataSize += uint32(p.Filesz)
+			im.BSSSize += uint32(p.Memsz - p.Filesz)
+		}
+		if p.Filesz == 0 {
+			continue
+		}
+		if p.Paddr < end {
+			return nil, span{}, refuse(ErrAddress, "segment at %#x overlaps the one before it", p.Vaddr)
+		}
+		if size := p.Paddr + p.Filesz - base; p.Paddr+p.Filesz < p.Paddr || size > maxImage {
+			return nil, span{}, refuse(ErrTooLarge, "text and initial data have %d bytes, the area %d", size, maxImage)
+		}
+		at := p.Paddr - base
+		im.Text = append(im.Text, make([]byte, at+p.Filesz-uint64(len(im.Text)))...)
+		if _, err := io.ReadFull(p.Open(), im.Text[at:]); err != nil {
+			return nil, span{}, refuse(ErrNotELF, "segment at %#x is not whole: %v", p.Vaddr, err)
+		}
+		end = p.Paddr + p.Filesz
+	}
+	if text.end == 0 {
+		return nil, span{}, refuse(ErrEntry, "no executable segment")
+	}
+	if pad := -len(im.Text) & 15; pad != 0 {
+		im.Text = append(im.Text, make([]byte, pad)...)
+	}
+	return im, text, nil
+}
+
+// archOf reads the absolute symbol that lib/start.c defines.
+func archOf(f *elf.File) chip.Arch {
+	symbols, err := f.Symbols()
+	if err != nil {
+		return 0
+	}
+	for _, s := range symbols {
+		if s.Name == "__reprise_arch" && s.Section == elf.SHN_ABS {
+			if a := chip.Arch(s.Value); uint64(a) == s.Value && a.Valid() {
+				return a
+			}
+		}
+	}
+	return 0
+}

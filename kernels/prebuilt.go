@@ -1,0 +1,63 @@
+package kernels
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+//go:embed images
+var images embed.FS
+
+//go:embed include lib
+var sources embed.FS
+
+// The kernels that come with Reprise, for [Prebuilt], with their unique runtime arguments in order. Addresses of
+// buffers are the same in every bank; L1 addresses are of the own core; x and y are virtual coordinates. Kernels that
+// say "any processor" need no NoC; the others run on BRISC or NCRISC.
+const (
+	// Blank does nothing. Any processor. No arguments.
+	Blank = "blank"
+	// Store stores words to L1. Any processor. Arguments: L1 address, number of words, the words. Common arguments: a
+	// number added to each.
+	Store = "store"
+	// Spin waits until a word of L1 has a value. Any processor. Arguments: L1 address, value.
+	Spin = "spin"
+	// Copy copies pages of one interleaved DRAM buffer to another. Arguments: source, destination, first page, number of
+	// pages, page size, L1 address of room for a page, aligned as DRAM is.
+	Copy = "copy"
+	// CopyReader reads pages of an interleaved DRAM buffer into a circular buffer. Arguments: address, first page,
+	// number of pages, page size, circular buffer.
+	CopyReader = "copy_reader"
+	// CopyWriter writes what arrives in a circular buffer to pages of an interleaved DRAM buffer. Arguments as
+	// [CopyReader].
+	CopyWriter = "copy_writer"
+	// Add passes pages from one circular buffer to another and adds a number to each of their 32-bit words. Any
+	// processor. Arguments: input circular buffer, output circular buffer, number of pages, number to add.
+	Add = "add"
+	// PingPong is one of two cores that take turns raising each other's semaphore. Arguments: the other core's x and y,
+	// semaphore, number of turns, 1 if this core begins, L1 address where the number of turns taken is left.
+	PingPong = "ping_pong"
+	// MulticastSend sends a piece of this core's L1 to all cores of a rectangle that this core is in, then sets their
+	// semaphore to 1. Arguments: x and y of the upper left core, x and y of the lower right core, number of cores, L1
+	// address, bytes, semaphore.
+	MulticastSend = "multicast_send"
+	// MulticastWait waits for [MulticastSend] and adds up what arrived. Arguments: L1 address, bytes, semaphore, L1
+	// address for the sum of the 32-bit words.
+	MulticastWait = "multicast_wait"
+)
+
+// Prebuilt loads a kernel that comes with Reprise. The error wraps [ErrNotFound].
+func Prebuilt(arch chip.Arch, name string) (*Image, error) {
+	file, err := images.ReadFile("images/" + arch.String() + "/" + name + ".elf")
+	if err != nil {
+		return nil, fmt.Errorf("kernels: %q for %v: %w", name, arch, ErrNotFound)
+	}
+	return Load(file)
+}
+
+// Sources are the headers (include) and start-up code and linker script (lib) that kernels are compiled with, for
+// programs that compile kernels or hand the files to somebody who does.
+func Sources() fs.FS { return sources }
