@@ -8,6 +8,10 @@ import (
 
 var le = binary.LittleEndian
 
+// maxPayload bounds relays so that sizes with headers and strides stay below
+// 2^31 on every machine.
+const maxPayload = math.MaxInt32 - 128
+
 // Builder appends commands to a byte slice. It allocates only when the slice is
 // full. A command that cannot be written leaves the bytes as they were and sets
 // an error that stays: check Err, or Finish, once at the end.
@@ -144,7 +148,7 @@ func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	if b.err != nil {
 		return nil, 0
 	}
-	if n > math.MaxInt32-128 {
+	if n > maxPayload {
 		b.fail(limit(id.String(), "length", n, "less than 2 GiB", "split the write over several commands"))
 		return nil, 0
 	}
@@ -166,6 +170,10 @@ func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 func (b *Builder) payload(noFlush bool, head int, data uint64) ([]byte, int) {
 	if noFlush {
 		return b.relay(PrefetchRelayInlineNoFlush, Master, uint64(head))
+	}
+	if data > maxPayload { // before the sum below can wrap
+		b.fail(limit(PrefetchRelayInline.String(), "data", data, "less than 2 GiB", "split the write over several commands"))
+		return nil, 0
 	}
 	return b.relay(PrefetchRelayInline, Master, uint64(head)+data)
 }
