@@ -4,20 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
 )
 
 // serveDMA does what the simulated devices ask of host memory, in their order, until the server is gone. It takes no
 // lock, because others hold locks while they wait for the server, which waits for this.
 func (p *process) serveDMA() {
 	defer close(p.served)
-	r := &p.shm.dma
+	r := &p.shm.DMA
 	for {
-		rec, ok := r.next()
+		rec, ok := r.Next()
 		if !ok {
 			if p.dead.Load() {
 				return
 			}
-			r.items.wait(spins/4, forever, func() bool { return !r.empty() || p.dead.Load() })
+			r.Items.Wait(link.Spins/4, link.Forever, func() bool { return !r.Empty() || p.dead.Load() })
 			continue
 		}
 		p.sent.Load()
@@ -25,34 +27,34 @@ func (p *process) serveDMA() {
 		p.moved.Store(1)
 		if err != nil && p.dmaErr.Load() == nil {
 			verb := "write"
-			if rec.op == opDMARead {
+			if rec.Op == link.OpDMARead {
 				verb = "read"
 			}
 			p.dmaErr.Store(&Error{
 				Category: CategoryHostDMA,
-				Message:  fmt.Sprintf("%s of %d bytes at bus address %#x: %v", verb, rec.size, rec.addr&busMask, err),
-				Clock:    atomic.LoadUint64(p.shm.clock),
+				Message:  fmt.Sprintf("%s of %d bytes at bus address %#x: %v", verb, rec.Size, rec.Addr&busMask, err),
+				Clock:    atomic.LoadUint64(p.shm.Clock),
 				Status:   -1,
 				Err:      err,
 			})
 			p.cmd.Process.Kill()
 		}
-		r.advance(rec)
+		r.Advance(rec)
 	}
 }
 
 // transfer does one record, with the host memory of the device that asks: the one in the address's tag, or the one
 // whose BAR is being accessed. An address without a tag while all devices are clocked doesn't say which one that is:
 // then the first function whose memory has the address gets it.
-func (p *process) transfer(rec record) error {
-	device := uint32(rec.device)
-	if tag := rec.addr >> tagShift; tag != 0 {
+func (p *process) transfer(rec link.Record) error {
+	device := uint32(rec.Device)
+	if tag := rec.Addr >> tagShift; tag != 0 {
 		device = uint32(tag) - 1
 	}
-	bus := rec.addr & busMask
+	bus := rec.Addr & busMask
 	var errs []error
 	for _, f := range p.sim.functions {
-		if device != anyDevice && device != f.device {
+		if device != link.AnyDevice && device != f.device {
 			continue
 		}
 		d := f.dma.Load()
@@ -60,10 +62,10 @@ func (p *process) transfer(rec record) error {
 			continue
 		}
 		var err error
-		if rec.op == opDMARead {
-			err = (*d).ReadHost(bus, p.shm.dmaReply[:rec.size])
+		if rec.Op == link.OpDMARead {
+			err = (*d).ReadHost(bus, p.shm.DMAReply[:rec.Size])
 		} else {
-			err = (*d).WriteHost(bus, rec.payload)
+			err = (*d).WriteHost(bus, rec.Payload)
 		}
 		if err == nil {
 			return nil

@@ -6,17 +6,17 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
 )
 
 var (
 	// ErrUnsupported means that this operating system or processor has no way to load the library: it needs Linux
 	// on amd64, arm64 or riscv64.
-	ErrUnsupported = errors.New("the simulator's library can only be loaded on linux (amd64, arm64, riscv64)")
+	ErrUnsupported = link.ErrUnsupported
 	// ErrNoServer means that Start was called without the Server option, so it doesn't know which program to run as
 	// the server process.
 	ErrNoServer = errors.New("no server program was chosen")
-	// ErrNotServer means that Serve was called in a process that Start did not create.
-	ErrNotServer = errors.New("this process was not started as a simulator server")
 	// ErrNotLibrary means that the file is not a shared object for this machine.
 	ErrNotLibrary = errors.New("not a shared object for this machine")
 	// ErrMissingSymbol means that the shared object lacks an entry point of ttsim's API: it is another library, or a
@@ -28,9 +28,6 @@ var (
 	ErrClosed = errors.New("the simulator is closed")
 	// ErrDMA means that the simulated device accessed host memory that nobody offered to it.
 	ErrDMA = errors.New("the device accessed host memory that is not pinned for it")
-	// ErrProtocol means that the server speaks another revision of the protocol between the two processes, as when
-	// it is another build of the program.
-	ErrProtocol = errors.New("the server process speaks another protocol revision")
 )
 
 // A LibraryError says why a library could not be used. Its Err is, or wraps, one of the package's sentinels,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
 )
 
 // A Function is one simulated chip as a PCI function. Its methods may be called from any goroutine.
@@ -85,22 +86,17 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	}
 	var b [4]byte
 	binary.LittleEndian.PutUint32(b[:], v)
-	f.sim.current.Load().ask(opConfigWrite, uint64(f.device<<3)<<32|uint64(off), 4, b[:], nil)
+	f.sim.current.Load().ask(link.OpConfigWrite, uint64(f.device<<3)<<32|uint64(off), 4, b[:], nil)
 }
 
 // address translates to the library's address space. Something that isn't a BAR gets an address that the library
 // refuses, so that the mistake has a name.
 func (f *Function) address(bar int, off uint64) uint64 {
 	if bar < 0 || bar > 4 || bar&1 != 0 {
-		return uint64(f.device)<<deviceShift | off&(1<<32-1)
+		return uint64(f.device)<<link.DeviceShift | off&(1<<32-1)
 	}
 	return f.bars[bar/2] + off
 }
-
-// deviceShift separates the devices' address ranges (ttsim src/libttsim.cpp PER_DEVICE_PADDR_STRIDE).
-const deviceShift = 36
-
-func deviceOf(paddr uint64) uint8 { return uint8(paddr >> deviceShift) }
 
 // BARLoad performs one load of width 1, 2, 4 or 8 bytes at offset off of BAR 0, 2 or 4, after all earlier stores. A
 // stopped device answers all-ones.
@@ -136,9 +132,9 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 func (f *Function) BARRead(bar int, off uint64, p []byte) {
 	addr := f.address(bar, off)
 	for len(p) > 0 {
-		n := min(len(p), replyBytes)
+		n := min(len(p), link.ReplyBytes)
 		dst := p[:n]
-		if f.closed.Load() || !f.sim.current.Load().ask(opRead, addr, uint32(n), nil, func(reply []byte) { copy(dst, reply) }) {
+		if f.closed.Load() || !f.sim.current.Load().ask(link.OpRead, addr, uint32(n), nil, func(reply []byte) { copy(dst, reply) }) {
 			for i := range p {
 				p[i] = 0xFF
 			}
@@ -153,8 +149,8 @@ func (f *Function) BARRead(bar int, off uint64, p []byte) {
 func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	addr := f.address(bar, off)
 	for len(p) > 0 && !f.closed.Load() {
-		n := min(len(p), writeChunk)
-		f.sim.current.Load().post(opWrite, addr, p[:n])
+		n := min(len(p), link.WriteChunk)
+		f.sim.current.Load().post(link.OpWrite, addr, p[:n])
 		addr, p = addr+uint64(n), p[n:]
 	}
 }

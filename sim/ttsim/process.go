@@ -9,12 +9,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
 )
 
 // A process is one life of a simulator: from the start of its server to the server's end. A reset begins another.
 type process struct {
 	sim *Sim
-	shm *shared
+	shm *link.Shared
 	mem []byte
 	cmd *exec.Cmd
 	in  *os.File // the server ends when this is closed
@@ -50,7 +52,7 @@ const (
 
 // newProcess starts a server, lets it load the library and returns the process with what it found on the PCI bus.
 func newProcess(sim *Sim) (*process, []*Function, error) {
-	f, err := newSharedFile()
+	f, err := link.NewFile()
 	if err != nil {
 		if errors.Is(err, ErrUnsupported) {
 			return nil, nil, err
@@ -65,20 +67,20 @@ func newProcess(sim *Sim) (*process, []*Function, error) {
 	c := &sim.config
 	if len(c.server) == 0 {
 		return nil, nil, fmt.Errorf("ttsim: start: %w; the library ends its process when it refuses something, so it needs one of "+
-			"its own: give ttsim.Server(program, args...) of a program that calls ttsim.Serve", ErrNoServer)
+			"its own: give ttsim.Server(program, args...) of a program that calls server.Serve (package sim/ttsim/server)", ErrNoServer)
 	}
-	mem, err := mapShared(f)
+	mem, err := link.Map(f)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ttsim: start: shared memory: %w", err)
 	}
-	p := &process{sim: sim, mem: mem, shm: newShared(mem), reaped: make(chan struct{}), served: make(chan struct{})}
+	p := &process{sim: sim, mem: mem, shm: link.New(mem), reaped: make(chan struct{}), served: make(chan struct{})}
 	p.out.also = c.output
-	atomic.StoreUint64(p.shm.revision, protocol)
+	atomic.StoreUint64(p.shm.Revision, link.Protocol)
 	if c.manual {
-		atomic.StoreUint32(p.shm.manual, 1)
+		atomic.StoreUint32(p.shm.Manual, 1)
 	}
 	if err := p.spawn(c, f); err != nil {
-		unmapShared(mem)
+		link.Unmap(mem)
 		return nil, nil, fmt.Errorf("ttsim: start: server %q: %w; check the Server option", c.server, err)
 	}
 	go p.reap()
@@ -105,7 +107,7 @@ func (p *process) spawn(c *config, shm *os.File) error {
 	cmd.Stdin = stdin
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	cmd.ExtraFiles = []*os.File{shm}
-	cmd.SysProcAttr = serverAttributes()
+	cmd.SysProcAttr = link.ServerAttributes()
 	cmd.WaitDelay = drainTimeout
 	if err := cmd.Start(); err != nil {
 		in.Close()
@@ -117,23 +119,23 @@ func (p *process) spawn(c *config, shm *os.File) error {
 
 // connect makes the server load the library and finds the devices.
 func (p *process) connect(path, abs string) ([]*Function, error) {
-	if len(abs) > writeChunk {
+	if len(abs) > link.WriteChunk {
 		return nil, &LibraryError{Path: path, Err: syscall.ENAMETOOLONG, Hint: "give a shorter path"}
 	}
 	var status uint32
 	var text string
-	ok := p.ask(opOpen, 0, uint32(len(abs)), []byte(abs), func([]byte) {
-		status = atomic.LoadUint32(p.shm.status)
-		text = string(p.shm.reply[:atomic.LoadUint32(p.shm.statusLen)])
+	ok := p.ask(link.OpOpen, 0, uint32(len(abs)), []byte(abs), func([]byte) {
+		status = atomic.LoadUint32(p.shm.Status)
+		text = string(p.shm.Reply[:atomic.LoadUint32(p.shm.StatusLen)])
 	})
 	if !ok {
 		return nil, p.startError()
 	}
 	switch status {
-	case openOK:
-	case openSymbol:
+	case link.OpenOK:
+	case link.OpenSymbol:
 		return nil, &LibraryError{Path: path, Err: fmt.Errorf("%w: %s", ErrMissingSymbol, text), Hint: "use ttsim 1.10.0 or a later one that keeps its API"}
-	case openUnsupported:
+	case link.OpenUnsupported:
 		return nil, fmt.Errorf("ttsim: start: server %q: %w", p.cmd.Args, ErrUnsupported)
 	default:
 		return nil, &LibraryError{Path: path, Err: fmt.Errorf("%w: %s", ErrNotLibrary, text), Hint: "it may need a newer C library or another processor"}
@@ -185,12 +187,12 @@ func (p *process) startError() error {
 	<-p.reaped
 	f := p.fault.Load()
 	if f == nil {
-		return fmt.Errorf("ttsim: start: server %q ended; check that it calls ttsim.Serve", p.cmd.Args)
+		return fmt.Errorf("ttsim: start: server %q ended; check that it calls server.Serve (package sim/ttsim/server)", p.cmd.Args)
 	}
 	if f.Category != CategoryExit && f.Category != CategorySignal {
 		return f
 	}
-	return fmt.Errorf("ttsim: start: server %q: %w; it printed %q; check that the program calls ttsim.Serve and is of the same build",
+	return fmt.Errorf("ttsim: start: server %q: %w; it printed %q; check that the program calls server.Serve (package sim/ttsim/server) and is of the same build",
 		p.cmd.Args, f, p.out.String())
 }
 
@@ -199,7 +201,7 @@ func (p *process) close(politely bool) {
 	p.once.Do(func() {
 		p.closing.Store(true)
 		if politely && !p.dead.Load() {
-			p.post(opExit, 0, nil)
+			p.post(link.OpExit, 0, nil)
 			t := time.AfterFunc(exitTimeout, func() { p.cmd.Process.Kill() })
 			<-p.reaped
 			t.Stop()
@@ -209,8 +211,8 @@ func (p *process) close(politely bool) {
 		<-p.reaped
 		<-p.served
 		p.use.Lock()
-		p.gone, p.last = true, atomic.LoadUint64(p.shm.clock)
-		unmapShared(p.mem)
+		p.gone, p.last = true, atomic.LoadUint64(p.shm.Clock)
+		link.Unmap(p.mem)
 		p.use.Unlock()
 	})
 }
@@ -222,7 +224,7 @@ func (p *process) clocks() uint64 {
 	if p.gone {
 		return p.last
 	}
-	return atomic.LoadUint64(p.shm.clock)
+	return atomic.LoadUint64(p.shm.Clock)
 }
 
 // reap waits for the end of the server and finds out its reason.
@@ -233,9 +235,9 @@ func (p *process) reap() {
 		p.fault.Store(f)
 	}
 	p.dead.Store(true)
-	p.shm.replied.ring()
-	p.shm.requests.space.ring()
-	p.shm.dma.items.ring()
+	p.shm.Replied.Ring()
+	p.shm.Requests.Space.Ring()
+	p.shm.DMA.Items.Ring()
 }
 
 // reason makes an error of how the server ended, or nil if it was asked to.
@@ -252,7 +254,7 @@ func (p *process) reason(err error) *Error {
 	if p.closing.Load() {
 		return nil
 	}
-	f := &Error{Category: CategoryExit, Clock: atomic.LoadUint64(p.shm.clock), Output: out, Status: p.cmd.ProcessState.ExitCode()}
+	f := &Error{Category: CategoryExit, Clock: atomic.LoadUint64(p.shm.Clock), Output: out, Status: p.cmd.ProcessState.ExitCode()}
 	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		f.Category, f.Signal = CategorySignal, ws.Signal()
 		f.Message = fmt.Sprintf("the server process was ended by signal %d (%v)", int(ws.Signal()), ws.Signal())

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/sim/ttsim/server"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
@@ -212,7 +213,7 @@ func TestWrongServer(t *testing.T) {
 func TestServeElsewhere(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "reprise-ttsim-serve")
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), ttsim.ErrNotServer.Error()) {
+	if err == nil || !strings.Contains(string(out), server.ErrNotServer.Error()) {
 		t.Errorf("a server that nobody started: %v, %q", err, out)
 	}
 }

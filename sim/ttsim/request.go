@@ -3,6 +3,8 @@ package ttsim
 import (
 	"encoding/binary"
 	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
 )
 
 // post queues a request that has no reply. The payload is copied.
@@ -18,22 +20,22 @@ func (p *process) post(op uint8, addr uint64, payload []byte) {
 func (p *process) push(op uint8, addr uint64, size uint32, payload []byte) bool {
 	p.queue.Lock()
 	defer p.queue.Unlock()
-	r := &p.shm.requests
+	r := &p.shm.Requests
 	n := len(payload)
 	if !p.room(n) {
 		return false
 	}
-	copy(r.slot(op, 0, addr, size, n), payload)
+	copy(r.Slot(op, 0, addr, size, n), payload)
 	p.sent.Store(1)
-	r.publish(n)
+	r.Publish(n)
 	return true
 }
 
 // room waits for space for a payload of n bytes in the request ring; queue is held.
 func (p *process) room(n int) bool {
-	r := &p.shm.requests
-	if !r.free(n) {
-		r.space.wait(spins, forever, func() bool { return r.free(n) || p.dead.Load() })
+	r := &p.shm.Requests
+	if !r.Free(n) {
+		r.Space.Wait(link.Spins, link.Forever, func() bool { return r.Free(n) || p.dead.Load() })
 	}
 	return !p.dead.Load()
 }
@@ -51,28 +53,28 @@ func (p *process) ask(op uint8, addr uint64, size uint32, payload []byte, take f
 		return false
 	}
 	if take != nil {
-		take(p.shm.reply[:size])
+		take(p.shm.Reply[:size])
 	}
 	return true
 }
 
 // await queues a request and waits until its reply is there; asking is held. It returns false when the server is gone.
 func (p *process) await(op uint8, addr uint64, size uint32, payload []byte) bool {
-	before := atomic.LoadUint32(p.shm.replies)
+	before := atomic.LoadUint32(p.shm.Replies)
 	if !p.push(op, addr, size, payload) {
 		return false
 	}
-	p.shm.replied.wait(spins, forever, func() bool {
-		return atomic.LoadUint32(p.shm.replies) != before || p.dead.Load()
+	p.shm.Replied.Wait(link.Spins, link.Forever, func() bool {
+		return atomic.LoadUint32(p.shm.Replies) != before || p.dead.Load()
 	})
 	p.moved.Load()
-	return atomic.LoadUint32(p.shm.replies) != before
+	return atomic.LoadUint32(p.shm.Replies) != before
 }
 
 // config reads a word of a device's config space.
 func (p *process) config(device, off uint32) (v uint32, ok bool) {
 	v = ^uint32(0)
-	ok = p.ask(opConfigRead, uint64(device<<3)<<32|uint64(off), 4, nil, func(b []byte) { v = binary.LittleEndian.Uint32(b) })
+	ok = p.ask(link.OpConfigRead, uint64(device<<3)<<32|uint64(off), 4, nil, func(b []byte) { v = binary.LittleEndian.Uint32(b) })
 	return v, ok
 }
 
@@ -85,10 +87,10 @@ func (p *process) load(addr uint64, width int) (uint64, bool) {
 	}
 	p.asking.Lock()
 	defer p.asking.Unlock()
-	if !p.await(opRead, addr, uint32(width), nil) {
+	if !p.await(link.OpRead, addr, uint32(width), nil) {
 		return 0, false
 	}
-	return binary.LittleEndian.Uint64(p.shm.reply) & ones(width), true
+	return binary.LittleEndian.Uint64(p.shm.Reply) & ones(width), true
 }
 
 // store queues a store of width bytes.
@@ -104,8 +106,8 @@ func (p *process) store(addr uint64, width int, v uint64) {
 		return
 	}
 	// The payload's space is a multiple of 8 bytes, so the whole value can be put and the width tells what counts.
-	r := &p.shm.requests
-	binary.LittleEndian.PutUint64(r.slot(opWrite, 0, addr, uint32(width), 8), v)
+	r := &p.shm.Requests
+	binary.LittleEndian.PutUint64(r.Slot(link.OpWrite, 0, addr, uint32(width), 8), v)
 	p.sent.Store(1)
-	r.publish(8)
+	r.Publish(8)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
 )
 
 // A Sim is one running simulator: a server process with the chips of one library, of which each one that has a PCI
@@ -21,8 +23,7 @@ type Sim struct {
 }
 
 // Start runs the simulator of the library at path in a server process and returns when its devices can be used.
-// Errors are a *LibraryError where the library is the reason; ErrNoServer, ErrUnsupported and ErrProtocol say what
-// else can be wrong.
+// Errors are a *LibraryError where the library is the reason; ErrNoServer and ErrUnsupported say what else can be wrong.
 func Start(path string, opts ...Option) (*Sim, error) {
 	s := &Sim{path: path}
 	for _, o := range opts {
@@ -55,10 +56,10 @@ func (s *Sim) Clocks() uint64 { return s.current.Load().clocks() }
 
 // Clock advances the simulation by n clocks and returns when they have been run, with Fault's error if the device
 // stopped. It is needed with ManualClock only.
-func (s *Sim) Clock(n uint64) error { return s.perform(opClock, n) }
+func (s *Sim) Clock(n uint64) error { return s.perform(link.OpClock, n) }
 
 // Sync returns when all stores made before have reached the device, with Fault's error if it stopped on the way.
-func (s *Sim) Sync() error { return s.perform(opSync, 0) }
+func (s *Sim) Sync() error { return s.perform(link.OpSync, 0) }
 
 func (s *Sim) perform(op uint8, n uint64) error {
 	if s.current.Load().ask(op, n, 0, nil, nil) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/sim/ttsim/server"
 )
 
 // Environment variables that name libraries.
@@ -39,7 +40,7 @@ func Serving() bool {
 	if len(os.Args) != 2 || os.Args[1] != serve {
 		return false
 	}
-	if err := ttsim.Serve(); err != nil {
+	if err := server.Serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -1,4 +1,4 @@
-package ttsim
+package link
 
 import "unsafe"
 

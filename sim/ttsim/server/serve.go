@@ -1,4 +1,4 @@
-package ttsim
+package server
 
 import (
 	"encoding/binary"
@@ -9,10 +9,9 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-)
 
-// sharedFD is the descriptor of the shared memory in the server: the first after the standard three.
-const sharedFD = 3
+	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
+)
 
 // library is libttsim.so, loaded and ready. Calls must not overlap. Any of them may end the process.
 type library interface {
@@ -31,6 +30,12 @@ type callbacks struct {
 }
 
 var (
+	// ErrNotServer means that Serve was called in a process that ttsim.Start did not create.
+	ErrNotServer = errors.New("this process was not started as a simulator server")
+	// ErrProtocol means that the parent speaks another revision of the protocol between the two processes, as when it
+	// is another build of the program.
+	ErrProtocol = errors.New("the parent process speaks another protocol revision")
+
 	errLoad   = errors.New("the dynamic loader refuses it")
 	errSymbol = errors.New("symbol not found")
 )
@@ -39,28 +44,28 @@ var (
 // that closes the simulator or ends. It returns nil then. The library may end the process before. Serve reads file
 // descriptors 0 and 3 as Start set them up, and returns ErrNotServer in a process that Start didn't create.
 func Serve() error {
-	f := os.NewFile(sharedFD, "shared memory")
+	f := os.NewFile(link.FD, "shared memory")
 	if f == nil {
-		return fmt.Errorf("ttsim: serve: %w: file descriptor %d is not open; let ttsim.Start run this program", ErrNotServer, sharedFD)
+		return fmt.Errorf("ttsim/server: serve: %w: file descriptor %d is not open; let ttsim.Start run this program", ErrNotServer, link.FD)
 	}
-	mem, err := mapShared(f)
+	mem, err := link.Map(f)
 	f.Close()
-	if errors.Is(err, ErrUnsupported) {
+	if errors.Is(err, link.ErrUnsupported) {
 		return err
 	} else if err != nil {
-		return fmt.Errorf("ttsim: serve: %w: %w; let ttsim.Start run this program", ErrNotServer, err)
+		return fmt.Errorf("ttsim/server: serve: %w: %w; let ttsim.Start run this program", ErrNotServer, err)
 	}
-	defer unmapShared(mem)
-	s := newServer(newShared(mem))
-	if r := atomic.LoadUint64(s.shm.revision); r != protocol {
-		return fmt.Errorf("ttsim: serve: %w: parent %#x, server %#x; run the same build as server", ErrProtocol, r, uint64(protocol))
+	defer link.Unmap(mem)
+	s := newServer(link.New(mem))
+	if r := atomic.LoadUint64(s.shm.Revision); r != link.Protocol {
+		return fmt.Errorf("ttsim/server: serve: %w: parent %#x, server %#x; run the same build as server", ErrProtocol, r, uint64(link.Protocol))
 	}
 	// The parent holds the other end of the standard input and never writes: its end, however it comes, is ours.
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		s.quit.Store(true)
-		s.shm.requests.items.ring()
-		s.shm.dma.space.ring()
+		s.shm.Requests.Items.Ring()
+		s.shm.DMA.Space.Ring()
 	}()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -70,21 +75,17 @@ func Serve() error {
 
 // server is the state of the process that runs the library.
 type server struct {
-	shm    *shared
+	shm    *link.Shared
 	lib    library
 	quit   atomic.Bool // the parent is gone
 	ended  bool        // the parent asked for the end
 	clocks uint64
-	device uint8  // whose BAR access runs, or anyDevice
+	device uint8  // whose BAR access runs, or link.AnyDevice
 	dmas   uint64 // DMA records sent
 	pace   pace
 }
 
-// anyDevice is the device of a DMA record that was sent while all devices were clocked: the library doesn't say
-// which of them it comes from.
-const anyDevice = 0xFF
-
-func newServer(shm *shared) *server { return &server{shm: shm, device: anyDevice} }
+func newServer(shm *link.Shared) *server { return &server{shm: shm, device: link.AnyDevice} }
 
 // batch limits how many requests are served before time advances again, so that a host that stores without a pause
 // doesn't stop the device.
@@ -94,14 +95,14 @@ func (s *server) run() {
 	for !s.quit.Load() && !s.ended {
 		n := 0
 		for ; n < batch && !s.ended; n++ {
-			rec, ok := s.shm.requests.next()
+			rec, ok := s.shm.Requests.Next()
 			if !ok {
 				break
 			}
 			s.serve(rec)
-			s.shm.requests.advance(rec)
+			s.shm.Requests.Advance(rec)
 		}
-		if s.lib == nil || atomic.LoadUint32(s.shm.manual) != 0 {
+		if s.lib == nil || atomic.LoadUint32(s.shm.Manual) != 0 {
 			s.sleep(time.Second)
 			continue
 		}
@@ -120,7 +121,7 @@ func (s *server) run() {
 
 // sleep waits for a request.
 func (s *server) sleep(limit time.Duration) {
-	s.shm.requests.items.wait(0, limit, func() bool { return !s.shm.requests.empty() || s.quit.Load() })
+	s.shm.Requests.Items.Wait(0, limit, func() bool { return !s.shm.Requests.Empty() || s.quit.Load() })
 }
 
 func (s *server) clock(n uint64) {
@@ -128,40 +129,40 @@ func (s *server) clock(n uint64) {
 		k := min(n, 1<<16)
 		s.lib.Clock(uint32(k))
 		s.clocks += k
-		atomic.StoreUint64(s.shm.clock, s.clocks)
+		atomic.StoreUint64(s.shm.Clock, s.clocks)
 		n -= k
 	}
 }
 
-func (s *server) serve(rec record) {
-	if s.lib == nil && rec.op != opOpen && rec.op != opExit {
+func (s *server) serve(rec link.Record) {
+	if s.lib == nil && rec.Op != link.OpOpen && rec.Op != link.OpExit {
 		return
 	}
-	switch rec.op {
-	case opOpen:
-		s.open(string(rec.payload))
-	case opWrite:
-		s.device = deviceOf(rec.addr)
-		s.lib.Write(rec.addr, rec.payload)
-		s.device = anyDevice
-	case opRead:
-		s.device = deviceOf(rec.addr)
-		s.lib.Read(rec.addr, s.shm.reply[:rec.size])
-		s.device = anyDevice
+	switch rec.Op {
+	case link.OpOpen:
+		s.open(string(rec.Payload))
+	case link.OpWrite:
+		s.device = link.DeviceOf(rec.Addr)
+		s.lib.Write(rec.Addr, rec.Payload)
+		s.device = link.AnyDevice
+	case link.OpRead:
+		s.device = link.DeviceOf(rec.Addr)
+		s.lib.Read(rec.Addr, s.shm.Reply[:rec.Size])
+		s.device = link.AnyDevice
 		s.respond()
-	case opConfigRead:
-		v := s.lib.ConfigRead(uint32(rec.addr>>32), uint32(rec.addr))
-		binary.LittleEndian.PutUint32(s.shm.reply, v)
+	case link.OpConfigRead:
+		v := s.lib.ConfigRead(uint32(rec.Addr>>32), uint32(rec.Addr))
+		binary.LittleEndian.PutUint32(s.shm.Reply, v)
 		s.respond()
-	case opConfigWrite:
-		s.lib.ConfigWrite(uint32(rec.addr>>32), uint32(rec.addr), binary.LittleEndian.Uint32(rec.payload))
+	case link.OpConfigWrite:
+		s.lib.ConfigWrite(uint32(rec.Addr>>32), uint32(rec.Addr), binary.LittleEndian.Uint32(rec.Payload))
 		s.respond()
-	case opClock:
-		s.clock(rec.addr)
+	case link.OpClock:
+		s.clock(rec.Addr)
 		s.respond()
-	case opSync:
+	case link.OpSync:
 		s.respond()
-	case opExit:
+	case link.OpExit:
 		s.ended = true
 	}
 }
@@ -169,23 +170,23 @@ func (s *server) serve(rec record) {
 // open loads the library and answers with the status and, if that isn't good, the reason.
 func (s *server) open(path string) {
 	lib, err := loadLibrary(path, callbacks{read: s.dmaRead, write: s.dmaWrite})
-	status := uint32(openOK)
+	status := uint32(link.OpenOK)
 	switch {
 	case err == nil:
 		s.lib = lib
 	case errors.Is(err, errSymbol):
-		status = openSymbol
-	case errors.Is(err, ErrUnsupported):
-		status = openUnsupported
+		status = link.OpenSymbol
+	case errors.Is(err, link.ErrUnsupported):
+		status = link.OpenUnsupported
 	default:
-		status = openLoad
+		status = link.OpenLoad
 	}
 	n := 0
 	if err != nil {
-		n = copy(s.shm.reply, err.Error())
+		n = copy(s.shm.Reply, err.Error())
 	}
-	atomic.StoreUint32(s.shm.statusLen, uint32(n))
-	atomic.StoreUint32(s.shm.status, status)
+	atomic.StoreUint32(s.shm.StatusLen, uint32(n))
+	atomic.StoreUint32(s.shm.Status, status)
 	s.respond()
 }
 
@@ -193,36 +194,33 @@ func (s *server) open(path string) {
 // link, where a completion pushes posted writes.
 func (s *server) respond() {
 	s.drain()
-	atomic.AddUint32(s.shm.replies, 1)
-	s.shm.replied.signal()
+	atomic.AddUint32(s.shm.Replies, 1)
+	s.shm.Replied.Signal()
 }
 
 // drain waits until the parent has done all DMA.
 func (s *server) drain() {
-	if s.shm.dma.empty() {
+	if s.shm.DMA.Empty() {
 		return
 	}
-	s.shm.dma.space.wait(spins, forever, func() bool { return s.shm.dma.empty() || s.quit.Load() })
+	s.shm.DMA.Space.Wait(link.Spins, link.Forever, func() bool { return s.shm.DMA.Empty() || s.quit.Load() })
 }
-
-// spins is how often a party looks before it sleeps: some microseconds.
-const spins = 2000
 
 // request puts a DMA record into the ring; the payload is p for a write. It returns false when the parent is gone.
 func (s *server) request(op uint8, bus uint64, p []byte) bool {
 	n := 0
-	if op == opDMAWrite {
+	if op == link.OpDMAWrite {
 		n = len(p)
 	}
-	r := &s.shm.dma
-	if !r.free(n) {
-		r.space.wait(spins, forever, func() bool { return r.free(n) || s.quit.Load() })
+	r := &s.shm.DMA
+	if !r.Free(n) {
+		r.Space.Wait(link.Spins, link.Forever, func() bool { return r.Free(n) || s.quit.Load() })
 	}
 	if s.quit.Load() {
 		return false
 	}
-	copy(r.slot(op, s.device, bus, uint32(len(p)), n), p[:n])
-	r.publish(n)
+	copy(r.Slot(op, s.device, bus, uint32(len(p)), n), p[:n])
+	r.Publish(n)
 	s.dmas++
 	return true
 }
@@ -230,8 +228,8 @@ func (s *server) request(op uint8, bus uint64, p []byte) bool {
 // dmaWrite is called by the library. Writes are posted.
 func (s *server) dmaWrite(bus uint64, p []byte) {
 	for len(p) > 0 {
-		n := min(len(p), dmaChunk)
-		if !s.request(opDMAWrite, bus, p[:n]) {
+		n := min(len(p), link.DMAChunk)
+		if !s.request(link.OpDMAWrite, bus, p[:n]) {
 			return
 		}
 		bus, p = bus+uint64(n), p[n:]
@@ -241,13 +239,13 @@ func (s *server) dmaWrite(bus uint64, p []byte) {
 // dmaRead is called by the library. It waits for the parent, and so for all writes before it.
 func (s *server) dmaRead(bus uint64, p []byte) {
 	for len(p) > 0 {
-		n := min(len(p), dmaChunk)
-		if !s.request(opDMARead, bus, p[:n]) {
+		n := min(len(p), link.DMAChunk)
+		if !s.request(link.OpDMARead, bus, p[:n]) {
 			clear(p)
 			return
 		}
 		s.drain()
-		copy(p[:n], s.shm.dmaReply)
+		copy(p[:n], s.shm.DMAReply)
 		bus, p = bus+uint64(n), p[n:]
 	}
 }

@@ -1,4 +1,4 @@
-package ttsim
+package link
 
 import (
 	"runtime"
@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// A gate is where one party waits until another one, perhaps in another process, has made a condition true. It is
+// A Gate is where one party waits until another one, perhaps in another process, has made a condition true. It is
 // two words of shared memory: bell changes when somebody is woken, asleep is set while somebody may need to be. Both
 // sides use sequentially consistent atomics, so that either the waiter sees the condition or the signaller sees the
 // waiter. At most one party waits at a gate.
-type gate struct {
+type Gate struct {
 	bell   *uint32
 	asleep *uint32
 }
 
-// forever lets a gate wait without a limit.
-const forever time.Duration = -1
+// Forever lets a Gate wait without a limit.
+const Forever time.Duration = -1
 
-// wait returns when cond holds, or when limit is over, and tells which. It looks spins times before it sleeps: the
+// Wait returns when cond holds, or when limit is over, and tells which. It looks Spins times before it sleeps: the
 // other side is often about to answer, and a sleep costs more than both.
-func (g gate) wait(spins int, limit time.Duration, cond func() bool) bool {
-	for i := range spins {
+func (g Gate) Wait(Spins int, limit time.Duration, cond func() bool) bool {
+	for i := range Spins {
 		if cond() {
 			return true
 		}
@@ -55,15 +55,15 @@ func (g gate) wait(spins int, limit time.Duration, cond func() bool) bool {
 	}
 }
 
-// signal wakes the waiter, if there is one. The condition must have been made true before.
-func (g gate) signal() {
+// Signal wakes the waiter, if there is one. The condition must have been made true before.
+func (g Gate) Signal() {
 	if atomic.LoadUint32(g.asleep) != 0 {
-		g.ring()
+		g.Ring()
 	}
 }
 
-// ring wakes the waiter without asking whether there is one.
-func (g gate) ring() {
+// Ring wakes the waiter without asking whether there is one.
+func (g Gate) Ring() {
 	atomic.AddUint32(g.bell, 1)
 	futexWake(g.bell)
 }

@@ -1,4 +1,4 @@
-package ttsim
+package server
 
 import "time"
 
