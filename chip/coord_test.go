@@ -1,0 +1,268 @@
+package chip
+
+import (
+	"errors"
+	"math/bits"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// harvestings visits every Tensix harvesting with up to two units off, and on Blackhole every DRAM bank with them.
+func harvestings(a Arch, visit func(Harvesting)) {
+	units := len(a.harvestUnits())
+	for i := range units {
+		for j := i; j < units; j++ {
+			h := Harvesting{Tensix: 1<<i | 1<<j}
+			if a == Blackhole {
+				h.DRAM = 1 << ((i + j) % 9) & 0xFF
+				h.Ethernet = 1<<i | 1<<(13-j)
+			}
+			visit(h)
+		}
+	}
+	visit(Harvesting{})
+}
+
+// drawChip draws a chip with any possible harvesting.
+func drawChip(t *rapid.T) *Chip {
+	a := rapid.SampledFrom([]Arch{Wormhole, Blackhole}).Draw(t, "arch")
+	units := len(a.harvestUnits())
+	h := Harvesting{Tensix: rapid.Uint32Range(0, 1<<units-2).Draw(t, "tensix")}
+	if a == Blackhole {
+		if bank := rapid.IntRange(-1, 7).Draw(t, "bank"); bank >= 0 {
+			h.DRAM = 1 << bank
+		}
+		h.Ethernet = rapid.Uint32Range(0, 0x3FFF).Draw(t, "ethernet")
+	}
+	c, err := New(a, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestWorkersRoundTrip checks for every harvesting that workers are dense in virtual space and that logical, virtual
+// and physical coordinates lead to each other on both NoCs.
+func TestWorkersRoundTrip(t *testing.T) {
+	for _, a := range []Arch{Wormhole, Blackhole} {
+		harvestings(a, func(h Harvesting) { checkWorkers(t, mustNew(t, a, h)) })
+	}
+	rapid.Check(t, func(t *rapid.T) { checkWorkers(t, drawChip(t)) })
+}
+
+func checkWorkers(t interface{ Fatalf(string, ...any) }, c *Chip) {
+	off := bits.OnesCount32(c.Harvesting().Tensix)
+	w, h := c.Grid()
+	if c.Arch() == Wormhole && (w != 8 || h != 10-off) || c.Arch() == Blackhole && (w != 14-off || h != 10) {
+		t.Fatalf("%s %+v: grid %d x %d", c.Arch(), c.Harvesting(), w, h)
+	}
+	seen := map[XY]bool{}
+	n := 0
+	for core := range c.Workers() {
+		v, err1 := c.Virtual(core)
+		p, err2 := c.Physical(core)
+		if err1 != nil || err2 != nil {
+			t.Fatalf("core %s: %v, %v", core, err1, err2)
+		}
+		want := XY{uint8(18 + core.X), uint8(18 + core.Y)}
+		if c.Arch() == Blackhole {
+			want = XY{[]uint8{1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16}[core.X], uint8(2 + core.Y)}
+		}
+		if v != want {
+			t.Fatalf("core %s: virtual %s, want %s", core, v, want)
+		}
+		for _, noc := range []NOC{NOC0, NOC1} {
+			if raw, err := c.Translate(noc, v); err != nil || raw != p {
+				t.Fatalf("core %s at %s leads to %s on %s (%v), want %s", core, v, raw, noc, err, p)
+			}
+		}
+		if tile := c.Tile(p); tile.Kind != Tensix || tile.Harvested || seen[p] {
+			t.Fatalf("core %s: tile %s is %+v, seen before: %v", core, p, tile, seen[p])
+		}
+		seen[p] = true
+		if back, ok := c.Logical(v); !ok || back != core {
+			t.Fatalf("virtual %s is core %s, %v; want %s", v, back, ok, core)
+		}
+		if back, ok := c.LogicalOf(p); !ok || back != core {
+			t.Fatalf("raw %s is core %s, %v; want %s", p, back, ok, core)
+		}
+		if self, ok := c.VirtualOf(p); !ok || self != v {
+			t.Fatalf("tile %s calls itself %s, want %s", p, self, v)
+		}
+		n++
+	}
+	if n != w*h {
+		t.Fatalf("%d workers, want %d", n, w*h)
+	}
+	for _, bad := range []Core{{-1, 0}, {0, -1}, {w, 0}, {0, h}} {
+		if _, err := c.Virtual(bad); !errors.Is(err, ErrCoordinate) {
+			t.Fatalf("virtual of %s: %v", bad, err)
+		}
+		if _, err := c.Physical(bad); !errors.Is(err, ErrCoordinate) {
+			t.Fatalf("physical of %s: %v", bad, err)
+		}
+	}
+	for x := range 256 {
+		for y := range 256 {
+			if core, ok := c.Logical(XY{uint8(x), uint8(y)}); ok {
+				if v, err := c.Virtual(core); err != nil || v != (XY{uint8(x), uint8(y)}) {
+					t.Fatalf("(%d,%d) passes for core %s", x, y, core)
+				}
+			}
+		}
+	}
+}
+
+// TestTranslationReachesEveryTile checks that every tile that works can be named on both NoCs, and that no name leads
+// outside the grid.
+func TestTranslationReachesEveryTile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawChip(t)
+		for _, n := range []NOC{NOC0, NOC1} {
+			reached := map[XY]bool{}
+			for x := range uint8(64) {
+				for y := range uint8(64) {
+					if raw, err := c.Translate(n, XY{x, y}); err == nil {
+						reached[raw] = true
+						if c.Kind(raw) == NoTile {
+							t.Fatalf("%s (%d,%d) leads to %s", n, x, y, raw)
+						}
+					}
+				}
+			}
+			for k := Tensix; k <= L2CPU; k++ {
+				for raw := range c.Tiles(k) {
+					if !reached[raw] {
+						t.Fatalf("%s at %s cannot be reached on %s", k, raw, n)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestMulticastCoversExactly checks that the rectangles of a range, less what routers leave out, are its cores.
+func TestMulticastCoversExactly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawChip(t)
+		w, h := c.Grid()
+		x, y := rapid.IntRange(0, w-1).Draw(t, "x"), rapid.IntRange(0, h-1).Draw(t, "y")
+		r := Range{Core{x, y}, Core{rapid.IntRange(x, w-1).Draw(t, "x end"), rapid.IntRange(y, h-1).Draw(t, "y end")}}
+		want := map[XY]bool{}
+		for core := range r.Cores() {
+			p, err := c.Physical(core)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[p] = true
+		}
+		columns, rows := c.MulticastSkip()
+		for _, n := range []NOC{NOC0, NOC1} {
+			got := map[XY]bool{}
+			cores := 0
+			for _, rect := range c.Rects(r) {
+				cores += rect.Cores
+				start, end := rect.Corners(n)
+				if n == NOC1 {
+					start, end = end, start // NoC 1 goes from the larger corner to the smaller one
+				}
+				a, err1 := c.Translate(n, start)
+				b, err2 := c.Translate(n, end)
+				if err1 != nil || err2 != nil || a.X > b.X || a.Y > b.Y {
+					t.Fatalf("%s: corners %s %s (%v %v)", n, a, b, err1, err2)
+				}
+				for x := a.X; x <= b.X; x++ {
+					for y := a.Y; y <= b.Y; y++ {
+						if columns>>x&1 == 0 && rows>>y&1 == 0 {
+							got[XY{x, y}] = true
+						}
+					}
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" || cores != r.Size() {
+				t.Fatalf("%s, %s: %d cores (-want +got):\n%s", r, n, cores, diff)
+			}
+		}
+	})
+	c := mustNew(t, Wormhole, Harvesting{})
+	for _, r := range []Range{{Core{0, 0}, Core{8, 0}}, {Core{-1, 0}, Core{0, 0}}, {Core{1, 0}, Core{0, 0}}} {
+		if got := c.Rects(r); got != nil {
+			t.Errorf("%s: %v, want none", r, got)
+		}
+	}
+}
+
+// TestRange protects the geometry of ranges.
+func TestRange(t *testing.T) {
+	r := Range{Core{1, 2}, Core{3, 3}}
+	want := []Core{{1, 2}, {2, 2}, {3, 2}, {1, 3}, {2, 3}, {3, 3}}
+	if got := slices.Collect(r.Cores()); !slices.Equal(got, want) || r.Size() != len(want) {
+		t.Errorf("got %v, size %d", got, r.Size())
+	}
+	if !slices.IsSortedFunc(want, Core.Compare) {
+		t.Error("Compare does not order row by row")
+	}
+	for _, tc := range []struct {
+		s    Range
+		want bool
+	}{
+		{Single(Core{3, 3}), true}, {Single(Core{4, 3}), false}, {Range{Core{0, 0}, Core{9, 9}}, true},
+		{Range{Core{2, 9}, Core{2, 0}}, false}, {Range{Core{0, 3}, Core{1, 8}}, true},
+	} {
+		if r.Overlaps(tc.s) != tc.want || tc.s.Overlaps(r) != tc.want {
+			t.Errorf("%s and %s: overlap is not %v", r, tc.s, tc.want)
+		}
+	}
+	if e := (Range{Core{1, 1}, Core{0, 5}}); !e.Empty() || e.Size() != 0 || len(slices.Collect(e.Cores())) != 0 {
+		t.Error("an empty range has cores")
+	}
+	if s := r.String(); s != "(1,2)-(3,3)" {
+		t.Error(s)
+	}
+}
+
+// TestEncodingsInvert checks that coordinate words and register fields give back what was put in.
+func TestEncodingsInvert(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := rapid.SampledFrom([]Arch{Wormhole, Blackhole}).Draw(t, "arch")
+		xy := rapid.Custom(func(t *rapid.T) XY {
+			return XY{rapid.Uint8Range(0, 63).Draw(t, "x"), rapid.Uint8Range(0, 63).Draw(t, "y")}
+		})
+		s, e := xy.Draw(t, "start"), xy.Draw(t, "end")
+		if got := a.ParseNOCXY(a.NOCXY(s)); got != s {
+			t.Fatalf("%s became %s", s, got)
+		}
+		if s2, e2 := a.ParseNOCMulticast(a.NOCMulticast(s, e)); s2 != s || e2 != e {
+			t.Fatalf("%s %s became %s %s", s, e, s2, e2)
+		}
+		if got := a.Mirror(a.Mirror(s)); got != s {
+			t.Fatalf("mirrored twice, %s became %s", s, got)
+		}
+	})
+}
+
+// TestEncodings protects the words themselves.
+func TestEncodings(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		got  uint32
+		want uint32
+	}{
+		{"Wormhole unicast", Wormhole.NOCXY(XY{18, 19}), 19<<10 | 18<<4},
+		{"Blackhole unicast", Blackhole.NOCXY(XY{19, 24}), 24<<6 | 19},
+		{"Wormhole multicast", Wormhole.NOCMulticast(XY{18, 19}, XY{25, 27}), 18<<16 | 19<<22 | 25<<4 | 27<<10},
+		{"Blackhole multicast", Blackhole.NOCMulticast(XY{1, 2}, XY{16, 11}), 1<<12 | 2<<18 | 16 | 11<<6},
+		{"packed", XY{19, 24}.Packed(), 0x613},
+		{"Wormhole node id on NoC 0", mustNew(t, Wormhole, Harvesting{}).NodeID(NOC0, XY{1, 1}), 0x1060A041},
+		{"Blackhole node id on NoC 0", mustNew(t, Blackhole, Harvesting{}).NodeID(NOC0, XY{1, 2}), 0x10611081},
+		{"Wormhole node id on NoC 1", mustNew(t, Wormhole, Harvesting{}).NodeID(NOC1, XY{1, 1}), 0x0060A288},
+		{"Blackhole node id on NoC 1", mustNew(t, Blackhole, Harvesting{}).NodeID(NOC1, XY{1, 2}), 0x0061124F},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%s: %#x, want %#x", tc.name, tc.got, tc.want)
+		}
+	}
+}
