@@ -49,13 +49,14 @@ func Serve() error {
 		return fmt.Errorf("ttsim/server: serve: %w: file descriptor %d is not open; let ttsim.Start run this program", ErrNotServer, link.FD)
 	}
 	mem, err := link.Map(f)
-	f.Close()
-	if errors.Is(err, link.ErrUnsupported) {
+	switch {
+	case errors.Is(err, link.ErrUnsupported):
 		return err
-	} else if err != nil {
+	case err != nil:
 		return fmt.Errorf("ttsim/server: serve: %w: %w; let ttsim.Start run this program", ErrNotServer, err)
 	}
-	defer link.Unmap(mem)
+	f.Close()
+	// The memory stays mapped: the process ends after this, and the goroutine below uses it until then.
 	s := newServer(link.New(mem))
 	if r := atomic.LoadUint64(s.shm.Revision); r != link.Protocol {
 		return fmt.Errorf("ttsim/server: serve: %w: parent %#x, server %#x; run the same build as server", ErrProtocol, r, uint64(link.Protocol))

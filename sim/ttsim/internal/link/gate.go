@@ -18,10 +18,10 @@ type Gate struct {
 // Forever lets a Gate wait without a limit.
 const Forever time.Duration = -1
 
-// Wait returns when cond holds, or when limit is over, and tells which. It looks Spins times before it sleeps: the
+// Wait returns when cond holds, or when limit is over, and tells which. It looks spins times before it sleeps: the
 // other side is often about to answer, and a sleep costs more than both.
-func (g Gate) Wait(Spins int, limit time.Duration, cond func() bool) bool {
-	for i := range Spins {
+func (g Gate) Wait(spins int, limit time.Duration, cond func() bool) bool {
+	for i := range spins {
 		if cond() {
 			return true
 		}

@@ -13,7 +13,7 @@ const (
 	OpRead               // size bytes from addr into the reply area; replied
 	OpConfigRead         // addr = device<<32 | offset; replied with 4 bytes
 	OpConfigWrite        // the same with a 4-byte payload; replied, because it is rare and then a fault is known at once
-	OpClock              // Advance addr clocks; replied
+	OpClock              // advance addr clocks; replied
 	OpSync               // nothing; replied
 	OpExit               // end the simulation; not replied
 	OpDMARead            // size bytes of host memory at addr into the DMA reply area
