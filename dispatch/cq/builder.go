@@ -60,6 +60,20 @@ func (b *Builder) Err() error { return b.err }
 // Finish is Bytes and Err.
 func (b *Builder) Finish() ([]byte, error) { return b.buf, b.err }
 
+// Stream appends commands that another builder of the same layout finished, and
+// returns what to add to the offsets that it returned.
+func (b *Builder) Stream(commands []byte) int {
+	if b.err != nil {
+		return 0
+	}
+	if len(commands)%b.layout.PCIeAlign() != 0 {
+		return b.fail(limit("builder", "bytes of finished commands", len(commands), "a multiple of the PCIe alignment", "pass all bytes of a builder of the same layout"))
+	}
+	at := len(b.buf)
+	b.buf = append(b.buf, commands...)
+	return at
+}
+
 // fail keeps the first error.
 func (b *Builder) fail(err error) int {
 	if b.err == nil {

@@ -52,7 +52,7 @@ type WritePacked struct {
 	Addr        uint32
 	Cores       []uint32 // Layout.NOCXY each
 	Rects       []Rect
-	Data        []byte // the slots, each SlotStride(Size) bytes with zeros at its end; nil to leave zeros for the caller to fill
+	Data        []byte // the slots, SlotStride(Size) bytes each, copied as they are; nil for zeros that the caller fills in
 }
 
 // Rect is a rectangle of tiles in a WritePacked.
@@ -67,7 +67,7 @@ type WritePackedLarge struct {
 	Alignment   uint16 // of the blocks of data in the command: 16, or the DRAM alignment if they come from a relay; a power of two
 	OffsetIndex uint16 // 0 to 3, see SetWriteOffset
 	Subs        []LargeSub
-	Data        []byte // the blocks, each padded with zeros to Alignment; nil to leave zeros for the caller to fill; empty in a NOFLUSH
+	Data        []byte // the blocks, each padded to Alignment, copied as they are; nil for zeros that the caller fills in; empty in a NOFLUSH
 }
 
 // LargeSub is one run of a WritePackedLarge.

@@ -21,7 +21,8 @@
 //
 // Decoding is strict. Bytes that no field owns must be zero, strides and
 // derived lengths must be what an encoder would have written; so a command that
-// decodes without an error encodes to the same bytes again. A command that
+// decodes without an error encodes to the same bytes again. (What lies between
+// data slots belongs to the data and is kept.) A command that
 // breaks only this rule is still delivered, beside the error.
 //
 // The package knows no devices: it imports the standard library only.

@@ -211,6 +211,40 @@ func TestFirmwareLimits(t *testing.T) {
 	}
 }
 
+// A relay takes its pages of the dispatcher's ring at once; half of them may be
+// withheld.
+func TestRelayFitsTheRing(t *testing.T) {
+	m := DefaultLimits(0)
+	m.DispatchRing = 128 << 10
+	if err := (RelayInline{Master, WriteLinear{Length: 64<<10 - 32}}).Validate(Wormhole, m); err != nil {
+		t.Error(err)
+	}
+	if err := (RelayInline{Master, WriteLinear{Length: 64<<10 - 31}}).Validate(Wormhole, m); !errors.Is(err, ErrLimit) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Commands start at multiples of the PCIe alignment, so a builder takes only
+// whole slots in front of its own.
+func TestBuilderWantsWholeSlots(t *testing.T) {
+	for _, c := range []struct {
+		l  Layout
+		n  int
+		ok bool
+	}{{Wormhole, 32, true}, {Wormhole, 16, false}, {Blackhole, 32, false}, {Blackhole, 128, true}} {
+		b := NewBuilder(c.l, make([]byte, c.n))
+		if (b.Err() == nil) != c.ok {
+			t.Errorf("%v behind %d bytes: %v", c.l, c.n, b.Err())
+		}
+		b = NewBuilder(c.l, nil)
+		b.Stall()
+		want := b.Len()
+		if at := b.Stream(make([]byte, c.n)); (b.Err() == nil) != c.ok || (c.ok && (at != want || b.Len() != want+c.n)) {
+			t.Errorf("%v takes %d finished bytes at %d: %v", c.l, c.n, at, b.Err())
+		}
+	}
+}
+
 func short(c Command) string {
 	s := fmt.Sprintf("%+v", c)
 	return s[:min(len(s), 80)]

@@ -131,6 +131,11 @@ func (c RelayInline) Validate(l Layout, m Limits) error {
 	} else if c.To != Master {
 		return limit(c.Name(), "dispatcher", uint8(c.To), "0 or 1", "pass Master or Subordinate")
 	}
+	// The prefetcher takes all pages of a relay at once, and the dispatcher gives
+	// pages back a block late: only half of its ring is sure to come free.
+	if c.To == Master && n > m.DispatchRing/2 {
+		return limit(c.Command.Name(), "size", n, words(m.DispatchRing/2)+" bytes, half the dispatcher's ring", "split it, or send the data by a relay")
+	}
 	return m.within(l, c.Command.Name(), HeaderSize+n)
 }
 
