@@ -1,0 +1,117 @@
+package kernels
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// define reads arch.h as the compiler does for one architecture, as far as it needs to: names with a number.
+func defines(t *testing.T, arch chip.Arch) map[string]uint32 {
+	t.Helper()
+	file, err := sources.ReadFile("include/reprise/arch.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]uint32{}
+	use := []bool{true}
+	for lines := bufio.NewScanner(bytes.NewReader(file)); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 {
+			continue
+		}
+		top := len(use) - 1
+		switch words[0] {
+		case "#ifndef":
+			use = append(use, use[top])
+		case "#if":
+			switch words[1] {
+			case "defined(REPRISE_WORMHOLE)":
+				// the check at the top of the file has more words, and its branch has no names
+				use = append(use, use[top] && arch == chip.Wormhole && len(words) == 2)
+			default:
+				t.Fatalf("arch.h: %s", lines.Text())
+			}
+		case "#else":
+			use[top] = use[top-1] && !use[top]
+		case "#endif":
+			use = use[:top]
+		case "#define":
+			if len(words) < 3 || !use[top] {
+				continue
+			}
+			if v, err := strconv.ParseUint(strings.TrimSuffix(words[2], "u"), 0, 32); err == nil {
+				values[words[1]] = uint32(v)
+			}
+		}
+	}
+	return values
+}
+
+// The C headers and package chip describe the same chips: host and firmware would otherwise miss each other.
+func TestHeadersAgreeWithChip(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		c := defines(t, arch)
+		p := arch.Params()
+		want := map[string]uint32{
+			"RP_L1_SIZE":                  p.L1Size,
+			"RP_L1_ATOMIC_RETURN":         p.L1.AtomicReturn,
+			"RP_L1_BARRIER":               p.L1.Barrier,
+			"RP_L1_MAILBOX":               p.L1.Mailbox,
+			"RP_L1_ZEROS":                 p.L1.Zeros,
+			"RP_ZEROS_SIZE":               p.L1.ZerosSize,
+			"RP_L1_FIRMWARE_BRISC":        p.L1.Firmware[chip.BRISC],
+			"RP_L1_FIRMWARE_NCRISC":       p.L1.Firmware[chip.NCRISC],
+			"RP_L1_FIRMWARE_TRISC0":       p.L1.Firmware[chip.TRISC0],
+			"RP_L1_FIRMWARE_TRISC1":       p.L1.Firmware[chip.TRISC1],
+			"RP_L1_FIRMWARE_TRISC2":       p.L1.Firmware[chip.TRISC2],
+			"RP_L1_BANK_TABLE":            p.L1.BankTable,
+			"RP_L1_KERNEL_CONFIG":         p.L1.KernelConfig,
+			"RP_KERNEL_CONFIG_SIZE":       p.L1.KernelConfigSize,
+			"RP_L1_UNRESERVED":            p.L1.Unreserved,
+			"RP_LOCAL_RAM":                p.LocalRAM,
+			"RP_LOCAL_RAM_SIZE_DM":        p.LocalRAMSize[chip.BRISC],
+			"RP_LOCAL_RAM_SIZE_TRISC":     p.LocalRAMSize[chip.TRISC0],
+			"RP_NOC_WORD":                 p.NOCWord,
+			"RP_NOC_MAX_BURST":            p.MaxBurst,
+			"RP_SOFT_RESET":               p.SoftReset,
+			"RP_SOFT_RESET_ALL":           p.ResetAll,
+			"RP_SOFT_RESET_ALL_BUT_BRISC": p.ResetAllButBRISC,
+		}
+		for name, v := range want {
+			if got, ok := c[name]; !ok || got != v {
+				t.Errorf("%v: %s is %#x (found %v), package chip has %#x", arch, name, got, ok, v)
+			}
+		}
+		if c["RP_KERNEL_CONFIG_SIZE"] != maxImage {
+			t.Errorf("%v: Load allows %#x bytes, the area has %#x", arch, maxImage, c["RP_KERNEL_CONFIG_SIZE"])
+		}
+		if c["RP_LOCAL_RAM_KERNEL"] != localData {
+			t.Errorf("%v: Load wants data from %#x, the headers from %#x", arch, localData, c["RP_LOCAL_RAM_KERNEL"])
+		}
+	}
+}
+
+// The linker script's numbers are the headers': a script can't include them.
+func TestLinkerScriptAgrees(t *testing.T) {
+	script, err := sources.ReadFile("lib/kernel.ld")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("__local_start = 0x%X;", uint32(localData)),
+		fmt.Sprintf("PROVIDE(my_x = 0x%X);", uint32(localRAM+0x10)), // offsetof(struct rp_local, ...): abi.h asserts them
+		fmt.Sprintf("PROVIDE(my_y = 0x%X);", uint32(localRAM+0x12)),
+		fmt.Sprintf("PROVIDE(noc_index = 0x%X);", uint32(localRAM+0x14)),
+		fmt.Sprintf("PROVIDE(noc_mode = 0x%X);", uint32(localRAM+0x15)),
+	} {
+		if !bytes.Contains(script, []byte(want)) {
+			t.Errorf("kernel.ld does not have %q", want)
+		}
+	}
+}

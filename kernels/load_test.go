@@ -1,0 +1,195 @@
+package kernels
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// The image is text and then initial data, whatever order the file has them in, padded to what NoC writes want.
+func TestLoadLayout(t *testing.T) {
+	f := good()
+	want := append(bytes.Clone(f.segments[0].bytes), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	for _, swap := range []bool{false, true} {
+		if swap {
+			f.segments[0], f.segments[1] = f.segments[1], f.segments[0]
+		}
+		im, err := Load(f.build())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&Image{Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, im); diff != "" {
+			t.Errorf("swapped %v: (-want +got)\n%s", swap, diff)
+		}
+	}
+}
+
+func TestLoadKeepsNothing(t *testing.T) {
+	file := good().build()
+	im, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := bytes.Clone(im.Text)
+	clear(file)
+	if !bytes.Equal(im.Text, before) {
+		t.Error("the image changes with the file's bytes")
+	}
+}
+
+// Each rule has a file that breaks only it.
+func TestLoadRefuses(t *testing.T) {
+	header := func(change func(*elf.Header32)) func(*testFile) {
+		return func(f *testFile) { f.header = change }
+	}
+	relocation := func(r elf.Rela32) func(*testFile) {
+		return func(f *testFile) { f.rela = append(f.rela, r) }
+	}
+	big := make([]byte, maxImage-16)
+	tests := []struct {
+		name   string
+		breaks func(*testFile)
+		want   error
+		text   string
+	}{
+		{"64-bit class", header(func(h *elf.Header32) { h.Ident[elf.EI_CLASS] = byte(elf.ELFCLASS64) }), ErrNotELF, ""},
+		{"big-endian", header(func(h *elf.Header32) { h.Ident[elf.EI_DATA] = byte(elf.ELFDATA2MSB) }), ErrNotELF, ""},
+		{"ARM", header(func(h *elf.Header32) { h.Machine = uint16(elf.EM_ARM) }), ErrMachine, "EM_ARM"},
+		{"object file", header(func(h *elf.Header32) { h.Type = uint16(elf.ET_REL) }), ErrMachine, "ET_REL"},
+		{"shared library", header(func(h *elf.Header32) { h.Type = uint16(elf.ET_DYN) }), ErrMachine, "ET_DYN"},
+		{"compressed instructions", header(func(h *elf.Header32) { h.Flags = 1 }), ErrFlags, "0x1"},
+		{"hardware floats", header(func(h *elf.Header32) { h.Flags = 2 }), ErrFlags, "0x2"},
+		{"reduced registers", header(func(h *elf.Header32) { h.Flags = 8 }), ErrFlags, "0x8"},
+		{"entry inside the text", func(f *testFile) { f.entry = 4 }, ErrEntry, "entry 0x4"},
+		{"no text", func(f *testFile) { f.segments = f.segments[1:]; f.segments[0].bytes = nil }, ErrEntry, "no executable"},
+		{"data in front of the text", func(f *testFile) { f.segments[0].paddr = 64 }, ErrEntry, "in front"},
+		{"text in instruction RAM", func(f *testFile) { f.segments[0].vaddr, f.entry = ncriscIRAM, ncriscIRAM }, ErrAddress, "instruction RAM"},
+		{"two texts", func(f *testFile) { f.segments[1].flags |= elf.PF_X }, ErrAddress, "more than one"},
+		{"text with zeroed end", func(f *testFile) { f.segments[0].memory = 64 }, ErrAddress, "not in the file"},
+		{"data in L1", func(f *testFile) { f.segments[1].vaddr = 0x8000 }, ErrAddress, "0x8000"},
+		{"data in the firmware's block", func(f *testFile) { f.segments[1].vaddr = localRAM + 0x100 }, ErrAddress, "0xffb00100"},
+		{"image overlap", func(f *testFile) { f.segments[1].paddr = 16 }, ErrAddress, "overlaps"},
+		{"data overlap", func(f *testFile) {
+			f.segments = append(f.segments, testSegment{flags: elf.PF_R, vaddr: localData + 4, paddr: 64, bytes: []byte("more")})
+		}, ErrAddress, "overlaps"},
+		{"data beyond local RAM", func(f *testFile) { f.segments[1].memory = 0x2000 - 0x480 + 4 }, ErrLocalRAM, ""},
+		{"image too large", func(f *testFile) { f.segments[0].bytes = big; f.segments[1].paddr = maxImage - 4 }, ErrTooLarge, ""},
+		{"far initial data", func(f *testFile) { f.segments[1].paddr = 0xFFFFFFF0 }, ErrTooLarge, ""},
+		{"no relocations", func(f *testFile) { f.noRela = true }, ErrNoRelocations, "emit-relocs"},
+		{"relocations for data only", func(f *testFile) { f.rela, f.relaInfo = nil, secData }, ErrNoRelocations, "emit-relocs"},
+		{"absolute address of text", relocation(reloc(4, elf.R_RISCV_HI20, 1, 0)), ErrRelocation, `"label"`},
+		{"low half of an address of text", relocation(reloc(4, elf.R_RISCV_LO12_S, 1, 0)), ErrRelocation, `"label"`},
+		{"function pointer in data", func(f *testFile) { f.rela = []elf.Rela32{reloc(localData, elf.R_RISCV_32, 1, 0)}; f.relaInfo = secData }, ErrRelocation, "function pointers"},
+		{"distance from text to data", relocation(reloc(4, elf.R_RISCV_PCREL_HI20, 2, 0)), ErrRelocation, "medlow"},
+		{"distance from text to a number", func(f *testFile) {
+			f.symbols[2].Value = 0xFFB20000
+		}, ErrRelocation, "fixed address"},
+		{"global offset table", relocation(reloc(4, elf.R_RISCV_GOT_HI20, 2, 0)), ErrRelocation, "fpic"},
+		{"thread-local", relocation(reloc(4, elf.R_RISCV_TPREL_HI20, 2, 0)), ErrRelocation, "thread-local"},
+		{"compressed branch", relocation(reloc(4, elf.R_RISCV_RVC_BRANCH, 1, 0)), ErrRelocation, "compressed"},
+		{"undefined weak symbol", func(f *testFile) { f.symbols[1] = elf.Sym32{} }, ErrRelocation, "nothing defines"},
+		{"symbol that isn't there", relocation(reloc(4, elf.R_RISCV_HI20, 99, 0)), ErrNotELF, "symbol 99"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := good()
+			tt.breaks(&f)
+			im, err := Load(f.build())
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("got %v, %v; want %v", im, err, tt.want)
+			}
+			if !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%v: does not say %q", err, tt.text)
+			}
+			if r := (*RelocationError)(nil); tt.want == ErrRelocation && !errors.As(err, &r) {
+				t.Errorf("%v: not a RelocationError", err)
+			}
+		})
+	}
+	t.Run("not ELF", func(t *testing.T) {
+		for _, b := range [][]byte{nil, []byte("\x7fELF"), []byte("#!/bin/sh")} {
+			if _, err := Load(b); !errors.Is(err, ErrNotELF) {
+				t.Errorf("%q: %v", b, err)
+			}
+		}
+	})
+	t.Run("truncated", func(t *testing.T) {
+		file := good().build()
+		for n := range file {
+			if im, err := Load(file[:n]); err == nil {
+				t.Fatalf("the first %d of %d bytes: %v", n, len(file), im)
+			}
+		}
+	})
+	t.Run("huge file", func(t *testing.T) {
+		if _, err := Load(make([]byte, maxFile+1)); !errors.Is(err, ErrTooLarge) {
+			t.Error(err)
+		}
+	})
+}
+
+// Local RAM differs by processor and architecture, and so does what fits.
+func TestFits(t *testing.T) {
+	room := func(size uint32) uint32 { return size - 0x480 - MinStack }
+	tests := []struct {
+		name string
+		im   Image
+		arch chip.Arch
+		p    chip.Processor
+		want error
+	}{
+		{"all of a Wormhole TRISC", Image{DataSize: 16, BSSSize: room(0x800) - 16}, chip.Wormhole, chip.TRISC1, nil},
+		{"more than a Wormhole TRISC", Image{DataSize: 16, BSSSize: room(0x800) - 15}, chip.Wormhole, chip.TRISC1, ErrLocalRAM},
+		{"the same on BRISC", Image{DataSize: 16, BSSSize: room(0x800) - 15}, chip.Wormhole, chip.BRISC, nil},
+		{"all of a Blackhole NCRISC", Image{BSSSize: room(0x2000)}, chip.Blackhole, chip.NCRISC, nil},
+		{"more than a Blackhole NCRISC", Image{BSSSize: room(0x2000) + 1}, chip.Blackhole, chip.NCRISC, ErrLocalRAM},
+		{"for the other architecture", Image{Arch: chip.Wormhole}, chip.Blackhole, chip.BRISC, ErrMachine},
+		{"architecture unknown", Image{}, chip.Blackhole, chip.BRISC, nil},
+		{"no such processor", Image{}, chip.Blackhole, 5, ErrMachine},
+		{"no such architecture", Image{}, 0, chip.BRISC, ErrMachine},
+	}
+	for _, tt := range tests {
+		if err := tt.im.Fits(tt.arch, tt.p); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// FuzzLoad: any bytes give an image that keeps Load's promises, or an error that wraps one of its sentinels.
+func FuzzLoad(f *testing.F) {
+	f.Add(good().build())
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, name := range []string{Blank, Copy} {
+			file, err := images.ReadFile("images/" + arch.String() + "/" + name + ".elf")
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(file)
+		}
+	}
+	sentinels := []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge, ErrLocalRAM}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		im, err := Load(file)
+		if err == nil {
+			if len(im.Text) == 0 || len(im.Text)%16 != 0 || len(im.Text) > maxImage+15 {
+				t.Errorf("image of %d bytes", len(im.Text))
+			}
+			if im.DataSize+im.BSSSize > localRAMEnd-localData {
+				t.Errorf("%d+%d bytes of local RAM", im.DataSize, im.BSSSize)
+			}
+			return
+		}
+		for _, s := range sentinels {
+			if errors.Is(err, s) {
+				return
+			}
+		}
+		t.Errorf("no sentinel: %v", err)
+	})
+}

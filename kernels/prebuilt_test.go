@@ -1,0 +1,88 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, MulticastSend, MulticastWait, PingPong, Spin, Store}
+
+// Each kernel that comes along loads, fits the smallest local RAM, and was compiled for its architecture.
+func TestPrebuilt(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, name := range names {
+			im, err := Prebuilt(arch, name)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if im.Arch != arch {
+				t.Errorf("%s for %v: compiled for %v", name, arch, im.Arch)
+			}
+			for p := range chip.Processor(chip.NumProcessors) {
+				if err := im.Fits(arch, p); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	}
+	if _, err := Prebuilt(chip.Wormhole, "none"); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// Every image has a name in the API, so that none is embedded for nobody.
+func TestPrebuiltNames(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		files, err := fs.Glob(images, "images/"+arch.String()+"/*.elf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range files {
+			got = append(got, strings.TrimSuffix(path.Base(f), ".elf"))
+		}
+		if diff := cmp.Diff(names, got); diff != "" {
+			t.Errorf("%v: (-names +images)\n%s", arch, diff)
+		}
+	}
+}
+
+// Wormhole's fence must not be executed (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md; the
+// vendor's simulator stops there), and without it Blackhole's cores would poll their own data cache.
+func TestPrebuiltFences(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, name := range names {
+			im, err := Prebuilt(arch, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fences int
+			for i := 0; i < len(im.Text); i += 4 {
+				if binary.LittleEndian.Uint32(im.Text[i:])&0x7F == 0x0F {
+					fences++
+				}
+			}
+			if (fences > 0) != (arch == chip.Blackhole) {
+				t.Errorf("%s for %v: %d fences", name, arch, fences)
+			}
+		}
+	}
+}
+
+// Sources has what somebody needs to compile a kernel.
+func TestSources(t *testing.T) {
+	for _, name := range []string{"include/api/dataflow/dataflow_api.h", "include/dataflow_api.h", "include/reprise/noc.h", "lib/start.c", "lib/kernel.ld"} {
+		if _, err := fs.Stat(Sources(), name); err != nil {
+			t.Error(err)
+		}
+	}
+}
