@@ -112,13 +112,9 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		return 0
 	}
 	if o, ok := c.inWindows(bar, off); ok {
-		var p [8]byte
-		c.windowRead(bar, o, p[:width])
-		v := uint64(0)
-		for i := range width {
-			v |= uint64(p[i]) << (8 * i)
-		}
-		return v
+		c.hostBytes = [8]byte{}
+		c.windowRead(bar, o, c.hostBytes[:width])
+		return le(c.hostBytes)
 	}
 	if bar == 2 {
 		if c.width4("bar2", off, width) {
@@ -132,9 +128,9 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	if addr, ok := c.arcInBAR(off); ok {
 		buf := c.words(2)
 		if c.readARC(origin{}, "bar0", addr, width, buf) {
-			var p [8]byte
-			unpack(p[:width], addr, buf)
-			return le(p)
+			c.hostBytes = [8]byte{}
+			unpack(c.hostBytes[:width], addr, buf)
+			return le(c.hostBytes)
 		}
 		return 0
 	}

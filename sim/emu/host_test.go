@@ -1,0 +1,324 @@
+package emu
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// hostMemory is host memory at one bus address.
+type hostMemory struct {
+	mu   sync.Mutex
+	base uint64
+	p    []byte
+	log  []string
+}
+
+var errUnmapped = errors.New("not mapped")
+
+func (h *hostMemory) at(op string, bus uint64, n int) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.log = append(h.log, fmt.Sprintf("%s %#x %d", op, bus, n))
+	if bus < h.base || bus+uint64(n) > h.base+uint64(len(h.p)) {
+		return nil, errUnmapped
+	}
+	return h.p[bus-h.base:][:n], nil
+}
+
+func (h *hostMemory) ReadHost(bus uint64, p []byte) error {
+	q, err := h.at("read", bus, len(p))
+	copy(p, q)
+	return err
+}
+
+func (h *hostMemory) WriteHost(bus uint64, p []byte) error {
+	q, err := h.at("write", bus, len(p))
+	copy(q, p)
+	return err
+}
+
+// region programs outbound iATU region i, as the driver does.
+func (r *rig) region(i int, base, limit, target uint64) {
+	at := uint64(r.c.params.PCI.IATUBase) + 0x200*uint64(i)
+	for _, w := range [][2]uint64{{0x08, base}, {0x0C, base >> 32}, {0x10, limit}, {0x14, target}, {0x18, target >> 32}} {
+		r.c.BARStore(2, at+w[0], 4, w[1]&0xFFFFFFFF)
+	}
+	if r.arch == chip.Blackhole {
+		r.c.BARStore(2, at+0x20, 4, limit>>32)
+	}
+	r.c.BARStore(2, at+4, 4, 1<<31)
+}
+
+// Tiles reach host memory through the PCIe tile and the iATU, on both NoCs; words move as accesses of exactly their
+// size.
+func TestHostMemory(t *testing.T) {
+	for _, arch := range arches {
+		for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
+			r := syncRig(t, arch)
+			h := &hostMemory{base: 0x12_3456_0000, p: pattern(1<<16, 4)}
+			r.c.AttachDMA(h)
+			r.region(2, 0x40000, 0x4FFFF, h.base)
+			window := r.c.params.PCI.NOCBase + 0x40000
+			v := r.worker(3, 2)
+			r.issue(v, nocRequest{noc: noc, targ: window + 0x100, targXY: r.topo.PCIe(noc), ret: 0x30000, retXY: v, ctrl: ctrlRead, len: 999})
+			r.healthy()
+			if !bytes.Equal(r.read(v, 0x30000, 999), h.p[0x100:0x100+999]) {
+				t.Fatalf("%v %v: what the tile read is not what the host has", arch, noc)
+			}
+			p := pattern(64, 5)
+			r.write(v, 0x50000, p)
+			h.log = nil
+			for _, n := range []int{4, 8, 64, 3} {
+				r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window + 0x200, retXY: r.topo.PCIe(noc), ctrl: ctrlWriteNP, len: uint32(n)})
+				if !bytes.Equal(h.p[0x200:0x200+n], p[:n]) {
+					t.Fatalf("%v %v: write of %d bytes", arch, noc, n)
+				}
+			}
+			want := fmt.Sprintf("[write %#x 4 write %#x 8 write %#x 64 write %#x 3]", h.base+0x200, h.base+0x200, h.base+0x200, h.base+0x200)
+			if got := fmt.Sprint(h.log); got != want {
+				t.Errorf("%v %v: host accesses %s, want %s", arch, noc, got, want)
+			}
+			// Outside any region the translation is the identity, which here is not mapped.
+			r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window - 0x1000, retXY: r.topo.PCIe(noc), ctrl: ctrlWriteNP, len: 4})
+			if f := r.refused(UndefinedBehavior); f.Tile != r.raw(v) && !f.Host {
+				t.Errorf("%v: refusal names %v", arch, f.Tile)
+			}
+		}
+	}
+}
+
+// Every class of window reaches what it is aimed at, in every width, and a multicast window writes to all.
+func TestWindows(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	v := r.worker(1, 1)
+	for _, w := range []struct {
+		id   int
+		bar0 uint64
+		bits uint
+	}{{0, 0, 20}, {155, 155 << 20, 20}, {156, 0x9C00000, 21}, {165, 0x9C00000 + 9<<21, 21}, {166, 0xB000000, 24}, {184, 0xB000000 + 18<<24, 24}} {
+		r.c.BARStore(0, 0x1FC00000+8*uint64(w.id), 8, uint64(v.X)<<(36-w.bits)|uint64(v.Y)<<(42-w.bits))
+		for _, width := range []int{1, 2, 4, 8} {
+			at := w.bar0 + 0x20000 + uint64(8*width)
+			want := 0x1122334455667788 * uint64(w.id+1) & (1<<(8*width) - 1)
+			if width == 8 {
+				want = 0x1122334455667788 * uint64(w.id+1)
+			}
+			r.c.BARStore(0, at, width, want)
+			if got := r.c.BARLoad(0, at, width); got != want {
+				t.Errorf("window %d width %d: %#x, want %#x", w.id, width, got, want)
+			}
+			if got := r.read(v, 0x20000+uint64(8*width), width); binary.LittleEndian.Uint64(append(got, make([]byte, 8)...)) != want {
+				t.Errorf("window %d width %d: the tile has %x", w.id, width, got)
+			}
+		}
+	}
+	// BAR 4 shows the last 32 MiB of BAR 0, where the configuration registers of windows are too.
+	r.c.BARStore(4, 0x01C00000+8*185, 8, uint64(v.X)<<12|uint64(v.Y)<<18)
+	r.c.BARStore(4, 0x20100, 4, 0xFEED)
+	if got := r.ld(v, 0x20100); got != 0xFEED {
+		t.Errorf("through BAR 4: %#x", got)
+	}
+	r.healthy()
+
+	b := syncRig(t, chip.Blackhole)
+	v = b.worker(2, 2)
+	bank := b.topo.DRAMBanks()[3]
+	for i, w := range []uint32{0, uint32(bank.HostEndpoint.X) | uint32(bank.HostEndpoint.Y)<<6, 0} {
+		b.c.BARStore(0, 0x1FC00000+12*204+uint64(4*i), 4, uint64(w))
+	}
+	at := uint64(2)<<32 + 0xFE123450
+	b.c.BARStore(4, at, 8, 0xA5A5A5A512345678)
+	if got := b.ld(bank.HostEndpoint, 0xFE123454); got != 0xA5A5A5A5 {
+		t.Errorf("4 GiB window: the bank has %#x", got)
+	}
+	start, end := b.worker(0, 0), b.worker(13, 9)
+	cfg := [3]uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29, uint32(start.Y)>>3 | 1<<5}
+	for i, w := range cfg {
+		b.c.BARStore(0, 0x1FC00000+12*7+uint64(4*i), 4, uint64(w))
+	}
+	b.c.BARStore(0, 7<<21+0x30000, 4, 4711)
+	b.healthy()
+	for w := range b.topo.Workers() {
+		if got := b.ld(b.worker(w.X, w.Y), 0x30000); got != 4711 {
+			t.Errorf("multicast window: core %v has %d", w, got)
+		}
+	}
+	b.c.BARLoad(0, 7<<21+0x30000, 4)
+	b.refused(UndefinedBehavior)
+}
+
+// Configuration space identifies the chip and lets its BARs be sized.
+func TestConfigSpace(t *testing.T) {
+	for arch, id := range map[chip.Arch]uint32{chip.Wormhole: 0x401E1E52, chip.Blackhole: 0xB1401E52} {
+		r := syncRig(t, arch)
+		if got := r.c.ConfigRead(0); got != id {
+			t.Errorf("%v: id %#x, want %#x", arch, got, id)
+		}
+		for _, bar := range []uint32{0, 2, 4} {
+			lo, hi := 0x10+4*bar, 0x14+4*bar
+			r.c.ConfigWrite(lo, 0xFFFFFFFF)
+			r.c.ConfigWrite(hi, 0xFFFFFFFF)
+			size := -(uint64(r.c.ConfigRead(hi))<<32 | uint64(r.c.ConfigRead(lo)&^15))
+			if want := r.c.params.PCI.BARSize[bar]; size != want {
+				t.Errorf("%v BAR %d: size %#x, want %#x", arch, bar, size, want)
+			}
+		}
+	}
+}
+
+// What start-up code asks the ARC processor: boot status, messages, harvesting, telemetry.
+func TestARC(t *testing.T) {
+	w := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true, Harvesting: chip.Harvesting{Tensix: 1<<0 | 1<<9}})
+	const apb = 0x1FF30000
+	if got := w.c.BARLoad(0, apb+0x60, 4); got != 0xC0DE0001 {
+		t.Errorf("post code %#x", got)
+	}
+	message := func(code uint64) (result uint64) {
+		w.c.BARStore(0, apb+0x60+12, 4, 0xFFFFFFFF)
+		w.c.BARStore(0, apb+0x60+20, 4, 0xAA00+code)
+		w.c.BARStore(0, apb+0x100, 4, 1<<16)
+		if got := w.c.BARLoad(0, apb+0x60+20, 4); got != code {
+			t.Errorf("message %#x: status %#x", code, got)
+		}
+		return w.c.BARLoad(0, apb+0x60+12, 4)
+	}
+	// Rows y=1 and y=11 are the second and the first in the order of fuses.
+	if got := message(0x57); got != 0b11 {
+		t.Errorf("harvesting message: %#b, want 0b11", got)
+	}
+	if got := message(0x34); got != 1000 {
+		t.Errorf("AICLK %d", got)
+	}
+	w.healthy()
+
+	b := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Harvesting: chip.Harvesting{Tensix: 1 << 13, DRAM: 1 << 2, Ethernet: 3}})
+	arc := b.topo.ARC()
+	if got := b.ld(arc, 0x80030408); got&7 != 5 {
+		t.Errorf("boot status %#x", got)
+	}
+	table, values := uint64(b.ld(arc, 0x80030400+13*4)), uint64(b.ld(arc, 0x80030400+12*4))
+	got := map[uint32]uint32{}
+	for i := range uint64(b.ld(arc, table+4)) {
+		e := b.ld(arc, table+8+4*i)
+		got[e&0xFFFF] = b.ld(arc, values+4*uint64(e>>16))
+	}
+	// Column x=16 is the second in the order of fuses.
+	for tag, want := range map[uint32]uint32{34: 0x3FFD, 35: 0x3FFC, 36: 0xFB, 40: 1, 22: 0x5555} {
+		if got[tag] != want {
+			t.Errorf("telemetry tag %d = %#x, want %#x", tag, got[tag], want)
+		}
+	}
+	qcb := uint64(b.ld(arc, 0x80030400+11*4))
+	q, n := uint64(b.ld(arc, qcb)), uint64(b.ld(arc, qcb+4)&0xFF)
+	for i := range uint32(20) { // pointers wrap at twice the number of entries
+		wr := i % uint32(2*n)
+		b.st(arc, q+32+32*uint64(wr%uint32(n)), 0x90)
+		b.st(arc, q, (wr+1)%uint32(2*n))
+		b.st(arc, 0x80030100, 1<<16)
+		if got := b.ld(arc, q+0x14); got != (wr+1)%uint32(2*n) {
+			t.Fatalf("message %d: response pointer %d", i, got)
+		}
+	}
+	if got := b.c.BARLoad(0, 0x1FD04044, 4); got == 0xFFFFFFFF {
+		t.Error("hang check reads all-ones")
+	}
+	if got := b.c.BARLoad(0, 0x1FD04100, 4); got>>14&1 != 1 {
+		t.Errorf("translation flag: %#x", got)
+	}
+	b.healthy()
+}
+
+// DMA engines copy between host memory and windows and tell the host when they are done.
+func TestDMAEngines(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	h := &hostMemory{base: 0x5000_0000, p: pattern(1<<16, 8)}
+	r.c.AttachDMA(h)
+	v := r.worker(2, 2)
+	dev := r.point(v, 0x20000)
+	set := func(off, v uint64) { r.c.BARStore(2, off, 4, v) }
+	for _, w := range [][2]uint64{{0x308, 0x3000}, {0x30C, 0x5000_0100}, {0x310, 0}, {0x314, dev}, {0x318, 0}, {0xCC, 0x5000_8000}, {0xD0, 0}, {0xDC, 0xD0E}, {0x30, 0}} {
+		set(w[0], w[1])
+	}
+	if !bytes.Equal(r.read(v, 0x20000, 0x3000), h.p[0x100:0x3100]) || binary.LittleEndian.Uint32(h.p[0x8000:]) != 0xD0E {
+		t.Error("host to device")
+	}
+	for _, w := range [][2]uint64{{0x208, 0x1000}, {0x20C, dev + 0x1000}, {0x210, 0}, {0x214, 0x5000_9000}, {0x218, 0}, {0x60, 0x5000_8004}, {0x64, 0}, {0x70, 0xF00}, {0x10, 0}} {
+		set(w[0], w[1])
+	}
+	if !bytes.Equal(h.p[0x9000:0xA000], h.p[0x1100:0x2100]) || binary.LittleEndian.Uint32(h.p[0x8004:]) != 0xF00 {
+		t.Error("device to host")
+	}
+	r.healthy()
+	b := syncRig(t, chip.Blackhole)
+	b.c.AttachDMA(h)
+	v = b.worker(2, 2)
+	dev = b.point(v, 0x20000)
+	for _, w := range [][2]uint64{{0x11C, 0x3000}, {0x120, 0x5000_0100}, {0x124, 0}, {0x128, dev}, {0x12C, 0}, {0x104, 1}} {
+		b.c.BARStore(2, w[0], 4, w[1])
+	}
+	if !bytes.Equal(b.read(v, 0x20000, 0x3000), h.p[0x100:0x3100]) || b.c.BARLoad(2, 0x11C, 4) != 0 {
+		t.Error("Blackhole host to device")
+	}
+	b.healthy()
+}
+
+// Stores that come while processors run keep their order, and a load sees them all.
+func TestQueuedStores(t *testing.T) {
+	r := newRig(t, Config{Arch: chip.Wormhole, Seed: 5})
+	v := r.worker(0, 0)
+	// BRISC never waits: the chip is always busy.
+	r.run(v, newAsm(0x1000).label("l").addi(a0, a0, 1).j("l"))
+	at := r.point(v, 0x40000)
+	for i := range uint64(5000) {
+		r.c.BARStore(0, at, 4, i)
+		r.c.BARStore(0, at+4, 4, ^i)
+		if i%701 == 0 {
+			if a, b := r.c.BARLoad(0, at, 4), r.c.BARLoad(0, at+4, 4); a != i || b != ^i&0xFFFFFFFF {
+				t.Fatalf("after store %d the chip has %d and %#x", i, a, b)
+			}
+		}
+	}
+	r.healthy()
+	if n := testing.AllocsPerRun(100, func() { r.c.BARStore(0, at, 4, 1); r.c.BARLoad(0, at, 4) }); n != 0 {
+		t.Errorf("%v allocations for a store and a load", n)
+	}
+}
+
+// A reset gives the chip back: memory and fault are gone, processors are held.
+func TestReset(t *testing.T) {
+	for _, synchronous := range []bool{true, false} {
+		r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: synchronous})
+		v := r.worker(0, 0)
+		r.run(v, newAsm(0x1000).emit(0))
+		r.eventually2(func() bool { return r.c.Fault() != nil })
+		if err := r.c.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		r.healthy()
+		if got := r.ld(v, 0xFFB121B0); got != 0x47800 {
+			t.Errorf("soft reset %#x", got)
+		}
+		if got := r.ld(v, 0); got != 0 {
+			t.Errorf("memory survived: %#x", got)
+		}
+		r.run(v, newAsm(0x1000).stw(0x40000, 9).halt())
+		r.eventually("runs again", func() bool { return r.ld(v, 0x40000) == 9 })
+	}
+}
+
+func (r *rig) eventually2(ok func() bool) {
+	for range 100000 {
+		if ok() {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	r.t.Fatal("it did not happen")
+}

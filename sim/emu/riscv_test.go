@@ -1,0 +1,372 @@
+package emu
+
+import (
+	"encoding/binary"
+	"math/big"
+	"math/bits"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/chip"
+	"pgregory.net/rapid"
+)
+
+// reference computes what a register-register or register-immediate instruction does, straight from the RISC-V manual
+// (unprivileged specification, chapters I, M, Zba, Zbb and Zbkb's pack and brev8).
+type reference struct {
+	name   string
+	encode func(rd, r1, r2 int, imm int32) uint32
+	do     func(a, b uint32, imm int32) uint32
+	bhOnly bool
+}
+
+func signed(v uint32) *big.Int   { return big.NewInt(int64(int32(v))) }
+func unsigned(v uint32) *big.Int { return big.NewInt(int64(v)) }
+
+// high is bits 63:32 of a product, two's complement.
+func high(a, b *big.Int) uint32 {
+	p := new(big.Int).Mul(a, b)
+	return uint32(new(big.Int).And(new(big.Int).Rsh(p, 32), big.NewInt(0xFFFFFFFF)).Uint64())
+}
+
+func low(a *big.Int) uint32 {
+	return uint32(new(big.Int).And(a, big.NewInt(0xFFFFFFFF)).Uint64())
+}
+
+func eachByte(v uint32, f func(b byte) byte) uint32 {
+	var p [4]byte
+	binary.LittleEndian.PutUint32(p[:], v)
+	for i := range p {
+		p[i] = f(p[i])
+	}
+	return binary.LittleEndian.Uint32(p[:])
+}
+
+func b32(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func references() []reference {
+	r := func(name string, f3, f7 uint32, bh bool, do func(a, b uint32) uint32) reference {
+		return reference{name, func(rd, r1, r2 int, _ int32) uint32 { return rtype(0x33, f3, f7, rd, r1, r2) },
+			func(a, b uint32, _ int32) uint32 { return do(a, b) }, bh}
+	}
+	i := func(name string, f3 uint32, do func(a uint32, imm int32) uint32) reference {
+		return reference{name, func(rd, r1, _ int, imm int32) uint32 { return itype(0x13, f3, rd, r1, imm) },
+			func(a, _ uint32, imm int32) uint32 { return do(a, imm) }, false}
+	}
+	sh := func(name string, f3 uint32, top int32, bh bool, do func(a uint32, n int) uint32) reference {
+		return reference{name, func(rd, r1, _ int, imm int32) uint32 { return itype(0x13, f3, rd, r1, top|imm&31) },
+			func(a, _ uint32, imm int32) uint32 { return do(a, int(imm&31)) }, bh}
+	}
+	one := func(name string, f3 uint32, code int32, do func(a uint32) uint32) reference {
+		return reference{name, func(rd, r1, _ int, _ int32) uint32 { return itype(0x13, f3, rd, r1, code) },
+			func(a, _ uint32, _ int32) uint32 { return do(a) }, true}
+	}
+	quotient := func(a, b *big.Int, zero uint32, f func(q, r *big.Int) *big.Int) uint32 {
+		if b.Sign() == 0 {
+			return zero
+		}
+		q, m := new(big.Int).QuoRem(a, b, new(big.Int)) // rounds towards zero
+		return low(f(q, m))
+	}
+	first := func(q, _ *big.Int) *big.Int { return q }
+	second := func(_, m *big.Int) *big.Int { return m }
+	return []reference{
+		r("add", 0, 0, false, func(a, b uint32) uint32 { return a + b }),
+		r("sub", 0, 32, false, func(a, b uint32) uint32 { return a - b }),
+		r("sll", 1, 0, false, func(a, b uint32) uint32 { return a << (b % 32) }),
+		r("slt", 2, 0, false, func(a, b uint32) uint32 { return b32(signed(a).Cmp(signed(b)) < 0) }),
+		r("sltu", 3, 0, false, func(a, b uint32) uint32 { return b32(a < b) }),
+		r("xor", 4, 0, false, func(a, b uint32) uint32 { return a ^ b }),
+		r("srl", 5, 0, false, func(a, b uint32) uint32 { return a >> (b % 32) }),
+		r("sra", 5, 32, false, func(a, b uint32) uint32 { return low(new(big.Int).Rsh(signed(a), uint(b%32))) }),
+		r("or", 6, 0, false, func(a, b uint32) uint32 { return a | b }),
+		r("and", 7, 0, false, func(a, b uint32) uint32 { return a & b }),
+		r("mul", 0, 1, false, func(a, b uint32) uint32 { return low(new(big.Int).Mul(signed(a), signed(b))) }),
+		r("mulh", 1, 1, false, func(a, b uint32) uint32 { return high(signed(a), signed(b)) }),
+		r("mulhsu", 2, 1, false, func(a, b uint32) uint32 { return high(signed(a), unsigned(b)) }),
+		r("mulhu", 3, 1, false, func(a, b uint32) uint32 { return high(unsigned(a), unsigned(b)) }),
+		r("div", 4, 1, false, func(a, b uint32) uint32 { return quotient(signed(a), signed(b), 0xFFFFFFFF, first) }),
+		r("divu", 5, 1, false, func(a, b uint32) uint32 { return quotient(unsigned(a), unsigned(b), 0xFFFFFFFF, first) }),
+		r("rem", 6, 1, false, func(a, b uint32) uint32 { return quotient(signed(a), signed(b), a, second) }),
+		r("remu", 7, 1, false, func(a, b uint32) uint32 { return quotient(unsigned(a), unsigned(b), a, second) }),
+		i("addi", 0, func(a uint32, imm int32) uint32 { return a + uint32(imm) }),
+		i("slti", 2, func(a uint32, imm int32) uint32 { return b32(int32(a) < imm) }),
+		i("sltiu", 3, func(a uint32, imm int32) uint32 { return b32(a < uint32(imm)) }),
+		i("xori", 4, func(a uint32, imm int32) uint32 { return a ^ uint32(imm) }),
+		i("ori", 6, func(a uint32, imm int32) uint32 { return a | uint32(imm) }),
+		i("andi", 7, func(a uint32, imm int32) uint32 { return a & uint32(imm) }),
+		sh("slli", 1, 0, false, func(a uint32, n int) uint32 { return a << n }),
+		sh("srli", 5, 0, false, func(a uint32, n int) uint32 { return a >> n }),
+		sh("srai", 5, 0x400, false, func(a uint32, n int) uint32 { return uint32(int32(a) >> n) }),
+		r("min", 4, 5, true, func(a, b uint32) uint32 { return uint32(min(int32(a), int32(b))) }),
+		r("minu", 5, 5, true, func(a, b uint32) uint32 { return min(a, b) }),
+		r("max", 6, 5, true, func(a, b uint32) uint32 { return uint32(max(int32(a), int32(b))) }),
+		r("maxu", 7, 5, true, func(a, b uint32) uint32 { return max(a, b) }),
+		r("sh1add", 2, 16, true, func(a, b uint32) uint32 { return a*2 + b }),
+		r("sh2add", 4, 16, true, func(a, b uint32) uint32 { return a*4 + b }),
+		r("sh3add", 6, 16, true, func(a, b uint32) uint32 { return a*8 + b }),
+		r("xnor", 4, 32, true, func(a, b uint32) uint32 { return ^(a ^ b) }),
+		r("orn", 6, 32, true, func(a, b uint32) uint32 { return a | (0xFFFFFFFF - b) }),
+		r("andn", 7, 32, true, func(a, b uint32) uint32 { return a & (0xFFFFFFFF - b) }),
+		r("rol", 1, 48, true, func(a, b uint32) uint32 { return a<<(b%32) | a>>((32-b%32)%32)*b32(b%32 != 0) }),
+		r("ror", 5, 48, true, func(a, b uint32) uint32 { return a>>(b%32) | a<<((32-b%32)%32)*b32(b%32 != 0) }),
+		sh("rori", 5, 0x600, true, func(a uint32, n int) uint32 { return a>>n | uint32(uint64(a)<<(32-n)) }),
+		r("pack", 4, 4, true, func(a, b uint32) uint32 { return a%0x10000 + b<<16 }),
+		one("clz", 1, 0x600, func(a uint32) uint32 { return uint32(32 - bits.Len32(a)) }),
+		one("ctz", 1, 0x601, func(a uint32) uint32 {
+			n := uint32(0)
+			for n < 32 && a>>n&1 == 0 {
+				n++
+			}
+			return n
+		}),
+		one("cpop", 1, 0x602, func(a uint32) uint32 {
+			n := uint32(0)
+			for ; a != 0; a >>= 1 {
+				n += a & 1
+			}
+			return n
+		}),
+		one("sext.b", 1, 0x604, func(a uint32) uint32 { return uint32(int32(a<<24) >> 24) }),
+		one("sext.h", 1, 0x605, func(a uint32) uint32 { return uint32(int32(a<<16) >> 16) }),
+		one("orc.b", 5, 0x287, func(a uint32) uint32 {
+			return eachByte(a, func(b byte) byte {
+				if b != 0 {
+					return 0xFF
+				}
+				return 0
+			})
+		}),
+		one("rev8", 5, 0x698, func(a uint32) uint32 { return a<<24 | a<<8&0xFF0000 | a>>8&0xFF00 | a>>24 }),
+		one("brev8", 5, 0x687, func(a uint32) uint32 { return eachByte(a, bits.Reverse8) }),
+	}
+}
+
+// word draws operands, edges often.
+func word() *rapid.Generator[uint32] {
+	return rapid.OneOf(rapid.Uint32(), rapid.SampledFrom([]uint32{
+		0, 1, 2, 31, 32, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF, 0xFFFFFFFE, 0xFF, 0x100, 0x8000, 0xFFFF}))
+}
+
+// bare is a core with a tile and nothing else, to run single programs fast.
+func bare(t testing.TB, arch chip.Arch) *core {
+	r := syncRig(t, arch)
+	return r.c.tileAt(r.raw(r.worker(0, 0))).core(chip.BRISC)
+}
+
+func (c *core) exec(t interface{ Fatalf(string, ...any) }, code ...uint32) {
+	base := uint32(0x1000)
+	for i, w := range code {
+		c.tile.l1[base/4+uint32(i)] = w
+	}
+	c.tile.stored(base, 4*len(code))
+	c.pc, c.state = base, runnable
+	for range code {
+		if c.run(1) != stopSlice {
+			t.Fatalf("stopped at %#x: %v", c.pc, c.tile.chip.fault)
+		}
+	}
+}
+
+// Every arithmetic instruction computes what the RISC-V manual says, for every choice of registers, including x0.
+func TestArithmetic(t *testing.T) {
+	for _, arch := range arches {
+		c := bare(t, arch)
+		refs := references()
+		rapid.Check(t, func(t *rapid.T) {
+			ref := refs[rapid.IntRange(0, len(refs)-1).Draw(t, "instruction")]
+			if ref.bhOnly && arch != chip.Blackhole {
+				return
+			}
+			rd, r1, r2 := rapid.IntRange(0, 31).Draw(t, "rd"), rapid.IntRange(0, 31).Draw(t, "rs1"), rapid.IntRange(0, 31).Draw(t, "rs2")
+			imm := rapid.Int32Range(-2048, 2047).Draw(t, "imm")
+			for i := 1; i < 32; i++ {
+				c.x[i] = word().Draw(t, "x")
+			}
+			want := [32]uint32(c.x[:32])
+			if rd != 0 {
+				want[rd] = ref.do(want[r1], want[r2], imm)
+			}
+			c.exec(t, ref.encode(rd, r1, r2, imm))
+			if diff := cmp.Diff(want, [32]uint32(c.x[:32])); diff != "" {
+				t.Fatalf("%v %s x%d, x%d, x%d, %d: %s", arch, ref.name, rd, r1, r2, imm, diff)
+			}
+		})
+	}
+}
+
+// The five cases of division that have no quotient or do not fit.
+func TestDivisionEdges(t *testing.T) {
+	c := bare(t, chip.Wormhole)
+	tests := []struct {
+		f3         uint32
+		a, b, want uint32
+	}{
+		{4, 7, 0, 0xFFFFFFFF}, {5, 7, 0, 0xFFFFFFFF}, {6, 7, 0, 7}, {7, 7, 0, 7},
+		{4, 0x80000000, 0xFFFFFFFF, 0x80000000}, {6, 0x80000000, 0xFFFFFFFF, 0},
+	}
+	for _, tt := range tests {
+		c.x[5], c.x[6] = tt.a, tt.b
+		c.exec(t, rtype(0x33, tt.f3, 1, 7, 5, 6))
+		if c.x[7] != tt.want {
+			t.Errorf("funct3 %d of %#x, %#x = %#x, want %#x", tt.f3, tt.a, tt.b, c.x[7], tt.want)
+		}
+	}
+}
+
+// Branches and jumps go where the manual says, in every distance, and leave the right link.
+func TestControlFlow(t *testing.T) {
+	c := bare(t, chip.Wormhole)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := word().Draw(t, "a"), word().Draw(t, "b")
+		if rapid.Bool().Draw(t, "equal") {
+			b = a
+		}
+		taken := map[uint32]bool{0: a == b, 1: a != b, 4: int32(a) < int32(b), 5: int32(a) >= int32(b), 6: a < b, 7: a >= b}
+		f3 := rapid.SampledFrom([]uint32{0, 1, 4, 5, 6, 7}).Draw(t, "branch")
+		d := rapid.Int32Range(-1024, 1023).Draw(t, "distance") * 4
+		pc := uint32(0x4000) + 4*rapid.Uint32Range(0, 2047).Draw(t, "pc")
+		at := func(w uint32) {
+			c.tile.l1[pc/4] = w
+			c.tile.stored(pc, 4)
+			c.pc, c.state = pc, runnable
+			if c.run(1) != stopSlice {
+				t.Fatalf("stopped: %v", c.tile.chip.fault)
+			}
+		}
+		c.x[5], c.x[6] = a, b
+		at(btype(f3, 5, 6, d))
+		want := pc + 4
+		if taken[f3] {
+			want = pc + uint32(d)
+		}
+		if c.pc != want {
+			t.Fatalf("branch %d of %#x, %#x by %d at %#x went to %#x, want %#x", f3, a, b, d, pc, c.pc, want)
+		}
+		rd := rapid.IntRange(0, 31).Draw(t, "rd")
+		jd := rapid.Int32Range(-4096, 100000).Draw(t, "jump") * 4
+		at(jtype(rd, jd))
+		if c.pc != pc+uint32(jd) || rd != 0 && c.x[rd] != pc+4 || c.x[0] != 0 {
+			t.Fatalf("jal x%d by %d at %#x went to %#x, link %#x", rd, jd, pc, c.pc, c.x[rd])
+		}
+		c.x[5] = 0x10000 + 4*rapid.Uint32Range(0, 100).Draw(t, "base")
+		want = (c.x[5] + uint32(d>>1)*2&^3) &^ 1
+		off := d >> 1 &^ 3
+		if off < -2048 || off > 2047 {
+			off = 0
+		}
+		want = c.x[5] + uint32(off)
+		at(itype(0x67, 0, 5, 5, off)) // link and base are the same register
+		if c.pc != want || c.x[5] != pc+4 {
+			t.Fatalf("jalr x5, %d(x5) at %#x went to %#x, want %#x, link %#x", off, pc, c.pc, want, c.x[5])
+		}
+	})
+}
+
+// Loads and stores of every width agree with little-endian memory, in L1 and in local RAM, with and without decoded
+// instructions in the line.
+func TestLoadStore(t *testing.T) {
+	for _, arch := range arches {
+		c := bare(t, arch)
+		rapid.Check(t, func(t *rapid.T) {
+			base := rapid.SampledFrom([]uint32{0x8000, localBase, 0x1080, c.tile.chip.params.L1Size - 128, localBase + uint32(len(c.local))*4 - 128}).Draw(t, "base")
+			mem := rapid.SliceOfN(rapid.Byte(), 128, 128).Draw(t, "memory")
+			words := c.tile.l1
+			first := base / 4
+			if base >= localBase {
+				words, first = c.local, (base-localBase)/4
+			}
+			for i := range 32 {
+				words[int(first)+i] = binary.LittleEndian.Uint32(mem[4*i:])
+			}
+			if base < localBase {
+				c.tile.stored(base, 128)
+			}
+			for range 20 {
+				w := rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "width")
+				off := rapid.IntRange(0, 128/w-1).Draw(t, "offset") * w
+				imm := rapid.Int32Range(-2048, 2047).Draw(t, "imm")
+				c.x[5] = base + uint32(off) - uint32(imm)
+				f3 := map[int]uint32{1: 0, 2: 1, 4: 2}[w]
+				if rapid.Bool().Draw(t, "store") {
+					c.x[6] = rapid.Uint32().Draw(t, "value")
+					for i := range w {
+						mem[off+i] = byte(c.x[6] >> (8 * i))
+					}
+					c.exec(t, stype(f3, 5, 6, imm))
+				} else {
+					unsigned := w < 4 && rapid.Bool().Draw(t, "unsigned")
+					var want uint32
+					for i := range w {
+						want |= uint32(mem[off+i]) << (8 * i)
+					}
+					if unsigned {
+						f3 |= 4
+					} else {
+						want = uint32(int32(want<<(32-8*w)) >> (32 - 8*w))
+					}
+					c.exec(t, itype(0x03, f3, 7, 5, imm))
+					if c.x[7] != want {
+						t.Fatalf("%v load of %d at %#x = %#x, want %#x", arch, w, base+uint32(off), c.x[7], want)
+					}
+				}
+			}
+			var got []byte
+			for i := range 32 {
+				got = binary.LittleEndian.AppendUint32(got, words[int(first)+i])
+			}
+			if diff := cmp.Diff(mem, got); diff != "" {
+				t.Fatalf("%v memory: %s", arch, diff)
+			}
+		})
+	}
+}
+
+// Atomic memory operations on Blackhole.
+func TestAMO(t *testing.T) {
+	c := bare(t, chip.Blackhole)
+	ops := []struct {
+		f5 uint32
+		do func(old, v uint32) uint32
+	}{
+		{0x00, func(o, v uint32) uint32 { return o + v }}, {0x01, func(o, v uint32) uint32 { return v }},
+		{0x04, func(o, v uint32) uint32 { return o ^ v }}, {0x08, func(o, v uint32) uint32 { return o | v }},
+		{0x0C, func(o, v uint32) uint32 { return o & v }},
+		{0x10, func(o, v uint32) uint32 { return uint32(min(int32(o), int32(v))) }},
+		{0x14, func(o, v uint32) uint32 { return uint32(max(int32(o), int32(v))) }},
+		{0x18, func(o, v uint32) uint32 { return min(o, v) }}, {0x1C, func(o, v uint32) uint32 { return max(o, v) }},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		op := rapid.SampledFrom(ops).Draw(t, "op")
+		old, v := word().Draw(t, "old"), word().Draw(t, "v")
+		c.tile.l1[0x9000/4] = old
+		c.x[5], c.x[6] = 0x9000, v
+		c.exec(t, rtype(0x2F, 2, op.f5<<2|rapid.Uint32Range(0, 3).Draw(t, "aqrl"), 7, 5, 6))
+		if got := c.tile.l1[0x9000/4]; got != op.do(old, v) || c.x[7] != old {
+			t.Fatalf("amo %#x of %#x, %#x left %#x and returned %#x", op.f5, old, v, got, c.x[7])
+		}
+	})
+}
+
+// A store into decoded instructions changes what runs next, even in the loop that does it.
+func TestSelfModifyingCode(t *testing.T) {
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		v := r.worker(0, 0)
+		a := newAsm(0x1000).li(a0, 0x1000+4*6).li(a1, itype(0x13, 0, a2, a2, 100)) // addi a2, a2, 100
+		for len(a.w) < 5 {
+			a.addi(x0, x0, 0)
+		}
+		a.label("again").sw(a1, a0, 0).addi(a2, a2, 1).addi(a3, a3, 1).li(a4, 3).bne(a3, a4, "again").stw(0x40000, 0).sw(a2, t0, 0).halt()
+		r.run(v, a)
+		r.healthy()
+		if got := r.ld(v, 0x40000); got != 300 {
+			t.Errorf("%v: sum %d, want 300", arch, got)
+		}
+	}
+}
