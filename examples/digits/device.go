@@ -55,8 +55,8 @@ const (
 // 64, which is what moving pages from and to DRAM asks of both ends on Blackhole.
 type CircularBuffer struct {
 	Index    int
-	PageSize uint32 // bytes
-	Pages    uint32
+	PageSize int // bytes
+	Pages    int
 }
 
 // CircularBuffers gives the circular buffers of a program that runs the layer, by index.
@@ -65,7 +65,7 @@ func (l *Layer) CircularBuffers() []CircularBuffer {
 	for i := range lanes {
 		all = append(all, CircularBuffer{Index: inputBuffer + i, PageSize: PageBytes, Pages: bufferPages})
 	}
-	all = append(all, CircularBuffer{Index: weightsBuffer, PageSize: uint32(l.PackedSize()), Pages: 1})
+	all = append(all, CircularBuffer{Index: weightsBuffer, PageSize: l.PackedSize(), Pages: 1})
 	for i := range lanes {
 		all = append(all, CircularBuffer{Index: outputBuffer + i, PageSize: PageBytes, Pages: bufferPages})
 	}

@@ -1,0 +1,224 @@
+// Package deploy puts a network of package digits on a device: a DRAM buffer for the pages between any two layers, the
+// packed layers, and one program for each layer.
+//
+//	dep, err := deploy.New(ctx, dev, network, len(images), dev.Grid())
+//	err = dep.Write(ctx, queue, images)
+//	trace, err := queue.Capture(ctx, "digits", dep.Record)
+//	err = trace.Replay(ctx)
+//	scores, err := dep.Scores(ctx, queue)
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// ErrCount means that there are more images than a deployment was made for, or none.
+var ErrCount = errors.New("number of images")
+
+// Deployment is a network on a device, for a fixed number of images. Its methods may be called from any goroutine, but
+// there is one set of buffers: who writes new images while others still read scores gets a mixture.
+type Deployment struct {
+	images  int
+	pages   []*reprise.Buffer // the input of layer i, and behind the last layer the scores
+	weights []*reprise.Buffer // of layer i
+	layers  []*reprise.Executable
+}
+
+// New allocates the buffers on a device, writes the weights through its first queue and loads the programs, which divide
+// the images among cores. After an error nothing is left behind.
+func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores reprise.Range) (*Deployment, error) {
+	dep := &Deployment{images: images}
+	if err := dep.build(ctx, d, n, cores); err != nil {
+		return nil, errors.Join(fmt.Errorf("deploy: %d images on %v: %w", images, cores, err), dep.Close(ctx))
+	}
+	return dep, nil
+}
+
+func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Network, cores reprise.Range) error {
+	if p.images < 1 {
+		return fmt.Errorf("%w: %d, want at least 1", ErrCount, p.images)
+	}
+	images, err := load(d.Arch())
+	if err != nil {
+		return err
+	}
+	if err := p.addPages(d, "input"); err != nil {
+		return err
+	}
+	for i, l := range n.Layers() {
+		name := fmt.Sprintf("layer %d", i)
+		w, err := d.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: l.PackedSize(), Name: name + " weights"})
+		if err != nil {
+			return err
+		}
+		p.weights = append(p.weights, w)
+		if err := d.Queue(0).Write(ctx, w, 0, l.Pack()); err != nil {
+			return err
+		}
+		if err := p.addPages(d, name+" output"); err != nil {
+			return err
+		}
+		x, err := d.Load(ctx, images.program(name, l, p.pages[i], w, p.pages[i+1], p.images, cores))
+		if err != nil {
+			return err
+		}
+		p.layers = append(p.layers, x)
+	}
+	return nil
+}
+
+func (p *Deployment) addPages(d *reprise.Device, name string) error {
+	b, err := d.NewBuffer(reprise.BufferConfig{
+		Kind: reprise.DRAM, Size: p.images * digits.PageBytes, PageSize: digits.PageBytes, Name: name,
+	})
+	if err == nil {
+		p.pages = append(p.pages, b)
+	}
+	return err
+}
+
+// kernelImages are the loaded kernels of an architecture.
+type kernelImages struct{ reader, dense, writer *kernels.Image }
+
+func load(a reprise.Arch) (kernelImages, error) {
+	var k kernelImages
+	files, err := digits.KernelsFor(a)
+	if err != nil {
+		return k, err
+	}
+	for _, f := range []struct {
+		file []byte
+		to   **kernels.Image
+	}{{files.Reader, &k.reader}, {files.Dense, &k.dense}, {files.Writer, &k.writer}} {
+		if *f.to, err = kernels.Load(f.file); err != nil {
+			return k, err
+		}
+	}
+	return k, nil
+}
+
+// program is one layer from input to output.
+func (k kernelImages) program(name string, l *digits.Layer, input, weights, output *reprise.Buffer, images int, cores reprise.Range) *reprise.Program {
+	share := map[reprise.Core]digits.Share{}
+	shares := digits.Shares(images, cores.Size())
+	for c := range cores.Cores() {
+		share[c] = shares[len(share)]
+	}
+	on := []reprise.Range{cores}
+	kernel := func(what string, im *kernels.Image, p reprise.Processor, args func(digits.Share) []uint32) reprise.Kernel {
+		return reprise.Kernel{
+			Name: name + " " + what, Image: im, Processor: p, Cores: on,
+			Args: func(c reprise.Core) []uint32 { return args(share[c]) },
+		}
+	}
+	prog := &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{
+			kernel("reader", k.reader, reprise.BRISC, func(s digits.Share) []uint32 {
+				return l.ReaderArgs(input.Addr(), weights.Addr(), s)
+			}),
+			kernel("writer", k.writer, reprise.NCRISC, func(s digits.Share) []uint32 {
+				return l.WriterArgs(output.Addr(), s)
+			}),
+			kernel("dense 0", k.dense, reprise.TRISC0, l.DenseArgs),
+			kernel("dense 1", k.dense, reprise.TRISC1, l.DenseArgs),
+			kernel("dense 2", k.dense, reprise.TRISC2, l.DenseArgs),
+		},
+		Buffers: []*reprise.Buffer{input, weights, output},
+	}
+	for _, b := range l.CircularBuffers() {
+		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{
+			Index: b.Index, Cores: on, PageSize: b.PageSize, Pages: b.Pages,
+		})
+	}
+	return prog
+}
+
+// Images gives the number of images that the deployment was made for.
+func (p *Deployment) Images() int { return p.images }
+
+// Layers gives the loaded programs, in order.
+func (p *Deployment) Layers() []*reprise.Executable {
+	return append([]*reprise.Executable(nil), p.layers...)
+}
+
+// Pages gives the buffer of pages that layer i reads; with the number of layers, the buffer of scores.
+func (p *Deployment) Pages(i int) *reprise.Buffer { return p.pages[i] }
+
+// Write puts images into the input buffer, from the first on; the rest of the buffer stays as it is.
+func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digits.Image) error {
+	if len(images) < 1 || len(images) > p.images {
+		return fmt.Errorf("deploy: write: %w: %d, want 1 to %d", ErrCount, len(images), p.images)
+	}
+	b := make([]byte, 0, len(images)*digits.PageBytes)
+	for _, m := range images {
+		page := m.Page()
+		b = append(b, page[:]...)
+	}
+	return q.Write(ctx, p.pages[0], 0, b)
+}
+
+// Run puts all layers into a queue.
+func (p *Deployment) Run(ctx context.Context, q *reprise.Queue) error {
+	for _, x := range p.layers {
+		if err := q.Run(ctx, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Record records all layers; it is what reprise's Queue.Capture takes.
+func (p *Deployment) Record(r *reprise.Recorder) error {
+	for _, x := range p.layers {
+		if err := r.Run(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadPages waits for the queue and reads the pages that layer i reads, or the scores when i is the number of layers.
+func (p *Deployment) ReadPages(ctx context.Context, q *reprise.Queue, i int) ([]digits.Page, error) {
+	b := make([]byte, p.images*digits.PageBytes)
+	if err := q.Read(ctx, p.pages[i], 0, b); err != nil {
+		return nil, err
+	}
+	pages := make([]digits.Page, p.images)
+	for i := range pages {
+		copy(pages[i][:], b[i*digits.PageBytes:])
+	}
+	return pages, nil
+}
+
+// Scores waits for the queue and reads the scores of all images.
+func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Classes]int32, error) {
+	pages, err := p.ReadPages(ctx, q, len(p.layers))
+	if err != nil {
+		return nil, err
+	}
+	scores := make([][digits.Classes]int32, len(pages))
+	for i, page := range pages {
+		scores[i] = digits.Scores(page)
+	}
+	return scores, nil
+}
+
+// Close gives programs and buffers up. What a trace has recorded lives on until the trace is released.
+func (p *Deployment) Close(ctx context.Context) error {
+	var errs []error
+	for _, x := range p.layers {
+		errs = append(errs, x.Close(ctx))
+	}
+	for _, b := range append(p.weights, p.pages...) {
+		errs = append(errs, b.Free())
+	}
+	p.layers, p.weights, p.pages = nil, nil, nil
+	return errors.Join(errs...)
+}
