@@ -30,7 +30,6 @@ type Device struct {
 	mu      sync.Mutex
 	windows map[*Window]struct{}
 	memory  map[*HostMemory]struct{}
-	names   int // handles named so far
 }
 
 // Info says what a device is and which driver serves it.

@@ -13,7 +13,7 @@ const Magic = 0xFA
 
 // Ioctl request numbers, _IO(Magic, n).
 const (
-	IoctlGetDeviceInfo   = Magic<<8 | 0
+	IoctlGetDeviceInfo   = Magic << 8
 	IoctlGetHarvesting   = Magic<<8 | 1 // never implemented by the driver: always EINVAL
 	IoctlQueryMappings   = Magic<<8 | 2
 	IoctlAllocateDMABuf  = Magic<<8 | 3

@@ -1,0 +1,377 @@
+package driver
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+func TestAssertion33_Locks(t *testing.T) {
+	r := newRig(t, chip.Wormhole)
+	a, b := r.open(0), r.open(0)
+	do := func(what string, f seam.File, op uint32, i, w uint8) {
+		t.Helper()
+		if v, err := lock(f, op, i); v != w || err != nil {
+			t.Errorf("%s: %d, %v, want %d", what, v, err, w)
+		}
+	}
+	for i := range uint8(64) {
+		do("free", a, kabi.LockTest, i, 0)
+		do("try", a, kabi.LockAcquire, i, 1)
+		do("not re-entrant", a, kabi.LockAcquire, i, 0)
+		do("held by another", b, kabi.LockAcquire, i, 0)
+		do("own", a, kabi.LockTest, i, 3)
+		do("foreign", b, kabi.LockTest, i, 2)
+		do("foreign release", b, kabi.LockRelease, i, 0)
+		if i%2 == 0 {
+			do("release", a, kabi.LockRelease, i, 1)
+			do("release again", a, kabi.LockRelease, i, 0)
+		}
+	}
+	do("independence", b, kabi.LockAcquire, 2, 1)
+	_, err := lock(a, kabi.LockAcquire, 64)
+	want(t, "index 64", err, syscall.EINVAL)
+	_, err = lock(a, 4, 0)
+	want(t, "fifth operation", err, syscall.EINVAL)
+	old := newRig(t, chip.Wormhole, version(2, 6)).open(0)
+	_, err = lock(old, kabi.LockAcquireBlocking, 0)
+	want(t, "blocking before 2.7", err, syscall.EINVAL)
+}
+
+// wait starts a blocking acquire and returns when it waits.
+func wait(r *rig, f seam.File, i uint8) <-chan error {
+	done := make(chan error, 1)
+	started := make(chan struct{})
+	go func() {
+		close(started)
+		v, err := lock(f, kabi.LockAcquireBlocking, i)
+		if err == nil && v != 1 {
+			err = syscall.EPROTO
+		}
+		done <- err
+	}()
+	<-started
+	// The waiter gives the reset lock up when it waits; until then a writer doesn't get it.
+	for d := r.drv.devices[0]; !d.reset.TryLock(); time.Sleep(time.Millisecond) {
+		continue
+	}
+	r.drv.devices[0].reset.Unlock()
+	return done
+}
+
+func TestAssertion34_CloseWakesWaiters(t *testing.T) {
+	r := newRig(t, chip.Wormhole)
+	a, b := r.open(0), r.open(0)
+	if v, _ := lock(a, kabi.LockAcquire, 1); v != 1 {
+		t.Fatal("no lock")
+	}
+	done := wait(r, b, 1)
+	want(t, "close", a.Close(), nil)
+	want(t, "waiter", soon(t, "waking", done), nil)
+	if v, _ := lock(b, kabi.LockTest, 1); v != 3 {
+		t.Errorf("after waking: %d", v)
+	}
+}
+
+func TestAssertion35_ResetWakesWaiters(t *testing.T) {
+	r := newRig(t, chip.Wormhole)
+	a, b, by := r.open(0), r.open(0), r.open(0)
+	if v, _ := lock(a, kabi.LockAcquire, 1); v != 1 {
+		t.Fatal("no lock")
+	}
+	done := wait(r, b, 1)
+	if res, err := reset(by, kabi.ResetASIC); res != 0 || err != nil {
+		t.Fatalf("reset: %d, %v", res, err)
+	}
+	want(t, "waiter", soon(t, "waking", done), syscall.ENODEV)
+	if res, err := reset(by, kabi.ResetPost); res != 0 || err != nil {
+		t.Fatalf("post reset: %d, %v", res, err)
+	}
+	if v, _ := lock(by, kabi.LockTest, 1); v != 2 {
+		t.Error("the stale holder's lock is gone")
+	}
+	_, err := lock(a, kabi.LockRelease, 1)
+	want(t, "release by a stale holder", err, syscall.ENODEV)
+	want(t, "close", a.Close(), nil)
+	if v, _ := lock(by, kabi.LockAcquire, 1); v != 1 {
+		t.Error("the lock stayed after the close")
+	}
+}
+
+func TestAssertion36_ExclusiveOpen(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	n := r.drv.Node(0)
+	plain := r.open(0)
+	_, err := n.Open(syscall.O_EXCL | syscall.O_NONBLOCK)
+	want(t, "exclusive while open", err, syscall.EAGAIN)
+	opened := make(chan seam.File, 1)
+	go func() {
+		f, _ := n.Open(syscall.O_EXCL)
+		opened <- f
+	}()
+	want(t, "close", plain.Close(), nil)
+	excl := soon(t, "the exclusive open", opened)
+	_, err = n.Open(syscall.O_NONBLOCK)
+	want(t, "plain while exclusive", err, syscall.EAGAIN)
+	go func() {
+		f, _ := n.Open(0)
+		opened <- f
+	}()
+	want(t, "close", excl.Close(), nil)
+	want(t, "close", soon(t, "the plain open", opened).Close(), nil)
+
+	old := newRig(t, chip.Blackhole, version(2, 9))
+	old.open(0)
+	old.open(syscall.O_EXCL) // not known before 2.10
+}
+
+func TestAssertion37_LegacyOpenAsksForPower(t *testing.T) {
+	r := newRig(t, chip.Wormhole)
+	n := r.drv.Node(0)
+	aware := r.open(syscall.O_APPEND)
+	if _, _, sent := n.Power(); sent != 0 {
+		t.Errorf("a power-aware open sent %d messages", sent)
+	}
+	legacy := r.open(0)
+	if flags, _, _ := n.Power(); flags != kabi.PowerAll&^kabi.PowerMaxAIClock {
+		t.Errorf("a legacy open asks for %#x", flags)
+	}
+	want(t, "close", legacy.Close(), nil)
+	if flags, _, _ := n.Power(); flags != 0 {
+		t.Errorf("after its close %#x", flags)
+	}
+	_, _, before := n.Power()
+	want(t, "close", aware.Close(), nil)
+	if _, _, sent := n.Power(); sent != before {
+		t.Error("closing a file that asked for nothing sent a message")
+	}
+}
+
+func TestAssertion38_ResetModes(t *testing.T) {
+	for _, tt := range []struct {
+		mode              uint32
+		stale, zap, after bool // others go stale, mappings go, the reset window opens
+	}{
+		{kabi.ResetRestoreState, false, false, false},
+		{kabi.ResetPCIeLink, false, true, false},
+		{kabi.ResetConfigWrite, true, true, false},
+		{kabi.ResetUser, true, true, true},
+		{kabi.ResetASIC, true, true, true},
+		{kabi.ResetASICDMC, true, true, true},
+		{kabi.ResetPost, false, false, false},
+	} {
+		r := newRig(t, chip.Blackhole)
+		by, other := r.open(0), r.open(0)
+		w, _ := allocate(by, 2<<20)
+		m := mmap(t, "map", by, w.MmapOffsetUC, 2<<20, nil)
+		if res, err := reset(by, tt.mode); res != 0 || err != nil {
+			t.Errorf("mode %d: %d, %v", tt.mode, res, err)
+		}
+		if got := info(other) == syscall.ENODEV; got != tt.stale {
+			t.Errorf("mode %d: other file stale %t", tt.mode, got)
+		}
+		if got := faults(func() { m.IO.Load(0, 4) }); got != tt.zap {
+			t.Errorf("mode %d: mapping gone %t", tt.mode, got)
+		}
+		_, err := lock(by, kabi.LockTest, 0)
+		if got := err == syscall.ENODEV; got != tt.after {
+			t.Errorf("mode %d: reset window open %t", tt.mode, got)
+		}
+	}
+	f := newRig(t, chip.Blackhole).open(0)
+	_, err := reset(f, 7)
+	want(t, "eighth mode", err, syscall.EINVAL)
+	old := newRig(t, chip.Blackhole, version(2, 3)).open(0)
+	_, err = reset(old, kabi.ResetUser)
+	want(t, "mode 3 before 2.4", err, syscall.EINVAL)
+}
+
+// A chip that doesn't come back is a result, not an error.
+func TestResetThatFails(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	r.fn.stuck = true
+	f := r.open(0)
+	if res, err := reset(f, kabi.ResetASIC); res != 1 || err != nil {
+		t.Errorf("reset: %d, %v", res, err)
+	}
+}
+
+func TestAssertion39_WhoSurvivesAReset(t *testing.T) {
+	for _, tt := range []struct {
+		minor uint8
+		want  error
+	}{{10, nil}, {9, syscall.ENODEV}, {6, syscall.ENODEV}} {
+		r := newRig(t, chip.Blackhole, version(2, tt.minor))
+		by := r.open(0)
+		_, err := reset(by, kabi.ResetUser)
+		want(t, "reset", err, nil)
+		want(t, "resetting file", info(by), tt.want)
+		again := r.open(0)
+		want(t, "a new file", info(again), nil)
+	}
+}
+
+func TestAssertion40_ResetReclaims(t *testing.T) {
+	r := newRig(t, chip.Wormhole)
+	stale, by := r.open(0), r.open(0)
+	for range 156 {
+		_, err := allocate(stale, 1<<20)
+		want(t, "allocate", err, nil)
+	}
+	b := pages(t, 1, unix.MAP_PRIVATE)
+	_, err := pinned(stale, b, kabi.PinPagesNOCDMA)
+	want(t, "pin", err, nil)
+	_, err = reset(by, kabi.ResetASIC)
+	want(t, "reset", err, nil)
+	_, err = reset(by, kabi.ResetPost)
+	want(t, "post reset", err, nil)
+	w, err := allocate(by, 1<<20)
+	want(t, "a stale file's window", err, nil)
+	o, err := pinned(by, b, kabi.PinPagesNOCDMA)
+	want(t, "a stale file's aperture", err, nil)
+	if o.NOCAddress != 0x8_0000_0000 {
+		t.Errorf("NoC address %#x", o.NOCAddress)
+	}
+	r.fn.stores = nil
+	want(t, "close the stale file", stale.Close(), nil)
+	if len(r.fn.stores) != 0 {
+		t.Errorf("closing the stale file stores %v", r.fn.stores)
+	}
+	want(t, "the new owner's window", configure(by, w.ID, kabi.NOCTLBConfig{}), nil)
+	if x, _ := allocate(by, 1<<20); x.ID == w.ID {
+		t.Error("closing the stale file freed the new owner's window")
+	}
+}
+
+func TestAssertion41_PostResetWithTheMarkerSet(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	f := r.open(0)
+	_, err := reset(f, kabi.ResetUser) // marks; nobody resets the chip
+	want(t, "reset", err, nil)
+	if res, err := reset(f, kabi.ResetPost); res != 1 || err != nil {
+		t.Errorf("post reset: %d, %v", res, err)
+	}
+	_, err = lock(f, kabi.LockTest, 0)
+	want(t, "the window is closed", err, nil)
+}
+
+func TestAssertion44_PowerIsAggregated(t *testing.T) {
+	r := newRig(t, chip.Wormhole)
+	n := r.drv.Node(0)
+	set := func(f seam.File, validity uint8, flags uint16, settings ...uint16) {
+		t.Helper()
+		p := kabi.PowerState{Argsz: 40, Validity: validity, PowerFlags: flags}
+		copy(p.PowerSettings[:], settings)
+		want(t, "set", f.Ioctl(kabi.IoctlSetPowerState, kabi.Bytes(&p)), nil)
+	}
+	check := func(what string, flags uint16, settings ...uint16) {
+		t.Helper()
+		var w [14]uint16
+		copy(w[:], settings)
+		f, s, _ := n.Power()
+		if d := cmp.Diff(w, s); f != flags || d != "" {
+			t.Errorf("%s: flags %#x, want %#x; settings (-want +got):\n%s", what, f, flags, d)
+		}
+	}
+	a, b := r.open(syscall.O_APPEND), r.open(syscall.O_APPEND)
+	set(a, kabi.PowerValidity(15, 2), kabi.PowerMaxAIClock, 7, 1)
+	check("one", 1, 7, 1)
+	set(b, kabi.PowerValidity(15, 3), kabi.PowerTensix, 3, 9, 2)
+	check("or and max", 5, 7, 9, 2)
+	set(b, kabi.PowerValidity(4, 0), 0)
+	check("undeclared flags are on", 0x7FF1, 7, 1)
+	p := kabi.PowerState{Argsz: 40, Validity: 0xF0}
+	want(t, "validity 0xF0", a.Ioctl(kabi.IoctlSetPowerState, kabi.Bytes(&p)), syscall.EINVAL)
+	want(t, "close", b.Close(), nil)
+	check("after a close", 1, 7, 1)
+	old := newRig(t, chip.Wormhole, version(2, 5)).open(0)
+	want(t, "before 2.6", old.Ioctl(kabi.IoctlSetPowerState, kabi.Bytes(&p)), syscall.EINVAL)
+}
+
+func TestAssertion45_NOCCleanup(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		p := a.Params()
+		class, _ := p.WindowClassOf(p.BAR.KernelWindow)
+		bar, off, _ := p.WindowOffset(p.BAR.KernelWindow)
+		set := func(f seam.File, enabled uint8) {
+			t.Helper()
+			c := kabi.SetNOCCleanup{Argsz: 32, Enabled: enabled, X: 3, Y: 4, Addr: class.Size + 0x40, Data: 0xABCD_12345678}
+			want(t, "set", f.Ioctl(kabi.IoctlSetNOCCleanup, kabi.Bytes(&c)), nil)
+		}
+		writes := func(r *rig) (n int) {
+			for _, s := range r.fn.stores {
+				if s == [4]uint64{uint64(bar), off + 0x40, 4, 0x12345678} {
+					n++
+				}
+			}
+			return n
+		}
+		r := newRig(t, a)
+		f := r.open(0)
+		w, _ := allocate(f, 2<<20)
+		m, err := f.Mmap(w.MmapOffsetUC, 2<<20)
+		want(t, "map", err, nil)
+		set(f, 1)
+		want(t, "close", f.Close(), nil)
+		if writes(r) != 0 {
+			t.Error("it fires while a mapping keeps the file")
+		}
+		want(t, "unmap", m.Unmap(), nil)
+		if n := writes(r); n != 1 {
+			t.Errorf("it fires %d times", n)
+		}
+
+		r = newRig(t, a)
+		f = r.open(0)
+		set(f, 1)
+		set(f, 0)
+		want(t, "close", f.Close(), nil)
+		if writes(r) != 0 {
+			t.Error("it fires although it was cleared")
+		}
+
+		r = newRig(t, a)
+		f = r.open(0)
+		set(f, 1)
+		_, err = reset(r.open(0), kabi.ResetASIC)
+		want(t, "reset", err, nil)
+		want(t, "close", f.Close(), nil)
+		if n := writes(r); n != 1 {
+			t.Errorf("for a stale file it fires %d times", n)
+		}
+
+		r = newRig(t, a)
+		f = r.open(0)
+		set(f, 1)
+		want(t, "remove", r.drv.Close(), nil)
+		want(t, "close", f.Close(), nil)
+		if writes(r) != 0 {
+			t.Error("it fires on a detached device")
+		}
+	})
+}
+
+func TestAssertion50_PeerArguments(t *testing.T) {
+	f := newRig(t, chip.Wormhole).open(0)
+	for _, tt := range []struct {
+		name string
+		in   kabi.MapPeerBarIn
+		want error
+	}{
+		{"flags", kabi.MapPeerBarIn{Flags: 1, PeerBarLength: 1}, syscall.EINVAL},
+		{"no length", kabi.MapPeerBarIn{}, syscall.EINVAL},
+		{"resource 17", kabi.MapPeerBarIn{PeerBarIndex: 17, PeerBarLength: 1}, syscall.EINVAL},
+		{"bad descriptor", kabi.MapPeerBarIn{PeerFD: 1 << 30, PeerBarLength: 1}, syscall.EBADF},
+	} {
+		a := kabi.MapPeerBar{In: tt.in}
+		want(t, tt.name, f.Ioctl(kabi.IoctlMapPeerBar, kabi.Bytes(&a)), tt.want)
+	}
+}
