@@ -14,14 +14,14 @@ func TestPace(t *testing.T) {
 		var p pace
 		cost := time.Duration(rapid.IntRange(50, 10_000).Draw(t, "ns per clock"))
 		dmas := uint64(0)
-		for range rapid.IntRange(1, 2000).Draw(t, "chunks") {
+		for i := range rapid.IntRange(1, 2000).Draw(t, "chunks") {
 			requests := rapid.SampledFrom([]int{0, 0, 0, 0, 3}).Draw(t, "requests")
 			n, rest := p.next(requests, dmas)
 			if n < minClocks || n > maxClocks {
 				t.Fatalf("chunk of %d", n)
 			}
-			if requests > 0 && n != minClocks {
-				t.Fatalf("chunk of %d after a request, want %d", n, minClocks)
+			if d := time.Duration(n) * cost; i > 0 && n > minClocks && d > longChunk || requests > 0 && i > 0 && n > minClocks && d > shortChunk {
+				t.Fatalf("chunk of %d clocks takes %v with %d requests", n, d, requests)
 			}
 			if rest > 3*p.last {
 				t.Fatalf("rest of %v after %v", rest, p.last)
