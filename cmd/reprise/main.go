@@ -1,0 +1,83 @@
+// Command reprise shows what package reprise does: see README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim/ttsim/server"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // something went wrong: one line on standard error says what
+	exitUsage  = 2 // wrong flags or arguments
+)
+
+type cli struct {
+	Demo demoCmd `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
+	// The server process of the vendor's simulator is this program itself.
+	Serve serveCmd `cmd:"" name:"${serve}" hidden:""`
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	out, err io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program but for the process around it.
+func run(ctx context.Context, args []string, s streams) int {
+	var c cli
+	exit := -1
+	parser, err := kong.New(&c,
+		kong.Name("reprise"),
+		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
+		kong.UsageOnError(),
+		kong.Writers(s.out, s.err),
+		kong.Vars{"serve": serveCommand, "device_help": deviceHelp},
+		kong.Exit(func(code int) { exit = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(s),
+	)
+	if err != nil {
+		fmt.Fprintln(s.err, "reprise:", err)
+		return exitFailed
+	}
+	k, err := parser.Parse(args)
+	if exit >= 0 {
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintln(s.err, "reprise:", err)
+		return exitUsage
+	}
+	if err := k.Run(); err != nil {
+		fmt.Fprintln(s.err, "reprise:", err)
+		var h *reprise.HangError
+		if errors.As(err, &h) {
+			fmt.Fprint(s.err, h.Detail())
+		}
+		return exitFailed
+	}
+	return exitOK
+}
+
+type serveCmd struct{}
+
+func (serveCmd) Run() error { return server.Serve() }
