@@ -26,7 +26,7 @@ const (
 type cli struct {
 	Demo demoCmd `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
 	// The server process of the vendor's simulator is this program itself.
-	Serve serveCmd `cmd:"" name:"${serve}" hidden:""`
+	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
 }
 
 // streams are where a command reads and writes.
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
 		kong.UsageOnError(),
 		kong.Writers(s.out, s.err),
-		kong.Vars{"serve": serveCommand, "device_help": deviceHelp},
+		kong.Vars{"device_help": deviceHelp},
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
