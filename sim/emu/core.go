@@ -12,6 +12,8 @@ const (
 
 	// A line is the unit in which stores are watched.
 	lineShift = 6
+	// maxLines is a power of two that no L1 reaches, so that indexing needs no bounds check.
+	maxLines = 1 << 15
 )
 
 // Flags of a line of L1. A store to a line without flags goes straight to memory.
@@ -126,7 +128,7 @@ func (c *core) word(pc uint32) uint32 {
 // decodeAt decodes the instruction at index idx of the page at base.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	pc := base + uint32(idx)<<2
-	p.ops[idx] = decode(c.tile.chip.arch, c.word(pc), pc)
+	p.ops[idx] = decode(c.tile.chip.arch, c.word(pc), pc).op()
 	if pc < uint32(len(c.tile.l1))*4 {
 		c.tile.flags[pc>>lineShift] |= flagCode
 	}

@@ -2,12 +2,26 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// op is one decoded instruction. Registers are indices into core.x; an instruction whose destination is x0 writes
+// inst is one decoded instruction. Registers are indices into core.x; an instruction whose destination is x0 writes
 // sinkReg instead, so that the interpreter never has to ask.
-type op struct {
-	imm          int32
+type inst struct {
 	code         opcode
 	rd, rs1, rs2 uint8
+	imm          int32
+}
+
+// op is an inst in one word, which the interpreter loads at once: code, rd, rs1, rs2 in eight bits each from bit 0, the
+// immediate in the upper half.
+type op uint64
+
+func (i inst) op() op {
+	return op(i.code) | op(i.rd)<<8 | op(i.rs1)<<16 | op(i.rs2)<<24 | op(uint32(i.imm))<<32
+}
+
+func (o op) code() opcode { return opcode(o) }
+
+func (o op) inst() inst {
+	return inst{opcode(o), uint8(o >> 8), uint8(o >> 16), uint8(o >> 24), int32(o >> 32)}
 }
 
 // sinkReg is the register that takes what is written to x0.
@@ -105,12 +119,12 @@ const (
 
 // illegal describes an instruction that is refused. Decoding only notes the fact: an instruction that is never executed
 // is never refused.
-func illegal() op { return op{code: opIllegal} }
+func illegal() inst { return inst{code: opIllegal} }
 
 // decode decodes the instruction word w at address pc.
-func decode(arch chip.Arch, w, pc uint32) op {
+func decode(arch chip.Arch, w, pc uint32) inst {
 	if w&3 != 3 {
-		return op{code: opTensix, imm: int32(w)}
+		return inst{code: opTensix, imm: int32(w)}
 	}
 	rd, rs1, rs2 := uint8(w>>7&31), uint8(w>>15&31), uint8(w>>20&31)
 	if rd == 0 {
@@ -120,21 +134,21 @@ func decode(arch chip.Arch, w, pc uint32) op {
 	iimm := int32(w) >> 20
 	switch w & 0x7F {
 	case 0x37:
-		return alu(op{code: opLI, rd: rd, imm: int32(w & 0xFFFFF000)})
+		return alu(inst{code: opLI, rd: rd, imm: int32(w & 0xFFFFF000)})
 	case 0x17:
-		return alu(op{code: opLI, rd: rd, imm: int32(pc + w&0xFFFFF000)})
+		return alu(inst{code: opLI, rd: rd, imm: int32(pc + w&0xFFFFF000)})
 	case 0x6F:
 		imm := int32(w)>>31<<20 | int32(w&0xFF000) | int32(w>>20&1)<<11 | int32(w>>21&0x3FF)<<1
 		if imm&3 != 0 {
 			return illegal()
 		}
-		return op{code: opJAL, rd: rd, imm: imm >> 2}
+		return inst{code: opJAL, rd: rd, imm: imm >> 2}
 	case 0x67:
 		// ttsim ignores funct3 of none but the defined encoding; others do not decode.
 		if f3 != 0 {
 			return illegal()
 		}
-		return op{code: opJALR, rd: rd, rs1: rs1, imm: iimm}
+		return inst{code: opJALR, rd: rd, rs1: rs1, imm: iimm}
 	case 0x63:
 		imm := int32(w)>>31<<12 | int32(w>>7&1)<<11 | int32(w>>25&0x3F)<<5 | int32(w>>8&15)<<1
 		code := [8]opcode{opBEQ, opBNE, opIllegal, opIllegal, opBLT, opBGE, opBLTU, opBGEU}[f3]
@@ -142,37 +156,37 @@ func decode(arch chip.Arch, w, pc uint32) op {
 			return illegal()
 		}
 		// A branch to a misaligned address is refused only when it is taken: keep it, marked by rd.
-		return op{code: code, rs1: rs1, rs2: rs2, imm: imm >> 2, rd: uint8(imm & 3)}
+		return inst{code: code, rs1: rs1, rs2: rs2, imm: imm >> 2, rd: uint8(imm & 3)}
 	case 0x03:
 		code := [8]opcode{opLB, opLH, opLW, opIllegal, opLBU, opLHU, opIllegal, opIllegal}[f3]
-		return op{code: code, rd: rd, rs1: rs1, imm: iimm}
+		return inst{code: code, rd: rd, rs1: rs1, imm: iimm}
 	case 0x23:
 		code := [8]opcode{opSB, opSH, opSW, opIllegal, opIllegal, opIllegal, opIllegal, opIllegal}[f3]
-		return op{code: code, rs1: rs1, rs2: rs2, imm: int32(w&0xFE000000)>>20 | int32(w>>7&31)}
+		return inst{code: code, rs1: rs1, rs2: rs2, imm: int32(w&0xFE000000)>>20 | int32(w>>7&31)}
 	case 0x13:
-		return alu(decodeALUImm(arch, f3, op{rd: rd, rs1: rs1, imm: iimm}))
+		return alu(decodeALUImm(arch, f3, inst{rd: rd, rs1: rs1, imm: iimm}))
 	case 0x33:
 		code := decodeALU(arch, f3, f7)
 		if code == opIllegal {
 			return illegal()
 		}
-		return alu(op{code: code, rd: rd, rs1: rs1, rs2: rs2})
+		return alu(inst{code: code, rd: rd, rs1: rs1, rs2: rs2})
 	}
 	if arch == chip.Blackhole {
-		return decodeBlackhole(w, f3, op{rd: rd, rs1: rs1, rs2: rs2})
+		return decodeBlackhole(w, f3, inst{rd: rd, rs1: rs1, rs2: rs2})
 	}
 	return illegal()
 }
 
 // alu turns an instruction without an effect into opNop.
-func alu(o op) op {
+func alu(o inst) inst {
 	if o.rd == sinkReg && o.code != opIllegal {
-		return op{code: opNop}
+		return inst{code: opNop}
 	}
 	return o
 }
 
-func decodeALUImm(arch chip.Arch, f3 uint32, o op) op {
+func decodeALUImm(arch chip.Arch, f3 uint32, o inst) inst {
 	bh := arch == chip.Blackhole
 	imm := uint32(o.imm) & 0xFFF
 	switch f3 {
@@ -279,7 +293,7 @@ func decodeALU(arch chip.Arch, f3, f7 uint32) opcode {
 
 // decodeBlackhole decodes what only Blackhole has: fence, atomic memory operations and CSR instructions, as far as
 // ttsim accepts them (src/riscv_impl.h).
-func decodeBlackhole(w, f3 uint32, o op) op {
+func decodeBlackhole(w, f3 uint32, o inst) inst {
 	switch w & 0x7F {
 	case 0x0F:
 		if f3 != 0 || w&0x000F8F80 != 0 {
@@ -287,7 +301,7 @@ func decodeBlackhole(w, f3 uint32, o op) op {
 		}
 		switch w >> 20 {
 		case 0x023, 0x031, 0x033, 0x0FF:
-			return op{code: opFENCE}
+			return inst{code: opFENCE}
 		}
 		return illegal()
 	case 0x2F:

@@ -11,344 +11,334 @@ const (
 	stopHalt                // the core was put into reset, or the chip stopped
 )
 
-// run executes about n instructions: it looks at the budget at taken branches and at the end of a page, so that a
-// straight run of instructions costs nothing but its dispatch. With n of 1 it executes exactly one.
+// exec executes decoded instructions from ops, whose first is at address base, from index idx until the budget is used
+// up, control leaves ops, or an instruction needs more than registers and plain memory. It returns the index of the
+// next instruction, and true if that one is for core.slow.
 //
-// Nothing here allocates or calls through an interface. L1 and local RAM are accessed in place unless the line is
-// flagged (somebody waits for it, or instructions in it are decoded); everything else goes to the methods of core in
-// mmio.go.
-func (c *core) run(n int) stop {
+// The budget is m - idx: the index at which it ends if no branch is taken. It is looked at where a branch is taken, so
+// that a straight run of instructions costs nothing but its dispatch.
+//
+// There are no calls in here, so that the compiler keeps everything in registers. L1 and local RAM are accessed in
+// place, except for stores to lines that are flagged.
+func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 	t := c.tile
 	l1, flags, local := t.l1, t.flags, c.local
 	x := &c.x
-	pc := c.pc
-	c.budget = n
-	for n > 0 {
-		pg := c.codePage(pc)
-		if pg == nil {
-			c.pc = pc
-			c.count(n)
-			return stopHalt
-		}
-		base := pc &^ (pageBytes - 1)
-		idx := int(pc % pageBytes >> 2)
-		ops := pg.ops[:min(pageOps, idx+n)]
-		start := idx
-		for uint(idx) < uint(len(ops)) {
-			o := &ops[idx]
-			var addr uint32
-			switch o.code {
-			case opUndecoded:
-				c.decodeAt(pg, base, idx)
-				continue
-			case opNop, opFENCE:
-			case opLI:
-				x[o.rd] = uint32(o.imm)
-			case opADDI:
-				x[o.rd] = x[o.rs1] + uint32(o.imm)
-			case opSLTI:
-				x[o.rd] = b2u(int32(x[o.rs1]) < o.imm)
-			case opSLTIU:
-				x[o.rd] = b2u(x[o.rs1] < uint32(o.imm))
-			case opXORI:
-				x[o.rd] = x[o.rs1] ^ uint32(o.imm)
-			case opORI:
-				x[o.rd] = x[o.rs1] | uint32(o.imm)
-			case opANDI:
-				x[o.rd] = x[o.rs1] & uint32(o.imm)
-			case opSLLI:
-				x[o.rd] = x[o.rs1] << (uint32(o.imm) & 31)
-			case opSRLI:
-				x[o.rd] = x[o.rs1] >> (uint32(o.imm) & 31)
-			case opSRAI:
-				x[o.rd] = uint32(int32(x[o.rs1]) >> (uint32(o.imm) & 31))
-			case opADD:
-				x[o.rd] = x[o.rs1] + x[o.rs2]
-			case opSUB:
-				x[o.rd] = x[o.rs1] - x[o.rs2]
-			case opSLL:
-				x[o.rd] = x[o.rs1] << (x[o.rs2] & 31)
-			case opSLT:
-				x[o.rd] = b2u(int32(x[o.rs1]) < int32(x[o.rs2]))
-			case opSLTU:
-				x[o.rd] = b2u(x[o.rs1] < x[o.rs2])
-			case opXOR:
-				x[o.rd] = x[o.rs1] ^ x[o.rs2]
-			case opSRL:
-				x[o.rd] = x[o.rs1] >> (x[o.rs2] & 31)
-			case opSRA:
-				x[o.rd] = uint32(int32(x[o.rs1]) >> (x[o.rs2] & 31))
-			case opOR:
-				x[o.rd] = x[o.rs1] | x[o.rs2]
-			case opAND:
-				x[o.rd] = x[o.rs1] & x[o.rs2]
+	for uint(idx) < uint(len(ops)) {
+		o := ops[idx]
+		var addr uint32
+		switch opcode(o) {
+		default:
+			return idx, m, true
+		case opNop, opFENCE:
+		case opLI:
+			x[uint8(o>>8)] = uint32(o >> 32)
+		case opADDI:
+			x[uint8(o>>8)] = x[uint8(o>>16)] + uint32(o>>32)
+		case opSLTI:
+			x[uint8(o>>8)] = b2u(int32(x[uint8(o>>16)]) < int32(o>>32))
+		case opSLTIU:
+			x[uint8(o>>8)] = b2u(x[uint8(o>>16)] < uint32(o>>32))
+		case opXORI:
+			x[uint8(o>>8)] = x[uint8(o>>16)] ^ uint32(o>>32)
+		case opORI:
+			x[uint8(o>>8)] = x[uint8(o>>16)] | uint32(o>>32)
+		case opANDI:
+			x[uint8(o>>8)] = x[uint8(o>>16)] & uint32(o>>32)
+		case opSLLI:
+			x[uint8(o>>8)] = x[uint8(o>>16)] << (uint32(o>>32) & 31)
+		case opSRLI:
+			x[uint8(o>>8)] = x[uint8(o>>16)] >> (uint32(o>>32) & 31)
+		case opSRAI:
+			x[uint8(o>>8)] = uint32(int32(x[uint8(o>>16)]) >> (uint32(o>>32) & 31))
+		case opADD:
+			x[uint8(o>>8)] = x[uint8(o>>16)] + x[uint8(o>>24)]
+		case opSUB:
+			x[uint8(o>>8)] = x[uint8(o>>16)] - x[uint8(o>>24)]
+		case opSLL:
+			x[uint8(o>>8)] = x[uint8(o>>16)] << (x[uint8(o>>24)] & 31)
+		case opSLT:
+			x[uint8(o>>8)] = b2u(int32(x[uint8(o>>16)]) < int32(x[uint8(o>>24)]))
+		case opSLTU:
+			x[uint8(o>>8)] = b2u(x[uint8(o>>16)] < x[uint8(o>>24)])
+		case opXOR:
+			x[uint8(o>>8)] = x[uint8(o>>16)] ^ x[uint8(o>>24)]
+		case opSRL:
+			x[uint8(o>>8)] = x[uint8(o>>16)] >> (x[uint8(o>>24)] & 31)
+		case opSRA:
+			x[uint8(o>>8)] = uint32(int32(x[uint8(o>>16)]) >> (x[uint8(o>>24)] & 31))
+		case opOR:
+			x[uint8(o>>8)] = x[uint8(o>>16)] | x[uint8(o>>24)]
+		case opAND:
+			x[uint8(o>>8)] = x[uint8(o>>16)] & x[uint8(o>>24)]
 
-			case opBEQ:
-				if x[o.rs1] == x[o.rs2] {
-					goto taken
-				}
-			case opBNE:
-				if x[o.rs1] != x[o.rs2] {
-					goto taken
-				}
-			case opBLT:
-				if int32(x[o.rs1]) < int32(x[o.rs2]) {
-					goto taken
-				}
-			case opBGE:
-				if int32(x[o.rs1]) >= int32(x[o.rs2]) {
-					goto taken
-				}
-			case opBLTU:
-				if x[o.rs1] < x[o.rs2] {
-					goto taken
-				}
-			case opBGEU:
-				if x[o.rs1] >= x[o.rs2] {
-					goto taken
-				}
-			case opJAL:
-				x[o.rd] = base + uint32(idx)<<2 + 4
+		case opBEQ:
+			if x[uint8(o>>16)] == x[uint8(o>>24)] {
 				goto taken
-			case opJALR:
-				target := (x[o.rs1] + uint32(o.imm)) &^ 1
-				if target&3 != 0 {
-					c.pc = base + uint32(idx)<<2
-					c.refuse(UndefinedBehavior, uint64(target), "jump to %#x, which is not a multiple of 4", target)
-					goto halt
-				}
-				x[o.rd] = base + uint32(idx)<<2 + 4
-				n -= idx - start + 1
-				// Stay in this page if the target is in it: returns and calls of short functions mostly are.
-				if target&^(pageBytes-1) == base {
-					idx = int(target % pageBytes >> 2)
-					start = idx
-					if n <= 0 {
-						goto leave
-					}
-					continue
-				}
-				pc = target
-				goto page
+			}
+		case opBNE:
+			if x[uint8(o>>16)] != x[uint8(o>>24)] {
+				goto taken
+			}
+		case opBLT:
+			if int32(x[uint8(o>>16)]) < int32(x[uint8(o>>24)]) {
+				goto taken
+			}
+		case opBGE:
+			if int32(x[uint8(o>>16)]) >= int32(x[uint8(o>>24)]) {
+				goto taken
+			}
+		case opBLTU:
+			if x[uint8(o>>16)] < x[uint8(o>>24)] {
+				goto taken
+			}
+		case opBGEU:
+			if x[uint8(o>>16)] >= x[uint8(o>>24)] {
+				goto taken
+			}
+		case opJAL:
+			x[uint8(o>>8)] = base + uint32(idx)<<2 + 4
+			goto taken
+		case opJALR:
+			target := (x[uint8(o>>16)] + uint32(o>>32)) &^ 1
+			if target&3 != 0 {
+				return idx, m, true
+			}
+			x[uint8(o>>8)] = base + uint32(idx)<<2 + 4
+			to := int(int32(target-base) >> 2)
+			m += to - idx - 1
+			idx = to
+			if m <= idx {
+				return idx, m, false
+			}
+			continue
 
-			case opLW:
-				addr = x[o.rs1] + uint32(o.imm)
-				if addr&3 == 0 {
-					if w := addr >> 2; w < uint32(len(l1)) {
-						x[o.rd] = l1[w]
-						break
-					}
-					if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-						x[o.rd] = local[w]
-						break
-					}
-				}
-				goto slow
-			case opLBU:
-				addr = x[o.rs1] + uint32(o.imm)
+		case opLW:
+			addr = x[uint8(o>>16)] + uint32(o>>32)
+			if addr&3 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
-					x[o.rd] = l1[w] >> (addr & 3 * 8) & 0xFF
+					x[uint8(o>>8)] = l1[w]
 					break
 				}
 				if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					x[o.rd] = local[w] >> (addr & 3 * 8) & 0xFF
+					x[uint8(o>>8)] = local[w]
 					break
 				}
-				goto slow
-			case opLB:
-				addr = x[o.rs1] + uint32(o.imm)
+			}
+			return idx, m, true
+		case opLBU:
+			addr = x[uint8(o>>16)] + uint32(o>>32)
+			if w := addr >> 2; w < uint32(len(l1)) {
+				x[uint8(o>>8)] = l1[w] >> (addr & 3 * 8) & 0xFF
+				break
+			}
+			if w := (addr - localBase) >> 2; w < uint32(len(local)) {
+				x[uint8(o>>8)] = local[w] >> (addr & 3 * 8) & 0xFF
+				break
+			}
+			return idx, m, true
+		case opLB:
+			addr = x[uint8(o>>16)] + uint32(o>>32)
+			if w := addr >> 2; w < uint32(len(l1)) {
+				x[uint8(o>>8)] = uint32(int8(l1[w] >> (addr & 3 * 8)))
+				break
+			}
+			if w := (addr - localBase) >> 2; w < uint32(len(local)) {
+				x[uint8(o>>8)] = uint32(int8(local[w] >> (addr & 3 * 8)))
+				break
+			}
+			return idx, m, true
+		case opLHU:
+			addr = x[uint8(o>>16)] + uint32(o>>32)
+			if addr&1 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
-					x[o.rd] = uint32(int8(l1[w] >> (addr & 3 * 8)))
+					x[uint8(o>>8)] = l1[w] >> (addr & 2 * 8) & 0xFFFF
 					break
 				}
 				if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					x[o.rd] = uint32(int8(local[w] >> (addr & 3 * 8)))
+					x[uint8(o>>8)] = local[w] >> (addr & 2 * 8) & 0xFFFF
 					break
 				}
-				goto slow
-			case opLHU:
-				addr = x[o.rs1] + uint32(o.imm)
-				if addr&1 == 0 {
-					if w := addr >> 2; w < uint32(len(l1)) {
-						x[o.rd] = l1[w] >> (addr & 2 * 8) & 0xFFFF
-						break
-					}
-					if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-						x[o.rd] = local[w] >> (addr & 2 * 8) & 0xFFFF
-						break
-					}
-				}
-				goto slow
-			case opLH:
-				addr = x[o.rs1] + uint32(o.imm)
-				if addr&1 == 0 {
-					if w := addr >> 2; w < uint32(len(l1)) {
-						x[o.rd] = uint32(int16(l1[w] >> (addr & 2 * 8)))
-						break
-					}
-					if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-						x[o.rd] = uint32(int16(local[w] >> (addr & 2 * 8)))
-						break
-					}
-				}
-				goto slow
-
-			case opSW:
-				addr = x[o.rs1] + uint32(o.imm)
-				if addr&3 == 0 {
-					if w := addr >> 2; w < uint32(len(l1)) {
-						if flags[addr>>lineShift] == 0 {
-							l1[w] = x[o.rs2]
-							break
-						}
-					} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-						local[w] = x[o.rs2]
-						break
-					}
-				}
-				goto slow
-			case opSB:
-				addr = x[o.rs1] + uint32(o.imm)
+			}
+			return idx, m, true
+		case opLH:
+			addr = x[uint8(o>>16)] + uint32(o>>32)
+			if addr&1 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
-					if flags[addr>>lineShift] == 0 {
-						l1[w] = insert(l1[w], x[o.rs2], addr&3*8, 0xFF)
+					x[uint8(o>>8)] = uint32(int16(l1[w] >> (addr & 2 * 8)))
+					break
+				}
+				if w := (addr - localBase) >> 2; w < uint32(len(local)) {
+					x[uint8(o>>8)] = uint32(int16(local[w] >> (addr & 2 * 8)))
+					break
+				}
+			}
+			return idx, m, true
+
+		case opSW:
+			addr = x[uint8(o>>16)] + uint32(o>>32)
+			if addr&3 == 0 {
+				if w := addr >> 2; w < uint32(len(l1)) {
+					if flags[addr>>lineShift%maxLines] == 0 {
+						l1[w] = x[uint8(o>>24)]
 						break
 					}
 				} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					local[w] = insert(local[w], x[o.rs2], addr&3*8, 0xFF)
+					local[w] = x[uint8(o>>24)]
 					break
 				}
-				goto slow
-			case opSH:
-				addr = x[o.rs1] + uint32(o.imm)
-				if addr&1 == 0 {
-					if w := addr >> 2; w < uint32(len(l1)) {
-						if flags[addr>>lineShift] == 0 {
-							l1[w] = insert(l1[w], x[o.rs2], addr&2*8, 0xFFFF)
-							break
-						}
-					} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-						local[w] = insert(local[w], x[o.rs2], addr&2*8, 0xFFFF)
+			}
+			return idx, m, true
+		case opSB:
+			addr = x[uint8(o>>16)] + uint32(o>>32)
+			if w := addr >> 2; w < uint32(len(l1)) {
+				if flags[addr>>lineShift%maxLines] == 0 {
+					l1[w] = insert(l1[w], x[uint8(o>>24)], addr&3*8, 0xFF)
+					break
+				}
+			} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
+				local[w] = insert(local[w], x[uint8(o>>24)], addr&3*8, 0xFF)
+				break
+			}
+			return idx, m, true
+		case opSH:
+			addr = x[uint8(o>>16)] + uint32(o>>32)
+			if addr&1 == 0 {
+				if w := addr >> 2; w < uint32(len(l1)) {
+					if flags[addr>>lineShift%maxLines] == 0 {
+						l1[w] = insert(l1[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
 						break
 					}
+				} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
+					local[w] = insert(local[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+					break
 				}
-				goto slow
-
-			case opMUL:
-				x[o.rd] = x[o.rs1] * x[o.rs2]
-			case opMULH:
-				x[o.rd] = uint32(uint64(int64(int32(x[o.rs1]))*int64(int32(x[o.rs2]))) >> 32)
-			case opMULHSU:
-				x[o.rd] = uint32(uint64(int64(int32(x[o.rs1]))*int64(x[o.rs2])) >> 32)
-			case opMULHU:
-				x[o.rd] = uint32(uint64(x[o.rs1]) * uint64(x[o.rs2]) >> 32)
-			case opDIV:
-				x[o.rd] = div(x[o.rs1], x[o.rs2])
-			case opDIVU:
-				if d := x[o.rs2]; d != 0 {
-					x[o.rd] = x[o.rs1] / d
-				} else {
-					x[o.rd] = ^uint32(0)
-				}
-			case opREM:
-				x[o.rd] = rem(x[o.rs1], x[o.rs2])
-			case opREMU:
-				if d := x[o.rs2]; d != 0 {
-					x[o.rd] = x[o.rs1] % d
-				} else {
-					x[o.rd] = x[o.rs1]
-				}
-
-			case opMIN:
-				x[o.rd] = uint32(min(int32(x[o.rs1]), int32(x[o.rs2])))
-			case opMINU:
-				x[o.rd] = min(x[o.rs1], x[o.rs2])
-			case opMAX:
-				x[o.rd] = uint32(max(int32(x[o.rs1]), int32(x[o.rs2])))
-			case opMAXU:
-				x[o.rd] = max(x[o.rs1], x[o.rs2])
-			case opSH1ADD:
-				x[o.rd] = x[o.rs1]<<1 + x[o.rs2]
-			case opSH2ADD:
-				x[o.rd] = x[o.rs1]<<2 + x[o.rs2]
-			case opSH3ADD:
-				x[o.rd] = x[o.rs1]<<3 + x[o.rs2]
-			case opXNOR:
-				x[o.rd] = x[o.rs1] ^ ^x[o.rs2]
-			case opORN:
-				x[o.rd] = x[o.rs1] | ^x[o.rs2]
-			case opANDN:
-				x[o.rd] = x[o.rs1] &^ x[o.rs2]
-			case opROL:
-				x[o.rd] = bits.RotateLeft32(x[o.rs1], int(x[o.rs2]&31))
-			case opROR:
-				x[o.rd] = bits.RotateLeft32(x[o.rs1], -int(x[o.rs2]&31))
-			case opRORI:
-				x[o.rd] = bits.RotateLeft32(x[o.rs1], -int(o.imm&31))
-			case opPACK:
-				x[o.rd] = x[o.rs1]&0xFFFF | x[o.rs2]<<16
-			case opCLZ:
-				x[o.rd] = uint32(bits.LeadingZeros32(x[o.rs1]))
-			case opCTZ:
-				x[o.rd] = uint32(bits.TrailingZeros32(x[o.rs1]))
-			case opCPOP:
-				x[o.rd] = uint32(bits.OnesCount32(x[o.rs1]))
-			case opSEXTB:
-				x[o.rd] = uint32(int8(x[o.rs1]))
-			case opSEXTH:
-				x[o.rd] = uint32(int16(x[o.rs1]))
-			case opORCB:
-				x[o.rd] = orcB(x[o.rs1])
-			case opREV8:
-				x[o.rd] = bits.ReverseBytes32(x[o.rs1])
-			case opBREV8:
-				x[o.rd] = bits.ReverseBytes32(bits.Reverse32(x[o.rs1]))
-
-			default:
-				goto slow
 			}
-			idx++
-			continue
+			return idx, m, true
 
-		taken:
-			n -= idx - start + 1
-			idx += int(o.imm)
-			start = idx
-			if n <= 0 {
-				goto leave
+		case opMUL:
+			x[uint8(o>>8)] = x[uint8(o>>16)] * x[uint8(o>>24)]
+		case opMULH:
+			x[uint8(o>>8)] = uint32(uint64(int64(int32(x[uint8(o>>16)]))*int64(int32(x[uint8(o>>24)]))) >> 32)
+		case opMULHSU:
+			x[uint8(o>>8)] = uint32(uint64(int64(int32(x[uint8(o>>16)]))*int64(x[uint8(o>>24)])) >> 32)
+		case opMULHU:
+			x[uint8(o>>8)] = uint32(uint64(x[uint8(o>>16)]) * uint64(x[uint8(o>>24)]) >> 32)
+		case opDIV:
+			x[uint8(o>>8)] = div(x[uint8(o>>16)], x[uint8(o>>24)])
+		case opDIVU:
+			if d := x[uint8(o>>24)]; d != 0 {
+				x[uint8(o>>8)] = x[uint8(o>>16)] / d
+			} else {
+				x[uint8(o>>8)] = ^uint32(0)
 			}
-			continue
-
-		slow:
-			c.pc = base + uint32(idx)<<2
-			c.left = n - (idx - start)
-			switch c.slow(o, addr) {
-			case slowDone:
-				idx++
-			case slowBlocked:
-				n -= idx - start
-				c.count(n)
-				return stopBlocked
-			default: // slowHalt: the instruction did its work, and then this core or the chip stopped
-				n -= idx - start + 1
-				c.pc += 4
-				c.count(n)
-				return stopHalt
+		case opREM:
+			x[uint8(o>>8)] = rem(x[uint8(o>>16)], x[uint8(o>>24)])
+		case opREMU:
+			if d := x[uint8(o>>24)]; d != 0 {
+				x[uint8(o>>8)] = x[uint8(o>>16)] % d
+			} else {
+				x[uint8(o>>8)] = x[uint8(o>>16)]
 			}
-			continue
 
-		halt:
-			n -= idx - start
+		case opMIN:
+			x[uint8(o>>8)] = uint32(min(int32(x[uint8(o>>16)]), int32(x[uint8(o>>24)])))
+		case opMINU:
+			x[uint8(o>>8)] = min(x[uint8(o>>16)], x[uint8(o>>24)])
+		case opMAX:
+			x[uint8(o>>8)] = uint32(max(int32(x[uint8(o>>16)]), int32(x[uint8(o>>24)])))
+		case opMAXU:
+			x[uint8(o>>8)] = max(x[uint8(o>>16)], x[uint8(o>>24)])
+		case opSH1ADD:
+			x[uint8(o>>8)] = x[uint8(o>>16)]<<1 + x[uint8(o>>24)]
+		case opSH2ADD:
+			x[uint8(o>>8)] = x[uint8(o>>16)]<<2 + x[uint8(o>>24)]
+		case opSH3ADD:
+			x[uint8(o>>8)] = x[uint8(o>>16)]<<3 + x[uint8(o>>24)]
+		case opXNOR:
+			x[uint8(o>>8)] = x[uint8(o>>16)] ^ ^x[uint8(o>>24)]
+		case opORN:
+			x[uint8(o>>8)] = x[uint8(o>>16)] | ^x[uint8(o>>24)]
+		case opANDN:
+			x[uint8(o>>8)] = x[uint8(o>>16)] &^ x[uint8(o>>24)]
+		case opROL:
+			x[uint8(o>>8)] = bits.RotateLeft32(x[uint8(o>>16)], int(x[uint8(o>>24)]&31))
+		case opROR:
+			x[uint8(o>>8)] = bits.RotateLeft32(x[uint8(o>>16)], -int(x[uint8(o>>24)]&31))
+		case opRORI:
+			x[uint8(o>>8)] = bits.RotateLeft32(x[uint8(o>>16)], -int(int32(o>>32)&31))
+		case opPACK:
+			x[uint8(o>>8)] = x[uint8(o>>16)]&0xFFFF | x[uint8(o>>24)]<<16
+		case opCLZ:
+			x[uint8(o>>8)] = uint32(bits.LeadingZeros32(x[uint8(o>>16)]))
+		case opCTZ:
+			x[uint8(o>>8)] = uint32(bits.TrailingZeros32(x[uint8(o>>16)]))
+		case opSEXTB:
+			x[uint8(o>>8)] = uint32(int8(x[uint8(o>>16)]))
+		case opSEXTH:
+			x[uint8(o>>8)] = uint32(int16(x[uint8(o>>16)]))
+		case opORCB:
+			x[uint8(o>>8)] = orcB(x[uint8(o>>16)])
+		case opREV8:
+			x[uint8(o>>8)] = bits.ReverseBytes32(x[uint8(o>>16)])
+		case opBREV8:
+			x[uint8(o>>8)] = bits.ReverseBytes32(bits.Reverse32(x[uint8(o>>16)]))
+
+		}
+		idx++
+		continue
+
+	taken:
+		m += int(int32(o>>32)) - 1
+		idx += int(int32(o >> 32))
+		if m <= idx {
+			return idx, m, false
+		}
+	}
+	return idx, m, false
+}
+
+// run executes about n instructions of the core, exactly one if n is 1.
+func (c *core) run(n int) stop {
+	c.budget = n
+	for n > 0 {
+		pg := c.codePage(c.pc)
+		if pg == nil {
 			c.count(n)
 			return stopHalt
 		}
-		// Ran off the end of ops, or branched out of it: out of the page, or past what the budget allowed.
-		n -= idx - start
-	leave:
-		pc = base + uint32(idx)<<2
-	page:
+		base := c.pc &^ (pageBytes - 1)
+		idx := int(c.pc % pageBytes >> 2)
+		ops := pg.ops[:min(pageOps, idx+n)]
+		m := idx + n
+		for {
+			var slow bool
+			idx, m, slow = exec(c, ops, base, idx, m)
+			c.pc = base + uint32(idx)<<2
+			n = m - idx
+			if !slow {
+				break
+			}
+			o := ops[idx]
+			if o.code() == opUndecoded {
+				c.decodeAt(pg, base, idx)
+				continue
+			}
+			c.left = n
+			switch c.slow(o) {
+			case slowDone:
+				idx++
+				continue
+			case slowBlocked:
+				c.count(n)
+				return stopBlocked
+			}
+			// The core or the chip stopped, after the instruction did its work.
+			c.pc += 4
+			c.count(n - 1)
+			return stopHalt
+		}
 	}
-	c.pc = pc
 	c.count(n)
 	return stopSlice
 }

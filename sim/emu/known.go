@@ -18,10 +18,10 @@ func (c *core) runKnown(n int) stop {
 			}
 		}
 		idx := int(c.pc % pageBytes >> 2)
-		if pg.ops[idx].code == opUndecoded {
+		if pg.ops[idx].code() == opUndecoded {
 			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 		}
-		if o := &pg.ops[idx]; o.code >= opLB && o.code <= opLHU {
+		if o := pg.ops[idx].inst(); o.code >= opLB && o.code <= opLHU {
 			addr := c.x[o.rs1] + uint32(o.imm)
 			if addr>>2 < uint32(len(t.l1)) && addr&(width(o.code)-1) == 0 {
 				if a, unknown := t.unwritten(addr, int(width(o.code))); unknown {

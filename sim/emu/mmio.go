@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -32,9 +33,10 @@ const (
 	slowHalt
 )
 
-// slow executes an instruction that the interpreter's loop does not handle in place. addr is the address of a load or
-// store. c.pc is the instruction's.
-func (c *core) slow(o *op, addr uint32) slowResult {
+// slow executes an instruction that exec does not. c.pc is its address.
+func (c *core) slow(packed op) slowResult {
+	o := packed.inst()
+	addr := c.x[o.rs1] + uint32(o.imm)
 	switch o.code {
 	case opLB, opLBU, opLH, opLHU, opLW:
 		return c.slowLoad(o, addr)
@@ -55,6 +57,13 @@ func (c *core) slow(o *op, addr uint32) slowResult {
 		return c.csr(c.cfg0&^c.x[o.rs1], o)
 	case opCSRRWI:
 		return c.csr(uint32(o.imm), o)
+	case opJALR:
+		target := addr &^ 1
+		c.refuse(UndefinedBehavior, uint64(target), "jump to %#x, which is not a multiple of 4", target)
+		return slowHalt
+	case opCPOP:
+		c.x[o.rd] = uint32(bits.OnesCount32(c.x[o.rs1]))
+		return slowDone
 	case opIllegal:
 		w := c.word(c.pc)
 		cat, why := explain(c.tile.chip.arch, w)
@@ -64,7 +73,7 @@ func (c *core) slow(o *op, addr uint32) slowResult {
 	return c.amo(o)
 }
 
-func (c *core) csr(v uint32, o *op) slowResult {
+func (c *core) csr(v uint32, o inst) slowResult {
 	if v&^csrCfg0Bits != 0 {
 		c.refuse(UnsupportedFunctionality, csrCfg0, "cfg0 = %#x: only bits %#x may be set", v, uint32(csrCfg0Bits))
 		return slowHalt
@@ -84,7 +93,7 @@ func width(o opcode) uint32 {
 	return 4
 }
 
-func (c *core) slowLoad(o *op, addr uint32) slowResult {
+func (c *core) slowLoad(o inst, addr uint32) slowResult {
 	n := width(o.code)
 	if addr&(n-1) != 0 {
 		c.refuse(NonContractualBehavior, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
@@ -101,7 +110,7 @@ func (c *core) slowLoad(o *op, addr uint32) slowResult {
 	return st
 }
 
-func (c *core) slowStore(o *op, addr uint32) slowResult {
+func (c *core) slowStore(o inst, addr uint32) slowResult {
 	n := width(o.code)
 	if addr&(n-1) != 0 {
 		c.refuse(NonContractualBehavior, uint64(addr), "store of %d bytes to an address that is not a multiple of that", n)
@@ -135,7 +144,7 @@ func (c *core) slowStore(o *op, addr uint32) slowResult {
 
 // amo executes an atomic memory operation: L1 only (tt-isa-documentation
 // BlackholeA0/TensixTile/BabyRISCV/README.md).
-func (c *core) amo(o *op) slowResult {
+func (c *core) amo(o inst) slowResult {
 	t, addr := c.tile, c.x[o.rs1]
 	if addr&3 != 0 || addr>>2 >= uint32(len(t.l1)) {
 		c.refuse(UndefinedBehavior, uint64(addr), "atomic memory operation: want a multiple of 4 inside L1")

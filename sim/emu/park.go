@@ -21,10 +21,10 @@ func (c *core) probe() (waiting bool, st stop) {
 			return false, stopHalt
 		}
 		idx := int(c.pc % pageBytes >> 2)
-		if pg.ops[idx].code == opUndecoded {
+		if pg.ops[idx].code() == opUndecoded {
 			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 		}
-		pure := c.pure(&pg.ops[idx])
+		pure := c.pure(pg.ops[idx].inst())
 		st := c.run(1)
 		used += c.used
 		if st != stopSlice || !pure {
@@ -47,7 +47,7 @@ func (c *core) probe() (waiting bool, st stop) {
 }
 
 // pure reports whether executing o now changes nothing but registers, and notes what it reads.
-func (c *core) pure(o *op) bool {
+func (c *core) pure(o inst) bool {
 	switch {
 	case o.code >= opLB && o.code <= opLHU:
 		return c.noteRead(c.x[o.rs1] + uint32(o.imm))

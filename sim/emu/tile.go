@@ -10,7 +10,7 @@ type tile struct {
 	id   [2]uint32 // NOC_ID_LOGICAL by NoC: y<<6 | x
 
 	l1    []uint32
-	flags []uint8 // by line
+	flags *[maxLines]uint8 // by line
 	code  []*codePage
 	known []uint64 // with Config.RefuseUnwritten: one bit per word of L1 that was ever written
 
@@ -37,7 +37,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 		size, streams = c.params.EthernetL1Size, 32
 	}
 	t.l1 = make([]uint32, size/4)
-	t.flags = make([]uint8, size>>lineShift)
+	t.flags = new([maxLines]uint8)
 	t.code = make([]*codePage, size/pageBytes)
 	t.streams = make([]stream, streams)
 	for n := range t.niu {
@@ -57,7 +57,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	}
 	if c.cfg.RefuseUnwritten {
 		t.known = make([]uint64, (size/4+63)/64)
-		for i := range t.flags {
+		for i := range t.flags[:size>>lineShift] {
 			t.flags[i] = flagTrap
 		}
 	}
