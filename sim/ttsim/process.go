@@ -103,7 +103,7 @@ func (p *process) spawn(c *config, shm *os.File) error {
 	}
 	defer stdin.Close()
 	cmd := exec.Command(c.server[0], c.server[1:]...)
-	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Env = append(cmd.Environ(), c.env...)
 	cmd.Stdin = stdin
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	cmd.ExtraFiles = []*os.File{shm}

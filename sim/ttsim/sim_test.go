@@ -179,45 +179,6 @@ func TestL1(t *testing.T) {
 	})
 }
 
-// program stores 0xD0DE at 0x30000 and then stays where it is.
-var program = []uint32{
-	0x0000D537, // lui a0, 0xD
-	0x0DE50513, // addi a0, a0, 0xDE
-	0x000305B7, // lui a1, 0x30
-	0x00A5A023, // sw a0, 0(a1)
-	0x0000006F, // j .
-}
-
-func load(b board, f *ttsim.Function, words []uint32) {
-	p := make([]byte, 0, 4*len(words))
-	for _, w := range words {
-		p = binary.LittleEndian.AppendUint32(p, w)
-	}
-	f.BARWrite(0, b.at(f, b.x, b.y, 0), p)
-}
-
-// nocRead lets a Blackhole tile's BRISC read from the PCIe tile into its L1 while the clock runs, so that no access of
-// the host says which device reads (registers: tt-isa-documentation NoC/MemoryMap.md).
-func nocRead(b board, f *ttsim.Function, from, to uint64, size uint32) {
-	const niu = 0xFFB20000
-	words := []uint32{niu | 5<<7 | 0x37} // lui t0, niu
-	for _, r := range []struct{ reg, v uint32 }{
-		{0x00, uint32(from)}, {0x04, uint32(from >> 32)}, {0x08, b.pcieX | b.pcieY<<6},
-		{0x0C, uint32(to)}, {0x10, 0}, {0x14, b.x | b.y<<6},
-		{0x1C, 1 << 4}, {0x20, size}, {0x40, 1},
-	} {
-		words = append(words,
-			(r.v+0x800)&0xFFFFF000|6<<7|0x37,                    // lui t1, v
-			r.v<<20|6<<15|6<<7|0x13,                             // addi t1, t1, v
-			r.reg>>5<<25|6<<20|5<<15|2<<12|(r.reg&0x1F)<<7|0x23) // sw t1, reg(t0)
-	}
-	load(b, f, append(words, 0x6F)) // j .
-	release(b, f)
-}
-
-// release lets BRISC of the test's tile run from address 0 (soft reset bits: ttsim src/tile.cpp).
-func release(b board, f *ttsim.Function) { f.BARStore(0, b.at(f, b.x, b.y, 0xFFB121B0), 4, 0x47000) }
-
 func eventually(t *testing.T, f *ttsim.Function, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(100 * time.Microsecond) {
@@ -239,6 +200,34 @@ func TestProgram(t *testing.T) {
 		release(b, f)
 		off := b.at(f, b.x, b.y, 0x30000)
 		eventually(t, f, "the store", func() bool { return f.BARLoad(0, off, 4) == 0xD0DE })
+	})
+}
+
+// Accesses of several goroutines don't mix, and each sees its own stores.
+func TestConcurrent(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		off := b.at(f, b.x, b.y, 0x20000)
+		var wg sync.WaitGroup
+		for g := range uint64(4) {
+			wg.Go(func() {
+				at := off + g<<14
+				for i := range uint64(300) {
+					f.BARStore(0, at, 8, g<<32|i)
+					if got := f.BARLoad(0, at, 8); got != g<<32|i {
+						t.Errorf("goroutine %d round %d reads %#x", g, i, got)
+						return
+					}
+					p := bytes.Repeat([]byte{byte(g), byte(i)}, 3000)
+					f.BARWrite(0, at+8, p)
+					got := make([]byte, len(p))
+					if f.BARRead(0, at+8, got); !bytes.Equal(got, p) {
+						t.Errorf("goroutine %d round %d reads other bulk data", g, i)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
 	})
 }
 
@@ -379,7 +368,7 @@ func TestTwoDevices(t *testing.T) {
 		if got := f.BARLoad(0, off, 4); got != uint64(0x200+i) || mem[i].word(0) != uint32(0x200+i) {
 			t.Errorf("device %d's host memory reads %#x, and is %#x", i, got, mem[i].word(0))
 		}
-		nocRead(b, f, b.noc+0x4000, 0x20100, 64)
+		runRead(b, f, b.noc+0x4000, 0x20100, 64)
 	}
 	for i, f := range s.Functions() {
 		off := b.at(f, b.x, b.y, 0x20100)
