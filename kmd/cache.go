@@ -37,48 +37,58 @@ type cachedWindow struct {
 	used   uint64
 }
 
-// get returns a window that leads to c. mu is held.
+// get returns a window that leads to c. mu is held. While others hold all windows of the pool, whichever the Device has
+// serves for both kinds of access.
 func (k *windowCache) get(c *WindowConfig, bulk bool) (*Window, error) {
 	if k.closed {
 		return nil, ErrClosed
 	}
-	set, most, caching := &k.control, controlWindows, Uncached
+	set, other, most, caching := &k.control, &k.bulk, controlWindows, Uncached
 	if bulk {
-		set, most, caching = &k.bulk, 1, WriteCombined
+		set, other, most, caching = &k.bulk, &k.control, 1, WriteCombined
 	}
 	k.clock++
-	oldest := -1
-	for i := range *set {
-		e := &(*set)[i]
-		if e.valid && e.target == *c {
-			e.used = k.clock
-			return e.Window, nil
-		}
-		if oldest < 0 || e.used < (*set)[oldest].used {
-			oldest = i
-		}
+	e := find(*set, c)
+	if e != nil && e.valid && e.target == *c {
+		e.used = k.clock
+		return e.Window, nil
 	}
 	if len(*set) < most {
 		w, err := k.dev.openWindow(k.size(), caching)
-		switch {
-		case err == nil:
+		if err == nil {
 			w.internal = true
 			*set = append(*set, cachedWindow{Window: w})
-			oldest = len(*set) - 1
-		case errors.Is(err, ErrBusy) && oldest >= 0:
-		case errors.Is(err, ErrBusy) && bulk:
-			return k.get(c, false)
-		default:
+			e = &(*set)[len(*set)-1]
+		} else if e == nil {
+			e = find(*other, c)
+		}
+		if err != nil && (e == nil || !errors.Is(err, ErrBusy)) {
 			return nil, err
 		}
 	}
-	e := &(*set)[oldest]
-	e.valid = false
-	if err := e.configure(c); err != nil {
-		return nil, err
+	if !e.valid || e.target != *c {
+		e.valid = false
+		if err := e.configure(c); err != nil {
+			return nil, err
+		}
 	}
 	e.target, e.valid, e.used = *c, true, k.clock
 	return e.Window, nil
+}
+
+// find returns the window that leads to c, or else the one that was used least recently, or nil if there is none.
+func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
+	var oldest *cachedWindow
+	for i := range set {
+		e := &set[i]
+		if e.valid && e.target == *c {
+			return e
+		}
+		if oldest == nil || e.used < oldest.used {
+			oldest = e
+		}
+	}
+	return oldest
 }
 
 // size is the size of the Device's own windows: the smallest, of which there are most.
@@ -168,6 +178,7 @@ func (d *Device) word(c *WindowConfig, addr uint64, v *uint32, store bool) error
 	err = d.Guard(func() error {
 		if store {
 			w.Store32(off, *v)
+			w.leave()
 		} else {
 			*v = w.Load32(off)
 		}
@@ -217,16 +228,22 @@ func (w *Window) copy(off uint64, p []byte, store bool) {
 	switch {
 	case single && store:
 		w.Store32(off, uint32(p[0])|uint32(p[1])<<8|uint32(p[2])<<16|uint32(p[3])<<24)
+		w.leave()
 	case single:
 		v := w.Load32(off)
 		p[0], p[1], p[2], p[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 	case store:
 		w.Write(off, p)
-		if w.caching == WriteCombined {
-			w.Drain()
-		}
+		w.leave()
 	default:
 		w.Read(off, p)
+	}
+}
+
+// leave pushes stores out of the processor where they could otherwise stay.
+func (w *Window) leave() {
+	if w.caching == WriteCombined {
+		w.Drain()
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package driver
 
 import (
@@ -6,7 +8,6 @@ import (
 	"math"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -16,8 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 )
-
-func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 func pinAt(f seam.File, va, size uint64, flags uint32) (kabi.PinPagesOutExtended, error) {
 	a := kabi.PinPagesExtended{In: kabi.PinPagesIn{OutputSizeBytes: 16, Flags: flags, VirtualAddress: va, Size: size}}

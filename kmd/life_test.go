@@ -1,0 +1,470 @@
+package kmd_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// changed is a node of the model with some of its answers changed.
+type changed struct {
+	seam.Node
+	ioctl func(f seam.File, req uint32, arg []byte) error
+	mmap  func(f seam.File, off uint64, n int) (seam.Mapping, error)
+}
+
+func (c changed) Open(flags int) (seam.File, error) {
+	f, err := c.Node.Open(flags)
+	if err != nil {
+		return nil, err
+	}
+	return changedFile{f, c}, nil
+}
+
+type changedFile struct {
+	seam.File
+	c changed
+}
+
+func (f changedFile) Ioctl(req uint32, arg []byte) error {
+	if f.c.ioctl != nil {
+		return f.c.ioctl(f.File, req, arg)
+	}
+	return f.File.Ioctl(req, arg)
+}
+
+func (f changedFile) Mmap(off uint64, n int) (seam.Mapping, error) {
+	if f.c.mmap != nil {
+		return f.c.mmap(f.File, off, n)
+	}
+	return f.File.Mmap(off, n)
+}
+
+// node returns a machine's node for a second opener, or to change its answers.
+func (m *machine) node() seam.Node { return m.drv.Node(0) }
+
+func TestPathsThatAreNoDevice(t *testing.T) {
+	file := t.TempDir() + "/file"
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		path string
+		want error
+	}{
+		{t.TempDir() + "/missing", kmd.ErrNoDevice},
+		{file + "/0", kmd.ErrNoDevice},
+		{file, kmd.ErrNotDevice},
+		{"/dev/null", kmd.ErrNotDevice},
+		{t.TempDir(), kmd.ErrNotDevice},
+	} {
+		d, err := kmd.Open(t.Context(), kmd.Path(tt.path))
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.path, err, tt.want)
+		}
+		if err == nil {
+			d.Close()
+		}
+	}
+}
+
+func TestPathWithoutPermission(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may open everything; the errno itself is covered by TestOpenErrorsSayWhatToDo")
+	}
+	file := t.TempDir() + "/0"
+	if err := os.WriteFile(file, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kmd.Open(t.Context(), kmd.Path(file)); !errors.Is(err, kmd.ErrPermission) {
+		t.Errorf("mode 000: %v", err)
+	}
+}
+
+func TestDevicesThatCannotBeDriven(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	for _, tt := range []struct {
+		name string
+		edit func(req uint32, arg []byte)
+		want error
+		text string
+	}{
+		{"grayskull", func(req uint32, arg []byte) {
+			if req == kabi.IoctlGetDeviceInfo {
+				arg[10], arg[11] = 0xCA, 0xFA
+			}
+		}, kmd.ErrUnsupportedArch, "1e52:faca"},
+		{"another vendor", func(req uint32, arg []byte) {
+			if req == kabi.IoctlGetDeviceInfo {
+				arg[8], arg[9] = 0x86, 0x80
+			}
+		}, kmd.ErrUnsupportedArch, "8086:b140"},
+		{"driver 1.34", func(req uint32, arg []byte) {
+			if req == kabi.IoctlGetDriverInfo {
+				arg[8] = 1
+			}
+		}, kmd.ErrDriverTooOld, "2.0.0"},
+	} {
+		node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+			err := f.Ioctl(req, arg)
+			tt.edit(req, arg)
+			return err
+		}}
+		_, err := kmd.Open(t.Context(), target{node})
+		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v, want %v with %q", tt.name, err, tt.want, tt.text)
+		}
+		if n := m.drv.Node(0).OpenFiles(); n != 1 {
+			t.Errorf("%s: %d files open after a failed open", tt.name, n)
+		}
+	}
+	var u *kmd.UnknownDeviceError
+	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		err := f.Ioctl(req, arg)
+		arg[10]++
+		return err
+	}}
+	if _, err := kmd.Open(t.Context(), target{node}); !errors.As(err, &u) || u.Device != 0xB141 {
+		t.Errorf("unknown device: %v", err)
+	}
+}
+
+// Interrupted requests are made again: the driver lets signals through where it waits.
+func TestInterruptedIoctlsAreRetried(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	n := 0
+	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		if n++; n%3 != 0 {
+			return syscall.EINTR
+		}
+		return f.Ioctl(req, arg)
+	}}
+	d, err := kmd.Open(t.Context(), target{node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write32(worker(chip.Blackhole), 0, 1); err != nil {
+		t.Error(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	if err := m.dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := m.node().Open(syscall.O_EXCL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, err := kmd.Open(ctx, target{m.node()}); !errors.Is(err, kmd.ErrBusy) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while held: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		d, err := kmd.Open(t.Context(), target{m.node()})
+		if err == nil {
+			err = d.Close()
+		}
+		done <- err
+	}()
+	if err := holder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	m := start(t, chip.Wormhole, driver.Config{}, kmd.WithoutPower())
+	if _, _, sent := m.drv.Node(0).Power(); sent != 0 {
+		t.Errorf("%d power messages from an open without power", sent)
+	}
+	d, err := kmd.Open(t.Context(), target{m.node()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flags, _, _ := m.drv.Node(0).Power(); flags != kabi.PowerAll&^kabi.PowerMaxAIClock {
+		t.Errorf("an ordinary open asks for %#x", flags)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloseGivesEverythingBackAndNamesLeaks(t *testing.T) {
+	var leaks []kmd.Leak
+	m := start(t, chip.Blackhole, driver.Config{}, kmd.TrackLeaks(func(l kmd.Leak) { leaks = append(leaks, l) }))
+	w, err := m.dev.OpenWindow(4<<30, kmd.WriteCombined)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := m.dev.PinHostMemory(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.dev.Write32(worker(chip.Blackhole), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(leaks) != 2 {
+		t.Fatalf("leaks %v, want the window and the memory", leaks)
+	}
+	for i, name := range []string{w.String(), h.String()} {
+		if leaks[i].Name != name || !strings.Contains(leaks[i].Origin, "life_test.go") {
+			t.Errorf("leak %v, want %s made here", leaks[i], name)
+		}
+	}
+	if h.Bytes() != nil {
+		t.Error("unmapped memory is still handed out")
+	}
+	for name, err := range map[string]error{
+		"close":  m.dev.Close(),
+		"window": w.Close(),
+		"memory": h.Close(),
+	} {
+		if err != nil {
+			t.Errorf("%s again: %v", name, err)
+		}
+	}
+	_, err = m.dev.OpenWindow(2<<20, kmd.Uncached)
+	for name, err := range map[string]error{
+		"window":    err,
+		"configure": w.Configure(kmd.WindowConfig{}),
+		"write":     m.dev.Write(worker(chip.Blackhole), 0, []byte{1}),
+		"alive":     m.dev.Alive(),
+	} {
+		if !errors.Is(err, kmd.ErrClosed) {
+			t.Errorf("%s after close: %v", name, err)
+		}
+	}
+}
+
+func TestWindowsRunOut(t *testing.T) {
+	m := start(t, chip.Wormhole, driver.Config{})
+	_, err := m.dev.OpenWindow(4<<30, kmd.Uncached)
+	if !errors.Is(err, kmd.ErrOutOfRange) {
+		t.Errorf("a size that doesn't exist: %v", err)
+	}
+	var ws []*kmd.Window
+	for {
+		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+		if err != nil {
+			if !errors.Is(err, kmd.ErrBusy) || len(ws) != 10 {
+				t.Errorf("after %d windows: %v", len(ws), err)
+			}
+			break
+		}
+		ws = append(ws, w)
+	}
+	if err := ws[3].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := m.dev.OpenWindow(2<<20, kmd.Uncached); err != nil || w.ID() != ws[3].ID() {
+		t.Errorf("the freed window: %v, %v", w, err)
+	}
+	// With one window of the smallest size left, the Device's own accesses share it.
+	for range 155 {
+		if _, err := m.dev.OpenWindow(1<<20, kmd.Uncached); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range uint64(10) {
+		if err := m.dev.Write(worker(chip.Wormhole), i<<20, make([]byte, 300)); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := m.dev.Read32(chip.XY{X: 1, Y: 1}, i<<20); err != nil || v != 0 {
+			t.Fatalf("%#x, %v", v, err)
+		}
+	}
+}
+
+func TestPinsThatCannotBe(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{NoIOMMU: true})
+	_, err := m.dev.PinHostMemory(1 << 20)
+	if !errors.Is(err, kmd.ErrNotContiguous) || !strings.Contains(err.Error(), "iommu=pt") {
+		t.Errorf("1 MiB without an IOMMU: %v", err)
+	}
+	if h, err := m.dev.PinHostMemory(os.Getpagesize()); err != nil || h.Close() != nil {
+		t.Errorf("a page without an IOMMU: %v", err)
+	}
+	for _, n := range []int{0, -1, -1 << 63} {
+		if _, err := m.dev.PinHostMemory(n); !errors.Is(err, kmd.ErrOutOfRange) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	for range 16 {
+		if _, err := m.dev.PinHostMemory(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.dev.PinHostMemory(1); !errors.Is(err, kmd.ErrBusy) || !strings.Contains(err.Error(), "16") {
+		t.Errorf("a seventeenth region: %v", err)
+	}
+}
+
+// A reset by somebody else loses the device for good: accesses say so instead of ending the process, and everything can
+// still be closed.
+func TestResetBySomebodyElse(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := m.dev.PinHostMemory(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.dev.Write32(worker(a), 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		other, err := m.node().Open(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		r := kabi.ResetDevice{In: kabi.ResetDeviceIn{OutputSizeBytes: 8, Flags: kabi.ResetASIC}}
+		if err := other.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&r)); err != nil || r.Out.Result != 0 {
+			t.Fatalf("reset: %v, %d", err, r.Out.Result)
+		}
+		if err := m.dev.Guard(func() error { w.Load32(0); return nil }); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("a window's load: %v", err)
+		}
+		_, err = m.dev.Harvesting(t.Context())
+		_, err2 := m.dev.PinHostMemory(1)
+		for name, err := range map[string]error{
+			"word":       m.dev.Write32(worker(a), 0, 1),
+			"read":       m.dev.Read(worker(a), 0, make([]byte, 100)),
+			"configure":  w.Configure(kmd.WindowConfig{}),
+			"harvesting": err,
+			"pin":        err2,
+			"alive":      m.dev.Alive(),
+		} {
+			if !errors.Is(err, kmd.ErrDeviceLost) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := errors.Join(w.Close(), h.Close()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// A card that falls off the bus reads all ones; a word of all ones in memory is only that.
+func TestAllOnesIsConfirmed(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		if err := m.dev.Write32(worker(a), 0x40, 0xFFFFFFFF); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := m.dev.Read32(worker(a), 0x40); v != 0xFFFFFFFF || err != nil {
+			t.Errorf("all ones in memory: %#x, %v", v, err)
+		}
+		m.fn.Kill()
+		if _, err := m.dev.Read32(worker(a), 0x80); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("all ones from a dead card: %v", err)
+		}
+		if err := m.dev.Write32(worker(a), 0x80, 1); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+func TestFaultOfTheBackEndIsTold(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	why := errors.New("NoC write of 3 bytes to a register")
+	m.fn.Break(why)
+	err := m.dev.Write32(worker(chip.Blackhole), 0, 1)
+	if !errors.Is(err, kmd.ErrDeviceLost) || !errors.Is(err, why) {
+		t.Errorf("write: %v", err)
+	}
+	if !errors.Is(m.dev.Fault(), why) || !errors.Is(m.dev.Alive(), why) {
+		t.Errorf("fault %v, alive %v", m.dev.Fault(), m.dev.Alive())
+	}
+}
+
+// plain gives memory instead of the model's observed mapping, as a real BAR does.
+func plain(mem func(n int) ([]byte, error)) func(seam.File, uint64, int) (seam.Mapping, error) {
+	return func(f seam.File, off uint64, n int) (seam.Mapping, error) {
+		b, err := mem(n)
+		if err != nil {
+			return seam.Mapping{}, err
+		}
+		return seam.Mapping{Mem: b, Unmap: func() error { return unix.Munmap(b) }}, nil
+	}
+}
+
+func TestWindowOnMemory(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	node := changed{Node: m.node(), mmap: plain(func(n int) ([]byte, error) {
+		return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	})}
+	d, err := kmd.Open(t.Context(), target{node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	w, err := d.OpenWindow(2<<20, kmd.WriteCombined)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Store64(8, 0x8877665544332211)
+	if a, b, c, e := w.Load8(9), w.Load16(10), w.Load32(12), w.Load64(8); a != 0x22 || b != 0x4433 || c != 0x88776655 ||
+		e != 0x8877665544332211 {
+		t.Errorf("%#x %#x %#x %#x", a, b, c, e)
+	}
+	w.Store8(8, 1)
+	w.Store16(10, 2)
+	w.Store32(12, 3)
+	if v := w.Load64(8); v != 0x3_0002_2201 {
+		t.Errorf("%#x", v)
+	}
+	p := []byte("seven b")
+	w.Write(2<<20-7, p)
+	w.Drain()
+	got := make([]byte, 7)
+	w.Read(2<<20-7, got)
+	if string(got) != string(p) {
+		t.Errorf("%q", got)
+	}
+	if err := w.Err(); err != nil {
+		t.Error(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { w.Store32(0, w.Load32(4)); w.Write(3, p); w.Read(5, got) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if err := d.Write(worker(chip.Blackhole), 0x1001, p); err != nil {
+		t.Error(err)
+	}
+	if err := d.Read(worker(chip.Blackhole), 0x1001, got); err != nil || string(got) != string(p) {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -1,0 +1,65 @@
+package kmd_test
+
+import (
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// A mapping whose pages went away raises SIGBUS, like one that the driver zapped. In a mapping of the device it is the
+// device's loss; anywhere else it goes on as the bug that it is.
+func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	var fds []int
+	node := changed{Node: m.node(), mmap: plain(func(n int) ([]byte, error) {
+		fd, err := unix.MemfdCreate("window", unix.MFD_CLOEXEC)
+		if err != nil {
+			return nil, err
+		}
+		fds = append(fds, fd)
+		if err := unix.Ftruncate(fd, int64(n)); err != nil {
+			return nil, err
+		}
+		return unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	})}
+	d, err := kmd.Open(t.Context(), target{node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	xy := worker(chip.Blackhole)
+	if err := d.Write32(xy, 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("a fault elsewhere was taken for the device's")
+			}
+		}()
+		err = d.Guard(func() error {
+			var p *[1 << 20]byte
+			p[1<<19] = 1
+			return nil
+		})
+	}()
+	if err := d.Write32(xy, 4, 5); err != nil {
+		t.Errorf("after a fault elsewhere: %v", err)
+	}
+	for _, fd := range fds {
+		if err := errors.Join(unix.Ftruncate(fd, 0), unix.Close(fd)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Write32(xy, 0, 6); !errors.Is(err, kmd.ErrDeviceLost) {
+		t.Errorf("store to a mapping without pages: %v", err)
+	}
+	if err := d.Write32(xy, 0, 6); !errors.Is(err, kmd.ErrDeviceLost) {
+		t.Errorf("the next one: %v", err)
+	}
+}
