@@ -124,8 +124,12 @@ func (n *libraryNode) start() (driver.Function, error) {
 	return &only{Function: s.functions[0]}, nil
 }
 
-// only is the first function of a simulator whose other functions nobody can reach: closing it ends the simulator.
+// only is the first function of a simulator whose other functions nobody can reach: resetting it
+// resets the simulator, and closing it ends that.
 type only struct{ *Function }
+
+// Reset resets the simulator.
+func (o *only) Reset() error { return o.sim.Reset() }
 
 // Close ends the simulator.
 func (o *only) Close() error { return o.sim.Close() }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -146,6 +147,43 @@ func TestCardLost(t *testing.T) {
 			}
 			if v, err := d.Read32(xy, 0x20000); err != nil || v != 0 {
 				t.Errorf("L1 reads %#x, %v, want 0", v, err)
+			}
+		})
+	}
+}
+
+// The driver's reset of a card leads to a new life of the simulator, also after a refusal.
+func TestCardReset(t *testing.T) {
+	for name, b := range boards {
+		t.Run(name, func(t *testing.T) {
+			card := ttsimtest.Card(t, b.variable)
+			d := open(t, card)
+			xy, err := describe(t, d).Virtual(chip.Core{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Write32(xy, 0x20000, 7); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Read32(xy, 0xFFB13000); !errors.Is(err, kmd.ErrDeviceLost) {
+				t.Fatalf("a refused access gave %v", err)
+			}
+			f, err := card.Node().Open(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, flags := range []uint32{kabi.ResetASIC, kabi.ResetPost} {
+				r := kabi.ResetDevice{In: kabi.ResetDeviceIn{OutputSizeBytes: 8, Flags: flags}}
+				if err := f.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&r)); err != nil || r.Out.Result != 0 {
+					t.Fatalf("reset %d: %v, %d", flags, err, r.Out.Result)
+				}
+			}
+			again := open(t, card)
+			if v, err := again.Read32(xy, 0x20000); err != nil || v != 0 {
+				t.Errorf("L1 reads %#x, %v, want 0", v, err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -26,6 +26,9 @@ var (
 	ErrUnknownChip = errors.New("the library simulates a chip that is neither Wormhole nor Blackhole")
 	// ErrClosed means that the simulator was closed by its user.
 	ErrClosed = errors.New("the simulator is closed")
+	// ErrSharedReset means that a chip could not be reset because others live in the same library, which has no way to
+	// reset one of them.
+	ErrSharedReset = errors.New("the chips of one library can only be reset together")
 	// ErrDMA means that the simulated device accessed host memory that nobody offered to it.
 	ErrDMA = errors.New("the device accessed host memory that is not pinned for it")
 )

@@ -163,8 +163,14 @@ func (f *Function) AttachDMA(d driver.DMA) { f.dma.Store(&d) }
 // Fault says why the device stopped, see Sim.Fault.
 func (f *Function) Fault() error { return f.sim.Fault() }
 
-// Reset resets the chip, see Sim.Reset.
-func (f *Function) Reset() error { return f.sim.Reset() }
+// Reset gives the chip back its state after power-on, also after a fault. It fails with ErrSharedReset if the library
+// has other functions, which would be reset too; Sim.Reset does that.
+func (f *Function) Reset() error {
+	if n := len(f.sim.functions); n > 1 {
+		return fmt.Errorf("ttsim: reset %s: %w: there are %d", f, ErrSharedReset, n)
+	}
+	return f.sim.Reset()
+}
 
 // Close ends the use of the function. The last function to be closed ends the simulator.
 func (f *Function) Close() error {

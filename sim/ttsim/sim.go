@@ -1,8 +1,8 @@
 package ttsim
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -80,27 +80,21 @@ func (s *Sim) Fault() error {
 	return nil
 }
 
-// ErrSharedReset means that a chip could not be reset because others live in the same library, which has no way to
-// reset one of them.
-var ErrSharedReset = errors.New("the chips of one library can only be reset together")
-
-// Reset gives the chip back its state after power-on, by a new server process, also after a fault. It fails with
-// ErrSharedReset if the library has several PCI functions.
+// Reset gives all chips of the simulator back their state after power-on, by a new server process, also after a fault.
+// The functions, their host memory and their cards stay.
 func (s *Sim) Reset() error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
 		return fmt.Errorf("ttsim: reset: %w", ErrClosed)
 	}
-	if len(s.functions) > 1 {
-		return fmt.Errorf("ttsim: reset: %w: there are %d; close the simulator and start it again", ErrSharedReset, len(s.functions))
-	}
 	s.current.Load().close(false)
 	p, functions, err := newProcess(s)
 	if err != nil {
 		return err
 	}
-	if len(functions) != 1 || functions[0].id != s.functions[0].id || functions[0].bars != s.functions[0].bars {
+	same := func(a, b *Function) bool { return a.id == b.id && a.bars == b.bars }
+	if !slices.EqualFunc(functions, s.functions, same) {
 		p.close(false)
 		return &LibraryError{Path: s.path, Err: ErrUnknownChip, Hint: "the file has changed since the start; close the simulator and start it again"}
 	}

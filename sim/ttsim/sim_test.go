@@ -374,8 +374,14 @@ func TestTwoDevices(t *testing.T) {
 		off := b.at(f, b.x, b.y, 0x20100)
 		eventually(t, f, "the NoC read", func() bool { return f.BARLoad(0, off+8, 4) == uint64(0x300+i) })
 	}
-	if err := s.Reset(); !errors.Is(err, ttsim.ErrSharedReset) {
-		t.Errorf("Reset of two: %v, want ErrSharedReset", err)
+	if err := s.Functions()[0].Reset(); !errors.Is(err, ttsim.ErrSharedReset) {
+		t.Errorf("Reset of one of two: %v, want ErrSharedReset", err)
+	}
+	if err := s.Reset(); err != nil {
+		t.Errorf("Reset of both: %v", err)
+	}
+	if got := s.Functions()[1].BARLoad(0, b.at(s.Functions()[1], b.x, b.y, 0x20000), 4); got != 0 {
+		t.Errorf("after the reset of both, L1 reads %#x", got)
 	}
 	s.Functions()[0].Close()
 	if got := s.Functions()[1].ConfigRead(0); got != b.id {
@@ -403,6 +409,24 @@ func TestClosed(t *testing.T) {
 		}
 		if err := f.Fault(); err != nil {
 			t.Errorf("fault %v after an ordinary end", err)
+		}
+	})
+}
+
+// The hot path of a device allocates nothing.
+func TestAccessesDoNotAllocate(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		off := b.at(f, b.x, b.y, 0x20000)
+		p := make([]byte, 100_000)
+		for what, access := range map[string]func(){
+			"store":      func() { f.BARStore(0, off, 4, 1) },
+			"load":       func() { f.BARLoad(0, off, 4) },
+			"bulk write": func() { f.BARWrite(0, off, p) },
+			"bulk read":  func() { f.BARRead(0, off, p) },
+		} {
+			if n := testing.AllocsPerRun(100, access); n != 0 {
+				t.Errorf("a %s makes %v allocations", what, n)
+			}
 		}
 	})
 }
