@@ -22,10 +22,9 @@ void kernel_main() {
         return;
     }
 
-    // The first push below happens after this read has arrived: a compute processor that has seen a page may use the
-    // layer without asking.
+    // The barrier before the first push below waits for this read too: a compute processor that has seen a page may use
+    // the layer without asking.
     noc_async_read(get_noc_addr(0, weights), get_write_ptr(kWeightsBuffer), weights_bytes);
-    noc_async_read_barrier();
 
     for (uint32_t page = 0; page < pages; page += kLanes) {
         const uint32_t lanes = pages - page < kLanes ? pages - page : kLanes;
