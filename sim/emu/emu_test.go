@@ -6,16 +6,20 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
 )
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
 // rig is a chip with what tests do to it: tiles by virtual coordinate through one TLB window, as a host would.
 type rig struct {
-	t    testing.TB
-	c    *Chip
-	arch chip.Arch
-	topo *chip.Chip
+	t      testing.TB
+	c      *Chip // nil on the vendor's simulator
+	dev    driver.Function
+	settle func() // lets processors run until they should be waiting
+	arch   chip.Arch
+	topo   *chip.Chip
+	params *chip.Params
 }
 
 func newRig(t testing.TB, cfg Config) *rig {
@@ -25,7 +29,7 @@ func newRig(t testing.TB, cfg Config) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return &rig{t, c, cfg.Arch, c.Topology()}
+	return &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
 }
 
 // sync returns a chip that runs inside host accesses.
@@ -55,24 +59,24 @@ func (r *rig) raw(v chip.XY) chip.XY {
 func (r *rig) point(v chip.XY, addr uint64) uint64 {
 	if r.arch == chip.Wormhole {
 		cfg := addr>>24 | uint64(v.X)<<12 | uint64(v.Y)<<18
-		r.c.BARStore(0, 0x1FC00000+8*166, 8, cfg)
+		r.dev.BARStore(0, 0x1FC00000+8*166, 8, cfg)
 		return 0x0B000000 + addr&0xFFFFFF
 	}
 	cfg := [3]uint32{uint32(addr >> 21), uint32(addr>>53) | uint32(v.X)<<11 | uint32(v.Y)<<17, 0}
 	for i, w := range cfg {
-		r.c.BARStore(0, 0x1FC00000+uint64(4*i), 4, uint64(w))
+		r.dev.BARStore(0, 0x1FC00000+uint64(4*i), 4, uint64(w))
 	}
 	return addr & 0x1FFFFF
 }
 
-func (r *rig) write(v chip.XY, addr uint64, p []byte) { r.c.BARWrite(0, r.point(v, addr), p) }
+func (r *rig) write(v chip.XY, addr uint64, p []byte) { r.dev.BARWrite(0, r.point(v, addr), p) }
 func (r *rig) read(v chip.XY, addr uint64, n int) []byte {
 	p := make([]byte, n)
-	r.c.BARRead(0, r.point(v, addr), p)
+	r.dev.BARRead(0, r.point(v, addr), p)
 	return p
 }
-func (r *rig) st(v chip.XY, addr uint64, w uint32) { r.c.BARStore(0, r.point(v, addr), 4, uint64(w)) }
-func (r *rig) ld(v chip.XY, addr uint64) uint32    { return uint32(r.c.BARLoad(0, r.point(v, addr), 4)) }
+func (r *rig) st(v chip.XY, addr uint64, w uint32) { r.dev.BARStore(0, r.point(v, addr), 4, uint64(w)) }
+func (r *rig) ld(v chip.XY, addr uint64) uint32    { return uint32(r.dev.BARLoad(0, r.point(v, addr), 4)) }
 
 // run loads code for BRISC at its base, with a jump to it at 0, and releases BRISC only.
 func (r *rig) run(v chip.XY, a *asm) {
@@ -87,7 +91,7 @@ func (r *rig) load(v chip.XY, a *asm) {
 
 func (r *rig) healthy() {
 	r.t.Helper()
-	if err := r.c.Fault(); err != nil {
+	if err := r.dev.Fault(); err != nil {
 		r.t.Fatalf("the chip stopped: %v", err)
 	}
 }
@@ -95,7 +99,7 @@ func (r *rig) healthy() {
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); {
-		if err := r.c.Fault(); err != nil {
+		if err := r.dev.Fault(); err != nil {
 			r.t.Fatalf("%s: the chip stopped: %v", what, err)
 		}
 		if time.Now().After(deadline) {

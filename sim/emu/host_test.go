@@ -46,14 +46,14 @@ func (h *hostMemory) WriteHost(bus uint64, p []byte) error {
 
 // region programs outbound iATU region i, as the driver does.
 func (r *rig) region(i int, base, limit, target uint64) {
-	at := uint64(r.c.params.PCI.IATUBase) + 0x200*uint64(i)
+	at := uint64(r.params.PCI.IATUBase) + 0x200*uint64(i)
 	for _, w := range [][2]uint64{{0x08, base}, {0x0C, base >> 32}, {0x10, limit}, {0x14, target}, {0x18, target >> 32}} {
-		r.c.BARStore(2, at+w[0], 4, w[1]&0xFFFFFFFF)
+		r.dev.BARStore(2, at+w[0], 4, w[1]&0xFFFFFFFF)
 	}
 	if r.arch == chip.Blackhole {
-		r.c.BARStore(2, at+0x20, 4, limit>>32)
+		r.dev.BARStore(2, at+0x20, 4, limit>>32)
 	}
-	r.c.BARStore(2, at+4, 4, 1<<31)
+	r.dev.BARStore(2, at+4, 4, 1<<31)
 }
 
 // Tiles reach host memory through the PCIe tile and the iATU, on both NoCs; words move as accesses of exactly their
@@ -65,7 +65,7 @@ func TestHostMemory(t *testing.T) {
 			h := &hostMemory{base: 0x12_3456_0000, p: pattern(1<<16, 4)}
 			r.c.AttachDMA(h)
 			r.region(2, 0x40000, 0x4FFFF, h.base)
-			window := r.c.params.PCI.NOCBase + 0x40000
+			window := r.params.PCI.NOCBase + 0x40000
 			v := r.worker(3, 2)
 			r.issue(v, nocRequest{noc: noc, targ: window + 0x100, targXY: r.topo.PCIe(noc), ret: 0x30000, retXY: v, ctrl: ctrlRead, len: 999})
 			r.healthy()
@@ -166,7 +166,7 @@ func TestConfigSpace(t *testing.T) {
 			r.c.ConfigWrite(lo, 0xFFFFFFFF)
 			r.c.ConfigWrite(hi, 0xFFFFFFFF)
 			size := -(uint64(r.c.ConfigRead(hi))<<32 | uint64(r.c.ConfigRead(lo)&^15))
-			if want := r.c.params.PCI.BARSize[bar]; size != want {
+			if want := r.params.PCI.BARSize[bar]; size != want {
 				t.Errorf("%v BAR %d: size %#x, want %#x", arch, bar, size, want)
 			}
 		}

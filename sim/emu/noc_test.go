@@ -83,7 +83,7 @@ func TestNOCTransfers(t *testing.T) {
 		for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
 			r := syncRig(t, arch)
 			v, far := r.worker(0, 0), r.worker(6, 7)
-			max := int(r.c.params.MaxBurst)
+			max := int(r.params.MaxBurst)
 			for i, n := range []int{1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 1000, max} {
 				off := uint64(i % 16)
 				src, dst := 0x40000+off, 0x60000+off
@@ -224,7 +224,7 @@ func TestInlineWritesAndStreams(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
 		v, far := r.worker(0, 0), r.worker(3, 3)
-		p := &r.c.params.Stream
+		p := &r.params.Stream
 		reg := func(q chip.StreamReg) uint64 { return uint64(p.Reg(48, q)) }
 		r.st(far, reg(chip.RemoteDestBufSize), 8)
 		steps := []struct {
