@@ -1,11 +1,11 @@
-// Package sim gives emulated cards: the embedded emulator behind the model of the kernel driver. They need no
-// hardware, no privileges and no other program.
+// Package sim offers emulated Tenstorrent cards as targets for kmd.Open: a chip of package emu behind the model of the
+// kernel driver of package driver. What runs on one runs on silicon unchanged.
 //
-//	dev, err := reprise.Open(ctx, sim.Blackhole())
+//	d, err := kmd.Open(ctx, sim.Blackhole(sim.Seed(7)))
 package sim
 
 import (
-	"fmt"
+	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -13,38 +13,52 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Card is a target for opening: one emulated card in a machine with the model of the kernel driver. The chip is made
-// when the card is opened and its state is gone when it is closed.
+// Card is an emulated card. It is a kmd.Target. The chip starts when the card is opened while it isn't open yet, and
+// ends, with all its state, when it isn't open any more.
 type Card struct {
-	name string
 	node seam.Node
+
+	mu   sync.Mutex
+	chip *emu.Chip
 }
 
-// Node returns the card's device node.
-func (c *Card) Node() seam.Node { return c.node }
+// Option changes a card.
+type Option func(*config)
 
-// String names the card in errors and reports.
-func (c *Card) String() string { return c.name }
+type config struct {
+	chip   emu.Config
+	driver driver.Config
+}
 
-// Option changes an emulated card.
-type Option func(*emu.Config)
+// Harvesting says which units of the chip are fused off; none by default. One that no product has makes opening the
+// card fail.
+func Harvesting(h chip.Harvesting) Option { return func(c *config) { c.chip.Harvesting = h } }
 
-// Seed draws the order in which processors run and how long network requests take. The default is 0.
-func Seed(s uint64) Option { return func(c *emu.Config) { c.Seed = s } }
+// Seed chooses the order in which the chip's processors run and the delays on its networks.
+func Seed(seed uint64) Option { return func(c *config) { c.chip.Seed = seed } }
 
-// Synchronous makes the chip run inside the host's accesses instead of beside them, so that the same seed and the
-// same accesses give the same run.
-func Synchronous() Option { return func(c *emu.Config) { c.Synchronous = true } }
+// Synchronous makes the chip run inside the host's accesses instead of beside them: together with a seed every run of
+// a single-threaded host is the same.
+func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true } }
 
-// Delay makes each step of a network request take up to that many clocks, drawn from the seed, so that data and
-// responses arrive late and out of order as far as the network's rules allow.
-func Delay(clocks int) Option { return func(c *emu.Config) { c.Delay = clocks } }
+// Delay makes requests on the networks take up to so many clocks from step to step, so that responses come in any
+// order that the hardware allows.
+func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }
 
-// Harvest takes parts of the chip away, as on cards whose chips have defects.
-func Harvest(h chip.Harvesting) Option { return func(c *emu.Config) { c.Harvesting = h } }
+// RefuseUnwritten refuses reads of L1 that nobody wrote before. It makes processors several times slower.
+func RefuseUnwritten() Option { return func(c *config) { c.chip.RefuseUnwritten = true } }
 
-// RefuseUnwritten makes reading L1 that was never written an error. It makes the processors several times slower.
-func RefuseUnwritten() Option { return func(c *emu.Config) { c.RefuseUnwritten = true } }
+// WithoutIOMMU makes the machine one without a translating IOMMU, where only physically contiguous memory can be
+// pinned.
+func WithoutIOMMU() Option { return func(c *config) { c.driver.NoIOMMU = true } }
+
+// DriverVersion chooses the modelled release of the kernel driver, 2.10.0 by default.
+func DriverVersion(major, minor, patch uint8) Option {
+	return func(c *config) { c.driver.Version = driver.Version{Major: major, Minor: minor, Patch: patch} }
+}
+
+// Name chooses what the card is called in errors and reports.
+func Name(name string) Option { return func(c *config) { c.driver.Name = name } }
 
 // Blackhole returns an emulated Blackhole card.
 func Blackhole(opts ...Option) *Card { return newCard(chip.Blackhole, opts) }
@@ -53,29 +67,51 @@ func Blackhole(opts ...Option) *Card { return newCard(chip.Blackhole, opts) }
 func Wormhole(opts ...Option) *Card { return newCard(chip.Wormhole, opts) }
 
 func newCard(a chip.Arch, opts []Option) *Card {
-	cfg := emu.Config{Arch: a}
+	c := config{driver: driver.Config{Name: "emulated " + a.String() + " "}}
 	for _, o := range opts {
-		o(&cfg)
+		o(&c)
 	}
-	name := "emu:" + a.String()
-	d, err := driver.New(driver.Config{Arch: a, Name: name + ":", Start: func() (driver.Function, error) {
-		c, err := emu.New(cfg)
+	card := &Card{}
+	c.chip.Arch, c.driver.Arch = a, a
+	c.driver.Start = func() (driver.Function, error) {
+		ch, err := emu.New(c.chip)
 		if err != nil {
-			return nil, fmt.Errorf("sim: %w", err)
+			return nil, err
 		}
-		return c, nil
-	}})
-	if err != nil {
-		return &Card{name: name, node: brokenNode{name, fmt.Errorf("sim: %w", err)}}
+		card.mu.Lock()
+		card.chip = ch
+		card.mu.Unlock()
+		return ch, nil
 	}
-	return &Card{name: name, node: d.Node(0)}
+	d, err := driver.New(c.driver)
+	if err != nil {
+		// A machine that can't exist: an option's doing, which opening tells.
+		card.node = impossible{name: c.driver.Name, err: err}
+		return card
+	}
+	card.node = d.Node(0)
+	return card
 }
 
-// brokenNode is a node of a card that can't be made: opening it says why.
-type brokenNode struct {
+// Node returns the card's device node.
+func (c *Card) Node() seam.Node { return c.node }
+
+// String names the card.
+func (c *Card) String() string { return c.node.String() }
+
+// Chip returns the emulated chip of the card, for tests and tools that look inside; nil before the card is first
+// opened. After the last close it is the chip that was.
+func (c *Card) Chip() *emu.Chip {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chip
+}
+
+// impossible is the node of a machine that can't exist.
+type impossible struct {
 	name string
 	err  error
 }
 
-func (n brokenNode) Open(int) (seam.File, error) { return nil, n.err }
-func (n brokenNode) String() string              { return n.name }
+func (i impossible) Open(int) (seam.File, error) { return nil, i.err }
+func (i impossible) String() string              { return i.name }

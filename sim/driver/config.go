@@ -26,7 +26,7 @@ type Config struct {
 	// Functions are the cards. They stay alive until Driver.Close.
 	Functions []Function
 	// Start makes a single card when its node is first opened, instead of Functions; the card is closed when the
-	// last reference to the node goes.
+	// last reference to the node goes. Its error is that of the open.
 	Start func() (Function, error)
 	// Name is the prefix of the nodes' names, "/dev/tenstorrent/" if empty.
 	Name string

@@ -98,7 +98,8 @@ func (d *device) open(flags int) (*file, error) {
 	if d.fn == nil {
 		fn, err := d.cfg.Start()
 		if err != nil {
-			return nil, fmt.Errorf("driver: start %s: %w: %w", d.name, syscall.ENODEV, err)
+			// Not an errno: a card that can't be made isn't a card that is missing.
+			return nil, fmt.Errorf("driver: start %s: %w", d.name, err)
 		}
 		d.attach(fn)
 	}

@@ -214,13 +214,14 @@ func TestStartOnDemand(t *testing.T) {
 	}
 }
 
-func TestStartThatFailsIsNoDevice(t *testing.T) {
+func TestStartThatFailsFailsTheOpen(t *testing.T) {
+	why := errors.New("no library")
 	r := newRig(t, chip.Blackhole, func(c *Config) {
 		c.Functions = nil
-		c.Start = func() (Function, error) { return nil, errors.New("no library") }
+		c.Start = func() (Function, error) { return nil, why }
 	})
 	_, err := r.drv.Node(0).Open(0)
-	want(t, "open", err, syscall.ENODEV)
+	want(t, "open", err, why)
 	if n := r.drv.Node(0).OpenFiles(); n != 0 {
 		t.Errorf("%d files open", n)
 	}

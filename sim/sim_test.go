@@ -1,0 +1,138 @@
+package sim_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+func open(t *testing.T, c kmd.Target) *kmd.Device {
+	t.Helper()
+	d, err := kmd.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// What is fused off reaches the host the way it does on silicon: through the firmware's answers.
+func TestHarvestedCards(t *testing.T) {
+	for _, tt := range []struct {
+		make func(...sim.Option) *sim.Card
+		want chip.Harvesting
+	}{
+		{sim.Wormhole, chip.Harvesting{Tensix: 1 << 4}},
+		{sim.Wormhole, chip.Harvesting{Tensix: 1<<0 | 1<<9}},
+		{sim.Blackhole, chip.Harvesting{Tensix: 1<<2 | 1<<11}},
+		{sim.Blackhole, chip.Harvesting{Tensix: 1<<0 | 1<<13, DRAM: 1 << 5}},
+	} {
+		d := open(t, tt.make(sim.Harvesting(tt.want)))
+		got, err := d.Harvesting(t.Context())
+		if err != nil || got.Tensix != tt.want.Tensix || got.DRAM != tt.want.DRAM {
+			t.Errorf("%v: %+v, %v, want %+v", d.Arch(), got, err, tt.want)
+			continue
+		}
+		c, err := chip.New(d.Arch(), got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := uint32(0)
+		for core := range c.Workers() {
+			n++
+			if err := d.Write32(virtual(t, c, core), 0x1000, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for core := range c.Workers() {
+			n--
+			v, err := d.Read32(virtual(t, c, core), 0x1000)
+			if w := uint32(core.Y*gridWidth(c) + core.X + 1); err != nil || v != w {
+				t.Fatalf("%v holds %d, %v, want %d: two workers are one tile", core, v, err, w)
+			}
+		}
+		if n != 0 {
+			t.Errorf("%d workers weren't read", n)
+		}
+	}
+}
+
+func gridWidth(c *chip.Chip) int {
+	w, _ := c.Grid()
+	return w
+}
+
+// A card lives while it is open, and starts anew.
+func TestCardsStartAndEnd(t *testing.T) {
+	card := sim.Blackhole(sim.Synchronous(), sim.Seed(3))
+	if card.Chip() != nil {
+		t.Error("a chip before the card was opened")
+	}
+	xy := chip.XY{X: 1, Y: 2}
+	a := open(t, card)
+	b := open(t, card)
+	first := card.Chip()
+	if err := a.Write32(xy, 0x40, 7); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := b.Read32(xy, 0x40); v != 7 || err != nil {
+		t.Errorf("a second opener sees %d, %v", v, err)
+	}
+	if err := errors.Join(a.Close(), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, card)
+	if card.Chip() == first {
+		t.Error("the chip outlived its last opener")
+	}
+	if v, err := c.Read32(xy, 0x40); v != 0 || err != nil {
+		t.Errorf("a new chip holds %d, %v", v, err)
+	}
+}
+
+func TestCardsThatCannotBe(t *testing.T) {
+	for _, tt := range []struct {
+		card *sim.Card
+		want error
+	}{
+		{sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 1 << 20})), emu.ErrConfig},
+		{sim.Blackhole(sim.Delay(-1)), emu.ErrConfig},
+		{sim.Blackhole(sim.DriverVersion(1, 34, 0)), driver.ErrConfig},
+	} {
+		_, err := kmd.Open(t.Context(), tt.card)
+		var op *kmd.OpError
+		if !errors.Is(err, tt.want) || !errors.As(err, &op) || op.Path == "" {
+			t.Errorf("%v: %v", tt.card, err)
+		}
+	}
+}
+
+func TestMachineOptions(t *testing.T) {
+	d := open(t, sim.Wormhole(sim.WithoutIOMMU(), sim.DriverVersion(2, 4, 1), sim.Name("card ")))
+	if _, err := d.PinHostMemory(1 << 20); !errors.Is(err, kmd.ErrNotContiguous) {
+		t.Errorf("1 MiB without an IOMMU: %v", err)
+	}
+	if d.Info().Driver.String() != "2.4.1" || d.String() != "card 0" {
+		t.Errorf("driver %v of %v", d.Info().Driver, d)
+	}
+}
+
+// A strict device: what silicon leaves undefined loses the device with the reason, and nothing hangs.
+func TestRefusalsReachTheHost(t *testing.T) {
+	d := open(t, sim.Blackhole(sim.RefuseUnwritten(), sim.Delay(4)))
+	err := d.Write(chip.XY{X: 1, Y: 2}, 0xFFB121B0, make([]byte, 64))
+	if err == nil {
+		err = d.Read(chip.XY{X: 1, Y: 2}, 0xFFB121B0, make([]byte, 64))
+	}
+	if !errors.Is(err, kmd.ErrDeviceLost) || !errors.Is(err, emu.ErrRefused) {
+		t.Errorf("64 bytes to a register: %v", err)
+	}
+	if !errors.Is(d.Fault(), emu.ErrRefused) {
+		t.Errorf("fault %v", d.Fault())
+	}
+}
