@@ -9,7 +9,7 @@
 // Requests, replies, DMA and bulk data go through memory that both processes map. Stores are posted: they are
 // queued, keep their order, and are followed by every later load. The library's time only advances while its clock
 // function runs, so the server clocks between requests, in short chunks while the host is busy with the device and
-// in longer ones when it is not. A device that nobody has touched for seconds is clocked at a reduced rate to spare
+// in longer ones when it is not. A device that has been quiet for a while is clocked at a reduced rate to spare
 // the processor; it never stops while it is open.
 //
 // The library shows no version; what is checked is that it is a shared object for this machine, that it has every

@@ -16,8 +16,8 @@ const (
 // Quiet times after which the server spares the processor. A device left alone may still be computing, and a host
 // that waits for its memory to change makes no accesses, so time goes on at a half and later at a quarter.
 const (
-	quietHalf    = 3 * time.Second
-	quietQuarter = 15 * time.Second
+	quietHalf    = 20 * time.Second
+	quietQuarter = 60 * time.Second
 )
 
 // pace chooses how far time advances between requests.

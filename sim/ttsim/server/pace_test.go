@@ -47,11 +47,11 @@ func TestPaceQuiet(t *testing.T) {
 	if p.last < longChunk/2 || p.last > 2*longChunk {
 		t.Errorf("a chunk of a quiet device takes %v, want about %v", p.last, longChunk)
 	}
-	if rest := run(4 * time.Second); rest != p.last {
-		t.Errorf("rests %v after 5 s, want %v", rest, p.last)
+	if rest := run(quietHalf); rest != p.last {
+		t.Errorf("rests %v after %v, want %v", rest, quietHalf, p.last)
 	}
-	if rest := run(15 * time.Second); rest != 3*p.last {
-		t.Errorf("rests %v after 20 s, want %v", rest, 3*p.last)
+	if rest := run(quietQuarter); rest != 3*p.last {
+		t.Errorf("rests %v after %v, want %v", rest, quietQuarter, 3*p.last)
 	}
 	if _, rest := p.next(0, p.dmas+1); rest != 0 {
 		t.Errorf("rests %v after DMA", rest)
