@@ -25,6 +25,7 @@ type Queue struct {
 	fetch fetchRing
 	issue issueRing
 	st    State
+	same  *Prepared // whose After st is, when it was submitted last and st hasn't changed since
 	runs  uint16 // programs run, as their host id
 	event cq.Seq // last event recorded
 	buf   []byte // commands under construction
@@ -91,7 +92,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) error {
 		}
 		start = end
 	}
-	q.st = st
+	q.st, q.same = st, nil
 	q.runs++
 	return nil
 }
@@ -135,8 +136,10 @@ func (q *Queue) Submit(ctx context.Context, p *Prepared) error {
 	if err := q.send(ctx, p.Bytes, true); err != nil {
 		return err
 	}
-	q.last.Store(&p.Name)
-	q.st = p.After
+	if q.same != p {
+		q.last.Store(&p.Name)
+		q.st, q.same = p.After, p
+	}
 	return nil
 }
 

@@ -1,0 +1,153 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/binary"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// plainNode is an emulated card whose TLB windows are plain memory, like a BAR of a real card but without a device
+// behind it. It shows what the host's side of a submission costs by itself.
+type plainNode struct{ seam.Node }
+
+type plainFile struct{ seam.File }
+
+func (n plainNode) Open(flags int) (seam.File, error) {
+	f, err := n.Node.Open(flags)
+	return plainFile{f}, err
+}
+
+func (f plainFile) Mmap(off uint64, n int) (seam.Mapping, error) {
+	return seam.Mapping{Mem: make([]byte, n), Unmap: func() error { return nil }}, nil
+}
+
+type plainTarget struct{ card *sim.Card }
+
+func (t plainTarget) Node() seam.Node { return plainNode{t.card.Node()} }
+func (t plainTarget) String() string  { return "plain memory" }
+
+// hostOnly returns a queue whose device is plain memory, and a function that takes all entries put so far, as a
+// prefetcher would.
+func hostOnly(tb testing.TB) (q *Queue, take func()) {
+	tb.Helper()
+	kd, err := kmd.Open(context.Background(), plainTarget{sim.Blackhole()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { kd.Close() })
+	p := chip.Blackhole.Params()
+	d := &Device{kd: kd, pr: p, ctl: newControlBlock(p), opts: Options{HangTimeout: defaultHangTimeout}}
+	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
+		tb.Fatal(err)
+	}
+	q = &Queue{d: d}
+	if q.pre, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
+		tb.Fatal(err)
+	}
+	q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
+	q.fetch.lastR = q.fetch.initialRead()
+	q.pre.Store32(uint64(d.ctl.fetchRead), q.fetch.lastR)
+	q.issue = issueRing{mem: make([]byte, 12<<20), ends: make([]uint32, fetchEntries+2)}
+	q.comp.ring.mem = make([]byte, pageSize)
+	host, err := kd.PinHostMemory(4096)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	q.comp.ring.host, q.comp.ring.win = host, q.pre
+	return q, func() {
+		last := (q.fetch.next + fetchEntries - 1) % fetchEntries
+		q.pre.Store32(uint64(d.ctl.fetchRead), q.fetch.addr(last))
+	}
+}
+
+func replayCommands(tb testing.TB) *Prepared {
+	tb.Helper()
+	b := cq.NewBuilder(cq.Blackhole, nil)
+	b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+	at := b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 16, 3, cq.SignalReplayTrace), WaitStream: 48})
+	wait := b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: 48})
+	b.ExecBuf(cq.ExecBuf{Base: 0x100000, LogPageSize: 12, Pages: 16})
+	cmds, err := b.Finish()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &Prepared{
+		Name: "replay", Bytes: cmds, After: State{Expected: 390},
+		Counts: []CountPatch{{At: at + cq.AtGoWaitCount}, {At: wait + cq.AtWaitCount, Add: 130}},
+	}
+}
+
+// Submitting prepared commands allocates nothing, whatever is patched in them.
+func TestSubmitAllocatesNothing(t *testing.T) {
+	q, take := hostOnly(t)
+	p := replayCommands(t)
+	ctx := context.Background()
+	allocs := testing.AllocsPerRun(5000, func() {
+		if err := q.Submit(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+		take()
+	})
+	if allocs != 0 {
+		t.Errorf("a submission allocates %v times", allocs)
+	}
+}
+
+// What lies in the issue ring behind an entry is the prepared commands with the counts of the queue, and the entry
+// says how long they are and that fetching stops behind them.
+func TestSubmitWritesCommandsAndEntry(t *testing.T) {
+	q, _ := hostOnly(t)
+	p := replayCommands(t)
+	for i, expected := range []uint32{0, 390, 390} {
+		off := q.issue.wr
+		if err := q.Submit(context.Background(), p); err != nil {
+			t.Fatal(err)
+		}
+		got := q.issue.mem[off : off+256]
+		for _, c := range p.Counts {
+			if v := binary.LittleEndian.Uint32(got[c.At:]); v != expected+uint32(c.Add) {
+				t.Errorf("submission %d: the count at %d is %d, want %d", i, c.At, v, expected+uint32(c.Add))
+			}
+		}
+		if e := q.pre.Load16(uint64(q.fetch.addr(uint32(i)))); e != 256/16|cq.FetchStall {
+			t.Errorf("submission %d: the prefetch queue entry is %#x", i, e)
+		}
+	}
+}
+
+// The host's side of a replay beside a copy of the same bytes into the same ring.
+func BenchmarkSubmit(b *testing.B) {
+	b.Run("replay", func(b *testing.B) {
+		q, take := hostOnly(b)
+		p := replayCommands(b)
+		ctx := context.Background()
+		b.SetBytes(int64(len(p.Bytes)))
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if i%1024 == 0 {
+				take()
+			}
+			if err := q.Submit(ctx, p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("memcpy", func(b *testing.B) {
+		p := replayCommands(b)
+		ring := make([]byte, 12<<20)
+		b.SetBytes(int64(len(p.Bytes)))
+		off := 0
+		for b.Loop() {
+			copy(ring[off:], p.Bytes)
+			if off += len(p.Bytes); off == len(ring) {
+				off = 0
+			}
+		}
+	})
+}
