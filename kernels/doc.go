@@ -1,11 +1,14 @@
 // Package kernels loads programs for the RISC-V processors of a Tensix tile, and holds the ones that come with Reprise.
 //
-// A kernel is C or C++ with a function kernel_main, compiled with the headers in include, linked with lib/start.c
-// first, by the script lib/kernel.ld:
+// A kernel is C or C++ with a function kernel_main, compiled with the headers in include and linked by the script
+// lib/kernel.ld, lib/start.c first:
 //
-//	riscv64-unknown-elf-g++ -march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2 -std=c++17 \
-//	    -ffreestanding -nostdlib -fno-exceptions -fno-rtti -fno-jump-tables --param=min-pagesize=0 \
-//	    -DREPRISE_BLACKHOLE -Iinclude -T lib/kernel.ld -Wl,--emit-relocs -xc lib/start.c -xc++ mine.cpp -o mine.elf
+//	cc="riscv64-unknown-elf-gcc -DREPRISE_BLACKHOLE -march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2 \
+//	    -ffreestanding -nostdlib -fno-jump-tables -fno-tree-loop-distribute-patterns -ffunction-sections \
+//	    -fno-delete-null-pointer-checks --param=min-pagesize=0 -Iinclude"
+//	$cc -c lib/start.c lib/memory.c
+//	$cc -std=c++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics -c mine.cpp
+//	$cc -T lib/kernel.ld -Wl,--emit-relocs,--gc-sections,--build-id=none start.o mine.o memory.o -o mine.elf
 //
 // (-DREPRISE_WORMHOLE for the other architecture.) Kernels written against tt-metal's data-movement API include
 // "api/dataflow/dataflow_api.h" or "dataflow_api.h" as they do there; include/reprise/noc.h is the layer below it.

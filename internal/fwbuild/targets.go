@@ -74,7 +74,7 @@ func elfTargets(root, dir, prefix string) ([]target, error) {
 			targets = append(targets, target{
 				output:  fmt.Sprintf("%v/%s%s.elf", arch, prefix, strings.TrimSuffix(e.Name(), ext)),
 				arch:    arch,
-				sources: []string{kernelLib + "/start.c", dir + "/" + e.Name()},
+				sources: []string{kernelLib + "/start.c", dir + "/" + e.Name(), kernelLib + "/memory.c"},
 				include: []string{dir},
 				script:  kernelLib + "/kernel.ld",
 			})

@@ -287,6 +287,34 @@ RP_INLINE void rp_noc_write_barrier(uint32_t noc) {
     rp_invalidate_l1();
 }
 
+// --- transaction ids -------------------------------------------------------------------------------------------
+// rp_noc_set_id tags what the buffer sends from now on (0..15); the barriers wait for one tag only. At most 255
+// requests of a tag may be open. Wormhole's PCIe writes must use 0. A multicast leaves the count of its tag wrong,
+// so give multicasts a tag nobody waits for.
+RP_INLINE void rp_noc_set_id(uint32_t noc, uint32_t buf, uint32_t id) {
+    rp_noc_ready(noc, buf);
+    rp_noc_set(noc, buf, RP_NOC_PACKET_TAG, id << 10);
+}
+// rp_noc_started waits until every request whose start was stored is counted: a load of another register may
+// otherwise pass that store.
+RP_INLINE void rp_noc_started(uint32_t noc) {
+    for (uint32_t buf = 0; buf < 4; buf++) {
+        rp_noc_ready(noc, buf);
+    }
+}
+RP_INLINE void rp_noc_id_barrier(uint32_t noc, uint32_t id) {
+    rp_noc_started(noc);
+    while (rp_noc_counter(noc, RP_COUNTER_OUTSTANDING_ID(id)) != 0) {
+    }
+    rp_invalidate_l1();
+}
+RP_INLINE void rp_noc_id_write_flush(uint32_t noc, uint32_t id) {
+    rp_noc_started(noc);
+    while (rp_noc_counter(noc, RP_COUNTER_WRITES_OUTGOING_ID(id)) != 0) {
+    }
+}
+RP_INLINE void rp_noc_clear_ids(uint32_t noc) { rp_store(RP_NOC_REGS(noc) + RP_NOC_CLEAR_OUTSTANDING, 0xFFFFu); }
+
 // --- single words ----------------------------------------------------------------------------------------------
 // rp_noc_reg_write stores a word into a register of another tile (or of this one) without a source in L1.
 RP_INLINE void rp_noc_reg_write(uint32_t noc, uint32_t coord, uint32_t addr, uint32_t value, int posted) {
@@ -309,7 +337,11 @@ RP_INLINE void rp_noc_word_write(uint32_t noc, uint32_t coord, uint32_t addr, ui
     rp_noc_reg_write(noc, coord, addr, value, 0);
 #else
     uint32_t scratch = RP_L1_INLINE_SCRATCH + 32u * rp_processor() + 16u * noc + (addr & 12u);
-    rp_noc_write_flush(noc);  // the last word may not have been read from the scratch line yet
+    // The last word may still be on its way out of the scratch line. Only when nothing is outgoing has its data been
+    // read; that its request was sent is not enough (NoC/Counters.md). The buffer has tag 0 unless a kernel changes it.
+    rp_noc_ready(noc, RP_BUF_WORD);
+    while (rp_noc_counter(noc, RP_COUNTER_WRITES_OUTGOING_ID(0)) != 0) {
+    }
     rp_store(scratch, value);
     rp_l1_commit(scratch);
     rp_noc_write_packet(noc, RP_BUF_WORD, RP_WRITE, coord, addr, scratch, 4, 1);
@@ -361,24 +393,5 @@ RP_INLINE void rp_noc_full_barrier(uint32_t noc) {
     rp_noc_posted_write_flush(noc);
     rp_noc_atomic_barrier(noc);
 }
-
-// --- transaction ids -------------------------------------------------------------------------------------------
-// rp_noc_set_id tags what the buffer sends from now on (0..15); the barriers wait for one tag only. At most 255
-// requests of a tag may be open. Wormhole's PCIe writes must use 0. A multicast leaves the count of its tag wrong,
-// so give multicasts a tag nobody waits for.
-RP_INLINE void rp_noc_set_id(uint32_t noc, uint32_t buf, uint32_t id) {
-    rp_noc_ready(noc, buf);
-    rp_noc_set(noc, buf, RP_NOC_PACKET_TAG, id << 10);
-}
-RP_INLINE void rp_noc_id_barrier(uint32_t noc, uint32_t id) {
-    while (rp_noc_counter(noc, RP_COUNTER_OUTSTANDING_ID(id)) != 0) {
-    }
-    rp_invalidate_l1();
-}
-RP_INLINE void rp_noc_id_write_flush(uint32_t noc, uint32_t id) {
-    while (rp_noc_counter(noc, RP_COUNTER_WRITES_OUTGOING_ID(id)) != 0) {
-    }
-}
-RP_INLINE void rp_noc_clear_ids(uint32_t noc) { rp_store(RP_NOC_REGS(noc) + RP_NOC_CLEAR_OUTSTANDING, 0xFFFFu); }
 
 #endif

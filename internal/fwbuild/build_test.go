@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+const prefix = "riscv64-unknown-elf-"
+
+// tools is the cross compiler with a work directory of its own; the test is skipped where there is none.
+func tools(t *testing.T) toolchain {
+	t.Helper()
+	if _, err := exec.LookPath(prefix + "gcc"); err != nil {
+		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return toolchain{ctx: t.Context(), prefix: prefix, root: root, work: t.TempDir()}
+}
+
+func testKernel(arch chip.Arch, source string) target {
+	return target{
+		output:  arch.String() + "/" + source + ".elf",
+		arch:    arch,
+		sources: []string{kernelLib + "/start.c", "internal/fwbuild/testdata/" + source, kernelLib + "/memory.c"},
+		script:  kernelLib + "/kernel.ld",
+		defines: []string{"KERNEL_COMPILE_TIME_ARGS=7,8"},
+	}
+}
+
+// Kernels written against tt-metal's data-movement API compile against our header, without warnings, and load.
+func TestDataflowAPI(t *testing.T) {
+	tools := tools(t)
+	for _, arch := range arches {
+		file, err := tools.make(testKernel(arch, "api.cpp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := kernels.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if im.Arch != arch {
+			t.Errorf("compiled for %v, marked %v", arch, im.Arch)
+		}
+	}
+}
+
+// What the compiler makes of a stored function pointer is what the loader refuses.
+func TestLoaderSeesFunctionPointers(t *testing.T) {
+	file, err := tools(t).make(testKernel(chip.Wormhole, "refused.cpp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r *kernels.RelocationError
+	if im, err := kernels.Load(file); !errors.As(err, &r) {
+		t.Errorf("got %v, %v", im, err)
+	}
+}
+
+// Structure copies find their memcpy, and constants become data in local RAM.
+func TestLibrary(t *testing.T) {
+	file, err := tools(t).make(testKernel(chip.Blackhole, "library.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := kernels.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if im.DataSize == 0 || !bytes.Contains(im.Text, []byte{3, 1, 2, 0}) {
+		t.Errorf("%d bytes of data; the table must be among them", im.DataSize)
+	}
+}
+
+// The same sources give the same bytes wherever the build runs and whatever its directories are called.
+func TestReproducible(t *testing.T) {
+	a := tools(t)
+	targets, err := firmwareTargets(a.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// a copy of the sources under another root
+	b := toolchain{ctx: a.ctx, prefix: a.prefix, root: filepath.Join(t.TempDir(), "elsewhere", "longer"), work: t.TempDir()}
+	for _, dir := range []string{firmwareSource, kernelLib, "kernels/include", "internal/fwbuild/testdata"} {
+		if err := os.CopyFS(filepath.Join(b.root, dir), os.DirFS(filepath.Join(a.root, dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range []target{targets[0], targets[2], testKernel(chip.Blackhole, "api.cpp")} {
+		one, err := a.make(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := b.make(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(one, two) {
+			t.Errorf("%s differs between two directories", target.output)
+		}
+	}
+}
+
+// build writes what is missing or stale, removes what nothing makes, and with check only says so.
+func TestCheck(t *testing.T) {
+	tools := tools(t)
+	dir := t.TempDir()
+	targets := []target{testKernel(chip.Wormhole, "library.c")}
+	file := filepath.Join(dir, targets[0].output)
+	orphan := filepath.Join(dir, "orphan.elf")
+	check := func(want string) {
+		t.Helper()
+		err := build(tools, dir, targets, true)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("check says %v, want %q", err, want)
+		}
+	}
+	check("library.c.elf")
+	if err := build(tools, dir, targets, false); err != nil {
+		t.Fatal(err)
+	}
+	check("")
+	if err := os.WriteFile(orphan, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("orphan.elf (no source")
+	image, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image[len(image)/2] ^= 1
+	if err := os.WriteFile(file, image, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("library.c.elf")
+	if err := build(tools, dir, targets, false); err != nil {
+		t.Fatal(err)
+	}
+	check("")
+	if _, err := os.Stat(orphan); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the orphan is still there: %v", err)
+	}
+}
+
+// Without a compiler the message says what to install.
+func TestNoCompiler(t *testing.T) {
+	tools := toolchain{ctx: t.Context(), prefix: "no-such-prefix-", root: t.TempDir(), work: t.TempDir()}
+	_, err := tools.make(testKernel(chip.Wormhole, "library.c"))
+	if err == nil || !strings.Contains(err.Error(), "gcc-riscv64-unknown-elf") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestUnknownSet(t *testing.T) {
+	for _, sets := range [][]string{nil, {"kernel"}} {
+		if err := run(t.Context(), prefix, t.TempDir(), true, sets); err == nil {
+			t.Errorf("%q: no error", sets)
+		}
+	}
+}
+
+// A flat image is what a base firmware's ELF file loads, and nothing that isn't one piece.
+func TestFlatten(t *testing.T) {
+	if _, err := flatten([]byte("text")); err == nil {
+		t.Error("no error for what is not ELF")
+	}
+	kernel, err := tools(t).make(testKernel(chip.Wormhole, "library.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flatten(kernel); err == nil || !strings.Contains(err.Error(), "segment") {
+		t.Errorf("a kernel with data in local RAM: %v", err)
+	}
+}
