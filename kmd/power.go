@@ -1,0 +1,52 @@
+package kmd
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// Power is a set of what a user of a device needs switched on (tt-kmd ioctl.h, TT_POWER_FLAG_*). The driver joins the
+// wishes of all who have the device open and tells the firmware.
+type Power uint16
+
+const (
+	// PowerAIClock runs the Tensix tiles at full speed instead of the idle clock.
+	PowerAIClock Power = kabi.PowerMaxAIClock
+	// PowerDRAM keeps the memory interfaces awake.
+	PowerDRAM Power = kabi.PowerDRAMPHY
+	// PowerTensix clocks the Tensix tiles.
+	PowerTensix Power = kabi.PowerTensix
+	// PowerL2CPU clocks Blackhole's L2CPU tiles.
+	PowerL2CPU Power = kabi.PowerL2CPU
+)
+
+// SetPower replaces what this Device asks for. An ordinary Open asks for everything but PowerAIClock, WithoutPower for
+// nothing; the wish ends with Close. What the package has no name for stays on. The error matches ErrDriverTooOld
+// before driver 2.6.0, and ErrFirmware if the firmware refuses, where the wish is kept.
+func (d *Device) SetPower(p Power) error {
+	err := d.usable()
+	if err == nil && !d.info.Driver.AtLeast(2, 6) {
+		err = fmt.Errorf("%w: it is %v, want 2.6.0 or newer", ErrDriverTooOld, d.info.Driver)
+	}
+	if err == nil {
+		const named = 4
+		a := kabi.PowerState{
+			Argsz:      uint32(kabi.Size[kabi.PowerState]()),
+			Validity:   kabi.PowerValidity(named, 0),
+			PowerFlags: uint16(p) & (1<<named - 1),
+		}
+		err = ioctl(d.file, kabi.IoctlSetPowerState, kabi.Bytes(&a))
+		if errors.Is(err, syscall.EINVAL) {
+			err = fmt.Errorf("%w: it doesn't take power settings (%w)", ErrFirmware, err)
+		} else if err != nil {
+			err = d.note(err)
+		}
+	}
+	if err != nil {
+		return d.opError(fmt.Sprintf("set power %#x", uint16(p)), err)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package kmd_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+func TestSetPower(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{}, kmd.WithoutPower())
+	if err := m.dev.SetPower(kmd.PowerAIClock | kmd.PowerTensix); err != nil {
+		t.Fatal(err)
+	}
+	if flags, _, sent := m.drv.Node(0).Power(); flags != 0x7FF5 || sent != 1 {
+		t.Errorf("flags %#x in %d messages, want the two and all without a name", flags, sent)
+	}
+	old := start(t, chip.Blackhole, driver.Config{Version: driver.Version{Major: 2, Minor: 5}})
+	if err := old.dev.SetPower(0); !errors.Is(err, kmd.ErrDriverTooOld) {
+		t.Errorf("driver 2.5: %v", err)
+	}
+	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		if req == kabi.IoctlSetPowerState {
+			return syscall.EINVAL
+		}
+		return f.Ioctl(req, arg)
+	}}
+	d, err := kmd.Open(t.Context(), target{node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.SetPower(0); !errors.Is(err, kmd.ErrFirmware) {
+		t.Errorf("firmware that refuses: %v", err)
+	}
+}
