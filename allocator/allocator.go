@@ -13,7 +13,7 @@ type Allocator struct {
 	mu     sync.Mutex
 	region [numKinds]*region // nil for host memory; DRAM's and Trace's share their space if traces take what they need
 	blocks []block           // by Extent.slot
-	about  []about           // by Extent.slot
+	names  []name            // by Extent.slot, as far as any extent had a name
 	free   []uint32          // recycled slots
 }
 
@@ -30,22 +30,21 @@ type region struct {
 	extents   int
 }
 
-// block is what freeing needs to know of a live extent. It is small, and apart from about, because with many extents
-// the time to free one is the time to fetch it from memory.
+// block is the record of a live extent. It is small because with many extents the time to free one is mostly the time
+// to fetch its record from memory; names are apart for the same reason.
 type block struct {
-	addr, perBank uint64
-	gen           uint32 // odd while live
-	holds         uint16
-	kind          Kind
-	freed         bool // freed by its owner, kept by holds
+	addr, perBank  uint64
+	size, pageSize uint64
+	gen            uint32 // odd while live
+	banks          uint32
+	holds          uint16
+	kind           Kind
+	freed          bool // freed by its owner, kept by holds
+	named          bool // has an entry in names
 }
 
-// about is the rest of what is known about a live extent.
-type about struct {
-	size, pageSize, stride uint64
-	owner, tag             string
-	banks                  uint32
-}
+// name says whose an extent is and what it is.
+type name struct{ owner, tag string }
 
 // Request says what to allocate.
 type Request struct {
@@ -199,13 +198,18 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 	} else {
 		e.slot = uint32(len(a.blocks))
 		a.blocks = append(a.blocks, block{})
-		a.about = append(a.about, about{})
 	}
 	b := &a.blocks[e.slot]
-	b.addr, b.perBank, b.kind = e.Addr, e.PerBank, e.Kind
+	b.addr, b.perBank, b.size, b.pageSize = e.Addr, e.PerBank, e.Size, e.PageSize
+	b.banks, b.kind = e.Banks, e.Kind
 	b.gen++
 	e.gen = b.gen
-	a.about[e.slot] = about{e.Size, e.PageSize, e.Stride, r.Owner, r.Tag, e.Banks}
+	if b.named = r.Owner != "" || r.Tag != ""; b.named {
+		for len(a.names) <= int(e.slot) {
+			a.names = append(a.names, name{})
+		}
+		a.names[e.slot] = name{r.Owner, r.Tag}
+	}
 	reg.extents++
 	reg.allocated += e.PerBank
 	reg.peak = max(reg.peak, reg.allocated)
@@ -239,7 +243,7 @@ func (a *Allocator) Free(e Extent) error {
 		b.freed = true
 		return nil
 	}
-	a.release(e.slot)
+	a.release(b, &e)
 	return nil
 }
 
@@ -273,19 +277,19 @@ func (a *Allocator) Unhold(e Extent) error {
 	}
 	b.holds--
 	if b.holds == 0 && b.freed {
-		a.release(e.slot)
+		a.release(b, &e)
 	}
 	return nil
 }
 
-// release returns the memory of a live block.
-func (a *Allocator) release(slot uint32) {
-	b := &a.blocks[slot]
-	reg := a.region[b.kind]
-	reg.holes.give(b.addr, b.perBank)
+// release returns the memory of a live block. It reads e, which lookup has found equal to the block, because the
+// caller has it at hand while the block may still be on its way from memory: so the two waits overlap.
+func (a *Allocator) release(b *block, e *Extent) {
+	reg := a.region[e.Kind]
+	reg.holes.give(e.Addr, e.PerBank)
 	reg.extents--
-	reg.allocated -= b.perBank
+	reg.allocated -= e.PerBank
 	b.gen++
 	b.freed = false
-	a.free = append(a.free, slot)
+	a.free = append(a.free, e.slot)
 }

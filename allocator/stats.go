@@ -79,14 +79,22 @@ func (a *Allocator) Extents(k Kind) []Live {
 
 // live describes a live block.
 func (a *Allocator) live(slot uint32) Live {
-	b, x := &a.blocks[slot], &a.about[slot]
+	b, n := &a.blocks[slot], a.nameOf(slot)
 	return Live{
 		Extent: Extent{
-			Kind: b.kind, Addr: b.addr, PerBank: b.perBank, Size: x.size, PageSize: x.pageSize, Stride: x.stride,
-			Banks: x.banks, from: a, slot: slot, gen: b.gen,
+			Kind: b.kind, Addr: b.addr, PerBank: b.perBank, Size: b.size, PageSize: b.pageSize,
+			Stride: up(b.pageSize, a.region[b.kind].align), Banks: b.banks, from: a, slot: slot, gen: b.gen,
 		},
-		Owner: x.owner, Tag: x.tag, Holds: int(b.holds), Freed: b.freed,
+		Owner: n.owner, Tag: n.tag, Holds: int(b.holds), Freed: b.freed,
 	}
+}
+
+// nameOf returns whose a live block is and what it is.
+func (a *Allocator) nameOf(slot uint32) name {
+	if a.blocks[slot].named {
+		return a.names[slot]
+	}
+	return name{}
 }
 
 // Hole is a free range of every bank.
@@ -126,7 +134,7 @@ func (a *Allocator) usage(want func(*block) bool) []Usage {
 		if !b.live() || !want(b) {
 			continue
 		}
-		k := key{a.about[i].owner, b.kind}
+		k := key{a.nameOf(uint32(i)).owner, b.kind}
 		u := sum[k]
 		if u == nil {
 			u = &Usage{Owner: k.owner, Kind: b.kind}
