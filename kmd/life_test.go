@@ -163,6 +163,39 @@ func TestInterruptedIoctlsAreRetried(t *testing.T) {
 	}
 }
 
+// After a re-target that failed nobody knows where the window leads, so it isn't used for its old target as it is.
+func TestFailedRetargetIsForgotten(t *testing.T) {
+	m := start(t, chip.Wormhole, driver.Config{})
+	fail := false
+	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		err := f.Ioctl(req, arg)
+		if req == kabi.IoctlConfigureTLB && fail {
+			return syscall.EIO
+		}
+		return err
+	}}
+	d, err := kmd.Open(t.Context(), target{node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Write(chip.XY{X: 18, Y: 18}, 0, make([]byte, 300)); err != nil {
+		t.Fatal(err)
+	}
+	fail = true
+	if err := d.Write(chip.XY{X: 18, Y: 19}, 0, make([]byte, 300)); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("the re-target that fails: %v", err)
+	}
+	fail = false
+	p := []byte(strings.Repeat("x", 300))
+	if err := d.Write(chip.XY{X: 18, Y: 18}, 0, p); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(m.fn.Tile(18, 18, 0, 300)); got != string(p) {
+		t.Errorf("the tile holds %q", got[:10])
+	}
+}
+
 func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{})
 	if err := m.dev.Close(); err != nil {
@@ -424,9 +457,15 @@ func plain(mem func(n int) ([]byte, error)) func(seam.File, uint64, int) (seam.M
 
 func TestWindowOnMemory(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{})
-	node := changed{Node: m.node(), mmap: plain(func(n int) ([]byte, error) {
-		return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	})}
+	// A page that can't be accessed follows the window, so that an access that is too wide at its end faults.
+	node := changed{Node: m.node(), mmap: func(_ seam.File, _ uint64, n int) (seam.Mapping, error) {
+		b, err := unix.Mmap(-1, 0, n+os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			return seam.Mapping{}, err
+		}
+		return seam.Mapping{Mem: b[:n:n], Unmap: func() error { return unix.Munmap(b) }},
+			unix.Mprotect(b[n:], unix.PROT_NONE)
+	}}
 	d, err := kmd.Open(t.Context(), target{node})
 	if err != nil {
 		t.Fatal(err)
@@ -446,6 +485,15 @@ func TestWindowOnMemory(t *testing.T) {
 	w.Store32(12, 3)
 	if v := w.Load64(8); v != 0x3_0002_2201 {
 		t.Errorf("%#x", v)
+	}
+	const end = 2 << 20
+	w.Store64(end-8, 0x8877665544332211)
+	w.Store32(end-4, 0x0C0B0A09)
+	w.Store16(end-2, 0x0E0D)
+	w.Store8(end-1, 0x0F)
+	if a, b, c, e := w.Load8(end-1), w.Load16(end-2), w.Load32(end-4), w.Load64(end-8); a != 0x0F || b != 0x0F0D ||
+		c != 0x0F0D0A09 || e != 0x0F0D0A09_44332211 {
+		t.Errorf("at the end: %#x %#x %#x %#x", a, b, c, e)
 	}
 	p := []byte("seven b")
 	w.Write(2<<20-7, p)

@@ -158,8 +158,15 @@ func TestAssertion28_Aperture(t *testing.T) {
 		if got := at(9, 1, kabi.PinPagesNOCDMA); got != 0 {
 			t.Errorf("one page fits the hole: %#x", got)
 		}
-		for i := uint64(5); i < 16; i++ {
-			at(5+i, 1, kabi.PinPagesNOCDMA)
+		want(t, "unpin", unpin(f, address(b)+3*page, 2*page, 0), nil)
+		if got := at(10, 3, kabi.PinPagesNOCTopDown); got != p.NOCSize-6*page {
+			t.Errorf("three pages don't fit the hole of two at the top: %#x", got)
+		}
+		if got := at(13, 2, kabi.PinPagesNOCTopDown); got != p.NOCSize-2*page {
+			t.Errorf("two pages fit it exactly: %#x", got)
+		}
+		for i := uint64(7); i < 17; i++ {
+			at(8+i, 1, kabi.PinPagesNOCDMA)
 		}
 		_, err := pinAt(f, address(b)+25*page, page, kabi.PinPagesNOCDMA)
 		want(t, "a seventeenth region", err, syscall.ENOSPC)
