@@ -1,0 +1,152 @@
+package emu
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// ring makes every worker wait for its semaphore, then add one to the next worker's, laps times around.
+func ring(r *rig, laps uint32) {
+	const sem = 0x30000
+	var order []chip.XY
+	for w := range r.topo.Workers() {
+		order = append(order, r.worker(w.X, w.Y))
+	}
+	for i, v := range order {
+		next := order[(i+1)%len(order)]
+		a := newAsm(0x1000).li(s0, 0).li(s1, laps).li(a0, sem).
+			label("lap").addi(s0, s0, 1).
+			label("poll")
+		if r.arch == chip.Blackhole {
+			a.fence()
+		}
+		a.lw(a1, a0, 0).bltu(a1, s0, "poll").
+			request(r.arch, nocRequest{noc: chip.NOC(i % 2), buf: 3, targ: sem, targXY: next, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1}).
+			waitCounter(chip.NOC(i%2), cntAtomicResp, s0, "acks").
+			bne(s0, s1, "lap").
+			li(a2, 0x30040).sw(s0, a2, 0).halt()
+		r.run(v, a)
+	}
+	r.st(order[0], sem, 1)
+	r.eventually("ring", func() bool {
+		for _, v := range order {
+			if r.ld(v, 0x30040) != laps {
+				return false
+			}
+		}
+		return true
+	})
+	if got := r.ld(order[0], sem); got != laps+1 {
+		r.t.Errorf("the first semaphore is %d, want %d", got, laps+1)
+	}
+}
+
+// Nobody misses a wake-up: a token goes around all workers of the chip, in every mode.
+func TestRing(t *testing.T) {
+	for _, arch := range arches {
+		for _, cfg := range []Config{
+			{Arch: arch, Synchronous: true, Seed: 1},
+			{Arch: arch, Synchronous: true, Seed: 2, Delay: 50},
+			{Arch: arch, Seed: 3},
+			{Arch: arch, Seed: 4, Delay: 9},
+			{Arch: arch, Seed: 5, Harvesting: chip.Harvesting{Tensix: 5}},
+		} {
+			ring(newRig(t, cfg), 3)
+		}
+	}
+}
+
+// The same seed gives the same run of a synchronous chip, instruction by instruction; another seed another one.
+func TestDeterminism(t *testing.T) {
+	for _, arch := range arches {
+		for _, delay := range []int{0, 40} {
+			run := func(seed uint64) (string, uint64) {
+				r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: delay})
+				ring(r, 2)
+				one, two := r.worker(0, 0), r.worker(5, 6)
+				r.st(one, 0xFFB121B0, 0x47800)
+				r.st(two, 0xFFB121B0, 0x47800)
+				r.run(two, ping(arch, two, one, 10, false))
+				r.run(one, ping(arch, one, two, 10, true))
+				r.healthy()
+				var b strings.Builder
+				if err := r.c.Dump(&b); err != nil {
+					t.Fatal(err)
+				}
+				return b.String(), r.c.clock
+			}
+			first, clock := run(11)
+			if clock == 0 || !strings.Contains(first, "parked") {
+				t.Fatalf("nothing ran: %s", first)
+			}
+			again, _ := run(11)
+			if diff := cmp.Diff(first, again); diff != "" {
+				t.Errorf("%v delay %d: the same seed ran differently: %s", arch, delay, diff)
+			}
+			if other, _ := run(12); other == first {
+				t.Errorf("%v delay %d: another seed ran the same", arch, delay)
+			}
+		}
+	}
+}
+
+// A dump names what a hung core waits for.
+func TestDump(t *testing.T) {
+	r := syncRig(t, chip.Blackhole)
+	v := r.worker(3, 3)
+	r.run(v, newAsm(0x1000).li(a0, 0x40000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt())
+	var b strings.Builder
+	if err := r.c.Dump(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"tile " + r.raw(v).String() + " (virtual " + v.String() + ") BRISC", "parked", "waits on L1 [0x40000]"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in dump: %s", want, b.String())
+		}
+	}
+	if n := strings.Count(b.String(), "\n"); n != 2 {
+		t.Errorf("%d lines, want one for the chip and one for the core:\n%s", n, b.String())
+	}
+}
+
+// With RefuseUnwritten a read of L1 that nobody wrote is refused, whoever reads, and a written one is not.
+func TestRefuseUnwritten(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(r *rig, v chip.XY)
+		ok   bool
+	}{
+		{"load of written memory", program(func(a *asm) { a.stw(0x40000, 5).lw(a1, t0, 0) }), true},
+		{"load of memory the host wrote", func(r *rig, v chip.XY) {
+			r.write(v, 0x40000, pattern(64, 1))
+			r.run(v, newAsm(0x1000).li(a0, 0x40000).lw(a1, a0, 60).halt())
+		}, true},
+		{"load", program(func(a *asm) { a.li(a0, 0x40000).lw(a1, a0, 0) }), false},
+		{"load of a byte of another word", program(func(a *asm) { a.stw(0x40000, 5).lbu(a1, t0, 4) }), false},
+		{"instruction fetch", program(func(a *asm) { a.li(a0, 0x50000).emit(itype(0x67, 0, x0, a0, 0)) }), false},
+		{"NoC write from it", func(r *rig, v chip.XY) {
+			r.issue(v, nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: r.worker(1, 1), ctrl: ctrlWriteNP, len: 16})
+		}, false},
+		{"NoC read of it", func(r *rig, v chip.XY) {
+			r.issue(v, nocRequest{targ: 0x40000, targXY: r.worker(1, 1), ret: 0x50000, retXY: v, ctrl: ctrlRead, len: 16})
+		}, false},
+		{"atomic", func(r *rig, v chip.XY) {
+			r.issue(v, nocRequest{targ: 0x40000, targXY: r.worker(1, 1), ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1})
+		}, false},
+		{"host load", func(r *rig, v chip.XY) { r.ld(v, 0x40000) }, false},
+	}
+	for _, arch := range arches {
+		for _, tt := range tests {
+			r := newRig(t, Config{Arch: arch, Synchronous: true, RefuseUnwritten: true})
+			tt.do(r, r.worker(0, 0))
+			if tt.ok {
+				r.healthy()
+			} else {
+				r.refused(UnpredictableValueUsed)
+			}
+		}
+	}
+}

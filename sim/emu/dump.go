@@ -1,0 +1,91 @@
+package emu
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// CoreState is what a processor was doing when it was asked.
+type CoreState struct {
+	Tile    chip.XY // raw NoC 0 coordinate
+	Virtual chip.XY // as software names the tile
+	Core    chip.Processor
+	PC      uint32
+	// State is "in reset", "runnable", "parked" (waits for something that it read to change) or "blocked" (in a load or
+	// store of a mailbox).
+	State   string
+	Retired uint64 // instructions
+	// Waits are the addresses in L1, of lines of 64 bytes, that a parked processor has read, and the names of groups of
+	// registers.
+	Waits     []uint32
+	Registers []string
+}
+
+var classNames = map[class]string{
+	classNIU0: "NIU 0", classNIU1: "NIU 1", classStream: "streams", classConfig: "configuration", classMailbox: "mailboxes",
+}
+
+// Cores returns the state of every processor that is not in reset, by tile and then in the order of hardware (BRISC, the
+// TRISCs, NCRISC), for reports of hangs.
+func (c *Chip) Cores() []CoreState {
+	c.acquire()
+	defer c.release()
+	var out []CoreState
+	for _, t := range c.tiles {
+		for _, k := range t.cores {
+			if k.state == inReset {
+				continue
+			}
+			s := CoreState{
+				Tile: t.xy, Virtual: chip.XY{X: uint8(t.id[0] & 63), Y: uint8(t.id[0] >> 6)},
+				Core: k.proc, PC: k.pc, State: k.state.String(), Retired: k.retired,
+			}
+			if k.state == parked || k.state == blocked {
+				for _, l := range k.watch[:k.watched] {
+					s.Waits = append(s.Waits, l<<lineShift)
+				}
+				for cl := classNIU0; cl <= classMailbox; cl <<= 1 {
+					if k.classes&cl != 0 {
+						s.Registers = append(s.Registers, classNames[cl])
+					}
+				}
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Dump writes the state of the chip as text: why it stopped, requests in flight, and a line per processor that is not in
+// reset.
+func (c *Chip) Dump(w io.Writer) error {
+	c.acquire()
+	fault, flying, now := c.fault, len(c.events), c.clock
+	c.release()
+	if _, err := fmt.Fprintf(w, "%v at clock %d, %d steps of NoC requests in flight\n", c.arch, now, flying); err != nil {
+		return err
+	}
+	if fault != nil {
+		if _, err := fmt.Fprintf(w, "stopped: %v\n", fault); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.Cores() {
+		_, err := fmt.Fprintf(w, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
+		if err == nil && len(s.Waits) > 0 {
+			_, err = fmt.Fprintf(w, ", waits on L1 %#x", s.Waits)
+		}
+		if err == nil && len(s.Registers) > 0 {
+			_, err = fmt.Fprintf(w, ", waits on %q", s.Registers)
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(w)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
