@@ -29,6 +29,9 @@ func everywhere(t *testing.T, test func(*testing.T, *machine)) {
 					test(t, emulated(t, emu.Config{Arch: arch, Seed: seed, Synchronous: true, Delay: 300}))
 				})
 			}
+			t.Run("emulator memory written first", func(t *testing.T) {
+				test(t, emulated(t, emu.Config{Arch: arch, RefuseUnwritten: true}))
+			})
 			t.Run("ttsim", func(t *testing.T) {
 				variable := map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}[arch]
 				m := open(t, ttsimtest.Card(t, variable))

@@ -65,6 +65,17 @@ static void boot_device(void) {
     invalidate_instruction_caches();
 }
 
+// clear_core_states forgets what an earlier life of the tile left: a core that doesn't start shows no waypoint at all.
+static void clear_core_states(void) {
+    for (uint32_t p = 0; p < RP_NUM_PROCESSORS; p++) {
+        volatile struct rp_core_state* state = &RP_MAILBOX->core_state[p];
+        state->waypoint = 0;
+        state->detail = 0;
+        state->kernels = 0;
+        state->fence = 0;
+    }
+}
+
 // start_subordinates releases the other four cores. Their reset addresses were stored hundreds of stores ago, in
 // another memory region; the sync word is in L1 and must be there before they look.
 static void start_subordinates(void) {
@@ -150,9 +161,9 @@ static void start_kernels(const volatile struct rp_launch* launch, uint32_t enab
 void firmware_main(void) {
     uint32_t kernels = 0;
 
+    clear_core_states();
     rp_waypoint("BOOT");
     RP_MAILBOX->launch_read_ptr = 0;
-    rp_core_state()->kernels = 0;
     boot_local();
     boot_device();
     prepare_noc(0);

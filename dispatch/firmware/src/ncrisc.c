@@ -11,7 +11,6 @@ void firmware_main(void) {
     uint32_t kernels = 0;
 
     rp_waypoint("BOOT");
-    rp_core_state()->kernels = 0;
     boot_local();
     *sync = RP_SYNC_DONE;
 

@@ -21,7 +21,6 @@ void firmware_main(void) {
     uint32_t kernels = 0;
 
     rp_waypoint("BOOT");
-    rp_core_state()->kernels = 0;
     boot_local();
     for (uint32_t i = 0; i < NUM_GPRS; i++) {
         rp_store(RP_TENSIX_GPRS + 4 * i, 0);
