@@ -96,7 +96,7 @@ const (
 )
 
 // Lock indices by convention. 0 to 15 belong to the Ethernet cores (ioctl.h); the others are those of tt-umd
-// (tenstorrent/tt-umd#3232).
+// (tt-umd device/utils/lock_manager.cpp).
 const (
 	LockIndexETH0       = 0
 	LockIndexARCMessage = 16
