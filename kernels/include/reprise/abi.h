@@ -43,8 +43,7 @@ enum rp_sync {
     RP_SYNC_DONE = 0x00,
     RP_SYNC_LOAD = 0x01,  // NCRISC: a kernel is coming, prepare it
     RP_SYNC_INIT = 0x40,
-    RP_SYNC_GO = 0x80,
-    RP_SYNC_INIT_REGISTERS = 0x03  // TRISC0: clear the circular-buffer counters
+    RP_SYNC_GO = 0x80
 };
 #define RP_SYNC_ALL_DONE 0x00000000u
 #define RP_SYNC_ALL_INIT 0x40404040u
