@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -169,15 +168,10 @@ func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems [numSemapho
 	msg[42] = 1 // host mode
 	var enables uint32
 	for _, k := range ks {
-		elf, err := firmware.CQ(d.ch.Arch(), k.name)
+		image, err := firmware.CQ(d.ch.Arch(), k.name)
 		if err != nil {
 			return err
 		}
-		im, err := kernels.Load(elf)
-		if err != nil {
-			return err
-		}
-		image := im.Text
 		args := slot[slotArgs*int(k.proc):]
 		for i, v := range k.args {
 			le.PutUint32(args[4*i:], v)

@@ -24,7 +24,8 @@ var images embed.FS
 // not one of the command-queue kernels.
 var ErrNotFound = errors.New("no such firmware image")
 
-// The command-queue kernels, for [CQ]. They are kernels like any other (see package kernels) and run in host mode.
+// The command-queue kernels, for [CQ]. They are kernels like any other (see package kernels), loaded when they are
+// built, and run in host mode.
 const (
 	Prefetch  = "prefetch"   // reads the issue queue and relays to the dispatchers; BRISC, NoC 0
 	Dispatch  = "dispatch"   // executes dispatch commands; BRISC, NoC 0
@@ -50,11 +51,13 @@ func Base(arch chip.Arch) (Images, error) {
 	return all, nil
 }
 
-// CQ returns the ELF file of a command-queue kernel, in memory of the caller's own. The error wraps [ErrNotFound].
+// CQ returns a command-queue kernel as it lies in L1, at any multiple of 16: text, then the initial data that its
+// start-up code copies to local RAM; the first byte is the entry point. The memory is the caller's own. The error wraps
+// [ErrNotFound].
 func CQ(arch chip.Arch, name string) ([]byte, error) {
 	switch name {
 	case Prefetch, Dispatch, DispatchS:
-		return read(arch, "cq/"+name+".elf")
+		return read(arch, "cq/"+name+".bin")
 	}
 	return nil, fmt.Errorf("firmware: command-queue kernel %q for %v: %w: want %s, %s or %s", name, arch, ErrNotFound, Prefetch, Dispatch, DispatchS)
 }

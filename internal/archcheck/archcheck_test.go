@@ -23,14 +23,18 @@ var allowed = map[string][]string{
 	"kmd":                        {"chip", "internal/seam", "internal/kabi"},
 	"sim":                        {"chip", "internal/seam", "sim/driver", "sim/emu"},
 	"sim/driver":                 {"chip", "internal/seam", "internal/kabi"},
-	"sim/driver/drivertest":      {"chip", "sim/driver", "internal/seam", "internal/kabi"},
-	"sim/emu":                    {"chip"},
-	"sim/ttsim":                  {"chip", "internal/seam", "sim/driver"},
-	"sim/ttsim/ttsimtest":        {"chip", "sim/ttsim"},
+	"sim/driver/*":               {"chip", "sim/driver", "internal/seam", "internal/kabi"},
+	"sim/emu":                    {"chip", "sim/driver"},
+	"sim/ttsim":                  {"chip", "internal/seam", "sim/driver", "sim/ttsim/*"},
+	"sim/ttsim/*":                {"chip", "sim/ttsim", "sim/ttsim/*"},
 	"internal/fwbuild":           {"chip", "kernels"},
-	"examples/digits":            {"", "kernels", "chip"},
-	"examples/digits/train":      {"examples/digits"},
+	"internal/kabi":              {},
+	"internal/seam":              {},
+	"examples/digits":            {"chip", "examples/digits/internal/*"},
+	"examples/digits/deploy":     {"", "kernels", "examples/digits"},
+	"examples/digits/train":      {"examples/digits", "examples/digits/internal/*"},
 	"examples/digits/internal/*": {"examples/digits"},
+	"hwtest":                     {"", "*"},
 	"cmd/reprise":                {"", "*"},
 }
 
@@ -39,8 +43,8 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 
 // externalOf lists what some packages may import beside that.
 var externalOf = map[string][]string{
-	"sim/ttsim":   {"github.com/ebitengine/purego"},
-	"cmd/reprise": {"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
+	"sim/ttsim/server": {"github.com/ebitengine/purego"},
+	"cmd/reprise":      {"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
 }
 
 type pkg struct {

@@ -68,7 +68,7 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 			targets, err = kernelTargets(root)
 		case "digits":
 			dir = "examples/digits/kernels/prebuilt"
-			targets, err = elfTargets(root, digitsSource, "")
+			targets, err = kernelTargetsIn(root, digitsSource, "", elfFile)
 		default:
 			return fmt.Errorf("fwbuild: unknown set %q: want firmware, kernels or digits", set)
 		}

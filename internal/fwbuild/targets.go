@@ -18,8 +18,17 @@ type target struct {
 	script  string   // linker script
 	defines []string // preprocessor definitions
 	symbols []string // linker symbols, name=value
-	flat    bool     // bytes to load, instead of an ELF file with relocations
+	form    form
 }
+
+// A form is what is committed of what the linker makes.
+type form int
+
+const (
+	elfFile form = iota // the ELF file with its relocations, for kernels.Load
+	flat                // the bytes of a base firmware as they are loaded
+	image               // the bytes that kernels.Load makes of a kernel's ELF file
+)
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
@@ -48,18 +57,22 @@ func firmwareTargets(root string) ([]target, error) {
 					fmt.Sprintf("__size=%#x", params.L1.FirmwareSize[p]),
 					fmt.Sprintf("__stack_top=%#x", params.LocalRAM+params.LocalRAMSize[p]),
 				},
-				flat: true,
+				form: flat,
 			})
 		}
 	}
-	queue, err := elfTargets(root, firmwareSource+"/cq", "cq/")
+	queue, err := kernelTargetsIn(root, firmwareSource+"/cq", "cq/", image)
 	return append(targets, queue...), err
 }
 
 // kernelTargets are one kernel for each source file in kernels/src.
-func kernelTargets(root string) ([]target, error) { return elfTargets(root, kernelSource, "") }
+func kernelTargets(root string) ([]target, error) {
+	return kernelTargetsIn(root, kernelSource, "", elfFile)
+}
 
-func elfTargets(root, dir, prefix string) ([]target, error) {
+// kernelTargetsIn are one kernel for each source file in a directory.
+func kernelTargetsIn(root, dir, prefix string, form form) ([]target, error) {
+	ext := map[bool]string{true: "elf", false: "bin"}[form == elfFile]
 	entries, err := os.ReadDir(filepath.Join(root, dir))
 	if err != nil {
 		return nil, fmt.Errorf("fwbuild: list kernel sources: %w", err)
@@ -67,16 +80,17 @@ func elfTargets(root, dir, prefix string) ([]target, error) {
 	var targets []target
 	for _, arch := range arches {
 		for _, e := range entries {
-			ext := filepath.Ext(e.Name())
-			if ext != ".c" && ext != ".cpp" {
+			language := filepath.Ext(e.Name())
+			if language != ".c" && language != ".cpp" {
 				continue
 			}
 			targets = append(targets, target{
-				output:  fmt.Sprintf("%v/%s%s.elf", arch, prefix, strings.TrimSuffix(e.Name(), ext)),
+				output:  fmt.Sprintf("%v/%s%s.%s", arch, prefix, strings.TrimSuffix(e.Name(), language), ext),
 				arch:    arch,
 				sources: []string{kernelLib + "/start.c", dir + "/" + e.Name(), kernelLib + "/memory.c"},
 				include: []string{dir},
 				script:  kernelLib + "/kernel.ld",
+				form:    form,
 			})
 		}
 	}

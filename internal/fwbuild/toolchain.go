@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
 )
 
 // Flags for every source. The cores execute RV32IM without compressed instructions.
@@ -51,7 +52,7 @@ func (t toolchain) make(target target) ([]byte, error) {
 	linked := base + ".elf"
 	link = append(link, "-T", target.script, "-o", linked,
 		"-Wl,--build-id=none", "-Wl,--no-warn-rwx-segments", "-Wl,-z,max-page-size=16", "-Wl,--gc-sections", "-Wl,--fatal-warnings")
-	if !target.flat {
+	if target.form != flat {
 		link = append(link, "-Wl,--emit-relocs")
 	}
 	for _, s := range target.symbols {
@@ -64,14 +65,21 @@ func (t toolchain) make(target target) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fwbuild: link %s: %w", target.output, err)
 	}
-	if !target.flat {
-		return elf, nil
+	switch target.form {
+	case flat:
+		b, err := flatten(elf)
+		if err != nil {
+			return nil, fmt.Errorf("fwbuild: flatten %s: %w", target.output, err)
+		}
+		return b, nil
+	case image:
+		k, err := kernels.Load(elf)
+		if err != nil {
+			return nil, fmt.Errorf("fwbuild: load %s: %w", target.output, err)
+		}
+		return k.Text, nil
 	}
-	image, err := flatten(elf)
-	if err != nil {
-		return nil, fmt.Errorf("fwbuild: flatten %s: %w", target.output, err)
-	}
-	return image, nil
+	return elf, nil
 }
 
 func (t toolchain) compile(target target, source, object string) error {
@@ -84,7 +92,7 @@ func (t toolchain) compile(target target, source, object string) error {
 	}
 	args := append([]string{}, commonFlags...)
 	args = append(args, language...)
-	if target.flat {
+	if target.form == flat {
 		args = append(args, "-Os") // base firmware has a few hundred bytes of room
 	}
 	args = append(args, "-ffile-prefix-map="+t.root+"=.", "-frandom-seed="+target.output, "-DREPRISE_"+archMacro(target.arch), "-Ikernels/include")
