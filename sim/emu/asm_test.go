@@ -94,7 +94,6 @@ func (a *asm) branch(f3 uint32, r1, r2 int, label string) *asm {
 }
 func (a *asm) beq(r1, r2 int, l string) *asm  { return a.branch(0, r1, r2, l) }
 func (a *asm) bne(r1, r2 int, l string) *asm  { return a.branch(1, r1, r2, l) }
-func (a *asm) blt(r1, r2 int, l string) *asm  { return a.branch(4, r1, r2, l) }
 func (a *asm) bltu(r1, r2 int, l string) *asm { return a.branch(6, r1, r2, l) }
 
 func (a *asm) j(label string) *asm {

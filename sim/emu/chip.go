@@ -30,6 +30,12 @@ type Config struct {
 	// RefuseUnwritten refuses reads of L1 that was never written, by processors, NoC and host. It makes processors
 	// several times slower.
 	RefuseUnwritten bool
+
+	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes that keep what they hold,
+	// whoever writes to L1, until a fence, an atomic memory operation or four other lines. A program that polls a word
+	// without a fence then waits for ever, where silicon, which drops the cache now and then, would make it slow. It
+	// makes processors several times slower, and does nothing on Wormhole.
+	DataCache bool
 }
 
 // Chip is an emulated chip, a PCI function. Its methods may be called from any goroutine.

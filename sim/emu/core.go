@@ -71,8 +71,8 @@ type core struct {
 	classes class
 	regs    [32]uint32 // probe: registers at the start of the iteration
 
-	// Watching a store's own old value is done through these by probe.
-	pages *[]*codePage
+	checked bool       // runs one instruction at a time, in runChecked
+	cache   *dataCache // with Config.DataCache
 }
 
 // class is a set of kinds of register that a core has read.
@@ -140,6 +140,9 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 	c.x = [256]uint32{}
 	c.pc = pc
 	c.cfg0 = 0
+	if c.cache != nil {
+		*c.cache = dataCache{}
+	}
 	if clearLocal {
 		clear(c.local)
 	}

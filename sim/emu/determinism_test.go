@@ -150,3 +150,33 @@ func TestRefuseUnwritten(t *testing.T) {
 		}
 	}
 }
+
+// With DataCache a poll without a fence waits for ever, and one with a fence sees what others write; the processor sees
+// its own stores either way.
+func TestDataCache(t *testing.T) {
+	poll := func(fence bool) *asm {
+		a := newAsm(0x1000).li(a0, 0x40000).sw(x0, a0, 0).li(a2, 0x1234).sh(a2, a0, 6).lw(a3, a0, 4).label("w")
+		if fence {
+			a.fence()
+		}
+		return a.lw(a1, a0, 0).beq(a1, x0, "w").sw(a3, a0, 64).halt()
+	}
+	for _, tt := range []struct {
+		cache, fence, wakes bool
+		arch                chip.Arch
+	}{{false, false, true, chip.Blackhole}, {true, false, false, chip.Blackhole}, {true, true, true, chip.Blackhole}, {true, false, true, chip.Wormhole}} {
+		r := newRig(t, Config{Arch: tt.arch, Synchronous: true, DataCache: tt.cache})
+		v := r.worker(0, 0)
+		r.run(v, poll(tt.fence))
+		before := r.c.Retired(r.raw(v), chip.BRISC)
+		r.st(v, 0x40000, 1)
+		if got := r.ld(v, 0x40040) == 0x12340000; got != tt.wakes {
+			t.Errorf("cache %v fence %v on %v: saw the store: %v, want %v", tt.cache, tt.fence, tt.arch, got, tt.wakes)
+		}
+		if n := r.c.Retired(r.raw(v), chip.BRISC); n > before+100 {
+			t.Errorf("cache %v fence %v: %d instructions after the store", tt.cache, tt.fence, n-before)
+		}
+		r.healthy()
+	}
+	ring(newRig(t, Config{Arch: chip.Blackhole, Seed: 3, DataCache: true, Delay: 20}), 2)
+}

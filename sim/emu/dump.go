@@ -72,6 +72,11 @@ func (c *Chip) Dump(w io.Writer) error {
 			return err
 		}
 	}
+	for _, u := range c.openTransactions() {
+		if _, err := fmt.Fprintln(w, u); err != nil {
+			return err
+		}
+	}
 	for _, s := range c.Cores() {
 		_, err := fmt.Fprintf(w, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
 		if err == nil && len(s.Waits) > 0 {
@@ -88,4 +93,20 @@ func (c *Chip) Dump(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// openTransactions names the network interfaces that wait for the rest of a transaction begun with VC_LINKED: on silicon
+// they hold up the NoC.
+func (c *Chip) openTransactions() []string {
+	c.acquire()
+	defer c.release()
+	var out []string
+	for _, t := range c.tiles {
+		for n := range t.niu {
+			if t.niu[n].linked != nil {
+				out = append(out, fmt.Sprintf("tile %v NIU %d: a transaction begun with VC_LINKED was not ended", t.xy, n))
+			}
+		}
+	}
+	return out
 }

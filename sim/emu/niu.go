@@ -44,8 +44,15 @@ type niu struct {
 	buf     [4]cmdBuf
 	count   [numCounters]uint32
 	open    [16]int // requests really unanswered, by transaction id
+	linked  *link   // an unfinished transaction of several requests
 	config0 uint32
 	router  [5]uint32
+}
+
+// link is where the requests of a transaction go.
+type link struct {
+	to   *endpoint
+	rect [4]uint8
 }
 
 func (u *niu) reset(c *Chip) {

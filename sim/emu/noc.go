@@ -23,6 +23,7 @@ const (
 	ctrlInline      = 1 << 3
 	ctrlMarked      = 1 << 4
 	ctrlBroadcast   = 1 << 5
+	ctrlLinked      = 1 << 6
 	ctrlStaticVC    = 1 << 7
 	ctrlPathReserve = 1 << 8
 	ctrlSrcInclude  = 1 << 17
@@ -93,7 +94,7 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	b := &u.buf[i]
 	q := &c.request
 	*q = request{o: o, tile: t, noc: noc, buf: i, id: b.tag >> 10 & 15, data: q.data[:0]}
-	if !t.prepare(b, q) {
+	if !t.prepare(b, q) || !u.follow(q, b.ctrl&ctrlLinked != 0) {
 		return slowHalt
 	}
 	if q.kind == reqRead || q.marked {
@@ -116,6 +117,27 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 		return slowHalt
 	}
 	return slowDone
+}
+
+// follow checks that a request goes where the unfinished transaction before it went, and notes whether it ends it. On
+// silicon the NoC fails otherwise (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+func (u *niu) follow(q *request, linked bool) bool {
+	l := link{to: q.to, rect: q.rect}
+	if q.kind == reqRead {
+		l.to = q.from
+	}
+	if u.linked != nil && *u.linked != l {
+		q.tile.chip.refuse(q.o, UndefinedBehavior, "noc", q.toAddr,
+			"a transaction was begun with VC_LINKED, and this request, which belongs to it, goes elsewhere")
+		return false
+	}
+	switch {
+	case !linked:
+		u.linked = nil
+	case u.linked == nil:
+		u.linked = &l
+	}
+	return true
 }
 
 // bump8 adds to a counter of 8 bits.

@@ -13,6 +13,10 @@ func (c *core) probe() (waiting bool, st stop) {
 	start := c.pc
 	copy(c.regs[:], c.x[:32])
 	c.watched, c.classes = 0, 0
+	var cache dataCache
+	if c.cache != nil {
+		cache = *c.cache
+	}
 	used, visits := 0, 0
 	defer func() { c.used = used }()
 	for range probeMax {
@@ -25,7 +29,7 @@ func (c *core) probe() (waiting bool, st stop) {
 			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 		}
 		pure := c.pure(pg.ops[idx].inst())
-		st := c.run(1)
+		st := c.advance(1)
 		used += c.used
 		if st != stopSlice || !pure {
 			return false, st
@@ -33,8 +37,11 @@ func (c *core) probe() (waiting bool, st stop) {
 		if c.pc != start {
 			continue
 		}
-		if [32]uint32(c.x[:32]) == c.regs {
+		if [32]uint32(c.x[:32]) == c.regs && (c.cache == nil || *c.cache == cache) {
 			return true, stopSlice
+		}
+		if c.cache != nil { // the first iteration fills it
+			cache = *c.cache
 		}
 		if visits++; visits == 3 {
 			break

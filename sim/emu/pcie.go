@@ -181,8 +181,6 @@ func (c *Chip) pcieNIU(noc int, off uint32) (uint32, bool) {
 
 // Configuration space.
 
-const pciAbsent = 0xFFFFFFFF
-
 // ConfigRead reads the 32-bit word of PCI configuration space at off, a multiple of 4. Words that the emulator does
 // not have read as zero, as an empty capability does.
 func (c *Chip) ConfigRead(off uint32) uint32 {

@@ -242,6 +242,12 @@ func refusals() []refusal {
 		{name: "multicast to registers of 64 bytes", do: multicast(func(_ *rig, q *nocRequest) { q.ret = 0xFFB40000 }), want: us},
 		{name: "multicast whose addresses differ", do: multicast(func(_ *rig, q *nocRequest) { q.ret += 4 }), want: un},
 		{name: "multicast beyond L1", do: multicast(func(r *rig, q *nocRequest) { q.ret = uint64(r.params.L1Size) - 32 }), want: us},
+		{name: "linked request that is followed by one to another tile", do: nocCall(func(r *rig, v chip.XY, q *nocRequest) {
+			q.ctrl |= ctrlLinked
+			r.issue(v, *q)
+			q.retXY = r.worker(1, 3)
+			q.ctrl &^= ctrlLinked
+		}), want: ub, ttsim: "-"},
 
 		// Host.
 		{name: "BAR 2, two bytes", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(2, 0x1200, 2) }, want: us},

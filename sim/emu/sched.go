@@ -174,11 +174,7 @@ func (s *sched) slice(k *core) int {
 		n := min(k.slice, limit)
 		// Jitter, so that seeds differ in more than the order of cores.
 		n = n/2 + 1 + int(s.random()%uint64(n/2+1))
-		if k.tile.known != nil {
-			st = k.runKnown(n)
-		} else {
-			st = k.run(n)
-		}
+		st = k.advance(n)
 		used = k.used
 		k.slice = min(2*k.slice, limit)
 	}

@@ -53,6 +53,10 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	}
 	for hw, p := range hwOrder {
 		k := &core{tile: t, proc: p, hw: uint8(hw), local: make([]uint32, c.params.LocalRAMSize[p]/4), queueIndex: -1}
+		if c.cfg.DataCache && c.arch == chip.Blackhole {
+			k.cache = new(dataCache)
+		}
+		k.checked = k.cache != nil || c.cfg.RefuseUnwritten
 		t.cores = append(t.cores, k)
 	}
 	if c.cfg.RefuseUnwritten {
