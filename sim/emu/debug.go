@@ -173,6 +173,7 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 			}
 			k.state = inReset
 		case !held && k.state == inReset:
+			t.memory()
 			k.reset(t.resetPC(k.proc), c.arch == chip.Blackhole)
 			k.probeFirst, k.probeDelay, k.probeSkip = false, 0, 0
 			k.slice = minSlice

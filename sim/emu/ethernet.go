@@ -8,16 +8,22 @@ type ethRegs struct {
 	resetPC [2]uint32 // Blackhole
 }
 
+// hold is the state of the processors' reset register at power-up.
+func (e *ethRegs) hold(t *tile) {
+	t.debug.softReset = 0x1800
+	if t.chip.arch == chip.Wormhole {
+		t.debug.softReset = 0x800
+	}
+}
+
 // init fills in what base firmware leaves in L1 after it found no partner (tt-umd topology_discovery_*.cpp, ttsim
 // src/tile.cpp).
 func (e *ethRegs) init(t *tile) {
 	if t.chip.arch == chip.Wormhole {
-		t.debug.softReset = 0x800
 		t.l1[0x210/4] = 6<<16 | 14<<12 // firmware 6.14.0
 		t.l1[0x1104/4] = 3             // not connected
 		return
 	}
-	t.debug.softReset = 0x1800
 	t.l1[0x7CFBC/4] = 1<<16 | 6<<8 // firmware 1.6.0
 	t.l1[0x7CC00/4] = 0xC0DEA000   // initialised
 	t.l1[0x7CC04/4] = 2            // port down

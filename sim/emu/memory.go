@@ -90,13 +90,13 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 			return false
 		}
 	}
-	copy(buf, t.l1[addr>>2:][:span(uint64(addr), n)])
+	copy(buf, t.memory()[addr>>2:][:span(uint64(addr), n)])
 	return true
 }
 
 // writeL1 is the reverse of readL1.
 func (c *Chip) writeL1(t *tile, addr uint32, n int, buf []uint32) bool {
-	merge(t.l1, uint64(addr), buf, n)
+	merge(t.memory(), uint64(addr), buf, n)
 	t.stored(addr, n)
 	return true
 }

@@ -156,7 +156,9 @@ func word() *rapid.Generator[uint32] {
 // bare is a core with a tile and nothing else, to run single programs fast.
 func bare(t testing.TB, arch chip.Arch) *core {
 	r := syncRig(t, arch)
-	return r.c.tileAt(r.raw(r.worker(0, 0))).core(chip.BRISC)
+	k := r.c.tileAt(r.raw(r.worker(0, 0))).core(chip.BRISC)
+	k.tile.memory()
+	return k
 }
 
 func (c *core) exec(t interface{ Fatalf(string, ...any) }, code ...uint32) {

@@ -9,7 +9,8 @@ type tile struct {
 	kind chip.TileKind
 	id   [2]uint32 // NOC_ID_LOGICAL by NoC: y<<6 | x
 
-	l1    []uint32
+	size  uint32           // of L1, bytes
+	l1    []uint32         // nil until memory is first used
 	flags *[maxLines]uint8 // by line
 	code  []*codePage
 	known []uint64 // with Config.RefuseUnwritten: one bit per word of L1 that was ever written
@@ -36,7 +37,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	if kind == chip.Ethernet {
 		size, streams = c.params.EthernetL1Size, 32
 	}
-	t.l1 = make([]uint32, size/4)
+	t.size = size
 	t.flags = new([maxLines]uint8)
 	t.code = make([]*codePage, size/pageBytes)
 	t.streams = make([]stream, streams)
@@ -44,7 +45,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 		t.niu[n].reset(c)
 	}
 	if kind == chip.Ethernet {
-		t.eth.init(t)
+		t.eth.hold(t)
 		return t
 	}
 	t.debug.softReset = c.params.ResetAll
@@ -79,7 +80,19 @@ func (t *tile) core(p chip.Processor) *core {
 }
 
 // bytes is the size of L1.
-func (t *tile) bytes() uint64 { return uint64(len(t.l1)) * 4 }
+func (t *tile) bytes() uint64 { return uint64(t.size) }
+
+// memory returns L1. It takes host memory when it is first used, since many a test uses few of a chip's tiles; a tile
+// with a processor out of reset has it.
+func (t *tile) memory() []uint32 {
+	if t.l1 == nil {
+		t.l1 = make([]uint32, t.size/4)
+		if t.kind == chip.Ethernet {
+			t.eth.init(t)
+		}
+	}
+	return t.l1
+}
 
 // stored is called after n bytes of L1 at addr were written by something other than the fast path of a core.
 func (t *tile) stored(addr uint32, n int) {

@@ -1,0 +1,184 @@
+package emu
+
+// accept is when the request gets its virtual channel.
+func (q *request) accept() {
+	u := &q.tile.niu[q.noc]
+	u.buf[q.buf].busy = false
+	u.count[cntAccepted]++
+	switch {
+	case q.kind == reqRead:
+		u.count[cntReadStarted]++
+	case q.kind == reqAtomic:
+		if q.marked {
+			u.count[cntAtomicStarted]++
+		}
+	default:
+		u.count[cntWriteStarted+q.posted()]++
+	}
+	if q.kind == reqInline {
+		u.count[cntWriteSent+q.posted()]++
+	}
+	q.tile.changed(classNIU0 << q.noc)
+}
+
+// leave is when the request's packet leaves the NIU: a write takes its data along.
+func (q *request) leave() bool {
+	t := q.tile
+	u := &t.niu[q.noc]
+	switch q.kind {
+	case reqRead:
+		u.count[cntReadSent]++
+	case reqAtomic:
+		u.count[cntAtomicSent+q.posted()]++
+	case reqWrite:
+		if !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
+			return false
+		}
+		u.count[cntWriteSent+q.posted()]++
+		u.count[cntWriteWords+q.posted()] += q.words()
+		u.bump8(cntOutgoing+q.id, ^uint32(0))
+	}
+	t.changed(classNIU0 << q.noc)
+	return true
+}
+
+// buffer returns room for the request's data.
+func (q *request) buffer() []uint32 {
+	n := span(q.fromAddr, q.n)
+	if cap(q.data) < n {
+		q.data = make([]uint32, n, int(q.tile.chip.params.MaxBurst)/4+1)
+	}
+	q.data = q.data[:n]
+	return q.data
+}
+
+// arrive is when the request reaches its target and takes effect there.
+func (q *request) arrive() bool {
+	c := q.tile.chip
+	switch q.kind {
+	case reqRead:
+		if q.from.tile != nil {
+			s := &q.from.tile.niu[q.noc]
+			s.count[cntSlaveAccepted]++
+			s.count[cntSlaveRead]++
+			s.count[cntSlaveReadResp]++
+			s.count[cntSlaveReadWords] += q.words()
+		}
+		return c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+	case reqAtomic:
+		return q.atomic()
+	case reqInline:
+		q.data = append(q.data[:0], q.word)
+		if !c.writeTile(q.o, "noc inline write", q.noc, q.to, q.toAddr, 4, q.data) {
+			return false
+		}
+		q.delivered(q.to)
+		return true
+	}
+	if !q.multicast {
+		if !c.writeTile(q.o, "noc write", q.noc, q.to, q.toAddr, q.n, q.data) {
+			return false
+		}
+		q.delivered(q.to)
+		return true
+	}
+	return q.each(func(ep *endpoint) bool {
+		if !c.writeTile(q.o, "noc multicast", q.noc, ep, q.toAddr, q.n, q.data) {
+			return false
+		}
+		q.delivered(ep)
+		return true
+	})
+}
+
+// delivered counts a write at its target.
+func (q *request) delivered(ep *endpoint) {
+	q.acks++
+	if ep.tile == nil {
+		return
+	}
+	s := &ep.tile.niu[q.noc]
+	p := q.posted()
+	s.count[cntSlaveAccepted]++
+	s.count[cntSlaveStarted+p]++
+	s.count[cntSlaveWrite+p]++
+	s.count[cntSlaveWords+p] += q.words()
+	if q.marked {
+		s.count[cntSlaveWriteAck]++
+	}
+	ep.tile.changed(classNIU0 << q.noc)
+}
+
+// atomic performs the operation and keeps the old value for the response.
+func (q *request) atomic() bool {
+	c, t := q.tile.chip, q.to.tile
+	addr := uint32(q.toAddr)
+	if t.known != nil {
+		if a, unknown := t.unwritten(addr, 4); unknown {
+			c.refuse(q.o, UnpredictableValueUsed, "noc atomic", uint64(a), "atomic on memory of tile %v that was never written", t.xy)
+			return false
+		}
+	}
+	p := &t.memory()[addr>>2]
+	old := *p
+	switch q.op >> 12 & 15 {
+	case atomicIncrement:
+		mask := uint32(2)<<(q.op>>2&31) - 1
+		*p = (old+q.word)&mask | old&^mask
+	case atomicCompareSwap:
+		if old == q.op>>2&15 {
+			*p = q.op >> 6 & 15
+		}
+	case atomicSwapIndex6, atomicSwapIndex7:
+		*p = q.word
+	case atomicSwapMask:
+		line := t.l1[addr>>2&^3:][:4]
+		for i := range uint32(8) {
+			if q.op>>(2+i)&1 != 0 {
+				sh := i & 1 * 16
+				line[i/2] = insert(line[i/2], q.word>>sh, sh, 0xFFFF)
+			}
+		}
+		t.stored(addr&^15, 16)
+	}
+	t.stored(addr, 4)
+	s := &t.niu[q.noc]
+	s.count[cntSlaveAccepted]++
+	s.count[cntSlaveAtomic+q.posted()]++
+	if q.marked {
+		s.count[cntSlaveAtomicResp]++
+	}
+	t.changed(classNIU0 << q.noc)
+	q.word = old
+	return true
+}
+
+// respond is when the last response is back: data of a read, the old value of an atomic, acks of a write.
+func (q *request) respond() bool {
+	c, t := q.tile.chip, q.tile
+	u := &t.niu[q.noc]
+	if q.kind != reqRead && !q.marked {
+		// ttsim returns the old value of posted atomics too; silicon sends no response.
+		return true
+	}
+	u.open[q.id] = max(0, u.open[q.id]-1)
+	switch q.kind {
+	case reqRead:
+		if !c.writeL1(t, uint32(q.toAddr), q.n, q.data) {
+			return false
+		}
+		u.count[cntReadResp]++
+		u.count[cntReadWords] += q.words()
+		u.bump8(cntOutstanding+q.id, ^uint32(0))
+	case reqAtomic:
+		t.memory()[q.fromAddr>>2] = q.word
+		t.stored(uint32(q.fromAddr), 4)
+		u.count[cntAtomicResp]++
+		u.bump8(cntOutstanding+q.id, ^uint32(0))
+	default:
+		u.count[cntWriteAck] += uint32(q.acks)
+		u.bump8(cntOutstanding+q.id, -uint32(q.acks))
+	}
+	t.changed(classNIU0 << q.noc)
+	return true
+}
