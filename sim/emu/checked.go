@@ -47,13 +47,14 @@ func (c *core) advance(n int) stop {
 
 // runChecked is run for Config.RefuseUnwritten and Config.DataCache: one instruction at a time.
 func (c *core) runChecked(n int) stop {
-	used := 0
+	used, base := 0, c.base
 	st := stopSlice
 	for used < n && st == stopSlice {
+		c.base = base + used
 		st = c.runOne()
 		used += c.used
 	}
-	c.used = used
+	c.used, c.base = used, base
 	return st
 }
 

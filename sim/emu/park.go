@@ -17,8 +17,8 @@ func (c *core) probe() (waiting bool, st stop) {
 	if c.cache != nil {
 		cache = *c.cache
 	}
-	used, visits := 0, 0
-	defer func() { c.used = used }()
+	used, visits, base := 0, 0, c.base
+	defer func() { c.used, c.base = used, base }()
 	for range probeMax {
 		pg := c.codePage(c.pc)
 		if pg == nil {
@@ -29,6 +29,7 @@ func (c *core) probe() (waiting bool, st stop) {
 			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 		}
 		pure := c.pure(pg.ops[idx].inst())
+		c.base = base + used
 		st := c.advance(1)
 		used += c.used
 		if st != stopSlice || !pure {

@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"flag"
 	"fmt"
 	"runtime"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// nocStores makes code that performs the register stores of a request.
+var seeds = flag.Uint64("seeds", 10, "how many seeds TestPingPong tries")
+
+// request makes code that performs the register stores of a request.
 func (a *asm) request(arch chip.Arch, q nocRequest) *asm {
 	for _, s := range q.stores(arch) {
 		a.stw(s[0], s[1])
@@ -58,14 +61,10 @@ func ping(arch chip.Arch, me, far chip.XY, n uint32, first bool) *asm {
 
 // Two cores that answer each other come to the same end whatever the seed, the mode and the delays.
 func TestPingPong(t *testing.T) {
-	seeds := uint64(10)
-	if testing.Short() {
-		seeds = 3
-	}
 	for _, arch := range arches {
 		for _, delay := range []int{0, 1, 7, 500} {
 			for _, synchronous := range []bool{true, false} {
-				for seed := range seeds {
+				for seed := range *seeds {
 					name := fmt.Sprintf("%v/delay %d/synchronous %v/seed %d", arch, delay, synchronous, seed)
 					func() {
 						r := newRig(t, Config{Arch: arch, Synchronous: synchronous, Seed: seed, Delay: delay})

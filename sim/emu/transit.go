@@ -63,6 +63,7 @@ func (q *request) arrive() bool {
 			s.count[cntSlaveRead]++
 			s.count[cntSlaveReadResp]++
 			s.count[cntSlaveReadWords] += q.words()
+			q.from.tile.changed(classNIU0 << q.noc)
 		}
 		return c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
 	case reqAtomic:
