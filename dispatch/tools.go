@@ -1,0 +1,74 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// What tools and conformance tests need beside what programs need: commands as bytes, and the means to tell the queue
+// what such commands have done. Commands that don't keep the rules of package cq stop the queue's kernels for good.
+
+// Send puts commands, built by a [cq.Builder] for the chip, behind one prefetch queue entry. stall is the entry's stall
+// bit, which belongs to commands that end in an EXEC_BUF and only to those. It returns once the commands are in the
+// issue ring. Commands that change the completion count or the workers' launch pointers need a [Queue.SetState] behind
+// them.
+func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.sendable("send", commands); err != nil {
+		return err
+	}
+	q.last.Store(&opRaw)
+	return q.send(ctx, commands, stall)
+}
+
+// Receive sends commands as Send does, of which exactly one is a WRITE_LINEAR_H_HOST of data (not of an event) that
+// names the queue in its Pad1 and carries len(dst) bytes, and waits for them.
+func (q *Queue) Receive(ctx context.Context, commands, dst []byte) error {
+	c, err := q.enqueueReceive(ctx, commands, dst)
+	if err != nil {
+		return err
+	}
+	return q.await(ctx, "data of raw commands", c.done)
+}
+
+func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (*completion, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.sendable("receive", commands); err != nil {
+		return nil, err
+	}
+	c := &completion{dst: dst, hostPage: max(1, len(dst)), devPage: max(1, len(dst))}
+	undo := q.comp.expect(c)
+	q.last.Store(&opRaw)
+	if err := q.send(ctx, commands, false); err != nil {
+		undo()
+		return nil, err
+	}
+	return c, nil
+}
+
+// opRaw is the name of raw commands in hang reports.
+var opRaw = "raw commands"
+
+func (q *Queue) sendable(op string, commands []byte) error {
+	if err := q.usable(op); err != nil {
+		return err
+	}
+	if n := len(commands); n == 0 || n > maxCommandSize || n%q.d.layout().PCIeAlign() != 0 {
+		return fmt.Errorf("dispatch: queue %d: %s %d B of commands: give a multiple of %d B, at most %d B", q.id, op, n, q.d.layout().PCIeAlign(), maxCommandSize)
+	}
+	return nil
+}
+
+// SetState tells the queue in which state raw commands leave the workers and their completion count.
+func (q *Queue) SetState(st State) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.st, q.same = st, nil
+}
+
+// Cores returns the logical coordinates of the queue's prefetch core and dispatch core.
+func (q *Queue) Cores() (prefetch, dispatch chip.Core) { return q.prefetch, q.core }

@@ -1,0 +1,325 @@
+package hwtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// bench holds the device that the cases of a layer share.
+type bench struct {
+	device *device
+	level  level
+	kd     *kmd.Device
+	disp   *dispatch.Device
+	dev    *reprise.Device
+}
+
+// close closes what is open, in order.
+func (b *bench) close() error {
+	var errs []error
+	if b.dev != nil {
+		errs = append(errs, b.dev.Close())
+	}
+	if b.disp != nil {
+		errs = append(errs, b.disp.Close())
+	}
+	if b.kd != nil {
+		errs = append(errs, b.kd.Close())
+	}
+	b.dev, b.disp, b.kd, b.level = nil, nil, nil, levelNone
+	return errors.Join(errs...)
+}
+
+// discard closes the device after a failure, whose doing an error of closing may be.
+func (b *bench) discard(t *testing.T) {
+	if err := b.close(); err != nil {
+		t.Logf("close after a failure: %v", err)
+	}
+}
+
+// use returns what a case gets to see, and opens the device at the level if it isn't.
+func (b *bench) use(t *testing.T, l level) *T {
+	t.Helper()
+	x := &T{T: t, device: b.device, ctx: t.Context()}
+	if b.level != l {
+		if err := b.close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		var err error
+		switch l {
+		case levelKMD:
+			b.kd, err = kmd.Open(x.ctx, b.device.open())
+		case levelQueues:
+			b.kd, b.disp, err = openQueues(x.ctx, b.device.open(), dispatch.Options{HangTimeout: x.patience()})
+		case levelDevice:
+			b.dev, err = reprise.Open(x.ctx, b.device.open(), reprise.WithHangTimeout(x.patience()))
+		}
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		b.level = l
+	}
+	x.kd, x.disp, x.dev = b.kd, b.disp, b.dev
+	switch l {
+	case levelKMD:
+		x.useDriver(b.kd)
+	case levelQueues:
+		x.useQueues(b.kd, b.disp)
+	case levelDevice:
+		x.useDevice(b.dev)
+	}
+	return x
+}
+
+// openQueues opens a device up to its command queues.
+func openQueues(ctx context.Context, target kmd.Target, o dispatch.Options) (*kmd.Device, *dispatch.Device, error) {
+	kd, err := kmd.Open(ctx, target)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := dispatch.Start(ctx, kd, o)
+	if err != nil {
+		return nil, nil, errors.Join(err, kd.Close())
+	}
+	return kd, d, nil
+}
+
+// T is what a case works with. Which fields are set depends on its layer.
+type T struct {
+	*testing.T
+	device *device
+	ctx    context.Context
+
+	ch *chip.Chip
+	p  *chip.Params
+
+	kd   *kmd.Device
+	disp *dispatch.Device
+	q    *dispatch.Queue
+
+	dev *reprise.Device
+	rq  *reprise.Queue
+}
+
+// patience is how long a device may stand still before it counts as hanging.
+func (t *T) patience() time.Duration {
+	if t.device.kind == vendorSimulator {
+		return 60 * time.Second
+	}
+	return 20 * time.Second
+}
+
+// size chooses between what an emulator or silicon does in no time and what the vendor's simulator, which needs about
+// 300 ns for each clock, does in bearable time.
+func (t *T) size(fast, slow int) int {
+	if t.device.kind == vendorSimulator {
+		return slow
+	}
+	return fast
+}
+
+// more chooses between a handful and, with -tags=long, many.
+func (t *T) more(few, many int) int {
+	if long {
+		return many
+	}
+	return few
+}
+
+func (t *T) useDriver(kd *kmd.Device) {
+	t.Helper()
+	t.kd = kd
+	h, err := kd.Harvesting(t.ctx)
+	t.ok(err)
+	t.ch, err = chip.New(kd.Arch(), h)
+	t.ok(err)
+	t.p = t.ch.Params()
+}
+
+func (t *T) useQueues(kd *kmd.Device, d *dispatch.Device) {
+	t.kd, t.disp, t.q = kd, d, d.Queue(0)
+	t.ch, t.p = d.Chip(), d.Chip().Params()
+}
+
+func (t *T) useDevice(d *reprise.Device) {
+	t.dev, t.rq = d, d.Queue(0)
+	t.p = d.Arch().Params()
+}
+
+// sub runs part of a case with a name of its own.
+func (t *T) sub(name string, fn func(*T)) {
+	t.Helper()
+	t.Run(name, func(s *testing.T) {
+		u := *t
+		u.T, u.ctx = s, s.Context()
+		fn(&u)
+	})
+}
+
+// ok ends the case on an error, with the state of all cores if the device hangs.
+func (t *T) ok(err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	var hang *dispatch.HangError
+	if errors.As(err, &hang) {
+		t.Log(hang.Detail())
+	}
+	t.Fatal(err)
+}
+
+// same compares bytes and shows the first difference.
+func (t *T) same(what string, want, got []byte) {
+	t.Helper()
+	if d := difference(want, got); d != "" {
+		t.Errorf("%s: %s", what, d)
+	}
+}
+
+// difference describes where two pieces of memory differ; it is empty if they don't.
+func difference(want, got []byte) string {
+	if bytes.Equal(want, got) {
+		return ""
+	}
+	if len(want) != len(got) {
+		return fmt.Sprintf("%d bytes, want %d", len(got), len(want))
+	}
+	first, last, n := -1, 0, 0
+	for i := range want {
+		if want[i] != got[i] {
+			if first < 0 {
+				first = i
+			}
+			last = i
+			n++
+		}
+	}
+	end := min(first+16, len(want))
+	return fmt.Sprintf("%d of %d bytes differ, from %#x to %#x: first % x, want % x", n, len(want), first, last, got[first:end], want[first:end])
+}
+
+// pattern gives n bytes that differ from those of another seed, and at any shift.
+func pattern(seed uint32, n int) []byte {
+	b := make([]byte, n)
+	x := seed*2654435761 + 1
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x >> 8)
+	}
+	return b
+}
+
+// virtual is the coordinate by which software names a core.
+func (t *T) virtual(c chip.Core) chip.XY {
+	t.Helper()
+	xy, err := t.ch.Virtual(c)
+	t.ok(err)
+	return xy
+}
+
+// poke and peek reach a core's L1 past the command queues.
+func (t *T) poke(c chip.Core, addr uint32, p []byte) {
+	t.Helper()
+	t.ok(t.kd.Write(t.virtual(c), uint64(addr), p))
+}
+
+func (t *T) peek(c chip.Core, addr uint32, n int) []byte {
+	t.Helper()
+	p := make([]byte, n)
+	t.ok(t.kd.Read(t.virtual(c), uint64(addr), p))
+	return p
+}
+
+// pokeDRAM and peekDRAM reach a DRAM bank past the command queues.
+func (t *T) pokeDRAM(bank int, addr uint64, p []byte) {
+	t.Helper()
+	b := t.ch.DRAMBanks()[bank]
+	t.ok(t.kd.Write(b.HostEndpoint, b.Offset+addr, p))
+}
+
+func (t *T) peekDRAM(bank int, addr uint64, n int) []byte {
+	t.Helper()
+	b := t.ch.DRAMBanks()[bank]
+	p := make([]byte, n)
+	t.ok(t.kd.Read(b.HostEndpoint, b.Offset+addr, p))
+	return p
+}
+
+// layout is the wire format of the chip's commands.
+func (t *T) layout() cq.Layout { return cq.Layout(t.p.Arch) }
+
+// commands builds commands and checks them against the limits of the device's firmware, unless raw is wanted.
+func (t *T) commands(add func(*cq.Builder)) []byte {
+	t.Helper()
+	b := cq.NewBuilder(t.layout(), nil)
+	add(&b)
+	cmds, err := b.Finish()
+	t.ok(err)
+	return cmds
+}
+
+// send sends commands, and finish waits for everything sent.
+func (t *T) send(add func(*cq.Builder)) {
+	t.Helper()
+	t.ok(t.q.Send(t.ctx, t.commands(add), false))
+}
+
+func (t *T) finish() {
+	t.Helper()
+	t.ok(t.q.Finish(t.ctx))
+}
+
+// do sends commands and waits for them.
+func (t *T) do(add func(*cq.Builder)) {
+	t.Helper()
+	t.send(add)
+	t.finish()
+}
+
+// nocXY and nocRect name tiles as commands do.
+func (t *T) nocXY(c chip.Core) uint32 {
+	t.Helper()
+	return t.p.Arch.NOCXY(t.virtual(c))
+}
+
+func (t *T) nocRect(r chip.Range) (noc uint32, cores int) {
+	t.Helper()
+	rects := t.ch.Rects(r)
+	if len(rects) != 1 {
+		t.Fatalf("%v is %d rectangles", r, len(rects))
+	}
+	start, end := rects[0].Corners(chip.NOC0)
+	return t.p.Arch.NOCMulticast(start, end), rects[0].Cores
+}
+
+// corners are the four corners of the grid of workers, the farthest apart that there are.
+func (t *T) corners() []chip.Core {
+	g := t.grid()
+	return []chip.Core{g.Start, {X: g.End.X, Y: g.Start.Y}, {X: g.Start.X, Y: g.End.Y}, g.End}
+}
+
+func (t *T) grid() chip.Range {
+	switch {
+	case t.disp != nil:
+		return t.disp.Grid()
+	case t.dev != nil:
+		return t.dev.Grid()
+	}
+	return t.ch.All()
+}
+
+// scratch is an address in the workers' L1 that nothing else uses.
+const scratch = 0x40000

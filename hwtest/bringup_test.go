@@ -1,0 +1,227 @@
+package hwtest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+func bringupCases() []testCase {
+	return []testCase{
+		{name: "all cores report", protects: "after opening every worker's firmware waits in its idle loop with all processors up", fn: allCoresReport},
+		{name: "core information", protects: "every worker is told its own coordinate", fn: coreInformation},
+		{name: "open close open", protects: "a closed device can be opened again and works", fn: openCloseOpen},
+		{name: "closing quiets the chip", protects: "after closing all processors are held in reset", fn: closingQuiets},
+		{name: "nothing left", protects: "a device that nobody used has nothing allocated", fn: nothingLeft},
+		{name: "two queues", protects: "a device opens with two command queues and both take commands", fn: twoQueues},
+		{name: "cancelled open", protects: "an open whose context is over fails and leaves the device free", fn: cancelledOpen},
+		{name: "impossible options", protects: "options that no device can fulfil are refused with what to do instead", fn: impossibleOptions},
+		{name: "use after close", protects: "everything of a closed device says that it is closed", fn: useAfterClose},
+		{name: "close twice", protects: "closing again does nothing", fn: closeTwice},
+		{name: "smallest queue memory", protects: "the smallest allowed queue memory works", fn: smallestQueueMemory},
+	}
+}
+
+// queues opens the device up to its command queues for the length of a case.
+func (t *T) queues(o dispatch.Options) *T {
+	t.Helper()
+	if o.HangTimeout == 0 {
+		o.HangTimeout = t.patience()
+	}
+	kd, d, err := openQueues(t.ctx, t.device.open(), o)
+	t.ok(err)
+	t.Cleanup(func() {
+		if err := errors.Join(d.Close(), kd.Close()); err != nil && !t.Failed() {
+			t.Errorf("close: %v", err)
+		}
+	})
+	u := *t
+	u.useQueues(kd, d)
+	return &u
+}
+
+// full opens the whole device for the length of a case.
+func (t *T) full(target reprise.Target, opts ...reprise.Option) *T {
+	t.Helper()
+	d, err := reprise.Open(t.ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)
+	t.ok(err)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil && !t.Failed() {
+			t.Errorf("close: %v", err)
+		}
+	})
+	u := *t
+	u.useDevice(d)
+	return &u
+}
+
+func allCoresReport(t *T) {
+	t = t.queues(dispatch.Options{})
+	for c := range t.disp.Grid().Cores() {
+		if v := t.peek(c, t.p.L1.Go, 4); v[3] != 0 {
+			t.Errorf("core %v: go message % x, want the signal DONE", c, v)
+		}
+		for p := range uint32(chip.NumProcessors) {
+			state := t.peek(c, t.p.L1.CoreState+p*t.p.L1.CoreStateSize, 16)
+			if chip.Processor(p) == chip.BRISC && string(state[:4]) != "IDLE" {
+				t.Errorf("core %v: BRISC is at %q", c, state[:4])
+			}
+			if binary.LittleEndian.Uint32(state[:4]) == 0 {
+				t.Errorf("core %v: %v hasn't started", c, chip.Processor(p))
+			}
+		}
+	}
+}
+
+func coreInformation(t *T) {
+	t = t.queues(dispatch.Options{})
+	for c := range t.ch.Workers() {
+		b := t.peek(c, t.p.L1.CoreInfo, 8)
+		if binary.LittleEndian.Uint32(b) != chip.CoreInfoMagic || int(b[4]) != c.X || int(b[5]) != c.Y {
+			t.Errorf("core %v has % x", c, b)
+		}
+	}
+}
+
+func openCloseOpen(t *T) {
+	for i := range 3 {
+		t.sub("round", func(t *T) {
+			t = t.full(t.device.open())
+			b := t.buffer(reprise.DRAM, 64*t.dev.DRAMBanks(), 64)
+			want := pattern(uint32(i), b.Size())
+			t.ok(t.rq.Write(t.ctx, b, 0, want))
+			t.same("read back", want, t.readAll(b))
+		})
+	}
+}
+
+func closingQuiets(t *T) {
+	// A second opener, which sees what the first one leaves behind.
+	target := t.device.open()
+	kd, err := kmd.Open(t.ctx, target)
+	t.ok(err)
+	defer func() { t.ok(kd.Close()) }()
+	d, err := reprise.Open(t.ctx, target)
+	t.ok(err)
+	t.useDriver(kd)
+	v, err := kd.Read32(t.virtual(chip.Core{}), uint64(t.p.SoftReset))
+	t.ok(err)
+	if v&t.p.ResetAll != 0 {
+		t.Errorf("soft reset of an open device is %#x", v)
+	}
+	t.ok(d.Close())
+	resetRegisters(t)
+}
+
+func nothingLeft(t *T) {
+	t = t.full(t.device.open())
+	for _, k := range []allocator.Kind{reprise.DRAM, reprise.L1, allocator.Trace} {
+		if s := t.dev.Memory(k); s.Allocated != 0 || s.Extents != 0 {
+			t.Errorf("%v: %d B in %d extents", k, s.Allocated, s.Extents)
+		}
+	}
+}
+
+func twoQueues(t *T) {
+	t = t.full(t.device.open(), reprise.WithQueues(2))
+	if t.dev.Queues() != 2 {
+		t.Fatalf("%d queues", t.dev.Queues())
+	}
+	b := t.buffer(reprise.DRAM, 4096, 64)
+	for i := range 4 {
+		want := pattern(uint32(i), b.Size())
+		w, r := t.dev.Queue(i%2), t.dev.Queue(i/2)
+		t.ok(w.Write(t.ctx, b, 0, want))
+		t.ok(w.Finish(t.ctx))
+		got := make([]byte, b.Size())
+		t.ok(r.Read(t.ctx, b, 0, got))
+		t.same("written through one queue, read through the other", want, got)
+	}
+}
+
+func cancelledOpen(t *T) {
+	ctx, cancel := context.WithCancel(t.ctx)
+	cancel()
+	d, err := reprise.Open(ctx, t.device.open())
+	if err == nil {
+		t.ok(d.Close())
+		t.Skip("the device opens without waiting for anything")
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	t.full(t.device.open())
+}
+
+func impossibleOptions(t *T) {
+	for name, o := range map[string]reprise.Option{
+		"three queues":       reprise.WithQueues(3),
+		"tiny queue memory":  reprise.WithQueueMemory(4096),
+		"uneven memory":      reprise.WithQueueMemory(1<<20 + 100),
+		"huge trace region":  reprise.WithTraceRegion(1 << 50),
+		"huge small buffers": reprise.WithL1Small(1 << 30),
+	} {
+		d, err := reprise.Open(t.ctx, t.device.open(), o)
+		if err == nil {
+			t.Errorf("%s: opened", name)
+			t.ok(d.Close())
+		}
+	}
+	t.full(t.device.open())
+}
+
+func useAfterClose(t *T) {
+	d, err := reprise.Open(t.ctx, t.device.open())
+	t.ok(err)
+	u := *t
+	u.useDevice(d)
+	b := u.buffer(reprise.DRAM, 64, 64)
+	x := u.load(u.storeProgram("store", u.grid(), b, 1))
+	tr, err := u.rq.Capture(u.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+	t.ok(err)
+	t.ok(d.Close())
+	q := d.Queue(0)
+	data := make([]byte, 64)
+	for name, err := range map[string]error{
+		"write":  q.Write(t.ctx, b, 0, data),
+		"read":   q.Read(t.ctx, b, 0, data),
+		"finish": q.Finish(t.ctx),
+		"run":    q.Run(t.ctx, x),
+		"load":   second(d.Load(t.ctx, &reprise.Program{})),
+		"buffer": second(d.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64})),
+		"capture": second(q.Capture(t.ctx, "t", func(*reprise.Recorder) error {
+			t.Error("capture on a closed device calls its function")
+			return nil
+		})),
+	} {
+		if !errors.Is(err, reprise.ErrClosed) {
+			t.Errorf("%s: error %v, want ErrClosed", name, err)
+		}
+	}
+	if err := tr.Replay(t.ctx); err == nil {
+		t.Error("a trace of a closed device replays")
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func closeTwice(t *T) {
+	d, err := reprise.Open(t.ctx, t.device.open())
+	t.ok(err)
+	t.ok(d.Close())
+	t.ok(d.Close())
+}
+
+func smallestQueueMemory(t *T) {
+	t = t.full(t.device.open(), reprise.WithQueueMemory(1<<20))
+	b := t.buffer(reprise.DRAM, t.size(4<<20, 1<<20), 2048)
+	want := pattern(3, b.Size())
+	t.ok(t.rq.Write(t.ctx, b, 0, want))
+	t.same("several times the queue's memory", want, t.readAll(b))
+}

@@ -1,0 +1,127 @@
+package hwtest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// buffer allocates a buffer and frees it with the case.
+func (t *T) buffer(k reprise.Kind, size, page int) *reprise.Buffer {
+	t.Helper()
+	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
+	t.ok(err)
+	t.Cleanup(func() {
+		if err := b.Free(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (t *T) readAll(b *reprise.Buffer) []byte {
+	t.Helper()
+	got := make([]byte, b.Size())
+	t.ok(t.rq.Read(t.ctx, b, 0, got))
+	return got
+}
+
+// perWorker allocates n bytes at the same address of every worker that programs may use: page i of an L1 buffer is in
+// bank i, which is worker i, row by row.
+func (t *T) perWorker(n int) *reprise.Buffer {
+	t.Helper()
+	b := t.buffer(reprise.L1, n*t.dev.Grid().Size(), n)
+	t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
+	return b
+}
+
+// workerIndex is the page of a core in a buffer of perWorker.
+func (t *T) workerIndex(c reprise.Core) int { return c.Y*(t.dev.Grid().End.X+1) + c.X }
+
+func (t *T) kernel(name string) *kernels.Image {
+	t.Helper()
+	im, err := kernels.Prebuilt(t.dev.Arch(), name)
+	t.ok(err)
+	return im
+}
+
+// load loads a program and closes it with the case.
+func (t *T) load(p *reprise.Program) *reprise.Executable {
+	t.Helper()
+	x, err := t.dev.Load(t.ctx, p)
+	t.ok(err)
+	t.closing(x.Close)
+	return x
+}
+
+// capture records programs as a trace and releases it with the case.
+func (t *T) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
+	t.Helper()
+	tr, err := t.rq.Capture(t.ctx, name, func(r *reprise.Recorder) error {
+		for _, x := range xs {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	return tr
+}
+
+// closing calls a function with the end of the case, unless what it closes or the device is closed already.
+func (t *T) closing(fn func(context.Context) error) {
+	q := t.rq
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.ctx)
+		if err := fn(ctx); err != nil && !t.Failed() && !errors.Is(err, reprise.ErrReleased) && !errors.Is(q.Finish(ctx), reprise.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// storeProgram stores seed+index of the core to the buffer's address of each core of a range.
+func (t *T) storeProgram(name string, on reprise.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
+	t.Helper()
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{{
+			Name: "store", Image: t.kernel(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{on},
+			Common: []uint32{seed},
+			Args:   func(c reprise.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(t.workerIndex(c))} },
+		}},
+		Buffers: []*reprise.Buffer{b},
+	}
+}
+
+// words reads a buffer of perWorker as words, by worker.
+func (t *T) words(b *reprise.Buffer, word int) []uint32 {
+	t.Helper()
+	all := t.readAll(b)
+	out := make([]uint32, t.dev.Grid().Size())
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint32(all[i*b.PageSize()+4*word:])
+	}
+	return out
+}
+
+// wantWords compares a word of every worker with what it should be.
+func (t *T) wantWords(what string, b *reprise.Buffer, word int, want func(reprise.Core) uint32) {
+	t.Helper()
+	got := t.words(b, word)
+	wrong := 0
+	for c := range t.dev.Grid().Cores() {
+		if g, w := got[t.workerIndex(c)], want(c); g != w {
+			if wrong++; wrong <= 5 {
+				t.Errorf("%s: core %v has %#x, want %#x", what, c, g, w)
+			}
+		}
+	}
+	if wrong > 5 {
+		t.Errorf("%s: %d cores are wrong", what, wrong)
+	}
+}

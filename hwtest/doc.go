@@ -1,0 +1,17 @@
+// Package hwtest is the conformance suite that every device must pass: the emulator, the vendor's simulator and
+// silicon.
+//
+//	go test ./hwtest                                     both emulated chips, and the simulators whose libraries the
+//	                                                     variables REPRISE_TTSIM_WH and REPRISE_TTSIM_BH name
+//	go test ./hwtest -device=emu:blackhole               one device
+//	go test ./hwtest -device=ttsim:PATH                  the vendor's simulator
+//	go test ./hwtest -device=/dev/tenstorrent/0          silicon
+//	go test ./hwtest -device=... -run /cq/               one layer
+//	go test ./hwtest -device=... -report=out.json        a report beside the test output; .xml gives JUnit
+//	go test ./hwtest -device=... -compare=ttsim:PATH     run the differential cases on both and compare memory
+//	go test -tags=long ./hwtest -timeout=2h              more seeds, more repetitions
+//
+// A case is a named function in a table. Its layer says what the device must be opened as; cases of one layer share
+// an open device, which is opened anew after a failure. Cases marked unsafe leave silicon in a state that only a reset
+// mends; they are skipped there unless -unsafe is given.
+package hwtest
