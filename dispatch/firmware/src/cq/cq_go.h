@@ -3,7 +3,7 @@
 #define REPRISE_CQ_GO_H
 
 #include "cq_commands.h"
-#include "cq_park.h"
+#include "cq_core.h"
 #include "reprise/noc.h"
 
 struct cq_go {
@@ -13,7 +13,7 @@ struct cq_go {
     uint32_t noc_data[CQ_GO_NOC_DATA_WORDS];  // coordinates for unicast go signals
 };
 
-static __attribute__((noinline)) void cq_wait_stream(uint32_t stream, uint32_t count) {
+CQ_SHARED void cq_wait_stream(uint32_t stream, uint32_t count) {
     if (rp_stream_reached(rp_stream_available(stream), count)) {
         return;
     }

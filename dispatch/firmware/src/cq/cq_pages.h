@@ -2,6 +2,7 @@
 #ifndef REPRISE_CQ_PAGES_H
 #define REPRISE_CQ_PAGES_H
 
+#include "cq_core.h"
 #include "reprise/noc.h"
 
 // cq_pages walks the pages of a buffer in order. One division at the start, none for each page.
@@ -12,7 +13,7 @@ struct cq_pages {
     int dram;
 };
 
-RP_INLINE void cq_pages_start(struct cq_pages* p, int dram, uint32_t base, uint32_t page_size, uint32_t page) {
+CQ_SHARED void cq_pages_start(struct cq_pages* p, int dram, uint32_t base, uint32_t page_size, uint32_t page) {
     p->dram = dram;
     p->banks = dram ? RP_BANK_TABLE->num_dram : RP_BANK_TABLE->num_l1;
     uint32_t rows = page / p->banks;

@@ -9,15 +9,8 @@
 #ifndef REPRISE_CQ_RING_H
 #define REPRISE_CQ_RING_H
 
-#include "cq_park.h"
+#include "cq_core.h"
 #include "reprise/noc.h"
-
-// Small beats fast in most of these kernels: Wormhole's instruction cache holds 512 instructions, and a miss costs more
-// than a call.
-#define CQ_SHARED static __attribute__((noinline, unused))
-
-RP_INLINE uint32_t cq_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
-RP_INLINE uint32_t cq_align(uint32_t n, uint32_t to) { return (n + to - 1) & ~(to - 1); }
 
 // --- producer ----------------------------------------------------------------------------------------------------
 
@@ -28,6 +21,7 @@ struct cq_ring_writer {
     uint32_t buf;        // command buffer whose state points there
     uint32_t credits;    // own semaphore
     uint32_t published;  // the consumer's semaphore
+    uint32_t limit;      // what it held when last looked at
     uint32_t taken;      // pages ever acquired
     uint32_t cursor;     // where the next byte goes
     uint32_t room;       // acquired bytes from cursor on
@@ -39,23 +33,33 @@ RP_INLINE void cq_ring_writer_init(struct cq_ring_writer* w, uint32_t noc) {
     rp_noc_write_state(noc, w->buf, RP_WRITE, w->coord, 0);
 }
 
-RP_INLINE int cq_ring_has_credits(const struct cq_ring_writer* w, uint32_t pages) {
-    return (int32_t)(rp_load(w->credits) - w->taken - pages) >= 0;
+RP_INLINE int cq_ring_suffices(const struct cq_ring_writer* w, uint32_t limit, uint32_t pages) {
+    return (int32_t)(limit - w->taken - pages) >= 0;
+}
+
+// Looks at the semaphore, which is a trip to L1, until it allows pages more pages.
+CQ_SHARED void cq_ring_wait_credits(struct cq_ring_writer* w, uint32_t pages) {
+    rp_invalidate_l1();
+    uint32_t limit = rp_load(w->credits);
+    if (!cq_ring_suffices(w, limit, pages)) {
+        rp_waypoint_detail("RING", pages);
+        do {
+            rp_invalidate_l1();
+            limit = rp_load(w->credits);
+        } while (!cq_ring_suffices(w, limit, pages));
+        rp_waypoint("RUN ");
+    }
+    w->limit = limit;
 }
 
 // cq_ring_reserve makes sure that bytes more bytes can be written, and waits for the consumer if need be.
-CQ_SHARED void cq_ring_reserve(struct cq_ring_writer* w, uint32_t bytes) {
+RP_INLINE void cq_ring_reserve(struct cq_ring_writer* w, uint32_t bytes) {
     if (bytes <= w->room) {
         return;
     }
     uint32_t pages = ((bytes - w->room - 1) >> w->page_log) + 1;
-    rp_invalidate_l1();
-    if (!cq_ring_has_credits(w, pages)) {
-        rp_waypoint_detail("RING", pages);
-        do {
-            rp_invalidate_l1();
-        } while (!cq_ring_has_credits(w, pages));
-        rp_waypoint("RUN ");
+    if (!cq_ring_suffices(w, w->limit, pages)) {
+        cq_ring_wait_credits(w, pages);
     }
     w->taken += pages;
     w->unpublished += pages;
@@ -75,6 +79,17 @@ CQ_SHARED void cq_ring_write(struct cq_ring_writer* w, uint32_t noc, uint32_t l1
             w->cursor = w->base;
         }
     }
+}
+
+// cq_ring_write_short does the same in few instructions when one request will do, as for nearly every command.
+RP_INLINE void cq_ring_write_short(struct cq_ring_writer* w, uint32_t noc, uint32_t l1, uint32_t bytes) {
+    if (bytes > RP_NOC_MAX_BURST || bytes >= w->end - w->cursor) {
+        cq_ring_write(w, noc, l1, bytes);
+        return;
+    }
+    w->room -= bytes;
+    rp_noc_write_with_state(noc, w->buf, RP_WRITE, w->cursor, l1, bytes, 1);
+    w->cursor += bytes;
 }
 
 // No barrier and no flush in front of the increment: it follows the writes to the same tile on the same static
@@ -103,12 +118,7 @@ CQ_SHARED void cq_ring_finish(struct cq_ring_writer* w, uint32_t noc) {
 }
 
 // cq_ring_drain waits until the consumer has returned every page.
-RP_INLINE void cq_ring_drain(struct cq_ring_writer* w) {
-    uint32_t pages = (w->end - w->base) >> w->page_log;
-    do {
-        rp_invalidate_l1();
-    } while (!cq_ring_has_credits(w, pages));
-}
+RP_INLINE void cq_ring_drain(struct cq_ring_writer* w) { cq_ring_wait_credits(w, (w->end - w->base) >> w->page_log); }
 
 // --- consumer ----------------------------------------------------------------------------------------------------
 

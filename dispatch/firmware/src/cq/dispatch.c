@@ -156,12 +156,43 @@ static void packed_item(uint32_t kind, uint32_t addr, uint32_t size, uint32_t de
     skip(pad);
 }
 
+// Sends items that are here in whole to one core each, as far as that goes. This is the hot loop of dispatching: every
+// program has arguments for every core. Destination address and length don't change from core to core, so three
+// stores make a request.
+CQ_SHARED uint32_t packed_unicast_run(const uint32_t* sub, uint32_t count, uint32_t addr, uint32_t size, uint32_t l1,
+                                   uint32_t stride, uint32_t here) {
+    uint32_t sent = 0;
+    rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE, *sub, 0);
+    rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_RET_LO, addr);
+    rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_LEN_BE, size);
+    for (; sent != count && stride <= here; sent++, here -= stride, l1 += stride) {
+        uint32_t coord = sub[sent];
+        rp_noc_ready(NOC, RP_BUF_WRITE);
+        rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_RET_COORD, coord);
+        rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_TARG_LO, l1);
+        rp_noc_send(NOC, RP_BUF_WRITE);
+    }
+    RP_LOCAL->nonposted_writes_issued[NOC] += sent;
+    RP_LOCAL->nonposted_writes_acked[NOC] += sent;
+    return sent;
+}
+
 // Every destination gets its own item.
 static void packed_items(const uint32_t* sub, uint32_t count, uint32_t kind, uint32_t addr, uint32_t size) {
-    for (; count != 0; count--) {
-        uint32_t dests, coord = packed_next(&sub, kind, &dests);
-        rp_noc_write_state_coord(NOC, RP_BUF_WRITE, coord, 0);
-        packed_item(kind, addr, size, dests);
+    uint32_t stride = cq_align(size, RP_L1_ALIGNMENT);
+    while (count != 0) {
+        uint32_t here = cq_ring_wait(&ring, NOC);
+        if (!(kind & RP_CTRL_MULTICAST) && stride <= here) {
+            uint32_t sent = packed_unicast_run(sub, count, addr, size, ring.cursor, stride, here);
+            ring.cursor += sent * stride;
+            sub += sent;
+            count -= sent;
+        } else {
+            uint32_t dests, coord = packed_next(&sub, kind, &dests);
+            rp_noc_write_state_coord(NOC, RP_BUF_WRITE, coord, 0);
+            packed_item(kind, addr, size, dests);
+            count--;
+        }
     }
 }
 
@@ -177,6 +208,10 @@ static void packed_same(const uint32_t* sub, uint32_t count, uint32_t kind, uint
         }
         second_at = ring.cursor;
         ring.cursor += second;
+    }
+    if (!(kind & RP_CTRL_MULTICAST) && second == 0) {
+        packed_unicast_run(sub, count, addr, size, first_at, 0, 0);
+        count = 0;
     }
     for (; count != 0; count--) {
         uint32_t dests, coord = packed_next(&sub, kind, &dests);

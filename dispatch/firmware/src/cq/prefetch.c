@@ -89,8 +89,8 @@ static void fetch_consume_entry(void) {
     }
 }
 
-// Starts the read for the next entry, if there is one and the buffer has room for it behind the commands at hand.
-// At the buffer's end it has to wait until those have run: only an empty buffer can begin anew at its base.
+// Starts the read for the next entry, if there is one and the buffer has room for it behind the commands at hand, or
+// at its base in front of them.
 static void fetch_start(void) {
     uint32_t entry = fetch_entry();
     if (entry == 0) {
@@ -102,10 +102,10 @@ static void fetch_start(void) {
     }
     uint32_t landing = commands.end;
     if (landing + bytes > args.buffer + args.buffer_size) {
-        if (commands.ptr != commands.end) {
+        landing = args.buffer;
+        if (commands.ptr != commands.end && landing + bytes > commands.ptr) {
             return;
         }
-        landing = args.buffer;
     }
     if (fetch.pcie + bytes > args.issue_base + args.issue_size) {
         fetch.pcie = args.issue_base;
@@ -216,21 +216,33 @@ static void trace_stop(void) {
 
 // A command in the buffer is in one piece when it came from the issue queue. In a trace only headers are: payloads
 // and tables go on in the next part.
-static uint32_t command_bytes(uint32_t wanted) {
+CQ_SHARED void command_more(void) {
+    if (!trace.active) {
+        cq_park(CQ_BAD_LENGTH, commands.ptr);
+    }
+    trace_advance();
+}
+
+RP_INLINE uint32_t command_bytes(uint32_t wanted) {
     if (commands.ptr == commands.end) {
-        if (!trace.active) {
-            cq_park(CQ_BAD_LENGTH, wanted);
-        }
-        trace_advance();
+        command_more();
     }
     return cq_min(wanted, commands.end - commands.ptr);
 }
 
-static void command_skip(uint32_t bytes) {
+CQ_SHARED void command_skip_on(uint32_t bytes) {
     while (bytes != 0) {
         uint32_t n = command_bytes(bytes);
         commands.ptr += n;
         bytes -= n;
+    }
+}
+
+RP_INLINE void command_skip(uint32_t bytes) {
+    if (bytes <= commands.end - commands.ptr) {
+        commands.ptr += bytes;
+    } else {
+        command_skip_on(bytes);
     }
 }
 
@@ -277,7 +289,7 @@ struct source {
     uint32_t sub_left;  // bytes of this one behind this run
 };
 
-static void source_page(struct source* s) {
+CQ_SHARED void source_page(struct source* s) {
     s->coord = cq_pages_coord(&s->pages, NOC);
     s->addr = cq_pages_address(&s->pages);
     s->run = s->pages.page_size;
@@ -327,7 +339,7 @@ static void source_ready(struct source* s) {
     }
 }
 
-static void data_barrier(void) {
+CQ_SHARED void data_barrier(void) {
     if (data_reads != 0) {
         rp_noc_id_barrier(NOC, READ_DATA);
         data_reads = 0;
@@ -441,7 +453,7 @@ static void relay_inline(struct cq_ring_writer* w, int flush) {
     command_skip(CQ_HEADER_BYTES);
     for (uint32_t left = length; left != 0;) {
         uint32_t n = command_bytes(left);
-        cq_ring_write(w, NOC, commands.ptr, n);
+        cq_ring_write_short(w, NOC, commands.ptr, n);
         commands.ptr += n;
         left -= n;
     }

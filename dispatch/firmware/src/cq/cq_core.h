@@ -1,8 +1,15 @@
-// The end of the road: a command that makes no sense.
-#ifndef REPRISE_CQ_PARK_H
-#define REPRISE_CQ_PARK_H
+// Small things that all kernels of the command queue share.
+#ifndef REPRISE_CQ_CORE_H
+#define REPRISE_CQ_CORE_H
 
 #include "reprise/abi.h"
+
+// Small beats fast in most of these kernels: Wormhole's instruction cache holds 512 instructions, and a miss costs more
+// than a call (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionCache.md).
+#define CQ_SHARED static __attribute__((noinline, unused))
+
+RP_INLINE uint32_t cq_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+RP_INLINE uint32_t cq_align(uint32_t n, uint32_t to) { return (n + to - 1) & ~(to - 1); }
 
 // cq_park stops this core for good and says why. Running on would treat payload as commands and write wherever it
 // says; a host that waits finds the waypoint and the detail in the core's state instead.
