@@ -70,7 +70,7 @@ type Trace struct {
 	cbEnd uint64
 	prep  dispatch.Prepared
 
-	mu       sync.RWMutex
+	mu       sync.Mutex // held while the trace is released
 	released bool
 }
 
@@ -154,12 +154,10 @@ func (t *Trace) place(ctx context.Context, r *Recorder) error {
 // Replay runs the trace again. It returns once the commands are in the issue ring; Queue.Finish waits for the
 // device. It allocates nothing.
 func (t *Trace) Replay(ctx context.Context) error {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.released {
-		return fmt.Errorf("reprise: replay trace %q: %w", t.name, ErrReleased)
-	}
 	if err := t.q.q.Submit(ctx, &t.prep); err != nil {
+		if errors.Is(err, dispatch.ErrRevoked) {
+			err = ErrReleased
+		}
 		return fmt.Errorf("reprise: replay trace %q: %w", t.name, err)
 	}
 	return nil
@@ -173,8 +171,9 @@ func (t *Trace) Release(ctx context.Context) error {
 	if t.released {
 		return fmt.Errorf("reprise: release trace %q: %w", t.name, ErrReleased)
 	}
+	t.q.q.Revoke(&t.prep)
 	if err := t.q.Finish(ctx); err != nil {
-		return fmt.Errorf("reprise: release trace %q: %w", t.name, err)
+		return fmt.Errorf("reprise: release trace %q: %w; call Release again", t.name, err)
 	}
 	t.released = true
 	if err := t.drop(); err != nil {

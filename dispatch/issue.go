@@ -68,8 +68,13 @@ func (f *fetchRing) push(entry uint16) {
 type issueRing struct {
 	mem  []byte
 	wr   uint32
-	ends []uint32 // end offset of the batch behind each prefetch queue entry, indexed by put modulo len
+	ends [batchEnds]uint32 // end offset of the batch behind each prefetch queue entry, by its number
 }
+
+// batchEnds is how many batches' ends are remembered: a power of two, and more than the prefetch queue has entries.
+const batchEnds = 2048
+
+func (r *issueRing) end(batch uint64) *uint32 { return &r.ends[batch%batchEnds] }
 
 // place returns the offset at which a batch of n bytes goes.
 func (r *issueRing) place(n uint32) uint32 {
@@ -88,7 +93,7 @@ func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 	// The outstanding bytes run from the end of the newest batch that is done to wr, around the ring.
 	var tail uint32
 	if oldest > 0 {
-		tail = r.ends[(oldest-1)%uint64(len(r.ends))]
+		tail = *r.end(oldest - 1)
 	}
 	if tail < r.wr {
 		// One piece [tail, wr): a batch placed behind it is fine, one that wrapped must end before it.

@@ -26,9 +26,9 @@ type Queue struct {
 	issue issueRing
 	st    State
 	same  *Prepared // whose After st is, when it was submitted last and st hasn't changed since
-	runs  uint16 // programs run, as their host id
-	event cq.Seq // last event recorded
-	buf   []byte // commands under construction
+	runs  uint16    // programs run, as their host id
+	event cq.Seq    // last event recorded
+	buf   []byte    // commands under construction
 
 	last   atomic.Pointer[string] // what was submitted last, for hang reports
 	failed atomic.Pointer[error]  // why the queue takes no more commands
@@ -109,8 +109,22 @@ type Prepared struct {
 	// Name appears in hang reports.
 	Name string
 
-	sent bool
-	base cq.Count // that Counts were computed for
+	revoked bool
+	sent    bool
+	base    cq.Count // that Counts were computed for
+}
+
+// ErrRevoked is returned when prepared commands are submitted after Revoke.
+var ErrRevoked = errors.New("the commands were revoked")
+
+// Revoke makes further submissions of p fail. Those before it are in the queue.
+func (q *Queue) Revoke(p *Prepared) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p.revoked = true
+	if q.same == p {
+		q.same = nil
+	}
 }
 
 // CountPatch is a word in Prepared.Bytes.
@@ -126,6 +140,9 @@ func (q *Queue) Submit(ctx context.Context, p *Prepared) error {
 	defer q.mu.Unlock()
 	if err := q.usable("replay"); err != nil {
 		return err
+	}
+	if p.revoked {
+		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrRevoked)
 	}
 	if !p.sent || p.base != q.st.Expected {
 		for _, c := range p.Counts {
@@ -183,13 +200,14 @@ func (q *Queue) fits(off, n uint32) bool {
 // ring publishes a batch that lies in the issue ring.
 func (q *Queue) ring(off, n uint32, stall bool) {
 	q.issue.wr = off + n
-	q.issue.ends[q.fetch.put%uint64(len(q.issue.ends))] = off + n
+	*q.issue.end(q.fetch.put) = off + n
 	entry := uint16(n / cq.FetchUnit)
 	if stall {
 		entry |= cq.FetchStall
 	}
-	q.pre.Drain() // commands must be visible before the entry that announces them
+	q.pre.Publish() // commands must be visible before the entry that announces them
 	q.fetch.push(entry)
+	kmd.PrefetchWrite(q.issue.mem[q.issue.wr:])
 }
 
 // await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.

@@ -61,7 +61,7 @@ func (d *Device) startQueue(ctx context.Context, id int) (*Queue, error) {
 		return nil, errors.Join(err, q.pre.Close())
 	}
 	low := uint32(noc)
-	q.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize], ends: make([]uint32, fetchEntries+2)}
+	q.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
 	q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
 	q.fetch.lastR = q.fetch.initialRead()
 	q.comp.ring = completionRing{

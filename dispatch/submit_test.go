@@ -53,7 +53,7 @@ func hostOnly(tb testing.TB) (q *Queue, take func()) {
 	q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
 	q.fetch.lastR = q.fetch.initialRead()
 	q.pre.Store32(uint64(d.ctl.fetchRead), q.fetch.lastR)
-	q.issue = issueRing{mem: make([]byte, 12<<20), ends: make([]uint32, fetchEntries+2)}
+	q.issue = issueRing{mem: make([]byte, 12<<20)}
 	q.comp.ring.mem = make([]byte, pageSize)
 	host, err := kd.PinHostMemory(4096)
 	if err != nil {
