@@ -50,7 +50,10 @@ func (b *bench) discard(t *testing.T) {
 // use returns what a case gets to see, and opens the device at the level if it isn't.
 func (b *bench) use(t *testing.T, l level) *T {
 	t.Helper()
-	x := &T{T: t, device: b.device, ctx: t.Context()}
+	x := &T{T: t, device: b.device}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*x.patience())
+	t.Cleanup(cancel)
+	x.ctx = ctx
 	if b.level != l {
 		if err := b.close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -161,7 +164,7 @@ func (t *T) sub(name string, fn func(*T)) {
 	t.Helper()
 	t.Run(name, func(s *testing.T) {
 		u := *t
-		u.T, u.ctx = s, s.Context()
+		u.T = s
 		fn(&u)
 	})
 }

@@ -69,6 +69,8 @@ func cases() []testCase {
 		in("bringup", bringupCases()),
 		in("cq", cqWriteCases()),
 		in("cq", cqPackedCases()),
+		in("cq", cqRelayCases()),
+		in("cq", cqSyncCases()),
 	)
 }
 
