@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/term"
@@ -21,24 +23,27 @@ import (
 
 type demoCmd struct {
 	Device string `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Input  string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label, plain or gzip." type:"path" placeholder:"FILE"`
+	Input  string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
 	Batch  int    `help:"Images per batch." default:"128"`
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+
+	target reprise.Target // what Device names
 }
 
 // demoResult is what the demo found out; its JSON form is for scripts.
 type demoResult struct {
-	Device   string  `json:"device"`
-	Arch     string  `json:"arch"`
-	Images   int     `json:"images"`
-	Batch    int     `json:"batch"`
-	Replays  int     `json:"replays"`
-	Cores    int     `json:"cores"`
-	Programs int     `json:"programs"`
-	Accuracy float64 `json:"accuracy"` // of the images the network was not trained on
-	// Unseen is the number of those images.
-	Unseen     int `json:"unseen"`
-	Mismatches int `json:"mismatches"`
+	Device   string `json:"device"`
+	Arch     string `json:"arch"`
+	Images   int    `json:"images"`
+	Batch    int    `json:"batch"`
+	Replays  int    `json:"replays"`
+	Cores    int    `json:"cores"`
+	Programs int    `json:"programs"`
+	// Accuracy is the share of right answers among the images that are measured: those of the embedded data that the
+	// network was not trained on, or all of a file.
+	Accuracy   float64 `json:"accuracy"`
+	Measured   int     `json:"accuracy_images"`
+	Mismatches int     `json:"mismatches"`
 
 	TraceBytes    int         `json:"trace_bytes"`
 	TraceCommands int         `json:"trace_command_bytes"`
@@ -50,10 +55,11 @@ type demoResult struct {
 	ReplayNs    int64   `json:"replay_host_ns_p50"`
 	EagerBytes  int     `json:"eager_bytes"`
 	ReplayBytes int     `json:"replay_bytes"`
-	Allocs      float64 `json:"replay_allocs"`
+	Allocs      uint64  `json:"replay_allocs"`
 	Seconds     float64 `json:"seconds"`
 	OpenSeconds float64 `json:"open_seconds"`
 
+	input    string // file that the images come from, if they aren't the embedded ones
 	bankSize uint64
 	samples  []sample
 }
@@ -82,33 +88,37 @@ func (e *mismatchError) Error() string {
 	return fmt.Sprintf("%d results differ; the first is image %d of batch %d, %s: the device gave the scores %v, the integer network is defined to give %v", e.count, e.index, e.batch, e.how, e.got, e.expected)
 }
 
-func (c *demoCmd) Run(ctx context.Context, s streams) error {
-	images, unseen, err := c.images()
-	if err != nil {
-		return err
-	}
+// Validate refuses what no device has to be opened for. Package kong calls it.
+func (c *demoCmd) Validate() error {
 	if c.Batch < 1 {
-		return fmt.Errorf("demo: --batch %d: a batch has at least one image", c.Batch)
+		return &flagError{flag: "--batch", value: strconv.Itoa(c.Batch), why: "a batch has at least one image", hint: "give a positive number"}
 	}
-	target, err := parseTarget(c.Device)
+	var err error
+	c.target, err = parseTarget(c.Device)
+	return err
+}
+
+func (c *demoCmd) Run(ctx context.Context, s streams) error {
+	images, measured, err := c.images()
 	if err != nil {
 		return err
 	}
 	bar := newProgress(s.err, !c.JSON && isTerminal(s.err))
-	res, err := c.classify(ctx, target, images, unseen, bar)
+	res, err := c.classify(ctx, images, measured, bar)
 	bar.end()
-	if err != nil {
-		return fmt.Errorf("demo: %w", err)
+	if res == nil {
+		return err
 	}
+	// A result that differs from the network's is still worth printing, with an error behind it.
 	if c.JSON {
 		enc := json.NewEncoder(s.out)
 		enc.SetIndent("", "  ")
-		return enc.Encode(res)
+		return errors.Join(enc.Encode(res), err)
 	}
-	return res.print(s.out)
+	return errors.Join(res.print(s.out), err)
 }
 
-// images returns what to classify, with the images that the network has never seen in front, and their number.
+// images returns what to classify, with the images to measure the accuracy on in front, and the number of those.
 func (c *demoCmd) images() ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
@@ -118,42 +128,36 @@ func (c *demoCmd) images() ([]digits.Image, int, error) {
 		training, heldOut := digits.Split(all)
 		return append(slices.Clone(heldOut), training...), len(heldOut), nil
 	}
-	f, err := os.Open(c.Input)
-	if err != nil {
-		return nil, 0, fmt.Errorf("demo: --input: %w", err)
-	}
-	defer f.Close()
-	all, err := digits.ParseImages(f)
-	if err != nil {
-		return nil, 0, fmt.Errorf("demo: --input %s: %w", c.Input, err)
-	}
-	return all, len(all), nil
+	all, err := readImages(c.Input)
+	return all, len(all), err
 }
 
 // classify does the work: eager runs, a capture, replays, each compared with the network on the host.
-func (c *demoCmd) classify(ctx context.Context, target reprise.Target, images []digits.Image, unseen int, bar *progress) (res *demoResult, err error) {
+// When results differ it returns both what was measured and a *mismatchError.
+func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *demoResult, err error) {
 	start := time.Now()
 	net, err := digits.Trained()
 	if err != nil {
 		return nil, err
 	}
-	dev, err := reprise.Open(ctx, target)
+	dev, err := reprise.Open(ctx, c.target)
 	if err != nil {
-		return nil, err
+		return nil, openError(c.Device, err)
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	opened := time.Since(start)
 
-	dep, err := deploy.New(ctx, dev, net, c.Batch, dev.Grid())
+	// Room for more images than there are would only be padding.
+	dep, err := deploy.New(ctx, dev, net, min(c.Batch, len(images)), dev.Grid())
 	if err != nil {
 		return nil, err
 	}
 	queue := dev.Queue(0)
 	batches := slices.Collect(slices.Chunk(images, c.Batch))
 	res = &demoResult{
-		Device: dev.Name(), Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(batches),
-		Cores: dep.Layers()[0].Cores(), Programs: len(dep.Layers()), Unseen: unseen,
-		OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(),
+		Device: c.Device, Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(batches),
+		Cores: dep.Layers()[0].Cores(), Programs: len(dep.Layers()), Measured: measured,
+		OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), input: c.Input,
 	}
 	for _, x := range dep.Layers() {
 		res.EagerBytes += x.CommandBytes()
@@ -200,15 +204,17 @@ func (c *demoCmd) classify(ctx context.Context, target reprise.Target, images []
 				check.differ(i, j, "replayed after the eager run gave something else", scores[j], eager[i][j])
 			}
 			said := digits.Best(scores[j])
-			if i*c.Batch+j < unseen && said == m.Label {
-				correct++
+			if i*c.Batch+j < measured {
+				if said == m.Label {
+					correct++
+				}
+				res.sample(m, said)
 			}
-			res.sample(m, said, i*c.Batch+j < unseen)
 		}
 		bar.step()
 	}
 	res.ReplayNs = median(times)
-	res.Accuracy = float64(correct) / float64(unseen)
+	res.Accuracy = float64(correct) / float64(measured)
 	if res.Allocs, err = replayAllocs(ctx, queue, trace); err != nil {
 		return nil, err
 	}
@@ -223,11 +229,7 @@ func (c *demoCmd) classify(ctx context.Context, target reprise.Target, images []
 	res.TraceAfter = mem.Allocated * uint64(mem.Banks)
 	res.Mismatches = check.mismatches
 	res.Seconds = time.Since(start).Seconds()
-	if check.first != nil {
-		check.first.count = check.mismatches
-		return nil, check.first
-	}
-	return res, nil
+	return res, check.err()
 }
 
 // runBatch writes a batch, runs it, and reads its scores. The time is what submitting the work took the host.
@@ -248,26 +250,26 @@ func runBatch(ctx context.Context, dep *deploy.Deployment, q *reprise.Queue, b [
 	return scores[:len(b)], t, nil
 }
 
-// replayAllocs returns how often a replay allocates on the heap. The emulated device runs in this process and may
-// allocate too, so it is left to finish before the counter is read, and the fewest of several rounds counts.
-func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace) (float64, error) {
-	const rounds, replays = 8, 4
-	fewest := uint64(1 << 63)
-	for range rounds {
+// replayAllocs returns how often a replay allocates on the heap. The counter is the whole process's, and an emulated
+// device, which runs in it, may allocate as soon as the replay is under way. So each round is one replay on a device
+// that is at rest, and the fewest of all rounds counts: what a replay does every time is in every round.
+func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace) (uint64, error) {
+	const rounds = 32
+	fewest := uint64(math.MaxUint64)
+	for i := 0; i < rounds && fewest > 0; i++ {
 		if err := q.Finish(ctx); err != nil {
 			return 0, err
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		for range replays {
-			if err := t.Replay(ctx); err != nil {
-				return 0, err
-			}
-		}
+		err := t.Replay(ctx)
 		runtime.ReadMemStats(&after)
+		if err != nil {
+			return 0, err
+		}
 		fewest = min(fewest, after.Mallocs-before.Mallocs)
 	}
-	return float64(fewest) / replays, nil
+	return fewest, nil
 }
 
 func median(t []time.Duration) int64 {
@@ -295,6 +297,15 @@ func (c *checker) differ(batch, index int, how string, got, want [digits.Classes
 	if c.first == nil {
 		c.first = &mismatchError{batch: batch, index: index, how: how, got: got, expected: want}
 	}
+}
+
+// err returns a *mismatchError if anything differed.
+func (c *checker) err() error {
+	if c.first == nil {
+		return nil
+	}
+	c.first.count = c.mismatches
+	return c.first
 }
 
 func isTerminal(w io.Writer) bool {

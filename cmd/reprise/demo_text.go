@@ -14,11 +14,10 @@ import (
 // maxSamples is how many digits are drawn side by side.
 const maxSamples = 4
 
-// sample keeps a few unseen images to draw: the first ones, and one that the network gets wrong if there is any.
-func (r *demoResult) sample(m digits.Image, said uint8, unseen bool) {
+// sample keeps a few images to draw: the first ones, and one that the network gets wrong if there is any.
+func (r *demoResult) sample(m digits.Image, said uint8) {
 	s := sample{m, said}
 	switch {
-	case !unseen:
 	case len(r.samples) < maxSamples:
 		r.samples = append(r.samples, s)
 	case said != m.Label && r.samples[maxSamples-1].said == r.samples[maxSamples-1].image.Label:
@@ -31,13 +30,17 @@ func (r *demoResult) print(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s: %d programs on %d cores, %d handwritten digits in batches of %d\n\n", r.Device, r.Programs, r.Cores, r.Images, r.Batch)
 	r.printSamples(&b)
-	fmt.Fprintf(&b, "accuracy  %.2f %% of the %d images the network never saw\n", 100*r.Accuracy, r.Unseen)
+	which := "images the network never saw"
+	if r.input != "" {
+		which = "images of " + r.input
+	}
+	fmt.Fprintf(&b, "accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
 	fmt.Fprintf(&b, "checked   %d replays and as many eager runs, bit for bit against the integer network: %d mismatches\n\n", r.Replays, r.Mismatches)
 	fmt.Fprintf(&b, "          %14s %14s\n", "eager", "replay")
 	fmt.Fprintf(&b, "host time %14s %14s   to submit a batch, median\n", nanoseconds(r.EagerNs), nanoseconds(r.ReplayNs))
 	fmt.Fprintf(&b, "commands  %14s %14s   sent per batch\n", humanize.Comma(int64(r.EagerBytes))+" B", humanize.Comma(int64(r.ReplayBytes))+" B")
 	fmt.Fprintf(&b, "built     %14d %14d   programs' commands per batch\n", r.Programs, 0)
-	fmt.Fprintf(&b, "allocated %14s %14.0f   times per batch\n\n", "", r.Allocs)
+	fmt.Fprintf(&b, "allocated %14s %14d   times per batch\n\n", "", r.Allocs)
 	r.printBanks(&b)
 	fmt.Fprintf(&b, "\nreleased: the trace memory holds %d B\n", r.TraceAfter)
 	fmt.Fprintf(&b, "took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)

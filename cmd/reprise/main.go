@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -18,9 +19,10 @@ import (
 
 // Exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1 // something went wrong: one line on standard error says what
-	exitUsage  = 2 // wrong flags or arguments
+	exitOK          = 0
+	exitFailed      = 1   // something went wrong: one line on standard error says what
+	exitUsage       = 2   // wrong flags or arguments
+	exitInterrupted = 130 // ended by SIGINT or SIGTERM
 )
 
 type cli struct {
@@ -48,7 +50,6 @@ func run(ctx context.Context, args []string, s streams) int {
 	parser, err := kong.New(&c,
 		kong.Name("reprise"),
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
-		kong.UsageOnError(),
 		kong.Writers(s.out, s.err),
 		kong.Vars{"device_help": deviceHelp},
 		kong.Exit(func(code int) { exit = code }),
@@ -64,18 +65,34 @@ func run(ctx context.Context, args []string, s streams) int {
 		return exit
 	}
 	if err != nil {
+		var wrong *flagError
+		if errors.As(err, &wrong) {
+			err = wrong // without the name of the command that kong puts in front
+		} else {
+			err = fmt.Errorf("%w; see reprise --help", err)
+		}
 		fmt.Fprintln(s.err, "reprise:", err)
 		return exitUsage
 	}
-	if err := k.Run(); err != nil {
-		fmt.Fprintln(s.err, "reprise:", err)
-		var h *reprise.HangError
-		if errors.As(err, &h) {
-			fmt.Fprint(s.err, h.Detail())
-		}
-		return exitFailed
+	return report(ctx, s.err, k.Run())
+}
+
+// report says what went wrong, if anything did, and returns the exit code.
+func report(ctx context.Context, w io.Writer, err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case ctx.Err() != nil:
+		fmt.Fprintln(w, "reprise: ended:", context.Cause(ctx))
+		return exitInterrupted
 	}
-	return exitOK
+	// Errors of package reprise bring the name along.
+	fmt.Fprintln(w, "reprise:", strings.TrimPrefix(err.Error(), "reprise: "))
+	var h *reprise.HangError
+	if errors.As(err, &h) {
+		fmt.Fprint(w, h.Detail())
+	}
+	return exitFailed
 }
 
 type serveCmd struct{}

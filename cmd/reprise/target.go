@@ -15,21 +15,18 @@ import (
 const serveCommand = "ttsim-serve"
 
 // deviceHelp is how flags describe what parseTarget accepts.
-const deviceHelp = "emu:blackhole, emu:wormhole, ttsim:PATH of the vendor's libttsim.so, or a device node such as /dev/tenstorrent/0."
+const deviceHelp = "emu:blackhole, emu:wormhole, ttsim:PATH of the vendor's libttsim.so, or a device node such as /dev/tenstorrent/0"
 
 // parseTarget turns what the user calls a device into a target.
 func parseTarget(s string) (reprise.Target, error) {
 	kind, rest, _ := strings.Cut(s, ":")
 	switch {
-	case strings.HasPrefix(s, "/"):
+	case strings.HasPrefix(s, "/"), strings.HasPrefix(s, "."):
 		return reprise.Path(s), nil
 	case kind == "emu":
-		if rest == "" {
-			rest = chip.Blackhole.String()
-		}
 		arch, err := chip.ParseArch(rest)
 		if err != nil {
-			return nil, fmt.Errorf("device %q: %w: use emu:blackhole or emu:wormhole", s, err)
+			return nil, &flagError{flag: "--device", value: s, why: fmt.Sprintf("there is no emulator of %q", rest), hint: "use emu:blackhole or emu:wormhole", err: err}
 		}
 		if arch == chip.Wormhole {
 			return sim.Wormhole(), nil
@@ -38,9 +35,9 @@ func parseTarget(s string) (reprise.Target, error) {
 	case kind == "ttsim" && rest != "":
 		self, err := os.Executable()
 		if err != nil {
-			return nil, fmt.Errorf("device %q: find this program to start it as the simulator's server: %w", s, err)
+			return nil, fmt.Errorf("--device %q: find this program to start it as the simulator's server: %w", s, err)
 		}
 		return ttsim.Library(rest, ttsim.Server(self, serveCommand)), nil
 	}
-	return nil, fmt.Errorf("device %q is not known: use %s", s, deviceHelp)
+	return nil, &flagError{flag: "--device", value: s, why: "unknown kind of device", hint: "use " + deviceHelp}
 }

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/reprise-tt/reprise/examples/digits"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"reprise": main})
+}
+
+// libraries are the variables that name the vendor's simulator; scripts see them under the same names.
+var libraries = []string{"REPRISE_TTSIM_WH", "REPRISE_TTSIM_BH"}
+
+// The command as people use it: each script is a session in a directory of its own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			for _, v := range libraries {
+				e.Setenv(v, os.Getenv(v))
+			}
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "loader": // there is a way to load the vendor's simulator
+				return runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "riscv64"), nil
+			}
+			if v, ok := strings.CutPrefix(cond, "set:"); ok {
+				return os.Getenv(v) != "", nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   cmdExits,
+			"json":    cmdJSON,
+			"banks":   cmdBanks,
+			"oneline": cmdOneLine,
+			"digits":  cmdDigits,
+			"field":   cmdField,
+			"gzip":    cmdGzip,
+			"cut":     cmdCut,
+		},
+	})
+}
+
+// cmdExits runs a program and checks its exit code: `exits CODE PROGRAM ARGUMENTS...`.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT...]")
+	}
+	code := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// object parses the JSON that the last command printed.
+func object(ts *testscript.TestScript) map[string]any {
+	var o map[string]any
+	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
+	d.UseNumber()
+	ts.Check(d.Decode(&o))
+	if d.More() {
+		ts.Fatalf("more than one JSON value on standard output")
+	}
+	return o
+}
+
+// cmdJSON checks a key of the JSON that the last command printed: `json KEY = VALUE`, `json KEY >= NUMBER` or
+// `json KEY > NUMBER`.
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: json KEY =|>|>= VALUE")
+	}
+	key, op, want := args[0], args[1], args[2]
+	v, ok := object(ts)[key]
+	if !ok {
+		ts.Fatalf("the JSON has no key %q", key)
+	}
+	got := fmt.Sprint(v)
+	if op == "=" {
+		if got != want {
+			ts.Fatalf("%s is %s, want %s", key, got, want)
+		}
+		return
+	}
+	g, err := strconv.ParseFloat(got, 64)
+	ts.Check(err)
+	w, err := strconv.ParseFloat(want, 64)
+	ts.Check(err)
+	if op == ">" && !(g > w) || op == ">=" && !(g >= w) {
+		ts.Fatalf("%s is %s, want it %s %s", key, got, op, want)
+	}
+}
+
+// cmdBanks checks that the trace lies at the top of so many banks and nowhere twice: `banks N SIZE`.
+func cmdBanks(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: banks N SIZE")
+	}
+	var got struct {
+		Bytes uint64 `json:"trace_bytes"`
+		Banks []struct {
+			Bank       int
+			Start, End uint64
+		} `json:"trace_banks"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &got))
+	size, err := strconv.ParseUint(args[1], 0, 64)
+	ts.Check(err)
+	if n := strconv.Itoa(len(got.Banks)); n != args[0] {
+		ts.Fatalf("the trace is in %s banks, want %s", n, args[0])
+	}
+	sum, top := uint64(0), uint64(0)
+	for i, b := range got.Banks {
+		if b.Bank != i || b.Start != got.Banks[0].Start || b.End <= b.Start || b.End > size {
+			ts.Fatalf("entry %d is %+v, the first starts at %#x, banks end at %#x", i, b, got.Banks[0].Start, size)
+		}
+		sum, top = sum+b.End-b.Start, max(top, b.End)
+	}
+	if sum != got.Bytes {
+		ts.Fatalf("the trace has %d B, its banks hold %d B", got.Bytes, sum)
+	}
+	if top != size {
+		ts.Fatalf("the trace ends at %#x, the top of the banks is at %#x", top, size)
+	}
+}
+
+// cmdOneLine checks that the last command printed one line to standard error and nothing else.
+func cmdOneLine(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: oneline")
+	}
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("standard output has %d bytes, want none", len(out))
+	}
+	out := ts.ReadFile("stderr")
+	if !strings.HasSuffix(out, "\n") || strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "reprise: ") {
+		ts.Fatalf("standard error is not one line that starts with the program's name")
+	}
+}
+
+// cmdDigits writes the first images of the embedded data to a file: `digits N FILE`.
+func cmdDigits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: digits N FILE")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	images, err := digits.Images()
+	ts.Check(err)
+	var b []byte
+	for _, m := range images[:n] {
+		b = m.AppendCSV(b)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
+}
+
+// cmdField changes a field of a file of digits, or removes it: `field FILE LINE COLUMN [VALUE]`.
+func cmdField(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || len(args) > 4 {
+		ts.Fatalf("usage: field FILE LINE COLUMN [VALUE]")
+	}
+	line, err1 := strconv.Atoi(args[1])
+	column, err2 := strconv.Atoi(args[2])
+	ts.Check(errors.Join(err1, err2))
+	lines := strings.Split(ts.ReadFile(args[0]), "\n")
+	fields := strings.Split(lines[line-1], ",")
+	lines[line-1] = strings.Join(append(fields[:column-1:column-1], append(args[3:], fields[column:]...)...), ",")
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(lines, "\n")), 0o666))
+}
+
+// cmdGzip compresses a file: `gzip FILE FILE.gz`.
+func cmdGzip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: gzip FILE FILE.gz")
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(ts.ReadFile(args[0])))
+	ts.Check(errors.Join(err, w.Close()))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b.Bytes(), 0o666))
+}
+
+// cmdCut keeps the first bytes of a file: `cut FILE BYTES`.
+func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: cut FILE BYTES")
+	}
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
