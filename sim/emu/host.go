@@ -52,7 +52,7 @@ func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 	}
 	c.acquire()
 	defer c.release()
-	if c.fault == nil {
+	if c.fault == nil && c.inBAR(bar, off, len(p)) {
 		if bar0, ok := c.inWindows(bar, off); ok {
 			c.windowRead(bar, bar0, p)
 		} else {
@@ -79,7 +79,7 @@ func (c *Chip) BARWrite(bar int, off uint64, p []byte) {
 	}
 	c.acquire()
 	defer c.release()
-	if c.fault != nil {
+	if c.fault != nil || !c.inBAR(bar, off, len(p)) {
 		return
 	}
 	if bar0, ok := c.inWindows(bar, off); ok {
@@ -201,7 +201,7 @@ func (c *Chip) width4(where string, off uint64, width int) bool {
 
 // inBAR refuses accesses outside a BAR.
 func (c *Chip) inBAR(bar int, off uint64, width int) bool {
-	if bar >= 0 && bar < 6 && off+uint64(width) <= c.params.PCI.BARSize[bar] {
+	if bar >= 0 && bar < 6 && uint64(width) <= c.params.PCI.BARSize[bar] && off <= c.params.PCI.BARSize[bar]-uint64(width) {
 		return true
 	}
 	c.refuse(origin{}, UndefinedBehavior, "bar", off, "access of %d bytes beyond BAR %d", width, bar)
