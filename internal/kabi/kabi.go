@@ -32,6 +32,15 @@ const (
 	IoctlExportTLBDMABuf = Magic<<8 | 16 // since 2.10.0
 )
 
+// Requests that are newer than the header above. Their structs follow the driver's own test programs and pull
+// requests (tenstorrent/tt-kmd#266 and #283), not a released header, so only a driver that is asked can tell whether
+// it has them.
+const (
+	IoctlSMCMessage = Magic<<8 | 17
+	IoctlNOCRead    = Magic<<8 | 18
+	IoctlNOCWrite   = Magic<<8 | 19
+)
+
 // PCI identity of the boards (tt-kmd enumerate.h).
 const (
 	VendorTenstorrent = 0x1E52
@@ -98,9 +107,20 @@ const (
 // Lock indices by convention. 0 to 15 belong to the Ethernet cores (ioctl.h); the others are those of tt-umd
 // (tt-umd device/utils/lock_manager.cpp).
 const (
-	LockIndexETH0       = 0
-	LockIndexARCMessage = 16
-	LockIndexChipInUse  = 20
+	LockIndexETH0             = 0
+	LockIndexARCMessage       = 16
+	LockIndexRemoteARCMessage = 17
+	LockIndexNonMMIO          = 18
+	LockIndexMemoryBarrier    = 19
+	LockIndexChipInUse        = 20
+	LockIndexPCIeDMA          = 21
+)
+
+// Operations of SMCMessage.Flags: exactly one.
+const (
+	SMCPost    = 1
+	SMCPoll    = 2
+	SMCAbandon = 4
 )
 
 // Power flags of PowerState.

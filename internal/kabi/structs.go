@@ -294,3 +294,25 @@ type ExportTLBDMABuf struct {
 	Offset uint64
 	Size   uint64
 }
+
+// SMCMessage is the argument of IoctlSMCMessage: a message to the management firmware, or its answer.
+type SMCMessage struct {
+	Argsz      uint32
+	Flags      uint32
+	QueueIndex uint32
+	Reserved0  uint32
+	Message    [8]uint32
+}
+
+// NOCAccess is the argument of IoctlNOCRead and IoctlNOCWrite: one access of Width bytes that can't fault.
+type NOCAccess struct {
+	Argsz     uint32
+	Flags     uint32
+	X         uint16
+	Y         uint16
+	NOC       uint8
+	Width     uint8
+	Reserved0 [2]uint8
+	Addr      uint64
+	Value     uint64
+}

@@ -6,7 +6,7 @@ import "unsafe"
 type Arg interface {
 	GetDeviceInfo | QueryMappings | AllocateDMABuf | GetDriverInfo | ResetDevice | PinPages | PinPagesExtended |
 		UnpinPages | LockCtl | MapPeerBar | AllocateTLB | FreeTLB | ConfigureTLB | SetNOCCleanup | PowerState |
-		ExportTLBDMABuf
+		ExportTLBDMABuf | SMCMessage | NOCAccess
 }
 
 // Part is an input or an output of an ioctl, or an argument that is both.
@@ -14,7 +14,8 @@ type Part interface {
 	GetDeviceInfoIn | GetDeviceInfoOut | QueryMappingsIn | Mapping | AllocateDMABufIn | AllocateDMABufOut |
 		GetDriverInfoIn | GetDriverInfoOut | ResetDeviceIn | ResetDeviceOut | PinPagesIn | PinPagesOut |
 		PinPagesOutExtended | UnpinPagesIn | LockCtlIn | LockCtlOut | MapPeerBarIn | MapPeerBarOut |
-		AllocateTLBIn | AllocateTLBOut | FreeTLBIn | ConfigureTLBIn | SetNOCCleanup | PowerState | ExportTLBDMABuf
+		AllocateTLBIn | AllocateTLBOut | FreeTLBIn | ConfigureTLBIn | SetNOCCleanup | PowerState | ExportTLBDMABuf |
+		SMCMessage | NOCAccess
 }
 
 // Bytes is the memory of an argument, for a driver to read and write in place. No struct of this package holds a

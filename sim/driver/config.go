@@ -3,6 +3,9 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -37,6 +40,15 @@ type Config struct {
 	// PageSizeAt says, with NoIOMMU, in pages of what size the process memory at a virtual address lies. Ranges inside
 	// one such page are physically contiguous. Nil asks the operating system.
 	PageSizeAt func(va uint64) uint64
+	// Ordinals are the numbers of the devices' nodes, 0, 1, 2… if nil. A machine that has lost and found cards, or a
+	// container that was given some, has gaps.
+	Ordinals []int
+	// Addresses are the devices' PCI addresses as bus<<8 | device<<3 | function; buses 1, 2, 3… if nil.
+	Addresses []uint16
+	// NoExport makes the kernel one before 5.8, which has no dma-buf to export windows as.
+	NoExport bool
+	// NUMANode is the memory node of all cards less one: 0 says that there is none.
+	NUMANode int
 	// BAR4Size is the size of BAR 4 in bytes where it differs from the architecture's, as firmware can configure on
 	// Blackhole.
 	BAR4Size uint64
@@ -47,7 +59,17 @@ var ErrConfig = errors.New("impossible machine")
 
 // Driver is the model of a loaded driver with its devices.
 type Driver struct {
+	cfg  Config
+	p    *chip.Params
+	self *Process
+
+	mu      sync.Mutex
 	devices []*device
+	gone    []*device // unplugged ones that are still open: they keep their numbers
+	procs   []*Process
+
+	filesMu sync.Mutex // inside of a device's mu, unlike mu
+	files   map[int]*file
 }
 
 // New loads the driver for a machine. The error wraps ErrConfig.
@@ -75,9 +97,17 @@ func New(cfg Config) (*Driver, error) {
 	if cfg.PageSizeAt == nil {
 		cfg.PageSizeAt = pageSizeAt
 	}
-	d := &Driver{}
+	d := &Driver{cfg: cfg, p: p, files: map[int]*file{}}
+	d.self = d.NewProcess(os.Getpid(), "self")
 	for i := range max(1, len(cfg.Functions)) {
-		dev := newDevice(cfg, p, i)
+		n, bdf := i, uint16(i+1)<<8
+		if i < len(cfg.Ordinals) {
+			n = cfg.Ordinals[i]
+		}
+		if i < len(cfg.Addresses) {
+			bdf = cfg.Addresses[i]
+		}
+		dev := newDevice(d, n, bdf)
 		if cfg.Start == nil {
 			dev.attach(cfg.Functions[i])
 		}
@@ -87,15 +117,22 @@ func New(cfg Config) (*Driver, error) {
 }
 
 // Len returns the number of devices.
-func (d *Driver) Len() int { return len(d.devices) }
+func (d *Driver) Len() int { return len(d.list()) }
 
-// Node returns the node of device i, 0 <= i < Len. Every call returns the same node.
-func (d *Driver) Node(i int) *Node { return &d.devices[i].node }
+// Node returns the node of device i, 0 <= i < Len. Every call returns the same node until the device is unplugged and
+// another one plugged into its place.
+func (d *Driver) Node(i int) *Node { return &d.list()[i].node }
+
+func (d *Driver) list() []*device {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.devices)
+}
 
 // Close unloads the driver: every open file becomes ENODEV, mappings are zapped, and the functions are closed.
 func (d *Driver) Close() error {
 	var errs []error
-	for _, dev := range d.devices {
+	for _, dev := range d.list() {
 		errs = append(errs, dev.remove())
 	}
 	return errors.Join(errs...)
@@ -113,7 +150,21 @@ func (n *Node) String() string { return n.dev.name }
 
 // Open opens the node. O_APPEND, O_EXCL and O_NONBLOCK mean what tt-kmd gives them. Errors are syscall.Errno values,
 // possibly wrapped.
-func (n *Node) Open(flags int) (seam.File, error) { return n.dev.open(flags) }
+func (n *Node) Open(flags int) (seam.File, error) { return opened(n.dev.open(n.dev.drv.self, flags)) }
+
+// opened keeps a nil *file from becoming an interface that isn't nil.
+func opened(f *file, err error) (seam.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Ordinal returns the number in the node's name.
+func (n *Node) Ordinal() int { return n.dev.ordinal }
+
+// Address returns the device's PCI address in the usual form, "0000:01:00.0".
+func (n *Node) Address() string { return n.dev.address() }
 
 // Power returns the power flags and settings that the driver last sent to the firmware, and how often it sent any.
 func (n *Node) Power() (flags uint16, settings [14]uint16, sent int) {

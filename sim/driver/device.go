@@ -7,18 +7,20 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
 // device is what the driver keeps of one card.
 type device struct {
-	name string
-	cfg  Config
-	arch *arch
-	bdf  uint16
-	node Node
-	dma  iommu
+	drv     *Driver
+	name    string
+	ordinal int
+	cfg     Config
+	arch    *arch
+	bdf     uint16
+	node    Node
+	dma     iommu
+	upset   upset
 
 	// reset is held for writing by a reset and for reading by everything else that touches the device. As in the
 	// driver, mmap only tries it.
@@ -37,6 +39,8 @@ type device struct {
 	locks     [kabi.LockCount]*file
 	power     kabi.PowerState
 	powerSent int
+	barSize   [6]uint64
+	exports   []*export
 
 	// strided has a bit for every strided multicast register that a mapping of BAR 0 has stored to. The driver
 	// writes zero to them on every configuration; the model writes only where that can make a difference, because
@@ -46,13 +50,17 @@ type device struct {
 	kernelWindow sync.Mutex
 }
 
-func newDevice(cfg Config, p *chip.Params, i int) *device {
+func newDevice(drv *Driver, ordinal int, bdf uint16) *device {
+	p := drv.p
 	d := &device{
-		name: fmt.Sprintf("%s%d", cfg.Name, i),
-		cfg:  cfg,
-		arch: archOf(p),
-		bdf:  uint16(i+1) << 8,
+		drv:     drv,
+		name:    fmt.Sprintf("%s%d", drv.cfg.Name, ordinal),
+		ordinal: ordinal,
+		cfg:     drv.cfg,
+		arch:    archOf(p),
+		bdf:     bdf,
 	}
+	copy(d.barSize[:], p.PCI.BARSize[:])
 	d.files = map[*file]struct{}{}
 	d.wake = sync.NewCond(&d.mu)
 	d.node.dev = d
@@ -64,6 +72,11 @@ func newDevice(cfg Config, p *chip.Params, i int) *device {
 	return d
 }
 
+// address is the device's PCI address.
+func (d *device) address() string {
+	return fmt.Sprintf("0000:%02x:%02x.%x", d.bdf>>8, d.bdf>>3&31, d.bdf&7)
+}
+
 func (d *device) attach(fn Function) {
 	d.fn = fn
 	fn.AttachDMA(&d.dma)
@@ -71,10 +84,10 @@ func (d *device) attach(fn Function) {
 
 // open admits a file as tt-kmd's admit_chardev_open does: O_EXCL waits until no file is open, anything else until no
 // O_EXCL file is, and O_NONBLOCK makes either EAGAIN.
-func (d *device) open(flags int) (*file, error) {
+func (d *device) open(by *Process, flags int) (*file, error) {
 	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
 	nonblock := flags&syscall.O_NONBLOCK != 0
-	f := &file{dev: d, refs: 1, tlbs: map[uint32]int{}, bufs: map[uint8]*dmaBuffer{}}
+	f := &file{dev: d, proc: by, refs: 1, tlbs: map[uint32]int{}, bufs: map[uint8]*dmaBuffer{}}
 	f.power.Validity = kabi.PowerValidity(kabi.PowerFlagCount, 0)
 	aware := flags&syscall.O_APPEND != 0
 	if !aware {
@@ -86,11 +99,14 @@ func (d *device) open(flags int) (*file, error) {
 	if d.detached {
 		return nil, syscall.ENODEV
 	}
-	for excl && len(d.files) > 0 || !excl && d.excl {
+	for signals := by.signals.Load(); excl && len(d.files) > 0 || !excl && d.excl; {
 		if nonblock {
 			return nil, syscall.EAGAIN
 		}
 		d.wake.Wait()
+		if by.signals.Load() != signals {
+			return nil, syscall.EINTR
+		}
 		if d.detached {
 			return nil, syscall.ENODEV
 		}
@@ -148,6 +164,7 @@ func (d *device) remove() error {
 	for f := range d.files {
 		f.releasePages()
 	}
+	d.revokeExports()
 	d.wake.Broadcast()
 	d.mu.Unlock()
 	d.reset.Unlock()
@@ -181,6 +198,7 @@ func (d *device) release(f *file) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f.releasePages()
+	f.dropDescriptor()
 	for i, holder := range d.locks {
 		if holder == f {
 			d.locks[i] = nil
@@ -211,21 +229,6 @@ func (d *device) isDetached() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.detached
-}
-
-// kernelWrite32 stores a word through the driver's own window, strictly ordered.
-func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
-	d.kernelWindow.Lock()
-	defer d.kernelWindow.Unlock()
-	p := d.arch.params
-	class, _ := p.WindowClassOf(p.BAR.KernelWindow)
-	bar, off, _ := p.WindowOffset(p.BAR.KernelWindow)
-	in := addr & (class.Size - 1)
-	cfg := kabi.NOCTLBConfig{Addr: addr - in, XEnd: uint16(x), YEnd: uint16(y), NOC: noc, Ordering: uint8(chip.Strict)}
-	if err := d.configureWindow(uint32(p.BAR.KernelWindow), class.Size, &cfg); err != nil {
-		return
-	}
-	d.fn.BARStore(bar, off+in, 4, uint64(v))
 }
 
 // errno unwraps the errno of an error that a Function or an operating system gave.

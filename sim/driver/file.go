@@ -12,12 +12,14 @@ import (
 // file is an open file of a node: what the driver hangs off struct file. It lives while its descriptor or a mapping of
 // it does.
 type file struct {
-	dev *device
+	dev  *device
+	proc *Process
 
 	closeOnce sync.Once
 
 	// Guarded by device.mu.
 	refs    int
+	killed  bool
 	gen     uint64
 	tlbs    map[uint32]int // owned windows and how many mappings of each there are
 	maps    map[*barMap]struct{}
@@ -25,6 +27,9 @@ type file struct {
 	bufs    map[uint8]*dmaBuffer
 	cleanup kabi.SetNOCCleanup
 	power   kabi.PowerState
+	peers   []uint64 // bus addresses of peers' BARs
+	desc    int      // descriptor for other ioctls to name the file by, 0 if nobody asked
+	message *smcMessage
 }
 
 var _ seam.File = (*file)(nil)
@@ -51,7 +56,7 @@ func (f *file) Close() error {
 func (f *file) put() error {
 	f.dev.mu.Lock()
 	f.refs--
-	last := f.refs == 0
+	last := f.refs == 0 && !f.killed
 	f.dev.mu.Unlock()
 	if last {
 		return f.dev.release(f)
@@ -66,7 +71,7 @@ func (f *file) gate(req uint32) error {
 	defer d.mu.Unlock()
 	info := req == kabi.IoctlGetDeviceInfo || req == kabi.IoctlGetDriverInfo || req == kabi.IoctlResetDevice
 	switch {
-	case f.refs == 0:
+	case f.refs <= 0:
 		return syscall.EBADF
 	case d.detached, f.gen != d.gen, d.needsInit && !info:
 		return syscall.ENODEV
@@ -122,9 +127,16 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 			return f.setPowerState(arg)
 		}
 	case kabi.IoctlExportTLBDMABuf:
-		// The model is of a kernel before 5.8, which has no dma-buf with peer-to-peer (tt-kmd memory.c).
 		if v.atLeast(2, 10) {
-			return syscall.EOPNOTSUPP
+			return f.exportTLB(arg)
+		}
+	case kabi.IoctlSMCMessage:
+		if v.atLeast(2, 11) {
+			return f.smcMessage(arg)
+		}
+	case kabi.IoctlNOCRead, kabi.IoctlNOCWrite:
+		if v.atLeast(2, 11) {
+			return f.nocAccess(arg, req == kabi.IoctlNOCWrite)
 		}
 	}
 	return syscall.EINVAL
@@ -200,7 +212,7 @@ func (f *file) queryMappings(arg []byte) error {
 	rest = rest[:int(in.OutputMappingCount)*size]
 	clear(rest)
 	for i, bar := range []int{0, 2, 4} {
-		n := f.dev.arch.params.PCI.BARSize[bar]
+		n := f.dev.barLen(bar)
 		if n == 0 {
 			continue
 		}
@@ -217,19 +229,6 @@ func (f *file) queryMappings(arg []byte) error {
 		}
 	}
 	return nil
-}
-
-// mapPeerBar checks its argument as the driver does. Files of the model have no descriptor numbers, so the peer is
-// always a bad one.
-func (f *file) mapPeerBar(arg []byte) error {
-	var in kabi.MapPeerBarIn
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
-	if in.Flags != 0 || in.PeerBarIndex >= 17 || in.PeerBarLength == 0 {
-		return syscall.EINVAL
-	}
-	return syscall.EBADF
 }
 
 func (f *file) setNOCCleanup(arg []byte) error {

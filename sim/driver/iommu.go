@@ -19,6 +19,14 @@ type busRange struct {
 	bus, size uint64
 	mem       hostPages
 	readOnly  bool
+	peer      *peerBAR // instead of mem
+}
+
+// peerBAR is a range of another card's BAR.
+type peerBAR struct {
+	dev *device
+	bar int
+	off uint64
 }
 
 var _ DMA = (*iommu)(nil)
@@ -31,6 +39,12 @@ const firstBus = 1 << 20
 
 // add maps memory at a free bus address, highest first, and returns that.
 func (m *iommu) add(mem hostPages, size uint64, readOnly bool) (bus uint64, ok bool) {
+	return m.insert(busRange{size: size, mem: mem, readOnly: readOnly})
+}
+
+// insert gives a range a free bus address.
+func (m *iommu) insert(r busRange) (bus uint64, ok bool) {
+	size := r.size
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	bus, ok = m.gap(firstBus, min(lowBus, m.limit+1), size)
@@ -41,7 +55,8 @@ func (m *iommu) add(mem hostPages, size uint64, readOnly bool) (bus uint64, ok b
 		return 0, false
 	}
 	i, _ := slices.BinarySearchFunc(m.ranges, bus, busRange.compare)
-	m.ranges = slices.Insert(m.ranges, i, busRange{bus, size, mem, readOnly})
+	r.bus = bus
+	m.ranges = slices.Insert(m.ranges, i, r)
 	return bus, true
 }
 
@@ -111,6 +126,9 @@ func (m *iommu) ReadHost(bus uint64, p []byte) error {
 	if r == nil {
 		return &DMAError{Bus: bus, Size: len(p), Why: "not mapped for this device"}
 	}
+	if r.peer != nil {
+		return r.peer.access(bus-r.bus, p, false)
+	}
 	return r.mem.read(bus-r.bus, p)
 }
 
@@ -124,6 +142,9 @@ func (m *iommu) WriteHost(bus uint64, p []byte) error {
 		return &DMAError{Bus: bus, Size: len(p), Write: true, Why: "not mapped for this device"}
 	case r.readOnly:
 		return &DMAError{Bus: bus, Size: len(p), Write: true, Why: "pinned read-only"}
+	}
+	if r.peer != nil {
+		return r.peer.access(bus-r.bus, p, true)
 	}
 	return r.mem.write(bus-r.bus, p)
 }

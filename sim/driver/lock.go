@@ -56,6 +56,7 @@ func (f *file) lockCtl(arg []byte) error {
 // is lost for this file. d.mu is held before and after.
 func (f *file) waitLock(i uint8) error {
 	d := f.dev
+	signals := f.proc.signals.Load()
 	for !d.detached && d.gen == f.gen {
 		if d.locks[i] == nil {
 			d.locks[i] = f
@@ -67,6 +68,9 @@ func (f *file) waitLock(i uint8) error {
 		d.mu.Unlock()
 		d.reset.RLock()
 		d.mu.Lock()
+		if f.proc.signals.Load() != signals {
+			return syscall.EINTR
+		}
 	}
 	return syscall.ENODEV
 }

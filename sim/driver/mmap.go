@@ -31,7 +31,8 @@ type barMap struct {
 	window int // id of the mapped window, or -1 for a plain BAR range
 
 	zapped  atomic.Bool
-	watched bool // stores can hit strided multicast registers
+	holes   atomic.Pointer[[][2]uint64] // parts that were unmapped
+	watched bool                        // stores can hit strided multicast registers
 }
 
 var _ seam.MMIO = (*barMap)(nil)
@@ -41,17 +42,48 @@ func (m *barMap) check(off, n uint64) {
 	if m.zapped.Load() || off > m.size || n > m.size-off {
 		busError()
 	}
+	if h := m.holes.Load(); h != nil {
+		for _, r := range *h {
+			if off < r[1] && off+n > r[0] {
+				busError()
+			}
+		}
+	}
+}
+
+// UnmapRange unmaps whole pages of a mapping, as munmap(2) of a part does. Ranges of a BAR may be split, a window only
+// goes as a whole.
+func (m *barMap) UnmapRange(off, n uint64) error {
+	page := pageSize()
+	if m.window >= 0 || n == 0 || off%page != 0 || n%page != 0 || off > m.size || n > m.size-off {
+		return syscall.EINVAL
+	}
+	d := m.file.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	holes := [][2]uint64{{off, off + n}}
+	if h := m.holes.Load(); h != nil {
+		holes = append(holes, *h...)
+	}
+	m.holes.Store(&holes)
+	return nil
 }
 
 // Load implements seam.MMIO.
 func (m *barMap) Load(off uint64, width int) uint64 {
 	m.check(off, uint64(width))
+	if m.file.dev.upset.any.Load() && m.file.dev.upset.load() {
+		return 1<<(8*width) - 1
+	}
 	return m.fn.BARLoad(m.bar, m.base+off, width)
 }
 
 // Store implements seam.MMIO.
 func (m *barMap) Store(off uint64, width int, v uint64) {
 	m.check(off, uint64(width))
+	if m.file.dev.upset.any.Load() && m.file.dev.upset.store() {
+		return
+	}
 	if m.watched {
 		m.file.dev.noteStore(m.base+off, uint64(width))
 	}
@@ -61,15 +93,22 @@ func (m *barMap) Store(off uint64, width int, v uint64) {
 // Read implements seam.MMIO.
 func (m *barMap) Read(off uint64, p []byte) {
 	m.check(off, uint64(len(p)))
-	if len(p) > 0 {
-		m.fn.BARRead(m.bar, m.base+off, p)
+	if len(p) == 0 {
+		return
 	}
+	if m.file.dev.upset.any.Load() && m.file.dev.upset.load() {
+		for i := range p {
+			p[i] = 0xFF
+		}
+		return
+	}
+	m.fn.BARRead(m.bar, m.base+off, p)
 }
 
 // Write implements seam.MMIO.
 func (m *barMap) Write(off uint64, p []byte) {
 	m.check(off, uint64(len(p)))
-	if len(p) == 0 {
+	if len(p) == 0 || m.file.dev.upset.any.Load() && m.file.dev.upset.store() {
 		return
 	}
 	if m.watched {
@@ -93,9 +132,9 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case f.refs == 0:
+	case f.refs <= 0:
 		return seam.Mapping{}, syscall.EBADF
-	case d.detached, f.gen != d.gen:
+	case d.detached, f.gen != d.gen, d.upset.resetting:
 		return seam.Mapping{}, syscall.ENODEV
 	}
 	n := (uint64(length) + page - 1) &^ (page - 1)
@@ -106,7 +145,7 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		return f.mapWindow((offset-offsetTLBUC)%offsetStep, n)
 	case offset < offsetTLBUC:
 		bar := int(offset / (2 * offsetStep) * 2)
-		in, size := offset%offsetStep, d.arch.params.PCI.BARSize[bar]
+		in, size := offset%offsetStep, d.barLen(bar)
 		if in > size || n > size-in {
 			return seam.Mapping{}, syscall.EINVAL
 		}
@@ -126,7 +165,7 @@ func (f *file) mapWindow(off, n uint64) (seam.Mapping, error) {
 	if _, owned := f.tlbs[id]; !owned {
 		return seam.Mapping{}, syscall.EPERM
 	}
-	if start+n > d.arch.params.PCI.BARSize[bar] {
+	if start+n > d.barLen(bar) {
 		return seam.Mapping{}, syscall.ENXIO
 	}
 	f.tlbs[id]++

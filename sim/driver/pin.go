@@ -42,6 +42,7 @@ func (f *file) pinPages(arg []byte) error {
 		return syscall.EOPNOTSUPP
 	}
 
+	d.upset.pinning()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range f.pins {
@@ -169,6 +170,10 @@ func (f *file) releasePages() {
 		d.unpin(p)
 	}
 	f.pins = nil
+	for _, bus := range f.peers {
+		d.dma.remove(bus)
+	}
+	f.peers = nil
 }
 
 // drop gives up the pages.

@@ -20,6 +20,16 @@ func (f *file) resetDevice(arg []byte) error {
 		return syscall.EFAULT
 	}
 	d := f.dev
+	switch in.Flags {
+	case kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
+		// Nobody may be doing peer-to-peer transfers into a chip that is reset (tt-kmd chardev.c).
+		d.mu.Lock()
+		live := d.anyExport()
+		d.mu.Unlock()
+		if live {
+			return syscall.EBUSY
+		}
+	}
 	success := true
 	switch in.Flags {
 	case kabi.ResetRestoreState:
@@ -72,6 +82,9 @@ func (d *device) setMarker() {
 
 // resetFunction resets the chip. One that can't be reset is a failed reset.
 func (d *device) resetFunction() bool {
+	if d.upset.stuckReset.Load() {
+		return false
+	}
 	r, ok := d.fn.(Resetter)
 	return ok && r.Reset() == nil
 }

@@ -147,12 +147,15 @@ func (f *file) allocateTLB(arg []byte) error {
 	p := d.arch.params
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.upset.windowsTaken(d, in.Size) {
+		return syscall.ENOMEM
+	}
 	n := 0
 	for i, w := range p.Windows {
 		if w.Size == in.Size || !d.cfg.Version.atLeast(2, 2) && n == 0 && w.Size >= in.Size {
 			n = d.arch.counts[i]
 			for id := w.First; id < w.First+n; id++ {
-				if !d.tlbs[id] {
+				if !d.tlbs[id] && !d.exported(uint32(id)) {
 					d.tlbs[id] = true
 					f.tlbs[uint32(id)] = 0
 					off := w.Offset + uint64(id-w.First)*w.Size

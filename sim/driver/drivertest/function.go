@@ -40,6 +40,8 @@ type Function struct {
 	Harvesting uint32
 	// Telemetry is the management processor's table by tag.
 	Telemetry map[uint16]uint32
+	// Messages answers the queue of the management firmware; nil echoes with the first word 0.
+	Messages func([8]uint32) [8]uint32
 	// Mute makes the management processor not answer messages.
 	Mute bool
 	// OnReset runs inside Reset. A function with Stuck set doesn't come back from a reset.
@@ -67,8 +69,9 @@ type page struct {
 }
 
 var (
-	_ driver.Function = (*Function)(nil)
-	_ driver.Resetter = (*Function)(nil)
+	_ driver.Function  = (*Function)(nil)
+	_ driver.Resetter  = (*Function)(nil)
+	_ driver.Messenger = (*Function)(nil)
 )
 
 // New returns a chip of an architecture with nothing harvested.
@@ -164,6 +167,15 @@ func (f *Function) Reset() error {
 	f.command &^= 1 << 6
 	clear(f.bar2)
 	return nil
+}
+
+// Message implements driver.Messenger.
+func (f *Function) Message(request [8]uint32) [8]uint32 {
+	if f.Messages != nil {
+		return f.Messages(request)
+	}
+	request[0] = 0
+	return request
 }
 
 // AttachDMA implements driver.Function.

@@ -1,0 +1,44 @@
+//go:build unix
+
+package driver
+
+import "golang.org/x/sys/unix"
+
+// newDescriptor returns a descriptor that stands for something else and that nothing comes out of.
+func newDescriptor() (int, error) {
+	var p [2]int
+	if err := unix.Pipe(p[:]); err != nil {
+		return -1, err
+	}
+	unix.CloseOnExec(p[0])
+	closeDescriptor(p[1])
+	return p[0], nil
+}
+
+// closeDescriptor closes a descriptor of the model's own, of which no error can be told to anybody.
+func closeDescriptor(fd int) { _ = unix.Close(fd) }
+
+// isDescriptor reports whether a number is an open descriptor of this process.
+func isDescriptor(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil
+}
+
+// newWatched returns a descriptor to give away and one of the model's own that tells when the former, with all its
+// duplicates, is closed.
+func newWatched() (give, keep int, err error) {
+	var p [2]int
+	if err := unix.Pipe(p[:]); err != nil {
+		return -1, -1, err
+	}
+	unix.CloseOnExec(p[0])
+	unix.CloseOnExec(p[1])
+	return p[1], p[0], nil
+}
+
+// closedBy reports whether what was given away with keep is closed.
+func closedBy(keep int) bool {
+	p := []unix.PollFd{{Fd: int32(keep), Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
+}

@@ -1,0 +1,184 @@
+package driver
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// FS is the machine's file system as far as the driver and PCI are in it: dev, proc and sys. Every open sees the state
+// of that moment (tt-kmd docs/sysfs-attributes.md, enumerate.c, telemetry.c).
+func (d *Driver) FS() fs.FS { return machineFS{d} }
+
+type machineFS struct{ d *Driver }
+
+// Open implements fs.FS.
+func (m machineFS) Open(name string) (fs.File, error) { return m.d.tree(name).Open(name) }
+
+// tree lists the machine's files. Those below proc don't need the firmware.
+func (d *Driver) tree(name string) tree {
+	t := tree{}
+	t.text("sys/module/tenstorrent/version", d.cfg.Version.String()+"\n")
+	d.mu.Lock()
+	procs := slices.Clone(d.procs)
+	d.mu.Unlock()
+	for _, p := range procs {
+		t.text(fmt.Sprintf("proc/%d/comm", p.pid), p.name+"\n")
+	}
+	for _, dev := range d.list() {
+		dev.publish(t, !strings.HasPrefix(name, "proc/"))
+	}
+	return t
+}
+
+// publish adds a device's files.
+func (d *device) publish(t tree, telemetry bool) {
+	d.mu.Lock()
+	detached, fn, waiting := d.detached, d.fn, d.needsInit
+	var pids strings.Builder
+	for f := range d.files {
+		fmt.Fprintf(&pids, "%d\n", f.proc.pid)
+	}
+	d.mu.Unlock()
+	if detached {
+		return
+	}
+	t[fmt.Sprintf("dev/tenstorrent/%d", d.ordinal)] = entry{mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}
+	t.text(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", d.ordinal), pids.String())
+
+	pci := "sys/bus/pci/devices/" + d.address()
+	class := fmt.Sprintf("sys/class/tenstorrent/tenstorrent!%d", d.ordinal)
+	both := func(name, format string, args ...any) {
+		s := fmt.Sprintf(format, args...)
+		t.text(pci+"/"+name, s)
+		t.text(class+"/device/"+name, s)
+	}
+	p := d.arch.params
+	sub := uint32(0)
+	if fn != nil {
+		id := fn.ConfigRead(0)
+		sub = fn.ConfigRead(0x2C)
+		both("vendor", "%#04x\n", id&0xFFFF)
+		both("device", "%#04x\n", id>>16)
+		config := make([]byte, 64)
+		for off := uint32(0); off < 64; off += 4 {
+			binary.LittleEndian.PutUint32(config[off:], fn.ConfigRead(off))
+		}
+		both("config", "%s", config)
+	} else {
+		both("vendor", "%#04x\n", p.PCI.Vendor)
+		both("device", "%#04x\n", p.PCI.Device)
+	}
+	both("subsystem_vendor", "0x%04x\n", sub&0xFFFF)
+	both("subsystem_device", "0x%04x\n", sub>>16)
+	both("numa_node", "%d\n", d.cfg.NUMANode-1)
+	both("uevent", "DRIVER=tenstorrent\nPCI_ID=%04X:%04X\nPCI_SLOT_NAME=%s\n", p.PCI.Vendor, p.PCI.Device, d.address())
+	if !d.cfg.NoIOMMU {
+		both("iommu_group/type", "DMA-FQ\n")
+	}
+	t.text(class+"/dev", fmt.Sprintf("511:%d\n", d.ordinal))
+	if !telemetry || fn == nil {
+		return
+	}
+	if waiting {
+		for _, name := range []string{"tt_aiclk", "tt_card_type", "tt_serial", "tt_asic_id"} {
+			t[class+"/"+name] = entry{mode: 0o444, err: syscall.ENODATA}
+		}
+		return
+	}
+	d.attributes(t, class, pci)
+}
+
+// attributes adds what the management firmware has a tag for.
+func (d *device) attributes(t tree, class, pci string) {
+	v := d.telemetryValues()
+	has := func(name string, f func(v uint32) string, tag chip.TelemetryTag) {
+		if x, ok := v[tag]; ok {
+			t.text(class+"/"+name, f(x)+"\n")
+		}
+	}
+	decimal := func(v uint32) string { return fmt.Sprint(v) }
+	version := func(v uint32) string { return fmt.Sprintf("%d.%d.%d.%d", v>>24, v>>16&0xFF, v>>8&0xFF, v&0xFF) }
+	has("tt_aiclk", decimal, chip.TagAICLK)
+	has("tt_axiclk", decimal, chip.TagAXICLK)
+	has("tt_arcclk", decimal, chip.TagARCCLK)
+	has("tt_heartbeat", decimal, chip.TagHeartbeat)
+	has("tt_fw_bundle_ver", version, chip.TagFirmwareBundle)
+	has("tt_m3app_fw_ver", version, 26)
+	has("tt_serial", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagBoardIDLow]) }, chip.TagBoardIDHigh)
+	has("tt_asic_id", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagASICIDLow]) }, chip.TagASICIDHigh)
+	has("tt_card_type", func(hi uint32) string { return cardType(uint16(hi >> 4)) }, chip.TagBoardIDHigh)
+	if _, ok := v[chip.TagASICIDHigh]; ok {
+		id := fmt.Sprintf("%08X%08X", v[chip.TagASICIDHigh], v[chip.TagASICIDLow])
+		t[fmt.Sprintf("dev/tenstorrent/by-id/%v-%s", d.arch.params.Arch, id)] = entry{mode: fs.ModeSymlink | 0o777}
+	}
+	hwmon := pci + "/hwmon/hwmon3/"
+	t.text(hwmon+"name", d.arch.params.Arch.String()+"\n")
+	milli := func(name string, tag chip.TelemetryTag, f func(uint32) uint64) {
+		if x, ok := v[tag]; ok {
+			t.text(hwmon+name, fmt.Sprintf("%d\n", f(x)))
+		}
+	}
+	milli("temp1_input", chip.TagASICTemperature, func(x uint32) uint64 { return uint64(x) * 1000 >> 16 })
+	milli("in0_input", chip.TagVCore, func(x uint32) uint64 { return uint64(x) })
+	milli("curr1_input", chip.TagCurrent, func(x uint32) uint64 { return uint64(x) * 1000 })
+	milli("power1_input", chip.TagPower, func(x uint32) uint64 { return uint64(x) * 1_000_000 })
+}
+
+// cardType names a board (tt-kmd telemetry.c, tt_sysfs_show_card_type).
+func cardType(code uint16) string {
+	names := map[uint16]string{0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole", 0x36: "p100", 0x40: "p150a",
+		0x41: "p150b", 0x42: "p150c", 0x43: "p100a", 0x44: "p300b", 0x45: "p300a", 0x46: "p300c", 0x47: "galaxy-blackhole"}
+	if n, ok := names[code]; ok {
+		return n
+	}
+	return "unknown"
+}
+
+// telemetryValues reads the firmware's table through the driver's own window.
+func (d *device) telemetryValues() map[chip.TelemetryTag]uint32 {
+	d.reset.RLock()
+	defer d.reset.RUnlock()
+	d.mu.Lock() // keeps the function from being closed
+	defer d.mu.Unlock()
+	if d.detached || d.fn == nil {
+		return nil
+	}
+	arc := &d.arch.params.ARC
+	x, y := uint8(8), uint8(0)
+	if d.arch.params.Arch == chip.Wormhole {
+		x, y = 0, 10
+	}
+	word := func(addr uint64) uint32 {
+		v, err := d.kernelAccess(x, y, 0, addr, 4, 0, false)
+		if err != nil {
+			return 0
+		}
+		return uint32(v)
+	}
+	fits := func(p uint32, n uint64) bool {
+		at := arc.PointerBase + uint64(p)
+		return at >= arc.CSM && at+n <= arc.CSM+uint64(arc.CSMSize)
+	}
+	table, values := word(arc.ResetUnit+uint64(arc.TelemetryTable)), word(arc.ResetUnit+uint64(arc.TelemetryValues))
+	if !fits(table, 8) || !fits(values, 4) {
+		return nil
+	}
+	n := word(arc.PointerBase + uint64(table) + 4)
+	if !fits(table, 8+4*uint64(n)) {
+		return nil
+	}
+	out := map[chip.TelemetryTag]uint32{}
+	for i := range n {
+		e := word(arc.PointerBase + uint64(table) + 8 + 4*uint64(i))
+		if at := values + e>>16*4; fits(at, 4) {
+			out[chip.TelemetryTag(e)] = word(arc.PointerBase + uint64(at))
+		}
+	}
+	return out
+}

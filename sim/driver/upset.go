@@ -1,0 +1,122 @@
+package driver
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// upset is how a device misbehaves at the moment.
+type upset struct {
+	any        atomic.Bool // reads or stores are to look at the others
+	allOnes    atomic.Bool
+	slowReads  atomic.Int64 // nanoseconds
+	slowPins   atomic.Int64
+	stuckReset atomic.Bool
+
+	// Guarded by device.mu.
+	busyWindows bool
+	resetting   bool
+}
+
+// load waits if reads are slow and reports whether this one has no answer.
+func (u *upset) load() bool {
+	if d := u.slowReads.Load(); d != 0 {
+		time.Sleep(time.Duration(d))
+	}
+	return u.allOnes.Load()
+}
+
+// store reports whether a store goes nowhere.
+func (u *upset) store() bool { return u.allOnes.Load() }
+
+func (u *upset) pinning() {
+	if d := u.slowPins.Load(); d != 0 {
+		time.Sleep(time.Duration(d))
+	}
+}
+
+// windowsTaken reports whether other processes hold all windows of a size that there is. d.mu is held.
+func (u *upset) windowsTaken(d *device, size uint64) bool {
+	if !u.busyWindows {
+		return false
+	}
+	for i, w := range d.arch.params.Windows {
+		if w.Size == size {
+			return d.arch.counts[i] > 0
+		}
+	}
+	return false
+}
+
+func (u *upset) refresh() { u.any.Store(u.allOnes.Load() || u.slowReads.Load() != 0) }
+
+// Fault is a way for a device to misbehave: see Node.Inject.
+type Fault string
+
+// The faults. Those with a value are written with it: SlowReads + "=700ms".
+const (
+	// AllOnes makes every load give all ones and every store go nowhere, as of a card that fell off the bus.
+	AllOnes Fault = "all-ones"
+	// SlowReads=DURATION makes every load take so long, as of a NoC that hangs.
+	SlowReads Fault = "slow-reads"
+	// SlowPins=DURATION makes pinning take so long.
+	SlowPins Fault = "slow-pins"
+	// BusyWindows is other processes holding every window: ALLOCATE_TLB is ENOMEM.
+	BusyWindows Fault = "busy-windows"
+	// Resetting is a reset by another process that is under way: mmap is ENODEV, which passes.
+	Resetting Fault = "resetting"
+	// StuckReset makes resets fail: the chip doesn't come back.
+	StuckReset Fault = "stuck-reset"
+	// SmallBAR4=BYTES is a BAR 4 that the system gave less room than the driver counted windows for: mapping a window
+	// beyond it is ENXIO.
+	SmallBAR4 Fault = "small-bar4"
+)
+
+// Inject makes the device misbehave until end is called. The error is of a name or value that isn't known.
+func (n *Node) Inject(f Fault) (end func(), err error) {
+	name, value, _ := strings.Cut(string(f), "=")
+	d := n.dev
+	u := &d.upset
+	locked := func(f func()) { d.mu.Lock(); f(); d.mu.Unlock() }
+	switch Fault(name) {
+	case AllOnes:
+		u.allOnes.Store(true)
+		u.refresh()
+		return func() { u.allOnes.Store(false); u.refresh() }, nil
+	case StuckReset:
+		u.stuckReset.Store(true)
+		return func() { u.stuckReset.Store(false) }, nil
+	case BusyWindows:
+		locked(func() { u.busyWindows = true })
+		return func() { locked(func() { u.busyWindows = false }) }, nil
+	case Resetting:
+		locked(func() { u.resetting = true })
+		return func() { locked(func() { u.resetting = false }) }, nil
+	case SlowReads, SlowPins:
+		t, err := time.ParseDuration(value)
+		if err != nil || t <= 0 {
+			return nil, fmt.Errorf("driver: fault %q: want a duration such as %s=700ms", f, name)
+		}
+		at := &u.slowReads
+		if Fault(name) == SlowPins {
+			at = &u.slowPins
+		}
+		at.Store(int64(t))
+		u.refresh()
+		return func() { at.Store(0); u.refresh() }, nil
+	case SmallBAR4:
+		size, err := strconv.ParseUint(value, 0, 64)
+		if err != nil {
+			return nil, fmt.Errorf("driver: fault %q: want a size in bytes such as %s=0x2000000", f, name)
+		}
+		var was uint64
+		locked(func() { was, d.barSize[4] = d.barSize[4], size })
+		return func() { locked(func() { d.barSize[4] = was }) }, nil
+	}
+	return nil, fmt.Errorf("driver: fault %q is not known", f)
+}
+
+func (d *device) barLen(bar int) uint64 { return d.barSize[bar] }
