@@ -22,6 +22,11 @@
 // not emulated. Instructions for them are refused by name, except those with which base firmware initialises the
 // coprocessor, which do nothing or act on its semaphores.
 //
+// Some things that silicon also refuses, or lets hang, show only as a hang here: a count of multicast destinations that
+// software got wrong, and a poll of a word that nobody writes. [Chip.Dump] says what every processor waits for. Races
+// between a request and a processor are not detected, but [Config.Delay] with many seeds makes them happen. Decoded
+// instructions follow memory, so that a forgotten invalidation of the instruction cache goes unnoticed.
+//
 // # Time
 //
 // Processors run in slices of a few thousand instructions in an order drawn from [Config.Seed]. A processor that waits
