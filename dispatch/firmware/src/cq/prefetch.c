@@ -5,369 +5,26 @@
 // into a ring of the dispatcher (or of its subordinate, who sends go signals), some add data from DRAM. EXEC_BUF
 // makes it read its commands from a trace until EXEC_BUF_END. A PCIe read takes microseconds, so one is always
 // under way while the commands before it run.
-//
-// Memory that is the source of a write must not change before the write has left. Nobody waits for that after
-// writing; whoever is about to overwrite such memory flushes first.
 #include "cq_args.h"
 #include "cq_commands.h"
-#include "cq_pages.h"
+#include "cq_prefetch_input.h"
+#include "cq_prefetch_source.h"
 #include "cq_ring.h"
 
-#define NOC 0u
-
-// Transaction ids of reads, so that waiting for one kind doesn't wait for the others.
-enum { READ_COMMANDS = 1, READ_TRACE = 2, READ_DATA = 3 };
-
-// The hardware counts at most 255 open requests of an id.
-#define MAX_OPEN_READS 128u
-
-// How much of a trace is read ahead: the first part small, for the first command to start early.
-#define TRACE_FIRST_BYTES (16u * 1024u)
-#define TRACE_AHEAD_BYTES (32u * 1024u)
 #define TRACE_MIN_PAGE_LOG 6u
 #define TRACE_MAX_PAGE_LOG 15u
 
-static struct cq_prefetch_args args;
-
 static struct cq_ring_writer master;
 static struct cq_ring_writer subordinate;
-
-// --- the commands at hand ------------------------------------------------------------------------------------------
-
-// Commands that are in the command-data buffer: from ptr to end.
-static struct {
-    uint32_t ptr, end;
-} commands;
-
-// The fetch queue, and the one PCIe read that may be under way.
-static struct {
-    uint32_t entry;      // next entry to look at
-    uint32_t pcie;       // lower half of the host address behind what was read or is being read
-    uint32_t landing;    // where the read under way puts its bytes
-    uint32_t in_flight;  // how many; 0 = no read under way
-    int stalled;         // a stall entry was fetched: no more of them until its trace has run
-} fetch;
-
-// The trace that is being run.
-static struct {
-    int active;
-    struct cq_pages pages;
-    uint32_t pages_left;  // not asked for yet
-    uint32_t page_log;
-    uint32_t end;        // the buffer's end in whole pages
-    uint32_t landing;    // the part being read ahead
-    uint32_t in_flight;  // its bytes; 0 = none
-} trace;
 
 // The ring buffer cache: offsets from its base.
 static struct {
     uint32_t write, read;
 } cache;
 
-static uint32_t stalls;              // STALL commands so far
-static uint32_t data_reads;          // reads of READ_DATA since the last barrier
-static uint32_t table[CQ_RELAY_PAGED_PACKED_MAX * sizeof(struct cq_relay_paged_packed_sub) / 4];
-
-static uint32_t first_word(void) { return rp_load(commands.ptr & ~3u); }
-
-CQ_SHARED void read_l1(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t bytes) {
-    rp_noc_read(NOC, coord, addr, l1, bytes);
-}
-
-// --- reading commands from the issue queue ---------------------------------------------------------------------------
-
-static uint32_t fetch_entry(void) { return *(volatile uint16_t*)fetch.entry; }
-
-// Frees the entry for the host. It can be full of queue entries while their bytes are still coming, which is why
-// the word about the issue queue waits until they are here.
-static void fetch_consume_entry(void) {
-    *(volatile uint16_t*)fetch.entry = 0;
-    rp_store(args.fetch_rd_word, fetch.entry);
-    fetch.entry += 2;
-    if (fetch.entry == args.fetch_queue + args.fetch_queue_bytes) {
-        fetch.entry = args.fetch_queue;
-    }
-}
-
-// Starts the read for the next entry, if there is one and the buffer has room for it behind the commands at hand, or
-// at its base in front of them.
-static void fetch_start(void) {
-    uint32_t entry = fetch_entry();
-    if (entry == 0) {
-        return;
-    }
-    uint32_t bytes = (entry & ~CQ_FETCH_STALL) << CQ_FETCH_UNIT_LOG;
-    if (bytes == 0 || bytes > args.buffer_size) {
-        cq_park(CQ_BAD_ENTRY, entry);
-    }
-    uint32_t landing = commands.end;
-    if (landing + bytes > args.buffer + args.buffer_size) {
-        landing = args.buffer;
-        if (commands.ptr != commands.end && landing + bytes > commands.ptr) {
-            return;
-        }
-    }
-    if (fetch.pcie + bytes > args.issue_base + args.issue_size) {
-        fetch.pcie = args.issue_base;
-    }
-    rp_noc_write_flush(NOC);
-    rp_noc_set_id(NOC, RP_BUF_READ, READ_COMMANDS);
-    read_l1(rp_noc_coord_xy(args.pcie_xy), cq_pair(fetch.pcie, args.pcie_addr_hi), landing, bytes);
-    fetch.pcie += bytes;
-    fetch.landing = landing;
-    fetch.in_flight = bytes;
-    fetch.stalled = (entry & CQ_FETCH_STALL) != 0;
-    fetch_consume_entry();
-}
-
-// Waits for the read under way. Its commands are the next ones: there are no others when this is called.
-static void fetch_land(void) {
-    rp_noc_id_barrier(NOC, READ_COMMANDS);
-    rp_store(args.pcie_rd_word, fetch.pcie);
-    commands.ptr = fetch.landing;
-    commands.end = fetch.landing + fetch.in_flight;
-    fetch.in_flight = 0;
-}
-
-static void fetch_wait_entry(void) {
-    if (fetch_entry() != 0) {
-        return;
-    }
-    rp_waypoint("IDLE");
-    do {
-        rp_invalidate_l1();
-    } while (fetch_entry() == 0);
-    rp_waypoint("RUN ");
-}
-
-// Returns with at least one command at hand, and with a read for what follows under way if the host has given it.
-// A read that is under way while there are commands is left alone: waiting for it would only add to its latency.
-static void fetch_commands(void) {
-    for (;;) {
-        if (fetch.in_flight == 0 && !fetch.stalled) {
-            rp_invalidate_l1();
-            fetch_start();
-        }
-        if (commands.ptr != commands.end) {
-            return;
-        }
-        if (fetch.in_flight != 0) {
-            fetch_land();
-        } else if (fetch.stalled) {
-            cq_park(CQ_BAD_STALL, 0);
-        } else {
-            fetch_wait_entry();
-        }
-    }
-}
-
-// --- reading commands from a trace ---------------------------------------------------------------------------------
-
-// Asks for the next part of the trace: whole pages, bytes at most, from landing on.
-static void trace_request(uint32_t landing, uint32_t bytes) {
-    uint32_t pages = cq_min(cq_min(bytes >> trace.page_log, MAX_OPEN_READS / 2), trace.pages_left);
-    if (pages == 0 && trace.pages_left != 0) {
-        pages = 1;
-    }
-    trace.landing = landing;
-    trace.in_flight = pages << trace.page_log;
-    trace.pages_left -= pages;
-    rp_noc_write_flush(NOC);
-    rp_noc_set_id(NOC, RP_BUF_READ, READ_TRACE);
-    for (; pages != 0; pages--) {
-        read_l1(cq_pages_coord(&trace.pages, NOC), cq_pages_address(&trace.pages), landing, trace.pages.page_size);
-        cq_pages_next(&trace.pages);
-        landing += trace.pages.page_size;
-    }
-}
-
-// Makes the part that was read ahead the commands at hand, and reads further ahead. The commands before it have
-// been used up, so all the rest of the buffer is free: behind the new part, or from the base when it ends there.
-static void trace_advance(void) {
-    if (trace.in_flight == 0) {
-        cq_park(CQ_BAD_TRACE, trace.pages.row);
-    }
-    rp_noc_id_barrier(NOC, READ_TRACE);
-    commands.ptr = trace.landing;
-    commands.end = trace.landing + trace.in_flight;
-    uint32_t landing = commands.end == trace.end ? args.buffer : commands.end;
-    trace_request(landing, cq_min(TRACE_AHEAD_BYTES, trace.end - landing));
-}
-
-static void trace_start(uint32_t base, uint32_t page_log, uint32_t pages) {
-    trace.active = 1;
-    trace.page_log = page_log;
-    trace.pages_left = pages;
-    trace.end = args.buffer + (args.buffer_size >> page_log << page_log);
-    cq_pages_start(&trace.pages, 1, base, 1u << page_log, 0);
-    trace_request(args.buffer, TRACE_FIRST_BYTES);
-}
-
-// The padding behind the last command may still be coming in: it must not land on what comes next.
-static void trace_stop(void) {
-    rp_noc_id_barrier(NOC, READ_TRACE);
-    trace.active = 0;
-    fetch.stalled = 0;
-    commands.ptr = args.buffer;
-    commands.end = args.buffer;
-}
-
-// --- using up commands ---------------------------------------------------------------------------------------------
-
-// A command in the buffer is in one piece when it came from the issue queue. In a trace only headers are: payloads
-// and tables go on in the next part.
-CQ_SHARED void command_more(void) {
-    if (!trace.active) {
-        cq_park(CQ_BAD_LENGTH, commands.ptr);
-    }
-    trace_advance();
-}
-
-RP_INLINE uint32_t command_bytes(uint32_t wanted) {
-    if (commands.ptr == commands.end) {
-        command_more();
-    }
-    return cq_min(wanted, commands.end - commands.ptr);
-}
-
-CQ_SHARED void command_skip_on(uint32_t bytes) {
-    while (bytes != 0) {
-        uint32_t n = command_bytes(bytes);
-        commands.ptr += n;
-        bytes -= n;
-    }
-}
-
-RP_INLINE void command_skip(uint32_t bytes) {
-    if (bytes <= commands.end - commands.ptr) {
-        commands.ptr += bytes;
-    } else {
-        command_skip_on(bytes);
-    }
-}
-
-// Ends a command of which used bytes have been skipped.
-static void command_end(uint32_t stride, uint32_t used) {
-    if (stride < used) {
-        cq_park(CQ_BAD_LENGTH, stride);
-    }
-    command_skip(stride - used);
-}
-
-// Commands without payload occupy one unit of the PCIe alignment.
-static void command_end_bare(void) { command_skip(RP_PCIE_ALIGNMENT); }
-
-// Copies a table of sub-commands into local RAM, where it survives the next part of a trace.
-static void command_copy_table(uint32_t bytes) {
-    uint32_t* to = table;
-    if (bytes > sizeof(table)) {
-        cq_park(CQ_BAD_LENGTH, bytes);
-    }
-    while (bytes != 0) {
-        uint32_t n = command_bytes(bytes);
-        for (uint32_t from = commands.ptr; from != commands.ptr + n; from += 4) {
-            *to++ = rp_load(from);
-        }
-        commands.ptr += n;
-        bytes -= n;
-    }
-}
+static uint32_t stalls;  // STALL commands so far
 
 // --- relaying data -------------------------------------------------------------------------------------------------
-
-// Where relayed data comes from: a series of runs, each contiguous in the memory of one tile.
-enum source_kind { SOURCE_LINEAR, SOURCE_PAGED, SOURCE_PAGED_PACKED };
-
-struct source {
-    enum source_kind kind;
-    uint32_t coord;
-    uint64_t addr;
-    uint32_t run;  // bytes left in this run
-    struct cq_pages pages;
-    const struct cq_relay_paged_packed_sub* sub;  // PAGED_PACKED: this one, and how many there are from it on
-    uint32_t subs;
-    uint32_t sub_left;  // bytes of this one behind this run
-};
-
-CQ_SHARED void source_page(struct source* s) {
-    s->coord = cq_pages_coord(&s->pages, NOC);
-    s->addr = cq_pages_address(&s->pages);
-    s->run = s->pages.page_size;
-}
-
-// One request may not cross a 4 GiB boundary.
-static void source_linear_run(struct source* s) { s->run = 0x80000000u - ((uint32_t)s->addr & 0x7FFFFFFFu); }
-
-static void source_sub_page(struct source* s) {
-    source_page(s);
-    s->run = cq_min(s->run, s->sub_left);
-    s->sub_left -= s->run;
-}
-
-static void source_sub(struct source* s) {
-    if (s->subs == 0) {
-        cq_park(CQ_BAD_LENGTH, s->kind);
-    }
-    cq_pages_start(&s->pages, 1, s->sub->base, 1u << s->sub->log_page_size, s->sub->start_page);
-    s->sub_left = s->sub->length;
-    s->sub++;
-    s->subs--;
-    source_sub_page(s);
-}
-
-// Moves to the next run when this one is used up. Not sooner: behind the last run there is none.
-static void source_ready(struct source* s) {
-    if (s->run != 0) {
-        return;
-    }
-    switch (s->kind) {
-    case SOURCE_LINEAR:
-        source_linear_run(s);
-        break;
-    case SOURCE_PAGED:
-        cq_pages_next(&s->pages);
-        source_page(s);
-        break;
-    case SOURCE_PAGED_PACKED:
-        if (s->sub_left != 0) {
-            cq_pages_next(&s->pages);
-            source_sub_page(s);
-        } else {
-            source_sub(s);
-        }
-        break;
-    }
-}
-
-CQ_SHARED void data_barrier(void) {
-    if (data_reads != 0) {
-        rp_noc_id_barrier(NOC, READ_DATA);
-        data_reads = 0;
-    }
-}
-
-static void data_read(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t bytes) {
-    data_reads += (bytes - 1) / RP_NOC_MAX_BURST + 1;
-    if (data_reads > MAX_OPEN_READS) {
-        rp_noc_id_barrier(NOC, READ_DATA);
-        data_reads = (bytes - 1) / RP_NOC_MAX_BURST + 1;
-    }
-    read_l1(coord, addr, l1, bytes);
-}
-
-// Starts reading bytes of the source into L1.
-static void source_read(struct source* s, uint32_t l1, uint32_t bytes) {
-    rp_noc_set_id(NOC, RP_BUF_READ, READ_DATA);
-    while (bytes != 0) {
-        source_ready(s);
-        uint32_t n = cq_min(bytes, s->run);
-        data_read(s->coord, s->addr, l1, n);
-        l1 += n;
-        bytes -= n;
-        s->addr += n;
-        s->run -= n;
-    }
-}
 
 // Relays a source behind the header that RELAY_INLINE_NOFLUSH has put at the start of a page. One half of the
 // scratch memory fills while the other one is being sent.
@@ -424,7 +81,12 @@ static void relay_linear_h(void) {
 static void relay_paged(void) {
     const struct cq_relay_paged* c = (const struct cq_relay_paged*)commands.ptr;
     struct source s = {.kind = SOURCE_PAGED};
-    uint64_t bytes = (uint64_t)c->pages * c->page_size - (c->flags & CQ_RELAY_PAGED_LENGTH_ADJUST);
+    uint64_t bytes = (uint64_t)c->pages * c->page_size;
+    uint32_t adjust = c->flags & CQ_RELAY_PAGED_LENGTH_ADJUST;
+    if (bytes < adjust) {
+        cq_park(CQ_BAD_LENGTH, first_word());
+    }
+    bytes -= adjust;
     cq_pages_start(&s.pages, (c->flags & CQ_RELAY_PAGED_DRAM) != 0, c->base, c->page_size, c->start_page);
     command_end_bare();
     source_page(&s);

@@ -1,0 +1,104 @@
+// Where the prefetcher's relay commands get their data: linear memory, interleaved pages, or a list of those. Part of
+// prefetch.c.
+#ifndef REPRISE_CQ_PREFETCH_SOURCE_H
+#define REPRISE_CQ_PREFETCH_SOURCE_H
+
+#include "cq_prefetch_input.h"
+
+static uint32_t data_reads;  // reads of READ_DATA since the last barrier
+
+// A source is a series of runs, each contiguous in the memory of one tile.
+enum source_kind { SOURCE_LINEAR, SOURCE_PAGED, SOURCE_PAGED_PACKED };
+
+struct source {
+    enum source_kind kind;
+    uint32_t coord;
+    uint64_t addr;
+    uint32_t run;  // bytes left in this run
+    struct cq_pages pages;
+    const struct cq_relay_paged_packed_sub* sub;  // PAGED_PACKED: this one, and how many there are from it on
+    uint32_t subs;
+    uint32_t sub_left;  // bytes of this one behind this run
+};
+
+CQ_SHARED void source_page(struct source* s) {
+    s->coord = cq_pages_coord(&s->pages, NOC);
+    s->addr = cq_pages_address(&s->pages);
+    s->run = s->pages.page_size;
+}
+
+// One request may not cross a 4 GiB boundary.
+static void source_linear_run(struct source* s) { s->run = 0x80000000u - ((uint32_t)s->addr & 0x7FFFFFFFu); }
+
+static void source_sub_page(struct source* s) {
+    source_page(s);
+    s->run = cq_min(s->run, s->sub_left);
+    s->sub_left -= s->run;
+}
+
+static void source_sub(struct source* s) {
+    if (s->subs == 0) {
+        cq_park(CQ_BAD_LENGTH, s->kind);
+    }
+    cq_pages_start(&s->pages, 1, s->sub->base, 1u << s->sub->log_page_size, s->sub->start_page);
+    s->sub_left = s->sub->length;
+    s->sub++;
+    s->subs--;
+    source_sub_page(s);
+}
+
+// Moves to the next run when this one is used up. Not sooner: behind the last run there is none.
+static void source_ready(struct source* s) {
+    if (s->run != 0) {
+        return;
+    }
+    switch (s->kind) {
+    case SOURCE_LINEAR:
+        source_linear_run(s);
+        break;
+    case SOURCE_PAGED:
+        cq_pages_next(&s->pages);
+        source_page(s);
+        break;
+    case SOURCE_PAGED_PACKED:
+        if (s->sub_left != 0) {
+            cq_pages_next(&s->pages);
+            source_sub_page(s);
+        } else {
+            source_sub(s);
+        }
+        break;
+    }
+}
+
+CQ_SHARED void data_barrier(void) {
+    if (data_reads != 0) {
+        rp_noc_id_barrier(NOC, READ_DATA);
+        data_reads = 0;
+    }
+}
+
+static void data_read(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t bytes) {
+    data_reads += (bytes - 1) / RP_NOC_MAX_BURST + 1;
+    if (data_reads > MAX_OPEN_READS) {
+        rp_noc_id_barrier(NOC, READ_DATA);
+        data_reads = (bytes - 1) / RP_NOC_MAX_BURST + 1;
+    }
+    read_l1(coord, addr, l1, bytes);
+}
+
+// Starts reading bytes of the source into L1.
+static void source_read(struct source* s, uint32_t l1, uint32_t bytes) {
+    rp_noc_set_id(NOC, RP_BUF_READ, READ_DATA);
+    while (bytes != 0) {
+        source_ready(s);
+        uint32_t n = cq_min(bytes, s->run);
+        data_read(s->coord, s->addr, l1, n);
+        l1 += n;
+        bytes -= n;
+        s->addr += n;
+        s->run -= n;
+    }
+}
+
+#endif
