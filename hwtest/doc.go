@@ -15,3 +15,5 @@
 // an open device, which is opened anew after a failure. Cases marked unsafe leave silicon in a state that only a reset
 // mends; they are skipped there unless -unsafe is given.
 package hwtest
+
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild hwtest

@@ -37,6 +37,7 @@ const (
 	kernelLib      = "kernels/lib"
 	kernelSource   = "kernels/src"
 	digitsSource   = "examples/digits/kernels"
+	hwtestSource   = "hwtest/kernels"
 )
 
 // firmwareTargets are the base firmware of each processor, and the command-queue kernels that there are sources for.
