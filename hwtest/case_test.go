@@ -71,6 +71,7 @@ func cases() []testCase {
 		in("cq", cqPackedCases()),
 		in("cq", cqRelayCases()),
 		in("cq", cqSyncCases()),
+		in("programs", programCases()),
 	)
 }
 

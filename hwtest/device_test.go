@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -124,4 +125,11 @@ func (t *T) wantWords(what string, b *reprise.Buffer, word int, want func(repris
 	if wrong > 5 {
 		t.Errorf("%s: %d cores are wrong", what, wrong)
 	}
+}
+
+// memory is what is allocated of each kind, in bytes of a bank.
+type memory struct{ dram, l1, trace uint64 }
+
+func (t *T) allocated() memory {
+	return memory{t.dev.Memory(reprise.DRAM).Allocated, t.dev.Memory(reprise.L1).Allocated, t.dev.Memory(allocator.Trace).Allocated}
 }
