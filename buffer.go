@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -39,6 +40,11 @@ func (d *Device) NewBuffer(c BufferConfig) (*Buffer, error) {
 	}
 	if c.Size <= 0 || c.PageSize < 0 || c.Size%c.PageSize != 0 {
 		return nil, fmt.Errorf("reprise: new buffer %q: %d B in pages of %d B: the size must be a positive multiple of the page", c.Name, c.Size, c.PageSize)
+	}
+	if c.Kind == L1 {
+		// While circular buffers grow or shrink, their place is free for a moment.
+		d.cbs.mu.Lock()
+		defer d.cbs.mu.Unlock()
 	}
 	ext, err := d.mem.Allocate(allocator.Request{Kind: c.Kind, Size: uint64(c.Size), PageSize: uint64(c.PageSize), Owner: c.Name, Tag: "buffer"})
 	if err != nil {
@@ -85,6 +91,9 @@ func (b *Buffer) Free() error {
 
 // of says whether the buffer may be used with a device.
 func (b *Buffer) of(d *Device) error {
+	if b == nil {
+		return errors.New("no buffer: it is nil")
+	}
 	if b.d != d {
 		return fmt.Errorf("buffer %q: %w", b.name, ErrForeign)
 	}

@@ -30,6 +30,9 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	if t == nil {
+		return nil, errors.New("reprise: open: no target: give a reprise.Path, an emulated card of package sim or a library of package ttsim")
+	}
 	kd, err := kmd.Open(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("reprise: open: %w", err)
@@ -93,6 +96,14 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 
 // Memory returns the state of one kind of memory. TRACE memory is counted with allocator.Trace.
 func (d *Device) Memory(k Kind) MemoryStats { return d.mem.Stats(k) }
+
+// failed is the error of an operation. On a device that was closed meanwhile that is the reason, whatever broke.
+func (d *Device) failed(op string, err error) error {
+	if closed := d.usable(op); closed != nil {
+		return closed
+	}
+	return fmt.Errorf("reprise: %s: %w", op, err)
+}
 
 // usable says whether the device is open.
 func (d *Device) usable(op string) error {

@@ -25,6 +25,10 @@ var (
 	ErrOutOfMemory = allocator.ErrOutOfMemory
 	// ErrTimeout is the cause of a *HangError when nothing else is known.
 	ErrTimeout = dispatch.ErrTimeout
+	// ErrNoDevice is returned when there is no device at a path: the card is absent or the driver isn't loaded.
+	ErrNoDevice = kmd.ErrNoDevice
+	// ErrPermission is returned when a device node exists and this user may not open it.
+	ErrPermission = kmd.ErrPermission
 	// ErrDeviceLost is returned when the device is gone, or was reset under the runtime.
 	ErrDeviceLost = kmd.ErrDeviceLost
 )

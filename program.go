@@ -57,7 +57,7 @@ type Executable struct {
 	holds []allocator.Extent
 	cbEnd uint64
 
-	mu     sync.Mutex
+	mu     sync.RWMutex // held for reading while closed must not change
 	closed bool
 }
 
@@ -66,6 +66,9 @@ type Executable struct {
 func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	if err := d.usable("load"); err != nil {
 		return nil, err
+	}
+	if p == nil {
+		return nil, errors.New("reprise: load: no program: it is nil")
 	}
 	x := &Executable{d: d}
 	if err := x.load(ctx, p); err != nil {
@@ -152,6 +155,9 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 		return out, nil
 	}
 	for _, r := range k.Cores {
+		if !d.Grid().Contains(r.Start) || !d.Grid().Contains(r.End) {
+			continue // the compiler will say so; nobody should be asked for arguments of cores that aren't there
+		}
 		for c := range r.Cores() {
 			if a := k.Args(c); len(a) > 0 {
 				out.Args = append(out.Args, dispatch.CoreArgs{Core: c, Args: a})
@@ -180,7 +186,7 @@ func (x *Executable) Close(ctx context.Context) error {
 	}
 	for _, q := range x.d.queues {
 		if err := q.q.Finish(ctx); err != nil {
-			return fmt.Errorf("reprise: close executable %q: %w", x.Name(), err)
+			return x.d.failed(fmt.Sprintf("close executable %q", x.Name()), err)
 		}
 	}
 	x.closed = true
@@ -205,13 +211,14 @@ func (x *Executable) drop() error {
 	return errors.Join(errs...)
 }
 
-// of says whether the executable may be used with a device.
+// of says whether the executable may be used with a device. Called with mu held.
 func (x *Executable) of(d *Device) error {
+	if x == nil {
+		return errors.New("no executable: it is nil")
+	}
 	if x.d != d {
 		return fmt.Errorf("executable %q: %w", x.Name(), ErrForeign)
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if x.closed {
 		return fmt.Errorf("executable %q: %w", x.Name(), ErrReleased)
 	}

@@ -27,7 +27,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) erro
 		return err
 	}
 	if err := q.q.Write(ctx, &b.iv, off, data); err != nil {
-		return fmt.Errorf("reprise: write buffer %q: %w", b.name, err)
+		return q.d.failed(fmt.Sprintf("write buffer %q", b.name), err)
 	}
 	return nil
 }
@@ -39,18 +39,26 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error 
 		return err
 	}
 	if err := q.q.Read(ctx, &b.iv, off, dst); err != nil {
-		return fmt.Errorf("reprise: read buffer %q: %w", b.name, err)
+		return q.d.failed(fmt.Sprintf("read buffer %q", b.name), err)
 	}
 	return nil
 }
 
 // Run puts a program into the queue. It returns once its commands are in the issue ring.
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
-	if err := q.check("run", x.of); err != nil {
+	if err := q.d.usable("run"); err != nil {
 		return err
 	}
-	if err := q.q.Run(ctx, x.image); err != nil {
+	if x != nil {
+		// Until its commands are in the queue, where Close waits for them, nobody may give the kernels' memory away.
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+	}
+	if err := x.of(q.d); err != nil {
 		return fmt.Errorf("reprise: run: %w", err)
+	}
+	if err := q.q.Run(ctx, x.image); err != nil {
+		return q.d.failed("run", err)
 	}
 	return nil
 }
@@ -61,7 +69,7 @@ func (q *Queue) Finish(ctx context.Context) error {
 		return err
 	}
 	if err := q.q.Finish(ctx); err != nil {
-		return fmt.Errorf("reprise: finish: %w", err)
+		return q.d.failed("finish", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 )
 
 // Recorder records programs into a trace. It has no method to write, read, allocate or load, because a replay can't
-// do those.
+// do those. It belongs to the goroutine that records.
 type Recorder struct {
 	d     *Device
 	q     *dispatch.Queue
@@ -42,14 +43,20 @@ func (e *CaptureError) Unwrap() error { return e.Err }
 
 // Run records a program. An error also ends the capture that the Recorder belongs to.
 func (r *Recorder) Run(x *Executable) error {
+	op := "run program"
+	if x != nil {
+		op = fmt.Sprintf("run program %q", x.Name())
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+	}
 	err := x.of(r.d)
 	if r.ended {
 		err = ErrCaptureEnded
 	}
 	if err != nil {
 		_, file, line, _ := runtime.Caller(1)
-		err = &CaptureError{Op: fmt.Sprintf("run program %q", x.Name()), File: file, Line: line, Err: err}
-		r.err = errors.Join(r.err, err)
+		err = &CaptureError{Op: op, File: file, Line: line, Err: err}
+		r.err = cmp.Or(r.err, err)
 		return err
 	}
 	r.rec.Add(x.Name(), func(dst []byte) []byte {
@@ -82,10 +89,13 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder)
 	if err := d.usable("capture"); err != nil {
 		return nil, err
 	}
+	if record == nil {
+		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
+	}
 	r := &Recorder{d: d, q: q.q, rec: tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState()}
 	err := record(r)
 	r.ended = true
-	if err := errors.Join(r.err, unlessSame(err, r.err)); err != nil {
+	if err := cmp.Or(r.err, err); err != nil {
 		return nil, fmt.Errorf("reprise: capture %q: %w", name, err)
 	}
 	image, err := r.rec.Finish(d.DRAMBanks())
@@ -97,14 +107,6 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder)
 		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", name, err), t.drop())
 	}
 	return t, nil
-}
-
-// unlessSame drops an error that the other one already holds.
-func unlessSame(err, other error) error {
-	if err != nil && other != nil && errors.Is(other, err) {
-		return nil
-	}
-	return err
 }
 
 // place takes DRAM for the trace, writes it there and prepares the commands of a replay.
@@ -158,7 +160,7 @@ func (t *Trace) Replay(ctx context.Context) error {
 		if errors.Is(err, dispatch.ErrRevoked) {
 			err = ErrReleased
 		}
-		return fmt.Errorf("reprise: replay trace %q: %w", t.name, err)
+		return t.q.d.failed(fmt.Sprintf("replay trace %q", t.name), err)
 	}
 	return nil
 }
@@ -172,8 +174,8 @@ func (t *Trace) Release(ctx context.Context) error {
 		return fmt.Errorf("reprise: release trace %q: %w", t.name, ErrReleased)
 	}
 	t.q.q.Revoke(&t.prep)
-	if err := t.q.Finish(ctx); err != nil {
-		return fmt.Errorf("reprise: release trace %q: %w; call Release again", t.name, err)
+	if err := t.q.q.Finish(ctx); err != nil {
+		return t.q.d.failed(fmt.Sprintf("release trace %q", t.name), fmt.Errorf("%w; call Release again", err))
 	}
 	t.released = true
 	if err := t.drop(); err != nil {

@@ -15,7 +15,13 @@ type completion struct {
 	dst      []byte // where the data of a read go
 	hostPage int    // bytes of a page in dst
 	devPage  int    // bytes of a page in the record
+	read     *read
 	finished atomic.Bool
+}
+
+// read is what the completions of one read share.
+type read struct {
+	abandoned bool // nobody waits any more, and dst is the caller's again; guarded by ringMu
 }
 
 func (c *completion) done() bool { return c.finished.Load() }
@@ -55,6 +61,13 @@ func (c *completions) expect(x *completion) (undo func()) {
 	}
 }
 
+// abandon makes what arrives for a read from now on go nowhere.
+func (c *completions) abandon(r *read) {
+	c.ringMu.Lock()
+	defer c.ringMu.Unlock()
+	r.abandoned = true
+}
+
 func (c *completions) first() *completion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +102,7 @@ func (c *completions) drain() error {
 		if err := c.check(x, size); err != nil {
 			return err
 		}
-		if !x.isEvent {
+		if !x.isEvent && !x.read.abandoned {
 			c.copyPages(x)
 		}
 		c.ring.pop(whole)

@@ -15,7 +15,7 @@ type HangError struct {
 	Last    string // what was put into the queue last
 	Cause   error  // ErrTimeout, or why the device stopped if that is known
 	// FetchRead and FetchWritten are the addresses in the prefetch core's L1 of the prefetch queue entry taken last and
-	// of the next one to be written.
+	// of the next one to be written, 0 if somebody was writing at that moment.
 	FetchRead, FetchWritten uint32
 	Cores                   []CoreState // all Tensix cores, by logical coordinate
 }
@@ -119,11 +119,27 @@ func (d *Device) coreKind(c chip.Core) string {
 	return "worker"
 }
 
-// hang collects the state of the device for an error.
-func (q *Queue) hang(what string, cause error) error {
+// hang ends a wait, and with it the queue, in an error with the state of the device.
+func (q *Queue) hang(what string, cause error, locked bool) error {
+	q.life.RLock()
+	defer q.life.RUnlock()
+	if q.closed {
+		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, errClosed)
+	}
+	return q.fail(q.hangError(what, cause, locked))
+}
+
+// hangError collects the state of the device for an error. Called with life held; locked says whether mu is as well.
+func (q *Queue) hangError(what string, cause error, locked bool) error {
 	e := &HangError{
 		Queue: q.id, Waiting: what, Last: "nothing", Cause: cause,
-		FetchRead: q.pre.Load32(uint64(q.d.ctl.fetchRead)), FetchWritten: q.fetch.addr(q.fetch.next),
+		FetchRead: q.pre.Load32(uint64(q.d.ctl.fetchRead)),
+	}
+	if locked {
+		e.FetchWritten = q.fetch.addr(q.fetch.next)
+	} else if q.mu.TryLock() { // without waiting: who has it may wait for life
+		e.FetchWritten = q.fetch.addr(q.fetch.next)
+		q.mu.Unlock()
 	}
 	if last := q.last.Load(); last != nil {
 		e.Last = *last

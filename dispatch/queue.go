@@ -33,6 +33,9 @@ type Queue struct {
 	last   atomic.Pointer[string] // what was submitted last, for hang reports
 	failed atomic.Pointer[error]  // why the queue takes no more commands
 	comp   completions
+
+	life   sync.RWMutex // held for reading while the windows and host memory are used without mu
+	closed bool         // they are gone
 }
 
 var errClosed = errors.New("the queue is closed")
@@ -178,10 +181,10 @@ func (q *Queue) room(ctx context.Context, n uint32) (uint32, error) {
 		return off, nil
 	}
 	var lost error
-	err := q.await(ctx, "space in the issue queue", func() bool {
+	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
 		lost = q.fetch.poll()
 		return lost != nil || q.fits(off, n)
-	})
+	}, true)
 	if lost != nil {
 		return off, q.fail(lost)
 	}
@@ -211,35 +214,53 @@ func (q *Queue) ring(off, n uint32, stall bool) {
 }
 
 // await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.
-// It ends in a *HangError when nothing moves for the device's hang timeout.
+// It ends in a *HangError when nothing moves for the device's hang timeout. The caller doesn't hold mu.
 func (q *Queue) await(ctx context.Context, what string, done func() bool) error {
+	return q.awaitWith(ctx, what, done, false)
+}
+
+// awaitWith is await for a caller that may hold mu.
+func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, locked bool) error {
 	w := newWaiter(q.d.opts.HangTimeout)
-	seen := q.progress()
+	var seen [2]uint64
 	for {
-		if err := q.comp.drain(); err != nil {
-			return q.fail(fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err))
-		}
-		if done() {
-			return nil
-		}
-		if w.sleep != 0 {
-			if err := q.d.kd.Fault(); err != nil {
-				return q.fail(q.hang(what, err))
-			}
-		}
-		if w.sleep != 0 {
-			if now := q.progress(); now != seen {
-				seen = now
-				w.progress()
-			}
+		ended, err := q.look(&w, &seen, what, done, locked)
+		if ended || err != nil {
+			return err
 		}
 		if err := w.pause(ctx); err != nil {
 			if errors.Is(err, ErrTimeout) {
-				return q.fail(q.hang(what, err))
+				return q.hang(what, err, locked)
 			}
 			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 		}
 	}
+}
+
+// look is what a wait does between pauses.
+func (q *Queue) look(w *waiter, seen *[2]uint64, what string, done func() bool, locked bool) (ended bool, err error) {
+	q.life.RLock()
+	defer q.life.RUnlock()
+	if q.closed {
+		return false, fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, errClosed)
+	}
+	if err := q.comp.drain(); err != nil {
+		return false, q.fail(fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err))
+	}
+	if done() {
+		return true, nil
+	}
+	if w.sleep == 0 {
+		return false, nil
+	}
+	if err := q.d.kd.Fault(); err != nil {
+		return false, q.fail(q.hangError(what, err, locked))
+	}
+	if now := q.progress(); now != *seen {
+		*seen = now
+		w.progress()
+	}
+	return false, nil
 }
 
 // progress is a fingerprint of everything whose movement shows that the queue is alive.

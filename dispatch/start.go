@@ -222,6 +222,9 @@ func (q *Queue) close() error {
 		err = q.terminate()
 		q.fail(errClosed)
 	}
+	q.life.Lock() // waits end before what they look at goes
+	defer q.life.Unlock()
+	q.closed = true
 	return errors.Join(err, q.disp.Close(), q.pre.Close())
 }
 

@@ -31,7 +31,11 @@ func (q *Queue) Receive(ctx context.Context, commands, dst []byte) error {
 	if err != nil {
 		return err
 	}
-	return q.await(ctx, "data of raw commands", c.done)
+	err = q.await(ctx, "data of raw commands", c.done)
+	if err != nil {
+		q.comp.abandon(c.read)
+	}
+	return err
 }
 
 func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (*completion, error) {
@@ -40,7 +44,7 @@ func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (*comp
 	if err := q.sendable("receive", commands); err != nil {
 		return nil, err
 	}
-	c := &completion{dst: dst, hostPage: max(1, len(dst)), devPage: max(1, len(dst))}
+	c := &completion{dst: dst, hostPage: max(1, len(dst)), devPage: max(1, len(dst)), read: &read{}}
 	undo := q.comp.expect(c)
 	q.last.Store(&opRaw)
 	if err := q.send(ctx, commands, false); err != nil {

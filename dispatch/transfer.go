@@ -161,15 +161,19 @@ func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) e
 	if len(dst) == 0 {
 		return nil
 	}
-	last, err := q.enqueueRead(ctx, b, off/int(b.HostPage), dst)
-	if err != nil {
-		return err
+	r := &read{}
+	last, err := q.enqueueRead(ctx, b, off/int(b.HostPage), dst, r)
+	if err == nil {
+		err = q.await(ctx, "data of a read", last.done)
 	}
-	return q.await(ctx, "data of a read", last.done)
+	if err != nil {
+		q.comp.abandon(r)
+	}
+	return err
 }
 
 // enqueueRead sends the commands of a read and returns the completion of its last part.
-func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst []byte) (*completion, error) {
+func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst []byte, r *read) (*completion, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.usable("read"); err != nil {
@@ -183,7 +187,7 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	var c *completion
 	for first := true; len(dst) > 0; first = false {
 		n := min(perRecord, len(dst)/int(b.HostPage))
-		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize)}
+		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r}
 		cmds := cq.NewBuilder(q.d.layout(), q.buf[:0])
 		if first {
 			q.appendSettle(&cmds)

@@ -1,0 +1,268 @@
+package reprise_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// What a device says of itself is what the chips are: grids without the row or column of the command queues, and banks.
+func TestDeviceDescribesItself(t *testing.T) {
+	type facts struct {
+		Arch   reprise.Arch
+		Grid   reprise.Range
+		Banks  int
+		Bank   uint64
+		Queues int
+	}
+	for _, tt := range []struct {
+		card *sim.Card
+		want facts
+	}{
+		{sim.Wormhole(), facts{reprise.Wormhole, reprise.Grid(8, 9), 12, 1 << 30, 1}},
+		{sim.Blackhole(), facts{reprise.Blackhole, reprise.Grid(13, 10), 8, 0xFF000000, 1}},
+		{sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 1<<1 | 1<<8})), facts{reprise.Wormhole, reprise.Grid(8, 7), 12, 1 << 30, 1}},
+		{sim.Blackhole(sim.Harvesting(chip.Harvesting{Tensix: 1<<3 | 1<<9, DRAM: 1 << 2})), facts{reprise.Blackhole, reprise.Grid(11, 10), 7, 0xFF000000, 1}},
+	} {
+		b := open(t, tt.card)
+		got := facts{b.dev.Arch(), b.dev.Grid(), b.dev.DRAMBanks(), b.dev.DRAMBankSize(), b.dev.Queues()}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt.card, diff)
+		}
+		if b.dev.Name() != tt.card.String() || b.queue.ID() != 0 || b.queue.Device() != b.dev {
+			t.Errorf("%v is named %q, its queue %d is of %v", tt.card, b.dev.Name(), b.queue.ID(), b.queue.Device().Name())
+		}
+	}
+}
+
+// A device that can't be opened says which and why, and leaves nothing open.
+func TestOpenErrors(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t}
+	for _, tt := range []struct {
+		name   string
+		ctx    context.Context
+		target reprise.Target
+		opts   []reprise.Option
+		is     error // if errors.Is can tell
+		linux  bool  // only there
+		parts  []string
+	}{
+		{"no node", t.Context(), reprise.Path("/no/such/node"), nil, kmd.ErrNoDevice, true, []string{"reprise: open", "/no/such/node", "no such device", "modprobe tenstorrent"}},
+		{"no device", t.Context(), reprise.Path(file), nil, kmd.ErrNotDevice, true, []string{"reprise: open", file, "not a Tenstorrent device"}},
+		{"no target", t.Context(), nil, nil, nil, false, []string{"reprise: open: no target", "reprise.Path"}},
+		{"cancelled", cancelled, sim.Blackhole(), nil, context.Canceled, false, []string{"reprise: open", "context canceled"}},
+		{"three queues", t.Context(), sim.Blackhole(), []reprise.Option{reprise.WithQueues(3)}, nil, false, []string{"reprise: open emulated blackhole 0", "3 command queues asked for", "1 or 2"}},
+		{"minus one queue", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithQueues(-1)}, nil, false, []string{"-1 command queues asked for"}},
+		{"little queue memory", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithQueueMemory(4096)}, nil, false, []string{"4096 B of host memory for each queue", "at least 1048576 B"}},
+		{"odd queue memory", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithQueueMemory(1<<20 + 1)}, nil, false, []string{"1048577 B of host memory", "a multiple of 4096 B"}},
+		{"too large a trace region", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithTraceRegion(1 << 40)}, nil, false, []string{"trace region of 1099511627776 B", "more than it has"}},
+		{"too much small L1", t.Context(), sim.Blackhole(), []reprise.Option{reprise.WithL1Small(2 << 20)}, nil, false, []string{"L1 small region of 2097152 B"}},
+		{"an impossible card", t.Context(), sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 1 << 30})), nil, nil, false, []string{"reprise: open", "emulated wormhole"}},
+		{"no IOMMU", t.Context(), sim.Wormhole(sim.WithoutIOMMU()), nil, kmd.ErrNotContiguous, false, []string{"memory of the command queues", "IOMMU"}},
+	} {
+		if tt.linux && runtime.GOOS != "linux" {
+			continue
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			b.T = t
+			d, err := reprise.Open(tt.ctx, tt.target, tt.opts...)
+			if d != nil {
+				t.Error("an error and a device", d.Close())
+			}
+			b.says(err, tt.parts...)
+			if tt.is != nil && !errors.Is(err, tt.is) {
+				t.Errorf("%v is not %v", err, tt.is)
+			}
+		})
+	}
+}
+
+// Closing again does nothing, and nothing but closing works on a closed device.
+func TestUseAfterClose(t *testing.T) {
+	onAll(t, func(b *bench) {
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		p := b.adder("add", reprise.Core{}, in, out, 1)
+		x := b.load(p)
+		trace := b.capture("trace", x)
+		b.must(b.queue.Run(b.ctx, x))
+		b.must(b.queue.Finish(b.ctx))
+		b.must(b.dev.Close())
+		b.must(b.dev.Close())
+		for what, err := range map[string]error{
+			"new buffer":       second(b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64})),
+			"load":             second(b.dev.Load(b.ctx, p)),
+			"write":            b.queue.Write(b.ctx, in, 0, make([]byte, 64)),
+			"read":             b.queue.Read(b.ctx, in, 0, make([]byte, 64)),
+			"run":              b.queue.Run(b.ctx, x),
+			"finish":           b.queue.Finish(b.ctx),
+			"capture":          second(b.queue.Capture(b.ctx, "late", record(x))),
+			"replay trace":     trace.Replay(b.ctx),
+			"release trace":    trace.Release(b.ctx),
+			"close executable": x.Close(b.ctx),
+		} {
+			if !errors.Is(err, reprise.ErrClosed) {
+				b.Errorf("%s on a closed device: %v, want %v", what, err, reprise.ErrClosed)
+				continue
+			}
+			b.says(err, "reprise: "+what, "the device is closed")
+		}
+		// Names and sizes are only memory.
+		if in.Name() != "in" || x.Name() != "add" || trace.Name() != "trace" || len(trace.Extents()) == 0 {
+			b.Error("what is known of closed things is lost")
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A device that is closed while others wait for it ends their waits; nothing crashes and nothing hangs.
+func TestCloseWhileOthersWait(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64)))
+		cores := []reprise.Range{reprise.Single(0, 0)}
+		x := b.load(&reprise.Program{Name: "forever", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
+			Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: cores,
+			Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		}}})
+		b.must(b.queue.Run(b.ctx, x))
+		const waiters = 3
+		errs := make(chan error, waiters)
+		for range waiters {
+			go func() { errs <- b.queue.Finish(b.ctx) }()
+		}
+		time.Sleep(20 * time.Millisecond) // so that some of them wait already; the outcome is the same if not
+		_ = b.dev.Close()                 // a kernel that never ends may be worth an error
+		for range waiters {
+			if err := <-errs; !errors.Is(err, reprise.ErrClosed) {
+				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrClosed)
+			}
+		}
+	})
+}
+
+// Buffers, executables and traces work with their own device only.
+func TestForeignObjects(t *testing.T) {
+	b, other := open(t, sim.Blackhole()), open(t, sim.Blackhole())
+	in, out := other.pages("in", 4), other.pages("out", 4)
+	x := other.load(other.adder("add", reprise.Core{}, in, out, 1))
+	p := b.blank("blank", reprise.Single(0, 0))
+	p.Buffers = []*reprise.Buffer{in}
+	before := b.allocated()
+	for what, err := range map[string]error{
+		`write: buffer "in"`:                b.queue.Write(b.ctx, in, 0, make([]byte, 64)),
+		`read: buffer "in"`:                 b.queue.Read(b.ctx, in, 0, make([]byte, 64)),
+		`run: executable "add"`:             b.queue.Run(b.ctx, x),
+		`load program "blank": buffer "in"`: second(b.dev.Load(b.ctx, p)),
+		`capture "mixed"`:                   second(b.queue.Capture(b.ctx, "mixed", record(x))),
+	} {
+		if !errors.Is(err, reprise.ErrForeign) {
+			t.Errorf("%s: %v, want %v", what, err, reprise.ErrForeign)
+			continue
+		}
+		b.says(err, what, "it belongs to another device")
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is left behind (-before +after):\n%s", diff)
+	}
+	b.must(b.queue.Finish(b.ctx))
+}
+
+// What isn't there is an error, not a crash.
+func TestNothing(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	p := b.blank("blank", reprise.Single(0, 0))
+	p.Buffers = []*reprise.Buffer{nil}
+	for what, err := range map[string]error{
+		"reprise: write: no buffer":                    b.queue.Write(b.ctx, nil, 0, nil),
+		"reprise: read: no buffer":                     b.queue.Read(b.ctx, nil, 0, nil),
+		"reprise: run: no executable":                  b.queue.Run(b.ctx, nil),
+		"reprise: load: no program":                    second(b.dev.Load(b.ctx, nil)),
+		`reprise: load program "blank": no buffer`:     second(b.dev.Load(b.ctx, p)),
+		`reprise: capture "none": no function`:         second(b.queue.Capture(b.ctx, "none", nil)),
+		"reprise: capture: run program: no executable": second(b.queue.Capture(b.ctx, "nil", record((*reprise.Executable)(nil)))),
+	} {
+		for part := range strings.SplitSeq(what, ": ") {
+			b.says(err, part)
+		}
+	}
+	b.must(b.queue.Finish(b.ctx))
+}
+
+// A wait that nothing ends by itself ends with a report of every core that is busy, and the device can be closed.
+func TestHang(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64)))
+		x := b.load(&reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
+			Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.TRISC1, Cores: []reprise.Range{reprise.Single(2, 1)},
+			Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		}}})
+		b.must(b.queue.Run(b.ctx, x))
+
+		// A context ends a wait earlier, and says why in its own words.
+		ctx, cancel := context.WithTimeoutCause(b.ctx, 10*time.Millisecond, errors.New("no patience"))
+		defer cancel()
+		b.says(b.queue.Finish(ctx), "reprise: finish", "the commands so far to finish", "no patience")
+
+		err := b.queue.Finish(b.ctx)
+		var h *reprise.HangError
+		if !errors.As(err, &h) || !errors.Is(err, reprise.ErrTimeout) {
+			b.Fatalf("%v, want a *HangError", err)
+		}
+		if h.Queue != 0 || h.Last != "forever" {
+			b.Errorf("queue %d, last submitted %q", h.Queue, h.Last)
+		}
+		var busy []string
+		for _, c := range h.Cores {
+			if c.Busy() {
+				busy = append(busy, c.Kind+" "+c.Core.String())
+			}
+		}
+		found := false
+		for _, s := range busy {
+			found = found || s == "worker (2,1)"
+		}
+		if !found {
+			b.Errorf("busy cores %q, want the one that runs the kernel among them", busy)
+		}
+		b.says(err, "reprise: finish", `last submitted forever`, "no progress for 300ms")
+		if !strings.Contains(h.Detail(), "core (2,1) (worker)") {
+			b.Errorf("the report doesn't name the core:\n%s", h.Detail())
+		}
+		// The queue takes nothing more, because host and device may disagree about where they are.
+		b.says(b.queue.Write(b.ctx, word, 0, make([]byte, 64)), "reprise: write", "no progress")
+	}, reprise.WithHangTimeout(300*time.Millisecond))
+}
+
+// fs.ErrNotExist and the like are found through all layers.
+func TestOpenKeepsTheCause(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("device nodes are for Linux")
+	}
+	_, err := reprise.Open(t.Context(), reprise.Path("/no/such/node"))
+	var op *kmd.OpError
+	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, reprise.ErrNoDevice) || !errors.As(err, &op) || op.Path != "/no/such/node" {
+		t.Errorf("%v (%+v)", err, op)
+	}
+}
