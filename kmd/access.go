@@ -10,6 +10,7 @@ type accessError struct {
 	name   string
 	closed bool
 	store  bool
+	multi  bool
 }
 
 // Error implements error.
@@ -28,25 +29,30 @@ func (e *accessError) Unwrap() error {
 		return ErrClosed
 	case e.off > e.size || e.n > e.size-e.off:
 		return ErrOutOfRange
+	case e.multi:
+		return ErrMulticastRead
 	}
 	return ErrMisaligned
 }
 
 // ok reports whether an aligned access of n bytes, a power of two, may be made, and keeps the first that may not.
 func (w *Window) ok(off, n uint64, store bool) bool {
-	if off&(n-1) == 0 && off < w.size && !w.closed.Load() {
+	if off&(n-1) == 0 && off < w.size && !w.closed.Load() && (store || !w.writeOnly.Load()) {
 		return true
 	}
-	w.refuse(off, n, store)
+	w.refuse(off, n, store, !store)
 	return false
 }
 
-func (w *Window) refuse(off, n uint64, store bool) {
-	w.fault.CompareAndSwap(nil, &accessError{off, n, w.size, w.name, w.closed.Load(), store})
+// refuse keeps the first access that isn't made. loads says that it has to load from the device.
+func (w *Window) refuse(off, n uint64, store, loads bool) {
+	multi := loads && w.writeOnly.Load()
+	w.fault.CompareAndSwap(nil, &accessError{off, n, w.size, w.name, w.closed.Load(), store, multi})
 }
 
 // Err returns the first access that was kept from the device because it was misaligned, outside of the window or after
-// Close, or nil. It matches ErrMisaligned, ErrOutOfRange or ErrClosed.
+// Close, or was a load from several tiles, or nil. It matches ErrMisaligned, ErrOutOfRange, ErrClosed or
+// ErrMulticastRead.
 func (w *Window) Err() error {
 	if e := w.fault.Load(); e != nil {
 		return e
@@ -172,10 +178,11 @@ func (w *Window) Write(off uint64, p []byte) {
 
 // span reports whether [off, off+n) lies in the window.
 func (w *Window) span(off uint64, n int, store bool) bool {
-	if off <= w.size && uint64(n) <= w.size-off && !w.closed.Load() {
+	if off <= w.size && uint64(n) <= w.size-off && !w.closed.Load() &&
+		(!w.writeOnly.Load() || store && off&3 == 0 && n&3 == 0) {
 		return true
 	}
-	w.refuse(off, uint64(n), store)
+	w.refuse(off, uint64(n), store, true)
 	return false
 }
 

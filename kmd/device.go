@@ -17,7 +17,11 @@ import (
 // Device is an open Tenstorrent device. Its methods may be called from any goroutine.
 type Device struct {
 	path   string
-	file   seam.File
+	target Target
+	sys    System
+	flags  int // of open(2)
+	file   *liveFile
+	numa   int // memory node of the card, or negative
 	arch   chip.Arch
 	params *chip.Params
 	info   Info
@@ -27,9 +31,18 @@ type Device struct {
 	lost   atomic.Bool
 	closed atomic.Bool
 
+	features   features
+	powerMu    sync.Mutex
+	powerHolds [4]int // by bit of Power
+	// mapMemory maps memory in pages of a size on a node of the machine.
+	mapMemory func(size, page, node int) ([]byte, error)
+
 	mu      sync.Mutex
 	windows map[*Window]struct{}
 	memory  map[*HostMemory]struct{}
+	stale   map[*HostMemory]struct{} // of before a Recover
+	buffers int                      // kernel buffers that the file has
+	mapped  map[*DMABuffer]struct{}
 }
 
 // Info says what a device is and which driver serves it.
@@ -61,9 +74,22 @@ func (i Info) BDF() string {
 type Option func(*options)
 
 type options struct {
-	flags int
-	leaks func(Leak)
+	flags     int
+	leaks     func(Leak)
+	sys       *System
+	noWait    bool
+	mapMemory func(size, page, node int) ([]byte, error)
 }
+
+// Exclusive opens the device alone: it waits until nobody has it open, and nobody else gets it until Close. Drivers
+// before 2.10.0 don't know it and open the device as usual.
+func Exclusive() Option { return func(o *options) { o.flags |= syscall.O_EXCL } }
+
+// WithoutWaiting makes Open fail with ErrBusy at once, where it would wait for an exclusive opener.
+func WithoutWaiting() Option { return func(o *options) { o.noWait = true } }
+
+// InSystem says of which machine the device is, where SystemOf can't know.
+func InSystem(s System) Option { return func(o *options) { o.sys = &s } }
 
 // WithoutPower opens the device without asking the firmware for anything: no clocks, no memory wake-up. It is for
 // looking at a device, also at one whose firmware hangs. The driver honours it from 2.6.0 on.
@@ -84,33 +110,59 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	d := &Device{path: t.String(), leaks: o.leaks, windows: map[*Window]struct{}{}, memory: map[*HostMemory]struct{}{}}
+	d := &Device{path: t.String(), target: t, flags: o.flags, leaks: o.leaks, file: &liveFile{}, mapMemory: mapMemory,
+		windows: map[*Window]struct{}{}, memory: map[*HostMemory]struct{}{}, stale: map[*HostMemory]struct{}{},
+		mapped: map[*DMABuffer]struct{}{}}
 	d.cache.dev = d
+	if o.mapMemory != nil {
+		d.mapMemory = o.mapMemory
+	}
+	if d.sys = SystemOf(t); o.sys != nil {
+		d.sys = *o.sys
+	}
 	fail := func(err error) (*Device, error) { return nil, d.opError("open", err) }
 
-	node := t.Node()
-	for {
-		if err := ctx.Err(); err != nil {
-			return fail(err)
-		}
-		f, err := node.Open(syscall.O_RDWR | syscall.O_NONBLOCK | o.flags)
-		if err == nil {
-			d.file = f
-			break
-		}
-		if !errors.Is(err, syscall.EAGAIN) {
-			return fail(classifyOpen(err))
-		}
-		select {
-		case <-ctx.Done():
-			return fail(fmt.Errorf("%w: another process holds the device exclusively: %w", ErrBusy, ctx.Err()))
-		case <-time.After(busyPoll):
-		}
+	f, err := openNode(ctx, t, o.flags, o.noWait)
+	if err != nil {
+		return fail(err)
 	}
+	d.file.swap(f)
 	if err := d.identify(); err != nil {
 		return fail(errors.Join(err, d.file.Close()))
 	}
+	d.numa = -1
+	if n, ok := d.sys.int(pciDir + "/" + d.info.BDF() + "/numa_node"); ok {
+		d.numa = int(n)
+	}
 	return d, nil
+}
+
+// openNode opens a node, waiting while another process holds off until ctx ends.
+func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File, error) {
+	node := t.Node()
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		f, err := node.Open(syscall.O_RDWR | syscall.O_NONBLOCK | flags)
+		if err == nil {
+			return f, nil
+		}
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if !errors.Is(err, syscall.EAGAIN) {
+			return nil, classifyOpen(err)
+		}
+		if noWait {
+			return nil, fmt.Errorf("%w: a process holds the device exclusively (%w)", ErrBusy, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: another process holds the device exclusively: %w", ErrBusy, ctx.Err())
+		case <-time.After(busyPoll):
+		}
+	}
 }
 
 // identify asks the driver what it is and what the device is.
@@ -152,6 +204,8 @@ func (d *Device) identify() error {
 	}
 	return nil
 }
+
+const vendorTenstorrent = kabi.VendorTenstorrent
 
 // ioctl performs a request and retries it if a signal interrupted it, which the driver lets through while waiting. A
 // reset reports an interruption by its result and must not come here.
@@ -287,6 +341,17 @@ func (d *Device) Close() error {
 	for m := range memory {
 		d.reportLeak(m.name, m.origin)
 		errs = append(errs, m.release())
+	}
+	d.mu.Lock()
+	stale, mapped := d.stale, d.mapped
+	d.stale, d.mapped = nil, map[*DMABuffer]struct{}{}
+	d.mu.Unlock()
+	for m := range stale {
+		d.reportLeak(m.name, m.origin)
+		errs = append(errs, m.unmap())
+	}
+	for b := range mapped {
+		errs = append(errs, b.Close())
 	}
 	errs = append(errs, d.file.Close())
 	if err := errors.Join(errs...); err != nil {

@@ -22,7 +22,7 @@ var (
 	// ErrUnsupportedSystem: the operating system has no Tenstorrent driver.
 	ErrUnsupportedSystem = errors.New("no Tenstorrent driver on this operating system")
 	// ErrDeviceLost: the device was reset by somebody, removed, fell off the bus, or its simulator stopped. It stays
-	// lost for this Device; open it anew.
+	// lost for this Device until Recover.
 	ErrDeviceLost = errors.New("device lost")
 	// ErrBusy: a resource of the device that processes share (TLB windows, outbound regions, an exclusive opener) is
 	// taken by others.
@@ -36,6 +36,10 @@ var (
 	// ErrNotContiguous: without a translating IOMMU only physically contiguous memory can be pinned: one page, or one
 	// huge page.
 	ErrNotContiguous = errors.New("memory is not physically contiguous and no IOMMU translates for the device")
+	// ErrMulticastRead: a window to several tiles was to be read, or bytes to be merged into a word of theirs.
+	ErrMulticastRead = errors.New("a multicast window can't be read")
+	// ErrReset: a reset ran and the card didn't come back as it should.
+	ErrReset = errors.New("reset failed")
 	// ErrFirmware: the card's management firmware didn't answer, or refused.
 	ErrFirmware = errors.New("management firmware")
 )

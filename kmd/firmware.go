@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
 const (
@@ -135,7 +134,7 @@ func (d *Device) inCSM(p, n uint32) bool {
 // so all that use it must agree; the kernel driver itself uses it at probe and for power, processes take the driver's
 // lock for it (tt-kmd wormhole.c, wormhole_send_arc_fw_message_with_args; tt-umd device/arc/wormhole_arc_messenger.cpp).
 func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint32, err error) {
-	unlock, err := d.lock(ctx, kabi.LockIndexARCMessage)
+	unlock, err := d.lock(ctx, LockARCMessage)
 	if err != nil {
 		return 0, err
 	}

@@ -193,10 +193,17 @@ func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
 			{"coordinate of 7 bits", kmd.WindowConfig{Target: chip.XY{X: 64}}, kmd.ErrOutOfRange},
 			{"start without multicast", kmd.WindowConfig{Start: chip.XY{X: 1}}, kmd.ErrOutOfRange},
 			{"third network", kmd.WindowConfig{NOC: 2}, kmd.ErrOutOfRange},
-			{"fourth ordering", kmd.WindowConfig{Ordering: 3}, kmd.ErrOutOfRange},
+			{"fifth ordering", kmd.WindowConfig{Ordering: 4}, kmd.ErrOutOfRange},
+			{"posted strict multicast", kmd.WindowConfig{Ordering: kmd.PostedStrict, Multicast: true}, kmd.ErrOutOfRange},
 		} {
 			if err := w.Configure(tt.c); !errors.Is(err, tt.want) {
 				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+			}
+		}
+		// What the driver would drop or the chip doesn't define on Wormhole alone.
+		for _, c := range []kmd.WindowConfig{{StaticVC: true}, {Ordering: kmd.PostedStrict}} {
+			if err := w.Configure(c); (a == chip.Wormhole) != errors.Is(err, kmd.ErrOutOfRange) {
+				t.Errorf("%+v: %v", c, err)
 			}
 		}
 		err = w.Configure(kmd.WindowConfig{Addr: 1 << 40})

@@ -2,40 +2,138 @@ package kmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
+// LockIndex is one of the 64 locks that the driver keeps for the users of a device. Their meaning is a convention.
+type LockIndex uint8
+
+// Lock indices by convention: those of tt-umd (device/utils/lock_manager.cpp). 0 to 15 belong to the Ethernet cores.
+const (
+	LockETH0             LockIndex = kabi.LockIndexETH0
+	LockARCMessage       LockIndex = kabi.LockIndexARCMessage
+	LockRemoteARCMessage LockIndex = kabi.LockIndexRemoteARCMessage
+	LockNonMMIO          LockIndex = kabi.LockIndexNonMMIO
+	LockMemoryBarrier    LockIndex = kabi.LockIndexMemoryBarrier
+	LockChipInUse        LockIndex = kabi.LockIndexChipInUse
+	LockPCIeDMA          LockIndex = kabi.LockIndexPCIeDMA
+)
+
+// String returns the lock's meaning by convention, or its number.
+func (i LockIndex) String() string {
+	switch {
+	case i < 16:
+		return fmt.Sprintf("ETH%02d", uint8(i))
+	case i == LockARCMessage:
+		return "ARC_MSG"
+	case i == LockRemoteARCMessage:
+		return "REMOTE_ARC_MSG"
+	case i == LockNonMMIO:
+		return "NON_MMIO"
+	case i == LockMemoryBarrier:
+		return "MEM_BARRIER"
+	case i == LockChipInUse:
+		return "CHIP_IN_USE"
+	case i == LockPCIeDMA:
+		return "PCIE_DMA"
+	}
+	return fmt.Sprintf("lock %d", uint8(i))
+}
+
 // lockPoll is how often a lock that another process holds is tried again. The driver's blocking form can't be ended by
 // a context.
 const lockPoll = time.Millisecond
 
+// Lock is a lock that this Device holds. The driver gives it back when the device is closed or the process dies; it
+// survives a reset, after which only closing gives it back.
+type Lock struct {
+	dev   *Device
+	index LockIndex
+}
+
+// Lock takes a lock, waiting until its holder gives it back or ctx ends. A Device that holds it already waits for
+// itself. The error matches ErrBusy, and ctx's error, if the wait ended; it names who has the device open.
+func (d *Device) Lock(ctx context.Context, i LockIndex) (*Lock, error) {
+	if _, err := d.lock(ctx, i); err != nil {
+		return nil, d.opError("lock "+i.String(), err)
+	}
+	return &Lock{d, i}, nil
+}
+
+// TryLock takes a lock if nobody holds it, and returns nil otherwise.
+func (d *Device) TryLock(i LockIndex) (*Lock, error) {
+	v, err := d.lockOp(kabi.LockAcquire, i)
+	if err != nil {
+		return nil, d.opError("try "+i.String(), err)
+	}
+	if v != 1 {
+		return nil, nil
+	}
+	return &Lock{d, i}, nil
+}
+
+// TestLock reports whether this Device and whether anybody holds a lock.
+func (d *Device) TestLock(i LockIndex) (mine, any bool, err error) {
+	v, err := d.lockOp(kabi.LockTest, i)
+	if err != nil {
+		return false, false, d.opError("test "+i.String(), err)
+	}
+	return v&1 != 0, v&2 != 0, nil
+}
+
+// Unlock gives the lock back. The error matches ErrClosed if it isn't held any more.
+func (l *Lock) Unlock() error {
+	v, err := l.dev.lockOp(kabi.LockRelease, l.index)
+	if err == nil && v != 1 {
+		err = fmt.Errorf("%w: it isn't held", ErrClosed)
+	}
+	if err != nil {
+		return l.dev.opError("unlock "+l.index.String(), err)
+	}
+	return nil
+}
+
+// lockOp performs one operation and returns its outcome: the call itself succeeds either way.
+func (d *Device) lockOp(op uint32, i LockIndex) (uint8, error) {
+	if err := d.usable(); err != nil {
+		return 0, err
+	}
+	a := kabi.LockCtl{In: kabi.LockCtlIn{
+		OutputSizeBytes: uint32(kabi.Size[kabi.LockCtlOut]()), Flags: op, Index: uint8(i),
+	}}
+	switch err := ioctl(d.file, kabi.IoctlLockCtl, kabi.Bytes(&a)); {
+	case errors.Is(err, syscall.EINVAL):
+		return 0, fmt.Errorf("%w: lock %d: the driver has locks 0 to %d (%w)", ErrOutOfRange, i, kabi.LockCount-1, err)
+	case err != nil:
+		return 0, d.note(err)
+	}
+	return a.Out.Value, nil
+}
+
 // lock takes one of the driver's locks between processes and returns what gives it back. The driver releases it with
 // the file if this process dies.
-func (d *Device) lock(ctx context.Context, index uint8) (unlock func() error, err error) {
-	a := kabi.LockCtl{In: kabi.LockCtlIn{
-		OutputSizeBytes: uint32(kabi.Size[kabi.LockCtlOut]()), Flags: kabi.LockAcquire, Index: index,
-	}}
+func (d *Device) lock(ctx context.Context, i LockIndex) (unlock func() error, err error) {
 	for {
-		if err := ioctl(d.file, kabi.IoctlLockCtl, kabi.Bytes(&a)); err != nil {
-			return nil, d.note(err)
+		v, err := d.lockOp(kabi.LockAcquire, i)
+		if err != nil {
+			return nil, err
 		}
-		if a.Out.Value == 1 {
+		if v == 1 {
 			break
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: another user holds lock %d: %w", ErrBusy, index, ctx.Err())
+			return nil, fmt.Errorf("%w: another user holds %s%s: %w", ErrBusy, i, d.whoElse(), ctx.Err())
 		case <-time.After(lockPoll):
 		}
 	}
 	return func() error {
-		a.In.Flags = kabi.LockRelease
-		if err := ioctl(d.file, kabi.IoctlLockCtl, kabi.Bytes(&a)); err != nil {
-			return d.note(err)
-		}
-		return nil
+		_, err := d.lockOp(kabi.LockRelease, i)
+		return err
 	}, nil
 }

@@ -4,13 +4,25 @@ package kmd
 
 import "golang.org/x/sys/unix"
 
-// mapMemory maps zeroed memory that the Go runtime doesn't manage.
-func mapMemory(size int) ([]byte, error) {
-	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+// mapMemory maps zeroed memory that the Go runtime doesn't manage, in pages of a size, on a memory node of the machine
+// or, if that is negative, anywhere.
+func mapMemory(size, page, node int) ([]byte, error) {
+	flags := unix.MAP_PRIVATE | unix.MAP_ANON
+	if page > int(hostPage()) {
+		h, ok := hugeFlags(page)
+		if !ok {
+			return nil, unix.ENOTSUP
+		}
+		flags |= h
+	}
+	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		return nil, err
 	}
-	keepFromChildren(mem)
+	if err := settle(mem, page, node); err != nil {
+		_ = unix.Munmap(mem) // the error that made it useless is the one to tell
+		return nil, err
+	}
 	return mem, nil
 }
 

@@ -38,6 +38,16 @@ type systemFile struct {
 // Fault is nil: silicon doesn't say.
 func (f *systemFile) Fault() error { return nil }
 
+// Descriptor returns the number by which an ioctl of another file can name this one, while it is open.
+func (f *systemFile) Descriptor() (int, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.fd < 0 {
+		return -1, unix.EBADF
+	}
+	return f.fd, nil
+}
+
 // Mmap maps a range of the file.
 func (f *systemFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.RLock()

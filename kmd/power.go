@@ -3,6 +3,7 @@ package kmd
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
@@ -23,14 +24,49 @@ const (
 	PowerL2CPU Power = kabi.PowerL2CPU
 )
 
+// HoldPower asks for what is named, beside what an ordinary Open asks for, until release is called: programs hold
+// PowerAIClock while work runs. Holds of one Device add up. Drivers without FeaturePower leave the card as it is, which
+// is no error.
+func (d *Device) HoldPower(p Power) (release func() error, err error) {
+	if err := d.usable(); err != nil {
+		return nil, d.opError("hold power", err)
+	}
+	if !d.Has(FeaturePower) {
+		return func() error { return nil }, nil
+	}
+	apply := func(delta int) error {
+		d.powerMu.Lock()
+		defer d.powerMu.Unlock()
+		want := PowerDRAM | PowerTensix | PowerL2CPU
+		for i := range d.powerHolds {
+			if p&(1<<i) != 0 {
+				d.powerHolds[i] += delta
+			}
+			if d.powerHolds[i] > 0 {
+				want |= 1 << i
+			}
+		}
+		return d.SetPower(want)
+	}
+	if err := apply(1); err != nil {
+		return nil, errors.Join(err, apply(-1))
+	}
+	var once sync.Once
+	return func() (err error) {
+		once.Do(func() {
+			if err = apply(-1); errors.Is(err, ErrDeviceLost) || errors.Is(err, ErrClosed) {
+				err = nil // the driver has forgotten the wish with the file
+			}
+		})
+		return err
+	}, nil
+}
+
 // SetPower replaces what this Device asks for. An ordinary Open asks for everything but PowerAIClock, WithoutPower for
 // nothing; the wish ends with Close. What the package has no name for stays on. The error matches ErrDriverTooOld
 // before driver 2.6.0, and ErrFirmware if the firmware refuses, where the wish is kept.
 func (d *Device) SetPower(p Power) error {
-	err := d.usable()
-	if err == nil && !d.info.Driver.AtLeast(2, 6) {
-		err = fmt.Errorf("%w: it is %v, want 2.6.0 or newer", ErrDriverTooOld, d.info.Driver)
-	}
+	err := d.need(FeaturePower)
 	if err == nil {
 		const named = 4
 		a := kabi.PowerState{

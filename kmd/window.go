@@ -42,6 +42,8 @@ const (
 	Relaxed
 	// Posted lets reads overtake writes too, and nothing acknowledges a write.
 	Posted
+	// PostedStrict keeps posted writes in order. Blackhole, not with Multicast.
+	PostedStrict
 )
 
 // hardware returns the register value (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
@@ -51,6 +53,8 @@ func (o Ordering) hardware() chip.Ordering {
 		return chip.Relaxed
 	case Posted:
 		return chip.Posted
+	case PostedStrict:
+		return 3 // tt-umd tt-kmd-lib/api/tt-kmd-lib/tt_kmd_lib.h
 	}
 	return chip.Strict
 }
@@ -69,6 +73,9 @@ type WindowConfig struct {
 	Start chip.XY
 	// Ordering is Strict unless said otherwise.
 	Ordering Ordering
+	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile also where Ordering doesn't.
+	// Blackhole: on Wormhole the driver drops it.
+	StaticVC bool
 }
 
 // Window is a mapped TLB window: a piece of a BAR that shows a piece of a tile's address space. Accesses are
@@ -91,7 +98,9 @@ type Window struct {
 	origin   string
 	fault    atomic.Pointer[accessError]
 	closed   atomic.Bool
-	arg      kabi.ConfigureTLB
+	// writeOnly: it leads to several tiles, and a load from them is undefined.
+	writeOnly atomic.Bool
+	arg       kabi.ConfigureTLB
 }
 
 // OpenWindow takes a window of exactly size bytes and maps it. It leads nowhere until it is configured. The sizes are 1,
@@ -123,8 +132,8 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	a.In.Size = size
 	switch err := ioctl(d.file, kabi.IoctlAllocateTLB, kabi.Bytes(&a)); {
 	case errors.Is(err, syscall.ENOMEM):
-		return nil, fmt.Errorf("%w: all windows of this size are taken, by this process or by those in "+
-			"/proc/driver/tenstorrent/*/pids (%w)", ErrBusy, err)
+		return nil, fmt.Errorf("%w: all windows of this size are taken%s: end a process or close windows (%w)", ErrBusy,
+			d.whoElse(), err)
 	case errors.Is(err, syscall.EINVAL):
 		// Blackhole boards can have a BAR 4 that is too small for large windows.
 		return nil, fmt.Errorf("%w: this board has no windows of this size (%w)", ErrOutOfRange, err)
@@ -209,8 +218,12 @@ func (w *Window) configure(c *WindowConfig) error {
 		return fmt.Errorf("%w: tile %v from %v: coordinates have 6 bits", ErrOutOfRange, c.Target, c.Start)
 	case !c.Multicast && c.Start != chip.XY{}:
 		return fmt.Errorf("%w: a start corner %v without multicast", ErrOutOfRange, c.Start)
-	case c.NOC > chip.NOC1 || c.Ordering > Posted:
+	case c.NOC > chip.NOC1 || c.Ordering > PostedStrict:
 		return fmt.Errorf("%w: network %d, ordering %d", ErrOutOfRange, c.NOC, c.Ordering)
+	case c.Ordering == PostedStrict && (w.dev.arch == chip.Wormhole || c.Multicast):
+		return fmt.Errorf("%w: posted writes in order need Blackhole and a single tile", ErrOutOfRange)
+	case c.StaticVC && w.dev.arch == chip.Wormhole:
+		return fmt.Errorf("%w: the driver drops a static virtual channel on Wormhole", ErrOutOfRange)
 	}
 	w.Drain()
 	t := &w.arg.In.Config
@@ -225,6 +238,10 @@ func (w *Window) configure(c *WindowConfig) error {
 	if c.Multicast {
 		t.Mcast = 1
 	}
+	if c.StaticVC {
+		t.StaticVC = 1
+	}
+	w.writeOnly.Store(c.Multicast)
 	if err := ioctl(w.dev.file, kabi.IoctlConfigureTLB, kabi.Bytes(&w.arg)); err != nil {
 		return w.dev.note(err)
 	}

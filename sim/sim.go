@@ -17,6 +17,7 @@ import (
 // ends, with all its state, when it isn't open any more.
 type Card struct {
 	node seam.Node
+	drv  *driver.Driver
 
 	mu   sync.Mutex
 	chip *emu.Chip
@@ -28,6 +29,7 @@ type Option func(*config)
 type config struct {
 	chip   emu.Config
 	driver driver.Config
+	faults []driver.Fault
 }
 
 // Harvesting says which units of the chip are fused off; none by default. One that no product has makes opening the
@@ -51,6 +53,11 @@ func RefuseUnwritten() Option { return func(c *config) { c.chip.RefuseUnwritten 
 // WithoutIOMMU makes the machine one without a translating IOMMU, where only physically contiguous memory can be
 // pinned.
 func WithoutIOMMU() Option { return func(c *config) { c.driver.NoIOMMU = true } }
+
+// Fault makes the card or its machine misbehave from the start, in one of the ways of package driver: "all-ones",
+// "slow-reads=700ms", "slow-pins=1s", "busy-windows", "resetting", "stuck-reset", "small-bar4=BYTES". One that isn't
+// known makes opening the card fail.
+func Fault(name string) Option { return func(c *config) { c.faults = append(c.faults, driver.Fault(name)) } }
 
 // DriverVersion chooses the modelled release of the kernel driver, 2.10.0 by default.
 func DriverVersion(major, minor, patch uint8) Option {
@@ -84,12 +91,17 @@ func newCard(a chip.Arch, opts []Option) *Card {
 		return ch, nil
 	}
 	d, err := driver.New(c.driver)
+	for _, f := range c.faults {
+		if err == nil {
+			_, err = d.Node(0).Inject(f)
+		}
+	}
 	if err != nil {
 		// A machine that can't exist: an option's doing, which opening tells.
 		card.node = impossible{name: c.driver.Name, err: err}
 		return card
 	}
-	card.node = d.Node(0)
+	card.node, card.drv = d.Node(0), d
 	return card
 }
 

@@ -1,0 +1,208 @@
+package kmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// PinConfig says what memory to pin.
+type PinConfig struct {
+	// Size in bytes is rounded up to whole pages.
+	Size int
+	// Chunk is how many bytes to pin at a time, rounded up to whole pages; 0 is all at once. Each takes one of the 16
+	// outbound regions that all users of the device share. Without an IOMMU a chunk is at most a huge page.
+	Chunk int
+	// Progress, if not nil, is called after each chunk: pinning touches and fixes every page, which takes a second for
+	// a few GiB.
+	Progress func(pinned, total int)
+	// ReadOnly memory can't be written by the device. It needs FeatureReadOnlyPins.
+	ReadOnly bool
+
+	unchecked bool // a probe for ReadOnly itself
+}
+
+// Sizes of huge pages on the architectures that have cards.
+const (
+	hugePage1G = 1 << 30
+	hugePage2M = 2 << 20
+)
+
+// Pin maps memory and makes it reachable for the device, at consecutive NoC addresses. It is mmap'ed, in huge pages
+// where there are some, near the card where the machine says where that is, and never of Go's heap, whose pages move
+// between uses. The error matches ErrOutOfRange for a size beyond what the device can address, ErrNotContiguous if
+// there is neither a translating IOMMU nor huge pages enough, and ErrBusy if others have taken regions or addresses.
+func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
+	m, err := d.pin(c)
+	if err != nil {
+		return nil, d.opError(fmt.Sprintf("pin %s of host memory", humanize.IBytes(uint64(max(c.Size, 0)))), err)
+	}
+	m.origin = d.origin()
+	return m, nil
+}
+
+func (d *Device) pin(c PinConfig) (*HostMemory, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	page := int(hostPage())
+	if c.Size <= 0 || uint64(c.Size) > d.params.PCI.NOCSize {
+		return nil, fmt.Errorf("%w: size %d, want 1 to %s, which is what the device can address", ErrOutOfRange, c.Size,
+			humanize.IBytes(d.params.PCI.NOCSize))
+	}
+	if c.ReadOnly && !c.unchecked {
+		if err := d.need(FeatureReadOnlyPins); err != nil {
+			return nil, err
+		}
+	}
+	round := func(n int) int { return (n + page - 1) &^ (page - 1) }
+	size := round(c.Size)
+	chunk := size
+	if c.Chunk > 0 {
+		chunk = min(round(c.Chunk), size)
+	}
+	var missing []string
+	for _, class := range []int{hugePage1G, hugePage2M, page} {
+		if class > page && size < class {
+			continue
+		}
+		mem, err := d.mapMemory((size+class-1)&^(class-1), class, d.numa)
+		if err != nil {
+			if class == page {
+				return nil, fmt.Errorf("map %s: %w", humanize.IBytes(uint64(size)), err)
+			}
+			missing = append(missing, fmt.Sprintf("%d huge pages of %s (%v)", (size+class-1)/class, humanize.IBytes(uint64(class)), err))
+			continue
+		}
+		m := &HostMemory{dev: d, whole: mem, mem: mem[:size:size]}
+		err = d.pinChunks(m, chunk, c)
+		if errors.Is(err, syscall.EINVAL) && chunk > class && class > page {
+			// Not contiguous as one; a huge page always is.
+			err = d.pinChunks(m, class, c)
+		}
+		if err == nil {
+			return d.keep(m)
+		}
+		err = errors.Join(d.explainPin(err, size, class, missing), unmapMemory(mem))
+		if class == page || !errors.Is(err, ErrNotContiguous) && !errors.Is(err, syscall.ENOSPC) {
+			return nil, err
+		}
+		missing = append(missing, fmt.Sprintf("regions for %d huge pages of %s", (size+class-1)/class, humanize.IBytes(uint64(class))))
+	}
+	panic("kmd: no class of pages") // unreachable: the last class always returns
+}
+
+// keep lists pinned memory with the device.
+func (d *Device) keep(m *HostMemory) (*HostMemory, error) {
+	m.noc, m.phys = m.pins[0].noc, m.pins[0].phys
+	m.name = fmt.Sprintf("host memory of %s at %#x", humanize.IBytes(uint64(len(m.mem))), m.noc)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.memory == nil {
+		return nil, errors.Join(ErrClosed, m.unpinAndUnmap())
+	}
+	d.memory[m] = struct{}{}
+	return m, nil
+}
+
+// pinnedRange is a chunk of HostMemory.
+type pinnedRange struct {
+	off, size int
+	noc, phys uint64
+}
+
+// pinChunks pins the memory a chunk at a time and insists on consecutive NoC addresses. The driver takes the lowest
+// gap for each, so a gap that another user left can tear them apart; then the highest addresses are tried, from the
+// last chunk down.
+func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
+	err := d.pinUp(m, chunk, c, false)
+	if errors.Is(err, errTorn) {
+		err = d.pinUp(m, chunk, c, true)
+	}
+	return err
+}
+
+// errTorn: chunks didn't land at consecutive addresses.
+var errTorn = fmt.Errorf("%w: other users' memory lies between the chunks, whose NoC addresses aren't consecutive", ErrBusy)
+
+func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) error {
+	total := len(m.mem)
+	flags := uint32(kabi.PinPagesNOCDMA)
+	if topDown {
+		flags = kabi.PinPagesNOCDMA | kabi.PinPagesNOCTopDown
+	}
+	if c.ReadOnly {
+		flags |= kabi.PinPagesReadOnly
+	}
+	n := (total + chunk - 1) / chunk
+	for i := range n {
+		at := i
+		if topDown {
+			at = n - 1 - i
+		}
+		p := pinnedRange{off: at * chunk, size: min(chunk, total-at*chunk)}
+		a := kabi.PinPagesExtended{In: kabi.PinPagesIn{
+			OutputSizeBytes: uint32(kabi.Size[kabi.PinPagesOutExtended]()),
+			Flags:           flags,
+			VirtualAddress:  addressOf(m.mem) + uint64(p.off),
+			Size:            uint64(p.size),
+		}}
+		err := ioctl(d.file, kabi.IoctlPinPages, kabi.Bytes(&a))
+		if err == nil {
+			p.noc, p.phys = a.Out.NOCAddress, a.Out.PhysicalAddress
+			m.pins = append(m.pins, p)
+			if first := m.pins[0]; p.noc-first.noc != uint64(p.off-first.off) {
+				err = errTorn
+			}
+		}
+		if err != nil {
+			return errors.Join(err, m.unpin())
+		}
+		if c.Progress != nil {
+			done := 0
+			for _, p := range m.pins {
+				done += p.size
+			}
+			c.Progress(done, total)
+		}
+	}
+	if topDown {
+		slices.Reverse(m.pins)
+	}
+	return nil
+}
+
+// explainPin says what an errno of pinning means and what to do about it.
+func (d *Device) explainPin(err error, size, class int, missing []string) error {
+	switch {
+	case errors.Is(err, ErrBusy):
+		return err
+	case errors.Is(err, syscall.EINVAL) && size > int(hostPage()):
+		huge := ""
+		if len(missing) > 0 {
+			huge = fmt.Sprintf(", or give the kernel huge pages, of which it lacks %v: "+
+				"echo N > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or hugepagesz=1G hugepages=N on its "+
+				"command line", missing)
+		}
+		return fmt.Errorf("%w (%w): turn the IOMMU on and leave it translating (in the firmware, and without iommu=pt "+
+			"on the kernel's command line)%s, or pin at most %s at a time", ErrNotContiguous, err, huge, humanize.IBytes(hostPage()))
+	case errors.Is(err, syscall.EOPNOTSUPP):
+		return fmt.Errorf("%w: read-only pins need an IOMMU that translates (%w)", ErrNotContiguous, err)
+	case errors.Is(err, syscall.EFAULT):
+		return fmt.Errorf("%w: memory that can't be pinned: want anonymous memory of this process (%w)", ErrOutOfRange, err)
+	case errors.Is(err, syscall.EEXIST):
+		return fmt.Errorf("%w: the range is pinned already by this device (%w)", ErrBusy, err)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: all %d outbound regions of the device are in use%s (%w)", ErrBusy, kabi.MaxIATURegions,
+			d.whoElse(), err)
+	case errors.Is(err, syscall.ENOMEM):
+		return fmt.Errorf("%w: no room for the range among the addresses that the device reaches%s (%w)", ErrBusy,
+			d.whoElse(), err)
+	}
+	return d.note(err)
+}

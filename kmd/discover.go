@@ -1,0 +1,286 @@
+package kmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// IOMMU is what stands between a card and the machine's memory.
+type IOMMU uint8
+
+const (
+	// IOMMUUnknown: the system doesn't tell.
+	IOMMUUnknown IOMMU = iota
+	// IOMMUTranslating lets any memory be pinned.
+	IOMMUTranslating
+	// IOMMUOff is none, or one that passes addresses through: only physically contiguous memory can be pinned.
+	IOMMUOff
+)
+
+// String returns "translating", "off" or "unknown".
+func (i IOMMU) String() string { return [...]string{"unknown", "translating", "off"}[min(i, IOMMUOff)] }
+
+// Reading is a measured value, if there is one.
+type Reading struct {
+	Value float64
+	OK    bool
+}
+
+func some(v float64) Reading { return Reading{v, true} }
+
+// Card is what can be found out about a card. Fields that nobody tells are zero.
+type Card struct {
+	Ordinal int    // in the node's name; it says nothing about the card and changes
+	Node    string // "/dev/tenstorrent/0", or what an emulated card is called
+	BDF     string // PCI address
+	Serial  string // of the board, 16 hexadecimal digits
+	ASIC    string // of the chip, 16 hexadecimal digits
+
+	Arch                             chip.Arch // 0 if it isn't known
+	Vendor, Device                   uint16
+	SubsystemVendor, SubsystemDevice uint16
+	Board                            string // "p150a"
+	Driver                           string // version
+	Firmware                         string // version of the bundle
+
+	AICLK       Reading // MHz
+	AXICLK      Reading // MHz
+	Temperature Reading // degrees Celsius, of the chip
+	Power       Reading // watts
+	Current     Reading // amperes
+	Voltage     Reading // volts, of the core
+	Heartbeat   Reading // a counter that runs while the firmware does
+
+	Harvesting *chip.Harvesting // nil if it couldn't be read
+	NUMANode   int              // negative if there is none
+	IOMMU      IOMMU
+	Holders    []Holder // who had it open when it was looked at
+
+	// Problem is why the card couldn't be opened and asked, if so; what the system tells is here all the same. It
+	// matches what Open and Device.Harvesting say.
+	Problem error
+}
+
+// probeWait bounds how long a card is asked.
+const probeWait = 2 * time.Second
+
+// List finds the cards of the machine, sorted by PCI address. It opens each for a moment, without asking for power and
+// without waiting for those that somebody holds exclusively. No cards are no error.
+func (s System) List(ctx context.Context) ([]Card, error) {
+	slots, err := s.slots()
+	if err != nil {
+		return nil, fmt.Errorf("kmd: list devices: %w", err)
+	}
+	cards := make([]Card, 0, len(slots))
+	for _, n := range slots {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("kmd: list devices: %w", err)
+		}
+		t := s.Open(n.path())
+		cards = append(cards, s.inspect(ctx, t, n, true))
+	}
+	return cards, nil
+}
+
+// Inspect finds out about one card.
+func Inspect(ctx context.Context, t Target) Card {
+	s := SystemOf(t)
+	slots, err := s.slots()
+	if err == nil {
+		for _, n := range slots {
+			if o := s.Open(n.path()); o.String() == t.String() {
+				return s.inspect(ctx, t, n, true)
+			}
+		}
+	}
+	return s.inspect(ctx, t, slot{ordinal: -1}, false)
+}
+
+func (s System) inspect(ctx context.Context, t Target, n slot, known bool) Card {
+	c := Card{Ordinal: n.ordinal, Node: t.String(), BDF: n.bdf, NUMANode: -1, Driver: s.DriverVersion()}
+	if known {
+		c.Holders = s.holders(n.ordinal)
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(s))
+	if err != nil {
+		c.Problem = err
+		s.attributes(&c)
+		return c
+	}
+	i := d.Info()
+	if o, ok := s.find(i.BDF()); ok && c.Ordinal < 0 {
+		c.Ordinal, c.Holders = o.ordinal, withoutOne(s.holders(o.ordinal))
+	}
+	c.Arch, c.BDF = d.Arch(), i.BDF()
+	c.Vendor, c.Device, c.SubsystemVendor, c.SubsystemDevice = i.Vendor, i.Device, i.SubsystemVendor, i.SubsystemDevice
+	if c.Driver == "" {
+		c.Driver = i.Driver.String()
+	}
+	s.attributes(&c)
+	if h, err := d.Harvesting(ctx); err != nil {
+		c.Problem = err
+	} else {
+		c.Harvesting = &h
+	}
+	if c.Problem == nil && (!c.AICLK.OK || !c.Temperature.OK || !c.Power.OK || c.Board == "" || c.Firmware == "") {
+		// What the driver shows no file for, as on Wormhole for two minutes after it was loaded.
+		if v, err := d.Telemetry(ctx); err == nil {
+			v.fill(&c)
+		}
+	}
+	if err := d.Close(); err != nil && c.Problem == nil {
+		c.Problem = err
+	}
+	return c
+}
+
+// attributes reads what sysfs has of the card (tt-kmd docs/sysfs-attributes.md).
+func (s System) attributes(c *Card) {
+	pci := pciDir + "/" + c.BDF
+	class := fmt.Sprintf("%s/tenstorrent!%d", classDir, c.Ordinal)
+	if c.BDF != "" {
+		for name, at := range map[string]*uint16{"vendor": &c.Vendor, "device": &c.Device,
+			"subsystem_vendor": &c.SubsystemVendor, "subsystem_device": &c.SubsystemDevice} {
+			if v, ok := s.hex(pci + "/" + name); ok {
+				*at = v
+			}
+		}
+		if n, ok := s.int(pci + "/numa_node"); ok {
+			c.NUMANode = int(n)
+		}
+		c.IOMMU = s.iommu(c.BDF)
+	}
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		if p := a.Params(); c.Arch == 0 && p.PCI.Vendor == c.Vendor && p.PCI.Device == c.Device {
+			c.Arch = a
+		}
+	}
+	text := func(at *string, name string) {
+		if v, ok := s.read(class + "/" + name); ok && v != "unknown" {
+			*at = v
+		}
+	}
+	text(&c.Serial, "tt_serial")
+	text(&c.ASIC, "tt_asic_id")
+	text(&c.Board, "tt_card_type")
+	text(&c.Firmware, "tt_fw_bundle_ver")
+	if c.Board == "" {
+		c.Board = boardName(c.SubsystemDevice)
+	}
+	number := func(at *Reading, name string, scale float64) {
+		if v, ok := s.int(name); ok {
+			*at = some(float64(v) / scale)
+		}
+	}
+	number(&c.AICLK, class+"/tt_aiclk", 1)
+	number(&c.AXICLK, class+"/tt_axiclk", 1)
+	number(&c.Heartbeat, class+"/tt_heartbeat", 1)
+	if dir, ok := s.hwmon(pci); ok {
+		number(&c.Temperature, dir+"/temp1_input", 1000)
+		number(&c.Voltage, dir+"/in0_input", 1000)
+		number(&c.Current, dir+"/curr1_input", 1000)
+		number(&c.Power, dir+"/power1_input", 1e6)
+	}
+}
+
+// hwmon returns the directory of the card's sensors.
+func (s System) hwmon(pci string) (string, bool) {
+	if s.Root == nil {
+		return "", false
+	}
+	l, err := fs.ReadDir(s.Root, pci+"/hwmon")
+	if err != nil || len(l) == 0 {
+		return "", false
+	}
+	return pci + "/hwmon/" + l[0].Name(), true
+}
+
+// iommu reads what stands between a card and memory. The driver decides in the same way: a domain that isn't the
+// identity (tt-kmd memory.c, test/enumeration.cpp).
+func (s System) iommu(bdf string) IOMMU {
+	t, ok := s.read(pciDir + "/" + bdf + "/iommu_group/type")
+	switch {
+	case strings.HasPrefix(t, "DMA"):
+		return IOMMUTranslating
+	case ok:
+		return IOMMUOff
+	}
+	if s.Root == nil {
+		return IOMMUUnknown
+	}
+	if _, err := fs.Stat(s.Root, pciDir+"/"+bdf); errors.Is(err, fs.ErrNotExist) {
+		return IOMMUUnknown
+	}
+	return IOMMUOff
+}
+
+// fill adds what telemetry has and the card hasn't.
+func (t *Telemetry) fill(c *Card) {
+	number := func(at *Reading, tag chip.TelemetryTag, scale float64) {
+		if v, ok := t.Value(tag); ok && !at.OK {
+			*at = some(float64(v) / scale)
+		}
+	}
+	number(&c.AICLK, chip.TagAICLK, 1)
+	number(&c.AXICLK, chip.TagAXICLK, 1)
+	number(&c.Temperature, chip.TagASICTemperature, 1<<16)
+	number(&c.Power, chip.TagPower, 1)
+	number(&c.Current, chip.TagCurrent, 1)
+	number(&c.Voltage, chip.TagVCore, 1000)
+	number(&c.Heartbeat, chip.TagHeartbeat, 1)
+	if hi, ok := t.Value(chip.TagBoardIDHigh); ok {
+		lo, _ := t.Value(chip.TagBoardIDLow)
+		if c.Serial == "" {
+			c.Serial = fmt.Sprintf("%08X%08X", hi, lo)
+		}
+		if c.Board == "" {
+			c.Board = boardName(uint16(hi >> 4))
+		}
+	}
+	if hi, ok := t.Value(chip.TagASICIDHigh); ok && c.ASIC == "" {
+		lo, _ := t.Value(chip.TagASICIDLow)
+		c.ASIC = fmt.Sprintf("%08X%08X", hi, lo)
+	}
+	if v, ok := t.Value(chip.TagFirmwareBundle); ok && c.Firmware == "" {
+		c.Firmware = fmt.Sprintf("%d.%d.%d.%d", v>>24, v>>16&0xFF, v>>8&0xFF, v&0xFF)
+	}
+}
+
+// boardName names a board by the code that its serial number and its PCI subsystem id carry (tt-kmd telemetry.c).
+func boardName(code uint16) string {
+	return map[uint16]string{
+		0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole",
+		0x36: "p100", 0x40: "p150a", 0x41: "p150b", 0x42: "p150c", 0x43: "p100a", 0x44: "p300b", 0x45: "p300a",
+		0x46: "p300c", 0x47: "galaxy-blackhole",
+	}[code]
+}
+
+// LockState is a lock that somebody holds.
+type LockState struct {
+	Index LockIndex
+	Mine  bool
+}
+
+// Locks lists the locks of the device that are held.
+func (d *Device) Locks() ([]LockState, error) {
+	var l []LockState
+	for i := range LockIndex(kabi.LockCount) {
+		mine, any, err := d.TestLock(i)
+		if err != nil {
+			return nil, err
+		}
+		if any {
+			l = append(l, LockState{i, mine})
+		}
+	}
+	return l, nil
+}

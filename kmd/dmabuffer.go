@@ -1,0 +1,100 @@
+package kmd
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// DMABuffer is memory of the kernel that the device reaches over its NoC. It is physically contiguous and needs
+// neither an IOMMU nor huge pages, is at most 256 MiB, and rarely that: without a reserve for contiguous memory (cma= on
+// the kernel's command line) a few MiB. The driver keeps it until the Device is closed.
+type DMABuffer struct {
+	dev       *Device
+	mapping   seam.Mapping
+	noc, phys uint64
+
+	once sync.Once
+}
+
+// AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages. A device has 256 of them.
+// The error matches ErrOutOfRange for a size that can't be and ErrBusy if the kernel has no such piece of memory or the
+// device no addresses left.
+func (d *Device) AllocateDMABuffer(size int) (*DMABuffer, error) {
+	b, err := d.allocateDMABuffer(size)
+	if err != nil {
+		return nil, d.opError(fmt.Sprintf("allocate %s in the kernel", humanize.IBytes(uint64(max(size, 0)))), err)
+	}
+	return b, nil
+}
+
+func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	page := int(hostPage())
+	if size <= 0 || size > 1<<kabi.MaxDMABufLog2 {
+		return nil, fmt.Errorf("%w: size %d, want 1 to %s", ErrOutOfRange, size, humanize.IBytes(1<<kabi.MaxDMABufLog2))
+	}
+	size = (size + page - 1) &^ (page - 1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.windows == nil {
+		return nil, ErrClosed
+	}
+	if d.buffers >= kabi.MaxDMABufs {
+		return nil, fmt.Errorf("%w: all %d buffers of this file are used, and the driver frees them only when it "+
+			"is closed", ErrBusy, kabi.MaxDMABufs)
+	}
+	a := kabi.AllocateDMABuf{In: kabi.AllocateDMABufIn{
+		RequestedSize: uint32(size), BufIndex: uint8(d.buffers), Flags: kabi.AllocateDMABufNOCDMA,
+	}}
+	switch err := ioctl(d.file, kabi.IoctlAllocateDMABuf, kabi.Bytes(&a)); {
+	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC):
+		return nil, fmt.Errorf("%w: the kernel has no contiguous piece of this size, or the device no outbound region "+
+			"left: ask for less, or reserve memory with cma= on the kernel's command line (%w)", ErrBusy, err)
+	case err != nil:
+		return nil, d.note(err)
+	}
+	d.buffers++
+	m, err := d.file.Mmap(a.Out.MappingOffset, size)
+	if err != nil {
+		return nil, d.note(err)
+	}
+	b := &DMABuffer{dev: d, mapping: m, noc: a.Out.NOCAddress, phys: a.Out.PhysicalAddress}
+	d.mapped[b] = struct{}{}
+	return b, nil
+}
+
+// Bytes is the memory, until Close. It must not be touched once the device is lost: when a card is removed, the driver
+// frees its buffers under their mappings.
+func (b *DMABuffer) Bytes() []byte { return b.mapping.Mem }
+
+// NOCAddr is the address of the first byte in the device's PCIe tile.
+func (b *DMABuffer) NOCAddr() uint64 { return b.noc }
+
+// BusAddr is the address of the first byte for the PCI device itself.
+func (b *DMABuffer) BusAddr() uint64 { return b.phys }
+
+// Close unmaps the buffer. The device reaches it until it is closed itself, which needs this Close first: a mapping
+// keeps the driver's file alive.
+func (b *DMABuffer) Close() error {
+	var err error
+	b.once.Do(func() {
+		err = b.mapping.Unmap()
+		b.mapping = seam.Mapping{}
+		b.dev.mu.Lock()
+		delete(b.dev.mapped, b)
+		b.dev.mu.Unlock()
+	})
+	if err != nil {
+		return b.dev.opError("unmap a kernel buffer", err)
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package kmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Status is the outcome of a check.
+type Status string
+
+const (
+	// StatusOK: nothing is in the way.
+	StatusOK Status = "ok"
+	// StatusWarning: it works, but less well than it could, or it may stop.
+	StatusWarning Status = "warning"
+	// StatusFailed: programs won't run until it is fixed.
+	StatusFailed Status = "failed"
+	// StatusSkipped: what it needs failed before, or the system doesn't tell.
+	StatusSkipped Status = "skipped"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string
+	Device string // the card, "" for a check of the machine
+	Status Status
+	Found  string
+	Fix    string // the one thing to do, "" if nothing is
+}
+
+// doctorWindows is how many windows of the smallest size a program wants.
+const doctorWindows = 8
+
+// Diagnose checks the machine and each of its cards for what keeps programs from running.
+func (s System) Diagnose(ctx context.Context) []Check {
+	x := &examination{s: s}
+	x.machine()
+	slots, err := s.slots()
+	if err != nil {
+		x.add("", "nodes", StatusFailed, err.Error(), "let this user read /dev/tenstorrent")
+	}
+	for _, n := range slots {
+		x.card(ctx, s.Open(n.path()), n)
+	}
+	return x.checks
+}
+
+// DiagnoseTarget checks one card, and the machine that it is in as far as it tells about itself.
+func DiagnoseTarget(ctx context.Context, t Target) []Check {
+	s := SystemOf(t)
+	x := &examination{s: s}
+	if s.Root != nil {
+		x.machine()
+	}
+	n := slot{ordinal: -1}
+	slots, err := s.slots()
+	for _, o := range slots {
+		if err == nil && s.Open(o.path()).String() == t.String() {
+			n = o
+			break
+		}
+	}
+	x.card(ctx, t, n)
+	return x.checks
+}
+
+type examination struct {
+	s      System
+	checks []Check
+}
+
+func (x *examination) add(device, name string, st Status, found, fix string) {
+	x.checks = append(x.checks, Check{Name: name, Device: device, Status: st, Found: found, Fix: fix})
+}
+
+// machine checks what all cards need.
+func (x *examination) machine() {
+	cards := x.s.PCICards()
+	v := x.s.DriverVersion()
+	switch {
+	case v != "":
+		x.add("", "driver", StatusOK, "tt-kmd "+v+" is loaded", "")
+	case len(cards) > 0:
+		x.add("", "driver", StatusFailed, fmt.Sprintf("not loaded; the cards at %s wait for it", strings.Join(cards, ", ")),
+			"sudo modprobe tenstorrent (package tenstorrent-dkms)")
+	default:
+		x.add("", "driver", StatusFailed, "not loaded", "sudo modprobe tenstorrent (package tenstorrent-dkms)")
+	}
+	slots, _ := x.s.slots() // an error is a check of its own
+	bound := map[string]bool{}
+	for _, n := range slots {
+		bound[n.bdf] = true
+	}
+	var unbound []string
+	for _, bdf := range cards {
+		if !bound[bdf] {
+			unbound = append(unbound, bdf)
+		}
+	}
+	switch {
+	case len(cards) == 0 && len(slots) == 0:
+		x.add("", "cards", StatusFailed, "no Tenstorrent device on the PCI bus",
+			"seat the card, connect its power, and look for it with: lspci -d 1e52:")
+	case len(unbound) > 0 && v != "":
+		x.add("", "cards", StatusFailed, "without a device node: "+strings.Join(unbound, ", "),
+			"see why the driver refused them: sudo dmesg | grep -i tenstorrent; in a container, pass the nodes in")
+	case len(unbound) > 0:
+		x.add("", "cards", StatusWarning, fmt.Sprintf("%d on the PCI bus, none usable yet", len(unbound)), "load the driver first")
+	default:
+		x.add("", "cards", StatusOK, fmt.Sprintf("%d with a device node", len(slots)), "")
+	}
+}
+
+// card checks one card, in the order in which things build on each other.
+func (x *examination) card(ctx context.Context, t Target, n slot) {
+	name := t.String()
+	add := func(check string, st Status, found, fix string) { x.add(name, check, st, found, fix) }
+	skip := func(checks ...string) {
+		for _, c := range checks {
+			add(c, StatusSkipped, "not looked at: the card can't be used", "")
+		}
+	}
+	holders := []Holder(nil)
+	if n.ordinal >= 0 {
+		holders = x.s.holders(n.ordinal)
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(x.s))
+	if err != nil {
+		fix := "see the message"
+		switch {
+		case errors.Is(err, ErrPermission):
+			fix = "install the driver's udev rule (mode 0666), or give the container the node with \"rw\""
+		case errors.Is(err, ErrBusy):
+			fix = "wait for the process that holds it exclusively, or end it" + named(holders)
+		case errors.Is(err, ErrDriverTooOld):
+			fix = "install tt-kmd 2.0.0 or newer"
+		case errors.Is(err, ErrDeviceLost):
+			fix = "finish the reset that is under way: reprise reset --mode post --device " + name
+		case errors.Is(err, ErrNoDevice):
+			fix = "sudo modprobe tenstorrent, and list the nodes there are: reprise ls"
+		}
+		add("open", StatusFailed, cause(err), fix)
+		skip("chip", "firmware", "memory", "power", "windows", "locks")
+		return
+	}
+	defer d.Close() // errors of a device that was only looked at change nothing
+	add("open", StatusOK, fmt.Sprintf("%s at %s, opened without waiting", d.Arch(), d.Info().BDF()), "")
+	if err := d.Alive(); err != nil {
+		add("chip", StatusFailed, cause(err), "reprise reset --device "+name)
+		skip("firmware", "memory", "power", "windows", "locks")
+		return
+	}
+	add("chip", StatusOK, "answers", "")
+	x.firmware(ctx, d, add)
+	x.memory(d, add)
+	x.power(d, add)
+	x.windows(d, holders, add)
+	x.locks(d, holders, add)
+}
+
+type adder func(check string, st Status, found, fix string)
+
+func (x *examination) firmware(ctx context.Context, d *Device, add adder) {
+	h, err := d.Harvesting(ctx)
+	if err != nil {
+		add("firmware", StatusFailed, cause(err), "reprise reset --device "+d.String()+", and update it with tt-flash if that doesn't help")
+		return
+	}
+	found := "answers"
+	if t, err := d.Telemetry(ctx); err == nil {
+		if v, ok := t.Value(chip.TagFirmwareBundle); ok {
+			found = fmt.Sprintf("bundle %d.%d.%d.%d", v>>24, v>>16&0xFF, v>>8&0xFF, v&0xFF)
+		}
+	}
+	c, err := chip.New(d.arch, h)
+	if err != nil {
+		add("firmware", StatusFailed, "it reports units fused off as no product has them: "+err.Error(), "update it with tt-flash")
+		return
+	}
+	w, ht := c.Grid()
+	add("firmware", StatusOK, fmt.Sprintf("%s, %dx%d workers", found, w, ht), "")
+}
+
+// memory checks whether a command queue's memory can be pinned, by pinning some.
+func (x *examination) memory(d *Device, add adder) {
+	const want = 4 << 20
+	state := x.s.iommu(d.info.BDF())
+	m, err := d.Pin(PinConfig{Size: want})
+	switch {
+	case err == nil:
+		found := fmt.Sprintf("%s pinned, IOMMU %s", humanize.IBytes(want), state)
+		if n := len(m.pins); n > 1 {
+			found += fmt.Sprintf(", in %d huge pages", n)
+		}
+		if err := m.Close(); err != nil {
+			add("memory", StatusFailed, cause(err), "reprise reset --device "+d.String())
+			return
+		}
+		add("memory", StatusOK, found, "")
+	case errors.Is(err, ErrNotContiguous):
+		free, _ := x.s.int("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages")
+		add("memory", StatusFailed, fmt.Sprintf("IOMMU %s, %d free huge pages of 1 GiB", state, free),
+			"turn the IOMMU on in the machine's firmware and take iommu=pt off the kernel's command line, or reserve "+
+				"huge pages: hugepagesz=1G hugepages=1 on that line")
+	case errors.Is(err, ErrBusy):
+		add("memory", StatusFailed, cause(err), "end one of those processes")
+	default:
+		add("memory", StatusFailed, cause(err), "see the message")
+	}
+}
+
+// power checks that a program can ask for clocks.
+func (x *examination) power(d *Device, add adder) {
+	if d.Has(FeaturePower) {
+		add("power", StatusOK, "the driver takes requests", "")
+		return
+	}
+	add("power", StatusWarning, fmt.Sprintf("driver %v doesn't take requests: the card stays in the state it booted in", d.info.Driver),
+		"update the driver to tt-kmd 2.6.0 or newer")
+}
+
+// windows checks that windows enough are left, by taking them for a moment.
+func (x *examination) windows(d *Device, holders []Holder, add adder) {
+	size := d.params.Windows[0].Size
+	var got []*Window
+	var err error
+	for range doctorWindows {
+		var w *Window
+		if w, err = d.OpenWindow(size, Uncached); err != nil {
+			break
+		}
+		got = append(got, w)
+	}
+	for _, w := range got {
+		err = errors.Join(err, w.Close())
+	}
+	switch {
+	case err == nil:
+		add("windows", StatusOK, fmt.Sprintf("at least %d of %s are free", doctorWindows, humanize.IBytes(size)), "")
+	case errors.Is(err, ErrBusy):
+		add("windows", StatusFailed, fmt.Sprintf("%d of %s are free, programs want %d", len(got), humanize.IBytes(size), doctorWindows),
+			"end a process that has the card open"+named(holders))
+	default:
+		add("windows", StatusFailed, cause(err), "reprise reset --device "+d.String())
+	}
+}
+
+func (x *examination) locks(d *Device, holders []Holder, add adder) {
+	l, err := d.Locks()
+	if err != nil {
+		add("locks", StatusFailed, cause(err), "reprise reset --device "+d.String())
+		return
+	}
+	var names []string
+	inUse := false
+	for _, s := range l {
+		names = append(names, s.Index.String())
+		inUse = inUse || s.Index == LockChipInUse
+	}
+	switch {
+	case inUse:
+		add("locks", StatusWarning, "CHIP_IN_USE is held: another program runs on the card"+named(holders), "wait for it, or end it")
+	case len(names) > 0:
+		add("locks", StatusWarning, "held: "+strings.Join(names, ", ")+named(holders),
+			"end the process that holds them if it hangs; the driver frees them with its file")
+	default:
+		add("locks", StatusOK, "all free", "")
+	}
+}
+
+// named lists processes but this one.
+func named(l []Holder) string {
+	var names []string
+	for _, h := range l {
+		if h.PID != os.Getpid() {
+			names = append(names, h.String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(names, ", ")
+}
+
+// cause is the message of an error without the names of package and device, which are beside it.
+func cause(err error) string {
+	var op *OpError
+	if errors.As(err, &op) {
+		return op.Op + ": " + op.Err.Error()
+	}
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,95 @@
+package kmd
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// Feature is something that not every release of the kernel driver has.
+type Feature uint8
+
+const (
+	// FeatureNOCCleanup is Device.SetNOCCleanup, since driver 2.2.0.
+	FeatureNOCCleanup Feature = iota
+	// FeaturePower is Device.SetPower, since driver 2.6.0.
+	FeaturePower
+	// FeatureExport is Window.Export, since driver 2.10.0 on a kernel from 5.8 on.
+	FeatureExport
+	// FeatureSMCMessage is Device.SMCMessage, newer than 2.10.
+	FeatureSMCMessage
+	// FeatureNOCAccess is Device.NOCRead and Device.NOCWrite, newer than 2.10.
+	FeatureNOCAccess
+	// FeatureReadOnlyPins is PinConfig.ReadOnly, since driver 2.9.0 behind a translating IOMMU.
+	FeatureReadOnlyPins
+	numFeatures
+)
+
+var featureNames = [numFeatures]struct {
+	name, need string
+	req        uint32
+}{
+	FeatureNOCCleanup:   {"cleanup writes", "2.2.0", kabi.IoctlSetNOCCleanup},
+	FeaturePower:        {"power settings", "2.6.0", kabi.IoctlSetPowerState},
+	FeatureExport:       {"dma-buf export", "2.10.0 (and Linux 5.8)", kabi.IoctlExportTLBDMABuf},
+	FeatureSMCMessage:   {"firmware messages", "a release after 2.10", kabi.IoctlSMCMessage},
+	FeatureNOCAccess:    {"NoC accesses by the driver", "a release after 2.10", kabi.IoctlNOCRead},
+	FeatureReadOnlyPins: {"read-only pins", "2.9.0 (and a translating IOMMU)", kabi.IoctlPinPages},
+}
+
+// String names the feature.
+func (f Feature) String() string {
+	if f < numFeatures {
+		return featureNames[f].name
+	}
+	return fmt.Sprintf("feature %d", uint8(f))
+}
+
+// features remembers what was probed: 0 nothing yet, 1 absent, 2 there.
+type features [numFeatures]atomic.Uint32
+
+// Has reports whether the loaded driver has a feature. It asks the driver once and doesn't look at versions: a request
+// without an argument is EFAULT if the driver knows its number, and EINVAL otherwise (tt-kmd chardev.c,
+// tt_cdev_ioctl).
+func (d *Device) Has(f Feature) bool {
+	if f >= numFeatures || d.usable() != nil {
+		return false
+	}
+	if v := d.features[f].Load(); v != 0 {
+		return v == 2
+	}
+	has := false
+	if f == FeatureReadOnlyPins {
+		// An unknown flag and a bad argument are the same errno, so this needs a page.
+		h, err := d.pin(PinConfig{Size: 1, ReadOnly: true, unchecked: true})
+		if err == nil {
+			has = h.Close() == nil
+		}
+	} else {
+		err := ioctl(d.file, featureNames[f].req, nil)
+		if errors.Is(err, syscall.ENODEV) {
+			return false // of a device that is lost; nothing was found out
+		}
+		has = errors.Is(err, syscall.EFAULT)
+	}
+	v := uint32(1)
+	if has {
+		v = 2
+	}
+	d.features[f].Store(v)
+	return has
+}
+
+// need returns an error that matches ErrDriverTooOld if the driver lacks a feature.
+func (d *Device) need(f Feature) error {
+	if err := d.usable(); err != nil {
+		return err
+	}
+	if !d.Has(f) {
+		return fmt.Errorf("%w: %s need tt-kmd %s, loaded is %v", ErrDriverTooOld, f, featureNames[f].need, d.info.Driver)
+	}
+	return nil
+}

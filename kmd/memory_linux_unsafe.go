@@ -1,0 +1,37 @@
+package kmd
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hugeFlags are the flags of mmap for huge pages of a size.
+func hugeFlags(page int) (int, bool) {
+	const shift = 26 // MAP_HUGE_SHIFT: the size's logarithm
+	return unix.MAP_HUGETLB | (bits.Len(uint(page))-1)<<shift, true
+}
+
+// settle prepares memory before its first use.
+func settle(mem []byte, page, node int) error {
+	// Excluded from fork, whose copy-on-write would give this process new pages while the device keeps the old ones. Go
+	// itself never forks without exec, and the advice costs nothing; without it all works.
+	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
+	if node >= 0 && node < 64 {
+		// Preferred, not bound: memory of another node is slower, and none is worse. A machine without nodes refuses.
+		const preferred = 1 // MPOL_PREFERRED
+		mask := uint64(1) << node
+		_, _, _ = unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
+			preferred, uintptr(unsafe.Pointer(&mask)), 65, 0)
+	}
+	if page > int(hostPage()) {
+		// A huge page that isn't there raises SIGBUS at its first use; this asks for all of them now. Kernels before
+		// 5.14 don't know it and have reserved them with the mapping.
+		const populateWrite = 23 // MADV_POPULATE_WRITE
+		if err := unix.Madvise(mem, populateWrite); err != nil && err != unix.EINVAL {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package kmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// NOCRead has the driver load 1, 2, 4 or 8 bytes of a tile at a multiple of that. It takes no window and can't fault,
+// whatever happens to the device meanwhile, and is much slower than a Window. The error matches ErrDriverTooOld unless
+// the driver has FeatureNOCAccess.
+func (d *Device) NOCRead(n chip.NOC, xy chip.XY, addr uint64, width int) (uint64, error) {
+	v, err := d.nocAccess(kabi.IoctlNOCRead, n, xy, addr, width, 0)
+	if err != nil {
+		return 0, d.opError(fmt.Sprintf("driver's read of %d bytes at %v %#x", width, xy, addr), err)
+	}
+	return v, nil
+}
+
+// NOCWrite has the driver store 1, 2, 4 or 8 bytes to a tile at a multiple of that: see NOCRead.
+func (d *Device) NOCWrite(n chip.NOC, xy chip.XY, addr uint64, width int, v uint64) error {
+	if _, err := d.nocAccess(kabi.IoctlNOCWrite, n, xy, addr, width, v); err != nil {
+		return d.opError(fmt.Sprintf("driver's write of %d bytes at %v %#x", width, xy, addr), err)
+	}
+	return nil
+}
+
+func (d *Device) nocAccess(req uint32, n chip.NOC, xy chip.XY, addr uint64, width int, v uint64) (uint64, error) {
+	if err := d.need(FeatureNOCAccess); err != nil {
+		return 0, err
+	}
+	switch {
+	case width != 1 && width != 2 && width != 4 && width != 8:
+		return 0, fmt.Errorf("%w: width %d, want 1, 2, 4 or 8", ErrOutOfRange, width)
+	case addr&uint64(width-1) != 0:
+		return 0, fmt.Errorf("%w: the address must be a multiple of %d", ErrMisaligned, width)
+	case n > chip.NOC1 || xy.X > 63 || xy.Y > 63:
+		return 0, fmt.Errorf("%w: tile %v on network %d", ErrOutOfRange, xy, n)
+	}
+	a := kabi.NOCAccess{Argsz: uint32(kabi.Size[kabi.NOCAccess]()), X: uint16(xy.X), Y: uint16(xy.Y), NOC: uint8(n),
+		Width: uint8(width), Addr: addr, Value: v}
+	if err := ioctl(d.file, req, kabi.Bytes(&a)); err != nil {
+		return 0, d.note(err)
+	}
+	return a.Value, nil
+}
+
+// smcPoll is how often the answer to a message is asked for.
+const smcPoll = 200 * time.Microsecond
+
+// SMCMessage sends a message to the card's management firmware through the driver and waits for its answer until ctx
+// ends, when the message is abandoned. Of an answer the first word is 0; other values are the firmware's error, which
+// matches ErrFirmware. The error matches ErrDriverTooOld unless the driver has FeatureSMCMessage, and ErrBusy while
+// another message of this Device is under way.
+func (d *Device) SMCMessage(ctx context.Context, request [8]uint32) (answer [8]uint32, err error) {
+	answer, err = d.smcMessage(ctx, request)
+	if err != nil {
+		return answer, d.opError(fmt.Sprintf("firmware message %#x", request[0]), err)
+	}
+	return answer, nil
+}
+
+func (d *Device) smcMessage(ctx context.Context, request [8]uint32) (answer [8]uint32, err error) {
+	if err := d.need(FeatureSMCMessage); err != nil {
+		return answer, err
+	}
+	do := func(op uint32, m [8]uint32) ([8]uint32, error) {
+		a := kabi.SMCMessage{Argsz: uint32(kabi.Size[kabi.SMCMessage]()), Flags: op, Message: m}
+		err := ioctl(d.file, kabi.IoctlSMCMessage, kabi.Bytes(&a))
+		return a.Message, err
+	}
+	switch _, err := do(kabi.SMCPost, request); {
+	case errors.Is(err, syscall.EBUSY):
+		return answer, fmt.Errorf("%w: another message of this device is under way (%w)", ErrBusy, err)
+	case errors.Is(err, syscall.EOPNOTSUPP):
+		return answer, fmt.Errorf("%w: it has no message queue: update it (tt-flash) (%w)", ErrFirmware, err)
+	case err != nil:
+		return answer, d.note(err)
+	}
+	for {
+		answer, err = do(kabi.SMCPoll, [8]uint32{})
+		switch {
+		case err == nil && answer[0] != 0:
+			return answer, fmt.Errorf("%w: message %#x failed with code %#x", ErrFirmware, request[0], answer[0])
+		case err == nil:
+			return answer, nil
+		case !errors.Is(err, syscall.EAGAIN):
+			return answer, d.note(err)
+		}
+		select {
+		case <-ctx.Done():
+			_, err := do(kabi.SMCAbandon, [8]uint32{})
+			return answer, errors.Join(fmt.Errorf("%w: no answer: %w", ErrFirmware, ctx.Err()), err)
+		case <-time.After(smcPoll):
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package kmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// ResetMode is what of a card to reset (tt-kmd ioctl.h, TENSTORRENT_RESET_DEVICE_*).
+type ResetMode uint8
+
+const (
+	// ResetRestoreState writes the card's configuration space again and initialises it; nothing is reset.
+	ResetRestoreState ResetMode = kabi.ResetRestoreState
+	// ResetLink resets the PCIe link by the bridge above the card.
+	ResetLink ResetMode = kabi.ResetPCIeLink
+	// ResetConfigWrite triggers a reset by a write to configuration space.
+	ResetConfigWrite ResetMode = kabi.ResetConfigWrite
+	// ResetUser only tells the driver that the caller is about to reset the card by other means; afterwards only
+	// ResetPost makes it usable again.
+	ResetUser ResetMode = kabi.ResetUser
+	// ResetASIC resets the chip. It is the mode to use.
+	ResetASIC ResetMode = kabi.ResetASIC
+	// ResetBoard resets the chip and the board's management controller.
+	ResetBoard ResetMode = kabi.ResetASICDMC
+	// ResetPost ends a reset that ResetUser began.
+	ResetPost ResetMode = kabi.ResetPost
+)
+
+var resetNames = []string{"restore", "link", "config-write", "user", "asic", "board", "post"}
+
+// String returns the mode's name.
+func (m ResetMode) String() string {
+	if int(m) < len(resetNames) {
+		return resetNames[m]
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
+}
+
+// ParseResetMode is the inverse of String.
+func ParseResetMode(s string) (ResetMode, error) {
+	for i, n := range resetNames {
+		if n == s {
+			return ResetMode(i), nil
+		}
+	}
+	return 0, fmt.Errorf("kmd: reset mode %q: want %s: %w", s, strings.Join(resetNames, ", "), ErrOutOfRange)
+}
+
+// opensWindow reports whether the driver refuses all work after the reset until it is told that it is over.
+func (m ResetMode) opensWindow() bool { return m == ResetUser || m == ResetASIC || m == ResetBoard }
+
+// ResetConfig says how to reset a card.
+type ResetConfig struct {
+	Mode ResetMode
+	// Force resets under the hands of processes that have the card open. Their mappings fault, and the card is lost for
+	// them.
+	Force bool
+	// Progress, if not nil, is told what is being done.
+	Progress func(step string)
+}
+
+// ResetReport is what a reset has found.
+type ResetReport struct {
+	BDF        string
+	Arch       chip.Arch
+	Mode       ResetMode
+	Node       string   // of the card afterwards, which may be another one than before
+	Losers     []Holder // who has lost the card
+	Duration   time.Duration
+	Harvesting *chip.Harvesting // read from the card afterwards; nil after ResetUser
+}
+
+// HeldError is the error of a reset that would take the card from others. It matches ErrBusy.
+type HeldError struct{ Holders []Holder }
+
+// Error implements error.
+func (e *HeldError) Error() string {
+	var names []string
+	for _, h := range e.Holders {
+		names = append(names, h.String())
+	}
+	return fmt.Sprintf("%v: processes have it open: %s: end them, or force the reset, which takes the card from them",
+		ErrBusy, strings.Join(names, ", "))
+}
+
+// Unwrap returns ErrBusy.
+func (e *HeldError) Unwrap() error { return ErrBusy }
+
+const (
+	resetPoll    = 20 * time.Millisecond
+	settleWait   = 500 * time.Millisecond // tt-kmd tools/reset.c: Wormhole needs more than 20 ms before it can be asked
+	markerWait   = 10 * time.Second
+	reappearWait = 10 * time.Second
+)
+
+// Reset resets a card and verifies it: it is opened anew and asked for a register and its harvesting. The card must not
+// be open in this process, unless forced. The error matches ErrBusy with a *HeldError if others have it open, ErrReset
+// if it doesn't come back, ErrDriverTooOld if the driver doesn't know the mode, and what Open says.
+func Reset(ctx context.Context, t Target, c ResetConfig) (*ResetReport, error) {
+	r := &resetter{target: t, sys: SystemOf(t), cfg: c}
+	rep, err := r.run(ctx)
+	if err != nil {
+		return rep, &OpError{Op: fmt.Sprintf("reset (%s)", c.Mode), Path: t.String(), Err: err}
+	}
+	return rep, nil
+}
+
+type resetter struct {
+	target Target
+	sys    System
+	cfg    ResetConfig
+	rep    ResetReport
+}
+
+func (r *resetter) say(format string, args ...any) {
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
+	if r.cfg.Mode > ResetPost {
+		return nil, fmt.Errorf("%w: mode %d", ErrOutOfRange, r.cfg.Mode)
+	}
+	start := time.Now()
+	d := &Device{path: r.target.String(), target: r.target, sys: r.sys, file: &liveFile{}}
+	f, err := openNode(ctx, r.target, syscall.O_APPEND, true)
+	if err != nil {
+		return nil, err
+	}
+	d.file.swap(f)
+	if err := d.identify(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	r.rep = ResetReport{BDF: d.info.BDF(), Arch: d.arch, Mode: r.cfg.Mode, Node: r.target.String()}
+	if err := r.trigger(d, f); err != nil {
+		return &r.rep, errors.Join(err, f.Close())
+	}
+	switch {
+	case r.cfg.Mode == ResetUser:
+		r.rep.Duration = time.Since(start)
+		return &r.rep, f.Close()
+	case r.cfg.Mode == ResetPost, r.cfg.Mode == ResetRestoreState:
+		err = f.Close()
+	case r.cfg.Mode.opensWindow():
+		// Drivers before 2.10 make the resetter's own file stale too, and a card that went through hotplug has another
+		// node, so what follows happens on a new file.
+		if err = f.Close(); err == nil {
+			err = r.finish(ctx, ResetPost)
+		}
+	default:
+		if err = f.Close(); err == nil {
+			err = r.finish(ctx, ResetRestoreState)
+		}
+	}
+	if err == nil {
+		err = r.verify(ctx)
+	}
+	r.rep.Duration = time.Since(start)
+	return &r.rep, err
+}
+
+// trigger resets the card after looking who would lose it.
+func (r *resetter) trigger(d *Device, f seam.File) error {
+	var others []Holder
+	for _, h := range r.sys.holdersOf(r.rep.BDF) {
+		if h.PID == os.Getpid() {
+			h.Files-- // this one
+		}
+		if h.Files > 0 {
+			others = append(others, h)
+		}
+	}
+	destroys := r.cfg.Mode != ResetPost && r.cfg.Mode != ResetRestoreState
+	if destroys && len(others) > 0 {
+		if !r.cfg.Force {
+			return &HeldError{others}
+		}
+		r.rep.Losers = others
+	}
+	r.say("resetting %s", r.rep.BDF)
+	return resetIoctl(f, r.cfg.Mode, d)
+}
+
+// resetIoctl makes the request once: an interrupted reset is reported by its result and isn't tried again.
+func resetIoctl(f seam.File, m ResetMode, d *Device) error {
+	a := kabi.ResetDevice{In: kabi.ResetDeviceIn{
+		OutputSizeBytes: uint32(kabi.Size[kabi.ResetDeviceOut]()), Flags: uint32(m),
+	}}
+	switch err := f.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&a)); {
+	case errors.Is(err, syscall.EBUSY):
+		return fmt.Errorf("%w: a window of the card is exported as a dma-buf: end the process that exported it%s (%w)",
+			ErrBusy, d.whoElse(), err)
+	case errors.Is(err, syscall.EINVAL):
+		return fmt.Errorf("%w: it doesn't know reset mode %s, which needs tt-kmd 2.4.0 (%w)", ErrDriverTooOld, m, err)
+	case err != nil:
+		return classify(err)
+	case a.Out.Result != 0 && m == ResetPost:
+		return fmt.Errorf("%w: the chip has not come back, or can't be initialised: try mode board, then a cold boot", ErrReset)
+	case a.Out.Result != 0:
+		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): try mode board, then a cold boot", ErrReset)
+	}
+	return nil
+}
+
+// finish waits for the card and ends the reset on a new file.
+func (r *resetter) finish(ctx context.Context, end ResetMode) error {
+	if r.rep.Arch == chip.Wormhole {
+		if err := sleep(ctx, settleWait); err != nil {
+			return err
+		}
+	}
+	r.say("waiting for %s to come back", r.rep.BDF)
+	if end == ResetPost {
+		if err := r.wait(ctx, markerWait, "its configuration space still shows the reset marker", r.markerClear); err != nil {
+			return err
+		}
+	}
+	var f seam.File
+	err := r.wait(ctx, reappearWait, "its node doesn't appear", func() (bool, error) {
+		var err error
+		f, err = r.reopen()
+		return err == nil, err
+	})
+	if err != nil {
+		return err
+	}
+	d := &Device{path: r.rep.Node, sys: r.sys, file: &liveFile{}}
+	d.file.swap(f)
+	return errors.Join(resetIoctl(f, end, d), f.Close())
+}
+
+// wait polls until done or for a time, which a context can shorten.
+func (r *resetter) wait(ctx context.Context, limit time.Duration, what string, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		ok, err := done()
+		if ok {
+			return nil
+		}
+		if e := sleep(ctx, resetPoll); e != nil {
+			return errors.Join(fmt.Errorf("%w: %s: %w", ErrReset, what, e), err)
+		}
+	}
+}
+
+func sleep(ctx context.Context, t time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(t):
+		return nil
+	}
+}
+
+// markerClear reports whether the card's PCI command register has lost the bit that the driver set before the reset
+// (tt-kmd pcie.c). Where the machine doesn't show it, the driver's own check has to do.
+func (r *resetter) markerClear() (bool, error) {
+	if r.sys.Root == nil {
+		return true, nil
+	}
+	b, err := fs.ReadFile(r.sys.Root, pciDir+"/"+r.rep.BDF+"/config")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // off the bus for now
+	}
+	if err != nil || len(b) < 6 {
+		return true, nil
+	}
+	const command, parity = 4, 1 << 6
+	return b[command]&parity == 0 && b[command] != 0xFF, nil
+}
+
+// reopen opens the card's node, which may have another number now.
+func (r *resetter) reopen() (seam.File, error) {
+	t := r.target
+	if n, ok := r.sys.find(r.rep.BDF); ok {
+		t = r.sys.Open(n.path())
+	} else if r.sys.Root != nil {
+		return nil, fmt.Errorf("%w: no node leads to %s", ErrNoDevice, r.rep.BDF)
+	}
+	f, err := t.Node().Open(syscall.O_RDWR | syscall.O_APPEND | syscall.O_NONBLOCK)
+	if err != nil {
+		return nil, classifyOpen(err)
+	}
+	r.rep.Node = t.String()
+	return f, nil
+}
+
+// verify opens the card as anybody would and reads it.
+func (r *resetter) verify(ctx context.Context) error {
+	r.say("reading the chip")
+	t := r.target
+	if n, ok := r.sys.find(r.rep.BDF); ok {
+		t = r.sys.Open(n.path())
+	}
+	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(r.sys))
+	if err != nil {
+		return fmt.Errorf("%w: it can't be opened: %w", ErrReset, err)
+	}
+	err = d.Alive()
+	if err == nil {
+		var h chip.Harvesting
+		if h, err = d.Harvesting(ctx); err == nil {
+			r.rep.Harvesting = &h
+		}
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
+		return fmt.Errorf("%w: it doesn't answer: %w", ErrReset, err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package kmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// BARMapping is a PCI resource that the driver can map: BAR number, memory type, offset in the file and size in bytes.
+type BARMapping struct {
+	BAR          int
+	Caching      Caching
+	Offset, Size uint64
+}
+
+// Mappings lists what of the card's PCI resources can be mapped. Package kmd itself maps windows and one register.
+func (d *Device) Mappings() ([]BARMapping, error) {
+	var a kabi.QueryMappings
+	err := d.usable()
+	if err == nil {
+		a.In.OutputMappingCount = kabi.MaxMappings
+		if err = ioctl(d.file, kabi.IoctlQueryMappings, kabi.Bytes(&a)); err != nil {
+			err = d.note(err)
+		}
+	}
+	if err != nil {
+		return nil, d.opError("list mappings", err)
+	}
+	var l []BARMapping
+	for _, m := range a.Out {
+		if m.MappingID == kabi.MappingUnused || m.MappingID > kabi.MappingResource2WC {
+			continue
+		}
+		n := int(m.MappingID - 1)
+		l = append(l, BARMapping{BAR: n / 2 * 2, Caching: Caching(n & 1), Offset: m.MappingBase, Size: m.MappingSize})
+	}
+	return l, nil
+}
+
+// MapPeerBAR makes a range of another card's BAR reachable for this one and returns its bus address. bar is 0, 2 or 4.
+// There is no way to undo it but to close this Device. The error matches ErrOutOfRange for a range or a pair of cards
+// that the driver doesn't take.
+func (d *Device) MapPeerBAR(peer *Device, bar int, offset, length uint32) (uint64, error) {
+	addr, err := d.mapPeer(peer, bar, offset, length)
+	if err != nil {
+		return 0, d.opError(fmt.Sprintf("map %s at %#x of BAR %d of %s", humanize.IBytes(uint64(length)), offset, bar, peer), err)
+	}
+	return addr, nil
+}
+
+func (d *Device) mapPeer(peer *Device, bar int, offset, length uint32) (uint64, error) {
+	if err := errors.Join(d.usable(), peer.usable()); err != nil {
+		return 0, err
+	}
+	switch {
+	case bar != 0 && bar != 2 && bar != 4:
+		return 0, fmt.Errorf("%w: BAR %d, want 0, 2 or 4", ErrOutOfRange, bar)
+	case peer.arch != d.arch:
+		return 0, fmt.Errorf("%w: the peer is a %s and this card a %s: only cards of one kind reach each other",
+			ErrOutOfRange, peer.arch, d.arch)
+	case peer.info.BDF() == d.info.BDF():
+		return 0, fmt.Errorf("%w: the peer is the card itself", ErrOutOfRange)
+	}
+	fd, err := peer.file.descriptor()
+	if err != nil {
+		return 0, fmt.Errorf("name the peer: %w", peer.note(err))
+	}
+	a := kabi.MapPeerBar{In: kabi.MapPeerBarIn{PeerFD: uint32(fd), PeerBarIndex: uint32(bar), PeerBarOffset: offset,
+		PeerBarLength: length}}
+	switch err := ioctl(d.file, kabi.IoctlMapPeerBar, kabi.Bytes(&a)); {
+	case errors.Is(err, syscall.EINVAL):
+		return 0, fmt.Errorf("%w: the driver refuses the range or the pair of cards (%w)", ErrOutOfRange, err)
+	case errors.Is(err, syscall.ENOMEM):
+		return 0, fmt.Errorf("%w: no bus addresses are left (%w)", ErrBusy, err)
+	case err != nil:
+		return 0, d.note(err)
+	}
+	return a.Out.DMAAddress, nil
+}
+
+// Export makes a dma-buf of a range of the window, in whole pages; a size of 0 is up to the end. Other drivers can
+// import it to reach what the window leads to. Until the file and all its duplicates are closed the window stays out of
+// the pool, and nobody can reset the card. The error matches ErrDriverTooOld unless the driver has FeatureExport.
+func (w *Window) Export(offset, size uint64) (*os.File, error) {
+	f, err := w.export(offset, size)
+	if err != nil {
+		return nil, w.dev.opError("export "+w.name, err)
+	}
+	return f, nil
+}
+
+func (w *Window) export(offset, size uint64) (*os.File, error) {
+	if w.closed.Load() {
+		return nil, ErrClosed
+	}
+	if err := w.dev.need(FeatureExport); err != nil {
+		return nil, err
+	}
+	if page := hostPage(); offset&(page-1) != 0 || size&(page-1) != 0 {
+		return nil, fmt.Errorf("%w: offset %#x and size %#x must be whole pages", ErrMisaligned, offset, size)
+	}
+	if offset >= w.size || size > w.size-offset {
+		return nil, fmt.Errorf("%w: %#x bytes at %#x of %#x", ErrOutOfRange, size, offset, w.size)
+	}
+	a := kabi.ExportTLBDMABuf{Argsz: uint32(kabi.Size[kabi.ExportTLBDMABuf]()), TLBID: w.id, Offset: offset, Size: size}
+	if err := ioctl(w.dev.file, kabi.IoctlExportTLBDMABuf, kabi.Bytes(&a)); err != nil {
+		return nil, w.dev.note(err)
+	}
+	return os.NewFile(uintptr(a.FD), w.name+" as a dma-buf"), nil
+}

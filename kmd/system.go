@@ -1,0 +1,210 @@
+package kmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// System is a machine with cards: where its operating system tells about them, and how its device nodes are opened.
+type System struct {
+	// Root is the file system whose dev, proc and sys are read. Nil is a system that tells nothing.
+	Root fs.FS
+	// Open returns the target of a device node such as /dev/tenstorrent/0.
+	Open func(node string) Target
+}
+
+// Host is the machine that this process runs on.
+func Host() System { return System{Root: os.DirFS("/"), Open: Path} }
+
+// SystemOf returns the machine that a target is a card of. For a device node that is Host; an emulated card brings a
+// machine of its own; of others nothing is known.
+func SystemOf(t Target) System {
+	switch m := t.(type) {
+	case pathTarget:
+		return Host()
+	case interface{ FS() fs.FS }:
+		return System{Root: m.FS(), Open: func(string) Target { return t }}
+	}
+	return System{Open: func(string) Target { return t }}
+}
+
+const (
+	nodeDir  = "dev/tenstorrent"
+	pciDir   = "sys/bus/pci/devices"
+	classDir = "sys/class/tenstorrent"
+)
+
+// read returns the text of a file without the space around it, and whether there is any.
+func (s System) read(name string) (string, bool) {
+	if s.Root == nil {
+		return "", false
+	}
+	b, err := fs.ReadFile(s.Root, name)
+	return strings.TrimSpace(string(b)), err == nil
+}
+
+// hex reads a number such as 0x1e52.
+func (s System) hex(name string) (uint16, bool) {
+	t, ok := s.read(name)
+	v, err := strconv.ParseUint(strings.TrimPrefix(t, "0x"), 16, 16)
+	return uint16(v), ok && err == nil
+}
+
+func (s System) int(name string) (int64, bool) {
+	t, ok := s.read(name)
+	v, err := strconv.ParseInt(t, 10, 64)
+	return v, ok && err == nil
+}
+
+// DriverVersion returns the version of the loaded driver with its suffix, such as "2.10.0-rc2", or "" if none is.
+func (s System) DriverVersion() string {
+	v, _ := s.read("sys/module/tenstorrent/version")
+	return v
+}
+
+// slot is a device node and the PCI device behind it.
+type slot struct {
+	ordinal int
+	bdf     string // "" if the system doesn't tell
+}
+
+func (n slot) path() string { return fmt.Sprintf("/%s/%d", nodeDir, n.ordinal) }
+
+// slots lists the device nodes by PCI address. The directory also holds names that aren't nodes, such as by-id, and
+// numbers say nothing about places.
+func (s System) slots() ([]slot, error) {
+	if s.Root == nil {
+		return nil, nil
+	}
+	entries, err := fs.ReadDir(s.Root, nodeDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var l []slot
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil || n < 0 || strconv.Itoa(n) != e.Name() {
+			continue
+		}
+		l = append(l, slot{n, s.bdfOf(n)})
+	}
+	slices.SortFunc(l, func(a, b slot) int {
+		return cmp.Or(strings.Compare(a.bdf, b.bdf), cmp.Compare(a.ordinal, b.ordinal))
+	})
+	return l, nil
+}
+
+// bdfOf returns the PCI address of a node.
+func (s System) bdfOf(ordinal int) string {
+	t, _ := s.read(fmt.Sprintf("%s/tenstorrent!%d/device/uevent", classDir, ordinal))
+	for line := range strings.Lines(t) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "PCI_SLOT_NAME="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// find returns the node of a PCI device, which may be another one than before a reset.
+func (s System) find(bdf string) (slot, bool) {
+	l, err := s.slots()
+	if err != nil {
+		return slot{}, false
+	}
+	i := slices.IndexFunc(l, func(n slot) bool { return n.bdf == bdf })
+	if i < 0 {
+		return slot{}, false
+	}
+	return l[i], true
+}
+
+// PCICards returns the PCI addresses of all Tenstorrent devices of the machine, those without a driver too.
+func (s System) PCICards() []string {
+	if s.Root == nil {
+		return nil
+	}
+	entries, err := fs.ReadDir(s.Root, pciDir)
+	if err != nil {
+		return nil
+	}
+	var l []string
+	for _, e := range entries {
+		if v, ok := s.hex(pciDir + "/" + e.Name() + "/vendor"); ok && v == vendorTenstorrent {
+			l = append(l, e.Name())
+		}
+	}
+	slices.Sort(l)
+	return l
+}
+
+// Holder is a process that has a device open.
+type Holder struct {
+	PID   int
+	Name  string // as ps shows it, "" if it can't be told
+	Files int    // how often it has the device open
+}
+
+// String returns "1234 (name)".
+func (h Holder) String() string {
+	if h.Name == "" {
+		return strconv.Itoa(h.PID)
+	}
+	return fmt.Sprintf("%d (%s)", h.PID, h.Name)
+}
+
+// holders lists who has a node open, from the driver's list of files (driver 2.5.0 and newer). A process of another
+// container has the number 0.
+func (s System) holders(ordinal int) []Holder {
+	t, _ := s.read(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", ordinal))
+	var l []Holder
+	for _, f := range strings.Fields(t) {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			continue
+		}
+		if i := slices.IndexFunc(l, func(h Holder) bool { return h.PID == pid }); i >= 0 {
+			l[i].Files++
+			continue
+		}
+		name, _ := s.read(fmt.Sprintf("proc/%d/comm", pid))
+		l = append(l, Holder{PID: pid, Name: name, Files: 1})
+	}
+	slices.SortFunc(l, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
+	return l
+}
+
+// withoutOne takes one file of this process off a list of holders: the one that looks.
+func withoutOne(l []Holder) []Holder {
+	return slices.DeleteFunc(l, func(h Holder) bool { return h.PID == os.Getpid() && h.Files == 1 })
+}
+
+// holdersOf lists the processes that have a PCI device open.
+func (s System) holdersOf(bdf string) []Holder {
+	n, ok := s.find(bdf)
+	if !ok {
+		return nil
+	}
+	return s.holders(n.ordinal)
+}
+
+// whoElse says for an error who else has the device open, as far as the system tells.
+func (d *Device) whoElse() string {
+	var names []string
+	for _, h := range d.sys.holdersOf(d.info.BDF()) {
+		if h.PID != os.Getpid() {
+			names = append(names, h.String())
+		} else if h.Files > 1 {
+			names = append(names, fmt.Sprintf("this process %d times", h.Files))
+		}
+	}
+	if len(names) == 0 {
+		return " (who has it open: /proc/driver/tenstorrent/*/pids)"
+	}
+	return " (open by " + strings.Join(names, ", ") + ")"
+}
