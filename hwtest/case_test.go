@@ -71,7 +71,10 @@ func cases() []testCase {
 		in("cq", cqPackedCases()),
 		in("cq", cqRelayCases()),
 		in("cq", cqSyncCases()),
+		in("rings", ringCases()),
 		in("programs", programCases()),
+		in("buffers", bufferCases()),
+		in("traces", traceCases()),
 	)
 }
 
