@@ -47,8 +47,30 @@ func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true }
 // order that the hardware allows.
 func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }
 
-// RefuseUnwritten refuses reads of L1 that nobody wrote before. It makes processors several times slower.
+// RefuseUnwritten refuses reads of L1, DRAM and local RAM that nobody wrote before. It makes processors several times
+// slower.
 func RefuseUnwritten() Option { return func(c *config) { c.chip.RefuseUnwritten = true } }
+
+// RefuseStaleCode refuses code that changed after a processor may have put it into its instruction cache.
+func RefuseStaleCode() Option { return func(c *config) { c.chip.RefuseStaleCode = true } }
+
+// RefuseRaces refuses what is right only as long as the chip's networks are quick enough.
+func RefuseRaces() Option { return func(c *config) { c.chip.RefuseRaces = true } }
+
+// RefuseCounters refuses counters of requests and streams that count wrong, and half-configured windows.
+func RefuseCounters() Option { return func(c *config) { c.chip.RefuseCounters = true } }
+
+// DataCache models the data cache of Blackhole's processors, which does not see what others write until it is told to.
+func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
+
+// Strict turns on every check and every freedom of the hardware that the emulator knows, by seed.
+func Strict(seed uint64) Option {
+	return func(c *config) {
+		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(), RefuseCounters(), DataCache()} {
+			o(c)
+		}
+	}
+}
 
 // WithoutIOMMU makes the machine one without a translating IOMMU, where only physically contiguous memory can be
 // pinned.
@@ -57,7 +79,9 @@ func WithoutIOMMU() Option { return func(c *config) { c.driver.NoIOMMU = true } 
 // Fault makes the card or its machine misbehave from the start, in one of the ways of package driver: "all-ones",
 // "slow-reads=700ms", "slow-pins=1s", "busy-windows", "resetting", "stuck-reset", "small-bar4=BYTES". One that isn't
 // known makes opening the card fail.
-func Fault(name string) Option { return func(c *config) { c.faults = append(c.faults, driver.Fault(name)) } }
+func Fault(name string) Option {
+	return func(c *config) { c.faults = append(c.faults, driver.Fault(name)) }
+}
 
 // DriverVersion chooses the modelled release of the kernel driver, 2.10.0 by default.
 func DriverVersion(major, minor, patch uint8) Option {

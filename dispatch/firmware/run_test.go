@@ -29,9 +29,14 @@ func everywhere(t *testing.T, test func(*testing.T, *machine)) {
 					test(t, emulated(t, emu.Config{Arch: arch, Seed: seed, Synchronous: true, Delay: 300}))
 				})
 			}
-			t.Run("emulator memory written first", func(t *testing.T) {
-				test(t, emulated(t, emu.Config{Arch: arch, RefuseUnwritten: true}))
-			})
+			for seed := range uint64(3) {
+				t.Run(fmt.Sprintf("emulator strict seed %d", seed), func(t *testing.T) {
+					test(t, emulated(t, emu.Config{
+						Arch: arch, Seed: seed, Delay: 300, Synchronous: seed&1 != 0,
+						RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true, DataCache: true,
+					}))
+				})
+			}
 			t.Run("ttsim", func(t *testing.T) {
 				variable := map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}[arch]
 				m := open(t, ttsimtest.Card(t, variable))

@@ -1,41 +1,6 @@
 package emu
 
-// dataCache is the L0 data cache of one of Blackhole's processors (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/README.md).
-type dataCache struct {
-	tag  [4]uint32 // address / 16, plus 1; 0 is an empty line
-	word [4][4]uint32
-	next int
-}
-
-// cfg0NoCache is the bit of cfg0 that turns the cache off (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
-const cfg0NoCache = 1 << 3
-
-// load returns the word that holds addr as the processor sees it.
-func (d *dataCache) load(l1 []uint32, addr uint32) uint32 {
-	tag := addr>>4 + 1
-	for i, have := range d.tag {
-		if have == tag {
-			return d.word[i][addr>>2&3]
-		}
-	}
-	i := d.next
-	d.next = (i + 1) % len(d.tag)
-	d.tag[i] = tag
-	copy(d.word[i][:], l1[addr>>4<<2:])
-	return d.word[i][addr>>2&3]
-}
-
-// store writes through: the processor sees its own store.
-func (d *dataCache) store(addr, v, shift, mask uint32) {
-	for i, have := range d.tag {
-		if have == addr>>4+1 {
-			w := &d.word[i][addr>>2&3]
-			*w = insert(*w, v, shift, mask)
-		}
-	}
-}
+import "github.com/reprise-tt/reprise/chip"
 
 // advance executes about n instructions, exactly one if n is 1.
 func (c *core) advance(n int) stop {
@@ -45,7 +10,12 @@ func (c *core) advance(n int) stop {
 	return c.run(n)
 }
 
-// runChecked is run for Config.RefuseUnwritten and Config.DataCache: one instruction at a time.
+// checks reports whether a configuration needs processors to run one instruction at a time.
+func (cfg *Config) checks() bool {
+	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces
+}
+
+// runChecked is run for the options that look at every access: one instruction at a time.
 func (c *core) runChecked(n int) stop {
 	used, base := 0, c.base
 	st := stopSlice
@@ -62,14 +32,8 @@ func (c *core) runOne() stop {
 	t := c.tile
 	c.used = 0
 	pg := c.codePage(c.pc)
-	if pg == nil {
+	if pg == nil || !c.checkFetch() {
 		return stopHalt
-	}
-	if t.known != nil && c.pc>>2 < uint32(len(t.l1)) {
-		if a, unknown := t.unwritten(c.pc, 4); unknown {
-			c.refuse(UnpredictableValueUsed, uint64(a), "instruction fetch from memory that was never written")
-			return stopHalt
-		}
 	}
 	idx := int(c.pc % pageBytes >> 2)
 	if pg.ops[idx].code() == opUndecoded {
@@ -78,10 +42,18 @@ func (c *core) runOne() stop {
 	o := pg.ops[idx].inst()
 	addr, n := c.x[o.rs1]+uint32(o.imm), width(o.code)
 	load, store := o.code >= opLB && o.code <= opLHU, o.code >= opSB && o.code <= opSW
-	inL1 := (load || store) && addr>>2 < uint32(len(t.l1)) && addr&(n-1) == 0
-	if inL1 && load && t.known != nil {
-		if a, unknown := t.unwritten(addr, int(n)); unknown {
-			c.refuse(UnpredictableValueUsed, uint64(a), "load from memory that was never written")
+	amo := o.code >= opAMOADD && o.code <= opAMOMAXU
+	if amo {
+		addr, n = c.x[o.rs1], 4
+	}
+	inL1 := (load || store || amo) && addr>>2 < uint32(len(t.l1)) && addr&(n-1) == 0
+	switch {
+	case inL1:
+		if !c.checkL1(addr, n, load || amo, store || amo) {
+			return stopHalt
+		}
+	case (load || store) && c.localKnown != nil && (addr-localBase)>>2 < uint32(len(c.local)) && addr&(n-1) == 0:
+		if !c.checkLocal(addr, store) {
 			return stopHalt
 		}
 	}
@@ -90,26 +62,141 @@ func (c *core) runOne() stop {
 	}
 	switch {
 	case inL1 && load:
-		w := c.cache.load(t.l1, addr)
-		switch o.code {
-		case opLB:
-			w = uint32(int8(w >> (addr & 3 * 8)))
-		case opLBU:
-			w = w >> (addr & 3 * 8) & 0xFF
-		case opLH:
-			w = uint32(int16(w >> (addr & 2 * 8)))
-		case opLHU:
-			w = w >> (addr & 2 * 8) & 0xFFFF
-		}
-		c.x[o.rd] = w
+		c.x[o.rd] = extend(o.code, c.cache.load(t.l1, addr, t.chip.cfg.Seed), addr)
 		c.pc += 4
 		c.budget = 1
 		c.count(0)
 		return stopSlice
-	case inL1:
+	case inL1 && store:
 		c.cache.store(addr, c.x[o.rs2], addr&3*8, uint32(1<<(8*n)-1))
 	case o.code == opFENCE, o.code >= opCSRRW && o.code <= opAMOMAXU:
 		*c.cache = dataCache{}
 	}
 	return c.run(1)
+}
+
+// checkFetch looks at the fetch of the instruction at pc, which lies in memory.
+func (c *core) checkFetch() bool {
+	t := c.tile
+	if c.pc>>2 >= uint32(len(t.l1)) {
+		return true // instruction RAM, filled by the mover as a whole
+	}
+	if t.known != nil {
+		if a, unknown := t.unwritten(c.pc, 4); unknown {
+			c.refuse(UnpredictableValueUsed, uint64(a), "instruction fetch from memory that was never written")
+			return false
+		}
+	}
+	return c.icache == nil || c.icache.fetch(c)
+}
+
+// checkL1 looks at an access of n bytes to L1.
+func (c *core) checkL1(addr, n uint32, load, store bool) bool {
+	t := c.tile
+	if load && t.known != nil {
+		if a, unknown := t.unwritten(addr, int(n)); unknown {
+			c.refuse(UnpredictableValueUsed, uint64(a), "load from memory that was never written")
+			return false
+		}
+	}
+	if t.races != nil && !t.races.access(origin{tile: t, core: c}, addr, n, load, store) {
+		return false
+	}
+	if store && t.writers != nil {
+		t.writers.note(writer{core: c, pc: c.pc}, addr, int(n))
+	}
+	return true
+}
+
+// checkLocal looks at an access to the word of local RAM at addr.
+func (c *core) checkLocal(addr uint32, store bool) bool {
+	w := (addr - localBase) >> 2
+	if store {
+		c.localKnown[w>>6] |= 1 << (w & 63)
+	} else if c.localKnown[w>>6]>>(w&63)&1 == 0 {
+		c.refuse(UnpredictableValueUsed, uint64(addr), "load from local RAM that was never written")
+		return false
+	}
+	return true
+}
+
+// extend is what a load puts into its register, of the word that holds addr.
+func extend(o opcode, w, addr uint32) uint32 {
+	switch o {
+	case opLB:
+		return uint32(int8(w >> (addr & 3 * 8)))
+	case opLBU:
+		return w >> (addr & 3 * 8) & 0xFF
+	case opLH:
+		return uint32(int16(w >> (addr & 2 * 8)))
+	case opLHU:
+		return w >> (addr & 2 * 8) & 0xFFFF
+	}
+	return w
+}
+
+// dataCache is the L0 data cache of one of Blackhole's processors (tt-isa-documentation
+// BlackholeA0/TensixTile/BabyRISCV/README.md). Which line makes room for which is drawn from the seed by address: so a
+// line may be kept for as long as no fence comes, or for one load only.
+type dataCache struct {
+	tag  [4]uint32 // address / 16, plus 1; 0 is an empty line
+	word [4][4]uint32
+}
+
+// cfg0NoCache is the bit of cfg0 that turns the cache off (tt-isa-documentation
+// BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
+const cfg0NoCache = 1 << 3
+
+func cachePlace(tag uint32, seed uint64) int {
+	return int((uint64(tag)*0x9E3779B97F4A7C15 ^ seed*0xD1B54A32D192ED03) * 0xBF58476D1CE4E5B9 >> 62)
+}
+
+// load returns the word that holds addr as the processor sees it.
+func (d *dataCache) load(l1 []uint32, addr uint32, seed uint64) uint32 {
+	tag := addr>>4 + 1
+	i := cachePlace(tag, seed)
+	if d.tag[i] != tag {
+		d.tag[i] = tag
+		copy(d.word[i][:], l1[addr>>4<<2:])
+	}
+	return d.word[i][addr>>2&3]
+}
+
+// store writes through: the processor sees its own store.
+func (d *dataCache) store(addr, v, shift, mask uint32) {
+	for i, have := range d.tag {
+		if have == addr>>4+1 {
+			w := &d.word[i][addr>>2&3]
+			*w = insert(*w, v, shift, mask)
+		}
+	}
+}
+
+// newChecks gives a tile and its processors what the options ask for.
+func (t *tile) newChecks() {
+	cfg := &t.chip.cfg
+	if cfg.RefuseUnwritten {
+		t.known = make([]uint64, (t.size/4+63)/64)
+		for i := range t.flags[:t.size>>lineShift] {
+			t.flags[i] = flagTrap
+		}
+	}
+	if cfg.RefuseStaleCode {
+		t.writers = newWriters(t)
+	}
+	if cfg.RefuseRaces {
+		t.races = newRaces(t)
+	}
+	for _, k := range t.cores {
+		if cfg.DataCache && t.chip.arch == chip.Blackhole {
+			k.cache = new(dataCache)
+		}
+		if cfg.RefuseUnwritten {
+			k.localKnown = make([]uint64, (len(k.local)+63)/64)
+		}
+		if cfg.RefuseStaleCode {
+			k.icache = newInstructionCache(k.proc)
+		}
+		k.checked = cfg.checks() || k.cache != nil
+	}
 }

@@ -27,14 +27,28 @@ type Config struct {
 	// inside the store that starts it.
 	Delay int
 
-	// RefuseUnwritten refuses reads of L1 that was never written, by processors, NoC and host. It makes processors
-	// several times slower.
+	// RefuseUnwritten refuses reads of L1, DRAM and processors' local RAM that were never written, by processors, NoC
+	// and host. Blackhole clears local RAM when a processor leaves reset; nothing else is zero by itself. It makes
+	// processors several times slower.
 	RefuseUnwritten bool
 
+	// RefuseStaleCode refuses to execute a line of 64 bytes of L1 that changed after the processor executed it, or may
+	// have prefetched it, unless its instruction cache was emptied in between. It makes processors several times slower.
+	RefuseStaleCode bool
+
+	// RefuseRaces refuses what is right only as long as the NoC is quick enough, whether or not it was quick enough this
+	// time: see Races in the package's documentation. It makes processors several times slower.
+	RefuseRaces bool
+
+	// RefuseCounters refuses counters that count wrong: an id's counter of unanswered requests that is polled although it
+	// cannot become zero, or before the requests that it should wait for are counted; a stream counter that leaves its
+	// range; and an access through a TLB window of which only some configuration words were stored.
+	RefuseCounters bool
+
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes that keep what they hold,
-	// whoever writes to L1, until a fence, an atomic memory operation or four other lines. A program that polls a word
-	// without a fence then waits for ever, where silicon, which drops the cache now and then, would make it slow. It
-	// makes processors several times slower, and does nothing on Wormhole.
+	// whoever writes to L1, until a fence, an atomic memory operation or another line in the same place, which Seed
+	// chooses. A program that polls a word without a fence then waits for ever, where silicon, which drops the cache now
+	// and then, would make it slow. It makes processors several times slower, and does nothing on Wormhole.
 	DataCache bool
 }
 
@@ -46,12 +60,14 @@ type Chip struct {
 	params   *chip.Params
 	layout   niuLayout
 
-	grid  [][]endpoint // by raw NoC 0 y, x
-	tiles []*tile
-	drams []*dram
-	tlb   []uint32
-	pcie  pcie
-	arc   arc
+	grid    [][]endpoint // by raw NoC 0 y, x
+	tiles   []*tile
+	drams   []*dram
+	tlb     []uint32
+	half    []uint8 // by window: which configuration words were stored since it was last used
+	flights uint64  // with RefuseRaces: requests started
+	pcie    pcie
+	arc     arc
 
 	request   request  // the request being started
 	scratch   []uint32 // for host accesses
@@ -95,6 +111,7 @@ func (c *Chip) powerUp() {
 		}
 	}
 	c.tlb = make([]uint32, (int(c.params.BAR.WindowRegsSize)*c.windows()+3)/4)
+	c.half = make([]uint8, c.windows())
 	c.initLogicalIDs()
 	c.initConfigSpace()
 	c.initARC()
@@ -139,7 +156,7 @@ func (c *Chip) addEndpoint(xy chip.XY, dramSize uint64) {
 		}
 	case chip.DRAM:
 		for len(c.drams) <= info.Index {
-			c.drams = append(c.drams, newDRAM(dramSize))
+			c.drams = append(c.drams, newDRAM(dramSize, c.cfg.RefuseUnwritten))
 		}
 	}
 }

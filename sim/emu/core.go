@@ -71,8 +71,11 @@ type core struct {
 	classes class
 	regs    [32]uint32 // probe: registers at the start of the iteration
 
-	checked bool       // runs one instruction at a time, in runChecked
-	cache   *dataCache // with Config.DataCache
+	checked bool // runs one instruction at a time, in runChecked
+	// By option, or nil.
+	cache      *dataCache
+	icache     *instructionCache
+	localKnown []uint64 // one bit per word of local RAM that was ever written
 }
 
 // class is a set of kinds of register that a core has read.
@@ -143,7 +146,13 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 	if c.cache != nil {
 		*c.cache = dataCache{}
 	}
+	if c.icache != nil {
+		c.icache.invalidate()
+	}
 	if clearLocal {
 		clear(c.local)
+		for i := range c.localKnown {
+			c.localKnown[i] = ^uint64(0)
+		}
 	}
 }

@@ -166,6 +166,9 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 	for _, k := range t.cores {
 		switch held := v&k.proc.ResetBit() != 0; {
 		case held && k.state != inReset:
+			if t.races != nil {
+				t.races.stopped(k)
+			}
 			t.tensix.emptyMailboxes(k.hw)
 			t.changed(classMailbox)
 			if k.state == runnable {

@@ -39,14 +39,23 @@ func (h *eventHeap) Pop() any {
 }
 
 // orderKey names requests that do not overtake each other: same source, NoC and virtual channel, asked for with
-// VC_STATIC, and same destination (tt-isa-documentation WormholeB0/NoC/Ordering.md). Multicasts have channels of
-// their own.
+// VC_STATIC, and same destination or rectangle (tt-isa-documentation WormholeB0/NoC/Ordering.md).
 type orderKey struct {
 	tile      *tile
 	noc       int
 	vc        uint8
 	multicast bool
 	to        *endpoint
+	rect      [4]uint8
+}
+
+// path is what the request has in common with those that it neither overtakes nor is overtaken by, if it is ordered.
+func (q *request) path() orderKey {
+	k := orderKey{q.tile, q.noc, q.vc, q.multicast, q.to, q.rect}
+	if q.kind == reqRead {
+		k.to = q.from
+	}
+	return k
 }
 
 // delay puts a request in flight.
@@ -56,12 +65,15 @@ func (c *Chip) delay(q *request) {
 	now := c.now(q.o)
 	accept := now + c.someTime()
 	leave := accept + c.someTime()
+	if q.ordered {
+		// Requests on one virtual channel leave in the order in which they were started, wherever they go.
+		k := orderKey{tile: q.tile, noc: q.noc, vc: q.vc}
+		leave = max(leave, c.order[k])
+		c.order[k] = leave
+	}
 	arrive := leave + c.someTime()
 	if q.ordered {
-		k := orderKey{q.tile, q.noc, q.vc, q.multicast, q.to}
-		if q.kind == reqRead {
-			k.to = q.from
-		}
+		k := q.path()
 		arrive = max(arrive, c.order[k])
 		c.order[k] = arrive
 	}

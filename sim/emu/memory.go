@@ -9,12 +9,40 @@ const dramAPBBase = 0x1_0000_0000
 // dram is one controller's memory: pages appear when they are first written, the rest reads as zero.
 type dram struct {
 	pages [][]uint32
+	known [][]uint64 // with Config.RefuseUnwritten: by page, one bit per word that was ever written
 	size  uint64
 }
 
 const dramPage = 256 << 10
 
-func newDRAM(size uint64) *dram { return &dram{pages: make([][]uint32, size/dramPage), size: size} }
+func newDRAM(size uint64, know bool) *dram {
+	d := &dram{pages: make([][]uint32, size/dramPage), size: size}
+	if know {
+		d.known = make([][]uint64, len(d.pages))
+	}
+	return d
+}
+
+// unwritten returns the first address in [addr, addr+n) whose word was never written.
+func (d *dram) unwritten(addr uint64, n int) (uint64, bool) {
+	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
+		w := a % dramPage >> 2
+		if p := d.known[a/dramPage]; p == nil || p[w>>6]>>(w&63)&1 == 0 {
+			return a, true
+		}
+	}
+	return 0, false
+}
+
+func (d *dram) know(addr uint64, n int) {
+	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
+		w, p := a%dramPage>>2, &d.known[a/dramPage]
+		if *p == nil {
+			*p = make([]uint64, dramPage/4/64)
+		}
+		(*p)[w>>6] |= 1 << (w & 63)
+	}
+}
 
 func (d *dram) read(addr uint64, n int, buf []uint32) {
 	for n > 0 {
@@ -90,12 +118,26 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 			return false
 		}
 	}
+	if t.races != nil && !t.races.access(o.far(), addr, uint32(n), true, false) {
+		return false
+	}
 	copy(buf, t.memory()[addr>>2:][:span(uint64(addr), n)])
 	return true
 }
 
 // writeL1 is the reverse of readL1.
-func (c *Chip) writeL1(t *tile, addr uint32, n int, buf []uint32) bool {
+func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
+	if t.races != nil && changedWords(t.memory(), addr, buf, n) && !t.races.access(o.far(), addr, uint32(n), false, true) {
+		return false
+	}
+	return c.landL1(o, t, addr, n, buf)
+}
+
+// landL1 writes what a request of the tile itself was waiting for.
+func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
+	if t.writers != nil && changedWords(t.memory(), addr, buf, n) {
+		t.writers.note(writerOf(o), addr, n)
+	}
 	merge(t.memory(), uint64(addr), buf, n)
 	t.stored(addr, n)
 	return true
@@ -112,7 +154,14 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 		if addr >= dramAPBBase && c.arch == chip.Wormhole {
 			return c.readDRAMRegister(o, where, ep, addr, n, buf)
 		}
-		c.drams[ep.bank].read(addr, n, buf)
+		d := c.drams[ep.bank]
+		if d.known != nil {
+			if a, unknown := d.unwritten(addr, n); unknown {
+				c.refuse(o, UnpredictableValueUsed, where, a, "read of memory of DRAM controller %d that was never written", ep.bank)
+				return false
+			}
+		}
+		d.read(addr, n, buf)
 		return true
 	case chip.PCIe:
 		return c.readPCIe(o, where, ep, noc, addr, n, buf)
@@ -142,7 +191,11 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 			c.refuse(o, UnimplementedFunctionality, where, addr, "store to a DRAM controller's registers")
 			return false
 		}
-		c.drams[ep.bank].write(addr, n, buf)
+		d := c.drams[ep.bank]
+		if d.known != nil {
+			d.know(addr, n)
+		}
+		d.write(addr, n, buf)
 		return true
 	case chip.PCIe:
 		return c.writePCIe(o, where, ep, addr, n, buf)
@@ -150,7 +203,7 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 		return c.writeARC(o, where, addr, n, buf)
 	}
 	if addr < ep.tile.bytes() {
-		return c.writeL1(ep.tile, uint32(addr), n, buf)
+		return c.writeL1(o, ep.tile, uint32(addr), n, buf)
 	}
 	if n != 4 {
 		c.refuse(o, UnimplementedFunctionality, where, addr, "write of %d bytes to registers: want 4", n)

@@ -44,6 +44,7 @@ type niu struct {
 	buf     [4]cmdBuf
 	count   [numCounters]uint32
 	open    [16]int // requests really unanswered, by transaction id
+	unread  uint32  // ids with requests started since a CMD_CTRL was last loaded
 	linked  *link   // an unfinished transaction of several requests
 	config0 uint32
 	router  [5]uint32
@@ -127,6 +128,7 @@ func (t *tile) niuLoad(o origin, noc int, off uint32) (uint32, slowResult) {
 			v = b.data
 		case l.cmd:
 			v = b2u(b.busy)
+			u.unread = 0
 		case l.hi:
 			v = b.targHi
 		case l.hi + 0xC:
@@ -140,7 +142,7 @@ func (t *tile) niuLoad(o origin, noc int, off uint32) (uint32, slowResult) {
 	}
 	switch {
 	case off >= 0x200 && off < 0x200+4*numCounters:
-		return u.count[(off-0x200)/4], slowDone
+		return t.counter(o, noc, (off-0x200)/4)
 	case off == l.nodeID:
 		return c.nodeID(t.xy, noc), slowDone
 	case off == l.endpointID:
@@ -155,6 +157,37 @@ func (t *tile) niuLoad(o origin, noc int, off uint32) (uint32, slowResult) {
 		return c.translateTable(noc, off-l.translateX), slowDone
 	}
 	return 0, t.refuseNIU(o, noc, off, "load of")
+}
+
+// counter loads counter i.
+func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
+	u := &t.niu[noc]
+	v := u.count[i]
+	if t.chip.cfg.RefuseCounters && o.mine() != nil && i >= cntOutstanding && i < cntOutgoing+16 && !t.checkID(o, noc, i) {
+		return 0, slowHalt
+	}
+	if t.races != nil {
+		t.races.counted(u, noc, i, v)
+	}
+	return v, slowDone
+}
+
+// checkID refuses a look at an id's counter that tells nothing: one that cannot become zero, since nothing is
+// unanswered any more, and one that need not count yet what was started before (tt-isa-documentation
+// BlackholeA0/NoC/Counters.md).
+func (t *tile) checkID(o origin, noc int, i uint32) bool {
+	u, id := &t.niu[noc], (i-cntOutstanding)&15
+	bad := func(format string, args ...any) bool {
+		t.chip.refuse(o, UndefinedBehavior, "niu", uint64(niu0Base+0x10000*uint32(noc)+0x200+4*i), format, args...)
+		return false
+	}
+	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
+		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero, and it stays there until it is cleared", id, u.count[i])
+	}
+	if u.unread>>id&1 != 0 {
+		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: the request just started need not be counted yet", id)
+	}
+	return true
 }
 
 // endpointID is Wormhole's ENDPOINT_ID: type in 23:16, NoC in 31:24.

@@ -62,6 +62,7 @@ type request struct {
 	op       uint32 // atomic: LEN_BE
 	data     []uint32
 	acks     int
+	flight   *flight // with Config.RefuseRaces
 }
 
 // words is the number of flits that carry the request's data.
@@ -97,6 +98,13 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	if !t.prepare(b, q) || !u.follow(q, b.ctrl&ctrlLinked != 0) {
 		return slowHalt
 	}
+	if t.races != nil {
+		var ok bool
+		if q.flight, ok = t.races.started(q); !ok {
+			return slowHalt
+		}
+	}
+	u.unread |= 1 << q.id
 	if q.kind == reqRead || q.marked {
 		if u.open[q.id]++; u.open[q.id] > 255 {
 			c.refuse(o, UndefinedBehavior, "noc", q.toAddr, "more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)

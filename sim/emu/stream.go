@@ -70,6 +70,9 @@ func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
 	if s == nil {
 		return 0, slowHalt
 	}
+	if t.races != nil && o.mine() != nil {
+		t.races.look(streamBase + off)
+	}
 	switch streamRegister(t.chip.arch, off&0xFFF) {
 	case streamRemoteSource:
 		return s.remoteSource, slowDone
@@ -105,6 +108,12 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 		if v&0x3F != 0 {
 			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off),
 				"SPACE_AVAILABLE_UPDATE = %#x: the destination index in bits 5:0 must be 0", v)
+			return slowHalt
+		}
+		// Half of the range goes down. Up it may wrap: who waits compares modulo the range.
+		if n := v >> 6 & streamMask; t.chip.cfg.RefuseCounters && n > streamMask/2+1 && s.available < streamMask+1-n {
+			t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
+				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n)
 			return slowHalt
 		}
 		s.available = (s.available + v>>6) & streamMask

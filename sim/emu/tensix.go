@@ -280,7 +280,13 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 				"RISCV_IC_INVALIDATE = %#x: want a mask of the five processors", v)
 			return slowHalt
 		}
-		return slowDone // decoded instructions follow memory anyway
+		// Decoded instructions follow memory anyway.
+		for _, k := range t.cores {
+			if k.icache != nil && v>>k.hw&1 != 0 {
+				k.icache.invalidate()
+			}
+		}
+		return slowDone
 	case wh && i >= cfgTRISC0ResetPC && i < cfgTRISC0ResetPC+3:
 		d.resetPC[chip.TRISC0+chip.Processor(i-cfgTRISC0ResetPC)] = v
 	case wh && i == cfgTRISCOverride:

@@ -13,7 +13,10 @@ type tile struct {
 	l1    []uint32         // nil until memory is first used
 	flags *[maxLines]uint8 // by line
 	code  []*codePage
-	known []uint64 // with Config.RefuseUnwritten: one bit per word of L1 that was ever written
+	// By option, or nil.
+	known   []uint64 // one bit per word of L1 that was ever written
+	writers *writers
+	races   *races
 
 	iram     []uint32 // Wormhole's NCRISC
 	iramCode [iramBytes / pageBytes]codePage
@@ -54,18 +57,9 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	}
 	for hw, p := range hwOrder {
 		k := &core{tile: t, proc: p, hw: uint8(hw), local: make([]uint32, c.params.LocalRAMSize[p]/4), queueIndex: -1}
-		if c.cfg.DataCache && c.arch == chip.Blackhole {
-			k.cache = new(dataCache)
-		}
-		k.checked = k.cache != nil || c.cfg.RefuseUnwritten
 		t.cores = append(t.cores, k)
 	}
-	if c.cfg.RefuseUnwritten {
-		t.known = make([]uint64, (size/4+63)/64)
-		for i := range t.flags[:size>>lineShift] {
-			t.flags[i] = flagTrap
-		}
-	}
+	t.newChecks()
 	return t
 }
 

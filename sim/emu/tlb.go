@@ -54,6 +54,12 @@ func (c *Chip) window(bar int, off uint64, n int) (windowTarget, bool) {
 		}
 		target = uint64(w[1]>>11) | uint64(w[2]&7)<<21 | uint64(w[2]>>5&1)<<25 | uint64(w[2]>>6&3)<<26
 	}
+	if c.cfg.RefuseCounters {
+		if all := uint8(1)<<(c.params.BAR.WindowRegsSize/4) - 1; c.half[id] != 0 && c.half[id] != all {
+			return bad(UndefinedBehavior, "window %d is used after only some of its %d configuration words were stored", id, c.params.BAR.WindowRegsSize/4)
+		}
+		c.half[id] = 0
+	}
 	if off&(size-1)+uint64(n) > size {
 		return bad(UnsupportedFunctionality, "%d bytes reach beyond the end of window %d", n, id)
 	}
@@ -162,6 +168,8 @@ func (c *Chip) windowConfig(off uint64, width int, v uint64) {
 	case width == 8 && c.arch == chip.Blackhole:
 		c.refuse(origin{}, UnsupportedFunctionality, "tlb configuration", uint64(bar)+off, "store of 8 bytes: want 4")
 	default:
+		per := uint64(c.params.BAR.WindowRegsSize)
+		c.half[off/per] |= uint8(1<<(width/4)-1) << (off % per / 4)
 		c.tlb[off/4] = uint32(v)
 		if width == 8 {
 			c.tlb[off/4+1] = uint32(v >> 32)

@@ -55,6 +55,9 @@ func (q *request) buffer() []uint32 {
 // arrive is when the request reaches its target and takes effect there.
 func (q *request) arrive() bool {
 	c := q.tile.chip
+	if q.flight != nil {
+		q.flight.arrived = true
+	}
 	switch q.kind {
 	case reqRead:
 		if q.from.tile != nil {
@@ -120,6 +123,9 @@ func (q *request) atomic() bool {
 			return false
 		}
 	}
+	if t.races != nil && !t.races.access(q.o.far(), addr, 4, true, true) {
+		return false
+	}
 	p := &t.memory()[addr>>2]
 	old := *p
 	switch q.op >> 12 & 15 {
@@ -165,7 +171,7 @@ func (q *request) respond() bool {
 	u.open[q.id] = max(0, u.open[q.id]-1)
 	switch q.kind {
 	case reqRead:
-		if !c.writeL1(t, uint32(q.toAddr), q.n, q.data) {
+		if !c.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
 			return false
 		}
 		u.count[cntReadResp]++

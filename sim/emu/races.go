@@ -1,0 +1,346 @@
+package emu
+
+// races finds what Config.RefuseRaces refuses, for one tile. It follows the requests that the tile's processors start
+// (flights) until software has made sure of them: not until they are done, which here may be at once, but until a
+// processor of the tile has loaded a counter whose value could not be without their being done.
+type races struct {
+	tile *tile
+	seq  [2]sequence // by NoC
+
+	flights [2][]*flight // of this tile, by NoC, of which something is not released yet
+
+	// How many flights hold a line of L1, by line.
+	sources  []uint16 // as the source of a write
+	landings []uint16 // as the destination of a read
+	incoming []uint16 // as the destination of somebody's write that nobody made sure of
+	pulses   []uint16 // signals that lie in the line
+
+	arriving []*flight            // those of incoming
+	signals  map[uint32][]*signal // by address of the word, or of the stream
+	seen     []*signal            // what processors of the tile have loaded since, newest for each path
+}
+
+// sequence counts what an NIU was asked for, as its own counters do at the other end.
+type sequence struct {
+	reads, acks, atomics uint32
+	writes               [2]uint32     // by posted
+	byVC                 [2][24]uint32 // the same by virtual channel, multicasts and inline writes apart
+}
+
+// flight is a request that software has not made sure of.
+type flight struct {
+	core *core
+	pc   uint32
+	q    request // as it was started, without its data
+
+	number   uint64 // in the order of all requests of the chip
+	place    uint32 // among the writes of its channel: how many were started there, with this one
+	channel  uint8
+	targets  []*tile
+	source   bool // its source may still be read
+	landing  bool // its destination, in the own tile, may still be written
+	arriving bool // its targets may not have it
+	arrived  bool
+}
+
+// signal is an atomic, an inline write or a write of one word, sent while the same processor had writes to the same tile
+// under way: whoever loads the word, or the stream, knows what the sender knew, unless it takes more for granted.
+type signal struct {
+	f    *flight
+	word uint32
+}
+
+// maxArriving bounds the writes to a tile that are remembered: beyond it the oldest is taken to have arrived.
+const maxArriving = 512
+
+func newRaces(t *tile) *races {
+	lines := t.size >> lineShift
+	all := make([]uint16, 4*lines)
+	return &races{tile: t, sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines],
+		incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
+}
+
+// hold adds by to the lines of n bytes at addr.
+func hold(lines []uint16, addr uint64, n int, by int) {
+	for l := addr >> lineShift; l <= (addr+uint64(n)-1)>>lineShift && l < uint64(len(lines)); l++ {
+		lines[l] += uint16(by)
+	}
+}
+
+func held(lines []uint16, addr, n uint32) bool {
+	return lines[addr>>lineShift] != 0 || lines[(addr+n-1)>>lineShift] != 0 || n > 1<<lineShift && anyHeld(lines, addr, n)
+}
+
+func anyHeld(lines []uint16, addr, n uint32) bool {
+	for l := addr >> lineShift; l <= (addr+n-1)>>lineShift; l++ {
+		if lines[l] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func overlap(a uint64, n int, b, m uint32) bool {
+	return a < uint64(b)+uint64(m) && uint64(b) < a+uint64(n)
+}
+
+// isSignal says whether a request tells rather than carries: it moves one word.
+func (q *request) isSignal() bool { return q.kind != reqRead && q.n == 4 }
+
+// started follows a request that a processor of the tile has just started, or refuses it.
+func (r *races) started(q *request) (*flight, bool) {
+	s := &r.seq[q.noc]
+	f := &flight{core: q.o.core, q: *q}
+	f.q.data = nil
+	if f.core != nil {
+		f.pc = f.core.pc
+	}
+	c := r.tile.chip
+	c.flights++
+	f.number = c.flights
+	switch q.kind {
+	case reqRead:
+		s.reads++
+		if !r.claim(q, q.toAddr, q.n, true) {
+			return nil, false
+		}
+		f.landing = true
+		hold(r.landings, q.toAddr, q.n, 1)
+	case reqAtomic:
+		s.atomics += b2u(q.marked)
+		f.targets = r.targetsOf(q)
+	default:
+		f.targets = r.targetsOf(q)
+		if q.marked {
+			s.acks += max(uint32(len(f.targets)), b2u(!q.multicast))
+		}
+		p := q.posted()
+		f.channel = q.vc
+		switch {
+		case q.multicast:
+			f.channel += 8
+		case q.kind == reqInline:
+			f.channel += 16 // counted as sent when accepted, maybe before what left earlier
+		}
+		s.writes[p]++
+		s.byVC[p][f.channel]++
+		f.place = s.byVC[p][f.channel]
+		if q.kind == reqWrite {
+			if !r.claim(q, q.fromAddr, q.n, false) {
+				return nil, false
+			}
+			f.source = true
+			hold(r.sources, q.fromAddr, q.n, 1)
+		}
+		if f.core != nil && !q.isSignal() && q.toAddr < uint64(c.params.L1Size) {
+			f.arriving = true
+		}
+	}
+	if f.core != nil && q.isSignal() {
+		f.signal()
+	}
+	if f.arriving {
+		for _, t := range f.targets {
+			t.races.expect(f)
+		}
+	}
+	if f.source || f.landing || f.arriving {
+		r.flights[q.noc] = append(r.flights[q.noc], f)
+	}
+	return f, true
+}
+
+// targetsOf returns the tiles with L1 that a request goes to.
+func (r *races) targetsOf(q *request) (out []*tile) {
+	if q.multicast {
+		q.each(func(ep *endpoint) bool { out = append(out, ep.tile); return true })
+	} else if q.to.tile != nil {
+		out = []*tile{q.to.tile}
+	}
+	return out
+}
+
+// claim refuses a request whose own bytes are still those of another one.
+func (r *races) claim(q *request, addr uint64, n int, write bool) bool {
+	if addr+uint64(n) > uint64(r.tile.size) {
+		return true
+	}
+	return r.access(q.o, uint32(addr), uint32(n), !write, write)
+}
+
+// expect notes a write that will come to this tile.
+func (r *races) expect(f *flight) {
+	if len(r.arriving) >= maxArriving {
+		live := r.arriving[:0]
+		for _, g := range r.arriving {
+			if g.arriving {
+				live = append(live, g)
+			}
+		}
+		clear(r.arriving[len(live):])
+		if r.arriving = live; len(live) >= maxArriving*3/4 {
+			live[0].publish()
+		}
+	}
+	r.arriving = append(r.arriving, f)
+	hold(r.incoming, f.q.toAddr, f.q.n, 1)
+}
+
+// publish is when the sender knows that its write is where it should be.
+func (f *flight) publish() {
+	if f.arriving {
+		f.arriving = false
+		for _, t := range f.targets {
+			hold(t.races.incoming, f.q.toAddr, f.q.n, -1)
+		}
+	}
+}
+
+func (f *flight) freeSource() {
+	if f.source {
+		f.source = false
+		hold(f.q.tile.races.sources, f.q.fromAddr, f.q.n, -1)
+	}
+}
+
+func (f *flight) freeLanding() {
+	if f.landing {
+		f.landing = false
+		hold(f.q.tile.races.landings, f.q.toAddr, f.q.n, -1)
+	}
+}
+
+// release is for flights that have wholly ended.
+func (f *flight) release() {
+	f.publish()
+	f.freeSource()
+	f.freeLanding()
+}
+
+// signal registers f as a signal where its sender has other writes under way to the same tile.
+func (f *flight) signal() {
+	for _, t := range f.targets {
+		r := t.races
+		pending := false
+		for _, g := range r.arriving {
+			pending = pending || g.arriving && g.core == f.core
+		}
+		if !pending {
+			continue
+		}
+		word := r.word(uint32(f.q.toAddr))
+		list := r.signals[word]
+		for i, s := range list {
+			if s.f.core == f.core && s.f.q.path() == f.q.path() {
+				list[i] = &signal{f, word}
+				word = none
+			}
+		}
+		if word == none {
+			continue
+		}
+		if uint64(word) < uint64(r.tile.size) {
+			r.pulses[word>>lineShift]++
+		}
+		r.signals[word] = append(list, &signal{f, word})
+	}
+}
+
+// word is what signals are known by: the address of a word of L1, or the first of a stream.
+func (r *races) word(addr uint32) uint32 {
+	if addr >= streamBase && addr < streamEnd {
+		return addr &^ 0xFFF
+	}
+	return addr &^ 3
+}
+
+// look is a processor's load of a word that signals may have come to.
+func (r *races) look(addr uint32) {
+	for _, s := range r.signals[r.word(addr)] {
+		if !s.f.arrived {
+			continue
+		}
+		known := false
+		for i, old := range r.seen {
+			if old.f.core == s.f.core && old.f.q.path() == s.f.q.path() {
+				if old.f.number < s.f.number {
+					r.seen[i] = s
+				}
+				known = true
+			}
+		}
+		if !known {
+			r.seen = append(r.seen, s)
+		}
+	}
+}
+
+// access looks at an access to n bytes of the tile's L1: by one of its processors, or through a NoC.
+func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
+	what := "load of"
+	if store {
+		what = "store to"
+	}
+	if held(r.landings, addr, n) {
+		for noc := range r.flights {
+			for _, f := range r.flights[noc] {
+				if f.landing && overlap(f.q.toAddr, f.q.n, addr, n) {
+					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and no processor of tile %v has seen its response counted since",
+						what, n, f, r.tile.xy)
+				}
+			}
+		}
+	}
+	if store && held(r.sources, addr, n) {
+		for noc := range r.flights {
+			for _, f := range r.flights[noc] {
+				if f.source && overlap(f.q.fromAddr, f.q.n, addr, n) {
+					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and no processor of tile %v has seen it leave since",
+						n, f, r.tile.xy)
+				}
+			}
+		}
+	}
+	mine := o.mine() != nil && o.tile == r.tile
+	if mine && load {
+		if r.pulses[addr>>lineShift] != 0 {
+			r.look(addr)
+		}
+		if held(r.incoming, addr, n) {
+			return r.arrived(o, addr, n)
+		}
+	}
+	return true
+}
+
+// arrived refuses to load what a processor elsewhere has sent without making sure of it, if one of this tile has seen a
+// signal that the same processor sent later and on another path.
+func (r *races) arrived(o origin, addr, n uint32) bool {
+	for _, f := range r.arriving {
+		if !f.arriving || !overlap(f.q.toAddr, f.q.n, addr, n) {
+			continue
+		}
+		var late *signal
+		for _, s := range r.seen {
+			if s.f.core != f.core || s.f.number < f.number {
+				continue
+			}
+			if s.f.q.ordered && f.q.ordered && s.f.q.path() == f.q.path() {
+				late = nil
+				break
+			}
+			late = s
+		}
+		if late != nil {
+			return r.refuse(o, addr,
+				"load of %d bytes of a NoC write that need not have arrived: %v; the signal at %#x that was seen here, %v, took another path, and its sender saw no acknowledgement before",
+				n, f, late.word, late.f)
+		}
+	}
+	return true
+}
+
+func (r *races) refuse(o origin, addr uint32, format string, args ...any) bool {
+	r.tile.chip.refuse(o, UndefinedBehavior, "race", uint64(addr), format, args...)
+	return false
+}

@@ -1,0 +1,90 @@
+package emu
+
+import "fmt"
+
+// String says who started the request, and what it is.
+func (f *flight) String() string {
+	kind := map[requestKind]string{reqRead: "read", reqWrite: "write", reqInline: "inline write", reqAtomic: "atomic"}[f.q.kind]
+	if f.q.multicast {
+		kind = "multicast"
+	}
+	where := fmt.Sprintf("to %#x", f.q.toAddr)
+	switch {
+	case f.q.kind == reqRead:
+		where = fmt.Sprintf("of tile %v %#x to %#x", f.q.from.xy, f.q.fromAddr, f.q.toAddr)
+	case f.q.kind == reqWrite && f.q.multicast:
+		where = fmt.Sprintf("from %#x to %#x", f.q.fromAddr, f.q.toAddr)
+	case f.q.kind == reqWrite:
+		where = fmt.Sprintf("from %#x to tile %v %#x", f.q.fromAddr, f.q.to.xy, f.q.toAddr)
+	case f.q.to != nil:
+		where = fmt.Sprintf("to tile %v %#x", f.q.to.xy, f.q.toAddr)
+	}
+	by := "the host"
+	if f.core != nil {
+		by = fmt.Sprintf("%v pc=%#x", f.core.proc, f.pc)
+	}
+	return fmt.Sprintf("%s of %d bytes %s, started by tile %v %s on NoC %d", kind, f.q.n, where, f.q.tile.xy, by, f.q.noc)
+}
+
+// counted is a load of counter i of an NIU by a processor of the tile, which finds v there: it releases the flights that
+// must be done for it to be v.
+func (r *races) counted(u *niu, noc int, i, v uint32) {
+	s := &r.seq[noc]
+	switch {
+	case i == cntReadResp && v == s.reads:
+		r.sweep(noc, func(f *flight) {
+			if f.q.kind == reqRead {
+				f.freeLanding()
+			}
+		})
+	case i == cntWriteAck && v == s.acks:
+		r.sweep(noc, func(f *flight) {
+			if f.q.kind != reqRead && f.q.marked {
+				f.release()
+			}
+		})
+	case i == cntWriteSent || i == cntWriteSent+1:
+		p := i - cntWriteSent
+		r.sweep(noc, func(f *flight) {
+			// Writes of one channel leave in order. Of those counted some may be of others.
+			if f.source && f.q.posted() == p && int32(v-(s.writes[p]-s.byVC[p][f.channel])-f.place) >= 0 {
+				f.freeSource()
+			}
+		})
+	case i >= cntOutstanding && i < cntOutstanding+16 && v == 0 && u.open[i-cntOutstanding] == 0:
+		r.sweep(noc, func(f *flight) {
+			if f.q.id == i-cntOutstanding && (f.q.kind == reqRead || f.q.marked) {
+				f.release()
+			}
+		})
+	case i >= cntOutgoing && i < cntOutgoing+16 && v == 0:
+		r.sweep(noc, func(f *flight) {
+			if f.q.id == i-cntOutgoing {
+				f.freeSource()
+			}
+		})
+	}
+}
+
+// sweep calls fn for the flights of a NoC and forgets those of which nothing is left to hold.
+func (r *races) sweep(noc int, fn func(*flight)) {
+	live := r.flights[noc][:0]
+	for _, f := range r.flights[noc] {
+		if fn(f); f.source || f.landing || f.arriving {
+			live = append(live, f)
+		}
+	}
+	clear(r.flights[noc][len(live):])
+	r.flights[noc] = live
+}
+
+// stopped forgets what a processor that is put into reset has under way: whoever resets it takes care of that.
+func (r *races) stopped(k *core) {
+	for noc := range r.flights {
+		r.sweep(noc, func(f *flight) {
+			if f.core == k {
+				f.release()
+			}
+		})
+	}
+}
