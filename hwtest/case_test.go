@@ -75,6 +75,10 @@ func cases() []testCase {
 		in("programs", programCases()),
 		in("buffers", bufferCases()),
 		in("traces", traceCases()),
+		in("model", modelCases()),
+		in("faults", faultCases()),
+		in("hard", hardCases()),
+		in("differential", differentialCases()),
 	)
 }
 

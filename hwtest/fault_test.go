@@ -1,0 +1,381 @@
+package hwtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+const hangs = "a hanging core holds the card until it is reset"
+
+func faultCases() []testCase {
+	var cs []testCase
+	for _, p := range processors {
+		cs = append(cs, testCase{name: fmt.Sprintf("kernel hangs on %v", p), unsafe: hangs, needs: needSimulator,
+			protects: "a kernel that never ends is a *HangError that names its core, processor and what it waits for",
+			fn:       func(t *T) { hungKernel(t, p) }})
+	}
+	for _, c := range badCommands {
+		cs = append(cs, testCase{name: "bad command: " + c.name, unsafe: hangs, needs: needSimulator,
+			protects: "a command that makes no sense stops its core, whose waypoint says so, instead of writing anywhere",
+			fn: func(t *T) {
+				badCommand(t, c.waypoint, c.onDispatch, c.stall, c.commands)
+			}})
+	}
+	for name, addr := range map[string]uint32{"far beyond L1": 0x7FFF0000, "unmapped registers": 0xFF000000, "misaligned": 0x40001} {
+		cs = append(cs, testCase{name: "kernel touches " + name, unsafe: hangs, needs: needSimulator,
+			protects: "when the device stops and knows why, that is the cause of the error",
+			fn:       func(t *T) { wildKernel(t, addr) }})
+	}
+	return append(cs, []testCase{
+		{name: "cancelled while waiting", protects: "a wait ends with its context and the queue stays usable", fn: cancelledWait},
+		{name: "deadline while waiting", protects: "a wait ends with its context's deadline", fn: deadlineWait},
+		{name: "cancelled before sending", protects: "a full queue gives up with its context", fn: cancelledSend},
+		{name: "close with work in flight", protects: "closing a device whose queue is full of work ends, and the next open works", fn: closeBusy},
+		{name: "close while a kernel hangs", unsafe: hangs, needs: needSimulator, protects: "closing a hanging device ends, and the next open works", fn: closeHung},
+		{name: "misuse of raw commands", protects: "commands of an impossible length are refused before they are sent", fn: rawMisuse},
+		{name: "after a hang", unsafe: hangs, needs: needSimulator, protects: "a queue that hung says so to everything that follows", fn: afterHang},
+		{name: "foreign things", protects: "buffers and programs of one device aren't used with another", fn: foreignThings},
+	}...)
+}
+
+// hangTimeout is short, since the case waits for it, and long enough for a slow device to show progress.
+func (t *T) hangTimeout() time.Duration {
+	if t.device.kind == vendorSimulator {
+		return 3 * time.Second
+	}
+	return 300 * time.Millisecond
+}
+
+// short opens the device for a case that makes it hang: closing it may fail.
+func (t *T) short() *T {
+	t.Helper()
+	d, err := reprise.Open(t.ctx, t.device.open(), reprise.WithHangTimeout(t.hangTimeout()))
+	t.ok(err)
+	t.Cleanup(func() { _ = d.Close() })
+	u := *t
+	u.useDevice(d)
+	return &u
+}
+
+func (t *T) shortQueues() *T {
+	t.Helper()
+	kd, d, err := openQueues(t.ctx, t.device.open(), dispatch.Options{HangTimeout: t.hangTimeout()})
+	t.ok(err)
+	t.Cleanup(func() {
+		_ = d.Close()
+		_ = kd.Close()
+	})
+	u := *t
+	u.useQueues(kd, d)
+	return &u
+}
+
+// worksAgain opens the device anew and uses it.
+func (t *T) worksAgain() {
+	t.Helper()
+	u := t.full(t.device.open())
+	f := u.follow()
+	x := u.load(u.mixProgram("again", u.grid(), f.b, 4, 0))
+	u.runAndWait(x)
+	f.run(4, u.grid())
+	f.check("after the next open")
+}
+
+// spin is a program that waits on one core until a word, which holds something else, has a value.
+func (t *T) spin(b *reprise.Buffer, p reprise.Processor, on reprise.Core) *reprise.Program {
+	return &reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
+		Name: "spin", Image: t.kernel(kernels.Spin), Processor: p, Cores: []reprise.Range{chip.Single(on)},
+		Args: func(reprise.Core) []uint32 { return []uint32{b.Addr(), 0x12345678} },
+	}}}
+}
+
+func hungKernel(t *T, p reprise.Processor) {
+	u := t.short()
+	b := u.perWorker(16)
+	at := reprise.Core{X: 2, Y: 3}
+	x, err := u.dev.Load(u.ctx, u.spin(b, p, at))
+	t.ok(err)
+	t.ok(u.rq.Run(u.ctx, x))
+	err = u.rq.Finish(u.ctx)
+	var hang *reprise.HangError
+	if !errors.As(err, &hang) || !errors.Is(err, reprise.ErrTimeout) {
+		t.Fatalf("error %v, want a *HangError after no progress", err)
+	}
+	found := false
+	for _, c := range hang.Cores {
+		if c.Kind != "worker" {
+			continue
+		}
+		if c.Busy() != (c.Core == at) {
+			t.Errorf("%v", c)
+		}
+		if c.Core == at {
+			found = true
+			if s := c.Processors[p]; s.Waypoint != "SEMW" || s.Detail != b.Addr() {
+				t.Errorf("%v is at %s(%#x), want SEMW(%#x)", p, s.Waypoint, s.Detail, b.Addr())
+			}
+		}
+	}
+	if !found || !strings.Contains(hang.Detail(), at.String()) {
+		t.Errorf("the report doesn't speak of core %v:\n%s", at, hang.Detail())
+	}
+	_ = u.dev.Close()
+	t.worksAgain()
+}
+
+func wildKernel(t *T, addr uint32) {
+	u := t.short()
+	b := u.perWorker(16)
+	x, err := u.dev.Load(u.ctx, &reprise.Program{Name: "wild", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
+		Name: "touch", Image: u.own("touch"), Processor: reprise.BRISC, Cores: []reprise.Range{chip.Single(reprise.Core{X: 1, Y: 1})},
+		Args: func(reprise.Core) []uint32 { return []uint32{addr, b.Addr()} },
+	}}})
+	t.ok(err)
+	t.ok(u.rq.Run(u.ctx, x))
+	err = u.rq.Finish(u.ctx)
+	var hang *reprise.HangError
+	if !errors.As(err, &hang) {
+		t.Fatalf("error %v, want a *HangError", err)
+	}
+	if errors.Is(err, reprise.ErrTimeout) || hang.Cause == nil {
+		t.Errorf("the cause is %v, although the device knows why it stopped", hang.Cause)
+	}
+	t.Logf("cause: %v", hang.Cause)
+	_ = u.dev.Close()
+	t.worksAgain()
+}
+
+// raw is a command of 16 bytes that no builder makes.
+func raw(first ...byte) []byte { return append(first, make([]byte, 16-len(first))...) }
+
+// badCommands stop the prefetcher or the dispatcher at a waypoint.
+var badCommands = []struct {
+	name, waypoint    string
+	onDispatch, stall bool
+	commands          func(*T, *cq.Builder)
+}{
+	{"dispatcher id 0", "BADC", true, false, opaque(raw(0))},
+	{"dispatcher id 18, of a newer revision", "BADC", true, false, opaque(raw(18))},
+	{"dispatcher id 255", "BADC", true, false, opaque(raw(255))},
+	{"36 runs in a WRITE_PACKED_LARGE", "BADL", true, false, opaque(append(raw(6, 1, 36, 0, 16), make([]byte, 36*12+48)...))},
+	{"no destination in a WRITE_PACKED", "BADL", true, false, opaque(raw(5, 0, 0, 0, 0, 0, 16))},
+	{"write offset 4", "BADL", true, false, opaque(append(raw(1, 0, 4), make([]byte, 16)...))},
+	{"five write offsets", "BADL", true, false, opaque(append(raw(12, 5), make([]byte, 32)...))},
+	{"65 words of go signal table", "BADL", true, false, opaque(append(raw(17, 0, 0, 0, 65), make([]byte, 65*4)...))},
+	{"notification of sub-device 8", "BADL", true, false, opaque(raw(15, 0, 0, 1))},
+	{"prefetcher id 0", "BADC", false, false, bare(0)},
+	{"prefetcher id 15, of a newer revision", "BADC", false, false, bare(15)},
+	{"prefetcher id 200", "BADC", false, false, bare(200)},
+	{"EXEC_BUF without the stall bit", "BADS", false, false, func(_ *T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1}) }},
+	{"stall bit without EXEC_BUF", "BADS", false, true, func(_ *T, b *cq.Builder) { b.Wait(cq.Master, cq.Wait{}) }},
+	{"EXEC_BUF_END outside of a trace", "BADS", false, false, func(_ *T, b *cq.Builder) { b.ExecBufEnd() }},
+	{"EXEC_BUF with pages of 32 bytes", "BADL", false, true, func(_ *T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 5, Pages: 1}) }},
+	{"EXEC_BUF without pages", "BADL", false, true, func(_ *T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12}) }},
+	{"commands behind an EXEC_BUF", "BADS", false, true, func(_ *T, b *cq.Builder) {
+		b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
+		b.Wait(cq.Master, cq.Wait{})
+	}},
+	{"trace without an end", "BADT", false, true, func(t *T, b *cq.Builder) {
+		cmds := t.commands(func(b *cq.Builder) {
+			for range 4096 / t.layout().PCIeAlign() {
+				b.Wait(cq.Master, cq.Wait{})
+			}
+		})
+		t.pokePages(true, 1<<20, 4096, 0, cmds)
+		b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
+	}},
+	{"cache overflow", "BADL", false, false, func(_ *T, b *cq.Builder) {
+		b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Base: 1 << 20, Length: 1<<20 + 64})
+	}},
+	{"payload longer than the commands", "BADL", false, false, func(_ *T, b *cq.Builder) {
+		at := b.Wait(cq.Master, cq.Wait{})
+		cq.Put32(b.Bytes(), at-16+4, 60_000) // the relay's length
+	}},
+}
+
+// opaque relays bytes to the dispatcher as if they were a command.
+func opaque(p []byte) func(*T, *cq.Builder) {
+	return func(_ *T, b *cq.Builder) { b.Append(cq.RelayInline{Command: cq.Opaque{Payload: p}}) }
+}
+
+// bare is a prefetcher command with nothing but an id.
+func bare(id byte) func(*T, *cq.Builder) {
+	return func(_ *T, b *cq.Builder) {
+		at := b.Stall()
+		b.Bytes()[at] = id
+	}
+}
+
+func badCommand(t *T, waypoint string, onDispatch, stall bool, commands func(*T, *cq.Builder)) {
+	u := t.shortQueues()
+	pre, core := u.q.Cores()
+	if onDispatch {
+		pre = core
+	}
+	t.ok(u.q.Send(u.ctx, u.commands(func(b *cq.Builder) { commands(u, b) }), stall))
+	err := u.q.Finish(u.ctx)
+	var hang *dispatch.HangError
+	if !errors.As(err, &hang) {
+		t.Fatalf("error %v, want a *HangError", err)
+	}
+	for _, c := range hang.Cores {
+		if c.Core == pre && c.Processors[chip.BRISC].Waypoint != waypoint {
+			t.Errorf("%v, want BRISC at %s", c, waypoint)
+		}
+	}
+	if !strings.Contains(hang.Detail(), waypoint) {
+		t.Errorf("the report lacks %s:\n%s", waypoint, hang.Detail())
+	}
+	_ = u.disp.Close()
+	_ = u.kd.Close()
+	t.worksAgain()
+}
+
+// blocked has the dispatcher wait for a word until the returned function is called.
+func (t *T) blocked() (release func()) {
+	t.Helper()
+	d := t.dispatchCore()
+	t.poke(d, free, make([]byte, 4))
+	t.send(func(b *cq.Builder) { b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: free, Count: 1}) })
+	t.waypoint(d, chip.BRISC, "WMEM")
+	return func() { t.poke(d, free, []byte{1, 0, 0, 0}) }
+}
+
+func cancelledWait(t *T) {
+	t = t.queues(dispatch.Options{})
+	release := t.blocked()
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	mine := errors.New("a cause of the caller's")
+	done := make(chan error, 1)
+	go func() { done <- t.q.Finish(ctx) }()
+	cancel(mine)
+	if err := <-done; !errors.Is(err, mine) {
+		t.Errorf("error %v, want the context's cause", err)
+	}
+	release()
+	t.finish()
+}
+
+func deadlineWait(t *T) {
+	t = t.queues(dispatch.Options{})
+	release := t.blocked()
+	ctx, cancel := context.WithTimeout(t.ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := t.q.Finish(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
+	}
+	release()
+	t.finish()
+}
+
+func cancelledSend(t *T) {
+	t = t.queues(dispatch.Options{QueueMemory: 1 << 20})
+	release := t.blocked()
+	ctx, cancel := context.WithTimeout(t.ctx, time.Second)
+	defer cancel()
+	c := t.grid().Start
+	sent := 0
+	var err error
+	for ; err == nil && sent < 3*prefetchEntries; sent++ {
+		err = t.q.Send(ctx, t.commands(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(c), Addr: scratch, Data: pattern(uint32(sent), 2000)})
+		}), false)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("after %d batches: error %v, want %v", sent, err, context.DeadlineExceeded)
+	}
+	release()
+	t.finish()
+	t.same("the last batch that was taken", pattern(uint32(sent-2), 2000), t.peek(c, scratch, 2000))
+}
+
+func closeBusy(t *T) {
+	d, err := reprise.Open(t.ctx, t.device.open())
+	t.ok(err)
+	u := *t
+	u.useDevice(d)
+	b, err := d.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16 * d.Grid().Size(), PageSize: 16, Name: "busy"})
+	t.ok(err)
+	x, err := d.Load(t.ctx, u.mixProgram("busy", d.Grid(), b, 1, 0))
+	t.ok(err)
+	for range t.size(50, 10) {
+		t.ok(u.rq.Run(t.ctx, x))
+	}
+	t.ok(d.Close())
+	t.worksAgain()
+}
+
+func closeHung(t *T) {
+	u := t.short()
+	b := u.perWorker(16)
+	x, err := u.dev.Load(u.ctx, u.spin(b, reprise.TRISC0, u.grid().End))
+	t.ok(err)
+	t.ok(u.rq.Run(u.ctx, x))
+	// Whether this is an error depends on who waits for the worker: nobody does before the next program.
+	if err := u.dev.Close(); err != nil {
+		t.Logf("close: %v", err)
+	}
+	t.worksAgain()
+}
+
+func rawMisuse(t *T) {
+	t = t.queues(dispatch.Options{})
+	for _, n := range []int{0, 1, 16, 33, t.layout().PCIeAlign() + 16, 128<<10 + 64} {
+		if err := t.q.Send(t.ctx, make([]byte, n), false); err == nil {
+			t.Errorf("%d B were sent", n)
+		}
+	}
+	t.finish()
+}
+
+func afterHang(t *T) {
+	u := t.short()
+	b := u.perWorker(16)
+	x, err := u.dev.Load(u.ctx, u.spin(b, reprise.BRISC, u.grid().Start))
+	t.ok(err)
+	t.ok(u.rq.Run(u.ctx, x))
+	t0 := u.rq.Finish(u.ctx)
+	for name, err := range map[string]error{
+		"finish": u.rq.Finish(u.ctx),
+		"run":    u.rq.Run(u.ctx, x),
+		"write":  u.rq.Write(u.ctx, b, 0, make([]byte, 16)),
+		"read":   u.rq.Read(u.ctx, b, 0, make([]byte, 16)),
+	} {
+		var hang *reprise.HangError
+		if !errors.As(err, &hang) {
+			t.Errorf("%s after %v: error %v, want the *HangError", name, t0, err)
+		}
+	}
+}
+
+func foreignThings(t *T) {
+	if t.device.kind == silicon {
+		t.Skip("one card, opened twice, is two users of the same cores")
+	}
+	a, b := t.full(t.device.open()), t.full(t.device.open())
+	buf := a.perWorker(16)
+	x := a.load(a.mixProgram("x", a.grid(), buf, 1, 0))
+	p := make([]byte, 16)
+	for name, err := range map[string]error{
+		"write": b.rq.Write(t.ctx, buf, 0, p),
+		"read":  b.rq.Read(t.ctx, buf, 0, p),
+		"run":   b.rq.Run(t.ctx, x),
+		"load":  second(b.dev.Load(t.ctx, a.mixProgram("y", a.grid(), buf, 1, 0))),
+		"capture": second(b.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+			return r.Run(x)
+		})),
+	} {
+		if !errors.Is(err, reprise.ErrForeign) {
+			t.Errorf("%s: error %v, want ErrForeign", name, err)
+		}
+	}
+}
