@@ -194,13 +194,13 @@ func TestNothing(t *testing.T) {
 	p := b.blank("blank", reprise.Single(0, 0))
 	p.Buffers = []*reprise.Buffer{nil}
 	for what, err := range map[string]error{
-		"reprise: write: no buffer":                    b.queue.Write(b.ctx, nil, 0, nil),
-		"reprise: read: no buffer":                     b.queue.Read(b.ctx, nil, 0, nil),
-		"reprise: run: no executable":                  b.queue.Run(b.ctx, nil),
-		"reprise: load: no program":                    second(b.dev.Load(b.ctx, nil)),
-		`reprise: load program "blank": no buffer`:     second(b.dev.Load(b.ctx, p)),
-		`reprise: capture "none": no function`:         second(b.queue.Capture(b.ctx, "none", nil)),
-		"reprise: capture: run program: no executable": second(b.queue.Capture(b.ctx, "nil", record((*reprise.Executable)(nil)))),
+		"reprise: write: no buffer":                              b.queue.Write(b.ctx, nil, 0, nil),
+		"reprise: read: no buffer":                               b.queue.Read(b.ctx, nil, 0, nil),
+		"reprise: run: no executable":                            b.queue.Run(b.ctx, nil),
+		"reprise: load: no program":                              second(b.dev.Load(b.ctx, nil)),
+		`reprise: load program "blank": no buffer`:               second(b.dev.Load(b.ctx, p)),
+		`reprise: capture "none": no function`:                   second(b.queue.Capture(b.ctx, "none", nil)),
+		`reprise: capture "nil": run program at : no executable`: second(b.queue.Capture(b.ctx, "nil", record((*reprise.Executable)(nil)))),
 	} {
 		for part := range strings.SplitSeq(what, ": ") {
 			b.says(err, part)

@@ -94,8 +94,9 @@ func (x *Executable) load(ctx context.Context, p *Program) error {
 		if c.PageSize <= 0 || c.Pages <= 0 {
 			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
 		}
-		if end := addr + uint64(c.PageSize)*uint64(c.Pages); end > uint64(d.disp.Chip().Params().L1.Size) {
-			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B end at %#x, beyond the end of L1 at %#x", c.Pages, c.PageSize, end, d.disp.Chip().Params().L1.Size)}
+		// Divided instead of multiplied, so that nothing overflows.
+		if l1 := uint64(d.disp.Chip().Params().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
+			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
 		}
 		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{
 			Index: c.Index, Cores: c.Cores, Addr: uint32(addr), PageSize: uint32(c.PageSize), Pages: uint32(c.Pages),
@@ -246,7 +247,10 @@ func (a *cbArea) grow(end uint64) error {
 	a.ends[end]++
 	if err := a.fit(); err != nil {
 		a.remove(end)
-		return errors.Join(fmt.Errorf("circular buffers up to %#x: %w", end, err), a.fit())
+		if again := a.fit(); again != nil {
+			return again
+		}
+		return fmt.Errorf("circular buffers need L1 up to %#x, where something else is: free it, or make them smaller: %w", end, err)
 	}
 	return nil
 }

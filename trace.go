@@ -18,6 +18,7 @@ import (
 // Recorder records programs into a trace. It has no method to write, read, allocate or load, because a replay can't
 // do those. It belongs to the goroutine that records.
 type Recorder struct {
+	name  string
 	d     *Device
 	q     *dispatch.Queue
 	rec   *tracebuf.Recording
@@ -29,14 +30,15 @@ type Recorder struct {
 
 // CaptureError is returned for what a capture can't record. It names the operation and where it was called.
 type CaptureError struct {
-	Op   string // "run program \"dense\""
-	File string
-	Line int
-	Err  error
+	Trace string // name of the trace
+	Op    string // "run program \"dense\""
+	File  string
+	Line  int
+	Err   error
 }
 
 func (e *CaptureError) Error() string {
-	return fmt.Sprintf("reprise: capture: %s at %s:%d: %v", e.Op, e.File, e.Line, e.Err)
+	return fmt.Sprintf("reprise: capture %q: %s at %s:%d: %v", e.Trace, e.Op, e.File, e.Line, e.Err)
 }
 
 func (e *CaptureError) Unwrap() error { return e.Err }
@@ -55,7 +57,7 @@ func (r *Recorder) Run(x *Executable) error {
 	}
 	if err != nil {
 		_, file, line, _ := runtime.Caller(1)
-		err = &CaptureError{Op: op, File: file, Line: line, Err: err}
+		err = &CaptureError{Trace: r.name, Op: op, File: file, Line: line, Err: err}
 		r.err = cmp.Or(r.err, err)
 		return err
 	}
@@ -92,10 +94,13 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder)
 	if record == nil {
 		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
 	}
-	r := &Recorder{d: d, q: q.q, rec: tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState()}
+	r := &Recorder{name: name, d: d, q: q.q, rec: tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState()}
 	err := record(r)
 	r.ended = true
-	if err := cmp.Or(r.err, err); err != nil {
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reprise: capture %q: %w", name, err)
 	}
 	image, err := r.rec.Finish(d.DRAMBanks())
@@ -143,7 +148,7 @@ func (t *Trace) place(ctx context.Context, r *Recorder) error {
 		return err
 	}
 	t.prep = dispatch.Prepared{
-		Name: t.name, Bytes: replay.Bytes, After: d.disp.Detach(r.state),
+		Name: t.name, Bytes: replay.Bytes, Image: t.image.Bytes[:t.image.Size], After: d.disp.Detach(r.state),
 		Counts: []dispatch.CountPatch{{At: replay.GoCount}, {At: replay.WaitCount, Add: cq.Count(d.disp.L1Banks())}},
 	}
 	iv := interleaved(t.ext)

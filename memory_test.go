@@ -1,0 +1,317 @@
+package reprise_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Buffers of any size and page come back as they were written, whole or in part, in DRAM and in L1.
+func TestBuffersKeepTheirContent(t *testing.T) {
+	onAll(t, func(b *bench) {
+		for _, kind := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+			for _, s := range []struct{ size, page int }{
+				{1, 0}, {3, 1}, {31, 31}, {64, 0}, {65 * 7, 65}, {4096, 4}, {100_000, 100}, {2048 * 300, 2048}, {150_000, 0},
+			} {
+				if kind == reprise.L1 && s.page == 1 {
+					s.page = 3
+				}
+				name := fmt.Sprintf("%v %d/%d", kind, s.size, s.page)
+				buf := b.buffer(reprise.BufferConfig{Kind: kind, Size: s.size, PageSize: s.page, Name: name})
+				if want := max(s.page, 0); buf.Size() != s.size || s.page != 0 && buf.PageSize() != want || s.page == 0 && buf.PageSize() != s.size {
+					b.Errorf("%s: %d B in pages of %d B", name, buf.Size(), buf.PageSize())
+				}
+				want := make([]byte, s.size)
+				for i := range want {
+					want[i] = byte(i*7 + i>>8 + s.size)
+				}
+				b.must(b.queue.Write(b.ctx, buf, 0, want))
+				got := make([]byte, s.size)
+				b.must(b.queue.Read(b.ctx, buf, 0, got))
+				if !bytes.Equal(want, got) {
+					b.Errorf("%s: read back differs", name)
+				}
+				// One page in the middle.
+				if pages := s.size / buf.PageSize(); pages > 2 {
+					off := pages / 2 * buf.PageSize()
+					page := bytes.Repeat([]byte{0xA5}, buf.PageSize())
+					b.must(b.queue.Write(b.ctx, buf, off, page))
+					copy(want[off:], page)
+					b.must(b.queue.Read(b.ctx, buf, off-buf.PageSize(), got[:3*buf.PageSize()]))
+					if !bytes.Equal(want[off-buf.PageSize():off+2*buf.PageSize()], got[:3*buf.PageSize()]) {
+						b.Errorf("%s: around byte %d it differs", name, off)
+					}
+				}
+				b.must(buf.Free())
+			}
+		}
+		if got := b.allocated(); got[reprise.DRAM] != 0 || got[reprise.L1] != 0 {
+			b.Errorf("still allocated: %v", got)
+		}
+	})
+}
+
+// Sizes that can't be are refused with the numbers, and take nothing.
+func TestBufferSizes(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	before := b.allocated()
+	for _, tt := range []struct {
+		c     reprise.BufferConfig
+		parts []string
+	}{
+		{reprise.BufferConfig{Kind: reprise.DRAM, Name: "none"}, []string{`new buffer "none"`, "0 B in pages of 0 B", "positive multiple"}},
+		{reprise.BufferConfig{Kind: reprise.L1, Size: -64, Name: "less"}, []string{`new buffer "less"`, "-64 B in pages of -64 B"}},
+		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: -1}, []string{"64 B in pages of -1 B"}},
+		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 100, PageSize: 64, Name: "odd"}, []string{`new buffer "odd"`, "100 B in pages of 64 B", "multiple of the page"}},
+		{reprise.BufferConfig{Kind: allocator.Trace, Size: 64}, []string{"kind trace is not DRAM or L1"}},
+		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64}, []string{"kind L1 small is not DRAM or L1"}},
+		{reprise.BufferConfig{Kind: 99, Size: 64}, []string{"kind kind(99) is not DRAM or L1"}},
+	} {
+		_, err := b.dev.NewBuffer(tt.c)
+		b.says(err, append([]string{"reprise: "}, tt.parts...)...)
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is taken (-before +after):\n%s", diff)
+	}
+}
+
+// Transfers stay inside their buffer and on its pages, and say where they would have gone.
+func TestTransfersStayInside(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	buf := b.pages("four", 4)
+	b.write(buf, 100)
+	for _, tt := range []struct{ off, n int }{{0, 320}, {256, 64}, {-64, 64}, {32, 64}, {0, 65}, {64, 256}, {1 << 40, 64}} {
+		for op, err := range map[string]error{
+			"write": b.queue.Write(b.ctx, buf, tt.off, make([]byte, tt.n)),
+			"read":  b.queue.Read(b.ctx, buf, tt.off, make([]byte, tt.n)),
+		} {
+			var te *reprise.TransferError
+			if !errors.As(err, &te) || te.Op != op || te.Offset != tt.off || te.Size != tt.n || te.Have != 256 || te.Page != 64 {
+				t.Errorf("%s of %d B at %d: %v (%+v)", op, tt.n, tt.off, err, te)
+				continue
+			}
+			b.says(err, "reprise: "+op+` buffer "four"`, fmt.Sprintf("%d B at offset %d", tt.n, tt.off), "256 B in pages of 64 B")
+		}
+	}
+	// Nothing at all is a whole number of pages.
+	b.must(b.queue.Write(b.ctx, buf, 256, nil))
+	b.must(b.queue.Read(b.ctx, buf, 0, nil))
+	b.holds(buf, 100)
+}
+
+// Out of memory says what was asked for, what there is, and who has it.
+func TestOutOfMemory(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	big := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 30 << 30, PageSize: 1 << 20, Name: "hoard"})
+	_, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
+	var oom *reprise.OutOfMemoryError
+	if !errors.As(err, &oom) || !errors.Is(err, reprise.ErrOutOfMemory) {
+		t.Fatalf("%v, want an *OutOfMemoryError", err)
+	}
+	if oom.Kind != reprise.DRAM || oom.Owner != "late" || oom.Banks != 8 || oom.Size != 4<<30 || oom.Need != 512<<20 || oom.Have >= oom.Need || oom.Hole > oom.Have {
+		t.Errorf("%+v", oom)
+	}
+	b.says(err, `new buffer "late"`, "4294967296 B (4.0 GiB) of DRAM", "each of 8 banks must hold 536870912 B", "free something first", "most is held by hoard")
+
+	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 1 << 45, Name: "impossible"})
+	b.says(err, "it would not fit an empty device")
+	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 2 << 20, Name: "one page"})
+	b.says(err, `new buffer "one page"`, "of L1", "each of 130 banks must hold")
+
+	b.must(big.Free())
+	again := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
+	b.must(again.Free())
+	err = again.Free()
+	if !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("freed twice: %v", err)
+	}
+	b.says(err, `reprise: free buffer "late": it has been released already`)
+	for _, err := range []error{b.queue.Write(b.ctx, again, 0, nil), b.queue.Read(b.ctx, again, 0, nil)} {
+		if !errors.Is(err, reprise.ErrReleased) {
+			t.Errorf("used after it was freed: %v", err)
+		}
+	}
+}
+
+// Circular buffers and L1 buffers don't overlap: programs take the bottom of L1, buffers the top, and who comes second
+// is told about the first.
+func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		total := b.dev.Memory(reprise.L1).Free
+		cores := []reprise.Range{reprise.Single(0, 0)}
+		program := func(name string, bytes int) *reprise.Program {
+			p := b.blank(name, cores...)
+			p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: bytes, Pages: 1}}
+			return p
+		}
+		half := int(total) / 2 &^ 63
+		perCore := b.dev.Grid().Size()
+
+		// Buffers first.
+		buf := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: half * perCore, PageSize: half, Name: "tall"})
+		before := b.allocated()
+		_, err := b.dev.Load(b.ctx, program("wide", half+128))
+		if !errors.Is(err, allocator.ErrOccupied) {
+			b.Errorf("circular buffers over a buffer: %v", err)
+		}
+		b.says(err, `reprise: load program "wide"`, "circular buffers", "tall")
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			b.Errorf("something is left of the failed load (-before +after):\n%s", diff)
+		}
+		small := b.load(program("small", half/2))
+		b.must(buf.Free())
+
+		// Programs first. They share their circular buffers' memory, which is as large as the largest needs.
+		large := b.load(program("large", half+128))
+		_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: half * perCore, PageSize: half, Name: "tall"})
+		if !errors.Is(err, reprise.ErrOutOfMemory) {
+			b.Errorf("a buffer over circular buffers: %v", err)
+		}
+		b.says(err, `new buffer "tall"`, "most is held by circular buffers")
+		trace := b.capture("large", large)
+		b.must(large.Close(b.ctx))
+		if _, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: half * perCore, PageSize: half, Name: "tall"}); !errors.Is(err, reprise.ErrOutOfMemory) {
+			b.Errorf("a buffer over the circular buffers of a trace: %v", err)
+		}
+		b.must(trace.Replay(b.ctx))
+		b.must(trace.Release(b.ctx))
+		buf = b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: half * perCore, PageSize: half, Name: "tall"})
+		if got := b.allocated()[reprise.L1]; got < uint64(half+half/2) || got > uint64(half+half/2+4096) {
+			b.Errorf("%d B of L1 are taken, want those of the buffer and the small program", got)
+		}
+		b.must(errors.Join(small.Close(b.ctx), buf.Free()))
+		if got := b.allocated()[reprise.L1]; got != 0 {
+			b.Errorf("%d B of L1 are still taken", got)
+		}
+	})
+}
+
+// Circular buffers that don't fit any core are the program's fault.
+func TestCircularBuffersBeyondL1(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	cores := []reprise.Range{reprise.Single(0, 0)}
+	for _, tt := range []struct {
+		c     reprise.CircularBuffer
+		parts []string
+	}{
+		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 1 << 20, Pages: 2}, []string{"circular buffer 3", "2 pages of 1048576 B from 0x19180 on", "beyond the end of L1 at 0x16e000"}},
+		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 64}, []string{"circular buffer 3", "0 pages of 64 B"}},
+		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: -64, Pages: 1}, []string{"circular buffer 3", "1 pages of -64 B"}},
+		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 1 << 40, Pages: 1 << 40}, []string{"circular buffer 3", "beyond the end of L1"}},
+		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 20, Pages: 1}, []string{"circular buffer 3", "multiple of 16 B"}},
+		{reprise.CircularBuffer{Index: 32, Cores: cores, PageSize: 64, Pages: 1}, []string{"circular buffer 32", "from 0 to 31"}},
+		{reprise.CircularBuffer{Index: 3, Cores: []reprise.Range{reprise.Single(8, 0)}, PageSize: 64, Pages: 1}, []string{"circular buffer 3", "not inside the worker grid"}},
+	} {
+		p := b.blank("program", cores...)
+		p.CircularBuffers = []reprise.CircularBuffer{tt.c}
+		_, err := b.dev.Load(b.ctx, p)
+		var pe *reprise.ProgramError
+		if !errors.As(err, &pe) || pe.Program != "program" {
+			t.Errorf("%+v: %v, want a *ProgramError", tt.c, err)
+		}
+		b.says(err, tt.parts...)
+	}
+	if got := b.allocated(); got[reprise.DRAM] != 0 || got[reprise.L1] != 0 {
+		t.Errorf("something is left of the failed loads: %v", got)
+	}
+}
+
+// Without a trace region traces take what they need from the top of every bank; with one they stay in it, and one
+// that doesn't fit says how large it would have to be.
+func TestTraceRegion(t *testing.T) {
+	for _, region := range []uint64{0, 100_000} {
+		t.Run(fmt.Sprint(region), func(t *testing.T) {
+			b := open(t, sim.Blackhole(), reprise.WithTraceRegion(region))
+			x := b.load(b.blank("blank", b.dev.Grid()))
+			trace := b.capture("short", x)
+			for _, e := range trace.Extents() {
+				if end := b.dev.DRAMBankSize(); e.End > end || region != 0 && e.Start < end-allocator.TracePerBank(region, 8, 64) || e.End < end-16<<10 {
+					t.Errorf("%+v is not at the top of a bank of %#x", e, end)
+				}
+			}
+			s := b.dev.Memory(allocator.Trace)
+			if want := allocator.TracePerBank(region, 8, 64); region != 0 && s.Total != want {
+				t.Errorf("the region has %d B of each bank, want %d", s.Total, want)
+			}
+			var xs []*reprise.Executable
+			for range 300 {
+				xs = append(xs, x)
+			}
+			long, err := b.queue.Capture(b.ctx, "long", record(xs...))
+			if region == 0 {
+				b.must(err)
+				b.must(long.Replay(b.ctx))
+				b.must(errors.Join(long.Release(b.ctx), trace.Release(b.ctx)))
+				return
+			}
+			var oom *reprise.OutOfMemoryError
+			if !errors.As(err, &oom) || oom.Kind != allocator.Trace || oom.TraceRegion <= region {
+				t.Fatalf("%v (%+v), want an *OutOfMemoryError for traces", err, oom)
+			}
+			b.says(err, `capture "long"`, "trace needs", "a trace region of", "would do", "short")
+			b.must(trace.Release(b.ctx))
+
+			// As large as it said is large enough.
+			c := open(t, sim.Blackhole(), reprise.WithTraceRegion(oom.TraceRegion))
+			x = c.load(c.blank("blank", c.dev.Grid()))
+			for i := range xs {
+				xs[i] = x
+			}
+			c.must(c.capture("short", x).Replay(c.ctx))
+			c.must(c.capture("long", xs...).Replay(c.ctx))
+			c.must(c.queue.Finish(c.ctx))
+		})
+	}
+}
+
+// A read that nobody waits for any more doesn't write to memory that is its caller's again.
+func TestAbandonedRead(t *testing.T) {
+	card := sim.Blackhole()
+	b := open(t, card)
+	word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	data := b.pages("data", 100)
+	b.write(word, 0)
+	b.write(data, 1)
+	x := b.load(&reprise.Program{Name: "gate", Kernels: []reprise.Kernel{{
+		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 5} },
+	}}})
+	b.must(b.queue.Run(b.ctx, x))
+	ctx, cancel := context.WithCancelCause(b.ctx)
+	cancel(errors.New("changed my mind"))
+	dst := make([]byte, data.Size())
+	err := b.queue.Read(ctx, data, 0, dst)
+	b.says(err, `reprise: read buffer "data"`, "changed my mind")
+	poke(b, card, reprise.Core{}, word.Addr(), 5)
+	b.must(b.queue.Finish(b.ctx))
+	if len(bytes.Trim(dst, "\x00")) != 0 {
+		t.Error("the abandoned read wrote to its destination")
+	}
+	b.holds(data, 1) // later reads are not confused by it
+}
+
+// poke writes a word to the L1 of a worker as a second user of the card would, past the queues.
+func poke(b *bench, card *sim.Card, at reprise.Core, addr, value uint32) {
+	b.Helper()
+	d, err := kmd.Open(b.ctx, card)
+	b.must(err)
+	defer func() { b.must(d.Close()) }()
+	h, err := d.Harvesting(b.ctx)
+	b.must(err)
+	c, err := chip.New(d.Arch(), h)
+	b.must(err)
+	xy, err := c.Virtual(at)
+	b.must(err)
+	b.must(d.Write32(xy, uint64(addr), value))
+}
