@@ -67,6 +67,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		chunk = min(round(c.Chunk), size)
 	}
 	var missing []string
+	var regions error // outbound regions ran out
 	for _, class := range []int{hugePage1G, hugePage2M, page} {
 		if class > page && size < class {
 			continue
@@ -89,10 +90,14 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 			return d.keep(m)
 		}
 		err = errors.Join(d.explainPin(err, size, class, missing), unmapMemory(mem))
-		if class == page || !errors.Is(err, ErrNotContiguous) && !errors.Is(err, syscall.ENOSPC) {
+		switch {
+		case class == page && regions != nil && errors.Is(err, ErrNotContiguous):
+			return nil, regions // the pages that there are would do
+		case class == page || !errors.Is(err, ErrNotContiguous) && !errors.Is(err, syscall.ENOSPC):
 			return nil, err
+		case errors.Is(err, syscall.ENOSPC):
+			regions = fmt.Errorf("%d huge pages of %s: %w", (size+class-1)/class, humanize.IBytes(uint64(class)), err)
 		}
-		missing = append(missing, fmt.Sprintf("regions for %d huge pages of %s", (size+class-1)/class, humanize.IBytes(uint64(class))))
 	}
 	panic("kmd: no class of pages") // unreachable: the last class always returns
 }

@@ -304,7 +304,7 @@ func (d *Device) nodeID() (v uint32, err error) {
 		reg = uint64(d.params.BAR.ARCAPB) + uint64(d.params.ARC.NIU[0]) + 0x2C
 	}
 	page := reg &^ (hostPage() - 1)
-	m, err := d.file.Mmap(page, int(hostPage()))
+	m, err := d.mmap(page, int(hostPage()))
 	if err != nil {
 		return 0, err
 	}

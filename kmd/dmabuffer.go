@@ -63,7 +63,7 @@ func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
 		return nil, d.note(err)
 	}
 	d.buffers++
-	m, err := d.file.Mmap(a.Out.MappingOffset, size)
+	m, err := d.mmap(a.Out.MappingOffset, size)
 	if err != nil {
 		return nil, d.note(err)
 	}

@@ -150,21 +150,29 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 			fix = "sudo modprobe tenstorrent, and list the nodes there are: reprise ls"
 		}
 		add("open", StatusFailed, cause(err), fix)
-		skip("chip", "firmware", "memory", "power", "windows", "locks")
+		skip("chip", "windows", "firmware", "memory", "power", "locks")
 		return
 	}
 	defer d.Close() // errors of a device that was only looked at change nothing
 	add("open", StatusOK, fmt.Sprintf("%s at %s, opened without waiting", d.Arch(), d.Info().BDF()), "")
 	if err := d.Alive(); err != nil {
 		add("chip", StatusFailed, cause(err), "reprise reset --device "+name)
-		skip("firmware", "memory", "power", "windows", "locks")
+		skip("windows", "firmware", "memory", "power", "locks")
+		return
+	}
+	if _, _, err := d.TestLock(LockChipInUse); errors.Is(err, ErrResetting) {
+		add("chip", StatusFailed, cause(err), "reprise reset --mode post --device "+name)
+		skip("windows", "firmware", "memory", "power", "locks")
 		return
 	}
 	add("chip", StatusOK, "answers", "")
-	x.firmware(ctx, d, add)
+	if x.windows(d, holders, add) {
+		x.firmware(ctx, d, add)
+	} else {
+		add("firmware", StatusSkipped, "not looked at: it is asked through a window", "")
+	}
 	x.memory(d, add)
 	x.power(d, add)
-	x.windows(d, holders, add)
 	x.locks(d, holders, add)
 }
 
@@ -230,7 +238,7 @@ func (x *examination) power(d *Device, add adder) {
 }
 
 // windows checks that windows enough are left, by taking them for a moment.
-func (x *examination) windows(d *Device, holders []Holder, add adder) {
+func (x *examination) windows(d *Device, holders []Holder, add adder) bool {
 	size := d.params.Windows[0].Size
 	var got []*Window
 	var err error
@@ -253,6 +261,7 @@ func (x *examination) windows(d *Device, holders []Holder, add adder) {
 	default:
 		add("windows", StatusFailed, cause(err), "reprise reset --device "+d.String())
 	}
+	return err == nil
 }
 
 func (x *examination) locks(d *Device, holders []Holder, add adder) {

@@ -36,6 +36,9 @@ var (
 	// ErrNotContiguous: without a translating IOMMU only physically contiguous memory can be pinned: one page, or one
 	// huge page.
 	ErrNotContiguous = errors.New("memory is not physically contiguous and no IOMMU translates for the device")
+	// ErrResetting: somebody resets the device, or has begun to and not told the driver that it is over. The device isn't
+	// lost for this reason alone: try again.
+	ErrResetting = errors.New("a reset of the device isn't over")
 	// ErrMulticastRead: a window to several tiles was to be read, or bytes to be merged into a word of theirs.
 	ErrMulticastRead = errors.New("a multicast window can't be read")
 	// ErrReset: a reset ran and the card didn't come back as it should.

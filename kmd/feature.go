@@ -55,23 +55,31 @@ type features [numFeatures]atomic.Uint32
 // without an argument is EFAULT if the driver knows its number, and EINVAL otherwise (tt-kmd chardev.c,
 // tt_cdev_ioctl).
 func (d *Device) Has(f Feature) bool {
-	if f >= numFeatures || d.usable() != nil {
-		return false
+	has, err := d.probe(f)
+	return has && err == nil
+}
+
+func (d *Device) probe(f Feature) (bool, error) {
+	if err := d.usable(); f >= numFeatures || err != nil {
+		return false, err
 	}
 	if v := d.features[f].Load(); v != 0 {
-		return v == 2
+		return v == 2, nil
 	}
 	has := false
 	if f == FeatureReadOnlyPins {
 		// An unknown flag and a bad argument are the same errno, so this needs a page.
 		h, err := d.pin(PinConfig{Size: 1, ReadOnly: true, unchecked: true})
+		if errors.Is(err, ErrDeviceLost) || errors.Is(err, ErrResetting) {
+			return false, err
+		}
 		if err == nil {
 			has = h.Close() == nil
 		}
 	} else {
 		err := ioctl(d.file, featureNames[f].req, nil)
 		if errors.Is(err, syscall.ENODEV) {
-			return false // of a device that is lost; nothing was found out
+			return false, d.note(err) // nothing was found out
 		}
 		has = errors.Is(err, syscall.EFAULT)
 	}
@@ -80,15 +88,16 @@ func (d *Device) Has(f Feature) bool {
 		v = 2
 	}
 	d.features[f].Store(v)
-	return has
+	return has, nil
 }
 
 // need returns an error that matches ErrDriverTooOld if the driver lacks a feature.
 func (d *Device) need(f Feature) error {
-	if err := d.usable(); err != nil {
+	has, err := d.probe(f)
+	if err != nil {
 		return err
 	}
-	if !d.Has(f) {
+	if !has {
 		return fmt.Errorf("%w: %s need tt-kmd %s, loaded is %v", ErrDriverTooOld, f, featureNames[f].need, d.info.Driver)
 	}
 	return nil

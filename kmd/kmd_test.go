@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,6 +28,16 @@ type target struct{ node seam.Node }
 
 func (t target) Node() seam.Node { return t.node }
 func (t target) String() string  { return t.node.String() }
+
+// card is a target whose machine tells about it.
+type card struct {
+	target
+	drv *driver.Driver
+}
+
+func (c card) FS() fs.FS { return c.drv.FS() }
+
+func cardOf(m *machine, i int) card { return card{target{m.drv.Node(i)}, m.drv} }
 
 var archs = []chip.Arch{chip.Wormhole, chip.Blackhole}
 

@@ -65,6 +65,8 @@ type ResetConfig struct {
 	// Force resets under the hands of processes that have the card open. Their mappings fault, and the card is lost for
 	// them.
 	Force bool
+	// System is the card's machine where SystemOf can't know it.
+	System *System
 	// Progress, if not nil, is told what is being done.
 	Progress func(step string)
 }
@@ -108,6 +110,9 @@ const (
 // if it doesn't come back, ErrDriverTooOld if the driver doesn't know the mode, and what Open says.
 func Reset(ctx context.Context, t Target, c ResetConfig) (*ResetReport, error) {
 	r := &resetter{target: t, sys: SystemOf(t), cfg: c}
+	if c.System != nil {
+		r.sys = *c.System
+	}
 	rep, err := r.run(ctx)
 	if err != nil {
 		return rep, &OpError{Op: fmt.Sprintf("reset (%s)", c.Mode), Path: t.String(), Err: err}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -146,7 +147,7 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	if c == WriteCombined {
 		off = a.Out.MmapOffsetWC
 	}
-	m, err := d.file.Mmap(off, int(size))
+	m, err := d.mmap(off, int(size))
 	if err != nil {
 		f := kabi.FreeTLB{In: kabi.FreeTLBIn{ID: w.id}}
 		return nil, errors.Join(d.note(err), ioctl(d.file, kabi.IoctlFreeTLB, kabi.Bytes(&f)))
@@ -166,11 +167,31 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 
 // note classifies an error of the driver and remembers a loss.
 func (d *Device) note(err error) error {
-	if errors.Is(err, syscall.ENODEV) && d.gone() {
-		d.lost.Store(true)
-		return d.lostError()
+	if errors.Is(err, syscall.ENODEV) {
+		if d.gone() {
+			d.lost.Store(true)
+			return d.lostError()
+		}
+		// The file is good, and the driver refuses all work: it waits for the end of a reset.
+		return fmt.Errorf("%w: wait for it, or end it with mode post (%w)", ErrResetting, err)
 	}
 	return classify(err)
+}
+
+// mmapTries bounds how often a mapping is tried while somebody resets the device.
+const mmapTries = 50
+
+// mmap maps a range of the driver's file. The driver can't wait for a reset of somebody else's there and says ENODEV,
+// of a file that is as good as before; asking it anything waits until that reset has returned.
+func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
+	for range mmapTries {
+		m, err = d.file.Mmap(offset, length)
+		if !errors.Is(err, syscall.ENODEV) || d.gone() {
+			return m, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return m, err
 }
 
 // gone asks the driver whether the file is dead. mmap says ENODEV during a reset of somebody else too, which passes.

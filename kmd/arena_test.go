@@ -1,0 +1,215 @@
+//go:build linux
+
+package kmd_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// huge maps ordinary memory at a multiple of 2 MiB and calls it huge pages of those sizes that there are.
+func huge(sizes ...int) func(size, page, node int) ([]byte, error) {
+	return func(size, page, node int) ([]byte, error) {
+		if page > unix.Getpagesize() && !slices.Contains(sizes, page) {
+			return nil, syscall.ENOMEM
+		}
+		if page == unix.Getpagesize() {
+			return kmd.MapMemory(size)
+		}
+		const align = 2 << 20
+		b, err := kmd.MapMemory(size + align)
+		if err != nil {
+			return nil, err
+		}
+		skip := int((align - kmd.AddressOf(b)%align) % align)
+		return b[skip : skip+size : skip+size], nil
+	}
+}
+
+func openWith(t *testing.T, m *machine, node seam.Node, opts ...kmd.Option) *kmd.Device {
+	t.Helper()
+	d, err := kmd.Open(t.Context(), target{node}, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestPinInChunks(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	var steps [][2]int
+	h, err := m.dev.Pin(kmd.PinConfig{Size: 100_000, Chunk: 30_000, Progress: func(n, total int) { steps = append(steps, [2]int{n, total}) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][2]int{{32768, 102400}, {65536, 102400}, {98304, 102400}, {102400, 102400}}
+	if d := cmp.Diff(want, steps); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	// Chunks are one memory for the device as well.
+	for _, off := range []int{0, 32767, 32768, 65532, 102396} {
+		if err := m.fn.WriteHost(h.NOCAddr()+uint64(off), []byte{byte(off), 1}); err != nil && off != 32767 {
+			t.Fatal(off, err)
+		}
+		if off != 32767 && h.Bytes()[off] != byte(off) {
+			t.Errorf("byte %d is %d", off, h.Bytes()[off])
+		}
+	}
+	if h.Pins() != 4 {
+		t.Errorf("%d regions", h.Pins())
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if a, err := m.dev.PinHostMemory(1); err != nil || a.NOCAddr() != chip.Blackhole.Params().PCI.NOCBase {
+		t.Errorf("regions stay: %v, %v", a, err)
+	} else if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Others' memory can lie in between; then the top of the addresses is tried, and what can't be one piece isn't had.
+func TestChunksAreConsecutive(t *testing.T) {
+	m := start(t, chip.Wormhole, driver.Config{})
+	var pages []*kmd.HostMemory
+	for range 3 {
+		p, err := m.dev.PinHostMemory(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, p)
+	}
+	if err := pages[1].Close(); err != nil { // a gap of one page
+		t.Fatal(err)
+	}
+	h, err := m.dev.Pin(kmd.PinConfig{Size: 4 * 4096, Chunk: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := chip.Wormhole.Params().PCI
+	if want := p.NOCBase + p.NOCSize - 4*4096; h.NOCAddr() != want {
+		t.Errorf("at %#x, want the top, %#x", h.NOCAddr(), want)
+	}
+	for i := range 4 {
+		if err := m.fn.WriteHost(h.NOCAddr()+uint64(4096*i), []byte{byte(i + 1)}); err != nil || h.Bytes()[4096*i] != byte(i+1) {
+			t.Errorf("page %d: %d, %v", i, h.Bytes()[4096*i], err)
+		}
+	}
+	top, err := m.dev.Pin(kmd.PinConfig{Size: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = top
+	// A driver whose addresses are all over the place.
+	n := uint64(0)
+	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		err := f.Ioctl(req, arg)
+		if req == kabi.IoctlPinPages {
+			n++
+			arg[34] = byte(n * 5)
+		}
+		return err
+	}}
+	d := openWith(t, m, node)
+	defer d.Close()
+	if _, err := d.Pin(kmd.PinConfig{Size: 3 * 4096, Chunk: 4096}); !errors.Is(err, kmd.ErrBusy) || !strings.Contains(err.Error(), "consecutive") {
+		t.Errorf("torn: %v", err)
+	}
+}
+
+// Without an IOMMU a huge page at a time is what can be pinned; with one, huge pages are only faster.
+func TestPinHugePages(t *testing.T) {
+	big := func(uint64) uint64 { return 2 << 20 }
+	for _, tt := range []struct {
+		name string
+		cfg  driver.Config
+		have []int
+		size int
+		pins int
+		want error
+		text string
+	}{
+		{"IOMMU, none", driver.Config{}, nil, 6 << 20, 1, nil, ""},
+		{"IOMMU, 2 MiB", driver.Config{}, []int{2 << 20}, 6 << 20, 1, nil, ""},
+		{"no IOMMU, none", driver.Config{NoIOMMU: true}, nil, 6 << 20, 0, kmd.ErrNotContiguous, "3 huge pages of 2.0 MiB"},
+		{"no IOMMU, 2 MiB", driver.Config{NoIOMMU: true, PageSizeAt: big}, []int{2 << 20}, 6<<20 - 4096, 3, nil, ""},
+		{"no IOMMU, less than one", driver.Config{NoIOMMU: true, PageSizeAt: big}, []int{2 << 20}, 2 << 20, 1, nil, ""},
+		{"no IOMMU, too many", driver.Config{NoIOMMU: true, PageSizeAt: big}, []int{2 << 20}, 34 << 20, 0, kmd.ErrBusy, "16"},
+		{"beyond what a Wormhole reaches", driver.Config{}, nil, 4 << 30, 0, kmd.ErrOutOfRange, "4.0 GiB"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := start(t, chip.Wormhole, tt.cfg)
+			d := openWith(t, m, m.node(), kmd.WithMapper(huge(tt.have...)))
+			defer d.Close()
+			h, err := d.PinHostMemory(tt.size)
+			if !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.text) {
+				t.Fatalf("%v, want %v with %q", err, tt.want, tt.text)
+			}
+			if err != nil {
+				return
+			}
+			if h.Pins() != tt.pins || len(h.Bytes()) != tt.size {
+				t.Errorf("%d bytes in %d pins", len(h.Bytes()), h.Pins())
+			}
+			last := h.NOCAddr() + uint64(tt.size) - 8
+			if err := m.fn.WriteHost(last, []byte("the last")); err != nil || string(h.Bytes()[tt.size-8:]) != "the last" {
+				t.Errorf("%q, %v", h.Bytes()[tt.size-8:], err)
+			}
+		})
+	}
+}
+
+// Real huge pages, if this machine has any, and a memory node, if it has several.
+func TestMapRealPages(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{NUMANode: 1})
+	d, err := kmd.Open(t.Context(), cardOf(m, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	h, err := d.PinHostMemory(4 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(h.Bytes()); i += 4096 {
+		if h.Bytes()[i] != 0 {
+			t.Fatal("memory isn't zeroed")
+		}
+		h.Bytes()[i] = 1
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadOnlyPins(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	h, err := m.dev.Pin(kmd.PinConfig{Size: 4096, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Bytes()[0] = 7
+	var p [1]byte
+	if err := m.fn.ReadHost(h.NOCAddr(), p[:]); err != nil || p[0] != 7 {
+		t.Errorf("%d, %v", p[0], err)
+	}
+	if err := m.fn.WriteHost(h.NOCAddr(), p[:]); err == nil {
+		t.Error("the device writes to it")
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,503 @@
+package kmd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/driver/drivertest"
+)
+
+var newest = driver.Version{Major: 2, Minor: 11}
+
+// What a driver has is found out by asking it, once, and not from its version.
+func TestFeaturesAreProbed(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  driver.Config
+		want []kmd.Feature
+	}{
+		{driver.Config{Version: driver.Version{Major: 2}}, nil},
+		{driver.Config{Version: driver.Version{Major: 2, Minor: 2}}, []kmd.Feature{kmd.FeatureNOCCleanup}},
+		{driver.Config{Version: driver.Version{Major: 2, Minor: 9}}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins}},
+		{driver.Config{NoIOMMU: true}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureExport}},
+		{driver.Config{NoExport: true}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins}},
+		{driver.Config{Version: newest}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureExport,
+			kmd.FeatureSMCMessage, kmd.FeatureNOCAccess, kmd.FeatureReadOnlyPins}},
+	} {
+		m := start(t, chip.Blackhole, tt.cfg)
+		asked := 0
+		node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+			if req == kabi.IoctlGetDriverInfo || req == kabi.IoctlGetDeviceInfo {
+				err := f.Ioctl(req, arg)
+				if req == kabi.IoctlGetDriverInfo {
+					arg[12], arg[13] = 99, 99 // a version that lies
+				}
+				return err
+			}
+			asked++
+			return f.Ioctl(req, arg)
+		}}
+		d, err := kmd.Open(t.Context(), target{node})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for round := range 2 {
+			var got []kmd.Feature
+			for f := range kmd.Feature(8) {
+				if d.Has(f) {
+					got = append(got, f)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%+v (-want +got):\n%s", tt.cfg.Version, diff)
+			}
+			if round == 0 {
+				asked = 0
+			} else if asked != 0 {
+				t.Errorf("%d requests for what is known", asked)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWithoutTheFeature(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{Version: driver.Version{Major: 2}})
+	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	_, err1 := w.Export(0, 0)
+	_, err2 := m.dev.NOCRead(chip.NOC0, worker(chip.Blackhole), 0, 4)
+	_, err3 := m.dev.SMCMessage(t.Context(), [8]uint32{1})
+	_, err4 := m.dev.Pin(kmd.PinConfig{Size: 1, ReadOnly: true})
+	for name, err := range map[string]error{
+		"export": err1, "read": err2, "message": err3, "read-only pin": err4,
+		"write":   m.dev.NOCWrite(chip.NOC0, worker(chip.Blackhole), 0, 4, 1),
+		"cleanup": m.dev.SetNOCCleanup(&kmd.NOCStore{}),
+		"power":   m.dev.SetPower(0),
+	} {
+		if !errors.Is(err, kmd.ErrDriverTooOld) || !strings.Contains(err.Error(), "tt-kmd") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if release, err := m.dev.HoldPower(kmd.PowerAIClock); err != nil || release() != nil {
+		t.Errorf("holding power: %v", err)
+	}
+}
+
+func TestLocks(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	other, err := kmd.Open(t.Context(), cardOf(m, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := m.dev.TryLock(kmd.LockChipInUse)
+	if err != nil || l == nil {
+		t.Fatalf("%v, %v", l, err)
+	}
+	if again, err := m.dev.TryLock(kmd.LockChipInUse); again != nil || err != nil {
+		t.Errorf("a lock that is held: %v, %v", again, err)
+	}
+	for _, tt := range []struct {
+		d         *kmd.Device
+		mine, any bool
+	}{{m.dev, true, true}, {other, false, true}} {
+		if mine, any, err := tt.d.TestLock(kmd.LockChipInUse); mine != tt.mine || any != tt.any || err != nil {
+			t.Errorf("test: %t %t %v", mine, any, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	_, err = other.Lock(ctx, kmd.LockChipInUse)
+	if !errors.Is(err, kmd.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting: %v", err)
+	}
+	for _, text := range []string{"CHIP_IN_USE", "this process 2 times"} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%q doesn't say %q", err, text)
+		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := other.Lock(t.Context(), kmd.LockChipInUse)
+		done <- err
+	}()
+	if err := l.Unlock(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("after unlock: %v", err)
+	}
+	if err := l.Unlock(); !errors.Is(err, kmd.ErrClosed) {
+		t.Errorf("unlock of another's lock: %v", err)
+	}
+	if held, err := other.Locks(); err != nil || len(held) != 1 || held[0] != (kmd.LockState{Index: kmd.LockChipInUse, Mine: true}) {
+		t.Errorf("held: %v, %v", held, err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, any, _ := m.dev.TestLock(kmd.LockChipInUse); any {
+		t.Error("close doesn't give locks back")
+	}
+	if _, err := m.dev.TryLock(64); !errors.Is(err, kmd.ErrOutOfRange) {
+		t.Errorf("lock 64: %v", err)
+	}
+}
+
+// The store happens when the process dies, before its memory is unpinned.
+func TestNOCCleanupOfAKilledProcess(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	p := m.drv.NewProcess(77, "victim")
+	d, err := kmd.Open(t.Context(), target{p.Node(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	xy := worker(chip.Blackhole)
+	for _, tt := range []struct {
+		s    kmd.NOCStore
+		want error
+	}{
+		{kmd.NOCStore{Addr: 2}, kmd.ErrMisaligned},
+		{kmd.NOCStore{Target: chip.XY{X: 64}}, kmd.ErrOutOfRange},
+		{kmd.NOCStore{NOC: 2}, kmd.ErrOutOfRange},
+		{kmd.NOCStore{Target: xy, Addr: 0x104, Value: 0x47800}, nil},
+	} {
+		if err := d.SetNOCCleanup(&tt.s); !errors.Is(err, tt.want) {
+			t.Errorf("%+v: %v", tt.s, err)
+		}
+	}
+	if v, _ := m.dev.Read32(xy, 0x104); v != 0 {
+		t.Error("the store was made at once")
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := m.dev.Read32(xy, 0x104); v != 0x47800 || err != nil {
+		t.Errorf("after the kill: %#x, %v", v, err)
+	}
+	if err := d.Close(); err != nil && !errors.Is(err, kmd.ErrClosed) {
+		t.Logf("close of a device whose process is dead: %v", err)
+	}
+	q, err := kmd.Open(t.Context(), target{m.node()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(q.SetNOCCleanup(&kmd.NOCStore{Target: xy, Addr: 0x108, Value: 1}), q.SetNOCCleanup(nil), q.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := m.dev.Read32(xy, 0x108); v != 0 {
+		t.Error("a store that was taken back is made")
+	}
+}
+
+func TestDriversOwnAccesses(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{Version: newest})
+		xy := worker(a)
+		for i, width := range []int{1, 2, 4, 8} {
+			addr, v := uint64(0x100+16*i), uint64(0x8877665544332211)&(1<<(8*width)-1)
+			if err := m.dev.NOCWrite(chip.NOC0, xy, addr, width, v); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := m.dev.NOCRead(chip.NOC0, xy, addr, width); got != v || err != nil {
+				t.Errorf("%d bytes: %#x, %v, want %#x", width, got, err, v)
+			}
+		}
+		_, err := m.dev.NOCRead(chip.NOC0, xy, 2, 4)
+		_, err2 := m.dev.NOCRead(chip.NOC0, xy, 0, 3)
+		_, err3 := m.dev.NOCRead(2, xy, 0, 4)
+		if !errors.Is(err, kmd.ErrMisaligned) || !errors.Is(err2, kmd.ErrOutOfRange) || !errors.Is(err3, kmd.ErrOutOfRange) {
+			t.Errorf("%v, %v, %v", err, err2, err3)
+		}
+	})
+}
+
+func TestSMCMessage(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{Version: newest})
+	m.fn.Messages = func(r [8]uint32) [8]uint32 { return [8]uint32{r[1], r[2] + 1} }
+	if a, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90, 0, 41}); a[1] != 42 || err != nil {
+		t.Errorf("%v, %v", a, err)
+	}
+	if _, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90, 5}); !errors.Is(err, kmd.ErrFirmware) || !strings.Contains(err.Error(), "0x5") {
+		t.Errorf("a refusal: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.dev.SMCMessage(ctx, [8]uint32{0x90}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90}); err != nil {
+		t.Errorf("after a message that was abandoned: %v", err)
+	}
+}
+
+func TestMappings(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		l, err := m.dev.Mappings()
+		if err != nil || len(l) != 6 {
+			t.Fatalf("%v, %v", l, err)
+		}
+		for i, w := range l {
+			if w.BAR != i/2*2 || w.Caching != kmd.Caching(i&1) || w.Size != a.Params().PCI.BARSize[w.BAR] {
+				t.Errorf("%+v", w)
+			}
+		}
+	})
+}
+
+func TestDMABuffers(t *testing.T) {
+	m := start(t, chip.Wormhole, driver.Config{NoIOMMU: true})
+	a, err := m.dev.AllocateDMABuffer(100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := m.dev.AllocateDMABuffer(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Bytes()) != 102_400 || a.NOCAddr() == b.NOCAddr() || a.BusAddr() == b.BusAddr() {
+		t.Errorf("%d bytes at %#x and %#x", len(a.Bytes()), a.NOCAddr(), b.NOCAddr())
+	}
+	if err := m.fn.WriteHost(a.NOCAddr()+5, []byte("device")); err != nil || string(a.Bytes()[5:11]) != "device" {
+		t.Errorf("%q, %v", a.Bytes()[5:11], err)
+	}
+	for _, n := range []int{0, -1, 256<<20 + 1} {
+		if _, err := m.dev.AllocateDMABuffer(n); !errors.Is(err, kmd.ErrOutOfRange) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if err := errors.Join(a.Close(), a.Close()); err != nil {
+		t.Error(err)
+	}
+	for range 254 {
+		c, err := m.dev.AllocateDMABuffer(1)
+		if err != nil {
+			break // 16 regions are all that there are
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.dev.AllocateDMABuffer(1); !errors.Is(err, kmd.ErrBusy) {
+		t.Errorf("without regions: %v", err)
+	}
+	// b is still mapped: closing the device ends it, or its file would live on (start checks).
+}
+
+// pair is a machine with two cards of an architecture.
+func pair(t *testing.T, a chip.Arch) (x, y *kmd.Device, fx, fy *drivertest.Function) {
+	t.Helper()
+	fx, fy = drivertest.New(a), drivertest.New(a)
+	drv, err := driver.New(driver.Config{Arch: a, Functions: []driver.Function{fx, fy}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(i int) *kmd.Device {
+		d, err := kmd.Open(t.Context(), target{drv.Node(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	x, y = open(0), open(1)
+	t.Cleanup(func() {
+		if err := errors.Join(x.Close(), y.Close(), drv.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return x, y, fx, fy
+}
+
+func TestMapPeerBAR(t *testing.T) {
+	x, y, _, _ := pair(t, chip.Blackhole)
+	other := start(t, chip.Wormhole, driver.Config{})
+	addr, err := x.MapPeerBAR(y, 4, 0x1000, 0x10000)
+	if err != nil || addr == 0 {
+		t.Errorf("%#x, %v", addr, err)
+	}
+	for name, f := range map[string]func() error{
+		"itself":          func() error { _, err := x.MapPeerBAR(x, 0, 0, 4096); return err },
+		"another kind":    func() error { _, err := x.MapPeerBAR(other.dev, 0, 0, 4096); return err },
+		"half of a BAR":   func() error { _, err := x.MapPeerBAR(y, 1, 0, 4096); return err },
+		"nothing":         func() error { _, err := x.MapPeerBAR(y, 0, 0, 0); return err },
+		"beyond the BAR":  func() error { _, err := x.MapPeerBAR(y, 2, 1<<20-4096, 8192); return err },
+		"begins too late": func() error { _, err := x.MapPeerBAR(y, 2, 1<<20, 4096); return err },
+	} {
+		if err := f(); !errors.Is(err, kmd.ErrOutOfRange) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestExport(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.ID()
+	f, err := w.Export(4096, 8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		off, size uint64
+		want      error
+	}{{1, 0, kmd.ErrMisaligned}, {0, 1, kmd.ErrMisaligned}, {2 << 20, 0, kmd.ErrOutOfRange}, {4096, 2 << 20, kmd.ErrOutOfRange}} {
+		if _, err := w.Export(tt.off, tt.size); !errors.Is(err, tt.want) {
+			t.Errorf("%#x bytes at %#x: %v", tt.size, tt.off, err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Export(0, 0); !errors.Is(err, kmd.ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
+	if x, err := m.dev.OpenWindow(2<<20, kmd.Uncached); err != nil || x.ID() == id {
+		t.Errorf("an exported window is given away (%v)", err)
+	} else if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	x, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+	if err != nil || x.ID() != id {
+		t.Errorf("the window isn't back (%v)", err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The clock is raised while anybody of the program works, and not longer.
+func TestHoldPower(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	aiclk := func() bool {
+		flags, _, _ := m.drv.Node(0).Power()
+		if flags&kabi.PowerTensix == 0 || flags&kabi.PowerDRAMPHY == 0 {
+			t.Errorf("flags %#x", flags)
+		}
+		return flags&kabi.PowerMaxAIClock != 0
+	}
+	a, err := m.dev.HoldPower(kmd.PowerAIClock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := m.dev.HoldPower(kmd.PowerAIClock)
+	if err != nil || !aiclk() {
+		t.Fatalf("held twice: %t, %v", aiclk(), err)
+	}
+	if err := errors.Join(a(), a()); err != nil || !aiclk() {
+		t.Errorf("held once: %t, %v", aiclk(), err)
+	}
+	if err := b(); err != nil || aiclk() {
+		t.Errorf("released: %t, %v", aiclk(), err)
+	}
+}
+
+// A window to several tiles isn't read, and no word of theirs is read to merge bytes into.
+func TestMulticastWindowsAreWriteOnly(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		for name, f := range map[string]func(w *kmd.Window){
+			"load":       func(w *kmd.Window) { w.Load32(0) },
+			"read":       func(w *kmd.Window) { w.Read(0, make([]byte, 8)) },
+			"half words": func(w *kmd.Window) { w.Write(2, make([]byte, 8)) },
+			"six bytes":  func(w *kmd.Window) { w.Write(0, make([]byte, 6)) },
+		} {
+			w, err := m.dev.OpenWindow(2<<20, kmd.WriteCombined)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Configure(kmd.WindowConfig{Start: chip.XY{X: 1, Y: 2}, Target: chip.XY{X: 2, Y: 3}, Multicast: true}); err != nil {
+				t.Fatal(err)
+			}
+			m.fn.Log()
+			w.Store32(0, 7)
+			w.Write(8, make([]byte, 12))
+			if err := w.Err(); err != nil {
+				t.Errorf("a store: %v", err)
+			}
+			f(w)
+			if !errors.Is(w.Err(), kmd.ErrMulticastRead) {
+				t.Errorf("%s: %v", name, w.Err())
+			}
+			for _, x := range m.fn.Log() {
+				if !x.Store {
+					t.Errorf("%s: the device saw %+v", name, x)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Every errno that a request can give becomes an error of the package that a caller can tell apart and that names what
+// to do; the errno stays in it.
+func TestErrnosAreExplained(t *testing.T) {
+	const bh = chip.Blackhole
+	for _, tt := range []struct {
+		req  uint32
+		no   syscall.Errno
+		do   func(d *kmd.Device) error
+		want error
+		text string
+	}{
+		{kabi.IoctlAllocateTLB, syscall.ENOMEM, func(d *kmd.Device) error { _, err := d.OpenWindow(2<<20, 0); return err }, kmd.ErrBusy, "pids"},
+		{kabi.IoctlAllocateTLB, syscall.EINVAL, func(d *kmd.Device) error { _, err := d.OpenWindow(4<<30, 0); return err }, kmd.ErrOutOfRange, "board"},
+		{kabi.IoctlPinPages, syscall.ENOSPC, func(d *kmd.Device) error { _, err := d.PinHostMemory(1); return err }, kmd.ErrBusy, "16"},
+		{kabi.IoctlPinPages, syscall.ENOMEM, func(d *kmd.Device) error { _, err := d.PinHostMemory(1); return err }, kmd.ErrBusy, "room"},
+		{kabi.IoctlPinPages, syscall.EFAULT, func(d *kmd.Device) error { _, err := d.PinHostMemory(1); return err }, kmd.ErrOutOfRange, "anonymous"},
+		{kabi.IoctlPinPages, syscall.EEXIST, func(d *kmd.Device) error { _, err := d.PinHostMemory(1); return err }, kmd.ErrBusy, "already"},
+		{kabi.IoctlPinPages, syscall.EINVAL, func(d *kmd.Device) error { _, err := d.PinHostMemory(1 << 20); return err }, kmd.ErrNotContiguous, "IOMMU"},
+		{kabi.IoctlAllocateDMABuf, syscall.ENOMEM, func(d *kmd.Device) error { _, err := d.AllocateDMABuffer(1); return err }, kmd.ErrBusy, "cma="},
+		{kabi.IoctlSetPowerState, syscall.EINVAL, func(d *kmd.Device) error { return d.SetPower(0) }, kmd.ErrFirmware, "power"},
+		{kabi.IoctlSetNOCCleanup, syscall.EOPNOTSUPP, func(d *kmd.Device) error { return d.SetNOCCleanup(nil) }, kmd.ErrUnsupportedArch, "chip"},
+		{kabi.IoctlSMCMessage, syscall.EBUSY, func(d *kmd.Device) error { _, err := d.SMCMessage(context.Background(), [8]uint32{}); return err }, kmd.ErrBusy, "under way"},
+		{kabi.IoctlSMCMessage, syscall.EOPNOTSUPP, func(d *kmd.Device) error { _, err := d.SMCMessage(context.Background(), [8]uint32{}); return err }, kmd.ErrFirmware, "tt-flash"},
+		{kabi.IoctlLockCtl, syscall.EINVAL, func(d *kmd.Device) error { _, err := d.TryLock(0); return err }, kmd.ErrOutOfRange, "63"},
+		{kabi.IoctlQueryMappings, syscall.EBADF, func(d *kmd.Device) error { _, err := d.Mappings(); return err }, kmd.ErrClosed, "closed"},
+	} {
+		m := start(t, bh, driver.Config{Version: newest})
+		node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+			if req == tt.req && arg != nil {
+				return tt.no
+			}
+			return f.Ioctl(req, arg)
+		}}
+		d, err := kmd.Open(t.Context(), target{node})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = tt.do(d)
+		name := fmt.Sprintf("request %d, %v", tt.req&0xFF, tt.no)
+		var op *kmd.OpError
+		if !errors.Is(err, tt.want) || !errors.Is(err, tt.no) || !errors.As(err, &op) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v, want %v with %q", name, err, tt.want, tt.text)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

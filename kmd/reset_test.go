@@ -1,0 +1,322 @@
+package kmd_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/driver/drivertest"
+)
+
+// Every mode leaves a card that was opened and read, on old drivers whose reset makes the resetter stale too.
+func TestResetModes(t *testing.T) {
+	for _, v := range []driver.Version{{Major: 2, Minor: 10}, {Major: 2, Minor: 6}, {Major: 2, Minor: 4}} {
+		each(t, func(t *testing.T, a chip.Arch) {
+			drv, fns := machineOf(t, driver.Config{Arch: a, Version: v}, 1)
+			var steps []string
+			for _, mode := range []kmd.ResetMode{kmd.ResetRestoreState, kmd.ResetLink, kmd.ResetConfigWrite, kmd.ResetASIC, kmd.ResetBoard} {
+				if a == chip.Wormhole && mode != kmd.ResetASIC && v.Minor != 10 {
+					continue // each takes half a second there
+				}
+				resets := 0
+				fns[0].OnReset = func() { resets++ }
+				rep, err := kmd.Reset(t.Context(), systemOf(drv).Open("/dev/tenstorrent/0"), kmd.ResetConfig{Mode: mode,
+					Progress: func(s string) { steps = append(steps, s) }})
+				if err != nil {
+					t.Errorf("%v of driver %v: %v", mode, v, err)
+					continue
+				}
+				if rep.BDF != "0000:01:00.0" || rep.Harvesting == nil || rep.Mode != mode || rep.Arch != a || rep.Duration <= 0 {
+					t.Errorf("%v: %+v", mode, rep)
+				}
+				if w := mode != kmd.ResetRestoreState; (resets == 1) != w {
+					t.Errorf("%v: %d resets", mode, resets)
+				}
+			}
+			if len(steps) == 0 || drv.Node(0).OpenFiles() != 0 {
+				t.Errorf("steps %v, %d files stay open", steps, drv.Node(0).OpenFiles())
+			}
+		})
+	}
+}
+
+// The caller resets the card by other means in between.
+func TestUserReset(t *testing.T) {
+	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
+	c := systemOf(drv).Open("/dev/tenstorrent/0")
+	rep, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetUser})
+	if err != nil || rep.Harvesting != nil {
+		t.Fatal(rep, err)
+	}
+	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetPost}); !errors.Is(err, kmd.ErrReset) {
+		t.Errorf("post before the reset: %v", err)
+	}
+	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetUser}); err != nil {
+		t.Fatal(err)
+	}
+	if err := fns[0].Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if rep, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetPost}); err != nil || rep.Harvesting == nil {
+		t.Errorf("post: %+v, %v", rep, err)
+	}
+}
+
+func TestResetNamesWhoIsInTheWay(t *testing.T) {
+	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
+	p := drv.NewProcess(4711, "server")
+	d, err := kmd.Open(t.Context(), target{p.Node(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := systemOf(drv).Open("/dev/tenstorrent/0")
+	_, err = kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetASIC})
+	var held *kmd.HeldError
+	if !errors.As(err, &held) || !errors.Is(err, kmd.ErrBusy) || len(held.Holders) != 1 || held.Holders[0].PID != 4711 ||
+		!strings.Contains(err.Error(), "4711 (server)") {
+		t.Errorf("%v", err)
+	}
+	if err := d.Alive(); err != nil {
+		t.Errorf("the holder after a reset that was refused: %v", err)
+	}
+	rep, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
+	if err != nil || len(rep.Losers) != 1 {
+		t.Errorf("forced: %+v, %v", rep, err)
+	}
+	if err := d.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
+		t.Errorf("the holder after a forced reset: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResetsThatFail(t *testing.T) {
+	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
+	c := systemOf(drv).Open("/dev/tenstorrent/0")
+	end, err := drv.Node(0).Inject(driver.StuckReset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetLink}); !errors.Is(err, kmd.ErrReset) {
+		t.Errorf("stuck: %v", err)
+	}
+	end()
+	drv, fns = machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
+	c = systemOf(drv).Open("/dev/tenstorrent/0")
+	fns[0].Telemetry = nil
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := kmd.Reset(ctx, c, kmd.ResetConfig{Mode: kmd.ResetRestoreState}); !errors.Is(err, kmd.ErrReset) || !errors.Is(err, kmd.ErrFirmware) {
+		t.Errorf("firmware that stays silent: %v", err)
+	}
+	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: 9}); !errors.Is(err, kmd.ErrOutOfRange) {
+		t.Errorf("mode 9: %v", err)
+	}
+	for _, tt := range []struct {
+		no   syscall.Errno
+		want error
+	}{{syscall.EBUSY, kmd.ErrBusy}, {syscall.EINVAL, kmd.ErrDriverTooOld}, {syscall.ENODEV, kmd.ErrDeviceLost}} {
+		n := 0
+		node := changed{Node: drv.Node(0), ioctl: func(f seam.File, req uint32, arg []byte) error {
+			if req == kabi.IoctlResetDevice {
+				n++
+				return tt.no
+			}
+			return f.Ioctl(req, arg)
+		}}
+		if _, err := kmd.Reset(t.Context(), target{node}, kmd.ResetConfig{Mode: kmd.ResetASIC}); !errors.Is(err, tt.want) || n != 1 {
+			t.Errorf("%v: %v after %d requests", tt.no, err, n)
+		}
+	}
+	// An interruption is an outcome too: a second reset on top of the first would be another one.
+	n := 0
+	node := changed{Node: drv.Node(0), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		if req == kabi.IoctlResetDevice {
+			n++
+			return syscall.EINTR
+		}
+		return f.Ioctl(req, arg)
+	}}
+	if _, err := kmd.Reset(t.Context(), target{node}, kmd.ResetConfig{Mode: kmd.ResetASIC}); !errors.Is(err, syscall.EINTR) || n != 1 {
+		t.Errorf("interrupted: %v after %d requests", err, n)
+	}
+	for i := range kmd.ResetMode(7) {
+		if m, err := kmd.ParseResetMode(i.String()); m != i || err != nil {
+			t.Errorf("%v: %v, %v", i, m, err)
+		}
+	}
+	if _, err := kmd.ParseResetMode("gentle"); !errors.Is(err, kmd.ErrOutOfRange) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A lost device stays lost until it is recovered, and then everything is made anew.
+func TestRecover(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := m.dev.PinHostMemory(8192)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := m.dev.AllocateDMABuffer(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := m.dev.TryLock(kmd.LockChipInUse); l == nil || err != nil {
+			t.Fatal(l, err)
+		}
+		if err := m.dev.Recover(t.Context()); err != nil {
+			t.Errorf("a device that isn't lost: %v", err)
+		}
+		if err := w.Configure(kmd.WindowConfig{Target: worker(a)}); err != nil {
+			t.Errorf("and it is left as it was: %v", err)
+		}
+		if _, err := kmd.Reset(t.Context(), target{m.node()}, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := m.dev.Write32(worker(a), 0, 1); !errors.Is(err, kmd.ErrDeviceLost) {
+				t.Fatalf("after a reset: %v", err)
+			}
+		}
+		if err := m.dev.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.dev.Write32(worker(a), 0, 5); err != nil {
+			t.Error(err)
+		}
+		if v, err := m.dev.Read32(worker(a), 0); v != 5 || err != nil {
+			t.Errorf("%d, %v", v, err)
+		}
+		if w.Load32(0) != 0xFFFFFFFF || !errors.Is(w.Err(), kmd.ErrClosed) {
+			t.Errorf("an old window: %v", w.Err())
+		}
+		if l, err := m.dev.TryLock(kmd.LockChipInUse); l == nil || err != nil {
+			t.Errorf("the lock of before: %v, %v", l, err)
+		}
+		h.Bytes()[0] = 1 // it is still memory
+		if err := m.fn.WriteHost(h.NOCAddr(), []byte{9}); err == nil {
+			t.Error("the device reaches memory that was pinned before")
+		}
+		again, err := m.dev.PinHostMemory(8192)
+		if err != nil || again.NOCAddr() != h.NOCAddr() {
+			t.Errorf("%v, %v", again, err)
+		}
+		if err := errors.Join(w.Close(), h.Close(), h.Close(), b.Close(), again.Close()); err != nil {
+			t.Error(err)
+		}
+		if n := m.drv.Node(0).OpenFiles(); n != 1 {
+			t.Errorf("%d files", n)
+		}
+	})
+}
+
+// A card that was taken out and came back has another number, because the old node was still open.
+func TestRecoverFindsTheCardUnderAnotherNumber(t *testing.T) {
+	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
+	c := systemOf(drv).Open("/dev/tenstorrent/0")
+	other, err := drv.Node(0).Open(syscall.O_APPEND)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	d, err := kmd.Open(t.Context(), c, kmd.InSystem(systemOf(drv)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Write32(worker(chip.Blackhole), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := drv.Unplug(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write32(worker(chip.Blackhole), 0, 1); !errors.Is(err, kmd.ErrDeviceLost) {
+		t.Errorf("unplugged: %v", err)
+	}
+	if err := d.Recover(t.Context()); !errors.Is(err, kmd.ErrNoDevice) {
+		t.Errorf("recovering what isn't there: %v", err)
+	}
+	if err := d.Write32(worker(chip.Blackhole), 0, 1); !errors.Is(err, kmd.ErrDeviceLost) {
+		t.Errorf("still: %v", err)
+	}
+	n, err := drv.Plug(0, drivertest.New(chip.Blackhole))
+	if err != nil || n.Ordinal() != 1 {
+		t.Fatal(n.Ordinal(), err)
+	}
+	if err := d.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write32(worker(chip.Blackhole), 0, 7); err != nil {
+		t.Errorf("after: %v", err)
+	}
+}
+
+// hooked lets a test act when a file of a machine is read.
+type hooked struct {
+	fs.FS
+	at string
+	do func()
+}
+
+func (h *hooked) Open(name string) (fs.File, error) {
+	if name == h.at && h.do != nil {
+		do := h.do
+		h.do = nil
+		do()
+	}
+	return h.FS.Open(name)
+}
+
+type hookedCard struct {
+	target
+	fs fs.FS
+}
+
+func (h hookedCard) FS() fs.FS { return h.fs }
+
+// During a reset a card may leave the bus and come back as another node.
+func TestResetThroughHotplug(t *testing.T) {
+	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
+	holder, err := drv.Node(0).Open(syscall.O_APPEND)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	var plugErr error
+	h := &hooked{FS: drv.FS(), at: "sys/bus/pci/devices/0000:01:00.0/config", do: func() {
+		if err := drv.Unplug(0); err != nil {
+			plugErr = err
+			return
+		}
+		_, plugErr = drv.Plug(0, drivertest.New(chip.Blackhole))
+	}}
+	s := systemOf(drv)
+	s.Root = h
+	rep, err := kmd.Reset(t.Context(), hookedCard{target{drv.Node(0)}, h}, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true,
+		System: &s})
+	if err != nil || plugErr != nil {
+		t.Fatal(err, plugErr)
+	}
+	if !strings.HasSuffix(rep.Node, "/1") {
+		t.Errorf("came back as %s", rep.Node)
+	}
+	if i := slices.IndexFunc(rep.Losers, func(h kmd.Holder) bool { return h.Files == 1 }); i < 0 {
+		t.Errorf("losers %v", rep.Losers)
+	}
+}
