@@ -1,0 +1,62 @@
+package dispatch
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Event ids are compared for equality alone, so they may wrap at 32 bits between any two of them.
+func TestEventsWrap(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			kd, err := kmd.Open(t.Context(), card)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := kd.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			d, err := Start(t.Context(), kd, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			q := d.Queue(0)
+			const start = 0xFFFFFFF8
+			q.event = start
+			iv := Interleaved{DRAM: true, Addr: 1 << 20, PageSize: 64, HostPage: 64, Pages: 16, Banks: len(d.ch.DRAMBanks())}
+			for i := range 16 {
+				want, got := bytes.Repeat([]byte{byte(i + 1)}, iv.Bytes()), make([]byte, iv.Bytes())
+				if err := q.Write(t.Context(), &iv, 0, want); err != nil {
+					t.Fatal(err)
+				}
+				if err := q.Finish(t.Context()); err != nil {
+					t.Fatalf("event %d: %v", q.event, err)
+				}
+				if err := q.Read(t.Context(), &iv, 0, got); err != nil || !bytes.Equal(want, got) {
+					t.Fatalf("behind event %d: %v", q.event, err)
+				}
+				at := make([]byte, 4)
+				if err := d.read(q.core, d.ctl.lastEvent[0], at); err != nil {
+					t.Fatal(err)
+				}
+				if want := cq.Seq(start) + cq.Seq(i) + 1; cq.Seq(at[0])|cq.Seq(at[1])<<8|cq.Seq(at[2])<<16|cq.Seq(at[3])<<24 != want {
+					t.Errorf("the dispatch core has seen event % x, want %#x", at, want)
+				}
+			}
+			if q.event != 8 {
+				t.Errorf("the last event is %d", q.event)
+			}
+		})
+	}
+}
