@@ -99,3 +99,6 @@ func WithL1Small(n uint64) Option { return func(o *options) { o.l1Small = n } }
 // WithHangTimeout sets how long a wait may last without any progress of the device before it ends in a *HangError.
 // The default is 10 s.
 func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispatch.HangTimeout = t } }
+
+// WithDumpDir makes every *HangError leave a file in a directory, which "reprise inspect" reads. The error names it.
+func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpDir = dir } }

@@ -63,10 +63,16 @@ func (c *completionRing) pop(n uint32) {
 		c.toggled = !c.toggled
 	}
 	c.popped += uint64(n / pageSize)
+	p := c.pointer()
+	c.host.Store32(c.rdWord, p)
+	c.win.Store32(c.rdOff, p)
+}
+
+// pointer is the read pointer as the device takes it.
+func (c *completionRing) pointer() uint32 {
 	p := c.base + c.rd/16
 	if c.toggled {
 		p |= toggleBit
 	}
-	c.host.Store32(c.rdWord, p)
-	c.win.Store32(c.rdOff, p)
+	return p
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -24,6 +25,8 @@ type Options struct {
 	QueueMemory uint32
 	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError; 0 means 10 s.
 	HangTimeout time.Duration
+	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
+	DumpDir string
 }
 
 const (
@@ -42,6 +45,7 @@ type Device struct {
 	ctl     controlBlock
 	sysmem  *kmd.HostMemory
 	queues  []*Queue
+	seed    maphash.Seed // of fingerprints
 }
 
 // Start brings the chip up: firmware on every core, then the command queues. The caller keeps kd and closes it after
@@ -70,7 +74,7 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
-	d := &Device{kd: kd, ch: ch, pr: ch.Params(), opts: o, ctl: newControlBlock(ch.Params())}
+	d := &Device{kd: kd, ch: ch, pr: ch.Params(), opts: o, ctl: newControlBlock(ch.Params()), seed: maphash.MakeSeed()}
 	if err := d.start(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -8,16 +8,19 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// HangError says that a queue stopped moving. Error is one line; Detail lists every core that is not idle.
+// HangError says that a queue stopped moving. Error is one line; Detail describes the device.
 type HangError struct {
 	Queue   int    // number of the queue
 	Waiting string // what the caller waited for
 	Last    string // what was put into the queue last
 	Cause   error  // ErrTimeout, or why the device stopped if that is known
 	// FetchRead and FetchWritten are the addresses in the prefetch core's L1 of the prefetch queue entry taken last and
-	// of the next one to be written, 0 if somebody was writing at that moment.
+	// of the next one to be written, 0 if they could not be read, or if somebody was writing at that moment.
 	FetchRead, FetchWritten uint32
 	Cores                   []CoreState // all Tensix cores, by logical coordinate
+	Dump                    *Dump       // everything that was read
+	File                    string      // that the dump was written to; empty if none was asked for, or could be written
+	FileErr                 error       // why it couldn't be written
 }
 
 func (e *HangError) Error() string {
@@ -27,46 +30,59 @@ func (e *HangError) Error() string {
 			busy++
 		}
 	}
-	return fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s, %d of %d cores busy: %v", e.Queue, e.Waiting, e.Last, busy, len(e.Cores), e.Cause)
+	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s, %d of %d cores busy: %v", e.Queue, e.Waiting, e.Last, busy, len(e.Cores), e.Cause)
+	if e.File != "" {
+		s += "; see " + e.File
+	}
+	return s
 }
 
 func (e *HangError) Unwrap() error { return e.Cause }
 
-// Detail describes the queue's pointers and every core that is not idle, one line each.
+// Detail describes the queues' pointers and commands, and every core that is not idle.
 func (e *HangError) Detail() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v\nprefetch queue: entry taken last at %#x, next to be written at %#x\n", e, e.FetchRead, e.FetchWritten)
-	for i := range e.Cores {
-		if e.Cores[i].Busy() {
-			fmt.Fprintln(&b, e.Cores[i])
-		}
+	fmt.Fprintln(&b, e)
+	if e.FileErr != nil {
+		fmt.Fprintf(&b, "the dump could not be written: %v\n", e.FileErr)
+	}
+	if e.Dump != nil {
+		_ = e.Dump.Print(&b) // a strings.Builder takes everything
 	}
 	return b.String()
 }
 
 // CoreState is what a Tensix core's L1 says that it is doing.
 type CoreState struct {
-	Core       chip.Core
-	Kind       string // "worker", "prefetch", "dispatch"
-	Go         uint32 // its go message
-	LaunchRead uint32 // launch message that it runs or runs next
-	Processors [chip.NumProcessors]ProcessorState
-	Err        error // why it could not be read
+	Core       chip.Core                          `json:"core"`
+	Kind       string                             `json:"kind"`        // "worker", "prefetch", "dispatch"
+	Go         uint32                             `json:"go"`          // its go message
+	LaunchRead uint32                             `json:"launch_read"` // launch message that it runs or runs next
+	Processors [chip.NumProcessors]ProcessorState `json:"processors"`
+	Err        error                              `json:"-"` // why it could not be read
+	Unreadable string                             `json:"unreadable,omitempty"`
 }
+
+// Kinds of cores.
+const (
+	kindWorker   = "worker"
+	kindPrefetch = "prefetch"
+	kindDispatch = "dispatch"
+)
 
 // ProcessorState is what one of a core's processors left in the core's state area.
 type ProcessorState struct {
-	Waypoint string // four characters that name a place in the firmware or kernel
-	Detail   uint32 // what the waypoint says of it
-	Kernels  uint32 // kernels run since bring-up
+	Waypoint string `json:"waypoint"` // up to four characters that name a place in the firmware or kernel
+	Detail   uint32 `json:"detail"`   // what the waypoint says of it
+	Kernels  uint32 `json:"kernels"`  // kernels run since bring-up
 }
 
 // Busy reports whether the core has something to do.
-func (s CoreState) Busy() bool { return s.Err != nil || s.Go>>24 != signalDone }
+func (s CoreState) Busy() bool { return s.Unreadable != "" || s.Go>>24 != signalDone }
 
 func (s CoreState) String() string {
-	if s.Err != nil {
-		return fmt.Sprintf("core %v (%s): unreadable: %v", s.Core, s.Kind, s.Err)
+	if s.Unreadable != "" {
+		return fmt.Sprintf("core %v (%s): unreadable: %s", s.Core, s.Kind, s.Unreadable)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "core %v (%s): go %#08x, launch message %d;", s.Core, s.Kind, s.Go, s.LaunchRead)
@@ -78,11 +94,18 @@ func (s CoreState) String() string {
 
 // coreState reads what a core is doing.
 func (d *Device) coreState(c chip.Core) CoreState {
+	s, _ := d.readCore(c)
+	return s
+}
+
+// readCore reads what a core is doing, and returns the bytes of its mailbox as well.
+func (d *Device) readCore(c chip.Core) (CoreState, []byte) {
 	l1 := &d.pr.L1
 	s := CoreState{Core: c, Kind: d.coreKind(c)}
 	b := make([]byte, l1.CoreState+chip.NumProcessors*l1.CoreStateSize-l1.Mailbox)
 	if s.Err = d.read(c, l1.Mailbox, b); s.Err != nil {
-		return s
+		s.Unreadable = s.Err.Error()
+		return s, nil
 	}
 	le := binary.LittleEndian
 	index := le.Uint32(b[l1.GoIndex-l1.Mailbox:])
@@ -94,29 +117,30 @@ func (d *Device) coreState(c chip.Core) CoreState {
 		at := b[l1.CoreState-l1.Mailbox+uint32(i)*l1.CoreStateSize:]
 		s.Processors[i] = ProcessorState{Waypoint: waypoint(at[:4]), Detail: le.Uint32(at[4:]), Kernels: le.Uint32(at[8:])}
 	}
-	return s
+	return s, b
 }
 
+// waypoint reads the four characters, without the spaces that fill a short name.
 func waypoint(b []byte) string {
 	out := []byte("????")
 	for i, c := range b {
-		if c > ' ' && c < 0x7F {
+		if c >= ' ' && c < 0x7F {
 			out[i] = c
 		}
 	}
-	return string(out)
+	return strings.TrimRight(string(out), " ")
 }
 
 func (d *Device) coreKind(c chip.Core) string {
 	for id := range d.opts.Queues {
 		switch p, m := d.queueCores(id); c {
 		case p:
-			return "prefetch"
+			return kindPrefetch
 		case m:
-			return "dispatch"
+			return kindDispatch
 		}
 	}
-	return "worker"
+	return kindWorker
 }
 
 // hang ends a wait, and with it the queue, in an error with the state of the device.
@@ -129,23 +153,18 @@ func (q *Queue) hang(what string, cause error, locked bool) error {
 	return q.fail(q.hangError(what, cause, locked))
 }
 
-// hangError collects the state of the device for an error. Called with life held; locked says whether mu is as well.
+// hangError collects the state of the device for an error, and writes its file. Called with life held; locked says
+// whether mu is as well.
 func (q *Queue) hangError(what string, cause error, locked bool) error {
-	e := &HangError{
-		Queue: q.id, Waiting: what, Last: "nothing", Cause: cause,
-		FetchRead: q.pre.Load32(uint64(q.d.ctl.fetchRead)),
+	e := &HangError{Queue: q.id, Waiting: what, Last: q.lastName(), Cause: cause, Dump: q.collect(what, cause, locked)}
+	e.Cores = e.Dump.Cores
+	for i := range e.Dump.Queues {
+		if o := &e.Dump.Queues[i]; o.ID == q.id {
+			e.FetchRead, e.FetchWritten = o.Device.FetchRead, o.Host.FetchNext
+		}
 	}
-	if locked {
-		e.FetchWritten = q.fetch.addr(q.fetch.next)
-	} else if q.mu.TryLock() { // without waiting: who has it may wait for life
-		e.FetchWritten = q.fetch.addr(q.fetch.next)
-		q.mu.Unlock()
-	}
-	if last := q.last.Load(); last != nil {
-		e.Last = *last
-	}
-	for c := range q.d.ch.Workers() {
-		e.Cores = append(e.Cores, q.d.coreState(c))
+	if dir := q.d.opts.DumpDir; dir != "" {
+		e.File, e.FileErr = e.Dump.save(dir)
 	}
 	return e
 }

@@ -4,18 +4,19 @@ import "github.com/reprise-tt/reprise/chip"
 
 // Sizes of the command queue's parts on Tensix dispatch cores. Source: tt-metal dispatch_settings.cpp.
 const (
-	fetchEntries     = 1534      // prefetch queue entries
-	maxCommandSize   = 128 << 10 // largest batch behind one prefetch queue entry
-	cmdDataSize      = 256 << 10 // command data buffer of the prefetcher
-	scratchSize      = 128 << 10 // its scratch double buffer
-	binaryRingSize   = 1 << 20   // its binary cache, at the same address as the scratch buffer
-	dispatchPages    = 128       // dispatch ring, in 4 KiB pages
-	dispatchBlocks   = 4         // blocks in which the dispatcher gives pages back
-	subordinatePages = 128       // ring of the subordinate dispatcher, in 256-byte pages
-	dispatchRing     = 0x1A000   // L1 address of the dispatch ring on the dispatch core, a multiple of its page
-	subordinateRing  = dispatchRing + dispatchPages*pageSize
-	maxQueues        = 2
-	maxSubDevices    = 8
+	fetchEntries        = 1534      // prefetch queue entries
+	maxCommandSize      = 128 << 10 // largest batch behind one prefetch queue entry
+	cmdDataSize         = 256 << 10 // command data buffer of the prefetcher
+	scratchSize         = 128 << 10 // its scratch double buffer
+	binaryRingSize      = 1 << 20   // its binary cache, at the same address as the scratch buffer
+	dispatchPages       = 128       // dispatch ring, in 4 KiB pages
+	dispatchBlocks      = 4         // blocks in which the dispatcher gives pages back
+	subordinatePages    = 128       // ring of the subordinate dispatcher, in pages of subordinatePageSize
+	dispatchRing        = 0x1A000   // L1 address of the dispatch ring on the dispatch core, a multiple of its page
+	subordinatePageSize = 256
+	subordinateRing     = dispatchRing + dispatchPages*pageSize
+	maxQueues           = 2
+	maxSubDevices       = 8
 )
 
 // controlBlock holds the L1 addresses of the words that host, prefetcher and dispatcher share. The block starts where

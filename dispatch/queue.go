@@ -30,9 +30,10 @@ type Queue struct {
 	event cq.Seq    // last event recorded
 	buf   []byte    // commands under construction
 
-	last   atomic.Pointer[string] // what was submitted last, for hang reports
-	failed atomic.Pointer[error]  // why the queue takes no more commands
-	comp   completions
+	last     atomic.Pointer[string]   // what was submitted last, for hang reports
+	replayed atomic.Pointer[Prepared] // what was submitted last of that kind, for hang reports
+	failed   atomic.Pointer[error]    // why the queue takes no more commands
+	comp     completions
 
 	life   sync.RWMutex // held for reading while the windows and host memory are used without mu
 	closed bool         // they are gone
@@ -111,6 +112,8 @@ type Prepared struct {
 	After State
 	// Name appears in hang reports.
 	Name string
+	// Image is what lies in DRAM for Bytes to run, for hang reports; nil if there is nothing. It doesn't change.
+	Image []byte
 
 	revoked bool
 	sent    bool
@@ -158,6 +161,7 @@ func (q *Queue) Submit(ctx context.Context, p *Prepared) error {
 	}
 	if q.same != p {
 		q.last.Store(&p.Name)
+		q.replayed.Store(p)
 		q.st, q.same = p.After, p
 	}
 	return nil
@@ -170,8 +174,7 @@ func (q *Queue) send(ctx context.Context, p []byte, stall bool) error {
 		return err
 	}
 	copy(q.issue.mem[off:], p)
-	q.ring(off, uint32(len(p)), stall)
-	return nil
+	return q.ring(off, uint32(len(p)), stall)
 }
 
 // room waits until a batch of n bytes can be placed, and returns where.
@@ -200,8 +203,8 @@ func (q *Queue) fits(off, n uint32) bool {
 	return !q.fetch.full() && q.issue.free(off, n, oldest, q.fetch.put)
 }
 
-// ring publishes a batch that lies in the issue ring.
-func (q *Queue) ring(off, n uint32, stall bool) {
+// ring publishes a batch that lies in the issue ring. It fails when the device is not there any more.
+func (q *Queue) ring(off, n uint32, stall bool) error {
 	q.issue.wr = off + n
 	*q.issue.end(q.fetch.put) = off + n
 	entry := uint16(n / cq.FetchUnit)
@@ -209,8 +212,11 @@ func (q *Queue) ring(off, n uint32, stall bool) {
 		entry |= cq.FetchStall
 	}
 	q.pre.Publish() // commands must be visible before the entry that announces them
-	q.fetch.push(entry)
+	if err := q.d.kd.Guard(func() error { q.fetch.push(entry); return nil }); err != nil {
+		return q.fail(fmt.Errorf("dispatch: queue %d: announce commands: %w", q.id, err))
+	}
 	kmd.PrefetchWrite(q.issue.mem[q.issue.wr:])
+	return nil
 }
 
 // await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.
@@ -222,7 +228,7 @@ func (q *Queue) await(ctx context.Context, what string, done func() bool) error 
 // awaitWith is await for a caller that may hold mu.
 func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, locked bool) error {
 	w := newWaiter(q.d.opts.HangTimeout)
-	var seen [2]uint64
+	var seen movement
 	for {
 		ended, err := q.look(&w, &seen, what, done, locked)
 		if ended || err != nil {
@@ -238,34 +244,38 @@ func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, lo
 }
 
 // look is what a wait does between pauses.
-func (q *Queue) look(w *waiter, seen *[2]uint64, what string, done func() bool, locked bool) (ended bool, err error) {
+func (q *Queue) look(w *waiter, seen *movement, what string, done func() bool, locked bool) (ended bool, err error) {
 	q.life.RLock()
 	defer q.life.RUnlock()
 	if q.closed {
 		return false, fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, errClosed)
 	}
-	if err := q.comp.drain(); err != nil {
-		return false, q.fail(fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err))
-	}
-	if done() {
-		return true, nil
-	}
-	if w.sleep == 0 {
-		return false, nil
-	}
-	if err := q.d.kd.Fault(); err != nil {
-		return false, q.fail(q.hangError(what, err, locked))
-	}
-	if now := q.progress(); now != *seen {
-		*seen = now
-		w.progress()
+	// A device that is removed takes its memory along.
+	lost := q.d.kd.Guard(func() error {
+		if err := q.comp.drain(); err != nil {
+			return q.fail(fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err))
+		}
+		if ended = done(); ended || w.sleep == 0 {
+			return nil
+		}
+		if err := q.d.kd.Fault(); err != nil {
+			return q.fail(q.hangError(what, err, locked))
+		}
+		if now := q.progress(); now != seen.queue {
+			seen.queue = now
+			w.progress()
+		}
+		return nil
+	})
+	switch {
+	case lost != nil && errors.Is(lost, kmd.ErrDeviceLost):
+		return false, q.fail(q.hangError(what, lost, locked))
+	case lost != nil || ended:
+		return ended, lost
+	case w.due():
+		return false, q.lookAtDevice(w, seen, what, locked)
 	}
 	return false, nil
-}
-
-// progress is a fingerprint of everything whose movement shows that the queue is alive.
-func (q *Queue) progress() [2]uint64 {
-	return [2]uint64{q.comp.seen(), uint64(q.pre.Load32(uint64(q.d.ctl.fetchRead)))}
 }
 
 // Finish waits until everything that was put into the queue has run and all its results are in memory.

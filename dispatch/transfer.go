@@ -126,8 +126,7 @@ func (q *Queue) writePages(ctx context.Context, b *Interleaved, page, n int, dat
 			copy(dst[i*int(b.PageSize):], data[i*int(b.HostPage):(i+1)*int(b.HostPage)])
 		}
 	}
-	q.ring(off, uint32(size), false)
-	return nil
+	return q.ring(off, uint32(size), false)
 }
 
 // Settle makes later commands wait, already in the prefetcher, until the workers are done and everything written so

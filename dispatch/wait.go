@@ -19,6 +19,7 @@ type waiter struct {
 	rounds   int
 	sleep    time.Duration
 	deadline time.Time
+	check    time.Time // when to look at the whole device next
 }
 
 const (
@@ -32,6 +33,22 @@ func newWaiter(limit time.Duration) waiter { return waiter{limit: limit} }
 // progress restarts the clock.
 func (w *waiter) progress() { *w = waiter{limit: w.limit} }
 
+// checks is how often the whole device is looked at before a wait without progress is a hang.
+const checks = 8
+
+// due says, once in a while, that it is time to look at the whole device.
+func (w *waiter) due() bool {
+	if w.sleep == 0 {
+		return false
+	}
+	now := time.Now()
+	if now.Before(w.check) {
+		return false
+	}
+	w.check = now.Add(w.limit / checks)
+	return true
+}
+
 // pause waits a little. It fails when the context is done or nothing has moved for the limit.
 func (w *waiter) pause(ctx context.Context) error {
 	w.rounds++
@@ -44,7 +61,7 @@ func (w *waiter) pause(ctx context.Context) error {
 	}
 	now := time.Now()
 	if w.sleep == 0 {
-		w.sleep, w.deadline = minSleep, now.Add(w.limit)
+		w.sleep, w.deadline, w.check = minSleep, now.Add(w.limit), now.Add(w.limit/checks)
 	}
 	if now.After(w.deadline) {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)

@@ -1,0 +1,212 @@
+package dispatch
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+const (
+	// shownTaken is how many entries of the prefetch queue that the prefetcher has taken are looked at beside those that
+	// it hasn't: it reads ahead by one entry, and a replayed trace hides behind the one before.
+	shownTaken = 3
+	// shownWaiting is how many entries that it hasn't taken are.
+	shownWaiting = 16
+	// busyConfigs is of how many busy workers the kernel-config memory is kept.
+	busyConfigs = 4
+)
+
+// collect reads the state of the device and of all queues. Called with q.life held; locked says whether q.mu is as well.
+func (q *Queue) collect(what string, cause error, locked bool) *Dump {
+	d := q.d
+	dump := &Dump{
+		Time: time.Now().UTC(), Target: d.kd.String(), Arch: d.ch.Arch().String(), Harvesting: d.ch.Harvesting(),
+		Queue: q.id, Waiting: what, Last: q.lastName(), Cause: cause.Error(),
+	}
+	if err := d.kd.Alive(); err != nil {
+		dump.Unreachable = err.Error()
+	}
+	for _, o := range d.queues {
+		if o == q || o.life.TryRLock() {
+			dump.Queues = append(dump.Queues, o.dump(dump, o == q && locked))
+			if o != q {
+				o.life.RUnlock()
+			}
+		}
+	}
+	configs := 0
+	for c := range d.ch.Workers() {
+		if dump.Unreachable != "" {
+			dump.Cores = append(dump.Cores, CoreState{Core: c, Kind: d.coreKind(c), Unreadable: dump.Unreachable})
+			continue
+		}
+		s, mailbox := d.readCore(c)
+		dump.Cores = append(dump.Cores, s)
+		if s.Err == nil {
+			dump.add(RegionMailbox, c, uint64(d.pr.L1.Mailbox), mailbox)
+		}
+		if s.Kind == kindWorker && s.Err == nil && s.Busy() && configs < busyConfigs {
+			configs++
+			d.dumpRegion(dump, RegionKernelConfig, c, d.pr.L1.KernelConfig, d.pr.L1.KernelConfigSize)
+		}
+	}
+	if last := q.replayed.Load(); last != nil && len(last.Image) > 0 {
+		dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.prefetch, Host: true, Size: len(last.Image), Data: last.Image})
+	}
+	return dump
+}
+
+func (q *Queue) lastName() string {
+	if last := q.last.Load(); last != nil {
+		return *last
+	}
+	return "nothing"
+}
+
+func (d *Dump) add(name string, c chip.Core, addr uint64, data []byte) {
+	d.Regions = append(d.Regions, Region{Name: name, Core: c, Addr: addr, Size: len(data), Data: data})
+}
+
+// dumpRegion reads a piece of a core's L1. What can't be read is left out: the core's state says why.
+func (d *Device) dumpRegion(dump *Dump, name string, c chip.Core, addr, size uint32) []byte {
+	p := make([]byte, size)
+	if d.read(c, addr, p) != nil {
+		return nil
+	}
+	dump.add(name, c, uint64(addr), p)
+	return p
+}
+
+// dump describes the queue. Called with life held.
+func (q *Queue) dump(dump *Dump, locked bool) QueueDump {
+	out := QueueDump{ID: q.id, Prefetch: q.prefetch, Dispatch: q.core, Last: q.lastName()}
+	if locked || q.mu.TryLock() { // without waiting: who has it may wait for life
+		q.dumpHost(dump, &out)
+		if !locked {
+			q.mu.Unlock()
+		}
+	} else {
+		out.Busy = true
+	}
+	if q.comp.ringMu.TryLock() {
+		r := &q.comp.ring
+		out.Host.CompletionLow, out.Host.CompletionRd, out.Host.CompletionWr = r.base, r.pointer(), r.host.Load32(r.wrWord)
+		q.comp.ringMu.Unlock()
+	}
+	out.Host.Pages = q.comp.seen()
+	out.Pending = q.comp.pending()
+	if dump.Unreachable == "" {
+		q.dumpDevice(dump, &out)
+	}
+	return out
+}
+
+// dumpHost describes the host's side of the rings, and keeps the commands behind the entries of the prefetch queue that
+// matter. Called with mu held.
+func (q *Queue) dumpHost(dump *Dump, out *QueueDump) {
+	if dump.Unreachable == "" {
+		_ = q.d.kd.Guard(q.fetch.poll) // an impossible pointer shows in the dump
+	}
+	out.Host = HostRings{
+		FetchNext: q.fetch.addr(q.fetch.next), FetchPut: q.fetch.put, FetchTaken: q.fetch.taken,
+		IssueWrite: q.issue.wr, IssueSize: uint32(len(q.issue.mem)), Expected: uint32(q.st.Expected),
+	}
+	first, last := uint64(0), q.fetch.put
+	if q.fetch.taken > shownTaken {
+		first = q.fetch.taken - shownTaken
+	}
+	for n := first; n < min(last, q.fetch.taken+shownWaiting); n++ {
+		start := uint32(0)
+		if n > 0 {
+			start = *q.issue.end(n - 1)
+		}
+		end := *q.issue.end(n)
+		if start >= end {
+			start = 0 // it didn't fit before the end of the ring
+		}
+		e := FetchState{Number: n, Taken: n < q.fetch.taken, Offset: start, Size: end - start}
+		if start > 0 && n > 0 && e.Size > maxCommandSize {
+			continue // of an entry that the ring has forgotten
+		}
+		out.Entries = append(out.Entries, e)
+		dump.Regions = append(dump.Regions, Region{
+			Name: RegionIssue, Core: q.prefetch, Host: true, Addr: uint64(start), Size: int(e.Size),
+			Data: append([]byte(nil), q.issue.mem[start:end]...),
+		})
+	}
+}
+
+// dumpDevice reads the words and rings of the command-queue cores.
+func (q *Queue) dumpDevice(dump *Dump, out *QueueDump) {
+	d, l1, ctl := q.d, &q.d.pr.L1, &q.d.ctl
+	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
+	configSize := min(l1.KernelConfigSize, ctl.fetchQueue-l1.KernelConfig)
+	pre := d.dumpRegion(dump, RegionControl, q.prefetch, l1.Unreserved, ctl.cmdData-l1.Unreserved)
+	core := d.dumpRegion(dump, RegionControl, q.core, l1.Unreserved, ctl.fetchQueue-l1.Unreserved)
+	preConfig := d.dumpRegion(dump, RegionKernelConfig, q.prefetch, l1.KernelConfig, configSize)
+	coreConfig := d.dumpRegion(dump, RegionKernelConfig, q.core, l1.KernelConfig, configSize)
+	d.dumpRegion(dump, RegionCommandData, q.prefetch, ctl.cmdData, cmdDataSize)
+	d.dumpRegion(dump, RegionDispatchRing, q.core, dispatchRing, dispatchPages*pageSize)
+	d.dumpRegion(dump, RegionSubordinateRing, q.core, subordinateRing, subordinatePages*subordinatePageSize)
+	if pre == nil || core == nil || preConfig == nil || coreConfig == nil {
+		return
+	}
+	le := binary.LittleEndian
+	control := func(b []byte, addr uint32) uint32 { return le.Uint32(b[addr-l1.Unreserved:]) }
+	sem := func(b []byte, id uint32) uint32 { return le.Uint32(b[sems-l1.KernelConfig+16*id:]) }
+	r := &out.Device
+	*r = DeviceRings{
+		Read:               true,
+		PrefetchReset:      d.register(q.prefetch, d.pr.SoftReset),
+		DispatchReset:      d.register(q.core, d.pr.SoftReset),
+		FetchRead:          control(pre, ctl.fetchRead),
+		IssueRead:          control(pre, ctl.pcieRead),
+		DispatchCredits:    sem(preConfig, semDispatchCredits),
+		SubordinateCredits: sem(preConfig, semSubordinateCredits),
+		Syncs:              sem(preConfig, semSync),
+		DispatchPages:      sem(coreConfig, semDispatchRing),
+		SubordinatePages:   sem(coreConfig, semSubordinateRing),
+		CompletionWr:       control(core, ctl.completionWr),
+		CompletionRd:       control(core, ctl.completionRd),
+		FirstStream:        d.pr.Stream.FirstDispatch,
+	}
+	for _, a := range ctl.lastEvent {
+		r.LastEvents = append(r.LastEvents, control(core, a))
+	}
+	for i := range uint32(maxSubDevices) {
+		r.GoSyncs = append(r.GoSyncs, control(core, ctl.syncSemaphore+16*i))
+	}
+	for i := range maxSubDevices {
+		r.Streams = append(r.Streams, d.register(q.core, d.pr.Stream.Reg(r.FirstStream+i, chip.SpaceAvailable)))
+	}
+}
+
+// register reads a register of a core, all ones if it can't be read.
+func (d *Device) register(c chip.Core, addr uint32) uint32 {
+	xy, err := d.ch.Virtual(c)
+	if err != nil {
+		return ^uint32(0)
+	}
+	v, err := d.kd.Read32(xy, uint64(addr))
+	if err != nil {
+		return ^uint32(0)
+	}
+	return v
+}
+
+// pending describes what the host expects to be reported.
+func (c *completions) pending() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, x := range c.expected {
+		if x.isEvent {
+			out = append(out, fmt.Sprintf("event %d", x.event))
+		} else {
+			out = append(out, fmt.Sprintf("%d B of data", x.size()))
+		}
+	}
+	return out
+}

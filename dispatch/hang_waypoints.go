@@ -1,0 +1,105 @@
+package dispatch
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// place explains a waypoint: what it says without its detail, and how its detail reads.
+type place struct{ text, detail string }
+
+// firmwarePlaces are the waypoints of the base firmware, of what starts a kernel, and of the waits that kernels' headers
+// offer. Source: dispatch/firmware/src/{brisc,ncrisc,trisc}.c, kernels/include/reprise/kernel.h.
+var firmwarePlaces = map[string]place{
+	"????": {"has not started", ""},
+	"BOOT": {"sets itself up after reset", ""},
+	"SUBS": {"waits for the other four processors to start", ""},
+	"IDLE": {"waits for work", ""},
+	"PREP": {"reads its launch message", ""},
+	"LOAD": {"loads a kernel's data", ""},
+	"GOW":  {"is ready and waits for the go signal", ""},
+	"RUN":  {"runs a kernel", ""},
+	"WAIT": {"is through with its kernel and waits for the other processors", ""},
+	"SYNC": {"waits for the coprocessor to become idle", ""},
+	"DONE": {"reports that the program is done", ""},
+	"SEMW": {"waits for a word to have a value", "the word is at L1 address %#x"},
+	"SEMM": {"waits for a word to reach a value", "the word is at L1 address %#x"},
+	"NRBW": {"waits for its reads to arrive", "on NoC %d"},
+	"NWBW": {"waits for its writes to be acknowledged", "on NoC %d"},
+	"NWFW": {"waits for its writes to leave", "on NoC %d"},
+	"NPFW": {"waits for its posted writes to leave", "on NoC %d"},
+	"NABW": {"waits for its atomics to be acknowledged", "on NoC %d"},
+	"CWFW": {"waits for pages in a circular buffer", "circular buffer %d"},
+	"CRBW": {"waits for room in a circular buffer", "circular buffer %d"},
+}
+
+// stopPlaces are those in which a command-queue kernel stops for good. Source: firmware/src/cq/cq_core.h.
+var stopPlaces = map[string]place{
+	"BADC": {"has stopped for good at a command it doesn't know", "which begins with the word %#08x"},
+	"BADL": {"has stopped for good at a command whose length can't be", "word %#08x"},
+	"BADE": {"has stopped for good at an impossible prefetch queue entry", "%#04x"},
+	"BADS": {"has stopped for good: a stall entry without a trace, or a trace without a stall entry", "word %#08x"},
+	"BADT": {"has stopped for good: a trace ended without its end command", "row %#x"},
+}
+
+// prefetchPlaces, dispatchPlaces and subordinatePlaces are those of the command-queue kernels. Source:
+// firmware/src/cq/{prefetch.c,cq_prefetch_input.h,cq_ring.h}, {dispatch.c,cq_completion.h,cq_go.h}, dispatch_s.c.
+var (
+	prefetchPlaces = map[string]place{
+		"IDLE": {"waits for an entry in the prefetch queue", ""},
+		"RUN":  {"works on commands", ""},
+		"RING": {"waits for room in a dispatcher's ring: that dispatcher doesn't get on", "%d pages"},
+		"STAL": {"waits for the dispatcher's notification that a STALL is waiting for", "the one with number %d"},
+		"TERM": {"ends, and waits for the dispatchers to give their rings back", ""},
+	}
+	dispatchPlaces = map[string]place{
+		"IDLE": {"waits for commands from the prefetcher", ""},
+		"RUN":  {"works on a command", ""},
+		"WMEM": {"waits for a word of its L1 to reach a value", "the word is at %#x"},
+		"HOST": {"waits for the host to take reports out of the completion queue", "%d units of 16 B are needed"},
+		"TERM": {"ends", ""},
+	}
+	subordinatePlaces = map[string]place{
+		"IDLE": {"waits for commands from the prefetcher", ""},
+		"RUN":  {"works on a command", ""},
+		"SYNC": {"waits for the dispatcher's permission to send a go signal", "sub-device %d"},
+		"TERM": {"ends", ""},
+	}
+)
+
+// Explain says in words where a processor of the core is.
+func (s CoreState) Explain(p chip.Processor) string {
+	if int(p) >= len(s.Processors) {
+		return "is none of a Tensix core's"
+	}
+	at := &s.Processors[p]
+	var own map[string]place
+	switch {
+	case s.Kind == kindPrefetch && p == chip.BRISC:
+		own = prefetchPlaces
+	case s.Kind == kindDispatch && p == chip.BRISC:
+		own = dispatchPlaces
+	case s.Kind == kindDispatch && p == chip.NCRISC:
+		own = subordinatePlaces
+	}
+	if own != nil && at.Waypoint == "WRKR" {
+		return fmt.Sprintf("waits for workers: completion stream %d to reach %d (modulo %#x)", at.Detail>>24, at.Detail&0xFFFFFF, 1<<24)
+	}
+	for _, m := range []map[string]place{own, stopPlacesOf(own), firmwarePlaces} {
+		if w, ok := m[at.Waypoint]; ok {
+			if w.detail == "" {
+				return w.text
+			}
+			return w.text + ", " + fmt.Sprintf(w.detail, at.Detail)
+		}
+	}
+	return fmt.Sprintf("is at a waypoint of its kernel's own, detail %#x", at.Detail)
+}
+
+func stopPlacesOf(own map[string]place) map[string]place {
+	if own == nil {
+		return nil
+	}
+	return stopPlaces
+}

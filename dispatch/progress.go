@@ -1,0 +1,57 @@
+package dispatch
+
+import (
+	"hash/maphash"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// movement is what a wait has seen last of everything that moves on a device that gets on.
+type movement struct {
+	queue  [2]uint64
+	device uint64
+	looked bool // whether device is anything
+}
+
+// progress is a fingerprint of what moves while the queue takes commands and reports.
+func (q *Queue) progress() [2]uint64 {
+	return [2]uint64{q.comp.seen(), uint64(q.pre.Load32(uint64(q.d.ctl.fetchRead)))}
+}
+
+// fingerprint is a hash of words.
+type fingerprint struct{ maphash.Hash }
+
+func (f *fingerprint) word(v uint32) {
+	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
+}
+
+// lookAtDevice checks that the device is there, and takes it for progress when anything on it moved: a completion was
+// counted, or a processor is at another waypoint or has begun another kernel. So a program that takes longer than the
+// hang timeout is no hang as long as its kernels move. It is too slow to be done each time: it reads every core. Called
+// with life held.
+func (q *Queue) lookAtDevice(w *waiter, seen *movement, what string, locked bool) error {
+	if err := q.d.kd.Alive(); err != nil {
+		return q.fail(q.hangError(what, err, locked))
+	}
+	var f fingerprint
+	f.SetSeed(q.d.seed)
+	for i := range maxSubDevices {
+		f.word(q.d.register(q.core, q.d.pr.Stream.Reg(q.d.pr.Stream.FirstDispatch+i, chip.SpaceAvailable)))
+	}
+	for c := range q.d.ch.Workers() {
+		s, _ := q.d.readCore(c)
+		f.word(s.Go)
+		f.word(s.LaunchRead)
+		for _, p := range s.Processors {
+			_, _ = f.WriteString(p.Waypoint)
+			f.word(p.Detail)
+			f.word(p.Kernels)
+		}
+	}
+	now := f.Sum64()
+	if seen.looked && now != seen.device {
+		w.progress()
+	}
+	seen.device, seen.looked = now, true
+	return nil
+}
