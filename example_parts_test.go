@@ -1,0 +1,185 @@
+package reprise_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// blank loads a program that does nothing on all workers.
+func blank(ctx context.Context, dev *reprise.Device, name string) *reprise.Executable {
+	image, err := kernels.Prebuilt(dev.Arch(), kernels.Blank)
+	check(err)
+	x, err := dev.Load(ctx, &reprise.Program{Name: name, Kernels: []reprise.Kernel{{
+		Name: "nothing", Image: image, Processor: reprise.BRISC, Cores: []reprise.Range{dev.Grid()},
+	}}})
+	check(err)
+	return x
+}
+
+// A card that isn't there is an error that a program can tell from others.
+func ExampleOpen() {
+	_, err := reprise.Open(context.Background(), reprise.Path("/dev/tenstorrent/99"))
+	switch {
+	case errors.Is(err, reprise.ErrPermission):
+		fmt.Println("there is a card, but not for us")
+	case err != nil:
+		fmt.Println("no card: use the emulator")
+	}
+	dev, err := reprise.Open(context.Background(), sim.Wormhole())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	fmt.Println(dev.Arch(), dev.Grid(), dev.DRAMBanks(), "DRAM banks")
+	// Output:
+	// no card: use the emulator
+	// wormhole (0,0)-(7,8) 12 DRAM banks
+}
+
+// Pages go round the banks; page p is in bank p mod banks.
+func ExampleDevice_NewBuffer() {
+	dev, err := reprise.Open(context.Background(), sim.Blackhole())
+	check(err)
+	defer dev.Close()
+	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 100 * 1000, PageSize: 1000, Name: "weights"})
+	check(err)
+	fmt.Printf("%q: %d B in pages of %d B, %d B apart\n", b.Name(), b.Size(), b.PageSize(), b.PageStride())
+	fmt.Printf("each of %d banks gave %d B\n", dev.DRAMBanks(), dev.Memory(reprise.DRAM).Allocated)
+
+	_, err = dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 1 << 30, PageSize: 1 << 10, Name: "too much"})
+	var oom *reprise.OutOfMemoryError
+	if errors.As(err, &oom) {
+		fmt.Printf("%s for %q: each bank must hold %d B and has %d B\n", oom.Kind, oom.Owner, oom.Need, oom.Have)
+	}
+	// Output:
+	// "weights": 100000 B in pages of 1000 B, 1024 B apart
+	// each of 8 banks gave 13312 B
+	// L1 for "too much": each bank must hold 8259584 B and has 1467584 B
+}
+
+// A Recorder records and does nothing else; what can't be recorded is an error that names the place.
+func ExampleQueue_Capture() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	check(err)
+	defer dev.Close()
+	queue := dev.Queue(0)
+	first, second := blank(ctx, dev, "first"), blank(ctx, dev, "second")
+
+	trace, err := queue.Capture(ctx, "both", func(r *reprise.Recorder) error {
+		if err := r.Run(first); err != nil {
+			return err
+		}
+		return r.Run(second)
+	})
+	check(err)
+	for _, s := range trace.Steps() {
+		fmt.Println(s.Name)
+	}
+
+	// The trace holds what it needs, so the executables may go.
+	check(first.Close(ctx))
+	check(second.Close(ctx))
+	check(trace.Replay(ctx))
+	check(queue.Finish(ctx))
+
+	_, err = queue.Capture(ctx, "late", func(r *reprise.Recorder) error { return r.Run(first) })
+	var ce *reprise.CaptureError
+	if errors.As(err, &ce) {
+		fmt.Printf("%s in %s: %v\n", ce.Op, filepath.Base(ce.File), ce.Err)
+	}
+	// Output:
+	// first
+	// second
+	// run program "first" in example_parts_test.go: executable "first": it has been released already
+}
+
+// A trace lies at the top of every DRAM bank.
+func ExampleTrace_Extents() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole())
+	check(err)
+	defer dev.Close()
+	x := blank(ctx, dev, "blank")
+	trace, err := dev.Queue(0).Capture(ctx, "long", func(r *reprise.Recorder) error {
+		for range 20 {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	check(err)
+	for _, e := range trace.Extents()[:2] {
+		fmt.Printf("bank %d: %#x to %#x\n", e.Bank, e.Start, e.End)
+	}
+	// Output:
+	// bank 0: 0xfefff800 to 0xff000000
+	// bank 1: 0xfefff800 to 0xff000000
+}
+
+// A trace can be read: one line for each command.
+func ExampleTrace_Print() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	check(err)
+	defer dev.Close()
+	x := blank(ctx, dev, "blank")
+	trace, err := dev.Queue(0).Capture(ctx, "short", func(r *reprise.Recorder) error { return r.Run(x) })
+	check(err)
+	var text strings.Builder
+	check(trace.Print(&text))
+	for line := range strings.Lines(text.String()) {
+		fields := strings.Fields(line) // offset, size, who carries it out, what, and with which parameters
+		fmt.Println(fields[2], fields[3])
+	}
+	// Output:
+	// dispatch SET_WRITE_OFFSET
+	// dispatch WAIT
+	// dispatch WRITE_PACKED_LARGE
+	// prefetch RELAY_PAGED_PACKED
+	// dispatch WRITE_PACKED
+	// dispatch NOTIFY_SUBORDINATE_GO_SIGNAL
+	// dispatch_s SEND_GO_SIGNAL
+	// prefetch EXEC_BUF_END
+}
+
+// A wait that can't end says what every core that is busy does.
+func ExampleHangError() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
+	check(err)
+	defer dev.Close()
+	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	check(err)
+	check(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))
+	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
+	check(err)
+	x, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
+		Name: "wait for 1", Image: image, Processor: reprise.TRISC0, Cores: []reprise.Range{reprise.Single(3, 4)},
+		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}})
+	check(err)
+	check(dev.Queue(0).Run(ctx, x))
+	var hang *reprise.HangError
+	if errors.As(dev.Queue(0).Finish(ctx), &hang) {
+		fmt.Println("last:", hang.Last, "- cause:", hang.Cause)
+		for _, c := range hang.Cores {
+			if c.Busy() && c.Kind == "worker" {
+				fmt.Println("busy:", c.Core)
+			}
+		}
+	}
+	// Output:
+	// last: forever - cause: no progress for 200ms
+	// busy: (3,4)
+}
