@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
@@ -274,4 +275,35 @@ func TestDiagnoseEmptyMachines(t *testing.T) {
 			t.Errorf("%s: %q isn't in %q", tt.name, tt.fix, all)
 		}
 	}
+}
+
+// Trap 7.1: looking at a card sends its firmware nothing and waits for nobody.
+func TestLookingDoesNotDisturb(t *testing.T) {
+	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
+	var flags []int
+	s := kmd.System{Root: drv.FS(), Open: func(string) kmd.Target {
+		return card{target{recorded{drv.Node(0), &flags}}, drv}
+	}}
+	if _, err := s.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Diagnose(t.Context())
+	if len(flags) != 2 {
+		t.Errorf("%d opens", len(flags))
+	}
+	for _, f := range flags {
+		if want := syscall.O_RDWR | syscall.O_APPEND | syscall.O_NONBLOCK; f != want {
+			t.Errorf("opened with %#x, want %#x", f, want)
+		}
+	}
+}
+
+type recorded struct {
+	seam.Node
+	flags *[]int
+}
+
+func (r recorded) Open(flags int) (seam.File, error) {
+	*r.flags = append(*r.flags, flags)
+	return r.Node.Open(flags)
 }
