@@ -366,6 +366,11 @@ func ringCommandAt(b []byte) (cq.DispatchCommand, int) {
 			}
 		}
 	}
+	switch cq.DispatchID(b[0]) {
+	case cq.DispatchWritePacked, cq.DispatchWritePackedLarge, cq.DispatchDebug, cq.DispatchSetWriteOffset, cq.DispatchSetGoSignalNOCData:
+	default:
+		return nil, 0
+	}
 	// Lists and data follow the head; of all sizes only the right one can be read.
 	const longest = pageSize
 	for n := cq.HeaderSize; n <= min(len(b), longest); n += 4 {

@@ -26,6 +26,8 @@ type demoCmd struct {
 	Input  string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
 	Batch  int    `help:"Images per batch." default:"128"`
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+	// DumpDir is for hangs.
+	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
 	target reprise.Target // what Device names
 }
@@ -140,7 +142,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	if err != nil {
 		return nil, err
 	}
-	dev, err := reprise.Open(ctx, c.target)
+	dev, err := reprise.Open(ctx, c.target, reprise.WithDumpDir(c.DumpDir))
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}

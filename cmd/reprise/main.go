@@ -26,7 +26,8 @@ const (
 )
 
 type cli struct {
-	Demo demoCmd `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
+	Demo    demoCmd    `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
+	Inspect inspectCmd `cmd:"" help:"Print a file that a hang has left."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
 }
@@ -51,7 +52,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Name("reprise"),
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
 		kong.Writers(s.out, s.err),
-		kong.Vars{"device_help": deviceHelp},
+		kong.Vars{"device_help": deviceHelp, "temp_dir": os.TempDir()},
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
@@ -89,7 +90,11 @@ func report(ctx context.Context, w io.Writer, err error) int {
 	// Errors of package reprise bring the name along.
 	fmt.Fprintln(w, "reprise:", strings.TrimPrefix(err.Error(), "reprise: "))
 	var h *reprise.HangError
-	if errors.As(err, &h) {
+	switch {
+	case !errors.As(err, &h):
+	case h.File != "":
+		fmt.Fprintln(w, "reprise: to see what every core does: reprise inspect", h.File)
+	default:
 		fmt.Fprint(w, h.Detail())
 	}
 	return exitFailed

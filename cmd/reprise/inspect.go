@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/reprise-tt/reprise/dispatch"
+)
+
+// inspectCmd prints the files that the runtime leaves: dumps of hangs.
+type inspectCmd struct {
+	File   string `arg:"" help:"File to print: a dump of a hang." type:"path"`
+	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+	Region string `help:"Write the bytes of this region of a dump (its name, as in the JSON form) to standard output." placeholder:"NAME"`
+}
+
+// Run prints the file.
+func (c *inspectCmd) Run(s streams) error {
+	f, err := os.Open(c.File)
+	if err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	head, err := r.Peek(len(dispatch.DumpMagic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	if string(head) != dispatch.DumpMagic {
+		return fmt.Errorf("inspect %s: it is no file that reprise writes: it begins with %q", c.File, head)
+	}
+	return c.dump(s, r)
+}
+
+func (c *inspectCmd) dump(s streams, r io.Reader) error {
+	d, err := dispatch.ReadDump(r)
+	if err != nil {
+		return fmt.Errorf("inspect %s: %w", c.File, err)
+	}
+	switch {
+	case c.Region != "":
+		return c.region(s.out, d)
+	case c.JSON:
+		return printJSON(s.out, d)
+	}
+	if err := d.Print(s.out); err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	fmt.Fprintln(s.out, "\nmemory in the file (--region NAME writes it out):")
+	seen := map[string]int{}
+	var names []string
+	for _, r := range d.Regions {
+		if _, ok := seen[r.Name]; !ok {
+			names = append(names, r.Name)
+		}
+		seen[r.Name] += r.Size
+	}
+	for _, n := range names {
+		fmt.Fprintf(s.out, "  %-16s %d B\n", n, seen[n])
+	}
+	return nil
+}
+
+// region writes the bytes of all regions of a name, one after the other.
+func (c *inspectCmd) region(w io.Writer, d *dispatch.Dump) error {
+	found := false
+	for _, r := range d.Regions {
+		if r.Name == c.Region {
+			found = true
+			if _, err := w.Write(r.Data); err != nil {
+				return fmt.Errorf("inspect: %w", err)
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("inspect %s: it has no region %q: see the list that inspect prints", c.File, c.Region)
+	}
+	return nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// hangFile makes a device hang and returns the file that it left.
+func hangFile(t *testing.T) string {
+	t.Helper()
+	ctx := t.Context()
+	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := dev.Queue(0)
+	if err := queue.Write(ctx, word, 0, make([]byte, 64)); err != nil {
+		t.Fatal(err)
+	}
+	x, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
+		Name: "wait", Image: image, Cores: []reprise.Range{reprise.Single(2, 1)},
+		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := queue.Run(ctx, x); err != nil {
+		t.Fatal(err)
+	}
+	var h *reprise.HangError
+	if err := queue.Finish(ctx); !errors.As(err, &h) || h.File == "" {
+		t.Fatalf("%v, want a *HangError with a file", err)
+	}
+	return h.File
+}
+
+func inspect(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), append([]string{"inspect"}, args...), streams{out: &o, err: &e})
+	return code, o.String(), e.String()
+}
+
+// What a hang left can be read as text, as JSON, and piece by piece.
+func TestInspectDump(t *testing.T) {
+	file := hangFile(t)
+	code, text, _ := inspect(t, file)
+	if code != exitOK || !strings.Contains(text, "core (2,1) (worker)") || !strings.Contains(text, "waits for a word to have a value") || !strings.Contains(text, "dispatch ring    524288 B") {
+		t.Errorf("exit code %d, text:\n%s", code, text)
+	}
+	code, text, _ = inspect(t, file, "--json")
+	var d dispatch.Dump
+	if err := json.Unmarshal([]byte(text), &d); err != nil || code != exitOK || len(d.Cores) != 140 || d.Last != "forever" {
+		t.Errorf("exit code %d, %v: %d cores, last %q", code, err, len(d.Cores), d.Last)
+	}
+	if code, text, _ = inspect(t, file, "--region", dispatch.RegionDispatchRing); code != exitOK || len(text) != 524288 {
+		t.Errorf("exit code %d, %d B of the dispatch ring", code, len(text))
+	}
+}
+
+// What can't be read is one line.
+func TestInspectErrors(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(dir, "cut")
+	if err := os.WriteFile(cut, []byte(dispatch.DumpMagic+"\x01"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{filepath.Join(dir, "none")}, "no such file"},
+		{[]string{other}, `it is no file that reprise writes: it begins with "hello"`},
+		{[]string{cut}, "the dump is damaged"},
+		{[]string{dir}, "is a directory"},
+	} {
+		code, out, errs := inspect(t, tt.args...)
+		if code != exitFailed || out != "" || !strings.Contains(errs, tt.says) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("inspect %q: exit code %d, %q, %q, want one line that says %q", tt.args, code, out, errs, tt.says)
+		}
+	}
+}
