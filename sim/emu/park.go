@@ -35,6 +35,9 @@ func (c *core) probe() (waiting bool, st stop) {
 		if st != stopSlice || !pure {
 			return false, st
 		}
+		if s := &c.tile.chip.sched; len(s.events) > 0 && s.events[0].at <= s.clock+uint64(base+used) {
+			return false, stopSlice // a request takes its next step now
+		}
 		if c.pc != start {
 			continue
 		}

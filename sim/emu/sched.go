@@ -131,6 +131,11 @@ func (s *sched) loop() {
 // step runs one slice of one core, or lets time pass until the next event. It returns the number of instructions, at
 // least 1.
 func (s *sched) step() int {
+	if s.pos >= len(s.queue) { // the round is over
+		s.pos = 0
+		s.clock += uint64(s.longest)
+		s.longest = 0
+	}
 	if len(s.events) > 0 {
 		if len(s.queue) == 0 {
 			s.clock = max(s.clock, s.events[0].at)
@@ -139,11 +144,6 @@ func (s *sched) step() int {
 	}
 	if len(s.queue) == 0 || s.chip.fault != nil {
 		return 1
-	}
-	if s.pos >= len(s.queue) {
-		s.pos = 0
-		s.clock += uint64(s.longest)
-		s.longest = 0
 	}
 	// Draw the next core of the round among those that have not run in it.
 	if rest := len(s.queue) - s.pos; rest > 1 {
@@ -174,6 +174,9 @@ func (s *sched) slice(k *core) int {
 		n := min(k.slice, limit)
 		// Jitter, so that seeds differ in more than the order of cores.
 		n = n/2 + 1 + int(s.random()%uint64(n/2+1))
+		if len(s.events) > 0 { // which are seen to at the ends of slices
+			n = min(n, int(max(s.events[0].at, s.clock+1)-s.clock))
+		}
 		st = k.advance(n)
 		used = k.used
 		k.slice = min(2*k.slice, limit)

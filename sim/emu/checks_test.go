@@ -1,0 +1,356 @@
+package emu
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// check is a small program that does something wrong, which an option must refuse by name, and the same put right,
+// which it must not refuse.
+type check struct {
+	name string
+	arch chip.Arch // zero: both
+	cfg  Config
+	do   func(r *rig, right bool)
+	cat  Category
+	says []string // parts of the refusal's text, in order
+}
+
+const staticVC1 = ctrlStaticVC | 1<<13
+
+// sendTo is a write of 64 bytes from 0x40000 of v to 0x50000 of another worker on virtual channel 1.
+func (r *rig) sendTo(v, to chip.XY) nocRequest {
+	return nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: to, ctrl: ctrlWriteNP | staticVC1, len: 64}
+}
+
+// fetchFrom is a read of 64 bytes from 0x50000 of another worker to 0x40000 of v.
+func (r *rig) fetchFrom(v, from chip.XY) nocRequest {
+	return nocRequest{buf: 1, targ: 0x50000, targXY: from, ret: 0x40000, retXY: v, ctrl: ctrlRead | staticVC1, len: 64}
+}
+
+func invalidate(a *asm, arch chip.Arch) *asm {
+	word := uint32(cfgInvalidateWormhole)
+	if arch == chip.Blackhole {
+		word = cfgInvalidateBlackhole
+	}
+	return a.stw(configBase+4*word, 31)
+}
+
+// poll waits until the word at addr is at least 1.
+func (a *asm) poll(arch chip.Arch, addr uint32, label string) *asm {
+	a.li(a0, addr).label(label)
+	if arch == chip.Blackhole {
+		a.fence()
+	}
+	return a.lw(a1, a0, 0).beq(a1, x0, label)
+}
+
+func (a *asm) call(addr uint32) *asm { return a.li(a0, addr).emit(itype(0x67, 0, 1, a0, 0)) }
+
+func returns(imm int32) []byte {
+	return newAsm(0).addi(a2, x0, imm).emit(itype(0x67, 0, x0, 1, 0)).bytes()
+}
+
+func checks() []check {
+	races, stale := Config{RefuseRaces: true}, Config{RefuseStaleCode: true}
+	unwritten, counters := Config{RefuseUnwritten: true}, Config{RefuseCounters: true}
+	one := func(a *asm) *asm { return a.li(s0, 1) }
+	return []check{
+		{
+			name: "a write's source is overwritten before it has left", cfg: races, cat: UndefinedBehavior,
+			says: []string{"BRISC pc=", "race: store to 4 bytes that a NoC write may still be reading", "write of 64 bytes from 0x40000", "BRISC pc="},
+			do: func(r *rig, right bool) {
+				v := r.worker(0, 0)
+				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, r.worker(2, 2)))
+				if right {
+					a.waitCounter(0, cntWriteSent, s0, "sent")
+				}
+				r.run(v, a.stw(0x40020, 7).halt())
+			},
+		},
+		{
+			name: "a write's source is overwritten by another write to it", cfg: races, cat: UndefinedBehavior,
+			says: []string{"race: store to 64 bytes that a NoC write may still be reading"},
+			do: func(r *rig, right bool) {
+				v, w := r.worker(0, 0), r.worker(2, 2)
+				r.write(w, 0x40000, pattern(64, 1))
+				back := r.sendTo(w, v)
+				back.ret = 0x40000
+				r.run(w, newAsm(0x1000).poll(r.arch, 0x30000, "go").request(r.arch, back).halt())
+				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, w))
+				if right {
+					a.waitCounter(0, cntWriteSent, s0, "sent")
+				}
+				r.run(v, a.request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1, len: 0x107C, dat: 1}).halt())
+			},
+		},
+		{
+			name: "a read's destination is looked at before the read is counted", cfg: races, cat: UndefinedBehavior,
+			says: []string{"race: load of 4 bytes that a NoC read may still be writing", "read of 64 bytes of tile", "0x50000 to 0x40000"},
+			do: func(r *rig, right bool) {
+				v := r.worker(0, 0)
+				a := one(newAsm(0x1000)).request(r.arch, r.fetchFrom(v, r.worker(2, 2)))
+				if right {
+					a.waitCounter(0, cntReadResp, s0, "read")
+				}
+				r.run(v, a.li(a0, 0x40000).lw(a1, a0, 0).halt())
+			},
+		},
+		{
+			name: "one read of two is counted", cfg: races, cat: UndefinedBehavior,
+			says: []string{"race: load of 4 bytes that a NoC read may still be writing"},
+			do: func(r *rig, right bool) {
+				v := r.worker(0, 0)
+				second := r.fetchFrom(v, r.worker(3, 3))
+				second.ret, second.buf = 0x48000, 2
+				a := one(newAsm(0x1000)).request(r.arch, r.fetchFrom(v, r.worker(2, 2))).request(r.arch, second)
+				if right {
+					a.addi(s0, s0, 1).waitCounter(0, cntReadResp, s0, "two")
+				} else {
+					a.li(t0, niu0Base+0x200+4*cntReadSent).label("one").lw(t1, t0, 0).bltu(t1, s0, "one")
+				}
+				r.run(v, a.li(a0, 0x40000).lw(a1, a0, 0).halt())
+			},
+		},
+		{
+			name: "a read goes into the source of a write", cfg: races, cat: UndefinedBehavior,
+			says: []string{"race: store to 64 bytes that a NoC write may still be reading"},
+			do: func(r *rig, right bool) {
+				v := r.worker(0, 0)
+				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, r.worker(2, 2)))
+				if right {
+					a.waitCounter(0, cntWriteAck, s0, "acks")
+				}
+				r.run(v, a.request(r.arch, r.fetchFrom(v, r.worker(3, 3))).halt())
+			},
+		},
+		{
+			name: "a done signal overtakes data on another path", cfg: races, cat: UndefinedBehavior,
+			says: []string{"race: load of 4 bytes of a NoC write that need not have arrived", "write of 64 bytes from 0x40000", "the signal at 0x30000 that was seen here, atomic"},
+			do: func(r *rig, right bool) {
+				v, w := r.worker(0, 0), r.worker(2, 2)
+				r.run(w, newAsm(0x1000).poll(r.arch, 0x30000, "sem").li(a0, 0x50000).lw(a1, a0, 0).halt())
+				vc := uint32(2)
+				if right {
+					vc = 1
+				}
+				r.run(v, newAsm(0x1000).request(r.arch, r.sendTo(v, w)).
+					request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | vc<<13, len: 0x107C, dat: 1}).halt())
+			},
+		},
+		{
+			name: "a stream says done before data is acknowledged", cfg: races, cat: UndefinedBehavior,
+			says: []string{"race: load of 4 bytes of a NoC write that need not have arrived", "inline write"},
+			do: func(r *rig, right bool) {
+				v, w := r.worker(0, 0), r.worker(2, 2)
+				update, available := uint32(0x088), uint32(0x100)
+				if r.arch == chip.Blackhole {
+					update, available = 0x438, 0x4A4
+				}
+				const stream = streamBase + 0x3000
+				r.run(w, newAsm(0x1000).poll(r.arch, stream+available, "stream").li(a0, 0x50000).lw(a1, a0, 0).halt())
+				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, w))
+				if right {
+					a.waitCounter(0, cntWriteAck, s0, "acks")
+				}
+				r.run(v, a.request(r.arch, nocRequest{noc: 1, buf: 3, targ: uint64(stream + update), targXY: w, ret: 4, retXY: v, ctrl: ctrlWrite | ctrlInline | staticVC1, len: 15, dat: 1 << 6}).halt())
+			},
+		},
+		{
+			name: "code is changed by the processor that runs it", cfg: stale, cat: UndefinedBehavior,
+			says: []string{"BRISC pc=0x8000", "stale code: the processor has executed this line", "BRISC pc=0x10"},
+			do: func(r *rig, right bool) {
+				v := r.worker(0, 0)
+				r.write(v, 0x8000, returns(1))
+				a := newAsm(0x1000).call(0x8000).stw(0x8000, itype(0x13, 0, a2, x0, 2))
+				if right {
+					invalidate(a, r.arch)
+				}
+				r.run(v, a.call(0x8000).halt())
+			},
+		},
+		{
+			name: "code that may be prefetched is delivered through the NoC", cfg: stale, cat: UndefinedBehavior,
+			says: []string{"stale code: the processor may have prefetched this line", "the host has changed it"},
+			do: func(r *rig, right bool) {
+				v := r.worker(0, 0)
+				a := newAsm(0x1000).poll(r.arch, 0x30000, "go")
+				if right {
+					invalidate(a, r.arch)
+				}
+				r.run(v, a.call(0x1100).halt())
+				r.write(v, 0x1100, returns(1))
+				r.st(v, 0x30000, 1)
+			},
+		},
+		{
+			name: "DRAM that nobody wrote is read", cfg: unwritten, cat: UnpredictableValueUsed,
+			says: []string{"BRISC pc=", "read of memory of DRAM controller 0 that was never written"},
+			do: func(r *rig, right bool) {
+				v, b := r.worker(0, 0), r.topo.DRAMBanks()[0]
+				if right {
+					r.write(b.HostEndpoint, b.Offset+0x10000, pattern(64, 1))
+				}
+				r.run(v, newAsm(0x1000).request(r.arch, nocRequest{targ: b.Offset + 0x10000, targXY: b.Endpoint[0], ret: 0x40000, retXY: v, ctrl: ctrlRead, len: 64}).halt())
+			},
+		},
+		{
+			name: "local RAM that nobody wrote is read", arch: chip.Wormhole, cfg: unwritten, cat: UnpredictableValueUsed,
+			says: []string{"BRISC pc=", "load from local RAM that was never written"},
+			do: func(r *rig, right bool) {
+				a := newAsm(0x1000).li(a0, localBase+64)
+				if right {
+					a.sb(x0, a0, 1)
+				}
+				r.run(r.worker(0, 0), a.lw(a1, a0, 0).halt())
+			},
+		},
+		{
+			name: "an id is waited for after a multicast with it", cfg: counters, cat: UndefinedBehavior,
+			says: []string{"the counter of transaction id 3 is 25", "nothing is unanswered: a multicast took it beyond zero"},
+			do: func(r *rig, right bool) {
+				v, start, end := r.worker(0, 0), r.worker(1, 1), r.worker(3, 1)
+				q := nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: end, start: &start, ctrl: ctrlMulticast | ctrlStaticVC | 4<<13, len: 64, tag: 3 << 10}
+				a := one(newAsm(0x1000)).request(r.arch, q).addi(s0, s0, 2).waitCounter(0, cntWriteAck, s0, "acks")
+				a.li(t0, niu0Base+layoutOf(r.arch).cmd).lw(t1, t0, 0)
+				if right {
+					a.stw(niu0Base+layoutOf(r.arch).clearReqs, 1<<3)
+				}
+				r.run(v, a.waitCounter(0, cntOutstanding+3, x0, "id").halt())
+			},
+		},
+		{
+			name: "an id is looked at right after its request was started", cfg: counters, cat: UndefinedBehavior,
+			says: []string{"transaction id 5 is looked at before a CMD_CTRL was loaded"},
+			do: func(r *rig, right bool) {
+				v := r.worker(0, 0)
+				q := r.fetchFrom(v, r.worker(2, 2))
+				q.tag = 5 << 10
+				a := newAsm(0x1000).request(r.arch, q)
+				if l := layoutOf(r.arch); right {
+					a.li(t0, niu0Base+l.stride+l.cmd).label("ready").lw(t1, t0, 0).bne(t1, x0, "ready")
+				}
+				r.run(v, a.waitCounter(0, cntOutstanding+5, x0, "id").halt())
+			},
+		},
+		{
+			name: "more is subtracted from a stream than it has", cfg: counters, cat: UndefinedBehavior,
+			says: []string{"BRISC pc=", "SPACE_AVAILABLE of stream 3 is", "and 5 is to be subtracted"},
+			do: func(r *rig, right bool) {
+				update := uint32(streamBase + 0x3088)
+				if r.arch == chip.Blackhole {
+					update = streamBase + 0x3438
+				}
+				have := uint32(4)
+				if right {
+					have = 5
+				}
+				five := uint32(5)
+				r.run(r.worker(0, 0), newAsm(0x1000).stw(update, have<<6).stw(update, -five<<6).halt())
+			},
+		},
+		{
+			name: "a TLB window is used half-way through its configuration", cfg: counters, cat: UndefinedBehavior,
+			says: []string{"host: tlb window: window", "is used after only some of its"},
+			do: func(r *rig, right bool) {
+				r.st(r.worker(0, 0), 0x40000, 1)
+				base, off, words := uint64(0x1FC00000), uint64(0), 3
+				if r.arch == chip.Wormhole {
+					base, off, words = base+8*166, 0x0B000000, 2
+				}
+				if !right {
+					words--
+				}
+				v := r.worker(1, 1)
+				cfg := []uint64{0, uint64(v.X)<<11 | uint64(v.Y)<<17, 0}
+				if r.arch == chip.Wormhole {
+					w := uint64(v.X)<<12 | uint64(v.Y)<<18
+					cfg = []uint64{w & 0xFFFFFFFF, w >> 32}
+				}
+				for i := range words {
+					r.dev.BARStore(0, base+4*uint64(i), 4, cfg[i])
+				}
+				r.dev.BARStore(0, off+0x40000, 4, 7)
+			},
+		},
+	}
+}
+
+// Every check refuses its broken program, with words that lead to the mistake, however quick or slow the NoC is; and it
+// accepts the right one.
+func TestChecks(t *testing.T) {
+	for _, k := range checks() {
+		for _, arch := range arches {
+			if k.arch != 0 && k.arch != arch {
+				continue
+			}
+			for _, delay := range []int{0, 1, 60, 500} {
+				for seed := range uint64(5) {
+					t.Run(fmt.Sprintf("%s/%v delay %d seed %d", k.name, arch, delay, seed), func(t *testing.T) {
+						for _, right := range []bool{true, false} {
+							cfg := k.cfg
+							cfg.Arch, cfg.Synchronous, cfg.Seed, cfg.Delay = arch, true, seed, delay
+							r := newRig(t, cfg)
+							k.do(r, right)
+							if right {
+								r.healthy()
+								continue
+							}
+							rest := r.refused(k.cat).Error()
+							for _, part := range k.says {
+								_, after, ok := strings.Cut(rest, part)
+								if !ok {
+									t.Errorf("refusal %q doesn't say %q", r.c.Fault(), part)
+									break
+								}
+								rest = after
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// With a slow NoC a write takes what its source holds when it leaves, not when it was started, and requests to different
+// tiles arrive in another order than they were started in, for some seeds.
+func TestDelayShows(t *testing.T) {
+	for _, arch := range arches {
+		late, swapped := 0, 0
+		for seed := range uint64(40) {
+			r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: 60})
+			v, one, two := r.worker(0, 0), r.worker(2, 2), r.worker(3, 3)
+			q := r.sendTo(v, one)
+			a := newAsm(0x1000).stw(0x40000, 1).request(arch, q)
+			for range 80 {
+				a.addi(a0, a0, 1)
+			}
+			r.run(v, a.stw(0x40000, 2).halt())
+			if r.ld(one, 0x50000) == 2 {
+				late++
+			}
+			// Two reads: the second one's bytes are here while the first one's are not.
+			first, second := r.fetchFrom(v, one), r.fetchFrom(v, two)
+			second.buf, second.ret = 2, 0x48000
+			first.tag, second.tag = 1<<10, 2<<10
+			r.st(v, 0xFFB121B0, 0x47800)
+			r.run(v, newAsm(0x1000).request(arch, first).request(arch, second).
+				li(t0, niu0Base+0x200+4*(cntOutstanding+2)).label("w").lw(t1, t0, 0).bne(t1, x0, "w").
+				lw(t1, t0, -4).stw2(0x60000).halt())
+			if r.ld(v, 0x60000) != 0 {
+				swapped++
+			}
+			r.healthy()
+		}
+		if late == 0 || late == 40 || swapped == 0 || swapped == 40 {
+			t.Errorf("%v: of 40 seeds %d send what was stored after the start, %d swap responses: want some, not all", arch, late, swapped)
+		}
+	}
+}
+
+// stw2 stores t1 to a constant address.
+func (a *asm) stw2(addr uint32) *asm { return a.li(t0, addr).sw(t1, t0, 0) }

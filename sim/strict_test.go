@@ -1,0 +1,236 @@
+package sim_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// small are cards with few cores, so that a seed takes little time: two rows or columns of workers, of which the queues
+// take one.
+var small = []struct {
+	card    func(...sim.Option) *sim.Card
+	harvest uint32
+}{{sim.Wormhole, 0x3FC}, {sim.Blackhole, 0x3FFC}}
+
+// The hardest use of the runtime by one host: replays of traces between eager runs and transfers, in random order, on a
+// card with every check and every freedom that the hardware has. Whatever the order and the delays, every buffer holds
+// what a model says, and nothing is refused.
+func TestStrict(t *testing.T) {
+	for _, s := range small {
+		t.Run(s.card().String(), func(t *testing.T) {
+			for seed := range uint64(strictSeeds) {
+				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+					strict(t, s.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: s.harvest})), seed)
+				}) && !strictAll {
+					return
+				}
+			}
+		})
+	}
+}
+
+// job is a program and what it does to the model: buffers by index hold words that count up from a first one.
+type job struct {
+	x  *reprise.Executable
+	do func(model []uint32)
+}
+
+func strict(t *testing.T, card *sim.Card, seed uint64) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	must := func(err error) {
+		t.Helper()
+		if err == nil {
+			return
+		}
+		var h *reprise.HangError
+		if errors.As(err, &h) {
+			t.Log(h.Detail())
+		}
+		if c := card.Chip(); c != nil && c.Fault() != nil {
+			t.Log(c.Fault())
+		}
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	dev, err := reprise.Open(ctx, card)
+	must(err)
+	defer func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	q := dev.Queue(0)
+	grid := dev.Grid()
+	n := grid.Size()
+
+	pages := 3 + rng.IntN(30)
+	const buffers = 4
+	var bufs []*reprise.Buffer
+	model := make([]uint32, buffers)
+	count := func(b *reprise.Buffer, first uint32) []byte {
+		p := make([]byte, 0, b.Size())
+		for i := range uint32(b.Size() / 4) {
+			p = binary.LittleEndian.AppendUint32(p, first+i)
+		}
+		return p
+	}
+	write := func(i int, first uint32) {
+		must(q.Write(ctx, bufs[i], 0, count(bufs[i], first)))
+		model[i] = first
+	}
+	for i := range buffers {
+		b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * 64, PageSize: 64, Name: fmt.Sprint(i)})
+		must(err)
+		bufs = append(bufs, b)
+		write(i, rng.Uint32())
+	}
+	marks, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: n * 64, PageSize: 64, Name: "marks"})
+	must(err)
+	must(q.Write(ctx, marks, 0, make([]byte, marks.Size())))
+
+	image := func(name string) *kernels.Image {
+		im, err := kernels.Prebuilt(dev.Arch(), name)
+		must(err)
+		return im
+	}
+	load := func(p *reprise.Program, do func([]uint32)) job {
+		x, err := dev.Load(ctx, p)
+		must(err)
+		return job{x, do}
+	}
+	var jobs []job
+	for i := range 4 {
+		in, out := rng.IntN(buffers), rng.IntN(buffers)
+		for in == out {
+			out = rng.IntN(buffers)
+		}
+		add := rng.Uint32()
+		jobs = append(jobs, load(pipeline(image, fmt.Sprint("add ", i), at(grid, rng.IntN(n)), bufs[in], bufs[out], add), func(m []uint32) { m[out] = m[in] + add }))
+	}
+	mark := uint32(0)
+	for i := range 2 {
+		v := rng.Uint32()
+		processor := []reprise.Processor{reprise.BRISC, reprise.NCRISC, reprise.TRISC1}[rng.IntN(3)]
+		jobs = append(jobs, load(&reprise.Program{
+			Name: fmt.Sprint("mark ", i),
+			Kernels: []reprise.Kernel{{
+				Name: "store", Image: image(kernels.Store), Processor: processor, Cores: []reprise.Range{grid}, Common: []uint32{v},
+				Args: func(c reprise.Core) []uint32 { return []uint32{marks.Addr(), 1, uint32(index(grid, c))} },
+			}},
+			Buffers: []*reprise.Buffer{marks},
+		}, func([]uint32) { mark = v }))
+	}
+
+	type recorded struct {
+		trace *reprise.Trace
+		jobs  []job
+	}
+	var traces []recorded
+	for i := range 2 {
+		var r recorded
+		for range 1 + rng.IntN(6) {
+			r.jobs = append(r.jobs, jobs[rng.IntN(len(jobs))])
+		}
+		r.trace, err = q.Capture(ctx, fmt.Sprint("trace ", i), func(rec *reprise.Recorder) error {
+			for _, j := range r.jobs {
+				if err := rec.Run(j.x); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		must(err)
+		traces = append(traces, r)
+	}
+
+	check := func(i int) {
+		got := make([]byte, bufs[i].Size())
+		must(q.Read(ctx, bufs[i], 0, got))
+		if !bytes.Equal(got, count(bufs[i], model[i])) {
+			t.Fatalf("buffer %d is not what the model says", i)
+		}
+	}
+	for range 40 {
+		switch rng.IntN(10) {
+		case 0, 1:
+			write(rng.IntN(buffers), rng.Uint32())
+		case 2:
+			check(rng.IntN(buffers))
+		case 3, 4, 5:
+			j := jobs[rng.IntN(len(jobs))]
+			must(q.Run(ctx, j.x))
+			j.do(model)
+		case 6, 7, 8:
+			r := traces[rng.IntN(len(traces))]
+			for range 1 + rng.IntN(3) {
+				must(r.trace.Replay(ctx))
+				for _, j := range r.jobs {
+					j.do(model)
+				}
+			}
+		case 9:
+			must(q.Finish(ctx))
+		}
+	}
+	for i := range bufs {
+		check(i)
+	}
+	got := make([]byte, marks.Size())
+	must(q.Read(ctx, marks, 0, got))
+	for i := range n {
+		want := mark + uint32(i)
+		if mark == 0 {
+			want = 0
+		}
+		if v := binary.LittleEndian.Uint32(got[64*i:]); v != want {
+			t.Fatalf("worker %d has mark %#x, want %#x", i, v, want)
+		}
+	}
+	if err := card.Chip().Fault(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// at and index number the workers of a grid row by row.
+func at(g reprise.Range, i int) reprise.Core {
+	w := g.End.X - g.Start.X + 1
+	return reprise.Core{X: g.Start.X + i%w, Y: g.Start.Y + i/w}
+}
+
+func index(g reprise.Range, c reprise.Core) int {
+	return (c.Y-g.Start.Y)*(g.End.X-g.Start.X+1) + c.X - g.Start.X
+}
+
+// pipeline is a program that adds a number to every word of a buffer: three kernels on one core, joined by two circular
+// buffers.
+func pipeline(image func(string) *kernels.Image, name string, c reprise.Core, in, out *reprise.Buffer, add uint32) *reprise.Program {
+	const from, to = 0, 16
+	cores := []reprise.Range{reprise.Single(c.X, c.Y)}
+	n := uint32(in.Size() / in.PageSize())
+	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{
+			{Name: "reader", Image: image(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
+			{Name: "add", Image: image(kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(from, to, n, add)},
+			{Name: "writer", Image: image(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
+		},
+		CircularBuffers: []reprise.CircularBuffer{
+			{Index: from, Cores: cores, PageSize: 64, Pages: 2},
+			{Index: to, Cores: cores, PageSize: 64, Pages: 2},
+		},
+		Buffers: []*reprise.Buffer{in, out},
+	}
+}
