@@ -37,10 +37,12 @@ type CaptureError struct {
 	Err   error
 }
 
+// Error implements error.
 func (e *CaptureError) Error() string {
 	return fmt.Sprintf("reprise: capture %q: %s at %s:%d: %v", e.Trace, e.Op, e.File, e.Line, e.Err)
 }
 
+// Unwrap returns why it can't be recorded.
 func (e *CaptureError) Unwrap() error { return e.Err }
 
 // Run records a program. An error also ends the capture that the Recorder belongs to.

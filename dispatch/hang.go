@@ -23,6 +23,7 @@ type HangError struct {
 	FileErr                 error       // why it couldn't be written
 }
 
+// Error implements error, in one line.
 func (e *HangError) Error() string {
 	busy := 0
 	for i := range e.Cores {
@@ -37,6 +38,7 @@ func (e *HangError) Error() string {
 	return s
 }
 
+// Unwrap returns the cause.
 func (e *HangError) Unwrap() error { return e.Cause }
 
 // Detail describes the queues' pointers and commands, and every core that is not idle.
@@ -80,6 +82,7 @@ type ProcessorState struct {
 // Busy reports whether the core has something to do.
 func (s CoreState) Busy() bool { return s.Unreadable != "" || s.Go>>24 != signalDone }
 
+// String describes the core and its processors in one line.
 func (s CoreState) String() string {
 	if s.Unreadable != "" {
 		return fmt.Sprintf("core %v (%s): unreadable: %s", s.Core, s.Kind, s.Unreadable)

@@ -65,6 +65,7 @@ type ProgramError struct {
 	Why     string
 }
 
+// Error implements error.
 func (e *ProgramError) Error() string {
 	return fmt.Sprintf("dispatch: program %q: %s: %s", e.Program, e.Part, e.Why)
 }

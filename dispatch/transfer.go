@@ -32,6 +32,7 @@ type TransferError struct {
 	Page         int    // bytes that Offset and Size must be multiples of
 }
 
+// Error implements error.
 func (e *TransferError) Error() string {
 	return fmt.Sprintf("dispatch: %s of %d B at offset %d: the buffer holds %d B in pages of %d B: stay inside and on page boundaries", e.Op, e.Size, e.Offset, e.Have, e.Page)
 }
