@@ -28,6 +28,10 @@ const (
 type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
 	Inspect inspectCmd `cmd:"" help:"Print a file that a hang has left."`
+	Ls      lsCmd      `cmd:"" help:"List the cards of this machine."`
+	Info    infoCmd    `cmd:"" help:"Tell all about a card."`
+	Doctor  doctorCmd  `cmd:"" help:"Say what keeps programs from running, and what to do."`
+	Reset   resetCmd   `cmd:"" help:"Reset a card and check that it answers."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
 }
@@ -52,7 +56,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Name("reprise"),
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
 		kong.Writers(s.out, s.err),
-		kong.Vars{"device_help": deviceHelp, "temp_dir": os.TempDir()},
+		kong.Vars{"device_help": deviceHelp, "card_help": cardHelp, "temp_dir": os.TempDir()},
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),

@@ -59,21 +59,23 @@ func (d *device) publish(t tree, telemetry bool) {
 		t.text(class+"/device/"+name, s)
 	}
 	p := d.arch.params
-	sub := uint32(0)
-	if fn != nil {
-		id := fn.ConfigRead(0)
-		sub = fn.ConfigRead(0x2C)
-		both("vendor", "%#04x\n", id&0xFFFF)
-		both("device", "%#04x\n", id>>16)
-		config := make([]byte, 64)
-		for off := uint32(0); off < 64; off += 4 {
-			binary.LittleEndian.PutUint32(config[off:], fn.ConfigRead(off))
+	word := func(off uint32) uint32 {
+		switch {
+		case fn != nil:
+			return fn.ConfigRead(off)
+		case off == 0: // a card that starts when it is opened
+			return uint32(p.PCI.Vendor) | uint32(p.PCI.Device)<<16
 		}
-		both("config", "%s", config)
-	} else {
-		both("vendor", "%#04x\n", p.PCI.Vendor)
-		both("device", "%#04x\n", p.PCI.Device)
+		return 0
 	}
+	config := make([]byte, 64)
+	for off := uint32(0); off < 64; off += 4 {
+		binary.LittleEndian.PutUint32(config[off:], word(off))
+	}
+	both("config", "%s", config)
+	both("vendor", "0x%04x\n", word(0)&0xFFFF)
+	both("device", "0x%04x\n", word(0)>>16)
+	sub := word(0x2C)
 	both("subsystem_vendor", "0x%04x\n", sub&0xFFFF)
 	both("subsystem_device", "0x%04x\n", sub>>16)
 	both("numa_node", "%d\n", d.cfg.NUMANode-1)
