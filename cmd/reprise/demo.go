@@ -254,9 +254,11 @@ func runBatch(ctx context.Context, dep *deploy.Deployment, q *reprise.Queue, b [
 
 // replayAllocs returns how often a replay allocates on the heap. The counter is the whole process's, and an emulated
 // device, which runs in it, may allocate as soon as the replay is under way. So each round is one replay on a device
-// that is at rest, and the fewest of all rounds counts: what a replay does every time is in every round.
+// that is at rest, with one processor, which the replay has to itself unless the scheduler takes it away; and the fewest
+// of all rounds counts: what a replay does every time is in every round.
 func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace) (uint64, error) {
 	const rounds = 32
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
 	for i := 0; i < rounds && fewest > 0; i++ {
 		if err := q.Finish(ctx); err != nil {
