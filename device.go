@@ -19,9 +19,17 @@ type Device struct {
 	mem    *allocator.Allocator
 	queues []*Queue
 
+	target Target
+
 	mu     sync.Mutex
 	closed bool
+	cancel context.CancelFunc // of the Recover that is under way
+	execs  map[*Executable]struct{}
+	traces map[*Trace]struct{}
 	cbs    cbArea
+
+	admin sync.Mutex   // held by Recover and Close
+	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or given up
 }
 
 // Open opens a device, brings up its firmware and its command queues.
@@ -53,7 +61,10 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), disp.Close(), kd.Close())
 	}
-	d := &Device{name: t.String(), kd: kd, disp: disp, mem: mem}
+	d := &Device{
+		name: t.String(), target: t, kd: kd, disp: disp, mem: mem,
+		execs: map[*Executable]struct{}{}, traces: map[*Trace]struct{}{},
+	}
 	d.cbs = cbArea{mem: mem, base: uint64(p.L1.Unreserved)}
 	for id := range disp.Queues() {
 		d.queues = append(d.queues, &Queue{d: d, q: disp.Queue(id)})
@@ -69,7 +80,13 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
+	cancel := d.cancel
 	d.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	d.admin.Lock()
+	defer d.admin.Unlock()
 	return errors.Join(d.disp.Close(), d.kd.Close())
 }
 

@@ -14,6 +14,10 @@ var (
 	ErrClosed = errors.New("the device is closed")
 	// ErrReleased is returned when a buffer, executable or trace is used after it was freed, closed or released.
 	ErrReleased = errors.New("it has been released already")
+	// ErrRecovering is returned by what a Recover ends, and by what is put into a queue before it is through.
+	ErrRecovering = errors.New("the device is being recovered")
+	// ErrOtherChip is returned by Recover when another chip has taken the place of the one that was opened.
+	ErrOtherChip = dispatch.ErrOtherChip
 	// ErrForeign is returned when a buffer, executable or trace of one device is used with another.
 	ErrForeign = errors.New("it belongs to another device")
 	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.

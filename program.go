@@ -70,10 +70,15 @@ func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	if p == nil {
 		return nil, errors.New("reprise: load: no program: it is nil")
 	}
+	d.work.RLock()
+	defer d.work.RUnlock()
 	x := &Executable{d: d}
 	if err := x.load(ctx, p); err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), x.drop())
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.execs[x] = struct{}{}
 	return x, nil
 }
 
@@ -180,6 +185,8 @@ func (x *Executable) CommandBytes() int { return x.image.CommandBytes() }
 // Close gives up the kernels' memory and the hold on the program's buffers. Runs that are already in a queue are not
 // affected: their kernels are in flight, or a trace holds them.
 func (x *Executable) Close(ctx context.Context) error {
+	x.d.work.RLock()
+	defer x.d.work.RUnlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closed {
@@ -191,6 +198,9 @@ func (x *Executable) Close(ctx context.Context) error {
 		}
 	}
 	x.closed = true
+	x.d.mu.Lock()
+	delete(x.d.execs, x)
+	x.d.mu.Unlock()
 	if err := x.drop(); err != nil {
 		return fmt.Errorf("reprise: close executable %q: %w", x.Name(), err)
 	}

@@ -76,6 +76,7 @@ type Trace struct {
 	q     *Queue
 	name  string
 	image *tracebuf.Image
+	execs []*Executable // whose kernels it runs, closed ones too
 	ext   allocator.Extent
 	holds []allocator.Extent
 	cbEnd uint64
@@ -109,10 +110,15 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder)
 	if err != nil {
 		return nil, fmt.Errorf("reprise: capture %q: %w", name, err)
 	}
-	t := &Trace{q: q, name: name, image: image}
+	d.work.RLock()
+	defer d.work.RUnlock()
+	t := &Trace{q: q, name: name, image: image, execs: r.execs}
 	if err := t.place(ctx, r); err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", name, err), t.drop())
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.traces[t] = struct{}{}
 	return t, nil
 }
 
@@ -175,6 +181,8 @@ func (t *Trace) Replay(ctx context.Context) error {
 // Release waits for the queue to finish and gives the trace's memory back, and that of the buffers and kernels that
 // nobody else holds.
 func (t *Trace) Release(ctx context.Context) error {
+	t.q.d.work.RLock()
+	defer t.q.d.work.RUnlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.released {
@@ -185,6 +193,9 @@ func (t *Trace) Release(ctx context.Context) error {
 		return t.q.d.failed(fmt.Sprintf("release trace %q", t.name), fmt.Errorf("%w; call Release again", err))
 	}
 	t.released = true
+	t.q.d.mu.Lock()
+	delete(t.q.d.traces, t)
+	t.q.d.mu.Unlock()
 	if err := t.drop(); err != nil {
 		return fmt.Errorf("reprise: release trace %q: %w", t.name, err)
 	}

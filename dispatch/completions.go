@@ -17,6 +17,7 @@ type completion struct {
 	devPage  int    // bytes of a page in the record
 	read     *read
 	finished atomic.Bool
+	lost     error // why it will never come; set before finished
 }
 
 // read is what the completions of one read share.
@@ -59,6 +60,23 @@ func (c *completions) expect(x *completion) (undo func()) {
 			c.expected = c.expected[:n-1]
 		}
 	}
+}
+
+// lose gives up everything that is expected.
+func (c *completions) lose(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range c.expected {
+		x.lost = cause
+		x.finished.Store(true)
+	}
+	c.expected = nil
+}
+
+// restart expects nothing, from an empty ring of a queue.
+func (c *completions) restart(queue uint16) {
+	c.queue = queue
+	c.pages.Store(0)
 }
 
 // abandon makes what arrives for a read from now on go nowhere.

@@ -98,7 +98,7 @@ func (d *Device) start(ctx context.Context) error {
 		return fmt.Errorf("dispatch: start: memory of the command queues: %w", err)
 	}
 	for id := range d.opts.Queues {
-		q, err := d.startQueue(ctx, id)
+		q, err := d.startQueue(id)
 		if err != nil {
 			return fmt.Errorf("dispatch: start: queue %d: %w", id, err)
 		}
@@ -149,21 +149,29 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
 // Close stops the command queues and holds every core in reset, so that the chip is quiet afterwards. Work that is
-// still queued is lost; use Queue.Finish first.
+// still queued is lost; use Queue.Finish first. A device that is lost is only let go of.
 func (d *Device) Close() error {
 	var errs []error
 	for _, q := range d.queues {
 		errs = append(errs, q.close())
 	}
 	d.queues = nil
-	if d.kd.Fault() == nil {
-		errs = append(errs, d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll))
+	if err := d.hold(); !errors.Is(err, kmd.ErrDeviceLost) {
+		errs = append(errs, err)
 	}
 	if d.sysmem != nil {
 		errs = append(errs, d.sysmem.Close())
 		d.sysmem = nil
 	}
 	return errors.Join(errs...)
+}
+
+// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer.
+func (d *Device) hold() error {
+	if err := d.kd.Alive(); err != nil {
+		return err
+	}
+	return d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll)
 }
 
 // write writes to the L1 of one core, past the command queues.

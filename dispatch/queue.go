@@ -33,10 +33,12 @@ type Queue struct {
 	last     atomic.Pointer[string]   // what was submitted last, for hang reports
 	replayed atomic.Pointer[Prepared] // what was submitted last of that kind, for hang reports
 	failed   atomic.Pointer[error]    // why the queue takes no more commands
+	stop     atomic.Pointer[error]    // why waits end, once they have to
 	comp     completions
 
 	life   sync.RWMutex // held for reading while the windows and host memory are used without mu
 	closed bool         // they are gone
+	ending bool         // whoever holds mu ends the kernels, and may wait in spite of stop
 }
 
 var errClosed = errors.New("the queue is closed")
@@ -225,6 +227,17 @@ func (q *Queue) await(ctx context.Context, what string, done func() bool) error 
 	return q.awaitWith(ctx, what, done, false)
 }
 
+// awaitReport waits for a completion.
+func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) error {
+	if err := q.await(ctx, what, c.done); err != nil {
+		return err
+	}
+	if c.lost != nil {
+		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, c.lost)
+	}
+	return nil
+}
+
 // awaitWith is await for a caller that may hold mu.
 func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, locked bool) error {
 	w := newWaiter(q.d.opts.HangTimeout)
@@ -243,12 +256,23 @@ func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, lo
 	}
 }
 
+// over says why waits have to end. Called with life held; locked says whether mu is as well.
+func (q *Queue) over(locked bool) error {
+	switch stop := q.stop.Load(); {
+	case stop != nil && (!locked || !q.ending):
+		return *stop
+	case q.closed:
+		return errClosed
+	}
+	return nil
+}
+
 // look is what a wait does between pauses.
 func (q *Queue) look(w *waiter, seen *movement, what string, done func() bool, locked bool) (ended bool, err error) {
 	q.life.RLock()
 	defer q.life.RUnlock()
-	if q.closed {
-		return false, fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, errClosed)
+	if err := q.over(locked); err != nil {
+		return false, fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 	}
 	// A device that is removed takes its memory along.
 	lost := q.d.kd.Guard(func() error {
@@ -284,7 +308,7 @@ func (q *Queue) Finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return q.await(ctx, "the commands so far to finish", done.done)
+	return q.awaitReport(ctx, "the commands so far to finish", done)
 }
 
 // recordHostEvent makes the dispatcher report when everything so far is done.

@@ -31,20 +31,28 @@ type hostKernel struct {
 	noc  chip.NOC
 }
 
-// startQueue starts the prefetcher and the dispatchers of a queue on their cores.
-func (d *Device) startQueue(ctx context.Context, id int) (*Queue, error) {
-	q := &Queue{d: d, id: id, st: State{config: configRing{size: d.pr.L1.KernelConfigSize}}}
+// startQueue starts a queue on its cores.
+func (d *Device) startQueue(id int) (*Queue, error) {
+	q := &Queue{d: d, id: id}
+	return q, q.start()
+}
+
+// start starts the prefetcher and the dispatchers on their cores, with empty rings. After the first time it is called
+// with mu and life held.
+func (q *Queue) start() error {
+	d, id := q.d, q.id
+	q.st, q.same, q.runs, q.event = State{config: configRing{size: d.pr.L1.KernelConfigSize}}, nil, 0, 0
 	q.prefetch, q.core = d.queueCores(id)
 	preXY, err := d.ch.Virtual(q.prefetch)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	coreXY, err := d.ch.Virtual(q.core)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	q.dispatcher = Dispatcher{coreXY.X, coreXY.Y}
-	q.comp.queue = uint16(id)
+	q.comp.restart(uint16(id))
 
 	// Host side.
 	host := newHostBlock(d.pr, d.opts.QueueMemory)
@@ -52,13 +60,13 @@ func (d *Device) startQueue(ctx context.Context, id int) (*Queue, error) {
 	mem := d.sysmem.Bytes()[base : base+d.opts.QueueMemory]
 	noc := d.sysmem.NOCAddr() + uint64(base)
 	if noc>>32 != (noc+uint64(d.opts.QueueMemory)-1)>>32 {
-		return nil, fmt.Errorf("host memory at NoC address %#x crosses a 4 GiB boundary, which the queue's 32-bit pointers can't: free host memory that other processes have pinned", noc)
+		return fmt.Errorf("host memory at NoC address %#x crosses a 4 GiB boundary, which the queue's 32-bit pointers can't: free host memory that other processes have pinned", noc)
 	}
 	if q.pre, err = d.openL1(preXY); err != nil {
-		return nil, err
+		return err
 	}
 	if q.disp, err = d.openL1(coreXY); err != nil {
-		return nil, errors.Join(err, q.pre.Close())
+		return errors.Join(err, q.pre.Close())
 	}
 	low := uint32(noc)
 	q.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
@@ -73,9 +81,9 @@ func (d *Device) startQueue(ctx context.Context, id int) (*Queue, error) {
 	d.sysmem.Store32(q.comp.ring.rdWord, q.comp.ring.base)
 
 	if err := d.startCores(q, host, noc, preXY, coreXY); err != nil {
-		return nil, errors.Join(err, q.disp.Close(), q.pre.Close())
+		return errors.Join(err, q.disp.Close(), q.pre.Close())
 	}
-	return q, nil
+	return nil
 }
 
 // openL1 maps the L1 of a core, from address 0 on.
@@ -215,17 +223,28 @@ const closeTimeout = 2 * time.Second
 
 // close ends the queue's kernels and gives its windows back.
 func (q *Queue) close() error {
+	q.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var err error
 	if q.failed.Load() == nil {
+		q.ending = true
 		err = q.terminate()
 		q.fail(errClosed)
 	}
+	return errors.Join(err, q.release(errClosed))
+}
+
+// release gives the queue's windows back and ends what still waits. Called with mu held.
+func (q *Queue) release(cause error) error {
 	q.life.Lock() // waits end before what they look at goes
 	defer q.life.Unlock()
+	q.comp.lose(cause)
+	if q.closed {
+		return nil
+	}
 	q.closed = true
-	return errors.Join(err, q.disp.Close(), q.pre.Close())
+	return errors.Join(q.disp.Close(), q.pre.Close())
 }
 
 // terminate makes the kernels leave their loops, so that no transfer to host memory is on its way when that memory

@@ -31,7 +31,7 @@ func (q *Queue) Receive(ctx context.Context, commands, dst []byte) error {
 	if err != nil {
 		return err
 	}
-	err = q.await(ctx, "data of raw commands", c.done)
+	err = q.awaitReport(ctx, "data of raw commands", c)
 	if err != nil {
 		q.comp.abandon(c.read)
 	}

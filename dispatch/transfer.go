@@ -164,7 +164,7 @@ func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) e
 	r := &read{}
 	last, err := q.enqueueRead(ctx, b, off/int(b.HostPage), dst, r)
 	if err == nil {
-		err = q.await(ctx, "data of a read", last.done)
+		err = q.awaitReport(ctx, "data of a read", last)
 	}
 	if err != nil {
 		q.comp.abandon(r)

@@ -1,0 +1,139 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// ErrOtherChip is returned by Restart when the chip behind the device isn't the one that was there before.
+var ErrOtherChip = errors.New("it is another chip than before")
+
+// Content is what has to lie in device memory before a restarted queue takes commands.
+type Content struct {
+	Name string // for errors
+	At   Interleaved
+	Data []byte
+}
+
+// Interrupt ends every wait of the queues in cause, and makes the queues refuse commands with it until Restart. What
+// was in them is lost.
+func (d *Device) Interrupt(cause error) {
+	for _, q := range d.queues {
+		q.stop.Store(&cause)
+		q.failed.CompareAndSwap(nil, &cause)
+	}
+	for _, q := range d.queues {
+		q.mu.Lock()
+		_ = q.release(cause) // windows of a device that may be gone
+		q.mu.Unlock()
+	}
+}
+
+// Restart starts a device anew whose queues were interrupted: it holds all cores in reset, brings the base firmware up,
+// writes contents, compares them, and starts the queues with empty rings. Queues stay the same values. If it fails the
+// queues go on refusing, and it can be called again. The driver's side (kmd.Device.Recover) is the caller's.
+func (d *Device) Restart(ctx context.Context, contents []Content) error {
+	// Cores stop before the memory that they write to goes.
+	if err := d.hold(); err != nil {
+		return fmt.Errorf("dispatch: restart: %w", err)
+	}
+	if d.sysmem != nil {
+		if err := d.sysmem.Close(); err != nil {
+			return fmt.Errorf("dispatch: restart: %w", err)
+		}
+		d.sysmem = nil
+	}
+	h, err := d.kd.Harvesting(ctx)
+	if err != nil {
+		return fmt.Errorf("dispatch: restart: read harvesting: %w", err)
+	}
+	if was := d.ch.Harvesting(); h != was || d.kd.Arch() != d.ch.Arch() {
+		return fmt.Errorf("dispatch: restart: %w: it is a %v with harvesting %+v, it was a %v with %+v: open it anew", ErrOtherChip, d.kd.Arch(), h, d.ch.Arch(), was)
+	}
+	if err := d.bringUp(ctx); err != nil {
+		return err
+	}
+	for i := range contents {
+		if err := d.restore(ctx, &contents[i]); err != nil {
+			return fmt.Errorf("dispatch: restart: write %s: %w", contents[i].Name, err)
+		}
+	}
+	if d.sysmem, err = d.kd.PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
+		return fmt.Errorf("dispatch: restart: memory of the command queues: %w", err)
+	}
+	for _, q := range d.queues {
+		if err := q.restart(); err != nil {
+			return fmt.Errorf("dispatch: restart: queue %d: %w", q.id, err)
+		}
+	}
+	for _, q := range d.queues {
+		q.stop.Store(nil)
+		q.failed.Store(nil)
+	}
+	return nil
+}
+
+// restart starts the kernels of an interrupted queue. It goes on refusing commands.
+func (q *Queue) restart() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.life.Lock()
+	defer q.life.Unlock()
+	if !q.closed { // of an attempt before that failed behind this queue
+		if err := errors.Join(q.disp.Close(), q.pre.Close()); err != nil {
+			return err
+		}
+		q.closed = true
+	}
+	if err := q.start(); err != nil {
+		return err
+	}
+	q.closed = false
+	return nil
+}
+
+// restore writes contents page by page, past the command queues, and reads them back.
+func (d *Device) restore(ctx context.Context, c *Content) error {
+	if want := c.At.Bytes(); len(c.Data) != want {
+		return fmt.Errorf("%d B for a buffer of %d B", len(c.Data), want)
+	}
+	host := int(c.At.HostPage)
+	for _, move := range []func(xy chip.XY, addr uint64, p []byte) error{d.kd.Write, d.compare} {
+		for page := range c.At.Pages {
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
+			}
+			xy, addr := d.place(&c.At, page)
+			if err := move(xy, addr, c.Data[page*host:(page+1)*host]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// place returns the tile and the address of a page as the host reaches them.
+func (d *Device) place(b *Interleaved, page int) (chip.XY, uint64) {
+	bank, addr := b.at(page)
+	if !b.DRAM {
+		return d.l1Banks[bank], uint64(addr)
+	}
+	at := d.ch.DRAMBanks()[bank]
+	return at.HostEndpoint, at.Offset + uint64(addr)
+}
+
+func (d *Device) compare(xy chip.XY, addr uint64, want []byte) error {
+	got := make([]byte, len(want))
+	if err := d.kd.Read(xy, addr, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("%w: %d B at %v %#x are not what was written", kmd.ErrDeviceLost, len(want), xy, addr)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// RecoverError says in which step Recover failed. The device is as unusable as before, and Recover can be called again.
+type RecoverError struct {
+	Device string
+	Step   string // "reopen", "reset" or "start"
+	Err    error
+}
+
+func (e *RecoverError) Error() string {
+	return fmt.Sprintf("reprise: recover %s: %s: %v", e.Device, e.Step, e.Err)
+}
+
+func (e *RecoverError) Unwrap() error { return e.Err }
+
+// Recover makes a device usable again whose queue hangs, or that was lost: reset by somebody, stopped, or taken out and
+// put back. It ends everything that waits on the device in ErrRecovering, drops what is in the queues, and starts the
+// firmware and the queues anew. If the device was lost it is opened again; if it doesn't answer then, or its cores
+// don't start, the chip is reset, unless another process has it open.
+//
+// What survives: every Buffer, Executable and Trace stays valid at its address, and the kernels of executables and the
+// traces are written again and compared before any queue takes commands. The contents of buffers are undefined, in
+// DRAM as well as in L1: commands may have been cut off in the middle, and a reset of the chip loses all memory. Write
+// them again.
+//
+// A device that works can be recovered too, with the same effect. The error is a *RecoverError, or matches ErrClosed.
+func (d *Device) Recover(ctx context.Context) error {
+	d.admin.Lock()
+	defer d.admin.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return fmt.Errorf("reprise: recover: %w", ErrClosed)
+	}
+	d.cancel = func() { cancel(ErrClosed) }
+	d.mu.Unlock()
+	d.disp.Interrupt(ErrRecovering)
+	d.work.Lock()
+	defer d.work.Unlock()
+	if err := d.recover(ctx); err != nil {
+		if context.Cause(ctx) == ErrClosed {
+			return fmt.Errorf("reprise: recover: %w", ErrClosed)
+		}
+		err.Device = d.name
+		return err
+	}
+	return nil
+}
+
+func (d *Device) recover(ctx context.Context) *RecoverError {
+	wasReset := false
+	if err := d.kd.Alive(); err != nil {
+		if wasReset, err = d.reopen(ctx); err != nil {
+			return &RecoverError{Step: "reopen", Err: err}
+		}
+	}
+	contents := d.contents()
+	err := d.disp.Restart(ctx, contents)
+	if err != nil && !wasReset && ctx.Err() == nil && !errors.Is(err, ErrOtherChip) {
+		// What a core does can keep it, or the network, from ever answering: then only a reset of the chip helps.
+		if e := d.reset(ctx, err); e != nil {
+			return &RecoverError{Step: "reset", Err: errors.Join(err, e)}
+		}
+		err = d.disp.Restart(ctx, contents)
+	}
+	if err != nil {
+		return &RecoverError{Step: "start", Err: err}
+	}
+	return nil
+}
+
+// reopen opens a lost device again, and resets the chip if it doesn't answer even then.
+func (d *Device) reopen(ctx context.Context) (wasReset bool, err error) {
+	err = d.kd.Recover(ctx)
+	if err == nil || !errors.Is(err, ErrDeviceLost) {
+		return false, err
+	}
+	return true, d.reset(ctx, err)
+}
+
+// reset resets the chip because of why, and opens it again.
+func (d *Device) reset(ctx context.Context, why error) error {
+	c := kmd.ResetConfig{Mode: kmd.ResetASIC}
+	_, err := kmd.Reset(ctx, d.target, c)
+	var held *kmd.HeldError
+	if errors.As(err, &held) && onlyOurs(held) {
+		// The file that would lose the device is this one's.
+		c.Force = true
+		_, err = kmd.Reset(ctx, d.target, c)
+	}
+	if err != nil {
+		return fmt.Errorf("the device needs a reset (%w): %w", why, err)
+	}
+	if err := d.kd.Alive(); err == nil {
+		return nil // drivers before 2.6.0 leave the file as it is
+	}
+	return d.kd.Recover(ctx)
+}
+
+// onlyOurs reports whether the only file that keeps a card from being reset is the Device's own.
+func onlyOurs(e *kmd.HeldError) bool {
+	return len(e.Holders) == 1 && e.Holders[0].PID == os.Getpid() && e.Holders[0].Files == 1
+}
+
+// contents lists what must be in memory again: the kernels of all executables that live or that a trace runs, and the
+// traces.
+func (d *Device) contents() []dispatch.Content {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []dispatch.Content
+	seen := map[*Executable]bool{}
+	add := func(x *Executable) {
+		if !seen[x] {
+			seen[x] = true
+			out = append(out, content("the kernels of "+x.Name(), x.bin, x.image.Binary()))
+		}
+	}
+	for x := range d.execs {
+		add(x)
+	}
+	for t := range d.traces {
+		for _, x := range t.execs {
+			add(x)
+		}
+		out = append(out, content("trace "+t.name, t.ext, t.image.Bytes))
+	}
+	return out
+}
+
+func content(name string, e allocator.Extent, data []byte) dispatch.Content {
+	return dispatch.Content{Name: name, At: interleaved(e), Data: data}
+}
