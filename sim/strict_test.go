@@ -96,6 +96,16 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 		bufs = append(bufs, b)
 		write(i, rng.Uint32())
 	}
+	// A large buffer, for transfers around the rings of the queue. Now and then more than one of them holds.
+	size := 4096 * (1 + rng.IntN(30))
+	if seed%8 == 3 {
+		size += 600 << 10
+	}
+	bulk, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: size, PageSize: []int{64, 2048, 4096}[rng.IntN(3)], Name: "bulk"})
+	must(err)
+	bulkFirst := rng.Uint32()
+	must(q.Write(ctx, bulk, 0, count(bulk, bulkFirst)))
+
 	marks, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: n * 64, PageSize: 64, Name: "marks"})
 	must(err)
 	must(q.Write(ctx, marks, 0, make([]byte, marks.Size())))
@@ -162,8 +172,15 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 			t.Fatalf("buffer %d is not what the model says", i)
 		}
 	}
+	checkBulk := func() {
+		got := make([]byte, bulk.Size())
+		must(q.Read(ctx, bulk, 0, got))
+		if !bytes.Equal(got, count(bulk, bulkFirst)) {
+			t.Fatal("the large buffer is not what was written")
+		}
+	}
 	for range 40 {
-		switch rng.IntN(10) {
+		switch rng.IntN(12) {
 		case 0, 1:
 			write(rng.IntN(buffers), rng.Uint32())
 		case 2:
@@ -182,8 +199,14 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 			}
 		case 9:
 			must(q.Finish(ctx))
+		case 10:
+			bulkFirst = rng.Uint32()
+			must(q.Write(ctx, bulk, 0, count(bulk, bulkFirst)))
+		case 11:
+			checkBulk()
 		}
 	}
+	checkBulk()
 	for i := range bufs {
 		check(i)
 	}
