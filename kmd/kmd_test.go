@@ -107,8 +107,8 @@ func TestOpenIdentifies(t *testing.T) {
 	})
 }
 
-// Every width is one access of exactly that width at that offset.
-func TestWindowAccessesAreExact(t *testing.T) {
+// Every width is one access of exactly that width at that offset; the model's record of accesses shows it.
+func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
 		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)

@@ -102,7 +102,7 @@ func TestResetNamesWhoIsInTheWay(t *testing.T) {
 }
 
 func TestResetsThatFail(t *testing.T) {
-	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
+	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	c := systemOf(drv).Open("/dev/tenstorrent/0")
 	end, err := drv.Node(0).Inject(driver.StuckReset)
 	if err != nil {
@@ -112,12 +112,11 @@ func TestResetsThatFail(t *testing.T) {
 		t.Errorf("stuck: %v", err)
 	}
 	end()
-	drv, fns = machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
-	c = systemOf(drv).Open("/dev/tenstorrent/0")
+	silent, fns := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	fns[0].Telemetry = nil
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := kmd.Reset(ctx, c, kmd.ResetConfig{Mode: kmd.ResetRestoreState}); !errors.Is(err, kmd.ErrReset) || !errors.Is(err, kmd.ErrFirmware) {
+	if _, err := kmd.Reset(ctx, systemOf(silent).Open("/dev/tenstorrent/0"), kmd.ResetConfig{Mode: kmd.ResetRestoreState}); !errors.Is(err, kmd.ErrReset) || !errors.Is(err, kmd.ErrFirmware) {
 		t.Errorf("firmware that stays silent: %v", err)
 	}
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: 9}); !errors.Is(err, kmd.ErrOutOfRange) {

@@ -75,7 +75,8 @@ const (
 	SmallBAR4 Fault = "small-bar4"
 )
 
-// Inject makes the device misbehave until end is called. The error is of a name or value that isn't known.
+// Inject makes the device misbehave until end is called. The error, of a name or value that isn't known, wraps
+// ErrConfig.
 func (n *Node) Inject(f Fault) (end func(), err error) {
 	name, value, _ := strings.Cut(string(f), "=")
 	d := n.dev
@@ -98,7 +99,7 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 	case SlowReads, SlowPins:
 		t, err := time.ParseDuration(value)
 		if err != nil || t <= 0 {
-			return nil, fmt.Errorf("driver: fault %q: want a duration such as %s=700ms", f, name)
+			return nil, fmt.Errorf("driver: fault %q: want a duration such as %s=700ms: %w", f, name, ErrConfig)
 		}
 		at := &u.slowReads
 		if Fault(name) == SlowPins {
@@ -110,13 +111,13 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 	case SmallBAR4:
 		size, err := strconv.ParseUint(value, 0, 64)
 		if err != nil {
-			return nil, fmt.Errorf("driver: fault %q: want a size in bytes such as %s=0x2000000", f, name)
+			return nil, fmt.Errorf("driver: fault %q: want a size in bytes such as %s=0x2000000: %w", f, name, ErrConfig)
 		}
 		var was uint64
 		locked(func() { was, d.barSize[4] = d.barSize[4], size })
 		return func() { locked(func() { d.barSize[4] = was }) }, nil
 	}
-	return nil, fmt.Errorf("driver: fault %q is not known", f)
+	return nil, fmt.Errorf("driver: fault %q is not known: %w", f, ErrConfig)
 }
 
 func (d *device) barLen(bar int) uint64 { return d.barSize[bar] }

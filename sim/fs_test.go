@@ -1,0 +1,50 @@
+package sim_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// An emulated card is in a machine that can be asked like any other.
+func TestCardsHaveAMachine(t *testing.T) {
+	for _, tt := range []struct {
+		card  *sim.Card
+		board string
+		iommu kmd.IOMMU
+	}{
+		{sim.Blackhole(), "p150a", kmd.IOMMUTranslating},
+		{sim.Wormhole(sim.WithoutIOMMU()), "n150", kmd.IOMMUOff},
+	} {
+		c := kmd.Inspect(t.Context(), tt.card)
+		if c.Problem != nil || c.Board != tt.board || c.IOMMU != tt.iommu || c.Harvesting == nil || !c.AICLK.OK || len(c.Holders) != 0 {
+			t.Errorf("%+v", c)
+		}
+		open(t, tt.card)
+		if c := kmd.Inspect(t.Context(), tt.card); len(c.Holders) != 1 {
+			t.Errorf("open, and held by %v", c.Holders)
+		}
+		b, err := fs.ReadFile(tt.card.FS(), "sys/module/tenstorrent/version")
+		if err != nil || strings.TrimSpace(string(b)) != "2.10.0" {
+			t.Errorf("version %q, %v", b, err)
+		}
+	}
+}
+
+func TestFaultyCards(t *testing.T) {
+	d := open(t, sim.Blackhole(sim.Fault("busy-windows")))
+	if _, err := d.OpenWindow(2<<20, kmd.Uncached); !errors.Is(err, kmd.ErrBusy) {
+		t.Errorf("busy windows: %v", err)
+	}
+	if _, err := kmd.Open(t.Context(), sim.Blackhole(sim.Fault("hiccups"))); !errors.Is(err, driver.ErrConfig) {
+		t.Errorf("a fault that isn't known: %v", err)
+	}
+	if _, err := fs.ReadFile(sim.Blackhole(sim.DriverVersion(1, 0, 0)).FS(), "dev"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a machine that can't exist: %v", err)
+	}
+}
