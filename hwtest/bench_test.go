@@ -123,9 +123,9 @@ func (t *T) patience() time.Duration {
 }
 
 // size chooses between what an emulator or silicon does in no time and what the vendor's simulator, which needs about
-// 300 ns for each clock, does in bearable time.
+// 300 ns for each clock, does in bearable time. With -short everything takes the second.
 func (t *T) size(fast, slow int) int {
-	if t.device.kind == vendorSimulator {
+	if t.device.kind == vendorSimulator || testing.Short() {
 		return slow
 	}
 	return fast

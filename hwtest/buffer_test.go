@@ -76,7 +76,7 @@ func partial(t *T, k reprise.Kind, size int) {
 
 func severalMiB(t *T) {
 	for _, size := range []int{2048, 4096, 100_000} {
-		b := t.buffer(reprise.DRAM, t.size(40<<20, 3<<20)/size*size, size)
+		b := t.buffer(reprise.DRAM, t.size(17<<20, 2<<20)/size*size, size)
 		want := pattern(uint32(size), b.Size())
 		t.ok(t.rq.Write(t.ctx, b, 0, want))
 		t.same(fmt.Sprintf("pages of %d", size), want, t.readAll(b))

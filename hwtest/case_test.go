@@ -103,6 +103,9 @@ func run(t *testing.T, b *bench, c *testCase, rep *report) {
 		t.Skip("needs a device that may be thrown away")
 	}
 	x := b.use(t, levelOf(c.layer))
+	if c.layer == "faults" && b.device.kind == emulator {
+		t.Parallel() // these wait for timeouts most of their time
+	}
 	defer func() {
 		if t.Failed() {
 			t.Logf("this case protects: %s", c.protects)

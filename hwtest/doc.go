@@ -10,6 +10,7 @@
 //	go test ./hwtest -device=... -report=out.json        a report beside the test output; .xml gives JUnit
 //	go test ./hwtest -device=... -compare=ttsim:PATH     run the differential cases on both and compare memory
 //	go test -tags=long ./hwtest -timeout=2h              more seeds, more repetitions
+//	go test -short ./hwtest                              fewer repetitions
 //
 // A case is a named function in a table. Its layer says what the device must be opened as; cases of one layer share
 // an open device, which is opened anew after a failure. Cases marked unsafe leave silicon in a state that only a reset

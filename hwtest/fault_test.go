@@ -52,7 +52,7 @@ func (t *T) hangTimeout() time.Duration {
 	if t.device.kind == vendorSimulator {
 		return 3 * time.Second
 	}
-	return 300 * time.Millisecond
+	return 400 * time.Millisecond
 }
 
 // short opens the device for a case that makes it hang: closing it may fail.

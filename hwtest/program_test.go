@@ -712,7 +712,7 @@ func thousandsOfRuns(t *T) {
 	b := t.perWorker(16)
 	one := reprise.Range{End: chip.Core{X: 1, Y: 1}}
 	x := t.load(t.mixProgram("again", one, b, 3, 0))
-	n := t.size(t.more(3000, 100_000), 300)
+	n := t.size(t.more(2000, 100_000), 300)
 	want := make([]uint32, t.grid().Size())
 	for range n {
 		t.ok(t.rq.Run(t.ctx, x))

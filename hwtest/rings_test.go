@@ -223,7 +223,7 @@ func completionFull(t *T) {
 func largeReads(t *T) {
 	t = t.full(t.device.open(), reprise.WithQueueMemory(1<<20))
 	for _, size := range []int{48, 4096, 4100, 130_000} {
-		b := t.buffer(reprise.DRAM, t.size(6<<20, 1<<20)/size*size, size)
+		b := t.buffer(reprise.DRAM, t.size(6<<20, 600<<10)/size*size, size)
 		want := pattern(uint32(size), b.Size())
 		t.ok(t.rq.Write(t.ctx, b, 0, want))
 		for range 2 {

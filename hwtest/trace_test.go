@@ -155,7 +155,7 @@ func hundredsOfReplays(t *T) {
 	on := reprise.Range{End: chip.Core{X: 1, Y: 1}}
 	x := t.load(t.mixProgram("x", on, f.b, 5, 0))
 	tr := t.capture("t", x, x)
-	n := t.size(t.more(2000, 50_000), 100)
+	n := t.size(t.more(1000, 50_000), 100)
 	for range n {
 		t.ok(tr.Replay(t.ctx))
 		f.run(5, on)
