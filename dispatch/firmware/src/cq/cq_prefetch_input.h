@@ -57,6 +57,14 @@ CQ_SHARED void read_l1(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t byte
     rp_noc_read(NOC, coord, addr, l1, bytes);
 }
 
+// Waits for the reads of one id. A load of its counter may overtake the store that started the last read, and find the
+// count of before; a load of the very register that was stored to may not (tt-isa-documentation WormholeB0/TensixTile/
+// BabyRISCV/MemoryOrdering.md).
+CQ_SHARED void wait_reads(uint32_t id) {
+    rp_noc_ready(NOC, RP_BUF_READ);
+    rp_noc_id_barrier(NOC, id);
+}
+
 // --- reading commands from the issue queue ---------------------------------------------------------------------------
 
 static uint32_t fetch_entry(void) { return *(volatile uint16_t*)fetch.entry; }
@@ -105,7 +113,7 @@ static void fetch_start(void) {
 
 // Waits for the read under way. Its commands are the next ones: there are no others when this is called.
 static void fetch_land(void) {
-    rp_noc_id_barrier(NOC, READ_COMMANDS);
+    wait_reads(READ_COMMANDS);
     rp_store(args.pcie_rd_word, fetch.pcie);
     commands.ptr = fetch.landing;
     commands.end = fetch.landing + fetch.in_flight;
@@ -170,7 +178,7 @@ static void trace_advance(void) {
     if (trace.in_flight == 0) {
         cq_park(CQ_BAD_TRACE, trace.pages.row);
     }
-    rp_noc_id_barrier(NOC, READ_TRACE);
+    wait_reads(READ_TRACE);
     commands.ptr = trace.landing;
     commands.end = trace.landing + trace.in_flight;
     uint32_t landing = commands.end == trace.end ? args.buffer : commands.end;
@@ -188,7 +196,7 @@ static void trace_start(uint32_t base, uint32_t page_log, uint32_t pages) {
 
 // The padding behind the last command may still be coming in: it must not land on what comes next.
 static void trace_stop(void) {
-    rp_noc_id_barrier(NOC, READ_TRACE);
+    wait_reads(READ_TRACE);
     trace.active = 0;
     fetch.stalled = 0;
     commands.ptr = args.buffer;

@@ -73,7 +73,7 @@ static void source_ready(struct source* s) {
 
 CQ_SHARED void data_barrier(void) {
     if (data_reads != 0) {
-        rp_noc_id_barrier(NOC, READ_DATA);
+        wait_reads(READ_DATA);
         data_reads = 0;
     }
 }
@@ -81,7 +81,7 @@ CQ_SHARED void data_barrier(void) {
 static void data_read(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t bytes) {
     data_reads += (bytes - 1) / RP_NOC_MAX_BURST + 1;
     if (data_reads > MAX_OPEN_READS) {
-        rp_noc_id_barrier(NOC, READ_DATA);
+        wait_reads(READ_DATA);
         data_reads = (bytes - 1) / RP_NOC_MAX_BURST + 1;
     }
     read_l1(coord, addr, l1, bytes);

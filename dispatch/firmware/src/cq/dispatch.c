@@ -333,6 +333,17 @@ static void wait_memory(uint32_t addr, uint32_t count) {
     rp_waypoint("RUN ");
 }
 
+// The update register can't be read back, so nothing keeps a later load of the counter from overtaking the store but
+// what the store queue holds: four entries, and these push it out.
+static void clear_stream(uint32_t stream) {
+    volatile uint32_t filler;
+    rp_stream_clear(stream);
+    for (uint32_t i = 0; i < 4; i++) {
+        filler = i;
+    }
+    (void)filler;
+}
+
 static void wait(void) {
     const struct cq_wait* c = (const struct cq_wait*)ring.cursor;
     uint32_t flags = c->flags, stream = c->stream, count = c->count, addr = c->addr;
@@ -346,7 +357,7 @@ static void wait(void) {
         cq_wait_stream(stream, count);
     }
     if (flags & CQ_WAIT_CLEAR_STREAM) {
-        rp_stream_clear(stream);
+        clear_stream(stream);
     }
     if (flags & CQ_WAIT_NOTIFY_PREFETCH) {
         rp_noc_atomic_inc(NOC, ring.coord, cq_semaphore(args.prefetch_sem_base, CQ_SEM_SYNC), 1);
@@ -496,7 +507,7 @@ static void init(void) {
     go.rect = rp_noc_rect(NOC, args.workers_start_xy, args.workers_end_xy);
     go.workers = args.num_workers;
     for (uint32_t i = 0; i < args.num_streams; i++) {
-        rp_stream_clear(args.first_stream + i);
+        clear_stream(args.first_stream + i);
     }
 }
 
