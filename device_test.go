@@ -266,3 +266,33 @@ func TestOpenKeepsTheCause(t *testing.T) {
 		t.Errorf("%v (%+v)", err, op)
 	}
 }
+
+// A second queue moves data and refuses programs, which it would start from another launch message than the workers
+// expect.
+func TestSecondQueueMovesData(t *testing.T) {
+	onAll(t, func(b *bench) {
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		x := b.load(b.adder("adder", reprise.Core{}, in, out, 9))
+		first, other := b.dev.Queue(0), b.dev.Queue(1)
+		if b.dev.Queues() != 2 || other.ID() != 1 {
+			b.Fatalf("%d queues, the second is %d", b.dev.Queues(), other.ID())
+		}
+		for what, err := range map[string]error{
+			"reprise: run: queue 1":             other.Run(b.ctx, x),
+			`reprise: capture "trace": queue 1`: second(other.Capture(b.ctx, "trace", record(x))),
+		} {
+			if !errors.Is(err, reprise.ErrTransferQueue) {
+				b.Errorf("%s: %v", what, err)
+			}
+			b.says(err, what, "queue 0")
+		}
+		for i := range uint32(3) {
+			b.must(other.Write(b.ctx, in, 0, words(in.Size(), i)))
+			b.must(other.Finish(b.ctx))
+			b.must(first.Run(b.ctx, x))
+			b.must(first.Finish(b.ctx))
+			b.queue = other
+			b.holds(out, i+9)
+		}
+	}, reprise.WithQueues(2))
+}

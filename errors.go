@@ -22,6 +22,9 @@ var (
 	ErrForeign = errors.New("it belongs to another device")
 	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.
 	ErrCaptureEnded = errors.New("the capture has ended")
+	// ErrTransferQueue is returned when a program or a capture is put into a queue other than queue 0: which launch message
+	// the workers read next is known to one queue only.
+	ErrTransferQueue = errors.New("this queue only moves data: programs and traces belong to queue 0")
 
 	// ErrEmptyTrace is returned when a capture recorded nothing.
 	ErrEmptyTrace = tracebuf.ErrEmpty

@@ -44,10 +44,13 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error 
 	return nil
 }
 
-// Run puts a program into the queue. It returns once its commands are in the issue ring.
+// Run puts a program into the queue, which must be queue 0. It returns once its commands are in the issue ring.
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if err := q.d.usable("run"); err != nil {
 		return err
+	}
+	if q.ID() != 0 {
+		return fmt.Errorf("reprise: run: queue %d: %w", q.ID(), ErrTransferQueue)
 	}
 	if x != nil {
 		// Until its commands are in the queue, where Close waits for them, nobody may give the kernels' memory away.

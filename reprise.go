@@ -82,7 +82,8 @@ type options struct {
 // Option changes how Open sets a device up.
 type Option func(*options)
 
-// WithQueues asks for n command queues, 1 or 2. The default is 1.
+// WithQueues asks for n command queues, 1 or 2. The default is 1. A second one moves data beside the first, which alone
+// runs programs and traces; nothing orders the two but Queue.Finish.
 func WithQueues(n int) Option { return func(o *options) { o.dispatch.Queues = n } }
 
 // WithQueueMemory sets the pinned host memory of each command queue in bytes. The default is 16 MiB. Three quarters

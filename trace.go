@@ -94,6 +94,9 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder)
 	if err := d.usable("capture"); err != nil {
 		return nil, err
 	}
+	if q.ID() != 0 {
+		return nil, fmt.Errorf("reprise: capture %q: queue %d: %w", name, q.ID(), ErrTransferQueue)
+	}
 	if record == nil {
 		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
 	}
