@@ -123,11 +123,11 @@ func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	return t, nil
 }
 
-// inCSM reports whether n bytes at a pointer of the firmware lie in its memory.
+// inCSM reports whether n bytes at a pointer of the firmware are words of its memory.
 func (d *Device) inCSM(p, n uint32) bool {
 	arc := &d.params.ARC
 	at := arc.PointerBase + uint64(p)
-	return at >= arc.CSM && uint64(n) <= uint64(arc.CSMSize) && at-arc.CSM <= uint64(arc.CSMSize)-uint64(n)
+	return p&3 == 0 && at >= arc.CSM && uint64(n) <= uint64(arc.CSMSize) && at-arc.CSM <= uint64(arc.CSMSize)-uint64(n)
 }
 
 // message sends a message without arguments to Wormhole's firmware and returns its answer. The protocol has one slot,
