@@ -2,13 +2,19 @@ package reprise_test
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // spin is a program that waits on the given cores until the first word of an L1 buffer is 1.
@@ -38,22 +44,74 @@ func (b *bench) hang(err error) *reprise.HangError {
 	return h
 }
 
-// A hang leaves a file that says the same as the error, down to the command that the dispatcher waits at.
+// A hang leaves a file that says the same as the error, down to the command that the dispatcher waits at and the word
+// that the kernel waits for.
 func TestHangLeavesADump(t *testing.T) {
 	dir := t.TempDir()
 	onEmulators(t, func(b *bench) {
 		word := b.word()
-		x := b.spin("forever", word, reprise.TRISC1, reprise.Single(2, 1))
-		b.must(b.queue.Run(b.ctx, x))
-		h := b.hang(b.queue.Finish(b.ctx))
-		b.Log(h.Detail())
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		trace := b.capture("trace", b.load(b.adder("add", reprise.Core{}, in, out, 1)))
+		b.must(trace.Replay(b.ctx))
+		b.must(b.queue.Run(b.ctx, b.spin("forever", word, reprise.TRISC1, reprise.Single(2, 1))))
+		b.must(trace.Replay(b.ctx))
+		err := b.queue.Finish(b.ctx)
+		h := b.hang(err)
+		b.says(err, "queue 0 hangs", "last submitted trace", "no progress for", "; see "+dir)
 		f, err := os.Open(h.File)
 		b.must(err)
 		defer f.Close()
 		d, err := dispatch.ReadDump(f)
 		b.must(err)
-		_ = d
-		st, _ := f.Stat()
-		b.Log(st.Size())
-	}, reprise.WithHangTimeout(300*time.Millisecond), reprise.WithDumpDir(dir))
+		var text strings.Builder
+		b.must(d.Print(&text))
+		if !strings.HasSuffix(h.Detail(), text.String()) {
+			b.Errorf("the file says\n%s\nthe error\n%s", &text, h.Detail())
+		}
+		b.says(errors.New(strings.ReplaceAll(text.String(), "\n", " ")),
+			"waits for workers: completion stream 48", "entry", "SEND_GO_SIGNAL", "EXEC_BUF",
+			"dispatch ring, newest commands last", "<- waits here", "the trace that was replayed last has",
+			"core (2,1) (worker)", "TRISC1  SEMW", fmt.Sprintf("the word is at L1 address %#x", word.Addr()))
+		st, err := f.Stat()
+		b.must(err)
+		if st.Size() > 256<<10 {
+			b.Errorf("the file has %d B", st.Size())
+		}
+	}, short, reprise.WithDumpDir(dir))
+}
+
+// A dump that can't be written is no reason to hide the hang.
+func TestDumpThatCannotBeWritten(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond), reprise.WithDumpDir("/no/such/directory"))
+	b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), reprise.BRISC, reprise.Single(0, 0))))
+	h := b.hang(b.queue.Finish(b.ctx))
+	if h.File != "" || !errors.Is(h.FileErr, fs.ErrNotExist) || !strings.Contains(h.Detail(), "could not be written") {
+		t.Errorf("file %q, %v", h.File, h.FileErr)
+	}
+}
+
+// A program that takes much longer than the hang timeout is no hang as long as its kernels move.
+func TestLongProgramsAreNoHang(t *testing.T) {
+	for _, card := range emulators {
+		target := card()
+		b := open(t, target, reprise.WithHangTimeout(500*time.Millisecond))
+		word := b.word()
+		x := b.spin("steps", word, reprise.BRISC, b.dev.Grid())
+		b.must(b.queue.Run(b.ctx, x))
+		done := make(chan error, 1)
+		go func() { done <- b.queue.Finish(b.ctx) }()
+		// The cores are let go one after the other, each well within the timeout, all of them well behind it.
+		c, err := kmd.Open(b.ctx, target)
+		b.must(err)
+		ch, err := chip.New(b.dev.Arch(), chip.Harvesting{})
+		b.must(err)
+		for core := range b.dev.Grid().Cores() {
+			xy, err := ch.Virtual(core)
+			b.must(err)
+			b.must(c.Write32(xy, uint64(word.Addr()), 1))
+			time.Sleep(10 * time.Millisecond)
+		}
+		b.must(<-done)
+		b.must(c.Close())
+	}
 }

@@ -77,7 +77,8 @@ func (r *rig) recovers() {
 	}
 }
 
-var short = reprise.WithHangTimeout(200 * time.Millisecond)
+// short is long enough for a loaded machine to show progress, and short enough to wait for.
+var short = reprise.WithHangTimeout(1500 * time.Millisecond)
 
 // A kernel that never ends is a hang; afterwards the queue refuses everything with the same cause until Recover, which
 // brings back all that was there. It can be done again and again.

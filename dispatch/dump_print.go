@@ -195,20 +195,33 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 		}
 	}
 	cmds := ringCommands(r.Data, page, back%pages, n)
-	const shown = 12
+	at := -1
+	for i, c := range cmds {
+		if w, ok := c.command.(cq.Wait); ok && waitsAt(state.Processors[proc], w) {
+			at = i // the newest one: those before it were passed
+		}
+	}
 	if len(cmds) > 0 {
 		p.printf("  %s, newest commands last (%v %s):\n", name, proc, state.Explain(proc))
 	}
-	if len(cmds) > shown {
-		p.printf("    ... %d before\n", len(cmds)-shown)
-		cmds = cmds[len(cmds)-shown:]
+	const shown, after = 12, 5
+	last := len(cmds)
+	if at >= 0 {
+		last = min(last, at+after)
 	}
-	for _, c := range cmds {
+	first := max(0, last-shown)
+	if first > 0 {
+		p.printf("    ... %d before\n", first)
+	}
+	for i, c := range cmds[first:last] {
 		mark := ""
-		if w, ok := c.command.(cq.Wait); ok && waitsAt(state.Processors[proc], w) {
+		if first+i == at {
 			mark = "  <- waits here"
 		}
 		p.printf("    page %3d  %s%s\n", c.page, cq.Line(p.layout(), cq.RelayInline{Command: c.command, To: masterOf(name)}), mark)
+	}
+	if last < len(cmds) {
+		p.printf("    ... %d behind\n", len(cmds)-last)
 	}
 }
 

@@ -25,13 +25,20 @@ type HangError struct {
 
 // Error implements error, in one line.
 func (e *HangError) Error() string {
-	busy := 0
+	busy, unreadable := 0, 0
 	for i := range e.Cores {
-		if e.Cores[i].Busy() {
+		switch {
+		case e.Cores[i].Unreadable != "":
+			unreadable++
+		case e.Cores[i].Busy():
 			busy++
 		}
 	}
-	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s, %d of %d cores busy: %v", e.Queue, e.Waiting, e.Last, busy, len(e.Cores), e.Cause)
+	cores := fmt.Sprintf("%d of %d cores busy", busy, len(e.Cores))
+	if unreadable > 0 {
+		cores += fmt.Sprintf(", %d unreadable", unreadable)
+	}
+	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s, %s: %v", e.Queue, e.Waiting, e.Last, cores, e.Cause)
 	if e.File != "" {
 		s += "; see " + e.File
 	}

@@ -229,7 +229,9 @@ func (q *Queue) close() error {
 	var err error
 	if q.failed.Load() == nil {
 		q.ending = true
-		err = q.terminate()
+		if err = q.terminate(); errors.Is(err, kmd.ErrDeviceLost) {
+			err = nil // its kernels have ended with it
+		}
 		q.fail(errClosed)
 	}
 	return errors.Join(err, q.release(errClosed))

@@ -1,0 +1,326 @@
+//go:build linux
+
+package reprise_test
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+// machine is a computer with one emulated card, whose chip lives as long as the machine does, as silicon would.
+type machine struct {
+	*testing.T
+	drv  *driver.Driver
+	arch chip.Arch
+	proc *driver.Process // that opens the card, if not this one
+	tap  func(seam.File) seam.File
+}
+
+func newMachine(t *testing.T, a chip.Arch) *machine {
+	t.Helper()
+	m := &machine{T: t, arch: a}
+	var err error
+	if m.drv, err = driver.New(driver.Config{Arch: a, Functions: []driver.Function{m.chip()}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.drv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// chip makes a new chip.
+func (m *machine) chip() *emu.Chip {
+	m.Helper()
+	c, err := emu.New(emu.Config{Arch: m.arch})
+	if err != nil {
+		m.Fatal(err)
+	}
+	return c
+}
+
+// String, Node and FS make a machine the target that is its card.
+func (m *machine) String() string { return m.arch.String() + " in a machine" }
+func (m *machine) FS() fs.FS      { return m.drv.FS() }
+func (m *machine) Node() seam.Node {
+	var n seam.Node = m.drv.Node(0)
+	if m.proc != nil {
+		n = m.proc.Node(0)
+	}
+	if m.tap != nil {
+		n = tapped{n, m.tap}
+	}
+	return n
+}
+
+type tapped struct {
+	seam.Node
+	tap func(seam.File) seam.File
+}
+
+func (n tapped) Open(flags int) (seam.File, error) {
+	f, err := n.Node.Open(flags)
+	if err != nil {
+		return nil, err
+	}
+	return n.tap(f), nil
+}
+
+func onMachines(t *testing.T, run func(*testing.T, *machine)) {
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(a.String(), func(t *testing.T) { run(t, newMachine(t, a)) })
+	}
+}
+
+// idle checks that nothing of the driver's is held any more.
+func (m *machine) idle() {
+	m.Helper()
+	if n := m.drv.Node(0).OpenFiles(); n != 0 {
+		m.Errorf("%d files are still open", n)
+	}
+}
+
+// A chip that stopped and stays stopped is reset by the driver, and everything works again.
+func TestRecoverResetsAStoppedChip(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		b := open(t, m, short)
+		r := newRig(b)
+		wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.image(kernels.Store), Processor: reprise.NCRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+			Args: func(reprise.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+		}}})
+		r.before = b.allocated()
+		for range 2 {
+			b.must(b.queue.Run(b.ctx, wild))
+			err := b.queue.Finish(b.ctx)
+			b.hang(err)
+			b.says(err, "0x7fff0000")
+			r.recovers()
+		}
+		b.must(b.dev.Close())
+		m.idle()
+	})
+}
+
+// A card that others have open isn't reset under their hands.
+func TestRecoverDoesNotTakeTheCardFromOthers(t *testing.T) {
+	m := newMachine(t, chip.Blackhole)
+	b := open(t, m, short)
+	r := newRig(b)
+	other := m.drv.NewProcess(4711, "neighbour")
+	f, err := other.Node(0).Open(syscall.O_RDWR)
+	b.must(err)
+	wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
+		Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+		Args: func(reprise.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+	}}})
+	r.before = b.allocated()
+	b.must(b.queue.Run(b.ctx, wild))
+	b.hang(b.queue.Finish(b.ctx))
+	err = b.dev.Recover(b.ctx)
+	var re *reprise.RecoverError
+	var held *kmd.HeldError
+	if !errors.As(err, &re) || !errors.As(err, &held) || len(held.Holders) != 1 || held.Holders[0].PID != 4711 {
+		t.Fatalf("%v, want a *RecoverError that names process 4711", err)
+	}
+	b.must(f.Close())
+	r.recovers()
+}
+
+// A card that is taken out in the middle of replays is an error that says so, in every call, and a crash nowhere. When
+// one is put back, Recover finds it and brings everything back.
+func TestUnplugDuringReplays(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		b := open(t, m, short)
+		r := newRig(b)
+		pulled := make(chan error)
+		go func() {
+			time.Sleep(10 * time.Millisecond)
+			pulled <- m.drv.Unplug(0)
+		}()
+		var err error
+		for err == nil {
+			if err = r.trace.Replay(b.ctx); err == nil {
+				err = b.queue.Finish(b.ctx)
+			}
+		}
+		b.must(<-pulled)
+		if !errors.Is(err, reprise.ErrDeviceLost) {
+			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
+		}
+		for what, err := range map[string]error{
+			"write":  b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
+			"replay": r.trace.Replay(b.ctx),
+			"finish": b.queue.Finish(b.ctx),
+		} {
+			if !errors.Is(err, reprise.ErrDeviceLost) {
+				t.Errorf("%s afterwards: %v, want %v", what, err, reprise.ErrDeviceLost)
+			}
+		}
+		err = b.dev.Recover(b.ctx)
+		var re *reprise.RecoverError
+		if !errors.As(err, &re) || re.Step != "reopen" {
+			t.Errorf("recover without a card: %v, want a *RecoverError of the reopening", err)
+		}
+		second(m.drv.Plug(0, m.chip()))
+		r.recovers()
+		b.must(b.dev.Close())
+		m.idle()
+	})
+}
+
+// A card that is gone can be closed, quickly and without an error: there is nothing to be done about it.
+func TestCloseALostDevice(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		b := open(t, m, short)
+		newRig(b)
+		b.must(m.drv.Unplug(0))
+		b.must(b.dev.Close())
+		second(m.drv.Plug(0, m.chip()))
+	})
+}
+
+// A card that falls off the bus reads all ones, which no wait takes for progress or for a hang of its own.
+func TestDeviceOffTheBus(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		b := open(t, m, short)
+		word := b.word()
+		r := newRig(b)
+		forever := b.spin("forever", word, reprise.BRISC, reprise.Single(0, 0))
+		r.before = b.allocated()
+		b.must(b.queue.Run(b.ctx, forever))
+		end, err := m.drv.Node(0).Inject(driver.AllOnes)
+		b.must(err)
+		if err := b.queue.Finish(b.ctx); !errors.Is(err, reprise.ErrDeviceLost) {
+			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
+		}
+		if err := b.dev.Recover(b.ctx); !errors.Is(err, kmd.ErrReset) && !errors.Is(err, reprise.ErrDeviceLost) {
+			t.Errorf("recover while it is off the bus: %v", err)
+		}
+		end()
+		r.recovers()
+	})
+}
+
+// A reset by somebody else takes the card away; Recover opens it again.
+func TestResetBySomebodyElse(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		b := open(t, m, short)
+		r := newRig(b)
+		rep, err := kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
+		b.must(err)
+		if len(rep.Losers) != 1 {
+			t.Errorf("losers %v, want this process", rep.Losers)
+		}
+		if err := errors.Join(r.trace.Replay(b.ctx), b.queue.Finish(b.ctx)); !errors.Is(err, reprise.ErrDeviceLost) {
+			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
+		}
+		r.recovers()
+	})
+}
+
+// pins remembers what a process pins.
+type pins struct {
+	seam.File
+	va, size []uint64
+}
+
+func (p *pins) Ioctl(req uint32, arg []byte) error {
+	err := p.File.Ioctl(req, arg)
+	if req == kabi.IoctlPinPages && err == nil {
+		var in kabi.PinPagesIn
+		copy(kabi.PartBytes(&in), arg)
+		p.va, p.size = append(p.va, in.VirtualAddress), append(p.size, in.Size)
+	}
+	return err
+}
+
+// Host memory that is taken from the device is an error with the address that it wanted, and a recovery pins it anew.
+func TestHostMemoryGone(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		var p *pins
+		m.tap = func(f seam.File) seam.File { p = &pins{File: f}; return p }
+		b := open(t, m, short)
+		r := newRig(b)
+		for i := range p.va {
+			u := kabi.UnpinPages{In: kabi.UnpinPagesIn{VirtualAddress: p.va[i], Size: p.size[i]}}
+			b.must(p.Ioctl(kabi.IoctlUnpinPages, kabi.Bytes(&u)))
+		}
+		err := errors.Join(r.trace.Replay(b.ctx), b.queue.Finish(b.ctx))
+		b.hang(err)
+		b.says(err, "of host memory", "not mapped for this device")
+		r.recovers()
+	})
+}
+
+// A process that is killed leaves nothing behind that keeps the next one from working.
+func TestKilledProcess(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		m.proc = m.drv.NewProcess(4711, "victim")
+		victim, err := reprise.Open(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &bench{T: t, ctx: t.Context(), dev: victim, queue: victim.Queue(0)}
+		newRig(v)
+		v.must(m.proc.Kill())
+		m.proc = nil
+		m.idle()
+		newRig(open(t, m, short))
+	})
+}
+
+// Closing a device with work in flight ends the work, and leaves a card that the next one can use.
+func TestCloseWithWorkInFlight(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		for range 3 {
+			b := open(t, m, short)
+			r := newRig(b)
+			for range 50 {
+				b.must(r.trace.Replay(b.ctx))
+				b.must(b.queue.Run(b.ctx, r.first))
+			}
+			b.must(b.dev.Close())
+			m.idle()
+		}
+	})
+}
+
+// Nothing can be given back twice, and trying changes nothing.
+func TestDoubleRelease(t *testing.T) {
+	b := open(t, newMachine(t, chip.Wormhole))
+	r := newRig(b)
+	b.must(r.trace.Release(b.ctx))
+	b.must(r.first.Close(b.ctx))
+	b.must(r.in.Free())
+	before := b.allocated()
+	for what, err := range map[string]error{
+		"release trace": r.trace.Release(b.ctx), "close executable": r.first.Close(b.ctx), "free buffer": r.in.Free(),
+		"replay trace": r.trace.Replay(b.ctx), "run": b.queue.Run(b.ctx, r.first), "write": b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
+	} {
+		if !errors.Is(err, reprise.ErrReleased) {
+			t.Errorf("%s again: %v, want %v", what, err, reprise.ErrReleased)
+			continue
+		}
+		b.says(err, "reprise: "+what)
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("allocated memory (-before +after):\n%s", diff)
+	}
+}
