@@ -181,7 +181,8 @@ struct rp_local {
     uint8_t relative_x, relative_y;  // logical coordinates from the sub-device's origin
     uint8_t pad[2];
     uint32_t core_state;  // L1 address of this processor's struct rp_core_state
-    uint32_t reserved[12];
+    uint32_t write_ids[RP_NUM_NOCS];  // mask of the transaction ids, other than 0, that writes were given
+    uint32_t reserved[10];
     struct rp_cb cb[RP_NUM_CBS];
 };
 

@@ -117,6 +117,7 @@ RP_INLINE void rp_noc_counters_init(uint32_t noc) {
     RP_LOCAL->nonposted_writes_acked[noc] = rp_noc_counter(noc, RP_COUNTER_WR_ACK);
     RP_LOCAL->nonposted_atomics_acked[noc] = rp_noc_counter(noc, RP_COUNTER_ATOMIC_RESP);
     RP_LOCAL->posted_writes_issued[noc] = rp_noc_counter(noc, RP_COUNTER_POSTED_WR_SENT);
+    RP_LOCAL->write_ids[noc] = 0;
 }
 
 // --- reads -----------------------------------------------------------------------------------------------------
@@ -263,12 +264,31 @@ RP_INLINE void rp_noc_write_multicast(uint32_t noc, uint32_t kind, uint32_t rect
     rp_noc_write_any_with_state(noc, RP_BUF_WRITE, kind, addr, l1, len, destinations);
 }
 
-// Sent: the requests have left, so L1 sources may be reused. Done: every destination has acknowledged.
+// rp_noc_sources_read: the data of every write that has been counted as sent are out of L1. A request is counted as
+// sent before that (NoC/Counters.md).
+static inline __attribute__((unused)) int rp_noc_tagged_sources_read(uint32_t noc, uint32_t ids) {
+    for (uint32_t id = 0; ids != 0; ids >>= 1, id++) {
+        if ((ids & 1) && rp_noc_counter(noc, RP_COUNTER_WRITES_OUTGOING_ID(id)) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+RP_INLINE int rp_noc_sources_read(uint32_t noc) {
+    if (rp_noc_counter(noc, RP_COUNTER_WRITES_OUTGOING_ID(0)) != 0) {
+        return 0;
+    }
+    return rp_noc_tagged_sources_read(noc, RP_LOCAL->write_ids[noc]);
+}
+// Sent: the requests have left with all their data, so L1 sources may be reused. Done: every destination has
+// acknowledged.
 RP_INLINE int rp_noc_writes_sent(uint32_t noc) {
-    return rp_noc_counter(noc, RP_COUNTER_NONPOSTED_WR_SENT) == RP_LOCAL->nonposted_writes_issued[noc];
+    return rp_noc_counter(noc, RP_COUNTER_NONPOSTED_WR_SENT) == RP_LOCAL->nonposted_writes_issued[noc] &&
+           rp_noc_sources_read(noc);
 }
 RP_INLINE int rp_noc_posted_writes_sent(uint32_t noc) {
-    return rp_noc_counter(noc, RP_COUNTER_POSTED_WR_SENT) == RP_LOCAL->posted_writes_issued[noc];
+    return rp_noc_counter(noc, RP_COUNTER_POSTED_WR_SENT) == RP_LOCAL->posted_writes_issued[noc] &&
+           rp_noc_sources_read(noc);
 }
 RP_INLINE int rp_noc_writes_done(uint32_t noc) {
     return rp_noc_counter(noc, RP_COUNTER_WR_ACK) == RP_LOCAL->nonposted_writes_acked[noc];
@@ -294,6 +314,9 @@ RP_INLINE void rp_noc_write_barrier(uint32_t noc) {
 RP_INLINE void rp_noc_set_id(uint32_t noc, uint32_t buf, uint32_t id) {
     rp_noc_ready(noc, buf);
     rp_noc_set(noc, buf, RP_NOC_PACKET_TAG, id << 10);
+    if (buf != RP_BUF_READ) {
+        RP_LOCAL->write_ids[noc] |= 1u << id;
+    }
 }
 // rp_noc_started waits until every request whose start was stored is counted: a load of another register may
 // otherwise pass that store.

@@ -161,6 +161,9 @@ RP_INLINE void cq_ring_return_held(struct cq_ring_reader* r, uint32_t noc) {
     if (r->holding) {
         while ((int32_t)(rp_noc_counter(noc, RP_COUNTER_NONPOSTED_WR_SENT) - r->held_writes) < 0) {
         }
+        // Sent is less than read. This waits for later writes too, once for each block.
+        while (rp_noc_counter(noc, RP_COUNTER_WRITES_OUTGOING_ID(0)) != 0) {
+        }
         cq_ring_return(r, noc, r->block_bytes);
     }
 }
