@@ -65,8 +65,9 @@ func checks() []check {
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
 				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, r.worker(2, 2)))
+				a.waitCounter(0, cntWriteSent, s0, "sent") // it has begun to leave, no more
 				if right {
-					a.waitCounter(0, cntWriteSent, s0, "sent")
+					a.waitCounter(0, cntOutgoing, x0, "read")
 				}
 				r.run(v, a.stw(0x40020, 7).halt())
 			},
@@ -82,7 +83,7 @@ func checks() []check {
 				r.run(w, newAsm(0x1000).poll(r.arch, 0x30000, "go").request(r.arch, back).halt())
 				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, w))
 				if right {
-					a.waitCounter(0, cntWriteSent, s0, "sent")
+					a.waitCounter(0, cntOutgoing, x0, "sent")
 				}
 				r.run(v, a.request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1, len: 0x107C, dat: 1}).halt())
 			},

@@ -15,6 +15,7 @@ type step uint8
 const (
 	stepAccept step = iota
 	stepLeave
+	stepDrain
 	stepArrive
 	stepRespond
 )
@@ -67,17 +68,22 @@ func (c *Chip) delay(q *request) {
 	leave := accept + c.someTime()
 	if q.ordered {
 		// Requests on one virtual channel leave in the order in which they were started, wherever they go.
-		k := orderKey{tile: q.tile, noc: q.noc, vc: q.vc}
-		leave = max(leave, c.order[k])
-		c.order[k] = leave
+		leave = max(leave, c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}])
 	}
-	arrive := leave + c.someTime()
+	drain := leave
+	if q.kind == reqWrite {
+		drain += c.someTime()
+	}
+	if q.ordered {
+		c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}] = drain
+	}
+	arrive := drain + c.someTime()
 	if q.ordered {
 		k := q.path()
 		arrive = max(arrive, c.order[k])
 		c.order[k] = arrive
 	}
-	for i, at := range [4]uint64{accept, leave, arrive, arrive + c.someTime()} {
+	for i, at := range [...]uint64{accept, leave, drain, arrive, arrive + c.someTime()} {
 		c.eventSeq++
 		heap.Push(&c.events, event{at, c.eventSeq, &f, step(i)})
 	}
@@ -95,6 +101,8 @@ func (s *sched) runEvents() {
 			e.q.accept()
 		case stepLeave:
 			e.q.leave()
+		case stepDrain:
+			e.q.drain()
 		case stepArrive:
 			e.q.arrive()
 		case stepRespond:

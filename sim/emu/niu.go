@@ -41,13 +41,15 @@ const (
 
 // niu is one network interface of a tile.
 type niu struct {
-	buf     [4]cmdBuf
-	count   [numCounters]uint32
-	open    [16]int // requests really unanswered, by transaction id
-	unread  uint32  // ids with requests started since a CMD_CTRL was last loaded
-	linked  *link   // an unfinished transaction of several requests
-	config0 uint32
-	router  [5]uint32
+	buf   [4]cmdBuf
+	count [numCounters]uint32
+	open  [16]int // requests really unanswered, by transaction id
+	// Ids with requests started since a CMD_CTRL was last loaded; and, for the counters of outgoing writes, since a
+	// count of sent writes was: what is sent is counted.
+	unread, unsent uint32
+	linked         *link // an unfinished transaction of several requests
+	config0        uint32
+	router         [5]uint32
 }
 
 // link is where the requests of a transaction go.
@@ -128,7 +130,7 @@ func (t *tile) niuLoad(o origin, noc int, off uint32) (uint32, slowResult) {
 			v = b.data
 		case l.cmd:
 			v = b2u(b.busy)
-			u.unread = 0
+			u.unread, u.unsent = 0, 0
 		case l.hi:
 			v = b.targHi
 		case l.hi + 0xC:
@@ -166,6 +168,9 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 	if t.chip.cfg.RefuseCounters && o.mine() != nil && i >= cntOutstanding && i < cntOutgoing+16 && !t.checkID(o, noc, i) {
 		return 0, slowHalt
 	}
+	if i == cntWriteSent || i == cntWriteSent+1 {
+		u.unsent = 0
+	}
 	if t.races != nil {
 		t.races.counted(u, noc, i, v)
 	}
@@ -184,7 +189,11 @@ func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
 		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero, and it stays there until it is cleared", id, u.count[i])
 	}
-	if u.unread>>id&1 != 0 {
+	started := u.unread
+	if i >= cntOutgoing {
+		started = u.unsent
+	}
+	if started>>id&1 != 0 {
 		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: the request just started need not be counted yet", id)
 	}
 	return true

@@ -105,6 +105,7 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 		}
 	}
 	u.unread |= 1 << q.id
+	u.unsent |= 1 << q.id
 	if q.kind == reqRead || q.marked {
 		if u.open[q.id]++; u.open[q.id] > 255 {
 			c.refuse(o, UndefinedBehavior, "noc", q.toAddr, "more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
@@ -121,7 +122,7 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 		return slowDone
 	}
 	q.accept()
-	if !q.leave() || !q.arrive() || !q.respond() {
+	if !q.leave() || !q.drain() || !q.arrive() || !q.respond() {
 		return slowHalt
 	}
 	return slowDone

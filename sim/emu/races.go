@@ -22,9 +22,7 @@ type races struct {
 
 // sequence counts what an NIU was asked for, as its own counters do at the other end.
 type sequence struct {
-	reads, acks, atomics uint32
-	writes               [2]uint32     // by posted
-	byVC                 [2][24]uint32 // the same by virtual channel, multicasts and inline writes apart
+	reads, acks uint32
 }
 
 // flight is a request that software has not made sure of.
@@ -34,8 +32,6 @@ type flight struct {
 	q    request // as it was started, without its data
 
 	number   uint64 // in the order of all requests of the chip
-	place    uint32 // among the writes of its channel: how many were started there, with this one
-	channel  uint8
 	targets  []*tile
 	source   bool // its source may still be read
 	landing  bool // its destination, in the own tile, may still be written
@@ -107,24 +103,12 @@ func (r *races) started(q *request) (*flight, bool) {
 		f.landing = true
 		hold(r.landings, q.toAddr, q.n, 1)
 	case reqAtomic:
-		s.atomics += b2u(q.marked)
 		f.targets = r.targetsOf(q)
 	default:
 		f.targets = r.targetsOf(q)
 		if q.marked {
 			s.acks += max(uint32(len(f.targets)), b2u(!q.multicast))
 		}
-		p := q.posted()
-		f.channel = q.vc
-		switch {
-		case q.multicast:
-			f.channel += 8
-		case q.kind == reqInline:
-			f.channel += 16 // counted as sent when accepted, maybe before what left earlier
-		}
-		s.writes[p]++
-		s.byVC[p][f.channel]++
-		f.place = s.byVC[p][f.channel]
 		if q.kind == reqWrite {
 			if !r.claim(q, q.fromAddr, q.n, false) {
 				return nil, false
@@ -295,7 +279,7 @@ func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
 				if f.source && overlap(f.q.fromAddr, f.q.n, addr, n) {
-					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and no processor of tile %v has seen it leave since",
+					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and no processor of tile %v has seen since that its data are read (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
 						n, f, r.tile.xy)
 				}
 			}

@@ -43,14 +43,6 @@ func (r *races) counted(u *niu, noc int, i, v uint32) {
 				f.release()
 			}
 		})
-	case i == cntWriteSent || i == cntWriteSent+1:
-		p := i - cntWriteSent
-		r.sweep(noc, func(f *flight) {
-			// Writes of one channel leave in order. Of those counted some may be of others.
-			if f.source && f.q.posted() == p && int32(v-(s.writes[p]-s.byVC[p][f.channel])-f.place) >= 0 {
-				f.freeSource()
-			}
-		})
 	case i >= cntOutstanding && i < cntOutstanding+16 && v == 0 && u.open[i-cntOutstanding] == 0:
 		r.sweep(noc, func(f *flight) {
 			if f.q.id == i-cntOutstanding && (f.q.kind == reqRead || f.q.marked) {

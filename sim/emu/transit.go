@@ -21,7 +21,7 @@ func (q *request) accept() {
 	q.tile.changed(classNIU0 << q.noc)
 }
 
-// leave is when the request's packet leaves the NIU: a write takes its data along.
+// leave is when the request's packet begins to leave the NIU. A write's data are still to be read then.
 func (q *request) leave() bool {
 	t := q.tile
 	u := &t.niu[q.noc]
@@ -31,13 +31,23 @@ func (q *request) leave() bool {
 	case reqAtomic:
 		u.count[cntAtomicSent+q.posted()]++
 	case reqWrite:
-		if !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
-			return false
-		}
 		u.count[cntWriteSent+q.posted()]++
 		u.count[cntWriteWords+q.posted()] += q.words()
-		u.bump8(cntOutgoing+q.id, ^uint32(0))
 	}
+	t.changed(classNIU0 << q.noc)
+	return true
+}
+
+// drain is when the request's packet has left the NIU wholly: the data of a write are read.
+func (q *request) drain() bool {
+	if q.kind != reqWrite {
+		return true
+	}
+	t := q.tile
+	if !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
+		return false
+	}
+	t.niu[q.noc].bump8(cntOutgoing+q.id, ^uint32(0))
 	t.changed(classNIU0 << q.noc)
 	return true
 }
