@@ -18,8 +18,9 @@ func busyLoop() *asm {
 		bne(a0, x0, "loop")
 }
 
-func benchmarkBusy(b *testing.B, arch chip.Arch, others bool) {
-	r := newRig(b, Config{Arch: arch, Synchronous: true, MaxRun: 1})
+func benchmarkBusy(b *testing.B, cfg Config, others bool) {
+	cfg.Synchronous, cfg.MaxRun = true, 1
+	r := newRig(b, cfg)
 	if others {
 		// Every other core spins on a word of L1.
 		spin := newAsm(0x2000).li(a0, 0x30000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt()
@@ -41,6 +42,7 @@ func benchmarkBusy(b *testing.B, arch chip.Arch, others bool) {
 		}
 	}
 	v := r.worker(0, 0)
+	r.st(v, 0x20000, 0)
 	r.run(v, busyLoop())
 	k := r.c.tileAt(r.raw(v)).core(chip.BRISC)
 	b.ResetTimer()
@@ -54,10 +56,15 @@ func benchmarkBusy(b *testing.B, arch chip.Arch, others bool) {
 	}
 }
 
-func BenchmarkBusyCore(b *testing.B) { benchmarkBusy(b, chip.Wormhole, false) }
+func BenchmarkBusyCore(b *testing.B) { benchmarkBusy(b, Config{Arch: chip.Wormhole}, false) }
+
+// BenchmarkBusyCoreChecked is what all checks together cost.
+func BenchmarkBusyCoreChecked(b *testing.B) {
+	benchmarkBusy(b, Config{Arch: chip.Blackhole, Delay: 100, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true, DataCache: true}, false)
+}
 
 // BenchmarkBusyCoreAmongWaiting has all other cores of the chip waiting: they must cost nothing.
-func BenchmarkBusyCoreAmongWaiting(b *testing.B) { benchmarkBusy(b, chip.Blackhole, true) }
+func BenchmarkBusyCoreAmongWaiting(b *testing.B) { benchmarkBusy(b, Config{Arch: chip.Blackhole}, true) }
 
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {

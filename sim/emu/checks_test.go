@@ -317,6 +317,24 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// A multicast whose destinations were counted wrong hangs; the dump says that no acknowledgement is due any more.
+func TestDumpTellsWrongCountOfDestinations(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, Delay: 30})
+		v, start, end := r.worker(0, 0), r.worker(1, 1), r.worker(3, 1)
+		q := nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: end, start: &start, ctrl: ctrlMulticast | ctrlStaticVC | 4<<13, len: 64}
+		r.run(v, newAsm(0x1000).li(s0, 7).request(arch, q).waitCounter(0, cntWriteAck, s0, "acks").halt())
+		r.healthy()
+		var b strings.Builder
+		if err := r.c.Dump(&b); err != nil {
+			t.Fatal(err)
+		}
+		if want := "NIU 0 has nothing under way and counts 3 acknowledgements"; !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in dump:\n%s", want, b.String())
+		}
+	}
+}
+
 // With a slow NoC a write takes what its source holds when it leaves, not when it was started, and requests to different
 // tiles arrive in another order than they were started in, for some seeds.
 func TestDelayShows(t *testing.T) {

@@ -23,9 +23,37 @@
 // coprocessor, which do nothing or act on its semaphores.
 //
 // Some things that silicon also refuses, or lets hang, show only as a hang here: a count of multicast destinations that
-// software got wrong, and a poll of a word that nobody writes. [Chip.Dump] says what every processor waits for. Races
-// between a request and a processor are not detected, but [Config.Delay] with many seeds makes them happen. Decoded
-// instructions follow memory, so that a forgotten invalidation of the instruction cache goes unnoticed.
+// software got wrong, and a poll of a word that nobody writes. [Chip.Dump] says what every processor waits for, and
+// which NIUs it waits for have nothing under way.
+//
+// # Checks by option
+//
+// [Config.RefuseUnwritten], [Config.RefuseStaleCode], [Config.RefuseRaces], [Config.RefuseCounters], [Config.DataCache]
+// and [Config.Delay] go further. They cost nothing when they are off. A reset of the card forgets what they know.
+//
+// # Races
+//
+// [Config.RefuseRaces] follows each NoC request that touches L1 until software has made sure of it: not until it is
+// done, but until somebody has loaded a counter of the tile's NIU with a value that it can only have when the request is
+// done. A race is found whether or not the NoC was quick enough this time. Refused are, with both sides by name:
+//
+//   - a store, atomic, NoC read or NoC write that changes the source of a write before WRITE_REQS_OUTGOING_ID of its
+//     transaction id was seen at zero, or all acknowledgements or all answers of that id were (that a write is counted as
+//     sent is not enough, Counters.md). NoC and host may write what is there already;
+//   - a load, store, atomic or further request on the destination of a read before RD_RESP_RECEIVED was seen to count
+//     all reads, or REQS_OUTSTANDING_ID of its id was seen at zero. So a program must not poll the bytes themselves;
+//   - a load of bytes that a processor of another tile wrote, if the write was not known to its sender to be acknowledged
+//     and a processor of this tile has seen a signal (an atomic, an inline write or a write of one word, to L1 or a
+//     stream) that the sender started later and on another path. Paths are the same if NoC, static virtual channel and
+//     destination are; then nothing overtakes, and the signal says what it should. A poll of bytes that no such signal
+//     told about is left alone, since words may be their own signal.
+//
+// Not found are: races of processors of one tile that no request is part of; races through DRAM and host memory, and with
+// code fetches; a signal that another processor passes on before the acknowledgement (Delay makes some of those
+// happen); and the order of stores to different kinds of memory inside one processor (MemoryOrdering.md), which here is
+// always that of the program. The order of a write and an atomic on one path is taken as given, as all software does.
+// Requests that the host starts through registers have sources and destinations, but signal nothing. Of writes to one
+// tile that nobody acknowledged the newest 512 are remembered.
 //
 // # Time
 //
@@ -34,7 +62,8 @@
 // parked until something that it read can change. A chip on which all processors are parked or held in reset uses no
 // processor time of the host.
 //
-// NoC requests complete inside the store that starts them, unless [Config.Delay] is set: then their data arrive and
-// their responses are counted later, in any order that the NoC's rules allow (tt-isa-documentation
-// WormholeB0/NoC/Ordering.md), drawn from the seed.
+// NoC requests complete inside the store that starts them, unless [Config.Delay] is set: then they are counted as sent,
+// their data are read, arrive, and their responses are counted one after the other at later times, in any order that the
+// NoC's rules allow (tt-isa-documentation WormholeB0/NoC/Ordering.md), drawn from the seed. A packet's bytes still move
+// at once: that units of 16 bytes may be seen in any order is not modelled.
 package emu

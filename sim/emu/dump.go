@@ -21,6 +21,15 @@ type CoreState struct {
 	// registers.
 	Waits     []uint32
 	Registers []string
+	// Idle are the NIUs that a parked processor waits for although no answer is due: only another processor can change
+	// what it polls. If it waits for acknowledgements, software has counted a multicast's destinations wrong.
+	Idle []IdleNIU
+}
+
+// IdleNIU is what an NIU has counted that expects nothing any more.
+type IdleNIU struct {
+	NIU                  int
+	Acks, Reads, Atomics uint32
 }
 
 var classNames = map[class]string{
@@ -45,6 +54,11 @@ func (c *Chip) Cores() []CoreState {
 			if k.state == parked || k.state == blocked {
 				for _, l := range k.watch[:k.watched] {
 					s.Waits = append(s.Waits, l<<lineShift)
+				}
+				for n := range t.niu {
+					if u := &t.niu[n]; k.classes&(classNIU0<<n) != 0 && u.open == [16]int{} {
+						s.Idle = append(s.Idle, IdleNIU{n, u.count[cntWriteAck], u.count[cntReadResp], u.count[cntAtomicResp]})
+					}
 				}
 				for cl := classNIU0; cl <= classMailbox; cl <<= 1 {
 					if k.classes&cl != 0 {
@@ -84,6 +98,11 @@ func (c *Chip) Dump(w io.Writer) error {
 		}
 		if err == nil && len(s.Registers) > 0 {
 			_, err = fmt.Fprintf(w, ", waits on %q", s.Registers)
+		}
+		for _, idle := range s.Idle {
+			if err == nil {
+				_, err = fmt.Fprintf(w, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU, idle.Acks, idle.Reads, idle.Atomics)
+			}
 		}
 		if err == nil {
 			_, err = fmt.Fprintln(w)
