@@ -45,6 +45,7 @@ type Device struct {
 	ctl     controlBlock
 	sysmem  *kmd.HostMemory
 	queues  []*Queue
+	power   func() error // gives back what guard asked for
 	seed    maphash.Seed // of fingerprints
 }
 
@@ -104,6 +105,27 @@ func (d *Device) start(ctx context.Context) error {
 		}
 		d.queues = append(d.queues, q)
 	}
+	return d.guard()
+}
+
+// guard asks the driver for the full clock while the device is in use, and for a store that stops the dispatcher of
+// queue 0 should this process be killed: it is the dispatcher that writes to host memory.
+func (d *Device) guard() error {
+	if d.power != nil { // of the file before a recovery
+		_ = d.power()
+		d.power = nil
+	}
+	release, err := d.kd.HoldPower(kmd.PowerAIClock)
+	if err != nil {
+		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
+	}
+	d.power = release
+	err = d.kd.SetNOCCleanup(&kmd.NOCStore{
+		Target: d.queues[0].DispatchCore(), Addr: uint64(d.pr.SoftReset), Value: d.pr.ResetAll,
+	})
+	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) {
+		return fmt.Errorf("dispatch: start: have the driver stop the dispatcher when this process ends: %w", err)
+	}
 	return nil
 }
 
@@ -158,6 +180,12 @@ func (d *Device) Close() error {
 	d.queues = nil
 	if err := d.hold(); !errors.Is(err, kmd.ErrDeviceLost) {
 		errs = append(errs, err)
+	}
+	if d.power != nil {
+		if err := d.power(); !errors.Is(err, kmd.ErrDeviceLost) {
+			errs = append(errs, err)
+		}
+		d.power = nil
 	}
 	if d.sysmem != nil {
 		errs = append(errs, d.sysmem.Close())

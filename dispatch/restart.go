@@ -71,6 +71,9 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 			return fmt.Errorf("dispatch: restart: queue %d: %w", q.id, err)
 		}
 	}
+	if err := d.guard(); err != nil {
+		return err
+	}
 	for _, q := range d.queues {
 		q.stop.Store(nil)
 		q.failed.Store(nil)
