@@ -1,10 +1,12 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -137,6 +139,7 @@ func (d *Device) contents() []dispatch.Content {
 		}
 		out = append(out, content("trace "+t.name, t.ext, t.image.Bytes))
 	}
+	slices.SortFunc(out, func(a, b dispatch.Content) int { return cmp.Compare(a.At.Addr, b.At.Addr) })
 	return out
 }
 

@@ -1,9 +1,12 @@
 package kmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -332,13 +335,13 @@ func (d *Device) Close() error {
 	windows, memory := d.windows, d.memory
 	d.windows, d.memory = nil, nil
 	d.mu.Unlock()
-	for w := range windows {
+	for _, w := range inOrder(windows, (*Window).ID) {
 		if !w.internal {
 			d.reportLeak(w.name, w.origin)
 		}
 		errs = append(errs, w.release())
 	}
-	for m := range memory {
+	for _, m := range inOrder(memory, (*HostMemory).NOCAddr) {
 		d.reportLeak(m.name, m.origin)
 		errs = append(errs, m.release())
 	}
@@ -358,4 +361,9 @@ func (d *Device) Close() error {
 		return d.opError("close", err)
 	}
 	return nil
+}
+
+// inOrder lists a set by key, so that what is done for all of it is done in the same order every time.
+func inOrder[T comparable, K cmp.Ordered](set map[T]struct{}, key func(T) K) []T {
+	return slices.SortedFunc(maps.Keys(set), func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

@@ -70,7 +70,7 @@ func (d *Device) abandon() {
 	d.buffers = 0
 	d.mu.Unlock()
 	d.cache.forget()
-	for w := range windows {
+	for _, w := range inOrder(windows, (*Window).ID) {
 		w.closed.Store(true)
 		_ = w.mapping.Unmap() // of a device that is lost: there is nothing to be done about an error
 	}

@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"dispatch/firmware":          {"chip"},
 	"kernels":                    {"chip"},
 	"kmd":                        {"chip", "internal/seam", "internal/kabi"},
+	"session":                    {"kmd", "internal/seam", "internal/kabi"},
 	"sim":                        {"chip", "internal/seam", "sim/driver", "sim/emu"},
 	"sim/driver":                 {"chip", "internal/seam", "internal/kabi"},
 	"sim/driver/*":               {"chip", "sim/driver", "internal/seam", "internal/kabi"},

@@ -1,0 +1,43 @@
+package kmd
+
+import "github.com/reprise-tt/reprise/internal/seam"
+
+// Accesses makes every access to mapped device memory visible as one of a seam.MMIO, with the width that it has on the
+// bus: what records or watches a card needs. mem is a mapping of a BAR.
+func Accesses(mem []byte) seam.MMIO { return barMemory{deviceMemoryOf(mem)} }
+
+// barMemory is a mapping of a BAR behind the interface for mappings that see accesses.
+type barMemory struct{ deviceMemory }
+
+// Load implements seam.MMIO.
+func (b barMemory) Load(off uint64, width int) uint64 {
+	switch width {
+	case 1:
+		return uint64(load8(b.at(off)))
+	case 2:
+		return uint64(load16(b.at(off)))
+	case 4:
+		return uint64(load32(b.at(off)))
+	}
+	return load64(b.at(off))
+}
+
+// Store implements seam.MMIO.
+func (b barMemory) Store(off uint64, width int, v uint64) {
+	switch width {
+	case 1:
+		store8(b.at(off), uint8(v))
+	case 2:
+		store16(b.at(off), uint16(v))
+	case 4:
+		store32(b.at(off), uint32(v))
+	default:
+		store64(b.at(off), v)
+	}
+}
+
+// Read implements seam.MMIO.
+func (b barMemory) Read(off uint64, p []byte) { b.read(off, p) }
+
+// Write implements seam.MMIO.
+func (b barMemory) Write(off uint64, p []byte) { b.write(off, p) }

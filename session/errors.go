@@ -1,0 +1,42 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotSession is returned for a file that doesn't begin like a recording.
+	ErrNotSession = errors.New("not a recorded session")
+	// ErrVersion is returned for a recording that another release has made.
+	ErrVersion = errors.New("unknown version of recorded sessions")
+	// ErrDamaged is returned for a recording that was changed, or cut off because its Recorder wasn't closed.
+	ErrDamaged = errors.New("the recorded session is damaged")
+	// ErrRefused is wrapped by what a target answers once it has seen a difference.
+	ErrRefused = errors.New("the playback has stopped")
+)
+
+// DifferenceError is the first difference between a playback and its recording.
+type DifferenceError struct {
+	Index int    // of the event in the recording, from 0
+	Want  string // what was recorded, "" behind its end
+	Got   string // what the host does instead
+	Where string // in what both texts have, where the first difference is; "" if they show it
+	Site  string // where it does it: callers outside of the driver boundary, innermost first
+}
+
+// Error implements error.
+func (e *DifferenceError) Error() string {
+	want := e.Want
+	if want == "" {
+		want = "nothing more"
+	}
+	where := ""
+	if e.Where != "" {
+		where = " in " + e.Where
+	}
+	return fmt.Sprintf("session: event %d differs%s: recorded: %s; now: %s; at %s", e.Index, where, want, e.Got, e.Site)
+}
+
+// Unwrap returns ErrRefused.
+func (e *DifferenceError) Unwrap() error { return ErrRefused }

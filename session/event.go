@@ -1,0 +1,142 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// Kind is a kind of event.
+type Kind uint8
+
+// The kinds. A Blob is bytes that later events refer to.
+const (
+	kindBlob Kind = iota + 1
+	KindOpen
+	KindClose
+	KindIoctl
+	KindMmap
+	KindUnmap
+	KindLoad
+	KindStore
+	KindRead
+	KindWrite
+	KindFault
+	kindEnd
+)
+
+var kindNames = [...]string{kindBlob: "blob", KindOpen: "open", KindClose: "close", KindIoctl: "ioctl", KindMmap: "mmap", KindUnmap: "munmap",
+	KindLoad: "load", KindStore: "store", KindRead: "read", KindWrite: "write", KindFault: "fault", kindEnd: "end"}
+
+// String returns the name.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// Event is one thing that passed between host and driver.
+type Event struct {
+	Kind Kind `json:"-"`
+	// File is the number of the open file, from 0 in the order of opening; Map that of the mapping.
+	File uint64 `json:"file"`
+	Map  uint64 `json:"map,omitempty"`
+	// Off is the offset of an access or of a mapping, Size its bytes, Value what was loaded, stored, or given to open.
+	Off   uint64 `json:"offset,omitempty"`
+	Size  uint64 `json:"size,omitempty"`
+	Value uint64 `json:"value,omitempty"`
+	// Request is the number of an ioctl, In its argument before and Data after it. Data are also the bytes of a Read or
+	// Write. Addresses of pinned memory are replaced by the number of the pin.
+	Request uint32 `json:"request,omitempty"`
+	In      []byte `json:"in,omitempty"`
+	Data    []byte `json:"data,omitempty"`
+	// Errno is what the driver answered, 0 for success; Text is an error that is no errno, or a fault.
+	Errno uint64 `json:"errno,omitempty"`
+	Text  string `json:"text,omitempty"`
+	// Host is what the host has written to pinned memory since the event before, Device what the device wrote to it
+	// during the event.
+	Host   []Delta `json:"host,omitempty"`
+	Device []Delta `json:"device,omitempty"`
+}
+
+// Delta is a piece of pinned memory that changed.
+type Delta struct {
+	Pin  uint64 `json:"pin"` // number of the pin, or of the driver's buffer, from 0 in their order
+	Off  uint64 `json:"offset"`
+	Data []byte `json:"data"`
+}
+
+var ioctlNames = map[uint32]string{
+	kabi.IoctlGetDeviceInfo: "GET_DEVICE_INFO", kabi.IoctlQueryMappings: "QUERY_MAPPINGS", kabi.IoctlAllocateDMABuf: "ALLOCATE_DMA_BUF",
+	kabi.IoctlGetDriverInfo: "GET_DRIVER_INFO", kabi.IoctlResetDevice: "RESET_DEVICE", kabi.IoctlPinPages: "PIN_PAGES",
+	kabi.IoctlLockCtl: "LOCK_CTL", kabi.IoctlUnpinPages: "UNPIN_PAGES", kabi.IoctlAllocateTLB: "ALLOCATE_TLB",
+	kabi.IoctlFreeTLB: "FREE_TLB", kabi.IoctlConfigureTLB: "CONFIGURE_TLB", kabi.IoctlSetNOCCleanup: "SET_NOC_CLEANUP",
+	kabi.IoctlSetPowerState: "SET_POWER_STATE",
+}
+
+// String is the event in one line.
+func (e *Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "file %d: %v", e.File, e.Kind)
+	switch e.Kind {
+	case KindOpen:
+		fmt.Fprintf(&b, " flags %#x", e.Value)
+	case KindIoctl:
+		name := ioctlNames[e.Request]
+		if name == "" {
+			name = fmt.Sprintf("%#x", e.Request)
+		}
+		fmt.Fprintf(&b, " %s(%s)", name, short(e.In))
+	case KindMmap:
+		fmt.Fprintf(&b, " %#x B at %#x as mapping %d", e.Size, e.Off, e.Map)
+	case KindUnmap:
+		fmt.Fprintf(&b, " mapping %d", e.Map)
+	case KindLoad, KindStore:
+		fmt.Fprintf(&b, " %d bits at %#x of mapping %d: %#x", 8*e.Size, e.Off, e.Map, e.Value)
+	case KindRead, KindWrite:
+		fmt.Fprintf(&b, " %d B at %#x of mapping %d: %s", e.Size, e.Off, e.Map, short(e.Data))
+	}
+	if e.Errno != 0 {
+		fmt.Fprintf(&b, " = %v", syscall.Errno(e.Errno))
+	} else if e.Kind == KindIoctl && e.Text == "" {
+		fmt.Fprintf(&b, " = %s", short(e.Data))
+	}
+	if e.Text != "" {
+		fmt.Fprintf(&b, ": %s", e.Text)
+	}
+	if len(e.Host) > 0 {
+		fmt.Fprintf(&b, "; host wrote %s", deltas(e.Host))
+	}
+	if len(e.Device) > 0 {
+		fmt.Fprintf(&b, "; device wrote %s", deltas(e.Device))
+	}
+	return b.String()
+}
+
+func deltas(ds []Delta) string {
+	const shown = 3
+	var b strings.Builder
+	for i, d := range ds {
+		if i == shown {
+			fmt.Fprintf(&b, " and %d pieces more", len(ds)-shown)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%d B at %#x of pin %d (%s)", len(d.Data), d.Off, d.Pin, short(d.Data))
+	}
+	return b.String()
+}
+
+// short is the start of some bytes in hexadecimal.
+func short(p []byte) string {
+	const shown = 24
+	if len(p) > shown {
+		return fmt.Sprintf("%x... %d B", p[:shown], len(p))
+	}
+	return fmt.Sprintf("%x", p)
+}

@@ -1,0 +1,304 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// A recording is a magic, a version (u32, little-endian) and a gzip stream of records. A record is its kind (one byte)
+// and fields as varints, where bytes are a reference: 0 for none, otherwise 1 + the number of a blob record that came
+// before. The first record is a blob with the target's name. The last one is an end with the number of events and the
+// SHA-256 of everything before it in the stream.
+const (
+	// Magic begins every recording.
+	Magic   = "RPRSESS\x00"
+	version = 1
+	// maxBytes bounds what a recording may unpack to, maxEvents its events and their pieces of memory.
+	maxBytes  = 1 << 30
+	maxEvents = 1 << 22
+)
+
+// writer writes a recording.
+type writer struct {
+	z     *gzip.Writer
+	buf   *bufio.Writer
+	sum   hash.Hash
+	blobs map[[sha256.Size]byte]uint64
+	n     uint64 // events
+	b     []byte
+	err   error
+}
+
+func newWriter(w io.Writer, name string) *writer {
+	o := &writer{sum: sha256.New(), blobs: map[[sha256.Size]byte]uint64{}}
+	_, o.err = w.Write(binary.LittleEndian.AppendUint32([]byte(Magic), version))
+	o.z = gzip.NewWriter(w)
+	o.buf = bufio.NewWriter(io.MultiWriter(o.z, o.sum))
+	o.blob([]byte(name))
+	return o
+}
+
+func (o *writer) put(p []byte) {
+	if o.err == nil {
+		_, o.err = o.buf.Write(p)
+	}
+}
+
+// blob returns a reference to bytes, which are written the first time.
+func (o *writer) blob(p []byte) uint64 {
+	if len(p) == 0 {
+		return 0
+	}
+	sum := sha256.Sum256(p)
+	if n, ok := o.blobs[sum]; ok {
+		return n
+	}
+	n := uint64(len(o.blobs)) + 1
+	o.blobs[sum] = n
+	o.put(append(binary.AppendUvarint([]byte{byte(kindBlob)}, uint64(len(p))), p...))
+	return n
+}
+
+func (o *writer) event(e *Event) {
+	in, data, text := o.blob(e.In), o.blob(e.Data), o.blob([]byte(e.Text))
+	lists := [2][]Delta{e.Host, e.Device}
+	var refs [2][]uint64
+	for i, l := range lists {
+		for _, d := range l {
+			refs[i] = append(refs[i], o.blob(d.Data))
+		}
+	}
+	b := append(o.b[:0], byte(e.Kind))
+	for _, v := range []uint64{e.File, e.Map, e.Off, e.Size, e.Value, uint64(e.Request), in, data, text, e.Errno} {
+		b = binary.AppendUvarint(b, v)
+	}
+	for i, l := range lists {
+		b = binary.AppendUvarint(b, uint64(len(l)))
+		for k, d := range l {
+			b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, d.Pin), d.Off), refs[i][k])
+		}
+	}
+	o.put(b)
+	o.b = b
+	o.n++
+}
+
+// close ends the recording. Whatever failed before is told now.
+func (o *writer) close() error {
+	o.put(binary.AppendUvarint([]byte{byte(kindEnd)}, o.n))
+	if o.err == nil {
+		o.err = o.buf.Flush()
+	}
+	if o.err == nil {
+		_, o.err = o.z.Write(o.sum.Sum(nil))
+	}
+	if err := errors.Join(o.err, o.z.Close()); err != nil {
+		return fmt.Errorf("session: record: %w", err)
+	}
+	return nil
+}
+
+// Session is a recording that was read.
+type Session struct {
+	Target string // name of what was recorded
+	Events []Event
+}
+
+// Read reads a recording. The error matches ErrNotSession, ErrVersion or ErrDamaged where the file is to blame.
+func Read(r io.Reader) (*Session, error) {
+	head := make([]byte, len(Magic)+4)
+	if _, err := io.ReadFull(r, head); err != nil || string(head[:len(Magic)]) != Magic {
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("session: read: %w", err)
+		}
+		return nil, fmt.Errorf("session: read: %w: it doesn't begin with %q", ErrNotSession, Magic)
+	}
+	if v := binary.LittleEndian.Uint32(head[len(Magic):]); v != version {
+		return nil, fmt.Errorf("session: read: %w: it is %d, this program reads %d", ErrVersion, v, version)
+	}
+	s, err := readStream(r)
+	if err != nil {
+		return nil, fmt.Errorf("session: read: %w: %w", ErrDamaged, err)
+	}
+	return s, nil
+}
+
+// counted hashes what is read through it and bounds it.
+type counted struct {
+	r   *bufio.Reader
+	sum hash.Hash
+	n   uint64
+	b   []byte
+
+	pieces uint64
+}
+
+func (c *counted) ReadByte() (byte, error) {
+	b, err := c.r.ReadByte()
+	if err == nil {
+		c.b[0] = b
+		_, _ = c.sum.Write(c.b[:1]) // never fails
+		c.n++
+	}
+	return b, err
+}
+
+// bytes reads n bytes. Room for them is taken as they come, so that a wrong length costs nothing.
+func (c *counted) bytes(n uint64) ([]byte, error) {
+	if n > maxBytes || c.n+n > maxBytes {
+		return nil, fmt.Errorf("it unpacks to more than %d B", maxBytes)
+	}
+	var b bytes.Buffer
+	got, err := io.CopyN(io.MultiWriter(&b, c.sum), c.r, int64(n))
+	c.n += uint64(got)
+	if err != nil {
+		return nil, noEOF(err)
+	}
+	return b.Bytes(), nil
+}
+
+func (c *counted) varint() (uint64, error) {
+	v, err := binary.ReadUvarint(c)
+	return v, noEOF(err)
+}
+
+// noEOF is io.ErrUnexpectedEOF for an end in the middle.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func readStream(r io.Reader) (*Session, error) {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, noEOF(err)
+	}
+	c := &counted{r: bufio.NewReader(z), sum: sha256.New(), b: make([]byte, 1)}
+	s := &Session{}
+	var blobs [][]byte
+	for {
+		kind, err := c.ReadByte()
+		if err != nil {
+			return nil, fmt.Errorf("behind event %d: %w", len(s.Events), noEOF(err))
+		}
+		switch Kind(kind) {
+		case kindBlob:
+			n, err := c.varint()
+			if err != nil {
+				return nil, err
+			}
+			p, err := c.bytes(n)
+			if err != nil {
+				return nil, err
+			}
+			if blobs == nil {
+				s.Target = string(p)
+			}
+			blobs = append(blobs, p)
+		case kindEnd:
+			return s, c.end(z, len(s.Events))
+		default:
+			if Kind(kind) > kindEnd || kind == 0 || len(s.Events) == maxEvents || c.n > maxBytes {
+				return nil, fmt.Errorf("record %d has the kind %d, or there are too many", len(s.Events), kind)
+			}
+			e := Event{Kind: Kind(kind)}
+			if err := e.read(c, blobs); err != nil {
+				return nil, fmt.Errorf("event %d: %w", len(s.Events), err)
+			}
+			s.Events = append(s.Events, e)
+		}
+	}
+}
+
+// end checks what stands behind the last event.
+func (c *counted) end(z *gzip.Reader, events int) error {
+	n, err := c.varint()
+	if err != nil {
+		return err
+	}
+	want := c.sum.Sum(nil)
+	sum := make([]byte, sha256.Size)
+	if _, err := io.ReadFull(c.r, sum); err != nil {
+		return noEOF(err)
+	}
+	if n != uint64(events) || !bytes.Equal(sum, want) {
+		return fmt.Errorf("its checksum is wrong, or its %d events aren't %d", events, n)
+	}
+	if _, err := c.r.ReadByte(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("something stands behind its end (%w)", cmpErr(err))
+	}
+	return z.Close()
+}
+
+func cmpErr(err error) error {
+	if err == nil {
+		return errors.New("more records")
+	}
+	return err
+}
+
+// read reads the fields of an event.
+func (e *Event) read(c *counted, blobs [][]byte) error {
+	var request, in, data, text uint64
+	for _, f := range []*uint64{&e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &in, &data, &text, &e.Errno} {
+		var err error
+		if *f, err = c.varint(); err != nil {
+			return err
+		}
+	}
+	if request > 1<<32-1 {
+		return fmt.Errorf("request %#x", request)
+	}
+	e.Request = uint32(request)
+	var errs [3]error
+	var t []byte
+	e.In, errs[0] = reference(blobs, in)
+	e.Data, errs[1] = reference(blobs, data)
+	t, errs[2] = reference(blobs, text)
+	e.Text = string(t)
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	for _, l := range []*[]Delta{&e.Host, &e.Device} {
+		n, err := c.varint()
+		if err != nil {
+			return err
+		}
+		if c.pieces += n; n > maxEvents || c.pieces > maxEvents {
+			return fmt.Errorf("it has more than %d pieces of memory", maxEvents)
+		}
+		for range n {
+			var d Delta
+			var ref uint64
+			for _, f := range []*uint64{&d.Pin, &d.Off, &ref} {
+				if *f, err = c.varint(); err != nil {
+					return err
+				}
+			}
+			if d.Data, err = reference(blobs, ref); err != nil {
+				return err
+			}
+			*l = append(*l, d)
+		}
+	}
+	return nil
+}
+
+func reference(blobs [][]byte, n uint64) ([]byte, error) {
+	switch {
+	case n == 0:
+		return nil, nil
+	case n > uint64(len(blobs)):
+		return nil, fmt.Errorf("it refers to blob %d, there are %d so far", n-1, len(blobs))
+	}
+	return blobs[n-1], nil
+}
