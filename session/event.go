@@ -38,9 +38,12 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
+// MarshalText is String, for JSON.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
 // Event is one thing that passed between host and driver.
 type Event struct {
-	Kind Kind `json:"-"`
+	Kind Kind `json:"kind"`
 	// File is the number of the open file, from 0 in the order of opening; Map that of the mapping.
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`

@@ -107,8 +107,8 @@ func (o *writer) close() error {
 
 // Session is a recording that was read.
 type Session struct {
-	Target string // name of what was recorded
-	Events []Event
+	Target string  `json:"target"` // name of what was recorded
+	Events []Event `json:"events"`
 }
 
 // Read reads a recording. The error matches ErrNotSession, ErrVersion or ErrDamaged where the file is to blame.

@@ -9,11 +9,12 @@ import (
 	"os"
 
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/session"
 )
 
-// inspectCmd prints the files that the runtime leaves: dumps of hangs.
+// inspectCmd prints the files that the runtime leaves: dumps of hangs and recorded sessions.
 type inspectCmd struct {
-	File   string `arg:"" help:"File to print: a dump of a hang." type:"path"`
+	File   string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
 	Region string `help:"Write the bytes of this region of a dump (its name, as in the JSON form) to standard output." placeholder:"NAME"`
 }
@@ -30,10 +31,30 @@ func (c *inspectCmd) Run(s streams) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("inspect: %w", err)
 	}
-	if string(head) != dispatch.DumpMagic {
-		return fmt.Errorf("inspect %s: it is no file that reprise writes: it begins with %q", c.File, head)
+	switch string(head) {
+	case dispatch.DumpMagic:
+		return c.dump(s, r)
+	case session.Magic:
+		return c.session(s, r)
 	}
-	return c.dump(s, r)
+	return fmt.Errorf("inspect %s: it is no file that reprise writes: it begins with %q", c.File, head)
+}
+
+func (c *inspectCmd) session(s streams, r io.Reader) error {
+	rec, err := session.Read(r)
+	if err != nil {
+		return fmt.Errorf("inspect %s: %w", c.File, err)
+	}
+	switch {
+	case c.Region != "":
+		return fmt.Errorf("inspect %s: it is a recorded session, which has no regions", c.File)
+	case c.JSON:
+		return printJSON(s.out, rec)
+	}
+	if err := rec.Print(s.out); err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	return nil
 }
 
 func (c *inspectCmd) dump(s streams, r io.Reader) error {

@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/session"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -79,6 +82,40 @@ func TestInspectDump(t *testing.T) {
 	}
 	if code, text, _ = inspect(t, file, "--region", dispatch.RegionDispatchRing); code != exitOK || len(text) != 524288 {
 		t.Errorf("exit code %d, %d B of the dispatch ring", code, len(text))
+	}
+}
+
+// A recorded session is told from a dump, and printed.
+func TestInspectSession(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "session")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := session.Record(sim.Wormhole(sim.Synchronous()), f)
+	d, err := kmd.Open(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Write32(chip.XY{X: 18, Y: 18}, 0x100, 0x12345678), d.Close(), r.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	code, text, _ := inspect(t, file)
+	if code != exitOK || !strings.HasPrefix(text, "emulated wormhole 0: ") || !strings.Contains(text, "store 32 bits at 0x100 of mapping 0: 0x12345678") {
+		t.Errorf("exit code %d, text:\n%s", code, text)
+	}
+	code, text, _ = inspect(t, file, "--json")
+	var s struct {
+		Events []struct {
+			Kind  string `json:"kind"`
+			Value uint64 `json:"value"`
+		} `json:"events"`
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil || code != exitOK || len(s.Events) == 0 || s.Events[0].Kind != "open" {
+		t.Errorf("exit code %d, %v, %d events", code, err, len(s.Events))
+	}
+	if code, _, errs := inspect(t, file, "--region", "x"); code != exitFailed || !strings.Contains(errs, "has no regions") {
+		t.Errorf("exit code %d, %q", code, errs)
 	}
 }
 

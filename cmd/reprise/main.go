@@ -27,7 +27,7 @@ const (
 
 type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
-	Inspect inspectCmd `cmd:"" help:"Print a file that a hang has left."`
+	Inspect inspectCmd `cmd:"" help:"Print a dump of a hang or a recorded session."`
 	Ls      lsCmd      `cmd:"" help:"List the cards of this machine."`
 	Info    infoCmd    `cmd:"" help:"Tell all about a card."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what keeps programs from running, and what to do."`
