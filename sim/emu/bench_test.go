@@ -64,7 +64,9 @@ func BenchmarkBusyCoreChecked(b *testing.B) {
 }
 
 // BenchmarkBusyCoreAmongWaiting has all other cores of the chip waiting: they must cost nothing.
-func BenchmarkBusyCoreAmongWaiting(b *testing.B) { benchmarkBusy(b, Config{Arch: chip.Blackhole}, true) }
+func BenchmarkBusyCoreAmongWaiting(b *testing.B) {
+	benchmarkBusy(b, Config{Arch: chip.Blackhole}, true)
+}
 
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
