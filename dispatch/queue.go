@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -64,6 +65,18 @@ func (q *Queue) usable(op string) error {
 	return nil
 }
 
+// leave ends what puts commands into the queue. A device that is removed takes its memory along: that is an error and
+// no crash. before is what debug.SetPanicOnFault returned when mu was taken.
+func (q *Queue) leave(err *error, before bool) {
+	debug.SetPanicOnFault(before)
+	if e := recover(); e != nil {
+		defer q.mu.Unlock()
+		*err = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e)))
+		return
+	}
+	q.mu.Unlock()
+}
+
 // fail closes the queue to further commands, because host and device may disagree about where they are.
 func (q *Queue) fail(err error) error {
 	q.failed.CompareAndSwap(nil, &err)
@@ -71,9 +84,9 @@ func (q *Queue) fail(err error) error {
 }
 
 // Run runs a program. It returns once the commands are in the issue ring.
-func (q *Queue) Run(ctx context.Context, im *Image) error {
+func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.usable("run"); err != nil {
 		return err
 	}
@@ -143,9 +156,9 @@ type CountPatch struct {
 
 // Submit sends prepared commands, behind an entry that makes the prefetcher stop fetching until the commands say
 // otherwise. It allocates nothing and makes no system call unless the ring is full. A Prepared belongs to one queue.
-func (q *Queue) Submit(ctx context.Context, p *Prepared) error {
+func (q *Queue) Submit(ctx context.Context, p *Prepared) (err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.usable("replay"); err != nil {
 		return err
 	}
@@ -176,7 +189,8 @@ func (q *Queue) send(ctx context.Context, p []byte, stall bool) error {
 		return err
 	}
 	copy(q.issue.mem[off:], p)
-	return q.ring(off, uint32(len(p)), stall)
+	q.ring(off, uint32(len(p)), stall)
+	return nil
 }
 
 // room waits until a batch of n bytes can be placed, and returns where.
@@ -205,8 +219,8 @@ func (q *Queue) fits(off, n uint32) bool {
 	return !q.fetch.full() && q.issue.free(off, n, oldest, q.fetch.put)
 }
 
-// ring publishes a batch that lies in the issue ring. It fails when the device is not there any more.
-func (q *Queue) ring(off, n uint32, stall bool) error {
+// ring publishes a batch that lies in the issue ring.
+func (q *Queue) ring(off, n uint32, stall bool) {
 	q.issue.wr = off + n
 	*q.issue.end(q.fetch.put) = off + n
 	entry := uint16(n / cq.FetchUnit)
@@ -214,11 +228,8 @@ func (q *Queue) ring(off, n uint32, stall bool) error {
 		entry |= cq.FetchStall
 	}
 	q.pre.Publish() // commands must be visible before the entry that announces them
-	if err := q.d.kd.Guard(func() error { q.fetch.push(entry); return nil }); err != nil {
-		return q.fail(fmt.Errorf("dispatch: queue %d: announce commands: %w", q.id, err))
-	}
+	q.fetch.push(entry)
 	kmd.PrefetchWrite(q.issue.mem[q.issue.wr:])
-	return nil
 }
 
 // await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.
@@ -312,9 +323,9 @@ func (q *Queue) Finish(ctx context.Context) error {
 }
 
 // recordHostEvent makes the dispatcher report when everything so far is done.
-func (q *Queue) recordHostEvent(ctx context.Context) (*completion, error) {
+func (q *Queue) recordHostEvent(ctx context.Context) (done *completion, err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.usable("finish"); err != nil {
 		return nil, err
 	}

@@ -229,7 +229,7 @@ func (q *Queue) close() error {
 	var err error
 	if q.failed.Load() == nil {
 		q.ending = true
-		if err = q.terminate(); errors.Is(err, kmd.ErrDeviceLost) {
+		if err = q.d.kd.Guard(q.terminate); errors.Is(err, kmd.ErrDeviceLost) {
 			err = nil // its kernels have ended with it
 		}
 		q.fail(errClosed)

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -14,9 +15,9 @@ import (
 // bit, which belongs to commands that end in an EXEC_BUF and only to those. It returns once the commands are in the
 // issue ring. Commands that change the completion count or the workers' launch pointers need a [Queue.SetState] behind
 // them.
-func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) error {
+func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) (err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.sendable("send", commands); err != nil {
 		return err
 	}
@@ -38,9 +39,9 @@ func (q *Queue) Receive(ctx context.Context, commands, dst []byte) error {
 	return err
 }
 
-func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (*completion, error) {
+func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (done *completion, err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.sendable("receive", commands); err != nil {
 		return nil, err
 	}

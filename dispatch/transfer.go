@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
@@ -51,12 +52,12 @@ func (b *Interleaved) at(page int) (bank int, addr uint32) {
 
 // Write writes data to the buffer from byte off on, after everything so far has run. off and len(data) are multiples
 // of the page's data. It returns once data is copied into the issue ring.
-func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) error {
+func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) (err error) {
 	if err := b.check("write", off, len(data)); err != nil {
 		return err
 	}
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.usable("write"); err != nil {
 		return err
 	}
@@ -127,14 +128,15 @@ func (q *Queue) writePages(ctx context.Context, b *Interleaved, page, n int, dat
 			copy(dst[i*int(b.PageSize):], data[i*int(b.HostPage):(i+1)*int(b.HostPage)])
 		}
 	}
-	return q.ring(off, uint32(size), false)
+	q.ring(off, uint32(size), false)
+	return nil
 }
 
 // Settle makes later commands wait, already in the prefetcher, until the workers are done and everything written so
 // far is in memory. What a program's commands relay from DRAM has to be settled first.
-func (q *Queue) Settle(ctx context.Context) error {
+func (q *Queue) Settle(ctx context.Context) (err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.usable("settle"); err != nil {
 		return err
 	}
@@ -173,9 +175,9 @@ func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) e
 }
 
 // enqueueRead sends the commands of a read and returns the completion of its last part.
-func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst []byte, r *read) (*completion, error) {
+func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst []byte, r *read) (done *completion, err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.usable("read"); err != nil {
 		return nil, err
 	}

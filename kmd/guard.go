@@ -10,18 +10,22 @@ import (
 func (d *Device) Guard(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		e := recover()
-		if e == nil {
-			return
+		if e := recover(); e != nil {
+			err = d.LostBy(e)
 		}
-		fault, ok := e.(interface{ Addr() uintptr })
-		if !ok || !d.faulted(uint64(fault.Addr())) {
-			panic(e)
-		}
-		d.lost.Store(true)
-		err = d.lostError()
 	}()
 	return fn()
+}
+
+// LostBy is for those to whom even a Guard is too expensive: they set debug.SetPanicOnFault and recover themselves, and
+// give what they recovered. It returns the error of a fault of the device's memory, and panics again with all else.
+func (d *Device) LostBy(recovered any) error {
+	fault, ok := recovered.(interface{ Addr() uintptr })
+	if !ok || !d.faulted(uint64(fault.Addr())) {
+		panic(recovered)
+	}
+	d.lost.Store(true)
+	return d.lostError()
 }
 
 // faulted decides whether a fault at an address is the device's: it lies in one of its mappings, or the driver says
