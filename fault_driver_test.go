@@ -178,10 +178,59 @@ func TestUnplugDuringReplays(t *testing.T) {
 		if !errors.As(err, &re) || re.Step != "reopen" {
 			t.Errorf("recover without a card: %v, want a *RecoverError of the reopening", err)
 		}
-		second(m.drv.Plug(0, m.chip()))
+		b.must(second(m.drv.Plug(0, m.chip())))
 		r.recovers()
 		b.must(b.dev.Close())
 		m.idle()
+	})
+}
+
+// Another chip in the card's place isn't taken for the one before.
+func TestRecoverRefusesAnotherChip(t *testing.T) {
+	m := newMachine(t, chip.Wormhole)
+	b := open(t, m, short)
+	r := newRig(b)
+	b.must(m.drv.Unplug(0))
+	other, err := emu.New(emu.Config{Arch: m.arch, Harvesting: chip.Harvesting{Tensix: 1<<2 | 1<<5}})
+	b.must(err)
+	b.must(second(m.drv.Plug(0, other)))
+	err = b.dev.Recover(b.ctx)
+	if !errors.Is(err, reprise.ErrOtherChip) {
+		t.Errorf("%v, want %v", err, reprise.ErrOtherChip)
+	}
+	b.says(err, "reprise: recover", "start", "open it anew")
+	b.must(m.drv.Unplug(0))
+	b.must(second(m.drv.Plug(0, m.chip())))
+	r.recovers()
+}
+
+// Closing a device that hangs is no error, and leaves a chip whose cores are all held in reset.
+func TestCloseAfterAHang(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		b := open(t, m, short)
+		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), reprise.BRISC, b.dev.Grid())))
+		b.hang(b.queue.Finish(b.ctx))
+		p := b.dev.Arch().Params()
+		cores := []chip.XY{dispatchCore(b)}
+		c, err := chip.New(m.arch, chip.Harvesting{})
+		b.must(err)
+		for core := range b.dev.Grid().Cores() {
+			xy, err := c.Virtual(core)
+			b.must(err)
+			cores = append(cores, xy)
+		}
+		b.must(b.dev.Close())
+		m.idle()
+		kd, err := kmd.Open(b.ctx, m)
+		b.must(err)
+		for _, xy := range cores {
+			v, err := kd.Read32(xy, uint64(p.SoftReset))
+			b.must(err)
+			if v != p.ResetAll {
+				t.Errorf("the soft reset register of %v is %#x, want %#x", xy, v, p.ResetAll)
+			}
+		}
+		b.must(kd.Close())
 	})
 }
 
@@ -192,7 +241,7 @@ func TestCloseALostDevice(t *testing.T) {
 		newRig(b)
 		b.must(m.drv.Unplug(0))
 		b.must(b.dev.Close())
-		second(m.drv.Plug(0, m.chip()))
+		b.must(second(m.drv.Plug(0, m.chip())))
 	})
 }
 

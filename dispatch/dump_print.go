@@ -194,10 +194,14 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 			state = c
 		}
 	}
-	cmds := ringCommands(r.Data, page, back%pages, n)
+	stopped := func(word uint32) bool {
+		_, bad := stopPlaces[state.Processors[proc].Waypoint]
+		return bad && word == state.Processors[proc].Detail
+	}
+	cmds := ringCommands(r.Data, page, back%pages, n, stopped)
 	at := -1
 	for i, c := range cmds {
-		if w, ok := c.command.(cq.Wait); ok && waitsAt(state.Processors[proc], w) {
+		if w, ok := c.command.(cq.Wait); c.command == nil || ok && waitsAt(state.Processors[proc], w) {
 			at = i // the newest one: those before it were passed
 		}
 	}
@@ -217,6 +221,10 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 		mark := ""
 		if first+i == at {
 			mark = "  <- waits here"
+		}
+		if c.command == nil {
+			p.printf("    page %3d  ? %#08x  <- stopped here\n", c.page, state.Processors[proc].Detail)
+			continue
 		}
 		p.printf("    page %3d  %s%s\n", c.page, cq.Line(p.layout(), cq.RelayInline{Command: c.command, To: masterOf(name)}), mark)
 	}
@@ -335,12 +343,12 @@ func (p *dumpPrinter) core(c CoreState) {
 // ringCommand is a dispatcher's command and the page of the ring that it begins at.
 type ringCommand struct {
 	page    uint32
-	command cq.DispatchCommand
+	command cq.DispatchCommand // nil if it can't be read
 }
 
 // ringCommands finds the commands in n pages of a ring from page first on. Commands begin at pages; the first page can
-// be the middle of one, so pages that don't begin like a command are passed over.
-func ringCommands(ring []byte, page int, first, n uint32) []ringCommand {
+// be the middle of one, so pages that don't begin like a command are passed over, unless keep wants their first word.
+func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32) bool) []ringCommand {
 	pages := uint32(len(ring) / page)
 	flat := make([]byte, 0, int(n)*page)
 	for i := range n {
@@ -350,7 +358,7 @@ func ringCommands(ring []byte, page int, first, n uint32) []ringCommand {
 	var out []ringCommand
 	for at := 0; at < len(flat); {
 		c, size := ringCommandAt(flat[at:])
-		if c != nil {
+		if c != nil || keep(binary.LittleEndian.Uint32(flat[at:])) {
 			out = append(out, ringCommand{page: (first + uint32(at/page)) % pages, command: c})
 		}
 		at += max(1, (size+page-1)/page) * page

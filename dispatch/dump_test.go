@@ -180,7 +180,7 @@ func TestRingCommandsOfNoise(t *testing.T) {
 		for p := range dispatchPages {
 			ring[p*pageSize] = byte(r.Uint32N(24)) // ids of commands
 		}
-		for _, c := range ringCommands(ring, pageSize, uint32(round*37), dispatchPages) {
+		for _, c := range ringCommands(ring, pageSize, uint32(round*37), dispatchPages, func(uint32) bool { return false }) {
 			if c.page >= dispatchPages || c.command == nil {
 				t.Errorf("page %d: %v", c.page, c.command)
 			}
