@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -278,6 +279,57 @@ func TestRecordPlainMemory(t *testing.T) {
 			t.Fatalf("the text doesn't say %q in its place:\n%s", part, &text)
 		}
 		rest = after
+	}
+}
+
+// What a device writes to host memory, pinned or the driver's own, is in the recording and comes back from it, and what
+// the host writes there is compared.
+func TestRecordHostMemory(t *testing.T) {
+	use := func(target kmd.Target, own byte) ([]byte, error) {
+		d, err := kmd.Open(t.Context(), target)
+		if err != nil {
+			return nil, err
+		}
+		c, err := chip.New(d.Arch(), chip.Harvesting{})
+		if err != nil {
+			return nil, err
+		}
+		pinned, err := d.PinHostMemory(8192)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		buffer, err := d.AllocateDMABuffer(4096)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		buffer.Bytes()[7] = own
+		pcie := c.PCIe(chip.NOC0)
+		err = errors.Join(
+			d.Write32(pcie, pinned.NOCAddr()+4100, 0x11223344), d.Write(pcie, buffer.NOCAddr()+64, []byte("from the device!")),
+			d.Alive(), // reads behind the writes
+		)
+		got := append(bytes.Clone(pinned.Bytes()[4096:4108]), buffer.Bytes()[:96]...)
+		return got, errors.Join(err, buffer.Close(), pinned.Close(), d.Close())
+	}
+	var file bytes.Buffer
+	r := session.Record(sim.Wormhole(sim.Synchronous()), &file)
+	want, err := use(r, 5)
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(want, []byte{0x44, 0x33, 0x22, 0x11}) || !bytes.Contains(want, []byte("from the device!")) {
+		t.Fatalf("the device wrote %q", want)
+	}
+	p := play(t, file.Bytes())
+	got, err := use(p, 5)
+	if err != nil || p.Err() != nil || p.Left() != 0 || !bytes.Equal(got, want) {
+		t.Errorf("%v, %v, %d left, %q, want %q", err, p.Err(), p.Left(), got, want)
+	}
+	p = play(t, file.Bytes())
+	_, err = use(p, 6)
+	var diff *session.DifferenceError
+	if err == nil || !errors.As(p.Err(), &diff) || !strings.Contains(diff.Error(), "host memory at 0x0 of pin 1") && !strings.Contains(diff.Error(), "host memory at 0x7 of pin 1") {
+		t.Errorf("another byte of the host's: %v, %v", err, p.Err())
 	}
 }
 
