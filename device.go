@@ -72,7 +72,8 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	return d, nil
 }
 
-// Close releases everything of the device and closes it. Work still in its queues is lost; Queue.Finish waits for it.
+// Close releases everything of the device and closes it. It waits for work that is still in the queues as long as that
+// moves, but what that reports is lost; use Queue.Finish first.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {

@@ -170,8 +170,9 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // L1Banks returns the number of L1 banks that interleaved L1 buffers lie in: one for each core of Grid, row by row.
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
-// Close stops the command queues and holds every core in reset, so that the chip is quiet afterwards. Work that is
-// still queued is lost; use Queue.Finish first. A device that is lost is only let go of.
+// Close ends the command queues and holds every core in reset, so that the chip is quiet afterwards. It waits for work
+// that is still queued as long as that moves; what it reports is lost, unless Queue.Finish came first. A device that is
+// lost is only let go of.
 func (d *Device) Close() error {
 	var errs []error
 	for _, q := range d.queues {

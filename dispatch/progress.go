@@ -33,6 +33,16 @@ func (q *Queue) lookAtDevice(w *waiter, seen *movement, what string, locked bool
 	if err := q.d.kd.Alive(); err != nil {
 		return q.fail(q.hangError(what, err, locked))
 	}
+	now := q.deviceFingerprint()
+	if seen.looked && now != seen.device {
+		w.progress()
+	}
+	seen.device, seen.looked = now, true
+	return nil
+}
+
+// deviceFingerprint is a hash of all that moves on a device that works: completion counts, waypoints, kernels.
+func (q *Queue) deviceFingerprint() uint64 {
 	var f fingerprint
 	f.SetSeed(q.d.seed)
 	for i := range maxSubDevices {
@@ -48,10 +58,5 @@ func (q *Queue) lookAtDevice(w *waiter, seen *movement, what string, locked bool
 			f.word(p.Kernels)
 		}
 	}
-	now := f.Sum64()
-	if seen.looked && now != seen.device {
-		w.progress()
-	}
-	seen.device, seen.looked = now, true
-	return nil
+	return f.Sum64()
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -218,9 +217,6 @@ func (d *Device) dispatchXYs() []uint32 {
 	return out
 }
 
-// closeTimeout bounds the orderly end of a queue's kernels.
-const closeTimeout = 2 * time.Second
-
 // close ends the queue's kernels and gives its windows back.
 func (q *Queue) close() error {
 	q.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
@@ -252,8 +248,7 @@ func (q *Queue) release(cause error) error {
 // terminate makes the kernels leave their loops, so that no transfer to host memory is on its way when that memory
 // goes. Source: tt-metal host_runtime_commands.cpp sends the three commands in this order, each in its own batch.
 func (q *Queue) terminate() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
+	ctx := context.Background() // what waits ends when nothing moves
 	for _, add := range []func(*cq.Builder){
 		func(b *cq.Builder) { b.TerminateDispatch(cq.Master) },
 		func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) },
@@ -270,9 +265,19 @@ func (q *Queue) terminate() error {
 			return err
 		}
 	}
+	// The kernels end behind the work that is still queued, which may take long but must move.
 	for _, c := range []chip.Core{q.prefetch, q.core} {
-		if err := q.d.awaitDone(ctx, c, closeTimeout); err != nil {
-			return fmt.Errorf("dispatch: queue %d: end the kernels of core %v: %w", q.id, c, err)
+		before := q.deviceFingerprint()
+		for {
+			err := q.d.awaitDone(ctx, c, q.d.opts.HangTimeout)
+			now := q.deviceFingerprint()
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, ErrTimeout) || now == before {
+				return fmt.Errorf("dispatch: queue %d: end the kernels of core %v: %w", q.id, c, err)
+			}
+			before = now
 		}
 	}
 	return nil
