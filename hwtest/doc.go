@@ -6,11 +6,16 @@
 //	go test ./hwtest -device=emu:blackhole               one device
 //	go test ./hwtest -device=ttsim:PATH                  the vendor's simulator
 //	go test ./hwtest -device=/dev/tenstorrent/0          silicon
-//	go test ./hwtest -device=... -run /cq/               one layer
+//	go test ./hwtest -device=... -run //cq/              one layer
 //	go test ./hwtest -device=... -report=out.json        a report beside the test output; .xml gives JUnit
 //	go test ./hwtest -device=... -compare=ttsim:PATH     run the differential cases on both and compare memory
 //	go test -tags=long ./hwtest -timeout=2h              more seeds, more repetitions
 //	go test -short ./hwtest                              fewer repetitions
+//
+// The command reprise hwtest runs the same cases without Go and its sources; Run is how. Both go through one interface of
+// what a case needs of whoever runs it. Under go test, properties draw from rapid, which finds the smallest failure; in
+// the command, from seeds that are always the same. The command also runs the cases of each layer one after the other,
+// where go test lets those that wait for timeouts wait together.
 //
 // A case is a named function in a table. Its layer says what the device must be opened as; cases of one layer share
 // an open device, which is opened anew after a failure. Cases marked unsafe leave silicon in a state that only a reset

@@ -2,17 +2,13 @@ package hwtest
 
 import (
 	"flag"
-	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/sim"
-	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
@@ -30,60 +26,25 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// kind is what sort of device a target is.
-type kind int
+// testT is a test of go test as what cases need.
+type testT struct{ *testing.T }
 
-const (
-	emulator kind = iota
-	vendorSimulator
-	silicon
-)
-
-// device is a target and how to open it.
-type device struct {
-	name string
-	kind kind
-	arch chip.Arch // of an emulator; of the others opening tells
-	open func() kmd.Target
+func (t testT) Run(name string, fn func(tb)) bool {
+	t.Helper()
+	return t.T.Run(name, func(t *testing.T) { fn(testT{t}) })
 }
 
-// emulated opens the device with more options, which only emulators have.
-func (d *device) emulated(opts ...sim.Option) kmd.Target {
-	if d.arch == chip.Wormhole {
-		return sim.Wormhole(opts...)
+func parseDevice(t *testing.T, name string) *target.Device {
+	t.Helper()
+	d, err := target.Parse(name, ttsimtest.Server())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return sim.Blackhole(opts...)
-}
-
-func parseDevice(s string) (*device, error) {
-	what, rest, _ := strings.Cut(s, ":")
-	switch {
-	case strings.HasPrefix(s, "/"):
-		return &device{name: strings.Trim(strings.ReplaceAll(s, "/", "_"), "_"), kind: silicon, open: func() kmd.Target { return kmd.Path(s) }}, nil
-	case what == "emu":
-		arch, err := chip.ParseArch(rest)
-		if err != nil {
-			return nil, fmt.Errorf("device %q: %w", s, err)
-		}
-		d := &device{name: "emu_" + arch.String(), kind: emulator, arch: arch}
-		d.open = func() kmd.Target { return d.emulated() }
-		return d, nil
-	case what == "ttsim" && rest != "":
-		name := "ttsim"
-		for _, part := range strings.Split(rest, "/") {
-			for suffix, label := range map[string]string{"_wh": "ttsim_wormhole", "_bh": "ttsim_blackhole"} {
-				if strings.HasSuffix(part, suffix) {
-					name = label
-				}
-			}
-		}
-		return &device{name: name, kind: vendorSimulator, open: func() kmd.Target { return ttsim.Library(rest, ttsimtest.Server()) }}, nil
-	}
-	return nil, fmt.Errorf("device %q is not known: use emu:blackhole, emu:wormhole, ttsim:PATH or /dev/tenstorrent/N", s)
+	return d
 }
 
 // devices are what the flags and the environment ask for.
-func devices(t *testing.T) []*device {
+func devices(t *testing.T) []*target.Device {
 	t.Helper()
 	names := []string{*deviceFlag}
 	if *deviceFlag == "" {
@@ -94,34 +55,51 @@ func devices(t *testing.T) []*device {
 			}
 		}
 	}
-	var out []*device
+	var out []*target.Device
 	for _, n := range names {
-		d, err := parseDevice(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, d)
+		out = append(out, parseDevice(t, n))
 	}
 	return out
 }
 
+// other is the second device of the differential cases: what -compare names, or for an emulator the vendor's simulator of
+// its architecture where there is one.
+func other(t *testing.T) func(*target.Device) *target.Device {
+	t.Helper()
+	if *compareFlag != "" {
+		d := parseDevice(t, *compareFlag)
+		return func(*target.Device) *target.Device { return d }
+	}
+	simulators := map[chip.Arch]*target.Device{}
+	for arch, v := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
+		if path := os.Getenv(v); path != "" {
+			simulators[arch] = parseDevice(t, "ttsim:"+path)
+		}
+	}
+	return func(d *target.Device) *target.Device { return simulators[d.Arch] }
+}
+
 // TestConformance runs all cases on all devices, layer by layer.
 func TestConformance(t *testing.T) {
-	rep := &report{}
+	rep := &books{}
+	s := &settings{short: testing.Short(), long: long, unsafe: *unsafeFlag, compare: other(t), property: rapidProperty}
 	for _, d := range devices(t) {
-		t.Run(d.name, func(t *testing.T) {
-			b := &bench{device: d}
+		t.Run(d.Name, func(t *testing.T) {
+			b := &bench{device: d, config: s}
 			t.Cleanup(func() {
 				if err := b.close(); err != nil {
 					t.Errorf("close: %v", err)
 				}
 			})
 			all := cases()
-			for _, l := range layers {
+			for _, l := range layers() {
 				t.Run(l.name, func(t *testing.T) {
 					for i := range all {
 						if c := &all[i]; c.layer == l.name {
-							t.Run(c.name, func(t *testing.T) { run(t, b, c, rep) })
+							t.Run(c.name, func(t *testing.T) {
+								rep.begin(t, d.Name, c)
+								run(testT{t}, b, c)
+							})
 						}
 					}
 				})
@@ -129,7 +107,7 @@ func TestConformance(t *testing.T) {
 		})
 	}
 	if *reportFlag != "" {
-		if err := rep.write(*reportFlag); err != nil {
+		if err := rep.report().WriteFile(*reportFlag); err != nil {
 			t.Error(err)
 		}
 	}
@@ -139,7 +117,7 @@ func TestConformance(t *testing.T) {
 func TestCaseNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	known := map[string]bool{}
-	for _, l := range layers {
+	for _, l := range layers() {
 		known[l.name] = true
 	}
 	for _, c := range cases() {

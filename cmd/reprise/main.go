@@ -32,6 +32,7 @@ type cli struct {
 	Info    infoCmd    `cmd:"" help:"Tell all about a card."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what keeps programs from running, and what to do."`
 	Reset   resetCmd   `cmd:"" help:"Reset a card and check that it answers."`
+	Hwtest  hwtestCmd  `cmd:"" help:"Test whether a device does what everything here builds on."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
 }

@@ -35,7 +35,8 @@ var allowed = map[string][]string{
 	"examples/digits/deploy":     {"", "kernels", "examples/digits"},
 	"examples/digits/train":      {"examples/digits", "examples/digits/internal/*"},
 	"examples/digits/internal/*": {"examples/digits"},
-	"hwtest":                     {"", "*"},
+	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "sim", "hwtest/target"},
+	"hwtest/target":              {"chip", "kmd", "sim", "sim/ttsim"},
 	"cmd/reprise":                {"", "*"},
 }
 

@@ -2,11 +2,7 @@ package hwtest
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"strconv"
-
-	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -19,29 +15,19 @@ func modelCases() []testCase {
 	}
 }
 
-// checks runs a property so many times.
-func (t *T) checks(n int, prop func(*rapid.T)) {
-	t.Helper()
-	f := flag.Lookup("rapid.checks")
-	old := f.Value.String()
-	t.ok(f.Value.Set(strconv.Itoa(n)))
-	defer func() { t.ok(f.Value.Set(old)) }()
-	rapid.Check(t.T, prop)
-}
-
 // steps is how many times a property is tried.
-func (t *T) steps() int { return t.size(t.more(12, 1000), t.more(2, 20)) }
+func (t *fixture) steps() int { return t.size(t.more(12, 1000), t.more(2, 20)) }
 
 // must ends a property on an error.
-func must(r *rapid.T, err error) {
+func must(r draw, err error) {
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("%v", err)
 	}
 }
 
 // fresh opens a device of its own for one try of a property, since a try that fails may leave it hanging.
-func (t *T) fresh(r *rapid.T) (*T, func()) {
-	d, err := reprise.Open(t.ctx, t.device.open(), reprise.WithHangTimeout(t.patience()))
+func (t *fixture) fresh(r draw) (*fixture, func()) {
+	d, err := reprise.Open(t.ctx, t.device.Open(), reprise.WithHangTimeout(t.patience()))
 	must(r, err)
 	u := *t
 	u.useDevice(d)
@@ -54,10 +40,10 @@ type modelBuffer struct {
 	data []byte
 }
 
-func drawBuffer(r *rapid.T, t *T) *modelBuffer {
-	size := rapid.SampledFrom([]int{1, 16, 32, 48, 64, 100, 1000, 2048, 4096, 5000, 65536}).Draw(r, "page")
-	n := rapid.IntRange(1, max(1, min(300, 400_000/size))).Draw(r, "pages")
-	kind := rapid.SampledFrom([]reprise.Kind{reprise.DRAM, reprise.L1}).Draw(r, "kind")
+func drawBuffer(r draw, t *fixture) *modelBuffer {
+	size := sample(r, []int{1, 16, 32, 48, 64, 100, 1000, 2048, 4096, 5000, 65536}, "page")
+	n := r.IntRange(1, max(1, min(300, 400_000/size)), "pages")
+	kind := sample(r, []reprise.Kind{reprise.DRAM, reprise.L1}, "kind")
 	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: kind, Size: size * n, PageSize: size, Name: "model"})
 	must(r, err)
 	m := &modelBuffer{b: b, data: make([]byte, size*n)}
@@ -66,21 +52,21 @@ func drawBuffer(r *rapid.T, t *T) *modelBuffer {
 }
 
 // part draws a range of pages, in bytes.
-func (m *modelBuffer) part(r *rapid.T) (off, n int) {
+func (m *modelBuffer) part(r draw) (off, n int) {
 	pages := m.b.Size() / m.b.PageSize()
-	first := rapid.IntRange(0, pages-1).Draw(r, "first page")
-	count := rapid.IntRange(1, pages-first).Draw(r, "pages")
+	first := r.IntRange(0, pages-1, "first page")
+	count := r.IntRange(1, pages-first, "pages")
 	return first * m.b.PageSize(), count * m.b.PageSize()
 }
 
-func (m *modelBuffer) write(r *rapid.T, t *T) {
+func (m *modelBuffer) write(r draw, t *fixture) {
 	off, n := m.part(r)
-	data := pattern(rapid.Uint32().Draw(r, "data"), n)
+	data := pattern(r.Uint32("data"), n)
 	must(r, t.rq.Write(t.ctx, m.b, off, data))
 	copy(m.data[off:], data)
 }
 
-func (m *modelBuffer) read(r *rapid.T, t *T) {
+func (m *modelBuffer) read(r draw, t *fixture) {
 	off, n := m.part(r)
 	got := make([]byte, n)
 	must(r, t.rq.Read(t.ctx, m.b, off, got))
@@ -89,31 +75,31 @@ func (m *modelBuffer) read(r *rapid.T, t *T) {
 	}
 }
 
-func buffersModel(t *T) {
-	t.checks(t.steps(), func(r *rapid.T) {
+func buffersModel(t *fixture) {
+	t.config.property(t, t.steps(), func(r draw) {
 		t, done := t.fresh(r)
 		defer done()
 		var live []*modelBuffer
-		pick := func() *modelBuffer { return live[rapid.IntRange(0, len(live)-1).Draw(r, "buffer")] }
-		r.Repeat(map[string]func(*rapid.T){
-			"new": func(r *rapid.T) {
+		pick := func() *modelBuffer { return live[r.IntRange(0, len(live)-1, "buffer")] }
+		r.Repeat(map[string]func(draw){
+			"new": func(r draw) {
 				if len(live) < 12 {
 					live = append(live, drawBuffer(r, t))
 				}
 			},
-			"free": func(r *rapid.T) {
+			"free": func(r draw) {
 				if len(live) > 0 {
-					i := rapid.IntRange(0, len(live)-1).Draw(r, "buffer")
+					i := r.IntRange(0, len(live)-1, "buffer")
 					must(r, live[i].b.Free())
 					live = append(live[:i], live[i+1:]...)
 				}
 			},
-			"write": func(r *rapid.T) {
+			"write": func(r draw) {
 				if len(live) > 0 {
 					pick().write(r, t)
 				}
 			},
-			"read": func(r *rapid.T) {
+			"read": func(r draw) {
 				if len(live) > 0 {
 					pick().read(r, t)
 				}
@@ -122,8 +108,8 @@ func buffersModel(t *T) {
 	})
 }
 
-func everythingModel(t *T) {
-	t.checks(t.steps(), func(r *rapid.T) {
+func everythingModel(t *fixture) {
+	t.config.property(t, t.steps(), func(r draw) {
 		t, done := t.fresh(r)
 		defer done()
 		// Words of every worker that programs mix their numbers into.
@@ -147,9 +133,9 @@ func everythingModel(t *T) {
 		}
 		g := t.grid()
 		for i := range 4 {
-			at := chip.Core{X: rapid.IntRange(0, g.End.X).Draw(r, "x"), Y: rapid.IntRange(0, g.End.Y).Draw(r, "y")}
-			on := reprise.Range{Start: at, End: chip.Core{X: rapid.IntRange(at.X, g.End.X).Draw(r, "to x"), Y: rapid.IntRange(at.Y, g.End.Y).Draw(r, "to y")}}
-			size := rapid.SampledFrom([]int{0, 4096, 20_000, 60_000}).Draw(r, "text") &^ 15
+			at := chip.Core{X: r.IntRange(0, g.End.X, "x"), Y: r.IntRange(0, g.End.Y, "y")}
+			on := reprise.Range{Start: at, End: chip.Core{X: r.IntRange(at.X, g.End.X, "to x"), Y: r.IntRange(at.Y, g.End.Y, "to y")}}
+			size := sample(r, []int{0, 4096, 20_000, 60_000}, "text") &^ 15
 			x, err := t.dev.Load(t.ctx, t.mixProgram(fmt.Sprint(i), on, words, uint32(i+1), size))
 			must(r, err)
 			programs = append(programs, program{x, uint32(i + 1), on})
@@ -159,21 +145,21 @@ func everythingModel(t *T) {
 			seq []program
 		}
 		var traces []trace
-		draw := func(r *rapid.T) program { return programs[rapid.IntRange(0, len(programs)-1).Draw(r, "program")] }
+		drawProgram := func(r draw) program { return programs[r.IntRange(0, len(programs)-1, "program")] }
 		before := t.allocated()
-		r.Repeat(map[string]func(*rapid.T){
-			"run": func(r *rapid.T) {
-				p := draw(r)
+		r.Repeat(map[string]func(draw){
+			"run": func(r draw) {
+				p := drawProgram(r)
 				must(r, t.rq.Run(t.ctx, p.x))
 				mix(p)
 			},
-			"capture": func(r *rapid.T) {
+			"capture": func(r draw) {
 				if len(traces) >= 5 {
 					return
 				}
 				var seq []program
-				for range rapid.IntRange(1, 12).Draw(r, "length") {
-					seq = append(seq, draw(r))
+				for range r.IntRange(1, 12, "length") {
+					seq = append(seq, drawProgram(r))
 				}
 				tr, err := t.rq.Capture(t.ctx, "model", func(rec *reprise.Recorder) error {
 					for _, p := range seq {
@@ -186,30 +172,30 @@ func everythingModel(t *T) {
 				must(r, err)
 				traces = append(traces, trace{tr, seq})
 			},
-			"replay": func(r *rapid.T) {
+			"replay": func(r draw) {
 				if len(traces) == 0 {
 					return
 				}
-				tr := traces[rapid.IntRange(0, len(traces)-1).Draw(r, "trace")]
-				for range rapid.IntRange(1, 4).Draw(r, "times") {
+				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+				for range r.IntRange(1, 4, "times") {
 					must(r, tr.tr.Replay(t.ctx))
 					for _, p := range tr.seq {
 						mix(p)
 					}
 				}
 			},
-			"release": func(r *rapid.T) {
+			"release": func(r draw) {
 				if len(traces) == 0 {
 					return
 				}
-				i := rapid.IntRange(0, len(traces)-1).Draw(r, "trace")
+				i := r.IntRange(0, len(traces)-1, "trace")
 				must(r, traces[i].tr.Release(t.ctx))
 				traces = append(traces[:i], traces[i+1:]...)
 			},
-			"write":  func(r *rapid.T) { side.write(r, t) },
-			"read":   func(r *rapid.T) { side.read(r, t) },
-			"finish": func(r *rapid.T) { must(r, t.rq.Finish(t.ctx)) },
-			"words": func(r *rapid.T) {
+			"write":  func(r draw) { side.write(r, t) },
+			"read":   func(r draw) { side.read(r, t) },
+			"finish": func(r draw) { must(r, t.rq.Finish(t.ctx)) },
+			"words": func(r draw) {
 				got := make([]byte, words.Size())
 				must(r, t.rq.Read(t.ctx, words, 0, got))
 				var all bytes.Buffer

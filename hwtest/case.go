@@ -2,7 +2,8 @@ package hwtest
 
 import (
 	"slices"
-	"testing"
+
+	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
 // testCase is one fact that every device must hold.
@@ -11,9 +12,9 @@ type testCase struct {
 	layer    string
 	protects string // the fact, in a sentence
 	unsafe   string // why it isn't run on silicon unless asked for; empty if it may
-	long     bool   // only with -tags=long
+	long     bool   // only in long runs
 	needs    need
-	fn       func(*T)
+	fn       func(*fixture)
 }
 
 // need is what a case asks of the device beside its layer.
@@ -36,25 +37,29 @@ const (
 )
 
 // layers in the order in which they run: from the bottom up, so that the first failure is the deepest one.
-var layers = []struct {
+func layers() []layer {
+	return []layer{
+		{"kmd", levelKMD},
+		{"bringup", levelNone},
+		{"cq", levelQueues},
+		{"rings", levelNone},
+		{"programs", levelDevice},
+		{"buffers", levelDevice},
+		{"traces", levelDevice},
+		{"model", levelNone},
+		{"faults", levelNone},
+		{"hard", levelNone},
+		{"differential", levelNone},
+	}
+}
+
+type layer struct {
 	name  string
 	level level
-}{
-	{"kmd", levelKMD},
-	{"bringup", levelNone},
-	{"cq", levelQueues},
-	{"rings", levelNone},
-	{"programs", levelDevice},
-	{"buffers", levelDevice},
-	{"traces", levelDevice},
-	{"model", levelNone},
-	{"faults", levelNone},
-	{"hard", levelNone},
-	{"differential", levelNone},
 }
 
 func levelOf(layer string) level {
-	for _, l := range layers {
+	for _, l := range layers() {
 		if l.name == layer {
 			return l.level
 		}
@@ -89,21 +94,28 @@ func in(layer string, cs []testCase) []testCase {
 	return cs
 }
 
-// run runs a case on a device and keeps the books.
-func run(t *testing.T, b *bench, c *testCase, rep *report) {
-	rep.begin(t, b.device.name, c)
+// skip says why a case doesn't run on a device; it is empty if the case runs.
+func (s *settings) skip(d *target.Device, c *testCase) string {
 	switch {
-	case c.long && !long:
-		t.Skip("only with -tags=long")
-	case c.unsafe != "" && b.device.kind == silicon && !*unsafeFlag:
-		t.Skipf("not on silicon without -unsafe: %s", c.unsafe)
-	case c.needs == needEmulator && b.device.kind != emulator:
-		t.Skip("needs the emulator's options")
-	case c.needs == needSimulator && b.device.kind == silicon:
-		t.Skip("needs a device that may be thrown away")
+	case c.long && !s.long:
+		return "only in long runs: -tags=long of go test, --long of reprise hwtest"
+	case c.unsafe != "" && d.Kind == target.Silicon && !s.unsafe:
+		return "not on silicon unless the unsafe cases are asked for: " + c.unsafe
+	case c.needs == needEmulator && d.Kind != target.Emulator:
+		return "needs the emulator's options"
+	case c.needs == needSimulator && d.Kind == target.Silicon:
+		return "needs a device that may be thrown away"
+	}
+	return ""
+}
+
+// run runs a case on a device.
+func run(t tb, b *bench, c *testCase) {
+	if why := b.config.skip(b.device, c); why != "" {
+		t.Skip(why)
 	}
 	x := b.use(t, levelOf(c.layer))
-	if c.layer == "faults" && b.device.kind == emulator {
+	if c.layer == "faults" && b.device.Kind == target.Emulator {
 		t.Parallel() // these wait for timeouts most of their time
 	}
 	defer func() {

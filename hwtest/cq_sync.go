@@ -32,7 +32,7 @@ func cqSyncCases() []testCase {
 		cs = append(cs, testCase{
 			name:     "SEND_GO_SIGNAL by " + s.name,
 			protects: "a go signal reaches every worker once and is answered once",
-			fn:       func(t *T) { goSignal(t, s.sub, s.slots) },
+			fn:       func(t *fixture) { goSignal(t, s.sub, s.slots) },
 		})
 	}
 	for _, n := range []int{1, 2, 60, 64} {
@@ -43,7 +43,7 @@ func cqSyncCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("go signal to %d tiles of the table, by %v", n, map[bool]string{true: "the subordinate", false: "the dispatcher"}[sub]),
 				protects: "a unicast go signal reaches exactly the tiles of the table that it names",
-				fn:       func(t *T) { goUnicast(t, n, sub) },
+				fn:       func(t *fixture) { goUnicast(t, n, sub) },
 			})
 		}
 	}
@@ -53,7 +53,7 @@ func cqSyncCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("WAIT stream from %#x to %#x", g.start, g.want),
 			protects: "the dispatcher compares completion counts modulo 2^17",
-			fn:       func(t *T) { waitStream(t, g.start, g.want) },
+			fn:       func(t *fixture) { waitStream(t, g.start, g.want) },
 		})
 	}
 	for _, g := range []struct{ start, want uint32 }{
@@ -62,27 +62,27 @@ func cqSyncCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("WAIT memory from %#x to %#x", g.start, g.want),
 			protects: "the dispatcher compares words of memory modulo 2^32",
-			fn:       func(t *T) { waitMemory(t, g.start, g.want) },
+			fn:       func(t *fixture) { waitMemory(t, g.start, g.want) },
 		})
 	}
 	for _, mask := range []uint16{1, 2, 0x80, 0xFF} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("NOTIFY_SUBORDINATE mask %#x", mask),
 			protects: "each bit of the mask counts up its sub-device's word",
-			fn:       func(t *T) { notifyMask(t, mask) },
+			fn:       func(t *fixture) { notifyMask(t, mask) },
 		})
 	}
 	return cs
 }
 
 // dispatchCore is where the queue's dispatchers run.
-func (t *T) dispatchCore() chip.Core {
+func (t *fixture) dispatchCore() chip.Core {
 	_, c := t.q.Cores()
 	return c
 }
 
 // waypoint waits until a processor of a core shows a waypoint, so that what follows finds it waiting.
-func (t *T) waypoint(c chip.Core, p chip.Processor, name string) {
+func (t *fixture) waypoint(c chip.Core, p chip.Processor, name string) {
 	t.Helper()
 	for {
 		b := t.peek(c, t.p.L1.CoreState+uint32(p)*t.p.L1.CoreStateSize, 4)
@@ -102,7 +102,7 @@ func (t *T) waypoint(c chip.Core, p chip.Processor, name string) {
 // free is an address in the dispatch core's L1 that its kernels don't use.
 const free = 0xC0000
 
-func waitNothing(t *T) {
+func waitNothing(t *fixture) {
 	t.do(func(b *cq.Builder) {
 		for range 100 {
 			b.Wait(cq.Master, cq.Wait{})
@@ -110,7 +110,7 @@ func waitNothing(t *T) {
 	})
 }
 
-func waitBarrier(t *T) {
+func waitBarrier(t *fixture) {
 	c := t.grid().End
 	data := pattern(1, 4096)
 	t.do(func(b *cq.Builder) {
@@ -124,7 +124,7 @@ func waitBarrier(t *T) {
 	}
 }
 
-func stallSeries(t *T) {
+func stallSeries(t *fixture) {
 	n := t.size(2000, 300)
 	for range n / 100 {
 		t.send(func(b *cq.Builder) {
@@ -137,7 +137,7 @@ func stallSeries(t *T) {
 }
 
 // stallOrders copies a block from place to place, each time reading what the step before has written.
-func stallOrders(t *T) {
+func stallOrders(t *fixture) {
 	c := t.grid().Start
 	data := pattern(2, 5000&^15)
 	n := t.size(100, 30)
@@ -153,7 +153,7 @@ func stallOrders(t *T) {
 }
 
 // streamAt makes the completion stream show a value, which the queue then takes for its count.
-func (t *T) streamAt(v uint32) {
+func (t *fixture) streamAt(v uint32) {
 	t.Helper()
 	t.finish()
 	s := t.p.Stream.FirstDispatch
@@ -171,7 +171,7 @@ func (t *T) streamAt(v uint32) {
 	t.q.SetState(st)
 }
 
-func waitStream(t *T, start, want uint32) {
+func waitStream(t *fixture, start, want uint32) {
 	c := t.grid().Start
 	s := t.p.Stream.FirstDispatch
 	update := uint64(t.p.Stream.Reg(s, chip.SpaceAvailableUpdate))
@@ -196,7 +196,7 @@ func waitStream(t *T, start, want uint32) {
 	t.streamAt(0)
 }
 
-func waitMemory(t *T, start, want uint32) {
+func waitMemory(t *fixture, start, want uint32) {
 	c, d := t.grid().Start, t.dispatchCore()
 	word := func(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
 	t.poke(d, free, word(start))
@@ -213,7 +213,7 @@ func waitMemory(t *T, start, want uint32) {
 	t.same("written", pattern(4, 16), t.peek(c, scratch, 16))
 }
 
-func waitClears(t *T) {
+func waitClears(t *fixture) {
 	s := t.p.Stream.FirstDispatch
 	for _, v := range []uint32{5, 0x1FFFF, 0x10000} {
 		t.streamAt(v)
@@ -232,7 +232,7 @@ func waitClears(t *T) {
 	}
 }
 
-func delays(t *T) {
+func delays(t *fixture) {
 	t.do(func(b *cq.Builder) {
 		for _, n := range []uint32{0, 1, 1000, uint32(t.size(100_000, 5000))} {
 			b.Delay(cq.Delay{Loops: n})
@@ -240,7 +240,7 @@ func delays(t *T) {
 	})
 }
 
-func sinkDebug(t *T) {
+func sinkDebug(t *fixture) {
 	c := t.grid().Start
 	t.poke(c, scratch, make([]byte, 16))
 	t.do(func(b *cq.Builder) {
@@ -255,14 +255,14 @@ func sinkDebug(t *T) {
 	t.same("written behind them", pattern(11, 16), t.peek(c, scratch, 16))
 }
 
-func numWorkerSems(t *T) {
+func numWorkerSems(t *fixture) {
 	t.do(func(b *cq.Builder) {
 		b.SetNumWorkerSems(cq.Master, cq.SetNumWorkerSems{Num: 1})
 		b.SetNumWorkerSems(cq.Subordinate, cq.SetNumWorkerSems{Num: 1})
 	})
 }
 
-func eventsCount(t *T) {
+func eventsCount(t *fixture) {
 	c := t.grid().End
 	for i := range t.size(300, 60) {
 		t.send(func(b *cq.Builder) {
@@ -274,13 +274,13 @@ func eventsCount(t *T) {
 }
 
 // answered tells the queue that the workers, whose launch pointers were reset, have answered n times.
-func (t *T) answered(n int) {
+func (t *fixture) answered(n int) {
 	t.Helper()
 	t.q.SetState(t.disp.Detach(dispatch.State{Expected: t.q.State().Expected + cq.Count(n)}))
 }
 
 // goSignal sends signals that make workers reset their launch pointers and answer.
-func goSignal(t *T, sub bool, slots []uint8) {
+func goSignal(t *fixture, sub bool, slots []uint8) {
 	d := t.virtual(t.dispatchCore())
 	to := cq.Master
 	if sub {
@@ -316,7 +316,7 @@ func goSignal(t *T, sub bool, slots []uint8) {
 	}
 }
 
-func goUnicast(t *T, n int, sub bool) {
+func goUnicast(t *fixture, n int, sub bool) {
 	d := t.virtual(t.dispatchCore())
 	to := cq.Master
 	if sub {
@@ -349,7 +349,7 @@ func goUnicast(t *T, n int, sub bool) {
 	goSignal(t, true, []uint8{0})
 }
 
-func notifyMask(t *T, mask uint16) {
+func notifyMask(t *fixture, mask uint16) {
 	// The sync words lie in the control block at the start of free L1.
 	at := t.p.L1.Unreserved + 0x50
 	read := func() (w [8]uint32) {

@@ -5,19 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
 // bench holds the device that the cases of a layer share.
 type bench struct {
-	device *device
+	config *settings
+	device *target.Device
 	level  level
 	kd     *kmd.Device
 	disp   *dispatch.Device
@@ -41,17 +42,17 @@ func (b *bench) close() error {
 }
 
 // discard closes the device after a failure, whose doing an error of closing may be.
-func (b *bench) discard(t *testing.T) {
+func (b *bench) discard(t tb) {
 	if err := b.close(); err != nil {
 		t.Logf("close after a failure: %v", err)
 	}
 }
 
 // use returns what a case gets to see, and opens the device at the level if it isn't.
-func (b *bench) use(t *testing.T, l level) *T {
+func (b *bench) use(t tb, l level) *fixture {
 	t.Helper()
-	x := &T{T: t, device: b.device}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*x.patience())
+	x := &fixture{tb: t, config: b.config, device: b.device}
+	ctx, cancel := context.WithTimeout(t.Context(), caseTime(b.device))
 	t.Cleanup(cancel)
 	x.ctx = ctx
 	if b.level != l {
@@ -61,11 +62,11 @@ func (b *bench) use(t *testing.T, l level) *T {
 		var err error
 		switch l {
 		case levelKMD:
-			b.kd, err = kmd.Open(x.ctx, b.device.open())
+			b.kd, err = kmd.Open(x.ctx, b.device.Open())
 		case levelQueues:
-			b.kd, b.disp, err = openQueues(x.ctx, b.device.open(), dispatch.Options{HangTimeout: x.patience()})
+			b.kd, b.disp, err = openQueues(x.ctx, b.device.Open(), dispatch.Options{HangTimeout: x.patience()})
 		case levelDevice:
-			b.dev, err = reprise.Open(x.ctx, b.device.open(), reprise.WithHangTimeout(x.patience()))
+			b.dev, err = reprise.Open(x.ctx, b.device.Open(), reprise.WithHangTimeout(x.patience()))
 		}
 		if err != nil {
 			t.Fatalf("open: %v", err)
@@ -97,10 +98,11 @@ func openQueues(ctx context.Context, target kmd.Target, o dispatch.Options) (*km
 	return kd, d, nil
 }
 
-// T is what a case works with. Which fields are set depends on its layer.
-type T struct {
-	*testing.T
-	device *device
+// fixture is what a case works with. Which fields are set depends on its layer.
+type fixture struct {
+	tb
+	config *settings
+	device *target.Device
 	ctx    context.Context
 
 	ch *chip.Chip
@@ -115,31 +117,36 @@ type T struct {
 }
 
 // patience is how long a device may stand still before it counts as hanging.
-func (t *T) patience() time.Duration {
-	if t.device.kind == vendorSimulator {
+func (t *fixture) patience() time.Duration { return patience(t.device) }
+
+func patience(d *target.Device) time.Duration {
+	if d.Kind == target.Simulator {
 		return 60 * time.Second
 	}
 	return 20 * time.Second
 }
 
+// caseTime is how long a case may take before its context is over.
+func caseTime(d *target.Device) time.Duration { return 10 * patience(d) }
+
 // size chooses between what an emulator or silicon does in no time and what the vendor's simulator, which needs about
-// 300 ns for each clock, does in bearable time. With -short everything takes the second.
-func (t *T) size(fast, slow int) int {
-	if t.device.kind == vendorSimulator || testing.Short() {
+// 300 ns for each clock, does in bearable time. A short run takes the second everywhere.
+func (t *fixture) size(fast, slow int) int {
+	if t.device.Kind == target.Simulator || t.config.short {
 		return slow
 	}
 	return fast
 }
 
-// more chooses between a handful and, with -tags=long, many.
-func (t *T) more(few, many int) int {
-	if long {
+// more chooses between a handful and, in a long run, many.
+func (t *fixture) more(few, many int) int {
+	if t.config.long {
 		return many
 	}
 	return few
 }
 
-func (t *T) useDriver(kd *kmd.Device) {
+func (t *fixture) useDriver(kd *kmd.Device) {
 	t.Helper()
 	t.kd = kd
 	h, err := kd.Harvesting(t.ctx)
@@ -149,28 +156,28 @@ func (t *T) useDriver(kd *kmd.Device) {
 	t.p = t.ch.Params()
 }
 
-func (t *T) useQueues(kd *kmd.Device, d *dispatch.Device) {
+func (t *fixture) useQueues(kd *kmd.Device, d *dispatch.Device) {
 	t.kd, t.disp, t.q = kd, d, d.Queue(0)
 	t.ch, t.p = d.Chip(), d.Chip().Params()
 }
 
-func (t *T) useDevice(d *reprise.Device) {
+func (t *fixture) useDevice(d *reprise.Device) {
 	t.dev, t.rq = d, d.Queue(0)
 	t.p = d.Arch().Params()
 }
 
 // sub runs part of a case with a name of its own.
-func (t *T) sub(name string, fn func(*T)) {
+func (t *fixture) sub(name string, fn func(*fixture)) {
 	t.Helper()
-	t.Run(name, func(s *testing.T) {
+	t.Run(name, func(s tb) {
 		u := *t
-		u.T = s
+		u.tb = s
 		fn(&u)
 	})
 }
 
 // ok ends the case on an error, with the state of all cores if the device hangs.
-func (t *T) ok(err error) {
+func (t *fixture) ok(err error) {
 	t.Helper()
 	if err == nil {
 		return
@@ -183,7 +190,7 @@ func (t *T) ok(err error) {
 }
 
 // same compares bytes and shows the first difference.
-func (t *T) same(what string, want, got []byte) {
+func (t *fixture) same(what string, want, got []byte) {
 	t.Helper()
 	if d := difference(want, got); d != "" {
 		t.Errorf("%s: %s", what, d)
@@ -226,7 +233,7 @@ func pattern(seed uint32, n int) []byte {
 }
 
 // virtual is the coordinate by which software names a core.
-func (t *T) virtual(c chip.Core) chip.XY {
+func (t *fixture) virtual(c chip.Core) chip.XY {
 	t.Helper()
 	xy, err := t.ch.Virtual(c)
 	t.ok(err)
@@ -234,12 +241,12 @@ func (t *T) virtual(c chip.Core) chip.XY {
 }
 
 // poke and peek reach a core's L1 past the command queues.
-func (t *T) poke(c chip.Core, addr uint32, p []byte) {
+func (t *fixture) poke(c chip.Core, addr uint32, p []byte) {
 	t.Helper()
 	t.ok(t.kd.Write(t.virtual(c), uint64(addr), p))
 }
 
-func (t *T) peek(c chip.Core, addr uint32, n int) []byte {
+func (t *fixture) peek(c chip.Core, addr uint32, n int) []byte {
 	t.Helper()
 	p := make([]byte, n)
 	t.ok(t.kd.Read(t.virtual(c), uint64(addr), p))
@@ -247,13 +254,13 @@ func (t *T) peek(c chip.Core, addr uint32, n int) []byte {
 }
 
 // pokeDRAM and peekDRAM reach a DRAM bank past the command queues.
-func (t *T) pokeDRAM(bank int, addr uint64, p []byte) {
+func (t *fixture) pokeDRAM(bank int, addr uint64, p []byte) {
 	t.Helper()
 	b := t.ch.DRAMBanks()[bank]
 	t.ok(t.kd.Write(b.HostEndpoint, b.Offset+addr, p))
 }
 
-func (t *T) peekDRAM(bank int, addr uint64, n int) []byte {
+func (t *fixture) peekDRAM(bank int, addr uint64, n int) []byte {
 	t.Helper()
 	b := t.ch.DRAMBanks()[bank]
 	p := make([]byte, n)
@@ -262,10 +269,10 @@ func (t *T) peekDRAM(bank int, addr uint64, n int) []byte {
 }
 
 // layout is the wire format of the chip's commands.
-func (t *T) layout() cq.Layout { return cq.Layout(t.p.Arch) }
+func (t *fixture) layout() cq.Layout { return cq.Layout(t.p.Arch) }
 
 // commands builds commands and checks them against the limits of the device's firmware, unless raw is wanted.
-func (t *T) commands(add func(*cq.Builder)) []byte {
+func (t *fixture) commands(add func(*cq.Builder)) []byte {
 	t.Helper()
 	b := cq.NewBuilder(t.layout(), nil)
 	add(&b)
@@ -275,30 +282,30 @@ func (t *T) commands(add func(*cq.Builder)) []byte {
 }
 
 // send sends commands, and finish waits for everything sent.
-func (t *T) send(add func(*cq.Builder)) {
+func (t *fixture) send(add func(*cq.Builder)) {
 	t.Helper()
 	t.ok(t.q.Send(t.ctx, t.commands(add), false))
 }
 
-func (t *T) finish() {
+func (t *fixture) finish() {
 	t.Helper()
 	t.ok(t.q.Finish(t.ctx))
 }
 
 // do sends commands and waits for them.
-func (t *T) do(add func(*cq.Builder)) {
+func (t *fixture) do(add func(*cq.Builder)) {
 	t.Helper()
 	t.send(add)
 	t.finish()
 }
 
 // nocXY and nocRect name tiles as commands do.
-func (t *T) nocXY(c chip.Core) uint32 {
+func (t *fixture) nocXY(c chip.Core) uint32 {
 	t.Helper()
 	return t.p.Arch.NOCXY(t.virtual(c))
 }
 
-func (t *T) nocRect(r chip.Range) (noc uint32, cores int) {
+func (t *fixture) nocRect(r chip.Range) (noc uint32, cores int) {
 	t.Helper()
 	rects := t.ch.Rects(r)
 	if len(rects) != 1 {
@@ -309,12 +316,12 @@ func (t *T) nocRect(r chip.Range) (noc uint32, cores int) {
 }
 
 // corners are the four corners of the grid of workers, the farthest apart that there are.
-func (t *T) corners() []chip.Core {
+func (t *fixture) corners() []chip.Core {
 	g := t.grid()
 	return []chip.Core{g.Start, {X: g.End.X, Y: g.Start.Y}, {X: g.Start.X, Y: g.End.Y}, g.End}
 }
 
-func (t *T) grid() chip.Range {
+func (t *fixture) grid() chip.Range {
 	switch {
 	case t.disp != nil:
 		return t.disp.Grid()

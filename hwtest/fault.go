@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -18,22 +19,22 @@ const hangs = "a hanging core holds the card until it is reset"
 
 func faultCases() []testCase {
 	var cs []testCase
-	for _, p := range processors {
+	for _, p := range processors() {
 		cs = append(cs, testCase{name: fmt.Sprintf("kernel hangs on %v", p), unsafe: hangs, needs: needSimulator,
 			protects: "a kernel that never ends is a *HangError that names its core, processor and what it waits for",
-			fn:       func(t *T) { hungKernel(t, p) }})
+			fn:       func(t *fixture) { hungKernel(t, p) }})
 	}
-	for _, c := range badCommands {
+	for _, c := range brokenCommands() {
 		cs = append(cs, testCase{name: "bad command: " + c.name, unsafe: hangs, needs: needSimulator,
 			protects: "a command that makes no sense stops its core, whose waypoint says so, instead of writing anywhere",
-			fn: func(t *T) {
+			fn: func(t *fixture) {
 				badCommand(t, c.waypoint, c.onDispatch, c.stall, c.commands)
 			}})
 	}
 	for name, addr := range map[string]uint32{"far beyond L1": 0x7FFF0000, "unmapped registers": 0xFF000000, "misaligned": 0x40001} {
 		cs = append(cs, testCase{name: "kernel touches " + name, unsafe: hangs, needs: needSimulator,
 			protects: "when the device stops and knows why, that is the cause of the error",
-			fn:       func(t *T) { wildKernel(t, addr) }})
+			fn:       func(t *fixture) { wildKernel(t, addr) }})
 	}
 	return append(cs, []testCase{
 		{name: "cancelled while waiting", protects: "a wait ends with its context and the queue stays usable", fn: cancelledWait},
@@ -48,17 +49,17 @@ func faultCases() []testCase {
 }
 
 // hangTimeout is short, since the case waits for it, and long enough for a slow device to show progress.
-func (t *T) hangTimeout() time.Duration {
-	if t.device.kind == vendorSimulator {
+func (t *fixture) hangTimeout() time.Duration {
+	if t.device.Kind == target.Simulator {
 		return 3 * time.Second
 	}
 	return 400 * time.Millisecond
 }
 
 // short opens the device for a case that makes it hang: closing it may fail.
-func (t *T) short() *T {
+func (t *fixture) short() *fixture {
 	t.Helper()
-	d, err := reprise.Open(t.ctx, t.device.open(), reprise.WithHangTimeout(t.hangTimeout()))
+	d, err := reprise.Open(t.ctx, t.device.Open(), reprise.WithHangTimeout(t.hangTimeout()))
 	t.ok(err)
 	t.Cleanup(func() { _ = d.Close() })
 	u := *t
@@ -66,9 +67,9 @@ func (t *T) short() *T {
 	return &u
 }
 
-func (t *T) shortQueues() *T {
+func (t *fixture) shortQueues() *fixture {
 	t.Helper()
-	kd, d, err := openQueues(t.ctx, t.device.open(), dispatch.Options{HangTimeout: t.hangTimeout()})
+	kd, d, err := openQueues(t.ctx, t.device.Open(), dispatch.Options{HangTimeout: t.hangTimeout()})
 	t.ok(err)
 	t.Cleanup(func() {
 		_ = d.Close()
@@ -80,9 +81,9 @@ func (t *T) shortQueues() *T {
 }
 
 // worksAgain opens the device anew and uses it.
-func (t *T) worksAgain() {
+func (t *fixture) worksAgain() {
 	t.Helper()
-	u := t.full(t.device.open())
+	u := t.full(t.device.Open())
 	f := u.follow()
 	x := u.load(u.mixProgram("again", u.grid(), f.b, 4, 0))
 	u.runAndWait(x)
@@ -91,14 +92,14 @@ func (t *T) worksAgain() {
 }
 
 // spin is a program that waits on one core until a word, which holds something else, has a value.
-func (t *T) spin(b *reprise.Buffer, p reprise.Processor, on reprise.Core) *reprise.Program {
+func (t *fixture) spin(b *reprise.Buffer, p reprise.Processor, on reprise.Core) *reprise.Program {
 	return &reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
 		Name: "spin", Image: t.kernel(kernels.Spin), Processor: p, Cores: []reprise.Range{chip.Single(on)},
 		Args: func(reprise.Core) []uint32 { return []uint32{b.Addr(), 0x12345678} },
 	}}}
 }
 
-func hungKernel(t *T, p reprise.Processor) {
+func hungKernel(t *fixture, p reprise.Processor) {
 	u := t.short()
 	b := u.perWorker(16)
 	at := reprise.Core{X: 2, Y: 3}
@@ -132,7 +133,7 @@ func hungKernel(t *T, p reprise.Processor) {
 	t.worksAgain()
 }
 
-func wildKernel(t *T, addr uint32) {
+func wildKernel(t *fixture, addr uint32) {
 	u := t.short()
 	b := u.perWorker(16)
 	x, err := u.dev.Load(u.ctx, &reprise.Program{Name: "wild", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
@@ -157,65 +158,69 @@ func wildKernel(t *T, addr uint32) {
 // raw is a command of 16 bytes that no builder makes.
 func raw(first ...byte) []byte { return append(first, make([]byte, 16-len(first))...) }
 
-// badCommands stop the prefetcher or the dispatcher at a waypoint.
-var badCommands = []struct {
+// brokenCommand is a command that stops the prefetcher or the dispatcher at a waypoint.
+type brokenCommand struct {
 	name, waypoint    string
 	onDispatch, stall bool
-	commands          func(*T, *cq.Builder)
-}{
-	{"dispatcher id 0", "BADC", true, false, opaque(raw(0))},
-	{"dispatcher id 18, of a newer revision", "BADC", true, false, opaque(raw(18))},
-	{"dispatcher id 255", "BADC", true, false, opaque(raw(255))},
-	{"36 runs in a WRITE_PACKED_LARGE", "BADL", true, false, opaque(append(raw(6, 1, 36, 0, 16), make([]byte, 36*12+48)...))},
-	{"no destination in a WRITE_PACKED", "BADL", true, false, opaque(raw(5, 0, 0, 0, 0, 0, 16))},
-	{"write offset 4", "BADL", true, false, opaque(append(raw(1, 0, 4), make([]byte, 16)...))},
-	{"five write offsets", "BADL", true, false, opaque(append(raw(12, 5), make([]byte, 32)...))},
-	{"65 words of go signal table", "BADL", true, false, opaque(append(raw(17, 0, 0, 0, 65), make([]byte, 65*4)...))},
-	{"notification of sub-device 8", "BADL", true, false, opaque(raw(15, 0, 0, 1))},
-	{"prefetcher id 0", "BADC", false, false, bare(0)},
-	{"prefetcher id 15, of a newer revision", "BADC", false, false, bare(15)},
-	{"prefetcher id 200", "BADC", false, false, bare(200)},
-	{"EXEC_BUF without the stall bit", "BADS", false, false, func(_ *T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1}) }},
-	{"stall bit without EXEC_BUF", "BADS", false, true, func(_ *T, b *cq.Builder) { b.Wait(cq.Master, cq.Wait{}) }},
-	{"EXEC_BUF_END outside of a trace", "BADS", false, false, func(_ *T, b *cq.Builder) { b.ExecBufEnd() }},
-	{"EXEC_BUF with pages of 32 bytes", "BADL", false, true, func(_ *T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 5, Pages: 1}) }},
-	{"EXEC_BUF without pages", "BADL", false, true, func(_ *T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12}) }},
-	{"commands behind an EXEC_BUF", "BADS", false, true, func(_ *T, b *cq.Builder) {
-		b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
-		b.Wait(cq.Master, cq.Wait{})
-	}},
-	{"trace without an end", "BADT", false, true, func(t *T, b *cq.Builder) {
-		cmds := t.commands(func(b *cq.Builder) {
-			for range 4096 / t.layout().PCIeAlign() {
-				b.Wait(cq.Master, cq.Wait{})
-			}
-		})
-		t.pokePages(true, 1<<20, 4096, 0, cmds)
-		b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
-	}},
-	{"cache overflow", "BADL", false, false, func(_ *T, b *cq.Builder) {
-		b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Base: 1 << 20, Length: 1<<20 + 64})
-	}},
-	{"payload longer than the commands", "BADL", false, false, func(_ *T, b *cq.Builder) {
-		at := b.Wait(cq.Master, cq.Wait{})
-		cq.Put32(b.Bytes(), at-16+4, 60_000) // the relay's length
-	}},
+	commands          func(*fixture, *cq.Builder)
+}
+
+func brokenCommands() []brokenCommand {
+	return []brokenCommand{
+		{"dispatcher id 0", "BADC", true, false, opaque(raw(0))},
+		{"dispatcher id 18, of a newer revision", "BADC", true, false, opaque(raw(18))},
+		{"dispatcher id 255", "BADC", true, false, opaque(raw(255))},
+		{"36 runs in a WRITE_PACKED_LARGE", "BADL", true, false, opaque(append(raw(6, 1, 36, 0, 16), make([]byte, 36*12+48)...))},
+		{"no destination in a WRITE_PACKED", "BADL", true, false, opaque(raw(5, 0, 0, 0, 0, 0, 16))},
+		{"write offset 4", "BADL", true, false, opaque(append(raw(1, 0, 4), make([]byte, 16)...))},
+		{"five write offsets", "BADL", true, false, opaque(append(raw(12, 5), make([]byte, 32)...))},
+		{"65 words of go signal table", "BADL", true, false, opaque(append(raw(17, 0, 0, 0, 65), make([]byte, 65*4)...))},
+		{"notification of sub-device 8", "BADL", true, false, opaque(raw(15, 0, 0, 1))},
+		{"prefetcher id 0", "BADC", false, false, bare(0)},
+		{"prefetcher id 15, of a newer revision", "BADC", false, false, bare(15)},
+		{"prefetcher id 200", "BADC", false, false, bare(200)},
+		{"EXEC_BUF without the stall bit", "BADS", false, false, func(_ *fixture, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1}) }},
+		{"stall bit without EXEC_BUF", "BADS", false, true, func(_ *fixture, b *cq.Builder) { b.Wait(cq.Master, cq.Wait{}) }},
+		{"EXEC_BUF_END outside of a trace", "BADS", false, false, func(_ *fixture, b *cq.Builder) { b.ExecBufEnd() }},
+		{"EXEC_BUF with pages of 32 bytes", "BADL", false, true, func(_ *fixture, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 5, Pages: 1}) }},
+		{"EXEC_BUF without pages", "BADL", false, true, func(_ *fixture, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12}) }},
+		{"commands behind an EXEC_BUF", "BADS", false, true, func(_ *fixture, b *cq.Builder) {
+			b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
+			b.Wait(cq.Master, cq.Wait{})
+		}},
+		{"trace without an end", "BADT", false, true, func(t *fixture, b *cq.Builder) {
+			cmds := t.commands(func(b *cq.Builder) {
+				for range 4096 / t.layout().PCIeAlign() {
+					b.Wait(cq.Master, cq.Wait{})
+				}
+			})
+			t.pokePages(true, 1<<20, 4096, 0, cmds)
+			b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
+		}},
+		{"cache overflow", "BADL", false, false, func(_ *fixture, b *cq.Builder) {
+			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Base: 1 << 20, Length: 1<<20 + 64})
+		}},
+		{"payload longer than the commands", "BADL", false, false, func(_ *fixture, b *cq.Builder) {
+			at := b.Wait(cq.Master, cq.Wait{})
+			cq.Put32(b.Bytes(), at-16+4, 60_000) // the relay's length
+		}},
+	}
 }
 
 // opaque relays bytes to the dispatcher as if they were a command.
-func opaque(p []byte) func(*T, *cq.Builder) {
-	return func(_ *T, b *cq.Builder) { b.Append(cq.RelayInline{Command: cq.Opaque{Payload: p}}) }
+func opaque(p []byte) func(*fixture, *cq.Builder) {
+	return func(_ *fixture, b *cq.Builder) { b.Append(cq.RelayInline{Command: cq.Opaque{Payload: p}}) }
 }
 
 // bare is a prefetcher command with nothing but an id.
-func bare(id byte) func(*T, *cq.Builder) {
-	return func(_ *T, b *cq.Builder) {
+func bare(id byte) func(*fixture, *cq.Builder) {
+	return func(_ *fixture, b *cq.Builder) {
 		at := b.Stall()
 		b.Bytes()[at] = id
 	}
 }
 
-func badCommand(t *T, waypoint string, onDispatch, stall bool, commands func(*T, *cq.Builder)) {
+func badCommand(t *fixture, waypoint string, onDispatch, stall bool, commands func(*fixture, *cq.Builder)) {
 	u := t.shortQueues()
 	pre, core := u.q.Cores()
 	if onDispatch {
@@ -241,7 +246,7 @@ func badCommand(t *T, waypoint string, onDispatch, stall bool, commands func(*T,
 }
 
 // blocked has the dispatcher wait for a word until the returned function is called.
-func (t *T) blocked() (release func()) {
+func (t *fixture) blocked() (release func()) {
 	t.Helper()
 	d := t.dispatchCore()
 	t.poke(d, free, make([]byte, 4))
@@ -250,7 +255,7 @@ func (t *T) blocked() (release func()) {
 	return func() { t.poke(d, free, []byte{1, 0, 0, 0}) }
 }
 
-func cancelledWait(t *T) {
+func cancelledWait(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	release := t.blocked()
 	ctx, cancel := context.WithCancelCause(t.ctx)
@@ -265,7 +270,7 @@ func cancelledWait(t *T) {
 	t.finish()
 }
 
-func deadlineWait(t *T) {
+func deadlineWait(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	release := t.blocked()
 	ctx, cancel := context.WithTimeout(t.ctx, 20*time.Millisecond)
@@ -277,7 +282,7 @@ func deadlineWait(t *T) {
 	t.finish()
 }
 
-func cancelledSend(t *T) {
+func cancelledSend(t *fixture) {
 	t = t.queues(dispatch.Options{QueueMemory: 1 << 20})
 	release := t.blocked()
 	ctx, cancel := context.WithTimeout(t.ctx, time.Second)
@@ -298,8 +303,8 @@ func cancelledSend(t *T) {
 	t.same("the last batch that was taken", pattern(uint32(sent-2), 2000), t.peek(c, scratch, 2000))
 }
 
-func closeBusy(t *T) {
-	d, err := reprise.Open(t.ctx, t.device.open())
+func closeBusy(t *fixture) {
+	d, err := reprise.Open(t.ctx, t.device.Open())
 	t.ok(err)
 	u := *t
 	u.useDevice(d)
@@ -314,7 +319,7 @@ func closeBusy(t *T) {
 	t.worksAgain()
 }
 
-func closeHung(t *T) {
+func closeHung(t *fixture) {
 	u := t.short()
 	b := u.perWorker(16)
 	x, err := u.dev.Load(u.ctx, u.spin(b, reprise.TRISC0, u.grid().End))
@@ -327,7 +332,7 @@ func closeHung(t *T) {
 	t.worksAgain()
 }
 
-func rawMisuse(t *T) {
+func rawMisuse(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	for _, n := range []int{0, 1, 16, 33, t.layout().PCIeAlign() + 16, 128<<10 + 64} {
 		if err := t.q.Send(t.ctx, make([]byte, n), false); err == nil {
@@ -337,7 +342,7 @@ func rawMisuse(t *T) {
 	t.finish()
 }
 
-func afterHang(t *T) {
+func afterHang(t *fixture) {
 	u := t.short()
 	b := u.perWorker(16)
 	x, err := u.dev.Load(u.ctx, u.spin(b, reprise.BRISC, u.grid().Start))
@@ -357,11 +362,11 @@ func afterHang(t *T) {
 	}
 }
 
-func foreignThings(t *T) {
-	if t.device.kind == silicon {
+func foreignThings(t *fixture) {
+	if t.device.Kind == target.Silicon {
 		t.Skip("one card, opened twice, is two users of the same cores")
 	}
-	a, b := t.full(t.device.open()), t.full(t.device.open())
+	a, b := t.full(t.device.Open()), t.full(t.device.Open())
 	buf := a.perWorker(16)
 	x := a.load(a.mixProgram("x", a.grid(), buf, 1, 0))
 	p := make([]byte, 16)

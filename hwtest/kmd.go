@@ -32,7 +32,7 @@ func kmdCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("access of %d bytes at the %s of L1", width, at),
 				protects: "an access of exactly one width changes exactly its bytes",
-				fn:       func(t *T) { exactWidth(t, width, at) },
+				fn:       func(t *fixture) { exactWidth(t, width, at) },
 			})
 		}
 	}
@@ -40,14 +40,14 @@ func kmdCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("copy of %d bytes", n),
 			protects: "copies of any length at any alignment change exactly their bytes",
-			fn:       func(t *T) { copies(t, n) },
+			fn:       func(t *fixture) { copies(t, n) },
 		})
 	}
 	for _, r := range []string{"single", "row", "column", "corner", "inner", "all", "last row", "last column"} {
 		cs = append(cs, testCase{
 			name:     "multicast to " + r,
 			protects: "a multicast reaches every tile of its rectangle and none outside",
-			fn:       func(t *T) { multicastRect(t, r) },
+			fn:       func(t *fixture) { multicastRect(t, r) },
 		})
 	}
 	for _, class := range []int{0, 1, 2} {
@@ -55,7 +55,7 @@ func kmdCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("window class %d %v", class, caching),
 				protects: "windows of every size and memory type work from their first byte to their last",
-				fn:       func(t *T) { windowEnds(t, class, caching) },
+				fn:       func(t *fixture) { windowEnds(t, class, caching) },
 			})
 		}
 	}
@@ -63,22 +63,22 @@ func kmdCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("ordering %d", o),
 			protects: "a load behind a store through the same window sees it, whatever the ordering",
-			fn:       func(t *T) { ordering(t, o) },
+			fn:       func(t *fixture) { ordering(t, o) },
 		})
 	}
 	for _, stream := range []int{0, 8, 31, 48, 55} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("stream %d counts", stream),
 			protects: "a stream's counter adds and wraps at 17 bits",
-			fn:       func(t *T) { streamCounts(t, stream) },
+			fn:       func(t *fixture) { streamCounts(t, stream) },
 		})
 	}
 	return cs
 }
 
-func identity(t *T) {
-	if t.device.arch != 0 && t.kd.Arch() != t.device.arch {
-		t.Errorf("opened a %v, want a %v", t.kd.Arch(), t.device.arch)
+func identity(t *fixture) {
+	if t.device.Arch != 0 && t.kd.Arch() != t.device.Arch {
+		t.Errorf("opened a %v, want a %v", t.kd.Arch(), t.device.Arch)
 	}
 	i := t.kd.Info()
 	if i.Vendor != t.p.PCI.Vendor || i.Device != t.p.PCI.Device {
@@ -88,7 +88,7 @@ func identity(t *T) {
 	t.ok(t.kd.Fault())
 }
 
-func telemetry(t *T) {
+func telemetry(t *fixture) {
 	tel, err := t.kd.Telemetry(t.ctx)
 	t.ok(err)
 	if v, ok := tel.Value(chip.TagAICLK); !ok || v < 100 || v > 2000 {
@@ -96,7 +96,7 @@ func telemetry(t *T) {
 	}
 }
 
-func everyL1(t *T) {
+func everyL1(t *fixture) {
 	// First all writes, then all reads: two cores that were one tile would show the later one's bytes twice.
 	places := []uint32{0, 0x1000, t.p.L1Size / 2, t.p.L1Size - 16}
 	seed := uint32(0)
@@ -115,7 +115,7 @@ func everyL1(t *T) {
 	}
 }
 
-func nodeIDs(t *T) {
+func nodeIDs(t *fixture) {
 	for c := range t.ch.Workers() {
 		raw, err := t.ch.Physical(c)
 		t.ok(err)
@@ -134,7 +134,7 @@ func nodeIDs(t *T) {
 	}
 }
 
-func resetRegisters(t *T) {
+func resetRegisters(t *fixture) {
 	for c := range t.ch.Workers() {
 		v, err := t.kd.Read32(t.virtual(c), uint64(t.p.SoftReset))
 		t.ok(err)
@@ -144,7 +144,7 @@ func resetRegisters(t *T) {
 	}
 }
 
-func bankEnds(t *T) {
+func bankEnds(t *fixture) {
 	banks := t.ch.DRAMBanks()
 	for i, b := range banks {
 		t.pokeDRAM(i, 0, pattern(uint32(i), 64))
@@ -156,7 +156,7 @@ func bankEnds(t *T) {
 	}
 }
 
-func bankPorts(t *T) {
+func bankPorts(t *fixture) {
 	for i, b := range t.ch.DRAMBanks() {
 		at := b.Offset + 1<<20
 		for k, port := range b.Ports {
@@ -171,7 +171,7 @@ func bankPorts(t *T) {
 	}
 }
 
-func allOnes(t *T) {
+func allOnes(t *fixture) {
 	c := chip.Core{}
 	t.poke(c, scratch, []byte{0xFF, 0xFF, 0xFF, 0xFF})
 	if v, err := t.kd.Read32(t.virtual(c), scratch); err != nil || v != 0xFFFFFFFF {
@@ -180,7 +180,7 @@ func allOnes(t *T) {
 }
 
 // window opens a window and closes it with the case.
-func (t *T) window(size uint64, caching kmd.Caching) *kmd.Window {
+func (t *fixture) window(size uint64, caching kmd.Caching) *kmd.Window {
 	t.Helper()
 	w, err := t.kd.OpenWindow(size, caching)
 	t.ok(err)
@@ -192,7 +192,7 @@ func (t *T) window(size uint64, caching kmd.Caching) *kmd.Window {
 	return w
 }
 
-func exactWidth(t *T, width int, at string) {
+func exactWidth(t *fixture, width int, at string) {
 	c := t.corners()[3]
 	base := map[string]uint32{"start": 0, "middle": scratch, "end": t.p.L1Size - 64}[at]
 	class := t.p.Windows[0]
@@ -234,7 +234,7 @@ func exactWidth(t *T, width int, at string) {
 	}
 }
 
-func copies(t *T, n int) {
+func copies(t *fixture, n int) {
 	c := chip.Core{X: 1, Y: 1}
 	for _, shift := range []uint32{0, 1, 2, 3, 4, 7, 8} {
 		at := uint32(0x20000) + shift
@@ -272,7 +272,7 @@ func rectangle(g chip.Range, name string) chip.Range {
 	return g
 }
 
-func multicastRect(t *T, name string) {
+func multicastRect(t *fixture, name string) {
 	r := rectangle(t.ch.All(), name)
 	before, after := pattern(1, 64), pattern(2, 64)
 	for c := range t.ch.Workers() {
@@ -293,7 +293,7 @@ func multicastRect(t *T, name string) {
 	}
 }
 
-func windowMoves(t *T) {
+func windowMoves(t *fixture) {
 	class := t.p.Windows[0]
 	for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
 		w := t.window(class.Size, caching)
@@ -310,7 +310,7 @@ func windowMoves(t *T) {
 	}
 }
 
-func windowMisuse(t *T) {
+func windowMisuse(t *fixture) {
 	for name, access := range map[string]func(*kmd.Window){
 		"misaligned":    func(w *kmd.Window) { w.Store32(scratch+2, 1) },
 		"outside":       func(w *kmd.Window) { w.Store32(w.Size(), 1) },
@@ -333,7 +333,7 @@ func windowMisuse(t *T) {
 	t.ok(t.kd.Alive())
 }
 
-func windowExhaustion(t *T) {
+func windowExhaustion(t *fixture) {
 	class := t.p.Windows[len(t.p.Windows)-1]
 	for range 2 {
 		var all []*kmd.Window
@@ -355,7 +355,7 @@ func windowExhaustion(t *T) {
 	}
 }
 
-func windowEnds(t *T, n int, caching kmd.Caching) {
+func windowEnds(t *fixture, n int, caching kmd.Caching) {
 	if n >= len(t.p.Windows) {
 		t.Skip("the chip has no such windows")
 	}
@@ -376,7 +376,7 @@ func windowEnds(t *T, n int, caching kmd.Caching) {
 	}
 }
 
-func ordering(t *T, o kmd.Ordering) {
+func ordering(t *fixture, o kmd.Ordering) {
 	w := t.window(t.p.Windows[0].Size, kmd.Uncached)
 	for i, c := range t.corners() {
 		t.ok(w.Configure(kmd.WindowConfig{Target: t.virtual(c), Ordering: o}))
@@ -391,7 +391,7 @@ func ordering(t *T, o kmd.Ordering) {
 	}
 }
 
-func streamCounts(t *T, stream int) {
+func streamCounts(t *fixture, stream int) {
 	if stream >= t.p.Stream.Count {
 		t.Skip("no such stream")
 	}
@@ -421,7 +421,7 @@ func streamCounts(t *T, stream int) {
 }
 
 // request makes the network interface of a tile perform one request, programmed from outside.
-func (t *T) request(c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret chip.XY, retAddr uint64, n int) {
+func (t *fixture) request(c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret chip.XY, retAddr uint64, n int) {
 	t.Helper()
 	niu, a := &t.p.NIU, t.p.Arch
 	regs := [][2]uint32{
@@ -456,7 +456,7 @@ func (t *T) request(c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret
 const writeRequest = chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 const readRequest = chip.CtrlRead | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 
-func (t *T) pin(n int) *kmd.HostMemory {
+func (t *fixture) pin(n int) *kmd.HostMemory {
 	t.Helper()
 	h, err := t.kd.PinHostMemory(n)
 	t.ok(err)
@@ -468,7 +468,7 @@ func (t *T) pin(n int) *kmd.HostMemory {
 	return h
 }
 
-func hostMemoryOut(t *T) {
+func hostMemoryOut(t *fixture) {
 	h := t.pin(1 << 20)
 	c := chip.Core{X: 2, Y: 2}
 	for i, at := range []int{0, 64, 4096 - 64, 4096, 65536, 1<<20 - 256} {
@@ -479,7 +479,7 @@ func hostMemoryOut(t *T) {
 	}
 }
 
-func hostMemoryIn(t *T) {
+func hostMemoryIn(t *fixture) {
 	h := t.pin(1 << 20)
 	c := chip.Core{X: 2, Y: 2}
 	for i, at := range []int{0, 64, 4096, 65536, 1<<20 - 1024} {
@@ -490,7 +490,7 @@ func hostMemoryIn(t *T) {
 	}
 }
 
-func hostMemoryLoop(t *T) {
+func hostMemoryLoop(t *fixture) {
 	h := t.pin(1 << 16)
 	for i, at := range []uint64{0, 0x40, 0xFFFC} {
 		want := 0xC0FFEE00 + uint32(i)
@@ -501,7 +501,7 @@ func hostMemoryLoop(t *T) {
 	}
 }
 
-func twoPins(t *T) {
+func twoPins(t *fixture) {
 	a, b := t.pin(1<<16), t.pin(1<<18)
 	if a.NOCAddr() == b.NOCAddr() {
 		t.Fatal("two pins with one address")

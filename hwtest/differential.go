@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim"
-	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 func differentialCases() []testCase {
@@ -20,42 +18,31 @@ func differentialCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("random commands %d", seed),
 			protects: "two devices of one architecture do the same with the same commands, to the last byte of memory",
-			fn:       func(t *T) { randomCommands(t, seed) },
+			fn:       func(t *fixture) { randomCommands(t, seed) },
 		})
 	}
 	return append(cs, testCase{
 		name: "hundreds of random streams", long: true,
 		protects: "two devices of one architecture do the same with the same commands, to the last byte of memory",
-		fn: func(t *T) {
+		fn: func(t *fixture) {
 			for seed := range uint64(t.size(300, 40)) {
-				t.sub(fmt.Sprint(seed), func(t *T) { randomCommands(t, 1000+seed) })
+				t.sub(fmt.Sprint(seed), func(t *fixture) { randomCommands(t, 1000+seed) })
 			}
 		},
 	})
 }
 
-// other is the device to compare with: what -compare names; for an emulator otherwise the vendor's simulator of its
-// architecture where there is one, and else the emulator with slow networks and another order of processors.
-func (t *T) other() *device {
+// other is the device to compare with: what was asked for; for an emulator otherwise the emulator with slow networks and
+// another order of processors.
+func (t *fixture) other() *target.Device {
 	t.Helper()
-	if *compareFlag != "" {
-		d, err := parseDevice(*compareFlag)
-		t.ok(err)
+	if d := t.config.compare(t.device); d != nil {
 		return d
 	}
-	if t.device.kind != emulator {
-		t.Skip("name a second device with -compare")
+	if t.device.Kind != target.Emulator {
+		t.Skip("name a second device to compare with")
 	}
-	variable := map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}[t.device.arch]
-	if path := os.Getenv(variable); path != "" {
-		d, err := parseDevice("ttsim:" + path)
-		t.ok(err)
-		return d
-	}
-	d := *t.device
-	d.name += "_slow"
-	d.open = func() kmd.Target { return t.device.emulated(sim.Seed(99), sim.Delay(40)) }
-	return &d
+	return t.device.Emulated("_slow", sim.Seed(99), sim.Delay(40))
 }
 
 // region is a piece of memory that random commands write.
@@ -77,21 +64,23 @@ const (
 	areaDRAM = 16 << 20 // where it lies in DRAM; in L1 at scratch
 )
 
-func randomCommands(t *T, seed uint64) {
+func randomCommands(t *fixture, seed uint64) {
 	o := t.other()
-	run := func(d *device) []region {
+	arch := chip.Arch(0)
+	run := func(d *target.Device) []region {
 		u := *t
 		u.device = d
 		v := u.queues(dispatch.Options{})
-		if d.arch == 0 && t.device.arch != 0 && v.p.Arch != t.device.arch {
+		if arch != 0 && v.p.Arch != arch {
 			t.Skipf("the other device is a %v", v.p.Arch)
 		}
+		arch = v.p.Arch
 		return v.randomRun(rand.New(rand.NewPCG(seed, 1)))
 	}
 	a, b := run(t.device), run(o)
 	for i := range a {
 		if d := difference(a[i].data, b[i].data); d != "" {
-			t.Errorf("%v: %s has, against %s: %s", a[i], o.name, t.device.name, d)
+			t.Errorf("%v: %s has, against %s: %s", a[i], o.Name, t.device.Name, d)
 		}
 	}
 	if bytes.Equal(a[0].data, make([]byte, len(a[0].data))) {
@@ -101,7 +90,7 @@ func randomCommands(t *T, seed uint64) {
 
 // randomRun runs a random stream and returns what the memory holds afterwards. All choices come from rng, and none
 // depends on the device.
-func (t *T) randomRun(rng *rand.Rand) []region {
+func (t *fixture) randomRun(rng *rand.Rand) []region {
 	g := t.grid()
 	watched := []chip.Core{g.Start, g.End, {X: 1, Y: 1}, {X: g.End.X, Y: 0}, {X: 3, Y: g.End.Y}, {X: 4, Y: 3}}
 	for c := range g.Cores() {

@@ -18,7 +18,7 @@ func bufferCases() []testCase {
 				cs = append(cs, testCase{
 					name:     fmt.Sprintf("%v %d pages of %d", k, pages, size),
 					protects: "what is written to a buffer is read from it, whatever its page",
-					fn:       func(t *T) { writeRead(t, k, size, pages) },
+					fn:       func(t *fixture) { writeRead(t, k, size, pages) },
 				})
 			}
 		}
@@ -26,7 +26,7 @@ func bufferCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("%v part of pages of %d", k, size),
 				protects: "writing or reading a range of pages touches exactly that range",
-				fn:       func(t *T) { partial(t, k, size) },
+				fn:       func(t *fixture) { partial(t, k, size) },
 			})
 		}
 	}
@@ -45,7 +45,7 @@ func bufferCases() []testCase {
 	}...)
 }
 
-func writeRead(t *T, k reprise.Kind, size, pages int) {
+func writeRead(t *fixture, k reprise.Kind, size, pages int) {
 	b := t.buffer(k, size*pages, size)
 	for i := range 2 {
 		want := pattern(uint32(size*pages+i), b.Size())
@@ -54,7 +54,7 @@ func writeRead(t *T, k reprise.Kind, size, pages int) {
 	}
 }
 
-func partial(t *T, k reprise.Kind, size int) {
+func partial(t *fixture, k reprise.Kind, size int) {
 	const pages = 37
 	b := t.buffer(k, size*pages, size)
 	want := pattern(1, b.Size())
@@ -74,7 +74,7 @@ func partial(t *T, k reprise.Kind, size int) {
 	}
 }
 
-func severalMiB(t *T) {
+func severalMiB(t *fixture) {
 	for _, size := range []int{2048, 4096, 100_000} {
 		b := t.buffer(reprise.DRAM, t.size(17<<20, 2<<20)/size*size, size)
 		want := pattern(uint32(size), b.Size())
@@ -83,7 +83,7 @@ func severalMiB(t *T) {
 	}
 }
 
-func neighbours(t *T) {
+func neighbours(t *fixture) {
 	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
 		var bs []*reprise.Buffer
 		for i := range 10 {
@@ -101,7 +101,7 @@ func neighbours(t *T) {
 	}
 }
 
-func writeBehindWrite(t *T) {
+func writeBehindWrite(t *fixture) {
 	b := t.buffer(reprise.DRAM, 64*64, 64)
 	for i := range 200 {
 		t.ok(t.rq.Write(t.ctx, b, 0, pattern(uint32(i), b.Size())))
@@ -109,7 +109,7 @@ func writeBehindWrite(t *T) {
 	t.same("the last write", pattern(199, b.Size()), t.readAll(b))
 }
 
-func transferErrors(t *T) {
+func transferErrors(t *fixture) {
 	b := t.buffer(reprise.DRAM, 1000, 100)
 	before := pattern(1, 1000)
 	t.ok(t.rq.Write(t.ctx, b, 0, before))
@@ -127,7 +127,7 @@ func transferErrors(t *T) {
 	t.same("untouched", before, t.readAll(b))
 }
 
-func emptyTransfers(t *T) {
+func emptyTransfers(t *fixture) {
 	b := t.buffer(reprise.DRAM, 1000, 100)
 	for _, off := range []int{0, 100, 1000} {
 		t.ok(t.rq.Write(t.ctx, b, off, nil))
@@ -136,7 +136,7 @@ func emptyTransfers(t *T) {
 	t.ok(t.rq.Finish(t.ctx))
 }
 
-func outOfMemory(t *T) {
+func outOfMemory(t *fixture) {
 	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
 		before := t.dev.Memory(k)
 		var oom *reprise.OutOfMemoryError
@@ -154,7 +154,7 @@ func outOfMemory(t *T) {
 	}
 }
 
-func impossibleBuffers(t *T) {
+func impossibleBuffers(t *fixture) {
 	for name, c := range map[string]reprise.BufferConfig{
 		"no size":        {Kind: reprise.DRAM},
 		"negative":       {Kind: reprise.DRAM, Size: -64, PageSize: 64},
@@ -173,7 +173,7 @@ func impossibleBuffers(t *T) {
 	}
 }
 
-func freedBuffer(t *T) {
+func freedBuffer(t *fixture) {
 	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
 	t.ok(err)
 	t.ok(b.Free())
@@ -189,7 +189,7 @@ func freedBuffer(t *T) {
 	}
 }
 
-func heldByProgram(t *T) {
+func heldByProgram(t *fixture) {
 	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * t.grid().Size(), PageSize: 64, Name: "held"})
 	t.ok(err)
 	x, err := t.dev.Load(t.ctx, t.storeProgram("holder", t.grid(), b, 1))
@@ -209,7 +209,7 @@ func heldByProgram(t *T) {
 	}
 }
 
-func circularBesideBuffers(t *T) {
+func circularBesideBuffers(t *fixture) {
 	free := int(t.dev.Memory(reprise.L1).LargestHole)
 	size := free/2 - 64<<10
 	b := t.buffer(reprise.L1, size*t.grid().Size(), size)
@@ -235,7 +235,7 @@ func circularBesideBuffers(t *T) {
 	}
 }
 
-func manyAllocations(t *T) {
+func manyAllocations(t *fixture) {
 	before := t.allocated()
 	var live []*reprise.Buffer
 	for i := range 600 {

@@ -11,7 +11,7 @@ import (
 )
 
 // buffer allocates a buffer and frees it with the case.
-func (t *T) buffer(k reprise.Kind, size, page int) *reprise.Buffer {
+func (t *fixture) buffer(k reprise.Kind, size, page int) *reprise.Buffer {
 	t.Helper()
 	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
 	t.ok(err)
@@ -23,7 +23,7 @@ func (t *T) buffer(k reprise.Kind, size, page int) *reprise.Buffer {
 	return b
 }
 
-func (t *T) readAll(b *reprise.Buffer) []byte {
+func (t *fixture) readAll(b *reprise.Buffer) []byte {
 	t.Helper()
 	got := make([]byte, b.Size())
 	t.ok(t.rq.Read(t.ctx, b, 0, got))
@@ -32,7 +32,7 @@ func (t *T) readAll(b *reprise.Buffer) []byte {
 
 // perWorker allocates n bytes at the same address of every worker that programs may use: page i of an L1 buffer is in
 // bank i, which is worker i, row by row.
-func (t *T) perWorker(n int) *reprise.Buffer {
+func (t *fixture) perWorker(n int) *reprise.Buffer {
 	t.Helper()
 	b := t.buffer(reprise.L1, n*t.dev.Grid().Size(), n)
 	t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
@@ -40,9 +40,9 @@ func (t *T) perWorker(n int) *reprise.Buffer {
 }
 
 // workerIndex is the page of a core in a buffer of perWorker.
-func (t *T) workerIndex(c reprise.Core) int { return c.Y*(t.dev.Grid().End.X+1) + c.X }
+func (t *fixture) workerIndex(c reprise.Core) int { return c.Y*(t.dev.Grid().End.X+1) + c.X }
 
-func (t *T) kernel(name string) *kernels.Image {
+func (t *fixture) kernel(name string) *kernels.Image {
 	t.Helper()
 	im, err := kernels.Prebuilt(t.dev.Arch(), name)
 	t.ok(err)
@@ -50,7 +50,7 @@ func (t *T) kernel(name string) *kernels.Image {
 }
 
 // load loads a program and closes it with the case.
-func (t *T) load(p *reprise.Program) *reprise.Executable {
+func (t *fixture) load(p *reprise.Program) *reprise.Executable {
 	t.Helper()
 	x, err := t.dev.Load(t.ctx, p)
 	t.ok(err)
@@ -59,7 +59,7 @@ func (t *T) load(p *reprise.Program) *reprise.Executable {
 }
 
 // capture records programs as a trace and releases it with the case.
-func (t *T) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
+func (t *fixture) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 	t.Helper()
 	tr, err := t.rq.Capture(t.ctx, name, func(r *reprise.Recorder) error {
 		for _, x := range xs {
@@ -75,7 +75,7 @@ func (t *T) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 }
 
 // closing calls a function with the end of the case, unless what it closes or the device is closed already.
-func (t *T) closing(fn func(context.Context) error) {
+func (t *fixture) closing(fn func(context.Context) error) {
 	q := t.rq
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.ctx)
@@ -86,7 +86,7 @@ func (t *T) closing(fn func(context.Context) error) {
 }
 
 // storeProgram stores seed+index of the core to the buffer's address of each core of a range.
-func (t *T) storeProgram(name string, on reprise.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
+func (t *fixture) storeProgram(name string, on reprise.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
 	t.Helper()
 	return &reprise.Program{
 		Name: name,
@@ -100,7 +100,7 @@ func (t *T) storeProgram(name string, on reprise.Range, b *reprise.Buffer, seed 
 }
 
 // words reads a buffer of perWorker as words, by worker.
-func (t *T) words(b *reprise.Buffer, word int) []uint32 {
+func (t *fixture) words(b *reprise.Buffer, word int) []uint32 {
 	t.Helper()
 	all := t.readAll(b)
 	out := make([]uint32, t.dev.Grid().Size())
@@ -111,7 +111,7 @@ func (t *T) words(b *reprise.Buffer, word int) []uint32 {
 }
 
 // wantWords compares a word of every worker with what it should be.
-func (t *T) wantWords(what string, b *reprise.Buffer, word int, want func(reprise.Core) uint32) {
+func (t *fixture) wantWords(what string, b *reprise.Buffer, word int, want func(reprise.Core) uint32) {
 	t.Helper()
 	got := t.words(b, word)
 	wrong := 0
@@ -130,6 +130,6 @@ func (t *T) wantWords(what string, b *reprise.Buffer, word int, want func(repris
 // memory is what is allocated of each kind, in bytes of a bank.
 type memory struct{ dram, l1, trace uint64 }
 
-func (t *T) allocated() memory {
+func (t *fixture) allocated() memory {
 	return memory{t.dev.Memory(reprise.DRAM).Allocated, t.dev.Memory(reprise.L1).Allocated, t.dev.Memory(allocator.Trace).Allocated}
 }

@@ -16,7 +16,7 @@ import (
 var prebuilt embed.FS
 
 // own loads one of the suite's own kernels.
-func (t *T) own(name string) *kernels.Image {
+func (t *fixture) own(name string) *kernels.Image {
 	t.Helper()
 	file, err := prebuilt.ReadFile("kernels/prebuilt/" + t.dev.Arch().String() + "/" + name + ".elf")
 	t.ok(err)
@@ -25,15 +25,18 @@ func (t *T) own(name string) *kernels.Image {
 	return im
 }
 
-var processors = []reprise.Processor{reprise.BRISC, reprise.NCRISC, reprise.TRISC0, reprise.TRISC1, reprise.TRISC2}
+// processors are those of a worker.
+func processors() []reprise.Processor {
+	return []reprise.Processor{reprise.BRISC, reprise.NCRISC, reprise.TRISC0, reprise.TRISC1, reprise.TRISC2}
+}
 
 func programCases() []testCase {
 	var cs []testCase
-	for _, p := range processors {
+	for _, p := range processors() {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("%v alone", p),
 			protects: "each processor runs a kernel while the others rest",
-			fn:       func(t *T) { alone(t, p) },
+			fn:       func(t *fixture) { alone(t, p) },
 		})
 	}
 	for _, a := range []struct{ unique, common int }{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}} {
@@ -41,7 +44,7 @@ func programCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p),
 				protects: "every core gets its own unique arguments and all get the common ones",
-				fn:       func(t *T) { arguments(t, p, a.unique, a.common) },
+				fn:       func(t *fixture) { arguments(t, p, a.unique, a.common) },
 			})
 		}
 	}
@@ -49,21 +52,21 @@ func programCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("%d common arguments alone", n),
 			protects: "a kernel may have common arguments only",
-			fn:       func(t *T) { commonOnly(t, n) },
+			fn:       func(t *fixture) { commonOnly(t, n) },
 		})
 	}
 	for _, a := range []struct{ unique, common int }{{342, 0}, {0, 342}, {341, 1}, {1, 341}, {10000, 0}} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("%d unique and %d common arguments are refused", a.unique, a.common),
 			protects: "more arguments than fit are a *ProgramError that names the kernel",
-			fn:       func(t *T) { tooManyArguments(t, a.unique, a.common) },
+			fn:       func(t *fixture) { tooManyArguments(t, a.unique, a.common) },
 		})
 	}
-	for name := range coreSets {
+	for name := range coreSets() {
 		cs = append(cs, testCase{
 			name:     "cores: " + name,
 			protects: "a program runs on exactly its cores, whatever shape they make",
-			fn:       func(t *T) { irregular(t, name) },
+			fn:       func(t *fixture) { irregular(t, name) },
 		})
 	}
 	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16}, {16384, 5, 2}} {
@@ -71,7 +74,7 @@ func programCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth),
 				protects: "circular buffers hand pages from reader to compute to writer, in order, whatever their depth",
-				fn:       func(t *T) { pipeline(t, []reprise.Processor{p}, g.page, g.pages, g.depth) },
+				fn:       func(t *fixture) { pipeline(t, []reprise.Processor{p}, g.page, g.pages, g.depth) },
 			})
 		}
 	}
@@ -79,28 +82,28 @@ func programCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("kernel multicast of %d bytes", bytes),
 			protects: "a kernel's multicast reaches all cores of its rectangle before its semaphore does",
-			fn:       func(t *T) { kernelMulticast(t, bytes) },
+			fn:       func(t *fixture) { kernelMulticast(t, bytes) },
 		})
 	}
 	for _, turns := range []int{1, 2, 100} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("ping-pong of %d turns", turns),
 			protects: "semaphores carry turns between the farthest cores",
-			fn:       func(t *T) { pingPong(t, turns) },
+			fn:       func(t *fixture) { pingPong(t, turns) },
 		})
 	}
 	for _, free := range []int{0, 16, 4096, 60 << 10} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("kernel text %d bytes below the limit", free),
 			protects: "kernels up to the whole of the kernel-config memory arrive whole",
-			fn:       func(t *T) { longText(t, free, []reprise.Processor{reprise.BRISC}) },
+			fn:       func(t *fixture) { longText(t, free, []reprise.Processor{reprise.BRISC}) },
 		})
 	}
-	for _, e := range programErrors {
+	for _, e := range programErrors() {
 		cs = append(cs, testCase{
 			name:     "refused: " + e.name,
 			protects: "a program that can't run is a *ProgramError before anything is allocated for good",
-			fn:       func(t *T) { refused(t, e.change) },
+			fn:       func(t *fixture) { refused(t, e.change) },
 		})
 	}
 	return append(cs, []testCase{
@@ -109,11 +112,11 @@ func programCases() []testCase {
 		{name: "second run has fresh data", protects: "static data of a kernel begin anew with every run", fn: freshData},
 		{name: "other network", protects: "a BRISC kernel may take either network", fn: otherNetwork},
 		{name: "argument counts differ by core", protects: "cores may have different numbers of arguments", fn: differingArguments},
-		{name: "five texts up to the limit", protects: "five long kernels share the kernel-config memory", fn: func(t *T) { longText(t, 1024, processors) }},
+		{name: "five texts up to the limit", protects: "five long kernels share the kernel-config memory", fn: func(t *fixture) { longText(t, 1024, processors()) }},
 		{name: "text beyond the limit", protects: "kernels that don't fit are a *ProgramError that says how much room there is", fn: textBeyond},
 		{name: "commands longer than a fetch entry", protects: "a program's commands may span several entries", fn: longCommands},
 		{name: "several kernel groups", protects: "rows of cores run different kernels of one program", fn: kernelGroups},
-		{name: "pipeline over three compute processors", protects: "circular buffers chain all five processors of a tile", fn: func(t *T) {
+		{name: "pipeline over three compute processors", protects: "circular buffers chain all five processors of a tile", fn: func(t *fixture) {
 			pipeline(t, []reprise.Processor{reprise.TRISC0, reprise.TRISC1, reprise.TRISC2}, 1024, 20, 2)
 		}},
 		{name: "copy by one processor", protects: "a data-movement kernel alone copies an interleaved buffer", fn: copyBuffer},
@@ -129,13 +132,13 @@ func programCases() []testCase {
 }
 
 // runAndWait runs a program to its end.
-func (t *T) runAndWait(x *reprise.Executable) {
+func (t *fixture) runAndWait(x *reprise.Executable) {
 	t.Helper()
 	t.ok(t.rq.Run(t.ctx, x))
 	t.ok(t.rq.Finish(t.ctx))
 }
 
-func alone(t *T, p reprise.Processor) {
+func alone(t *fixture, p reprise.Processor) {
 	b := t.perWorker(64)
 	prog := t.storeProgram("alone", t.grid(), b, 0x1000)
 	prog.Kernels[0].Processor = p
@@ -143,25 +146,25 @@ func alone(t *T, p reprise.Processor) {
 	t.wantWords("stored", b, 0, func(c reprise.Core) uint32 { return 0x1000 + uint32(t.workerIndex(c)) })
 }
 
-func allFive(t *T) {
+func allFive(t *fixture) {
 	b := t.perWorker(64)
 	prog := &reprise.Program{Name: "five", Buffers: []*reprise.Buffer{b}}
-	for i, p := range processors {
+	for i, p := range processors() {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
 			Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []reprise.Range{t.grid()}, Common: []uint32{uint32(i) << 16},
 			Args: func(c reprise.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), 1, uint32(t.workerIndex(c))} },
 		})
 	}
 	t.runAndWait(t.load(prog))
-	for i := range processors {
-		t.wantWords(processors[i].String(), b, i, func(c reprise.Core) uint32 { return uint32(i)<<16 + uint32(t.workerIndex(c)) })
+	for i := range processors() {
+		t.wantWords(processors()[i].String(), b, i, func(c reprise.Core) uint32 { return uint32(i)<<16 + uint32(t.workerIndex(c)) })
 	}
 }
 
 // whoProgram runs the who kernel on all processors of all cores.
-func (t *T) whoProgram(b *reprise.Buffer, noc reprise.NOC) *reprise.Program {
+func (t *fixture) whoProgram(b *reprise.Buffer, noc reprise.NOC) *reprise.Program {
 	prog := &reprise.Program{Name: "who", Buffers: []*reprise.Buffer{b}}
-	for _, p := range processors {
+	for _, p := range processors() {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
 			Name: p.String(), Image: t.own("who"), Processor: p, Cores: []reprise.Range{t.grid()}, NOC: noc,
 			Args: func(reprise.Core) []uint32 { return []uint32{b.Addr()} },
@@ -170,9 +173,9 @@ func (t *T) whoProgram(b *reprise.Buffer, noc reprise.NOC) *reprise.Program {
 	return prog
 }
 
-func (t *T) checkWho(b *reprise.Buffer, noc reprise.NOC, runs uint32) {
+func (t *fixture) checkWho(b *reprise.Buffer, noc reprise.NOC, runs uint32) {
 	t.Helper()
-	for i, p := range processors {
+	for i, p := range processors() {
 		word := func(k int) int { return 16*i + k }
 		t.wantWords(fmt.Sprintf("%v number", p), b, word(0), func(reprise.Core) uint32 { return uint32(p) })
 		t.wantWords(fmt.Sprintf("%v x", p), b, word(1), func(c reprise.Core) uint32 { return uint32(c.X) })
@@ -194,14 +197,14 @@ func (t *T) checkWho(b *reprise.Buffer, noc reprise.NOC, runs uint32) {
 	}
 }
 
-func whoAmI(t *T) {
-	b := t.perWorker(64 * len(processors))
+func whoAmI(t *fixture) {
+	b := t.perWorker(64 * len(processors()))
 	t.runAndWait(t.load(t.whoProgram(b, 0)))
 	t.checkWho(b, 0, 1)
 }
 
-func freshData(t *T) {
-	b := t.perWorker(64 * len(processors))
+func freshData(t *fixture) {
+	b := t.perWorker(64 * len(processors()))
 	x := t.load(t.whoProgram(b, 0))
 	for range 9 {
 		t.ok(t.rq.Run(t.ctx, x))
@@ -210,13 +213,13 @@ func freshData(t *T) {
 	t.checkWho(b, 0, 9)
 }
 
-func otherNetwork(t *T) {
-	b := t.perWorker(64 * len(processors))
+func otherNetwork(t *fixture) {
+	b := t.perWorker(64 * len(processors()))
 	t.runAndWait(t.load(t.whoProgram(b, 1)))
 	t.checkWho(b, 1, 1)
 }
 
-func arguments(t *T, p reprise.Processor, unique, common int) {
+func arguments(t *fixture, p reprise.Processor, unique, common int) {
 	b := t.perWorker(4 * (unique + common))
 	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: p, Cores: []reprise.Range{t.grid()}}
 	for i := range common {
@@ -241,7 +244,7 @@ func arguments(t *T, p reprise.Processor, unique, common int) {
 	}
 }
 
-func commonOnly(t *T, n int) {
+func commonOnly(t *fixture, n int) {
 	b := t.perWorker(4 * n)
 	k := reprise.Kernel{Name: "common", Image: t.own("common"), Processor: reprise.NCRISC, Cores: []reprise.Range{t.grid()}, Common: []uint32{b.Addr(), uint32(n)}}
 	for len(k.Common) < n {
@@ -254,7 +257,7 @@ func commonOnly(t *T, n int) {
 }
 
 // wantProgramError loads a program that must be refused, and checks that nothing stays allocated.
-func (t *T) wantProgramError(p *reprise.Program) {
+func (t *fixture) wantProgramError(p *reprise.Program) {
 	t.Helper()
 	before := t.allocated()
 	x, err := t.dev.Load(t.ctx, p)
@@ -274,13 +277,13 @@ func (t *T) wantProgramError(p *reprise.Program) {
 	}
 }
 
-func tooManyArguments(t *T, unique, common int) {
+func tooManyArguments(t *fixture, unique, common int) {
 	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}, Common: make([]uint32, common)}
 	k.Args = func(reprise.Core) []uint32 { return make([]uint32, unique) }
 	t.wantProgramError(&reprise.Program{Name: "too many", Kernels: []reprise.Kernel{k}})
 }
 
-func differingArguments(t *T) {
+func differingArguments(t *fixture) {
 	b := t.perWorker(4 * 64)
 	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}
 	k.Args = func(c reprise.Core) []uint32 {
@@ -304,23 +307,25 @@ func differingArguments(t *T) {
 }
 
 // coreSets are shapes of sets of cores.
-var coreSets = map[string]func(reprise.Range) []reprise.Range{
-	"one": func(g reprise.Range) []reprise.Range { return []reprise.Range{chip.Single(g.End)} },
-	"corners": func(g reprise.Range) []reprise.Range {
-		return pick(g, func(x, y int) bool { return (x == 0 || x == g.End.X) && (y == 0 || y == g.End.Y) })
-	},
-	"diagonal": func(g reprise.Range) []reprise.Range {
-		return pick(g, func(x, y int) bool { return x == y })
-	},
-	"checkerboard": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return (x+y)%2 == 0 }) },
-	"ring": func(g reprise.Range) []reprise.Range {
-		return pick(g, func(x, y int) bool { return x == 0 || y == 0 || x == g.End.X || y == g.End.Y })
-	},
-	"L": func(g reprise.Range) []reprise.Range {
-		return []reprise.Range{rectangle(g, "column"), {Start: chip.Core{X: 1, Y: g.End.Y}, End: g.End}}
-	},
-	"odd columns": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return x%2 == 1 }) },
-	"all but one": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return x != 3 || y != 4 }) },
+func coreSets() map[string]func(reprise.Range) []reprise.Range {
+	return map[string]func(reprise.Range) []reprise.Range{
+		"one": func(g reprise.Range) []reprise.Range { return []reprise.Range{chip.Single(g.End)} },
+		"corners": func(g reprise.Range) []reprise.Range {
+			return pick(g, func(x, y int) bool { return (x == 0 || x == g.End.X) && (y == 0 || y == g.End.Y) })
+		},
+		"diagonal": func(g reprise.Range) []reprise.Range {
+			return pick(g, func(x, y int) bool { return x == y })
+		},
+		"checkerboard": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return (x+y)%2 == 0 }) },
+		"ring": func(g reprise.Range) []reprise.Range {
+			return pick(g, func(x, y int) bool { return x == 0 || y == 0 || x == g.End.X || y == g.End.Y })
+		},
+		"L": func(g reprise.Range) []reprise.Range {
+			return []reprise.Range{rectangle(g, "column"), {Start: chip.Core{X: 1, Y: g.End.Y}, End: g.End}}
+		},
+		"odd columns": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return x%2 == 1 }) },
+		"all but one": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return x != 3 || y != 4 }) },
+	}
 }
 
 // pick makes a range of each core of a grid that a predicate names.
@@ -343,8 +348,8 @@ func contains(rs []reprise.Range, c reprise.Core) bool {
 	return false
 }
 
-func irregular(t *T, name string) {
-	on := coreSets[name](t.grid())
+func irregular(t *fixture, name string) {
+	on := coreSets()[name](t.grid())
 	b := t.perWorker(64)
 	prog := t.storeProgram(name, t.grid(), b, 0x77000000)
 	prog.Kernels[0].Cores = on
@@ -369,7 +374,7 @@ func irregular(t *T, name string) {
 	})
 }
 
-func kernelGroups(t *T) {
+func kernelGroups(t *fixture) {
 	b := t.perWorker(64)
 	prog := &reprise.Program{Name: "groups", Buffers: []*reprise.Buffer{b}}
 	g := t.grid()
@@ -377,10 +382,10 @@ func kernelGroups(t *T) {
 	for y := range g.End.Y + 1 {
 		row := reprise.Range{Start: chip.Core{Y: y}, End: chip.Core{X: g.End.X, Y: y}}
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
-			Name: fmt.Sprintf("row %d", y), Image: t.kernel(kernels.Store), Processor: processors[y%5], Cores: []reprise.Range{row}, Common: []uint32{uint32(y) << 8},
+			Name: fmt.Sprintf("row %d", y), Image: t.kernel(kernels.Store), Processor: processors()[y%5], Cores: []reprise.Range{row}, Common: []uint32{uint32(y) << 8},
 			Args: func(c reprise.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(c.X)} },
 		}, reprise.Kernel{
-			Name: fmt.Sprintf("odd %d", y), Image: t.own("mix"), Processor: processors[(y+1)%5], Common: []uint32{5},
+			Name: fmt.Sprintf("odd %d", y), Image: t.own("mix"), Processor: processors()[(y+1)%5], Common: []uint32{5},
 			Cores: pick(row, func(x, _ int) bool { return x%2 == 1 }),
 			Args:  func(c reprise.Core) []uint32 { return []uint32{b.Addr() + 4, uint32(c.X)} },
 		})
@@ -397,7 +402,7 @@ func kernelGroups(t *T) {
 
 // pipeline passes pages through a circular buffer, some compute processors that each add 1, and others back to DRAM, on
 // several cores at once.
-func pipeline(t *T, via []reprise.Processor, size, pages, depth int) {
+func pipeline(t *fixture, via []reprise.Processor, size, pages, depth int) {
 	cores := reprise.Range{End: chip.Core{X: 2, Y: 1}}
 	per := pages
 	in, out := t.buffer(reprise.DRAM, per*cores.Size()*size, size), t.buffer(reprise.DRAM, per*cores.Size()*size, size)
@@ -431,7 +436,7 @@ func pipeline(t *T, via []reprise.Processor, size, pages, depth int) {
 	t.same("through the pipeline", want, t.readAll(out))
 }
 
-func copyBuffer(t *T) {
+func copyBuffer(t *fixture) {
 	const size, pages = 512, 100
 	in, out := t.buffer(reprise.DRAM, pages*size, size), t.buffer(reprise.DRAM, pages*size, size)
 	room := t.perWorker(size)
@@ -450,7 +455,7 @@ func copyBuffer(t *T) {
 }
 
 // xy is a core's virtual coordinate.
-func (t *T) xy(c reprise.Core) (x, y uint32) {
+func (t *fixture) xy(c reprise.Core) (x, y uint32) {
 	t.Helper()
 	if t.ch == nil {
 		// What a device without harvesting would need isn't enough: ask the device's own kernels.
@@ -461,7 +466,7 @@ func (t *T) xy(c reprise.Core) (x, y uint32) {
 }
 
 // learnCoordinates finds out the chip's harvesting by its grid: virtual coordinates depend on nothing else.
-func (t *T) learnCoordinates() {
+func (t *fixture) learnCoordinates() {
 	t.Helper()
 	g := t.grid()
 	for n := range 6 {
@@ -476,7 +481,7 @@ func (t *T) learnCoordinates() {
 	t.Fatalf("no %v has a grid of %v", t.dev.Arch(), g)
 }
 
-func kernelMulticast(t *T, bytes int) {
+func kernelMulticast(t *fixture, bytes int) {
 	g := t.grid()
 	b, sum := t.perWorker((bytes+15)&^15), t.perWorker(16)
 	data := pattern(uint32(bytes), bytes&^3)
@@ -504,7 +509,7 @@ func kernelMulticast(t *T, bytes int) {
 	}
 }
 
-func pingPong(t *T, turns int) {
+func pingPong(t *fixture, turns int) {
 	b := t.perWorker(16)
 	all := t.corners()
 	for _, pair := range [][2]reprise.Core{{all[0], all[3]}, {all[1], all[2]}, {all[0], {X: 1}}} {
@@ -528,7 +533,7 @@ func pingPong(t *T, turns int) {
 	}
 }
 
-func chain(t *T) {
+func chain(t *fixture) {
 	b := t.perWorker(16)
 	g := t.grid()
 	var order []reprise.Core // row by row, there and back
@@ -571,7 +576,7 @@ func chain(t *T) {
 }
 
 // sixteenSemaphores has a kernel look at the semaphores as memory: they lie where the launch message says, 16 B apart.
-func sixteenSemaphores(t *T) {
+func sixteenSemaphores(t *fixture) {
 	b := t.perWorker(16)
 	g := t.grid()
 	for _, id := range []int{0, 1, 15} {
@@ -602,7 +607,7 @@ func padded(im *kernels.Image, n int) *kernels.Image {
 	return &out
 }
 
-func longText(t *T, free int, on []reprise.Processor) {
+func longText(t *fixture, free int, on []reprise.Processor) {
 	b := t.perWorker(64)
 	// Beside the texts there are two unique arguments each, and alignment.
 	limit := int(t.p.L1.KernelConfigSize) - 64*((16*len(on)+63)/64)
@@ -633,17 +638,17 @@ func longText(t *T, free int, on []reprise.Processor) {
 	}
 }
 
-func textBeyond(t *T) {
+func textBeyond(t *fixture) {
 	for _, over := range []int{16, 64, 100_000, 1 << 20} {
 		im := padded(t.own("sum_text"), int(t.p.L1.KernelConfigSize)+over)
 		t.wantProgramError(&reprise.Program{Name: "too long", Kernels: []reprise.Kernel{{Name: "k", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}})
 	}
 }
 
-func longCommands(t *T) {
-	b := t.perWorker(64 * len(processors))
+func longCommands(t *fixture) {
+	b := t.perWorker(64 * len(processors()))
 	prog := &reprise.Program{Name: "long commands", Buffers: []*reprise.Buffer{b}}
-	for i, p := range processors {
+	for i, p := range processors() {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []reprise.Range{t.grid()}, Common: []uint32{0},
 			Args: func(c reprise.Core) []uint32 {
 				a := []uint32{b.Addr() + uint32(64*i), 16}
@@ -661,9 +666,9 @@ func longCommands(t *T) {
 		t.ok(t.rq.Run(t.ctx, x))
 	}
 	t.ok(t.rq.Finish(t.ctx))
-	for i := range processors {
+	for i := range processors() {
 		for _, w := range []int{0, 15} {
-			t.wantWords(fmt.Sprintf("%v word %d", processors[i], w), b, 16*i+w, func(c reprise.Core) uint32 {
+			t.wantWords(fmt.Sprintf("%v word %d", processors()[i], w), b, 16*i+w, func(c reprise.Core) uint32 {
 				return uint32(t.workerIndex(c))<<12 + uint32(i)<<8 + uint32(2+w)
 			})
 		}
@@ -671,7 +676,7 @@ func longCommands(t *T) {
 }
 
 // mixProgram mixes a number of its own into a word of some cores, and has kernels of a given length.
-func (t *T) mixProgram(name string, on reprise.Range, b *reprise.Buffer, number uint32, size int) *reprise.Program {
+func (t *fixture) mixProgram(name string, on reprise.Range, b *reprise.Buffer, number uint32, size int) *reprise.Program {
 	t.Helper()
 	im := t.own("mix")
 	if size > len(im.Text) {
@@ -686,7 +691,7 @@ func (t *T) mixProgram(name string, on reprise.Range, b *reprise.Buffer, number 
 // mixed is what mixProgram does to a word.
 func mixed(v, number uint32, index int) uint32 { return v*1664525 + uint32(index) + number }
 
-func configRing(t *T) {
+func configRing(t *fixture) {
 	b := t.perWorker(16)
 	var xs []*reprise.Executable
 	sizes := []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000, 64, 35_000}
@@ -708,7 +713,7 @@ func configRing(t *T) {
 	t.wantWords("mixed", b, 0, func(c reprise.Core) uint32 { return want[t.workerIndex(c)] })
 }
 
-func thousandsOfRuns(t *T) {
+func thousandsOfRuns(t *fixture) {
 	b := t.perWorker(16)
 	one := reprise.Range{End: chip.Core{X: 1, Y: 1}}
 	x := t.load(t.mixProgram("again", one, b, 3, 0))
@@ -725,7 +730,7 @@ func thousandsOfRuns(t *T) {
 	t.wantWords("mixed", b, 0, func(c reprise.Core) uint32 { return want[t.workerIndex(c)] })
 }
 
-func alternate(t *T) {
+func alternate(t *fixture) {
 	b := t.perWorker(16)
 	xs := []*reprise.Executable{t.load(t.mixProgram("a", t.grid(), b, 1000, 0)), t.load(t.mixProgram("b", rectangle(t.grid(), "inner"), b, 77, 0))}
 	want := make([]uint32, t.grid().Size())
@@ -745,7 +750,7 @@ func alternate(t *T) {
 	t.wantWords("mixed", b, 0, func(c reprise.Core) uint32 { return want[t.workerIndex(c)] })
 }
 
-func closeOne(t *T) {
+func closeOne(t *fixture) {
 	b := t.perWorker(16)
 	a := t.load(t.mixProgram("a", t.grid(), b, 1, 0))
 	before := t.allocated()
@@ -763,7 +768,7 @@ func closeOne(t *T) {
 	})
 }
 
-func emptyCores(t *T) {
+func emptyCores(t *fixture) {
 	// A circular buffer and a semaphore where no kernel runs.
 	x := t.load(&reprise.Program{Name: "empty",
 		Kernels:         []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.TRISC1, Cores: []reprise.Range{chip.Single(t.grid().End)}}},
@@ -776,7 +781,7 @@ func emptyCores(t *T) {
 	t.ok(t.rq.Finish(t.ctx))
 }
 
-func usedAfterClose(t *T) {
+func usedAfterClose(t *fixture) {
 	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}})
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
@@ -791,60 +796,64 @@ func usedAfterClose(t *T) {
 	}
 }
 
-// programErrors change a good program into one that must be refused.
-var programErrors = []struct {
+// programError changes a good program into one that must be refused.
+type programError struct {
 	name   string
-	change func(*T, *reprise.Program)
-}{
-	{"no kernels", func(_ *T, p *reprise.Program) { p.Kernels = nil }},
-	{"no image", func(_ *T, p *reprise.Program) { p.Kernels[0].Image = nil }},
-	{"empty image", func(_ *T, p *reprise.Program) { p.Kernels[0].Image = &kernels.Image{} }},
-	{"no cores", func(_ *T, p *reprise.Program) { p.Kernels[0].Cores = nil }},
-	{"cores outside of the grid", func(t *T, p *reprise.Program) {
-		p.Kernels[0].Cores = []reprise.Range{{End: chip.Core{X: t.grid().End.X + 1}}}
-	}},
-	{"negative cores", func(_ *T, p *reprise.Program) {
-		p.Kernels[0].Cores = []reprise.Range{{Start: chip.Core{X: -1}, End: chip.Core{X: 1}}}
-	}},
-	{"empty range", func(_ *T, p *reprise.Program) {
-		p.Kernels[0].Cores = []reprise.Range{{Start: chip.Core{X: 2}, End: chip.Core{X: 1}}}
-	}},
-	{"two kernels on one processor", func(_ *T, p *reprise.Program) { p.Kernels = append(p.Kernels, p.Kernels[0]) }},
-	{"the same core twice", func(_ *T, p *reprise.Program) {
-		p.Kernels[0].Cores = append(p.Kernels[0].Cores, p.Kernels[0].Cores...)
-	}},
-	{"no such processor", func(_ *T, p *reprise.Program) { p.Kernels[0].Processor = 5 }},
-	{"another chip's kernel", func(t *T, p *reprise.Program) {
-		other := chip.Wormhole
-		if t.dev.Arch() == other {
-			other = chip.Blackhole
-		}
-		im, err := kernels.Prebuilt(other, kernels.Blank)
-		t.ok(err)
-		p.Kernels[0].Image = im
-	}},
-	{"circular buffer 32", func(t *T, p *reprise.Program) { addCB(t, p, 32, 64, 1) }},
-	{"circular buffer -1", func(t *T, p *reprise.Program) { addCB(t, p, -1, 64, 1) }},
-	{"circular buffer of 20-byte pages", func(t *T, p *reprise.Program) { addCB(t, p, 0, 20, 1) }},
-	{"circular buffer without pages", func(t *T, p *reprise.Program) { addCB(t, p, 0, 64, 0) }},
-	{"circular buffer beyond L1", func(t *T, p *reprise.Program) { addCB(t, p, 0, 65536, 100) }},
-	{"circular buffer twice", func(t *T, p *reprise.Program) { addCB(t, p, 0, 64, 1); addCB(t, p, 0, 64, 1) }},
-	{"semaphore 16", func(t *T, p *reprise.Program) {
-		p.Semaphores = []reprise.Semaphore{{ID: 16, Cores: []reprise.Range{t.grid()}}}
-	}},
-	{"semaphore -1", func(t *T, p *reprise.Program) {
-		p.Semaphores = []reprise.Semaphore{{ID: -1, Cores: []reprise.Range{t.grid()}}}
-	}},
-	{"semaphore twice", func(t *T, p *reprise.Program) {
-		p.Semaphores = []reprise.Semaphore{{Cores: []reprise.Range{t.grid()}}, {Cores: []reprise.Range{chip.Single(t.grid().End)}}}
-	}},
+	change func(*fixture, *reprise.Program)
 }
 
-func addCB(t *T, p *reprise.Program, index, size, pages int) {
+func programErrors() []programError {
+	return []programError{
+		{"no kernels", func(_ *fixture, p *reprise.Program) { p.Kernels = nil }},
+		{"no image", func(_ *fixture, p *reprise.Program) { p.Kernels[0].Image = nil }},
+		{"empty image", func(_ *fixture, p *reprise.Program) { p.Kernels[0].Image = &kernels.Image{} }},
+		{"no cores", func(_ *fixture, p *reprise.Program) { p.Kernels[0].Cores = nil }},
+		{"cores outside of the grid", func(t *fixture, p *reprise.Program) {
+			p.Kernels[0].Cores = []reprise.Range{{End: chip.Core{X: t.grid().End.X + 1}}}
+		}},
+		{"negative cores", func(_ *fixture, p *reprise.Program) {
+			p.Kernels[0].Cores = []reprise.Range{{Start: chip.Core{X: -1}, End: chip.Core{X: 1}}}
+		}},
+		{"empty range", func(_ *fixture, p *reprise.Program) {
+			p.Kernels[0].Cores = []reprise.Range{{Start: chip.Core{X: 2}, End: chip.Core{X: 1}}}
+		}},
+		{"two kernels on one processor", func(_ *fixture, p *reprise.Program) { p.Kernels = append(p.Kernels, p.Kernels[0]) }},
+		{"the same core twice", func(_ *fixture, p *reprise.Program) {
+			p.Kernels[0].Cores = append(p.Kernels[0].Cores, p.Kernels[0].Cores...)
+		}},
+		{"no such processor", func(_ *fixture, p *reprise.Program) { p.Kernels[0].Processor = 5 }},
+		{"another chip's kernel", func(t *fixture, p *reprise.Program) {
+			other := chip.Wormhole
+			if t.dev.Arch() == other {
+				other = chip.Blackhole
+			}
+			im, err := kernels.Prebuilt(other, kernels.Blank)
+			t.ok(err)
+			p.Kernels[0].Image = im
+		}},
+		{"circular buffer 32", func(t *fixture, p *reprise.Program) { addCB(t, p, 32, 64, 1) }},
+		{"circular buffer -1", func(t *fixture, p *reprise.Program) { addCB(t, p, -1, 64, 1) }},
+		{"circular buffer of 20-byte pages", func(t *fixture, p *reprise.Program) { addCB(t, p, 0, 20, 1) }},
+		{"circular buffer without pages", func(t *fixture, p *reprise.Program) { addCB(t, p, 0, 64, 0) }},
+		{"circular buffer beyond L1", func(t *fixture, p *reprise.Program) { addCB(t, p, 0, 65536, 100) }},
+		{"circular buffer twice", func(t *fixture, p *reprise.Program) { addCB(t, p, 0, 64, 1); addCB(t, p, 0, 64, 1) }},
+		{"semaphore 16", func(t *fixture, p *reprise.Program) {
+			p.Semaphores = []reprise.Semaphore{{ID: 16, Cores: []reprise.Range{t.grid()}}}
+		}},
+		{"semaphore -1", func(t *fixture, p *reprise.Program) {
+			p.Semaphores = []reprise.Semaphore{{ID: -1, Cores: []reprise.Range{t.grid()}}}
+		}},
+		{"semaphore twice", func(t *fixture, p *reprise.Program) {
+			p.Semaphores = []reprise.Semaphore{{Cores: []reprise.Range{t.grid()}}, {Cores: []reprise.Range{chip.Single(t.grid().End)}}}
+		}},
+	}
+}
+
+func addCB(t *fixture, p *reprise.Program, index, size, pages int) {
 	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []reprise.Range{t.grid()}, PageSize: size, Pages: pages})
 }
 
-func refused(t *T, change func(*T, *reprise.Program)) {
+func refused(t *fixture, change func(*fixture, *reprise.Program)) {
 	p := &reprise.Program{Name: "bad", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}}
 	change(t, p)
 	t.wantProgramError(p)

@@ -14,24 +14,24 @@ func cqPackedCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size),
 				protects: "every destination gets its own slot, however many there are and wherever the ring's pages end",
-				fn:       func(t *T) { writePacked(t, subs, size, false) },
+				fn:       func(t *fixture) { writePacked(t, subs, size, false) },
 			})
 		}
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("WRITE_PACKED no stride %d times", subs),
 			protects: "without stride all destinations get the same slot",
-			fn:       func(t *T) { writePacked(t, subs, 64, true) },
+			fn:       func(t *fixture) { writePacked(t, subs, 64, true) },
 		})
 	}
 	for _, size := range []int{1364, 2048, page - 16, page} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("WRITE_PACKED 20 times %d bytes", size),
 			protects: "slots may be as long as a page of the ring",
-			fn:       func(t *T) { writePacked(t, 20, size, false) },
+			fn:       func(t *fixture) { writePacked(t, 20, size, false) },
 		}, testCase{
 			name:     fmt.Sprintf("WRITE_PACKED no stride %d bytes", size),
 			protects: "a shared slot may be as long as a page of the ring and lie across two",
-			fn:       func(t *T) { writePacked(t, 70, size, true) },
+			fn:       func(t *fixture) { writePacked(t, 70, size, true) },
 		})
 	}
 	for _, rects := range []int{1, 2, 3, 20, 80, 81, 510} {
@@ -43,7 +43,7 @@ func cqPackedCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("WRITE_PACKED %d rectangles %s", rects, stride),
 				protects: "multicasts in a packed write reach their rectangles",
-				fn:       func(t *T) { writePackedRects(t, rects, same) },
+				fn:       func(t *fixture) { writePackedRects(t, rects, same) },
 			})
 		}
 	}
@@ -52,19 +52,19 @@ func cqPackedCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("WRITE_PACKED_LARGE %d times %d bytes", subs, size),
 				protects: "runs of bytes go to their rectangles, linked or not",
-				fn:       func(t *T) { writeLarge(t, subs, size) },
+				fn:       func(t *fixture) { writeLarge(t, subs, size) },
 			})
 		}
 	}
 	return append(cs, []testCase{
-		{name: "WRITE_PACKED_LARGE of 65536 bytes", protects: "the longest run, whose length field is all ones, is written whole", fn: func(t *T) { writeLarge(t, 1, 65536) }},
+		{name: "WRITE_PACKED_LARGE of 65536 bytes", protects: "the longest run, whose length field is all ones, is written whole", fn: func(t *fixture) { writeLarge(t, 1, 65536) }},
 		{name: "WRITE_PACKED_LARGE linked", protects: "runs up to an unlink share the first one's rectangle", fn: writeLargeLinked},
 		{name: "WRITE_PACKED_LARGE one core", protects: "a rectangle may be a single core", fn: writeLargeSingle},
 	}...)
 }
 
 // some gives n cores of the grid, all different as long as there are enough.
-func (t *T) some(n int) []chip.Core {
+func (t *fixture) some(n int) []chip.Core {
 	g := t.grid()
 	var out []chip.Core
 	for len(out) < n {
@@ -77,7 +77,7 @@ func (t *T) some(n int) []chip.Core {
 	return out
 }
 
-func writePacked(t *T, subs, size int, same bool) {
+func writePacked(t *fixture, subs, size int, same bool) {
 	cores := t.some(subs)
 	stride := cq.SlotStride(size)
 	// With more destinations than cores the last slot for a core wins.
@@ -105,7 +105,7 @@ func writePacked(t *T, subs, size int, same bool) {
 	}
 }
 
-func writePackedRects(t *T, rects int, same bool) {
+func writePackedRects(t *fixture, rects int, same bool) {
 	g := t.grid()
 	const size = 48
 	w := cq.WritePacked{Type: cq.PackedLaunch, Size: size, Addr: scratch, NoStride: same}
@@ -138,7 +138,7 @@ func writePackedRects(t *T, rects int, same bool) {
 }
 
 // writeLarge gives each run a place of its own in all cores of a rectangle; every third run begins a new rectangle.
-func writeLarge(t *T, subs, size int) {
+func writeLarge(t *fixture, subs, size int) {
 	if n := subs * (size + 16); n > 120<<10 {
 		subs = 120 << 10 / (size + 16)
 	}
@@ -173,7 +173,7 @@ func writeLarge(t *T, subs, size int) {
 	}
 }
 
-func writeLargeLinked(t *T) {
+func writeLargeLinked(t *fixture) {
 	first, cores := t.nocRect(rectangle(t.grid(), "row"))
 	other, _ := t.nocRect(rectangle(t.grid(), "last row"))
 	a, b := pattern(1, 32), pattern(2, 32)
@@ -191,7 +191,7 @@ func writeLargeLinked(t *T) {
 	t.same("a core outside of it", make([]byte, 64), t.peek(outside, scratch, 64))
 }
 
-func writeLargeSingle(t *T) {
+func writeLargeSingle(t *fixture) {
 	for i, c := range t.corners() {
 		noc, cores := t.nocRect(chip.Single(c))
 		data := pattern(uint32(i), 1000)

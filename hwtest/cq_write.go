@@ -19,14 +19,14 @@ func cqWriteCases() []testCase {
 			testCase{
 				name:     fmt.Sprintf("WRITE_LINEAR of %d bytes to one core", n),
 				protects: "an inline write of any length arrives whole and changes nothing around it",
-				fn:       func(t *T) { writeLinear(t, n) },
+				fn:       func(t *fixture) { writeLinear(t, n) },
 			})
 	}
 	for _, n := range []int{4, 64, page - 32, page + 16, 16384, 40000} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("WRITE_LINEAR of %d bytes to a rectangle", n),
 			protects: "a multicast of any length reaches every core of its rectangle and none outside",
-			fn:       func(t *T) { writeLinearRect(t, n) },
+			fn:       func(t *fixture) { writeLinearRect(t, n) },
 		})
 	}
 	for _, dram := range []bool{true, false} {
@@ -40,7 +40,7 @@ func cqWriteCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("WRITE_PAGED %s %d pages of %d from %d", kind, g.pages, g.page, g.start),
 				protects: "pages go round the banks from the start page on, whatever their size",
-				fn:       func(t *T) { writePaged(t, dram, g.page, g.pages, g.start) },
+				fn:       func(t *fixture) { writePaged(t, dram, g.page, g.pages, g.start) },
 			})
 		}
 	}
@@ -59,7 +59,7 @@ func cqWriteCases() []testCase {
 }
 
 // guarded fills memory around and under where a write of n bytes will go, and returns what must be there afterwards.
-func (t *T) guarded(c chip.Core, addr uint32, data []byte) (want []byte) {
+func (t *fixture) guarded(c chip.Core, addr uint32, data []byte) (want []byte) {
 	t.Helper()
 	want = pattern(0xDEAD, len(data)+64)
 	t.poke(c, addr-32, want)
@@ -67,7 +67,7 @@ func (t *T) guarded(c chip.Core, addr uint32, data []byte) (want []byte) {
 	return want
 }
 
-func writeLinear(t *T, n int) {
+func writeLinear(t *fixture, n int) {
 	for i, c := range []chip.Core{{X: 0, Y: 0}, t.grid().End} {
 		data := pattern(uint32(n+i), n)
 		want := t.guarded(c, scratch, data)
@@ -76,7 +76,7 @@ func writeLinear(t *T, n int) {
 	}
 }
 
-func writeLinearRect(t *T, n int) {
+func writeLinearRect(t *fixture, n int) {
 	for i, name := range []string{"single", "row", "column", "corner", "inner", "all"} {
 		r := rectangle(t.grid(), name)
 		data := pattern(uint32(n+i), n)
@@ -97,7 +97,7 @@ func writeLinearRect(t *T, n int) {
 	}
 }
 
-func writePaged(t *T, dram bool, size, pages, start int) {
+func writePaged(t *fixture, dram bool, size, pages, start int) {
 	banks, base := t.disp.L1Banks(), uint64(scratch)
 	if dram {
 		banks, base = len(t.ch.DRAMBanks()), 1<<20
@@ -135,7 +135,7 @@ func writePaged(t *T, dram bool, size, pages, start int) {
 	}
 }
 
-func writeLinearEnds(t *T) {
+func writeLinearEnds(t *fixture) {
 	c := t.grid().End
 	data := pattern(5, 64)
 	t.do(func(b *cq.Builder) {
@@ -146,7 +146,7 @@ func writeLinearEnds(t *T) {
 	t.same("first free bytes of L1", data, t.peek(c, t.p.L1.Unreserved, 64))
 }
 
-func writeLinearHigh(t *T) {
+func writeLinearHigh(t *fixture) {
 	bank := t.ch.DRAMBanks()[0]
 	at := bank.Size - 4096
 	data := pattern(6, 256)
@@ -156,7 +156,7 @@ func writeLinearHigh(t *T) {
 	t.same("near the end of bank 0", data, t.peekDRAM(0, at, 256))
 }
 
-func writeLinearH(t *T) {
+func writeLinearH(t *fixture) {
 	c := t.grid().Start
 	data := pattern(7, 1000)
 	t.do(func(b *cq.Builder) {
@@ -165,7 +165,7 @@ func writeLinearH(t *T) {
 	t.same("written", data, t.peek(c, scratch, len(data)))
 }
 
-func writeLinearEvery(t *T) {
+func writeLinearEvery(t *fixture) {
 	t.do(func(b *cq.Builder) {
 		for c := range t.grid().Cores() {
 			b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(c), Addr: scratch, Data: pattern(uint32(c.X+100*c.Y), 32)})
@@ -176,7 +176,7 @@ func writeLinearEvery(t *T) {
 	}
 }
 
-func writeOffsets(t *T) {
+func writeOffsets(t *fixture) {
 	c := t.grid().Start
 	t.poke(c, scratch, make([]byte, 0x1000))
 	want := make([]byte, 0x1000)
@@ -200,7 +200,7 @@ func writeOffsets(t *T) {
 	t.same("five rounds", want, t.peek(c, scratch, len(want)))
 }
 
-func writeOffsetPacked(t *T) {
+func writeOffsetPacked(t *fixture) {
 	c := t.grid().Start
 	data := pattern(8, 16)
 	t.do(func(b *cq.Builder) {
@@ -211,7 +211,7 @@ func writeOffsetPacked(t *T) {
 	t.same("0x1000 below the address", data, t.peek(c, scratch, 16))
 }
 
-func writeHost(t *T) {
+func writeHost(t *fixture) {
 	for _, n := range []int{4, 16, 100, page - 16, page - 15, page, 2*page - 16, 16384, 16385, 65536, 120 << 10} {
 		data := pattern(uint32(n), n)
 		got := make([]byte, n)
@@ -220,7 +220,7 @@ func writeHost(t *T) {
 	}
 }
 
-func writeHostEvents(t *T) {
+func writeHostEvents(t *fixture) {
 	for i := range 40 {
 		data := pattern(uint32(i), 100*i+4)
 		got := make([]byte, len(data))
@@ -230,7 +230,7 @@ func writeHostEvents(t *T) {
 	}
 }
 
-func manySmall(t *T) {
+func manySmall(t *fixture) {
 	c := t.grid().Start
 	n := t.size(1500, 600)
 	t.poke(c, scratch, make([]byte, 64))
@@ -244,7 +244,7 @@ func manySmall(t *T) {
 	}
 }
 
-func backToBack(t *T) {
+func backToBack(t *fixture) {
 	c := t.grid().End
 	n := t.size(1000, 200)
 	for i := range n {

@@ -23,21 +23,21 @@ func ringCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("programs with the completion count from %#x", start),
 			protects: "completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
-			fn:       func(t *T) { countFrom(t, start) },
+			fn:       func(t *fixture) { countFrom(t, start) },
 		})
 	}
 	for _, n := range []int{1, 4096, 65536, 100_000, 126 << 10} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("issue ring wraps with batches of %d", n),
 			protects: "batches that don't fit the issue ring's end begin anew at its base, on both sides",
-			fn:       func(t *T) { issueWraps(t, n) },
+			fn:       func(t *fixture) { issueWraps(t, n) },
 		})
 	}
 	for _, n := range []int{16, 4080, 4081, 50_000, 120_000} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("completion ring wraps with records of %d", n),
 			protects: "records wrap around the completion ring at any size",
-			fn:       func(t *T) { completionWraps(t, n) },
+			fn:       func(t *fixture) { completionWraps(t, n) },
 		})
 	}
 	return append(cs, []testCase{
@@ -55,7 +55,7 @@ func ringCases() []testCase {
 }
 
 // mixImage compiles the mix program below the allocator, with its kernels in DRAM.
-func (t *T) mixImage(on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
+func (t *fixture) mixImage(on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
 	t.Helper()
 	file, err := prebuilt.ReadFile("kernels/prebuilt/" + t.p.Arch.String() + "/mix.elf")
 	t.ok(err)
@@ -75,7 +75,7 @@ func (t *T) mixImage(on chip.Range, number uint32, at uint32, dram uint32) *disp
 	return out
 }
 
-func countFrom(t *T, start uint32) {
+func countFrom(t *fixture, start uint32) {
 	t = t.queues(dispatch.Options{})
 	t.streamAt(start)
 	g := t.grid()
@@ -101,7 +101,7 @@ func countFrom(t *T, start uint32) {
 	}
 }
 
-func issueWraps(t *T, n int) {
+func issueWraps(t *fixture, n int) {
 	t = t.queues(dispatch.Options{QueueMemory: 1 << 20})
 	c := t.grid().End
 	total := t.size(12<<20, 3<<20)
@@ -123,7 +123,7 @@ func issueWraps(t *T, n int) {
 	}
 }
 
-func completionWraps(t *T, n int) {
+func completionWraps(t *fixture, n int) {
 	t = t.queues(dispatch.Options{QueueMemory: 1 << 20})
 	rounds := t.size(200, 40) // the ring holds 63 pages
 	if n > 40_000 {
@@ -136,7 +136,7 @@ func completionWraps(t *T, n int) {
 	}
 }
 
-func prefetchLaps(t *T) {
+func prefetchLaps(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	c := t.grid().End
 	n := 3*prefetchEntries + 100
@@ -152,7 +152,7 @@ func prefetchLaps(t *T) {
 }
 
 // prefetchFull holds the dispatcher up, fills everything in front of it, and lets it go.
-func prefetchFull(t *T) {
+func prefetchFull(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	c, d := t.grid().End, t.dispatchCore()
 	t.poke(d, free, make([]byte, 4))
@@ -180,7 +180,7 @@ func prefetchFull(t *T) {
 	}
 }
 
-func dispatchRingSizes(t *T) {
+func dispatchRingSizes(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	c := t.grid().Start
 	rounds := t.size(400, 80)
@@ -201,7 +201,7 @@ func dispatchRingSizes(t *T) {
 }
 
 // completionFull asks for much more than the completion ring holds before anything is read.
-func completionFull(t *T) {
+func completionFull(t *fixture) {
 	t = t.queues(dispatch.Options{QueueMemory: 1 << 20})
 	banks := len(t.ch.DRAMBanks())
 	iv := dispatch.Interleaved{DRAM: true, Addr: 1 << 20, PageSize: 4096, HostPage: 4096, Pages: 500, Banks: banks}
@@ -220,8 +220,8 @@ func completionFull(t *T) {
 	}
 }
 
-func largeReads(t *T) {
-	t = t.full(t.device.open(), reprise.WithQueueMemory(1<<20))
+func largeReads(t *fixture) {
+	t = t.full(t.device.Open(), reprise.WithQueueMemory(1<<20))
 	for _, size := range []int{48, 4096, 4100, 130_000} {
 		b := t.buffer(reprise.DRAM, t.size(6<<20, 600<<10)/size*size, size)
 		want := pattern(uint32(size), b.Size())
@@ -232,8 +232,8 @@ func largeReads(t *T) {
 	}
 }
 
-func fixedRegion(t *T) {
-	t = t.full(t.device.open(), reprise.WithTraceRegion(4<<20))
+func fixedRegion(t *fixture) {
+	t = t.full(t.device.Open(), reprise.WithTraceRegion(4<<20))
 	s := t.dev.Memory(allocator.Trace)
 	if d := t.dev.Memory(reprise.DRAM); d.High != s.Low {
 		t.Errorf("buffers may lie up to %#x, traces from %#x on", d.High, s.Low)
@@ -251,8 +251,8 @@ func fixedRegion(t *T) {
 	f.check("replayed")
 }
 
-func regionTooSmall(t *T) {
-	t = t.full(t.device.open(), reprise.WithTraceRegion(4096))
+func regionTooSmall(t *fixture) {
+	t = t.full(t.device.Open(), reprise.WithTraceRegion(4096))
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	before := t.allocated()
@@ -284,14 +284,14 @@ func regionTooSmall(t *T) {
 }
 
 // reopened closes the device of a case that has opened it itself, and opens it with other options.
-func (t *T) reopened(opts ...reprise.Option) *T {
+func (t *fixture) reopened(opts ...reprise.Option) *fixture {
 	t.Helper()
 	t.ok(t.dev.Close())
-	return t.full(t.device.open(), opts...)
+	return t.full(t.device.Open(), opts...)
 }
 
-func regionUsedUp(t *T) {
-	t = t.full(t.device.open(), reprise.WithTraceRegion(1<<20))
+func regionUsedUp(t *fixture) {
+	t = t.full(t.device.Open(), reprise.WithTraceRegion(1<<20))
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	var all []*reprise.Trace
@@ -324,8 +324,8 @@ func regionUsedUp(t *T) {
 	}
 }
 
-func manyCaptures(t *T) {
-	t = t.full(t.device.open())
+func manyCaptures(t *fixture) {
+	t = t.full(t.device.Open())
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	before := t.allocated()
@@ -342,8 +342,8 @@ func manyCaptures(t *T) {
 	f.check("after all")
 }
 
-func queuesTakeTurns(t *T) {
-	t = t.full(t.device.open(), reprise.WithQueues(2))
+func queuesTakeTurns(t *fixture) {
+	t = t.full(t.device.Open(), reprise.WithQueues(2))
 	b := t.buffer(reprise.DRAM, 64*100, 64)
 	for i := range t.size(50, 10) {
 		want := pattern(uint32(i), b.Size())

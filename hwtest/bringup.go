@@ -30,12 +30,12 @@ func bringupCases() []testCase {
 }
 
 // queues opens the device up to its command queues for the length of a case.
-func (t *T) queues(o dispatch.Options) *T {
+func (t *fixture) queues(o dispatch.Options) *fixture {
 	t.Helper()
 	if o.HangTimeout == 0 {
 		o.HangTimeout = t.patience()
 	}
-	kd, d, err := openQueues(t.ctx, t.device.open(), o)
+	kd, d, err := openQueues(t.ctx, t.device.Open(), o)
 	t.ok(err)
 	t.Cleanup(func() {
 		if err := errors.Join(d.Close(), kd.Close()); err != nil && !t.Failed() {
@@ -48,7 +48,7 @@ func (t *T) queues(o dispatch.Options) *T {
 }
 
 // full opens the whole device for the length of a case.
-func (t *T) full(target reprise.Target, opts ...reprise.Option) *T {
+func (t *fixture) full(target reprise.Target, opts ...reprise.Option) *fixture {
 	t.Helper()
 	d, err := reprise.Open(t.ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)
 	t.ok(err)
@@ -62,7 +62,7 @@ func (t *T) full(target reprise.Target, opts ...reprise.Option) *T {
 	return &u
 }
 
-func allCoresReport(t *T) {
+func allCoresReport(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	for c := range t.disp.Grid().Cores() {
 		if v := t.peek(c, t.p.L1.Go, 4); v[3] != 0 {
@@ -85,7 +85,7 @@ func allCoresReport(t *T) {
 	}
 }
 
-func coreInformation(t *T) {
+func coreInformation(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	for c := range t.ch.Workers() {
 		b := t.peek(c, t.p.L1.CoreInfo, 8)
@@ -95,10 +95,10 @@ func coreInformation(t *T) {
 	}
 }
 
-func openCloseOpen(t *T) {
+func openCloseOpen(t *fixture) {
 	for i := range 3 {
-		t.sub("round", func(t *T) {
-			t = t.full(t.device.open())
+		t.sub("round", func(t *fixture) {
+			t = t.full(t.device.Open())
 			b := t.buffer(reprise.DRAM, 64*t.dev.DRAMBanks(), 64)
 			want := pattern(uint32(i), b.Size())
 			t.ok(t.rq.Write(t.ctx, b, 0, want))
@@ -107,9 +107,9 @@ func openCloseOpen(t *T) {
 	}
 }
 
-func closingQuiets(t *T) {
+func closingQuiets(t *fixture) {
 	// A second opener, which sees what the first one leaves behind.
-	target := t.device.open()
+	target := t.device.Open()
 	kd, err := kmd.Open(t.ctx, target)
 	t.ok(err)
 	defer func() { t.ok(kd.Close()) }()
@@ -125,8 +125,8 @@ func closingQuiets(t *T) {
 	resetRegisters(t)
 }
 
-func nothingLeft(t *T) {
-	t = t.full(t.device.open())
+func nothingLeft(t *fixture) {
+	t = t.full(t.device.Open())
 	for _, k := range []allocator.Kind{reprise.DRAM, reprise.L1, allocator.Trace} {
 		if s := t.dev.Memory(k); s.Allocated != 0 || s.Extents != 0 {
 			t.Errorf("%v: %d B in %d extents", k, s.Allocated, s.Extents)
@@ -134,8 +134,8 @@ func nothingLeft(t *T) {
 	}
 }
 
-func twoQueues(t *T) {
-	t = t.full(t.device.open(), reprise.WithQueues(2))
+func twoQueues(t *fixture) {
+	t = t.full(t.device.Open(), reprise.WithQueues(2))
 	if t.dev.Queues() != 2 {
 		t.Fatalf("%d queues", t.dev.Queues())
 	}
@@ -151,10 +151,10 @@ func twoQueues(t *T) {
 	}
 }
 
-func cancelledOpen(t *T) {
+func cancelledOpen(t *fixture) {
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()
-	d, err := reprise.Open(ctx, t.device.open())
+	d, err := reprise.Open(ctx, t.device.Open())
 	if err == nil {
 		t.ok(d.Close())
 		t.Skip("the device opens without waiting for anything")
@@ -162,10 +162,10 @@ func cancelledOpen(t *T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
-	t.full(t.device.open())
+	t.full(t.device.Open())
 }
 
-func impossibleOptions(t *T) {
+func impossibleOptions(t *fixture) {
 	for name, o := range map[string]reprise.Option{
 		"three queues":       reprise.WithQueues(3),
 		"tiny queue memory":  reprise.WithQueueMemory(4096),
@@ -173,17 +173,17 @@ func impossibleOptions(t *T) {
 		"huge trace region":  reprise.WithTraceRegion(1 << 50),
 		"huge small buffers": reprise.WithL1Small(1 << 30),
 	} {
-		d, err := reprise.Open(t.ctx, t.device.open(), o)
+		d, err := reprise.Open(t.ctx, t.device.Open(), o)
 		if err == nil {
 			t.Errorf("%s: opened", name)
 			t.ok(d.Close())
 		}
 	}
-	t.full(t.device.open())
+	t.full(t.device.Open())
 }
 
-func useAfterClose(t *T) {
-	d, err := reprise.Open(t.ctx, t.device.open())
+func useAfterClose(t *fixture) {
+	d, err := reprise.Open(t.ctx, t.device.Open())
 	t.ok(err)
 	u := *t
 	u.useDevice(d)
@@ -217,15 +217,15 @@ func useAfterClose(t *T) {
 
 func second[A any](_ A, err error) error { return err }
 
-func closeTwice(t *T) {
-	d, err := reprise.Open(t.ctx, t.device.open())
+func closeTwice(t *fixture) {
+	d, err := reprise.Open(t.ctx, t.device.Open())
 	t.ok(err)
 	t.ok(d.Close())
 	t.ok(d.Close())
 }
 
-func smallestQueueMemory(t *T) {
-	t = t.full(t.device.open(), reprise.WithQueueMemory(1<<20))
+func smallestQueueMemory(t *fixture) {
+	t = t.full(t.device.Open(), reprise.WithQueueMemory(1<<20))
 	b := t.buffer(reprise.DRAM, t.size(4<<20, 1<<20), 2048)
 	want := pattern(3, b.Size())
 	t.ok(t.rq.Write(t.ctx, b, 0, want))

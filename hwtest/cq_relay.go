@@ -17,7 +17,7 @@ func cqRelayCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("RELAY_LINEAR %d bytes from %s", n, from),
 				protects: "data of any length come from any memory to a dispatcher's write",
-				fn:       func(t *T) { relayLinear(t, n, from, 0) },
+				fn:       func(t *fixture) { relayLinear(t, n, from, 0) },
 			})
 		}
 	}
@@ -26,7 +26,7 @@ func cqRelayCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("RELAY_LINEAR %d bytes at address +%d", n, skew),
 				protects: "the relay's scratch memory is aligned with its source",
-				fn:       func(t *T) { relayLinear(t, n, "DRAM", skew) },
+				fn:       func(t *fixture) { relayLinear(t, n, "DRAM", skew) },
 			})
 		}
 	}
@@ -39,7 +39,7 @@ func cqRelayCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust),
 				protects: "pages are gathered from the banks from the start page on, without the last ones' adjustment",
-				fn:       func(t *T) { relayPaged(t, dram, g.page, g.pages, g.start, g.adjust) },
+				fn:       func(t *fixture) { relayPaged(t, dram, g.page, g.pages, g.start, g.adjust) },
 			})
 		}
 	}
@@ -48,7 +48,7 @@ func cqRelayCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("RELAY_PAGED_PACKED %d buffers of pages of %d", subs, 1<<log),
 				protects: "several interleaved buffers are gathered one after the other",
-				fn:       func(t *T) { relayPagedPacked(t, subs, log) },
+				fn:       func(t *fixture) { relayPagedPacked(t, subs, log) },
 			})
 		}
 	}
@@ -57,7 +57,7 @@ func cqRelayCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log),
 				protects: "commands in DRAM run as those of the issue queue do, wherever the pages end",
-				fn:       func(t *T) { execBuf(t, commands, log) },
+				fn:       func(t *fixture) { execBuf(t, commands, log) },
 			})
 		}
 	}
@@ -75,7 +75,7 @@ func cqRelayCases() []testCase {
 	}...)
 }
 
-func relayLinear(t *T, n int, from string, skew int) {
+func relayLinear(t *fixture, n int, from string, skew int) {
 	src, dst := t.grid().Start, t.grid().End
 	data := pattern(uint32(n+skew), n)
 	var noc uint32
@@ -102,7 +102,7 @@ func relayLinear(t *T, n int, from string, skew int) {
 	t.same("relayed", want, t.peek(dst, scratch-32, len(want)))
 }
 
-func relayLinearH(t *T) {
+func relayLinearH(t *fixture) {
 	src, dst := t.grid().Start, t.grid().End
 	data := pattern(4, 10_000)
 	t.poke(src, scratch, data)
@@ -113,7 +113,7 @@ func relayLinearH(t *T) {
 	t.same("relayed", data, t.peek(dst, scratch, len(data)))
 }
 
-func relayHigh(t *T) {
+func relayHigh(t *fixture) {
 	bank := t.ch.DRAMBanks()[0]
 	data := pattern(5, 1024)
 	t.pokeDRAM(0, bank.Size-1024, data)
@@ -126,7 +126,7 @@ func relayHigh(t *T) {
 }
 
 // pokePages writes the pages of an interleaved buffer past the command queues.
-func (t *T) pokePages(dram bool, base uint64, size, start int, data []byte) {
+func (t *fixture) pokePages(dram bool, base uint64, size, start int, data []byte) {
 	t.Helper()
 	w := t.grid().End.X + 1
 	banks := t.disp.L1Banks()
@@ -144,7 +144,7 @@ func (t *T) pokePages(dram bool, base uint64, size, start int, data []byte) {
 	}
 }
 
-func relayPaged(t *T, dram bool, size, pages, start, adjust int) {
+func relayPaged(t *fixture, dram bool, size, pages, start, adjust int) {
 	base := uint64(scratch)
 	if dram {
 		base = 1 << 20
@@ -159,7 +159,7 @@ func relayPaged(t *T, dram bool, size, pages, start, adjust int) {
 	t.same("relayed", data[:len(got)], got)
 }
 
-func relayPagedPacked(t *T, subs, log int) {
+func relayPagedPacked(t *fixture, subs, log int) {
 	align := t.layout().DRAMAlign()
 	var r cq.RelayPagedPacked
 	var want []byte
@@ -180,7 +180,7 @@ func relayPagedPacked(t *T, subs, log int) {
 	t.same("relayed", want, t.peek(dst, scratch, len(want)))
 }
 
-func ringbufferPieces(t *T) {
+func ringbufferPieces(t *fixture) {
 	const log, n = 11, 40_000
 	align := t.layout().DRAMAlign()
 	n0 := n / align * align
@@ -207,7 +207,7 @@ func ringbufferPieces(t *T) {
 	}
 }
 
-func ringbufferOffsets(t *T) {
+func ringbufferOffsets(t *fixture) {
 	const log, n = 12, 8192
 	var all [4][]byte
 	for i := range all {
@@ -242,7 +242,7 @@ func ringbufferOffsets(t *T) {
 	}
 }
 
-func ringbufferFull(t *T) {
+func ringbufferFull(t *fixture) {
 	const log, n = 12, 1 << 20
 	data := pattern(30, n)
 	t.pokePages(true, 6<<20, 1<<log, 0, data)
@@ -259,7 +259,7 @@ func ringbufferFull(t *T) {
 	}
 }
 
-func ringbufferThenRelay(t *T) {
+func ringbufferThenRelay(t *fixture) {
 	data := pattern(40, half)
 	t.pokePages(true, 8<<20, 4096, 0, data)
 	src, dst := t.grid().Start, t.grid().End
@@ -277,7 +277,7 @@ func ringbufferThenRelay(t *T) {
 }
 
 // trace lays commands out in DRAM and returns what runs them.
-func (t *T) trace(base uint64, log int, padding int, add func(*cq.Builder)) cq.ExecBuf {
+func (t *fixture) trace(base uint64, log int, padding int, add func(*cq.Builder)) cq.ExecBuf {
 	t.Helper()
 	cmds := t.commands(func(b *cq.Builder) {
 		add(b)
@@ -292,12 +292,12 @@ func (t *T) trace(base uint64, log int, padding int, add func(*cq.Builder)) cq.E
 }
 
 // exec runs a trace and returns when it was submitted.
-func (t *T) exec(x cq.ExecBuf) {
+func (t *fixture) exec(x cq.ExecBuf) {
 	t.Helper()
 	t.ok(t.q.Send(t.ctx, t.commands(func(b *cq.Builder) { b.ExecBuf(x) }), true))
 }
 
-func execBuf(t *T, commands, log int) {
+func execBuf(t *fixture, commands, log int) {
 	dst := t.grid().End
 	t.poke(dst, scratch, make([]byte, 16*commands+64))
 	x := t.trace(9<<20, log, 0, func(b *cq.Builder) {
@@ -312,7 +312,7 @@ func execBuf(t *T, commands, log int) {
 	}
 }
 
-func execBufPayload(t *T) {
+func execBufPayload(t *fixture) {
 	dst := t.grid().Start
 	for _, log := range []int{7, 10, 12} {
 		for _, n := range []int{1, 1000, 16384, 70_000, 200_000} {
@@ -327,7 +327,7 @@ func execBufPayload(t *T) {
 	}
 }
 
-func execBufRelays(t *T) {
+func execBufRelays(t *fixture) {
 	src, dst := t.grid().Start, t.grid().End
 	data := pattern(50, 150_000)
 	t.poke(src, scratch, data)
@@ -356,7 +356,7 @@ func execBufRelays(t *T) {
 	}
 }
 
-func execBufRepeated(t *T) {
+func execBufRepeated(t *fixture) {
 	dst := t.grid().Start
 	x := t.trace(11<<20, 12, 0, func(b *cq.Builder) {
 		b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(dst), Addr: scratch, Data: pattern(70, 64)})
@@ -377,7 +377,7 @@ func execBufRepeated(t *T) {
 	}
 }
 
-func execBufPadding(t *T) {
+func execBufPadding(t *fixture) {
 	dst := t.grid().Start
 	for _, padding := range []int{1, 5, 100} {
 		t.exec(t.trace(11<<20, 10, padding, func(b *cq.Builder) {

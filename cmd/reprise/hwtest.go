@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/reprise-tt/reprise/hwtest"
+)
+
+// hwtestCmd runs the conformance suite.
+type hwtestCmd struct {
+	Device  string `help:"Device to test: ${device_help}. Both emulators if none is named." placeholder:"DEVICE"`
+	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
+	Compare string `help:"Second device, of the same architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
+	Report  string `help:"Write the results to this file as well: JSON, or JUnit if its name ends in .xml." placeholder:"FILE"`
+	Short   bool   `help:"Fewer repetitions."`
+	Long    bool   `help:"Also the cases that take minutes, and many more seeds."`
+	Unsafe  bool   `help:"Also run on silicon what leaves it in need of a reset."`
+	List    bool   `help:"List the cases and what they protect, and run none."`
+	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
+}
+
+// Help is shown by --help.
+func (hwtestCmd) Help() string {
+	return "The suite that the emulator, the vendor's simulator and silicon must pass. Cases of one layer share an open device, which is opened anew after a failure; layers run from the driver up, so the first failure is the deepest. " + exitHelp
+}
+
+// Validate refuses what no device has to be opened for.
+func (c *hwtestCmd) Validate() error {
+	_, err := c.config()
+	return err
+}
+
+// config is what the flags ask for.
+func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
+	cfg = hwtest.Config{Short: c.Short, Long: c.Long, Unsafe: c.Unsafe}
+	names := []string{c.Device}
+	if c.Device == "" {
+		names = []string{"emu:wormhole", "emu:blackhole"}
+	}
+	for _, n := range names {
+		d, err := parseDevice("--device", n)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Devices = append(cfg.Devices, d)
+	}
+	if c.Compare != "" {
+		if cfg.Compare, err = parseDevice("--compare", c.Compare); err != nil {
+			return cfg, err
+		}
+	}
+	if cfg.Select, err = hwtest.ParsePattern(c.Pattern); err != nil {
+		return cfg, &flagError{flag: "--run", value: c.Pattern, why: cause(err).Error(), hint: "give a regular expression for the layer, and one for the name behind a slash", err: err}
+	}
+	if c.Short && c.Long {
+		return cfg, &flagError{flag: "--short", value: "true", why: "a run can't be short and long", hint: "give one of --short and --long"}
+	}
+	if ext := strings.ToLower(filepath.Ext(c.Report)); c.Report != "" && ext != ".json" && ext != ".xml" {
+		return cfg, &flagError{flag: "--report", value: c.Report, why: "the end of its name says what to write", hint: "give a name that ends in .json, or in .xml for JUnit"}
+	}
+	return cfg, nil
+}
+
+// cause is the innermost error.
+func cause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// casesError says that cases failed, which the report has told already.
+type casesError struct{ failed, all int }
+
+func (e *casesError) Error() string {
+	return fmt.Sprintf("hwtest: %d of %d cases failed", e.failed, e.all)
+}
+
+// Run runs the suite.
+func (c *hwtestCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	if c.List {
+		return c.list(s.out, cfg.Select)
+	}
+	if c.Report != "" {
+		// What can't be written should be known before a night's run.
+		if err := (&hwtest.Report{Results: []hwtest.Result{}}).WriteFile(c.Report); err != nil {
+			return err
+		}
+	}
+	if !c.JSON {
+		cfg.Done = func(r hwtest.Result) { printResult(s.out, r) }
+	}
+	rep, err := hwtest.Run(ctx, cfg)
+	err = suiteError(c.Pattern, err)
+	if err == nil && rep.Failed > 0 {
+		err = &casesError{rep.Failed, len(rep.Results)}
+	}
+	if c.Report != "" {
+		err = errors.Join(err, rep.WriteFile(c.Report))
+	}
+	switch {
+	case c.JSON:
+		err = errors.Join(err, printJSON(s.out, rep))
+	case len(rep.Results) > 0:
+		err = errors.Join(err, printSuite(s.out, &rep))
+	}
+	return err
+}
+
+// suiteError says in the user's words why the suite couldn't run.
+func suiteError(pattern string, err error) error {
+	var open *hwtest.OpenError
+	switch {
+	case errors.As(err, &open):
+		return openError(open.Device, open.Err)
+	case errors.Is(err, hwtest.ErrNoCases):
+		return &flagError{flag: "--run", value: pattern, why: hwtest.ErrNoCases.Error(), hint: "reprise hwtest --list shows all", err: err}
+	}
+	return err
+}
+
+// list prints the cases that a pattern selects.
+func (c *hwtestCmd) list(out io.Writer, p *hwtest.Pattern) error {
+	l := struct {
+		Cases []hwtest.Case `json:"cases"`
+	}{[]hwtest.Case{}}
+	for _, k := range hwtest.Cases() {
+		if p.Match(k) {
+			l.Cases = append(l.Cases, k)
+		}
+	}
+	if c.JSON {
+		return printJSON(out, l)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, k := range l.Cases {
+		var notes []string
+		if k.Long {
+			notes = append(notes, "--long")
+		}
+		if k.Unsafe != "" {
+			notes = append(notes, "unsafe")
+		}
+		if k.Needs != "" {
+			notes = append(notes, k.Needs)
+		}
+		about := k.Protects
+		if len(notes) > 0 {
+			about += " (" + strings.Join(notes, ", ") + ")"
+		}
+		fmt.Fprintf(w, "%s/%s\t%s\n", k.Layer, k.Name, about)
+	}
+	return w.Flush()
+}
+
+// printResult prints the line of a case, and what a failure found.
+func printResult(out io.Writer, r hwtest.Result) {
+	fmt.Fprintf(out, "%s  %8.3fs  %s  %s/%s", r.Outcome, r.Seconds, r.Device, r.Layer, r.Name)
+	if r.Reason != "" {
+		fmt.Fprintf(out, " (%s)", r.Reason)
+	}
+	fmt.Fprintln(out)
+	if r.Outcome != hwtest.Fail {
+		return
+	}
+	fmt.Fprintf(out, "      protects: %s\n", r.Protects)
+	for _, l := range r.Log {
+		fmt.Fprintf(out, "      %s\n", strings.ReplaceAll(strings.TrimRight(l, "\n"), "\n", "\n        "))
+	}
+}
+
+// printSuite prints a table of the layers of each device, and the failures again, which are far above by now.
+func printSuite(out io.Writer, rep *hwtest.Report) error {
+	type key struct{ device, layer string }
+	var order []key
+	sums := map[key]*hwtest.Report{}
+	for _, r := range rep.Results {
+		k := key{r.Device, r.Layer}
+		if sums[k] == nil {
+			order = append(order, k)
+			sums[k] = &hwtest.Report{}
+		}
+		sums[k].Add(r)
+		sums[k].Seconds += r.Seconds
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "DEVICE\tLAYER\tPASSED\tFAILED\tSKIPPED\tTIME")
+	for _, k := range order {
+		r := sums[k]
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.1f s\n", k.device, k.layer, r.Passed, r.Failed, r.Skipped, r.Seconds)
+	}
+	fmt.Fprintf(w, "\tall\t%d\t%d\t%d\t%.1f s\n", rep.Passed, rep.Failed, rep.Skipped, rep.Seconds)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, r := range rep.Results {
+		if r.Outcome == hwtest.Fail {
+			fmt.Fprintf(out, "\nfailed: %s %s/%s\n  protects: %s\n", r.Device, r.Layer, r.Name, r.Protects)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package hwtest
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// hardMode is a way in which the emulator makes life hard.
+type hardMode struct {
+	name string
+	few  int // seeds by default
+	many int // of a long run
+	opts []sim.Option
+}
+
+// hardModes are the ways in which the emulator makes life hard. Each is tried with several seeds, which choose the order of
+// the processors and the delays of the networks.
+func hardModes() []hardMode {
+	return []hardMode{
+		{"as it comes", 2, 100, nil},
+		{"synchronous", 1, 50, []sim.Option{sim.Synchronous()}},
+		{"delay 7", 1, 100, []sim.Option{sim.Delay(7)}},
+		{"delay 50, unwritten memory refused", 1, 100, []sim.Option{sim.Delay(50), sim.RefuseUnwritten()}},
+		{"delay 1000", 1, 100, []sim.Option{sim.Delay(1000)}},
+		{"one unit harvested", 1, 20, []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 1})}},
+		{"two units harvested, delay 20", 1, 20, []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b101}), sim.Delay(20)}},
+	}
+}
+
+func hardCases() []testCase {
+	var cs []testCase
+	for _, m := range hardModes() {
+		for _, k := range hardKeys() {
+			cs = append(cs, testCase{
+				name: fmt.Sprintf("%s, %s", k.name, m.name), needs: needEmulator,
+				protects: "nothing depends on how fast the networks are, which processor runs first, or what memory holds at power-on",
+				fn: func(t *fixture) {
+					for seed := range t.more(m.few, m.many) {
+						t.sub(fmt.Sprintf("seed %d", seed), func(t *fixture) {
+							dev := t.device.Emulated("", append([]sim.Option{sim.Seed(uint64(seed) + 1)}, m.opts...)...)
+							u := *t
+							u.device = dev
+							if k.queues {
+								k.fn(u.queues(dispatch.Options{}))
+							} else {
+								k.fn(u.full(dev.Open()))
+							}
+						})
+					}
+				},
+			})
+		}
+	}
+	return cs
+}
+
+// hardKey is a case that synchronizes much.
+type hardKey struct {
+	name   string
+	queues bool
+	fn     func(*fixture)
+}
+
+func hardKeys() []hardKey {
+	return []hardKey{
+		{"pipeline", false, func(t *fixture) { pipeline(t, processors()[2:], 1024, 12, 2) }},
+		{"chain and ping-pong", false, func(t *fixture) { chain(t); pingPong(t, 20) }},
+		{"multicast", false, func(t *fixture) { kernelMulticast(t, 8192) }},
+		{"config ring", false, func(t *fixture) { hardConfigRing(t) }},
+		{"long commands", false, longCommands},
+		{"trace with runs between", false, func(t *fixture) { traceOf(t, 9, 3, true) }},
+		{"transfers", false, func(t *fixture) { partial(t, 0, 100); partial(t, 1, 2048); writeRead(t, 0, 100_000, 7) }},
+		{"packed writes", true, func(t *fixture) {
+			writePacked(t, 500, 20, false)
+			writePackedRects(t, 80, false)
+			writeLarge(t, 35, 100)
+			writeLarge(t, 5, 5000)
+			writeLargeLinked(t)
+		}},
+		{"relays", true, func(t *fixture) {
+			relayLinear(t, 3*half+16, "DRAM", 16)
+			relayPaged(t, true, half+64, 3, 0, 0)
+			relayPagedPacked(t, 35, 10)
+			ringbufferOffsets(t)
+			ringbufferThenRelay(t)
+			stallOrders(t)
+		}},
+		{"traces by hand", true, func(t *fixture) {
+			execBuf(t, 40, 7)
+			execBufRelays(t)
+			execBufPayload(t)
+			goSignal(t, true, []uint8{0, 0, 0})
+			goUnicast(t, 60, true)
+		}},
+	}
+}
+
+// hardConfigRing is configRing with fewer rounds.
+func hardConfigRing(t *fixture) {
+	f := t.follow()
+	sizes := []int{0, 40_000, 1000, 30_000, 69_000, 5000}
+	for i := range 24 {
+		k := i * 7 % len(sizes)
+		x := t.load(t.mixProgram(fmt.Sprint(sizes[k]), t.grid(), f.b, uint32(k+1), sizes[k]&^15))
+		for range 2 {
+			t.ok(t.rq.Run(t.ctx, x))
+			f.run(uint32(k+1), t.grid())
+		}
+	}
+	t.ok(t.rq.Finish(t.ctx))
+	f.check("mixed")
+}

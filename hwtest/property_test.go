@@ -1,0 +1,39 @@
+package hwtest
+
+import (
+	"flag"
+	"strconv"
+
+	"pgregory.net/rapid"
+)
+
+// rapidProperty tries a property with choices of rapid's, which makes those of a failure few.
+func rapidProperty(t *fixture, n int, prop func(draw)) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	old := f.Value.String()
+	t.ok(f.Value.Set(strconv.Itoa(n)))
+	defer func() { t.ok(f.Value.Set(old)) }()
+	rapid.Check(t.tb.(testT).T, func(r *rapid.T) { prop(rapidDraw{r}) })
+}
+
+// rapidDraw draws from rapid.
+type rapidDraw struct{ r *rapid.T }
+
+func (d rapidDraw) IntRange(from, to int, label string) int {
+	return rapid.IntRange(from, to).Draw(d.r, label)
+}
+func (d rapidDraw) Uint32(label string) uint32 { return rapid.Uint32().Draw(d.r, label) }
+
+func (d rapidDraw) Fatalf(format string, args ...any) {
+	d.r.Helper()
+	d.r.Fatalf(format, args...)
+}
+
+func (d rapidDraw) Repeat(actions map[string]func(draw)) {
+	of := map[string]func(*rapid.T){}
+	for name, fn := range actions {
+		of[name] = func(r *rapid.T) { fn(rapidDraw{r}) }
+	}
+	d.r.Repeat(of)
+}

@@ -1,0 +1,129 @@
+package hwtest
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Outcome is what became of a case.
+type Outcome string
+
+// The outcomes.
+const (
+	Pass Outcome = "pass"
+	Fail Outcome = "fail"
+	Skip Outcome = "skip" // not for this device, or not asked for
+)
+
+// Result is what became of a case on a device. The keys are those of reports and stay.
+type Result struct {
+	Device   string   `json:"device"`
+	Layer    string   `json:"layer"`
+	Name     string   `json:"name"`
+	Protects string   `json:"protects"` // the fact that the case protects
+	Outcome  Outcome  `json:"outcome"`
+	Seconds  float64  `json:"seconds"`
+	Reason   string   `json:"reason,omitempty"` // why it was skipped
+	Log      []string `json:"log,omitempty"`    // of a case that failed: what it found, each with its place
+}
+
+// Report is what Run found.
+type Report struct {
+	Started time.Time `json:"started"` // in UTC
+	Seconds float64   `json:"seconds"`
+	Passed  int       `json:"passed"`
+	Failed  int       `json:"failed"`
+	Skipped int       `json:"skipped"`
+	Results []Result  `json:"results"` // in the order in which the cases ended
+}
+
+// Add appends a result and counts it. Seconds is left to the caller, since cases may run beside each other.
+func (r *Report) Add(res Result) {
+	switch res.Outcome {
+	case Pass:
+		r.Passed++
+	case Fail:
+		r.Failed++
+	case Skip:
+		r.Skipped++
+	}
+	r.Results = append(r.Results, res)
+}
+
+// WriteFile writes the results to a file: as a JSON array, or as JUnit's XML if the file's name ends in .xml.
+func (r *Report) WriteFile(path string) error {
+	var out []byte
+	var err error
+	if strings.EqualFold(filepath.Ext(path), ".xml") {
+		out, err = r.junit()
+	} else {
+		out, err = json.MarshalIndent(r.Results, "", "  ")
+	}
+	if err != nil {
+		return fmt.Errorf("hwtest: write report: %w", err)
+	}
+	if err := os.WriteFile(path, append(out, '\n'), 0o644); err != nil {
+		return fmt.Errorf("hwtest: write report: %w", err)
+	}
+	return nil
+}
+
+type (
+	junitSuites struct {
+		XMLName xml.Name     `xml:"testsuites"`
+		Suites  []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string     `xml:"classname,attr"`
+		Name    string     `xml:"name,attr"`
+		Time    string     `xml:"time,attr"`
+		Failure *junitText `xml:"failure"`
+		Skipped *junitText `xml:"skipped"`
+	}
+	junitText struct {
+		Message string `xml:"message,attr,omitempty"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+func (r *Report) junit() ([]byte, error) {
+	var out junitSuites
+	index := map[string]int{}
+	for _, res := range r.Results {
+		i, ok := index[res.Device]
+		if !ok {
+			i = len(out.Suites)
+			index[res.Device] = i
+			out.Suites = append(out.Suites, junitSuite{Name: res.Device})
+		}
+		s := &out.Suites[i]
+		c := junitCase{Class: res.Device + "." + res.Layer, Name: res.Name, Time: fmt.Sprintf("%.3f", res.Seconds)}
+		s.Tests++
+		switch res.Outcome {
+		case Fail:
+			s.Failures++
+			c.Failure = &junitText{Text: strings.Join(res.Log, "\n")}
+			if len(res.Log) > 0 {
+				c.Failure.Message = res.Protects
+			}
+		case Skip:
+			s.Skipped++
+			c.Skipped = &junitText{Message: res.Reason}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	b, err := xml.MarshalIndent(out, "", "  ")
+	return append([]byte(xml.Header), b...), err
+}

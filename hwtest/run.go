@@ -1,0 +1,189 @@
+package hwtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// ErrNoCases says that a pattern selects no case.
+var ErrNoCases = errors.New("no case is called so")
+
+// ErrStuck says that a case neither ended in its time nor with its context. It still holds the device, so that the cases
+// behind it were not run.
+var ErrStuck = errors.New("the case doesn't end")
+
+// OpenError says that a device can't be opened at all, so that none of its cases were run.
+type OpenError struct {
+	Device string // as it was called
+	Err    error
+}
+
+func (e *OpenError) Error() string { return fmt.Sprintf("hwtest: open %s: %v", e.Device, e.Err) }
+
+// Unwrap returns the cause.
+func (e *OpenError) Unwrap() error { return e.Err }
+
+// Config says what Run runs.
+type Config struct {
+	Devices []*target.Device // one after the other
+	Select  *Pattern         // which cases; nil for all
+	Compare *target.Device   // second device of the differential cases; nil for an emulator with slow networks, if the first is one
+	Short   bool             // fewer repetitions
+	Long    bool             // also the cases that take minutes, and more seeds
+	Unsafe  bool             // also on silicon what leaves it in need of a reset
+	Done    func(Result)     // called with the result of each case when it ends; may be nil
+}
+
+// settings are what cases know of how they are run.
+type settings struct {
+	short, long, unsafe bool
+
+	compare  func(*target.Device) *target.Device // the second device of the differential cases, nil if none was named
+	property func(t *fixture, n int, prop func(draw))
+}
+
+// Case describes a case: one fact that every device must hold.
+type Case struct {
+	Layer    string `json:"layer"`
+	Name     string `json:"name"`
+	Protects string `json:"protects"`         // the fact
+	Unsafe   string `json:"unsafe,omitempty"` // why it isn't run on silicon unless asked for
+	Long     bool   `json:"long,omitempty"`   // only in long runs
+	Needs    string `json:"needs,omitempty"`  // "emulator", or "simulator" for any device that may be thrown away
+}
+
+// Cases returns all cases in the order in which they run: from the driver up, so that the first failure is the deepest.
+func Cases() []Case {
+	var out []Case
+	for _, c := range cases() {
+		out = append(out, c.public())
+	}
+	return out
+}
+
+func (c *testCase) public() Case {
+	needs := map[need]string{needEmulator: "emulator", needSimulator: "simulator"}[c.needs]
+	return Case{Layer: c.layer, Name: c.name, Protects: c.protects, Unsafe: c.unsafe, Long: c.long, Needs: needs}
+}
+
+// Pattern selects cases.
+type Pattern struct{ layer, name *regexp.Regexp }
+
+// ParsePattern parses LAYER or LAYER/NAME, two regular expressions that match anywhere: "cq", "/pipeline",
+// "^traces$/replay". Spaces may be underscores, as go test writes them.
+func ParsePattern(s string) (*Pattern, error) {
+	l, n, _ := strings.Cut(s, "/")
+	layer, err := regexp.Compile(l)
+	if err != nil {
+		return nil, fmt.Errorf("hwtest: pattern %q: %w", s, err)
+	}
+	name, err := regexp.Compile(n)
+	if err != nil {
+		return nil, fmt.Errorf("hwtest: pattern %q: %w", s, err)
+	}
+	return &Pattern{layer, name}, nil
+}
+
+// Match says whether the pattern selects a case. A nil pattern selects all.
+func (p *Pattern) Match(c Case) bool {
+	if p == nil {
+		return true
+	}
+	return p.layer.MatchString(c.Layer) && (p.name.MatchString(c.Name) || p.name.MatchString(strings.ReplaceAll(c.Name, " ", "_")))
+}
+
+// Run runs the cases on all devices, one at a time. The report has what was run, also behind an error: a context that is
+// over, an *OpenError, ErrStuck, or ErrNoCases. Cases that fail are no error of Run.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	rep := Report{Started: time.Now().UTC(), Results: []Result{}}
+	var selected []testCase
+	for _, c := range cases() {
+		if cfg.Select.Match(c.public()) {
+			selected = append(selected, c)
+		}
+	}
+	if len(selected) == 0 {
+		return rep, fmt.Errorf("hwtest: %w", ErrNoCases)
+	}
+	var err error
+	for _, d := range cfg.Devices {
+		if err = cfg.device(ctx, d, selected, &rep); err != nil {
+			break
+		}
+	}
+	rep.Seconds = time.Since(rep.Started).Seconds()
+	return rep, err
+}
+
+// device runs cases on one device.
+func (cfg *Config) device(ctx context.Context, d *target.Device, selected []testCase, rep *Report) (err error) {
+	// A device that can't be opened would fail every case for one reason.
+	if err := probe(ctx, d); err != nil {
+		return &OpenError{Device: d.Given, Err: err}
+	}
+	b := &bench{device: d, config: &settings{
+		short: cfg.Short, long: cfg.Long, unsafe: cfg.Unsafe, property: seededProperty,
+		compare: func(*target.Device) *target.Device { return cfg.Compare },
+	}}
+	for i := range selected {
+		if ctx.Err() != nil {
+			return errors.Join(fmt.Errorf("hwtest: ended after %d of %d cases of %s: %w", i, len(selected), d.Given, context.Cause(ctx)), b.close())
+		}
+		c := &selected[i]
+		res, ended := trying(ctx, d, c, caseTime(d)+2*patience(d), patience(d), func(t tb) { run(t, b, c) })
+		rep.Add(res)
+		if cfg.Done != nil {
+			cfg.Done(res)
+		}
+		if !ended {
+			return fmt.Errorf("hwtest: %s: %s/%s: %w: %d cases behind it were not run", d.Given, c.layer, c.name, ErrStuck, len(selected)-i-1)
+		}
+	}
+	if err := b.close(); err != nil {
+		return fmt.Errorf("hwtest: close %s behind the last case: %w", d.Given, err)
+	}
+	return nil
+}
+
+// probe opens a device and closes it.
+func probe(ctx context.Context, d *target.Device) error {
+	ctx, cancel := context.WithTimeout(ctx, patience(d))
+	defer cancel()
+	kd, err := kmd.Open(ctx, d.Open())
+	if err != nil {
+		return err
+	}
+	return kd.Close()
+}
+
+// trying runs a case and waits for its end: so long, and only for the grace when the context is over.
+func trying(ctx context.Context, d *target.Device, c *testCase, limit, grace time.Duration, fn func(tb)) (res Result, ended bool) {
+	start := time.Now()
+	t := newTrial(ctx)
+	done := t.start(fn)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	over := ctx.Done()
+	for waiting := true; waiting; {
+		select {
+		case <-done:
+			waiting, ended = false, true
+		case <-over:
+			over = nil
+			timer.Reset(grace)
+		case <-timer.C:
+			t.overdue(time.Since(start))
+			waiting = false
+		}
+	}
+	res = Result{Device: d.Name, Layer: c.layer, Name: c.name, Protects: c.protects, Seconds: time.Since(start).Seconds()}
+	res.Outcome, res.Reason, res.Log = t.outcome()
+	return res, ended
+}

@@ -1,0 +1,215 @@
+package hwtest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tb is what cases need of whoever runs them: a test of go test, or a trial of the package's own runner. The methods do
+// what those of testing.T do.
+type tb interface {
+	Context() context.Context // over just before the cleanups
+	Helper()
+	Log(args ...any)
+	Logf(format string, args ...any)
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Skip(args ...any)
+	Skipf(format string, args ...any)
+	Failed() bool
+	Skipped() bool
+	Cleanup(func())
+	Parallel()
+	Run(name string, fn func(tb)) bool // a part with a name of its own
+}
+
+// trial is one run of a case, or of a part of one.
+type trial struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	failed   bool
+	skipped  string // why; empty if it wasn't
+	log      []string
+	helpers  map[string]bool
+	cleanups []func()
+}
+
+func newTrial(ctx context.Context) *trial {
+	t := &trial{helpers: map[string]bool{}}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	return t
+}
+
+// start runs a function as the trial's, and its cleanups behind it. The channel is closed with the end of it all.
+func (t *trial) start(fn func(tb)) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.guard(func() { fn(t) })
+		t.cancel()
+		for f := t.lastCleanup(); f != nil; f = t.lastCleanup() {
+			t.guard(f)
+		}
+	}()
+	return done
+}
+
+// guard runs a function on a goroutine of its own, which Fatal and Skip end, and a panic fails.
+func (t *trial) guard(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				t.fail(fmt.Sprintf("panic: %v\n%s", v, debug.Stack()))
+			}
+		}()
+		fn()
+	}()
+	<-done
+}
+
+func (t *trial) lastCleanup() func() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.cleanups)
+	if n == 0 {
+		return nil
+	}
+	f := t.cleanups[n-1]
+	t.cleanups = t.cleanups[:n-1]
+	return f
+}
+
+// overdue fails the trial of a case that doesn't end, with what all goroutines do.
+func (t *trial) overdue(after time.Duration) {
+	stacks := make([]byte, 256<<10)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	t.fail(fmt.Sprintf("the case didn't end within %v, nor with its context; all goroutines:\n%s", after.Round(time.Second), stacks))
+}
+
+// outcome is what became of the trial.
+func (t *trial) outcome() (o Outcome, reason string, log []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.failed:
+		return Fail, "", slices.Clone(t.log)
+	case t.skipped != "":
+		return Skip, t.skipped, nil
+	}
+	return Pass, "", nil
+}
+
+func (t *trial) fail(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = true
+	t.log = append(t.log, line)
+}
+
+// say logs a line with the place of the first caller that isn't a helper.
+func (t *trial) say(line string, failed bool) {
+	pcs := make([]uintptr, 50)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]) // past Callers, say and the method of the interface
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		f, more := frames.Next()
+		if !t.helpers[f.Function] || !more {
+			line = fmt.Sprintf("%s:%d: %s", filepath.Base(f.File), f.Line, line)
+			break
+		}
+	}
+	t.log = append(t.log, line)
+	t.failed = t.failed || failed
+}
+
+func line(args []any) string { return strings.TrimSuffix(fmt.Sprintln(args...), "\n") }
+
+func (t *trial) Context() context.Context { return t.ctx }
+
+func (t *trial) Helper() {
+	var pcs [1]uintptr
+	if runtime.Callers(2, pcs[:]) == 0 {
+		return
+	}
+	f, _ := runtime.CallersFrames(pcs[:]).Next()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.helpers[f.Function] = true
+}
+
+func (t *trial) Log(args ...any)                   { t.say(line(args), false) }
+func (t *trial) Logf(format string, args ...any)   { t.say(fmt.Sprintf(format, args...), false) }
+func (t *trial) Error(args ...any)                 { t.say(line(args), true) }
+func (t *trial) Errorf(format string, args ...any) { t.say(fmt.Sprintf(format, args...), true) }
+
+func (t *trial) Fatal(args ...any) {
+	t.say(line(args), true)
+	runtime.Goexit()
+}
+
+func (t *trial) Fatalf(format string, args ...any) {
+	t.say(fmt.Sprintf(format, args...), true)
+	runtime.Goexit()
+}
+
+func (t *trial) Skip(args ...any) { t.skip(line(args)) }
+
+func (t *trial) Skipf(format string, args ...any) { t.skip(fmt.Sprintf(format, args...)) }
+
+func (t *trial) skip(why string) {
+	t.mu.Lock()
+	t.skipped = why
+	t.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (t *trial) Failed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed
+}
+
+func (t *trial) Skipped() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.skipped != ""
+}
+
+func (t *trial) Cleanup(fn func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleanups = append(t.cleanups, fn)
+}
+
+// Parallel does nothing: cases run one after the other, in the order of the report.
+func (t *trial) Parallel() {}
+
+func (t *trial) Run(name string, fn func(tb)) bool {
+	s := newTrial(t.ctx)
+	<-s.start(fn)
+	o, _, log := s.outcome()
+	if o != Fail {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = true
+	for _, l := range log {
+		t.log = append(t.log, name+": "+l)
+	}
+	return false
+}

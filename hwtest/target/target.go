@@ -1,0 +1,113 @@
+// Package target turns what people call a device into one that can be opened: emu:blackhole, emu:wormhole, ttsim:PATH or
+// a device node. The command and the conformance suite share it.
+package target
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+)
+
+// Help is how flags describe what Parse accepts.
+const Help = "emu:blackhole, emu:wormhole, ttsim:PATH of the vendor's libttsim.so, or a device node such as /dev/tenstorrent/0"
+
+// ErrUnknown says that a name is none of a kind of device that Parse knows.
+var ErrUnknown = errors.New("unknown kind of device")
+
+// Kind is what sort of device a target is.
+type Kind uint8
+
+// The kinds of devices.
+const (
+	Emulator  Kind = iota // the emulator of package sim: cheap, each opening is a card of its own
+	Simulator             // the vendor's simulator: slow, may be thrown away as well
+	Silicon               // a card behind a device node
+)
+
+// Device is a device by name. It isn't open; each call of Open gives a target to open.
+type Device struct {
+	Name  string    // of tests and reports: emu_blackhole, ttsim_wormhole, dev_tenstorrent_0
+	Given string    // as the user called it
+	Kind  Kind      // what it is
+	Arch  chip.Arch // of an emulator; zero for the others, which tell when they are open
+
+	open func() kmd.Target
+}
+
+// Error says what is wrong with the name of a device, and what to do.
+type Error struct {
+	Value string // what was given
+	Why   string // what is wrong with it
+	Hint  string // what to give instead
+	Err   error  // the cause: ErrUnknown or chip.ErrUnknownArch
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("target: device %q: %s; %s", e.Value, e.Why, e.Hint)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Parse turns a name into a device; an error is an *Error. The server is how the vendor's simulator is started, as
+// ttsim.Server describes it.
+func Parse(name string, server ttsim.Option) (*Device, error) {
+	kind, rest, _ := strings.Cut(name, ":")
+	switch {
+	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "."):
+		label := strings.Trim(strings.ReplaceAll(name, "/", "_"), "_")
+		return &Device{Name: label, Given: name, Kind: Silicon, open: func() kmd.Target { return kmd.Path(name) }}, nil
+	case kind == "emu":
+		arch, err := chip.ParseArch(rest)
+		if err != nil {
+			return nil, &Error{Value: name, Why: fmt.Sprintf("there is no emulator of %q", rest), Hint: "use emu:blackhole or emu:wormhole", Err: err}
+		}
+		d := &Device{Name: "emu_" + arch.String(), Given: name, Kind: Emulator, Arch: arch}
+		d.open = func() kmd.Target { return emulator(arch) }
+		return d, nil
+	case kind == "ttsim" && rest != "":
+		return &Device{Name: label(rest), Given: name, Kind: Simulator, open: func() kmd.Target { return ttsim.Library(rest, server) }}, nil
+	}
+	return nil, &Error{Value: name, Why: ErrUnknown.Error(), Hint: "use " + Help, Err: ErrUnknown}
+}
+
+// label names a build of the vendor's simulator by its path, which has _wh or _bh at the end of a part.
+func label(path string) string {
+	for _, part := range strings.Split(filepath.ToSlash(path), "/") {
+		switch {
+		case strings.HasSuffix(part, "_wh"):
+			return "ttsim_wormhole"
+		case strings.HasSuffix(part, "_bh"):
+			return "ttsim_blackhole"
+		}
+	}
+	return "ttsim"
+}
+
+// Open returns the device as a target to open.
+func (d *Device) Open() kmd.Target { return d.open() }
+
+// Emulated returns the emulator with more options, under its own name followed by a suffix. It is for devices whose Kind
+// is Emulator; others are returned as they are.
+func (d *Device) Emulated(suffix string, opts ...sim.Option) *Device {
+	if d.Kind != Emulator {
+		return d
+	}
+	e := *d
+	e.Name += suffix
+	e.open = func() kmd.Target { return emulator(d.Arch, opts...) }
+	return &e
+}
+
+func emulator(a chip.Arch, opts ...sim.Option) kmd.Target {
+	if a == chip.Wormhole {
+		return sim.Wormhole(opts...)
+	}
+	return sim.Blackhole(opts...)
+}
