@@ -41,12 +41,12 @@ type trial struct {
 	failed   bool
 	skipped  string // why; empty if it wasn't
 	log      []string
-	helpers  map[string]bool
+	helpers  map[uintptr]bool // by program counter, as frames cost memory and cases count what is allocated
 	cleanups []func()
 }
 
 func newTrial(ctx context.Context) *trial {
-	t := &trial{helpers: map[string]bool{}}
+	t := &trial{helpers: map[uintptr]bool{}}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	return t
 }
@@ -125,9 +125,14 @@ func (t *trial) say(line string, failed bool) {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]) // past Callers, say and the method of the interface
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	helpers := map[string]bool{}
+	for pc := range t.helpers {
+		f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+		helpers[f.Function] = true
+	}
 	for {
 		f, more := frames.Next()
-		if !t.helpers[f.Function] || !more {
+		if !helpers[f.Function] || !more {
 			line = fmt.Sprintf("%s:%d: %s", filepath.Base(f.File), f.Line, line)
 			break
 		}
@@ -145,10 +150,9 @@ func (t *trial) Helper() {
 	if runtime.Callers(2, pcs[:]) == 0 {
 		return
 	}
-	f, _ := runtime.CallersFrames(pcs[:]).Next()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.helpers[f.Function] = true
+	t.helpers[pcs[0]] = true
 }
 
 func (t *trial) Log(args ...any)                   { t.say(line(args), false) }

@@ -84,6 +84,14 @@ func TestRunnerHelpers(t *testing.T) {
 	}
 }
 
+// Helpers are called while a case counts what replays allocate.
+func TestRunnerHelperAllocatesNothing(t *testing.T) {
+	tr := newTrial(t.Context())
+	if n := testing.AllocsPerRun(100, func() { tr.Helper() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // Cleanups run in reverse order behind the case, also those behind one that ends its goroutine, with the context over.
 func TestRunnerCleanups(t *testing.T) {
 	var got []string

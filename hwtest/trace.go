@@ -340,7 +340,7 @@ func captureErrorPlace(t *fixture) {
 	t.ok(x.Close(t.ctx))
 	_, err = t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
 	var c *reprise.CaptureError
-	if !errors.As(err, &c) || !strings.HasSuffix(c.File, "trace_test.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
+	if !errors.As(err, &c) || !strings.HasSuffix(c.File, "hwtest/trace.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
 		t.Errorf("error %#v: %v", c, err)
 	}
 	// An error that the caller swallows ends the capture all the same.
