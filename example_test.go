@@ -66,7 +66,7 @@ func Example() {
 	for _, batch := range batches {
 		err = queue.Write(ctx, in, 0, batch)
 		check(err)
-		err = trace.Replay(ctx) // a few words and a doorbell: no allocation, no system call
+		err = trace.Replay(ctx) // a few words and a doorbell: no allocation
 		check(err)
 		err = queue.Read(ctx, out, 0, result)
 		check(err)
