@@ -14,19 +14,23 @@ type hardMode struct {
 	few  int // seeds by default
 	many int // of a long run
 	opts []sim.Option
+	// strict turns on every check of the emulator, with the mode's seed.
+	strict bool
 }
 
 // hardModes are the ways in which the emulator makes life hard. Each is tried with several seeds, which choose the order of
 // the processors and the delays of the networks.
 func hardModes() []hardMode {
 	return []hardMode{
-		{"as it comes", 2, 100, nil},
-		{"synchronous", 1, 50, []sim.Option{sim.Synchronous()}},
-		{"delay 7", 1, 100, []sim.Option{sim.Delay(7)}},
-		{"delay 50, unwritten memory refused", 1, 100, []sim.Option{sim.Delay(50), sim.RefuseUnwritten()}},
-		{"delay 1000", 1, 100, []sim.Option{sim.Delay(1000)}},
-		{"one unit harvested", 1, 20, []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 1})}},
-		{"two units harvested, delay 20", 1, 20, []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b101}), sim.Delay(20)}},
+		{name: "as it comes", few: 2, many: 100},
+		{name: "synchronous", few: 1, many: 50, opts: []sim.Option{sim.Synchronous()}},
+		{name: "delay 7", few: 1, many: 100, opts: []sim.Option{sim.Delay(7)}},
+		{name: "delay 50, unwritten memory refused", few: 1, many: 100, opts: []sim.Option{sim.Delay(50), sim.RefuseUnwritten()}},
+		{name: "delay 1000", few: 1, many: 100, opts: []sim.Option{sim.Delay(1000)}},
+		{name: "one unit harvested", few: 1, many: 20, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 1})}},
+		{name: "two units harvested, delay 20", few: 1, many: 20, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b101}), sim.Delay(20)}},
+		// Fewer cores, because the checks cost much.
+		{name: "every check", few: 2, many: 100, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b111})}, strict: true},
 	}
 }
 
@@ -40,7 +44,11 @@ func hardCases() []testCase {
 				fn: func(t *fixture) {
 					for seed := range t.more(m.few, m.many) {
 						t.sub(fmt.Sprintf("seed %d", seed), func(t *fixture) {
-							dev := t.device.Emulated("", append([]sim.Option{sim.Seed(uint64(seed) + 1)}, m.opts...)...)
+							opts := append([]sim.Option{sim.Seed(uint64(seed) + 1)}, m.opts...)
+							if m.strict {
+								opts = append(opts, sim.Strict(uint64(seed)+1))
+							}
+							dev := t.device.Emulated("", opts...)
 							u := *t
 							u.device = dev
 							if k.queues {
