@@ -23,6 +23,8 @@ type Step struct {
 	Name   string
 	Offset int // of its first command in the trace, in bytes
 	Size   int // bytes of its commands
+
+	Program int // which of Image.Programs it runs
 }
 
 // Recording collects commands in host memory, so that a trace's size is known before any DRAM is taken for it.
@@ -52,6 +54,13 @@ type Image struct {
 	Bytes    []byte // the commands, with zeros up to a whole number of pages
 	Size     int    // bytes of the commands without the zeros
 	Steps    []Step
+
+	Programs []Program // that the steps run
+	Relocs   []Reloc   // where the commands name DRAM of the programs' kernels, by offset
+	Buffers  []Buffer  // that the programs use, in order of first use
+	Params   []Param   // patch points
+	L1End    uint64    // end of the part of every worker's L1 that the programs' circular buffers need
+	After    []byte    // state of a queue behind the trace; package dispatch knows its form
 }
 
 // Finish ends the recording and lays it out for a number of DRAM banks.
