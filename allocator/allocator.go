@@ -44,7 +44,10 @@ type block struct {
 }
 
 // name says whose an extent is and what it is.
-type name struct{ owner, tag string }
+type name struct {
+	owner, tag string
+	site       uintptr
+}
 
 // Request says what to allocate.
 type Request struct {
@@ -59,6 +62,9 @@ type Request struct {
 	TopDown *bool
 	// Owner and Tag say whose it is and what it is, for statistics and errors.
 	Owner, Tag string
+	// Site is the program counter of the call that asked, as [runtime.Callers] gives it, or 0. It is resolved to a file
+	// and line only when somebody looks.
+	Site uintptr
 }
 
 // New returns an allocator with everything free. The error wraps [ErrConfig].
@@ -84,6 +90,11 @@ func New(c Config) (*Allocator, error) {
 		split := end - up(c.L1Small, c.DRAMAlign)
 		a.region[L1] = newRegion(base, split, c.L1Banks, c.L1Align, true)
 		a.region[L1Small] = newRegion(split, end, c.L1Banks, c.L1Align, true)
+	}
+	for k, r := range a.region {
+		if r != nil {
+			a.notify(Kind(k))
+		}
 	}
 	return a, nil
 }
@@ -204,15 +215,16 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 	b.banks, b.kind = e.Banks, e.Kind
 	b.gen++
 	e.gen = b.gen
-	if b.named = r.Owner != "" || r.Tag != ""; b.named {
+	if b.named = r.Owner != "" || r.Tag != "" || r.Site != 0; b.named {
 		for len(a.names) <= int(e.slot) {
 			a.names = append(a.names, name{})
 		}
-		a.names[e.slot] = name{r.Owner, r.Tag}
+		a.names[e.slot] = name{r.Owner, r.Tag, r.Site}
 	}
 	reg.extents++
 	reg.allocated += e.PerBank
 	reg.peak = max(reg.peak, reg.allocated)
+	a.notify(e.Kind)
 }
 
 // lookup returns the live block of an extent.
@@ -292,4 +304,5 @@ func (a *Allocator) release(b *block, e *Extent) {
 	b.gen++
 	b.freed = false
 	a.free = append(a.free, e.slot)
+	a.notify(e.Kind)
 }

@@ -286,7 +286,7 @@ func TestOutOfMemoryTellsWhatToDo(t *testing.T) {
 	want := &OutOfMemoryError{
 		Kind: Trace, Owner: "trace", Tag: "train", Size: 786432, Banks: 12,
 		Need: 65536, Have: 49152, Hole: 49152, Total: 73728,
-		Owners:      []Usage{{"decode", Trace, 1, 16384}, {"prefill", Trace, 1, 8192}},
+		Owners:      []OwnerUsage{{"decode", Trace, 1, 16384}, {"prefill", Trace, 1, 8192}},
 		TraceRegion: 12 * (65536 + 24576),
 	}
 	if diff := cmp.Diff(want, oom); diff != "" {

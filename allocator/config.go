@@ -20,6 +20,8 @@ type Config struct {
 	L1End   uint64 // end of L1: its size
 	L1Align uint64 // a power of two: L1 pages are multiples of it
 	L1Small uint64 // size of the L1 small region at the top of L1; rounded up to DRAMAlign
+
+	Gauge Gauge // hears of every change, if it is set
 }
 
 // tracePage is the largest page of a trace; a bank's share of the trace region is a multiple of it.

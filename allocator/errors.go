@@ -26,8 +26,8 @@ var (
 	ErrNotHeld = errors.New("extent is not held")
 )
 
-// Usage is how much memory one owner has in each bank.
-type Usage struct {
+// OwnerUsage is how much memory one owner has in each bank.
+type OwnerUsage struct {
 	Owner   string // "" for extents without one
 	Kind    Kind
 	Extents int
@@ -42,11 +42,11 @@ type OutOfMemoryError struct {
 	Tag    string
 	Size   uint64 // what was asked for, over all banks
 	Banks  int
-	Need   uint64  // what each bank must hold
-	Have   uint64  // free in each bank
-	Hole   uint64  // largest hole in each bank
-	Total  uint64  // size of the region
-	Owners []Usage // who has most in the region, most first, at most five
+	Need   uint64       // what each bank must hold
+	Have   uint64       // free in each bank
+	Hole   uint64       // largest hole in each bank
+	Total  uint64       // size of the region
+	Owners []OwnerUsage // who has most in the region, most first, at most five
 	// TraceRegion is, for a trace in a region of fixed size, the [Config.TraceRegion] that would have been enough;
 	// otherwise 0.
 	TraceRegion uint64

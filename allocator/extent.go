@@ -65,8 +65,9 @@ func (e Extent) Overlaps(f Extent) bool {
 type Live struct {
 	Extent
 	Owner, Tag string
-	Holds      int  // how often it is held
-	Freed      bool // its owner has freed it; holds keep it
+	Site       uintptr // the program counter of the call that asked for it, 0 if it is not known
+	Holds      int     // how often it is held
+	Freed      bool    // its owner has freed it; holds keep it
 }
 
 // String describes the extent and its owner.

@@ -61,6 +61,7 @@ func (a *Allocator) ResetPeak(k Kind) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.region[k].peak = a.region[k].allocated
+	a.notify(k)
 }
 
 // Extents returns the live extents of a kind by address, held ones that their owners have freed included.
@@ -85,7 +86,7 @@ func (a *Allocator) live(slot uint32) Live {
 			Kind: b.kind, Addr: b.addr, PerBank: b.perBank, Size: b.size, PageSize: b.pageSize,
 			Stride: up(b.pageSize, a.region[b.kind].align), Banks: b.banks, from: a, slot: slot, gen: b.gen,
 		},
-		Owner: n.owner, Tag: n.tag, Holds: int(b.holds), Freed: b.freed,
+		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(b.holds), Freed: b.freed,
 	}
 }
 
@@ -115,20 +116,20 @@ func (a *Allocator) Holes(k Kind) []Hole {
 	return out
 }
 
-// Usage returns what each owner has of each kind, most bytes in a bank first.
-func (a *Allocator) Usage() []Usage {
+// Owners returns what each owner has of each kind, most bytes in a bank first.
+func (a *Allocator) Owners() []OwnerUsage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.usage(func(*block) bool { return true })
 }
 
 // usage sums live blocks by owner and kind.
-func (a *Allocator) usage(want func(*block) bool) []Usage {
+func (a *Allocator) usage(want func(*block) bool) []OwnerUsage {
 	type key struct {
 		owner string
 		kind  Kind
 	}
-	sum := make(map[key]*Usage)
+	sum := make(map[key]*OwnerUsage)
 	for i := range a.blocks {
 		b := &a.blocks[i]
 		if !b.live() || !want(b) {
@@ -137,17 +138,17 @@ func (a *Allocator) usage(want func(*block) bool) []Usage {
 		k := key{a.nameOf(uint32(i)).owner, b.kind}
 		u := sum[k]
 		if u == nil {
-			u = &Usage{Owner: k.owner, Kind: b.kind}
+			u = &OwnerUsage{Owner: k.owner, Kind: b.kind}
 			sum[k] = u
 		}
 		u.Extents++
 		u.PerBank += b.perBank
 	}
-	out := make([]Usage, 0, len(sum))
+	out := make([]OwnerUsage, 0, len(sum))
 	for _, u := range sum {
 		out = append(out, *u)
 	}
-	slices.SortFunc(out, func(x, y Usage) int {
+	slices.SortFunc(out, func(x, y OwnerUsage) int {
 		return cmp.Or(-cmp.Compare(x.PerBank, y.PerBank), cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Kind, y.Kind))
 	})
 	return out
