@@ -17,7 +17,8 @@
 // 1 to 14, dispatcher ids 1 to 17, WAIT flags 0x08 and 0x10 for streams, 16-bit
 // prefetch queue entries). Revisions differ in ids, flags and field places, and
 // nothing in a stream says which one it is: a command whose id exists only in
-// newer revisions is reported as such (ErrNewer) and not guessed at.
+// newer revisions is reported as such (ErrNewer) and not guessed at. Revisions
+// reads streams of other revisions, and Detect tells which one a stream is in.
 //
 // Decoding is strict. Bytes that no field owns must be zero, strides and
 // derived lengths must be what an encoder would have written; so a command that

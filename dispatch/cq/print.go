@@ -15,7 +15,6 @@ const listShown = 4
 // Line is one command as a line: who executes it, its name, its fields. Long
 // lists are cut, data are counted only.
 func Line(l Layout, c PrefetchCommand) string {
-	var s strings.Builder
 	who, note := "prefetch", ""
 	var shown Command = c
 	data := 0
@@ -28,14 +27,17 @@ func Line(l Layout, c PrefetchCommand) string {
 	case DebugPrefetch:
 		data = len(c.Data)
 	}
-	fmt.Fprintf(&s, "%-10s  ", who)
 	if shown == nil {
-		s.WriteString("nothing")
-		return s.String()
+		return fmt.Sprintf("%-10s  nothing", who)
 	}
-	s.WriteString(shown.Name())
+	return line(who, shown.Name(), shown.Fields(l), data, note)
+}
+
+func line(who, name string, fields []Field, data int, note string) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%-10s  %s", who, name)
 	cut := false
-	for _, f := range shown.Fields(l) {
+	for _, f := range fields {
 		if i := strings.IndexByte(f.Name, '['); i >= 0 {
 			if n, err := strconv.Atoi(strings.TrimSuffix(f.Name[i+1:], "]")); err == nil && n >= listShown {
 				cut = true

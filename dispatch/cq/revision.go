@@ -1,0 +1,106 @@
+package cq
+
+// Pinned is the name of the revision that the rest of this package reads and writes, and that the runtime's firmware
+// understands.
+const Pinned = "2026-03"
+
+// Revision is one state of tt-metal's protocol: which ids there are, and where the fields of each command lie. It
+// reads streams; only the pinned revision can be written.
+type Revision struct {
+	// Name is the year and month or season from which on it was seen, as "2025-mid". Revisions without a date, which
+	// are later than all others, are "newer" and a letter.
+	Name  string
+	About string // what tells it from its neighbours
+
+	prefetch  [32]form // by id
+	dispatch  [32]form
+	waitNames []string // of the bits of a WAIT's flags
+	wait      waitBits
+}
+
+// waitBits are the flags of a WAIT that say which of its fields matter. clearMemory is 0 where there is none.
+type waitBits struct{ memory, clearMemory, stream, clearStream uint64 }
+
+// Revisions returns all known revisions, oldest first. They are those that public sources show: tt-metal's
+// cq_commands.hpp at several times, and its forks.
+func Revisions() []*Revision {
+	early, mid, autumn, pin, newerA, newerB := pinned(), pinned(), pinned(), pinned(), pinned(), pinned()
+
+	beforeLinearH(mid)
+	mid.Name, mid.About = "2025-mid", "no RELAY_LINEAR_H, so later prefetcher ids are one less; all commands have 16 bytes; lengths of packed-large writes are not less one"
+	beforeLinearH(early)
+	early.Name, early.About = "2025-early", "as 2025-mid, with three write offsets in the command and no cached write pointer"
+	early.dispatch[DispatchSetWriteOffset] = form{name: "SET_WRITE_OFFSET", head: HeaderSize,
+		fields: []slot{{"host_id", 2, 2, asDec}, {"offset[0]", 4, 4, asHex}, {"offset[1]", 8, 4, asHex}, {"offset[2]", 12, 4, asHex}}}
+	early.prefetch[11] = form{name: "PAGED_TO_RINGBUFFER", head: HeaderSize,
+		fields: []slot{{"reset", 1, 1, asBool}, {"log2_page", 3, 1, asDec}, {"start", 4, 4, asDec}, {"base", 8, 4, asHex}, {"length", 12, 4, asDec}}}
+	early.prefetch[12] = form{name: "SET_RINGBUFFER_OFFSET", head: HeaderSize, fields: []slot{{"offset", 1, 4, asHex}}}
+	early.prefetch[13].list.most = 35
+
+	autumn.Name, autumn.About = "2025-autumn", "RELAY_LINEAR_H laid out like RELAY_LINEAR; lengths of packed-large writes are not less one"
+	autumn.prefetch[PrefetchRelayLinearH].fields = autumn.prefetch[PrefetchRelayLinear].fields
+	lengthsAsTheyAre(autumn)
+
+	pin.Name, pin.About = Pinned, "lengths of packed-large writes are less one"
+
+	newer(newerA)
+	newerA.Name, newerA.About = "newer-a", "WAIT flags moved for CLEAR_MEMORY; 32-bit host ids"
+	newerA.dispatch[DispatchSetWriteOffset].fields = []slot{{"count", 1, 1, asDec}, {"host_id", 4, 4, asDec}}
+	newer(newerB)
+	newerB.Name, newerB.About = "newer-b", "as newer-a, with 16-bit host ids and a profiler's fields in the go signal"
+	newerB.dispatch[DispatchSendGoSignal].fields = []slot{{"go", AtGoWord, 4, asGo}, {"multicast", 5, 1, asMulticast}, {"unicasts", 6, 1, asDec},
+		{"noc_start", 7, 1, asDec}, {"profiler_id", 8, 2, asDec}, {"profiler_workers", 10, 1, asDec}, {"wait_count", 11, 4, asDec}, {"wait_stream", 15, 1, asDec}}
+	return []*Revision{early, mid, autumn, pin, newerA, newerB}
+}
+
+// RevisionByName returns a revision, nil if there is none of that name.
+func RevisionByName(name string) *Revision {
+	for _, r := range Revisions() {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// beforeLinearH makes r a revision of 2025 with commands of 16 bytes only.
+func beforeLinearH(r *Revision) {
+	copy(r.prefetch[2:], r.prefetch[3:])
+	r.prefetch[31] = form{}
+	r.prefetch[1].head = HeaderSize
+	r.prefetch[1].fields = []slot{{"noc", 4, 4, asTile}, {"addr", 8, 4, asHex}, {"length", 12, 4, asDec}}
+	for _, id := range []DispatchID{DispatchWriteLinear, DispatchWriteLinearH} {
+		r.dispatch[id].head = HeaderSize
+		r.dispatch[id].fields = []slot{{"mcast", 1, 1, asDec}, {"offset_index", 2, 1, asDec}, {"noc", 4, 4, asTarget}, {"addr", 8, 4, asHex}, {"length", 12, 4, asDec}}
+	}
+	r.dispatch[DispatchWriteHost].fields = []slot{{"event", 1, 1, asBool}, {"pad1", 2, 2, asHex}, {"pad2", 4, 4, asHex}, {"pad3", 8, 4, asHex}, {"length", 12, 4, asDec}}
+	r.dispatch[DispatchSendGoSignal].fields[1] = slot{"multicasts", 5, 1, asDec}
+	lengthsAsTheyAre(r)
+}
+
+// lengthsAsTheyAre is how packed-large writes gave their lengths before they were made less one.
+func lengthsAsTheyAre(r *Revision) {
+	r.dispatch[DispatchWritePackedLarge].list.fields[2].as = asDec
+}
+
+// newer adds what came after the pinned revision.
+func newer(r *Revision) {
+	for _, id := range []PrefetchID{PrefetchRelayLinear, PrefetchRelayLinearH} {
+		r.prefetch[id].fields = []slot{{"noc", 4, 4, asTile}, {"addr", 8, 8, asHex}, {"length", 16, 8, asDec}}
+	}
+	packed := form{head: HeaderSize, stride: "stride", relays: "total", sum: "length",
+		fields: []slot{{"count", 2, 2, asDec}, {"noc", 4, 4, asTile}, {"total", 8, 4, asDec}, {"stride", 12, 4, asDec}},
+		list:   &list{size: 12, most: 35, fields: []slot{{"addr", 0, 8, asHex}, {"length", 8, 4, asDec}}}}
+	packed.name = "RELAY_LINEAR_PACKED"
+	r.prefetch[15] = packed
+	packed.name = "RELAY_LINEAR_PACKED_H"
+	r.prefetch[16] = packed
+	r.dispatch[18] = form{name: "WRITE_PACKED_LARGE_UNICAST", head: HeaderSize, data: dataBlocks,
+		fields: r.dispatch[DispatchWritePackedLarge].fields,
+		list:   &list{size: 12, most: 35, fields: []slot{{"noc", 0, 4, asTile}, {"addr", 4, 4, asHex}, {"length", 8, 4, asDec}}}}
+	r.dispatch[19] = form{name: "SET_SUB_DEVICE_WORKER_COUNTS", head: HeaderSize, fields: []slot{{"count", 4, 4, asDec}},
+		list: &list{size: 4, most: 8, empty: true, fields: []slot{{"workers", 0, 4, asDec}}}}
+	r.dispatch[20] = form{name: "RT_PROFILER_FLUSH", head: HeaderSize, fields: []slot{{"wait_count", 1, 4, asDec}, {"wait_stream", 5, 4, asDec}}}
+	r.waitNames = []string{"barrier", "notify", "memory", "clear memory", "stream", "clear"}
+	r.wait = waitBits{memory: 4, clearMemory: 8, stream: 0x10, clearStream: 0x20}
+}
