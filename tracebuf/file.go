@@ -1,0 +1,132 @@
+package tracebuf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// File is a trace with all that it takes to run it on another device of the same kind. Encode writes it, Decode reads
+// it. docs/trace-file.md describes the bytes.
+type File struct {
+	Name   string // of the trace
+	Target Target
+	Image  Image
+	// Data is what buffers hold before the first replay, in order of buffer and offset. Buffers that have none keep
+	// what they hold.
+	Data []Data
+}
+
+// Target is what of a device is in a trace: it runs only where all of it is the same.
+type Target struct {
+	Arch       chip.Arch
+	Harvesting chip.Harvesting // decides the coordinates of workers and the number of DRAM banks
+	Width      int             // of the grid of workers that programs may use
+	Height     int
+	Banks      int      // DRAM banks
+	Dispatch   chip.XY  // virtual coordinates of the core that workers report to
+	Firmware   [32]byte // SHA-256 of the firmware that understands the commands
+	Revision   string   // of the protocol, as package cq names it
+}
+
+// Data is a part of a buffer's content.
+type Data struct {
+	Buffer int // index in Image.Buffers
+	Offset int // in the buffer, in bytes
+	Bytes  []byte
+}
+
+// FileMagic begins every trace file.
+const FileMagic = "RPRTRACE"
+
+// FileVersion is the version of trace files that Encode writes and Decode reads.
+const FileVersion = 1
+
+// Limits of a trace file. They are far beyond any use, and keep sums of sizes and offsets from overflowing. Decode
+// takes memory for bytes that it has read only, so they are no measure of what a hostile file can cost.
+const (
+	maxFile     = 1 << 38 // bytes
+	maxCommands = 1 << 30 // bytes: a trace's DRAM is named by 32-bit addresses
+	maxName     = 4096    // bytes
+	maxAfter    = 4096    // bytes
+)
+
+var (
+	// ErrNotTrace is returned for a file that doesn't begin like a trace.
+	ErrNotTrace = errors.New("not a trace file")
+	// ErrVersion is returned for a trace file that another release has written.
+	ErrVersion = errors.New("unknown version of trace files")
+	// ErrDamaged is returned for a trace file that was changed or cut off after it was written.
+	ErrDamaged = errors.New("the trace file is damaged")
+	// ErrInvalid is returned for a trace that no recorder makes. It wraps a *FileError that says what is wrong.
+	ErrInvalid = errors.New("not a trace that can be run")
+	// ErrTarget is returned by Target.Match for a trace that was recorded for another kind of device.
+	ErrTarget = errors.New("the trace is for another kind of device")
+)
+
+// FileError says what is wrong in which part of a trace. It is an ErrInvalid or an ErrDamaged.
+type FileError struct {
+	Part string // "commands at +0x1c0", "program 3 \"dense\"", "section PROG"
+	What string // what was found and what was wanted
+	Err  error  // ErrInvalid or ErrDamaged, or the error of package cq that tells more
+}
+
+// Error implements error.
+func (e *FileError) Error() string { return fmt.Sprintf("%s: %s", e.Part, e.What) }
+
+// Is says whether the error is an ErrInvalid; errors.Is does the rest.
+func (e *FileError) Is(err error) bool { return err == ErrInvalid && e.Err != ErrDamaged }
+
+// Unwrap returns the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+func invalid(part, format string, args ...any) error {
+	return &FileError{Part: part, What: fmt.Sprintf(format, args...), Err: ErrInvalid}
+}
+
+func damaged(part, format string, args ...any) error {
+	return &FileError{Part: part, What: fmt.Sprintf(format, args...), Err: ErrDamaged}
+}
+
+// TargetError says in what a device differs from the one that a trace was recorded for. It is an ErrTarget.
+type TargetError struct {
+	What        string // "harvesting", "firmware", ...
+	Trace, Here string
+}
+
+// Error implements error.
+func (e *TargetError) Error() string {
+	return fmt.Sprintf("%v: its %s is %s, this device's is %s; record it again here", ErrTarget, e.What, e.Trace, e.Here)
+}
+
+// Unwrap returns ErrTarget.
+func (e *TargetError) Unwrap() error { return ErrTarget }
+
+// Match says whether a trace for t runs on a device that is here. A *TargetError names the first difference.
+func (t *Target) Match(here *Target) error {
+	diff := func(what string, trace, dev any) error {
+		return &TargetError{What: what, Trace: fmt.Sprint(trace), Here: fmt.Sprint(dev)}
+	}
+	switch {
+	case t.Arch != here.Arch:
+		return diff("architecture", t.Arch, here.Arch)
+	case t.Revision != here.Revision:
+		return diff("protocol revision", t.Revision, here.Revision)
+	case t.Harvesting != here.Harvesting:
+		return diff("harvesting", harvesting(t.Harvesting), harvesting(here.Harvesting))
+	case t.Width != here.Width || t.Height != here.Height:
+		return diff("worker grid", fmt.Sprintf("%d x %d", t.Width, t.Height), fmt.Sprintf("%d x %d", here.Width, here.Height))
+	case t.Banks != here.Banks:
+		return diff("number of DRAM banks", t.Banks, here.Banks)
+	case t.Dispatch != here.Dispatch:
+		return diff("dispatch core", t.Dispatch, here.Dispatch)
+	case t.Firmware != here.Firmware:
+		return diff("firmware", fmt.Sprintf("%x", t.Firmware), fmt.Sprintf("%x", here.Firmware))
+	}
+	return nil
+}
+
+func harvesting(h chip.Harvesting) string {
+	return fmt.Sprintf("Tensix %#x, DRAM %#x, Ethernet %#x", h.Tensix, h.DRAM, h.Ethernet)
+}

@@ -1,0 +1,363 @@
+package tracebuf_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+const (
+	testSteps   = 11 // more than there are launch messages
+	binaryPages = 3
+)
+
+// testFile is a small trace as a recorder makes it: two programs, run in turn.
+func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
+	t.Helper()
+	ch, err := chip.New(arch, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, l1 := cq.Layout(arch), &ch.Params().L1
+	f := &tracebuf.File{
+		Name:   "two programs",
+		Target: tracebuf.Target{Arch: arch, Width: 4, Height: 2, Banks: len(ch.DRAMBanks()), Revision: cq.Pinned, Firmware: sha256.Sum256([]byte("firmware"))},
+	}
+	if f.Target.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 5}); err != nil {
+		t.Fatal(err)
+	}
+	worker, err := ch.Virtual(chip.Core{X: 1, Y: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rect := ch.Rects(chip.Range{End: chip.Core{X: 3, Y: 1}})[0]
+	noc := arch.NOCMulticast(rect.Start, rect.End)
+	rec := tracebuf.NewRecording(l)
+	var relocs []tracebuf.Reloc
+	param := tracebuf.Param{Name: "n", Value: 0x2A}
+	for i := range testSteps {
+		rec.Add([]string{"even", "odd"}[i%2], func(dst []byte) []byte {
+			b := cq.NewBuilder(l, dst)
+			b.SetWriteOffset(cq.SetWriteOffset{HostID: uint16(i), Count: 3, Offsets: [4]uint32{0, l1.KernelConfig, l1.KernelConfig + 1024}})
+			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: uint32(i * 8)})
+			w := b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 16, Cores: []uint32{l.NOCXY(worker.X, worker.Y)}, Data: []byte{1, 0, 0, 0, 0x2A, 15: 0}})
+			if i%2 == 1 {
+				param.At = append(param.At, w.Slot(0)+4)
+			}
+			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 1, Subs: []cq.LargeSub{{NOC: noc, Addr: 16, Length: 32, Dests: 8, Unlink: true}}, Data: make([]byte, 32)})
+			b.WritePackedLargeHeader(cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(l.DRAMAlign()), OffsetIndex: 2, Subs: []cq.LargeSub{{NOC: noc, Length: 2048 + 64, Dests: 8, Unlink: true}}})
+			page := i % 2
+			base := uint32(0x10000*(1+i%2) + page/f.Target.Banks*2048)
+			at := b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(page % f.Target.Banks), LogPageSize: 11, Base: base, Length: 2048 + 64}}})
+			relocs = append(relocs, tracebuf.Reloc{At: at + cq.AtPagedSub(0), Program: i % 2, Page: page})
+			b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, Size: uint16(l1.LaunchSize), Addr: l1.Launch + uint32(i)%8*l1.LaunchSize, Rects: []cq.Rect{{NOC: noc, Dests: 8}}, Data: make([]byte, l1.LaunchSize)})
+			b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, f.Target.Dispatch.X, f.Target.Dispatch.Y, cq.SignalGo), WaitCount: uint32(i * 8), WaitStream: 48})
+			out, err := b.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		})
+	}
+	im, err := rec.Finish(f.Target.Banks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range im.Steps {
+		im.Steps[i].Program = i % 2
+	}
+	for i, name := range []string{"even", "odd"} {
+		im.Programs = append(im.Programs, tracebuf.Program{Name: name, Addr: uint64(0x10000 * (1 + i)), Pages: binaryPages, Binary: bytes.Repeat([]byte{byte(i + 1)}, binaryPages*2048)})
+	}
+	im.Relocs, im.Params, im.L1End, im.After = relocs, []tracebuf.Param{param}, uint64(l1.Unreserved)+4096, []byte("queue")
+	im.Buffers = []tracebuf.Buffer{
+		{Name: "input", Addr: 0x40000, Size: 8192, PageSize: 1024},
+		{Name: "result", Kind: tracebuf.KindL1, Addr: uint64(l1.Unreserved), Size: 4096, PageSize: 512, Output: true},
+	}
+	f.Image = *im
+	f.Data = []tracebuf.Data{{Buffer: 0, Offset: 1024, Bytes: []byte("weights")}, {Buffer: 1, Bytes: []byte("r")}}
+	return f
+}
+
+func encode(t testing.TB, f *tracebuf.File) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := tracebuf.Encode(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// What is decoded is what was encoded, and encodes to the same bytes again, however the reader hands them out.
+func TestFileRoundTrip(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(arch.String(), func(t *testing.T) {
+			f := testFile(t, arch)
+			b := encode(t, f)
+			if !tracebuf.IsFile(b) {
+				t.Error("the file isn't known as one")
+			}
+			for _, r := range []io.Reader{bytes.NewReader(b), iotest.OneByteReader(bytes.NewReader(b)), iotest.DataErrReader(bytes.NewReader(b))} {
+				got, err := tracebuf.Decode(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(f, got, cmpopts.EquateEmpty()); diff != "" {
+					t.Fatalf("decoded differs (-encoded +decoded):\n%s", diff)
+				}
+				if !bytes.Equal(encode(t, got), b) {
+					t.Error("the same trace gives other bytes")
+				}
+			}
+		})
+	}
+}
+
+// A file that was cut off or changed anywhere is refused, by the checksum wherever nothing else is wrong first.
+func TestFileDamage(t *testing.T) {
+	b := encode(t, testFile(t, chip.Blackhole))
+	for _, n := range []int{0, 1, 7, 8, 12, 23, 24, 40, len(b) / 2, len(b) - 33, len(b) - 1} {
+		_, err := tracebuf.Decode(bytes.NewReader(b[:n]))
+		if want := tracebuf.ErrDamaged; n < 8 && !errors.Is(err, tracebuf.ErrNotTrace) || n >= 8 && !errors.Is(err, want) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+	}
+	if _, err := tracebuf.Decode(bytes.NewReader(append(bytes.Clone(b), 0))); !errors.Is(err, tracebuf.ErrDamaged) {
+		t.Errorf("a byte more: %v", err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := bytes.Clone(b)
+		c[rapid.IntRange(0, len(c)-1).Draw(t, "at")] ^= rapid.Byte().Filter(func(v byte) bool { return v != 0 }).Draw(t, "bits")
+		_, err := tracebuf.Decode(bytes.NewReader(c))
+		if !errors.Is(err, tracebuf.ErrDamaged) && !errors.Is(err, tracebuf.ErrNotTrace) && !errors.Is(err, tracebuf.ErrVersion) {
+			t.Fatalf("%v", err)
+		}
+	})
+	fails := errors.New("the disk is gone")
+	if _, err := tracebuf.Decode(io.MultiReader(bytes.NewReader(b[:100]), iotest.ErrReader(fails))); !errors.Is(err, fails) {
+		t.Errorf("a reader's error is lost: %v", err)
+	}
+	if _, err := tracebuf.Decode(iotest.ErrReader(fails)); !errors.Is(err, fails) {
+		t.Errorf("a reader's first error is lost: %v", err)
+	}
+}
+
+// seal gives a changed file its length and checksum, as somebody would who wants it to be taken.
+func seal(b []byte) []byte {
+	b = bytes.Clone(b)
+	binary.LittleEndian.PutUint64(b[16:], uint64(len(b)))
+	sum := sha256.Sum256(b[:len(b)-32])
+	copy(b[len(b)-32:], sum[:])
+	return b
+}
+
+// A file that promises more than it holds costs what it holds.
+func TestFileNoAllocationBomb(t *testing.T) {
+	b := encode(t, testFile(t, chip.Blackhole))
+	huge := bytes.Clone(b)
+	binary.LittleEndian.PutUint64(huge[16:], 1<<38)
+	if _, err := tracebuf.Decode(bytes.NewReader(huge)); !errors.Is(err, tracebuf.ErrDamaged) {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{"PROG", "STEP", "RELO", "BUFF", "PARM"} {
+		c := bytes.Clone(b)
+		binary.LittleEndian.PutUint32(c[bytes.Index(c, []byte(tag))+16:], 1<<32-1)
+		c = seal(c)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := tracebuf.Decode(bytes.NewReader(c))
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, tracebuf.ErrInvalid) || n > 8<<20 {
+			t.Errorf("%s with 2^32-1 entries: %d B allocated, %v", tag, n, err)
+		}
+	}
+}
+
+// Errors name the part that is wrong, and are of the kind that they say.
+func TestTargetMatch(t *testing.T) {
+	base := testFile(t, chip.Blackhole).Target
+	if err := base.Match(&base); err != nil {
+		t.Error(err)
+	}
+	for what, change := range map[string]func(*tracebuf.Target){
+		"architecture":         func(x *tracebuf.Target) { x.Arch = chip.Wormhole },
+		"protocol revision":    func(x *tracebuf.Target) { x.Revision = "2025-mid" },
+		"harvesting":           func(x *tracebuf.Target) { x.Harvesting.Tensix = 1 },
+		"worker grid":          func(x *tracebuf.Target) { x.Width++ },
+		"number of DRAM banks": func(x *tracebuf.Target) { x.Banks-- },
+		"dispatch core":        func(x *tracebuf.Target) { x.Dispatch.X++ },
+		"firmware":             func(x *tracebuf.Target) { x.Firmware[31]++ },
+	} {
+		here := base
+		change(&here)
+		err := base.Match(&here)
+		var e *tracebuf.TargetError
+		if !errors.As(err, &e) || e.What != what || !errors.Is(err, tracebuf.ErrTarget) || e.Trace == "" || !strings.Contains(err.Error(), "record it again") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// field is the place of a field of a dispatcher's command in the commands, and its size in bytes.
+func field(t testing.TB, im *tracebuf.Image, command string, nth, at int) int {
+	t.Helper()
+	for e := range cq.All(im.Layout, im.Bytes) {
+		name, off := e.Command.Name(), e.Offset
+		if c, _, ok := e.Dispatch(); ok {
+			name, off = c.Name(), e.Offset+cq.AtRelayed
+		}
+		if name == command {
+			if nth--; nth < 0 {
+				return off + at
+			}
+		}
+	}
+	t.Fatalf("there is no such %s", command)
+	return 0
+}
+
+// No trace gets through that a recorder can't have made. Each case changes one thing.
+func TestValidateRefuses(t *testing.T) {
+	// poke changes a 32-bit word of the nth command of a name.
+	poke := func(command string, nth, at int, v uint32) func(*tracebuf.File) {
+		return func(f *tracebuf.File) { cq.Put32(f.Image.Bytes, field(t, &f.Image, command, nth, at), v) }
+	}
+	noc := cq.Blackhole.NOCXY
+	for _, c := range []struct {
+		name   string
+		change func(*tracebuf.File)
+		want   string
+	}{
+		{"architecture", func(f *tracebuf.File) { f.Target.Arch = 3 }, "architecture 3"},
+		{"other layout", func(f *tracebuf.File) { f.Image.Layout = cq.Wormhole }, "commands"},
+		{"revision", func(f *tracebuf.File) { f.Target.Revision = "2025-mid" }, "2025-mid"},
+		{"harvesting", func(f *tracebuf.File) { f.Target.Harvesting.DRAM = 3 }, "harvested"},
+		{"grid", func(f *tracebuf.File) { f.Target.Width = 99 }, "99 x 2"},
+		{"banks", func(f *tracebuf.File) { f.Target.Banks = 7 }, "7 DRAM banks"},
+		{"dispatch core in the grid", func(f *tracebuf.File) { f.Target.Dispatch = chip.XY{X: 1, Y: 2} }, "no core that a dispatcher"},
+		{"dispatch core off the chip", func(f *tracebuf.File) { f.Target.Dispatch = chip.XY{X: 60, Y: 60} }, "no core that a dispatcher"},
+		{"long name", func(f *tracebuf.File) { f.Name = strings.Repeat("x", 5000) }, "name has 5000 bytes"},
+		{"long name of a step", func(f *tracebuf.File) { f.Image.Steps[0].Name = strings.Repeat("x", 5000) }, "step 0"},
+		{"page size", func(f *tracebuf.File) { f.Image.PageSize = 512 }, "pages of 512"},
+		{"size", func(f *tracebuf.File) { f.Image.Size = 16 }, "16 bytes"},
+		{"padding", func(f *tracebuf.File) { f.Image.Bytes[len(f.Image.Bytes)-1] = 1 }, "behind the last command"},
+		{"no steps", func(f *tracebuf.File) { f.Image.Steps = nil }, "there are none"},
+		{"gap between steps", func(f *tracebuf.File) { f.Image.Steps[1].Offset += 64 }, "step 1"},
+		{"short step", func(f *tracebuf.File) { f.Image.Steps[10].Size -= 64 }, "they end at"},
+		{"steps cut elsewhere", func(f *tracebuf.File) {
+			f.Image.Steps[0].Size += 64
+			f.Image.Steps[1].Offset += 64
+			f.Image.Steps[1].Size -= 64
+		}, "behind the go signal of step 0"},
+		{"step's program", func(f *tracebuf.File) { f.Image.Steps[3].Program = 2 }, "program 2 of 2"},
+		{"queue state", func(f *tracebuf.File) { f.Image.After = make([]byte, 5000) }, "queue state"},
+		{"kernels' size", func(f *tracebuf.File) { f.Image.Programs[0].Pages++ }, "program 0"},
+		{"kernels beyond DRAM", func(f *tracebuf.File) { f.Image.Programs[0].Addr = 1 << 40 }, "program 0"},
+		{"kernels unaligned", func(f *tracebuf.File) { f.Image.Programs[1].Addr++ }, "program 1"},
+		{"circular buffers", func(f *tracebuf.File) { f.Image.L1End = 1 << 21 }, "circular buffers"},
+		{"buffer kind", func(f *tracebuf.File) { f.Image.Buffers[0].Kind = 2 }, "kind 2"},
+		{"buffer beyond memory", func(f *tracebuf.File) { f.Image.Buffers[1].Addr = 1 << 21 }, "buffer 1"},
+		{"buffer pages", func(f *tracebuf.File) { f.Image.Buffers[1].PageSize = 0 }, "buffer 1"},
+		{"data of no buffer", func(f *tracebuf.File) { f.Data[1].Buffer = 2 }, "buffer 2 of 2"},
+		{"data beyond a buffer", func(f *tracebuf.File) { f.Data[0].Offset = 8190 }, "data 0"},
+		{"data out of order", func(f *tracebuf.File) { f.Data[0], f.Data[1] = f.Data[1], f.Data[0] }, "data 1"},
+		{"data over data", func(f *tracebuf.File) { f.Data = append(f.Data, f.Data[1]) }, "data 2"},
+		{"no commands", func(f *tracebuf.File) { clear(f.Image.Bytes) }, "illegal command id"},
+		{"no end", func(f *tracebuf.File) { f.Image.Bytes[f.Image.Size-64] = 5 }, "commands"},
+		{"wait for another stream", poke("WAIT", 1, 0, 0x310807), "stream 49"},
+		{"wait for the future", poke("WAIT", 1, cq.AtWaitCount, 9), "it would hang"},
+		{"wait for memory", poke("WAIT", 1, 0, 0x300C07), "may be for a barrier"},
+		{"write offset", poke("SET_WRITE_OFFSET", 0, cq.AtWriteOffset(1), 0x100), "write offset is 0x100"},
+		{"arguments to the dispatcher", poke("WRITE_PACKED", 0, cq.AtPackedCore(0), noc(14, 3)), "no worker"},
+		{"arguments beyond kernel memory", poke("WRITE_PACKED", 0, cq.AtPackedAddr, 0x100000), "kernel memory ends"},
+		{"launch message elsewhere", poke("WRITE_PACKED", 1, cq.AtPackedAddr, 0x10), "want the launch message"},
+		{"launch message of another step", poke("WRITE_PACKED", 3, cq.AtPackedAddr, chip.Blackhole.Params().L1.Launch), "want the launch message"},
+		{"kernels to the dispatcher", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(1, 2, 2, 5)), "is no worker"},
+		{"rectangle of another size", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(1, 2, 1, 2)), "another number of cores"},
+		{"kernels beyond kernel memory", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0)+cq.AtLargeSubAddr, 0x100000), "kernel memory ends"},
+		{"go for another core", poke("SEND_GO_SIGNAL", 2, 0, 0x00090E|0x03000000), "go word"},
+		{"go too early", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitCount, 0), "behind 0 completions"},
+		{"go behind another stream", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitStream, 49), "stream 49"},
+		{"notify for another", poke("NOTIFY_SUBORDINATE_GO_SIGNAL", 0, 0, 0x0002010F), "mask 0x2"},
+		{"terminate", func(f *tracebuf.File) {
+			clear(f.Image.Bytes[field(t, &f.Image, "WAIT", 0, 0):][:16])
+			f.Image.Bytes[field(t, &f.Image, "SET_WRITE_OFFSET", 0, 0)+64] = byte(cq.DispatchTerminate)
+		}, "can't contain TERMINATE"},
+		{"DRAM elsewhere", poke("RELAY_PAGED_PACKED", 4, cq.AtPagedSub(0)+cq.AtPagedSubBase, 0x12340), "it reads page"},
+		{"DRAM beyond the kernels", func(f *tracebuf.File) { f.Image.Relocs[1].Page = 2 }, "the kernels of program 1"},
+		{"relocation of another program", func(f *tracebuf.File) { f.Image.Relocs[1].Program = 0 }, "step 1 runs program 1"},
+		{"relocation missing", func(f *tracebuf.File) { f.Image.Relocs = f.Image.Relocs[1:] }, "no relocation names"},
+		{"relocation of nothing", func(f *tracebuf.File) { f.Image.Relocs = append(f.Image.Relocs, f.Image.Relocs[10]) }, "relocations"},
+		{"patch point's value", func(f *tracebuf.File) { f.Image.Params[0].Value++ }, "patch point 0"},
+		{"patch point elsewhere", func(f *tracebuf.File) { f.Image.Params[0].At = []int{64} }, "no runtime argument"},
+		{"patch point beyond", func(f *tracebuf.File) { f.Image.Params[0].At[0] = 1 << 30 }, "no runtime argument"},
+		{"patch point unaligned", func(f *tracebuf.File) { f.Image.Params[0].At[0]++ }, "no runtime argument"},
+		{"patch point of no word", func(f *tracebuf.File) { f.Image.Params[0].At = nil }, "no words"},
+		{"patch point's kind", func(f *tracebuf.File) { f.Image.Params[0].Kind = 2 }, "kind 2"},
+		{"patch point twice", func(f *tracebuf.File) { f.Image.Params = append(f.Image.Params, f.Image.Params[0]) }, "two of that name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := testFile(t, chip.Blackhole)
+			c.change(f)
+			var b bytes.Buffer
+			err := tracebuf.Encode(&b, f)
+			var e *tracebuf.FileError
+			if !errors.Is(err, tracebuf.ErrInvalid) || !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want an ErrInvalid with %q", err, c.want)
+			}
+			if b.Len() > 0 {
+				t.Error("something was written all the same")
+			}
+		})
+	}
+}
+
+// A file whose commands were changed and whose checksum was made right is refused like the trace that it holds.
+func TestDecodeValidates(t *testing.T) {
+	f := testFile(t, chip.Blackhole)
+	b := encode(t, f)
+	at := bytes.Index(b, f.Image.Bytes[:f.Image.Size]) + field(t, &f.Image, "SEND_GO_SIGNAL", 2, cq.AtGoWaitCount)
+	b[at]++
+	if _, err := tracebuf.Decode(bytes.NewReader(seal(b))); !errors.Is(err, tracebuf.ErrInvalid) || !strings.Contains(err.Error(), "SEND_GO_SIGNAL") {
+		t.Error(err)
+	}
+}
+
+// Whatever the bytes, with a right checksum or not: decoding ends, and what it accepts is written back byte for byte.
+func FuzzDecodeFile(f *testing.F) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		b := encode(f, testFile(f, arch))
+		f.Add(true, b)
+		f.Add(false, b)
+		f.Add(true, b[:len(b)/2])
+		for _, tag := range []string{"TRGT", "CMDS", "PROG", "STEP", "RELO", "BUFF", "PARM", "QUEU", "DATA"} {
+			c := bytes.Clone(b)
+			c[bytes.Index(c, []byte(tag))+17] ^= 0x41
+			f.Add(true, c)
+		}
+	}
+	f.Fuzz(func(t *testing.T, sealed bool, b []byte) {
+		if sealed && len(b) >= 64 {
+			b = seal(b)
+		}
+		got, err := tracebuf.Decode(bytes.NewReader(b))
+		if err == nil && !bytes.Equal(encode(t, got), b) {
+			t.Fatal("an accepted file is written otherwise")
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package tracebuf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// walker checks the commands of a trace one by one, as far as they can be judged without running them.
+type walker struct {
+	im     *Image
+	target *Target
+	ch     *chip.Chip
+	l1     *chip.L1Map
+
+	step    int  // index of the step that the command is in
+	started bool // the step's go signal has been seen: nothing may follow it
+	notify  bool // dispatch_s was told about it
+	offsets [3]uint32
+	relocs  int         // seen so far
+	args    []byteRange // where runtime arguments lie, in order
+}
+
+type byteRange struct{ start, end int }
+
+func (w *walker) fail(at int, format string, args ...any) error {
+	return invalid(where(at), "%s", fmt.Sprintf(format, args...))
+}
+
+// walk checks every command, and that each step is a program's commands up to its go signal.
+func (w *walker) walk() error {
+	im := w.im
+	if err := cq.CheckTrace(im.Layout, cq.DefaultLimits(0), im.Bytes); err != nil {
+		at := "commands"
+		var fe *cq.FormatError
+		if errors.As(err, &fe) {
+			at = where(fe.Offset)
+		}
+		return &FileError{Part: at, What: err.Error(), Err: err}
+	}
+	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
+		if _, ok := e.Command.(cq.ExecBufEnd); ok {
+			if w.step != len(im.Steps) {
+				return w.fail(e.Offset, "EXEC_BUF_END in step %d of %d", w.step, len(im.Steps))
+			}
+			continue
+		}
+		if w.step == len(im.Steps) {
+			return w.fail(e.Offset, "%s behind the last step", e.Command.Name())
+		}
+		if w.started {
+			return w.fail(e.Offset, "%s behind the go signal of step %d", e.Command.Name(), w.step)
+		}
+		if err := w.command(&e); err != nil {
+			return err
+		}
+		s := &im.Steps[w.step]
+		switch end := e.Offset + len(e.Raw); {
+		case end > s.Offset+s.Size:
+			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.Name(), w.step, s.Offset+s.Size)
+		case end == s.Offset+s.Size && !w.started:
+			return w.fail(e.Offset, "step %d ends with %s, want SEND_GO_SIGNAL", w.step, e.Command.Name())
+		case end == s.Offset+s.Size:
+			w.step, w.started, w.notify = w.step+1, false, false
+		}
+	}
+	if w.relocs != len(im.Relocs) {
+		return invalid("relocations", "there are %d, the commands read DRAM at %d places", len(im.Relocs), w.relocs)
+	}
+	return nil
+}
+
+// expected is the count of completions when all steps before the present one are done.
+func (w *walker) expected() cq.Count {
+	return cq.Count(w.step * w.target.Width * w.target.Height)
+}
+
+func (w *walker) command(e *cq.Entry) error {
+	switch p := e.Command.(type) {
+	case cq.RelayPagedPacked:
+		return w.relays(e.Offset, p.Subs)
+	case cq.RelayInlineNoFlush:
+		if c, ok := p.Command.(cq.WritePackedLarge); ok && c.OffsetIndex == 2 {
+			return w.large(e.Offset, &c)
+		}
+		return w.fail(e.Offset, "%s without its data: a trace sends only kernels that way", p.Command.Name())
+	case cq.RelayInline:
+		if c, ok := p.Command.(cq.SendGoSignal); ok && p.To == cq.Subordinate {
+			return w.goSignal(e.Offset, c)
+		}
+		if p.To == cq.Master {
+			return w.inline(e.Offset, p.Command)
+		}
+	}
+	return w.fail(e.Offset, "a trace can't contain %s", e.Command.Name())
+}
+
+func (w *walker) inline(at int, c cq.DispatchCommand) error {
+	switch c := c.(type) {
+	case cq.SetWriteOffset:
+		if c.Count != 3 || c.Offsets[0] != 0 {
+			return w.fail(at, "SET_WRITE_OFFSET of %d offsets from %#x on, want 3 from 0 on", c.Count, c.Offsets[0])
+		}
+		copy(w.offsets[:], c.Offsets[:3])
+		for _, o := range w.offsets[1:] {
+			if o < w.l1.KernelConfig || o-w.l1.KernelConfig > w.l1.KernelConfigSize {
+				return w.fail(at, "a write offset is %#x, kernels lie from %#x up to %#x", o, w.l1.KernelConfig, w.l1.KernelConfig+w.l1.KernelConfigSize)
+			}
+		}
+		return nil
+	case cq.WritePacked:
+		return w.packed(at, &c)
+	case cq.WritePackedLarge:
+		return w.large(at, &c)
+	case cq.Wait:
+		return w.wait(at, &c)
+	case cq.NotifySubordinate:
+		if c.Mask != 1 || w.notify {
+			return w.fail(at, "NOTIFY_SUBORDINATE_GO_SIGNAL with mask %#x, want one with mask 1 in a step", c.Mask)
+		}
+		w.notify = true
+		return nil
+	}
+	return w.fail(at, "a trace can't contain %s", c.Name())
+}
+
+// wait allows barriers, and waits for the completions of earlier steps: nothing else ends for certain.
+func (w *walker) wait(at int, c *cq.Wait) error {
+	if c.Flags&^(cq.WaitBarrier|cq.WaitStream) != 0 {
+		return w.fail(at, "a WAIT in a trace may be for a barrier and for completions, this one is %v", c.Flags)
+	}
+	if c.Flags&cq.WaitStream == 0 {
+		return nil
+	}
+	if first := w.stream(); uint32(c.Stream) != first {
+		return w.fail(at, "WAIT for stream %d, workers report to stream %d", c.Stream, first)
+	}
+	if c.Count > uint32(w.expected()) {
+		return w.fail(at, "WAIT for %d completions, all steps before cause %d: it would hang", c.Count, uint32(w.expected()))
+	}
+	return nil
+}
+
+func (w *walker) stream() uint32 { return uint32(w.ch.Params().Stream.FirstDispatch) }
+
+func (w *walker) goSignal(at int, c cq.SendGoSignal) error {
+	x, y := c.Go.XY()
+	switch {
+	case !w.notify:
+		return w.fail(at, "SEND_GO_SIGNAL without a NOTIFY_SUBORDINATE_GO_SIGNAL before it: it would hang")
+	case c.Go.Signal() != cq.SignalGo || c.Go.Offset() != 0 || (chip.XY{X: x, Y: y}) != w.target.Dispatch:
+		return w.fail(at, "the go word is %v, want %v", c.Go, cq.NewGoWord(0, w.target.Dispatch.X, w.target.Dispatch.Y, cq.SignalGo))
+	case c.Multicast != 0 || c.NumUnicast != 0 || c.WaitStream != w.stream():
+		return w.fail(at, "SEND_GO_SIGNAL to slot %d and %d cores behind stream %d, want slot 0, none and %d", c.Multicast, c.NumUnicast, c.WaitStream, w.stream())
+	case c.WaitCount != uint32(w.expected()):
+		return w.fail(at, "SEND_GO_SIGNAL behind %d completions, all steps before cause %d", c.WaitCount, uint32(w.expected()))
+	}
+	w.started = true
+	return nil
+}
+
+// packed checks a write of arguments or of a launch message.
+func (w *walker) packed(at int, c *cq.WritePacked) error {
+	for _, xy := range c.Cores {
+		if x, y, ok := w.im.Layout.SplitXY(xy); !ok || !w.worker(x, y) {
+			return w.fail(at, "WRITE_PACKED to %#x, which is no worker", xy)
+		}
+	}
+	for _, r := range c.Rects {
+		if err := w.rect(at, c.Name(), r.NOC, int(r.Dests)); err != nil {
+			return err
+		}
+	}
+	switch c.OffsetIndex {
+	case 0: // the launch message
+		slot := w.l1.Launch + uint32(w.step)%w.l1.LaunchEntries*w.l1.LaunchSize
+		if c.Addr != slot || uint32(c.Size) != w.l1.LaunchSize {
+			return w.fail(at, "WRITE_PACKED of %d B at %#x, want the launch message of %d B at %#x", c.Size, c.Addr, w.l1.LaunchSize, slot)
+		}
+		return nil
+	case 1: // unique arguments
+		if len(c.Rects) > 0 {
+			return w.fail(at, "WRITE_PACKED of arguments to rectangles")
+		}
+		if err := w.kernelConfig(at, c.Name(), 1, c.Addr, uint32(c.Size)); err != nil {
+			return err
+		}
+		w.arguments(at, len(c.Data), cq.AtRelayed+cq.SlotStride(cq.AtPackedCore(len(c.Cores))))
+		return nil
+	}
+	return w.fail(at, "WRITE_PACKED with offset index %d, want 0 or 1", c.OffsetIndex)
+}
+
+// large checks a write of common arguments, circular buffers and semaphores (offset index 1) or of kernels (2).
+func (w *walker) large(at int, c *cq.WritePackedLarge) error {
+	if c.OffsetIndex != 1 && c.OffsetIndex != 2 {
+		return w.fail(at, "WRITE_PACKED_LARGE with offset index %d, want 1 or 2", c.OffsetIndex)
+	}
+	for _, s := range c.Subs {
+		if err := w.rect(at, c.Name(), s.NOC, int(s.Dests)); err != nil {
+			return err
+		}
+		if err := w.kernelConfig(at, c.Name(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
+			return err
+		}
+	}
+	if len(c.Data) > 0 {
+		w.arguments(at, len(c.Data), cq.AtRelayed+cq.SlotStride(cq.AtLargeSub(len(c.Subs))))
+	}
+	return nil
+}
+
+func (w *walker) arguments(at, n, behind int) {
+	w.args = append(w.args, byteRange{at + behind, at + behind + n})
+}
+
+// kernelConfig checks that a write relative to a write offset stays in the kernel-config memory.
+func (w *walker) kernelConfig(at int, name string, index int, addr, n uint32) error {
+	if w.offsets[index] == 0 {
+		return w.fail(at, "%s relative to write offset %d, which isn't set", name, index)
+	}
+	start := uint64(w.offsets[index]) + uint64(addr)
+	if end := uint64(w.l1.KernelConfig) + uint64(w.l1.KernelConfigSize); start+uint64(n) > end {
+		return w.fail(at, "%s of %d B at %#x, kernel memory ends at %#x", name, n, start, end)
+	}
+	return nil
+}
+
+func (w *walker) worker(x, y uint8) bool {
+	c, ok := w.ch.Logical(chip.XY{X: x, Y: y})
+	return ok && w.target.grid().Contains(c)
+}
+
+// rect checks that a multicast rectangle holds so many workers and nothing else.
+func (w *walker) rect(at int, name string, noc uint32, dests int) error {
+	x0, y0, x1, y1, ok := w.im.Layout.SplitRect(noc)
+	if !ok || x0 > x1 || y0 > y1 || int(x1-x0+1)*int(y1-y0+1) != dests {
+		return w.fail(at, "%s to %d cores of the rectangle %#x, which has another number of cores", name, dests, noc)
+	}
+	for y := y0; y <= y1; y++ {
+		for x := x0; x <= x1; x++ {
+			if !w.worker(x, y) {
+				return w.fail(at, "%s to the rectangle (%d,%d)-(%d,%d): (%d,%d) is no worker", name, x0, y0, x1, y1, x, y)
+			}
+		}
+	}
+	return nil
+}
+
+// relays checks that what is read from DRAM is kernels of the step's program: each entry has its relocation, in order,
+// and holds the address that the relocation stands for.
+func (w *walker) relays(at int, subs []cq.PagedSub) error {
+	im := w.im
+	for i, s := range subs {
+		entry := at + cq.AtPagedSub(i)
+		if w.relocs >= len(im.Relocs) || im.Relocs[w.relocs].At != entry {
+			return w.fail(entry, "RELAY_PAGED_PACKED reads DRAM that no relocation names")
+		}
+		r := im.Relocs[w.relocs]
+		w.relocs++
+		if r.Program != im.Steps[w.step].Program {
+			return w.fail(entry, "its relocation is for program %d, step %d runs program %d", r.Program, w.step, im.Steps[w.step].Program)
+		}
+		p := &im.Programs[r.Program]
+		if r.Page < 0 || r.Page >= p.Pages || s.LogPageSize != binaryPageLog || r.Page*binaryPage+int(s.Length) > len(p.Binary) {
+			return w.fail(entry, "it reads %d B from page %d on, of 2^%d B; the kernels of program %d have %d pages of %d B", s.Length, r.Page, s.LogPageSize, r.Program, p.Pages, binaryPage)
+		}
+		page, base := p.place(r.Page, p.Addr, w.target.Banks)
+		if s.StartPage != page || s.Base != base {
+			return w.fail(entry, "it reads page %d of a buffer at %#x, page %d of program %d is page %d of a buffer at %#x", s.StartPage, s.Base, r.Page, r.Program, page, base)
+		}
+	}
+	return nil
+}
+
+// place is how a relay names a page of a program's kernels when they lie at addr of every bank.
+func (p *Program) place(page int, addr uint64, banks int) (start uint16, base uint32) {
+	return uint16(page % banks), uint32(addr) + uint32(page/banks)*binaryPage
+}
+
+// checkParams checks that patch points are words of arguments that hold what they say.
+func (w *walker) checkParams() error {
+	names := map[string]bool{}
+	for i := range w.im.Params {
+		p := &w.im.Params[i]
+		part := fmt.Sprintf("patch point %d %q", i, p.Name)
+		switch {
+		case p.Kind > BufferAddr:
+			return invalid(part, "kind %d, want 0 or 1", uint8(p.Kind))
+		case names[p.Name]:
+			return invalid(part, "there are two of that name")
+		case len(p.At) == 0:
+			return invalid(part, "it has no words")
+		}
+		names[p.Name] = true
+		last := -1
+		for _, at := range p.At {
+			if at <= last || at%4 != 0 || !w.argument(at) {
+				return invalid(part, "+%#x is no runtime argument behind the one before", at)
+			}
+			if v := le.Uint32(w.im.Bytes[at:]); v != p.Value {
+				return invalid(part, "the word at +%#x is %#x, want %#x", at, v, p.Value)
+			}
+			last = at
+		}
+	}
+	return nil
+}
+
+// argument says whether a word lies in the data of a command that writes arguments.
+func (w *walker) argument(at int) bool {
+	i, found := slices.BinarySearchFunc(w.args, at, func(r byteRange, at int) int {
+		if r.end <= at {
+			return -1
+		}
+		if r.start > at {
+			return 1
+		}
+		return 0
+	})
+	return found && at+4 <= w.args[i].end
+}
