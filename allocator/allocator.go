@@ -15,33 +15,75 @@ type Allocator struct {
 	blocks []block           // by Extent.slot
 	names  []name            // by Extent.slot, as far as any extent had a name
 	free   []uint32          // recycled slots
+	origin *Allocator        // what it is a copy of, if it is one
 }
 
 // region is the part of every bank that one kind lives in.
 type region struct {
-	holes     *holes
+	holes     *holes // in units of the DRAM alignment, from low on
 	low, high uint64
+	shift     uint8 // log2 of a unit
+	topDown   bool  // default direction
 	banks     int
 	align     uint64 // of pages
-	topDown   bool   // default direction
 
-	allocated uint64 // bytes of this kind
+	allocated uint64 // bytes of this kind in each bank
 	peak      uint64
 	extents   int
 }
 
-// block is the record of a live extent. It is small because with many extents the time to free one is mostly the time
-// to fetch its record from memory; names are apart for the same reason.
-type block struct {
-	addr, perBank  uint64
-	size, pageSize uint64
-	gen            uint32 // odd while live
-	banks          uint32
-	holds          uint16
-	kind           Kind
-	freed          bool // freed by its owner, kept by holds
-	named          bool // has an entry in names
+// take finds room for units by a policy.
+func (r *region) take(units uint32, p Policy, topDown bool) (addr uint64, ok bool) {
+	var start uint32
+	switch {
+	case p != FirstFit:
+		start, ok = r.holes.takeBy(p, units, topDown)
+	case topDown:
+		start, ok = r.holes.takeTop(units)
+	default:
+		start, ok = r.holes.take(units)
+	}
+	return r.low + uint64(start)<<r.shift, ok
 }
+
+// takeAt takes units at an address, a multiple of the unit, if they are free.
+func (r *region) takeAt(addr uint64, units uint32) bool {
+	if addr < r.low || addr >= r.high || uint64(units)<<r.shift > r.high-addr {
+		return false
+	}
+	return r.holes.takeAt(uint32((addr-r.low)>>r.shift), units)
+}
+
+// give takes units at an address back.
+func (r *region) give(addr uint64, units uint32) {
+	r.holes.give(uint32((addr-r.low)>>r.shift), units)
+}
+
+// free returns the bytes of all holes, and of the largest.
+func (r *region) free() (sum, largest uint64) {
+	return r.holes.units << r.shift, uint64(r.holes.largest()) << r.shift
+}
+
+// block is the record of a live extent: half a cache line, because with many extents the time to free one is mostly
+// the time to fetch what is known about it. Names are apart for the same reason.
+type block struct {
+	addr, units uint32 // in units of its region, from its start
+	size, page  uint64 // bytes over all banks, and of a page
+	gen         uint32 // odd while live
+	holds       uint16
+	flags       uint16 // and the number of banks
+}
+
+// Parts of block.flags.
+const (
+	blockBanks     = 1<<10 - 1 // mask of the number of banks
+	blockInherited = 1 << 10   // it is a copy of the block of another allocator
+	blockNamed     = 1 << 11   // it has an entry in names
+	blockFreed     = 1 << 12   // freed by its owner, kept by holds
+	blockKind      = 13        // shift of the kind
+)
+
+func (b *block) kind() Kind { return Kind(b.flags >> blockKind) }
 
 // name says whose an extent is and what it is.
 type name struct {
@@ -76,20 +118,20 @@ func New(c Config) (*Allocator, error) {
 	base := up(c.DRAMBase, c.DRAMAlign)
 	end := c.DRAMEnd &^ (c.DRAMAlign - 1)
 	if c.TraceRegion == 0 {
-		d := newRegion(base, end, c.DRAMBanks, c.DRAMAlign, false)
+		d := c.region(base, end, c.DRAMBanks, c.DRAMAlign, false)
 		t := *d
 		t.topDown = true
 		a.region[DRAM], a.region[Trace] = d, &t
 	} else {
 		split := end - TracePerBank(c.TraceRegion, c.DRAMBanks, c.DRAMAlign)
-		a.region[DRAM] = newRegion(base, split, c.DRAMBanks, c.DRAMAlign, false)
-		a.region[Trace] = newRegion(split, end, c.DRAMBanks, c.DRAMAlign, true)
+		a.region[DRAM] = c.region(base, split, c.DRAMBanks, c.DRAMAlign, false)
+		a.region[Trace] = c.region(split, end, c.DRAMBanks, c.DRAMAlign, true)
 	}
 	if c.L1Banks > 0 {
 		base, end := up(c.L1Base, c.DRAMAlign), c.L1End&^(c.DRAMAlign-1)
 		split := end - up(c.L1Small, c.DRAMAlign)
-		a.region[L1] = newRegion(base, split, c.L1Banks, c.L1Align, true)
-		a.region[L1Small] = newRegion(split, end, c.L1Banks, c.L1Align, true)
+		a.region[L1] = c.region(base, split, c.L1Banks, c.L1Align, true)
+		a.region[L1Small] = c.region(split, end, c.L1Banks, c.L1Align, true)
 	}
 	for k, r := range a.region {
 		if r != nil {
@@ -99,19 +141,21 @@ func New(c Config) (*Allocator, error) {
 	return a, nil
 }
 
-func newRegion(low, high uint64, banks int, align uint64, topDown bool) *region {
-	if high < low {
-		high = low
+// region returns an empty region of each bank. high is at least low.
+func (c *Config) region(low, high uint64, banks int, align uint64, topDown bool) *region {
+	shift := uint8(bits.TrailingZeros64(c.DRAMAlign))
+	return &region{
+		holes: newHoles(uint32((high - low) >> shift)), low: low, high: high, shift: shift,
+		banks: banks, align: align, topDown: topDown,
 	}
-	return &region{holes: newHoles(low, high-low), low: low, high: high, banks: banks, align: align, topDown: topDown}
 }
 
 // Config returns the configuration that the allocator was made with.
 func (a *Allocator) Config() Config { return a.cfg }
 
 // Allocate finds room. Errors wrap [ErrRequest] or are an [*OutOfMemoryError].
-func (a *Allocator) Allocate(r Request) (Extent, error) {
-	e, reg, err := a.plan(&r)
+func (a *Allocator) Allocate(r Request) (e Extent, err error) {
+	reg, err := a.plan(&r, &e)
 	if err != nil {
 		return Extent{}, err
 	}
@@ -119,8 +163,12 @@ func (a *Allocator) Allocate(r Request) (Extent, error) {
 	if r.TopDown != nil {
 		topDown = *r.TopDown
 	}
+	units := e.PerBank >> reg.shift
 	a.mu.Lock()
-	addr, ok := reg.holes.take(e.PerBank, topDown)
+	addr, ok := uint64(0), false
+	if units <= math.MaxUint32 {
+		addr, ok = reg.take(uint32(units), a.cfg.Policy, topDown)
+	}
 	if !ok {
 		err := a.outOfMemory(&e, &r, reg)
 		a.mu.Unlock()
@@ -134,8 +182,8 @@ func (a *Allocator) Allocate(r Request) (Extent, error) {
 
 // AllocateAt takes room at an address, which must be a multiple of [Config.DRAMAlign]. Errors wrap [ErrRequest] or
 // are an [*OccupiedError].
-func (a *Allocator) AllocateAt(r Request, addr uint64) (Extent, error) {
-	e, reg, err := a.plan(&r)
+func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
+	reg, err := a.plan(&r, &e)
 	if err != nil {
 		return Extent{}, err
 	}
@@ -144,9 +192,10 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (Extent, error) {
 			r.Kind, addr, ErrRequest, a.cfg.DRAMAlign)
 	}
 	e.Addr = addr
+	units := e.PerBank >> reg.shift
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !reg.holes.takeAt(addr, e.PerBank) {
+	if units > math.MaxUint32 || !reg.takeAt(addr, uint32(units)) {
 		return Extent{}, &OccupiedError{
 			Kind: r.Kind, Addr: addr, End: e.End(), Low: reg.low, High: reg.high, By: a.overlapping(e),
 		}
@@ -156,13 +205,9 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (Extent, error) {
 }
 
 // plan checks a request and works out how much each bank must hold.
-func (a *Allocator) plan(r *Request) (Extent, *region, error) {
-	bad := func(format string, args ...any) (Extent, *region, error) {
-		return Extent{}, nil, fmt.Errorf("allocator: allocate %d B of %s: %w: %s", r.Size, r.Kind, ErrRequest,
-			fmt.Sprintf(format, args...))
-	}
+func (a *Allocator) plan(r *Request, e *Extent) (*region, error) {
 	if !r.Kind.valid() || a.region[r.Kind] == nil {
-		return bad("there is no such memory")
+		return nil, r.refuse("there is no such memory")
 	}
 	reg := a.region[r.Kind]
 	page := r.PageSize
@@ -171,15 +216,15 @@ func (a *Allocator) plan(r *Request) (Extent, *region, error) {
 	}
 	switch {
 	case r.Size == 0:
-		return bad("the size is zero")
+		return nil, r.refuse("the size is zero")
 	case r.Size > math.MaxInt64 || page > math.MaxInt64:
-		return bad("the size or page size %d is beyond 2^63-1", page)
+		return nil, r.refuse("the size or page size %d is beyond 2^63-1", page)
 	case page != r.Size && r.Size%page != 0:
-		return bad("the size is not a multiple of the page size %d", page)
+		return nil, r.refuse("the size is not a multiple of the page size %d", page)
 	case r.Shards < 0 || r.Shards > reg.banks:
-		return bad("%d shards on %d banks", r.Shards, reg.banks)
+		return nil, r.refuse("%d shards on %d banks", r.Shards, reg.banks)
 	case r.Shards == 0 && r.Kind == L1Small:
-		return bad("this region holds sharded buffers only: set the number of shards")
+		return nil, r.refuse("this region holds sharded buffers only: set the number of shards")
 	}
 	banks := reg.banks
 	if r.Shards != 0 {
@@ -191,14 +236,17 @@ func (a *Allocator) plan(r *Request) (Extent, *region, error) {
 		n := uint64(banks)
 		over, rows := bits.Mul64((r.Size/page+n-1)/n, stride)
 		if over != 0 || rows > math.MaxInt64 {
-			return bad("pages of %d B do not fit an address space", page)
+			return nil, r.refuse("pages of %d B do not fit an address space", page)
 		}
 		perBank = rows
 	}
-	return Extent{
-		Kind: r.Kind, PerBank: up(perBank, a.cfg.DRAMAlign), Size: r.Size,
-		PageSize: page, Stride: stride, Banks: uint32(banks), from: a,
-	}, reg, nil
+	e.PerBank, e.Size, e.PageSize, e.Stride = up(perBank, a.cfg.DRAMAlign), r.Size, page, stride
+	e.Banks, e.Kind, e.from = uint32(banks), r.Kind, a
+	return reg, nil
+}
+
+func (r *Request) refuse(format string, args ...any) error {
+	return fmt.Errorf("allocator: allocate %d B of %s: %w: %s", r.Size, r.Kind, ErrRequest, fmt.Sprintf(format, args...))
 }
 
 // record notes a new extent and gives it its slot.
@@ -211,11 +259,13 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 		a.blocks = append(a.blocks, block{})
 	}
 	b := &a.blocks[e.slot]
-	b.addr, b.perBank, b.size, b.pageSize = e.Addr, e.PerBank, e.Size, e.PageSize
-	b.banks, b.kind = e.Banks, e.Kind
+	b.addr, b.units = uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift)
+	b.size, b.page = e.Size, e.PageSize
+	b.flags = uint16(e.Banks) | uint16(e.Kind)<<blockKind
 	b.gen++
 	e.gen = b.gen
-	if b.named = r.Owner != "" || r.Tag != "" || r.Site != 0; b.named {
+	if r.Owner != "" || r.Tag != "" || r.Site != 0 {
+		b.flags |= blockNamed
 		for len(a.names) <= int(e.slot) {
 			a.names = append(a.names, name{})
 		}
@@ -229,34 +279,37 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 
 // lookup returns the live block of an extent.
 func (a *Allocator) lookup(op string, e *Extent) (*block, error) {
-	if e.from != a || int(e.slot) >= len(a.blocks) {
+	if e.from != a && !a.inherits(e) || int(e.slot) >= len(a.blocks) {
 		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrForeign)
 	}
 	b := &a.blocks[e.slot]
-	if b.gen == e.gen && (b.addr != e.Addr || b.perBank != e.PerBank || b.kind != e.Kind) {
-		return nil, fmt.Errorf("allocator: %s %s: %w: it has been changed", op, *e, ErrForeign)
-	}
-	if b.gen != e.gen || b.freed && op == "free" {
+	if b.gen != e.gen || b.flags&blockFreed != 0 && op == opFree {
 		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrDoubleFree)
+	}
+	r := a.region[b.kind()]
+	if r.low+uint64(b.addr)<<r.shift != e.Addr || uint64(b.units)<<r.shift != e.PerBank || b.kind() != e.Kind {
+		return nil, fmt.Errorf("allocator: %s %s: %w: it has been changed", op, *e, ErrForeign)
 	}
 	return b, nil
 }
+
+// Operations in errors.
+const opFree, opHold, opUnhold = "free", "hold", "unhold"
 
 // Free gives an extent up. Its memory becomes free at once or, if it is held, with the last [Allocator.Unhold].
 // Errors wrap [ErrDoubleFree] or [ErrForeign].
 func (a *Allocator) Free(e Extent) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	b, err := a.lookup("free", &e)
-	if err != nil {
-		return err
+	b, err := a.lookup(opFree, &e)
+	switch {
+	case err != nil:
+	case b.holds != 0:
+		b.flags |= blockFreed
+	default:
+		a.release(b, e.slot)
 	}
-	if b.holds != 0 {
-		b.freed = true
-		return nil
-	}
-	a.release(b, &e)
-	return nil
+	a.mu.Unlock()
+	return err
 }
 
 // Hold keeps an extent's memory from being handed out again until [Allocator.Unhold], even if its owner frees it.
@@ -265,7 +318,7 @@ func (a *Allocator) Free(e Extent) error {
 func (a *Allocator) Hold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b, err := a.lookup("hold", &e)
+	b, err := a.lookup(opHold, &e)
 	if err != nil {
 		return err
 	}
@@ -280,7 +333,7 @@ func (a *Allocator) Hold(e Extent) error {
 func (a *Allocator) Unhold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b, err := a.lookup("unhold", &e)
+	b, err := a.lookup(opUnhold, &e)
 	if err != nil {
 		return err
 	}
@@ -288,21 +341,20 @@ func (a *Allocator) Unhold(e Extent) error {
 		return fmt.Errorf("allocator: unhold %s: %w", e, ErrNotHeld)
 	}
 	b.holds--
-	if b.holds == 0 && b.freed {
-		a.release(b, &e)
+	if b.holds == 0 && b.flags&blockFreed != 0 {
+		a.release(b, e.slot)
 	}
 	return nil
 }
 
-// release returns the memory of a live block. It reads e, which lookup has found equal to the block, because the
-// caller has it at hand while the block may still be on its way from memory: so the two waits overlap.
-func (a *Allocator) release(b *block, e *Extent) {
-	reg := a.region[e.Kind]
-	reg.holes.give(e.Addr, e.PerBank)
+// release returns the memory of a live block.
+func (a *Allocator) release(b *block, slot uint32) {
+	k := b.kind()
+	reg := a.region[k]
+	reg.holes.give(b.addr, b.units)
 	reg.extents--
-	reg.allocated -= e.PerBank
+	reg.allocated -= uint64(b.units) << reg.shift
 	b.gen++
-	b.freed = false
-	a.free = append(a.free, e.slot)
-	a.notify(e.Kind)
+	a.free = append(a.free, slot)
+	a.notify(k)
 }

@@ -1,6 +1,9 @@
 package allocator
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Config says what there is to allocate. Addresses and sizes are bytes in each bank unless a field says otherwise.
 type Config struct {
@@ -20,6 +23,8 @@ type Config struct {
 	L1End   uint64 // end of L1: its size
 	L1Align uint64 // a power of two: L1 pages are multiples of it
 	L1Small uint64 // size of the L1 small region at the top of L1; rounded up to DRAMAlign
+
+	Policy Policy // which hole an allocation takes
 
 	Gauge Gauge // hears of every change, if it is set
 }
@@ -51,18 +56,25 @@ func (c *Config) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("allocator: new: %w: %s", ErrConfig, fmt.Sprintf(format, args...))
 	}
-	const most = 1 << 62 // far beyond any bank, and sums cannot overflow
+	const most = 1 << 62            // far beyond any bank, and sums cannot overflow
+	units := uint64(math.MaxUint32) // that holes can count
 	switch {
 	case c.DRAMBanks < 1:
 		return bad("%d DRAM banks", c.DRAMBanks)
 	case c.L1Banks < 0:
 		return bad("%d L1 banks", c.L1Banks)
+	case c.DRAMBanks > blockBanks || c.L1Banks > blockBanks:
+		return bad("%d DRAM banks and %d L1 banks: at most %d can be counted", c.DRAMBanks, c.L1Banks, blockBanks)
+	case !c.Policy.valid():
+		return bad("there is no %s", c.Policy)
 	case !powerOfTwo(c.DRAMAlign) || c.DRAMAlign > 1<<20:
 		return bad("DRAM alignment %d is not a power of two up to 1 MiB", c.DRAMAlign)
 	case c.L1Banks > 0 && (!powerOfTwo(c.L1Align) || c.L1Align > c.DRAMAlign):
 		return bad("L1 alignment %d is not a power of two up to the DRAM alignment %d", c.L1Align, c.DRAMAlign)
 	case c.DRAMEnd > most || c.L1End > most || c.TraceRegion > most || c.L1Small > most || c.DRAMBase > most || c.L1Base > most:
 		return bad("a size or address is beyond 2^62")
+	case c.DRAMEnd/c.DRAMAlign > units || c.L1End/c.DRAMAlign > units:
+		return bad("a bank of more than %d units of %d B", units, c.DRAMAlign)
 	case up(c.DRAMBase, c.DRAMAlign) >= c.DRAMEnd:
 		return bad("DRAM base %#x leaves nothing below the bank's end %#x", c.DRAMBase, c.DRAMEnd)
 	case c.L1Banks > 0 && up(c.L1Base, c.DRAMAlign) >= c.L1End:

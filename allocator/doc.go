@@ -12,7 +12,8 @@
 //
 // # Cost
 //
-// Placement is first fit by address. Holes are kept in a B+ tree ordered by address in which every branch knows its
-// largest hole, so the lowest (or highest) hole that fits is found by one descent. Nodes are indexed, not pointed to;
-// allocating and freeing don't allocate memory once the tree has its size.
+// Placement is first fit by address, unless [Config.Policy] says otherwise. Holes are kept in a radix tree over
+// addresses in which every node knows the largest hole below each child, so the lowest (or highest) hole that fits is
+// found by one descent. Nodes are indexed, not pointed to; allocating and freeing don't allocate memory once the tree
+// has its size.
 package allocator

@@ -1,274 +1,426 @@
 package allocator
 
-// holes is the set of free ranges of an address space: a B+ tree ordered by address whose branches know the largest
-// hole below them. Holes never touch each other. The zero value is not usable; see newHoles.
+import "math/bits"
+
+// holes is the set of free ranges of an address space: an 8-way radix tree over addresses in which every node knows
+// the largest hole below each of its children. Holes never touch each other. Addresses and sizes are counted in units
+// from the start of the space. The zero value is not usable; see newHoles.
+//
+// A hole is found by its end, because a hole that gives its low part away keeps its end: the usual allocation changes
+// one word of one leaf. Where a hole belongs follows from the bits of its end, so a search by address compares nothing
+// on its way down; a search by size looks at one cache line per node, without a branch that depends on what is there.
 type holes struct {
-	leaves   []leaf
-	branches []branch
-	freeLeaf []uint32 // recycled indexes
-	freeBr   []uint32
-	root     uint32 // a leaf if depth is 0, else a branch
-	depth    int    // levels of branches
+	nodes    []node
+	leaves   []leaf   // leaves[0] stays empty and stands for all leaves that are not there
+	freeNode []uint32 // recycled indexes
+	freeLeaf []uint32
+	root     kid
+	top      uint32 // how far an address is shifted to choose among the children of a root that is a node
 	count    int    // holes
-	bytes    uint64 // sum of their sizes
+	units    uint64 // sum of their sizes
 }
 
-// Widths from 16 to 64 measure alike; with these a node's keys span few cache lines, and 100,000 holes need two levels
-// of branches.
 const (
-	leafWidth   = 32
-	branchWidth = 64
-	maxDepth    = 12 // 2^64 bytes could not fill it
-	none        = ^uint32(0)
+	radixBits = 3
+	radix     = 1 << radixBits
+	leafWidth = 31 // with the count, four cache lines
+	maxDepth  = 11 // of addresses of 32 bits
 )
 
-// leaf holds holes in ascending order of address.
+// kid refers to a node (odd) or a leaf (even), by index. The zero kid is the empty leaf.
+type kid uint32
+
+// node is one cache line. max is 0 for an empty child.
+type node struct {
+	max [radix]uint32
+	kid [radix]kid
+}
+
+// leaf has the holes whose ends share the bits that lead here, in ascending order.
 type leaf struct {
-	n          int
-	prev, next uint32 // neighbouring leaves, none at the ends
-	addr       [leafWidth]uint64
-	size       [leafWidth]uint64
+	n    int
+	hole [leafWidth]hole
 }
 
-// branch holds nodes in ascending order. All addresses of child i>0 and later are at least low[i]; max[i] is the
-// largest hole below child i.
-type branch struct {
-	n     int
-	low   [branchWidth]uint64
-	max   [branchWidth]uint64
-	child [branchWidth]uint32
-}
+// hole is a free range: its end in the high half, its size in the low half.
+type hole uint64
 
-// path is the way from the root to a leaf: at level l, child at[l] of branch node[l].
+func makeHole(end, size uint32) hole { return hole(end)<<32 | hole(size) }
+
+func (e hole) end() uint32   { return uint32(e >> 32) }
+func (e hole) size() uint32  { return uint32(e) }
+func (e hole) start() uint32 { return e.end() - e.size() }
+
+// path is the way from the root to a leaf: nodes by level. Which child of each follows from the address.
 type path struct {
-	node [maxDepth]uint32
-	at   [maxDepth]int
-	leaf uint32
+	node  [maxDepth]uint32
+	depth int
+	leaf  uint32
 }
 
-func newHoles(addr, size uint64) *holes {
-	h := &holes{leaves: make([]leaf, 1, 4)}
-	h.leaves[0].prev, h.leaves[0].next = none, none
+// newHoles returns a space of size units, all of it free.
+func newHoles(size uint32) *holes {
+	h := &holes{leaves: make([]leaf, 2, 4)}
+	h.root = leafKid(1)
+	h.top = uint32((max(bits.Len32(size), 1) - 1) / radixBits * radixBits)
 	if size != 0 {
-		l := &h.leaves[0]
-		l.n, l.addr[0], l.size[0] = 1, addr, size
-		h.count, h.bytes = 1, size
+		h.leaves[1].n, h.leaves[1].hole[0] = 1, makeHole(size, size)
+		h.count, h.units = 1, uint64(size)
 	}
 	return h
 }
 
-// largest returns the size of the largest hole, 0 if there is none.
-func (h *holes) largest() uint64 {
-	if h.depth == 0 {
-		l := &h.leaves[h.root]
-		return maxOf(l.size[:l.n])
-	}
-	b := &h.branches[h.root]
-	return maxOf(b.max[:b.n])
+func leafKid(i uint32) kid { return kid(i << 1) }
+func nodeKid(i uint32) kid { return kid(i<<1 | 1) }
+
+// child returns which child of a node at a level an address belongs to.
+func (h *holes) child(key uint32, level int) uint32 {
+	return key >> ((h.top - uint32(level)*radixBits) & 31) & (radix - 1)
 }
 
-// take carves size bytes from the lowest hole that fits, at its low end, or with topDown from the highest, at its
-// high end. size is not 0.
-func (h *holes) take(size uint64, topDown bool) (addr uint64, ok bool) {
+// seek fills p with the way to the leaf that a key belongs to.
+func (h *holes) seek(key uint32, p *path) *leaf {
+	k, level, shift := h.root, 0, h.top
+	for k&1 != 0 {
+		i := uint32(k >> 1)
+		p.node[level] = i
+		k = h.nodes[i].kid[key>>(shift&31)&(radix-1)]
+		shift -= radixBits
+		level++
+	}
+	p.depth, p.leaf = level, uint32(k>>1)
+	return &h.leaves[p.leaf]
+}
+
+// raise records that there is a hole of at least size below p, on the way to key.
+func (h *holes) raise(p *path, key, size uint32) {
+	for level := p.depth - 1; level >= 0; level-- {
+		m := &h.nodes[p.node[level]].max[h.child(key, level)]
+		if *m >= size {
+			return
+		}
+		*m = size
+	}
+}
+
+// settle records that the largest hole of p's leaf, on the way to key, is now size.
+func (h *holes) settle(p *path, key, size uint32) {
+	for level := p.depth - 1; level >= 0; level-- {
+		n := &h.nodes[p.node[level]]
+		m := &n.max[h.child(key, level)]
+		if *m == size {
+			return
+		}
+		*m = size
+		size = n.largest()
+	}
+}
+
+// largest returns the size of the largest hole, 0 if there is none.
+func (h *holes) largest() uint32 {
+	if h.root&1 != 0 {
+		return h.nodes[h.root>>1].largest()
+	}
+	return h.leaves[h.root>>1].largest()
+}
+
+func (n *node) largest() uint32 {
+	return max(max(n.max[0], n.max[1], n.max[2], n.max[3]), max(n.max[4], n.max[5], n.max[6], n.max[7]))
+}
+
+// largest of a leaf. Two running maxima don't wait for each other.
+func (l *leaf) largest() uint32 {
+	var a, b uint32
+	s := l.hole[:l.n]
+	for ; len(s) >= 2; s = s[2:] {
+		a, b = max(a, s[0].size()), max(b, s[1].size())
+	}
+	if len(s) > 0 {
+		a = max(a, s[0].size())
+	}
+	return max(a, b)
+}
+
+// fits returns a bit for each child that has a hole of at least size.
+func (n *node) fits(size uint32) uint32 {
+	m, v := &n.max, uint64(size)
+	small := (uint64(m[0])-v)>>63 |
+		(uint64(m[1])-v)>>63<<1 |
+		(uint64(m[2])-v)>>63<<2 |
+		(uint64(m[3])-v)>>63<<3 |
+		(uint64(m[4])-v)>>63<<4 |
+		(uint64(m[5])-v)>>63<<5 |
+		(uint64(m[6])-v)>>63<<6 |
+		(uint64(m[7])-v)>>63<<7
+	return uint32(small ^ (1<<radix - 1))
+}
+
+// fit returns which hole of a leaf, or n if none, is the first that has at least size.
+func (l *leaf) fit(size uint32) int {
+	s := l.hole[:l.n]
+	for i, e := range s {
+		if e.size() >= size {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// above returns how many holes of a leaf end below key.
+func (l *leaf) above(key uint32) int {
+	n := 0
+	for _, e := range l.hole[:l.n] {
+		_, less := bits.Sub64(uint64(e), uint64(key)<<32, 0)
+		n += int(less)
+	}
+	return n
+}
+
+// take carves size units from the low end of the lowest hole that fits.
+func (h *holes) take(size uint32) (start uint32, ok bool) {
 	var p path
-	id := h.root
-	for level := range h.depth {
-		b := &h.branches[id]
-		i := fit(b.max[:b.n], size, topDown)
-		if i < 0 {
+	k := h.root
+	for k&1 != 0 {
+		i := uint32(k >> 1)
+		p.node[p.depth&15] = i
+		n := &h.nodes[i]
+		f := n.fits(size)
+		if f == 0 {
 			return 0, false
 		}
-		p.node[level], p.at[level] = id, i
-		id = b.child[i]
+		k = n.kid[bits.TrailingZeros32(f)&(radix-1)]
+		p.depth++
 	}
-	p.leaf = id
-	l := &h.leaves[id]
-	i := fit(l.size[:l.n], size, topDown)
-	if i < 0 {
+	p.leaf = uint32(k >> 1)
+	l := &h.leaves[p.leaf]
+	i := l.fit(size)
+	if i >= l.n {
 		return 0, false
 	}
-	addr = l.addr[i]
-	if topDown {
-		addr += l.size[i] - size
-	}
-	h.bytes -= size
-	if l.size[i] == size {
-		h.remove(&p, i)
-		return addr, true
-	}
-	if !topDown {
-		h.advance(&p, i, size)
-	}
-	h.resize(&p, i, l.size[i]-size)
-	return addr, true
+	start = l.hole[i].start()
+	h.trim(&p, l, i, size)
+	return start, true
 }
 
-// takeAt carves exactly [addr, addr+size) if one hole holds all of it.
-func (h *holes) takeAt(addr, size uint64) bool {
-	var p path
-	i := h.find(addr, &p) - 1
-	if i < 0 {
-		if !h.stepBack(&p) {
-			return false
-		}
-		i = h.leaves[p.leaf].n - 1
+// trim takes size units from the low end of hole i of p's leaf.
+func (h *holes) trim(p *path, l *leaf, i int, size uint32) {
+	h.units -= uint64(size)
+	e := l.hole[i]
+	if e.size() == size {
+		h.remove(p, l, i)
+		return
 	}
+	l.hole[i] = e - hole(size)
+	if p.depth != 0 {
+		h.settle(p, e.end(), l.largest())
+	}
+}
+
+// takeTop carves size units from the high end of the highest hole that fits.
+func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
+	var p path
+	k := h.root
+	for k&1 != 0 {
+		i := uint32(k >> 1)
+		p.node[p.depth&15] = i
+		n := &h.nodes[i]
+		f := n.fits(size)
+		if f == 0 {
+			return 0, false
+		}
+		k = n.kid[(bits.Len32(f)-1)&(radix-1)]
+		p.depth++
+	}
+	p.leaf = uint32(k >> 1)
 	l := &h.leaves[p.leaf]
-	if i < 0 || addr-l.addr[i] >= l.size[i] || l.size[i]-(addr-l.addr[i]) < size {
+	for i := l.n - 1; i >= 0; i-- {
+		if e := l.hole[i]; e.size() >= size {
+			h.trimTop(&p, l, i, size)
+			return e.end() - size, true
+		}
+	}
+	return 0, false
+}
+
+// trimTop takes size units from the high end of hole i of p's leaf, which may make it another leaf's.
+func (h *holes) trimTop(p *path, l *leaf, i int, size uint32) {
+	h.units -= uint64(size)
+	e := l.hole[i]
+	if e.size() == size {
+		h.remove(p, l, i)
+		return
+	}
+	end, left := e.end()-size, e.size()-size
+	if !h.same(p, e.end(), end) {
+		h.remove(p, l, i)
+		h.insert(end, left)
+		return
+	}
+	l.hole[i] = makeHole(end, left)
+	if p.depth != 0 {
+		h.settle(p, end, l.largest())
+	}
+}
+
+// same reports whether p's leaf, to which key a led, is also key b's.
+func (h *holes) same(p *path, a, b uint32) bool {
+	return p.depth == 0 || (a^b)>>((h.top-uint32(p.depth-1)*radixBits)&31) == 0
+}
+
+// takeAt carves exactly [start, start+size) if one hole holds all of it.
+func (h *holes) takeAt(start, size uint32) bool {
+	var p path
+	end := start + size
+	l, i := h.next(end, &p)
+	if l == nil || l.hole[i].start() > start {
 		return false
 	}
-	before := addr - l.addr[i]
-	after := l.size[i] - before - size
-	h.bytes -= size
+	e := l.hole[i]
+	before, after := start-e.start(), e.end()-end
 	switch {
-	case before == 0 && after == 0:
-		h.remove(&p, i)
+	case after == 0:
+		h.trimTop(&p, l, i, size)
 	case before == 0:
-		h.advance(&p, i, size)
-		h.resize(&p, i, after)
+		h.trim(&p, l, i, size)
 	default:
-		h.resize(&p, i, before)
-		if after != 0 {
-			j := h.find(addr+size, &p)
-			h.insert(&p, j, addr+size, after)
-		}
+		h.trim(&p, l, i, before+size)
+		h.insert(start, before)
+		h.units += uint64(before)
 	}
 	return true
 }
 
-// give returns [addr, addr+size), which must not overlap a hole, and merges it with holes that it touches.
-func (h *holes) give(addr, size uint64) {
-	h.bytes += size
-	var p path
-	i := h.find(addr, &p)
-	l := &h.leaves[p.leaf]
-
-	// A touching hole in a neighbouring leaf is rare: take it out and look again.
-	if i == 0 && l.prev != none {
-		if q := &h.leaves[l.prev]; q.addr[q.n-1]+q.size[q.n-1] == addr {
-			addr = q.addr[q.n-1]
-			size += q.size[q.n-1]
-			h.drop(addr)
-			i = h.find(addr, &p)
-			l = &h.leaves[p.leaf]
-		}
+// next returns the first hole that ends at key or above it, nil if there is none, and the way to it.
+func (h *holes) next(key uint32, p *path) (*leaf, int) {
+	l := h.seek(key, p)
+	if i := l.above(key); i < l.n {
+		return l, i
 	}
-	if i == l.n && l.next != none {
-		if q := &h.leaves[l.next]; addr+size == q.addr[0] {
-			size += q.size[0]
-			h.drop(q.addr[0])
-			i = h.find(addr, &p)
-			l = &h.leaves[p.leaf]
-		}
+	if !h.stepUp(p, key) {
+		return nil, 0
 	}
-
-	below := i > 0 && l.addr[i-1]+l.size[i-1] == addr
-	above := i < l.n && addr+size == l.addr[i]
-	switch {
-	case below && above:
-		more := l.size[i]
-		h.resize(&p, i-1, l.size[i-1]+size+more)
-		h.remove(&p, i)
-	case below:
-		h.resize(&p, i-1, l.size[i-1]+size)
-	case above:
-		l.addr[i] = addr
-		h.resize(&p, i, l.size[i]+size)
-	default:
-		h.insert(&p, i, addr, size)
-	}
+	return &h.leaves[p.leaf], 0
 }
 
-// each calls f for every hole in ascending order until it returns false.
-func (h *holes) each(f func(addr, size uint64) bool) {
-	id := h.root
-	for range h.depth {
-		id = h.branches[id].child[0]
+// stepUp moves p, which leads to key's leaf, to the next leaf above that is not empty; false if there is none.
+func (h *holes) stepUp(p *path, key uint32) bool {
+	for level := p.depth - 1; level >= 0; level-- {
+		n := &h.nodes[p.node[level]]
+		for i := h.child(key, level) + 1; i < radix; i++ {
+			if n.max[i] == 0 {
+				continue
+			}
+			k := n.kid[i]
+			for level++; k&1 != 0; level++ {
+				p.node[level&15] = uint32(k >> 1)
+				n := &h.nodes[k>>1]
+				k = n.kid[bits.TrailingZeros32(n.fits(1))&(radix-1)]
+			}
+			p.depth, p.leaf = level, uint32(k>>1)
+			return true
+		}
 	}
-	for ; id != none; id = h.leaves[id].next {
-		l := &h.leaves[id]
-		for i := range l.n {
-			if !f(l.addr[i], l.size[i]) {
+	return false
+}
+
+// give returns [start, start+size), which must not overlap a hole, and merges it with holes that it touches.
+func (h *holes) give(start, size uint32) {
+	h.units += uint64(size)
+	end := start + size
+	var p path
+	l := h.seek(end, &p)
+
+	// The hole that ends where the range starts, if there is one.
+	i := l.above(end)
+	if i > 0 {
+		if e := l.hole[i-1]; e.end() == start {
+			i--
+			size += e.size()
+			// It becomes the merged hole: its end moves up, and nothing lies between.
+			h.absorb(&p, l, i, end, size)
+			return
+		}
+	} else if !h.same(&p, end, start) {
+		var q path
+		m := h.seek(start, &q)
+		if j := m.n - 1; j >= 0 && m.hole[j].end() == start {
+			size += m.hole[j].size()
+			if h.remove(&q, m, j) {
+				l = h.seek(end, &p)
+				i = l.above(end)
+			}
+		}
+	}
+
+	// The hole that starts where the range ends.
+	if i < l.n {
+		if e := l.hole[i]; e.start() == end {
+			size += e.size()
+			l.hole[i] = makeHole(e.end(), size)
+			h.raise(&p, end, size)
+			return
+		}
+	} else if p.depth != 0 {
+		q := p
+		if h.stepUp(&q, end) {
+			if m := &h.leaves[q.leaf]; m.hole[0].start() == end {
+				e := m.hole[0]
+				size += e.size()
+				m.hole[0] = makeHole(e.end(), size)
+				h.raise(&q, e.end(), size)
 				return
 			}
 		}
 	}
+	h.insertAt(&p, l, i, end, size)
 }
 
-// find fills p with the way to the leaf that addr belongs to and returns the number of its holes that start at or
-// below addr.
-func (h *holes) find(addr uint64, p *path) int {
-	id := h.root
-	for level := range h.depth {
-		b := &h.branches[id]
-		i := upper(b.low[1:b.n], addr)
-		p.node[level], p.at[level] = id, i
-		id = b.child[i]
-	}
-	p.leaf = id
-	l := &h.leaves[id]
-	return upper(l.addr[:l.n], addr)
-}
-
-// stepBack moves p to the leaf before; false if there is none.
-func (h *holes) stepBack(p *path) bool {
-	prev := h.leaves[p.leaf].prev
-	if prev == none {
-		return false
-	}
-	h.find(h.leaves[prev].addr[0], p)
-	return true
-}
-
-// drop removes the hole that starts at addr without touching the byte count.
-func (h *holes) drop(addr uint64) {
-	var p path
-	i := h.find(addr, &p)
-	h.remove(&p, i-1)
-}
-
-// upper returns how many of the ascending values are at most v. It has no branch that depends on the data.
-func upper(s []uint64, v uint64) int {
-	lo, n := 0, len(s)
-	for n > 1 {
-		half := n >> 1
-		if mid := lo + half; s[mid-1] <= v {
-			lo = mid
+// absorb makes hole i of p's leaf end at end with a size, and merges it with the hole above it if they touch.
+func (h *holes) absorb(p *path, l *leaf, i int, end, size uint32) {
+	if i+1 < l.n {
+		if e := l.hole[i+1]; e.start() == end {
+			size += e.size()
+			l.hole[i+1] = makeHole(e.end(), size)
+			h.count--
+			l.n--
+			copy(l.hole[i:l.n], l.hole[i+1:])
+			h.raise(p, end, size)
+			return
 		}
-		n -= half
-	}
-	if n == 1 && s[lo] <= v {
-		lo++
-	}
-	return lo
-}
-
-// fit returns the first (or last) index whose value is at least v, -1 if none is.
-func fit(s []uint64, v uint64, last bool) int {
-	if last {
-		for i := len(s) - 1; i >= 0; i-- {
-			if s[i] >= v {
-				return i
+	} else if p.depth != 0 {
+		q := *p
+		if h.stepUp(&q, end) {
+			if m := &h.leaves[q.leaf]; m.hole[0].start() == end {
+				e := m.hole[0]
+				size += e.size()
+				m.hole[0] = makeHole(e.end(), size)
+				h.raise(&q, e.end(), size)
+				h.remove(p, l, i)
+				return
 			}
 		}
-		return -1
 	}
-	for i, x := range s {
-		if x >= v {
-			return i
-		}
-	}
-	return -1
+	l.hole[i] = makeHole(end, size)
+	h.raise(p, end, size)
 }
 
-// maxOf returns the largest value, 0 of none. Four running maxima don't wait for each other.
-func maxOf(s []uint64) uint64 {
-	var a, b, c, d uint64
-	for ; len(s) >= 4; s = s[4:] {
-		a, b, c, d = max(a, s[0]), max(b, s[1]), max(c, s[2]), max(d, s[3])
+// each calls f for every hole in ascending order until it returns false.
+func (h *holes) each(f func(start, size uint32) bool) { h.walk(h.root, f) }
+
+func (h *holes) walk(k kid, f func(start, size uint32) bool) bool {
+	if k&1 != 0 {
+		for _, c := range h.nodes[k>>1].kid {
+			if !h.walk(c, f) {
+				return false
+			}
+		}
+		return true
 	}
-	for _, x := range s {
-		a = max(a, x)
+	l := &h.leaves[k>>1]
+	for _, e := range l.hole[:l.n] {
+		if !f(e.start(), e.size()) {
+			return false
+		}
 	}
-	return max(a, b, c, d)
+	return true
 }

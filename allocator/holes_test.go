@@ -12,26 +12,7 @@ import (
 type naive [][2]uint64 // address, size; ascending, never touching
 
 func (m *naive) take(size uint64, topDown bool) (uint64, bool) {
-	at := -1
-	for i, h := range *m {
-		if h[1] >= size {
-			at = i
-			if !topDown {
-				break
-			}
-		}
-	}
-	if at < 0 {
-		return 0, false
-	}
-	addr := (*m)[at][0]
-	if topDown {
-		addr += (*m)[at][1] - size
-	}
-	if !m.takeAt(addr, size) {
-		panic("model: a hole that fits does not")
-	}
-	return addr, true
+	return m.takeBy(FirstFit, size, topDown)
 }
 
 func (m *naive) takeAt(addr, size uint64) bool {
@@ -79,100 +60,141 @@ func (m *naive) give(addr, size uint64) {
 
 func list(h *holes) naive {
 	var out naive
-	h.each(func(addr, size uint64) bool {
-		out = append(out, [2]uint64{addr, size})
+	h.each(func(start, size uint32) bool {
+		out = append(out, [2]uint64{uint64(start), uint64(size)})
 		return true
 	})
 	return out
 }
 
-// check verifies what the tree promises itself: order, maxima, bounds, counts and the chain of leaves.
+// check verifies what the tree promises itself: order, maxima, which leaf a hole is in, and counts.
 func check(h *holes) error {
-	var count int
-	var bytes uint64
-	chain := none
-	var walk func(id uint32, level int, lo, hi uint64) (uint64, error)
-	walk = func(id uint32, level int, lo, hi uint64) (uint64, error) {
-		if level == h.depth {
-			l := &h.leaves[id]
-			if l.prev != chain {
-				return 0, fmt.Errorf("leaf %d: previous is %d, want %d", id, l.prev, chain)
-			}
-			chain = id
-			if l.n == 0 && h.depth > 0 {
-				return 0, fmt.Errorf("leaf %d is empty", id)
-			}
-			for i := range l.n {
-				if l.addr[i] < lo || l.addr[i] >= hi {
-					return 0, fmt.Errorf("leaf %d: hole %#x outside [%#x,%#x)", id, l.addr[i], lo, hi)
+	var count, nodes, leaves int
+	var units, last uint64
+	var walk func(k kid, level int, low, high uint64) (uint32, error)
+	walk = func(k kid, level int, low, high uint64) (uint32, error) {
+		if k&1 != 0 {
+			nodes++
+			n := &h.nodes[k>>1]
+			width := uint64(1) << (h.top - uint32(level)*radixBits)
+			for i, c := range n.kid {
+				from := low + uint64(i)*width
+				m, err := walk(c, level+1, from, from+width)
+				if err != nil {
+					return 0, err
 				}
-				if i > 0 && l.addr[i-1]+l.size[i-1] >= l.addr[i] {
-					return 0, fmt.Errorf("leaf %d: holes %d and %d touch", id, i-1, i)
+				if m != n.max[i] {
+					return 0, fmt.Errorf("node %d child %d: maximum %#x, want %#x", k>>1, i, n.max[i], m)
 				}
-				count++
-				bytes += l.size[i]
 			}
-			return maxOf(l.size[:l.n]), nil
+			return n.largest(), nil
 		}
-		b := &h.branches[id]
-		for i := range b.n {
-			clo, chi := lo, hi
-			if i > 0 {
-				clo = b.low[i]
-			}
-			if i+1 < b.n {
-				chi = b.low[i+1]
-			}
-			m, err := walk(b.child[i], level+1, clo, chi)
-			if err != nil {
-				return 0, err
-			}
-			if m != b.max[i] {
-				return 0, fmt.Errorf("branch %d child %d: maximum %#x, want %#x", id, i, b.max[i], m)
-			}
+		if k != 0 {
+			leaves++
 		}
-		return maxOf(b.max[:b.n]), nil
+		l := &h.leaves[k>>1]
+		if k == 0 && l.n != 0 {
+			return 0, fmt.Errorf("the empty leaf has %d holes", l.n)
+		}
+		for _, e := range l.hole[:l.n] {
+			if end := uint64(e.end()); end < low || end >= high {
+				return 0, fmt.Errorf("leaf %d: hole that ends at %#x outside [%#x,%#x)", k>>1, end, low, high)
+			}
+			if count > 0 && uint64(e.start()) <= last || e.size() == 0 {
+				return 0, fmt.Errorf("leaf %d: hole [%#x,%#x) after %#x", k>>1, e.start(), e.end(), last)
+			}
+			last = uint64(e.end())
+			count++
+			units += uint64(e.size())
+		}
+		return l.largest(), nil
 	}
-	if _, err := walk(h.root, 0, 0, ^uint64(0)); err != nil {
+	if _, err := walk(h.root, 0, 0, 1<<33); err != nil {
 		return err
 	}
-	if count != h.count || bytes != h.bytes {
-		return fmt.Errorf("count %d bytes %d, want %d %d", h.count, h.bytes, count, bytes)
+	if count != h.count || units != h.units {
+		return fmt.Errorf("count %d units %d, want %d %d", h.count, h.units, count, units)
 	}
-	if used := len(h.leaves) - len(h.freeLeaf); used > 1+8*count/leafWidth {
-		return fmt.Errorf("%d leaves for %d holes", used, count)
+	if nodes != len(h.nodes)-len(h.freeNode) || leaves != len(h.leaves)-len(h.freeLeaf)-1 {
+		return fmt.Errorf("%d nodes of %d in use, %d leaves of %d", nodes, len(h.nodes)-len(h.freeNode), leaves, len(h.leaves)-len(h.freeLeaf)-1)
+	}
+	if leaves > 2+count || nodes > maxDepth*(1+leaves) {
+		return fmt.Errorf("%d leaves and %d nodes for %d holes", leaves, nodes, count)
 	}
 	return nil
+}
+
+func (m *naive) takeBy(p Policy, size uint64, topDown bool) (uint64, bool) {
+	at := -1
+	for i, h := range *m {
+		if h[1] < size {
+			continue
+		}
+		better := at < 0
+		if !better {
+			switch d := int64(h[1]) - int64((*m)[at][1]); p {
+			case FirstFit:
+				better = topDown
+			case BestFit:
+				better = d < 0 || d == 0 && topDown
+			case WorstFit:
+				better = d > 0 || d == 0 && topDown
+			}
+		}
+		if better {
+			at = i
+		}
+	}
+	if at < 0 {
+		return 0, false
+	}
+	addr := (*m)[at][0]
+	if topDown {
+		addr += (*m)[at][1] - size
+	}
+	if !m.takeAt(addr, size) {
+		panic("model: a hole that fits does not")
+	}
+	return addr, true
+}
+
+// takeAs takes units by any policy.
+func takeAs(h *holes, p Policy, size uint64, topDown bool) (uint64, bool) {
+	r := region{holes: h, high: 1 << 40}
+	return r.take(uint32(size), p, topDown)
 }
 
 // TestHolesAgreeWithModel drives the tree and a naive list with the same operations.
 func TestHolesAgreeWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const total = 1 << 14
-		h := newHoles(64, total)
-		m := naive{{64, total}}
+		total := rapid.SampledFrom([]uint64{1 << 14, 1<<14 - 1, 5000, 1 << 9}).Draw(t, "total")
+		// Holes that are far apart in the address space have a tree of their own kind.
+		scale := rapid.SampledFrom([]uint64{1, 1000, 1 << 17}).Draw(t, "scale")
+		h := newHoles(uint32(total * scale))
+		m := naive{{0, total * scale}}
 		type block struct{ addr, size uint64 }
 		var live []block
 		big := rapid.SampledFrom([]uint64{4, 40, 400}).Draw(t, "largest")
 		grow := rapid.IntRange(2, 8).Draw(t, "grow")
+		policy := Policy(rapid.IntRange(0, int(numPolicies)-1).Draw(t, "policy"))
 		for range rapid.IntRange(1, 3000).Draw(t, "operations") {
 			op := rapid.IntRange(0, 9).Draw(t, "op")
 			switch {
 			case op < grow:
-				size := rapid.Uint64Range(1, big).Draw(t, "size")
+				size := rapid.Uint64Range(1, big).Draw(t, "size") * scale
 				down := rapid.Bool().Draw(t, "topDown")
-				a, ok := h.take(size, down)
-				b, want := m.take(size, down)
-				if a != b || ok != want {
-					t.Fatalf("take %d topDown %v: %d %v, want %d %v", size, down, a, ok, b, want)
+				a, ok := takeAs(h, policy, size, down)
+				b, want := m.takeBy(policy, size, down)
+				if ok != want || ok && a != b {
+					t.Fatalf("%s of %d topDown %v: %d %v, want %d %v", policy, size, down, a, ok, b, want)
 				}
 				if ok {
 					live = append(live, block{a, size})
 				}
 			case op == 9:
-				addr := rapid.Uint64Range(0, total+128).Draw(t, "addr")
-				size := rapid.Uint64Range(1, big).Draw(t, "size")
-				ok, want := h.takeAt(addr, size), m.takeAt(addr, size)
+				addr := rapid.Uint64Range(0, total-1).Draw(t, "addr") * scale
+				size := rapid.Uint64Range(1, min(big, total-addr/scale)).Draw(t, "size") * scale
+				ok, want := h.takeAt(uint32(addr), uint32(size)), m.takeAt(addr, size)
 				if ok != want {
 					t.Fatalf("takeAt %d %d: %v, want %v", addr, size, ok, want)
 				}
@@ -181,10 +203,15 @@ func TestHolesAgreeWithModel(t *testing.T) {
 				}
 			case len(live) > 0:
 				i := rapid.IntRange(0, len(live)-1).Draw(t, "victim")
-				h.give(live[i].addr, live[i].size)
+				h.give(uint32(live[i].addr), uint32(live[i].size))
 				m.give(live[i].addr, live[i].size)
 				live[i] = live[len(live)-1]
 				live = live[:len(live)-1]
+			}
+			if op == 0 {
+				if err := check(h); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		if diff := cmp.Diff(m, list(h)); diff != "" {
@@ -194,13 +221,16 @@ func TestHolesAgreeWithModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, b := range live {
-			h.give(b.addr, b.size)
+			h.give(uint32(b.addr), uint32(b.size))
 		}
-		if diff := cmp.Diff(naive{{64, total}}, list(h)); diff != "" {
+		if err := check(h); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(naive{{0, total * scale}}, list(h)); diff != "" {
 			t.Fatalf("after freeing everything (-want +got):\n%s", diff)
 		}
-		if h.largest() != total || h.depth != 0 {
-			t.Fatalf("after freeing everything: largest %d, depth %d", h.largest(), h.depth)
+		if uint64(h.largest()) != total*scale {
+			t.Fatalf("after freeing everything: largest %d", h.largest())
 		}
 	})
 }
@@ -216,21 +246,21 @@ func TestHolesDeep(t *testing.T) {
 	}
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
-			h := newHoles(0, 2*n)
+			h := newHoles(2 * n)
 			if !h.takeAt(0, 2*n) {
 				t.Fatal("the whole space is not one hole")
 			}
 			for i := range n {
-				h.give(uint64(2*order(i)), 1)
+				h.give(uint32(2*order(i)), 1)
 			}
 			if err := check(h); err != nil {
 				t.Fatal(err)
 			}
-			if h.count != n || h.depth < 2 {
-				t.Fatalf("%d holes at depth %d", h.count, h.depth)
+			if h.count != n || len(h.nodes) < n/leafWidth/radix {
+				t.Fatalf("%d holes below %d nodes", h.count, len(h.nodes))
 			}
 			for i := range n / 2 {
-				h.give(uint64(2*order(i)+1), 1)
+				h.give(uint32(2*order(i)+1), 1)
 				if i%1000 == 0 {
 					if err := check(h); err != nil {
 						t.Fatal(err)
@@ -238,7 +268,7 @@ func TestHolesDeep(t *testing.T) {
 				}
 			}
 			for i := n / 2; i < n; i++ {
-				h.give(uint64(2*order(i)+1), 1)
+				h.give(uint32(2*order(i)+1), 1)
 			}
 			if err := check(h); err != nil {
 				t.Fatal(err)

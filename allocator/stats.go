@@ -30,17 +30,17 @@ func (a *Allocator) Stats(k Kind) Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.region[k]
+	free, largest := r.free()
 	s := Stats{
 		Kind: k, Banks: r.banks, Low: r.low, High: r.high,
-		Total: r.high - r.low, Allocated: r.allocated,
-		Free: r.holes.bytes, LargestHole: r.holes.largest(),
+		Total: r.high - r.low, Allocated: r.allocated, Free: free, LargestHole: largest,
 		Peak: r.peak, Extents: r.extents, Holes: r.holes.count,
 	}
 	if k == Trace && a.shared() {
 		s.Low = s.High
 		for i := range a.blocks {
-			if b := &a.blocks[i]; b.live() && b.kind == Trace {
-				s.Low = min(s.Low, b.addr)
+			if b := &a.blocks[i]; b.live() && b.kind() == Trace {
+				s.Low = min(s.Low, r.low+uint64(b.addr)<<r.shift)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func (a *Allocator) Extents(k Kind) []Live {
 	defer a.mu.Unlock()
 	var out []Live
 	for i := range a.blocks {
-		if b := &a.blocks[i]; b.live() && b.kind == k {
+		if b := &a.blocks[i]; b.live() && b.kind() == k {
 			out = append(out, a.live(uint32(i)))
 		}
 	}
@@ -81,18 +81,19 @@ func (a *Allocator) Extents(k Kind) []Live {
 // live describes a live block.
 func (a *Allocator) live(slot uint32) Live {
 	b, n := &a.blocks[slot], a.nameOf(slot)
+	r := a.region[b.kind()]
 	return Live{
 		Extent: Extent{
-			Kind: b.kind, Addr: b.addr, PerBank: b.perBank, Size: b.size, PageSize: b.pageSize,
-			Stride: up(b.pageSize, a.region[b.kind].align), Banks: b.banks, from: a, slot: slot, gen: b.gen,
+			Kind: b.kind(), Addr: r.low + uint64(b.addr)<<r.shift, PerBank: uint64(b.units) << r.shift, Size: b.size, PageSize: b.page,
+			Stride: up(b.page, r.align), Banks: uint32(b.flags & blockBanks), from: a, slot: slot, gen: b.gen,
 		},
-		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(b.holds), Freed: b.freed,
+		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(b.holds), Freed: b.flags&blockFreed != 0,
 	}
 }
 
 // nameOf returns whose a live block is and what it is.
 func (a *Allocator) nameOf(slot uint32) name {
-	if a.blocks[slot].named {
+	if a.blocks[slot].flags&blockNamed != 0 {
 		return a.names[slot]
 	}
 	return name{}
@@ -109,8 +110,9 @@ func (a *Allocator) Holes(k Kind) []Hole {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []Hole
-	a.region[k].holes.each(func(addr, size uint64) bool {
-		out = append(out, Hole{addr, size})
+	r := a.region[k]
+	r.holes.each(func(start, size uint32) bool {
+		out = append(out, Hole{r.low + uint64(start)<<r.shift, uint64(size) << r.shift})
 		return true
 	})
 	return out
@@ -135,14 +137,14 @@ func (a *Allocator) usage(want func(*block) bool) []OwnerUsage {
 		if !b.live() || !want(b) {
 			continue
 		}
-		k := key{a.nameOf(uint32(i)).owner, b.kind}
+		k := key{a.nameOf(uint32(i)).owner, b.kind()}
 		u := sum[k]
 		if u == nil {
-			u = &OwnerUsage{Owner: k.owner, Kind: b.kind}
+			u = &OwnerUsage{Owner: k.owner, Kind: k.kind}
 			sum[k] = u
 		}
 		u.Extents++
-		u.PerBank += b.perBank
+		u.PerBank += uint64(b.units) << a.region[k.kind].shift
 	}
 	out := make([]OwnerUsage, 0, len(sum))
 	for _, u := range sum {
@@ -156,15 +158,16 @@ func (a *Allocator) usage(want func(*block) bool) []OwnerUsage {
 
 // outOfMemory describes why an extent found no room. The lock is held.
 func (a *Allocator) outOfMemory(e *Extent, r *Request, reg *region) error {
-	owners := a.usage(func(b *block) bool { return a.region[b.kind].holes == reg.holes })
+	owners := a.usage(func(b *block) bool { return a.region[b.kind()].holes == reg.holes })
+	free, largest := reg.free()
 	err := &OutOfMemoryError{
 		Kind: e.Kind, Owner: r.Owner, Tag: r.Tag, Size: e.Size, Banks: reg.banks,
-		Need: e.PerBank, Have: reg.holes.bytes, Hole: reg.holes.largest(), Total: reg.high - reg.low,
+		Need: e.PerBank, Have: free, Hole: largest, Total: reg.high - reg.low,
 		Owners: owners[:min(len(owners), 5)],
 	}
 	if e.Kind == Trace && !a.shared() {
 		more := reg.allocated + e.PerBank
-		if reg.holes.bytes >= e.PerBank { // in pieces: only room beyond the present region is sure to do
+		if free >= e.PerBank { // in pieces: only room beyond the present region is sure to do
 			more = reg.high - reg.low + e.PerBank
 		}
 		err.TraceRegion = uint64(reg.banks) * up(more, tracePage)
