@@ -1,0 +1,144 @@
+package tracebuf
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// Contents is what is in a trace: its commands as they are read, and which program each belongs to.
+type Contents struct {
+	Layout   cq.Layout
+	Revision string // of the protocol
+	PageSize int    // of the trace in DRAM; 0 if unknown
+	Bytes    []byte // the commands up to and with the EXEC_BUF_END
+	Commands []cq.Reading
+	Steps    []StepContents
+	// Relocated are the bytes that say where kernels lie in DRAM, as offsets in Bytes, rising. They differ between two
+	// copies of a trace. Only those of files are known.
+	Relocated []Span
+}
+
+// StepContents is one run program.
+type StepContents struct {
+	Name         string
+	Program      int // index of the program in a file; -1 if unknown
+	Offset, Size int // of its commands
+	First, Count int // of its commands, in Contents.Commands
+	Binary       []byte
+}
+
+// Span is a range of bytes.
+type Span struct{ Start, End int }
+
+// Inspect reads a trace's image.
+func Inspect(im *Image) (*Contents, error) {
+	readings, err := cq.RevisionByName(cq.Pinned).Read(im.Layout, im.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("tracebuf: inspect: %w", err)
+	}
+	c := &Contents{Layout: im.Layout, Revision: cq.Pinned, PageSize: im.PageSize, Bytes: im.Bytes[:im.Size], Commands: readings}
+	next := 0
+	for _, s := range im.Steps {
+		sc := StepContents{Name: s.Name, Program: s.Program, Offset: s.Offset, Size: s.Size, First: next}
+		for next < len(readings) && readings[next].Offset < s.Offset+s.Size {
+			next++
+		}
+		if sc.Count = next - sc.First; s.Program >= 0 && s.Program < len(im.Programs) {
+			sc.Binary = im.Programs[s.Program].Binary
+		}
+		c.Steps = append(c.Steps, sc)
+	}
+	for _, r := range im.Relocs {
+		c.Relocated = append(c.Relocated, Span{r.At + cq.AtPagedSubStart, r.At + cq.AtPagedSubStart + 2}, Span{r.At + cq.AtPagedSubBase, r.At + cq.AtPagedSubBase + 4})
+	}
+	return c, nil
+}
+
+// InspectRaw reads the bytes of a trace that something left in DRAM or in a file: commands, and zeros behind them up to
+// any length. revision is the name of the protocol's revision; with "" the one revision that reads the bytes is taken,
+// or a *cq.RevisionError returned. A program ends with its go signal; its name is the host's id for it.
+func InspectRaw(l cq.Layout, b []byte, revision string) (*Contents, error) {
+	var readings []cq.Reading
+	var err error
+	if revision == "" {
+		var v *cq.Revision
+		if v, readings, err = cq.Detect(l, b); err == nil {
+			revision = v.Name
+		}
+	} else if v := cq.RevisionByName(revision); v != nil {
+		readings, err = v.Read(l, b)
+	} else {
+		err = fmt.Errorf("there is no revision %q", revision)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tracebuf: inspect: %w", err)
+	}
+	last := &readings[len(readings)-1]
+	c := &Contents{Layout: l, Revision: revision, Bytes: b[:last.Offset+last.Size], Commands: readings}
+	c.split()
+	return c, nil
+}
+
+// split finds the programs between the go signals. Commands behind the last go signal but the EXEC_BUF_END are a step
+// of their own.
+func (c *Contents) split() {
+	start, name := 0, ""
+	add := func(end int) {
+		if end == start {
+			return
+		}
+		first, last := &c.Commands[start], &c.Commands[end-1]
+		c.Steps = append(c.Steps, StepContents{Name: name, Program: -1, Offset: first.Offset, Size: last.Offset + last.Size - first.Offset, First: start, Count: end - start})
+		start, name = end, ""
+	}
+	for i := range c.Commands {
+		r := &c.Commands[i]
+		switch r.Name {
+		case "SET_WRITE_OFFSET":
+			if id, ok := r.Value("host_id"); ok && name == "" {
+				name = "host id " + strconv.FormatUint(id, 10)
+			}
+		case "SEND_GO_SIGNAL":
+			add(i + 1)
+		case "EXEC_BUF_END":
+			add(i)
+			start = i + 1
+		}
+	}
+	add(len(c.Commands))
+}
+
+// Raw returns the bytes of a command.
+func (c *Contents) Raw(r *cq.Reading) []byte { return c.Bytes[r.Offset : r.Offset+r.Size] }
+
+// Print writes the commands, a line each, under the names of their programs.
+func (c *Contents) Print(w io.Writer) error {
+	next := 0
+	for i := range c.Commands {
+		r := &c.Commands[i]
+		if next < len(c.Steps) && c.Steps[next].First == i {
+			s := &c.Steps[next]
+			if _, err := fmt.Fprintf(w, "program %d %s: %d B\n", next, Printable(s.Name), s.Size); err != nil {
+				return fmt.Errorf("tracebuf: print: %w", err)
+			}
+			next++
+		}
+		if _, err := fmt.Fprintf(w, "%08x %6d  %s\n", r.Offset, r.Size, r); err != nil {
+			return fmt.Errorf("tracebuf: print: %w", err)
+		}
+	}
+	return nil
+}
+
+// Printable is a name as it may go to a terminal: quoted if anything in it isn't plain text, which a name in a file need
+// not be.
+func Printable(name string) string {
+	if plain := !slices.ContainsFunc([]rune(name), func(r rune) bool { return !strconv.IsPrint(r) || r == '"' }); plain && name != "" {
+		return name
+	}
+	return strconv.QuoteToGraphic(name)
+}

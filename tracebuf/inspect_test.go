@@ -1,0 +1,220 @@
+package tracebuf_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+func inspect(t testing.TB, f *tracebuf.File) *tracebuf.Contents {
+	t.Helper()
+	c, err := tracebuf.Inspect(&f.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The same bytes show the same programs, whether a file says where they are or only the commands do.
+func TestInspectRawEqualsImage(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		f := testFile(t, arch)
+		c := inspect(t, f)
+		raw, err := tracebuf.InspectRaw(cq.Layout(arch), append(bytes.Clone(f.Image.Bytes), make([]byte, 5000)...), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw.Revision != cq.Pinned || !bytes.Equal(raw.Bytes, c.Bytes) || len(raw.Steps) != testSteps || len(c.Steps) != testSteps {
+			t.Fatalf("%s: %d B, %d programs; the image has %d B, %d", raw.Revision, len(raw.Bytes), len(raw.Steps), len(c.Bytes), len(c.Steps))
+		}
+		if diff := cmp.Diff(c.Commands, raw.Commands); diff != "" {
+			t.Error(diff)
+		}
+		for i := range c.Steps {
+			a, b := c.Steps[i], raw.Steps[i]
+			if a.Offset != b.Offset || a.Size != b.Size || a.First != b.First || a.Count != b.Count || b.Program != -1 {
+				t.Errorf("program %d: %+v and %+v", i, a, b)
+			}
+		}
+		if raw.Steps[3].Name != "host id 3" || c.Steps[3].Name != "odd" || len(c.Steps[3].Binary) != binaryPages*2048 {
+			t.Errorf("names: %q, %q", raw.Steps[3].Name, c.Steps[3].Name)
+		}
+	}
+}
+
+// Bytes of a revision that can't be told need its name; a wrong name is refused.
+func TestInspectRawRevisions(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tracebuf.InspectRaw(cq.Blackhole, b, ""); !errors.Is(err, cq.ErrRevision) {
+		t.Errorf("two revisions read it: %v", err)
+	}
+	c, err := tracebuf.InspectRaw(cq.Blackhole, b, cq.Pinned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range c.Commands {
+		names = append(names, c.Commands[i].Name)
+	}
+	if diff := cmp.Diff([]string{"NOTIFY_SUBORDINATE_GO_SIGNAL", "SEND_GO_SIGNAL", "WAIT", "EXEC_BUF"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if len(c.Steps) != 2 || c.Steps[1].Count != 2 {
+		t.Errorf("programs: %+v", c.Steps)
+	}
+	for _, name := range []string{"2025-mid", "newer-a", "1999"} {
+		if _, err := tracebuf.InspectRaw(cq.Blackhole, b, name); err == nil {
+			t.Errorf("%s reads it", name)
+		}
+	}
+}
+
+// Programs and the EXEC_BUF_END add up to all bytes, kinds do too, and runs of one program are one entry.
+func TestStatsAddUp(t *testing.T) {
+	f := testFile(t, chip.Blackhole)
+	s := inspect(t, f).Stats()
+	programs, kinds, commands := 64, 0, 1
+	for _, p := range s.Programs {
+		programs, commands = programs+p.Bytes, commands+p.Commands
+	}
+	count := 0
+	for _, k := range s.Kinds {
+		kinds, count = kinds+k.Bytes, count+k.Count
+	}
+	if programs != f.Image.Size || kinds != f.Image.Size || s.Bytes != f.Image.Size || count != s.Commands || commands != s.Commands {
+		t.Errorf("programs have %d B, kinds %d B of %d B; %d and %d of %d commands", programs, kinds, f.Image.Size, commands, count, s.Commands)
+	}
+	if len(s.Programs) != 2 || s.Programs[0].Runs != 6 || s.Programs[1].Runs != 5 || s.Programs[1].Kernels != binaryPages*2048 {
+		t.Errorf("programs: %+v", s.Programs)
+	}
+}
+
+// A trace doesn't differ from itself, nor from a copy whose kernels lie elsewhere; each change is found in its program
+// and named.
+func TestDiff(t *testing.T) {
+	base := inspect(t, testFile(t, chip.Blackhole))
+	if d := tracebuf.Diff(base, base); len(d) != 0 {
+		t.Fatalf("%+v", d)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*tracebuf.File)
+		want   tracebuf.Difference
+	}{
+		{"kernels elsewhere", func(f *tracebuf.File) {
+			for _, r := range f.Image.Relocs {
+				cq.Put32(f.Image.Bytes, r.At+cq.AtPagedSubBase, 0x777000)
+			}
+		}, tracebuf.Difference{}},
+		{"argument", func(f *tracebuf.File) { f.Image.Bytes[field(t, &f.Image, "WRITE_PACKED", 8, 32)]++ },
+			tracebuf.Difference{Step: 4, Name: "even", Command: 2, What: "data, from byte 48 of the command on: 0x01 and 0x02"}},
+		{"field", func(f *tracebuf.File) { f.Image.Bytes[field(t, &f.Image, "WAIT", 7, cq.AtWaitCount)]++ },
+			tracebuf.Difference{Step: 7, Name: "odd", Command: 1, What: "field count: 56 and 57"}},
+		{"command", func(f *tracebuf.File) {
+			at := field(t, &f.Image, "WAIT", 7, 0)
+			copy(f.Image.Bytes[at:at+16], append([]byte{byte(cq.DispatchDelay)}, make([]byte, 15)...))
+		}, tracebuf.Difference{Step: 7, Name: "odd", Command: 1, What: "commands: WAIT and DELAY"}},
+		{"kernels", func(f *tracebuf.File) { f.Image.Programs[1].Binary[5]++ },
+			tracebuf.Difference{Step: 1, Name: "odd", Command: -1, What: "kernels: 6144 and 6144 B, which differ from byte 5 on"}},
+		{"name", func(f *tracebuf.File) { f.Image.Steps[2].Name = "other" },
+			tracebuf.Difference{Step: 2, Name: "even", Command: -1, What: "names: even and other"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := testFile(t, chip.Blackhole)
+			c.change(f)
+			other := inspect(t, f)
+			got := tracebuf.Diff(base, other)
+			if c.want.What == "" {
+				if len(got) != 0 {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			if len(got) == 0 {
+				t.Fatal("no difference was found")
+			}
+			d := got[0]
+			if d.Command >= 0 && (d.A == d.B && !strings.HasPrefix(d.What, "data") || d.OffsetA < 0 || d.OffsetA != d.OffsetB) {
+				t.Errorf("at %d and %d: %s, %s", d.OffsetA, d.OffsetB, d.A, d.B)
+			}
+			d.A, d.B, d.OffsetA, d.OffsetB = "", "", 0, 0
+			if diff := cmp.Diff(c.want, d); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A trace that is a program longer, or whose program is a command longer, differs there.
+func TestDiffOfLengths(t *testing.T) {
+	a := inspect(t, testFile(t, chip.Blackhole))
+	b := *a
+	b.Steps = b.Steps[:testSteps-1]
+	if d := tracebuf.Diff(a, &b); len(d) != 1 || d[0].Step != testSteps-1 || d[0].What != "missing in the second trace" {
+		t.Errorf("%+v", d)
+	}
+	if d := tracebuf.Diff(&b, a); len(d) != 1 || d[0].What != "missing in the first trace" || d[0].OffsetA != -1 {
+		t.Errorf("%+v", d)
+	}
+	b.Steps = append([]tracebuf.StepContents(nil), a.Steps...)
+	b.Steps[2].Count--
+	if d := tracebuf.Diff(a, &b); len(d) != 1 || d[0].Step != 2 || !strings.Contains(d[0].What, "in the second trace") || d[0].B != "" || d[0].A == "" {
+		t.Errorf("%+v", d)
+	}
+	if d := tracebuf.Diff(&b, a); len(d) != 1 || !strings.Contains(d[0].What, "in the first trace") {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A listing names the programs, and has a line for each command.
+func TestPrintContents(t *testing.T) {
+	f := testFile(t, chip.Blackhole)
+	f.Image.Steps[1].Name = "\x1b[31m"
+	c := inspect(t, f)
+	var out bytes.Buffer
+	if err := c.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) != len(c.Commands)+testSteps || lines[0] != "program 0 even: 768 B" || !strings.Contains(lines[1], "SET_WRITE_OFFSET count=3") {
+		t.Errorf("%d lines for %d commands:\n%s", len(lines), len(c.Commands), strings.Join(lines[:3], "\n"))
+	}
+	if strings.ContainsRune(out.String(), 0x1b) || !strings.Contains(out.String(), `"\x1b[31m"`) {
+		t.Error("a name in a file reaches the terminal as it is")
+	}
+}
+
+// Whatever is read back from DRAM, looking inside ends, and programs tile the commands but for the end.
+func TestInspectRawTiles(t *testing.T) {
+	f := testFile(t, chip.Blackhole)
+	rapid.Check(t, func(t *rapid.T) {
+		b := bytes.Clone(f.Image.Bytes)
+		for range rapid.IntRange(0, 3).Draw(t, "changes") {
+			b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "value")
+		}
+		c, err := tracebuf.InspectRaw(cq.Blackhole, b, cq.Pinned)
+		if err != nil {
+			return
+		}
+		at := 0
+		for _, s := range c.Steps {
+			if s.Offset != at {
+				t.Fatalf("%+v, want it at %d", s, at)
+			}
+			at += s.Size
+		}
+	})
+}
