@@ -32,6 +32,9 @@ func (d *Device) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := d.usable("new buffer"); err != nil {
 		return nil, err
 	}
+	if err := d.refuse(nil, opAllocate, c.Name); err != nil {
+		return nil, err
+	}
 	if c.Kind != DRAM && c.Kind != L1 {
 		return nil, fmt.Errorf("reprise: new buffer %q: kind %v is not DRAM or L1", c.Name, c.Kind)
 	}

@@ -28,6 +28,8 @@ type Device struct {
 	traces map[*Trace]struct{}
 	cbs    cbArea
 
+	captures captures
+
 	admin sync.Mutex   // held by Recover and Close
 	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or given up
 }

@@ -2,6 +2,7 @@ package reprise
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -22,6 +23,17 @@ var (
 	ErrForeign = errors.New("it belongs to another device")
 	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.
 	ErrCaptureEnded = errors.New("the capture has ended")
+	// ErrNotCapturing is returned by Recorder.End and Recorder.Discard when there is nothing to end: Begin didn't start the
+	// capture, or it has ended.
+	ErrNotCapturing = errors.New("no capture is under way that Begin started")
+	// ErrInCapture is returned for what can't be done while a trace is captured. A *CaptureError says where and why.
+	ErrInCapture = errors.New("it can't be part of a trace")
+	// ErrNestedCapture is an ErrInCapture: a capture was started inside another, or on a queue that is recording.
+	ErrNestedCapture = fmt.Errorf("a capture is under way: %w", ErrInCapture)
+	// ErrReplayInCapture is an ErrInCapture: a trace was replayed inside a capture, or on a queue that is recording.
+	ErrReplayInCapture = fmt.Errorf("a replay inside a capture: %w", ErrInCapture)
+	// ErrOtherQueue is returned when a trace is replayed on another queue than the one that it was captured on.
+	ErrOtherQueue = errors.New("it belongs to another queue")
 	// ErrTransferQueue is returned when a program or a capture is put into a queue other than queue 0: which launch message
 	// the workers read next is known to one queue only.
 	ErrTransferQueue = errors.New("this queue only moves data: programs and traces belong to queue 0")

@@ -70,6 +70,9 @@ func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	if p == nil {
 		return nil, errors.New("reprise: load: no program: it is nil")
 	}
+	if err := d.refuse(nil, opLoad, p.Name); err != nil {
+		return nil, err
+	}
 	d.work.RLock()
 	defer d.work.RUnlock()
 	x := &Executable{d: d}
@@ -175,6 +178,14 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 
 // Name returns the program's name.
 func (x *Executable) Name() string { return x.image.Name() }
+
+// label is the name for errors.
+func (x *Executable) label() string {
+	if x == nil {
+		return ""
+	}
+	return x.Name()
+}
 
 // Cores returns how many workers run a kernel of the program.
 func (x *Executable) Cores() int { return x.image.Cores() }

@@ -134,7 +134,7 @@ func (d *Device) contents() []dispatch.Content {
 		add(x)
 	}
 	for t := range d.traces {
-		for _, x := range t.execs {
+		for _, x := range t.progs {
 			add(x)
 		}
 		out = append(out, content("trace "+t.name, t.ext, t.image.Bytes))

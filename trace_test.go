@@ -177,6 +177,13 @@ func TestFailedCaptures(t *testing.T) {
 		var where string
 		var kept *reprise.Recorder
 		sentinel := errors.New("the caller's own")
+		_, err := b.queue.Capture(b.ctx, "inner", func(r *reprise.Recorder) error {
+			kept = r
+			return nil
+		})
+		if !errors.Is(err, reprise.ErrEmptyTrace) {
+			b.Errorf("an empty capture: %v", err)
+		}
 		for name, tt := range map[string]struct {
 			record func(*reprise.Recorder) error
 			is     error
@@ -194,13 +201,6 @@ func TestFailedCaptures(t *testing.T) {
 				return r.Run(x)
 			}, reprise.ErrReleased, true},
 			"recorder of another capture": {func(r *reprise.Recorder) error {
-				_, err := b.queue.Capture(b.ctx, "inner", func(inner *reprise.Recorder) error {
-					kept = inner
-					return nil
-				})
-				if !errors.Is(err, reprise.ErrEmptyTrace) {
-					return err
-				}
 				where = here(1)
 				return kept.Run(x)
 			}, reprise.ErrCaptureEnded, true},
@@ -225,7 +225,7 @@ func TestFailedCaptures(t *testing.T) {
 			}
 		}
 		where = here(1)
-		err := kept.Run(x)
+		err = kept.Run(x)
 		if !errors.Is(err, reprise.ErrCaptureEnded) {
 			b.Errorf("a kept recorder: %v", err)
 		}

@@ -37,12 +37,19 @@ type Recording struct {
 // NewRecording returns an empty recording.
 func NewRecording(l cq.Layout) *Recording { return &Recording{layout: l} }
 
-// Add records one program: encode appends its commands, which it may do only at the end of what it is given.
-func (r *Recording) Add(name string, encode func(dst []byte) []byte) {
+// Add records a run of a program, which is the one of that number in the trace: encode appends its commands, which it
+// may do only at the end of what it is given.
+func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte) {
 	start := len(r.cmds)
 	r.cmds = encode(r.cmds)
-	r.steps = append(r.steps, Step{Name: name, Offset: start, Size: len(r.cmds) - start})
+	r.steps = append(r.steps, Step{Name: name, Offset: start, Size: len(r.cmds) - start, Program: program})
 }
+
+// Steps returns what was recorded so far.
+func (r *Recording) Steps() []Step { return r.steps }
+
+// Bytes returns the commands recorded so far.
+func (r *Recording) Bytes() []byte { return r.cmds }
 
 // Len returns the bytes recorded so far.
 func (r *Recording) Len() int { return len(r.cmds) }

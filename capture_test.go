@@ -1,0 +1,307 @@
+package reprise_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// refusal is something that can't be done during a capture.
+type refusal struct {
+	name string
+	do   func() error
+	is   error
+	says string
+}
+
+func (b *bench) refusals(x *reprise.Executable, other *reprise.Trace, in *reprise.Buffer) []refusal {
+	data := make([]byte, in.Size())
+	return []refusal{
+		{"write", func() error { return b.queue.Write(b.ctx, in, 0, data) }, reprise.ErrInCapture, `write buffer "in"`},
+		{"read", func() error { return b.queue.Read(b.ctx, in, 0, data) }, reprise.ErrInCapture, `read buffer "in"`},
+		{"finish", func() error { return b.queue.Finish(b.ctx) }, reprise.ErrInCapture, "finish"},
+		{"replay", func() error { return other.Replay(b.ctx) }, reprise.ErrReplayInCapture, `replay trace "other"`},
+		{"replay by the queue", func() error { return b.queue.Replay(b.ctx, other) }, reprise.ErrReplayInCapture, `replay trace "other"`},
+		{"nested", func() error { _, err := b.queue.Capture(b.ctx, "inner", record(x)); return err }, reprise.ErrNestedCapture, `capture "inner"`},
+		{"begin", func() error { _, err := b.queue.Begin("inner"); return err }, reprise.ErrNestedCapture, `capture "inner"`},
+		{"allocate", func() error {
+			_, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "late"})
+			return err
+		}, reprise.ErrInCapture, `allocate buffer "late"`},
+		{"load", func() error { _, err := b.dev.Load(b.ctx, b.blank("late", b.dev.Grid())); return err }, reprise.ErrInCapture, `load program "late"`},
+	}
+}
+
+// What a capture can't hold is an error that names the operation and the line, and what to do instead. The capture
+// fails with it even if its function drops it; the device works on as before.
+func TestCaptureRefuses(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		other := b.capture("other", x)
+		before := b.allocated()
+		ops := append(b.refusals(x, other, in), refusal{"run", func() error { return b.queue.Run(b.ctx, x) }, reprise.ErrInCapture, `run program "adder"`})
+		for _, op := range ops {
+			var got error
+			trace, err := b.queue.Capture(b.ctx, "outer", func(r *reprise.Recorder) error {
+				if err := r.Run(x); err != nil {
+					return err
+				}
+				got = op.do()
+				return r.Run(x)
+			})
+			var ce *reprise.CaptureError
+			if trace != nil || !errors.Is(got, op.is) || !errors.Is(got, reprise.ErrInCapture) || !errors.As(got, &ce) {
+				b.Errorf("%s: trace %v, error %v, want %v", op.name, trace, got, op.is)
+				continue
+			}
+			if err == nil || err.Error() != got.Error() {
+				b.Errorf("%s: the capture ended in %v, the operation in %v", op.name, err, got)
+			}
+			if filepath.Base(ce.File) != "capture_test.go" || ce.Line == 0 || ce.Instead == "" || ce.Trace != "outer" {
+				b.Errorf("%s: %+v", op.name, ce)
+			}
+			b.says(got, `reprise: capture "outer": `+op.says, "capture_test.go:", op.is.Error(), ce.Instead)
+			if diff := cmp.Diff(before, b.allocated()); diff != "" {
+				b.Errorf("%s: something is left (-before +after):\n%s", op.name, diff)
+			}
+		}
+		for i, op := range ops[:5] { // each works again
+			if err := op.do(); err != nil {
+				b.Errorf("%s after the captures: %v", ops[i].name, err)
+			}
+		}
+		b.write(in, 20)
+		b.must(b.capture("good", x).Replay(b.ctx))
+		b.holds(out, 25)
+	})
+}
+
+// A function that captures has no say in what others do meanwhile, on this device or another.
+func TestCaptureLeavesOthersAlone(t *testing.T) {
+	b, c := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Blackhole())
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+	y := c.load(c.blank("blank", c.dev.Grid()))
+	other := b.capture("other", x)
+	var inner *reprise.Trace
+	trace, err := b.queue.Capture(b.ctx, "outer", func(r *reprise.Recorder) error {
+		done := make(chan error)
+		go func() {
+			b.write(in, 1)
+			err := errors.Join(b.queue.Run(b.ctx, x), other.Replay(b.ctx), b.queue.Finish(b.ctx))
+			t2, e := b.queue.Capture(b.ctx, "beside", record(x))
+			if e == nil {
+				e = t2.Release(b.ctx)
+			}
+			done <- errors.Join(err, e)
+		}()
+		// Another device is another matter.
+		var err error
+		inner, err = c.queue.Capture(c.ctx, "inner", record(y))
+		return errors.Join(err, c.queue.Run(c.ctx, y), c.queue.Finish(c.ctx), r.Run(x), <-done)
+	})
+	b.must(err)
+	b.holds(out, 6)
+	b.write(in, 2)
+	b.must(errors.Join(trace.Replay(b.ctx), inner.Replay(c.ctx)))
+	b.holds(out, 7)
+	c.must(c.queue.Finish(c.ctx))
+}
+
+// Between Begin and End a queue records what it is given, and then it runs again. What can't be recorded fails, and
+// so does End; nothing is left behind.
+func TestBeginAndEnd(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		forward := func() { b.must(b.queue.Run(b.ctx, x)) }
+		b.write(in, 1)
+		forward()
+		b.holds(out, 6)
+		b.write(in, 2)
+		b.must(b.queue.Finish(b.ctx))
+
+		r, err := b.queue.Begin("begun")
+		b.must(err)
+		forward()
+		if _, err := b.queue.Begin("again"); !errors.Is(err, reprise.ErrNestedCapture) {
+			b.Errorf("begun twice: %v", err)
+		}
+		if _, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64}); !errors.Is(err, reprise.ErrInCapture) {
+			b.Errorf("allocated: %v", err)
+		}
+		forward()
+		trace, err := r.End(b.ctx)
+		b.must(err)
+		if n := len(trace.Steps()); n != 2 {
+			b.Errorf("%d programs were recorded", n)
+		}
+		for op, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(), "end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
+			if !errors.Is(err, reprise.ErrNotCapturing) {
+				b.Errorf("%s after the end: %v", op, err)
+			}
+		}
+		b.holds(out, 6)
+		b.must(trace.Replay(b.ctx))
+		b.holds(out, 7)
+
+		other := b.capture("other", x)
+		before := b.allocated()
+		for _, op := range b.refusals(x, other, in)[:6] {
+			r, err := b.queue.Begin(op.name)
+			b.must(err)
+			forward()
+			got := op.do()
+			if !errors.Is(got, op.is) {
+				b.Errorf("%s: %v, want %v", op.name, got, op.is)
+			}
+			trace, err := r.End(b.ctx)
+			if err == nil {
+				b.must(trace.Release(b.ctx))
+			}
+			if lost := op.is != reprise.ErrNestedCapture; lost != errors.Is(err, op.is) {
+				b.Errorf("%s: the capture ended in %v", op.name, err)
+			}
+		}
+		r, err = b.queue.Begin("discarded")
+		b.must(err)
+		forward()
+		b.must(r.Discard())
+		r, err = b.queue.Begin("empty")
+		b.must(err)
+		if _, err := r.End(b.ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
+			b.Errorf("an empty capture: %v", err)
+		}
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			b.Errorf("something is left (-before +after):\n%s", diff)
+		}
+		b.write(in, 3)
+		forward()
+		b.holds(out, 8)
+	})
+}
+
+// A trace belongs to its device and queue.
+func TestReplayElsewhere(t *testing.T) {
+	b, c := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Wormhole())
+	trace := b.capture("trace", b.load(b.blank("blank", b.dev.Grid())))
+	for name, tt := range map[string]struct {
+		q    *reprise.Queue
+		t    *reprise.Trace
+		want error
+	}{
+		"device": {c.queue, trace, reprise.ErrForeign},
+		"queue":  {b.dev.Queue(1), trace, reprise.ErrOtherQueue},
+		"nil":    {b.queue, nil, nil},
+	} {
+		if err := tt.q.Replay(b.ctx, tt.t); err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+	b.must(b.queue.Replay(b.ctx, trace))
+	b.must(b.queue.Finish(b.ctx))
+	c.must(c.queue.Finish(c.ctx))
+}
+
+// Whatever goes wrong in a capture, and wherever, it leaves the memory as it was and the queue usable.
+func TestFailedCaptureLeavesNothing(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithTraceRegion(200_000))
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	keep := b.load(b.adder("keep", reprise.Core{}, in, out, 5))
+	other := b.capture("other", keep)
+	all := func() map[string]reprise.MemoryStats {
+		m := map[string]reprise.MemoryStats{}
+		for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1, allocator.Trace} {
+			s := b.dev.Memory(k)
+			s.Peak = 0
+			m[k.String()] = s
+		}
+		return m
+	}
+	mine := errors.New("mine")
+	rapid.Check(t, func(t *rapid.T) {
+		before := all()
+		buf := b.pages("temporary", rapid.IntRange(1, 30).Draw(t, "pages"))
+		xs := []*reprise.Executable{keep}
+		for i := range rapid.IntRange(0, 2).Draw(t, "programs") {
+			xs = append(xs, b.load(b.adder(fmt.Sprint(i), reprise.Core{X: i}, buf, buf, 1)))
+		}
+		closed, freed := map[int]bool{0: true}, false
+		ops := b.refusals(keep, other, in)
+		body := func(run func(*reprise.Executable) error) error {
+			for range rapid.IntRange(0, 6).Draw(t, "operations") {
+				switch i := rapid.IntRange(0, 5).Draw(t, "operation"); i {
+				case 0, 1, 2:
+					k := rapid.IntRange(0, len(xs)-1).Draw(t, "program")
+					_ = run(xs[k])
+				case 3:
+					if k := rapid.IntRange(0, len(xs)-1).Draw(t, "close"); !closed[k] {
+						closed[k] = true
+						b.must(xs[k].Close(b.ctx))
+					}
+				case 4:
+					if !freed {
+						freed = true
+						b.must(buf.Free())
+					}
+				case 5:
+					_ = rapid.SampledFrom(ops[:6]).Draw(t, "refused").do()
+				}
+			}
+			switch rapid.IntRange(0, 3).Draw(t, "end") {
+			case 0:
+				for range 2000 { // more than the trace region holds
+					_ = run(keep)
+				}
+				return nil
+			case 1:
+				return mine
+			case 2:
+				panic(mine)
+			}
+			return nil
+		}
+		ctx := b.ctx
+		if rapid.Bool().Draw(t, "canceled") {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithCancel(ctx)
+			cancel()
+		}
+		var trace *reprise.Trace
+		func() {
+			defer func() {
+				if p := recover(); p != nil && p != mine { //nolint:errorlint // the same value
+					panic(p)
+				}
+			}()
+			trace, _ = b.queue.Capture(ctx, "failing", func(r *reprise.Recorder) error { return body(r.Run) })
+		}()
+		if trace != nil {
+			if err := trace.Release(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, x := range xs {
+			if !closed[i] {
+				b.must(x.Close(b.ctx))
+			}
+		}
+		if !freed {
+			b.must(buf.Free())
+		}
+		if diff := cmp.Diff(before, all()); diff != "" {
+			t.Fatalf("something is left (-before +after):\n%s", diff)
+		}
+		b.must(errors.Join(b.queue.Run(b.ctx, keep), other.Replay(b.ctx), b.queue.Finish(b.ctx)))
+	})
+}

@@ -1,0 +1,213 @@
+package reprise
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// Recorder records programs into a trace. It has no method to write, read, allocate or load, because a replay can't
+// do those. What it records must come from one goroutine at a time to have an order.
+type Recorder struct {
+	name  string
+	d     *Device
+	q     *Queue
+	mark  uint32 // spelled on the stack below a capture's function
+	begun bool   // by Queue.Begin
+
+	mu    sync.Mutex
+	t     *Trace // what it becomes; it holds what the programs need
+	rec   *tracebuf.Recording
+	state dispatch.State
+	seen  map[*Executable]int // programs by their index in t.progs
+	err   error               // the first one: the capture fails with it
+	ended bool
+}
+
+func newRecorder(q *Queue, name string, begun bool) *Recorder {
+	d := q.d
+	return &Recorder{
+		name: name, d: d, q: q, begun: begun, t: &Trace{q: q, name: name},
+		rec: tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState(), seen: map[*Executable]int{},
+	}
+}
+
+// fail makes the capture fail.
+func (r *Recorder) fail(err error) {
+	r.mu.Lock()
+	r.err = cmp.Or(r.err, err)
+	r.mu.Unlock()
+}
+
+// Run records a program. An error also ends the capture that the Recorder belongs to. Whatever becomes of the
+// executable and its buffers, the trace keeps the kernels and the memory from here on.
+func (r *Recorder) Run(x *Executable) error {
+	if err := r.run(x); err != nil {
+		op := opRun.what()
+		if x != nil {
+			op = fmt.Sprintf("%s %q", op, x.Name())
+		}
+		return r.refused(op, err)
+	}
+	return nil
+}
+
+// refused is the error of a method of the Recorder. The capture fails with it.
+func (r *Recorder) refused(op string, err error) error {
+	at := callSite()
+	err = &CaptureError{Trace: r.name, Op: op, File: at.file, Line: at.line, Err: err}
+	r.fail(err)
+	return err
+}
+
+func (r *Recorder) run(x *Executable) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return ErrCaptureEnded
+	}
+	if x != nil {
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+	}
+	if err := x.of(r.d); err != nil {
+		return err
+	}
+	id, ok := r.seen[x]
+	if !ok {
+		if err := r.t.own(x); err != nil {
+			return err
+		}
+		id = len(r.t.progs)
+		r.t.progs = append(r.t.progs, x)
+		r.seen[x] = id
+	}
+	r.rec.Add(x.Name(), id, func(dst []byte) []byte {
+		return x.image.Append(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())))
+	})
+	return nil
+}
+
+// own makes the trace hold what a program needs.
+func (t *Trace) own(x *Executable) error {
+	mem := t.q.d.mem
+	for i := range len(x.holds) + 1 {
+		e := x.bin
+		if i > 0 {
+			e = x.holds[i-1]
+		}
+		if err := mem.Hold(e); err != nil {
+			return err
+		}
+		t.holds = append(t.holds, e)
+	}
+	if x.cbEnd <= t.cbEnd {
+		return nil
+	}
+	// Before the smaller end is given up, so that nobody gets in between.
+	if err := t.q.d.cbs.grow(x.cbEnd); err != nil {
+		return err
+	}
+	old := t.cbEnd
+	t.cbEnd = x.cbEnd
+	if old != 0 {
+		return t.q.d.cbs.shrink(old)
+	}
+	return nil
+}
+
+// close ends the recording. If that failed, or the caller has a reason not to go on, it gives back what was held and
+// returns the reason.
+func (r *Recorder) close(cause error) error {
+	r.d.captures.remove(r)
+	r.mu.Lock()
+	r.ended = true
+	err := r.err
+	r.mu.Unlock()
+	if err == nil && cause != nil {
+		err = fmt.Errorf("reprise: capture %q: %w", r.name, cause)
+	}
+	if err != nil {
+		if drop := r.t.drop(); drop != nil {
+			err = errors.Join(err, drop)
+		}
+	}
+	return err
+}
+
+// finish makes a trace of what was recorded.
+func (r *Recorder) finish(ctx context.Context) (*Trace, error) {
+	t, d := r.t, r.d
+	d.work.RLock()
+	defer d.work.RUnlock()
+	var err error
+	if t.image, err = r.rec.Finish(d.DRAMBanks()); err == nil {
+		err = t.place(ctx, d.disp.Detach(r.state), t.name)
+	}
+	if err == nil {
+		err = t.register()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", r.name, err), t.drop())
+	}
+	return t, nil
+}
+
+// register enters a trace in the device.
+func (t *Trace) register() error {
+	d := t.q.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	d.traces[t] = struct{}{}
+	return nil
+}
+
+// place takes DRAM for the trace, writes it there and prepares the commands of a replay.
+func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) error {
+	d := t.q.d
+	n := len(t.image.Bytes)
+	var err error
+	t.ext, err = d.mem.Allocate(allocator.Request{Kind: allocator.Trace, Size: uint64(n), PageSize: uint64(t.image.PageSize), Owner: owner, Tag: "trace"})
+	if err != nil {
+		return t.noRoom(n, err)
+	}
+	core := t.q.q.DispatchCore()
+	replay, err := tracebuf.NewReplay(tracebuf.ReplayConfig{
+		Layout: t.image.Layout, Addr: uint32(t.ext.Addr), PageSize: t.image.PageSize, Pages: t.image.Pages(),
+		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(d.disp.L1Banks()),
+		Stream: uint16(d.disp.Chip().Params().Stream.FirstDispatch),
+	})
+	if err != nil {
+		return err
+	}
+	t.prep = dispatch.Prepared{
+		Name: t.name, Bytes: replay.Bytes, Image: t.image.Bytes[:t.image.Size], After: after,
+		Counts: []dispatch.CountPatch{{At: replay.GoCount}, {At: replay.WaitCount, Add: cq.Count(d.disp.L1Banks())}},
+	}
+	iv := interleaved(t.ext)
+	if err := t.q.q.Write(ctx, &iv, 0, t.image.Bytes); err != nil {
+		return err
+	}
+	return t.q.q.Finish(ctx)
+}
+
+// noRoom says how large a trace region of fixed size has to be.
+func (t *Trace) noRoom(n int, err error) error {
+	d := t.q.d
+	var oom *OutOfMemoryError
+	if !errors.As(err, &oom) || oom.TraceRegion == 0 {
+		return fmt.Errorf("trace needs %d B on %s: %w", n, d.name, err)
+	}
+	return fmt.Errorf("trace needs %d B on %s, the trace region holds %d B: open the device with reprise.WithTraceRegion(%d): %w",
+		n, d.name, oom.Total*uint64(oom.Banks), oom.TraceRegion, err)
+}
