@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"examples/digits/internal/*": {"examples/digits"},
 	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "sim", "hwtest/target"},
 	"hwtest/target":              {"chip", "kmd", "sim", "sim/ttsim"},
+	"bench":                      {"", "allocator", "chip", "kernels"},
 	"cmd/reprise":                {"", "*"},
 }
 
@@ -46,6 +47,7 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 // externalOf lists what some packages may import beside that.
 var externalOf = map[string][]string{
 	"sim/ttsim/server": {"github.com/ebitengine/purego"},
+	"bench":            {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty"},
 	"cmd/reprise":      {"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
 }
 

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// Config says what to measure and how often.
+type Config struct {
+	// Target is the device. Families that measure opening it open it several times, one after the other.
+	Target reprise.Target
+	// Device is what the target is called in the report.
+	Device string
+	// Options are given to every Open.
+	Options []reprise.Option
+	// Families are the names of what to measure; all if there are none.
+	Families []string
+	// Rounds is how many rounds each figure is made of, Warmup how many go before them and don't count. 0 means 20 and 3.
+	Rounds, Warmup int
+	// Programs are the lengths of the traces that the replay family measures; nil means 1, 10 and 1000.
+	Programs []int
+	// Progress, if set, hears of every figure before it is measured.
+	Progress func(figure string)
+}
+
+// family is a group of figures.
+type family struct {
+	name, about string
+	needsDevice bool
+	run         func(context.Context, *session) error
+}
+
+// families in the order in which they run.
+var families = [...]family{
+	{"replay", "submitting a replay, waiting for it, for traces of several lengths", true, measureReplay},
+	{"enqueue", "submitting a program that is loaded", true, measureEnqueue},
+	{"capture", "recording a trace and writing it to DRAM", true, measureCapture},
+	{"transfer", "writing and reading buffers, by size and page", true, measureTransfer},
+	{"allocator", "allocating and freeing among many live extents", false, measureAllocator},
+	{"open", "opening and closing the device", false, measureOpen},
+}
+
+// Family describes a group of figures.
+type Family struct{ Name, About string }
+
+// Families returns what can be measured.
+func Families() []Family {
+	var out []Family
+	for _, f := range families {
+		out = append(out, Family{f.name, f.about})
+	}
+	return out
+}
+
+// ErrFamily is returned for a family that there isn't.
+var ErrFamily = errors.New("there is no such family of measurements")
+
+// session is a run of the benchmarks.
+type session struct {
+	config Config
+	runner runner
+	dev    *reprise.Device // nil for families that need none
+	report *Report
+}
+
+// Run measures.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if c.Rounds < 0 || c.Warmup < 0 {
+		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
+	}
+	if c.Rounds == 0 {
+		c.Rounds, c.Warmup = 20, max(c.Warmup, 3)
+	}
+	if c.Programs == nil {
+		c.Programs = []int{1, 10, 1000}
+	}
+	picked, err := pick(c.Families)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{config: c, runner: runner{clock: calibrate(20 * time.Millisecond), rounds: c.Rounds, warmup: c.Warmup}}
+	s.report = &Report{
+		Schema: schema, When: time.Now().UTC().Truncate(time.Second), Device: c.Device,
+		Host: host(), Rounds: c.Rounds, Warmup: c.Warmup,
+		TimerOverheadNs: float64(s.runner.clock.overhead) * s.runner.clock.nsPerTick,
+	}
+	if s.report.Baselines, err = s.runner.baselines(); err != nil {
+		return nil, err
+	}
+	for _, f := range picked {
+		if err := s.run(ctx, f); err != nil {
+			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
+		}
+	}
+	s.report.summarize()
+	return s.report, nil
+}
+
+// pick returns the families of those names.
+func pick(names []string) ([]family, error) {
+	if len(names) == 0 {
+		return families[:], nil
+	}
+	var out []family
+	for _, n := range names {
+		i := slices.IndexFunc(families[:], func(f family) bool { return f.name == n })
+		if i < 0 {
+			var have []string
+			for _, f := range families {
+				have = append(have, f.name)
+			}
+			return nil, fmt.Errorf("bench: %q: %w: have %s", n, ErrFamily, strings.Join(have, ", "))
+		}
+		out = append(out, families[i])
+	}
+	return out, nil
+}
+
+// run measures one family, with a device of its own, so that no family sees what another left behind.
+func (s *session) run(ctx context.Context, f family) (err error) {
+	if f.needsDevice {
+		if s.dev, err = reprise.Open(ctx, s.config.Target, s.config.Options...); err != nil {
+			return err
+		}
+		s.report.Arch = s.dev.Arch().String()
+		defer func() { err = errors.Join(err, s.dev.Close()); s.dev = nil }()
+	}
+	runtime.GC() // what earlier families left isn't collected while this one is timed
+	return f.run(ctx, s)
+}
+
+// measure adds a figure to the report.
+func (s *session) measure(ctx context.Context, family string, j *job) error {
+	if s.config.Progress != nil {
+		s.config.Progress((&Figure{Family: family, Name: j.name, Params: j.params}).ID())
+	}
+	f, err := s.runner.measure(ctx, family, j)
+	if err != nil {
+		return fmt.Errorf("%s: %w", j.name, err)
+	}
+	s.report.Figures = append(s.report.Figures, f)
+	return nil
+}

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise/sim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A run gives every figure samples, ratios to its baselines and counts, and its JSON form has the keys that scripts
+// rely on.
+func TestReplayReport(t *testing.T) {
+	r, err := Run(context.Background(), Config{
+		Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"replay"}, Rounds: 2, Warmup: 1, Programs: []int{1, 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, f := range r.Figures {
+		ids = append(ids, f.ID())
+		if f.Samples == 0 || f.P50 <= 0 || len(f.Rounds) != 2 {
+			t.Errorf("%s: %d samples, median %v ns, %d rounds", f.ID(), f.Samples, f.P50, len(f.Rounds))
+		}
+		if f.Min > f.P50 || f.P50 > f.P99 || f.P99 > f.Max {
+			t.Errorf("%s: percentiles out of order: %v, %v, %v, %v", f.ID(), f.Min, f.P50, f.P99, f.Max)
+		}
+	}
+	want := []string{"replay/submit/programs=1", "replay/to_end/programs=1", "replay/submit/programs=3", "replay/to_end/programs=3"}
+	if diff := cmp.Diff(want, ids); diff != "" {
+		t.Errorf("figures (-want +got):\n%s", diff)
+	}
+	one, _ := r.Figure(want[0])
+	three, _ := r.Figure(want[2])
+	if *one.Bytes != *three.Bytes || *one.Allocs != 0 || *three.Allocs != 0 {
+		t.Errorf("a replay of 1 program sends %v B and allocates %v times, one of 3 programs %v B and %v times", *one.Bytes, *one.Allocs, *three.Bytes, *three.Allocs)
+	}
+	if _, ok := one.Ratio(MemcpySame); !ok {
+		t.Error("no ratio to a copy of the same bytes")
+	}
+
+	var out bytes.Buffer
+	if err := r.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal(out.Bytes(), &keys); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{
+		"host_submit_ns_p50", "memcpy_same_bytes_ns_p50", "nt_store_64B_ns", "bytes_per_replay", "allocs_per_replay",
+		"syscalls_per_replay", "programs", "device_instructions_per_program", "device",
+	} {
+		if _, ok := keys[k]; !ok {
+			t.Errorf("the JSON object has no %q", k)
+		}
+	}
+	back, err := ReadReport(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, back); diff != "" {
+		t.Errorf("a report differs from what was written (-wrote +read):\n%s", diff)
+	}
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"table": func(b *bytes.Buffer) error { return r.WriteTable(b) }, "histogram": func(b *bytes.Buffer) error { return one.WriteHistogram(b) },
+		"benchmark": func(b *bytes.Buffer) error { return r.WriteBenchmark(b) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !strings.Contains(strings.ToLower(b.String()), "replay/submit/programs=1") {
+			t.Errorf("the %s doesn't name the figure:\n%s", name, b.String())
+		}
+	}
+}
+
+func TestUnknownFamilyNamesThoseThereAre(t *testing.T) {
+	_, err := Run(context.Background(), Config{Families: []string{"replays"}})
+	if !errors.Is(err, ErrFamily) || !strings.Contains(err.Error(), "transfer") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// series keeps outliers: percentiles and the largest are over all samples.
+func TestSeriesKeepsOutliers(t *testing.T) {
+	s := newSeries()
+	for range 999 {
+		s.add(10)
+	}
+	s.add(1e6)
+	s.end()
+	var f Figure
+	s.figure(&f)
+	if f.Samples != 1000 || f.P50 != 10 || f.Max != 1e6 || math.Abs(f.Mean-1009.99) > 1e-6 {
+		t.Errorf("%d samples, median %v, largest %v, mean %v", f.Samples, f.P50, f.Max, f.Mean)
+	}
+}
+
+// The test's value for two samples of 5 that don't overlap is tabulated: U = 0, p = 0.0122 with the normal
+// approximation and the continuity correction.
+func TestMannWhitney(t *testing.T) {
+	if p := mannWhitney([]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}); math.Abs(p-0.0122) > 0.0005 {
+		t.Errorf("p = %v, want 0.0122", p)
+	}
+	if p := mannWhitney([]float64{1, 1, 1, 1}, []float64{1, 1, 1, 1}); p != 1 {
+		t.Errorf("p = %v for equal samples", p)
+	}
+	if p := mannWhitney([]float64{1, 2, 3}, []float64{7, 8, 9}); p != 1 {
+		t.Errorf("p = %v for samples that are too small to tell", p)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	figure := func(name string, ns, base float64) *Figure {
+		f := &Figure{Family: "f", Name: name, P50: ns, Ratios: []Ratio{{To: MemcpySame, Ns: base, Value: ns / base}}}
+		for range 20 {
+			f.Rounds = append(f.Rounds, ns*(1+0.02*rnd.NormFloat64()))
+		}
+		return f
+	}
+	old := &Report{Figures: []*Figure{figure("same", 100, 10), figure("slower", 100, 10), figure("faster", 100, 10), figure("machine", 100, 10), figure("gone", 1, 1)}}
+	cur := &Report{Figures: []*Figure{figure("same", 100.5, 10), figure("slower", 120, 10), figure("faster", 80, 10), figure("machine", 200, 20), figure("new", 1, 1)}}
+	got := map[string]Verdict{}
+	for _, c := range Compare(old, cur) {
+		got[c.ID] = c.Verdict
+	}
+	want := map[string]Verdict{"f/same": Same, "f/slower": Slower, "f/faster": Faster, "f/machine": Same, "f/gone": Gone, "f/new": New}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for ns, want := range map[float64]string{0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1 µs", 1870: "1.87 µs", 15.2e6: "15.2 ms", 2e9: "2 s"} {
+		if got := Duration(ns); got != want {
+			t.Errorf("%v ns is %q, want %q", ns, got, want)
+		}
+	}
+}

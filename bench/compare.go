@@ -1,0 +1,192 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+// Verdict says how a figure has changed.
+type Verdict string
+
+// Verdicts.
+const (
+	Same   Verdict = "same"   // no difference that the noise doesn't explain
+	Faster Verdict = "faster" // takes less time
+	Slower Verdict = "slower" // takes more time
+	Gone   Verdict = "gone"   // only the old report has it
+	New    Verdict = "new"    // only the new report has it
+)
+
+// Change compares one figure of two reports.
+type Change struct {
+	ID       string  `json:"id"`
+	Old      float64 `json:"old_ns_p50"`
+	New      float64 `json:"new_ns_p50"`
+	Relative float64 `json:"relative"` // New/Old, corrected for the machine if Scaled
+	// Scaled says that the baselines beside the figure differ between the reports, as they do on different machines, and
+	// that Relative compares the ratios to them instead of the times.
+	Scaled  bool    `json:"scaled"`
+	P       float64 `json:"p"` // that the difference is chance: Mann-Whitney U test of the rounds' medians, two-sided
+	Verdict Verdict `json:"verdict"`
+	// Allocs and Bytes are changes of what doesn't vary; 0 if there is none.
+	Allocs float64 `json:"allocs_change"`
+	Bytes  float64 `json:"bytes_change"`
+}
+
+// Differences below these aren't called one: chance or too small to matter.
+const (
+	significance = 0.01
+	smallest     = 0.03
+	otherMachine = 0.10 // by which a baseline differs when the machine is another one
+)
+
+// Compare says what has changed from an old report to a new one. Figures keep the new report's order; those that are
+// gone come last.
+func Compare(old, cur *Report) []Change {
+	var out []Change
+	for _, f := range cur.Figures {
+		c := Change{ID: f.ID(), New: f.P50, Verdict: New}
+		if o, ok := old.Figure(c.ID); ok {
+			c.against(o, f)
+		}
+		out = append(out, c)
+	}
+	for _, o := range old.Figures {
+		if _, ok := cur.Figure(o.ID()); !ok {
+			out = append(out, Change{ID: o.ID(), Old: o.P50, Verdict: Gone})
+		}
+	}
+	return out
+}
+
+func (c *Change) against(old, cur *Figure) {
+	c.Old = old.P50
+	a, b := slices.Clone(old.Rounds), slices.Clone(cur.Rounds)
+	if base := baseChange(old, cur); math.Abs(base-1) > otherMachine {
+		c.Scaled = true
+		for i := range b {
+			b[i] /= base
+		}
+	}
+	c.P = mannWhitney(a, b)
+	if m := median(a); m > 0 {
+		c.Relative = median(b) / m
+	}
+	switch {
+	case c.P >= significance || math.Abs(c.Relative-1) < smallest:
+		c.Verdict = Same
+	case c.Relative < 1:
+		c.Verdict = Faster
+	default:
+		c.Verdict = Slower
+	}
+	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
+}
+
+func difference(old, cur *float64) float64 {
+	if old == nil || cur == nil {
+		return 0
+	}
+	return *cur - *old
+}
+
+// baseChange returns by how much the first baseline that both figures have has changed, 1 if there is none.
+func baseChange(old, cur *Figure) float64 {
+	for _, r := range cur.Ratios {
+		for _, o := range old.Ratios {
+			if o.To == r.To && o.Ns > 0 && r.Ns > 0 {
+				return r.Ns / o.Ns
+			}
+		}
+	}
+	return 1
+}
+
+// mannWhitney returns the probability that two samples as far apart come from one distribution, by the normal
+// approximation of the U test with ties and continuity corrected. It is 1 for samples too small to tell.
+func mannWhitney(a, b []float64) float64 {
+	n1, n2 := float64(len(a)), float64(len(b))
+	if len(a) < 4 || len(b) < 4 {
+		return 1
+	}
+	type item struct {
+		v     float64
+		first bool
+	}
+	all := make([]item, 0, len(a)+len(b))
+	for _, v := range a {
+		all = append(all, item{v, true})
+	}
+	for _, v := range b {
+		all = append(all, item{v, false})
+	}
+	slices.SortFunc(all, func(x, y item) int {
+		switch {
+		case x.v < y.v:
+			return -1
+		case x.v > y.v:
+			return 1
+		}
+		return 0
+	})
+	var ranks, ties float64
+	for i := 0; i < len(all); {
+		j := i
+		for j < len(all) && all[j].v == all[i].v {
+			j++
+		}
+		n := float64(j - i)
+		rank := float64(i+j+1) / 2 // the mean of i+1..j
+		for _, it := range all[i:j] {
+			if it.first {
+				ranks += rank
+			}
+		}
+		ties += n*n*n - n
+		i = j
+	}
+	n := n1 + n2
+	u := ranks - n1*(n1+1)/2
+	mean := n1 * n2 / 2
+	variance := n1 * n2 / 12 * (n + 1 - ties/(n*(n-1)))
+	if variance <= 0 {
+		return 1
+	}
+	z := (math.Abs(u-mean) - 0.5) / math.Sqrt(variance)
+	return math.Erfc(max(z, 0) / math.Sqrt2)
+}
+
+// WriteComparison writes changes for people.
+func WriteComparison(w io.Writer, changes []Change) error {
+	t := newTable(w)
+	t.AppendHeader(table.Row{"figure", "old", "new", "change", "p", "verdict"})
+	for _, c := range changes {
+		row := table.Row{c.ID, "-", "-", "-", "-", string(c.Verdict)}
+		if c.Verdict != New {
+			row[1] = Duration(c.Old)
+		}
+		if c.Verdict != Gone {
+			row[2] = Duration(c.New)
+		}
+		if c.Verdict != New && c.Verdict != Gone {
+			row[3], row[4] = fmt.Sprintf("%+.1f %%", (c.Relative-1)*100), fmt.Sprintf("%.2g", c.P)
+			if c.Scaled {
+				row[5] = row[5].(string) + ", against the baseline"
+			}
+			if c.Allocs != 0 {
+				row[5] = fmt.Sprintf("%s, %+g allocations", row[5], c.Allocs)
+			}
+			if c.Bytes != 0 {
+				row[5] = fmt.Sprintf("%s, %+g B", row[5], c.Bytes)
+			}
+		}
+		t.AppendRow(row)
+	}
+	right(t, 2, 5)
+	t.Render()
+	return nil
+}

@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// measureEnqueue measures putting a loaded program into the queue, and the way to its end and back.
+func measureEnqueue(ctx context.Context, s *session) error {
+	q := s.dev.Queue(0)
+	for _, shape := range []shape{common, worst} {
+		x, err := s.load(ctx, shape)
+		if err != nil {
+			return err
+		}
+		run := func(ctx context.Context, n int) error {
+			for range n {
+				if err := q.Run(ctx, x); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		params := []Param{{"shape", shape.name}}
+		job := &job{
+			name: "run", params: params, op: run, per: 1, burst: 8, settle: s.finish,
+			against: []*baseline{memcpySame(x.CommandBytes(), 1)}, bytes: float64(x.CommandBytes()), allocs: true,
+			peers: enqueuePeers(shape),
+		}
+		if err := s.measure(ctx, "enqueue", job); err != nil {
+			return err
+		}
+		if err := s.measure(ctx, "enqueue", jobToEnd("run_to_end", params, 4, run, s.finish)); err != nil {
+			return err
+		}
+		if err := x.Close(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureCapture measures recording a trace of one program: all of it, with the trace written to DRAM and released
+// again.
+func measureCapture(ctx context.Context, s *session) error {
+	q := s.dev.Queue(0)
+	for _, shape := range []shape{common, worst} {
+		x, err := s.load(ctx, shape)
+		if err != nil {
+			return err
+		}
+		job := &job{
+			name: "capture_release", params: []Param{{"shape", shape.name}}, per: 1, burst: 4,
+			against: []*baseline{memcpySame(x.CommandBytes(), 1)}, bytes: float64(x.CommandBytes()), peers: capturePeers(shape),
+			op: func(ctx context.Context, n int) error {
+				for range n {
+					t, err := q.Capture(ctx, "one", func(r *reprise.Recorder) error { return r.Run(x) })
+					if err != nil {
+						return err
+					}
+					if err := t.Release(ctx); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}
+		if err := s.measure(ctx, "capture", job); err != nil {
+			return err
+		}
+		if err := x.Close(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureOpen measures opening and closing the device, firmware and queues included.
+func measureOpen(ctx context.Context, s *session) error {
+	return s.measure(ctx, "open", &job{name: "open_close", per: 1, burst: 1, op: func(ctx context.Context, n int) error {
+		for range n {
+			d, err := reprise.Open(ctx, s.config.Target, s.config.Options...)
+			if err != nil {
+				return err
+			}
+			s.report.Arch = d.Arch().String()
+			if err := d.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}

@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+)
+
+// schema is the version of a report's JSON form.
+const schema = 1
+
+// Report is what a run measured.
+type Report struct {
+	Schema int       `json:"schema"`
+	When   time.Time `json:"when"`
+	Device string    `json:"device"`
+	Arch   string    `json:"arch,omitempty"`
+	Host   Host      `json:"host"`
+	// Rounds and Warmup are the rounds of each figure, and those before them that don't count.
+	Rounds int `json:"rounds"`
+	Warmup int `json:"warmup_rounds"`
+	// TimerOverheadNs is what reading the counter costs; it is taken off every sample.
+	TimerOverheadNs float64   `json:"timer_overhead_ns"`
+	Baselines       []*Figure `json:"baselines"`
+	Figures         []*Figure `json:"figures"`
+
+	// ReplaySummary is set when the replay family was measured.
+	*ReplaySummary
+}
+
+// ReplaySummary is what one replay costs, for scripts. Pointers are nil where this machine can't tell.
+type ReplaySummary struct {
+	HostSubmitNsP50 float64  `json:"host_submit_ns_p50"`
+	MemcpyNsP50     float64  `json:"memcpy_same_bytes_ns_p50"`
+	NTStoreNs       *float64 `json:"nt_store_64B_ns"`
+	BytesPerReplay  float64  `json:"bytes_per_replay"`
+	AllocsPerReplay float64  `json:"allocs_per_replay"`
+	// SyscallsPerReplay is measured by eBPF; nil where that can't run.
+	SyscallsPerReplay *float64 `json:"syscalls_per_replay"`
+	// Programs is the length of the trace that these are of.
+	Programs int `json:"programs"`
+	// InstructionsPerProgram is what prefetcher and dispatchers retire for each program of a trace; nil where the device
+	// can't tell.
+	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
+}
+
+// Host is the machine that measured.
+type Host struct {
+	CPU    string `json:"cpu,omitempty"`
+	CPUs   int    `json:"cpus"`
+	OS     string `json:"os"`
+	Arch   string `json:"arch"`
+	Kernel string `json:"kernel,omitempty"`
+	Go     string `json:"go"`
+}
+
+func host() Host {
+	h := Host{CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
+	h.CPU, h.Kernel = machine()
+	return h
+}
+
+// Figure returns the figure of an [Figure.ID].
+func (r *Report) Figure(id string) (*Figure, bool) {
+	for _, f := range r.Figures {
+		if f.ID() == id {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+// Baseline returns a baseline by name.
+func (r *Report) Baseline(name string) (*Figure, bool) {
+	for _, f := range r.Baselines {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+// summarize fills in the summary of a replay from the figures.
+func (r *Report) summarize() {
+	if r.ReplaySummary == nil {
+		return
+	}
+	if nt, ok := r.Baseline(NonTemporal); ok {
+		r.NTStoreNs = &nt.P50
+	}
+}
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// ReadReport reads what [Report.WriteJSON] wrote.
+func ReadReport(rd io.Reader) (*Report, error) {
+	var r Report
+	if err := json.NewDecoder(io.LimitReader(rd, 1<<28)).Decode(&r); err != nil {
+		return nil, fmt.Errorf("bench: read report: %w", err)
+	}
+	if r.Schema != schema {
+		return nil, fmt.Errorf("bench: read report: its form is version %d, this program reads version %d: measure again", r.Schema, schema)
+	}
+	return &r, nil
+}

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// shape is what a measured program is made of. The two that have names are those of tt-metal's own benchmark of its
+// dispatch code (program shapes of fd_command_construction).
+type shape struct {
+	name       string
+	args       int // unique runtime arguments of each core
+	common     int // common runtime arguments
+	semaphores int
+	cbs        int // circular buffers
+	groups     int // kernel groups: sets of cores with kernels of their own
+}
+
+var (
+	common = shape{name: "common", args: 8, semaphores: 1, groups: 1}
+	worst  = shape{name: "worst", args: 64, common: 16, semaphores: 4, cbs: 8, groups: 8}
+)
+
+// program makes a program of the shape that runs on all workers and computes nothing.
+func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
+	image, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
+	if err != nil {
+		return nil, err
+	}
+	out := &reprise.Program{Name: p.name}
+	grid := d.Grid()
+	for i, r := range split(grid, p.groups) {
+		k := reprise.Kernel{
+			Name: fmt.Sprintf("blank %d", i), Image: image, Processor: chip.BRISC, Cores: []reprise.Range{r},
+			Common: make([]uint32, p.common),
+		}
+		if p.args > 0 {
+			k.Args = func(c reprise.Core) []uint32 {
+				a := make([]uint32, p.args)
+				for i := range a {
+					a[i] = uint32(c.X)<<16 | uint32(c.Y)<<8 | uint32(i)
+				}
+				return a
+			}
+		}
+		out.Kernels = append(out.Kernels, k)
+	}
+	for i := range p.cbs {
+		out.CircularBuffers = append(out.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: []reprise.Range{grid}, PageSize: 1024, Pages: 2})
+	}
+	for i := range p.semaphores {
+		out.Semaphores = append(out.Semaphores, reprise.Semaphore{ID: i, Cores: []reprise.Range{grid}})
+	}
+	return out, nil
+}
+
+// split cuts a rectangle into n rectangles of whole rows, or as many as there are rows.
+func split(r reprise.Range, n int) []reprise.Range {
+	rows := r.End.Y - r.Start.Y + 1
+	n = max(1, min(n, rows))
+	out := make([]reprise.Range, 0, n)
+	y := r.Start.Y
+	for i := range n {
+		end := r.Start.Y + rows*(i+1)/n - 1
+		out = append(out, reprise.Range{Start: reprise.Core{X: r.Start.X, Y: y}, End: reprise.Core{X: r.End.X, Y: end}})
+		y = end + 1
+	}
+	return out
+}
+
+// load makes and loads a program of the shape.
+func (s *session) load(ctx context.Context, p shape) (*reprise.Executable, error) {
+	prog, err := p.program(s.dev)
+	if err != nil {
+		return nil, err
+	}
+	return s.dev.Load(ctx, prog)
+}
+
+func (s *session) finish(ctx context.Context) error { return s.dev.Queue(0).Finish(ctx) }
+
+func param(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }
