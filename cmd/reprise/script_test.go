@@ -34,6 +34,11 @@ func TestScripts(t *testing.T) {
 			for _, v := range libraries {
 				e.Setenv(v, os.Getenv(v))
 			}
+			golden, err := filepath.Abs(filepath.Join("..", "..", "dispatch", "cq", "testdata", "golden"))
+			e.Setenv("GOLDEN", golden)
+			if err != nil {
+				return err
+			}
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

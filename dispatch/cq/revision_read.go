@@ -74,8 +74,8 @@ func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 		r.Offset, r.At = at, at+r.At
 		out = append(out, r)
 		at += r.Size
-		if r.Relay == "EXEC_BUF_END" {
-			if err := zeros(stream, at, r.Relay); err != nil {
+		if r.Name == "EXEC_BUF_END" {
+			if err := zeros(stream, at, r.Name); err != nil {
 				return out, err
 			}
 			break
@@ -184,7 +184,7 @@ func (d *revisionReader) relayed(f *form) error {
 
 // inline reads the dispatcher's command that a relay carries.
 func (d *revisionReader) inline(p []byte) error {
-	relay, to := d.r.Name, d.r.Fields[0].Value
+	relay, to, whole := d.r.Name, d.r.Fields[0].Value, d.r
 	noFlush := relay == "RELAY_INLINE_NOFLUSH"
 	if to > 1 || to == 1 && relay != "RELAY_INLINE" {
 		return bad(ErrFormat, 1, relay, "dispatcher is %d", to)
@@ -234,6 +234,9 @@ func (d *revisionReader) inline(p []byte) error {
 		return bad(ErrFormat, HeaderSize, f.name, "%d bytes in the relay, its fields say %d", len(p), want)
 	}
 	d.r.Data = int(n)
+	if relay == "EXEC_BUF_END" {
+		d.r = whole // one command in two headers
+	}
 	return nil
 }
 

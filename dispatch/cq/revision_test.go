@@ -34,8 +34,6 @@ func TestPinnedTableEqualsDecoder(t *testing.T) {
 			want, data = c.Command, dataSize(c.Command)
 		case RelayInlineNoFlush:
 			want = c.Command
-		case ExecBufEnd:
-			want = ExecBufEndDispatch{}
 		case DebugPrefetch:
 			data = len(c.Data)
 		}
