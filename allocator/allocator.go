@@ -54,11 +54,6 @@ func (r *region) takeAt(addr uint64, units uint32) bool {
 	return r.holes.takeAt(uint32((addr-r.low)>>r.shift), units)
 }
 
-// give takes units at an address back.
-func (r *region) give(addr uint64, units uint32) {
-	r.holes.give(uint32((addr-r.low)>>r.shift), units)
-}
-
 // free returns the bytes of all holes, and of the largest.
 func (r *region) free() (sum, largest uint64) {
 	return r.holes.units << r.shift, uint64(r.holes.largest()) << r.shift
