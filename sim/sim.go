@@ -18,6 +18,7 @@ import (
 type Card struct {
 	node seam.Node
 	drv  *driver.Driver
+	err  error // why there is no driver
 
 	mu   sync.Mutex
 	chip *emu.Chip
@@ -30,6 +31,7 @@ type config struct {
 	chip   emu.Config
 	driver driver.Config
 	faults []driver.Fault
+	stays  bool
 }
 
 // Harvesting says which units of the chip are fused off; none by default. One that no product has makes opening the
@@ -54,7 +56,8 @@ func RefuseUnwritten() Option { return func(c *config) { c.chip.RefuseUnwritten 
 // RefuseStaleCode refuses code that changed after a processor may have put it into its instruction cache.
 func RefuseStaleCode() Option { return func(c *config) { c.chip.RefuseStaleCode = true } }
 
-// RefuseRaces refuses what is right only as long as the chip's networks are quick enough.
+// RefuseRaces refuses what is right only as long as the chip's networks are quick enough, and memory that is shared without
+// anything that orders its users.
 func RefuseRaces() Option { return func(c *config) { c.chip.RefuseRaces = true } }
 
 // RefuseCounters refuses counters of requests and streams that count wrong, and half-configured windows.
@@ -65,7 +68,7 @@ func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
 
 // Strict turns on every check and every freedom of the hardware that the emulator knows, by seed: slow and reordering
 // networks, the data cache, and refusals of memory never written, stale code, races and counters that count wrong.
-// Package emu says what each finds and what it doesn't. Processors take about fifteen times as long for an instruction
+// Package emu says what each finds and what it doesn't. Processors take about twenty times as long for an instruction
 // (BenchmarkBusyCoreChecked of package emu), and a tile's L1 takes some 40 bytes more of the host's memory for each line of 64.
 func Strict(seed uint64) Option {
 	return func(c *config) {
@@ -94,6 +97,10 @@ func DriverVersion(major, minor, patch uint8) Option {
 // Name chooses what the card is called in errors and reports.
 func Name(name string) Option { return func(c *config) { c.driver.Name = name } }
 
+// Resident makes the chip start with the card and keep its state while nobody has it open, as one of silicon does. Close
+// ends it.
+func Resident() Option { return func(c *config) { c.stays = true } }
+
 // Blackhole returns an emulated Blackhole card.
 func Blackhole(opts ...Option) *Card { return newCard(chip.Blackhole, opts) }
 
@@ -117,7 +124,16 @@ func newCard(a chip.Arch, opts []Option) *Card {
 		card.mu.Unlock()
 		return ch, nil
 	}
-	d, err := driver.New(c.driver)
+	var d *driver.Driver
+	var err error
+	if c.stays {
+		var fn driver.Function
+		fn, err = c.driver.Start()
+		c.driver.Start, c.driver.Functions = nil, []driver.Function{fn}
+	}
+	if err == nil {
+		d, err = driver.New(c.driver)
+	}
 	for _, f := range c.faults {
 		if err == nil {
 			_, err = d.Node(0).Inject(f)
@@ -125,7 +141,7 @@ func newCard(a chip.Arch, opts []Option) *Card {
 	}
 	if err != nil {
 		// A machine that can't exist: an option's doing, which opening tells.
-		card.node = impossible{name: c.driver.Name, err: err}
+		card.node, card.err = impossible{name: c.driver.Name, err: err}, err
 		return card
 	}
 	card.node, card.drv = d.Node(0), d
@@ -137,6 +153,18 @@ func (c *Card) Node() seam.Node { return c.node }
 
 // String names the card.
 func (c *Card) String() string { return c.node.String() }
+
+// Driver returns the model of the driver that the card belongs to, as device 0, for who plays its machine: other
+// processes, faults, serving the card to others. The error is that of a card that can't exist.
+func (c *Card) Driver() (*driver.Driver, error) { return c.drv, c.err }
+
+// Close ends the chip of a Resident card; who has it open loses it. Other cards end with their last file.
+func (c *Card) Close() error {
+	if c.drv == nil {
+		return nil
+	}
+	return c.drv.Close()
+}
 
 // Chip returns the emulated chip of the card, for tests and tools that look inside; nil before the card is first
 // opened. After the last close it is the chip that was.

@@ -47,6 +47,9 @@ func (c *core) runOne() stop {
 		addr, n = c.x[o.rs1], 4
 	}
 	inL1 := (load || store || amo) && addr>>2 < uint32(len(t.l1)) && addr&(n-1) == 0
+	if c.share != nil && !c.share.step(o, addr, n, inL1) {
+		return stopHalt
+	}
 	switch {
 	case inL1:
 		if !c.checkL1(addr, n, load || amo, store || amo) {
@@ -87,7 +90,7 @@ func (c *core) checkFetch() bool {
 			return false
 		}
 	}
-	return c.icache == nil || c.icache.fetch(c)
+	return (c.icache == nil || c.icache.fetch(c)) && (c.share == nil || c.share.fetch())
 }
 
 // checkL1 looks at an access of n bytes to L1.
@@ -186,6 +189,7 @@ func (t *tile) newChecks() {
 	}
 	if cfg.RefuseRaces {
 		t.races = newRaces(t)
+		t.shadow = newShadow(t.size)
 	}
 	for _, k := range t.cores {
 		if cfg.DataCache && t.chip.arch == chip.Blackhole {

@@ -37,7 +37,8 @@ type Config struct {
 	RefuseStaleCode bool
 
 	// RefuseRaces refuses what is right only as long as the NoC is quick enough, whether or not it was quick enough this
-	// time: see Races in the package's documentation. It makes processors several times slower.
+	// time, and memory that is shared without an edge that orders its users: see Races and Shared memory in the package's
+	// documentation. It makes processors some twenty times slower.
 	RefuseRaces bool
 
 	// RefuseCounters refuses counters that count wrong: an id's counter of unanswered requests that is polled although it
@@ -66,6 +67,7 @@ type Chip struct {
 	tlb     []uint32
 	half    []uint8 // by window: which configuration words were stored since it was last used
 	flights uint64  // with RefuseRaces: requests started
+	edges   *order  // with RefuseRaces
 	pcie    pcie
 	arc     arc
 
@@ -115,6 +117,9 @@ func (c *Chip) powerUp() {
 	c.initLogicalIDs()
 	c.initConfigSpace()
 	c.initARC()
+	if c.cfg.RefuseRaces {
+		c.edges = newOrder(c)
+	}
 }
 
 // Reset resets the chip as the driver resets a card: its memory is lost, its processors are held in reset, and a fault

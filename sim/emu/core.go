@@ -75,6 +75,8 @@ type core struct {
 	// By option, or nil.
 	cache      *dataCache
 	icache     *instructionCache
+	agent      *agent
+	share      *sharing // once it has left reset
 	localKnown []uint64 // one bit per word of local RAM that was ever written
 }
 

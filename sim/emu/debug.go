@@ -169,6 +169,7 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 			if t.races != nil {
 				t.races.stopped(k)
 			}
+			c.edges.held(o, k)
 			t.tensix.emptyMailboxes(k.hw)
 			t.changed(classMailbox)
 			if k.state == runnable {
@@ -178,6 +179,7 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 		case !held && k.state == inReset:
 			t.memory()
 			k.reset(t.resetPC(k.proc), c.arch == chip.Blackhole)
+			c.edges.started(o, k)
 			k.probeFirst, k.probeDelay, k.probeSkip = false, 0, 0
 			k.slice = minSlice
 			k.state = runnable

@@ -178,10 +178,10 @@ func decode(arch chip.Arch, w, pc uint32) inst {
 	return illegal()
 }
 
-// alu turns an instruction without an effect into opNop.
+// alu turns an instruction without an effect into opNop, which still waits for its operands.
 func alu(o inst) inst {
 	if o.rd == sinkReg && o.code != opIllegal {
-		return inst{code: opNop}
+		return inst{code: opNop, rs1: o.rs1, rs2: o.rs2}
 	}
 	return o
 }

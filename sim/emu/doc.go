@@ -48,12 +48,51 @@
 //     destination are; then nothing overtakes, and the signal says what it should. A poll of bytes that no such signal
 //     told about is left alone, since words may be their own signal.
 //
-// Not found are: races of processors of one tile that no request is part of; races through DRAM and host memory, and with
-// code fetches; a signal that another processor passes on before the acknowledgement (Delay makes some of those
-// happen); and the order of stores to different kinds of memory inside one processor (MemoryOrdering.md), which here is
-// always that of the program. The order of a write and an atomic on one path is taken as given, as all software does.
-// Requests that the host starts through registers have sources and destinations, but signal nothing. Of writes to one
-// tile that nobody acknowledged the newest 512 are remembered.
+// Not found are: a signal that another processor passes on before the acknowledgement (Delay makes some of those happen).
+// The order of a write and an atomic on one path is taken as given, as all software does. Requests that the host starts
+// through registers have sources and destinations, but signal nothing. Of writes to one tile that nobody acknowledged the
+// newest 512 are remembered.
+//
+// # Shared memory
+//
+// [Config.RefuseRaces] also refuses two accesses to the same bytes of L1, DRAM or host memory, by different agents and at
+// least one of them a write, of which neither happens before the other. Agents are the processors and the host; what a
+// request does is done by the processor that started it, with what that knew when it did. It does not matter which of the
+// two came first this time, so most of what is wrong is found with any seed. The refusal names both sides with their
+// program counters, the address, and the edge that is missing.
+//
+// Each agent has a vector clock. These are the edges:
+//
+//   - the order of a program, except that its stores to L1 may reach L1 after what it does elsewhere. They keep their order
+//     among each other, so a store to L1 tells of all those before it. A store to a register of the tile, a request, a
+//     mailbox or a reset tells of a store to L1 only if it was read back before: a load from L1 at the same start address,
+//     or at any other when three more stores have followed, whose result an instruction has used, or which seven
+//     instructions have followed (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md). On Blackhole a
+//     fence or an atomic memory operation does it too. The same is asked of a processor's own NoC write whose source it has
+//     just stored;
+//   - a poll: a load from L1 whose value decides a branch, directly, through arithmetic or by way of local RAM. Whoever
+//     polls learns what the writer of the word knew when it wrote it, or started the request that did. A load whose value is
+//     used in any other way - stored to L1, as an address of a store, in a register, as a target of a jump - is one of data,
+//     and refused if nothing orders it after the last write;
+//   - an atomic, through a NoC or by a processor: the word collects what all who change it know, and a load learns it. The
+//     same holds for a word whose bytes several agents write, or to which they write the same value;
+//   - a NoC read of at most 16 bytes, which may be a poll: whoever started it learns;
+//   - a load of a stream's counter from the stores to it, of a mailbox from what was put into it, of a Tensix semaphore or
+//     configuration word from the stores to any of them;
+//   - putting a processor into reset, from it, and releasing it from reset, to it;
+//   - everything that the host reads through a window, and everything that is written to host memory, to the host; what the
+//     host stores through windows and registers is in the order in which it does so.
+//
+// Instructions are data that the processor reads when it fetches them, so code must be ordered before the processor gets
+// there, and nobody may change an instruction of the line of 64 bytes that a processor is executing. Whether an instruction
+// cache holds old code is for [Config.RefuseStaleCode].
+//
+// No program that has the edges above is refused. Some that lack them are not found: where a racing value only decides a
+// branch; reads by more than two agents since the last write, of which two are remembered; a value that is used 256 loads
+// after its own; an edge that only exists because a load came late (a poll that could have seen an older value); stores of
+// the host, which are never to blame, and all that goes on in host memory between the host and the card; code in the
+// instruction RAM of Wormhole's NCRISC; what an agent knew more than 512 changes of its knowledge ago, for which what it
+// knew later is taken; and the order of stores to registers and later stores to L1.
 //
 // # Time
 //

@@ -161,6 +161,9 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 				return false
 			}
 		}
+		if c.edges != nil && !c.edges.readDRAM(o, ep.bank, addr, n) {
+			return false
+		}
 		d.read(addr, n, buf)
 		return true
 	case chip.PCIe:
@@ -169,6 +172,9 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 		return c.readARC(o, where, addr, n, buf)
 	}
 	if addr < ep.tile.bytes() {
+		if ep.tile.shadow != nil && !c.edges.readL1(o, ep.tile, uint32(addr), n) {
+			return false
+		}
 		return c.readL1(o, ep.tile, uint32(addr), n, buf)
 	}
 	if n != 4 && !(n < 4 && o.tile != nil) {
@@ -195,6 +201,9 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 		if d.known != nil {
 			d.know(addr, n)
 		}
+		if c.edges != nil && !c.edges.wroteDRAM(o, ep.bank, addr, n) {
+			return false
+		}
 		d.write(addr, n, buf)
 		return true
 	case chip.PCIe:
@@ -203,6 +212,9 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 		return c.writeARC(o, where, addr, n, buf)
 	}
 	if addr < ep.tile.bytes() {
+		if ep.tile.shadow != nil && !c.edges.wroteL1(o, ep.tile, uint32(addr), n, buf) {
+			return false
+		}
 		return c.writeL1(o, ep.tile, uint32(addr), n, buf)
 	}
 	if n != 4 {

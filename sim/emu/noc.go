@@ -63,6 +63,7 @@ type request struct {
 	data     []uint32
 	acks     int
 	flight   *flight // with Config.RefuseRaces
+	by       *stamp  // the same
 }
 
 // words is the number of flits that carry the request's data.
@@ -100,7 +101,7 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	}
 	if t.races != nil {
 		var ok bool
-		if q.flight, ok = t.races.started(q); !ok {
+		if q.flight, ok = t.races.started(q); !ok || !c.edges.starts(q) {
 			return slowHalt
 		}
 	}

@@ -138,6 +138,9 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 	if !ok {
 		return false
 	}
+	if c.edges != nil && !c.edges.readHost(o, bus, n) {
+		return false
+	}
 	p := c.pcie.staging(n)
 	if !c.readHost(o, where, addr, bus, p) {
 		return false
@@ -157,6 +160,9 @@ func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n in
 	}
 	bus, ok := c.bus(o, where, addr, n)
 	if !ok {
+		return false
+	}
+	if c.edges != nil && !c.edges.wroteHost(o, bus, n) {
 		return false
 	}
 	p := c.pcie.staging(n)

@@ -34,7 +34,8 @@ type sched struct {
 	order    map[orderKey]uint64
 	eventSeq uint64
 
-	stores storeQueue
+	stores  storeQueue
+	skipped bool // loop last gave the token back because a host wanted it
 }
 
 func (s *sched) init(c *Chip) {
@@ -116,10 +117,13 @@ func (s *sched) loop() {
 			s.tok <- struct{}{}
 			return
 		}
-		for s.busy() && s.want.Load() == 0 {
+		// A host that asks again and again must not keep the chip from running: at least every other time it gets a step.
+		for ran := false; s.busy() && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
 			s.step()
 			s.stores.drain(s.chip)
+			s.skipped = false
 		}
+		s.skipped = s.want.Load() != 0
 		busy := s.busy()
 		s.tok <- struct{}{}
 		if !busy {

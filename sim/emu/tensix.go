@@ -140,6 +140,7 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 	case off == 4 || off == 8:
 		return 0, slowDone
 	case off >= 0x20 && off < 0x40:
+		t.acquire(o, pcBufBase)
 		return t.tensix.semaphore[(off-0x20)/4], slowDone
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
@@ -171,6 +172,7 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		default:
 			*s++
 		}
+		t.release(o, pcBufBase)
 		t.changed(classMailbox)
 	default:
 		return bad(UnimplementedFunctionality, "store to a PCBuf register that is not emulated")
@@ -204,6 +206,7 @@ func (t *tile) mailboxLoad(o origin, off uint32) (uint32, slowResult) {
 	if f.n == 0 {
 		return 0, slowBlocked
 	}
+	t.acquire(o, mailboxBase+uint32(from)<<4+uint32(me))
 	v := f.v[f.r]
 	f.r, f.n = (f.r+1)%4, f.n-1
 	t.changed(classMailbox)
@@ -230,6 +233,7 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 	}
 	f.v[(f.r+f.n)%4] = v
 	f.n++
+	t.release(o, mailboxBase+uint32(me)<<4+uint32(to))
 	t.changed(classMailbox)
 	return slowDone
 }
@@ -263,6 +267,7 @@ func (t *tile) configLoad(o origin, off uint32) (uint32, slowResult) {
 	if !ok {
 		return 0, slowHalt
 	}
+	t.acquire(o, configBase)
 	return t.tensix.config[i], slowDone
 }
 
@@ -297,6 +302,7 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 		d.ncriscOverride = v
 	}
 	t.tensix.config[i] = v
+	t.release(o, configBase)
 	return t.configured()
 }
 
@@ -350,6 +356,7 @@ func (t *tile) execute(o origin, inst uint32) slowResult {
 				t.tensix.semaphore[i] = inst >> 16 & 15
 			}
 		}
+		t.release(o, pcBufBase)
 		t.changed(classMailbox)
 		return slowDone
 	}

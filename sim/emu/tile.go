@@ -17,6 +17,7 @@ type tile struct {
 	known   []uint64 // one bit per word of L1 that was ever written
 	writers *writers
 	races   *races
+	shadow  *shadow
 
 	iram     []uint32 // Wormhole's NCRISC
 	iramCode [iramBytes / pageBytes]codePage

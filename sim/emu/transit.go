@@ -67,6 +67,8 @@ func (q *request) arrive() bool {
 	c := q.tile.chip
 	if q.flight != nil {
 		q.flight.arrived = true
+		c.edges.carry = q.by
+		defer func() { c.edges.carry = nil }()
 	}
 	switch q.kind {
 	case reqRead:
@@ -136,6 +138,9 @@ func (q *request) atomic() bool {
 	if t.races != nil && !t.races.access(q.o.far(), addr, 4, true, true) {
 		return false
 	}
+	if t.shadow != nil && q.by != nil {
+		t.shadow.atomic(c.edges, q.by, uint64(addr), programs, q.op>>12&15 != atomicIncrement)
+	}
 	p := &t.memory()[addr>>2]
 	old := *p
 	switch q.op >> 12 & 15 {
@@ -181,6 +186,9 @@ func (q *request) respond() bool {
 	u.open[q.id] = max(0, u.open[q.id]-1)
 	switch q.kind {
 	case reqRead:
+		if q.by != nil && !c.edges.landed(q) {
+			return false
+		}
 		if !c.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
 			return false
 		}

@@ -1,0 +1,120 @@
+package emu
+
+import "fmt"
+
+// describe says who made the access before.
+func (o *order) describe(c clash) string {
+	what := "read"
+	if c.wrote {
+		what = "wrote"
+	}
+	a := o.agents[c.e.agent()]
+	if a.core == nil {
+		return fmt.Sprintf("the host %s %#x before", what, c.addr)
+	}
+	how := ""
+	if c.wrote && c.e.component()%components == programs {
+		how = " through a NoC"
+	}
+	return fmt.Sprintf("%v of tile %v %s %#x%s at pc=%#x", a.core.proc, a.core.tile.xy, what, c.addr, how, c.pc)
+}
+
+// missing says which edge is missing between an access and agent a.
+func (o *order) missing(a *agent, e epoch) string {
+	b := o.agents[e.agent()]
+	switch {
+	case a == b:
+		return "The store need not have reached L1: registers and L1 are not ordered, so it must be read back first, and the result used"
+	case e.component()%components == l1Stores && a.known.at(b.index*components) >= e.time():
+		return "What tells of it is not in L1, and overtakes it: the store must be read back first, and the result used"
+	}
+	return "Nothing that one of the two did, and the other has seen since, orders them: no poll of a word in L1, stream, mailbox, semaphore or reset"
+}
+
+// judge refuses a clash.
+func (o *order) judge(from origin, what, where string, by *stamp, c clash, ok bool) bool {
+	if !ok {
+		o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "race: %s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e))
+	}
+	return ok
+}
+
+// codeWritten refuses a change of instructions that a processor of the tile, other than the one that changes them, is
+// executing. What the host changes is its own affair.
+func (o *order) codeWritten(from origin, by *stamp, t *tile, addr uint32, n int) bool {
+	if t.flags[addr>>lineShift]&flagCode == 0 && t.flags[(addr+uint32(n)-1)>>lineShift]&flagCode == 0 && n <= 1<<lineShift || by.agent.core == nil {
+		return true
+	}
+	for _, k := range t.cores {
+		s := k.share
+		if s == nil || s.agent == by.agent || k.state == inReset || s.line == none || s.line < addr>>lineShift || s.line > (addr+uint32(n)-1)>>lineShift {
+			continue
+		}
+		for i := range uint32(1 << lineShift / 4) {
+			if a := s.line<<lineShift + 4*i; a+4 > addr && a < addr+uint32(n) && s.seen>>i&1 != 0 {
+				o.chip.refuse(from, UndefinedBehavior, "race", uint64(a), "race: change of an instruction that %v of tile %v is executing (pc=%#x)", k.proc, t.xy, k.pc)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// wroteL1 is a write of n bytes to L1 of a tile through a NoC, or by the host.
+func (o *order) wroteL1(from origin, t *tile, addr uint32, n int, buf []uint32) bool {
+	by, l1 := o.by(from), t.memory()
+	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
+	return o.judge(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.xy), by, c, ok) &&
+		(!changedWords(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))
+}
+
+// readL1 is a read of n bytes of L1 of a tile through a NoC, or by the host.
+func (o *order) readL1(from origin, t *tile, addr uint32, n int) bool {
+	by := o.by(from)
+	c, ok := t.shadow.readRange(o, by, uint64(addr), n)
+	return o.judge(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.xy), by, c, ok)
+}
+
+// wroteDRAM and readDRAM are the same for a DRAM controller.
+func (o *order) wroteDRAM(from origin, bank int, addr uint64, n int) bool {
+	by := o.by(from)
+	c, ok := o.drams[bank].wroteRange(o, by, addr, n, nil)
+	return o.judge(from, "NoC write to", fmt.Sprintf("DRAM controller %d", bank), by, c, ok)
+}
+
+func (o *order) readDRAM(from origin, bank int, addr uint64, n int) bool {
+	by := o.by(from)
+	c, ok := o.drams[bank].readRange(o, by, addr, n)
+	return o.judge(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c, ok)
+}
+
+// wroteHost and readHost are the same for host memory. The host may see at once what is written there.
+func (o *order) wroteHost(from origin, bus uint64, n int) bool {
+	by := o.by(from)
+	c, ok := o.bus.wroteRange(o, by, bus, n, nil)
+	o.host.learn(by.clock())
+	return o.judge(from, "NoC write to", "host memory", by, c, ok)
+}
+
+func (o *order) readHost(from origin, bus uint64, n int) bool {
+	by := o.by(from)
+	c, ok := o.bus.readRange(o, by, bus, n)
+	return o.judge(from, "NoC read of", "host memory", by, c, ok)
+}
+
+// starts is when a request is started: it knows what its processor knows. The source of a write must be in L1.
+func (o *order) starts(q *request) bool {
+	q.by = o.by(q.o)
+	if q.kind != reqWrite {
+		return true
+	}
+	c, ok := q.tile.shadow.readRange(o, q.by, q.fromAddr, q.n)
+	return o.judge(q.o, "NoC write from", fmt.Sprintf("L1 of tile %v", q.tile.xy), q.by, c, ok)
+}
+
+// landed is when the data of a read are written to L1 of the tile that asked for them.
+func (o *order) landed(q *request) bool {
+	o.carry = q.by
+	defer func() { o.carry = nil }()
+	return o.wroteL1(q.o, q.tile, uint32(q.toAddr), q.n, q.data)
+}

@@ -1,0 +1,292 @@
+package emu
+
+import "slices"
+
+// order knows, for Config.RefuseRaces, what happens before what: each agent's vector clock, and for each word of L1, DRAM
+// and host memory who wrote and who read it last. Shared memory section of the package's documentation says what counts.
+//
+// An agent is the host or a processor. It has two components in every vector clock: its program order (loads, and the
+// requests that it starts), and its stores to L1, which reach L1 in their order, but may do so later than anything that it
+// does elsewhere.
+type order struct {
+	chip   *Chip
+	agents []*agent
+	host   *agent
+	carry  *stamp // of the request that is taking effect, or nil
+
+	drams []*shadow
+	bus   *shadow // host memory
+}
+
+// clock is a vector clock. It is never changed once it is shared; what lies beyond its end is 0.
+type clock []uint64
+
+func (c clock) at(i int) uint64 {
+	if i < len(c) {
+		return c[i]
+	}
+	return 0
+}
+
+func (c clock) covers(d clock) bool {
+	for i, v := range d {
+		if v > c.at(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// join returns a clock that covers both.
+func (c clock) join(d clock) clock {
+	if c.covers(d) {
+		return c
+	}
+	if d.covers(c) {
+		return d
+	}
+	out := slices.Clone(c)
+	for len(out) < len(d) {
+		out = append(out, 0)
+	}
+	for i, v := range d {
+		out[i] = max(out[i], v)
+	}
+	return out
+}
+
+// epoch is one access: a component and its time; 0 is none.
+type epoch uint64
+
+const (
+	epochBits  = 48
+	programs   = 0 // component of an agent
+	l1Stores   = 1
+	components = 2
+)
+
+func (e epoch) component() int { return int(e >> epochBits) }
+func (e epoch) agent() int     { return e.component() / components }
+func (e epoch) time() uint64   { return uint64(e) & (1<<epochBits - 1) }
+
+// agent is the host, or a processor.
+type agent struct {
+	core   *core // nil: the host
+	index  int
+	time   uint64 // of its last access
+	known  clock  // of others
+	landed uint64 // its stores to L1 until then are in L1
+	past   []moment
+
+	lately [4]*uint64 // the first words of clocks that it has learned
+	next   int        // of lately
+}
+
+// moment is what an agent knew from a time on.
+type moment struct {
+	time   uint64
+	known  clock
+	landed uint64
+}
+
+// maxPast bounds how far back an agent's knowledge is remembered. Beyond it what it knew later is taken, which finds less.
+const maxPast = 512
+
+// changed notes that the agent knows more than before, from its next access on.
+func (a *agent) changed() {
+	m := moment{a.time + 1, a.known, a.landed}
+	if n := len(a.past); n > 0 && a.past[n-1].time == m.time {
+		a.past[n-1] = m
+		return
+	}
+	if len(a.past) == maxPast {
+		a.past = a.past[:copy(a.past, a.past[maxPast/2:])]
+	}
+	a.past = append(a.past, m)
+}
+
+// at returns what the agent knew at a time.
+func (a *agent) at(t uint64) moment {
+	i, ok := slices.BinarySearchFunc(a.past, t, func(m moment, t uint64) int {
+		switch {
+		case m.time < t:
+			return -1
+		case m.time > t:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		i--
+	}
+	if len(a.past) == 0 {
+		return moment{}
+	}
+	return a.past[max(i, 0)]
+}
+
+// learn adds to what the agent knows. It knows itself.
+func (a *agent) learn(c clock) {
+	if len(c) == 0 || a.lately[0] == &c[0] || a.lately[1] == &c[0] || a.lately[2] == &c[0] || a.lately[3] == &c[0] {
+		return
+	}
+	a.lately[a.next] = &c[0]
+	a.next = (a.next + 1) % len(a.lately)
+	own := a.index * components
+	for i, v := range c {
+		if v <= a.known.at(i) || i == own || i == own+1 {
+			continue
+		}
+		known := make(clock, max(len(a.known), len(c)))
+		copy(known, a.known)
+		for ; i < len(c); i++ {
+			if i != own && i != own+1 {
+				known[i] = max(known[i], c[i])
+			}
+		}
+		a.known = known
+		a.changed()
+		return
+	}
+}
+
+// land notes that the agent's stores to L1 until time t are in L1.
+func (a *agent) land(t uint64) {
+	if t > a.landed {
+		a.landed = t
+		a.changed()
+	}
+}
+
+// stamp is what an agent knew when it did something, and so what others learn from it.
+type stamp struct {
+	agent  *agent
+	time   uint64
+	known  clock
+	landed uint64 // of its own stores to L1
+	pc     uint32
+}
+
+// now is an access of the agent that is not to L1: its stores to L1 may be on their way yet.
+func (a *agent) now() *stamp {
+	a.time++
+	s := &stamp{agent: a, time: a.time, known: a.known, landed: a.landed}
+	if a.core == nil {
+		s.landed = a.time
+	} else {
+		s.pc = a.core.pc
+	}
+	return s
+}
+
+func (s *stamp) epoch(component int) epoch {
+	return epoch(s.agent.index*components+component)<<epochBits | epoch(s.time)
+}
+
+// clock is what others learn.
+func (s *stamp) clock() clock { return full(s.agent.index, s.known, s.time, s.landed) }
+
+func full(index int, known clock, time, landed uint64) clock {
+	i := index * components
+	out := make(clock, max(len(known), i+components))
+	copy(out, known)
+	out[i+programs], out[i+l1Stores] = time, landed
+	return out
+}
+
+// sees reports whether an access happened before.
+func (s *stamp) sees(e epoch) bool {
+	switch i := e.component(); {
+	case e == 0:
+		return true
+	case s.agent.core == nil:
+		return e.agent() == s.agent.index || s.agent.known.at(i) >= e.time()
+	case e.agent() != s.agent.index:
+		return s.known.at(i) >= e.time()
+	case i%components == l1Stores:
+		return s.landed >= e.time()
+	}
+	return true
+}
+
+func newOrder(c *Chip) *order {
+	o := &order{chip: c, host: &agent{}, bus: newShadow(0)}
+	o.agents = []*agent{o.host}
+	for range c.drams {
+		o.drams = append(o.drams, newShadow(0))
+	}
+	for _, t := range c.tiles {
+		for _, k := range t.cores {
+			k.agent = &agent{core: k, index: len(o.agents)}
+			o.agents = append(o.agents, k.agent)
+		}
+	}
+	return o
+}
+
+// by is what whoever causes an access knows.
+func (o *order) by(from origin) *stamp {
+	switch {
+	case o.carry != nil:
+		return o.carry
+	case from.core != nil:
+		return from.core.agent.now()
+	}
+	return o.host.now()
+}
+
+// released is what whoever learns of access e learns.
+func (o *order) released(e epoch) clock {
+	if e == 0 {
+		return nil
+	}
+	a := o.agents[e.agent()]
+	m := a.at(e.time())
+	landed := m.landed
+	if a.core == nil || e.component()%components == l1Stores {
+		landed = e.time()
+	}
+	return full(a.index, m.known, e.time(), landed)
+}
+
+// release and acquire are a store to and a load of something in the tile that is there to synchronise: a register of a
+// stream, a mailbox, the semaphores, the configuration words. name tells them apart.
+func (t *tile) release(from origin, name uint32) {
+	if s := t.shadow; s != nil {
+		s.told[name] = s.told[name].join(t.chip.edges.by(from).clock())
+	}
+}
+
+func (t *tile) acquire(from origin, name uint32) {
+	if s := t.shadow; s != nil {
+		if c := s.told[name]; c != nil {
+			t.chip.edges.by(from).agent.learn(c)
+		}
+	}
+}
+
+// held is when a processor is put into reset by somebody, who then knows all it did; let go when it starts.
+func (o *order) held(from origin, k *core) {
+	if o == nil {
+		return
+	}
+	a := k.agent
+	a.time++
+	if by := o.by(from).agent; by != a {
+		by.learn(full(a.index, a.known, a.time, a.time))
+	}
+	a.land(a.time)
+}
+
+func (o *order) started(from origin, k *core) {
+	if o == nil {
+		return
+	}
+	if k.share == nil {
+		k.share = newSharing(k)
+	}
+	k.share.forget()
+	if s := o.by(from); s.agent != k.agent {
+		k.agent.learn(s.clock())
+	}
+}

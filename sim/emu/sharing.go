@@ -1,0 +1,323 @@
+package emu
+
+// sharing follows what one processor does with what it loads from L1, and which of its stores to L1 are there.
+//
+// Each register and each word of local RAM has a tag: the load that its value comes from, or a combination of loads. A
+// branch that depends on a load makes it a poll, from which the processor learns. Anything else that its value is used for
+// makes it data.
+type sharing struct {
+	core  *core
+	agent *agent
+	tags  [sinkReg + 1]tag
+	local []tag
+	loads [256]load // by tag
+	next  tag
+
+	queue   [3]pending // the last stores, newest first: they may still be in the store queue
+	left    uint64     // the last store to L1 that has left it
+	backs   [8]back    // loads from L1 whose results tell that stores are there
+	waiting int        // of backs
+	count   uint64     // instructions
+
+	line uint32 // being executed
+	seen uint16 // words of it that were looked at
+}
+
+type tag uint32
+
+// load is a load from L1, or with a and b a value that two of them went into.
+type load struct {
+	w    epoch // what it read
+	time uint64
+	tag  tag // 0: free
+	addr uint32
+	pc   uint32
+	wpc  uint32
+	a, b tag
+
+	alien bool // without an edge: the processor does not know of w
+	poll  bool // a branch depended on it
+	data  bool // it was used otherwise
+}
+
+// pending is a store that may be in the store queue.
+type pending struct {
+	addr uint32
+	l1   bool
+	time uint64
+}
+
+// back is a load from L1. When its result is there, stores until time are.
+type back struct {
+	reg   uint8
+	time  uint64
+	count uint64
+}
+
+const noReg = 255
+
+func newSharing(k *core) *sharing {
+	return &sharing{core: k, agent: k.agent, local: make([]tag, len(k.local)), next: 1}
+}
+
+// forget is for a processor that starts anew.
+func (s *sharing) forget() {
+	clear(s.tags[:])
+	clear(s.local)
+	clear(s.loads[:])
+	s.queue, s.left, s.waiting, s.line = [3]pending{}, 0, 0, none
+}
+
+// order is that of the chip.
+func (s *sharing) order() *order { return s.core.tile.chip.edges }
+
+// new returns a tag.
+func (s *sharing) new(l load) tag {
+	if s.next == 0 { // after 2^32 loads
+		clear(s.tags[:])
+		clear(s.local)
+		s.next = 1
+	}
+	l.tag = s.next
+	s.loads[l.tag%tag(len(s.loads))] = l
+	s.next++
+	return l.tag
+}
+
+// get returns the load of a tag, or nil if it was too long ago.
+func (s *sharing) get(t tag) *load {
+	if l := &s.loads[t%tag(len(s.loads))]; t != 0 && l.tag == t {
+		return l
+	}
+	return nil
+}
+
+func (s *sharing) both(a, b tag) tag {
+	if s.get(a) == nil {
+		return b
+	}
+	if a == b || s.get(b) == nil {
+		return a
+	}
+	return s.new(load{a: a, b: b})
+}
+
+// poll is a branch that depends on a value.
+func (s *sharing) poll(t tag) {
+	for l := s.get(t); l != nil && !l.poll; l = s.get(t) {
+		l.poll = true
+		if l.a == 0 {
+			if l.alien {
+				l.alien = false
+				s.agent.learn(s.order().released(l.w))
+			}
+			return
+		}
+		s.poll(l.a)
+		t = l.b
+	}
+}
+
+// use is anything else that depends on a value. It refuses one that came without an edge.
+func (s *sharing) use(t tag) bool {
+	for l := s.get(t); l != nil && !l.data; l = s.get(t) {
+		l.data = true
+		if l.a == 0 {
+			return s.useLoad(l)
+		}
+		if !s.use(l.a) {
+			return false
+		}
+		t = l.b
+	}
+	return true
+}
+
+func (s *sharing) useLoad(l *load) bool {
+	k := s.core
+	if l.alien {
+		k.refuse(UndefinedBehavior, uint64(l.addr), "race: the value that pc=%#x loaded from %#x of L1 is used, and %s. %s",
+			l.pc, l.addr, s.order().describe(clash{uint64(l.addr), l.w, l.wpc, true}), s.order().missing(s.agent, l.w))
+		return false
+	}
+	if c := k.tile.shadow.at(uint64(l.addr)); c.w == l.w {
+		c.stampRead(&stamp{agent: s.agent, time: l.time, known: s.agent.known, pc: l.pc})
+	}
+	return true
+}
+
+// step looks at an instruction before it is executed. addr and inL1 are those of a load, store or atomic.
+func (s *sharing) step(o inst, addr, n uint32, inL1 bool) bool {
+	s.count++
+	s.retire(o)
+	switch code := o.code; {
+	case code >= opLB && code <= opLHU:
+		return s.load(o, addr, inL1)
+	case code >= opSB && code <= opSW:
+		return s.store(o, addr, n, inL1)
+	case code >= opBEQ && code <= opBGEU:
+		s.poll(s.tags[o.rs1])
+		s.poll(s.tags[o.rs2])
+		return true
+	case code == opJALR:
+		t := s.tags[o.rs1]
+		s.tags[o.rd] = 0
+		return s.use(t)
+	case code == opFENCE:
+		s.agent.land(s.agent.time)
+		s.waiting = 0
+	case code >= opAMOADD && code <= opAMOMAXU:
+		if inL1 {
+			s.agent.land(s.agent.time)
+			by := s.agent.now()
+			s.core.tile.shadow.atomic(s.order(), by, uint64(addr), l1Stores, true)
+		}
+		s.tags[o.rd] = 0
+	case code == opLI, code == opJAL, code >= opCSRRW && code <= opCSRRWI:
+		s.tags[o.rd] = 0
+	case code == opNop, code == opTensix, code == opIllegal, code == opUndecoded:
+	case readsTwo(code):
+		s.tags[o.rd] = s.both(s.tags[o.rs1], s.tags[o.rs2])
+	default:
+		s.tags[o.rd] = s.tags[o.rs1]
+	}
+	s.tags[0], s.tags[sinkReg] = 0, 0
+	return true
+}
+
+// readsTwo reports whether an arithmetic instruction has two source registers.
+func readsTwo(c opcode) bool {
+	switch {
+	case c >= opADD && c <= opREMU, c >= opMIN && c <= opROR, c == opPACK:
+		return true
+	}
+	return false
+}
+
+func (s *sharing) load(o inst, addr uint32, inL1 bool) bool {
+	from := s.tags[o.rs1]
+	s.tags[o.rd] = 0
+	switch {
+	case inL1:
+		s.agent.time++
+		s.readsBack(o.rd, addr)
+		c := s.core.tile.shadow.at(uint64(addr))
+		l := load{addr: addr, time: s.agent.time, pc: s.core.pc, w: c.w, wpc: c.wpc}
+		if c.common {
+			s.agent.learn(s.core.tile.shadow.common[uint64(addr)&^3])
+		} else {
+			l.alien = c.w.agent() != s.agent.index && c.w != 0 && s.agent.known.at(c.w.component()) < c.w.time()
+		}
+		s.tags[o.rd] = s.both(s.new(l), from)
+	case (addr-localBase)>>2 < uint32(len(s.local)):
+		s.tags[o.rd] = s.both(s.local[(addr-localBase)>>2], from)
+	default:
+		return s.use(from)
+	}
+	s.tags[sinkReg] = 0
+	return true
+}
+
+func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
+	if w := (addr - localBase) >> 2; w < uint32(len(s.local)) {
+		t := s.both(s.tags[o.rs2], s.tags[o.rs1])
+		if n < 4 {
+			t = s.both(t, s.local[w])
+		}
+		s.local[w] = t
+		s.queued(pending{addr: addr})
+		return true
+	}
+	if !s.use(s.tags[o.rs1]) || !s.use(s.tags[o.rs2]) {
+		return false
+	}
+	if !inL1 {
+		s.queued(pending{addr: addr})
+		return true
+	}
+	a, t := s.agent, s.core.tile
+	a.time++
+	s.queued(pending{addr, true, a.time})
+	v, old := s.core.x[o.rs2], t.l1[addr>>2]
+	switch n {
+	case 1:
+		v = insert(old, v, addr&3*8, 0xFF)
+	case 2:
+		v = insert(old, v, addr&2*8, 0xFFFF)
+	}
+	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.pc}
+	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr), n == 4, v == old)
+	return s.order().judge(origin{tile: t, core: s.core}, "store to", "L1", &by, cl, ok) && s.order().codeWritten(origin{tile: t, core: s.core}, &by, t, addr, int(n))
+}
+
+// queued puts a store into the queue: the last but three has left it.
+func (s *sharing) queued(p pending) {
+	if q := s.queue[2]; q.l1 {
+		s.left = q.time
+	}
+	s.queue[2], s.queue[1], s.queue[0] = s.queue[1], s.queue[0], p
+}
+
+// readsBack is a load from L1: stores to L1 that have left the queue are in L1 before it, and one that begins at the same
+// address has left it, with all before it (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md).
+func (s *sharing) readsBack(reg uint8, addr uint32) {
+	t := s.left
+	for _, p := range s.queue {
+		if p.l1 && p.addr == addr {
+			t = p.time
+			break
+		}
+	}
+	if t <= s.agent.landed {
+		return
+	}
+	if s.waiting == len(s.backs) {
+		copy(s.backs[:], s.backs[1:])
+		s.waiting--
+	}
+	s.backs[s.waiting] = back{reg, t, s.count}
+	s.waiting++
+}
+
+// retire notes which loads have their results when o is executed: those that it uses, and all before them; and those
+// that seven instructions have followed.
+func (s *sharing) retire(o inst) {
+	if s.waiting == 0 {
+		return
+	}
+	two := o.code == opNop || readsTwo(o.code) || o.code >= opBEQ && o.code <= opBGEU || o.code >= opSB && o.code <= opSW || o.code >= opAMOADD && o.code <= opAMOMAXU
+	for i := s.waiting - 1; i >= 0; i-- {
+		b := &s.backs[i]
+		if b.reg != sinkReg && b.reg != 0 && (b.reg == o.rs1 || two && b.reg == o.rs2) || s.count-b.count >= 8 {
+			s.agent.land(b.time)
+			s.waiting = copy(s.backs[:], s.backs[i+1:s.waiting])
+			break
+		}
+		if b.reg == o.rd && !(o.code >= opBEQ && o.code <= opBGEU) && !(o.code >= opSB && o.code <= opSW) {
+			b.reg = noReg
+		}
+	}
+}
+
+// fetch looks at the fetch of the instruction at pc, which lies in L1.
+func (s *sharing) fetch() bool {
+	k := s.core
+	line, bit := k.pc>>lineShift, uint16(1)<<(k.pc>>2&15)
+	if line != s.line {
+		s.line, s.seen = line, 0
+	}
+	if s.seen&bit != 0 {
+		return true
+	}
+	s.seen |= bit
+	s.agent.time++
+	c := k.tile.shadow.at(uint64(k.pc))
+	by := &stamp{agent: s.agent, time: s.agent.time, known: s.agent.known, landed: s.agent.landed, pc: k.pc}
+	if !c.common && !by.sees(c.w) {
+		k.refuse(UndefinedBehavior, uint64(k.pc), "race: fetch of an instruction, and %s. %s",
+			s.order().describe(clash{uint64(k.pc), c.w, c.wpc, true}), s.order().missing(s.agent, c.w))
+		return false
+	}
+	c.stampRead(by)
+	return true
+}

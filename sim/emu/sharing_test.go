@@ -1,0 +1,328 @@
+package emu
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// together runs one program on BRISC and one on TRISC0 of a tile.
+func (r *rig) together(v chip.XY, b, t *asm) {
+	r.write(v, uint64(t.base), t.bytes())
+	r.load(v, b)
+	r.st(v, 0xFFB121B0, 0x46000)
+}
+
+func onT0() *asm { return newAsm(0x6000) }
+func onB() *asm  { return newAsm(0x1000) }
+
+// commit loads the word at addr and uses the result, as a program does to know that its store is there.
+func (a *asm) commit(addr uint32) *asm { return a.li(t0, addr).lw(t2, t0, 0).addi(x0, t2, 0) }
+
+// stream is a register of stream 8, a counter of a circular buffer.
+func (r *rig) stream(acked bool) uint32 {
+	at := map[chip.Arch][2]uint32{chip.Wormhole: {0x010, 0x00C}, chip.Blackhole: {0x028, 0x020}}[r.arch]
+	return streamBase + 8*0x1000 + at[b2u(acked)]
+}
+
+// until waits until the word at addr is at least the register want.
+func (a *asm) until(addr uint32, want int, label string) *asm {
+	return a.li(a0, addr).label(label).lw(a1, a0, 0).bltu(a1, want, label)
+}
+
+// copyWord uses the word at from: it stores it at to.
+func (a *asm) copyWord(from, to uint32) *asm {
+	return a.li(a0, from).lw(a1, a0, 0).li(a0, to).sw(a1, a0, 0)
+}
+
+// spend executes some instructions.
+func (a *asm) spend(n int, label string) *asm {
+	return a.li(a2, uint32(n)).label(label).addi(a2, a2, -1).bne(a2, x0, label)
+}
+
+const (
+	atPage, atFlag, atOut, atBack = 0x40000, 0x41000, 0x42000, 0x43000
+)
+
+// increment raises the word at addr of another tile by 1.
+func (r *rig) increment(v, to chip.XY, addr uint64) nocRequest {
+	return nocRequest{buf: 3, targ: addr, targXY: to, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1, len: 1<<12 | 31<<2 | uint32(addr>>2&3), dat: 1}
+}
+
+// sharings are programs that share memory without an edge between them, and the same with it.
+func sharings() []check {
+	races := Config{RefuseRaces: true}
+	const ub = UndefinedBehavior
+	return []check{
+		{
+			name: "a page of a circular buffer is published before its store is in L1", cfg: races, cat: ub,
+			says: []string{"TRISC0 pc=", "race", "BRISC", "0x40000", "read back first"},
+			do: func(r *rig, right bool) {
+				b := onB().stw(atPage, 7)
+				if right {
+					b.commit(atPage)
+				}
+				r.together(r.worker(1, 1), b.stw(r.stream(false), 1).halt(), onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
+			},
+		},
+		{
+			name: "another word is read back than the one stored", cfg: races, cat: ub,
+			says: []string{"TRISC0 pc=", "race", "BRISC", "0x40000", "read back first"},
+			do: func(r *rig, right bool) {
+				b := onB().li(t0, atPage).li(t1, 7).sw(t1, t0, 0)
+				if right {
+					b.lw(t2, t0, 0)
+				} else {
+					b.lw(t2, t0, 16)
+				}
+				r.together(r.worker(1, 1), b.addi(x0, t2, 0).stw(r.stream(false), 1).halt(), onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
+			},
+		},
+		{
+			name: "what was read back is not waited for", cfg: races, cat: ub,
+			says: []string{"TRISC0 pc=", "race", "read back first, and the result used"},
+			do: func(r *rig, right bool) {
+				b := onB().li(a0, r.stream(false)).li(a1, 1).li(t0, atPage).li(t1, 7).sw(t1, t0, 0).lw(t2, t0, 0)
+				if right { // seven instructions do as well
+					for range 7 {
+						b.addi(x0, x0, 0)
+					}
+				}
+				r.together(r.worker(1, 1), b.sw(a1, a0, 0).halt(), onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
+			},
+		},
+		{
+			name: "a consumer doesn't wait for its page", cfg: races, cat: ub,
+			says: []string{"race", "0x40000", "Nothing that one of the two did, and the other has seen since, orders them"},
+			do: func(r *rig, right bool) {
+				t := onT0().li(s0, 1)
+				if right {
+					t.until(r.stream(false), s0, "w")
+				}
+				r.together(r.worker(1, 1), onB().stw(atPage, 7).commit(atPage).stw(r.stream(false), 1).halt(), t.copyWord(atPage, atOut).halt())
+			},
+		},
+		{
+			name: "a consumer waits for one page and takes two", cfg: races, cat: ub,
+			says: []string{"race", "0x40040"},
+			do: func(r *rig, right bool) {
+				t := onT0().li(s0, 1)
+				if right {
+					t.li(s0, 2)
+				}
+				r.together(r.worker(1, 1), onB().stw(atPage, 7).commit(atPage).stw(r.stream(false), 1).
+					until(r.stream(true), x0, "r").spend(300, "s").stw(atPage+64, 8).commit(atPage+64).stw(r.stream(false), 2).halt(),
+					t.until(r.stream(false), s0, "w").copyWord(atPage, atOut).copyWord(atPage+64, atOut+4).halt())
+			},
+		},
+		{
+			name: "a consumer returns its page before it has read it", cfg: races, cat: ub,
+			says: []string{"race", "0x40000"},
+			do: func(r *rig, right bool) {
+				t := onT0().li(s0, 1).until(r.stream(false), s0, "w")
+				if right {
+					t.copyWord(atPage, atOut).stw(r.stream(true), 1)
+				} else {
+					t.stw(r.stream(true), 1).copyWord(atPage, atOut)
+				}
+				r.together(r.worker(1, 1), onB().li(s0, 1).stw(atPage, 7).commit(atPage).stw(r.stream(false), 1).
+					until(r.stream(true), s0, "r").stw(atPage, 8).halt(), t.halt())
+			},
+		},
+		{
+			name: "a flag in L1 is stored before what it tells of", cfg: races, cat: ub,
+			says: []string{"race", "0x40000"},
+			do: func(r *rig, right bool) {
+				b := onB()
+				if right { // L1 keeps the order of one processor's stores: no read-back
+					b.stw(atPage, 7).stw(atFlag, 1)
+				} else {
+					b.stw(atFlag, 1).stw(atPage, 7)
+				}
+				r.write(r.worker(1, 1), atFlag, make([]byte, 4))
+				r.together(r.worker(1, 1), b.halt(), onT0().poll(r.arch, atFlag, "w").copyWord(atPage, atOut).halt())
+			},
+		},
+		{
+			name: "two processors store to one word", cfg: races, cat: ub,
+			says: []string{"race: store to 0x40000 of L1", "wrote 0x40000 at pc="},
+			do: func(r *rig, right bool) {
+				t := onT0()
+				if right {
+					t.poll(r.arch, atFlag, "w")
+				}
+				r.together(r.worker(1, 1), onB().stw(atPage, 7).stw(atFlag, 1).halt(), t.stw(atPage, 8).halt())
+			},
+		},
+		{
+			// The example of tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, with the consumer's part
+			// as it should be.
+			name: "a mailbox tells of a store that was not read back", cfg: races, cat: ub,
+			says: []string{"TRISC0 pc=", "race", "BRISC", "0x40000", "read back first"},
+			do: func(r *rig, right bool) {
+				b := onB().stw(atPage, 123)
+				if right {
+					b.commit(atPage)
+				}
+				r.together(r.worker(1, 1), b.stw(mailboxBase+0x1000, 0).halt(),
+					onT0().li(t2, mailboxBase).lw(a5, t2, 0).addi(x0, a5, 0).copyWord(atPage, atOut).halt())
+			},
+		},
+		{
+			name: "the source of a NoC write need not be in L1", cfg: races, cat: ub,
+			says: []string{"BRISC pc=", "race: NoC write from 0x40000 of L1", "need not have reached L1"},
+			do: func(r *rig, right bool) {
+				v := r.worker(1, 1)
+				r.write(v, atPage, pattern(64, 1))
+				b := onB().stw(atPage, 7)
+				if right {
+					b.commit(atPage)
+				}
+				r.run(v, b.request(r.arch, r.sendTo(v, r.worker(2, 2))).halt())
+			},
+		},
+		{
+			name: "an increment tells of a store that was not read back", cfg: races, cat: ub,
+			says: []string{"race: NoC read of 0x40000 of L1", "BRISC", "wrote 0x40000", "read back first"},
+			do: func(r *rig, right bool) {
+				v, w := r.worker(1, 1), r.worker(2, 2)
+				fetch := r.fetchFrom(w, v)
+				fetch.targ, fetch.ret = atPage, 0x50000
+				r.write(v, atPage, pattern(64, 1))
+				r.run(w, onB().poll(r.arch, atFlag, "w").request(r.arch, fetch).halt())
+				b := onB().stw(atPage, 7)
+				if right {
+					b.commit(atPage)
+				}
+				r.run(v, b.request(r.arch, r.increment(v, w, atFlag)).halt())
+			},
+		},
+		{
+			name: "DRAM is read before it is known to be written", cfg: races, cat: ub,
+			says: []string{"race", "DRAM controller", "BRISC of tile", "Nothing that one of the two did"},
+			do: func(r *rig, right bool) {
+				v, w, d := r.worker(1, 1), r.worker(2, 2), r.topo.DRAMBanks()[2].Endpoint[0]
+				r.write(v, atPage, pattern(64, 1))
+				send := nocRequest{targ: atPage, targXY: v, ret: 0x10000, retXY: d, ctrl: ctrlWriteNP | staticVC1, len: 64}
+				fetch := nocRequest{buf: 1, targ: 0x10000, targXY: d, ret: atPage, retXY: w, ctrl: ctrlRead | staticVC1, len: 64}
+				b := onB().li(s0, 1)
+				if right {
+					b.poll(r.arch, atFlag, "w")
+				}
+				r.run(w, b.request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").halt())
+				r.run(v, onB().li(s0, 1).request(r.arch, send).waitCounter(0, cntWriteAck, s0, "ack").request(r.arch, r.increment(v, w, atFlag)).halt())
+			},
+		},
+		{
+			name: "DRAM is overwritten before it is known to be read", cfg: races, cat: ub,
+			says: []string{"race", "DRAM controller", "BRISC of tile", "Nothing that one of the two did"},
+			do: func(r *rig, right bool) {
+				v, w, d := r.worker(1, 1), r.worker(2, 2), r.topo.DRAMBanks()[2].Endpoint[0]
+				r.write(v, atPage, pattern(64, 1))
+				send := nocRequest{targ: atPage, targXY: v, ret: 0x10000, retXY: d, ctrl: ctrlWriteNP | staticVC1, len: 64}
+				fetch := nocRequest{buf: 1, targ: 0x10000, targXY: d, ret: atPage, retXY: w, ctrl: ctrlRead | staticVC1, len: 64}
+				r.run(w, onB().li(s0, 1).request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").request(r.arch, r.increment(w, v, atFlag)).halt())
+				b := onB()
+				if right {
+					b.poll(r.arch, atFlag, "w")
+				}
+				r.run(v, b.request(r.arch, send).halt())
+			},
+		},
+		{
+			name: "host memory is read before it is known to be written", cfg: races, cat: ub,
+			says: []string{"race", "host memory", "BRISC of tile", "Nothing that one of the two did"},
+			do: func(r *rig, right bool) {
+				r.c.AttachDMA(&hostMemory{base: 0x12_3456_0000, p: pattern(1<<16, 4)})
+				r.region(2, 0x40000, 0x4FFFF, 0x12_3456_0000)
+				at, pcie := r.params.PCI.NOCBase+0x40000, r.topo.PCIe(0)
+				v, w := r.worker(1, 1), r.worker(2, 2)
+				r.write(v, atPage, pattern(64, 1))
+				send := nocRequest{targ: atPage, targXY: v, ret: at, retXY: pcie, ctrl: ctrlWriteNP | staticVC1, len: 64}
+				fetch := nocRequest{buf: 1, targ: at, targXY: pcie, ret: atPage, retXY: w, ctrl: ctrlRead | staticVC1, len: 64}
+				b := onB().li(s0, 1)
+				if right {
+					b.poll(r.arch, atFlag, "w")
+				}
+				r.run(w, b.request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").halt())
+				r.run(v, onB().li(s0, 1).request(r.arch, send).waitCounter(0, cntWriteAck, s0, "ack").request(r.arch, r.increment(v, w, atFlag)).halt())
+			},
+		},
+		{
+			name: "code is stored where another processor jumps to", cfg: races, cat: ub,
+			says: []string{"race", "0x8004", "Nothing that one of the two did"},
+			do: func(r *rig, right bool) {
+				v := r.worker(1, 1)
+				r.write(v, 0x8000, returns(1))
+				t := onT0()
+				if right {
+					t.poll(r.arch, atFlag, "w")
+				}
+				r.together(v, onB().stw(0x8004, itype(0x13, 0, a3, x0, 5)).stw(0x8008, itype(0x67, 0, x0, ra, 0)).stw(atFlag, 1).halt(),
+					t.call(0x8000).halt())
+			},
+		},
+		{
+			name: "code is stored before its processor leaves reset", cfg: races, cat: ub,
+			says: []string{"TRISC0 pc=0x6000", "race: fetch of an instruction", "BRISC", "0x6000", "read back first"},
+			do: func(r *rig, right bool) {
+				b := onB().stw(0x6000, jtype(x0, 0))
+				if right {
+					b.commit(0x6000)
+				}
+				r.run(r.worker(1, 1), b.stw(0xFFB121B0, 0x46000).halt())
+			},
+		},
+		{
+			name: "code is multicast over a loop that runs", cfg: races, cat: ub,
+			says: []string{"race", "0x2000"},
+			do: func(r *rig, right bool) {
+				v, w := r.worker(1, 1), r.worker(2, 2)
+				r.write(v, 0x42000, append(newAsm(0).addi(a2, x0, 1).bytes(), make([]byte, 60)...))
+				send := r.sendTo(v, w)
+				send.targ, send.ret = 0x42000, 0x2000
+				r.run(w, newAsm(0x2000).spend(60, "w").spend(60, "x").spend(60, "y").halt())
+				b := onB()
+				if right { // nobody runs there any more
+					r.st(w, 0xFFB121B0, 0x47800)
+				}
+				r.run(v, b.request(r.arch, send).halt())
+			},
+		},
+	}
+}
+
+// Sharing without an edge is refused in whatever order the two sides come, however quick the NoC is; with the edge it is not.
+func TestSharing(t *testing.T) {
+	for _, k := range sharings() {
+		for _, arch := range arches {
+			for _, delay := range []int{0, 100} {
+				for seed := range uint64(3) {
+					t.Run(fmt.Sprintf("%s/%v delay %d seed %d", k.name, arch, delay, seed), func(t *testing.T) {
+						for _, right := range []bool{true, false} {
+							cfg := k.cfg
+							cfg.Arch, cfg.Synchronous, cfg.Seed, cfg.Delay = arch, true, seed, delay
+							r := newRig(t, cfg)
+							k.do(r, right)
+							if right {
+								r.healthy()
+								continue
+							}
+							rest := r.refused(k.cat).Error()
+							for _, part := range k.says {
+								_, after, ok := strings.Cut(rest, part)
+								if !ok {
+									t.Errorf("refusal %q doesn't say %q", r.c.Fault(), part)
+									break
+								}
+								rest = after
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
