@@ -1,0 +1,220 @@
+//go:build unix
+
+package usage
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+)
+
+var card = Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Serial: "0100014511000001", Arch: "blackhole", NUMANode: -1}
+
+// create makes a log in a directory that is closed when the test ends.
+func create(t testing.TB, dir string, d Device) *Log {
+	t.Helper()
+	l, err := Create(dir, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func mustRead(t testing.TB, dir string) *Snapshot {
+	t.Helper()
+	s, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// only returns the one entry of a directory without problems.
+func only(t testing.TB, dir string) Entry {
+	t.Helper()
+	s := mustRead(t, dir)
+	if len(s.Entries) != 1 || len(s.Problems) != 0 {
+		t.Fatalf("the directory has %d logs and problems %v, want one log", len(s.Entries), s.Problems)
+	}
+	return s.Entries[0]
+}
+
+// What is set is what others read, with whose it is.
+func TestReadersSeeWhatWasSet(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	l.Set(DRAM, Value{Capacity: 32 << 30, Allocated: 5, Peak: 7, Extents: 2})
+	l.Set(DRAM, Value{Capacity: 32 << 30, Allocated: 6, Peak: 8, Extents: 3})
+	l.Set(Trace, Value{Capacity: 32 << 30})
+	l.Set(2, Value{Capacity: 1}) // host memory is no device's
+	l.Set(200, Value{Capacity: 1})
+	got := only(t, dir)
+	want := Entry{
+		PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Command: filepath.Base(os.Args[0]), Device: card,
+		Memory: []Record{
+			{Kind: DRAM, Updates: 2, Value: Value{Capacity: 32 << 30, Allocated: 6, Peak: 8, Extents: 3}},
+			{Kind: Trace, Updates: 1, Value: Value{Capacity: 32 << 30}},
+		},
+		Path: l.Path(), UID: os.Geteuid(),
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Entry{}, "Opened")); diff != "" {
+		t.Errorf("read something else than was set (-want +got):\n%s", diff)
+	}
+	if age := time.Since(got.Opened); age < 0 || age > time.Minute {
+		t.Errorf("the log was made %v ago", age)
+	}
+	st, err := os.Stat(l.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Mode().Perm() != 0o444 || st.Size() != Size {
+		t.Errorf("the file has mode %v and %d B, want 0444 and %d", st.Mode().Perm(), st.Size(), Size)
+	}
+}
+
+// A process may have several devices open, and each is told apart.
+func TestEachDeviceHasALog(t *testing.T) {
+	dir := t.TempDir()
+	other := Device{Name: "emu:wormhole", PCI: "0000:01:00.0", Arch: "wormhole", NUMANode: 1, Emulated: true}
+	create(t, dir, card).Set(L1, Value{Capacity: 10, Allocated: 1})
+	create(t, dir, other).Set(L1, Value{Capacity: 20, Allocated: 2})
+	var got []Device
+	var used []uint64
+	for _, e := range mustRead(t, dir).Entries {
+		got, used = append(got, e.Device), append(used, e.Memory[0].Allocated)
+	}
+	if diff := cmp.Diff([]Device{card, other}, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]uint64{1, 2}, used); diff != "" {
+		t.Errorf("memory in use (-want +got):\n%s", diff)
+	}
+}
+
+// Close leaves nothing behind, and buffers may be freed after it.
+func TestCloseDeletesTheLog(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l.Set(DRAM, Value{Allocated: 1})
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+		t.Errorf("after Close the directory has %v (%v)", files, err)
+	}
+}
+
+// A reader that has the file open when its log is closed must not take it for a live one.
+func TestCloseUnlocksWhatReadersHaveOpen(t *testing.T) {
+	l := create(t, t.TempDir(), card)
+	fd, _, err := open(l.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if unlocked(fd) {
+		t.Error("a live log isn't locked")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !unlocked(fd) {
+		t.Error("a closed log is locked")
+	}
+}
+
+// The log must never end the process that writes it, even if somebody cuts its file off, which takes its memory away.
+func TestWriterSurvivesACutFile(t *testing.T) {
+	l := create(t, t.TempDir(), card)
+	if err := l.file.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	l.Set(DRAM, Value{Allocated: 1})
+	if !l.dead.Load() {
+		t.Error("a store into memory that is gone went unnoticed")
+	}
+	l.Set(DRAM, Value{Allocated: 2})
+}
+
+// Create takes no file that is there, follows no link, and says why there is no log.
+func TestCreateFails(t *testing.T) {
+	if _, err := Create(filepath.Join(t.TempDir(), "none"), card); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "usage: create: ") {
+		t.Errorf("a directory that isn't there: %v", err)
+	}
+}
+
+// Hot path: every allocation of the process goes through Set.
+func TestSetAllocatesNothing(t *testing.T) {
+	l := create(t, t.TempDir(), card)
+	n := uint64(0)
+	if got := testing.AllocsPerRun(1000, func() { n++; l.Set(DRAM, Value{Capacity: 1 << 40, Allocated: n, Peak: n, Extents: 1}) }); got != 0 {
+		t.Errorf("Set allocates %v times", got)
+	}
+}
+
+// A reader beside a writer never sees half of an update: here every word of a record is the same number.
+func TestReadersSeeWholeUpdates(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	l.Set(L1, Value{})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := uint64(1); ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				l.Set(L1, Value{n, n, n, n})
+			}
+		}
+	})
+	defer wg.Wait()
+	defer close(stop)
+	for range 500 {
+		r := only(t, dir).Memory[0]
+		if r.Torn {
+			continue // the writer was always in the way; then nothing is promised
+		}
+		if n := r.Allocated; r.Value != (Value{n, n, n, n}) || r.Updates != n+1 {
+			t.Fatalf("after %d updates the record is %+v", r.Updates, r.Value)
+		}
+	}
+}
+
+func BenchmarkSet(b *testing.B) {
+	l := create(b, b.TempDir(), card)
+	b.ReportAllocs()
+	n := uint64(0)
+	for b.Loop() {
+		n++
+		l.Set(DRAM, Value{Capacity: 1 << 40, Allocated: n, Peak: n, Extents: 1})
+	}
+	b.ReportMetric(6, "stores/op")
+}
+
+func BenchmarkRead(b *testing.B) {
+	dir := b.TempDir()
+	for range 10 {
+		create(b, dir, card).Set(DRAM, Value{Capacity: 1})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		mustRead(b, dir)
+	}
+}

@@ -1,0 +1,84 @@
+//go:build unix
+
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Create makes a log of a device in a directory, and deletes what dead processes of the same user have left there. The
+// file is new: whatever has its name already, a symbolic link too, is left alone.
+func Create(dir string, d Device) (*Log, error) {
+	_, _ = Sweep(dir) // what it can't delete is no reason to have no log
+	f, err := newFile(dir)
+	if err != nil {
+		return nil, fmt.Errorf("usage: create: %w", err)
+	}
+	l, err := start(f, d)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("usage: create: %s: %w", f.Name(), err), os.Remove(f.Name()), f.Close())
+	}
+	return l, nil
+}
+
+func newFile(dir string) (*os.File, error) {
+	for try := 0; ; try++ {
+		path := filepath.Join(dir, fmt.Sprintf("%s%d.%08x", prefix, os.Getpid(), rand.Uint32()))
+		// Read-only also for the owner's other programs: only this descriptor can write.
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o444)
+		if errors.Is(err, fs.ErrExist) && try < 8 {
+			continue
+		}
+		return f, err
+	}
+}
+
+// start fills a new file, locks it and lets it count.
+func start(f *os.File, d Device) (*Log, error) {
+	if err := f.Chmod(0o444); err != nil { // whatever the umask is
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	e := Entry{PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Opened: time.Now(), Command: filepath.Base(os.Args[0]), Device: d}
+	b := make([]byte, Size)
+	e.encode(b)
+	// Written, not truncated to its size: a full file system is an error here and a fault at the first store otherwise.
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map: %w", err)
+	}
+	l := &Log{path: f.Name(), file: f, mem: mem}
+	// A Set may be under way while another goroutine closes the log, so its memory goes when nobody can call Set.
+	runtime.AddCleanup(l, func(mem []byte) { _ = unix.Munmap(mem) }, mem)
+	atomic.StoreUint64(word(mem, atMagic), magic)
+	return l, nil
+}
+
+// Close ends the log and deletes its file. A second Close does nothing.
+func (l *Log) Close() error {
+	l.dead.Store(true)
+	if l.closed.Swap(true) {
+		return nil
+	}
+	err := os.Remove(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	// The mapping keeps the lock alive, and a reader may have the file open.
+	return errors.Join(err, unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+}

@@ -1,0 +1,298 @@
+//go:build unix
+
+package usage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// writerDir makes the test binary a process that has a log there and changes it for ever.
+const writerDir = "REPRISE_TEST_USAGE_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerDir); dir != "" {
+		write(dir)
+	}
+	os.Exit(m.Run())
+}
+
+func write(dir string) {
+	l, err := Create(dir, card)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	l.Set(DRAM, Value{Capacity: 1})
+	fmt.Println(l.Path())
+	for n := uint64(0); ; n++ {
+		l.Set(DRAM, Value{n, n, n, n})
+	}
+}
+
+// writer starts another process with a log and returns it and the log's path.
+func writer(t *testing.T, dir string) (*exec.Cmd, string) {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), writerDir+"="+dir)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
+	var path string
+	if _, err := fmt.Fscanln(out, &path); err != nil {
+		t.Fatal(err)
+	}
+	return c, path
+}
+
+// Whatever a process does when it is killed, its log stops counting at once and is deleted by the next that comes.
+func TestKilledWriters(t *testing.T) {
+	dir := t.TempDir()
+	mine := create(t, dir, card)
+	for range 3 {
+		c, path := writer(t, dir)
+		if s := mustRead(t, dir); len(s.Entries) != 2 || s.Dead != 0 || len(s.Problems) != 0 {
+			t.Fatalf("with two processes: %d logs, %d dead, problems %v", len(s.Entries), s.Dead, s.Problems)
+		}
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait() // it was killed
+		if s := mustRead(t, dir); len(s.Entries) != 1 || s.Dead != 1 || len(s.Problems) != 0 {
+			t.Fatalf("after one was killed: %d logs, %d dead, problems %v", len(s.Entries), s.Dead, s.Problems)
+		}
+		if n, err := Sweep(dir); n != 1 || err != nil {
+			t.Fatalf("Sweep deleted %d logs (%v), want 1", n, err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the dead log is still there: %v", err)
+		}
+	}
+	if _, err := os.Stat(mine.Path()); err != nil {
+		t.Errorf("the live log is gone: %v", err)
+	}
+	c, path := writer(t, dir)
+	_, _ = c.Process.Kill(), c.Wait()
+	create(t, dir, card)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Create left the dead log: %v", err)
+	}
+}
+
+// A writer that stands still in the middle of an update doesn't stop a reader, which says so.
+func TestStoppedWriter(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	l.Set(DRAM, Value{Capacity: 100, Allocated: 1})
+	l.Set(L1, Value{Capacity: 50, Allocated: 2})
+	*word(l.mem, atRecords+int(DRAM)*recordSize) |= 1 // where an update stores first
+	*word(l.mem, atRecords+int(DRAM)*recordSize+atAllocated) = 10
+	want := []Record{
+		{Kind: DRAM, Torn: true, Updates: 1, Value: Value{Capacity: 100, Allocated: 10}},
+		{Kind: L1, Updates: 1, Value: Value{Capacity: 50, Allocated: 2}},
+	}
+	if diff := cmp.Diff(want, only(t, dir).Memory); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// A reader in whose middle a record changes tries again, and gives up in bounded time if it always does.
+func TestTornReads(t *testing.T) {
+	l := create(t, t.TempDir(), card)
+	for _, c := range []struct {
+		name    string
+		changes int
+		torn    bool
+	}{
+		{"never", 0, false},
+		{"once", 1, false},
+		{"as often as there are loads of one try", 7, false},
+		{"always", 1 << 40, true},
+	} {
+		l.Set(DRAM, Value{1, 1, 1, 1})
+		n := uint64(1)
+		r := &reader{patience: 2}
+		r.between = func() {
+			if int(n) <= c.changes {
+				n++
+				l.Set(DRAM, Value{n, n, n, n})
+			}
+		}
+		b, err := r.copy(l.mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := e.Memory[0]
+		if got.Torn != c.torn || !c.torn && got.Value != (Value{n, n, n, n}) {
+			t.Errorf("changed %s: read %+v, the last update was %d", c.name, got, n)
+		}
+	}
+}
+
+// forge makes a log that isn't locked or is another process's.
+func forge(t *testing.T, dir string, lock bool, change func(*Entry, []byte)) {
+	t.Helper()
+	e := Entry{PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Device: card}
+	b := make([]byte, Size)
+	binary.LittleEndian.PutUint64(b, magic)
+	e.encode(b)
+	change(&e, b)
+	e.encode(b)
+	path := filepath.Join(dir, fmt.Sprintf("reprise.%d.0000000a", e.PID))
+	if err := os.WriteFile(path, b, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if lock {
+		fd, _, err := open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A process id is no proof of life: another process may have it. Neither is a lock, which any reader can take.
+func TestWhichLogsAreDead(t *testing.T) {
+	if startOf(os.Getpid()) == 0 {
+		t.Skip("this system doesn't tell when processes started")
+	}
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	same := func(*Entry, []byte) {}
+	for _, c := range []struct {
+		name   string
+		lock   bool
+		change func(*Entry, []byte)
+		dead   bool
+	}{
+		{"a live process's", true, same, false},
+		{"unlocked, though its id and start are a live process's", false, same, true},
+		{"locked, but its id was given to another process", true, func(e *Entry, _ []byte) { e.Start-- }, true},
+		{"locked by a reader, its process is gone", true, func(e *Entry, _ []byte) { e.PID = ended.Process.Pid }, true},
+		{"a container's, whose ids say nothing here", true, func(e *Entry, _ []byte) { e.Namespace++; e.PID = ended.Process.Pid }, false},
+		{"a dead container's", false, func(e *Entry, _ []byte) { e.Namespace++ }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			forge(t, dir, c.lock, c.change)
+			s := mustRead(t, dir)
+			if want := map[bool]int{true: 1}[c.dead]; s.Dead != want || len(s.Entries) != 1-want || len(s.Problems) != 0 {
+				t.Errorf("%d live, %d dead, problems %v; want %d dead of 1", len(s.Entries), s.Dead, s.Problems, want)
+			}
+			if n, err := Sweep(dir); err != nil || n != s.Dead {
+				t.Errorf("Sweep deleted %d (%v), %d are dead", n, err, s.Dead)
+			}
+		})
+	}
+}
+
+// What others put into the directory is reported or ignored, and never followed, waited for or deleted.
+func TestForeignFiles(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{
+		os.WriteFile(at("reprise.notes.txt"), []byte("mine"), 0o644),
+		os.WriteFile(at("reprise.1.0000000G"), []byte("mine"), 0o644),
+		os.WriteFile(at("reprise.1.00000001"), []byte("short"), 0o644),
+		os.WriteFile(at("reprise.1.00000002"), make([]byte, 1<<20), 0o644),
+		os.WriteFile(at("reprise.1.00000003"), []byte(strings.Repeat("reprise!", Size/8)), 0o644),
+		os.WriteFile(at("reprise.1.00000004"), nil, 0o644),                // just created
+		os.WriteFile(at("reprise.1.00000005"), make([]byte, Size), 0o644), // and written, without the magic number
+		os.Symlink(l.Path(), at("reprise.1.00000006")),
+		os.Mkdir(at("reprise.1.00000007"), 0o755),
+		unix.Mkfifo(at("reprise.1.00000008"), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := mustRead(t, dir)
+	if len(s.Entries) != 1 || s.Entries[0].Path != l.Path() || s.Dead != 0 {
+		t.Errorf("%d live and %d dead logs, want only the one that is", len(s.Entries), s.Dead)
+	}
+	var got []string
+	for _, p := range s.Problems {
+		name, _, _ := strings.Cut(filepath.Base(p.Error()), ":")
+		got = append(got, name)
+	}
+	want := []string{"reprise.1.00000001", "reprise.1.00000002", "reprise.1.00000003", "reprise.1.00000006", "reprise.1.00000007", "reprise.1.00000008"}
+	for i, p := range s.Problems {
+		if !strings.HasPrefix(p.Error(), filepath.Join(dir, want[min(i, len(want)-1)])+": ") {
+			t.Errorf("problem %d is %q, want one of %s", i, p, want[min(i, len(want)-1)])
+		}
+	}
+	if len(s.Problems) != len(want) {
+		t.Errorf("problems with %v, want %v", got, want)
+	}
+	if n, err := Sweep(dir); n != 0 || err != nil {
+		t.Errorf("Sweep deleted %d foreign files (%v)", n, err)
+	}
+	old := time.Now().Add(-2 * unfinished)
+	for _, name := range []string{"reprise.1.00000004", "reprise.1.00000005"} {
+		if err := os.Chtimes(at(name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := Sweep(dir); n != 2 || err != nil {
+		t.Errorf("Sweep deleted %d logs that nobody will finish (%v), want 2", n, err)
+	}
+}
+
+// A file that is cut off between a look at its size and the copy takes the memory away under the reader.
+func TestReaderSurvivesACutFile(t *testing.T) {
+	l := create(t, t.TempDir(), card)
+	if err := l.file.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newReader().copy(l.mem); !errors.Is(err, ErrTruncated) {
+		t.Errorf("got %v, want %v", err, ErrTruncated)
+	}
+}
+
+// One user with very many files can't keep a reader busy.
+func TestTooManyLogs(t *testing.T) {
+	dir := t.TempDir()
+	for i := range perUser + 5 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("reprise.1.%08x", i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := mustRead(t, dir)
+	if len(s.Problems) != 1 || !strings.Contains(s.Problems[0].Error(), fmt.Sprintf("has %d logs", perUser+5)) {
+		t.Errorf("problems: %v", s.Problems)
+	}
+}
+
+func TestReadNeedsADirectory(t *testing.T) {
+	if _, err := Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Read: %v", err)
+	}
+	if _, err := Sweep(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Sweep: %v", err)
+	}
+}

@@ -1,0 +1,205 @@
+//go:build unix
+
+package usage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// perUser bounds how many logs of one user are read, so that nobody can keep a reader busy with files.
+const perUser = 1024
+
+// Read reads the logs of a directory. A file that can't be read is a problem of the Snapshot and nothing more. The
+// error is for a directory that can't be read.
+func Read(dir string) (*Snapshot, error) {
+	files, err := logs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("usage: read: %w", err)
+	}
+	s := &Snapshot{Time: time.Now()}
+	seen := map[int]int{}
+	r, ns := newReader(), namespace()
+	for _, path := range files {
+		e, err := r.read(path, ns, seen)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errUnfinished), errors.Is(err, errTooMany):
+		case errors.Is(err, errDead):
+			s.Dead++
+		case err != nil:
+			s.Problems = append(s.Problems, fmt.Errorf("%s: %w", path, err))
+		default:
+			s.Entries = append(s.Entries, *e)
+		}
+	}
+	for uid, n := range seen {
+		if n > perUser {
+			s.Problems = append(s.Problems, fmt.Errorf("user %d has %d logs in %s: only the first %d are read", uid, n, dir, perUser))
+		}
+	}
+	slices.SortStableFunc(s.Entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), a.Opened.Compare(b.Opened), cmp.Compare(a.Path, b.Path))
+	})
+	return s, nil
+}
+
+var (
+	errDead    = errors.New("its process is gone")
+	errTooMany = errors.New("its user has too many logs")
+)
+
+// logs returns the paths of what has a log's name, in order.
+func logs(dir string) ([]string, error) {
+	l, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, f := range l {
+		if strings.HasPrefix(f.Name(), prefix) && logName.MatchString(f.Name()) {
+			out = append(out, filepath.Join(dir, f.Name()))
+		}
+	}
+	return out, nil
+}
+
+var logName = regexp.MustCompile(`^reprise\.[1-9][0-9]{0,9}\.[0-9a-f]{8}$`)
+
+// open opens what may be a log, and nothing else: no link is followed and no pipe waited for.
+func open(path string) (fd int, st unix.Stat_t, err error) {
+	fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, st, err
+	}
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = fmt.Errorf("%w: it is no regular file", ErrFormat)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, st, err
+	}
+	return fd, st, nil
+}
+
+// read reads one log. The error says why it doesn't count.
+func (r *reader) read(path string, ns uint64, seen map[int]int) (*Entry, error) {
+	fd, st, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	uid := int(st.Uid)
+	if seen[uid]++; seen[uid] > perUser {
+		return nil, errTooMany
+	}
+	e, err := r.entry(fd, st.Size)
+	if err != nil {
+		return nil, err
+	}
+	if e.dead(fd, ns) {
+		return nil, errDead
+	}
+	e.Path, e.UID = path, uid
+	return e, nil
+}
+
+// entry decodes what an open file of a size says.
+func (r *reader) entry(fd int, size int64) (*Entry, error) {
+	if size == 0 {
+		return nil, errUnfinished
+	}
+	if size != Size {
+		return nil, fmt.Errorf("%w: it has %d B, a log has %d", ErrFormat, size, Size)
+	}
+	mem, err := unix.Mmap(fd, 0, Size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map: %w", err)
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	b, err := r.copy(mem)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(b)
+}
+
+// dead decides whether the process of a log is gone. Its lock says so for processes of other containers, too. Whoever
+// can read a file can also lock it, so where the process can be seen, it has the last word. An id that another process
+// has got meanwhile belongs to one that started at another time.
+func (e *Entry) dead(fd int, ns uint64) bool {
+	if unlocked(fd) {
+		return true
+	}
+	if e.Namespace == 0 || e.Namespace != ns || e.Start == 0 {
+		return false
+	}
+	if errors.Is(unix.Kill(e.PID, 0), unix.ESRCH) {
+		return true
+	}
+	now := startOf(e.PID) // 0 if it is hidden from this user
+	return now != 0 && now != e.Start
+}
+
+// unlocked reports whether nobody holds a log's lock.
+func unlocked(fd int) bool {
+	if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return false
+	}
+	_ = unix.Flock(fd, unix.LOCK_UN) // closing the file does it otherwise
+	return true
+}
+
+// unfinished is how long a process may take to make a log, generously.
+const unfinished = time.Minute
+
+// Sweep deletes the logs that dead processes of the user who calls it have left in a directory, and returns how many.
+func Sweep(dir string) (int, error) {
+	files, err := logs(dir)
+	if err != nil {
+		return 0, fmt.Errorf("usage: sweep: %w", err)
+	}
+	n := 0
+	var errs []error
+	r, ns := newReader(), namespace()
+	r.patience = 0 // the numbers don't matter
+	for _, path := range files {
+		if !r.stale(path, ns) {
+			continue
+		}
+		switch err := os.Remove(path); {
+		case err == nil:
+			n++
+		case !errors.Is(err, fs.ErrNotExist): // another Sweep was faster
+			errs = append(errs, fmt.Errorf("usage: sweep: %w", err))
+		}
+	}
+	return n, errors.Join(errs...)
+}
+
+// stale reports whether a file is a log of this user that nobody writes any more. Names are random, so no other log
+// can have taken its name until it is deleted.
+func (r *reader) stale(path string, ns uint64) bool {
+	fd, st, err := open(path)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if int(st.Uid) != os.Geteuid() {
+		return false
+	}
+	e, err := r.entry(fd, st.Size)
+	if errors.Is(err, errUnfinished) {
+		return time.Since(time.Unix(st.Mtim.Unix())) > unfinished && unlocked(fd)
+	}
+	return err == nil && e.dead(fd, ns)
+}

@@ -1,0 +1,94 @@
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// Snapshot is what all logs of a directory said at one time.
+type Snapshot struct {
+	Time    time.Time
+	Entries []Entry // of live processes, by process and path
+	Dead    int     // logs of processes that are gone
+	// Problems says which files look like logs and can't be read, and why.
+	Problems []error
+}
+
+// errUnfinished is the error of a log that its process is about to make, or has died over.
+var errUnfinished = errors.New("the usage log has only been begun")
+
+// reader copies logs out of mapped memory. One serves a whole Read.
+type reader struct {
+	patience int    // how often it may still sleep for a record that is being changed
+	between  func() // runs between the loads of a record, for tests that change it there
+}
+
+// pauses and pause bound how long a Read waits for writers that stopped in the middle of an update: the kernel may have
+// taken the processor from them, or a debugger. spins is how often a record is tried before each pause.
+const (
+	spins  = 64
+	pauses = 64
+	pause  = 100 * time.Microsecond
+)
+
+func newReader() *reader { return &reader{patience: pauses} }
+
+// copy copies a log. Its memory may change and vanish meanwhile.
+func (r *reader) copy(mem []byte) (b []byte, err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		if e := recover(); e != nil {
+			if !faulted(e, mem) {
+				panic(e)
+			}
+			b, err = nil, ErrTruncated
+		}
+	}()
+	if len(mem) != Size {
+		return nil, fmt.Errorf("%w: it has %d B, a log has %d", ErrFormat, len(mem), Size)
+	}
+	b = make([]byte, Size)
+	move(b, mem, atMagic)
+	if *word(b, atMagic) == 0 {
+		return nil, errUnfinished
+	}
+	for at := 8; at < atRecords; at += 8 {
+		move(b, mem, at)
+	}
+	for _, k := range Kinds() {
+		r.record(b, mem, atRecords+int(k)*recordSize)
+	}
+	return b, nil
+}
+
+// move copies a word.
+func move(dst, src []byte, at int) { *word(dst, at) = atomic.LoadUint64(word(src, at)) }
+
+// record copies a record whose words fit each other, or if its writer doesn't let it, marks the copy.
+func (r *reader) record(dst, src []byte, at int) {
+	for {
+		for range spins {
+			move(dst, src, at+atSequence)
+			for w := atCapacity; w < recordSize; w += 8 {
+				if r.between != nil {
+					r.between()
+				}
+				move(dst, src, at+w)
+			}
+			seq := *word(dst, at+atSequence)
+			if seq&1 == 0 && atomic.LoadUint64(word(src, at+atSequence)) == seq {
+				return
+			}
+		}
+		if r.patience == 0 {
+			*word(dst, at+atSequence) |= 1
+			return
+		}
+		r.patience--
+		time.Sleep(pause)
+	}
+}
