@@ -157,13 +157,6 @@ func FuzzAllocator(f *testing.F) {
 	f.Add(false, []byte{0, 100, 3, 1, 16, 0, 2, 0, 0, 3, 0, 0, 12, 200, 6, 2, 0, 0})
 	f.Add(true, []byte{12, 255, 250, 12, 255, 250, 3, 0, 0, 2, 0, 0, 3, 0, 1, 28, 9, 9})
 	f.Fuzz(func(t *testing.T, region bool, program []byte) {
-		drive(t, bit(region)*50000, program)
+		drive(t, uint64(bit(region))*50000, program)
 	})
-}
-
-func bit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }

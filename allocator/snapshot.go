@@ -1,6 +1,240 @@
 package allocator
 
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+)
+
+// ErrHeld is returned by [Allocator.Restore] when something that would have to go is held.
+var ErrHeld = errors.New("extent is held")
+
+// Clone returns a copy that goes its own way: what is allocated and freed in it has no effect on a. The copy knows the
+// live extents of a, so that it can be asked what would fit without one; extents of the copy mean nothing to a. It has
+// no gauge.
+func (a *Allocator) Clone() *Allocator {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &Allocator{
+		cfg: a.cfg, blocks: slices.Clone(a.blocks), names: slices.Clone(a.names), free: slices.Clone(a.free), origin: a,
+	}
+	c.cfg.Gauge = nil
+	for k, r := range a.region {
+		if r != nil {
+			n := *r
+			n.holes = r.holes.clone()
+			c.region[k] = &n
+		}
+	}
+	if a.shared() {
+		c.region[Trace].holes = c.region[DRAM].holes
+	}
+	for i := range c.blocks {
+		if b := &c.blocks[i]; b.live() {
+			b.flags |= blockInherited
+		} else {
+			// What the copy puts here must not be taken for what the original will.
+			b.gen ^= 1 << 31
+		}
+	}
+	return c
+}
+
+func (h *holes) clone() *holes {
+	c := *h
+	c.nodes, c.leaves = slices.Clone(h.nodes), slices.Clone(h.leaves)
+	c.freeNode, c.freeLeaf = slices.Clone(h.freeNode), slices.Clone(h.freeLeaf)
+	return &c
+}
+
 // inherits reports whether e is an extent of the allocator that a is a copy of, from before the copy.
 func (a *Allocator) inherits(e *Extent) bool {
 	return a.origin != nil && e.from == a.origin && int(e.slot) < len(a.blocks) && a.blocks[e.slot].flags&blockInherited != 0
+}
+
+// Fits says where requests would be placed one after the other, and takes nothing: they are made of a copy, by the same
+// code. The error is that of the first request that doesn't fit.
+func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
+	c := a.Clone()
+	out := make([]Extent, 0, len(rs))
+	for _, r := range rs {
+		e, err := c.Allocate(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Fingerprint returns a number that stands for what decides where extents of a kind will be placed: the memory's
+// geometry, the policy and the holes. Two allocators, or one at two times, with the same fingerprint give the same
+// requests the same addresses, whatever happened before; it is the same in every process. Who has the memory that is
+// not free makes no difference. It is 0 for memory that is not there.
+func (a *Allocator) Fingerprint(k Kind) uint64 {
+	if !k.valid() || a.region[k] == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.region[k]
+	f := fnv.New64a()
+	var b [8]byte
+	put := func(vs ...uint64) {
+		for _, v := range vs {
+			f.Write(binary.LittleEndian.AppendUint64(b[:0], v))
+		}
+	}
+	direction := uint64(0)
+	if r.topDown {
+		direction = 1
+	}
+	put(r.low, r.high, uint64(r.banks), r.align, a.cfg.DRAMAlign, uint64(a.cfg.Policy), direction)
+	r.holes.each(func(start, size uint32) bool {
+		put(uint64(start)<<32 | uint64(size))
+		return true
+	})
+	return f.Sum64()
+}
+
+// Change is a difference between two states of an allocator.
+type Change struct {
+	Live         // the extent, as it is or was
+	Added   bool // it is in the later state only; otherwise in the earlier one only
+	Changed bool // it is in both, but held another number of times, or freed by its owner; Live is the later one
+}
+
+// String describes the change.
+func (c Change) String() string {
+	switch {
+	case c.Changed:
+		return "~ " + c.Live.String()
+	case c.Added:
+		return "+ " + c.Live.String()
+	}
+	return "- " + c.Live.String()
+}
+
+// identity is what makes two extents of two states the same.
+type identity struct {
+	kind                Kind
+	addr, perBank, size uint64
+	page                uint64
+	banks               uint32
+	owner, tag          string
+	site                uintptr
+}
+
+func (l *Live) identity() identity {
+	return identity{l.Kind, l.Addr, l.PerBank, l.Size, l.PageSize, l.Banks, l.Owner, l.Tag, l.Site}
+}
+
+// Diff lists what must change to come from an earlier state, a copy made by [Allocator.Clone], to the present one, by
+// kind and address.
+func (a *Allocator) Diff(earlier *Allocator) []Change {
+	was := map[identity]Live{}
+	for _, l := range earlier.all() {
+		was[l.identity()] = l
+	}
+	var out []Change
+	for _, l := range a.all() {
+		old, ok := was[l.identity()]
+		delete(was, l.identity())
+		if !ok {
+			out = append(out, Change{Live: l, Added: true})
+		} else if old.Holds != l.Holds || old.Freed != l.Freed {
+			out = append(out, Change{Live: l, Changed: true})
+		}
+	}
+	for _, l := range was {
+		out = append(out, Change{Live: l})
+	}
+	slices.SortFunc(out, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Addr, y.Addr), cmp.Compare(bit(x.Added), bit(y.Added)))
+	})
+	return out
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// all returns the live extents of all kinds.
+func (a *Allocator) all() []Live {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []Live
+	for i := range a.blocks {
+		if a.blocks[i].live() {
+			out = append(out, a.live(uint32(i)))
+		}
+	}
+	return out
+}
+
+// Restore goes back to an earlier state of the same allocator, or of one with the same configuration: what is live now
+// and was not then is freed, and what was live then and is not now is allocated again at its address, with its owner,
+// tag and call site. Extents that are live in both stay valid; those that come back are found with [Allocator.Extents].
+// High-water marks stay. If something that would have to go is held, or the configurations differ, nothing changes and
+// the error wraps [ErrHeld] or [ErrConfig].
+func (a *Allocator) Restore(earlier *Allocator) error {
+	mine, theirs := a.cfg, earlier.cfg
+	mine.Gauge, theirs.Gauge = nil, nil
+	mine.Policy = theirs.Policy // where things are doesn't depend on how they came there
+	if mine != theirs {
+		return fmt.Errorf("allocator: restore: %w: the state is of another memory", ErrConfig)
+	}
+	want := earlier.all()
+	slices.SortFunc(want, func(x, y Live) int { return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Addr, y.Addr)) })
+	missing := make(map[identity]*Live, len(want))
+	for i := range want {
+		missing[want[i].identity()] = &want[i]
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var drop []uint32
+	keep := make(map[uint32]*Live)
+	for i := range a.blocks {
+		b := &a.blocks[i]
+		if !b.live() {
+			continue
+		}
+		l := a.live(uint32(i))
+		if w := missing[l.identity()]; w != nil {
+			keep[uint32(i)] = w
+			delete(missing, l.identity())
+		} else if b.holds != 0 {
+			return fmt.Errorf("allocator: restore: %w: %s", ErrHeld, l)
+		} else {
+			drop = append(drop, uint32(i))
+		}
+	}
+	for _, i := range drop {
+		a.release(&a.blocks[i], i)
+	}
+	for i, w := range keep {
+		if !w.Freed {
+			a.blocks[i].flags &^= blockFreed // its owner has it again
+		}
+	}
+	for i := range want {
+		l := &want[i]
+		if missing[l.identity()] == nil || l.Freed { // what only a hold kept, nobody needs now
+			continue
+		}
+		reg := a.region[l.Kind]
+		if !reg.takeAt(l.Addr, uint32(l.PerBank>>reg.shift)) {
+			return &OccupiedError{Kind: l.Kind, Addr: l.Addr, End: l.End(), Low: reg.low, High: reg.high, By: a.overlapping(l.Extent)}
+		}
+		e := l.Extent
+		e.from = a
+		a.record(&e, &Request{Owner: l.Owner, Tag: l.Tag, Site: l.Site}, reg)
+	}
+	return nil
 }

@@ -1,0 +1,358 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// churn allocates and frees at random and returns what is live.
+func churn(t *rapid.T, a *Allocator, label string, steps int) []Extent {
+	var live []Extent
+	for i := range steps {
+		if len(live) > 0 && rapid.IntRange(0, 2).Draw(t, label) == 0 {
+			k := rapid.IntRange(0, len(live)-1).Draw(t, "victim")
+			if err := a.Free(live[k]); err != nil {
+				t.Fatal(err)
+			}
+			live = append(live[:k], live[k+1:]...)
+			continue
+		}
+		e, err := a.Allocate(drawRequest(t, fmt.Sprint(label, i)))
+		if err == nil {
+			live = append(live, e)
+		} else if !errors.Is(err, ErrOutOfMemory) {
+			t.Fatal(err)
+		}
+	}
+	return live
+}
+
+func drawRequest(t *rapid.T, owner string) Request {
+	page := rapid.Uint64Range(1, 3000).Draw(t, "page")
+	r := Request{
+		Kind: rapid.SampledFrom([]Kind{DRAM, L1, L1Small, Trace}).Draw(t, "kind"), PageSize: page,
+		Size: page * rapid.Uint64Range(1, 9).Draw(t, "pages"), Shards: rapid.IntRange(1, 4).Draw(t, "shards"), Owner: owner,
+	}
+	if rapid.Bool().Draw(t, "direction") {
+		down := rapid.Bool().Draw(t, "down")
+		r.TopDown = &down
+	}
+	return r
+}
+
+func small(p Policy) Config {
+	return Config{
+		DRAMBanks: 4, DRAMBase: 40, DRAMEnd: 1 << 16, DRAMAlign: 64, L1Banks: 5, L1Base: 100, L1End: 1 << 15, L1Align: 16, L1Small: 8192,
+		Policy: p,
+	}
+}
+
+func drawSmall(t *rapid.T) Config {
+	c := small(Policy(rapid.IntRange(0, int(numPolicies)-1).Draw(t, "policy")))
+	c.TraceRegion = rapid.SampledFrom([]uint64{0, 50000}).Draw(t, "trace region")
+	return c
+}
+
+func prints(a *Allocator) [4]uint64 {
+	return [4]uint64{a.Fingerprint(DRAM), a.Fingerprint(L1), a.Fingerprint(L1Small), a.Fingerprint(Trace)}
+}
+
+// TestSameFingerprintSameAddress is what persistent addresses rest on: two allocators whose histories differ but whose
+// fingerprints agree give the same requests the same addresses.
+func TestSameFingerprintSameAddress(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawSmall(t)
+		a, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		churn(t, a, "a", 40)
+		// b comes to the same holes on another way: each live extent at its address, in another order, after some more
+		// that is freed again.
+		b, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range churn(t, b, "b", 20) {
+			if err := b.Free(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, l := range rapid.Permutation(a.all()).Draw(t, "order") {
+			if _, err := b.AllocateAt(Request{Kind: l.Kind, Size: l.Size, PageSize: l.PageSize, Shards: int(l.Banks), Owner: "another"}, l.Addr); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if prints(a) != prints(b) {
+			t.Fatalf("fingerprints %x and %x of the same state", prints(a), prints(b))
+		}
+		for i := range 30 {
+			r := drawRequest(t, fmt.Sprint("after ", i))
+			e, err := a.Allocate(r)
+			f, err2 := b.Allocate(r)
+			if (err == nil) != (err2 == nil) || e.Addr != f.Addr {
+				t.Fatalf("%+v: %s, %v and %s, %v", r, e, err, f, err2)
+			}
+		}
+		if prints(a) != prints(b) {
+			t.Fatalf("fingerprints %x and %x after the same requests", prints(a), prints(b))
+		}
+	})
+}
+
+// TestAllocateAgain protects the input pattern of traces: allocate, free, allocate again gives the same address, as long
+// as the fingerprint is the one from before.
+func TestAllocateAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, err := New(drawSmall(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		churn(t, a, "before", 40)
+		before := prints(a)
+		r := drawRequest(t, "input")
+		e, err := a.Allocate(r)
+		if err != nil {
+			return
+		}
+		if prints(a)[0] == before[0] && r.Kind == DRAM {
+			t.Fatal("an allocation left the fingerprint as it was")
+		}
+		others := churn(t, a, "between", 10)
+		for _, o := range others {
+			if err := a.Free(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Free(e); err != nil {
+			t.Fatal(err)
+		}
+		if prints(a) != before {
+			t.Fatalf("fingerprints %x, then %x", before, prints(a))
+		}
+		again, err := a.Allocate(r)
+		if err != nil || again.Addr != e.Addr {
+			t.Fatalf("%s, then %s (%v)", e, again, err)
+		}
+	})
+}
+
+// TestFingerprintTells protects what a fingerprint depends on.
+func TestFingerprintTells(t *testing.T) {
+	base := small(FirstFit)
+	seen := map[uint64]string{}
+	note := func(name string, a *Allocator, k Kind) {
+		f := a.Fingerprint(k)
+		if f == 0 {
+			t.Errorf("%s: the fingerprint is 0", name)
+		}
+		if other, ok := seen[f]; ok {
+			t.Errorf("%s has the fingerprint of %s", name, other)
+		}
+		seen[f] = name
+	}
+	a := mustNew(t, base)
+	note("empty DRAM", a, DRAM)
+	note("empty L1", a, L1)
+	e := mustAllocate(t, a, Request{Size: 64})
+	note("DRAM with 64 B taken", a, DRAM)
+	mustAllocate(t, a, Request{Size: 64})
+	if err := a.Free(e); err != nil {
+		t.Fatal(err)
+	}
+	note("DRAM with the second 64 B taken", a, DRAM)
+	note("empty DRAM, best fit", mustNew(t, small(BestFit)), DRAM)
+	c := base
+	c.DRAMEnd += 64
+	note("empty larger DRAM", mustNew(t, c), DRAM)
+	c = base
+	c.L1Banks = 0
+	if f := mustNew(t, c).Fingerprint(L1); f != 0 {
+		t.Errorf("memory that isn't there has the fingerprint %x", f)
+	}
+	// It is the same in every process and on every machine, so that one can be written down.
+	if f := mustNew(t, base).Fingerprint(DRAM); f != 0x26a6d88dbf5b2352 {
+		t.Errorf("the fingerprint of a fresh DRAM is %#x", f)
+	}
+}
+
+// TestCloneGoesItsOwnWay protects that a copy and its original don't disturb each other.
+func TestCloneGoesItsOwnWay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, err := New(drawSmall(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := churn(t, a, "original", 40)
+		before, state := prints(a), a.all()
+		c := a.Clone()
+		if prints(c) != before || len(a.Diff(c)) != 0 {
+			t.Fatalf("a fresh copy differs: %v", a.Diff(c))
+		}
+		for _, e := range live { // what the copy knows of the original can be freed in it
+			if rapid.Bool().Draw(t, "free in the copy") {
+				if err := c.Free(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		mine := churn(t, c, "copy", 30)
+		for _, e := range mine {
+			if err := a.Free(e); !errors.Is(err, ErrForeign) {
+				t.Fatalf("the original took the copy's %s: %v", e, err)
+			}
+		}
+		if diff := cmp.Diff(state, a.all(), cmpopts.EquateComparable(Extent{})); diff != "" || prints(a) != before {
+			t.Fatalf("the original changed (-before +after):\n%s", diff)
+		}
+		copied := prints(c)
+		later := churn(t, a, "later", 30)
+		if prints(c) != copied {
+			t.Fatal("the copy changed with the original")
+		}
+		for _, e := range later { // an extent from after the copy means nothing to it
+			if err := c.Free(e); err == nil {
+				t.Fatalf("the copy freed %s, which is newer", e)
+			}
+		}
+	})
+}
+
+// TestRestore protects that going back gives exactly the earlier state.
+func TestRestore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, err := New(drawSmall(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := churn(t, a, "before", 30)
+		s := a.Clone()
+		for i, e := range live {
+			if i%3 == 0 {
+				if err := a.Free(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		later := churn(t, a, "after", 30)
+		if err := a.Restore(s); err != nil {
+			t.Fatal(err)
+		}
+		if d := a.Diff(s); len(d) != 0 || prints(a) != prints(s) {
+			t.Fatalf("after going back: %v", d)
+		}
+		for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
+			x, y := a.Stats(k), s.Stats(k)
+			x.Peak, y.Peak = 0, 0
+			if x != y {
+				t.Fatalf("%+v, want %+v", x, y)
+			}
+		}
+		for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
+			for _, l := range a.Extents(k) { // all of it can be freed
+				if err := a.Free(l.Extent); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i, e := range live { // those that stayed were still known by their old handle, and are gone now
+			if err := a.Free(e); !errors.Is(err, ErrDoubleFree) {
+				t.Fatalf("%d: %v", i, err)
+			}
+		}
+		for _, e := range later {
+			if err := a.Free(e); err == nil {
+				t.Fatalf("%s is from a state that was given up", e)
+			}
+		}
+	})
+}
+
+// TestRestoreRefuses protects that what is held stays, and that nothing changes then.
+func TestRestoreRefuses(t *testing.T) {
+	a := mustNew(t, small(FirstFit))
+	s := a.Clone()
+	mustAllocate(t, a, Request{Size: 64, Owner: "goes"})
+	held := mustAllocate(t, a, Request{Size: 64, Owner: "trace's"})
+	if err := a.Hold(held); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Restore(s); !errors.Is(err, ErrHeld) || len(a.Extents(DRAM)) != 2 {
+		t.Errorf("%v, %d extents", err, len(a.Extents(DRAM)))
+	}
+	if err := a.Restore(mustNew(t, blackhole)); !errors.Is(err, ErrConfig) || len(a.Extents(DRAM)) != 2 {
+		t.Errorf("%v, %d extents", err, len(a.Extents(DRAM)))
+	}
+	// What was freed meanwhile but is held is its owner's again.
+	s = a.Clone()
+	if err := a.Free(held); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Restore(s); err != nil || a.Extents(DRAM)[1].Freed {
+		t.Errorf("%v, %+v", err, a.Extents(DRAM))
+	}
+	if err := errors.Join(a.Free(held), a.Unhold(held)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDiff protects what a comparison says.
+func TestDiff(t *testing.T) {
+	a := mustNew(t, small(FirstFit))
+	goes := mustAllocate(t, a, Request{Size: 64, Owner: "old", Tag: "x"})
+	stays := mustAllocate(t, a, Request{Size: 64, Owner: "both"})
+	s := a.Clone()
+	if err := errors.Join(a.Free(goes), a.Hold(stays)); err != nil {
+		t.Fatal(err)
+	}
+	mustAllocate(t, a, Request{Size: 64, Owner: "new"})
+	mustAllocate(t, a, Request{Kind: L1, Size: 64, Owner: "l1"})
+	var got []string
+	for _, c := range a.Diff(s) {
+		got = append(got, c.String())
+	}
+	want := []string{`- DRAM [0x40,0x80) of old "x"`, `+ DRAM [0x40,0x80) of new`, `~ DRAM [0x80,0xc0) of both`, `+ L1 [0x5fc0,0x6000) of l1`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFits protects that the answer to "would this fit?" is what happens then, and that asking takes nothing.
+func TestFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, err := New(drawSmall(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		churn(t, a, "before", 30)
+		var rs []Request
+		for i := range rapid.IntRange(0, 6).Draw(t, "requests") {
+			rs = append(rs, drawRequest(t, fmt.Sprint(i)))
+		}
+		before := prints(a)
+		es, err := a.Fits(rs...)
+		if prints(a) != before {
+			t.Fatal("asking took something")
+		}
+		for i, r := range rs {
+			e, err2 := a.Allocate(r)
+			if err2 != nil {
+				if err == nil || err.Error() != err2.Error() {
+					t.Fatalf("asked: %v; then: %v", err, err2)
+				}
+				return
+			}
+			if err == nil && es[i].Addr != e.Addr {
+				t.Fatalf("asked: %s; then: %s", es[i], e)
+			}
+		}
+		if err != nil {
+			t.Fatalf("asked: %v; but it fits", err)
+		}
+	})
+}
