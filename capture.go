@@ -93,9 +93,6 @@ func (q *Queue) record(name string, begun bool) (*Recorder, error) {
 	if err := d.usable("capture"); err != nil {
 		return nil, err
 	}
-	if q.ID() != 0 {
-		return nil, fmt.Errorf("reprise: capture %q: queue %d: %w", name, q.ID(), ErrTransferQueue)
-	}
 	if err := d.refuse(q, opCapture, name); err != nil {
 		return nil, err
 	}

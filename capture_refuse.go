@@ -44,6 +44,9 @@ const (
 	opLoad
 	opLoadTrace
 	opDebug
+	opRecord
+	opWait
+	opSynchronize
 )
 
 // refusals says of each operation how it is named, what the error is, and what to do instead.
@@ -52,16 +55,19 @@ var refusals = [...]struct {
 	err     error
 	instead string
 }{
-	opWrite:     {"write buffer", ErrInCapture, "a trace holds programs only: write before the capture, and between replays"},
-	opRead:      {"read buffer", ErrInCapture, "nothing has run yet: read after a replay"},
-	opFinish:    {"finish", ErrInCapture, "nothing of the capture has run yet: finish before it, or after a replay"},
-	opRun:       {"run program", ErrInCapture, "it would run now instead of being recorded: use Recorder.Run"},
-	opReplay:    {"replay trace", ErrReplayInCapture, "a trace can't hold another: record its programs, or replay both in turn"},
-	opCapture:   {"capture", ErrNestedCapture, "end this capture first, or record all programs into it"},
-	opAllocate:  {"allocate buffer", ErrInCapture, "allocate it before the capture, or take it from a Pool"},
-	opLoad:      {"load program", ErrInCapture, "its kernels would have to be written: load it before the capture"},
-	opLoadTrace: {"load trace", ErrInCapture, "load it before the capture"},
-	opDebug:     {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
+	opWrite:       {"write buffer", ErrInCapture, "a trace holds programs only: write before the capture, and between replays"},
+	opRead:        {"read buffer", ErrInCapture, "nothing has run yet: read after a replay"},
+	opFinish:      {"finish", ErrInCapture, "nothing of the capture has run yet: finish before it, or after a replay"},
+	opRun:         {"run program", ErrInCapture, "it would run now instead of being recorded: use Recorder.Run"},
+	opReplay:      {"replay trace", ErrReplayInCapture, "a trace can't hold another: record its programs, or replay both in turn"},
+	opCapture:     {"capture", ErrNestedCapture, "end this capture first, or record all programs into it"},
+	opAllocate:    {"allocate buffer", ErrInCapture, "allocate it before the capture, or take it from a Pool"},
+	opLoad:        {"load program", ErrInCapture, "its kernels would have to be written: load it before the capture"},
+	opLoadTrace:   {"load trace", ErrInCapture, "load it before the capture"},
+	opRecord:      {"record event", ErrInCapture, "a trace holds programs only: record it before the capture, or behind a replay"},
+	opWait:        {"wait for event", ErrInCapture, "a trace holds programs only: wait before a replay"},
+	opSynchronize: {"synchronize with event", ErrInCapture, "nothing of the capture has run yet: do it before the capture, or after a replay"},
+	opDebug:       {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
 }
 
 func (op captureOp) what() string { return refusals[op].what }

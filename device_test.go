@@ -267,32 +267,31 @@ func TestOpenKeepsTheCause(t *testing.T) {
 	}
 }
 
-// A second queue moves data and refuses programs, which it would start from another launch message than the workers
-// expect.
-func TestSecondQueueMovesData(t *testing.T) {
+// Programs and traces run on both queues, and the same workers pass between them by what the host has waited for.
+func TestSecondQueueRunsPrograms(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		x := b.load(b.adder("adder", reprise.Core{}, in, out, 9))
-		first, other := b.dev.Queue(0), b.dev.Queue(1)
-		if b.dev.Queues() != 2 || other.ID() != 1 {
-			b.Fatalf("%d queues, the second is %d", b.dev.Queues(), other.ID())
+		if b.dev.Queues() != 2 || b.dev.Queue(1).ID() != 1 {
+			b.Fatalf("%d queues, the second is %d", b.dev.Queues(), b.dev.Queue(1).ID())
 		}
-		for what, err := range map[string]error{
-			"reprise: run: queue 1":             other.Run(b.ctx, x),
-			`reprise: capture "trace": queue 1`: second(other.Capture(b.ctx, "trace", record(x))),
-		} {
-			if !errors.Is(err, reprise.ErrTransferQueue) {
-				b.Errorf("%s: %v", what, err)
-			}
-			b.says(err, what, "queue 0")
-		}
-		for i := range uint32(3) {
+		for i := range uint32(6) {
+			q, other := b.dev.Queue(int(i)%2), b.dev.Queue(1-int(i)%2)
 			b.must(other.Write(b.ctx, in, 0, words(in.Size(), i)))
 			b.must(other.Finish(b.ctx))
-			b.must(first.Run(b.ctx, x))
-			b.must(first.Finish(b.ctx))
+			b.must(q.Run(b.ctx, x))
+			b.must(q.Finish(b.ctx))
 			b.queue = other
 			b.holds(out, i+9)
 		}
+		tr, err := b.dev.Queue(1).Capture(b.ctx, "trace", record(x))
+		b.must(err)
+		for i := range uint32(3) {
+			b.must(b.dev.Queue(1).Write(b.ctx, in, 0, words(in.Size(), 50+i)))
+			b.must(tr.Replay(b.ctx))
+			b.queue = b.dev.Queue(1)
+			b.holds(out, 59+i)
+		}
+		b.must(tr.Release(b.ctx))
 	}, reprise.WithQueues(2))
 }

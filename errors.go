@@ -34,9 +34,12 @@ var (
 	ErrReplayInCapture = fmt.Errorf("a replay inside a capture: %w", ErrInCapture)
 	// ErrOtherQueue is returned when a trace is replayed on another queue than the one that it was captured on.
 	ErrOtherQueue = errors.New("it belongs to another queue")
-	// ErrTransferQueue is returned when a program or a capture is put into a queue other than queue 0: which launch message
-	// the workers read next is known to one queue only.
-	ErrTransferQueue = errors.New("this queue only moves data: programs and traces belong to queue 0")
+	// ErrNotRecorded is returned when an event is waited for that was never recorded.
+	ErrNotRecorded = dispatch.ErrNotRecorded
+	// ErrLost is returned when an event is waited for whose recording went with its queue's commands, in a Recover.
+	ErrLost = dispatch.ErrLost
+	// ErrAbandoned is returned for a read that was given up before: by Pending.Abandon, or by a Wait that failed.
+	ErrAbandoned = dispatch.ErrAbandoned
 
 	// ErrEmptyTrace is returned when a capture recorded nothing.
 	ErrEmptyTrace = tracebuf.ErrEmpty

@@ -8,8 +8,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// Queue is a hardware command queue: what is put into it runs in order. Its methods may be called from any
-// goroutine.
+// Queue is a hardware command queue: what is put into it runs in order. Its methods may be called from any goroutine;
+// the order is that in which the calls return. Nothing orders two queues but events ([Queue.Record], [Queue.Wait]) and
+// what the host has waited for.
 type Queue struct {
 	d   *Device
 	q   *dispatch.Queue
@@ -18,6 +19,9 @@ type Queue struct {
 
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.q.ID() }
+
+// Workers returns the workers that the queue starts: what its programs may use.
+func (q *Queue) Workers() Range { return q.q.Workers() }
 
 // Device returns the queue's device.
 func (q *Queue) Device() *Device { return q.d }
@@ -52,14 +56,55 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error 
 	return nil
 }
 
-// Run puts a program into the queue, which must be queue 0. It returns once its commands are in the issue ring. Between
-// [Queue.Begin] and [Recorder.End] it records the program instead.
+// Pending is a read that is in a queue. Its methods may be called from any goroutine.
+type Pending struct {
+	b *Buffer
+	p *dispatch.Pending
+}
+
+// StartRead puts a Read into the queue and returns without waiting for the data. dst belongs to the read until Wait has
+// returned, Done has reported true, or Abandon was called.
+func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (*Pending, error) {
+	if err := q.check("read", b.of); err != nil {
+		return nil, err
+	}
+	if err := q.d.refuse(q, opRead, b.name); err != nil {
+		return nil, err
+	}
+	p, err := q.q.StartRead(ctx, &b.iv, off, dst)
+	if err != nil {
+		return nil, q.d.failed(fmt.Sprintf("read buffer %q", b.name), err)
+	}
+	return &Pending{b: b, p: p}, nil
+}
+
+// Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more.
+func (p *Pending) Wait(ctx context.Context) error {
+	if err := p.p.Wait(ctx); err != nil {
+		return p.b.d.failed(fmt.Sprintf("read buffer %q", p.b.name), err)
+	}
+	return nil
+}
+
+// Done reports whether all data have arrived, without waiting.
+func (p *Pending) Done() (bool, error) {
+	done, err := p.p.Done()
+	if err != nil {
+		return false, p.b.d.failed(fmt.Sprintf("read buffer %q", p.b.name), err)
+	}
+	return done, nil
+}
+
+// Abandon gives dst back to the caller: nothing is written to it any more. The read itself stays in the queue.
+func (p *Pending) Abandon() { p.p.Abandon() }
+
+// Run puts a program into the queue. It returns once its commands are in the issue ring. The error is a *WorkersError if
+// the program has something on cores that the queue doesn't start, and an *OverlapError if another queue has put a
+// program on the same workers and nothing orders the two. Between [Queue.Begin] and [Recorder.End] it records the program
+// instead.
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if err := q.d.usable("run"); err != nil {
 		return err
-	}
-	if q.ID() != 0 {
-		return fmt.Errorf("reprise: run: queue %d: %w", q.ID(), ErrTransferQueue)
 	}
 	if q.d.captures.open.Load() != nil {
 		if r := q.rec.Load(); r != nil {
@@ -78,7 +123,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) error {
 		return fmt.Errorf("reprise: run: %w", err)
 	}
 	if err := q.q.Run(ctx, x.image); err != nil {
-		return q.d.failed("run", err)
+		return q.d.failed("run", overlap(err))
 	}
 	return nil
 }

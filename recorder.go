@@ -80,6 +80,9 @@ func (r *Recorder) run(x *Executable) error {
 	if err := x.of(r.d); err != nil {
 		return err
 	}
+	if err := r.q.q.Fits(x.image); err != nil {
+		return err
+	}
 	id, ok := r.seen[x]
 	if !ok {
 		if err := r.t.own(x); err != nil {
@@ -184,7 +187,7 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	core := t.q.q.DispatchCore()
 	replay, err := tracebuf.NewReplay(tracebuf.ReplayConfig{
 		Layout: t.image.Layout, Addr: uint32(t.ext.Addr), PageSize: t.image.PageSize, Pages: t.image.Pages(),
-		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(d.disp.L1Banks()),
+		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(t.q.q.Workers().Size()),
 		Stream: uint16(d.disp.Chip().Params().Stream.FirstDispatch),
 	})
 	if err != nil {
@@ -192,7 +195,7 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	}
 	t.prep = dispatch.Prepared{
 		Name: t.name, Bytes: replay.Bytes, Image: t.image.Bytes[:t.image.Size], After: after,
-		Counts: []dispatch.CountPatch{{At: replay.GoCount}, {At: replay.WaitCount, Add: cq.Count(d.disp.L1Banks())}},
+		Counts: []dispatch.CountPatch{{At: replay.GoCount}, {At: replay.WaitCount, Add: cq.Count(t.q.q.Workers().Size())}},
 	}
 	iv := interleaved(t.ext)
 	if err := t.q.q.Write(ctx, &iv, 0, t.image.Bytes); err != nil {

@@ -9,6 +9,7 @@
 package reprise
 
 import (
+	"maps"
 	"time"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -40,6 +41,12 @@ type (
 	HangError = dispatch.HangError
 	// ProgramError says which part of a program can't be run, and why.
 	ProgramError = dispatch.ProgramError
+	// OverlapError says that two queues would use the same workers with nothing that orders them.
+	OverlapError = dispatch.OverlapError
+	// WorkersError says that a program uses workers that its queue doesn't start.
+	WorkersError = dispatch.WorkersError
+	// EventError says why an event can't be waited for, and names both calls.
+	EventError = dispatch.EventError
 	// TransferError says why a transfer doesn't fit its buffer.
 	TransferError = dispatch.TransferError
 	// OutOfMemoryError says what was asked for, what there is, and who has the rest.
@@ -82,9 +89,29 @@ type options struct {
 // Option changes how Open sets a device up.
 type Option func(*options)
 
-// WithQueues asks for n command queues, 1 or 2. The default is 1. A second one moves data beside the first, which alone
-// runs programs and traces; nothing orders the two but Queue.Finish.
+// WithQueues asks for n command queues, 1 or 2. The default is 1. Every queue moves data and runs programs and traces;
+// see WithQueueWorkers.
 func WithQueues(n int) Option { return func(o *options) { o.dispatch.Queues = n } }
+
+// WithQueueWorkers gives a queue the workers that its programs may use. A queue that is given none uses the whole grid.
+// The workers of two queues are either apart, and then their programs run at the same time, or the same, and then the
+// workers pass from one queue to the other: the queue that wants them must come behind the other's last program or
+// replay, by an event that was recorded on the other queue behind it and waited for on this one, or because the host has
+// waited for it. Otherwise Run and Replay refuse with an *OverlapError.
+func WithQueueWorkers(queue int, workers Range) Option {
+	return func(o *options) {
+		m := maps.Clone(o.dispatch.Workers)
+		if m == nil {
+			m = map[int]Range{}
+		}
+		m[queue] = workers
+		o.dispatch.Workers = m
+	}
+}
+
+// WithFirstEvent sets the number behind which the 32-bit ids of events begin. They may wrap; that is what tests use it
+// for. The default is 0.
+func WithFirstEvent(n uint32) Option { return func(o *options) { o.dispatch.FirstEvent = n } }
 
 // WithQueueMemory sets the pinned host memory of each command queue in bytes. The default is 16 MiB. Three quarters
 // of it hold commands and data on their way to the device, the rest what comes back.

@@ -29,7 +29,8 @@ type Trace struct {
 }
 
 // Replay runs the trace again. It returns once the commands are in the issue ring; Queue.Finish waits for the
-// device. It allocates nothing.
+// device. It allocates nothing. The error is an *OverlapError if another queue has put a program on the same workers and
+// nothing orders the two.
 func (t *Trace) Replay(ctx context.Context) error {
 	if t.q.d.captures.open.Load() != nil {
 		if err := t.q.d.refuse(t.q, opReplay, t.name); err != nil {
@@ -40,6 +41,7 @@ func (t *Trace) Replay(ctx context.Context) error {
 		if errors.Is(err, dispatch.ErrRevoked) {
 			err = ErrReleased
 		}
+		err = overlap(err)
 		return t.q.d.failed(fmt.Sprintf("replay trace %q", t.name), err)
 	}
 	return nil

@@ -65,7 +65,7 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 		return nil, p.fail("program", "its arguments need %d B, more than the 64 KiB that a launch message can address", lay.cbs)
 	}
 	im := &Image{
-		name: p.Name, workers: uint32(len(d.l1Banks)), slotSize: lay.size,
+		name: p.Name, slotSize: lay.size, bounds: bounds(groups),
 		layout: d.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
 		stream: uint16(d.pr.Stream.FirstDispatch), cores: countCores(groups),
 	}
@@ -82,6 +82,18 @@ func countCores(groups []*group) int {
 		n += len(g.cores)
 	}
 	return n
+}
+
+// bounds is the smallest rectangle with all cores of the groups.
+func bounds(groups []*group) chip.Range {
+	out := chip.Range{Start: groups[0].cores[0], End: groups[0].cores[0]}
+	for _, g := range groups {
+		for _, c := range g.cores {
+			out.Start.X, out.Start.Y = min(out.Start.X, c.X), min(out.Start.Y, c.Y)
+			out.End.X, out.End.Y = max(out.End.X, c.X), max(out.End.Y, c.Y)
+		}
+	}
+	return out
 }
 
 // groups sorts the cores of a program by what they have.

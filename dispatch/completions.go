@@ -12,12 +12,15 @@ import (
 type completion struct {
 	isEvent  bool
 	event    cq.Seq
+	timed    bool   // the event's record carries the device's time
+	time     uint64 // that time, set before finished
 	dst      []byte // where the data of a read go
 	hostPage int    // bytes of a page in dst
 	devPage  int    // bytes of a page in the record
 	read     *read
 	finished atomic.Bool
 	lost     error // why it will never come; set before finished
+	before   clock // what the host knows to be done once it has seen this
 }
 
 // read is what the completions of one read share.
@@ -86,6 +89,12 @@ func (c *completions) abandon(r *read) {
 	r.abandoned = true
 }
 
+func (r *read) isAbandoned(c *completions) bool {
+	c.ringMu.Lock()
+	defer c.ringMu.Unlock()
+	return r.abandoned
+}
+
 func (c *completions) first() *completion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,6 +102,13 @@ func (c *completions) first() *completion {
 		return nil
 	}
 	return c.expected[0]
+}
+
+// count returns how many are expected.
+func (c *completions) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.expected)
 }
 
 func (c *completions) seen() uint64 { return c.pages.Load() }
@@ -122,6 +138,10 @@ func (c *completions) drain() error {
 		}
 		if !x.isEvent && !x.read.abandoned {
 			c.copyPages(x)
+		}
+		if x.timed {
+			at := uint32(cq.HeaderSize + atEventTime)
+			x.time = uint64(c.ring.word(at)) | uint64(c.ring.word(at+4))<<32
 		}
 		c.ring.pop(whole)
 		c.pages.Store(c.ring.popped)

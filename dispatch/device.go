@@ -23,6 +23,11 @@ type Options struct {
 	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it takes what comes
 	// back from the device, the rest takes commands and data on their way to it.
 	QueueMemory uint32
+	// Workers are the logical cores that a queue starts programs on, by its number; a queue that is left out uses the
+	// whole grid. The workers of two queues are equal or apart.
+	Workers map[int]chip.Range
+	// FirstEvent is the number behind which event ids begin, which count up by one and may wrap at 32 bits.
+	FirstEvent uint32
 	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError; 0 means 10 s.
 	HangTimeout time.Duration
 	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
@@ -36,17 +41,20 @@ const (
 
 // Device is a chip whose Tensix cores run the base firmware and some of them the command queues.
 type Device struct {
-	kd      *kmd.Device
-	ch      *chip.Chip
-	pr      *chip.Params
-	opts    Options
-	grid    chip.Range // cores that programs may use
-	l1Banks []chip.XY  // virtual coordinates of the workers, by L1 bank
-	ctl     controlBlock
-	sysmem  *kmd.HostMemory
-	queues  []*Queue
-	power   func() error // gives back what guard asked for
-	seed    maphash.Seed // of fingerprints
+	kd       *kmd.Device
+	ch       *chip.Chip
+	pr       *chip.Params
+	opts     Options
+	grid     chip.Range // cores that programs may use
+	l1Banks  []chip.XY  // virtual coordinates of the workers, by L1 bank
+	ctl      controlBlock
+	sysmem   *kmd.HostMemory
+	queues   []*Queue
+	sets     []*workers // of the queues
+	eventXYs []uint32   // dispatch cores of all queues, as commands name them
+	seen     observed
+	power    func() error // gives back what guard asked for
+	seed     maphash.Seed // of fingerprints
 }
 
 // Start brings the chip up: firmware on every core, then the command queues. The caller keeps kd and closes it after
@@ -91,10 +99,14 @@ func (d *Device) start(ctx context.Context) error {
 		}
 		d.l1Banks = append(d.l1Banks, xy)
 	}
+	var err error
+	if d.sets, err = d.workerSets(); err != nil {
+		return fmt.Errorf("dispatch: start: %w", err)
+	}
 	if err := d.bringUp(ctx); err != nil {
 		return err
 	}
-	var err error
+	d.eventXYs = d.dispatchXYs()
 	if d.sysmem, err = d.kd.PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
 		return fmt.Errorf("dispatch: start: memory of the command queues: %w", err)
 	}

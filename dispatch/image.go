@@ -13,13 +13,13 @@ import (
 type Image struct {
 	name       string
 	layout     cq.Layout
-	workers    uint32 // completions that one run causes: one from each worker, used or not
 	slotSize   uint32 // bytes of the kernel-config ring
 	configBase uint32 // L1 address of the ring
 	launchBase uint32 // L1 address of the first launch message
 	launchSize uint32
-	stream     uint16 // that counts completions
-	cores      int    // that run a kernel
+	stream     uint16     // that counts completions
+	cores      int        // that run a kernel
+	bounds     chip.Range // the smallest with everything that the program has on cores
 	binary     []byte
 	placed     bool
 
@@ -80,7 +80,7 @@ type State struct {
 // only when dst is too small.
 func (im *Image) Append(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
 	before := st.Expected
-	after := before + cq.Count(im.workers)
+	after := before + cq.Count(dispatcher.workers)
 	off, waitFor, wait := st.config.reserve(im.slotSize, uint32(after))
 	base := im.configBase + off
 
@@ -131,10 +131,13 @@ func (d *Device) Detach(st State) State {
 	return State{Expected: st.Expected, launch: st.launch, config: fullRing(d.pr.L1.KernelConfigSize, uint32(st.Expected))}
 }
 
-// Dispatcher names the core that workers report completions to.
-type Dispatcher chip.XY
+// Dispatcher is the core that starts workers and to which they report completions.
+type Dispatcher struct {
+	at      chip.XY
+	workers uint32 // completions that one run causes: one from each worker of the queue, used by the program or not
+}
 
-func (d Dispatcher) goWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(0, d.X, d.Y, s) }
+func (d Dispatcher) goWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(0, d.at.X, d.at.Y, s) }
 
 func (d *Device) layout() cq.Layout {
 	return cq.Layout(d.ch.Arch())

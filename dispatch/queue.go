@@ -21,6 +21,8 @@ type Queue struct {
 	prefetch, core chip.Core // prefetch core and dispatch core
 	dispatcher     Dispatcher
 	pre, disp      *kmd.Window // L1 of the two
+	set            *workers    // that it starts
+	shared         bool        // the set belongs to other queues too
 
 	mu    sync.Mutex // guards everything up to the blank line
 	fetch fetchRing
@@ -30,12 +32,16 @@ type Queue struct {
 	runs  uint16    // programs run, as their host id
 	event cq.Seq    // last event recorded
 	buf   []byte    // commands under construction
+	pos   uint64    // positions counted
+	knows clock     // what the commands so far are ordered behind
+	work  work      // what it has put on shared workers last; guarded by set.mu as well
 
 	last     atomic.Pointer[string]   // what was submitted last, for hang reports
 	replayed atomic.Pointer[Prepared] // what was submitted last of that kind, for hang reports
 	failed   atomic.Pointer[error]    // why the queue takes no more commands
 	stop     atomic.Pointer[error]    // why waits end, once they have to
 	comp     completions
+	starts   atomic.Uint64 // how often its kernels were started
 
 	life   sync.RWMutex // held for reading while the windows and host memory are used without mu
 	closed bool         // they are gone
@@ -44,7 +50,8 @@ type Queue struct {
 
 var errClosed = errors.New("the queue is closed")
 
-// State returns what the queue's commands so far leave behind.
+// State returns what the queue's commands so far leave behind. When another queue has taken the workers over since, only
+// the completion count is of use.
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,6 +99,14 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	}
 	if !im.placed {
 		return fmt.Errorf("dispatch: queue %d: run program %q: its kernels were not placed in DRAM", q.id, im.name)
+	}
+	if err := q.Fits(im); err != nil {
+		return err
+	}
+	if q.shared {
+		if err := q.acquire(opRun, &im.name); err != nil {
+			return err
+		}
 	}
 	st := q.st
 	q.buf = im.Append(q.buf[:0], &st, q.dispatcher, q.runs)
@@ -164,6 +179,11 @@ func (q *Queue) Submit(ctx context.Context, p *Prepared) (err error) {
 	}
 	if p.revoked {
 		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrRevoked)
+	}
+	if q.shared {
+		if err := q.acquire(opReplay, &p.Name); err != nil {
+			return err
+		}
 	}
 	if !p.sent || p.base != q.st.Expected {
 		for _, c := range p.Counts {
@@ -246,6 +266,7 @@ func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) err
 	if c.lost != nil {
 		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, c.lost)
 	}
+	q.d.seen.add(c.before)
 	return nil
 }
 
@@ -264,6 +285,22 @@ func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, lo
 			}
 			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 		}
+	}
+}
+
+// drainOthers takes out what other queues' devices have reported: this queue may wait for one of them, whose dispatcher
+// waits for space in its completion queue. Called with life held.
+func (q *Queue) drainOthers() {
+	for _, o := range q.d.queues {
+		if o == q || !o.life.TryRLock() { // without waiting: who is about to take it may wait for this one
+			continue
+		}
+		if !o.closed {
+			if err := o.comp.drain(); err != nil {
+				_ = o.fail(fmt.Errorf("dispatch: queue %d: %w", o.id, err))
+			}
+		}
+		o.life.RUnlock()
 	}
 }
 
@@ -287,6 +324,7 @@ func (q *Queue) look(w *waiter, seen *movement, what string, done func() bool, l
 	}
 	// A device that is removed takes its memory along.
 	lost := q.d.kd.Guard(func() error {
+		q.drainOthers()
 		if err := q.comp.drain(); err != nil {
 			return q.fail(fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err))
 		}
@@ -315,44 +353,12 @@ func (q *Queue) look(w *waiter, seen *movement, what string, done func() bool, l
 
 // Finish waits until everything that was put into the queue has run and all its results are in memory.
 func (q *Queue) Finish(ctx context.Context) error {
-	done, err := q.recordHostEvent(ctx)
+	done, _, err := q.record(ctx, "finish", false)
 	if err != nil {
 		return err
 	}
 	return q.awaitReport(ctx, "the commands so far to finish", done)
 }
 
-// recordHostEvent makes the dispatcher report when everything so far is done.
-func (q *Queue) recordHostEvent(ctx context.Context) (done *completion, err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if err := q.usable("finish"); err != nil {
-		return nil, err
-	}
-	q.event++
-	var payload [16]byte
-	cq.Put32(payload[:], 0, uint32(q.event))
-	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
-	b.WritePacked(cq.WritePacked{
-		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.lastEvent[q.id], Cores: q.d.dispatchXYs(),
-		NoStride: true, Data: payload[:],
-	})
-	b.WriteHost(cq.WriteHost{Event: true, Pad1: uint16(q.id), Data: payload[:]})
-	cmds, err := b.Finish()
-	if err != nil {
-		return nil, fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
-	}
-	q.buf = cmds
-	c := &completion{event: q.event, isEvent: true}
-	// The completion is expected before it can arrive.
-	undo := q.comp.expect(c)
-	if err := q.send(ctx, cmds, false); err != nil {
-		undo()
-		return nil, err
-	}
-	return c, nil
-}
-
 // DispatchCore returns the virtual coordinate of the core that runs the queue's dispatcher.
-func (q *Queue) DispatchCore() chip.XY { return chip.XY(q.dispatcher) }
+func (q *Queue) DispatchCore() chip.XY { return q.dispatcher.at }

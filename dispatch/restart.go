@@ -96,6 +96,7 @@ func (q *Queue) restart() error {
 	if err := q.start(); err != nil {
 		return err
 	}
+	q.forget()
 	q.closed = false
 	return nil
 }

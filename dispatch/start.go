@@ -32,7 +32,7 @@ type hostKernel struct {
 
 // startQueue starts a queue on its cores.
 func (d *Device) startQueue(id int) (*Queue, error) {
-	q := &Queue{d: d, id: id}
+	q := &Queue{d: d, id: id, set: d.sets[id], shared: d.sets[id].shared}
 	return q, q.start()
 }
 
@@ -40,7 +40,8 @@ func (d *Device) startQueue(id int) (*Queue, error) {
 // with mu and life held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
-	q.st, q.same, q.runs, q.event = State{config: configRing{size: d.pr.L1.KernelConfigSize}}, nil, 0, 0
+	q.st, q.same, q.runs, q.event = State{config: configRing{size: d.pr.L1.KernelConfigSize}}, nil, 0, cq.Seq(d.opts.FirstEvent)
+	q.starts.Add(1)
 	q.prefetch, q.core = d.queueCores(id)
 	preXY, err := d.ch.Virtual(q.prefetch)
 	if err != nil {
@@ -50,7 +51,7 @@ func (q *Queue) start() error {
 	if err != nil {
 		return err
 	}
-	q.dispatcher = Dispatcher{coreXY.X, coreXY.Y}
+	q.dispatcher = Dispatcher{at: coreXY, workers: uint32(q.set.cores.Size())}
 	q.comp.restart(uint16(id))
 
 	// Host side.
@@ -109,7 +110,7 @@ func (d *Device) startCores(q *Queue, host hostBlock, noc uint64, preXY, coreXY 
 	pcie := d.ch.PCIe(chip.NOC0).Packed()
 	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
 	first := uint32(d.pr.Stream.FirstDispatch)
-	rect := d.ch.Rects(d.grid)[0]
+	rect := d.ch.Rects(q.set.cores)[0]
 
 	prefetch := []hostKernel{{proc: chip.BRISC, name: "prefetch", args: []uint32{
 		pcie, hi, low + host.issue, host.issueSize,
@@ -136,6 +137,9 @@ func (d *Device) startCores(q *Queue, host hostBlock, noc uint64, preXY, coreXY 
 	coreWords := make([]byte, d.ctl.fetchQueue-l1.Unreserved)
 	le.PutUint32(coreWords[d.ctl.completionWr-l1.Unreserved:], q.comp.ring.base)
 	le.PutUint32(coreWords[d.ctl.completionRd-l1.Unreserved:], q.comp.ring.base)
+	for _, at := range d.ctl.lastEvent {
+		le.PutUint32(coreWords[at-l1.Unreserved:], d.opts.FirstEvent)
+	}
 
 	for _, c := range []struct {
 		core    chip.Core

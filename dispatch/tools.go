@@ -72,6 +72,9 @@ func (q *Queue) sendable(op string, commands []byte) error {
 func (q *Queue) SetState(st State) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.shared {
+		q.takeOver()
+	}
 	q.st, q.same = st, nil
 }
 

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -157,22 +158,75 @@ func (q *Queue) appendSettle(b *cq.Builder) {
 // Read reads from the buffer from byte off on into dst, after everything so far has run, and waits for the data. off
 // and len(dst) are multiples of the page's data.
 func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) error {
-	if err := b.check("read", off, len(dst)); err != nil {
+	p, err := q.StartRead(ctx, b, off, dst)
+	if err != nil {
 		return err
 	}
+	return p.Wait(ctx)
+}
+
+// Pending is a read that was put into a queue. Its methods may be called from any goroutine.
+type Pending struct {
+	q    *Queue
+	read read
+	last *completion // of its last part; nil if there was nothing to read
+}
+
+// StartRead puts a Read into the queue and returns without waiting for the data. dst belongs to the read until Wait has
+// returned, Done has reported true, or Abandon was called.
+func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []byte) (*Pending, error) {
+	if err := b.check("read", off, len(dst)); err != nil {
+		return nil, err
+	}
+	p := &Pending{q: q}
 	if len(dst) == 0 {
+		return p, nil
+	}
+	var err error
+	if p.last, err = q.enqueueRead(ctx, b, off/int(b.HostPage), dst, &p.read); err != nil {
+		p.Abandon()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more.
+func (p *Pending) Wait(ctx context.Context) error {
+	if p.last == nil {
 		return nil
 	}
-	r := &read{}
-	last, err := q.enqueueRead(ctx, b, off/int(b.HostPage), dst, r)
-	if err == nil {
-		err = q.awaitReport(ctx, "data of a read", last)
+	if err := p.q.awaitReport(ctx, "data of a read", p.last); err != nil {
+		p.Abandon()
+		return err
 	}
-	if err != nil {
-		q.comp.abandon(r)
-	}
-	return err
+	return p.given()
 }
+
+// ErrAbandoned is returned for a read that was given up before: by Abandon, or by a Wait that failed.
+var ErrAbandoned = errors.New("the read was given up")
+
+func (p *Pending) given() error {
+	if p.read.isAbandoned(&p.q.comp) {
+		return fmt.Errorf("dispatch: queue %d: data of a read: %w", p.q.id, ErrAbandoned)
+	}
+	return nil
+}
+
+// Done reports whether all data are in dst, without waiting.
+func (p *Pending) Done() (bool, error) {
+	if p.last == nil {
+		return true, nil
+	}
+	done, err := p.q.reported(p.last)
+	if !done || err != nil {
+		return false, err
+	}
+	err = p.given()
+	return err == nil, err
+}
+
+// Abandon gives dst back to the caller: nothing is written to it any more. The read itself stays in the queue.
+func (p *Pending) Abandon() { p.q.comp.abandon(&p.read) }
 
 // enqueueRead sends the commands of a read and returns the completion of its last part.
 func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst []byte, r *read) (done *completion, err error) {
@@ -187,9 +241,10 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 		return nil, fmt.Errorf("dispatch: queue %d: read: a page of %d B doesn't fit the completion queue of %d B: open the device with more queue memory", q.id, b.PageSize, len(q.comp.ring.mem))
 	}
 	var c *completion
+	before := q.tick()
 	for first := true; len(dst) > 0; first = false {
 		n := min(perRecord, len(dst)/int(b.HostPage))
-		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r}
+		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before}
 		cmds := cq.NewBuilder(q.d.layout(), q.buf[:0])
 		if first {
 			q.appendSettle(&cmds)

@@ -1,0 +1,139 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/reprise-tt/reprise/dispatch"
+)
+
+// Event marks a place among the commands of a queue, for other queues and for the host to wait for. It can be recorded
+// again and again: [Queue.Wait], Synchronize and Query mean its newest recording at the moment of the call, so a wait
+// that is in a queue already isn't changed by a later recording. Its methods may be called from any goroutine.
+//
+// Waits can't go round in a circle: what a queue waits for was put into another queue before the wait was.
+type Event struct {
+	d *Device
+	e *dispatch.Event
+}
+
+// EventOption changes how NewEvent makes an event.
+type EventOption func(*eventOptions)
+
+type eventOptions struct{ timed bool }
+
+// Timed makes an event take the device's time with each recording, for [Event.DeviceTime].
+func Timed() EventOption { return func(o *eventOptions) { o.timed = true } }
+
+// NewEvent returns an event that was never recorded. The name is for errors.
+func (d *Device) NewEvent(name string, opts ...EventOption) *Event {
+	var o eventOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return &Event{d: d, e: d.disp.NewEvent(name, o.timed)}
+}
+
+// Name returns the event's name.
+func (e *Event) Name() string { return e.e.Name() }
+
+// Synchronize waits until the event's newest recording is done. The error is an *EventError when that can't be, or
+// holds a *HangError when the device stops.
+func (e *Event) Synchronize(ctx context.Context) error {
+	at := callerPC()
+	if err := e.of(nil, "synchronize"); err != nil {
+		return err
+	}
+	if id, ok := e.e.Recorder(); ok {
+		if err := e.d.refuse(e.d.queues[id], opSynchronize, e.Name()); err != nil {
+			return err
+		}
+	}
+	if err := e.e.Synchronize(ctx, at); err != nil {
+		return e.d.failed("synchronize", err)
+	}
+	return nil
+}
+
+// Query reports whether the event's newest recording is done, without waiting.
+func (e *Event) Query() (bool, error) {
+	at := callerPC()
+	if err := e.of(nil, "query"); err != nil {
+		return false, err
+	}
+	done, err := e.e.Query(at)
+	if err != nil {
+		return false, e.d.failed("query", err)
+	}
+	return done, nil
+}
+
+// DeviceTime returns when the newest recording of a timed event was done, in cycles of the clock of the queue's dispatch
+// core since that was reset. ok is false if the event isn't timed or the host hasn't seen the recording done yet: after
+// Synchronize, a Query that returned true, or Queue.Finish it has. The cores' clocks tick alike, but the times of two
+// queues may differ by a constant.
+func (e *Event) DeviceTime() (cycles uint64, ok bool) { return e.e.DeviceTime() }
+
+// of says whether the event may be used with a device; nil stands for its own.
+func (e *Event) of(d *Device, op string) error {
+	if e == nil {
+		return fmt.Errorf("reprise: %s: no event: it is nil", op)
+	}
+	if d != nil && e.d != d {
+		return fmt.Errorf("reprise: %s: event %q: %w", op, e.Name(), ErrForeign)
+	}
+	return e.d.usable(op)
+}
+
+// Record makes an event mean this place in the queue: the recording is done when everything so far in the queue has run
+// and all its results are in memory. It returns once the command is in the issue ring.
+func (q *Queue) Record(ctx context.Context, e *Event) error {
+	at := callerPC()
+	if err := e.of(q.d, "record"); err != nil {
+		return err
+	}
+	if err := q.d.refuse(q, opRecord, e.Name()); err != nil {
+		return err
+	}
+	if err := q.q.Record(ctx, e.e, at); err != nil {
+		return q.d.failed("record", err)
+	}
+	return nil
+}
+
+// Wait holds whatever is put into the queue from now on until the event's newest recording is done. The call itself
+// returns at once. The error is an *EventError, which names both calls, if nothing would end the wait: the event was
+// never recorded, or the recording is lost. Waiting for a recording of the same queue has no effect.
+func (q *Queue) Wait(ctx context.Context, e *Event) error {
+	at := callerPC()
+	if err := e.of(q.d, "wait"); err != nil {
+		return err
+	}
+	if err := q.d.refuse(q, opWait, e.Name()); err != nil {
+		return err
+	}
+	if err := q.q.Wait(ctx, e.e, at); err != nil {
+		return q.d.failed("wait", err)
+	}
+	return nil
+}
+
+// callerPC returns the place that called the caller's caller.
+func callerPC() uintptr {
+	var pc [1]uintptr
+	runtime.Callers(3, pc[:])
+	return pc[0]
+}
+
+// overlap adds to an *OverlapError where this package was called.
+func overlap(err error) error {
+	var o *OverlapError
+	if errors.As(err, &o) {
+		at := callSite()
+		o.Site = fmt.Sprintf("%s:%d", filepath.Base(at.file), at.line)
+	}
+	return err
+}

@@ -1,0 +1,379 @@
+package reprise_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// halves gives the first queue the left half of the grid and the second one the right half.
+func halves(a reprise.Arch) (left, right reprise.Range) {
+	all := reprise.Grid(8, 7)
+	if a == reprise.Blackhole {
+		all = reprise.Grid(13, 10)
+	}
+	left, right = all, all
+	left.End.X = all.End.X / 2
+	right.Start.X = left.End.X + 1
+	return left, right
+}
+
+// What passes workers from one queue to the other, and what doesn't: programs of two queues on the same workers need
+// an edge between them, found at the call.
+func TestWorkersPassBetweenQueues(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		out := b.pages("out", 1)
+		one, two := b.load(b.blank("one", reprise.Single(0, 0))), b.load(b.blank("two", reprise.Single(1, 1)))
+		q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
+		tr, err := q1.Capture(b.ctx, "tr", record(two))
+		b.must(err)
+		e, f := b.dev.NewEvent("e"), b.dev.NewEvent("f")
+		refused := func(what string, err error, want reprise.OverlapError) {
+			b.Helper()
+			var o *reprise.OverlapError
+			if !errors.As(err, &o) {
+				b.Errorf("%s: error %v, want an *OverlapError", what, err)
+				return
+			}
+			b.says(err, fmt.Sprintf("queue %d: %s at event_test.go:", want.Queue, want.Op), "put "+want.Last, fmt.Sprintf("record an event on queue %d", want.Owner), fmt.Sprintf("wait for it on queue %d", want.Queue))
+			o.Site = ""
+			if diff := cmp.Diff(want, *o); diff != "" {
+				b.Errorf("%s: (-want +got)\n%s", what, diff)
+			}
+		}
+		b.must(q0.Finish(b.ctx))
+		b.must(q1.Finish(b.ctx))
+
+		b.must(q0.Run(b.ctx, one))
+		runTwo := reprise.OverlapError{Queue: 1, Op: `run program "two"`, Owner: 0, Last: `run program "one"`}
+		refused("run at once", q1.Run(b.ctx, two), runTwo)
+		refused("replay at once", tr.Replay(b.ctx), reprise.OverlapError{Queue: 1, Op: `replay trace "tr"`, Owner: 0, Last: `run program "one"`})
+		b.must(q0.Record(b.ctx, e))
+		refused("recorded, not waited for", q1.Run(b.ctx, two), runTwo)
+		b.must(q1.Wait(b.ctx, e))
+		b.must(q1.Run(b.ctx, two))
+		refused("the owner before", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
+		b.must(tr.Replay(b.ctx))
+		refused("behind a replay", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `replay trace "tr"`})
+
+		// An event from before the last program is no edge, and moving data takes nothing over.
+		b.must(q1.Record(b.ctx, f))
+		b.must(q1.Run(b.ctx, two))
+		b.must(q0.Wait(b.ctx, f))
+		b.must(q0.Write(b.ctx, out, 0, make([]byte, out.Size())))
+		refused("recorded before the last program", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
+
+		// What the host has seen is an edge as well: Finish, Synchronize, a Read.
+		b.must(q1.Finish(b.ctx))
+		b.must(q0.Run(b.ctx, one))
+		b.must(q0.Record(b.ctx, e))
+		b.must(e.Synchronize(b.ctx))
+		b.must(q1.Run(b.ctx, two))
+		b.must(q1.Read(b.ctx, out, 0, make([]byte, out.Size())))
+		b.must(q0.Run(b.ctx, one))
+		b.must(q0.Record(b.ctx, e))
+		b.must(q1.Wait(b.ctx, e))
+		b.must(tr.Replay(b.ctx))
+		b.must(tr.Release(b.ctx))
+		b.must(q0.Finish(b.ctx))
+	}, reprise.WithQueues(2))
+}
+
+// Programs pass data through DRAM from queue to queue, hundreds of times, and the workers with them: every launch
+// message and every place in kernel-config memory comes up at a change of queue.
+func TestProgramsAlternateBetweenQueues(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		x, y := b.pages("x", 2), b.pages("y", 2)
+		there := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1))
+		back := b.load(b.adder("back", reprise.Core{X: 2, Y: 1}, y, x, 2))
+		tr, err := b.dev.Queue(1).Capture(b.ctx, "back", record(back))
+		b.must(err)
+		e := b.dev.NewEvent("done")
+		b.write(x, 0)
+		b.must(b.queue.Record(b.ctx, e))
+		const rounds = 120
+		for i := range rounds {
+			first, second := b.dev.Queue(i%2), b.dev.Queue((i+1)%2)
+			b.must(first.Wait(b.ctx, e))
+			for range i % 3 {
+				b.must(first.Run(b.ctx, there)) // again and again the same
+			}
+			b.must(first.Run(b.ctx, there))
+			b.must(first.Record(b.ctx, e))
+			b.must(second.Wait(b.ctx, e))
+			if second.ID() == 1 && i%4 == 0 {
+				b.must(tr.Replay(b.ctx))
+			} else {
+				b.must(second.Run(b.ctx, back))
+			}
+			b.must(second.Record(b.ctx, e))
+		}
+		b.must(e.Synchronize(b.ctx))
+		b.holds(x, 3*rounds)
+	}, reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFFF0))
+}
+
+// Queues with workers of their own need no edge, and refuse programs elsewhere.
+func TestQueuesWithTheirOwnWorkers(t *testing.T) {
+	for i, card := range emulators {
+		target := card()
+		left, right := halves([]reprise.Arch{reprise.Wormhole, reprise.Blackhole}[i])
+		t.Run(target.String(), func(t *testing.T) {
+			b := open(t, target, reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
+			q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+			if diff := cmp.Diff([]reprise.Range{left, right}, []reprise.Range{q[0].Workers(), q[1].Workers()}); diff != "" {
+				t.Errorf("workers (-want +got)\n%s", diff)
+			}
+			var x, y [2]*reprise.Buffer
+			var there [2]*reprise.Executable
+			var back [2]*reprise.Trace
+			for i, at := range []reprise.Core{left.End, right.Start} {
+				x[i], y[i] = b.pages("x", 2), b.pages("y", 2)
+				there[i] = b.load(b.adder("there", at, x[i], y[i], uint32(1+i)))
+				var err error
+				back[i], err = q[i].Capture(b.ctx, "back", record(b.load(b.adder("back", at, y[i], x[i], 10))))
+				b.must(err)
+				b.queue = q[i]
+				b.write(x[i], 0)
+			}
+			const rounds = 40
+			var wg sync.WaitGroup
+			for i := range 2 {
+				wg.Go(func() {
+					for range rounds {
+						if err := errors.Join(q[i].Run(b.ctx, there[i]), back[i].Replay(b.ctx)); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for i := range 2 {
+				b.queue = q[i]
+				b.holds(x[i], uint32(rounds*(11+i)))
+			}
+			everywhere := b.load(b.blank("everywhere", b.dev.Grid()))
+			var w *reprise.WorkersError
+			if err := q[1].Run(b.ctx, everywhere); !errors.As(err, &w) || w.Queue != 1 || w.Workers != right || w.Cores != b.dev.Grid() {
+				t.Errorf("program on all cores: %v", err)
+			}
+			_, err := q[0].Capture(b.ctx, "other side", record(there[1]))
+			if !errors.As(err, &w) {
+				t.Errorf("capture of a program on other cores: %v", err)
+			}
+			b.says(err, `run program "there" at `, "the queue starts the workers")
+		})
+	}
+}
+
+// Worker sets are equal or apart; everything else is refused when the device is opened.
+func TestQueueWorkersThatCannotBe(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opts []reprise.Option
+		says []string
+	}{
+		{"overlap", []reprise.Option{reprise.WithQueueWorkers(0, reprise.Grid(4, 4)), reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 3, Y: 3}, End: reprise.Core{X: 5, Y: 5}})}, []string{"queue 0 uses the workers", "which overlap", "equal or apart"}},
+		{"one of two", []reprise.Option{reprise.WithQueueWorkers(1, reprise.Single(0, 0))}, []string{"queue 0 uses the workers", "queue without any uses the whole grid"}},
+		{"outside", []reprise.Option{reprise.WithQueueWorkers(0, reprise.Grid(40, 2)), reprise.WithQueueWorkers(1, reprise.Single(0, 5))}, []string{"not a rectangle inside the worker grid"}},
+		{"backwards", []reprise.Option{reprise.WithQueueWorkers(0, reprise.Range{Start: reprise.Core{X: 2}})}, []string{"not a rectangle inside the worker grid"}},
+		{"no such queue", []reprise.Option{reprise.WithQueueWorkers(2, reprise.Single(0, 0))}, []string{"given to queue 2", "has 2 queues"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := &bench{T: t, ctx: t.Context()}
+			d, err := reprise.Open(b.ctx, sim.Blackhole(), append([]reprise.Option{reprise.WithQueues(2)}, tt.opts...)...)
+			if err == nil {
+				b.must(d.Close())
+			}
+			b.says(err, append([]string{"reprise: open"}, tt.says...)...)
+		})
+	}
+}
+
+// A wait means the recording that was the newest at the call, also when the event is recorded again before the wait
+// is over; ids wrap meanwhile.
+func TestEventsMeanTheirNewestRecording(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+		buf := b.pages("buf", 8)
+		written, read := b.dev.NewEvent("written"), b.dev.NewEvent("read")
+		b.must(q[1].Record(b.ctx, read))
+		got := make([]byte, buf.Size())
+		for i := range uint32(40) {
+			b.must(q[0].Wait(b.ctx, read))
+			b.must(q[0].Write(b.ctx, buf, 0, words(buf.Size(), i)))
+			b.must(q[0].Record(b.ctx, written))
+			b.must(q[1].Wait(b.ctx, written))
+			b.must(q[1].Read(b.ctx, buf, 0, got))
+			b.must(q[1].Record(b.ctx, read))
+			if diff := cmp.Diff(words(buf.Size(), i), got); diff != "" {
+				t.Fatalf("round %d (-want +got)\n%s", i, diff)
+			}
+		}
+		b.must(read.Synchronize(b.ctx))
+		if done, err := read.Query(); !done || err != nil {
+			t.Errorf("query behind a synchronization: %v, %v", done, err)
+		}
+		if _, ok := read.DeviceTime(); ok {
+			t.Error("an event that isn't timed has a time")
+		}
+	}, reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFFE0))
+}
+
+// More recordings than the completion queue has pages: nobody asks for them, and still nothing stops.
+func TestRecordingsThatNobodyWaitsFor(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		e, f := b.dev.NewEvent("e"), b.dev.NewEvent("f")
+		for range 500 {
+			b.must(b.dev.Queue(0).Record(b.ctx, e))
+			b.must(b.dev.Queue(1).Wait(b.ctx, e))
+			b.must(b.dev.Queue(1).Record(b.ctx, f))
+			b.must(b.dev.Queue(0).Wait(b.ctx, f))
+		}
+		b.must(f.Synchronize(b.ctx))
+	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20))
+}
+
+// What would wait for ever is an error at the call, which names both calls.
+func TestWaitsThatNothingEnds(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	other := open(t, sim.Wormhole())
+	e, foreign := b.dev.NewEvent("never"), other.dev.NewEvent("foreign")
+	for what, err := range map[string]error{
+		`reprise: wait: dispatch: queue 1: wait for event "never" at event_test.go:`: b.dev.Queue(1).Wait(b.ctx, e),
+		`reprise: synchronize: dispatch: synchronize with event "never" at event_t`:  e.Synchronize(b.ctx),
+		`reprise: query: dispatch: query event "never" at event_test.go:`:            second(e.Query()),
+	} {
+		var ee *reprise.EventError
+		if !errors.Is(err, reprise.ErrNotRecorded) || !errors.As(err, &ee) || ee.Event != "never" || ee.Recorder != -1 {
+			t.Errorf("%s: %v", what, err)
+		}
+		b.says(err, what, "never recorded")
+	}
+	for what, err := range map[string]error{
+		"record": b.queue.Record(b.ctx, foreign), "wait": b.queue.Wait(b.ctx, foreign),
+	} {
+		if !errors.Is(err, reprise.ErrForeign) {
+			t.Errorf("%s a foreign event: %v", what, err)
+		}
+	}
+	b.says(b.queue.Record(b.ctx, nil), "reprise: record: no event")
+	b.says((*reprise.Event)(nil).Synchronize(b.ctx), "reprise: synchronize: no event")
+	b.must(b.queue.Record(b.ctx, e))
+	b.must(b.queue.Wait(b.ctx, e)) // on its own queue: nothing to wait for
+	b.must(e.Synchronize(b.ctx))
+}
+
+// A recovery loses recordings that weren't done, and keeps those that were.
+func TestEventsOverARecovery(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		word := b.word()
+		done, lost := b.dev.NewEvent("done"), b.dev.NewEvent("lost")
+		b.must(b.queue.Record(b.ctx, done))
+		b.must(done.Synchronize(b.ctx))
+		b.must(b.queue.Run(b.ctx, b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))))
+		b.must(b.queue.Record(b.ctx, lost))
+		if is, err := lost.Query(); is || err != nil {
+			b.Errorf("query before it is done: %v, %v", is, err)
+		}
+		b.must(b.dev.Queue(1).Wait(b.ctx, lost))
+		ctx, cancel := context.WithCancel(b.ctx)
+		cancel()
+		if err := lost.Synchronize(ctx); !errors.Is(err, context.Canceled) {
+			b.Errorf("synchronize: %v, want %v", err, context.Canceled)
+		}
+		b.must(b.dev.Recover(b.ctx))
+		err := b.dev.Queue(1).Wait(b.ctx, lost)
+		if !errors.Is(err, reprise.ErrLost) || !errors.Is(err, reprise.ErrRecovering) {
+			b.Errorf("wait for a lost recording: %v", err)
+		}
+		b.says(err, `queue 1: wait for event "lost" at event_test.go:`, "recorded on queue 0 at event_test.go:", "record it again")
+		if err := second(lost.Query()); !errors.Is(err, reprise.ErrRecovering) {
+			b.Errorf("query of a lost recording: %v", err)
+		}
+		b.must(b.dev.Queue(1).Wait(b.ctx, done))
+		if is, err := done.Query(); !is || err != nil {
+			b.Errorf("query of what was done before: %v, %v", is, err)
+		}
+		b.must(b.queue.Record(b.ctx, lost))
+		b.must(b.dev.Queue(1).Wait(b.ctx, lost))
+		b.must(b.dev.Queue(1).Run(b.ctx, b.load(b.blank("blank", reprise.Single(0, 0)))))
+		b.must(b.dev.Queue(1).Finish(b.ctx))
+	}, reprise.WithQueues(2))
+}
+
+// Reads that were started come back in order, and one that is given up leaves its memory alone.
+func TestStartedReads(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		word := b.word()
+		q := b.dev.Queue(1)
+		var bufs []*reprise.Buffer
+		var got [][]byte
+		var reads []*reprise.Pending
+		for i := range uint32(12) {
+			buf := b.pages(fmt.Sprint(i), 3+int(i)*7)
+			b.must(q.Write(b.ctx, buf, 0, words(buf.Size(), i)))
+			dst := make([]byte, buf.Size())
+			p, err := q.StartRead(b.ctx, buf, 0, dst)
+			b.must(err)
+			bufs, got, reads = append(bufs, buf), append(got, dst), append(reads, p)
+		}
+		for i := len(reads) - 1; i >= 0; i-- {
+			b.must(reads[i].Wait(b.ctx))
+			if done, err := reads[i].Done(); !done || err != nil {
+				b.Errorf("read %d is done: %v, %v", i, done, err)
+			}
+			if diff := cmp.Diff(words(bufs[i].Size(), uint32(i)), got[i]); diff != "" {
+				b.Errorf("read %d (-want +got)\n%s", i, diff)
+			}
+		}
+		// A read behind a kernel that spins isn't done; given up, it doesn't come.
+		b.must(b.queue.Run(b.ctx, b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))))
+		dst := make([]byte, bufs[0].Size())
+		p, err := b.queue.StartRead(b.ctx, bufs[0], 0, dst)
+		b.must(err)
+		if done, err := p.Done(); done || err != nil {
+			b.Errorf("a read behind a kernel that spins: %v, %v", done, err)
+		}
+		p.Abandon()
+		b.must(q.Write(b.ctx, word, 0, words(word.Size(), 1)))
+		b.must(b.queue.Finish(b.ctx))
+		if err := p.Wait(b.ctx); !errors.Is(err, reprise.ErrAbandoned) {
+			b.Errorf("wait for what was given up: %v", err)
+		}
+		if diff := cmp.Diff(make([]byte, len(dst)), dst); diff != "" {
+			b.Errorf("given up (-want +got)\n%s", diff)
+		}
+		none, err := q.StartRead(b.ctx, bufs[0], 0, nil)
+		b.must(err)
+		b.must(none.Wait(b.ctx))
+	}, reprise.WithQueues(2))
+}
+
+// Nothing of an event can be part of a capture, which says so, and with the place.
+func TestEventsInACapture(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	x, e := b.load(b.blank("x", reprise.Single(0, 0))), b.dev.NewEvent("e")
+	b.must(b.queue.Record(b.ctx, e))
+	for what, use := range map[string]func() error{
+		`record event "e" at `:           func() error { return b.queue.Record(b.ctx, e) },
+		`wait for event "e" at `:         func() error { return b.dev.Queue(1).Wait(b.ctx, e) },
+		`synchronize with event "e" at `: func() error { return e.Synchronize(b.ctx) },
+	} {
+		_, err := b.queue.Capture(b.ctx, "tr", func(r *reprise.Recorder) error {
+			_ = use()
+			return r.Run(x)
+		})
+		if !errors.Is(err, reprise.ErrInCapture) {
+			t.Errorf("%s: %v", what, err)
+		}
+		b.says(err, what, "event_test.go:", "can't be part of a trace")
+	}
+}
