@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/usage"
 )
 
 // Device is an open chip. Its methods may be called from any goroutine.
@@ -20,6 +21,8 @@ type Device struct {
 	queues []*Queue
 
 	target Target
+	log    *usage.Log // nil if there is none
+	logErr error      // why
 
 	mu     sync.Mutex
 	closed bool
@@ -36,7 +39,7 @@ type Device struct {
 
 // Open opens a device, brings up its firmware and its command queues.
 func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
-	var o options
+	o := options{usageLog: usage.Dir}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -51,23 +54,24 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), kd.Close())
 	}
+	d := &Device{
+		name: t.String(), target: t, kd: kd, disp: disp,
+		execs: map[*Executable]struct{}{}, traces: map[*Trace]struct{}{},
+	}
 	p := disp.Chip().Params()
 	banks := disp.Chip().DRAMBanks()
-	mem, err := allocator.New(allocator.Config{
+	d.mem, err = allocator.New(allocator.Config{
 		// The first aligned unit of a bank holds the word that memory barriers write.
 		DRAMBanks: len(banks), DRAMBase: uint64(p.Align.DRAM()), DRAMEnd: banks[0].Size, DRAMAlign: uint64(p.Align.DRAM()),
 		TraceRegion: o.traceRegion,
 		L1Banks:     disp.L1Banks(), L1Base: uint64(p.L1.Unreserved), L1End: uint64(p.L1.Size), L1Align: uint64(p.Align.L1),
 		L1Small: o.l1Small,
+		Gauge:   d.openLog(o.usageLog),
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), disp.Close(), kd.Close())
+		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), d.closeLog(), disp.Close(), kd.Close())
 	}
-	d := &Device{
-		name: t.String(), target: t, kd: kd, disp: disp, mem: mem,
-		execs: map[*Executable]struct{}{}, traces: map[*Trace]struct{}{},
-	}
-	d.cbs = cbArea{mem: mem, base: uint64(p.L1.Unreserved)}
+	d.cbs = cbArea{mem: d.mem, base: uint64(p.L1.Unreserved)}
 	for id := range disp.Queues() {
 		d.queues = append(d.queues, &Queue{d: d, q: disp.Queue(id)})
 	}
@@ -90,7 +94,7 @@ func (d *Device) Close() error {
 	}
 	d.admin.Lock()
 	defer d.admin.Unlock()
-	return errors.Join(d.disp.Close(), d.kd.Close())
+	return errors.Join(d.disp.Close(), d.kd.Close(), d.closeLog())
 }
 
 // Name says what was opened.

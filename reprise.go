@@ -84,6 +84,7 @@ type options struct {
 	dispatch    dispatch.Options
 	traceRegion uint64
 	l1Small     uint64
+	usageLog    string
 }
 
 // Option changes how Open sets a device up.
@@ -130,3 +131,11 @@ func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispa
 
 // WithDumpDir makes every *HangError leave a file in a directory, which "reprise inspect" reads. The error names it.
 func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpDir = dir } }
+
+// WithUsageLog puts the file that shows other processes how much device memory is in use, for "reprise monitor", into
+// a directory. The default is usage.Dir, /dev/shm. That there can be none is no error of Open: Device.UsageLog says why.
+// A change of memory in use costs it a few stores and no system call.
+func WithUsageLog(dir string) Option { return func(o *options) { o.usageLog = dir } }
+
+// WithoutUsageLog makes no such file.
+func WithoutUsageLog() Option { return func(o *options) { o.usageLog = "" } }

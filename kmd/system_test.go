@@ -307,3 +307,22 @@ func (r recorded) Open(flags int) (seam.File, error) {
 	*r.flags = append(*r.flags, flags)
 	return r.Node.Open(flags)
 }
+
+// What names a card for others is read without opening it, and absent rather than wrong where the system doesn't tell.
+func TestIdentityOpensNoCard(t *testing.T) {
+	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole, Addresses: []uint16{0x2200, 0x4100}, NUMANode: 2}, 2)
+	fns[1].Telemetry = map[uint16]uint32{1: 0x43 << 4, 2: 0xBEEF}
+	s := systemOf(drv)
+	serial, node := s.Identity("0000:41:00.0")
+	if serial != "000004300000BEEF" || node != 1 {
+		t.Errorf("serial %q at memory node %d, want 000004300000BEEF at 1", serial, node)
+	}
+	for _, bdf := range []string{"0000:99:00.0", ""} {
+		if serial, node := s.Identity(bdf); serial != "" || node != -1 {
+			t.Errorf("a card that isn't there (%q) has serial %q and memory node %d", bdf, serial, node)
+		}
+	}
+	if serial, node := (kmd.System{}).Identity("0000:41:00.0"); serial != "" || node != -1 {
+		t.Errorf("a system that tells nothing says %q, %d", serial, node)
+	}
+}

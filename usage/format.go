@@ -91,7 +91,7 @@ type Value struct {
 
 // Device says which device a log is about. Text that is too long is cut.
 type Device struct {
-	Name     string // as it was opened: a device node, "emu:blackhole"
+	Name     string // as it was opened: a device node, "emulated blackhole 0"
 	PCI      string // PCI address, "0000:01:00.0"
 	Serial   string // the board's serial number, "" if not known
 	Arch     string // "blackhole"
