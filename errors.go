@@ -43,6 +43,11 @@ var (
 
 	// ErrEmptyTrace is returned when a capture recorded nothing.
 	ErrEmptyTrace = tracebuf.ErrEmpty
+	// ErrDamagedTrace is returned for a trace file that was changed or cut off, ErrInvalidTrace for one that no recorder
+	// makes, and ErrOtherTarget for one of another kind of device.
+	ErrDamagedTrace = tracebuf.ErrDamaged
+	ErrInvalidTrace = tracebuf.ErrInvalid
+	ErrOtherTarget  = tracebuf.ErrTarget
 	// ErrOutOfMemory is returned when device memory doesn't hold what was asked for; a *OutOfMemoryError says more.
 	ErrOutOfMemory = allocator.ErrOutOfMemory
 	// ErrTimeout is the cause of a *HangError when nothing else is known.

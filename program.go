@@ -55,6 +55,7 @@ type Executable struct {
 	image *dispatch.Image
 	bin   allocator.Extent
 	holds []allocator.Extent
+	bufs  []*Buffer // whose memory holds has
 	cbEnd uint64
 
 	mu     sync.RWMutex // held for reading while closed must not change
@@ -95,6 +96,7 @@ func (x *Executable) load(ctx context.Context, p *Program) error {
 			return err
 		}
 		x.holds = append(x.holds, b.ext)
+		x.bufs = append(x.bufs, b)
 	}
 	spec := dispatch.Program{Name: p.Name}
 	addr := d.cbs.base

@@ -19,6 +19,8 @@ type Trace struct {
 	name  string
 	image *tracebuf.Image
 	progs []*Executable // that Step.Program indexes; their kernels are held, closed or not
+	made  []*Buffer     // the buffers of a loaded trace, by their number in the file
+	owned []*Buffer     // those of them that loading allocated
 	ext   allocator.Extent
 	holds []allocator.Extent
 	cbEnd uint64
@@ -100,6 +102,12 @@ func (t *Trace) drop() error {
 	if t.cbEnd != 0 {
 		errs = append(errs, t.q.d.cbs.shrink(t.cbEnd))
 	}
+	for _, b := range t.owned {
+		if !b.freed.Swap(true) {
+			errs = append(errs, mem.Free(b.ext))
+		}
+	}
+	t.owned = nil
 	t.holds, t.ext, t.cbEnd = nil, allocator.Extent{}, 0
 	return errors.Join(errs...)
 }

@@ -276,6 +276,17 @@ func (w *walker) relays(at int, subs []cq.PagedSub) error {
 	return nil
 }
 
+// Relocate makes the commands name the places where the programs' kernels lie now, Program.Addr, over that many DRAM
+// banks.
+func (im *Image) Relocate(banks int) {
+	for _, r := range im.Relocs {
+		p := &im.Programs[r.Program]
+		page, base := p.place(r.Page, p.Addr, banks)
+		cq.Put16(im.Bytes, r.At+cq.AtPagedSubStart, page)
+		cq.Put32(im.Bytes, r.At+cq.AtPagedSubBase, base)
+	}
+}
+
 // place is how a relay names a page of a program's kernels when they lie at addr of every bank.
 func (p *Program) place(page int, addr uint64, banks int) (start uint16, base uint32) {
 	return uint16(page % banks), uint32(addr) + uint32(page/banks)*binaryPage

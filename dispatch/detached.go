@@ -1,0 +1,75 @@
+package dispatch
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/firmware"
+)
+
+// detachedSize is the size in bytes of a detached state's binary form.
+const detachedSize = 8
+
+// ErrState is returned for the binary form of a state that no trace leaves behind.
+var ErrState = errors.New("not the state of a queue behind a trace")
+
+// AppendDetached appends the binary form of a state that Detach has made: the count of completions and the slot of the
+// next launch message, as 32-bit little-endian words. The rest of such a state follows from the device.
+func (s *State) AppendDetached(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.Expected))
+	return binary.LittleEndian.AppendUint32(b, s.launch)
+}
+
+// ParseDetached reads what AppendDetached wrote, for a trace that runs so many programs one after the other. The error
+// wraps ErrState.
+func (d *Device) ParseDetached(b []byte, programs int) (State, error) {
+	want := State{Expected: cq.Count(programs * len(d.l1Banks)), launch: uint32(programs) % launchEntries}
+	if len(b) != detachedSize || string(b) != string(want.AppendDetached(nil)) {
+		return State{}, fmt.Errorf("dispatch: %w: % x, %d programs leave % x", ErrState, b, programs, want.AppendDetached(nil))
+	}
+	return d.Detach(want), nil
+}
+
+// BinaryPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, in order, which page of Binary
+// it reads first.
+func (im *Image) BinaryPages() []int {
+	pages := make([]int, len(im.relays))
+	for i, r := range im.relays {
+		pages[i] = r.page
+	}
+	return pages
+}
+
+// BinaryImage returns an image that has kernels and no commands: it stands for a program whose commands are in a trace
+// already.
+func BinaryImage(name string, binary []byte) *Image {
+	return &Image{name: name, binary: binary, placed: true}
+}
+
+// FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. Traces that were recorded with
+// one firmware need not run with another.
+func FirmwareHash(a chip.Arch) ([sha256.Size]byte, error) {
+	var sum [sha256.Size]byte
+	base, err := firmware.Base(a)
+	if err != nil {
+		return sum, err
+	}
+	images := base[:]
+	for _, name := range []string{firmware.Prefetch, firmware.Dispatch, firmware.DispatchS} {
+		image, err := firmware.CQ(a, name)
+		if err != nil {
+			return sum, err
+		}
+		images = append(images, image)
+	}
+	h := sha256.New()
+	for _, image := range images {
+		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(image)))) // never fails
+		h.Write(image)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}

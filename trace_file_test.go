@@ -1,0 +1,235 @@
+package reprise_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// saved records a trace of two programs over ten steps on a device of its own, and returns its file with the contents
+// of its buffers.
+func saved(t *testing.T, target reprise.Target) []byte {
+	t.Helper()
+	b := open(t, target)
+	b.pages("in the way", 3) // so that kernels lie elsewhere than where they are loaded
+	in, mid := b.pages("in", 20), b.pages("mid", 20)
+	out := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 20 * 64, PageSize: 64, Name: "out"})
+	one := b.load(b.adder("one", reprise.Core{X: 1, Y: 2}, in, mid, 100))
+	two := b.load(b.adder("two", reprise.Core{X: 4, Y: 1}, mid, out, 7))
+	b.write(in, 5)
+	trace := b.capture("saved", one, two, one, two, one, two, one, two, one, two)
+	var file, again bytes.Buffer
+	b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
+	b.must(trace.Save(b.ctx, &again, reprise.WithData(in)))
+	if !bytes.Equal(file.Bytes(), again.Bytes()) {
+		b.Error("the same trace is saved in other bytes")
+	}
+	b.must(trace.Release(b.ctx))
+	if err := trace.Save(b.ctx, &again); !errors.Is(err, reprise.ErrReleased) {
+		b.Errorf("saved after release: %v", err)
+	}
+	return file.Bytes()
+}
+
+// A file runs on a device that knows nothing else of it, with the data that are in it and with others, and leaves nothing
+// behind when the trace is released.
+func TestLoadedTraceRuns(t *testing.T) {
+	for _, card := range emulators {
+		t.Run(card().String(), func(t *testing.T) {
+			file := saved(t, card())
+			b := open(t, card())
+			nothing := b.allocated()
+			trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
+			b.must(err)
+			bufs := trace.Buffers()
+			var names []string
+			for _, u := range bufs {
+				names = append(names, u.Name())
+			}
+			if diff := cmp.Diff([]string{"in", "mid", "out"}, names); diff != "" {
+				b.Fatal(diff)
+			}
+			if trace.Name() != "saved" || len(trace.Steps()) != 10 || trace.Steps()[1].Name != "two" {
+				b.Errorf("%q: %+v", trace.Name(), trace.Steps())
+			}
+			b.must(trace.Replay(b.ctx))
+			b.holds(bufs[2], 112)
+			for i := range uint32(4) {
+				b.write(bufs[0], i)
+				b.must(errors.Join(trace.Replay(b.ctx), trace.Replay(b.ctx)))
+				b.holds(bufs[2], i+107)
+			}
+			b.must(trace.Verify(b.ctx))
+
+			// It mixes with what runs besides, and can be saved again.
+			x := b.load(b.blank("blank", b.dev.Grid()))
+			own := b.capture("own", x, x, x)
+			b.must(errors.Join(b.queue.Run(b.ctx, x), trace.Replay(b.ctx), own.Replay(b.ctx), trace.Replay(b.ctx)))
+			b.must(own.Verify(b.ctx))
+			var again bytes.Buffer
+			b.must(trace.Save(b.ctx, &again))
+			f, err := tracebuf.Decode(&again)
+			b.must(err)
+			if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || f.Name != "saved" {
+				b.Errorf("%q saved again: %d data, %d programs, %d relocations", f.Name, len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
+			}
+			b.must(errors.Join(own.Release(b.ctx), x.Close(b.ctx), trace.Release(b.ctx)))
+			if diff := cmp.Diff(nothing, b.allocated()); diff != "" {
+				b.Errorf("a released trace leaves memory (-before +after):\n%s", diff)
+			}
+			if err := b.queue.Write(b.ctx, bufs[0], 0, nil); !errors.Is(err, reprise.ErrReleased) {
+				b.Errorf("a buffer of a released trace was written: %v", err)
+			}
+		})
+	}
+}
+
+// A trace can be loaded beside the buffers that it was recorded with, if it is told to use them.
+func TestLoadTraceWithBuffers(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out := b.pages("in", 8), b.pages("out", 8)
+		other := b.pages("other", 8)
+		x := b.load(b.adder("adder", reprise.Core{}, in, out, 3))
+		trace := b.capture("trace", x)
+		var file bytes.Buffer
+		b.must(trace.Save(b.ctx, &file, reprise.WithData()))
+		b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx)))
+		before := b.allocated()
+		load := func(bufs ...*reprise.Buffer) (*reprise.Trace, error) {
+			return b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(bufs...))
+		}
+		_, err := load()
+		b.says(err, `load trace "trace"`, `buffer "in" must lie where it lay`)
+		_, err = load(in, out, other)
+		b.says(err, `the trace has no buffer "other"`)
+		wrong := b.pages("in", 8)
+		_, err = load(wrong, out)
+		b.says(err, `buffer "in" is 512 B`, "the trace was recorded with")
+		b.must(wrong.Free())
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			b.Errorf("a trace that wasn't loaded leaves memory (-before +after):\n%s", diff)
+		}
+		again, err := load(in, out)
+		b.must(err)
+		b.write(in, 9)
+		b.must(again.Replay(b.ctx))
+		b.holds(out, 12)
+		b.must(in.Free()) // the trace has it still
+		b.must(again.Replay(b.ctx))
+		b.holds(out, 12)
+		b.must(errors.Join(again.Release(b.ctx), out.Free(), other.Free()))
+		for k, n := range b.allocated() {
+			if n != 0 {
+				b.Errorf("%d B of %v are left", n, k)
+			}
+		}
+	})
+}
+
+// A file that isn't for this device, or isn't what a recorder makes, is refused with the reason, and leaves nothing.
+func TestLoadTraceRefuses(t *testing.T) {
+	file := saved(t, sim.Blackhole())
+	change := func(edit func(*tracebuf.File)) []byte {
+		f, err := tracebuf.Decode(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(f)
+		var out bytes.Buffer
+		if err := tracebuf.Encode(&out, f); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	cut := file[:len(file)/2]
+	flipped := bytes.Clone(file)
+	flipped[len(file)/2] ^= 1
+	for _, c := range []struct {
+		name   string
+		target reprise.Target
+		file   []byte
+		is     error
+		says   []string
+	}{
+		{"wormhole", sim.Wormhole(), file, reprise.ErrOtherTarget, []string{"architecture is blackhole", "wormhole"}},
+		{"harvested", sim.Blackhole(sim.Harvesting(chip.Harvesting{Tensix: 1})), file, reprise.ErrOtherTarget, []string{"its harvesting is Tensix 0x0", "Tensix 0x1"}},
+		{"firmware", sim.Blackhole(), change(func(f *tracebuf.File) { f.Target.Firmware[0]++ }), reprise.ErrOtherTarget, []string{"firmware"}},
+		{"cut", sim.Blackhole(), cut, reprise.ErrDamagedTrace, []string{"cut off"}},
+		{"changed", sim.Blackhole(), flipped, reprise.ErrDamagedTrace, []string{"checksum"}},
+		{"no file", sim.Blackhole(), []byte("no trace"), tracebuf.ErrNotTrace, nil},
+		{"queue state", sim.Blackhole(), change(func(f *tracebuf.File) { f.Image.After[0]++ }), nil, []string{"not the state of a queue", "10 programs"}},
+		{"data", sim.Blackhole(), change(func(f *tracebuf.File) { f.Data[0].Bytes = f.Data[0].Bytes[:63] }), nil, []string{`write buffer "in"`, "63 B"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := open(t, c.target)
+			before := b.allocated()
+			trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(c.file))
+			b.says(err, append([]string{"reprise: load trace"}, c.says...)...)
+			if c.is != nil && !errors.Is(err, c.is) || trace != nil {
+				b.Errorf("error is %v, want %v", err, c.is)
+			}
+			if diff := cmp.Diff(before, b.allocated()); diff != "" {
+				b.Errorf("it leaves memory (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Verify finds what was written over a trace.
+func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
+	for _, card := range emulators {
+		target := card()
+		t.Run(target.String(), func(t *testing.T) {
+			b := open(t, target)
+			x := b.load(b.adder("adder", reprise.Core{}, b.pages("in", 1), b.pages("out", 1), 3))
+			trace := b.capture("trace", x)
+			b.must(trace.Verify(b.ctx))
+
+			// A write through the driver, as a stray kernel might do it.
+			kd, err := kmd.Open(b.ctx, target, kmd.WithoutPower(), kmd.WithoutWaiting())
+			b.must(err)
+			defer kd.Close()
+			ch, err := chip.New(kd.Arch(), chip.Harvesting{})
+			b.must(err)
+			bank := ch.DRAMBanks()[0]
+			at := bank.Offset + trace.Extents()[0].Start + 20
+			old, err := kd.Read32(bank.HostEndpoint, at)
+			b.must(err)
+			b.must(kd.Write32(bank.HostEndpoint, at, ^old))
+			err = trace.Verify(b.ctx)
+			var v *reprise.VerifyError
+			if !errors.As(err, &v) || v.What != "the commands" || v.Offset != 20 || v.Differ != 4 || v.Trace != "trace" || v.Got != ^v.Want {
+				b.Errorf("error is %v", err)
+			}
+			b.must(kd.Write32(bank.HostEndpoint, at, old))
+			b.must(trace.Verify(b.ctx))
+			b.must(trace.Release(b.ctx))
+			if err := trace.Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+				b.Errorf("verified after release: %v", err)
+			}
+		})
+	}
+}
+
+// Options that name buffers which aren't the trace's are refused.
+func TestSaveRefusesForeignBuffers(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		x := b.load(b.blank("blank", reprise.Single(0, 0)))
+		trace := b.capture("trace", x)
+		var out strings.Builder
+		b.says(trace.Save(b.ctx, &out, reprise.WithData(b.pages("other", 1))), "none of the trace's")
+		b.says(trace.Save(b.ctx, &out, reprise.WithData(nil)), "it is nil")
+		if out.Len() != 0 {
+			b.Errorf("%d B were written all the same", out.Len())
+		}
+	})
+}

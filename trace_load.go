@@ -1,0 +1,228 @@
+package reprise
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// LoadOption changes how Device.LoadTrace loads.
+type LoadOption func(*loadOptions)
+
+type loadOptions struct{ bufs []*Buffer }
+
+// WithBuffers has a loaded trace use these buffers instead of allocating those of the same names. They must lie where
+// the file says, with the same size and pages, since the kernels' arguments name the place.
+func WithBuffers(bufs ...*Buffer) LoadOption {
+	return func(o *loadOptions) { o.bufs = append(o.bufs, bufs...) }
+}
+
+// LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of queue 0. The kernels and the commands get
+// memory wherever there is some. Buffers are allocated where they lay when the trace was recorded, and get the contents
+// that are in the file.
+//
+// A file is refused, before anything reaches the device, if it is damaged ([ErrDamagedTrace]), holds what no recorder
+// makes ([ErrInvalidTrace]) or was recorded for another kind of device ([ErrOtherTarget]); the error says what is wrong.
+// The kernels in it run on the device: load files whose programs you would run.
+func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption) (*Trace, error) {
+	if err := d.usable("load trace"); err != nil {
+		return nil, err
+	}
+	if err := d.refuse(nil, opLoadTrace, ""); err != nil {
+		return nil, err
+	}
+	var o loadOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	f, err := tracebuf.Decode(r)
+	if err != nil {
+		return nil, fmt.Errorf("reprise: load trace: %w", err)
+	}
+	d.work.RLock()
+	defer d.work.RUnlock()
+	t := &Trace{q: d.queues[0], name: f.Name, image: &f.Image}
+	if err = t.load(ctx, f, o.bufs); err == nil {
+		err = t.register()
+	}
+	if err != nil {
+		return nil, d.failed(fmt.Sprintf("load trace %q", f.Name), errors.Join(err, t.drop()))
+	}
+	return t, nil
+}
+
+func (t *Trace) load(ctx context.Context, f *tracebuf.File, bufs []*Buffer) error {
+	d, im := t.q.d, t.image
+	here, err := t.q.fingerprint()
+	if err != nil {
+		return err
+	}
+	if err := f.Target.Match(&here); err != nil {
+		return err
+	}
+	after, err := d.disp.ParseDetached(im.After, len(im.Steps))
+	if err != nil {
+		return err
+	}
+	if im.L1End > d.cbs.base {
+		if err := d.cbs.grow(im.L1End); err != nil {
+			return err
+		}
+		t.cbEnd = im.L1End
+	}
+	if err := t.loadBuffers(bufs); err != nil {
+		return err
+	}
+	for i := range im.Programs {
+		if err := t.loadKernels(ctx, &im.Programs[i]); err != nil {
+			return err
+		}
+	}
+	im.Relocate(f.Target.Banks)
+	for i := range f.Data {
+		p := &f.Data[i]
+		b := t.made[p.Buffer]
+		if err := t.q.q.Write(ctx, &b.iv, p.Offset, p.Bytes); err != nil {
+			return fmt.Errorf("write buffer %q: %w", b.name, err)
+		}
+	}
+	return t.place(ctx, after, t.name)
+}
+
+// loadBuffers allocates the file's buffers at their addresses, or takes those that are given.
+func (t *Trace) loadBuffers(given []*Buffer) error {
+	byName := map[string]*Buffer{}
+	for _, b := range given {
+		if err := b.of(t.q.d); err != nil {
+			return err
+		}
+		byName[b.name] = b
+	}
+	for _, want := range t.image.Buffers {
+		kind := DRAM
+		if want.Kind == tracebuf.KindL1 {
+			kind = L1
+		}
+		b, ok := byName[want.Name]
+		delete(byName, want.Name)
+		if ok {
+			if e := b.ext; e.Kind != kind || e.Addr != want.Addr || b.Size() != want.Size || b.PageSize() != want.PageSize {
+				return fmt.Errorf("buffer %q is %d B of %v in pages of %d B at %#x, the trace was recorded with %d B of %v in pages of %d B at %#x",
+					b.name, b.Size(), e.Kind, b.PageSize(), e.Addr, want.Size, kind, want.PageSize, want.Addr)
+			}
+		} else {
+			var err error
+			if b, err = t.newBufferAt(kind, &want); err != nil {
+				return fmt.Errorf("buffer %q must lie where it lay when the trace was recorded: %w", want.Name, err)
+			}
+			t.owned = append(t.owned, b)
+		}
+		if err := t.q.d.mem.Hold(b.ext); err != nil {
+			return err
+		}
+		t.holds = append(t.holds, b.ext)
+		t.made = append(t.made, b)
+	}
+	for name := range byName {
+		return fmt.Errorf("the trace has no buffer %q", name)
+	}
+	return nil
+}
+
+func (t *Trace) newBufferAt(kind Kind, want *tracebuf.Buffer) (*Buffer, error) {
+	d := t.q.d
+	if kind == L1 {
+		d.cbs.mu.Lock()
+		defer d.cbs.mu.Unlock()
+	}
+	ext, err := d.mem.AllocateAt(allocator.Request{Kind: kind, Size: uint64(want.Size), PageSize: uint64(want.PageSize), Owner: want.Name, Tag: "buffer"}, want.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Buffer{d: d, name: want.Name, ext: ext, iv: interleaved(ext)}, nil
+}
+
+// loadKernels gives a program's kernels memory and writes them there.
+func (t *Trace) loadKernels(ctx context.Context, p *tracebuf.Program) error {
+	d := t.q.d
+	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary), closed: true}
+	t.progs = append(t.progs, x)
+	ext, err := d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels"})
+	if err != nil {
+		return err
+	}
+	// Held and freed at once, it goes when the trace does.
+	if err := errors.Join(d.mem.Hold(ext), d.mem.Free(ext)); err != nil {
+		return err
+	}
+	t.holds = append(t.holds, ext)
+	x.bin, p.Addr = ext, ext.Addr
+	iv := interleaved(ext)
+	return t.q.q.Write(ctx, &iv, 0, p.Binary)
+}
+
+// VerifyError says where the device's memory isn't what it should be.
+type VerifyError struct {
+	Trace  string
+	What   string // "the commands", "the kernels of \"dense\""
+	Offset int    // of the first byte that differs, in bytes
+	Differ int    // bytes that differ
+	Size   int    // bytes that were compared
+	Want   byte
+	Got    byte
+}
+
+// Error implements error.
+func (e *VerifyError) Error() string {
+	return fmt.Sprintf("reprise: verify trace %q: %d of %d B of %s differ in device memory, from byte %#x on: it holds 0x%02x, want 0x%02x",
+		e.Trace, e.Differ, e.Size, e.What, e.Offset, e.Got, e.Want)
+}
+
+// Verify reads back the commands and the kernels that replays use, and compares them with the host's copy. The error is
+// a *VerifyError if they differ: something has written to the trace's memory.
+func (t *Trace) Verify(ctx context.Context) error {
+	if err := t.q.d.usable("verify trace"); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.released {
+		return fmt.Errorf("reprise: verify trace %q: %w", t.name, ErrReleased)
+	}
+	if err := t.verify(ctx, "the commands", t.ext, t.image.Bytes); err != nil {
+		return err
+	}
+	for _, x := range t.progs {
+		if err := t.verify(ctx, fmt.Sprintf("the kernels of %q", x.Name()), x.bin, x.image.Binary()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Trace) verify(ctx context.Context, what string, e allocator.Extent, want []byte) error {
+	got := make([]byte, len(want))
+	iv := interleaved(e)
+	if err := t.q.q.Read(ctx, &iv, 0, got); err != nil {
+		return t.q.d.failed(fmt.Sprintf("verify trace %q", t.name), err)
+	}
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	v := &VerifyError{Trace: t.name, What: what, Offset: -1, Size: len(want)}
+	for i := range want {
+		if got[i] == want[i] {
+			continue
+		}
+		if v.Differ++; v.Offset < 0 {
+			v.Offset, v.Want, v.Got = i, want[i], got[i]
+		}
+	}
+	return v
+}
