@@ -33,3 +33,17 @@ func (k Kind) String() string {
 
 // valid reports whether the package manages the kind.
 func (k Kind) valid() bool { return k == DRAM || k == L1 || k == L1Small || k == Trace }
+
+// Code returns the name of the kind in tt-metal and its reports: DRAM, L1, L1_SMALL or TRACE.
+func (k Kind) Code() string {
+	switch k {
+	case L1Small:
+		return "L1_SMALL"
+	case Trace:
+		return "TRACE"
+	}
+	return k.String()
+}
+
+// MarshalText returns the code, for JSON.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.Code()), nil }

@@ -2,23 +2,44 @@ package allocator
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+
+	"github.com/dustin/go-humanize"
 )
 
-// Stats describes the region of one kind. Sizes are bytes in each bank.
+// Stats describes the region of one kind. Sizes are bytes in each bank: an extent takes the same addresses of every
+// bank, so the banks of a kind never differ.
 type Stats struct {
-	Kind  Kind
-	Banks int
+	Kind  Kind `json:"kind"`
+	Banks int  `json:"banks"`
 	// Low and High bound the region. For traces without a region of fixed size, Low is the lowest trace's address, and
 	// High if there is none.
-	Low, High   uint64
-	Total       uint64 // what the kind could have if nothing were allocated
-	Allocated   uint64 // what extents of this kind take
-	Free        uint64 // what is free for this kind
-	LargestHole uint64 // most that one extent can get
-	Peak        uint64 // the high-water mark: most that was ever allocated at once
-	Extents     int    // live extents
-	Holes       int    // free ranges
+	Low         uint64 `json:"low"`
+	High        uint64 `json:"high"`
+	Total       uint64 `json:"total"`        // what the kind could have if nothing were allocated
+	Allocated   uint64 `json:"allocated"`    // what extents of this kind take
+	Free        uint64 `json:"free"`         // what is free for this kind
+	LargestHole uint64 `json:"largest_hole"` // most that one extent can get
+	Peak        uint64 `json:"peak"`         // the high-water mark: most that was ever allocated at once
+	Extents     int    `json:"extents"`      // live extents
+	Holes       int    `json:"holes"`        // free ranges
+}
+
+// Fragmentation says how much of what is free lies outside of the largest hole: 0 if all is in one piece, towards 1 if it
+// is in many small ones.
+func (s Stats) Fragmentation() float64 {
+	if s.Free == 0 {
+		return 0
+	}
+	return 1 - float64(s.LargestHole)/float64(s.Free)
+}
+
+// String describes the kind's memory in a line.
+func (s Stats) String() string {
+	return fmt.Sprintf("%s: %d banks of [%#x,%#x): %s of %s allocated in %d extents (peak %s), %s free in %d holes, largest %s, fragmentation %.0f%%",
+		s.Kind, s.Banks, s.Low, s.High, humanize.IBytes(s.Allocated), humanize.IBytes(s.Total), s.Extents, humanize.IBytes(s.Peak),
+		humanize.IBytes(s.Free), s.Holes, humanize.IBytes(s.LargestHole), 100*s.Fragmentation())
 }
 
 // Stats returns the numbers of one kind; the zero Stats for memory that is not there. Where traces have no region of
@@ -187,4 +208,22 @@ func (a *Allocator) overlapping(e Extent) []Live {
 	}
 	slices.SortFunc(out, func(x, y Live) int { return cmp.Compare(x.Addr, y.Addr) })
 	return out
+}
+
+// LowestOccupied returns the lowest address that is taken in a kind's region; false if all of it is free.
+func (a *Allocator) LowestOccupied(k Kind) (addr uint64, ok bool) {
+	if !k.valid() || a.region[k] == nil {
+		return 0, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.region[k]
+	addr = r.low
+	r.holes.each(func(start, size uint32) bool {
+		if start == 0 {
+			addr += uint64(size) << r.shift
+		}
+		return false
+	})
+	return addr, addr < r.high
 }
