@@ -152,3 +152,15 @@ func (q *Queue) check(op string, of func(*Device) error) error {
 	}
 	return nil
 }
+
+// Clock reads the clock that DeviceTime of the queue's timed events comes from, without waiting for the queue.
+func (q *Queue) Clock() (Clock, error) {
+	if err := q.d.usable("read clock"); err != nil {
+		return Clock{}, err
+	}
+	c, err := q.q.Clock()
+	if err != nil {
+		return Clock{}, q.d.failed("read clock", err)
+	}
+	return c, nil
+}

@@ -45,6 +45,8 @@ type (
 	OverlapError = dispatch.OverlapError
 	// WorkersError says that a program uses workers that its queue doesn't start.
 	WorkersError = dispatch.WorkersError
+	// Clock is a reading of the clock that a queue's timed events use.
+	Clock = dispatch.Clock
 	// EventError says why an event can't be waited for, and names both calls.
 	EventError = dispatch.EventError
 	// TransferError says why a transfer doesn't fit its buffer.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
@@ -327,4 +328,37 @@ func (q *Queue) peek() error {
 		}
 		return nil
 	})
+}
+
+// Clock is a reading of the clock that a queue's timed events use.
+type Clock struct {
+	Cycles uint64        // of the dispatch core's clock since reset
+	Host   time.Time     // when it was read: the middle of the reading
+	Within time.Duration // the reading took twice that long
+}
+
+// Clock reads the clock of the queue's dispatch core, past the queue. Two readings far apart relate the device's times
+// to the host's; a reading of each queue relates the queues' clocks to each other.
+func (q *Queue) Clock() (Clock, error) {
+	pr := &q.d.pr.Debug
+	read := func(reg uint32) (uint32, error) { return q.d.kd.Read32(q.dispatcher.at, uint64(reg)) }
+	for {
+		before, err := read(pr.WallClockHigh)
+		if err != nil {
+			return Clock{}, fmt.Errorf("dispatch: queue %d: read clock: %w", q.id, err)
+		}
+		start := time.Now()
+		low, err := read(pr.WallClockLow)
+		took := time.Since(start)
+		if err != nil {
+			return Clock{}, fmt.Errorf("dispatch: queue %d: read clock: %w", q.id, err)
+		}
+		after, err := read(pr.WallClockHigh)
+		if err != nil {
+			return Clock{}, fmt.Errorf("dispatch: queue %d: read clock: %w", q.id, err)
+		}
+		if before == after { // else the low half has wrapped somewhere in between
+			return Clock{Cycles: uint64(before)<<32 | uint64(low), Host: start.Add(took / 2), Within: took / 2}, nil
+		}
+	}
 }

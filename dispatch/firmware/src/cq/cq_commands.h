@@ -77,6 +77,9 @@ enum cq_dispatch_id {
 #define CQ_PACKED_LARGE_UNLINK 0x01u
 #define CQ_PACKED_LARGE_MAX 35u
 
+// The flags of an event's payload
+#define CQ_EVENT_TIMED 0x01u
+
 // WAIT
 #define CQ_WAIT_BARRIER 0x01u
 #define CQ_WAIT_NOTIFY_PREFETCH 0x02u
@@ -203,6 +206,14 @@ struct cq_write_host {
     uint16_t pad1;
     uint32_t pad2;
     uint32_t length_lo, length_hi; // including this header
+};
+
+// What an event's record carries behind the command. Upstream's dispatcher sends it as it came; ours puts the time in
+// when the flags ask for it.
+struct cq_event {
+    uint32_t id;
+    uint32_t flags;
+    uint32_t time_lo, time_hi; // cycles of the dispatch tile's clock since reset
 };
 
 struct cq_write_paged {
@@ -366,6 +377,9 @@ CQ_AT(cq_write_host, is_event, 1);
 CQ_AT(cq_write_host, pad1, 2);
 CQ_AT(cq_write_host, pad2, 4);
 CQ_AT(cq_write_host, length_lo, 8);
+CQ_SIZE(cq_event, 16);
+CQ_AT(cq_event, flags, 4);
+CQ_AT(cq_event, time_lo, 8);
 CQ_SIZE(cq_write_paged, 16);
 CQ_AT(cq_write_paged, is_dram, 1);
 CQ_AT(cq_write_paged, start_page, 2);

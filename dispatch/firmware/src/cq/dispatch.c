@@ -93,10 +93,28 @@ static void write_linear(void) {
     }
 }
 
+// A host that wants to know when an event happened says so in the payload, which has room for the answer: the time is
+// put into the ring, from where the record is sent.
+static void stamp_event(void) {
+    uint32_t event = ring.cursor + CQ_HEADER_BYTES;
+    if (cq_ring_here(&ring) < CQ_HEADER_BYTES + sizeof(struct cq_event)) {
+        return;
+    }
+    if (rp_load(event + offsetof(struct cq_event, flags)) & CQ_EVENT_TIMED) {
+        uint64_t now = rp_wall_clock();
+        rp_store(event + offsetof(struct cq_event, time_lo), (uint32_t)now);
+        rp_store(event + offsetof(struct cq_event, time_hi), (uint32_t)(now >> 32));
+        rp_l1_commit(event + offsetof(struct cq_event, time_hi));
+    }
+}
+
 // The record that the host finds begins with the command itself, whose length counts it.
 static void write_host(void) {
     const struct cq_write_host* c = (const struct cq_write_host*)ring.cursor;
     uint64_t left = cq_pair(c->length_lo, c->length_hi);
+    if (c->is_event && left == CQ_HEADER_BYTES + sizeof(struct cq_event)) {
+        stamp_event();
+    }
     rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE, rp_noc_coord_xy(args.pcie_xy), args.pcie_addr_hi);
     while (left != 0) {
         uint32_t n = cq_ring_wait(&ring, NOC);

@@ -1,0 +1,69 @@
+package dispatch
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// The record of an event is what upstream's dispatcher sends, byte for byte, unless the time is asked for; then the
+// time is in the two words that upstream leaves zero.
+func TestEventRecords(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			kd, err := kmd.Open(t.Context(), card)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := kd.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			d, err := Start(t.Context(), kd, Options{Queues: 2, FirstEvent: 0x2A})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			q := d.Queue(1)
+			plain, timed := d.NewEvent("plain", false), d.NewEvent("timed", true)
+			for _, e := range []*Event{plain, timed} {
+				if err := q.Record(t.Context(), e, 0); err != nil {
+					t.Fatal(err)
+				}
+				if err := e.Synchronize(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := []uint32{3 | 1<<8 | 1<<16, 0, 32, 0, 0x2B, 0, 0, 0}
+			if diff := cmp.Diff(want, wordsOf(q.comp.ring.mem[:32])); diff != "" {
+				t.Errorf("plain record (-want +got)\n%s", diff)
+			}
+			got := wordsOf(q.comp.ring.mem[pageSize : pageSize+32])
+			cycles, ok := timed.DeviceTime()
+			if !ok || cycles == 0 {
+				t.Errorf("the timed event has the time %d, %v", cycles, ok)
+			}
+			want[4], want[5], want[6], want[7] = 0x2C, 1, uint32(cycles), uint32(cycles>>32)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("timed record (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func wordsOf(b []byte) []uint32 {
+	var out []uint32
+	for ; len(b) > 0; b = b[4:] {
+		out = append(out, binary.LittleEndian.Uint32(b))
+	}
+	return out
+}
