@@ -21,10 +21,12 @@ type Trace struct {
 	progs []*Executable // that Step.Program indexes; their kernels are held, closed or not
 	made  []*Buffer     // the buffers of a loaded trace, by their number in the file
 	owned []*Buffer     // those of them that loading allocated
-	ext   allocator.Extent
-	holds []allocator.Extent
-	cbEnd uint64
-	prep  dispatch.Prepared
+	// results is what the buffers of a loaded trace hold after a replay.
+	results []tracebuf.Data
+	ext     allocator.Extent
+	holds   []allocator.Extent
+	cbEnd   uint64
+	prep    dispatch.Prepared
 
 	mu       sync.Mutex // held while the trace is released
 	released bool

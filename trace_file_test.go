@@ -27,9 +27,10 @@ func saved(t *testing.T, target reprise.Target) []byte {
 	two := b.load(b.adder("two", reprise.Core{X: 4, Y: 1}, mid, out, 7))
 	b.write(in, 5)
 	trace := b.capture("saved", one, two, one, two, one, two, one, two, one, two)
+	b.must(trace.Replay(b.ctx))
 	var file, again bytes.Buffer
-	b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
-	b.must(trace.Save(b.ctx, &again, reprise.WithData(in)))
+	b.must(trace.Save(b.ctx, &file, reprise.WithData(in), reprise.WithResults(mid, out)))
+	b.must(trace.Save(b.ctx, &again, reprise.WithData(in), reprise.WithResults(mid, out)))
 	if !bytes.Equal(file.Bytes(), again.Bytes()) {
 		b.Error("the same trace is saved in other bytes")
 	}
@@ -61,7 +62,14 @@ func TestLoadedTraceRuns(t *testing.T) {
 			if trace.Name() != "saved" || len(trace.Steps()) != 10 || trace.Steps()[1].Name != "two" {
 				b.Errorf("%q: %+v", trace.Name(), trace.Steps())
 			}
+			var v *reprise.VerifyError
+			b.write(bufs[1], 0)
+			b.write(bufs[2], 0)
+			if err := trace.CheckResults(b.ctx); !errors.As(err, &v) || v.What != `the results in "mid"` {
+				b.Errorf("results before the first replay: %v", err)
+			}
 			b.must(trace.Replay(b.ctx))
+			b.must(trace.CheckResults(b.ctx))
 			b.holds(bufs[2], 112)
 			for i := range uint32(4) {
 				b.write(bufs[0], i)
@@ -75,11 +83,14 @@ func TestLoadedTraceRuns(t *testing.T) {
 			own := b.capture("own", x, x, x)
 			b.must(errors.Join(b.queue.Run(b.ctx, x), trace.Replay(b.ctx), own.Replay(b.ctx), trace.Replay(b.ctx)))
 			b.must(own.Verify(b.ctx))
+			if err := own.CheckResults(b.ctx); !errors.Is(err, reprise.ErrNoResults) {
+				b.Errorf("results of a recorded trace: %v", err)
+			}
 			var again bytes.Buffer
 			b.must(trace.Save(b.ctx, &again))
 			f, err := tracebuf.Decode(&again)
 			b.must(err)
-			if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || f.Name != "saved" {
+			if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output || f.Image.Buffers[0].Output || f.Name != "saved" {
 				b.Errorf("%q saved again: %d data, %d programs, %d relocations", f.Name, len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
 			}
 			b.must(errors.Join(own.Release(b.ctx), x.Close(b.ctx), trace.Release(b.ctx)))

@@ -1,7 +1,6 @@
 package reprise
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,6 +91,7 @@ func (t *Trace) load(ctx context.Context, f *tracebuf.File, bufs []*Buffer) erro
 			return fmt.Errorf("write buffer %q: %w", b.name, err)
 		}
 	}
+	t.results = f.Results
 	return t.place(ctx, after, t.name)
 }
 
@@ -165,64 +165,4 @@ func (t *Trace) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	x.bin, p.Addr = ext, ext.Addr
 	iv := interleaved(ext)
 	return t.q.q.Write(ctx, &iv, 0, p.Binary)
-}
-
-// VerifyError says where the device's memory isn't what it should be.
-type VerifyError struct {
-	Trace  string
-	What   string // "the commands", "the kernels of \"dense\""
-	Offset int    // of the first byte that differs, in bytes
-	Differ int    // bytes that differ
-	Size   int    // bytes that were compared
-	Want   byte
-	Got    byte
-}
-
-// Error implements error.
-func (e *VerifyError) Error() string {
-	return fmt.Sprintf("reprise: verify trace %q: %d of %d B of %s differ in device memory, from byte %#x on: it holds 0x%02x, want 0x%02x",
-		e.Trace, e.Differ, e.Size, e.What, e.Offset, e.Got, e.Want)
-}
-
-// Verify reads back the commands and the kernels that replays use, and compares them with the host's copy. The error is
-// a *VerifyError if they differ: something has written to the trace's memory.
-func (t *Trace) Verify(ctx context.Context) error {
-	if err := t.q.d.usable("verify trace"); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.released {
-		return fmt.Errorf("reprise: verify trace %q: %w", t.name, ErrReleased)
-	}
-	if err := t.verify(ctx, "the commands", t.ext, t.image.Bytes); err != nil {
-		return err
-	}
-	for _, x := range t.progs {
-		if err := t.verify(ctx, fmt.Sprintf("the kernels of %q", x.Name()), x.bin, x.image.Binary()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *Trace) verify(ctx context.Context, what string, e allocator.Extent, want []byte) error {
-	got := make([]byte, len(want))
-	iv := interleaved(e)
-	if err := t.q.q.Read(ctx, &iv, 0, got); err != nil {
-		return t.q.d.failed(fmt.Sprintf("verify trace %q", t.name), err)
-	}
-	if bytes.Equal(got, want) {
-		return nil
-	}
-	v := &VerifyError{Trace: t.name, What: what, Offset: -1, Size: len(want)}
-	for i := range want {
-		if got[i] == want[i] {
-			continue
-		}
-		if v.Differ++; v.Offset < 0 {
-			v.Offset, v.Want, v.Got = i, want[i], got[i]
-		}
-	}
-	return v
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -16,14 +17,22 @@ import (
 type SaveOption func(*saveOptions)
 
 type saveOptions struct {
-	data bool
-	only []*Buffer
+	data    bool
+	only    []*Buffer
+	results []*Buffer
 }
 
 // WithData has the file hold what is in buffers now: all that the trace's programs use, or only those given. So a trace
 // with its weights and inputs runs anywhere. Reading them waits for the queue.
 func WithData(only ...*Buffer) SaveOption {
 	return func(o *saveOptions) { o.data, o.only = true, append(o.only, only...) }
+}
+
+// WithResults has the file hold what is in these buffers now as what a replay gives, so that who loads it can compare
+// ([Trace.CheckResults]). Replay the trace on the data that are saved with it before. What WithData would save of these
+// buffers is left out.
+func WithResults(bufs ...*Buffer) SaveOption {
+	return func(o *saveOptions) { o.results = append(o.results, bufs...) }
 }
 
 // Save writes the trace as a file that [Device.LoadTrace] takes on any device of the same kind; docs/trace-file.md
@@ -43,8 +52,8 @@ func (t *Trace) Save(ctx context.Context, w io.Writer, opts ...SaveOption) error
 		return fmt.Errorf("reprise: save trace %q: %w", t.name, ErrReleased)
 	}
 	f, err := t.file()
-	if err == nil && o.data {
-		err = t.readData(ctx, f, o.only)
+	if err == nil {
+		err = t.readData(ctx, f, &o)
 	}
 	if err == nil {
 		err = tracebuf.Encode(w, f)
@@ -71,12 +80,15 @@ func (t *Trace) file() (*tracebuf.File, error) {
 	if im.Relocs = t.image.Relocs; im.Relocs == nil {
 		im.Relocs = t.relocations()
 	}
-	for _, b := range t.Buffers() {
+	for i, b := range t.Buffers() {
 		kind := uint8(tracebuf.KindDRAM)
 		if b.ext.Kind == L1 {
 			kind = tracebuf.KindL1
 		}
 		im.Buffers = append(im.Buffers, tracebuf.Buffer{Name: b.name, Kind: kind, Addr: b.ext.Addr, Size: b.Size(), PageSize: b.PageSize()})
+		if len(t.made) > 0 {
+			im.Buffers[i].Output = t.image.Buffers[i].Output
+		}
 	}
 	im.L1End, im.After = t.cbEnd, t.prep.After.AppendDetached(nil)
 	return f, nil
@@ -128,30 +140,47 @@ func (t *Trace) Buffers() []*Buffer {
 }
 
 // readData adds the contents of buffers to a file. The trace holds their memory, also if they were freed.
-func (t *Trace) readData(ctx context.Context, f *tracebuf.File, only []*Buffer) error {
+func (t *Trace) readData(ctx context.Context, f *tracebuf.File, o *saveOptions) error {
 	all := t.Buffers()
-	wanted := map[allocator.Extent]bool{}
-	for _, b := range only {
-		if b == nil {
-			return errors.New("no buffer: it is nil")
-		}
-		wanted[b.ext] = true
+	results, err := among(all, o.results)
+	if err != nil {
+		return err
+	}
+	only, err := among(all, o.only)
+	if err != nil {
+		return err
 	}
 	for i, b := range all {
-		if len(only) > 0 && !wanted[b.ext] {
+		to := &f.Data
+		switch {
+		case results[b.ext]:
+			f.Image.Buffers[i].Output = true
+			to = &f.Results
+		case !o.data || len(only) > 0 && !only[b.ext]:
 			continue
 		}
-		delete(wanted, b.ext)
 		data := make([]byte, b.Size())
 		if err := t.q.q.Read(ctx, &b.iv, 0, data); err != nil {
 			return fmt.Errorf("read buffer %q: %w", b.name, err)
 		}
-		f.Data = append(f.Data, tracebuf.Data{Buffer: i, Bytes: data})
-	}
-	if len(wanted) > 0 {
-		return errors.New("a buffer whose data were asked for is none of the trace's: give only buffers of its programs")
+		*to = append(*to, tracebuf.Data{Buffer: i, Bytes: data})
 	}
 	return nil
+}
+
+// among returns buffers as a set, of which each must be one of all.
+func among(all, bufs []*Buffer) (map[allocator.Extent]bool, error) {
+	set := map[allocator.Extent]bool{}
+	for _, b := range bufs {
+		if b == nil {
+			return nil, errors.New("no buffer: it is nil")
+		}
+		if !slices.ContainsFunc(all, func(o *Buffer) bool { return o.ext == b.ext }) {
+			return nil, fmt.Errorf("buffer %q is none of the trace's: give only buffers of its programs", b.name)
+		}
+		set[b.ext] = true
+	}
+	return set, nil
 }
 
 // fingerprint is what of the device and the queue is in the commands of a trace.

@@ -16,6 +16,8 @@ type File struct {
 	// Data is what buffers hold before the first replay, in order of buffer and offset. Buffers that have none keep
 	// what they hold.
 	Data []Data
+	// Results is what buffers hold after a replay on Data, in the same order: who runs the trace can compare.
+	Results []Data
 }
 
 // Target is what of a device is in a trace: it runs only where all of it is the same.

@@ -103,12 +103,19 @@ func (f *File) sections(b []byte) error {
 		do  func(*reader)
 	}{
 		{tagTarget, f.target}, {tagCommands, f.commands}, {tagPrograms, f.programs}, {tagSteps, f.steps},
-		{tagRelocs, f.relocs}, {tagBuffers, f.buffers}, {tagParams, f.params}, {tagQueue, f.queue}, {tagData, f.data},
+		{tagRelocs, f.relocs}, {tagBuffers, f.buffers}, {tagParams, f.params}, {tagQueue, f.queue},
+		{tagData, func(r *reader) { f.Data = append(f.Data, r.data()) }},
+		{tagResult, func(r *reader) { f.Results = append(f.Results, r.data()) }},
 	}
-	for i := 0; i < len(parse) || len(b) > 0; i++ {
-		p := parse[min(i, len(parse)-1)]
-		if len(b) == 0 && p.tag == tagData {
-			break
+	const once = 8 // of them are there, the others any number of times
+	for i := 0; i < once || len(b) > 0; {
+		p := &parse[i]
+		if i >= once && i+1 < len(parse) && string(b[:min(4, len(b))]) == parse[i+1].tag {
+			i++
+			continue
+		}
+		if i < once {
+			i++
 		}
 		if len(b) < sectionHead {
 			return invalid("section "+p.tag, "%d bytes are left, a section has at least %d", len(b), sectionHead)
@@ -271,8 +278,8 @@ func (f *File) queue(r *reader) {
 	f.Image.After = r.take(uint64(len(r.b)))
 }
 
-func (f *File) data(r *reader) {
+func (r *reader) data() Data {
 	d := Data{Buffer: r.u32(), Offset: r.size()}
 	d.Bytes = r.take(uint64(len(r.b)))
-	f.Data = append(f.Data, d)
+	return d
 }

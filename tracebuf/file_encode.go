@@ -12,7 +12,7 @@ import (
 
 var le = binary.LittleEndian
 
-// Sections of a trace file, in their order. A file has each of them once, and then any number of tagData.
+// Sections of a trace file, in their order. A file has each of them once, but for any number of tagData and tagResult.
 const (
 	tagTarget   = "TRGT"
 	tagCommands = "CMDS"
@@ -23,6 +23,7 @@ const (
 	tagParams   = "PARM"
 	tagQueue    = "QUEU"
 	tagData     = "DATA"
+	tagResult   = "RSLT"
 )
 
 // Sizes in bytes.
@@ -53,10 +54,7 @@ func Encode(w io.Writer, f *File) error {
 		{tag: tagParams, head: f.encodeParams()},
 		{tag: tagQueue, head: le.AppendUint64(nil, f.Image.L1End), body: f.Image.After},
 	}
-	for i := range f.Data {
-		d := &f.Data[i]
-		sections = append(sections, section{tag: tagData, head: le.AppendUint64(le.AppendUint32(nil, uint32(d.Buffer)), uint64(d.Offset)), body: d.Bytes})
-	}
+	sections = appendData(appendData(sections, tagData, f.Data), tagResult, f.Results)
 	size := uint64(fileHead + sha256.Size)
 	for _, s := range sections {
 		size += uint64(sectionHead + len(s.head) + len(s.body))
@@ -82,6 +80,14 @@ func Encode(w io.Writer, f *File) error {
 		return fmt.Errorf("tracebuf: encode: %w", err)
 	}
 	return nil
+}
+
+func appendData(to []section, tag string, data []Data) []section {
+	for i := range data {
+		d := &data[i]
+		to = append(to, section{tag: tag, head: le.AppendUint64(le.AppendUint32(nil, uint32(d.Buffer)), uint64(d.Offset)), body: d.Bytes})
+	}
+	return to
 }
 
 func appendName(b []byte, s string) []byte { return append(le.AppendUint16(b, uint16(len(s))), s...) }

@@ -91,6 +91,7 @@ func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	}
 	f.Image = *im
 	f.Data = []tracebuf.Data{{Buffer: 0, Offset: 1024, Bytes: []byte("weights")}, {Buffer: 1, Bytes: []byte("r")}}
+	f.Results = []tracebuf.Data{{Buffer: 1, Offset: 512, Bytes: []byte("result")}}
 	return f
 }
 
@@ -276,6 +277,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"data of no buffer", func(f *tracebuf.File) { f.Data[1].Buffer = 2 }, "buffer 2 of 2"},
 		{"data beyond a buffer", func(f *tracebuf.File) { f.Data[0].Offset = 8190 }, "data 0"},
 		{"data out of order", func(f *tracebuf.File) { f.Data[0], f.Data[1] = f.Data[1], f.Data[0] }, "data 1"},
+		{"results of no buffer", func(f *tracebuf.File) { f.Results[0].Buffer = 2 }, "result 0"},
 		{"data over data", func(f *tracebuf.File) { f.Data = append(f.Data, f.Data[1]) }, "data 2"},
 		{"no commands", func(f *tracebuf.File) { clear(f.Image.Bytes) }, "illegal command id"},
 		{"no end", func(f *tracebuf.File) { f.Image.Bytes[f.Image.Size-64] = 5 }, "commands"},
@@ -345,7 +347,7 @@ func FuzzDecodeFile(f *testing.F) {
 		f.Add(true, b)
 		f.Add(false, b)
 		f.Add(true, b[:len(b)/2])
-		for _, tag := range []string{"TRGT", "CMDS", "PROG", "STEP", "RELO", "BUFF", "PARM", "QUEU", "DATA"} {
+		for _, tag := range []string{"TRGT", "CMDS", "PROG", "STEP", "RELO", "BUFF", "PARM", "QUEU", "DATA", "RSLT"} {
 			c := bytes.Clone(b)
 			c[bytes.Index(c, []byte(tag))+17] ^= 0x41
 			f.Add(true, c)
@@ -360,4 +362,25 @@ func FuzzDecodeFile(f *testing.F) {
 			t.Fatal("an accepted file is written otherwise")
 		}
 	})
+}
+
+// A file has no data, or as many as there are, and sections in their order only.
+func TestFileSections(t *testing.T) {
+	f := testFile(t, chip.Blackhole)
+	for _, c := range []struct{ data, results int }{{0, 0}, {2, 0}, {0, 1}, {1, 1}} {
+		g := *f
+		g.Data, g.Results = f.Data[:c.data], f.Results[:c.results]
+		got, err := tracebuf.Decode(bytes.NewReader(encode(t, &g)))
+		if err != nil || len(got.Data) != c.data || len(got.Results) != c.results {
+			t.Errorf("%d data and %d results: %v", c.data, c.results, err)
+		}
+	}
+	b := encode(t, f)
+	for _, change := range [][2]string{{"DATA", "RSLT"}, {"RSLT", "DATX"}, {"QUEU", "DATA"}, {"TRGT", "CMDS"}, {"RSLT", "QUEU"}} {
+		c := bytes.Clone(b)
+		copy(c[bytes.Index(c, []byte(change[0])):], change[1])
+		if _, err := tracebuf.Decode(bytes.NewReader(seal(c))); !errors.Is(err, tracebuf.ErrInvalid) {
+			t.Errorf("%s where %s was: %v", change[1], change[0], err)
+		}
+	}
 }

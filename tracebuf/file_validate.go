@@ -47,7 +47,10 @@ func (f *File) Validate() error {
 	if err := w.checkParams(); err != nil {
 		return err
 	}
-	return f.checkData()
+	if err := f.checkData("data", f.Data); err != nil {
+		return err
+	}
+	return f.checkData("result", f.Results)
 }
 
 func (f *File) checkTarget() (*chip.Chip, error) {
@@ -189,11 +192,11 @@ func (im *Image) checkBuffers(ch *chip.Chip) error {
 	return nil
 }
 
-func (f *File) checkData() error {
+func (f *File) checkData(what string, data []Data) error {
 	last, end := 0, 0
-	for i := range f.Data {
-		d := &f.Data[i]
-		part := fmt.Sprintf("data %d", i)
+	for i := range data {
+		d := &data[i]
+		part := fmt.Sprintf("%s %d", what, i)
 		if d.Buffer < 0 || d.Buffer >= len(f.Image.Buffers) {
 			return invalid(part, "for buffer %d of %d", d.Buffer, len(f.Image.Buffers))
 		}
