@@ -23,6 +23,10 @@ var (
 	ErrForeign = errors.New("it belongs to another device")
 	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.
 	ErrCaptureEnded = errors.New("the capture has ended")
+	// ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.
+	ErrNoParam = errors.New("the trace has no such parameter")
+	// ErrReserved is returned by what would run while a trace is being stepped through or checked on the queue.
+	ErrReserved = dispatch.ErrReserved
 	// ErrNotCapturing is returned by Recorder.End and Recorder.Discard when there is nothing to end: Begin didn't start the
 	// capture, or it has ended.
 	ErrNotCapturing = errors.New("no capture is under way that Begin started")

@@ -54,8 +54,8 @@ type Executable struct {
 	d     *Device
 	image *dispatch.Image
 	bin   allocator.Extent
-	holds []allocator.Extent
-	bufs  []*Buffer // whose memory holds has
+	holds []allocator.Extent // of bufs
+	bufs  []*Buffer
 	cbEnd uint64
 
 	mu     sync.RWMutex // held for reading while closed must not change
@@ -92,11 +92,9 @@ func (x *Executable) load(ctx context.Context, p *Program) error {
 		if err := b.of(d); err != nil {
 			return err
 		}
-		if err := d.mem.Hold(b.ext); err != nil {
+		if err := x.hold(b); err != nil {
 			return err
 		}
-		x.holds = append(x.holds, b.ext)
-		x.bufs = append(x.bufs, b)
 	}
 	spec := dispatch.Program{Name: p.Name}
 	addr := d.cbs.base

@@ -15,6 +15,8 @@ type Queue struct {
 	d   *Device
 	q   *dispatch.Queue
 	rec atomic.Pointer[Recorder] // that Run records into, between Begin and End
+
+	begun, finished atomic.Uint64 // Finishes by number: the last one that began, and that returned without an error
 }
 
 // ID returns the queue's number.
@@ -136,8 +138,11 @@ func (q *Queue) Finish(ctx context.Context) error {
 	if err := q.d.refuse(q, opFinish, ""); err != nil {
 		return err
 	}
+	n := q.begun.Add(1)
 	if err := q.q.Finish(ctx); err != nil {
 		return q.d.failed("finish", err)
+	}
+	for was := q.finished.Load(); was < n && !q.finished.CompareAndSwap(was, n); was = q.finished.Load() {
 	}
 	return nil
 }

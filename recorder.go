@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -26,16 +27,22 @@ type Recorder struct {
 	t     *Trace // what it becomes; it holds what the programs need
 	rec   *tracebuf.Recording
 	state dispatch.State
-	seen  map[*Executable]int // programs by their index in t.progs
-	err   error               // the first one: the capture fails with it
+	seen  map[*Executable]*seen
+	err   error // the first one: the capture fails with it
 	ended bool
+}
+
+// seen is what a capture knows of a program.
+type seen struct {
+	index int // in Trace.progs
+	holds int // buffers of it that the trace holds
 }
 
 func newRecorder(q *Queue, name string, begun bool) *Recorder {
 	d := q.d
 	return &Recorder{
 		name: name, d: d, q: q, begun: begun, t: &Trace{q: q, name: name},
-		rec: tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState(), seen: map[*Executable]int{},
+		rec: tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState(), seen: map[*Executable]*seen{},
 	}
 }
 
@@ -83,34 +90,49 @@ func (r *Recorder) run(x *Executable) error {
 	if err := r.q.q.Fits(x.image); err != nil {
 		return err
 	}
-	id, ok := r.seen[x]
-	if !ok {
+	s := r.seen[x]
+	if s == nil {
 		if err := r.t.own(x); err != nil {
 			return err
 		}
-		id = len(r.t.progs)
+		s = &seen{index: len(r.t.progs)}
 		r.t.progs = append(r.t.progs, x)
-		r.seen[x] = id
+		r.seen[x] = s
 	}
-	r.rec.Add(x.Name(), id, func(dst []byte) []byte {
+	for ; s.holds < len(x.bufs); s.holds++ {
+		if err := r.t.hold(x.bufs[s.holds]); err != nil {
+			return err
+		}
+	}
+	r.rec.Add(x.Name(), s.index, func(dst []byte) []byte {
 		return x.image.Append(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())))
 	})
 	return nil
 }
 
-// own makes the trace hold what a program needs.
-func (t *Trace) own(x *Executable) error {
-	mem := t.q.d.mem
-	for i := range len(x.holds) + 1 {
-		e := x.bin
-		if i > 0 {
-			e = x.holds[i-1]
-		}
-		if err := mem.Hold(e); err != nil {
-			return err
-		}
-		t.holds = append(t.holds, e)
+// hold makes the trace keep a buffer.
+func (t *Trace) hold(b *Buffer) error {
+	if _, ok := t.bufs[b]; ok {
+		return nil
 	}
+	if err := t.q.d.mem.Hold(b.ext); err != nil {
+		return err
+	}
+	t.holds = append(t.holds, b.ext)
+	if t.bufs == nil {
+		t.bufs = map[*Buffer]struct{}{}
+	}
+	t.bufs[b] = struct{}{}
+	t.buffers = append(t.buffers, b)
+	return nil
+}
+
+// own makes the trace keep a program's kernels and the room of its circular buffers.
+func (t *Trace) own(x *Executable) error {
+	if err := t.q.d.mem.Hold(x.bin); err != nil {
+		return err
+	}
+	t.holds = append(t.holds, x.bin)
 	if x.cbEnd <= t.cbEnd {
 		return nil
 	}
@@ -196,6 +218,10 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	t.prep = dispatch.Prepared{
 		Name: t.name, Bytes: replay.Bytes, Image: t.image.Bytes[:t.image.Size], After: after,
 		Counts: []dispatch.CountPatch{{At: replay.GoCount}, {At: replay.WaitCount, Add: cq.Count(t.q.q.Workers().Size())}},
+	}
+	if len(t.params.list) > 0 {
+		t.params.place(t.image, int(d.disp.Chip().Params().Align.DRAMWrite))
+		t.prep.Image = slices.Clone(t.prep.Image) // hang reports read it while parameters are set
 	}
 	iv := interleaved(t.ext)
 	if err := t.q.q.Write(ctx, &iv, 0, t.image.Bytes); err != nil {

@@ -137,7 +137,7 @@ func (d *Device) contents() []dispatch.Content {
 		for _, x := range t.progs {
 			add(x)
 		}
-		out = append(out, content("trace "+t.name, t.ext, t.image.Bytes))
+		out = append(out, content("trace "+t.name, t.ext, t.commands()))
 	}
 	slices.SortFunc(out, func(a, b dispatch.Content) int { return cmp.Compare(a.At.Addr, b.At.Addr) })
 	return out

@@ -15,12 +15,15 @@ import (
 // Trace is a recorded sequence of programs that lies in the device's DRAM. It owns what it touches: the kernels and
 // the buffers of its programs stay allocated until Release.
 type Trace struct {
-	q     *Queue
-	name  string
-	image *tracebuf.Image
-	progs []*Executable // that Step.Program indexes; their kernels are held, closed or not
-	made  []*Buffer     // the buffers of a loaded trace, by their number in the file
-	owned []*Buffer     // those of them that loading allocated
+	q       *Queue
+	name    string
+	image   *tracebuf.Image
+	progs   []*Executable        // that Step.Program indexes; their kernels are held, closed or not
+	bufs    map[*Buffer]struct{} // those of buffers
+	buffers []*Buffer            // that it holds for its programs, in order of first use
+	params  params
+	made    []*Buffer // the buffers of a loaded trace, by their number in the file
+	owned   []*Buffer // those of them that loading allocated
 	// results is what the buffers of a loaded trace hold after a replay.
 	results []tracebuf.Data
 	ext     allocator.Extent
@@ -30,6 +33,7 @@ type Trace struct {
 
 	mu       sync.Mutex // held while the trace is released
 	released bool
+	gone     bool // released, for who holds params.mu
 }
 
 // Replay runs the trace again. It returns once the commands are in the issue ring; Queue.Finish waits for the
@@ -41,7 +45,13 @@ func (t *Trace) Replay(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.q.q.Submit(ctx, &t.prep); err != nil {
+	var err error
+	if t.params.changed.Load() {
+		err = t.replayChanged(ctx)
+	} else {
+		err = t.q.q.Submit(ctx, &t.prep)
+	}
+	if err != nil {
 		if errors.Is(err, dispatch.ErrRevoked) {
 			err = ErrReleased
 		}
@@ -82,6 +92,9 @@ func (t *Trace) Release(ctx context.Context) error {
 		return t.q.d.failed(fmt.Sprintf("release trace %q", t.name), fmt.Errorf("%w; call Release again", err))
 	}
 	t.released = true
+	t.params.mu.Lock()
+	t.gone = true
+	t.params.mu.Unlock()
 	t.q.d.mu.Lock()
 	delete(t.q.d.traces, t)
 	t.q.d.mu.Unlock()
@@ -98,6 +111,7 @@ func (t *Trace) drop() error {
 	for _, e := range t.holds {
 		errs = append(errs, mem.Unhold(e))
 	}
+	errs = append(errs, t.params.drop(mem))
 	if !t.ext.IsZero() {
 		errs = append(errs, mem.Free(t.ext))
 	}

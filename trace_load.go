@@ -84,6 +84,9 @@ func (t *Trace) load(ctx context.Context, f *tracebuf.File, bufs []*Buffer) erro
 		}
 	}
 	im.Relocate(f.Target.Banks)
+	if err := t.params.restore(t); err != nil {
+		return err
+	}
 	for i := range f.Data {
 		p := &f.Data[i]
 		b := t.made[p.Buffer]

@@ -73,6 +73,7 @@ func (t *Trace) file() (*tracebuf.File, error) {
 	f := &tracebuf.File{Name: t.name, Target: target, Image: *t.image}
 	im := &f.Image
 	im.Programs, im.Relocs, im.Buffers = nil, nil, nil
+	im.Bytes, im.Params = t.commands(), t.Params()
 	for _, x := range t.progs {
 		bin := x.image.Binary()
 		im.Programs = append(im.Programs, tracebuf.Program{Name: x.Name(), Binary: bin, Addr: x.bin.Addr, Pages: len(bin) / dispatch.BinaryPageSize})
@@ -119,8 +120,8 @@ func (t *Trace) relocations() []tracebuf.Reloc {
 	return out
 }
 
-// Buffers returns the buffers that the trace's programs use, in order of first use. Those of a loaded trace belong to
-// it: they are gone when it is released.
+// Buffers returns the buffers that the trace's programs use, in order of first use, and those that [Trace.SetBuffer] has
+// put in their place. Those of a loaded trace belong to it: they are gone when it is released.
 func (t *Trace) Buffers() []*Buffer {
 	var out []*Buffer
 	seen := map[allocator.Extent]bool{}
@@ -132,10 +133,9 @@ func (t *Trace) Buffers() []*Buffer {
 			}
 		}
 	}
-	for _, x := range t.progs {
-		add(x.bufs)
-	}
+	add(t.buffers)
 	add(t.made)
+	add(t.params.buffers())
 	return out
 }
 

@@ -38,7 +38,10 @@ func (t *Trace) Verify(ctx context.Context) error {
 	if err := t.readable(op); err != nil {
 		return err
 	}
-	if err := t.compare(ctx, op, "the commands", interleaved(t.ext), 0, t.image.Bytes); err != nil {
+	if err := t.flush(ctx); err != nil {
+		return t.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
+	}
+	if err := t.compare(ctx, op, "the commands", interleaved(t.ext), 0, t.commands()); err != nil {
 		return err
 	}
 	for _, x := range t.progs {

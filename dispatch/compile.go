@@ -69,6 +69,9 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 		layout: d.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
 		stream: uint16(d.pr.Stream.FirstDispatch), cores: countCores(groups),
 	}
+	for i := range p.Kernels {
+		im.args = append(im.args, kernelArgs{name: p.Kernels[i].Name, n: len(p.Kernels[i].Common)})
+	}
 	c := compiler{d: d, p: p, lay: &lay, groups: groups, im: im, b: cq.NewBuilder(d.layout(), nil)}
 	if err := c.emit(); err != nil {
 		return nil, fmt.Errorf("dispatch: program %q: %w", p.Name, err)
@@ -269,17 +272,21 @@ func (c *compiler) args(proc chip.Processor) {
 	if size == 0 {
 		return
 	}
-	var list []CoreArgs
+	type argsOf struct {
+		CoreArgs
+		kernel int
+	}
+	var list []argsOf
 	for i := range c.p.Kernels {
 		if k := &c.p.Kernels[i]; k.Processor == proc {
 			for _, a := range k.Args {
 				if len(a.Args) > 0 {
-					list = append(list, a)
+					list = append(list, argsOf{a, i})
 				}
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b CoreArgs) int {
+	slices.SortFunc(list, func(a, b argsOf) int {
 		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
 	})
 	slot := int(align16(size))
@@ -294,7 +301,11 @@ func (c *compiler) args(proc chip.Processor) {
 			}
 			w.Data = append(w.Data, make([]byte, start+slot-len(w.Data))...)
 		}
-		c.b.WritePacked(w)
+		p := c.b.WritePacked(w)
+		for i, a := range chunk {
+			k := &c.im.args[a.kernel]
+			k.unique = append(k.unique, coreArgs{core: a.Core, at: int32(p.Slot(i)), n: int32(len(a.Args))})
+		}
 		c.cut()
 	}
 }
@@ -310,10 +321,12 @@ func (c *compiler) config() {
 		return
 	}
 	var subs []cq.LargeSub
+	var of []*group // of each sub-command
 	var data []byte
 	for _, g := range c.groups {
 		block := c.groupConfig(g, n)
 		for _, r := range g.rects {
+			of = append(of, g)
 			subs = append(subs, cq.LargeSub{NOC: c.rect(r), Addr: off, Length: n, Dests: uint8(r.Cores), Unlink: true})
 			data = append(data, block...)
 		}
@@ -321,10 +334,24 @@ func (c *compiler) config() {
 	per := max(1, min(maxCommandBytes/int(n+12), cq.MaxLargeSubs))
 	for i := 0; i < len(subs); i += per {
 		j := min(i+per, len(subs))
-		c.b.WritePackedLarge(cq.WritePackedLarge{
+		_, at := c.b.WritePackedLarge(cq.WritePackedLarge{
 			Type: cq.LargeConfig, Alignment: 16, OffsetIndex: offsetConfig, Subs: subs[i:j], Data: data[uint32(i)*n : uint32(j)*n],
 		})
+		for k, g := range of[i:j] {
+			c.commonAt(g, at+k*int(n))
+		}
 		c.cut()
+	}
+}
+
+// commonAt notes where the common arguments of a group's kernels lie, when its block lies at an offset.
+func (c *compiler) commonAt(g *group, at int) {
+	for i := range c.p.Kernels {
+		k := &c.p.Kernels[i]
+		if g.kernels[k.Processor] == k && len(k.Common) > 0 {
+			args := &c.im.args[i]
+			args.common = append(args.common, int32(at)+int32(c.lay.common[k.Processor]-c.lay.common[0]))
+		}
 	}
 }
 

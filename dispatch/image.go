@@ -9,7 +9,7 @@ import (
 
 // Image is a compiled program: its commands as they go to the prefetcher, with the few places that depend on when
 // and where it runs, and its kernels as they go to DRAM. Running a program and recording it use the same image.
-// Once placed, an image doesn't change.
+// Once placed, an image changes only by SetWords.
 type Image struct {
 	name       string
 	layout     cq.Layout
@@ -36,6 +36,7 @@ type Image struct {
 	goCount     int
 	goWord      int
 	relays      []relayPatch
+	args        []kernelArgs // by kernel
 }
 
 // relayPatch is a sub-command of a RELAY_PAGED_PACKED that reads a page of the binary buffer.
@@ -79,13 +80,23 @@ type State struct {
 // Append appends the commands of one run to dst and moves st past it. id names the run in profilers. It allocates
 // only when dst is too small.
 func (im *Image) Append(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
+	return im.appendFrom(dst, im.cmds[:im.head], im.cmds[im.head:], st, dispatcher, id)
+}
+
+// AppendAgain is Append with the runtime arguments of a run that was appended before, whatever has been changed since.
+func (im *Image) AppendAgain(dst, run []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
+	return im.appendFrom(dst, run[:im.head], run[im.head+im.waitShift(len(run)):], st, dispatcher, id)
+}
+
+// appendFrom appends a run whose commands are head and body, but for a wait between them, and those of no run or of any.
+func (im *Image) appendFrom(dst, head, body []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
 	before := st.Expected
 	after := before + cq.Count(dispatcher.workers)
 	off, waitFor, wait := st.config.reserve(im.slotSize, uint32(after))
 	base := im.configBase + off
 
 	start := len(dst)
-	dst = append(dst, im.cmds[:im.head]...)
+	dst = append(dst, head...)
 	shift := start // of everything behind the head
 	if wait {
 		b := cq.NewBuilder(im.layout, dst)
@@ -93,7 +104,7 @@ func (im *Image) Append(dst []byte, st *State, dispatcher Dispatcher, id uint16)
 		shift += b.Len() - len(dst)
 		dst = b.Bytes()
 	}
-	dst = append(dst, im.cmds[im.head:]...)
+	dst = append(dst, body...)
 
 	at := func(o int) int {
 		if o < im.head {

@@ -79,6 +79,9 @@ func (q *Queue) acquire(op string, name *string) error {
 	s := q.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.reserved != nil && s.reserved != q {
+		return fmt.Errorf("dispatch: queue %d: %s %q: %w", q.id, op, *name, ErrReserved)
+	}
 	if o := s.owner; o != nil && o != q {
 		if known := q.now(); o.work.at > known[o.id] {
 			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id, Last: fmt.Sprintf("%s %q", o.work.op, *o.work.name)}

@@ -36,6 +36,8 @@ type Queue struct {
 	knows clock     // what the commands so far are ordered behind
 	work  work      // what it has put on shared workers last; guarded by set.mu as well
 
+	reserved *Reservation // that alone may run something
+
 	last     atomic.Pointer[string]   // what was submitted last, for hang reports
 	replayed atomic.Pointer[Prepared] // what was submitted last of that kind, for hang reports
 	failed   atomic.Pointer[error]    // why the queue takes no more commands
@@ -96,6 +98,9 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.usable("run"); err != nil {
 		return err
+	}
+	if q.reserved != nil {
+		return fmt.Errorf("dispatch: queue %d: run program %q: %w", q.id, im.name, ErrReserved)
 	}
 	if !im.placed {
 		return fmt.Errorf("dispatch: queue %d: run program %q: its kernels were not placed in DRAM", q.id, im.name)
@@ -174,17 +179,33 @@ type CountPatch struct {
 func (q *Queue) Submit(ctx context.Context, p *Prepared) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
+	if err := q.submittable(p); err != nil {
+		return err
+	}
+	return q.submit(ctx, p)
+}
+
+// submittable says whether the queue takes prepared commands. Called with mu held.
+func (q *Queue) submittable(p *Prepared) error {
 	if err := q.usable("replay"); err != nil {
 		return err
 	}
 	if p.revoked {
 		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrRevoked)
 	}
+	if q.reserved != nil {
+		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrReserved)
+	}
 	if q.shared {
 		if err := q.acquire(opReplay, &p.Name); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// submit is called with mu held.
+func (q *Queue) submit(ctx context.Context, p *Prepared) error {
 	if !p.sent || p.base != q.st.Expected {
 		for _, c := range p.Counts {
 			cq.Put32(p.Bytes, c.At, uint32(q.st.Expected+c.Add))

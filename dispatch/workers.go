@@ -16,6 +16,8 @@ type workers struct {
 
 	mu    sync.Mutex
 	owner *Queue // who started something on them last; nil for nobody
+
+	reserved *Queue // that alone may start something; nil for none
 }
 
 // workerSets gives each queue its workers: those that the options name, or the whole grid. Sets that touch are equal.

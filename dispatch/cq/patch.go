@@ -105,3 +105,6 @@ func Put8(stream []byte, at int, v uint8)   { stream[at] = v }
 func Put16(stream []byte, at int, v uint16) { le.PutUint16(stream[at:], v) }
 func Put32(stream []byte, at int, v uint32) { le.PutUint32(stream[at:], v) }
 func Put64(stream []byte, at int, v uint64) { le.PutUint64(stream[at:], v) }
+
+// Get32 reads a field.
+func Get32(stream []byte, at int) uint32 { return le.Uint32(stream[at:]) }

@@ -1,0 +1,147 @@
+package reprise
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or get_common_arg_val.
+type Arg struct {
+	Kernel string  // name of the kernel in its Program, where no other kernel may have it
+	Index  int     // from 0
+	Common bool    // a common argument; otherwise a unique one
+	Cores  []Range // whose unique argument; nil for those of all cores that have some
+}
+
+func (a *Arg) on(c Core) bool {
+	if a.Cores == nil {
+		return true
+	}
+	for _, r := range a.Cores {
+		if r.Contains(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// words returns where arguments lie in the commands of one run.
+func (x *Executable) words(args []Arg) ([]int, error) {
+	var at []int
+	for i := range args {
+		a := &args[i]
+		var err error
+		if a.Common {
+			at, err = x.image.CommonArg(at, a.Kernel, a.Index)
+		} else {
+			at, err = x.image.UniqueArg(at, a.Kernel, a.Index, a.on)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(at) == 0 {
+		return nil, fmt.Errorf("program %q: no argument is named", x.Name())
+	}
+	return at, nil
+}
+
+// SetArg gives a runtime argument another value for the runs and captures from now on. What is in a queue or a trace
+// already keeps the value that it has; see [Recorder.Param] for arguments of traces. It writes nothing to the device.
+func (x *Executable) SetArg(a Arg, v uint32) error { return x.setWords([]Arg{a}, v, nil) }
+
+// SetBuffer makes arguments the address of another buffer, for the runs and captures from now on. The buffer is held
+// until the executable is closed.
+func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
+	if x != nil {
+		if err := b.of(x.d); err != nil {
+			return fmt.Errorf("reprise: set buffer of executable %q: %w", x.Name(), err)
+		}
+	}
+	return x.setWords(args, 0, b)
+}
+
+func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
+	if x == nil {
+		return fmt.Errorf("reprise: set arguments: %w", x.of(nil))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.of(x.d)
+	var at []int
+	if err == nil {
+		at, err = x.words(args)
+	}
+	if err == nil && b != nil {
+		v = b.Addr()
+		err = x.hold(b)
+	}
+	if err != nil {
+		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), err)
+	}
+	x.image.SetWords(at, v)
+	return nil
+}
+
+// hold keeps a buffer as long as the executable lives.
+func (x *Executable) hold(b *Buffer) error {
+	for _, have := range x.bufs {
+		if have == b {
+			return nil
+		}
+	}
+	if err := x.d.mem.Hold(b.ext); err != nil {
+		return err
+	}
+	x.holds, x.bufs = append(x.holds, b.ext), append(x.bufs, b)
+	return nil
+}
+
+// Param names arguments of the run that was recorded last, so that [Trace.Set] can change them. A name that was given
+// before gets the arguments added, in this run or another: all of them change together, so all must have the same value
+// when they are recorded. An error ends the capture.
+func (r *Recorder) Param(name string, args ...Arg) error {
+	return r.param(name, tracebuf.Arg, nil, args)
+}
+
+// ParamBuffer is Param for arguments that hold the address of a buffer, which [Trace.SetBuffer] can change.
+func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
+	return r.param(name, tracebuf.BufferAddr, b, args)
+}
+
+func (r *Recorder) param(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
+	r.mu.Lock()
+	err := r.addParam(name, kind, b, args)
+	r.mu.Unlock()
+	if err != nil {
+		return r.refused(fmt.Sprintf("name parameter %q", name), err)
+	}
+	return nil
+}
+
+func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
+	steps := r.rec.Steps()
+	switch {
+	case r.ended:
+		return ErrCaptureEnded
+	case len(steps) == 0:
+		return fmt.Errorf("nothing was recorded yet: name arguments behind the run that they belong to")
+	}
+	if kind == tracebuf.BufferAddr {
+		if err := b.of(r.d); err != nil {
+			return err
+		}
+	}
+	s := steps[len(steps)-1]
+	x := r.t.progs[s.Program]
+	at, err := x.words(args)
+	if err != nil {
+		return err
+	}
+	base := s.Offset + x.image.Shift(s.Size)
+	for i := range at {
+		at[i] += base
+	}
+	return r.t.params.add(r.t, r.rec.Bytes(), name, kind, b, at)
+}

@@ -1,0 +1,149 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// kernelArgs says where the runtime arguments of a kernel lie in a program's commands.
+type kernelArgs struct {
+	name   string
+	unique []coreArgs // by core, row by row
+	common []int32    // of the first common argument, one offset for each rectangle of cores that gets them
+	n      int        // common arguments
+}
+
+// coreArgs are the unique arguments of one core.
+type coreArgs struct {
+	core chip.Core
+	at   int32 // of the first
+	n    int32
+}
+
+// ArgError says why a runtime argument can't be named.
+type ArgError struct {
+	Program, Kernel string
+	Common          bool
+	Index           int
+	Why             string
+}
+
+// Error implements error.
+func (e *ArgError) Error() string {
+	kind := "unique"
+	if e.Common {
+		kind = "common"
+	}
+	return fmt.Sprintf("dispatch: program %q: %s argument %d of kernel %q: %s", e.Program, kind, e.Index, e.Kernel, e.Why)
+}
+
+// UniqueArg appends to dst the offsets at which a unique argument of a kernel lies in the commands of one run, as
+// CommandBytes counts them: one for each core that on is true of. [Image.Shift] says what they are in a recorded run. The
+// error is an *ArgError.
+func (im *Image) UniqueArg(dst []int, kernel string, arg int, on func(chip.Core) bool) ([]int, error) {
+	k, err := im.kernel(kernel, arg, false)
+	if err != nil {
+		return dst, err
+	}
+	n := len(dst)
+	for _, c := range k.unique {
+		if !on(c.core) {
+			continue
+		}
+		if arg < 0 || arg >= int(c.n) {
+			return dst[:n], im.noArg(kernel, arg, false, "core %v has %d", c.core, c.n)
+		}
+		dst = append(dst, int(c.at)+4*arg)
+	}
+	if len(dst) == n {
+		return dst, im.noArg(kernel, arg, false, "none of the cores has unique arguments")
+	}
+	return dst, nil
+}
+
+// CommonArg is UniqueArg for a common argument.
+func (im *Image) CommonArg(dst []int, kernel string, arg int) ([]int, error) {
+	k, err := im.kernel(kernel, arg, true)
+	if err != nil {
+		return dst, err
+	}
+	if arg < 0 || arg >= k.n {
+		return dst, im.noArg(kernel, arg, true, "it has %d", k.n)
+	}
+	for _, at := range k.common {
+		dst = append(dst, int(at)+4*arg)
+	}
+	return dst, nil
+}
+
+// kernel finds a kernel by its name.
+func (im *Image) kernel(name string, arg int, common bool) (*kernelArgs, error) {
+	var found *kernelArgs
+	for i := range im.args {
+		if im.args[i].name != name {
+			continue
+		}
+		if found != nil {
+			return nil, im.noArg(name, arg, common, "the program has several kernels of that name: give them different ones")
+		}
+		found = &im.args[i]
+	}
+	if found == nil {
+		var names []string
+		for i := range im.args {
+			names = append(names, fmt.Sprintf("%q", im.args[i].name))
+		}
+		slices.Sort(names)
+		return nil, im.noArg(name, arg, common, "the program has no such kernel, it has %s", strings.Join(names, ", "))
+	}
+	return found, nil
+}
+
+func (im *Image) noArg(kernel string, arg int, common bool, why string, a ...any) error {
+	return &ArgError{Program: im.name, Kernel: kernel, Common: common, Index: arg, Why: fmt.Sprintf(why, a...)}
+}
+
+// Words returns the words at offsets that UniqueArg or CommonArg gave.
+func (im *Image) Words(dst []uint32, at []int) []uint32 {
+	for _, o := range at {
+		dst = append(dst, cq.Get32(im.cmds, o))
+	}
+	return dst
+}
+
+// SetWords changes the words at offsets that UniqueArg or CommonArg gave, for the runs from now on. It must not be called
+// while Append or Words may be.
+func (im *Image) SetWords(at []int, v uint32) {
+	for _, o := range at {
+		cq.Put32(im.cmds, o, v)
+	}
+}
+
+// Shift returns by how much an argument lies farther from the beginning in the commands of a recorded run of n bytes:
+// a run may begin with a wait.
+func (im *Image) Shift(n int) int { return im.waitShift(n) }
+
+// Args yields the offsets of all runtime arguments.
+func (im *Image) Args(yield func(at int) bool) {
+	for i := range im.args {
+		k := &im.args[i]
+		for _, c := range k.unique {
+			for j := range c.n {
+				if !yield(int(c.at + 4*j)) {
+					return
+				}
+			}
+		}
+		for _, at := range k.common {
+			for j := range k.n {
+				if !yield(int(at) + 4*j) {
+					return
+				}
+			}
+		}
+	}
+}

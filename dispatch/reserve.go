@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// ErrReserved is returned by Run and Submit while somebody has reserved the queue.
+var ErrReserved = errors.New("the queue is reserved: a trace is being stepped through or checked")
+
+// maxRelay is more than the bytes of any relay.
+const maxRelay = 1024
+
+// Reservation keeps a queue, and others with the same workers, from running anything but what comes through the
+// reservation. Transfers and waits go on as ever. That is how a sequence of programs can be sent piece by piece that assume what the ones before left behind.
+type Reservation struct{ q *Queue }
+
+// Reserve reserves the queue. The error matches ErrReserved if somebody else has.
+func (q *Queue) Reserve() (*Reservation, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	if q.set.reserved != nil {
+		return nil, fmt.Errorf("dispatch: queue %d: %w", q.id, ErrReserved)
+	}
+	q.reserved, q.set.reserved = &Reservation{q}, q
+	return q.reserved, nil
+}
+
+// Release ends the reservation.
+func (r *Reservation) Release() {
+	r.q.mu.Lock()
+	defer r.q.mu.Unlock()
+	if r.q.reserved == r {
+		r.q.reserved = nil
+		r.q.set.mu.Lock()
+		r.q.set.reserved = nil
+		r.q.set.mu.Unlock()
+	}
+}
+
+// with runs f with the queue's lock, if the queue takes commands and the reservation lasts.
+func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err error) {
+	q := r.q
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	if err := q.usable(op); err != nil {
+		return err
+	}
+	if q.reserved != r {
+		return fmt.Errorf("dispatch: queue %d: %s: the reservation has ended", q.id, op)
+	}
+	if q.shared {
+		if err := q.acquire(op, name); err != nil {
+			return err
+		}
+	}
+	return f(q)
+}
+
+// Submit is Queue.Submit.
+func (r *Reservation) Submit(ctx context.Context, p *Prepared) error {
+	return r.with(opReplay, &p.Name, func(q *Queue) error { return q.submit(ctx, p) })
+}
+
+// Run runs a program once more with the runtime arguments of a run that was appended before, as Image.AppendAgain has
+// it.
+func (r *Reservation) Run(ctx context.Context, im *Image, run []byte) error {
+	return r.with(opRun, &im.name, func(q *Queue) error {
+		st := q.st
+		q.buf = im.AppendAgain(q.buf[:0], run, &st, q.dispatcher, q.runs)
+		if err := q.pieces(ctx, q.buf, im.name); err != nil {
+			return err
+		}
+		q.last.Store(&im.name)
+		q.st, q.same = st, nil
+		q.runs++
+		return nil
+	})
+}
+
+// Commands sends commands as they are: a part of what a trace would have replayed. after is the state they leave the
+// queue in. Words at counts get the queue's completion count plus what is to be added.
+func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, counts []CountPatch, after State) error {
+	return r.with(opReplay, &name, func(q *Queue) error {
+		q.buf = append(q.buf[:0], cmds...)
+		for _, c := range counts {
+			cq.Put32(q.buf, c.At, uint32(q.st.Expected+c.Add))
+		}
+		q.last.Store(&name)
+		if err := q.pieces(ctx, q.buf, name); err != nil {
+			return err
+		}
+		q.st, q.same = after, nil
+		return nil
+	})
+}
+
+// pieces sends commands in as many batches as fetch entries need. Called with mu held.
+func (q *Queue) pieces(ctx context.Context, cmds []byte, name string) error {
+	start, end := 0, 0
+	flush := func() error {
+		if err := q.send(ctx, cmds[start:end], false); err != nil {
+			if start > 0 {
+				return q.fail(fmt.Errorf("dispatch: queue %d: %s was cut off in the middle: %w", q.id, name, err))
+			}
+			return err
+		}
+		start = end
+		return nil
+	}
+	noFlush := false // a header whose data the next command brings
+	for e, err := range cq.All(q.d.layout(), cmds) {
+		if err != nil {
+			return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, name, err)
+		}
+		next := e.Offset + len(e.Raw)
+		_, header := e.Command.(cq.RelayInlineNoFlush)
+		limit := start + maxCommandSize
+		if header {
+			limit -= maxRelay // it stays with the relay behind it
+		}
+		if next > limit && !noFlush && end > start {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		end, noFlush = next, header
+	}
+	if end > start {
+		return flush()
+	}
+	return nil
+}
+
+// StateAfter returns the state behind that many programs of a trace of the queue: see Device.Detach.
+func (q *Queue) StateAfter(programs int) State {
+	return q.d.Detach(State{Expected: cq.Count(programs) * cq.Count(q.dispatcher.workers), launch: uint32(programs % launchEntries)})
+}

@@ -1,0 +1,305 @@
+package reprise_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// Arguments of the adder that a trace can change.
+var (
+	addend   = reprise.Arg{Kernel: "add", Index: 3}
+	readFrom = reprise.Arg{Kernel: "reader", Index: 0}
+	writeTo  = reprise.Arg{Kernel: "writer", Index: 0}
+)
+
+// A replay has the arguments that were set last before it, and replays in the queue keep theirs: each write of the
+// trace comes behind the replay before and ahead of its own.
+func TestSetParameters(t *testing.T) {
+	onAll(t, func(b *bench) {
+		in, mid, out := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4)
+		one := b.load(b.adder("one", reprise.Core{X: 1, Y: 2}, in, mid, 100))
+		two := b.load(b.adder("two", reprise.Core{X: 4, Y: 1}, mid, out, 7))
+		var others []*reprise.Buffer
+		for range 3 {
+			others = append(others, b.pages("other", 4))
+		}
+		trace, err := b.queue.Capture(b.ctx, "patched", func(r *reprise.Recorder) error {
+			return errors.Join(
+				r.Run(one), r.Param("first", addend), r.ParamBuffer("source", in, readFrom),
+				r.Run(two), r.Param("second", addend), r.ParamBuffer("target", out, writeTo),
+				r.Run(one), r.Param("third", addend), r.ParamBuffer("source", in, readFrom),
+			)
+		})
+		b.must(err)
+		var kinds []tracebuf.ParamKind
+		for _, p := range trace.Params() {
+			kinds = append(kinds, p.Kind)
+		}
+		if diff := cmp.Diff([]tracebuf.ParamKind{tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg}, kinds); diff != "" {
+			b.Errorf("parameters (-want +got):\n%s", diff)
+		}
+		b.write(in, 1)
+		b.must(trace.Replay(b.ctx))
+		b.holds(out, 108)
+		b.must(errors.Join(trace.Set("first", 1000), trace.Replay(b.ctx)))
+		b.holds(out, 1008)
+		b.holds(mid, 101) // by the third run
+
+		// Many replays in the queue, each with its own arguments, and into its own buffer.
+		for i, o := range others {
+			b.must(errors.Join(trace.SetBuffer("target", o), trace.Set("second", uint32(10*i)), trace.Replay(b.ctx)))
+		}
+		for i, o := range others {
+			b.holds(o, 1001+uint32(10*i))
+		}
+		b.holds(out, 1008)
+		source := b.pages("source", 4)
+		b.write(source, 5)
+		b.must(errors.Join(trace.SetBuffer("source", source), trace.Set("third", 0), trace.Replay(b.ctx)))
+		b.holds(others[2], 1025)
+		b.holds(mid, 5)
+		// Eager runs have their own arguments.
+		b.must(b.queue.Run(b.ctx, one))
+		b.holds(mid, 101)
+		b.must(trace.Release(b.ctx))
+	})
+}
+
+// A trace with the same program often, and an argument on every core, can change all at once; the memory of a buffer
+// that was set is held until another takes its place.
+func TestSetOnAllCores(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		n := b.dev.Grid().Size()
+		out, other := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * n, PageSize: 64, Name: "out"}), b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * n, PageSize: 64, Name: "other"})
+		x := b.load(&reprise.Program{Name: "store", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.image(kernels.Store), Processor: reprise.NCRISC, Cores: []reprise.Range{b.dev.Grid()}, Common: []uint32{3},
+			Args: func(reprise.Core) []uint32 { return []uint32{out.Addr(), 3, 4, 5, 6} },
+		}}})
+		trace, err := b.queue.Capture(b.ctx, "all", func(r *reprise.Recorder) error {
+			var errs []error
+			for range 5 {
+				errs = append(errs, r.Run(x), r.Param("base", reprise.Arg{Kernel: "store", Common: true}),
+					r.Param("value", reprise.Arg{Kernel: "store", Index: 2}), r.ParamBuffer("out", out, reprise.Arg{Kernel: "store"}))
+			}
+			return errors.Join(errs...)
+		})
+		b.must(err)
+		check := func(buf *reprise.Buffer, want ...byte) {
+			b.Helper()
+			got := make([]byte, buf.Size())
+			b.must(b.queue.Read(b.ctx, buf, 0, got))
+			for i := range n {
+				if d := cmp.Diff(want, []byte{got[64*i], got[64*i+4], got[64*i+8]}); d != "" {
+					b.Fatalf("core %d (-want +got):\n%s", i, d)
+				}
+			}
+		}
+		b.must(trace.Replay(b.ctx))
+		check(out, 7, 8, 9)
+		b.must(errors.Join(trace.Set("value", 50), trace.Set("base", 100), trace.SetBuffer("out", other), trace.Replay(b.ctx)))
+		check(other, 150, 105, 106)
+		check(out, 7, 8, 9)
+		free := b.allocated()
+		b.must(errors.Join(other.Free(), b.queue.Finish(b.ctx)))
+		if diff := cmp.Diff(free, b.allocated()); diff != "" {
+			b.Errorf("a buffer that replays write was given away (-want +got):\n%s", diff)
+		}
+		b.must(errors.Join(trace.SetBuffer("out", out), trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
+		again := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * n, PageSize: 64, Name: "again"})
+		b.must(trace.SetBuffer("out", again)) // gives the one before the last one up
+		if after := b.allocated(); after[reprise.L1] != free[reprise.L1] {
+			b.Errorf("%d B of L1 are taken, %d B before", after[reprise.L1], free[reprise.L1])
+		}
+		b.must(trace.Release(b.ctx))
+	})
+}
+
+// What can't be a parameter is an error that says why.
+func TestParameterErrors(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out, large := b.pages("in", 4), b.pages("out", 4), b.pages("large", 8)
+		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		before := b.allocated()
+		for name, tt := range map[string]struct {
+			param func(*reprise.Recorder) error
+			says  string
+		}{
+			"no run": {func(r *reprise.Recorder) error { return r.Param("p", addend) }, "nothing was recorded yet"},
+			"no kernel": {func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "sub"}))
+			}, `it has "add", "reader", "writer"`},
+			"no index": {func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Index: 4}))
+			}, "core (0,0) has 4"},
+			"negative": {func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Index: -1}))
+			}, "core (0,0) has 4"},
+			"no common": {func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Common: true}))
+			}, "it has 0"},
+			"no such core": {func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Cores: []reprise.Range{reprise.Single(1, 1)}}))
+			}, "none of the cores"},
+			"no argument":  {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Param("p")) }, "no argument is named"},
+			"other values": {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Param("p", addend, readFrom)) }, "the arguments have different values"},
+			"no address":   {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.ParamBuffer("p", out, readFrom)) }, `buffer "out" is at`},
+			"no buffer":    {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.ParamBuffer("p", nil, readFrom)) }, "no buffer: it is nil"},
+			"used for both": {func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.Param("p", addend), r.ParamBuffer("p", in, readFrom))
+			}, "use another name"},
+		} {
+			_, err := b.queue.Capture(b.ctx, name, func(r *reprise.Recorder) error { _ = tt.param(r); return nil })
+			var ce *reprise.CaptureError
+			if !errors.As(err, &ce) {
+				b.Errorf("%s: %v", name, err)
+				continue
+			}
+			b.says(err, "name parameter", "trace_patch_test.go:", tt.says)
+			if diff := cmp.Diff(before, b.allocated()); diff != "" {
+				b.Errorf("%s: something is left (-before +after):\n%s", name, diff)
+			}
+		}
+		trace, err := b.queue.Capture(b.ctx, "good", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("addend", addend), r.ParamBuffer("in", in, readFrom))
+		})
+		b.must(err)
+		l1 := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 256, PageSize: 64, Name: "l1"})
+		small := b.pages("small", 2)
+		freed := b.pages("freed", 4)
+		b.must(freed.Free())
+		for name, tt := range map[string]struct {
+			err  error
+			is   error
+			says string
+		}{
+			"unknown":     {trace.Set("addent", 1), reprise.ErrNoParam, `it has "addend", "in"`},
+			"other kind":  {trace.Set("in", 1), reprise.ErrNoParam, "SetBuffer"},
+			"other kind2": {trace.SetBuffer("addend", in), reprise.ErrNoParam, "use Set"},
+			"in L1":       {trace.SetBuffer("in", l1), nil, "256 B of L1"},
+			"small":       {trace.SetBuffer("in", small), nil, "128 B of DRAM"},
+			"freed":       {trace.SetBuffer("in", freed), reprise.ErrReleased, `buffer "freed"`},
+		} {
+			if tt.is != nil && !errors.Is(tt.err, tt.is) {
+				b.Errorf("%s: %v, want %v", name, tt.err, tt.is)
+			}
+			b.says(tt.err, `trace "good": set `, tt.says)
+		}
+		b.write(large, 9)
+		b.must(errors.Join(trace.SetBuffer("in", large), trace.Set("addend", 1), trace.Replay(b.ctx)))
+		b.holds(out, 10)
+		b.must(trace.Release(b.ctx))
+		for name, err := range map[string]error{"set": trace.Set("addend", 1), "set buffer": trace.SetBuffer("in", in)} {
+			if !errors.Is(err, reprise.ErrReleased) {
+				b.Errorf("%s after the release: %v", name, err)
+			}
+		}
+	})
+}
+
+// A trace whose parameters are set at random computes what a model computes.
+func TestParametersAgainstModel(t *testing.T) {
+	b := open(t, emulators[1]())
+	bufs := []*reprise.Buffer{b.pages("in", 1), b.pages("a", 1), b.pages("b", 1)}
+	in := bufs[0]
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	value := map[string]uint32{}
+	var xs []*reprise.Executable
+	for i := range names {
+		from := in
+		if i > 0 {
+			from = bufs[1+i%2]
+		}
+		xs = append(xs, b.load(b.adder(names[i], reprise.Core{X: i}, from, bufs[1+(i+1)%2], uint32(i))))
+	}
+	trace, err := b.queue.Capture(b.ctx, "chain", func(r *reprise.Recorder) error {
+		for i, n := range names {
+			value[n] = uint32(i)
+			if err := errors.Join(r.Run(xs[i]), r.Param(n, addend)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.must(err)
+	b.write(in, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		for range rapid.IntRange(1, 4).Draw(t, "replays") {
+			for range rapid.IntRange(0, 4).Draw(t, "sets") {
+				n, v := rapid.SampledFrom(names).Draw(t, "name"), rapid.Uint32().Draw(t, "value")
+				value[n] = v
+				b.must(trace.Set(n, v))
+			}
+			b.must(trace.Replay(b.ctx))
+		}
+		sum := uint32(0)
+		for _, v := range value {
+			sum += v
+		}
+		b.holds(bufs[1], sum)
+	})
+}
+
+// Arguments can be changed between runs as well, and cost nothing then.
+func TestSetArguments(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out, other := b.pages("in", 4), b.pages("out", 4), b.pages("other", 4)
+		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		b.write(in, 1)
+		trace := b.capture("before", x)
+		b.must(errors.Join(x.SetArg(addend, 70), b.queue.Run(b.ctx, x)))
+		b.holds(out, 71)
+		b.must(errors.Join(x.SetBuffer(other, writeTo), other.Free(), x.SetArg(addend, 0), b.queue.Run(b.ctx, x)))
+		if again := b.pages("again", 4); again.Addr() == other.Addr() {
+			b.Error("a buffer that a program writes was handed out")
+		}
+		after := b.capture("after", x)
+		b.must(errors.Join(trace.Replay(b.ctx), after.Replay(b.ctx)))
+		b.holds(out, 6)
+		b.must(x.Close(b.ctx))
+		if err := x.SetArg(addend, 1); !errors.Is(err, reprise.ErrReleased) {
+			b.Errorf("set after close: %v", err)
+		}
+		if err := (*reprise.Executable)(nil).SetArg(addend, 1); err == nil {
+			b.Error("arguments of nothing were set")
+		}
+	})
+}
+
+// A replay of a trace with parameters that nobody set writes what it always wrote, and allocates nothing; neither does
+// one with a parameter that was set, in the long run.
+func TestReplayWithParametersAllocatesNothing(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out := b.pages("in", 1), b.pages("out", 1)
+		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("addend", addend))
+		})
+		b.must(err)
+		v := uint32(0)
+		for name, op := range map[string]func() error{
+			"unchanged": func() error { return trace.Replay(b.ctx) },
+			"changed":   func() error { v++; return errors.Join(trace.Set("addend", v), trace.Replay(b.ctx)) },
+		} {
+			fewest := math.Inf(1)
+			for i := 0; i < 10 && fewest > 0; i++ {
+				b.must(b.queue.Finish(b.ctx))
+				fewest = min(fewest, testing.AllocsPerRun(20, func() {
+					if err := op(); err != nil {
+						b.Error(err)
+					}
+				}))
+			}
+			if fewest != 0 {
+				b.Errorf("%s: a replay allocates %v times", name, fewest)
+			}
+		}
+	})
+}
