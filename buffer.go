@@ -3,6 +3,7 @@ package reprise
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -11,23 +12,36 @@ import (
 
 // BufferConfig says what to allocate.
 type BufferConfig struct {
-	Kind     Kind   // DRAM or L1
-	Size     int    // bytes, a multiple of PageSize
+	Kind Kind // DRAM, L1 or L1Small
+	// Size is in bytes, a multiple of PageSize. Of a sharded buffer it may be 0: its shape says how large it is.
+	Size     int
 	PageSize int    // bytes that stay together in one bank; 0 means Size
 	Name     string // for statistics and errors
+	// Sharding deals the pages to chosen cores; without it they go round all banks. L1Small is for sharded buffers only.
+	Sharding *Sharding
+	// Addr, if it isn't 0, is where the buffer must lie in every bank: a multiple of the DRAM alignment. Otherwise the
+	// runtime chooses.
+	Addr uint32
 }
 
-// Buffer is interleaved device memory: its pages go round the banks of its kind. Page p lies in bank p mod banks, at
-// Addr + p/banks*PageStride.
+// Buffer is device memory in pages. Those of an interleaved buffer go round the banks of its kind: page p lies in bank
+// p mod banks, at Addr + p/banks*PageStride. Of a sharded buffer, each core has some shards; [Buffer.Page] says which
+// page is where.
 type Buffer struct {
 	d     *Device
 	name  string
 	ext   allocator.Extent
-	iv    dispatch.Interleaved
+	iv    dispatch.Interleaved // has no pages if the buffer is sharded, so that no transfer takes it for interleaved
+	dist  *allocator.Distribution
+	banks []int   // of a sharded buffer, by core
+	root  *Buffer // of a part of a buffer, the buffer
+	first int     // page of root that is page 0
+	pages int
 	freed atomic.Bool
 }
 
-// NewBuffer allocates a buffer. Its content is undefined. The error is a *OutOfMemoryError when there is no room.
+// NewBuffer allocates a buffer. Its content is undefined. The error is a *OutOfMemoryError when there is no room and
+// an *OccupiedError when something is in the way of a fixed address.
 func (d *Device) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := d.usable("new buffer"); err != nil {
 		return nil, err
@@ -35,40 +49,107 @@ func (d *Device) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := d.refuse(nil, opAllocate, c.Name); err != nil {
 		return nil, err
 	}
-	if c.Kind != DRAM && c.Kind != L1 {
-		return nil, fmt.Errorf("reprise: new buffer %q: kind %v is not DRAM or L1", c.Name, c.Kind)
+	b, err := d.newBuffer(&c)
+	if err != nil {
+		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
 	}
-	if c.PageSize == 0 {
-		c.PageSize = c.Size
+	return b, nil
+}
+
+func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
+	b, r, err := d.plan(c)
+	if err != nil {
+		return nil, err
 	}
-	if c.Size <= 0 || c.PageSize < 0 || c.Size%c.PageSize != 0 {
-		return nil, fmt.Errorf("reprise: new buffer %q: %d B in pages of %d B: the size must be a positive multiple of the page", c.Name, c.Size, c.PageSize)
-	}
+	r.Site = userPC()
 	if c.Kind == L1 {
 		// While circular buffers grow or shrink, their place is free for a moment.
 		d.cbs.mu.Lock()
 		defer d.cbs.mu.Unlock()
 	}
-	ext, err := d.mem.Allocate(allocator.Request{Kind: c.Kind, Size: uint64(c.Size), PageSize: uint64(c.PageSize), Owner: c.Name, Tag: "buffer"})
-	if err != nil {
-		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
+	if b.ext, err = place(d.mem, c, r); err != nil {
+		if d.mem.Stats(c.Kind).Total == 0 {
+			return nil, fmt.Errorf("%w; this memory is only there if the device is opened with WithL1Small", err)
+		}
+		return nil, err
 	}
-	return &Buffer{d: d, name: c.Name, ext: ext, iv: interleaved(ext)}, nil
+	b.iv = interleaved(b.ext)
+	if b.dist != nil {
+		b.iv.Pages = 0
+	}
+	return b, nil
+}
+
+// plan checks a configuration and says what it takes: a buffer without memory, and the request for that.
+func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
+	bad := func(format string, args ...any) (*Buffer, allocator.Request, error) {
+		return nil, allocator.Request{}, fmt.Errorf(format, args...)
+	}
+	if c.Kind != DRAM && c.Kind != L1 && c.Kind != L1Small {
+		return bad("kind %v is not DRAM, L1 or L1 small", c.Kind)
+	}
+	b := &Buffer{d: d, name: c.Name}
+	size, page := c.Size, c.PageSize
+	if c.Sharding != nil {
+		var err error
+		if b.dist, err = allocator.NewDistribution(*c.Sharding); err != nil {
+			return bad("%w", err)
+		}
+		b.pages = b.dist.Pages()
+		if page < 1 || page > math.MaxInt/b.dist.DevicePages() {
+			return bad("pages of %d B: a sharded buffer needs a page size, and a size that can be counted", page)
+		}
+		if size == 0 {
+			size = b.pages * page
+		}
+		if size != b.pages*page {
+			return bad("%d B: %d pages of %d B are %d B; give no size or this one", size, b.pages, page, b.pages*page)
+		}
+		if b.banks, err = d.banksOf(c.Kind, b.dist); err != nil {
+			return bad("%w", err)
+		}
+		return b, allocator.Request{
+			Kind: c.Kind, Size: uint64(b.dist.DevicePages()) * uint64(page), PageSize: uint64(page), Shards: len(b.banks), Owner: c.Name, Tag: "buffer",
+		}, nil
+	}
+	if page == 0 {
+		page = size
+	}
+	if size <= 0 || page < 0 || size%page != 0 {
+		return bad("%d B in pages of %d B: the size must be a positive multiple of the page", size, page)
+	}
+	b.pages = size / page
+	return b, allocator.Request{Kind: c.Kind, Size: uint64(size), PageSize: uint64(page), Owner: c.Name, Tag: "buffer"}, nil
+}
+
+// place takes the memory of a buffer.
+func place(mem *allocator.Allocator, c *BufferConfig, r allocator.Request) (allocator.Extent, error) {
+	if c.Addr != 0 {
+		return mem.AllocateAt(r, uint64(c.Addr))
+	}
+	return mem.Allocate(r)
 }
 
 // interleaved describes an extent to the queues.
 func interleaved(e allocator.Extent) dispatch.Interleaved {
 	return dispatch.Interleaved{
-		DRAM: e.Kind != allocator.L1, Addr: uint32(e.Addr), PageSize: uint32(e.Stride), HostPage: uint32(e.PageSize),
+		DRAM: e.Kind == allocator.DRAM || e.Kind == allocator.Trace, Addr: uint32(e.Addr), PageSize: uint32(e.Stride), HostPage: uint32(e.PageSize),
 		Pages: int(e.Pages()), Banks: int(e.Banks),
 	}
 }
 
-// Addr returns the buffer's address, the same in every bank. It is what kernels take as an argument.
+// Addr returns the buffer's address, the same in every bank. It is what kernels take as an argument. Of a part of a
+// buffer it is that of the whole.
 func (b *Buffer) Addr() uint32 { return b.iv.Addr }
 
+// Kind returns the memory that the buffer is in.
+func (b *Buffer) Kind() Kind { return b.ext.Kind }
+
 // Size returns the buffer's size in bytes.
-func (b *Buffer) Size() int { return b.iv.Bytes() }
+func (b *Buffer) Size() int { return b.Pages() * b.PageSize() }
+
+// Pages returns the number of pages.
+func (b *Buffer) Pages() int { return b.pages }
 
 // PageSize returns the bytes of a page.
 func (b *Buffer) PageSize() int { return int(b.iv.HostPage) }
@@ -80,13 +161,25 @@ func (b *Buffer) PageStride() uint32 { return b.iv.PageSize }
 // Name returns the buffer's name.
 func (b *Buffer) Name() string { return b.name }
 
+// Layout returns how the pages are dealt to banks.
+func (b *Buffer) Layout() Layout {
+	if b.dist == nil {
+		return Interleaved
+	}
+	return b.dist.Layout()
+}
+
 // Free gives the buffer up. Its memory can be handed out again at once, or when the last executable and trace that
-// use it are gone.
+// use it and the last part of it are gone.
 func (b *Buffer) Free() error {
 	if b.freed.Swap(true) {
 		return fmt.Errorf("reprise: free buffer %q: %w", b.name, ErrReleased)
 	}
-	if err := b.d.mem.Free(b.ext); err != nil {
+	free := b.d.mem.Free
+	if b.root != nil {
+		free = b.d.mem.Unhold
+	}
+	if err := free(b.ext); err != nil {
 		return fmt.Errorf("reprise: free buffer %q: %w", b.name, err)
 	}
 	return nil

@@ -19,6 +19,9 @@ var (
 	ErrRecovering = errors.New("the device is being recovered")
 	// ErrOtherChip is returned by Recover when another chip has taken the place of the one that was opened.
 	ErrOtherChip = dispatch.ErrOtherChip
+	// ErrLayout is returned for what is there for whole interleaved buffers only: reads that are started and waited for
+	// later, and trace files.
+	ErrLayout = errors.New("only a whole interleaved buffer can be used")
 	// ErrForeign is returned when a buffer, executable or trace of one device is used with another.
 	ErrForeign = errors.New("it belongs to another device")
 	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.

@@ -74,9 +74,9 @@ func TestBufferSizes(t *testing.T) {
 		{reprise.BufferConfig{Kind: reprise.L1, Size: -64, Name: "less"}, []string{`new buffer "less"`, "-64 B in pages of -64 B"}},
 		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: -1}, []string{"64 B in pages of -1 B"}},
 		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 100, PageSize: 64, Name: "odd"}, []string{`new buffer "odd"`, "100 B in pages of 64 B", "multiple of the page"}},
-		{reprise.BufferConfig{Kind: allocator.Trace, Size: 64}, []string{"kind trace is not DRAM or L1"}},
-		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64}, []string{"kind L1 small is not DRAM or L1"}},
-		{reprise.BufferConfig{Kind: 99, Size: 64}, []string{"kind kind(99) is not DRAM or L1"}},
+		{reprise.BufferConfig{Kind: allocator.Trace, Size: 64}, []string{"kind trace is not DRAM, L1 or L1 small"}},
+		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64}, []string{"this region holds sharded buffers only"}},
+		{reprise.BufferConfig{Kind: 99, Size: 64}, []string{"kind kind(99) is not DRAM, L1 or L1 small"}},
 	} {
 		_, err := b.dev.NewBuffer(tt.c)
 		b.says(err, append([]string{"reprise: "}, tt.parts...)...)

@@ -135,7 +135,7 @@ func (x *Executable) load(ctx context.Context, p *Program) error {
 // place writes the kernels to DRAM.
 func (x *Executable) place(ctx context.Context, name string) error {
 	bin := x.image.Binary()
-	ext, err := x.d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(bin)), PageSize: dispatch.BinaryPageSize, Owner: name, Tag: "kernels"})
+	ext, err := x.d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(bin)), PageSize: dispatch.BinaryPageSize, Owner: name, Tag: "kernels", Site: userPC()})
 	if err != nil {
 		return err
 	}
@@ -311,7 +311,7 @@ func (a *cbArea) fit() error {
 	perBank := top - a.base
 	banks := uint64(a.mem.Config().L1Banks)
 	var err error
-	a.ext, err = a.mem.AllocateAt(allocator.Request{Kind: L1, Size: perBank * banks, PageSize: perBank, Owner: "circular buffers", Tag: "shared by all programs"}, a.base)
+	a.ext, err = a.mem.AllocateAt(allocator.Request{Kind: L1, Size: perBank * banks, PageSize: perBank, Owner: "circular buffers", Tag: "shared by all programs", Site: userPC()}, a.base)
 	return err
 }
 

@@ -37,7 +37,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) erro
 	if err := q.d.refuse(q, opWrite, b.name); err != nil {
 		return err
 	}
-	if err := q.q.Write(ctx, &b.iv, off, data); err != nil {
+	if err := b.write(ctx, q.q, off, data); err != nil {
 		return q.d.failed(fmt.Sprintf("write buffer %q", b.name), err)
 	}
 	return nil
@@ -52,7 +52,7 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error 
 	if err := q.d.refuse(q, opRead, b.name); err != nil {
 		return err
 	}
-	if err := q.q.Read(ctx, &b.iv, off, dst); err != nil {
+	if err := b.read(ctx, q.q, off, dst); err != nil {
 		return q.d.failed(fmt.Sprintf("read buffer %q", b.name), err)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 	if err := q.d.refuse(q, opRead, b.name); err != nil {
 		return nil, err
 	}
-	p, err := q.q.StartRead(ctx, &b.iv, off, dst)
+	p, err := b.startRead(ctx, q.q, off, dst)
 	if err != nil {
 		return nil, q.d.failed(fmt.Sprintf("read buffer %q", b.name), err)
 	}

@@ -202,7 +202,7 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	d := t.q.d
 	n := len(t.image.Bytes)
 	var err error
-	t.ext, err = d.mem.Allocate(allocator.Request{Kind: allocator.Trace, Size: uint64(n), PageSize: uint64(t.image.PageSize), Owner: owner, Tag: "trace"})
+	t.ext, err = d.mem.Allocate(allocator.Request{Kind: allocator.Trace, Size: uint64(n), PageSize: uint64(t.image.PageSize), Owner: owner, Tag: "trace", Site: userPC()})
 	if err != nil {
 		return t.noRoom(n, err)
 	}

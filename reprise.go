@@ -37,6 +37,14 @@ type (
 	Kind = allocator.Kind
 	// MemoryStats describes what is allocated and free of one kind, in bytes of each bank.
 	MemoryStats = allocator.Stats
+	// MemoryMap is what lies where in a device's memory.
+	MemoryMap = allocator.Map
+	// MemoryChange is something that has come or gone between two states of memory.
+	MemoryChange = allocator.Change
+	// Layout says how the pages of a buffer are dealt to banks.
+	Layout = allocator.Layout
+	// Sharding says how a buffer is cut into shards and which cores hold them.
+	Sharding = allocator.ShardSpec
 	// HangError is what a wait without progress ends in.
 	HangError = dispatch.HangError
 	// ProgramError says which part of a program can't be run, and why.
@@ -53,6 +61,8 @@ type (
 	TransferError = dispatch.TransferError
 	// OutOfMemoryError says what was asked for, what there is, and who has the rest.
 	OutOfMemoryError = allocator.OutOfMemoryError
+	// OccupiedError says what is in the way of a buffer at a fixed address.
+	OccupiedError = allocator.OccupiedError
 )
 
 const (
@@ -71,6 +81,19 @@ const (
 	// DRAM is memory in the chip's DRAM banks, L1 memory in the workers' SRAM.
 	DRAM = allocator.DRAM
 	L1   = allocator.L1
+	// L1Small is the top of the workers' L1, as far as WithL1Small sets it apart: for small sharded buffers.
+	L1Small = allocator.L1Small
+
+	// Interleaved pages go round all banks; shards are whole rows of pages, whole columns, rectangles, or boxes of any rank.
+	Interleaved   = allocator.Interleaved
+	HeightSharded = allocator.HeightSharded
+	WidthSharded  = allocator.WidthSharded
+	BlockSharded  = allocator.BlockSharded
+	NDSharded     = allocator.NDSharded
+
+	// RowMajor deals shards along the rows of cores, ColMajor along the columns.
+	RowMajor = allocator.RowMajor
+	ColMajor = allocator.ColMajor
 )
 
 // Path names a device node of the kernel driver, such as /dev/tenstorrent/0.

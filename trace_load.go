@@ -115,6 +115,9 @@ func (t *Trace) loadBuffers(given []*Buffer) error {
 		b, ok := byName[want.Name]
 		delete(byName, want.Name)
 		if ok {
+			if err := b.plain(); err != nil {
+				return err
+			}
 			if e := b.ext; e.Kind != kind || e.Addr != want.Addr || b.Size() != want.Size || b.PageSize() != want.PageSize {
 				return fmt.Errorf("buffer %q is %d B of %v in pages of %d B at %#x, the trace was recorded with %d B of %v in pages of %d B at %#x",
 					b.name, b.Size(), e.Kind, b.PageSize(), e.Addr, want.Size, kind, want.PageSize, want.Addr)
@@ -144,11 +147,11 @@ func (t *Trace) newBufferAt(kind Kind, want *tracebuf.Buffer) (*Buffer, error) {
 		d.cbs.mu.Lock()
 		defer d.cbs.mu.Unlock()
 	}
-	ext, err := d.mem.AllocateAt(allocator.Request{Kind: kind, Size: uint64(want.Size), PageSize: uint64(want.PageSize), Owner: want.Name, Tag: "buffer"}, want.Addr)
+	ext, err := d.mem.AllocateAt(allocator.Request{Kind: kind, Size: uint64(want.Size), PageSize: uint64(want.PageSize), Owner: want.Name, Tag: "buffer", Site: userPC()}, want.Addr)
 	if err != nil {
 		return nil, err
 	}
-	return &Buffer{d: d, name: want.Name, ext: ext, iv: interleaved(ext)}, nil
+	return &Buffer{d: d, name: want.Name, ext: ext, iv: interleaved(ext), pages: int(ext.Pages())}, nil
 }
 
 // loadKernels gives a program's kernels memory and writes them there.
@@ -156,7 +159,7 @@ func (t *Trace) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary), closed: true}
 	t.progs = append(t.progs, x)
-	ext, err := d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels"})
+	ext, err := d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,9 @@ func (t *Trace) file() (*tracebuf.File, error) {
 		im.Relocs = t.relocations()
 	}
 	for i, b := range t.Buffers() {
+		if err := b.plain(); err != nil {
+			return nil, err
+		}
 		kind := uint8(tracebuf.KindDRAM)
 		if b.ext.Kind == L1 {
 			kind = tracebuf.KindL1
@@ -129,7 +132,7 @@ func (t *Trace) Buffers() []*Buffer {
 		for _, b := range all {
 			if !seen[b.ext] {
 				seen[b.ext] = true
-				out = append(out, b)
+				out = append(out, b.whole())
 			}
 		}
 	}
