@@ -234,18 +234,27 @@ func (w *walker) worker(x, y uint8) bool {
 	return ok && w.target.grid().Contains(c)
 }
 
-// rect checks that a multicast rectangle holds so many workers and nothing else.
+// rect checks that a multicast rectangle holds so many workers and nothing else but columns and rows that multicasts
+// leave out.
 func (w *walker) rect(at int, name string, noc uint32, dests int) error {
 	x0, y0, x1, y1, ok := w.im.Layout.SplitRect(noc)
-	if !ok || x0 > x1 || y0 > y1 || int(x1-x0+1)*int(y1-y0+1) != dests {
-		return w.fail(at, "%s to %d cores of the rectangle %#x, which has another number of cores", name, dests, noc)
+	if !ok || x0 > x1 || y0 > y1 {
+		return w.fail(at, "%s to %#x, which is no rectangle", name, noc)
 	}
+	p := w.ch.Params()
+	n := 0
 	for y := y0; y <= y1; y++ {
 		for x := x0; x <= x1; x++ {
-			if !w.worker(x, y) {
+			if p.MulticastSkipColumns>>x&1 != 0 || p.MulticastSkipRows>>y&1 != 0 {
+				continue
+			}
+			if n++; !w.worker(x, y) {
 				return w.fail(at, "%s to the rectangle (%d,%d)-(%d,%d): (%d,%d) is no worker", name, x0, y0, x1, y1, x, y)
 			}
 		}
+	}
+	if n != dests {
+		return w.fail(at, "%s to %d cores of the rectangle (%d,%d)-(%d,%d), which has %d workers", name, dests, x0, y0, x1, y1, n)
 	}
 	return nil
 }

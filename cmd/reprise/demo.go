@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -26,6 +29,8 @@ type demoCmd struct {
 	Input  string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
 	Batch  int    `help:"Images per batch." default:"128"`
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+	// SaveTrace is for reprise trace.
+	SaveTrace string `help:"Keep the trace in this file, with its weights, the last batch and what comes out of it, for reprise trace." placeholder:"FILE" type:"path"`
 	// DumpDir is for hangs.
 	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
@@ -50,6 +55,7 @@ type demoResult struct {
 	TraceBytes    int         `json:"trace_bytes"`
 	TraceCommands int         `json:"trace_command_bytes"`
 	TraceBanks    []traceBank `json:"trace_banks"`
+	TraceFile     string      `json:"trace_file,omitempty"`
 	// TraceAfter is what the trace memory of all banks holds once the trace is released.
 	TraceAfter uint64 `json:"trace_bytes_after_release"`
 
@@ -221,6 +227,13 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 		return nil, err
 	}
 
+	if c.SaveTrace != "" {
+		// replayAllocs has replayed the last batch again, so the results are still its own.
+		if err := saveTrace(ctx, c.SaveTrace, trace, dep); err != nil {
+			return nil, err
+		}
+		res.TraceFile = c.SaveTrace
+	}
 	if err := trace.Release(ctx); err != nil {
 		return nil, err
 	}
@@ -232,6 +245,41 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	res.Mismatches = check.mismatches
 	res.Seconds = time.Since(start).Seconds()
 	return res, check.err()
+}
+
+// saveTrace keeps the trace in a file, with all buffers but those that a replay fills as data, and those as results. The
+// file is there whole or not at all.
+func saveTrace(ctx context.Context, path string, t *reprise.Trace, dep *deploy.Deployment) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return &flagError{flag: "--save-trace", value: path, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = os.Rename(f.Name(), path)
+		}
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	var results []*reprise.Buffer
+	for i := range dep.Layers() {
+		results = append(results, dep.Pages(i+1))
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := t.Save(ctx, w, reprise.WithData(), reprise.WithResults(results...)); err != nil {
+		return err
+	}
+	return errors.Join(w.Flush(), f.Chmod(0o644)) // temporary files are for their owner only
+}
+
+// reason is an error of the system without the path, which the message has already.
+func reason(err error) string {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return err.Error()
 }
 
 // runBatch writes a batch, runs it, and reads its scores. The time is what submitting the work took the host.

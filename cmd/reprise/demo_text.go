@@ -43,6 +43,9 @@ func (r *demoResult) print(w io.Writer) error {
 	fmt.Fprintf(&b, "allocated %14s %14d   times per batch\n\n", "", r.Allocs)
 	r.printBanks(&b)
 	fmt.Fprintf(&b, "\nreleased: the trace memory holds %d B\n", r.TraceAfter)
+	if r.TraceFile != "" {
+		fmt.Fprintf(&b, "saved: reprise trace run %s\n", r.TraceFile)
+	}
 	fmt.Fprintf(&b, "took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)
 	_, err := w.Write(b.Bytes())
 	return err
