@@ -67,6 +67,14 @@ func (b *bench) use(t tb, l level) *fixture {
 			b.kd, b.disp, err = openQueues(x.ctx, b.device.Open(), dispatch.Options{HangTimeout: x.patience()})
 		case levelDevice:
 			b.dev, err = reprise.Open(x.ctx, b.device.Open(), reprise.WithHangTimeout(x.patience()))
+		case levelTwo, levelSplit:
+			opts := []reprise.Option{reprise.WithHangTimeout(x.patience()), reprise.WithQueues(2), reprise.WithFirstEvent(firstEvent)}
+			for id, r := range splitRanges() {
+				if l == levelSplit {
+					opts = append(opts, reprise.WithQueueWorkers(id, r))
+				}
+			}
+			b.dev, err = reprise.Open(x.ctx, b.device.Open(), opts...)
 		}
 		if err != nil {
 			t.Fatalf("open: %v", err)
@@ -79,7 +87,7 @@ func (b *bench) use(t tb, l level) *fixture {
 		x.useDriver(b.kd)
 	case levelQueues:
 		x.useQueues(b.kd, b.disp)
-	case levelDevice:
+	case levelDevice, levelTwo, levelSplit:
 		x.useDevice(b.dev)
 	}
 	return x

@@ -34,6 +34,8 @@ const (
 	levelKMD                 // the driver, all processors held in reset
 	levelQueues              // firmware and command queues, below the allocator
 	levelDevice              // everything
+	levelTwo                 // everything, with two queues that share all workers
+	levelSplit               // everything, with two queues that have workers of their own
 )
 
 // layers in the order in which they run: from the bottom up, so that the first failure is the deepest one.
@@ -46,6 +48,9 @@ func layers() []layer {
 		{"programs", levelDevice},
 		{"buffers", levelDevice},
 		{"traces", levelDevice},
+		{"queues", levelTwo},
+		{"events", levelTwo},
+		{"split", levelSplit},
 		{"model", levelNone},
 		{"faults", levelNone},
 		{"hard", levelNone},
@@ -80,6 +85,9 @@ func cases() []testCase {
 		in("programs", programCases()),
 		in("buffers", bufferCases()),
 		in("traces", traceCases()),
+		in("queues", queueCases()),
+		in("events", eventCases()),
+		in("split", splitCases()),
 		in("model", modelCases()),
 		in("faults", faultCases()),
 		in("hard", hardCases()),
