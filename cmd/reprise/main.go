@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/sim/ttsim/server"
+	"github.com/reprise-tt/reprise/usage"
 )
 
 // Exit codes.
@@ -32,6 +33,7 @@ type cli struct {
 	Info    infoCmd    `cmd:"" help:"Tell all about a card."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what keeps programs from running, and what to do."`
 	Reset   resetCmd   `cmd:"" help:"Reset a card and check that it answers."`
+	Monitor monitorCmd `cmd:"" help:"Show which processes use how much device memory."`
 	Hwtest  hwtestCmd  `cmd:"" help:"Test whether a device does what everything here builds on."`
 	Trace   traceCmd   `cmd:"" help:"Look into recorded traces, compare them, and run them from files."`
 	// The server process of the vendor's simulator is this program itself.
@@ -58,7 +60,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Name("reprise"),
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
 		kong.Writers(s.out, s.err),
-		kong.Vars{"device_help": deviceHelp, "source_help": sourceHelp, "revisions": revisionNames(), "card_help": cardHelp, "temp_dir": os.TempDir()},
+		kong.Vars{"device_help": deviceHelp, "source_help": sourceHelp, "revisions": revisionNames(), "card_help": cardHelp, "temp_dir": os.TempDir(), "usage_dir": usage.Dir},
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),

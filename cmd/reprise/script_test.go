@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/usage"
 )
 
 func TestMain(m *testing.M) {
@@ -62,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"field":   cmdField,
 			"gzip":    cmdGzip,
 			"cut":     cmdCut,
+			"uselog":  cmdUseLog,
 		},
 	})
 }
@@ -219,4 +221,17 @@ func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// cmdUseLog makes a log of a card in a directory until the script ends: `uselog DIR PCI-ADDRESS BYTES`.
+func cmdUseLog(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: uselog DIR PCI-ADDRESS BYTES")
+	}
+	n, err := strconv.ParseUint(args[2], 10, 64)
+	ts.Check(err)
+	l, err := usage.Create(ts.MkAbs(args[0]), usage.Device{Name: "/dev/tenstorrent/0", PCI: args[1], Arch: "wormhole", NUMANode: -1})
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: n, Peak: n, Extents: 1})
 }

@@ -49,7 +49,7 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 var externalOf = map[string][]string{
 	"sim/ttsim/server": {"github.com/ebitengine/purego"},
 	"bench":            {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty"},
-	"cmd/reprise":      {"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
+	"cmd/reprise":      {"charm.land/bubbletea/v2", "github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
 }
 
 type pkg struct {
