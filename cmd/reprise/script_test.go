@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,7 @@ func TestScripts(t *testing.T) {
 			"field":   cmdField,
 			"gzip":    cmdGzip,
 			"cut":     cmdCut,
+			"tamper":  cmdTamper,
 			"uselog":  cmdUseLog,
 		},
 	})
@@ -234,4 +236,23 @@ func cmdUseLog(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Defer(func() { _ = l.Close() })
 	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: n, Peak: n, Extents: 1})
+}
+
+// cmdTamper changes a byte of a trace file, and makes its checksum right again: `tamper FILE SECTION OFFSET BITS`.
+func cmdTamper(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: tamper FILE SECTION OFFSET BITS")
+	}
+	b := []byte(ts.ReadFile(args[0]))
+	off, err1 := strconv.Atoi(args[2])
+	bits, err2 := strconv.ParseUint(args[3], 0, 8)
+	ts.Check(errors.Join(err1, err2))
+	at := bytes.Index(b, []byte(args[1]))
+	if at < 0 {
+		ts.Fatalf("the file has no section %s", args[1])
+	}
+	b[at+16+off] ^= byte(bits)
+	sum := sha256.Sum256(b[:len(b)-sha256.Size])
+	copy(b[len(b)-sha256.Size:], sum[:])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 }

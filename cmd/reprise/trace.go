@@ -22,6 +22,9 @@ type traceCmd struct {
 	Dump traceDumpCmd `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
 	Stat traceStatCmd `cmd:"" help:"Say what a trace's bytes are spent on: programs, kinds of commands, pages in each DRAM bank."`
 	Diff traceDiffCmd `cmd:"" help:"Compare two traces program by program."`
+	// Verify and Run put the trace on a device.
+	Verify traceVerifyCmd `cmd:"" help:"Compare a trace in a device's DRAM with its file."`
+	Run    traceRunCmd    `cmd:"" help:"Load a trace from a file and run it."`
 }
 
 // maxRaw bounds what is read of a file that isn't a trace file, in bytes.
