@@ -206,15 +206,11 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	if err != nil {
 		return t.noRoom(n, err)
 	}
-	core := t.q.q.DispatchCore()
-	replay, err := tracebuf.NewReplay(tracebuf.ReplayConfig{
-		Layout: t.image.Layout, Addr: uint32(t.ext.Addr), PageSize: t.image.PageSize, Pages: t.image.Pages(),
-		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(t.q.q.Workers().Size()),
-		Stream: uint16(d.disp.Chip().Params().Stream.FirstDispatch),
-	})
+	replay, err := tracebuf.NewReplay(t.q.replayConfig(t.image, t.ext))
 	if err != nil {
 		return err
 	}
+	t.ready = replay.ExecBuf
 	t.prep = dispatch.Prepared{
 		Name: t.name, Bytes: replay.Bytes, Image: t.image.Bytes[:t.image.Size], After: after,
 		Counts: []dispatch.CountPatch{{At: replay.GoCount}, {At: replay.WaitCount, Add: cq.Count(t.q.q.Workers().Size())}},
@@ -228,6 +224,16 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 		return err
 	}
 	return t.q.q.Finish(ctx)
+}
+
+// replayConfig says how what lies in an extent is replayed.
+func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent) tracebuf.ReplayConfig {
+	core := q.q.DispatchCore()
+	return tracebuf.ReplayConfig{
+		Layout: im.Layout, Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages(),
+		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(q.q.Workers().Size()),
+		Stream: uint16(q.d.disp.Chip().Params().Stream.FirstDispatch),
+	}
 }
 
 // noRoom says how large a trace region of fixed size has to be.

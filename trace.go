@@ -30,6 +30,7 @@ type Trace struct {
 	holds   []allocator.Extent
 	cbEnd   uint64
 	prep    dispatch.Prepared
+	ready   int // bytes of prep that make the workers ready
 
 	mu       sync.Mutex // held while the trace is released
 	released bool

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
@@ -78,15 +79,34 @@ func (r *Recording) Finish(banks int) (*Image, error) {
 	if banks <= 0 {
 		return nil, fmt.Errorf("tracebuf: finish: %d DRAM banks, there must be at least one", banks)
 	}
-	b := cq.NewBuilder(r.layout, r.cmds)
+	return finish(r.layout, r.cmds, r.steps, banks)
+}
+
+// finish ends commands and lays them out.
+func finish(l cq.Layout, cmds []byte, steps []Step, banks int) (*Image, error) {
+	b := cq.NewBuilder(l, cmds)
 	b.ExecBufEnd()
 	cmds, err := b.Finish()
 	if err != nil {
 		return nil, fmt.Errorf("tracebuf: finish: %w", err)
 	}
-	im := &Image{Layout: r.layout, Size: len(cmds), Steps: r.steps, PageSize: pageSize(len(cmds), banks)}
+	im := &Image{Layout: l, Size: len(cmds), Steps: steps, PageSize: pageSize(len(cmds), banks)}
 	im.Bytes = append(cmds, make([]byte, roundUp(len(cmds), im.PageSize)-len(cmds))...)
 	return im, nil
+}
+
+// Part returns the steps from first up to end, without end, as an image of their own. Unless first is 0 it can only be
+// run right behind the steps before.
+func (im *Image) Part(first, end, banks int) (*Image, error) {
+	if first < 0 || first >= end || end > len(im.Steps) {
+		return nil, fmt.Errorf("tracebuf: part: steps %d to %d of %d: there must be at least one", first, end, len(im.Steps))
+	}
+	from, last := im.Steps[first].Offset, im.Steps[end-1]
+	steps := slices.Clone(im.Steps[first:end])
+	for i := range steps {
+		steps[i].Offset -= from
+	}
+	return finish(im.Layout, slices.Clone(im.Bytes[from:last.Offset+last.Size]), steps, banks)
 }
 
 // Page sizes that a trace may have. Source: tt-metal trace/dispatch.cpp.

@@ -28,6 +28,8 @@ type Replay struct {
 	GoCount int
 	// WaitCount is the offset of the 32-bit count after the workers were reset: that much plus Workers.
 	WaitCount int
+	// ExecBuf is the offset of the last command, which runs the trace. What is before it makes the workers ready.
+	ExecBuf int
 }
 
 // NewReplay builds the commands that replay a trace: have every worker reset its launch pointer once all earlier
@@ -48,7 +50,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		Go: cq.NewGoWord(0, c.DispatchX, c.DispatchY, cq.SignalReplayTrace), WaitStream: uint32(c.Stream),
 	})
 	r.WaitCount = cq.AtWaitCount + b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: c.Stream})
-	b.ExecBuf(cq.ExecBuf{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)})
+	r.ExecBuf = b.ExecBuf(cq.ExecBuf{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)})
 	var err error
 	if r.Bytes, err = b.Finish(); err != nil {
 		return nil, fmt.Errorf("tracebuf: replay: %w", err)

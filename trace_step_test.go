@@ -1,0 +1,219 @@
+package reprise_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// chain is a trace that adds 1 in each of n programs, from buffer to buffer and back.
+func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
+	b.Helper()
+	bufs = [2]*reprise.Buffer{b.pages("even", 2), b.pages("odd", 2)}
+	x := []*reprise.Executable{
+		b.load(b.adder("to odd", reprise.Core{X: 1}, bufs[0], bufs[1], 1)),
+		b.load(b.adder("to even", reprise.Core{X: 2}, bufs[1], bufs[0], 1)),
+	}
+	t, err := b.queue.Capture(b.ctx, "chain", func(r *reprise.Recorder) error {
+		var errs []error
+		for i := range n {
+			errs = append(errs, r.Run(x[i%2]))
+		}
+		return errors.Join(append(errs, r.Param("last", addend))...)
+	})
+	b.must(err)
+	return t, bufs
+}
+
+// A trace that is stepped through, or replayed in pieces, does what a replay does, and leaves the queue as one does.
+// What it does can be looked at in between, where nobody else can run anything.
+func TestStepAndSplit(t *testing.T) {
+	onAll(t, func(b *bench) {
+		const n = 11
+		trace, bufs := b.chain(n)
+		b.must(trace.Set("last", 5))
+		other := b.load(b.blank("other", b.dev.Grid()))
+		before := b.allocated()
+		for _, pieces := range []int{0, 1, 2, 3, n} { // 0 for steps
+			b.write(bufs[0], 10)
+			var ends []int
+			look := func(end int) error {
+				want := 10 + uint32(end)
+				if end == n {
+					want += 4
+				}
+				b.holds(bufs[end%2], want)
+				for op, err := range map[string]error{"run": b.queue.Run(b.ctx, other), "replay": trace.Replay(b.ctx), "step": trace.Step(b.ctx, nil)} {
+					if !errors.Is(err, reprise.ErrReserved) {
+						b.Errorf("%s between pieces: %v", op, err)
+					}
+				}
+				ends = append(ends, end)
+				return nil
+			}
+			var err error
+			want := pieces
+			if pieces == 0 {
+				want = n
+				err = trace.Step(b.ctx, func(i int) error { return look(i + 1) })
+			} else {
+				err = trace.Split(b.ctx, pieces, func(first, end int) error {
+					if len(ends) > 0 && ends[len(ends)-1] != first {
+						b.Errorf("a piece starts at %d behind %v", first, ends)
+					}
+					return look(end)
+				})
+			}
+			b.must(err)
+			if len(ends) != want || ends[want-1] != n {
+				b.Errorf("%d pieces end at %v", pieces, ends)
+			}
+			b.must(b.queue.Run(b.ctx, other))
+			b.write(bufs[0], 20)
+			b.must(trace.Replay(b.ctx))
+			b.holds(bufs[n%2], 20+n+4)
+		}
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			b.Errorf("something is left (-before +after):\n%s", diff)
+		}
+		// A run that is cut short leaves the queue usable.
+		mine := errors.New("mine")
+		for name, err := range map[string]error{
+			"step":  trace.Step(b.ctx, func(i int) error { return map[bool]error{true: mine}[i == 3] }),
+			"split": trace.Split(b.ctx, 4, func(int, int) error { return mine }),
+		} {
+			var at *reprise.StepError
+			if !errors.Is(err, mine) || !errors.As(err, &at) || name == "step" && (at.First != 3 || at.Last != 3 || at.Name != "to even") {
+				b.Errorf("%s: %v", name, err)
+			}
+		}
+		b.write(bufs[0], 20)
+		b.must(errors.Join(b.queue.Run(b.ctx, other), trace.Replay(b.ctx)))
+		b.holds(bufs[n%2], 20+n+4)
+		for _, pieces := range []int{-1, 0, n + 1} {
+			b.says(trace.Split(b.ctx, pieces, nil), "pieces: it has 11 programs")
+		}
+		b.must(trace.Release(b.ctx))
+		for name, err := range map[string]error{"step": trace.Step(b.ctx, nil), "split": trace.Split(b.ctx, 1, nil), "check": trace.Check(b.ctx)} {
+			if !errors.Is(err, reprise.ErrReleased) {
+				b.Errorf("%s after the release: %v", name, err)
+			}
+		}
+	})
+}
+
+// A check passes for a trace that does what its programs do, leaves buffers as they were, and names the first program
+// that doesn't.
+func TestCheck(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		trace, bufs := b.chain(6)
+		b.write(bufs[0], 100)
+		b.write(bufs[1], 200)
+		b.must(errors.Join(trace.Set("last", 3), trace.Check(b.ctx)))
+		b.holds(bufs[0], 100)
+		b.holds(bufs[1], 200)
+
+		// A buffer that no program declares keeps what the first of the two runs has put there, and so do the programs
+		// that read it.
+		hidden, seen, result := b.pages("hidden", 1), b.pages("seen", 1), b.pages("result", 1)
+		count := b.adder("count", reprise.Core{}, hidden, hidden, 1)
+		count.Buffers = nil
+		show := b.adder("show", reprise.Core{X: 3}, hidden, seen, 0)
+		show.Buffers = []*reprise.Buffer{seen}
+		first, use := b.load(b.adder("first", reprise.Core{X: 5}, result, result, 1)), b.load(b.adder("use", reprise.Core{X: 4}, seen, result, 0))
+		b.write(hidden, 0)
+		b.write(seen, 0)
+		b.write(result, 7)
+		bad := b.capture("bad", first, b.load(count), first, b.load(show), use, use, first)
+		before := b.allocated()
+		var ce *reprise.CheckError
+		if err := bad.Check(b.ctx); !errors.As(err, &ce) {
+			b.Fatalf("error %v, want a *CheckError", err)
+		}
+		want := &reprise.CheckError{Trace: "bad", Step: 3, Name: "show", Buffer: "seen", Differ: 16, Want: ce.Want, Got: ce.Want + 1}
+		if diff := cmp.Diff(want, ce); diff != "" {
+			b.Errorf("error (-want +got):\n%s", diff)
+		}
+		b.holds(result, 7)
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			b.Errorf("something is left (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// A trace whose commands were overwritten in DRAM is told from one whose programs go wrong.
+func TestCheckFindsDamage(t *testing.T) {
+	card := sim.Wormhole()
+	b := open(t, card)
+	in, out := b.pages("in", 1), b.pages("out", 1)
+	x := b.load(b.adder("adder", reprise.Core{}, in, out, 3))
+	trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.Param("addend", addend))
+	})
+	b.must(err)
+	b.write(in, 1)
+	b.must(trace.Check(b.ctx))
+	at := trace.Params()[0].At[0] // in the first page, which is in the first bank
+	d, err := kmd.Open(b.ctx, card, kmd.WithoutPower(), kmd.WithoutWaiting())
+	b.must(err)
+	defer func() { b.must(d.Close()) }()
+	ch, err := chip.New(d.Arch(), chip.Harvesting{})
+	b.must(err)
+	bank := ch.DRAMBanks()[0]
+	b.must(d.Write32(bank.HostEndpoint, bank.Offset+trace.Extents()[0].Start+uint64(at), 77))
+	err = trace.Check(b.ctx)
+	var v *reprise.VerifyError
+	if !errors.As(err, &v) || v.What != "the commands" || v.Offset != at || v.Got != 77 {
+		t.Errorf("error %v, want a *VerifyError at %d", err, at)
+	}
+}
+
+// A program that hangs is found by stepping and by bisecting, which recovers the device and leaves it working.
+func TestFindHang(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
+	word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	ok := b.load(b.blank("fine", b.dev.Grid()))
+	spin := b.load(&reprise.Program{Name: "stuck", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
+		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 5} },
+	}}})
+	trace := b.capture("hangs", ok, ok, spin, ok, ok, ok)
+	prepare := func(v uint32) func(int) error {
+		return func(int) error { b.write(word, v); return nil }
+	}
+	good := func(int) (bool, error) { return true, nil }
+	step, err := trace.Bisect(b.ctx, prepare(5), good)
+	b.must(err)
+	if step != -1 {
+		t.Errorf("a trace that works goes wrong at %d", step)
+	}
+	step, err = trace.Bisect(b.ctx, prepare(0), good)
+	b.must(err)
+	if step != 2 {
+		t.Errorf("the trace hangs at %d, want 2", step)
+	}
+	step, err = trace.Bisect(b.ctx, prepare(5), func(n int) (bool, error) { return n <= 4, nil })
+	b.must(err)
+	if step != 4 {
+		t.Errorf("the trace goes wrong at %d, want 4", step)
+	}
+	b.must(prepare(0)(0))
+	err = trace.Step(b.ctx, nil)
+	var at *reprise.StepError
+	var hang *reprise.HangError
+	if !errors.As(err, &at) || at.First != 2 || at.Name != "stuck" || !errors.As(err, &hang) {
+		t.Errorf("stepped: %v", err)
+	}
+	b.says(err, `trace "hangs": step 2, program "stuck"`, "hangs", `step 2 of trace`)
+	b.must(b.dev.Recover(b.ctx))
+	b.must(prepare(5)(0))
+	b.must(errors.Join(trace.Replay(b.ctx), b.queue.Finish(b.ctx), trace.Release(b.ctx)))
+}
