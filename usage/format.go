@@ -111,6 +111,8 @@ type Entry struct {
 
 	Path string // of the log
 	UID  int    // user whose file it is: the system says so, not the log
+	// Foreign says that PID is a number of another container, where it may be another process's here.
+	Foreign bool
 }
 
 // Record is one kind's memory.

@@ -26,7 +26,7 @@ func Create(dir string, d Device) (*Log, error) {
 	}
 	l, err := start(f, d)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("usage: create: %s: %w", f.Name(), err), os.Remove(f.Name()), f.Close())
+		return nil, errors.Join(fmt.Errorf("usage: create: %w", err), os.Remove(f.Name()), f.Close())
 	}
 	return l, nil
 }
@@ -49,7 +49,7 @@ func start(f *os.File, d Device) (*Log, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
 	e := Entry{PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Opened: time.Now(), Command: filepath.Base(os.Args[0]), Device: d}
 	b := make([]byte, Size)
@@ -60,7 +60,7 @@ func start(f *os.File, d Device) (*Log, error) {
 	}
 	mem, err := unix.Mmap(int(f.Fd()), 0, Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("map: %w", err)
+		return nil, &fs.PathError{Op: "map", Path: f.Name(), Err: err}
 	}
 	l := &Log{path: f.Name(), file: f, mem: mem}
 	// A Set may be under way while another goroutine closes the log, so its memory goes when nobody can call Set.

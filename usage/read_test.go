@@ -203,6 +203,11 @@ func TestWhichLogsAreDead(t *testing.T) {
 			if want := map[bool]int{true: 1}[c.dead]; s.Dead != want || len(s.Entries) != 1-want || len(s.Problems) != 0 {
 				t.Errorf("%d live, %d dead, problems %v; want %d dead of 1", len(s.Entries), s.Dead, s.Problems, want)
 			}
+			for _, e := range s.Entries {
+				if want := e.Namespace != namespace(); e.Foreign != want {
+					t.Errorf("its process id is another container's: %t, want %t", e.Foreign, want)
+				}
+			}
 			if n, err := Sweep(dir); err != nil || n != s.Dead {
 				t.Errorf("Sweep deleted %d (%v), %d are dead", n, err, s.Dead)
 			}

@@ -109,7 +109,7 @@ func (r *reader) read(path string, ns uint64, seen map[int]int) (*Entry, error) 
 	if e.dead(fd, ns) {
 		return nil, errDead
 	}
-	e.Path, e.UID = path, uid
+	e.Path, e.UID, e.Foreign = path, uid, e.Namespace != ns
 	return e, nil
 }
 

@@ -44,6 +44,7 @@ type monitorTotal struct {
 
 type monitorProcess struct {
 	PID     int             `json:"pid"`
+	Foreign bool            `json:"foreign_pid,omitempty"` // the id is one inside another container
 	UID     int             `json:"uid"`
 	User    string          `json:"user"`
 	Command string          `json:"command"`
@@ -124,7 +125,7 @@ func userName(uid int) string {
 
 // add adds a process. Its numbers are its own word, so a sum that is too large stays at the largest number.
 func (d *monitorDevice) add(e *usage.Entry, user string) {
-	p := monitorProcess{PID: e.PID, UID: e.UID, User: user, Command: e.Command, Opened: e.Opened, Log: e.Path, Memory: []monitorMemory{}}
+	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: user, Command: e.Command, Opened: e.Opened, Log: e.Path, Memory: []monitorMemory{}}
 	for _, m := range e.Memory {
 		kind := m.Kind.String()
 		p.Memory = append(p.Memory, monitorMemory{kind, m.Capacity, m.Allocated, m.Peak, m.Extents, m.Updates, m.Torn})
@@ -142,6 +143,14 @@ func (d *monitorDevice) add(e *usage.Entry, user string) {
 		}
 	}
 	d.Processes = append(d.Processes, p)
+}
+
+// id is the process's id, marked where it is another container's.
+func (p *monitorProcess) id() string {
+	if p.Foreign {
+		return fmt.Sprintf("%d (container)", p.PID)
+	}
+	return strconv.Itoa(p.PID)
 }
 
 // share is how much of something is used, from 0 to 1.
@@ -167,7 +176,7 @@ func (r *monitorReport) print(out io.Writer) error {
 					if m.Capacity == 0 && m.Allocated == 0 {
 						continue // the device was opened without it
 					}
-					fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%d\n", d.label(), p.PID, dash(p.Command), p.User, m.Kind,
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%d\n", d.label(), p.id(), dash(p.Command), p.User, m.Kind,
 						humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity), 100*share(m.Allocated, m.Capacity), humanize.IBytes(m.Peak), m.Extents)
 				}
 			}

@@ -165,7 +165,7 @@ func (v *monitorView) lines() []string {
 		for j := range d.Processes {
 			p := &d.Processes[j]
 			open := v.report.Time.Sub(p.Opened).Truncate(time.Second)
-			out = append(out, cut(fmt.Sprintf("    %d %s, %s, open for %v", p.PID, dash(p.Command), p.User, max(0, open)), v.width))
+			out = append(out, cut(fmt.Sprintf("    %s %s, %s, open for %v", p.id(), dash(p.Command), p.User, max(0, open)), v.width))
 			for _, m := range p.Memory {
 				if m.Allocated != 0 || m.Peak != 0 {
 					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s", humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak), count(int(min(m.Extents, math.MaxInt32)), "extent"))))

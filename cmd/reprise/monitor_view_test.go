@@ -57,7 +57,7 @@ emulated blackhole 0
       DRAM     ██░░░░░░░░░░░░░░░░░░   8.3 %  1.0 GiB, peak 2.0 GiB, 3 extents
 
 emulated blackhole 0
-    300 other, 1073741824, open for 1m30s
+    300 (container) other, 1073741824, open for 1m30s
 unreadable: /dev/shm/reprise.9.0000000f: not a usage log
 
 q quit  space now   3 devices, 4 logs, 12:01:30`
