@@ -47,9 +47,6 @@ func (c *core) runOne() stop {
 		addr, n = c.x[o.rs1], 4
 	}
 	inL1 := (load || store || amo) && addr>>2 < uint32(len(t.l1)) && addr&(n-1) == 0
-	if c.share != nil && !c.share.step(o, addr, n, inL1) {
-		return stopHalt
-	}
 	switch {
 	case inL1:
 		if !c.checkL1(addr, n, load || amo, store || amo) {
@@ -59,6 +56,9 @@ func (c *core) runOne() stop {
 		if !c.checkLocal(addr, store) {
 			return stopHalt
 		}
+	}
+	if c.share != nil && !c.share.step(o, addr, n, inL1) {
+		return stopHalt
 	}
 	if c.cache == nil || c.cfg0&cfg0NoCache != 0 {
 		return c.run(1)

@@ -1,9 +1,16 @@
 package emu
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
 
 // describe says who made the access before.
 func (o *order) describe(c clash) string {
+	if c.atomic {
+		return fmt.Sprintf("atomics have changed %#x since this one last looked (the last from pc=%#x): what they did is lost", c.addr, c.pc)
+	}
 	what := "read"
 	if c.wrote {
 		what = "wrote"
@@ -23,6 +30,10 @@ func (o *order) describe(c clash) string {
 func (o *order) missing(a *agent, e epoch) string {
 	b := o.agents[e.agent()]
 	switch {
+	case e == 0:
+		return "Who resets a word must first have loaded all that was added to it"
+	case e.time() == unfinished:
+		return "Nobody has seen the end of that read: a counter of its NoC must be waited for before others are told"
 	case a == b:
 		return "The store need not have reached L1: registers and L1 are not ordered, so it must be read back first, and the result used"
 	case e.component()%components == l1Stores && a.known.at(b.index*components) >= e.time():
@@ -71,7 +82,7 @@ func (o *order) wroteL1(from origin, t *tile, addr uint32, n int, buf []uint32) 
 // readL1 is a read of n bytes of L1 of a tile through a NoC, or by the host.
 func (o *order) readL1(from origin, t *tile, addr uint32, n int) bool {
 	by := o.by(from)
-	c, ok := t.shadow.readRange(o, by, uint64(addr), n)
+	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil)
 	return o.judge(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.xy), by, c, ok)
 }
 
@@ -84,7 +95,7 @@ func (o *order) wroteDRAM(from origin, bank int, addr uint64, n int) bool {
 
 func (o *order) readDRAM(from origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
-	c, ok := o.drams[bank].readRange(o, by, addr, n)
+	c, ok := o.drams[bank].readRange(o, by, addr, n, o.carry != nil)
 	return o.judge(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c, ok)
 }
 
@@ -98,17 +109,18 @@ func (o *order) wroteHost(from origin, bus uint64, n int) bool {
 
 func (o *order) readHost(from origin, bus uint64, n int) bool {
 	by := o.by(from)
-	c, ok := o.bus.readRange(o, by, bus, n)
+	c, ok := o.bus.readRange(o, by, bus, n, false)
 	return o.judge(from, "NoC read of", "host memory", by, c, ok)
 }
 
 // starts is when a request is started: it knows what its processor knows. The source of a write must be in L1.
 func (o *order) starts(q *request) bool {
 	q.by = o.by(q.o)
+	q.flight.q.by = q.by
 	if q.kind != reqWrite {
 		return true
 	}
-	c, ok := q.tile.shadow.readRange(o, q.by, q.fromAddr, q.n)
+	c, ok := q.tile.shadow.readRange(o, q.by, q.fromAddr, q.n, true)
 	return o.judge(q.o, "NoC write from", fmt.Sprintf("L1 of tile %v", q.tile.xy), q.by, c, ok)
 }
 
@@ -117,4 +129,26 @@ func (o *order) landed(q *request) bool {
 	o.carry = q.by
 	defer func() { o.carry = nil }()
 	return o.wroteL1(q.o, q.tile, uint32(q.toAddr), q.n, q.data)
+}
+
+// finished is when processor seer has seen that the NoC has read the source of f. If it is not the one that started f, that
+// one may not know.
+func (o *order) finished(f *flight, seer *core) {
+	q := &f.q
+	if q.by == nil || q.by.agent.core == nil {
+		return
+	}
+	a, t := q.by.agent, q.by.time
+	if seer == a.core {
+		a.time++
+		t = a.time
+	}
+	switch {
+	case q.kind != reqRead:
+		q.tile.shadow.finished(a, q.fromAddr, q.n, t)
+	case q.from.kind == chip.DRAM && q.fromAddr < o.chip.drams[q.from.bank].size:
+		o.drams[q.from.bank].finished(a, q.fromAddr, q.n, t)
+	case q.from.tile != nil && q.from.tile.shadow != nil && q.fromAddr < q.from.tile.bytes():
+		q.from.tile.shadow.finished(a, q.fromAddr, q.n, t)
+	}
 }

@@ -130,6 +130,9 @@ func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool
 	if t.races != nil && changedWords(t.memory(), addr, buf, n) && !t.races.access(o.far(), addr, uint32(n), false, true) {
 		return false
 	}
+	if t.shadow != nil && !c.edges.wroteL1(o, t, addr, n, buf) {
+		return false
+	}
 	return c.landL1(o, t, addr, n, buf)
 }
 
@@ -172,10 +175,7 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 		return c.readARC(o, where, addr, n, buf)
 	}
 	if addr < ep.tile.bytes() {
-		if ep.tile.shadow != nil && !c.edges.readL1(o, ep.tile, uint32(addr), n) {
-			return false
-		}
-		return c.readL1(o, ep.tile, uint32(addr), n, buf)
+		return c.readL1(o, ep.tile, uint32(addr), n, buf) && (ep.tile.shadow == nil || c.edges.readL1(o, ep.tile, uint32(addr), n))
 	}
 	if n != 4 && !(n < 4 && o.tile != nil) {
 		c.refuse(o, UnimplementedFunctionality, where, addr, "read of %d bytes from registers: want 4", n)
@@ -212,9 +212,6 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 		return c.writeARC(o, where, addr, n, buf)
 	}
 	if addr < ep.tile.bytes() {
-		if ep.tile.shadow != nil && !c.edges.wroteL1(o, ep.tile, uint32(addr), n, buf) {
-			return false
-		}
 		return c.writeL1(o, ep.tile, uint32(addr), n, buf)
 	}
 	if n != 4 {

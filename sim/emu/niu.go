@@ -172,7 +172,7 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 		u.unsent = 0
 	}
 	if t.races != nil {
-		t.races.counted(u, noc, i, v)
+		t.races.counted(o, u, noc, i, v)
 	}
 	return v, slowDone
 }

@@ -180,25 +180,27 @@ func (f *flight) publish() {
 	}
 }
 
-func (f *flight) freeSource() {
+func (f *flight) freeSource(seer *core) {
 	if f.source {
 		f.source = false
+		f.q.tile.chip.edges.finished(f, seer)
 		hold(f.q.tile.races.sources, f.q.fromAddr, f.q.n, -1)
 	}
 }
 
-func (f *flight) freeLanding() {
+func (f *flight) freeLanding(seer *core) {
 	if f.landing {
 		f.landing = false
+		f.q.tile.chip.edges.finished(f, seer)
 		hold(f.q.tile.races.landings, f.q.toAddr, f.q.n, -1)
 	}
 }
 
-// release is for flights that have wholly ended.
-func (f *flight) release() {
+// release is for flights that have wholly ended, as seer has seen.
+func (f *flight) release(seer *core) {
 	f.publish()
-	f.freeSource()
-	f.freeLanding()
+	f.freeSource(seer)
+	f.freeLanding(seer)
 }
 
 // signal registers f as a signal where its sender has other writes under way to the same tile.

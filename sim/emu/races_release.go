@@ -28,41 +28,48 @@ func (f *flight) String() string {
 
 // counted is a load of counter i of an NIU by a processor of the tile, which finds v there: it releases the flights that
 // must be done for it to be v.
-func (r *races) counted(u *niu, noc int, i, v uint32) {
+func (r *races) counted(o origin, u *niu, noc int, i, v uint32) {
+	seer := o.mine()
 	s := &r.seq[noc]
 	switch {
 	case i == cntReadResp && v == s.reads:
-		r.sweep(noc, func(f *flight) {
+		r.sweep(seer, noc, func(f *flight) {
 			if f.q.kind == reqRead {
-				f.freeLanding()
+				f.freeLanding(seer)
 			}
 		})
 	case i == cntWriteAck && v == s.acks:
-		r.sweep(noc, func(f *flight) {
+		r.sweep(seer, noc, func(f *flight) {
 			if f.q.kind != reqRead && f.q.marked {
-				f.release()
+				f.release(seer)
 			}
 		})
 	case i >= cntOutstanding && i < cntOutstanding+16 && v == 0 && u.open[i-cntOutstanding] == 0:
-		r.sweep(noc, func(f *flight) {
+		r.sweep(seer, noc, func(f *flight) {
 			if f.q.id == i-cntOutstanding && (f.q.kind == reqRead || f.q.marked) {
-				f.release()
+				f.release(seer)
 			}
 		})
 	case i >= cntOutgoing && i < cntOutgoing+16 && v == 0:
-		r.sweep(noc, func(f *flight) {
+		r.sweep(seer, noc, func(f *flight) {
 			if f.q.id == i-cntOutgoing {
-				f.freeSource()
+				f.freeSource(seer)
 			}
 		})
 	}
 }
 
-// sweep calls fn for the flights of a NoC and forgets those of which nothing is left to hold.
-func (r *races) sweep(noc int, fn func(*flight)) {
+// sweep calls fn for the flights of a NoC and forgets those of which nothing is left to hold. Who has seen the end of
+// somebody else's request knows what that one knew when it started it.
+func (r *races) sweep(seer *core, noc int, fn func(*flight)) {
 	live := r.flights[noc][:0]
 	for _, f := range r.flights[noc] {
-		if fn(f); f.source || f.landing || f.arriving {
+		source, landing, arriving := f.source, f.landing, f.arriving
+		fn(f)
+		if seer != nil && f.core != seer && f.q.by != nil && (f.source != source || f.landing != landing || f.arriving != arriving) {
+			seer.agent.learn(f.q.by.clock())
+		}
+		if f.source || f.landing || f.arriving {
 			live = append(live, f)
 		}
 	}
@@ -73,9 +80,9 @@ func (r *races) sweep(noc int, fn func(*flight)) {
 // stopped forgets what a processor that is put into reset has under way: whoever resets it takes care of that.
 func (r *races) stopped(k *core) {
 	for noc := range r.flights {
-		r.sweep(noc, func(f *flight) {
+		r.sweep(k, noc, func(f *flight) {
 			if f.core == k {
-				f.release()
+				f.release(k)
 			}
 		})
 	}

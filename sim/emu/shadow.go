@@ -3,13 +3,20 @@ package emu
 // cell is what is known of a word of memory.
 type cell struct {
 	w      epoch    // last write
+	before epoch    // the write that other bytes come from: it happened before w
 	r      [2]epoch // reads since, of which two are remembered
 	wpc    uint32
 	rpc    [2]uint32
-	common bool // several agents write it without an edge, and mean to: shadow.common holds what they knew
+	bytes  uint8 // that are from w, one bit each
+	older  uint8 // that are from before
+	common bool  // several agents write it without an edge, and mean to: shadow.common holds what they knew
+	atomic bool  // all of them by atomics
 }
 
-const shadowWords = 256
+const (
+	shadowWords = 256
+	wholeWord   = 15
+)
 
 // shadow is what is known of a memory.
 type shadow struct {
@@ -44,12 +51,30 @@ func (s *shadow) at(addr uint64) *cell {
 	return &p[addr/4%shadowWords]
 }
 
+// bytesAt is the bits of the n bytes at addr that lie in the word.
+func bytesAt(addr, word uint64, n uint64) uint8 {
+	lo, hi := max(addr, word)-word, min(addr+n, word+4)-word
+	return uint8(1<<hi - 1<<lo)
+}
+
+// last returns the last write of any of bytes that s does not see, or 0.
+func (c *cell) last(bytes uint8, s *stamp) epoch {
+	if bytes&c.bytes != 0 && !s.sees(c.w) {
+		return c.w
+	}
+	if bytes&c.older != 0 && !s.sees(c.before) {
+		return c.before
+	}
+	return 0
+}
+
 // share makes the word one that several agents write.
 func (s *shadow) share(o *order, addr uint64, c *cell, by clock) {
 	if !c.common {
-		s.common[addr&^3] = o.released(c.w)
+		s.common[addr&^3] = s.learned(o, addr, c)
 		*c = cell{common: true}
 	}
+	c.atomic = false
 	s.common[addr&^3] = s.common[addr&^3].join(by)
 }
 
@@ -58,7 +83,7 @@ func (s *shadow) learned(o *order, addr uint64, c *cell) clock {
 	if c.common {
 		return s.common[addr&^3]
 	}
-	return o.released(c.w)
+	return o.released(c.w) // which knew of the write before
 }
 
 // clash is an access without an edge to the one before.
@@ -67,41 +92,53 @@ type clash struct {
 	e     epoch // the access before
 	pc    uint32
 	wrote bool // it was a write
+
+	atomic bool // it was an atomic, the last of some of which not all are known
 }
 
-// wrote is a write to the word that holds addr, as a whole or not, by s through component; same says that it changes
-// nothing.
-func (s *shadow) wrote(o *order, by *stamp, component int, addr uint64, whole, same bool) (clash, bool) {
+// wrote is a write to bytes of the word at addr, by s through component; same says that it changes nothing.
+func (s *shadow) wrote(o *order, by *stamp, component int, addr uint64, bytes uint8, same bool) (clash, bool) {
 	c := s.at(addr)
 	trusted := by.agent.core == nil
-	switch {
-	case c.common:
-		if !whole || !by.clock().covers(s.common[addr&^3]) {
+	if c.common {
+		sees := by.clock().covers(s.common[addr])
+		if c.atomic && !sees && !trusted && !same {
+			return clash{addr: addr, pc: c.wpc, atomic: true}, false
+		}
+		if bytes != wholeWord || !sees {
 			s.share(o, addr, c, s.writes(by, component))
 			return clash{}, true
 		}
-		delete(s.common, addr&^3)
+		delete(s.common, addr)
 		*c = cell{}
-	case c.w.agent() != by.agent.index && !by.sees(c.w):
-		if !whole || same || trusted {
+	}
+	if e := c.last(bytes, by); e != 0 && e.agent() != by.agent.index {
+		if same || trusted {
 			s.share(o, addr, c, s.writes(by, component))
 			return clash{}, true
 		}
-		return clash{addr &^ 3, c.w, c.wpc, true}, false
-	case !whole && c.w != 0 && c.w.agent() != by.agent.index:
-		s.share(o, addr, c, s.writes(by, component))
-		return clash{}, true
+		return clash{addr, e, c.wpc, true, false}, false
 	}
 	if !same {
 		if !trusted {
 			for i, r := range c.r {
 				if r.agent() != by.agent.index && !by.sees(r) {
-					return clash{addr &^ 3, r, c.rpc[i], false}, false
+					return clash{addr, r, c.rpc[i], false, false}, false
 				}
 			}
 		}
 		c.r = [2]epoch{}
 	}
+	switch left := (c.bytes | c.older) &^ bytes; {
+	case left&c.bytes == 0:
+		c.older = left
+	case left&c.older == 0 && (c.w.agent() == by.agent.index || by.sees(c.w)):
+		c.before, c.older = c.w, left
+	default: // the bytes of three writes, or of two without an edge
+		s.share(o, addr, c, s.writes(by, component))
+		return clash{}, true
+	}
+	c.bytes = bytes
 	c.w, c.wpc = by.epoch(component), by.pc
 	return clash{}, true
 }
@@ -112,6 +149,22 @@ func (s *shadow) writes(by *stamp, component int) clock {
 		return full(by.agent.index, by.known, by.time, by.time)
 	}
 	return by.clock()
+}
+
+// unfinished is the time of a read that nobody has made sure of.
+const unfinished = 1<<epochBits - 1
+
+// finished is when the program of a processor knows that its NoC has read n bytes at addr.
+func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
+	e := epoch(a.index*components+programs) << epochBits
+	for at := addr &^ 3; at < addr+uint64(n); at += 4 {
+		c := s.at(at)
+		for i, r := range c.r {
+			if r == e|unfinished {
+				c.r[i] = e | epoch(t)
+			}
+		}
+	}
 }
 
 // stampRead remembers a read.
@@ -133,36 +186,47 @@ func (c *cell) stampRead(by *stamp) {
 func (s *shadow) wroteRange(o *order, by *stamp, addr uint64, n int, unchanged func(i int) bool) (clash, bool) {
 	end := addr + uint64(n)
 	for i, a := 0, addr&^3; a < end; i, a = i+1, a+4 {
-		whole := a >= addr && a+4 <= end
-		if cl, ok := s.wrote(o, by, programs, a, whole, unchanged != nil && unchanged(i)); !ok {
+		if cl, ok := s.wrote(o, by, programs, a, bytesAt(addr, a, uint64(n)), unchanged != nil && unchanged(i)); !ok {
 			return cl, false
 		}
 	}
 	return clash{}, true
 }
 
-// readRange is a read of n bytes through a NoC. Up to a flit of 16 bytes may be a poll, which learns what it reads.
-func (s *shadow) readRange(o *order, by *stamp, addr uint64, n int) (clash, bool) {
+// readRange is a read of n bytes through a NoC. Up to a flit of 16 bytes may be a poll, which learns what it reads. open is
+// set for a read that is not finished before shadow.finished says so.
+func (s *shadow) readRange(o *order, by *stamp, addr uint64, n int, open bool) (clash, bool) {
+	reader := *by
+	if open && by.agent.core != nil {
+		reader.time = unfinished
+	}
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
 		c := s.at(a)
-		switch {
-		case c.common || !by.sees(c.w) && (n <= 16 || by.agent.core == nil) && c.w.agent() != by.agent.index:
+		if c.common {
+			by.agent.learn(s.common[a])
+		} else if e := c.last(bytesAt(addr, a, uint64(n)), by); e != 0 {
+			if e.agent() == by.agent.index || n > 16 && by.agent.core != nil {
+				return clash{a, e, c.wpc, true, false}, false
+			}
 			by.agent.learn(s.learned(o, a, c))
-		case !by.sees(c.w):
-			return clash{a, c.w, c.wpc, true}, false
 		}
 		if by.agent.core != nil {
-			c.stampRead(by)
+			c.stampRead(&reader)
 		}
 	}
 	return clash{}, true
 }
 
 // atomic is an atomic: the word belongs to several agents from now on. Who uses the old value learns what it tells.
-func (s *shadow) atomic(o *order, by *stamp, addr uint64, component int, learns bool) {
+func (s *shadow) atomic(o *order, by *stamp, addr uint64, component int, learns bool) (clash, bool) {
 	c := s.at(addr)
 	if learns {
 		by.agent.learn(s.learned(o, addr, c))
+	} else if e := c.last(wholeWord, by); !c.common && e != 0 && o.agents[e.agent()].core != nil && by.agent.core != nil {
+		return clash{addr, e, c.wpc, true, false}, false
 	}
+	atomic := !c.common || c.atomic
 	s.share(o, addr, c, s.writes(by, component))
+	c.atomic, c.wpc = atomic, by.pc
+	return clash{}, true
 }

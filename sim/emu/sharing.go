@@ -137,10 +137,10 @@ func (s *sharing) useLoad(l *load) bool {
 	k := s.core
 	if l.alien {
 		k.refuse(UndefinedBehavior, uint64(l.addr), "race: the value that pc=%#x loaded from %#x of L1 is used, and %s. %s",
-			l.pc, l.addr, s.order().describe(clash{uint64(l.addr), l.w, l.wpc, true}), s.order().missing(s.agent, l.w))
+			l.pc, l.addr, s.order().describe(clash{uint64(l.addr), l.w, l.wpc, true, false}), s.order().missing(s.agent, l.w))
 		return false
 	}
-	if c := k.tile.shadow.at(uint64(l.addr)); c.w == l.w {
+	if c := k.tile.shadow.at(uint64(l.addr)); c.w == l.w || c.before == l.w {
 		c.stampRead(&stamp{agent: s.agent, time: l.time, known: s.agent.known, pc: l.pc})
 	}
 	return true
@@ -152,7 +152,7 @@ func (s *sharing) step(o inst, addr, n uint32, inL1 bool) bool {
 	s.retire(o)
 	switch code := o.code; {
 	case code >= opLB && code <= opLHU:
-		return s.load(o, addr, inL1)
+		return s.load(o, addr, n, inL1)
 	case code >= opSB && code <= opSW:
 		return s.store(o, addr, n, inL1)
 	case code >= opBEQ && code <= opBGEU:
@@ -194,7 +194,7 @@ func readsTwo(c opcode) bool {
 	return false
 }
 
-func (s *sharing) load(o inst, addr uint32, inL1 bool) bool {
+func (s *sharing) load(o inst, addr, n uint32, inL1 bool) bool {
 	from := s.tags[o.rs1]
 	s.tags[o.rd] = 0
 	switch {
@@ -205,8 +205,8 @@ func (s *sharing) load(o inst, addr uint32, inL1 bool) bool {
 		l := load{addr: addr, time: s.agent.time, pc: s.core.pc, w: c.w, wpc: c.wpc}
 		if c.common {
 			s.agent.learn(s.core.tile.shadow.common[uint64(addr)&^3])
-		} else {
-			l.alien = c.w.agent() != s.agent.index && c.w != 0 && s.agent.known.at(c.w.component()) < c.w.time()
+		} else if e := s.unseen(c, addr, n); e != 0 {
+			l.alien, l.w = true, e
 		}
 		s.tags[o.rd] = s.both(s.new(l), from)
 	case (addr-localBase)>>2 < uint32(len(s.local)):
@@ -216,6 +216,20 @@ func (s *sharing) load(o inst, addr uint32, inL1 bool) bool {
 	}
 	s.tags[sinkReg] = 0
 	return true
+}
+
+// unseen is the last write of n bytes at addr that nothing orders before, or 0.
+func (s *sharing) unseen(c *cell, addr, n uint32) epoch {
+	bytes := uint8((1<<n - 1) << (addr & 3))
+	for _, e := range [...]struct {
+		bytes uint8
+		w     epoch
+	}{{c.bytes, c.w}, {c.older, c.before}} {
+		if bytes&e.bytes != 0 && e.w != 0 && e.w.agent() != s.agent.index && s.agent.known.at(e.w.component()) < e.w.time() {
+			return e.w
+		}
+	}
+	return 0
 }
 
 func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
@@ -246,7 +260,7 @@ func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
 		v = insert(old, v, addr&2*8, 0xFFFF)
 	}
 	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.pc}
-	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr), n == 4, v == old)
+	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr&^3), bytesAt(uint64(addr), uint64(addr&^3), uint64(n)), v == old)
 	return s.order().judge(origin{tile: t, core: s.core}, "store to", "L1", &by, cl, ok) && s.order().codeWritten(origin{tile: t, core: s.core}, &by, t, addr, int(n))
 }
 
@@ -313,9 +327,9 @@ func (s *sharing) fetch() bool {
 	s.agent.time++
 	c := k.tile.shadow.at(uint64(k.pc))
 	by := &stamp{agent: s.agent, time: s.agent.time, known: s.agent.known, landed: s.agent.landed, pc: k.pc}
-	if !c.common && !by.sees(c.w) {
+	if e := c.last(wholeWord, by); !c.common && e != 0 {
 		k.refuse(UndefinedBehavior, uint64(k.pc), "race: fetch of an instruction, and %s. %s",
-			s.order().describe(clash{uint64(k.pc), c.w, c.wpc, true}), s.order().missing(s.agent, c.w))
+			s.order().describe(clash{uint64(k.pc), e, c.wpc, true, false}), s.order().missing(s.agent, e))
 		return false
 	}
 	c.stampRead(by)

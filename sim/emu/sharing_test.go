@@ -232,6 +232,48 @@ func sharings() []check {
 			},
 		},
 		{
+			name: "a source is given back before the NoC is known to have read it", cfg: races, cat: ub,
+			says: []string{"race", "0x40000"},
+			do: func(r *rig, right bool) {
+				v := r.worker(1, 1)
+				r.write(v, atPage, pattern(64, 1))
+				b := onB().request(r.arch, r.sendTo(v, r.worker(2, 2)))
+				if right {
+					b.waitCounter(0, cntOutgoing, x0, "read").stw(r.stream(true), 1)
+				} else {
+					b.stw(r.stream(true), 1).waitCounter(0, cntOutgoing, x0, "read")
+				}
+				r.together(v, b.halt(), onT0().li(s0, 1).until(r.stream(true), s0, "w").spend(400, "late").stw(atPage, 7).halt())
+			},
+		},
+		{
+			name: "a processor says that it has read another tile before the read is counted", cfg: races, cat: ub,
+			says: []string{"race", "BRISC of tile", "read 0x50000 at pc=", "Nobody has seen the end of that read"},
+			do: func(r *rig, right bool) {
+				v, w := r.worker(1, 1), r.worker(2, 2)
+				r.write(w, 0x50000, pattern(64, 1))
+				a := onB().li(s0, 1).request(r.arch, r.fetchFrom(v, w))
+				if right {
+					a.waitCounter(0, cntReadResp, s0, "read")
+				}
+				r.run(w, onB().poll(r.arch, atFlag, "w").spend(400, "late").stw(0x50000, 7).halt())
+				r.run(v, a.request(r.arch, r.increment(v, w, atFlag)).halt())
+			},
+		},
+		{
+			name: "increments are lost", cfg: races, cat: ub,
+			says: []string{"race", "0x41000"},
+			do: func(r *rig, right bool) {
+				v, w := r.worker(1, 1), r.worker(2, 2)
+				a := onB()
+				if right {
+					a.poll(r.arch, atFlag, "w")
+				}
+				r.run(w, a.stw(atFlag, 0).stw(atFlag, 5).halt())
+				r.run(v, onB().request(r.arch, r.increment(v, w, atFlag)).halt())
+			},
+		},
+		{
 			name: "host memory is read before it is known to be written", cfg: races, cat: ub,
 			says: []string{"race", "host memory", "BRISC of tile", "Nothing that one of the two did"},
 			do: func(r *rig, right bool) {
@@ -294,14 +336,68 @@ func sharings() []check {
 	}
 }
 
+// fine are programs that look wrong to whoever looks too coarsely.
+func fine() []check {
+	races := Config{RefuseRaces: true}
+	return []check{
+		{
+			name: "halves of a word belong to different processors", cfg: races,
+			do: func(r *rig, _ bool) {
+				v := r.worker(1, 1)
+				r.together(v,
+					onB().li(s0, 1).li(a0, atFlag).label("w").lw(a1, a0, 0).andi(a1, a1, 1).beq(a1, x0, "w").
+						stw(r.stream(true), 1).spend(500, "s").li(a0, atFlag).sh(x0, a0, 0).halt(),
+					onT0().li(s0, 1).li(a0, atFlag).sh(s0, a0, 0).until(r.stream(true), s0, "w").li(a0, atFlag).sh(s0, a0, 2).halt())
+				if got := r.ld(v, atFlag); got != 1<<16 {
+					r.t.Errorf("the word is %#x, want 0x10000", got)
+				}
+			},
+		},
+		{
+			name: "bytes of a word belong to different processors", cfg: races,
+			do: func(r *rig, _ bool) {
+				v := r.worker(1, 1)
+				r.together(v, onB().li(s0, 1).li(a0, atFlag).sb(s0, a0, 1).sb(s0, a0, 3).halt(), onT0().li(s0, 2).li(a0, atFlag).sb(s0, a0, 0).sb(s0, a0, 2).halt())
+				if got := r.ld(v, atFlag); got != 0x01020102 {
+					r.t.Errorf("the word is %#x, want 0x1020102", got)
+				}
+			},
+		},
+		{
+			name: "one processor waits for what another one reads", cfg: races,
+			do: func(r *rig, _ bool) {
+				v, w := r.worker(1, 1), r.worker(2, 2)
+				r.write(w, 0x50000, pattern(64, 1))
+				r.together(v, onB().request(r.arch, r.fetchFrom(v, w)).halt(), onT0().li(s0, 1).waitCounter(0, cntReadResp, s0, "read").copyWord(atPage, atOut).halt())
+			},
+		},
+		{
+			name: "a poll goes by way of local RAM and arithmetic", cfg: races,
+			do: func(r *rig, _ bool) {
+				v := r.worker(1, 1)
+				r.st(v, atFlag, 0)
+				r.together(v, onB().stw(atPage, 7).stw(atFlag, 3).halt(),
+					onT0().li(s0, 2).li(s1, localBase).li(a0, atFlag).label("w").lw(a1, a0, 0).sw(a1, s1, 8).lw(a2, s1, 8).sub(a2, a2, s0).bltu(s0, a2, "w").
+						copyWord(atPage, atOut).halt())
+				if got := r.ld(v, atOut); got != 7 {
+					r.t.Errorf("the consumer found %d, want 7", got)
+				}
+			},
+		},
+	}
+}
+
 // Sharing without an edge is refused in whatever order the two sides come, however quick the NoC is; with the edge it is not.
 func TestSharing(t *testing.T) {
-	for _, k := range sharings() {
+	for _, k := range append(sharings(), fine()...) {
 		for _, arch := range arches {
 			for _, delay := range []int{0, 100} {
 				for seed := range uint64(3) {
 					t.Run(fmt.Sprintf("%s/%v delay %d seed %d", k.name, arch, delay, seed), func(t *testing.T) {
 						for _, right := range []bool{true, false} {
+							if k.cat == 0 && !right {
+								break
+							}
 							cfg := k.cfg
 							cfg.Arch, cfg.Synchronous, cfg.Seed, cfg.Delay = arch, true, seed, delay
 							r := newRig(t, cfg)

@@ -139,7 +139,10 @@ func (q *request) atomic() bool {
 		return false
 	}
 	if t.shadow != nil && q.by != nil {
-		t.shadow.atomic(c.edges, q.by, uint64(addr), programs, q.op>>12&15 != atomicIncrement)
+		cl, ok := t.shadow.atomic(c.edges, q.by, uint64(addr), programs, q.op>>12&15 != atomicIncrement)
+		if !c.edges.judge(q.o, "NoC atomic on", "L1", q.by, cl, ok) {
+			return false
+		}
 	}
 	p := &t.memory()[addr>>2]
 	old := *p
