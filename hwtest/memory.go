@@ -1,0 +1,381 @@
+package hwtest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// shardedCases are layouts that every device has the cores for.
+func shardedCases() []struct {
+	name string
+	s    reprise.Sharding
+} {
+	grid := func(w, h int) []reprise.Range { return []reprise.Range{reprise.Grid(w, h)} }
+	return []struct {
+		name string
+		s    reprise.Sharding
+	}{
+		{"height", reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{11, 2}, Shard: []int{3, 2}, Cores: grid(2, 2)}},
+		{"height by columns", reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid(2, 4), Orientation: reprise.ColMajor}},
+		{"width", reprise.Sharding{Layout: reprise.WidthSharded, Tensor: []int{4, 7}, Shard: []int{4, 2}, Cores: grid(4, 1)}},
+		{"block", reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{5, 5}, Shard: []int{2, 2}, Cores: grid(3, 3)}},
+		{"block by columns", reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []reprise.Range{{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 2, Y: 3}}}, Orientation: reprise.ColMajor}},
+		{"ND round robin", reprise.Sharding{Layout: reprise.NDSharded, Tensor: []int{3, 4, 3}, Shard: []int{2, 2, 2}, Cores: grid(3, 1)}},
+	}
+}
+
+func memoryCases() []testCase {
+	var cs []testCase
+	for _, c := range shardedCases() {
+		cs = append(cs,
+			testCase{
+				name:     "sharded " + c.name,
+				protects: "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote",
+				fn:       func(t *fixture) { shardedKernel(t, reprise.L1, c.s) },
+			},
+			testCase{
+				name:     "sharded transfers " + c.name,
+				protects: "what is written to a sharded buffer is read from it, in whole and in part",
+				fn:       func(t *fixture) { shardedTransfers(t, reprise.L1, c.s) },
+			})
+	}
+	return append(cs, []testCase{
+		{name: "sharded in DRAM", protects: "shards in DRAM lie in the banks that were named", fn: shardedDRAM},
+		{name: "fixed address", protects: "a buffer lies where it was asked to, and comes back to where it was", fn: fixedAddress},
+		{name: "parts of a buffer", protects: "a part of a buffer is the same memory, and keeps it", fn: partsOfBuffer},
+		{name: "would it fit", protects: "what would fit does, at the address that was said", fn: wouldFit},
+		{name: "memory map", protects: "the map of a device's memory is without gaps and knows who has what", fn: memoryMap},
+	}...)
+}
+
+// openedMemoryCases open the device in their own way.
+func openedMemoryCases() []testCase {
+	return []testCase{
+		{name: "L1 small", protects: "small sharded buffers lie at the top of L1, in their own region, and work", fn: smallBuffers},
+		{name: "trace region", protects: "a trace region of fixed size takes its share of every bank and no more", fn: fixedTraceRegion},
+	}
+}
+
+// config of a sharded buffer with pages of 16 B, whose every word a kernel's arguments can give.
+func sharded(k reprise.Kind, s reprise.Sharding, page int) reprise.BufferConfig {
+	return reprise.BufferConfig{Kind: k, PageSize: page, Name: "sharded", Sharding: &s}
+}
+
+func (t *fixture) bufferOf(c reprise.BufferConfig) *reprise.Buffer {
+	t.Helper()
+	b, err := t.dev.NewBuffer(c)
+	t.ok(err)
+	t.Cleanup(func() {
+		if err := b.Free(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
+	const page = 16
+	b := t.bufferOf(sharded(k, s, page))
+	// Each core writes its pages' numbers to the places that the buffer states. Kernels store runs of words, so the places
+	// from the first to the last are written, those without a page too.
+	type span struct{ low, high uint32 }
+	spans := map[reprise.Core]span{}
+	for i := range b.Pages() {
+		p, ok := b.Page(i)
+		if back, off, ok2 := b.PageAt(p); !ok || !ok2 || back != i || off != 0 {
+			t.Fatalf("page %d is at %+v, where page %d + %d is", i, p, back, off)
+		}
+		at, have := spans[p.Core]
+		if !have {
+			at = span{p.Addr, p.Addr}
+		}
+		spans[p.Core] = span{min(at.low, p.Addr), max(at.high, p.Addr)}
+	}
+	word := func(page, i int) uint32 { return uint32(page)<<8 | uint32(i) | 0xA5000000 }
+	var cores []reprise.Range
+	for _, c := range b.Cores() {
+		if _, ok := spans[c]; ok {
+			cores = append(cores, reprise.Single(c.X, c.Y))
+		}
+	}
+	x := t.load(&reprise.Program{
+		Name: "number", Buffers: []*reprise.Buffer{b},
+		Kernels: []reprise.Kernel{{
+			Name: "store", Image: t.kernel(kernels.Store), Processor: reprise.BRISC, Cores: cores, Common: []uint32{0},
+			Args: func(c reprise.Core) []uint32 {
+				s := spans[c]
+				args := []uint32{s.low, (s.high-s.low)/4 + page/4}
+				for addr := s.low; addr <= s.high; addr += page {
+					n, _, ok := b.PageAt(reprise.Place{Bank: t.workerIndex(c), Addr: addr})
+					for i := range page / 4 {
+						v := uint32(0xDEADDEAD)
+						if ok {
+							v = word(n, i)
+						}
+						args = append(args, v)
+					}
+				}
+				return args
+			},
+		}},
+	})
+	t.runAndWait(x)
+	var want []byte
+	for n := range b.Pages() {
+		for i := range page / 4 {
+			want = binary.LittleEndian.AppendUint32(want, word(n, i))
+		}
+	}
+	t.same("what the kernels wrote", want, t.readAll(b))
+
+	// The other way: what the host writes is what a kernel finds there.
+	for i := range want {
+		want[i] ^= 0xFF
+	}
+	t.ok(t.rq.Write(t.ctx, b, 0, want))
+	seen := t.perWorker(64)
+	last := map[reprise.Core]int{}
+	for i := range b.Pages() {
+		p, _ := b.Page(i)
+		last[p.Core] = i
+	}
+	y := t.load(&reprise.Program{
+		Name: "look", Buffers: []*reprise.Buffer{b, seen},
+		Kernels: []reprise.Kernel{{
+			Name: "touch", Image: t.own("touch"), Processor: reprise.BRISC, Cores: cores,
+			Args: func(c reprise.Core) []uint32 {
+				p, _ := b.Page(last[c])
+				return []uint32{p.Addr, seen.Addr()}
+			},
+		}},
+	})
+	t.runAndWait(y)
+	got := t.words(seen, 0)
+	for c, n := range last {
+		if g, w := got[t.workerIndex(c)], ^word(n, 0); g != w {
+			t.Errorf("core %v finds %#x at page %d, want %#x", c, g, n, w)
+		}
+	}
+}
+
+func shardedTransfers(t *fixture, k reprise.Kind, s reprise.Sharding) {
+	for _, page := range []int{16, 100, 2048} {
+		b := t.bufferOf(sharded(k, s, page))
+		guard := t.buffer(k, 64*t.dev.Memory(k).Banks, 64)
+		beside := pattern(77, guard.Size())
+		t.ok(t.rq.Write(t.ctx, guard, 0, beside))
+		want := pattern(uint32(page), b.Size())
+		t.ok(t.rq.Write(t.ctx, b, 0, want))
+		t.same(fmt.Sprintf("pages of %d", page), want, t.readAll(b))
+		first, n := b.Pages()/3, b.Pages()/2
+		part := pattern(uint32(page+1), n*page)
+		t.ok(t.rq.Write(t.ctx, b, first*page, part))
+		copy(want[first*page:], part)
+		t.same(fmt.Sprintf("pages of %d after writing %d from %d on", page, n, first), want, t.readAll(b))
+		got := make([]byte, 2*page)
+		t.ok(t.rq.Read(t.ctx, b, (first-1)*page, got))
+		t.same("two pages", want[(first-1)*page:(first+1)*page], got)
+		t.same("another buffer", beside, t.readAll(guard))
+		var e *reprise.TransferError
+		if err := t.rq.Write(t.ctx, b, b.Size(), make([]byte, page)); !errors.As(err, &e) || e.Have != b.Size() {
+			t.Errorf("beyond the end: %v", err)
+		}
+	}
+}
+
+func shardedDRAM(t *fixture) {
+	s := reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1}, Cores: []reprise.Range{reprise.Grid(t.dev.DRAMBanks()-1, 1)}}
+	shardedTransfers(t, reprise.DRAM, s)
+	// What was written as shards is found as pages of an interleaved buffer at the same address.
+	b := t.bufferOf(sharded(reprise.DRAM, s, 64))
+	want := pattern(5, b.Size())
+	t.ok(t.rq.Write(t.ctx, b, 0, want))
+	addr := b.Addr()
+	t.ok(b.Free())
+	flat := t.bufferOf(reprise.BufferConfig{Kind: reprise.DRAM, Size: 2 * 64 * t.dev.DRAMBanks(), PageSize: 64, Name: "flat", Addr: addr})
+	got := t.readAll(flat)
+	for i := range 9 {
+		at := (i%2*t.dev.DRAMBanks() + i/2) * 64
+		t.same(fmt.Sprintf("page %d", i), want[i*64:i*64+64], got[at:at+64])
+	}
+	if _, err := t.dev.NewBuffer(sharded(reprise.DRAM, reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{1, 1}, Shard: []int{1, 1}, Cores: []reprise.Range{reprise.Single(0, 1)}}, 64)); err == nil {
+		t.Error("a shard in a DRAM bank that isn't there was allocated")
+	}
+}
+
+func fixedAddress(t *fixture) {
+	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+		before := t.dev.MemoryFingerprint(k)
+		size := 128 * t.dev.Memory(k).Banks
+		b := t.bufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "chosen"})
+		want := pattern(9, size)
+		t.ok(t.rq.Write(t.ctx, b, 0, want))
+		var occupied *reprise.OccupiedError
+		if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late", Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
+			t.Errorf("%v: where something is: %v", k, err)
+		}
+		t.ok(b.Free())
+		if t.dev.MemoryFingerprint(k) != before {
+			t.Errorf("%v: the fingerprint differs after a buffer came and went", k)
+		}
+		again := t.bufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "again"})
+		if again.Addr() != b.Addr() {
+			t.Errorf("%v: with the same fingerprint at %#x, then at %#x", k, b.Addr(), again.Addr())
+		}
+		t.same("what was there before", want, t.readAll(again))
+		t.ok(again.Free())
+		fixed := t.bufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "fixed", Addr: b.Addr()})
+		if fixed.Addr() != b.Addr() {
+			t.Errorf("%v: asked for %#x, at %#x", k, b.Addr(), fixed.Addr())
+		}
+		t.same("at its fixed address", want, t.readAll(fixed))
+	}
+}
+
+func partsOfBuffer(t *fixture) {
+	cs := []reprise.BufferConfig{
+		{Kind: reprise.DRAM, Size: 40 * 100, PageSize: 100, Name: "interleaved"},
+		sharded(reprise.L1, shardedCases()[3].s, 48),
+	}
+	for _, c := range cs {
+		b := t.bufferOf(c)
+		page := b.PageSize()
+		want := pattern(3, b.Size())
+		t.ok(t.rq.Write(t.ctx, b, 0, want))
+		part, err := b.Sub(5*page, 12*page)
+		t.ok(err)
+		t.same(b.Name()+": a part", want[5*page:17*page], t.readAll(part))
+		in, err := part.Sub(3*page, 2*page)
+		t.ok(err)
+		data := pattern(4, in.Size())
+		t.ok(t.rq.Write(t.ctx, in, 0, data))
+		copy(want[8*page:], data)
+		t.same(b.Name()+": the whole after writing a part of a part", want, t.readAll(b))
+		whole, _ := b.Page(8)
+		if p, ok := in.Page(0); !ok || p != whole {
+			t.Errorf("page 0 of the part is at %+v, page 8 of the whole at %+v", p, whole)
+		}
+		if err := t.rq.Write(t.ctx, part, 12*page, data[:page]); err == nil {
+			t.Error("a write beyond a part went through")
+		}
+		taken := t.allocated()
+		t.ok(b.Free())
+		t.ok(part.Free())
+		if t.allocated() != taken {
+			t.Error("memory of which a part is in use was given away")
+		}
+		t.same(b.Name()+": a part after the whole was freed", data, t.readAll(in))
+		t.ok(in.Free())
+		if t.allocated() == taken {
+			t.Error("memory of which no part is in use any more stays allocated")
+		}
+	}
+}
+
+func wouldFit(t *fixture) {
+	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+		s := t.dev.Memory(k)
+		half := int(s.LargestHole) / 2 &^ 63
+		c := reprise.BufferConfig{Kind: k, Size: half * s.Banks, PageSize: half, Name: "half"}
+		if addrs, err := t.dev.WouldFit(c, c); err != nil || len(addrs) != 2 {
+			t.Fatalf("%v: two halves: %v", k, err)
+		}
+		if _, err := t.dev.WouldFit(c, c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
+			t.Errorf("%v: three halves: %v", k, err)
+		}
+		addrs, err := t.dev.WouldFit(c)
+		t.ok(err)
+		b := t.bufferOf(c)
+		if b.Addr() != addrs[0] {
+			t.Errorf("%v: said %#x, is at %#x", k, addrs[0], b.Addr())
+		}
+		shot := t.dev.MemorySnapshot()
+		if _, err := shot.WouldFit(c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
+			t.Errorf("%v: two halves beside one: %v", k, err)
+		}
+		t.ok(shot.Without(b))
+		if _, err := shot.WouldFit(c, c); err != nil {
+			t.Errorf("%v: two halves without the first: %v", k, err)
+		}
+		t.ok(b.Free())
+		if ch := shot.Changes(); len(ch) != 0 {
+			t.Errorf("%v: the snapshot without the buffer, and the device after freeing it, differ by %v", k, ch)
+		}
+	}
+}
+
+func memoryMap(t *fixture) {
+	b := t.buffer(reprise.DRAM, 4096, 64)
+	found := false
+	for _, r := range t.dev.MemoryMap().Regions {
+		end := r.Entries[0].Start
+		for _, e := range r.Entries {
+			if e.Start != end {
+				t.Errorf("%s: a gap from %#x to %#x", r.Name, end, e.Start)
+			}
+			end = e.End
+			found = found || !e.Free && e.Owner == "test" && e.Start == uint64(b.Addr()) && e.Site != ""
+		}
+	}
+	if !found {
+		t.Errorf("the map doesn't know the buffer at %#x, or who asked for it", b.Addr())
+	}
+}
+
+func smallBuffers(t *fixture) {
+	const small = 24_576
+	t = t.full(t.device.Open(), reprise.WithL1Small(small))
+	top := uint64(t.p.L1.Size)
+	if m := t.dev.Memory(reprise.L1Small); m.Total != small || m.High != top || t.dev.Memory(reprise.L1).High != m.Low {
+		t.Errorf("L1 small is %+v", m)
+	}
+	c := shardedCases()[3].s
+	b := t.bufferOf(sharded(reprise.L1Small, c, 64))
+	if want := top - 4*64; uint64(b.Addr()) != want {
+		t.Errorf("the first small buffer is at %#x, want %#x", b.Addr(), want)
+	}
+	want := pattern(1, b.Size())
+	t.ok(t.rq.Write(t.ctx, b, 0, want))
+	t.same("a small buffer", want, t.readAll(b))
+	shardedKernel(t, reprise.L1Small, c)
+	t.same("a small buffer beside another", want, t.readAll(b))
+	var oom *reprise.OutOfMemoryError
+	if _, err := t.dev.NewBuffer(sharded(reprise.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != reprise.L1Small || oom.Total != small {
+		t.Errorf("more than the region has: %v", err)
+	}
+	if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1Small, Size: 64, Name: "interleaved"}); err == nil {
+		t.Error("an interleaved buffer was put into L1 small")
+	}
+	t.ok(b.Free())
+}
+
+func fixedTraceRegion(t *fixture) {
+	const region = 800_768
+	t = t.full(t.device.Open(), reprise.WithTraceRegion(region))
+	banks := t.dev.DRAMBanks()
+	tr, dram := t.dev.Memory(allocator.Trace), t.dev.Memory(reprise.DRAM)
+	if share := uint64((region/banks + 8191) / 8192 * 8192); tr.Total != share || tr.High != t.dev.DRAMBankSize() || dram.High != tr.Low {
+		t.Errorf("%d banks: %+v, and DRAM %+v", banks, tr, dram)
+	}
+	b := t.perWorker(64)
+	x := t.load(t.storeProgram("store", t.grid(), b, 40))
+	// With all other DRAM taken, a trace still finds its place.
+	hole := int(t.dev.Memory(reprise.DRAM).LargestHole)
+	all := t.buffer(reprise.DRAM, hole*banks, hole)
+	trace := t.capture("in the region", x)
+	for _, e := range trace.Extents() {
+		if e.Start < tr.Low || e.End > tr.High {
+			t.Errorf("the trace has %+v, outside of its region [%#x,%#x)", e, tr.Low, tr.High)
+		}
+	}
+	t.ok(trace.Replay(t.ctx))
+	t.ok(t.rq.Finish(t.ctx))
+	t.wantWords("after a replay", b, 0, func(c reprise.Core) uint32 { return 40 + uint32(t.workerIndex(c)) })
+	t.ok(all.Free())
+}

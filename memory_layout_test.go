@@ -1,0 +1,347 @@
+package reprise_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+func heights(pages, shard, cores int) *reprise.Sharding {
+	return &reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{pages, 1}, Shard: []int{shard, 1}, Cores: []reprise.Range{reprise.Grid(cores, 1)}}
+}
+
+// A sharded buffer takes the largest core's share of every bank, is as large as its pages, and states where they are.
+func TestShardedBuffer(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	buf := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
+	if buf.Size() != 700 || buf.Pages() != 7 || buf.PageSize() != 100 || buf.PageStride() != 112 || buf.Layout() != reprise.HeightSharded || buf.Kind() != reprise.L1 {
+		t.Errorf("%d B, %d pages of %d, %d apart, %s in %s", buf.Size(), buf.Pages(), buf.PageSize(), buf.PageStride(), buf.Layout(), buf.Kind())
+	}
+	if got := b.allocated()[reprise.L1]; got != 384 { // 3 pages of 112 B, up to a multiple of 64
+		t.Errorf("%d B of each bank are taken", got)
+	}
+	if diff := cmp.Diff([]reprise.Core{{X: 0}, {X: 1}, {X: 2}}, buf.Cores()); diff != "" {
+		t.Errorf("cores (-want +got):\n%s", diff)
+	}
+	for i, want := range map[int]reprise.Place{0: {0, reprise.Core{}, 0}, 2: {0, reprise.Core{}, 224}, 3: {1, reprise.Core{X: 1}, 0}, 6: {2, reprise.Core{X: 2}, 0}} {
+		want.Addr += buf.Addr()
+		got, ok := buf.Page(i)
+		if !ok || got != want {
+			t.Errorf("page %d is at %+v, want %+v", i, got, want)
+		}
+		got.Addr += 99
+		if page, off, ok := buf.PageAt(got); !ok || page != i || off != 99 {
+			t.Errorf("at %+v lies page %d + %d, %v", got, page, off, ok)
+		}
+		got.Addr++ // between the page and the next
+		if page, off, ok := buf.PageAt(got); ok {
+			t.Errorf("at %+v lies page %d + %d", got, page, off)
+		}
+	}
+	for _, p := range []reprise.Place{{2, reprise.Core{}, buf.Addr() + 112}, {3, reprise.Core{}, buf.Addr()}, {0, reprise.Core{}, buf.Addr() - 1}, {0, reprise.Core{}, buf.Addr() + 336}, {-1, reprise.Core{}, buf.Addr()}} {
+		if page, _, ok := buf.PageAt(p); ok {
+			t.Errorf("at %+v lies page %d", p, page)
+		}
+	}
+	for _, i := range []int{-1, 7} {
+		if p, ok := buf.Page(i); ok {
+			t.Errorf("page %d is at %+v", i, p)
+		}
+	}
+	flat := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 131 * 64, PageSize: 64, Name: "flat"})
+	if p, ok := flat.Page(130); !ok || p != (reprise.Place{Bank: 0, Core: reprise.Core{}, Addr: flat.Addr() + 64}) {
+		t.Errorf("page 130 of an interleaved buffer is at %+v", p)
+	}
+	if p, _ := flat.Page(14); p.Core != (reprise.Core{X: 1, Y: 1}) || flat.Cores() != nil || flat.Layout() != reprise.Interleaved {
+		t.Errorf("page 14 of an interleaved buffer is at %+v", p)
+	}
+	b.must(errors.Join(buf.Free(), flat.Free()))
+}
+
+// A configuration that can't be says why, and takes nothing.
+func TestImpossibleLayouts(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithL1Small(1024))
+	before := b.allocated()
+	wide := &reprise.Sharding{Layout: reprise.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1}, Cores: []reprise.Range{reprise.Grid(9, 1)}}
+	for _, tt := range []struct {
+		c    reprise.BufferConfig
+		want error
+		part string
+	}{
+		{reprise.BufferConfig{Kind: reprise.L1, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
+		{reprise.BufferConfig{Kind: reprise.L1, PageSize: -16, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
+		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 1 << 62, Sharding: heights(4, 1, 4)}, nil, "a size that can be counted"},
+		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Size: 80, Sharding: heights(4, 1, 4)}, nil, "4 pages of 16 B are 64 B"},
+		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Sharding: heights(5, 1, 4)}, allocator.ErrRequest, "5 shards on 4 cores"},
+		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Sharding: wide}, nil, "core (8,0) is not one of the workers"},
+		{reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 16, Sharding: heights(13, 1, 13)}, nil, "core (12,0): shards in DRAM"},
+		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Sharding: &reprise.Sharding{}}, allocator.ErrRequest, "rank 0"},
+		{reprise.BufferConfig{Kind: reprise.L1Small, Size: 64, PageSize: 64}, allocator.ErrRequest, "sharded buffers only"},
+		{reprise.BufferConfig{Kind: reprise.L1Small, PageSize: 2048, Sharding: heights(4, 1, 4)}, reprise.ErrOutOfMemory, "1024 B"},
+		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Addr: 33}, allocator.ErrRequest, "not a multiple of 32 B"},
+		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Addr: 1 << 30}, allocator.ErrOccupied, "beyond the region"},
+	} {
+		tt.c.Name = "odd"
+		_, err := b.dev.NewBuffer(tt.c)
+		b.says(err, `reprise: new buffer "odd": `, tt.part)
+		if tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%v is no %v", err, tt.want)
+		}
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is taken (-before +after):\n%s", diff)
+	}
+	without := open(t, sim.Wormhole())
+	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
+	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
+}
+
+// What works with whole interleaved buffers only says so for others.
+func TestLayoutsThatAreRefused(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	buf := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
+	_, err := b.queue.StartRead(b.ctx, buf, 0, make([]byte, 256))
+	if !errors.Is(err, reprise.ErrLayout) {
+		t.Errorf("started read: %v", err)
+	}
+	b.says(err, `reprise: read buffer "sharded"`, "height sharded", "use Read")
+
+	flat := b.pages("flat", 8)
+	b.write(flat, 7)
+	part, err := flat.Sub(128, 256)
+	b.must(err)
+	dst := make([]byte, 128)
+	p, err := b.queue.StartRead(b.ctx, part, 64, dst)
+	b.must(err)
+	b.must(p.Wait(b.ctx))
+	if want := words(512, 7)[192:320]; !bytes.Equal(dst, want) {
+		t.Errorf("a started read of a part differs")
+	}
+
+	x := b.blank("uses both", reprise.Single(0, 0))
+	x.Buffers = []*reprise.Buffer{buf}
+	trace := b.capture("sharded", b.load(x))
+	var file bytes.Buffer
+	if err := trace.Save(b.ctx, &file); !errors.Is(err, reprise.ErrLayout) || file.Len() != 0 {
+		t.Errorf("saved %d B: %v", file.Len(), err)
+	}
+	b.must(trace.Release(b.ctx))
+	x.Buffers = []*reprise.Buffer{part} // the trace has the whole
+	trace = b.capture("part", b.load(x))
+	if got := trace.Buffers(); len(got) != 1 || got[0] != flat {
+		t.Errorf("the trace uses %v", got)
+	}
+	b.must(trace.Save(b.ctx, &file))
+}
+
+// Parts stay inside, say where, and keep the memory.
+func TestParts(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	buf := b.pages("whole", 8)
+	for _, r := range [][2]int{{-64, 64}, {0, 0}, {0, 576}, {512, 64}, {32, 64}, {64, 32}, {1 << 40, 64}} {
+		_, err := buf.Sub(r[0], r[1])
+		var te *reprise.TransferError
+		if !errors.As(err, &te) || te.Offset != r[0] || te.Size != r[1] || te.Have != 512 || te.Page != 64 {
+			t.Errorf("part of %d B at %d: %v", r[1], r[0], err)
+		}
+	}
+	part, err := buf.Sub(192, 128)
+	b.must(err)
+	if part.Name() != "whole[192:320]" || part.Size() != 128 || part.FirstPage() != 3 || part.Addr() != buf.Addr() || buf.FirstPage() != 0 {
+		t.Errorf("%s: %d B from page %d on at %#x", part.Name(), part.Size(), part.FirstPage(), part.Addr())
+	}
+	if p, ok := part.Page(1); !ok || p.Bank != 4 {
+		t.Errorf("page 1 of the part is at %+v", p)
+	} else if page, _, ok := part.PageAt(p); !ok || page != 1 {
+		t.Errorf("at %+v is page %d, %v", p, page, ok)
+	} else if p.Bank = 5; ok {
+		if page, _, ok := part.PageAt(p); ok {
+			t.Errorf("page %d of the part is where it has none", page)
+		}
+	}
+	for _, n := range []int{-1, 2} {
+		if p, ok := part.Page(n); ok {
+			t.Errorf("page %d of the part is at %+v", n, p)
+		}
+	}
+	b.must(buf.Free())
+	if _, err := buf.Sub(0, 64); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("part of a freed buffer: %v", err)
+	}
+	if b.allocated()[reprise.DRAM] == 0 {
+		t.Error("the part's memory is gone")
+	}
+	b.must(part.Free())
+	if err := part.Free(); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("freed twice: %v", err)
+	}
+	if got := b.allocated()[reprise.DRAM]; got != 0 {
+		t.Errorf("%d B are still taken", got)
+	}
+}
+
+// The input of a trace comes back to its address whenever the memory is as it was, which the fingerprint tells.
+func TestSameAddressAgain(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in := reprise.BufferConfig{Kind: reprise.L1, Size: 4096 * 16, PageSize: 4096, Name: "input"}
+		before := b.dev.MemoryFingerprint(reprise.L1)
+		first := b.buffer(in)
+		b.must(first.Free())
+		act := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "activation"})
+		if b.dev.MemoryFingerprint(reprise.L1) == before {
+			b.Error("the fingerprint doesn't see the activation")
+		}
+		moved := b.buffer(in)
+		if moved.Addr() == first.Addr() {
+			b.Error("two buffers have the same memory")
+		}
+		b.must(errors.Join(moved.Free(), act.Free()))
+		if b.dev.MemoryFingerprint(reprise.L1) != before {
+			b.Error("the fingerprint isn't what it was")
+		}
+		again := b.buffer(in)
+		if again.Addr() != first.Addr() {
+			b.Errorf("at %#x, then at %#x", first.Addr(), again.Addr())
+		}
+		b.must(again.Free())
+	})
+}
+
+// A snapshot answers what would fit, by the same code that allocates, and says what has changed since.
+func TestMemorySnapshot(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	s := b.dev.Memory(reprise.DRAM)
+	big := reprise.BufferConfig{Kind: reprise.DRAM, Size: 8 * 3 << 30, PageSize: 1 << 20, Name: "big"}
+	buf := b.buffer(big)
+	shot := b.dev.MemorySnapshot()
+	late := big
+	late.Name, late.Size = "late", 8*3<<29
+	_, err := b.dev.WouldFit(late)
+	if _, then := b.dev.NewBuffer(late); !errors.Is(err, reprise.ErrOutOfMemory) || !errors.Is(then, reprise.ErrOutOfMemory) {
+		t.Errorf("asked: %v, then: %v", err, then)
+	}
+	b.says(err, `reprise: buffer "late" would not fit`, "most is held by big")
+	b.must(shot.Without(buf))
+	addrs, err := shot.WouldFit(late, late)
+	b.must(err)
+	if diff := cmp.Diff([]uint32{uint32(s.Low), uint32(s.Low) + 3<<29}, addrs); diff != "" {
+		t.Error(diff)
+	}
+	if b.dev.Memory(reprise.DRAM).Allocated != 3<<30 {
+		t.Error("asking changed the device")
+	}
+	if _, err := b.dev.WouldFit(reprise.BufferConfig{Kind: reprise.DRAM, Size: 10, PageSize: 3}); err == nil {
+		t.Error("an impossible buffer fits")
+	}
+	if diff := cmp.Diff([]string{"+ DRAM [0x40,0xc0000040) of big \"buffer\""}, texts(shot.Changes())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	other := open(t, sim.Blackhole())
+	for _, b := range []*reprise.Buffer{nil, other.pages("other", 1), buf} {
+		if err := shot.Without(b); err == nil {
+			t.Error("a buffer that isn't in the snapshot was taken out")
+		}
+	}
+	if got := len(shot.Map().Regions[0].Entries); got != 1 {
+		t.Errorf("the snapshot's map has %d ranges", got)
+	}
+}
+
+func texts(cs []reprise.MemoryChange) (out []string) {
+	for _, c := range cs {
+		out = append(out, c.String())
+	}
+	return out
+}
+
+// Everything that takes memory says where in the user's code it was asked for.
+func TestCallSites(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithL1Small(512))
+	b.buffer(reprise.BufferConfig{Kind: reprise.L1Small, PageSize: 64, Name: "small", Sharding: heights(2, 1, 2)})
+	p := b.blank("program", reprise.Single(0, 0))
+	p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: []reprise.Range{reprise.Single(0, 0)}, PageSize: 64, Pages: 1}}
+	b.capture("trace", b.load(p))
+	owners := map[string]bool{}
+	for _, r := range b.dev.MemoryMap().Regions {
+		for _, e := range r.Entries {
+			if e.Free {
+				continue
+			}
+			owners[e.Owner] = true
+			if !strings.Contains(e.Site, "_test.go:") {
+				t.Errorf("%s %q was asked for at %q", e.Kind, e.Owner, e.Site)
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"small": true, "program": true, "circular buffers": true, "trace": true}, owners); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The reports are three files with the names that tools look for.
+func TestMemoryReports(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	b.pages("data", 4)
+	dir := t.TempDir()
+	b.must(b.dev.WriteMemoryReports(dir, "run_"))
+	for name, head := range map[string]string{
+		"run_l1_usage_summary.csv":      "This report indicates available space for interleaving L1 buffers\n, Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n",
+		"run_memory_usage_summary.csv":  ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\nDRAM,1048575,0,1048575,1048575\nL1,",
+		"run_detailed_memory_usage.csv": ",DRAM and trace\n,Total allocatable (KB):,12582911\n",
+	} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		b.must(err)
+		if !strings.HasPrefix(string(got), head) {
+			t.Errorf("%s begins with %q", name, got[:min(len(got), 200)])
+		}
+	}
+	err := b.dev.WriteMemoryReports(filepath.Join(dir, "missing"), "")
+	if err == nil || !strings.HasPrefix(err.Error(), "reprise: write memory reports: ") {
+		t.Errorf("into a directory that isn't there: %v", err)
+	}
+}
+
+// Harvesting takes rows or columns of workers away, and with them L1 banks, never parts of a bank.
+func TestMemoryWithHarvesting(t *testing.T) {
+	for _, card := range []func(...sim.Option) *sim.Card{sim.Wormhole, sim.Blackhole} {
+		full := open(t, card())
+		less := open(t, card(sim.Harvesting(chip.Harvesting{Tensix: 0b101})))
+		a, c := full.dev.Memory(reprise.L1), less.dev.Memory(reprise.L1)
+		if c.Banks >= a.Banks || c.Banks != less.dev.Grid().Size() || c.Total != a.Total || c.Low != a.Low {
+			t.Errorf("%v: %+v, harvested %+v", full.dev.Arch(), a, c)
+		}
+		n := c.Banks
+		buf := less.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: n * 64, PageSize: 64, Name: "all"})
+		last, _ := buf.Page(n - 1)
+		if last.Core != less.dev.Grid().End || last.Bank != n-1 {
+			t.Errorf("the last bank is %+v, the last worker %v", last, less.dev.Grid().End)
+		}
+		less.write(buf, 3)
+		less.holds(buf, 3)
+	}
+}
+
+func ExampleBufferConfig() {
+	// Six rows of two pages, three rows in each of two cores.
+	dist, err := allocator.NewDistribution(reprise.Sharding{
+		Layout: reprise.HeightSharded, Tensor: []int{6, 2}, Shard: []int{3, 2}, Cores: []reprise.Range{reprise.Grid(2, 1)},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	core, place := dist.Page(7)
+	fmt.Println(dist.Cores()[core], place)
+	// Output: (1,0) 1
+}
