@@ -35,6 +35,7 @@ type cli struct {
 	Reset   resetCmd   `cmd:"" help:"Reset a card and check that it answers."`
 	Monitor monitorCmd `cmd:"" help:"Show which processes use how much device memory."`
 	Hwtest  hwtestCmd  `cmd:"" help:"Test whether a device does what everything here builds on."`
+	Bench   benchCmd   `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device."`
 	Trace   traceCmd   `cmd:"" help:"Look into recorded traces, compare them, and run them from files."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`

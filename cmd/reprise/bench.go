@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/bench"
+)
+
+// benchCmd measures what things cost.
+type benchCmd struct {
+	Families []string `arg:"" optional:"" help:"What to measure; everything if nothing is named. --list lists them." placeholder:"FAMILY"`
+	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
+	Rounds   int      `help:"Rounds of each figure." default:"20"`
+	Warmup   int      `help:"Rounds before them that don't count." default:"3"`
+	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
+	JSON     bool     `help:"Print one JSON object." name:"json" xor:"form"`
+	Go       bool     `help:"Print lines in the form of Go's benchmarks, for benchstat." name:"go" xor:"form"`
+	Hist     bool     `help:"Also show how the samples of each figure are spread."`
+	Output   string   `help:"Write the JSON object to this file as well." short:"o" placeholder:"FILE"`
+	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower." placeholder:"OLD.json"`
+	List     bool     `help:"List what can be measured, and measure nothing."`
+
+	target reprise.Target
+}
+
+// Help is shown by --help.
+func (benchCmd) Help() string {
+	return "Every figure is measured in rounds, with what it is compared to right beside it. Times are over all samples, outliers included. " + exitHelp
+}
+
+// Validate refuses what no device has to be opened for.
+func (c *benchCmd) Validate() error {
+	for _, n := range []struct {
+		flag  string
+		value int
+		least int
+	}{{"--rounds", c.Rounds, 1}, {"--warmup", c.Warmup, 0}} {
+		if n.value < n.least {
+			return &flagError{flag: n.flag, value: fmt.Sprint(n.value), why: "there are too few", hint: fmt.Sprintf("give at least %d", n.least)}
+		}
+	}
+	for _, n := range c.Programs {
+		if n < 1 {
+			return &flagError{flag: "--programs", value: fmt.Sprint(n), why: "a trace has at least one program", hint: "give positive numbers"}
+		}
+	}
+	var err error
+	c.target, err = parseTarget(c.Device)
+	return err
+}
+
+func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
+	if c.List {
+		for _, f := range bench.Families() {
+			if _, err := fmt.Fprintf(s.out, "%-10s %s\n", f.Name, f.About); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var old *bench.Report
+	if c.Compare != "" {
+		if old, err = readReport(c.Compare); err != nil {
+			return err
+		}
+	}
+	config := bench.Config{
+		Target: c.target, Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
+	}
+	if isTerminal(s.err) {
+		config.Progress = func(figure string) { fmt.Fprintf(s.err, "\r\x1b[K%s", figure) }
+		defer fmt.Fprint(s.err, "\r\x1b[K")
+	}
+	r, err := bench.Run(ctx, config)
+	if err != nil {
+		return openError(c.Device, err)
+	}
+	if c.Output != "" {
+		if err := writeFile(c.Output, r.WriteJSON); err != nil {
+			return err
+		}
+	}
+	if old != nil {
+		return c.compare(s.out, old, r)
+	}
+	return c.print(s.out, r)
+}
+
+// print writes the report in the form that was asked for.
+func (c *benchCmd) print(w io.Writer, r *bench.Report) error {
+	switch {
+	case c.JSON:
+		return r.WriteJSON(w)
+	case c.Go:
+		return r.WriteBenchmark(w)
+	}
+	if err := r.WriteTable(w); err != nil || !c.Hist {
+		return err
+	}
+	for _, f := range r.Figures {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := f.WriteHistogram(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare prints what changed.
+func (c *benchCmd) compare(w io.Writer, old, cur *bench.Report) error {
+	changes := bench.Compare(old, cur)
+	var err error
+	if c.JSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(changes)
+	} else {
+		err = bench.WriteComparison(w, changes)
+	}
+	var slower []string
+	for _, ch := range changes {
+		if ch.Verdict == bench.Slower {
+			slower = append(slower, ch.ID)
+		}
+	}
+	if len(slower) > 0 {
+		return errors.Join(err, fmt.Errorf("%d figures got slower than in %s: %s", len(slower), c.Compare, strings.Join(slower, ", ")))
+	}
+	return err
+}
+
+func readReport(name string) (*bench.Report, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote", err: err}
+	}
+	defer f.Close()
+	r, err := bench.ReadReport(f)
+	if err != nil {
+		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote", err: err}
+	}
+	return r, nil
+}
+
+// writeFile writes a file whole, or reports why it couldn't.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
