@@ -244,3 +244,48 @@ func TestSaveRefusesForeignBuffers(t *testing.T) {
 		}
 	})
 }
+
+// A trace of any queue is loaded to a queue with the same workers, whichever core dispatches there.
+func TestLoadTraceOfAnotherQueue(t *testing.T) {
+	for _, card := range emulators {
+		t.Run(card().String(), func(t *testing.T) {
+			left := reprise.Grid(3, 4)
+			right := reprise.Range{Start: reprise.Core{X: 3}, End: reprise.Core{X: 6, Y: 3}}
+			split := []reprise.Option{reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right)}
+			record := func(at reprise.Core, opts ...reprise.Option) []byte {
+				b := open(t, card(), opts...)
+				in, out := b.pages("in", 4), b.pages("out", 4)
+				x := b.load(b.adder("adder", at, in, out, 3))
+				b.write(in, 5)
+				b.must(b.queue.Finish(b.ctx))
+				q := b.dev.Queue(1)
+				trace, err := q.Capture(b.ctx, "second", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+				b.must(err)
+				var file bytes.Buffer
+				b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
+				return file.Bytes()
+			}
+			shared, apart := record(reprise.Core{}, reprise.WithQueues(2)), record(reprise.Core{X: 4, Y: 1}, split...)
+			run := func(b *bench, file []byte) {
+				trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
+				b.must(err)
+				b.must(errors.Join(trace.Replay(b.ctx), trace.Replay(b.ctx)))
+				out := trace.Buffers()[1]
+				got := make([]byte, out.Size())
+				b.must(b.dev.Queue(b.dev.Queues()-1).Read(b.ctx, out, 0, got))
+				if !bytes.Equal(got, words(out.Size(), 8)) {
+					b.Errorf("the trace computes % x...", got[:16])
+				}
+				b.must(trace.Release(b.ctx))
+			}
+			one := open(t, card())
+			run(one, shared)
+			_, err := one.dev.LoadTrace(one.ctx, bytes.NewReader(apart))
+			if !errors.Is(err, reprise.ErrOtherTarget) {
+				t.Errorf("a trace for other workers: %v", err)
+			}
+			one.says(err, "grid of workers is (3,0)-(6,3)")
+			run(open(t, card(), split...), apart)
+		})
+	}
+}

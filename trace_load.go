@@ -22,7 +22,8 @@ func WithBuffers(bufs ...*Buffer) LoadOption {
 	return func(o *loadOptions) { o.bufs = append(o.bufs, bufs...) }
 }
 
-// LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of queue 0. The kernels and the commands get
+// LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has the workers of the one
+// that it was captured on. The kernels and the commands get
 // memory wherever there is some. Buffers are allocated where they lay when the trace was recorded, and get the contents
 // that are in the file.
 //
@@ -46,7 +47,7 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	}
 	d.work.RLock()
 	defer d.work.RUnlock()
-	t := &Trace{q: d.queues[0], name: f.Name, image: &f.Image}
+	t := &Trace{q: d.queueFor(f.Target.Workers), name: f.Name, image: &f.Image}
 	if err = t.load(ctx, f, o.bufs); err == nil {
 		err = t.register()
 	}
@@ -54,6 +55,16 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 		return nil, d.failed(fmt.Sprintf("load trace %q", f.Name), errors.Join(err, t.drop()))
 	}
 	return t, nil
+}
+
+// queueFor is the first queue with these workers, or the first one if there is none.
+func (d *Device) queueFor(workers Range) *Queue {
+	for _, q := range d.queues {
+		if q.q.Workers() == workers {
+			return q
+		}
+	}
+	return d.queues[0]
 }
 
 func (t *Trace) load(ctx context.Context, f *tracebuf.File, bufs []*Buffer) error {
@@ -65,7 +76,7 @@ func (t *Trace) load(ctx context.Context, f *tracebuf.File, bufs []*Buffer) erro
 	if err := f.Target.Match(&here); err != nil {
 		return err
 	}
-	after, err := d.disp.ParseDetached(im.After, len(im.Steps))
+	after, err := t.q.q.ParseDetached(im.After, len(im.Steps))
 	if err != nil {
 		return err
 	}
@@ -83,7 +94,7 @@ func (t *Trace) load(ctx context.Context, f *tracebuf.File, bufs []*Buffer) erro
 			return err
 		}
 	}
-	im.Relocate(f.Target.Banks)
+	im.Relocate(here.Banks, here.Dispatch)
 	if err := t.params.restore(t); err != nil {
 		return err
 	}

@@ -193,9 +193,8 @@ func (q *Queue) fingerprint() (tracebuf.Target, error) {
 	if err != nil {
 		return tracebuf.Target{}, err
 	}
-	grid := d.Grid()
 	return tracebuf.Target{
-		Arch: d.Arch(), Harvesting: d.disp.Chip().Harvesting(), Width: grid.End.X + 1, Height: grid.End.Y + 1,
+		Arch: d.Arch(), Harvesting: d.disp.Chip().Harvesting(), Workers: q.q.Workers(),
 		Banks: d.DRAMBanks(), Dispatch: q.q.DispatchCore(), Firmware: sum, Revision: cq.Pinned,
 	}, nil
 }

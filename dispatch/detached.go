@@ -1,18 +1,15 @@
 package dispatch
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 )
-
-// detachedSize is the size in bytes of a detached state's binary form.
-const detachedSize = 8
 
 // ErrState is returned for the binary form of a state that no trace leaves behind.
 var ErrState = errors.New("not the state of a queue behind a trace")
@@ -24,14 +21,14 @@ func (s *State) AppendDetached(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, s.launch)
 }
 
-// ParseDetached reads what AppendDetached wrote, for a trace that runs so many programs one after the other. The error
+// ParseDetached reads what AppendDetached wrote, for a trace of so many programs that is to run on the queue. The error
 // wraps ErrState.
-func (d *Device) ParseDetached(b []byte, programs int) (State, error) {
-	want := State{Expected: cq.Count(programs * len(d.l1Banks)), launch: uint32(programs) % launchEntries}
-	if len(b) != detachedSize || string(b) != string(want.AppendDetached(nil)) {
-		return State{}, fmt.Errorf("dispatch: %w: % x, %d programs leave % x", ErrState, b, programs, want.AppendDetached(nil))
+func (q *Queue) ParseDetached(b []byte, programs int) (State, error) {
+	st := q.StateAfter(programs)
+	if want := st.AppendDetached(nil); !bytes.Equal(b, want) {
+		return State{}, fmt.Errorf("dispatch: %w: % x, %d programs leave % x", ErrState, b, programs, want)
 	}
-	return d.Detach(want), nil
+	return st, nil
 }
 
 // BinaryPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, in order, which page of Binary

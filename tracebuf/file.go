@@ -24,12 +24,11 @@ type File struct {
 type Target struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting // decides the coordinates of workers and the number of DRAM banks
-	Width      int             // of the grid of workers that programs may use
-	Height     int
-	Banks      int      // DRAM banks
-	Dispatch   chip.XY  // virtual coordinates of the core that workers report to
-	Firmware   [32]byte // SHA-256 of the firmware that understands the commands
-	Revision   string   // of the protocol, as package cq names it
+	Workers    chip.Range      // logical cores that each program of the trace starts
+	Banks      int             // DRAM banks
+	Dispatch   chip.XY         // virtual coordinates of the core that workers report to
+	Firmware   [32]byte        // SHA-256 of the firmware that understands the commands
+	Revision   string          // of the protocol, as package cq names it
 }
 
 // Data is a part of a buffer's content.
@@ -105,7 +104,8 @@ func (e *TargetError) Error() string {
 // Unwrap returns ErrTarget.
 func (e *TargetError) Unwrap() error { return ErrTarget }
 
-// Match says whether a trace for t runs on a device that is here. A *TargetError names the first difference.
+// Match says whether a trace for t runs on a queue of a device that is here. A *TargetError names the first difference.
+// The dispatch core may be another one: see [Image.Relocate].
 func (t *Target) Match(here *Target) error {
 	diff := func(what string, trace, dev any) error {
 		return &TargetError{What: what, Trace: fmt.Sprint(trace), Here: fmt.Sprint(dev)}
@@ -117,12 +117,10 @@ func (t *Target) Match(here *Target) error {
 		return diff("protocol revision", t.Revision, here.Revision)
 	case t.Harvesting != here.Harvesting:
 		return diff("harvesting", harvesting(t.Harvesting), harvesting(here.Harvesting))
-	case t.Width != here.Width || t.Height != here.Height:
-		return diff("worker grid", fmt.Sprintf("%d x %d", t.Width, t.Height), fmt.Sprintf("%d x %d", here.Width, here.Height))
+	case t.Workers != here.Workers:
+		return diff("grid of workers", t.Workers, here.Workers)
 	case t.Banks != here.Banks:
 		return diff("number of DRAM banks", t.Banks, here.Banks)
-	case t.Dispatch != here.Dispatch:
-		return diff("dispatch core", t.Dispatch, here.Dispatch)
 	case t.Firmware != here.Firmware:
 		return diff("firmware", fmt.Sprintf("%x", t.Firmware), fmt.Sprintf("%x", here.Firmware))
 	}

@@ -199,7 +199,8 @@ func (f *File) target(r *reader) {
 	t := &f.Target
 	t.Arch, t.Banks = chip.Arch(r.u8()), int(r.u8())
 	t.Dispatch = chip.XY{X: r.u8(), Y: r.u8()}
-	t.Width, t.Height = r.u16(), r.u16()
+	t.Workers.Start = chip.Core{X: r.u16(), Y: r.u16()}
+	t.Workers.End = chip.Core{X: r.u16(), Y: r.u16()}
 	t.Harvesting = chip.Harvesting{Tensix: uint32(r.number(4)), DRAM: uint32(r.number(4)), Ethernet: uint32(r.number(4))}
 	copy(t.Firmware[:], r.take(uint64(len(t.Firmware))))
 	t.Revision, f.Name = r.name(), r.name()

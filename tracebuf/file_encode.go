@@ -97,7 +97,9 @@ func appendXY(b []byte, c chip.XY) []byte { return append(b, c.X, c.Y) }
 func (f *File) encodeTarget() []byte {
 	t := &f.Target
 	b := appendXY([]byte{byte(t.Arch), byte(t.Banks)}, t.Dispatch)
-	b = le.AppendUint16(le.AppendUint16(b, uint16(t.Width)), uint16(t.Height))
+	for _, v := range []int{t.Workers.Start.X, t.Workers.Start.Y, t.Workers.End.X, t.Workers.End.Y} {
+		b = le.AppendUint16(b, uint16(v))
+	}
 	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, t.Harvesting.Tensix), t.Harvesting.DRAM), t.Harvesting.Ethernet)
 	b = append(b, t.Firmware[:]...)
 	return appendName(appendName(b, t.Revision), f.Name)

@@ -35,7 +35,7 @@ func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	l, l1 := cq.Layout(arch), &ch.Params().L1
 	f := &tracebuf.File{
 		Name:   "two programs",
-		Target: tracebuf.Target{Arch: arch, Width: 4, Height: 2, Banks: len(ch.DRAMBanks()), Revision: cq.Pinned, Firmware: sha256.Sum256([]byte("firmware"))},
+		Target: tracebuf.Target{Arch: arch, Workers: chip.Range{End: chip.Core{X: 3, Y: 1}}, Banks: len(ch.DRAMBanks()), Revision: cq.Pinned, Firmware: sha256.Sum256([]byte("firmware"))},
 	}
 	if f.Target.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 5}); err != nil {
 		t.Fatal(err)
@@ -199,9 +199,8 @@ func TestTargetMatch(t *testing.T) {
 		"architecture":         func(x *tracebuf.Target) { x.Arch = chip.Wormhole },
 		"protocol revision":    func(x *tracebuf.Target) { x.Revision = "2025-mid" },
 		"harvesting":           func(x *tracebuf.Target) { x.Harvesting.Tensix = 1 },
-		"worker grid":          func(x *tracebuf.Target) { x.Width++ },
+		"grid of workers":      func(x *tracebuf.Target) { x.Workers.End.X++ },
 		"number of DRAM banks": func(x *tracebuf.Target) { x.Banks-- },
-		"dispatch core":        func(x *tracebuf.Target) { x.Dispatch.X++ },
 		"firmware":             func(x *tracebuf.Target) { x.Firmware[31]++ },
 	} {
 		here := base
@@ -248,7 +247,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"other layout", func(f *tracebuf.File) { f.Image.Layout = cq.Wormhole }, "commands"},
 		{"revision", func(f *tracebuf.File) { f.Target.Revision = "2025-mid" }, "2025-mid"},
 		{"harvesting", func(f *tracebuf.File) { f.Target.Harvesting.DRAM = 3 }, "harvested"},
-		{"grid", func(f *tracebuf.File) { f.Target.Width = 99 }, "99 x 2"},
+		{"grid", func(f *tracebuf.File) { f.Target.Workers.End.X = 99 }, "(99,1)"},
 		{"banks", func(f *tracebuf.File) { f.Target.Banks = 7 }, "7 DRAM banks"},
 		{"dispatch core in the grid", func(f *tracebuf.File) { f.Target.Dispatch = chip.XY{X: 1, Y: 2} }, "no core that a dispatcher"},
 		{"dispatch core off the chip", func(f *tracebuf.File) { f.Target.Dispatch = chip.XY{X: 60, Y: 60} }, "no core that a dispatcher"},

@@ -65,22 +65,16 @@ func (f *File) checkTarget() (*chip.Chip, error) {
 	if err != nil {
 		return nil, &FileError{Part: "target", What: err.Error(), Err: err}
 	}
-	w, h := ch.Grid()
-	if t.Width < 1 || t.Height < 1 || t.Width > w || t.Height > h {
-		return nil, invalid("target", "a grid of %d x %d workers, the chip has %d x %d", t.Width, t.Height, w, h)
+	if all := ch.All(); t.Workers.Empty() || !all.Contains(t.Workers.Start) || !all.Contains(t.Workers.End) {
+		return nil, invalid("target", "the workers %v, the chip has %v", t.Workers, all)
 	}
 	if n := len(ch.DRAMBanks()); t.Banks != n {
 		return nil, invalid("target", "%d DRAM banks, the chip has %d", t.Banks, n)
 	}
-	if c, ok := ch.Logical(t.Dispatch); !ok || t.grid().Contains(c) {
+	if c, ok := ch.Logical(t.Dispatch); !ok || t.Workers.Contains(c) {
 		return nil, invalid("target", "%v is no core that a dispatcher can run on", t.Dispatch)
 	}
 	return ch, nil
-}
-
-// grid is the workers that programs may use.
-func (t *Target) grid() chip.Range {
-	return chip.Range{End: chip.Core{X: t.Width - 1, Y: t.Height - 1}}
 }
 
 func (f *File) checkNames() error {

@@ -75,7 +75,7 @@ func (w *walker) walk() error {
 
 // expected is the count of completions when all steps before the present one are done.
 func (w *walker) expected() cq.Count {
-	return cq.Count(w.step * w.target.Width * w.target.Height)
+	return cq.Count(w.step * w.target.Workers.Size())
 }
 
 func (w *walker) command(e *cq.Entry) error {
@@ -231,7 +231,7 @@ func (w *walker) kernelConfig(at int, name string, index int, addr, n uint32) er
 
 func (w *walker) worker(x, y uint8) bool {
 	c, ok := w.ch.Logical(chip.XY{X: x, Y: y})
-	return ok && w.target.grid().Contains(c)
+	return ok && w.target.Workers.Contains(c)
 }
 
 // rect checks that a multicast rectangle holds so many workers and nothing else but columns and rows that multicasts
@@ -286,13 +286,22 @@ func (w *walker) relays(at int, subs []cq.PagedSub) error {
 }
 
 // Relocate makes the commands name the places where the programs' kernels lie now, Program.Addr, over that many DRAM
-// banks.
-func (im *Image) Relocate(banks int) {
+// banks, and the dispatch core of another queue, by its virtual coordinates.
+func (im *Image) Relocate(banks int, dispatch chip.XY) {
 	for _, r := range im.Relocs {
 		p := &im.Programs[r.Program]
 		page, base := p.place(r.Page, p.Addr, banks)
 		cq.Put16(im.Bytes, r.At+cq.AtPagedSubStart, page)
 		cq.Put32(im.Bytes, r.At+cq.AtPagedSubBase, base)
+	}
+	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
+		relay, ok := e.Command.(cq.RelayInline)
+		if !ok {
+			continue
+		}
+		if c, ok := relay.Command.(cq.SendGoSignal); ok {
+			cq.Put32(im.Bytes, e.Offset+cq.AtRelayed+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), dispatch.X, dispatch.Y, c.Go.Signal())))
+		}
 	}
 }
 

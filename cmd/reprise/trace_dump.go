@@ -154,7 +154,7 @@ func toStat(src *source) *statJSON {
 		}
 	}
 	if f := src.file; f != nil {
-		out.File = &fileJSON{Name: f.Name, Grid: gridJSON{f.Target.Width, f.Target.Height}, Buffers: []bufferJSON{}, Params: []paramJSON{}}
+		out.File = &fileJSON{Name: f.Name, Grid: gridJSON{f.Target.Workers.End.X - f.Target.Workers.Start.X + 1, f.Target.Workers.End.Y - f.Target.Workers.Start.Y + 1}, Buffers: []bufferJSON{}, Params: []paramJSON{}}
 		data := make([]int, len(f.Image.Buffers))
 		for _, d := range f.Data {
 			data[d.Buffer] += len(d.Bytes)
