@@ -91,10 +91,10 @@ func (x *Executable) hold(b *Buffer) error {
 			return nil
 		}
 	}
-	if err := x.d.mem.Hold(b.ext); err != nil {
+	if err := x.d.mem.Hold(b.owned()); err != nil {
 		return err
 	}
-	x.holds, x.bufs = append(x.holds, b.ext), append(x.bufs, b)
+	x.holds, x.bufs = append(x.holds, b.owned()), append(x.bufs, b)
 	return nil
 }
 

@@ -34,6 +34,7 @@ type Buffer struct {
 	iv    dispatch.Interleaved // has no pages if the buffer is sharded, so that no transfer takes it for interleaved
 	dist  *allocator.Distribution
 	banks []int   // of a sharded buffer, by core
+	pool  *Pool   // that it was taken from; nil for none
 	root  *Buffer // of a part of a buffer, the buffer
 	first int     // page of root that is page 0
 	pages int
@@ -175,11 +176,7 @@ func (b *Buffer) Free() error {
 	if b.freed.Swap(true) {
 		return fmt.Errorf("reprise: free buffer %q: %w", b.name, ErrReleased)
 	}
-	free := b.d.mem.Free
-	if b.root != nil {
-		free = b.d.mem.Unhold
-	}
-	if err := free(b.ext); err != nil {
+	if err := b.give(); err != nil {
 		return fmt.Errorf("reprise: free buffer %q: %w", b.name, err)
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -219,18 +218,9 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	keep := b.load(b.adder("keep", reprise.Core{}, in, out, 5))
 	other := b.capture("other", keep)
-	all := func() map[string]reprise.MemoryStats {
-		m := map[string]reprise.MemoryStats{}
-		for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1, allocator.Trace} {
-			s := b.dev.Memory(k)
-			s.Peak = 0
-			m[k.String()] = s
-		}
-		return m
-	}
 	mine := errors.New("mine")
 	rapid.Check(t, func(t *rapid.T) {
-		before := all()
+		before := b.dev.MemorySnapshot()
 		buf := b.pages("temporary", rapid.IntRange(1, 30).Draw(t, "pages"))
 		xs := []*reprise.Executable{keep}
 		for i := range rapid.IntRange(0, 2).Draw(t, "programs") {
@@ -299,8 +289,8 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 		if !freed {
 			b.must(buf.Free())
 		}
-		if diff := cmp.Diff(before, all()); diff != "" {
-			t.Fatalf("something is left (-before +after):\n%s", diff)
+		if changes := before.Changes(); len(changes) > 0 {
+			t.Fatalf("something is left: %v", changes)
 		}
 		b.must(errors.Join(b.queue.Run(b.ctx, keep), other.Replay(b.ctx), b.queue.Finish(b.ctx)))
 	})

@@ -17,6 +17,9 @@ func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	if off < 0 || size <= 0 || off%page != 0 || size%page != 0 || off > b.Size() || size > b.Size()-off {
 		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, &TransferError{Op: "part", Offset: off, Size: size, Have: b.Size(), Page: page})
 	}
+	if b.pool != nil {
+		return nil, fmt.Errorf("reprise: part of buffer %q: it is in pool %q: take the part from the pool", b.name, b.pool.name)
+	}
 	if err := b.d.mem.Hold(b.ext); err != nil {
 		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, err)
 	}

@@ -115,10 +115,10 @@ func (t *Trace) hold(b *Buffer) error {
 	if _, ok := t.bufs[b]; ok {
 		return nil
 	}
-	if err := t.q.d.mem.Hold(b.ext); err != nil {
+	if err := t.q.d.mem.Hold(b.owned()); err != nil {
 		return err
 	}
-	t.holds = append(t.holds, b.ext)
+	t.holds = append(t.holds, b.owned())
 	if t.bufs == nil {
 		t.bufs = map[*Buffer]struct{}{}
 	}

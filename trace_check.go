@@ -158,7 +158,7 @@ func (c *check) contents(ctx context.Context) ([][]byte, error) {
 	out := make([][]byte, len(c.bufs))
 	for i, b := range c.bufs {
 		out[i] = make([]byte, b.Size())
-		if err := c.t.q.q.Read(ctx, &b.iv, 0, out[i]); err != nil {
+		if err := b.read(ctx, c.t.q.q, 0, out[i]); err != nil {
 			return nil, fmt.Errorf("read buffer %q: %w", b.name, err)
 		}
 	}
@@ -168,7 +168,7 @@ func (c *check) contents(ctx context.Context) ([][]byte, error) {
 // restore writes back what the buffers held at first.
 func (c *check) restore(ctx context.Context) error {
 	for i, b := range c.bufs {
-		if err := c.t.q.q.Write(ctx, &b.iv, 0, c.before[i]); err != nil {
+		if err := b.write(ctx, c.t.q.q, 0, c.before[i]); err != nil {
 			return fmt.Errorf("write buffer %q: %w", b.name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -59,7 +60,7 @@ func (ps *params) add(t *Trace, cmds []byte, name string, kind tracebuf.ParamKin
 	if p == nil {
 		p = &param{Param: tracebuf.Param{Name: name, Kind: kind, Value: value}, buf: b}
 		if b != nil {
-			if err := t.q.d.mem.Hold(b.ext); err != nil {
+			if err := t.q.d.mem.Hold(b.owned()); err != nil {
 				return err
 			}
 		}
@@ -107,7 +108,7 @@ func (ps *params) drop(mem *allocator.Allocator) error {
 	var errs []error
 	for _, p := range ps.list {
 		if p.buf != nil {
-			errs = append(errs, mem.Unhold(p.buf.ext))
+			errs = append(errs, mem.Unhold(p.buf.owned()))
 			p.buf = nil
 		}
 	}
@@ -175,18 +176,24 @@ func (t *Trace) setBuffer(name string, b *Buffer) error {
 	if b == p.buf {
 		return nil
 	}
-	if old := p.buf; b.ext.Kind != old.ext.Kind || b.PageSize() != old.PageSize() || b.PageStride() != old.PageStride() || b.Size() < old.Size() {
+	if old := p.buf; !b.like(old) || b.Size() < old.Size() {
 		return fmt.Errorf("buffer %q has %d B of %v in pages of %d B, the program was given %d B of %v in pages of %d B: take one like that",
 			b.name, b.Size(), b.ext.Kind, b.PageSize(), old.Size(), old.ext.Kind, old.PageSize())
 	}
 	mem := t.q.d.mem
-	if err := mem.Hold(b.ext); err != nil {
+	if err := mem.Hold(b.owned()); err != nil {
 		return err
 	}
-	t.params.replaced = append(t.params.replaced, p.buf.ext)
+	t.params.replaced = append(t.params.replaced, p.buf.owned())
 	p.buf = b
 	t.setWords(p, b.Addr())
 	return t.params.settle(mem, t.q.finished.Load())
+}
+
+// like says whether programs find the pages of two buffers in the same way.
+func (b *Buffer) like(o *Buffer) bool {
+	return b.ext.Kind == o.ext.Kind && b.PageSize() == o.PageSize() && b.PageStride() == o.PageStride() && b.first == o.first &&
+		slices.Equal(b.banks, o.banks) && reflect.DeepEqual(b.dist, o.dist)
 }
 
 // find returns the parameter of a name.

@@ -85,6 +85,9 @@ func (t *Trace) file() (*tracebuf.File, error) {
 		if err := b.plain(); err != nil {
 			return nil, err
 		}
+		if err := storable(b, im.Buffers); err != nil {
+			return nil, err
+		}
 		kind := uint8(tracebuf.KindDRAM)
 		if b.ext.Kind == L1 {
 			kind = tracebuf.KindL1
@@ -96,6 +99,24 @@ func (t *Trace) file() (*tracebuf.File, error) {
 	}
 	im.L1End, im.After = t.cbEnd, t.prep.After.AppendDetached(nil)
 	return f, nil
+}
+
+// storable says whether a file can hold a buffer beside others.
+func storable(b *Buffer, others []tracebuf.Buffer) error {
+	if err := b.plain(); err != nil {
+		return err
+	}
+	if b.ext.Kind != DRAM && b.ext.Kind != L1 {
+		return fmt.Errorf("buffer %q is in %v: trace files know buffers in DRAM and L1", b.name, b.ext.Kind)
+	}
+	if b.pool != nil {
+		for _, o := range others {
+			if (o.Kind == tracebuf.KindL1) == (b.ext.Kind == L1) && o.Addr == b.ext.Addr {
+				return fmt.Errorf("buffers %q and %q share memory of pool %q: record the trace with buffers of their own", o.Name, b.name, b.pool.name)
+			}
+		}
+	}
+	return nil
 }
 
 // relocations finds the places in the commands that name DRAM of kernels: the entries of the relays of each step, in

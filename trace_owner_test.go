@@ -1,0 +1,266 @@
+package reprise_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// The intermediates of a capture are freed inside it, as models do, and others allocate before a replay: it neither
+// writes to theirs nor reads from them. (Elsewhere that is a warning, and then wrong results or a hang.)
+func TestAllocationBesideATrace(t *testing.T) {
+	onAll(t, func(b *bench) {
+		for range 2 {
+			mk := func(name string) *reprise.Buffer { return b.pages(name, 4) }
+			nothing := b.allocated()
+			in, mid, out := mk("in"), mk("mid"), mk("out")
+			one, two := b.load(b.adder("one", reprise.Core{}, in, mid, 1)), b.load(b.adder("two", reprise.Core{X: 1}, mid, out, 1))
+			trace, err := b.queue.Capture(b.ctx, "model", func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(one), r.Run(two), one.Close(b.ctx), mid.Free(), two.Close(b.ctx))
+			})
+			b.must(err)
+			var after []*reprise.Buffer
+			for i := range 6 {
+				o := mk("after")
+				b.write(o, uint32(1000*i))
+				after = append(after, o)
+			}
+			for i := range uint32(3) {
+				b.write(in, i)
+				b.must(trace.Replay(b.ctx))
+				b.holds(out, i+2)
+			}
+			for i, o := range after {
+				b.holds(o, uint32(1000*i))
+				b.must(o.Free())
+			}
+			b.must(errors.Join(trace.Release(b.ctx), in.Free(), out.Free()))
+			if diff := cmp.Diff(nothing, b.allocated()); diff != "" {
+				b.Errorf("something is left (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// A second trace, and buffers allocated between two captures, never lie where the first trace's freed intermediates
+// are, however full the memory is.
+func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	x := b.load(b.adder("x", reprise.Core{}, in, out, 1))
+	// All DRAM but 64 KiB at the top of every bank, of which 40 are an intermediate buffer of the first trace.
+	hole := int(b.dev.Memory(reprise.DRAM).LargestHole) - 64<<10
+	b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: hole * b.dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
+	mid := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
+	one := b.load(b.adder("one", reprise.Core{}, in, mid, 1))
+	first, err := b.queue.Capture(b.ctx, "first", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(one), one.Close(b.ctx), mid.Free())
+	})
+	b.must(err)
+	var xs []*reprise.Executable
+	for range 30 << 10 * b.dev.DRAMBanks() / x.CommandBytes() {
+		xs = append(xs, x)
+	}
+	_, err = b.queue.Capture(b.ctx, "second", record(xs...))
+	if !errors.Is(err, reprise.ErrOutOfMemory) {
+		t.Errorf("a trace of 30 KiB in every bank has found room beside the first: %v", err)
+	}
+	b.write(in, 6)
+	b.must(errors.Join(first.Replay(b.ctx), first.Release(b.ctx)))
+	b.must(b.capture("second", xs...).Replay(b.ctx))
+	b.holds(out, 7)
+}
+
+// A trace that is released while its replays are in the queue runs them to the end first; what takes its memory then
+// works, over and over, and the region is as empty as before.
+func TestReleaseBehindReplays(t *testing.T) {
+	onAll(t, func(b *bench) {
+		in, out := b.pages("in", 2), b.pages("out", 2)
+		var xs []*reprise.Executable
+		for i := range uint32(4) {
+			xs = append(xs, b.load(b.adder("adder", reprise.Core{X: int(i)}, in, out, i)))
+		}
+		b.write(in, 0)
+		before := b.allocated()
+		var was []uint64
+		for i := range 12 {
+			trace := b.capture("trace", xs[i%4], xs[(i+1)%4], xs[(i+2)%4])
+			was = append(was, trace.Extents()[0].Start)
+			for range 5 {
+				b.must(trace.Replay(b.ctx))
+			}
+			b.must(trace.Release(b.ctx))
+			b.holds(out, uint32((i+2)%4))
+		}
+		for _, at := range was {
+			if at != was[0] {
+				b.Errorf("released memory isn't used again: %#x", was)
+				break
+			}
+		}
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			b.Errorf("something is left (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Traces are captured, replayed and released in any order beside buffers that come and go: each replay computes what it
+// should, nobody's buffer changes, and at the end everything is as it was.
+func TestTracesAndBuffersAtRandom(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	in := b.pages("in", 2)
+	type live struct {
+		trace *reprise.Trace
+		out   *reprise.Buffer
+		add   uint32
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		before := b.dev.MemorySnapshot()
+		var traces []live
+		bufs := map[*reprise.Buffer]uint32{}
+		var order []*reprise.Buffer
+		next := uint32(1)
+		for range rapid.IntRange(1, 25).Draw(t, "operations") {
+			switch rapid.IntRange(0, 4).Draw(t, "operation") {
+			case 0: // capture, with an intermediate that is freed
+				mid, out := b.pages("mid", 2), b.pages("out", 2)
+				one, two := b.load(b.adder("one", reprise.Core{X: 1}, in, mid, next)), b.load(b.adder("two", reprise.Core{X: 2}, mid, out, 1))
+				trace, err := b.queue.Capture(b.ctx, "t", func(r *reprise.Recorder) error {
+					return errors.Join(r.Run(one), r.Run(two), mid.Free())
+				})
+				b.must(errors.Join(err, one.Close(b.ctx), two.Close(b.ctx)))
+				traces = append(traces, live{trace, out, next + 1})
+				next++
+			case 1, 2:
+				if len(traces) > 0 {
+					l := traces[rapid.IntRange(0, len(traces)-1).Draw(t, "replay")]
+					b.write(in, next)
+					b.must(l.trace.Replay(b.ctx))
+					b.holds(l.out, next+l.add)
+				}
+			case 3:
+				if len(traces) > 0 {
+					i := rapid.IntRange(0, len(traces)-1).Draw(t, "release")
+					b.must(errors.Join(traces[i].trace.Release(b.ctx), traces[i].out.Free()))
+					traces = append(traces[:i], traces[i+1:]...)
+				}
+			case 4:
+				o := b.pages("buffer", rapid.IntRange(1, 20).Draw(t, "pages"))
+				b.write(o, 5000*next)
+				bufs[o] = 5000 * next
+				order = append(order, o)
+				next++
+			}
+		}
+		for _, o := range order {
+			b.holds(o, bufs[o])
+			b.must(o.Free())
+		}
+		for _, l := range traces {
+			b.must(errors.Join(l.trace.Release(b.ctx), l.out.Free()))
+		}
+		if changes := before.Changes(); len(changes) > 0 {
+			t.Fatalf("something is left: %v", changes)
+		}
+	})
+}
+
+// Traces share the memory of a pool for their intermediates, buffers can be taken from it inside a capture, and the
+// same allocations give the same addresses, so that an input that is freed inside comes back to where it was.
+func TestPool(t *testing.T) {
+	onAll(t, func(b *bench) {
+		nothing := b.dev.MemorySnapshot()
+		pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: reprise.DRAM, Size: 64 << 10, Name: "scratch"})
+		b.must(err)
+		if m := pool.Memory(); m.Allocated != 0 || m.Total*uint64(m.Banks) < 64<<10 {
+			b.Errorf("a new pool: %+v", m)
+		}
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		mk := func(name string) *reprise.Buffer {
+			buf, err := pool.NewBuffer(reprise.BufferConfig{Size: 256, PageSize: 64, Name: name})
+			b.must(err)
+			return buf
+		}
+		var traces []*reprise.Trace
+		var at []uint32
+		var xs []*reprise.Executable
+		for i := range uint32(3) {
+			x := b.load(b.adder("in", reprise.Core{}, in, out, i))
+			y := b.load(b.adder("out", reprise.Core{X: 1}, in, out, 10*i))
+			trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+				mid := mk("mid")
+				at = append(at, mid.Addr())
+				return errors.Join(x.SetBuffer(mid, writeTo), r.Run(x), y.SetBuffer(mid, readFrom), r.Run(y), mid.Free())
+			})
+			b.must(err)
+			traces, xs = append(traces, trace), append(xs, x, y)
+		}
+		if at[0] != at[1] || at[1] != at[2] {
+			b.Errorf("intermediates lie at %#x", at)
+		}
+		for k := range uint32(6) {
+			i := k * 2 % 3
+			b.write(in, k)
+			b.must(traces[i].Replay(b.ctx))
+			b.holds(out, k+11*i)
+		}
+		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64}); !errors.Is(err, reprise.ErrOutOfMemory) {
+			b.Errorf("more than the pool has: %v", err)
+		}
+		b.must(pool.Free())
+		if err := pool.Free(); !errors.Is(err, reprise.ErrReleased) {
+			b.Errorf("freed twice: %v", err)
+		}
+		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 64}); !errors.Is(err, reprise.ErrReleased) {
+			b.Errorf("taken from a freed pool: %v", err)
+		}
+		for _, x := range xs {
+			b.must(x.Close(b.ctx))
+		}
+		// The traces keep the memory.
+		junk := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 64, Name: "junk"})
+		data := words(junk.Size(), 0)
+		b.must(b.queue.Write(b.ctx, junk, 0, data))
+		for i, trace := range traces {
+			b.must(trace.Replay(b.ctx))
+			b.holds(out, 5+11*uint32(i))
+		}
+		got := make([]byte, len(data))
+		b.must(b.queue.Read(b.ctx, junk, 0, got))
+		if string(got) != string(data) {
+			b.Error("a replay has written to a buffer outside of the pool")
+		}
+		for _, trace := range traces {
+			b.must(trace.Release(b.ctx))
+		}
+		b.must(errors.Join(in.Free(), out.Free(), junk.Free()))
+		if changes := nothing.Changes(); len(changes) > 0 {
+			b.Errorf("something is left: %v", changes)
+		}
+		l1, err := b.dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 1, Name: "l1"})
+		b.must(err)
+		n := b.dev.Grid().Size() * int(l1.Memory().Total)
+		all, err := l1.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 16, Name: "all"})
+		b.must(err)
+		b.write(all, 3)
+		b.holds(all, 3)
+		if _, err := l1.NewBuffer(reprise.BufferConfig{Size: 16}); !errors.Is(err, reprise.ErrOutOfMemory) || all.Kind() != reprise.L1 {
+			b.Errorf("a full pool gives %v; the first buffer is in %v", err, all.Kind())
+		}
+		b.must(errors.Join(l1.Free(), all.Free()))
+		if changes := nothing.Changes(); len(changes) > 0 {
+			b.Errorf("something is left of a pool in L1: %v", changes)
+		}
+		for _, c := range []reprise.PoolConfig{{Kind: allocator.Trace, Size: 64}, {Kind: reprise.DRAM}, {Kind: reprise.L1, Size: -1}, {Kind: reprise.L1, Size: 1 << 40}} {
+			if _, err := b.dev.NewPool(c); err == nil {
+				b.Errorf("a pool of %+v", c)
+			}
+		}
+	})
+}
