@@ -33,7 +33,7 @@ func (o *order) missing(a *agent, e epoch) string {
 	case e == 0:
 		return "Who resets a word must first have loaded all that was added to it"
 	case e.time() == unfinished:
-		return "Nobody has seen the end of that read: a counter of its NoC must be waited for before others are told"
+		return "Nobody has seen the end of that: a counter of its NoC must be waited for before others are told"
 	case a == b:
 		return "The store need not have reached L1: registers and L1 are not ordered, so it must be read back first, and the result used"
 	case e.component()%components == l1Stores && a.known.at(b.index*components) >= e.time():
@@ -74,7 +74,7 @@ func (o *order) codeWritten(from origin, by *stamp, t *tile, addr uint32, n int)
 // wroteL1 is a write of n bytes to L1 of a tile through a NoC, or by the host.
 func (o *order) wroteL1(from origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	by, l1 := o.by(from), t.memory()
-	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
+	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, false, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
 	return o.judge(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.xy), by, c, ok) &&
 		(!changedWords(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))
 }
@@ -89,7 +89,7 @@ func (o *order) readL1(from origin, t *tile, addr uint32, n int) bool {
 // wroteDRAM and readDRAM are the same for a DRAM controller.
 func (o *order) wroteDRAM(from origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
-	c, ok := o.drams[bank].wroteRange(o, by, addr, n, nil)
+	c, ok := o.drams[bank].wroteRange(o, by, addr, n, o.open, nil)
 	return o.judge(from, "NoC write to", fmt.Sprintf("DRAM controller %d", bank), by, c, ok)
 }
 
@@ -102,7 +102,7 @@ func (o *order) readDRAM(from origin, bank int, addr uint64, n int) bool {
 // wroteHost and readHost are the same for host memory. The host may see at once what is written there.
 func (o *order) wroteHost(from origin, bus uint64, n int) bool {
 	by := o.by(from)
-	c, ok := o.bus.wroteRange(o, by, bus, n, nil)
+	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
 	o.host.learn(by.clock())
 	return o.judge(from, "NoC write to", "host memory", by, c, ok)
 }
@@ -138,11 +138,7 @@ func (o *order) finished(f *flight, seer *core) {
 	if q.by == nil || q.by.agent.core == nil {
 		return
 	}
-	a, t := q.by.agent, q.by.time
-	if seer == a.core {
-		a.time++
-		t = a.time
-	}
+	a, t := q.by.agent, f.known(seer)
 	switch {
 	case q.kind != reqRead:
 		q.tile.shadow.finished(a, q.fromAddr, q.n, t)
@@ -151,4 +147,22 @@ func (o *order) finished(f *flight, seer *core) {
 	case q.from.tile != nil && q.from.tile.shadow != nil && q.fromAddr < q.from.tile.bytes():
 		q.from.tile.shadow.finished(a, q.fromAddr, q.n, t)
 	}
+}
+
+// stored is when processor seer has seen that DRAM has the data of f.
+func (o *order) stored(f *flight, seer *core) {
+	if q := &f.q; q.by != nil {
+		o.drams[q.to.bank].stored(q.by.agent, q.toAddr, q.n, f.known(seer))
+	}
+}
+
+// known is when the program that started f knows of its end, if seer has just seen it: now, or if that is another
+// processor, which has to tell it, not later than when it started it.
+func (f *flight) known(seer *core) uint64 {
+	a := f.q.by.agent
+	if seer != a.core {
+		return f.q.by.time
+	}
+	a.time++
+	return a.time
 }

@@ -74,9 +74,14 @@
 //     polls learns what the writer of the word knew when it wrote it, or started the request that did. A load whose value is
 //     used in any other way - stored to L1, as an address of a store, in a register, as a target of a jump - is one of data,
 //     and refused if nothing orders it after the last write;
-//   - an atomic, through a NoC or by a processor: the word collects what all who change it know, and a load learns it. The
-//     same holds for a word whose bytes several agents write, or to which they write the same value;
+//   - an atomic, through a NoC or by a processor: the word collects what all who change it know, and a load learns it. An
+//     increment of a word that somebody has set without an edge, and a store to it by one who has not loaded all increments,
+//     are refused: they lose something. A word whose bytes come from several agents without an edge, or to which they write
+//     the same value, collects in the same way, and is never refused;
 //   - a NoC read of at most 16 bytes, which may be a poll: whoever started it learns;
+//   - a load of an NIU's counter that shows that requests are done, from whoever started them. What a request reads, of its
+//     own tile, another one or DRAM, is being read until the processor that started it has seen that, and what a non-posted
+//     request writes to DRAM is being written: telling others earlier tells them nothing of it;
 //   - a load of a stream's counter from the stores to it, of a mailbox from what was put into it, of a Tensix semaphore or
 //     configuration word from the stores to any of them;
 //   - putting a processor into reset, from it, and releasing it from reset, to it;
@@ -91,8 +96,9 @@
 // branch; reads by more than two agents since the last write, of which two are remembered; a value that is used 256 loads
 // after its own; an edge that only exists because a load came late (a poll that could have seen an older value); stores of
 // the host, which are never to blame, and all that goes on in host memory between the host and the card; code in the
-// instruction RAM of Wormhole's NCRISC; what an agent knew more than 512 changes of its knowledge ago, for which what it
-// knew later is taken; and the order of stores to registers and later stores to L1.
+// instruction RAM of Wormhole's NCRISC; what an agent knew some hundred changes of its knowledge ago, for which what it
+// knew later is taken; posted writes to DRAM, and writes to host memory, that others are told of too early; and the order of
+// stores to registers and later stores to L1.
 //
 // # Time
 //

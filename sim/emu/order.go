@@ -13,6 +13,7 @@ type order struct {
 	agents []*agent
 	host   *agent
 	carry  *stamp // of the request that is taking effect, or nil
+	open   bool   // nobody has made sure of it: it writes to DRAM
 
 	drams []*shadow
 	bus   *shadow // host memory
@@ -240,13 +241,16 @@ func (o *order) released(e epoch) clock {
 	if e == 0 {
 		return nil
 	}
-	a := o.agents[e.agent()]
-	m := a.at(e.time())
+	a, t := o.agents[e.agent()], e.time()
+	if t == unfinished {
+		t = a.time
+	}
+	m := a.at(t)
 	landed := m.landed
 	if a.core == nil || e.component()%components == l1Stores {
-		landed = e.time()
+		landed = t
 	}
-	return full(a.index, m.known, e.time(), landed)
+	return full(a.index, m.known, t, landed)
 }
 
 // release and acquire are a store to and a load of something in the tile that is there to synchronise: a register of a

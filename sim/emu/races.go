@@ -1,5 +1,7 @@
 package emu
 
+import "github.com/reprise-tt/reprise/chip"
+
 // races finds what Config.RefuseRaces refuses, for one tile. It follows the requests that the tile's processors start
 // (flights) until software has made sure of them: not until they are done, which here may be at once, but until a
 // processor of the tile has loaded a counter whose value could not be without their being done.
@@ -36,6 +38,7 @@ type flight struct {
 	source   bool // its source may still be read
 	landing  bool // its destination, in the own tile, may still be written
 	arriving bool // its targets may not have it
+	storing  bool // DRAM may not have it
 	arrived  bool
 }
 
@@ -119,6 +122,7 @@ func (r *races) started(q *request) (*flight, bool) {
 		if f.core != nil && !q.isSignal() && q.toAddr < uint64(c.params.L1Size) {
 			f.arriving = true
 		}
+		f.storing = f.core != nil && q.kind == reqWrite && q.marked && q.to != nil && q.to.kind == chip.DRAM
 	}
 	if f.core != nil && q.isSignal() {
 		f.signal()
@@ -128,7 +132,7 @@ func (r *races) started(q *request) (*flight, bool) {
 			t.races.expect(f)
 		}
 	}
-	if f.source || f.landing || f.arriving {
+	if f.pending() {
 		r.flights[q.noc] = append(r.flights[q.noc], f)
 	}
 	return f, true
@@ -196,9 +200,21 @@ func (f *flight) freeLanding(seer *core) {
 	}
 }
 
+// stored is when the sender knows that its write is in DRAM.
+func (f *flight) stored(seer *core) {
+	if f.storing {
+		f.storing = false
+		f.q.tile.chip.edges.stored(f, seer)
+	}
+}
+
+// pending reports whether something of f is not released.
+func (f *flight) pending() bool { return f.source || f.landing || f.arriving || f.storing }
+
 // release is for flights that have wholly ended, as seer has seen.
 func (f *flight) release(seer *core) {
 	f.publish()
+	f.stored(seer)
 	f.freeSource(seer)
 	f.freeLanding(seer)
 }

@@ -64,12 +64,12 @@ func (r *races) counted(o origin, u *niu, noc int, i, v uint32) {
 func (r *races) sweep(seer *core, noc int, fn func(*flight)) {
 	live := r.flights[noc][:0]
 	for _, f := range r.flights[noc] {
-		source, landing, arriving := f.source, f.landing, f.arriving
+		was := *f
 		fn(f)
-		if seer != nil && f.core != seer && f.q.by != nil && (f.source != source || f.landing != landing || f.arriving != arriving) {
+		if seer != nil && f.core != seer && f.q.by != nil && (f.source != was.source || f.landing != was.landing || f.arriving != was.arriving || f.storing != was.storing) {
 			seer.agent.learn(f.q.by.clock())
 		}
-		if f.source || f.landing || f.arriving {
+		if f.pending() {
 			live = append(live, f)
 		}
 	}

@@ -151,7 +151,7 @@ func (s *shadow) writes(by *stamp, component int) clock {
 	return by.clock()
 }
 
-// unfinished is the time of a read that nobody has made sure of.
+// unfinished is the time of an access that nobody has made sure of.
 const unfinished = 1<<epochBits - 1
 
 // finished is when the program of a processor knows that its NoC has read n bytes at addr.
@@ -163,6 +163,18 @@ func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
 			if r == e|unfinished {
 				c.r[i] = e | epoch(t)
 			}
+		}
+	}
+}
+
+// stored is when the program of a processor knows that its write of n bytes at addr has arrived.
+func (s *shadow) stored(a *agent, addr uint64, n int, t uint64) {
+	e := epoch(a.index*components+programs) << epochBits
+	for at := addr &^ 3; at < addr+uint64(n); at += 4 {
+		if c := s.at(at); c.w == e|unfinished {
+			c.w = e | epoch(t)
+		} else if c.before == e|unfinished {
+			c.before = e | epoch(t)
 		}
 	}
 }
@@ -182,12 +194,16 @@ func (c *cell) stampRead(by *stamp) {
 	c.r[i], c.rpc[i] = by.epoch(programs), by.pc
 }
 
-// wroteRange is a write of n bytes through a NoC or by the host. unchanged tells of a word whether it keeps its value.
-func (s *shadow) wroteRange(o *order, by *stamp, addr uint64, n int, unchanged func(i int) bool) (clash, bool) {
+// wroteRange is a write of n bytes through a NoC or by the host. open is set for one that is not finished before
+// shadow.stored says so; unchanged tells of a word whether it keeps its value.
+func (s *shadow) wroteRange(o *order, by *stamp, addr uint64, n int, open bool, unchanged func(i int) bool) (clash, bool) {
 	end := addr + uint64(n)
 	for i, a := 0, addr&^3; a < end; i, a = i+1, a+4 {
 		if cl, ok := s.wrote(o, by, programs, a, bytesAt(addr, a, uint64(n)), unchanged != nil && unchanged(i)); !ok {
 			return cl, false
+		}
+		if c := s.at(a); open && !c.common {
+			c.w |= unfinished
 		}
 	}
 	return clash{}, true

@@ -216,6 +216,22 @@ func sharings() []check {
 			},
 		},
 		{
+			name: "others are told of a write to DRAM before it is acknowledged", cfg: races, cat: ub,
+			says: []string{"race: NoC read of", "DRAM controller", "BRISC of tile", "Nobody has seen the end of that"},
+			do: func(r *rig, right bool) {
+				v, w, d := r.worker(1, 1), r.worker(2, 2), r.topo.DRAMBanks()[2].Endpoint[0]
+				r.write(v, atPage, pattern(64, 1))
+				send := nocRequest{targ: atPage, targXY: v, ret: 0x10000, retXY: d, ctrl: ctrlWriteNP | staticVC1, len: 64}
+				fetch := nocRequest{buf: 1, targ: 0x10000, targXY: d, ret: atPage, retXY: w, ctrl: ctrlRead | staticVC1, len: 64}
+				r.run(w, onB().li(s0, 1).poll(r.arch, atFlag, "w").spend(1000, "late").request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").halt())
+				b := onB().li(s0, 1).request(r.arch, send)
+				if right {
+					b.waitCounter(0, cntWriteAck, s0, "ack")
+				}
+				r.run(v, b.request(r.arch, r.increment(v, w, atFlag)).halt())
+			},
+		},
+		{
 			name: "DRAM is overwritten before it is known to be read", cfg: races, cat: ub,
 			says: []string{"race", "DRAM controller", "BRISC of tile", "Nothing that one of the two did"},
 			do: func(r *rig, right bool) {
@@ -248,7 +264,7 @@ func sharings() []check {
 		},
 		{
 			name: "a processor says that it has read another tile before the read is counted", cfg: races, cat: ub,
-			says: []string{"race", "BRISC of tile", "read 0x50000 at pc=", "Nobody has seen the end of that read"},
+			says: []string{"race", "BRISC of tile", "read 0x50000 at pc=", "Nobody has seen the end of that"},
 			do: func(r *rig, right bool) {
 				v, w := r.worker(1, 1), r.worker(2, 2)
 				r.write(w, 0x50000, pattern(64, 1))

@@ -67,8 +67,8 @@ func (q *request) arrive() bool {
 	c := q.tile.chip
 	if q.flight != nil {
 		q.flight.arrived = true
-		c.edges.carry = q.by
-		defer func() { c.edges.carry = nil }()
+		c.edges.carry, c.edges.open = q.by, q.flight.storing
+		defer func() { c.edges.carry, c.edges.open = nil, false }()
 	}
 	switch q.kind {
 	case reqRead:
