@@ -64,8 +64,8 @@ var refusals = [...]struct {
 	opAllocate:    {"allocate buffer", ErrInCapture, "allocate it before the capture, or take it from a Pool"},
 	opLoad:        {"load program", ErrInCapture, "its kernels would have to be written: load it before the capture"},
 	opLoadTrace:   {"load trace", ErrInCapture, "load it before the capture"},
-	opRecord:      {"record event", ErrInCapture, "a trace holds programs only: record it before the capture, or behind a replay"},
-	opWait:        {"wait for event", ErrInCapture, "a trace holds programs only: wait before a replay"},
+	opRecord:      {"record event", ErrInCapture, "use Recorder.Record in a capture over several queues, or record it behind a replay"},
+	opWait:        {"wait for event", ErrInCapture, "use Recorder.Wait in a capture over several queues, or wait before a replay"},
 	opSynchronize: {"synchronize with event", ErrInCapture, "nothing of the capture has run yet: do it before the capture, or after a replay"},
 	opDebug:       {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
 }

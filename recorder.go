@@ -28,6 +28,7 @@ type Recorder struct {
 	rec   *tracebuf.Recording
 	state dispatch.State
 	seen  map[*Executable]*seen
+	span  *span // of a capture over several queues
 	err   error // the first one: the capture fails with it
 	ended bool
 }

@@ -185,11 +185,7 @@ func (q *Queue) record(ctx context.Context, op string, timed bool) (done *comple
 		cq.Put32(report[:], atEventFlags, eventTimed)
 	}
 	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
-	b.WritePacked(cq.WritePacked{
-		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.lastEvent[q.id], Cores: q.d.eventXYs,
-		NoStride: true, Data: payload[:],
-	})
+	q.appendEvent(&b, payload[:])
 	b.WriteHost(cq.WriteHost{Event: true, Pad1: uint16(q.id), Data: report[:]})
 	cmds, err := b.Finish()
 	if err != nil {
@@ -204,6 +200,7 @@ func (q *Queue) record(ctx context.Context, op string, timed bool) (done *comple
 		return nil, 0, err
 	}
 	q.event = id
+	q.latest.Store(uint32(id))
 	q.tidy()
 	return c, q.starts.Load(), nil
 }
@@ -241,8 +238,11 @@ func (q *Queue) Wait(ctx context.Context, e *Event, site uintptr) (err error) {
 	if err := r.broken(); err != nil {
 		return e.fail("wait for", q.id, site, r, err)
 	}
-	if r.q == q || r.start != r.q.starts.Load() {
-		return nil // before it in the same queue, or done before the device was started anew
+	if r.q == q || r.start != r.q.starts.Load() || r.q.latest.Load()-uint32(r.done.event) >= 1<<30 {
+		// It is before this place in the same queue, or was done before the device was started anew, or so long ago that
+		// the dispatcher's comparison could wrap.
+		q.knows.merge(r.done.before)
+		return nil
 	}
 	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.lastEvent[r.q.id], Count: uint32(r.done.event)})

@@ -67,3 +67,45 @@ func wordsOf(b []byte) []uint32 {
 	}
 	return out
 }
+
+// The dispatcher compares ids by their signed 32-bit difference. A recording that is done is waited for by no command
+// once the ids have gone so far that the difference could be negative.
+func TestWaitForALongGoneRecording(t *testing.T) {
+	kd, err := kmd.Open(t.Context(), sim.Blackhole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := kd.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	d, err := Start(t.Context(), kd, Options{Queues: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	old := d.NewEvent("old", false)
+	if err := d.Queue(0).Record(t.Context(), old, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // as if there had been 2^30 recordings in between, three times
+		if err := d.Queue(0).Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.Queue(0).event += 1 << 30
+	}
+	if err := d.Queue(0).Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Queue(1).Wait(t.Context(), old, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Queue(1).Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

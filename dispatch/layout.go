@@ -29,6 +29,7 @@ type controlBlock struct {
 	completionRd  uint32            // dispatch core: the host's pointer
 	lastEvent     [maxQueues]uint32 // dispatch core: last event seen of each queue
 	syncSemaphore uint32            // dispatch core: eight words, 16 bytes apart
+	spanWord      [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace that spans queues; ours alone
 	fetchQueue    uint32            // prefetch core
 	cmdData       uint32
 	scratch       uint32
@@ -45,6 +46,10 @@ func newControlBlock(p *chip.Params) controlBlock {
 		syncSemaphore: base + 0x50,
 		// 0xD0 and 0x150 are the fabric words of split queues.
 		fetchQueue: up(base + 0x160),
+	}
+	// On the dispatch core, where the fetch queue is on the prefetch core, nothing is up to the dispatch ring.
+	for i := range c.spanWord {
+		c.spanWord[i] = c.fetchQueue + 16*uint32(i)
 	}
 	c.cmdData = up(c.fetchQueue + fetchEntries*fetchEntryBytes)
 	c.scratch = up(c.cmdData + cmdDataSize)

@@ -33,6 +33,8 @@ type Queue struct {
 	event cq.Seq    // last event recorded
 	buf   []byte    // commands under construction
 	pos   uint64    // positions counted
+	end   spanEnd   // the event behind the newest part of a trace that spans queues
+	mark  [16]byte  // that event's payload
 	knows clock     // what the commands so far are ordered behind
 	work  work      // what it has put on shared workers last; guarded by set.mu as well
 
@@ -44,6 +46,7 @@ type Queue struct {
 	stop     atomic.Pointer[error]    // why waits end, once they have to
 	comp     completions
 	starts   atomic.Uint64 // how often its kernels were started
+	latest   atomic.Uint32 // event, for those who don't hold mu
 
 	life   sync.RWMutex // held for reading while the windows and host memory are used without mu
 	closed bool         // they are gone

@@ -41,6 +41,7 @@ func (d *Device) startQueue(id int) (*Queue, error) {
 func (q *Queue) start() error {
 	d, id := q.d, q.id
 	q.st, q.same, q.runs, q.event = State{config: configRing{size: d.pr.L1.KernelConfigSize}}, nil, 0, cq.Seq(d.opts.FirstEvent)
+	q.latest.Store(d.opts.FirstEvent)
 	q.starts.Add(1)
 	q.prefetch, q.core = d.queueCores(id)
 	preXY, err := d.ch.Virtual(q.prefetch)
@@ -134,7 +135,7 @@ func (d *Device) startCores(q *Queue, host hostBlock, noc uint64, preXY, coreXY 
 	preWords := make([]byte, d.ctl.cmdData-l1.Unreserved)
 	le.PutUint32(preWords[d.ctl.fetchRead-l1.Unreserved:], q.fetch.initialRead())
 	le.PutUint32(preWords[d.ctl.pcieRead-l1.Unreserved:], low+host.issue)
-	coreWords := make([]byte, d.ctl.fetchQueue-l1.Unreserved)
+	coreWords := make([]byte, d.ctl.spanWord[maxQueues-1]+16-l1.Unreserved)
 	le.PutUint32(coreWords[d.ctl.completionWr-l1.Unreserved:], q.comp.ring.base)
 	le.PutUint32(coreWords[d.ctl.completionRd-l1.Unreserved:], q.comp.ring.base)
 	for _, at := range d.ctl.lastEvent {

@@ -151,7 +151,7 @@ func TestWriterSurvivesACutFile(t *testing.T) {
 	l.Set(DRAM, Value{Allocated: 2})
 }
 
-// A log that can't be made says why.
+// Create takes no file that is there, follows no link, and says why there is no log.
 func TestCreateFails(t *testing.T) {
 	if _, err := Create(filepath.Join(t.TempDir(), "none"), card); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "usage: create: ") {
 		t.Errorf("a directory that isn't there: %v", err)

@@ -153,14 +153,6 @@ func (p *monitorProcess) id() string {
 	return strconv.Itoa(p.PID)
 }
 
-// used is how much memory is in use, marked if the process stopped while it changed that.
-func (m *monitorMemory) used() string {
-	if m.Torn {
-		return "~" + humanize.IBytes(m.Allocated)
-	}
-	return humanize.IBytes(m.Allocated)
-}
-
 // share is how much of something is used, from 0 to 1.
 func share(used, capacity uint64) float64 {
 	if capacity == 0 {
@@ -185,7 +177,7 @@ func (r *monitorReport) print(out io.Writer) error {
 						continue // the device was opened without it
 					}
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%d\n", d.label(), p.id(), dash(p.Command), p.User, m.Kind,
-						m.used(), humanize.IBytes(m.Capacity), 100*share(m.Allocated, m.Capacity), humanize.IBytes(m.Peak), m.Extents)
+						humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity), 100*share(m.Allocated, m.Capacity), humanize.IBytes(m.Peak), m.Extents)
 				}
 			}
 		}

@@ -37,13 +37,11 @@ func snapshot() *usage.Snapshot {
 		}
 	}
 	const nobody = 1 << 30 // a user without a name
-	stopped := memory(gib)
-	stopped[0].Torn = true
 	return &usage.Snapshot{
 		Time: at.Add(90 * time.Second), Dead: 2, Problems: []error{errors.New("/dev/shm/reprise.9.0000000f: not a usage log")},
 		Entries: []usage.Entry{
 			{PID: 100, Command: "train", Opened: at, Device: card, Memory: memory(6 * gib), Path: "/dev/shm/reprise.100.0000000a", UID: nobody},
-			{PID: 100, Command: "train", Opened: at, Device: emulated, Memory: stopped, Path: "/dev/shm/reprise.100.0000000b", UID: nobody},
+			{PID: 100, Command: "train", Opened: at, Device: emulated, Memory: memory(gib), Path: "/dev/shm/reprise.100.0000000b", UID: nobody},
 			{PID: 200, Command: `a"b\c`, Opened: at, Device: inside, Memory: memory(3 * gib), Path: "/dev/shm/reprise.200.0000000c", UID: nobody},
 			{PID: 300, Command: "other", Opened: at, Device: emulated, Memory: memory(0), Foreign: true, Path: "/dev/shm/reprise.300.0000000d", UID: nobody},
 		},
@@ -96,7 +94,7 @@ func TestMonitorTable(t *testing.T) {
 	want := `DEVICE                PID              COMMAND  USER        KIND  ALLOCATED  CAPACITY  USE     PEAK     EXTENTS
 0000:01:00.0          100              train    1073741824  DRAM  6.0 GiB    12 GiB    50.0 %  12 GiB   3
 0000:01:00.0          200              a"b\c    1073741824  DRAM  3.0 GiB    12 GiB    25.0 %  6.0 GiB  3
-emulated blackhole 0  100              train    1073741824  DRAM  ~1.0 GiB   12 GiB    8.3 %   2.0 GiB  3
+emulated blackhole 0  100              train    1073741824  DRAM  1.0 GiB    12 GiB    8.3 %   2.0 GiB  3
 emulated blackhole 0  300 (container)  other    1073741824  DRAM  0 B        12 GiB    0.0 %   0 B      3
 unreadable: /dev/shm/reprise.9.0000000f: not a usage log
 `

@@ -168,7 +168,7 @@ func (v *monitorView) lines() []string {
 			out = append(out, cut(fmt.Sprintf("    %s %s, %s, open for %v", p.id(), dash(p.Command), p.User, max(0, open)), v.width))
 			for _, m := range p.Memory {
 				if m.Allocated != 0 || m.Peak != 0 {
-					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s", m.used(), humanize.IBytes(m.Peak), count(int(min(m.Extents, math.MaxInt32)), "extent"))))
+					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s", humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak), count(int(min(m.Extents, math.MaxInt32)), "extent"))))
 				}
 			}
 		}

@@ -54,7 +54,7 @@ func TestMonitorViewShows(t *testing.T) {
 
 emulated blackhole 0
     100 train, 1073741824, open for 1m30s
-      DRAM     ██░░░░░░░░░░░░░░░░░░   8.3 %  ~1.0 GiB, peak 2.0 GiB, 3 extents
+      DRAM     ██░░░░░░░░░░░░░░░░░░   8.3 %  1.0 GiB, peak 2.0 GiB, 3 extents
 
 emulated blackhole 0
     300 (container) other, 1073741824, open for 1m30s

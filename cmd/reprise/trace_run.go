@@ -22,15 +22,8 @@ type traceRunCmd struct {
 	File    string `arg:"" help:"Trace file to run." type:"existingfile"`
 	Device  string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
 	Replays int    `help:"How often to replay it." default:"1"`
-	// Modes of a run for who looks for a fault; replays are not done then.
-	Step   bool `help:"Instead of replaying, run it program by program, and say what each one changes." xor:"mode"`
-	Split  int  `help:"Instead of replaying it whole, replay it as N pieces, and say what each one changes." xor:"mode" placeholder:"N"`
-	Check  bool `help:"Compare a replay with the programs run one by one, and name the first that differs." xor:"mode"`
-	Bisect bool `help:"Replay beginnings of the trace to find the first program that hangs, or changes something else than by itself." xor:"mode"`
-
-	JSON    bool          `help:"Print one JSON object instead of text." name:"json"`
-	Timeout time.Duration `help:"How long nothing may move before the device is taken to hang." default:"10s" name:"hang-timeout"`
-	DumpDir string        `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
+	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 }
 
 // Help is shown by --help.
@@ -42,12 +35,6 @@ func (traceRunCmd) Help() string {
 func (c *traceRunCmd) Validate() error {
 	if c.Replays < 1 {
 		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "a trace is replayed at least once", hint: "give a positive number"}
-	}
-	if c.Split < 0 {
-		return &flagError{flag: "--split", value: strconv.Itoa(c.Split), why: "a trace has at least one piece", hint: "give a positive number"}
-	}
-	if c.Timeout <= 0 {
-		return &flagError{flag: "--hang-timeout", value: c.Timeout.String(), why: "everything takes some time", hint: "give a positive time, such as 10s"}
 	}
 	if c.Device == "" {
 		return nil
@@ -62,14 +49,8 @@ type runJSON struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
 	Programs int    `json:"programs"` // that a replay runs
-	Mode     string `json:"mode"`     // "replay", "step", "split", "check" or "bisect"
-	Replays  int    `json:"replays"`  // of the whole trace
-	// Pieces are the programs, or groups of them, that were run one by one.
-	Pieces []pieceJSON `json:"pieces,omitempty"`
-	// FirstBad is the number of the first program that goes wrong, from 0, if one was looked for and found.
-	FirstBad *int   `json:"first_bad,omitempty"`
-	BadName  string `json:"first_bad_name,omitempty"`
-	// Results is "same" or "different" from those in the file, or "none" if it has none or they weren't compared.
+	Replays  int    `json:"replays"`
+	// Results is "same" or "different" from those in the file, or "none" if it has none.
 	Results  string          `json:"results"`
 	ReplayNs int64           `json:"replay_host_ns_p50"`
 	Seconds  float64         `json:"seconds"` // of all replays
@@ -83,14 +64,15 @@ type runBufferJSON struct {
 }
 
 func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
-	t, dev, err := loadTrace(ctx, c.File, &c.Device, reprise.WithDumpDir(c.DumpDir), reprise.WithHangTimeout(c.Timeout))
+	t, dev, err := loadTrace(ctx, c.File, &c.Device, reprise.WithDumpDir(c.DumpDir))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	out := &runJSON{File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Programs: len(t.Steps()), Results: "none"}
-	differ := c.run(ctx, dev.Queue(0), t, out)
-	if differ != nil && !isFinding(differ) {
+	out := &runJSON{File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Programs: len(t.Steps()), Replays: c.Replays}
+	differ := c.replay(ctx, dev.Queue(0), t, out)
+	var v *reprise.VerifyError
+	if differ != nil && !errors.As(differ, &v) {
 		return differ
 	}
 	if out.Buffers, err = contents(ctx, dev.Queue(0), t); err != nil {
@@ -107,7 +89,6 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 
 // replay runs the trace. A *reprise.VerifyError says that its results differ from the file's.
 func (c *traceRunCmd) replay(ctx context.Context, q *reprise.Queue, t *reprise.Trace, out *runJSON) (differ error) {
-	out.Replays = c.Replays
 	times := make([]time.Duration, c.Replays)
 	begin := time.Now()
 	for i := range times {
@@ -119,7 +100,16 @@ func (c *traceRunCmd) replay(ctx context.Context, q *reprise.Queue, t *reprise.T
 		if i > 0 {
 			continue
 		}
-		if differ = out.compare(ctx, t); differ != nil && !isFinding(differ) {
+		switch differ = t.CheckResults(ctx); {
+		case differ == nil:
+			out.Results = "same"
+		case errors.Is(differ, reprise.ErrNoResults):
+			out.Results, differ = "none", nil
+		default:
+			out.Results = "different"
+		}
+		var v *reprise.VerifyError
+		if differ != nil && !errors.As(differ, &v) {
 			return differ
 		}
 	}
@@ -128,28 +118,6 @@ func (c *traceRunCmd) replay(ctx context.Context, q *reprise.Queue, t *reprise.T
 	}
 	out.Seconds, out.ReplayNs = time.Since(begin).Seconds(), median(times)
 	return differ
-}
-
-// compare compares with the file's results.
-func (r *runJSON) compare(ctx context.Context, t *reprise.Trace) error {
-	err := t.CheckResults(ctx)
-	switch {
-	case err == nil:
-		r.Results = "same"
-	case errors.Is(err, reprise.ErrNoResults):
-		err = nil
-	default:
-		r.Results = "different"
-	}
-	return err
-}
-
-// isFinding says whether an error is what a run has found out about the trace, which is printed like any other outcome.
-func isFinding(err error) bool {
-	var v *reprise.VerifyError
-	var c *reprise.CheckError
-	var b *badError
-	return errors.As(err, &v) || errors.As(err, &c) || errors.As(err, &b)
 }
 
 // contents are the buffers of a trace by the hash of what they hold.
@@ -169,13 +137,7 @@ func contents(ctx context.Context, q *reprise.Queue, t *reprise.Trace) ([]runBuf
 func (r *runJSON) print(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%s: trace %s of %d programs on %s\n", r.File, tracebuf.Printable(r.Trace), r.Programs, r.Device)
-	if r.Mode == "replay" {
-		fmt.Fprintf(w, "replayed %d times in %.3f s, %s of the host's time each (median)\n", r.Replays, r.Seconds, nanoseconds(r.ReplayNs))
-	}
-	r.printPieces(w)
-	if r.Mode == "check" || r.Mode == "bisect" {
-		return w.Flush()
-	}
+	fmt.Fprintf(w, "replayed %d times in %.3f s, %s of the host's time each (median)\n", r.Replays, r.Seconds, nanoseconds(r.ReplayNs))
 	switch r.Results {
 	case "same":
 		fmt.Fprintln(w, "the results are those of the file")

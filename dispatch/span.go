@@ -1,0 +1,204 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// A trace may have parts on several queues, with edges between the parts. Ids of events can't be used for these edges:
+// what lies in DRAM is the same at every replay. So there are words of their own, spanWord, on every dispatch core one for
+// each queue that records: a part counts its recordings from 1 and writes the count to the other cores' words, and a
+// wait is for a word to reach a count. The words start from 0 at every replay:
+//
+//   - A part ends by waiting until all recordings of the other parts have arrived, and then clears its own core's words
+//     ([Queue.AppendSpanEnd]). No recording of this replay is on its way to them any more, because each recording waits
+//     until the writes before it have arrived.
+//   - Behind each part an event is recorded, once the clearing has arrived, and the next replay's parts begin with a wait
+//     for the other queues' events ([Span.Submit]). So no recording of the next replay arrives before the word is clear.
+//
+// Both parts are put into their queues in one step, with both queues locked. So nothing that waits for one part can stand
+// in front of another, and the edges inside go from what was recorded earlier to what was recorded later: no circle.
+
+// AppendSpanRecord appends a recording of a trace that spans queues: the number-th of the queue's part, behind a program
+// stream that leaves st.
+func (q *Queue) AppendSpanRecord(dst []byte, st *State, number uint32) ([]byte, error) {
+	var payload [16]byte
+	cq.Put32(payload[:], 0, number)
+	own := q.d.layoutXY(q)
+	var peers []uint32
+	for _, xy := range q.d.eventXYs {
+		if xy != own {
+			peers = append(peers, xy)
+		}
+	}
+	b := cq.NewBuilder(q.d.layout(), dst)
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(st.Expected)})
+	b.WritePacked(cq.WritePacked{Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.spanWord[q.id], Cores: peers, NoStride: true, Data: payload[:]})
+	return b.Finish()
+}
+
+// AppendSpanWait appends a wait for the number-th recording of another queue's part.
+func (q *Queue) AppendSpanWait(dst []byte, recorder int, number uint32) ([]byte, error) {
+	b := cq.NewBuilder(q.d.layout(), dst)
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.spanWord[recorder], Count: number})
+	return b.Finish()
+}
+
+// AppendSpanEnd appends what ends the queue's part. recorded is how often each queue's part records.
+func (q *Queue) AppendSpanEnd(dst []byte, recorded []uint32) ([]byte, error) {
+	b := cq.NewBuilder(q.d.layout(), dst)
+	for id, n := range recorded {
+		if id == q.id || n == 0 {
+			continue
+		}
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.spanWord[id], Count: n})
+		b.WritePacked(cq.WritePacked{Type: cq.PackedEvent, Size: 16, Addr: q.d.ctl.spanWord[id], Cores: []uint32{q.d.layoutXY(q)}, NoStride: true, Data: make([]byte, 16)})
+	}
+	return b.Finish()
+}
+
+// layoutXY is a queue's dispatch core as commands name it.
+func (d *Device) layoutXY(q *Queue) uint32 { return d.ch.Arch().NOCXY(q.dispatcher.at) }
+
+// Span is prepared commands for several queues that are submitted as one.
+type Span struct {
+	parts []spanPart // by queue
+}
+
+type spanPart struct {
+	q     *Queue
+	p     *Prepared
+	waits []spanWait
+}
+
+type spanWait struct {
+	peer *Queue
+	at   int // offset in Prepared.Bytes of the id to wait for
+}
+
+// spanEnd is the event behind a queue's newest part.
+type spanEnd struct {
+	start uint64 // of the queue that it belongs to; 0 if there is none
+	id    cq.Seq
+}
+
+// NewSpan joins prepared commands, one for each queue by its number, which it changes: each begins with a wait for the
+// other queues' parts before.
+func (d *Device) NewSpan(parts map[int]*Prepared) (*Span, error) {
+	s := &Span{}
+	for id, q := range d.queues {
+		p := parts[id]
+		if p == nil {
+			continue
+		}
+		part := spanPart{q: q, p: p}
+		b := cq.NewBuilder(d.layout(), nil)
+		for peer := range d.queues {
+			if peer != id && parts[peer] != nil {
+				at := b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: d.ctl.lastEvent[peer]})
+				part.waits = append(part.waits, spanWait{peer: d.queues[peer], at: at + cq.AtWaitCount})
+			}
+		}
+		prefix, err := b.Finish()
+		if err != nil {
+			return nil, fmt.Errorf("dispatch: join %s: %w", p.Name, err)
+		}
+		p.Bytes = append(prefix, p.Bytes...)
+		for i := range p.Counts {
+			p.Counts[i].At += len(prefix)
+		}
+		s.parts = append(s.parts, part)
+	}
+	return s, nil
+}
+
+// Submit sends the commands of all parts. Either all are sent or none. It allocates nothing.
+func (s *Span) Submit(ctx context.Context) error { return s.lock(ctx, 0) }
+
+// lock takes the queues in the order of their numbers.
+func (s *Span) lock(ctx context.Context, i int) (err error) {
+	if i == len(s.parts) {
+		return s.submit(ctx)
+	}
+	q := s.parts[i].q
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	return s.lock(ctx, i+1)
+}
+
+func (s *Span) submit(ctx context.Context) error {
+	for _, part := range s.parts {
+		if err := part.q.submittable(part.p); err != nil {
+			return err
+		}
+	}
+	for _, part := range s.parts {
+		// None yet since the queue was started, or so long ago that the ids' difference could wrap.
+		if q := part.q; q.end.start != q.starts.Load() || uint32(q.event-q.end.id) >= 1<<30 {
+			if err := q.recordEnd(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	for _, part := range s.parts {
+		for _, w := range part.waits {
+			cq.Put32(part.p.Bytes, w.at, uint32(w.peer.end.id))
+		}
+		if _, err := part.q.room(ctx, uint32(len(part.p.Bytes))); err != nil {
+			return err
+		}
+	}
+	// There is room for all of them: from here on only a device that stops can fail, and the caller's context can't cut
+	// the parts apart.
+	ctx = context.Background()
+	for _, part := range s.parts {
+		if err := part.q.submit(ctx, part.p); err != nil {
+			return s.cut(err)
+		}
+	}
+	for _, part := range s.parts {
+		if err := part.q.recordEnd(ctx); err != nil {
+			return s.cut(err)
+		}
+	}
+	return nil
+}
+
+// cut closes the queues: some have a part that waits for what others will never get.
+func (s *Span) cut(err error) error {
+	for _, part := range s.parts {
+		_ = part.q.fail(err)
+	}
+	return err
+}
+
+// recordEnd records an event for the other queues alone. Called with mu held.
+func (q *Queue) recordEnd(ctx context.Context) error {
+	cq.Put32(q.mark[:], 0, uint32(q.event+1))
+	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
+	q.appendEvent(&b, q.mark[:])
+	cmds, err := b.Finish()
+	if err != nil {
+		return fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
+	}
+	q.buf = cmds
+	if err := q.send(ctx, cmds, false); err != nil {
+		return err
+	}
+	q.event++
+	q.latest.Store(uint32(q.event))
+	q.end = spanEnd{start: q.starts.Load(), id: q.event}
+	return nil
+}
+
+// appendEvent makes the dispatcher tell all queues when everything so far is done. Called with mu held.
+func (q *Queue) appendEvent(b *cq.Builder, payload []byte) {
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+	b.WritePacked(cq.WritePacked{
+		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.lastEvent[q.id], Cores: q.d.eventXYs,
+		NoStride: true, Data: payload,
+	})
+}

@@ -1,0 +1,274 @@
+package reprise_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// split opens a device whose two queues have workers of their own.
+func split(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
+	t.Helper()
+	return open(t, card, append([]reprise.Option{
+		reprise.WithQueues(2), reprise.WithQueueWorkers(0, reprise.Grid(4, 6)),
+		reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 4}, End: reprise.Core{X: 7, Y: 5}}),
+	}, opts...)...)
+}
+
+// Data go to and fro between the queues' workers inside of one trace, in the order of its edges, at every replay, with
+// runs and other traces in between.
+func TestTraceSpansQueues(t *testing.T) {
+	for _, card := range emulators {
+		target := card()
+		t.Run(target.String(), func(t *testing.T) {
+			b := split(t, target, reprise.WithFirstEvent(0xFFFFFFF8))
+			q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+			x, y := b.pages("x", 4), b.pages("y", 4)
+			there := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1))
+			back := b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, x, 2))
+			e, f := b.dev.NewEvent("there"), b.dev.NewEvent("back")
+			before := b.allocated()
+			capture := func(name string, rounds int) *reprise.SpanningTrace {
+				tr, err := b.dev.CaptureQueues(b.ctx, name, q, func(rs []*reprise.Recorder) error {
+					for i := range rounds {
+						if i > 0 {
+							b.must(rs[0].Wait(f))
+						}
+						b.must(rs[0].Run(there))
+						b.must(rs[0].Record(e))
+						b.must(rs[1].Wait(e))
+						b.must(rs[1].Run(back))
+						b.must(rs[1].Record(f))
+						b.must(rs[1].Record(f)) // nobody waits for the first one
+						b.must(rs[0].Record(b.dev.NewEvent("nobody waits for this")))
+					}
+					return nil
+				})
+				b.must(err)
+				return tr
+			}
+			one, five := capture("one", 1), capture("five", 5)
+			if n := len(five.Steps(q[0])); n != 5+5+5+4+1 {
+				b.Errorf("%d steps on queue 0: %+v", n, five.Steps(q[0]))
+			}
+			sum := uint32(0)
+			b.write(x, 0)
+			b.must(q[0].Finish(b.ctx))
+			for i := range 24 {
+				tr, n := one, uint32(1)
+				if i%3 == 1 {
+					tr, n = five, 5
+				}
+				b.must(tr.Replay(b.ctx))
+				sum += 3 * n
+				if i%4 == 3 { // what isn't part of a trace, ordered by events
+					b.must(q[0].Run(b.ctx, there))
+					b.must(q[0].Record(b.ctx, e))
+					b.must(q[1].Wait(b.ctx, e))
+					b.must(q[1].Run(b.ctx, back))
+					b.must(q[1].Record(b.ctx, f))
+					b.must(q[0].Wait(b.ctx, f))
+					sum += 3
+				}
+			}
+			b.must(q[1].Finish(b.ctx))
+			b.holds(x, sum)
+			if allocs := testing.AllocsPerRun(20, func() { b.must(one.Replay(b.ctx)) }); allocs != 0 {
+				b.Errorf("a replay allocates %v times", allocs)
+			}
+			b.must(b.dev.Recover(b.ctx))
+			b.write(x, 0)
+			b.must(five.Replay(b.ctx))
+			b.must(five.Replay(b.ctx))
+			b.must(q[1].Finish(b.ctx))
+			b.holds(x, 30)
+			b.must(five.Release(b.ctx))
+			if err := five.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+				b.Errorf("replay behind a release: %v", err)
+			}
+			if err := five.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+				b.Errorf("second release: %v", err)
+			}
+			b.must(one.Release(b.ctx))
+			if after := b.allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
+				b.Errorf("allocated before %v, after %v", before, after)
+			}
+		})
+	}
+}
+
+// schedule is a random trace over two queues, and how it is used.
+type schedule struct {
+	Steps   []scheduleStep
+	Between []int // behind each replay: the queue whose event the other one waits for, or -1 for nothing
+}
+
+type scheduleStep struct{ Op, Chain, Queue, Event int }
+
+const scheduleChains = 3
+
+func drawSchedule(t *rapid.T) schedule {
+	n := rapid.IntRange(0, 16).Draw(t, "steps")
+	var s schedule
+	for range n {
+		s.Steps = append(s.Steps, scheduleStep{
+			rapid.IntRange(0, 4).Draw(t, "op"), rapid.IntRange(0, scheduleChains-1).Draw(t, "chain"),
+			rapid.IntRange(0, 1).Draw(t, "queue"), rapid.IntRange(0, 2).Draw(t, "event"),
+		})
+	}
+	s.Between = rapid.SliceOfN(rapid.IntRange(-1, 1), 1, 6).Draw(t, "replays")
+	return s
+}
+
+// Random traces over two queues, on a fast chip and on one that delays and reorders what it may and checks everything:
+// whatever edges they have beside those that order the data, and whatever comes in between, no update of a buffer is
+// lost and nothing hangs.
+func TestRandomSpanningTraces(t *testing.T) {
+	for _, card := range emulators {
+		fast, strict := card(sim.Seed(7), sim.Delay(50)), card(sim.Strict(11))
+		t.Run(fast.String(), func(t *testing.T) {
+			r := newSpanRig(split(t, fast, reprise.WithFirstEvent(0xFFFFFF80)))
+			rapid.Check(t, func(t *rapid.T) { r.run(t, drawSchedule(t)) })
+		})
+		t.Run(strict.String()+" strict", func(t *testing.T) {
+			r := newSpanRig(split(t, strict, reprise.WithFirstEvent(0xFFFFFFF0)))
+			for seed := range 5 {
+				r.run(t, rapid.Custom(drawSchedule).Example(seed))
+			}
+		})
+	}
+}
+
+// spanRig has buffers, each with a program on either queue's workers that adds to it.
+type spanRig struct {
+	*bench
+	q    [2]*reprise.Queue
+	bufs [scheduleChains]*reprise.Buffer
+	add  [scheduleChains][2]*reprise.Executable
+}
+
+func newSpanRig(b *bench) *spanRig {
+	b.Helper()
+	r := &spanRig{bench: b, q: [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}}
+	for c := range r.bufs {
+		r.bufs[c] = b.pages(fmt.Sprint(c), 2)
+		r.add[c][0] = b.load(b.adder("left", reprise.Core{X: c}, r.bufs[c], r.bufs[c], 1))
+		r.add[c][1] = b.load(b.adder("right", reprise.Core{X: 4 + c, Y: 1}, r.bufs[c], r.bufs[c], 100))
+	}
+	return r
+}
+
+func (r *spanRig) run(t interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}, s schedule) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sums [scheduleChains]uint32 // of one replay
+	events := []*reprise.Event{r.dev.NewEvent("a"), r.dev.NewEvent("b"), r.dev.NewEvent("c")}
+	tr, err := r.dev.CaptureQueues(r.ctx, "random", r.q[:], func(rs []*reprise.Recorder) error {
+		var last [scheduleChains]int // the queue that has each buffer
+		var recorded [3]bool
+		must(rs[0].Run(r.add[0][0]))
+		sums[0]++
+		must(rs[1].Record(events[2]))
+		recorded[2] = true
+		for _, at := range s.Steps {
+			switch c, i := at.Chain, at.Queue; at.Op {
+			case 0:
+				must(rs[i].Record(events[at.Event]))
+				recorded[at.Event] = true
+			case 1:
+				if recorded[at.Event] {
+					must(rs[i].Wait(events[at.Event]))
+				}
+			default:
+				if last[c] != i {
+					handed := r.dev.NewEvent("handed on")
+					must(rs[1-i].Record(handed))
+					must(rs[i].Wait(handed))
+				}
+				must(rs[i].Run(r.add[c][i]))
+				sums[c] += []uint32{1, 100}[i]
+				last[c] = i
+			}
+		}
+		return nil
+	})
+	must(err)
+	for _, buf := range r.bufs {
+		must(r.q[0].Write(r.ctx, buf, 0, words(buf.Size(), 0)))
+	}
+	must(r.q[0].Finish(r.ctx))
+	for _, i := range s.Between {
+		must(tr.Replay(r.ctx))
+		if i >= 0 {
+			must(r.q[i].Record(r.ctx, events[0]))
+			must(r.q[1-i].Wait(r.ctx, events[0]))
+		}
+	}
+	must(r.q[1].Finish(r.ctx))
+	for c, buf := range r.bufs {
+		got := make([]byte, buf.Size())
+		must(r.q[0].Read(r.ctx, buf, 0, got))
+		if want := words(buf.Size(), uint32(len(s.Between))*sums[c]); string(want) != string(got) {
+			t.Fatalf("%+v: buffer %d begins with % x, want % x", s, c, got[:8], want[:8])
+		}
+	}
+	must(tr.Release(r.ctx))
+}
+
+// What a trace over several queues can't hold is refused by name and place, and leaves nothing behind.
+func TestSpanningTracesThatCannotBe(t *testing.T) {
+	b := split(t, sim.Blackhole())
+	shared := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	x := b.load(b.blank("x", reprise.Single(0, 0)))
+	y := b.load(b.blank("y", reprise.Single(5, 0)))
+	e, outside := b.dev.NewEvent("e"), b.dev.NewEvent("outside")
+	b.must(q[0].Record(b.ctx, outside))
+	before := b.allocated()
+	for _, tt := range []struct {
+		name   string
+		queues []*reprise.Queue
+		record func(rs []*reprise.Recorder) error
+		is     error
+		says   []string
+	}{
+		{"recorded outside", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Wait(outside) }, reprise.ErrInCapture, []string{`wait for event "outside" at `, "span_test.go:", "wasn't recorded in this capture"}},
+		{"never recorded", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); _ = rs[1].Wait(e); return nil }, reprise.ErrInCapture, []string{`wait for event "e" at `, "wasn't recorded in this capture"}},
+		{"foreign", q, func(rs []*reprise.Recorder) error { return rs[1].Record(shared.dev.NewEvent("foreign")) }, reprise.ErrForeign, []string{`record event "foreign"`}},
+		{"no event", q, func(rs []*reprise.Recorder) error { return rs[1].Wait(nil) }, nil, []string{"no event"}},
+		{"the queue itself", q, func(rs []*reprise.Recorder) error { _ = q[0].Record(b.ctx, e); return rs[0].Run(x) }, reprise.ErrInCapture, []string{`record event "e" at `, "span_test.go:", "use Recorder.Record"}},
+		{"other's workers", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Run(x) }, nil, []string{`run program "x" at `, "the queue starts the workers"}},
+		{"empty part", q, func(rs []*reprise.Recorder) error { return rs[0].Run(x) }, reprise.ErrEmptyTrace, []string{"queue 1"}},
+		{"own error", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); _ = rs[1].Run(y); return errors.New("given up") }, nil, []string{"given up"}},
+		{"one queue", q[:1], func(rs []*reprise.Recorder) error { return nil }, nil, []string{"at least two"}},
+		{"twice", []*reprise.Queue{q[1], q[1]}, func(rs []*reprise.Recorder) error { return nil }, nil, []string{"queue 1 is given twice"}},
+		{"no function", q, nil, nil, []string{"no function"}},
+	} {
+		_, err := b.dev.CaptureQueues(b.ctx, tt.name, tt.queues, tt.record)
+		if tt.is != nil && !errors.Is(err, tt.is) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.is)
+		}
+		b.says(err, append([]string{`reprise: capture "` + tt.name}, tt.says...)...)
+	}
+	if after := b.allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
+		b.Errorf("allocated before %v, after %v", before, after)
+	}
+	_, err := shared.dev.CaptureQueues(b.ctx, "shared", []*reprise.Queue{shared.dev.Queue(0), shared.dev.Queue(1)}, func([]*reprise.Recorder) error { return nil })
+	b.says(err, "queues 0 and 1 start the same workers", "WithQueueWorkers")
+	_, err = q[0].Capture(b.ctx, "alone", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Record(e)) })
+	b.says(err, `capture "alone": record event "e" at `, "of one queue", "CaptureQueues")
+}
