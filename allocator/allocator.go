@@ -129,7 +129,7 @@ func New(c Config) (*Allocator, error) {
 		a.region[L1Small] = c.region(split, end, c.L1Banks, c.L1Align, true)
 	}
 	for k, r := range a.region {
-		if r != nil {
+		if r != nil && c.Gauge != nil {
 			a.notify(Kind(k))
 		}
 	}
@@ -269,7 +269,9 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 	reg.extents++
 	reg.allocated += e.PerBank
 	reg.peak = max(reg.peak, reg.allocated)
-	a.notify(e.Kind)
+	if a.cfg.Gauge != nil {
+		a.notify(e.Kind)
+	}
 }
 
 // lookup returns the live block of an extent.
@@ -281,8 +283,7 @@ func (a *Allocator) lookup(op string, e *Extent) (*block, error) {
 	if b.gen != e.gen || b.flags&blockFreed != 0 && op == opFree {
 		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrDoubleFree)
 	}
-	r := a.region[b.kind()]
-	if r.low+uint64(b.addr)<<r.shift != e.Addr || uint64(b.units)<<r.shift != e.PerBank || b.kind() != e.Kind {
+	if b.kind() != e.Kind || a.region[e.Kind].low+uint64(b.addr)<<a.region[e.Kind].shift != e.Addr || uint64(b.units)<<a.region[e.Kind].shift != e.PerBank {
 		return nil, fmt.Errorf("allocator: %s %s: %w: it has been changed", op, *e, ErrForeign)
 	}
 	return b, nil
@@ -301,7 +302,7 @@ func (a *Allocator) Free(e Extent) error {
 	case b.holds != 0:
 		b.flags |= blockFreed
 	default:
-		a.release(b, e.slot)
+		a.release(b, &e)
 	}
 	a.mu.Unlock()
 	return err
@@ -337,19 +338,21 @@ func (a *Allocator) Unhold(e Extent) error {
 	}
 	b.holds--
 	if b.holds == 0 && b.flags&blockFreed != 0 {
-		a.release(b, e.slot)
+		a.release(b, &e)
 	}
 	return nil
 }
 
-// release returns the memory of a live block.
-func (a *Allocator) release(b *block, slot uint32) {
-	k := b.kind()
-	reg := a.region[k]
-	reg.holes.give(b.addr, b.units)
+// release returns the memory of a live block. It reads e, which lookup has found equal to the block, because the caller
+// has it at hand while the block may still be on its way from memory: so the two waits overlap.
+func (a *Allocator) release(b *block, e *Extent) {
+	reg := a.region[e.Kind]
+	reg.holes.give(uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift))
 	reg.extents--
-	reg.allocated -= uint64(b.units) << reg.shift
+	reg.allocated -= e.PerBank
 	b.gen++
-	a.free = append(a.free, slot)
-	a.notify(k)
+	a.free = append(a.free, e.slot)
+	if a.cfg.Gauge != nil {
+		a.notify(e.Kind)
+	}
 }

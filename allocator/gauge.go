@@ -16,11 +16,8 @@ type Gauge interface {
 	Set(k Kind, u Usage)
 }
 
-// notify tells the gauge about a kind. The lock is held.
+// notify tells the gauge, which there is, about a kind. The lock is held.
 func (a *Allocator) notify(k Kind) {
-	if a.cfg.Gauge == nil {
-		return
-	}
 	r := a.region[k]
 	n := uint64(r.banks)
 	a.cfg.Gauge.Set(k, Usage{Allocated: r.allocated * n, Peak: r.peak * n, Capacity: (r.high - r.low) * n, Extents: r.extents})

@@ -216,7 +216,8 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 		}
 	}
 	for _, i := range drop {
-		a.release(&a.blocks[i], i)
+		l := a.live(i)
+		a.release(&a.blocks[i], &l.Extent)
 	}
 	for i, w := range keep {
 		if !w.Freed {

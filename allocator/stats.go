@@ -82,7 +82,9 @@ func (a *Allocator) ResetPeak(k Kind) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.region[k].peak = a.region[k].allocated
-	a.notify(k)
+	if a.cfg.Gauge != nil {
+		a.notify(k)
+	}
 }
 
 // Extents returns the live extents of a kind by address, held ones that their owners have freed included.
