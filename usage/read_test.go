@@ -191,7 +191,8 @@ func TestWhichLogsAreDead(t *testing.T) {
 	}{
 		{"a live process's", true, same, false},
 		{"unlocked, though its id and start are a live process's", false, same, true},
-		{"locked, but its id was given to another process", true, func(e *Entry, _ []byte) { e.Start-- }, true},
+		{"locked, but its id was given to another process", true, func(e *Entry, _ []byte) { e.Start += sameStart + 1 }, true},
+		{"a live process's that knows its start only roughly", true, func(e *Entry, _ []byte) { e.Start += sameStart / 2 }, false},
 		{"locked by a reader, its process is gone", true, func(e *Entry, _ []byte) { e.PID = ended.Process.Pid }, true},
 		{"a container's, whose ids say nothing here", true, func(e *Entry, _ []byte) { e.Namespace++; e.PID = ended.Process.Pid }, false},
 		{"a dead container's", false, func(e *Entry, _ []byte) { e.Namespace++ }, true},

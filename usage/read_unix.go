@@ -147,8 +147,12 @@ func (e *Entry) dead(fd int, ns uint64) bool {
 		return true
 	}
 	now := startOf(e.PID) // 0 if it is hidden from this user
-	return now != 0 && now != e.Start
+	return now != 0 && max(now, e.Start)-min(now, e.Start) > sameStart
 }
+
+// sameStart is how many ticks the start time of one process may differ: emulators of other processors make it up for
+// themselves. It is a second, in which process ids don't come round.
+const sameStart = 100
 
 // unlocked reports whether nobody holds a log's lock.
 func unlocked(fd int) bool {
