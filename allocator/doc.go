@@ -10,6 +10,18 @@
 // The trace region has a fixed size if [Config.TraceRegion] gives one. Otherwise it is whatever traces take, from
 // the top of every bank downward into space that no buffer occupies, and space comes back when they are freed.
 //
+// # Layouts
+//
+// Interleaved is the default. A [ShardSpec] cuts a tensor of pages into shards and names the cores that hold them; the
+// [Distribution] made of it says which page is where. The extent of a sharded buffer has as many places in each bank as
+// the fullest core needs ([Distribution.CorePages]), for as many banks as hold shards.
+//
+// # State
+//
+// [Allocator.Map] says what lies where and who asked for it, as text, JSON, a picture or CSV. [Allocator.Clone] copies
+// the state: to ask what would fit ([Allocator.Fits]), to compare ([Allocator.Diff]) and to go back ([Allocator.Restore]).
+// [Allocator.Fingerprint] stands for what decides where the next extent goes: if two are equal, so are the addresses.
+//
 // # Cost
 //
 // Placement is first fit by address, unless [Config.Policy] says otherwise. Holes are kept in a radix tree over

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 )
 
 func Example() {
@@ -34,4 +35,54 @@ func ExampleTracePerBank() {
 	// A device-wide budget is divided, and every bank's share holds at least one page of a trace.
 	fmt.Println(allocator.TracePerBank(67_108_864, 8, 64), allocator.TracePerBank(3072, 12, 32))
 	// Output: 8388608 8192
+}
+
+func ExampleAllocator_Fits() {
+	a, err := allocator.New(allocator.Config{DRAMBanks: 8, DRAMBase: 64, DRAMEnd: 1 << 20, DRAMAlign: 64})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	half := allocator.Request{Size: 8 << 19, PageSize: 1 << 19, Owner: "half"}
+	es, err := a.Fits(half)
+	fmt.Println(es, err)
+	_, err = a.Fits(half, half)
+	fmt.Println(errors.Is(err, allocator.ErrOutOfMemory), a.Stats(allocator.DRAM).Allocated)
+	// Output:
+	// [DRAM [0x40,0x80040)] <nil>
+	// true 0
+}
+
+func ExampleAllocator_Fingerprint() {
+	a, err := allocator.New(allocator.Config{DRAMBanks: 8, DRAMBase: 64, DRAMEnd: 1 << 20, DRAMAlign: 64})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	before := a.Fingerprint(allocator.DRAM)
+	input, err := a.Allocate(allocator.Request{Size: 4096})
+	fmt.Println(a.Fingerprint(allocator.DRAM) == before, err)
+	fmt.Println(a.Free(input))
+	// The state is as it was, so the next input will be where this one was.
+	again, err := a.Allocate(allocator.Request{Size: 4096})
+	fmt.Println(again.Addr == input.Addr, err)
+	// Output:
+	// false <nil>
+	// <nil>
+	// true <nil>
+}
+
+func ExampleNewDistribution() {
+	// Four rows of three tiles in blocks of two by two: four shards on a square of cores.
+	d, err := allocator.NewDistribution(allocator.ShardSpec{
+		Layout: allocator.BlockSharded, Tensor: allocator.PageShape([]int{128, 96}, 32, 32), Shard: []int{2, 2},
+		Cores: []chip.Range{{End: chip.Core{X: 7, Y: 7}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	core, place := d.Page(5)
+	fmt.Println(d.Cores(), "page 5 is at place", place, "of", d.Cores()[core])
+	// Output: [(0,0) (1,0) (0,1) (1,1)] page 5 is at place 2 of (1,0)
 }
