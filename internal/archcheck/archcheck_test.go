@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"examples/digits/deploy":     {"", "kernels", "examples/digits"},
 	"examples/digits/train":      {"examples/digits", "examples/digits/internal/*"},
 	"examples/digits/internal/*": {"examples/digits"},
-	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "sim", "hwtest/target"},
+	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "sim", "tracebuf", "hwtest/target"},
 	"hwtest/target":              {"chip", "kmd", "sim", "sim/ttsim"},
 	"bench":                      {"", "allocator", "chip", "kernels"},
 	"cmd/reprise":                {"", "*"},

@@ -1,0 +1,219 @@
+package hwtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+func traceFileCases() []testCase {
+	var cs []testCase
+	for _, n := range []int{1, 7, 20} {
+		cs = append(cs, testCase{
+			name:     fmt.Sprintf("file of %d programs", n),
+			protects: "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
+			fn:       func(t *fixture) { traceFromFile(t, n) },
+		})
+	}
+	return append(cs, []testCase{
+		{name: "file in parts", protects: "a trace from a file does the same program by program, in pieces and whole", fn: traceFileParts},
+		{name: "file with results", protects: "results that are saved with a trace are those of a replay of the file, and others are told", fn: traceFileResults},
+		{name: "file of another device", protects: "a trace for other firmware or other workers is refused, and nothing is written", fn: traceFileElsewhere},
+		{name: "damaged file", protects: "a file with any change is refused, nothing is left behind, and the queue works on", fn: traceFileDamaged},
+	}...)
+}
+
+// saved records programs of several sizes that mix numbers into words of L1, saves the trace with the words, and gives
+// everything of it back. The model has the words as they are saved.
+func (t *fixture) saved(n int, opts ...reprise.SaveOption) ([]byte, *follow) {
+	t.Helper()
+	f := t.follow()
+	sizes := []int{0, 40_000, 1000, 30_000, 64, 20_000}
+	var xs []*reprise.Executable
+	for i := range min(n, len(sizes)) {
+		x, err := t.dev.Load(t.ctx, t.mixProgram(fmt.Sprintf("mix %d", i), t.grid(), f.b, uint32(i+1), sizes[i]&^15))
+		t.ok(err)
+		xs = append(xs, x)
+	}
+	tr, err := t.rq.Capture(t.ctx, "file", func(r *reprise.Recorder) error {
+		for i := range n {
+			if err := r.Run(xs[i%len(xs)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.ok(err)
+	t.ok(tr.Replay(t.ctx))
+	f.replay(n)
+	f.check("the recorded trace")
+	var out bytes.Buffer
+	t.ok(tr.Save(t.ctx, &out, append(opts, reprise.WithData())...))
+	t.ok(tr.Release(t.ctx))
+	for _, x := range xs {
+		t.ok(x.Close(t.ctx))
+	}
+	t.ok(f.b.Free())
+	return out.Bytes(), f
+}
+
+// replay is what a replay of the trace of n programs does.
+func (f *follow) replay(n int) {
+	for i := range n {
+		f.run(uint32(i%6+1), f.t.grid())
+	}
+}
+
+// fromFile loads a trace and releases it with the case; the model follows its buffer from then on.
+func (t *fixture) fromFile(file []byte, f *follow) *reprise.Trace {
+	t.Helper()
+	// Kernels are to lie elsewhere than where they lay.
+	t.buffer(reprise.DRAM, 1<<18, 2048)
+	tr, err := t.dev.LoadTrace(t.ctx, bytes.NewReader(file))
+	t.ok(err)
+	t.closing(tr.Release)
+	f.b = tr.Buffers()[0]
+	return tr
+}
+
+func traceFromFile(t *fixture, n int) {
+	file, f := t.saved(n)
+	before := t.allocated()
+	t.sub("loaded", func(t *fixture) {
+		f.t = t
+		tr := t.fromFile(file, f)
+		f.check("the words from the file")
+		for range 3 {
+			t.ok(tr.Replay(t.ctx))
+			f.replay(n)
+		}
+		f.check("three replays")
+		x := t.load(t.mixProgram("between", t.grid(), f.b, 9, 0))
+		for range 3 {
+			t.ok(t.rq.Run(t.ctx, x))
+			f.run(9, t.grid())
+			t.ok(tr.Replay(t.ctx))
+			f.replay(n)
+		}
+		f.check("replays with runs between")
+		t.ok(tr.Verify(t.ctx))
+	})
+	if after := t.allocated(); after != before {
+		t.Errorf("a released trace leaves memory: %+v, before %+v", after, before)
+	}
+}
+
+func traceFileParts(t *fixture) {
+	const n = 9
+	file, f := t.saved(n)
+	tr := t.fromFile(file, f)
+	t.ok(tr.Step(t.ctx, nil))
+	f.replay(n)
+	f.check("step by step")
+	for _, pieces := range []int{1, 2, 4, n} {
+		t.ok(tr.Split(t.ctx, pieces, nil))
+		f.replay(n)
+		f.check(fmt.Sprintf("%d pieces", pieces))
+	}
+	t.ok(tr.Check(t.ctx))
+	f.check("after the check")
+	t.ok(tr.Replay(t.ctx))
+	f.replay(n)
+	f.check("a replay")
+}
+
+func traceFileResults(t *fixture) {
+	file, f := t.saved(3)
+	tr := t.fromFile(file, f)
+	if err := tr.CheckResults(t.ctx); !errors.Is(err, reprise.ErrNoResults) {
+		t.Errorf("a file without results: %v", err)
+	}
+	t.ok(tr.Replay(t.ctx))
+	f.replay(3)
+	var out bytes.Buffer
+	t.ok(tr.Save(t.ctx, &out, reprise.WithResults(f.b)))
+	t.ok(tr.Release(t.ctx))
+	// The file has what the words are after one more replay of the first file.
+	decoded, err := tracebuf.Decode(bytes.NewReader(file))
+	t.ok(err)
+	results, err := tracebuf.Decode(&out)
+	t.ok(err)
+	decoded.Results = results.Results
+	var both bytes.Buffer
+	t.ok(tracebuf.Encode(&both, decoded))
+	tr, err = t.dev.LoadTrace(t.ctx, &both)
+	t.ok(err)
+	t.closing(tr.Release)
+	var v *reprise.VerifyError
+	if err := tr.CheckResults(t.ctx); !errors.As(err, &v) {
+		t.Errorf("results before the replay: %v", err)
+	}
+	t.ok(tr.Replay(t.ctx))
+	t.ok(tr.CheckResults(t.ctx))
+	t.ok(tr.Replay(t.ctx))
+	if err := tr.CheckResults(t.ctx); !errors.As(err, &v) || v.Differ == 0 {
+		t.Errorf("results after a second replay: %v", err)
+	}
+}
+
+func traceFileElsewhere(t *fixture) {
+	file, f := t.saved(2)
+	before := t.allocated()
+	for name, change := range map[string]func(*tracebuf.Target){
+		"firmware": func(x *tracebuf.Target) { x.Firmware[7]++ },
+		"workers":  func(x *tracebuf.Target) { x.Harvesting.Tensix ^= 1 << 2 },
+	} {
+		d, err := tracebuf.Decode(bytes.NewReader(file))
+		t.ok(err)
+		change(&d.Target)
+		var out bytes.Buffer
+		if err := tracebuf.Encode(&out, d); err != nil {
+			// Commands for other workers are refused even as a file.
+			if !errors.Is(err, reprise.ErrInvalidTrace) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if _, err := t.dev.LoadTrace(t.ctx, &out); !errors.Is(err, reprise.ErrOtherTarget) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after := t.allocated(); after != before {
+		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
+	}
+	tr := t.fromFile(file, f)
+	t.ok(tr.Replay(t.ctx))
+	f.replay(2)
+	f.check("the file as it was")
+}
+
+func traceFileDamaged(t *fixture) {
+	file, f := t.saved(3)
+	before := t.allocated()
+	refused := func(what string, b []byte) {
+		t.Helper()
+		tr, err := t.dev.LoadTrace(t.ctx, bytes.NewReader(b))
+		if err == nil {
+			t.Errorf("%s: it was loaded", what)
+			t.ok(tr.Release(context.WithoutCancel(t.ctx)))
+		}
+	}
+	for i := range 40 {
+		at := i * len(file) / 40
+		refused(fmt.Sprintf("cut at %d", at), file[:at])
+		b := bytes.Clone(file)
+		b[at] ^= 1 << (i % 8)
+		refused(fmt.Sprintf("a bit at %d", at), b)
+	}
+	if after := t.allocated(); after != before {
+		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
+	}
+	tr := t.fromFile(file, f)
+	t.ok(tr.Replay(t.ctx))
+	f.replay(3)
+	f.check("the file as it was")
+}
