@@ -68,12 +68,7 @@ func (b *bench) use(t tb, l level) *fixture {
 		case levelDevice:
 			b.dev, err = reprise.Open(x.ctx, b.device.Open(), reprise.WithHangTimeout(x.patience()))
 		case levelTwo, levelSplit:
-			opts := []reprise.Option{reprise.WithHangTimeout(x.patience()), reprise.WithQueues(2), reprise.WithFirstEvent(firstEvent)}
-			for id, r := range splitRanges() {
-				if l == levelSplit {
-					opts = append(opts, reprise.WithQueueWorkers(id, r))
-				}
-			}
+			opts := append(queueOptions(l == levelSplit), reprise.WithHangTimeout(x.patience()))
 			b.dev, err = reprise.Open(x.ctx, b.device.Open(), opts...)
 		}
 		if err != nil {

@@ -91,6 +91,7 @@ func cases() []testCase {
 		in("queues", queueCases()),
 		in("events", eventCases()),
 		in("split", splitCases()),
+		in("split", spanCases()),
 		in("model", modelCases()),
 		in("faults", faultCases()),
 		in("hard", hardCases()),

@@ -299,7 +299,9 @@ func deviceTime(t *fixture) {
 	f.check("behind all runs")
 }
 
-func fourEvents(t *fixture) {
+func fourEvents(t *fixture) { t.fourEvents(t.size(12, 4)) }
+
+func (t *fixture) fourEvents(n int) {
 	q := t.both()
 	in, out := t.buffer(reprise.DRAM, 64*16, 64), t.buffer(reprise.DRAM, 64*16, 64)
 	mid := t.buffer(reprise.DRAM, 64*16, 64)
@@ -309,7 +311,6 @@ func fourEvents(t *fixture) {
 	model := t.capture("rest", rest, rest, rest)
 	written, firstDone := t.dev.NewEvent("written"), t.dev.NewEvent("first done")
 	lastDone, read := t.dev.NewEvent("last done"), t.dev.NewEvent("read")
-	n := t.size(12, 4)
 	input := func(i int) []byte {
 		b := make([]byte, in.Size())
 		for k := 0; k < len(b); k += 4 {

@@ -3,6 +3,7 @@ package hwtest
 import (
 	"fmt"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/sim"
@@ -54,7 +55,7 @@ func hardCases() []testCase {
 							if k.queues {
 								k.fn(u.queues(dispatch.Options{}))
 							} else {
-								k.fn(u.full(dev.Open()))
+								k.fn(u.full(dev.Open(), k.opts...))
 							}
 						})
 					}
@@ -70,25 +71,28 @@ type hardKey struct {
 	name   string
 	queues bool
 	fn     func(*fixture)
+	opts   []reprise.Option
 }
 
 func hardKeys() []hardKey {
 	return []hardKey{
-		{"pipeline", false, func(t *fixture) { pipeline(t, processors()[2:], 1024, 12, 2) }},
-		{"chain and ping-pong", false, func(t *fixture) { chain(t); pingPong(t, 20) }},
-		{"multicast", false, func(t *fixture) { kernelMulticast(t, 8192) }},
-		{"config ring", false, func(t *fixture) { hardConfigRing(t) }},
-		{"long commands", false, longCommands},
-		{"trace with runs between", false, func(t *fixture) { traceOf(t, 9, 3, true) }},
-		{"transfers", false, func(t *fixture) { partial(t, 0, 100); partial(t, 1, 2048); writeRead(t, 0, 100_000, 7) }},
-		{"packed writes", true, func(t *fixture) {
+		{name: "pipeline", fn: func(t *fixture) { pipeline(t, processors()[2:], 1024, 12, 2) }},
+		{name: "chain and ping-pong", fn: func(t *fixture) { chain(t); pingPong(t, 20) }},
+		{name: "queues in turn", opts: queueOptions(false), fn: func(t *fixture) { t.inTurn(3, 8); t.fourEvents(4) }},
+		{name: "queues apart", opts: queueOptions(true), fn: func(t *fixture) { t.handOver(3, 4); t.looseEdges(6) }},
+		{name: "multicast", fn: func(t *fixture) { kernelMulticast(t, 8192) }},
+		{name: "config ring", fn: func(t *fixture) { hardConfigRing(t) }},
+		{name: "long commands", fn: longCommands},
+		{name: "trace with runs between", fn: func(t *fixture) { traceOf(t, 9, 3, true) }},
+		{name: "transfers", fn: func(t *fixture) { partial(t, 0, 100); partial(t, 1, 2048); writeRead(t, 0, 100_000, 7) }},
+		{name: "packed writes", queues: true, fn: func(t *fixture) {
 			writePacked(t, 500, 20, false)
 			writePackedRects(t, 80, false)
 			writeLarge(t, 35, 100)
 			writeLarge(t, 5, 5000)
 			writeLargeLinked(t)
 		}},
-		{"relays", true, func(t *fixture) {
+		{name: "relays", queues: true, fn: func(t *fixture) {
 			relayLinear(t, 3*half+16, "DRAM", 16)
 			relayPaged(t, true, half+64, 3, 0, 0)
 			relayPagedPacked(t, 35, 10)
@@ -96,7 +100,7 @@ func hardKeys() []hardKey {
 			ringbufferThenRelay(t)
 			stallOrders(t)
 		}},
-		{"traces by hand", true, func(t *fixture) {
+		{name: "traces by hand", queues: true, fn: func(t *fixture) {
 			execBuf(t, 40, 7)
 			execBufRelays(t)
 			execBufPayload(t)

@@ -14,6 +14,17 @@ import (
 // firstEvent is the number behind which the events of devices with two queues begin: they wrap in the course of the cases.
 const firstEvent = 0xFFFFFFC0
 
+// queueOptions are the options of a device with two queues, which share all workers or have some of their own.
+func queueOptions(split bool) []reprise.Option {
+	opts := []reprise.Option{reprise.WithQueues(2), reprise.WithFirstEvent(firstEvent)}
+	for id, r := range splitRanges() {
+		if split {
+			opts = append(opts, reprise.WithQueueWorkers(id, r))
+		}
+	}
+	return opts
+}
+
 func queueCases() []testCase {
 	var cs []testCase
 	for _, n := range []int{1, 3, 7, 8, 9} {
@@ -115,12 +126,14 @@ func programsOnQueue1(t *fixture) {
 	f.check("behind all runs")
 }
 
-func programsInTurn(t *fixture, n int) {
+func programsInTurn(t *fixture, n int) { t.inTurn(n, t.size(24, 6)) }
+
+func (t *fixture) inTurn(n, turns int) {
 	f, e := t.follow(), t.dev.NewEvent("turn")
 	on := reprise.Range{End: chip.Core{X: 3, Y: 3}}
 	xs := []*reprise.Executable{t.load(t.mixProgram("a", on, f.b, 1, 0)), t.load(t.mixProgram("b", t.grid(), f.b, 2, 0))}
 	ranges := []reprise.Range{on, t.grid()}
-	for turn := range t.size(24, 6) {
+	for turn := range turns {
 		q, last := t.both()[turn%2], t.both()[(turn+1)%2]
 		t.follows(q, last, e)
 		for i := range n {

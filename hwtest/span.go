@@ -1,0 +1,181 @@
+package hwtest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// spanCases run on a device whose queues have workers of their own.
+func spanCases() []testCase {
+	var cs []testCase
+	for _, n := range []int{1, 2, 9} {
+		cs = append(cs, testCase{
+			name:     fmt.Sprintf("trace over both queues handing over %d times", n),
+			protects: "edges inside a trace order its parts at every replay",
+			fn:       func(t *fixture) { spanHandsOver(t, n) },
+		})
+	}
+	return append(cs, []testCase{
+		{name: "parts run at once", protects: "parts of a trace without an edge between them run at the same time", fn: spanPartsAtOnce},
+		{name: "traces over one and both queues", protects: "traces over both queues, traces of one, runs and transfers follow each other in any order", fn: spanAmongOthers},
+		{name: "edges that nobody waits for", protects: "recordings that nothing waits for don't reach into the next replay", fn: spanLooseEdges},
+		{name: "trace over both queues released", protects: "a released trace gives back everything of all its parts", fn: spanRelease},
+		{name: "no edges to the outside", protects: "a trace can't wait for an event that was recorded outside", fn: spanRefuses},
+	}...)
+}
+
+// relay is data that go to and fro between the workers of two queues.
+type relay struct {
+	t           *fixture
+	a, b        *reprise.Buffer
+	there, back *reprise.Executable
+	e, f        *reprise.Event
+}
+
+func (t *fixture) relay() *relay {
+	t.Helper()
+	on := splitRanges()
+	r := &relay{t: t, a: t.buffer(reprise.DRAM, 64*8, 64), b: t.buffer(reprise.DRAM, 64*8, 64), e: t.dev.NewEvent("there"), f: t.dev.NewEvent("back")}
+	r.there, r.back = t.load(t.addProgram("there", on[0].End, r.a, r.b, 1)), t.load(t.addProgram("back", on[1].Start, r.b, r.a, 2))
+	t.ok(t.rq.Write(t.ctx, r.a, 0, make([]byte, r.a.Size())))
+	t.ok(t.rq.Finish(t.ctx))
+	return r
+}
+
+// spans captures a trace over both queues.
+func (t *fixture) spans(name string, record func(rs []*reprise.Recorder) error) *reprise.SpanningTrace {
+	t.Helper()
+	q := t.both()
+	tr, err := t.dev.CaptureQueues(t.ctx, name, q[:], record)
+	t.ok(err)
+	t.closing(tr.Release)
+	return tr
+}
+
+// record hands the data over and back a number of times.
+func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
+	var errs []error
+	for i := range rounds {
+		if i > 0 {
+			errs = append(errs, rs[0].Wait(r.f))
+		}
+		errs = append(errs, rs[0].Run(r.there), rs[0].Record(r.e), rs[1].Wait(r.e), rs[1].Run(r.back), rs[1].Record(r.f))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *relay) check(what string, rounds int) {
+	r.t.Helper()
+	r.t.finishBoth()
+	got, want := make([]byte, r.a.Size()), make([]byte, r.a.Size())
+	r.t.ok(r.t.rq.Read(r.t.ctx, r.a, 0, got))
+	for i := 0; i < len(want); i += 4 {
+		want[i], want[i+1] = byte(3*rounds), byte(3*rounds>>8)
+	}
+	r.t.same(what, want, got)
+}
+
+func spanHandsOver(t *fixture, n int) { t.handOver(n, t.size(30, 4)) }
+
+func (t *fixture) handOver(n, replays int) {
+	r := t.relay()
+	tr := t.spans("hand over", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
+	for range replays {
+		t.ok(tr.Replay(t.ctx))
+	}
+	r.check("behind all replays", n*replays)
+}
+
+func spanPartsAtOnce(t *fixture) {
+	// In the middle either part waits for the other: one behind the other, neither would end.
+	f, on := t.follow(), splitRanges()
+	left, right := t.load(t.mixProgram("left", on[0], f.b, 1, 0)), t.load(t.mixProgram("right", on[1], f.b, 2, 0))
+	e, g := t.dev.NewEvent("e"), t.dev.NewEvent("g")
+	tr := t.spans("at once", func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(left), rs[0].Record(e), rs[1].Run(right), rs[1].Record(g),
+			rs[0].Wait(g), rs[1].Wait(e), rs[0].Run(left), rs[1].Run(right))
+	})
+	for range t.size(20, 4) {
+		t.ok(tr.Replay(t.ctx))
+		for range 2 {
+			f.run(1, on[0])
+			f.run(2, on[1])
+		}
+	}
+	t.finishBoth()
+	f.check("behind all replays")
+}
+
+func spanAmongOthers(t *fixture) {
+	r, q := t.relay(), t.both()
+	both := t.spans("both", func(rs []*reprise.Recorder) error { return r.record(rs, 2) })
+	once := t.spans("once", func(rs []*reprise.Recorder) error { return r.record(rs, 1) })
+	back := t.captureOn(q[1], "back", r.back)
+	rounds := 0
+	for i := range t.size(20, 6) {
+		t.ok(both.Replay(t.ctx))
+		t.ok(once.Replay(t.ctx))
+		rounds += 3
+		if i%2 == 0 {
+			t.ok(q[0].Run(t.ctx, r.there))
+			t.follows(q[1], q[0], r.e)
+			t.ok(back.Replay(t.ctx))
+			t.follows(q[0], q[1], r.f)
+			rounds++
+		}
+		if i%3 == 0 {
+			t.ok(q[i%2].Read(t.ctx, r.b, 0, make([]byte, r.b.Size())))
+		}
+	}
+	r.check("behind all", rounds)
+}
+
+func spanLooseEdges(t *fixture) { t.looseEdges(t.size(30, 5)) }
+
+func (t *fixture) looseEdges(replays int) {
+	r := t.relay()
+	tr := t.spans("loose", func(rs []*reprise.Recorder) error {
+		loose := t.dev.NewEvent("loose")
+		return errors.Join(r.record(rs, 1), rs[0].Record(loose), rs[1].Record(loose), rs[0].Record(loose), rs[1].Record(loose))
+	})
+	for range replays {
+		t.ok(tr.Replay(t.ctx))
+	}
+	r.check("behind all replays", replays)
+}
+
+func spanRelease(t *fixture) {
+	r := t.relay()
+	before := t.allocated()
+	for range 3 {
+		tr := t.spans("released", func(rs []*reprise.Recorder) error { return r.record(rs, 4) })
+		t.ok(tr.Replay(t.ctx))
+		t.ok(tr.Release(t.ctx)) // behind the replay
+		if err := tr.Replay(t.ctx); !errors.Is(err, reprise.ErrReleased) {
+			t.Errorf("replay behind the release: %v", err)
+		}
+		if after := t.allocated(); after != before {
+			t.Errorf("allocated before %v, after %v", before, after)
+		}
+	}
+	r.check("behind three replays", 12)
+}
+
+func spanRefuses(t *fixture) {
+	r, q := t.relay(), t.both()
+	before := t.allocated()
+	t.ok(q[0].Record(t.ctx, r.e))
+	_, err := t.dev.CaptureQueues(t.ctx, "outside", q[:], func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(r.there), rs[1].Wait(r.e), rs[1].Run(r.back))
+	})
+	var ce *reprise.CaptureError
+	if !errors.Is(err, reprise.ErrInCapture) || !errors.As(err, &ce) || ce.Op != `wait for event "there"` || ce.Line == 0 {
+		t.Errorf("a wait for what was recorded outside: %v", err)
+	}
+	if after := t.allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+	r.check("nothing ran", 0)
+}
