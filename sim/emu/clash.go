@@ -45,7 +45,7 @@ func (o *order) missing(a *agent, e epoch) string {
 // judge refuses a clash.
 func (o *order) judge(from origin, what, where string, by *stamp, c clash, ok bool) bool {
 	if !ok {
-		o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "race: %s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e))
+		o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e))
 	}
 	return ok
 }
@@ -63,7 +63,7 @@ func (o *order) codeWritten(from origin, by *stamp, t *tile, addr uint32, n int)
 		}
 		for i := range uint32(1 << lineShift / 4) {
 			if a := s.line<<lineShift + 4*i; a+4 > addr && a < addr+uint32(n) && s.seen>>i&1 != 0 {
-				o.chip.refuse(from, UndefinedBehavior, "race", uint64(a), "race: change of an instruction that %v of tile %v is executing (pc=%#x)", k.proc, t.xy, k.pc)
+				o.chip.refuse(from, UndefinedBehavior, "race", uint64(a), "change of an instruction that %v of tile %v is executing (pc=%#x)", k.proc, t.xy, k.pc)
 				return false
 			}
 		}

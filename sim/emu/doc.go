@@ -69,7 +69,8 @@
 //     or at any other when three more stores have followed, whose result an instruction has used, or which seven
 //     instructions have followed (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md). On Blackhole a
 //     fence or an atomic memory operation does it too. The same is asked of a processor's own NoC write whose source it has
-//     just stored;
+//     just stored. On Wormhole a load of bytes that one of its own last three stores changes is refused if it begins
+//     elsewhere than the store, to L1 or local RAM, since it may pass that store;
 //   - a poll: a load from L1 whose value decides a branch, directly, through arithmetic or by way of local RAM. Whoever
 //     polls learns what the writer of the word knew when it wrote it, or started the request that did. A load whose value is
 //     used in any other way - stored to L1, as an address of a store, in a register, as a target of a jump - is one of data,

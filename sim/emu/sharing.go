@@ -1,13 +1,17 @@
 package emu
 
+import "github.com/reprise-tt/reprise/chip"
+
 // sharing follows what one processor does with what it loads from L1, and which of its stores to L1 are there.
 //
 // Each register and each word of local RAM has a tag: the load that its value comes from, or a combination of loads. A
 // branch that depends on a load makes it a poll, from which the processor learns. Anything else that its value is used for
 // makes it data.
 type sharing struct {
-	core  *core
-	agent *agent
+	core     *core
+	agent    *agent
+	wormhole bool
+
 	tags  [sinkReg + 1]tag
 	local []tag
 	loads [256]load // by tag
@@ -43,6 +47,7 @@ type load struct {
 // pending is a store that may be in the store queue.
 type pending struct {
 	addr uint32
+	n    uint32 // bytes; 0 if it is to a register
 	l1   bool
 	time uint64
 }
@@ -57,7 +62,7 @@ type back struct {
 const noReg = 255
 
 func newSharing(k *core) *sharing {
-	return &sharing{core: k, agent: k.agent, local: make([]tag, len(k.local)), next: 1}
+	return &sharing{core: k, agent: k.agent, wormhole: k.tile.chip.arch == chip.Wormhole, local: make([]tag, len(k.local)), next: 1}
 }
 
 // forget is for a processor that starts anew.
@@ -70,6 +75,11 @@ func (s *sharing) forget() {
 
 // order is that of the chip.
 func (s *sharing) order() *order { return s.core.tile.chip.edges }
+
+func (s *sharing) refuse(addr uint64, format string, args ...any) {
+	k := s.core
+	k.tile.chip.refuse(origin{tile: k.tile, core: k}, UndefinedBehavior, "race", addr, format, args...)
+}
 
 // new returns a tag.
 func (s *sharing) new(l load) tag {
@@ -136,7 +146,7 @@ func (s *sharing) use(t tag) bool {
 func (s *sharing) useLoad(l *load) bool {
 	k := s.core
 	if l.alien {
-		k.refuse(UndefinedBehavior, uint64(l.addr), "race: the value that pc=%#x loaded from %#x of L1 is used, and %s. %s",
+		s.refuse(uint64(l.addr), "the value that pc=%#x loaded from %#x of L1 is used, and %s. %s",
 			l.pc, l.addr, s.order().describe(clash{uint64(l.addr), l.w, l.wpc, true, false}), s.order().missing(s.agent, l.w))
 		return false
 	}
@@ -195,6 +205,9 @@ func readsTwo(c opcode) bool {
 }
 
 func (s *sharing) load(o inst, addr, n uint32, inL1 bool) bool {
+	if s.wormhole && !s.waits(addr, n) {
+		return false
+	}
 	from := s.tags[o.rs1]
 	s.tags[o.rd] = 0
 	switch {
@@ -215,6 +228,22 @@ func (s *sharing) load(o inst, addr, n uint32, inL1 bool) bool {
 		return s.use(from)
 	}
 	s.tags[sinkReg] = 0
+	return true
+}
+
+// waits refuses a load of bytes that a store still in the queue changes, if that begins elsewhere: the load unit compares
+// where accesses begin, and lets such a load pass (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, Sub-word load not observing previous store).
+func (s *sharing) waits(addr, n uint32) bool {
+	for _, p := range s.queue {
+		if p.addr == addr && p.n != 0 {
+			return true // and for those before it
+		}
+		if p.addr < addr+n && addr < p.addr+p.n {
+			s.refuse(uint64(addr), "load of %d bytes, which may pass the store of %d bytes to %#x just before: only a load that begins where the store does waits for it", n, p.n, p.addr)
+			return false
+		}
+	}
 	return true
 }
 
@@ -239,7 +268,7 @@ func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
 			t = s.both(t, s.local[w])
 		}
 		s.local[w] = t
-		s.queued(pending{addr: addr})
+		s.queued(pending{addr: addr, n: n})
 		return true
 	}
 	if !s.use(s.tags[o.rs1]) || !s.use(s.tags[o.rs2]) {
@@ -251,7 +280,7 @@ func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
 	}
 	a, t := s.agent, s.core.tile
 	a.time++
-	s.queued(pending{addr, true, a.time})
+	s.queued(pending{addr, n, true, a.time})
 	v, old := s.core.x[o.rs2], t.l1[addr>>2]
 	switch n {
 	case 1:
@@ -328,7 +357,7 @@ func (s *sharing) fetch() bool {
 	c := k.tile.shadow.at(uint64(k.pc))
 	by := &stamp{agent: s.agent, time: s.agent.time, known: s.agent.known, landed: s.agent.landed, pc: k.pc}
 	if e := c.last(wholeWord, by); !c.common && e != 0 {
-		k.refuse(UndefinedBehavior, uint64(k.pc), "race: fetch of an instruction, and %s. %s",
+		s.refuse(uint64(k.pc), "fetch of an instruction, and %s. %s",
 			s.order().describe(clash{uint64(k.pc), e, c.wpc, true, false}), s.order().missing(s.agent, e))
 		return false
 	}
