@@ -289,3 +289,47 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 		})
 	}
 }
+
+// Parameters go into the file with their values, and can be set after loading like those of a recorded trace.
+func TestLoadedTraceHasParameters(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		b.write(in, 10)
+		x := b.load(b.adder("adder", reprise.Core{X: 1}, in, out, 3))
+		trace, err := b.queue.Capture(b.ctx, "parameters", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("addend", reprise.Arg{Kernel: "add", Index: 3}),
+				r.ParamBuffer("to", out, reprise.Arg{Kernel: "writer", Index: 0}))
+		})
+		b.must(err)
+		b.must(trace.Set("addend", 5))
+		var file bytes.Buffer
+		b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
+		want := trace.Params()
+		b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx), in.Free(), out.Free()))
+
+		trace, err = b.dev.LoadTrace(b.ctx, &file)
+		b.must(err)
+		if diff := cmp.Diff(want, trace.Params()); diff != "" || len(want) != 2 {
+			b.Errorf("parameters (-saved +loaded):\n%s", diff)
+		}
+		b.must(trace.Replay(b.ctx))
+		b.holds(trace.Buffers()[1], 15)
+		b.must(trace.Set("addend", 100))
+		b.must(trace.Replay(b.ctx))
+		b.holds(trace.Buffers()[1], 110)
+		other := b.pages("other", 4)
+		b.write(other, 0)
+		b.must(trace.SetBuffer("to", other))
+		b.must(trace.Set("addend", 200))
+		b.must(trace.Replay(b.ctx))
+		b.holds(other, 210)
+		b.holds(trace.Buffers()[1], 110)
+		b.must(trace.Verify(b.ctx))
+		b.must(errors.Join(trace.Release(b.ctx), other.Free()))
+		for k, n := range b.allocated() {
+			if n != 0 {
+				b.Errorf("%d B of %v are left", n, k)
+			}
+		}
+	})
+}
