@@ -70,7 +70,7 @@ func TestHostMode(t *testing.T) {
 		for round := range uint32(3) {
 			p := program{mode: modeHost, kernels: map[chip.Processor]kernel{}}
 			for proc := range chip.Processor(5) {
-				p.kernels[proc] = kernel{kernels.Store, []uint32{m.scratch() + 16*uint32(proc), 2, uint32(proc), round}, []uint32{100}}
+				p.kernels[proc] = kernel{name: kernels.Store, args: []uint32{m.scratch() + 16*uint32(proc), 2, uint32(proc), round}, common: []uint32{100}}
 			}
 			m.run(xy, p)
 			for proc := range uint32(5) {
@@ -105,7 +105,7 @@ func TestDeviceMode(t *testing.T) {
 				if i%4 == 3 && proc != chip.Processor(i%5) {
 					continue // now and then one processor alone
 				}
-				p.kernels[proc] = kernel{kernels.Store, []uint32{m.scratch() + 16*uint32(proc), 1, uint32(i)}, []uint32{uint32(proc) << 16}}
+				p.kernels[proc] = kernel{name: kernels.Store, args: []uint32{m.scratch() + 16*uint32(proc), 1, uint32(i)}, common: []uint32{uint32(proc) << 16}}
 			}
 			m.launch(xy, p)
 			if early {

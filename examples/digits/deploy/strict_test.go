@@ -1,0 +1,78 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+// The layers' kernels with every check of the emulator on, by seed. A core has more pages than its circular buffers hold,
+// so the space of each page is used several times, and layers run one behind the other without anybody between them to
+// make sure of what the last one has written.
+func TestStrict(t *testing.T) {
+	// As few cores as a card may have: what the others do takes time and shows nothing.
+	for arch, harvest := range map[chip.Arch]uint32{chip.Wormhole: 0x3FC, chip.Blackhole: 0x3FFC} {
+		for seed := range uint64(strictSeeds) {
+			t.Run(fmt.Sprintf("%v seed %d", arch, seed), func(t *testing.T) {
+				strict(t, emulated(t, emu.Config{
+					Arch: arch, Seed: seed, Delay: 1 + int(seed*37%300), Harvesting: chip.Harvesting{Tensix: harvest},
+					RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true, DataCache: true,
+				}))
+			})
+		}
+	}
+}
+
+func strict(t *testing.T, target reprise.Target) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			var hang *reprise.HangError
+			if errors.As(err, &hang) {
+				t.Log(hang.Detail())
+			}
+			t.Fatal(err)
+		}
+	}
+	network, err := digits.Trained()
+	must(err)
+	images, err := digits.Images()
+	must(err)
+	dev, err := reprise.Open(ctx, target)
+	must(err)
+	defer func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	q := dev.Queue(0)
+	const n = 31 // three lanes with buffers of four pages hold twelve
+	dep, err := New(ctx, dev, network, n, reprise.Single(0, 0))
+	must(err)
+	for round := range 2 {
+		set := images[round*n : (round+1)*n]
+		must(dep.Write(ctx, q, set))
+		must(dep.Run(ctx, q))
+		got, err := dep.Scores(ctx, q)
+		must(err)
+		var want [][digits.Classes]int32
+		for _, m := range set {
+			want = append(want, network.Forward(m.Pixels))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("scores of round %d (-host +device):\n%s", round, diff)
+		}
+	}
+	must(dep.Close(ctx))
+}
