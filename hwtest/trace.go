@@ -38,12 +38,8 @@ func traceCases() []testCase {
 			fn:       func(t *fixture) { tracesAlive(t, n) },
 		})
 	}
-<<<<<<< main
-	return append(append(cs, traceFileCases()...), []testCase{
-=======
-	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases())
+	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), traceFileCases())
 	return append(cs, []testCase{
->>>>>>> local
 		{name: "capture runs nothing", protects: "what is recorded doesn't run, and the queue goes on as before", fn: captureRunsNothing},
 		{name: "hundreds of replays", protects: "replays follow each other without waits, hundreds of times", fn: hundredsOfReplays},
 		{name: "different programs", protects: "programs of all sizes follow each other around the kernel-config ring in a replay", fn: traceMixedSizes},
