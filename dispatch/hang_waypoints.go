@@ -86,6 +86,11 @@ func (s CoreState) Explain(p chip.Processor) string {
 	if own != nil && at.Waypoint == "WRKR" {
 		return fmt.Sprintf("waits for workers: completion stream %d to reach %d (modulo %#x)", at.Detail>>24, at.Detail&0xFFFFFF, 1<<24)
 	}
+	if own != nil && at.Waypoint == "WMEM" {
+		if what := awaitedWord(at.Detail); what != "" {
+			return fmt.Sprintf("waits for %s, the word is at %#x", what, at.Detail)
+		}
+	}
 	for _, m := range []map[string]place{own, stopPlacesOf(own), firmwarePlaces} {
 		if w, ok := m[at.Waypoint]; ok {
 			if w.detail == "" {
@@ -95,6 +100,23 @@ func (s CoreState) Explain(p chip.Processor) string {
 		}
 	}
 	return fmt.Sprintf("is at a waypoint of its kernel's own, detail %#x", at.Detail)
+}
+
+// awaitedWord says what is counted in a word of the dispatch core that a WAIT looks at; empty if it is none of the
+// runtime's. The words of the two architectures are apart.
+func awaitedWord(addr uint32) string {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		ctl := newControlBlock(arch.Params())
+		for id := range maxQueues {
+			switch addr {
+			case ctl.lastEvent[id]:
+				return fmt.Sprintf("an event of queue %d", id)
+			case ctl.spanWord[id]:
+				return fmt.Sprintf("queue %d's part of a trace", id)
+			}
+		}
+	}
+	return ""
 }
 
 func stopPlacesOf(own map[string]place) map[string]place {

@@ -1,0 +1,56 @@
+package reprise_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// One queue writes, the other reads; two events keep each from overtaking the other.
+func ExampleQueue_Wait() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer dev.Close()
+	reader, writer := dev.Queue(0), dev.Queue(1)
+	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Name: "mailbox"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	written, read := dev.NewEvent("written"), dev.NewEvent("read")
+	got := make([]byte, 64)
+	for i := range 3 {
+		if i > 0 {
+			err = writer.Wait(ctx, read) // the recording of the round before
+		}
+		for _, step := range []func() error{
+			func() error { return err },
+			func() error { return writer.Write(ctx, buf, 0, fmt.Appendf(nil, "%-64s", fmt.Sprint("message ", i))) },
+			func() error { return writer.Record(ctx, written) },
+			func() error { return reader.Wait(ctx, written) },
+			func() error { return reader.Read(ctx, buf, 0, got) },
+			func() error { return reader.Record(ctx, read) },
+		} {
+			if err := step(); err != nil {
+				fmt.Println(err)
+				return
+			}
+		}
+		fmt.Println(string(got[:9]))
+	}
+	// Nobody has recorded this one, so nothing would end a wait for it.
+	if err := reader.Wait(ctx, dev.NewEvent("forgotten")); err != nil {
+		fmt.Println("refused")
+	}
+	// Output:
+	// message 0
+	// message 1
+	// message 2
+	// refused
+}
