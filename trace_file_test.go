@@ -221,8 +221,16 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 			if !errors.As(err, &v) || v.What != "the commands" || v.Offset != 20 || v.Differ != 4 || v.Trace != "trace" || v.Got != ^v.Want {
 				b.Errorf("error is %v", err)
 			}
+			if _, err := trace.Inspect(b.ctx); err == nil {
+				b.Error("commands that were overwritten were read")
+			}
 			b.must(kd.Write32(bank.HostEndpoint, at, old))
 			b.must(trace.Verify(b.ctx))
+			live, err := trace.Inspect(b.ctx)
+			b.must(err)
+			if len(live.Steps) != 1 || live.Steps[0].Name != "adder" || live.Stats().Commands != len(live.Commands) || live.Steps[0].Size != trace.Steps()[0].Size {
+				b.Errorf("in DRAM: %+v", live.Steps)
+			}
 			b.must(trace.Release(b.ctx))
 			if err := trace.Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
 				b.Errorf("verified after release: %v", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // ErrNoResults is returned by Trace.CheckResults for a trace that was recorded here, or whose file has no results.
@@ -50,6 +51,32 @@ func (t *Trace) Verify(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Inspect waits for the queue and reads back what lies in DRAM of the trace now, as commands with the names of their
+// programs. It fails if these are no longer commands; Verify says what is different.
+func (t *Trace) Inspect(ctx context.Context) (*tracebuf.Contents, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	const op = "inspect"
+	err := t.readable(op)
+	if err == nil {
+		err = t.flush(ctx)
+	}
+	im := *t.image
+	if err == nil {
+		im.Bytes = make([]byte, len(t.image.Bytes))
+		iv := interleaved(t.ext)
+		err = t.q.q.Read(ctx, &iv, 0, im.Bytes)
+	}
+	if err != nil {
+		return nil, t.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
+	}
+	c, err := tracebuf.Inspect(&im)
+	if err != nil {
+		return nil, fmt.Errorf("reprise: inspect trace %q: %w", t.name, err)
+	}
+	return c, nil
 }
 
 // CheckResults waits for the queue and compares what the buffers of a loaded trace hold with the results that are in its

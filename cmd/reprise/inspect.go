@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/session"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // inspectCmd prints the files that the runtime leaves: dumps of hangs and recorded sessions.
@@ -36,6 +37,8 @@ func (c *inspectCmd) Run(s streams) error {
 		return c.dump(s, r)
 	case session.Magic:
 		return c.session(s, r)
+	case tracebuf.FileMagic:
+		return fmt.Errorf("inspect %s: it is a trace: reprise trace stat and reprise trace dump look into it", c.File)
 	}
 	return fmt.Errorf("inspect %s: it is no file that reprise writes: it begins with %q", c.File, head)
 }
