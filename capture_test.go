@@ -295,3 +295,64 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 		b.must(errors.Join(b.queue.Run(b.ctx, keep), other.Replay(b.ctx), b.queue.Finish(b.ctx)))
 	})
 }
+
+// A trace region of fixed size that is too small says which size to open the device with; that size is enough.
+func TestTraceRegionAdvice(t *testing.T) {
+	for _, card := range emulators {
+		target := card()
+		t.Run(target.String(), func(t *testing.T) {
+			capture := func(b *bench) error {
+				x := b.load(b.blank("blank", b.dev.Grid()))
+				for _, n := range []int{1, 400, 70} {
+					var xs []*reprise.Executable
+					for range n {
+						xs = append(xs, x)
+					}
+					trace, err := b.queue.Capture(b.ctx, fmt.Sprint(n), record(xs...))
+					if err != nil {
+						return err
+					}
+					b.must(errors.Join(trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
+				}
+				return nil
+			}
+			size := uint64(1)
+			for range 3 {
+				b := open(t, target, reprise.WithTraceRegion(size))
+				err := capture(b)
+				if err == nil && size > 1 {
+					return
+				}
+				var oom *reprise.OutOfMemoryError
+				if !errors.As(err, &oom) || oom.TraceRegion <= size {
+					t.Fatalf("a region of %d B: %v", size, err)
+				}
+				b.says(err, "reprise: capture ", "trace needs ", " B on "+b.dev.Name(), "the trace region holds ", fmt.Sprintf("open the device with reprise.WithTraceRegion(%d)", oom.TraceRegion))
+				size = oom.TraceRegion
+				b.must(b.dev.Close())
+			}
+			t.Errorf("the advice doesn't lead to a size that is enough: %d", size)
+		})
+	}
+}
+
+// A recovery keeps traces as they are, with the parameters that were set.
+func TestRecoverKeepsParameters(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	in, out := b.pages("in", 2), b.pages("out", 2)
+	x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+	trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.Param("addend", addend))
+	})
+	b.must(err)
+	for i, set := range []uint32{5, 60, 700} {
+		b.must(trace.Set("addend", set))
+		if i == 1 {
+			b.must(trace.Replay(b.ctx))
+		}
+		b.must(b.dev.Recover(b.ctx))
+		b.write(in, 1)
+		b.must(trace.Replay(b.ctx))
+		b.holds(out, 1+set)
+	}
+}

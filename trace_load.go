@@ -16,16 +16,16 @@ type LoadOption func(*loadOptions)
 
 type loadOptions struct{ bufs []*Buffer }
 
-// WithBuffers has a loaded trace use these buffers instead of allocating those of the same names. They must lie where
-// the file says, with the same size and pages, since the kernels' arguments name the place.
+// WithBuffers has a loaded trace use these buffers instead of allocating those of the same names. They must have
+// the same size and pages, and lie where the file says unless all arguments that name the place are parameters.
 func WithBuffers(bufs ...*Buffer) LoadOption {
 	return func(o *loadOptions) { o.bufs = append(o.bufs, bufs...) }
 }
 
 // LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has the workers of the one
-// that it was captured on. The kernels and the commands get
-// memory wherever there is some. Buffers are allocated where they lay when the trace was recorded, and get the contents
-// that are in the file.
+// that it was captured on. The kernels and the commands get memory wherever there is some. Buffers are allocated where
+// they lay when the trace was recorded, or elsewhere if that is taken and all arguments with their addresses are
+// parameters ([Recorder.ParamBuffer]); they get the contents that are in the file.
 //
 // A file is refused, before anything reaches the device, if it is damaged ([ErrDamagedTrace]), holds what no recorder
 // makes ([ErrInvalidTrace]) or was recorded for another kind of device ([ErrOtherTarget]); the error says what is wrong.
@@ -118,7 +118,8 @@ func (t *Trace) loadBuffers(given []*Buffer) error {
 		}
 		byName[b.name] = b
 	}
-	for _, want := range t.image.Buffers {
+	var moves []moving
+	for i, want := range t.image.Buffers {
 		kind := DRAM
 		if want.Kind == tracebuf.KindL1 {
 			kind = L1
@@ -129,26 +130,50 @@ func (t *Trace) loadBuffers(given []*Buffer) error {
 			if err := b.plain(); err != nil {
 				return err
 			}
-			if e := b.ext; e.Kind != kind || e.Addr != want.Addr || b.Size() != want.Size || b.PageSize() != want.PageSize {
+			e := b.ext
+			if e.Kind == kind && e.Addr != want.Addr && t.movable(i) == nil {
+				t.movingOf(i).to(t.image, b)
+				want.Addr = e.Addr
+			}
+			if e.Kind != kind || e.Addr != want.Addr || b.Size() != want.Size || b.PageSize() != want.PageSize {
 				return fmt.Errorf("buffer %q is %d B of %v in pages of %d B at %#x, the trace was recorded with %d B of %v in pages of %d B at %#x",
 					b.name, b.Size(), e.Kind, b.PageSize(), e.Addr, want.Size, kind, want.PageSize, want.Addr)
 			}
 		} else {
 			var err error
 			if b, err = t.newBufferAt(kind, &want); err != nil {
-				return fmt.Errorf("buffer %q must lie where it lay when the trace was recorded: %w", want.Name, err)
+				if why := t.movable(i); why != nil {
+					return fmt.Errorf("buffer %q must lie where it lay when the trace was recorded: %w (%w)", want.Name, err, why)
+				}
+				t.made = append(t.made, nil)
+				moves = append(moves, t.movingOf(i))
+				continue
 			}
 			t.owned = append(t.owned, b)
 		}
-		if err := t.q.d.mem.Hold(b.ext); err != nil {
+		if err := t.keep(b); err != nil {
 			return err
 		}
-		t.holds = append(t.holds, b.ext)
 		t.made = append(t.made, b)
 	}
 	for name := range byName {
 		return fmt.Errorf("the trace has no buffer %q", name)
 	}
+	// Last, so that they leave the others their places.
+	for _, m := range moves {
+		if err := t.moveBuffer(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep holds a buffer for a loaded trace.
+func (t *Trace) keep(b *Buffer) error {
+	if err := t.q.d.mem.Hold(b.owned()); err != nil {
+		return err
+	}
+	t.holds = append(t.holds, b.owned())
 	return nil
 }
 

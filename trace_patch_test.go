@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"testing"
@@ -301,5 +302,65 @@ func TestReplayWithParametersAllocatesNothing(t *testing.T) {
 				b.Errorf("%s: a replay allocates %v times", name, fewest)
 			}
 		}
+	})
+}
+
+// A trace file keeps the parameters with the values that they have, and a loaded trace can set them. Buffers whose
+// addresses are all parameters may lie elsewhere then; others say what keeps them in place.
+func TestParametersInFiles(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		b.pages("below", 4000) // so that addresses don't look like small numbers
+		in, out := b.pages("in", 400), b.pages("out", 400)
+		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		save := func(named bool) []byte {
+			trace, err := b.queue.Capture(b.ctx, "saved", func(r *reprise.Recorder) error {
+				errs := []error{r.Run(x), r.Param("addend", addend), r.ParamBuffer("from", in, readFrom)}
+				if named {
+					errs = append(errs, r.ParamBuffer("to", out, writeTo))
+				}
+				return errors.Join(errs...)
+			})
+			b.must(err)
+			var file bytes.Buffer
+			b.must(errors.Join(trace.Set("addend", 70), trace.Save(b.ctx, &file), trace.Release(b.ctx)))
+			return file.Bytes()
+		}
+		named, unnamed := save(true), save(false)
+
+		// The places are taken.
+		if _, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(unnamed)); err == nil {
+			b.Error("a trace was loaded whose buffers have no place")
+		} else {
+			b.says(err, `buffer "out" must lie where it lay`, "inside of the buffer, and no parameter")
+		}
+		before := b.allocated()
+		trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(named))
+		b.must(err)
+		bufs := trace.Buffers()
+		if len(bufs) != 2 || bufs[0].Name() != "in" || bufs[0].Addr() == in.Addr() || bufs[1].Addr() == out.Addr() {
+			b.Fatalf("buffers %v", bufs)
+		}
+		b.write(bufs[0], 1)
+		b.write(in, 1000)
+		b.write(out, 2000)
+		b.must(trace.Replay(b.ctx))
+		b.holds(bufs[1], 71)
+		b.holds(out, 2000)
+		b.must(errors.Join(trace.Set("addend", 3), trace.SetBuffer("from", in), trace.Replay(b.ctx)))
+		b.holds(bufs[1], 1003)
+		b.must(errors.Join(trace.SetBuffer("to", out), trace.Replay(b.ctx), trace.Check(b.ctx)))
+		b.holds(out, 1003)
+		b.must(trace.Release(b.ctx))
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			b.Errorf("something is left (-before +after):\n%s", diff)
+		}
+		// Buffers that are given may lie anywhere too.
+		in2, out2 := b.pages("in", 400), b.pages("out", 400)
+		trace, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(named), reprise.WithBuffers(in2, out2))
+		b.must(err)
+		b.write(in2, 6)
+		b.must(trace.Replay(b.ctx))
+		b.holds(out2, 76)
+		b.must(trace.Release(b.ctx))
 	})
 }
