@@ -20,6 +20,7 @@ func cqSyncCases() []testCase {
 		{name: "DELAY", protects: "a delay only takes time", fn: delays},
 		{name: "SINK and DEBUG", protects: "commands for tests are skipped with their payload", fn: sinkDebug},
 		{name: "SET_NUM_WORKER_SEMS", protects: "both dispatchers take it", fn: numWorkerSems},
+		{name: "subordinate's ring laps", protects: "the subordinate's ring wraps: every go signal is sent once, from a page that nobody overwrites", fn: func(t *fixture) { subordinateLaps(t, t.size(6, 2)) }},
 		{name: "events count up", protects: "each event arrives after everything before it", fn: eventsCount},
 	}
 	for _, s := range []struct {
@@ -312,6 +313,38 @@ func goSignal(t *fixture, sub bool, slots []uint8) {
 	for c := range t.grid().Cores() {
 		if p := binary.LittleEndian.Uint32(t.peek(c, t.p.L1.LaunchReadPtr, 4)); p != 0 {
 			t.Errorf("core %v: launch pointer %d", c, p)
+		}
+	}
+}
+
+// subordinatePages is the length of the subordinate's ring.
+const subordinatePages = 128
+
+// subordinateLaps fills the subordinate's ring several times over. Each go signal is one of its own: a page that is given
+// back before its signal is out, or is read at the wrong place, shows.
+func subordinateLaps(t *fixture, laps int) {
+	d := t.virtual(t.dispatchCore())
+	const slot = 5
+	for lap := range laps {
+		last := cq.NewGoWord(uint8(lap), d.X, d.Y, cq.SignalDone)
+		t.send(func(b *cq.Builder) {
+			for i := range subordinatePages {
+				word := cq.NewGoWord(uint8(i), d.X, d.Y, cq.SignalDone)
+				if i == subordinatePages-1 {
+					word = last
+				}
+				b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch)})
+			}
+		})
+		t.finish()
+		for _, c := range t.corners() {
+			for binary.LittleEndian.Uint32(t.peek(c, t.p.L1.Go+4*slot, 4)) != uint32(last) {
+				if t.ctx.Err() != nil {
+					t.Fatalf("lap %d: core %v never gets the last go message", lap, c)
+				}
+			}
+			t.poke(c, t.p.L1.Go+4*slot, make([]byte, 4))
 		}
 	}
 }

@@ -10,6 +10,8 @@
 //	go test ./hwtest -device=... -report=out.json        a report beside the test output; .xml gives JUnit
 //	go test ./hwtest -device=... -compare=ttsim:PATH     run the differential cases on both and compare memory
 //	go test -tags=long ./hwtest -timeout=2h              more seeds, more repetitions
+//	go test -tags=long ./hwtest -timeout=9h -run '//hard/every_check'
+//	                                                     the hardest cases with every check, 1,000 seeds each
 //	go test -short ./hwtest                              fewer repetitions
 //
 // The command reprise hwtest runs the same cases without Go and its sources; Run is how. Both go through one interface of

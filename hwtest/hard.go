@@ -31,7 +31,7 @@ func hardModes() []hardMode {
 		{name: "one unit harvested", few: 1, many: 20, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 1})}},
 		{name: "two units harvested, delay 20", few: 1, many: 20, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b101}), sim.Delay(20)}},
 		// Fewer cores, because the checks cost much.
-		{name: "every check", few: 2, many: 100, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b111})}, strict: true},
+		{name: "every check", few: 2, many: 1000, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b111})}, strict: true},
 	}
 }
 
@@ -85,6 +85,7 @@ func hardKeys() []hardKey {
 		{name: "long commands", fn: longCommands},
 		{name: "trace with runs between", fn: func(t *fixture) { traceOf(t, 9, 3, true) }},
 		{name: "transfers", fn: func(t *fixture) { partial(t, 0, 100); partial(t, 1, 2048); writeRead(t, 0, 100_000, 7) }},
+		{name: "subordinate's ring", queues: true, fn: func(t *fixture) { subordinateLaps(t, 2) }},
 		{name: "packed writes", queues: true, fn: func(t *fixture) {
 			writePacked(t, 500, 20, false)
 			writePackedRects(t, 80, false)
