@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -421,4 +422,21 @@ func TestTimedEvents(t *testing.T) {
 			b.Errorf("the last event was at %d, a reading behind it %+v", last, after[1])
 		}
 	}, reprise.WithQueues(2))
+}
+
+// A device is closed with more reports on their way than the completion queue holds: somebody has to take them out, or
+// the dispatcher never comes to its end, nor does the one that waits for it.
+func TestCloseWithRecordingsUnread(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		e := b.dev.NewEvent("e")
+		release := b.word()
+		b.must(b.dev.Queue(0).Finish(b.ctx))
+		b.must(b.dev.Queue(1).Run(b.ctx, b.spin("spin", release, reprise.BRISC, reprise.Single(0, 0))))
+		for range 400 {
+			b.must(b.dev.Queue(1).Record(b.ctx, e))
+		}
+		b.must(b.dev.Queue(0).Write(b.ctx, release, 0, words(release.Size(), 1)))
+		b.must(b.dev.Queue(0).Wait(b.ctx, e))
+		b.must(b.dev.Close())
+	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 }

@@ -68,15 +68,15 @@ func (d *Device) bringUp(ctx context.Context) error {
 		return fmt.Errorf("dispatch: bring-up: release cores from reset: %w", err)
 	}
 	for c := range d.ch.Workers() {
-		if err := d.awaitDone(ctx, c, firmwareTimeout); err != nil {
+		if err := d.awaitDone(ctx, c, firmwareTimeout, func() {}); err != nil {
 			return fmt.Errorf("dispatch: bring-up: base firmware of core %v: %w", c, err)
 		}
 	}
 	return nil
 }
 
-// awaitDone waits until a core's first go message says DONE.
-func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration) error {
+// awaitDone waits until a core's first go message says DONE, and calls meanwhile again and again.
+func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration, meanwhile func()) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
 		return err
@@ -93,6 +93,7 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 		if err := d.kd.Fault(); err != nil {
 			return err
 		}
+		meanwhile()
 		if err := w.pause(ctx); err != nil {
 			return fmt.Errorf("go message is %#08x, expected the signal DONE; %v: %w", v, d.coreState(c), err)
 		}

@@ -182,8 +182,10 @@ type CountPatch struct {
 func (q *Queue) Submit(ctx context.Context, p *Prepared) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if err := q.submittable(p); err != nil {
-		return err
+	if q.failed.Load() != nil || p.revoked || q.reserved != nil || q.shared { // not on the usual way
+		if err := q.submittable(p); err != nil {
+			return err
+		}
 	}
 	return q.submit(ctx, p)
 }

@@ -270,11 +270,16 @@ func (q *Queue) terminate() error {
 			return err
 		}
 	}
-	// The kernels end behind the work that is still queued, which may take long but must move.
+	// The kernels end behind the work that is still queued, which may take long but must move. What it reports must be
+	// taken out, here and from queues that this one waits for, lest their dispatchers wait for space.
+	takeOut := func() {
+		_ = q.comp.drain() // what it would say is lost with the queue
+		q.drainOthers()
+	}
 	for _, c := range []chip.Core{q.prefetch, q.core} {
 		before := q.deviceFingerprint()
 		for {
-			err := q.d.awaitDone(ctx, c, q.d.opts.HangTimeout)
+			err := q.d.awaitDone(ctx, c, q.d.opts.HangTimeout, takeOut)
 			now := q.deviceFingerprint()
 			if err == nil {
 				break

@@ -138,6 +138,22 @@ func BenchmarkSubmit(b *testing.B) {
 			}
 		}
 	})
+	b.Run("replay on workers that two queues share", func(b *testing.B) {
+		q, take := hostOnly(b)
+		q.set, q.shared = &workers{shared: true}, true
+		p := replayCommands(b)
+		ctx := context.Background()
+		b.SetBytes(int64(len(p.Bytes)))
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if i%1024 == 0 {
+				take()
+			}
+			if err := q.Submit(ctx, p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("memcpy", func(b *testing.B) {
 		p := replayCommands(b)
 		ring := make([]byte, 12<<20)
