@@ -13,7 +13,7 @@ import (
 // CheckError says which program of a trace computes something else in a replay than by itself.
 type CheckError struct {
 	Trace  string
-	Step   int    // the first that differs
+	Step   int    // the first that differs; -1 if none did when it was looked for
 	Name   string // of its program
 	Buffer string // the first buffer that differs behind it
 	Offset int    // of the first byte there that differs
@@ -24,8 +24,12 @@ type CheckError struct {
 
 // Error implements error.
 func (e *CheckError) Error() string {
-	return fmt.Sprintf("reprise: check trace %q: step %d, program %q, differs in a replay: buffer %q has %d other bytes, from %#x on 0x%02x instead of 0x%02x",
-		e.Trace, e.Step, e.Name, e.Buffer, e.Differ, e.Offset, e.Got, e.Want)
+	where := fmt.Sprintf("step %d, program %q, differs in a replay", e.Step, e.Name)
+	if e.Step < 0 {
+		where = "a replay differs, but not when it is repeated, so programs keep something outside of their buffers"
+	}
+	return fmt.Sprintf("reprise: check trace %q: %s: buffer %q has %d other bytes, from %#x on 0x%02x instead of 0x%02x",
+		e.Trace, where, e.Buffer, e.Differ, e.Offset, e.Got, e.Want)
 }
 
 // Check compares a replay with its programs: it runs them one by one, each waited for, puts the contents of all buffers
@@ -93,6 +97,7 @@ func (c *check) run(ctx context.Context) (err error) {
 	if err := c.t.compare(ctx, "check", "the commands", interleaved(c.t.ext), 0, c.cmds); err != nil {
 		return err
 	}
+	diff.Step, diff.Name = -1, ""
 	return diff
 }
 

@@ -191,8 +191,10 @@ func (t *Trace) alone(ctx context.Context, op string, f func(*dispatch.Reservati
 	}
 	err = f(r)
 	var step *StepError
-	if err == nil || errors.As(err, &step) && d.usable(what) == nil {
-		return err
+	var check *CheckError
+	var verify *VerifyError
+	if err == nil || d.usable(what) == nil && (errors.As(err, &step) || errors.As(err, &check) || errors.As(err, &verify)) {
+		return err // which names the trace
 	}
 	return d.failed(what, overlap(err))
 }

@@ -123,7 +123,7 @@ func TestCheck(t *testing.T) {
 
 		// A buffer that no program declares keeps what the first of the two runs has put there, and so do the programs
 		// that read it.
-		hidden, seen, result := b.pages("hidden", 1), b.pages("seen", 1), b.pages("result", 1)
+		in, hidden, seen, result := b.pages("in", 1), b.pages("hidden", 1), b.pages("seen", 1), b.pages("result", 1)
 		count := b.adder("count", reprise.Core{}, hidden, hidden, 1)
 		count.Buffers = nil
 		show := b.adder("show", reprise.Core{X: 3}, hidden, seen, 0)
@@ -133,7 +133,6 @@ func TestCheck(t *testing.T) {
 		b.write(seen, 0)
 		b.write(result, 7)
 		bad := b.capture("bad", first, b.load(count), first, b.load(show), use, use, first)
-		before := b.allocated()
 		var ce *reprise.CheckError
 		if err := bad.Check(b.ctx); !errors.As(err, &ce) {
 			b.Fatalf("error %v, want a *CheckError", err)
@@ -143,6 +142,19 @@ func TestCheck(t *testing.T) {
 			b.Errorf("error (-want +got):\n%s", diff)
 		}
 		b.holds(result, 7)
+
+		// What happens only once can't be found again.
+		once, other := b.adder("once", reprise.Core{}, in, hidden, 0), b.adder("again", reprise.Core{X: 3}, hidden, seen, 0)
+		before := b.allocated()
+		once.Buffers, other.Buffers = nil, []*reprise.Buffer{seen}
+		b.write(in, 50)
+		b.write(hidden, 0)
+		y, z := b.load(other), b.load(once)
+		lost := b.capture("lost", y, z)
+		if err := lost.Check(b.ctx); !errors.As(err, &ce) || ce.Step != -1 || ce.Buffer != "seen" {
+			b.Errorf("error %v, want a *CheckError for no step", err)
+		}
+		b.must(errors.Join(lost.Release(b.ctx), y.Close(b.ctx), z.Close(b.ctx)))
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {
 			b.Errorf("something is left (-before +after):\n%s", diff)
 		}

@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -162,8 +163,8 @@ func everythingModel(t *fixture) {
 					seq = append(seq, drawProgram(r))
 				}
 				tr, err := t.rq.Capture(t.ctx, "model", func(rec *reprise.Recorder) error {
-					for _, p := range seq {
-						if err := rec.Run(p.x); err != nil {
+					for i, p := range seq {
+						if err := errors.Join(rec.Run(p.x), rec.Param(fmt.Sprint(i), number)); err != nil {
 							return err
 						}
 					}
@@ -182,6 +183,36 @@ func everythingModel(t *fixture) {
 					for _, p := range tr.seq {
 						mix(p)
 					}
+				}
+			},
+			"set": func(r draw) {
+				if len(traces) == 0 {
+					return
+				}
+				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+				for range r.IntRange(1, 5, "parameters") {
+					i := r.IntRange(0, len(tr.seq)-1, "step")
+					tr.seq[i].number = uint32(r.IntRange(0, 1000, "number"))
+					must(r, tr.tr.Set(fmt.Sprint(i), tr.seq[i].number))
+				}
+			},
+			"pieces": func(r draw) {
+				if len(traces) == 0 {
+					return
+				}
+				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+				if n := r.IntRange(0, len(tr.seq), "number of pieces"); n == 0 {
+					must(r, tr.tr.Step(t.ctx, nil))
+				} else {
+					must(r, tr.tr.Split(t.ctx, n, nil))
+				}
+				for _, p := range tr.seq {
+					mix(p)
+				}
+			},
+			"check": func(r draw) {
+				if len(traces) > 0 {
+					must(r, traces[r.IntRange(0, len(traces)-1, "trace")].tr.Check(t.ctx))
 				}
 			},
 			"release": func(r draw) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,7 +38,8 @@ func traceCases() []testCase {
 			fn:       func(t *fixture) { tracesAlive(t, n) },
 		})
 	}
-	return append(append(cs, traceFileCases()...), []testCase{
+	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), traceFileCases())
+	return append(cs, []testCase{
 		{name: "capture runs nothing", protects: "what is recorded doesn't run, and the queue goes on as before", fn: captureRunsNothing},
 		{name: "hundreds of replays", protects: "replays follow each other without waits, hundreds of times", fn: hundredsOfReplays},
 		{name: "different programs", protects: "programs of all sizes follow each other around the kernel-config ring in a replay", fn: traceMixedSizes},

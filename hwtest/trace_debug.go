@@ -1,0 +1,240 @@
+package hwtest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+func debugCases() []testCase {
+	var cs []testCase
+	for _, n := range []int{1, 5, 8, 17} {
+		cs = append(cs, testCase{
+			name:     fmt.Sprintf("%d programs in steps and pieces", n),
+			protects: "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
+			fn:       func(t *fixture) { inPieces(t, n) },
+		})
+	}
+	return append(cs, []testCase{
+		{name: "large programs in steps", protects: "commands longer than a fetch entry can be stepped through", fn: stepLongCommands},
+		{name: "look between steps", protects: "buffers can be read and written between steps, and nothing else runs", fn: lookBetween},
+		{name: "check a trace", protects: "a trace that does what its programs do passes, and its buffers stay as they were", fn: checkTrace},
+		{name: "check finds the program", protects: "the first program that differs in a replay is named", fn: checkFinds},
+		{name: "bisect by results", protects: "the first program behind which a result is wrong is found", fn: bisectResults},
+		{name: "bisect a hang", unsafe: hangs, needs: needSimulator, protects: "the program that hangs is found by steps and by replays of beginnings", fn: bisectHang},
+	}...)
+}
+
+// sequence records n programs of different sizes, the second of them with a parameter.
+func (t *fixture) sequence(f *follow, n int) (tr *reprise.Trace, play func()) {
+	var xs []*reprise.Executable
+	for i, size := range []int{0, 30_000, 4000} {
+		xs = append(xs, t.load(t.mixProgram(fmt.Sprint(size), t.grid(), f.b, uint32(i+1), size&^15)))
+	}
+	tr, err := t.rq.Capture(t.ctx, "sequence", func(r *reprise.Recorder) error {
+		var errs []error
+		for i := range n {
+			errs = append(errs, r.Run(xs[i%3]))
+			if i == 0 {
+				errs = append(errs, r.Param("first", number))
+			}
+		}
+		return errors.Join(errs...)
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	t.ok(tr.Set("first", 50))
+	return tr, func() {
+		for i := range n {
+			v := uint32(i%3 + 1)
+			if i == 0 {
+				v = 50
+			}
+			f.run(v, t.grid())
+		}
+	}
+}
+
+func inPieces(t *fixture, n int) {
+	f := t.follow()
+	tr, play := t.sequence(f, n)
+	x := t.load(t.mixProgram("x", t.grid(), f.b, 9, 0))
+	before := t.allocated()
+	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) { // 0 for steps
+		if pieces == 0 {
+			t.ok(tr.Step(t.ctx, nil))
+		} else {
+			t.ok(tr.Split(t.ctx, pieces, nil))
+		}
+		play()
+		t.ok(t.rq.Run(t.ctx, x))
+		f.run(9, t.grid())
+		t.ok(tr.Replay(t.ctx))
+		play()
+	}
+	f.check("all pieces")
+	if after := t.allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+}
+
+func stepLongCommands(t *fixture) {
+	b := t.perWorker(64 * len(processors()))
+	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
+	for i, p := range processors() {
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []reprise.Range{t.grid()}, Common: []uint32{0},
+			Args: func(c reprise.Core) []uint32 {
+				a := make([]uint32, 340)
+				a[0], a[1], a[2], a[17] = b.Addr()+uint32(64*i), 16, uint32(t.workerIndex(c)), uint32(i)
+				return a
+			}})
+	}
+	x := t.load(prog)
+	tr := t.capture("t", x, x)
+	t.ok(tr.Step(t.ctx, nil))
+	t.ok(tr.Split(t.ctx, 2, nil))
+	for i := range processors() {
+		t.wantWords("first word", b, 16*i, func(c reprise.Core) uint32 { return uint32(t.workerIndex(c)) })
+		t.wantWords("last word", b, 16*i+15, func(reprise.Core) uint32 { return uint32(i) })
+	}
+}
+
+func lookBetween(t *fixture) {
+	f := t.follow()
+	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
+	tr := t.capture("t", x, x, x)
+	side := t.buffer(reprise.DRAM, 4096, 64)
+	t.ok(tr.Step(t.ctx, func(i int) error {
+		f.run(5, t.grid())
+		f.check(fmt.Sprintf("behind step %d", i))
+		want := pattern(uint32(i), side.Size())
+		t.ok(t.rq.Write(t.ctx, side, 0, want))
+		t.same("a buffer beside", want, t.readAll(side))
+		for op, err := range map[string]error{"run": t.rq.Run(t.ctx, x), "replay": tr.Replay(t.ctx)} {
+			if !errors.Is(err, reprise.ErrReserved) {
+				t.Errorf("%s between steps: %v", op, err)
+			}
+		}
+		return nil
+	}))
+	mine := errors.New("enough")
+	var at *reprise.StepError
+	err := tr.Step(t.ctx, func(i int) error {
+		f.run(5, t.grid())
+		return map[bool]error{true: mine}[i == 1]
+	})
+	if !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 1 {
+		t.Errorf("error %v", err)
+	}
+	t.runAndWait(x)
+	f.run(5, t.grid())
+	f.check("behind a run that was cut short")
+}
+
+func checkTrace(t *fixture) {
+	f := t.follow()
+	tr, play := t.sequence(f, 9)
+	before := t.allocated()
+	t.ok(tr.Check(t.ctx))
+	f.check("behind the check")
+	t.ok(tr.Replay(t.ctx))
+	play()
+	t.ok(tr.Check(t.ctx))
+	f.check("behind a replay and a check")
+	if after := t.allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+}
+
+// addTo is a program on one core that copies a page of 64 B from one DRAM buffer to another and adds to its words.
+func (t *fixture) addTo(name string, from, to *reprise.Buffer, n uint32) *reprise.Program {
+	t.Helper()
+	cores := []reprise.Range{{}}
+	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	p := &reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to}, Kernels: []reprise.Kernel{
+		{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(from.Addr(), 0, 1, 64, 0)},
+		{Name: "add", Image: t.kernel(kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(0, 16, 1, n)},
+		{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(to.Addr(), 0, 1, 64, 16)},
+	}}
+	for _, i := range []int{0, 16} {
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 64, Pages: 2})
+	}
+	return p
+}
+
+// checkFinds has a program count in a buffer that it doesn't declare, so that the second of two runs finds something else
+// there than the first.
+func checkFinds(t *fixture) {
+	hidden, out := t.buffer(reprise.DRAM, 64, 64), t.buffer(reprise.DRAM, 64, 64)
+	t.ok(t.rq.Write(t.ctx, hidden, 0, pattern(1, 64)))
+	t.ok(t.rq.Write(t.ctx, out, 0, pattern(2, 64)))
+	count, show := t.addTo("count", hidden, hidden, 1), t.addTo("show", hidden, out, 0)
+	count.Buffers, show.Buffers = nil, []*reprise.Buffer{out}
+	f := t.follow()
+	x, y, z := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0)), t.load(count), t.load(show)
+	tr := t.capture("t", x, y, x, x, z, x, x)
+	var ce *reprise.CheckError
+	if err := tr.Check(t.ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
+		t.Errorf("error %v, want a *CheckError for step 4", err)
+	}
+	t.same("a buffer behind the check", pattern(2, 64), t.readAll(out))
+	f.check("behind the check")
+}
+
+func bisectResults(t *fixture) {
+	f := t.follow()
+	tr, _ := t.sequence(f, 10)
+	clear := func(int) error { return t.rq.Write(t.ctx, f.b, 0, make([]byte, f.b.Size())) }
+	for _, bad := range []int{0, 3, 7, 9} {
+		step, err := tr.Bisect(t.ctx, clear, func(n int) (bool, error) { return n <= bad, nil })
+		t.ok(err)
+		if step != bad {
+			t.Errorf("step %d was found, want %d", step, bad)
+		}
+	}
+	step, err := tr.Bisect(t.ctx, clear, func(int) (bool, error) { return true, nil })
+	t.ok(err)
+	if step != -1 {
+		t.Errorf("step %d was found in a trace that is right", step)
+	}
+}
+
+func bisectHang(t *fixture) {
+	u := t.short()
+	b := u.perWorker(16)
+	f := u.follow()
+	x, stuck := u.load(u.mixProgram("x", u.grid(), f.b, 5, 0)), u.load(u.spin(b, reprise.BRISC, reprise.Core{X: 1, Y: 1}))
+	tr := u.capture("t", x, x, stuck, x)
+	prepare := func(v uint32) func(int) error {
+		return func(int) error {
+			words := make([]byte, b.Size())
+			for i := 0; i < len(words); i += 4 {
+				binary.LittleEndian.PutUint32(words[i:], v)
+			}
+			return u.rq.Write(u.ctx, b, 0, words)
+		}
+	}
+	good := func(int) (bool, error) { return true, nil }
+	step, err := tr.Bisect(u.ctx, prepare(0), good)
+	t.ok(err)
+	if step != 2 {
+		t.Errorf("step %d was found, want 2", step)
+	}
+	t.ok(prepare(0)(0))
+	err = tr.Step(u.ctx, nil)
+	var at *reprise.StepError
+	var hang *reprise.HangError
+	if !errors.As(err, &at) || at.First != 2 || at.Name != "spin" || !errors.As(err, &hang) {
+		t.Errorf("stepped: %v", err)
+	}
+	t.ok(u.dev.Recover(u.ctx))
+	step, err = tr.Bisect(u.ctx, prepare(0x12345678), good)
+	t.ok(err)
+	if step != -1 {
+		t.Errorf("step %d was found in a trace that works", step)
+	}
+}
