@@ -134,6 +134,9 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 		}
 	}
 	s := steps[len(steps)-1]
+	if s.Program < 0 {
+		return fmt.Errorf("what was recorded last is no program but %q: name arguments behind the run that they belong to", s.Name)
+	}
 	x := r.t.progs[s.Program]
 	at, err := x.words(args)
 	if err != nil {

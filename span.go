@@ -245,7 +245,11 @@ func (t *SpanningTrace) Replay(ctx context.Context) error {
 			}
 		}
 	}
-	if err := t.span.Submit(ctx); err != nil {
+	err := t.flush(ctx)
+	if err == nil {
+		err = t.span.Submit(ctx)
+	}
+	if err != nil {
 		if errors.Is(err, dispatch.ErrRevoked) {
 			err = ErrReleased
 		}

@@ -272,3 +272,44 @@ func TestSpanningTracesThatCannotBe(t *testing.T) {
 	_, err = q[0].Capture(b.ctx, "alone", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Record(e)) })
 	b.says(err, `capture "alone": record event "e" at `, "of one queue", "CaptureQueues")
 }
+
+// A trace over several queues has parameters like others, in all its parts.
+func TestSpanningTraceParameters(t *testing.T) {
+	b := split(t, sim.Blackhole())
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	x, y, z := b.pages("x", 4), b.pages("y", 4), b.pages("z", 4)
+	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 1))
+	e := b.dev.NewEvent("there")
+	var late error
+	trace, err := b.dev.CaptureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e),
+			rs[1].Wait(e), rs[1].Run(back), rs[1].Param("addend", addend), rs[1].ParamBuffer("to", z, writeTo))
+	})
+	b.must(err)
+	b.write(x, 10)
+	b.must(q[0].Finish(b.ctx))
+	read := func(buf *reprise.Buffer, want uint32) {
+		b.Helper()
+		b.must(q[1].Finish(b.ctx))
+		b.holds(buf, want)
+	}
+	b.must(trace.Replay(b.ctx))
+	read(z, 12)
+	b.must(errors.Join(trace.Set("addend", 100), trace.Replay(b.ctx)))
+	read(z, 210)
+	other := b.pages("other", 4)
+	b.must(errors.Join(trace.SetBuffer("to", other), trace.Set("addend", 7), trace.Replay(b.ctx)))
+	read(other, 24)
+	if err := trace.Set("none", 1); !errors.Is(err, reprise.ErrNoParam) {
+		t.Errorf("an unknown parameter: %v", err)
+	}
+	_, err = b.dev.CaptureQueues(b.ctx, "late", q, func(rs []*reprise.Recorder) error {
+		late = errors.Join(rs[0].Run(there), rs[0].Record(e), rs[0].Param("addend", addend))
+		return nil
+	})
+	b.says(late, "what was recorded last is no program")
+	if err == nil {
+		t.Error("a capture with a refused parameter became a trace")
+	}
+	b.must(trace.Release(b.ctx))
+}

@@ -1,0 +1,172 @@
+package reprise_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// storing loads a program that stores a word to the L1 of one core.
+func storing(ctx context.Context, dev *reprise.Device, name string, to *reprise.Buffer, value uint32) *reprise.Executable {
+	im, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
+	check(err)
+	x, err := dev.Load(ctx, &reprise.Program{Name: name, Buffers: []*reprise.Buffer{to}, Kernels: []reprise.Kernel{{
+		Name: "store", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)}, Common: []uint32{0},
+		Args: func(reprise.Core) []uint32 { return []uint32{to.Addr(), 1, value} },
+	}}})
+	check(err)
+	return x
+}
+
+// word reads the first word of a buffer.
+func word(ctx context.Context, q *reprise.Queue, b *reprise.Buffer) byte {
+	p := make([]byte, b.Size())
+	check(q.Read(ctx, b, 0, p))
+	return p[0]
+}
+
+// Code that runs programs on a queue can be recorded unchanged between Begin and End.
+func ExampleQueue_Begin() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	check(err)
+	defer dev.Close()
+	queue := dev.Queue(0)
+	first, second := blank(ctx, dev, "first"), blank(ctx, dev, "second")
+	forward := func() {
+		check(queue.Run(ctx, first))
+		check(queue.Run(ctx, second))
+	}
+	forward() // runs
+
+	rec, err := queue.Begin("model")
+	check(err)
+	forward() // is recorded
+	trace, err := rec.End(ctx)
+	check(err)
+	fmt.Println(len(trace.Steps()), "programs")
+
+	// What a trace can't hold is refused, by name and place.
+	rec, err = queue.Begin("wrong")
+	check(err)
+	err = queue.Finish(ctx)
+	var ce *reprise.CaptureError
+	if errors.As(err, &ce) {
+		fmt.Printf("%s in %s: %v\n", ce.Op, filepath.Base(ce.File), ce.Err)
+	}
+	check(rec.Discard())
+	// Output:
+	// 2 programs
+	// finish in example_trace_test.go: it can't be part of a trace
+}
+
+// A parameter is an argument that can be set for each replay.
+func ExampleTrace_Set() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole())
+	check(err)
+	defer dev.Close()
+	queue := dev.Queue(0)
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
+	check(err)
+	x := storing(ctx, dev, "store", out, 1)
+
+	trace, err := queue.Capture(ctx, "step", func(r *reprise.Recorder) error {
+		if err := r.Run(x); err != nil {
+			return err
+		}
+		return r.Param("position", reprise.Arg{Kernel: "store", Index: 2})
+	})
+	check(err)
+	for position := range uint32(3) {
+		check(trace.Set("position", 10+position))
+		check(trace.Replay(ctx)) // writes the word that has changed, and replays
+		fmt.Println(word(ctx, queue, out))
+	}
+	fmt.Println(trace.Set("pos", 1))
+	// Output:
+	// 10
+	// 11
+	// 12
+	// reprise: trace "step": set parameter "pos": the trace has no such parameter: it has "position"
+}
+
+// Programs of a trace can be run one by one, to look at what each does.
+func ExampleTrace_Step() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	check(err)
+	defer dev.Close()
+	queue := dev.Queue(0)
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
+	check(err)
+	first, second := storing(ctx, dev, "first", out, 5), storing(ctx, dev, "second", out, 6)
+	trace, err := queue.Capture(ctx, "two", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(first), r.Run(second))
+	})
+	check(err)
+	check(trace.Step(ctx, func(step int) error {
+		fmt.Println(trace.Steps()[step].Name, word(ctx, queue, out))
+		return nil
+	}))
+	check(trace.Check(ctx)) // a replay does what the programs do
+	// Output:
+	// first 5
+	// second 6
+}
+
+// Bisect finds the program behind which a result is wrong.
+func ExampleTrace_Bisect() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	check(err)
+	defer dev.Close()
+	queue := dev.Queue(0)
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
+	check(err)
+	right, wrong := storing(ctx, dev, "right", out, 1), storing(ctx, dev, "wrong", out, 99)
+	trace, err := queue.Capture(ctx, "model", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(right), r.Run(right), r.Run(wrong))
+	})
+	check(err)
+	step, err := trace.Bisect(ctx, nil, func(int) (bool, error) { return word(ctx, queue, out) == 1, nil })
+	check(err)
+	fmt.Printf("step %d, program %q\n", step, trace.Steps()[step].Name)
+	// Output:
+	// step 2, program "wrong"
+}
+
+// Traces that share a pool for their intermediate buffers together cost no more than the largest.
+func ExamplePool() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	check(err)
+	defer dev.Close()
+	queue := dev.Queue(0)
+	pool, err := dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 64 << 10, Name: "scratch"})
+	check(err)
+	to := reprise.Arg{Kernel: "store", Index: 0}
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
+	check(err)
+	x := storing(ctx, dev, "x", out, 5)
+	same := map[uint32]bool{}
+	for _, name := range []string{"prefill", "decode"} {
+		_, err := queue.Capture(ctx, name, func(r *reprise.Recorder) error {
+			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: 16, Name: "intermediate"})
+			if err != nil {
+				return err
+			}
+			same[mid.Addr()] = true
+			return errors.Join(x.SetBuffer(mid, to), r.Run(x), mid.Free())
+		})
+		check(err)
+	}
+	fmt.Println(len(same), "address")
+	// Output:
+	// 1 address
+}
