@@ -440,3 +440,25 @@ func TestCloseWithRecordingsUnread(t *testing.T) {
 		b.must(b.dev.Close())
 	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 }
+
+// A recording on a queue that has stopped for good is no use to wait for: the error says why, and names both calls.
+func TestWaitForAStoppedQueue(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		e := b.dev.NewEvent("e")
+		b.must(b.queue.Run(b.ctx, b.spin("spin", b.word(), reprise.BRISC, reprise.Single(0, 0))))
+		b.must(b.queue.Record(b.ctx, e))
+		b.hang(b.queue.Finish(b.ctx))
+		err := b.dev.Queue(1).Wait(b.ctx, e)
+		b.hang(err)
+		var ee *reprise.EventError
+		if !errors.As(err, &ee) || ee.Queue != 1 || ee.Recorder != 0 || ee.Event != "e" {
+			b.Errorf("error %v, want an *EventError", err)
+		}
+		b.says(err, `queue 1: wait for event "e" at event_test.go:`, "recorded on queue 0 at event_test.go:", "queue 0 hangs")
+		if done, err := e.Query(); done || err == nil {
+			b.Errorf("query: %v, %v", done, err)
+		}
+		b.must(b.dev.Queue(1).Finish(b.ctx)) // it isn't held up
+		b.must(b.dev.Recover(b.ctx))
+	}, reprise.WithQueues(2), reprise.WithHangTimeout(300*time.Millisecond))
+}
