@@ -28,7 +28,7 @@ type traceRunCmd struct {
 
 // Help is shown by --help.
 func (traceRunCmd) Help() string {
-	return "The buffers of the file are allocated where they lay when the trace was recorded, and filled with what the file has of them. Results that the file has are compared after the first replay."
+	return "The buffers of the file are allocated where they lay when the trace was recorded, or elsewhere if parameters name all of their addresses, and filled with what the file has of them. Results that the file has are compared after the first replay."
 }
 
 // Validate checks the flags.
