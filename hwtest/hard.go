@@ -84,6 +84,7 @@ func hardKeys() []hardKey {
 		{name: "config ring", fn: func(t *fixture) { hardConfigRing(t) }},
 		{name: "long commands", fn: longCommands},
 		{name: "trace with runs between", fn: func(t *fixture) { traceOf(t, 9, 3, true) }},
+		{name: "trace parameters and pieces", fn: func(t *fixture) { paramRounds(t, 5, 6); inPieces(t, 5); paramBuffers(t) }},
 		{name: "transfers", fn: func(t *fixture) { partial(t, 0, 100); partial(t, 1, 2048); writeRead(t, 0, 100_000, 7) }},
 		{name: "subordinate's ring", queues: true, fn: func(t *fixture) { subordinateLaps(t, 2) }},
 		{name: "packed writes", queues: true, fn: func(t *fixture) {

@@ -30,8 +30,10 @@ func paramCases() []testCase {
 // number is the common argument of the mix program.
 var number = reprise.Arg{Kernel: "mix", Common: true}
 
-func paramOf(t *fixture, n int) {
-	n = t.size(n, min(n, 6))
+func paramOf(t *fixture, n int) { paramRounds(t, t.size(n, min(n, 6)), t.size(50, 8)) }
+
+// paramRounds replays a trace of n programs so many times, with a parameter that all of them have.
+func paramRounds(t *fixture, n, rounds int) {
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
@@ -44,7 +46,7 @@ func paramOf(t *fixture, n int) {
 	t.ok(err)
 	t.closing(tr.Release)
 	values := []uint32{5, 5, 1000, 7, 7, 1 << 31, 5}
-	for i := range t.size(50, 8) {
+	for i := range rounds {
 		v := values[i%len(values)]
 		t.ok(tr.Set("number", v))
 		t.ok(tr.Replay(t.ctx))
