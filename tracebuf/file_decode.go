@@ -14,7 +14,7 @@ import (
 // Decode reads a trace file, which must end where r does, and checks it completely: what it returns is a trace that a
 // recorder could have made, with commands that the target's firmware takes and that write to nothing but the workers'
 // kernel memory. (What the kernels do is theirs to say.) Errors are ErrNotTrace, ErrVersion, ErrDamaged, ErrInvalid or
-// those of r. The memory it takes is bounded by twice the bytes that r delivers.
+// those of r. The memory it takes is a small multiple of the bytes that r delivers, whatever they claim.
 func Decode(r io.Reader) (*File, error) {
 	body, err := readFile(r)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -126,6 +127,19 @@ func TestFileRoundTrip(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The bytes of a version stay: files that people keep can be read by later programs. Who has to change the sums
+// changes FileVersion too.
+func TestFileBytesStay(t *testing.T) {
+	for arch, want := range map[chip.Arch]string{
+		chip.Wormhole:  "816bc70ad72f12799720d0a1b5a8b17d53182734a2a5e630c7dd0ddabb4dd5e0",
+		chip.Blackhole: "aa3f56d4d5688af16f8a5d72bd21850391dfce34dc94857d8f51bba628e23754",
+	} {
+		if got := fmt.Sprintf("%x", sha256.Sum256(encode(t, testFile(t, arch)))); got != want {
+			t.Errorf("%v: the file is %s, was %s", arch, got, want)
+		}
 	}
 }
 
