@@ -229,3 +229,43 @@ func TestFindHang(t *testing.T) {
 	b.must(prepare(5)(0))
 	b.must(errors.Join(trace.Replay(b.ctx), b.queue.Finish(b.ctx), trace.Release(b.ctx)))
 }
+
+// A trace of the second queue can be set, taken apart and checked as one of the first, whether the queues share workers
+// or not. While that lasts, neither queue runs anything else on the same workers.
+func TestStepOnSecondQueue(t *testing.T) {
+	for name, apart := range map[string]bool{"shared": false, "apart": true} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, sim.Wormhole(), reprise.WithQueues(2))
+			first, at := reprise.Core{X: 1}, reprise.Core{X: 2}
+			if apart {
+				b = split(t, sim.Wormhole())
+				at = reprise.Core{X: 5}
+			}
+			q := b.dev.Queue(1)
+			in, out := b.pages("in", 2), b.pages("out", 2)
+			x, other := b.load(b.adder("x", at, in, out, 1)), b.load(b.blank("other", reprise.Single(first.X, first.Y)))
+			r, err := q.Begin("second")
+			b.must(err)
+			b.must(errors.Join(q.Run(b.ctx, x), r.Param("addend", addend), b.queue.Finish(b.ctx), q.Run(b.ctx, x)))
+			trace, err := r.End(b.ctx)
+			b.must(err)
+			b.write(in, 5)
+			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Finish(b.ctx), trace.Set("addend", 9)))
+			steps := 0
+			b.must(trace.Step(b.ctx, func(i int) error {
+				steps++
+				b.holds(out, []uint32{14, 6}[i])
+				if err := b.queue.Run(b.ctx, other); apart && err != nil || !apart && !errors.Is(err, reprise.ErrReserved) {
+					b.Errorf("queue 0 beside a step: %v", err)
+				}
+				return b.queue.Finish(b.ctx)
+			}))
+			if steps != 2 {
+				b.Errorf("%d steps", steps)
+			}
+			b.must(errors.Join(trace.Split(b.ctx, 2, nil), trace.Check(b.ctx), trace.Replay(b.ctx), q.Finish(b.ctx)))
+			b.holds(out, 6)
+			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Finish(b.ctx), trace.Replay(b.ctx), trace.Release(b.ctx)))
+		})
+	}
+}
