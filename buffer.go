@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -44,6 +45,21 @@ type Buffer struct {
 // NewBuffer allocates a buffer. Its content is undefined. The error is a *OutOfMemoryError when there is no room and
 // an *OccupiedError when something is in the way of a fixed address.
 func (d *Device) NewBuffer(c BufferConfig) (*Buffer, error) {
+	if d.watch.on.Load() == nil {
+		return d.allocate(c)
+	}
+	var b *Buffer
+	call := &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size}
+	err := d.observed(context.Background(), call, func() (err error) {
+		if b, err = d.allocate(c); err == nil {
+			call.Object, call.Bytes = b, b.Size()
+		}
+		return err
+	})
+	return b, err
+}
+
+func (d *Device) allocate(c BufferConfig) (*Buffer, error) {
 	if err := d.usable("new buffer"); err != nil {
 		return nil, err
 	}
@@ -173,6 +189,13 @@ func (b *Buffer) Layout() Layout {
 // Free gives the buffer up. Its memory can be handed out again at once, or when the last executable and trace that
 // use it and the last part of it are gone.
 func (b *Buffer) Free() error {
+	if b.d.watch.on.Load() != nil {
+		return b.d.observed(context.Background(), &Call{Kind: CallFree, Name: b.name, Object: b, Bytes: b.Size()}, b.free)
+	}
+	return b.free()
+}
+
+func (b *Buffer) free() error {
 	if b.freed.Swap(true) {
 		return fmt.Errorf("reprise: free buffer %q: %w", b.name, ErrReleased)
 	}

@@ -55,6 +55,21 @@ func (c *captures) remove(r *Recorder) {
 //
 // When record or anything else fails, nothing is left behind.
 func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder) error) (*Trace, error) {
+	if q.d.watch.on.Load() == nil {
+		return q.capture(ctx, name, record)
+	}
+	var t *Trace
+	call := &Call{Kind: CallCapture, Queues: q.self, Name: name}
+	err := q.d.observed(ctx, call, func() (err error) {
+		if t, err = q.capture(ctx, name, record); err == nil {
+			call.Object, call.Bytes = t, t.Size()
+		}
+		return err
+	})
+	return t, err
+}
+
+func (q *Queue) capture(ctx context.Context, name string, record func(*Recorder) error) (*Trace, error) {
 	if record == nil {
 		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
 	}

@@ -32,6 +32,7 @@ type Device struct {
 	cbs    cbArea
 
 	captures captures
+	watch    watchers
 
 	admin sync.Mutex   // held by Recover and Close
 	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or given up
@@ -73,7 +74,9 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	}
 	d.cbs = cbArea{mem: d.mem, base: uint64(p.L1.Unreserved)}
 	for id := range disp.Queues() {
-		d.queues = append(d.queues, &Queue{d: d, q: disp.Queue(id)})
+		q := &Queue{d: d, q: disp.Queue(id)}
+		q.self = []*Queue{q}
+		d.queues = append(d.queues, q)
 	}
 	return d, nil
 }

@@ -19,8 +19,7 @@ var (
 	ErrRecovering = errors.New("the device is being recovered")
 	// ErrOtherChip is returned by Recover when another chip has taken the place of the one that was opened.
 	ErrOtherChip = dispatch.ErrOtherChip
-	// ErrLayout is returned for what is there for whole interleaved buffers only: reads that are started and waited for
-	// later, and trace files.
+	// ErrLayout is returned for what is there for whole interleaved buffers only: trace files.
 	ErrLayout = errors.New("only a whole interleaved buffer can be used")
 	// ErrForeign is returned when a buffer, executable or trace of one device is used with another.
 	ErrForeign = errors.New("it belongs to another device")

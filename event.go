@@ -44,6 +44,13 @@ func (e *Event) Name() string { return e.e.Name() }
 // holds a *HangError when the device stops.
 func (e *Event) Synchronize(ctx context.Context) error {
 	at := callerPC()
+	if e != nil && e.d.watch.on.Load() != nil {
+		return e.d.observed(ctx, &Call{Kind: CallSynchronize, Name: e.Name(), Object: e}, func() error { return e.synchronize(ctx, at) })
+	}
+	return e.synchronize(ctx, at)
+}
+
+func (e *Event) synchronize(ctx context.Context, at uintptr) error {
 	if err := e.of(nil, "synchronize"); err != nil {
 		return err
 	}
@@ -92,6 +99,13 @@ func (e *Event) of(d *Device, op string) error {
 // and all its results are in memory. It returns once the command is in the issue ring.
 func (q *Queue) Record(ctx context.Context, e *Event) error {
 	at := callerPC()
+	if q.d.watch.on.Load() != nil {
+		return q.d.observed(ctx, &Call{Kind: CallRecord, Queues: q.self, Name: e.label(), Object: e}, func() error { return q.recordEvent(ctx, e, at) })
+	}
+	return q.recordEvent(ctx, e, at)
+}
+
+func (q *Queue) recordEvent(ctx context.Context, e *Event, at uintptr) error {
 	if err := e.of(q.d, "record"); err != nil {
 		return err
 	}
@@ -109,6 +123,13 @@ func (q *Queue) Record(ctx context.Context, e *Event) error {
 // never recorded, or the recording is lost. Waiting for a recording of the same queue has no effect.
 func (q *Queue) Wait(ctx context.Context, e *Event) error {
 	at := callerPC()
+	if q.d.watch.on.Load() != nil {
+		return q.d.observed(ctx, &Call{Kind: CallWait, Queues: q.self, Name: e.label(), Object: e}, func() error { return q.waitEvent(ctx, e, at) })
+	}
+	return q.waitEvent(ctx, e, at)
+}
+
+func (q *Queue) waitEvent(ctx context.Context, e *Event, at uintptr) error {
 	if err := e.of(q.d, "wait"); err != nil {
 		return err
 	}
@@ -119,6 +140,14 @@ func (q *Queue) Wait(ctx context.Context, e *Event) error {
 		return q.d.failed("wait", err)
 	}
 	return nil
+}
+
+// label returns an event's name, also of nil.
+func (e *Event) label() string {
+	if e == nil {
+		return ""
+	}
+	return e.Name()
 }
 
 // callerPC returns the place that called the caller's caller.

@@ -43,38 +43,39 @@ func (b *Buffer) write(ctx context.Context, q *dispatch.Queue, off int, data []b
 
 // read reads from the buffer through a queue, whatever its layout.
 func (b *Buffer) read(ctx context.Context, q *dispatch.Queue, off int, dst []byte) error {
-	if err := b.check("read", off, len(dst)); err != nil {
+	p, err := b.startRead(ctx, q, off, dst)
+	if err != nil {
 		return err
 	}
-	if b.dist == nil {
-		return q.Read(ctx, &b.iv, off+b.first*b.PageSize(), dst)
-	}
-	page, stride := b.PageSize(), int(b.iv.PageSize)
-	return b.eachRun(off, len(dst), func(iv *dispatch.Interleaved, at, from, n int) error {
-		part := dst[from*page : (from+n)*page]
-		if page == stride || n == 1 {
-			return q.Read(ctx, iv, at, part)
-		}
-		spread := make([]byte, (n-1)*stride+page)
-		if err := q.Read(ctx, iv, at, spread); err != nil {
-			return err
-		}
-		for i := range n {
-			copy(part[i*page:(i+1)*page], spread[i*stride:])
-		}
-		return nil
-	})
+	return p.wait(ctx)
 }
 
-// startRead starts a read of an interleaved buffer.
-func (b *Buffer) startRead(ctx context.Context, q *dispatch.Queue, off int, dst []byte) (*dispatch.Pending, error) {
+// startRead starts a read of the buffer, whatever its layout.
+func (b *Buffer) startRead(ctx context.Context, q *dispatch.Queue, off int, dst []byte) (*Pending, error) {
 	if err := b.check("read", off, len(dst)); err != nil {
 		return nil, err
 	}
-	if b.dist != nil {
-		return nil, fmt.Errorf("it is %s: %w: use Read", b.Layout(), ErrLayout)
+	p := &Pending{b: b}
+	if b.dist == nil {
+		var err error
+		p.last, err = q.StartRead(ctx, &b.iv, off+b.first*b.PageSize(), dst)
+		return p, err
 	}
-	return q.StartRead(ctx, &b.iv, off+b.first*b.PageSize(), dst)
+	page, stride := b.PageSize(), int(b.iv.PageSize)
+	err := b.eachRun(off, len(dst), func(iv *dispatch.Interleaved, at, from, n int) error {
+		part := dst[from*page : (from+n)*page]
+		to := part
+		if page != stride && n > 1 {
+			to = make([]byte, (n-1)*stride+page)
+			p.spread = append(p.spread, spread{part, to, page, stride})
+		}
+		return p.add(q.StartRead(ctx, iv, at, to))
+	})
+	if err != nil {
+		p.Abandon()
+		return nil, err
+	}
+	return p, nil
 }
 
 // eachRun calls f for pages of a sharded buffer that lie one behind the other in a core, in pieces that may be copied

@@ -65,6 +65,21 @@ type Executable struct {
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
 // the Executable. A *ProgramError says what is wrong with a program.
 func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
+	if d.watch.on.Load() == nil || p == nil {
+		return d.load(ctx, p)
+	}
+	var x *Executable
+	call := &Call{Kind: CallLoad, Name: p.Name}
+	err := d.observed(ctx, call, func() (err error) {
+		if x, err = d.load(ctx, p); err == nil {
+			call.Object, call.Bytes = x, len(x.image.Binary())
+		}
+		return err
+	})
+	return x, err
+}
+
+func (d *Device) load(ctx context.Context, p *Program) (*Executable, error) {
 	if err := d.usable("load"); err != nil {
 		return nil, err
 	}
@@ -196,6 +211,13 @@ func (x *Executable) CommandBytes() int { return x.image.CommandBytes() }
 // Close gives up the kernels' memory and the hold on the program's buffers. Runs that are already in a queue are not
 // affected: their kernels are in flight, or a trace holds them.
 func (x *Executable) Close(ctx context.Context) error {
+	if x.d.watch.on.Load() != nil {
+		return x.d.observed(ctx, &Call{Kind: CallUnload, Name: x.Name(), Object: x}, func() error { return x.close(ctx) })
+	}
+	return x.close(ctx)
+}
+
+func (x *Executable) close(ctx context.Context) error {
 	x.d.work.RLock()
 	defer x.d.work.RUnlock()
 	x.mu.Lock()

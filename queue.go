@@ -3,6 +3,7 @@ package reprise
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/dispatch"
@@ -15,6 +16,9 @@ type Queue struct {
 	d   *Device
 	q   *dispatch.Queue
 	rec atomic.Pointer[Recorder] // that Run records into, between Begin and End
+
+	self    []*Queue   // itself, for Calls
+	inOrder sync.Mutex // held by calls that somebody listens to
 
 	begun, finished atomic.Uint64 // Finishes by number: the last one that began, and that returned without an error
 }
@@ -31,6 +35,13 @@ func (q *Queue) Device() *Device { return q.d }
 // Write writes data to a buffer, from byte off on, after everything so far in the queue has run. off and len(data)
 // are multiples of the buffer's page. It returns once the data are copied; the device may still be busy.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) error {
+	if q.d.watch.on.Load() != nil {
+		return q.d.observed(ctx, &Call{Kind: CallWrite, Queues: q.self, Name: b.label(), Object: b, Bytes: len(data)}, func() error { return q.write(ctx, b, off, data) })
+	}
+	return q.write(ctx, b, off, data)
+}
+
+func (q *Queue) write(ctx context.Context, b *Buffer, off int, data []byte) error {
 	if err := q.check("write", b.of); err != nil {
 		return err
 	}
@@ -46,27 +57,28 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) erro
 // Read reads from a buffer, from byte off on, after everything so far in the queue has run, and waits for the data.
 // off and len(dst) are multiples of the buffer's page.
 func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error {
-	if err := q.check("read", b.of); err != nil {
+	p, err := q.StartRead(ctx, b, off, dst)
+	if err != nil {
 		return err
 	}
-	if err := q.d.refuse(q, opRead, b.name); err != nil {
-		return err
-	}
-	if err := b.read(ctx, q.q, off, dst); err != nil {
-		return q.d.failed(fmt.Sprintf("read buffer %q", b.name), err)
-	}
-	return nil
-}
-
-// Pending is a read that is in a queue. Its methods may be called from any goroutine.
-type Pending struct {
-	b *Buffer
-	p *dispatch.Pending
+	return p.Wait(ctx)
 }
 
 // StartRead puts a Read into the queue and returns without waiting for the data. dst belongs to the read until Wait has
 // returned, Done has reported true, or Abandon was called.
 func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (*Pending, error) {
+	if q.d.watch.on.Load() == nil {
+		return q.startRead(ctx, b, off, dst)
+	}
+	var p *Pending
+	err := q.d.observed(ctx, &Call{Kind: CallRead, Queues: q.self, Name: b.label(), Object: b, Bytes: len(dst)}, func() (err error) {
+		p, err = q.startRead(ctx, b, off, dst)
+		return err
+	})
+	return p, err
+}
+
+func (q *Queue) startRead(ctx context.Context, b *Buffer, off int, dst []byte) (*Pending, error) {
 	if err := q.check("read", b.of); err != nil {
 		return nil, err
 	}
@@ -77,34 +89,22 @@ func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 	if err != nil {
 		return nil, q.d.failed(fmt.Sprintf("read buffer %q", b.name), err)
 	}
-	return &Pending{b: b, p: p}, nil
+	p.q, p.n = q, len(dst)
+	return p, nil
 }
-
-// Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more.
-func (p *Pending) Wait(ctx context.Context) error {
-	if err := p.p.Wait(ctx); err != nil {
-		return p.b.d.failed(fmt.Sprintf("read buffer %q", p.b.name), err)
-	}
-	return nil
-}
-
-// Done reports whether all data have arrived, without waiting.
-func (p *Pending) Done() (bool, error) {
-	done, err := p.p.Done()
-	if err != nil {
-		return false, p.b.d.failed(fmt.Sprintf("read buffer %q", p.b.name), err)
-	}
-	return done, nil
-}
-
-// Abandon gives dst back to the caller: nothing is written to it any more. The read itself stays in the queue.
-func (p *Pending) Abandon() { p.p.Abandon() }
 
 // Run puts a program into the queue. It returns once its commands are in the issue ring. The error is a *WorkersError if
 // the program has something on cores that the queue doesn't start, and an *OverlapError if another queue has put a
 // program on the same workers and nothing orders the two. Between [Queue.Begin] and [Recorder.End] it records the program
 // instead.
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
+	if q.d.watch.on.Load() != nil && q.rec.Load() == nil {
+		return q.d.observed(ctx, &Call{Kind: CallRun, Queues: q.self, Name: x.label(), Object: x}, func() error { return q.run(ctx, x) })
+	}
+	return q.run(ctx, x)
+}
+
+func (q *Queue) run(ctx context.Context, x *Executable) error {
 	if err := q.d.usable("run"); err != nil {
 		return err
 	}
@@ -132,6 +132,13 @@ func (q *Queue) Run(ctx context.Context, x *Executable) error {
 
 // Finish waits until everything in the queue has run and all its results are in memory.
 func (q *Queue) Finish(ctx context.Context) error {
+	if q.d.watch.on.Load() != nil {
+		return q.d.observed(ctx, &Call{Kind: CallFinish, Queues: q.self}, func() error { return q.finish(ctx) })
+	}
+	return q.finish(ctx)
+}
+
+func (q *Queue) finish(ctx context.Context) error {
 	if err := q.d.usable("finish"); err != nil {
 		return err
 	}

@@ -123,6 +123,21 @@ func (r *Recorder) add(what string, e *Event, encode func([]byte) ([]byte, error
 // edges that [Recorder.Record] and [Recorder.Wait] make. The queues must have workers of their own
 // ([WithQueueWorkers]). Everything else is as with [Queue.Capture].
 func (d *Device) CaptureQueues(ctx context.Context, name string, queues []*Queue, record func(rs []*Recorder) error) (*SpanningTrace, error) {
+	if d.watch.on.Load() == nil {
+		return d.captureQueues(ctx, name, queues, record)
+	}
+	var t *SpanningTrace
+	call := &Call{Kind: CallCapture, Queues: queues, Name: name}
+	err := d.observed(ctx, call, func() (err error) {
+		if t, err = d.captureQueues(ctx, name, queues, record); err == nil {
+			call.Object, call.Bytes = t, t.Size()
+		}
+		return err
+	})
+	return t, err
+}
+
+func (d *Device) captureQueues(ctx context.Context, name string, queues []*Queue, record func(rs []*Recorder) error) (*SpanningTrace, error) {
 	if err := d.spannable(name, queues, record == nil); err != nil {
 		return nil, err
 	}
@@ -238,6 +253,13 @@ func (r *Recorder) part(ctx context.Context) (*Trace, error) {
 // there then or none. The parts of two replays don't overlap across queues: a queue's part begins when the other queues'
 // parts of the replay before are done. It allocates nothing.
 func (t *SpanningTrace) Replay(ctx context.Context) error {
+	if t.d.watch.on.Load() != nil {
+		return t.d.observed(ctx, &Call{Kind: CallReplay, Queues: t.inOrder(), Name: t.name, Object: t}, func() error { return t.replay(ctx) })
+	}
+	return t.replay(ctx)
+}
+
+func (t *SpanningTrace) replay(ctx context.Context) error {
 	if t.d.captures.open.Load() != nil {
 		for _, part := range t.parts {
 			if err := t.d.refuse(part.q, opReplay, t.name); err != nil {
@@ -285,6 +307,11 @@ func (t *SpanningTrace) Queues() []*Queue {
 		out = append(out, part.q)
 	}
 	return out
+}
+
+// inOrder returns the queues by their numbers.
+func (t *SpanningTrace) inOrder() []*Queue {
+	return slices.SortedFunc(slices.Values(t.Queues()), func(a, b *Queue) int { return cmp.Compare(a.ID(), b.ID()) })
 }
 
 // Size returns the bytes of device memory that the trace takes, over all banks.

@@ -41,6 +41,13 @@ type Trace struct {
 // device. It allocates nothing. The error is an *OverlapError if another queue has put a program on the same workers and
 // nothing orders the two.
 func (t *Trace) Replay(ctx context.Context) error {
+	if t.q.d.watch.on.Load() != nil {
+		return t.q.d.observed(ctx, &Call{Kind: CallReplay, Queues: t.q.self, Name: t.name, Object: t, Bytes: len(t.prep.Bytes)}, func() error { return t.replay(ctx) })
+	}
+	return t.replay(ctx)
+}
+
+func (t *Trace) replay(ctx context.Context) error {
 	if t.q.d.captures.open.Load() != nil {
 		if err := t.q.d.refuse(t.q, opReplay, t.name); err != nil {
 			return err
@@ -81,6 +88,13 @@ func (q *Queue) Replay(ctx context.Context, t *Trace) error {
 // Release waits for the queue to finish and gives the trace's memory back, and that of the buffers and kernels that
 // nobody else holds. Replays that are in the queue run to their end first. Traces may be released in any order.
 func (t *Trace) Release(ctx context.Context) error {
+	if t.q.d.watch.on.Load() != nil {
+		return t.q.d.observed(ctx, &Call{Kind: CallRelease, Queues: t.q.self, Name: t.name, Object: t}, func() error { return t.release(ctx) })
+	}
+	return t.release(ctx)
+}
+
+func (t *Trace) release(ctx context.Context) error {
 	t.q.d.work.RLock()
 	defer t.q.d.work.RUnlock()
 	t.mu.Lock()

@@ -28,6 +28,10 @@ const (
 	// Copy copies pages of one interleaved DRAM buffer to another. Arguments: source, destination, first page, number of
 	// pages, page size, L1 address of room for a page, aligned as DRAM is.
 	Copy = "copy"
+	// Move copies pages of one interleaved buffer to another, each in DRAM or in L1. Arguments: source, destination, first
+	// page, number of pages, page size, circular buffer of at least one page, and what lies in L1: 1 the source, 2 the
+	// destination, 3 both.
+	Move = "move"
 	// CopyReader reads pages of an interleaved DRAM buffer into a circular buffer. Arguments: address, first page,
 	// number of pages, page size, circular buffer.
 	CopyReader = "copy_reader"

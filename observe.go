@@ -1,0 +1,143 @@
+package reprise
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Observer hears of the calls that use a device: timelines, graphs, metrics and logs are Observers. [Device.Observe]
+// attaches one; a device without any tests one pointer for each call.
+//
+// Begin is called before a call does anything, End with what came of it; both with the call's own context, on its
+// goroutine, and with the same *Call, which is the Observer's to read until End returns. For the calls that put something
+// into a queue, nothing else gets into that queue between Begin and End, so an Observer hears of them in the queue's
+// order. An Observer must be quick, and must not use the queue.
+type Observer interface {
+	Begin(ctx context.Context, c *Call)
+	End(ctx context.Context, c *Call)
+}
+
+// CallKind says what a call does.
+type CallKind uint8
+
+// The kinds of calls. Those up to CallWait put something into queues and return while the device may still be at it.
+const (
+	CallWrite       CallKind = iota // Queue.Write; Object is the *Buffer
+	CallRead                        // Queue.StartRead and the first half of Queue.Read; Object is the *Buffer
+	CallRun                         // Queue.Run; Object is the *Executable
+	CallReplay                      // Trace.Replay; Object is the *Trace or *SpanningTrace
+	CallRecord                      // Queue.Record; Object is the *Event
+	CallWait                        // Queue.Wait; Object is the *Event
+	CallAwait                       // Pending.Wait and the second half of Queue.Read; Object is the *Buffer
+	CallSynchronize                 // Event.Synchronize; Object is the *Event
+	CallFinish                      // Queue.Finish
+	CallAllocate                    // Device.NewBuffer; Object is the *Buffer, from End on and if there was no error
+	CallFree                        // Buffer.Free; Object is the *Buffer
+	CallLoad                        // Device.Load; Object is the *Executable, from End on and if there was no error
+	CallUnload                      // Executable.Close; Object is the *Executable
+	CallCapture                     // Queue.Capture and Device.CaptureQueues; Object is the *Trace or *SpanningTrace, from End on
+	CallRelease                     // Trace.Release; Object is the *Trace
+	numCalls
+)
+
+var callNames = [numCalls]string{
+	"write", "read", "run", "replay", "record", "wait", "await", "synchronize", "finish", "allocate", "free", "load", "unload", "capture", "release",
+}
+
+// String names the kind.
+func (k CallKind) String() string {
+	if k < numCalls {
+		return callNames[k]
+	}
+	return fmt.Sprintf("call %d", uint8(k))
+}
+
+// Queued says whether such calls put something into queues.
+func (k CallKind) Queued() bool { return k <= CallWait }
+
+// Call is a call that uses a device.
+type Call struct {
+	ID     uint64 // counts up from 1; of those that other calls make, the later one is the inner one
+	Kind   CallKind
+	Queues []*Queue // that it is about: none, one, or those that a trace spans
+	Name   string   // of the object
+	Object any      // see the kinds
+	Bytes  int      // moved or allocated
+	Start  time.Time
+	End    time.Time // from End on
+	Err    error     // from End on
+}
+
+// Observe attaches an Observer to the device. The returned function takes it off again; calls that have begun still end
+// with it.
+func (d *Device) Observe(o Observer) (stop func()) {
+	entry := &observer{o}
+	d.watch.mu.Lock()
+	defer d.watch.mu.Unlock()
+	d.watch.set(append(slices.Clip(d.watch.all()), entry))
+	return func() {
+		d.watch.mu.Lock()
+		defer d.watch.mu.Unlock()
+		d.watch.set(slices.DeleteFunc(slices.Clone(d.watch.all()), func(e *observer) bool { return e == entry }))
+	}
+}
+
+// watchers are a device's Observers.
+type watchers struct {
+	on    atomic.Pointer[[]*observer] // nil when nobody listens
+	mu    sync.Mutex                  // held while on changes
+	calls atomic.Uint64
+}
+
+// observer is an Observer that was attached, told from others by its address.
+type observer struct{ Observer }
+
+// all returns who is attached.
+func (w *watchers) all() []*observer {
+	if p := w.on.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (w *watchers) set(list []*observer) {
+	if len(list) == 0 {
+		w.on.Store(nil)
+		return
+	}
+	w.on.Store(&list)
+}
+
+// observed makes a call that somebody listens to: f does it, and may fill in the Object.
+func (d *Device) observed(ctx context.Context, c *Call, f func() error) error {
+	c.ID = d.watch.calls.Add(1)
+	if c.Kind.Queued() {
+		for _, q := range c.Queues { // in the order of their numbers
+			q.inOrder.Lock()
+			defer q.inOrder.Unlock()
+		}
+	}
+	list := d.watch.all()
+	for _, o := range list {
+		o.Begin(ctx, c)
+	}
+	c.Start = time.Now()
+	c.Err = f()
+	c.End = time.Now()
+	for _, o := range slices.Backward(list) {
+		o.End(ctx, c)
+	}
+	return c.Err
+}
+
+// label returns a buffer's name, also of nil.
+func (b *Buffer) label() string {
+	if b == nil {
+		return ""
+	}
+	return b.name
+}

@@ -1,0 +1,97 @@
+package reprise
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/reprise-tt/reprise/dispatch"
+)
+
+// Pending is a read that is in a queue. Its methods may be called from any goroutine.
+type Pending struct {
+	b    *Buffer
+	q    *Queue
+	n    int
+	last *dispatch.Pending   // its last part, which arrives last
+	more []*dispatch.Pending // the parts before
+
+	mu     sync.Mutex
+	spread []spread // what has to be copied apart once everything is there
+	given  bool     // the read was given up
+}
+
+// spread is a part of a read whose pages have gaps on the device.
+type spread struct {
+	dst, from    []byte
+	page, stride int
+}
+
+// add adds a part to the read.
+func (p *Pending) add(part *dispatch.Pending, err error) error {
+	if err != nil {
+		return err
+	}
+	if p.last != nil {
+		p.more = append(p.more, p.last)
+	}
+	p.last = part
+	return nil
+}
+
+// Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more.
+func (p *Pending) Wait(ctx context.Context) error {
+	if p.b.d.watch.on.Load() != nil {
+		return p.b.d.observed(ctx, &Call{Kind: CallAwait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}, func() error { return p.wait(ctx) })
+	}
+	return p.wait(ctx)
+}
+
+func (p *Pending) wait(ctx context.Context) error {
+	if err := p.last.Wait(ctx); err != nil {
+		p.Abandon()
+		return p.b.d.failed(fmt.Sprintf("read buffer %q", p.b.name), err)
+	}
+	p.arrange()
+	return nil
+}
+
+// Done reports whether all data have arrived, without waiting.
+func (p *Pending) Done() (bool, error) {
+	done, err := p.last.Done()
+	if err != nil {
+		return false, p.b.d.failed(fmt.Sprintf("read buffer %q", p.b.name), err)
+	}
+	if done {
+		p.arrange()
+	}
+	return done, nil
+}
+
+// arrange copies apart what has gaps, once.
+func (p *Pending) arrange() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.given {
+		return
+	}
+	for _, s := range p.spread {
+		for i := 0; i < len(s.dst); i += s.page {
+			copy(s.dst[i:i+s.page], s.from[i/s.page*s.stride:])
+		}
+	}
+	p.spread = nil
+}
+
+// Abandon gives dst back to the caller: nothing is written to it any more. The read itself stays in the queue.
+func (p *Pending) Abandon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.given = true
+	for _, part := range p.more {
+		part.Abandon()
+	}
+	if p.last != nil {
+		p.last.Abandon()
+	}
+}

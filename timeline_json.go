@@ -1,0 +1,129 @@
+package reprise
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// traceEvent is an event of the trace-event format, which Perfetto and Chrome's about:tracing open. Times are in
+// microseconds. Source: Google, "Trace Event Format".
+type traceEvent struct {
+	Name     string         `json:"name"`
+	Category string         `json:"cat,omitempty"`
+	Phase    string         `json:"ph"`
+	Time     float64        `json:"ts"`
+	Duration *float64       `json:"dur,omitempty"`
+	Process  int            `json:"pid"`
+	Thread   int            `json:"tid"`
+	ID       uint64         `json:"id,omitempty"`
+	Bind     string         `json:"bp,omitempty"`
+	Args     map[string]any `json:"args,omitempty"`
+}
+
+// Tracks: the host is one process with a thread for each set of calls that nest, the device another with a thread for
+// each queue.
+const (
+	hostProcess   = 1
+	deviceProcess = 2
+)
+
+// WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and one for each queue, with
+// arrows from calls to what the device made of them. Calls that were made at the same time by several goroutines get
+// further tracks of the host.
+func (t *Timeline) WriteJSON(w io.Writer) error {
+	spans := t.Spans()
+	events := []traceEvent{
+		meta("process_name", hostProcess, 0, "host"), meta("process_name", deviceProcess, 0, t.d.name),
+	}
+	for id := range t.d.queues {
+		events = append(events, meta("thread_name", deviceProcess, id, fmt.Sprintf("queue %d", id)))
+	}
+	var body []traceEvent
+	var lanes lanes
+	threads := map[uint64]int{}
+	starts := map[uint64]time.Duration{}
+	for i := range spans {
+		s := &spans[i]
+		e := traceEvent{Name: s.Kind, Category: s.Kind, Phase: "X", Time: micros(s.Start), Process: hostProcess}
+		d := micros(s.End - s.Start)
+		e.Duration = &d
+		switch {
+		case s.Kind == "span":
+			e.Name = s.Name
+		case s.Name != "":
+			e.Name = s.Kind + " " + s.Name
+		}
+		if s.Queue < 0 {
+			e.Thread = lanes.place(s)
+			threads[s.Call], starts[s.Call] = e.Thread, s.Start
+			if s.failed {
+				e.Args = map[string]any{"failed": true}
+			}
+			body = append(body, e)
+			continue
+		}
+		e.Process, e.Thread = deviceProcess, s.Queue
+		e.Args = map[string]any{"call": s.Call, "cycles": s.EndCycles - s.StartCycles}
+		body = append(body, e)
+		if thread, ok := threads[s.Call]; ok {
+			flow := uint64(s.Queue)<<48 | s.Call
+			body = append(body,
+				traceEvent{Name: "submit", Category: "submit", Phase: "s", Time: micros(starts[s.Call]), Process: hostProcess, Thread: thread, ID: flow},
+				traceEvent{Name: "submit", Category: "submit", Phase: "f", Bind: "e", Time: micros(s.Start), Process: deviceProcess, Thread: s.Queue, ID: flow})
+		}
+	}
+	for i := range max(1, len(lanes)) {
+		name := "host"
+		if i > 0 {
+			name = fmt.Sprintf("host %d", i+1)
+		}
+		events = append(events, meta("thread_name", hostProcess, i, name))
+	}
+	slices.SortStableFunc(body, func(a, b traceEvent) int {
+		switch {
+		case a.Time < b.Time:
+			return -1
+		case a.Time > b.Time:
+			return 1
+		}
+		return 0
+	})
+	err := json.NewEncoder(w).Encode(struct {
+		Events []traceEvent   `json:"traceEvents"`
+		Unit   string         `json:"displayTimeUnit"`
+		Other  map[string]any `json:"otherData"`
+	}{append(events, body...), "ns", map[string]any{"dropped": t.Dropped(), "device": t.d.name}})
+	if err != nil {
+		return fmt.Errorf("reprise: write timeline: %w", err)
+	}
+	return nil
+}
+
+func meta(what string, process, thread int, name string) traceEvent {
+	return traceEvent{Name: what, Phase: "M", Process: process, Thread: thread, Args: map[string]any{"name": name}}
+}
+
+// micros is a time in microseconds, to the nanosecond.
+func micros(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1000 }
+
+// lanes are tracks of spans that nest: for each the ends of those that are open, the inmost last.
+type lanes [][]time.Duration
+
+// place returns the first track on which a span nests. Spans come in the order of their starts, the longer ones first.
+func (l *lanes) place(s *Span) int {
+	for i, open := range *l {
+		for len(open) > 0 && open[len(open)-1] <= s.Start {
+			open = open[:len(open)-1]
+		}
+		(*l)[i] = open
+		if len(open) == 0 || s.End <= open[len(open)-1] {
+			(*l)[i] = append(open, s.End)
+			return i
+		}
+	}
+	*l = append(*l, []time.Duration{s.End})
+	return len(*l) - 1
+}
