@@ -30,8 +30,10 @@ type Pool struct {
 
 // PoolConfig says what memory a pool takes.
 type PoolConfig struct {
-	Kind Kind   // DRAM or L1
-	Size int    // bytes over all banks; each bank gives an equal share, rounded up to the alignment of DRAM
+	Kind Kind // DRAM or L1
+	// Size is in bytes over all banks. Each bank gives an equal share, rounded up to the alignment of DRAM. A buffer whose
+	// pages don't fill their last row over the banks takes that row whole: leave room for it.
+	Size int
 	Name string // for statistics and errors
 }
 

@@ -1,0 +1,146 @@
+package reprise_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// The trace tests of tt-metal with their numbers: the region's size, traces, programs of each and how often they are
+// replayed. Each trace computes what running its programs computes, in turn with the others. Source: tt-metal
+// test_mesh_trace.cpp and the EnqueueTrace tests.
+func TestUpstreamTraces(t *testing.T) {
+	for _, c := range []struct {
+		name                      string
+		region                    uint64 // bytes over all banks; 0 for one that grows
+		traces, programs, replays int
+	}{
+		{"MeshTraceTestSuite.Sanity", 64 << 20, 4, 5, 10 * 10},
+		{"BasicTraceWithZeroTraceRegion", 0, 3, 1, 5},
+		{"MultipleTracesWithDynamicAllocation", 0, 3, 1, 3},
+		{"EnqueueOneProgramTrace", 2048, 1, 1, 1},
+		{"EnqueueOneProgramTraceLoops", 4096, 1, 1, 10},
+		{"EnqueueTwoProgramTrace", 6144, 1, 2, 5},
+		{"EnqueueMultiProgramTrace", 4096, 1, 4, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := open(t, sim.Wormhole(), reprise.WithTraceRegion(c.region))
+			in := b.pages("in", 2)
+			var traces []*reprise.Trace
+			var outs []*reprise.Buffer
+			for i := range c.traces {
+				bufs := []*reprise.Buffer{in}
+				var xs []*reprise.Executable
+				for k := range c.programs {
+					bufs = append(bufs, b.pages(fmt.Sprint(i, k), 2))
+					xs = append(xs, b.load(b.adder("adder", reprise.Core{X: k, Y: i}, bufs[k], bufs[k+1], uint32(i+1))))
+				}
+				// Eager first: what a replay must do as well.
+				b.write(in, 0)
+				for _, x := range xs {
+					b.must(b.queue.Run(b.ctx, x))
+				}
+				b.holds(bufs[c.programs], uint32(c.programs*(i+1)))
+				traces, outs = append(traces, b.capture(fmt.Sprint(i), xs...)), append(outs, bufs[c.programs])
+			}
+			for round := range uint32(c.replays) {
+				b.write(in, round)
+				for _, trace := range traces {
+					b.must(trace.Replay(b.ctx))
+				}
+				if round%10 == 0 || round == uint32(c.replays)-1 {
+					for i, out := range outs {
+						b.holds(out, round+uint32(c.programs*(i+1)))
+					}
+				}
+			}
+			for _, trace := range traces {
+				b.must(trace.Release(b.ctx))
+			}
+			if left := b.dev.Memory(allocator.Trace).Allocated; left != 0 {
+				t.Errorf("%d B of each bank are left in the trace region", left)
+			}
+		})
+	}
+}
+
+// NonConvexGridTrace: 100 replays of programs on cores that make no box.
+func TestUpstreamNonConvexGrid(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	n := b.dev.Grid().Size()
+	words := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16 * n, PageSize: 16, Name: "words"})
+	x := b.load(&reprise.Program{Name: "L", Buffers: []*reprise.Buffer{words}, Kernels: []reprise.Kernel{{
+		Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Common: []uint32{0},
+		Cores: []reprise.Range{{End: reprise.Core{X: 1, Y: 5}}, {Start: reprise.Core{X: 2, Y: 4}, End: reprise.Core{X: 6, Y: 5}}},
+		Args:  func(reprise.Core) []uint32 { return []uint32{words.Addr(), 1, 0} },
+	}}})
+	trace, err := b.queue.Capture(b.ctx, "L", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.Param("value", reprise.Arg{Kernel: "store", Index: 2}))
+	})
+	b.must(err)
+	b.must(b.queue.Write(b.ctx, words, 0, make([]byte, words.Size())))
+	for i := range uint32(100) {
+		b.must(errors.Join(trace.Set("value", i+1), trace.Replay(b.ctx)))
+	}
+	got := make([]byte, words.Size())
+	b.must(b.queue.Read(b.ctx, words, 0, got))
+	set := 0
+	for i := range n {
+		if v := got[16*i]; v == 100 {
+			set++
+		} else if v != 0 {
+			t.Errorf("word %d is %d", i, v)
+		}
+	}
+	if set != 2*6+5*2 {
+		t.Errorf("%d cores have run, want %d", set, 2*6+5*2)
+	}
+}
+
+// TraceWithSmallAllocationsDuringCapture: 1 MB taken inside a capture.
+func TestUpstreamAllocationInsideCapture(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: reprise.DRAM, Size: 1<<20 + 64*b.dev.DRAMBanks(), Name: "scratch"})
+	b.must(err)
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	one, two := b.load(b.adder("one", reprise.Core{}, in, out, 1)), b.load(b.adder("two", reprise.Core{X: 1}, in, out, 1))
+	trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+		mid, err := pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64, Name: "1 MB"})
+		if err != nil {
+			return err
+		}
+		return errors.Join(one.SetBuffer(mid, writeTo), r.Run(one), two.SetBuffer(mid, readFrom), r.Run(two), mid.Free())
+	})
+	b.must(err)
+	for i := range uint32(5) {
+		b.write(in, i)
+		b.must(trace.Replay(b.ctx))
+		b.holds(out, i+2)
+	}
+}
+
+// Serial captures and releases find the whole region each time (tt-metal issue 27966 was that they didn't).
+func TestUpstreamSerialCaptures(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithTraceRegion(8192))
+	x := b.load(b.blank("blank", b.dev.Grid()))
+	all := b.dev.Memory(allocator.Trace)
+	var xs []*reprise.Executable
+	for range int(all.Total) * b.dev.DRAMBanks() * 3 / 4 / x.CommandBytes() { // two of these don't fit
+		xs = append(xs, x)
+	}
+	for range 20 {
+		trace := b.capture("trace", xs...)
+		if _, err := b.queue.Capture(b.ctx, "second", record(xs...)); !errors.Is(err, reprise.ErrOutOfMemory) {
+			t.Fatalf("a second trace: %v", err)
+		}
+		b.must(errors.Join(trace.Replay(b.ctx), trace.Release(b.ctx)))
+	}
+	if s := b.dev.Memory(allocator.Trace); s.Allocated != 0 || s.LargestHole != all.LargestHole {
+		t.Errorf("the region is %+v, it was %+v", s, all)
+	}
+}
