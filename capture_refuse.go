@@ -2,7 +2,9 @@ package reprise
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -79,6 +81,11 @@ func (d *Device) refuse(q *Queue, op captureOp, name string) error {
 	if open == nil {
 		return nil
 	}
+	// Others than the goroutine that captures get away with a look at the addresses on the stack.
+	begun := slices.ContainsFunc(*open, func(r *Recorder) bool { return r.begun && (q == nil || q == r.q) })
+	if !begun && !insideSome() {
+		return nil
+	}
 	at := callSite()
 	for _, r := range *open {
 		if r.begun {
@@ -123,6 +130,22 @@ func spellZero(mark uint32, left int, f func() error) error { return spell(mark,
 
 //go:noinline
 func spellOne(mark uint32, left int, f func() error) error { return spell(mark, left, f) }
+
+// insideSome says whether the goroutine may be inside a function that captures, of whatever device.
+func insideSome() bool {
+	var pcs [96]uintptr
+	n := runtime.Callers(2, pcs[:])
+	if n == len(pcs) {
+		return true // too deep to say so quickly
+	}
+	mark := reflect.ValueOf(spell).Pointer()
+	for _, pc := range pcs[:n] {
+		if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == mark {
+			return true
+		}
+	}
+	return false
+}
 
 // site is where somebody called into this package.
 type site struct {
