@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"sim":                        {"chip", "internal/seam", "sim/driver", "sim/emu"},
 	"sim/driver":                 {"chip", "internal/seam", "internal/kabi"},
 	"sim/driver/*":               {"chip", "sim/driver", "internal/seam", "internal/kabi"},
+	"sim/share":                  {"internal/seam", "internal/kabi", "sim/driver"},
 	"sim/emu":                    {"chip", "sim/driver"},
 	"sim/ttsim":                  {"chip", "internal/seam", "sim/driver", "sim/ttsim/*"},
 	"sim/ttsim/*":                {"chip", "sim/ttsim", "sim/ttsim/*"},

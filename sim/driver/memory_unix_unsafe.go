@@ -8,18 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newPages returns zeroed memory of the driver's own.
+// newPages returns zeroed memory of the driver's own. It belongs to a file without a name where the system has such, so
+// that it can be mapped into another process.
 func newPages(size uint64) (hostPages, error) {
-	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	fd, flags := newMemoryFile(size)
+	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
+		if fd >= 0 {
+			closeDescriptor(fd)
+		}
 		return hostPages{}, err
 	}
 	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	return hostPages{addr: addr, size: size, unmap: func() { _ = unix.Munmap(b) }}, nil
+	return hostPages{addr: addr, size: size, file: fd, unmap: func() {
+		_ = unix.Munmap(b)
+		if fd >= 0 {
+			closeDescriptor(fd)
+		}
+	}}, nil
 }
 
-// busError raises the fault that an access to a zapped mapping raises.
-func busError() {
+// BusError raises the fault that an access to a mapping raises which the driver has taken away: SIGBUS on Linux.
+func BusError() {
 	p := faultPage()
 	defer func() { _ = unix.Munmap(p) }()
 	loaded := *(*byte)(unsafe.Pointer(unsafe.SliceData(p)))

@@ -40,12 +40,12 @@ var _ seam.MMIO = (*barMap)(nil)
 // check raises SIGBUS unless [off, off+n) can be accessed.
 func (m *barMap) check(off, n uint64) {
 	if m.zapped.Load() || off > m.size || n > m.size-off {
-		busError()
+		BusError()
 	}
 	if h := m.holes.Load(); h != nil {
 		for _, r := range *h {
 			if off < r[1] && off+n > r[0] {
-				busError()
+				BusError()
 			}
 		}
 	}
@@ -218,4 +218,18 @@ func (f *file) mapBuffer(off, n uint64, length int) (seam.Mapping, error) {
 		once.Do(func() { err = f.put() })
 		return err
 	}}, nil
+}
+
+// Backing returns the descriptor of the memory behind a mapped buffer, which stays the driver's own, and the offset of
+// the mapping's first byte in it. It is how a buffer is mapped into another process. There is none on systems that have
+// no files without names.
+func (f *file) Backing(mem []byte) (fd int, off int64, ok bool) {
+	f.dev.mu.Lock()
+	defer f.dev.mu.Unlock()
+	for _, b := range f.bufs {
+		if off, in := b.mem.offsetOf(mem); in && b.mem.file >= 0 {
+			return b.mem.file, int64(off), true
+		}
+	}
+	return -1, 0, false
 }

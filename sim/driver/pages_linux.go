@@ -86,3 +86,15 @@ func holdPages(va, size uint64) hostPages {
 		_, _, _ = unix.Syscall(unix.SYS_MUNMAP, p, uintptr(size), 0)
 	}}
 }
+
+// newMemoryFile returns a file without a name to map memory of, and the flags to map it with.
+func newMemoryFile(size uint64) (fd, flags int) {
+	fd, err := unix.MemfdCreate("tenstorrent-dma", unix.MFD_CLOEXEC)
+	if err == nil {
+		if err = unix.Ftruncate(fd, int64(size)); err == nil {
+			return fd, unix.MAP_SHARED
+		}
+		closeDescriptor(fd)
+	}
+	return -1, unix.MAP_ANON | unix.MAP_PRIVATE
+}

@@ -12,6 +12,7 @@ import (
 type hostPages struct {
 	addr uint64
 	size uint64
+	file int // descriptor of the memory behind a buffer, negative if there is none
 	// unmap ends an alias of the pages that the model made to outlive the caller's mapping; nil if there is none.
 	unmap func()
 }
@@ -78,3 +79,9 @@ func (h *hostPages) recovered(off uint64, n int, write bool, err *error) {
 
 // bytes is the pages as a slice.
 func (h *hostPages) bytes() []byte { return unsafe.Slice((*byte)(h.at(0)), int(h.size)) }
+
+// offsetOf returns where in the pages some memory begins.
+func (h *hostPages) offsetOf(mem []byte) (off uint64, in bool) {
+	a := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	return a - h.addr, a >= h.addr && a-h.addr < h.size
+}

@@ -1,0 +1,320 @@
+//go:build linux
+
+package share_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/share"
+)
+
+// asUser makes the test binary a process that uses a card: the arguments are what to do and the socket.
+const asUser = "reprise-share-user"
+
+// started is what a user that never ends prints when its work is running.
+const started = "replaying"
+
+// user is the life of a process that uses a card.
+func user(what, path string) int {
+	ctx, card := context.Background(), share.Socket(path)
+	err := use(ctx, card, what == "forever")
+	if errors.Is(err, reprise.ErrDeviceLost) && readOn(err) {
+		// The one before was killed while its prefetcher read: the card needs a reset, and works again.
+		if _, err = kmd.Reset(ctx, card, kmd.ResetConfig{Mode: kmd.ResetASIC}); err == nil {
+			err = use(ctx, card, what == "forever")
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+const (
+	pages    = 4
+	pageSize = 64
+)
+
+// use brings a card up and runs a program and a trace on it, once or for ever.
+func use(ctx context.Context, t reprise.Target, forever bool) (err error) {
+	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	q := dev.Queue(0)
+	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * pageSize, PageSize: pageSize, Name: "in"})
+	if err != nil {
+		return err
+	}
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * pageSize, PageSize: pageSize, Name: "out"})
+	if err != nil {
+		return err
+	}
+	p, err := adder(dev, in, out)
+	if err != nil {
+		return err
+	}
+	x, err := dev.Load(ctx, p)
+	if err != nil {
+		return err
+	}
+	trace, err := q.Capture(ctx, "add", func(r *reprise.Recorder) error { return r.Run(x) })
+	if err != nil {
+		return err
+	}
+	for i, run := range []func() error{func() error { return q.Run(ctx, x) }, func() error { return trace.Replay(ctx) }} {
+		first := uint32(1000 * (i + 1))
+		if err := q.Write(ctx, in, 0, words(first)); err != nil {
+			return err
+		}
+		if err := run(); err != nil {
+			return err
+		}
+		got := make([]byte, pages*pageSize)
+		if err := q.Read(ctx, out, 0, got); err != nil {
+			return err
+		}
+		if want := words(first + addend); !bytes.Equal(got, want) {
+			return fmt.Errorf("run %d: wrong results: %x, want %x", i, got, want)
+		}
+	}
+	if !forever {
+		return trace.Release(ctx)
+	}
+	lock, err := holdLock(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	for i := 0; ; i++ {
+		if i == 20 {
+			fmt.Println(started)
+		}
+		if err := trace.Replay(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+const addend = 7
+
+// holdLock opens the card once more, to hold what a killed process must not keep: a lock, a window and pinned memory.
+func holdLock(ctx context.Context, t reprise.Target) (*kmd.Device, error) {
+	d, err := kmd.Open(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Lock(ctx, kmd.LockPCIeDMA); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if _, err := d.OpenWindow(2<<20, kmd.WriteCombined); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if _, err := d.PinHostMemory(1 << 16); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func words(first uint32) []byte {
+	var p []byte
+	for i := range uint32(pages * pageSize / 4) {
+		p = binary.LittleEndian.AppendUint32(p, first+i)
+	}
+	return p
+}
+
+// adder is a program that adds to every word of a buffer: three kernels on one core.
+func adder(dev *reprise.Device, in, out *reprise.Buffer) (*reprise.Program, error) {
+	const from, to = 0, 16
+	cores := []reprise.Range{reprise.Single(1, 0)}
+	p := &reprise.Program{Name: "add", Buffers: []*reprise.Buffer{in, out}, CircularBuffers: []reprise.CircularBuffer{
+		{Index: from, Cores: cores, PageSize: pageSize, Pages: 2}, {Index: to, Cores: cores, PageSize: pageSize, Pages: 2},
+	}}
+	for _, k := range []struct {
+		name string
+		proc reprise.Processor
+		args []uint32
+	}{
+		{kernels.CopyReader, reprise.BRISC, []uint32{in.Addr(), 0, pages, pageSize, from}},
+		{kernels.Add, reprise.TRISC0, []uint32{from, to, pages, addend}},
+		{kernels.CopyWriter, reprise.NCRISC, []uint32{out.Addr(), 0, pages, pageSize, to}},
+	} {
+		im, err := kernels.Prebuilt(dev.Arch(), k.name)
+		if err != nil {
+			return nil, err
+		}
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: k.name, Image: im, Processor: k.proc, Cores: cores,
+			Args: func(reprise.Core) []uint32 { return k.args }})
+	}
+	return p, nil
+}
+
+// start starts a process that uses the card.
+func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], asUser, what, s.path)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(out), &stderr
+}
+
+// A process that is killed with SIGKILL in the middle of replays leaves nothing of the driver's: no file, no pin, no
+// window, no lock, and no dispatcher that goes on writing. The next process opens the card, brings it up, and gets right
+// results; if the killed one's prefetcher was reading at that moment, after a reset.
+func TestKilledProcess(t *testing.T) {
+	onCards(t, func(t *testing.T, s *served) {
+		d, err := s.Driver()
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := s.resources(t)
+		for range 2 {
+			victim, lines, stderr := s.start(t, "forever")
+			for lines.Scan() && lines.Text() != started {
+			}
+			if n := d.Node(0).OpenFiles(); n != 2 {
+				t.Errorf("%d files are open, want the victim's 2; %s", n, stderr)
+			}
+			if got := s.resources(t); !got.locked || got.windows >= free.windows || got.regions >= free.regions {
+				t.Errorf("the victim holds nothing: %+v, and free are %+v", got, free)
+			}
+			c := kmd.Inspect(t.Context(), share.Socket(s.path))
+			if len(c.Holders) != 1 || c.Holders[0].PID != victim.Process.Pid || c.Holders[0].Files != 2 || c.Holders[0].Name == "" {
+				t.Errorf("holders %v, want process %d twice", c.Holders, victim.Process.Pid)
+			}
+			if err := victim.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+				t.Errorf("the victim ended with %v: %s", err, stderr)
+			}
+			s.quiet(t)
+			if got := s.resources(t); got != free {
+				t.Errorf("held after the victim's end: %+v, want %+v", got, free)
+			}
+
+			second, _, stderr := s.start(t, "once")
+			if err := second.Wait(); err != nil {
+				t.Errorf("the second process: %v: %s", err, stderr)
+			}
+		}
+	})
+}
+
+// quiet waits until the driver has cleaned up, and checks that no processor of the dispatcher's core gets on: it is what
+// would go on writing to memory that others have by now.
+func (s *served) quiet(t *testing.T) {
+	t.Helper()
+	d, err := s.Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); d.Node(0).OpenFiles() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d files are still open", d.Node(0).OpenFiles())
+		}
+	}
+	if err := s.Chip().Fault(); err != nil {
+		if !readOn(err) {
+			t.Errorf("the chip: %v", err)
+		}
+		t.Logf("stopped: %v", err)
+		return
+	}
+	p := s.Chip().Topology()
+	at, err := p.Virtual(dispatcher(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before []uint64
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		var now []uint64
+		for _, c := range s.Chip().Cores() {
+			now = append(now, c.Retired)
+			if c.Virtual == at {
+				t.Fatalf("processor %v of the dispatcher at %v isn't in reset", c.Core, at)
+			}
+		}
+		if len(now) > 0 && slices.Equal(now, before) {
+			return
+		}
+		if before = now; time.Now().After(deadline) {
+			t.Fatal("processors still run")
+		}
+	}
+}
+
+// readOn tells the one way in which a killed process may stop a chip. The driver makes one store for a file, and it
+// stops the dispatcher, which writes to host memory. The prefetcher goes on until it finds that its memory is no longer
+// pinned. It only reads, so nothing of others is harmed; an IOMMU refuses it, and the card needs a reset.
+func readOn(err error) bool {
+	return strings.Contains(err.Error(), "device read of") && strings.Contains(err.Error(), "not mapped for this device")
+}
+
+// dispatcher is the core that has the dispatcher of queue 0 (package dispatch, queueCores).
+func dispatcher(c *chip.Chip) chip.Core {
+	w, h := c.Grid()
+	if c.Arch() == chip.Wormhole {
+		return chip.Core{X: 1, Y: h - 1}
+	}
+	return chip.Core{X: w - 1, Y: 1}
+}
+
+// resources are what the driver has to lend.
+type resources struct {
+	windows, regions int
+	locked           bool
+}
+
+// resources counts what a process of its own could get.
+func (s *served) resources(t *testing.T) (r resources) {
+	t.Helper()
+	d, err := kmd.Open(t.Context(), s.Card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; err == nil; r.windows++ {
+		_, err = d.OpenWindow(2<<20, kmd.WriteCombined)
+	}
+	if !errors.Is(err, kmd.ErrBusy) {
+		t.Errorf("after %d windows: %v", r.windows, err)
+	}
+	for err = nil; err == nil; r.regions++ {
+		_, err = d.PinHostMemory(4096)
+	}
+	if !errors.Is(err, kmd.ErrBusy) {
+		t.Errorf("after %d pins: %v", r.regions, err)
+	}
+	if _, r.locked, err = d.TestLock(kmd.LockPCIeDMA); err != nil {
+		t.Error(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	return r
+}
