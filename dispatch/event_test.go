@@ -33,6 +33,16 @@ func TestEventRecords(t *testing.T) {
 					t.Error(err)
 				}
 			}()
+			// No id is reached before the first recording, wherever ids begin.
+			for id := range 2 {
+				words := make([]byte, 0x20)
+				if err := d.read(d.Queue(id).core, d.ctl.lastEvent[0], words); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]uint32{0x2A, 0, 0, 0, 0x2A, 0, 0, 0}, wordsOf(words)); diff != "" {
+					t.Errorf("words of the dispatch core of queue %d (-want +got)\n%s", id, diff)
+				}
+			}
 			q := d.Queue(1)
 			plain, timed := d.NewEvent("plain", false), d.NewEvent("timed", true)
 			for _, e := range []*Event{plain, timed} {
@@ -107,5 +117,41 @@ func TestWaitForALongGoneRecording(t *testing.T) {
 	}
 	if err := d.Queue(1).Finish(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A host that records and never waits takes reports out all the same, so that the completion queue doesn't fill up.
+func TestRecordingTakesReportsOut(t *testing.T) {
+	kd, err := kmd.Open(t.Context(), sim.Blackhole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := kd.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	q, e := d.Queue(0), d.NewEvent("e", false)
+	for range 200 {
+		if err := q.Record(t.Context(), e, 0); err != nil {
+			t.Fatal(err)
+		}
+		for int(q.comp.ring.available()) < q.comp.count()*pageSize { // until the device has reported all
+			if t.Context().Err() != nil || q.comp.count() > tidyFrom+8 {
+				break
+			}
+		}
+	}
+	if n := q.comp.count(); n > tidyFrom {
+		t.Errorf("%d reports are outstanding, want at most %d", n, tidyFrom)
 	}
 }
