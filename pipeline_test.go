@@ -1,0 +1,424 @@
+package reprise_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// mover is a program that copies all pages of a buffer of pages of 64 B to another, each in DRAM or L1.
+func (b *bench) mover(name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
+	b.Helper()
+	return moveProgram(b.image(kernels.Move), name, at, from, to)
+}
+
+func moveProgram(image *kernels.Image, name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
+	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	in := uint32(0)
+	for i, buf := range []*reprise.Buffer{from, to} {
+		if buf.Kind() == reprise.L1 {
+			in |= 1 << i
+		}
+	}
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{{
+			Name: "move", Image: image, Processor: reprise.BRISC, Cores: cores,
+			Args: func(reprise.Core) []uint32 {
+				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
+			},
+		}},
+		CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
+		Buffers:         []*reprise.Buffer{from, to},
+	}
+}
+
+const modelPages = 16
+
+// model is a Model that adds 1 to every word steps times, with a first and a last stage where the configuration has
+// buffers for them.
+func (b *bench) model(steps int) reprise.Model {
+	return func(ctx context.Context, bufs *reprise.ModelBuffers) (*reprise.Stages, error) {
+		st := &reprise.Stages{}
+		mid := b.pages("mid", modelPages)
+		from := bufs.Input
+		if bufs.L1Input != nil {
+			from = bufs.L1Input
+			if bufs.Input != nil {
+				st.First = append(st.First, b.load(b.mover("first", reprise.Core{X: 1}, bufs.Input, bufs.L1Input)))
+			}
+		}
+		st.Body = append(st.Body, b.load(b.mover("take", reprise.Core{X: 2}, from, mid)))
+		for range steps {
+			st.Body = append(st.Body, b.load(b.adder("add", reprise.Core{X: 3}, mid, mid, 1)))
+		}
+		if bufs.Scratch != nil {
+			// What is in the input's place changes it.
+			if err := bufs.FreeL1Input(); err != nil {
+				return nil, err
+			}
+			tmp, err := bufs.Scratch.NewBuffer(reprise.BufferConfig{Size: modelPages * 64, PageSize: 64, Name: "tmp"})
+			if err != nil {
+				return nil, err
+			}
+			if tmp.Addr() != bufs.L1Input.Addr() {
+				return nil, fmt.Errorf("tmp is at %#x, not in the input's place %#x", tmp.Addr(), bufs.L1Input.Addr())
+			}
+			st.Body = append(st.Body, b.load(b.mover("out", reprise.Core{X: 2}, mid, tmp)), b.load(b.mover("back", reprise.Core{X: 2}, tmp, mid)))
+			if err := tmp.Free(); err != nil {
+				return nil, err
+			}
+		}
+		st.Outputs = []*reprise.Buffer{mid}
+		if len(bufs.Outputs) > 0 {
+			st.Last = append(st.Last, b.load(b.mover("last", reprise.Core{X: 4}, mid, bufs.Outputs[0])))
+			st.Outputs = nil
+		}
+		loaded := slices.Concat(st.First, st.Body, st.Last)
+		st.Close = func(ctx context.Context) error {
+			var errs []error
+			for _, x := range loaded {
+				errs = append(errs, x.Close(ctx))
+			}
+			return errors.Join(append(errs, mid.Free())...)
+		}
+		return st, nil
+	}
+}
+
+func pipeBuffer(k reprise.Kind, name string) *reprise.BufferConfig {
+	return &reprise.BufferConfig{Kind: k, Size: modelPages * 64, PageSize: 64, Name: name}
+}
+
+// pipeConfigs are the configurations that there are.
+func pipeConfigs() map[string]reprise.PipelineConfig {
+	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
+	out := []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out")}
+	const scratch = 128 << 10
+	return map[string]reprise.PipelineConfig{
+		"eager, 1 queue, L1":                    {L1Input: l1},
+		"eager, 1 queue, DRAM":                  {Input: dram},
+		"eager, 2 queues":                       {Queues: 2, Input: dram, L1Input: l1},
+		"trace, 1 queue, L1":                    {Trace: true, L1Input: l1},
+		"trace, 1 queue, DRAM":                  {Trace: true, Input: dram},
+		"trace, 1 queue, both":                  {Trace: true, Input: dram, L1Input: l1},
+		"trace, 1 queue, scratch":               {Trace: true, L1Input: l1, Scratch: scratch},
+		"trace, 2 queues":                       {Trace: true, Queues: 2, Input: dram, L1Input: l1},
+		"trace, 2 queues, DRAM":                 {Trace: true, Queues: 2, Input: dram},
+		"trace, 2 queues, scratch":              {Trace: true, Queues: 2, Input: dram, L1Input: l1, Scratch: scratch},
+		"transfer queue":                        {Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Outputs: out},
+		"transfer queue, scratch":               {Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Scratch: scratch, Outputs: out},
+		"transfer queue, DRAM, one at a time":   {Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out, Depth: 1},
+		"transfer queue, DRAM, outputs by body": {Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out, Depth: 2},
+	}
+}
+
+func inputs(n int) [][]byte {
+	var out [][]byte
+	for i := range n {
+		out = append(out, words(modelPages*64, uint32(1000*i)))
+	}
+	return out
+}
+
+// isOutput checks what comes of an input.
+func (b *bench) isOutput(i, steps int, out [][]byte) {
+	b.Helper()
+	want := words(modelPages*64, uint32(1000*i+steps))
+	if len(out) != 1 || !bytes.Equal(out[0], want) {
+		b.Errorf("output %d: begins with %d, want %d", i, binary.LittleEndian.Uint32(out[0]), binary.LittleEndian.Uint32(want))
+	}
+}
+
+// Every configuration gives the outputs of the inputs, in order, through Run and through Enqueue and PopAll, and leaves
+// nothing behind.
+func TestPipelines(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		for name, c := range pipeConfigs() {
+			b.Run(name, func(t *testing.T) {
+				b := &bench{T: t, ctx: t.Context(), dev: b.dev, queue: b.queue}
+				before := b.allocated()
+				c.Name = "pipe"
+				p, err := b.dev.NewPipeline(c, b.model(3))
+				b.must(err)
+				b.must(p.Compile(b.ctx, inputs(1)[0]))
+				if (p.Trace() != nil) != c.Trace {
+					t.Errorf("there is a trace: %v", p.Trace() != nil)
+				}
+				n := 0
+				for out, err := range p.Run(b.ctx, slices.Values(inputs(6))) {
+					b.must(err)
+					b.isOutput(n, 3, out)
+					n++
+				}
+				if n != 6 {
+					t.Errorf("%d outputs of 6 inputs", n)
+				}
+				b.must(p.PreallocateOutputs(3))
+				for range 2 {
+					b.must(p.Enqueue(b.ctx, inputs(2)...))
+					b.must(p.Enqueue(b.ctx, inputs(3)[2]))
+					if err := p.Enqueue(b.ctx, inputs(1)[0]); !errors.Is(err, reprise.ErrOutputsTaken) {
+						t.Errorf("a fourth input: %v", err)
+					}
+					outs, err := p.PopAll(b.ctx)
+					b.must(err)
+					if len(outs) != 3 {
+						t.Fatalf("%d outputs of 3 inputs", len(outs))
+					}
+					for i, out := range outs {
+						b.isOutput(i, 3, out)
+					}
+				}
+				b.must(p.Cleanup(b.ctx))
+				if err := p.Cleanup(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+					t.Errorf("a second cleanup: %v", err)
+				}
+				if diff := cmp.Diff(before, b.allocated()); diff != "" {
+					t.Errorf("something is taken (-before +after):\n%s", diff)
+				}
+			})
+		}
+	}, reprise.WithQueues(2))
+}
+
+// What ends a Run in the middle leaves the device clean: the next one gives what it should, and nothing of the old one.
+func TestPipelineEndsInTheMiddle(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	stop := errors.New("enough")
+	for name, c := range pipeConfigs() {
+		t.Run(name, func(t *testing.T) {
+			b := &bench{T: t, ctx: t.Context(), dev: b.dev, queue: b.queue}
+			p, err := b.dev.NewPipeline(c, b.model(2))
+			b.must(err)
+			b.must(p.Compile(b.ctx, inputs(1)[0]))
+			whole := func() {
+				t.Helper()
+				n := 0
+				for out, err := range p.Run(b.ctx, slices.Values(inputs(4))) {
+					b.must(err)
+					b.isOutput(n, 2, out)
+					n++
+				}
+			}
+			for at := range 3 { // canceled between outputs
+				ctx, cancel := context.WithCancelCause(b.ctx)
+				n := 0
+				var got error
+				for out, err := range p.Run(ctx, slices.Values(inputs(50))) {
+					if err != nil {
+						got = err
+						continue
+					}
+					b.isOutput(n, 2, out)
+					if n++; n > at {
+						cancel(stop)
+					}
+				}
+				if !errors.Is(got, stop) || n != at+1 {
+					t.Errorf("canceled behind output %d: %d outputs, then %v", at, n, got)
+				}
+				whole()
+				cancel(nil)
+			}
+			// The loop ends, or panics.
+			for range p.Run(b.ctx, slices.Values(inputs(50))) {
+				break
+			}
+			whole()
+			func() {
+				defer func() { _ = recover() }()
+				for range p.Run(b.ctx, slices.Values(inputs(50))) {
+					panic("in the body")
+				}
+			}()
+			whole()
+			// An input of the wrong size comes behind the outputs of those before.
+			n := 0
+			var last error
+			for out, err := range p.Run(b.ctx, slices.Values([][]byte{inputs(1)[0], inputs(2)[1], {1, 2, 3}, inputs(1)[0]})) {
+				if last = err; err == nil {
+					b.isOutput(n, 2, out)
+					n++
+				}
+			}
+			var te *reprise.TransferError
+			if !errors.As(last, &te) || n != 2 {
+				t.Errorf("%d outputs, then %v", n, last)
+			}
+			b.says(last, "input 2")
+			whole()
+			// In a canceled context nothing is begun.
+			ctx, cancel := context.WithCancelCause(b.ctx)
+			cancel(stop)
+			if err := p.Enqueue(ctx, inputs(1)...); !errors.Is(err, stop) {
+				t.Errorf("enqueue in a canceled context: %v", err)
+			}
+			b.must(p.Enqueue(b.ctx, inputs(3)...))
+			if _, err := p.PopAll(ctx); err == nil {
+				_, err = p.PopAll(b.ctx) // all was there already
+				b.must(err)
+			}
+			whole()
+			b.must(p.Cleanup(b.ctx))
+		})
+	}
+}
+
+// Inputs are taken only as fast as outputs are: never more than the depth ahead.
+func TestPipelineBackPressure(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
+	c := pipeConfigs()["transfer queue"]
+	for _, depth := range []int{1, 2, 5} {
+		c.Depth = depth
+		p, err := b.dev.NewPipeline(c, b.model(1))
+		b.must(err)
+		b.must(p.Compile(b.ctx, inputs(1)[0]))
+		taken, given := 0, 0
+		all := inputs(12)
+		for _, err := range p.Run(b.ctx, func(yield func([]byte) bool) {
+			for _, in := range all {
+				taken++
+				if taken-given > depth {
+					t.Errorf("depth %d: %d inputs taken with %d outputs given out", depth, taken, given)
+				}
+				if !yield(in) {
+					return
+				}
+			}
+		}) {
+			b.must(err)
+			given++
+		}
+		b.must(p.Cleanup(b.ctx))
+	}
+}
+
+// A configuration that can't be is an error that says why and what to do.
+func TestPipelineRefusals(t *testing.T) {
+	two, one := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Wormhole())
+	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
+	out := []reprise.BufferConfig{*dram}
+	model := two.model(1)
+	for _, tt := range []struct {
+		b     *bench
+		c     reprise.PipelineConfig
+		model reprise.Model
+		says  string
+	}{
+		{two, reprise.PipelineConfig{Input: dram}, nil, "no model"},
+		{two, reprise.PipelineConfig{Queues: 3, Input: dram}, model, "1 or 2 queues"},
+		{two, reprise.PipelineConfig{Queues: -1, Input: dram}, model, "1 or 2 queues"},
+		{one, reprise.PipelineConfig{Queues: 2, Input: dram}, model, "WithQueues(2)"},
+		{two, reprise.PipelineConfig{Trace: true, TransferQueue: true, Input: dram, Outputs: out}, model, "only if there are 2"},
+		{two, reprise.PipelineConfig{Queues: 2, TransferQueue: true, Input: dram, Outputs: out}, model, "only together with a trace"},
+		{two, reprise.PipelineConfig{}, model, "nothing to write inputs to"},
+		{two, reprise.PipelineConfig{Queues: 2, L1Input: l1}, model, "give Input"},
+		{two, reprise.PipelineConfig{Input: l1}, model, "give it as L1Input"},
+		{two, reprise.PipelineConfig{L1Input: dram}, model, "set its Kind"},
+		{two, reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true, Input: dram}, model, "give Outputs"},
+		{two, reprise.PipelineConfig{Input: dram, Scratch: 4096}, model, "give L1Input"},
+		{two, reprise.PipelineConfig{Input: dram, Depth: -1}, model, "at least one input"},
+	} {
+		tt.c.Name = "odd"
+		_, err := tt.b.dev.NewPipeline(tt.c, tt.model)
+		var pe *reprise.PipelineError
+		if !errors.As(err, &pe) {
+			t.Errorf("%+v: %v", tt.c, err)
+		}
+		tt.b.says(err, `reprise: pipeline "odd" (`, tt.says)
+	}
+}
+
+// What a model does wrong fails Compile, and nothing is left behind.
+func TestPipelineModelMistakes(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
+	configs := pipeConfigs()
+	broken := errors.New("no weights")
+	change := func(f func(*reprise.ModelBuffers, *reprise.Stages)) reprise.Model {
+		return func(ctx context.Context, bufs *reprise.ModelBuffers) (*reprise.Stages, error) {
+			st, err := b.model(1)(ctx, bufs)
+			f(bufs, st)
+			return st, err
+		}
+	}
+	var left *reprise.Buffer
+	for _, tt := range []struct {
+		config string
+		model  reprise.Model
+		says   string
+	}{
+		{"trace, 2 queues", func(context.Context, *reprise.ModelBuffers) (*reprise.Stages, error) { return nil, broken }, "no weights"},
+		{"trace, 2 queues", func(context.Context, *reprise.ModelBuffers) (*reprise.Stages, error) { return nil, nil }, "no stages"},
+		{"transfer queue", change(func(_ *reprise.ModelBuffers, st *reprise.Stages) { st.First = nil }), "no first stage"},
+		{"trace, 1 queue, L1", change(func(_ *reprise.ModelBuffers, st *reprise.Stages) { st.Body = nil }), "no body"},
+		{"eager, 1 queue, L1", change(func(_ *reprise.ModelBuffers, st *reprise.Stages) { st.Outputs = nil }), "no outputs"},
+		{"transfer queue", change(func(bufs *reprise.ModelBuffers, st *reprise.Stages) { st.Outputs = []*reprise.Buffer{bufs.Input} }), "others than those of the configuration"},
+		{"trace, 1 queue, scratch", change(func(bufs *reprise.ModelBuffers, _ *reprise.Stages) {
+			var err error
+			left, err = bufs.Scratch.NewBuffer(reprise.BufferConfig{Size: 64, PageSize: 64, Name: "left"})
+			b.must(err)
+		}), "free everything that was taken"},
+	} {
+		before := b.allocated()
+		p, err := b.dev.NewPipeline(configs[tt.config], tt.model)
+		b.must(err)
+		err = p.Compile(b.ctx, inputs(1)[0])
+		b.says(err, "reprise: pipeline", "compile", tt.says)
+		var pe *reprise.PlaceError
+		if left != nil && (!errors.As(err, &pe) || pe.Got == pe.Want) {
+			t.Errorf("no *PlaceError: %v", err)
+		}
+		if left != nil {
+			b.must(left.Free())
+		}
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			t.Errorf("%s: something is taken (-before +after):\n%s", tt.says, diff)
+		}
+		if err := p.Enqueue(b.ctx, inputs(1)...); !errors.Is(err, reprise.ErrNotCompiled) {
+			t.Errorf("enqueue: %v", err)
+		}
+		b.must(p.Cleanup(b.ctx))
+	}
+}
+
+// A pipeline can't be used from inside its own Run, nor compiled twice.
+func TestPipelineBusy(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	p, err := b.dev.NewPipeline(pipeConfigs()["trace, 1 queue, DRAM"], b.model(1))
+	b.must(err)
+	for _, err := range p.Run(b.ctx, slices.Values(inputs(1))) {
+		if !errors.Is(err, reprise.ErrNotCompiled) {
+			t.Errorf("run before compile: %v", err)
+		}
+	}
+	b.must(p.Compile(b.ctx, inputs(1)[0]))
+	if err := p.Compile(b.ctx, inputs(1)[0]); !errors.Is(err, reprise.ErrCompiled) {
+		t.Errorf("a second compile: %v", err)
+	}
+	for _, err := range p.Run(b.ctx, slices.Values(inputs(2))) {
+		b.must(err)
+		for what, err := range map[string]error{
+			"enqueue": p.Enqueue(b.ctx, inputs(1)...), "cleanup": p.Cleanup(b.ctx), "preallocate": p.PreallocateOutputs(1),
+		} {
+			if !errors.Is(err, reprise.ErrPipelineBusy) {
+				t.Errorf("%s inside Run: %v", what, err)
+			}
+		}
+	}
+	b.must(p.Enqueue(b.ctx, inputs(1)...))
+	for _, err := range p.Run(b.ctx, slices.Values(inputs(1))) {
+		b.says(err, "call PopAll first")
+	}
+	b.must(p.Cleanup(b.ctx))
+}
