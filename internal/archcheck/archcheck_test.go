@@ -39,7 +39,8 @@ var allowed = map[string][]string{
 	"examples/digits/internal/*": {"examples/digits"},
 	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "sim", "tracebuf", "hwtest/target"},
 	"hwtest/target":              {"chip", "kmd", "sim", "sim/ttsim"},
-	"bench":                      {"", "allocator", "chip", "kernels"},
+	"bench":                      {"", "allocator", "bench/probe", "chip", "kernels"},
+	"bench/probe":                {},
 	"cmd/reprise":                {"", "*"},
 }
 
@@ -49,7 +50,8 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 // externalOf lists what some packages may import beside that.
 var externalOf = map[string][]string{
 	"sim/ttsim/server": {"github.com/ebitengine/purego"},
-	"bench":            {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty"},
+	"bench":            {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "gonum.org/v1/plot"},
+	"bench/probe":      {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
 	"cmd/reprise":      {"charm.land/bubbletea/v2", "github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
 }
 

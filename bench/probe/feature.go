@@ -1,0 +1,144 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Feature is something that a kernel may offer, and a process may be allowed to use.
+type Feature string
+
+// Features.
+const (
+	// BPF is loading programs at all: Linux 5.8, and CAP_BPF with CAP_PERFMON, or CAP_SYS_ADMIN.
+	BPF Feature = "eBPF"
+	// RawTracepoints is attaching to tracepoints without tracefs.
+	RawTracepoints Feature = "raw tracepoints"
+	// BTF is the kernel's description of its own types.
+	BTF Feature = "BTF"
+	// Fentry is attaching to the kernel's functions with a jump, for which there must be BTF.
+	Fentry Feature = "fentry"
+	// Tracefs is the file system that describes tracepoints, mounted.
+	Tracefs Feature = "tracefs"
+	// Kprobes is attaching to the kernel's functions with a trap.
+	Kprobes Feature = "kprobes"
+	// Uprobes is attaching to functions of a program with a trap.
+	Uprobes Feature = "uprobes"
+	// Counters is the processor's count of instructions.
+	Counters Feature = "hardware counters"
+)
+
+// Features are all of them.
+var features = [...]Feature{BPF, RawTracepoints, BTF, Fentry, Tracefs, Kprobes, Uprobes, Counters}
+
+// Features returns all features, in an order in which each comes after those it needs.
+func Features() []Feature { return append([]Feature(nil), features[:]...) }
+
+// Machine says what there is.
+type Machine interface {
+	// Missing returns nil if there is the feature, and otherwise what is missing and how to get it.
+	Missing(Feature) error
+}
+
+// Kind is something to measure.
+type Kind string
+
+// Kinds.
+const (
+	Calls     Kind = "system calls"
+	Scheduler Kind = "scheduler"
+	Faults    Kind = "page faults"
+	Functions Kind = "functions of the kernel"
+	Marks     Kind = "markers"
+)
+
+// Way is how something is measured.
+type Way string
+
+// Ways, those that tell most first.
+const (
+	ByRawTracepoint Way = "raw tracepoints"
+	ByTracepoint    Way = "tracepoints" // through tracefs
+	ByFentry        Way = "fentry"
+	ByKprobe        Way = "kprobes"
+	ByUprobe        Way = "uprobes"
+)
+
+// way is one way to measure a kind, and what it needs.
+type way struct {
+	way   Way
+	needs []Feature
+	lacks string // what it can't tell
+}
+
+var ways = map[Kind][]way{
+	Calls: {{ByRawTracepoint, []Feature{BPF, RawTracepoints}, ""}},
+	Scheduler: {
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, ""}, // fields of struct task_struct have to be found
+		{ByTracepoint, []Feature{BPF, Tracefs}, ""},
+	},
+	Faults: {
+		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "only their number"},
+	},
+	Functions: {
+		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
+		{ByKprobe, []Feature{BPF, Kprobes}, ""},
+	},
+	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
+}
+
+// Choice is how a kind may be measured, or why it can't be.
+type Choice struct {
+	Kind Kind
+	// Ways are those whose features are there, those that tell most first.
+	Ways []Way
+	// Err joins what better ways lack than the first of Ways; nil if it is the best there is.
+	Err error
+}
+
+// Choose picks for each kind the ways that should work.
+func Choose(m Machine, kinds ...Kind) []Choice {
+	out := make([]Choice, 0, len(kinds))
+	for _, k := range kinds {
+		c := Choice{Kind: k}
+		var errs []error
+		seen := map[Feature]bool{}
+		for _, w := range ways[k] {
+			f, err := lacking(m, w)
+			switch {
+			case err == nil:
+				c.Ways = append(c.Ways, w.way)
+			case len(c.Ways) == 0 && !seen[f]:
+				seen[f] = true
+				errs = append(errs, fmt.Errorf("%s: %w", f, err))
+			}
+		}
+		c.Err = errors.Join(errs...)
+		out = append(out, c)
+	}
+	return out
+}
+
+// lacking returns the first feature that a way needs and there isn't.
+func lacking(m Machine, w way) (Feature, error) {
+	for _, f := range w.needs {
+		if err := m.Missing(f); err != nil {
+			return f, err
+		}
+	}
+	return "", nil
+}
+
+// lacks says what a way of measuring can't tell, empty if nothing.
+func lacks(k Kind, by Way) string {
+	for _, w := range ways[k] {
+		if w.way == by {
+			return w.lacks
+		}
+	}
+	return ""
+}
+
+// ErrMissing is in the error of a feature that there isn't.
+var ErrMissing = errors.New("not available")

@@ -1,0 +1,103 @@
+package probe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// lackingMachine has everything but some features.
+type lackingMachine map[Feature]bool
+
+func (l lackingMachine) Missing(f Feature) error {
+	if l[f] {
+		return fmt.Errorf("%w: no %s here", ErrMissing, f)
+	}
+	return nil
+}
+
+// Every kind is measured in the best way that the kernel offers, and one that can't be measured says for each way what is
+// missing.
+func TestChoose(t *testing.T) {
+	all := []Kind{Calls, Scheduler, Faults, Functions, Marks}
+	for _, tt := range []struct {
+		name  string
+		lacks []Feature
+		want  map[Kind]Way // the first way
+		why   map[Kind]Feature
+	}{
+		{
+			name: "everything",
+			want: map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry, Marks: ByUprobe},
+		},
+		{
+			name: "no BTF", lacks: []Feature{BTF, Fentry},
+			want: map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
+			why:  map[Kind]Feature{Scheduler: BTF, Faults: BTF, Functions: BTF},
+		},
+		{
+			name: "neither BTF nor tracefs", lacks: []Feature{BTF, Fentry, Tracefs},
+			want: map[Kind]Way{Calls: ByRawTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
+			why:  map[Kind]Feature{Scheduler: Tracefs, Faults: BTF, Functions: BTF},
+		},
+		{
+			name: "neither kprobes nor fentry", lacks: []Feature{Kprobes, Fentry},
+			want: map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByRawTracepoint, Marks: ByUprobe},
+			why:  map[Kind]Feature{Faults: Fentry, Functions: Kprobes},
+		},
+		{
+			name: "no uprobes", lacks: []Feature{Uprobes},
+			want: map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry},
+			why:  map[Kind]Feature{Marks: Uprobes},
+		},
+		{
+			name: "no capabilities", lacks: []Feature{BPF, RawTracepoints, Fentry},
+			want: map[Kind]Way{},
+			why:  map[Kind]Feature{Calls: BPF, Scheduler: BPF, Faults: BPF, Functions: BPF, Marks: BPF},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := lackingMachine{}
+			for _, f := range tt.lacks {
+				m[f] = true
+			}
+			got := map[Kind]Way{}
+			for _, c := range Choose(m, all...) {
+				if len(c.Ways) > 0 {
+					got[c.Kind] = c.Ways[0]
+				}
+				f, lacking := tt.why[c.Kind]
+				if lacking != (c.Err != nil) || lacking && !strings.Contains(c.Err.Error(), "no "+string(f)+" here") {
+					t.Errorf("%s: error %v, want it to name %q", c.Kind, c.Err, f)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("ways (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for cmd, want := range map[uint32]string{0xFA00: "GET_DEVICE_INFO", 0xFA10: "EXPORT_TLB_DMABUF", 0xFA11: "0xfa11", 0x5413: "0x5413"} {
+		if got := command(cmd); got != want {
+			t.Errorf("%#x is %q, want %q", cmd, got, want)
+		}
+	}
+}
+
+// A quantile is the upper end of its slot, but no more than the longest.
+func TestQuantile(t *testing.T) {
+	d := Durations{Count: 100, Max: 5000}
+	d.Slots[6], d.Slots[12] = 99, 1
+	for q, want := range map[float64]int64{0.5: 128, 0.99: 128, 0.999: 5000, 1: 5000} {
+		if got := d.Quantile(q); int64(got) != want {
+			t.Errorf("quantile %v is %d ns, want %d", q, got, want)
+		}
+	}
+	if (&Durations{}).Quantile(0.5) != 0 {
+		t.Error("a quantile of nothing")
+	}
+}

@@ -1,0 +1,404 @@
+//go:build linux && (amd64 || arm64 || riscv64)
+
+package probe
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// In a child that TestInContainer starts, in namespaces of its own.
+var inContainer = flag.Bool("in-container", false, "run as the child of TestInContainer")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *inContainer {
+		os.Exit(container())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// start starts probes on this process, whose calling thread is the test's from then on.
+func start(t *testing.T, c Config) *Probe {
+	t.Helper()
+	if err := Detect().Missing(BPF); err != nil {
+		t.Skip(err)
+	}
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	p, err := Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// during returns what the calling thread did in f.
+func during(t *testing.T, p *Probe, f func()) (Thread, *Snapshot) {
+	t.Helper()
+	p.Stage(1)
+	f()
+	p.Stage(0)
+	s, err := p.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	th, _ := s.Thread(unix.Gettid(), 1)
+	return th, s
+}
+
+func call(th Thread, name string) Call {
+	for _, c := range th.Calls {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Call{}
+}
+
+// The scheduler sees only what the process does after it was started, so the test does a known number of things.
+func TestSystemCalls(t *testing.T) {
+	p := start(t, Config{Kinds: []Kind{Calls}})
+	null, err := unix.Open("/dev/null", unix.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(null)
+	th, s := during(t, p, func() {
+		for range 1000 {
+			unix.Getppid()
+		}
+		for range 3 { // /dev/null knows no such command
+			_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(null), 0xFA07, 0)
+		}
+	})
+	if c := call(th, "getppid"); c.Count != 1000 || c.Errors != 0 || c.Total <= 0 || c.Max <= 0 || c.Total < c.Max || sum(c.Slots) != 1000 {
+		t.Errorf("1000 getppid: %+v", c)
+	}
+	if c := call(th, "ioctl"); c.Count != 3 || c.Errors != 3 || c.Command != "PIN_PAGES" || c.Device != "/dev/null" {
+		t.Errorf("3 ioctls: %+v", c)
+	}
+	if s.Lost.Any() {
+		t.Errorf("lost %+v", s.Lost)
+	}
+}
+
+// Time asleep is time off the processor, in the call that slept, and slow.
+func TestScheduler(t *testing.T) {
+	if err := Detect().Missing(BTF); err != nil {
+		t.Skip(err)
+	}
+	p := start(t, Config{Kinds: []Kind{Calls, Scheduler}, Slow: time.Millisecond})
+	const naps, nap = 5, 2 * time.Millisecond
+	th, s := during(t, p, func() {
+		for range naps {
+			_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(nap)}, nil)
+		}
+	})
+	if th.Voluntary < naps || th.Off.Count < naps || th.Off.Total < naps*nap || th.Ready.Count < naps {
+		t.Errorf("%d naps: %d switches, %+v off the processor, %+v ready", naps, th.Voluntary, th.Off, th.Ready)
+	}
+	c := call(th, "nanosleep")
+	if c.Count < naps || c.Off < naps*nap || c.Off > c.Total {
+		t.Errorf("%d naps of %v: %+v", naps, nap, c)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		n := 0
+		for _, e := range s.Slow {
+			if e.TID == th.TID && e.Stage == 1 && e.What == "call" && e.Name == "nanosleep" && e.For >= nap {
+				n++
+			}
+		}
+		if n == naps {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d slow naps among %+v", n, naps, s.Slow)
+		}
+		time.Sleep(time.Millisecond) // the ring is read by a goroutine
+		var err error
+		if s, err = p.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	p := start(t, Config{Kinds: []Kind{Faults}})
+	if !p.Has(Faults) {
+		t.Skip("no way to see page faults")
+	}
+	page := os.Getpagesize()
+	m, err := unix.Mmap(-1, 0, 64*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(m) }()
+	_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE) // not in every kernel
+	th, s := during(t, p, func() {
+		for i := 0; i < len(m); i += page {
+			m[i] = 1
+		}
+	})
+	if th.Faults.Count < 64 || s.Proc.Minor < 64 {
+		t.Errorf("64 new pages: %+v, by /proc %+v", th.Faults, s.Proc)
+	}
+}
+
+// A marker is counted once for each call, even when the caller's stack grows.
+func TestMarkers(t *testing.T) {
+	p := start(t, Config{Kinds: []Kind{Marks}})
+	if !p.Has(Marks) {
+		if err := Detect().Missing(Uprobes); err != nil {
+			t.Skip(err)
+		}
+		s, _ := p.Snapshot()
+		t.Fatalf("%+v", s.LeftOut)
+	}
+	done := make(chan struct{})
+	go func() { // with a new stack
+		defer close(done)
+		for i := range uint64(100) {
+			MarkSubmitted(i)
+			if i != 7 {
+				MarkCompleted(i)
+			}
+		}
+	}()
+	<-done
+	s, err := p.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := s.Markers; m == nil || m.Submitted != 100 || m.Completed.Count != 99 || m.Completed.Total <= 0 {
+		t.Errorf("100 submissions, 99 completions: %+v", m)
+	}
+}
+
+// What finds the ring full is counted, and the totals don't miss it.
+func TestLostEventsAreCounted(t *testing.T) {
+	p := start(t, Config{Kinds: []Kind{Calls}, Slow: 1, RingBytes: os.Getpagesize(), Events: 10})
+	const n = 100_000
+	th, s := during(t, p, func() {
+		for range n {
+			unix.Getppid()
+		}
+	})
+	if c := call(th, "getppid"); c.Count != n {
+		t.Errorf("%d calls, want %d", c.Count, n)
+	}
+	if s.Lost.Ring == 0 || !s.Lost.Any() || len(s.Slow) > 10 {
+		t.Errorf("a page for %d events lost %d, and %d of 10 are kept", n, s.Lost.Ring, len(s.Slow))
+	}
+}
+
+// Without what the kernel may lack, the rest is measured, and the Snapshot says what isn't and why.
+func TestLackingKernels(t *testing.T) {
+	real := Detect()
+	for _, tt := range []struct {
+		name  string
+		lacks []Feature
+		calls bool
+		left  []string
+	}{
+		{"no BTF, no tracefs", []Feature{BTF, Fentry, Tracefs, Kprobes}, true, []string{"scheduler", "page faults", "functions of the kernel"}},
+		{"no BPF", []Feature{BPF, RawTracepoints, Fentry}, false, []string{"system calls", "scheduler", "page faults", "functions of the kernel"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := real.Missing(BPF); err != nil && tt.calls {
+				t.Skip(err)
+			}
+			m := fakeMachine{real, tt.lacks}
+			p, err := Start(Config{Machine: m})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			var th Thread
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			th, s := during(t, p, func() {
+				for range 10 {
+					unix.Getppid()
+				}
+				for range 3 {
+					_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
+				}
+			})
+			if got := call(th, "getppid").Count == 10; got != tt.calls {
+				t.Errorf("calls seen: %v, want %v", got, tt.calls)
+			}
+			var left []string
+			for _, l := range s.LeftOut {
+				left = append(left, l.Probe)
+				if !strings.Contains(l.Why, "the test says so") {
+					t.Errorf("%s is left out: %s", l.Probe, l.Why)
+				}
+			}
+			if diff := cmp.Diff(tt.left, left); diff != "" {
+				t.Errorf("left out (-want +got):\n%s", diff)
+			}
+			if s.Proc.Voluntary < 3 {
+				t.Errorf("/proc saw %+v of 3 naps", s.Proc)
+			}
+		})
+	}
+}
+
+type fakeMachine struct {
+	Machine
+	lacks []Feature
+}
+
+func (f fakeMachine) Missing(g Feature) error {
+	if slices.Contains(f.lacks, g) {
+		return errors.Join(ErrMissing, errors.New("the test says so"))
+	}
+	return f.Machine.Missing(g)
+}
+
+// In a namespace of processes, as in a container, processes are recognised and threads have the numbers that they know;
+// and without BTF the scheduler is watched by tracefs, where it is mounted.
+func TestInContainer(t *testing.T) {
+	if err := Detect().Missing(BPF); err != nil {
+		t.Skip(err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes namespaces")
+	}
+	cmd := exec.Command(os.Args[0], "-in-container")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	out, err := cmd.Output()
+	if err != nil {
+		if errors.Is(err, syscall.EPERM) {
+			t.Skip("no namespaces here: ", err)
+		}
+		t.Fatalf("%v: %s", err, out)
+	}
+	var r contained
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if r.Skip != "" {
+		t.Skip(r.Skip)
+	}
+	if r.PID != 1 || r.Calls != 1000 || r.Voluntary < 5 || !slices.Contains(r.Used, "scheduler: tracepoints") {
+		t.Errorf("in a container, by tracefs: %+v", r)
+	}
+}
+
+// contained is what the child found out.
+type contained struct {
+	Skip             string
+	PID              int
+	Calls, Voluntary uint64
+	Used             []string
+}
+
+func container() int {
+	runtime.LockOSThread()
+	r := contained{PID: os.Getpid()}
+	defer func() { _ = json.NewEncoder(os.Stdout).Encode(r) }()
+	for _, m := range []struct{ kind, at string }{{"proc", "/proc"}, {"tracefs", "/sys/kernel/tracing"}} {
+		err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		if err == nil {
+			err = unix.Mount(m.kind, m.at, m.kind, 0, "")
+		}
+		if err != nil {
+			r.Skip = "can't mount " + m.kind + ": " + err.Error()
+			return 0
+		}
+	}
+	p, err := Start(Config{Kinds: []Kind{Calls, Scheduler}, Machine: fakeMachine{Detect(), []Feature{BTF}}})
+	if err != nil {
+		r.Used = append(r.Used, err.Error())
+		return 0
+	}
+	p.Stage(1)
+	for range 1000 {
+		unix.Getppid()
+	}
+	for range 5 {
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
+	}
+	p.Stage(0)
+	s, err := p.Snapshot()
+	if err != nil {
+		r.Used = append(r.Used, err.Error())
+		return 0
+	}
+	th, _ := s.Thread(unix.Gettid(), 1)
+	r.Calls, r.Voluntary, r.Used = call(th, "getppid").Count, th.Voluntary, s.Used
+	for _, l := range s.LeftOut {
+		r.Used = append(r.Used, l.Why)
+	}
+	return 0
+}
+
+func TestMayLoad(t *testing.T) {
+	for _, tt := range []struct{ caps, lacks string }{
+		{"000001ffffffffff", ""},
+		{"0000000000200000", ""}, // CAP_SYS_ADMIN
+		{"000000c000000000", ""},
+		{"0000008000000000", "no CAP_PERFMON:"},
+		{"0000004000000000", "no CAP_BPF:"},
+		{"0000000000000000", "no CAP_BPF and no CAP_PERFMON:"},
+		{"nonsense", "can't be read"},
+	} {
+		err := mayLoad("Name:\tx\nCapEff:\t" + tt.caps + "\n")
+		if tt.lacks == "" && err != nil || tt.lacks != "" && (!errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), tt.lacks)) {
+			t.Errorf("%s: %v, want %q", tt.caps, err, tt.lacks)
+		}
+	}
+}
+
+func TestNewEnough(t *testing.T) {
+	for release, ok := range map[string]bool{"5.7.19": false, "5.8.0": true, "6.18.44-x": true, "4.19.0-27-amd64": false, "?": false} {
+		if err := newEnough(release); (err == nil) != ok {
+			t.Errorf("Linux %s: %v", release, err)
+		}
+	}
+}
+
+// Only functions of the driver's own code count, not data or functions of the same name elsewhere.
+func TestLoadedFunctions(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "kallsyms")
+	list := "0 t tt_cdev_ioctl\t[tenstorrent]\n0 T ioctl_pin_pages\t[tenstorrent]\n0 d tt_cdev_mmap\t[tenstorrent]\n" +
+		"0 t tt_cdev_open\n0 t tt_cdev_release\t[other]\n0 t something\t[tenstorrent]\n"
+	if err := os.WriteFile(name, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := loadedFunctions(name)
+	if diff := cmp.Diff([]string{"ioctl_pin_pages", "tt_cdev_ioctl"}, got); err != nil || diff != "" {
+		t.Errorf("error %v, functions (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	for _, c := range []Config{{PID: 1 << 29}, {RingBytes: 5000}, {Slow: -1}} {
+		if p, err := Start(c); err == nil {
+			t.Errorf("%+v: no error", c)
+			_ = p.Close()
+		}
+	}
+}

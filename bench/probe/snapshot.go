@@ -1,0 +1,214 @@
+package probe
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Snapshot is what the probes have seen so far.
+type Snapshot struct {
+	// PID is the process, Elapsed how long it has been watched.
+	PID     int           `json:"pid"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Threads are those that did anything, by thread and stage.
+	Threads []Thread `json:"threads"`
+	// Functions are those of the kernel that are watched, by stage.
+	Functions []Function `json:"functions,omitempty"`
+	// Markers is nil unless markers were asked for and work.
+	Markers *Markers `json:"markers,omitempty"`
+	// Slow are the latest of what took longer than [Config.Slow], oldest first.
+	Slow []Slow `json:"slow,omitempty"`
+	// Proc is what /proc says of the whole process, since the probes started.
+	Proc Proc `json:"proc"`
+	// Used are the probes that work, in words, and LeftOut those that don't, with why.
+	Used    []string  `json:"used"`
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// Lost counts what the figures lack.
+	Lost Lost `json:"lost"`
+}
+
+// Thread is what one thread did in one stage.
+type Thread struct {
+	// TID is the thread's number in the process's own namespace.
+	TID   int    `json:"tid"`
+	Name  string `json:"name,omitempty"`
+	Stage int    `json:"stage"`
+	Calls []Call `json:"calls,omitempty"`
+
+	// On is the time on a processor between two switches, Off the time off it, of which Ready was spent waiting for a
+	// processor. What goes on since the last switch isn't in them.
+	On    time.Duration `json:"on_ns"`
+	Off   Durations     `json:"off"`
+	Ready Durations     `json:"ready"`
+	// Voluntary counts switches because the thread waited for something, Preempted those although it could have gone on.
+	Voluntary uint64 `json:"voluntary_switches"`
+	Preempted uint64 `json:"preemptions"`
+	// Faults are page faults; their times are zero where only their number can be had. Major ones needed a disk.
+	Faults Durations `json:"faults"`
+	Major  uint64    `json:"major_faults"`
+}
+
+// Durations is a number of times and how long they were.
+type Durations struct {
+	Count uint64        `json:"count"`
+	Total time.Duration `json:"total_ns"`
+	Max   time.Duration `json:"max_ns"`
+	// Slots counts them by length: slot n those from 2^n ns on, up to twice that; the last one all longer ones.
+	Slots [32]uint64 `json:"slots"`
+}
+
+// Quantile returns a length that the fraction q of all doesn't exceed, to the width of a slot, or 0 if there are no
+// slots.
+func (d *Durations) Quantile(q float64) time.Duration {
+	var n, all uint64
+	for _, c := range d.Slots {
+		all += c
+	}
+	for i, c := range d.Slots {
+		if n += c; n > 0 && float64(n) >= q*float64(all) {
+			return min(time.Duration(2)<<i, d.Max)
+		}
+	}
+	return 0
+}
+
+func (d *Durations) add(o Durations) {
+	d.Count += o.Count
+	d.Total += o.Total
+	d.Max = max(d.Max, o.Max)
+	for i, n := range o.Slots {
+		d.Slots[i] += n
+	}
+}
+
+// Call is one kind of system call.
+type Call struct {
+	Name string `json:"name"`
+	// Device is the file that an ioctl was for, if that is known, and Command the ioctl's.
+	Device  string `json:"device,omitempty"`
+	Command string `json:"command,omitempty"`
+	// Errors counts those that failed, Off is how long they were off the processor.
+	Errors uint64        `json:"errors"`
+	Off    time.Duration `json:"off_ns"`
+	Durations
+}
+
+// Function is one function of the kernel.
+type Function struct {
+	Name  string `json:"name"`
+	Stage int    `json:"stage"`
+	Durations
+}
+
+// Markers is what [MarkSubmitted] and [MarkCompleted] came to. The durations are from one to the other of the same
+// number.
+type Markers struct {
+	Submitted uint64    `json:"submitted"`
+	Completed Durations `json:"completed"`
+}
+
+// Slow is something that took longer than [Config.Slow].
+type Slow struct {
+	// At is when it began, on the monotonic clock (CLOCK_MONOTONIC).
+	At    time.Duration `json:"at_ns"`
+	For   time.Duration `json:"ns"`
+	TID   int           `json:"tid"`
+	Stage int           `json:"stage"`
+	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function"; Name which call or function,
+	// and for "blocked" the call in which.
+	What string `json:"what"`
+	Name string `json:"name,omitempty"`
+}
+
+// Proc is what the kernel counts anyway, for the whole process. Figures of threads that have ended aren't in it.
+type Proc struct {
+	// On is the time on processors, Ready the time of waiting for one (/proc/PID/task/TID/schedstat).
+	On    time.Duration `json:"on_ns"`
+	Ready time.Duration `json:"ready_ns"`
+	// Voluntary and Preempted are switches (/proc/PID/task/TID/status).
+	Voluntary uint64 `json:"voluntary_switches"`
+	Preempted uint64 `json:"preemptions"`
+	// Minor and Major are page faults (/proc/PID/task/TID/stat).
+	Minor uint64 `json:"minor_faults"`
+	Major uint64 `json:"major_faults"`
+}
+
+// since takes off what was there before. Threads that have ended in between can make a count smaller than it was.
+func (p Proc) since(o Proc) Proc {
+	less := func(a, b uint64) uint64 { return a - min(a, b) }
+	return Proc{
+		On: max(0, p.On-o.On), Ready: max(0, p.Ready-o.Ready),
+		Voluntary: less(p.Voluntary, o.Voluntary), Preempted: less(p.Preempted, o.Preempted),
+		Minor: less(p.Minor, o.Minor), Major: less(p.Major, o.Major),
+	}
+}
+
+// Lost counts what found no room or was missed. All zero means that nothing is missing.
+type Lost struct {
+	// Ring counts slow events that found the ring full; totals have them.
+	Ring uint64 `json:"ring"`
+	// Threads, Calls, Activities, Functions and Marks count events whose table was full.
+	Threads    uint64 `json:"threads"`
+	Calls      uint64 `json:"calls"`
+	Activities uint64 `json:"activities"`
+	Functions  uint64 `json:"functions"`
+	Marks      uint64 `json:"marks"`
+	// Missed counts runs that the kernel left out because the same program was already running on the processor.
+	Missed uint64 `json:"missed"`
+	// Old counts slow events that made room for later ones in the Snapshot.
+	Old uint64 `json:"old"`
+}
+
+// Any says whether anything is missing.
+func (l Lost) Any() bool { return l != Lost{} }
+
+// LeftOut is a probe that doesn't work here.
+type LeftOut struct {
+	Probe string `json:"probe"`
+	Why   string `json:"why"`
+}
+
+// Thread returns what a thread did in a stage.
+func (s *Snapshot) Thread(tid, stage int) (Thread, bool) {
+	for _, t := range s.Threads {
+		if t.TID == tid && t.Stage == stage {
+			return t, true
+		}
+	}
+	return Thread{}, false
+}
+
+// Syscalls returns the number of system calls in the thread's stage.
+func (t *Thread) Syscalls() uint64 {
+	var n uint64
+	for _, c := range t.Calls {
+		n += c.Count
+	}
+	return n
+}
+
+// Calls returns the system calls of all threads and stages together, those that took longest first.
+func (s *Snapshot) Calls() []Call {
+	var out []Call
+	for _, t := range s.Threads {
+		for _, c := range t.Calls {
+			i := slices.IndexFunc(out, func(o Call) bool { return o.Name == c.Name && o.Device == c.Device && o.Command == c.Command })
+			if i < 0 {
+				out = append(out, c)
+				continue
+			}
+			out[i].Errors += c.Errors
+			out[i].Off += c.Off
+			out[i].add(c.Durations)
+		}
+	}
+	sortCalls(out)
+	return out
+}
+
+func sortCalls(c []Call) {
+	slices.SortFunc(c, func(a, b Call) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Command, b.Command), cmp.Compare(a.Device, b.Device))
+	})
+}
