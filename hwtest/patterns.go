@@ -1,0 +1,299 @@
+package hwtest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// way is one of the ways to keep a device busy that tt-metal's notes on advanced performance describe: queue 1 writes the
+// inputs, or moves everything; the model is a trace or is run; and its L1 input has a place of its own, or is allocated
+// again at the same address.
+type way struct {
+	reads bool // queue 1 reads the outputs as well
+	trace bool
+	again bool
+}
+
+func (w way) String() string {
+	s := "writes on queue 1"
+	if w.reads {
+		s = "reads and writes on queue 1"
+	}
+	if w.trace {
+		s += ", trace"
+	}
+	if w.again {
+		s += ", L1 input again"
+	}
+	return s
+}
+
+func ways() []way {
+	var all []way
+	for _, reads := range []bool{false, true} {
+		for _, trace := range []bool{false, true} {
+			for _, again := range []bool{false, true} {
+				all = append(all, way{reads, trace, again})
+			}
+		}
+	}
+	return all
+}
+
+func patternCases() []testCase {
+	var cs []testCase
+	for _, w := range ways() {
+		cs = append(cs, testCase{
+			name:     w.String(),
+			protects: "transfers overlap with the model, and no buffer is written before its reader is through",
+			fn:       func(t *fixture) { w.check(t) },
+		})
+	}
+	return cs
+}
+
+const (
+	wayPages = 24
+	wayPage  = 64
+)
+
+// site is what a way works with.
+type site struct {
+	in, l1, mid, out *reprise.Buffer
+	first, last      *reprise.Executable
+	body             []*reprise.Executable
+	trace            *reprise.Trace
+	steps            int
+}
+
+// moveProgram copies all pages of a buffer to another, each in DRAM or L1, on one core.
+func (t *fixture) moveProgram(name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
+	t.Helper()
+	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	in := uint32(0)
+	for i, b := range []*reprise.Buffer{from, to} {
+		if b.Kind() == reprise.L1 {
+			in |= 1 << i
+		}
+	}
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{{
+			Name: "move", Image: t.kernel(kernels.Move), Processor: reprise.BRISC, Cores: cores,
+			Args: func(reprise.Core) []uint32 {
+				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
+			},
+		}},
+		CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
+		Buffers:         []*reprise.Buffer{from, to},
+	}
+}
+
+func (w way) build(t *fixture, steps int) *site {
+	t.Helper()
+	size := wayPages * wayPage
+	s := &site{steps: steps}
+	s.in, s.mid, s.out = t.buffer(reprise.DRAM, size, wayPage), t.buffer(reprise.DRAM, size, wayPage), t.buffer(reprise.DRAM, size, wayPage)
+	c := reprise.BufferConfig{Kind: reprise.L1, Size: size, PageSize: wayPage, Name: "L1 input"}
+	take := t.dev.NewBuffer
+	if w.again {
+		pool, err := t.dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 1 << 17, Name: "scratch"})
+		t.ok(err)
+		t.Cleanup(func() { t.ok(pool.Free()) })
+		take = pool.NewBuffer
+	}
+	var err error
+	s.l1, err = take(c)
+	t.ok(err)
+	s.first = t.load(t.moveProgram("first", chip.Core{X: 1}, s.in, s.l1))
+	s.body = append(s.body, t.load(t.moveProgram("take", chip.Core{X: 2}, s.l1, s.mid)))
+	for range steps {
+		s.body = append(s.body, t.load(t.addProgram("add", chip.Core{X: 3}, s.mid, s.mid, 1)))
+	}
+	if w.again {
+		// The L1 input gives its place to something that the model computes with.
+		addr := s.l1.Addr()
+		t.ok(s.l1.Free())
+		tmp, err := take(reprise.BufferConfig{Size: size, PageSize: wayPage, Name: "tmp"})
+		t.ok(err)
+		if tmp.Addr() != addr {
+			t.Errorf("tmp is at %#x, not in the place of the L1 input at %#x", tmp.Addr(), addr)
+		}
+		s.body = append(s.body, t.load(t.moveProgram("out", chip.Core{X: 2}, s.mid, tmp)), t.load(t.moveProgram("back", chip.Core{X: 2}, tmp, s.mid)))
+		t.ok(tmp.Free())
+		s.l1, err = take(c)
+		t.ok(err)
+		if s.l1.Addr() != addr {
+			t.Fatalf("the L1 input is at %#x again, was at %#x", s.l1.Addr(), addr)
+		}
+	}
+	t.Cleanup(func() { t.ok(s.l1.Free()) })
+	s.last = t.load(t.moveProgram("last", chip.Core{X: 4}, s.mid, s.out))
+	if w.trace {
+		s.trace = t.capture("model", s.body...)
+	}
+	return s
+}
+
+func (s *site) input(i int) []byte {
+	b := make([]byte, s.in.Size())
+	for k := 0; k < len(b); k += 4 {
+		b[k], b[k+1], b[k+2] = byte(k), byte(k>>8), byte(7*i)
+	}
+	return b
+}
+
+// run lets n inputs pass. wait is called before each thing that is put into a queue; nil for nothing.
+func (w way) run(t *fixture, s *site, n int, before func()) {
+	t.Helper()
+	q := t.both()
+	step := func(err error) {
+		t.Helper()
+		t.ok(err)
+		if before != nil {
+			before()
+		}
+	}
+	written, firstDone := t.dev.NewEvent("written"), t.dev.NewEvent("first done")
+	lastDone, read := t.dev.NewEvent("last done"), t.dev.NewEvent("read")
+	step(q[0].Record(t.ctx, firstDone))
+	step(q[1].Record(t.ctx, read))
+	write := func(i int) {
+		t.Helper()
+		step(q[1].Wait(t.ctx, firstDone))
+		step(q[1].Write(t.ctx, s.in, 0, s.input(i)))
+		step(q[1].Record(t.ctx, written))
+	}
+	var reads []*reprise.Pending
+	got := make([][]byte, n)
+	fetch := func(q *reprise.Queue, i int) {
+		t.Helper()
+		got[i] = make([]byte, s.out.Size())
+		p, err := q.StartRead(t.ctx, s.out, 0, got[i])
+		step(err)
+		reads = append(reads, p)
+	}
+	check := func(i int) {
+		t.Helper()
+		t.ok(reads[i].Wait(t.ctx))
+		want := s.input(i)
+		for k := 0; k < len(want); k += 4 {
+			v := uint32(want[k]) | uint32(want[k+1])<<8 | uint32(want[k+2])<<16
+			v += uint32(s.steps)
+			want[k], want[k+1], want[k+2] = byte(v), byte(v>>8), byte(v>>16)
+		}
+		t.same(fmt.Sprintf("output %d", i), want, got[i])
+		got[i] = nil
+	}
+	const ahead = 4
+	write(0)
+	for i := range n {
+		step(q[0].Wait(t.ctx, written))
+		step(q[0].Run(t.ctx, s.first))
+		step(q[0].Record(t.ctx, firstDone))
+		if w.trace {
+			step(s.trace.Replay(t.ctx))
+		} else {
+			for _, x := range s.body {
+				step(q[0].Run(t.ctx, x))
+			}
+		}
+		if w.reads {
+			step(q[0].Wait(t.ctx, read))
+		}
+		step(q[0].Run(t.ctx, s.last))
+		step(q[0].Record(t.ctx, lastDone))
+		if i+1 < n {
+			write(i + 1)
+		}
+		if w.reads {
+			step(q[1].Wait(t.ctx, lastDone))
+			fetch(q[1], i)
+			step(q[1].Record(t.ctx, read))
+		} else {
+			fetch(q[0], i)
+		}
+		if i >= ahead {
+			check(i - ahead)
+		}
+	}
+	for i := max(0, n-ahead); i < n; i++ {
+		check(i)
+	}
+	t.finishBoth()
+}
+
+func (w way) check(t *fixture) {
+	s := w.build(t, t.size(8, 3))
+	// How far host and device get beside each other is up to the machine: one overlap is enough, and there are a few tries.
+	const tries = 5
+	for try := 1; ; try++ {
+		line, err := t.dev.StartTimeline(t.ctx)
+		t.ok(err)
+		n := t.size(10, 5)
+		w.run(t, s, n, nil)
+		t.ok(line.Stop(t.ctx))
+		found := w.verify(t, line.Spans(), n)
+		if found || t.Failed() {
+			return
+		}
+		if try == tries {
+			t.Errorf("no transfer overlapped with the model in %d runs of %d inputs", try, n)
+			return
+		}
+	}
+}
+
+// verify holds what a timeline shows against what the events demand, and says whether any transfer overlapped with the
+// model.
+func (w way) verify(t *fixture, spans []reprise.Span, n int) (overlapped bool) {
+	t.Helper()
+	pick := func(queue int, kind string, names ...string) (out []reprise.Span) {
+		for _, s := range spans {
+			if s.Queue == queue && s.Kind == kind && (len(names) == 0 || slices.Contains(names, s.Name)) {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	readQueue := 0
+	if w.reads {
+		readQueue = 1
+	}
+	writes, reads := pick(1, "write"), pick(readQueue, "read")
+	firsts, lasts := pick(0, "run", "first"), pick(0, "run", "last")
+	body := pick(0, "run", "take", "add", "out", "back")
+	if w.trace {
+		body = pick(0, "replay")
+	}
+	for what, s := range map[string][]reprise.Span{"writes": writes, "reads": reads, "first programs": firsts, "last programs": lasts} {
+		if len(s) != n {
+			t.Errorf("the timeline has %d %s, want %d", len(s), what, n)
+			return false
+		}
+	}
+	ordered := func(what string, before, after []reprise.Span, lag int) {
+		t.Helper()
+		for i := range n - lag {
+			if before[i].EndCycles > after[i+lag].StartCycles {
+				t.Errorf("%s: %d ends at %d, %d begins at %d", what, i, before[i].EndCycles, i+lag, after[i+lag].StartCycles)
+			}
+		}
+	}
+	ordered("an input is written before it is read", writes, firsts, 0)
+	ordered("an input is read before the next one is written", firsts, writes, 1)
+	ordered("an output is written before it is read", lasts, reads, 0)
+	ordered("an output is read before the next one is written", reads, lasts, 1)
+	for _, m := range append(writes, reads...) {
+		for _, b := range body {
+			if m.Queue == 1 && m.Overlaps(&b) {
+				overlapped = true
+			}
+		}
+	}
+	return overlapped
+}

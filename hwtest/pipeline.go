@@ -1,0 +1,350 @@
+package hwtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// pipe is a pipeline's configuration with a name.
+type pipe struct {
+	name string
+	c    reprise.PipelineConfig
+}
+
+func pipeBuffer(k reprise.Kind, name string) *reprise.BufferConfig {
+	return &reprise.BufferConfig{Kind: k, Size: wayPages * wayPage, PageSize: wayPage, Name: name}
+}
+
+// pipes are the configurations that there are.
+func pipes() []pipe {
+	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
+	out := []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out")}
+	const scratch = 1 << 17
+	return []pipe{
+		{"one queue, L1", reprise.PipelineConfig{L1Input: l1}},
+		{"one queue, DRAM", reprise.PipelineConfig{Input: dram}},
+		{"one queue, DRAM and L1", reprise.PipelineConfig{Input: dram, L1Input: l1}},
+		{"two queues", reprise.PipelineConfig{Queues: 2, Input: dram, L1Input: l1}},
+		{"two queues, DRAM", reprise.PipelineConfig{Queues: 2, Input: dram}},
+		{"trace, L1", reprise.PipelineConfig{Trace: true, L1Input: l1}},
+		{"trace, DRAM", reprise.PipelineConfig{Trace: true, Input: dram}},
+		{"trace, DRAM and L1", reprise.PipelineConfig{Trace: true, Input: dram, L1Input: l1}},
+		{"trace, L1 again", reprise.PipelineConfig{Trace: true, L1Input: l1, Scratch: scratch}},
+		{"trace, two queues", reprise.PipelineConfig{Trace: true, Queues: 2, Input: dram, L1Input: l1}},
+		{"trace, two queues, DRAM", reprise.PipelineConfig{Trace: true, Queues: 2, Input: dram}},
+		{"trace, two queues, L1 again", reprise.PipelineConfig{Trace: true, Queues: 2, Input: dram, L1Input: l1, Scratch: scratch}},
+		{"transfer queue", reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Outputs: out}},
+		{"transfer queue, DRAM", reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out}},
+		{"transfer queue, L1 again", reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Scratch: scratch, Outputs: out}},
+	}
+}
+
+// pipeOf returns a configuration by name.
+func pipeOf(name string) pipe {
+	all := pipes()
+	return all[slices.IndexFunc(all, func(p pipe) bool { return p.name == name })]
+}
+
+func pipelineCases() []testCase {
+	var cs []testCase
+	for _, p := range pipes() {
+		cs = append(cs, testCase{
+			name: p.name, protects: "each input gives its output, in order, in every configuration",
+			fn: func(t *fixture) { p.stream(t) },
+		})
+	}
+	for _, name := range []string{"one queue, L1", "trace, two queues", "transfer queue", "transfer queue, DRAM"} {
+		p := pipeOf(name)
+		cs = append(cs,
+			testCase{name: "canceled: " + name, protects: "what is canceled in the middle leaves the device clean", fn: p.canceled},
+			testCase{name: "left: " + name, protects: "a loop that ends early leaves the device clean", fn: p.left},
+		)
+	}
+	return append(cs, []testCase{
+		{name: "overlap", protects: "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", fn: pipelineOverlaps},
+		{name: "two pipelines", protects: "pipelines on one device take turns on its queues and workers", fn: twoPipelines},
+		{name: "other work in between", protects: "the queues may be used otherwise between two runs", fn: workBetween},
+		{name: "several outputs", protects: "all outputs of a model are read before they are written again", fn: severalOutputs},
+		{name: "preallocated outputs", protects: "outputs that are used again hold what they should when they are given out", fn: preallocated},
+		{name: "compile fails", protects: "a model that can't be set up leaves nothing behind", fn: compileFails},
+	}...)
+}
+
+// model adds 1 to every word steps times.
+func (t *fixture) model(steps int) reprise.Model {
+	return func(ctx context.Context, b *reprise.ModelBuffers) (*reprise.Stages, error) {
+		st := &reprise.Stages{}
+		mid := t.buffer(reprise.DRAM, wayPages*wayPage, wayPage)
+		from := b.Input
+		if b.L1Input != nil {
+			from = b.L1Input
+			if b.Input != nil {
+				st.First = append(st.First, t.load(t.moveProgram("first", chip.Core{X: 1}, b.Input, b.L1Input)))
+			}
+		}
+		st.Body = append(st.Body, t.load(t.moveProgram("take", chip.Core{X: 2}, from, mid)))
+		for range steps {
+			st.Body = append(st.Body, t.load(t.addProgram("add", chip.Core{X: 3}, mid, mid, 1)))
+		}
+		if b.Scratch != nil {
+			if err := b.FreeL1Input(); err != nil {
+				return nil, err
+			}
+			tmp, err := b.Scratch.NewBuffer(reprise.BufferConfig{Size: mid.Size(), PageSize: wayPage, Name: "tmp"})
+			if err != nil {
+				return nil, err
+			}
+			st.Body = append(st.Body, t.load(t.moveProgram("out", chip.Core{X: 2}, mid, tmp)), t.load(t.moveProgram("back", chip.Core{X: 2}, tmp, mid)))
+			if err := tmp.Free(); err != nil {
+				return nil, err
+			}
+		}
+		st.Outputs = []*reprise.Buffer{mid}
+		if len(b.Outputs) > 0 {
+			st.Outputs = nil
+			for i, out := range b.Outputs {
+				st.Last = append(st.Last, t.load(t.moveProgram("last", chip.Core{X: 4 + i}, mid, out)))
+			}
+		}
+		loaded := slices.Concat(st.First, st.Body, st.Last)
+		st.Close = func(ctx context.Context) error {
+			var errs []error
+			for _, x := range loaded {
+				errs = append(errs, x.Close(ctx))
+			}
+			return errors.Join(append(errs, mid.Free())...)
+		}
+		return st, nil
+	}
+}
+
+const pipeSteps = 2
+
+// compile returns a pipeline that is ready, and cleans it up with the case.
+func (p pipe) compile(t *fixture, steps int) *reprise.Pipeline {
+	t.Helper()
+	p.c.Name = p.name
+	line, err := t.dev.NewPipeline(p.c, t.model(steps))
+	t.ok(err)
+	t.closing(line.Cleanup)
+	t.ok(line.Compile(t.ctx, pipeInput(0)))
+	return line
+}
+
+func pipeInput(i int) []byte { return pipeWords(i, 0) }
+
+// pipeWords are the words of input i, each plus a number.
+func pipeWords(i, plus int) []byte {
+	b := make([]byte, wayPages*wayPage)
+	for k := 0; k < len(b); k += 4 {
+		v := uint32(k) | uint32(7*i+1)<<16 + uint32(plus)
+		b[k], b[k+1], b[k+2], b[k+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+	}
+	return b
+}
+
+func pipeInputs(n int) func(func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for i := range n {
+			if !yield(pipeInput(i)) {
+				return
+			}
+		}
+	}
+}
+
+func (t *fixture) pipeOutput(i, steps int, out [][]byte) {
+	t.Helper()
+	for k, o := range out {
+		t.same(fmt.Sprintf("output %d, buffer %d", i, k), pipeWords(i, steps), o)
+	}
+}
+
+// whole runs n inputs through and checks all outputs.
+func whole(t *fixture, line *reprise.Pipeline, n, steps int) {
+	t.Helper()
+	i := 0
+	for out, err := range line.Run(t.ctx, pipeInputs(n)) {
+		t.ok(err)
+		t.pipeOutput(i, steps, out)
+		i++
+	}
+	if i != n {
+		t.Errorf("%d outputs of %d inputs", i, n)
+	}
+}
+
+func (p pipe) stream(t *fixture) {
+	before := t.allocated()
+	line := p.compile(t, pipeSteps)
+	whole(t, line, t.size(12, 4), pipeSteps)
+	for round := range 2 {
+		n := t.size(5, 3) - round
+		for i := range n {
+			t.ok(line.Enqueue(t.ctx, pipeInput(i)))
+		}
+		outs, err := line.PopAll(t.ctx)
+		t.ok(err)
+		if len(outs) != n {
+			t.Errorf("%d outputs of %d inputs", len(outs), n)
+		}
+		for i, out := range outs {
+			t.pipeOutput(i, pipeSteps, out)
+		}
+	}
+	t.ok(line.Cleanup(t.ctx))
+	if after := t.allocated(); after != before {
+		t.Errorf("%+v is taken, was %+v", after, before)
+	}
+}
+
+func (p pipe) canceled(t *fixture) {
+	line := p.compile(t, pipeSteps)
+	stop := errors.New("enough")
+	for at := range t.size(4, 2) {
+		ctx, cancel := context.WithCancelCause(t.ctx)
+		n := 0
+		var got error
+		for out, err := range line.Run(ctx, pipeInputs(100)) {
+			if err != nil {
+				got = err
+				continue
+			}
+			t.pipeOutput(n, pipeSteps, out)
+			if n++; n > at {
+				cancel(stop)
+			}
+		}
+		cancel(nil)
+		if !errors.Is(got, stop) || n != at+1 {
+			t.Errorf("canceled behind output %d: %d outputs, then %v", at, n, got)
+		}
+		whole(t, line, 3, pipeSteps)
+	}
+}
+
+func (p pipe) left(t *fixture) {
+	line := p.compile(t, pipeSteps)
+	for at := range t.size(4, 2) {
+		n := 0
+		for out, err := range line.Run(t.ctx, pipeInputs(100)) {
+			t.ok(err)
+			t.pipeOutput(n, pipeSteps, out)
+			if n++; n > at {
+				break
+			}
+		}
+		whole(t, line, 2, pipeSteps)
+	}
+}
+
+func pipelineOverlaps(t *fixture) {
+	steps, n := t.size(8, 3), t.size(10, 5)
+	p := pipeOf("transfer queue")
+	line := p.compile(t, steps)
+	const tries = 5
+	for try := 1; ; try++ {
+		tl, err := t.dev.StartTimeline(t.ctx)
+		t.ok(err)
+		whole(t, line, n, steps)
+		t.ok(tl.Stop(t.ctx))
+		if (way{reads: true, trace: true}).verify(t, tl.Spans(), n) || t.Failed() {
+			return
+		}
+		if try == tries {
+			t.Errorf("no transfer overlapped with the model in %d runs of %d inputs", try, n)
+			return
+		}
+	}
+}
+
+func twoPipelines(t *fixture) {
+	a, b := pipeOf("transfer queue").compile(t, 1), pipeOf("trace, two queues").compile(t, 3)
+	for range t.size(4, 2) {
+		whole(t, a, 3, 1)
+		whole(t, b, 3, 3)
+	}
+}
+
+func workBetween(t *fixture) {
+	line := pipeOf("transfer queue").compile(t, pipeSteps)
+	q, e := t.both(), t.dev.NewEvent("between")
+	buf := t.buffer(reprise.DRAM, 64*40, 64)
+	x := t.load(t.addProgram("other", chip.Core{X: 3}, buf, buf, 1))
+	for i := range t.size(5, 2) {
+		whole(t, line, 3, pipeSteps)
+		want, got := make([]byte, buf.Size()), make([]byte, buf.Size())
+		t.ok(q[1].Write(t.ctx, buf, 0, want))
+		t.follows(q[0], q[1], e)
+		t.ok(q[0].Run(t.ctx, x))
+		t.follows(q[1], q[0], e)
+		t.ok(q[1].Read(t.ctx, buf, 0, got))
+		for k := 0; k < len(want); k += 4 {
+			want[k] = 1
+		}
+		t.same(fmt.Sprintf("round %d", i), want, got)
+	}
+}
+
+func severalOutputs(t *fixture) {
+	p := pipeOf("transfer queue")
+	p.c.Outputs = []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out 0"), *pipeBuffer(reprise.DRAM, "out 1"), *pipeBuffer(reprise.DRAM, "out 2")}
+	line := p.compile(t, pipeSteps)
+	n := 0
+	for out, err := range line.Run(t.ctx, pipeInputs(t.size(8, 4))) {
+		t.ok(err)
+		if len(out) != 3 {
+			t.Fatalf("%d outputs, want 3", len(out))
+		}
+		t.pipeOutput(n, pipeSteps, out)
+		n++
+	}
+}
+
+func preallocated(t *fixture) {
+	for _, name := range []string{"transfer queue", "trace, two queues", "one queue, L1"} {
+		line := pipeOf(name).compile(t, 1)
+		t.ok(line.PreallocateOutputs(3))
+		whole(t, line, t.size(10, 5), 1)
+		var first *byte
+		for range 2 {
+			for i := range 3 {
+				t.ok(line.Enqueue(t.ctx, pipeInput(i)))
+			}
+			if err := line.Enqueue(t.ctx, pipeInput(0)); !errors.Is(err, reprise.ErrOutputsTaken) {
+				t.Errorf("a fourth input: %v", err)
+			}
+			outs, err := line.PopAll(t.ctx)
+			t.ok(err)
+			for i, out := range outs {
+				t.pipeOutput(i, 1, out)
+			}
+			if first != nil && first != &outs[0][0][0] {
+				t.Error("the outputs are others than before")
+			}
+			first = &outs[0][0][0]
+		}
+		t.ok(line.Cleanup(t.ctx))
+	}
+}
+
+func compileFails(t *fixture) {
+	before := t.allocated()
+	broken := errors.New("no weights")
+	line, err := t.dev.NewPipeline(pipeOf("transfer queue").c, func(context.Context, *reprise.ModelBuffers) (*reprise.Stages, error) {
+		return nil, broken
+	})
+	t.ok(err)
+	if err := line.Compile(t.ctx, pipeInput(0)); !errors.Is(err, broken) {
+		t.Errorf("compile: %v", err)
+	}
+	if after := t.allocated(); after != before {
+		t.Errorf("%+v is taken, was %+v", after, before)
+	}
+	whole(t, pipeOf("transfer queue").compile(t, 1), 2, 1)
+}
