@@ -47,11 +47,15 @@
 //     stream) that the sender started later and on another path. Paths are the same if NoC, static virtual channel and
 //     destination are; then nothing overtakes, and the signal says what it should. A poll of bytes that no such signal
 //     told about is left alone, since words may be their own signal.
+//   - the end of a program, which is an update of a stream from [chip.StreamParams].FirstDispatch on through a NoC, while the
+//     tile's processors have reads, acknowledged writes or atomics under way of whose end none of them has loaded a counter,
+//     or posted writes whose source may still be read. The dispatcher tells others of the end, and the tile's next program
+//     would count responses that are not its own.
 //
 // Not found are: a signal that another processor passes on before the acknowledgement (Delay makes some of those happen).
 // The order of a write and an atomic on one path is taken as given, as all software does. Requests that the host starts
 // through registers have sources and destinations, but signal nothing. Of writes to one tile that nobody acknowledged the
-// newest 512 are remembered.
+// newest 512 are remembered. Of the end of a program that the host polls for in L1 (host mode) nothing is known.
 //
 // # Shared memory
 //

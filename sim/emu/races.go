@@ -8,6 +8,7 @@ import "github.com/reprise-tt/reprise/chip"
 type races struct {
 	tile *tile
 	seq  [2]sequence // by NoC
+	owed [2]owed     // the same
 
 	flights [2][]*flight // of this tile, by NoC, of which something is not released yet
 
@@ -24,7 +25,7 @@ type races struct {
 
 // sequence counts what an NIU was asked for, as its own counters do at the other end.
 type sequence struct {
-	reads, acks uint32
+	reads, acks, atomics uint32
 }
 
 // flight is a request that software has not made sure of.
@@ -89,6 +90,9 @@ func (q *request) isSignal() bool { return q.kind != reqRead && q.n == 4 }
 // started follows a request that a processor of the tile has just started, or refuses it.
 func (r *races) started(q *request) (*flight, bool) {
 	s := &r.seq[q.noc]
+	if !r.ends(q) {
+		return nil, false
+	}
 	f := &flight{core: q.o.core, q: *q}
 	f.q.data = nil
 	if f.core != nil {
@@ -106,6 +110,7 @@ func (r *races) started(q *request) (*flight, bool) {
 		f.landing = true
 		hold(r.landings, q.toAddr, q.n, 1)
 	case reqAtomic:
+		s.atomics += b2u(q.marked)
 		f.targets = r.targetsOf(q)
 	default:
 		f.targets = r.targetsOf(q)
@@ -124,6 +129,7 @@ func (r *races) started(q *request) (*flight, bool) {
 		}
 		f.storing = f.core != nil && q.kind == reqWrite && q.marked && q.to != nil && q.to.kind == chip.DRAM
 	}
+	r.owed[q.noc].owe(f)
 	if f.core != nil && q.isSignal() {
 		f.signal()
 	}
