@@ -27,9 +27,9 @@ type Timeline struct {
 	stopped bool
 	host    []Span
 	stamps  []stamp
-	settled int              // stamps in front whose times are known
-	clocks  []clockReading   // in the order of host time
-	shift   []int64          // cycles by which a queue's clock is ahead of queue 0's
+	settled int               // stamps in front whose times are known
+	clocks  []clockReading    // in the order of host time
+	shift   []int64           // cycles by which a queue's clock is ahead of queue 0's
 	begin   map[uint64]uint64 // of the calls that are under way
 	dropped int
 	err     error // the first one

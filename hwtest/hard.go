@@ -80,6 +80,11 @@ func hardKeys() []hardKey {
 		{name: "chain and ping-pong", fn: func(t *fixture) { chain(t); pingPong(t, 20) }},
 		{name: "queues in turn", opts: queueOptions(false), fn: func(t *fixture) { t.inTurn(3, 8); t.fourEvents(4) }},
 		{name: "queues apart", opts: queueOptions(true), fn: func(t *fixture) { t.handOver(3, 4); t.looseEdges(6) }},
+		{name: "transfers beside a model", opts: queueOptions(false), fn: func(t *fixture) {
+			for _, w := range []way{{}, {reads: true, trace: true, again: true}} {
+				w.run(t, w.build(t, 2), 5, nil)
+			}
+		}},
 		{name: "multicast", fn: func(t *fixture) { kernelMulticast(t, 8192) }},
 		{name: "config ring", fn: func(t *fixture) { hardConfigRing(t) }},
 		{name: "long commands", fn: longCommands},

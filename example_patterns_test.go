@@ -1,0 +1,330 @@
+package reprise_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// network is a small model for the examples of how to keep a device busy: a first program that moves the input from DRAM
+// to L1, a body that adds 1 to every word three times, and a last program that moves the result to where it is read.
+type network struct {
+	dev          *reprise.Device
+	in, out      *reprise.Buffer // in DRAM, where they stay
+	l1, mid      *reprise.Buffer
+	first, last  *reprise.Executable
+	body         []*reprise.Executable
+	scratch      *reprise.Pool // that l1 is in; nil if it has memory of its own
+	inputAddress uint32        // of l1, when the programs were loaded
+}
+
+const networkBytes = 16 * 64
+
+func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool) *network {
+	n := &network{dev: dev, scratch: scratch}
+	n.in, n.mid, n.out = n.dram("in"), n.dram("mid"), n.dram("out")
+	n.allocateInput()
+	n.inputAddress = n.l1.Addr()
+	image, err := kernels.Prebuilt(dev.Arch(), kernels.Move)
+	check(err)
+	load := func(p *reprise.Program) *reprise.Executable {
+		x, err := dev.Load(ctx, p)
+		check(err)
+		return x
+	}
+	move := func(name string, x int, from, to *reprise.Buffer) *reprise.Executable {
+		return load(moveProgram(image, name, reprise.Core{X: x}, from, to))
+	}
+	n.first = move("first", 1, n.in, n.l1)
+	n.body = append(n.body, move("take", 2, n.l1, n.mid))
+	for range 3 {
+		n.body = append(n.body, load(addProgram(dev, "add", reprise.Core{X: 3}, n.mid, n.mid, 1)))
+	}
+	if scratch != nil {
+		// Behind "take" nobody needs the input in L1 any more, so that something else can have its place.
+		check(n.l1.Free())
+		tmp, err := scratch.NewBuffer(reprise.BufferConfig{Size: networkBytes, PageSize: 64, Name: "tmp"})
+		check(err)
+		n.body = append(n.body, move("out", 2, n.mid, tmp), move("back", 2, tmp, n.mid))
+		check(tmp.Free())
+	}
+	n.last = move("last", 4, n.mid, n.out)
+	return n
+}
+
+func (n *network) dram(name string) *reprise.Buffer {
+	b, err := n.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: networkBytes, PageSize: 64, Name: name})
+	check(err)
+	return b
+}
+
+// allocateInput allocates the input in L1: the first time, or again.
+func (n *network) allocateInput() {
+	take := n.dev.NewBuffer
+	if n.scratch != nil {
+		take = n.scratch.NewBuffer
+	}
+	var err error
+	n.l1, err = take(reprise.BufferConfig{Kind: reprise.L1, Size: networkBytes, PageSize: 64, Name: "L1 input"})
+	check(err)
+}
+
+func (n *network) record(r *reprise.Recorder) error {
+	for _, x := range n.body {
+		if err := r.Run(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// input is full of words that count up from 100 times its number.
+func (n *network) input(i int) []byte { return words(networkBytes, uint32(100*i)) }
+
+// addProgram is what bench.adder makes.
+func addProgram(dev *reprise.Device, name string, at reprise.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
+	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	n := uint32(in.Pages())
+	kernel := func(name string, p reprise.Processor, args ...uint32) reprise.Kernel {
+		image, err := kernels.Prebuilt(dev.Arch(), name)
+		check(err)
+		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores, Args: func(reprise.Core) []uint32 { return args }}
+	}
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{
+			kernel(kernels.CopyReader, reprise.BRISC, in.Addr(), 0, n, 64, 0),
+			kernel(kernels.Add, reprise.TRISC0, 0, 16, n, addend),
+			kernel(kernels.CopyWriter, reprise.NCRISC, out.Addr(), 0, n, 64, 16),
+		},
+		CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 64, Pages: 2}, {Index: 16, Cores: cores, PageSize: 64, Pages: 2}},
+		Buffers:         []*reprise.Buffer{in, out},
+	}
+}
+
+// Queue 1 writes the inputs, queue 0 runs the model and reads the outputs. Two events keep the queues from touching the
+// input at the same time: the next one is written as soon as the first program is through with the one before.
+func Example_writesOnQueue1() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
+	check(err)
+	defer dev.Close()
+	n := newNetwork(ctx, dev, nil)
+	ops, writes := dev.Queue(0), dev.Queue(1)
+	opDone, written := dev.NewEvent("op done"), dev.NewEvent("written")
+	check(ops.Record(ctx, opDone)) // so that the first wait has something to wait for
+	var outputs [][]byte
+	var reads []*reprise.Pending
+	for i := range 4 {
+		check(writes.Wait(ctx, opDone))
+		check(writes.Write(ctx, n.in, 0, n.input(i)))
+		check(writes.Record(ctx, written))
+
+		check(ops.Wait(ctx, written))
+		check(ops.Run(ctx, n.first))
+		check(ops.Record(ctx, opDone))
+		for _, x := range n.body {
+			check(ops.Run(ctx, x))
+		}
+		check(ops.Run(ctx, n.last))
+		outputs = append(outputs, make([]byte, networkBytes))
+		read, err := ops.StartRead(ctx, n.out, 0, outputs[i])
+		check(err)
+		reads = append(reads, read)
+	}
+	for i, read := range reads {
+		check(read.Wait(ctx))
+		fmt.Println(ends(n.input(i)), "->", ends(outputs[i]))
+	}
+	// Output:
+	// 0 ... 255 -> 3 ... 258
+	// 100 ... 355 -> 103 ... 358
+	// 200 ... 455 -> 203 ... 458
+	// 300 ... 555 -> 303 ... 558
+}
+
+// Queue 1 writes the inputs and reads the outputs, queue 0 does nothing but run programs. The next input is written before
+// the output is read, or queue 1 would only wait for the model; and it takes four events.
+func Example_readsAndWritesOnQueue1() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
+	check(err)
+	defer dev.Close()
+	n := newNetwork(ctx, dev, nil)
+	n.moveEverythingOnQueue1(ctx, 4, func() {
+		for _, x := range n.body {
+			check(dev.Queue(0).Run(ctx, x))
+		}
+	})
+	// Output:
+	// 0 ... 255 -> 3 ... 258
+	// 100 ... 355 -> 103 ... 358
+	// 200 ... 455 -> 203 ... 458
+	// 300 ... 555 -> 303 ... 558
+}
+
+// moveEverythingOnQueue1 lets inputs pass; body puts the body of the model into queue 0.
+func (n *network) moveEverythingOnQueue1(ctx context.Context, inputs int, body func()) {
+	dev := n.dev
+	ops, transfers := dev.Queue(0), dev.Queue(1)
+	firstDone, written := dev.NewEvent("first op done"), dev.NewEvent("written")
+	lastDone, read := dev.NewEvent("last op done"), dev.NewEvent("read")
+	check(ops.Record(ctx, firstDone))
+	check(transfers.Record(ctx, read))
+	write := func(i int) {
+		check(transfers.Wait(ctx, firstDone))
+		check(transfers.Write(ctx, n.in, 0, n.input(i)))
+		check(transfers.Record(ctx, written))
+	}
+	var outputs [][]byte
+	var reads []*reprise.Pending
+	write(0)
+	for i := range inputs {
+		check(ops.Wait(ctx, written))
+		check(ops.Run(ctx, n.first))
+		check(ops.Record(ctx, firstDone))
+		body()
+		check(ops.Wait(ctx, read)) // of the output before
+		check(ops.Run(ctx, n.last))
+		check(ops.Record(ctx, lastDone))
+
+		if i+1 < inputs {
+			write(i + 1)
+		}
+		check(transfers.Wait(ctx, lastDone))
+		outputs = append(outputs, make([]byte, networkBytes))
+		r, err := transfers.StartRead(ctx, n.out, 0, outputs[i])
+		check(err)
+		reads = append(reads, r)
+		check(transfers.Record(ctx, read)) // behind the read, never in front of it
+	}
+	for i, r := range reads {
+		check(r.Wait(ctx))
+		fmt.Println(ends(n.input(i)), "->", ends(outputs[i]))
+	}
+}
+
+// As Example_writesOnQueue1, but the body is a trace, and its input in L1 gives its place to an intermediate buffer while
+// the programs are loaded. Then it is allocated again, and must be where it was.
+func Example_writesOnQueue1WithTrace() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
+	check(err)
+	defer dev.Close()
+	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 128 << 10, Name: "scratch"})
+	check(err)
+	n := newNetwork(ctx, dev, scratch)
+	ops, writes := dev.Queue(0), dev.Queue(1)
+	trace, err := ops.Capture(ctx, "body", n.record)
+	check(err)
+	n.allocateInput()
+	if n.l1.Addr() != n.inputAddress {
+		check(errors.New("the L1 input has moved"))
+	}
+	opDone, written := dev.NewEvent("op done"), dev.NewEvent("written")
+	check(ops.Record(ctx, opDone))
+	output := make([]byte, networkBytes)
+	for i := range 4 {
+		check(writes.Wait(ctx, opDone))
+		check(writes.Write(ctx, n.in, 0, n.input(i)))
+		check(writes.Record(ctx, written))
+
+		check(ops.Wait(ctx, written))
+		check(ops.Run(ctx, n.first))
+		check(ops.Record(ctx, opDone))
+		check(trace.Replay(ctx))
+		check(ops.Run(ctx, n.last))
+		check(ops.Read(ctx, n.out, 0, output))
+		fmt.Println(ends(n.input(i)), "->", ends(output))
+	}
+	// Output:
+	// 0 ... 255 -> 3 ... 258
+	// 100 ... 355 -> 103 ... 358
+	// 200 ... 455 -> 203 ... 458
+	// 300 ... 555 -> 303 ... 558
+}
+
+// As Example_readsAndWritesOnQueue1, with a trace, and with the L1 input allocated again at the same address.
+func Example_readsAndWritesOnQueue1WithTrace() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
+	check(err)
+	defer dev.Close()
+	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 128 << 10, Name: "scratch"})
+	check(err)
+	n := newNetwork(ctx, dev, scratch)
+	trace, err := dev.Queue(0).Capture(ctx, "body", n.record)
+	check(err)
+	n.allocateInput()
+	if n.l1.Addr() != n.inputAddress {
+		check(errors.New("the L1 input has moved"))
+	}
+	n.moveEverythingOnQueue1(ctx, 4, func() { check(trace.Replay(ctx)) })
+	first := binary.LittleEndian.Uint32(n.input(3))
+	fmt.Println("the last input began with", first)
+	// Output:
+	// 0 ... 255 -> 3 ... 258
+	// 100 ... 355 -> 103 ... 358
+	// 200 ... 455 -> 203 ... 458
+	// 300 ... 555 -> 303 ... 558
+	// the last input began with 300
+}
+
+// A Pipeline does all that by its configuration.
+func ExamplePipeline() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
+	check(err)
+	defer dev.Close()
+	buffer := func(k reprise.Kind, name string) reprise.BufferConfig {
+		return reprise.BufferConfig{Kind: k, Size: networkBytes, PageSize: 64, Name: name}
+	}
+	in, l1 := buffer(reprise.DRAM, "in"), buffer(reprise.L1, "L1 input")
+	pipe, err := dev.NewPipeline(reprise.PipelineConfig{
+		Name: "network", Trace: true, Queues: 2, TransferQueue: true,
+		Input: &in, L1Input: &l1, Outputs: []reprise.BufferConfig{buffer(reprise.DRAM, "out")},
+	}, func(ctx context.Context, b *reprise.ModelBuffers) (*reprise.Stages, error) {
+		image, err := kernels.Prebuilt(dev.Arch(), kernels.Move)
+		if err != nil {
+			return nil, err
+		}
+		load := func(p *reprise.Program) *reprise.Executable {
+			x, err := dev.Load(ctx, p)
+			check(err)
+			return x
+		}
+		mid, err := dev.NewBuffer(buffer(reprise.DRAM, "mid"))
+		if err != nil {
+			return nil, err
+		}
+		return &reprise.Stages{
+			First: []*reprise.Executable{load(moveProgram(image, "first", reprise.Core{X: 1}, b.Input, b.L1Input))},
+			Body: []*reprise.Executable{
+				load(moveProgram(image, "take", reprise.Core{X: 2}, b.L1Input, mid)),
+				load(addProgram(dev, "add", reprise.Core{X: 3}, mid, mid, 3)),
+			},
+			Last: []*reprise.Executable{load(moveProgram(image, "last", reprise.Core{X: 4}, mid, b.Outputs[0]))},
+		}, nil
+	})
+	check(err)
+	inputs := func(yield func([]byte) bool) {
+		for i := 0; i < 4 && yield(words(networkBytes, uint32(100*i))); i++ {
+		}
+	}
+	check(pipe.Compile(ctx, words(networkBytes, 0)))
+	for out, err := range pipe.Run(ctx, inputs) {
+		check(err)
+		fmt.Println(ends(out[0]))
+	}
+	check(pipe.Cleanup(ctx))
+	// Output:
+	// 3 ... 258
+	// 103 ... 358
+	// 203 ... 458
+	// 303 ... 558
+}
