@@ -45,6 +45,10 @@ func Seed(seed uint64) Option { return func(c *config) { c.chip.Seed = seed } }
 // a single-threaded host is the same.
 func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true } }
 
+// Awake keeps the chip looking for something to do, for which it takes a processor of the host: a doorbell then is never a
+// system call of whoever rings it, as on silicon.
+func Awake() Option { return func(c *config) { c.chip.Awake = true } }
+
 // Delay makes requests on the networks take up to so many clocks from step to step, so that responses come in any
 // order that the hardware allows.
 func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }

@@ -22,6 +22,10 @@ type Config struct {
 	// MaxRun bounds what runs inside one access of a Synchronous chip; 0 means 1<<24 instructions.
 	MaxRun int
 
+	// Awake keeps the goroutine that runs the chip looking for something to do, for which it takes a processor of the host.
+	// A store to a chip that waits then never has to wake a thread, which is a system call of the host that stores.
+	Awake bool
+
 	// Delay makes NoC requests take up to so many clocks between their steps (virtual channel, packet sent, arrival,
 	// response), each drawn from Seed, so that responses come in any order that the NoC allows. 0 completes a request
 	// inside the store that starts it.

@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -83,7 +84,7 @@ func (s *sched) release() {
 	}
 	busy := s.busy()
 	s.tok <- struct{}{}
-	if busy || s.stores.waiting.Load() != 0 {
+	if busy || s.stores.pending() {
 		s.wakeLoop()
 	}
 }
@@ -111,7 +112,7 @@ func (s *sched) settle() {
 func (s *sched) loop() {
 	defer close(s.done)
 	for {
-		<-s.tok
+		s.takeToken()
 		s.stores.drain(s.chip)
 		if s.closed {
 			s.tok <- struct{}{}
@@ -127,9 +128,42 @@ func (s *sched) loop() {
 		busy := s.busy()
 		s.tok <- struct{}{}
 		if !busy {
-			<-s.kick
+			s.awaitKick()
 		}
 	}
+}
+
+// spins is how often a chip that is Awake looks before it lets other goroutines run.
+const spins = 256
+
+// takeToken takes the token for loop.
+func (s *sched) takeToken() {
+	for n := 1; s.chip.cfg.Awake; n++ {
+		select {
+		case <-s.tok:
+			return
+		default:
+		}
+		if n%spins == 0 {
+			runtime.Gosched()
+		}
+	}
+	<-s.tok
+}
+
+// awaitKick waits until a host has brought something.
+func (s *sched) awaitKick() {
+	for n := 1; s.chip.cfg.Awake; n++ {
+		select {
+		case <-s.kick:
+			return
+		default:
+		}
+		if n%spins == 0 {
+			runtime.Gosched()
+		}
+	}
+	<-s.kick
 }
 
 // step runs one slice of one core, or lets time pass until the next event. It returns the number of instructions, at
@@ -259,13 +293,12 @@ func (c *Chip) Close() error {
 	return nil
 }
 
-// storeQueue holds stores of the host that came while the chip was running, in order.
+// storeQueue holds stores of the host that came while the chip was running, in order. Whoever drains it never makes a host
+// wait: the mutex is between hosts.
 type storeQueue struct {
-	mu      sync.Mutex
-	waiting atomic.Int32
-	n       int
-	entries [256]storeEntry
-	taken   [256]storeEntry
+	mu         sync.Mutex
+	head, tail atomic.Uint32 // the oldest entry, and where the next one goes, modulo 2^32
+	entries    [256]storeEntry
 }
 
 type storeEntry struct {
@@ -273,29 +306,28 @@ type storeEntry struct {
 	off, v     uint64
 }
 
+// pending reports whether there are any.
+func (q *storeQueue) pending() bool { return q.head.Load() != q.tail.Load() }
+
 // push reports whether there was room.
 func (q *storeQueue) push(e storeEntry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.n == len(q.entries) {
+	tail := q.tail.Load()
+	if tail-q.head.Load() == uint32(len(q.entries)) {
 		return false
 	}
-	q.entries[q.n] = e
-	q.n++
-	q.waiting.Store(int32(q.n))
+	q.entries[tail%uint32(len(q.entries))] = e
+	q.tail.Store(tail + 1)
 	return true
 }
 
 // drain performs the stores. The caller holds the token, so that only one goroutine does.
 func (q *storeQueue) drain(c *Chip) {
-	for q.waiting.Load() != 0 {
-		q.mu.Lock()
-		n := copy(q.taken[:], q.entries[:q.n])
-		q.n = 0
-		q.waiting.Store(0)
-		q.mu.Unlock()
-		for _, e := range q.taken[:n] {
-			c.store(e.bar, e.off, e.width, e.v)
-		}
+	for q.pending() {
+		head := q.head.Load()
+		e := q.entries[head%uint32(len(q.entries))]
+		q.head.Store(head + 1)
+		c.store(e.bar, e.off, e.width, e.v)
 	}
 }
