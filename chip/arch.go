@@ -56,7 +56,8 @@ func (n NOC) String() string { return fmt.Sprintf("NoC %d", uint8(n)) }
 // Other returns the other network.
 func (n NOC) Other() NOC { return n ^ 1 }
 
-// Processor is one of the five RISC-V processors of a Tensix tile, numbered as launch messages number them.
+// Processor is one of the five RISC-V processors of a Tensix tile, numbered as launch messages number them, or one of an
+// Ethernet tile.
 type Processor uint8
 
 // The processors of a Tensix tile.
@@ -69,6 +70,11 @@ const (
 
 	// NumProcessors is the number of processors in a Tensix tile.
 	NumProcessors = 5
+
+	// The processors of an Ethernet tile: Wormhole's have one, Blackhole's two. Launch messages don't number them, so these
+	// are no index of a table by processor (tt-isa-documentation BlackholeA0/EthernetTile).
+	ERISC0 Processor = 8
+	ERISC1 Processor = 9
 )
 
 // String returns the name of the processor, such as "BRISC".
@@ -80,6 +86,8 @@ func (p Processor) String() string {
 		return "NCRISC"
 	case TRISC0, TRISC1, TRISC2:
 		return fmt.Sprintf("TRISC%d", p-TRISC0)
+	case ERISC0, ERISC1:
+		return fmt.Sprintf("ERISC%d", p-ERISC0)
 	}
 	return fmt.Sprintf("processor(%d)", uint8(p))
 }
@@ -88,9 +96,9 @@ func (p Processor) String() string {
 // It is 0 for a value that is no processor. Source: tt-isa-documentation WormholeB0/TensixTile/SoftReset.md.
 func (p Processor) ResetBit() uint32 {
 	switch p {
-	case BRISC:
+	case BRISC, ERISC0:
 		return 1 << 11
-	case TRISC0:
+	case TRISC0, ERISC1:
 		return 1 << 12
 	case TRISC1:
 		return 1 << 13

@@ -36,13 +36,17 @@ func (c *Chip) telemetry() []telemetryEntry {
 		board, bundle, gddr = 0x400, 0x12050000, 0x5555
 		eth = uint32(1<<14-1) &^ c.cfg.Harvesting.Ethernet
 	}
+	serial, asic := uint64(board)<<32|1, uint64(1)
+	if id := &c.cfg.Identity; id.Board != 0 {
+		serial, asic = id.Board, id.ASIC
+	}
 	t := []telemetryEntry{
-		{1, board}, {2, 1}, // board id
-		{3, 1},                         // ASIC id
+		{1, uint32(serial >> 32)}, {2, uint32(serial)}, // board id
+		{3, uint32(asic)},              // ASIC id
 		{4, 0},                         // harvesting state
 		{11, 40 << 16}, {13, 35 << 16}, // temperatures, 16.16 degrees
 		{14, c.aiclk()}, {15, 900}, {16, 540}, // AICLK, AXICLK, ARCCLK in MHz
-		{21, eth}, {22, gddr}, {28, bundle}, {32, 1}, {52, 0},
+		{21, eth}, {22, gddr}, {28, bundle}, {32, 1}, {52, uint32(c.cfg.Identity.Location)},
 	}
 	if !wh {
 		t = append(t,
@@ -52,7 +56,7 @@ func (c *Chip) telemetry() []telemetryEntry {
 			telemetryEntry{37, 0xF},
 			telemetryEntry{38, 1}, // PCIe instance 0 is the endpoint
 			telemetryEntry{40, 1}, // coordinates are translated
-			telemetryEntry{61, 0}, telemetryEntry{62, 1},
+			telemetryEntry{61, uint32(asic >> 32)}, telemetryEntry{62, uint32(asic)},
 		)
 	}
 	return t

@@ -180,6 +180,7 @@ func (t *tile) newChecks() {
 	cfg := &t.chip.cfg
 	if cfg.RefuseUnwritten {
 		t.known = make([]uint64, (t.size/4+63)/64)
+		t.flags = new([maxLines]uint8)
 		for i := range t.flags[:t.size>>lineShift] {
 			t.flags[i] = flagTrap
 		}
@@ -196,7 +197,7 @@ func (t *tile) newChecks() {
 			k.cache = new(dataCache)
 		}
 		if cfg.RefuseUnwritten {
-			k.localKnown = make([]uint64, (len(k.local)+63)/64)
+			k.localKnown = make([]uint64, (k.localBytes()/4+63)/64)
 		}
 		if cfg.RefuseStaleCode {
 			k.icache = newInstructionCache(k.proc)

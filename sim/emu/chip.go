@@ -50,6 +50,9 @@ type Config struct {
 	// range; and an access through a TLB window of which only some configuration words were stored.
 	RefuseCounters bool
 
+	// Identity is what the chip and its firmware call it; zero values are those of a card with one chip.
+	Identity Identity
+
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes that keep what they hold,
 	// whoever writes to L1, until a fence, an atomic memory operation or another line in the same place, which Seed
 	// chooses. A program that polls a word without a fence then waits for ever, where silicon, which drops the cache now
@@ -60,6 +63,9 @@ type Config struct {
 // Chip is an emulated chip, a PCI function. Its methods may be called from any goroutine.
 type Chip struct {
 	cfg      Config
+	ports    []port  // by channel, of the working Ethernet tiles; nil without a machine
+	others   []*Chip // of the machine, this one too; nil without one
+	eths     []*tile // by channel
 	arch     chip.Arch
 	topology *chip.Chip
 	params   *chip.Params
@@ -87,6 +93,15 @@ type Chip struct {
 // New returns a chip with all processors held in reset and zeroed memory, and, unless it is Synchronous, a goroutine
 // that runs it until Close. Errors wrap ErrConfig.
 func New(cfg Config) (*Chip, error) {
+	c, err := newChip(cfg)
+	if err == nil {
+		c.sched.init(c)
+	}
+	return c, err
+}
+
+// newChip is New but for starting it.
+func newChip(cfg Config) (*Chip, error) {
 	topology, err := chip.New(cfg.Arch, cfg.Harvesting)
 	if err != nil {
 		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
@@ -99,7 +114,6 @@ func New(cfg Config) (*Chip, error) {
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch)}
 	c.powerUp()
-	c.sched.init(c)
 	return c, nil
 }
 
@@ -136,8 +150,9 @@ func (c *Chip) Reset() error {
 	}
 	host := c.pcie.host
 	c.queue, c.pos, c.events = nil, 0, nil
+	c.inbox.empty()
 	clear(c.order)
-	c.tiles, c.drams, c.pcie, c.arc = nil, nil, pcie{host: host}, arc{}
+	c.tiles, c.eths, c.drams, c.pcie, c.arc = nil, nil, nil, pcie{host: host}, arc{}
 	c.powerUp()
 	c.fault = nil
 	c.faulted.Store(false)
@@ -190,6 +205,8 @@ func (c *Chip) initLogicalIDs() {
 		if t == nil {
 			continue
 		}
+		t.eth.channel = int(channel)
+		c.eths = append(c.eths, t)
 		id := 20 + channel | 25<<6
 		channel++
 		if c.arch == chip.Wormhole {

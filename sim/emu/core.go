@@ -91,6 +91,15 @@ const (
 	classMailbox // mailboxes and Tensix semaphores
 )
 
+// localBytes is the size of the core's local RAM. Those of Ethernet tiles are as large as BRISC's (ttsim src/config.h).
+func (c *core) localBytes() uint32 {
+	p := c.proc
+	if p == chip.ERISC0 || p == chip.ERISC1 {
+		p = chip.BRISC
+	}
+	return c.tile.chip.params.LocalRAMSize[p]
+}
+
 func (c *core) refuse(cat Category, addr uint64, format string, args ...any) {
 	c.tile.chip.refuse(origin{tile: c.tile, core: c}, cat, "riscv", addr, format, args...)
 }
@@ -113,12 +122,12 @@ func (c *core) codePage(pc uint32) *codePage {
 		}
 		return p
 	}
-	if t.iram != nil && c.proc == chip.NCRISC && pc-iramBase < iramBytes {
+	if t.iram != nil && (c.proc == chip.NCRISC || c.proc == chip.ERISC0) && pc-iramBase < iramBytes {
 		return &t.iramCode[(pc-iramBase)/pageBytes]
 	}
 	c.pc = pc
 	c.refuse(UndefinedBehavior, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
-		map[bool]string{true: ", and by NCRISC from 0xffc00000", false: ""}[t.iram != nil])
+		map[bool]string{true: ", and by NCRISC and Ethernet tiles from 0xffc00000, once that is filled", false: ""}[t.chip.arch == chip.Wormhole])
 	return nil
 }
 
@@ -142,6 +151,9 @@ func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 // reset is what holding a core in reset and letting it go does: GPRs become zero, its pc is loaded, and on Blackhole
 // its local RAM is cleared unless software turned that off (tt-isa-documentation */TensixTile/SoftReset.md).
 func (c *core) reset(pc uint32, clearLocal bool) {
+	if c.local == nil {
+		c.local = make([]uint32, c.localBytes()/4)
+	}
 	c.x = [256]uint32{}
 	c.pc = pc
 	c.cfg0 = 0

@@ -158,41 +158,64 @@ func (t *tile) configured() slowResult {
 func (t *tile) softReset(o origin, v uint32) slowResult {
 	c := t.chip
 	v &^= softResetIgnored
-	if v&^softResetRISC != 0 {
+	if risc := t.heldAll(); v&^risc != 0 {
 		c.refuse(o, UnimplementedFunctionality, "soft reset", debugBase+regSoftReset,
-			"SOFT_RESET_0 = %#x: only the bits of processors, %#x, are emulated", v, softResetRISC)
+			"SOFT_RESET_0 = %#x: only the bits of processors, %#x, are emulated", v, risc)
 		return slowHalt
 	}
 	for _, k := range t.cores {
 		switch held := v&k.proc.ResetBit() != 0; {
 		case held && k.state != inReset:
-			if t.races != nil {
-				t.races.stopped(k)
-			}
-			c.edges.held(o, k)
-			t.tensix.emptyMailboxes(k.hw)
-			t.changed(classMailbox)
-			if k.state == runnable {
-				c.dequeue(k)
-			}
-			k.state = inReset
-		case !held && k.state == inReset:
-			t.memory()
-			k.reset(t.resetPC(k.proc), c.arch == chip.Blackhole)
-			c.edges.started(o, k)
-			k.probeFirst, k.probeDelay, k.probeSkip = false, 0, 0
-			k.slice = minSlice
-			k.state = runnable
-			c.enqueue(k)
+			k.hold(o)
+		case !held && k.state == inReset && t.starts(k):
+			k.start(o, t.resetPC(k.proc))
 		}
 	}
 	t.debug.softReset = v
 	return t.configured()
 }
 
+// hold puts a core into reset.
+func (c *core) hold(o origin) {
+	t := c.tile
+	if t.races != nil {
+		t.races.stopped(c)
+	}
+	t.chip.edges.held(o, c)
+	t.tensix.emptyMailboxes(c.hw)
+	t.changed(classMailbox)
+	if c.state == runnable {
+		t.chip.dequeue(c)
+	}
+	c.state = inReset
+}
+
+// start lets a core in reset go at pc.
+func (c *core) start(o origin, pc uint32) {
+	t := c.tile
+	t.memory()
+	c.reset(pc, t.chip.arch == chip.Blackhole)
+	t.chip.edges.started(o, c)
+	c.probeFirst, c.probeDelay, c.probeSkip = false, 0, 0
+	c.slice = minSlice
+	c.state = runnable
+	t.chip.enqueue(c)
+}
+
+// heldAll is the value of SOFT_RESET_0 that holds all of the tile's processors.
+func (t *tile) heldAll() uint32 {
+	v := uint32(0)
+	for _, k := range t.cores {
+		v |= k.proc.ResetBit()
+	}
+	return v
+}
+
 func (t *tile) resetPC(p chip.Processor) uint32 {
 	d := &t.debug
 	switch p {
+	case chip.ERISC0, chip.ERISC1: // Wormhole starts at 0
+		return t.eth.resetPC[p-chip.ERISC0]
 	case chip.TRISC0, chip.TRISC1, chip.TRISC2:
 		if d.triscOverride>>(p-chip.TRISC0)&1 != 0 {
 			return d.resetPC[p]

@@ -7,6 +7,7 @@ type event struct {
 	at  uint64
 	seq uint64 // breaks ties in the order of creation
 	q   *request
+	eth *packet // of a step of an Ethernet packet, instead of q
 	do  step
 }
 
@@ -18,6 +19,8 @@ const (
 	stepDrain
 	stepArrive
 	stepRespond
+	stepEthSend
+	stepEthLand
 )
 
 type eventHeap []event
@@ -85,7 +88,7 @@ func (c *Chip) delay(q *request) {
 	}
 	for i, at := range [...]uint64{accept, leave, drain, arrive, arrive + c.someTime()} {
 		c.eventSeq++
-		heap.Push(&c.events, event{at, c.eventSeq, &f, step(i)})
+		heap.Push(&c.events, event{at: at, seq: c.eventSeq, q: &f, do: step(i)})
 	}
 }
 
@@ -107,6 +110,10 @@ func (s *sched) runEvents() {
 			e.q.arrive()
 		case stepRespond:
 			e.q.respond()
+		case stepEthSend:
+			s.chip.transmit(e.eth)
+		case stepEthLand:
+			s.chip.land(e.eth)
 		}
 	}
 }

@@ -2,73 +2,237 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// ethRegs is the state of an Ethernet tile beyond L1 and NIUs. Its processors and links are not emulated: every link is
-// down, and start-up code finds that out at once.
+// Registers of an Ethernet tile beyond those that it shares with Tensix tiles (ttsim data/*/tile_regs.json).
+const (
+	ethTxBase   = 0xFFB90000 // a page for each transmit queue
+	ethMACBase  = 0xFFBA0000 // Wormhole
+	ethTxCtrl   = 0x00
+	ethTxCmd    = 0x04
+	ethTxStatus = 0x08 // Blackhole
+	ethTxSource = 0x14
+	ethTxBytes  = 0x18
+	ethTxDest   = 0x1C
+	ethTxData   = 0x44
+	ethTxAhead  = 0x6C
+	ethTxSelSW  = 0x80 // Blackhole
+	ethTxSelHW  = 0x84
+
+	ethCmdData     = 2
+	ethCmdRegister = 4
+
+	// What the MAC's registers hold while the link is in use (ttsim data/wh/tile_regs.json).
+	ethMAC0, ethMAC1 = 0x30000001, 7
+)
+
+// ethRegs is the state of an Ethernet tile beyond L1 and NIUs.
 type ethRegs struct {
-	resetPC [2]uint32 // Blackhole
+	channel int // among the working tiles
+	resetPC [2]uint32
+	tx      [3]txQueue
+	rx      [3]uint32
+	mac     [2]uint32 // Wormhole
+	load    uint32    // Wormhole: where instruction RAM was filled from
+	routing uint32    // Blackhole: MAC_RX_ADDR_ROUTING
+	fw      ethFirmware
 }
 
-// hold is the state of the processors' reset register at power-up.
-func (e *ethRegs) hold(t *tile) {
-	t.debug.softReset = 0x1800
-	if t.chip.arch == chip.Wormhole {
-		t.debug.softReset = 0x800
-	}
+// txQueue is a transmit queue's registers.
+type txQueue struct {
+	control, source, bytes, dest, data uint32
+	busy                               bool
+	waiting                            *packet // for the link to come up
+	open                               int     // packets that the other side has not taken yet
 }
 
-// init fills in what base firmware leaves in L1 after it found no partner (tt-umd topology_discovery_*.cpp, ttsim
-// src/tile.cpp).
-func (e *ethRegs) init(t *tile) {
+func (t *tile) queues() int {
 	if t.chip.arch == chip.Wormhole {
-		t.l1[0x210/4] = 6<<16 | 14<<12 // firmware 6.14.0
-		t.l1[0x1104/4] = 3             // not connected
-		return
+		return 2
 	}
-	t.l1[0x7CFBC/4] = 1<<16 | 6<<8 // firmware 1.6.0
-	t.l1[0x7CC00/4] = 0xC0DEA000   // initialised
-	t.l1[0x7CC04/4] = 2            // port down
+	return 3
+}
+
+// powerUp makes the tile's processors and gives its registers their values after a reset (ttsim src/tile.cpp e_tile_init).
+func (e *ethRegs) powerUp(t *tile) {
+	t.cores = append(t.cores, &core{tile: t, proc: chip.ERISC0, hw: 5, queueIndex: -1})
+	if t.chip.arch == chip.Wormhole {
+		e.tx[0].control, e.tx[1].control = 9, 9
+		e.mac = [2]uint32{ethMAC0, ethMAC1}
+	} else {
+		t.cores = append(t.cores, &core{tile: t, proc: chip.ERISC1, hw: 6, queueIndex: -1})
+		e.tx[0].control, e.tx[1].control = 1, 1
+		e.rx = [3]uint32{2, 2, 0}
+		e.routing = 0xA00
+	}
+	t.debug.softReset = t.heldAll()
+}
+
+// starts reports whether taking k out of reset makes it run. A Blackhole Ethernet processor whose reset PC was never set
+// stays where it is: it would run the base firmware (ttsim src/tile.cpp).
+func (t *tile) starts(k *core) bool {
+	return t.kind != chip.Ethernet || t.chip.arch == chip.Wormhole || t.eth.resetPC[k.proc-chip.ERISC0] != 0
+}
+
+// fillIRAM copies n bytes of L1 at from into Wormhole's instruction RAM.
+func (t *tile) fillIRAM(from, n uint32) {
+	if t.iram == nil {
+		t.iram = make([]uint32, iramBytes/4)
+	}
+	copy(t.iram[:n/4], t.memory()[from/4:])
+	t.iramCode = make([]codePage, iramBytes/pageBytes)
+}
+
+// ethBlock is a group of an Ethernet tile's registers.
+type ethBlock uint8
+
+const (
+	ethNone ethBlock = iota
+	ethTx
+	ethRx
+	ethCtrl
+	ethMAC
+	ethHeaders
+	ethRISC
+)
+
+// ethAt returns the block that an address is in, the queue for queues, and the offset.
+func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
+	rx, ctrl := uint32(0xFFB92000), uint32(0xFFB94000)
+	if t.chip.arch == chip.Blackhole {
+		rx, ctrl = 0xFFB94000, 0xFFB98000
+	}
+	pages := uint32(t.queues()) << 12
+	switch {
+	case addr >= ethTxBase && addr < ethTxBase+pages:
+		return ethTx, int(addr-ethTxBase) >> 12, addr & 0xFFF
+	case addr >= rx && addr < rx+pages:
+		return ethRx, int(addr-rx) >> 12, addr & 0xFFF
+	case t.chip.arch == chip.Wormhole && addr >= ethMACBase && addr < ethMACBase+8:
+		return ethMAC, int(addr-ethMACBase) >> 2, 0
+	case addr >= ctrl && addr < ctrl+0x200:
+		return ethCtrl, 0, addr - ctrl
+	case t.chip.arch == chip.Blackhole && addr >= ctrl+0x200 && addr < ctrl+0x700:
+		return ethHeaders, 0, (addr - ctrl - 0x200) % 0x80
+	case t.chip.arch == chip.Blackhole && addr >= ethCtrlBase && addr < ethCtrlBase+0x1000:
+		return ethRISC, 0, addr - ethCtrlBase
+	}
+	return ethNone, 0, 0
 }
 
 func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
-	if t.chip.arch == chip.Blackhole {
-		switch addr {
-		case ethCtrlBase:
-			return t.eth.resetPC[0], slowDone
-		case ethCtrlBase + 8:
-			return t.eth.resetPC[1], slowDone
-		}
+	bh := t.chip.arch == chip.Blackhole
+	e := &t.eth
+	b, q, off := t.ethAt(addr)
+	switch {
+	case b == ethTx && off == ethTxCtrl:
+		return e.tx[q].control, slowDone
+	case b == ethTx && (off == ethTxCmd || bh && off == ethTxStatus):
+		return b2u(e.tx[q].busy), slowDone
+	case b == ethRx && off == 0:
+		return e.rx[q], slowDone
+	case b == ethCtrl && !bh && off == 0x98:
+		return e.load, slowDone
+	case b == ethCtrl && bh && off == 0x154:
+		return e.routing, slowDone
+	case b == ethCtrl && bh && off == 0x0C: // PCS_STATUS
+		p := t.port()
+		return b2u(p != nil && p.up()), slowDone
+	case b == ethRISC && (off == 0 || off == 8):
+		return e.resetPC[off/8], slowDone
 	}
 	return 0, t.unmapped(o, "load from", addr)
 }
 
 func (t *tile) ethStore(o origin, addr, v uint32) slowResult {
-	bh := t.chip.arch == chip.Blackhole
-	if addr == debugBase+regSoftReset {
-		held, ignored := uint32(0x800), uint32(0x80047000)
-		if bh {
-			held, ignored = 0x1800, 0x80046000
-		}
-		v &^= ignored
-		switch {
-		case v&^held != 0:
-			t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr), "SOFT_RESET_0 = %#x: only bits %#x are emulated", v, held)
-			return slowHalt
-		case !bh && v == 0, bh && v&0x800 == 0 && t.eth.resetPC[0] != 0, bh && v&0x1000 == 0 && t.eth.resetPC[1] != 0:
-			t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr), "the processors of Ethernet tiles are not emulated")
-			return slowHalt
-		}
-		t.debug.softReset = v
-		return slowDone
+	c, bh := t.chip, t.chip.arch == chip.Blackhole
+	e := &t.eth
+	bad := func(format string, args ...any) slowResult {
+		c.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr), format, args...)
+		return slowHalt
 	}
-	if bh {
-		switch addr {
-		case ethCtrlBase:
-			t.eth.resetPC[0] = v
+	if addr == debugBase+regSoftReset {
+		ignored := uint32(0x80047000) // written by umd, and nothing to Ethernet tiles
+		if bh {
+			ignored = 0x80046000
+		}
+		e.fw.stops(t, v)
+		return t.softReset(o, v&^ignored)
+	}
+	b, q, off := t.ethAt(addr)
+	switch b {
+	case ethTx:
+		u := &e.tx[q]
+		switch {
+		case off == ethTxCmd:
+			return t.ethSend(o, q, v)
+		case off == ethTxSource:
+			u.source = v
+		case off == ethTxBytes:
+			u.bytes = v
+		case off == ethTxDest:
+			u.dest = v
+		case off == ethTxData:
+			u.data = v
+		case off == ethTxAhead:
+		case off == ethTxCtrl && bh && v == 1:
+			u.control = v
+		case bh && (off == ethTxSelSW || off == ethTxSelHW): // which headers packets get: they all arrive
+			if v&15 > 9 || v>>4&15 > 9 || v>>8 > 9 || off == ethTxSelHW && v > 9 {
+				return bad("header %#x: there are ten", v)
+			}
+		default:
+			return bad("store of %#x to register %#x of transmit queue %d", v, off, q)
+		}
+		return slowDone
+	case ethRx:
+		if off != 0 || v != 2 {
+			return bad("store of %#x to register %#x of receive queue %d: only control takes 2, packet mode", v, off, q)
+		}
+		e.rx[q] = v
+		return slowDone
+	case ethMAC:
+		if v|1 != [2]uint32{ethMAC0, ethMAC1}[q] {
+			return bad("MAC register %d = %#x", q, v)
+		}
+		e.mac[q] = v
+		return slowDone
+	case ethCtrl:
+		switch {
+		case !bh && off == 0x98:
+			return t.ethIRAM(o, addr, v)
+		case bh && off == 0x150 && v == 0:
 			return slowDone
-		case ethCtrlBase + 8:
-			t.eth.resetPC[1] = v
+		case bh && off == 0x154:
+			e.routing = v
+			return slowDone
+		}
+	case ethHeaders:
+		if off == 0x18 || off == 0x1C && v <= 0xFFFF {
+			return slowDone
+		}
+	case ethRISC:
+		switch {
+		case off == 0 || off == 8:
+			e.resetPC[off/8] = v
+			return slowDone
+		case off >= 0x20 && off < 0x34 && v == 0: // no interrupts
 			return slowDone
 		}
 	}
 	return t.unmapped(o, "store to", addr)
+}
+
+// ethIRAM fills a Wormhole Ethernet tile's instruction RAM. The MAC must be stopped for it (ttsim src/tile.cpp).
+func (t *tile) ethIRAM(o origin, addr, v uint32) slowResult {
+	switch {
+	case t.eth.mac != [2]uint32{ethMAC0 &^ 1, ethMAC1 &^ 1}:
+		t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr),
+			"ERISC_IRAM_LOAD while the MAC's registers are %#x: want %#x and %#x", t.eth.mac, ethMAC0&^1, ethMAC1&^1)
+		return slowHalt
+	case uint64(v)*16+iramBytes > t.bytes():
+		t.chip.refuse(o, UnsupportedFunctionality, "ethernet", uint64(addr), "%d bytes at %#x reach beyond L1", iramBytes, uint64(v)*16)
+		return slowHalt
+	}
+	t.eth.load = v
+	t.fillIRAM(v*16, iramBytes)
+	return slowDone
 }

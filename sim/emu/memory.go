@@ -113,6 +113,7 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 // readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of padding.
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.known != nil {
+		t.memory() // firmware has written to that of Ethernet tiles
 		if a, unknown := t.unwritten(addr, n); unknown {
 			c.refuse(o, UnpredictableValueUsed, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
 			return false
@@ -120,6 +121,9 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	}
 	if t.races != nil && !t.races.access(o.far(), addr, uint32(n), true, false) {
 		return false
+	}
+	if t.kind == chip.Ethernet && n == 4 {
+		t.eth.beat(t, addr)
 	}
 	copy(buf, t.memory()[addr>>2:][:span(uint64(addr), n)])
 	return true
@@ -143,7 +147,7 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	}
 	merge(t.memory(), uint64(addr), buf, n)
 	t.stored(addr, n)
-	return true
+	return t.kind != chip.Ethernet || t.eth.told(o, t, addr, n)
 }
 
 // readTile reads n bytes at addr of a tile through a NoC. buf has room for span(addr, n) words, and its first word

@@ -194,6 +194,8 @@ func (t *tile) readClass(addr uint32) (class, bool) {
 		return classNIU1, true
 	case addr >= streamBase && addr < streamEnd:
 		return classStream, true
+	case t.kind == chip.Ethernet && addr >= ethTxBase:
+		return classConfig, true
 	case addr >= debugBase && addr < debugBase+0x1000:
 		off := addr - debugBase
 		return classConfig, off < regWallClockLow || off > regWallClockLatched

@@ -158,6 +158,7 @@ func bare(t testing.TB, arch chip.Arch) *core {
 	r := syncRig(t, arch)
 	k := r.c.tileAt(r.raw(r.worker(0, 0))).core(chip.BRISC)
 	k.tile.memory()
+	k.reset(0, true)
 	return k
 }
 

@@ -36,7 +36,9 @@ type sched struct {
 	eventSeq uint64
 
 	stores  storeQueue
-	skipped bool // loop last gave the token back because a host wanted it
+	inbox   inbox  // what other chips have sent
+	group   *group // of a Synchronous chip with others: they run together
+	skipped bool   // loop last gave the token back because a host wanted it
 }
 
 func (s *sched) init(c *Chip) {
@@ -78,7 +80,11 @@ func (s *sched) acquire() {
 // release gives it back and sees to it that somebody runs what has become runnable.
 func (s *sched) release() {
 	if s.chip.cfg.Synchronous {
-		s.settle()
+		if s.group != nil {
+			s.group.settle()
+		} else {
+			s.settle()
+		}
 		s.tok <- struct{}{}
 		return
 	}
@@ -98,7 +104,7 @@ func (s *sched) wakeLoop() {
 
 // busy reports whether anything can happen without the host.
 func (s *sched) busy() bool {
-	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0)
+	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || s.inbox.waiting.Load() != 0)
 }
 
 // settle runs the chip until everything waits.
@@ -169,6 +175,7 @@ func (s *sched) awaitKick() {
 // step runs one slice of one core, or lets time pass until the next event. It returns the number of instructions, at
 // least 1.
 func (s *sched) step() int {
+	s.inbox.drain(s.chip)
 	if s.pos >= len(s.queue) { // the round is over
 		s.pos = 0
 		s.clock += uint64(s.longest)

@@ -62,7 +62,7 @@ type back struct {
 const noReg = 255
 
 func newSharing(k *core) *sharing {
-	return &sharing{core: k, agent: k.agent, wormhole: k.tile.chip.arch == chip.Wormhole, local: make([]tag, len(k.local)), next: 1}
+	return &sharing{core: k, agent: k.agent, wormhole: k.tile.chip.arch == chip.Wormhole, local: make([]tag, k.localBytes()/4), next: 1}
 }
 
 // forget is for a processor that starts anew.

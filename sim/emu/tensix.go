@@ -85,8 +85,7 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 		if t.cores[4].state != inReset {
 			return bad(UndefinedBehavior, "move into the instruction RAM while NCRISC runs")
 		}
-		copy(t.iram[:x.moverSize*4], t.l1[x.moverSource*4:])
-		t.iramCode = [iramBytes / pageBytes]codePage{}
+		t.fillIRAM(x.moverSource*16, x.moverSize*16)
 	default:
 		return bad(UnsupportedFunctionality, "store to a TDMA register that is not emulated")
 	}

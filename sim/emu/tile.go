@@ -19,8 +19,8 @@ type tile struct {
 	races   *races
 	shadow  *shadow
 
-	iram     []uint32 // Wormhole's NCRISC
-	iramCode [iramBytes / pageBytes]codePage
+	iram     []uint32   // of Wormhole's NCRISC, and of its Ethernet tiles; nil until it is first filled
+	iramCode []codePage // the same
 
 	cores   []*core // B, T0, T1, T2, NC
 	classes class   // what parked cores of the tile wait for, at least
@@ -42,23 +42,18 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 		size, streams = c.params.EthernetL1Size, 32
 	}
 	t.size = size
-	t.flags = new([maxLines]uint8)
 	t.code = make([]*codePage, size/pageBytes)
 	t.streams = make([]stream, streams)
 	for n := range t.niu {
 		t.niu[n].reset(c)
 	}
 	if kind == chip.Ethernet {
-		t.eth.hold(t)
-		return t
-	}
-	t.debug.softReset = c.params.ResetAll
-	if c.arch == chip.Wormhole {
-		t.iram = make([]uint32, iramBytes/4)
-	}
-	for hw, p := range hwOrder {
-		k := &core{tile: t, proc: p, hw: uint8(hw), local: make([]uint32, c.params.LocalRAMSize[p]/4), queueIndex: -1}
-		t.cores = append(t.cores, k)
+		t.eth.powerUp(t)
+	} else {
+		t.debug.softReset = c.params.ResetAll
+		for hw, p := range hwOrder {
+			t.cores = append(t.cores, &core{tile: t, proc: p, hw: uint8(hw), queueIndex: -1})
+		}
 	}
 	t.newChecks()
 	return t
@@ -82,6 +77,9 @@ func (t *tile) bytes() uint64 { return uint64(t.size) }
 func (t *tile) memory() []uint32 {
 	if t.l1 == nil {
 		t.l1 = make([]uint32, t.size/4)
+		if t.flags == nil {
+			t.flags = new([maxLines]uint8)
+		}
 		if t.kind == chip.Ethernet {
 			t.eth.init(t)
 		}

@@ -1,0 +1,296 @@
+package emu
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// pair is two chips with two links: channels 8 and 9 of chip 0 to 0 and 1 of chip 1.
+func pair(t testing.TB, cfg Config) (*Machine, [2]*rig) {
+	t.Helper()
+	cfgs := []Config{cfg, cfg}
+	for i := range cfgs {
+		cfgs[i].Seed += uint64(i)
+		cfgs[i].Identity = Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), Location: uint8(i), X: uint8(i), Routing: true}
+	}
+	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}, {0, 9, 1, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	var rs [2]*rig
+	for i := range rs {
+		c := m.Chip(i)
+		rs[i] = &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
+	}
+	return m, rs
+}
+
+// eth returns the coordinate of the tile of a channel.
+func (r *rig) eth(channel int) chip.XY {
+	return r.c.eths[channel].xy
+}
+
+// release lets the processor of an Ethernet tile run code at 0x20000.
+func (r *rig) release(v chip.XY, a *asm) {
+	r.write(v, uint64(a.base), a.bytes())
+	if r.arch == chip.Wormhole {
+		r.st(v, 0xFFB121B0, 0x800)
+		r.write(v, 0, newAsm(0).emit(jtype(x0, int32(a.base))).bytes())
+		r.st(v, 0xFFB121B0, 0)
+		return
+	}
+	r.st(v, 0xFFB14000, a.base)
+	r.st(v, 0xFFB121B0, 0x1000)
+}
+
+const ethCode = 0x20000
+
+// send makes code that sends n bytes through queue q and waits until the queue is free.
+func (a *asm) send(q int, from, to, n uint32) *asm {
+	base := uint32(0xFFB90000 + q<<12)
+	wait := fmt.Sprintf("sent%d", len(a.w))
+	return a.stw(base+0x14, from).stw(base+0x18, n).stw(base+0x1C, to).stw(base+4, 2).
+		li(t0, base+4).label(wait).lw(t1, t0, 0).bne(t1, x0, wait)
+}
+
+func (a *asm) waitFor(addr, v uint32) *asm {
+	l := fmt.Sprintf("wait%d", len(a.w))
+	return a.li(t0, addr).li(t2, v).label(l).lw(t1, t0, 0).bne(t1, t2, l)
+}
+
+var ethConfigs = map[string]Config{
+	"synchronous": {Synchronous: true, Seed: 3},
+	"running":     {Seed: 3},
+	"delayed":     {Synchronous: true, Seed: 5, Delay: 200},
+	"strict":      {Synchronous: true, Seed: 9, Delay: 50, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true},
+}
+
+// What one Ethernet tile sends through a queue arrives at the other chip in order, data and register writes.
+func TestEthernetDataThenFlag(t *testing.T) {
+	for name, cfg := range ethConfigs {
+		for _, arch := range arches {
+			t.Run(name+"/"+arch.String(), func(t *testing.T) {
+				cfg.Arch = arch
+				_, rs := pair(t, cfg)
+				tx, rx := rs[0].eth(8), rs[1].eth(0)
+				data := bytes.Repeat([]byte("0123456789abcdef"), 256)
+				rs[0].write(tx, 0x30000, data)
+				rs[0].write(tx, 0x31000, append([]byte{1}, make([]byte, 15)...))
+				rs[1].write(rx, 0x32000, make([]byte, 4096+64))
+				rs[1].release(rx, newAsm(ethCode).waitFor(0x33000, 1).li(a0, 0x32ff0).lw(a1, a0, 0).li(a0, 0x33020).sw(a1, a0, 0).halt())
+				rs[0].release(tx, newAsm(ethCode).send(0, 0x30000, 0x32000, 4096).send(0, 0x31000, 0x33000, 16).halt())
+				rs[1].eventually("the receiver's answer", func() bool { return rs[1].ld(rx, 0x33020) != 0 })
+				if got := rs[1].read(rx, 0x32000, 4096); !bytes.Equal(got, data) {
+					t.Error("other bytes arrived than were sent")
+				}
+				rs[0].healthy()
+				rs[1].healthy()
+			})
+		}
+	}
+}
+
+// A register of the other tile can be written: here a stream's counter, which the flag behind it can't overtake.
+func TestEthernetRemoteRegister(t *testing.T) {
+	for _, arch := range arches {
+		_, rs := pair(t, Config{Arch: arch, Synchronous: true, Delay: 30})
+		tx := rs[0].eth(9)
+		rs[0].release(tx, newAsm(ethCode).stw(0xFFB90000+0x1C, 0x34000).stw(0xFFB90000+0x44, 77).stw(0xFFB90004, 4).halt())
+		if got := rs[1].ld(rs[1].eth(1), 0x34000); got != 77 {
+			t.Errorf("%v: %d arrived, want 77", arch, got)
+		}
+		rs[0].healthy()
+	}
+}
+
+// Both chips wait for each other for hundreds of rounds, and a Synchronous machine does it in the same way every time.
+func TestEthernetPingPong(t *testing.T) {
+	for _, arch := range arches {
+		for _, cfg := range []Config{{Arch: arch, Seed: 1}, {Arch: arch, Seed: 2, Synchronous: true, Delay: 40}} {
+			var retired [2][2]uint64
+			for run := range retired {
+				_, rs := pair(t, cfg)
+				const rounds = 200
+				ends := [2]chip.XY{rs[0].eth(8), rs[1].eth(0)}
+				for i, r := range rs {
+					r.write(ends[i], 0x30000, make([]byte, 64))
+				}
+				for i, r := range rs {
+					a := newAsm(ethCode).li(s0, 0).li(s1, rounds).li(a0, 0x30000).li(a1, 0x30020).label("round").addi(s0, s0, 1)
+					take := func() { a.label("take").lw(t1, a0, 0).bne(t1, s0, "take") }
+					if i == 1 {
+						take()
+					}
+					a.sw(s0, a1, 0).lw(t1, a1, 0).send(0, 0x30020, 0x30000, 16)
+					if i == 0 {
+						take()
+					}
+					r.release(ends[i], a.bne(s0, s1, "round").li(a0, 0x30030).sw(s0, a0, 0).halt())
+				}
+				rs[0].eventually("the last round", func() bool { return rs[0].ld(ends[0], 0x30030) == rounds })
+				for i, r := range rs {
+					retired[run][i] = r.c.Retired(ends[i], chip.ERISC0)
+				}
+			}
+			if cfg.Synchronous && retired[0] != retired[1] {
+				t.Errorf("%v: two runs of one seed executed %v and %v instructions", arch, retired[0], retired[1])
+			}
+		}
+	}
+}
+
+// A link that goes down loses what is under way and keeps the queue busy until it is up again; firmware says so.
+func TestEthernetLinkGoesDown(t *testing.T) {
+	for _, arch := range arches {
+		m, rs := pair(t, Config{Arch: arch, Synchronous: true})
+		tx, rx := rs[0].eth(8), rs[1].eth(0)
+		state := uint64(0x1104)
+		want := [2]uint32{1, 2} // up, down
+		if arch == chip.Blackhole {
+			state = 0x7CC04
+		}
+		if got := rs[1].ld(rx, state); got != want[0] {
+			t.Errorf("%v: link state %d, want %d", arch, got, want[0])
+		}
+		if err := m.SetLink(0, 8, false); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range []uint32{rs[0].ld(tx, state), rs[1].ld(rx, state)} {
+			if v != want[1] {
+				t.Errorf("%v: chip %d says link state %d, want %d", arch, i, v, want[1])
+			}
+		}
+		rs[0].write(tx, 0x30000, []byte("sixteen bytes..."))
+		rs[0].release(tx, newAsm(ethCode).send(0, 0x30000, 0x32000, 16).stw(0x30020, 1).halt())
+		if rs[0].ld(tx, 0xFFB90004) == 0 || rs[0].ld(tx, 0x30020) != 0 || rs[1].ld(rx, 0x32000) != 0 {
+			t.Errorf("%v: something was sent over a link that is down", arch)
+		}
+		if err := m.SetLink(1, 0, true); err != nil {
+			t.Fatal(err)
+		}
+		if got := rs[1].read(rx, 0x32000, 16); string(got) != "sixteen bytes..." || rs[0].ld(tx, 0x30020) != 1 {
+			t.Errorf("%v: %q arrived after the link came up", arch, got)
+		}
+		if err := m.SetLink(0, 3, false); !errors.Is(err, ErrConfig) {
+			t.Errorf("a link that isn't there: %v", err)
+		}
+	}
+}
+
+// Packets are dropped and doubled on request, as protocols above must survive.
+func TestEthernetUpset(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		upset Upset
+		min   uint32
+		max   uint32
+	}{
+		{"dropped", Upset{Drop: 2}, 20, 80},
+		{"lost", Upset{Drop: 1}, 0, 0},
+		{"doubled", Upset{Duplicate: 2}, 120, 180},
+		{"late", Upset{Delay: 2, By: 500}, 100, 100},
+	} {
+		m, rs := pair(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 4})
+		if err := m.Upset(0, 8, tt.upset); err != nil {
+			t.Fatal(err)
+		}
+		tx, rx := rs[0].eth(8), rs[1].eth(0)
+		// Each packet adds 1 to a stream's counter of the other tile.
+		space := uint32(streamBase + 0x438)
+		rs[0].release(tx, newAsm(ethCode).li(s0, 100).label("again").
+			stw(0xFFB90000+0x1C, space).stw(0xFFB90000+0x44, 1<<6).stw(0xFFB90004, 4).
+			li(t0, 0xFFB90004).label("busy").lw(t1, t0, 0).bne(t1, x0, "busy").
+			addi(s0, s0, -1).bne(s0, x0, "again").stw(0x30000, 1).halt())
+		rs[0].eventually("all are sent", func() bool { return rs[0].ld(tx, 0x30000) == 1 })
+		if got := rs[1].ld(rx, uint64(streamBase+0x4A4)) & streamMask; got < tt.min || got > tt.max {
+			t.Errorf("%s: %d packets of 100 arrived, want %d to %d", tt.name, got, tt.min, tt.max)
+		}
+		rs[1].healthy()
+	}
+}
+
+// What the vendor's simulator refuses of a transmit queue is refused.
+func TestEthernetRefuses(t *testing.T) {
+	for _, arch := range arches {
+		last := len(rsQueues(arch)) - 1
+		for _, tt := range []struct {
+			name    string
+			channel int
+			code    *asm
+			want    Category
+		}{
+			{"no link", 3, newAsm(ethCode).stw(0xFFB90004, 2), UnimplementedFunctionality},
+			{"command", 8, newAsm(ethCode).stw(0xFFB90004, 1), UnimplementedFunctionality},
+			{"alignment", 8, newAsm(ethCode).stw(0xFFB90014, 4).stw(0xFFB90018, 16).stw(0xFFB90004, 2), UnimplementedFunctionality},
+			{"size", 8, newAsm(ethCode).stw(0xFFB90018, 8).stw(0xFFB90004, 2), UnimplementedFunctionality},
+			{"beyond L1", 8, newAsm(ethCode).stw(0xFFB90018, 0x100000).stw(0xFFB90004, 2), UndefinedBehavior},
+			{"register", 8, newAsm(ethCode).stw(0xFFB9001C, 2).stw(0xFFB90004, 4), UnimplementedFunctionality},
+			{"register, data queue", 8, newAsm(ethCode).stw(uint32(0xFFB90004+last<<12), 4), UnimplementedFunctionality},
+			{"unmapped", 8, newAsm(ethCode).stw(0xFFBB0000, 4), UnimplementedFunctionality},
+			{"Tensix instruction", 8, newAsm(ethCode).emit(0x02000000), UndefinedBehavior},
+		} {
+			_, rs := pair(t, Config{Arch: arch, Synchronous: true})
+			v := rs[0].eth(tt.channel)
+			rs[0].release(v, tt.code.halt())
+			var r *Refusal
+			if !errors.As(rs[0].c.Fault(), &r) || r.Category != tt.want || !r.HasCore || r.Core != chip.ERISC0 {
+				t.Errorf("%v: %s: %v, want %v", arch, tt.name, rs[0].c.Fault(), tt.want)
+			}
+		}
+	}
+}
+
+func rsQueues(a chip.Arch) []int {
+	if a == chip.Wormhole {
+		return make([]int, 2)
+	}
+	return make([]int, 3)
+}
+
+// An Ethernet tile's processor reaches other tiles of its chip through the NoC.
+func TestEthernetProcessorUsesNOC(t *testing.T) {
+	for _, arch := range arches {
+		_, rs := pair(t, Config{Arch: arch, Synchronous: true, RefuseRaces: true, Delay: 20})
+		r := rs[0]
+		v, w := r.eth(8), r.raw(r.worker(3, 3))
+		r.write(v, 0x30000, []byte("0123456789abcdef"))
+		l := r.c.layout
+		buf := uint32(niu0Base)
+		a := newAsm(ethCode)
+		coord := func(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
+		if arch == chip.Wormhole {
+			a.stw(buf+4, coord(v)<<4).stw(buf+0x10, coord(w)<<4)
+		} else {
+			a.stw(buf+8, coord(v)).stw(buf+0x14, coord(w))
+		}
+		a.stw(buf, 0x30000).stw(buf+0xC, 0x1000).stw(buf+0x1C, ctrlWrite|ctrlMarked).stw(buf+0x20, 16).stw(buf+l.cmd, 1).halt()
+		r.release(v, a)
+		if got := r.read(r.worker(3, 3), 0x1000, 16); string(got) != "0123456789abcdef" {
+			t.Errorf("%v: %q arrived; %v", arch, got, r.c.Fault())
+		}
+	}
+}
+
+// The launch of an application beside the base firmware, as tt-metal does it.
+func TestEthernetLaunch(t *testing.T) {
+	_, rs := pair(t, Config{Arch: chip.Wormhole, Synchronous: true})
+	v := rs[0].eth(8)
+	rs[0].write(v, 0x9040, newAsm(0x9040).stw(0x30000, 5).halt().bytes())
+	rs[0].st(v, 0x9004, 1)
+	if got := rs[0].ld(v, 0x30000); got != 5 {
+		t.Errorf("Wormhole: %d, want 5; %v", got, rs[0].c.Fault())
+	}
+	_, rs = pair(t, Config{Arch: chip.Blackhole, Synchronous: true})
+	v = rs[0].eth(8)
+	rs[0].write(v, ethCode, newAsm(ethCode).stw(0x30000, 6).halt().bytes())
+	rs[0].st(v, 0x7D004, ethCode)
+	rs[0].st(v, 0x7D000, 0xCA110002)
+	if got, done := rs[0].ld(v, 0x30000), rs[0].ld(v, 0x7D000); got != 6 || done != 0xD0E50002 {
+		t.Errorf("Blackhole: %d and answer %#x; %v", got, done, rs[0].c.Fault())
+	}
+}

@@ -1,0 +1,210 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// Identity is what a chip's firmware knows of its place in a machine.
+type Identity struct {
+	Board    uint64 // serial number of the board: the kind of board is in bits 36 to 51
+	ASIC     uint64 // number of the chip, different for each chip of a machine
+	Location uint8  // of the chip on its board
+	X, Y     uint8  // Wormhole: where the chip is among those that the routing firmware reaches
+	Routing  bool   // Wormhole: some chip of the machine is reached through Ethernet only
+}
+
+// mangled is how Wormhole's Ethernet firmware shortens the number of a board (ttsim src/tile.cpp wh_mangled_board_id).
+func (id *Identity) mangled() uint32 {
+	return uint32(id.Board>>4)&0xF0000000 | uint32(id.Board)&0x0FFFFFFF
+}
+
+// Words that base firmware leaves in an Ethernet tile's L1 (tt-umd topology_discovery_*.cpp, ttsim src/tile.cpp,
+// tt-metal hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h).
+const (
+	whHeartbeat = 0x1C
+	whVersion   = 0x210
+	whRouting   = 0x104C // 1: the routing firmware is off
+	whTrained   = 0x1104 // 0 training, 1 trained, 2 lost, 3 not connected
+	whNodeInfo  = 0x1100
+	whResults   = 0x1EC0
+	whLaunch    = 0x9004
+	whApp       = 0x9040
+	whYield     = 0x9020 // pointer to the firmware's function that applications call to let it work
+
+	bhStatus    = 0x7CC00
+	bhHeartbeat = 0x7CC70
+	bhRxLink    = 0x7CE04
+	bhFunctions = 0x7CF00
+	bhVersion   = 0x7CFBC
+	bhLocal     = 0x7CFC0
+	bhRemote    = 0x7CFE0
+	bhMailbox   = 0x7D000
+
+	riscvReturn = 0x8067
+)
+
+// ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on the tile's processor,
+// so it needs none.
+type ethFirmware struct {
+	stopped bool // somebody has held the processor in reset
+	asking  bool // a request to another chip is under way
+}
+
+// stops notes a store to the reset register: base firmware does not survive one of its processor.
+func (f *ethFirmware) stops(t *tile, v uint32) {
+	if v&chip.ERISC0.ResetBit() != 0 {
+		f.stopped = true
+	}
+}
+
+// poke writes a word of L1 as the firmware.
+func (t *tile) poke(addr, v uint32) {
+	m := t.memory()
+	if m[addr/4] != v || t.known != nil {
+		m[addr/4] = v
+		t.stored(addr, 4)
+	}
+}
+
+// init fills in what base firmware leaves in L1 when it has trained the link, or found none.
+func (e *ethRegs) init(t *tile) {
+	c := t.chip
+	if c.arch == chip.Wormhole {
+		t.fwOwns(0, 0x2000)
+		t.fwOwns(0x11000, 0x18000)
+		t.poke(whVersion, 6<<16|14<<12) // 6.14.0
+		t.poke(whYield, 0x440)
+		t.poke(0x440, riscvReturn)
+		t.poke(whLaunch, 0)
+	} else {
+		t.fwOwns(0x70000, 0x80000)
+		for i, at := range []uint32{0x71574, 0x759AC, 0x75414} { // send a message, serve one, check the link
+			t.poke(bhFunctions+uint32(4*i), at)
+			t.poke(at, riscvReturn)
+		}
+		t.poke(bhVersion, 1<<16|6<<8) // 1.6.0
+		t.poke(bhStatus, 0xC0DEA000)  // initialised
+	}
+	e.noteLink(t)
+	p := t.port()
+	if p == nil {
+		return
+	}
+	me, far := &c.cfg.Identity, &p.peer.chip.cfg.Identity
+	if c.arch == chip.Wormhole {
+		t.poke(whHeartbeat, 0xABCD0001)
+		t.poke(whRouting, b2u(!me.Routing))
+		t.poke(whResults+4*64, me.mangled())
+		t.poke(whResults+4*65, uint32(me.ASIC))
+		t.poke(whResults+4*72, far.mangled())
+		t.poke(whResults+4*73, uint32(far.ASIC))
+		t.poke(whResults+4*76, uint32(p.peer.channel))
+		t.poke(whResults+4*77, far.mangled())
+		t.poke(whNodeInfo+4*2, uint32(me.X)<<16|uint32(me.Y)<<24)
+		t.poke(whNodeInfo+4*9, uint32(far.X)<<16|uint32(far.Y)<<22)
+		return
+	}
+	for _, end := range []struct {
+		at      uint32
+		id      *Identity
+		channel int
+	}{{bhLocal, me, p.channel}, {bhRemote, far, p.peer.channel}} {
+		ch := uint32(end.channel)
+		t.poke(end.at, uint32(end.id.Location)<<8|ch<<16|ch<<24)
+		t.poke(end.at+4, uint32(end.id.Board>>32))
+		t.poke(end.at+8, uint32(end.id.Board))
+		t.poke(end.at+20, uint32(end.id.ASIC>>32))
+		t.poke(end.at+24, uint32(end.id.ASIC))
+	}
+}
+
+// fwOwns marks memory that base firmware uses as written.
+func (t *tile) fwOwns(from, to uint32) {
+	if t.known == nil {
+		return
+	}
+	for w := from >> 2; w < to>>2; w++ {
+		t.known[w>>6] |= 1 << (w & 63)
+	}
+}
+
+// noteLink writes the state of the link where software looks for it.
+func (e *ethRegs) noteLink(t *tile) {
+	if t.l1 == nil {
+		return // memory writes it when it is first used
+	}
+	p := t.port()
+	up := p != nil && p.up()
+	if t.chip.arch == chip.Wormhole {
+		switch {
+		case up:
+			t.poke(whTrained, 1)
+		case p != nil:
+			t.poke(whTrained, 2)
+		default:
+			t.poke(whTrained, 3)
+		}
+		return
+	}
+	status, training := uint32(2), uint32(0)
+	if up {
+		status, training = 1, 2
+	}
+	t.poke(bhStatus+4, status)
+	t.poke(bhStatus+8, training)
+	t.poke(bhRxLink, b2u(up))
+}
+
+// beat counts the heartbeat on when somebody looks at it, while the firmware runs.
+func (e *ethRegs) beat(t *tile, addr uint32) {
+	switch m := t.memory(); {
+	case e.fw.stopped || t.cores[0].state != inReset && t.chip.arch == chip.Blackhole:
+	case t.chip.arch == chip.Blackhole && addr == bhHeartbeat:
+		t.poke(addr, m[addr/4]+1)
+	case t.chip.arch == chip.Wormhole && addr == whHeartbeat && t.port() != nil:
+		t.poke(addr, 0xABCD0000|(m[addr/4]+1)&0xFFFF)
+	}
+}
+
+// told is called when somebody else than the tile's own processors has written n bytes at addr of its L1: some words there
+// are requests to the base firmware. It reports whether the chip still works.
+func (e *ethRegs) told(o origin, t *tile, addr uint32, n int) bool {
+	if e.fw.stopped {
+		return true
+	}
+	at := func(w uint32) bool { return addr <= w && w < addr+uint32(n) }
+	k := t.cores[0]
+	if t.chip.arch == chip.Blackhole {
+		for m := uint32(bhMailbox); m < bhMailbox+0x40; m += 16 {
+			if at(m) && t.l1[m/4] == 0xCA110002 { // call, and release the processor
+				pc := t.l1[m/4+1]
+				t.poke(m, 0xD0E50002)
+				for i := uint32(4); i < 16; i += 4 {
+					t.poke(m+i, 0)
+				}
+				e.launch(o, k, pc, 0xFFB02000)
+			}
+		}
+		return true
+	}
+	if at(whLaunch) {
+		switch {
+		case t.l1[whLaunch/4] == 1 && k.state == inReset:
+			e.launch(o, k, whApp, 0xFFB01000)
+		case t.l1[whLaunch/4] == 0 && k.state != inReset:
+			k.hold(o)
+		}
+	}
+	if at(remoteRequests + remoteWrite) {
+		return t.serveRemote()
+	}
+	return true
+}
+
+// launch starts an application beside the firmware.
+func (e *ethRegs) launch(o origin, k *core, pc, stack uint32) {
+	if k.state != inReset {
+		k.hold(o)
+	}
+	k.start(o, pc)
+	k.x[2] = stack
+	k.tile.debug.softReset &^= k.proc.ResetBit()
+}

@@ -1,0 +1,228 @@
+package emu
+
+import (
+	"container/heap"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// txWindow is how many packets of a transmit queue may be under way before the queue stays busy until one has landed. On
+// silicon the receiver's buffers and pause frames do it.
+const txWindow = 16
+
+// wire is a cable between two Ethernet tiles.
+type wire struct {
+	down atomic.Bool
+	ends [2]*port
+}
+
+// port is a wire's end at a chip.
+type port struct {
+	chip    *Chip
+	channel int
+	wire    *wire
+	peer    *port
+	upset   atomic.Pointer[Upset]
+	landed  [3]uint64 // by transmit queue of the peer: when its last packet lands, by this chip's clock
+}
+
+func (p *port) up() bool { return !p.wire.down.Load() }
+
+// Upset is what a link does to the packets that one of its ends sends. One in so many, drawn from the chip's seed, is
+// dropped, comes twice or is held up with all those behind it; 0 is none.
+type Upset struct {
+	Drop, Duplicate, Delay uint64
+	// By is how many clocks a delayed packet takes more; 0 means 10000.
+	By uint64
+}
+
+func oneIn(c *Chip, n uint64) bool { return n != 0 && c.random()%n == 0 }
+
+// port returns the tile's end of its link, or nil if there is none.
+func (t *tile) port() *port {
+	if t.kind != chip.Ethernet || t.eth.channel >= len(t.chip.ports) || t.chip.ports[t.eth.channel].peer == nil {
+		return nil
+	}
+	return &t.chip.ports[t.eth.channel]
+}
+
+// packet is what a transmit queue sends: bytes of L1, or a word for a register or L1 of the other tile. Without RefuseRaces
+// and the like a packet is a write of the host to the chip that gets it.
+type packet struct {
+	o      origin
+	from   *port
+	queue  int
+	cmd    uint32
+	source uint32
+	dest   uint32
+	bytes  int
+	words  []uint32
+}
+
+// ethSend starts what a transmit queue's registers ask for (ttsim src/tile.cpp eth_txq_regs_wr32).
+func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
+	c, u := t.chip, &t.eth.tx[q]
+	at := uint64(ethTxBase + q<<12 + ethTxCmd)
+	bad := func(cat Category, format string, args ...any) slowResult {
+		c.refuse(o, cat, "ethernet", at, format, args...)
+		return slowHalt
+	}
+	p := t.port()
+	switch {
+	case cmd != ethCmdData && cmd != ethCmdRegister:
+		return bad(UnimplementedFunctionality, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData, ethCmdRegister)
+	case u.busy:
+		return bad(UnimplementedFunctionality, "command on transmit queue %d while it is busy: wait until its command reads 0", q)
+	case c.arch == chip.Wormhole && t.eth.mac != [2]uint32{ethMAC0, ethMAC1}:
+		return bad(UnimplementedFunctionality, "command while the MAC's registers are %#x: want %#x and %#x", t.eth.mac, ethMAC0, ethMAC1)
+	case p == nil:
+		return bad(UnimplementedFunctionality, "command on an Ethernet tile without a link")
+	}
+	k := &packet{o: o, from: p, queue: q, cmd: cmd, source: u.source, dest: u.dest, bytes: 4}
+	if cmd == ethCmdRegister {
+		switch last := t.queues() - 1; {
+		case q == last:
+			return bad(UnimplementedFunctionality, "remote register through transmit queue %d: it is for data only", q)
+		case u.dest&3 != 0:
+			return bad(UnimplementedFunctionality, "remote register at %#x, which is not a multiple of 4", u.dest)
+		}
+		k.words = []uint32{u.data}
+	} else {
+		k.bytes = int(u.bytes)
+		switch l1 := uint32(t.bytes()); {
+		case (u.source|u.bytes|u.dest)&15 != 0:
+			return bad(UnimplementedFunctionality, "%d bytes from %#x to %#x: want multiples of 16", u.bytes, u.source, u.dest)
+		case u.source > l1 || u.bytes > l1-u.source || u.dest > l1 || u.bytes > l1-u.dest:
+			return bad(UndefinedBehavior, "%d bytes from %#x to %#x reach beyond L1, which ends at %#x", u.bytes, u.source, u.dest, l1)
+		}
+	}
+	u.busy = true
+	if c.cfg.Delay > 0 {
+		c.after(c.now(o)+c.someTime(), stepEthSend, k)
+		return slowDone
+	}
+	c.transmit(k)
+	if c.fault != nil {
+		return slowHalt
+	}
+	return slowDone
+}
+
+// after puts a step of a packet among the events.
+func (c *Chip) after(at uint64, do step, k *packet) {
+	c.eventSeq++
+	heap.Push(&c.events, event{at: at, seq: c.eventSeq, eth: k, do: do})
+}
+
+// transmit reads a packet's bytes and sends it, or leaves it to wait for the link.
+func (c *Chip) transmit(k *packet) {
+	t := c.ethTile(k.from.channel)
+	u := &t.eth.tx[k.queue]
+	if !k.from.up() {
+		u.waiting = k
+		return
+	}
+	if k.cmd == ethCmdData && k.words == nil {
+		k.words = make([]uint32, k.bytes/4)
+		if k.bytes > 0 && !(c.readL1(k.o, t, k.source, k.bytes, k.words) && (t.shadow == nil || c.edges.readL1(k.o, t, k.source, k.bytes))) {
+			return
+		}
+	}
+	u.open++
+	if u.busy = u.open >= txWindow; !u.busy {
+		t.changed(classConfig)
+	}
+	from := k.from
+	taken := func(c *Chip) { c.taken(from.channel, k.queue) }
+	x := from.upset.Load()
+	if x != nil && oneIn(c, x.Drop) {
+		c.inbox.post(c, taken)
+		return
+	}
+	held := uint64(0)
+	if x != nil && oneIn(c, x.Delay) {
+		if held = x.By; held == 0 {
+			held = 10000
+		}
+	}
+	copies := 1
+	if x != nil && oneIn(c, x.Duplicate) {
+		copies = 2
+	}
+	to := from.peer
+	to.chip.inbox.post(to.chip, func(c *Chip) {
+		if !from.up() {
+			return // the link went down under it
+		}
+		at := c.clock + held
+		if c.cfg.Delay > 0 {
+			at += c.someTime()
+		}
+		at = max(at, to.landed[k.queue])
+		to.landed[k.queue] = at
+		for range copies {
+			if at > c.clock {
+				c.after(at, stepEthLand, k)
+			} else {
+				c.land(k)
+			}
+		}
+		from.chip.inbox.post(from.chip, taken)
+	})
+}
+
+// taken notes that the other side has taken a packet: there is room for another one.
+func (c *Chip) taken(channel, queue int) {
+	t := c.ethTile(channel)
+	if t == nil {
+		return
+	}
+	u := &t.eth.tx[queue]
+	u.open = max(u.open-1, 0)
+	if u.busy && u.waiting == nil && u.open == txWindow-1 {
+		u.busy = false
+		t.changed(classConfig)
+	}
+}
+
+// land writes a packet that has arrived. Who sent it is on another chip, so that it counts as the host's here.
+func (c *Chip) land(k *packet) {
+	to := k.from.peer
+	t := c.ethTile(to.channel)
+	if t == nil || c.fault != nil || k.bytes == 0 {
+		return
+	}
+	c.writeTile(origin{tile: t}, "ethernet", 0, &c.grid[t.xy.Y][t.xy.X], uint64(k.dest), k.bytes, k.words)
+}
+
+// ethTile returns the tile of a channel, or nil.
+func (c *Chip) ethTile(channel int) *tile {
+	if channel < len(c.eths) {
+		return c.eths[channel]
+	}
+	return nil
+}
+
+// linkChanged tells the chip that a link of it has gone down or come up: the firmware notes it, and what waits is sent.
+func (c *Chip) linkChanged(channel int) {
+	t := c.ethTile(channel)
+	if t == nil {
+		return
+	}
+	t.eth.noteLink(t)
+	if t.port() == nil || !t.port().up() {
+		return
+	}
+	for i := range t.eth.tx {
+		u := &t.eth.tx[i]
+		u.open = 0 // what was under way is lost
+		if k := u.waiting; k != nil {
+			u.waiting = nil
+			c.transmit(k)
+		} else if u.busy {
+			u.busy = false
+			t.changed(classConfig)
+		}
+	}
+}

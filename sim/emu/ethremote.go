@@ -1,0 +1,153 @@
+package emu
+
+// How a host reaches a Wormhole without a PCI interface: it leaves commands in the L1 of an Ethernet tile, and the base
+// firmware there carries them out over the links (tt-umd device/chip/remote_chip, ttsim src/tile.cpp and fw/eth/eth_fw.c).
+const (
+	remoteRequests  = 0x11080
+	remoteResponses = remoteRequests + 2*0xC0
+	remoteWritten   = 0x00 // a count of writes that are done, twice
+	remoteWrite     = 0x20 // where the next command goes, modulo 8
+	remoteRead      = 0x30 // which is the next to be taken
+	remoteCommands  = 0x40 // four of 32 bytes: 48-bit address with chip and tile, data or size, flags
+	remoteBuffer    = 0x12000
+	remoteBlock     = 1024
+
+	remoteWriteRequest = 1 << 0
+	remoteReadRequest  = 1 << 2
+	remoteReadData     = 1 << 3
+	remoteDataDRAM     = 1 << 4
+	remoteData         = 1 << 6
+	remoteOrdered      = 1 << 12
+)
+
+// serveRemote carries out the next command, if there is one. It reports whether the chip still works.
+func (t *tile) serveRemote() bool {
+	c := t.chip
+	wr, rd := t.l1[(remoteRequests+remoteWrite)/4]&7, t.l1[(remoteRequests+remoteRead)/4]&7
+	if !c.cfg.Identity.Routing || t.port() == nil || t.eth.fw.asking || t.eth.fw.stopped || rd == wr {
+		return true
+	}
+	bad := func(cat Category, format string, args ...any) bool {
+		c.refuse(origin{tile: t}, cat, "ethernet firmware", remoteRequests, format, args...)
+		return false
+	}
+	cmd := t.l1[(remoteRequests+remoteCommands)/4+rd%4*8:][:8]
+	addr := uint64(cmd[0]) | uint64(cmd[1])<<32
+	flags := cmd[3] &^ remoteOrdered // everything is in order here
+	a := remoteAccess{xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4, write: flags&remoteWriteRequest != 0}
+	switch flags {
+	case remoteReadRequest, remoteWriteRequest:
+		a.words = []uint32{cmd[2], 0}
+	case remoteReadRequest | remoteData, remoteWriteRequest | remoteData:
+		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteBlock {
+			return bad(UnimplementedFunctionality, "block of %d bytes: want 1 to %d", a.n, remoteBlock)
+		}
+		a.words = make([]uint32, span(a.addr, a.n)+1)
+		if a.write {
+			from := t.l1[(remoteBuffer+rd%4*remoteBlock)/4:]
+			p := make([]byte, a.n)
+			unpack(p, 0, from)
+			pack(a.words, a.addr, p)
+		}
+	default:
+		return bad(UnimplementedFunctionality, "command flags %#x: reads and writes of words and of blocks in L1 are emulated", cmd[3])
+	}
+	x, y := uint8(addr>>48&63), uint8(addr>>54&63)
+	target := c.at(x, y)
+	if target == nil {
+		return bad(UnimplementedFunctionality, "there is no chip at (%d,%d)", x, y)
+	}
+	if !c.reaches(target) {
+		return true // nobody answers: the host's time runs out
+	}
+	t.eth.fw.asking = true
+	target.inbox.post(target, func(there *Chip) {
+		if !there.remote(&a) {
+			return
+		}
+		c.inbox.post(c, func(*Chip) {
+			if now := c.ethTile(t.eth.channel); now == t { // not reset meanwhile
+				t.remoteDone(rd, &a)
+				t.serveRemote()
+			}
+		})
+	})
+	return true
+}
+
+// remoteAccess is a read or write of a tile that another chip's host asked for.
+type remoteAccess struct {
+	xy    uint32
+	addr  uint64
+	n     int
+	write bool
+	words []uint32 // the first starts with addr&3 bytes of padding
+}
+
+// remote performs the access on this chip, as its host would.
+func (c *Chip) remote(a *remoteAccess) bool {
+	if c.fault != nil {
+		return false
+	}
+	ep := c.resolve(origin{}, "ethernet firmware", 0, a.xy)
+	if ep == nil {
+		return false
+	}
+	if a.write {
+		return c.writeTile(origin{}, "ethernet firmware", 0, ep, a.addr, a.n, a.words)
+	}
+	return c.readTile(origin{}, "ethernet firmware", 0, ep, a.addr, a.n, a.words)
+}
+
+// remoteDone tells the host that its command is done.
+func (t *tile) remoteDone(rd uint32, a *remoteAccess) {
+	t.eth.fw.asking = false
+	if a.write {
+		for i := uint32(0); i < 8; i += 4 {
+			t.poke(remoteRequests+remoteWritten+i, t.l1[(remoteRequests+remoteWritten+i)/4]+1)
+		}
+	} else {
+		w := t.l1[(remoteResponses+remoteWrite)/4] & 7
+		slot := remoteResponses + remoteCommands + w%4*32
+		if a.n == 4 && len(a.words) == 2 {
+			t.poke(slot+8, a.words[0])
+			t.poke(slot+12, remoteReadData)
+		} else {
+			p := make([]byte, a.n+3)
+			unpack(p[:a.n], a.addr, a.words)
+			for i := 0; i < a.n; i += 4 {
+				t.poke(remoteBuffer+w%4*remoteBlock+uint32(i), uint32(p[i])|uint32(p[i+1])<<8|uint32(p[i+2])<<16|uint32(p[i+3])<<24)
+			}
+			t.poke(slot+12, remoteData|remoteReadData)
+		}
+		t.poke(remoteResponses+remoteWrite, (w+1)&7)
+	}
+	t.poke(remoteRequests+remoteRead, (rd+1)&7)
+}
+
+// at returns the chip of the machine at a place, or nil.
+func (c *Chip) at(x, y uint8) *Chip {
+	for _, o := range c.others {
+		if id := &o.cfg.Identity; id.X == x && id.Y == y {
+			return o
+		}
+	}
+	return nil
+}
+
+// reaches reports whether a way over links that are up leads to another chip.
+func (c *Chip) reaches(to *Chip) bool {
+	seen := map[*Chip]bool{c: true}
+	for next := []*Chip{c}; len(next) > 0; next = next[1:] {
+		if next[0] == to {
+			return true
+		}
+		for i := range next[0].ports {
+			if p := &next[0].ports[i]; p.peer != nil && p.up() && !seen[p.peer.chip] {
+				seen[p.peer.chip] = true
+				next = append(next, p.peer.chip)
+			}
+		}
+	}
+	return false
+}
