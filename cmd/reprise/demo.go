@@ -31,6 +31,7 @@ type demoCmd struct {
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
 	// SaveTrace is for reprise trace.
 	SaveTrace string `help:"Keep the trace in this file, with its weights, the last batch and what comes out of it, for reprise trace." placeholder:"FILE" type:"path"`
+	Timeline  string `help:"Write what the host and each queue did to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
 	// DumpDir is for hangs.
 	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
@@ -56,6 +57,7 @@ type demoResult struct {
 	TraceCommands int         `json:"trace_command_bytes"`
 	TraceBanks    []traceBank `json:"trace_banks"`
 	TraceFile     string      `json:"trace_file,omitempty"`
+	TimelineFile  string      `json:"timeline_file,omitempty"`
 	// TraceAfter is what the trace memory of all banks holds once the trace is released.
 	TraceAfter uint64 `json:"trace_bytes_after_release"`
 
@@ -148,68 +150,53 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	if err != nil {
 		return nil, err
 	}
-	dev, err := reprise.Open(ctx, c.target, reprise.WithDumpDir(c.DumpDir))
+	dev, err := reprise.Open(ctx, c.target, reprise.WithDumpDir(c.DumpDir), reprise.WithQueues(2))
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	opened := time.Since(start)
 
-	// Room for more images than there are would only be padding.
-	dep, err := deploy.New(ctx, dev, net, min(c.Batch, len(images)), dev.Grid())
-	if err != nil {
-		return nil, err
+	r := &demoRun{
+		// Room for more images than there are would only be padding.
+		dev: dev, net: net, bar: bar, room: min(c.Batch, len(images)), batches: slices.Collect(slices.Chunk(images, c.Batch)),
+		check: checker{net: net},
 	}
-	queue := dev.Queue(0)
-	batches := slices.Collect(slices.Chunk(images, c.Batch))
-	res = &demoResult{
-		Device: c.Device, Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(batches),
-		Cores: dep.Layers()[0].Cores(), Programs: len(dep.Layers()), Measured: measured,
-		OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), input: c.Input,
-	}
-	for _, x := range dep.Layers() {
-		res.EagerBytes += x.CommandBytes()
-	}
-	check := checker{net: net}
-
-	bar.begin("eager", len(batches))
-	eager := make([][][digits.Classes]int32, len(batches))
-	times := make([]time.Duration, len(batches))
-	for i, b := range batches {
-		scores, t, err := runBatch(ctx, dep, queue, b, func() error { return dep.Run(ctx, queue) })
+	listened := func() error { return nil }
+	if c.Timeline != "" {
+		line, err := dev.StartTimeline(ctx)
 		if err != nil {
 			return nil, err
 		}
-		eager[i], times[i] = scores, t
-		check.compare(i, "run eagerly", b, scores)
-		bar.step()
+		r.span = line.Span
+		listened = func() error {
+			if err := line.Stop(ctx); err != nil {
+				return err
+			}
+			return save("--timeline", c.Timeline, line.WriteJSON)
+		}
+	}
+	res = &demoResult{
+		Device: c.Device, Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
+		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), input: c.Input, TimelineFile: c.Timeline,
+	}
+
+	eager := make([][][digits.Classes]int32, len(r.batches))
+	times, err := r.pass(ctx, "eager", false, func(i int, scores [][digits.Classes]int32) {
+		eager[i] = scores
+		r.check.compare(i, "run eagerly", r.batches[i], scores)
+	}, nil)
+	if err != nil {
+		return nil, err
 	}
 	res.EagerNs = median(times)
 
-	trace, err := queue.Capture(ctx, "digits", dep.Record)
-	if err != nil {
-		return nil, err
-	}
-	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.ReplayBytes()
-	for _, step := range trace.Steps() {
-		res.TraceCommands += step.Size
-	}
-	for _, e := range trace.Extents() {
-		res.TraceBanks = append(res.TraceBanks, traceBank{e.Bank, e.Start, e.End})
-	}
-
-	bar.begin("replay", len(batches))
 	correct := 0
-	for i, b := range batches {
-		scores, t, err := runBatch(ctx, dep, queue, b, func() error { return trace.Replay(ctx) })
-		if err != nil {
-			return nil, err
-		}
-		times[i] = t
-		check.compare(i, "replayed", b, scores)
-		for j, m := range b {
+	times, err = r.pass(ctx, "replay", true, func(i int, scores [][digits.Classes]int32) {
+		r.check.compare(i, "replayed", r.batches[i], scores)
+		for j, m := range r.batches[i] {
 			if scores[j] != eager[i][j] {
-				check.differ(i, j, "replayed after the eager run gave something else", scores[j], eager[i][j])
+				r.check.differ(i, j, "replayed after the eager run gave something else", scores[j], eager[i][j])
 			}
 			said := digits.Best(scores[j])
 			if i*c.Batch+j < measured {
@@ -219,40 +206,63 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 				res.sample(m, said)
 			}
 		}
-		bar.step()
+	}, func(trace *reprise.Trace, dep *deploy.Deployment) error {
+		return errors.Join(listened(), c.inspect(ctx, res, dev, trace, dep))
+	})
+	if err != nil {
+		return nil, err
 	}
 	res.ReplayNs = median(times)
 	res.Accuracy = float64(correct) / float64(measured)
-	if res.Allocs, err = replayAllocs(ctx, queue, trace); err != nil {
-		return nil, err
-	}
+	mem := dev.Memory(allocator.Trace)
+	res.TraceAfter = mem.Allocated * uint64(mem.Banks)
+	res.Mismatches = r.check.mismatches
+	res.Seconds = time.Since(start).Seconds()
+	return res, r.check.err()
+}
 
+// inspect notes what there is to know of the trace and its programs, and keeps the trace in a file if asked to.
+func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Device, trace *reprise.Trace, dep *deploy.Deployment) (err error) {
+	res.Cores, res.Programs = dep.Layers()[0].Cores(), len(dep.Layers())
+	for _, x := range dep.Layers() {
+		res.EagerBytes += x.CommandBytes()
+	}
+	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.ReplayBytes()
+	for _, step := range trace.Steps() {
+		res.TraceCommands += step.Size
+	}
+	for _, e := range trace.Extents() {
+		res.TraceBanks = append(res.TraceBanks, traceBank{e.Bank, e.Start, e.End})
+	}
+	if res.Allocs, err = replayAllocs(ctx, dev.Queue(0), trace); err != nil {
+		return err
+	}
 	if c.SaveTrace != "" {
 		// replayAllocs has replayed the last batch again, so the results are still its own.
 		if err := saveTrace(ctx, c.SaveTrace, trace, dep); err != nil {
-			return nil, err
+			return err
 		}
 		res.TraceFile = c.SaveTrace
 	}
-	if err := trace.Release(ctx); err != nil {
-		return nil, err
-	}
-	if err := dep.Close(ctx); err != nil {
-		return nil, err
-	}
-	mem := dev.Memory(allocator.Trace)
-	res.TraceAfter = mem.Allocated * uint64(mem.Banks)
-	res.Mismatches = check.mismatches
-	res.Seconds = time.Since(start).Seconds()
-	return res, check.err()
+	return nil
 }
 
-// saveTrace keeps the trace in a file, with all buffers but those that a replay fills as data, and those as results. The
-// file is there whole or not at all.
-func saveTrace(ctx context.Context, path string, t *reprise.Trace, dep *deploy.Deployment) (err error) {
+// saveTrace keeps the trace in a file, with all buffers but those that a replay fills as data, and those as results.
+func saveTrace(ctx context.Context, path string, t *reprise.Trace, dep *deploy.Deployment) error {
+	var results []*reprise.Buffer
+	for i := range dep.Layers() {
+		results = append(results, dep.Pages(i+1))
+	}
+	return save("--save-trace", path, func(w io.Writer) error {
+		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(results...))
+	})
+}
+
+// save writes a file that a flag names, which is there whole or not at all.
+func save(flag, path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
-		return &flagError{flag: "--save-trace", value: path, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
+		return &flagError{flag: flag, value: path, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err == nil {
@@ -262,12 +272,8 @@ func saveTrace(ctx context.Context, path string, t *reprise.Trace, dep *deploy.D
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	var results []*reprise.Buffer
-	for i := range dep.Layers() {
-		results = append(results, dep.Pages(i+1))
-	}
 	w := bufio.NewWriterSize(f, 1<<16)
-	if err := t.Save(ctx, w, reprise.WithData(), reprise.WithResults(results...)); err != nil {
+	if err := write(w); err != nil {
 		return err
 	}
 	return errors.Join(w.Flush(), f.Chmod(0o644)) // temporary files are for their owner only
@@ -280,24 +286,6 @@ func reason(err error) string {
 		return e.Err.Error()
 	}
 	return err.Error()
-}
-
-// runBatch writes a batch, runs it, and reads its scores. The time is what submitting the work took the host.
-func runBatch(ctx context.Context, dep *deploy.Deployment, q *reprise.Queue, b []digits.Image, submit func() error) ([][digits.Classes]int32, time.Duration, error) {
-	if err := dep.Write(ctx, q, b); err != nil {
-		return nil, 0, err
-	}
-	start := time.Now()
-	err := submit()
-	t := time.Since(start)
-	if err != nil {
-		return nil, 0, err
-	}
-	scores, err := dep.Scores(ctx, q)
-	if err != nil {
-		return nil, 0, err
-	}
-	return scores[:len(b)], t, nil
 }
 
 // replayAllocs returns how often a replay allocates on the heap. The counter is the whole process's, and an emulated

@@ -46,6 +46,9 @@ func (r *demoResult) print(w io.Writer) error {
 	if r.TraceFile != "" {
 		fmt.Fprintf(&b, "saved: reprise trace run %s\n", r.TraceFile)
 	}
+	if r.TimelineFile != "" {
+		fmt.Fprintf(&b, "timeline: open %s in ui.perfetto.dev\n", r.TimelineFile)
+	}
 	fmt.Fprintf(&b, "took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)
 	_, err := w.Write(b.Bytes())
 	return err

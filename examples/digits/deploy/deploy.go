@@ -25,6 +25,7 @@ var ErrCount = errors.New("number of images")
 // there is one set of buffers: who writes new images while others still read scores gets a mixture.
 type Deployment struct {
 	images  int
+	given   bool              // the input belongs to somebody else
 	pages   []*reprise.Buffer // the input of layer i, and behind the last layer the scores
 	weights []*reprise.Buffer // of layer i
 	layers  []*reprise.Executable
@@ -33,7 +34,16 @@ type Deployment struct {
 // New allocates the buffers on a device, writes the weights through its first queue and loads the programs, which divide
 // the images among cores. After an error nothing is left behind.
 func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores reprise.Range) (*Deployment, error) {
-	dep := &Deployment{images: images}
+	return Over(ctx, d, n, images, cores, nil)
+}
+
+// Over is New with an input buffer that belongs to somebody else: [Bytes] bytes in pages of digits.PageBytes. Close
+// doesn't free it.
+func Over(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores reprise.Range, input *reprise.Buffer) (*Deployment, error) {
+	dep := &Deployment{images: images, given: input != nil}
+	if dep.given {
+		dep.pages = append(dep.pages, input)
+	}
 	if err := dep.build(ctx, d, n, cores); err != nil {
 		return nil, errors.Join(fmt.Errorf("deploy: %d images on %v: %w", images, cores, err), dep.Close(ctx))
 	}
@@ -48,8 +58,10 @@ func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Net
 	if err != nil {
 		return err
 	}
-	if err := p.addPages(d, "input"); err != nil {
-		return err
+	if !p.given {
+		if err := p.addPages(d, "input"); err != nil {
+			return err
+		}
 	}
 	for i, l := range n.Layers() {
 		name := fmt.Sprintf("layer %d", i)
@@ -156,12 +168,26 @@ func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digit
 	if len(images) < 1 || len(images) > p.images {
 		return fmt.Errorf("deploy: write: %w: %d, want 1 to %d", ErrCount, len(images), p.images)
 	}
-	b := make([]byte, 0, len(images)*digits.PageBytes)
+	return q.Write(ctx, p.pages[0], 0, Bytes(images, len(images)))
+}
+
+// Bytes are images as the input of a deployment for n images holds them; if there are fewer, the rest is zeros.
+func Bytes(images []digits.Image, n int) []byte {
+	b := make([]byte, 0, n*digits.PageBytes)
 	for _, m := range images {
 		page := m.Page()
 		b = append(b, page[:]...)
 	}
-	return q.Write(ctx, p.pages[0], 0, b)
+	return b[:n*digits.PageBytes]
+}
+
+// Scores are what the bytes of a deployment's scores say.
+func Scores(b []byte) [][digits.Classes]int32 {
+	scores := make([][digits.Classes]int32, len(b)/digits.PageBytes)
+	for i := range scores {
+		scores[i] = digits.Scores(digits.Page(b[i*digits.PageBytes : (i+1)*digits.PageBytes]))
+	}
+	return scores
 }
 
 // Run puts all layers into a queue.
@@ -199,15 +225,11 @@ func (p *Deployment) ReadPages(ctx context.Context, q *reprise.Queue, i int) ([]
 
 // Scores waits for the queue and reads the scores of all images.
 func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Classes]int32, error) {
-	pages, err := p.ReadPages(ctx, q, len(p.layers))
-	if err != nil {
+	b := make([]byte, p.images*digits.PageBytes)
+	if err := q.Read(ctx, p.pages[len(p.layers)], 0, b); err != nil {
 		return nil, err
 	}
-	scores := make([][digits.Classes]int32, len(pages))
-	for i, page := range pages {
-		scores[i] = digits.Scores(page)
-	}
-	return scores, nil
+	return Scores(b), nil
 }
 
 // Close gives programs and buffers up. What a trace has recorded lives on until the trace is released.
@@ -216,7 +238,11 @@ func (p *Deployment) Close(ctx context.Context) error {
 	for _, x := range p.layers {
 		errs = append(errs, x.Close(ctx))
 	}
-	for _, b := range append(p.weights, p.pages...) {
+	pages := p.pages
+	if p.given {
+		pages = pages[1:]
+	}
+	for _, b := range append(p.weights, pages...) {
 		errs = append(errs, b.Free())
 	}
 	p.layers, p.weights, p.pages = nil, nil, nil

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/examples/digits"
+)
+
+// The demo's timeline is JSON that viewers open: a track for the host and one for each queue, with what was written, run,
+// replayed and read on them, in order.
+func TestDemoTimeline(t *testing.T) {
+	images, err := digits.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	const batches, batch = 3, 5
+	for _, m := range images[:batches*batch] {
+		fmt.Fprintln(&lines, strings.Trim(strings.ReplaceAll(fmt.Sprint(m.Pixels), " ", ","), "[]")+fmt.Sprintf(",%d", m.Label))
+	}
+	dir := t.TempDir()
+	input, timeline := filepath.Join(dir, "digits.csv"), filepath.Join(dir, "out.json")
+	if err := os.WriteFile(input, []byte(lines.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"demo", "--json", "--input", input, "--batch", fmt.Sprint(batch), "--timeline", timeline}, streams{&out, &errs}); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &errs)
+	}
+	var res demoResult
+	if err := json.Unmarshal(out.Bytes(), &res); err != nil {
+		t.Fatal(err)
+	}
+	if res.Allocs != 0 || res.TimelineFile != timeline {
+		t.Errorf("%d allocations for a replay, timeline in %q", res.Allocs, res.TimelineFile)
+	}
+	file, err := os.ReadFile(timeline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace struct {
+		Events []struct {
+			Name     string  `json:"name"`
+			Phase    string  `json:"ph"`
+			Time     float64 `json:"ts"`
+			Duration float64 `json:"dur"`
+			Process  int     `json:"pid"`
+			Thread   int     `json:"tid"`
+			Args     struct {
+				Name string `json:"name"`
+			} `json:"args"`
+		} `json:"traceEvents"`
+	}
+	if err := json.Unmarshal(file, &trace); err != nil {
+		t.Fatal(err)
+	}
+	type track struct{ process, thread int }
+	names, spans, ends := map[track]string{}, map[string][]string{}, map[track]float64{}
+	for _, e := range trace.Events {
+		at := track{e.Process, e.Thread}
+		switch {
+		case e.Phase == "M" && e.Name == "thread_name":
+			names[at] = e.Args.Name
+		case e.Phase == "X":
+			name := names[at]
+			spans[name] = append(spans[name], e.Name)
+			if strings.HasPrefix(name, "queue") {
+				if e.Time < ends[at] {
+					t.Errorf("%s: %q at %g, before %g", name, e.Name, e.Time, ends[at])
+				}
+				ends[at] = e.Time + e.Duration - 1e-3
+			}
+		}
+	}
+	count := func(track, name string) (n int) {
+		for _, s := range spans[track] {
+			if s == name {
+				n++
+			}
+		}
+		return n
+	}
+	for _, tt := range []struct {
+		track, name string
+		want        int
+	}{
+		{"host", "eager", 1}, {"host", "replay", 1}, {"host", "replay digits", batches}, {"host", "await layer 2 output", 2*batches + 2},
+		{"queue 0", "replay digits", batches}, {"queue 0", "run layer 0", batches + 2}, {"queue 0", "read layer 2 output", 2*batches + 2},
+		{"queue 1", "write input", 2*batches + 2}, // once more in each Compile
+	} {
+		if got := count(tt.track, tt.name); got != tt.want {
+			t.Errorf("%q is %d times on %q, want %d", tt.name, got, tt.track, tt.want)
+		}
+	}
+	if slices.Contains(spans["queue 1"], "replay digits") {
+		t.Error("queue 1 replayed")
+	}
+}
