@@ -377,13 +377,23 @@ func execBufRepeated(t *fixture) {
 	}
 }
 
+// Padding is read ahead like anything else in a trace. It may still be coming when the trace ends, and must not land on the
+// commands behind it, which are read to the same memory.
 func execBufPadding(t *fixture) {
 	dst := t.grid().Start
 	for _, padding := range []int{1, 5, 100} {
-		t.exec(t.trace(11<<20, 10, padding, func(b *cq.Builder) {
+		x := t.trace(11<<20, 10, padding, func(b *cq.Builder) {
 			b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(dst), Addr: scratch, Data: pattern(uint32(padding), 64)})
-		}))
+		})
+		behind := pattern(uint32(padding+1), 40_000)
+		t.exec(x)
+		t.send(func(b *cq.Builder) {
+			for i := 0; i < len(behind); i += 10_000 {
+				b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(dst), Addr: uint64(scratch + 64 + i), Data: behind[i:][:10_000]})
+			}
+		})
 		t.finish()
 		t.same("written", pattern(uint32(padding), 64), t.peek(dst, scratch, 64))
+		t.same("written behind the trace", behind, t.peek(dst, scratch+64, len(behind)))
 	}
 }

@@ -111,6 +111,7 @@ func hardKeys() []hardKey {
 			execBuf(t, 40, 7)
 			execBufRelays(t)
 			execBufPayload(t)
+			execBufPadding(t)
 			goSignal(t, true, []uint8{0, 0, 0})
 			goUnicast(t, 60, true)
 		}},
