@@ -84,6 +84,38 @@ func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 	return nil
 }
 
+// SetArgs gives all unique arguments of a kernel other values, for the runs and captures from now on: set is called with
+// each core that has some, row by row, and with the arguments that it has, which it changes in place. It must not keep the
+// slice, nor use the executable. What is in a queue or a trace already keeps the values that it has. SetArgs writes nothing
+// to the device and costs little more than going through the arguments.
+func (x *Executable) SetArgs(kernel string, set func(c Core, args []uint32)) error {
+	if set == nil {
+		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
+	}
+	return x.setAll(func() error { return x.image.SetArgs(kernel, set) })
+}
+
+// SetCommonArgs is SetArgs for all common arguments of a kernel, of which there must be as many as it was loaded with.
+func (x *Executable) SetCommonArgs(kernel string, args []uint32) error {
+	return x.setAll(func() error { return x.image.SetCommonArgs(kernel, args) })
+}
+
+func (x *Executable) setAll(set func() error) error {
+	if x == nil {
+		return fmt.Errorf("reprise: set arguments: %w", x.of(nil))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.of(x.d)
+	if err == nil {
+		err = set()
+	}
+	if err != nil {
+		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), err)
+	}
+	return nil
+}
+
 // hold keeps a buffer as long as the executable lives.
 func (x *Executable) hold(b *Buffer) error {
 	for _, have := range x.bufs {
@@ -141,6 +173,14 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 	at, err := x.words(args)
 	if err != nil {
 		return err
+	}
+	if !x.image.Inline(s.Size) {
+		// What lies beside the kernels can't be changed for a single run.
+		r.state = r.prior
+		r.rec.Replace(func(dst []byte) []byte {
+			return x.image.AppendInline(dst, &r.state, r.q.q.Dispatcher(), uint16(len(steps)-1))
+		})
+		s = steps[len(steps)-1]
 	}
 	base := s.Offset + x.image.Shift(s.Size)
 	for i := range at {

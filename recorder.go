@@ -27,6 +27,7 @@ type Recorder struct {
 	t     *Trace // what it becomes; it holds what the programs need
 	rec   *tracebuf.Recording
 	state dispatch.State
+	prior dispatch.State // before what was recorded last
 	seen  map[*Executable]*seen
 	span  *span // of a capture over several queues
 	err   error // the first one: the capture fails with it
@@ -105,6 +106,7 @@ func (r *Recorder) run(x *Executable) error {
 			return err
 		}
 	}
+	r.prior = r.state
 	r.rec.Add(x.Name(), s.index, func(dst []byte) []byte {
 		return x.image.Append(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())))
 	})
@@ -224,7 +226,8 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	if err := t.q.q.Write(ctx, &iv, 0, t.image.Bytes); err != nil {
 		return err
 	}
-	return t.q.q.Finish(ctx)
+	// Nobody waits: the queue's later commands do, in the prefetcher, so that no replay reads what isn't written yet.
+	return t.q.q.Settle(ctx)
 }
 
 // replayConfig says how what lies in an extent is replayed.

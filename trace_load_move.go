@@ -2,7 +2,9 @@ package reprise
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -32,10 +34,19 @@ func (t *Trace) movable(i int) error {
 	}
 	align := uint64(t.q.d.disp.Chip().Params().Align.DRAM())
 	end := b.Addr + (pages+banks-1)/banks*roundUp(uint64(b.PageSize), align)
+	inside := func(v uint32) bool { return uint64(v) >= b.Addr && uint64(v) < end }
+	config := false // what a relay brings
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
+		if h, ok := e.Command.(cq.RelayInlineNoFlush); ok {
+			large, _ := h.Command.(cq.WritePackedLarge)
+			config = large.Type == cq.LargeConfig
+		}
+		if v, ok := residentWord(im, e, inside); ok && config {
+			return fmt.Errorf("an argument that lies beside the kernels is %#x, inside of the buffer, and no parameter: name it with Recorder.ParamBuffer", v)
+		}
 		from, to := arguments(e)
 		for at := from; at+4 <= to; at += 4 {
-			if v := uint64(cq.Get32(im.Bytes, at)); v >= b.Addr && v < end && !free[at] {
+			if v := cq.Get32(im.Bytes, at); inside(v) && !free[at] {
 				return fmt.Errorf("the argument at %#x of the commands is %#x, inside of the buffer, and no parameter: name it with Recorder.ParamBuffer", at, v)
 			}
 		}
@@ -65,6 +76,29 @@ func arguments(e cq.Entry) (from, to int) {
 		return 0, 0
 	}
 	return e.Offset + 2*cq.HeaderSize + (list+cq.L1Align-1)&^(cq.L1Align-1), e.Offset + len(e.Raw)
+}
+
+// residentWord finds a word with a property in what an entry relays from beside a program's kernels.
+func residentWord(im *tracebuf.Image, e cq.Entry, is func(uint32) bool) (uint32, bool) {
+	relay, ok := e.Command.(cq.RelayPagedPacked)
+	if !ok {
+		return 0, false
+	}
+	for i, sub := range relay.Subs {
+		at := e.Offset + cq.AtPagedSub(i)
+		n, found := slices.BinarySearchFunc(im.Relocs, at, func(r tracebuf.Reloc, at int) int { return r.At - at })
+		if !found {
+			continue
+		}
+		r := im.Relocs[n]
+		data := im.Programs[r.Program].Binary[r.Page*dispatch.BinaryPageSize:]
+		for o := 0; o+4 <= min(int(sub.Length), len(data)); o += 4 {
+			if v := cq.Get32(data, o); is(v) {
+				return v, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // moving is a buffer of a trace that is being loaded, and the parameters that stand for its address.

@@ -127,7 +127,7 @@ func (t *Trace) relocations() []tracebuf.Reloc {
 	var pages []int
 	for e := range cq.All(t.image.Layout, t.image.Bytes[:t.image.Size]) {
 		for step < len(t.image.Steps) && e.Offset >= t.image.Steps[step].Offset {
-			pages, next = t.progs[t.image.Steps[step].Program].image.BinaryPages(), 0
+			pages, next = t.progs[t.image.Steps[step].Program].image.BinaryPages(t.image.Steps[step].Size), 0
 			step++
 		}
 		relay, ok := e.Command.(cq.RelayPagedPacked)

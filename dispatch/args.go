@@ -118,6 +118,7 @@ func (im *Image) Words(dst []uint32, at []int) []uint32 {
 // SetWords changes the words at offsets that UniqueArg or CommonArg gave, for the runs from now on. It must not be called
 // while Append or Words may be.
 func (im *Image) SetWords(at []int, v uint32) {
+	im.changed = true
 	for _, o := range at {
 		cq.Put32(im.cmds, o, v)
 	}
@@ -125,7 +126,55 @@ func (im *Image) SetWords(at []int, v uint32) {
 
 // Shift returns by how much an argument lies farther from the beginning in the commands of a recorded run of n bytes:
 // a run may begin with a wait.
-func (im *Image) Shift(n int) int { return im.waitShift(n) }
+func (im *Image) Shift(n int) int { return n - len(im.form(n).cmds) }
+
+// SetArgs changes all unique arguments of a kernel, for the runs from now on: set is called for each core that has
+// some, row by row, with those that it has, and changes them. The slice is valid during the call. SetArgs must not be
+// called while Append or Words may be. The error is an *ArgError.
+func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
+	k, err := im.kernel(kernel, 0, false)
+	if err != nil {
+		return err
+	}
+	if len(k.unique) == 0 {
+		return im.noArg(kernel, 0, false, "none of the cores has unique arguments")
+	}
+	im.changed = true
+	if im.words == nil {
+		im.words = make([]uint32, MaxArgs)
+	}
+	for i := range k.unique {
+		c := &k.unique[i]
+		args := im.words[:c.n:c.n]
+		raw := im.cmds[c.at : int(c.at)+4*len(args)]
+		for j := range args {
+			args[j] = cq.Get32(raw, 4*j)
+		}
+		set(c.core, args)
+		for j, v := range args {
+			cq.Put32(raw, 4*j, v)
+		}
+	}
+	return nil
+}
+
+// SetCommonArgs is SetArgs for the common arguments, of which there must be as many as the kernel has.
+func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
+	k, err := im.kernel(kernel, 0, true)
+	if err != nil {
+		return err
+	}
+	if len(args) != k.n {
+		return im.noArg(kernel, len(args)-1, true, "it has %d, not %d", k.n, len(args))
+	}
+	im.changed = true
+	for _, at := range k.common {
+		for j, v := range args {
+			cq.Put32(im.cmds, int(at)+4*j, v)
+		}
+	}
+	return nil
+}
 
 // Args yields the offsets of all runtime arguments.
 func (im *Image) Args(yield func(at int) bool) {

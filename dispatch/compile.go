@@ -64,15 +64,41 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 	if lay.cbs > 0xFFFF {
 		return nil, p.fail("program", "its arguments need %d B, more than the 64 KiB that a launch message can address", lay.cbs)
 	}
+	im, err := d.emit(p, &lay, groups, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(im.cmds) < residentSaving {
+		return im, nil
+	}
+	resident, err := d.emit(p, &lay, groups, im)
+	if err != nil {
+		return nil, err
+	}
+	if len(resident.cmds)+residentSaving <= len(im.cmds) {
+		im.resident, im.binary = resident, resident.binary
+	}
+	return im, nil
+}
+
+// emit makes the commands of a program: with all arguments and all configuration in them or, when there are such commands
+// already, with these beside the kernels that they have.
+func (d *Device) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
+	l1 := &d.pr.L1
 	im := &Image{
 		name: p.Name, slotSize: lay.size, bounds: bounds(groups),
 		layout: d.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
 		stream: uint16(d.pr.Stream.FirstDispatch), cores: countCores(groups),
 	}
-	for i := range p.Kernels {
-		im.args = append(im.args, kernelArgs{name: p.Kernels[i].Name, n: len(p.Kernels[i].Common)})
+	c := compiler{d: d, p: p, lay: lay, groups: groups, im: im, b: cq.NewBuilder(d.layout(), nil)}
+	if inline != nil {
+		c.resident, im.binary = true, slices.Clone(inline.binary)
+	} else {
+		c.texts()
+		for i := range p.Kernels {
+			im.args = append(im.args, kernelArgs{name: p.Kernels[i].Name, n: len(p.Kernels[i].Common)})
+		}
 	}
-	c := compiler{d: d, p: p, lay: &lay, groups: groups, im: im, b: cq.NewBuilder(d.layout(), nil)}
 	if err := c.emit(); err != nil {
 		return nil, fmt.Errorf("dispatch: program %q: %w", p.Name, err)
 	}
@@ -241,6 +267,8 @@ type compiler struct {
 	im     *Image
 	b      cq.Builder
 	err    error
+
+	resident bool // arguments and configuration go beside the kernels
 }
 
 // cut marks a place between commands at which the commands may be split over two fetch entries.
@@ -289,6 +317,20 @@ func (c *compiler) args(proc chip.Processor) {
 	slices.SortFunc(list, func(a, b argsOf) int {
 		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
 	})
+	if c.resident {
+		var blocks []block
+		for _, a := range list {
+			data := make([]byte, size)
+			for i, v := range a.Args {
+				binary.LittleEndian.PutUint32(data[4*i:], v)
+			}
+			for _, r := range c.d.ch.Rects(chip.Single(a.Core)) {
+				blocks = append(blocks, block{r, c.lay.args[proc], data})
+			}
+		}
+		c.relay(blocks)
+		return
+	}
 	slot := int(align16(size))
 	per := max(1, min(maxCommandBytes/(slot+4), 1000))
 	for chunk := range slices.Chunk(list, per) {
@@ -320,6 +362,17 @@ func (c *compiler) config() {
 	if n == 0 {
 		return
 	}
+	if c.resident {
+		var blocks []block
+		for _, g := range c.groups {
+			data := c.groupConfig(g, n)
+			for _, r := range g.rects {
+				blocks = append(blocks, block{r, off, data})
+			}
+		}
+		c.relay(blocks)
+		return
+	}
 	var subs []cq.LargeSub
 	var of []*group // of each sub-command
 	var data []byte
@@ -341,6 +394,22 @@ func (c *compiler) config() {
 			c.commonAt(g, at+k*int(n))
 		}
 		c.cut()
+	}
+}
+
+// fillPage fills the last page of what goes to DRAM.
+func (c *compiler) fillPage() {
+	for len(c.im.binary)%BinaryPageSize != 0 {
+		c.im.binary = append(c.im.binary, 0)
+	}
+}
+
+// texts collects the kernels of all groups. The text of a group starts at a page of the binary buffer.
+func (c *compiler) texts() {
+	for _, g := range c.groups {
+		g.page = len(c.im.binary) / BinaryPageSize
+		c.im.binary = append(c.im.binary, g.text...)
+		c.fillPage()
 	}
 }
 
@@ -380,18 +449,12 @@ func (c *compiler) groupConfig(g *group, n uint32) []byte {
 	return b
 }
 
-// binaries relays the kernels of each group from DRAM to its cores. The text of a group starts at a page of the
-// binary buffer.
+// binaries relays the kernels of each group from DRAM to its cores.
 func (c *compiler) binaries() {
 	align := uint32(c.b.Layout().DRAMAlign())
 	var subs []cq.LargeSub
 	var pages []int
 	for _, g := range c.groups {
-		g.page = len(c.im.binary) / BinaryPageSize
-		c.im.binary = append(c.im.binary, g.text...)
-		for len(c.im.binary)%BinaryPageSize != 0 {
-			c.im.binary = append(c.im.binary, 0)
-		}
 		for _, r := range g.rects {
 			for off := 0; off < len(g.text); off += maxRelayLength {
 				n := min(len(g.text)-off, maxRelayLength)

@@ -31,9 +31,10 @@ func (q *Queue) ParseDetached(b []byte, programs int) (State, error) {
 	return st, nil
 }
 
-// BinaryPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, in order, which page of Binary
-// it reads first.
-func (im *Image) BinaryPages() []int {
+// BinaryPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a recorded run of n bytes, in order,
+// which page of Binary it reads first.
+func (im *Image) BinaryPages(n int) []int {
+	im = im.form(n)
 	pages := make([]int, len(im.relays))
 	for i, r := range im.relays {
 		pages[i] = r.page

@@ -37,6 +37,12 @@ type Image struct {
 	goWord      int
 	relays      []relayPatch
 	args        []kernelArgs // by kernel
+
+	// resident, if it isn't nil, is the program with arguments and configuration that lie in Binary, behind the kernels,
+	// and are relayed from there: far fewer bytes for the host. It is what runs until arguments change.
+	resident *Image
+	changed  bool
+	words    []uint32 // arguments of a core, while they are changed
 }
 
 // relayPatch is a sub-command of a RELAY_PAGED_PACKED that reads a page of the binary buffer.
@@ -49,7 +55,26 @@ func (im *Image) Name() string { return im.name }
 func (im *Image) Cores() int { return im.cores }
 
 // CommandBytes returns the size of the commands of one run that need not wait for kernel-config memory.
-func (im *Image) CommandBytes() int { return len(im.cmds) }
+func (im *Image) CommandBytes() int { return len(im.current().cmds) }
+
+// current returns the form of the program that runs from now on.
+func (im *Image) current() *Image {
+	if im.resident != nil && !im.changed {
+		return im.resident
+	}
+	return im
+}
+
+// form returns the form of the program that a recorded run of n bytes has. Their lengths differ by more than a wait.
+func (im *Image) form(n int) *Image {
+	if r := im.resident; r != nil && n < len(im.cmds) {
+		return r
+	}
+	return im
+}
+
+// Inline says whether a recorded run of n bytes has its arguments in it.
+func (im *Image) Inline(n int) bool { return im.form(n) == im }
 
 // Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of BinaryPageSize.
 func (im *Image) Binary() []byte { return im.binary }
@@ -65,6 +90,9 @@ func (im *Image) Place(addr uint32, banks int) error {
 		cq.Put32(im.cmds, r.at+cq.AtPagedSubBase, addr+uint32(r.page/banks)*BinaryPageSize)
 	}
 	im.placed = true
+	if im.resident != nil {
+		return im.resident.Place(addr, banks)
+	}
 	return nil
 }
 
@@ -80,27 +108,60 @@ type State struct {
 // Append appends the commands of one run to dst and moves st past it. id names the run in profilers. It allocates
 // only when dst is too small.
 func (im *Image) Append(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
-	return im.appendFrom(dst, im.cmds[:im.head], im.cmds[im.head:], st, dispatcher, id)
+	f := im.current()
+	p := f.place(st, dispatcher)
+	return f.build(dst, f.cmds[:f.head], f.cmds[f.head:], &p, dispatcher, id)
+}
+
+// AppendInline is Append with the arguments among the commands, wherever runs have them.
+func (im *Image) AppendInline(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
+	p := im.place(st, dispatcher)
+	return im.build(dst, im.cmds[:im.head], im.cmds[im.head:], &p, dispatcher, id)
 }
 
 // AppendAgain is Append with the runtime arguments of a run that was appended before, whatever has been changed since.
 func (im *Image) AppendAgain(dst, run []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
-	return im.appendFrom(dst, run[:im.head], run[im.head+im.waitShift(len(run)):], st, dispatcher, id)
+	f := im.form(len(run))
+	p := f.place(st, dispatcher)
+	return f.build(dst, run[:f.head], run[f.head+len(run)-len(f.cmds):], &p, dispatcher, id)
 }
 
-// appendFrom appends a run whose commands are head and body, but for a wait between them, and those of no run or of any.
-func (im *Image) appendFrom(dst, head, body []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
-	before := st.Expected
-	after := before + cq.Count(dispatcher.workers)
-	off, waitFor, wait := st.config.reserve(im.slotSize, uint32(after))
-	base := im.configBase + off
+// placement is what of a run depends on the runs before it.
+type placement struct {
+	base    uint32 // L1 address of the program's slot
+	launch  uint32 // L1 address of its launch message
+	before  cq.Count
+	waitFor uint32 // completions before the slot may be written
+	wait    bool
+}
 
+// place places a run and moves st past it.
+func (im *Image) place(st *State, dispatcher Dispatcher) placement {
+	p := placement{before: st.Expected, launch: im.launchBase + st.launch*im.launchSize}
+	after := st.Expected + cq.Count(dispatcher.workers)
+	off, waitFor, wait := st.config.reserve(im.slotSize, uint32(after))
+	p.base, p.waitFor, p.wait = im.configBase+off, waitFor, wait
+	st.launch = (st.launch + 1) % launchEntries
+	st.Expected = after
+	return p
+}
+
+// size returns the bytes of a run.
+func (im *Image) size(p *placement) int {
+	if p.wait {
+		return len(im.cmds) + im.layout.Stride(2*cq.HeaderSize)
+	}
+	return len(im.cmds)
+}
+
+// build appends a run whose commands are head and body, but for a wait between them, and those of no run or of any.
+func (im *Image) build(dst, head, body []byte, p *placement, dispatcher Dispatcher, id uint16) []byte {
 	start := len(dst)
 	dst = append(dst, head...)
 	shift := start // of everything behind the head
-	if wait {
+	if p.wait {
 		b := cq.NewBuilder(im.layout, dst)
-		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: im.stream, Count: waitFor})
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: im.stream, Count: p.waitFor})
 		shift += b.Len() - len(dst)
 		dst = b.Bytes()
 	}
@@ -114,21 +175,16 @@ func (im *Image) appendFrom(dst, head, body []byte, st *State, dispatcher Dispat
 	}
 	cq.Put16(dst, at(im.hostID), id)
 	for _, o := range im.configBases {
-		cq.Put32(dst, at(o), base)
+		cq.Put32(dst, at(o), p.base)
 	}
-	cq.Put32(dst, at(im.binaryBase), base+im.textOff)
+	cq.Put32(dst, at(im.binaryBase), p.base+im.textOff)
 	for _, o := range im.launchAddr {
-		cq.Put32(dst, at(o), im.launchBase+st.launch*im.launchSize)
+		cq.Put32(dst, at(o), p.launch)
 	}
 	cq.Put32(dst, at(im.goWord), uint32(dispatcher.goWord(cq.SignalGo)))
-	cq.Put32(dst, at(im.goCount), uint32(before))
-	st.launch = (st.launch + 1) % launchEntries
-	st.Expected = after
+	cq.Put32(dst, at(im.goCount), uint32(p.before))
 	return dst
 }
-
-// waitShift returns by how much the inserted wait moves the cuts, given the bytes of one run.
-func (im *Image) waitShift(n int) int { return n - len(im.cmds) }
 
 // ReplayState is the state in which a trace's commands run: no completions counted, launch messages at the first
 // slot, and all kernel-config memory in use by something that is known to be done.

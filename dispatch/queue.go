@@ -117,9 +117,29 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 		}
 	}
 	st := q.st
-	q.buf = im.Append(q.buf[:0], &st, q.dispatcher, q.runs)
+	im = im.current()
+	p := im.place(&st, q.dispatcher)
+	if n := im.size(&p); n <= maxCommandSize {
+		// The commands are built where the prefetcher reads them, so that they are copied once.
+		off, err := q.room(ctx, uint32(n))
+		if err != nil {
+			return err
+		}
+		im.build(q.issue.mem[off:off:int(off)+n], im.cmds[:im.head], im.cmds[im.head:], &p, q.dispatcher, q.runs)
+		q.ring(off, uint32(n), false)
+	} else if err := q.runInParts(ctx, im, &p); err != nil {
+		return err
+	}
 	q.last.Store(&im.name)
-	start, shift := 0, im.waitShift(len(q.buf))
+	q.st, q.same = st, nil
+	q.runs++
+	return nil
+}
+
+// runInParts sends the commands of a run in several batches. Called with mu held.
+func (q *Queue) runInParts(ctx context.Context, im *Image, p *placement) error {
+	q.buf = im.build(q.buf[:0], im.cmds[:im.head], im.cmds[im.head:], p, q.dispatcher, q.runs)
+	start, shift := 0, len(q.buf)-len(im.cmds)
 	for i, cut := range im.cuts {
 		end := cut + shift
 		last := i == len(im.cuts)-1
@@ -134,8 +154,6 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 		}
 		start = end
 	}
-	q.st, q.same = st, nil
-	q.runs++
 	return nil
 }
 

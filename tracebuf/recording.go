@@ -46,6 +46,13 @@ func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte
 	r.steps = append(r.steps, Step{Name: name, Offset: start, Size: len(r.cmds) - start, Program: program})
 }
 
+// Replace records the last run once more, with other commands of the same effect.
+func (r *Recording) Replace(encode func(dst []byte) []byte) {
+	last := &r.steps[len(r.steps)-1]
+	r.cmds = encode(r.cmds[:last.Offset])
+	last.Size = len(r.cmds) - last.Offset
+}
+
 // Steps returns what was recorded so far.
 func (r *Recording) Steps() []Step { return r.steps }
 

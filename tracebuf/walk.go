@@ -83,10 +83,10 @@ func (w *walker) command(e *cq.Entry) error {
 	case cq.RelayPagedPacked:
 		return w.relays(e.Offset, p.Subs)
 	case cq.RelayInlineNoFlush:
-		if c, ok := p.Command.(cq.WritePackedLarge); ok && c.OffsetIndex == 2 {
+		if c, ok := p.Command.(cq.WritePackedLarge); ok {
 			return w.large(e.Offset, &c)
 		}
-		return w.fail(e.Offset, "%s without its data: a trace sends only kernels that way", p.Command.Name())
+		return w.fail(e.Offset, "%s without its data: a trace sends only kernels and what lies beside them that way", p.Command.Name())
 	case cq.RelayInline:
 		if c, ok := p.Command.(cq.SendGoSignal); ok && p.To == cq.Subordinate {
 			return w.goSignal(e.Offset, c)

@@ -1,0 +1,128 @@
+package reprise_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// wide is a program whose worker (x,y) writes its first argument into its own words of L1 on the first processor, with so
+// many arguments that they lie beside the kernels as long as they don't change.
+func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
+	return &reprise.Program{
+		Name: "wide", Buffers: []*reprise.Buffer{out},
+		Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{b.dev.Grid()}, Common: []uint32{0},
+			Args: func(c reprise.Core) []uint32 {
+				a := []uint32{out.Addr(), 16}
+				for len(a) < 64 {
+					a = append(a, value+uint32(c.X)<<8+uint32(c.Y)<<16)
+				}
+				return a
+			},
+		}},
+	}
+}
+
+// Arguments that lie beside the kernels reach the cores, and so do those that have changed since; a trace keeps those that
+// it was recorded with, and one that names parameters can change them.
+func TestResidentArguments(t *testing.T) {
+	onAll(t, func(b *bench) {
+		page := 64
+		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: page * b.dev.Grid().Size(), PageSize: page, Name: "out"})
+		b.must(err)
+		x := b.load(b.wide(out, 1))
+		want := func(value uint32) {
+			b.Helper()
+			var words, expected []uint32
+			got := make([]byte, out.Size())
+			b.must(b.queue.Read(b.ctx, out, 0, got))
+			for c := range b.dev.Grid().Cores() {
+				i := (c.Y*(b.dev.Grid().End.X+1) + c.X) * page
+				words = append(words, uint32(got[i])|uint32(got[i+1])<<8|uint32(got[i+2])<<16|uint32(got[i+3])<<24)
+				expected = append(expected, value+uint32(c.X)<<8+uint32(c.Y)<<16)
+			}
+			if diff := cmp.Diff(expected, words); diff != "" {
+				b.Fatalf("first words of the cores (-want +got):\n%s", diff)
+			}
+		}
+		add := func(n uint32) func(reprise.Core, []uint32) {
+			return func(_ reprise.Core, args []uint32) {
+				for i := range args[2:] {
+					args[2+i] += n
+				}
+			}
+		}
+		resident := x.CommandBytes()
+		b.must(b.queue.Run(b.ctx, x))
+		want(1)
+		old, err := b.queue.Capture(b.ctx, "old", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+		b.must(err)
+		named, err := b.queue.Capture(b.ctx, "named", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("n", reprise.Arg{Kernel: "store", Index: 1}), r.Run(x), r.Run(x), r.ParamBuffer("out", out, reprise.Arg{Kernel: "store", Index: 0}))
+		})
+		b.must(err)
+		if named.Size() < old.Size()+2*10<<10 {
+			b.Errorf("the trace has %d B with parameters and %d B without: arguments that are parameters must be in it", named.Size(), old.Size())
+		}
+
+		b.must(errors.Join(x.SetArgs("store", add(6)), b.queue.Run(b.ctx, x)))
+		want(7)
+		if x.CommandBytes() < resident+8<<10 {
+			b.Errorf("a run has %d B of commands with its arguments beside the kernels and %d B with changed ones", resident, x.CommandBytes())
+		}
+		b.must(old.Replay(b.ctx))
+		want(1)
+		b.must(old.Check(b.ctx))
+		now, err := b.queue.Capture(b.ctx, "now", func(r *reprise.Recorder) error { return r.Run(x) })
+		b.must(err)
+		b.must(errors.Join(x.SetArgs("store", add(100)), now.Replay(b.ctx)))
+		want(7)
+		b.must(named.Replay(b.ctx))
+		want(1)
+		b.must(errors.Join(b.queue.Run(b.ctx, x), named.Set("n", 8), named.Step(b.ctx, nil)))
+		want(1)
+
+		var file bytes.Buffer
+		b.must(old.Save(b.ctx, &file, reprise.WithResults(out)))
+		b.must(errors.Join(old.Release(b.ctx), named.Release(b.ctx), now.Release(b.ctx), x.Close(b.ctx), out.Free()))
+		loaded, err := b.dev.LoadTrace(b.ctx, &file)
+		b.must(err)
+		b.must(loaded.Replay(b.ctx))
+		b.must(loaded.CheckResults(b.ctx))
+		b.must(loaded.Release(b.ctx))
+	})
+}
+
+// All arguments of a kernel can be set at once, common ones as well; what doesn't fit changes nothing.
+func TestSetArgsRefuses(t *testing.T) {
+	onAll(t, func(b *bench) {
+		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+		b.must(err)
+		x := b.load(b.wide(out, 1))
+		none := func(reprise.Core, []uint32) {}
+		for _, c := range []struct {
+			name string
+			err  error
+		}{
+			{"no function", x.SetArgs("store", nil)},
+			{"no such kernel", x.SetArgs("load", none)},
+			{"too many common arguments", x.SetCommonArgs("store", []uint32{1, 2})},
+			{"no executable", (*reprise.Executable)(nil).SetArgs("store", none)},
+		} {
+			if c.err == nil {
+				b.Errorf("%s: no error", c.name)
+			}
+		}
+		b.must(x.SetCommonArgs("store", []uint32{0}))
+		b.must(x.Close(b.ctx))
+		if err := x.SetArgs("store", none); !errors.Is(err, reprise.ErrReleased) {
+			b.Errorf("closed executable: %v, want ErrReleased", err)
+		}
+	})
+}
