@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/reprise-tt/reprise/internal/seam"
 )
 
 // System is a machine with cards: where its operating system tells about them, and how its device nodes are opened.
@@ -28,11 +30,25 @@ func SystemOf(t Target) System {
 	switch m := t.(type) {
 	case pathTarget:
 		return Host()
+	case interface {
+		FS() fs.FS
+		Beside(node string) seam.Node
+	}:
+		return System{Root: m.FS(), Open: func(node string) Target { return besideTarget{m.Beside(node)} }}
 	case interface{ FS() fs.FS }:
 		return System{Root: m.FS(), Open: func(string) Target { return t }}
 	}
 	return System{Open: func(string) Target { return t }}
 }
+
+// besideTarget is a card of the same emulated machine as another one.
+type besideTarget struct{ node seam.Node }
+
+// Node implements Target.
+func (b besideTarget) Node() seam.Node { return b.node }
+
+// String implements Target.
+func (b besideTarget) String() string { return b.node.String() }
 
 const (
 	nodeDir  = "dev/tenstorrent"
@@ -199,12 +215,26 @@ func (d *Device) whoElse() string {
 	for _, h := range d.sys.holdersOf(d.info.BDF()) {
 		if h.PID != os.Getpid() {
 			names = append(names, h.String())
-		} else if h.Files > 1 {
-			names = append(names, fmt.Sprintf("this process %d times", h.Files))
+		} else if others := h.Files - d.files(); others > 0 {
+			names = append(names, fmt.Sprintf("this process %s more", times(others)))
 		}
 	}
 	if len(names) == 0 {
 		return " (who has it open: /proc/driver/tenstorrent/*/pids)"
 	}
 	return " (open by " + strings.Join(names, ", ") + ")"
+}
+
+// files is how many files of the node this Device has open.
+func (d *Device) files() int {
+	d.guardMu.Lock()
+	defer d.guardMu.Unlock()
+	return 1 + len(d.guards)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }

@@ -5,6 +5,7 @@
 package sim
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -20,6 +21,8 @@ type Card struct {
 	drv  *driver.Driver
 	err  error // why there is no driver
 
+	machine *Machine // of several chips that it belongs to, or nil
+
 	mu   sync.Mutex
 	chip *emu.Chip
 }
@@ -32,6 +35,7 @@ type config struct {
 	driver driver.Config
 	faults []driver.Fault
 	stays  bool
+	links  []string // faults of links
 }
 
 // Harvesting says which units of the chip are fused off; none by default. One that no product has makes opening the
@@ -117,6 +121,10 @@ func newCard(a chip.Arch, opts []Option) *Card {
 		o(&c)
 	}
 	card := &Card{}
+	if len(c.links) > 0 {
+		err := fmt.Errorf("sim: link fault %q: %w: a card by itself has no links", c.links[0], emu.ErrConfig)
+		return &Card{node: impossible{name: c.driver.Name, err: err}, err: err}
+	}
 	c.chip.Arch, c.driver.Arch = a, a
 	c.driver.Start = func() (driver.Function, error) {
 		ch, err := emu.New(c.chip)

@@ -1,0 +1,175 @@
+package chip
+
+import "slices"
+
+// Machine describes a machine with Tenstorrent chips: its boards, which of its chips the host reaches through PCI, and the
+// Ethernet links between them.
+type Machine struct {
+	Name  string // "t3000"
+	Arch  Arch
+	Chips []MachineChip
+	Links []Link
+	// Shape is the rows and columns of the mesh that the links make, or zero if they make none.
+	Shape [2]int
+}
+
+// MachineChip is a chip of a machine.
+type MachineChip struct {
+	Board    int    // number of the board, from 0
+	Kind     uint16 // of the board: the code in its serial number (BoardCode)
+	Location uint8  // of the chip on its board
+	PCI      bool   // it has a PCI interface; others are reached through Ethernet
+	// X and Y are where Wormhole's Ethernet firmware places the chip.
+	X, Y       uint8
+	Harvesting Harvesting // what the product has fused off
+}
+
+// Link joins channels of two chips. Channels count the working Ethernet tiles of a chip.
+type Link struct {
+	Chip, Channel         int
+	PeerChip, PeerChannel int
+}
+
+// Codes of boards in serial numbers and PCI subsystem ids (tt-kmd telemetry.c).
+const (
+	BoardN300            = 0x14
+	BoardN150            = 0x18
+	BoardGalaxyWormhole  = 0x35
+	BoardP150            = 0x40
+	BoardP100            = 0x43
+	BoardP300            = 0x44
+	BoardGalaxyBlackhole = 0x47
+)
+
+// Serial is the serial number that board n of a kind has in machines that are made up.
+func (c *MachineChip) Serial() uint64 { return uint64(c.Kind)<<36 | uint64(c.Board+1) }
+
+// Machines returns the machines that this package knows, by name.
+func Machines() []Machine {
+	return []Machine{
+		N150(), N300(), T3000(), GalaxyWormhole(), P100(), P150(), P300(), QuietBox(), QuietBox2(), GalaxyBlackhole(),
+	}
+}
+
+// MachineNamed returns the machine of a name, such as "t3000".
+func MachineNamed(name string) (Machine, bool) {
+	l := Machines()
+	i := slices.IndexFunc(l, func(m Machine) bool { return m.Name == name })
+	if i < 0 {
+		return Machine{}, false
+	}
+	return l[i], true
+}
+
+// What products have fused off (tt-isa-documentation WormholeB0/NoC/Coordinates.md, BlackholeA0/README.md). Which rows and
+// columns differs from chip to chip; which Ethernet channels of a Blackhole does too.
+func oneRow() Harvesting      { return Harvesting{Tensix: 1 << 9} }
+func twoRows() Harvesting     { return Harvesting{Tensix: 1<<9 | 1<<4} }
+func twoChannels() Harvesting { return Harvesting{Ethernet: 1<<12 | 1<<13} }
+func p100Parts() Harvesting {
+	return Harvesting{Tensix: 1<<12 | 1<<13, DRAM: 1 << 7, Ethernet: 1<<14 - 1}
+}
+func p300Parts() Harvesting { return Harvesting{Tensix: 1<<12 | 1<<13, Ethernet: 1<<12 | 1<<13} }
+
+func board(n int, kind uint16, h Harvesting, chips ...MachineChip) []MachineChip {
+	for i := range chips {
+		chips[i].Board, chips[i].Kind, chips[i].Location, chips[i].Harvesting = n, kind, uint8(i), h
+	}
+	return chips
+}
+
+// N150 is a Wormhole card.
+func N150() Machine {
+	return Machine{Name: "n150", Arch: Wormhole, Shape: [2]int{1, 1}, Chips: board(0, BoardN150, oneRow(), MachineChip{PCI: true})}
+}
+
+// N300 is a Wormhole card with two chips, of which one has the PCI interface (tt-umd tests/cluster_descriptor_examples).
+func N300() Machine {
+	return Machine{Name: "n300", Arch: Wormhole, Shape: [2]int{1, 2},
+		Chips: board(0, BoardN300, twoRows(), MachineChip{PCI: true}, MachineChip{X: 1}),
+		Links: bundles([][5]int{{0, 8, 1, 0, 2}})}
+}
+
+// T3000 is four N300 in a mesh of 2 by 4: chips 0 to 3 have PCI interfaces, chip 4+i is the other one of card i.
+func T3000() Machine {
+	m := Machine{Name: "t3000", Arch: Wormhole, Shape: [2]int{2, 4}, Chips: make([]MachineChip, 8), Links: bundles(t3000Links())}
+	places := [8][2]uint8{{1, 0}, {1, 1}, {2, 0}, {2, 1}, {0, 0}, {0, 1}, {3, 0}, {3, 1}}
+	for i := range 4 {
+		for j, c := range board(i, BoardN300, twoRows(), MachineChip{PCI: true}, MachineChip{}) {
+			n := 4*j + i
+			c.X, c.Y = places[n][0], places[n][1]
+			m.Chips[n] = c
+		}
+	}
+	return m
+}
+
+// P100 is a Blackhole card without Ethernet.
+func P100() Machine {
+	return Machine{Name: "p100", Arch: Blackhole, Shape: [2]int{1, 1}, Chips: board(0, BoardP100, p100Parts(), MachineChip{PCI: true})}
+}
+
+// P150 is a Blackhole card.
+func P150() Machine {
+	return Machine{Name: "p150", Arch: Blackhole, Shape: [2]int{1, 1}, Chips: board(0, BoardP150, twoChannels(), MachineChip{PCI: true})}
+}
+
+// P300 is a Blackhole card with two chips, each with a PCI interface.
+func P300() Machine {
+	return Machine{Name: "p300", Arch: Blackhole, Shape: [2]int{1, 2},
+		Chips: board(0, BoardP300, p300Parts(), MachineChip{PCI: true}, MachineChip{PCI: true}),
+		Links: bundles([][5]int{{0, 2, 1, 9, 1}, {0, 3, 1, 8, 1}})}
+}
+
+// QuietBox is four P150 in a ring 0-2-1-3 (tt-umd tests/cluster_descriptor_examples/blackhole_4xP150.yaml).
+func QuietBox() Machine {
+	m := Machine{Name: "quietbox", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles([][5]int{
+		{0, 4, 2, 4, 4}, {1, 4, 3, 4, 4}, {0, 8, 3, 8, 4}, {1, 8, 2, 8, 4}})}
+	for i := range 4 {
+		m.Chips = append(m.Chips, board(i, BoardP150, twoChannels(), MachineChip{PCI: true})...)
+	}
+	return m
+}
+
+// QuietBox2 is two P300 (ttsim src/tile.cpp).
+func QuietBox2() Machine {
+	m := Machine{Name: "quietbox2", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles([][5]int{
+		{0, 2, 3, 5, 1}, {0, 4, 3, 4, 1}, {0, 8, 1, 3, 1}, {0, 9, 1, 2, 1}, {1, 4, 2, 4, 1}, {1, 5, 2, 2, 1}, {2, 8, 3, 3, 1}, {2, 9, 3, 2, 1}})}
+	for i := range 2 {
+		m.Chips = append(m.Chips, board(i, BoardP300, p300Parts(), MachineChip{PCI: true}, MachineChip{PCI: true})...)
+	}
+	return m
+}
+
+// GalaxyWormhole is 32 Wormholes, eight to a tray, in a torus of 8 by 4 (ttsim src/tile.cpp).
+func GalaxyWormhole() Machine {
+	return galaxy("galaxy-wh", Wormhole, BoardGalaxyWormhole, Harvesting{}, galaxyWormholeLinks())
+}
+
+// GalaxyBlackhole is 32 Blackholes, eight to a tray (ttsim src/tile.cpp).
+func GalaxyBlackhole() Machine {
+	return galaxy("galaxy-bh", Blackhole, BoardGalaxyBlackhole, twoChannels(), galaxyBlackholeLinks())
+}
+
+func galaxy(name string, a Arch, kind uint16, h Harvesting, links [][5]int) Machine {
+	m := Machine{Name: name, Arch: a, Shape: [2]int{8, 4}, Links: bundles(links)}
+	for i := range 4 {
+		tray := make([]MachineChip, 8)
+		for j := range tray {
+			tray[j] = MachineChip{PCI: true, X: uint8(8*i + j)}
+		}
+		m.Chips = append(m.Chips, board(i, kind, h, tray...)...)
+	}
+	return m
+}
+
+// bundles spells out links that come in rows: chip, first channel, other chip, its first channel, how many.
+func bundles(l [][5]int) []Link {
+	var out []Link
+	for _, b := range l {
+		for i := range b[4] {
+			out = append(out, Link{b[0], b[1] + i, b[2], b[3] + i})
+		}
+	}
+	return out
+}

@@ -1,0 +1,222 @@
+package sim
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+// Machine is an emulated machine with several chips, linked by Ethernet. Its cards are targets for kmd.Open; chips
+// without a PCI interface have none. A chip that nobody uses takes no processor time, and memory for what was written to.
+type Machine struct {
+	spec  chip.Machine
+	emu   *emu.Machine
+	drv   *driver.Driver
+	cards []*Card
+	err   error
+}
+
+// N150 returns a machine with a Wormhole card.
+func N150(opts ...Option) *Machine { return NewMachine(chip.N150(), opts...) }
+
+// N300 returns a machine with a Wormhole card of two chips, one behind the other.
+func N300(opts ...Option) *Machine { return NewMachine(chip.N300(), opts...) }
+
+// T3000 returns a machine with four N300: eight chips, four of them behind others.
+func T3000(opts ...Option) *Machine { return NewMachine(chip.T3000(), opts...) }
+
+// P100 returns a machine with a Blackhole card without Ethernet.
+func P100(opts ...Option) *Machine { return NewMachine(chip.P100(), opts...) }
+
+// P150 returns a machine with a Blackhole card.
+func P150(opts ...Option) *Machine { return NewMachine(chip.P150(), opts...) }
+
+// P300 returns a machine with a Blackhole card of two chips.
+func P300(opts ...Option) *Machine { return NewMachine(chip.P300(), opts...) }
+
+// QuietBox returns a machine with four P150.
+func QuietBox(opts ...Option) *Machine { return NewMachine(chip.QuietBox(), opts...) }
+
+// GalaxyWormhole returns a machine with 32 Wormholes.
+func GalaxyWormhole(opts ...Option) *Machine { return NewMachine(chip.GalaxyWormhole(), opts...) }
+
+// GalaxyBlackhole returns a machine with 32 Blackholes.
+func GalaxyBlackhole(opts ...Option) *Machine { return NewMachine(chip.GalaxyBlackhole(), opts...) }
+
+// LinkFault makes a link of a machine misbehave from the start: see Machine.Inject.
+func LinkFault(name string) Option { return func(c *config) { c.links = append(c.links, name) } }
+
+// NewMachine returns an emulated machine as it is described, running until Close. Options are for all of its chips; each
+// has a seed of its own, and what its product has fused off unless Harvesting says something else. A machine that can't
+// exist fails when a card is opened, and Err says why.
+func NewMachine(spec chip.Machine, opts ...Option) *Machine {
+	m := &Machine{spec: spec}
+	c := config{driver: driver.Config{Name: "emulated " + spec.Name + " ", Arch: spec.Arch}}
+	for _, o := range opts {
+		o(&c)
+	}
+	m.err = m.start(&c)
+	for i := range spec.Chips {
+		if !spec.Chips[i].PCI {
+			continue
+		}
+		card := &Card{node: impossible{name: c.driver.Name, err: m.err}, err: m.err, machine: m}
+		if m.err == nil {
+			card.node, card.drv, card.chip = m.drv.Node(len(m.cards)), m.drv, m.emu.Chip(i)
+		}
+		m.cards = append(m.cards, card)
+	}
+	return m
+}
+
+func (m *Machine) start(c *config) error {
+	routing := false
+	for _, s := range m.spec.Chips {
+		routing = routing || !s.PCI
+	}
+	var cfgs []emu.Config
+	for i, s := range m.spec.Chips {
+		cfg := c.chip
+		cfg.Arch = m.spec.Arch
+		cfg.Seed += uint64(i) * 0x9E3779B97F4A7C15
+		if cfg.Harvesting == (chip.Harvesting{}) {
+			cfg.Harvesting = s.Harvesting
+		}
+		cfg.Identity = emu.Identity{Board: s.Serial(), ASIC: 0x5E<<32 | uint64(i+1), Location: s.Location, X: s.X, Y: s.Y,
+			Routing: routing && m.spec.Arch == chip.Wormhole}
+		if m.spec.Arch == chip.Wormhole { // the number has 32 bits there
+			cfg.Identity.ASIC = uint64(i + 1)
+		}
+		cfgs = append(cfgs, cfg)
+	}
+	var links []emu.Link
+	for _, l := range m.spec.Links {
+		links = append(links, emu.Link(l))
+	}
+	var err error
+	if m.emu, err = emu.NewMachine(cfgs, links); err != nil {
+		return err
+	}
+	for i, s := range m.spec.Chips {
+		if s.PCI {
+			c.driver.Functions = append(c.driver.Functions, m.emu.Chip(i))
+		}
+	}
+	if m.drv, err = driver.New(c.driver); err == nil {
+		for _, f := range c.faults {
+			if err == nil {
+				_, err = m.drv.Node(0).Inject(f)
+			}
+		}
+		for _, f := range c.links {
+			if err == nil {
+				err = m.Inject(f)
+			}
+		}
+	}
+	if err != nil {
+		m.emu.Close()
+	}
+	return err
+}
+
+// Err says why the machine can't exist, if it can't.
+func (m *Machine) Err() error { return m.err }
+
+// Spec returns the description of the machine.
+func (m *Machine) Spec() chip.Machine { return m.spec }
+
+// String returns the machine's name.
+func (m *Machine) String() string { return m.spec.Name }
+
+// Cards returns the targets of the chips with a PCI interface, in the order of the machine's description.
+func (m *Machine) Cards() []*Card { return m.cards }
+
+// Card returns the target of the i-th chip with a PCI interface.
+func (m *Machine) Card(i int) *Card { return m.cards[i] }
+
+// Chip returns emulated chip i of the machine's description, for tests and tools that look inside; nil if the machine
+// can't exist.
+func (m *Machine) Chip(i int) *emu.Chip {
+	if m.err != nil {
+		return nil
+	}
+	return m.emu.Chip(i)
+}
+
+// Driver returns the model of the driver that the cards belong to.
+func (m *Machine) Driver() (*driver.Driver, error) { return m.drv, m.err }
+
+// FS is the file system of the machine as far as its driver and PCI bus are in it: dev, proc and sys.
+func (m *Machine) FS() fs.FS {
+	if m.err != nil {
+		return nothing{}
+	}
+	return m.drv.FS()
+}
+
+// SetLink takes the link at a channel of a chip down or up: see emu.Machine.SetLink.
+func (m *Machine) SetLink(i, channel int, up bool) error {
+	if m.err != nil {
+		return m.err
+	}
+	return m.emu.SetLink(i, channel, up)
+}
+
+// Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes it down, "link-drop=CHIP:CHANNEL/N" loses one packet in N
+// that the chip sends, "link-duplicate=…" sends one in N twice, "link-delay=…" holds one in N up. The error wraps
+// emu.ErrConfig for a fault that isn't known or a link that isn't there.
+func (m *Machine) Inject(name string) error {
+	if m.emu == nil {
+		return m.err
+	}
+	kind, rest, _ := strings.Cut(name, "=")
+	at, every, many := strings.Cut(rest, "/")
+	a, b, _ := strings.Cut(at, ":")
+	i, err1 := strconv.Atoi(a)
+	channel, err2 := strconv.Atoi(b)
+	n, err3 := uint64(1), error(nil)
+	if many {
+		n, err3 = strconv.ParseUint(every, 10, 64)
+	}
+	if err1 != nil || err2 != nil || err3 != nil || n == 0 {
+		return fmt.Errorf("sim: link fault %q: %w: want one such as link-down=0:8 or link-drop=0:8/10", name, emu.ErrConfig)
+	}
+	switch kind {
+	case "link-down":
+		return m.emu.SetLink(i, channel, false)
+	case "link-drop":
+		return m.emu.Upset(i, channel, emu.Upset{Drop: n})
+	case "link-duplicate":
+		return m.emu.Upset(i, channel, emu.Upset{Duplicate: n})
+	case "link-delay":
+		return m.emu.Upset(i, channel, emu.Upset{Delay: n})
+	}
+	return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
+}
+
+// Close ends the machine. Who has a card open loses it.
+func (m *Machine) Close() error {
+	if m.err != nil {
+		return nil
+	}
+	err := m.drv.Close()
+	m.emu.Close()
+	return err
+}
+
+// Beside returns the node of another card of the card's machine, such as /dev/tenstorrent/1: package kmd asks for it when
+// it looks at the machine that a card is in.
+func (c *Card) Beside(node string) seam.Node {
+	n, err := strconv.Atoi(node[strings.LastIndexByte(node, '/')+1:])
+	if c.machine == nil || err != nil || n < 0 || n >= len(c.machine.cards) {
+		return c.node
+	}
+	return c.machine.cards[n].node
+}

@@ -1,0 +1,113 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+func machine(t *testing.T, m *sim.Machine) *sim.Machine {
+	t.Helper()
+	if m.Err() != nil {
+		t.Fatal(m.Err())
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// Every machine has its cards where a driver shows them, with the boards' names, and a card's machine is found from it.
+func TestMachinesAreListed(t *testing.T) {
+	for _, tt := range []struct {
+		machine *sim.Machine
+		cards   int
+		board   string
+	}{
+		{sim.N150(), 1, "n150"}, {sim.N300(), 1, "n300"}, {sim.T3000(), 4, "n300"}, {sim.P100(), 1, "p100a"},
+		{sim.P150(), 1, "p150a"}, {sim.P300(), 2, "p300b"}, {sim.QuietBox(), 4, "p150a"},
+	} {
+		m := machine(t, tt.machine)
+		l, err := kmd.SystemOf(m.Card(0)).List(t.Context())
+		if err != nil || len(l) != tt.cards || len(m.Cards()) != tt.cards {
+			t.Fatalf("%v: %d cards of %d, %v", m, len(l), len(m.Cards()), err)
+		}
+		serials := map[string]bool{}
+		for _, c := range l {
+			if c.Problem != nil || c.Board != tt.board || c.Harvesting == nil {
+				t.Errorf("%v: %+v", m, c)
+			}
+			serials[c.Serial] = true
+		}
+		if tt.cards > 2 && len(serials) != tt.cards {
+			t.Errorf("%v: serial numbers %v", m, serials)
+		}
+	}
+}
+
+// A machine of 32 chips is there at once, takes little memory, and no processor time while nothing runs.
+func TestGalaxiesAreCheap(t *testing.T) {
+	for _, open := range []func(...sim.Option) *sim.Machine{sim.GalaxyWormhole, sim.GalaxyBlackhole} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		m := machine(t, open())
+		var g errgroup.Group
+		devices := make([]*kmd.Device, len(m.Cards()))
+		for i, c := range m.Cards() {
+			g.Go(func() (err error) {
+				devices[i], err = kmd.Open(context.Background(), c)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(start)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		perChip := (after.HeapAlloc - before.HeapAlloc) / uint64(len(devices))
+		t.Logf("%v: 32 chips open in %v, %d KiB of memory for each", m, took, perChip>>10)
+		if perChip > 16<<20 {
+			t.Errorf("%v: %d bytes of memory for an idle chip", m, perChip)
+		}
+		for i, d := range devices {
+			if d.Arch() != m.Spec().Arch || len(m.Chip(i).Cores()) != 0 {
+				t.Errorf("%v: chip %d is %v and runs %v", m, i, d.Arch(), m.Chip(i).Cores())
+			}
+			d.Close()
+		}
+	}
+}
+
+func TestImpossibleMachines(t *testing.T) {
+	for _, m := range []*sim.Machine{
+		sim.NewMachine(chip.Machine{Name: "none", Arch: chip.Wormhole}),
+		sim.N300(sim.LinkFault("link-cut=0:8")), sim.N300(sim.LinkFault("link-down=0:1")), sim.N300(sim.LinkFault("link-drop=8")),
+		sim.N300(sim.LinkFault("link-drop=0:8/0")),
+	} {
+		if !errors.Is(m.Err(), emu.ErrConfig) {
+			t.Errorf("%v: %v", m, m.Err())
+		}
+		for _, c := range m.Cards() {
+			if _, err := kmd.Open(t.Context(), c); !errors.Is(err, emu.ErrConfig) {
+				t.Errorf("%v: open: %v", m, err)
+			}
+		}
+	}
+	if _, err := kmd.Open(t.Context(), sim.Wormhole(sim.LinkFault("link-down=0:8"))); !errors.Is(err, emu.ErrConfig) {
+		t.Errorf("a link of a card by itself: %v", err)
+	}
+	m := machine(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-delay=1:1/5"), sim.LinkFault("link-duplicate=0:9/5")))
+	if err := m.SetLink(0, 8, true); err != nil {
+		t.Error(err)
+	}
+}
