@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -16,7 +19,27 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// In the child that TestReplaysAreNoSystemCalls starts.
+var (
+	proving      = flag.Bool("prove", false, "count system calls as the child of TestReplaysAreNoSystemCalls")
+	proofReplays = flag.Int("replays", 6000, "how many replays TestReplaysAreNoSystemCalls submits")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *proving {
+		p, err := prove(context.Background())
+		if err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(p)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // A run gives every figure samples, ratios to its baselines and counts, and its JSON form has the keys that scripts
 // rely on.

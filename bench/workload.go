@@ -18,6 +18,7 @@ type shape struct {
 	semaphores int
 	cbs        int // circular buffers
 	groups     int // kernel groups: sets of cores with kernels of their own
+	cores      int // workers of the first row that it runs on; 0 means all there are
 }
 
 var (
@@ -33,6 +34,9 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	}
 	out := &reprise.Program{Name: p.name}
 	grid := d.Grid()
+	if p.cores > 0 {
+		grid.End = reprise.Core{X: grid.Start.X + p.cores - 1, Y: grid.Start.Y}
+	}
 	for i, r := range split(grid, p.groups) {
 		k := reprise.Kernel{
 			Name: fmt.Sprintf("blank %d", i), Image: image, Processor: chip.BRISC, Cores: []reprise.Range{r},

@@ -144,7 +144,7 @@ func (p Proc) since(o Proc) Proc {
 	}
 }
 
-// Lost counts what found no room or was missed. All zero means that nothing is missing.
+// Lost counts what found no room or was missed.
 type Lost struct {
 	// Ring counts slow events that found the ring full; totals have them.
 	Ring uint64 `json:"ring"`
@@ -160,8 +160,11 @@ type Lost struct {
 	Old uint64 `json:"old"`
 }
 
-// Any says whether anything is missing.
-func (l Lost) Any() bool { return l != Lost{} }
+// Any says whether any figure misses something. Old events don't: they were seen.
+func (l Lost) Any() bool {
+	l.Old = 0
+	return l != Lost{}
+}
 
 // LeftOut is a probe that doesn't work here.
 type LeftOut struct {
