@@ -120,8 +120,9 @@ func (d *Device) start(ctx context.Context) error {
 	return d.guard()
 }
 
-// guard asks the driver for the full clock while the device is in use, and for a store that stops the dispatcher of
-// queue 0 should this process be killed: it is the dispatcher that writes to host memory.
+// guard asks the driver for the full clock while the device is in use, and for stores that stop the dispatchers and
+// prefetchers of all queues should this process be killed: they use its memory, as long as it is pinned and beyond. A
+// device that is open exclusively has one store, for the dispatcher of queue 0, which writes.
 func (d *Device) guard() error {
 	if d.power != nil { // of the file before a recovery
 		_ = d.power()
@@ -132,11 +133,20 @@ func (d *Device) guard() error {
 		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
 	}
 	d.power = release
-	err = d.kd.SetNOCCleanup(&kmd.NOCStore{
-		Target: d.queues[0].DispatchCore(), Addr: uint64(d.pr.SoftReset), Value: d.pr.ResetAll,
-	})
-	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) {
-		return fmt.Errorf("dispatch: start: have the driver stop the dispatcher when this process ends: %w", err)
+	var stores []kmd.NOCStore
+	for id := range d.queues {
+		prefetch, dispatch := d.queueCores(id)
+		for _, c := range []chip.Core{dispatch, prefetch} {
+			xy, err := d.ch.Virtual(c)
+			if err != nil {
+				return fmt.Errorf("dispatch: start: %w", err)
+			}
+			stores = append(stores, kmd.NOCStore{Target: xy, Addr: uint64(d.pr.SoftReset), Value: d.pr.ResetAll})
+		}
+	}
+	err = d.kd.SetNOCCleanups(stores...)
+	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) && !errors.Is(err, kmd.ErrBusy) {
+		return fmt.Errorf("dispatch: start: have the driver stop the queues' cores when this process ends: %w", err)
 	}
 	return nil
 }

@@ -1,12 +1,14 @@
 package kmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
 )
 
 // NOCStore is a 32-bit store to a tile: Value at Addr, a multiple of four, of the tile that NOC calls Target.
@@ -24,31 +26,133 @@ type NOCStore struct {
 //
 // A device that somebody resets stays lost for this Device, and its store is made all the same when it is closed.
 func (d *Device) SetNOCCleanup(s *NOCStore) error {
+	var l []NOCStore
+	if s != nil {
+		l = append(l, *s)
+	}
+	return d.SetNOCCleanups(l...)
+}
+
+// SetNOCCleanups is SetNOCCleanup for any number of stores, which are all made before the memory of this Device is
+// unpinned. The driver makes one store for a file, so each store behind the first takes one more file of the device,
+// which asks for no power and counts among the files that others see. They are closed with the Device, by Recover, and
+// by a later call that has less stores. While a call changes stores, there can be those of before and after.
+//
+// The error matches ErrBusy if there is more than one store and the Device is an Exclusive one, which nobody can open
+// further files of: then the driver makes the first store.
+func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	err := d.need(FeatureNOCCleanup)
 	if err == nil {
-		a := kabi.SetNOCCleanup{Argsz: uint32(kabi.Size[kabi.SetNOCCleanup]())}
-		if s != nil {
-			a.Enabled, a.X, a.Y, a.NOC = 1, s.Target.X, s.Target.Y, uint8(s.NOC)
-			a.Addr, a.Data = s.Addr, uint64(s.Value)
-		}
-		switch {
-		case a.X > 63 || a.Y > 63:
-			// The driver takes 64, which hardware has no bit for.
-			err = fmt.Errorf("%w: tile %v: coordinates have 6 bits", ErrOutOfRange, s.Target)
-		case a.Addr&3 != 0:
-			err = fmt.Errorf("%w: a store's address must be a multiple of 4", ErrMisaligned)
-		case a.NOC > 1:
-			err = fmt.Errorf("%w: network %d", ErrOutOfRange, a.NOC)
-		default:
-			if err = ioctl(d.file, kabi.IoctlSetNOCCleanup, kabi.Bytes(&a)); errors.Is(err, syscall.EOPNOTSUPP) {
-				err = fmt.Errorf("%w: the driver can't store to this chip (%w)", ErrUnsupportedArch, err)
-			} else if err != nil {
-				err = d.note(err)
-			}
-		}
+		d.guardMu.Lock()
+		err = d.setCleanups(stores)
+		d.guardMu.Unlock()
 	}
 	if err != nil {
 		return d.opError("set the cleanup write", err)
 	}
 	return nil
+}
+
+func (d *Device) setCleanups(stores []NOCStore) error {
+	for i := range stores {
+		if err := stores[i].check(); err != nil {
+			return err
+		}
+	}
+	var first *NOCStore
+	if len(stores) > 0 {
+		first = &stores[0]
+	}
+	if err := d.setCleanup(d.file, first); err != nil {
+		return err
+	}
+	more := max(len(stores)-1, 0)
+	for len(d.guards) > more {
+		g := d.guards[len(d.guards)-1]
+		if err := errors.Join(d.setCleanup(g, nil), g.Close()); err != nil {
+			return err
+		}
+		d.guards = d.guards[:len(d.guards)-1]
+	}
+	for i := range more {
+		if i == len(d.guards) {
+			g, err := d.openGuard()
+			if err != nil {
+				return fmt.Errorf("open the device once more, for another cleanup write: %w", err)
+			}
+			d.guards = append(d.guards, g)
+		}
+		if err := d.setCleanup(d.guards[i], &stores[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check says whether the driver would take the store.
+func (s *NOCStore) check() error {
+	switch {
+	case s.Target.X > 63 || s.Target.Y > 63:
+		// The driver takes 64, which hardware has no bit for.
+		return fmt.Errorf("%w: tile %v: coordinates have 6 bits", ErrOutOfRange, s.Target)
+	case s.Addr&3 != 0:
+		return fmt.Errorf("%w: a store's address must be a multiple of 4", ErrMisaligned)
+	case s.NOC > 1:
+		return fmt.Errorf("%w: network %d", ErrOutOfRange, s.NOC)
+	}
+	return nil
+}
+
+// setCleanup sets the store of one file.
+func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
+	a := kabi.SetNOCCleanup{Argsz: uint32(kabi.Size[kabi.SetNOCCleanup]())}
+	if s != nil {
+		a.Enabled, a.X, a.Y, a.NOC = 1, s.Target.X, s.Target.Y, uint8(s.NOC)
+		a.Addr, a.Data = s.Addr, uint64(s.Value)
+	}
+	err := ioctl(f, kabi.IoctlSetNOCCleanup, kabi.Bytes(&a))
+	switch {
+	case errors.Is(err, syscall.EOPNOTSUPP):
+		return fmt.Errorf("%w: the driver can't store to this chip (%w)", ErrUnsupportedArch, err)
+	case err != nil:
+		return d.note(err)
+	}
+	return nil
+}
+
+// openGuard opens the device once more and sees to it that its first file outlives the new one: it is the one that has
+// memory pinned.
+func (d *Device) openGuard() (seam.File, error) {
+	if d.flags&syscall.O_EXCL != 0 {
+		return nil, fmt.Errorf("%w: it is open exclusively, and nobody else can open it", ErrBusy)
+	}
+	if err := d.file.releaseLast(); err != nil {
+		return nil, fmt.Errorf("keep the first file until the end: %w", err)
+	}
+	g, err := openNode(context.Background(), d.target, syscall.O_APPEND, true)
+	if err != nil {
+		return nil, err
+	}
+	same := &Device{path: d.path, file: &liveFile{}}
+	same.file.swap(g)
+	if err := same.identify(); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	if same.info.BDF() != d.info.BDF() {
+		return nil, errors.Join(fmt.Errorf("%w: %s leads to the card at %s by now, and no longer to %s", ErrNoDevice,
+			d.target, same.info.BDF(), d.info.BDF()), g.Close())
+	}
+	return g, nil
+}
+
+// closeGuards closes the files that stand for further stores; the driver makes those that are still set.
+func (d *Device) closeGuards() error {
+	d.guardMu.Lock()
+	defer d.guardMu.Unlock()
+	var errs []error
+	for _, g := range d.guards {
+		errs = append(errs, g.Close())
+	}
+	d.guards = nil
+	return errors.Join(errs...)
 }

@@ -37,6 +37,8 @@ type Device struct {
 	features   features
 	powerMu    sync.Mutex
 	powerHolds [4]int // by bit of Power
+	guardMu    sync.Mutex
+	guards     []seam.File // of the same node, for further cleanup writes
 	// mapMemory maps memory in pages of a size on a node of the machine.
 	mapMemory func(size, page, node int) ([]byte, error)
 
@@ -329,7 +331,7 @@ func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
-	var errs []error
+	errs := []error{d.closeGuards()} // before memory is unpinned
 	d.cache.close()
 	d.mu.Lock()
 	windows, memory := d.windows, d.memory

@@ -66,3 +66,15 @@ func (l *liveFile) descriptor() (int, error) {
 	}
 	return -1, syscall.ENODEV
 }
+
+// releaseLast makes the end of the process release the file behind all others.
+func (l *liveFile) releaseLast() error {
+	f := l.p.Load()
+	if f == nil {
+		return syscall.ENODEV
+	}
+	if r, ok := (*f).(interface{ ReleaseLast() error }); ok {
+		return r.ReleaseLast()
+	}
+	return syscall.EOPNOTSUPP
+}

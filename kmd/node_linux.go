@@ -1,6 +1,7 @@
 package kmd
 
 import (
+	"errors"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -25,14 +26,15 @@ func (n systemNode) Open(flags int) (seam.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &systemFile{fd: fd}, nil
+		return &systemFile{fd: fd, last: -1}, nil
 	}
 }
 
 // systemFile is an open device node.
 type systemFile struct {
-	mu sync.RWMutex // held for reading while fd is in use
-	fd int          // -1 once closed
+	mu   sync.RWMutex // held for reading while fd is in use
+	fd   int          // -1 once closed
+	last int          // the socket of ReleaseLast, or -1
 }
 
 // Fault is nil: silicon doesn't say.
@@ -71,5 +73,9 @@ func (f *systemFile) Close() error {
 	}
 	err := unix.Close(f.fd)
 	f.fd = -1
+	if f.last >= 0 {
+		err = errors.Join(err, unix.Close(f.last))
+		f.last = -1
+	}
 	return err
 }

@@ -37,6 +37,7 @@ func (d *Device) recover(ctx context.Context) error {
 		return err
 	}
 	was := d.info
+	d.target = t
 	d.file.swap(f)
 	err = d.identify()
 	if err == nil && d.info.BDF() != was.BDF() {
@@ -77,6 +78,7 @@ func (d *Device) abandon() {
 	for b := range mapped {
 		b.once.Do(func() { _ = b.mapping.Unmap() })
 	}
+	_ = d.closeGuards()
 	_ = d.file.Close()
 }
 

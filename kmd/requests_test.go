@@ -127,7 +127,7 @@ func TestLocks(t *testing.T) {
 	if !errors.Is(err, kmd.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("waiting: %v", err)
 	}
-	for _, text := range []string{"CHIP_IN_USE", "this process 2 times"} {
+	for _, text := range []string{"CHIP_IN_USE", "this process once more"} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("%q doesn't say %q", err, text)
 		}

@@ -114,6 +114,15 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	return err
 }
 
+// ReleaseLast makes the end of the process release the file behind all others. The device sees nothing of it, so it isn't
+// recorded.
+func (f *recordedFile) ReleaseLast() error {
+	if l, ok := f.f.(interface{ ReleaseLast() error }); ok {
+		return l.ReleaseLast()
+	}
+	return syscall.EOPNOTSUPP
+}
+
 // Mmap implements seam.File.
 func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	r := f.r

@@ -121,6 +121,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	}
 	d.excl = excl
 	f.gen = d.gen
+	f.fd = by.descriptor()
 	d.files[f] = struct{}{}
 	if !aware && !d.needsInit {
 		d.aggregatePower()

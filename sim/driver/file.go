@@ -19,6 +19,8 @@ type file struct {
 
 	// Guarded by device.mu.
 	refs    int
+	fd      int  // its descriptor in the process, negative once that is closed
+	last    bool // released behind all others at the end of the process
 	killed  bool
 	gen     uint64
 	tlbs    map[uint32]int // owned windows and how many mappings of each there are
@@ -48,8 +50,25 @@ func (f *file) Fault() error {
 // Close drops the descriptor. The file lives on while it is mapped.
 func (f *file) Close() error {
 	err := error(syscall.EBADF)
-	f.closeOnce.Do(func() { err = f.put() })
+	f.closeOnce.Do(func() {
+		f.dev.mu.Lock()
+		f.proc.giveBack(f.fd)
+		f.fd, f.last = -1, false
+		f.dev.mu.Unlock()
+		err = f.put()
+	})
 	return err
+}
+
+// ReleaseLast makes the end of the process release the file behind all others of the process, whatever its descriptor.
+func (f *file) ReleaseLast() error {
+	f.dev.mu.Lock()
+	defer f.dev.mu.Unlock()
+	if f.fd < 0 {
+		return syscall.EBADF
+	}
+	f.last = true
+	return nil
 }
 
 // put drops a reference and releases the file with the last one.

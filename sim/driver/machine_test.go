@@ -503,6 +503,41 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	want(t, "nor open", err, syscall.ESRCH)
 }
 
+// The end of a process releases what is only mapped, then descriptors from the highest down, and what was asked to be
+// last behind all.
+func TestOrderOfTheEndOfAProcess(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	p := r.drv.NewProcess(99, "victim")
+	var files []seam.File
+	for i := range 6 {
+		f := mustOpen(t, p.Node(0))
+		files = append(files, f)
+		c := kabi.SetNOCCleanup{Argsz: 32, Enabled: 1, X: 1, Y: 2, Addr: 0x40, Data: 0xD0 + uint64(i)}
+		want(t, "cleanup", f.Ioctl(kabi.IoctlSetNOCCleanup, kabi.Bytes(&c)), nil)
+	}
+	last := func(f seam.File) error { return f.(interface{ ReleaseLast() error }).ReleaseLast() }
+	want(t, "last", last(files[4]), nil)
+	w, _ := allocate(files[1], 2<<20)
+	_, err := files[1].Mmap(w.MmapOffsetUC, 2<<20)
+	want(t, "map", err, nil)
+	want(t, "close what is mapped", files[1].Close(), nil)
+	want(t, "close", files[2].Close(), nil)
+	want(t, "last after close", last(files[2]), syscall.EBADF)
+	// The lowest free descriptor is used again: 1.
+	c := kabi.SetNOCCleanup{Argsz: 32, Enabled: 1, X: 1, Y: 2, Addr: 0x40, Data: 0xDA}
+	want(t, "cleanup", mustOpen(t, p.Node(0)).Ioctl(kabi.IoctlSetNOCCleanup, kabi.Bytes(&c)), nil)
+	want(t, "kill", p.Kill(), nil)
+	var got []uint64
+	for _, s := range r.fn.stores {
+		if s[3]&^0xF == 0xD0 {
+			got = append(got, s[3])
+		}
+	}
+	if d := cmp.Diff([]uint64{0xD2, 0xD1, 0xD5, 0xD3, 0xDA, 0xD0, 0xD4}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestFaultsOfTheMoment(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	n := r.drv.Node(0)

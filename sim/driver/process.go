@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -18,6 +20,33 @@ type Process struct {
 	dead atomic.Bool
 	// signals counts what interrupts the process's waits.
 	signals atomic.Int64
+
+	mu    sync.Mutex
+	taken map[int]struct{} // descriptors of the process's files
+}
+
+// descriptor takes the lowest free one, as open(2) does.
+func (p *Process) descriptor() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken == nil {
+		p.taken = map[int]struct{}{}
+	}
+	fd := 0
+	for ; ; fd++ {
+		if _, is := p.taken[fd]; !is {
+			break
+		}
+	}
+	p.taken[fd] = struct{}{}
+	return fd
+}
+
+// giveBack frees a descriptor.
+func (p *Process) giveBack(fd int) {
+	p.mu.Lock()
+	delete(p.taken, fd)
+	p.mu.Unlock()
 }
 
 // NewProcess starts a process with a number and the name that ps shows.
@@ -59,18 +88,24 @@ func (p *Process) Signal() {
 	}
 }
 
-// Kill ends the process as kill -9 does: its waits end, its mappings go, its files are closed, and with the last
-// reference the driver cleans up after it.
+// Kill ends the process as kill -9 does: its waits end, its mappings go, its files are released, and behind each the
+// driver cleans up. The order is Linux's: mappings before descriptors (do_exit calls exit_mm before exit_files), of the
+// descriptors the highest first, because exit_files closes them upwards and the work that it leaves for the end of the
+// task is done last in, first out (kernel/task_work.c, since Linux 4.3). A file that was asked to be released last comes
+// behind all others.
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
-	for _, d := range p.drv.all() {
-		for {
-			f := d.fileOf(p)
-			if f == nil {
-				break
-			}
-			if err := d.release(f); err != nil {
+	for {
+		files := p.take()
+		if len(files) == 0 {
+			break
+		}
+		slices.SortStableFunc(files, func(a, b *file) int {
+			return cmp.Or(cmp.Compare(a.exitRank(), b.exitRank()), cmp.Compare(b.fd, a.fd))
+		})
+		for _, f := range files {
+			if err := f.dev.release(f); err != nil {
 				return err
 			}
 		}
@@ -81,26 +116,40 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// fileOf takes a file of a process out of its hands.
-func (d *device) fileOf(p *Process) *file {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for f := range d.files {
-		if f.proc != p || f.killed {
-			continue
-		}
-		for m := range f.maps {
-			m.zapped.Store(true)
-		}
-		clear(f.maps)
-		for id := range f.tlbs {
-			f.tlbs[id] = 0
-		}
-		f.killed = true
-		f.refs = 0
-		return f
+// exitRank says when a file's last reference goes at the end of its process: with the mappings, with the descriptors, or
+// last.
+func (f *file) exitRank() int {
+	switch {
+	case f.last:
+		return 2
+	case f.fd >= 0:
+		return 1
 	}
-	return nil
+	return 0
+}
+
+// take takes the process's files out of its hands.
+func (p *Process) take() (files []*file) {
+	for _, d := range p.drv.all() {
+		d.mu.Lock()
+		for f := range d.files {
+			if f.proc != p || f.refs <= 0 {
+				continue // another's, or on its way
+			}
+			for m := range f.maps {
+				m.zapped.Store(true)
+			}
+			clear(f.maps)
+			for id := range f.tlbs {
+				f.tlbs[id] = 0
+			}
+			f.killed = true
+			f.refs = 0
+			files = append(files, f)
+		}
+		d.mu.Unlock()
+	}
+	return files
 }
 
 // all returns every device that has a node or is still open.

@@ -205,6 +205,15 @@ func (f *file) Close() error {
 	return err
 }
 
+// ReleaseLast makes the end of the process release the file behind all others of the process.
+func (f *file) ReleaseLast() error {
+	r, out, err := f.c.call(request{op: opLast, object: f.id}, nil)
+	if err != nil {
+		return err
+	}
+	return r.problem(out)
+}
+
 // Ioctl implements seam.File.
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	l, err := f.c.link()

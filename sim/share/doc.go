@@ -7,8 +7,8 @@
 //	err = share.Serve(ctx, listener, d, 0)
 //
 // A process that connects is a process of the driver's model, with its real number and name. When it ends, in whatever
-// way, the kernel closes its connections, and the model does what the driver does behind a killed process: the cleanup
-// write, pins, locks, windows. So a kill -9 of a process that holds a card can be tried with real processes.
+// way, the kernel closes its connections, and the model does what the driver does behind a killed process: cleanup
+// writes, pins, locks, windows, file by file in the kernel's order. So a kill -9 of a process that holds a card can be tried with real processes.
 //
 // Memory that a client pins becomes a file without a name that both processes map, with the same bytes at the same
 // address. The pages are exchanged while they are being pinned, so nobody may write to them during that request; what is

@@ -32,14 +32,7 @@ const started = "replaying"
 // user is the life of a process that uses a card.
 func user(what, path string) int {
 	ctx, card := context.Background(), share.Socket(path)
-	err := use(ctx, card, what == "forever")
-	if errors.Is(err, reprise.ErrDeviceLost) && readOn(err) {
-		// The one before was killed while its prefetcher read: the card needs a reset, and works again.
-		if _, err = kmd.Reset(ctx, card, kmd.ResetConfig{Mode: kmd.ResetASIC}); err == nil {
-			err = use(ctx, card, what == "forever")
-		}
-	}
-	if err != nil {
+	if err := use(ctx, card, what == "forever"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -47,13 +40,14 @@ func user(what, path string) int {
 }
 
 const (
+	queues   = 2
 	pages    = 4
 	pageSize = 64
 )
 
 // use brings a card up and runs a program and a trace on it, once or for ever.
 func use(ctx context.Context, t reprise.Target, forever bool) (err error) {
-	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20))
+	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(queues))
 	if err != nil {
 		return err
 	}
@@ -110,6 +104,10 @@ func use(ctx context.Context, t reprise.Target, forever bool) (err error) {
 		if err := trace.Replay(ctx); err != nil {
 			return err
 		}
+		// The other queue reads and writes as well.
+		if err := dev.Queue(1).Read(ctx, out, 0, make([]byte, pages*pageSize)); err != nil {
+			return err
+		}
 	}
 }
 
@@ -132,6 +130,9 @@ func holdLock(ctx context.Context, t reprise.Target) (*kmd.Device, error) {
 	}
 	return d, nil
 }
+
+// files is how many files a user has open: one with a store for each core of the queues, and the one of holdLock.
+const files = 2*queues + 1
 
 func words(first uint32) []byte {
 	var p []byte
@@ -184,8 +185,8 @@ func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *b
 }
 
 // A process that is killed with SIGKILL in the middle of replays leaves nothing of the driver's: no file, no pin, no
-// window, no lock, and no dispatcher that goes on writing. The next process opens the card, brings it up, and gets right
-// results; if the killed one's prefetcher was reading at that moment, after a reset.
+// window, no lock; and nothing that goes on: the cores of its queues are in reset before its memory is unpinned. The next
+// process opens the card, brings it up, and gets right results.
 func TestKilledProcess(t *testing.T) {
 	onCards(t, func(t *testing.T, s *served) {
 		d, err := s.Driver()
@@ -197,21 +198,24 @@ func TestKilledProcess(t *testing.T) {
 			victim, lines, stderr := s.start(t, "forever")
 			for lines.Scan() && lines.Text() != started {
 			}
-			if n := d.Node(0).OpenFiles(); n != 2 {
-				t.Errorf("%d files are open, want the victim's 2; %s", n, stderr)
+			if n := d.Node(0).OpenFiles(); n != files {
+				t.Errorf("%d files are open, want the victim's %d", n, files)
 			}
 			if got := s.resources(t); !got.locked || got.windows >= free.windows || got.regions >= free.regions {
 				t.Errorf("the victim holds nothing: %+v, and free are %+v", got, free)
 			}
 			c := kmd.Inspect(t.Context(), share.Socket(s.path))
-			if len(c.Holders) != 1 || c.Holders[0].PID != victim.Process.Pid || c.Holders[0].Files != 2 || c.Holders[0].Name == "" {
-				t.Errorf("holders %v, want process %d twice", c.Holders, victim.Process.Pid)
+			if len(c.Holders) != 1 || c.Holders[0].PID != victim.Process.Pid || c.Holders[0].Files != files || c.Holders[0].Name == "" {
+				t.Errorf("holders %v, want process %d with %d files", c.Holders, victim.Process.Pid, files)
 			}
 			if err := victim.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 				t.Errorf("the victim ended with %v: %s", err, stderr)
+			}
+			if stderr.Len() > 0 {
+				t.Errorf("the victim: %s", stderr)
 			}
 			s.quiet(t)
 			if got := s.resources(t); got != free {
@@ -226,8 +230,8 @@ func TestKilledProcess(t *testing.T) {
 	})
 }
 
-// quiet waits until the driver has cleaned up, and checks that no processor of the dispatcher's core gets on: it is what
-// would go on writing to memory that others have by now.
+// quiet waits until the driver has cleaned up, and checks that no processor of the queues' cores gets on, and that none
+// has touched memory that was no longer the process's, which stops the chip.
 func (s *served) quiet(t *testing.T) {
 	t.Helper()
 	d, err := s.Driver()
@@ -239,26 +243,25 @@ func (s *served) quiet(t *testing.T) {
 			t.Fatalf("%d files are still open", d.Node(0).OpenFiles())
 		}
 	}
-	if err := s.Chip().Fault(); err != nil {
-		if !readOn(err) {
-			t.Errorf("the chip: %v", err)
+	held := map[chip.XY]bool{}
+	for _, c := range queueCores(s.Chip().Topology()) {
+		xy, err := s.Chip().Topology().Virtual(c)
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Logf("stopped: %v", err)
-		return
-	}
-	p := s.Chip().Topology()
-	at, err := p.Virtual(dispatcher(p))
-	if err != nil {
-		t.Fatal(err)
+		held[xy] = true
 	}
 	var before []uint64
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		var now []uint64
 		for _, c := range s.Chip().Cores() {
 			now = append(now, c.Retired)
-			if c.Virtual == at {
-				t.Fatalf("processor %v of the dispatcher at %v isn't in reset", c.Core, at)
+			if held[c.Virtual] {
+				t.Fatalf("processor %v of the queue core at %v isn't in reset", c.Core, c.Virtual)
 			}
+		}
+		if err := s.Chip().Fault(); err != nil {
+			t.Fatalf("the chip: %v", err)
 		}
 		if len(now) > 0 && slices.Equal(now, before) {
 			return
@@ -269,20 +272,17 @@ func (s *served) quiet(t *testing.T) {
 	}
 }
 
-// readOn tells the one way in which a killed process may stop a chip. The driver makes one store for a file, and it
-// stops the dispatcher, which writes to host memory. The prefetcher goes on until it finds that its memory is no longer
-// pinned. It only reads, so nothing of others is harmed; an IOMMU refuses it, and the card needs a reset.
-func readOn(err error) bool {
-	return strings.Contains(err.Error(), "device read of") && strings.Contains(err.Error(), "not mapped for this device")
-}
-
-// dispatcher is the core that has the dispatcher of queue 0 (package dispatch, queueCores).
-func dispatcher(c *chip.Chip) chip.Core {
+// queueCores are the cores of the command queues (package dispatch, queueCores).
+func queueCores(c *chip.Chip) (l []chip.Core) {
 	w, h := c.Grid()
-	if c.Arch() == chip.Wormhole {
-		return chip.Core{X: 1, Y: h - 1}
+	for i := range 2 * queues {
+		if c.Arch() == chip.Wormhole {
+			l = append(l, chip.Core{X: i, Y: h - 1})
+		} else {
+			l = append(l, chip.Core{X: w - 1, Y: i})
+		}
 	}
-	return chip.Core{X: w - 1, Y: 1}
+	return l
 }
 
 // resources are what the driver has to lend.

@@ -150,7 +150,7 @@ func (p *client) handle(q *request, payload, buf []byte, fd int) (r reply, out [
 			r, out = answer(err)
 		}
 		return r, out, -1
-	case opIoctl, opMmap, opClose, opFault:
+	case opIoctl, opMmap, opClose, opFault, opLast:
 		p.mu.Lock()
 		f := p.files[q.object]
 		p.mu.Unlock()
@@ -231,6 +231,12 @@ func (p *client) onFile(q *request, f seam.File, payload []byte, fd int) (r repl
 			out = []byte(err.Error())
 			r.status = said
 		}
+	case opLast:
+		err := error(syscall.EOPNOTSUPP)
+		if l, ok := f.(interface{ ReleaseLast() error }); ok {
+			err = l.ReleaseLast()
+		}
+		r, out = answer(err)
 	case opIoctl:
 		return p.ioctl(f, q, payload, fd)
 	case opMmap:

@@ -24,6 +24,7 @@ const (
 	opRead                // off, val: length
 	opWrite               // off
 	opFault               // object: file
+	opLast                // object: file, to be released behind all others of the process
 )
 
 // request is the head of a request. Its numbers are little-endian on the wire.

@@ -1,0 +1,214 @@
+package kmd_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/driver/drivertest"
+)
+
+// stores are n stores of n values to one tile.
+func stores(a chip.Arch, n int) (l []kmd.NOCStore) {
+	for i := range n {
+		l = append(l, kmd.NOCStore{Target: worker(a), Addr: 0x100 + 4*uint64(i), Value: 0xC1EA0000 + uint32(i)})
+	}
+	return l
+}
+
+// made tells which of the stores another user of the card finds made.
+func made(t *testing.T, d *kmd.Device, l []kmd.NOCStore) (which []int) {
+	t.Helper()
+	for i, s := range l {
+		v, err := d.Read32(s.Target, s.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v == s.Value {
+			which = append(which, i)
+		}
+	}
+	return which
+}
+
+// watched is a card that notes, at each store that the driver makes for a file, whether memory is pinned still.
+type watched struct {
+	*drivertest.Function
+	addr   uint64
+	pinned []bool
+}
+
+// BARStore implements driver.Function.
+func (w *watched) BARStore(bar int, off uint64, width int, v uint64) {
+	if v&0xFFFF0000 == 0xC1EA0000 {
+		w.pinned = append(w.pinned, w.ReadHost(w.addr, make([]byte, 4)) == nil)
+	}
+	w.Function.BARStore(bar, off, width, v)
+}
+
+// All cleanup writes of a killed process are made before its memory is unpinned, however its descriptors lie: the first
+// file, which has the pins, goes last.
+func TestCleanupWritesComeBeforeUnpinning(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		for _, before := range []int{0, 1, 3} {
+			w := &watched{Function: drivertest.New(a)}
+			drv, err := driver.New(driver.Config{Arch: a, Functions: []driver.Function{w}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := drv.NewProcess(77, "victim")
+			var others []seam.File // their descriptors come to lie below and above
+			for range before {
+				f, err := p.Node(0).Open(0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				others = append(others, f)
+			}
+			d, err := kmd.Open(t.Context(), target{p.Node(0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range others {
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mem, err := d.PinHostMemory(4096)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.addr = mem.NOCAddr()
+			if err := d.SetNOCCleanups(stores(a, 4)...); err != nil {
+				t.Fatal(err)
+			}
+			if n := drv.Node(0).OpenFiles(); n != 4 {
+				t.Errorf("%d files for 4 stores", n)
+			}
+			if err := p.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if want := []bool{true, true, true, true}; !slices.Equal(w.pinned, want) {
+				t.Errorf("behind %d files: memory was pinned at the stores: %v, want %v", before, w.pinned, want)
+			}
+			_ = d.Close() // of a dead process
+			if err := drv.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Stores can be changed, are made once, and end with Close and with Recover, each with its file.
+func TestCleanupWritesAndTheirFiles(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		d, err := kmd.Open(t.Context(), cardOf(m, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := stores(a, 5)
+		for _, tt := range []struct{ stores, files int }{{5, 5}, {2, 2}, {3, 3}, {1, 1}, {0, 1}, {3, 3}} {
+			if err := d.SetNOCCleanups(l[:tt.stores]...); err != nil {
+				t.Fatal(err)
+			}
+			if n := m.drv.Node(0).OpenFiles() - 1; n != tt.files {
+				t.Errorf("%d files for %d stores", n, tt.stores)
+			}
+		}
+		if got := made(t, m.dev, l); got != nil {
+			t.Errorf("made before the end: %v", got)
+		}
+		if err := d.SetNOCCleanups(kmd.NOCStore{Addr: 4}, kmd.NOCStore{Addr: 2}); !errors.Is(err, kmd.ErrMisaligned) {
+			t.Errorf("one of two is misaligned: %v", err)
+		}
+		h := kmd.Inspect(t.Context(), cardOf(m, 0)).Holders
+		if len(h) != 1 || h[0].Files != 4 {
+			t.Errorf("holders %v, want this process with 4 files", h)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(made(t, m.dev, l)); got != "[0 1 2]" {
+			t.Errorf("made by the close: %v", got)
+		}
+		if n := m.drv.Node(0).OpenFiles(); n != 1 {
+			t.Errorf("%d files behind the close", n)
+		}
+		if err := d.SetNOCCleanups(l...); !errors.Is(err, kmd.ErrClosed) {
+			t.Errorf("after the close: %v", err)
+		}
+	})
+}
+
+// A device that was lost and recovered has the files of before no more, and gets new ones.
+func TestCleanupWritesAfterRecover(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	l := stores(chip.Blackhole, 3)
+	if err := m.dev.SetNOCCleanups(l...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.dev.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
+		t.Fatalf("after a reset: %v", err)
+	}
+	if err := m.dev.SetNOCCleanups(l...); !errors.Is(err, kmd.ErrDeviceLost) {
+		t.Errorf("of a lost device: %v", err)
+	}
+	if err := m.dev.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := m.drv.Node(0).OpenFiles(); n != 1 {
+		t.Errorf("%d files after the recovery", n)
+	}
+	if err := m.dev.SetNOCCleanups(l...); err != nil {
+		t.Fatal(err)
+	}
+	if n := m.drv.Node(0).OpenFiles(); n != 3 {
+		t.Errorf("%d files for 3 stores", n)
+	}
+}
+
+// What can't have further files says so: an exclusive device makes its first store, and a driver that knows no cleanup
+// writes opens nothing.
+func TestCleanupWritesThatCannotBe(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		cfg  driver.Config
+		opts []kmd.Option
+		want error
+		made string
+	}{
+		{"exclusive", driver.Config{}, []kmd.Option{kmd.Exclusive()}, kmd.ErrBusy, "[0]"},
+		{"driver 2.1", driver.Config{Version: driver.Version{Major: 2, Minor: 1}}, nil, kmd.ErrDriverTooOld, "[]"},
+	} {
+		m := start(t, chip.Wormhole, tt.cfg, tt.opts...)
+		l := stores(chip.Wormhole, 2)
+		if err := m.dev.SetNOCCleanups(l...); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+		if n := m.drv.Node(0).OpenFiles(); n != 1 {
+			t.Errorf("%s: %d files are open", tt.name, n)
+		}
+		if err := m.dev.Close(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		d, err := kmd.Open(t.Context(), target{m.drv.Node(0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(made(t, d, l)); got != tt.made {
+			t.Errorf("%s: made %s, want %s", tt.name, got, tt.made)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
