@@ -48,11 +48,11 @@ func (b *bench) discard(t tb) {
 	}
 }
 
-// use returns what a case gets to see, and opens the device at the level if it isn't.
-func (b *bench) use(t tb, l level) *fixture {
+// use returns what a case gets to see for a limited time, and opens the device at the level if it isn't.
+func (b *bench) use(t tb, l level, limit time.Duration) *fixture {
 	t.Helper()
 	x := &fixture{tb: t, config: b.config, device: b.device}
-	ctx, cancel := context.WithTimeout(t.Context(), caseTime(b.device))
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	x.ctx = ctx
 	if b.level != l {

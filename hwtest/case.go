@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"slices"
+	"time"
 
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
@@ -14,7 +15,13 @@ type testCase struct {
 	unsafe   string // why it isn't run on silicon unless asked for; empty if it may
 	long     bool   // only in long runs
 	needs    need
+	hours    int // that it may take, for the longest ones; 0 for what is usual
 	fn       func(*fixture)
+}
+
+// time is how long the case may take on a device.
+func (c *testCase) time(d *target.Device) time.Duration {
+	return max(caseTime(d), time.Duration(c.hours)*time.Hour)
 }
 
 // need is what a case asks of the device beside its layer.
@@ -53,6 +60,7 @@ func layers() []layer {
 		{"events", levelTwo},
 		{"patterns", levelTwo},
 		{"pipeline", levelTwo},
+		{"soak", levelNone},
 		{"split", levelSplit},
 		{"model", levelNone},
 		{"faults", levelNone},
@@ -94,6 +102,7 @@ func cases() []testCase {
 		in("events", eventCases()),
 		in("patterns", patternCases()),
 		in("pipeline", pipelineCases()),
+		in("soak", soakCases()),
 		in("split", splitCases()),
 		in("split", spanCases()),
 		in("model", modelCases()),
@@ -130,7 +139,7 @@ func run(t tb, b *bench, c *testCase) {
 	if why := b.config.skip(b.device, c); why != "" {
 		t.Skip(why)
 	}
-	x := b.use(t, levelOf(c.layer))
+	x := b.use(t, levelOf(c.layer), c.time(b.device))
 	if c.layer == "faults" && b.device.Kind == target.Emulator {
 		t.Parallel() // these wait for timeouts most of their time
 	}

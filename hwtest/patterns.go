@@ -93,9 +93,11 @@ func (t *fixture) moveProgram(name string, at reprise.Core, from, to *reprise.Bu
 	}
 }
 
-func (w way) build(t *fixture, steps int) *site {
+func (w way) build(t *fixture, steps int) *site { return w.buildOf(t, steps, wayPages) }
+
+func (w way) buildOf(t *fixture, steps, pages int) *site {
 	t.Helper()
-	size := wayPages * wayPage
+	size := pages * wayPage
 	s := &site{steps: steps}
 	s.in, s.mid, s.out = t.buffer(reprise.DRAM, size, wayPage), t.buffer(reprise.DRAM, size, wayPage), t.buffer(reprise.DRAM, size, wayPage)
 	c := reprise.BufferConfig{Kind: reprise.L1, Size: size, PageSize: wayPage, Name: "L1 input"}
@@ -147,15 +149,15 @@ func (s *site) input(i int) []byte {
 	return b
 }
 
-// run lets n inputs pass. wait is called before each thing that is put into a queue; nil for nothing.
-func (w way) run(t *fixture, s *site, n int, before func()) {
+// run lets n inputs pass. between is called behind each thing that is put into a queue; nil for nothing.
+func (w way) run(t *fixture, s *site, n int, between func()) {
 	t.Helper()
 	q := t.both()
 	step := func(err error) {
 		t.Helper()
 		t.ok(err)
-		if before != nil {
-			before()
+		if between != nil {
+			between()
 		}
 	}
 	written, firstDone := t.dev.NewEvent("written"), t.dev.NewEvent("first done")

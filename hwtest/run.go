@@ -137,7 +137,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 			return errors.Join(fmt.Errorf("hwtest: ended after %d of %d cases of %s: %w", i, len(selected), d.Given, context.Cause(ctx)), b.close())
 		}
 		c := &selected[i]
-		res, ended := trying(ctx, d, c, caseTime(d)+2*patience(d), patience(d), func(t tb) { run(t, b, c) })
+		res, ended := trying(ctx, d, c, c.time(d)+2*patience(d), patience(d), func(t tb) { run(t, b, c) })
 		rep.Add(res)
 		if cfg.Done != nil {
 			cfg.Done(res)

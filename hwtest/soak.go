@@ -1,0 +1,79 @@
+package hwtest
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// The soak is the hardest pattern over and over: everything moves on queue 1, the model is a trace, the L1 input shares its
+// place, and all four events are in use, with random delays of the host and of the chip's networks. A run is told by its
+// seed.
+const (
+	soakShort = 200
+	soakLong  = 100_000
+	soakSeed  = 20
+	soakDelay = 8 // clocks at most, from step to step of a request
+)
+
+func soakCases() []testCase {
+	return []testCase{
+		{name: "200 inputs", needs: needEmulator, protects: "queues, events and traces hold out with random delays, and memory doesn't grow", fn: func(t *fixture) { soak(t, soakShort) }},
+		{name: "100,000 inputs", needs: needEmulator, long: true, hours: 6, protects: "queues, events and traces hold out for long with random delays, and memory doesn't grow", fn: func(t *fixture) { soak(t, soakLong) }},
+	}
+}
+
+func soak(t *fixture, n int) {
+	rng := rand.New(rand.NewPCG(soakSeed, uint64(n)))
+	dev := t.device.Emulated("", sim.Seed(soakSeed), sim.Delay(soakDelay))
+	x := *t
+	x.device = dev
+	u := x.full(dev.Open(), queueOptions(false)...)
+	w := way{reads: true, trace: true, again: true}
+	s := w.buildOf(u, 1, 4)
+	const round = 500
+	var first, last uint64
+	device := u.allocated()
+	start := time.Now()
+	for done := 0; done < n; {
+		k := min(round, n-done)
+		w.run(u, s, k, func() {
+			// Most of the time the host is far ahead; now and then it is late.
+			switch r := rng.IntN(1000); {
+			case r < 3:
+				time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
+			case r < 100:
+				runtime.Gosched()
+			}
+		})
+		done += k
+		if u.Failed() {
+			t.Fatalf("seed %d: failed in inputs %d to %d", soakSeed, done-k, done)
+		}
+		last = heap()
+		if first == 0 {
+			first = last // behind a round, when all there is to be is there
+		}
+		if done%10_000 == 0 {
+			t.Logf("%d inputs in %v, %d KiB of heap, %d goroutines", done, time.Since(start).Round(time.Second), last>>10, runtime.NumGoroutine())
+		}
+	}
+	t.Logf("%d inputs in %v, %d KiB of heap behind the first round, %d KiB at the end", n, time.Since(start).Round(time.Millisecond), first>>10, last>>10)
+	// The emulator's own pages of memory are there from the first round on.
+	if last > first+4<<20 {
+		t.Errorf("the heap grew from %d to %d bytes in %d inputs", first, last, n)
+	}
+	if after := u.allocated(); after != device {
+		t.Errorf("%+v of the device is taken, was %+v", after, device)
+	}
+}
+
+// heap is what is in use behind a collection, in bytes.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
