@@ -1,0 +1,241 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// ErrMixed says that devices of one graph have different architectures: no link joins those.
+var ErrMixed = errors.New("devices of different architectures")
+
+// finder is a search in progress.
+type finder struct {
+	graph   *Graph
+	devices []*kmd.Device
+	known   map[key]int // chips by what links say of them
+	via     map[int]int // chip without a PCI interface: the device that leads to it
+}
+
+// key is how the ends of links name chips: the number of the chip, and on Wormhole the shortened number of the board.
+type key [2]uint32
+
+// Discover asks the chips of the devices, and those behind them, for their links. The devices are all of one architecture;
+// each gives one window for a moment. What can't be read is in the graph as a Problem; an error is only that of the devices
+// themselves, or of ctx.
+func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
+	f := &finder{graph: &Graph{}, devices: devices, known: map[key]int{}, via: map[int]int{}}
+	var found []*seen
+	for i, d := range devices {
+		if i > 0 && d.Arch() != f.graph.Arch {
+			return nil, fmt.Errorf("topology: %v is a %v and %v a %v: %w", devices[0], f.graph.Arch, d, d.Arch(), ErrMixed)
+		}
+		f.graph.Arch = d.Arch()
+		s, err := f.device(ctx, d)
+		if err != nil {
+			return nil, fmt.Errorf("topology: %v: %w", d, err)
+		}
+		found = append(found, s)
+		for _, t := range s.tiles {
+			if t.named {
+				f.known[t.own] = i
+			}
+		}
+	}
+	// Chips behind others are read as they are found, from the nearest on.
+	for i := 0; i < len(f.graph.Chips); i++ {
+		if i == len(found) {
+			s, err := f.behind(ctx, i)
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("topology: %w", ctx.Err())
+			}
+			f.graph.Chips[i].Problem = err
+			found = append(found, s)
+		}
+		f.join(i, found[i])
+	}
+	f.links()
+	return f.graph, nil
+}
+
+// seen is what a chip's tiles say.
+type seen struct{ tiles []tile }
+
+// device reads a chip with a PCI interface.
+func (f *finder) device(ctx context.Context, d *kmd.Device) (*seen, error) {
+	c := Chip{Name: d.Info().BDF(), PCI: d.Info().BDF(), Node: d.String()}
+	h, err := d.Harvesting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	top, err := chip.New(d.Arch(), h)
+	if err != nil {
+		return nil, err
+	}
+	if v, err := d.Telemetry(ctx); err == nil {
+		hi, _ := v.Value(chip.TagBoardIDHigh)
+		lo, _ := v.Value(chip.TagBoardIDLow)
+		c.Serial = fmt.Sprintf("%08X%08X", hi, lo)
+		if n, ok := v.Value(chip.TagASICLocation); ok {
+			c.Location = int(n)
+		}
+	}
+	s := &seen{}
+	for xy := range top.Tiles(chip.Ethernet) {
+		if top.Tile(xy).Harvested {
+			continue
+		}
+		w, err := ethernetWindow(d, xy)
+		if err != nil {
+			return nil, err
+		}
+		t, err := readTile(d.Arch(), func(addr uint64) (uint32, error) { return w.Load32(addr), w.Err() })
+		if cerr := w.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return nil, err
+		}
+		t.xy = xy
+		s.tiles = append(s.tiles, t)
+		f.note(&c, &t)
+	}
+	if err := d.Alive(); err != nil {
+		return nil, err
+	}
+	f.graph.Chips = append(f.graph.Chips, c)
+	return s, nil
+}
+
+// note takes over what a tile says of its own chip.
+func (f *finder) note(c *Chip, t *tile) {
+	if !t.named {
+		return
+	}
+	c.ASIC, c.Place = t.own.asic(), t.ownPlace
+	if f.graph.Arch == chip.Blackhole {
+		c.Location = t.location
+	}
+}
+
+// join adds what the chip's tiles say to the graph, and chips that nobody knew to its end.
+func (f *finder) join(i int, s *seen) {
+	if s == nil {
+		return
+	}
+	for n, t := range s.tiles {
+		p := Port{Channel: n, Tile: t.xy, State: t.state}
+		if t.state != Unconnected && t.named {
+			at, ok := f.known[t.peer]
+			if !ok && t.peer != (key{}) {
+				at = len(f.graph.Chips)
+				from := End{i, n}
+				f.known[t.peer] = at
+				f.graph.Chips = append(f.graph.Chips, Chip{
+					Name: fmt.Sprintf("%s/eth%d", f.graph.Chips[i].Name, n), Behind: &from,
+					Serial: t.peerSerial, ASIC: t.peer.asic(), Place: t.peerPlace, Location: t.peerLocation,
+				})
+				ok = true
+			}
+			if ok {
+				p.Peer = &End{at, t.peerChannel}
+			}
+		}
+		f.graph.Chips[i].Ports = append(f.graph.Chips[i].Ports, p)
+	}
+}
+
+// behind reads a chip without a PCI interface of its own through one that has one.
+func (f *finder) behind(ctx context.Context, i int) (*seen, error) {
+	c := &f.graph.Chips[i]
+	if f.graph.Arch != chip.Wormhole {
+		return nil, fmt.Errorf("%w: it has no device here, and only Wormhole's Ethernet firmware forwards", ErrUnreachable)
+	}
+	from := *c.Behind
+	if v, ok := f.via[from.Chip]; ok { // further away: the firmware on the way forwards
+		from = f.entry(v)
+	}
+	if from.Chip >= len(f.devices) {
+		return nil, fmt.Errorf("%w: what it is behind has no device here", ErrUnreachable)
+	}
+	f.via[i] = from.Chip
+	port := f.graph.Chips[from.Chip].Ports[from.Channel]
+	tun, err := OpenTunnel(f.devices[from.Chip], port.Tile, c.Place)
+	if err != nil {
+		return nil, err
+	}
+	defer tun.Close()
+	if v, err := kmdWord(f.devices[from.Chip], port.Tile, wormholeRouting); err != nil || v != 0 {
+		return nil, errors.Join(fmt.Errorf("%w: the Ethernet firmware doesn't forward", ErrUnreachable), err)
+	}
+	top, err := chip.New(chip.Wormhole, chip.Harvesting{})
+	if err != nil {
+		return nil, err
+	}
+	s := &seen{}
+	for xy := range top.Tiles(chip.Ethernet) {
+		t, err := readTile(chip.Wormhole, func(addr uint64) (uint32, error) { return tun.Load32(ctx, xy, addr) })
+		if err != nil {
+			return nil, err
+		}
+		t.xy = xy
+		s.tiles = append(s.tiles, t)
+		f.note(c, &t)
+	}
+	return s, nil
+}
+
+// entry is a channel of a device that leads to chips behind it.
+func (f *finder) entry(device int) End {
+	for _, p := range f.graph.Chips[device].Ports {
+		if p.State == Up && p.Peer != nil && p.Peer.Chip >= len(f.devices) {
+			return End{device, p.Channel}
+		}
+	}
+	return End{Chip: len(f.devices)}
+}
+
+func kmdWord(d *kmd.Device, xy chip.XY, addr uint64) (uint32, error) {
+	w, err := ethernetWindow(d, xy)
+	if err != nil {
+		return 0, err
+	}
+	v := w.Load32(addr)
+	return v, errors.Join(w.Err(), w.Close())
+}
+
+// links makes the list of links from what both ends say.
+func (f *finder) links() {
+	for i := range f.graph.Chips {
+		for _, p := range f.graph.Chips[i].Ports {
+			if p.Peer == nil {
+				continue
+			}
+			a, b := End{i, p.Channel}, *p.Peer
+			state := p.State
+			far := f.port(b)
+			if far != nil {
+				if far.Peer != nil && *far.Peer == a && (b.Chip < a.Chip || b.Chip == a.Chip && b.Channel < a.Channel) {
+					continue // it is there from the other end
+				}
+				if far.State != Up {
+					state = far.State
+				}
+				if far.State == Unconnected || far.Peer == nil || *far.Peer != a {
+					state = Down
+				}
+			}
+			f.graph.Links = append(f.graph.Links, Link{A: a, B: b, State: state})
+		}
+	}
+}
+
+func (f *finder) port(e End) *Port {
+	if p := f.graph.Chips[e.Chip].Ports; e.Channel < len(p) {
+		return &p[e.Channel]
+	}
+	return nil
+}
