@@ -2,47 +2,53 @@ package allocator
 
 import "math/bits"
 
-// holes is the set of free ranges of an address space: an 8-way radix tree over addresses in which every node knows
-// the largest hole below each of its children. Holes never touch each other. Addresses and sizes are counted in units
-// from the start of the space. The zero value is not usable; see newHoles.
+// holes is the set of free ranges of an address space. Holes never touch each other. Addresses and sizes are counted in
+// units from the start of the space. The zero value is not usable; see newHoles.
 //
-// A hole is found by its end, because a hole that gives its low part away keeps its end: the usual allocation changes
-// one word of one leaf. Where a hole belongs follows from the bits of its end, so a search by address compares nothing
-// on its way down; a search by size looks at one cache line per node, without a branch that depends on what is there.
+// The space is cut into buckets of equal width, a power of two: the bucket of a hole follows from its end by a shift.
+// The holes of a bucket fill a leaf, two cache lines without an order. What a leaf is asked (which hole ends here, which
+// starts here, which is the lowest that fits) looks at all its places at once, and what it is told is written without a
+// branch: what is there is as good as random, so a branch on it costs more than all the work.
+//
+// Over the leaves stands a pyramid of maxima: the largest hole of each leaf, of each 16 leaves, of each 256 and so on.
+// The lowest hole that fits is found by going down the pyramid, 16 numbers at a time. Which leaf and which numbers these
+// are follows from indexes alone: no pointer is followed, no key compared, nothing balanced.
+//
+// A hole belongs to the bucket of its end because a hole that gives its low part away keeps its end. The hole before a
+// range ends where the range starts, so its bucket is known; the one after it may be in any bucket above, but only if
+// the range's own has nothing above the range.
+//
+// A bucket with more holes than a leaf has places is cut into 16 again, and so on (see overflow). The number of buckets
+// follows the number of holes (see grow and shrink).
 type holes struct {
-	nodes    []node
-	leaves   []leaf   // leaves[0] stays empty and stands for all leaves that are not there
-	freeNode []uint32 // recycled indexes
-	freeLeaf []uint32
-	root     kid
-	top      uint32 // how far an address is shifted to choose among the children of a root that is a node
-	count    int    // holes
-	units    uint64 // sum of their sizes
+	max    []uint32 // the pyramid by levels, top first; its last level and what overflows have an element for each leaf
+	leaves []leaf
+	up     []uint32 // by group of what overflows: the element of the leaf that it stands for
+	held   []uint32 // by group of what overflows: the holes in it
+	free   []uint32 // groups of what overflows that are not in use
+	levels int      // of the pyramid
+	first  uint32   // element of the first leaf
+	over   uint32   // element behind the buckets' leaves, where what overflows starts
+	shift  uint32   // log2 of a bucket's width
+	size   uint32   // of the space
+	wide   bool     // the processor looks at 16 numbers at once
+	count  int      // holes
+	units  uint64   // sum of their sizes
 }
 
 const (
-	radixBits = 3
-	radix     = 1 << radixBits
-	leafWidth = 31 // with the count, four cache lines
-	maxDepth  = 11 // of addresses of 32 bits
+	leafWidth  = 16 // holes in a leaf: 128 bytes
+	groupBits  = 4
+	groupWidth = 1 << groupBits // elements that have one above them: 64 bytes
 )
 
-// kid refers to a node (odd) or a leaf (even), by index. The zero kid is the empty leaf.
-type kid uint32
-
-// node is one cache line. max is 0 for an empty child.
-type node struct {
-	max [radix]uint32
-	kid [radix]kid
-}
-
-// leaf has the holes whose ends share the bits that lead here, in ascending order.
+// leaf has holes in any order; a place is empty if its end is 0. If it has overflown, all are, and the first size says
+// where to; see escape.
 type leaf struct {
-	n    int
-	hole [leafWidth]hole
+	end, size [leafWidth]uint32
 }
 
-// hole is a free range: its end in the high half, its size in the low half.
+// hole is a free range: its end in the high half, its size in the low half. No hole ends at 0.
 type hole uint64
 
 func makeHole(end, size uint32) hole { return hole(end)<<32 | hole(size) }
@@ -51,376 +57,338 @@ func (e hole) end() uint32   { return uint32(e >> 32) }
 func (e hole) size() uint32  { return uint32(e) }
 func (e hole) start() uint32 { return e.end() - e.size() }
 
-// path is the way from the root to a leaf: nodes by level. Which child of each follows from the address.
-type path struct {
-	node  [maxDepth]uint32
-	depth int
-	leaf  uint32
+func (l *leaf) hole(i int) hole { return makeHole(l.end[i&(leafWidth-1)], l.size[i&(leafWidth-1)]) }
+
+func (l *leaf) set(i int, x hole) {
+	l.end[i&(leafWidth-1)], l.size[i&(leafWidth-1)] = x.end(), x.size()
+}
+
+// escape returns the first element of the group that holds what a leaf could not, 0 if it did not overflow.
+func (l *leaf) escape() uint32 {
+	if l.end[0] != 0 {
+		return 0
+	}
+	return l.size[0]
 }
 
 // newHoles returns a space of size units, all of it free.
 func newHoles(size uint32) *holes {
-	h := &holes{leaves: make([]leaf, 2, 4)}
-	h.root = leafKid(1)
-	h.top = uint32((max(bits.Len32(size), 1) - 1) / radixBits * radixBits)
+	h := &holes{size: size, wide: wide()}
+	h.shape(0)
 	if size != 0 {
-		h.leaves[1].n, h.leaves[1].hole[0] = 1, makeHole(size, size)
-		h.count, h.units = 1, uint64(size)
+		h.add(makeHole(size, size))
 	}
+	h.units = uint64(size)
 	return h
 }
 
-func leafKid(i uint32) kid { return kid(i << 1) }
-func nodeKid(i uint32) kid { return kid(i<<1 | 1) }
+func (h *holes) leaf(e uint32) *leaf { return &h.leaves[e-h.first] }
 
-// child returns which child of a node at a level an address belongs to.
-func (h *holes) child(key uint32, level int) uint32 {
-	return key >> ((h.top - uint32(level)*radixBits) & 31) & (radix - 1)
-}
-
-// seek fills p with the way to the leaf that a key belongs to.
-func (h *holes) seek(key uint32, p *path) *leaf {
-	k, level, shift := h.root, 0, h.top
-	for k&1 != 0 {
-		i := uint32(k >> 1)
-		p.node[level] = i
-		k = h.nodes[i].kid[key>>(shift&31)&(radix-1)]
-		shift -= radixBits
-		level++
-	}
-	p.depth, p.leaf = level, uint32(k>>1)
-	return &h.leaves[p.leaf]
-}
-
-// raise records that there is a hole of at least size below p, on the way to key.
-func (h *holes) raise(p *path, key, size uint32) {
-	for level := p.depth - 1; level >= 0; level-- {
-		m := &h.nodes[p.node[level]].max[h.child(key, level)]
-		if *m >= size {
-			return
-		}
-		*m = size
-	}
-}
-
-// settle records that the largest hole of p's leaf, on the way to key, is now size.
-func (h *holes) settle(p *path, key, size uint32) {
-	for level := p.depth - 1; level >= 0; level-- {
-		n := &h.nodes[p.node[level]]
-		m := &n.max[h.child(key, level)]
-		if *m == size {
-			return
-		}
-		*m = size
-		size = n.largest()
-	}
+func (h *holes) group(e uint32) *[groupWidth]uint32 {
+	return (*[groupWidth]uint32)(h.max[e&^(groupWidth-1):])
 }
 
 // largest returns the size of the largest hole, 0 if there is none.
-func (h *holes) largest() uint32 {
-	if h.root&1 != 0 {
-		return h.nodes[h.root>>1].largest()
-	}
-	return h.leaves[h.root>>1].largest()
-}
+func (h *holes) largest() uint32 { return largest(h.group(0)) }
 
-func (n *node) largest() uint32 {
-	return max(max(n.max[0], n.max[1], n.max[2], n.max[3]), max(n.max[4], n.max[5], n.max[6], n.max[7]))
-}
-
-// largest of a leaf. Two running maxima don't wait for each other.
-func (l *leaf) largest() uint32 {
-	var a, b uint32
-	s := l.hole[:l.n]
-	for ; len(s) >= 2; s = s[2:] {
-		a, b = max(a, s[0].size()), max(b, s[1].size())
-	}
-	if len(s) > 0 {
-		a = max(a, s[0].size())
-	}
+func largest(m *[groupWidth]uint32) uint32 {
+	a := max(max(m[0], m[1], m[2], m[3]), max(m[4], m[5], m[6], m[7]))
+	b := max(max(m[8], m[9], m[10], m[11]), max(m[12], m[13], m[14], m[15]))
 	return max(a, b)
 }
 
-// fits returns a bit for each child that has a hole of at least size.
-func (n *node) fits(size uint32) uint32 {
-	m, v := &n.max, uint64(size)
-	small := (uint64(m[0])-v)>>63 |
-		(uint64(m[1])-v)>>63<<1 |
-		(uint64(m[2])-v)>>63<<2 |
-		(uint64(m[3])-v)>>63<<3 |
-		(uint64(m[4])-v)>>63<<4 |
-		(uint64(m[5])-v)>>63<<5 |
-		(uint64(m[6])-v)>>63<<6 |
-		(uint64(m[7])-v)>>63<<7
-	return uint32(small ^ (1<<radix - 1))
+// lowest returns the element of the leaf with the lowest hole of at least size, which is not 0.
+func (h *holes) lowest(size uint32) (e uint32, ok bool) {
+	if h.levels == 0 {
+		return 0, h.max[0] >= size
+	}
+	if e = h.descend(0, h.levels, size); e == none {
+		return 0, false
+	}
+	for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
+		e = g + h.descend(g, 1, size)
+	}
+	return e, true
 }
 
-// fit returns which hole of a leaf, or n if none, is the first that has at least size.
-func (l *leaf) fit(size uint32) int {
-	s := l.hole[:l.n]
-	for i, e := range s {
-		if e.size() >= size {
-			return i
-		}
+// highest returns the element of the leaf with the highest hole of at least size, which is not 0.
+func (h *holes) highest(size uint32) (e uint32, ok bool) {
+	if h.levels == 0 {
+		return 0, h.max[0] >= size
 	}
-	return len(s)
-}
-
-// above returns how many holes of a leaf end below key.
-func (l *leaf) above(key uint32) int {
-	n := 0
-	for _, e := range l.hole[:l.n] {
-		_, less := bits.Sub64(uint64(e), uint64(key)<<32, 0)
-		n += int(less)
+	if e = h.descendTop(0, h.levels, size); e == none {
+		return 0, false
 	}
-	return n
+	for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
+		e = g + h.descendTop(g, 1, size)
+	}
+	return e, true
 }
 
 // take carves size units from the low end of the lowest hole that fits.
 func (h *holes) take(size uint32) (start uint32, ok bool) {
-	var p path
-	k := h.root
-	for k&1 != 0 {
-		i := uint32(k >> 1)
-		p.node[p.depth&15] = i
-		n := &h.nodes[i]
-		f := n.fits(size)
-		if f == 0 {
-			return 0, false
-		}
-		k = n.kid[bits.TrailingZeros32(f)&(radix-1)]
-		p.depth++
-	}
-	p.leaf = uint32(k >> 1)
-	l := &h.leaves[p.leaf]
-	i := l.fit(size)
-	if i >= l.n {
+	e, ok := h.lowest(size)
+	if !ok {
 		return 0, false
 	}
-	start = l.hole[i].start()
-	h.trim(&p, l, i, size)
-	return start, true
+	l := h.leaf(e)
+	i, rest := h.lowestOf(l, size)
+	x := l.hole(i)
+	h.trim(e, l, i, size, rest)
+	return x.start(), true
 }
 
-// trim takes size units from the low end of hole i of p's leaf.
-func (h *holes) trim(p *path, l *leaf, i int, size uint32) {
+// trim takes size units from the low end of hole i of element e's leaf; the largest of the others has rest.
+func (h *holes) trim(e uint32, l *leaf, i int, size, rest uint32) {
 	h.units -= uint64(size)
-	e := l.hole[i]
-	if e.size() == size {
-		h.remove(p, l, i)
+	left := l.size[i&(leafWidth-1)] - size
+	if left == 0 {
+		h.remove(e, i)
 		return
 	}
-	l.hole[i] = e - hole(size)
-	if p.depth != 0 {
-		h.settle(p, e.end(), l.largest())
-	}
+	l.size[i&(leafWidth-1)] = left
+	h.settle(e, max(left, rest))
 }
 
 // takeTop carves size units from the high end of the highest hole that fits.
 func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
-	var p path
-	k := h.root
-	for k&1 != 0 {
-		i := uint32(k >> 1)
-		p.node[p.depth&15] = i
-		n := &h.nodes[i]
-		f := n.fits(size)
-		if f == 0 {
-			return 0, false
-		}
-		k = n.kid[(bits.Len32(f)-1)&(radix-1)]
-		p.depth++
+	e, ok := h.highest(size)
+	if !ok {
+		return 0, false
 	}
-	p.leaf = uint32(k >> 1)
-	l := &h.leaves[p.leaf]
-	for i := l.n - 1; i >= 0; i-- {
-		if e := l.hole[i]; e.size() >= size {
-			h.trimTop(&p, l, i, size)
-			return e.end() - size, true
-		}
-	}
-	return 0, false
+	l := h.leaf(e)
+	i, rest := h.highestOf(l, size)
+	x := l.hole(i)
+	h.trimTop(e, l, i, size, rest)
+	return x.end() - size, true
 }
 
-// trimTop takes size units from the high end of hole i of p's leaf, which may make it another leaf's.
-func (h *holes) trimTop(p *path, l *leaf, i int, size uint32) {
+// trimTop takes size units from the high end of hole i of element e's leaf, which may make it another leaf's.
+func (h *holes) trimTop(e uint32, l *leaf, i int, size, rest uint32) {
 	h.units -= uint64(size)
-	e := l.hole[i]
-	if e.size() == size {
-		h.remove(p, l, i)
+	x := l.hole(i)
+	end, left := x.end()-size, x.size()-size
+	if left == 0 || e >= h.over || uint64(end^x.end())>>(h.shift&63) != 0 {
+		h.remove(e, i)
+		if left != 0 {
+			h.add(makeHole(end, left))
+		}
 		return
 	}
-	end, left := e.end()-size, e.size()-size
-	if !h.same(p, e.end(), end) {
-		h.remove(p, l, i)
-		h.insert(end, left)
-		return
-	}
-	l.hole[i] = makeHole(end, left)
-	if p.depth != 0 {
-		h.settle(p, end, l.largest())
-	}
-}
-
-// same reports whether p's leaf, to which key a led, is also key b's.
-func (h *holes) same(p *path, a, b uint32) bool {
-	return p.depth == 0 || (a^b)>>((h.top-uint32(p.depth-1)*radixBits)&31) == 0
+	l.set(i, makeHole(end, left))
+	h.settle(e, max(left, rest))
 }
 
 // takeAt carves exactly [start, start+size) if one hole holds all of it.
 func (h *holes) takeAt(start, size uint32) bool {
-	var p path
 	end := start + size
-	l, i := h.next(end, &p)
-	if l == nil || l.hole[i].start() > start {
+	e, i := h.next(end)
+	if i < 0 {
 		return false
 	}
-	e := l.hole[i]
-	before, after := start-e.start(), e.end()-end
+	l := h.leaf(e)
+	x := l.hole(i)
+	if x.start() > start {
+		return false
+	}
+	before, after := start-x.start(), x.end()-end
 	switch {
 	case after == 0:
-		h.trimTop(&p, l, i, size)
+		h.trimTop(e, l, i, size, l.rest(i))
 	case before == 0:
-		h.trim(&p, l, i, size)
+		h.trim(e, l, i, size, l.rest(i))
 	default:
-		h.trim(&p, l, i, before+size)
-		h.insert(start, before)
+		h.trim(e, l, i, before+size, l.rest(i))
+		h.add(makeHole(start, before))
 		h.units += uint64(before)
 	}
 	return true
 }
 
-// next returns the first hole that ends at key or above it, nil if there is none, and the way to it.
-func (h *holes) next(key uint32, p *path) (*leaf, int) {
-	l := h.seek(key, p)
-	if i := l.above(key); i < l.n {
-		return l, i
-	}
-	if !h.stepUp(p, key) {
-		return nil, 0
-	}
-	return &h.leaves[p.leaf], 0
-}
-
-// stepUp moves p, which leads to key's leaf, to the next leaf above that is not empty; false if there is none.
-func (h *holes) stepUp(p *path, key uint32) bool {
-	for level := p.depth - 1; level >= 0; level-- {
-		n := &h.nodes[p.node[level]]
-		for i := h.child(key, level) + 1; i < radix; i++ {
-			if n.max[i] == 0 {
-				continue
-			}
-			k := n.kid[i]
-			for level++; k&1 != 0; level++ {
-				p.node[level&15] = uint32(k >> 1)
-				n := &h.nodes[k>>1]
-				k = n.kid[bits.TrailingZeros32(n.fits(1))&(radix-1)]
-			}
-			p.depth, p.leaf = level, uint32(k>>1)
-			return true
+// next returns the first hole that ends at key or above it: its leaf's element and its place, -1 if there is none.
+func (h *holes) next(key uint32) (e uint32, i int) {
+	e = h.seek(key)
+	if i = h.leaf(e).from(key); i < 0 {
+		if e = h.after(e); e != 0 {
+			i = h.leaf(e).from(key)
 		}
 	}
-	return false
+	return e, i
+}
+
+// from returns which hole of a leaf is the first that ends at key or above it, -1 if none does.
+func (l *leaf) from(key uint32) int {
+	at, least := -1, uint32(1<<32-1)
+	for i, end := range l.end {
+		if end >= key && end != 0 && end <= least {
+			at, least = i, end
+		}
+	}
+	return at
+}
+
+// seek returns the element of the leaf that a hole's end belongs to.
+func (h *holes) seek(key uint32) uint32 {
+	shift := h.shift
+	e := h.first + uint32(uint64(key)>>(shift&63))
+	for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
+		shift -= groupBits
+		e = g + key>>(shift&31)&(groupWidth-1)
+	}
+	return e
+}
+
+// above returns the element over a group, given by one of its elements, which must not be at the top.
+func (h *holes) above(e uint32) uint32 {
+	if e >= h.over {
+		return h.up[(e-h.over)>>groupBits]
+	}
+	return e>>groupBits - 1
+}
+
+// below returns the group under an element, 0 if there is a leaf with holes.
+func (h *holes) below(e uint32) uint32 {
+	if e < h.first {
+		return (e + 1) << groupBits
+	}
+	return h.leaf(e).escape()
+}
+
+// after returns the element of the next leaf above e's that is not empty, 0 if there is none.
+func (h *holes) after(e uint32) uint32 {
+	for {
+		f := fits(h.group(e), 1) &^ (2<<(e&(groupWidth-1)) - 1)
+		if f != 0 {
+			e = e&^(groupWidth-1) + uint32(bits.TrailingZeros32(f))
+			for g := h.below(e); g != 0; g = h.below(e) {
+				e = g + h.descend(g, 1, 1)
+			}
+			return e
+		}
+		if e < groupWidth {
+			return 0
+		}
+		e = h.above(e)
+	}
+}
+
+// raise records that there is a hole of at least size in element e's leaf.
+func (h *holes) raise(e, size uint32) {
+	if h.levels == 0 {
+		h.max[0] = max(h.max[0], size)
+		return
+	}
+	for e >= h.over {
+		h.max[e] = max(h.max[e], size)
+		e = h.above(e)
+	}
+	for {
+		h.max[e] = max(h.max[e], size)
+		if e < groupWidth {
+			return
+		}
+		e = e>>groupBits - 1
+	}
+}
+
+// settle records that the largest hole of element e's leaf is now size.
+func (h *holes) settle(e, size uint32) {
+	if h.levels == 0 {
+		h.max[0] = size
+		return
+	}
+	for e >= h.over {
+		h.max[e] = size
+		size = largest(h.group(e))
+		e = h.above(e)
+	}
+	h.settleAbove(e, size)
 }
 
 // give returns [start, start+size), which must not overlap a hole, and merges it with holes that it touches.
 func (h *holes) give(start, size uint32) {
 	h.units += uint64(size)
 	end := start + size
-	var p path
-	l := h.seek(end, &p)
-
-	// The hole that ends where the range starts, if there is one.
-	i := l.above(end)
-	if i > 0 {
-		if e := l.hole[i-1]; e.end() == start {
-			i--
-			size += e.size()
-			// It becomes the merged hole: its end moves up, and nothing lies between.
-			h.absorb(&p, l, i, end, size)
-			return
-		}
-	} else if !h.same(&p, end, start) {
-		var q path
-		m := h.seek(start, &q)
-		if j := m.n - 1; j >= 0 && m.hole[j].end() == start {
-			size += m.hole[j].size()
-			if h.remove(&q, m, j) {
-				l = h.seek(end, &p)
-				i = l.above(end)
-			}
-		}
+	e := h.first + uint32(uint64(end)>>(h.shift&63))
+	l := h.leaf(e)
+	m := h.around(l, start, end)
+	m &^= m >> 16 & isBefore // no hole ends at 0
+	if uint64(start^end)>>(h.shift&63) != 0 || m&isAbove == 0 && h.levels != 0 || l.escape() != 0 || m&isEmpty == 0 {
+		h.giveFar(start, size) // this leaf doesn't know all, or has no room
+		return
 	}
-
-	// The hole that starts where the range ends.
-	if i < l.n {
-		if e := l.hole[i]; e.start() == end {
-			size += e.size()
-			l.hole[i] = makeHole(e.end(), size)
-			h.raise(&p, end, size)
-			return
-		}
-	} else if p.depth != 0 {
-		q := p
-		if h.stepUp(&q, end) {
-			if m := &h.leaves[q.leaf]; m.hole[0].start() == end {
-				e := m.hole[0]
-				size += e.size()
-				m.hole[0] = makeHole(e.end(), size)
-				h.raise(&q, e.end(), size)
-				return
-			}
-		}
-	}
-	h.insertAt(&p, l, i, end, size)
+	// Half of all ranges have a hole after them, half one before: branches would be guessed wrong as often.
+	at := bits.TrailingZeros64(m) & (leafWidth - 1) // where the hole after is, or the one before, or nothing
+	a, b := set(m&isAfter), set(m&isBefore)
+	from := at&^int(b) | bits.TrailingZeros64(m&isBefore)&(leafWidth-1)&int(b) // where the one before is, or at
+	end += (l.end[at] - end) & uint32(a)
+	size += l.size[at]&uint32(a) + l.size[from]&uint32(b)
+	l.end[from], l.size[from] = 0, 0
+	l.end[at], l.size[at] = end, size
+	h.count += 1 + int(a) + int(b)
+	h.raise(e, size)
 }
 
-// absorb makes hole i of p's leaf end at end with a size, and merges it with the hole above it if they touch.
-func (h *holes) absorb(p *path, l *leaf, i int, end, size uint32) {
-	if i+1 < l.n {
-		if e := l.hole[i+1]; e.start() == end {
-			size += e.size()
-			l.hole[i+1] = makeHole(e.end(), size)
-			h.count--
-			l.n--
-			copy(l.hole[i:l.n], l.hole[i+1:])
-			h.raise(p, end, size)
-			return
-		}
-	} else if p.depth != 0 {
-		q := *p
-		if h.stepUp(&q, end) {
-			if m := &h.leaves[q.leaf]; m.hole[0].start() == end {
-				e := m.hole[0]
-				size += e.size()
-				m.hole[0] = makeHole(e.end(), size)
-				h.raise(&q, e.end(), size)
-				h.remove(p, l, i)
-				return
-			}
+// set is all ones if any bit below the highest is set in m, else 0.
+func set(m uint64) int64 { return -int64(m) >> 63 }
+
+// giveFar is give for a range whose neighbours may be anywhere.
+func (h *holes) giveFar(start, size uint32) {
+	end := start + size
+	e := h.seek(end)
+	l := h.leaf(e)
+	m := h.around(l, start, end)
+	after, before := m&isAfter, m&isBefore&^(m>>16)
+	f, d := e, e // the elements of the leaves that they are in
+	if m&isAbove == 0 {
+		if f = h.after(e); f != 0 {
+			after = h.around(h.leaf(f), start, end) & isAfter
 		}
 	}
-	l.hole[i] = makeHole(end, size)
-	h.raise(p, end, size)
+	if uint64(start^end)>>(h.shift&63) != 0 || e >= h.over {
+		if d = h.seek(start); d != e {
+			m = h.around(h.leaf(d), start, end)
+			before = m & isBefore &^ (m >> 16)
+		}
+	}
+	b := bits.TrailingZeros64(before) & (leafWidth - 1)
+	if before != 0 {
+		size += h.leaf(d).size[b]
+	}
+	if after != 0 {
+		l = h.leaf(f)
+		a := bits.TrailingZeros64(after) & (leafWidth - 1)
+		size += l.size[a]
+		l.size[a] = size
+		h.raise(f, size)
+		if before != 0 {
+			h.remove(d, b)
+		}
+		return
+	}
+	if before != 0 {
+		if d == e { // nothing lies between
+			l.end[b], l.size[b] = end, size
+			h.raise(e, size)
+			return
+		}
+		h.remove(d, b)
+	}
+	h.add(makeHole(end, size))
 }
 
 // each calls f for every hole in ascending order until it returns false.
-func (h *holes) each(f func(start, size uint32) bool) { h.walk(h.root, f) }
-
-func (h *holes) walk(k kid, f func(start, size uint32) bool) bool {
-	if k&1 != 0 {
-		for _, c := range h.nodes[k>>1].kid {
-			if !h.walk(c, f) {
-				return false
+func (h *holes) each(f func(start, size uint32) bool) {
+	for e, i := h.next(0); i >= 0; {
+		x := h.leaf(e).hole(i)
+		if !f(x.start(), x.size()) {
+			return
+		}
+		if i = h.leaf(e).from(x.end() + 1); i < 0 || x.end() == 1<<32-1 {
+			if e = h.after(e); e == 0 {
+				return
 			}
-		}
-		return true
-	}
-	l := &h.leaves[k>>1]
-	for _, e := range l.hole[:l.n] {
-		if !f(e.start(), e.size()) {
-			return false
+			i = h.leaf(e).from(0)
 		}
 	}
-	return true
 }

@@ -1,141 +1,161 @@
 package allocator
 
-// Edits of the tree's shape: leaves that overflow become nodes, and nodes whose children fit one leaf become leaves.
+import (
+	"math/bits"
+	"slices"
+)
 
-// insert adds a hole that touches no other.
-func (h *holes) insert(end, size uint32) {
-	var p path
-	l := h.seek(end, &p)
-	h.insertAt(&p, l, l.above(end), end, size)
+// Edits of the shape: how many buckets there are, and buckets with more holes than their leaf has places.
+
+// shape makes h empty, with 1<<width buckets; a width of 0, or at least groupBits.
+func (h *holes) shape(width int) {
+	h.levels, h.first = 0, 0
+	for w := width; w > 0; w -= groupBits {
+		if h.levels > 0 {
+			h.first = (h.first + 1) << groupBits // the element below the first
+		}
+		h.levels++
+	}
+	buckets := max(groupWidth, 1<<width)
+	h.over = h.first + uint32(buckets)
+	h.shift = uint32(bits.Len32(h.size) - width)
+	h.max = resized(h.max, int(h.over))
+	h.leaves = resized(h.leaves, buckets)
+	h.up, h.held, h.free = h.up[:0], h.held[:0], h.free[:0]
+	h.count = 0
 }
 
-// insertAt adds a hole as number i of p's leaf.
-func (h *holes) insertAt(p *path, l *leaf, i int, end, size uint32) {
-	for l.n == leafWidth {
-		h.split(p, end)
-		l = h.seek(end, p)
-		i = l.above(end)
+// resized returns n zeros, in the memory of s if it is enough.
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
 	}
-	if p.leaf == 0 {
-		p.leaf = h.newLeaf()
-		l = &h.leaves[p.leaf]
-		h.link(p, end, leafKid(p.leaf))
-	}
-	h.count++
-	copy(l.hole[i+1:l.n+1], l.hole[i:l.n])
-	l.hole[i] = makeHole(end, size)
-	l.n++
-	h.raise(p, end, size)
+	s = s[:n]
+	clear(s)
+	return s
 }
 
-// link makes k what the last node of p has for key.
-func (h *holes) link(p *path, key uint32, k kid) {
-	if p.depth == 0 {
-		h.root = k
+// buckets returns how many there are. A single one has the room of a group.
+func (h *holes) buckets() int {
+	if h.levels == 0 {
+		return 1
+	}
+	return int(h.over - h.first)
+}
+
+// reshape changes the number of buckets.
+func (h *holes) reshape(width int) {
+	all := make([]hole, 0, h.count)
+	h.each(func(start, size uint32) bool {
+		all = append(all, makeHole(start+size, size))
+		return true
+	})
+	h.shape(width)
+	for _, x := range all {
+		h.add(x)
+	}
+}
+
+// grow doubles the buckets if one in 32 has overflown though there are two holes for each: otherwise it is because the
+// holes are in one part of the space, and more buckets elsewhere don't help.
+func (h *holes) grow() {
+	if n := h.buckets(); h.count > 2*n && (len(h.held)-len(h.free))*32 > n {
+		h.reshape(bits.Len(uint(n)))
+	}
+}
+
+// shrink halves the buckets if there is not a hole for every second one.
+func (h *holes) shrink() {
+	switch n := h.buckets(); {
+	case n == groupWidth && h.count <= leafWidth/2:
+		h.reshape(0)
+	case n > groupWidth && h.count < n/2:
+		h.reshape(bits.Len(uint(n)) - 2)
+	}
+}
+
+// add puts a hole that touches no other where it belongs.
+func (h *holes) add(x hole) {
+	e := h.seek(x.end())
+	l := h.leaf(e)
+	at := slices.Index(l.end[:], 0)
+	if at < 0 {
+		if h.levels == 0 {
+			h.reshape(groupBits)
+			h.add(x)
+			return
+		}
+		h.overflow(e)
+		h.add(x)
+		h.grow()
 		return
 	}
-	h.nodes[p.node[p.depth-1]].kid[h.child(key, p.depth-1)] = k
-}
-
-// split makes p's leaf, which is full, a node with its holes in leaves of their own.
-func (h *holes) split(p *path, key uint32) {
-	id := h.newNode()
-	n := &h.nodes[id]
-	old := h.leaves[p.leaf]
-	h.recycle(p.leaf)
-	for _, e := range old.hole[:old.n] {
-		c := h.child(e.end(), p.depth)
-		if n.kid[c] == 0 {
-			n.kid[c] = leafKid(h.newLeaf())
-		}
-		l := &h.leaves[n.kid[c]>>1]
-		l.hole[l.n] = e
-		l.n++
-		n.max[c] = max(n.max[c], e.size())
+	l.set(at, x)
+	h.count++
+	h.raise(e, x.size())
+	for e >= h.over {
+		h.held[(e-h.over)>>groupBits]++
+		e = h.above(e)
 	}
-	h.link(p, key, nodeKid(id))
 }
 
-// remove takes hole i out of p's leaf. It reports whether other paths are stale.
-func (h *holes) remove(p *path, l *leaf, i int) (reshaped bool) {
-	key := l.hole[i].end()
+// remove takes hole i out of element e's leaf. It may reshape h.
+func (h *holes) remove(e uint32, i int) {
+	l := h.leaf(e)
+	l.set(i, 0)
 	h.count--
-	l.n--
-	copy(l.hole[i:l.n], l.hole[i+1:])
-	if p.depth == 0 {
-		return false
-	}
-	h.settle(p, key, l.largest())
-	if l.n > 1 {
-		return false
-	}
-	if l.n == 0 {
-		h.recycle(p.leaf)
-		h.link(p, key, 0)
-		reshaped = true
-	}
-	for p.depth > 0 && h.join(p, key) {
-		reshaped = true
-	}
-	return reshaped
-}
-
-// join makes the last node of p a leaf if its children are leaves with so few holes that one leaf holds twice of them,
-// and p the way there.
-func (h *holes) join(p *path, key uint32) bool {
-	id := p.node[p.depth-1]
-	n := &h.nodes[id]
-	sum := 0
-	for _, k := range n.kid {
-		if k&1 != 0 {
-			return false
-		}
-		sum += h.leaves[k>>1].n
-	}
-	if sum > leafWidth/2 {
-		return false
-	}
-	to := h.newLeaf()
-	l := &h.leaves[to]
-	for _, k := range n.kid {
-		if k != 0 {
-			from := &h.leaves[k>>1]
-			l.n += copy(l.hole[l.n:], from.hole[:from.n])
-			h.recycle(uint32(k >> 1))
+	h.settle(e, largest(&l.size))
+	for e >= h.over {
+		g := (e - h.over) >> groupBits
+		e = h.above(e)
+		if h.held[g]--; h.held[g] <= leafWidth/2 {
+			h.join(g)
 		}
 	}
-	h.freeNode = append(h.freeNode, id)
-	p.depth--
-	p.leaf = to
-	h.link(p, key, leafKid(to))
-	return true
+	h.shrink()
 }
 
-// recycle empties a leaf that is no longer part of the tree.
-func (h *holes) recycle(id uint32) {
-	h.leaves[id].n = 0
-	h.freeLeaf = append(h.freeLeaf, id)
-}
-
-// newLeaf returns an empty leaf.
-func (h *holes) newLeaf() uint32 {
-	if n := len(h.freeLeaf); n > 0 {
-		id := h.freeLeaf[n-1]
-		h.freeLeaf = h.freeLeaf[:n-1]
-		return id
+// overflow makes a group with leaves of its own of a leaf that is full.
+func (h *holes) overflow(e uint32) {
+	var g uint32
+	if n := len(h.free); n > 0 {
+		g = h.free[n-1]
+		h.free = h.free[:n-1]
+	} else {
+		g = uint32(len(h.held))
+		h.held, h.up = append(h.held, 0), append(h.up, 0)
+		h.max = append(h.max, make([]uint32, groupWidth)...)
+		h.leaves = append(h.leaves, make([]leaf, groupWidth)...)
 	}
-	h.leaves = append(h.leaves, leaf{})
-	return uint32(len(h.leaves) - 1)
+	h.up[g], h.held[g] = e, leafWidth
+	to := h.over + g<<groupBits
+	l := h.leaf(e)
+	old := *l
+	*l = leaf{}
+	l.size[0] = to
+	for i := range leafWidth {
+		x := old.hole(i)
+		c := h.seek(x.end())
+		l := h.leaf(c)
+		l.set(slices.Index(l.end[:], 0), x)
+		h.max[c] = max(h.max[c], x.size())
+	}
 }
 
-// newNode returns a node without children.
-func (h *holes) newNode() uint32 {
-	if n := len(h.freeNode); n > 0 {
-		id := h.freeNode[n-1]
-		h.freeNode = h.freeNode[:n-1]
-		h.nodes[id] = node{}
-		return id
+// join puts the few holes of a group back into the leaf that it stands for.
+func (h *holes) join(g uint32) {
+	to := h.over + g<<groupBits
+	l := h.leaf(h.up[g])
+	*l = leaf{}
+	n := 0
+	for c := to; c < to+groupWidth; c++ {
+		for i := range leafWidth {
+			if x := h.leaf(c).hole(i); x != 0 {
+				l.set(n, x)
+				n++
+			}
+		}
+		*h.leaf(c), h.max[c] = leaf{}, 0
 	}
-	h.nodes = append(h.nodes, node{})
-	return uint32(len(h.nodes) - 1)
+	h.free = append(h.free, g)
 }

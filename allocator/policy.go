@@ -36,68 +36,57 @@ func (p Policy) valid() bool { return p < numPolicies }
 
 // takeBy carves size units from the hole that a policy other than FirstFit chooses, from its low end or its high end.
 func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bool) {
-	var e hole
-	if p == WorstFit {
-		if h.largest() < size {
-			return 0, false
-		}
-		e = h.extreme(h.largest(), topDown)
-	} else if e = h.best(h.root, size, topDown, 0); e == 0 {
+	if h.largest() < size {
 		return 0, false
 	}
-	start = e.start()
+	var x hole
+	switch {
+	case p == BestFit:
+		x = h.best(0, size, topDown, 0)
+	case topDown:
+		e, _ := h.highest(h.largest())
+		i, _ := h.leaf(e).highest(h.largest())
+		x = h.leaf(e).hole(i)
+	default:
+		e, _ := h.lowest(h.largest())
+		i, _ := h.leaf(e).lowest(h.largest())
+		x = h.leaf(e).hole(i)
+	}
+	start = x.start()
 	if topDown {
-		start = e.end() - size
+		start = x.end() - size
 	}
 	return start, h.takeAt(start, size)
 }
 
-// extreme returns the lowest, or the highest, hole of at least a size, which there must be.
-func (h *holes) extreme(size uint32, last bool) (e hole) {
-	k := h.root
-	for k&1 != 0 {
-		n := &h.nodes[k>>1]
-		for i, m := range n.max {
-			if m >= size {
-				k = n.kid[i]
-				if !last {
-					break
+// best returns the smallest hole below a group of at least size that is smaller than found, or found if there is none.
+// Of equal ones it is the first, or with last the last. A zero found is larger than all.
+func (h *holes) best(group, size uint32, last bool, found hole) hole {
+	for i, m := range h.group(group) {
+		if m < size {
+			continue
+		}
+		e := group + uint32(i)
+		if g := h.below(e); g != 0 {
+			found = h.best(g, size, last, found)
+		} else {
+			for i := range leafWidth {
+				if x := h.leaf(e).hole(i); x.size() >= size && (found == 0 || better(x, found, last)) {
+					found = x
 				}
 			}
 		}
-	}
-	l := &h.leaves[k>>1]
-	for _, x := range l.hole[:l.n] {
-		if x.size() >= size {
-			e = x
-			if !last {
-				break
-			}
-		}
-	}
-	return e
-}
-
-// best returns the smallest hole below k of at least size that is smaller than found, or found if there is none. Of
-// equal ones it is the first, or with last the last. A zero found is larger than all.
-func (h *holes) best(k kid, size uint32, last bool, found hole) hole {
-	if k&1 != 0 {
-		n := &h.nodes[k>>1]
-		for i, m := range n.max {
-			if m >= size {
-				found = h.best(n.kid[i], size, last, found)
-				if found.size() == size && !last {
-					return found
-				}
-			}
-		}
-		return found
-	}
-	l := &h.leaves[k>>1]
-	for _, x := range l.hole[:l.n] {
-		if s := x.size(); s >= size && (found == 0 || s < found.size() || last && s == found.size()) {
-			found = x
+		if found.size() == size && !last {
+			return found
 		}
 	}
 	return found
+}
+
+// better reports whether a hole is smaller than another, or as large and, by last, higher or lower.
+func better(x, than hole, last bool) bool {
+	if x.size() != than.size() {
+		return x.size() < than.size()
+	}
+	return (x > than) == last
 }

@@ -45,8 +45,8 @@ func (a *Allocator) Clone() *Allocator {
 
 func (h *holes) clone() *holes {
 	c := *h
-	c.nodes, c.leaves = slices.Clone(h.nodes), slices.Clone(h.leaves)
-	c.freeNode, c.freeLeaf = slices.Clone(h.freeNode), slices.Clone(h.freeLeaf)
+	c.max, c.leaves = slices.Clone(h.max), slices.Clone(h.leaves)
+	c.up, c.held, c.free = slices.Clone(h.up), slices.Clone(h.held), slices.Clone(h.free)
 	return &c
 }
 

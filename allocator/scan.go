@@ -1,0 +1,128 @@
+package allocator
+
+import "math/bits"
+
+// What is asked of 16 numbers at once, for processors that can't. Every function here has one in assembly for those that
+// can, which is held to this one by a test.
+
+// none is what descend returns if nothing fits.
+const none = 1<<32 - 1
+
+// Parts of what around returns: a bit for each place of a leaf whose hole starts where a range ends, or ends where it
+// starts, for each that is empty, and for each whose hole ends where the range does or above.
+const (
+	isAfter  = 0xffff
+	isBefore = 0xffff << 16
+	isEmpty  = 0xffff << 32
+	isAbove  = 0xffff << 48
+)
+
+// fits returns a bit for each of a group's elements that is at least size.
+func fits(m *[groupWidth]uint32, size uint32) uint32 {
+	v := uint64(size)
+	a := (uint64(m[0])-v)>>63 | (uint64(m[1])-v)>>63<<1 | (uint64(m[2])-v)>>63<<2 | (uint64(m[3])-v)>>63<<3
+	b := (uint64(m[4])-v)>>63 | (uint64(m[5])-v)>>63<<1 | (uint64(m[6])-v)>>63<<2 | (uint64(m[7])-v)>>63<<3
+	c := (uint64(m[8])-v)>>63 | (uint64(m[9])-v)>>63<<1 | (uint64(m[10])-v)>>63<<2 | (uint64(m[11])-v)>>63<<3
+	d := (uint64(m[12])-v)>>63 | (uint64(m[13])-v)>>63<<1 | (uint64(m[14])-v)>>63<<2 | (uint64(m[15])-v)>>63<<3
+	return uint32(a|b<<4|(c|d<<4)<<8) ^ (1<<groupWidth - 1)
+}
+
+// descend goes down levels of a pyramid, from the group at the start of m, to the first element at least as large as
+// size. It returns none if there is none.
+func descend(m []uint32, levels int, size uint32) (e uint32) {
+	g := uint32(0)
+	for {
+		f := fits((*[groupWidth]uint32)(m[g:]), size)
+		if f == 0 {
+			return none
+		}
+		e = g + uint32(bits.TrailingZeros32(f))
+		if levels--; levels == 0 {
+			return e
+		}
+		g = (e + 1) << groupBits
+	}
+}
+
+// descendTop is descend to the last element.
+func descendTop(m []uint32, levels int, size uint32) (e uint32) {
+	g := uint32(0)
+	for {
+		f := fits((*[groupWidth]uint32)(m[g:]), size)
+		if f == 0 {
+			return none
+		}
+		e = g + uint32(bits.Len32(f)) - 1
+		if levels--; levels == 0 {
+			return e
+		}
+		g = (e + 1) << groupBits
+	}
+}
+
+// lowest returns which hole of a leaf is the lowest of at least size, which there must be, and how large the largest of
+// the others is.
+func (l *leaf) lowest(size uint32) (at int, rest uint32) {
+	least := ^uint64(0)
+	for i, s := range l.size {
+		x := uint64(l.end[i]) | uint64(int64(uint64(s)-uint64(size))>>63)
+		if x < least {
+			at = i
+		}
+		least = min(least, x)
+	}
+	return at, l.rest(at)
+}
+
+// highest is lowest for the highest hole.
+func (l *leaf) highest(size uint32) (at int, rest uint32) {
+	most := uint64(0)
+	for i, s := range l.size {
+		x := uint64(l.end[i]) &^ uint64(int64(uint64(s)-uint64(size))>>63)
+		if x > most {
+			at = i
+		}
+		most = max(most, x)
+	}
+	return at, l.rest(at)
+}
+
+// rest returns how large the largest hole but one is.
+func (l *leaf) rest(but int) uint32 {
+	sizes := l.size
+	sizes[but&(leafWidth-1)] = 0
+	return largest(&sizes)
+}
+
+// settle writes an element of a pyramid and what follows for those above it.
+func settle(m []uint32, e, size uint32) {
+	for m[e] != size {
+		m[e] = size
+		if e < groupWidth {
+			return
+		}
+		size = largest((*[groupWidth]uint32)(m[e&^(groupWidth-1):]))
+		e = e>>groupBits - 1
+	}
+}
+
+// around returns what of a leaf's holes touches a range.
+func (l *leaf) around(start, end uint32) (m uint64) {
+	for i, e := range l.end {
+		var x uint64
+		if e-l.size[i] == end {
+			x = 1
+		}
+		if e == start {
+			x |= 1 << 16
+		}
+		if e == 0 {
+			x |= 1 << 32
+		}
+		if e >= end {
+			x |= 1 << 48
+		}
+		m |= x << (i & 15)
+	}
+	return m
+}
