@@ -35,7 +35,7 @@ func (p *Pipeline) target() *Buffer {
 // fits says whether an input has the right size.
 func (p *Pipeline) fits(input []byte) error {
 	if b := p.target(); len(input) != b.Size() {
-		return fmt.Errorf("input: %w", &TransferError{Op: "write", Size: len(input), Have: b.Size(), Page: b.Size()})
+		return fmt.Errorf("input: %w", &TransferError{Op: "write", Size: len(input), Have: b.Size()})
 	}
 	return nil
 }

@@ -32,8 +32,10 @@ func (q *Queue) Workers() Range { return q.q.Workers() }
 // Device returns the queue's device.
 func (q *Queue) Device() *Device { return q.d }
 
-// Write writes data to a buffer, from byte off on, after everything so far in the queue has run. off and len(data)
-// are multiples of the buffer's page. It returns once the data are copied; the device may still be busy.
+// Write writes data to a buffer, from byte off on, after everything so far in the queue has run. It returns once the data
+// are copied; the device may still be busy. Any range inside the buffer will do, but whole pages are the fastest: memory is
+// written in units of 16 to 64 bytes, and one that is only written in part is read first, which waits for the queue and
+// must not race with who else writes to the same unit. The error is a *TransferError if the range isn't inside.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) error {
 	if q.d.watch.on.Load() != nil {
 		return q.d.observed(ctx, &Call{Kind: CallWrite, Queues: q.self, Name: b.label(), Object: b, Bytes: len(data)}, func() error { return q.write(ctx, b, off, data) })
@@ -54,8 +56,8 @@ func (q *Queue) write(ctx context.Context, b *Buffer, off int, data []byte) erro
 	return nil
 }
 
-// Read reads from a buffer, from byte off on, after everything so far in the queue has run, and waits for the data.
-// off and len(dst) are multiples of the buffer's page.
+// Read reads from a buffer, from byte off on, after everything so far in the queue has run, and waits for the data. Any
+// range inside the buffer will do. The error is a *TransferError if it isn't inside.
 func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error {
 	p, err := q.StartRead(ctx, b, off, dst)
 	if err != nil {

@@ -31,11 +31,14 @@ type TransferError struct {
 	Op           string // "write" or "read"
 	Offset, Size int    // bytes asked for
 	Have         int    // bytes of the buffer
-	Page         int    // bytes that Offset and Size must be multiples of
+	Page         int    // bytes that Offset and Size must be multiples of; 0 if it doesn't matter
 }
 
 // Error implements error.
 func (e *TransferError) Error() string {
+	if e.Page == 0 {
+		return fmt.Sprintf("dispatch: %s of %d B at offset %d: the buffer holds %d B: stay inside", e.Op, e.Size, e.Offset, e.Have)
+	}
 	return fmt.Sprintf("dispatch: %s of %d B at offset %d: the buffer holds %d B in pages of %d B: stay inside and on page boundaries", e.Op, e.Size, e.Offset, e.Have, e.Page)
 }
 

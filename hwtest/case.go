@@ -96,6 +96,7 @@ func cases() []testCase {
 		in("programs", programCases()),
 		in("buffers", bufferCases()),
 		in("buffers", memoryCases()),
+		in("buffers", transferCases()),
 		in("memory", openedMemoryCases()),
 		in("traces", traceCases()),
 		in("queues", queueCases()),
