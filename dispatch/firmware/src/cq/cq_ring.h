@@ -138,7 +138,6 @@ struct cq_ring_reader {
     uint32_t cursor;      // next byte to use
     uint32_t fence;       // bytes up to here have arrived; never past block_end
     uint32_t block_end;
-    uint32_t held_writes;  // writes issued by the time the held block's last byte was used
     int holding;
 };
 
@@ -148,22 +147,14 @@ RP_INLINE void cq_ring_reader_init(struct cq_ring_reader* r) {
     r->block_end = r->base + r->block_bytes;
 }
 
-// cq_ring_note_writes: the writes issued until now may read the held block.
-RP_INLINE void cq_ring_note_writes(struct cq_ring_reader* r, uint32_t noc) {
-    r->held_writes = RP_LOCAL->nonposted_writes_issued[noc];
-}
-
 RP_INLINE void cq_ring_return(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
     rp_noc_atomic_inc(noc, r->coord, r->credits, bytes >> r->page_log);
 }
 
+// The wait is for later writes too, once for each block: nothing tells which writes' data have been read.
 RP_INLINE void cq_ring_return_held(struct cq_ring_reader* r, uint32_t noc) {
     if (r->holding) {
-        while ((int32_t)(rp_noc_counter(noc, RP_COUNTER_NONPOSTED_WR_SENT) - r->held_writes) < 0) {
-        }
-        // Sent is less than read. This waits for later writes too, once for each block.
-        while (rp_noc_counter(noc, RP_COUNTER_WRITES_OUTGOING_ID(0)) != 0) {
-        }
+        rp_noc_id_write_flush(noc, 0);
         cq_ring_return(r, noc, r->block_bytes);
     }
 }
@@ -171,7 +162,6 @@ RP_INLINE void cq_ring_return_held(struct cq_ring_reader* r, uint32_t noc) {
 RP_INLINE void cq_ring_next_block(struct cq_ring_reader* r, uint32_t noc) {
     cq_ring_return_held(r, noc);
     r->holding = 1;
-    cq_ring_note_writes(r, noc);
     if (r->block_end == r->end) {
         r->block_end = r->base;
         r->cursor = r->base;

@@ -242,7 +242,6 @@ static void packed_same(const uint32_t* sub, uint32_t count, uint32_t kind, uint
             send(kind, addr + first, second_at, second, dests);
         }
     }
-    cq_ring_note_writes(&ring, NOC);
 }
 
 // A table too long for local RAM stays in the ring. The page it is in comes back to the producer at the end of the
