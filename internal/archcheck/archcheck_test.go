@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"kmd":                        {"chip", "internal/seam", "internal/kabi"},
 	"topology":                   {"chip", "kmd"},
 	"usage":                      {},
+	"graph":                      {},
 	"session":                    {"kmd", "internal/seam", "internal/kabi"},
 	"sim":                        {"chip", "internal/seam", "sim/driver", "sim/emu"},
 	"sim/driver":                 {"chip", "internal/seam", "internal/kabi"},

@@ -1,0 +1,85 @@
+package graph
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// clusterColors are the grounds of functions by their depth.
+func clusterColor(depth int) string {
+	return []string{"#e3f2fd", "#e8f5e9", "#fff8e1", "#fce4ec", "#ede7f6", "#e0f7fa"}[depth%6]
+}
+
+// label is what a picture shows of a node, in one or two lines.
+func (n *Node) label() []string {
+	for _, k := range []string{ParamName, ParamTensorID, ParamShape, ParamErrorMessage} {
+		if s := n.Params[k]; s != "" {
+			return []string{string(n.Type), s}
+		}
+	}
+	if s := n.Params[ParamSize]; s != "" {
+		return []string{string(n.Type), s + " B " + n.Params[ParamType]}
+	}
+	return []string{string(n.Type)}
+}
+
+// Dot writes the graph in Graphviz's language: a box for each node, a frame around what each function did, an arrow for each
+// connection. A function that didn't end has its frame to the end of the graph.
+func (g *Graph) Dot(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, "digraph graph_trace {")
+	fmt.Fprintln(b, "  rankdir=TB;\n  node [shape=box, style=filled, fillcolor=\"#DCDCDC\"];")
+	calls := g.Calls()
+	last := g.lastOf(calls)
+	next, open := 0, []int{}
+	for i := range g.Nodes {
+		for len(open) > 0 && last[open[len(open)-1]] < i {
+			fmt.Fprintln(b, "  }")
+			open = open[:len(open)-1]
+		}
+		if next < len(calls) && calls[next].Start == i {
+			fmt.Fprintf(b, "  subgraph cluster_%d {\n  label=%s; style=filled; fillcolor=%q;\n", i, quote(calls[next].Name), clusterColor(calls[next].Depth))
+			open = append(open, next)
+			next++
+		}
+		fmt.Fprintf(b, "  node_%d [label=%s];\n", i, quote(g.Nodes[i].label()...))
+	}
+	for range open {
+		fmt.Fprintln(b, "  }")
+	}
+	for i := range g.Nodes {
+		for _, c := range g.Nodes[i].Connections {
+			if g.at(c) != nil {
+				fmt.Fprintf(b, "  node_%d -> node_%d;\n", i, c)
+			}
+		}
+	}
+	fmt.Fprintln(b, "}")
+	return b.Flush()
+}
+
+// lastOf returns the last node of each call: its end, or where the function around it ends if it has none.
+func (g *Graph) lastOf(calls []Call) []int {
+	last := make([]int, len(calls))
+	for i, c := range calls {
+		last[i] = c.End
+		if c.End < 0 {
+			last[i] = len(g.Nodes) - 1
+			if c.Parent >= 0 {
+				last[i] = last[c.Parent]
+			}
+		}
+	}
+	return last
+}
+
+// quote is a text of Graphviz's language, of some lines.
+func quote(lines ...string) string {
+	r := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", "", "\x00", "")
+	for i, s := range lines {
+		lines[i] = r.Replace(s)
+	}
+	return `"` + strings.Join(lines, `\n`) + `"`
+}

@@ -1,0 +1,356 @@
+package graph
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// recordAdd is an add of two tensors as upstream's gtest traces it: the inputs are from before the capture.
+func recordAdd(mode Mode, a, b, out *Buffer, circular int64) *Recorder {
+	r := NewRecorder(Config{Mode: mode})
+	ta, tb, to := &Tensor{ID: 1, Buffer: a}, &Tensor{ID: 2, Buffer: b}, &Tensor{ID: 3, Buffer: out, Shape: []int{1}}
+	r.Begin("ttnn::add", take(ta, tb)...)
+	r.Begin("ttnn::prim::binary_ng", take(ta, tb)...)
+	r.Begin("BinaryNgDeviceOperation", take(ta, tb)...)
+	r.Begin("tt::tt_metal::create_device_tensor")
+	r.Allocate(out)
+	r.End(to)
+	cbs := []CircularBuffer{}
+	for range 3 {
+		cbs = append(cbs, CircularBuffer{Size: circular, Cores: []CoreRange{{0, 0, 7, 7}}, GloballyAllocated: circular == out.Size/int64(max(out.Cores, 1))})
+	}
+	r.Program(0, cbs...)
+	if mode == Normal {
+		for _, c := range cbs {
+			r.AllocateCircular(c)
+		}
+	}
+	r.End(to)
+	r.End(to)
+	r.End(to)
+	return r
+}
+
+// The figures of upstream's test_graph_add.cpp, in both modes.
+func TestAddFigures(t *testing.T) {
+	buffer := func(id uint64, size, page int64, cores int) *Buffer {
+		b := &Buffer{ID: id, Type: L1, Size: size, PageSize: page, Cores: cores}
+		if cores > 0 {
+			b.Layout = HeightSharded
+		}
+		return b
+	}
+	for _, mode := range []Mode{Normal, NoDispatch} {
+		for _, c := range []struct {
+			name              string
+			a, b, out         *Buffer
+			circular          int64
+			peak, cb          int64
+			outCore, peakCore int64
+		}{
+			{"3 tiles and 3 tiles", buffer(1, 6144, 2048, 0), buffer(2, 6144, 2048, 0), buffer(3, 6144, 2048, 0), 4096, 30720, 12288, 2048, 2048},
+			{"12 tiles and 3 tiles", buffer(1, 24576, 2048, 0), buffer(2, 6144, 2048, 0), buffer(3, 24576, 2048, 0), 4096, 67584, 12288, 2048, 2048},
+			{"height sharded over 16 cores", buffer(1, 6291456, 2048, 16), buffer(2, 6291456, 2048, 16), buffer(3, 6291456, 2048, 16), 393216, 20054016, 0, 393216, 393216},
+		} {
+			t.Run(fmt.Sprint(c.name, mode), func(t *testing.T) {
+				g := finish(t, recordAdd(mode, c.a, c.b, c.out, c.circular)).Graph
+				if got := PeakL1(g); got != c.peak {
+					t.Errorf("peak of L1: %d, want %d", got, c.peak)
+				}
+				use := PerCore(g, 64)
+				if use.Circular != c.cb || CircularPeak(g) != c.cb || use.L1 != c.peakCore {
+					t.Errorf("per core: %+v", use)
+				}
+				out, err := Outputs(g, 64)
+				if err != nil || len(out) != 1 || out[0].Size != c.out.Size || out[0].PerCore != c.outCore || out[0].Type != L1 {
+					t.Errorf("outputs %+v, %v", out, err)
+				}
+				mid, n, err := CountTensors(g)
+				if mid != 0 || n != 1 || err != nil {
+					t.Errorf("%d intermediate tensors, %d outputs, %v", mid, n, err)
+				}
+				if d := cmp.Diff([]string{"ttnn::add", "ttnn::prim::binary_ng", "BinaryNgDeviceOperation", "tt::tt_metal::create_device_tensor"}, CallTrace(g)); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	}
+}
+
+// The peak of circular buffers is that of the busiest core, not the sum over cores that have nothing in common.
+func TestPeakIsPerCoreAcrossDisjointCoreRanges(t *testing.T) {
+	r := NewRecorder(Config{})
+	r.AllocateCircular(CircularBuffer{Size: 8192, Cores: []CoreRange{{0, 0, 0, 0}, {3, 0, 3, 0}}})
+	r.AllocateCircular(CircularBuffer{Size: 16384, Cores: []CoreRange{{1, 0, 2, 0}}})
+	r.AllocateCircular(CircularBuffer{Size: 4096, Cores: []CoreRange{{0, 0, 3, 0}}})
+	g := finish(t, r).Graph
+	if d := cmp.Diff(CoreUse{Circular: 20480, Total: 20480}, PerCore(g, 64)); d != "" {
+		t.Error(d)
+	}
+	if got := CircularPeak(g); got != 28672 {
+		t.Errorf("the older sum: %d", got)
+	}
+}
+
+// A buffer from before the capture that is freed inside of it takes nothing below zero.
+func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
+	r := NewRecorder(Config{})
+	r.Deallocate(l1(1, 32768, 0))
+	r.Allocate(l1(2, 2048, 0))
+	g := finish(t, r).Graph
+	if PeakL1(g) != 2048 || PeakAllocated(g) != 2048 || PerCore(g, 1) != (CoreUse{L1: 2048, Total: 2048}) {
+		t.Errorf("%d, %d, %+v", PeakL1(g), PeakAllocated(g), PerCore(g, 1))
+	}
+}
+
+// Sets of cores are read in the form of any era.
+func TestParseCores(t *testing.T) {
+	for in, want := range map[string][]CoreRange{
+		"{[(x=0,y=0) - (x=0,y=7)], [(x=1,y=0) - (x=1,y=3)]}": {{0, 0, 0, 7}, {1, 0, 1, 3}},
+		"{[0-0 - 7-7]}": {{0, 0, 7, 7}},
+		`[{"start":{"x":0,"y":0},"end":{"x":3,"y":0}}]`: {{0, 0, 3, 0}},
+		"{}": nil, "": nil, "[": nil, "{[99999999999999999999-0 - 1-1]}": nil,
+	} {
+		if d := cmp.Diff(want, ParseCores(in)); d != "" {
+			t.Errorf("%s: %s", in, d)
+		}
+	}
+}
+
+// levelNames spells vertices out: name, what goes in, what goes out, what is inside.
+func levelNames(vs []Vertex) []string {
+	var out []string
+	for _, v := range vs {
+		out = append(out, fmt.Sprintf("%s%v%v%v", v.Name, v.In, v.Out, v.Internals))
+	}
+	return out
+}
+
+// An add of a tensor to itself: twice in, once out (upstream's SimpleBinaryOp).
+func TestLevelizeSimpleBinaryOp(t *testing.T) {
+	r := NewRecorder(Config{Era: EraB})
+	a, s := &Tensor{ID: 7, Shape: []int{64, 128}, Buffer: l1(1, 16384, 0)}, &Tensor{ID: 8, Shape: []int{64, 128}, Buffer: l1(2, 16384, 0)}
+	r.Begin("ttnn::add", take(a, a)...)
+	r.Begin("BinaryNgDeviceOperation", take(a, a)...)
+	r.Allocate(s.Buffer)
+	r.End(s)
+	r.End(s)
+	g := finish(t, r).Graph
+	for level, want := range [][]string{1: {"tensor[7][][1][]", "ttnn::add[0 0][][]"}, 2: {"tensor[7][][1 2][]", "ttnn::add[0 0][][2]", "BinaryNgDeviceOperation[0 0][][]"}} {
+		if level == 0 {
+			if _, err := Levelize(g, 0); err == nil {
+				t.Error("there is no level 0")
+			}
+			continue
+		}
+		vs, err := Levelize(g, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, levelNames(vs)); d != "" {
+			t.Errorf("level %d: %s", level, d)
+		}
+		if d := cmp.Diff([]string{"Shape([64, 128])"}, vs[1].OutputShape); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+// add(a, multiply(b, c)): the result of one goes into the other, in the order of the arguments.
+func TestLevelizeMultiplyAndAdd(t *testing.T) {
+	for _, era := range []Era{EraB, EraC} {
+		r := NewRecorder(Config{Era: era})
+		ts := make([]*Tensor, 5)
+		for i := range ts {
+			ts[i] = &Tensor{ID: uint64(i), Shape: []int{32, 32}, Buffer: l1(uint64(i), 2048, 0)}
+		}
+		r.Begin("ttnn::multiply", take(ts[1], ts[2])...)
+		r.Begin("BinaryNgDeviceOperation", take(ts[1], ts[2])...)
+		r.End(ts[3])
+		r.End(ts[3])
+		r.Begin("ttnn::add", take(ts[0], ts[3])...)
+		r.End(ts[4])
+		vs, err := Levelize(finish(t, r).Graph, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := func(name string) Vertex {
+			return vs[slices.IndexFunc(vs, func(v Vertex) bool { return v.Name == name })]
+		}
+		var in [2][]string
+		for i, name := range []string{"ttnn::multiply", "ttnn::add"} {
+			for _, v := range at(name).In {
+				in[i] = append(in[i], vs[v].Name)
+			}
+		}
+		second := "ttnn::multiply"
+		if era == EraC {
+			second = "tensor[3]" // a node of its own for this use
+		}
+		if d := cmp.Diff([2][]string{{"tensor[1]", "tensor[2]"}, {"tensor[0]", second}}, in); d != "" {
+			t.Errorf("era %v: %s", era, d)
+		}
+	}
+}
+
+// A function that hangs has no end: it is listed, without outputs, and its report still decodes.
+func TestFunctionWithoutEnd(t *testing.T) {
+	r := NewRecorder(Config{Era: EraB})
+	r.Begin("ttnn::matmul")
+	r.Begin("inner")
+	if d := cmp.Diff([]string{"ttnn::matmul", "inner"}, r.Open()); d != "" {
+		t.Error(d)
+	}
+	p := finish(t, r)
+	vs, err := Levelize(p.Graph, 2)
+	if err != nil || len(vs) != 2 || !cmp.Equal(vs[0].Internals, []int{1}) {
+		t.Errorf("%+v, %v", vs, err)
+	}
+	if _, err := OutputTensors(p.Graph); !errors.Is(err, ErrNoFunctions) {
+		t.Errorf("outputs: %v", err)
+	}
+	if c := p.Graph.Calls(); len(c) != 2 || c[0].End != -1 || c[1].Parent != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Ends without a start, events behind the end and captures that get too long are errors, and lose nothing that was there.
+func TestRecorderRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(*Recorder)
+		want error
+	}{
+		{"an end of nothing", func(r *Recorder) { r.End() }, ErrUnbalanced},
+		{"more than its nodes", func(r *Recorder) {
+			for range 10 {
+				r.Error("a", "b", "c")
+			}
+		}, ErrTooLarge},
+		{"an event behind the end", func(r *Recorder) { _, _ = r.Finish(); r.Begin("late") }, ErrFinished},
+	} {
+		r := NewRecorder(Config{MaxNodes: 5})
+		c.do(r)
+		p, err := r.Finish()
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if n := p.Graph.Nodes; n[0].Type != CaptureStart || n[len(n)-1].Type != CaptureEnd {
+			t.Errorf("%s: %v", c.name, shapes(p.Graph))
+		}
+	}
+}
+
+// Abort ends all that is open, without outputs.
+func TestAbort(t *testing.T) {
+	r := NewRecorder(Config{})
+	r.Begin("a")
+	r.Begin("b")
+	r.Abort()
+	for _, c := range finish(t, r).Graph.Calls() {
+		if c.End < 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// Errors and stack traces are stored as they are, traces only on request, and in the form that the visualizer reads.
+func TestErrorsAndStackTraces(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		r := NewRecorder(Config{StackTraces: on})
+		r.Begin("f")
+		r.Error("TestError", "it is <broken>", "f")
+		r.End()
+		g := finish(t, r).Graph
+		trace := g.Nodes[1].StackTrace
+		if on != (len(trace) > 0) {
+			t.Errorf("stack traces %v: %q", on, trace)
+		}
+		if on && (!strings.Contains(trace[0], "figures_test.go\", line ") || !strings.Contains(trace[0], "TestErrorsAndStackTraces")) {
+			t.Errorf("innermost: %q", trace[0])
+		}
+		e := g.Nodes[2]
+		if e.Level != 2 || e.Params[ParamErrorType] != "TestError" || e.Params[ParamErrorMessage] != "it is <broken>" || e.Params[ParamErrorOperation] != "f" {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// Of damaged files an error says what is wrong and where.
+func TestDecodeRefuses(t *testing.T) {
+	for in, want := range map[string]string{
+		``:                               "want a report's JSON object",
+		`{}`:                             "version: want 1, found none",
+		`{"version":2}`:                  "unknown version of the report format: 2",
+		`{"version":1,"graph":7}`:        "graph: want an array of nodes, found",
+		`[{"node_type":"tensor"}]`:       "node 0: counter: want 0, found none",
+		`[{"counter":1,"node_type":""}]`: "node 0: counter: want 0, found 1",
+		`[{"counter":0}]`:                "node 0: node_type: want the type of a node",
+		`[] 1`:                           "nothing behind the array",
+		`{"version":1,"per_operation_buffers":{"x":[]}}`: "counters as keys",
+	} {
+		if _, err := Decode(strings.NewReader(in), Limits{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", in, err)
+		}
+	}
+	if _, err := Decode(strings.NewReader(strings.Repeat(" ", 100)), Limits{Bytes: 10}); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	if _, err := Decode(strings.NewReader(`[{"counter":0,"node_type":"a"},{"counter":1,"node_type":"a"}]`), Limits{Nodes: 1}); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+}
+
+// Whatever is decoded can be asked everything, drawn, and written again.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","connections":[9,-1,0],"input_tensors":[7],"stacking_level":1}]}`))
+	f.Add([]byte(`[{"counter":0,"node_type":"circular_buffer_allocate","params":{"size":"9223372036854775807","core_range_set":[{"start":{},"end":{"x":9}}]}},{"counter":1,"node_type":"function_end"}]`))
+	var b bytes.Buffer
+	p := finish(f, recordSample(Config{}))
+	if err := p.Encode(&b); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Fuzz(func(t *testing.T, in []byte) {
+		p, err := Decode(bytes.NewReader(in), Limits{Bytes: 1 << 20, Nodes: 1000})
+		if err != nil {
+			return
+		}
+		g := p.Graph
+		CallTrace(g)
+		DRAMUsage(g)
+		Durations(g)
+		Table(g)
+		_, _, _ = CountTensors(g)
+		_, _ = Outputs(g, 64)
+		if PeakL1(g) < 0 || PeakAllocated(g) < 0 || PerCore(g, 64).Total < 0 {
+			t.Error("less than nothing is in use")
+		}
+		if _, err := Levelize(g, 3); err != nil {
+			t.Error(err)
+		}
+		var out bytes.Buffer
+		for _, write := range []func() error{func() error { return g.Print(&out) }, func() error { return g.PrintTree(&out) }, func() error { return g.Dot(&out) },
+			func() error { return g.SVG(&out) }} {
+			if err := write(); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := strings.Count(out.String(), "{\n  label="); n != len(g.Calls()) {
+			t.Errorf("%d frames for %d calls", n, len(g.Calls()))
+		}
+		out.Reset()
+		if err := p.Encode(&out); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(&out, Limits{}); err != nil {
+			t.Errorf("what was written isn't read: %v", err)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// wireNode is a node of era B and later in a file. Keys are in alphabetical order, as in upstream's files.
+type wireNode struct {
+	Arguments    []string       `json:"arguments"`
+	Connections  []int          `json:"connections"`
+	Counter      int            `json:"counter"`
+	Duration     int64          `json:"duration_ns,omitempty"`
+	InputTensors []int          `json:"input_tensors"`
+	Type         NodeType       `json:"node_type"`
+	Params       map[string]any `json:"params"`
+	Level        int            `json:"stacking_level"`
+	StackTrace   []string       `json:"stack_trace,omitempty"`
+}
+
+// wireNodeA is a node of era A in a file.
+type wireNodeA struct {
+	Connections []int          `json:"connections"`
+	Counter     int            `json:"counter"`
+	Type        NodeType       `json:"node_type"`
+	Params      map[string]any `json:"params"`
+}
+
+// list is a slice that is [] when it is empty, and not null.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// MarshalJSON writes the nodes as an array, in the form of their era.
+func (g *Graph) MarshalJSON() ([]byte, error) {
+	era := g.Era
+	if era == 0 {
+		era = EraC
+	}
+	out := make([]any, len(g.Nodes))
+	for i := range g.Nodes {
+		out[i] = wire(era, &g.Nodes[i])
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // names of functions and messages have < and &
+	if err := e.Encode(out); err != nil {
+		return nil, fmt.Errorf("graph: encode: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func wire(era Era, n *Node) any {
+	params := make(map[string]any, len(n.Params))
+	for k, v := range n.Params {
+		params[k] = v
+		if intKey(era, k) {
+			if i, ok := n.Params.Int(k); ok {
+				params[k] = i
+			}
+		}
+	}
+	if era == EraA {
+		return wireNodeA{Connections: list(n.Connections), Counter: n.Counter, Type: n.Type, Params: params}
+	}
+	w := wireNode{Arguments: list(n.Arguments), Connections: list(n.Connections), Counter: n.Counter, InputTensors: list(n.InputTensors),
+		Type: n.Type, Params: params, Level: n.Level}
+	switch n.Type {
+	case FunctionEnd, CaptureEnd:
+		w.Duration = max(n.Duration.Nanoseconds(), 0)
+	case FunctionStart:
+		w.StackTrace = n.StackTrace
+	}
+	return w
+}
+
+// readNode is a node of any era in a file.
+type readNode struct {
+	Counter      *int                       `json:"counter"`
+	Type         NodeType                   `json:"node_type"`
+	Params       map[string]json.RawMessage `json:"params"`
+	Connections  []int                      `json:"connections"`
+	Arguments    []string                   `json:"arguments"`
+	InputTensors []int                      `json:"input_tensors"`
+	Level        *int                       `json:"stacking_level"`
+	Duration     int64                      `json:"duration_ns"`
+	StackTrace   []string                   `json:"stack_trace"`
+}
+
+// UnmarshalJSON reads an array of nodes of any era, within the standard [Limits]. Errors are [*FormatError].
+func (g *Graph) UnmarshalJSON(b []byte) error {
+	nodes, err := decodeNodes(json.NewDecoder(bytes.NewReader(b)), Limits{}.or())
+	if err != nil {
+		return err
+	}
+	*g = *nodes
+	return nil
+}
+
+// decodeNodes reads one JSON array of nodes.
+func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, &FormatError{Node: -1, Field: "graph", Want: "an array of nodes", Err: err}
+	}
+	if t == nil { // null
+		return &Graph{Era: EraA}, nil
+	}
+	if t != json.Delim('[') {
+		return nil, &FormatError{Node: -1, Field: "graph", Want: "an array of nodes", Found: clip(fmt.Append(nil, t))}
+	}
+	g := &Graph{}
+	var leveled, numbers, newest bool
+	for d.More() {
+		i := len(g.Nodes)
+		if i >= lim.Nodes {
+			return nil, fmt.Errorf("graph: decode: %w: more than %d nodes", ErrTooLarge, lim.Nodes)
+		}
+		var r readNode
+		if err := d.Decode(&r); err != nil {
+			return nil, &FormatError{Node: i, Want: "a node", Err: err}
+		}
+		n, err := r.node(i)
+		if err != nil {
+			return nil, err
+		}
+		leveled = leveled || r.Level != nil
+		for _, k := range []string{ParamSize, ParamAddress, ParamTensorID, ParamDeviceID} {
+			if v, ok := r.Params[k]; ok && len(v) > 0 && v[0] != '"' {
+				numbers = true
+			}
+		}
+		if v, ok := r.Params[ParamBufferType]; ok && n.Type != BufferNode && len(v) > 0 && v[0] != '"' {
+			newest = true
+		}
+		newest = newest || n.Type == DataflowAllocate || n.Type == ScratchpadAllocate
+		g.Nodes = append(g.Nodes, n)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, &FormatError{Node: -1, Field: "graph", Want: "the array's end", Err: err}
+	}
+	switch {
+	case newest:
+		g.Era = EraD
+	case numbers:
+		g.Era = EraC
+	case leveled:
+		g.Era = EraB
+	default:
+		g.Era = EraA
+		g.relevel()
+	}
+	return g, nil
+}
+
+// node checks what was read.
+func (r *readNode) node(i int) (Node, error) {
+	if r.Counter == nil {
+		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: "none"}
+	}
+	if *r.Counter != i {
+		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: strconv.Itoa(*r.Counter)}
+	}
+	if r.Type == "" || len(r.Type) > longestNodeTypeName {
+		return Node{}, &FormatError{Node: i, Field: "node_type", Want: "the type of a node", Found: clip([]byte(r.Type))}
+	}
+	n := Node{Counter: i, Type: r.Type, Params: make(Params, len(r.Params)), Connections: r.Connections, Arguments: r.Arguments,
+		InputTensors: r.InputTensors, Duration: time.Duration(max(r.Duration, 0)), StackTrace: r.StackTrace}
+	if r.Level != nil {
+		n.Level = max(*r.Level, 0)
+	}
+	for k, v := range r.Params {
+		s, err := text(v)
+		if err != nil {
+			return Node{}, &FormatError{Node: i, Field: "params." + k, Want: "a value", Found: clip(v), Err: err}
+		}
+		n.Params[k] = s
+	}
+	return n, nil
+}
+
+// text returns a text as it is and anything else as its JSON.
+func text(v json.RawMessage) (string, error) {
+	if len(v) > 0 && v[0] == '"' {
+		var s string
+		err := json.Unmarshal(v, &s)
+		return s, err
+	}
+	if string(v) == "null" {
+		return "", nil
+	}
+	var b bytes.Buffer
+	err := json.Compact(&b, v)
+	return b.String(), err
+}
+
+// relevel gives nodes the levels that a graph of era A doesn't tell, from the functions around them.
+func (g *Graph) relevel() {
+	open := 0
+	outputs := map[int]int{} // nodes that are outputs of a function that has ended, and its level
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		switch n.Type {
+		case FunctionStart:
+			open++
+			n.Level = open
+		case FunctionEnd:
+			n.Level = max(open, 1)
+			open = max(open-1, 0)
+			for _, c := range n.Connections {
+				if _, old := outputs[c]; c > i && !old {
+					outputs[c] = n.Level // what a function gives comes behind its end, and belongs to it
+				}
+			}
+		case TensorNode:
+			n.Level = open
+			if l, ok := outputs[i]; ok {
+				n.Level = l
+			}
+		case CaptureStart, CaptureEnd:
+		default:
+			n.Level = open
+		}
+	}
+}
