@@ -208,6 +208,9 @@ func (x *Executable) Cores() int { return x.image.Cores() }
 // CommandBytes returns the size of the commands of one run.
 func (x *Executable) CommandBytes() int { return x.image.CommandBytes() }
 
+// Commands returns the number of commands of one run.
+func (x *Executable) Commands() int { return x.image.Commands() }
+
 // Close gives up the kernels' memory and the hold on the program's buffers. Runs that are already in a queue are not
 // affected: their kernels are in flight, or a trace holds them.
 func (x *Executable) Close(ctx context.Context) error {

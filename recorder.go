@@ -107,6 +107,7 @@ func (r *Recorder) run(x *Executable) error {
 		}
 	}
 	r.prior = r.state
+	r.rec.Reserve(x.image.RunBytes())
 	r.rec.Add(x.Name(), s.index, func(dst []byte) []byte {
 		return x.image.Append(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())))
 	})

@@ -152,6 +152,9 @@ func (t *Trace) Size() int { return len(t.image.Bytes) }
 // ReplayBytes returns the bytes that the host writes for one replay.
 func (t *Trace) ReplayBytes() int { return len(t.prep.Bytes) }
 
+// ReplayCommands returns the number of commands that the host writes for one replay.
+func (t *Trace) ReplayCommands() int { return t.prep.Commands(t.q.d.disp) }
+
 // Steps returns the recorded programs.
 func (t *Trace) Steps() []tracebuf.Step { return t.image.Steps }
 

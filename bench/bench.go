@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/bench/probe"
 )
 
 // Config says what to measure and how often.
@@ -26,6 +27,13 @@ type Config struct {
 	Rounds, Warmup int
 	// Programs are the lengths of the traces that the replay family measures; nil means 1, 10 and 1000.
 	Programs []int
+	// EBPF asks for a [Breakdown] of replays. Without it the kernel only counts their system calls, where it may be asked.
+	EBPF bool
+	// ProbeTarget is the device whose replays the kernel watches, Target if nil. An emulated one that sleeps has to be woken
+	// by a system call now and then, which is none of silicon's: give it sim.Awake.
+	ProbeTarget reprise.Target
+	// Machine says what may be used of the kernel; nil means what it offers.
+	Machine probe.Machine
 	// Progress, if set, hears of every figure before it is measured.
 	Progress func(figure string)
 }
@@ -39,9 +47,12 @@ type family struct {
 
 // families in the order in which they run.
 var families = [...]family{
-	{"replay", "submitting a replay, waiting for it, for traces of several lengths", true, measureReplay},
+	{"replay", "submitting a replay, waiting for it, for traces of several lengths", false, measureReplay},
 	{"enqueue", "submitting a program that is loaded", true, measureEnqueue},
 	{"capture", "recording a trace and writing it to DRAM", true, measureCapture},
+	{"arguments", "giving a loaded program other runtime arguments", true, measureArguments},
+	{"patching", "giving a recorded program another argument and replaying it", true, measurePatching},
+	{"events", "recording events, waiting for them on the host, handing over between queues", false, measureEvents},
 	{"transfer", "writing and reading buffers, by size and page", true, measureTransfer},
 	{"allocator", "allocating and freeing among many live extents", false, measureAllocator},
 	{"open", "opening and closing the device", false, measureOpen},
@@ -98,6 +109,11 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		if err := s.run(ctx, f); err != nil {
 			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
 		}
+		if f.name == "replay" {
+			if err := s.breakdown(ctx); err != nil {
+				return nil, fmt.Errorf("bench: replays under eBPF: %w", err)
+			}
+		}
 	}
 	s.report.summarize()
 	return s.report, nil
@@ -126,14 +142,21 @@ func pick(names []string) ([]family, error) {
 // run measures one family, with a device of its own, so that no family sees what another left behind.
 func (s *session) run(ctx context.Context, f family) (err error) {
 	if f.needsDevice {
-		if s.dev, err = reprise.Open(ctx, s.config.Target, s.config.Options...); err != nil {
-			return err
-		}
-		s.report.Arch = s.dev.Arch().String()
-		defer func() { err = errors.Join(err, s.dev.Close()); s.dev = nil }()
+		return s.with(ctx, func() error { return f.run(ctx, s) })
 	}
-	runtime.GC() // what earlier families left isn't collected while this one is timed
+	runtime.GC()
 	return f.run(ctx, s)
+}
+
+// with opens the device for what do measures.
+func (s *session) with(ctx context.Context, do func() error, opts ...reprise.Option) (err error) {
+	if s.dev, err = reprise.Open(ctx, s.config.Target, append(slices.Clip(s.config.Options), opts...)...); err != nil {
+		return err
+	}
+	s.report.Arch = s.dev.Arch().String()
+	defer func() { err = errors.Join(err, s.dev.Close()); s.dev = nil }()
+	runtime.GC() // what was before isn't collected while this is timed
+	return do()
 }
 
 // measure adds a figure to the report.

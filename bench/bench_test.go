@@ -60,12 +60,12 @@ func TestReplayReport(t *testing.T) {
 			t.Errorf("%s: percentiles out of order: %v, %v, %v, %v", f.ID(), f.Min, f.P50, f.P99, f.Max)
 		}
 	}
-	want := []string{"replay/submit/programs=1", "replay/to_end/programs=1", "replay/submit/programs=3", "replay/to_end/programs=3"}
+	want := []string{"replay/submit/programs=1", "replay/submit/programs=3", "replay/to_end/programs=1", "replay/to_end/programs=3"}
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
 	one, _ := r.Figure(want[0])
-	three, _ := r.Figure(want[2])
+	three, _ := r.Figure(want[1])
 	if *one.Bytes != *three.Bytes || *one.Allocs != 0 || *three.Allocs != 0 {
 		t.Errorf("a replay of 1 program sends %v B and allocates %v times, one of 3 programs %v B and %v times", *one.Bytes, *one.Allocs, *three.Bytes, *three.Allocs)
 	}

@@ -2,33 +2,51 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
 )
 
-// measureReplay measures what a replay costs the host: putting it into the queue, and waiting until it is done, for
-// traces of several lengths. Submitting costs the same for all of them.
+// measureReplay measures what a replay costs the host, for traces of several lengths: putting it into the queue, which
+// costs the same for all of them, and waiting until it is done. The first is measured on a queue with a single worker: an
+// emulated device uses the host's processors and caches, and should be done soon.
 func measureReplay(ctx context.Context, s *session) error {
+	for _, n := range s.config.Programs {
+		if n < 1 {
+			return fmt.Errorf("a trace of %d programs: there must be at least one", n)
+		}
+	}
+	err := s.with(ctx, func() error { return s.replays(ctx, s.submitReplay) }, reprise.WithQueueWorkers(0, reprise.Range{}))
+	if err != nil {
+		return err
+	}
+	return s.with(ctx, func() error { return s.replays(ctx, s.replayToEnd) })
+}
+
+// replays measures something of a trace of each length.
+func (s *session) replays(ctx context.Context, measure func(context.Context, *reprise.Trace, int) error) error {
 	x, err := s.load(ctx, common)
 	if err != nil {
 		return err
 	}
-	for i, n := range s.config.Programs {
-		if n < 1 {
-			return fmt.Errorf("a trace of %d programs: there must be at least one", n)
+	for _, n := range s.config.Programs {
+		t, err := s.record(ctx, x, n)
+		if err == nil {
+			err = measure(ctx, t, n)
 		}
-		if err := s.replay(ctx, x, n, i == 0); err != nil {
+		if err != nil {
+			return err
+		}
+		if err := t.Release(ctx); err != nil {
 			return err
 		}
 	}
 	return x.Close(ctx)
 }
 
-func (s *session) replay(ctx context.Context, x *reprise.Executable, programs int, first bool) (err error) {
-	q := s.dev.Queue(0)
-	t, err := q.Capture(ctx, fmt.Sprintf("%d programs", programs), func(r *reprise.Recorder) error {
+// record records a program several times.
+func (s *session) record(ctx context.Context, x *reprise.Executable, programs int) (*reprise.Trace, error) {
+	return s.dev.Queue(0).Capture(ctx, fmt.Sprintf("%d programs", programs), func(r *reprise.Recorder) error {
 		for range programs {
 			if err := r.Run(x); err != nil {
 				return err
@@ -36,11 +54,10 @@ func (s *session) replay(ctx context.Context, x *reprise.Executable, programs in
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.Release(ctx)) }()
-	replay := func(ctx context.Context, n int) error {
+}
+
+func replay(t *reprise.Trace) func(ctx context.Context, n int) error {
+	return func(ctx context.Context, n int) error {
 		for range n {
 			if err := t.Replay(ctx); err != nil {
 				return err
@@ -48,16 +65,18 @@ func (s *session) replay(ctx context.Context, x *reprise.Executable, programs in
 		}
 		return nil
 	}
-	// So many at once that the device has work for a moment and the ring never fills; long traces are work enough.
-	burst, per := max(1, 32/programs), 4
+}
+
+func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs int) error {
+	// As many as make the host warm and don't fill the ring; of long traces as many as are done soon.
+	per, burst := 16, max(1, 32/programs)
 	if programs > 32 {
-		per = 1
+		per = 4
 	}
 	bytes := t.ReplayBytes()
-	params := []Param{param("programs", programs)}
 	job := &job{
-		name: "submit", params: params, op: replay, per: per, burst: burst, settle: s.finish,
-		against: []*baseline{memcpySame(bytes, per)}, bytes: float64(bytes), allocs: true,
+		name: "submit", params: []Param{param("programs", programs)}, op: replay(t), per: per, burst: burst, settle: s.finish,
+		against: []*baseline{memcpySame(bytes, per)}, bytes: float64(bytes), commands: float64(t.ReplayCommands()), allocs: true,
 		peers: replayPeers(),
 	}
 	if nt := nonTemporal(); nt != nil {
@@ -66,10 +85,15 @@ func (s *session) replay(ctx context.Context, x *reprise.Executable, programs in
 	if err := s.measure(ctx, "replay", job); err != nil {
 		return err
 	}
-	if first {
+	if programs == s.config.Programs[0] {
 		s.summarizeReplay(programs)
 	}
-	return s.measure(ctx, "replay", jobToEnd("to_end", params, min(4, burst), replay, s.finish))
+	return nil
+}
+
+func (s *session) replayToEnd(ctx context.Context, t *reprise.Trace, programs int) error {
+	burst := max(1, min(4, 32/programs))
+	return s.measure(ctx, "replay", jobToEnd("to_end", []Param{param("programs", programs)}, burst, replay(t), s.finish))
 }
 
 // jobToEnd measures an operation until its results are in memory and the waiter knows.

@@ -35,3 +35,7 @@ func allocatorPeers(live int) []Peer {
 	}
 	return []Peer{{Who: freeList, To: MemcpyHot, Value: ns / 24.5, Ns: ns}}
 }
+
+func argumentPeers(s shape) []Peer {
+	return []Peer{{Who: itsCI, Ns: map[string]float64{"common": 130_000, "worst": 536_000}[s.name]}}
+}

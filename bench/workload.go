@@ -26,14 +26,14 @@ var (
 	worst  = shape{name: "worst", args: 64, common: 16, semaphores: 4, cbs: 8, groups: 8}
 )
 
-// program makes a program of the shape that runs on all workers and computes nothing.
+// program makes a program of the shape that runs on all workers of the first queue and computes nothing.
 func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	image, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
 	if err != nil {
 		return nil, err
 	}
 	out := &reprise.Program{Name: p.name}
-	grid := d.Grid()
+	grid := d.Queue(0).Workers()
 	if p.cores > 0 {
 		grid.End = reprise.Core{X: grid.Start.X + p.cores - 1, Y: grid.Start.Y}
 	}

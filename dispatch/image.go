@@ -57,6 +57,25 @@ func (im *Image) Cores() int { return im.cores }
 // CommandBytes returns the size of the commands of one run that need not wait for kernel-config memory.
 func (im *Image) CommandBytes() int { return len(im.current().cmds) }
 
+// RunBytes returns the most that one run has now.
+func (im *Image) RunBytes() int {
+	return len(im.current().cmds) + im.layout.Stride(2*cq.HeaderSize)
+}
+
+// Commands returns how many commands of the prefetcher one run has that need not wait for kernel-config memory.
+func (im *Image) Commands() int { return countCommands(im.layout, im.current().cmds) }
+
+// Commands returns how many commands of the prefetcher are sent.
+func (p *Prepared) Commands(d *Device) int { return countCommands(d.layout(), p.Bytes) }
+
+func countCommands(l cq.Layout, cmds []byte) int {
+	n := 0
+	for range cq.All(l, cmds) {
+		n++
+	}
+	return n
+}
+
 // current returns the form of the program that runs from now on.
 func (im *Image) current() *Image {
 	if im.resident != nil && !im.changed {

@@ -38,6 +38,11 @@ type Recording struct {
 // NewRecording returns an empty recording.
 func NewRecording(l cq.Layout) *Recording { return &Recording{layout: l} }
 
+// Reserve makes room for n more bytes of commands and the end of the trace, so that nothing is copied meanwhile.
+func (r *Recording) Reserve(n int) {
+	r.cmds = slices.Grow(r.cmds, n+maxPageSize+r.layout.Stride(2*cq.HeaderSize))
+}
+
 // Add records a run of a program, which is the one of that number in the trace: encode appends its commands, which it
 // may do only at the end of what it is given.
 func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte) {

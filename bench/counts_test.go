@@ -1,0 +1,168 @@
+package bench
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+var updateCounts = flag.Bool("update-counts", false, "write testdata/counts.txt anew")
+
+// counted are the shapes of tt-metal's pgm_dispatch benchmark: each varies one quantity of a program.
+var counted = []struct {
+	shape
+	kernelBytes int // size of each kernel; 0 for the smallest there is
+}{
+	{shape: shape{name: "smallest", cores: 1, groups: 1}},
+	{shape: shape{name: "kernels of 256 B", groups: 1}, kernelBytes: 256},
+	{shape: shape{name: "kernels of 1 KiB", groups: 1}, kernelBytes: 1 << 10},
+	{shape: shape{name: "kernels of 4 KiB", groups: 1}, kernelBytes: 4 << 10},
+	{shape: shape{name: "kernels of 12 KiB", groups: 1}, kernelBytes: 12 << 10},
+	{shape: shape{name: "12 KiB on one core", cores: 1, groups: 1}, kernelBytes: 12 << 10},
+	{shape: shape{name: "16 arguments", groups: 1, args: 16}},
+	{shape: shape{name: "32 arguments", groups: 1, args: 32}},
+	{shape: shape{name: "128 arguments", groups: 1, args: 128}},
+	{shape: shape{name: "128 arguments, one core", cores: 1, groups: 1, args: 128}},
+	{shape: shape{name: "128 common arguments", groups: 1, common: 128}},
+	{shape: shape{name: "32 circular buffers", groups: 1, cbs: 32}},
+	{shape: shape{name: "4 semaphores", groups: 1, semaphores: 4}},
+	{shape: shape{name: "8 kernel groups", groups: 8}},
+	{shape: common},
+	{shape: worst},
+}
+
+// What a run, a replay and a capture send, how often they allocate, and what a program takes in a trace, are as they were
+// when testdata/counts.txt was written: nothing here depends on the machine's speed.
+func TestCounts(t *testing.T) {
+	ctx := context.Background()
+	var out strings.Builder
+	fmt.Fprintln(&out, "# Bytes, commands and allocations. Write anew: go test ./bench -run TestCounts -update-counts")
+	for _, target := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		dev, err := reprise.Open(ctx, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &session{dev: dev}
+		fmt.Fprintf(&out, "\n%v\n%-24s %8s %8s %7s %8s %8s %7s\n", dev.Arch(), "shape", "run B", "commands", "allocs", "trace B", "replay B", "allocs")
+		for _, c := range counted {
+			prog, err := c.program(dev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.kernelBytes > 0 {
+				for i := range prog.Kernels {
+					k := &prog.Kernels[i]
+					text := append(make([]byte, 0, c.kernelBytes), k.Image.Text...)
+					im := *k.Image
+					im.Text = text[:c.kernelBytes]
+					k.Image = &im
+				}
+			}
+			if err := s.counts(ctx, &out, c.name, prog); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join("testdata", "counts.txt")
+	if *updateCounts {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
+		t.Errorf("counts (-want +got); if they are meant to be so: go test ./bench -run TestCounts -update-counts\n%s", diff)
+	}
+}
+
+// counts writes a line of counts of a program.
+func (s *session) counts(ctx context.Context, out *strings.Builder, name string, prog *reprise.Program) error {
+	x, err := s.dev.Load(ctx, prog)
+	if err != nil {
+		return err
+	}
+	const programs = 20
+	t, err := s.record(ctx, x, programs)
+	if err != nil {
+		return err
+	}
+	// Later runs of a trace wait for kernel-config memory: the last one is as all others in a long trace.
+	steps := t.Steps()
+	run, err := fewestAllocations(func() error { return s.dev.Queue(0).Run(ctx, x) }, s.finish)
+	if err != nil {
+		return err
+	}
+	replay, err := fewestAllocations(func() error { return t.Replay(ctx) }, s.finish)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.CommandBytes(), x.Commands(), run, steps[programs-1].Size, t.ReplayBytes(), replay)
+	if err := t.Release(ctx); err != nil {
+		return err
+	}
+	return x.Close(ctx)
+}
+
+// fewestAllocations is how often an operation allocates when nothing else does: an emulated device may, now and then.
+func fewestAllocations(op func() error, settle func(context.Context) error) (uint64, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	fewest := ^uint64(0)
+	for range 8 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := op()
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			err = settle(context.Background())
+		}
+		if err != nil {
+			return 0, err
+		}
+		if fewest = min(fewest, after.Mallocs-before.Mallocs); fewest == 0 {
+			break
+		}
+	}
+	return fewest, nil
+}
+
+// Setting all arguments of a program at once allocates nothing.
+func TestSetArgsAllocatesNothing(t *testing.T) {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	x, err := (&session{dev: dev}).load(ctx, worst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]uint32, worst.common)
+	set := func(_ reprise.Core, args []uint32) { args[0]++ }
+	if n := testing.AllocsPerRun(10, func() {
+		if err := x.SetArgs("blank 3", set); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.SetCommonArgs("blank 3", values); err != nil {
+			t.Fatal(err)
+		}
+	}); n >= 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// measureArguments measures giving all runtime arguments of a loaded program other values: the unique ones of every core,
+// and the common ones.
+func measureArguments(ctx context.Context, s *session) error {
+	for _, shape := range []shape{common, worst} {
+		prog, err := shape.program(s.dev)
+		if err != nil {
+			return err
+		}
+		x, err := s.dev.Load(ctx, prog)
+		if err != nil {
+			return err
+		}
+		next := uint32(0)
+		set := func(_ reprise.Core, args []uint32) {
+			for i := range args {
+				args[i] = next
+			}
+		}
+		values := make([]uint32, shape.common)
+		bytes := 4 * (shape.args*s.dev.Queue(0).Workers().Size() + shape.common*len(prog.Kernels))
+		job := &job{
+			name: "set_all", params: []Param{{"shape", shape.name}}, per: 4, burst: 8, allocs: true, peers: argumentPeers(shape),
+			against: []*baseline{memcpySame(bytes, 4)}, bytes: float64(bytes),
+			op: func(_ context.Context, n int) error {
+				for range n {
+					next++
+					for i := range prog.Kernels {
+						if err := x.SetArgs(prog.Kernels[i].Name, set); err != nil {
+							return err
+						}
+						if shape.common == 0 {
+							continue
+						}
+						if err := x.SetCommonArgs(prog.Kernels[i].Name, values); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			},
+		}
+		if err := s.measure(ctx, "arguments", job); err != nil {
+			return err
+		}
+		if err := x.Close(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measurePatching measures a replay with another value of a parameter: one word of one core, and one of every core.
+func measurePatching(ctx context.Context, s *session) error {
+	q := s.dev.Queue(0)
+	x, err := s.load(ctx, common)
+	if err != nil {
+		return err
+	}
+	all := q.Workers()
+	for _, cores := range []reprise.Range{{Start: all.Start, End: all.Start}, all} {
+		arg := reprise.Arg{Kernel: "blank 0", Index: 7, Cores: []reprise.Range{cores}}
+		t, err := q.Capture(ctx, "patched", func(r *reprise.Recorder) error {
+			if err := x.SetArg(arg, 0); err != nil { // the same on all cores
+				return err
+			}
+			return errors.Join(r.Run(x), r.Param("n", arg))
+		})
+		if err != nil {
+			return err
+		}
+		v := uint32(0)
+		job := &job{
+			name: "set_replay", params: []Param{param("cores", cores.Size())}, per: 4, burst: 4, settle: s.finish, allocs: true,
+			op: func(ctx context.Context, n int) error {
+				for range n {
+					v++
+					if err := errors.Join(t.Set("n", v), t.Replay(ctx)); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}
+		if err := s.measure(ctx, "patching", job); err != nil {
+			return fmt.Errorf("%d cores: %w", cores.Size(), err)
+		}
+		if err := t.Release(ctx); err != nil {
+			return err
+		}
+	}
+	return x.Close(ctx)
+}
+
+// measureEvents measures recording an event, the way to the host that waits for it, and handing over from queue to queue
+// and back.
+func measureEvents(ctx context.Context, s *session) error {
+	return s.with(ctx, func() error {
+		a, b := s.dev.Queue(0), s.dev.Queue(1)
+		there, back := s.dev.NewEvent("there"), s.dev.NewEvent("back")
+		record := func(ctx context.Context, n int) error {
+			for range n {
+				if err := a.Record(ctx, there); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err := s.measure(ctx, "events", &job{name: "record", per: 8, burst: 8, op: record, settle: s.finish, allocs: true}); err != nil {
+			return err
+		}
+		wait := func(ctx context.Context) error { return there.Synchronize(ctx) }
+		if err := s.measure(ctx, "events", jobToEnd("record_to_host", nil, 8, record, wait)); err != nil {
+			return err
+		}
+		handOver := func(ctx context.Context, n int) error {
+			for range n {
+				if err := errors.Join(a.Record(ctx, there), b.Wait(ctx, there), b.Record(ctx, back), a.Wait(ctx, back)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return s.measure(ctx, "events", jobToEnd("there_and_back", nil, 8, handOver, s.finish))
+	}, reprise.WithQueues(2))
+}
