@@ -321,3 +321,27 @@ func TestHolesDeep(t *testing.T) {
 		})
 	}
 }
+
+// TestHolesToTheLastUnit takes from the largest space there is, whose last hole ends at the largest number: it must be
+// told from what is too small.
+func TestHolesToTheLastUnit(t *testing.T) {
+	const size = 1<<32 - 1
+	for _, wide := range []bool{false, true} {
+		h := newHoles(size)
+		h.wide = h.wide && wide
+		for i := range uint32(8) { // 1 unit free, 1 taken
+			if !h.takeAt(2*i+1, 1) {
+				t.Fatalf("unit %d is not free", 2*i+1)
+			}
+		}
+		if at, ok := h.take(1000); !ok || at != 16 {
+			t.Fatalf("take: %d %v, want 16", at, ok)
+		}
+		if at, ok := h.take(size - 1016); !ok || at != 1016 {
+			t.Fatalf("take the rest: %d %v, want 1016", at, ok)
+		}
+		if err := check(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -147,10 +147,10 @@ TEXT ·lowestWide(SB), NOSPLIT, $0-28
 	VPCMPEQD     Y2, Y0, Y2
 	VPCMPEQD     Y3, Y1, Y3
 	VPCMPEQD     Y4, Y4, Y4
-	VPXOR        Y4, Y2, Y2
-	VPXOR        Y4, Y3, Y3
-	VPOR         (SI), Y2, Y2       // the end, or all ones if it is too small
-	VPOR         32(SI), Y3, Y3
+	VPXOR        Y4, Y2, Y8
+	VPXOR        Y4, Y3, Y9
+	VPOR         (SI), Y8, Y2       // the end, or all ones if it is too small
+	VPOR         32(SI), Y9, Y3
 	VPMINUD      Y2, Y3, Y0
 	VEXTRACTI128 $1, Y0, X1
 	VPMINUD      X0, X1, X0
@@ -161,6 +161,8 @@ TEXT ·lowestWide(SB), NOSPLIT, $0-28
 	VPBROADCASTD X0, Y0
 	VPCMPEQD     Y0, Y2, Y2
 	VPCMPEQD     Y0, Y3, Y3
+	VPANDN       Y2, Y8, Y2         // a hole may end at all ones
+	VPANDN       Y3, Y9, Y3
 	VMOVMSKPS    Y2, AX
 	VMOVMSKPS    Y3, DX
 	SHLL         $8, DX
