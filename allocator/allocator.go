@@ -13,6 +13,7 @@ type Allocator struct {
 	mu     sync.Mutex
 	region [numKinds]*region // nil for host memory; DRAM's and Trace's share their space if traces take what they need
 	blocks []block           // by Extent.slot
+	more   []more            // by Extent.slot, as far as any extent needed it
 	names  []name            // by Extent.slot, as far as any extent had a name
 	free   []uint32          // recycled slots
 	origin *Allocator        // what it is a copy of, if it is one
@@ -59,13 +60,12 @@ func (r *region) free() (sum, largest uint64) {
 	return r.holes.units << r.shift, uint64(r.holes.largest()) << r.shift
 }
 
-// block is the record of a live extent: half a cache line, because with many extents the time to free one is mostly
-// the time to fetch what is known about it. Names are apart for the same reason.
+// block is the record of a live extent: a quarter of a cache line, because with many extents the time to free one is
+// mostly the time to fetch what is known about it. What most extents don't need is apart for the same reason.
 type block struct {
 	addr, units uint32 // in units of its region, from its start
-	size, page  uint64 // bytes over all banks, and of a page
 	gen         uint32 // odd while live
-	holds       uint16
+	slack       uint16 // bytes taken in each bank beyond the size of an extent of one page; and whether there is more
 	flags       uint16 // and the number of banks
 }
 
@@ -77,6 +77,45 @@ const (
 	blockFreed     = 1 << 12   // freed by its owner, kept by holds
 	blockKind      = 13        // shift of the kind
 )
+
+// Parts of block.slack.
+const (
+	blockSlack = 1<<14 - 1 // mask of the bytes
+	blockPaged = 1 << 14   // its size and page size are in more
+	blockHeld  = 1 << 15   // it is held, as often as more says
+)
+
+// more is what is known of an extent that has pages, or is held.
+type more struct {
+	size, page uint64 // bytes over all banks, and of a page
+	holds      uint16
+}
+
+// moreOf returns what is known of an extent beyond its block.
+func (a *Allocator) moreOf(slot uint32) *more {
+	for len(a.more) <= int(slot) {
+		a.more = append(a.more, more{})
+	}
+	return &a.more[slot]
+}
+
+// sizes returns the size and the page size of a live extent.
+func (a *Allocator) sizes(slot uint32) (size, page uint64) {
+	b := &a.blocks[slot]
+	if b.slack&blockPaged != 0 {
+		return a.more[slot].size, a.more[slot].page
+	}
+	size = uint64(b.units)<<a.region[b.kind()].shift - uint64(b.slack&blockSlack)
+	return size, size
+}
+
+// holds returns how often a live extent is held.
+func (a *Allocator) holds(slot uint32) uint16 {
+	if a.blocks[slot].slack&blockHeld == 0 {
+		return 0
+	}
+	return a.more[slot].holds
+}
 
 func (b *block) kind() Kind { return Kind(b.flags >> blockKind) }
 
@@ -255,7 +294,13 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 	}
 	b := &a.blocks[e.slot]
 	b.addr, b.units = uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift)
-	b.size, b.page = e.Size, e.PageSize
+	if slack := e.PerBank - e.Size; e.Size == e.PageSize && slack <= blockSlack {
+		b.slack = uint16(slack)
+	} else {
+		b.slack = blockPaged
+		m := a.moreOf(e.slot)
+		m.size, m.page = e.Size, e.PageSize
+	}
 	b.flags = uint16(e.Banks) | uint16(e.Kind)<<blockKind
 	b.gen++
 	e.gen = b.gen
@@ -299,7 +344,7 @@ func (a *Allocator) Free(e Extent) error {
 	b, err := a.lookup(opFree, &e)
 	switch {
 	case err != nil:
-	case b.holds != 0:
+	case b.slack&blockHeld != 0:
 		b.flags |= blockFreed
 	default:
 		a.release(b, &e)
@@ -318,10 +363,15 @@ func (a *Allocator) Hold(e Extent) error {
 	if err != nil {
 		return err
 	}
-	if b.holds == math.MaxUint16 {
-		return fmt.Errorf("allocator: hold %s: %w: it is held %d times", e, ErrRequest, b.holds)
+	m := a.moreOf(e.slot)
+	if b.slack&blockHeld == 0 {
+		b.slack |= blockHeld
+		m.holds = 0
 	}
-	b.holds++
+	if m.holds == math.MaxUint16 {
+		return fmt.Errorf("allocator: hold %s: %w: it is held %d times", e, ErrRequest, m.holds)
+	}
+	m.holds++
 	return nil
 }
 
@@ -333,12 +383,15 @@ func (a *Allocator) Unhold(e Extent) error {
 	if err != nil {
 		return err
 	}
-	if b.holds == 0 {
+	if b.slack&blockHeld == 0 {
 		return fmt.Errorf("allocator: unhold %s: %w", e, ErrNotHeld)
 	}
-	b.holds--
-	if b.holds == 0 && b.flags&blockFreed != 0 {
-		a.release(b, &e)
+	m := a.moreOf(e.slot)
+	if m.holds--; m.holds == 0 {
+		b.slack &^= blockHeld
+		if b.flags&blockFreed != 0 {
+			a.release(b, &e)
+		}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (a *Allocator) Clone() *Allocator {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &Allocator{
-		cfg: a.cfg, blocks: slices.Clone(a.blocks), names: slices.Clone(a.names), free: slices.Clone(a.free), origin: a,
+		cfg: a.cfg, blocks: slices.Clone(a.blocks), more: slices.Clone(a.more), names: slices.Clone(a.names), free: slices.Clone(a.free), origin: a,
 	}
 	c.cfg.Gauge = nil
 	for k, r := range a.region {
@@ -209,7 +209,7 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 		if w := missing[l.identity()]; w != nil {
 			keep[uint32(i)] = w
 			delete(missing, l.identity())
-		} else if b.holds != 0 {
+		} else if b.slack&blockHeld != 0 {
 			return fmt.Errorf("allocator: restore: %w: %s", ErrHeld, l)
 		} else {
 			drop = append(drop, uint32(i))

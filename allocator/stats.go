@@ -105,12 +105,13 @@ func (a *Allocator) Extents(k Kind) []Live {
 func (a *Allocator) live(slot uint32) Live {
 	b, n := &a.blocks[slot], a.nameOf(slot)
 	r := a.region[b.kind()]
+	size, page := a.sizes(slot)
 	return Live{
 		Extent: Extent{
-			Kind: b.kind(), Addr: r.low + uint64(b.addr)<<r.shift, PerBank: uint64(b.units) << r.shift, Size: b.size, PageSize: b.page,
-			Stride: up(b.page, r.align), Banks: uint32(b.flags & blockBanks), from: a, slot: slot, gen: b.gen,
+			Kind: b.kind(), Addr: r.low + uint64(b.addr)<<r.shift, PerBank: uint64(b.units) << r.shift, Size: size, PageSize: page,
+			Stride: up(page, r.align), Banks: uint32(b.flags & blockBanks), from: a, slot: slot, gen: b.gen,
 		},
-		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(b.holds), Freed: b.flags&blockFreed != 0,
+		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(a.holds(slot)), Freed: b.flags&blockFreed != 0,
 	}
 }
 
