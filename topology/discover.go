@@ -156,7 +156,9 @@ func (f *finder) behind(ctx context.Context, i int) (*seen, error) {
 	}
 	from := *c.Behind
 	if v, ok := f.via[from.Chip]; ok { // further away: the firmware on the way forwards
-		from = f.entry(v)
+		from = f.entry(v, -1)
+	} else if e := f.entry(from.Chip, i); e.Chip < len(f.devices) { // a link that is up is better than the first one
+		from = e
 	}
 	if from.Chip >= len(f.devices) {
 		return nil, fmt.Errorf("%w: what it is behind has no device here", ErrUnreachable)
@@ -188,10 +190,10 @@ func (f *finder) behind(ctx context.Context, i int) (*seen, error) {
 	return s, nil
 }
 
-// entry is a channel of a device that leads to chips behind it.
-func (f *finder) entry(device int) End {
+// entry is a channel of a device that leads to a chip behind it, to any if that is negative.
+func (f *finder) entry(device, to int) End {
 	for _, p := range f.graph.Chips[device].Ports {
-		if p.State == Up && p.Peer != nil && p.Peer.Chip >= len(f.devices) {
+		if p.State == Up && p.Peer != nil && (p.Peer.Chip == to || to < 0 && p.Peer.Chip >= len(f.devices)) {
 			return End{device, p.Channel}
 		}
 	}

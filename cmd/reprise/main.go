@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim/ttsim/server"
 	"github.com/reprise-tt/reprise/usage"
 )
@@ -27,16 +28,17 @@ const (
 )
 
 type cli struct {
-	Demo    demoCmd    `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
-	Inspect inspectCmd `cmd:"" help:"Print a dump of a hang or a recorded session."`
-	Ls      lsCmd      `cmd:"" help:"List the cards of this machine."`
-	Info    infoCmd    `cmd:"" help:"Tell all about a card."`
-	Doctor  doctorCmd  `cmd:"" help:"Say what keeps programs from running, and what to do."`
-	Reset   resetCmd   `cmd:"" help:"Reset a card and check that it answers."`
-	Monitor monitorCmd `cmd:"" help:"Show which processes use how much device memory."`
-	Hwtest  hwtestCmd  `cmd:"" help:"Test whether a device does what everything here builds on."`
-	Bench   benchCmd   `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device."`
-	Trace   traceCmd   `cmd:"" help:"Look into recorded traces, compare them, and run them from files."`
+	Demo     demoCmd     `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
+	Inspect  inspectCmd  `cmd:"" help:"Print a dump of a hang or a recorded session."`
+	Ls       lsCmd       `cmd:"" help:"List the cards of this machine."`
+	Topology topologyCmd `cmd:"" help:"Show how the chips of a machine are linked."`
+	Info     infoCmd     `cmd:"" help:"Tell all about a card."`
+	Doctor   doctorCmd   `cmd:"" help:"Say what keeps programs from running, and what to do."`
+	Reset    resetCmd    `cmd:"" help:"Reset a card and check that it answers."`
+	Monitor  monitorCmd  `cmd:"" help:"Show which processes use how much device memory."`
+	Hwtest   hwtestCmd   `cmd:"" help:"Test whether a device does what everything here builds on."`
+	Bench    benchCmd    `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device."`
+	Trace    traceCmd    `cmd:"" help:"Look into recorded traces, compare them, and run them from files."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
 }
@@ -61,7 +63,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Name("reprise"),
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
 		kong.Writers(s.out, s.err),
-		kong.Vars{"device_help": deviceHelp, "source_help": sourceHelp, "revisions": revisionNames(), "card_help": cardHelp, "temp_dir": os.TempDir(), "usage_dir": usage.Dir},
+		kong.Vars{"device_help": deviceHelp, "source_help": sourceHelp, "revisions": revisionNames(), "card_help": cardHelp, "machine_help": target.MachineHelp, "temp_dir": os.TempDir(), "usage_dir": usage.Dir},
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
