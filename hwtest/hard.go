@@ -78,12 +78,23 @@ func hardKeys() []hardKey {
 	return []hardKey{
 		{name: "pipeline", fn: func(t *fixture) { pipeline(t, processors()[2:], 1024, 12, 2) }},
 		{name: "chain and ping-pong", fn: func(t *fixture) { chain(t); pingPong(t, 20) }},
-		{name: "queues in turn", opts: queueOptions(false), fn: func(t *fixture) { t.inTurn(3, 8); t.fourEvents(4) }},
+		{name: "queues in turn", opts: queueOptions(false), fn: func(t *fixture) { t.inTurn(3, 8); t.fourEvents(4); waitHolds(t) }},
 		{name: "queues apart", opts: queueOptions(true), fn: func(t *fixture) { t.handOver(3, 4); t.looseEdges(6) }},
 		{name: "transfers beside a model", opts: queueOptions(false), fn: func(t *fixture) {
 			for _, w := range []way{{}, {reads: true, trace: true, again: true}} {
 				w.run(t, w.build(t, 2), 5, nil)
 			}
+		}},
+		{name: "other kernels", fn: func(t *fixture) {
+			freshData(t)
+			otherNetwork(t)
+			arguments(t, reprise.NCRISC, 3, 20)
+			arguments(t, reprise.TRISC1, 9, 2)
+			commonOnly(t, 16)
+			copyBuffer(t)
+			emptyCores(t)
+			longText(t, 60_000, processors())
+			shardedKernel(t, reprise.L1, shardedCases()[0].s)
 		}},
 		{name: "multicast", fn: func(t *fixture) { kernelMulticast(t, 8192) }},
 		{name: "config ring", fn: func(t *fixture) { hardConfigRing(t) }},
