@@ -158,6 +158,13 @@ func WithL1Small(n uint64) Option { return func(o *options) { o.l1Small = n } }
 // The default is 10 s.
 func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispatch.HangTimeout = t } }
 
+// WithPace sets how waits on the host go about it: how long they spin before they begin to sleep, and how long they sleep
+// at most. Longer spinning sees results earlier and takes processor time from others meanwhile. 0 stands for the defaults,
+// some microseconds and 1 ms. Nothing spins or sleeps while nobody waits.
+func WithPace(spin, longest time.Duration) Option {
+	return func(o *options) { o.dispatch.Pace = dispatch.Pace{Spin: spin, Longest: longest} }
+}
+
 // WithDumpDir makes every *HangError leave a file in a directory, which "reprise inspect" reads. The error names it.
 func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpDir = dir } }
 

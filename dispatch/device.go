@@ -30,6 +30,8 @@ type Options struct {
 	FirstEvent uint32
 	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError; 0 means 10 s.
 	HangTimeout time.Duration
+	// Pace is how waits on the host go about it.
+	Pace Pace
 	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
 	DumpDir string
 }

@@ -316,7 +316,7 @@ func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) err
 
 // awaitWith is await for a caller that may hold mu.
 func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, locked bool) error {
-	w := newWaiter(q.d.opts.HangTimeout)
+	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
 	var seen movement
 	for {
 		ended, err := q.look(&w, &seen, what, done, locked)

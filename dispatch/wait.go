@@ -12,11 +12,23 @@ import (
 // inside a *HangError where the device's state could be collected.
 var ErrTimeout = errors.New("no progress")
 
-// waiter paces a polling loop: at first it only yields, because replays take microseconds, then it sleeps longer and
-// longer, because a core that waits for a device must not take a processor from it.
+// Pace says how waits on the host go about it. At first they look again and again and only let other goroutines run in
+// between, because replays take microseconds. Then they sleep longer and longer, because a core that waits for a device must
+// not take a processor from it.
+type Pace struct {
+	// Spin is how long a wait looks without sleeping, at most half of the hang timeout. 0 is 64 looks, some microseconds.
+	Spin time.Duration
+	// Longest is how long it sleeps at most, and so how late it may see what it waits for or the end of its context; 0
+	// means 1 ms. It is at most a quarter of the hang timeout.
+	Longest time.Duration
+}
+
+// waiter paces a polling loop.
 type waiter struct {
 	limit    time.Duration // how long without progress is a hang
+	pace     Pace
 	rounds   int
+	spin     time.Time // until when it spins
 	sleep    time.Duration
 	deadline time.Time
 	check    time.Time // when to look at the whole device next
@@ -28,10 +40,33 @@ const (
 	maxSleep    = time.Millisecond
 )
 
-func newWaiter(limit time.Duration) waiter { return waiter{limit: limit} }
+func newWaiter(limit time.Duration, pace Pace) waiter {
+	pace.Spin = min(pace.Spin, limit/2)
+	if pace.Longest <= 0 {
+		pace.Longest = maxSleep
+	}
+	pace.Longest = min(pace.Longest, limit/4)
+	return waiter{limit: limit, pace: pace}
+}
 
 // progress restarts the clock.
-func (w *waiter) progress() { *w = waiter{limit: w.limit} }
+func (w *waiter) progress() { *w = waiter{limit: w.limit, pace: w.pace} }
+
+// spins says whether the wait is still to go without sleeping.
+func (w *waiter) spins() bool {
+	w.rounds++
+	if w.rounds <= yieldRounds {
+		return true
+	}
+	if w.pace.Spin <= 0 || w.sleep != 0 {
+		return false
+	}
+	now := time.Now()
+	if w.spin.IsZero() {
+		w.spin = now.Add(w.pace.Spin)
+	}
+	return now.Before(w.spin)
+}
 
 // checks is how often the whole device is looked at before a wait without progress is a hang.
 const checks = 8
@@ -51,22 +86,24 @@ func (w *waiter) due() bool {
 
 // pause waits a little. It fails when the context is done or nothing has moved for the limit.
 func (w *waiter) pause(ctx context.Context) error {
-	w.rounds++
-	if w.rounds <= yieldRounds {
+	spins := w.spins()
+	if w.rounds > yieldRounds {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if spins {
 		runtime.Gosched()
 		return nil
 	}
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
-	}
 	now := time.Now()
 	if w.sleep == 0 {
-		w.sleep, w.deadline, w.check = minSleep, now.Add(w.limit), now.Add(w.limit/checks)
+		w.sleep, w.deadline, w.check = min(minSleep, w.pace.Longest), now.Add(w.limit), now.Add(w.limit/checks)
 	}
 	if now.After(w.deadline) {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
 	time.Sleep(w.sleep)
-	w.sleep = min(2*w.sleep, maxSleep)
+	w.sleep = min(2*w.sleep, w.pace.Longest)
 	return nil
 }

@@ -1,0 +1,74 @@
+package reprise_test
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// cpuTime is what the process has used of the processors.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// An open device with two queues of which nobody wants anything takes no processor time: all that waits is parked.
+func TestIdleDeviceBurnsNothing(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		x := b.load(b.blank("nothing", b.dev.Grid()))
+		b.must(b.queue.Run(b.ctx, x))
+		for id := range b.dev.Queues() {
+			b.must(b.dev.Queue(id).Finish(b.ctx))
+		}
+		const idle = 300 * time.Millisecond
+		// Garbage collection and whatever the tests before have left behind end in a few tries; what burns goes on.
+		var used time.Duration
+		for range 5 {
+			runtime.GC()
+			time.Sleep(20 * time.Millisecond)
+			before := cpuTime(b.T)
+			time.Sleep(idle)
+			if used = cpuTime(b.T) - before; used < 5*time.Millisecond {
+				return
+			}
+		}
+		b.Errorf("%v of processor time in %v of doing nothing", used, idle)
+	}, reprise.WithQueues(2))
+}
+
+// Whatever the pace, waits end when what they wait for is there, and a hang is still a hang.
+func TestPaces(t *testing.T) {
+	for _, pace := range []struct{ spin, longest time.Duration }{
+		{0, 0}, {time.Millisecond, 0}, {0, 10 * time.Microsecond}, {time.Hour, time.Hour}, {50 * time.Microsecond, 5 * time.Millisecond},
+	} {
+		b := open(t, emulators[0](), reprise.WithPace(pace.spin, pace.longest), reprise.WithHangTimeout(400*time.Millisecond))
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		x := b.load(b.adder("add", reprise.Core{}, in, out, 3))
+		for i := range uint32(20) {
+			b.write(in, i)
+			b.must(b.queue.Run(b.ctx, x))
+			b.holds(out, i+3)
+		}
+		forever := b.load(&reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
+			Name: "spin", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+			Args: func(reprise.Core) []uint32 {
+				return []uint32{b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"}).Addr(), 77}
+			},
+		}}})
+		b.must(b.queue.Run(b.ctx, forever))
+		var hang *reprise.HangError
+		if err := b.queue.Finish(b.ctx); !errors.As(err, &hang) {
+			t.Errorf("spin %v, longest %v: %v", pace.spin, pace.longest, err)
+		}
+	}
+}
