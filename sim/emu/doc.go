@@ -18,7 +18,7 @@
 //   - Tensix configuration words without a field of their own can be written and read back, since the coprocessor that
 //     they configure is not here.
 //
-// The Tensix coprocessor, the floating-point extension of Blackhole's TRISCs and the processors of Ethernet tiles are
+// The Tensix coprocessor and the floating-point extension of Blackhole's TRISCs are
 // not emulated. Instructions for them are refused by name, except those with which base firmware initialises the
 // coprocessor, which do nothing or act on its semaphores.
 //
@@ -104,6 +104,20 @@
 // instruction RAM of Wormhole's NCRISC; what an agent knew some hundred changes of its knowledge ago, for which what it
 // knew later is taken; posted writes to DRAM, and writes to host memory, that others are told of too early; and the order of
 // stores to registers and later stores to L1.
+//
+// # Ethernet
+//
+// [NewMachine] makes chips whose Ethernet tiles are linked. A tile has its processors (one on Wormhole, two on Blackhole),
+// the transmit queues of both chips, and what its base firmware leaves in L1: state of the link, who is at both ends, a
+// heartbeat. That firmware is not code on the tile: it starts applications as the real one does (Wormhole's launch flag,
+// Blackhole's mailbox), and on Wormhole carries out the commands with which a host reaches chips without a PCI interface,
+// words and blocks in L1, beside whatever the processor runs, until somebody holds that in reset.
+//
+// Packets of one queue arrive in the order in which they were sent, those of different queues in any order. A queue is busy
+// while sixteen of its packets are not taken, and while the link is down. What is under way when a link goes down is lost.
+// [Machine.Upset] drops, doubles and delays packets, which links of silicon do not do to software: it is for protocols that
+// are to survive it. A packet that arrives counts as an access of the host, also for the checks: what happens before what
+// is not followed from chip to chip.
 //
 // # Time
 //
