@@ -26,6 +26,9 @@ type Report struct {
 	Baselines       []*Figure `json:"baselines"`
 	Figures         []*Figure `json:"figures"`
 
+	// Breakdown is what the kernel saw of replays; nil if nobody asked.
+	Breakdown *Breakdown `json:"ebpf,omitempty"`
+
 	// ReplaySummary is set when the replay family was measured.
 	*ReplaySummary
 }

@@ -36,6 +36,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	right(t, 2, 8)
 	t.Render()
+	if r.Breakdown != nil {
+		return r.Breakdown.WriteTable(w)
+	}
 	return nil
 }
 

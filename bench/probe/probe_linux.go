@@ -314,6 +314,9 @@ func (p *Probe) Has(k Kind) bool {
 	return false
 }
 
+// ThreadID returns the number of the calling thread in this process's namespace, as [Thread] has it.
+func ThreadID() int { return unix.Gettid() }
+
 // Close ends it. It is idempotent.
 func (p *Probe) Close() error {
 	var errs []error

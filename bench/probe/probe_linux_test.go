@@ -402,3 +402,27 @@ func TestStartRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Every probe that works has a cost, and a marker's is that of a trap, so it is never nothing.
+func TestCalibrate(t *testing.T) {
+	m := Detect()
+	costs, err := Calibrate(m, Calls, Scheduler, Faults, Functions, Marks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for _, c := range Choose(m, Calls, Scheduler, Faults, Marks) {
+		if len(c.Ways) > 0 {
+			want++
+		}
+	}
+	if len(costs) != want {
+		t.Fatalf("%d probes work, %d have a cost: %+v", want, len(costs), costs)
+	}
+	for _, c := range costs {
+		if c.Probe == string(Marks) && c.Ns <= 0 {
+			t.Errorf("a trap costs %v ns", c.Ns)
+		}
+	}
+	t.Log(costs)
+}

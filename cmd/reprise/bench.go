@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/bench"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // benchCmd measures what things cost.
@@ -25,9 +27,11 @@ type benchCmd struct {
 	Hist     bool     `help:"Also show how the samples of each figure are spread."`
 	Output   string   `help:"Write the JSON object to this file as well." short:"o" placeholder:"FILE"`
 	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower." placeholder:"OLD.json"`
+	EBPF     bool     `help:"With the replay family: let the kernel say where the time of a replay goes, by eBPF." name:"ebpf"`
+	Plot     string   `help:"Draw the figures into this directory as well, as PNG and SVG." placeholder:"DIR"`
 	List     bool     `help:"List what can be measured, and measure nothing."`
 
-	target reprise.Target
+	target *target.Device
 }
 
 // Help is shown by --help.
@@ -52,7 +56,7 @@ func (c *benchCmd) Validate() error {
 		}
 	}
 	var err error
-	c.target, err = parseTarget(c.Device)
+	c.target, err = parseDevice("--device", c.Device)
 	return err
 }
 
@@ -72,7 +76,11 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 	}
 	config := bench.Config{
-		Target: c.target, Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
+		Target: c.target.Open(), Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
+		EBPF: c.EBPF,
+	}
+	if runtime.NumCPU() > 1 {
+		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()
 	}
 	if isTerminal(s.err) {
 		config.Progress = func(figure string) { fmt.Fprintf(s.err, "\r\x1b[K%s", figure) }
@@ -84,6 +92,11 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	if c.Output != "" {
 		if err := writeFile(c.Output, r.WriteJSON); err != nil {
+			return err
+		}
+	}
+	if c.Plot != "" {
+		if err := r.Plot(c.Plot); err != nil {
 			return err
 		}
 	}

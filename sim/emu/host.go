@@ -31,6 +31,9 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	if c.faulted.Load() {
 		return
 	}
+	if c.cfg.Awake && !c.cfg.Synchronous && c.stores.push(storeEntry{bar, width, off, v}) {
+		return // the loop looks; not even a channel's lock is taken
+	}
 	select {
 	case <-c.tok:
 		c.stores.drain(c)

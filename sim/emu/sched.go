@@ -165,6 +165,9 @@ func (s *sched) awaitKick() {
 			return
 		default:
 		}
+		if s.stores.pending() {
+			return
+		}
 		if n%spins == 0 {
 			runtime.Gosched()
 		}
