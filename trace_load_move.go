@@ -38,8 +38,8 @@ func (t *Trace) movable(i int) error {
 	config := false // what a relay brings
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		if h, ok := e.Command.(cq.RelayInlineNoFlush); ok {
-			large, _ := h.Command.(cq.WritePackedLarge)
-			config = large.Type == cq.LargeConfig
+			large, ok := h.Command.(cq.WritePackedLarge)
+			config = !ok || large.Type == cq.LargeConfig
 		}
 		if v, ok := residentWord(im, e, inside); ok && config {
 			return fmt.Errorf("an argument that lies beside the kernels is %#x, inside of the buffer, and no parameter: name it with Recorder.ParamBuffer", v)

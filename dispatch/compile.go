@@ -102,6 +102,9 @@ func (d *Device) emit(p *Program, lay *slotLayout, groups []*group, inline *Imag
 	if err := c.emit(); err != nil {
 		return nil, fmt.Errorf("dispatch: program %q: %w", p.Name, err)
 	}
+	if c.unfit {
+		return inline, nil
+	}
 	return im, nil
 }
 
@@ -269,6 +272,7 @@ type compiler struct {
 	err    error
 
 	resident bool // arguments and configuration go beside the kernels
+	unfit    bool // they can't
 }
 
 // cut marks a place between commands at which the commands may be split over two fetch entries.
@@ -317,20 +321,6 @@ func (c *compiler) args(proc chip.Processor) {
 	slices.SortFunc(list, func(a, b argsOf) int {
 		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
 	})
-	if c.resident {
-		var blocks []block
-		for _, a := range list {
-			data := make([]byte, size)
-			for i, v := range a.Args {
-				binary.LittleEndian.PutUint32(data[4*i:], v)
-			}
-			for _, r := range c.d.ch.Rects(chip.Single(a.Core)) {
-				blocks = append(blocks, block{r, c.lay.args[proc], data})
-			}
-		}
-		c.relay(blocks)
-		return
-	}
 	slot := int(align16(size))
 	per := max(1, min(maxCommandBytes/(slot+4), 1000))
 	for chunk := range slices.Chunk(list, per) {
@@ -342,6 +332,15 @@ func (c *compiler) args(proc chip.Processor) {
 				w.Data = binary.LittleEndian.AppendUint32(w.Data, v)
 			}
 			w.Data = append(w.Data, make([]byte, start+slot-len(w.Data))...)
+		}
+		if c.resident {
+			data := w.Data
+			w.Data = nil
+			head := cq.SlotStride(cq.AtPackedCore(len(w.Cores)))
+			c.unfit = c.unfit || !c.endsInPage(head, len(data))
+			c.b.WritePackedHeader(w)
+			c.relay(data)
+			continue
 		}
 		p := c.b.WritePacked(w)
 		for i, a := range chunk {
@@ -370,7 +369,7 @@ func (c *compiler) config() {
 				blocks = append(blocks, block{r, off, data})
 			}
 		}
-		c.relay(blocks)
+		c.blocks(blocks)
 		return
 	}
 	var subs []cq.LargeSub

@@ -18,30 +18,45 @@ type block struct {
 	data []byte
 }
 
-// relay puts blocks beside the kernels and relays them from there. One entry of a relay brings the data of many blocks,
-// since they lie one behind the other.
-func (c *compiler) relay(blocks []block) {
+// blocks puts blocks beside the kernels and relays them from there.
+func (c *compiler) blocks(blocks []block) {
 	align := c.b.Layout().DRAMAlign()
 	for chunk := range slices.Chunk(blocks, cq.MaxLargeSubs) {
 		w := cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: uint16(align), OffsetIndex: offsetConfig}
-		page, n := len(c.im.binary)/BinaryPageSize, 0
+		var data []byte
 		for _, b := range chunk {
 			w.Subs = append(w.Subs, cq.LargeSub{NOC: c.rect(b.to), Addr: b.off, Length: uint32(len(b.data)), Dests: uint8(b.to.Cores), Unlink: true})
-			c.im.binary = append(c.im.binary, b.data...)
-			for n += len(b.data); n%align != 0; n++ {
-				c.im.binary = append(c.im.binary, 0)
-			}
-		}
-		c.fillPage()
-		var relay cq.RelayPagedPacked
-		for off := 0; off < n; off += maxRelayLength {
-			relay.Subs = append(relay.Subs, cq.PagedSub{LogPageSize: binaryPageLog, Length: uint32(min(n-off, maxRelayLength))})
+			data = append(data, b.data...)
+			data = append(data, make([]byte, -len(data)&(align-1))...)
 		}
 		c.b.WritePackedLargeHeader(w)
-		at := c.b.RelayPagedPacked(relay)
-		for i := range relay.Subs {
-			c.im.relays = append(c.im.relays, relayPatch{at: at + cq.AtPagedSub(i), page: page + i*maxRelayLength/BinaryPageSize})
-		}
-		c.cut()
+		c.relay(data)
 	}
+}
+
+// endsInPage says whether what a relay brings beyond the data, to end as DRAM is aligned, is in the page of the dispatcher
+// in which the data end. Only such bytes are skipped.
+func (c *compiler) endsInPage(head, data int) bool {
+	align := c.b.Layout().DRAMAlign()
+	brought := (data + align - 1) &^ (align - 1)
+	return (head+data+pageSize-1)/pageSize == (head+brought+pageSize-1)/pageSize
+}
+
+// relay puts the data of the header before beside the kernels and relays them from there. One entry of a relay brings much,
+// since everything lies one behind the other; the last one brings zeros up to what DRAM is aligned to, which the dispatcher
+// skips with the rest of its page.
+func (c *compiler) relay(data []byte) {
+	align := c.b.Layout().DRAMAlign()
+	page, n := len(c.im.binary)/BinaryPageSize, (len(data)+align-1)&^(align-1)
+	c.im.binary = append(c.im.binary, data...)
+	c.fillPage()
+	var relay cq.RelayPagedPacked
+	for off := 0; off < n; off += maxRelayLength {
+		relay.Subs = append(relay.Subs, cq.PagedSub{LogPageSize: binaryPageLog, Length: uint32(min(n-off, maxRelayLength))})
+	}
+	at := c.b.RelayPagedPacked(relay)
+	for i := range relay.Subs {
+		c.im.relays = append(c.im.relays, relayPatch{at: at + cq.AtPagedSub(i), page: page + i*maxRelayLength/BinaryPageSize})
+	}
+	c.cut()
 }

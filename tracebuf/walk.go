@@ -86,6 +86,9 @@ func (w *walker) command(e *cq.Entry) error {
 		if c, ok := p.Command.(cq.WritePackedLarge); ok {
 			return w.large(e.Offset, &c)
 		}
+		if c, ok := p.Command.(cq.WritePacked); ok && c.OffsetIndex == 1 {
+			return w.packed(e.Offset, &c)
+		}
 		return w.fail(e.Offset, "%s without its data: a trace sends only kernels and what lies beside them that way", p.Command.Name())
 	case cq.RelayInline:
 		if c, ok := p.Command.(cq.SendGoSignal); ok && p.To == cq.Subordinate {
@@ -188,7 +191,9 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		if err := w.kernelConfig(at, c.Name(), 1, c.Addr, uint32(c.Size)); err != nil {
 			return err
 		}
-		w.arguments(at, len(c.Data), cq.AtRelayed+cq.SlotStride(cq.AtPackedCore(len(c.Cores))))
+		if len(c.Data) > 0 {
+			w.arguments(at, len(c.Data), cq.AtRelayed+cq.SlotStride(cq.AtPackedCore(len(c.Cores))))
+		}
 		return nil
 	}
 	return w.fail(at, "WRITE_PACKED with offset index %d, want 0 or 1", c.OffsetIndex)

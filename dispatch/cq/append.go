@@ -92,6 +92,11 @@ func (b *Builder) noFlush(c DispatchCommand) int {
 		at = b.WritePagedHeader(c)
 	case WritePackedLarge:
 		at = b.WritePackedLargeHeader(c)
+	case WritePacked:
+		if len(c.Data) == 0 {
+			return b.WritePackedHeader(c)
+		}
+		at = b.whole(c)
 	default:
 		at = b.whole(c)
 	}

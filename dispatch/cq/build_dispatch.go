@@ -98,7 +98,18 @@ func (p Packed) Slot(i int) int { return p.Data + i*p.Stride }
 
 // WritePacked appends the command with its data, or with zeros to fill if there
 // are none.
-func (b *Builder) WritePacked(c WritePacked) Packed {
+func (b *Builder) WritePacked(c WritePacked) Packed { return b.packed(&c, false) }
+
+// WritePackedHeader appends the command with its list and without its data: the next command must be the relay that
+// brings them, each slot padded to 16 bytes.
+func (b *Builder) WritePackedHeader(c WritePacked) int {
+	if len(c.Data) != 0 {
+		return b.failData(c.Name())
+	}
+	return b.packed(&c, true).At
+}
+
+func (b *Builder) packed(c *WritePacked, noFlush bool) Packed {
 	if b.err != nil {
 		return Packed{}
 	}
@@ -109,7 +120,7 @@ func (b *Builder) WritePacked(c WritePacked) Packed {
 	subs := c.subBytes()
 	head := HeaderSize + (subs+L1Align-1)&^(L1Align-1)
 	stride, slots := SlotStride(int(c.Size)), c.slots()
-	p, at := b.relay(PrefetchRelayInline, Master, uint64(head+slots*stride))
+	p, at := b.payload(noFlush, head, uint64(slots*stride))
 	if p == nil {
 		return Packed{}
 	}

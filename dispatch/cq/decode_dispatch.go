@@ -69,7 +69,7 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 		lo, hi = c.words()
 		return c, same(p, name, lo, hi)
 	case DispatchWritePacked:
-		return decodePacked(p, lo, hi)
+		return decodePacked(p, lo, hi, noFlush)
 	case DispatchWritePackedLarge:
 		return decodeLarge(p, lo, noFlush)
 	case DispatchWait:
@@ -141,7 +141,7 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 	return nil, bad(ErrIllegal, 0, "", "dispatcher command id is %d", p[0])
 }
 
-func decodePacked(p []byte, lo, hi uint64) (DispatchCommand, error) {
+func decodePacked(p []byte, lo, hi uint64, noFlush bool) (DispatchCommand, error) {
 	name := DispatchWritePacked.String()
 	flags, n := uint8(lo>>8), int(uint16(lo>>16))
 	c := WritePacked{Type: PackedType(flags >> 4), NoStride: flags&packedNoStride != 0,
@@ -162,7 +162,7 @@ func decodePacked(p []byte, lo, hi uint64) (DispatchCommand, error) {
 	}
 	end := HeaderSize + n*per
 	head := SlotStride(end)
-	if want := head + slots*SlotStride(int(c.Size)); len(p) != want {
+	if want := head + slots*SlotStride(int(c.Size)); len(p) != want && (!noFlush || len(p) != head) {
 		return nil, bad(ErrFormat, HeaderSize, name, "%d bytes in the relay for %d tiles or rectangles and %d slots of %d bytes, want %d", len(p), n, slots, c.Size, want)
 	}
 	if per == 4 {
@@ -177,7 +177,9 @@ func decodePacked(p []byte, lo, hi uint64) (DispatchCommand, error) {
 			c.Rects[i] = Rect{le.Uint32(q), le.Uint32(q[4:])}
 		}
 	}
-	c.Data = p[head:]
+	if len(p) > head {
+		c.Data = p[head:]
+	}
 	lo, hi = c.words()
 	if err := same(p, name, lo, hi); err != nil {
 		return c, err

@@ -154,8 +154,9 @@ func TestFirmwareLimits(t *testing.T) {
 		{RelayInline{2, Wait{}}, Blackhole, ErrLimit},
 		{RelayInline{}, Blackhole, ErrFormat},
 		{RelayInlineNoFlush{}, Blackhole, ErrFormat},
-		{RelayInlineNoFlush{WritePacked{Size: 4064, Cores: cores(1)}}, Blackhole, nil},
-		{RelayInlineNoFlush{WritePacked{Size: 4080, Cores: cores(1)}}, Blackhole, ErrLimit},
+		{RelayInlineNoFlush{WritePacked{Size: 4064, Cores: cores(1), Data: make([]byte, 4064)}}, Blackhole, nil},
+		{RelayInlineNoFlush{WritePacked{Size: 4080, Cores: cores(1)}}, Blackhole, nil}, // its data come behind it
+		{RelayInlineNoFlush{WritePacked{Size: 4080, Cores: cores(1), Data: make([]byte, 4080)}}, Blackhole, ErrLimit},
 		{Wait{Flags: 0x1F}, Blackhole, nil},
 		{Wait{Flags: 0x20}, Blackhole, ErrLimit},
 		{Wait{Flags: WaitMemory, Addr: 2}, Blackhole, ErrLimit},

@@ -19,6 +19,9 @@ func size(c DispatchCommand, noFlush bool) int {
 	case WritePaged:
 		return data(HeaderSize, uint64(c.PageSize)*uint64(c.Pages))
 	case WritePacked:
+		if noFlush && len(c.Data) == 0 {
+			return HeaderSize + SlotStride(c.subBytes())
+		}
 		return HeaderSize + SlotStride(c.subBytes()) + c.slots()*SlotStride(int(c.Size))
 	case WritePackedLarge:
 		return data(SlotStride(AtLargeSub(len(c.Subs))), uint64(c.dataBytes()))
