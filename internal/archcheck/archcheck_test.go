@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"topology":                   {"chip", "kmd"},
 	"usage":                      {},
 	"graph":                      {},
+	"graph/visualizer":           {"graph"},
 	"session":                    {"kmd", "internal/seam", "internal/kabi"},
 	"sim":                        {"chip", "internal/seam", "sim/driver", "sim/emu"},
 	"sim/driver":                 {"chip", "internal/seam", "internal/kabi"},
@@ -54,6 +55,7 @@ var externalOf = map[string][]string{
 	"sim/ttsim/server": {"github.com/ebitengine/purego"},
 	"bench":            {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "gonum.org/v1/plot"},
 	"bench/probe":      {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
+	"graph/visualizer": {"modernc.org/sqlite"},
 	"cmd/reprise":      {"charm.land/bubbletea/v2", "github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
 }
 
