@@ -80,14 +80,15 @@ func number(pid int) (numbers, error) {
 	if err := syscall.Stat("/proc/self/ns/pid", &own); err != nil {
 		return n, fmt.Errorf("the namespace of this process: %w", err)
 	}
+	n.own = uint32(pid)
+	if own.Ino == firstNamespace {
+		n.dev, n.ino, n.global = uint64(own.Dev), own.Ino, uint32(pid)
+		return n, nil
+	}
 	if err := syscall.Stat(fmt.Sprintf("/proc/%d/ns/pid", pid), &its); err != nil {
 		return n, fmt.Errorf("the namespace of process %d: %w", pid, err)
 	}
-	n.dev, n.ino, n.own = uint64(its.Dev), its.Ino, uint32(pid)
-	if own.Ino == firstNamespace {
-		n.global = uint32(pid)
-		return n, nil
-	}
+	n.dev, n.ino = uint64(its.Dev), its.Ino
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return n, err

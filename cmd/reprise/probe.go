@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/bench/probe"
+)
+
+// probeCmd watches a running process.
+type probeCmd struct {
+	PID      int           `required:"" help:"The process." name:"pid" placeholder:"N"`
+	Duration time.Duration `help:"How long to watch." default:"10s" placeholder:"DURATION"`
+	Interval time.Duration `help:"Print what was seen so far so often, not only at the end." placeholder:"DURATION"`
+	Markers  bool          `help:"Attach to the markers for submissions and completions, if the program calls them. Each call then costs a trap, more than a replay."`
+	JSON     bool          `help:"Print JSON objects." name:"json"`
+}
+
+// Help is shown by --help.
+func (probeCmd) Help() string {
+	return "Root may watch, and who has CAP_BPF and CAP_PERFMON; others read what /proc tells, and what is missing. " + exitHelp
+}
+
+// Validate checks the flags.
+func (c *probeCmd) Validate() error {
+	if c.PID < 1 {
+		return &flagError{flag: "--pid", value: fmt.Sprint(c.PID), why: "it is no process", hint: "give the number of a running process"}
+	}
+	if c.Duration <= 0 || c.Interval < 0 {
+		return &flagError{flag: "--duration", value: c.Duration.String(), why: "it isn't positive, or --interval is negative", hint: "give a time such as 10s"}
+	}
+	return nil
+}
+
+// Run watches until the time is over or somebody interrupts.
+func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
+	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults, probe.Functions}
+	if c.Markers {
+		kinds = append(kinds, probe.Marks)
+	}
+	m := probe.Detect()
+	costs, err := probe.Calibrate(m, kinds...)
+	if err != nil {
+		return err
+	}
+	for _, k := range costs {
+		fmt.Fprintf(s.err, "probe of %s: %.0f ns for each %s\n", k.Probe, k.Ns, k.Event)
+	}
+	p, err := probe.Start(probe.Config{PID: c.PID, Kinds: kinds, Machine: m})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	end := time.After(c.Duration)
+	var tick <-chan time.Time
+	if c.Interval > 0 {
+		t := time.NewTicker(c.Interval)
+		defer t.Stop()
+		tick = t.C
+	}
+	for over := false; !over; {
+		select {
+		case <-ctx.Done():
+			over = true
+		case <-end:
+			over = true
+		case <-tick:
+		}
+		sn, err := p.Snapshot()
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			err = printJSON(s.out, sn)
+		} else {
+			err = sn.WriteTable(s.out)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
