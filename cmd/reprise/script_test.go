@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -66,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"cut":     cmdCut,
 			"tamper":  cmdTamper,
 			"uselog":  cmdUseLog,
+			"waitfor": cmdWaitFor,
 		},
 	})
 }
@@ -84,6 +86,21 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// cmdWaitFor waits until there is a file: `waitfor FILE`.
+func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitfor FILE")
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s doesn't appear", args[0])
+		}
 	}
 }
 

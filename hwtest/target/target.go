@@ -1,5 +1,5 @@
-// Package target turns what people call a device into one that can be opened: emu:blackhole, emu:wormhole, ttsim:PATH or
-// a device node. The command and the conformance suite share it.
+// Package target turns what people call a device into one that can be opened: emu:blackhole, emu:wormhole, ttsim:PATH,
+// socket:PATH or a device node. The command and the conformance suite share it.
 package target
 
 import (
@@ -11,11 +11,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/share"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
 // Help is how flags describe what Parse accepts.
-const Help = "emu:blackhole, emu:wormhole, ttsim:PATH of the vendor's libttsim.so, or a device node such as /dev/tenstorrent/0"
+const Help = "emu:blackhole, emu:wormhole, ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, or a device node such as /dev/tenstorrent/0"
 
 // ErrUnknown says that a name is none of a kind of device that Parse knows.
 var ErrUnknown = errors.New("unknown kind of device")
@@ -26,7 +27,7 @@ type Kind uint8
 // The kinds of devices.
 const (
 	Emulator  Kind = iota // the emulator of package sim: cheap, each opening is a card of its own
-	Simulator             // the vendor's simulator: slow, may be thrown away as well
+	Simulator             // the vendor's simulator, or a card of another process: slow, may be thrown away as well
 	Silicon               // a card behind a device node
 )
 
@@ -73,6 +74,9 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 		return d, nil
 	case kind == "ttsim" && rest != "":
 		return &Device{Name: label(rest), Given: name, Kind: Simulator, open: func() kmd.Target { return ttsim.Library(rest, server) }}, nil
+	case kind == "socket" && rest != "":
+		// The machine that comes with a target is asked for over its connections, so each opening has a target of its own.
+		return &Device{Name: "socket_" + filepath.Base(rest), Given: name, Kind: Simulator, open: func() kmd.Target { return share.Socket(rest) }}, nil
 	}
 	return nil, &Error{Value: name, Why: ErrUnknown.Error(), Hint: "use " + Help, Err: ErrUnknown}
 }

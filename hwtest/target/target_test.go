@@ -21,6 +21,7 @@ func TestParse(t *testing.T) {
 		{Given: "ttsim:/opt/release_wh/libttsim.so", Name: "ttsim_wormhole", Kind: Simulator},
 		{Given: "ttsim:release_bh/libttsim.so", Name: "ttsim_blackhole", Kind: Simulator},
 		{Given: "ttsim:lib.so", Name: "ttsim", Kind: Simulator},
+		{Given: "socket:/run/card", Name: "socket_card", Kind: Simulator},
 	} {
 		d, err := Parse(want.Given, ttsim.Server("false"))
 		if err != nil {
@@ -38,7 +39,7 @@ func TestParse(t *testing.T) {
 
 // An error names what was given, has a cause to ask for and says what to give instead.
 func TestParseErrors(t *testing.T) {
-	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "gpu:0": ErrUnknown} {
+	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "socket:": ErrUnknown, "gpu:0": ErrUnknown} {
 		_, err := Parse(name, ttsim.Server("false"))
 		var e *Error
 		if !errors.As(err, &e) || e.Value != name || e.Hint == "" || !errors.Is(err, want) {

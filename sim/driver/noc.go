@@ -110,8 +110,13 @@ func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64,
 }
 
 // kernelWrite32 is the cleanup write at the end of a file. One that hardware can't express is dropped.
+//
+// The driver posts it and goes on to unpin memory, for which it waits for the IOMMU and the kernel's memory management;
+// by then the store has arrived. Here unpinning takes no time, so the store is pushed there by a read, which doesn't
+// overtake it.
 func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
 	if d.fn != nil {
 		_, _ = d.kernelAccess(x, y, noc, addr, 4, uint64(v), true)
+		_ = d.fn.ConfigRead(0)
 	}
 }

@@ -13,5 +13,5 @@
 // Memory that a client pins becomes a file without a name that both processes map, with the same bytes at the same
 // address. The pages are exchanged while they are being pinned, so nobody may write to them during that request; what is
 // shared already (MAP_SHARED) can't be pinned, nor can a range that only partly overlaps an earlier one. Accesses to the
-// card's memory are requests to the server: some ten microseconds each. Peers' BARs can't be mapped. It works on Linux.
+// card's memory are requests to the server. Peers' BARs can't be mapped. It works on Linux.
 package share

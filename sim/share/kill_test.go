@@ -113,7 +113,10 @@ func use(ctx context.Context, t reprise.Target, forever bool) (err error) {
 
 const addend = 7
 
-// holdLock opens the card once more, to hold what a killed process must not keep: a lock, a window and pinned memory.
+// holdLock opens the card once more, to hold what a killed process must not keep: a lock and a window. It has no pinned
+// memory: to give up an outbound region the driver moves its base to 0 before it switches it off (tt-kmd wormhole.c and
+// blackhole.c, configure_outbound_atu), so for a moment it overlaps the regions of memory that the device is using, which
+// the emulator refuses.
 func holdLock(ctx context.Context, t reprise.Target) (*kmd.Device, error) {
 	d, err := kmd.Open(ctx, t)
 	if err != nil {
@@ -123,9 +126,6 @@ func holdLock(ctx context.Context, t reprise.Target) (*kmd.Device, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	if _, err := d.OpenWindow(2<<20, kmd.WriteCombined); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	if _, err := d.PinHostMemory(1 << 16); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -193,7 +193,7 @@ func TestKilledProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		free := s.resources(t)
+		free := s.resources(t, true)
 		for range 2 {
 			victim, lines, stderr := s.start(t, "forever")
 			for lines.Scan() && lines.Text() != started {
@@ -201,7 +201,7 @@ func TestKilledProcess(t *testing.T) {
 			if n := d.Node(0).OpenFiles(); n != files {
 				t.Errorf("%d files are open, want the victim's %d", n, files)
 			}
-			if got := s.resources(t); !got.locked || got.windows >= free.windows || got.regions >= free.regions {
+			if got := s.resources(t, false); !got.locked || got.windows >= free.windows {
 				t.Errorf("the victim holds nothing: %+v, and free are %+v", got, free)
 			}
 			c := kmd.Inspect(t.Context(), share.Socket(s.path))
@@ -218,7 +218,7 @@ func TestKilledProcess(t *testing.T) {
 				t.Errorf("the victim: %s", stderr)
 			}
 			s.quiet(t)
-			if got := s.resources(t); got != free {
+			if got := s.resources(t, true); got != free {
 				t.Errorf("held after the victim's end: %+v, want %+v", got, free)
 			}
 
@@ -253,15 +253,15 @@ func (s *served) quiet(t *testing.T) {
 	}
 	var before []uint64
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if err := s.Chip().Fault(); err != nil {
+			t.Fatalf("the chip: %v", err)
+		}
 		var now []uint64
 		for _, c := range s.Chip().Cores() {
 			now = append(now, c.Retired)
 			if held[c.Virtual] {
 				t.Fatalf("processor %v of the queue core at %v isn't in reset", c.Core, c.Virtual)
 			}
-		}
-		if err := s.Chip().Fault(); err != nil {
-			t.Fatalf("the chip: %v", err)
 		}
 		if len(now) > 0 && slices.Equal(now, before) {
 			return
@@ -291,8 +291,8 @@ type resources struct {
 	locked           bool
 }
 
-// resources counts what a process of its own could get.
-func (s *served) resources(t *testing.T) (r resources) {
+// resources counts what a process of its own could get: outbound regions only if nothing runs (see holdLock).
+func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	t.Helper()
 	d, err := kmd.Open(t.Context(), s.Card)
 	if err != nil {
@@ -304,10 +304,10 @@ func (s *served) resources(t *testing.T) (r resources) {
 	if !errors.Is(err, kmd.ErrBusy) {
 		t.Errorf("after %d windows: %v", r.windows, err)
 	}
-	for err = nil; err == nil; r.regions++ {
+	for err = nil; err == nil && quiet; r.regions++ {
 		_, err = d.PinHostMemory(4096)
 	}
-	if !errors.Is(err, kmd.ErrBusy) {
+	if quiet && !errors.Is(err, kmd.ErrBusy) {
 		t.Errorf("after %d pins: %v", r.regions, err)
 	}
 	if _, r.locked, err = d.TestLock(kmd.LockPCIeDMA); err != nil {

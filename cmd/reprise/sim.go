@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/sim"
+	simshare "github.com/reprise-tt/reprise/sim/share"
+)
+
+// simCmd is about emulated cards that other processes use.
+type simCmd struct {
+	Serve simServeCmd `cmd:"" help:"Serve an emulated card to other processes, until it is interrupted."`
+}
+
+type simServeCmd struct {
+	Socket   string `help:"Where processes find the card: they call it socket:PATH." placeholder:"PATH" required:""`
+	Device   string `help:"Emulator to serve: emu:blackhole or emu:wormhole." default:"emu:blackhole" placeholder:"DEVICE"`
+	Resident bool   `help:"Keep the chip while nobody has the card open, as silicon does. Otherwise each time is a new chip."`
+}
+
+// Help is shown by --help.
+func (simServeCmd) Help() string {
+	return "Several processes can open the card at a time, and what one leaves behind when it is killed is cleaned up as the kernel driver does it. It is for tests of programs, on Linux. " + exitHelp
+}
+
+// Validate refuses what no emulator has to be started for.
+func (c *simServeCmd) Validate() error {
+	_, err := c.arch()
+	return err
+}
+
+func (c *simServeCmd) arch() (chip.Arch, error) {
+	d, err := parseDevice("--device", c.Device)
+	if err != nil {
+		return 0, err
+	}
+	if d.Kind != target.Emulator {
+		return 0, &flagError{flag: "--device", value: c.Device, why: "only emulators can be served", hint: "use emu:blackhole or emu:wormhole", err: errNotServed}
+	}
+	return d.Arch, nil
+}
+
+var errNotServed = errors.New("not an emulator")
+
+// Run serves until ctx ends, which is no error.
+func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
+	a, err := c.arch()
+	if err != nil {
+		return err
+	}
+	var opts []sim.Option
+	if c.Resident {
+		opts = append(opts, sim.Resident())
+	}
+	card := sim.Blackhole(opts...)
+	if a == chip.Wormhole {
+		card = sim.Wormhole(opts...)
+	}
+	defer func() { err = errors.Join(err, card.Close()) }()
+	d, err := card.Driver()
+	if err != nil {
+		return err
+	}
+	l, err := listen(c.Socket)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(s.out, "serving an emulated %v as socket:%s\n", a, c.Socket); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return simshare.Serve(ctx, l, d, 0)
+}
+
+// listen begins to listen at a path. A socket that a killed server has left there, which nobody answers at, is replaced.
+func listen(path string) (*net.UnixListener, error) {
+	at := &net.UnixAddr{Name: path, Net: "unix"}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		if c, err := net.DialUnix("unix", nil, at); err != nil {
+			_ = os.Remove(path) // if that fails, listening says why
+		} else {
+			_ = c.Close() // only a look
+		}
+	}
+	l, err := net.ListenUnix("unix", at)
+	if err != nil {
+		return nil, fmt.Errorf("serve a card: %w: give a path that can be made and that no other server has", err)
+	}
+	return l, nil
+}
