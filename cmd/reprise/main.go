@@ -40,6 +40,7 @@ type cli struct {
 	Bench    benchCmd    `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device."`
 	Trace    traceCmd    `cmd:"" help:"Look into recorded traces, compare them, and run them from files."`
 	Graph    graphCmd    `cmd:"" help:"Look into reports of what ran and what it allocated, and import them for the visualizer."`
+	Graph    graphCmd    `cmd:"" help:"Look into reports of what ran and what it allocated, and import them for the visualizer."`
 	Sim      simCmd      `cmd:"" help:"Emulated cards that several processes share."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`

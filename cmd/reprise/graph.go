@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/graph/visualizer"
+)
+
+// graphCmd are the commands about reports of what ran.
+type graphCmd struct {
+	Show   graphShowCmd   `cmd:"" help:"Print what ran, in the order of time."`
+	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use behind each event."`
+	Peak   graphPeakCmd   `cmd:"" help:"Print peaks of memory and the number of tensors."`
+	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's language."`
+	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`
+	Import graphImportCmd `cmd:"" help:"Write reports into the database of the vendor's visualizer."`
+}
+
+type reportArg struct {
+	Report string `arg:"" help:"A report of a capture." placeholder:"REPORT"`
+}
+
+func (a *reportArg) read() (*graph.Report, error) {
+	f, err := os.Open(a.Report)
+	if err != nil {
+		return nil, fmt.Errorf("graph: %w", err)
+	}
+	defer f.Close()
+	r, err := graph.Decode(f, graph.Limits{})
+	if err != nil {
+		return nil, fmt.Errorf("graph: %s: %w", a.Report, err)
+	}
+	return r, nil
+}
+
+type graphShowCmd struct {
+	reportArg
+	Tree bool `help:"Only functions and how long they took."`
+}
+
+func (c *graphShowCmd) Run(s streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	if c.Tree {
+		return r.Graph.PrintTree(s.out)
+	}
+	return r.Graph.Print(s.out)
+}
+
+type graphTableCmd struct {
+	reportArg
+	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+}
+
+func (c *graphTableCmd) Run(s streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	rows := graph.Table(r.Graph)
+	if c.JSON {
+		return printJSON(s.out, map[string]any{"rows": rows})
+	}
+	w := bufio.NewWriter(s.out)
+	fmt.Fprintf(w, "%-40s %-30s %12s %14s\n", "current_op", "event", "total_cb", "total_buffer")
+	for _, row := range rows {
+		fmt.Fprintf(w, "%-40s %-30s %12d %14d\n", row.Op, row.Event, row.Circular, row.Buffers)
+	}
+	return w.Flush()
+}
+
+type graphPeakCmd struct {
+	reportArg
+	Cores int  `help:"Cores that the pages of interleaved buffers are spread over." default:"64" placeholder:"N"`
+	JSON  bool `help:"Print one JSON object instead of text." name:"json"`
+}
+
+type peakJSON struct {
+	L1           int64 `json:"peak_l1"`
+	Allocated    int64 `json:"peak_allocated"`
+	DRAM         int64 `json:"peak_dram"`
+	CoreCircular int64 `json:"peak_cb_per_core"`
+	CoreL1       int64 `json:"peak_l1_per_core"`
+	CoreTotal    int64 `json:"peak_total_per_core"`
+	Intermediate int   `json:"intermediate_tensors"`
+	Outputs      int   `json:"output_tensors"`
+}
+
+// Validate refuses what no grid has. Package kong calls it.
+func (c *graphPeakCmd) Validate() error {
+	if c.Cores < 1 {
+		return &flagError{flag: "--cores", value: fmt.Sprint(c.Cores), why: "pages need a core", hint: "give 1 or more"}
+	}
+	return nil
+}
+
+func (c *graphPeakCmd) Run(s streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	g := r.Graph
+	core := graph.PerCore(g, c.Cores)
+	p := peakJSON{L1: graph.PeakL1(g), Allocated: graph.PeakAllocated(g), DRAM: graph.DRAMUsage(g).Peak, CoreCircular: core.Circular, CoreL1: core.L1, CoreTotal: core.Total}
+	if p.Intermediate, p.Outputs, err = graph.CountTensors(g); err != nil && !errors.Is(err, graph.ErrNoFunctions) {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.out, p)
+	}
+	_, err = fmt.Fprintf(s.out, "peak of L1: %d B\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n",
+		p.L1, p.Allocated, p.DRAM, p.CoreCircular, p.CoreL1, p.CoreTotal, p.Intermediate, p.Outputs)
+	return err
+}
+
+type graphDotCmd struct{ reportArg }
+
+func (c *graphDotCmd) Run(s streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	return r.Graph.Dot(s.out)
+}
+
+type graphSVGCmd struct{ reportArg }
+
+func (c *graphSVGCmd) Run(s streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	return r.Graph.SVG(s.out)
+}
+
+type graphImportCmd struct {
+	Paths []string `arg:"" help:"Reports or folders of reports, and last the database or its folder." placeholder:"REPORT... DB"`
+	SVG   bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
+	JSON  bool     `help:"Print one JSON object instead of text." name:"json"`
+}
+
+// Validate wants a source and a place. Package kong calls it.
+func (c *graphImportCmd) Validate() error {
+	if len(c.Paths) < 2 {
+		return errors.New("import wants reports and a database: reprise graph import REPORT... DB")
+	}
+	return nil
+}
+
+func (c *graphImportCmd) Run(ctx context.Context, s streams) error {
+	last := len(c.Paths) - 1
+	db := c.Paths[last]
+	if filepath.Ext(db) == "" { // a folder, as the visualizer opens it
+		db = filepath.Join(db, "db.sqlite")
+	}
+	sum, err := visualizer.Import(ctx, db, c.Paths[:last], visualizer.Options{SVG: c.SVG})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.out, sum)
+	}
+	for _, w := range sum.Warnings {
+		fmt.Fprintln(s.err, "warning:", w)
+	}
+	_, err = fmt.Fprintf(s.out, "%s: %d reports, %d operations, %d tensors, %d buffers, %d errors, %d pages\n", db, sum.Files, sum.Operations, sum.Tensors, sum.Buffers, sum.Errors, sum.Pages)
+	return err
+}
