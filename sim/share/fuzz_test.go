@@ -88,6 +88,7 @@ func FuzzServer(f *testing.F) {
 		}
 		for _, c := range []*net.UnixConn{work, bare} {
 			_ = c.CloseWrite() // the same
+			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // an exclusive open waits for its own process
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
 		}
