@@ -38,8 +38,8 @@ type cli struct {
 	Monitor  monitorCmd  `cmd:"" help:"Show which processes use how much device memory."`
 	Hwtest   hwtestCmd   `cmd:"" help:"Test whether a device does what everything here builds on."`
 	Bench    benchCmd    `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device."`
+	Probe    probeCmd    `cmd:"" help:"Watch from the kernel's side what a running process does."`
 	Trace    traceCmd    `cmd:"" help:"Look into recorded traces, compare them, and run them from files."`
-	Graph    graphCmd    `cmd:"" help:"Look into reports of what ran and what it allocated, and import them for the visualizer."`
 	Graph    graphCmd    `cmd:"" help:"Look into reports of what ran and what it allocated, and import them for the visualizer."`
 	Sim      simCmd      `cmd:"" help:"Emulated cards that several processes share."`
 	// The server process of the vendor's simulator is this program itself.
