@@ -87,7 +87,7 @@ func FuzzServer(f *testing.F) {
 			_, _ = in.c.Write(in.b) // the server may have hung up
 		}
 		for _, c := range []*net.UnixConn{work, bare} {
-			_ = c.CloseWrite() // the same
+			_ = c.CloseWrite()                                            // the same
 			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // an exclusive open waits for its own process
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
