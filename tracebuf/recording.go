@@ -128,11 +128,11 @@ const (
 )
 
 // pageSize picks the page that wastes least when a buffer of n bytes takes the same from every bank, and of those
-// the largest.
+// the largest whose pages reach every bank: the prefetcher reads banks side by side.
 func pageSize(n, banks int) int {
 	best, waste := 0, 0
 	for p := maxPageSize; p >= minPageSize; p /= 2 {
-		if w := roundUp(n, banks*p) - n; best == 0 || w < waste {
+		if w := roundUp(n, banks*p) - n; best == 0 || w < waste || w == waste && n <= (banks-1)*best {
 			best, waste = p, w
 		}
 	}

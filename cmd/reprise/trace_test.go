@@ -35,6 +35,9 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if err := dev.Queue(0).Finish(ctx); err != nil { // the trace is in DRAM
+				t.Fatal(err)
+			}
 			found := 0
 			for _, size := range []int{1024, 2048, 4096} {
 				b, ch, err := readDRAM(ctx, card, trace.Extents()[0].Start, size, trace.Size()/size)
