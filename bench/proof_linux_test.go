@@ -47,6 +47,9 @@ type proof struct {
 // several attempts; each attempt counts all of its replays. Continuous integration runs it with -replays 100000.
 func TestReplaysAreNoSystemCalls(t *testing.T) {
 	m := probe.Detect()
+	if *proofReplays == 0 {
+		t.Skip("give -replays 100000: on a busy machine the Go scheduler's own system calls are counted too")
+	}
 	for _, f := range []probe.Feature{probe.BPF, probe.RawTracepoints} {
 		if err := m.Missing(f); err != nil {
 			t.Skip(err)
