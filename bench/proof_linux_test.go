@@ -44,7 +44,7 @@ type proof struct {
 // signal, which ends in a call: the child turns that off. And an emulated device is a thread of this process, which
 // would have to be woken if it slept: it stays awake. On a machine with more to do than processors,
 // a thread that is interrupted while it holds a lock of Go's runtime makes others sleep now and then, so the test has
-// several attempts; each attempt counts all of its replays. Continuous integration runs it with -replays 100000.
+// several attempts; each attempt counts all of its replays.
 func TestReplaysAreNoSystemCalls(t *testing.T) {
 	m := probe.Detect()
 	if *proofReplays == 0 {
