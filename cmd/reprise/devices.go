@@ -14,7 +14,7 @@ import (
 )
 
 // cardHelp is how the commands that look after cards describe what they take for one.
-const cardHelp = "PCI address such as 0000:01:00.0, board serial number, device node, or emu:blackhole, emu:wormhole (with options: emu:blackhole,no-iommu,driver=2.4.0,fault=busy-windows)"
+const cardHelp = "PCI address such as 0000:01:00.0, board serial number, device node, socket:PATH where reprise sim serves a card, ttsim:PATH of a libttsim.so, or emu:blackhole, emu:wormhole (with options: emu:blackhole,no-iommu,driver=2.4.0,fault=busy-windows)"
 
 // exitHelp goes with the help of those commands.
 const exitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`
@@ -97,10 +97,15 @@ func emulated(name string) (kmd.Target, error) {
 			return nil, wrong(fmt.Sprintf("there is no option %q", w), "use no-iommu, driver=VERSION or fault=NAME", nil)
 		}
 	}
+	card := sim.Blackhole
 	if arch == chip.Wormhole {
-		return sim.Wormhole(opts...), nil
+		card = sim.Wormhole
 	}
-	return sim.Blackhole(opts...), nil
+	c := card(opts...)
+	if _, err := c.Driver(); err != nil {
+		return nil, wrong(problem(err), "docs/cli.md lists the options of emulated cards", err)
+	}
+	return c, nil
 }
 
 // oneCard returns the card that is meant: the named one, or the machine's only one.

@@ -115,13 +115,22 @@ func (i *infoJSON) print(out io.Writer) error {
 		line("Workers", fmt.Sprintf("%d x %d, %d DRAM banks", g.Width, g.Height, i.DRAMBanks))
 	}
 	if h := i.Harvesting; h != nil {
-		line("Fused off", fmt.Sprintf("Tensix %#x, DRAM %#x, Ethernet %#x", h.Tensix, h.DRAM, h.Ethernet))
+		var masks []string
+		for _, m := range []struct {
+			name string
+			bits uint32
+		}{{"Tensix", h.Tensix}, {"DRAM", h.DRAM}, {"Ethernet", h.Ethernet}} {
+			if m.bits != 0 {
+				masks = append(masks, fmt.Sprintf("%s %#x", m.name, m.bits))
+			}
+		}
+		line("Fused off", list(masks))
 	}
 	line("Driver", "tt-kmd "+dash(i.Driver))
 	line("Firmware", dash(i.Firmware))
-	line("Clocks", fmt.Sprintf("AI %s, AXI %s", unit(i.AICLK, "%.0f MHz"), unit(i.AXICLK, "%.0f MHz")))
+	line("Clocks", known(reading{i.AICLK, "AI %.0f MHz"}, reading{i.AXICLK, "AXI %.0f MHz"}))
 	line("Temperature", unit(i.Temperature, "%.1f C"))
-	line("Power", fmt.Sprintf("%s, %s, %s", unit(i.Power, "%.0f W"), unit(i.Current, "%.0f A"), unit(i.Voltage, "%.3f V")))
+	line("Power", known(reading{i.Power, "%.0f W"}, reading{i.Current, "%.0f A"}, reading{i.Voltage, "%.3f V"}))
 	line("IOMMU", i.IOMMU)
 	if i.NUMANode != nil {
 		line("Memory node", fmt.Sprint(*i.NUMANode))
@@ -142,11 +151,31 @@ func (i *infoJSON) print(out io.Writer) error {
 			names = append(names, f.Name)
 		}
 	}
-	line("Driver offers", dash(strings.Join(names, ", ")))
-	line("Held locks", dash(strings.Join(i.Locks, ", ")))
+	line("Driver offers", list(names))
+	line("Held locks", list(i.Locks))
 	line("Open by", holderNames(i.Holders))
 	if i.Problem != "" {
 		line("Problem", i.Problem)
 	}
 	return w.Flush()
+}
+
+// list joins what there is, or says that there is nothing.
+func list(l []string) string { return dash(strings.Join(l, ", ")) }
+
+// reading is a measured value, nil where the card doesn't tell, with how it is printed.
+type reading struct {
+	value  *float64
+	format string
+}
+
+// known lists those readings that the card gives.
+func known(l ...reading) string {
+	var out []string
+	for _, r := range l {
+		if r.value != nil {
+			out = append(out, fmt.Sprintf(r.format, *r.value))
+		}
+	}
+	return list(out)
 }
