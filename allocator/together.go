@@ -1,0 +1,149 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// TogetherError says that several allocators have no address in common for what was asked of them.
+type TogetherError struct {
+	Kind    Kind
+	Need    uint64 // bytes in each bank, of the largest request
+	Largest uint64 // bytes in each bank of the largest range that is free in all of them
+	Count   int    // how many allocators there are
+	Err     error  // wraps ErrOutOfMemory
+}
+
+// Error implements error.
+func (e *TogetherError) Error() string {
+	return fmt.Sprintf("allocator: no address is free in all of %d memories: %d B of %v needed in each bank, the largest range that is free in all has %d B: %v",
+		e.Count, e.Need, e.Kind, e.Largest, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *TogetherError) Unwrap() error { return e.Err }
+
+// togetherTries bounds how often Together starts anew because somebody else took what was free.
+const togetherTries = 64
+
+// Together allocates from several allocators at one address: rs[i] of as[i]. The requests are of one kind and may differ in
+// size. Allocators with equal fingerprints and equal requests give what [Allocator.Allocate] of any of them would, and have
+// equal fingerprints afterwards; otherwise it is the lowest address that is free in all of them, or the highest for a kind
+// that grows downward. Either all have their extent or none. The error wraps ErrRequest or ErrOutOfMemory.
+func Together(as []*Allocator, rs []Request) ([]Extent, error) {
+	if len(as) == 0 || len(as) != len(rs) {
+		return nil, fmt.Errorf("allocator: together: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
+	}
+	lead, need, topDown := 0, make([]uint64, len(as)), false
+	for i, a := range as {
+		var e Extent
+		reg, err := a.plan(&rs[i], &e)
+		if err == nil && rs[i].Kind != rs[0].Kind {
+			err = rs[i].refuse("another request is of %v", rs[0].Kind)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if need[i] = e.PerBank; need[i] > need[lead] {
+			lead = i
+		}
+		if i == 0 {
+			topDown = reg.topDown
+		}
+	}
+	if rs[0].TopDown != nil {
+		topDown = *rs[0].TopDown
+	}
+	// Usually they are in step, and what one chooses is free in all.
+	first, err := as[lead].Allocate(rs[lead])
+	if err != nil {
+		return nil, err
+	}
+	out, err := takeAll(as, rs, first.Addr, lead, first)
+	for range togetherTries {
+		if err == nil || !errors.Is(err, ErrOccupied) {
+			return out, err
+		}
+		addr, largest, ok := common(as, rs[0].Kind, need, topDown)
+		if !ok {
+			return nil, &TogetherError{Kind: rs[0].Kind, Need: need[lead], Largest: largest, Count: len(as), Err: ErrOutOfMemory}
+		}
+		out, err = takeAll(as, rs, addr, -1, Extent{})
+	}
+	return out, err
+}
+
+// takeAll allocates at an address of all allocators but the one that has its extent already.
+func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]Extent, error) {
+	out := make([]Extent, len(as))
+	if have >= 0 {
+		out[have] = e
+	}
+	for i, a := range as {
+		if i == have {
+			continue
+		}
+		var err error
+		if out[i], err = a.AllocateAt(rs[i], addr); err != nil {
+			for j, e := range out {
+				if !e.IsZero() {
+					err = errors.Join(err, as[j].Free(e))
+				}
+			}
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// common returns the lowest, or highest, address at which need[i] bytes are free in each bank of as[i], and the size of
+// the largest range that is free in all.
+func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest uint64, ok bool) {
+	free := as[0].Holes(k)
+	starts := shorten(free, need[0])
+	for i, a := range as[1:] {
+		holes := a.Holes(k)
+		free = intersect(free, holes)
+		starts = intersect(starts, shorten(holes, need[i+1]))
+	}
+	for _, h := range free {
+		largest = max(largest, h.Size)
+	}
+	if len(starts) == 0 {
+		return 0, largest, false
+	}
+	if topDown {
+		last := starts[len(starts)-1]
+		return last.Addr + last.Size - 1, largest, true
+	}
+	return starts[0].Addr, largest, true
+}
+
+// shorten turns holes into the ranges of addresses at which n bytes may begin.
+func shorten(holes []Hole, n uint64) []Hole {
+	var out []Hole
+	for _, h := range holes {
+		if h.Size >= n {
+			out = append(out, Hole{h.Addr, h.Size - n + 1})
+		}
+	}
+	return out
+}
+
+// intersect returns what is in both of two lists of ranges, each by address.
+func intersect(a, b []Hole) []Hole {
+	var out []Hole
+	for len(a) > 0 && len(b) > 0 {
+		low, high := max(a[0].Addr, b[0].Addr), min(a[0].Addr+a[0].Size, b[0].Addr+b[0].Size)
+		if low < high {
+			out = append(out, Hole{low, high - low})
+		}
+		if a[0].Addr+a[0].Size < b[0].Addr+b[0].Size {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return slices.Clip(out)
+}
