@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/sim"
 )
 
 // cardHelp is how the commands that look after cards describe what they take for one.
@@ -30,8 +28,6 @@ func findCard(ctx context.Context, name string) (kmd.Target, error) {
 		return &flagError{flag: "--device", value: name, why: why, hint: hint, err: err}
 	}
 	switch {
-	case strings.HasPrefix(name, "emu:") && strings.Contains(name, ","):
-		return emulated(name)
 	case pciAddress.MatchString(name), serial.MatchString(name):
 		cards, err := kmd.Host().List(ctx)
 		if err != nil {
@@ -56,56 +52,8 @@ func checkName(name string) error {
 	if name == "" || pciAddress.MatchString(name) || serial.MatchString(name) {
 		return nil
 	}
-	if strings.HasPrefix(name, "emu:") {
-		_, err := emulated(name)
-		return err
-	}
 	_, err := parseTarget(name)
 	return err
-}
-
-// emulated makes an emulated card with options: emu:ARCH,OPTION...
-func emulated(name string) (kmd.Target, error) {
-	wrong := func(why, hint string, err error) error {
-		return &flagError{flag: "--device", value: name, why: why, hint: hint, err: err}
-	}
-	words := strings.Split(strings.TrimPrefix(name, "emu:"), ",")
-	arch, err := chip.ParseArch(words[0])
-	if err != nil {
-		return nil, wrong(fmt.Sprintf("there is no emulator of %q", words[0]), "use emu:blackhole or emu:wormhole", err)
-	}
-	var opts []sim.Option
-	for _, w := range words[1:] {
-		key, value, _ := strings.Cut(w, "=")
-		switch key {
-		case "no-iommu":
-			opts = append(opts, sim.WithoutIOMMU())
-		case "driver":
-			v := strings.Split(value+".0.0", ".")
-			var n [3]uint8
-			for i := range n {
-				x, err := strconv.ParseUint(v[i], 10, 8)
-				if err != nil {
-					return nil, wrong(fmt.Sprintf("%q is no version", value), "use one such as driver=2.4.0", err)
-				}
-				n[i] = uint8(x)
-			}
-			opts = append(opts, sim.DriverVersion(n[0], n[1], n[2]))
-		case "fault":
-			opts = append(opts, sim.Fault(value))
-		default:
-			return nil, wrong(fmt.Sprintf("there is no option %q", w), "use no-iommu, driver=VERSION or fault=NAME", nil)
-		}
-	}
-	card := sim.Blackhole
-	if arch == chip.Wormhole {
-		card = sim.Wormhole
-	}
-	c := card(opts...)
-	if _, err := c.Driver(); err != nil {
-		return nil, wrong(problem(err), "docs/cli.md lists the options of emulated cards", err)
-	}
-	return c, nil
 }
 
 // oneCard returns the card that is meant: the named one, or the machine's only one.

@@ -16,7 +16,7 @@ import (
 )
 
 // Help is how flags describe what Parse accepts.
-const Help = "emu:blackhole, emu:wormhole, ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, or a device node such as /dev/tenstorrent/0"
+const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, or a device node such as /dev/tenstorrent/0"
 
 // ErrUnknown says that a name is none of a kind of device that Parse knows.
 var ErrUnknown = errors.New("unknown kind of device")
@@ -39,6 +39,7 @@ type Device struct {
 	Arch  chip.Arch // of an emulator; zero for the others, which tell when they are open
 
 	open func() kmd.Target
+	opts []sim.Option // of an emulator
 }
 
 // Error says what is wrong with the name of a device, and what to do.
@@ -56,7 +57,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Parse turns a name into a device; an error is an *Error. The server is how the vendor's simulator is started, as
+// Parse turns a name into a device; an error is an *Error. Options of an emulated card follow its architecture, after
+// commas. The server is how the vendor's simulator is started, as
 // ttsim.Server describes it.
 func Parse(name string, server ttsim.Option) (*Device, error) {
 	kind, rest, _ := strings.Cut(name, ":")
@@ -65,13 +67,7 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 		label := strings.Trim(strings.ReplaceAll(name, "/", "_"), "_")
 		return &Device{Name: label, Given: name, Kind: Silicon, open: func() kmd.Target { return kmd.Path(name) }}, nil
 	case kind == "emu":
-		arch, err := chip.ParseArch(rest)
-		if err != nil {
-			return nil, &Error{Value: name, Why: fmt.Sprintf("there is no emulator of %q", rest), Hint: "use emu:blackhole or emu:wormhole", Err: err}
-		}
-		d := &Device{Name: "emu_" + arch.String(), Given: name, Kind: Emulator, Arch: arch}
-		d.open = func() kmd.Target { return emulator(arch) }
-		return d, nil
+		return parseEmulator(name, rest)
 	case kind == "ttsim" && rest != "":
 		return &Device{Name: label(rest), Given: name, Kind: Simulator, open: func() kmd.Target { return ttsim.Library(rest, server) }}, nil
 	case kind == "socket" && rest != "":
@@ -96,22 +92,3 @@ func label(path string) string {
 
 // Open returns the device as a target to open.
 func (d *Device) Open() kmd.Target { return d.open() }
-
-// Emulated returns the emulator with more options, under its own name followed by a suffix. It is for devices whose Kind
-// is Emulator; others are returned as they are.
-func (d *Device) Emulated(suffix string, opts ...sim.Option) *Device {
-	if d.Kind != Emulator {
-		return d
-	}
-	e := *d
-	e.Name += suffix
-	e.open = func() kmd.Target { return emulator(d.Arch, opts...) }
-	return &e
-}
-
-func emulator(a chip.Arch, opts ...sim.Option) kmd.Target {
-	if a == chip.Wormhole {
-		return sim.Wormhole(opts...)
-	}
-	return sim.Blackhole(opts...)
-}

@@ -2,12 +2,14 @@ package target
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
@@ -16,6 +18,8 @@ func TestParse(t *testing.T) {
 	for _, want := range []Device{
 		{Given: "emu:blackhole", Name: "emu_blackhole", Arch: chip.Blackhole},
 		{Given: "emu:wh", Name: "emu_wormhole", Arch: chip.Wormhole},
+		{Given: "emu:blackhole,driver=2.4,strict=7", Name: "emu_blackhole_driver_2_4_strict_7", Arch: chip.Blackhole},
+		{Given: "emu:wormhole,no-iommu,fault=slow-pins=1s,seed=3,delay=40", Name: "emu_wormhole_no-iommu_fault_slow-pins_1s_seed_3_delay_40", Arch: chip.Wormhole},
 		{Given: "/dev/tenstorrent/0", Name: "dev_tenstorrent_0", Kind: Silicon},
 		{Given: "./node", Name: "._node", Kind: Silicon},
 		{Given: "ttsim:/opt/release_wh/libttsim.so", Name: "ttsim_wormhole", Kind: Simulator},
@@ -39,7 +43,9 @@ func TestParse(t *testing.T) {
 
 // An error names what was given, has a cause to ask for and says what to give instead.
 func TestParseErrors(t *testing.T) {
-	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "socket:": ErrUnknown, "gpu:0": ErrUnknown} {
+	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "socket:": ErrUnknown, "gpu:0": ErrUnknown,
+		"emu:bh,shiny": ErrUnknown, "emu:bh,": ErrUnknown, "emu:bh,driver=new": strconv.ErrSyntax, "emu:bh,driver=1.34": driver.ErrConfig,
+		"emu:bh,fault=hiccups": driver.ErrConfig, "emu:bh,seed=-1": strconv.ErrSyntax, "emu:bh,strict": strconv.ErrSyntax, "emu:bh,delay=9999999999": strconv.ErrRange} {
 		_, err := Parse(name, ttsim.Server("false"))
 		var e *Error
 		if !errors.As(err, &e) || e.Value != name || e.Hint == "" || !errors.Is(err, want) {

@@ -1,0 +1,81 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// emulatorHint lists what may follow the architecture of an emulated card.
+const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS or strict=SEED"
+
+// parseEmulator makes the device of emu:ARCH,OPTION...
+func parseEmulator(name, rest string) (*Device, error) {
+	wrong := func(err error, hint, why string, a ...any) (*Device, error) {
+		return nil, &Error{Value: name, Why: fmt.Sprintf(why, a...), Hint: hint, Err: err}
+	}
+	words := strings.Split(rest, ",")
+	arch, err := chip.ParseArch(words[0])
+	if err != nil {
+		return wrong(err, "use emu:blackhole or emu:wormhole", "there is no emulator of %q", words[0])
+	}
+	d := &Device{Name: "emu_" + arch.String(), Given: name, Kind: Emulator, Arch: arch}
+	for _, w := range words[1:] {
+		key, value, _ := strings.Cut(w, "=")
+		switch key {
+		case "no-iommu":
+			d.opts = append(d.opts, sim.WithoutIOMMU())
+		case "driver":
+			var n [3]uint8
+			for i, part := range strings.Split(value+".0.0", ".")[:3] {
+				x, err := strconv.ParseUint(part, 10, 8)
+				if err != nil {
+					return wrong(err, "use one such as driver=2.4.0", "%q is no version", value)
+				}
+				n[i] = uint8(x)
+			}
+			d.opts = append(d.opts, sim.DriverVersion(n[0], n[1], n[2]))
+		case "fault":
+			d.opts = append(d.opts, sim.Fault(value))
+		case "seed", "delay", "strict":
+			x, err := strconv.ParseUint(value, 10, 31)
+			if err != nil {
+				return wrong(err, "use one such as "+key+"=7", "%q is no number", value)
+			}
+			d.opts = append(d.opts, map[string]sim.Option{"seed": sim.Seed(x), "delay": sim.Delay(int(x)), "strict": sim.Strict(x)}[key])
+		default:
+			return wrong(ErrUnknown, emulatorHint, "there is no option %q", w)
+		}
+		d.Name += "_" + strings.NewReplacer("=", "_", ".", "_").Replace(w)
+	}
+	if _, err := emulator(arch, d.opts...).Driver(); err != nil {
+		return wrong(err, "docs/cli.md lists the options of emulated cards", "%v", err)
+	}
+	d.open = func() kmd.Target { return emulator(arch, d.opts...) }
+	return d, nil
+}
+
+// Emulated returns the emulator with more options, under its own name followed by a suffix. It is for devices whose Kind
+// is Emulator; others are returned as they are.
+func (d *Device) Emulated(suffix string, opts ...sim.Option) *Device {
+	if d.Kind != Emulator {
+		return d
+	}
+	e := *d
+	e.Name += suffix
+	e.opts = append(slices.Clone(d.opts), opts...)
+	e.open = func() kmd.Target { return emulator(e.Arch, e.opts...) }
+	return &e
+}
+
+func emulator(a chip.Arch, opts ...sim.Option) *sim.Card {
+	if a == chip.Wormhole {
+		return sim.Wormhole(opts...)
+	}
+	return sim.Blackhole(opts...)
+}
