@@ -103,7 +103,7 @@ func (w *waiter) pause(ctx context.Context) error {
 	if now.After(w.deadline) {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
-	time.Sleep(w.sleep)
+	nap(w.sleep)
 	w.sleep = min(2*w.sleep, w.pace.Longest)
 	return nil
 }
