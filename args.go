@@ -153,6 +153,7 @@ func (r *Recorder) param(name string, kind tracebuf.ParamKind, b *Buffer, args [
 }
 
 func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
+	r.apart()
 	steps := r.rec.Steps()
 	switch {
 	case r.ended:

@@ -92,7 +92,14 @@ func (d *Device) load(ctx context.Context, p *Program) (*Executable, error) {
 	d.work.RLock()
 	defer d.work.RUnlock()
 	x := &Executable{d: d}
-	if err := x.load(ctx, p); err != nil {
+	err := x.prepare(p)
+	if err == nil {
+		x.bin, err = d.mem.Allocate(x.request())
+	}
+	if err == nil {
+		err = x.place(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), x.drop())
 	}
 	d.mu.Lock()
@@ -101,7 +108,8 @@ func (d *Device) load(ctx context.Context, p *Program) (*Executable, error) {
 	return x, nil
 }
 
-func (x *Executable) load(ctx context.Context, p *Program) error {
+// prepare compiles the program and takes what it needs, but for the kernels' memory.
+func (x *Executable) prepare(p *Program) error {
 	d := x.d
 	for _, b := range p.Buffers {
 		if err := b.of(d); err != nil {
@@ -141,20 +149,20 @@ func (x *Executable) load(ctx context.Context, p *Program) error {
 		spec.Semaphores = append(spec.Semaphores, dispatch.Semaphore(s))
 	}
 	var err error
-	if x.image, err = d.disp.Compile(&spec); err != nil {
-		return err
-	}
-	return x.place(ctx, p.Name)
+	x.image, err = d.disp.Compile(&spec)
+	return err
 }
 
-// place writes the kernels to DRAM.
-func (x *Executable) place(ctx context.Context, name string) error {
-	bin := x.image.Binary()
-	ext, err := x.d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(bin)), PageSize: dispatch.BinaryPageSize, Owner: name, Tag: "kernels", Site: userPC()})
-	if err != nil {
-		return err
+// request is for the kernels' DRAM.
+func (x *Executable) request() allocator.Request {
+	return allocator.Request{
+		Kind: DRAM, Size: uint64(len(x.image.Binary())), PageSize: dispatch.BinaryPageSize, Owner: x.Name(), Tag: "kernels", Site: userPC(),
 	}
-	x.bin = ext
+}
+
+// place writes the kernels to their DRAM.
+func (x *Executable) place(ctx context.Context) error {
+	bin, ext := x.image.Binary(), x.bin
 	if err := x.image.Place(uint32(ext.Addr), int(ext.Banks)); err != nil {
 		return err
 	}

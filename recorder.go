@@ -30,6 +30,9 @@ type Recorder struct {
 	prior dispatch.State // before what was recorded last
 	seen  map[*Executable]*seen
 	span  *span // of a capture over several queues
+	lead  *lead // of a capture on several devices, the recorder whose commands this one's are equal to so far
+	leads bool  // others follow
+	heard *heard
 	err   error // the first one: the capture fails with it
 	ended bool
 }
@@ -105,6 +108,9 @@ func (r *Recorder) run(x *Executable) error {
 		if err := r.t.hold(x.bufs[s.holds]); err != nil {
 			return err
 		}
+	}
+	if r.follow(x) {
+		return nil
 	}
 	r.prior = r.state
 	r.rec.Reserve(x.image.RunBytes())
@@ -204,11 +210,11 @@ func (t *Trace) register() error {
 // place takes DRAM for the trace, writes it there and prepares the commands of a replay.
 func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) error {
 	d := t.q.d
-	n := len(t.image.Bytes)
 	var err error
-	t.ext, err = d.mem.Allocate(allocator.Request{Kind: allocator.Trace, Size: uint64(n), PageSize: uint64(t.image.PageSize), Owner: owner, Tag: "trace", Site: userPC()})
-	if err != nil {
-		return t.noRoom(n, err)
+	if t.ext.IsZero() {
+		if t.ext, err = d.mem.Allocate(t.request(owner)); err != nil {
+			return t.noRoom(len(t.image.Bytes), err)
+		}
 	}
 	replay, err := tracebuf.NewReplay(t.q.replayConfig(t.image, t.ext))
 	if err != nil {
@@ -229,6 +235,13 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	}
 	// Nobody waits: the queue's later commands do, in the prefetcher, so that no replay reads what isn't written yet.
 	return t.q.q.Settle(ctx)
+}
+
+// request is for the trace's DRAM.
+func (t *Trace) request(owner string) allocator.Request {
+	return allocator.Request{
+		Kind: allocator.Trace, Size: uint64(len(t.image.Bytes)), PageSize: uint64(t.image.PageSize), Owner: owner, Tag: "trace", Site: userPC(),
+	}
 }
 
 // replayConfig says how what lies in an extent is replayed.

@@ -74,6 +74,15 @@ func Together(as []*Allocator, rs []Request) ([]Extent, error) {
 	return out, err
 }
 
+// TogetherAt is Together at an address, which must be a multiple of [Config.DRAMAlign]. The error wraps ErrRequest or is an
+// *OccupiedError.
+func TogetherAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error) {
+	if len(as) == 0 || len(as) != len(rs) {
+		return nil, fmt.Errorf("allocator: together: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
+	}
+	return takeAll(as, rs, addr, -1, Extent{})
+}
+
 // takeAll allocates at an address of all allocators but the one that has its extent already.
 func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]Extent, error) {
 	out := make([]Extent, len(as))

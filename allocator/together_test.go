@@ -59,9 +59,13 @@ func together(t *rapid.T, as []*Allocator, live [][]Extent, k Kind, size *rapid.
 	alone, aloneErr := as[0].Fits(rs[0])
 	want := map[uint64]int{} // how many have room at an address
 	for i, a := range as {
+		c := a.Clone()
 		for addr := uint64(0); addr < 64<<8; addr += 64 {
-			if e, err := a.Clone().AllocateAt(rs[i], addr); err == nil {
+			if e, err := c.AllocateAt(rs[i], addr); err == nil {
 				want[e.Addr]++
+				if err := c.Free(e); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}

@@ -229,12 +229,7 @@ func (q *Queue) submittable(p *Prepared) error {
 
 // submit is called with mu held.
 func (q *Queue) submit(ctx context.Context, p *Prepared) error {
-	if !p.sent || p.base != q.st.Expected {
-		for _, c := range p.Counts {
-			cq.Put32(p.Bytes, c.At, uint32(q.st.Expected+c.Add))
-		}
-		p.sent, p.base = true, q.st.Expected
-	}
+	p.count(q.st.Expected)
 	if err := q.send(ctx, p.Bytes, true); err != nil {
 		return err
 	}
@@ -244,6 +239,16 @@ func (q *Queue) submit(ctx context.Context, p *Prepared) error {
 		q.st, q.same = p.After, p
 	}
 	return nil
+}
+
+// count sets the counts that the commands wait for.
+func (p *Prepared) count(base cq.Count) {
+	if !p.sent || p.base != base {
+		for _, c := range p.Counts {
+			cq.Put32(p.Bytes, c.At, uint32(base+c.Add))
+		}
+		p.sent, p.base = true, base
+	}
 }
 
 // send puts one batch of commands into the issue ring and rings the doorbell. Called with mu held.

@@ -1,0 +1,116 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// Salvo is prepared commands for queues of several devices that are submitted so that the devices start together: first
+// the commands of all are put into the issue rings, then the entries that announce them are written, one store for each
+// queue and nothing in between.
+type Salvo struct {
+	parts []salvoPart
+	errs  []error // by part, of the last Submit
+}
+
+type salvoPart struct {
+	q   *Queue
+	p   *Prepared
+	off uint32
+}
+
+// NewSalvo joins prepared commands, ps[i] for qs[i]. No queue may be named twice.
+func NewSalvo(qs []*Queue, ps []*Prepared) *Salvo {
+	s := &Salvo{errs: make([]error, len(qs))}
+	for i, q := range qs {
+		s.parts = append(s.parts, salvoPart{q: q, p: ps[i]})
+	}
+	return s
+}
+
+// Submit sends the commands. When a queue can't take its part, none gets one; when a device stops in the middle, the others
+// have theirs. The errors are those of each part in order, nil if there are none; they are good until the next Submit.
+// It allocates nothing. Salvos that have a queue in common must not be submitted at the same time unless they name their
+// queues in the same order.
+func (s *Salvo) Submit(ctx context.Context) []error {
+	before := debug.SetPanicOnFault(true)
+	defer debug.SetPanicOnFault(before)
+	failed := false
+	for i := range s.parts {
+		s.parts[i].q.mu.Lock()
+	}
+	for i := range s.parts {
+		s.errs[i] = s.parts[i].prepare(ctx)
+		failed = failed || s.errs[i] != nil
+	}
+	if !failed {
+		for i := range s.parts {
+			s.errs[i] = s.parts[i].put()
+			failed = failed || s.errs[i] != nil
+		}
+		for i := range s.parts {
+			if s.errs[i] == nil {
+				s.errs[i] = s.parts[i].announce()
+				failed = failed || s.errs[i] != nil
+			}
+		}
+	}
+	for i := range s.parts {
+		s.parts[i].q.mu.Unlock()
+	}
+	if !failed {
+		return nil
+	}
+	return s.errs
+}
+
+// prepare makes sure that the queue takes the commands and has room for them, and changes nothing that others see.
+func (p *salvoPart) prepare(ctx context.Context) (err error) {
+	q := p.q
+	defer q.lost(&err)
+	if q.failed.Load() != nil || p.p.revoked || q.reserved != nil || q.shared {
+		if err := q.submittable(p.p); err != nil {
+			return err
+		}
+	}
+	p.off, err = q.room(ctx, uint32(len(p.p.Bytes)))
+	return err
+}
+
+// put puts the commands into the issue ring.
+func (p *salvoPart) put() (err error) {
+	q := p.q
+	defer q.lost(&err)
+	p.p.count(q.st.Expected)
+	n := uint32(len(p.p.Bytes))
+	copy(q.issue.mem[p.off:], p.p.Bytes)
+	q.issue.wr = p.off + n
+	*q.issue.end(q.fetch.put) = p.off + n
+	return nil
+}
+
+// announce tells the prefetcher.
+func (p *salvoPart) announce() (err error) {
+	q := p.q
+	defer q.lost(&err)
+	q.pre.Publish() // as in ring
+	q.fetch.push(uint16(uint32(len(p.p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+	kmd.PrefetchWrite(q.issue.mem[q.issue.wr:])
+	if q.same != p.p {
+		q.last.Store(&p.p.Name)
+		q.replayed.Store(p.p)
+		q.st, q.same = p.p.After, p.p
+	}
+	return nil
+}
+
+// lost turns the fault of an access to a device that was removed into an error. Called with mu held.
+func (q *Queue) lost(err *error) {
+	if e := recover(); e != nil {
+		*err = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e)))
+	}
+}

@@ -1,0 +1,220 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/reprise-tt/reprise/allocator"
+)
+
+// What several devices do together. Package mesh is made of these functions; use that, unless the devices aren't one mesh.
+
+// NewBuffers allocates a buffer of the same configuration on each of several devices, all at one address. Devices with equal
+// fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards; on others it is an address that is free everywhere.
+// Either all devices have their buffer or none. Errors are as those of NewBuffer, or an *allocator.TogetherError where each
+// device has room and no address is free in all.
+func NewBuffers(ds []*Device, c BufferConfig) ([]*Buffer, error) {
+	bufs := make([]*Buffer, len(ds))
+	call := func(i int) *Call { return &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size} }
+	done := func(i int, call *Call) { call.Object, call.Bytes = bufs[i], bufs[i].Size() }
+	err := observeAll(context.Background(), ds, call, done, func() error { return newBuffers(ds, bufs, &c) })
+	if err != nil {
+		return nil, err
+	}
+	return bufs, nil
+}
+
+func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
+	if err := distinct(ds); err != nil {
+		return fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
+	}
+	fail := func(err error) error {
+		return fmt.Errorf("reprise: new buffer %q on %d devices: %w", c.Name, len(ds), err)
+	}
+	rs, mems := make([]allocator.Request, len(ds)), memories(ds)
+	site := userPC()
+	for i, d := range ds {
+		if err := d.usable("new buffer"); err != nil {
+			return err
+		}
+		if err := d.refuse(nil, opAllocate, c.Name); err != nil {
+			return err
+		}
+		var err error
+		if bufs[i], rs[i], err = d.plan(c); err != nil {
+			return fail(err)
+		}
+		rs[i].Site = site
+	}
+	if c.Kind == L1 {
+		for _, d := range ds { // as in newBuffer
+			d.cbs.mu.Lock()
+			defer d.cbs.mu.Unlock()
+		}
+	}
+	var exts []allocator.Extent
+	var err error
+	if c.Addr == 0 {
+		exts, err = allocator.Together(mems, rs)
+	} else {
+		exts, err = allocator.TogetherAt(mems, rs, uint64(c.Addr))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	for i, b := range bufs {
+		b.ext, b.iv = exts[i], interleaved(exts[i])
+		if b.dist != nil {
+			b.iv.Pages = 0
+		}
+	}
+	return nil
+}
+
+// LoadAll loads program ps[i] on device ds[i], as [Device.Load] does, with the kernels of all programs at one address: so
+// programs that are equal have equal commands on all devices. Each takes as much memory as the largest of them. Either all
+// programs are loaded or none.
+func LoadAll(ctx context.Context, ds []*Device, ps []*Program) ([]*Executable, error) {
+	if len(ds) != len(ps) {
+		return nil, fmt.Errorf("reprise: load: %d programs for %d devices", len(ps), len(ds))
+	}
+	xs := make([]*Executable, len(ds))
+	call := func(i int) *Call {
+		if ps[i] == nil {
+			return &Call{Kind: CallLoad}
+		}
+		return &Call{Kind: CallLoad, Name: ps[i].Name}
+	}
+	done := func(i int, call *Call) { call.Object, call.Bytes = xs[i], len(xs[i].image.Binary()) }
+	if err := observeAll(ctx, ds, call, done, func() error { return loadAll(ctx, ds, ps, xs) }); err != nil {
+		return nil, err
+	}
+	return xs, nil
+}
+
+func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable) error {
+	if err := distinct(ds); err != nil {
+		return fmt.Errorf("reprise: load: %w", err)
+	}
+	for i, d := range ds {
+		if err := d.usable("load"); err != nil {
+			return err
+		}
+		if ps[i] == nil {
+			return errors.New("reprise: load: no program: it is nil")
+		}
+		if err := d.refuse(nil, opLoad, ps[i].Name); err != nil {
+			return err
+		}
+		xs[i] = &Executable{d: d}
+		d.work.RLock()
+		defer d.work.RUnlock()
+	}
+	fail := func(i int, err error) error {
+		return fmt.Errorf("reprise: load program %q on %s: %w", ps[i].Name, ds[i].name, err)
+	}
+	err := eachOf(len(ds), func(i int) error {
+		if err := xs[i].prepare(ps[i]); err != nil {
+			return fail(i, err)
+		}
+		return nil
+	})
+	if err == nil {
+		err = placeAll(ds, xs)
+	}
+	if err == nil {
+		err = eachOf(len(ds), func(i int) error {
+			if err := xs[i].place(ctx); err != nil {
+				return fail(i, err)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		for _, x := range xs {
+			err = errors.Join(err, x.drop())
+		}
+		return err
+	}
+	for i, d := range ds {
+		d.mu.Lock()
+		d.execs[xs[i]] = struct{}{}
+		d.mu.Unlock()
+	}
+	return nil
+}
+
+// placeAll takes memory for kernels and circular buffers: of all programs as much as for the largest, so that devices stay
+// in step.
+func placeAll(ds []*Device, xs []*Executable) error {
+	rs, site := make([]allocator.Request, len(xs)), userPC()
+	most, end := uint64(0), uint64(0)
+	for i, x := range xs {
+		rs[i] = x.request()
+		rs[i].Site = site
+		most, end = max(most, rs[i].Size), max(end, x.cbEnd)
+	}
+	for i, x := range xs {
+		rs[i].Size = most
+		if x.cbEnd < end {
+			if err := x.d.cbs.grow(end); err != nil {
+				return fmt.Errorf("reprise: load program %q on %s: %w", x.Name(), x.d.name, err)
+			}
+			old := x.cbEnd
+			x.cbEnd = end
+			if err := x.d.cbs.shrink(old); err != nil {
+				return err
+			}
+		}
+	}
+	exts, err := allocator.Together(memories(ds), rs)
+	if err != nil {
+		return fmt.Errorf("reprise: load program %q on %d devices: %w", xs[0].Name(), len(xs), err)
+	}
+	for i, x := range xs {
+		x.bin = exts[i]
+	}
+	return nil
+}
+
+func memories(ds []*Device) []*allocator.Allocator {
+	out := make([]*allocator.Allocator, len(ds))
+	for i, d := range ds {
+		out[i] = d.mem
+	}
+	return out
+}
+
+// eachOf calls f for 0 up to n-1 side by side and returns the first error, when all have returned.
+func eachOf(n int, f func(i int) error) error {
+	var g errgroup.Group
+	for i := range n {
+		g.Go(func() error { return f(i) })
+	}
+	return g.Wait()
+}
+
+// observeAll has the observers of each device hear of what all devices do.
+func observeAll(ctx context.Context, ds []*Device, call func(int) *Call, done func(int, *Call), f func() error) error {
+	var from func(i int) error
+	from = func(i int) error {
+		for ; i < len(ds); i++ {
+			if ds[i].watch.on.Load() == nil {
+				continue
+			}
+			c := call(i)
+			return ds[i].observed(ctx, c, func() error {
+				err := from(i + 1)
+				if err == nil {
+					done(i, c)
+				}
+				return err
+			})
+		}
+		return f()
+	}
+	return from(0)
+}
