@@ -15,6 +15,9 @@ import (
 type PinConfig struct {
 	// Size in bytes is rounded up to whole pages.
 	Size int
+	// Memory, if not nil, is pinned instead of new memory: whole pages that the caller has mmap'ed, private and anonymous
+	// or shared memory. It stays the caller's, who unmaps it after Close. Go's heap won't do.
+	Memory []byte
 	// Chunk is how many bytes to pin at a time, rounded up to whole pages; 0 is all at once. Each takes one of the 16
 	// outbound regions that all users of the device share. Without an IOMMU a chunk is at most a huge page.
 	Chunk int
@@ -51,6 +54,12 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		return nil, err
 	}
 	page := int(hostPage())
+	if c.Memory != nil {
+		if len(c.Memory) == 0 || len(c.Memory)%page != 0 || addressOf(c.Memory)%uint64(page) != 0 {
+			return nil, fmt.Errorf("%w: %d B of memory: give whole pages of %d B", ErrMisaligned, len(c.Memory), page)
+		}
+		c.Size = len(c.Memory)
+	}
 	if c.Size <= 0 || uint64(c.Size) > d.params.PCI.NOCSize {
 		return nil, fmt.Errorf("%w: size %d, want 1 to %s, which is what the device can address", ErrOutOfRange, c.Size,
 			humanize.IBytes(d.params.PCI.NOCSize))
@@ -65,6 +74,13 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 	chunk := size
 	if c.Chunk > 0 {
 		chunk = min(round(c.Chunk), size)
+	}
+	if c.Memory != nil {
+		m := &HostMemory{dev: d, mem: c.Memory[:size:size]}
+		if err := d.pinChunks(m, chunk, c); err != nil {
+			return nil, d.explainPin(err, size, page, nil)
+		}
+		return d.keep(m)
 	}
 	var missing []string
 	var regions error // outbound regions ran out
@@ -125,6 +141,8 @@ type pinnedRange struct {
 // gap for each, so a gap that another user left can tear them apart; then the highest addresses are tried, from the
 // last chunk down.
 func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
+	m.chunk, m.config = chunk, c
+	m.config.Progress = nil
 	err := d.pinUp(m, chunk, c, false)
 	if errors.Is(err, errTorn) {
 		err = d.pinUp(m, chunk, c, true)

@@ -11,9 +11,11 @@ import (
 // words must be accessed with sync/atomic, and data is published by the store of a word or by a doorbell.
 type HostMemory struct {
 	dev    *Device
-	whole  []byte // the mapping, in whole huge pages
+	whole  []byte // the mapping, in whole huge pages; nil if the memory is the caller's
 	mem    []byte
 	pins   []pinnedRange
+	chunk  int       // bytes in each but the last
+	config PinConfig // that it was pinned with
 	noc    uint64
 	phys   uint64
 	name   string
@@ -63,6 +65,45 @@ func (m *HostMemory) Close() error {
 	return nil
 }
 
+// Repin pins the memory again, with what it holds, after a Recover or a reset of the chip, either of which ends what pins
+// lead to: see Device.Recover. The NoC address may be another one afterwards. If it fails, the memory stays mapped and
+// unpinned, and Repin can be called again. The error is what Pin says, or matches ErrClosed.
+func (m *HostMemory) Repin() error {
+	d := m.dev
+	d.mu.Lock()
+	_, live := d.memory[m]
+	_, stale := d.stale[m]
+	if live {
+		delete(d.memory, m)
+		d.stale[m] = struct{}{}
+	}
+	d.mu.Unlock()
+	err := d.usable()
+	switch {
+	case err != nil:
+	case !live && !stale:
+		err = ErrClosed
+	case live:
+		err = m.unpin()
+	}
+	if err == nil {
+		if err = d.pinChunks(m, m.chunk, m.config); err != nil {
+			err = d.explainPin(err, len(m.mem), int(hostPage()), nil)
+		}
+	}
+	if err != nil {
+		return d.opError("pin "+m.name+" again", d.note(err))
+	}
+	d.mu.Lock()
+	delete(d.stale, m)
+	d.mu.Unlock()
+	if _, err := d.keep(m); err != nil {
+		return d.opError("pin "+m.name+" again", err)
+	}
+	return nil
+}
+
+// release gives the memory back; that of a lost device can't be unpinned and needn't be.
 func (m *HostMemory) release() error {
 	if err := m.unpinAndUnmap(); err != nil && !m.dev.lost.Load() {
 		return err
@@ -98,6 +139,9 @@ func (m *HostMemory) unpin() error {
 
 func (m *HostMemory) unmap() error {
 	mem := m.whole
-	m.mem, m.whole = nil, nil
+	m.mem, m.whole, m.config.Memory = nil, nil, nil
+	if mem == nil {
+		return nil // the caller's
+	}
 	return unmapMemory(mem)
 }
