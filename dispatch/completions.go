@@ -19,8 +19,9 @@ type completion struct {
 	devPage  int    // bytes of a page in the record
 	read     *read
 	finished atomic.Bool
-	lost     error // why it will never come; set before finished
-	before   clock // what the host knows to be done once it has seen this
+	lost     error  // why it will never come; set before finished
+	before   clock  // what the host knows to be done once it has seen this
+	entries  uint64 // of the prefetch queue that are taken by then
 }
 
 // read is what the completions of one read share.
@@ -46,6 +47,7 @@ type completions struct {
 	ringMu sync.Mutex // held while records are taken out of the ring
 	ring   completionRing
 	pages  atomic.Uint64 // popped
+	taken  atomic.Uint64 // entries of the prefetch queue that the newest record says are taken
 
 	mu       sync.Mutex
 	expected []*completion
@@ -80,6 +82,7 @@ func (c *completions) lose(cause error) {
 func (c *completions) restart(queue uint16) {
 	c.queue = queue
 	c.pages.Store(0)
+	c.taken.Store(0)
 }
 
 // abandon makes what arrives for a read from now on go nowhere.
@@ -145,6 +148,7 @@ func (c *completions) drain() error {
 		}
 		c.ring.pop(whole)
 		c.pages.Store(c.ring.popped)
+		c.taken.Store(x.entries)
 		c.mu.Lock()
 		c.expected = c.expected[1:]
 		c.mu.Unlock()

@@ -192,7 +192,7 @@ func (q *Queue) record(ctx context.Context, op string, timed bool) (done *comple
 		return nil, 0, fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
 	}
 	q.buf = cmds
-	c := &completion{event: id, isEvent: true, timed: timed, before: q.tick()}
+	c := &completion{event: id, isEvent: true, timed: timed, before: q.tick(), entries: q.fetch.put + 1}
 	// The completion is expected before it can arrive.
 	undo := q.comp.expect(c)
 	if err := q.send(ctx, cmds, false); err != nil {

@@ -268,6 +268,10 @@ func (q *Queue) room(ctx context.Context, n uint32) (uint32, error) {
 	if q.fits(off, n) {
 		return off, nil
 	}
+	// What has been reported says so too, and costs no access to the device.
+	if q.fetch.know(q.comp.taken.Load()); q.fits(off, n) {
+		return off, nil
+	}
 	var lost error
 	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
 		lost = q.fetch.poll()

@@ -3,7 +3,9 @@ package dispatch
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -96,6 +98,32 @@ func TestSubmitAllocatesNothing(t *testing.T) {
 	})
 	if allocs != 0 {
 		t.Errorf("a submission allocates %v times", allocs)
+	}
+}
+
+// Who waits for what was submitted now and then never makes the host ask the device how far it is, which on silicon takes as
+// long as several replays: the reports say it.
+func TestReportsSaveAskingTheDevice(t *testing.T) {
+	q, _ := hostOnly(t) // the pointer that the device publishes stays as it is
+	p := replayCommands(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("full"))
+	defer cancel()
+	for range 20 {
+		for range fetchEntries / 2 {
+			if err := q.Submit(ctx, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q.comp.taken.Store(q.fetch.put)
+	}
+	var err error
+	for range fetchEntries {
+		if err = q.Submit(ctx, p); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Error("more entries than the prefetch queue has, and nothing said that any were taken")
 	}
 }
 

@@ -247,7 +247,7 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	before := q.tick()
 	for first := true; len(dst) > 0; first = false {
 		n := min(perRecord, len(dst)/int(b.HostPage))
-		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before}
+		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before, entries: q.fetch.put + 1}
 		cmds := cq.NewBuilder(q.d.layout(), q.buf[:0])
 		if first {
 			q.appendSettle(&cmds)
