@@ -22,7 +22,7 @@ import (
 // In the child that TestReplaysAreNoSystemCalls starts.
 var (
 	proving      = flag.Bool("prove", false, "count system calls as the child of TestReplaysAreNoSystemCalls")
-	proofReplays = flag.Int("replays", 0, "how many replays TestReplaysAreNoSystemCalls submits; 0 skips it")
+	proofReplays = flag.Int("replays", 10_000, "how many replays TestReplaysAreNoSystemCalls counts")
 )
 
 func TestMain(m *testing.M) {

@@ -6,7 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -26,13 +26,18 @@ import (
 // So many replays fit into the rings of the queue and of the emulator's interface.
 const proofBurst = 200
 
+// Go's scheduler asks a goroutine that has run for 10 ms to make room. A burst that ends this long after its thread was
+// given its goroutine hasn't been asked.
+const unasked = 5 * time.Millisecond
+
 // proof is what the child of TestReplaysAreNoSystemCalls found out.
 type proof struct {
-	Replays  int
-	Syscalls map[string]uint64 // of the submitting thread, while it submits
-	Waiting  uint64            // of the same thread, while it waits
-	Mallocs  uint64            // of the whole process, in the burst with the fewest: the emulator may allocate now and then
-	Lost     probe.Lost
+	Replays     int               // in bursts that count
+	Syscalls    map[string]uint64 // of the submitting thread, in those
+	Interrupted int               // bursts that don't count, because the thread was without a processor in them
+	Waiting     uint64            // system calls of the same thread between bursts
+	Mallocs     uint64            // of the whole process, in the burst with the fewest: the emulator may allocate now and then
+	Lost        probe.Lost
 }
 
 // Replays are no system call and no allocation: counted by the kernel, for the thread that submits, from each
@@ -40,16 +45,14 @@ type proof struct {
 // the thread sleeps until another one has waited for it, and the kernel's count of that is kept apart; that it isn't zero
 // shows that the count counts.
 //
-// Two things are kept out, both of Go and of the emulator and not of a replay. Go's scheduler interrupts threads with a
-// signal, which ends in a call: the child turns that off. And an emulated device is a thread of this process, which
-// would have to be woken if it slept: it stays awake. On a machine with more to do than processors,
-// a thread that is interrupted while it holds a lock of Go's runtime makes others sleep now and then, so the test has
-// several attempts; each attempt counts all of its replays.
+// Three things are kept out, all of Go and of the emulator and not of a replay. Go's scheduler interrupts threads with a
+// signal, which ends in a call: the child turns that off. It also asks a goroutine that has had its processor for 10 ms to
+// make room, and one that is locked to its thread does so by futex calls (runtime.newstack, goschedImpl, stoplockedm). A
+// burst takes some 50 µs, so that happens to a thread that the kernel has put off the processor for long: bursts of more
+// than 5 ms don't count, and others are submitted instead. And an emulated device is a thread of this
+// process, which would have to be woken if it slept: it stays awake.
 func TestReplaysAreNoSystemCalls(t *testing.T) {
 	m := probe.Detect()
-	if *proofReplays == 0 {
-		t.Skip("give -replays 100000: on a busy machine the Go scheduler's own system calls are counted too")
-	}
 	for _, f := range []probe.Feature{probe.BPF, probe.RawTracepoints} {
 		if err := m.Missing(f); err != nil {
 			t.Skip(err)
@@ -58,24 +61,17 @@ func TestReplaysAreNoSystemCalls(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("the device that stays awake and the host need a processor each")
 	}
-	const attempts = 5
-	for n := 1; ; n++ {
-		p := proveInChild(t)
-		if p.Replays < *proofReplays || p.Lost.Any() {
-			t.Fatalf("%d replays, lost %+v", p.Replays, p.Lost)
-		}
-		if p.Waiting == 0 {
-			t.Fatal("no system calls while the thread slept: nothing was counted")
-		}
-		if len(p.Syscalls) == 0 && p.Mallocs == 0 {
-			t.Logf("%d replays, attempt %d: no system call, no allocation", p.Replays, n)
-			return
-		}
-		if n == attempts {
-			t.Fatalf("%d replays: system calls %v and %d allocations, want none", p.Replays, p.Syscalls, p.Mallocs)
-		}
-		t.Logf("%d replays, attempt %d: system calls %v, %d allocations", p.Replays, n, p.Syscalls, p.Mallocs)
+	p := proveInChild(t)
+	if p.Replays < *proofReplays || p.Lost.Any() {
+		t.Fatalf("%d replays, lost %+v", p.Replays, p.Lost)
 	}
+	if p.Waiting == 0 {
+		t.Fatal("no system calls while the thread slept: nothing was counted")
+	}
+	if len(p.Syscalls) != 0 || p.Mallocs != 0 {
+		t.Fatalf("%d replays: system calls %v and %d allocations, want none", p.Replays, p.Syscalls, p.Mallocs)
+	}
+	t.Logf("%d replays: no system call, no allocation; %d calls between bursts; %d bursts were interrupted", p.Replays, p.Waiting, p.Interrupted)
 }
 
 func proveInChild(t *testing.T) proof {
@@ -97,7 +93,7 @@ func proveInChild(t *testing.T) proof {
 // prove is the child.
 func prove(ctx context.Context) (_ *proof, err error) {
 	debug.SetGCPercent(-1)
-	d, err := reprise.Open(ctx, sim.Blackhole(sim.Awake()))
+	d, err := reprise.Open(ctx, sim.Blackhole(sim.Awake()), reprise.WithQueueWorkers(0, reprise.Range{}))
 	if err != nil {
 		return nil, err
 	}
@@ -123,31 +119,55 @@ func prove(ctx context.Context) (_ *proof, err error) {
 
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	out := &proof{Syscalls: map[string]uint64{}}
+	wait := func() error {
+		begin <- struct{}{}
+		return <-done
+	}
+	burst := func() error {
+		for range proofBurst {
+			if err := tr.Replay(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	// To ask for the number of allocations stops the world: these bursts are others than those whose calls are counted.
+	if out.Mallocs, err = fewestAllocations(burst, func(context.Context) error { return wait() }); err != nil {
+		return nil, err
+	}
 	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Calls}, Slow: time.Hour})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	tid := unix.Gettid()
-	out := &proof{Syscalls: map[string]uint64{}, Mallocs: math.MaxUint64}
-	var before, after runtime.MemStats
-	const submitting, waiting = 1, 2
-	for out.Replays < *proofReplays {
-		runtime.ReadMemStats(&before)
-		p.Stage(submitting)
-		for range proofBurst {
-			if err := tr.Replay(ctx); err != nil {
-				return nil, err
-			}
+	const between = 0 // the stage; each burst is one of its own
+	counted := map[int]bool{}
+	for stage := 1; out.Replays < *proofReplays; stage++ {
+		if out.Interrupted > 1000+*proofReplays/proofBurst {
+			return nil, fmt.Errorf("%d bursts were interrupted: the machine is too busy", out.Interrupted)
 		}
-		p.Stage(waiting)
-		runtime.ReadMemStats(&after)
-		out.Replays += proofBurst
-		out.Mallocs = min(out.Mallocs, after.Mallocs-before.Mallocs)
-		begin <- struct{}{}
-		if err := <-done; err != nil {
+		// Behind it the goroutine is scheduled anew, with 10 ms to run.
+		if err := wait(); err != nil {
 			return nil, err
 		}
+		start := time.Now()
+		p.Stage(uint32(stage))
+		err := burst()
+		p.Stage(between)
+		took := time.Since(start)
+		if err != nil {
+			return nil, err
+		}
+		if took > unasked {
+			out.Interrupted++
+			continue
+		}
+		counted[stage] = true
+		out.Replays += proofBurst
+	}
+	if err := wait(); err != nil {
+		return nil, err
 	}
 	sn, err := p.Snapshot()
 	if err != nil {
@@ -156,13 +176,17 @@ func prove(ctx context.Context) (_ *proof, err error) {
 	if !slices.Contains(sn.Used, "system calls: raw tracepoints") {
 		return nil, errors.New("system calls aren't counted")
 	}
-	if th, ok := sn.Thread(tid, submitting); ok {
-		for _, c := range th.Calls {
-			out.Syscalls[c.Name] += c.Count
+	tid := unix.Gettid()
+	for i := range sn.Threads {
+		switch th := &sn.Threads[i]; {
+		case th.TID != tid:
+		case th.Stage == between:
+			out.Waiting = th.Syscalls()
+		case counted[th.Stage]:
+			for _, c := range th.Calls {
+				out.Syscalls[c.Name] += c.Count
+			}
 		}
-	}
-	if th, ok := sn.Thread(tid, waiting); ok {
-		out.Waiting = th.Syscalls()
 	}
 	out.Lost = sn.Lost
 	return out, tr.Release(ctx)
