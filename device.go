@@ -115,6 +115,20 @@ func (d *Device) DRAMBanks() int { return len(d.disp.Chip().DRAMBanks()) }
 // DRAMBankSize returns the bytes of each DRAM bank.
 func (d *Device) DRAMBankSize() uint64 { return d.disp.Chip().DRAMBanks()[0].Size }
 
+// AIClock reads the clock of the chip's tiles, in MHz. The runtime holds the driver's request for the full clock while the
+// device is open, but the card's firmware lowers the clock when it has to. Where the firmware doesn't tell, the error wraps
+// [ErrNoClock].
+func (d *Device) AIClock(ctx context.Context) (float64, error) {
+	if err := d.usable("read the AI clock"); err != nil {
+		return 0, err
+	}
+	mhz, err := d.disp.AIClock(ctx)
+	if err != nil {
+		return 0, d.failed("read the AI clock", err)
+	}
+	return mhz, nil
+}
+
 // Queues returns the number of command queues.
 func (d *Device) Queues() int { return len(d.queues) }
 

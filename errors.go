@@ -58,6 +58,8 @@ var (
 	ErrOutOfMemory = allocator.ErrOutOfMemory
 	// ErrTimeout is the cause of a *HangError when nothing else is known.
 	ErrTimeout = dispatch.ErrTimeout
+	// ErrNoClock is returned when the chip's clock is asked for and its firmware doesn't tell it.
+	ErrNoClock = dispatch.ErrNoClock
 	// ErrNoDevice is returned when there is no device at a path: the card is absent or the driver isn't loaded.
 	ErrNoDevice = kmd.ErrNoDevice
 	// ErrPermission is returned when a device node exists and this user may not open it.

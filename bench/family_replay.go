@@ -85,8 +85,8 @@ func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs i
 	if err := s.measure(ctx, "replay", job); err != nil {
 		return err
 	}
-	if programs == s.config.Programs[0] {
-		s.summarizeReplay(programs)
+	if f, ok := s.report.Figure((&Figure{Family: "replay", Name: job.name, Params: job.params}).ID()); ok && programs == s.config.Programs[0] {
+		s.summarizeReplay(f, programs)
 	}
 	return nil
 }
@@ -111,9 +111,8 @@ func jobToEnd(name string, params []Param, burst int, op func(context.Context, i
 	}}
 }
 
-// summarizeReplay takes the last figure for the summary.
-func (s *session) summarizeReplay(programs int) {
-	f := s.report.Figures[len(s.report.Figures)-1]
+// summarizeReplay takes a figure for the summary.
+func (s *session) summarizeReplay(f *Figure, programs int) {
 	sum := &ReplaySummary{HostSubmitNsP50: f.P50, Programs: programs}
 	if f.Bytes != nil {
 		sum.BytesPerReplay = *f.Bytes

@@ -35,6 +35,9 @@ type Figure struct {
 	Commands *float64 `json:"commands_per_op,omitempty"`
 	Allocs   *float64 `json:"allocs_per_op,omitempty"`
 
+	// AIClock is the chip's clock meanwhile; nil if it can't be read.
+	AIClock *AIClock `json:"aiclk_mhz,omitempty"`
+
 	// Ratios are medians over rounds of this figure's time to a baseline's in the same round.
 	Ratios []Ratio `json:"ratios,omitempty"`
 	// Peers are ratios that others came to for the same job.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 )
@@ -29,6 +30,8 @@ type runner struct {
 	clock  clock
 	rounds int
 	warmup int
+	// aiClock reads the chip's clock, if there is one that can be read.
+	aiClock func(context.Context) (mhz float64, ok bool, err error)
 }
 
 // measure runs a job.
@@ -39,9 +42,15 @@ func (r *runner) measure(ctx context.Context, family string, j *job) (*Figure, e
 	for i := range bases {
 		bases[i] = newSeries()
 	}
+	var clocks []float64
 	for n := -r.warmup; n < r.rounds; n++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if n == 0 || n == r.rounds/2 {
+			if err := r.readClock(ctx, &clocks); err != nil {
+				return nil, err
+			}
 		}
 		if err := r.round(ctx, j, own); err != nil {
 			return nil, err
@@ -69,8 +78,14 @@ func (r *runner) measure(ctx context.Context, family string, j *job) (*Figure, e
 			}
 		}
 	}
+	if err := r.readClock(ctx, &clocks); err != nil {
+		return nil, err
+	}
 	f := &Figure{Family: family, Name: j.name, Params: j.params, PerSample: j.per, Peers: j.peers}
 	own.figure(f)
+	if len(clocks) > 1 {
+		f.AIClock = &AIClock{Before: clocks[0], During: clocks[len(clocks)/2], After: clocks[len(clocks)-1]}
+	}
 	for i, b := range j.against {
 		base := Figure{}
 		bases[i].figure(&base)
@@ -87,6 +102,21 @@ func (r *runner) measure(ctx context.Context, family string, j *job) (*Figure, e
 		f.Allocs = &n
 	}
 	return f, nil
+}
+
+// readClock adds a reading of the chip's clock, if it can be read.
+func (r *runner) readClock(ctx context.Context, to *[]float64) error {
+	if r.aiClock == nil {
+		return nil
+	}
+	mhz, ok, err := r.aiClock(ctx)
+	if err != nil {
+		return fmt.Errorf("read the chip's clock: %w", err)
+	}
+	if ok {
+		*to = append(*to, mhz)
+	}
+	return nil
 }
 
 // told turns "can't be told" into nothing.

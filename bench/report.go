@@ -25,6 +25,8 @@ type Report struct {
 	TimerOverheadNs float64   `json:"timer_overhead_ns"`
 	Baselines       []*Figure `json:"baselines"`
 	Figures         []*Figure `json:"figures"`
+	// Refused are figures that aren't told, because the chip's clock moved each time that they were measured.
+	Refused []Refusal `json:"refused,omitempty"`
 
 	// Breakdown is what the kernel saw of replays; nil if nobody asked.
 	Breakdown *Breakdown `json:"ebpf,omitempty"`

@@ -36,6 +36,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	right(t, 2, 8)
 	t.Render()
+	for i := range r.Refused {
+		if _, err := fmt.Fprintln(w, &r.Refused[i]); err != nil {
+			return err
+		}
+	}
 	if r.Breakdown != nil {
 		return r.Breakdown.WriteTable(w)
 	}

@@ -182,6 +182,23 @@ func (d *Device) tensixRange() chip.Range {
 // Chip describes the chip.
 func (d *Device) Chip() *chip.Chip { return d.ch }
 
+// ErrNoClock is returned where the firmware's telemetry has no clock.
+var ErrNoClock = errors.New("the card's firmware doesn't tell it")
+
+// AIClock reads the clock of the chip's tiles, in MHz, from its firmware's telemetry. The error wraps [ErrNoClock] where that
+// doesn't have it.
+func (d *Device) AIClock(ctx context.Context) (float64, error) {
+	t, err := d.kd.Telemetry(ctx)
+	if err != nil {
+		return 0, err
+	}
+	mhz, ok := t.Value(chip.TagAICLK)
+	if !ok {
+		return 0, fmt.Errorf("dispatch: read the AI clock: %w", ErrNoClock)
+	}
+	return float64(mhz), nil
+}
+
 // Grid returns the logical cores that programs may use.
 func (d *Device) Grid() chip.Range { return d.grid }
 

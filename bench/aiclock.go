@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// AIClock is the clock of the chip's tiles in MHz, before, in the middle of and after the rounds of a figure.
+type AIClock struct {
+	Before float64 `json:"before"`
+	During float64 `json:"during"`
+	After  float64 `json:"after"`
+}
+
+// clockTolerance is by how much the clock may move: the firmware's own readings jitter by less.
+const clockTolerance = 0.005
+
+// Moved says that the clock wasn't the same all the time.
+func (c *AIClock) Moved() bool {
+	low, high := min(c.Before, c.During, c.After), max(c.Before, c.During, c.After)
+	return high-low > clockTolerance*high
+}
+
+// Refusal is a figure that was measured and isn't in the report.
+type Refusal struct {
+	Figure string `json:"figure"`
+	// AIClocks are those of each attempt.
+	AIClocks []*AIClock `json:"aiclk_mhz"`
+}
+
+func (r *Refusal) String() string {
+	s := r.Figure + ": not told, since the clock of the chip moved while it was measured:"
+	for _, c := range r.AIClocks {
+		s += fmt.Sprintf(" %g, %g, %g MHz;", c.Before, c.During, c.After)
+	}
+	return s[:len(s)-1]
+}
+
+// clockAttempts is how often a figure is measured, at most, until the clock stands still.
+const clockAttempts = 3
+
+// aiClock reads the clock of the chip. Without a device there is none to read, and where the firmware doesn't tell it
+// nothing is said.
+func (s *session) aiClock(ctx context.Context) (mhz float64, ok bool, err error) {
+	if s.dev == nil {
+		return 0, false, nil
+	}
+	mhz, err = s.dev.AIClock(ctx)
+	if errors.Is(err, reprise.ErrNoClock) {
+		return 0, false, nil
+	}
+	return mhz, err == nil, err
+}

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// A figure that was taken while the chip's clock moved isn't told; the report says which and why. One whose clock comes to
+// rest is measured again.
+func TestFigureNeedsSteadyClock(t *testing.T) {
+	ctx := context.Background()
+	card := sim.Blackhole()
+	dev, err := reprise.Open(ctx, card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	set := telemetryWriter(t, card, chip.TagAICLK)
+
+	s := &session{dev: dev, report: &Report{}, runner: runner{rounds: 4}}
+	s.runner.aiClock = s.aiClock
+	moves := 0 // how many more times the clock moves
+	op := func(context.Context, int) error {
+		if moves > 0 {
+			moves--
+			set(uint32(800 + 10*moves))
+		}
+		return nil
+	}
+	measure := func(name string) {
+		t.Helper()
+		if err := s.measure(ctx, "test", &job{name: name, op: op, per: 1, burst: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(1000)
+	measure("steady")
+	moves = 40
+	measure("moving")
+	moves = 2
+	measure("settling")
+
+	want := []*AIClock{{1000, 1000, 1000}, {800, 800, 800}}
+	var got []*AIClock
+	for _, f := range s.report.Figures {
+		got = append(got, f.AIClock)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("clocks of the figures told (-want +got):\n%s", diff)
+	}
+	if l := s.report.Refused; len(l) != 1 || l[0].Figure != "test/moving" || len(l[0].AIClocks) != clockAttempts {
+		t.Fatalf("refused: %+v", l)
+	}
+	var out bytes.Buffer
+	if err := s.report.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "test/moving: not told, since the clock of the chip moved") {
+		t.Errorf("the table doesn't say what was refused:\n%s", &out)
+	}
+}
+
+// telemetryWriter returns what plays the firmware that changes a value of its telemetry.
+func telemetryWriter(t *testing.T, card kmd.Target, tag chip.TelemetryTag) func(uint32) {
+	t.Helper()
+	d, err := kmd.Open(context.Background(), card, kmd.WithoutPower())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	arc, xy := &d.Params().ARC, chip.XY{X: 8, Y: 0}
+	word := func(addr uint64) uint32 {
+		v, err := d.Read32(xy, addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	table, values := word(arc.ResetUnit+uint64(arc.TelemetryTable)), word(arc.ResetUnit+uint64(arc.TelemetryValues))
+	for i := range word(arc.PointerBase + uint64(table) + 4) {
+		if e := word(arc.PointerBase + uint64(table+8+4*i)); chip.TelemetryTag(e&0xFFFF) == tag {
+			at := arc.PointerBase + uint64(values+4*(e>>16))
+			return func(v uint32) {
+				if err := d.Write32(xy, at, v); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	t.Fatalf("no telemetry of tag %d", tag)
+	return nil
+}
