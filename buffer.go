@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -34,10 +35,11 @@ type Buffer struct {
 	ext   allocator.Extent
 	iv    dispatch.Interleaved // has no pages if the buffer is sharded, so that no transfer takes it for interleaved
 	dist  *allocator.Distribution
-	banks []int   // of a sharded buffer, by core
-	pool  *Pool   // that it was taken from; nil for none
-	root  *Buffer // of a part of a buffer, the buffer
-	first int     // page of root that is page 0
+	spec  *Sharding // that dist was made of; not changed
+	banks []int     // of a sharded buffer, by core
+	pool  *Pool     // that it was taken from; nil for none
+	root  *Buffer   // of a part of a buffer, the buffer
+	first int       // page of root that is page 0
 	pages int
 	freed atomic.Bool
 }
@@ -112,7 +114,7 @@ func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 		if b.dist, err = allocator.NewDistribution(*c.Sharding); err != nil {
 			return bad("%w", err)
 		}
-		b.pages = b.dist.Pages()
+		b.spec, b.pages = cloneSharding(c.Sharding), b.dist.Pages()
 		if page < 1 || page > math.MaxInt/b.dist.DevicePages() {
 			return bad("pages of %d B: a sharded buffer needs a page size, and a size that can be counted", page)
 		}
@@ -217,4 +219,11 @@ func (b *Buffer) of(d *Device) error {
 		return fmt.Errorf("buffer %q: %w", b.name, ErrReleased)
 	}
 	return nil
+}
+
+// cloneSharding copies what a caller may change.
+func cloneSharding(s *Sharding) *Sharding {
+	c := *s
+	c.Tensor, c.Shard, c.Cores = slices.Clone(s.Tensor), slices.Clone(s.Shard), slices.Clone(s.Cores)
+	return &c
 }

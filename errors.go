@@ -19,15 +19,16 @@ var (
 	ErrRecovering = errors.New("the device is being recovered")
 	// ErrOtherChip is returned by Recover when another chip has taken the place of the one that was opened.
 	ErrOtherChip = dispatch.ErrOtherChip
-	// ErrLayout is returned for what is there for whole interleaved buffers only: trace files.
-	ErrLayout = errors.New("only a whole interleaved buffer can be used")
+	// ErrLayout is returned for a part of a buffer where only a whole one will do: in the place of a loaded trace's.
+	ErrLayout = errors.New("only a whole buffer can be used")
 	// ErrForeign is returned when a buffer, executable or trace of one device is used with another.
 	ErrForeign = errors.New("it belongs to another device")
 	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.
 	ErrCaptureEnded = errors.New("the capture has ended")
 	// ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.
 	ErrNoParam = errors.New("the trace has no such parameter")
-	// ErrReserved is returned by what would run while a trace is being stepped through or checked on the queue.
+	// ErrReserved is returned by what would run while a trace is being stepped through or checked on the queue, and by
+	// releasing that trace meanwhile.
 	ErrReserved = dispatch.ErrReserved
 	// ErrNotCapturing is returned by Recorder.End and Recorder.Discard when there is nothing to end: Begin didn't start the
 	// capture, or it has ended.
@@ -38,6 +39,10 @@ var (
 	ErrNestedCapture = fmt.Errorf("a capture is under way: %w", ErrInCapture)
 	// ErrReplayInCapture is an ErrInCapture: a trace was replayed inside a capture, or on a queue that is recording.
 	ErrReplayInCapture = fmt.Errorf("a replay inside a capture: %w", ErrInCapture)
+	// ErrSpansQueues is returned by LoadTrace for the file of a trace over several queues, ErrOneQueue by LoadSpanningTrace
+	// for that of a trace of one queue: each loads what the other doesn't.
+	ErrSpansQueues = errors.New("it is a trace over several queues")
+	ErrOneQueue    = errors.New("it is a trace of one queue")
 	// ErrOtherQueue is returned when a trace is replayed on another queue than the one that it was captured on.
 	ErrOtherQueue = errors.New("it belongs to another queue")
 	// ErrNotRecorded is returned when an event is waited for that was never recorded.

@@ -23,10 +23,16 @@ func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	if err := b.d.mem.Hold(b.ext); err != nil {
 		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, err)
 	}
+	return b.part(off/page, size/page), nil
+}
+
+// part returns pages of the buffer, without holding its memory.
+func (b *Buffer) part(first, pages int) *Buffer {
+	page := b.PageSize()
 	return &Buffer{
-		d: b.d, name: fmt.Sprintf("%s[%d:%d]", b.name, off, off+size), ext: b.ext, iv: b.iv, dist: b.dist, banks: b.banks,
-		root: b.whole(), first: b.first + off/page, pages: size / page,
-	}, nil
+		d: b.d, name: fmt.Sprintf("%s[%d:%d]", b.name, first*page, (first+pages)*page), ext: b.ext, iv: b.iv, dist: b.dist, spec: b.spec, banks: b.banks,
+		root: b.whole(), first: b.first + first, pages: pages,
+	}
 }
 
 // whole returns the buffer that b is a part of, or b.

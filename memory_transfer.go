@@ -2,7 +2,6 @@ package reprise
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/reprise-tt/reprise/dispatch"
 )
@@ -208,17 +207,6 @@ func (b *Buffer) eachRun(off, size int, f func(iv *dispatch.Interleaved, at, fro
 			}
 			r.Page, r.Slot, r.Pages = r.Page+n, r.Slot+n, r.Pages-n
 		}
-	}
-	return nil
-}
-
-// plain says whether the buffer is a whole interleaved one.
-func (b *Buffer) plain() error {
-	switch {
-	case b.root != nil:
-		return fmt.Errorf("buffer %q is a part of another: %w", b.name, ErrLayout)
-	case b.dist != nil:
-		return fmt.Errorf("buffer %q is %s: %w", b.name, b.Layout(), ErrLayout)
 	}
 	return nil
 }

@@ -220,10 +220,9 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	if err != nil {
 		return err
 	}
-	t.ready = replay.ExecBuf
 	t.prep = dispatch.Prepared{
 		Name: t.name, Bytes: replay.Bytes, Image: t.image.Bytes[:t.image.Size], After: after,
-		Counts: []dispatch.CountPatch{{At: replay.GoCount}, {At: replay.WaitCount, Add: cq.Count(t.q.q.Workers().Size())}},
+		Counts: t.counts(replay),
 	}
 	if len(t.params.list) > 0 {
 		t.params.place(t.image, int(d.disp.Chip().Params().Align.DRAMWrite))

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -28,6 +29,8 @@ type SpanningTrace struct {
 
 // span is what the recorders of a capture over several queues share.
 type span struct {
+	queues []*Queue
+
 	mu       sync.Mutex
 	recorded []uint32 // recordings so far, by queue
 	newest   map[*Event]edge
@@ -53,7 +56,7 @@ func (r *Recorder) Record(e *Event) error {
 		s.recorded[r.q.ID()]++
 		at := edge{queue: r.q.ID(), number: s.recorded[r.q.ID()]}
 		s.newest[e] = at
-		return r.add("record event", e, func(dst []byte) ([]byte, error) { return r.q.q.AppendSpanRecord(dst, &r.state, at.number) })
+		return r.add("record event", e, tracebuf.Edge{Kind: tracebuf.EdgeRecord, Number: at.number})
 	})
 }
 
@@ -69,7 +72,7 @@ func (r *Recorder) Wait(e *Event) error {
 		if at.queue == r.q.ID() {
 			return nil // it is before this place anyway
 		}
-		return r.add("wait for event", e, func(dst []byte) ([]byte, error) { return r.q.q.AppendSpanWait(dst, at.queue, at.number) })
+		return r.add("wait for event", e, tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: at.queue, Number: at.number})
 	})
 }
 
@@ -102,20 +105,33 @@ func (r *Recorder) edge(op captureOp, e *Event, do func() error) error {
 	return nil
 }
 
-// noProgram is the program of steps that run none.
-const noProgram = -1
-
-// add records commands that run no program. Called with mu held.
-func (r *Recorder) add(what string, e *Event, encode func([]byte) ([]byte, error)) error {
-	var err error
-	r.rec.Add(fmt.Sprintf("%s %q", what, e.Name()), noProgram, func(dst []byte) []byte {
-		var out []byte
-		if out, err = encode(dst); err != nil {
-			return dst
-		}
-		return out
-	})
+// add records an edge. Called with mu held.
+func (r *Recorder) add(what string, e *Event, edge tracebuf.Edge) error {
+	cmds, err := r.q.edge(nil, r.span.peers(r.q), edge, r.state.Expected)
+	if err == nil {
+		r.rec.AddEdge(fmt.Sprintf("%s %q", what, e.Name()), edge, cmds)
+	}
 	return err
+}
+
+// edge appends the commands of an edge of a part of the queue.
+func (q *Queue) edge(dst []byte, peers []tracebuf.Peer, e tracebuf.Edge, expected cq.Count) ([]byte, error) {
+	return tracebuf.AppendEdge(dst, cq.Layout(q.d.Arch()), uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), q.dispatcher(), peers, e, uint32(expected))
+}
+
+func (q *Queue) dispatcher() tracebuf.Dispatcher {
+	return tracebuf.Dispatcher{Queue: q.ID(), Core: q.q.DispatchCore(), Word: q.q.SpanWord()}
+}
+
+// peers are the other queues of the capture, with their recordings so far.
+func (s *span) peers(q *Queue) []tracebuf.Peer {
+	var out []tracebuf.Peer
+	for _, o := range s.queues {
+		if o != q {
+			out = append(out, tracebuf.Peer{Dispatcher: o.dispatcher(), Recorded: s.recorded[o.ID()]})
+		}
+	}
+	return out
 }
 
 // CaptureQueues records one trace over several queues. record is given a Recorder for each queue, in the order of
@@ -141,7 +157,7 @@ func (d *Device) captureQueues(ctx context.Context, name string, queues []*Queue
 	if err := d.spannable(name, queues, record == nil); err != nil {
 		return nil, err
 	}
-	s := &span{recorded: make([]uint32, len(d.queues)), newest: map[*Event]edge{}}
+	s := &span{queues: queues, recorded: make([]uint32, len(d.queues)), newest: map[*Event]edge{}}
 	var rs []*Recorder
 	for _, q := range queues {
 		r, err := q.record(name, false)
@@ -157,24 +173,42 @@ func (d *Device) captureQueues(ctx context.Context, name string, queues []*Queue
 	if err := callAll(rs, record); err != nil {
 		return nil, err
 	}
-	t := &SpanningTrace{d: d, name: name}
-	parts := map[int]*dispatch.Prepared{}
+	var parts []*Trace
 	for i, r := range rs {
 		part, err := r.part(ctx)
 		if err != nil {
 			for _, later := range rs[i+1:] {
 				err = errors.Join(err, later.t.drop())
 			}
-			return nil, errors.Join(err, t.Release(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, releaseAll(context.WithoutCancel(ctx), parts))
 		}
-		t.parts = append(t.parts, part)
-		parts[part.q.ID()] = &part.prep
+		parts = append(parts, part)
 	}
-	var err error
-	if t.span, err = d.disp.NewSpan(parts); err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", name, err), t.Release(context.WithoutCancel(ctx)))
+	t := &SpanningTrace{d: d, name: name, parts: parts}
+	if err := t.join(); err != nil {
+		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", name, err), releaseAll(context.WithoutCancel(ctx), parts))
 	}
 	return t, nil
+}
+
+// join makes one trace of its parts.
+func (t *SpanningTrace) join() (err error) {
+	prepared := map[int]*dispatch.Prepared{}
+	for _, p := range t.parts {
+		p.spans = true
+		prepared[p.q.ID()] = &p.prep
+	}
+	t.span, err = t.d.disp.NewSpan(prepared)
+	return err
+}
+
+// releaseAll releases the parts of what can't become a trace.
+func releaseAll(ctx context.Context, parts []*Trace) error {
+	var errs []error
+	for _, p := range parts {
+		errs = append(errs, p.Release(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // spannable says whether a trace can span queues.
@@ -239,12 +273,13 @@ func (r *Recorder) part(ctx context.Context) (*Trace, error) {
 	if len(r.rec.Steps()) == 0 {
 		return nil, errors.Join(fmt.Errorf("reprise: capture %q: queue %d: %w", r.name, r.q.ID(), ErrEmptyTrace), r.t.drop())
 	}
-	end, err := r.q.q.AppendSpanEnd(nil, r.span.recorded)
+	end := tracebuf.Edge{Kind: tracebuf.EdgeEnd}
+	cmds, err := r.q.edge(nil, r.span.peers(r.q), end, r.state.Expected)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: capture %q: queue %d: %w", r.name, r.q.ID(), err), r.t.drop())
 	}
-	if len(end) > 0 {
-		r.rec.Add("end of the part", noProgram, func(dst []byte) []byte { return append(dst, end...) })
+	if len(cmds) > 0 {
+		r.rec.AddEdge("end of the part", end, cmds)
 	}
 	return r.finish(ctx)
 }
@@ -281,7 +316,8 @@ func (t *SpanningTrace) replay(ctx context.Context) error {
 }
 
 // Release waits for the queues to finish and gives the trace's memory back, and that of the buffers and kernels that
-// nobody else holds. If it fails it can be called again.
+// nobody else holds. If it fails it can be called again. While the trace is being stepped through, split, checked or
+// bisected the error is ErrReserved, also for who does it from inside.
 func (t *SpanningTrace) Release(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -22,6 +21,8 @@ type Trace struct {
 	bufs    map[*Buffer]struct{} // those of buffers
 	buffers []*Buffer            // that it holds for its programs, in order of first use
 	params  params
+	loaded  bool      // from a file, so that there are only the recorded commands
+	spans   bool      // it is a part of a SpanningTrace
 	made    []*Buffer // the buffers of a loaded trace, by their number in the file
 	owned   []*Buffer // those of them that loading allocated
 	// results is what the buffers of a loaded trace hold after a replay.
@@ -30,11 +31,9 @@ type Trace struct {
 	holds   []allocator.Extent
 	cbEnd   uint64
 	prep    dispatch.Prepared
-	ready   int // bytes of prep that make the workers ready
 
-	mu       sync.Mutex // held while the trace is released
-	released bool
-	gone     bool // released, for who holds params.mu
+	use  use
+	gone bool // released, for who holds params.mu
 }
 
 // Replay runs the trace again. It returns once the commands are in the issue ring; Queue.Finish waits for the
@@ -86,7 +85,8 @@ func (q *Queue) Replay(ctx context.Context, t *Trace) error {
 }
 
 // Release waits for the queue to finish and gives the trace's memory back, and that of the buffers and kernels that
-// nobody else holds. Replays that are in the queue run to their end first. Traces may be released in any order.
+// nobody else holds. Replays that are in the queue run to their end first. Traces may be released in any order. While the
+// trace is being stepped through, split, checked or bisected the error is ErrReserved, also for who does it from inside.
 func (t *Trace) Release(ctx context.Context) error {
 	if t.q.d.watch.on.Load() != nil {
 		return t.q.d.observed(ctx, &Call{Kind: CallRelease, Queues: t.q.self, Name: t.name, Object: t}, func() error { return t.release(ctx) })
@@ -97,16 +97,16 @@ func (t *Trace) Release(ctx context.Context) error {
 func (t *Trace) release(ctx context.Context) error {
 	t.q.d.work.RLock()
 	defer t.q.d.work.RUnlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.released {
-		return fmt.Errorf("reprise: release trace %q: %w", t.name, ErrReleased)
+	t.use.freeing.Lock()
+	defer t.use.freeing.Unlock()
+	if err := t.use.close(ctx); err != nil {
+		return fmt.Errorf("reprise: release trace %q: %w", t.name, err)
 	}
 	t.q.q.Revoke(&t.prep)
 	if err := t.q.q.Finish(ctx); err != nil {
 		return t.q.d.failed(fmt.Sprintf("release trace %q", t.name), fmt.Errorf("%w; call Release again", err))
 	}
-	t.released = true
+	t.use.done()
 	t.params.mu.Lock()
 	t.gone = true
 	t.params.mu.Unlock()

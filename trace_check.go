@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sort"
-
-	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // CheckError says which program of a trace computes something else in a replay than by itself.
@@ -38,20 +36,24 @@ func (e *CheckError) Error() string {
 // should and what lies in DRAM isn't what was recorded.) Programs whose results aren't determined by their buffers,
 // arguments and circular buffers can't be checked.
 //
-// The programs of a captured trace are run as Queue.Run would; of a loaded one there are only the recorded commands, which
-// are sent as Step does. Afterwards the buffers hold what they held before. Check keeps their contents several
-// times in host memory, and the queue as Step does.
-func (t *Trace) Check(ctx context.Context) error {
-	return t.alone(ctx, "check", func(r *dispatch.Reservation) error {
-		c := &check{t: t, r: r, cmds: t.commands(), bufs: t.Buffers()}
+// All buffers that programs declare are compared, since none says which it writes. The programs of a captured trace are run
+// as Queue.Run would; of a loaded one there are only the recorded commands, which are sent as Step does. Afterwards the
+// buffers hold what they held before. Check keeps their contents several times in host memory, and the queue as Step does.
+func (t *Trace) Check(ctx context.Context) error { return t.takeApart().check(ctx) }
+
+// Check is [Trace.Check]: it runs the programs one by one in the order of [SpanningTrace.Programs], and compares with
+// replays in which they run as their edges let them. So it also finds edges that are missing.
+func (t *SpanningTrace) Check(ctx context.Context) error { return t.takeApart().check(ctx) }
+
+func (a *apart) check(ctx context.Context) error {
+	return a.alone(ctx, "check", func() error {
+		c := &check{apart: a, bufs: buffersOf(a.parts)}
 		return c.run(ctx)
 	})
 }
 
 type check struct {
-	t      *Trace
-	r      *dispatch.Reservation
-	cmds   []byte
+	*apart
 	bufs   []*Buffer
 	before [][]byte
 }
@@ -61,23 +63,23 @@ func (c *check) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.restore(ctx)) }()
-	n := len(c.t.image.Steps)
+	n := len(c.runs)
 	diff, err := c.differ(ctx, n, func() error {
-		if err := c.r.Submit(ctx, &c.t.prep); err != nil {
+		if err := c.whole(ctx); err != nil {
 			return err
 		}
-		return c.t.q.q.Finish(ctx)
+		return c.finish(ctx)
 	})
 	if diff == nil || err != nil {
 		return err
 	}
 	var at *CheckError
 	probe := func(k int) (bool, error) {
-		p, err := c.t.part(ctx, 0, k)
+		p, err := c.piece(ctx, 0, k)
 		if err != nil {
 			return false, err
 		}
-		d, err := c.differ(ctx, k, func() error { return p.run(ctx, c.r) })
+		d, err := c.differ(ctx, k, func() error { return p.run(ctx) })
 		if d != nil {
 			at = d
 		}
@@ -94,8 +96,10 @@ func (c *check) run(ctx context.Context) (err error) {
 	if at != nil {
 		return at
 	}
-	if err := c.t.compare(ctx, "check", "the commands", interleaved(c.t.ext), 0, c.cmds); err != nil {
-		return err
+	for i, t := range c.parts {
+		if err := t.compareCommands(ctx, "check", c.cmds[i]); err != nil {
+			return err
+		}
 	}
 	diff.Step, diff.Name = -1, ""
 	return diff
@@ -117,17 +121,18 @@ func (c *check) differ(ctx context.Context, n int, replay func() error) (*CheckE
 		return nil, err
 	}
 	if err := replay(); err != nil {
-		return nil, c.t.stepError(0, n, err)
+		return nil, c.stepError(0, n, err)
 	}
 	got, err := c.contents(ctx)
 	if err != nil {
 		return nil, err
 	}
+	_, last := c.at(n - 1)
 	for i, b := range c.bufs {
 		if bytes.Equal(want[i], got[i]) {
 			continue
 		}
-		e := &CheckError{Trace: c.t.name, Step: n - 1, Name: c.t.image.Steps[n-1].Name, Buffer: b.name, Offset: -1}
+		e := &CheckError{Trace: c.name, Step: n - 1, Name: last.Name, Buffer: b.name, Offset: -1}
 		for k := range want[i] {
 			if want[i][k] == got[i][k] {
 				continue
@@ -143,16 +148,17 @@ func (c *check) differ(ctx context.Context, n int, replay func() error) (*CheckE
 
 // eager runs the first n programs one by one.
 func (c *check) eager(ctx context.Context, n int) error {
-	if c.t.progs[0].image.CommandBytes() == 0 { // the trace was loaded
-		return c.t.step(ctx, c.r, c.cmds, n, nil)
+	if c.parts[0].loaded {
+		return c.step(ctx, n, nil)
 	}
-	for i, s := range c.t.image.Steps[:n] {
-		err := c.r.Run(ctx, c.t.progs[s.Program].image, c.cmds[s.Offset:s.Offset+s.Size])
+	for i, at := range c.runs[:n] {
+		t, s := c.apart.at(i)
+		err := c.rs[at.Part].Run(ctx, t.progs[s.Program].image, c.cmds[at.Part][s.Offset:s.Offset+s.Size])
 		if err == nil {
-			err = c.t.q.q.Finish(ctx)
+			err = t.q.q.Finish(ctx)
 		}
 		if err != nil {
-			return c.t.stepError(i, i+1, err)
+			return c.stepError(i, i+1, err)
 		}
 	}
 	return nil
@@ -163,21 +169,22 @@ func (c *check) contents(ctx context.Context) ([][]byte, error) {
 	out := make([][]byte, len(c.bufs))
 	for i, b := range c.bufs {
 		out[i] = make([]byte, b.Size())
-		if err := b.read(ctx, c.t.q.q, 0, out[i]); err != nil {
+		if err := b.read(ctx, c.parts[0].q.q, 0, out[i]); err != nil {
 			return nil, fmt.Errorf("read buffer %q: %w", b.name, err)
 		}
 	}
 	return out, nil
 }
 
-// restore writes back what the buffers held at first.
+// restore writes back what the buffers held at first, and waits for it: the programs may be another queue's.
 func (c *check) restore(ctx context.Context) error {
+	q := c.parts[0].q.q
 	for i, b := range c.bufs {
-		if err := b.write(ctx, c.t.q.q, 0, c.before[i]); err != nil {
+		if err := b.write(ctx, q, 0, c.before[i]); err != nil {
 			return fmt.Errorf("write buffer %q: %w", b.name, err)
 		}
 	}
-	return nil
+	return q.Finish(ctx)
 }
 
 // Bisect finds the first program with which a replay goes wrong: it replays beginnings of the trace, of different numbers
@@ -186,30 +193,40 @@ func (c *check) restore(ctx context.Context) error {
 // loses what is in its queues and buffers, and the search goes on. step is the index of the program, or -1 if the whole
 // trace is good. Bisect keeps the queue as Step does.
 func (t *Trace) Bisect(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (step int, err error) {
+	return t.takeApart().bisect(ctx, prepare, good)
+}
+
+// Bisect is [Trace.Bisect], by the order of [SpanningTrace.Programs]. What prepare writes has to be there, not in a queue,
+// when it returns: the programs may be on another queue.
+func (t *SpanningTrace) Bisect(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (step int, err error) {
+	return t.takeApart().bisect(ctx, prepare, good)
+}
+
+func (a *apart) bisect(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (step int, err error) {
 	step = -1
-	err = t.alone(ctx, "bisect", func(r *dispatch.Reservation) error {
+	err = a.alone(ctx, "bisect", func() error {
 		probe := func(n int) (ok bool, err error) {
 			if prepare != nil {
 				if err := prepare(n); err != nil {
 					return false, err
 				}
 			}
-			p, err := t.part(ctx, 0, n)
+			p, err := a.piece(ctx, 0, n)
 			if err != nil {
 				return false, err
 			}
 			defer func() { err = errors.Join(err, p.free()) }()
-			err = p.run(ctx, r)
+			err = p.run(ctx)
 			var hang *HangError
 			if errors.As(err, &hang) {
-				return false, t.q.d.Recover(ctx)
+				return false, a.d.Recover(ctx)
 			}
 			if err != nil {
 				return false, err
 			}
 			return good(n)
 		}
-		n := len(t.image.Steps)
+		n := len(a.runs)
 		ok, err := probe(n)
 		if ok || err != nil {
 			return err

@@ -178,7 +178,6 @@ func TestLoadTraceRefuses(t *testing.T) {
 		{"changed", sim.Blackhole(), flipped, reprise.ErrDamagedTrace, []string{"checksum"}},
 		{"no file", sim.Blackhole(), []byte("no trace"), tracebuf.ErrNotTrace, nil},
 		{"queue state", sim.Blackhole(), change(func(f *tracebuf.File) { f.Image.After[0]++ }), nil, []string{"not the state of a queue", "10 programs"}},
-		{"data", sim.Blackhole(), change(func(f *tracebuf.File) { f.Data[0].Bytes = f.Data[0].Bytes[:63] }), nil, []string{`write buffer "in"`, "63 B"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := open(t, c.target)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -17,7 +18,7 @@ type LoadOption func(*loadOptions)
 type loadOptions struct{ bufs []*Buffer }
 
 // WithBuffers has a loaded trace use these buffers instead of allocating those of the same names. They must have
-// the same size and pages, and lie where the file says unless all arguments that name the place are parameters.
+// the same size, pages and layout, and lie where the file says unless all arguments that name the place are parameters.
 func WithBuffers(bufs ...*Buffer) LoadOption {
 	return func(o *loadOptions) { o.bufs = append(o.bufs, bufs...) }
 }
@@ -25,17 +26,67 @@ func WithBuffers(bufs ...*Buffer) LoadOption {
 // LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has the workers of the one
 // that it was captured on. The kernels and the commands get memory wherever there is some. Buffers are allocated where
 // they lay when the trace was recorded, or elsewhere if that is taken and all arguments with their addresses are
-// parameters ([Recorder.ParamBuffer]); they get the contents that are in the file.
+// parameters ([Recorder.ParamBuffer]); they get the contents that are in the file. The shards of a sharded buffer come to
+// the cores that they were on.
 //
 // A file is refused, before anything reaches the device, if it is damaged ([ErrDamagedTrace]), holds what no recorder
-// makes ([ErrInvalidTrace]) or was recorded for another kind of device ([ErrOtherTarget]); the error says what is wrong.
-// The kernels in it run on the device: load files whose programs you would run.
+// makes ([ErrInvalidTrace]), was recorded for another kind of device ([ErrOtherTarget]) or over several queues
+// ([ErrSpansQueues]); the error says what is wrong. The kernels in it run on the device: load files whose programs you
+// would run.
 func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption) (*Trace, error) {
-	if err := d.usable("load trace"); err != nil {
+	var t *Trace
+	err := d.loadFile(ctx, r, opts, func(l *loading) error {
+		if len(l.parts) > 1 {
+			return fmt.Errorf("%w: use LoadSpanningTrace", ErrSpansQueues)
+		}
+		t = l.parts[0]
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	if err := d.refuse(nil, opLoadTrace, ""); err != nil {
+	return t, nil
+}
+
+// LoadSpanningTrace is LoadTrace for a file that [SpanningTrace.Save] wrote. Each part goes to the queue that has the
+// workers of the one that it was recorded on, so the device must be opened with such queues ([WithQueues],
+// [WithQueueWorkers]).
+func (d *Device) LoadSpanningTrace(ctx context.Context, r io.Reader, opts ...LoadOption) (*SpanningTrace, error) {
+	var t *SpanningTrace
+	err := d.loadFile(ctx, r, opts, func(l *loading) error {
+		if len(l.parts) == 1 {
+			return fmt.Errorf("%w: use LoadTrace", ErrOneQueue)
+		}
+		t = &SpanningTrace{d: d, name: l.f.Name, parts: l.parts}
+		return nil
+	})
+	if err != nil {
 		return nil, err
+	}
+	if err := t.join(); err != nil {
+		return nil, errors.Join(fmt.Errorf("reprise: load trace %q: %w", t.name, err), t.Release(context.WithoutCancel(ctx)))
+	}
+	return t, nil
+}
+
+// loading is a file that becomes a trace.
+type loading struct {
+	d     *Device
+	f     *tracebuf.File
+	parts []*Trace          // as in the file
+	made  []*Buffer         // the file's buffers
+	plans []*Buffer         // the same, without memory
+	here  []tracebuf.Target // what the parts' queues are
+	given map[string]*Buffer
+}
+
+// loadFile loads a file that suits, and enters its parts in the device.
+func (d *Device) loadFile(ctx context.Context, r io.Reader, opts []LoadOption, suits func(*loading) error) error {
+	if err := d.usable("load trace"); err != nil {
+		return err
+	}
+	if err := d.refuse(nil, opLoadTrace, ""); err != nil {
+		return err
 	}
 	var o loadOptions
 	for _, opt := range opts {
@@ -43,18 +94,34 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	}
 	f, err := tracebuf.Decode(r)
 	if err != nil {
-		return nil, fmt.Errorf("reprise: load trace: %w", err)
+		return fmt.Errorf("reprise: load trace: %w", err)
 	}
 	d.work.RLock()
 	defer d.work.RUnlock()
-	t := &Trace{q: d.queueFor(f.Target.Workers), name: f.Name, image: &f.Image}
-	if err = t.load(ctx, f, o.bufs); err == nil {
-		err = t.register()
+	l := &loading{d: d, f: f, given: map[string]*Buffer{}}
+	for _, b := range o.bufs {
+		if err := b.of(d); err != nil {
+			return fmt.Errorf("reprise: load trace %q: %w", f.Name, err)
+		}
+		l.given[b.name] = b
+	}
+	for i, p := range f.Parts() {
+		im := &f.Image
+		if i > 0 {
+			im = &f.Others[i-1].Image
+		}
+		l.parts = append(l.parts, &Trace{q: d.queueFor(p.Target.Workers), name: f.Name, image: im, loaded: true})
+	}
+	if err = suits(l); err == nil {
+		err = l.load(ctx)
 	}
 	if err != nil {
-		return nil, d.failed(fmt.Sprintf("load trace %q", f.Name), errors.Join(err, t.drop()))
+		for _, t := range l.parts {
+			err = errors.Join(err, t.drop())
+		}
+		return d.failed(fmt.Sprintf("load trace %q", f.Name), err)
 	}
-	return t, nil
+	return nil
 }
 
 // queueFor is the first queue with these workers, or the first one if there is none.
@@ -67,101 +134,196 @@ func (d *Device) queueFor(workers Range) *Queue {
 	return d.queues[0]
 }
 
-func (t *Trace) load(ctx context.Context, f *tracebuf.File, bufs []*Buffer) error {
-	d, im := t.q.d, t.image
-	here, err := t.q.fingerprint()
+func (l *loading) load(ctx context.Context) error {
+	afters, err := l.match()
 	if err != nil {
 		return err
 	}
-	if err := f.Target.Match(&here); err != nil {
+	if err := l.loadBuffers(); err != nil {
 		return err
 	}
-	after, err := t.q.q.ParseDetached(im.After, len(im.Steps))
-	if err != nil {
-		return err
-	}
-	if im.L1End > d.cbs.base {
-		if err := d.cbs.grow(im.L1End); err != nil {
-			return err
+	for _, t := range l.parts {
+		for i := range t.image.Programs {
+			if err := t.loadKernels(ctx, &t.image.Programs[i]); err != nil {
+				return err
+			}
 		}
-		t.cbEnd = im.L1End
 	}
-	if err := t.loadBuffers(bufs); err != nil {
+	if err := l.f.Relocate(l.here); err != nil {
 		return err
 	}
-	for i := range im.Programs {
-		if err := t.loadKernels(ctx, &im.Programs[i]); err != nil {
+	for _, t := range l.parts {
+		if err := t.params.restore(t, l.made); err != nil {
 			return err
 		}
 	}
-	im.Relocate(here.Banks, here.Dispatch)
-	if err := t.params.restore(t); err != nil {
-		return err
-	}
-	for i := range f.Data {
-		p := &f.Data[i]
-		b := t.made[p.Buffer]
-		if err := t.q.q.Write(ctx, &b.iv, p.Offset, p.Bytes); err != nil {
+	first := l.parts[0]
+	for i := range l.f.Data {
+		p := &l.f.Data[i]
+		b := l.made[p.Buffer]
+		if err := b.write(ctx, first.q.q, p.Offset, p.Bytes); err != nil {
 			return fmt.Errorf("write buffer %q: %w", b.name, err)
 		}
 	}
-	t.results = f.Results
-	return t.place(ctx, after, t.name)
+	if len(l.parts) > 1 { // the other queues don't wait for this one
+		if err := first.q.q.Finish(ctx); err != nil {
+			return err
+		}
+	}
+	first.made, first.results = l.made, l.f.Results
+	for i, t := range l.parts {
+		if err := t.place(ctx, afters[i], t.name); err != nil {
+			return err
+		}
+	}
+	for _, t := range l.parts {
+		if err := t.register(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// match finds out whether the trace is for this device, and takes the memory that its circular buffers need.
+func (l *loading) match() (afters []dispatch.State, err error) {
+	for i, p := range l.f.Parts() {
+		t := l.parts[i]
+		here, err := t.q.fingerprint()
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Target.Match(&here); err != nil {
+			return nil, err
+		}
+		if len(l.parts) > 1 {
+			here.Word = t.q.q.SpanWord()
+		}
+		l.here = append(l.here, here)
+		after, err := t.q.q.ParseDetached(t.image.After, t.image.Runs())
+		if err != nil {
+			return nil, err
+		}
+		afters = append(afters, after)
+		if end := t.image.L1End; end > l.d.cbs.base {
+			if err := l.d.cbs.grow(end); err != nil {
+				return nil, err
+			}
+			t.cbEnd = end
+		}
+	}
+	return afters, nil
 }
 
 // loadBuffers allocates the file's buffers at their addresses, or takes those that are given.
-func (t *Trace) loadBuffers(given []*Buffer) error {
-	byName := map[string]*Buffer{}
-	for _, b := range given {
-		if err := b.of(t.q.d); err != nil {
-			return err
+func (l *loading) loadBuffers() error {
+	wants := l.f.Image.Buffers
+	l.made = make([]*Buffer, len(wants))
+	for i := range wants {
+		p, _, err := l.d.plan(l.config(i))
+		if err != nil {
+			return fmt.Errorf("buffer %q: %w", wants[i].Name, err)
 		}
-		byName[b.name] = b
+		l.plans = append(l.plans, p)
 	}
-	var moves []moving
-	for i, want := range t.image.Buffers {
-		kind := DRAM
-		if want.Kind == tracebuf.KindL1 {
-			kind = L1
-		}
-		b, ok := byName[want.Name]
-		delete(byName, want.Name)
+	var moves []int
+	for i := range wants {
+		want := &wants[i]
+		b, ok := l.given[want.Name]
+		delete(l.given, want.Name)
+		var err error
 		if ok {
-			if err := b.plain(); err != nil {
-				return err
+			err = l.take(i, b)
+		} else if b, err = l.allocate(i); err != nil {
+			if why := l.movable(i); why != nil {
+				return fmt.Errorf("buffer %q must lie where it lay when the trace was recorded: %w (%w)", want.Name, err, why)
 			}
-			e := b.ext
-			if e.Kind == kind && e.Addr != want.Addr && t.movable(i) == nil {
-				t.movingOf(i).to(t.image, b)
-				want.Addr = e.Addr
-			}
-			if e.Kind != kind || e.Addr != want.Addr || b.Size() != want.Size || b.PageSize() != want.PageSize {
-				return fmt.Errorf("buffer %q is %d B of %v in pages of %d B at %#x, the trace was recorded with %d B of %v in pages of %d B at %#x",
-					b.name, b.Size(), e.Kind, b.PageSize(), e.Addr, want.Size, kind, want.PageSize, want.Addr)
-			}
-		} else {
-			var err error
-			if b, err = t.newBufferAt(kind, &want); err != nil {
-				if why := t.movable(i); why != nil {
-					return fmt.Errorf("buffer %q must lie where it lay when the trace was recorded: %w (%w)", want.Name, err, why)
-				}
-				t.made = append(t.made, nil)
-				moves = append(moves, t.movingOf(i))
-				continue
-			}
-			t.owned = append(t.owned, b)
+			moves = append(moves, i)
+			continue
 		}
-		if err := t.keep(b); err != nil {
+		if err == nil {
+			err = l.use(i, b)
+		}
+		if err != nil {
 			return err
 		}
-		t.made = append(t.made, b)
 	}
-	for name := range byName {
+	for name := range l.given {
 		return fmt.Errorf("the trace has no buffer %q", name)
 	}
 	// Last, so that they leave the others their places.
-	for _, m := range moves {
-		if err := t.moveBuffer(m); err != nil {
+	for _, i := range moves {
+		c := l.config(i)
+		c.Addr = 0
+		b, err := l.d.newBuffer(c)
+		if err != nil {
+			return fmt.Errorf("buffer %q: %w", wants[i].Name, err)
+		}
+		l.parts[0].owned = append(l.parts[0].owned, b)
+		l.moved(i, b)
+		if err := l.use(i, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config is that of a buffer of the file.
+func (l *loading) config(i int) *BufferConfig {
+	u := &l.f.Image.Buffers[i]
+	c := &BufferConfig{Kind: Kind(u.Kind), Size: u.Size, PageSize: u.PageSize, Name: u.Name, Addr: uint32(u.Addr)}
+	if s := u.Sharding; s != nil {
+		c.Sharding = &Sharding{
+			Layout: Layout(s.Layout), Orientation: allocator.Orientation(s.Orientation), Strategy: allocator.Strategy(s.Strategy), Tensor: s.Tensor, Shard: s.Shard, Cores: s.Cores,
+		}
+	}
+	return c
+}
+
+// allocate takes memory for a buffer where it lay.
+func (l *loading) allocate(i int) (*Buffer, error) {
+	b, err := l.d.newBuffer(l.config(i))
+	if err == nil {
+		l.parts[0].owned = append(l.parts[0].owned, b)
+	}
+	return b, err
+}
+
+// take has the trace use a buffer that is there already.
+func (l *loading) take(i int, b *Buffer) error {
+	want, plan := &l.f.Image.Buffers[i], l.plans[i]
+	if b.root != nil {
+		return fmt.Errorf("buffer %q is a part of another: %w", b.name, ErrLayout)
+	}
+	same := b.ext.Kind == Kind(want.Kind) && b.Size() == want.Size && b.PageSize() == want.PageSize
+	if !same || b.ext.Addr != want.Addr && l.movable(i) != nil {
+		return fmt.Errorf("buffer %q is %d B of %v in pages of %d B at %#x, the trace was recorded with %d B of %v in pages of %d B at %#x",
+			b.name, b.Size(), b.ext.Kind, b.PageSize(), b.ext.Addr, want.Size, Kind(want.Kind), want.PageSize, want.Addr)
+	}
+	if !reflect.DeepEqual(b.dist, plan.dist) {
+		return fmt.Errorf("buffer %q is %v over %s, the trace was recorded with one that is %v over %s", b.name, b.Layout(), b.where(), plan.Layout(), plan.where())
+	}
+	if b.ext.Addr != want.Addr {
+		l.moved(i, b)
+	}
+	return nil
+}
+
+// where says which cores hold a buffer.
+func (b *Buffer) where() string {
+	if b.dist == nil {
+		return "all banks"
+	}
+	return fmt.Sprintf("the cores %v", b.dist.Cores())
+}
+
+// use makes a buffer one of the trace, whose parts all hold it.
+func (l *loading) use(i int, b *Buffer) error {
+	if stride := int(b.PageStride()); stride != l.f.Image.Buffers[i].Stride {
+		return fmt.Errorf("the pages of buffer %q are %d B apart here, and were %d B apart when the trace was recorded", b.name, stride, l.f.Image.Buffers[i].Stride)
+	}
+	l.made[i] = b
+	for _, t := range l.parts {
+		if err := t.keep(b); err != nil {
 			return err
 		}
 	}
@@ -175,19 +337,6 @@ func (t *Trace) keep(b *Buffer) error {
 	}
 	t.holds = append(t.holds, b.owned())
 	return nil
-}
-
-func (t *Trace) newBufferAt(kind Kind, want *tracebuf.Buffer) (*Buffer, error) {
-	d := t.q.d
-	if kind == L1 {
-		d.cbs.mu.Lock()
-		defer d.cbs.mu.Unlock()
-	}
-	ext, err := d.mem.AllocateAt(allocator.Request{Kind: kind, Size: uint64(want.Size), PageSize: uint64(want.PageSize), Owner: want.Name, Tag: "buffer", Site: userPC()}, want.Addr)
-	if err != nil {
-		return nil, err
-	}
-	return &Buffer{d: d, name: want.Name, ext: ext, iv: interleaved(ext), pages: int(ext.Pages())}, nil
 }
 
 // loadKernels gives a program's kernels memory and writes them there.

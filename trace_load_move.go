@@ -12,29 +12,41 @@ import (
 // movable says whether a buffer of a trace that is being loaded may lie elsewhere than when it was recorded: every
 // argument that could be an address in it is a parameter that stands for its address. Otherwise the error says which
 // isn't. It errs on the side of refusing: a number that happens to look like an address in the buffer keeps it in place.
-func (t *Trace) movable(i int) error {
-	im := t.image
-	b := &im.Buffers[i]
-	for k := range im.Buffers {
-		if o := &im.Buffers[k]; k != i && o.Addr == b.Addr {
-			return fmt.Errorf("buffer %q has the same address in other memory, so parameters don't tell them apart", o.Name)
+func (l *loading) movable(i int) error {
+	b := &l.f.Image.Buffers[i]
+	end := b.Addr + l.rows(i)*uint64(b.Stride)
+	inside := func(v uint32) bool { return uint64(v) >= b.Addr && uint64(v) < end }
+	for _, t := range l.parts {
+		if err := stays(t.image, inside); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// rows returns how many pages of a buffer a bank has room for.
+func (l *loading) rows(i int) uint64 {
+	plan := l.plans[i]
+	if plan.dist != nil {
+		return uint64(plan.dist.CorePages())
+	}
+	banks := l.d.DRAMBanks()
+	if l.f.Image.Buffers[i].Kind != tracebuf.KindDRAM {
+		banks = l.d.disp.L1Banks()
+	}
+	return uint64((plan.pages + banks - 1) / banks)
+}
+
+// stays says which argument keeps a buffer in its place, inside of which addresses are.
+func stays(im *tracebuf.Image, inside func(uint32) bool) error {
 	free := map[int]bool{}
-	for _, p := range im.Params {
-		if p.Kind == tracebuf.BufferAddr && uint64(p.Value) == b.Addr {
+	for i := range im.Params {
+		if p := &im.Params[i]; p.Kind == tracebuf.BufferAddr {
 			for _, at := range p.At {
 				free[at] = true
 			}
 		}
 	}
-	pages, banks := uint64(b.Size/max(1, b.PageSize)), uint64(t.q.d.DRAMBanks())
-	if b.Kind == tracebuf.KindL1 {
-		banks = uint64(t.q.d.disp.L1Banks())
-	}
-	align := uint64(t.q.d.disp.Chip().Params().Align.DRAM())
-	end := b.Addr + (pages+banks-1)/banks*roundUp(uint64(b.PageSize), align)
-	inside := func(v uint32) bool { return uint64(v) >= b.Addr && uint64(v) < end }
 	config := false // what a relay brings
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		if h, ok := e.Command.(cq.RelayInlineNoFlush); ok {
@@ -101,46 +113,19 @@ func residentWord(im *tracebuf.Image, e cq.Entry, is func(uint32) bool) (uint32,
 	return 0, false
 }
 
-// moving is a buffer of a trace that is being loaded, and the parameters that stand for its address.
-type moving struct {
-	index  int
-	params []int
-}
-
-func (t *Trace) movingOf(i int) moving {
-	m := moving{index: i}
-	for k, p := range t.image.Params {
-		if p.Kind == tracebuf.BufferAddr && uint64(p.Value) == t.image.Buffers[i].Addr {
-			m.params = append(m.params, k)
+// moved makes the commands use another place of a buffer.
+func (l *loading) moved(i int, b *Buffer) {
+	l.f.Image.Buffers[i].Addr = b.ext.Addr
+	for _, t := range l.parts {
+		for k := range t.image.Params {
+			p := &t.image.Params[k]
+			if p.Kind != tracebuf.BufferAddr || p.Buffer != i {
+				continue
+			}
+			p.Value = b.Addr()
+			for _, at := range p.At {
+				cq.Put32(t.image.Bytes, at, p.Value)
+			}
 		}
 	}
-	return m
-}
-
-// to makes the commands use another place of the buffer.
-func (m moving) to(im *tracebuf.Image, b *Buffer) {
-	im.Buffers[m.index].Addr = b.ext.Addr
-	for _, k := range m.params {
-		p := &im.Params[k]
-		p.Value = b.Addr()
-		for _, at := range p.At {
-			cq.Put32(im.Bytes, at, p.Value)
-		}
-	}
-}
-
-// moveBuffer allocates a buffer anywhere.
-func (t *Trace) moveBuffer(m moving) error {
-	want := &t.image.Buffers[m.index]
-	kind := DRAM
-	if want.Kind == tracebuf.KindL1 {
-		kind = L1
-	}
-	b, err := t.q.d.newBuffer(&BufferConfig{Kind: kind, Size: want.Size, PageSize: want.PageSize, Name: want.Name})
-	if err != nil {
-		return fmt.Errorf("buffer %q: %w", want.Name, err)
-	}
-	t.owned, t.made[m.index] = append(t.owned, b), b
-	m.to(t.image, b)
-	return t.keep(b)
 }

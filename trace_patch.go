@@ -122,14 +122,21 @@ func (ps *params) drop(mem *allocator.Allocator) error {
 	return errors.Join(errs...)
 }
 
-// Params returns the trace's parameters with the values that the next replay will use.
-func (t *Trace) Params() []tracebuf.Param {
-	t.params.mu.Lock()
-	defer t.params.mu.Unlock()
+// Params returns the trace's parameters with the values that the next replay will use. Their buffers are by number in
+// [Trace.Buffers].
+func (t *Trace) Params() []tracebuf.Param { return t.params.describe(t.Buffers()) }
+
+// describe returns the parameters. Those that are the address of a buffer name one of bufs.
+func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
 	var out []tracebuf.Param
-	for _, p := range t.params.list {
+	for _, p := range ps.list {
 		c := p.Param
 		c.At = slices.Clone(c.At)
+		if b := p.buf; b != nil {
+			c.Buffer, c.First, c.Pages = slices.IndexFunc(bufs, func(o *Buffer) bool { return o.ext == b.ext }), b.first, b.pages
+		}
 		out = append(out, c)
 	}
 	return out
@@ -298,16 +305,14 @@ func (ps *params) buffers() []*Buffer {
 	return out
 }
 
-// restore makes parameters of those that a trace was loaded with.
-func (ps *params) restore(t *Trace) error {
+// restore makes parameters of those that a trace was loaded with. made are the file's buffers.
+func (ps *params) restore(t *Trace, made []*Buffer) error {
 	for _, p := range t.image.Params {
 		var b *Buffer
 		if p.Kind == tracebuf.BufferAddr {
-			i := slices.IndexFunc(t.made, func(b *Buffer) bool { return b.Addr() == p.Value })
-			if i < 0 {
-				return fmt.Errorf("parameter %q is the address of a buffer at %#x, where the trace has none", p.Name, p.Value)
+			if b = made[p.Buffer]; p.Pages != b.pages {
+				b = b.part(p.First, p.Pages)
 			}
-			b = t.made[i]
 		}
 		if err := ps.add(t, t.image.Bytes, p.Name, p.Kind, b, p.At); err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -32,22 +32,29 @@ func (e *VerifyError) Error() string {
 
 // Verify reads back the commands and the kernels that replays use, and compares them with the host's copy. The error is
 // a *VerifyError if they differ: something has written to the trace's memory.
-func (t *Trace) Verify(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *Trace) Verify(ctx context.Context) error { return verify(ctx, t.name, []*Trace{t}) }
+
+// Verify is [Trace.Verify] for all parts.
+func (t *SpanningTrace) Verify(ctx context.Context) error { return verify(ctx, t.name, t.parts) }
+
+func verify(ctx context.Context, name string, parts []*Trace) error {
 	const op = "verify"
-	if err := t.readable(op); err != nil {
+	leave, err := enter(op, name, parts)
+	if err != nil {
 		return err
 	}
-	if err := t.flush(ctx); err != nil {
-		return t.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
-	}
-	if err := t.compare(ctx, op, "the commands", interleaved(t.ext), 0, t.commands()); err != nil {
-		return err
-	}
-	for _, x := range t.progs {
-		if err := t.compare(ctx, op, fmt.Sprintf("the kernels of %q", x.Name()), interleaved(x.bin), 0, x.image.Binary()); err != nil {
+	defer leave()
+	for _, t := range parts {
+		if err := t.flush(ctx); err != nil {
+			return t.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
+		}
+		if err := t.compareCommands(ctx, op, t.commands()); err != nil {
 			return err
+		}
+		for _, x := range t.progs {
+			if err := t.compare(op, t.what(fmt.Sprintf("the kernels of %q", x.Name())), 0, x.image.Binary(), t.reads(ctx, x.bin)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -56,25 +63,38 @@ func (t *Trace) Verify(ctx context.Context) error {
 // Inspect waits for the queue and reads back what lies in DRAM of the trace now, as commands with the names of their
 // programs. It fails if these are no longer commands; Verify says what is different.
 func (t *Trace) Inspect(ctx context.Context) (*tracebuf.Contents, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	const op = "inspect"
-	err := t.readable(op)
-	if err == nil {
-		err = t.flush(ctx)
+	leave, err := enter(op, t.name, []*Trace{t})
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
+	return t.inspect(ctx, op)
+}
+
+// Inspect is [Trace.Inspect] for the part that is on a queue.
+func (t *SpanningTrace) Inspect(ctx context.Context, q *Queue) (*tracebuf.Contents, error) {
+	for _, p := range t.parts {
+		if p.q == q {
+			return p.Inspect(ctx)
+		}
+	}
+	return nil, fmt.Errorf("reprise: inspect trace %q: %w: it has no part on the queue", t.name, ErrOtherQueue)
+}
+
+func (t *Trace) inspect(ctx context.Context, op string) (*tracebuf.Contents, error) {
+	err := t.flush(ctx)
 	im := *t.image
 	if err == nil {
 		im.Bytes = make([]byte, len(t.image.Bytes))
-		iv := interleaved(t.ext)
-		err = t.q.q.Read(ctx, &iv, 0, im.Bytes)
+		err = t.reads(ctx, t.ext)(0, im.Bytes)
 	}
 	if err != nil {
 		return nil, t.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
 	}
 	c, err := tracebuf.Inspect(&im)
 	if err != nil {
-		return nil, fmt.Errorf("reprise: inspect trace %q: %w", t.name, err)
+		return nil, fmt.Errorf("reprise: %s trace %q: %w", op, t.name, err)
 	}
 	return c, nil
 }
@@ -82,40 +102,64 @@ func (t *Trace) Inspect(ctx context.Context) (*tracebuf.Contents, error) {
 // CheckResults waits for the queue and compares what the buffers of a loaded trace hold with the results that are in its
 // file, which a replay on the file's data gives. The error is a *VerifyError if they differ.
 func (t *Trace) CheckResults(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	return checkResults(ctx, t.name, []*Trace{t})
+}
+
+// CheckResults is [Trace.CheckResults]. It waits for all queues.
+func (t *SpanningTrace) CheckResults(ctx context.Context) error {
+	return checkResults(ctx, t.name, t.parts)
+}
+
+func checkResults(ctx context.Context, name string, parts []*Trace) error {
 	const op = "check results of"
-	if err := t.readable(op); err != nil {
+	leave, err := enter(op, name, parts)
+	if err != nil {
 		return err
 	}
-	if len(t.results) == 0 {
-		return fmt.Errorf("reprise: %s trace %q: %w", op, t.name, ErrNoResults)
+	defer leave()
+	first := parts[0]
+	if len(first.results) == 0 {
+		return fmt.Errorf("reprise: %s trace %q: %w", op, name, ErrNoResults)
 	}
-	for i := range t.results {
-		r := &t.results[i]
-		b := t.made[r.Buffer]
-		if err := t.compare(ctx, op, fmt.Sprintf("the results in %q", b.name), b.iv, r.Offset, r.Bytes); err != nil {
+	for _, t := range parts[1:] {
+		if err := t.q.q.Finish(ctx); err != nil {
+			return t.q.d.failed(fmt.Sprintf("%s trace %q", op, name), err)
+		}
+	}
+	for i := range first.results {
+		r := &first.results[i]
+		b := first.made[r.Buffer]
+		read := func(off int, dst []byte) error { return b.read(ctx, first.q.q, off, dst) }
+		if err := first.compare(op, fmt.Sprintf("the results in %q", b.name), r.Offset, r.Bytes, read); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readable says whether the trace's memory can be read. Called with mu held.
-func (t *Trace) readable(op string) error {
-	if err := t.q.d.usable(op + " trace"); err != nil {
-		return err
+// what names something of the trace, and of a trace over several queues the part that it is in.
+func (t *Trace) what(s string) string {
+	if t.spans {
+		return fmt.Sprintf("%s on queue %d", s, t.q.ID())
 	}
-	if t.released {
-		return fmt.Errorf("reprise: %s trace %q: %w", op, t.name, ErrReleased)
-	}
-	return nil
+	return s
 }
 
-// compare reads device memory and compares it.
-func (t *Trace) compare(ctx context.Context, op, what string, iv dispatch.Interleaved, off int, want []byte) error {
+// reads reads an interleaved extent.
+func (t *Trace) reads(ctx context.Context, e allocator.Extent) func(off int, dst []byte) error {
+	iv := interleaved(e)
+	return func(off int, dst []byte) error { return t.q.q.Read(ctx, &iv, off, dst) }
+}
+
+// compareCommands compares the commands in DRAM.
+func (t *Trace) compareCommands(ctx context.Context, op string, want []byte) error {
+	return t.compare(op, t.what("the commands"), 0, want, t.reads(ctx, t.ext))
+}
+
+// compare reads device memory from byte off on and compares it.
+func (t *Trace) compare(op, what string, off int, want []byte, read func(off int, dst []byte) error) error {
 	got := make([]byte, len(want))
-	if err := t.q.q.Read(ctx, &iv, off, got); err != nil {
+	if err := read(off, got); err != nil {
 		return t.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
 	}
 	if bytes.Equal(got, want) {

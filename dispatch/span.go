@@ -4,64 +4,27 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
 // A trace may have parts on several queues, with edges between the parts. Ids of events can't be used for these edges:
 // what lies in DRAM is the same at every replay. So there are words of their own, spanWord, on every dispatch core one for
-// each queue that records: a part counts its recordings from 1 and writes the count to the other cores' words, and a
-// wait is for a word to reach a count. The words start from 0 at every replay:
+// each queue that records; package tracebuf knows the commands. The words start from 0 at every replay:
 //
-//   - A part ends by waiting until all recordings of the other parts have arrived, and then clears its own core's words
-//     ([Queue.AppendSpanEnd]). No recording of this replay is on its way to them any more, because each recording waits
-//     until the writes before it have arrived.
+//   - A part ends by waiting until all recordings of the other parts have arrived, and then clears its own core's words.
+//     No recording of this replay is on its way to them any more, because each recording waits until the writes before it
+//     have arrived.
 //   - Behind each part an event is recorded, once the clearing has arrived, and the next replay's parts begin with a wait
 //     for the other queues' events ([Span.Submit]). So no recording of the next replay arrives before the word is clear.
 //
 // Both parts are put into their queues in one step, with both queues locked. So nothing that waits for one part can stand
 // in front of another, and the edges inside go from what was recorded earlier to what was recorded later: no circle.
 
-// AppendSpanRecord appends a recording of a trace that spans queues: the number-th of the queue's part, behind a program
-// stream that leaves st.
-func (q *Queue) AppendSpanRecord(dst []byte, st *State, number uint32) ([]byte, error) {
-	var payload [16]byte
-	cq.Put32(payload[:], 0, number)
-	own := q.d.layoutXY(q)
-	var peers []uint32
-	for _, xy := range q.d.eventXYs {
-		if xy != own {
-			peers = append(peers, xy)
-		}
-	}
-	b := cq.NewBuilder(q.d.layout(), dst)
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(st.Expected)})
-	b.WritePacked(cq.WritePacked{Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.spanWord[q.id], Cores: peers, NoStride: true, Data: payload[:]})
-	return b.Finish()
-}
-
-// AppendSpanWait appends a wait for the number-th recording of another queue's part.
-func (q *Queue) AppendSpanWait(dst []byte, recorder int, number uint32) ([]byte, error) {
-	b := cq.NewBuilder(q.d.layout(), dst)
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.spanWord[recorder], Count: number})
-	return b.Finish()
-}
-
-// AppendSpanEnd appends what ends the queue's part. recorded is how often each queue's part records.
-func (q *Queue) AppendSpanEnd(dst []byte, recorded []uint32) ([]byte, error) {
-	b := cq.NewBuilder(q.d.layout(), dst)
-	for id, n := range recorded {
-		if id == q.id || n == 0 {
-			continue
-		}
-		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.spanWord[id], Count: n})
-		b.WritePacked(cq.WritePacked{Type: cq.PackedEvent, Size: 16, Addr: q.d.ctl.spanWord[id], Cores: []uint32{q.d.layoutXY(q)}, NoStride: true, Data: make([]byte, 16)})
-	}
-	return b.Finish()
-}
-
-// layoutXY is a queue's dispatch core as commands name it.
-func (d *Device) layoutXY(q *Queue) uint32 { return d.ch.Arch().NOCXY(q.dispatcher.at) }
+// SpanWord returns where the dispatch cores count the recordings of the queue's part of a trace over several queues: an
+// address in their L1, a multiple of 16.
+func (q *Queue) SpanWord() uint32 { return q.d.ctl.spanWord[q.id] }
 
 // Span is prepared commands for several queues that are submitted as one.
 type Span struct {
@@ -116,23 +79,40 @@ func (d *Device) NewSpan(parts map[int]*Prepared) (*Span, error) {
 }
 
 // Submit sends the commands of all parts. Either all are sent or none. It allocates nothing.
-func (s *Span) Submit(ctx context.Context) error { return s.lock(ctx, 0) }
+func (s *Span) Submit(ctx context.Context) error { return s.lock(ctx, 0, nil) }
+
+// SubmitReserved is Submit for queues that are reserved, by these reservations.
+func (s *Span) SubmitReserved(ctx context.Context, rs []*Reservation) error {
+	return s.lock(ctx, 0, rs)
+}
 
 // lock takes the queues in the order of their numbers.
-func (s *Span) lock(ctx context.Context, i int) (err error) {
+func (s *Span) lock(ctx context.Context, i int, rs []*Reservation) (err error) {
 	if i == len(s.parts) {
-		return s.submit(ctx)
+		return s.submit(ctx, rs)
 	}
 	q := s.parts[i].q
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	return s.lock(ctx, i+1)
+	return s.lock(ctx, i+1, rs)
 }
 
-func (s *Span) submit(ctx context.Context) error {
+func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 	for _, part := range s.parts {
-		if err := part.q.submittable(part.p); err != nil {
+		q := part.q
+		if q.reserved == nil || !slices.Contains(rs, q.reserved) {
+			if err := q.submittable(part.p); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := q.usable(opReplay); err != nil {
 			return err
+		}
+		if q.shared {
+			if err := q.acquire(opReplay, &part.p.Name); err != nil {
+				return err
+			}
 		}
 	}
 	for _, part := range s.parts {

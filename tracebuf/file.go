@@ -13,6 +13,8 @@ type File struct {
 	Name   string // of the trace
 	Target Target
 	Image  Image
+	// Others are the parts on other queues, of a trace over several.
+	Others []Part
 	// Data is what buffers hold before the first replay, in order of buffer and offset. Buffers that have none keep
 	// what they hold.
 	Data []Data
@@ -27,6 +29,8 @@ type Target struct {
 	Workers    chip.Range      // logical cores that each program of the trace starts
 	Banks      int             // DRAM banks
 	Dispatch   chip.XY         // virtual coordinates of the core that workers report to
+	Queue      int             // number of the queue; it means something in a trace over several only
+	Word       uint32          // where a part's recordings are counted: see Dispatcher; 0 in a trace of one queue
 	Firmware   [32]byte        // SHA-256 of the firmware that understands the commands
 	Revision   string          // of the protocol, as package cq names it
 }
@@ -41,8 +45,8 @@ type Data struct {
 // FileMagic begins every trace file.
 const FileMagic = "RPRTRACE"
 
-// FileVersion is the version of trace files that Encode writes and Decode reads.
-const FileVersion = 1
+// FileVersion is the version of trace files that Encode writes. Decode reads all from 1 on.
+const FileVersion = 2
 
 // Limits of a trace file. They are far beyond any use, and keep sums of sizes and offsets from overflowing. Decode
 // takes memory for bytes that it has read only, so they are no measure of what a hostile file can cost.
@@ -51,6 +55,8 @@ const (
 	maxCommands = 1 << 30 // bytes: a trace's DRAM is named by 32-bit addresses
 	maxName     = 4096    // bytes
 	maxAfter    = 4096    // bytes
+	maxParts    = 8       // queues of a device
+	maxRank     = 16      // of a sharded buffer's shape
 )
 
 var (
@@ -104,8 +110,13 @@ func (e *TargetError) Error() string {
 // Unwrap returns ErrTarget.
 func (e *TargetError) Unwrap() error { return ErrTarget }
 
+// Parts returns the parts of the trace, the first one of which is Target and Image: one for each queue.
+func (f *File) Parts() []Part {
+	return append([]Part{{Target: f.Target, Image: f.Image}}, f.Others...)
+}
+
 // Match says whether a trace for t runs on a queue of a device that is here. A *TargetError names the first difference.
-// The dispatch core may be another one: see [Image.Relocate].
+// The queue and its dispatch core may be others: see [File.Relocate].
 func (t *Target) Match(here *Target) error {
 	diff := func(what string, trace, dev any) error {
 		return &TargetError{What: what, Trace: fmt.Sprint(trace), Here: fmt.Sprint(dev)}

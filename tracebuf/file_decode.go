@@ -16,12 +16,12 @@ import (
 // kernel memory. (What the kernels do is theirs to say.) Errors are ErrNotTrace, ErrVersion, ErrDamaged, ErrInvalid or
 // those of r. The memory it takes is a small multiple of the bytes that r delivers, whatever they claim.
 func Decode(r io.Reader) (*File, error) {
-	body, err := readFile(r)
+	body, version, err := readFile(r)
 	if err != nil {
 		return nil, fmt.Errorf("tracebuf: decode: %w", err)
 	}
 	f := &File{}
-	if err := f.sections(body); err != nil {
+	if err := f.sections(body, version); err != nil {
 		return nil, fmt.Errorf("tracebuf: decode: %w", err)
 	}
 	if err := f.Validate(); err != nil {
@@ -30,49 +30,50 @@ func Decode(r io.Reader) (*File, error) {
 	return f, nil
 }
 
-// readFile returns the sections of a file whose checksum is right.
-func readFile(r io.Reader) ([]byte, error) {
+// readFile returns the sections of a file whose checksum is right, and the file's version.
+func readFile(r io.Reader) ([]byte, int, error) {
 	head := make([]byte, fileHead)
 	n, err := io.ReadFull(r, head)
 	switch {
 	case !IsFile(head[:n]):
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, err
+			return nil, 0, err
 		}
-		return nil, fmt.Errorf("%w: it begins with %q, want %q", ErrNotTrace, head[:min(n, len(FileMagic))], FileMagic)
+		return nil, 0, fmt.Errorf("%w: it begins with %q, want %q", ErrNotTrace, head[:min(n, len(FileMagic))], FileMagic)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, damaged("head", "it has %d bytes, want %d", n, fileHead)
+		return nil, 0, damaged("head", "it has %d bytes, want %d", n, fileHead)
 	case err != nil:
-		return nil, err
+		return nil, 0, err
 	}
-	if v := le.Uint32(head[8:]); v != FileVersion {
-		return nil, fmt.Errorf("%w: it is version %d, this program reads version %d", ErrVersion, v, FileVersion)
+	version := le.Uint32(head[8:])
+	if version < 1 || version > FileVersion {
+		return nil, 0, fmt.Errorf("%w: it is version %d, this program reads versions 1 to %d", ErrVersion, version, FileVersion)
 	}
 	size := le.Uint64(head[16:])
 	if size < uint64(fileHead+sha256.Size) || size > maxFile || le.Uint32(head[12:]) != 0 {
-		return nil, damaged("head", "the file's length is given as %d, want %d to %d", size, fileHead+sha256.Size, uint64(maxFile))
+		return nil, 0, damaged("head", "the file's length is given as %d, want %d to %d", size, fileHead+sha256.Size, uint64(maxFile))
 	}
 	body, err := readN(r, int(size)-fileHead)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, damaged("end", "the file has %d bytes and began as one of %d: it was cut off; copy it again", fileHead+len(body), size)
+		return nil, 0, damaged("end", "the file has %d bytes and began as one of %d: it was cut off; copy it again", fileHead+len(body), size)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var more [1]byte
 	if _, err := io.ReadFull(r, more[:]); err == nil {
-		return nil, damaged("end", "there are bytes behind the end of the file at %d", size)
+		return nil, 0, damaged("end", "there are bytes behind the end of the file at %d", size)
 	} else if !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, 0, err
 	}
 	sum := sha256.New()
 	sum.Write(head)
 	body, want := body[:len(body)-sha256.Size], body[len(body)-sha256.Size:]
 	sum.Write(body)
 	if got := sum.Sum(nil); string(got) != string(want) {
-		return nil, damaged("checksum", "it is %x..., the bytes give %x...: they were changed; copy the file again", want[:6], got[:6])
+		return nil, 0, damaged("checksum", "it is %x..., the bytes give %x...: they were changed; copy the file again", want[:6], got[:6])
 	}
-	return body, nil
+	return body, int(version), nil
 }
 
 // readN reads n bytes. It returns those that there are with an io.ErrUnexpectedEOF if there are fewer. It never holds
@@ -97,54 +98,86 @@ func readN(r io.Reader, n int) ([]byte, error) {
 }
 
 // sections reads all sections. Their bytes are those that were written, so what is wrong here is the writer's doing.
-func (f *File) sections(b []byte) error {
-	parse := []struct {
-		tag string
-		do  func(*reader)
-	}{
-		{tagTarget, f.target}, {tagCommands, f.commands}, {tagPrograms, f.programs}, {tagSteps, f.steps},
-		{tagRelocs, f.relocs}, {tagBuffers, f.buffers}, {tagParams, f.params}, {tagQueue, f.queue},
-		{tagData, func(r *reader) { f.Data = append(f.Data, r.data()) }},
-		{tagResult, func(r *reader) { f.Results = append(f.Results, r.data()) }},
+func (f *File) sections(b []byte, version int) error {
+	s := sections{b: b, version: version}
+	s.take(tagTarget, f.target)
+	s.part(f, &f.Target, &f.Image, true)
+	for version > 1 && s.at(tagPart) {
+		if len(f.Others) == maxParts {
+			return invalid("section "+tagPart, "there are more than %d", maxParts)
+		}
+		f.Others = append(f.Others, Part{Target: f.Target})
+		p := &f.Others[len(f.Others)-1]
+		s.take(tagPart, func(r *reader) { r.queue(&p.Target); r.queueWord(&p.Target) })
+		s.part(f, &p.Target, &p.Image, false)
 	}
-	const once = 8 // of them are there, the others any number of times
-	for i := 0; i < once || len(b) > 0; {
-		p := &parse[i]
-		if i >= once && i+1 < len(parse) && string(b[:min(4, len(b))]) == parse[i+1].tag {
-			i++
-			continue
-		}
-		if i < once {
-			i++
-		}
-		if len(b) < sectionHead {
-			return invalid("section "+p.tag, "%d bytes are left, a section has at least %d", len(b), sectionHead)
-		}
-		n := le.Uint64(b[8:])
-		if tag := string(b[:4]); tag != p.tag || le.Uint32(b[4:]) != 0 {
-			return invalid("section "+p.tag, "there is a section %q in its place", tag)
-		}
-		if b = b[sectionHead:]; n > uint64(len(b)) {
-			return invalid("section "+p.tag, "its length is %d, %d bytes are left", n, len(b))
-		}
-		r := reader{b: b[:n:n], part: "section " + p.tag}
-		p.do(&r)
-		if r.err == nil && len(r.b) > 0 {
-			r.fail("%d bytes are left over", len(r.b))
-		}
-		if r.err != nil {
-			return r.err
-		}
-		b = b[n:]
+	for s.at(tagData) {
+		s.take(tagData, func(r *reader) { f.Data = append(f.Data, r.data()) })
 	}
-	return nil
+	for s.err == nil && len(s.b) > 0 {
+		s.take(tagResult, func(r *reader) { f.Results = append(f.Results, r.data()) })
+	}
+	return s.err
+}
+
+// sections are what is left of a file. After the first error nothing is.
+type sections struct {
+	b       []byte
+	version int
+	err     error
+}
+
+// at says whether the next section has a tag.
+func (s *sections) at(tag string) bool {
+	return s.err == nil && len(s.b) >= sectionHead && string(s.b[:4]) == tag
+}
+
+// take reads the next section, which has to be one of that tag.
+func (s *sections) take(tag string, do func(*reader)) {
+	if s.err != nil {
+		return
+	}
+	part := "section " + tag
+	if len(s.b) < sectionHead {
+		s.err = invalid(part, "%d bytes are left, a section has at least %d", len(s.b), sectionHead)
+		return
+	}
+	n := le.Uint64(s.b[8:])
+	if found := string(s.b[:4]); found != tag || le.Uint32(s.b[4:]) != 0 {
+		s.err = invalid(part, "there is a section %q in its place", found)
+		return
+	}
+	if s.b = s.b[sectionHead:]; n > uint64(len(s.b)) {
+		s.err = invalid(part, "its length is %d, %d bytes are left", n, len(s.b))
+		return
+	}
+	r := reader{b: s.b[:n:n], part: part, version: s.version}
+	do(&r)
+	if r.err == nil && len(r.b) > 0 {
+		r.fail("%d bytes are left over", len(r.b))
+	}
+	s.b, s.err = s.b[n:], r.err
+}
+
+// part reads what runs on one queue, and with the first one the trace's buffers.
+func (s *sections) part(f *File, t *Target, im *Image, first bool) {
+	s.take(tagCommands, func(r *reader) { im.commands(r, cq.Layout(t.Arch)) })
+	s.take(tagPrograms, im.programs)
+	s.take(tagSteps, im.steps)
+	s.take(tagRelocs, im.relocs)
+	if first {
+		s.take(tagBuffers, func(r *reader) { im.buffers(r, t.Arch) })
+	}
+	s.take(tagParams, func(r *reader) { im.params(r, f.Image.Buffers) })
+	s.take(tagQueue, im.queue)
 }
 
 // reader takes values from the bytes of a section. After the first error it returns zeros.
 type reader struct {
-	b    []byte
-	part string
-	err  error
+	b       []byte
+	part    string
+	version int
+	err     error
 }
 
 func (r *reader) fail(format string, args ...any) {
@@ -175,6 +208,10 @@ func (r *reader) u16() int     { return int(r.number(2)) }
 func (r *reader) u32() int     { return int(r.number(4)) }
 func (r *reader) name() string { return string(r.take(r.number(2))) }
 
+func (r *reader) cores() chip.Range {
+	return chip.Range{Start: chip.Core{X: r.u16(), Y: r.u16()}, End: chip.Core{X: r.u16(), Y: r.u16()}}
+}
+
 // size takes a 64-bit number that has to be a size or an offset.
 func (r *reader) size() int {
 	v := r.number(8)
@@ -198,17 +235,25 @@ func (r *reader) count(size int) int {
 func (f *File) target(r *reader) {
 	t := &f.Target
 	t.Arch, t.Banks = chip.Arch(r.u8()), int(r.u8())
-	t.Dispatch = chip.XY{X: r.u8(), Y: r.u8()}
-	t.Workers.Start = chip.Core{X: r.u16(), Y: r.u16()}
-	t.Workers.End = chip.Core{X: r.u16(), Y: r.u16()}
+	r.queue(t)
+	if r.version > 1 {
+		r.queueWord(t)
+	}
 	t.Harvesting = chip.Harvesting{Tensix: uint32(r.number(4)), DRAM: uint32(r.number(4)), Ethernet: uint32(r.number(4))}
 	copy(t.Firmware[:], r.take(uint64(len(t.Firmware))))
 	t.Revision, f.Name = r.name(), r.name()
 }
 
-func (f *File) commands(r *reader) {
-	im := &f.Image
-	im.Layout, im.PageSize = cq.Layout(f.Target.Arch), r.u32()
+// queue takes what differs between the parts of a trace; version 1 has no more of it.
+func (r *reader) queue(t *Target) {
+	t.Dispatch = chip.XY{X: r.u8(), Y: r.u8()}
+	t.Workers = r.cores()
+}
+
+func (r *reader) queueWord(t *Target) { t.Queue, t.Word = int(r.u8()), uint32(r.number(4)) }
+
+func (im *Image) commands(r *reader, l cq.Layout) {
+	im.Layout, im.PageSize = l, r.u32()
 	if im.PageSize < minPageSize || im.PageSize > maxPageSize || im.PageSize&(im.PageSize-1) != 0 {
 		r.fail("pages of %d bytes, want 1024, 2048 or 4096", im.PageSize)
 		return
@@ -222,61 +267,116 @@ func (f *File) commands(r *reader) {
 	copy(im.Bytes, r.take(uint64(im.Size)))
 }
 
-func (f *File) programs(r *reader) {
+func (im *Image) programs(r *reader) {
 	for range r.count(2 + 8 + 4 + 4) {
 		p := Program{Name: r.name(), Addr: r.number(8), Pages: r.u32()}
 		p.Binary = r.take(r.number(4))
-		f.Image.Programs = append(f.Image.Programs, p)
+		im.Programs = append(im.Programs, p)
 	}
 }
 
-func (f *File) steps(r *reader) {
+func (im *Image) steps(r *reader) {
 	at := 0
 	for range r.count(2 + 4 + 4) {
 		s := Step{Name: r.name(), Program: r.u32(), Offset: at, Size: r.u32()}
+		if r.version > 1 && uint32(s.Program) == 1<<32-1 {
+			s.Program, s.Edge = NoProgram, Edge{Kind: EdgeKind(r.u8()), Queue: int(r.u8()), Number: uint32(r.number(4))}
+		}
 		at += s.Size
-		f.Image.Steps = append(f.Image.Steps, s)
+		im.Steps = append(im.Steps, s)
 	}
 }
 
-func (f *File) relocs(r *reader) {
+func (im *Image) relocs(r *reader) {
 	n := r.count(12)
-	f.Image.Relocs = slices.Grow(f.Image.Relocs, n)
+	im.Relocs = slices.Grow(im.Relocs, n)
 	for range n {
-		f.Image.Relocs = append(f.Image.Relocs, Reloc{At: r.u32(), Program: r.u32(), Page: r.u32()})
+		im.Relocs = append(im.Relocs, Reloc{At: r.u32(), Program: r.u32(), Page: r.u32()})
 	}
 }
 
-func (f *File) buffers(r *reader) {
+// buffers of version 1 have the alignment of their memory, and go round all banks.
+func (im *Image) buffers(r *reader, a chip.Arch) {
 	for range r.count(2 + 2 + 8 + 8 + 4) {
 		b := Buffer{Name: r.name(), Kind: r.u8()}
 		out := r.u8()
 		if out > 1 {
-			r.fail("flags of buffer %d are %#x, only bit 0 is known", len(f.Image.Buffers), out)
+			r.fail("flags of buffer %d are %#x, only bit 0 is known", len(im.Buffers), out)
 		}
 		b.Output, b.Addr, b.Size, b.PageSize = out == 1, r.number(8), r.size(), r.u32()
-		f.Image.Buffers = append(f.Image.Buffers, b)
+		if r.version > 1 {
+			b.Stride, b.Sharding = r.u32(), r.sharding()
+		} else if a.Valid() {
+			align := int(a.Params().Align.DRAM())
+			if b.Kind != KindDRAM {
+				align = int(a.Params().Align.L1)
+			}
+			b.Stride = roundUp(b.PageSize, align)
+		}
+		im.Buffers = append(im.Buffers, b)
 	}
 }
 
-func (f *File) params(r *reader) {
+func (r *reader) sharding() *Sharding {
+	layout := r.u8()
+	if layout == 0 {
+		return nil
+	}
+	s := &Sharding{Layout: layout, Orientation: r.u8(), Strategy: r.u8()}
+	rank := r.u8()
+	if rank > maxRank {
+		r.fail("a shape has %d dimensions, at most %d are possible", rank, maxRank)
+		return s
+	}
+	for _, shape := range []*[]int{&s.Tensor, &s.Shard} {
+		for range rank {
+			*shape = append(*shape, r.size())
+		}
+	}
+	n := r.u16()
+	if n > len(r.b)/8 {
+		r.fail("%d ranges of cores in %d bytes", n, len(r.b))
+		return s
+	}
+	for range n {
+		s.Cores = append(s.Cores, r.cores())
+	}
+	return s
+}
+
+// params of version 1 that are the address of a buffer stand for all of the only one there.
+func (im *Image) params(r *reader, buffers []Buffer) {
 	for range r.count(2 + 1 + 4 + 4) {
 		p := Param{Name: r.name(), Kind: ParamKind(r.u8()), Value: uint32(r.number(4))}
+		switch {
+		case p.Kind != BufferAddr:
+		case r.version > 1:
+			p.Buffer, p.First, p.Pages = r.u32(), r.size(), r.size()
+		default:
+			there := func(b Buffer) bool { return b.Addr == uint64(p.Value) }
+			if p.Buffer = slices.IndexFunc(buffers, there); p.Buffer < 0 {
+				break
+			}
+			p.Pages = buffers[p.Buffer].Pages()
+			if i := slices.IndexFunc(buffers[p.Buffer+1:], there); i >= 0 {
+				r.fail("patch point %q is the address of both %q and %q, and version 1 doesn't say of which: save the trace again", p.Name, buffers[p.Buffer].Name, buffers[p.Buffer+1+i].Name)
+			}
+		}
 		n := r.count(4)
 		p.At = make([]int, n)
 		for i := range p.At {
 			p.At[i] = r.u32()
 		}
-		f.Image.Params = append(f.Image.Params, p)
+		im.Params = append(im.Params, p)
 	}
 }
 
-func (f *File) queue(r *reader) {
-	f.Image.L1End = r.number(8)
+func (im *Image) queue(r *reader) {
+	im.L1End = r.number(8)
 	if len(r.b) > maxAfter {
 		r.fail("the state of a queue has %d bytes, at most %d are possible", len(r.b), maxAfter)
 	}
-	f.Image.After = r.take(uint64(len(r.b)))
+	im.After = r.take(uint64(len(r.b)))
 }
 
 func (r *reader) data() Data {

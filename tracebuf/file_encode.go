@@ -12,7 +12,9 @@ import (
 
 var le = binary.LittleEndian
 
-// Sections of a trace file, in their order. A file has each of them once, but for any number of tagData and tagResult.
+// Sections of a trace file, in their order. A file has each of them once, but for any number of tagData and tagResult,
+// and but for those of further parts: tagPart, and behind it the sections of a part from tagCommands to tagQueue without
+// tagBuffers.
 const (
 	tagTarget   = "TRGT"
 	tagCommands = "CMDS"
@@ -22,6 +24,7 @@ const (
 	tagBuffers  = "BUFF"
 	tagParams   = "PARM"
 	tagQueue    = "QUEU"
+	tagPart     = "PART"
 	tagData     = "DATA"
 	tagResult   = "RSLT"
 )
@@ -44,15 +47,10 @@ func Encode(w io.Writer, f *File) error {
 	if err := f.Validate(); err != nil {
 		return fmt.Errorf("tracebuf: encode: %w", err)
 	}
-	sections := []section{
-		{tag: tagTarget, head: f.encodeTarget()},
-		{tag: tagCommands, head: le.AppendUint32(nil, uint32(f.Image.PageSize)), body: f.Image.Bytes[:f.Image.Size]},
-		{tag: tagPrograms, head: f.encodePrograms()},
-		{tag: tagSteps, head: f.encodeSteps()},
-		{tag: tagRelocs, head: f.encodeRelocs()},
-		{tag: tagBuffers, head: f.encodeBuffers()},
-		{tag: tagParams, head: f.encodeParams()},
-		{tag: tagQueue, head: le.AppendUint64(nil, f.Image.L1End), body: f.Image.After},
+	sections := append([]section{{tag: tagTarget, head: f.encodeTarget()}}, f.Image.sections(f.Image.encodeBuffers())...)
+	for i := range f.Others {
+		sections = append(sections, section{tag: tagPart, head: f.Others[i].Target.encodeQueue(nil)})
+		sections = append(sections, f.Others[i].Image.sections(nil)...)
 	}
 	sections = appendData(appendData(sections, tagData, f.Data), tagResult, f.Results)
 	size := uint64(fileHead + sha256.Size)
@@ -82,6 +80,21 @@ func Encode(w io.Writer, f *File) error {
 	return nil
 }
 
+// sections are those of a part. buffers are nil but for the first one.
+func (im *Image) sections(buffers []byte) []section {
+	out := []section{
+		{tag: tagCommands, head: le.AppendUint32(nil, uint32(im.PageSize)), body: im.Bytes[:im.Size]},
+		{tag: tagPrograms, head: im.encodePrograms()},
+		{tag: tagSteps, head: im.encodeSteps()},
+		{tag: tagRelocs, head: im.encodeRelocs()},
+	}
+	if buffers != nil {
+		out = append(out, section{tag: tagBuffers, head: buffers})
+	}
+	return append(out, section{tag: tagParams, head: im.encodeParams()},
+		section{tag: tagQueue, head: le.AppendUint64(nil, im.L1End), body: im.After})
+}
+
 func appendData(to []section, tag string, data []Data) []section {
 	for i := range data {
 		d := &data[i]
@@ -94,21 +107,31 @@ func appendName(b []byte, s string) []byte { return append(le.AppendUint16(b, ui
 
 func appendXY(b []byte, c chip.XY) []byte { return append(b, c.X, c.Y) }
 
-func (f *File) encodeTarget() []byte {
-	t := &f.Target
-	b := appendXY([]byte{byte(t.Arch), byte(t.Banks)}, t.Dispatch)
-	for _, v := range []int{t.Workers.Start.X, t.Workers.Start.Y, t.Workers.End.X, t.Workers.End.Y} {
+func appendRange(b []byte, r chip.Range) []byte {
+	for _, v := range []int{r.Start.X, r.Start.Y, r.End.X, r.End.Y} {
 		b = le.AppendUint16(b, uint16(v))
 	}
+	return b
+}
+
+func (f *File) encodeTarget() []byte {
+	t := &f.Target
+	b := t.encodeQueue([]byte{byte(t.Arch), byte(t.Banks)})
 	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, t.Harvesting.Tensix), t.Harvesting.DRAM), t.Harvesting.Ethernet)
 	b = append(b, t.Firmware[:]...)
 	return appendName(appendName(b, t.Revision), f.Name)
 }
 
-func (f *File) encodePrograms() []byte {
-	b := le.AppendUint32(nil, uint32(len(f.Image.Programs)))
-	for i := range f.Image.Programs {
-		p := &f.Image.Programs[i]
+// encodeQueue appends what differs between the parts of a trace.
+func (t *Target) encodeQueue(b []byte) []byte {
+	b = appendRange(appendXY(b, t.Dispatch), t.Workers)
+	return le.AppendUint32(append(b, byte(t.Queue)), t.Word)
+}
+
+func (im *Image) encodePrograms() []byte {
+	b := le.AppendUint32(nil, uint32(len(im.Programs)))
+	for i := range im.Programs {
+		p := &im.Programs[i]
 		b = le.AppendUint64(appendName(b, p.Name), p.Addr)
 		b = le.AppendUint32(le.AppendUint32(b, uint32(p.Pages)), uint32(len(p.Binary)))
 		b = append(b, p.Binary...)
@@ -117,41 +140,68 @@ func (f *File) encodePrograms() []byte {
 }
 
 // encodeSteps leaves the offsets out: steps lie one behind the other.
-func (f *File) encodeSteps() []byte {
-	b := le.AppendUint32(nil, uint32(len(f.Image.Steps)))
-	for _, s := range f.Image.Steps {
+func (im *Image) encodeSteps() []byte {
+	b := le.AppendUint32(nil, uint32(len(im.Steps)))
+	for i := range im.Steps {
+		s := &im.Steps[i]
 		b = le.AppendUint32(le.AppendUint32(appendName(b, s.Name), uint32(s.Program)), uint32(s.Size))
+		if s.Program == NoProgram {
+			b = le.AppendUint32(append(b, byte(s.Edge.Kind), byte(s.Edge.Queue)), s.Edge.Number)
+		}
 	}
 	return b
 }
 
-func (f *File) encodeRelocs() []byte {
-	b := le.AppendUint32(nil, uint32(len(f.Image.Relocs)))
-	for _, r := range f.Image.Relocs {
+func (im *Image) encodeRelocs() []byte {
+	b := le.AppendUint32(nil, uint32(len(im.Relocs)))
+	for _, r := range im.Relocs {
 		b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, uint32(r.At)), uint32(r.Program)), uint32(r.Page))
 	}
 	return b
 }
 
-func (f *File) encodeBuffers() []byte {
-	b := le.AppendUint32(nil, uint32(len(f.Image.Buffers)))
-	for _, u := range f.Image.Buffers {
+func (im *Image) encodeBuffers() []byte {
+	b := le.AppendUint32(nil, uint32(len(im.Buffers)))
+	for i := range im.Buffers {
+		u := &im.Buffers[i]
 		out := byte(0)
 		if u.Output {
 			out = 1
 		}
 		b = append(appendName(b, u.Name), u.Kind, out)
 		b = le.AppendUint64(le.AppendUint64(b, u.Addr), uint64(u.Size))
-		b = le.AppendUint32(b, uint32(u.PageSize))
+		b = le.AppendUint32(le.AppendUint32(b, uint32(u.PageSize)), uint32(u.Stride))
+		b = u.Sharding.encode(b)
 	}
 	return b
 }
 
-func (f *File) encodeParams() []byte {
-	b := le.AppendUint32(nil, uint32(len(f.Image.Params)))
-	for _, p := range f.Image.Params {
-		b = append(appendName(b, p.Name), byte(p.Kind))
-		b = le.AppendUint32(le.AppendUint32(b, p.Value), uint32(len(p.At)))
+func (s *Sharding) encode(b []byte) []byte {
+	if s == nil {
+		return append(b, 0)
+	}
+	b = append(b, s.Layout, s.Orientation, s.Strategy, byte(len(s.Tensor)))
+	for _, shape := range [][]int{s.Tensor, s.Shard} {
+		for _, n := range shape {
+			b = le.AppendUint64(b, uint64(n))
+		}
+	}
+	b = le.AppendUint16(b, uint16(len(s.Cores)))
+	for _, r := range s.Cores {
+		b = appendRange(b, r)
+	}
+	return b
+}
+
+func (im *Image) encodeParams() []byte {
+	b := le.AppendUint32(nil, uint32(len(im.Params)))
+	for i := range im.Params {
+		p := &im.Params[i]
+		b = le.AppendUint32(append(appendName(b, p.Name), byte(p.Kind)), p.Value)
+		if p.Kind == BufferAddr {
+			b = le.AppendUint64(le.AppendUint64(le.AppendUint32(b, uint32(p.Buffer)), uint64(p.First)), uint64(p.Pages))
+		}
+		b = le.AppendUint32(b, uint32(len(p.At)))
 		for _, at := range p.At {
 			b = le.AppendUint32(b, uint32(at))
 		}

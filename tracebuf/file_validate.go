@@ -1,7 +1,9 @@
 package tracebuf
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -17,40 +19,108 @@ const (
 // Validate says whether a trace is one that a recorder could have made for its target: the target exists, the steps
 // tile the commands, every command is one that the firmware takes and that a trace may contain, writes to nothing but
 // the kernel-config memory and the launch messages of workers, and waits for nothing but completions of earlier steps;
-// relocations name all DRAM that the commands read, patch points name words of runtime arguments. Errors are an
-// ErrInvalid, as a *FileError.
+// relocations name all DRAM that the commands read, patch points name words of runtime arguments. The edges between the
+// parts of a trace over several queues name each other's dispatch cores and words, and don't go round in a circle. Errors
+// are an ErrInvalid, as a *FileError.
 func (f *File) Validate() error {
 	ch, err := f.checkTarget()
 	if err != nil {
 		return err
 	}
-	im := &f.Image
 	if err := f.checkNames(); err != nil {
 		return err
 	}
-	if err := im.checkShape(); err != nil {
+	parts := f.Parts()
+	if err := checkParts(parts, ch); err != nil {
 		return err
 	}
-	if im.Layout != cq.Layout(f.Target.Arch) {
-		return invalid("commands", "they are for %v, the target is %v", im.Layout, f.Target.Arch)
-	}
-	if err := im.checkPrograms(ch); err != nil {
+	if err := f.Image.checkBuffers(ch); err != nil {
 		return err
 	}
-	if err := im.checkBuffers(ch); err != nil {
-		return err
+	for i := range parts {
+		if err := f.validatePart(parts, i, ch); err != nil {
+			if len(parts) == 1 {
+				return err
+			}
+			return inPart(parts[i].Target.Queue, err)
+		}
 	}
-	w := walker{im: im, target: &f.Target, ch: ch, l1: &ch.Params().L1}
-	if err := w.walk(); err != nil {
-		return err
-	}
-	if err := w.checkParams(); err != nil {
-		return err
+	if len(parts) > 1 {
+		if _, err := Order(parts); err != nil {
+			return invalid("edges", "%v", err)
+		}
 	}
 	if err := f.checkData("data", f.Data); err != nil {
 		return err
 	}
 	return f.checkData("result", f.Results)
+}
+
+// inPart names the part that an error is about.
+func inPart(queue int, err error) error {
+	var e *FileError
+	if !errors.As(err, &e) {
+		return err
+	}
+	c := *e
+	c.Part = fmt.Sprintf("queue %d, %s", queue, e.Part)
+	return &c
+}
+
+func (f *File) validatePart(parts []Part, i int, ch *chip.Chip) error {
+	p := &parts[i]
+	im := &p.Image
+	if im.Layout != cq.Layout(f.Target.Arch) {
+		return invalid("commands", "their layout is %v, the target is %v", im.Layout, f.Target.Arch)
+	}
+	if err := im.checkShape(); err != nil {
+		return err
+	}
+	if err := im.checkPrograms(ch); err != nil {
+		return err
+	}
+	w := walker{im: im, target: &p.Target, ch: ch, l1: &ch.Params().L1}
+	for k := range parts {
+		if k != i {
+			o := &parts[k]
+			w.peers = append(w.peers, Peer{Dispatcher: o.Target.dispatcher(), Recorded: o.Image.Recorded()})
+		}
+	}
+	if err := w.walk(); err != nil {
+		return err
+	}
+	return w.checkParams(f.Image.Buffers)
+}
+
+// checkParts tests what the parts of a trace over several queues have to have of their own.
+func checkParts(parts []Part, ch *chip.Chip) error {
+	if len(parts) > maxParts {
+		return invalid("parts", "there are %d, at most %d are possible", len(parts), maxParts)
+	}
+	for i := range parts {
+		t := &parts[i].Target
+		part := fmt.Sprintf("queue %d", t.Queue)
+		if err := t.checkQueue(ch); err != nil {
+			return err
+		}
+		if t.Queue < 0 || t.Queue > math.MaxUint8 {
+			return invalid(part, "its number isn't one of a queue")
+		}
+		if one := len(parts) == 1; one != (t.Word == 0) || t.Word%cq.L1Align != 0 || t.Word >= ch.Params().L1.Size {
+			return invalid(part, "its recordings are counted at %#x, want a multiple of 16 in L1, or 0 in a trace of one queue", t.Word)
+		}
+		if i > 0 && len(parts[i].Image.Buffers) > 0 {
+			return invalid(part, "it has buffers: those of all parts belong to the first")
+		}
+		for k := range parts[:i] {
+			o := &parts[k].Target
+			if o.Queue == t.Queue || o.Word == t.Word || o.Dispatch == t.Dispatch || o.Workers.Overlaps(t.Workers) {
+				return invalid(part, "its number, its workers %v, its dispatch core %v and its word %#x must be its own; queue %d has %v, %v and %#x",
+					t.Workers, t.Dispatch, t.Word, o.Queue, o.Workers, o.Dispatch, o.Word)
+			}
+		}
+	}
+	return nil
 }
 
 func (f *File) checkTarget() (*chip.Chip, error) {
@@ -65,16 +135,20 @@ func (f *File) checkTarget() (*chip.Chip, error) {
 	if err != nil {
 		return nil, &FileError{Part: "target", What: err.Error(), Err: err}
 	}
-	if all := ch.All(); t.Workers.Empty() || !all.Contains(t.Workers.Start) || !all.Contains(t.Workers.End) {
-		return nil, invalid("target", "the workers %v, the chip has %v", t.Workers, all)
-	}
 	if n := len(ch.DRAMBanks()); t.Banks != n {
 		return nil, invalid("target", "%d DRAM banks, the chip has %d", t.Banks, n)
 	}
-	if c, ok := ch.Logical(t.Dispatch); !ok || t.Workers.Contains(c) {
-		return nil, invalid("target", "%v is no core that a dispatcher can run on", t.Dispatch)
-	}
 	return ch, nil
+}
+
+func (t *Target) checkQueue(ch *chip.Chip) error {
+	if all := ch.All(); t.Workers.Empty() || !all.Contains(t.Workers.Start) || !all.Contains(t.Workers.End) {
+		return invalid("target", "the workers %v, the chip has %v", t.Workers, all)
+	}
+	if c, ok := ch.Logical(t.Dispatch); !ok || t.Workers.Contains(c) {
+		return invalid("target", "%v is no core that a dispatcher can run on", t.Dispatch)
+	}
+	return nil
 }
 
 func (f *File) checkNames() error {
@@ -87,24 +161,27 @@ func (f *File) checkNames() error {
 	if err := check("trace", f.Name); err != nil {
 		return err
 	}
-	for i := range f.Image.Programs {
-		if err := check(fmt.Sprintf("program %d", i), f.Image.Programs[i].Name); err != nil {
-			return err
+	for _, p := range f.Parts() {
+		im := &p.Image
+		for i := range im.Programs {
+			if err := check(fmt.Sprintf("program %d", i), im.Programs[i].Name); err != nil {
+				return err
+			}
 		}
-	}
-	for i := range f.Image.Steps {
-		if err := check(fmt.Sprintf("step %d", i), f.Image.Steps[i].Name); err != nil {
-			return err
+		for i := range im.Steps {
+			if err := check(fmt.Sprintf("step %d", i), im.Steps[i].Name); err != nil {
+				return err
+			}
 		}
-	}
-	for i := range f.Image.Buffers {
-		if err := check(fmt.Sprintf("buffer %d", i), f.Image.Buffers[i].Name); err != nil {
-			return err
+		for i := range im.Buffers {
+			if err := check(fmt.Sprintf("buffer %d", i), im.Buffers[i].Name); err != nil {
+				return err
+			}
 		}
-	}
-	for i := range f.Image.Params {
-		if err := check(fmt.Sprintf("patch point %d", i), f.Image.Params[i].Name); err != nil {
-			return err
+		for i := range im.Params {
+			if err := check(fmt.Sprintf("patch point %d", i), im.Params[i].Name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -133,8 +210,10 @@ func (im *Image) checkShape() error {
 		if s.Offset != at || s.Size <= 0 || s.Size > im.Size-at {
 			return invalid(fmt.Sprintf("step %d", i), "%d bytes at %#x of %#x, want it at %#x, behind the one before", s.Size, s.Offset, im.Size, at)
 		}
-		if s.Program < 0 || s.Program >= len(im.Programs) {
+		if edge := s.Program == NoProgram; !edge && (s.Program < 0 || s.Program >= len(im.Programs)) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d of %d", s.Program, len(im.Programs))
+		} else if edge != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 || !edge && s.Edge != (Edge{}) {
+			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and is a %v edge", s.Program, s.Edge.Kind)
 		}
 		at += s.Size
 	}
@@ -168,23 +247,90 @@ func (im *Image) checkPrograms(ch *chip.Chip) error {
 }
 
 func (im *Image) checkBuffers(ch *chip.Chip) error {
-	bank, banks := ch.DRAMBanks()[0].Size, len(ch.DRAMBanks())
-	for i, b := range im.Buffers {
-		part := fmt.Sprintf("buffer %d %q", i, b.Name)
-		end, n := bank, banks
-		switch b.Kind {
-		case KindDRAM:
-		case KindL1:
-			end, n = uint64(ch.Params().L1.Size), ch.All().Size()
-		default:
-			return invalid(part, "kind %d, want 0 (DRAM) or 1 (L1)", b.Kind)
-		}
-		if b.PageSize <= 0 || b.Size <= 0 || b.Addr >= end || uint64(b.Size)/uint64(n) > end-b.Addr {
-			return invalid(part, "%d bytes in pages of %d at %#x, memory ends at %#x", b.Size, b.PageSize, b.Addr, end)
+	for i := range im.Buffers {
+		if err := im.Buffers[i].check(fmt.Sprintf("buffer %d %q", i, im.Buffers[i].Name), ch); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// check tests that a buffer has pages, and room for them in its kind of memory. Whether its shards can be dealt to its
+// cores is for the allocator to say.
+func (b *Buffer) check(part string, ch *chip.Chip) error {
+	start, end, banks := uint64(1), uint64(ch.Params().L1.Size), ch.All().Size()
+	switch b.Kind {
+	case KindDRAM:
+		end, banks = ch.DRAMBanks()[0].Size, len(ch.DRAMBanks())
+	case KindL1:
+	case KindL1Small:
+		if b.Sharding == nil {
+			return invalid(part, "it is in L1 small, which is for sharded buffers only")
+		}
+	default:
+		return invalid(part, "kind %d, want 0 (DRAM), 1 (L1) or 3 (L1 small)", b.Kind)
+	}
+	if b.PageSize <= 0 || b.PageSize > math.MaxUint32 || b.Size <= 0 || b.Size > maxFile || b.Size%b.PageSize != 0 || b.Stride < b.PageSize || b.Stride > math.MaxUint32 {
+		return invalid(part, "%d bytes in pages of %d, %d bytes apart", b.Size, b.PageSize, b.Stride)
+	}
+	rows := (b.Pages() + banks - 1) / banks
+	if b.Sharding != nil {
+		var err error
+		if rows, err = b.Sharding.check(part, b, ch); err != nil {
+			return err
+		}
+	}
+	if b.Addr < start || b.Addr >= end || uint64(rows) > (end-b.Addr)/uint64(b.Stride) {
+		return invalid(part, "%d bytes in pages of %d at %#x, memory ends at %#x", b.Size, b.PageSize, b.Addr, end)
+	}
+	return nil
+}
+
+// check returns how many pages the core with the most has room for.
+func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err error) {
+	grid := ch.All()
+	if b.Kind == KindDRAM {
+		grid = chip.Range{End: chip.Core{X: len(ch.DRAMBanks()) - 1}}
+	}
+	cores := 0
+	for _, r := range s.Cores {
+		if r.Empty() || !grid.Contains(r.Start) || !grid.Contains(r.End) {
+			return 0, invalid(part, "it has shards on the cores %v, the chip has %v", r, grid)
+		}
+		cores += r.Size()
+	}
+	if cores < 1 || cores > grid.Size() {
+		return 0, invalid(part, "it has shards on %d cores, the chip has %d", cores, grid.Size())
+	}
+	if s.Layout < 2 || s.Layout > layoutND || s.Orientation > 1 || s.Strategy > 2 || len(s.Tensor) < 1 || len(s.Tensor) > maxRank || len(s.Tensor) != len(s.Shard) {
+		return 0, invalid(part, "layout %d, orientation %d, strategy %d, shapes of rank %d and %d", s.Layout, s.Orientation, s.Strategy, len(s.Tensor), len(s.Shard))
+	}
+	pages, volume, shards := 1, 1, 1
+	for i, n := range s.Tensor {
+		m := s.Shard[i]
+		if n < 1 || m < 1 || n > maxFile/pages || m > maxFile/volume {
+			return 0, invalid(part, "a shape of %v pages in shards of %v", s.Tensor, s.Shard)
+		}
+		pages, volume, shards = pages*n, volume*m, shards*((n+m-1)/m)
+	}
+	if pages != b.Pages() {
+		return 0, invalid(part, "a shape of %v pages, it has %d", s.Tensor, b.Pages())
+	}
+	each := 1
+	if s.Layout == layoutND && s.Strategy != strategyGrid {
+		each = (shards + cores - 1) / cores
+	}
+	if each > maxFile/volume {
+		return 0, invalid(part, "a shape of %v pages in shards of %v on %d cores", s.Tensor, s.Shard, cores)
+	}
+	return each * volume, nil
+}
+
+// Values of Sharding.Layout and Sharding.Strategy. Source: package allocator.
+const (
+	layoutND     = 5
+	strategyGrid = 1
+)
 
 func (f *File) checkData(what string, data []Data) error {
 	last, end := 0, 0
@@ -193,6 +339,9 @@ func (f *File) checkData(what string, data []Data) error {
 		part := fmt.Sprintf("%s %d", what, i)
 		if d.Buffer < 0 || d.Buffer >= len(f.Image.Buffers) {
 			return invalid(part, "for buffer %d of %d", d.Buffer, len(f.Image.Buffers))
+		}
+		if what == "result" && !f.Image.Buffers[d.Buffer].Output {
+			return invalid(part, "for buffer %q, which isn't said to have any", f.Image.Buffers[d.Buffer].Name)
 		}
 		if d.Buffer != last {
 			if d.Buffer < last {

@@ -19,13 +19,14 @@ import (
 // mistake.
 var ErrEmpty = errors.New("nothing was recorded")
 
-// Step is one recorded program.
+// Step is one recorded program, or an edge between the parts of a trace over several queues.
 type Step struct {
 	Name   string
 	Offset int // of its first command in the trace, in bytes
 	Size   int // bytes of its commands
 
-	Program int // which of Image.Programs it runs
+	Program int  // which of Image.Programs it runs; NoProgram if it is an edge
+	Edge    Edge // to other parts of the trace
 }
 
 // Recording collects commands in host memory, so that a trace's size is known before any DRAM is taken for it.
@@ -49,6 +50,12 @@ func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte
 	start := len(r.cmds)
 	r.cmds = encode(r.cmds)
 	r.steps = append(r.steps, Step{Name: name, Offset: start, Size: len(r.cmds) - start, Program: program})
+}
+
+// AddEdge records an edge to other parts: commands are those of [AppendEdge].
+func (r *Recording) AddEdge(name string, e Edge, commands []byte) {
+	r.steps = append(r.steps, Step{Name: name, Offset: len(r.cmds), Size: len(commands), Program: NoProgram, Edge: e})
+	r.cmds = append(r.cmds, commands...)
 }
 
 // Replace records the last run once more, with other commands of the same effect.
@@ -91,34 +98,15 @@ func (r *Recording) Finish(banks int) (*Image, error) {
 	if banks <= 0 {
 		return nil, fmt.Errorf("tracebuf: finish: %d DRAM banks, there must be at least one", banks)
 	}
-	return finish(r.layout, r.cmds, r.steps, banks)
-}
-
-// finish ends commands and lays them out.
-func finish(l cq.Layout, cmds []byte, steps []Step, banks int) (*Image, error) {
-	b := cq.NewBuilder(l, cmds)
+	b := cq.NewBuilder(r.layout, r.cmds)
 	b.ExecBufEnd()
 	cmds, err := b.Finish()
 	if err != nil {
 		return nil, fmt.Errorf("tracebuf: finish: %w", err)
 	}
-	im := &Image{Layout: l, Size: len(cmds), Steps: steps, PageSize: pageSize(len(cmds), banks)}
+	im := &Image{Layout: r.layout, Size: len(cmds), Steps: r.steps, PageSize: pageSize(len(cmds), banks)}
 	im.Bytes = append(cmds, make([]byte, roundUp(len(cmds), im.PageSize)-len(cmds))...)
 	return im, nil
-}
-
-// Part returns the steps from first up to end, without end, as an image of their own. Unless first is 0 it can only be
-// run right behind the steps before.
-func (im *Image) Part(first, end, banks int) (*Image, error) {
-	if first < 0 || first >= end || end > len(im.Steps) {
-		return nil, fmt.Errorf("tracebuf: part: steps %d to %d of %d: there must be at least one", first, end, len(im.Steps))
-	}
-	from, last := im.Steps[first].Offset, im.Steps[end-1]
-	steps := slices.Clone(im.Steps[first:end])
-	for i := range steps {
-		steps[i].Offset -= from
-	}
-	return finish(im.Layout, slices.Clone(im.Bytes[from:last.Offset+last.Size]), steps, banks)
 }
 
 // Page sizes that a trace may have. Source: tt-metal trace/dispatch.cpp.

@@ -1,5 +1,7 @@
 package tracebuf
 
+import "github.com/reprise-tt/reprise/chip"
+
 // Program is one of the different programs of a trace. Steps that run the same program share it.
 type Program struct {
 	Name   string
@@ -16,20 +18,38 @@ type Reloc struct {
 	Page    int // of the program's kernels
 }
 
-// Memory a Buffer can be in, as Buffer.Kind.
+// Memory a Buffer can be in, as Buffer.Kind. The values are those of package allocator.
 const (
-	KindDRAM = 0
-	KindL1   = 1
+	KindDRAM    = 0
+	KindL1      = 1
+	KindL1Small = 3
 )
 
 // Buffer is a buffer on the device that programs of a trace read or write.
 type Buffer struct {
 	Name     string
-	Kind     uint8  // KindDRAM or KindL1
+	Kind     uint8  // KindDRAM, KindL1 or KindL1Small
 	Addr     uint64 // in every bank, when the trace was recorded
 	Size     int    // bytes
 	PageSize int    // bytes
-	Output   bool   // a program writes it
+	Stride   int    // bytes from one page to the next in a bank
+	// Output says that whoever saved the trace named the buffer, or a part of it, as what a replay gives. Programs don't
+	// say which of their buffers they write.
+	Output   bool
+	Sharding *Sharding // nil if its pages go round all banks
+}
+
+// Pages returns the number of pages.
+func (b *Buffer) Pages() int { return b.Size / max(1, b.PageSize) }
+
+// Sharding says how the pages of a buffer are dealt to cores. The numbers mean what they mean in package allocator.
+type Sharding struct {
+	Layout      uint8 // 2 height, 3 width, 4 block, 5 ND
+	Orientation uint8 // 0 along rows of cores, 1 along columns
+	Strategy    uint8 // 0 round robin, 1 a grid, 2 contiguous
+	// Tensor and Shard are shapes in pages, of the same rank, outermost dimension first.
+	Tensor, Shard []int
+	Cores         []chip.Range // that hold the shards: workers, or (bank,0) for DRAM
 }
 
 // ParamKind says what a patch point holds.
@@ -57,4 +77,8 @@ type Param struct {
 	Kind  ParamKind
 	Value uint32 // as recorded; all words of At hold it
 	At    []int  // offsets of the words in Image.Bytes
+	// Of a BufferAddr, which of the trace's Buffers has the address, and which of its pages the parameter stands for: all,
+	// or those of a part.
+	Buffer       int
+	First, Pages int
 }

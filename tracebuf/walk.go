@@ -16,12 +16,16 @@ type walker struct {
 	ch     *chip.Chip
 	l1     *chip.L1Map
 
-	step    int  // index of the step that the command is in
-	started bool // the step's go signal has been seen: nothing may follow it
-	notify  bool // dispatch_s was told about it
-	offsets [3]uint32
-	relocs  int         // seen so far
-	args    []byteRange // where runtime arguments lie, in order
+	peers []Peer // the other parts of a trace over several queues
+
+	step     int    // index of the step that the command is in
+	runs     int    // programs before it
+	recorded uint32 // recordings before it
+	started  bool   // the step's go signal has been seen: nothing may follow it
+	notify   bool   // dispatch_s was told about it
+	offsets  [3]uint32
+	relocs   int         // seen so far
+	args     []byteRange // where runtime arguments lie, in order
 }
 
 type byteRange struct{ start, end int }
@@ -54,28 +58,85 @@ func (w *walker) walk() error {
 		if w.started {
 			return w.fail(e.Offset, "%s behind the go signal of step %d", e.Command.Name(), w.step)
 		}
+		s := &im.Steps[w.step]
+		if s.Program == NoProgram {
+			if e.Offset+len(e.Raw) < s.Offset+s.Size {
+				continue
+			}
+			if err := w.edge(&e, s); err != nil {
+				return err
+			}
+			w.step++
+			continue
+		}
 		if err := w.command(&e); err != nil {
 			return err
 		}
-		s := &im.Steps[w.step]
 		switch end := e.Offset + len(e.Raw); {
 		case end > s.Offset+s.Size:
 			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.Name(), w.step, s.Offset+s.Size)
 		case end == s.Offset+s.Size && !w.started:
 			return w.fail(e.Offset, "step %d ends with %s, want SEND_GO_SIGNAL", w.step, e.Command.Name())
 		case end == s.Offset+s.Size:
-			w.step, w.started, w.notify = w.step+1, false, false
+			w.step, w.runs, w.started, w.notify = w.step+1, w.runs+1, false, false
 		}
 	}
 	if w.relocs != len(im.Relocs) {
 		return invalid("relocations", "there are %d, the commands read DRAM at %d places", len(im.Relocs), w.relocs)
 	}
-	return nil
+	return w.ended()
 }
 
 // expected is the count of completions when all steps before the present one are done.
 func (w *walker) expected() cq.Count {
-	return cq.Count(w.step * w.target.Workers.Size())
+	return cq.Count(w.runs * w.target.Workers.Size())
+}
+
+// edge checks that the commands of a step that ends with e are those of its edge.
+func (w *walker) edge(e *cq.Entry, s *Step) error {
+	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
+		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.Name(), w.step, end)
+	}
+	if len(w.peers) == 0 {
+		return w.fail(s.Offset, "step %d is an edge to other parts, of which the trace has none", w.step)
+	}
+	want := Edge{Kind: s.Edge.Kind}
+	switch s.Edge.Kind {
+	case EdgeRecord:
+		w.recorded++
+		want.Number = w.recorded
+	case EdgeWait:
+		i := slices.IndexFunc(w.peers, func(p Peer) bool { return p.Queue == s.Edge.Queue })
+		if i < 0 || s.Edge.Number < 1 || s.Edge.Number > w.peers[i].Recorded {
+			return w.fail(s.Offset, "step %d waits for recording %d of queue %d, which there isn't", w.step, s.Edge.Number, s.Edge.Queue)
+		}
+		want = s.Edge
+	case EdgeEnd:
+		if w.step != len(w.im.Steps)-1 {
+			return w.fail(s.Offset, "step %d of %d ends the part", w.step, len(w.im.Steps))
+		}
+	}
+	if s.Edge != want {
+		return w.fail(s.Offset, "step %d is recording %d of queue %d, want number %d", w.step, s.Edge.Number, s.Edge.Queue, want.Number)
+	}
+	cmds, err := AppendEdge(nil, w.im.Layout, uint16(w.stream()), w.target.dispatcher(), w.peers, s.Edge, uint32(w.expected()))
+	if err != nil {
+		return w.fail(s.Offset, "%v", err)
+	}
+	if at := differsAt(cmds, w.im.Bytes[s.Offset:s.Offset+s.Size]); at < len(cmds) || len(cmds) != s.Size {
+		return w.fail(s.Offset+at, "step %d isn't what its %v edge is made of", w.step, s.Edge.Kind)
+	}
+	return nil
+}
+
+// ended says whether the part clears what others have recorded into its words: nothing else does.
+func (w *walker) ended() error {
+	for _, p := range w.peers {
+		if last := &w.im.Steps[len(w.im.Steps)-1]; p.Recorded > 0 && last.Edge.Kind != EdgeEnd {
+			return invalid("steps", "the last one doesn't end the part, and queue %d records %d times", p.Queue, p.Recorded)
+		}
+	}
+	return nil
 }
 
 func (w *walker) command(e *cq.Entry) error {
@@ -179,7 +240,7 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 	}
 	switch c.OffsetIndex {
 	case 0: // the launch message
-		slot := w.l1.Launch + uint32(w.step)%w.l1.LaunchEntries*w.l1.LaunchSize
+		slot := w.l1.Launch + uint32(w.runs)%w.l1.LaunchEntries*w.l1.LaunchSize
 		if c.Addr != slot || uint32(c.Size) != w.l1.LaunchSize {
 			return w.fail(at, "WRITE_PACKED of %d B at %#x, want the launch message of %d B at %#x", c.Size, c.Addr, w.l1.LaunchSize, slot)
 		}
@@ -290,9 +351,56 @@ func (w *walker) relays(at int, subs []cq.PagedSub) error {
 	return nil
 }
 
-// Relocate makes the commands name the places where the programs' kernels lie now, Program.Addr, over that many DRAM
-// banks, and the dispatch core of another queue, by its virtual coordinates.
-func (im *Image) Relocate(banks int, dispatch chip.XY) {
+// Relocate makes the commands name the places where the programs' kernels lie now, Program.Addr, and what the queues are
+// that the parts run on now: one target for each part, in order.
+func (f *File) Relocate(to []Target) error {
+	if len(to) != 1+len(f.Others) {
+		return fmt.Errorf("tracebuf: relocate: %d targets for %d parts", len(to), 1+len(f.Others))
+	}
+	stream := uint16(f.Target.Arch.Params().Stream.FirstDispatch)
+	numbers := map[int]int{f.Target.Queue: to[0].Queue}
+	for i := range f.Others {
+		numbers[f.Others[i].Target.Queue] = to[1+i].Queue
+	}
+	relocate := func(i int, t *Target, im *Image) error {
+		*t = to[i]
+		im.relocate(t.Banks, t.Dispatch)
+		var peers []Peer
+		for k, p := range f.Parts() {
+			if k != i {
+				peers = append(peers, Peer{Dispatcher: to[k].dispatcher(), Recorded: p.Image.Recorded()})
+			}
+		}
+		runs := 0
+		for k := range im.Steps {
+			s := &im.Steps[k]
+			if s.Program != NoProgram {
+				runs++
+				continue
+			}
+			if s.Edge.Kind == EdgeWait {
+				s.Edge.Queue = numbers[s.Edge.Queue]
+			}
+			cmds, err := AppendEdge(nil, im.Layout, stream, t.dispatcher(), peers, s.Edge, uint32(runs*t.Workers.Size()))
+			if err != nil {
+				return err
+			}
+			copy(im.Bytes[s.Offset:s.Offset+s.Size], cmds)
+		}
+		return nil
+	}
+	if err := relocate(0, &f.Target, &f.Image); err != nil {
+		return err
+	}
+	for i := range f.Others {
+		if err := relocate(1+i, &f.Others[i].Target, &f.Others[i].Image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *Image) relocate(banks int, dispatch chip.XY) {
 	for _, r := range im.Relocs {
 		p := &im.Programs[r.Program]
 		page, base := p.place(r.Page, p.Addr, banks)
@@ -316,7 +424,7 @@ func (p *Program) place(page int, addr uint64, banks int) (start uint16, base ui
 }
 
 // checkParams checks that patch points are words of arguments that hold what they say.
-func (w *walker) checkParams() error {
+func (w *walker) checkParams(buffers []Buffer) error {
 	names := map[string]bool{}
 	for i := range w.im.Params {
 		p := &w.im.Params[i]
@@ -329,6 +437,9 @@ func (w *walker) checkParams() error {
 		case len(p.At) == 0:
 			return invalid(part, "it has no words")
 		}
+		if err := p.check(part, buffers); err != nil {
+			return err
+		}
 		names[p.Name] = true
 		last := -1
 		for _, at := range p.At {
@@ -340,6 +451,27 @@ func (w *walker) checkParams() error {
 			}
 			last = at
 		}
+	}
+	return nil
+}
+
+// check tests what a patch point says of a buffer.
+func (p *Param) check(part string, buffers []Buffer) error {
+	if p.Kind != BufferAddr {
+		if p.Buffer != 0 || p.First != 0 || p.Pages != 0 {
+			return invalid(part, "it stands for no buffer, and names pages of buffer %d", p.Buffer)
+		}
+		return nil
+	}
+	if p.Buffer < 0 || p.Buffer >= len(buffers) {
+		return invalid(part, "it is the address of buffer %d of %d", p.Buffer, len(buffers))
+	}
+	b := &buffers[p.Buffer]
+	if uint64(p.Value) != b.Addr {
+		return invalid(part, "it is %#x, buffer %q is at %#x", p.Value, b.Name, b.Addr)
+	}
+	if n := b.Pages(); p.First < 0 || p.Pages < 1 || p.First > n || p.Pages > n-p.First {
+		return invalid(part, "%d pages from page %d on of buffer %q, which has %d", p.Pages, p.First, b.Name, n)
 	}
 	return nil
 }

@@ -1,0 +1,202 @@
+package tracebuf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// NoProgram is the Program of steps that run none: edges between the parts of a trace over several queues.
+const NoProgram = -1
+
+// EdgeKind says what a step does that runs no program.
+type EdgeKind uint8
+
+const (
+	// EdgeNone is that of steps that run a program.
+	EdgeNone EdgeKind = iota
+	// EdgeRecord tells the other parts that everything before it in its own part is done and in memory.
+	EdgeRecord
+	// EdgeWait holds what follows it until another part has got to a recording.
+	EdgeWait
+	// EdgeEnd ends a part: it waits for all recordings of the others and clears the words that count them.
+	EdgeEnd
+)
+
+// String is "record", "wait" or "end".
+func (k EdgeKind) String() string {
+	switch k {
+	case EdgeNone:
+		return "none"
+	case EdgeRecord:
+		return "record"
+	case EdgeWait:
+		return "wait"
+	case EdgeEnd:
+		return "end"
+	}
+	return fmt.Sprintf("edge(%d)", uint8(k))
+}
+
+// Edge is what a step does that runs no program. The zero Edge is that of all others.
+type Edge struct {
+	Kind   EdgeKind
+	Queue  int    // of an EdgeWait: whose part is waited for
+	Number uint32 // of an EdgeRecord and an EdgeWait: which recording of the part, from 1
+}
+
+// Dispatcher is what edges name of a queue.
+type Dispatcher struct {
+	Queue int
+	Core  chip.XY // virtual coordinates of the core that it dispatches from
+	// Word is an address in the L1 of every dispatch core, a multiple of 16: there the recordings of the queue's part are
+	// counted. It is 0 while a replay begins.
+	Word uint32
+}
+
+// Part is what of a trace runs on one queue.
+type Part struct {
+	Target Target // of a file's further parts, only Workers, Dispatch, Queue and Word are their own
+	Image  Image  // of a file's further parts, without Buffers: they are in the first one's
+}
+
+func (t *Target) dispatcher() Dispatcher {
+	return Dispatcher{Queue: t.Queue, Core: t.Dispatch, Word: t.Word}
+}
+
+// Recorded returns how often a part records.
+func (im *Image) Recorded() uint32 {
+	n := uint32(0)
+	for i := range im.Steps {
+		if im.Steps[i].Edge.Kind == EdgeRecord {
+			n++
+		}
+	}
+	return n
+}
+
+// Runs returns the number of programs that run: the steps but for the edges.
+func (im *Image) Runs() int {
+	n := 0
+	for i := range im.Steps {
+		if im.Steps[i].Program != NoProgram {
+			n++
+		}
+	}
+	return n
+}
+
+// Peer is another part, as the commands of an edge need it.
+type Peer struct {
+	Dispatcher
+	Recorded uint32 // how often it records in all; only the end of a part asks for it
+}
+
+// AppendEdge appends the commands of an edge of a part whose dispatcher is own. Behind the programs before it, expected
+// completions are counted on that stream.
+//
+// Ids of events can't be used for edges: what lies in DRAM is the same at every replay. So there are words of their own. A
+// recording waits until all before it is done and in memory, and writes its number to the part's word on the other dispatch
+// cores; a wait is for a word to reach a number. The end of a part waits until all recordings of the others have arrived,
+// and then clears its own core's words.
+func AppendEdge(dst []byte, l cq.Layout, stream uint16, own Dispatcher, peers []Peer, e Edge, expected uint32) ([]byte, error) {
+	b := cq.NewBuilder(l, dst)
+	write := func(word uint32, number uint32, to ...uint32) {
+		var payload [16]byte
+		cq.Put32(payload[:], 0, number)
+		b.WritePacked(cq.WritePacked{Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: word, Cores: to, NoStride: true, Data: payload[:]})
+	}
+	wait := func(word, number uint32) {
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: word, Count: number})
+	}
+	switch e.Kind {
+	case EdgeRecord:
+		var to []uint32
+		for _, p := range peers {
+			to = append(to, l.NOCXY(p.Core.X, p.Core.Y))
+		}
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: stream, Count: expected})
+		write(own.Word, e.Number, to...)
+	case EdgeWait:
+		for _, p := range peers {
+			if p.Queue == e.Queue {
+				wait(p.Word, e.Number)
+			}
+		}
+	case EdgeEnd:
+		for _, p := range peers {
+			if p.Recorded > 0 {
+				wait(p.Word, p.Recorded)
+				write(p.Word, 0, l.NOCXY(own.Core.X, own.Core.Y))
+			}
+		}
+	default:
+		return nil, fmt.Errorf("tracebuf: %v is no edge", e.Kind)
+	}
+	return b.Finish()
+}
+
+// At is a step of a trace.
+type At struct{ Part, Step int }
+
+var errStuck = errors.New("each part waits for another: a replay would hang")
+
+// Order returns the steps of a trace's parts in an order that all edges allow, so that they may as well be run one by one.
+// Of what may be next it takes the part with the fewest programs so far. An error says that there is no such order.
+func Order(parts []Part) ([]At, error) {
+	type place struct {
+		step, runs int
+		recorded   uint32
+	}
+	at, recorded := make([]place, len(parts)), make([]uint32, len(parts))
+	byQueue := map[int]*place{}
+	left := 0
+	for i := range parts {
+		byQueue[parts[i].Target.Queue] = &at[i]
+		left += len(parts[i].Image.Steps)
+		recorded[i] = parts[i].Image.Recorded()
+	}
+	blocked := func(e *Edge) bool {
+		switch e.Kind {
+		case EdgeWait:
+			p := byQueue[e.Queue]
+			return p == nil || p.recorded < e.Number
+		case EdgeEnd:
+			for i := range parts {
+				if at[i].recorded < recorded[i] {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	order := make([]At, 0, left)
+	for len(order) < left {
+		next := -1
+		for i := range parts {
+			steps := parts[i].Image.Steps
+			if at[i].step == len(steps) || blocked(&steps[at[i].step].Edge) {
+				continue
+			}
+			if next < 0 || at[i].runs < at[next].runs {
+				next = i
+			}
+		}
+		if next < 0 {
+			return nil, errStuck
+		}
+		p := &at[next]
+		s := &parts[next].Image.Steps[p.step]
+		order = append(order, At{next, p.step})
+		p.step++
+		switch {
+		case s.Edge.Kind == EdgeRecord:
+			p.recorded++
+		case s.Program != NoProgram:
+			p.runs++
+		}
+	}
+	return order, nil
+}

@@ -1,0 +1,280 @@
+package tracebuf_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// spanFile is a trace over two queues whose parts hand over to each other: the first part is that of testFile, with edges
+// between its programs, and the second one has edges only. Its buffers have all layouts.
+func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
+	t.Helper()
+	ch, err := chip.New(arch, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := testFile(t, arch)
+	f.Target.Queue, f.Target.Word = 1, 0x20000
+	other := f.Target
+	other.Queue, other.Word, other.Workers = 0, 0x20010, chip.Range{Start: chip.Core{Y: 2}, End: chip.Core{X: 3, Y: 3}}
+	if other.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 6}); err != nil {
+		t.Fatal(err)
+	}
+	if f.Image, err = withEdges(f, &other, []tracebuf.Edge{
+		1: {Kind: tracebuf.EdgeRecord, Number: 1}, 4: {Kind: tracebuf.EdgeWait, Queue: 0, Number: 1},
+		5: {Kind: tracebuf.EdgeRecord, Number: 2}, testSteps: {Kind: tracebuf.EdgeEnd},
+	}, 1); err != nil {
+		t.Fatal(err)
+	}
+	rec := tracebuf.NewRecording(f.Image.Layout)
+	for i, e := range []tracebuf.Edge{{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}, {Kind: tracebuf.EdgeRecord, Number: 1}, {Kind: tracebuf.EdgeEnd}} {
+		cmds, err := tracebuf.AppendEdge(nil, f.Image.Layout, 48, dispatcher(&other), []tracebuf.Peer{{Dispatcher: dispatcher(&f.Target), Recorded: 2}}, e, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.AddEdge(fmt.Sprintf("edge %d", i), e, cmds)
+	}
+	im, err := rec.Finish(f.Target.Banks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im.After = []byte("other queue")
+	f.Others = []tracebuf.Part{{Target: other, Image: *im}}
+	l1 := ch.Params().L1.Unreserved
+	grid := []chip.Range{{End: chip.Core{X: 3}}, {Start: chip.Core{Y: 1}, End: chip.Core{X: 1, Y: 1}}}
+	f.Image.Buffers = append(f.Image.Buffers,
+		tracebuf.Buffer{Name: "height", Kind: tracebuf.KindL1, Addr: uint64(l1), Size: 700, PageSize: 100, Stride: 112, Sharding: &tracebuf.Sharding{Layout: 2, Tensor: []int{7, 1}, Shard: []int{2, 1}, Cores: grid[:1]}},
+		tracebuf.Buffer{Name: "block", Kind: tracebuf.KindDRAM, Addr: 0x40, Size: 24 * 64, PageSize: 64, Stride: 64, Sharding: &tracebuf.Sharding{Layout: 4, Orientation: 1, Tensor: []int{4, 6}, Shard: []int{4, 2}, Cores: grid[:1]}},
+		tracebuf.Buffer{Name: "ND", Kind: tracebuf.KindL1Small, Addr: 0x150000, Size: 24 * 16, PageSize: 16, Stride: 16, Sharding: &tracebuf.Sharding{Layout: 5, Strategy: 2, Tensor: []int{2, 3, 4}, Shard: []int{1, 1, 4}, Cores: grid}},
+	)
+	f.Image.Params = append(f.Image.Params, tracebuf.Param{Name: "part", Kind: tracebuf.BufferAddr, Value: 0x40, Buffer: 3, First: 3, Pages: 4})
+	p := &f.Image.Params[1]
+	p.At = []int{f.Image.Params[0].At[0] - 4} // the word in front, which is 1 in testFile
+	cq.Put32(f.Image.Bytes, p.At[0], p.Value)
+	return f
+}
+
+func dispatcher(t *tracebuf.Target) tracebuf.Dispatcher {
+	return tracebuf.Dispatcher{Queue: t.Queue, Core: t.Dispatch, Word: t.Word}
+}
+
+// withEdges is the image of a file with edges in front of its steps, by their number.
+func withEdges(f *tracebuf.File, other *tracebuf.Target, edges []tracebuf.Edge, recorded uint32) (tracebuf.Image, error) {
+	old := f.Image
+	rec := tracebuf.NewRecording(old.Layout)
+	moved := map[int]int{} // offset of each step
+	for i := range len(old.Steps) + 1 {
+		if i < len(edges) && edges[i].Kind != tracebuf.EdgeNone {
+			cmds, err := tracebuf.AppendEdge(nil, old.Layout, 48, dispatcher(&f.Target), []tracebuf.Peer{{Dispatcher: dispatcher(other), Recorded: recorded}}, edges[i], uint32(8*i))
+			if err != nil {
+				return old, err
+			}
+			rec.AddEdge(edges[i].Kind.String(), edges[i], cmds)
+		}
+		if i < len(old.Steps) {
+			s := old.Steps[i]
+			moved[s.Offset] = rec.Len() - s.Offset
+			rec.Add(s.Name, s.Program, func(dst []byte) []byte { return append(dst, old.Bytes[s.Offset:s.Offset+s.Size]...) })
+		}
+	}
+	im, err := rec.Finish(f.Target.Banks)
+	if err != nil {
+		return old, err
+	}
+	shift := func(at int) int {
+		i, found := slices.BinarySearchFunc(old.Steps, at, func(s tracebuf.Step, at int) int { return s.Offset - at })
+		if !found {
+			i--
+		}
+		return at + moved[old.Steps[i].Offset]
+	}
+	im.Programs, im.Buffers, im.L1End, im.After = old.Programs, old.Buffers, old.L1End, old.After
+	for _, r := range old.Relocs {
+		r.At = shift(r.At)
+		im.Relocs = append(im.Relocs, r)
+	}
+	for _, p := range old.Params {
+		at := p.At
+		p.At = nil
+		for _, a := range at {
+			p.At = append(p.At, shift(a))
+		}
+		im.Params = append(im.Params, p)
+	}
+	return *im, nil
+}
+
+// A trace over several queues, and buffers of all layouts, are decoded as they were encoded.
+func TestSpanFileRoundTrip(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		f := spanFile(t, arch)
+		b := encode(t, f)
+		got, err := tracebuf.Decode(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(f, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%v (-encoded +decoded):\n%s", arch, diff)
+		}
+		if !bytes.Equal(encode(t, got), b) {
+			t.Errorf("%v: the same trace gives other bytes", arch)
+		}
+	}
+}
+
+// The order of steps lets nobody wait for what comes later, is fair to the parts, and has all steps.
+func TestOrder(t *testing.T) {
+	f := spanFile(t, chip.Blackhole)
+	order, err := tracebuf.Order(f.Parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []tracebuf.At{{0, 0}, {0, 1}, {1, 0}, {1, 1}}
+	for i := 2; i < testSteps+4; i++ {
+		if want = append(want, tracebuf.At{Part: 0, Step: i}); i == 7 { // the second recording, which ends the other part
+			want = append(want, tracebuf.At{Part: 1, Step: 2})
+		}
+	}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// Edges follow the queues that a trace runs on after it was loaded, and back.
+func TestRelocateSpan(t *testing.T) {
+	f := spanFile(t, chip.Wormhole)
+	want := encode(t, f)
+	ch, err := chip.New(chip.Wormhole, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := []tracebuf.Target{f.Target, f.Others[0].Target}
+	there := slices.Clone(here)
+	for i := range there {
+		there[i].Queue, there[i].Word = 1-there[i].Queue, there[i].Word+0x100
+		if there[i].Dispatch, err = ch.Virtual(chip.Core{X: 6, Y: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Relocate(there); err != nil {
+		t.Fatal(err)
+	}
+	if got := encode(t, f); bytes.Equal(got, want) { // which checks it
+		t.Error("nothing has changed")
+	}
+	if e := f.Others[0].Image.Steps[0].Edge; e.Queue != 0 {
+		t.Errorf("the other part waits for queue %d", e.Queue)
+	}
+	if err := f.Relocate(here); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(encode(t, f), want) {
+		t.Error("the way back leads elsewhere")
+	}
+	if err := f.Relocate(here[:1]); err == nil {
+		t.Error("a part was relocated to nowhere")
+	}
+}
+
+// No edge, part or layout gets through that a recorder can't have made. Each case changes one thing.
+func TestValidateRefusesSpans(t *testing.T) {
+	step := func(i int) func(f *tracebuf.File) *tracebuf.Step {
+		return func(f *tracebuf.File) *tracebuf.Step { return &f.Image.Steps[i] }
+	}
+	shard := func(i int, change func(*tracebuf.Sharding)) func(*tracebuf.File) {
+		return func(f *tracebuf.File) {
+			s := *f.Image.Buffers[i].Sharding
+			f.Image.Buffers[i].Sharding = &s
+			change(&s)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*tracebuf.File)
+		want   string
+	}{
+		{"one part", func(f *tracebuf.File) { f.Others = nil }, "or 0 in a trace of one queue"},
+		{"edge of one part", func(f *tracebuf.File) { f.Others, f.Target.Word = nil, 0 }, "of which the trace has none"},
+		{"too many parts", func(f *tracebuf.File) { f.Others = slices.Repeat(f.Others, 9) }, "at most 8"},
+		{"same queue", func(f *tracebuf.File) { f.Others[0].Target.Queue = 1 }, "must be its own"},
+		{"same word", func(f *tracebuf.File) { f.Others[0].Target.Word = 0x20000 }, "must be its own"},
+		{"same dispatch core", func(f *tracebuf.File) { f.Others[0].Target.Dispatch = f.Target.Dispatch }, "must be its own"},
+		{"same workers", func(f *tracebuf.File) { f.Others[0].Target.Workers = f.Target.Workers }, "must be its own"},
+		{"word beyond L1", func(f *tracebuf.File) { f.Others[0].Target.Word = 1 << 30 }, "want a multiple of 16 in L1"},
+		{"word between words", func(f *tracebuf.File) { f.Others[0].Target.Word += 4 }, "want a multiple of 16 in L1"},
+		{"another word", func(f *tracebuf.File) { f.Others[0].Target.Word += 0x40 }, "isn't what its wait edge is made of"},
+		{"another core", func(f *tracebuf.File) { f.Target.Word += 0x40 }, "isn't what its record edge is made of"},
+		{"queue's number", func(f *tracebuf.File) { f.Others[0].Target.Queue = 256 }, "isn't one of a queue"},
+		{"buffers of the other part", func(f *tracebuf.File) { f.Others[0].Image.Buffers = f.Image.Buffers }, "belong to the first"},
+		{"edge of a program", func(f *tracebuf.File) { step(1)(f).Program = 0 }, "is a record edge"},
+		{"program without edge", func(f *tracebuf.File) { step(0)(f).Program = tracebuf.NoProgram }, "is a none edge"},
+		{"edge's queue", func(f *tracebuf.File) { step(5)(f).Edge.Queue = 3 }, "waits for recording 1 of queue 3"},
+		{"edge's number", func(f *tracebuf.File) { step(5)(f).Edge.Number = 2 }, "waits for recording 2 of queue 0"},
+		{"recording's number", func(f *tracebuf.File) { step(7)(f).Edge.Number = 3 }, "want number 2"},
+		{"edge's commands", func(f *tracebuf.File) { f.Image.Bytes[step(1)(f).Offset+64+cq.AtRelayed+cq.AtPackedAddr] ^= 0x10 }, "isn't what its record edge is made of"},
+		{"the other part's end", func(f *tracebuf.File) { f.Others[0].Image.Steps[2].Edge = tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1} }, "queue 0, commands at"},
+		{"circle", func(f *tracebuf.File) {
+			// The other part would have to get to its recording, for which it waits for what comes behind the wait for it.
+			o := &f.Others[0]
+			s := &o.Image.Steps[0]
+			s.Edge.Number = 2
+			cmds, err := tracebuf.AppendEdge(nil, o.Image.Layout, 48, dispatcher(&o.Target), []tracebuf.Peer{{Dispatcher: dispatcher(&f.Target)}}, s.Edge, 0)
+			if err != nil {
+				panic(err)
+			}
+			copy(o.Image.Bytes, cmds)
+		}, "a replay would hang"},
+		{"cores off the chip", shard(2, func(s *tracebuf.Sharding) { s.Cores = []chip.Range{{End: chip.Core{X: 99}}} }), "(0,0)-(99,0)"},
+		{"no core", shard(2, func(s *tracebuf.Sharding) { s.Cores = nil }), "on 0 cores"},
+		{"no bank", shard(3, func(s *tracebuf.Sharding) { s.Cores = []chip.Range{{End: chip.Core{Y: 1}}} }), "it has shards on the cores"},
+		{"cores again and again", shard(2, func(s *tracebuf.Sharding) { s.Cores = slices.Repeat(s.Cores, 50) }), "on 200 cores"},
+		{"layout", shard(2, func(s *tracebuf.Sharding) { s.Layout = 6 }), "layout 6"},
+		{"orientation", shard(2, func(s *tracebuf.Sharding) { s.Orientation = 2 }), "orientation 2"},
+		{"strategy", shard(2, func(s *tracebuf.Sharding) { s.Strategy = 3 }), "strategy 3"},
+		{"rank", shard(2, func(s *tracebuf.Sharding) { s.Shard = s.Shard[:1] }), "rank 2 and 1"},
+		{"many dimensions", shard(2, func(s *tracebuf.Sharding) {
+			s.Tensor, s.Shard = append(slices.Repeat([]int{1}, 17), 7), slices.Repeat([]int{1}, 18)
+		}), "rank 18"},
+		{"shape", shard(2, func(s *tracebuf.Sharding) { s.Tensor = []int{0, 7} }), "a shape of [0 7] pages"},
+		{"endless shape", shard(2, func(s *tracebuf.Sharding) { s.Tensor, s.Shard = []int{1 << 37, 1 << 37}, []int{1, 1} }), "a shape of"},
+		{"endless shards", shard(2, func(s *tracebuf.Sharding) { s.Shard = []int{1 << 37, 1 << 37} }), "in shards of"},
+		{"other pages", shard(2, func(s *tracebuf.Sharding) { s.Tensor = []int{8, 1} }), "it has 7"},
+		{"shard beyond memory", shard(2, func(s *tracebuf.Sharding) { s.Shard = []int{1 << 20, 1} }), "memory ends at"},
+		{"interleaved L1 small", func(f *tracebuf.File) { f.Image.Buffers[4].Sharding = nil }, "sharded buffers only"},
+		{"stride", func(f *tracebuf.File) { f.Image.Buffers[2].Stride = 99 }, "99 bytes apart"},
+		{"wide stride", func(f *tracebuf.File) { f.Image.Buffers[0].Stride = 1 << 33 }, "bytes apart"},
+		{"no address", func(f *tracebuf.File) { f.Image.Buffers[0].Addr = 0 }, "at 0x0"},
+		{"half a page", func(f *tracebuf.File) { f.Image.Buffers[0].PageSize = 1000 }, "pages of 1000"},
+		{"patch point of no buffer", func(f *tracebuf.File) { f.Image.Params[1].Buffer = 5 }, "buffer 5 of 5"},
+		{"patch point of another buffer", func(f *tracebuf.File) { f.Image.Params[1].Buffer = 0 }, `buffer "input" is at`},
+		{"patch point of other pages", func(f *tracebuf.File) { f.Image.Params[1].Pages = 22 }, "22 pages from page 3 on"},
+		{"patch point of no pages", func(f *tracebuf.File) { f.Image.Params[1].Pages = 0 }, "0 pages from page 3 on"},
+		{"argument with a buffer", func(f *tracebuf.File) { f.Image.Params[0].Buffer = 1 }, "stands for no buffer"},
+		{"results of what has none", func(f *tracebuf.File) { f.Image.Buffers[1].Output = false }, "isn't said to have any"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := spanFile(t, chip.Blackhole)
+			c.change(f)
+			var b bytes.Buffer
+			err := tracebuf.Encode(&b, f)
+			var e *tracebuf.FileError
+			if !errors.Is(err, tracebuf.ErrInvalid) || !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want an ErrInvalid with %q", err, c.want)
+			}
+			if b.Len() > 0 {
+				t.Error("something was written all the same")
+			}
+		})
+	}
+}
