@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -66,6 +67,24 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "test/moving: not told, since the clock of the chip moved") {
 		t.Errorf("the table doesn't say what was refused:\n%s", &out)
+	}
+}
+
+// Times of a device are put beside those of the host only where its clock runs with the host's.
+func TestClockAlongside(t *testing.T) {
+	for name, want := range map[string]struct {
+		mhz   float64
+		along bool
+	}{"as told": {1000, true}, "within a hundredth": {1009, true}, "faster": {1350, false}, "an emulator's": {3, false}, "standing": {0, false}} {
+		now, cycles := time.Unix(1, 0), uint64(1)<<63
+		read := func() (reprise.Clock, error) { return reprise.Clock{Cycles: cycles, Host: now}, nil }
+		sleep := func(d time.Duration) {
+			now, cycles = now.Add(d), cycles+uint64(want.mhz*float64(d)/1e3)
+		}
+		ref, along, err := alongside(read, 1000, sleep)
+		if err != nil || along != want.along || ref.Cycles != cycles {
+			t.Errorf("%s: %t (%v), reading %+v, want %t", name, along, err, ref, want.along)
+		}
 	}
 }
 

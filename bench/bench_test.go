@@ -60,7 +60,8 @@ func TestReplayReport(t *testing.T) {
 			t.Errorf("%s: percentiles out of order: %v, %v, %v, %v", f.ID(), f.Min, f.P50, f.P99, f.Max)
 		}
 	}
-	want := []string{"replay/submit/programs=1", "replay/submit/programs=3", "replay/to_end/programs=1", "replay/to_end/programs=3"}
+	want := []string{"replay/submit/programs=1", "replay/submit/programs=3", "replay/to_end/programs=1", "replay/to_end/programs=3",
+		"replay/stamp", "replay/device/programs=1", "replay/device/programs=3"}
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}

@@ -20,7 +20,11 @@ func measureReplay(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.with(ctx, func() error { return s.replays(ctx, s.replayToEnd) })
+	err = s.with(ctx, func() error { return s.replays(ctx, s.replayToEnd) })
+	if err != nil {
+		return err
+	}
+	return s.with(ctx, func() error { return s.replays(ctx, s.replayStages) })
 }
 
 // replays measures something of a trace of each length.

@@ -13,6 +13,9 @@ type job struct {
 	params []Param
 	// op does it n times.
 	op func(ctx context.Context, n int) error
+	// sample does it once and returns what it took, in nanoseconds, where that isn't the time that a call takes. It is
+	// instead of op.
+	sample func(ctx context.Context) (ns float64, err error)
 	// per is the number of operations in a sample, burst the number of samples in a round.
 	per, burst int
 	// settle brings the device to rest, between rounds and outside the time; nil if nothing is left over.
@@ -130,6 +133,14 @@ func told(v float64) *float64 {
 // round takes a burst of samples.
 func (r *runner) round(ctx context.Context, j *job, s *series) error {
 	for range j.burst {
+		if j.sample != nil {
+			ns, err := j.sample(ctx)
+			if err != nil {
+				return err
+			}
+			s.add(ns)
+			continue
+		}
 		start := ticks()
 		err := j.op(ctx, j.per)
 		end := ticks()

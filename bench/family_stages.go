@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// stamps are two events that take the device's time around what is measured, and the rate of its clock.
+type stamps struct {
+	s             *session
+	before, after *reprise.Event
+	mhz           float64
+}
+
+// newStamps returns nil where the device doesn't tell how fast its clock is.
+func (s *session) newStamps(ctx context.Context) (*stamps, error) {
+	mhz, ok, err := s.aiClock(ctx)
+	if err != nil || !ok || mhz == 0 {
+		return nil, err
+	}
+	return &stamps{s: s, before: s.dev.NewEvent("before", reprise.Timed()), after: s.dev.NewEvent("after", reprise.Timed()), mhz: mhz}, nil
+}
+
+// job makes a job of what lies between two stamps.
+func (p *stamps) job(name string, params []Param, burst int, op func(context.Context) error) *job {
+	return &job{name: name, params: params, per: 1, burst: burst, settle: p.s.finish, sample: func(ctx context.Context) (float64, error) {
+		from, to, err := p.around(ctx, op)
+		return float64(to-from) * 1e3 / p.mhz, err
+	}}
+}
+
+// around returns the times of two stamps with op in between, by the device's clock.
+func (p *stamps) around(ctx context.Context, op func(context.Context) error) (from, to uint64, err error) {
+	q := p.s.dev.Queue(0)
+	if err := q.Record(ctx, p.before); err != nil {
+		return 0, 0, err
+	}
+	if op != nil {
+		if err := op(ctx); err != nil {
+			return 0, 0, err
+		}
+	}
+	if err := q.Record(ctx, p.after); err != nil {
+		return 0, 0, err
+	}
+	if err := p.after.Synchronize(ctx); err != nil {
+		return 0, 0, err
+	}
+	from, _ = p.before.DeviceTime()
+	to, _ = p.after.DeviceTime()
+	return from, to, nil
+}
+
+// replayStages measures the parts of a replay that lie on the device: from its first command to its end, by stamps of the
+// dispatcher. The figure "stamp" is what lies between two stamps with nothing in between, which is in "device" too. Where
+// the device's clock runs along with the host's, which an emulated one's doesn't, there are also the times that a queue at
+// rest takes to begin, and a waiter to know.
+func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs int) error {
+	p, err := s.newStamps(ctx)
+	if err != nil || p == nil {
+		return err
+	}
+	first := programs == s.config.Programs[0]
+	if first {
+		if err := s.measure(ctx, "replay", p.job("stamp", nil, 8, nil)); err != nil {
+			return err
+		}
+	}
+	params, burst := []Param{param("programs", programs)}, max(1, min(4, 32/programs))
+	if err := s.measure(ctx, "replay", p.job("device", params, burst, t.Replay)); err != nil || !first {
+		return err
+	}
+	q := s.dev.Queue(0)
+	ref, along, err := alongside(q.Clock, p.mhz, time.Sleep)
+	if err != nil || !along {
+		return err
+	}
+	at := func(cycles uint64) time.Time {
+		return ref.Host.Add(time.Duration(float64(int64(cycles-ref.Cycles)) * 1e3 / p.mhz))
+	}
+	for _, j := range []struct {
+		name string
+		ns   func(called, from, to, known time.Time) time.Duration
+	}{
+		{"to_start", func(called, from, _, _ time.Time) time.Duration { return from.Sub(called) }},
+		{"to_awake", func(_, _, to, known time.Time) time.Duration { return known.Sub(to) }},
+	} {
+		err := s.measure(ctx, "replay", &job{name: j.name, params: params, per: 1, burst: burst, settle: s.finish, sample: func(ctx context.Context) (float64, error) {
+			called := time.Now()
+			from, to, err := p.around(ctx, t.Replay)
+			return float64(j.ns(called, at(from), at(to), time.Now())), err
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alongside says whether a clock of so many MHz runs along with the host's, and returns a reading of it.
+func alongside(read func() (reprise.Clock, error), mhz float64, sleep func(time.Duration)) (reprise.Clock, bool, error) {
+	const apart, tolerance = 20 * time.Millisecond, 0.01
+	a, err := read()
+	if err != nil {
+		return a, false, err
+	}
+	sleep(apart)
+	b, err := read()
+	if err != nil {
+		return b, false, err
+	}
+	rate := float64(b.Cycles-a.Cycles) * 1e3 / float64(b.Host.Sub(a.Host)) // MHz
+	return b, math.Abs(rate/mhz-1) < tolerance, nil
+}
