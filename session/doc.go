@@ -1,14 +1,35 @@
 // Package session records everything that passes between a host and the driver of a card, and plays it back without
 // either: every request of the driver with its answer, every mapping, every access to device memory with its width and
-// value, and what the device wrote to pinned host memory.
+// value, and what host and device wrote to pinned host memory.
 //
 // [Record] wraps a target of kmd.Open or reprise.Open; [Play] is a target that answers as the recorded one did and
-// stops at the first access that differs. A recording of a bug needs no card to be looked at, and a recording of a good
-// run holds code to every byte that it sends.
+// stops at the first thing that differs, with a [DifferenceError]. A recording of a bug needs no card to be looked at,
+// and a recording of a good run holds code to every byte that it sends.
 //
-// Playback is exact where a device moves only inside the host's accesses: the emulator with sim.Synchronous and a seed.
-// What other devices write to host memory is recorded with the access during or before which it was seen, and what the
-// host reads there between accesses depends on when it looks; a playback of such a recording may stop although nothing
-// is wrong. Faults of memory (SIGBUS, when a card is removed) and targets' descriptions of their machines
-// (kmd.SystemOf) aren't recorded.
+// # What is compared
+//
+// Everything that changes the device or the driver has to come: stores and writes, requests that do something, mappings
+// and their ends, opening and closing, and what the host has written to pinned memory before each of these. It has to come
+// in the order of the recording if the host did it in one goroutine; what several goroutines did at the same time keeps
+// its order at each register. A window's configuration is part of the place that it leads to, not something that has to
+// come.
+//
+// How often a host looks doesn't matter: loads, reads, requests that only ask, and attempts to take a lock that is taken
+// may come more often or less often. They are answered with what was recorded between the same changes. A place that was
+// never looked at in the recording is a difference. So is a host that waits for what the recording doesn't have.
+//
+// [Lockstep] compares every look as well. It needs a device that moves only inside the host's accesses: the emulator
+// with sim.Synchronous.
+//
+// # What the host sees of the device's writes
+//
+// A device writes to host memory when it likes. So that a recording knows what the host could see, the device is given
+// memory of its own, and the recorder copies what changes there to the host's during the host's accesses, its requests and
+// its questions for a fault, and when the host does nothing for a quarter of a second. Each such copy is an event. When it is played,
+// it comes behind the same changes and when the host looks again, though not necessarily at the same look: it may have taken the
+// device longer. A host that asks now and then, without waiting, whether something has arrived may therefore go on before
+// or after it has; it may be ahead or behind of the recording around such a copy.
+//
+// Faults of memory (SIGBUS, when a card is removed) and targets' descriptions of their machines (kmd.SystemOf) aren't
+// recorded. A recording of a card without an IOMMU can be played where there are as many huge pages.
 package session

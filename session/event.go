@@ -24,11 +24,12 @@ const (
 	KindRead
 	KindWrite
 	KindFault
+	KindDevice
 	kindEnd
 )
 
 var kindNames = [...]string{kindBlob: "blob", KindOpen: "open", KindClose: "close", KindIoctl: "ioctl", KindMmap: "mmap", KindUnmap: "munmap",
-	KindLoad: "load", KindStore: "store", KindRead: "read", KindWrite: "write", KindFault: "fault", kindEnd: "end"}
+	KindLoad: "load", KindStore: "store", KindRead: "read", KindWrite: "write", KindFault: "fault", KindDevice: "device", kindEnd: "end"}
 
 // String returns the name.
 func (k Kind) String() string {
@@ -44,10 +45,16 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // Event is one thing that passed between host and driver.
 type Event struct {
 	Kind Kind `json:"kind"`
+	// At is when it was over, in nanoseconds since the recording began. Task is the goroutine of the host that asked for
+	// it, numbered from 0 in the order in which they first appear.
+	At   uint64 `json:"at_ns"`
+	Task uint64 `json:"task,omitempty"`
 	// File is the number of the open file, from 0 in the order of opening; Map that of the mapping.
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`
-	// Off is the offset of an access or of a mapping, Size its bytes, Value what was loaded, stored, or given to open.
+	// Off is the offset of an access or of a mapping, Size its bytes, Value what was loaded, stored, or given to open. Of a
+	// Fault and of what a Device wrote by itself, Value counts the host's looks (loads, and questions for a fault) since it
+	// last changed anything; 0 is a host that did nothing for long.
 	Off   uint64 `json:"offset,omitempty"`
 	Size  uint64 `json:"size,omitempty"`
 	Value uint64 `json:"value,omitempty"`
@@ -59,30 +66,72 @@ type Event struct {
 	// Errno is what the driver answered, 0 for success; Text is an error that is no errno, or a fault.
 	Errno uint64 `json:"errno,omitempty"`
 	Text  string `json:"text,omitempty"`
-	// Host is what the host has written to pinned memory since the event before, Device what the device wrote to it
-	// during the event.
+	// Host is what the host has written to pinned memory before the event, Device what the device has written to it by the
+	// end of the event: the host sees it from then on.
 	Host   []Delta `json:"host,omitempty"`
 	Device []Delta `json:"device,omitempty"`
 }
 
 // Delta is a piece of pinned memory that changed.
 type Delta struct {
-	Pin  uint64 `json:"pin"` // number of the pin, or of the driver's buffer, from 0 in their order
+	Pin  uint64 `json:"pin"` // number of the pin, or of the driver's buffer, from 0 in their order; the first of overlapping ones
 	Off  uint64 `json:"offset"`
 	Data []byte `json:"data"`
 }
+
+// asks says of a request, by what the host gives, that it only asks, or may. Such a request can be made more often or less
+// often than it was recorded, like a load.
+func (e *Event) asks() bool {
+	switch e.Request {
+	case kabi.IoctlGetDeviceInfo, kabi.IoctlGetDriverInfo, kabi.IoctlQueryMappings, kabi.IoctlConfigureTLB, kabi.IoctlNOCRead:
+		return e.Kind == KindIoctl
+	case kabi.IoctlSMCMessage:
+		var m kabi.SMCMessage
+		copy(kabi.Bytes(&m), e.In)
+		return e.Kind == KindIoctl && m.Flags == kabi.SMCPoll
+	case kabi.IoctlLockCtl:
+		var l kabi.LockCtlIn
+		copy(kabi.PartBytes(&l), e.In)
+		return e.Kind == KindIoctl && l.Flags != kabi.LockRelease
+	}
+	return e.Kind == KindLoad || e.Kind == KindRead
+}
+
+// changes says that an event, once it is over, was one that has to come again when the recording is played.
+func (e *Event) changes() bool {
+	if e.Kind == KindDevice || e.Kind == KindFault {
+		return false
+	}
+	if e.Kind != KindIoctl || e.Request != kabi.IoctlLockCtl {
+		return !e.asks()
+	}
+	var in kabi.LockCtlIn
+	var out kabi.LockCtlOut
+	copy(kabi.PartBytes(&in), e.In)
+	if at := kabi.Size[kabi.LockCtlIn](); len(e.Data) > at {
+		copy(kabi.PartBytes(&out), e.Data[at:])
+	}
+	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
+}
+
+// publishes says that what the host has written to pinned memory before is part of the event.
+func (e *Event) publishes() bool { return e.changes() && e.Kind != KindOpen && !e.asks() }
 
 var ioctlNames = map[uint32]string{
 	kabi.IoctlGetDeviceInfo: "GET_DEVICE_INFO", kabi.IoctlQueryMappings: "QUERY_MAPPINGS", kabi.IoctlAllocateDMABuf: "ALLOCATE_DMA_BUF",
 	kabi.IoctlGetDriverInfo: "GET_DRIVER_INFO", kabi.IoctlResetDevice: "RESET_DEVICE", kabi.IoctlPinPages: "PIN_PAGES",
 	kabi.IoctlLockCtl: "LOCK_CTL", kabi.IoctlUnpinPages: "UNPIN_PAGES", kabi.IoctlAllocateTLB: "ALLOCATE_TLB",
 	kabi.IoctlFreeTLB: "FREE_TLB", kabi.IoctlConfigureTLB: "CONFIGURE_TLB", kabi.IoctlSetNOCCleanup: "SET_NOC_CLEANUP",
-	kabi.IoctlSetPowerState: "SET_POWER_STATE",
+	kabi.IoctlSetPowerState: "SET_POWER_STATE", kabi.IoctlExportTLBDMABuf: "EXPORT_TLB_DMABUF", kabi.IoctlMapPeerBar: "MAP_PEER_BAR",
+	kabi.IoctlSMCMessage: "SMC_MSG", kabi.IoctlNOCRead: "NOC_READ", kabi.IoctlNOCWrite: "NOC_WRITE",
 }
 
 // String is the event in one line.
 func (e *Event) String() string {
 	var b strings.Builder
+	if e.Kind == KindDevice {
+		return "the device wrote " + deltas(e.Device)
+	}
 	fmt.Fprintf(&b, "file %d: %v", e.File, e.Kind)
 	switch e.Kind {
 	case KindOpen:

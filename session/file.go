@@ -19,7 +19,7 @@ import (
 const (
 	// Magic begins every recording.
 	Magic   = "RPRSESS\x00"
-	version = 1
+	version = 2
 	// maxBytes bounds what a recording may unpack to, maxEvents its events and their pieces of memory.
 	maxBytes  = 1 << 30
 	maxEvents = 1 << 22
@@ -76,7 +76,7 @@ func (o *writer) event(e *Event) {
 		}
 	}
 	b := append(o.b[:0], byte(e.Kind))
-	for _, v := range []uint64{e.File, e.Map, e.Off, e.Size, e.Value, uint64(e.Request), in, data, text, e.Errno} {
+	for _, v := range []uint64{e.At, e.Task, e.File, e.Map, e.Off, e.Size, e.Value, uint64(e.Request), in, data, text, e.Errno} {
 		b = binary.AppendUvarint(b, v)
 	}
 	for i, l := range lists {
@@ -249,7 +249,7 @@ func cmpErr(err error) error {
 // read reads the fields of an event.
 func (e *Event) read(c *counted, blobs [][]byte) error {
 	var request, in, data, text uint64
-	for _, f := range []*uint64{&e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &in, &data, &text, &e.Errno} {
+	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &in, &data, &text, &e.Errno} {
 		var err error
 		if *f, err = c.varint(); err != nil {
 			return err

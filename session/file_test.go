@@ -21,6 +21,7 @@ func sample(tb testing.TB) ([]byte, []Event) {
 		{Kind: KindMmap, Off: 1 << 40, Size: 2 << 20, Text: "no luck"},
 		{Kind: KindStore, Map: 1, Off: 8, Size: 4, Value: 1<<64 - 1, Host: []Delta{{Pin: 0, Off: 64, Data: []byte{9}}}, Device: []Delta{{Pin: 1, Off: 1, Data: []byte{1, 2}}, {Pin: 2, Off: 2, Data: []byte{3, 4}}}},
 		{Kind: KindFault, Text: "stopped"},
+		{Kind: KindDevice, At: 77, Task: 3, Value: 2, Device: []Delta{{Pin: 1, Data: []byte{1}}}},
 		{Kind: KindClose},
 	}
 	var b bytes.Buffer
@@ -82,16 +83,16 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		{"empty", nil, ErrNotSession, "doesn't begin with"},
 		{"something else", bytes.Repeat([]byte("hello"), 9), ErrNotSession, "doesn't begin with"},
-		{"another version", append([]byte(Magic), 9, 0, 0, 0), ErrVersion, "it is 9, this program reads 1"},
+		{"another version", append([]byte(Magic), 9, 0, 0, 0), ErrVersion, "it is 9, this program reads 2"},
 		{"no stream", whole[:len(Magic)+4], ErrDamaged, "unexpected EOF"},
 		{"cut off", whole[:len(whole)/2], ErrDamaged, "unexpected EOF"},
 		{"not closed", pack(stream[:len(stream)-40]), ErrDamaged, "unexpected EOF"},
 		{"a flipped bit", pack(flip), ErrDamaged, "checksum"},
 		{"more behind its end", pack(append(bytes.Clone(stream), 1)), ErrDamaged, "behind its end"},
-		{"a blob that is not there", pack([]byte{byte(KindIoctl), 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0}), ErrDamaged, "blob 6, there are 0"},
+		{"a blob that is not there", pack([]byte{byte(KindIoctl), 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0}), ErrDamaged, "blob 6, there are 0"},
 		{"a blob that is too long", pack([]byte{byte(kindBlob), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1}), ErrDamaged, "more than"},
 		{"an unknown record", pack([]byte{99}), ErrDamaged, "kind 99"},
-		{"a list without end", pack([]byte{byte(KindLoad), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1}), ErrDamaged, "pieces of memory"},
+		{"a list without end", pack([]byte{byte(KindLoad), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1}), ErrDamaged, "pieces of memory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := Read(bytes.NewReader(tt.file))
@@ -121,53 +122,77 @@ func FuzzRead(f *testing.F) {
 		if err := s.Print(io.Discard); err != nil {
 			t.Error(err)
 		}
-		p := s.Player()
-		fl, err := p.Node().Open(2050)
-		if err != nil {
-			return
+		for _, opts := range [][]PlayOption{nil, {Lockstep()}} {
+			p := s.Player(opts...)
+			fl, err := p.Node().Open(2050)
+			if err != nil {
+				continue
+			}
+			_ = fl.Ioctl(0xFA05, []byte{1, 2})
+			_ = fl.Ioctl(0xFA08, []byte{1, 2})
+			_ = fl.Ioctl(0xFA0B, make([]byte, 48))
+			_ = fl.Ioctl(0xFA0D, make([]byte, 40))
+			if m, err := fl.Mmap(1<<40, 2<<20); err == nil {
+				_ = m.IO.Load(0, 4)
+				m.IO.Store(8, 4, 1<<64-1)
+				m.IO.Read(0, make([]byte, 8))
+				m.IO.Write(0, make([]byte, 8))
+				_ = m.Unmap()
+			}
+			_ = fl.Fault()
+			_ = fl.Close()
+			p.quiet.Stop()
 		}
-		_ = fl.Ioctl(0xFA05, []byte{1, 2})
-		_ = fl.Ioctl(0xFA08, []byte{1, 2})
-		_ = fl.Fault()
-		_ = fl.Close()
 	})
 }
 
-// All changes of memory are found, in pieces that lie close together.
+// All changes of memory are found, word by word, and shown to the other side. What the host writes beside what the device
+// writes stays.
 func TestChanges(t *testing.T) {
 	var m memory
 	mem := make([]byte, 3*memoryBlock+8)
-	m.add(&pin{mem: mem})
-	m.add(&pin{va: 1, mem: make([]byte, 16)})
+	a, b := newRegion(mem, make([]byte, len(mem))), newRegion(make([]byte, 16), make([]byte, 16))
+	m.add(&pin{va: 8}, a)
+	m.add(&pin{va: 1}, b)
 	for _, at := range []int{0, 20, 200, memoryBlock - 1, memoryBlock, 3*memoryBlock + 7} {
 		mem[at] = 1
 	}
-	m.pins[1].mem[3] = 5
+	b.host[3] = 5
 	type piece struct {
 		Pin, Off uint64
 		Size     int
 	}
 	var got []piece
-	ds := m.changes()
+	ds := m.fromHost()
 	for _, d := range ds {
 		got = append(got, piece{d.Pin, d.Off, len(d.Data)})
 	}
-	want := []piece{{0, 0, 24}, {0, 200, 8}, {0, memoryBlock - 8, 16}, {0, 3 * memoryBlock, 8}, {1, 0, 8}}
+	want := []piece{{0, 0, 4}, {0, 20, 4}, {0, 200, 4}, {0, memoryBlock - 4, 8}, {0, 3*memoryBlock + 4, 4}, {1, 0, 4}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if more := m.changes(); more != nil {
+	if more := m.fromHost(); more != nil {
 		t.Errorf("changes without a change: %v", more)
 	}
+	if !bytes.Equal(a.device, mem) || m.fromDevice() != nil {
+		t.Error("the device has something else than the host")
+	}
 	var n memory
-	n.add(&pin{mem: make([]byte, len(mem))})
-	n.add(&pin{va: 1, mem: make([]byte, 16)})
-	if !n.apply(ds) || !bytes.Equal(n.pins[0].mem, mem) || n.changes() != nil {
+	n.add(&pin{va: 8}, newRegion(make([]byte, len(mem)), nil))
+	n.add(&pin{va: 1}, newRegion(make([]byte, 16), nil))
+	if !n.apply(ds) || !bytes.Equal(n.regions[0].host, mem) || n.fromHost() != nil {
 		t.Error("changes that are applied don't give the same memory")
 	}
 	for _, d := range []Delta{{Pin: 2}, {Off: 1 << 63, Data: []byte{1}}, {Off: uint64(len(mem)), Data: []byte{1}}} {
 		if n.apply([]Delta{d}) {
 			t.Errorf("%v was applied", d)
 		}
+	}
+	b.device[8], b.host[12] = 7, 9
+	if ds := m.fromDevice(); len(ds) != 1 || ds[0].Pin != 1 || ds[0].Off != 8 || b.host[8] != 7 || b.host[12] != 9 {
+		t.Errorf("the device's write: %v, the host has %x", ds, b.host)
+	}
+	if ds := m.fromHost(); len(ds) != 1 || ds[0].Off != 12 || b.device[12] != 9 {
+		t.Errorf("the host's write: %v, the device has %x", ds, b.device)
 	}
 }

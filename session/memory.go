@@ -2,103 +2,247 @@ package session
 
 import (
 	"bytes"
+	"errors"
+	"runtime/debug"
 )
 
-// pin is host memory that the device reaches.
+// region is memory of the host that the device reaches. While it is recorded there are two of it: the host's, and the
+// one that the device was given. What one of them writes reaches the other only when the recorder copies it, so that the
+// recording knows what the host could see, and when.
+type region struct {
+	host   []byte // nil when it is not there any more
+	device []byte // nil when a recording is played
+	seen   []byte // what both held when last looked at
+	first  int    // number of its first pin
+	pins   int    // that need it
+	end    func(restore bool) error
+}
+
+// pin is a range of a region that a file has pinned.
 type pin struct {
-	file uint64
-	va   uint64 // 0 for a buffer of the driver
-	off  uint64 // mmap offset of a buffer of the driver
-	mem  []byte // nil when it is not there any more
-	seen []byte // what it held when last looked at
+	file   uint64
+	va     uint64 // 0 for a buffer of the driver
+	off    uint64 // mmap offset of a buffer of the driver
+	region *region
+	at     uint64 // where in the region it begins
 }
 
 // memory is all host memory that the device reaches, in the order in which it was pinned.
-type memory struct{ pins []*pin }
+type memory struct {
+	pins    []*pin
+	regions []*region
+}
 
-func (m *memory) add(p *pin) {
-	p.seen = bytes.Clone(p.mem)
+// add lists memory. In a region that is listed already the pin is one more.
+func (m *memory) add(p *pin, r *region) {
+	if r != nil {
+		m.attach(p, r)
+	}
 	m.pins = append(m.pins, p)
+}
+
+func (m *memory) attach(p *pin, r *region) {
+	if p.region = r; r.pins == 0 {
+		r.first = len(m.pins)
+		for i, o := range m.pins {
+			if o == p {
+				r.first = i
+			}
+		}
+		m.regions = append(m.regions, r)
+	}
+	r.pins++
+}
+
+// newRegion is a region whose bytes both sides have seen.
+func newRegion(host, device []byte) *region {
+	return &region{host: host, device: device, seen: bytes.Clone(host)}
 }
 
 // number returns the number of the newest pin at an address.
 func (m *memory) number(file, va uint64) (int, bool) {
 	for i := len(m.pins) - 1; i >= 0; i-- {
-		if p := m.pins[i]; p.file == file && p.va == va && p.mem != nil {
+		if p := m.pins[i]; p.file == file && p.va == va && va != 0 && p.region != nil {
 			return i, true
 		}
 	}
 	return 0, false
 }
 
-// drop stops looking at a pin: it may be unmapped at any time from now on.
-func (m *memory) drop(i int) { m.pins[i].mem, m.pins[i].seen = nil, nil }
+// holding returns the region that has a range, and where the range begins in it. overlaps says that one has a part of it.
+func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) {
+	for _, r := range m.regions {
+		start, n := addressOf(r.host), uint64(len(r.host))
+		switch {
+		case va >= start && va-start <= n && size <= n-(va-start):
+			return r, va - start, true
+		case va < start+n && start < va+size:
+			overlaps = true
+		}
+	}
+	return nil, 0, overlaps
+}
 
-// dropFile drops what a file pinned.
-func (m *memory) dropFile(file uint64) {
-	for i, p := range m.pins {
-		if p.file == file {
-			m.drop(i)
+// drop stops looking at a pin: it may be unmapped at any time from now on. With restore the host's memory becomes the one
+// that the device had.
+func (m *memory) drop(i int, restore bool) (err error) {
+	p := m.pins[i]
+	r := p.region
+	if r == nil {
+		return nil
+	}
+	p.region = nil
+	if r.pins--; r.pins > 0 {
+		return nil
+	}
+	if r.end != nil {
+		err = r.end(restore)
+	}
+	m.forget(r)
+	return err
+}
+
+func (m *memory) forget(r *region) {
+	r.host, r.device, r.seen = nil, nil, nil
+	for i, o := range m.regions {
+		if o == r {
+			m.regions = append(m.regions[:i:i], m.regions[i+1:]...)
 		}
 	}
 }
 
+// dropFile drops what a file pinned. Buffers of the driver are there until they are unmapped.
+func (m *memory) dropFile(file uint64) error {
+	var errs []error
+	for i, p := range m.pins {
+		if p.file == file && p.va != 0 {
+			errs = append(errs, m.drop(i, false))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 const (
 	memoryBlock = 4096 // compared at once
-	memoryWord  = 8
-	memoryGap   = 64 // pieces that are closer are one
+	memoryWord  = 4    // a piece is whole words, so that nothing is copied that nobody wrote
 )
 
-// changes returns what has changed since the last time, in order.
-func (m *memory) changes() []Delta {
+// fromHost returns what the host has written since the last time, in order, and shows it to the device.
+func (m *memory) fromHost() []Delta {
+	return m.changes(func(r *region) (from, to []byte) { return r.host, r.device })
+}
+
+// fromDevice returns what the device has written since the last time, and shows it to the host. A device writes data
+// before it says that they are there, and may do both while this looks. So it looks until nothing has changed: then all
+// that came before what was found is found as well.
+func (m *memory) fromDevice() []Delta {
 	var out []Delta
-	for n, p := range m.pins {
-		for at := 0; at < len(p.mem); at += memoryBlock {
-			end := min(at+memoryBlock, len(p.mem))
-			if bytes.Equal(p.mem[at:end], p.seen[at:end]) {
-				continue
-			}
-			// Looked at once: the device may go on writing.
-			now := bytes.Clone(p.mem[at:end])
-			out = pieces(out, uint64(n), at, now, p.seen[at:end])
-			copy(p.seen[at:], now)
+	for {
+		more := m.changes(func(r *region) (from, to []byte) { return r.device, nil })
+		if more == nil {
+			break
+		}
+		out = append(out, more...)
+	}
+	for _, d := range out {
+		if _, host, _ := m.piece(&d); host != nil {
+			store(host, d.Data)
 		}
 	}
 	return out
 }
 
-// pieces appends the differing pieces of a block at an offset of a pin.
+// changes finds what differs from what was seen last. The first of the two memories is looked at, the second, if there
+// is one, gets the changes.
+func (m *memory) changes(which func(*region) (from, to []byte)) []Delta {
+	var out []Delta
+	for _, r := range m.regions {
+		if from, to := which(r); from != nil {
+			out = append(out, r.changes(from, to)...)
+		}
+	}
+	return out
+}
+
+func (r *region) changes(from, to []byte) (out []Delta) {
+	// A host may unmap memory that it hasn't unpinned. Then there is nothing to see.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if e := recover(); e != nil {
+			if _, ok := e.(interface{ Addr() uintptr }); !ok {
+				panic(e)
+			}
+		}
+	}()
+	for at := 0; at < len(from); at += memoryBlock {
+		end := min(at+memoryBlock, len(from))
+		if bytes.Equal(from[at:end], r.seen[at:end]) {
+			continue
+		}
+		// Looked at once: the other side may go on writing.
+		now := bytes.Clone(from[at:end])
+		first := len(out)
+		out = pieces(out, uint64(r.first), at, now, r.seen[at:end])
+		for i := max(first-1, 0); i < len(out) && to != nil; i++ { // the last one may have grown
+			store(to[out[i].Off:], out[i].Data)
+		}
+		copy(r.seen[at:], now)
+	}
+	return out
+}
+
+// pieces appends the differing pieces of a block at an offset of a region.
 func pieces(out []Delta, n uint64, at int, now, was []byte) []Delta {
 	for i := 0; i < len(now); i += memoryWord {
 		w := min(i+memoryWord, len(now))
 		if bytes.Equal(now[i:w], was[i:w]) {
 			continue
 		}
-		if k := len(out) - 1; k >= 0 && out[k].Pin == n {
-			if end := int(out[k].Off) + len(out[k].Data); end >= at && end <= at+i && at+i-end <= memoryGap {
-				out[k].Data = append(out[k].Data, now[end-at:w]...)
-				continue
-			}
+		if k := len(out) - 1; k >= 0 && out[k].Pin == n && int(out[k].Off)+len(out[k].Data) == at+i {
+			out[k].Data = append(out[k].Data, now[i:w]...)
+			continue
 		}
 		out = append(out, Delta{Pin: n, Off: uint64(at + i), Data: bytes.Clone(now[i:w])})
 	}
 	return out
 }
 
+// regionOf returns the region that pieces call by the number of a pin.
+func (m *memory) regionOf(pin uint64) *region {
+	for _, r := range m.regions {
+		if uint64(r.first) == pin {
+			return r
+		}
+	}
+	return nil
+}
+
+// piece is the memory of a delta in its region; nil if there is none.
+func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
+	if r = m.regionOf(d.Pin); r == nil || d.Off > uint64(len(r.host)) || uint64(len(d.Data)) > uint64(len(r.host))-d.Off {
+		return nil, nil, nil
+	}
+	end := d.Off + uint64(len(d.Data))
+	return r, r.host[d.Off:end:end], r.seen[d.Off:end:end]
+}
+
 // apply writes what the device wrote. It reports a piece that lies in no pin.
 func (m *memory) apply(ds []Delta) bool {
-	for _, d := range ds {
-		if d.Pin >= uint64(len(m.pins)) {
+	for i := range ds {
+		r, host, seen := m.piece(&ds[i])
+		if r == nil {
 			return false
 		}
-		p := m.pins[d.Pin]
-		if d.Off > uint64(len(p.mem)) || uint64(len(d.Data)) > uint64(len(p.mem))-d.Off {
-			return false
-		}
-		copy(p.mem[d.Off:], d.Data)
-		copy(p.seen[d.Off:], d.Data)
+		store(host, ds[i].Data)
+		copy(seen, ds[i].Data)
 	}
 	return true
+}
+
+// holds says whether memory has what a piece says.
+func (m *memory) holds(d *Delta) bool {
+	r, host, _ := m.piece(d)
+	return r != nil && bytes.Equal(host, d.Data)
 }
 
 func sameDeltas(a, b []Delta) bool {

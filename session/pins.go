@@ -29,59 +29,63 @@ func (m *memory) anonymous(file uint64, req uint32, arg []byte) []byte {
 	return b
 }
 
-// unpin stops looking at memory that is about to be unpinned.
-func (m *memory) unpin(file uint64, arg []byte) {
-	var in kabi.UnpinPagesIn
+// pinRange is what a request wants to be pinned.
+func pinRange(arg []byte) (va, size uint64) {
+	var in kabi.PinPagesIn
 	copy(kabi.PartBytes(&in), arg)
-	if n, ok := m.number(file, in.VirtualAddress); ok {
-		m.drop(n)
-	}
+	return in.VirtualAddress, in.Size
 }
 
-// pinned begins to look at memory after a request that has pinned it.
-func (m *memory) pinned(file uint64, req uint32, arg []byte) {
-	if req == kabi.IoctlPinPages {
+// setAddress changes the address in the argument of a request to pin or to unpin.
+func setAddress(req uint32, arg []byte, va uint64) {
+	switch req {
+	case kabi.IoctlPinPages:
 		var in kabi.PinPagesIn
 		copy(kabi.PartBytes(&in), arg)
-		m.add(&pin{file: file, va: in.VirtualAddress, mem: memoryAt(in.VirtualAddress, in.Size)})
-	}
-	if req == kabi.IoctlAllocateDMABuf {
-		var out kabi.AllocateDMABufOut
-		if at := kabi.Size[kabi.AllocateDMABufIn](); len(arg) > at {
-			copy(kabi.PartBytes(&out), arg[at:])
-		}
-		m.add(&pin{file: file, off: out.MappingOffset})
+		in.VirtualAddress = va
+		copy(arg, kabi.PartBytes(&in))
+	case kabi.IoctlUnpinPages:
+		var in kabi.UnpinPagesIn
+		copy(kabi.PartBytes(&in), arg)
+		in.VirtualAddress = va
+		copy(arg, kabi.PartBytes(&in))
 	}
 }
 
-// buffer begins to look at a buffer of the driver that was mapped, and reports whether it is one.
-func (m *memory) buffer(file, off uint64, mem []byte) bool {
+// unpinned returns the pin that a request is about.
+func (m *memory) unpinned(file uint64, arg []byte) (int, bool) {
+	var in kabi.UnpinPagesIn
+	copy(kabi.PartBytes(&in), arg)
+	return m.number(file, in.VirtualAddress)
+}
+
+// allocated lists a buffer of the driver after the request for it. It is looked at when it is mapped.
+func (m *memory) allocated(file uint64, arg []byte) {
+	var out kabi.AllocateDMABufOut
+	if at := kabi.Size[kabi.AllocateDMABufIn](); len(arg) > at {
+		copy(kabi.PartBytes(&out), arg[at:])
+	}
+	m.add(&pin{file: file, off: out.MappingOffset}, nil)
+}
+
+// buffer returns the buffer of the driver that lies at an mmap offset and isn't mapped; nil if there is none.
+func (m *memory) buffer(file, off uint64) *pin {
 	for _, p := range m.pins {
-		if p.file == file && p.va == 0 && p.off == off && off != 0 {
-			p.mem, p.seen = mem, bytes.Clone(mem)
-			return true
+		if p.file == file && p.va == 0 && p.off == off && off != 0 && p.region == nil {
+			return p
 		}
 	}
-	return false
+	return nil
 }
 
-// bufferSize is length if a buffer of the driver lies at an mmap offset, and 0 otherwise.
-func (m *memory) bufferSize(file, off uint64, length int) int {
-	for _, p := range m.pins {
-		if p.file == file && p.va == 0 && p.off == off && off != 0 {
-			return length
+// indexOf is the number of a pin.
+func (m *memory) indexOf(p *pin) int {
+	for i, o := range m.pins {
+		if o == p {
+			return i
 		}
 	}
-	return 0
-}
-
-// unmap stops looking at a buffer of the driver whose mapping goes.
-func (m *memory) unmap(mem []byte) {
-	for i, p := range m.pins {
-		if len(mem) > 0 && len(p.mem) > 0 && &p.mem[0] == &mem[0] {
-			m.drop(i)
-		}
-	}
+	return -1
 }
 
 // inputSize is how many bytes at the start of a request's argument are replaced by anonymous.

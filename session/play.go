@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -19,30 +20,54 @@ import (
 // Player is a target that answers as a recorded one did. It can be opened once, as it was recorded. At the first
 // difference it stops: loads give all ones, requests fail with ENODEV, and the device's Fault is a *DifferenceError.
 type Player struct {
-	s *Session
+	s     *Session
+	steps bool // Lockstep
+	quiet *time.Timer
 
-	mu    sync.Mutex
-	next  int
-	mem   memory
-	files uint64
-	maps  uint64
-	fault error // that was recorded and reached
-	diff  error
+	mu     sync.Mutex
+	next   int // event to play, in lockstep
+	follow *follower
+	places places
+	mem    memory
+	files  uint64
+	maps   uint64
+	last   time.Time // when the host last did anything
+	fault  error     // that was recorded and reached
+	diff   error
 }
 
 var _ kmd.Target = (*Player)(nil)
 
+// PlayOption changes how a recording is played.
+type PlayOption func(*Player)
+
+// Lockstep holds the host to every event in its order, loads and questions among them. It is for recordings of devices
+// that move only inside the host's accesses (sim.Synchronous). With others, how often a host looks whether something has
+// happened depends on how fast it is.
+func Lockstep() PlayOption { return func(p *Player) { p.steps = true } }
+
 // Play reads a recording and returns the target that plays it. See Read for errors.
-func Play(r io.Reader) (*Player, error) {
+func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
 	s, err := Read(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.Player(), nil
+	return s.Player(opts...), nil
 }
 
 // Player returns a target that plays the recording from its start.
-func (s *Session) Player() *Player { return &Player{s: s} }
+func (s *Session) Player(opts ...PlayOption) *Player {
+	p := &Player{s: s, places: newPlaces()}
+	for _, o := range opts {
+		o(p)
+	}
+	p.quiet = time.AfterFunc(time.Hour, p.whenQuiet)
+	p.quiet.Stop()
+	if !p.steps {
+		p.follow = newFollower(s.Events)
+	}
+	return p
+}
 
 // Err returns the first difference, a *DifferenceError, or nil.
 func (p *Player) Err() error {
@@ -51,11 +76,20 @@ func (p *Player) Err() error {
 	return p.diff
 }
 
-// Left returns how many events of the recording were not played.
+// Left returns how many events of the recording were not played: of those that have to come, unless in lockstep.
 func (p *Player) Left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.s.Events) - p.next
+	if p.steps {
+		return len(p.s.Events) - p.next
+	}
+	n := 0
+	for _, i := range p.follow.must[p.follow.front:] {
+		if !p.follow.played[i] {
+			n++
+		}
+	}
+	return n
 }
 
 // Node implements kmd.Target.
@@ -64,27 +98,52 @@ func (p *Player) Node() seam.Node { return playedNode{p} }
 // String names what was recorded.
 func (p *Player) String() string { return p.s.Target }
 
-// event compares what the host does with the next event, and returns that; nil if they differ. The caller holds mu.
+// event compares what the host does with what was recorded, and returns that; nil if they differ. The caller holds mu.
 func (p *Player) event(got *Event, same func(want *Event) bool) *Event {
 	if p.diff != nil {
 		return nil
 	}
-	got.Host = p.mem.changes()
+	p.last = time.Now()
+	switch {
+	case p.steps:
+		return p.step(got, same)
+	case !got.asks():
+		return p.act(got, same)
+	}
+	if got.Request == kabi.IoctlLockCtl {
+		// Whether a lock is free depends on others. Getting it has to come, finding it taken doesn't.
+		key := p.places.key(got)
+		if i, s := p.follow.pop(key), p.follow.keys[key]; i >= 0 && (i == p.follow.next() || p.follow.mayOvertake(i) || len(s.looks) == 0) {
+			return p.act(got, same)
+		}
+	}
+	want := p.look(got)
+	if want != nil && want != got && !same(want) {
+		p.differs(got, want, p.follow.next())
+		return nil
+	}
+	return want
+}
+
+// step plays the next event. The caller holds mu.
+func (p *Player) step(got *Event, same func(want *Event) bool) *Event {
 	p.skipFaults()
+	if got.publishes() {
+		got.Host = p.mem.fromHost()
+	}
 	if p.next == len(p.s.Events) {
-		p.differs(got, nil)
+		p.differs(got, nil, p.next)
 		return nil
 	}
 	want := &p.s.Events[p.next]
-	if want.Kind != got.Kind || want.File != got.File || want.Map != got.Map || !sameDeltas(want.Host, got.Host) || !same(want) {
-		p.differs(got, want)
-		return nil
-	}
-	if !p.mem.apply(want.Device) {
-		p.differs(got, want)
+	if want.Kind != got.Kind || want.File != got.File || want.Map != got.Map || !sameDeltas(want.Host, got.Host) || !same(want) || !p.mem.apply(want.Device) {
+		p.differs(got, want, p.next)
 		return nil
 	}
 	p.next++
+	for p.next < len(p.s.Events) && p.s.Events[p.next].Kind == KindDevice && p.mem.apply(p.s.Events[p.next].Device) {
+		p.next++
+	}
 	return want
 }
 
@@ -96,35 +155,53 @@ func (p *Player) skipFaults() {
 	}
 }
 
-// differs stops the playback.
-func (p *Player) differs(got, want *Event) {
-	d := &DifferenceError{Index: p.next, Site: site()}
+// whenQuiet shows a host that does nothing what the device writes meanwhile.
+func (p *Player) whenQuiet() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.diff != nil {
+		return
+	}
+	if rest := playedQuiet - time.Since(p.last); rest > 0 {
+		p.quiet.Reset(rest)
+		return
+	}
+	p.arrives(false, true)
+}
+
+// differs stops the playback at an event.
+func (p *Player) differs(got, want *Event, index int) {
+	p.quiet.Stop()
+	d := &DifferenceError{Index: index, Site: site()}
 	if want == nil {
 		d.Got = got.String()
 		p.diff = d
 		return
 	}
 	// Only what is compared is shown.
-	w := *want
-	w.Device = nil
+	w, g := *want, *got
+	w.Device, w.Errno, w.Text = nil, 0, ""
 	if w.Kind == KindLoad {
 		w.Value = 0
 	}
 	if w.Kind == KindIoctl || w.Kind == KindRead {
 		w.Data = nil
 	}
-	if sameDeltas(w.Host, got.Host) {
-		w.Host, got.Host = nil, nil
-	} else {
-		d.Where = "host memory at " + firstDelta(w.Host, got.Host)
+	if w.Kind != g.Kind {
+		w.Host, g.Host = nil, nil
 	}
-	if i := firstByte(w.Data, got.Data); i >= 0 {
+	if sameDeltas(w.Host, g.Host) {
+		w.Host, g.Host = nil, nil
+	} else {
+		d.Where = "host memory at " + firstDelta(w.Host, g.Host)
+	}
+	if i := firstByte(w.Data, g.Data); i >= 0 && w.Kind == g.Kind {
 		d.Where = fmt.Sprintf("byte %d of its data", i)
 	}
-	if i := firstByte(w.In, got.In); i >= 0 {
+	if i := firstByte(w.In, g.In); i >= 0 && w.Kind == g.Kind {
 		d.Where = fmt.Sprintf("byte %d of its argument", i)
 	}
-	d.Want, d.Got = w.String(), got.String()
+	d.Want, d.Got = w.String(), g.String()
 	p.diff = d
 }
 
@@ -221,20 +298,50 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got := Event{Kind: KindIoctl, File: f.n, Request: req, In: p.mem.anonymous(f.n, req, arg)}
+	want := p.event(&got, func(w *Event) bool {
+		return w.Request == req && (bytes.Equal(w.In, got.In) || !p.steps && req == kabi.IoctlConfigureTLB) && len(w.Data) == len(arg)
+	})
 	if req == kabi.IoctlUnpinPages {
-		p.mem.unpin(f.n, arg)
+		if n, ok := p.mem.unpinned(f.n, arg); ok {
+			_ = p.mem.drop(n, false) // it is the host's own
+		}
+		if want != nil && want.Errno == uint64(syscall.ENODEV) {
+			_ = p.mem.dropFile(f.n) // as it was when it was recorded
+		}
 	}
-	want := p.event(&got, func(w *Event) bool { return w.Request == req && bytes.Equal(w.In, got.In) && len(w.Data) == len(arg) })
-	if want == nil {
+	switch {
+	case want == nil:
 		return p.refused()
+	case want == &got:
+		return nil // nothing is known of it
+	case req != kabi.IoctlConfigureTLB: // whose argument comes back as it was
+		in := min(inputSize(req), len(arg))
+		copy(arg[in:], want.Data[in:])
 	}
-	in := min(inputSize(req), len(arg))
-	copy(arg[in:], want.Data[in:])
 	if err := want.answer(); err != nil {
 		return err
 	}
-	p.mem.pinned(f.n, req, arg)
+	switch req {
+	case kabi.IoctlPinPages:
+		p.pinned(f.n, arg)
+	case kabi.IoctlAllocateDMABuf:
+		p.mem.allocated(f.n, arg)
+	}
 	return nil
+}
+
+// pinned lists memory that the host has pinned, in the way of the recorder.
+func (p *Player) pinned(file uint64, arg []byte) {
+	va, size := pinRange(arg)
+	in, at, overlaps := p.mem.holding(va, size)
+	if page := uint64(syscall.Getpagesize()); size == 0 || (va|size)%page != 0 || overlaps && in == nil {
+		p.mem.add(&pin{file: file, va: va}, nil)
+		return
+	}
+	if in == nil {
+		in = newRegion(memoryAt(va, size), nil)
+	}
+	p.mem.add(&pin{file: file, va: va, at: at}, in)
 }
 
 // Mmap implements seam.File.
@@ -243,30 +350,52 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got := Event{Kind: KindMmap, File: f.n, Map: p.maps, Off: offset, Size: uint64(length)}
-	want := p.event(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
-	if want == nil {
-		return seam.Mapping{}, p.refused()
+	buffer := p.mem.buffer(f.n, offset)
+	var mem []byte
+	if buffer != nil {
+		var end func() error
+		var err error
+		if mem, end, err = anonymous(length); err != nil {
+			return seam.Mapping{}, err
+		}
+		r := newRegion(mem, nil)
+		r.end = func(bool) error { return end() }
+		p.mem.attach(buffer, r)
 	}
-	if err := want.answer(); err != nil {
+	want := p.event(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
+	err := error(nil)
+	if want == nil {
+		err = p.refused()
+	} else {
+		err = want.answer()
+	}
+	if err != nil {
+		if buffer != nil {
+			err = errors.Join(err, p.mem.drop(p.mem.indexOf(buffer), false))
+		}
 		return seam.Mapping{}, err
 	}
 	p.maps++
-	if mem := make([]byte, p.mem.bufferSize(f.n, offset, length)); p.mem.buffer(f.n, offset, mem) {
-		return seam.Mapping{Mem: mem, Unmap: func() error { return f.unmap(got.Map, mem) }}, nil
+	m := seam.Mapping{Mem: mem, Unmap: func() error { return f.unmap(want.Map, buffer) }}
+	if buffer == nil {
+		m.IO = &playedMap{p: p, file: f.n, n: want.Map}
 	}
-	return seam.Mapping{IO: &playedMap{p: p, file: f.n, n: got.Map}, Unmap: func() error { return f.unmap(got.Map, nil) }}, nil
+	return m, nil
 }
 
-func (f *playedFile) unmap(n uint64, mem []byte) error {
+func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	p := f.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	want := p.event(&Event{Kind: KindUnmap, File: f.n, Map: n}, anything)
-	p.mem.unmap(mem)
+	var err error
+	if buffer != nil {
+		err = p.mem.drop(p.mem.indexOf(buffer), false)
+	}
 	if want == nil {
 		return p.refused()
 	}
-	return want.answer()
+	return errors.Join(want.answer(), err)
 }
 
 // Close implements seam.File.
@@ -275,7 +404,7 @@ func (f *playedFile) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	want := p.event(&Event{Kind: KindClose, File: f.n}, anything)
-	p.mem.dropFile(f.n)
+	_ = p.mem.dropFile(f.n) // it is the host's own
 	if want == nil {
 		return p.refused()
 	}
@@ -290,10 +419,15 @@ func (f *playedFile) Fault() error {
 	p := f.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.steps {
+		p.skipFaults()
+	} else if p.diff == nil {
+		p.last = time.Now()
+		p.looked()
+	}
 	if p.diff != nil {
 		return p.diff
 	}
-	p.skipFaults()
 	return p.fault
 }
 

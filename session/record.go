@@ -3,9 +3,14 @@ package session
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -15,30 +20,48 @@ import (
 // Recorder is a target that records what passes between host and driver. Close ends the recording; the device must be
 // closed before.
 type Recorder struct {
-	node seam.Node
-	name string
+	node  seam.Node
+	name  string
+	start time.Time
+	quiet *time.Timer
 
 	mu    sync.Mutex // held during every event, so that events have an order
 	out   *writer
+	ended bool
 	mem   memory
 	files uint64
 	maps  uint64
 	fault string
+	tasks map[uint64]uint64 // number of a goroutine, by what the runtime calls it
+	looks uint64            // of the host, since it last changed anything
+	last  time.Time         // when the host last did anything
 }
 
 var _ kmd.Target = (*Recorder)(nil)
 
-// Record returns a target that is t and records everything to w. All accesses of all goroutines wait for each other.
+// hostQuiet is how long a host that does nothing is taken to compute. After it, it must be looking at memory that the
+// device writes, in a loop that asks the driver for nothing.
+const hostQuiet = 250 * time.Millisecond
+
+// Record returns a target that is t and records everything to w. All accesses of all goroutines wait for each other, and
+// each looks at all memory that is pinned, so that little pinned memory (reprise.WithQueueMemory) is recorded faster.
 func Record(t kmd.Target, w io.Writer) *Recorder {
-	r := &Recorder{node: t.Node(), name: t.String()}
+	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now(), tasks: map[uint64]uint64{}}
 	r.out = newWriter(w, r.name)
+	r.quiet = time.AfterFunc(hostQuiet, r.whenQuiet)
+	r.quiet.Stop()
 	return r
 }
 
 // Close ends the recording. The error is the first one of writing it.
 func (r *Recorder) Close() error {
+	r.quiet.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ended {
+		return nil
+	}
+	r.ended = true
 	return r.out.close()
 }
 
@@ -47,6 +70,67 @@ func (r *Recorder) Node() seam.Node { return recordedNode{r} }
 
 // String names what is recorded.
 func (r *Recorder) String() string { return r.name }
+
+// event writes an event. The caller holds mu.
+func (r *Recorder) event(e *Event) {
+	if r.ended {
+		return
+	}
+	if e.Kind != KindDevice {
+		e.Task = r.task()
+	}
+	e.At = uint64(time.Since(r.start))
+	r.out.event(e)
+	if e.changes() {
+		r.looks = 0
+	}
+	r.last = time.Now()
+}
+
+// task is the number of this goroutine. The runtime tells it in a text only: goroutine 18 [running]:
+func (r *Recorder) task() uint64 {
+	var b [64]byte
+	text := strings.TrimPrefix(string(b[:runtime.Stack(b[:], false)]), "goroutine ")
+	name, _, _ := strings.Cut(text, " ")
+	id, err := strconv.ParseUint(name, 10, 64)
+	if err != nil {
+		return 0 // a runtime that says it differently: all are one
+	}
+	n, ok := r.tasks[id]
+	if !ok {
+		n = uint64(len(r.tasks))
+		r.tasks[id] = n
+	}
+	return n
+}
+
+// whenQuiet shows the host what the device has written when it has asked for nothing for long.
+func (r *Recorder) whenQuiet() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || len(r.mem.regions) == 0 {
+		return
+	}
+	if rest := hostQuiet - time.Since(r.last); rest > 0 {
+		r.quiet.Reset(rest)
+		return
+	}
+	if ds := r.mem.fromDevice(); ds != nil {
+		last := r.last
+		r.event(&Event{Kind: KindDevice, Device: ds})
+		r.last = last // the host still does nothing
+	}
+	r.quiet.Reset(hostQuiet / 8)
+}
+
+// looked is a look of the host that may show what the device has written. The caller holds mu.
+func (r *Recorder) looked() {
+	r.looks++
+	r.last = time.Now()
+	if ds := r.mem.fromDevice(); ds != nil {
+		r.event(&Event{Kind: KindDevice, Value: r.looks, Device: ds})
+	}
+}
 
 type recordedNode struct{ *Recorder }
 
@@ -58,7 +142,7 @@ func (n recordedNode) Open(flags int) (seam.File, error) {
 	f, err := r.node.Open(flags)
 	e := Event{Kind: KindOpen, File: r.files, Value: uint64(flags)}
 	e.failed(err)
-	r.out.event(&e)
+	r.event(&e)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +162,13 @@ func (e *Event) failed(err error) {
 	}
 }
 
-// during records an event: what the host has written to pinned memory before, and what changes there during do. The
+// during records an event: what the host has written to pinned memory before, and what the device has by its end. The
 // caller holds mu.
 func (r *Recorder) during(e *Event, do func()) {
-	e.Host = r.mem.changes()
+	e.Host = r.mem.fromHost()
 	do()
-	e.Device = r.mem.changes()
-	r.out.event(e)
+	e.Device = r.mem.fromDevice()
+	r.event(e)
 }
 
 type recordedFile struct {
@@ -99,19 +183,89 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := Event{Kind: KindIoctl, File: f.n, Request: req, In: r.mem.anonymous(f.n, req, arg)}
-	if req == kabi.IoctlUnpinPages {
-		r.mem.unpin(f.n, arg) // whatever becomes of it, the memory may be unmapped
-	}
-	r.during(&e, func() {
+	do := func(arg []byte) {
 		err = f.f.Ioctl(req, arg)
 		e.failed(err)
 		e.Data = bytes.Clone(arg)
 		copy(e.Data, e.In[:min(inputSize(req), len(e.In))]) // addresses in it have numbers
-	})
-	if err == nil {
-		r.mem.pinned(f.n, req, arg)
+	}
+	if e.asks() {
+		do(arg)
+		r.event(&e)
+		r.looked()
+		return err
+	}
+	switch req {
+	case kabi.IoctlPinPages:
+		if broken := f.pin(&e, arg, do); broken != nil {
+			return broken
+		}
+	case kabi.IoctlUnpinPages:
+		f.unpin(&e, arg, do)
+	default:
+		r.during(&e, func() { do(arg) })
+		if err == nil && req == kabi.IoctlAllocateDMABuf {
+			r.mem.allocated(f.n, arg)
+		}
 	}
 	return err
+}
+
+// pin gives the device memory of its own for what the host pins. It fails if there can be none, and then the driver
+// wasn't asked.
+func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
+	r := f.r
+	va, size := pinRange(arg)
+	in, at, overlaps := r.mem.holding(va, size)
+	if page := uint64(syscall.Getpagesize()); size == 0 || (va|size)%page != 0 || overlaps && in == nil {
+		r.during(e, func() { do(arg) }) // the driver says what is wrong with it
+		if e.answer() == nil {
+			r.mem.add(&pin{file: f.n, va: va}, nil) // what the device does there can't be seen
+		}
+		return nil
+	}
+	fresh := in == nil
+	if fresh {
+		var err error
+		if in, err = split(va, size); err != nil {
+			return fmt.Errorf("session: record: memory to be pinned can't be watched: %w", err)
+		}
+	}
+	moved := bytes.Clone(arg)
+	setAddress(e.Request, moved, addressOf(in.device)+at)
+	r.during(e, func() { do(moved) })
+	setAddress(e.Request, moved, va)
+	copy(arg, moved)
+	switch {
+	case e.answer() == nil:
+		r.mem.add(&pin{file: f.n, va: va, at: at}, in)
+		r.quiet.Reset(hostQuiet)
+	case fresh:
+		return in.end(true)
+	}
+	return nil
+}
+
+// unpin gives the host back the memory that the device had.
+func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
+	r := f.r
+	n, ok := r.mem.unpinned(f.n, arg)
+	if !ok {
+		r.during(e, func() { do(arg) })
+		return
+	}
+	p := r.mem.pins[n]
+	moved := bytes.Clone(arg)
+	setAddress(e.Request, moved, addressOf(p.region.device)+p.at)
+	r.during(e, func() { do(moved) })
+	setAddress(e.Request, moved, p.va)
+	copy(arg, moved)
+	// Whatever became of it, the memory may be unmapped. That it can't be given back loses nothing: the host has memory with
+	// the same bytes.
+	_ = r.mem.drop(n, true)
+	if e.Errno == uint64(syscall.ENODEV) {
+		_ = r.mem.dropFile(f.n) // nobody asks a driver that has lost its device to unpin the rest
+	}
 }
 
 // ReleaseLast makes the end of the process release the file behind all others. The device sees nothing of it, so it isn't
@@ -129,38 +283,57 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := Event{Kind: KindMmap, File: f.n, Map: r.maps, Off: offset, Size: uint64(length)}
+	buffer := r.mem.buffer(f.n, offset)
+	var host *region
 	r.during(&e, func() {
-		m, err = f.f.Mmap(offset, length)
+		if m, err = f.f.Mmap(offset, length); err == nil && m.Mem != nil && buffer != nil {
+			host, err = f.buffer(buffer, &m)
+		}
 		e.failed(err)
 	})
 	if err != nil {
-		return m, err
+		return seam.Mapping{}, err
 	}
 	r.maps++
-	if m.Mem != nil && r.mem.buffer(f.n, offset, m.Mem) {
-		return f.unmapped(m, e.Map), nil // host memory
+	if host != nil {
+		m.Mem = host.host
+	} else {
+		io := m.IO
+		if io == nil {
+			io = kmd.Accesses(m.Mem)
+		}
+		m.Mem, m.IO = nil, &recordedMap{r: r, io: io, file: f.n, n: e.Map}
 	}
-	io := m.IO
-	if io == nil {
-		io = kmd.Accesses(m.Mem)
-	}
-	m.Mem, m.IO = nil, &recordedMap{r: r, io: io, file: f.n, n: e.Map}
-	return f.unmapped(m, e.Map), nil
+	return f.unmapped(m, e.Map, buffer), nil
 }
 
-// unmapped makes a mapping's end an event.
-func (f *recordedFile) unmapped(m seam.Mapping, n uint64) seam.Mapping {
-	r, unmap, mem := f.r, m.Unmap, m.Mem
+// buffer makes memory for the host that shows what is in a buffer of the driver.
+func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
+	mem, end, err := anonymous(len(m.Mem))
+	if err != nil {
+		return nil, errors.Join(err, m.Unmap())
+	}
+	r := &region{host: mem, device: m.Mem, seen: make([]byte, len(mem))} // what is in it is told as what the device wrote
+	r.end = func(bool) error { return end() }
+	f.r.mem.attach(p, r)
+	f.r.quiet.Reset(hostQuiet)
+	return r, nil
+}
+
+// unmapped makes a mapping's end an event. buffer is the driver's that it maps, if it maps one.
+func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapping {
+	r, unmap := f.r, m.Unmap
 	m.Unmap = func() (err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		e := Event{Kind: KindUnmap, File: f.n, Map: n}
-		e.Host = r.mem.changes()
-		r.mem.unmap(mem)
-		err = unmap()
+		e := Event{Kind: KindUnmap, File: f.n, Map: n, Host: r.mem.fromHost()}
+		if buffer != nil {
+			err = r.mem.drop(r.mem.indexOf(buffer), false)
+		}
+		err = errors.Join(err, unmap())
 		e.failed(err)
-		e.Device = r.mem.changes()
-		r.out.event(&e)
+		e.Device = r.mem.fromDevice()
+		r.event(&e)
 		return err
 	}
 	return m
@@ -176,7 +349,7 @@ func (f *recordedFile) Close() (err error) {
 		err = f.f.Close()
 		e.failed(err)
 	})
-	r.mem.dropFile(f.n)
+	_ = r.mem.dropFile(f.n) // the host has memory with the same bytes
 	return err
 }
 
@@ -184,14 +357,15 @@ func (f *recordedFile) Close() (err error) {
 func (f *recordedFile) Fault() error {
 	r := f.r
 	err := f.f.Fault()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looked()
 	if err == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if text := err.Error(); r.fault != text {
 		r.fault = text
-		r.out.event(&Event{Kind: KindFault, File: f.n, Text: text})
+		r.event(&Event{Kind: KindFault, File: f.n, Value: r.looks, Text: text})
 	}
 	return err
 }
@@ -203,28 +377,39 @@ type recordedMap struct {
 	file, n uint64
 }
 
-// access records one access. A fault of memory in it isn't recorded.
-func (m *recordedMap) access(e Event, do func(e *Event)) uint64 {
+// load records one load, behind which the host sees what the device has written before. A fault of memory in it isn't
+// recorded.
+func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
 	e.File, e.Map = m.file, m.n
-	m.r.during(&e, func() { do(&e) })
+	do(&e)
+	m.r.event(&e)
+	m.r.looked()
 	return e.Value
+}
+
+// store records one store.
+func (m *recordedMap) store(e Event, do func()) {
+	m.r.mu.Lock()
+	defer m.r.mu.Unlock()
+	e.File, e.Map = m.file, m.n
+	m.r.during(&e, do)
 }
 
 // Load implements seam.MMIO.
 func (m *recordedMap) Load(off uint64, width int) uint64 {
-	return m.access(Event{Kind: KindLoad, Off: off, Size: uint64(width)}, func(e *Event) { e.Value = m.io.Load(off, width) })
+	return m.load(Event{Kind: KindLoad, Off: off, Size: uint64(width)}, func(e *Event) { e.Value = m.io.Load(off, width) })
 }
 
 // Store implements seam.MMIO.
 func (m *recordedMap) Store(off uint64, width int, v uint64) {
-	m.access(Event{Kind: KindStore, Off: off, Size: uint64(width), Value: v}, func(*Event) { m.io.Store(off, width, v) })
+	m.store(Event{Kind: KindStore, Off: off, Size: uint64(width), Value: v}, func() { m.io.Store(off, width, v) })
 }
 
 // Read implements seam.MMIO.
 func (m *recordedMap) Read(off uint64, p []byte) {
-	m.access(Event{Kind: KindRead, Off: off, Size: uint64(len(p))}, func(e *Event) {
+	m.load(Event{Kind: KindRead, Off: off, Size: uint64(len(p))}, func(e *Event) {
 		m.io.Read(off, p)
 		e.Data = p
 	})
@@ -232,5 +417,5 @@ func (m *recordedMap) Read(off uint64, p []byte) {
 
 // Write implements seam.MMIO.
 func (m *recordedMap) Write(off uint64, p []byte) {
-	m.access(Event{Kind: KindWrite, Off: off, Size: uint64(len(p)), Data: p}, func(*Event) { m.io.Write(off, p) })
+	m.store(Event{Kind: KindWrite, Off: off, Size: uint64(len(p)), Data: p}, func() { m.io.Write(off, p) })
 }

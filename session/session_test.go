@@ -65,11 +65,14 @@ func demo(ctx context.Context, t reprise.Target, change func(*[]digits.Image)) (
 	return out, errors.Join(trace.Release(ctx))
 }
 
-// record returns a recording of the demo on an emulated card that runs inside the host's accesses.
-func record(t *testing.T, card func(...sim.Option) *sim.Card) ([]byte, [][][digits.Classes]int32) {
+// cards are the emulated cards.
+var cards = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
+
+// record returns a recording of the demo.
+func record(t *testing.T, card reprise.Target) ([]byte, [][][digits.Classes]int32) {
 	t.Helper()
 	var file bytes.Buffer
-	r := session.Record(card(sim.Synchronous(), sim.Seed(7)), &file)
+	r := session.Record(card, &file)
 	scores, err := demo(t.Context(), r, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -80,62 +83,85 @@ func record(t *testing.T, card func(...sim.Option) *sim.Card) ([]byte, [][][digi
 	return file.Bytes(), scores
 }
 
-func play(t *testing.T, file []byte) *session.Player {
+func play(t *testing.T, file []byte, opts ...session.PlayOption) *session.Player {
 	t.Helper()
-	p, err := session.Play(bytes.NewReader(file))
+	p, err := session.Play(bytes.NewReader(file), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
+// how is a way to record and play.
+type how struct {
+	name  string
+	card  []sim.Option
+	play  []session.PlayOption
+	times int
+}
+
+// ways are a card that moves only inside the host's accesses, of which every look of the host is compared, and one that
+// runs beside the host, as silicon does.
+func ways() []how {
+	return []how{
+		{"lockstep", []sim.Option{sim.Synchronous(), sim.Seed(7)}, []session.PlayOption{session.Lockstep()}, 1},
+		{"synchronous", []sim.Option{sim.Synchronous(), sim.Seed(7)}, nil, 1},
+		{"beside", nil, nil, 20},
+	}
+}
+
 // A recording of the demo plays back to the last bit without any device behind it: the same results, every event in its
 // place, none left. Another input is noticed where it first matters: at the doorbell behind the commands that carry it.
 func TestPlayDemo(t *testing.T) {
-	for name, card := range map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole} {
-		t.Run(name, func(t *testing.T) {
-			file, want := record(t, card)
-			p := play(t, file)
-			got, err := demo(t.Context(), p, nil)
-			if err = errors.Join(err, p.Err()); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("scores (-recorded +played):\n%s", diff)
-			}
-			if n := p.Left(); n != 0 {
-				t.Errorf("%d events were not played", n)
-			}
-			s, err := session.Read(bytes.NewReader(file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%d B, %d events", len(file), len(s.Events))
+	for name, card := range cards {
+		for _, w := range ways() {
+			t.Run(name+"/"+w.name, func(t *testing.T) {
+				file, want := record(t, card(w.card...))
+				for range w.times {
+					p := play(t, file, w.play...)
+					got, err := demo(t.Context(), p, nil)
+					if err = errors.Join(err, p.Err()); err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("scores (-recorded +played):\n%s", diff)
+					}
+					if n := p.Left(); n != 0 {
+						t.Errorf("%d events were not played", n)
+					}
+				}
+				s, err := session.Read(bytes.NewReader(file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d B, %d events", len(file), len(s.Events))
 
-			p = play(t, file)
-			_, err = demo(t.Context(), p, func(images *[]digits.Image) { (*images)[2].Pixels[10] ^= 1 })
-			var d *session.DifferenceError
-			if !errors.As(p.Err(), &d) || !errors.Is(err, session.ErrRefused) {
-				t.Fatalf("another image: %v, difference %v", err, p.Err())
-			}
-			t.Log(d)
-			if e := s.Events[d.Index]; e.Kind != session.KindStore || e.Size != 2 || len(e.Host) == 0 || !strings.Contains(d.Site, "dispatch.") {
-				t.Errorf("it was noticed at %v, want the doorbell; %v", &e, d)
-			}
-		})
+				p := play(t, file, w.play...)
+				_, err = demo(t.Context(), p, func(images *[]digits.Image) { (*images)[2].Pixels[10] ^= 1 })
+				var d *session.DifferenceError
+				if !errors.As(p.Err(), &d) || !errors.Is(err, session.ErrRefused) {
+					t.Fatalf("another image: %v, difference %v", err, p.Err())
+				}
+				t.Log(d)
+				if e := s.Events[d.Index]; e.Kind != session.KindStore || e.Size != 2 || len(e.Host) == 0 || !strings.Contains(d.Site, "dispatch.") {
+					t.Errorf("it was noticed at %v, want the doorbell; %v", &e, d)
+				}
+			})
+		}
 	}
 }
 
 // Everything that differs is found, named and ends the playback: a request, a mapping, the width, place or value of an
 // access, what is read or written, and what comes behind the end.
 func TestDifferences(t *testing.T) {
-	file, _ := record(t, sim.Blackhole)
+	file, _ := record(t, sim.Blackhole(sim.Synchronous(), sim.Seed(7)))
 	for _, tt := range []struct {
 		name   string
 		change func(*session.Event) bool // makes an event differ and reports whether it was one to change
 		says   string
+		looks  bool // it is one that may come any number of times
 	}{
-		{"flags of open", func(e *session.Event) bool { e.Value ^= 1; return e.Kind == session.KindOpen }, "open flags"},
+		{"flags of open", func(e *session.Event) bool { e.Value ^= 1; return e.Kind == session.KindOpen }, "open flags", false},
 		{"a request's argument", func(e *session.Event) bool {
 			if e.Kind != session.KindIoctl || e.Request != 0xFA0D {
 				return false
@@ -143,11 +169,19 @@ func TestDifferences(t *testing.T) {
 			e.In = append([]byte(nil), e.In...)
 			e.In[8] ^= 1
 			return true
-		}, "in byte 8 of its argument: recorded: file 0: ioctl CONFIGURE_TLB"},
-		{"a mapping's size", func(e *session.Event) bool { e.Size++; return e.Kind == session.KindMmap }, "mmap"},
-		{"a load's place", func(e *session.Event) bool { e.Off += 4; return e.Kind == session.KindLoad }, "load 32 bits at"},
-		{"a store's width", func(e *session.Event) bool { e.Size = 8; return e.Kind == session.KindStore }, "recorded: file 0: store 64 bits"},
-		{"a store's value", func(e *session.Event) bool { e.Value++; return e.Kind == session.KindStore }, "store 32 bits"},
+		}, "in byte 8 of its argument: recorded: file 0: ioctl CONFIGURE_TLB", true},
+		{"the size of what is pinned", func(e *session.Event) bool {
+			if e.Kind != session.KindIoctl || e.Request != 0xFA07 {
+				return false
+			}
+			e.In = append([]byte(nil), e.In...)
+			e.In[17]++
+			return true
+		}, "in byte 17 of its argument: recorded: file 0: ioctl PIN_PAGES", false},
+		{"a mapping's size", func(e *session.Event) bool { e.Size++; return e.Kind == session.KindMmap }, "mmap", false},
+		{"a load's place", func(e *session.Event) bool { e.Off += 4; return e.Kind == session.KindLoad }, "load 32 bits at", true},
+		{"a store's width", func(e *session.Event) bool { e.Size = 8; return e.Kind == session.KindStore }, "recorded: file 0: store 64 bits", false},
+		{"a store's value", func(e *session.Event) bool { e.Value++; return e.Kind == session.KindStore }, "store 32 bits", false},
 		{"what is written", func(e *session.Event) bool {
 			if e.Kind != session.KindWrite {
 				return false
@@ -155,36 +189,30 @@ func TestDifferences(t *testing.T) {
 			e.Data = append([]byte(nil), e.Data...)
 			e.Data[len(e.Data)-1]++
 			return true
-		}, "of its data"},
+		}, "of its data", false},
 		{"a piece of memory that no pin has", func(e *session.Event) bool {
 			e.Device = []session.Delta{{Pin: 3, Data: []byte{1}}}
 			return e.Kind == session.KindStore
-		}, "store"},
-		{"the kind", func(e *session.Event) bool { e.Kind = session.KindUnmap; return true }, "munmap"},
+		}, "store", false},
+		{"the kind", func(e *session.Event) bool { e.Kind = session.KindUnmap; return true }, "munmap", false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s, err := session.Read(bytes.NewReader(file))
-			if err != nil {
-				t.Fatal(err)
+		for name, opts := range map[string][]session.PlayOption{"lockstep": {session.Lockstep()}, "beside": nil} {
+			if tt.looks && opts == nil {
+				continue
 			}
-			at := -1
-			for i := range s.Events {
-				e := s.Events[i]
-				if tt.change(&e) {
-					s.Events[i], at = e, i
-					break
+			t.Run(tt.name+"/"+name, func(t *testing.T) {
+				s, at := changed(t, file, tt.change)
+				p := s.Player(opts...)
+				_, err := demo(t.Context(), p, nil)
+				var d *session.DifferenceError
+				if err == nil || !errors.As(p.Err(), &d) || d.Index != at || !strings.Contains(d.Error(), tt.says) || !strings.Contains(d.Site, "reprise.Open") {
+					t.Fatalf("error %v, difference %v, want one of event %d that says %q", err, p.Err(), at, tt.says)
 				}
-			}
-			p := s.Player()
-			_, err = demo(t.Context(), p, nil)
-			var d *session.DifferenceError
-			if err == nil || !errors.As(p.Err(), &d) || d.Index != at || !strings.Contains(d.Error(), tt.says) || !strings.Contains(d.Site, "reprise.Open") {
-				t.Errorf("error %v, difference %v, want one of event %d that says %q", err, p.Err(), at, tt.says)
-			}
-			if strings.ContainsRune(p.Err().Error(), '\n') {
-				t.Errorf("more than one line: %v", p.Err())
-			}
-		})
+				if strings.ContainsRune(p.Err().Error(), '\n') {
+					t.Errorf("more than one line: %v", p.Err())
+				}
+			})
+		}
 	}
 	t.Run("the end", func(t *testing.T) {
 		s, err := session.Read(bytes.NewReader(file))
@@ -193,13 +221,32 @@ func TestDifferences(t *testing.T) {
 		}
 		const left = 300
 		s.Events = s.Events[:left]
-		p := s.Player()
-		_, err = demo(t.Context(), p, nil)
-		var d *session.DifferenceError
-		if err == nil || !errors.As(p.Err(), &d) || d.Index != left || !strings.Contains(d.Error(), "recorded: nothing more; now:") {
-			t.Errorf("error %v, difference %v", err, p.Err())
+		for _, opts := range [][]session.PlayOption{{session.Lockstep()}, nil} {
+			p := s.Player(opts...)
+			_, err = demo(t.Context(), p, nil)
+			var d *session.DifferenceError
+			if err == nil || !errors.As(p.Err(), &d) || d.Index != left || !strings.Contains(d.Error(), "recorded: nothing more; now:") {
+				t.Errorf("error %v, difference %v", err, p.Err())
+			}
 		}
 	})
+}
+
+// changed reads a recording and changes the first event that change takes.
+func changed(t *testing.T, file []byte, change func(*session.Event) bool) (s *session.Session, at int) {
+	t.Helper()
+	s, err := session.Read(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Events {
+		if e := s.Events[i]; change(&e) {
+			s.Events[i] = e
+			return s, i
+		}
+	}
+	t.Fatal("there is no such event")
+	return nil, -1
 }
 
 // barNode makes the windows of a card plain memory, as those of a card of silicon are.

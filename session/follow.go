@@ -1,0 +1,366 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// follower plays a recording of a device that moves by itself. What changes the device has to come as it was recorded;
+// how often the host looks meanwhile doesn't matter, since that depends on who was faster.
+//
+// A host that does everything in one goroutine keeps the order of the recording. It may differ only around what the
+// device wrote to host memory, which the host may notice a little earlier or later. Goroutines that were at it at the same
+// time keep the order at each register.
+type follower struct {
+	events  []Event
+	keys    map[string]*stream
+	must    []int // indices of the events that have to come
+	played  []bool
+	front   int   // of must: all before it were played
+	arrive  []int // indices of what comes from the device
+	arrived int
+	tasks   map[uint64]*span
+	owed    []debt
+
+	overtook int       // the last event that came before an earlier one; -1 if none did
+	looks    uint64    // since the front moved
+	moved    time.Time // when the host last did anything
+}
+
+// stream is what is done with one key. The first look is the one that is given; given says that it was.
+type stream struct {
+	acts, looks []int
+	given       bool
+}
+
+// span is from where to where a goroutine is at work.
+type span struct{ first, last int }
+
+// debt is host memory that the recorded host had written before an event and the playing one hasn't yet.
+type debt struct {
+	event, until int
+	piece        *Delta
+}
+
+const (
+	// maxLooks is how often the host looks until it sees something that took it longer when it was recorded.
+	maxLooks = 4
+	// overtaken is how many events the host may be early by.
+	overtaken = 256
+	// idle is how long a host that waits may look at what it hasn't looked at in the recording: when waiting takes it long,
+	// it looks at the whole device.
+	idle = 500 * time.Millisecond
+	// stuck is how long it may wait for what doesn't come, beyond what it took when it was recorded.
+	stuck = 5 * time.Second
+)
+
+func newFollower(events []Event) *follower {
+	f := &follower{events: events, keys: map[string]*stream{}, played: make([]bool, len(events)), tasks: map[uint64]*span{},
+		overtook: -1, moved: time.Now()}
+	p := newPlaces()
+	for i := range events {
+		e := &events[i]
+		if e.Kind == KindDevice || e.Kind == KindFault {
+			f.arrive = append(f.arrive, i)
+			continue
+		}
+		if f.tasks[e.Task] == nil {
+			f.tasks[e.Task] = &span{first: i}
+		}
+		f.tasks[e.Task].last = i
+		p.note(e)
+		k := p.key(e)
+		s := f.keys[k]
+		if s == nil {
+			s = &stream{}
+			f.keys[k] = s
+		}
+		if !e.changes() {
+			s.looks = append(s.looks, i)
+			continue
+		}
+		s.acts = append(s.acts, i)
+		f.must = append(f.must, i)
+		if len(e.Device) > 0 {
+			f.arrive = append(f.arrive, i)
+		}
+	}
+	return f
+}
+
+// next is the index of the first event that has to come and didn't; behind all events if there is none.
+func (f *follower) next() int {
+	if f.front == len(f.must) {
+		return len(f.events)
+	}
+	return f.must[f.front]
+}
+
+// last is the index of the last event that was played with all before it; -1 if there is none.
+func (f *follower) last() int {
+	if f.front == 0 {
+		return -1
+	}
+	return f.must[f.front-1]
+}
+
+// alone says that only one goroutine was at work at an event.
+func (f *follower) alone(i int) bool {
+	n := 0
+	for _, t := range f.tasks {
+		if t.first <= i && i <= t.last {
+			n++
+		}
+	}
+	return n <= 1
+}
+
+// due is the index by which what was written before an event has to be there: one on which every goroutine that was at
+// work has done something.
+func (f *follower) due(i int) int {
+	until, busy := i, map[uint64]bool{}
+	for n, t := range f.tasks {
+		if t.first <= i && i < t.last {
+			busy[n] = true
+		}
+	}
+	if len(busy) <= 1 && f.alone(i) {
+		return i
+	}
+	for k := i + 1; k < len(f.events) && len(busy) > 0; k++ {
+		if e := &f.events[k]; busy[e.Task] && e.changes() {
+			until = k
+			delete(busy, e.Task)
+		}
+	}
+	return until
+}
+
+// mayOvertake says whether an event may come although earlier ones didn't.
+func (f *follower) mayOvertake(i int) bool {
+	next := f.next()
+	if !f.alone(i) || !f.alone(next) {
+		return true
+	}
+	rank, _ := slices.BinarySearch(f.must, i)
+	if rank-f.front > overtaken {
+		return false
+	}
+	// What the device wrote by itself stands between: the host saw it earlier or later.
+	at, _ := slices.BinarySearch(f.arrive, f.last()+1)
+	for ; at < len(f.arrive) && f.arrive[at] < i; at++ {
+		if f.events[f.arrive[at]].Kind == KindDevice {
+			return true
+		}
+	}
+	return false
+}
+
+// pop returns the next event of a stream that has to come; -1 if there is none.
+func (f *follower) pop(key string) int {
+	s := f.keys[key]
+	if s == nil {
+		return -1
+	}
+	for len(s.acts) > 0 && f.played[s.acts[0]] {
+		s.acts = s.acts[1:]
+	}
+	if len(s.acts) == 0 {
+		return -1
+	}
+	return s.acts[0]
+}
+
+// act plays an event that has to come. The caller holds mu.
+func (p *Player) act(got *Event, same func(want *Event) bool) *Event {
+	f := p.follow
+	next := f.next()
+	i := f.pop(p.places.key(got))
+	var before *Event // that has to come first
+	if next < len(f.events) {
+		before = &f.events[next]
+	}
+	if got.publishes() {
+		got.Host = p.mem.fromHost()
+	}
+	switch {
+	case i < 0, i != next && !f.mayOvertake(i), got.Kind == KindClose && !f.allOf(got.File, i):
+		p.differs(got, before, next)
+		return nil
+	case !same(&f.events[i]):
+		p.differs(got, &f.events[i], i)
+		return nil
+	}
+	want := &f.events[i]
+	if !p.wrote(got, want, i, i == next) {
+		return nil
+	}
+	f.played[i], f.moved = true, time.Now()
+	if i == next {
+		for f.front < len(f.must) && f.played[f.must[f.front]] {
+			f.front++
+		}
+		f.looks = 0
+	}
+	if !p.settle(got) || !p.arrives(false, false) {
+		return nil
+	}
+	p.places.note(want)
+	return want
+}
+
+// allOf says whether all events of a file before one were played.
+func (f *follower) allOf(file uint64, i int) bool {
+	for _, k := range f.must[f.front:] {
+		if k >= i {
+			break
+		}
+		if !f.played[k] && f.events[k].File == file {
+			return false
+		}
+	}
+	return true
+}
+
+// wrote compares what the host has written to pinned memory. An event that comes before an earlier one, and those that it
+// overtakes, may have each other's.
+func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
+	f := p.follow
+	if !inOrder {
+		f.overtook = max(f.overtook, i)
+	}
+	if i > f.overtook && len(f.owed) == 0 && f.alone(i) {
+		if !sameDeltas(want.Host, got.Host) {
+			p.differs(got, want, i)
+			return false
+		}
+		return true
+	}
+	until := f.due(i)
+	for k := range want.Host {
+		f.owed = append(f.owed, debt{i, until, &want.Host[k]})
+	}
+	return true
+}
+
+// settle looks for what the host was to write. What has to be there by now and isn't is a difference.
+func (p *Player) settle(got *Event) bool {
+	f := p.follow
+	f.owed = slices.DeleteFunc(f.owed, func(d debt) bool { return p.mem.holds(d.piece) })
+	last := f.last()
+	for _, d := range f.owed {
+		if d.until <= last {
+			want, is := f.events[d.event], *got
+			want.Host, is.Host = []Delta{*d.piece}, nil
+			if _, host, _ := p.mem.piece(d.piece); host != nil {
+				is.Host = []Delta{{Pin: d.piece.Pin, Off: d.piece.Off, Data: bytes.Clone(host)}}
+			}
+			p.differs(&is, &want, d.event)
+			return false
+		}
+	}
+	return true
+}
+
+// arrives does what the device does by itself, as far as it is time. looked says that the host has looked once more, quiet
+// that it did nothing for long. The caller holds mu.
+func (p *Player) arrives(looked, quiet bool) bool {
+	f := p.follow
+	for ; f.arrived < len(f.arrive); f.arrived++ {
+		a, last := f.arrive[f.arrived], f.last()
+		e := &f.events[a]
+		own := e.Kind == KindDevice || e.Kind == KindFault
+		if a > last {
+			after := e.Value
+			if after == 0 || after > maxLooks {
+				after = maxLooks
+			}
+			if !own || a > f.next() || !quiet && (!looked || f.looks < after) {
+				break
+			}
+			looked, quiet = false, false // one at a time
+		}
+		if e.Kind == KindFault {
+			p.fault = errors.New(e.Text)
+			continue
+		}
+		if !p.mem.apply(e.Device) {
+			p.differs(&Event{Kind: KindFault, Text: "no such host memory is pinned"}, e, a)
+			return false
+		}
+	}
+	if f.arrived < len(f.arrive) && f.arrive[f.arrived] < f.next() {
+		p.quiet.Reset(playedQuiet)
+	} else {
+		p.quiet.Stop()
+	}
+	return true
+}
+
+// playedQuiet is how long a host that does nothing may wait for what the device writes by itself.
+const playedQuiet = 20 * time.Millisecond
+
+// look plays an event that may come any number of times: with what was recorded last between the same events that have to
+// come. The caller holds mu.
+func (p *Player) look(got *Event) *Event {
+	f := p.follow
+	if !p.looked() {
+		return nil
+	}
+	if got.Kind == KindIoctl {
+		p.places.note(got)
+	}
+	s := f.keys[p.places.key(got)]
+	if s == nil || len(s.looks) == 0 {
+		if time.Since(f.moved) > idle {
+			return got
+		}
+		var before *Event
+		if f.next() < len(f.events) {
+			before = &f.events[f.next()]
+		}
+		p.differs(got, before, f.next())
+		return nil
+	}
+	// The first one is the one that was given last, or the first of all. It goes when there is a better one: all in front
+	// of the last event that was played are old, and those behind the next one didn't happen yet.
+	last, next := f.last(), f.next()
+	at := 0
+	for at+1 < len(s.looks) && s.looks[at+1] < last {
+		at++
+	}
+	if at+1 < len(s.looks) && s.looks[at+1] < next && (s.given || s.looks[at] < last) {
+		at++
+	}
+	s.looks, s.given = s.looks[at:], s.looks[at] < next
+	return &f.events[s.looks[0]]
+}
+
+// looked counts a look of the host, and stops one that waits for ever. The caller holds mu.
+func (p *Player) looked() bool {
+	f := p.follow
+	f.looks++
+	if !p.arrives(true, false) {
+		return false
+	}
+	patience, next := stuck, f.next()
+	if last := f.last(); len(f.events) > 0 {
+		at := f.events[min(next, len(f.events)-1)].At
+		if last >= 0 {
+			at -= min(at, f.events[last].At)
+		}
+		patience += 2 * time.Duration(min(at, uint64(time.Hour)))
+	}
+	if f.looks < 4*maxLooks || time.Since(f.moved) < patience {
+		return true
+	}
+	var before *Event
+	if next < len(f.events) {
+		before = &f.events[next]
+	}
+	p.differs(&Event{Kind: KindFault, Text: fmt.Sprintf("the host waits: it has looked %d times without doing anything", f.looks)}, before, next)
+	return false
+}

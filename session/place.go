@@ -1,0 +1,106 @@
+package session
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// places knows where mappings lead, so that an access has a name that doesn't depend on which window the host had free.
+type places struct {
+	windows map[object]*window
+	offsets map[offset]view
+	maps    map[uint64]mapped
+}
+
+// object is something of a file by its number.
+type object struct {
+	file uint64
+	id   uint32
+}
+
+// offset is where something of a file can be mapped.
+type offset struct{ file, off uint64 }
+
+// window is a TLB window.
+type window struct {
+	size   uint64
+	config string
+}
+
+// view is a window at one of its two mmap offsets.
+type view struct {
+	*window
+	caching byte
+}
+
+type mapped struct {
+	view
+	off uint64 // of what is no window
+}
+
+func newPlaces() places {
+	return places{windows: map[object]*window{}, offsets: map[offset]view{}, maps: map[uint64]mapped{}}
+}
+
+// note follows an event.
+func (p *places) note(e *Event) {
+	switch {
+	case e.Errno != 0 || e.Text != "":
+	case e.Kind == KindMmap:
+		p.maps[e.Map] = mapped{view: p.offsets[offset{e.File, e.Off}], off: e.Off}
+	case e.Kind == KindUnmap:
+		delete(p.maps, e.Map)
+	case e.Kind != KindIoctl:
+	case e.Request == kabi.IoctlAllocateTLB:
+		var in kabi.AllocateTLBIn
+		var out kabi.AllocateTLBOut
+		if at := kabi.Size[kabi.AllocateTLBIn](); copy(kabi.PartBytes(&in), e.In) == at && len(e.Data) > at {
+			copy(kabi.PartBytes(&out), e.Data[at:])
+		}
+		w := &window{size: in.Size}
+		p.windows[object{e.File, out.ID}] = w
+		p.offsets[offset{e.File, out.MmapOffsetUC}] = view{w, 'u'}
+		p.offsets[offset{e.File, out.MmapOffsetWC}] = view{w, 'w'}
+	case e.Request == kabi.IoctlConfigureTLB:
+		var in kabi.ConfigureTLBIn
+		copy(kabi.PartBytes(&in), e.In)
+		if w := p.windows[object{e.File, in.ID}]; w != nil {
+			w.config = configOf(e.In)
+		}
+	}
+}
+
+// configOf is the configuration in a request for it, without the window's number.
+func configOf(arg []byte) string {
+	var in kabi.ConfigureTLBIn
+	copy(kabi.PartBytes(&in), arg)
+	in.ID = 0
+	return hex.EncodeToString(kabi.PartBytes(&in))
+}
+
+// key names what an event is done to. Events with one key keep their order.
+func (p *places) key(e *Event) string {
+	switch e.Kind {
+	case KindLoad, KindStore, KindRead, KindWrite:
+		m := p.maps[e.Map]
+		if m.window == nil {
+			return fmt.Sprintf("%d %d off %x %x %x", e.Kind, e.File, m.off, e.Off, e.Size)
+		}
+		return fmt.Sprintf("%d %d %c %x %s %x %x", e.Kind, e.File, m.caching, m.size, m.config, e.Off, e.Size)
+	case KindIoctl:
+		switch {
+		case e.Request == kabi.IoctlConfigureTLB:
+			return fmt.Sprintf("tlb %d %s", e.File, configOf(e.In))
+		case e.asks() || e.Request == kabi.IoctlLockCtl:
+			return fmt.Sprintf("ask %d %x %x", e.File, e.Request, e.In)
+		}
+		return fmt.Sprintf("ioctl %d %x", e.File, e.Request)
+	case KindMmap:
+		return fmt.Sprintf("mmap %d %x %x", e.File, e.Off, e.Size)
+	case KindUnmap:
+		return fmt.Sprintf("munmap %d", e.Map)
+	}
+	return fmt.Sprintf("%d %d", e.Kind, e.File)
+}

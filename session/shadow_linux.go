@@ -1,0 +1,64 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// split makes two memories of one: the pages that lie at an address, huge ones as they are, move to another, where the
+// device gets them, and the host gets new ones with the same bytes. Nobody may use the memory meanwhile.
+func split(va, size uint64) (*region, error) {
+	at, err := moveAway(va, size)
+	if err != nil {
+		return nil, err
+	}
+	device := unsafe.Slice((*byte)(at), int(size))
+	r := &region{host: memoryAt(va, size), device: device}
+	r.seen = bytes.Clone(device)
+	copyChanged(r.host, r.seen)
+	r.end = func(restore bool) error {
+		if !restore {
+			return unix.MunmapPtr(at, uintptr(size))
+		}
+		copyChanged(device, r.host)
+		_, err := unix.MremapPtr(at, uintptr(size), pointerTo(va), uintptr(size), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
+		return err
+	}
+	return r, nil
+}
+
+// moveAway moves pages to a place that the system chooses and puts empty ones where they were.
+func moveAway(va, size uint64) (unsafe.Pointer, error) {
+	// A move without a place to go to would leave the pages where they are.
+	at, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := unix.MremapPtr(pointerTo(va), uintptr(size), at, uintptr(size), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED); err != nil {
+		return nil, errors.Join(err, unix.MunmapPtr(at, uintptr(size)))
+	}
+	_, err = unix.MmapPtr(-1, 0, pointerTo(va), uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED)
+	return at, err
+}
+
+// copyChanged copies, and writes only to pages that differ.
+func copyChanged(to, from []byte) {
+	for at := 0; at < len(from); at += memoryBlock {
+		end := min(at+memoryBlock, len(from))
+		if !bytes.Equal(to[at:end], from[at:end]) {
+			copy(to[at:end], from[at:end])
+		}
+	}
+}
+
+// anonymous is memory of its own, outside of Go's heap, and what ends it.
+func anonymous(n int) ([]byte, func() error, error) {
+	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, nil, err
+	}
+	return mem, func() error { return unix.Munmap(mem) }, nil
+}
