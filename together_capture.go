@@ -81,7 +81,8 @@ func (r *Recorder) alone() {
 
 // CaptureAll records a trace on a queue of each of several devices. record is given a Recorder for each queue, in the order
 // of queues. The traces lie at one address, and streams of commands that are equal are kept once on the host: record the
-// same programs (LoadAll) in the same order, first into the first Recorder. Either all traces are there then or none.
+// same programs (LoadAll) in the same order, first into the first Recorder. Where nothing was recorded there is no trace, and
+// the result has nil. Either all traces are there then or none.
 // Everything else is as with [Queue.Capture].
 func CaptureAll(ctx context.Context, queues []*Queue, name string, record func(rs []*Recorder) error) ([]*Trace, error) {
 	ds := make([]*Device, len(queues))
@@ -99,7 +100,11 @@ func CaptureAll(ctx context.Context, queues []*Queue, name string, record func(r
 	}
 	var ts []*Trace
 	call := func(i int) *Call { return &Call{Kind: CallCapture, Queues: queues[i].self, Name: name} }
-	done := func(i int, call *Call) { call.Object, call.Bytes = ts[i], ts[i].Size() }
+	done := func(i int, call *Call) {
+		if ts[i] != nil {
+			call.Object, call.Bytes = ts[i], ts[i].Size()
+		}
+	}
 	err := observeAll(ctx, ds, call, done, func() (err error) {
 		ts, err = captureAll(ctx, queues, name, record)
 		return err
@@ -144,31 +149,40 @@ func captureAll(ctx context.Context, queues []*Queue, name string, record func(r
 }
 
 // finishAll makes traces of what was recorded.
-func finishAll(ctx context.Context, rs []*Recorder) ([]*Trace, error) {
-	ts := make([]*Trace, len(rs))
-	rq, mems, site := make([]allocator.Request, len(rs)), make([]*allocator.Allocator, len(rs)), userPC()
-	for i, r := range rs {
+func finishAll(ctx context.Context, all []*Recorder) ([]*Trace, error) {
+	ts, site := make([]*Trace, len(all)), userPC()
+	var rs []*Recorder
+	var mems []*allocator.Allocator
+	var rq []allocator.Request
+	for i, r := range all {
+		if len(r.rec.Steps()) == 0 && (r.lead == nil || r.lead.steps == 0) {
+			continue
+		}
 		r.d.work.RLock()
 		defer r.d.work.RUnlock()
-		ts[i], mems[i] = r.t, r.d.mem
 		if err := r.image(); err != nil {
 			return nil, err
 		}
-		rq[i] = r.t.request(r.name)
-		rq[i].Site = site
+		q := r.t.request(r.name)
+		q.Site = site
+		ts[i], rs, mems, rq = r.t, append(rs, r), append(mems, r.d.mem), append(rq, q)
+	}
+	if len(rs) == 0 {
+		return nil, ErrEmptyTrace
 	}
 	exts, err := allocator.Together(mems, rq)
 	if err != nil {
-		return nil, ts[0].noRoom(len(ts[0].image.Bytes), err)
+		return nil, rs[0].t.noRoom(len(rs[0].t.image.Bytes), err)
 	}
-	for i, t := range ts {
-		t.ext = exts[i]
+	for i, r := range rs {
+		r.t.ext = exts[i]
 	}
 	return ts, eachOf(len(rs), func(i int) error {
-		if err := ts[i].place(ctx, rs[i].d.disp.Detach(rs[i].state), ts[i].name); err != nil {
+		t := rs[i].t
+		if err := t.place(ctx, rs[i].d.disp.Detach(rs[i].state), t.name); err != nil {
 			return fmt.Errorf("%s: %w", rs[i].d.name, err)
 		}
-		return ts[i].register()
+		return t.register()
 	})
 }
 
@@ -176,7 +190,7 @@ func finishAll(ctx context.Context, rs []*Recorder) ([]*Trace, error) {
 func (r *Recorder) image() error {
 	var err error
 	if f := r.lead; f != nil {
-		if h, final := f.r.recorded(); !final && f.steps == len(h.steps) && f.r.d.DRAMBanks() == r.d.DRAMBanks() {
+		if h, final := f.r.recorded(); !final && f.r.t.image != nil && f.steps == len(h.steps) && f.r.d.DRAMBanks() == r.d.DRAMBanks() {
 			r.t.image = f.r.t.image
 			return nil
 		}

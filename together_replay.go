@@ -8,6 +8,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
+// ErrUnsent is why a trace of a Salvo wasn't replayed although nothing is wrong with it: another one couldn't be.
+var ErrUnsent = dispatch.ErrUnsent
+
 // Salvo is traces of several devices that are replayed together: see NewSalvo.
 type Salvo struct {
 	ts    []*Trace
@@ -34,7 +37,7 @@ func NewSalvo(ts []*Trace) (*Salvo, error) {
 }
 
 // Replay replays the traces, so that the devices start together: within the time that it takes the host to make one store
-// for each. When one of them can't be replayed, none is; when a device stops in the middle, those of the others are.
+// for each. When one of them can't be replayed, none is, which ErrUnsent says of the others; when a device stops in the middle, those of the others are.
 // The errors are those of each trace, in order, and nil if there are none; they are good until the next Replay. It
 // allocates nothing unless parameters were changed. Only one goroutine at a time may replay salvos that have a device in
 // common.
@@ -77,13 +80,16 @@ func (s *Salvo) replay(ctx context.Context) []error {
 		}
 		if err != nil {
 			errs := make([]error, len(s.ts))
+			for j := range errs {
+				errs[j] = ErrUnsent
+			}
 			errs[i] = err
 			return errs
 		}
 	}
 	errs := s.salvo.Submit(ctx)
 	for i, err := range errs {
-		if err == nil {
+		if err == nil || err == ErrUnsent {
 			continue
 		}
 		if errors.Is(err, dispatch.ErrRevoked) {

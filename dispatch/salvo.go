@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -23,6 +24,9 @@ type salvoPart struct {
 	off uint32
 }
 
+// ErrUnsent is why a queue has nothing of a Salvo although nothing is wrong with it.
+var ErrUnsent = errors.New("not sent, because another queue couldn't take its part")
+
 // NewSalvo joins prepared commands, ps[i] for qs[i]. No queue may be named twice.
 func NewSalvo(qs []*Queue, ps []*Prepared) *Salvo {
 	s := &Salvo{errs: make([]error, len(qs))}
@@ -32,7 +36,7 @@ func NewSalvo(qs []*Queue, ps []*Prepared) *Salvo {
 	return s
 }
 
-// Submit sends the commands. When a queue can't take its part, none gets one; when a device stops in the middle, the others
+// Submit sends the commands. When a queue can't take its part, none gets one, which ErrUnsent says of the others; when a device stops in the middle, the others
 // have theirs. The errors are those of each part in order, nil if there are none; they are good until the next Submit.
 // It allocates nothing. Salvos that have a queue in common must not be submitted at the same time unless they name their
 // queues in the same order.
@@ -47,7 +51,13 @@ func (s *Salvo) Submit(ctx context.Context) []error {
 		s.errs[i] = s.parts[i].prepare(ctx)
 		failed = failed || s.errs[i] != nil
 	}
-	if !failed {
+	if failed {
+		for i := range s.parts {
+			if s.errs[i] == nil {
+				s.errs[i] = ErrUnsent
+			}
+		}
+	} else {
 		for i := range s.parts {
 			s.errs[i] = s.parts[i].put()
 			failed = failed || s.errs[i] != nil

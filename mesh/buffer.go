@@ -1,0 +1,112 @@
+package mesh
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// Replicate is the axis of a tensor for an axis of the mesh along which all chips have the same.
+const Replicate = -1
+
+// BufferConfig says what to allocate on a mesh.
+type BufferConfig struct {
+	// BufferConfig is the buffer of each chip. Of a tensor Size may be 0: what a chip has of it.
+	reprise.BufferConfig
+	// Tensor, if there is one, is the size along each axis of a tensor that is spread over the chips, row by row; without
+	// it every chip has the whole buffer for itself and a write goes to all.
+	Tensor []int
+	// Unit is the bytes of one element along the last axis.
+	Unit int
+	// Split says for each axis of the mesh which axis of the tensor is cut into equal parts along it, or Replicate. nil
+	// cuts the tensor's first axis along the mesh's first, and so on.
+	Split []int
+}
+
+// Buffer is a buffer on each chip of a mesh, at one address.
+type Buffer struct {
+	m    *Mesh
+	name string
+	bufs []*reprise.Buffer
+	lay  *layout // nil if it is replicated
+}
+
+// NewBuffer allocates a buffer on all chips. Its content is undefined. Errors are those of reprise.NewBuffers, or wrap
+// ErrTensor.
+func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
+	if err := m.usable("new buffer"); err != nil {
+		return nil, err
+	}
+	b := &Buffer{m: m, name: c.Name}
+	if c.Tensor != nil {
+		var err error
+		if b.lay, err = newLayout(m.shape, &c); err != nil {
+			return nil, fmt.Errorf("mesh: new buffer %q: %w", c.Name, err)
+		}
+		if c.Size == 0 && c.Sharding == nil {
+			c.Size = b.lay.bytes
+		}
+	}
+	bufs, err := reprise.NewBuffers(m.devices(), c.BufferConfig)
+	if err != nil {
+		return nil, fmt.Errorf("mesh: %w", err)
+	}
+	if b.lay != nil && bufs[0].Size() != b.lay.bytes {
+		err := fmt.Errorf("mesh: new buffer %q: %w: a chip has %d B of the tensor, and its buffer has %d B", c.Name, ErrTensor, b.lay.bytes, bufs[0].Size())
+		for _, b := range bufs {
+			err = errors.Join(err, b.Free())
+		}
+		return nil, err
+	}
+	b.bufs = bufs
+	return b, nil
+}
+
+// Name returns the buffer's name.
+func (b *Buffer) Name() string { return b.name }
+
+// Addr returns the address on every chip.
+func (b *Buffer) Addr() uint32 { return b.bufs[0].Addr() }
+
+// Size returns the bytes that Write takes and Read gives: those of the tensor, or of one chip's buffer.
+func (b *Buffer) Size() int {
+	if b.lay == nil {
+		return b.bufs[0].Size()
+	}
+	return b.lay.total
+}
+
+// On returns the buffer of a chip of the mesh; nil if the chip isn't part of it.
+func (b *Buffer) On(c *Chip) *reprise.Buffer {
+	if i := b.m.number(c); i >= 0 {
+		return b.bufs[i]
+	}
+	return nil
+}
+
+// number returns which chip of the mesh c is, or -1.
+func (m *Mesh) number(c *Chip) int {
+	return slices.IndexFunc(m.chips, func(have *Chip) bool { return c != nil && have.Device == c.Device })
+}
+
+// Free gives the buffer up on all chips.
+func (b *Buffer) Free() error {
+	errs := make([]error, len(b.bufs))
+	for i, buf := range b.bufs {
+		errs[i] = buf.Free()
+	}
+	return b.m.failure(fmt.Sprintf("free buffer %q", b.name), errs)
+}
+
+// of says whether the buffer may be used with a mesh.
+func (b *Buffer) of(m *Mesh) error {
+	switch {
+	case b == nil:
+		return errors.New("no buffer: it is nil")
+	case b.m != m:
+		return fmt.Errorf("buffer %q: %w: it is of %v", b.name, ErrForeign, b.m)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// bench is a mesh under test with what tests need of it.
+type bench struct {
+	*testing.T
+	ctx   context.Context
+	mesh  *mesh.Mesh
+	queue *mesh.Queue
+}
+
+// open opens a mesh of an emulated machine; both are closed when the test ends.
+func open(t *testing.T, machine *sim.Machine, shape mesh.Shape, opts ...mesh.Option) *bench {
+	t.Helper()
+	t.Cleanup(func() { _ = machine.Close() })
+	return openCards(t, mesh.Cards(machine.Cards()...), shape, opts...)
+}
+
+func openCards(t *testing.T, cards mesh.Machine, shape mesh.Shape, opts ...mesh.Option) *bench {
+	t.Helper()
+	b := &bench{T: t, ctx: t.Context()}
+	var err error
+	b.mesh, err = mesh.Open(b.ctx, cards, shape, opts...)
+	b.must(err)
+	t.Cleanup(func() { _ = b.mesh.Close() })
+	b.queue = b.mesh.Queue(0)
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err == nil {
+		return
+	}
+	var h *reprise.HangError
+	if errors.As(err, &h) {
+		b.Log(h.Detail())
+	}
+	b.Fatal(err)
+}
+
+// pages is a DRAM buffer of n pages of 64 B on every chip.
+func (b *bench) pages(name string, n int) *mesh.Buffer {
+	b.Helper()
+	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: n * 64, PageSize: 64, Name: name}})
+	b.must(err)
+	return buf
+}
+
+// adder is a program that adds a number to every word of a buffer of pages of 64 B.
+func (b *bench) adder(name string, in, out *mesh.Buffer, addend func(c *mesh.Chip) uint32) mesh.Part {
+	const from, to = 0, 16
+	cores := []reprise.Range{reprise.Single(1, 2)}
+	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	image := func(c *mesh.Chip, name string) *kernels.Image {
+		im, err := kernels.Prebuilt(c.Device.Arch(), name)
+		b.must(err)
+		return im
+	}
+	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
+		n := uint32(in.On(c).Pages())
+		return &reprise.Program{
+			Name: name,
+			Kernels: []reprise.Kernel{
+				{Name: "reader", Image: image(c, kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
+				{Name: "add", Image: image(c, kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(from, to, n, addend(c))},
+				{Name: "writer", Image: image(c, kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
+			},
+			CircularBuffers: []reprise.CircularBuffer{
+				{Index: from, Cores: cores, PageSize: 64, Pages: 2},
+				{Index: to, Cores: cores, PageSize: 64, Pages: 2},
+			},
+			Buffers: []*reprise.Buffer{in.On(c), out.On(c)},
+		}, nil
+	}}
+}
+
+func always(v uint32) func(*mesh.Chip) uint32 { return func(*mesh.Chip) uint32 { return v } }
+
+func (b *bench) load(name string, parts ...mesh.Part) *mesh.Executable {
+	b.Helper()
+	x, err := b.mesh.Load(b.ctx, name, parts...)
+	b.must(err)
+	return x
+}
+
+func (b *bench) capture(name string, xs ...*mesh.Executable) *mesh.Trace {
+	b.Helper()
+	t, err := b.queue.Capture(b.ctx, name, func(r *mesh.Recorder) error {
+		for _, x := range xs {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.must(err)
+	return t
+}
+
+func words(n int, first uint32) []byte {
+	var p []byte
+	for i := range uint32(n / 4) {
+		p = binary.LittleEndian.AppendUint32(p, first+i)
+	}
+	return p
+}
+
+// holds checks that a chip's buffer is full of words that count up from first.
+func (b *bench) holds(c *mesh.Chip, buf *mesh.Buffer, first uint32) {
+	b.Helper()
+	got := make([]byte, buf.On(c).Size())
+	b.must(b.queue.On(c).Read(b.ctx, buf.On(c), 0, got))
+	if want := words(len(got), first); !bytes.Equal(got, want) {
+		b.Errorf("chip %v: buffer %q starts with %#x, want %#x", c.Coord, buf.Name(), binary.LittleEndian.Uint32(got), first)
+	}
+}

@@ -1,0 +1,255 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/topology"
+)
+
+const traceKind = allocator.Trace
+
+// Mesh is chips in a grid. Its methods may be called from any goroutine.
+type Mesh struct {
+	s      *system
+	shape  Shape
+	chips  []*Chip // row by row
+	parent *Mesh   // nil unless it is a submesh
+	queues []*Queue
+}
+
+// system is what a mesh and its submeshes have in common.
+type system struct {
+	graph    *topology.Graph // nil if it isn't known
+	links    links
+	problems []string
+	// start is held while traces of several chips are started: who starts several takes the locks of their queues, and
+	// two such would wait for each other.
+	start  sync.Mutex
+	closed atomic.Bool
+}
+
+// Chip is a chip of a mesh.
+type Chip struct {
+	Coord  Coord
+	Name   string // PCI address, or what the target is called
+	Device *reprise.Device
+	node   int // in system.links
+}
+
+// finish sets a mesh up whose chips are known.
+func (m *Mesh) finish() {
+	for id := range m.chips[0].Device.Queues() {
+		q := &Queue{m: m, id: id}
+		for _, c := range m.chips {
+			q.qs = append(q.qs, c.Device.Queue(id))
+		}
+		m.queues = append(m.queues, q)
+	}
+}
+
+// Shape returns the mesh's shape.
+func (m *Mesh) Shape() Shape { return slices.Clone(m.shape) }
+
+// Size returns the number of chips.
+func (m *Mesh) Size() int { return len(m.chips) }
+
+// Chips returns the chips row by row.
+func (m *Mesh) Chips() []*Chip { return slices.Clone(m.chips) }
+
+// Chip returns the chip at a place, or nil if there is no such place.
+func (m *Mesh) Chip(c ...int) *Chip {
+	if i, ok := m.shape.Index(c); ok {
+		return m.chips[i]
+	}
+	return nil
+}
+
+// Parent returns the mesh that this is a submesh of, or nil.
+func (m *Mesh) Parent() *Mesh { return m.parent }
+
+// Graph returns what was found out about the machine's chips and links; nil if nobody looked.
+func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
+
+// Problems says what was wrong with the machine when the mesh was opened, whether or not the mesh is affected: links that
+// are down, chips that can't be used.
+func (m *Mesh) Problems() []string { return slices.Clone(m.s.problems) }
+
+// Linked says whether a link joins two places of the mesh, as far as Open looked.
+func (m *Mesh) Linked(a, b Coord) bool {
+	i, ok := m.shape.Index(a)
+	j, also := m.shape.Index(b)
+	return ok && also && m.s.links[m.chips[i].node][m.chips[j].node]
+}
+
+// Ring says whether the chips of a mesh that is a line make a ring: the last one is joined to the first.
+func (m *Mesh) Ring() bool {
+	n := len(m.chips)
+	return m.shape.Line() && n > 2 && m.s.links[m.chips[n-1].node][m.chips[0].node]
+}
+
+// String returns "mesh 2x2".
+func (m *Mesh) String() string { return "mesh " + m.shape.String() }
+
+// Submesh returns a part of the mesh as a mesh of its own. It has the same devices, and so the same memory and queues:
+// what one allocates the other can't be given. Closing it is not needed, and closes nothing.
+func (m *Mesh) Submesh(r Range) (*Mesh, error) {
+	if err := m.usable("submesh"); err != nil {
+		return nil, err
+	}
+	r, err := r.in(m.shape)
+	if err != nil {
+		return nil, err
+	}
+	sub := &Mesh{s: m.s, shape: r.Shape(), parent: m}
+	for c := range r.Coords() {
+		n := *m.Chip(c...)
+		n.Coord = sub.shape.Coord(len(sub.chips))
+		sub.chips = append(sub.chips, &n)
+	}
+	sub.finish()
+	return sub, nil
+}
+
+// Submeshes cuts the mesh into submeshes of a shape, row by row. The shape must divide the mesh's along each axis.
+func (m *Mesh) Submeshes(s Shape) ([]*Mesh, error) {
+	if len(s) != len(m.shape) || s.Size() == 0 {
+		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("parts of %v need positive sizes for its %d axes", m, len(m.shape))}
+	}
+	tiles := make(Shape, len(s))
+	for i, d := range s {
+		if m.shape[i]%d != 0 {
+			return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("it doesn't divide the shape %v of the mesh", m.shape)}
+		}
+		tiles[i] = m.shape[i] / d
+	}
+	var out []*Mesh
+	for i := range tiles.Size() {
+		start := tiles.Coord(i)
+		end := make(Coord, len(s))
+		for a, d := range s {
+			start[a] *= d
+			end[a] = start[a] + d - 1
+		}
+		sub, err := m.Submesh(Range{start, end})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sub)
+	}
+	return out, nil
+}
+
+// Reshape returns the same chips as a mesh of another shape, in places where neighbours are linked. The chips' order may be
+// another one. The error is a *ShapeError if the shape has another number of places or the links don't make it.
+func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
+	if err := m.usable("reshape"); err != nil {
+		return nil, err
+	}
+	if s.Size() != len(m.chips) {
+		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("%v has %d chips", m, len(m.chips))}
+	}
+	l := make(links, len(m.chips))
+	for i, c := range m.chips {
+		l[i] = map[int]bool{}
+		for j, d := range m.chips {
+			if m.s.links[c.node][d.node] {
+				l[i][j] = true
+			}
+		}
+	}
+	at, ok := embed(s, l, embedSteps)
+	if !ok {
+		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("the links of %v don't make it", m), Possible: possible(len(s), l)}
+	}
+	out := &Mesh{s: m.s, shape: slices.Clone(s), parent: m}
+	for i, n := range at {
+		c := *m.chips[n]
+		c.Coord = s.Coord(i)
+		out.chips = append(out.chips, &c)
+	}
+	out.finish()
+	return out, nil
+}
+
+// InStep says whether all chips would give the same requests for a kind of memory the same addresses; if not, the error
+// names those that wouldn't, beside the first.
+func (m *Mesh) InStep(k reprise.Kind) error {
+	errs := make([]error, len(m.chips))
+	want, differ := m.chips[0].Device.MemoryFingerprint(k), false
+	for i, c := range m.chips {
+		if f := c.Device.MemoryFingerprint(k); f != want {
+			errs[i], differ = fmt.Errorf("%w: the fingerprint of its %v is %#x, that of %v %#x", ErrMismatch, k, f, m.chips[0].Coord, want), true
+		}
+	}
+	if !differ {
+		return nil
+	}
+	return m.failure("compare memory", errs)
+}
+
+// Close closes all chips. Closing a submesh does nothing.
+func (m *Mesh) Close() error {
+	if m.parent != nil || m.s.closed.Swap(true) {
+		return nil
+	}
+	return m.closeDevices()
+}
+
+// usable says whether the mesh is open.
+func (m *Mesh) usable(op string) error {
+	if m.s.closed.Load() {
+		return fmt.Errorf("mesh: %s: %w", op, ErrClosed)
+	}
+	return nil
+}
+
+// failure is the error of something that spans the chips; errs are theirs.
+func (m *Mesh) failure(op string, errs []error) error {
+	return failure(op, m.chips, errs)
+}
+
+// failure returns an *Error, or nil if there are no errors.
+func failure(op string, chips []*Chip, errs []error) error {
+	e := &Error{Op: op}
+	failed := false
+	for i, c := range chips {
+		s := ChipState{Coord: c.Coord, Name: c.Name}
+		if i < len(errs) {
+			s.Err = errs[i]
+		}
+		failed = failed || s.Err != nil
+		e.Chips = append(e.Chips, s)
+	}
+	if !failed {
+		return nil
+	}
+	return e
+}
+
+// each calls f for each chip by number, side by side, and waits for all.
+func (m *Mesh) each(op string, f func(i int) error) error {
+	errs := make([]error, len(m.chips))
+	if len(m.chips) == 1 {
+		errs[0] = f(0)
+		return m.failure(op, errs)
+	}
+	var wg sync.WaitGroup
+	for i := range m.chips {
+		wg.Go(func() { errs[i] = f(i) })
+	}
+	wg.Wait()
+	return m.failure(op, errs)
+}
+
+func (m *Mesh) devices() []*reprise.Device {
+	ds := make([]*reprise.Device, len(m.chips))
+	for i, c := range m.chips {
+		ds[i] = c.Device
+	}
+	return ds
+}

@@ -1,0 +1,281 @@
+package mesh_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Neighbours in a mesh are joined by links, whatever order the cards are in.
+func TestNeighboursAreLinked(t *testing.T) {
+	for _, c := range []struct {
+		machine *sim.Machine
+		shapes  []mesh.Shape
+	}{
+		{sim.P300(), []mesh.Shape{{1, 2}, {2}}},
+		{sim.QuietBox(), []mesh.Shape{{2, 2}, {1, 4}, {4}}},
+		{sim.T3000(), []mesh.Shape{{2, 2}}},
+	} {
+		t.Run(c.machine.String(), func(t *testing.T) {
+			cards := mesh.Cards(c.machine.Cards()...)
+			cards[0], cards[1] = cards[1], cards[0]
+			b := openCards(t, cards, c.shapes[0])
+			t.Cleanup(func() { _ = c.machine.Close() })
+			for _, s := range c.shapes {
+				m, err := b.mesh.Reshape(s)
+				b.must(err)
+				seen := map[*reprise.Device]bool{}
+				for _, chip := range m.Chips() {
+					seen[chip.Device] = true
+					for a := range chip.Coord {
+						next := append(mesh.Coord{}, chip.Coord...)
+						if next[a]++; next[a] < s[a] && !m.Linked(chip.Coord, next) {
+							t.Errorf("%v: %v and %v aren't linked", m, chip.Coord, next)
+						}
+					}
+				}
+				if len(seen) != s.Size() {
+					t.Errorf("%v has %d devices", m, len(seen))
+				}
+			}
+		})
+	}
+}
+
+// A mesh that links don't make is refused with what can be made, and a smaller one leaves bad chips out.
+func TestMeshesAroundWhatIsBroken(t *testing.T) {
+	m := sim.QuietBox(sim.LinkFault("link-down=0:4"), sim.LinkFault("link-down=0:5"), sim.LinkFault("link-down=0:6"), sim.LinkFault("link-down=0:7"))
+	defer m.Close()
+	cards := mesh.Cards(m.Cards()...)
+	_, err := mesh.Open(t.Context(), cards, mesh.Shape{2, 2})
+	var shape *mesh.ShapeError
+	if !errors.As(err, &shape) || !cmp.Equal(shape.Possible[0], mesh.Shape{1, 4}) || len(shape.Problems) != 4 {
+		t.Fatalf("2x2: %v", err)
+	}
+	b := openCards(t, cards, mesh.Shape{2, 2}, mesh.OrShape(mesh.Shape{1, 4}))
+	if !cmp.Equal(b.mesh.Shape(), mesh.Shape{1, 4}) || b.mesh.Ring() || len(b.mesh.Problems()) != 4 {
+		t.Errorf("%v, ring %t, problems %q", b.mesh, b.mesh.Ring(), b.mesh.Problems())
+	}
+	b.must(b.mesh.Close())
+	// A card that isn't there.
+	cards[2] = reprise.Path("/dev/nowhere/7")
+	_, err = mesh.Open(t.Context(), cards, mesh.Shape{2, 2})
+	if !errors.As(err, &shape) || !strings.Contains(err.Error(), "/dev/nowhere/7") || !strings.Contains(err.Error(), "3 chips") {
+		t.Errorf("three cards: %v", err)
+	}
+	if b := openCards(t, cards, mesh.Shape{3}); b.mesh.Size() != 3 {
+		t.Errorf("%v", b.mesh)
+	}
+}
+
+// Whatever is allocated and freed on a mesh and its submeshes, buffers have one address on all their chips, overlap no
+// other buffer of a chip, and leave a mesh in step that only allocated as a whole.
+func TestOneAddressEverywhere(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	subs, err := b.mesh.Submeshes(mesh.Shape{1, 2})
+	b.must(err)
+	rapid.Check(t, func(t *rapid.T) {
+		meshes := []*mesh.Mesh{b.mesh, subs[0], subs[1]}
+		type owned struct {
+			m   *mesh.Mesh
+			buf *mesh.Buffer
+		}
+		var live []owned
+		defer func() {
+			for _, o := range live {
+				if err := o.buf.Free(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+				if err := b.mesh.InStep(k); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}()
+		apart := false
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			if len(live) > 0 && rapid.Bool().Draw(t, "free") {
+				i := rapid.IntRange(0, len(live)-1).Draw(t, "which")
+				if err := live[i].buf.Free(); err != nil {
+					t.Fatal(err)
+				}
+				live = append(live[:i], live[i+1:]...)
+				continue
+			}
+			n := rapid.IntRange(0, 2).Draw(t, "mesh")
+			apart = apart || n > 0
+			kind := rapid.SampledFrom([]reprise.Kind{reprise.DRAM, reprise.L1}).Draw(t, "kind")
+			buf, err := meshes[n].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{
+				Kind: kind, PageSize: 64, Size: 64 * rapid.IntRange(1, 5000).Draw(t, "pages"), Name: "b",
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range meshes[n].Chips() {
+				one := buf.On(c)
+				if one.Addr() != buf.Addr() {
+					t.Fatalf("chip %v has it at %#x, the first at %#x", c.Coord, one.Addr(), buf.Addr())
+				}
+				for _, o := range live {
+					other := o.buf.On(c)
+					if other == nil || other.Kind() != kind {
+						continue
+					}
+					for _, p := range []int{0, other.Pages() - 1} {
+						at, _ := other.Page(p)
+						if _, _, ok := one.PageAt(at); ok {
+							t.Fatalf("two buffers have %+v", at)
+						}
+					}
+				}
+			}
+			live = append(live, owned{meshes[n], buf})
+			if !apart {
+				if err := b.mesh.InStep(kind); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// A tensor comes back as it was written, and each chip has the part that its place says.
+func TestTensorsAreSpread(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	for _, c := range []struct {
+		tensor, split []int
+		chip          mesh.Coord
+		first         uint32 // word of the tensor that the chip's part begins with
+	}{
+		{[]int{4, 32}, nil, mesh.Coord{1, 1}, 2*32 + 16},
+		{[]int{4, 32}, []int{0, mesh.Replicate}, mesh.Coord{1, 1}, 2 * 32},
+		{[]int{4, 32}, []int{mesh.Replicate, 0}, mesh.Coord{1, 1}, 2 * 32},
+		{[]int{4, 32}, []int{1, 0}, mesh.Coord{0, 1}, 2 * 32},
+		{[]int{2, 3, 32}, []int{2, 0}, mesh.Coord{1, 0}, 16},
+		{[]int{64}, []int{mesh.Replicate, 0}, mesh.Coord{0, 1}, 32},
+		{[]int{4, 16}, []int{mesh.Replicate, mesh.Replicate}, mesh.Coord{1, 0}, 0},
+	} {
+		buf, err := b.mesh.NewBuffer(mesh.BufferConfig{
+			BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 64, Name: "t"}, Tensor: c.tensor, Unit: 4, Split: c.split,
+		})
+		b.must(err)
+		data := words(buf.Size(), 0)
+		b.must(b.queue.Write(b.ctx, buf, data))
+		got := make([]byte, buf.Size())
+		b.must(b.queue.Read(b.ctx, buf, got))
+		if !bytes.Equal(got, data) {
+			t.Errorf("%v over %v comes back changed", c.tensor, c.split)
+		}
+		part := make([]byte, 4)
+		chip := b.mesh.Chip(c.chip...)
+		b.must(b.queue.On(chip).Read(b.ctx, buf.On(chip), 0, part))
+		if !bytes.Equal(part, words(4, c.first)) {
+			t.Errorf("%v over %v: chip %v begins with % x, want word %d", c.tensor, c.split, c.chip, part, c.first)
+		}
+		b.must(buf.Free())
+	}
+	for _, c := range []struct{ tensor, split []int }{
+		{[]int{3, 16}, nil}, {[]int{}, nil}, {[]int{4, -1}, nil}, {[]int{4, 16}, []int{0}}, {[]int{4, 16}, []int{0, 0}}, {[]int{4, 16}, []int{0, 2}},
+		{[]int{1 << 40, 1 << 40}, nil},
+	} {
+		_, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 64}, Tensor: c.tensor, Unit: 4, Split: c.split})
+		if !errors.Is(err, mesh.ErrTensor) {
+			t.Errorf("%v over %v: %v", c.tensor, c.split, err)
+		}
+	}
+}
+
+// Parts of a mesh run different programs; each chip runs its own.
+func TestProgramsByRange(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	in, out := b.pages("in", 8), b.pages("out", 8)
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 5)))
+	b.must(b.queue.Write(b.ctx, out, words(out.Size(), 0)))
+	top, left := b.adder("top", in, out, always(100)), b.adder("left", in, out, func(c *mesh.Chip) uint32 { return uint32(1000 * (1 + c.Coord[0])) })
+	top.Range, left.Range = mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}, mesh.At(1, 0)
+	x := b.load("split", top, left)
+	b.must(b.queue.Run(b.ctx, x))
+	b.must(b.queue.Finish(b.ctx))
+	for i, want := range []uint32{105, 105, 2005, 0} {
+		b.holds(b.mesh.Chips()[i], out, want)
+	}
+	left.Range = mesh.Range{}
+	if _, err := b.mesh.Load(b.ctx, "overlap", top, left); !errors.Is(err, mesh.ErrShape) {
+		t.Errorf("two programs for one chip: %v", err)
+	}
+	left.Range = mesh.At(2, 0)
+	if _, err := b.mesh.Load(b.ctx, "outside", left); !errors.Is(err, mesh.ErrShape) {
+		t.Errorf("a chip that isn't there: %v", err)
+	}
+	b.must(x.Close(b.ctx))
+	if err := b.queue.Run(b.ctx, x); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("run after close: %v", err)
+	}
+	b.must(errors.Join(in.Free(), out.Free()))
+	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+		b.must(b.mesh.InStep(k))
+		if s := b.mesh.Chip(0, 0).Device.Memory(k); s.Allocated != 0 {
+			t.Errorf("%v: %d B are left", k, s.Allocated)
+		}
+	}
+}
+
+// Events order queues on every chip, and the host waits for all of them.
+func TestEventsSpanTheMesh(t *testing.T) {
+	b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithQueues(2)))
+	buf := b.pages("b", 4)
+	e := b.mesh.NewEvent("written")
+	for i := range uint32(5) {
+		b.must(b.mesh.Queue(0).Write(b.ctx, buf, words(buf.Size(), i)))
+		b.must(b.mesh.Queue(0).Record(b.ctx, e))
+		b.must(b.mesh.Queue(1).Wait(b.ctx, e))
+		got := make([]byte, buf.Size())
+		b.must(b.mesh.Queue(1).Read(b.ctx, buf, got))
+		if !bytes.Equal(got, words(len(got), i)) {
+			t.Fatalf("round %d reads what was there before", i)
+		}
+	}
+	b.must(e.Synchronize(b.ctx))
+	if done, err := e.Query(); err != nil || !done {
+		t.Errorf("done %t, %v", done, err)
+	}
+	other := open(t, sim.P300(), mesh.Shape{1, 2})
+	if err := b.queue.Record(b.ctx, other.mesh.NewEvent("foreign")); !errors.Is(err, mesh.ErrForeign) {
+		t.Errorf("event of another mesh: %v", err)
+	}
+	if err := b.queue.Write(b.ctx, other.pages("foreign", 1), make([]byte, 64)); !errors.Is(err, mesh.ErrForeign) {
+		t.Errorf("buffer of another mesh: %v", err)
+	}
+}
+
+// What fails when a mesh is opened names every chip, and leaves nothing open.
+func TestOpenSaysWhatEachChipDid(t *testing.T) {
+	m := sim.QuietBox()
+	defer m.Close()
+	_, err := mesh.Open(t.Context(), mesh.Cards(m.Cards()...), mesh.Shape{2, 2}, mesh.WithDevice(reprise.WithQueues(7)))
+	var e *mesh.Error
+	if !errors.As(err, &e) || len(e.Chips) != 4 || len(e.Failed()) == 0 {
+		t.Fatalf("7 queues: %v", err)
+	}
+	for i := range m.Cards() {
+		c := m.Chip(i)
+		if c == nil {
+			t.Fatal("no chip")
+		}
+	}
+	b := openCards(t, mesh.Cards(m.Cards()...), mesh.Shape{2, 2})
+	b.must(b.mesh.Close())
+	b.must(b.mesh.Close())
+	if _, err := b.mesh.NewBuffer(mesh.BufferConfig{}); !errors.Is(err, mesh.ErrClosed) {
+		t.Errorf("buffer of a mesh that is closed: %v", err)
+	}
+}

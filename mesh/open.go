@@ -1,0 +1,264 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/topology"
+)
+
+// Machine is the targets that a mesh may be made of, in no particular order.
+type Machine []reprise.Target
+
+// Cards makes a machine of targets: those of an emulated machine, of the vendor's simulator, or reprise.Path.
+func Cards[T reprise.Target](targets ...T) Machine {
+	var m Machine
+	for _, t := range targets {
+		m = append(m, t)
+	}
+	return m
+}
+
+// Option changes how Open makes a mesh.
+type Option func(*options)
+
+type options struct {
+	device   []reprise.Option
+	shapes   []Shape
+	unlinked bool
+}
+
+// WithDevice gives options for each chip, such as reprise.WithQueues and reprise.WithTraceRegion.
+func WithDevice(opts ...reprise.Option) Option {
+	return func(o *options) { o.device = append(o.device, opts...) }
+}
+
+// OrShape gives a shape that will do if those before don't fit, because links are down or chips missing. Mesh.Shape says
+// which one it became.
+func OrShape(s Shape) Option { return func(o *options) { o.shapes = append(o.shapes, s) } }
+
+// Unlinked makes a mesh of chips whatever links join them: place i has the i-th chip that can be used. It is for programs
+// that need no links.
+func Unlinked() Option { return func(o *options) { o.unlinked = true } }
+
+// Open opens chips of a machine as a mesh of a shape. It looks for their links, gives each place of the mesh a chip, and
+// brings the chips up side by side. Chips that the mesh doesn't need are left alone. The error is a *ShapeError if the
+// chips can't make the shape, or an *Error with the state of every chip.
+func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, error) {
+	o := options{shapes: []Shape{shape}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	for _, s := range o.shapes {
+		if s.Size() == 0 {
+			return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("want at least one axis, sizes that are positive, and at most %d chips", maxChips)}
+		}
+	}
+	f, err := find(ctx, m, o.unlinked)
+	if err != nil {
+		return nil, err
+	}
+	at, shape, err := f.choose(o.shapes)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	s := &system{graph: f.graph, problems: f.problems, links: f.links}
+	mesh := &Mesh{s: s, shape: shape}
+	for i, n := range at {
+		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], node: n})
+	}
+	err = mesh.bringUp(ctx, m, o.device)
+	// Until now the emulated chips of cards that run while they are open have been running.
+	if cerr := f.close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, errors.Join(err, mesh.closeDevices())
+	}
+	mesh.finish()
+	return mesh, nil
+}
+
+// found is what is known of a machine before any of its chips is brought up.
+type found struct {
+	devices  []*kmd.Device // by target, nil where one can't be opened
+	names    []string      // by node
+	graph    *topology.Graph
+	links    links // by node: the targets in order
+	problems []string
+}
+
+// find opens the targets and looks for their links. A target that can't be opened is a problem and no error.
+func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
+	if len(m) == 0 {
+		return nil, errors.New("mesh: open: no targets: give the cards of a machine with mesh.Cards")
+	}
+	f := &found{devices: make([]*kmd.Device, len(m)), names: make([]string, len(m)), links: make(links, len(m))}
+	errs := make([]error, len(m))
+	var wg sync.WaitGroup
+	for i, t := range m {
+		if t == nil {
+			return nil, fmt.Errorf("mesh: open: target %d is nil", i)
+		}
+		f.names[i] = t.String()
+		wg.Go(func() { f.devices[i], errs[i] = kmd.Open(ctx, t) })
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("mesh: open: %w", err), f.close())
+	}
+	var open []*kmd.Device
+	var node []int
+	for i, d := range f.devices {
+		if errs[i] != nil {
+			f.problems = append(f.problems, fmt.Sprintf("chip %s: %v: %v", f.names[i], ErrMissing, errs[i]))
+			continue
+		}
+		open, node = append(open, d), append(node, i)
+		f.links[i] = map[int]bool{}
+	}
+	if unlinked {
+		for _, a := range node {
+			for _, b := range node {
+				f.links[a][b] = a != b
+			}
+		}
+		return f, nil
+	}
+	if len(open) == 0 {
+		return f, nil
+	}
+	var err error
+	if f.graph, err = topology.Discover(ctx, open); err != nil {
+		return nil, errors.Join(fmt.Errorf("mesh: open: %w", err), f.close())
+	}
+	f.problems = append(f.problems, f.graph.Degraded()...)
+	for _, l := range f.graph.Links {
+		if l.State == topology.Up && l.A.Chip < len(node) && l.B.Chip < len(node) {
+			a, b := node[l.A.Chip], node[l.B.Chip]
+			f.links[a][b], f.links[b][a] = true, true
+		}
+	}
+	for i := range f.graph.Chips[:len(node)] {
+		if g := &f.graph.Chips[i]; g.Problem == nil {
+			f.names[node[i]] = g.PCI
+		}
+	}
+	for i := len(node); i < len(f.graph.Chips); i++ {
+		if g := &f.graph.Chips[i]; g.Problem == nil { // others are among the degraded
+			f.problems = append(f.problems, fmt.Sprintf("chip %s has no PCI interface", g.Name))
+		}
+	}
+	return f, nil
+}
+
+// choose gives the places of the first shape that fits chips.
+func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
+	for _, s := range shapes {
+		if at, ok := embed(s, f.links, embedSteps); ok {
+			return at, s, nil
+		}
+	}
+	usable := 0
+	for _, l := range f.links {
+		if l != nil {
+			usable++
+		}
+	}
+	s := shapes[len(shapes)-1]
+	why := fmt.Sprintf("it has %d places, and there are %d chips that can be used", s.Size(), usable)
+	if s.Size() <= usable {
+		why = fmt.Sprintf("the links of the %d chips don't make it", usable)
+	}
+	return nil, nil, &ShapeError{Shape: s, Why: why, Possible: possible(len(s), f.links), Problems: f.problems}
+}
+
+func (f *found) close() error {
+	var errs []error
+	for _, d := range f.devices {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bringUp opens the devices side by side. When one fails the others are given up.
+func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Option) error {
+	up, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(m.chips))
+	var wg sync.WaitGroup
+	var once sync.Once
+	first := -1
+	for i, c := range m.chips {
+		wg.Go(func() {
+			if c.Device, errs[i] = reprise.Open(up, targets[c.node], opts...); errs[i] != nil {
+				once.Do(func() {
+					first = i
+					cancel()
+				})
+			}
+		})
+	}
+	wg.Wait()
+	if first < 0 {
+		return m.alike()
+	}
+	for i, err := range errs {
+		if i != first && err != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
+			errs[i] = ErrUndone
+		}
+	}
+	return m.failure("open", errs)
+}
+
+// alike checks that the chips are equal in what commands and addresses depend on.
+func (m *Mesh) alike() error {
+	type traits struct {
+		Arch      chip.Arch
+		Grid      chip.Range
+		Banks     int
+		BankSize  uint64
+		Queues    int
+		DRAM, L1  uint64 // fingerprints
+		L1Small   uint64
+		TraceSize uint64
+	}
+	of := func(d *reprise.Device) traits {
+		return traits{
+			d.Arch(), d.Grid(), d.DRAMBanks(), d.DRAMBankSize(), d.Queues(),
+			d.MemoryFingerprint(reprise.DRAM), d.MemoryFingerprint(reprise.L1), d.MemoryFingerprint(reprise.L1Small), d.MemoryFingerprint(traceKind),
+		}
+	}
+	want := of(m.chips[0].Device)
+	for _, c := range m.chips[1:] {
+		if got := of(c.Device); got != want {
+			return fmt.Errorf("mesh: open: %w: %v %s is %+v, %v %s is %+v: leave one of them out", ErrMismatch,
+				m.chips[0].Coord, m.chips[0].Name, want, c.Coord, c.Name, got)
+		}
+	}
+	return nil
+}
+
+// closeDevices closes what is open.
+func (m *Mesh) closeDevices() error {
+	errs := make([]error, len(m.chips))
+	var wg sync.WaitGroup
+	for i, c := range m.chips {
+		if c.Device != nil {
+			wg.Go(func() { errs[i] = c.Device.Close() })
+		}
+	}
+	wg.Wait()
+	if slices.IndexFunc(errs, func(err error) bool { return err != nil }) < 0 {
+		return nil
+	}
+	return m.failure("close", errs)
+}

@@ -1,0 +1,128 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// Part is a program for the chips of a range.
+type Part struct {
+	Range Range // the zero Range: all chips
+	// Program says what runs on a chip. It is called for each chip of the range, one after the other. What it returns may
+	// be the same *reprise.Program for all; it must use the chip's own buffers (Buffer.On).
+	Program func(c *Chip) (*reprise.Program, error)
+}
+
+// Same makes a part of one program for all chips of a range. Its Buffers are left out: buffers are those of mesh buffers on
+// each chip.
+func Same(r Range, p *reprise.Program, buffers ...*Buffer) Part {
+	return Part{Range: r, Program: func(c *Chip) (*reprise.Program, error) {
+		if p == nil {
+			return nil, errors.New("no program: it is nil")
+		}
+		own := *p
+		own.Buffers = nil
+		for _, b := range buffers {
+			on := b.On(c)
+			if on == nil {
+				return nil, fmt.Errorf("buffer %q: %w", b.Name(), ErrForeign)
+			}
+			own.Buffers = append(own.Buffers, on)
+		}
+		return &own, nil
+	}}
+}
+
+// Executable is a program that is loaded on chips of a mesh.
+type Executable struct {
+	m    *Mesh
+	name string
+	xs   []*reprise.Executable // by chip; nil where nothing runs
+}
+
+// Load loads a program, of which each chip has at most one part. The kernels of all parts lie at one address and take as
+// much memory as the largest part. The error is an *Error with the chip that failed, or a *RangeError for ranges that
+// overlap or lie outside of the mesh.
+func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executable, error) {
+	if err := m.usable("load"); err != nil {
+		return nil, err
+	}
+	fail := func(err error) error { return fmt.Errorf("mesh: load program %q: %w", name, err) }
+	x := &Executable{m: m, name: name, xs: make([]*reprise.Executable, len(m.chips))}
+	programs := make([]*reprise.Program, len(m.chips))
+	for _, part := range parts {
+		r, err := part.Range.in(m.shape)
+		if err != nil {
+			return nil, fail(err)
+		}
+		if part.Program == nil {
+			return nil, fail(errors.New("a part has no function that gives programs"))
+		}
+		for c := range r.Coords() {
+			i, _ := m.shape.Index(c)
+			if programs[i] != nil {
+				return nil, fail(&RangeError{Range: r, Shape: m.shape, Why: fmt.Sprintf("another part has chip %v already", c)})
+			}
+			if programs[i], err = part.Program(m.chips[i]); err == nil && programs[i] == nil {
+				err = errors.New("the part's function returned none")
+			}
+			if err != nil {
+				return nil, fail(fmt.Errorf("chip %v: %w", c, err))
+			}
+		}
+	}
+	var ds []*reprise.Device
+	var ps []*reprise.Program
+	var at []int
+	for i, p := range programs {
+		if p != nil {
+			ds, ps, at = append(ds, m.chips[i].Device), append(ps, p), append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return nil, fail(errors.New("it has no parts"))
+	}
+	xs, err := reprise.LoadAll(ctx, ds, ps)
+	if err != nil {
+		return nil, fail(err)
+	}
+	for i, n := range at {
+		x.xs[n] = xs[i]
+	}
+	return x, nil
+}
+
+// Name returns the program's name.
+func (x *Executable) Name() string { return x.name }
+
+// On returns what runs on a chip; nil if nothing does.
+func (x *Executable) On(c *Chip) *reprise.Executable {
+	if i := x.m.number(c); i >= 0 {
+		return x.xs[i]
+	}
+	return nil
+}
+
+// Close gives up the kernels' memory on all chips, and the hold on buffers.
+func (x *Executable) Close(ctx context.Context) error {
+	return x.m.each(fmt.Sprintf("close executable %q", x.name), func(i int) error {
+		if x.xs[i] == nil {
+			return nil
+		}
+		return x.xs[i].Close(ctx)
+	})
+}
+
+// of says whether the executable may be used with a mesh.
+func (x *Executable) of(m *Mesh) error {
+	switch {
+	case x == nil:
+		return errors.New("no executable: it is nil")
+	case x.m != m:
+		return fmt.Errorf("executable %q: %w: it is of %v", x.name, ErrForeign, x.m)
+	}
+	return nil
+}

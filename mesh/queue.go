@@ -1,0 +1,210 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// Queue is a command queue of every chip of a mesh. What is put into it runs in order on each chip; nothing orders the
+// chips but events that the host waits for, barriers, and programs that wait for each other. Its methods may be called from
+// any goroutine.
+type Queue struct {
+	m  *Mesh
+	id int
+	qs []*reprise.Queue
+}
+
+// Queue returns a command queue of the mesh by number, from 0 up to Queues()-1.
+func (m *Mesh) Queue(id int) *Queue { return m.queues[id] }
+
+// Queues returns the number of command queues.
+func (m *Mesh) Queues() int { return len(m.queues) }
+
+// ID returns the queue's number.
+func (q *Queue) ID() int { return q.id }
+
+// Mesh returns the queue's mesh.
+func (q *Queue) Mesh() *Mesh { return q.m }
+
+// On returns the queue of a chip of the mesh; nil if the chip isn't part of it.
+func (q *Queue) On(c *Chip) *reprise.Queue {
+	if i := q.m.number(c); i >= 0 {
+		return q.qs[i]
+	}
+	return nil
+}
+
+// ready says whether the queue can be used, and something with it.
+func (q *Queue) ready(op string, of func(*Mesh) error) error {
+	if err := q.m.usable(op); err != nil {
+		return err
+	}
+	if err := of(q.m); err != nil {
+		return fmt.Errorf("mesh: %s: %w", op, err)
+	}
+	return nil
+}
+
+// Write writes a whole buffer, to all chips side by side: to each its part of the tensor, or all of the data where the buffer
+// is replicated. It returns once the data are copied.
+func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
+	if err := q.ready("write", b.of); err != nil {
+		return err
+	}
+	if len(data) != b.Size() {
+		return fmt.Errorf("mesh: write buffer %q: %d B of data, it has %d B", b.name, len(data), b.Size())
+	}
+	return q.m.each(fmt.Sprintf("write buffer %q", b.name), func(i int) error {
+		part := data
+		if b.lay != nil {
+			part = b.lay.take(q.m.chips[i].Coord, data)
+		}
+		return q.qs[i].Write(ctx, b.bufs[i], 0, part)
+	})
+}
+
+// Read reads a whole buffer after everything so far in the queue has run, from all chips side by side: from each its part of
+// the tensor. Where several chips have the same part, the one with the smallest number is read; of a buffer that is
+// replicated, the first chip.
+func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
+	if err := q.ready("read", b.of); err != nil {
+		return err
+	}
+	if len(dst) != b.Size() {
+		return fmt.Errorf("mesh: read buffer %q: room for %d B, it has %d B", b.name, len(dst), b.Size())
+	}
+	return q.m.each(fmt.Sprintf("read buffer %q", b.name), func(i int) error {
+		switch {
+		case b.lay == nil && i == 0:
+			return q.qs[i].Read(ctx, b.bufs[i], 0, dst)
+		case b.lay == nil || !b.lay.first(q.m.chips[i].Coord):
+			return nil
+		}
+		part, done := b.lay.target(q.m.chips[i].Coord, dst)
+		if err := q.qs[i].Read(ctx, b.bufs[i], 0, part); err != nil {
+			return err
+		}
+		done()
+		return nil
+	})
+}
+
+// Run puts a program into the queues of the chips that have a part of it. It returns once the commands are in the issue
+// rings. When a chip fails, those before it have theirs and those behind it are left out (ErrUndone).
+func (q *Queue) Run(ctx context.Context, x *Executable) error {
+	if err := q.ready("run", x.of); err != nil {
+		return err
+	}
+	for i, part := range x.xs {
+		if part == nil {
+			continue
+		}
+		if err := q.qs[i].Run(ctx, part); err != nil {
+			errs := make([]error, len(x.xs))
+			errs[i] = err
+			for j := i + 1; j < len(errs); j++ {
+				if x.xs[j] != nil {
+					errs[j] = ErrUndone
+				}
+			}
+			return q.m.failure(fmt.Sprintf("run program %q", x.name), errs)
+		}
+	}
+	return nil
+}
+
+// Finish waits until everything in the queue has run on all chips and all its results are in memory.
+func (q *Queue) Finish(ctx context.Context) error {
+	if err := q.m.usable("finish"); err != nil {
+		return err
+	}
+	return q.m.each("finish", func(i int) error { return q.qs[i].Finish(ctx) })
+}
+
+// Record makes an event mean this place in the queue, on every chip.
+func (q *Queue) Record(ctx context.Context, e *Event) error {
+	if err := q.ready("record", e.of); err != nil {
+		return err
+	}
+	errs := make([]error, len(q.qs))
+	for i, c := range q.qs {
+		errs[i] = c.Record(ctx, e.es[i])
+	}
+	return q.m.failure(fmt.Sprintf("record event %q", e.name), errs)
+}
+
+// Wait holds on every chip whatever is put into the queue from now on until the event's newest recording is done on the same
+// chip.
+func (q *Queue) Wait(ctx context.Context, e *Event) error {
+	if err := q.ready("wait", e.of); err != nil {
+		return err
+	}
+	errs := make([]error, len(q.qs))
+	for i, c := range q.qs {
+		errs[i] = c.Wait(ctx, e.es[i])
+	}
+	return q.m.failure(fmt.Sprintf("wait for event %q", e.name), errs)
+}
+
+// Event marks a place among the commands of a queue on every chip.
+type Event struct {
+	m    *Mesh
+	name string
+	es   []*reprise.Event
+}
+
+// NewEvent returns an event that was never recorded. The name is for errors.
+func (m *Mesh) NewEvent(name string, opts ...reprise.EventOption) *Event {
+	e := &Event{m: m, name: name}
+	for _, c := range m.chips {
+		e.es = append(e.es, c.Device.NewEvent(name, opts...))
+	}
+	return e
+}
+
+// Name returns the event's name.
+func (e *Event) Name() string { return e.name }
+
+// On returns the event of a chip of the mesh; nil if the chip isn't part of it.
+func (e *Event) On(c *Chip) *reprise.Event {
+	if i := e.m.number(c); i >= 0 {
+		return e.es[i]
+	}
+	return nil
+}
+
+// Synchronize waits until the event's newest recording is done on all chips.
+func (e *Event) Synchronize(ctx context.Context) error {
+	if e == nil {
+		return errors.New("mesh: synchronize: no event: it is nil")
+	}
+	return e.m.each(fmt.Sprintf("synchronize with event %q", e.name), func(i int) error { return e.es[i].Synchronize(ctx) })
+}
+
+// Query reports whether the event's newest recording is done on all chips, without waiting.
+func (e *Event) Query() (bool, error) {
+	if e == nil {
+		return false, errors.New("mesh: query: no event: it is nil")
+	}
+	all, errs := true, make([]error, len(e.es))
+	for i, one := range e.es {
+		done, err := one.Query()
+		all, errs[i] = all && done, err
+	}
+	err := e.m.failure(fmt.Sprintf("query event %q", e.name), errs)
+	return all && err == nil, err
+}
+
+// of says whether the event may be used with a mesh.
+func (e *Event) of(m *Mesh) error {
+	switch {
+	case e == nil:
+		return errors.New("no event: it is nil")
+	case e.m != m:
+		return fmt.Errorf("event %q: %w: it is of %v", e.name, ErrForeign, e.m)
+	}
+	return nil
+}

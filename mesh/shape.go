@@ -1,0 +1,199 @@
+package mesh
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Shape is the size of a mesh along each of its axes. Chips are numbered row by row: the last axis is the fastest.
+type Shape []int
+
+// Size returns the number of places; 0 for a shape that can't be.
+func (s Shape) Size() int {
+	if len(s) == 0 {
+		return 0
+	}
+	n := 1
+	for _, d := range s {
+		if d <= 0 || n > maxChips/d {
+			return 0
+		}
+		n *= d
+	}
+	return n
+}
+
+// maxChips bounds what a mesh may have.
+const maxChips = 1 << 16
+
+// Line says whether at most one axis is longer than 1.
+func (s Shape) Line() bool {
+	long := 0
+	for _, d := range s {
+		if d > 1 {
+			long++
+		}
+	}
+	return long <= 1
+}
+
+// String returns "2x4".
+func (s Shape) String() string { return join(s, "x") }
+
+// Coord is a place in a mesh: a number for each axis, from 0.
+type Coord []int
+
+// String returns "(1,3)".
+func (c Coord) String() string { return "(" + join(c, ",") + ")" }
+
+func join(s []int, sep string) string {
+	parts := make([]string, len(s))
+	for i, d := range s {
+		parts[i] = strconv.Itoa(d)
+	}
+	return strings.Join(parts, sep)
+}
+
+// Index returns the number of the chip at c; false if the shape has no such place.
+func (s Shape) Index(c Coord) (int, bool) {
+	if len(c) != len(s) {
+		return 0, false
+	}
+	n := 0
+	for i, d := range s {
+		if c[i] < 0 || c[i] >= d {
+			return 0, false
+		}
+		n = n*d + c[i]
+	}
+	return n, true
+}
+
+// Coord returns the place of chip i, 0 <= i < Size.
+func (s Shape) Coord(i int) Coord {
+	c := make(Coord, len(s))
+	for a := len(s) - 1; a >= 0; a-- {
+		c[a] = i % s[a]
+		i /= s[a]
+	}
+	return c
+}
+
+// ParseShape reads what String gives, such as "2x4".
+func ParseShape(text string) (Shape, error) {
+	var s Shape
+	for p := range strings.SplitSeq(text, "x") {
+		d, err := strconv.Atoi(p)
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf("mesh: shape %q: want positive numbers with x between them, such as 2x4", text)
+		}
+		s = append(s, d)
+	}
+	if s.Size() == 0 {
+		return nil, fmt.Errorf("mesh: shape %q: more than %d chips", text, maxChips)
+	}
+	return s, nil
+}
+
+// Range is a box of places, both ends included. The zero Range stands for all of a mesh.
+type Range struct{ Start, End Coord }
+
+// At returns the range of one place.
+func At(c ...int) Range { return Range{Start: c, End: c} }
+
+// IsZero says whether the range is the zero Range.
+func (r Range) IsZero() bool { return r.Start == nil && r.End == nil }
+
+// String returns "(0,0)-(1,3)", and "all" for the zero Range.
+func (r Range) String() string {
+	if r.IsZero() {
+		return "all"
+	}
+	return r.Start.String() + "-" + r.End.String()
+}
+
+// Shape returns the size along each axis.
+func (r Range) Shape() Shape {
+	s := make(Shape, len(r.Start))
+	for i := range s {
+		s[i] = r.End[i] - r.Start[i] + 1
+	}
+	return s
+}
+
+// Contains says whether the range has a place.
+func (r Range) Contains(c Coord) bool {
+	if r.IsZero() {
+		return true
+	}
+	if len(c) != len(r.Start) {
+		return false
+	}
+	for i := range c {
+		if c[i] < r.Start[i] || c[i] > r.End[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Intersect returns what two ranges have in common; false if that is nothing. The zero Range has everything.
+func (r Range) Intersect(o Range) (Range, bool) {
+	switch {
+	case r.IsZero():
+		return o, true
+	case o.IsZero():
+		return r, true
+	case len(r.Start) != len(o.Start):
+		return Range{}, false
+	}
+	out := Range{slices.Clone(r.Start), slices.Clone(r.End)}
+	for i := range out.Start {
+		out.Start[i], out.End[i] = max(r.Start[i], o.Start[i]), min(r.End[i], o.End[i])
+		if out.Start[i] > out.End[i] {
+			return Range{}, false
+		}
+	}
+	return out, true
+}
+
+// Coords goes through the places row by row.
+func (r Range) Coords() iter.Seq[Coord] {
+	return func(yield func(Coord) bool) {
+		s := r.Shape()
+		for i := range s.Size() {
+			c := s.Coord(i)
+			for a := range c {
+				c[a] += r.Start[a]
+			}
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// in checks that a range lies in a shape, and returns it; the zero Range becomes all of the shape.
+func (r Range) in(s Shape) (Range, error) {
+	if r.IsZero() {
+		end := make(Coord, len(s))
+		for i, d := range s {
+			end[i] = d - 1
+		}
+		return Range{make(Coord, len(s)), end}, nil
+	}
+	for _, c := range []Coord{r.Start, r.End} {
+		if _, ok := s.Index(c); !ok {
+			return Range{}, &RangeError{Range: r, Shape: s, Why: fmt.Sprintf("there is no place %v", c)}
+		}
+	}
+	for i := range r.Start {
+		if r.End[i] < r.Start[i] {
+			return Range{}, &RangeError{Range: r, Shape: s, Why: "it ends before it starts"}
+		}
+	}
+	return r, nil
+}

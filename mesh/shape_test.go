@@ -1,0 +1,90 @@
+package mesh_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/mesh"
+)
+
+// Places count row by row, and every number has one place.
+func TestShapesCountRowByRow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := mesh.Shape(rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "shape"))
+		var last mesh.Coord
+		for i := range s.Size() {
+			c := s.Coord(i)
+			if n, ok := s.Index(c); !ok || n != i {
+				t.Fatalf("%v: place %d is %v, whose number is %d", s, i, c, n)
+			}
+			if i > 0 && slices.Compare(last, c) >= 0 {
+				t.Fatalf("%v comes before %v", last, c)
+			}
+			last = c
+		}
+		if p, err := mesh.ParseShape(s.String()); err != nil || !cmp.Equal(p, s) {
+			t.Fatalf("%v reads as %v, %v", s, p, err)
+		}
+		out := s.Coord(0)
+		out[len(out)-1] = s[len(s)-1]
+		if _, ok := s.Index(out); ok {
+			t.Fatalf("%v has %v", s, out)
+		}
+	})
+}
+
+// What two ranges have in common is what both contain.
+func TestRangesIntersect(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		axes := rapid.IntRange(1, 3).Draw(t, "axes")
+		draw := func(name string) mesh.Range {
+			var r mesh.Range
+			for range axes {
+				a, b := rapid.IntRange(0, 4).Draw(t, name), rapid.IntRange(0, 4).Draw(t, name)
+				r.Start, r.End = append(r.Start, min(a, b)), append(r.End, max(a, b))
+			}
+			return r
+		}
+		a, b := draw("a"), draw("b")
+		both, ok := a.Intersect(b)
+		s := make(mesh.Shape, axes)
+		for i := range s {
+			s[i] = 5
+		}
+		n := 0
+		for i := range s.Size() {
+			c := s.Coord(i)
+			in := a.Contains(c) && b.Contains(c)
+			if in {
+				n++
+			}
+			if in != (ok && both.Contains(c)) {
+				t.Fatalf("%v and %v have %v in common (%t), %v is in both: %t", a, b, both, ok, c, in)
+			}
+		}
+		if ok && both.Shape().Size() != n {
+			t.Fatalf("%v has %d places, want %d", both, both.Shape().Size(), n)
+		}
+	})
+}
+
+func TestShapesThatCannotBe(t *testing.T) {
+	for _, text := range []string{"", "0", "2x", "x2", "2x-1", "a", "70000", "300x300"} {
+		if s, err := mesh.ParseShape(text); err == nil {
+			t.Errorf("%q is %v", text, s)
+		}
+	}
+	if _, err := mesh.Open(t.Context(), nil, mesh.Shape{2, 0}); !errors.Is(err, mesh.ErrShape) {
+		t.Errorf("2x0: %v", err)
+	}
+	if s := (mesh.Shape{1, 4, 1}); !s.Line() {
+		t.Errorf("%v is no line", s)
+	}
+	if s := (mesh.Shape{2, 2}); s.Line() {
+		t.Errorf("%v is a line", s)
+	}
+}

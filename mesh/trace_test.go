@@ -1,0 +1,187 @@
+package mesh_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// A trace runs on all chips, or those of a range, what was recorded once; chips that do the same share its commands.
+func TestTraceOfAMesh(t *testing.T) {
+	for _, machine := range []*sim.Machine{sim.QuietBox(), sim.T3000()} {
+		t.Run(machine.String(), func(t *testing.T) {
+			b := open(t, machine, mesh.Shape{2, 2})
+			in, out := b.pages("in", 8), b.pages("out", 8)
+			same := b.load("same", b.adder("same", in, out, always(7)))
+			b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+			calls := 0
+			trace, err := b.queue.Capture(b.ctx, "once", func(r *mesh.Recorder) error {
+				calls++
+				return errors.Join(r.Run(same), r.Run(same))
+			})
+			b.must(err)
+			if n, bytes := trace.Streams(); calls != 1 || n != 1 || bytes != trace.Size() {
+				t.Errorf("recorded %d times, %d streams of %d B for a trace of %d B", calls, n, bytes, trace.Size())
+			}
+			for _, c := range b.mesh.Chips() {
+				if got, want := trace.On(c).Extents()[0], trace.On(b.mesh.Chip(0, 0)).Extents()[0]; got != want {
+					t.Errorf("chip %v has the trace at %+v, the first at %+v", c.Coord, got, want)
+				}
+			}
+			for range 5 {
+				b.must(trace.Replay(b.ctx))
+			}
+			b.must(b.queue.Finish(b.ctx))
+			for _, c := range b.mesh.Chips() {
+				b.holds(c, out, 8)
+			}
+			part, err := trace.Part(mesh.At(1, 0))
+			b.must(err)
+			b.must(b.queue.Write(b.ctx, in, words(in.Size(), 50)))
+			b.must(part.Replay(b.ctx))
+			b.must(b.queue.Finish(b.ctx))
+			for i, want := range []uint32{8, 8, 57, 8} {
+				b.holds(b.mesh.Chips()[i], out, want)
+			}
+			b.must(trace.Release(b.ctx))
+			if err := trace.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+				t.Errorf("second release: %v", err)
+			}
+			if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+				t.Errorf("replay after release: %v", err)
+			}
+			b.must(errors.Join(same.Close(b.ctx), in.Free(), out.Free()))
+			b.must(b.mesh.InStep(reprise.DRAM))
+			if s := b.mesh.Chip(0, 0).Device.Memory(reprise.DRAM); s.Allocated != 0 {
+				t.Errorf("%d B are left", s.Allocated)
+			}
+		})
+	}
+}
+
+// Chips that do different things have a stream each; those that do nothing have no part in the trace.
+func TestTraceWithDifferentParts(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	in, mid, out := b.pages("in", 8), b.pages("mid", 8), b.pages("out", 8)
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 0)))
+	b.must(b.queue.Write(b.ctx, out, words(out.Size(), 0)))
+	all := b.load("all", b.adder("all", in, mid, always(1)))
+	row := b.adder("row", mid, out, func(c *mesh.Chip) uint32 { return uint32(10 * (1 + c.Coord[1])) })
+	row.Range = mesh.Range{Start: mesh.Coord{1, 0}, End: mesh.Coord{1, 1}}
+	last := b.load("last", row)
+	trace := b.capture("mixed", all, last)
+	if n, _ := trace.Streams(); n != 3 {
+		t.Errorf("%d streams, want 3", n)
+	}
+	b.must(trace.Replay(b.ctx))
+	for i, want := range []uint32{0, 0, 11, 21} {
+		b.holds(b.mesh.Chips()[i], out, want)
+	}
+	b.must(trace.Release(b.ctx))
+	some := b.capture("some", last)
+	if some.On(b.mesh.Chip(0, 1)) != nil || len(some.Chips()) != 2 {
+		t.Errorf("a trace of %d chips", len(some.Chips()))
+	}
+	b.must(some.Replay(b.ctx))
+	b.must(b.queue.Finish(b.ctx))
+	if _, err := some.Part(mesh.At(0, 0)); err == nil {
+		t.Error("a part where nothing was recorded")
+	}
+	if _, err := b.queue.Capture(b.ctx, "nothing", func(*mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
+		t.Errorf("an empty trace: %v", err)
+	}
+	var ce *reprise.CaptureError
+	if _, err := b.queue.Capture(b.ctx, "writes", func(r *mesh.Recorder) error {
+		_ = b.queue.Write(b.ctx, in, make([]byte, in.Size()))
+		return r.Run(all)
+	}); !errors.As(err, &ce) {
+		t.Logf("a write on other goroutines: %v", err)
+	}
+}
+
+// Parameters change on every chip, and those keep commands of their own.
+func TestTraceParameters(t *testing.T) {
+	b := open(t, sim.P300(), mesh.Shape{1, 2})
+	in, out := b.pages("in", 8), b.pages("out", 8)
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 0)))
+	x := b.load("add", b.adder("add", in, out, always(3)))
+	trace, err := b.queue.Capture(b.ctx, "with", func(r *mesh.Recorder) error {
+		return errors.Join(r.Run(x), r.Run(x), r.Param(x, "addend", reprise.Arg{Kernel: "add", Index: 3}))
+	})
+	b.must(err)
+	if n, _ := trace.Streams(); n != 2 {
+		t.Errorf("%d streams, want one for each chip", n)
+	}
+	for i := range uint32(3) {
+		b.must(trace.Set("addend", 40+i))
+		b.must(trace.Replay(b.ctx))
+		for _, c := range b.mesh.Chips() {
+			b.holds(c, out, 40+i)
+		}
+	}
+	if err := trace.Set("other", 1); !errors.Is(err, reprise.ErrNoParam) {
+		t.Errorf("no such parameter: %v", err)
+	}
+}
+
+// A replay takes no memory of the host, however many chips there are.
+func TestReplayAllocatesNothing(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{4})
+	in, out := b.pages("in", 1), b.pages("out", 1)
+	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(1))))
+	b.must(trace.Replay(b.ctx))
+	n := testing.AllocsPerRun(20, func() { b.must(trace.Replay(b.ctx)) })
+	b.must(b.queue.Finish(b.ctx))
+	if n != 0 {
+		t.Errorf("a replay on 4 chips takes memory %v times", n)
+	}
+}
+
+// When a card is pulled out, one error says so of every chip, no other chip is given a part of the trace, and the others can
+// be used on.
+func TestReplayWithAChipGone(t *testing.T) {
+	machine := sim.QuietBox()
+	b := open(t, machine, mesh.Shape{2, 2})
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	x := b.load("add", b.adder("add", in, out, always(9)))
+	trace := b.capture("t", x)
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+	b.must(b.queue.Finish(b.ctx))
+	lost := b.mesh.Chip(1, 0)
+	card := 0
+	for i, c := range machine.Cards() {
+		if c.String() == lost.Device.Name() {
+			card = i
+		}
+	}
+	drv, err := machine.Driver()
+	b.must(err)
+	b.must(drv.Unplug(card))
+	var failed error
+	for range 1000 {
+		if failed = trace.Replay(b.ctx); failed != nil {
+			break
+		}
+	}
+	if failed == nil {
+		failed = b.queue.Finish(b.ctx)
+	}
+	var e *mesh.Error
+	if !errors.As(failed, &e) || len(e.Chips) != 4 || len(e.Failed()) != 1 || e.Failed()[0].Name != lost.Name || !errors.Is(failed, reprise.ErrDeviceLost) {
+		t.Fatalf("with a chip gone: %v", failed)
+	}
+	if err := trace.Replay(b.ctx); !errors.As(err, &e) || !errors.Is(err, mesh.ErrUndone) {
+		t.Errorf("the next replay: %v", err)
+	}
+	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}, mesh.At(1, 1)} {
+		part, err := trace.Part(r)
+		b.must(err)
+		b.must(part.Replay(b.ctx))
+	}
+	for _, c := range []*mesh.Chip{b.mesh.Chip(0, 0), b.mesh.Chip(0, 1), b.mesh.Chip(1, 1)} {
+		b.holds(c, out, 10)
+	}
+}
