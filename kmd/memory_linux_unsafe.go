@@ -27,6 +27,11 @@ func settle(mem []byte, page, node int) error {
 		_, _, _ = unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
 			preferred, uintptr(unsafe.Pointer(&mask)), 65, 0)
 	}
+	if page == int(hostPage()) {
+		// The kernel may use huge pages of its own accord: fewer entries of the TLB for a ring that is larger than what they
+		// reach, and fewer first uses where pinning doesn't touch the pages. It is advice.
+		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
+	}
 	if page > int(hostPage()) {
 		// A huge page that isn't there raises SIGBUS at its first use; this asks for all of them now. Kernels before
 		// 5.14 don't know it and have reserved them with the mapping.
