@@ -178,7 +178,7 @@ func callSite() site {
 	for {
 		f, more := frames.Next()
 		name, ours := strings.CutPrefix(f.Function, packagePath)
-		if !ours && s.file == "" && f.File != "" {
+		if !ours && !strings.HasPrefix(f.Function, meshPath) && s.file == "" && f.File != "" {
 			s.file, s.line = f.File, f.Line
 		}
 		switch {
@@ -201,5 +201,8 @@ func callSite() site {
 	}
 }
 
-// packagePath begins the names of this package's functions.
-const packagePath = "github.com/reprise-tt/reprise."
+// packagePath begins the names of this package's functions, meshPath those of the package that calls it for others.
+const (
+	packagePath = "github.com/reprise-tt/reprise."
+	meshPath    = "github.com/reprise-tt/reprise/mesh."
+)

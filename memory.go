@@ -110,7 +110,7 @@ func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 func userPC() uintptr {
 	var pcs [32]uintptr
 	for _, pc := range pcs[:runtime.Callers(2, pcs[:])] {
-		if f := runtime.FuncForPC(pc - 1); f != nil && !strings.HasPrefix(f.Name(), packagePath) {
+		if f := runtime.FuncForPC(pc - 1); f != nil && !strings.HasPrefix(f.Name(), packagePath) && !strings.HasPrefix(f.Name(), meshPath) {
 			return pc
 		}
 	}

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -31,6 +32,9 @@ type system struct {
 	// two such would wait for each other.
 	start  sync.Mutex
 	closed atomic.Bool
+	// captures is how many are under way. Meanwhile nothing is done on other goroutines than the caller's, by whose stack a
+	// device knows what is part of a capture, and refuses it.
+	captures atomic.Int32
 }
 
 // Chip is a chip of a mesh.
@@ -234,8 +238,15 @@ func failure(op string, chips []*Chip, errs []error) error {
 // each calls f for each chip by number, side by side, and waits for all.
 func (m *Mesh) each(op string, f func(i int) error) error {
 	errs := make([]error, len(m.chips))
-	if len(m.chips) == 1 {
-		errs[0] = f(0)
+	if len(m.chips) == 1 || m.s.captures.Load() > 0 {
+		for i := range m.chips {
+			if errs[i] = f(i); errs[i] != nil && errors.Is(errs[i], reprise.ErrInCapture) {
+				for j := i + 1; j < len(errs); j++ {
+					errs[j] = ErrUndone
+				}
+				break
+			}
+		}
 		return m.failure(op, errs)
 	}
 	var wg sync.WaitGroup

@@ -82,7 +82,7 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder)
 	if record == nil {
 		return nil, fmt.Errorf("mesh: capture %q: no function to record with: it is nil", name)
 	}
-	ts, err := reprise.CaptureAll(ctx, q.qs, name, func(rs []*reprise.Recorder) error {
+	ts, err := q.captureAll(ctx, name, func(rs []*reprise.Recorder) error {
 		return record(&Recorder{m: q.m, rs: rs})
 	})
 	if err != nil {
@@ -96,6 +96,14 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder)
 	}
 	t.Span = *s
 	return t, nil
+}
+
+func (q *Queue) captureAll(ctx context.Context, name string, record func([]*reprise.Recorder) error) ([]*reprise.Trace, error) {
+	return reprise.CaptureAll(ctx, q.qs, name, func(rs []*reprise.Recorder) error {
+		q.m.s.captures.Add(1)
+		defer q.m.s.captures.Add(-1)
+		return record(rs)
+	})
 }
 
 // span returns the trace on those of the chips that it has a part on.

@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
@@ -93,13 +94,46 @@ func TestTraceWithDifferentParts(t *testing.T) {
 	if _, err := b.queue.Capture(b.ctx, "nothing", func(*mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
 		t.Errorf("an empty trace: %v", err)
 	}
-	var ce *reprise.CaptureError
-	if _, err := b.queue.Capture(b.ctx, "writes", func(r *mesh.Recorder) error {
-		_ = b.queue.Write(b.ctx, in, make([]byte, in.Size()))
-		return r.Run(all)
-	}); !errors.As(err, &ce) {
-		t.Logf("a write on other goroutines: %v", err)
+}
+
+// What can't be part of a trace is refused at the caller's line, and the capture fails, also if it would run on several
+// goroutines.
+func TestCapturesRefuse(t *testing.T) {
+	b := open(t, sim.P300(), mesh.Shape{1, 2})
+	in, out := b.pages("in", 8), b.pages("out", 8)
+	x := b.load("x", b.adder("x", in, out, always(1)))
+	earlier := b.capture("earlier", x)
+	e := b.mesh.NewEvent("e")
+	for what, f := range map[string]func() error{
+		"write":  func() error { return b.queue.Write(b.ctx, in, make([]byte, in.Size())) },
+		"read":   func() error { return b.queue.Read(b.ctx, in, make([]byte, in.Size())) },
+		"run":    func() error { return b.queue.Run(b.ctx, x) },
+		"finish": func() error { return b.queue.Finish(b.ctx) },
+		"record": func() error { return b.queue.Record(b.ctx, e) },
+		"replay": func() error { return earlier.Replay(b.ctx) },
+		"load":   func() error { _, err := b.mesh.Load(b.ctx, "y", b.adder("y", in, out, always(1))); return err },
+		"allocate": func() error {
+			_, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Size: 64}})
+			return err
+		},
+		"capture": func() error {
+			_, err := b.queue.Capture(b.ctx, "z", func(*mesh.Recorder) error { return nil })
+			return err
+		},
+	} {
+		var inside error
+		_, err := b.queue.Capture(b.ctx, "t", func(r *mesh.Recorder) error {
+			inside = f()
+			return r.Run(x)
+		})
+		var ce *reprise.CaptureError
+		if !errors.As(err, &ce) || !errors.Is(inside, reprise.ErrInCapture) || !strings.HasSuffix(ce.File, "trace_test.go") {
+			t.Errorf("%s: %v, inside %v", what, err, inside)
+		}
 	}
+	b.must(b.queue.Run(b.ctx, x))
+	b.must(b.queue.Finish(b.ctx))
+	b.must(earlier.Release(b.ctx))
 }
 
 // Parameters change on every chip, and those keep commands of their own.
