@@ -58,6 +58,7 @@ func at(n, i int, err error) []error {
 type Trace struct {
 	Span   // all chips
 	m      *Mesh
+	q      *Queue
 	traces []*reprise.Trace // by chip; nil where nothing was recorded
 	any    *reprise.Trace   // one of them
 
@@ -88,7 +89,7 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder)
 	if err != nil {
 		return nil, fmt.Errorf("mesh: %w", err)
 	}
-	t := &Trace{m: q.m, traces: ts, gone: make([]bool, len(ts))}
+	t := &Trace{m: q.m, q: q, traces: ts, gone: make([]bool, len(ts))}
 	t.any = ts[slices.IndexFunc(ts, func(t *reprise.Trace) bool { return t != nil })]
 	s, err := t.span(func(int) bool { return true })
 	if err != nil {

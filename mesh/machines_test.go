@@ -1,0 +1,68 @@
+package mesh_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+// proof runs and replays on a mesh what needs all of it to work.
+func proof(b *bench) {
+	in, out := b.pages("in", 8), b.pages("out", 8)
+	x := b.load("add", b.adder("add", in, out, func(c *mesh.Chip) uint32 { return 3 }))
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+	b.must(b.queue.Run(b.ctx, x))
+	for _, c := range b.mesh.Chips() {
+		b.holds(c, out, 4)
+	}
+	trace := b.capture("t", x, x)
+	if n, _ := trace.Streams(); n != 1 {
+		b.Errorf("%d streams of commands, want 1", n)
+	}
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 7)))
+	b.must(trace.Replay(b.ctx))
+	for _, c := range b.mesh.Chips() {
+		b.holds(c, out, 10)
+	}
+	skew, err := trace.Skew(b.ctx)
+	b.must(err)
+	b.Logf("%v: chips were through within %v of each other, clocks read within %v", b.mesh, skew.Spread, skew.Within)
+	if len(skew.Chips) != b.mesh.Size() || skew.Spread < 0 {
+		b.Errorf("skew %+v", skew)
+	}
+	b.must(trace.Release(b.ctx))
+	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+		b.must(b.mesh.InStep(k))
+	}
+}
+
+// Machines of 32 chips are meshes, as their links make them.
+func TestGalaxies(t *testing.T) {
+	for _, m := range []*sim.Machine{sim.GalaxyWormhole(), sim.GalaxyBlackhole()} {
+		t.Run(m.String(), func(t *testing.T) {
+			start := time.Now()
+			b := open(t, m, mesh.Shape{8, 4})
+			t.Logf("open in %v", time.Since(start))
+			proof(b)
+			b.must(b.mesh.Close())
+		})
+	}
+}
+
+// The same on machines whose networks are slow and which refuse what silicon leaves undefined.
+func TestStrictMachine(t *testing.T) {
+	proof(open(t, sim.P300(sim.Strict(5)), mesh.Shape{1, 2}))
+}
+
+// The same on the vendor's simulator.
+func TestVendorSimulator(t *testing.T) {
+	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}))
+}
