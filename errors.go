@@ -69,6 +69,10 @@ var (
 	ErrNoDevice = kmd.ErrNoDevice
 	// ErrPermission is returned when a device node exists and this user may not open it.
 	ErrPermission = kmd.ErrPermission
+	// ErrBusy is returned when what users of a card share is taken: ranges of host memory, windows.
+	ErrBusy = kmd.ErrBusy
+	// ErrNotContiguous is returned when host memory can't be pinned without an IOMMU that translates, or huge pages.
+	ErrNotContiguous = kmd.ErrNotContiguous
 	// ErrDeviceLost is returned when the device is gone, or was reset under the runtime.
 	ErrDeviceLost = kmd.ErrDeviceLost
 )

@@ -47,7 +47,7 @@ func (b *Buffer) window(page, from, n int) (iv dispatch.Interleaved, at int) {
 // banksOfKind returns how many banks the buffer's kind of memory has.
 func (b *Buffer) banksOfKind() int {
 	if b.iv.DRAM {
-		return b.d.DRAMBanks()
+		return b.d.mem.Config().DRAMBanks
 	}
 	return b.d.disp.L1Banks()
 }
@@ -149,6 +149,15 @@ func (b *Buffer) startRead(ctx context.Context, q *dispatch.Queue, off int, dst 
 		return nil, err
 	}
 	p := &Pending{b: b}
+	if err := b.readInto(ctx, q, p, off, dst); err != nil {
+		p.Abandon()
+		return nil, err
+	}
+	return p, nil
+}
+
+// readInto adds the parts of a read to p.
+func (b *Buffer) readInto(ctx context.Context, q *dispatch.Queue, p *Pending, off int, dst []byte) error {
 	front, whole, _ := b.cut(off, len(dst))
 	err := b.readPart(ctx, q, p, off, dst[:front])
 	if err == nil && (whole > 0 || len(dst) == 0) {
@@ -157,11 +166,7 @@ func (b *Buffer) startRead(ctx context.Context, q *dispatch.Queue, off int, dst 
 	if err == nil {
 		err = b.readPart(ctx, q, p, off+front+whole, dst[front+whole:])
 	}
-	if err != nil {
-		p.Abandon()
-		return nil, err
-	}
-	return p, nil
+	return err
 }
 
 // readPages starts to read whole pages.

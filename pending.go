@@ -8,13 +8,16 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// Pending is a read that is in a queue. Its methods may be called from any goroutine.
+// Pending is a read, or a write from pinned host memory, that is in a queue. Its methods may be called from any goroutine.
 type Pending struct {
 	b    *Buffer
 	q    *Queue
 	n    int
 	last *dispatch.Pending   // its last part, which arrives last
 	more []*dispatch.Pending // the parts before
+
+	write  bool
+	direct dispatch.Pending // last, of a transfer with pinned host memory
 
 	mu     sync.Mutex
 	spread []spread // what has to be copied apart once everything is there
@@ -39,7 +42,7 @@ func (p *Pending) add(part *dispatch.Pending, err error) error {
 	return nil
 }
 
-// Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more.
+// Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more, if that isn't pinned.
 func (p *Pending) Wait(ctx context.Context) error {
 	if p.b.d.watch.on.Load() != nil {
 		return p.b.d.observed(ctx, &Call{Kind: CallAwait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}, func() error { return p.wait(ctx) })
@@ -50,17 +53,31 @@ func (p *Pending) Wait(ctx context.Context) error {
 func (p *Pending) wait(ctx context.Context) error {
 	if err := p.last.Wait(ctx); err != nil {
 		p.Abandon()
-		return p.b.d.failed(fmt.Sprintf("read buffer %q", p.b.name), err)
+		return p.failed(err)
 	}
 	p.arrange()
 	return nil
+}
+
+func (p *Pending) failed(err error) error {
+	op := "read"
+	if p.write {
+		op = "write"
+	}
+	return p.b.d.failed(fmt.Sprintf("%s buffer %q", op, p.b.name), err)
+}
+
+// reset makes the value fit for another transfer, after one that has come to its end.
+func (p *Pending) reset() {
+	clear(p.more)
+	p.b, p.last, p.more, p.spread, p.given = nil, nil, p.more[:0], nil, false
 }
 
 // Done reports whether all data have arrived, without waiting.
 func (p *Pending) Done() (bool, error) {
 	done, err := p.last.Done()
 	if err != nil {
-		return false, p.b.d.failed(fmt.Sprintf("read buffer %q", p.b.name), err)
+		return false, p.failed(err)
 	}
 	if done {
 		p.arrange()
@@ -83,7 +100,8 @@ func (p *Pending) arrange() {
 	p.spread = nil
 }
 
-// Abandon gives dst back to the caller: nothing is written to it any more. The read itself stays in the queue.
+// Abandon gives dst back to the caller: nothing is written to it any more, unless it is pinned. The read itself stays in the
+// queue.
 func (p *Pending) Abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

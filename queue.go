@@ -20,6 +20,8 @@ type Queue struct {
 	self    []*Queue   // itself, for Calls
 	inOrder sync.Mutex // held by calls that somebody listens to
 
+	spare atomic.Pointer[Pending] // for transfers with pinned memory that are waited for
+
 	begun, finished atomic.Uint64 // Finishes by number: the last one that began, and that returned without an error
 }
 

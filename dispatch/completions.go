@@ -51,19 +51,31 @@ type completions struct {
 
 	mu       sync.Mutex
 	expected []*completion
+	none     []*completion // the array of expected from the start
 }
 
 // expect adds a completion. The returned function takes it back, as long as its command was not sent.
 func (c *completions) expect(x *completion) (undo func()) {
+	c.push(x)
+	return func() { c.takeBack(x) }
+}
+
+// push is expect for who takes the completion back by itself.
+func (c *completions) push(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.expected = append(c.expected, x)
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if n := len(c.expected); n > 0 && c.expected[n-1] == x {
-			c.expected = c.expected[:n-1]
-		}
+	had := cap(c.expected)
+	if c.expected = append(c.expected, x); cap(c.expected) != had {
+		c.none = c.expected[:0]
+	}
+}
+
+// takeBack forgets the newest completion, whose command was not sent.
+func (c *completions) takeBack(x *completion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.expected); n > 0 && c.expected[n-1] == x {
+		c.expected = c.expected[:n-1]
 	}
 }
 
@@ -150,7 +162,10 @@ func (c *completions) drain() error {
 		c.pages.Store(c.ring.popped)
 		c.taken.Store(x.entries)
 		c.mu.Lock()
-		c.expected = c.expected[1:]
+		c.expected[0] = nil
+		if c.expected = c.expected[1:]; len(c.expected) == 0 {
+			c.expected = c.none // from the start of the array again, so that it needn't grow
+		}
 		c.mu.Unlock()
 		x.finished.Store(true)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"sync"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -57,6 +58,9 @@ type Device struct {
 	seen     observed
 	power    func() error // gives back what guard asked for
 	seed     maphash.Seed // of fingerprints
+
+	hostMu sync.Mutex
+	hosts  map[*HostBuffer]struct{} // pinned, beside sysmem
 }
 
 // Start brings the chip up: firmware on every core, then the command queues. The caller keeps kd and closes it after
@@ -229,6 +233,7 @@ func (d *Device) Close() error {
 		}
 		d.power = nil
 	}
+	errs = append(errs, d.unpinHosts())
 	if d.sysmem != nil {
 		errs = append(errs, d.sysmem.Close())
 		d.sysmem = nil

@@ -174,6 +174,11 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) 
 func (q *Queue) record(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
+	return q.recordIn(ctx, op, timed)
+}
+
+// recordIn is record for a caller that holds mu.
+func (q *Queue) recordIn(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
 	if err := q.usable(op); err != nil {
 		return nil, 0, err
 	}
@@ -254,6 +259,7 @@ func (q *Queue) Wait(ctx context.Context, e *Event, site uintptr) (err error) {
 	if err := q.send(ctx, cmds, false); err != nil {
 		return err
 	}
+	q.waits++
 	q.knows.merge(r.done.before)
 	return nil
 }

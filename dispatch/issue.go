@@ -33,6 +33,9 @@ func (f *fetchRing) initialRead() uint32 { return f.addr(f.entries) }
 // full reports whether the next entry may not be written yet, as far as the last read of the device's pointer tells.
 func (f *fetchRing) full() bool { return f.put-f.taken >= uint64(f.entries-1) }
 
+// spare returns how many entries may be written, as far as the last read of the device's pointer tells.
+func (f *fetchRing) spare() uint32 { return f.entries - 1 - uint32(f.put-f.taken) }
+
 // poll reads the device's pointer.
 func (f *fetchRing) poll() error {
 	r := f.win.Load32(uint64(f.rdAddr - f.winBase))

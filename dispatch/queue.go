@@ -33,6 +33,7 @@ type Queue struct {
 	event cq.Seq    // last event recorded
 	buf   []byte    // commands under construction
 	pos   uint64    // positions counted
+	waits uint64    // for other queues
 	end   spanEnd   // the event behind the newest part of a trace that spans queues
 	mark  [16]byte  // that event's payload
 	knows clock     // what the commands so far are ordered behind

@@ -66,6 +66,9 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	if d.sysmem, err = d.kd.PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
 		return fmt.Errorf("dispatch: restart: memory of the command queues: %w", err)
 	}
+	if err := d.repinHosts(); err != nil {
+		return fmt.Errorf("dispatch: restart: pinned host memory: %w", err)
+	}
 	for _, q := range d.queues {
 		if err := q.restart(); err != nil {
 			return fmt.Errorf("dispatch: restart: queue %d: %w", q.id, err)

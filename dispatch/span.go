@@ -138,6 +138,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 		if err := part.q.submit(ctx, part.p); err != nil {
 			return s.cut(err)
 		}
+		part.q.waits++
 	}
 	for _, part := range s.parts {
 		if err := part.q.recordEnd(ctx); err != nil {

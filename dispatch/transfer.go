@@ -173,6 +173,7 @@ type Pending struct {
 	q    *Queue
 	read read
 	last *completion // of its last part; nil if there was nothing to read
+	own  completion  // that, of a Report
 }
 
 // StartRead puts a Read into the queue and returns without waiting for the data. dst belongs to the read until Wait has

@@ -1,0 +1,352 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// DirectAlign is what addresses in host memory and in device memory have to agree in for a transfer without a copy: they
+// are equal modulo it, in bytes. The NoC moves data between its own memory and a tile's only between such addresses; the
+// core in the middle puts data behind headers of 16 and 32 bytes.
+const DirectAlign = cq.L1Align
+
+// DirectMin is from how many bytes on a page that has a gap behind it is worth commands of its own.
+const DirectMin = 2 << 10
+
+// mostDirect is how many bytes one batch of commands moves from the device to host memory: little enough that a wait sees
+// the queue get on.
+const mostDirect = 256 << 10
+
+// HostBuffer is pinned host memory that queues move data to and from without a copy by the host: the device's own
+// requests go to it.
+type HostBuffer struct {
+	d    *Device
+	all  []*Queue // of the device
+	mem  *kmd.HostMemory
+	gone bool // guarded by mu of every queue: changed with all of them held
+
+	// What the device puts into the memory must be there before it is fetched from it, but a prefetcher works ahead of its
+	// dispatcher: it has to wait.
+	delivered atomic.Uint64    // transfers to the memory
+	settled   [maxQueues]edges // what a queue's prefetcher has waited for last, guarded by the queue's mu
+}
+
+// edges is what may have put new data into host memory in front of a queue's commands.
+type edges struct {
+	delivered uint64 // transfers to the memory, of all queues
+	waits     uint64 // waits of the queue for other queues
+}
+
+// ErrUnpinned is returned when pinned host memory is used after it was given up.
+var ErrUnpinned = errors.New("the host memory was given up already")
+
+// PinHost pins memory for transfers without a copy, as c says.
+func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
+	mem, err := d.kd.Pin(c)
+	if err != nil {
+		return nil, err
+	}
+	h := &HostBuffer{d: d, all: d.queues, mem: mem}
+	d.hostMu.Lock()
+	defer d.hostMu.Unlock()
+	if d.hosts == nil {
+		d.hosts = map[*HostBuffer]struct{}{}
+	}
+	d.hosts[h] = struct{}{}
+	return h, nil
+}
+
+// Bytes is the memory, until Unpin.
+func (h *HostBuffer) Bytes() []byte { return h.mem.Bytes() }
+
+// Unpin gives the memory up. It waits until everything in all queues of the device has run, and holds back what others
+// submit meanwhile: to take a range of addresses away, the driver sets its base to 0 before it switches the range off, and
+// a request of the device that comes in between is led astray. The error matches ErrUnpinned the second time. While a
+// queue hangs the memory stays pinned.
+func (h *HostBuffer) Unpin(ctx context.Context) error { return h.quiet(ctx, 0) }
+
+// quiet takes the queues in the order of their numbers.
+func (h *HostBuffer) quiet(ctx context.Context, i int) (err error) {
+	if i == len(h.all) {
+		return h.unpin(ctx)
+	}
+	q := h.all[i]
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	return h.quiet(ctx, i+1)
+}
+
+func (h *HostBuffer) unpin(ctx context.Context) error {
+	if h.gone {
+		return fmt.Errorf("dispatch: unpin %v: %w", h.mem, ErrUnpinned)
+	}
+	for _, q := range h.all {
+		done, _, err := q.recordIn(ctx, "unpin host memory", false)
+		if err == nil {
+			err = q.awaitWith(ctx, "the end of transfers with host memory that is unpinned", done.done, true)
+		}
+		if err == nil {
+			err = done.lost
+		}
+		if err != nil {
+			return fmt.Errorf("dispatch: unpin %v, which stays pinned: %w", h.mem, err)
+		}
+	}
+	h.gone = true
+	h.d.hostMu.Lock()
+	delete(h.d.hosts, h)
+	h.d.hostMu.Unlock()
+	return h.mem.Close()
+}
+
+// unpinHosts gives all pinned memory up, when no core runs any more.
+func (d *Device) unpinHosts() error {
+	d.hostMu.Lock()
+	defer d.hostMu.Unlock()
+	var errs []error
+	for h := range d.hosts {
+		h.gone = true
+		errs = append(errs, h.mem.Close())
+	}
+	d.hosts = nil
+	return errors.Join(errs...)
+}
+
+// repinHosts pins all memory again after the driver or a reset has ended its pins.
+func (d *Device) repinHosts() error {
+	d.hostMu.Lock()
+	defer d.hostMu.Unlock()
+	for h := range d.hosts {
+		if err := h.mem.Repin(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addr returns the NoC address of n bytes of the memory. Called with mu of a queue held.
+func (h *HostBuffer) addr(d *Device, at, n int) (uint64, error) {
+	switch {
+	case h.gone:
+		return 0, ErrUnpinned
+	case h.d != d:
+		return 0, ErrOtherDevice
+	case at < 0 || n < 0 || at > len(h.mem.Bytes()) || n > len(h.mem.Bytes())-at:
+		return 0, &TransferError{Op: "transfer with host memory", Offset: at, Size: n, Have: len(h.mem.Bytes())}
+	}
+	return h.mem.NOCAddr() + uint64(at), nil
+}
+
+// pcieXY is the tile of host memory, as commands name it.
+func (d *Device) pcieXY() uint32 { return d.ch.Arch().NOCXY(d.ch.PCIe(chip.NOC0)) }
+
+// direct says whether a stretch can be moved without a copy: bytes of one page, or whole pages without gaps.
+func (b *Interleaved) direct(op string, off, at, n int) error {
+	page := int(b.HostPage)
+	one := off/page == (off+max(n, 1)-1)/page
+	if off < 0 || n < 0 || off > b.Bytes() || n > b.Bytes()-off || !one && (off%page != 0 || n%page != 0) {
+		return &TransferError{Op: op, Offset: off, Size: n, Have: b.Bytes(), Page: page}
+	}
+	if start := int(b.Addr) + off%page; !one && b.PageSize != b.HostPage || (start-at)%DirectAlign != 0 || at%DirectAlign != 0 {
+		return fmt.Errorf("dispatch: %s of %d B at offset %d without a copy: to and from offset %d of host memory the addresses must be multiples of %d B, and pages must have no gaps", op, n, off, at, DirectAlign)
+	}
+	return nil
+}
+
+// ReadDirect puts a transfer of n bytes from the buffer, from byte off on, to pinned memory into the queue, behind everything
+// so far. It moves bytes of one page, or whole pages of a buffer whose pages have no gaps. The first of several that belong
+// together waits for the writes before. Report says when the data are there.
+func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool) (err error) {
+	if err := b.direct("read", off, at, n); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	to, err := q.host("read", h, at, n)
+	if err != nil {
+		return err
+	}
+	l := q.d.layout()
+	unit := l.DRAMAlign()
+	err = b.pieces(off, n, mostDirect, func(piece Interleaved, bank, pages, size int) error {
+		cmds := cq.NewBuilder(l, q.buf[:0])
+		if first {
+			q.appendSettle(&cmds)
+		}
+		cmds.WriteLinearHeader(cq.WriteLinear{H: true, NOC: q.d.pcieXY(), Addr: to, Length: uint64(size)})
+		relay := cq.RelayPaged{StartPage: uint8(bank), DRAM: b.DRAM, Base: piece.Addr, PageSize: piece.PageSize, Pages: uint32(pages)}
+		if pages == 1 {
+			relay.PageSize = uint32((size + unit - 1) &^ (unit - 1))
+			relay.LengthAdjust = uint16(relay.PageSize - uint32(size))
+		}
+		cmds.RelayPaged(relay)
+		out, err := cmds.Finish()
+		if err != nil {
+			return fmt.Errorf("dispatch: queue %d: read: %w", q.id, err)
+		}
+		q.buf = out
+		if err := q.send(ctx, out, false); err != nil {
+			return err
+		}
+		h.delivered.Add(1)
+		to += uint64(size)
+		first = false
+		return nil
+	})
+	q.last.Store(&opRead)
+	return err
+}
+
+// WriteDirect puts a transfer of n bytes of pinned memory to the buffer, from byte off on, into the queue: see ReadDirect.
+// The memory must stay as it is until a Report behind it has come. What kernels write to it themselves must be there
+// before the call.
+func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool) (err error) {
+	if err := b.direct("write", off, at, n); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	from, err := q.host("write", h, at, n)
+	if err != nil {
+		return err
+	}
+	l := q.d.layout()
+	// RELAY_LINEAR_H reads at most what the scratch buffer and a fetch entry hold, less a header.
+	most := (min(scratchSize, maxCommandSize) - l.PCIeAlign()) &^ (pageSize - 1)
+	err = b.pieces(off, n, most, func(piece Interleaved, bank, pages, size int) error {
+		cmds := cq.NewBuilder(l, q.buf[:0])
+		now := edges{h.delivered.Load(), q.waits}
+		if now.delivered != 0 && now != h.settled[q.id] {
+			q.appendSettle(&cmds)
+		} else if first {
+			cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+		}
+		page := piece.PageSize
+		if pages == 1 {
+			page = uint32(size)
+		}
+		cmds.WritePagedHeader(cq.WritePaged{DRAM: b.DRAM, StartPage: uint16(bank), Base: piece.Addr, PageSize: page, Pages: uint32(pages)})
+		head := cmds.Len()
+		// It must be alone in its fetch entry (tt-metal cq_commands.hpp).
+		cmds.RelayLinearH(cq.RelayLinearH{NOC: q.d.pcieXY(), Addr: from, Length: uint32(size)})
+		out, err := cmds.Finish()
+		if err != nil {
+			return fmt.Errorf("dispatch: queue %d: write: %w", q.id, err)
+		}
+		q.buf = out
+		if err := q.sendTwo(ctx, out, head); err != nil {
+			return err
+		}
+		h.settled[q.id] = now
+		from += uint64(size)
+		first = false
+		return nil
+	})
+	q.last.Store(&opWrite)
+	return err
+}
+
+// host says whether the queue may use pinned memory now, and where it is. Called with mu held.
+func (q *Queue) host(op string, h *HostBuffer, at, n int) (uint64, error) {
+	if err := q.usable(op); err != nil {
+		return 0, err
+	}
+	addr, err := h.addr(q.d, at, n)
+	if err != nil {
+		return 0, fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, err)
+	}
+	return addr, nil
+}
+
+// pieces cuts a stretch into pieces of at most most bytes, whole pages or parts of one. A piece is given as a buffer with
+// its first row at Addr, the bank of its first page, and its pages and bytes.
+func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, pages, size int) error) error {
+	page := int(b.HostPage)
+	for n > 0 {
+		bank, addr := b.at(off / page)
+		piece, pages, size := *b, 1, 0
+		if inside := off % page; inside != 0 || n < page || page > most {
+			size = min(page-inside, n, most)
+			addr += uint32(inside)
+		} else {
+			pages = min(n, most) / page
+			size = pages * page
+		}
+		piece.Addr = addr
+		if err := f(piece, bank, pages, size); err != nil {
+			return err
+		}
+		off, n = off+size, n-size
+	}
+	return nil
+}
+
+// sendTwo puts commands into two batches, the second from byte cut on. Either both are sent or none. Called with mu held.
+func (q *Queue) sendTwo(ctx context.Context, p []byte, cut int) error {
+	off, err := q.roomFor(ctx, uint32(len(p)), 2)
+	if err != nil {
+		return err
+	}
+	copy(q.issue.mem[off:], p)
+	q.ring(off, uint32(cut), false)
+	q.ring(off+uint32(cut), uint32(len(p)-cut), false)
+	return nil
+}
+
+// roomFor is room for a number of batches of n bytes together.
+func (q *Queue) roomFor(ctx context.Context, n, batches uint32) (uint32, error) {
+	off := q.issue.place(n)
+	fits := func() bool { return q.fits(off, n) && q.fetch.spare() >= batches }
+	if fits() {
+		return off, nil
+	}
+	if q.fetch.know(q.comp.taken.Load()); fits() {
+		return off, nil
+	}
+	var lost error
+	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
+		lost = q.fetch.poll()
+		return lost != nil || fits()
+	}, true)
+	if lost != nil {
+		return off, q.fail(lost)
+	}
+	return off, err
+}
+
+// Report makes p say when everything so far in the queue has left the dispatcher and arrived: data in device memory, and
+// data in pinned host memory. p is new, or one whose Wait has returned without an error.
+func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	if err := q.usable("transfer"); err != nil {
+		return err
+	}
+	cmds := cq.NewBuilder(q.d.layout(), q.buf[:0])
+	cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
+	cmds.WriteHost(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize})
+	out, err := cmds.Finish()
+	if err != nil {
+		return fmt.Errorf("dispatch: queue %d: report: %w", q.id, err)
+	}
+	q.buf = out
+	*p = Pending{q: q}
+	p.own.hostPage, p.own.devPage, p.own.read = 1, 1, &p.read
+	p.own.before, p.own.entries = q.tick(), q.fetch.put+1
+	p.last = &p.own
+	q.comp.push(p.last)
+	if err := q.send(ctx, out, false); err != nil {
+		q.comp.takeBack(p.last)
+		p.last = nil
+		return err
+	}
+	q.tidy()
+	return nil
+}

@@ -1,0 +1,365 @@
+package reprise_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+func (b *bench) host(n int, c reprise.HostBufferConfig) *reprise.HostBuffer {
+	b.Helper()
+	c.Size = n
+	h, err := b.dev.NewHostBuffer(c)
+	b.must(err)
+	return h
+}
+
+// onStrict runs a test on emulators that refuse what silicon leaves undefined, and deliver late.
+func onStrict(t *testing.T, run func(*bench), opts ...reprise.Option) {
+	for _, card := range emulators {
+		target := card(sim.Strict(1))
+		t.Run(target.String(), func(t *testing.T) { run(open(t, target, opts...)) })
+	}
+}
+
+// mapped is memory that isn't Go's, in whole pages.
+func mapped(t *testing.T, n int) []byte {
+	t.Helper()
+	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(mem) })
+	return mem
+}
+
+func fill(p []byte, seed int) {
+	for i := range p {
+		p[i] = byte(i*7 + i>>8*3 + seed)
+	}
+}
+
+// What goes to a device and back by way of pinned memory is what was sent, for every layout, page size and alignment, and
+// nothing beside it changes.
+func TestPinnedTransfers(t *testing.T) {
+	onStrict(t, func(b *bench) {
+		h := b.host(1<<20, reprise.HostBufferConfig{Name: "staging"})
+		block := &reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []reprise.Range{reprise.Grid(3, 2)}}
+		for _, c := range []reprise.BufferConfig{
+			{Kind: reprise.DRAM, Size: 20 * 4096, PageSize: 4096},
+			{Kind: reprise.DRAM, Size: 64 * 64, PageSize: 64},
+			{Kind: reprise.DRAM, Size: 50 * 100, PageSize: 100},
+			{Kind: reprise.DRAM, Size: 7 * 5008, PageSize: 5008},
+			{Kind: reprise.DRAM, Size: 3 * 5001, PageSize: 5001},
+			{Kind: reprise.DRAM, Size: 2 * 140 << 10, PageSize: 140 << 10},
+			{Kind: reprise.L1, Size: 20 * 2048, PageSize: 2048},
+			{Kind: reprise.L1, Size: 20 * 48, PageSize: 48},
+			{Kind: reprise.L1, PageSize: 1024, Sharding: block},
+			{Kind: reprise.L1, PageSize: 2056, Sharding: block},
+		} {
+			x := b.buffer(c)
+			n, page := x.Size(), x.PageSize()
+			want := make([]byte, n)
+			fill(want, 1)
+			b.must(b.queue.Write(b.ctx, x, 0, want))
+			for i, r := range []struct{ off, at, n int }{
+				{0, 0, n}, {0, 16, n}, {0, 3, n}, {16, 32, n - 16}, {17, 1, n - 20}, {page, 64, page}, {page / 2, page / 2, n - page}, {5, 5, 1}, {n, 8, 0}, {n - 7, 100, 7},
+			} {
+				name := fmt.Sprintf("%v %d B in pages of %d: %d B at %d, host %d", x.Layout(), n, page, r.n, r.off, r.at)
+				mem := h.Bytes()
+				fill(mem, 100+i)
+				b.must(b.queue.WriteFrom(b.ctx, x, r.off, h, r.at, r.n))
+				copy(want[r.off:], mem[r.at:r.at+r.n])
+				got := make([]byte, n)
+				b.must(b.queue.Read(b.ctx, x, 0, got))
+				if !bytes.Equal(got, want) {
+					b.Fatalf("%s: wrong after writing", name)
+				}
+				fill(mem, 50+i)
+				all := bytes.Clone(mem)
+				copy(all[r.at:], want[r.off:r.off+r.n])
+				b.must(b.queue.ReadTo(b.ctx, x, r.off, h, r.at, r.n))
+				if !bytes.Equal(mem, all) {
+					b.Fatalf("%s: wrong after reading", name)
+				}
+			}
+			b.must(x.Free())
+		}
+		b.must(h.Free(b.ctx))
+		if err := h.Free(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+			b.Errorf("freed twice: %v", err)
+		}
+	})
+}
+
+// What can't do without a copy is an error where that was asked for, and nothing has moved.
+func TestStrictPinnedTransfers(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		h := b.host(64<<10, reprise.HostBufferConfig{Name: "strict", Strict: true})
+		even := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "even"})
+		odd := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 500, PageSize: 100, Name: "odd"})
+		small := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 480, PageSize: 48, Name: "gaps"})
+		for _, tt := range []struct {
+			x          *reprise.Buffer
+			off, at, n int
+			part       *reprise.DirectError // its place; nil if all goes
+		}{
+			{even, 0, 0, 16 << 10, nil},
+			{even, 32, 48, 5000, nil},
+			{even, 16, 8, 100, &reprise.DirectError{Offset: 16, At: 8, Size: 100}},
+			{even, 1 << 10, 4, 2 << 10, &reprise.DirectError{Offset: 1 << 10, At: 4, Size: 2 << 10}},
+			{even, 5, 5, 100, &reprise.DirectError{Offset: 5, At: 5, Size: 11}},
+			{odd, 0, 0, 100, nil},
+			{odd, 0, 0, 200, &reprise.DirectError{Offset: 100, At: 100, Size: 100}},
+			{small, 0, 0, 480, nil},
+		} {
+			fill(h.Bytes(), 1)
+			before := bytes.Clone(h.Bytes())
+			for op, do := range map[string]func() error{
+				"write": func() error { return b.queue.WriteFrom(b.ctx, tt.x, tt.off, h, tt.at, tt.n) },
+				"read":  func() error { return b.queue.ReadTo(b.ctx, tt.x, tt.off, h, tt.at, tt.n) },
+			} {
+				if tt.part == nil {
+					b.must(do())
+					continue
+				}
+				var e *reprise.DirectError
+				tt.part.Op = op
+				if err := do(); !errors.As(err, &e) || *e != *tt.part {
+					b.Errorf("%s of %d B at %d, host %d: %v, want a part of %d B at %d", op, tt.n, tt.off, tt.at, err, tt.part.Size, tt.part.Offset)
+				} else {
+					b.says(err, op, tt.x.Name(), "without a copy", "modulo 16")
+				}
+			}
+			if tt.part != nil && !bytes.Equal(before, h.Bytes()) {
+				b.Error("a transfer that was refused has changed the memory")
+			}
+		}
+	})
+}
+
+// Mistakes with pinned memory are typed errors, and nothing moves.
+func TestPinnedMemoryMisuse(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		h := b.host(4096, reprise.HostBufferConfig{Name: "h"})
+		other := open(b.T, sim.Wormhole()).host(4096, reprise.HostBufferConfig{Name: "foreign"})
+		x := b.pages("x", 16)
+		var span *reprise.TransferError
+		for name, err := range map[string]error{
+			"beyond the host buffer": b.queue.ReadTo(b.ctx, x, 0, h, 4000, 100),
+			"before the host buffer": b.queue.WriteFrom(b.ctx, x, 0, h, -16, 64),
+			"beyond the buffer":      b.queue.WriteFrom(b.ctx, x, 1000, h, 0, 64),
+		} {
+			if !errors.As(err, &span) {
+				b.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := b.queue.ReadTo(b.ctx, x, 0, other, 0, 64); !errors.Is(err, reprise.ErrForeign) {
+			b.Errorf("foreign: %v", err)
+		}
+		if _, err := b.queue.StartWriteFrom(b.ctx, x, 0, nil, 0, 64); err == nil {
+			b.Error("no host buffer and no error")
+		}
+		if _, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: make([]byte, 100)}); err == nil {
+			b.Error("memory that is no whole pages was pinned")
+		}
+		b.must(h.Free(b.ctx))
+		for name, err := range map[string]error{
+			"read": b.queue.ReadTo(b.ctx, x, 0, h, 0, 64), "write": b.queue.WriteFrom(b.ctx, x, 0, h, 0, 64), "free": h.Free(b.ctx),
+		} {
+			if !errors.Is(err, reprise.ErrReleased) {
+				b.Errorf("%s after Free: %v", name, err)
+			}
+		}
+		_, err := b.queue.Capture(b.ctx, "captured", func(*reprise.Recorder) error {
+			return b.queue.ReadTo(b.ctx, x, 0, b.host(4096, reprise.HostBufferConfig{}), 0, 64)
+		})
+		if !errors.Is(err, reprise.ErrInCapture) {
+			b.Errorf("in a capture: %v", err)
+		}
+		for n := 0; ; n++ {
+			if _, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Size: 4096}); err != nil {
+				if n == 0 || !errors.Is(err, reprise.ErrBusy) {
+					b.Errorf("after %d more: %v", n, err)
+				}
+				break
+			}
+		}
+	})
+}
+
+// Transfers with pinned memory are in order with everything else in their queue, and by events with another one, also
+// where one fetches from memory what another has put there.
+func TestPinnedTransfersKeepOrder(t *testing.T) {
+	onStrict(t, func(b *bench) {
+		const n = 64 << 10
+		h := b.host(4*n, reprise.HostBufferConfig{Name: "h", Strict: true})
+		in := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 2 << 10, Name: "in"})
+		out := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 64, Name: "out"})
+		second := b.dev.Queue(1)
+		for i := range 8 {
+			fill(h.Bytes(), i)
+			want := bytes.Clone(h.Bytes()[:n])
+			// Host memory to the device, back to other host memory, from there to the device by either queue.
+			_, err := b.queue.StartWriteFrom(b.ctx, in, 0, h, 0, n)
+			b.must(err)
+			_, err = b.queue.StartReadTo(b.ctx, in, 0, h, n, n)
+			b.must(err)
+			from := b.queue
+			if i%2 == 1 {
+				from = second
+				// What comes before the wait has nothing to do with the other queue.
+				_, err = second.StartWriteFrom(b.ctx, out, 0, h, 2*n, n)
+				b.must(err)
+				e := b.dev.NewEvent("moved")
+				b.must(b.queue.Record(b.ctx, e))
+				b.must(second.Wait(b.ctx, e))
+			}
+			last, err := from.StartWriteFrom(b.ctx, out, 0, h, n, n)
+			b.must(err)
+			b.must(last.Wait(b.ctx))
+			if done, err := last.Done(); !done || err != nil {
+				b.Errorf("after Wait: %v, %v", done, err)
+			}
+			got := make([]byte, n)
+			b.must(from.Read(b.ctx, out, 0, got))
+			if !bytes.Equal(got, want) {
+				b.Fatalf("round %d: what was fetched from host memory wasn't there yet", i)
+			}
+		}
+	}, reprise.WithQueues(2))
+}
+
+// A transfer to pinned memory takes no room in the completion queue but a page, however large it is.
+func TestPinnedTransfersNeedNoQueueMemory(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		const n = 8 << 20
+		h := b.host(n, reprise.HostBufferConfig{Name: "h", Strict: true})
+		x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 4 << 20, Name: "x"})
+		fill(h.Bytes(), 3)
+		want := bytes.Clone(h.Bytes())
+		b.must(b.queue.WriteFrom(b.ctx, x, 0, h, 0, n))
+		clear(h.Bytes())
+		p, err := b.queue.StartReadTo(b.ctx, x, 0, h, 0, n)
+		b.must(err)
+		b.must(p.Wait(b.ctx))
+		if !bytes.Equal(h.Bytes(), want) {
+			b.Error("the data differ")
+		}
+	}, reprise.WithQueueMemory(1<<20))
+}
+
+// Free waits for transfers that nobody waits for.
+func TestFreeWaitsForPinnedTransfers(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		const n = 1 << 20
+		x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 4 << 10, Name: "x"})
+		mem := mapped(b.T, n)
+		h, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: mem, Name: "mine"})
+		b.must(err)
+		want := make([]byte, n)
+		fill(want, 9)
+		b.must(b.queue.Write(b.ctx, x, 0, want))
+		p, err := b.dev.Queue(1).StartReadTo(b.ctx, x, 0, h, 0, n)
+		b.must(err)
+		p.Abandon()
+		b.must(b.queue.Finish(b.ctx))
+		_, err = b.queue.StartReadTo(b.ctx, x, 0, h, 0, n)
+		b.must(err)
+		b.must(h.Free(b.ctx))
+		if !bytes.Equal(mem, want) {
+			b.Error("Free came before the data")
+		}
+		if err := p.Wait(b.ctx); !errors.Is(err, reprise.ErrAbandoned) {
+			b.Errorf("abandoned: %v", err)
+		}
+	}, reprise.WithQueues(2))
+}
+
+// After Recover pinned memory is there with what it holds, and transfers of before don't reach it.
+func TestPinnedMemorySurvivesRecover(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
+		x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
+		fill(h.Bytes(), 5)
+		want := bytes.Clone(h.Bytes())
+		p, err := b.queue.StartWriteFrom(b.ctx, x, 0, h, 0, h.Size())
+		b.must(err)
+		b.must(b.dev.Recover(b.ctx))
+		if err := p.Wait(b.ctx); err != nil && !errors.Is(err, reprise.ErrRecovering) {
+			b.Errorf("a transfer of before: %v", err)
+		}
+		b.must(b.queue.WriteFrom(b.ctx, x, 0, h, 0, h.Size()))
+		clear(h.Bytes())
+		b.must(b.queue.ReadTo(b.ctx, x, 0, h, 0, h.Size()))
+		if !bytes.Equal(h.Bytes(), want) {
+			b.Error("the data differ")
+		}
+	})
+}
+
+// allocatedBy counts what functions with a name have allocated: an emulated device allocates too.
+func allocatedBy(name string) (objects int64) {
+	runtime.GC() // the profile is that of the last collection but one
+	runtime.GC()
+	records := make([]runtime.MemProfileRecord, 10000)
+	n, ok := runtime.MemProfile(records, true)
+	if !ok {
+		panic("more than 10000 places allocate")
+	}
+	for _, r := range records[:n] {
+		frames := runtime.CallersFrames(r.Stack())
+		for more := true; more; {
+			var f runtime.Frame
+			if f, more = frames.Next(); strings.Contains(f.Function, name) {
+				objects += r.AllocObjects
+				break
+			}
+		}
+	}
+	return objects
+}
+
+// Transfers with pinned memory that are waited for allocate nothing, and those that aren't a Pending.
+func TestPinnedTransfersAllocate(t *testing.T) {
+	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
+	runtime.MemProfileRate = 1
+	b := open(t, sim.Blackhole())
+	h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
+	x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
+	for _, tt := range []struct {
+		name string
+		want int64
+		do   func() error
+	}{
+		{"ReadTo", 0, func() error { return b.queue.ReadTo(b.ctx, x, 0, h, 0, h.Size()) }},
+		{"WriteFrom", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 0, h, 0, h.Size()) }},
+		{"WriteFrom of part of a page", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 32, h, 64, 100) }},
+		{"StartReadTo", 1, func() error {
+			p, err := b.queue.StartReadTo(b.ctx, x, 0, h, 0, h.Size())
+			if err != nil {
+				return err
+			}
+			return p.Wait(b.ctx)
+		}},
+	} {
+		const times = 50
+		b.must(tt.do()) // makes what later ones use
+		before := allocatedBy("reprise.(*Queue)")
+		for range times {
+			b.must(tt.do())
+		}
+		got := (allocatedBy("reprise.(*Queue)") - before) / times // what comes once, such as memory that grows, doesn't count
+		if got > tt.want {
+			t.Errorf("%s: %v allocations, want %v", tt.name, got, tt.want)
+		}
+	}
+}
