@@ -104,8 +104,10 @@ func (t *fixture) worksAgain() {
 	f.check("after the next open")
 }
 
-// spin is a program that waits on one core until a word, which holds something else, has a value.
+// spin is a program that waits on one core until the first word of a buffer, which is cleared, has a value.
 func (t *fixture) spin(b *reprise.Buffer, p reprise.Processor, on reprise.Core) *reprise.Program {
+	t.Helper()
+	t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
 	return &reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
 		Name: "spin", Image: t.kernel(kernels.Spin), Processor: p, Cores: []reprise.Range{chip.Single(on)},
 		Args: func(reprise.Core) []uint32 { return []uint32{b.Addr(), 0x12345678} },

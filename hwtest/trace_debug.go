@@ -215,7 +215,8 @@ func bisectHang(t *fixture) {
 			for i := 0; i < len(words); i += 4 {
 				binary.LittleEndian.PutUint32(words[i:], v)
 			}
-			return u.rq.Write(u.ctx, b, 0, words)
+			// A device that was reset has lost all memory.
+			return errors.Join(u.rq.Write(u.ctx, b, 0, words), u.rq.Write(u.ctx, f.b, 0, make([]byte, f.b.Size())))
 		}
 	}
 	good := func(int) (bool, error) { return true, nil }

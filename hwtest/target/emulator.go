@@ -48,6 +48,7 @@ func parseEmulator(name, rest string) (*Device, error) {
 				return wrong(err, "use one such as "+key+"=7", "%q is no number", value)
 			}
 			d.opts = append(d.opts, map[string]sim.Option{"seed": sim.Seed(x), "delay": sim.Delay(int(x)), "strict": sim.Strict(x)}[key])
+			d.Strict = d.Strict || key == "strict"
 		default:
 			return wrong(ErrUnknown, emulatorHint, "there is no option %q", w)
 		}

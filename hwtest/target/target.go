@@ -38,6 +38,9 @@ type Device struct {
 	Kind  Kind      // what it is
 	Arch  chip.Arch // of an emulator; zero for the others, which tell when they are open
 
+	// Strict says that an emulator makes every check that it knows.
+	Strict bool
+
 	open func() kmd.Target
 	opts []sim.Option // of an emulator
 }

@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 	for _, want := range []Device{
 		{Given: "emu:blackhole", Name: "emu_blackhole", Arch: chip.Blackhole},
 		{Given: "emu:wh", Name: "emu_wormhole", Arch: chip.Wormhole},
-		{Given: "emu:blackhole,driver=2.4,strict=7", Name: "emu_blackhole_driver_2_4_strict_7", Arch: chip.Blackhole},
+		{Given: "emu:blackhole,driver=2.4,strict=7", Name: "emu_blackhole_driver_2_4_strict_7", Arch: chip.Blackhole, Strict: true},
 		{Given: "emu:wormhole,no-iommu,fault=slow-pins=1s,seed=3,delay=40", Name: "emu_wormhole_no-iommu_fault_slow-pins_1s_seed_3_delay_40", Arch: chip.Wormhole},
 		{Given: "/dev/tenstorrent/0", Name: "dev_tenstorrent_0", Kind: Silicon},
 		{Given: "./node", Name: "._node", Kind: Silicon},

@@ -32,8 +32,9 @@ type Config struct {
 	Delay int
 
 	// RefuseUnwritten refuses reads of L1, DRAM and processors' local RAM that were never written, by processors, NoC
-	// and host. Blackhole clears local RAM when a processor leaves reset; nothing else is zero by itself. It makes
-	// processors several times slower.
+	// and host. Reads of the host of more than 8 bytes give garbage instead, which Seed chooses: nobody acts on a block
+	// without looking what is in it, and after a hang the host keeps whole rings. Blackhole clears local RAM when a
+	// processor leaves reset; nothing else is zero by itself. It makes processors several times slower.
 	RefuseUnwritten bool
 
 	// RefuseStaleCode refuses to execute a line of 64 bytes of L1 that changed after the processor executed it, or may

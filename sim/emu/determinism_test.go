@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -146,6 +147,29 @@ func TestRefuseUnwritten(t *testing.T) {
 				r.healthy()
 			} else {
 				r.refused(UnpredictableValueUsed)
+			}
+		}
+	}
+}
+
+// With RefuseUnwritten a block that the host reads has garbage where nobody wrote, other garbage with another seed, and what
+// was written elsewhere.
+func TestUnwrittenBlocks(t *testing.T) {
+	for _, arch := range arches {
+		var blocks [2][]byte
+		for seed := range blocks {
+			r := newRig(t, Config{Arch: arch, Synchronous: true, RefuseUnwritten: true, Seed: uint64(seed)})
+			v := r.worker(0, 0)
+			r.write(v, 0x40010, pattern(16, 1))
+			blocks[seed] = r.read(v, 0x40000, 64)
+			if diff := cmp.Diff(pattern(16, 1), blocks[seed][16:32]); diff != "" {
+				t.Errorf("%v: what was written (-want +got):\n%s", arch, diff)
+			}
+			r.healthy()
+		}
+		for _, at := range []int{0, 4, 12, 32, 60} {
+			if a, b := blocks[0][at:at+4], blocks[1][at:at+4]; bytes.Equal(a, b) || bytes.Equal(a, make([]byte, 4)) {
+				t.Errorf("%v: word %d is %x with one seed and %x with another", arch, at/4, a, b)
 			}
 		}
 	}

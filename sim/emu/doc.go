@@ -55,7 +55,8 @@
 // Not found are: a signal that another processor passes on before the acknowledgement (Delay makes some of those happen).
 // The order of a write and an atomic on one path is taken as given, as all software does. Requests that the host starts
 // through registers have sources and destinations, but signal nothing. Of writes to one tile that nobody acknowledged the
-// newest 512 are remembered. Of the end of a program that the host polls for in L1 (host mode) nothing is known.
+// newest 512 are remembered. Of the end of a program that the host polls for in L1 (host mode) nothing is known. Loads of the
+// host of more than 8 bytes aren't looked at: it keeps whole rings after a hang.
 //
 // # Shared memory
 //

@@ -96,7 +96,7 @@ func (c *Chip) remote(a *remoteAccess) bool {
 	if a.write {
 		return c.writeTile(origin{}, "ethernet firmware", 0, ep, a.addr, a.n, a.words)
 	}
-	return c.readTile(origin{}, "ethernet firmware", 0, ep, a.addr, a.n, a.words)
+	return c.readTile(origin{loads: true}, "ethernet firmware", 0, ep, a.addr, a.n, a.words)
 }
 
 // remoteDone tells the host that its command is done.

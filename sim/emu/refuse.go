@@ -102,10 +102,15 @@ type origin struct {
 	core *core
 	// remote is set where the access comes through a NoC, and so does not reach what only the tile's own cores see.
 	remote bool
+	// loads is set where the host's own load is all there is to it.
+	loads bool
 }
 
 // far is the origin of an access that o makes through a NoC.
-func (o origin) far() origin { return origin{o.tile, o.core, true} }
+func (o origin) far() origin {
+	o.remote = true
+	return o
+}
 
 // mine returns the core that accesses its own tile, or nil.
 func (o origin) mine() *core {

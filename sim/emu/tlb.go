@@ -107,7 +107,7 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 	}
 	c.inPieces(w.ep, w.addr, p, func(addr uint64, p []byte) bool {
 		buf := c.words(span(addr, len(p)))
-		if !c.readTile(origin{}, "tlb window", 0, w.ep, addr, len(p), buf) {
+		if !c.readTile(origin{loads: true}, "tlb window", 0, w.ep, addr, len(p), buf) {
 			return false
 		}
 		unpack(p, addr, buf)
