@@ -123,7 +123,7 @@ type fixture struct {
 func (t *fixture) patience() time.Duration { return patience(t.device) }
 
 func patience(d *target.Device) time.Duration {
-	if d.Kind == target.Simulator {
+	if d.Slow() {
 		return 60 * time.Second
 	}
 	return 20 * time.Second
@@ -133,9 +133,9 @@ func patience(d *target.Device) time.Duration {
 func caseTime(d *target.Device) time.Duration { return 10 * patience(d) }
 
 // size chooses between what an emulator or silicon does in no time and what the vendor's simulator, which needs about
-// 300 ns for each clock, does in bearable time. A short run takes the second everywhere.
+// 300 ns for each clock, and an emulator with every check do in bearable time. A short run takes the second everywhere.
 func (t *fixture) size(fast, slow int) int {
-	if t.device.Kind == target.Simulator || t.config.short {
+	if t.device.Slow() || t.config.short {
 		return slow
 	}
 	return fast

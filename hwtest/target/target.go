@@ -93,5 +93,8 @@ func label(path string) string {
 	return "ttsim"
 }
 
+// Slow says that the device needs a hundred times as long as others for the same work, or more.
+func (d *Device) Slow() bool { return d.Kind == Simulator || d.Strict }
+
 // Open returns the device as a target to open.
 func (d *Device) Open() kmd.Target { return d.open() }
