@@ -163,19 +163,24 @@ func newSpanRig(b *bench) *spanRig {
 	return r
 }
 
-func (r *spanRig) run(t interface {
+// failer is a test, or one of package rapid's.
+type failer interface {
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
-}, s schedule) {
+}
+
+func okay(t failer, err error) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err != nil {
+		t.Fatal(err)
 	}
-	var sums [scheduleChains]uint32 // of one replay
+}
+
+// capture records a schedule, and returns what a replay adds to the buffers.
+func (r *spanRig) capture(t failer, s schedule) (tr *reprise.SpanningTrace, sums [scheduleChains]uint32) {
+	t.Helper()
+	must := func(err error) { t.Helper(); okay(t, err) }
 	events := []*reprise.Event{r.dev.NewEvent("a"), r.dev.NewEvent("b"), r.dev.NewEvent("c")}
 	tr, err := r.dev.CaptureQueues(r.ctx, "random", r.q[:], func(rs []*reprise.Recorder) error {
 		var last [scheduleChains]int // the queue that has each buffer
@@ -207,6 +212,14 @@ func (r *spanRig) run(t interface {
 		return nil
 	})
 	must(err)
+	return tr, sums
+}
+
+func (r *spanRig) run(t failer, s schedule) {
+	t.Helper()
+	must := func(err error) { t.Helper(); okay(t, err) }
+	tr, sums := r.capture(t, s)
+	event := r.dev.NewEvent("between")
 	for _, buf := range r.bufs {
 		must(r.q[0].Write(r.ctx, buf, 0, words(buf.Size(), 0)))
 	}
@@ -214,8 +227,8 @@ func (r *spanRig) run(t interface {
 	for _, i := range s.Between {
 		must(tr.Replay(r.ctx))
 		if i >= 0 {
-			must(r.q[i].Record(r.ctx, events[0]))
-			must(r.q[1-i].Wait(r.ctx, events[0]))
+			must(r.q[i].Record(r.ctx, event))
+			must(r.q[1-i].Wait(r.ctx, event))
 		}
 	}
 	must(r.q[1].Finish(r.ctx))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -61,6 +62,23 @@ func (a *apart) at(run int) (*Trace, *tracebuf.Step) {
 func (a *apart) stepError(first, end int, err error) error {
 	_, s := a.at(first)
 	return &StepError{Trace: a.name, First: first, Last: end - 1, Name: s.Name, Err: err}
+}
+
+// starts says when the queues were started, which a recovery does anew.
+func (a *apart) starts() []uint64 {
+	var out []uint64
+	for _, r := range a.rs {
+		out = append(out, r.Starts())
+	}
+	return out
+}
+
+// since is an error if the queues were started anew: what is to come assumes what came before.
+func (a *apart) since(starts []uint64) error {
+	if slices.Equal(a.starts(), starts) {
+		return nil
+	}
+	return fmt.Errorf("the device was recovered in between, so that nothing can follow: %w", ErrRecovering)
 }
 
 // finish waits for all queues of the trace.

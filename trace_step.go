@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (a *apart) step(ctx context.Context, n int, after func(step int) error) err
 			return a.stepError(0, 1, err)
 		}
 	}
-	runs := make([]int, len(a.parts))
+	runs, starts := make([]int, len(a.parts)), a.starts()
 	for i, at := range a.runs[:n] {
 		t, s := a.at(i)
 		runs[at.Part]++
@@ -102,7 +103,7 @@ func (a *apart) step(ctx context.Context, n int, after func(step int) error) err
 			err = t.q.q.Finish(ctx)
 		}
 		if err == nil && after != nil {
-			err = after(i)
+			err = cmp.Or(after(i), a.since(starts))
 		}
 		if err != nil {
 			return a.stepError(i, i+1, err)
@@ -130,10 +131,11 @@ func (a *apart) split(ctx context.Context, pieces int, after func(first, end int
 			}
 			all = append(all, p)
 		}
+		starts := a.starts()
 		for _, p := range all {
 			err := p.run(ctx)
 			if err == nil && after != nil {
-				err = after(p.first, p.end)
+				err = cmp.Or(after(p.first, p.end), a.since(starts))
 			}
 			if err != nil {
 				return a.stepError(p.first, p.end, err)

@@ -223,7 +223,9 @@ func TestValidateRefusesSpans(t *testing.T) {
 		{"edge's number", func(f *tracebuf.File) { step(5)(f).Edge.Number = 2 }, "waits for recording 2 of queue 0"},
 		{"recording's number", func(f *tracebuf.File) { step(7)(f).Edge.Number = 3 }, "want number 2"},
 		{"edge's commands", func(f *tracebuf.File) { f.Image.Bytes[step(1)(f).Offset+64+cq.AtRelayed+cq.AtPackedAddr] ^= 0x10 }, "isn't what its record edge is made of"},
-		{"the other part's end", func(f *tracebuf.File) { f.Others[0].Image.Steps[2].Edge = tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1} }, "queue 0, commands at"},
+		{"the other part's end", func(f *tracebuf.File) {
+			f.Others[0].Image.Steps[2].Edge = tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}
+		}, "queue 0, commands at"},
 		{"circle", func(f *tracebuf.File) {
 			// The other part would have to get to its recording, for which it waits for what comes behind the wait for it.
 			o := &f.Others[0]

@@ -1,0 +1,270 @@
+package reprise_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// swapped is split with the workers of the queues exchanged.
+func swapped(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
+	t.Helper()
+	return split(t, card, append(opts, reprise.WithQueueWorkers(1, reprise.Grid(4, 6)),
+		reprise.WithQueueWorkers(0, reprise.Range{Start: reprise.Core{X: 4}, End: reprise.Core{X: 7, Y: 5}}))...)
+}
+
+// sums checks what buffers hold that a number of replays have added to.
+func (r *spanRig) sums(t failer, bufs []*reprise.Buffer, what string, want [scheduleChains]uint32, times uint32) {
+	t.Helper()
+	okay(t, r.q[1].Finish(r.ctx))
+	for _, buf := range bufs {
+		got := make([]byte, buf.Size())
+		okay(t, r.q[0].Read(r.ctx, buf, 0, got))
+		var c int
+		if _, err := fmt.Sscan(buf.Name(), &c); err != nil {
+			t.Fatal(err)
+		}
+		if want := words(buf.Size(), times*want[c]); !bytes.Equal(want, got) {
+			t.Fatalf("%s: buffer %d begins with % x, want % x", what, c, got[:8], want[:8])
+		}
+	}
+}
+
+func (r *spanRig) clear(t failer, bufs []*reprise.Buffer) {
+	t.Helper()
+	for _, buf := range bufs {
+		okay(t, r.q[0].Write(r.ctx, buf, 0, words(buf.Size(), 0)))
+	}
+	okay(t, r.q[0].Finish(r.ctx))
+}
+
+// Random traces over two queues do the same in steps, in pieces and whole, and so do their files on a device whose queues
+// have exchanged their workers: each part finds its queue, and the edges the other one's dispatch core.
+func TestRandomSpanningTracesInPieces(t *testing.T) {
+	for _, card := range emulators {
+		target := card(sim.Seed(3), sim.Delay(20))
+		t.Run(target.String(), func(t *testing.T) {
+			here := newSpanRig(split(t, target))
+			b := swapped(t, card(sim.Strict(5)), reprise.WithFirstEvent(0xFFFFFFF0))
+			there := &spanRig{bench: b, q: [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}}
+			pieces := func(t failer, r *spanRig, tr *reprise.SpanningTrace, sums [scheduleChains]uint32, cuts int) {
+				t.Helper()
+				bufs, n := tr.Buffers(), len(tr.Programs())
+				r.clear(t, bufs)
+				okay(t, tr.Replay(r.ctx))
+				r.sums(t, bufs, "a replay", sums, 1)
+				steps := 0
+				okay(t, tr.Step(r.ctx, func(i int) error {
+					if steps++; i != steps-1 {
+						t.Fatalf("step %d is reported as %d", steps-1, i)
+					}
+					return nil
+				}))
+				r.sums(t, bufs, "in steps", sums, 2)
+				at := 0
+				okay(t, tr.Split(r.ctx, 1+cuts%n, func(first, end int) error {
+					if first != at {
+						t.Fatalf("a piece from %d on comes behind one up to %d", first, at)
+					}
+					at = end
+					return nil
+				}))
+				r.sums(t, bufs, "in pieces", sums, 3)
+				if steps != n || at != n {
+					t.Fatalf("%d steps and pieces up to %d, of %d programs", steps, at, n)
+				}
+				okay(t, tr.Check(r.ctx))
+				okay(t, tr.Verify(r.ctx))
+				okay(t, tr.Replay(r.ctx))
+				r.sums(t, bufs, "a replay behind it all", sums, 4)
+				r.clear(t, bufs)
+			}
+			before := there.dev.MemorySnapshot()
+			for seed := range 8 {
+				s := rapid.Custom(drawSchedule).Example(seed)
+				tr, sums := here.capture(t, s)
+				pieces(t, here, tr, sums, seed)
+				var file bytes.Buffer
+				okay(t, tr.Save(here.ctx, &file, reprise.WithData()))
+				loaded, err := there.dev.LoadSpanningTrace(there.ctx, &file)
+				okay(t, err)
+				pieces(t, there, loaded, sums, seed+1)
+				if q := loaded.Queues(); q[0].Workers() != tr.Queues()[0].Workers() || q[0].ID() == tr.Queues()[0].ID() {
+					t.Errorf("the first part is on queue %d with the workers %v", q[0].ID(), q[0].Workers())
+				}
+				okay(t, errors.Join(tr.Release(here.ctx), loaded.Release(there.ctx)))
+			}
+			if changes := before.Changes(); len(changes) > 0 {
+				t.Errorf("loaded traces leave %v", changes)
+			}
+		})
+	}
+}
+
+// A file of a trace over two queues has buffers, parameters and results as others have, and is refused where it can't run.
+func TestSpanningTraceFile(t *testing.T) {
+	b := split(t, sim.Wormhole())
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	below := b.pages("below", 4000) // no size looks like an address
+	x, y, z := b.pages("x", 4), b.pages("y", 4), b.pages("z", 4)
+	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 1))
+	e := b.dev.NewEvent("there")
+	trace, err := b.dev.CaptureQueues(b.ctx, "both", []*reprise.Queue{q[1], q[0]}, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[1].Run(there), rs[1].Param("addend", addend), rs[1].ParamBuffer("to", y, writeTo), rs[1].Record(e),
+			rs[0].Wait(e), rs[0].Run(back), rs[0].Param("addend", addend), rs[0].ParamBuffer("from", y, readFrom))
+	})
+	b.must(err)
+	var names []string
+	for _, s := range trace.Programs() {
+		names = append(names, fmt.Sprintf("%s on %d", s.Name, s.Queue.ID()))
+	}
+	if diff := cmp.Diff([]string{"there on 0", "back on 1"}, names); diff != "" {
+		t.Errorf("programs (-want +got):\n%s", diff)
+	}
+	b.write(x, 10)
+	b.must(q[0].Finish(b.ctx))
+	b.must(errors.Join(trace.Set("addend", 20), trace.Replay(b.ctx), q[1].Finish(b.ctx)))
+	b.holds(z, 50)
+	var file bytes.Buffer
+	b.must(trace.Save(b.ctx, &file, reprise.WithData(x), reprise.WithResults(y, z)))
+	c, err := trace.Inspect(b.ctx, q[1])
+	b.must(err)
+	if len(c.Steps) != 3 || c.Steps[1].Name != "back" || c.Steps[0].Name != `wait for event "there"` {
+		t.Errorf("on queue 1: %+v", c.Steps)
+	}
+	b.must(errors.Join(trace.Release(b.ctx), there.Close(b.ctx), back.Close(b.ctx), x.Free(), z.Free()))
+	// y stays, so that the trace's has to go elsewhere, in both parts.
+	loaded, err := b.dev.LoadSpanningTrace(b.ctx, bytes.NewReader(file.Bytes()))
+	b.must(err)
+	var v *reprise.VerifyError
+	if err := loaded.CheckResults(b.ctx); !errors.As(err, &v) {
+		t.Errorf("results before the replay: %v", err)
+	}
+	b.must(errors.Join(loaded.Replay(b.ctx), loaded.CheckResults(b.ctx), loaded.Verify(b.ctx), loaded.Check(b.ctx)))
+	b.must(errors.Join(loaded.Set("addend", 1), loaded.Replay(b.ctx)))
+	if err := loaded.CheckResults(b.ctx); !errors.As(err, &v) || v.What != `the results in "y"` {
+		t.Errorf("results of other arguments: %v", err)
+	}
+	var again bytes.Buffer
+	b.must(errors.Join(loaded.Set("addend", 20), loaded.Save(b.ctx, &again)))
+	one, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+	b.must(err)
+	two, err := tracebuf.Decode(&again)
+	b.must(err)
+	for i := range one.Parts() {
+		p, q := one.Parts()[i], two.Parts()[i]
+		if cmp.Diff(p.Image.Steps, q.Image.Steps) != "" || p.Target != q.Target {
+			t.Errorf("part %d is another one when it is saved again", i)
+		}
+	}
+	b.must(errors.Join(loaded.Release(b.ctx), y.Free(), below.Free()))
+	for k, n := range b.allocated() {
+		if n != 0 {
+			t.Errorf("%d B of %v are left", n, k)
+		}
+	}
+
+	_, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
+	if !errors.Is(err, reprise.ErrSpansQueues) {
+		t.Errorf("loaded as a trace of one queue: %v", err)
+	}
+	plain := open(t, sim.Wormhole())
+	_, err = plain.dev.LoadSpanningTrace(b.ctx, bytes.NewReader(file.Bytes()))
+	plain.says(err, `load trace "both"`, "grid of workers")
+	if !errors.Is(err, reprise.ErrOtherTarget) {
+		t.Errorf("loaded to a device with one queue: %v", err)
+	}
+	var single bytes.Buffer
+	w := plain.load(plain.blank("blank", reprise.Single(0, 0)))
+	plain.must(plain.capture("single", w).Save(plain.ctx, &single))
+	if _, err := plain.dev.LoadSpanningTrace(plain.ctx, &single); !errors.Is(err, reprise.ErrOneQueue) {
+		t.Errorf("a trace of one queue: %v", err)
+	}
+}
+
+// The program of a trace over two queues that hangs or goes wrong is found, whichever queue it is on; an edge that is
+// missing shows in a check.
+func TestSpanningTraceFindsPrograms(t *testing.T) {
+	b := split(t, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	x, y := b.pages("x", 2), b.pages("y", 2)
+	word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, x, 2))
+	e, f := b.dev.NewEvent("there"), b.dev.NewEvent("back")
+	// L1 pages of 64 B begin with core (0,0).
+	stuck := b.load(&reprise.Program{Name: "stuck", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
+		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 5} },
+	}}})
+	record := func(rs []*reprise.Recorder, mid ...func() error) error {
+		err := errors.Join(rs[0].Run(there), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back), rs[1].Record(f), rs[0].Wait(f))
+		for _, m := range mid {
+			err = errors.Join(err, m())
+		}
+		return errors.Join(err, rs[0].Run(there), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back))
+	}
+	hangs, err := b.dev.CaptureQueues(b.ctx, "hangs", q, func(rs []*reprise.Recorder) error {
+		return record(rs, func() error { return rs[0].Run(stuck) })
+	})
+	b.must(err)
+	prepare := func(v uint32) func(int) error {
+		return func(int) error { b.write(word, v); b.write(x, 0); return q[0].Finish(b.ctx) }
+	}
+	good := func(int) (bool, error) { return true, nil }
+	step, err := hangs.Bisect(b.ctx, prepare(5), good)
+	b.must(err)
+	if step != -1 {
+		t.Errorf("step %d goes wrong in a trace that works", step)
+	}
+	if step, err = hangs.Bisect(b.ctx, prepare(0), good); err != nil || step != 2 {
+		t.Errorf("step %d hangs, %v, want 2", step, err)
+	}
+	b.must(prepare(0)(0))
+	var at *reprise.StepError
+	var hang *reprise.HangError
+	if err := hangs.Step(b.ctx, nil); !errors.As(err, &at) || at.First != 2 || at.Name != "stuck" || !errors.As(err, &hang) {
+		t.Errorf("stepped: %v", err)
+	}
+	b.must(b.dev.Recover(b.ctx))
+	b.must(prepare(5)(0))
+	b.must(errors.Join(hangs.Replay(b.ctx), q[1].Finish(b.ctx)))
+	b.holds(x, 6)
+}
+
+// A check runs programs in an order that the edges allow, and a replay as they let it: so it finds an edge that is missing.
+// The emulator runs inside of the host's accesses, so what comes into the first queue is done before the second gets
+// anything to do, every time.
+func TestCheckFindsMissingEdge(t *testing.T) {
+	b := split(t, sim.Wormhole(sim.Synchronous(), sim.Seed(1)))
+	x, y := b.pages("x", 2), b.pages("y", 2)
+	back, there := b.load(b.adder("back", reprise.Core{X: 1}, y, x, 2)), b.load(b.adder("there", reprise.Core{X: 5, Y: 1}, x, y, 1))
+	left, right := b.load(b.blank("left", reprise.Single(0, 0))), b.load(b.blank("right", reprise.Single(6, 0)))
+	e := b.dev.NewEvent("there")
+	for _, edge := range []bool{true, false} {
+		trace, err := b.dev.CaptureQueues(b.ctx, "edges", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
+			err := errors.Join(rs[1].Run(right), rs[1].Run(there), rs[1].Record(e), rs[0].Run(left), rs[0].Run(left), rs[0].Run(left))
+			if edge {
+				err = errors.Join(err, rs[0].Wait(e))
+			}
+			return errors.Join(err, rs[0].Run(back))
+		})
+		b.must(err)
+		b.write(x, 0)
+		b.write(y, 1000)
+		var ce *reprise.CheckError
+		if err := trace.Check(b.ctx); edge && err != nil || !edge && (!errors.As(err, &ce) || ce.Step != 5 || ce.Name != "back" || ce.Buffer != "y" || ce.Want != 1) {
+			t.Errorf("with the edge %v: %v", edge, err)
+		}
+		b.must(trace.Release(b.ctx))
+	}
+}

@@ -1,0 +1,171 @@
+package reprise_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// inside is what traces of one queue and of several have in common.
+type inside interface {
+	Replay(context.Context) error
+	Release(context.Context) error
+	Step(context.Context, func(int) error) error
+	Split(context.Context, int, func(first, end int) error) error
+	Check(context.Context) error
+	Bisect(context.Context, func(int) error, func(int) (bool, error)) (int, error)
+	Verify(context.Context) error
+	CheckResults(context.Context) error
+	Set(string, uint32) error
+	Save(context.Context, io.Writer, ...reprise.SaveOption) error
+}
+
+// From inside of its own steps and pieces a trace can be looked at, and everything else is an error at once: no function of
+// a caller's waits for itself. Nothing of it changes the trace.
+func TestInsideOfSteps(t *testing.T) {
+	b := split(t, sim.Blackhole())
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	x, y, z := b.pages("x", 2), b.pages("y", 2), b.pages("z", 2)
+	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 2))
+	again := b.load(b.adder("again", reprise.Core{X: 2}, y, z, 2))
+	e := b.dev.NewEvent("there")
+	one, err := q[0].Capture(b.ctx, "one", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(there), r.Param("addend", addend), r.Run(again))
+	})
+	b.must(err)
+	both, err := b.dev.CaptureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back))
+	})
+	b.must(err)
+	before := b.allocated()
+	for name, tr := range map[string]inside{"one": one, "both": both} {
+		t.Run(name, func(t *testing.T) {
+			b.write(x, 10)
+			b.must(q[0].Finish(b.ctx))
+			calls := 0
+			look := func() error {
+				calls++
+				for op, err := range map[string]error{
+					"replay": tr.Replay(b.ctx), "release": tr.Release(b.ctx), "step": tr.Step(b.ctx, nil), "split": tr.Split(b.ctx, 1, nil), "check": tr.Check(b.ctx),
+				} {
+					if !errors.Is(err, reprise.ErrReserved) {
+						t.Errorf("%s from inside: %v, want ErrReserved", op, err)
+					}
+				}
+				if _, err := tr.Bisect(b.ctx, nil, nil); !errors.Is(err, reprise.ErrReserved) {
+					t.Errorf("bisect from inside: %v, want ErrReserved", err)
+				}
+				if err := tr.CheckResults(b.ctx); !errors.Is(err, reprise.ErrNoResults) {
+					t.Errorf("check results from inside: %v, want ErrNoResults", err)
+				}
+				var file bytes.Buffer
+				b.must(tr.Save(b.ctx, &file))
+				return tr.Verify(b.ctx)
+			}
+			b.must(tr.Step(b.ctx, func(int) error { return look() }))
+			b.holds(z, 13)
+			b.must(tr.Split(b.ctx, 2, func(int, int) error { return look() }))
+			step, err := tr.Bisect(b.ctx, func(int) error { return look() }, func(int) (bool, error) { return true, look() })
+			b.must(err)
+			if step != -1 || calls != 6 {
+				t.Errorf("%d calls, step %d", calls, step)
+			}
+			// Another goroutine's release is refused too, and waits for nothing.
+			b.must(tr.Step(b.ctx, func(int) error {
+				done := make(chan error)
+				go func() { done <- tr.Release(b.ctx) }()
+				if err := <-done; !errors.Is(err, reprise.ErrReserved) {
+					t.Errorf("release beside steps: %v", err)
+				}
+				return nil
+			}))
+			b.must(errors.Join(tr.Set("addend", 5), tr.Replay(b.ctx), q[1].Finish(b.ctx)))
+			b.holds(z, 17)
+			b.must(tr.Set("addend", 1))
+		})
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is left (-before +after):\n%s", diff)
+	}
+	// To recover the device from inside ends the run, and leaves traces that work.
+	for name, tr := range map[string]inside{"one": one, "both": both} {
+		for op, err := range map[string]error{
+			"step":  tr.Step(b.ctx, func(int) error { return b.dev.Recover(b.ctx) }),
+			"split": tr.Split(b.ctx, 2, func(int, int) error { return b.dev.Recover(b.ctx) }),
+		} {
+			var at *reprise.StepError
+			if !errors.As(err, &at) || at.First != 0 || !errors.Is(err, reprise.ErrRecovering) {
+				t.Errorf("%s: %s, recovered from inside: %v", name, op, err)
+			}
+		}
+	}
+	b.write(x, 10)
+	b.must(errors.Join(q[0].Finish(b.ctx), both.Replay(b.ctx), one.Replay(b.ctx), q[1].Finish(b.ctx)))
+	b.holds(z, 13)
+	b.must(errors.Join(one.Release(b.ctx), both.Release(b.ctx)))
+	if err := both.Step(b.ctx, nil); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("stepped after the release: %v", err)
+	}
+}
+
+// Closing the device from inside of a step ends the run.
+func TestCloseInsideOfSteps(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		trace, _ := b.chain(3)
+		steps := 0
+		err := trace.Step(b.ctx, func(int) error {
+			steps++
+			return b.dev.Close()
+		})
+		if !errors.Is(err, reprise.ErrClosed) || steps != 1 {
+			b.Errorf("%d steps, %v, want ErrClosed", steps, err)
+		}
+	})
+}
+
+// A release that can't wait for others that use the trace ends with its context, and can be called again.
+func TestReleaseWaitsForOthers(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.load(b.blank("blank", reprise.Single(0, 0)))
+	trace := b.capture("t", x)
+	r, w := make(chan struct{}), make(chan struct{})
+	saved := make(chan error)
+	go func() { saved <- trace.Save(b.ctx, stopper{r, w}) }()
+	<-r // inside of Save
+	ctx, cancel := context.WithCancel(b.ctx)
+	cancel()
+	err := trace.Release(ctx)
+	b.says(err, `release trace "t": it is in use`, "call Release again")
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	if err := trace.Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("verified while it is released: %v", err)
+	}
+	released := make(chan error)
+	go func() { released <- trace.Release(b.ctx) }()
+	close(w)
+	b.must(errors.Join(<-saved, <-released))
+	if err := trace.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("released twice: %v", err)
+	}
+}
+
+// stopper is a writer that says when it is first written to, and then waits.
+type stopper struct{ in, out chan struct{} }
+
+func (s stopper) Write(p []byte) (int, error) {
+	select {
+	case s.in <- struct{}{}:
+	case <-s.out:
+	}
+	<-s.out
+	return len(p), nil
+}
