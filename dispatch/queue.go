@@ -24,7 +24,7 @@ type Queue struct {
 	set            *workers    // that it starts
 	shared         bool        // the set belongs to other queues too
 
-	mu    sync.Mutex // guards everything up to the blank line
+	mu    gate // guards everything up to the blank line
 	fetch fetchRing
 	issue issueRing
 	st    State
@@ -32,6 +32,7 @@ type Queue struct {
 	runs  uint16    // programs run, as their host id
 	event cq.Seq    // last event recorded
 	buf   []byte    // commands under construction
+	ends  []int     // of batches, where they need several
 	pos   uint64    // positions counted
 	waits uint64    // for other queues
 	end   spanEnd   // the event behind the newest part of a trace that spans queues
@@ -141,21 +142,17 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 func (q *Queue) runInParts(ctx context.Context, im *Image, p *placement) error {
 	q.buf = im.build(q.buf[:0], im.cmds[:im.head], im.cmds[im.head:], p, q.dispatcher, q.runs)
 	start, shift := 0, len(q.buf)-len(im.cmds)
+	q.ends = q.ends[:0]
 	for i, cut := range im.cuts {
 		end := cut + shift
 		last := i == len(im.cuts)-1
 		if !last && im.cuts[i+1]+shift-start <= maxCommandSize {
 			continue
 		}
-		if err := q.send(ctx, q.buf[start:end], false); err != nil {
-			if start > 0 {
-				return q.fail(fmt.Errorf("dispatch: queue %d: program %q was cut off in the middle: %w", q.id, im.name, err))
-			}
-			return err
-		}
+		q.ends = append(q.ends, end)
 		start = end
 	}
-	return nil
+	return q.sendParts(ctx, im.name, q.buf, q.ends)
 }
 
 // Prepared is a batch of commands that is built once and sent again and again, changed only in the completion
@@ -303,7 +300,7 @@ func (q *Queue) ring(off, n uint32, stall bool) {
 	}
 	q.pre.Publish() // commands must be visible before the entry that announces them
 	q.fetch.push(entry)
-	kmd.PrefetchWrite(q.issue.mem[q.issue.wr:])
+	q.issue.prefetch()
 }
 
 // await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.

@@ -107,16 +107,7 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 // pieces sends commands in as many batches as fetch entries need. Called with mu held.
 func (q *Queue) pieces(ctx context.Context, cmds []byte, name string) error {
 	start, end := 0, 0
-	flush := func() error {
-		if err := q.send(ctx, cmds[start:end], false); err != nil {
-			if start > 0 {
-				return q.fail(fmt.Errorf("dispatch: queue %d: %s was cut off in the middle: %w", q.id, name, err))
-			}
-			return err
-		}
-		start = end
-		return nil
-	}
+	q.ends = q.ends[:0]
 	noFlush := false // a header whose data the next command brings
 	for e, err := range cq.All(q.d.layout(), cmds) {
 		if err != nil {
@@ -129,16 +120,18 @@ func (q *Queue) pieces(ctx context.Context, cmds []byte, name string) error {
 			limit -= maxRelay // it stays with the relay behind it
 		}
 		if next > limit && !noFlush && end > start {
-			if err := flush(); err != nil {
-				return err
-			}
+			q.ends = append(q.ends, end)
+			start = end
 		}
 		end, noFlush = next, header
 	}
-	if end > start {
-		return flush()
+	if end == 0 {
+		return nil
 	}
-	return nil
+	if end > start {
+		q.ends = append(q.ends, end)
+	}
+	return q.sendParts(ctx, name, cmds, q.ends)
 }
 
 // StateAfter returns the state behind that many programs of a trace of the queue: see Device.Detach.

@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// fillRing puts batches into a queue until it has no room.
+func fillRing(t *testing.T, q *Queue) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for {
+		if err := q.send(ctx, make([]byte, maxCommandSize), false); err != nil {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+// parts are the commands of a program in batches of the largest size and the rest.
+func parts(n int) (p []byte, ends []int) {
+	p = make([]byte, n)
+	for i := range p {
+		p[i] = byte(i / 997)
+	}
+	for end := maxCommandSize; end < n; end += maxCommandSize {
+		ends = append(ends, end)
+	}
+	return p, append(ends, n)
+}
+
+// A context that ends while a program of several batches waits for room leaves the queue as it was: usable, and without
+// a part of the program.
+func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
+	q, take := hostOnly(t)
+	fillRing(t, q)
+	p, ends := parts(5*maxCommandSize/2 + 128)
+	put, wr := q.fetch.put, q.issue.wr
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("no longer wanted")
+	time.AfterFunc(5*time.Millisecond, func() { cancel(why) })
+	if err := q.sendParts(ctx, "program", p, ends); !errors.Is(err, why) {
+		t.Errorf("error %v, want %v", err, why)
+	}
+	if q.fetch.put != put || q.issue.wr != wr || q.failed.Load() != nil {
+		t.Errorf("%d entries and %d B further, failed %v: want the queue as it was", q.fetch.put-put, q.issue.wr-wr, q.failed.Load())
+	}
+	take()
+	if err := q.sendParts(t.Context(), "program", p, ends); err != nil {
+		t.Fatal(err)
+	}
+	if n := q.fetch.put - put; n != uint64(len(ends)) {
+		t.Errorf("%d entries for %d batches", n, len(ends))
+	}
+	if got := q.issue.mem[q.issue.wr-uint32(len(p)) : q.issue.wr]; !bytes.Equal(got, p) {
+		t.Error("the commands in the ring differ")
+	}
+}
+
+// A program that is larger than the ring is sent to its end once it has begun, since half a program stops the queue.
+func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
+	q, _ := hostOnly(t)
+	p, ends := parts(len(q.issue.mem) + maxCommandSize)
+	ctx, cancel := context.WithCancel(t.Context())
+	// The prefetcher begins to take entries when nobody wants the program any more.
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		time.Sleep(5 * time.Millisecond)
+		cancel()
+		for i := uint32(0); ; time.Sleep(100 * time.Microsecond) {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			if at := q.fetch.addr(i % fetchEntries); q.pre.Load16(uint64(at)) != 0 {
+				q.pre.Store16(uint64(at), 0)
+				q.pre.Store32(uint64(q.d.ctl.fetchRead), at)
+				i++
+			}
+		}
+	}()
+	err := q.sendParts(ctx, "program", p, ends)
+	close(end)
+	<-ended
+	if err != nil || q.failed.Load() != nil || q.fetch.put != uint64(len(ends)) {
+		t.Errorf("%d of %d batches, %v, failed %v", q.fetch.put, len(ends), err, q.failed.Load())
+	}
+	if ctx.Err() == nil {
+		t.Error("the program was sent before its context ended")
+	}
+}
