@@ -24,7 +24,7 @@ type Queue struct {
 	set            *workers    // that it starts
 	shared         bool        // the set belongs to other queues too
 
-	mu    sync.Mutex // guards everything up to the blank line
+	mu    gate // guards everything up to the blank line
 	fetch fetchRing
 	issue issueRing
 	st    State
@@ -300,7 +300,7 @@ func (q *Queue) ring(off, n uint32, stall bool) {
 	}
 	q.pre.Publish() // commands must be visible before the entry that announces them
 	q.fetch.push(entry)
-	kmd.PrefetchWrite(q.issue.mem[q.issue.wr:])
+	q.issue.prefetch()
 }
 
 // await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/kmd"
 )
 
 // Salvo is prepared commands for queues of several devices that are submitted so that the devices start together: first
@@ -109,7 +108,7 @@ func (p *salvoPart) announce() (err error) {
 	defer q.lost(&err)
 	q.pre.Publish() // as in ring
 	q.fetch.push(uint16(uint32(len(p.p.Bytes))/cq.FetchUnit) | cq.FetchStall)
-	kmd.PrefetchWrite(q.issue.mem[q.issue.wr:])
+	q.issue.prefetch()
 	if q.same != p.p {
 		q.last.Store(&p.p.Name)
 		q.replayed.Store(p.p)

@@ -1,0 +1,9 @@
+//go:build !race
+
+package dispatch
+
+// storeRelease stores v behind everything that was stored and loaded before it. sync/atomic has only stores that later
+// loads wait for as well.
+//
+//go:noescape
+func storeRelease(p *uint32, v uint32)
