@@ -29,6 +29,8 @@ type Config struct {
 	Programs []int
 	// EBPF asks for a [Breakdown] of replays. Without it the kernel only counts their system calls, where it may be asked.
 	EBPF bool
+	// Timeline asks for a timeline of a few replays of each trace of the replay family, apart from what is measured.
+	Timeline bool
 	// ProbeTarget is the device whose replays the kernel watches, Target if nil. An emulated one that sleeps has to be woken
 	// by a system call now and then, which is none of silicon's: give it sim.Awake.
 	ProbeTarget reprise.Target

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -24,7 +25,28 @@ func measureReplay(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.with(ctx, func() error { return s.replays(ctx, s.replayStages) })
+	err = s.with(ctx, func() error { return s.replays(ctx, s.replayStages) })
+	if err != nil || !s.config.Timeline {
+		return err
+	}
+	return s.with(ctx, func() (err error) {
+		if s.report.Timeline, err = s.dev.StartTimeline(ctx); err != nil {
+			return err
+		}
+		return errors.Join(s.replays(ctx, s.drawReplays), s.report.Timeline.Stop(ctx))
+	})
+}
+
+// drawReplays replays a trace for the timeline: at rest first, and then with one behind the other.
+func (s *session) drawReplays(ctx context.Context, t *reprise.Trace, programs int) error {
+	const replays = 3
+	again := replay(t)
+	for range replays {
+		if err := errors.Join(again(ctx, 1), s.finish(ctx)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(again(ctx, replays), s.finish(ctx))
 }
 
 // replays measures something of a trace of each length.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"runtime"
 	"time"
+
+	"github.com/reprise-tt/reprise"
 )
 
 // schema is the version of a report's JSON form.
@@ -30,6 +32,9 @@ type Report struct {
 
 	// Breakdown is what the kernel saw of replays; nil if nobody asked.
 	Breakdown *Breakdown `json:"ebpf,omitempty"`
+
+	// Timeline is what host and queues did in a few replays; nil if nobody asked.
+	Timeline *reprise.Timeline `json:"-"`
 
 	// ReplaySummary is set when the replay family was measured.
 	*ReplaySummary

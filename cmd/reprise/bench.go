@@ -29,6 +29,7 @@ type benchCmd struct {
 	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower." placeholder:"OLD.json"`
 	EBPF     bool     `help:"With the replay family: let the kernel say where the time of a replay goes, by eBPF." name:"ebpf"`
 	Plot     string   `help:"Draw the figures into this directory as well, as PNG and SVG." placeholder:"DIR"`
+	Timeline string   `help:"Write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, apart from what is measured." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List what can be measured, and measure nothing."`
 
 	target *target.Device
@@ -77,7 +78,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	config := bench.Config{
 		Target: c.target.Open(), Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
-		EBPF: c.EBPF,
+		EBPF: c.EBPF, Timeline: c.Timeline != "",
 	}
 	if runtime.NumCPU() > 1 {
 		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()
@@ -97,6 +98,11 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	if c.Plot != "" {
 		if err := r.Plot(c.Plot); err != nil {
+			return err
+		}
+	}
+	if r.Timeline != nil {
+		if err := writeFile(c.Timeline, r.Timeline.WriteJSON); err != nil {
 			return err
 		}
 	}
