@@ -44,6 +44,7 @@ func faultCases() []testCase {
 		{name: "close while a kernel hangs", unsafe: hangs, needs: needSimulator, protects: "closing a hanging device ends, and the next open works", fn: closeHung},
 		{name: "misuse of raw commands", protects: "commands of an impossible length are refused before they are sent", fn: rawMisuse},
 		{name: "after a hang", unsafe: hangs, needs: needSimulator, protects: "a queue that hung says so to everything that follows", fn: afterHang},
+		{name: "process is killed", protects: "a process that is killed with SIGKILL in the middle of replays leaves nothing behind, and the next one uses the device at once", fn: killedProcess},
 		{name: "foreign things", protects: "buffers and programs of one device aren't used with another", fn: foreignThings},
 	}...)
 }

@@ -1,8 +1,11 @@
 package hwtest
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -23,7 +26,25 @@ func TestMain(m *testing.M) {
 	if ttsimtest.Serving() {
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == asVictim {
+		os.Exit(victimMain(os.Args[2], slices.Contains(os.Args[3:], "--once")))
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// asVictim makes the test binary a process that uses a device until it is killed.
+const asVictim = "reprise-hwtest-victim"
+
+func victimMain(device string, once bool) int {
+	d, err := target.Parse(device, ttsimtest.Server())
+	if err == nil {
+		err = Victim(context.Background(), d.Open(), once, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // testT is a test of go test as what cases need.
@@ -82,7 +103,7 @@ func other(t *testing.T) func(*target.Device) *target.Device {
 // TestConformance runs all cases on all devices, layer by layer.
 func TestConformance(t *testing.T) {
 	rep := &books{}
-	s := &settings{short: testing.Short(), long: long, unsafe: *unsafeFlag, compare: other(t), property: rapidProperty}
+	s := &settings{short: testing.Short(), long: long, unsafe: *unsafeFlag, victim: []string{os.Args[0], asVictim}, compare: other(t), property: rapidProperty}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			b := &bench{device: d, config: s}

@@ -38,12 +38,15 @@ type Config struct {
 	Short   bool             // fewer repetitions
 	Long    bool             // also the cases that take minutes, and more seeds
 	Unsafe  bool             // also on silicon what leaves it in need of a reset
+	Victim  []string         // command that runs Victim on the device that it gets as an argument; "--once" may follow. nil skips the case that needs it
 	Done    func(Result)     // called with the result of each case when it ends; may be nil
 }
 
 // settings are what cases know of how they are run.
 type settings struct {
 	short, long, unsafe bool
+
+	victim []string // command that starts a second process
 
 	compare  func(*target.Device) *target.Device // the second device of the differential cases, nil if none was named
 	property func(t *fixture, n int, prop func(draw))
@@ -129,7 +132,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 		return &OpenError{Device: d.Given, Err: err}
 	}
 	b := &bench{device: d, config: &settings{
-		short: cfg.Short, long: cfg.Long, unsafe: cfg.Unsafe, property: seededProperty,
+		short: cfg.Short, long: cfg.Long, unsafe: cfg.Unsafe, victim: cfg.Victim, property: seededProperty,
 		compare: func(*target.Device) *target.Device { return cfg.Compare },
 	}}
 	for i := range selected {

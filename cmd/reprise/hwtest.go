@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -38,7 +39,11 @@ func (c *hwtestCmd) Validate() error {
 
 // config is what the flags ask for.
 func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
-	cfg = hwtest.Config{Short: c.Short, Long: c.Long, Unsafe: c.Unsafe}
+	self, err := os.Executable()
+	if err != nil {
+		return cfg, fmt.Errorf("find this program to start it as a second process: %w", err)
+	}
+	cfg = hwtest.Config{Short: c.Short, Long: c.Long, Unsafe: c.Unsafe, Victim: []string{self, victimCommand}}
 	names := []string{c.Device}
 	if c.Device == "" {
 		names = []string{"emu:wormhole", "emu:blackhole"}
@@ -213,4 +218,21 @@ func printSuite(out io.Writer, rep *hwtest.Report) error {
 		}
 	}
 	return nil
+}
+
+// victimCommand is the hidden command that makes this program a process that uses a device until it is killed.
+const victimCommand = "hwtest-victim"
+
+type victimCmd struct {
+	Device string `arg:"" help:"Device to use."`
+	Once   bool   `help:"Use it once and end."`
+}
+
+// Run uses the device.
+func (c *victimCmd) Run(ctx context.Context, s streams) error {
+	d, err := parseDevice("DEVICE", c.Device)
+	if err != nil {
+		return err
+	}
+	return hwtest.Victim(ctx, d.Open(), c.Once, s.out)
 }

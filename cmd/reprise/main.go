@@ -44,6 +44,8 @@ type cli struct {
 	Sim      simCmd      `cmd:"" help:"Emulated cards that several processes share."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
+	// So is the process that the suite kills.
+	Victim victimCmd `cmd:"" name:"hwtest-victim" hidden:""`
 }
 
 // streams are where a command reads and writes.

@@ -43,7 +43,14 @@ type Device struct {
 
 	open func() kmd.Target
 	opts []sim.Option // of an emulator
+
+	library string // of the vendor's simulator
+	server  ttsim.Option
 }
+
+// socket returns what opens a card that is served. The machine that comes with a target is asked for over its
+// connections, so each opening has a target of its own.
+func socket(path string) func() kmd.Target { return func() kmd.Target { return share.Socket(path) } }
 
 // Error says what is wrong with the name of a device, and what to do.
 type Error struct {
@@ -72,10 +79,10 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 	case kind == "emu":
 		return parseEmulator(name, rest)
 	case kind == "ttsim" && rest != "":
-		return &Device{Name: label(rest), Given: name, Kind: Simulator, open: func() kmd.Target { return ttsim.Library(rest, server) }}, nil
+		return &Device{Name: label(rest), Given: name, Kind: Simulator, library: rest, server: server,
+			open: func() kmd.Target { return ttsim.Library(rest, server) }}, nil
 	case kind == "socket" && rest != "":
-		// The machine that comes with a target is asked for over its connections, so each opening has a target of its own.
-		return &Device{Name: "socket_" + filepath.Base(rest), Given: name, Kind: Simulator, open: func() kmd.Target { return share.Socket(rest) }}, nil
+		return &Device{Name: "socket_" + filepath.Base(rest), Given: name, Kind: Simulator, open: socket(rest)}, nil
 	}
 	return nil, &Error{Value: name, Why: ErrUnknown.Error(), Hint: "use " + Help, Err: ErrUnknown}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
@@ -62,5 +63,56 @@ func TestEmulated(t *testing.T) {
 	}
 	if e := d.Emulated("_slow"); e.Name != "emu_wormhole_slow" || d.Name != "emu_wormhole" {
 		t.Errorf("%q of %q", e.Name, d.Name)
+	}
+}
+
+// A device that is shared has a name by which any process can open it, at the same time as others and again after them;
+// sharing doesn't change the device itself.
+func TestShare(t *testing.T) {
+	for _, name := range []string{"emu:wormhole", "emu:blackhole,driver=2.4.0"} {
+		d, err := Parse(name, ttsim.Server("false"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, end, err := d.Share()
+		if errors.Is(err, ErrNotShared) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(s.Given, ttsim.Server("false"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var open []*kmd.Device
+		for _, o := range []*Device{s, again, s} {
+			k, err := kmd.Open(t.Context(), o.Open())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k.Arch() != d.Arch {
+				t.Errorf("%s is a %v", s.Given, k.Arch())
+			}
+			open = append(open, k)
+		}
+		for _, k := range open {
+			if err := k.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+		if d.Given != name || d.Kind != Emulator || s.Kind != Simulator || s.Name != d.Name {
+			t.Errorf("%+v became %+v", d, s)
+		}
+	}
+	d, err := Parse("/dev/tenstorrent/0", ttsim.Server("false"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, _, err := d.Share(); err != nil || s != d {
+		t.Errorf("silicon becomes %+v, %v", s, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -16,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/share"
 )
@@ -26,147 +24,18 @@ import (
 // asUser makes the test binary a process that uses a card: the arguments are what to do and the socket.
 const asUser = "reprise-share-user"
 
-// started is what a user that never ends prints when its work is running.
-const started = "replaying"
-
 // user is the life of a process that uses a card.
 func user(what, path string) int {
 	ctx, card := context.Background(), share.Socket(path)
-	if err := use(ctx, card, what == "forever"); err != nil {
+	if err := hwtest.Victim(ctx, card, what == "once", os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-const (
-	queues   = 2
-	pages    = 4
-	pageSize = 64
-)
-
-// use brings a card up and runs a program and a trace on it, once or for ever.
-func use(ctx context.Context, t reprise.Target, forever bool) (err error) {
-	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(queues))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
-	q := dev.Queue(0)
-	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * pageSize, PageSize: pageSize, Name: "in"})
-	if err != nil {
-		return err
-	}
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * pageSize, PageSize: pageSize, Name: "out"})
-	if err != nil {
-		return err
-	}
-	p, err := adder(dev, in, out)
-	if err != nil {
-		return err
-	}
-	x, err := dev.Load(ctx, p)
-	if err != nil {
-		return err
-	}
-	trace, err := q.Capture(ctx, "add", func(r *reprise.Recorder) error { return r.Run(x) })
-	if err != nil {
-		return err
-	}
-	for i, run := range []func() error{func() error { return q.Run(ctx, x) }, func() error { return trace.Replay(ctx) }} {
-		first := uint32(1000 * (i + 1))
-		if err := q.Write(ctx, in, 0, words(first)); err != nil {
-			return err
-		}
-		if err := run(); err != nil {
-			return err
-		}
-		got := make([]byte, pages*pageSize)
-		if err := q.Read(ctx, out, 0, got); err != nil {
-			return err
-		}
-		if want := words(first + addend); !bytes.Equal(got, want) {
-			return fmt.Errorf("run %d: wrong results: %x, want %x", i, got, want)
-		}
-	}
-	if !forever {
-		return trace.Release(ctx)
-	}
-	lock, err := holdLock(ctx, t)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	for i := 0; ; i++ {
-		if i == 20 {
-			fmt.Println(started)
-		}
-		if err := trace.Replay(ctx); err != nil {
-			return err
-		}
-		// The other queue reads and writes as well.
-		if err := dev.Queue(1).Read(ctx, out, 0, make([]byte, pages*pageSize)); err != nil {
-			return err
-		}
-	}
-}
-
-const addend = 7
-
-// holdLock opens the card once more, to hold what a killed process must not keep: a lock and a window. It has no pinned
-// memory: to give up an outbound region the driver moves its base to 0 before it switches it off (tt-kmd wormhole.c and
-// blackhole.c, configure_outbound_atu), so for a moment it overlaps the regions of memory that the device is using, which
-// the emulator refuses.
-func holdLock(ctx context.Context, t reprise.Target) (*kmd.Device, error) {
-	d, err := kmd.Open(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := d.Lock(ctx, kmd.LockPCIeDMA); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	if _, err := d.OpenWindow(2<<20, kmd.WriteCombined); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return d, nil
-}
-
-// files is how many files a user has open: one with a store for each core of the queues, and the one of holdLock.
-const files = 2*queues + 1
-
-func words(first uint32) []byte {
-	var p []byte
-	for i := range uint32(pages * pageSize / 4) {
-		p = binary.LittleEndian.AppendUint32(p, first+i)
-	}
-	return p
-}
-
-// adder is a program that adds to every word of a buffer: three kernels on one core.
-func adder(dev *reprise.Device, in, out *reprise.Buffer) (*reprise.Program, error) {
-	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(1, 0)}
-	p := &reprise.Program{Name: "add", Buffers: []*reprise.Buffer{in, out}, CircularBuffers: []reprise.CircularBuffer{
-		{Index: from, Cores: cores, PageSize: pageSize, Pages: 2}, {Index: to, Cores: cores, PageSize: pageSize, Pages: 2},
-	}}
-	for _, k := range []struct {
-		name string
-		proc reprise.Processor
-		args []uint32
-	}{
-		{kernels.CopyReader, reprise.BRISC, []uint32{in.Addr(), 0, pages, pageSize, from}},
-		{kernels.Add, reprise.TRISC0, []uint32{from, to, pages, addend}},
-		{kernels.CopyWriter, reprise.NCRISC, []uint32{out.Addr(), 0, pages, pageSize, to}},
-	} {
-		im, err := kernels.Prebuilt(dev.Arch(), k.name)
-		if err != nil {
-			return nil, err
-		}
-		p.Kernels = append(p.Kernels, reprise.Kernel{Name: k.name, Image: im, Processor: k.proc, Cores: cores,
-			Args: func(reprise.Core) []uint32 { return k.args }})
-	}
-	return p, nil
-}
+// files is how many files a user has open: one with a store for each core of the queues, and one with a lock.
+const files = 2*hwtest.VictimQueues + 1
 
 // start starts a process that uses the card.
 func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) {
@@ -196,7 +65,7 @@ func TestKilledProcess(t *testing.T) {
 		free := s.resources(t, true)
 		for range 2 {
 			victim, lines, stderr := s.start(t, "forever")
-			for lines.Scan() && lines.Text() != started {
+			for lines.Scan() && lines.Text() != hwtest.VictimRunning {
 			}
 			if n := d.Node(0).OpenFiles(); n != files {
 				t.Errorf("%d files are open, want the victim's %d", n, files)
@@ -275,7 +144,7 @@ func (s *served) quiet(t *testing.T) {
 // queueCores are the cores of the command queues (package dispatch, queueCores).
 func queueCores(c *chip.Chip) (l []chip.Core) {
 	w, h := c.Grid()
-	for i := range 2 * queues {
+	for i := range 2 * hwtest.VictimQueues {
 		if c.Arch() == chip.Wormhole {
 			l = append(l, chip.Core{X: i, Y: h - 1})
 		} else {
@@ -291,7 +160,7 @@ type resources struct {
 	locked           bool
 }
 
-// resources counts what a process of its own could get: outbound regions only if nothing runs (see holdLock).
+// resources counts what a process of its own could get: outbound regions only if nothing runs (see hwtest.Victim).
 func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	t.Helper()
 	d, err := kmd.Open(t.Context(), s.Card)

@@ -48,10 +48,20 @@ func (s *Sim) Cards() ([]*Card, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ttsim: cards: %w", err)
 	}
+	s.driver = d
 	for i := range d.Len() {
 		s.cards = append(s.cards, &Card{node: d.Node(i)})
 	}
 	return s.cards, nil
+}
+
+// Driver returns the model of the kernel driver behind the simulator's cards, with which package sim/share serves them to
+// other processes.
+func (s *Sim) Driver() (*driver.Driver, error) {
+	if _, err := s.Cards(); err != nil {
+		return nil, err
+	}
+	return s.driver, nil
 }
 
 // libraryNode is a device node whose simulator runs while it is open.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
 )
 
@@ -16,10 +17,11 @@ type Sim struct {
 	config    config
 	functions []*Function
 	current   atomic.Pointer[process]
-	open      atomic.Int32 // functions that aren't closed
-	life      sync.Mutex   // a reset or the end
-	closed    bool         // guarded by life
-	cards     []*Card      // guarded by life
+	open      atomic.Int32   // functions that aren't closed
+	life      sync.Mutex     // a reset or the end
+	closed    bool           // guarded by life
+	cards     []*Card        // guarded by life
+	driver    *driver.Driver // guarded by life
 }
 
 // Start runs the simulator of the library at path in a server process and returns when its devices can be used.

@@ -1,0 +1,164 @@
+package hwtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// VictimRunning is the line that Victim writes when its work is under way.
+const VictimRunning = "replaying"
+
+// VictimQueues is how many command queues a victim has.
+const VictimQueues = 2
+
+// Victim is the life of a process that is there to be killed: it opens a device, brings it up, runs a program and a
+// trace, checks what they compute, takes a lock and a window, writes VictimRunning, and goes on replaying until ctx ends
+// or something fails. With once it checks and closes the device.
+func Victim(ctx context.Context, t reprise.Target, once bool, out io.Writer) (err error) {
+	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	v := victim{dev: dev}
+	for _, b := range []struct {
+		to   **reprise.Buffer
+		name string
+	}{{&v.in, "in"}, {&v.out, "out"}} {
+		if *b.to, err = dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: victimPages * victimPage, PageSize: victimPage, Name: b.name}); err != nil {
+			return err
+		}
+	}
+	if err := v.check(ctx); err != nil {
+		return err
+	}
+	if once {
+		return v.trace.Release(ctx)
+	}
+	lock, err := holdLock(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	const first = 20 // replays, before somebody may kill it
+	for i := 0; ; i++ {
+		if i == first {
+			if _, err := fmt.Fprintln(out, VictimRunning); err != nil {
+				return err
+			}
+		}
+		if err := v.trace.Replay(ctx); err != nil {
+			return err
+		}
+		// The other queue reads and writes as well.
+		if err := dev.Queue(1).Read(ctx, v.out, 0, make([]byte, victimPages*victimPage)); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	victimPages = 4
+	victimPage  = 64
+	addend      = 7
+)
+
+// victim is what a victim uses.
+type victim struct {
+	dev     *reprise.Device
+	in, out *reprise.Buffer
+	trace   *reprise.Trace
+}
+
+// check runs a program and its trace, and compares what they compute.
+func (v *victim) check(ctx context.Context) error {
+	q := v.dev.Queue(0)
+	p, err := v.adder()
+	if err != nil {
+		return err
+	}
+	x, err := v.dev.Load(ctx, p)
+	if err != nil {
+		return err
+	}
+	if v.trace, err = q.Capture(ctx, "add", func(r *reprise.Recorder) error { return r.Run(x) }); err != nil {
+		return err
+	}
+	for i, run := range []func() error{func() error { return q.Run(ctx, x) }, func() error { return v.trace.Replay(ctx) }} {
+		first := uint32(1000 * (i + 1))
+		if err := q.Write(ctx, v.in, 0, countUp(first)); err != nil {
+			return err
+		}
+		if err := run(); err != nil {
+			return err
+		}
+		got := make([]byte, victimPages*victimPage)
+		if err := q.Read(ctx, v.out, 0, got); err != nil {
+			return err
+		}
+		if want := countUp(first + addend); !bytes.Equal(got, want) {
+			return fmt.Errorf("hwtest: run %d: wrong results: %x, want %x", i, got, want)
+		}
+	}
+	return nil
+}
+
+func countUp(first uint32) []byte {
+	var p []byte
+	for i := range uint32(victimPages * victimPage / 4) {
+		p = binary.LittleEndian.AppendUint32(p, first+i)
+	}
+	return p
+}
+
+// adder is a program that adds to every word of a buffer: three kernels on one core.
+func (v *victim) adder() (*reprise.Program, error) {
+	const from, to = 0, 16
+	cores := []reprise.Range{reprise.Single(1, 0)}
+	p := &reprise.Program{Name: "add", Buffers: []*reprise.Buffer{v.in, v.out}, CircularBuffers: []reprise.CircularBuffer{
+		{Index: from, Cores: cores, PageSize: victimPage, Pages: 2}, {Index: to, Cores: cores, PageSize: victimPage, Pages: 2},
+	}}
+	for _, k := range []struct {
+		name string
+		proc reprise.Processor
+		args []uint32
+	}{
+		{kernels.CopyReader, reprise.BRISC, []uint32{v.in.Addr(), 0, victimPages, victimPage, from}},
+		{kernels.Add, reprise.TRISC0, []uint32{from, to, victimPages, addend}},
+		{kernels.CopyWriter, reprise.NCRISC, []uint32{v.out.Addr(), 0, victimPages, victimPage, to}},
+	} {
+		im, err := kernels.Prebuilt(v.dev.Arch(), k.name)
+		if err != nil {
+			return nil, err
+		}
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: k.name, Image: im, Processor: k.proc, Cores: cores,
+			Args: func(reprise.Core) []uint32 { return k.args }})
+	}
+	return p, nil
+}
+
+// holdLock opens the card once more, to hold what a killed process must not keep: a lock and a window. It has no pinned
+// memory: to give up an outbound region the driver moves its base to 0 before it switches it off (tt-kmd wormhole.c and
+// blackhole.c, configure_outbound_atu), so for a moment it overlaps the regions of memory that the device is using, which
+// the emulator refuses.
+func holdLock(ctx context.Context, t reprise.Target) (*kmd.Device, error) {
+	d, err := kmd.Open(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Lock(ctx, kmd.LockPCIeDMA); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if _, err := d.OpenWindow(2<<20, kmd.WriteCombined); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
