@@ -51,6 +51,9 @@ const (
 	// MulticastWait waits for [MulticastSend] and adds up what arrived. Arguments: L1 address, bytes, semaphore, L1
 	// address for the sum of the 32-bit words.
 	MulticastWait = "multicast_wait"
+	// Exchange moves pages of a buffer over Ethernet links and combines them: what the collectives of package mesh are made
+	// of. Arguments: see kernels/src/exchange.cpp.
+	Exchange = "exchange"
 )
 
 // Prebuilt loads a kernel that comes with Reprise. The error wraps [ErrNotFound].

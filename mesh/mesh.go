@@ -27,6 +27,7 @@ type Mesh struct {
 type system struct {
 	graph    *topology.Graph // nil if it isn't known
 	links    links
+	inGraph  []int // by node: which chip of graph it is
 	problems []string
 	// start is held while traces of several chips are started: who starts several takes the locks of their queues, and
 	// two such would wait for each other.

@@ -68,7 +68,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	s := &system{graph: f.graph, problems: f.problems, links: f.links}
+	s := &system{graph: f.graph, problems: f.problems, links: f.links, inGraph: f.inGraph}
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
 		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], node: n})
@@ -91,6 +91,7 @@ type found struct {
 	names    []string      // by node
 	graph    *topology.Graph
 	links    links // by node: the targets in order
+	inGraph  []int // by node
 	problems []string
 }
 
@@ -99,7 +100,7 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	if len(m) == 0 {
 		return nil, errors.New("mesh: open: no targets: give the cards of a machine with mesh.Cards")
 	}
-	f := &found{devices: make([]*kmd.Device, len(m)), names: make([]string, len(m)), links: make(links, len(m))}
+	f := &found{devices: make([]*kmd.Device, len(m)), names: make([]string, len(m)), links: make(links, len(m)), inGraph: make([]int, len(m))}
 	errs := make([]error, len(m))
 	var wg sync.WaitGroup
 	for i, t := range m {
@@ -120,6 +121,7 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 			f.problems = append(f.problems, fmt.Sprintf("chip %s: %v: %v", f.names[i], ErrMissing, errs[i]))
 			continue
 		}
+		f.inGraph[i] = len(open)
 		open, node = append(open, d), append(node, i)
 		f.links[i] = map[int]bool{}
 	}

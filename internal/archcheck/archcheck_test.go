@@ -22,7 +22,7 @@ var allowed = map[string][]string{
 	"kernels":                    {"chip"},
 	"kmd":                        {"chip", "internal/seam", "internal/kabi"},
 	"topology":                   {"chip", "kmd"},
-	"mesh":                       {"", "allocator", "chip", "kmd", "topology"},
+	"mesh":                       {"", "allocator", "chip", "kernels", "kmd", "topology"},
 	"usage":                      {},
 	"graph":                      {},
 	"graph/visualizer":           {"graph"},

@@ -1,0 +1,309 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/topology"
+)
+
+// Combine is how a collective combines the values of two chips.
+type Combine uint8
+
+// How values are combined. Sums of int32 wrap. Sums of float32 and bfloat16 are rounded to nearest, ties to even, and count
+// subnormals; a NaN gives the NaN 0x7FC00000 (0x7FC0), and in a maximum -0 is less than 0.
+const (
+	Replace Combine = iota // what arrives takes the place of what is there
+	SumInt32
+	MaxInt32
+	SumFloat32
+	MaxFloat32
+	SumBFloat16
+	MaxBFloat16
+)
+
+// maxExchangePage is the largest page that links carry, in bytes (kernels/src/exchange.cpp).
+const maxExchangePage = 4096
+
+// ErrNoLinks is returned when the chips of a mesh aren't joined as a collective needs it.
+var ErrNoLinks = errors.New("the chips are not linked")
+
+// Links makes collectives: programs that move data between the chips of a mesh over their Ethernet links. The chips are taken
+// as a line along which neighbours are linked (Line), and as a ring if the ends are linked too. A collective is an
+// [Executable] like others: it runs in a queue and can be part of a trace. It works in place, on a buffer that every chip has
+// for itself, whose pages have at most 4096 B and a multiple of 4.
+//
+// One core of each chip drives the links, and no program runs on the Ethernet tiles. Of the collectives that use a link only
+// one may run at a time: put them into one queue. Every chip of the mesh must run a collective, or none: one that waits for
+// a chip that doesn't ends in a *HangError.
+//
+// Values are combined in an order that depends only on the line, so results are the same bits every time. In a line, each
+// chip combines what it has with what comes from the end that it gets from first: (((x0+x1)+x2)+...). For ReduceScatter the
+// slice of chip k is (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if the number of pages can be divided by that
+// of chips, the slice of chip k is (((xk+1+xk+2)+...)+xk-1)+xk, counting round.
+type Links struct {
+	m       *Mesh
+	core    reprise.Core
+	line    []int       // chips of the mesh in the order of the line
+	ring    bool        // the ends are linked
+	tiles   [][2]uint32 // by place in the line: tiles of the links to the previous and the next chip
+	token   *Buffer     // of barriers
+	barrier *Executable
+}
+
+const noTile = 0xFFFFFFFF
+
+// NewLinks prepares the links of a mesh for collectives, which one core of each chip will drive: it must be one of the
+// workers of the queue that they run on. Nothing may use the links meanwhile. The error wraps ErrNoLinks if the chips aren't
+// linked.
+func (m *Mesh) NewLinks(ctx context.Context, core reprise.Core) (*Links, error) {
+	if err := m.usable("links"); err != nil {
+		return nil, err
+	}
+	l := &Links{m: m, core: core, line: snake(m.shape)}
+	fail := func(err error) (*Links, error) { return nil, fmt.Errorf("mesh: links of %v: %w", m, err) }
+	if m.s.graph == nil {
+		return fail(fmt.Errorf("%w: the mesh was opened without looking for them", ErrNoLinks))
+	}
+	n := len(l.line)
+	l.tiles = make([][2]uint32, n)
+	for i := range l.tiles {
+		l.tiles[i] = [2]uint32{noTile, noTile}
+	}
+	for i := range n - 1 {
+		if !l.join(i, i+1) {
+			a, b := m.chips[l.line[i]], m.chips[l.line[i+1]]
+			return fail(fmt.Errorf("%w: %v %s and %v %s, neighbours in the line", ErrNoLinks, a.Coord, a.Name, b.Coord, b.Name))
+		}
+	}
+	l.ring = n > 2 && l.join(n-1, 0)
+	if n == 1 {
+		return l, nil
+	}
+	if err := l.prepare(ctx); err != nil {
+		return fail(err)
+	}
+	return l, nil
+}
+
+// snake is the places of a shape in an order in which neighbours differ by one along one axis.
+func snake(s Shape) []int {
+	var out []int
+	var walk func(c Coord)
+	back := make([]bool, len(s))
+	walk = func(c Coord) {
+		a := len(c)
+		if a == len(s) {
+			i, _ := s.Index(c)
+			out = append(out, i)
+			return
+		}
+		for i := range s[a] {
+			if back[a] {
+				i = s[a] - 1 - i
+			}
+			walk(append(slices.Clone(c), i))
+		}
+		back[a] = !back[a]
+	}
+	walk(nil)
+	return out
+}
+
+// join finds a link from a place of the line to the next one, the first that is up.
+func (l *Links) join(i, j int) bool {
+	g := l.m.s.graph
+	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
+	for _, link := range g.Links {
+		from, to := link.A, link.B
+		if from.Chip == b && to.Chip == a {
+			from, to = to, from
+		}
+		if link.State != topology.Up || from.Chip != a || to.Chip != b {
+			continue
+		}
+		l.tiles[i][1] = tileWord(g.Chips[a].Ports[from.Channel].Tile)
+		l.tiles[j][0] = tileWord(g.Chips[b].Ports[to.Channel].Tile)
+		return true
+	}
+	return false
+}
+
+func tileWord(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
+
+// prepare gives the tiles of the links the state in which nothing has been sent.
+func (l *Links) prepare(ctx context.Context) error {
+	var err error
+	l.token, err = l.m.NewBuffer(BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: "barrier"}})
+	if err != nil {
+		return err
+	}
+	q := l.m.Queue(0)
+	if err := q.Write(ctx, l.token, make([]byte, 64)); err != nil {
+		return err
+	}
+	first, err := l.load(ctx, "prepare links", l.token, make(plan, len(l.line)), 1)
+	if err != nil {
+		return err
+	}
+	if err := q.Run(ctx, first); err != nil {
+		return err
+	}
+	if err := q.Finish(ctx); err != nil { // no chip sends before all are ready
+		return err
+	}
+	if err := first.Close(ctx); err != nil {
+		return err
+	}
+	l.barrier, err = l.load(ctx, "barrier", l.token, allReduce(len(l.line), 1, false, MaxInt32), 0)
+	return err
+}
+
+// load makes a program of a plan.
+func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode uint32) (*Executable, error) {
+	if err := b.of(l.m); err != nil {
+		return nil, fmt.Errorf("mesh: %s: %w", name, err)
+	}
+	if b.lay != nil {
+		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: a collective works on a buffer that each chip has for itself", name, b.name, ErrTensor)
+	}
+	one := b.bufs[0]
+	if page := one.PageSize(); one.Kind() != reprise.DRAM || one.Layout() != reprise.Interleaved || page > maxExchangePage || page%4 != 0 {
+		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with pages of at most %d B and a multiple of 4", name, b.name, ErrTensor, maxExchangePage)
+	}
+	place := make([]int, len(l.line))
+	for i, n := range l.line {
+		place[n] = i
+	}
+	im, err := kernels.Prebuilt(l.m.chips[0].Device.Arch(), kernels.Exchange)
+	if err != nil {
+		return nil, fmt.Errorf("mesh: %s: %w", name, err)
+	}
+	cores := []reprise.Range{{Start: l.core, End: l.core}}
+	room := (one.PageSize() + 63) &^ 63
+	return l.m.Load(ctx, name, Part{Program: func(c *Chip) (*reprise.Program, error) {
+		i := place[l.m.number(c)]
+		const head = 8
+		args := []uint32{mode, l.tiles[i][0], l.tiles[i][1], b.Addr(), uint32(one.PageSize()), 0, uint32(len(p[i])), head}
+		for _, s := range p[i] {
+			args = append(args, s.words()...)
+		}
+		return &reprise.Program{
+			Name:            name,
+			Kernels:         []reprise.Kernel{{Name: "exchange", Image: im, Processor: reprise.BRISC, Cores: cores, NOC: chip.NOC0, Args: func(reprise.Core) []uint32 { return args }}},
+			CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: room, Pages: 4}},
+			Buffers:         []*reprise.Buffer{b.On(c)},
+		}, nil
+	}})
+}
+
+// Line returns the chips in the order of the line.
+func (l *Links) Line() []*Chip {
+	var out []*Chip
+	for _, i := range l.line {
+		out = append(out, l.m.chips[i])
+	}
+	return out
+}
+
+// Ring says whether the line is closed to a ring.
+func (l *Links) Ring() bool { return l.ring }
+
+// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter: first and count. The pages are
+// dealt in equal parts along the line, as far as they go.
+func (l *Links) Slice(b *Buffer, c *Chip) (first, count int) {
+	i := slices.Index(l.line, l.m.number(c))
+	if i < 0 {
+		return 0, 0
+	}
+	return slice(b.bufs[0].Pages(), len(l.line), i)
+}
+
+// AllGather makes a program that gives every chip the slices of all chips.
+func (l *Links) AllGather(ctx context.Context, b *Buffer) (*Executable, error) {
+	return l.collective(ctx, "all_gather", b, func(n, pages int) (plan, error) { return allGather(n, pages, l.ring), nil })
+}
+
+// ReduceScatter makes a program that leaves each chip its slice, combined over all chips. The rest of the buffer is undefined
+// afterwards.
+func (l *Links) ReduceScatter(ctx context.Context, b *Buffer, how Combine) (*Executable, error) {
+	return l.collective(ctx, "reduce_scatter", b, func(n, pages int) (plan, error) {
+		return reduceScatter(n, pages, l.ring, how), how.reduces()
+	})
+}
+
+// AllReduce makes a program that leaves every chip all of the buffer, combined over all chips.
+func (l *Links) AllReduce(ctx context.Context, b *Buffer, how Combine) (*Executable, error) {
+	return l.collective(ctx, "all_reduce", b, func(n, pages int) (plan, error) { return allReduce(n, pages, l.ring, how), how.reduces() })
+}
+
+// Broadcast makes a program that gives every chip the buffer of one.
+func (l *Links) Broadcast(ctx context.Context, b *Buffer, from *Chip) (*Executable, error) {
+	return l.collective(ctx, "broadcast", b, func(n, pages int) (plan, error) {
+		p := make(plan, n)
+		root, err := l.place(from)
+		if err == nil {
+			p.broadcast(root, 0, pages)
+		}
+		return p, err
+	})
+}
+
+// Send makes a program that gives a chip the buffer of another one. Chips in between pass it on and keep what they have.
+func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executable, error) {
+	return l.collective(ctx, "send", b, func(n, pages int) (plan, error) {
+		p := make(plan, n)
+		i, err := l.place(from)
+		j, err2 := l.place(to)
+		if err = errors.Join(err, err2); err == nil {
+			p.flow(i, j, 0, pages, Replace, true)
+		}
+		return p, err
+	})
+}
+
+// Barrier returns a program that ends on no chip before it has begun on all. There is none of a mesh of one chip, which
+// needs none.
+func (l *Links) Barrier() *Executable { return l.barrier }
+
+// collective loads a program of a plan for a buffer.
+func (l *Links) collective(ctx context.Context, name string, b *Buffer, make func(n, pages int) (plan, error)) (*Executable, error) {
+	if err := b.of(l.m); err != nil {
+		return nil, fmt.Errorf("mesh: %s: %w", name, err)
+	}
+	p, err := make(len(l.line), b.bufs[0].Pages())
+	if err != nil {
+		return nil, fmt.Errorf("mesh: %s of buffer %q: %w", name, b.name, err)
+	}
+	return l.load(ctx, name, b, p, 0)
+}
+
+// place returns where a chip is in the line.
+func (l *Links) place(c *Chip) (int, error) {
+	if n := l.m.number(c); n >= 0 {
+		return slices.Index(l.line, n), nil
+	}
+	return 0, fmt.Errorf("a chip of the mesh is needed: %w", ErrForeign)
+}
+
+var errReplace = errors.New("say how values are combined, such as with SumFloat32")
+
+func (c Combine) reduces() error {
+	if c == Replace || c > MaxBFloat16 {
+		return fmt.Errorf("combine %d: %w", c, errReplace)
+	}
+	return nil
+}
+
+// Close gives the memory of barriers back.
+func (l *Links) Close(ctx context.Context) error {
+	if l.barrier == nil {
+		return nil
+	}
+	return errors.Join(l.barrier.Close(ctx), l.token.Free())
+}

@@ -1,0 +1,288 @@
+package mesh_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+// value is a word that kernels combine: small numbers and, of floats, every kind of number.
+func value(r *rand.Rand, how mesh.Combine) uint32 {
+	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x80000001, 0x7F7FFFFF, 0x00800000, 0x007FFFFF}
+	float := func() uint32 {
+		switch r.IntN(8) {
+		case 0:
+			return odd[r.IntN(len(odd))]
+		case 1:
+			return r.Uint32()
+		}
+		return math.Float32bits(float32(r.NormFloat64()) * float32(math.Pow(2, float64(r.IntN(12)))))
+	}
+	switch how {
+	case mesh.SumFloat32, mesh.MaxFloat32:
+		return float()
+	case mesh.SumBFloat16, mesh.MaxBFloat16:
+		return float()>>16 | float()&0xFFFF0000
+	}
+	return r.Uint32()
+}
+
+func quiet(f float32) uint32 {
+	if f != f {
+		return 0x7FC00000
+	}
+	return math.Float32bits(f)
+}
+
+// combined is what a kernel makes of two words.
+func combined(how mesh.Combine, a, b uint32) uint32 {
+	fa, fb := math.Float32frombits(a), math.Float32frombits(b)
+	largest := func(a, b uint32) uint32 {
+		fa, fb := math.Float32frombits(a), math.Float32frombits(b)
+		switch {
+		case fa != fa || fb != fb:
+			return 0x7FC00000
+		case fa == fb && a != b: // the two zeros
+			return 0
+		case fa < fb:
+			return b
+		}
+		return a
+	}
+	narrow := func(v uint32) uint32 {
+		if v&0x7FFFFFFF > 0x7F800000 {
+			return 0x7FC0
+		}
+		return (v + 0x7FFF + v>>16&1) >> 16
+	}
+	switch how {
+	case mesh.SumInt32:
+		return a + b
+	case mesh.MaxInt32:
+		return uint32(max(int32(a), int32(b)))
+	case mesh.SumFloat32:
+		return quiet(fa + fb)
+	case mesh.MaxFloat32:
+		return largest(a, b)
+	case mesh.SumBFloat16:
+		sum := func(a, b uint32) uint32 { return narrow(quiet(math.Float32frombits(a) + math.Float32frombits(b))) }
+		return sum(a<<16, b<<16) | sum(a&0xFFFF0000, b&0xFFFF0000)<<16
+	default:
+		return largest(a<<16, b<<16)>>16 | largest(a&0xFFFF0000, b&0xFFFF0000)&0xFFFF0000
+	}
+}
+
+// group is a mesh with links and a buffer whose content on each chip is known, by place in the line.
+type group struct {
+	*bench
+	links *mesh.Links
+	buf   *mesh.Buffer
+	was   [][]uint32
+	words int // of a page
+}
+
+func newGroup(b *bench, pages, page int) *group {
+	b.Helper()
+	links, err := b.mesh.NewLinks(b.ctx, reprise.Core{X: 2, Y: 1})
+	b.must(err)
+	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * page, PageSize: page, Name: "data"}})
+	b.must(err)
+	return &group{bench: b, links: links, buf: buf, words: page / 4}
+}
+
+// fill gives every chip other data.
+func (g *group) fill(seed uint64, how mesh.Combine) {
+	g.Helper()
+	r := rand.New(rand.NewPCG(seed, 7))
+	g.was = nil
+	for _, c := range g.links.Line() {
+		var ws []uint32
+		var p []byte
+		for range g.buf.Size() / 4 {
+			ws = append(ws, value(r, how))
+			p = binary.LittleEndian.AppendUint32(p, ws[len(ws)-1])
+		}
+		g.was = append(g.was, ws)
+		g.must(g.queue.On(c).Write(g.ctx, g.buf.On(c), 0, p))
+	}
+}
+
+// reduced is a word of a slice, combined over all chips in the order that Links documents.
+func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 {
+	n := len(g.was)
+	at := func(i int) uint32 { return g.was[((i%n)+n)%n][word] }
+	pages := g.buf.Size() / 4 / g.words
+	if g.links.Ring() && pages%n == 0 {
+		v := at(owner + 1)
+		for i := 2; i <= n; i++ {
+			v = combined(how, v, at(owner+i))
+		}
+		return v
+	}
+	last := n - 1
+	if scatter {
+		last = owner
+	}
+	v := at(0)
+	for i := 1; i <= last; i++ {
+		v = combined(how, v, at(i))
+	}
+	if last < n-1 {
+		w := at(n - 1)
+		for i := n - 2; i > last; i-- {
+			w = combined(how, w, at(i))
+		}
+		v = combined(how, v, w)
+	}
+	return v
+}
+
+// check compares what chips have with what want says of a word; ok is false for words that don't count.
+func (g *group) check(what string, want func(place, word, owner int) (uint32, bool)) {
+	g.Helper()
+	g.must(g.queue.Finish(g.ctx))
+	for i, c := range g.links.Line() {
+		got := make([]byte, g.buf.Size())
+		g.must(g.queue.On(c).Read(g.ctx, g.buf.On(c), 0, got))
+		for k := range g.was[i] {
+			owner := 0
+			for o, other := range g.links.Line() {
+				if first, count := g.links.Slice(g.buf, other); k/g.words >= first && k/g.words < first+count {
+					owner = o
+				}
+			}
+			if w, ok := want(i, k, owner); ok && binary.LittleEndian.Uint32(got[4*k:]) != w {
+				g.Fatalf("%s: chip %d of the line, word %d is %#x, want %#x", what, i, k, binary.LittleEndian.Uint32(got[4*k:]), w)
+			}
+		}
+	}
+}
+
+// all runs every collective and compares it with a computation of the host.
+func (g *group) all(seed uint64) {
+	g.Helper()
+	line := g.links.Line()
+	run := func(x *mesh.Executable, err error) {
+		g.Helper()
+		g.must(err)
+		g.must(g.queue.Run(g.ctx, x))
+		g.must(g.queue.Finish(g.ctx))
+		g.must(x.Close(g.ctx))
+	}
+	for how := mesh.SumInt32; how <= mesh.MaxBFloat16; how++ {
+		if len(line) > 2 && how != mesh.SumFloat32 {
+			continue // the arithmetic is the same on longer lines
+		}
+		g.fill(seed, how)
+		run(g.links.AllReduce(g.ctx, g.buf, how))
+		g.check("all_reduce", func(_, k, o int) (uint32, bool) { return g.reduced(how, k, o, false), true })
+		g.fill(seed+1, how)
+		run(g.links.ReduceScatter(g.ctx, g.buf, how))
+		g.check("reduce_scatter", func(i, k, o int) (uint32, bool) { return g.reduced(how, k, o, true), i == o })
+	}
+	g.fill(seed, mesh.SumInt32)
+	run(g.links.AllGather(g.ctx, g.buf))
+	g.check("all_gather", func(_, k, o int) (uint32, bool) { return g.was[o][k], true })
+	root := len(line) / 2
+	g.fill(seed, mesh.SumInt32)
+	run(g.links.Broadcast(g.ctx, g.buf, line[root]))
+	g.check("broadcast", func(_, k, _ int) (uint32, bool) { return g.was[root][k], true })
+	g.fill(seed, mesh.SumInt32)
+	run(g.links.Send(g.ctx, g.buf, line[len(line)-1], line[0]))
+	g.check("send", func(i, k, _ int) (uint32, bool) {
+		if i == 0 {
+			i = len(line) - 1
+		}
+		return g.was[i][k], true
+	})
+	g.must(g.queue.Run(g.ctx, g.links.Barrier()))
+	g.must(g.queue.Finish(g.ctx))
+}
+
+// Collectives give what the host computes, in the documented order of combining, on lines and rings.
+func TestCollectives(t *testing.T) {
+	for _, c := range []struct {
+		machine     *sim.Machine
+		shape       mesh.Shape
+		pages, page int
+	}{
+		{sim.P300(), mesh.Shape{1, 2}, 5, 64},
+		{sim.QuietBox(), mesh.Shape{2, 2}, 4, 64}, // a ring
+		{sim.QuietBox(), mesh.Shape{3}, 4, 100},
+		{sim.T3000(), mesh.Shape{2, 2}, 3, 1024},
+	} {
+		t.Run(c.machine.String()+" "+c.shape.String(), func(t *testing.T) {
+			newGroup(open(t, c.machine, c.shape), c.pages, c.page).all(uint64(c.pages))
+		})
+	}
+}
+
+// The same where networks are slow and whatever silicon leaves undefined is refused.
+func TestCollectivesOnStrictMachines(t *testing.T) {
+	newGroup(open(t, sim.P300(sim.Strict(3)), mesh.Shape{1, 2}), 3, 64).all(1)
+}
+
+// The same on the vendor's simulator.
+func TestCollectivesOnVendorSimulator(t *testing.T) {
+	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newGroup(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}), 3, 64).all(1)
+}
+
+// A layer that is split over the chips: each has a part of the sum, and a collective in the same trace adds them up.
+func TestCollectivesInTraces(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	g := newGroup(b, 4, 64)
+	in := b.pages("in", 4)
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+	part := b.load("part", b.adder("part", in, g.buf, func(c *mesh.Chip) uint32 { return uint32(10 * (1 + 2*c.Coord[0] + c.Coord[1])) }))
+	sum, err := g.links.AllReduce(b.ctx, g.buf, mesh.SumInt32)
+	b.must(err)
+	trace := b.capture("layer", part, sum)
+	for round := range uint32(2) {
+		b.must(b.queue.Write(b.ctx, in, words(in.Size(), round)))
+		for range 2 {
+			b.must(trace.Replay(b.ctx))
+		}
+		b.must(b.queue.Finish(b.ctx))
+		for _, c := range b.mesh.Chips() {
+			got := make([]byte, g.buf.Size())
+			b.must(b.queue.On(c).Read(b.ctx, g.buf.On(c), 0, got))
+			for i := range uint32(len(got) / 4) {
+				if v, want := binary.LittleEndian.Uint32(got[4*i:]), 4*(round+i)+100; v != want {
+					t.Fatalf("chip %v, word %d is %d, want %d", c.Coord, i, v, want)
+				}
+			}
+		}
+	}
+}
+
+// What can't be a collective is refused before anything waits for it.
+func TestCollectivesThatCannotBe(t *testing.T) {
+	b := open(t, sim.P300(), mesh.Shape{1, 2})
+	g := newGroup(b, 4, 64)
+	large, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 8192, Name: "large"}})
+	b.must(err)
+	if _, err := g.links.AllGather(b.ctx, large); !errors.Is(err, mesh.ErrTensor) {
+		t.Errorf("pages of 8 KiB: %v", err)
+	}
+	if _, err := g.links.AllReduce(b.ctx, g.buf, mesh.Replace); err == nil {
+		t.Error("a sum of nothing")
+	}
+	if _, err := g.links.Broadcast(b.ctx, g.buf, nil); !errors.Is(err, mesh.ErrForeign) {
+		t.Errorf("from nowhere: %v", err)
+	}
+	alone := open(t, sim.QuietBox(), mesh.Shape{2}, mesh.Unlinked())
+	if _, err := alone.mesh.NewLinks(b.ctx, reprise.Core{}); !errors.Is(err, mesh.ErrNoLinks) {
+		t.Errorf("without links: %v", err)
+	}
+}

@@ -1,0 +1,137 @@
+package mesh
+
+// step is what a chip of a line does in a part of a collective: it sends pages to a neighbour, receives pages from one and
+// combines them with its own, or sends on what it receives. The fields are the arguments of kernels.Exchange.
+type step struct {
+	send, sendNext bool
+	recv, recvNext bool
+	how            Combine
+	forward, drop  bool
+	out, in, pages int
+}
+
+// words encodes the step.
+func (s *step) words() []uint32 {
+	flags := uint32(s.pages)<<16 | uint32(s.how)<<4
+	for i, b := range []bool{s.send, s.sendNext, s.recv, s.recvNext} {
+		if b {
+			flags |= 1 << i
+		}
+	}
+	if s.forward {
+		flags |= 1 << 8
+	}
+	if s.drop {
+		flags |= 1 << 9
+	}
+	return []uint32{flags, uint32(s.out), uint32(s.in)}
+}
+
+// slice is the pages of a buffer that belong to a chip: they are dealt in equal parts, as far as they go.
+func slice(pages, n, i int) (first, count int) {
+	first = pages * i / n
+	return first, pages*(i+1)/n - first
+}
+
+// plan is the steps of each chip of a line.
+type plan [][]step
+
+// add adds a step, or several if it has more pages than one can.
+func (p plan) add(chip int, s step) {
+	for left := s.pages; left > 0; left -= s.pages {
+		s.pages = min(left, maxStepPages)
+		p[chip] = append(p[chip], s)
+		s.out, s.in = s.out+s.pages, s.in+s.pages
+	}
+}
+
+const maxStepPages = 1<<16 - 1
+
+// flow lets pages run along the line from one chip to another one, both included, with something at each chip on the way.
+func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
+	next := to > from
+	d := -1
+	if next {
+		d = 1
+	}
+	for i := from; ; i += d {
+		s := step{pages: pages, out: first, in: first}
+		if i != to {
+			s.send, s.sendNext = true, next
+		}
+		if i != from {
+			s.recv, s.recvNext, s.how = true, !next, how
+			s.forward, s.drop = i != to, drop && i != to
+		}
+		if from != to {
+			p.add(i, s)
+		}
+		if i == to {
+			return
+		}
+	}
+}
+
+// broadcast sends a chip's pages to all others.
+func (p plan) broadcast(root, first, pages int) {
+	p.flow(root, len(p)-1, first, pages, Replace, false)
+	p.flow(root, 0, first, pages, Replace, false)
+}
+
+// allGather gives every chip the slices of all.
+func allGather(n, pages int, ring bool) plan {
+	p := make(plan, n)
+	if ring && pages%n == 0 {
+		p.turn(pages, 0, Replace)
+		return p
+	}
+	for k := range n {
+		first, count := slice(pages, n, k)
+		p.broadcast(k, first, count)
+	}
+	return p
+}
+
+// reduceScatter leaves each chip its slice, combined over all chips.
+func reduceScatter(n, pages int, ring bool, how Combine) plan {
+	p := make(plan, n)
+	if ring && pages%n == 0 {
+		p.turn(pages, 1, how)
+		return p
+	}
+	for k := range n {
+		first, count := slice(pages, n, k)
+		p.flow(0, k, first, count, how, false)
+		p.flow(n-1, k, first, count, how, false)
+	}
+	return p
+}
+
+// turn moves slices once round a ring: in step t chip r sends slice r-t-behind and receives the one before.
+func (p plan) turn(pages, behind int, how Combine) {
+	n := len(p)
+	size := pages / n
+	for t := range n - 1 {
+		for r := range p {
+			at := func(back int) int { return ((r-back)%n + n) % n * size }
+			p.add(r, step{
+				send: true, sendNext: true, recv: true, how: how, pages: size, out: at(t + behind), in: at(t + behind + 1),
+			})
+		}
+	}
+}
+
+// allReduce leaves every chip all pages, combined over all chips.
+func allReduce(n, pages int, ring bool, how Combine) plan {
+	if ring && pages%n == 0 {
+		p := reduceScatter(n, pages, true, how)
+		for i, s := range allGather(n, pages, true) {
+			p[i] = append(p[i], s...)
+		}
+		return p
+	}
+	p := make(plan, n)
+	p.flow(0, n-1, 0, pages, how, false)
+	p.flow(n-1, 0, 0, pages, Replace, false)
+	return p
+}
