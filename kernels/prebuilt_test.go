@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Move, MulticastSend, MulticastWait, PingPong, Spin, Store}
+var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Exchange, Move, MulticastSend, MulticastWait, PingPong, Spin, Store}
 
 // Each kernel that comes along loads, fits the smallest local RAM, and was compiled for its architecture.
 func TestPrebuilt(t *testing.T) {

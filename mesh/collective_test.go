@@ -1,11 +1,13 @@
 package mesh_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/mesh"
@@ -285,4 +287,34 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	if _, err := alone.mesh.NewLinks(b.ctx, reprise.Core{}); !errors.Is(err, mesh.ErrNoLinks) {
 		t.Errorf("without links: %v", err)
 	}
+}
+
+// Packets that are late or come twice change nothing, and a link that is down holds a collective up until it is back; the
+// wait ends when its context does, with the state of both chips.
+func TestCollectivesOnBadLinks(t *testing.T) {
+	machine := sim.P300(sim.LinkFault("link-delay=0:2/3"), sim.LinkFault("link-duplicate=1:9/2"), sim.LinkFault("link-delay=1:9/5"))
+	b := open(t, machine, mesh.Shape{1, 2})
+	g := newGroup(b, 3, 64)
+	sum, err := g.links.AllReduce(b.ctx, g.buf, mesh.SumInt32)
+	b.must(err)
+	want := func(_, k, o int) (uint32, bool) { return g.reduced(mesh.SumInt32, k, o, false), true }
+	for seed := range uint64(5) {
+		g.fill(seed, mesh.SumInt32)
+		b.must(b.queue.Run(b.ctx, sum))
+		g.check("late and double packets", want)
+	}
+	g.fill(9, mesh.SumInt32)
+	b.must(b.queue.Finish(b.ctx))
+	b.must(machine.SetLink(0, 2, false))
+	b.must(machine.SetLink(0, 3, false))
+	b.must(b.queue.Run(b.ctx, sum))
+	short, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
+	defer cancel()
+	var e *mesh.Error
+	if err := b.queue.Finish(short); !errors.As(err, &e) || len(e.Failed()) != 2 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("while the link is down: %v", err)
+	}
+	b.must(machine.SetLink(0, 2, true))
+	b.must(machine.SetLink(0, 3, true))
+	g.check("after the link came back", want)
 }
