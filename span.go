@@ -109,7 +109,7 @@ func (r *Recorder) edge(op captureOp, e *Event, do func() error) error {
 func (r *Recorder) add(what string, e *Event, edge tracebuf.Edge) error {
 	cmds, err := r.q.edge(nil, r.span.peers(r.q), edge, r.state.Expected)
 	if err == nil {
-		r.rec.AddEdge(fmt.Sprintf("%s %q", what, e.Name()), edge, cmds)
+		r.rec.AddEdge(what+" "+e.Name(), edge, cmds)
 	}
 	return err
 }

@@ -146,6 +146,9 @@ func (t *Trace) drop() error {
 // Name returns the trace's name.
 func (t *Trace) Name() string { return t.name }
 
+// Queue returns the queue that the trace runs on.
+func (t *Trace) Queue() *Queue { return t.q }
+
 // Size returns the bytes of device memory that the trace takes, over all banks.
 func (t *Trace) Size() int { return len(t.image.Bytes) }
 

@@ -9,8 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Contents is what is in a trace: its commands as they are read, and which program each belongs to.
+// Contents is what is in a trace, or in one part of a trace over several queues: its commands as they are read, and which
+// program each belongs to.
 type Contents struct {
+	Queue    int // of the part; 0 if unknown
 	Layout   cq.Layout
 	Revision string // of the protocol
 	PageSize int    // of the trace in DRAM; 0 if unknown
@@ -25,9 +27,10 @@ type Contents struct {
 // StepContents is one run program.
 type StepContents struct {
 	Name         string
-	Program      int // index of the program in a file; -1 if unknown
-	Offset, Size int // of its commands
-	First, Count int // of its commands, in Contents.Commands
+	Program      int      // index of the program in a file; NoProgram if unknown
+	Edge         EdgeKind // EdgeNone if it is a program
+	Offset, Size int      // of its commands
+	First, Count int      // of its commands, in Contents.Commands
 	Binary       []byte
 }
 
@@ -43,7 +46,7 @@ func Inspect(im *Image) (*Contents, error) {
 	c := &Contents{Layout: im.Layout, Revision: cq.Pinned, PageSize: im.PageSize, Bytes: im.Bytes[:im.Size], Commands: readings}
 	next := 0
 	for _, s := range im.Steps {
-		sc := StepContents{Name: s.Name, Program: s.Program, Offset: s.Offset, Size: s.Size, First: next}
+		sc := StepContents{Name: s.Name, Program: s.Program, Edge: s.Edge.Kind, Offset: s.Offset, Size: s.Size, First: next}
 		for next < len(readings) && readings[next].Offset < s.Offset+s.Size {
 			next++
 		}
@@ -56,6 +59,20 @@ func Inspect(im *Image) (*Contents, error) {
 		c.Relocated = append(c.Relocated, Span{r.At + cq.AtPagedSubStart, r.At + cq.AtPagedSubStart + 2}, Span{r.At + cq.AtPagedSubBase, r.At + cq.AtPagedSubBase + 4})
 	}
 	return c, nil
+}
+
+// InspectFile reads all parts of a trace.
+func InspectFile(f *File) ([]*Contents, error) {
+	var out []*Contents
+	for _, p := range f.Parts() {
+		c, err := Inspect(&p.Image)
+		if err != nil {
+			return nil, err
+		}
+		c.Queue = p.Target.Queue
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // InspectRaw reads the bytes of a trace that something left in DRAM or in a file: commands, and zeros behind them up to
@@ -122,7 +139,11 @@ func (c *Contents) Print(w io.Writer) error {
 		r := &c.Commands[i]
 		if next < len(c.Steps) && c.Steps[next].First == i {
 			s := &c.Steps[next]
-			if _, err := fmt.Fprintf(w, "program %d %s: %d B\n", next, Printable(s.Name), s.Size); err != nil {
+			what := "program"
+			if s.Edge != EdgeNone {
+				what = "edge"
+			}
+			if _, err := fmt.Fprintf(w, "%s %d %s: %d B\n", what, next, Printable(s.Name), s.Size); err != nil {
 				return fmt.Errorf("tracebuf: print: %w", err)
 			}
 			next++

@@ -12,9 +12,11 @@ type Stats struct {
 	Bytes    int    `json:"bytes"` // of the commands
 	Commands int    `json:"commands"`
 	// Programs are in order of first use, and Kinds in order of bytes, most first. Each sums up to Bytes, but that the
-	// EXEC_BUF_END is no program's.
-	Programs []ProgramStats `json:"programs"`
-	Kinds    []KindStats    `json:"kinds"`
+	// EXEC_BUF_END and the edges between parts are no program's.
+	Programs  []ProgramStats `json:"programs"`
+	Kinds     []KindStats    `json:"kinds"`
+	Edges     int            `json:"edges"`
+	EdgeBytes int            `json:"edge_bytes"`
 }
 
 // ProgramStats is one program's share of a trace.
@@ -36,13 +38,38 @@ type KindStats struct {
 }
 
 // Stats counts.
-func (c *Contents) Stats() Stats {
-	s := Stats{Revision: c.Revision, Layout: c.Layout.String(), Bytes: len(c.Bytes), Commands: len(c.Commands), Programs: []ProgramStats{}, Kinds: []KindStats{}}
-	programs := map[string]int{}
+func (c *Contents) Stats() Stats { return StatsOf(c) }
+
+// StatsOf counts the parts of one trace together.
+func StatsOf(parts ...*Contents) Stats {
+	s := Stats{Programs: []ProgramStats{}, Kinds: []KindStats{}}
+	for i, c := range parts {
+		if i == 0 {
+			s.Revision, s.Layout = c.Revision, c.Layout.String()
+		}
+		s.Bytes, s.Commands = s.Bytes+len(c.Bytes), s.Commands+len(c.Commands)
+		s.programs(c)
+		s.kinds(c)
+	}
+	slices.SortStableFunc(s.Kinds, func(a, b KindStats) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+	})
+	return s
+}
+
+func (s *Stats) programs(c *Contents) {
+	type program struct {
+		index int
+		name  string // too: programs without an index are told apart by it
+	}
+	programs := map[program]int{}
 	for i := range c.Steps {
 		st := &c.Steps[i]
-		// The name goes into the key too: programs without an index are told apart by it.
-		key := string([]byte{byte(st.Program), byte(st.Program >> 8), byte(st.Program >> 16), byte(st.Program >> 24)}) + st.Name
+		if st.Edge != EdgeNone {
+			s.Edges, s.EdgeBytes = s.Edges+1, s.EdgeBytes+st.Size
+			continue
+		}
+		key := program{st.Program, st.Name}
 		at, ok := programs[key]
 		if !ok {
 			at = len(s.Programs)
@@ -52,22 +79,17 @@ func (c *Contents) Stats() Stats {
 		p := &s.Programs[at]
 		p.Runs, p.Commands, p.Bytes = p.Runs+1, p.Commands+st.Count, p.Bytes+st.Size
 	}
-	type kind struct{ name, who string }
-	kinds := map[kind]int{}
+}
+
+func (s *Stats) kinds(c *Contents) {
 	for i := range c.Commands {
 		r := &c.Commands[i]
-		key := kind{r.Name, r.Who}
-		at, ok := kinds[key]
-		if !ok {
+		at := slices.IndexFunc(s.Kinds, func(k KindStats) bool { return k.Name == r.Name && k.Who == r.Who })
+		if at < 0 {
 			at = len(s.Kinds)
-			kinds[key] = at
 			s.Kinds = append(s.Kinds, KindStats{Name: r.Name, Who: r.Who})
 		}
 		k := &s.Kinds[at]
 		k.Count, k.Bytes, k.Data = k.Count+1, k.Bytes+r.Size, k.Data+r.Data
 	}
-	slices.SortStableFunc(s.Kinds, func(a, b KindStats) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
-	})
-	return s
 }

@@ -66,6 +66,7 @@ func TestScripts(t *testing.T) {
 			"gzip":    cmdGzip,
 			"cut":     cmdCut,
 			"tamper":  cmdTamper,
+			"record":  cmdRecord,
 			"uselog":  cmdUseLog,
 			"waitfor": cmdWaitFor,
 		},

@@ -54,10 +54,10 @@ func revisionNames() string {
 // source is a trace that was read.
 type source struct {
 	name  string
-	file  *tracebuf.File // nil for raw commands
-	trace *tracebuf.Contents
-	banks int    // DRAM banks, 0 if unknown
-	addr  uint64 // in each, with placed
+	file  *tracebuf.File       // nil for raw commands
+	parts []*tracebuf.Contents // one for each queue
+	banks int                  // DRAM banks, 0 if unknown
+	addr  uint64               // in each, with placed
 	// placed says that the trace lies at addr.
 	placed bool
 }
@@ -123,7 +123,7 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 			return nil, fmt.Errorf("trace: %s: %w", name, err)
 		}
 		s.banks = s.file.Target.Banks
-		if s.trace, err = tracebuf.Inspect(&s.file.Image); err != nil {
+		if s.parts, err = tracebuf.InspectFile(s.file); err != nil {
 			return nil, fmt.Errorf("trace: %s: %w", name, err)
 		}
 		return s, nil
@@ -140,7 +140,7 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 		err = fmt.Errorf("it has more than %d B: no trace is that large", maxRaw)
 	}
 	if err == nil {
-		s.trace, err = c.inspect(l, b)
+		s.parts, err = c.inspect(l, b)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("trace: %s: %w", name, err)
@@ -149,13 +149,13 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 }
 
 // inspect reads raw commands.
-func (c *sourceFlags) inspect(l cq.Layout, b []byte) (*tracebuf.Contents, error) {
+func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, error) {
 	t, err := tracebuf.InspectRaw(l, b, c.Revision)
 	var e *cq.RevisionError
 	if errors.As(err, &e) && len(e.Accepted) > 1 {
 		err = fmt.Errorf("%w; give --revision", err)
 	}
-	return t, err
+	return []*tracebuf.Contents{t}, err
 }
 
 // readDevice reads DRAM through the driver. It starts nothing on the device, so whoever uses it isn't disturbed.
@@ -168,10 +168,10 @@ func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target)
 		return nil, fmt.Errorf("trace: %s: %w", name, err)
 	}
 	s := &source{name: name, banks: len(ch.DRAMBanks()), addr: c.Addr, placed: true}
-	if s.trace, err = c.inspect(cq.Layout(ch.Arch()), b); err != nil {
+	if s.parts, err = c.inspect(cq.Layout(ch.Arch()), b); err != nil {
 		return nil, fmt.Errorf("trace: %s, %d pages of %d B at %#x: %w", name, c.Pages, c.PageSize, c.Addr, err)
 	}
-	s.trace.PageSize = c.PageSize
+	s.parts[0].PageSize = c.PageSize
 	return s, nil
 }
 

@@ -38,9 +38,16 @@ func (c *traceDiffCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	out := diffJSON{A: a.name, B: b.name, Programs: max(len(a.trace.Steps), len(b.trace.Steps)), Differences: tracebuf.Diff(a.trace, b.trace)}
-	if a.trace.Layout != b.trace.Layout {
-		return fmt.Errorf("trace diff: %s is for %v, %s for %v: they have nothing in common", a.name, a.trace.Layout, b.name, b.trace.Layout)
+	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {
+		return fmt.Errorf("trace diff: %s is for %v, %s for %v: they have nothing in common", a.name, la, b.name, lb)
+	}
+	if na, nb := len(a.parts), len(b.parts); na != nb {
+		return fmt.Errorf("trace diff: %s has parts on %d queues, %s on %d: they have nothing in common", a.name, na, b.name, nb)
+	}
+	out := diffJSON{A: a.name, B: b.name}
+	for i, p := range a.parts {
+		out.Programs += max(len(p.Steps), len(b.parts[i].Steps))
+		out.Differences = append(out.Differences, tracebuf.Diff(p, b.parts[i])...)
 	}
 	out.Same = len(out.Differences) == 0
 	if !out.Same {
@@ -58,6 +65,9 @@ func (c *traceDiffCmd) Run(ctx context.Context, s streams) error {
 	}
 	for i := range out.Differences {
 		d := &out.Differences[i]
+		if len(a.parts) > 1 {
+			fmt.Fprintf(w, "queue %d, ", d.Queue)
+		}
 		fmt.Fprintf(w, "program %d %s: ", d.Step, tracebuf.Printable(d.Name))
 		if d.Command >= 0 {
 			fmt.Fprintf(w, "command %d: ", d.Command)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
@@ -22,19 +21,29 @@ type traceRunCmd struct {
 	File    string `arg:"" help:"Trace file to run." type:"existingfile"`
 	Device  string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
 	Replays int    `help:"How often to replay it." default:"1"`
+	Step    bool   `help:"Run it program by program instead, and wait for each." xor:"mode"`
+	Split   int    `help:"Run it as this many pieces instead that are replayed one behind the other, and wait for each." placeholder:"N" xor:"mode"`
+	Bisect  bool   `help:"Find the first program with which a replay hangs, or leaves something else in the buffers than the programs one by one." xor:"mode"`
+	Check   bool   `help:"Compare a replay with the programs one by one, and name the first that differs. Unlike --bisect it ends with the first hang." xor:"mode"`
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
 	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 }
 
 // Help is shown by --help.
 func (traceRunCmd) Help() string {
-	return "The buffers of the file are allocated where they lay when the trace was recorded, or elsewhere if parameters name all of their addresses, and filled with what the file has of them. Results that the file has are compared after the first replay."
+	return "The buffers of the file are allocated where they lay when the trace was recorded, or elsewhere if parameters name all of their addresses, and filled with what the file has of them. Results that the file has are compared after the first replay, or behind all steps or pieces. The programs of a trace over several queues are numbered in an order that its edges allow."
 }
 
 // Validate checks the flags.
 func (c *traceRunCmd) Validate() error {
 	if c.Replays < 1 {
 		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "a trace is replayed at least once", hint: "give a positive number"}
+	}
+	if c.Split < 0 {
+		return &flagError{flag: "--split", value: strconv.Itoa(c.Split), why: "there is at least one piece", hint: "give a positive number"}
+	}
+	if c.Replays > 1 && c.mode() != "replay" {
+		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "it goes with replays only", hint: "leave --" + c.mode() + " out"}
 	}
 	if c.Device == "" {
 		return nil
@@ -43,18 +52,51 @@ func (c *traceRunCmd) Validate() error {
 	return err
 }
 
+func (c *traceRunCmd) mode() string {
+	switch {
+	case c.Step:
+		return "step"
+	case c.Split > 0:
+		return "split"
+	case c.Bisect:
+		return "bisect"
+	case c.Check:
+		return "check"
+	}
+	return "replay"
+}
+
 type runJSON struct {
 	File     string `json:"file"`
 	Trace    string `json:"trace"`
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
+	Queues   int    `json:"queues"`   // that it has parts on
 	Programs int    `json:"programs"` // that a replay runs
-	Replays  int    `json:"replays"`
-	// Results is "same" or "different" from those in the file, or "none" if it has none.
-	Results  string          `json:"results"`
-	ReplayNs int64           `json:"replay_host_ns_p50"`
-	Seconds  float64         `json:"seconds"` // of all replays
-	Buffers  []runBufferJSON `json:"buffers"`
+	Mode     string `json:"mode"`     // "replay", "step", "split", "bisect" or "check"
+	// Replays and ReplayNs are of mode replay.
+	Replays  int   `json:"replays"`
+	ReplayNs int64 `json:"replay_host_ns_p50"`
+	// Results is "same" or "different" from those in the file, "none" if it has none, or "not compared" by bisect and check.
+	Results string  `json:"results"`
+	Seconds float64 `json:"seconds"` // that it took
+	// Pieces are what step and split have run.
+	Pieces []pieceJSON `json:"pieces,omitempty"`
+	// Found is the first program that bisect or check has found to be wrong.
+	Found   *programAt      `json:"found,omitempty"`
+	Buffers []runBufferJSON `json:"buffers"`
+}
+
+// programAt is a program of a trace.
+type programAt struct {
+	Step  int    `json:"step"`
+	Name  string `json:"name"`
+	Queue int    `json:"queue"`
+}
+
+type pieceJSON struct {
+	First programAt `json:"first"`
+	Last  programAt `json:"last"`
 }
 
 type runBufferJSON struct {
@@ -69,63 +111,101 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	out := &runJSON{File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Programs: len(t.Steps()), Replays: c.Replays}
-	differ := c.replay(ctx, dev.Queue(0), t, out)
-	var v *reprise.VerifyError
-	if differ != nil && !errors.As(differ, &v) {
-		return differ
+	r := &traceRun{loadedTrace: t, dev: dev, out: &runJSON{
+		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: t.queues(), Programs: len(t.programs()), Mode: c.mode(), Results: "not compared",
+	}}
+	begin := time.Now()
+	// What is wrong with the trace is said behind everything else.
+	var wrong error
+	switch r.out.Mode {
+	case "step":
+		wrong, err = r.step(ctx)
+	case "split":
+		wrong, err = r.split(ctx, c.Split)
+	case "bisect":
+		wrong, err = r.bisect(ctx)
+	case "check":
+		wrong, err = r.check(ctx)
+	default:
+		wrong, err = r.replay(ctx, c.Replays)
 	}
-	if out.Buffers, err = contents(ctx, dev.Queue(0), t); err != nil {
+	if err != nil {
+		return err
+	}
+	r.out.Seconds = time.Since(begin).Seconds()
+	if r.out.Buffers, err = r.contents(ctx); err != nil {
 		return err
 	}
 	if err := t.Release(ctx); err != nil {
 		return err
 	}
 	if c.JSON {
-		return errors.Join(printJSON(s.out, out), differ)
+		return errors.Join(printJSON(s.out, r.out), wrong)
 	}
-	return errors.Join(out.print(s.out), differ)
+	return errors.Join(r.out.print(s.out), wrong)
 }
 
-// replay runs the trace. A *reprise.VerifyError says that its results differ from the file's.
-func (c *traceRunCmd) replay(ctx context.Context, q *reprise.Queue, t *reprise.Trace, out *runJSON) (differ error) {
-	times := make([]time.Duration, c.Replays)
-	begin := time.Now()
+// traceRun is a trace that runs.
+type traceRun struct {
+	*loadedTrace
+	dev *reprise.Device
+	out *runJSON
+}
+
+// finish waits for all queues.
+func (r *traceRun) finish(ctx context.Context) error {
+	for i := range r.dev.Queues() {
+		if err := r.dev.Queue(i).Finish(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay replays the trace, and compares the results behind the first time.
+func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
+	times := make([]time.Duration, n)
 	for i := range times {
 		start := time.Now()
-		if err := t.Replay(ctx); err != nil {
-			return err
+		if err := r.Replay(ctx); err != nil {
+			return nil, err
 		}
 		times[i] = time.Since(start)
 		if i > 0 {
 			continue
 		}
-		switch differ = t.CheckResults(ctx); {
-		case differ == nil:
-			out.Results = "same"
-		case errors.Is(differ, reprise.ErrNoResults):
-			out.Results, differ = "none", nil
-		default:
-			out.Results = "different"
-		}
-		var v *reprise.VerifyError
-		if differ != nil && !errors.As(differ, &v) {
-			return differ
+		if wrong, err = r.results(ctx); err != nil {
+			return nil, err
 		}
 	}
-	if err := q.Finish(ctx); err != nil {
-		return err
+	r.out.Replays, r.out.ReplayNs = n, median(times)
+	return wrong, r.finish(ctx)
+}
+
+// results compares with what the file has.
+func (r *traceRun) results(ctx context.Context) (wrong, err error) {
+	err = r.CheckResults(ctx)
+	var v *reprise.VerifyError
+	switch {
+	case err == nil:
+		r.out.Results = "same"
+	case errors.Is(err, reprise.ErrNoResults):
+		r.out.Results = "none"
+	case errors.As(err, &v):
+		r.out.Results = "different"
+		return err, nil
+	default:
+		return nil, err
 	}
-	out.Seconds, out.ReplayNs = time.Since(begin).Seconds(), median(times)
-	return differ
+	return nil, nil
 }
 
 // contents are the buffers of a trace by the hash of what they hold.
-func contents(ctx context.Context, q *reprise.Queue, t *reprise.Trace) ([]runBufferJSON, error) {
+func (r *traceRun) contents(ctx context.Context) ([]runBufferJSON, error) {
 	out := []runBufferJSON{}
-	for _, b := range t.Buffers() {
+	for _, b := range r.Buffers() {
 		data := make([]byte, b.Size())
-		if err := q.Read(ctx, b, 0, data); err != nil {
+		if err := r.dev.Queue(0).Read(ctx, b, 0, data); err != nil {
 			return nil, err
 		}
 		sum := sha256.Sum256(data)
@@ -137,7 +217,29 @@ func contents(ctx context.Context, q *reprise.Queue, t *reprise.Trace) ([]runBuf
 func (r *runJSON) print(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%s: trace %s of %d programs on %s\n", r.File, tracebuf.Printable(r.Trace), r.Programs, r.Device)
-	fmt.Fprintf(w, "replayed %d times in %.3f s, %s of the host's time each (median)\n", r.Replays, r.Seconds, nanoseconds(r.ReplayNs))
+	for _, p := range r.Pieces {
+		fmt.Fprintf(w, "  program %d %s", p.First.Step, tracebuf.Printable(p.First.Name))
+		if p.Last.Step > p.First.Step {
+			fmt.Fprintf(w, " to %d %s", p.Last.Step, tracebuf.Printable(p.Last.Name))
+		} else if r.Queues > 1 {
+			fmt.Fprintf(w, " on queue %d", p.First.Queue)
+		}
+		fmt.Fprintln(w)
+	}
+	switch r.Mode {
+	case "replay":
+		fmt.Fprintf(w, "replayed %d times in %.3f s, %s of the host's time each (median)\n", r.Replays, r.Seconds, nanoseconds(r.ReplayNs))
+	case "step":
+		fmt.Fprintf(w, "ran %d programs one by one in %.3f s\n", len(r.Pieces), r.Seconds)
+	case "split":
+		fmt.Fprintf(w, "replayed %d pieces one behind the other in %.3f s\n", len(r.Pieces), r.Seconds)
+	default:
+		if r.Found == nil {
+			fmt.Fprintln(w, "a replay does what its programs do one by one")
+		} else {
+			fmt.Fprintf(w, "program %d %s on queue %d is the first that goes wrong in a replay\n", r.Found.Step, tracebuf.Printable(r.Found.Name), r.Found.Queue)
+		}
+	}
 	switch r.Results {
 	case "same":
 		fmt.Fprintln(w, "the results are those of the file")
@@ -150,48 +252,4 @@ func (r *runJSON) print(out io.Writer) error {
 		fmt.Fprintf(w, "  %s  %10s B  %s\n", b.SHA256[:16], humanize.Comma(int64(b.Bytes)), tracebuf.Printable(b.Name))
 	}
 	return w.Flush()
-}
-
-// loadTrace loads a trace file into a device, which isn't opened for a file that is no good. An empty name stands for the
-// emulator of the file's chip, and is filled in.
-func loadTrace(ctx context.Context, path string, device *string, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
-	file, err := readTraceFile(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if *device == "" {
-		*device = "emu:" + file.Target.Arch.String()
-	}
-	target, err := parseTarget(*device)
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("trace: %w", err)
-	}
-	defer f.Close()
-	dev, err := reprise.Open(ctx, target, opts...)
-	if err != nil {
-		return nil, nil, openError(*device, err)
-	}
-	t, err := dev.LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16))
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), dev.Close())
-	}
-	return t, dev, nil
-}
-
-// readTraceFile reads a trace file, without a device.
-func readTraceFile(path string) (*tracebuf.File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
-	}
-	defer f.Close()
-	file, err := tracebuf.Decode(bufio.NewReaderSize(f, 1<<16))
-	if err != nil {
-		return nil, fmt.Errorf("trace: %s: %w", path, err)
-	}
-	return file, nil
 }

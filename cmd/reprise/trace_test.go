@@ -45,11 +45,12 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 					continue // it would end beyond a bank
 				}
 				f := sourceFlags{Revision: cq.Pinned}
-				c, err := f.inspect(cq.Layout(ch.Arch()), b)
+				parts, err := f.inspect(cq.Layout(ch.Arch()), b)
 				if err != nil {
 					continue
 				}
 				found++
+				c := parts[0]
 				if got, want := len(c.Steps), len(trace.Steps()); got != want {
 					t.Errorf("%d programs, want %d", got, want)
 				}

@@ -54,12 +54,19 @@ func (c *traceVerifyCmd) Run(ctx context.Context, s streams) error {
 	if c.Device == "" {
 		c.Device = "emu:" + f.Target.Arch.String()
 	}
-	out := &verifyJSON{File: c.File, Device: c.Device, Bytes: len(f.Image.Bytes)}
-	if c.Addr != 0 {
+	out := &verifyJSON{File: c.File, Device: c.Device}
+	switch {
+	case c.Addr != 0 && len(f.Others) > 0:
+		return fmt.Errorf("trace verify: %s has parts on %d queues, which lie at different places: leave --addr out", c.File, len(f.Others)+1)
+	case c.Addr != 0:
+		out.Bytes = len(f.Image.Bytes)
 		err = c.inPlace(ctx, f, out)
-	} else {
-		for i := range f.Image.Programs {
-			out.Bytes += len(f.Image.Programs[i].Binary)
+	default:
+		for _, p := range f.Parts() {
+			out.Bytes += len(p.Image.Bytes)
+			for i := range p.Image.Programs {
+				out.Bytes += len(p.Image.Programs[i].Binary)
+			}
 		}
 		err = c.loaded(ctx, out)
 	}

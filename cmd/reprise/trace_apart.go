@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// ran notes a piece that has run.
+func (r *traceRun) ran(first, end int) {
+	all := r.programs()
+	r.out.Pieces = append(r.out.Pieces, pieceJSON{all[first], all[end-1]})
+}
+
+func (r *traceRun) step(ctx context.Context) (wrong, err error) {
+	if err := r.Step(ctx, func(i int) error { r.ran(i, i+1); return nil }); err != nil {
+		return nil, err
+	}
+	return r.results(ctx)
+}
+
+func (r *traceRun) split(ctx context.Context, pieces int) (wrong, err error) {
+	if err := r.Split(ctx, pieces, func(first, end int) error { r.ran(first, end); return nil }); err != nil {
+		return nil, err
+	}
+	return r.results(ctx)
+}
+
+func (r *traceRun) check(ctx context.Context) (wrong, err error) {
+	err = r.Check(ctx)
+	var c *reprise.CheckError
+	if errors.As(err, &c) {
+		if c.Step >= 0 {
+			r.out.Found = &r.programs()[c.Step]
+		}
+		return err, nil
+	}
+	return nil, err
+}
+
+// bisect notes what the programs leave in the buffers one by one, and looks for the first beginning of the trace that
+// leaves something else when it is replayed, or hangs. At the end the buffers hold what they held before.
+func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
+	bufs, q := r.Buffers(), r.dev.Queue(0)
+	before := make([][]byte, len(bufs))
+	for i, b := range bufs {
+		before[i] = make([]byte, b.Size())
+		if err := q.Read(ctx, b, 0, before[i]); err != nil {
+			return nil, err
+		}
+	}
+	restore := func() error {
+		for i, b := range bufs {
+			if err := q.Write(ctx, b, 0, before[i]); err != nil {
+				return err
+			}
+		}
+		return q.Finish(ctx)
+	}
+	var want [][]runBufferJSON // behind each program
+	err = r.Step(ctx, func(int) error {
+		c, err := r.contents(ctx)
+		want = append(want, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	step, err := r.Bisect(ctx, func(int) error { return restore() }, func(n int) (bool, error) {
+		c, err := r.contents(ctx)
+		return slices.Equal(c, want[n-1]), err
+	})
+	if err == nil {
+		err = restore()
+	}
+	if err != nil || step < 0 {
+		return nil, err
+	}
+	p := &r.programs()[step]
+	r.out.Found = p
+	return fmt.Errorf("trace run: program %d %s is the first with which a replay hangs, or leaves something else in the buffers than the programs one by one", p.Step, tracebuf.Printable(p.Name)), nil
+}
