@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"examples/digits/deploy":     {"", "kernels", "examples/digits"},
 	"examples/digits/train":      {"examples/digits", "examples/digits/internal/*"},
 	"examples/digits/internal/*": {"examples/digits"},
-	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "sim", "tracebuf", "hwtest/target"},
+	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "mesh", "sim", "tracebuf", "hwtest/target"},
 	"hwtest/target":              {"chip", "kmd", "sim", "sim/share", "sim/ttsim"},
 	"bench":                      {"", "allocator", "bench/probe", "chip", "kernels"},
 	"bench/probe":                {},
