@@ -85,8 +85,14 @@ func TestRandomSpanningTracesInPieces(t *testing.T) {
 				}
 				okay(t, tr.Check(r.ctx))
 				okay(t, tr.Verify(r.ctx))
+				times, err := tr.Times(r.ctx)
+				okay(t, err)
+				if len(times) != n {
+					t.Fatalf("%d times of %d programs", len(times), n)
+				}
+				r.sums(t, bufs, "timed", sums, 4)
 				okay(t, tr.Replay(r.ctx))
-				r.sums(t, bufs, "a replay behind it all", sums, 4)
+				r.sums(t, bufs, "a replay behind it all", sums, 5)
 				r.clear(t, bufs)
 			}
 			before := there.dev.MemorySnapshot()

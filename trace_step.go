@@ -82,8 +82,8 @@ func (a *apart) stepThrough(ctx context.Context, after func(step int) error) err
 	return a.alone(ctx, "step through", func() error { return a.step(ctx, len(a.runs), after) })
 }
 
-// step runs the first n programs one by one.
-func (a *apart) step(ctx context.Context, n int, after func(step int) error) error {
+// heads sends what comes in front of each queue's first program.
+func (a *apart) heads(ctx context.Context) error {
 	for i, t := range a.parts {
 		head, err := tracebuf.NewReplay(t.q.replayConfig(t.image, t.ext))
 		if err == nil {
@@ -93,14 +93,28 @@ func (a *apart) step(ctx context.Context, n int, after func(step int) error) err
 			return a.stepError(0, 1, err)
 		}
 	}
+	return nil
+}
+
+// runStep sends the commands of a program, by its number. It is the nth of its queue, from 1.
+func (a *apart) runStep(ctx context.Context, run, nth int) error {
+	part := a.runs[run].Part
+	t, s := a.at(run)
+	name := fmt.Sprintf("step %d of trace %q, program %q", run, a.name, s.Name)
+	return a.rs[part].Commands(ctx, name, a.cmds[part][s.Offset:s.Offset+s.Size], nil, t.q.q.StateAfter(nth))
+}
+
+// step runs the first n programs one by one.
+func (a *apart) step(ctx context.Context, n int, after func(step int) error) error {
+	if err := a.heads(ctx); err != nil {
+		return err
+	}
 	runs, starts := make([]int, len(a.parts)), a.starts()
 	for i, at := range a.runs[:n] {
-		t, s := a.at(i)
 		runs[at.Part]++
-		name := fmt.Sprintf("step %d of trace %q, program %q", i, a.name, s.Name)
-		err := a.rs[at.Part].Commands(ctx, name, a.cmds[at.Part][s.Offset:s.Offset+s.Size], nil, t.q.q.StateAfter(runs[at.Part]))
+		err := a.runStep(ctx, i, runs[at.Part])
 		if err == nil {
-			err = t.q.q.Finish(ctx)
+			err = a.parts[at.Part].q.q.Finish(ctx)
 		}
 		if err == nil && after != nil {
 			err = cmp.Or(after(i), a.since(starts))

@@ -55,7 +55,8 @@ func (p *stamps) around(ctx context.Context, op func(context.Context) error) (fr
 }
 
 // replayStages measures the parts of a replay that lie on the device: from its first command to its end, by stamps of the
-// dispatcher. The figure "stamp" is what lies between two stamps with nothing in between, which is in "device" too. Where
+// dispatcher. The figure "stamp" is what lies between two stamps with nothing in between, which is in "device" too, and in
+// "program", which is a program of the trace by itself, between two stamps of its own. Where
 // the device's clock runs along with the host's, which an emulated one's doesn't, there are also the times that a queue at
 // rest takes to begin, and a waiter to know.
 func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs int) error {
@@ -70,8 +71,23 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 		}
 	}
 	params, burst := []Param{param("programs", programs)}, max(1, min(4, 32/programs))
-	if err := s.measure(ctx, "replay", p.job("device", params, burst, t.Replay)); err != nil || !first {
+	if err := s.measure(ctx, "replay", p.job("device", params, burst, t.Replay)); err != nil {
 		return err
+	}
+	if programs <= 32 {
+		err := s.measure(ctx, "replay", &job{name: "program", params: params, per: 1, burst: burst, sample: func(ctx context.Context) (float64, error) {
+			times, err := t.Times(ctx)
+			if err != nil {
+				return 0, err
+			}
+			return float64(times[programs-1].End-times[0].Start) / float64(programs) * 1e3 / p.mhz, nil
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	if !first {
+		return nil
 	}
 	q := s.dev.Queue(0)
 	ref, along, err := alongside(q.Clock, p.mhz, time.Sleep)

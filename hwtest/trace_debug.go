@@ -20,6 +20,7 @@ func debugCases() []testCase {
 		})
 	}
 	return append(cs, []testCase{
+		{name: "times of programs", protects: "each program of a trace has a time on the device, one behind the other, and does what it does in a replay", fn: timesOfPrograms},
 		{name: "large programs in steps", protects: "commands longer than a fetch entry can be stepped through", fn: stepLongCommands},
 		{name: "look between steps", protects: "buffers can be read and written between steps, and nothing else runs", fn: lookBetween},
 		{name: "check a trace", protects: "a trace that does what its programs do passes, and its buffers stay as they were", fn: checkTrace},
@@ -57,6 +58,25 @@ func (t *fixture) sequence(f *follow, n int) (tr *reprise.Trace, play func()) {
 			f.run(v, t.grid())
 		}
 	}
+}
+
+func timesOfPrograms(t *fixture) {
+	f := t.follow()
+	tr, play := t.sequence(f, 9)
+	times, err := tr.Times(t.ctx)
+	t.ok(err)
+	play()
+	if len(times) != 9 {
+		t.Fatalf("%d times of 9 programs", len(times))
+	}
+	for i, s := range times {
+		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End {
+			t.Errorf("program %d: %+v behind %+v", i, s, times[max(i-1, 0)])
+		}
+	}
+	t.ok(tr.Replay(t.ctx))
+	play()
+	f.check("behind the times")
 }
 
 func inPieces(t *fixture, n int) {
