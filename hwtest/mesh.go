@@ -44,7 +44,7 @@ func meshCases() []testCase {
 // meshFixture is a mesh that a case has for itself.
 type meshFixture struct {
 	*fixture
-	machine *target.Machine
+	machine *target.Linked
 	mesh    *mesh.Mesh
 	queue   *mesh.Queue
 	links   *mesh.Links // of those that ask for them
@@ -57,7 +57,7 @@ func (t *fixture) machine() *meshFixture {
 	if t.device.Arch == chip.Wormhole {
 		spec = chip.T3000() // whose chips with PCI interfaces are a square
 	}
-	m, err := t.device.Machine(spec)
+	m, err := t.device.Linked(spec)
 	t.ok(err)
 	if m == nil {
 		t.Skip("needs a machine of several chips: an emulator, or a build of the vendor's simulator with several")

@@ -1,49 +1,81 @@
 package target
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// Machine is cards that are linked.
+// MachineHelp is how flags describe what ParseMachine accepts.
+const MachineHelp = "emu:n300, emu:t3000, emu:quietbox, emu:galaxy-wh, emu:galaxy-bh and the like (with faults of links: emu:n300,link-down=0:8), ttsim:PATH of a libttsim.so, or a device as elsewhere"
+
+// Machine is a machine with cards, by name. It isn't running yet.
 type Machine struct {
-	Cards    []kmd.Target
-	Emulated *sim.Machine // nil unless it is one of package sim
-	close    func() error
+	Name  string // of tests and reports: emu_t3000
+	Given string // as the user called it
+	Kind  Kind
+	Spec  *chip.Machine // what an emulator is made from; nil for the others
+
+	open func() ([]kmd.Target, func() error, error)
 }
 
-// Close ends what runs for the machine.
-func (m *Machine) Close() error { return m.close() }
+// Open starts the machine, where it has to be, and returns its cards and what ends it.
+func (m *Machine) Open() (cards []kmd.Target, end func() error, err error) { return m.open() }
 
-// Machine returns cards that are linked and like the device: for an emulator a machine of a description, whose chips have
-// the device's options, and for the vendor's simulator the cards of its library. It is nil for others, and for a library
-// with one card.
-func (d *Device) Machine(spec chip.Machine) (*Machine, error) {
-	switch {
-	case d.Kind == Emulator:
-		e := sim.NewMachine(spec, d.opts...)
-		m := &Machine{Emulated: e, close: e.Close}
-		for _, c := range e.Cards() {
-			m.Cards = append(m.Cards, c)
+// ParseMachine turns a name into a machine; an error is an *Error. Names of devices are machines with one card.
+func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
+	kind, rest, _ := strings.Cut(name, ":")
+	words := strings.Split(rest, ",")
+	if spec, ok := chip.MachineNamed(words[0]); kind == "emu" && ok {
+		var opts []sim.Option
+		for _, w := range words[1:] {
+			if !strings.HasPrefix(w, "link-") {
+				return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w), Hint: "use faults of links such as link-down=0:8", Err: ErrUnknown}
+			}
+			opts = append(opts, sim.LinkFault(w))
 		}
-		return m, e.Err()
-	case d.library != "":
-		s, err := ttsim.Start(d.library, d.server)
-		if err != nil {
-			return nil, err
-		}
-		cards, err := s.Cards()
-		if err != nil || len(cards) < 2 {
-			_ = s.Close() // an error is the reason already, or nothing was done with it
-			return nil, err
-		}
-		m := &Machine{close: s.Close}
-		for _, c := range cards {
-			m.Cards = append(m.Cards, c)
+		m := &Machine{Name: "emu_" + strings.ReplaceAll(spec.Name, "-", "_"), Given: name, Kind: Emulator, Spec: &spec}
+		m.open = func() ([]kmd.Target, func() error, error) {
+			e := sim.NewMachine(spec, opts...)
+			var l []kmd.Target
+			for _, c := range e.Cards() {
+				l = append(l, c)
+			}
+			return l, e.Close, e.Err()
 		}
 		return m, nil
 	}
-	return nil, nil
+	if kind == "ttsim" && rest != "" {
+		m := &Machine{Name: label(rest), Given: name, Kind: Simulator}
+		m.open = func() ([]kmd.Target, func() error, error) {
+			s, err := ttsim.Start(rest, server)
+			if err != nil {
+				return nil, nil, err
+			}
+			cards, err := s.Cards()
+			if err != nil {
+				s.Close()
+				return nil, nil, err
+			}
+			var l []kmd.Target
+			for _, c := range cards {
+				l = append(l, c)
+			}
+			return l, s.Close, nil
+		}
+		return m, nil
+	}
+	d, err := Parse(name, server)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{Name: d.Name, Given: name, Kind: d.Kind}
+	m.open = func() ([]kmd.Target, func() error, error) {
+		return []kmd.Target{d.Open()}, func() error { return nil }, nil
+	}
+	return m, nil
 }
