@@ -12,6 +12,7 @@ type Allocator struct {
 	cfg    Config
 	mu     sync.Mutex
 	region [numKinds]*region // nil for host memory; DRAM's and Trace's share their space if traces take what they need
+	state  []state           // by Extent.slot
 	blocks []block           // by Extent.slot
 	more   []more            // by Extent.slot, as far as any extent needed it
 	names  []name            // by Extent.slot, as far as any extent had a name
@@ -60,11 +61,23 @@ func (r *region) free() (sum, largest uint64) {
 	return r.holes.units << r.shift, uint64(r.holes.largest()) << r.shift
 }
 
-// block is the record of a live extent: a quarter of a cache line, because with many extents the time to free one is
-// mostly the time to fetch what is known about it. What most extents don't need is apart for the same reason.
+// state is what freeing an extent must know of it: the number of times that its slot was taken or given up, odd while it
+// is live, and whether it is held. It is apart from the block because with many extents the time to free one is mostly
+// the time to fetch what is known about it.
+type state uint32
+
+// stateHeld is set in the state of an extent that is held, as often as more says.
+const stateHeld state = 1 << 31
+
+// next is the state after the extent was taken, or given up.
+func (s state) next() state { return (s + 1) &^ stateHeld }
+
+// live reports whether the slot has an extent.
+func (s state) live() bool { return s&1 != 0 }
+
+// block is the record of a live extent. What most extents don't need is apart.
 type block struct {
 	addr, units uint32 // in units of its region, from its start
-	gen         uint32 // odd while live
 	slack       uint16 // bytes taken in each bank beyond the size of an extent of one page; and whether there is more
 	flags       uint16 // and the number of banks
 }
@@ -82,7 +95,6 @@ const (
 const (
 	blockSlack = 1<<14 - 1 // mask of the bytes
 	blockPaged = 1 << 14   // its size and page size are in more
-	blockHeld  = 1 << 15   // it is held, as often as more says
 )
 
 // more is what is known of an extent that has pages, or is held.
@@ -111,7 +123,7 @@ func (a *Allocator) sizes(slot uint32) (size, page uint64) {
 
 // holds returns how often a live extent is held.
 func (a *Allocator) holds(slot uint32) uint16 {
-	if a.blocks[slot].slack&blockHeld == 0 {
+	if a.state[slot]&stateHeld == 0 {
 		return 0
 	}
 	return a.more[slot].holds
@@ -290,7 +302,7 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 		a.free = a.free[:n-1]
 	} else {
 		e.slot = uint32(len(a.blocks))
-		a.blocks = append(a.blocks, block{})
+		a.blocks, a.state = append(a.blocks, block{}), append(a.state, 0)
 	}
 	b := &a.blocks[e.slot]
 	b.addr, b.units = uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift)
@@ -302,8 +314,8 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 		m.size, m.page = e.Size, e.PageSize
 	}
 	b.flags = uint16(e.Banks) | uint16(e.Kind)<<blockKind
-	b.gen++
-	e.gen = b.gen
+	a.state[e.slot] = a.state[e.slot].next()
+	e.seal = a.state[e.slot] ^ e.mix()
 	if r.Owner != "" || r.Tag != "" || r.Site != 0 {
 		b.flags |= blockNamed
 		for len(a.names) <= int(e.slot) {
@@ -324,14 +336,14 @@ func (a *Allocator) lookup(op string, e *Extent) (*block, error) {
 	if e.from != a && !a.inherits(e) || int(e.slot) >= len(a.blocks) {
 		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrForeign)
 	}
-	b := &a.blocks[e.slot]
-	if b.gen != e.gen || b.flags&blockFreed != 0 && op == opFree {
-		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrDoubleFree)
+	b, s := &a.blocks[e.slot], a.state[e.slot]&^stateHeld
+	if s == e.state() && (b.flags&blockFreed == 0 || op != opFree) {
+		return b, nil
 	}
-	if b.kind() != e.Kind || a.region[e.Kind].low+uint64(b.addr)<<a.region[e.Kind].shift != e.Addr || uint64(b.units)<<a.region[e.Kind].shift != e.PerBank {
+	if l := a.live(e.slot); s.live() && l.seal == e.seal && b.flags&blockFreed == 0 {
 		return nil, fmt.Errorf("allocator: %s %s: %w: it has been changed", op, *e, ErrForeign)
 	}
-	return b, nil
+	return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrDoubleFree)
 }
 
 // Operations in errors.
@@ -341,13 +353,18 @@ const opFree, opHold, opUnhold = "free", "hold", "unhold"
 // Errors wrap [ErrDoubleFree] or [ErrForeign].
 func (a *Allocator) Free(e Extent) error {
 	a.mu.Lock()
+	if e.from == a && int(e.slot) < len(a.state) && a.state[e.slot] == e.state() { // live, and not held
+		a.release(&e)
+		a.mu.Unlock()
+		return nil
+	}
 	b, err := a.lookup(opFree, &e)
 	switch {
 	case err != nil:
-	case b.slack&blockHeld != 0:
+	case a.state[e.slot]&stateHeld != 0:
 		b.flags |= blockFreed
 	default:
-		a.release(b, &e)
+		a.release(&e)
 	}
 	a.mu.Unlock()
 	return err
@@ -359,13 +376,12 @@ func (a *Allocator) Free(e Extent) error {
 func (a *Allocator) Hold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b, err := a.lookup(opHold, &e)
-	if err != nil {
+	if _, err := a.lookup(opHold, &e); err != nil {
 		return err
 	}
 	m := a.moreOf(e.slot)
-	if b.slack&blockHeld == 0 {
-		b.slack |= blockHeld
+	if a.state[e.slot]&stateHeld == 0 {
+		a.state[e.slot] |= stateHeld
 		m.holds = 0
 	}
 	if m.holds == math.MaxUint16 {
@@ -383,27 +399,28 @@ func (a *Allocator) Unhold(e Extent) error {
 	if err != nil {
 		return err
 	}
-	if b.slack&blockHeld == 0 {
+	if a.state[e.slot]&stateHeld == 0 {
 		return fmt.Errorf("allocator: unhold %s: %w", e, ErrNotHeld)
 	}
 	m := a.moreOf(e.slot)
 	if m.holds--; m.holds == 0 {
-		b.slack &^= blockHeld
+		a.state[e.slot] &^= stateHeld
 		if b.flags&blockFreed != 0 {
-			a.release(b, &e)
+			a.release(&e)
 		}
 	}
 	return nil
 }
 
-// release returns the memory of a live block. It reads e, which lookup has found equal to the block, because the caller
-// has it at hand while the block may still be on its way from memory: so the two waits overlap.
-func (a *Allocator) release(b *block, e *Extent) {
+// release returns the memory of a live block that is not held. It reads e, which is equal to the block, and leaves the
+// block alone: the next extent gets its slot, and until then there is time to fetch it from memory.
+func (a *Allocator) release(e *Extent) {
+	prefetch(&a.blocks[e.slot])
 	reg := a.region[e.Kind]
 	reg.holes.give(uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift))
 	reg.extents--
 	reg.allocated -= e.PerBank
-	b.gen++
+	a.state[e.slot] = a.state[e.slot].next()
 	a.free = append(a.free, e.slot)
 	if a.cfg.Gauge != nil {
 		a.notify(e.Kind)

@@ -12,9 +12,18 @@ type Extent struct {
 	Stride   uint64 // bytes from one page to the next in a bank: PageSize, aligned
 	from     *Allocator
 	slot     uint32
-	gen      uint32
+	seal     state  // of its slot, exclusive or a sum of what must not be changed
 	Banks    uint32 // banks, or shards, over which pages go round
 	Kind     Kind
+}
+
+// state returns the state of the extent's slot since it was allocated, or something else if the extent has been changed.
+func (e *Extent) state() state { return e.seal ^ e.mix() }
+
+// mix returns a number that changes with what says which memory is to be freed.
+func (e *Extent) mix() state {
+	const golden = 0x9e3779b97f4a7c15                                         // 2^64 over the golden ratio: the high half of a product depends on all bits
+	return state((e.Addr*golden + e.PerBank + uint64(e.Kind)) * golden >> 33) // without stateHeld
 }
 
 // End returns the address after the extent in each bank.

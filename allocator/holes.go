@@ -1,14 +1,16 @@
 package allocator
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // holes is the set of free ranges of an address space. Holes never touch each other. Addresses and sizes are counted in
 // units from the start of the space. The zero value is not usable; see newHoles.
 //
-// The space is cut into buckets of equal width, a power of two: the bucket of a hole follows from its end by a shift.
-// The holes of a bucket fill a leaf, two cache lines without an order. What a leaf is asked (which hole ends here, which
-// starts here, which is the lowest that fits) looks at all its places at once, and what it is told is written without a
-// branch: what is there is as good as random, so a branch on it costs more than all the work.
+// The space is cut into buckets. The holes of a bucket fill a leaf, a cache line without an order. What a leaf is asked
+// (which hole ends here, which starts here, which is the lowest that fits) looks at all its places at once, and what it is
+// told is written without a branch: what is there is as good as random, so a branch on it costs more than all the work.
 //
 // Over the leaves stands a pyramid of maxima: the largest hole of each leaf, of each 16 leaves, of each 256 and so on.
 // The lowest hole that fits is found by going down the pyramid, 16 numbers at a time. Which leaf and which numbers these
@@ -16,10 +18,12 @@ import "math/bits"
 //
 // A hole belongs to the bucket of its end because a hole that gives its low part away keeps its end. The hole before a
 // range ends where the range starts, so its bucket is known; the one after it may be in any bucket above, but only if
-// the range's own has nothing above the range.
+// the range's own has nothing above the range, and then it is nearly always in the next.
 //
-// A bucket with more holes than a leaf has places is cut into 16 again, and so on (see overflow). The number of buckets
-// follows the number of holes (see grow and shrink).
+// First fit leaves small extents and small holes at one end of the space. So buckets have no common width: the space is cut
+// into cells of equal width, and each cell into as many buckets, a power of two, as its holes needed when the buckets were
+// chosen (see shape). A bucket with more holes than a leaf has places is cut into 16 (see overflow). When that has happened
+// too often, or few holes are left, buckets are chosen anew (see reshape).
 type holes struct {
 	max    []uint32 // the pyramid by levels, top first; its last level and what overflows have an element for each leaf
 	leaves []leaf
@@ -29,23 +33,40 @@ type holes struct {
 	levels int      // of the pyramid
 	first  uint32   // element of the first leaf
 	over   uint32   // element behind the buckets' leaves, where what overflows starts
-	shift  uint32   // log2 of a bucket's width
+	cells  []cell   // by address>>shift
+	shift  uint32   // log2 of a cell's width
 	size   uint32   // of the space
-	wide   bool     // the processor looks at 16 numbers at once
+	wide   bool     // the processor looks at several numbers at once
 	count  int      // holes
 	units  uint64   // sum of their sizes
+	shaped int      // holes when the buckets were chosen
+	spare  int      // groups that may be in use before they are chosen again
 }
 
 const (
-	leafWidth  = 16 // holes in a leaf: 128 bytes
+	leafWidth  = 8 // holes in a leaf: 64 bytes
 	groupBits  = 4
 	groupWidth = 1 << groupBits // elements that have one above them: 64 bytes
 )
+
+// cell says which buckets a part of the space is cut into: the element of an address is base + address>>shift.
+type cell struct{ base, shift uint32 }
+
+// bucket returns the element of the bucket that an address belongs to.
+func (h *holes) bucket(key uint32) uint32 {
+	c := &h.cells[uint64(key)>>(h.shift&63)]
+	return c.base + uint32(uint64(key)>>(c.shift&63))
+}
 
 // leaf has holes in any order; a place is empty if its end is 0. If it has overflown, all are, and the first size says
 // where to; see escape.
 type leaf struct {
 	end, size [leafWidth]uint32
+}
+
+// overflown returns a leaf whose holes are in a group.
+func overflown(group uint32) leaf {
+	return leaf{size: [leafWidth]uint32{group, 1<<32 - 1}} // who seeks any size here finds something, without an end
 }
 
 // hole is a free range: its end in the high half, its size in the low half. No hole ends at 0.
@@ -65,16 +86,13 @@ func (l *leaf) set(i int, x hole) {
 
 // escape returns the first element of the group that holds what a leaf could not, 0 if it did not overflow.
 func (l *leaf) escape() uint32 {
-	if l.end[0] != 0 {
-		return 0
-	}
-	return l.size[0]
+	return l.size[0] & uint32(int64(uint64(l.end[0])-1)>>63) // without a branch: the first place is often empty
 }
 
 // newHoles returns a space of size units, all of it free.
 func newHoles(size uint32) *holes {
 	h := &holes{size: size, wide: wide()}
-	h.shape(0)
+	h.shape(nil)
 	if size != 0 {
 		h.add(makeHole(size, size))
 	}
@@ -97,42 +115,38 @@ func largest(m *[groupWidth]uint32) uint32 {
 	return max(a, b)
 }
 
-// lowest returns the element of the leaf with the lowest hole of at least size, which is not 0.
-func (h *holes) lowest(size uint32) (e uint32, ok bool) {
-	if h.levels == 0 {
-		return 0, h.max[0] >= size
+// lowest returns the lowest hole of at least size, which is not 0: its leaf's element and its place, -1 if there is none, and how
+// large the largest of the leaf's other holes is.
+func (h *holes) lowest(size uint32) (e uint32, at int, rest uint32) {
+	e, at, rest = h.lowestOf(size)
+	if at == escaped {
+		for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
+			e = g + descend(h.max[g:], 1, size)
+		}
+		at, rest = h.leaf(e).lowest(size)
 	}
-	if e = h.descend(0, h.levels, size); e == none {
-		return 0, false
-	}
-	for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
-		e = g + h.descend(g, 1, size)
-	}
-	return e, true
+	return e, at, rest
 }
 
-// highest returns the element of the leaf with the highest hole of at least size, which is not 0.
-func (h *holes) highest(size uint32) (e uint32, ok bool) {
-	if h.levels == 0 {
-		return 0, h.max[0] >= size
+// highest is lowest for the highest hole.
+func (h *holes) highest(size uint32) (e uint32, at int, rest uint32) {
+	e, at, rest = h.highestOf(size)
+	if at == escaped {
+		for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
+			e = g + descendTop(h.max[g:], 1, size)
+		}
+		at, rest = h.leaf(e).highest(size)
 	}
-	if e = h.descendTop(0, h.levels, size); e == none {
-		return 0, false
-	}
-	for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
-		e = g + h.descendTop(g, 1, size)
-	}
-	return e, true
+	return e, at, rest
 }
 
 // take carves size units from the low end of the lowest hole that fits.
 func (h *holes) take(size uint32) (start uint32, ok bool) {
-	e, ok := h.lowest(size)
-	if !ok {
+	e, i, rest := h.lowest(size)
+	if i < 0 {
 		return 0, false
 	}
 	l := h.leaf(e)
-	i, rest := h.lowestOf(l, size)
 	x := l.hole(i)
 	h.trim(e, l, i, size, rest)
 	return x.start(), true
@@ -152,12 +166,11 @@ func (h *holes) trim(e uint32, l *leaf, i int, size, rest uint32) {
 
 // takeTop carves size units from the high end of the highest hole that fits.
 func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
-	e, ok := h.highest(size)
-	if !ok {
+	e, i, rest := h.highest(size)
+	if i < 0 {
 		return 0, false
 	}
 	l := h.leaf(e)
-	i, rest := h.highestOf(l, size)
 	x := l.hole(i)
 	h.trimTop(e, l, i, size, rest)
 	return x.end() - size, true
@@ -168,7 +181,7 @@ func (h *holes) trimTop(e uint32, l *leaf, i int, size, rest uint32) {
 	h.units -= uint64(size)
 	x := l.hole(i)
 	end, left := x.end()-size, x.size()-size
-	if left == 0 || e >= h.over || uint64(end^x.end())>>(h.shift&63) != 0 {
+	if left == 0 || e >= h.over || h.bucket(end) != e {
 		h.remove(e, i)
 		if left != 0 {
 			h.add(makeHole(end, left))
@@ -229,8 +242,8 @@ func (l *leaf) from(key uint32) int {
 
 // seek returns the element of the leaf that a hole's end belongs to.
 func (h *holes) seek(key uint32) uint32 {
-	shift := h.shift
-	e := h.first + uint32(uint64(key)>>(shift&63))
+	e := h.bucket(key)
+	shift := h.cells[uint64(key)>>(h.shift&63)].shift
 	for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
 		shift -= groupBits
 		e = g + key>>(shift&31)&(groupWidth-1)
@@ -261,7 +274,7 @@ func (h *holes) after(e uint32) uint32 {
 		if f != 0 {
 			e = e&^(groupWidth-1) + uint32(bits.TrailingZeros32(f))
 			for g := h.below(e); g != 0; g = h.below(e) {
-				e = g + h.descend(g, 1, 1)
+				e = g + descend(h.max[g:], 1, 1)
 			}
 			return e
 		}
@@ -307,26 +320,35 @@ func (h *holes) settle(e, size uint32) {
 
 // give returns [start, start+size), which must not overlap a hole, and merges it with holes that it touches.
 func (h *holes) give(start, size uint32) {
-	h.units += uint64(size)
 	end := start + size
-	e := h.first + uint32(uint64(end)>>(h.shift&63))
-	l := h.leaf(e)
-	m := h.around(l, start, end)
-	m &^= m >> 16 & isBefore // no hole ends at 0
-	if uint64(start^end)>>(h.shift&63) != 0 || m&isAbove == 0 && h.levels != 0 || l.escape() != 0 || m&isEmpty == 0 {
-		h.giveFar(start, size) // this leaf doesn't know all, or has no room
+	e, d := h.bucket(end), h.bucket(start)
+	n := min(e+1, h.over-1)
+	l, before, next := h.leaf(e), h.leaf(d), h.leaf(n)
+	m := h.around(l, before, next, start, end)
+	if m&isAbove == 0 && h.levels != 0 || l.escape()|before.escape() != 0 || m&isEmpty == 0 {
+		h.giveFar(start, size) // these leaves don't know all, or have no room
 		return
 	}
+	h.units += uint64(size)
 	// Half of all ranges have a hole after them, half one before: branches would be guessed wrong as often.
-	at := bits.TrailingZeros64(m) & (leafWidth - 1) // where the hole after is, or the one before, or nothing
+	m &^= uint64(int64(uint64(start)-1)>>63) & isBefore // no hole ends at 0
+	same := uint64(int64(uint64(d^e)-1) >> 63)          // all ones if the hole before is in the same leaf
 	a, b := set(m&isAfter), set(m&isBefore)
-	from := at&^int(b) | bits.TrailingZeros64(m&isBefore)&(leafWidth-1)&int(b) // where the one before is, or at
-	end += (l.end[at] - end) & uint32(a)
-	size += l.size[at]&uint32(a) + l.size[from]&uint32(b)
-	l.end[from], l.size[from] = 0, 0
-	l.end[at], l.size[at] = end, size
+	to := bits.TrailingZeros64(m & (isAfter | isBefore&same | isEmpty)) // where the hole after is, or the one before, or nothing
+	t := e + (n-e)&-uint32(to>>3&1)
+	f := t ^ (t^d)&uint32(b)
+	into, from := h.leaf(t), h.leaf(f)
+	at := to & (leafWidth - 1)
+	was := bits.TrailingZeros64(m&isBefore)&(leafWidth-1)&int(b) | at&^int(b)
+	end += (into.end[at] - end) & uint32(a)
+	size += into.size[at]&uint32(a) + from.size[was]&uint32(b)
+	from.end[was], from.size[was] = 0, 0
+	into.end[at], into.size[at] = end, size
 	h.count += 1 + int(a) + int(b)
-	h.raise(e, size)
+	h.raise(t, size)
+	if f != t {
+		h.settle(f, largest8(&from.size))
+	}
 }
 
 // set is all ones if any bit below the highest is set in m, else 0.
@@ -334,40 +356,31 @@ func set(m uint64) int64 { return -int64(m) >> 63 }
 
 // giveFar is give for a range whose neighbours may be anywhere.
 func (h *holes) giveFar(start, size uint32) {
+	h.units += uint64(size)
 	end := start + size
 	e := h.seek(end)
-	l := h.leaf(e)
-	m := h.around(l, start, end)
-	after, before := m&isAfter, m&isBefore&^(m>>16)
-	f, d := e, e // the elements of the leaves that they are in
-	if m&isAbove == 0 {
-		if f = h.after(e); f != 0 {
-			after = h.around(h.leaf(f), start, end) & isAfter
-		}
+	f, a := h.next(end) // the next hole above
+	if a >= 0 && h.leaf(f).hole(a).start() != end {
+		a = -1
 	}
-	if uint64(start^end)>>(h.shift&63) != 0 || e >= h.over {
-		if d = h.seek(start); d != e {
-			m = h.around(h.leaf(d), start, end)
-			before = m & isBefore &^ (m >> 16)
-		}
-	}
-	b := bits.TrailingZeros64(before) & (leafWidth - 1)
-	if before != 0 {
+	d := h.seek(start)
+	b := h.leaf(d).endsAt(start)
+	if b >= 0 {
 		size += h.leaf(d).size[b]
 	}
-	if after != 0 {
-		l = h.leaf(f)
-		a := bits.TrailingZeros64(after) & (leafWidth - 1)
+	if a >= 0 {
+		l := h.leaf(f)
 		size += l.size[a]
 		l.size[a] = size
 		h.raise(f, size)
-		if before != 0 {
+		if b >= 0 {
 			h.remove(d, b)
 		}
 		return
 	}
-	if before != 0 {
+	if b >= 0 {
 		if d == e { // nothing lies between
+			l := h.leaf(e)
 			l.end[b], l.size[b] = end, size
 			h.raise(e, size)
 			return
@@ -375,6 +388,14 @@ func (h *holes) giveFar(start, size uint32) {
 		h.remove(d, b)
 	}
 	h.add(makeHole(end, size))
+}
+
+// endsAt returns which hole of a leaf ends at key, -1 if none does.
+func (l *leaf) endsAt(key uint32) int {
+	if key == 0 {
+		return -1
+	}
+	return slices.Index(l.end[:], key)
 }
 
 // each calls f for every hole in ascending order until it returns false.

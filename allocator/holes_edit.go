@@ -1,26 +1,58 @@
 package allocator
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 )
 
 // Edits of the shape: how many buckets there are, and buckets with more holes than their leaf has places.
 
-// shape makes h empty, with 1<<width buckets; a width of 0, or at least groupBits.
-func (h *holes) shape(width int) {
-	h.levels, h.first = 0, 0
-	for w := width; w > 0; w -= groupBits {
+// leafFill is how many holes of its cell a bucket gets at most, on average, when buckets are chosen: fewer if there are so few
+// that all stays in the nearest cache.
+func leafFill(holes int) int {
+	if holes < 256 {
+		return leafWidth / 4
+	}
+	return leafWidth / 2
+}
+
+// shape makes h empty, with buckets that suit the given holes, which are in order.
+func (h *holes) shape(all []hole) {
+	h.levels, h.first, h.shaped = 0, 0, len(all)
+	width := uint32(bits.Len32(h.size))
+	cells, fill := uint32(1), leafFill(len(all))
+	if len(all) > leafWidth/2 && width > 4 {
+		cells = 1 << min(max(2, bits.Len(uint(len(all)/(4*fill)))), int(width)-4)
+	}
+	h.shift = width - uint32(bits.TrailingZeros32(cells))
+	h.cells = resized(h.cells, int(cells))
+	next := uint32(0)
+	for i, j := 0, 0; i < len(h.cells); i++ {
+		from := j
+		for j < len(all) && uint64(all[j].end())>>(h.shift&63) == uint64(i) {
+			j++
+		}
+		split := uint32(0)
+		if cells > 1 && j-from > fill && h.shift > 3 {
+			split = min(uint32(bits.Len(uint((j-from-1)/fill))), h.shift-3)
+		}
+		h.cells[i] = cell{next - uint32(i)<<split, h.shift - split}
+		next += 1 << split
+	}
+	buckets := (next + groupWidth - 1) &^ (groupWidth - 1)
+	for n := uint32(1); cells > 1 && n < buckets; n <<= groupBits {
 		if h.levels > 0 {
 			h.first = (h.first + 1) << groupBits // the element below the first
 		}
 		h.levels++
 	}
-	buckets := max(groupWidth, 1<<width)
-	h.over = h.first + uint32(buckets)
-	h.shift = uint32(bits.Len32(h.size) - width)
+	for i := range h.cells {
+		h.cells[i].base += h.first
+	}
+	h.over = h.first + buckets
 	h.max = resized(h.max, int(h.over))
-	h.leaves = resized(h.leaves, buckets)
+	h.leaves = resized(h.leaves, int(buckets))
 	h.up, h.held, h.free = h.up[:0], h.held[:0], h.free[:0]
 	h.count = 0
 }
@@ -35,42 +67,32 @@ func resized[T any](s []T, n int) []T {
 	return s
 }
 
-// buckets returns how many there are. A single one has the room of a group.
-func (h *holes) buckets() int {
-	if h.levels == 0 {
-		return 1
-	}
-	return int(h.over - h.first)
-}
+// groups returns how many are in use for what has overflown.
+func (h *holes) groups() int { return len(h.held) - len(h.free) }
 
-// reshape changes the number of buckets.
-func (h *holes) reshape(width int) {
-	all := make([]hole, 0, h.count)
+// reshape chooses the buckets anew.
+func (h *holes) reshape() {
+	var few [2 * leafWidth]hole
+	all := few[:0]
+	if h.count > len(few) {
+		all = make([]hole, 0, h.count)
+	}
 	h.each(func(start, size uint32) bool {
 		all = append(all, makeHole(start+size, size))
 		return true
 	})
-	h.shape(width)
+	h.shape(all)
+	h.spare = math.MaxInt
 	for _, x := range all {
 		h.add(x)
 	}
+	h.spare = 2*h.groups() + int(h.over-h.first)/64 + 1
 }
 
-// grow doubles the buckets if one in 32 has overflown though there are two holes for each: otherwise it is because the
-// holes are in one part of the space, and more buckets elsewhere don't help.
-func (h *holes) grow() {
-	if n := h.buckets(); h.count > 2*n && (len(h.held)-len(h.free))*32 > n {
-		h.reshape(bits.Len(uint(n)))
-	}
-}
-
-// shrink halves the buckets if there is not a hole for every second one.
+// shrink chooses fewer buckets if there are many for the holes.
 func (h *holes) shrink() {
-	switch n := h.buckets(); {
-	case n == groupWidth && h.count <= leafWidth/2:
-		h.reshape(0)
-	case n > groupWidth && h.count < n/2:
-		h.reshape(bits.Len(uint(n)) - 2)
+	if h.levels != 0 && (h.count <= leafWidth/2 || h.count < h.shaped/4) {
+		h.reshape()
 	}
 }
 
@@ -81,13 +103,15 @@ func (h *holes) add(x hole) {
 	at := slices.Index(l.end[:], 0)
 	if at < 0 {
 		if h.levels == 0 {
-			h.reshape(groupBits)
+			h.reshape()
 			h.add(x)
 			return
 		}
 		h.overflow(e)
 		h.add(x)
-		h.grow()
+		if h.groups() > h.spare { // more than the present buckets are to blame for
+			h.reshape()
+		}
 		return
 	}
 	l.set(at, x)
@@ -104,7 +128,7 @@ func (h *holes) remove(e uint32, i int) {
 	l := h.leaf(e)
 	l.set(i, 0)
 	h.count--
-	h.settle(e, largest(&l.size))
+	h.settle(e, largest8(&l.size))
 	for e >= h.over {
 		g := (e - h.over) >> groupBits
 		e = h.above(e)
@@ -131,8 +155,7 @@ func (h *holes) overflow(e uint32) {
 	to := h.over + g<<groupBits
 	l := h.leaf(e)
 	old := *l
-	*l = leaf{}
-	l.size[0] = to
+	*l = overflown(to)
 	for i := range leafWidth {
 		x := old.hole(i)
 		c := h.seek(x.end())

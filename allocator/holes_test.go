@@ -71,70 +71,73 @@ func list(h *holes) naive {
 func check(h *holes) error {
 	var count, groups int
 	var units uint64
-	var walk func(g uint32, levels int, low, width uint64) (uint32, int, error)
-	walk = func(g uint32, levels int, low, width uint64) (uint32, int, error) {
-		held := 0
-		for i, m := range h.group(g) {
-			e, from := g+uint32(i), low+uint64(i)*width
-			var want uint32
-			if levels > 1 {
-				if from>>h.shift >= uint64(h.buckets()) {
-					if m != 0 {
-						return 0, 0, fmt.Errorf("element %d: maximum %d beyond the space", e, m)
-					}
+	// leaf checks what belongs to [from, from+width) and returns its largest hole and their number.
+	var leaf func(e uint32, from, width uint64) (most uint32, held int, err error)
+	leaf = func(e uint32, from, width uint64) (most uint32, held int, err error) {
+		if o := h.leaf(e).escape(); o != 0 {
+			groups++
+			if o < h.over || h.above(o) != e {
+				return 0, 0, fmt.Errorf("element %d: overflows to %d, which stands for %d", e, o, h.above(o))
+			}
+			if *h.leaf(e) != overflown(o) {
+				return 0, 0, fmt.Errorf("element %d: has overflown and has holes", e)
+			}
+			if width < groupWidth {
+				return 0, 0, fmt.Errorf("element %d: %d addresses have overflown", e, width)
+			}
+			for i := range uint32(groupWidth) {
+				m, n, err := leaf(o+i, from+uint64(i)*width/groupWidth, width/groupWidth)
+				if err != nil {
+					return 0, 0, err
+				}
+				most, held = max(most, m), held+n
+			}
+			if got := h.held[(o-h.over)/groupWidth]; int(got) != held || held <= leafWidth/2 {
+				return 0, 0, fmt.Errorf("element %d: overflow of %d holes, counted as %d", e, held, got)
+			}
+		} else {
+			for i := range leafWidth {
+				x := h.leaf(e).hole(i)
+				if x == 0 {
 					continue
 				}
-				below, n, err := walk((e+1)<<groupBits, levels-1, from, width/groupWidth)
-				if err != nil {
-					return 0, 0, err
+				if end := uint64(x.end()); end < from || end >= from+width || x.size() == 0 || x.size() > x.end() {
+					return 0, 0, fmt.Errorf("element %d of [%#x,%#x): hole [%#x,%#x)", e, from, from+width, x.start(), x.end())
 				}
-				want, held = below, held+n
-			} else if o := h.leaf(e).escape(); o != 0 {
-				groups++
-				if o < h.over || h.above(o) != e {
-					return 0, 0, fmt.Errorf("element %d: overflows to %d, which stands for %d", e, o, h.above(o))
-				}
-				if rest := (leaf{size: [leafWidth]uint32{o}}); *h.leaf(e) != rest {
-					return 0, 0, fmt.Errorf("element %d: has overflown and has holes", e)
-				}
-				if width < groupWidth {
-					return 0, 0, fmt.Errorf("element %d: %d addresses have overflown", e, width)
-				}
-				below, n, err := walk(o, 1, from, width/groupWidth)
-				if err != nil {
-					return 0, 0, err
-				}
-				if got := h.held[(o-h.over)/groupWidth]; int(got) != n || n <= leafWidth/2 {
-					return 0, 0, fmt.Errorf("element %d: overflow of %d holes, counted as %d", e, n, got)
-				}
-				want, held = below, held+n
-			} else {
-				for i := range leafWidth {
-					x := h.leaf(e).hole(i)
-					if x == 0 {
-						continue
-					}
-					if end := uint64(x.end()); end < from || end >= from+width || x.size() == 0 || x.size() > x.end() {
-						return 0, 0, fmt.Errorf("element %d of [%#x,%#x): hole [%#x,%#x)", e, from, from+width, x.start(), x.end())
-					}
-					count++
-					held++
-					units += uint64(x.size())
-					want = max(want, x.size())
-				}
-			}
-			if m != want {
-				return 0, 0, fmt.Errorf("element %d: maximum %#x, want %#x", e, m, want)
+				count++
+				held++
+				units += uint64(x.size())
+				most = max(most, x.size())
 			}
 		}
-		return largest(h.group(g)), held, nil
+		if m := h.max[e]; m != most {
+			return 0, 0, fmt.Errorf("element %d: maximum %#x, want %#x", e, m, most)
+		}
+		return most, held, nil
 	}
-	width := uint64(1) << h.shift
-	for range h.levels - 1 {
-		width *= groupWidth
+	e := h.first
+	for i, c := range h.cells {
+		for from := uint64(i) << h.shift; from < uint64(i+1)<<h.shift; from += 1 << c.shift {
+			if from <= uint64(h.size) && h.bucket(uint32(from)) != e {
+				return fmt.Errorf("address %#x belongs to element %d, want %d", from, h.bucket(uint32(from)), e)
+			}
+			if _, _, err := leaf(e, from, 1<<c.shift); err != nil {
+				return err
+			}
+			e++
+		}
 	}
-	if _, _, err := walk(0, h.levels, 0, width); err != nil {
-		return err
+	if e > h.over || h.over-e >= groupWidth {
+		return fmt.Errorf("buckets up to element %d, leaves up to %d", e, h.over)
+	}
+	for e := range h.first {
+		want := uint32(0)
+		if g := (e + 1) << groupBits; g < h.over {
+			want = largest(h.group(g))
+		}
+		if h.max[e] != want {
+			return fmt.Errorf("element %d: maximum %#x, want %#x", e, h.max[e], want)
+		}
 	}
 	last := uint64(0)
 	var err error
@@ -158,7 +161,7 @@ func check(h *holes) error {
 	if groups != len(h.held)-len(h.free) || len(h.leaves) != len(h.max)-int(h.first) {
 		return fmt.Errorf("%d groups of %d in use", groups, len(h.held)-len(h.free))
 	}
-	if n := h.buckets(); n > groupWidth && n > 4*h.count {
+	if n := int(h.over - h.first); n > groupWidth && n > 8*h.count {
 		return fmt.Errorf("%d buckets for %d holes", n, h.count)
 	}
 	return nil
@@ -207,7 +210,7 @@ func takeAs(h *holes, p Policy, size uint64, topDown bool) (uint64, bool) {
 // TestHolesAgreeWithModel drives the holes and a naive list with the same operations.
 func TestHolesAgreeWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		total := rapid.SampledFrom([]uint64{1 << 14, 1<<14 - 1, 5000, 1 << 9}).Draw(t, "total")
+		total := rapid.SampledFrom([]uint64{1 << 14, 1<<14 - 1, 5000, 1 << 9, 60, 30}).Draw(t, "total")
 		// Holes that are far apart in the address space have a tree of their own kind.
 		scale := rapid.SampledFrom([]uint64{1, 1000, 1 << 17}).Draw(t, "scale")
 		h := newHoles(uint32(total * scale))
@@ -298,8 +301,8 @@ func TestHolesDeep(t *testing.T) {
 			if err := check(h); err != nil {
 				t.Fatal(err)
 			}
-			if h.count != n || h.buckets() < n/leafWidth/2 {
-				t.Fatalf("%d holes in %d buckets", h.count, h.buckets())
+			if h.count != n || int(h.over-h.first) < n/leafWidth/2 {
+				t.Fatalf("%d holes in %d buckets", h.count, h.over-h.first)
 			}
 			for i := range n / 2 {
 				h.give(uint32(2*order(i)+1), 1)

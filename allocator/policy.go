@@ -44,12 +44,10 @@ func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bo
 	case p == BestFit:
 		x = h.best(0, size, topDown, 0)
 	case topDown:
-		e, _ := h.highest(h.largest())
-		i, _ := h.leaf(e).highest(h.largest())
+		e, i, _ := h.highest(h.largest())
 		x = h.leaf(e).hole(i)
 	default:
-		e, _ := h.lowest(h.largest())
-		i, _ := h.leaf(e).lowest(h.largest())
+		e, i, _ := h.lowest(h.largest())
 		x = h.leaf(e).hole(i)
 	}
 	start = x.start()

@@ -8,13 +8,12 @@ import "math/bits"
 // none is what descend returns if nothing fits.
 const none = 1<<32 - 1
 
-// Parts of what around returns: a bit for each place of a leaf whose hole starts where a range ends, or ends where it
-// starts, for each that is empty, and for each whose hole ends where the range does or above.
+// Parts of what around returns.
 const (
-	isAfter  = 0xffff
-	isBefore = 0xffff << 16
-	isEmpty  = 0xffff << 32
-	isAbove  = 0xffff << 48
+	isAfter  = 0xffff       // by place of the leaf, then of the next: its hole starts where the range ends
+	isBefore = 0xff << 16   // by place of the leaf before: its hole ends where the range starts
+	isEmpty  = 0xff << 32   // by place of the leaf: there is no hole
+	isAbove  = 0xffff << 48 // by place of the leaf, then of the next: its hole ends where the range does or above
 )
 
 // fits returns a bit for each of a group's elements that is at least size.
@@ -60,6 +59,47 @@ func descendTop(m []uint32, levels int, size uint32) (e uint32) {
 	}
 }
 
+// What lowestOf and highestOf return for the place of a hole, if it isn't one.
+const (
+	missing = -1 // no hole fits
+	escaped = -2 // the leaf has overflown
+)
+
+// lowestOf returns the lowest hole of at least size: its leaf's element, its place, and how large the largest of the leaf's
+// other holes is.
+func lowestOf(h *holes, size uint32) (e uint32, at int, rest uint32) {
+	if h.levels != 0 {
+		e = descend(h.max, h.levels, size)
+	} else if h.max[0] < size {
+		e = none
+	}
+	if e == none {
+		return 0, missing, 0
+	}
+	if h.leaf(e).escape() != 0 {
+		return e, escaped, 0
+	}
+	at, rest = h.leaf(e).lowest(size)
+	return e, at, rest
+}
+
+// highestOf is lowestOf for the highest hole.
+func highestOf(h *holes, size uint32) (e uint32, at int, rest uint32) {
+	if h.levels != 0 {
+		e = descendTop(h.max, h.levels, size)
+	} else if h.max[0] < size {
+		e = none
+	}
+	if e == none {
+		return 0, missing, 0
+	}
+	if h.leaf(e).escape() != 0 {
+		return e, escaped, 0
+	}
+	at, rest = h.leaf(e).highest(size)
+	return e, at, rest
+}
+
 // lowest returns which hole of a leaf is the lowest of at least size, which there must be, and how large the largest of
 // the others is.
 func (l *leaf) lowest(size uint32) (at int, rest uint32) {
@@ -91,12 +131,16 @@ func (l *leaf) highest(size uint32) (at int, rest uint32) {
 func (l *leaf) rest(but int) uint32 {
 	sizes := l.size
 	sizes[but&(leafWidth-1)] = 0
-	return largest(&sizes)
+	return largest8(&sizes)
+}
+
+func largest8(m *[leafWidth]uint32) uint32 {
+	return max(max(m[0], m[1], m[2], m[3]), max(m[4], m[5], m[6], m[7]))
 }
 
 // settle writes an element of a pyramid and what follows for those above it.
 func settle(m []uint32, e, size uint32) {
-	for m[e] != size {
+	for {
 		m[e] = size
 		if e < groupWidth {
 			return
@@ -106,23 +150,17 @@ func settle(m []uint32, e, size uint32) {
 	}
 }
 
-// around returns what of a leaf's holes touches a range.
-func (l *leaf) around(start, end uint32) (m uint64) {
-	for i, e := range l.end {
-		var x uint64
-		if e-l.size[i] == end {
-			x = 1
-		}
-		if e == start {
-			x |= 1 << 16
-		}
-		if e == 0 {
-			x |= 1 << 32
-		}
-		if e >= end {
-			x |= 1 << 48
-		}
-		m |= x << (i & 15)
+// around returns which holes touch a range: of the leaf that its end belongs to, of the one that its start does, and of the
+// next.
+func (l *leaf) around(before, next *leaf, start, end uint32) (m uint64) {
+	for i := range leafWidth {
+		e, f := l.end[i], next.end[i]
+		x := is(e-l.size[i], end) | is(f-next.size[i], end)<<8 | is(before.end[i], start)<<16 | is(e, 0)<<32 |
+			^(uint64(e)-uint64(end))>>63<<48 | ^(uint64(f)-uint64(end))>>63<<56
+		m |= x << i
 	}
 	return m
 }
+
+// is returns 1 if two numbers are equal, else 0.
+func is(a, b uint32) uint64 { return (uint64(a^b) - 1) >> 63 }

@@ -1,3 +1,4 @@
+#include "go_asm.h"
 #include "textflag.h"
 
 // FITS sets AX to the bits of the 16 numbers at M that are at least those in Y15.
@@ -42,8 +43,6 @@ TEXT ·settleWide(SB), NOSPLIT, $0-16
 	VMOVDQU lanes<>+32(SB), Y7
 
 level:
-	CMPL (SI)(BX*4), AX
-	JEQ  settled
 	CMPL BX, $16
 	JCS  last
 
@@ -69,198 +68,192 @@ level:
 
 last:
 	MOVL AX, (SI)(BX*4)
-
-settled:
 	VZEROUPPER
 	RET
 
-// func descendWide(m *uint32, levels int, size uint32) uint32
-TEXT ·descendWide(SB), NOSPLIT, $0-28
-	MOVQ         m+0(FP), SI
-	MOVQ         levels+8(FP), CX
-	MOVL size+16(FP), DX
-	VMOVD DX, X15
-	VPBROADCASTD X15, Y15
-	MOVQ         SI, DI
+// HMAX8 sets the lowest of X to the largest number of Y, which X is the low half of.
+#define HMAX8(Y, X, T) \
+	VEXTRACTI128 $1, Y, T; \
+	VPMAXUD      X, T, X; \
+	VPSHUFD      $0x4e, X, T; \
+	VPMAXUD      X, T, X; \
+	VPSHUFD      $0xb1, X, T; \
+	VPMAXUD      X, T, X
+
+// func lowestWide(h *holes, size uint32) (e uint32, at int, rest uint32)
+TEXT ·lowestWide(SB), NOSPLIT, $0-36
+	MOVQ         h+0(FP), DI
+	LEAQ         size+8(FP), DX
+	VPBROADCASTD (DX), Y15
+	MOVQ         holes_max(DI), SI
+	MOVQ         holes_levels(DI), CX
 	XORL         BX, BX
+	TESTQ        CX, CX
+	JZ           leaf
+	MOVQ         SI, R8
 
 down:
-	FITS(DI, DX)
-	BSFL AX, AX
-	JZ   none
-	ADDL AX, BX           // the element
-	DECQ CX
-	JZ   done
-	INCL BX
-	SHLL $4, BX           // the group below it
-	LEAQ (SI)(BX*4), DI
-	JMP  down
+	FITS(R8, DX)
+	BSFL         AX, AX
+	JZ           missing
+	ADDL         AX, BX             // the element
+	DECQ         CX
+	JZ           leaf
+	INCL         BX
+	SHLL         $4, BX             // the group below it
+	LEAQ         (SI)(BX*4), R8
+	JMP          down
 
-none:
-	MOVL $-1, BX
-
-done:
-	MOVL BX, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func descendTopWide(m *uint32, levels int, size uint32) uint32
-TEXT ·descendTopWide(SB), NOSPLIT, $0-28
-	MOVQ         m+0(FP), SI
-	MOVQ         levels+8(FP), CX
-	MOVL size+16(FP), DX
-	VMOVD DX, X15
-	VPBROADCASTD X15, Y15
-	MOVQ         SI, DI
-	XORL         BX, BX
-
-down:
-	FITS(DI, DX)
-	BSRL AX, AX
-	JZ   none
-	ADDL AX, BX
-	DECQ CX
-	JZ   done
-	INCL BX
-	SHLL $4, BX
-	LEAQ (SI)(BX*4), DI
-	JMP  down
-
-none:
-	MOVL $-1, BX
-
-done:
-	MOVL BX, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func lowestWide(l *leaf, size uint32) (i int, rest uint32)
-TEXT ·lowestWide(SB), NOSPLIT, $0-28
-	MOVQ         l+0(FP), SI
-	MOVL size+8(FP), DX
-	VMOVD DX, X15
-	VPBROADCASTD X15, Y15
-	VMOVDQU      64(SI), Y0
-	VMOVDQU      96(SI), Y1
-	VPMAXUD      Y15, Y0, Y2
-	VPMAXUD      Y15, Y1, Y3
-	VPCMPEQD     Y2, Y0, Y2
-	VPCMPEQD     Y3, Y1, Y3
+leaf:
+	MOVL         BX, e+16(FP)
+	SUBL         holes_first(DI), BX
+	SHLQ         $6, BX
+	ADDQ         holes_leaves(DI), BX
+	VMOVDQU      32(BX), Y1
+	VPMAXUD      Y15, Y1, Y2
+	VPCMPEQD     Y2, Y1, Y2         // all ones if it fits
 	VPCMPEQD     Y4, Y4, Y4
-	VPXOR        Y4, Y2, Y8
-	VPXOR        Y4, Y3, Y9
-	VPOR         (SI), Y8, Y2       // the end, or all ones if it is too small
-	VPOR         32(SI), Y9, Y3
-	VPMINUD      Y2, Y3, Y0
-	VEXTRACTI128 $1, Y0, X1
-	VPMINUD      X0, X1, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMINUD      X0, X1, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMINUD      X0, X1, X0
+	VPXOR        Y4, Y2, Y3
+	VPOR         (BX), Y3, Y5       // the end, or all ones if it is too small
+	VEXTRACTI128 $1, Y5, X6
+	VPMINUD      X5, X6, X0
+	VPSHUFD      $0x4e, X0, X6
+	VPMINUD      X0, X6, X0
+	VPSHUFD      $0xb1, X0, X6
+	VPMINUD      X0, X6, X0
+	VMOVD        X0, R9             // 0 if the leaf has overflown
 	VPBROADCASTD X0, Y0
-	VPCMPEQD     Y0, Y2, Y2
-	VPCMPEQD     Y0, Y3, Y3
-	VPANDN       Y2, Y8, Y2         // a hole may end at all ones
-	VPANDN       Y3, Y9, Y3
-	VMOVMSKPS    Y2, AX
-	VMOVMSKPS    Y3, DX
-	SHLL         $8, DX
-	ORL          DX, AX
+	VPCMPEQD     Y0, Y5, Y5
+	VPAND        Y5, Y2, Y5         // a hole may end at all ones
+	VMOVMSKPS    Y5, AX
 	BSFL         AX, AX
-	MOVQ         AX, i+16(FP)
-	VPANDN       64(SI), Y2, Y2     // the sizes of the others
-	VPANDN       96(SI), Y3, Y3
-	HMAX(Y2, Y3, Y0, X0, X1)
-	VMOVD        X0, AX
-	MOVL         AX, rest+24(FP)
+	JZ           missing
+	VPANDN       Y1, Y5, Y0         // the sizes of the others
+	HMAX8(Y0, X0, X1)
+	VMOVD        X0, DX
+	MOVL         DX, rest+32(FP)
+	CMPL         R9, $0
+	JEQ          escaped
+	MOVQ         AX, at+24(FP)
 	VZEROUPPER
 	RET
 
-// func highestWide(l *leaf, size uint32) (i int, rest uint32)
-TEXT ·highestWide(SB), NOSPLIT, $0-28
-	MOVQ         l+0(FP), SI
-	MOVL size+8(FP), DX
-	VMOVD DX, X15
-	VPBROADCASTD X15, Y15
-	VMOVDQU      64(SI), Y0
-	VMOVDQU      96(SI), Y1
-	VPMAXUD      Y15, Y0, Y2
-	VPMAXUD      Y15, Y1, Y3
-	VPCMPEQD     Y2, Y0, Y2
-	VPCMPEQD     Y3, Y1, Y3
-	VPAND        (SI), Y2, Y2       // the end, or 0 if it is too small
-	VPAND        32(SI), Y3, Y3
-	VPMAXUD      Y2, Y3, Y0
-	VEXTRACTI128 $1, Y0, X1
-	VPMAXUD      X0, X1, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X0, X1, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X0, X1, X0
-	VPBROADCASTD X0, Y0
-	VPCMPEQD     Y0, Y2, Y2
-	VPCMPEQD     Y0, Y3, Y3
-	VMOVMSKPS    Y2, AX
-	VMOVMSKPS    Y3, DX
-	SHLL         $8, DX
-	ORL          DX, AX
-	BSFL         AX, AX
-	MOVQ         AX, i+16(FP)
-	VPANDN       64(SI), Y2, Y2     // the sizes of the others
-	VPANDN       96(SI), Y3, Y3
-	HMAX(Y2, Y3, Y0, X0, X1)
-	VMOVD        X0, AX
-	MOVL         AX, rest+24(FP)
+missing:
+	MOVQ         $const_missing, at+24(FP)
 	VZEROUPPER
 	RET
 
-// func aroundWide(l *leaf, start, end uint32) uint64
-TEXT ·aroundWide(SB), NOSPLIT, $0-24
+escaped:
+	MOVQ         $const_escaped, at+24(FP)
+	VZEROUPPER
+	RET
+
+// func highestWide(h *holes, size uint32) (e uint32, at int, rest uint32)
+TEXT ·highestWide(SB), NOSPLIT, $0-36
+	MOVQ         h+0(FP), DI
+	LEAQ         size+8(FP), DX
+	VPBROADCASTD (DX), Y15
+	MOVQ         holes_max(DI), SI
+	MOVQ         holes_levels(DI), CX
+	XORL         BX, BX
+	TESTQ        CX, CX
+	JZ           leaf
+	MOVQ         SI, R8
+
+down:
+	FITS(R8, DX)
+	BSRL         AX, AX
+	JZ           missing
+	ADDL         AX, BX             // the element
+	DECQ         CX
+	JZ           leaf
+	INCL         BX
+	SHLL         $4, BX             // the group below it
+	LEAQ         (SI)(BX*4), R8
+	JMP          down
+
+leaf:
+	MOVL         BX, e+16(FP)
+	SUBL         holes_first(DI), BX
+	SHLQ         $6, BX
+	ADDQ         holes_leaves(DI), BX
+	VMOVDQU      32(BX), Y1
+	VPMAXUD      Y15, Y1, Y2
+	VPCMPEQD     Y2, Y1, Y2         // all ones if it fits
+	VPAND        (BX), Y2, Y5       // the end, or 0 if it is too small
+	VMOVDQA      Y5, Y0
+	HMAX8(Y0, X0, X6)
+	VMOVD        X0, R9             // 0 if the leaf has overflown
+	VPBROADCASTD X0, Y0
+	VPCMPEQD     Y0, Y5, Y5
+	VPAND        Y5, Y2, Y5
+	VMOVMSKPS    Y5, AX
+	BSFL         AX, AX
+	JZ           missing
+	VPANDN       Y1, Y5, Y0         // the sizes of the others
+	HMAX8(Y0, X0, X1)
+	VMOVD        X0, DX
+	MOVL         DX, rest+32(FP)
+	CMPL         R9, $0
+	JEQ          escaped
+	MOVQ         AX, at+24(FP)
+	VZEROUPPER
+	RET
+
+missing:
+	MOVQ         $const_missing, at+24(FP)
+	VZEROUPPER
+	RET
+
+escaped:
+	MOVQ         $const_escaped, at+24(FP)
+	VZEROUPPER
+	RET
+
+// func aroundWide(l, before, next *leaf, start, end uint32) uint64
+TEXT ·aroundWide(SB), NOSPLIT, $0-40
 	MOVQ         l+0(FP), SI
-	MOVL start+8(FP), DX
-	VMOVD DX, X14
-	VPBROADCASTD X14, Y14
-	MOVL end+12(FP), DX
-	VMOVD DX, X15
-	VPBROADCASTD X15, Y15
+	MOVQ         before+8(FP), DI
+	MOVQ         next+16(FP), R8
+	LEAQ         start+24(FP), DX
+	VPBROADCASTD (DX), Y14
+	LEAQ         end+28(FP), DX
+	VPBROADCASTD (DX), Y15
 	VMOVDQU      (SI), Y0
-	VMOVDQU      32(SI), Y1
-	VPSUBD       64(SI), Y0, Y2     // starts
-	VPSUBD       96(SI), Y1, Y3
+	VPSUBD       32(SI), Y0, Y2     // starts
 	VPCMPEQD     Y15, Y2, Y2
-	VPCMPEQD     Y15, Y3, Y3
 	VMOVMSKPS    Y2, AX
-	VMOVMSKPS    Y3, DX
-	SHLQ         $8, DX
-	ORQ          DX, AX
-	VPCMPEQD     Y14, Y0, Y4
-	VPCMPEQD     Y14, Y1, Y5
-	VMOVMSKPS    Y4, BX
-	VMOVMSKPS    Y5, DX
-	SHLQ         $16, BX
-	SHLQ         $24, DX
+	VMOVDQU      (R8), Y1
+	VPSUBD       32(R8), Y1, Y3
+	VPCMPEQD     Y15, Y3, Y3
+	VMOVMSKPS    Y3, BX
+	SHLQ         $8, BX
 	ORQ          BX, AX
-	ORQ          DX, AX
+	VPCMPEQD     (DI), Y14, Y4
+	VMOVMSKPS    Y4, CX
+	SHLQ         $16, CX
+	ORQ          CX, AX
 	VPXOR        Y8, Y8, Y8
 	VPCMPEQD     Y8, Y0, Y6
-	VPCMPEQD     Y8, Y1, Y7
-	VMOVMSKPS    Y6, CX
-	VMOVMSKPS    Y7, DX
-	SHLQ         $32, CX
-	SHLQ         $40, DX
-	ORQ          CX, AX
+	VMOVMSKPS    Y6, DX
+	SHLQ         $32, DX
 	ORQ          DX, AX
 	VPMAXUD      Y15, Y0, Y2
-	VPMAXUD      Y15, Y1, Y3
 	VPCMPEQD     Y2, Y0, Y2
-	VPCMPEQD     Y3, Y1, Y3
 	VMOVMSKPS    Y2, BX
-	VMOVMSKPS    Y3, DX
 	SHLQ         $48, BX
-	SHLQ         $56, DX
 	ORQ          BX, AX
-	ORQ          DX, AX
-	MOVQ         AX, ret+16(FP)
+	VPMAXUD      Y15, Y1, Y3
+	VPCMPEQD     Y3, Y1, Y3
+	VMOVMSKPS    Y3, CX
+	SHLQ         $56, CX
+	ORQ          CX, AX
+	MOVQ         AX, ret+32(FP)
 	VZEROUPPER
+	RET
+
+// func prefetchForWriting(b *block)
+TEXT ·prefetchForWriting(SB), NOSPLIT, $0-8
+	MOVQ b+0(FP), AX
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x08 // PREFETCHW (AX)
 	RET

@@ -1,64 +1,93 @@
 package allocator
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
-// TestWideAgrees holds what is in assembly to what is in Go, on leaves and pyramids of any content: equal numbers, the
-// largest there are, leaves that are full or empty.
+// number is any number, and often one at which something changes.
+var number = rapid.OneOf(rapid.Uint32Range(0, 3), rapid.Uint32(), rapid.SampledFrom([]uint32{0, 1<<31 - 1, 1 << 31, 1<<32 - 1}))
+
+// drawLeaf returns a leaf of any content: equal sizes, the largest there are, full or empty. Ends differ, as those of holes do;
+// leaves of different seeds have no end in common. Where there is no end, there is no size.
+func drawLeaf(t *rapid.T, seed uint32) (l leaf) {
+	for i := range leafWidth {
+		if end := number.Draw(t, "end")&^0x1f + seed*leafWidth + uint32(i); end > 0x1f {
+			l.end[i], l.size[i] = end, min(end, number.Draw(t, "size"))
+		}
+	}
+	return l
+}
+
+// TestWideAgrees holds what is in assembly to what is in Go.
 func TestWideAgrees(t *testing.T) {
 	if !wide() {
 		t.Skip("the processor has no AVX2")
 	}
-	number := rapid.OneOf(rapid.Uint32Range(0, 3), rapid.Uint32(), rapid.SampledFrom([]uint32{0, 1<<31 - 1, 1 << 31, 1<<32 - 1}))
-	rapid.Check(t, func(t *rapid.T) {
-		var l leaf
-		for i := range leafWidth {
-			// Ends differ, as those of holes do; where there is none, there is no size.
-			if end := number.Draw(t, "end")&^0xf + uint32(i); end > 15 {
-				l.end[i], l.size[i] = end, min(end, number.Draw(t, "size"))
+	t.Run("around", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			three := [3]leaf{drawLeaf(t, 0), drawLeaf(t, 1), drawLeaf(t, 2)}
+			which := rapid.IntRange(0, 2)
+			l, before, next := &three[which.Draw(t, "leaf")], &three[which.Draw(t, "before")], &three[which.Draw(t, "next")]
+			start, end := number.Draw(t, "start"), number.Draw(t, "end")
+			if i := rapid.IntRange(0, leafWidth-1).Draw(t, "near"); rapid.Bool().Draw(t, "touch") {
+				start, end = before.end[i], l.end[i]-l.size[i]
 			}
-		}
-		start, end, size := number.Draw(t, "start"), number.Draw(t, "end"), max(1, number.Draw(t, "asked"))
-		if i := rapid.IntRange(0, leafWidth-1).Draw(t, "near"); rapid.Bool().Draw(t, "touch") {
-			start, end, size = l.end[i], l.end[i]-l.size[i], max(1, l.size[i])
-		}
-		if got, want := aroundWide(&l, start, end), l.around(start, end); got != want {
-			t.Fatalf("around %#x %#x: %#x, want %#x", start, end, got, want)
-		}
-		if largest(&l.size) >= size {
-			i, rest := lowestWide(&l, size)
-			if j, want := l.lowest(size); i != j || rest != want {
-				t.Fatalf("lowest %#x: %d %#x, want %d %#x", size, i, rest, j, want)
+			if got, want := aroundWide(l, before, next, start, end), l.around(before, next, start, end); got != want {
+				t.Fatalf("around %#x %#x: %#x, want %#x", start, end, got, want)
 			}
-			i, rest = highestWide(&l, size)
-			if j, want := l.highest(size); i != j || rest != want {
-				t.Fatalf("highest %#x: %d %#x, want %d %#x", size, i, rest, j, want)
-			}
-		}
-
-		levels := rapid.IntRange(1, 3).Draw(t, "levels")
-		m := make([]uint32, []int{16, 16 + 256, 16 + 256 + 4096}[levels-1])
-		base := uint32(len(m)) - 1<<(groupBits*levels)
-		for range rapid.IntRange(0, 40).Draw(t, "elements") {
-			e := base + rapid.Uint32Range(0, 1<<(groupBits*levels)-1).Draw(t, "element")
-			n := append([]uint32(nil), m...)
-			s := number.Draw(t, "largest")
-			settleWide(&m[0], e, s)
-			settle(n, e, s)
-			for i := range n {
-				if m[i] != n[i] {
-					t.Fatalf("settle %d to %#x: element %d is %#x, want %#x", e, s, i, m[i], n[i])
+		})
+	})
+	t.Run("search and settle", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			levels := rapid.IntRange(0, 3).Draw(t, "levels")
+			h := &holes{levels: levels, first: []uint32{0, 0, 16, 16 + 256}[levels]}
+			n := uint32(1) << (groupBits * levels)
+			h.leaves, h.max = make([]leaf, n), make([]uint32, max(16, h.first+n))
+			for range rapid.IntRange(0, 20).Draw(t, "leaves") {
+				e := h.first + rapid.Uint32Range(0, n-1).Draw(t, "element")
+				l := h.leaf(e)
+				*l = drawLeaf(t, 0)
+				if rapid.IntRange(0, 9).Draw(t, "overflow") == 0 {
+					*l = overflown(max(1, number.Draw(t, "group")))
+				}
+				if levels == 0 {
+					h.max[0] = largest8(&l.size)
+					continue
+				}
+				m := slices.Clone(h.max)
+				settleWide(&m[0], e, largest8(&l.size))
+				settle(h.max, e, largest8(&l.size))
+				if diff := cmp.Diff(h.max, m); diff != "" {
+					t.Fatalf("settle %d (-want +got):\n%s", e, diff)
 				}
 			}
-		}
-		if got, want := descendWide(&m[0], levels, size), descend(m, levels, size); got != want {
-			t.Fatalf("descend to %#x: %d, want %d", size, got, want)
-		}
-		if got, want := descendTopWide(&m[0], levels, size), descendTop(m, levels, size); got != want {
-			t.Fatalf("descend from the top to %#x: %d, want %d", size, got, want)
-		}
+			size := max(1, number.Draw(t, "size"))
+			if rapid.Bool().Draw(t, "just") {
+				size = max(1, h.largest())
+			}
+			type found struct {
+				e    uint32
+				at   int
+				rest uint32
+			}
+			run := func(f func(h *holes, size uint32) (uint32, int, uint32)) (out found) {
+				if out.e, out.at, out.rest = f(h, size); out.at == missing {
+					return found{at: missing}
+				} else if out.at == escaped {
+					out.rest = 0
+				}
+				return out
+			}
+			if got, want := run(lowestWide), run(lowestOf); got != want {
+				t.Fatalf("lowest %#x: %+v, want %+v", size, got, want)
+			}
+			if got, want := run(highestWide), run(highestOf); got != want {
+				t.Fatalf("highest %#x: %+v, want %+v", size, got, want)
+			}
+		})
 	})
 }

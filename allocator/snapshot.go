@@ -19,7 +19,7 @@ func (a *Allocator) Clone() *Allocator {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &Allocator{
-		cfg: a.cfg, blocks: slices.Clone(a.blocks), more: slices.Clone(a.more), names: slices.Clone(a.names), free: slices.Clone(a.free), origin: a,
+		cfg: a.cfg, state: slices.Clone(a.state), blocks: slices.Clone(a.blocks), more: slices.Clone(a.more), names: slices.Clone(a.names), free: slices.Clone(a.free), origin: a,
 	}
 	c.cfg.Gauge = nil
 	for k, r := range a.region {
@@ -32,12 +32,12 @@ func (a *Allocator) Clone() *Allocator {
 	if a.shared() {
 		c.region[Trace].holes = c.region[DRAM].holes
 	}
-	for i := range c.blocks {
-		if b := &c.blocks[i]; b.live() {
-			b.flags |= blockInherited
+	for i, s := range c.state {
+		if s.live() {
+			c.blocks[i].flags |= blockInherited
 		} else {
 			// What the copy puts here must not be taken for what the original will.
-			b.gen ^= 1 << 31
+			c.state[i] ^= 1 << 30
 		}
 	}
 	return c
@@ -46,6 +46,7 @@ func (a *Allocator) Clone() *Allocator {
 func (h *holes) clone() *holes {
 	c := *h
 	c.max, c.leaves = slices.Clone(h.max), slices.Clone(h.leaves)
+	c.cells = slices.Clone(h.cells)
 	c.up, c.held, c.free = slices.Clone(h.up), slices.Clone(h.held), slices.Clone(h.free)
 	return &c
 }
@@ -170,8 +171,8 @@ func (a *Allocator) all() []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []Live
-	for i := range a.blocks {
-		if a.blocks[i].live() {
+	for i, s := range a.state {
+		if s.live() {
 			out = append(out, a.live(uint32(i)))
 		}
 	}
@@ -200,16 +201,15 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 	defer a.mu.Unlock()
 	var drop []uint32
 	keep := make(map[uint32]*Live)
-	for i := range a.blocks {
-		b := &a.blocks[i]
-		if !b.live() {
+	for i, s := range a.state {
+		if !s.live() {
 			continue
 		}
 		l := a.live(uint32(i))
 		if w := missing[l.identity()]; w != nil {
 			keep[uint32(i)] = w
 			delete(missing, l.identity())
-		} else if b.slack&blockHeld != 0 {
+		} else if s&stateHeld != 0 {
 			return fmt.Errorf("allocator: restore: %w: %s", ErrHeld, l)
 		} else {
 			drop = append(drop, uint32(i))
@@ -217,7 +217,7 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 	}
 	for _, i := range drop {
 		l := a.live(i)
-		a.release(&a.blocks[i], &l.Extent)
+		a.release(&l.Extent)
 	}
 	for i, w := range keep {
 		if !w.Freed {

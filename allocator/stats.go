@@ -59,8 +59,8 @@ func (a *Allocator) Stats(k Kind) Stats {
 	}
 	if k == Trace && a.shared() {
 		s.Low = s.High
-		for i := range a.blocks {
-			if b := &a.blocks[i]; b.live() && b.kind() == Trace {
+		for i, st := range a.state {
+			if b := &a.blocks[i]; st.live() && b.kind() == Trace {
 				s.Low = min(s.Low, r.low+uint64(b.addr)<<r.shift)
 			}
 		}
@@ -70,9 +70,6 @@ func (a *Allocator) Stats(k Kind) Stats {
 
 // shared reports whether traces live in DRAM's space.
 func (a *Allocator) shared() bool { return a.region[Trace].holes == a.region[DRAM].holes }
-
-// live reports whether the block is allocated.
-func (b *block) live() bool { return b.gen&1 != 0 }
 
 // ResetPeak sets the high-water mark of a kind to what is allocated now.
 func (a *Allocator) ResetPeak(k Kind) {
@@ -92,8 +89,8 @@ func (a *Allocator) Extents(k Kind) []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []Live
-	for i := range a.blocks {
-		if b := &a.blocks[i]; b.live() && b.kind() == k {
+	for i, s := range a.state {
+		if s.live() && a.blocks[i].kind() == k {
 			out = append(out, a.live(uint32(i)))
 		}
 	}
@@ -106,13 +103,15 @@ func (a *Allocator) live(slot uint32) Live {
 	b, n := &a.blocks[slot], a.nameOf(slot)
 	r := a.region[b.kind()]
 	size, page := a.sizes(slot)
-	return Live{
+	l := Live{
 		Extent: Extent{
 			Kind: b.kind(), Addr: r.low + uint64(b.addr)<<r.shift, PerBank: uint64(b.units) << r.shift, Size: size, PageSize: page,
-			Stride: up(page, r.align), Banks: uint32(b.flags & blockBanks), from: a, slot: slot, gen: b.gen,
+			Stride: up(page, r.align), Banks: uint32(b.flags & blockBanks), from: a, slot: slot,
 		},
 		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(a.holds(slot)), Freed: b.flags&blockFreed != 0,
 	}
+	l.seal = a.state[slot]&^stateHeld ^ l.mix()
+	return l
 }
 
 // nameOf returns whose a live block is and what it is.
@@ -156,9 +155,9 @@ func (a *Allocator) usage(want func(*block) bool) []OwnerUsage {
 		kind  Kind
 	}
 	sum := make(map[key]*OwnerUsage)
-	for i := range a.blocks {
+	for i, s := range a.state {
 		b := &a.blocks[i]
-		if !b.live() || !want(b) {
+		if !s.live() || !want(b) {
 			continue
 		}
 		k := key{a.nameOf(uint32(i)).owner, b.kind()}
@@ -202,8 +201,8 @@ func (a *Allocator) outOfMemory(e *Extent, r *Request, reg *region) error {
 // overlapping returns the live extents that share bytes with e, by address. The lock is held.
 func (a *Allocator) overlapping(e Extent) []Live {
 	var out []Live
-	for i := range a.blocks {
-		if a.blocks[i].live() {
+	for i, s := range a.state {
+		if s.live() {
 			if f := a.live(uint32(i)); f.Extent.Overlaps(e) {
 				out = append(out, f)
 			}
