@@ -26,24 +26,30 @@ func (c *captures) add(r *Recorder) {
 	}
 	for r.mark = rand.Uint32(); slices.ContainsFunc(open, func(o *Recorder) bool { return o.mark == r.mark }); r.mark++ {
 	}
-	open = append(slices.Clip(open), r)
-	c.open.Store(&open)
+	if len(open) == 0 {
+		r.self[0] = r
+		r.open = r.self[:]
+	} else {
+		r.open = append(slices.Clip(open), r)
+	}
+	c.open.Store(&r.open)
 }
 
 func (c *captures) remove(r *Recorder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var open []*Recorder
-	for _, o := range *c.open.Load() {
-		if o != r {
-			open = append(open, o)
-		}
-	}
-	if len(open) == 0 {
+	open := *c.open.Load()
+	if len(open) == 1 {
 		c.open.Store(nil)
 		return
 	}
-	c.open.Store(&open)
+	rest := make([]*Recorder, 0, len(open)-1)
+	for _, o := range open {
+		if o != r {
+			rest = append(rest, o)
+		}
+	}
+	c.open.Store(&rest)
 }
 
 // Capture records what record puts into the Recorder as a trace of that name and writes the trace to DRAM. Nothing
@@ -77,6 +83,7 @@ func (q *Queue) capture(ctx context.Context, name string, record func(*Recorder)
 	if err != nil {
 		return nil, err
 	}
+	r.t.site = userPC() // from here it is near
 	if err := r.call(record); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -15,6 +16,7 @@ import (
 // Device is an open chip. Its methods may be called from any goroutine.
 type Device struct {
 	name   string
+	banks  int // of DRAM
 	kd     *kmd.Device
 	disp   *dispatch.Device
 	mem    *allocator.Allocator
@@ -32,6 +34,7 @@ type Device struct {
 	cbs    cbArea
 
 	captures captures
+	scratch  atomic.Pointer[[]byte] // to record in; nil while a Recorder has it
 	watch    watchers
 
 	admin sync.Mutex   // held by Recover and Close
@@ -61,6 +64,7 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	}
 	p := disp.Chip().Params()
 	banks := disp.Chip().DRAMBanks()
+	d.banks = len(banks)
 	d.mem, err = allocator.New(allocator.Config{
 		// The first aligned unit of a bank holds the word that memory barriers write.
 		DRAMBanks: len(banks), DRAMBase: uint64(p.Align.DRAM()), DRAMEnd: banks[0].Size, DRAMAlign: uint64(p.Align.DRAM()),
@@ -110,7 +114,7 @@ func (d *Device) Arch() Arch { return d.disp.Chip().Arch() }
 func (d *Device) Grid() Range { return d.disp.Grid() }
 
 // DRAMBanks returns the number of DRAM banks.
-func (d *Device) DRAMBanks() int { return len(d.disp.Chip().DRAMBanks()) }
+func (d *Device) DRAMBanks() int { return d.banks }
 
 // DRAMBankSize returns the bytes of each DRAM bank.
 func (d *Device) DRAMBankSize() uint64 { return d.disp.Chip().DRAMBanks()[0].Size }

@@ -108,11 +108,16 @@ func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 
 // userPC returns the call site outside of this package that the caller works for.
 func userPC() uintptr {
-	var pcs [32]uintptr
-	for _, pc := range pcs[:runtime.Callers(2, pcs[:])] {
-		if f := runtime.FuncForPC(pc - 1); f != nil && !strings.HasPrefix(f.Name(), packagePath) && !strings.HasPrefix(f.Name(), meshPath) {
-			return pc
+	var pcs [4]uintptr // the user is near, and every frame takes time
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		for _, pc := range pcs[:n] {
+			if f := runtime.FuncForPC(pc - 1); f != nil && !strings.HasPrefix(f.Name(), packagePath) && !strings.HasPrefix(f.Name(), meshPath) {
+				return pc
+			}
+		}
+		if n < len(pcs) {
+			return 0
 		}
 	}
-	return 0
 }

@@ -20,35 +20,63 @@ type Recorder struct {
 	name  string
 	d     *Device
 	q     *Queue
-	mark  uint32 // spelled on the stack below a capture's function
-	begun bool   // by Queue.Begin
+	mark  uint32       // spelled on the stack below a capture's function
+	begun bool         // by Queue.Begin
+	open  []*Recorder  // captures.open when there is no other one
+	self  [1]*Recorder // what that is made of
 
 	mu    sync.Mutex
 	t     *Trace // what it becomes; it holds what the programs need
-	rec   *tracebuf.Recording
+	rec   tracebuf.Recording
+	mem   *[]byte // that rec has borrowed
 	state dispatch.State
-	prior dispatch.State // before what was recorded last
-	seen  map[*Executable]*seen
-	span  *span // of a capture over several queues
-	lead  *lead // of a capture on several devices, the recorder whose commands this one's are equal to so far
-	leads bool  // others follow
+	prior dispatch.State      // before what was recorded last
+	seen  []int               // by t.progs: buffers of the program that the trace holds
+	at    map[*Executable]int // place in t.progs, once there are many
+	span  *span               // of a capture over several queues
+	lead  *lead               // of a capture on several devices, the recorder whose commands this one's are equal to so far
+	leads bool                // others follow
 	heard *heard
 	err   error // the first one: the capture fails with it
 	ended bool
-}
-
-// seen is what a capture knows of a program.
-type seen struct {
-	index int // in Trace.progs
-	holds int // buffers of it that the trace holds
 }
 
 func newRecorder(q *Queue, name string, begun bool) *Recorder {
 	d := q.d
 	return &Recorder{
 		name: name, d: d, q: q, begun: begun, t: &Trace{q: q, name: name},
-		rec: tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState(), seen: map[*Executable]*seen{},
+		rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState(),
 	}
+}
+
+// fewPrograms are looked through faster than a map is made.
+const fewPrograms = 16
+
+// index returns the place of a program in the trace's programs, -1 if it wasn't recorded yet. Called with mu held.
+func (r *Recorder) index(x *Executable) int {
+	if r.at == nil {
+		return slices.Index(r.t.progs, x)
+	}
+	if i, ok := r.at[x]; ok {
+		return i
+	}
+	return -1
+}
+
+// enter enters a program and returns its place. Called with mu held.
+func (r *Recorder) enter(x *Executable) int {
+	i := len(r.t.progs)
+	r.t.progs, r.seen = append(r.t.progs, x), append(r.seen, 0)
+	switch {
+	case r.at != nil:
+		r.at[x] = i
+	case i >= fewPrograms:
+		r.at = make(map[*Executable]int, 2*fewPrograms)
+		for j, p := range r.t.progs {
+			r.at[p] = j
+		}
+	}
+	return i
 }
 
 // fail makes the capture fail.
@@ -95,17 +123,15 @@ func (r *Recorder) run(x *Executable) error {
 	if err := r.q.q.Fits(x.image); err != nil {
 		return err
 	}
-	s := r.seen[x]
-	if s == nil {
+	i := r.index(x)
+	if i < 0 {
 		if err := r.t.own(x); err != nil {
 			return err
 		}
-		s = &seen{index: len(r.t.progs)}
-		r.t.progs = append(r.t.progs, x)
-		r.seen[x] = s
+		i = r.enter(x)
 	}
-	for ; s.holds < len(x.bufs); s.holds++ {
-		if err := r.t.hold(x.bufs[s.holds]); err != nil {
+	for ; r.seen[i] < len(x.bufs); r.seen[i]++ {
+		if err := r.t.hold(x.bufs[r.seen[i]]); err != nil {
 			return err
 		}
 	}
@@ -113,11 +139,40 @@ func (r *Recorder) run(x *Executable) error {
 		return nil
 	}
 	r.prior = r.state
+	if len(r.rec.Steps()) == 0 {
+		r.borrow()
+	}
 	r.rec.Reserve(x.image.RunBytes())
-	r.rec.Add(x.Name(), s.index, func(dst []byte) []byte {
+	r.rec.Add(x.Name(), i, func(dst []byte) []byte {
 		return x.image.Append(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())))
 	})
 	return nil
+}
+
+// scratchSize is enough for traces of some programs; others are recorded in memory of their own.
+const scratchSize = 64 << 10
+
+// borrow takes the device's memory to record in. Who hears others, or is heard, goes without. Called with mu held.
+func (r *Recorder) borrow() {
+	if r.lead != nil || r.leads || r.span != nil {
+		return
+	}
+	mem := r.d.scratch.Swap(nil)
+	if mem == nil {
+		mem = new([]byte)
+		*mem = make([]byte, scratchSize)
+	}
+	r.mem = mem
+	r.rec.Borrow(*mem)
+}
+
+// giveBack ends the recording.
+func (r *Recorder) giveBack() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rec.Return() != nil {
+		r.d.scratch.Store(r.mem)
+	}
 }
 
 // hold makes the trace keep a buffer.
@@ -170,6 +225,7 @@ func (r *Recorder) close(cause error) error {
 		err = fmt.Errorf("reprise: capture %q: %w", r.name, cause)
 	}
 	if err != nil {
+		r.giveBack()
 		if drop := r.t.drop(); drop != nil {
 			err = errors.Join(err, drop)
 		}
@@ -182,6 +238,7 @@ func (r *Recorder) finish(ctx context.Context) (*Trace, error) {
 	t, d := r.t, r.d
 	d.work.RLock()
 	defer d.work.RUnlock()
+	defer r.giveBack()
 	var err error
 	if t.image, err = r.rec.Finish(d.DRAMBanks()); err == nil {
 		err = t.place(ctx, d.disp.Detach(r.state), t.name)
@@ -212,6 +269,9 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 	d := t.q.d
 	var err error
 	if t.ext.IsZero() {
+		if t.site == 0 {
+			t.site = userPC()
+		}
 		if t.ext, err = d.mem.Allocate(t.request(owner)); err != nil {
 			return t.noRoom(len(t.image.Bytes), err)
 		}
@@ -239,7 +299,7 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 // request is for the trace's DRAM.
 func (t *Trace) request(owner string) allocator.Request {
 	return allocator.Request{
-		Kind: allocator.Trace, Size: uint64(len(t.image.Bytes)), PageSize: uint64(t.image.PageSize), Owner: owner, Tag: "trace", Site: userPC(),
+		Kind: allocator.Trace, Size: uint64(len(t.image.Bytes)), PageSize: uint64(t.image.PageSize), Owner: owner, Tag: "trace", Site: t.site,
 	}
 }
 

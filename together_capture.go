@@ -56,7 +56,7 @@ func (r *Recorder) follow(x *Executable) bool {
 	h, _ := f.r.recorded()
 	if f.steps < len(h.steps) {
 		s := h.steps[f.steps]
-		if s.Name == x.Name() && s.Program == r.seen[x].index && bytes.Equal(f.buf, h.cmds[s.Offset:s.Offset+s.Size]) {
+		if s.Name == x.Name() && s.Program == r.index(x) && bytes.Equal(f.buf, h.cmds[s.Offset:s.Offset+s.Size]) {
 			r.state = st
 			f.steps++
 			return true

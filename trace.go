@@ -31,6 +31,7 @@ type Trace struct {
 	holds   []allocator.Extent
 	cbEnd   uint64
 	prep    dispatch.Prepared
+	site    uintptr // who has asked for its memory; 0 if that isn't known yet
 
 	use  use
 	gone bool // released, for who holds params.mu

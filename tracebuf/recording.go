@@ -7,6 +7,7 @@
 package tracebuf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -34,14 +35,28 @@ type Recording struct {
 	layout cq.Layout
 	cmds   []byte
 	steps  []Step
+
+	borrowed []byte // memory of somebody else's that cmds began in
 }
 
 // NewRecording returns an empty recording.
 func NewRecording(l cq.Layout) *Recording { return &Recording{layout: l} }
 
+// Borrow makes an empty recording use memory that isn't its own, so that what is recorded again and again meets memory
+// that is in the processor's caches. Nothing of it is left in what Finish returns.
+func (r *Recording) Borrow(mem []byte) { r.cmds, r.borrowed = mem[:0], mem }
+
+// Return ends the recording and gives back what it has borrowed, nil if that is nothing.
+func (r *Recording) Return() []byte {
+	mem := r.borrowed
+	r.cmds, r.borrowed = nil, nil
+	return mem
+}
+
 // Reserve makes room for n more bytes of commands and the end of the trace, so that nothing is copied meanwhile.
 func (r *Recording) Reserve(n int) {
-	r.cmds = slices.Grow(r.cmds, n+maxPageSize+r.layout.Stride(2*cq.HeaderSize))
+	all := len(r.cmds) + n + r.layout.Stride(2*cq.HeaderSize)
+	r.cmds = slices.Grow(r.cmds, all-len(r.cmds)+min(max(all/4, minPageSize), maxPageSize)) // a short trace has small pages
 }
 
 // Add records a run of a program, which is the one of that number in the trace: encode appends its commands, which it
@@ -106,6 +121,9 @@ func (r *Recording) Finish(banks int) (*Image, error) {
 	}
 	im := &Image{Layout: r.layout, Size: len(cmds), Steps: r.steps, PageSize: pageSize(len(cmds), banks)}
 	im.Bytes = append(cmds, make([]byte, roundUp(len(cmds), im.PageSize)-len(cmds))...)
+	if len(r.borrowed) > 0 && &im.Bytes[0] == &r.borrowed[0] {
+		im.Bytes = bytes.Clone(im.Bytes)
+	}
 	return im, nil
 }
 

@@ -39,7 +39,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
 		return nil, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)
 	}
-	b := cq.NewBuilder(c.Layout, nil)
+	b := cq.NewBuilder(c.Layout, make([]byte, 0, 4*c.Layout.Stride(2*cq.HeaderSize)))
 	to := cq.Master
 	if c.Subordinate {
 		to = cq.Subordinate

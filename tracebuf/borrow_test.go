@@ -1,0 +1,46 @@
+package tracebuf
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// A trace that was recorded in borrowed memory is the same as one that wasn't, and nothing of it changes when the memory is
+// used again: if it was enough, and if it wasn't.
+func TestBorrowedMemory(t *testing.T) {
+	add := func(r *Recording, n int) {
+		r.Reserve(n)
+		r.Add("x", 0, func(dst []byte) []byte { return append(dst, bytes.Repeat([]byte{byte(n)}, n)...) })
+	}
+	mem := make([]byte, 8<<10)
+	for _, n := range []int{64, 4096, 6000 &^ 63, 16 << 10} {
+		own := NewRecording(cq.Blackhole)
+		add(own, n)
+		want, err := own.Finish(8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewRecording(cq.Blackhole)
+		r.Borrow(mem)
+		add(r, n)
+		got, err := r.Finish(8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := r.Return()
+		if len(back) != len(mem) || &back[0] != &mem[0] {
+			t.Errorf("%d B: other memory came back", n)
+		}
+		for i := range back {
+			back[i] = 0xAA
+		}
+		if !bytes.Equal(got.Bytes, want.Bytes) || got.Size != want.Size || got.PageSize != want.PageSize {
+			t.Errorf("%d B: the trace isn't what one in memory of its own is", n)
+		}
+	}
+	if NewRecording(cq.Blackhole).Return() != nil {
+		t.Error("a recording that has borrowed nothing gave something back")
+	}
+}
