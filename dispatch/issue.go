@@ -88,11 +88,15 @@ const batchEnds = 2048
 func (r *issueRing) end(batch uint64) *uint32 { return &r.ends[batch%batchEnds] }
 
 // place returns the offset at which a batch of n bytes goes.
-func (r *issueRing) place(n uint32) uint32 {
-	if r.wr+n > uint32(len(r.mem)) {
+func (r *issueRing) place(n uint32) uint32 { return r.placeBehind(r.wr, n) }
+
+// placeBehind returns the offset of a batch of n bytes behind one that ends at wr. The prefetcher follows the same rule for
+// each batch: those that belong together may be apart.
+func (r *issueRing) placeBehind(wr, n uint32) uint32 {
+	if wr+n > uint32(len(r.mem)) {
 		return 0
 	}
-	return r.wr
+	return wr
 }
 
 // prefetchAhead is how far behind the newest batch memory is fetched for writing: a replay is 128 or 256 bytes, and one takes

@@ -13,17 +13,7 @@ import (
 func (q *Queue) sendParts(ctx context.Context, what string, p []byte, ends []int) error {
 	// With the batch before still being read, a ring holds this much whatever its place.
 	if n := len(p); n <= (len(q.issue.mem)-maxCommandSize)/2 && len(ends) < int(q.fetch.entries)/2 {
-		off, err := q.roomFor(ctx, uint32(n), uint32(len(ends)))
-		if err != nil {
-			return err
-		}
-		copy(q.issue.mem[off:], p)
-		start := 0
-		for _, end := range ends {
-			q.ring(off+uint32(start), uint32(end-start), false)
-			start = end
-		}
-		return nil
+		return q.sendTogether(ctx, p, ends)
 	}
 	start := 0
 	for _, end := range ends {
@@ -34,6 +24,22 @@ func (q *Queue) sendParts(ctx context.Context, what string, p []byte, ends []int
 			return err
 		}
 		start, ctx = end, context.WithoutCancel(ctx)
+	}
+	return nil
+}
+
+// sendTogether sends commands in batches, cut behind each of ends: all of them or none. Called with mu held.
+func (q *Queue) sendTogether(ctx context.Context, p []byte, ends []int) error {
+	if err := q.roomFor(ctx, ends); err != nil {
+		return err
+	}
+	start := 0
+	for _, end := range ends {
+		// Each for itself goes to where the prefetcher looks for it, which may be the start of the ring.
+		off := q.issue.place(uint32(end - start))
+		copy(q.issue.mem[off:], p[start:end])
+		q.ring(off, uint32(end-start), false)
+		start = end
 	}
 	return nil
 }

@@ -58,8 +58,39 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	if n := q.fetch.put - put; n != uint64(len(ends)) {
 		t.Errorf("%d entries for %d batches", n, len(ends))
 	}
-	if got := q.issue.mem[q.issue.wr-uint32(len(p)) : q.issue.wr]; !bytes.Equal(got, p) {
+	if !bytes.Equal(fetched(q, wr, ends), p) {
 		t.Error("the commands in the ring differ")
+	}
+}
+
+// fetched is what the prefetcher reads for batches, the first of them behind one that ends at rd: a batch that doesn't fit
+// before the end of the ring is at its start.
+func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
+	start := 0
+	for _, end := range ends {
+		n := uint32(end - start)
+		if rd+n > uint32(len(q.issue.mem)) {
+			rd = 0
+		}
+		p = append(p, q.issue.mem[rd:rd+n]...)
+		rd, start = rd+n, end
+	}
+	return p
+}
+
+// Batches that belong together lie where the prefetcher looks for each of them, wherever the ring ends.
+func TestPartsAroundTheEndOfTheRing(t *testing.T) {
+	for _, rest := range []int{128, maxCommandSize - 128, maxCommandSize, maxCommandSize + 128, 2 * maxCommandSize, 5*maxCommandSize/2 + 64, 5*maxCommandSize/2 + 128, 3 * maxCommandSize} {
+		q, _ := hostOnly(t)
+		p, ends := parts(5*maxCommandSize/2 + 128)
+		q.issue.wr = uint32(len(q.issue.mem) - rest)
+		wr := q.issue.wr
+		if err := q.sendParts(t.Context(), "program", p, ends); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(fetched(q, wr, ends), p) {
+			t.Errorf("%d B before the end of the ring: the prefetcher reads something else", rest)
+		}
 	}
 }
 

@@ -290,25 +290,18 @@ func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, p
 
 // sendTwo puts commands into two batches, the second from byte cut on. Either both are sent or none. Called with mu held.
 func (q *Queue) sendTwo(ctx context.Context, p []byte, cut int) error {
-	off, err := q.roomFor(ctx, uint32(len(p)), 2)
-	if err != nil {
-		return err
-	}
-	copy(q.issue.mem[off:], p)
-	q.ring(off, uint32(cut), false)
-	q.ring(off+uint32(cut), uint32(len(p)-cut), false)
-	return nil
+	q.ends = append(q.ends[:0], cut, len(p))
+	return q.sendTogether(ctx, p, q.ends)
 }
 
-// roomFor is room for a number of batches of n bytes together.
-func (q *Queue) roomFor(ctx context.Context, n, batches uint32) (uint32, error) {
-	off := q.issue.place(n)
-	fits := func() bool { return q.fits(off, n) && q.fetch.spare() >= batches }
+// roomFor waits until batches, cut behind each of ends, have room together.
+func (q *Queue) roomFor(ctx context.Context, ends []int) error {
+	fits := func() bool { return q.fitTogether(ends) }
 	if fits() {
-		return off, nil
+		return nil
 	}
 	if q.fetch.know(q.comp.taken.Load()); fits() {
-		return off, nil
+		return nil
 	}
 	var lost error
 	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
@@ -316,9 +309,26 @@ func (q *Queue) roomFor(ctx context.Context, n, batches uint32) (uint32, error) 
 		return lost != nil || fits()
 	}, true)
 	if lost != nil {
-		return off, q.fail(lost)
+		return q.fail(lost)
 	}
-	return off, err
+	return err
+}
+
+// fitTogether is fits for batches, each of which is placed by itself.
+func (q *Queue) fitTogether(ends []int) bool {
+	if q.fetch.spare() < uint32(len(ends)) {
+		return false
+	}
+	wr, start := q.issue.wr, 0
+	for _, end := range ends {
+		n := uint32(end - start)
+		off := q.issue.placeBehind(wr, n)
+		if !q.fits(off, n) {
+			return false
+		}
+		wr, start = off+n, end
+	}
+	return true
 }
 
 // Report makes p say when everything so far in the queue has left the dispatcher and arrived: data in device memory, and
