@@ -79,11 +79,12 @@ func (t *fixture) bufferOf(c reprise.BufferConfig) *reprise.Buffer {
 	return b
 }
 
-func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
-	const page = 16
-	b := t.bufferOf(sharded(k, s, page))
-	// Each core writes its pages' numbers to the places that the buffer states. Kernels store runs of words, so the places
-	// from the first to the last are written, those without a page too.
+// numbers is a program in which each core writes its pages' numbers to the places that a sharded buffer in L1 states, and
+// what the buffer holds then.
+func (t *fixture) numbers(b *reprise.Buffer) (p *reprise.Program, want []byte) {
+	t.Helper()
+	page := uint32(b.PageSize())
+	// Kernels store runs of words, so the places from the first to the last are written, those without a page too.
 	type span struct{ low, high uint32 }
 	spans := map[reprise.Core]span{}
 	for i := range b.Pages() {
@@ -97,14 +98,18 @@ func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
 		}
 		spans[p.Core] = span{min(at.low, p.Addr), max(at.high, p.Addr)}
 	}
-	word := func(page, i int) uint32 { return uint32(page)<<8 | uint32(i) | 0xA5000000 }
 	var cores []reprise.Range
 	for _, c := range b.Cores() {
 		if _, ok := spans[c]; ok {
 			cores = append(cores, reprise.Single(c.X, c.Y))
 		}
 	}
-	x := t.load(&reprise.Program{
+	for n := range b.Pages() {
+		for i := range page / 4 {
+			want = binary.LittleEndian.AppendUint32(want, numberedWord(n, i))
+		}
+	}
+	return &reprise.Program{
 		Name: "number", Buffers: []*reprise.Buffer{b},
 		Kernels: []reprise.Kernel{{
 			Name: "store", Image: t.kernel(kernels.Store), Processor: reprise.BRISC, Cores: cores, Common: []uint32{0},
@@ -116,7 +121,7 @@ func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
 					for i := range page / 4 {
 						v := uint32(0xDEADDEAD)
 						if ok {
-							v = word(n, i)
+							v = numberedWord(n, i)
 						}
 						args = append(args, v)
 					}
@@ -124,14 +129,16 @@ func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
 				return args
 			},
 		}},
-	})
-	t.runAndWait(x)
-	var want []byte
-	for n := range b.Pages() {
-		for i := range page / 4 {
-			want = binary.LittleEndian.AppendUint32(want, word(n, i))
-		}
-	}
+	}, want
+}
+
+func numberedWord(page int, i uint32) uint32 { return uint32(page)<<8 | i | 0xA5000000 }
+
+func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
+	b := t.bufferOf(sharded(k, s, 16))
+	p, want := t.numbers(b)
+	cores := p.Kernels[0].Cores
+	t.runAndWait(t.load(p))
 	t.same("what the kernels wrote", want, t.readAll(b))
 
 	// The other way: what the host writes is what a kernel finds there.
@@ -158,7 +165,7 @@ func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
 	t.runAndWait(y)
 	got := t.words(seen, 0)
 	for c, n := range last {
-		if g, w := got[t.workerIndex(c)], ^word(n, 0); g != w {
+		if g, w := got[t.workerIndex(c)], ^numberedWord(n, 0); g != w {
 			t.Errorf("core %v finds %#x at page %d, want %#x", c, g, n, w)
 		}
 	}

@@ -1,6 +1,7 @@
 package hwtest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -22,6 +23,9 @@ func spanCases() []testCase {
 		{name: "traces over one and both queues", protects: "traces over both queues, traces of one, runs and transfers follow each other in any order", fn: spanAmongOthers},
 		{name: "edges that nobody waits for", protects: "recordings that nothing waits for don't reach into the next replay", fn: spanLooseEdges},
 		{name: "trace over both queues released", protects: "a released trace gives back everything of all its parts", fn: spanRelease},
+		{name: "trace over both queues in steps and pieces", protects: "a trace over both queues does the same program by program, in pieces and whole", fn: spanInPieces},
+		{name: "trace over both queues from a file", protects: "a trace over both queues from a file has its edges, whatever its queues were called", fn: spanFromFile},
+		{name: "bisect over both queues", protects: "the program that goes wrong is found, whichever queue it is on", fn: spanBisect},
 		{name: "no edges to the outside", protects: "a trace can't wait for an event that was recorded outside", fn: spanRefuses},
 	}...)
 }
@@ -37,7 +41,10 @@ type relay struct {
 func (t *fixture) relay() *relay {
 	t.Helper()
 	on := splitRanges()
-	r := &relay{t: t, a: t.buffer(reprise.DRAM, 64*8, 64), b: t.buffer(reprise.DRAM, 64*8, 64), e: t.dev.NewEvent("there"), f: t.dev.NewEvent("back")}
+	conf := func(name string) reprise.BufferConfig {
+		return reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 * 8, PageSize: 64, Name: name}
+	}
+	r := &relay{t: t, a: t.bufferOf(conf("a")), b: t.bufferOf(conf("b")), e: t.dev.NewEvent("there"), f: t.dev.NewEvent("back")}
 	r.there, r.back = t.load(t.addProgram("there", on[0].End, r.a, r.b, 1)), t.load(t.addProgram("back", on[1].Start, r.b, r.a, 2))
 	t.ok(t.rq.Write(t.ctx, r.a, 0, make([]byte, r.a.Size())))
 	t.ok(t.rq.Finish(t.ctx))
@@ -178,4 +185,114 @@ func spanRefuses(t *fixture) {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
 	r.check("nothing ran", 0)
+}
+
+func spanInPieces(t *fixture) {
+	r := t.relay()
+	const n = 3
+	tr := t.spans("in pieces", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
+	before := t.allocated()
+	rounds := 0
+	var names string
+	for _, s := range tr.Programs() {
+		names += s.Name + " "
+	}
+	if want := "there back there back there back "; names != want {
+		t.Errorf("the programs are %s, want %s", names, want)
+	}
+	for _, pieces := range []int{0, 1, 2, 4, 2 * n} { // 0 for steps
+		if pieces == 0 {
+			steps := 0
+			t.ok(tr.Step(t.ctx, func(i int) error {
+				if steps++; i != steps-1 {
+					t.Errorf("step %d is reported as %d", steps-1, i)
+				}
+				for op, err := range map[string]error{"replay": tr.Replay(t.ctx), "release": tr.Release(t.ctx), "check": tr.Check(t.ctx)} {
+					if !errors.Is(err, reprise.ErrReserved) {
+						t.Errorf("%s from inside: %v, want ErrReserved", op, err)
+					}
+				}
+				return nil
+			}))
+		} else {
+			t.ok(tr.Split(t.ctx, pieces, nil))
+		}
+		rounds += n
+		r.check(fmt.Sprintf("%d pieces", pieces), rounds)
+		t.ok(tr.Replay(t.ctx))
+		rounds += n
+	}
+	r.check("a replay behind it all", rounds)
+	t.ok(tr.Check(t.ctx))
+	r.check("behind the check", rounds)
+	mine := errors.New("enough")
+	var at *reprise.StepError
+	if err := tr.Step(t.ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] }); !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 2 {
+		t.Errorf("cut short: %v", err)
+	}
+	t.ok(tr.Replay(t.ctx))
+	t.finishBoth()
+	t.ok(tr.Verify(t.ctx))
+	if after := t.allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+}
+
+func spanFromFile(t *fixture) {
+	r, q := t.relay(), t.both()
+	const n = 2
+	// The first part is the second queue's.
+	tr, err := t.dev.CaptureQueues(t.ctx, "file", []*reprise.Queue{q[1], q[0]}, func(rs []*reprise.Recorder) error {
+		return r.record([]*reprise.Recorder{rs[1], rs[0]}, n)
+	})
+	t.ok(err)
+	var file bytes.Buffer
+	t.ok(tr.Save(t.ctx, &file, reprise.WithData()))
+	t.ok(tr.Release(t.ctx))
+	if _, err := t.dev.LoadTrace(t.ctx, bytes.NewReader(file.Bytes())); !errors.Is(err, reprise.ErrSpansQueues) {
+		t.Errorf("loaded as a trace of one queue: %v, want ErrSpansQueues", err)
+	}
+	before := t.allocated()
+	for round := range 2 {
+		loaded, err := t.dev.LoadSpanningTrace(t.ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(r.a, r.b))
+		t.ok(err)
+		rounds := 0
+		for range t.size(5, 2) {
+			t.ok(loaded.Replay(t.ctx))
+			rounds += n
+		}
+		t.finishBoth()
+		t.ok(loaded.Step(t.ctx, nil))
+		t.ok(loaded.Split(t.ctx, 2, nil))
+		rounds += 2 * n
+		t.ok(loaded.Verify(t.ctx))
+		r.check("behind all replays of the file", rounds)
+		var again bytes.Buffer
+		t.ok(loaded.Save(t.ctx, &again))
+		t.ok(loaded.Release(t.ctx))
+		if after := t.allocated(); after != before {
+			t.Errorf("round %d: allocated before %v, after %v", round, before, after)
+		}
+	}
+}
+
+func spanBisect(t *fixture) {
+	r := t.relay()
+	tr := t.spans("bisected", func(rs []*reprise.Recorder) error { return r.record(rs, 3) })
+	prepare := func(int) error {
+		return errors.Join(t.rq.Write(t.ctx, r.a, 0, make([]byte, r.a.Size())), t.rq.Finish(t.ctx))
+	}
+	for _, bad := range []int{0, 3, 4} {
+		step, err := tr.Bisect(t.ctx, prepare, func(n int) (bool, error) { return n <= bad, nil })
+		t.ok(err)
+		if step != bad {
+			t.Errorf("step %d was found, want %d", step, bad)
+		}
+	}
+	step, err := tr.Bisect(t.ctx, prepare, func(int) (bool, error) { return true, nil })
+	t.ok(err)
+	if step != -1 {
+		t.Errorf("step %d was found in a trace that is right", step)
+	}
+	r.check("the whole trace", 3)
 }

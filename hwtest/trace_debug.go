@@ -23,6 +23,7 @@ func debugCases() []testCase {
 		{name: "times of programs", protects: "each program of a trace has a time on the device, one behind the other, and does what it does in a replay", fn: timesOfPrograms},
 		{name: "large programs in steps", protects: "commands longer than a fetch entry can be stepped through", fn: stepLongCommands},
 		{name: "look between steps", protects: "buffers can be read and written between steps, and nothing else runs", fn: lookBetween},
+		{name: "inside of steps", protects: "what a trace can't do while it is stepped through is an error at once, and no wait for itself", fn: insideOfSteps},
 		{name: "check a trace", protects: "a trace that does what its programs do passes, and its buffers stay as they were", fn: checkTrace},
 		{name: "check finds the program", protects: "the first program that differs in a replay is named", fn: checkFinds},
 		{name: "bisect by results", protects: "the first program behind which a result is wrong is found", fn: bisectResults},
@@ -155,6 +156,38 @@ func lookBetween(t *fixture) {
 	f.check("behind a run that was cut short")
 }
 
+func insideOfSteps(t *fixture) {
+	f := t.follow()
+	tr, play := t.sequence(f, 4)
+	calls := 0
+	inside := func() error {
+		calls++
+		for op, err := range map[string]error{
+			"replay": tr.Replay(t.ctx), "release": tr.Release(t.ctx), "step": tr.Step(t.ctx, nil), "split": tr.Split(t.ctx, 2, nil), "check": tr.Check(t.ctx),
+		} {
+			if !errors.Is(err, reprise.ErrReserved) {
+				t.Errorf("%s from inside: %v, want ErrReserved", op, err)
+			}
+		}
+		if err := tr.CheckResults(t.ctx); !errors.Is(err, reprise.ErrNoResults) {
+			t.Errorf("check results from inside: %v, want ErrNoResults", err)
+		}
+		return tr.Verify(t.ctx)
+	}
+	t.ok(tr.Step(t.ctx, func(int) error { return inside() }))
+	play()
+	t.ok(tr.Split(t.ctx, 2, func(int, int) error { return inside() }))
+	play()
+	if calls != 6 {
+		t.Errorf("%d calls, want 6", calls)
+	}
+	f.check("behind both")
+	t.ok(tr.Replay(t.ctx))
+	play()
+	t.ok(tr.Release(t.ctx))
+	f.check("behind a replay and the release")
+}
+
 func checkTrace(t *fixture) {
 	f := t.follow()
 	tr, play := t.sequence(f, 9)
@@ -176,9 +209,9 @@ func (t *fixture) addTo(name string, from, to *reprise.Buffer, n uint32) *repris
 	cores := []reprise.Range{{}}
 	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
 	p := &reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to}, Kernels: []reprise.Kernel{
-		{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(from.Addr(), 0, 1, 64, 0)},
+		{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(from.Addr(), uint32(from.FirstPage()), 1, 64, 0)},
 		{Name: "add", Image: t.kernel(kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(0, 16, 1, n)},
-		{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(to.Addr(), 0, 1, 64, 16)},
+		{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(to.Addr(), uint32(to.FirstPage()), 1, 64, 16)},
 	}}
 	for _, i := range []int{0, 16} {
 		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 64, Pages: 2})

@@ -19,7 +19,15 @@ func traceFileCases() []testCase {
 			fn:       func(t *fixture) { traceFromFile(t, n) },
 		})
 	}
+	for _, c := range shardedCases() {
+		cs = append(cs, testCase{
+			name:     "file of a buffer sharded by " + c.name,
+			protects: "a trace from a file has its shards on the cores where they were, also at another address",
+			fn:       func(t *fixture) { shardedFromFile(t, c.s) },
+		})
+	}
 	return append(cs, []testCase{
+		{name: "file of parts of a buffer", protects: "parameters and results of a trace from a file stand for the parts of buffers that they stood for", fn: partsFromFile},
 		{name: "file in parts", protects: "a trace from a file does the same program by program, in pieces and whole", fn: traceFileParts},
 		{name: "file with results", protects: "results that are saved with a trace are those of a replay of the file, and others are told", fn: traceFileResults},
 		{name: "file of another device", protects: "a trace for other firmware or other workers is refused, and nothing is written", fn: traceFileElsewhere},
@@ -142,7 +150,7 @@ func traceFileResults(t *fixture) {
 	t.ok(err)
 	results, err := tracebuf.Decode(&out)
 	t.ok(err)
-	decoded.Results = results.Results
+	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers // which says that there are results
 	var both bytes.Buffer
 	t.ok(tracebuf.Encode(&both, decoded))
 	tr, err = t.dev.LoadTrace(t.ctx, &both)
@@ -216,4 +224,99 @@ func traceFileDamaged(t *fixture) {
 	t.ok(tr.Replay(t.ctx))
 	f.replay(3)
 	f.check("the file as it was")
+}
+
+// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first where that lay, and then
+// beside something that lies there.
+func shardedFromFile(t *fixture, s reprise.Sharding) {
+	conf := sharded(reprise.L1, s, 16)
+	b := t.bufferOf(conf)
+	p, numbers := t.numbers(b)
+	x := t.load(p)
+	tr, err := t.rq.Capture(t.ctx, "sharded", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
+	})
+	t.ok(err)
+	data := pattern(5, b.Size())
+	t.ok(t.rq.Write(t.ctx, b, 0, data))
+	var file bytes.Buffer
+	t.ok(tr.Save(t.ctx, &file, reprise.WithData()))
+	t.ok(tr.Release(t.ctx))
+	t.ok(x.Close(t.ctx))
+	t.ok(b.Free())
+	for _, taken := range []bool{false, true} {
+		t.sub(fmt.Sprintf("taken %v", taken), func(t *fixture) {
+			if taken {
+				conf.Addr = b.Addr()
+				t.bufferOf(conf)
+			}
+			tr, err := t.dev.LoadTrace(t.ctx, bytes.NewReader(file.Bytes()))
+			t.ok(err)
+			t.closing(tr.Release)
+			got := tr.Buffers()[0]
+			if taken == (got.Addr() == b.Addr()) || got.Layout() != s.Layout {
+				t.Errorf("the buffer is %v at %#x, it was at %#x", got.Layout(), got.Addr(), b.Addr())
+			}
+			for i := range got.Pages() {
+				is, _ := got.Page(i)
+				was, _ := b.Page(i)
+				if is.Core != was.Core || is.Addr-got.Addr() != was.Addr-b.Addr() {
+					t.Errorf("page %d is at %+v, was at %+v", i, is, was)
+				}
+			}
+			t.same("data from the file", data, t.readAll(got))
+			t.ok(tr.Step(t.ctx, nil))
+			t.same("behind its step", numbers, t.readAll(got))
+			t.ok(t.rq.Write(t.ctx, got, 0, data))
+			t.ok(tr.Replay(t.ctx))
+			t.same("behind a replay", numbers, t.readAll(got))
+			t.ok(tr.Verify(t.ctx))
+		})
+	}
+}
+
+// partsFromFile has a program copy one part of a buffer to another.
+func partsFromFile(t *fixture) {
+	const page = 64
+	t.buffer(reprise.DRAM, 1<<16, page) // so that no size looks like an address in the next one
+	whole := t.bufferOf(reprise.BufferConfig{Kind: reprise.DRAM, Size: 32 * page, PageSize: page, Name: "whole"})
+	in, err := whole.Sub(2*page, page)
+	t.ok(err)
+	out, err := whole.Sub(20*page, page)
+	t.ok(err)
+	x := t.load(t.addTo("add", in, out, 5))
+	tr, err := t.rq.Capture(t.ctx, "parts", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	was := pattern(1, whole.Size())
+	t.ok(t.rq.Write(t.ctx, whole, 0, was))
+	t.ok(tr.Replay(t.ctx))
+	after := t.readAll(whole)
+	if bytes.Equal(was[20*page:21*page], after[20*page:21*page]) {
+		t.Error("a replay has written nothing")
+	}
+	var file bytes.Buffer
+	t.ok(tr.Save(t.ctx, &file, reprise.WithData(in), reprise.WithResults(out)))
+	f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+	t.ok(err)
+	if p := f.Image.Params[0]; p.First != 2 || p.Pages != 1 || f.Image.Buffers[p.Buffer].Name != whole.Name() {
+		t.Errorf("the parameter is %+v", p)
+	}
+	if d, r := f.Data[0], f.Results[0]; len(f.Data) != 1 || len(f.Results) != 1 || d.Offset != 2*page || len(d.Bytes) != page || r.Offset != 20*page {
+		t.Errorf("%d data, %d results: at %d and %d", len(f.Data), len(f.Results), d.Offset, r.Offset)
+	}
+	loaded, err := t.dev.LoadTrace(t.ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole))
+	t.ok(err)
+	t.closing(loaded.Release)
+	t.ok(t.rq.Write(t.ctx, whole, 20*page, make([]byte, page)))
+	var v *reprise.VerifyError
+	if err := loaded.CheckResults(t.ctx); !errors.As(err, &v) {
+		t.Errorf("results before the replay: %v", err)
+	}
+	t.ok(loaded.Replay(t.ctx))
+	t.ok(loaded.CheckResults(t.ctx))
+	t.same("the whole buffer", after, t.readAll(whole))
+	t.ok(errors.Join(in.Free(), out.Free()))
 }
