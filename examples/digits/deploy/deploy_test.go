@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -27,30 +26,8 @@ func TestVendorsSimulatorAgreesBitForBit(t *testing.T) {
 // agrees holds every byte of every layer on a device against the host reference: once run, once replayed from a trace
 // on other images.
 func agrees(t *testing.T, target reprise.Target) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			var hang *reprise.HangError
-			if errors.As(err, &hang) {
-				t.Log(hang.Detail())
-			}
-			t.Fatal(err)
-		}
-	}
-	network, err := digits.Trained()
-	must(err)
-	images, err := digits.Images()
-	must(err)
-	dev, err := reprise.Open(ctx, target)
-	must(err)
-	defer func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	q := dev.Queue(0)
+	r := newRig(t, target, 5*time.Minute)
+	ctx, dev, q, network, images, must := r.ctx, r.dev, r.q, r.network, r.images, r.must
 	allocated := func() map[reprise.Kind]uint64 {
 		return map[reprise.Kind]uint64{
 			reprise.DRAM: dev.Memory(reprise.DRAM).Allocated, reprise.L1: dev.Memory(reprise.L1).Allocated,

@@ -1,8 +1,6 @@
 package deploy
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -33,30 +31,8 @@ func TestStrict(t *testing.T) {
 }
 
 func strict(t *testing.T, target reprise.Target) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			var hang *reprise.HangError
-			if errors.As(err, &hang) {
-				t.Log(hang.Detail())
-			}
-			t.Fatal(err)
-		}
-	}
-	network, err := digits.Trained()
-	must(err)
-	images, err := digits.Images()
-	must(err)
-	dev, err := reprise.Open(ctx, target)
-	must(err)
-	defer func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	q := dev.Queue(0)
+	r := newRig(t, target, 2*time.Minute)
+	ctx, dev, q, network, images, must := r.ctx, r.dev, r.q, r.network, r.images, r.must
 	const n = 31 // three lanes with buffers of four pages hold twelve
 	dep, err := New(ctx, dev, network, n, reprise.Single(0, 0))
 	must(err)

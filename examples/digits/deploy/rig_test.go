@@ -1,0 +1,55 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/examples/digits"
+)
+
+// rig is a device, the trained network and the images of a test.
+type rig struct {
+	*testing.T
+	ctx     context.Context
+	dev     *reprise.Device
+	q       *reprise.Queue
+	network *digits.Network
+	images  []digits.Image
+}
+
+func newRig(t *testing.T, target reprise.Target, atMost time.Duration) *rig {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), atMost)
+	t.Cleanup(cancel)
+	r := &rig{T: t, ctx: ctx}
+	var err error
+	r.network, err = digits.Trained()
+	r.must(err)
+	r.images, err = digits.Images()
+	r.must(err)
+	r.dev, err = reprise.Open(ctx, target)
+	r.must(err)
+	t.Cleanup(func() {
+		if err := r.dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r.q = r.dev.Queue(0)
+	return r
+}
+
+// must ends the test if there is an error, with all that is known of a hang.
+func (r *rig) must(err error) {
+	r.Helper()
+	if err == nil {
+		return
+	}
+	var hang *reprise.HangError
+	if errors.As(err, &hang) {
+		r.Log(hang.Detail())
+	}
+	r.Fatal(err)
+}
