@@ -53,7 +53,7 @@ func memcpy(name string, n int, ring []byte) *baseline {
 
 // memcpySame copies as many bytes as an operation sends, in samples of as many operations.
 func memcpySame(bytes, per int) *baseline {
-	b := memcpy(MemcpySame, bytes, make([]byte, max(12<<20, 4*bytes)))
+	b := memcpy(MemcpySame, bytes, make([]byte, max(12<<20, min(4*bytes, bytes+12<<20))))
 	b.per = per
 	return b
 }

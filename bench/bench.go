@@ -56,6 +56,7 @@ var families = [...]family{
 	{"patching", "giving a recorded program another argument and replaying it", true, measurePatching},
 	{"events", "recording events, waiting for them on the host, handing over between queues", false, measureEvents},
 	{"transfer", "writing and reading buffers, by size and page", true, measureTransfer},
+	{"wake", "how late a wait on the host notices that something is done, by pace", false, measureWake},
 	{"allocator", "allocating and freeing among many live extents", false, measureAllocator},
 	{"open", "opening and closing the device", false, measureOpen},
 }

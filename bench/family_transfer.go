@@ -6,40 +6,68 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// measureTransfer measures writing and reading interleaved buffers, to the end: the data are in memory.
+// measureTransfer measures writing and reading interleaved buffers, to the end: the data are in memory. Each is measured
+// through the queue's own memory, which the host copies to and from, and from and to pinned memory, without a copy.
 func measureTransfer(ctx context.Context, s *session) error {
-	q := s.dev.Queue(0)
 	for _, t := range []struct {
-		kind       reprise.Kind
-		size, page int
+		kind              reprise.Kind
+		size, page, burst int
 	}{
-		{reprise.DRAM, 4 << 10, 1 << 10}, {reprise.DRAM, 64 << 10, 2 << 10}, {reprise.DRAM, 1 << 20, 4 << 10}, {reprise.DRAM, 1 << 20, 64},
-		{reprise.L1, 64 << 10, 2 << 10},
+		{reprise.DRAM, 4 << 10, 1 << 10, 4}, {reprise.DRAM, 64 << 10, 2 << 10, 4}, {reprise.DRAM, 1 << 20, 4 << 10, 4}, {reprise.DRAM, 1 << 20, 64, 4},
+		{reprise.DRAM, 64 << 20, 4 << 10, 1}, {reprise.L1, 64 << 10, 2 << 10, 4},
 	} {
 		b, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: t.kind, Size: t.size, PageSize: t.page, Name: "transfer"})
 		if err != nil {
 			return err
 		}
-		data := make([]byte, t.size)
-		params := []Param{{"memory", t.kind.String()}, param("bytes", t.size), param("page", t.page)}
-		write := jobToEnd("write", params, 4, func(ctx context.Context, _ int) error { return q.Write(ctx, b, 0, data) }, s.finish)
-		read := &job{name: "read", params: params, per: 1, burst: 4, op: func(ctx context.Context, n int) error {
-			for range n {
-				if err := q.Read(ctx, b, 0, data); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}
-		for _, j := range []*job{write, read} {
-			j.against, j.bytes = []*baseline{memcpySame(t.size, 1)}, float64(t.size)
+		h, err := s.dev.NewHostBuffer(reprise.HostBufferConfig{Size: t.size, Strict: true, Name: "transfer"})
+		if err != nil {
+			return err
+		}
+		base := []*baseline{memcpySame(t.size, 1)}
+		for _, j := range s.transfers(b, h) {
+			j.params = []Param{{"memory", t.kind.String()}, param("bytes", t.size), param("page", t.page)}
+			j.per, j.burst, j.against, j.bytes = 1, t.burst, base, float64(t.size)
 			if err := s.measure(ctx, "transfer", j); err != nil {
 				return err
 			}
+		}
+		if err := h.Free(ctx); err != nil {
+			return err
 		}
 		if err := b.Free(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// transfers are the ways to move all of a buffer.
+func (s *session) transfers(b *reprise.Buffer, h *reprise.HostBuffer) []*job {
+	q, data := s.dev.Queue(0), make([]byte, b.Size())
+	var jobs []*job
+	for _, w := range []struct {
+		name string
+		op   func(context.Context) error
+	}{
+		{"write", func(ctx context.Context) error {
+			if err := q.Write(ctx, b, 0, data); err != nil {
+				return err
+			}
+			return q.Finish(ctx)
+		}},
+		{"write_pinned", func(ctx context.Context) error { return q.WriteFrom(ctx, b, 0, h, 0, b.Size()) }},
+		{"read", func(ctx context.Context) error { return q.Read(ctx, b, 0, data) }},
+		{"read_pinned", func(ctx context.Context) error { return q.ReadTo(ctx, b, 0, h, 0, b.Size()) }},
+	} {
+		jobs = append(jobs, &job{name: w.name, op: func(ctx context.Context, n int) error {
+			for range n {
+				if err := w.op(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}
+	return jobs
 }

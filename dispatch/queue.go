@@ -309,6 +309,11 @@ func (q *Queue) await(ctx context.Context, what string, done func() bool) error 
 	return q.awaitWith(ctx, what, done, false)
 }
 
+// Await waits until done says so, as all waits of the queue do.
+func (q *Queue) Await(ctx context.Context, what string, done func() bool) error {
+	return q.await(ctx, what, done)
+}
+
 // awaitReport waits for a completion.
 func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) error {
 	if err := q.await(ctx, what, c.done); err != nil {

@@ -104,6 +104,7 @@ func (w *waiter) pause(ctx context.Context) error {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
 	nap(w.sleep)
-	w.sleep = min(2*w.sleep, w.pace.Longest)
+	// A sleep is about a quarter of the wait so far, and so is what it may come too late by.
+	w.sleep = min(w.sleep+w.sleep/4, w.pace.Longest)
 	return nil
 }

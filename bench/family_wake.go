@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// paces are the ways to wait that the wake family measures.
+var paces = []struct {
+	name          string
+	spin, longest time.Duration
+}{
+	{"default", 0, 0},
+	{"spin=5ms", 5 * time.Millisecond, 0},
+	{"longest=100us", 0, 100 * time.Microsecond},
+	{"longest=5ms", 0, 5 * time.Millisecond},
+}
+
+// arrivals are when what is waited for comes: while a wait still spins, when its sleeps are short, and when they are as
+// long as they get.
+var arrivals = []struct {
+	name  string
+	after time.Duration
+}{
+	{"soon", 5 * time.Microsecond}, {"200us", 200 * time.Microsecond}, {"4ms", 4 * time.Millisecond},
+}
+
+// errOneProcessor says that what the wake family measures can't be.
+var errOneProcessor = errors.New("who waits and who ends the wait need a processor each, and there is one in all")
+
+// measureWake measures how late a wait notices: from when the word that it waits for has changed in host memory to when
+// the waiter runs again. The wait is a queue's own, with all that it looks at between pauses. The word is the measurement's:
+// a goroutine changes it, which knows when, in the place of the device, which doesn't.
+func measureWake(ctx context.Context, s *session) error {
+	if runtime.GOMAXPROCS(0) < 2 {
+		return errOneProcessor
+	}
+	for _, p := range paces {
+		err := s.with(ctx, func() error {
+			for _, a := range arrivals {
+				params := []Param{{"pace", p.name}, {"comes", a.name}}
+				if err := s.measure(ctx, "wake", wakeJob(s.runner.clock, s.dev.Queue(0), params, a.after)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, reprise.WithPace(p.spin, p.longest))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wakeJob(c clock, q *reprise.Queue, params []Param, after time.Duration) *job {
+	return &job{name: "wait", params: params, per: 1, burst: 8, sample: func(ctx context.Context) (float64, error) {
+		var came atomic.Int64 // when; 0 until then
+		go func() {
+			start, least := time.Now(), after+rand.N(after) // so that it doesn't keep step with the sleeps
+			if least > time.Millisecond {
+				time.Sleep(least)
+			}
+			for time.Since(start) < least {
+			}
+			came.Store(ticks())
+		}()
+		err := q.Await(ctx, func() bool { return came.Load() != 0 })
+		return c.ns(came.Load(), ticks()), err
+	}}
+}

@@ -1,0 +1,53 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// The wake family has a figure for each pace and arrival, and every wait ended.
+func TestWakeReport(t *testing.T) {
+	r, err := Run(context.Background(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Figures) != len(paces)*len(arrivals) {
+		t.Errorf("%d figures for %d paces and %d arrivals", len(r.Figures), len(paces), len(arrivals))
+	}
+	for _, f := range r.Figures {
+		if f.Samples == 0 || !slices.ContainsFunc(f.Params, func(p Param) bool { return p.Key == "pace" }) {
+			t.Errorf("%s: %d samples", f.ID(), f.Samples)
+		}
+	}
+}
+
+// How late waits notice, as ns/wake: the mean. The time for an operation is the whole wait, which is as long as it was
+// made.
+func BenchmarkWake(b *testing.B) {
+	c := calibrate(20 * time.Millisecond)
+	for _, p := range paces {
+		for _, a := range arrivals {
+			b.Run("pace="+p.name+"/comes="+a.name, func(b *testing.B) {
+				d, err := reprise.Open(b.Context(), sim.Blackhole(), reprise.WithPace(p.spin, p.longest))
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer d.Close()
+				j, sum := wakeJob(c, d.Queue(0), nil, a.after), 0.0
+				for b.Loop() {
+					ns, err := j.sample(b.Context())
+					if err != nil {
+						b.Fatal(err)
+					}
+					sum += ns
+				}
+				b.ReportMetric(sum/float64(b.N), "ns/wake")
+			})
+		}
+	}
+}
