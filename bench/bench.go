@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/bench/probe"
+	"github.com/reprise-tt/reprise/mesh"
 )
 
 // Config says what to measure and how often.
@@ -31,9 +33,12 @@ type Config struct {
 	EBPF bool
 	// Timeline asks for a timeline of a few replays of each trace of the replay family, apart from what is measured.
 	Timeline bool
-	// ProbeTarget is the device whose replays the kernel watches, Target if nil. An emulated one that sleeps has to be woken
-	// by a system call now and then, which is none of silicon's: give it sim.Awake.
+	// ProbeTarget is the device on which it is measured what putting something into a queue costs the host, and whose replays
+	// the kernel watches; Target if nil. An emulated one that sleeps has to be woken by who rings its doorbell, with a system
+	// call now and then, which is none of silicon's: give it sim.Awake.
 	ProbeTarget reprise.Target
+	// Mesh is the cards of a machine for the mesh family, which measures nothing without it.
+	Mesh mesh.Machine
 	// Machine says what may be used of the kernel; nil means what it offers.
 	Machine probe.Machine
 	// Progress, if set, hears of every figure before it is measured.
@@ -43,22 +48,32 @@ type Config struct {
 // family is a group of figures.
 type family struct {
 	name, about string
-	needsDevice bool
+	needsDevice uses
 	run         func(context.Context, *session) error
 }
 
+// uses is what device a family needs.
+type uses uint8
+
+const (
+	opensOwn uses = iota // if any
+	target
+	probeTarget
+)
+
 // families in the order in which they run.
 var families = [...]family{
-	{"replay", "submitting a replay, waiting for it, for traces of several lengths", false, measureReplay},
-	{"enqueue", "submitting a program that is loaded", true, measureEnqueue},
-	{"capture", "recording a trace and writing it to DRAM", true, measureCapture},
-	{"arguments", "giving a loaded program other runtime arguments", true, measureArguments},
-	{"patching", "giving a recorded program another argument and replaying it", true, measurePatching},
-	{"events", "recording events, waiting for them on the host, handing over between queues", false, measureEvents},
-	{"transfer", "writing and reading buffers, by size and page", true, measureTransfer},
-	{"wake", "how late a wait on the host notices that something is done, by pace", false, measureWake},
-	{"allocator", "allocating and freeing among many live extents", false, measureAllocator},
-	{"open", "opening and closing the device", false, measureOpen},
+	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
+	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
+	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
+	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
+	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
+	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
+	{"transfer", "writing and reading buffers, by size and page", target, measureTransfer},
+	{"wake", "how late a wait on the host notices that something is done, by pace", opensOwn, measureWake},
+	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
+	{"open", "opening and closing the device", opensOwn, measureOpen},
+	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
 }
 
 // Family describes a group of figures.
@@ -145,16 +160,28 @@ func pick(names []string) ([]family, error) {
 
 // run measures one family, with a device of its own, so that no family sees what another left behind.
 func (s *session) run(ctx context.Context, f family) (err error) {
-	if f.needsDevice {
-		return s.with(ctx, func() error { return f.run(ctx, s) })
+	switch run := func() error { return f.run(ctx, s) }; f.needsDevice {
+	case target:
+		return s.with(ctx, run)
+	case probeTarget:
+		return s.withProbe(ctx, run)
 	}
 	runtime.GC()
 	return f.run(ctx, s)
 }
 
 // with opens the device for what do measures.
-func (s *session) with(ctx context.Context, do func() error, opts ...reprise.Option) (err error) {
-	if s.dev, err = reprise.Open(ctx, s.config.Target, append(slices.Clip(s.config.Options), opts...)...); err != nil {
+func (s *session) with(ctx context.Context, do func() error, opts ...reprise.Option) error {
+	return s.open(ctx, s.config.Target, do, opts)
+}
+
+// withProbe is with for what the host's part alone is measured of.
+func (s *session) withProbe(ctx context.Context, do func() error, opts ...reprise.Option) error {
+	return s.open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), do, opts)
+}
+
+func (s *session) open(ctx context.Context, t reprise.Target, do func() error, opts []reprise.Option) (err error) {
+	if s.dev, err = reprise.Open(ctx, t, append(slices.Clip(s.config.Options), opts...)...); err != nil {
 		return err
 	}
 	s.report.Arch = s.dev.Arch().String()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprise-tt/reprise/bench"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -19,6 +20,7 @@ import (
 type benchCmd struct {
 	Families []string `arg:"" optional:"" help:"What to measure; everything if nothing is named. --list lists them." placeholder:"FAMILY"`
 	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
+	Machine  string   `help:"Machine whose chips the mesh family opens, which measures nothing without it: ${machine_help}." placeholder:"MACHINE"`
 	Rounds   int      `help:"Rounds of each figure." default:"20"`
 	Warmup   int      `help:"Rounds before them that don't count." default:"3"`
 	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
@@ -32,7 +34,8 @@ type benchCmd struct {
 	Timeline string   `help:"Write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, apart from what is measured." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List what can be measured, and measure nothing."`
 
-	target *target.Device
+	target  *target.Device
+	machine *target.Machine
 }
 
 // Help is shown by --help.
@@ -57,7 +60,10 @@ func (c *benchCmd) Validate() error {
 		}
 	}
 	var err error
-	c.target, err = parseDevice("--device", c.Device)
+	if c.target, err = parseDevice("--device", c.Device); err != nil || c.Machine == "" {
+		return err
+	}
+	c.machine, err = parseMachine("--machine", c.Machine)
 	return err
 }
 
@@ -82,6 +88,14 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	if runtime.NumCPU() > 1 {
 		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()
+	}
+	if c.machine != nil {
+		cards, end, err := c.machine.Open()
+		if err != nil {
+			return openError(c.Machine, err)
+		}
+		defer end()
+		config.Mesh = mesh.Cards(cards...)
 	}
 	if isTerminal(s.err) {
 		config.Progress = func(figure string) { fmt.Fprintf(s.err, "\r\x1b[K%s", figure) }

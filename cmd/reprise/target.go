@@ -38,3 +38,17 @@ func parseDevice(flag, s string) (*target.Device, error) {
 	}
 	return d, err
 }
+
+// parseMachine reads the value of a flag that names a machine.
+func parseMachine(flag, s string) (*target.Machine, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: find this program to start it as the simulator's server: %w", flag, s, err)
+	}
+	m, err := target.ParseMachine(s, ttsim.Server(self, serveCommand))
+	var wrong *target.Error
+	if errors.As(err, &wrong) {
+		return nil, &flagError{flag: flag, value: s, why: wrong.Why, hint: wrong.Hint, err: wrong.Err}
+	}
+	return m, err
+}

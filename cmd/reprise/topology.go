@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/topology"
 )
 
@@ -26,18 +24,7 @@ func (topologyCmd) Help() string {
 }
 
 // machine returns the machine that is meant.
-func (c *topologyCmd) machine() (*target.Machine, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("--device %q: find this program to start it as the simulator's server: %w", c.Device, err)
-	}
-	m, err := target.ParseMachine(c.Device, ttsim.Server(self, serveCommand))
-	var wrong *target.Error
-	if errors.As(err, &wrong) {
-		return nil, &flagError{flag: "--device", value: c.Device, why: wrong.Why, hint: wrong.Hint, err: wrong.Err}
-	}
-	return m, err
-}
+func (c *topologyCmd) machine() (*target.Machine, error) { return parseMachine("--device", c.Device) }
 
 // Validate checks the flags.
 func (c *topologyCmd) Validate() error {

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/mesh"
+)
+
+// measureMesh measures what opening chips costs, and what a replay costs the host for each chip, from one chip on. The links
+// between chips play no part in either. On an emulator a replay's figure is the host's share only as far as the chips, which
+// run on the same processors, leave it alone: the least is what counts there.
+func measureMesh(ctx context.Context, s *session) error {
+	all := s.config.Mesh
+	if len(all) == 0 {
+		return nil
+	}
+	for n := 1; n <= len(all); n *= 2 {
+		if err := s.openMesh(ctx, all[:n]); err != nil {
+			return err
+		}
+	}
+	for n := 1; n <= len(all); n *= 2 {
+		if err := s.replayMesh(ctx, all[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chips opens chips as a mesh. Its queues start one worker, so that emulated chips are done soon.
+func chips(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
+	return mesh.Open(ctx, m, mesh.Shape{len(m)}, mesh.Unlinked(), mesh.WithDevice(reprise.WithQueueWorkers(0, reprise.Range{})))
+}
+
+func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
+	var last *mesh.Mesh
+	closeLast := func(context.Context) (err error) {
+		if last != nil {
+			err, last = last.Close(), nil
+		}
+		return err
+	}
+	err := s.measure(ctx, "mesh", &job{
+		name: "open", params: []Param{param("chips", len(m))}, per: 1, burst: 1, settle: closeLast,
+		sample: func(ctx context.Context) (float64, error) {
+			start := time.Now()
+			var err error
+			last, err = chips(ctx, m)
+			return float64(time.Since(start)), err
+		},
+	})
+	return errors.Join(err, closeLast(ctx))
+}
+
+func (s *session) replayMesh(ctx context.Context, machine mesh.Machine) (err error) {
+	m, err := chips(ctx, machine)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	d := m.Chips()[0].Device
+	s.report.Arch = d.Arch().String()
+	im, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
+	if err != nil {
+		return err
+	}
+	x, err := m.Load(ctx, "blank", mesh.Same(mesh.Range{}, &reprise.Program{Name: "blank", Kernels: []reprise.Kernel{{
+		Name: "nothing", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+	}}}))
+	if err != nil {
+		return err
+	}
+	t, err := m.Queue(0).Capture(ctx, "blank", func(r *mesh.Recorder) error { return r.Run(x) })
+	if err != nil {
+		return err
+	}
+	const replays = 8
+	if n, _ := t.Streams(); n != 1 {
+		return fmt.Errorf("equal chips have %d streams of commands", n)
+	}
+	return s.measure(ctx, "mesh", &job{
+		name: "replay for each chip", params: []Param{param("chips", len(machine))}, per: 1, burst: 4, settle: m.Queue(0).Finish,
+		sample: func(ctx context.Context) (float64, error) {
+			start := time.Now()
+			for range replays {
+				if err := t.Replay(ctx); err != nil {
+					return 0, err
+				}
+			}
+			return float64(time.Since(start)) / float64(replays*len(machine)), nil
+		},
+		peers: replayPeers()[1:],
+	})
+}
