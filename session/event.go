@@ -54,7 +54,8 @@ type Event struct {
 	Map  uint64 `json:"map,omitempty"`
 	// Off is the offset of an access or of a mapping, Size its bytes, Value what was loaded, stored, or given to open. Of a
 	// Fault and of what a Device wrote by itself, Value counts the host's looks (loads, and questions for a fault) since it
-	// last changed anything; 0 is a host that did nothing for long.
+	// last changed anything; 0 is a host that did nothing for long. Of a mapping and its end, 1 says that it is of a buffer of
+	// the driver in host memory.
 	Off   uint64 `json:"offset,omitempty"`
 	Size  uint64 `json:"size,omitempty"`
 	Value uint64 `json:"value,omitempty"`
@@ -79,9 +80,12 @@ type Delta struct {
 	Data []byte `json:"data"`
 }
 
-// asks says of a request, by what the host gives, that it only asks, or may. Such a request can be made more often or less
-// often than it was recorded, like a load.
+// asks says of an event, by what the host gives, that it only asks, or may. Such an event can come more often or less often
+// than it was recorded. Mapping device memory is one: a host that looks whether a card is there maps a register of it.
 func (e *Event) asks() bool {
+	if e.Kind == KindMmap || e.Kind == KindUnmap {
+		return e.Value == 0
+	}
 	switch e.Request {
 	case kabi.IoctlGetDeviceInfo, kabi.IoctlGetDriverInfo, kabi.IoctlQueryMappings, kabi.IoctlConfigureTLB, kabi.IoctlNOCRead:
 		return e.Kind == KindIoctl
@@ -94,7 +98,7 @@ func (e *Event) asks() bool {
 		copy(kabi.PartBytes(&l), e.In)
 		return e.Kind == KindIoctl && l.Flags != kabi.LockRelease
 	}
-	return e.Kind == KindLoad || e.Kind == KindRead
+	return e.loads()
 }
 
 // changes says that an event, once it is over, was one that has to come again when the recording is played.
@@ -112,6 +116,14 @@ func (e *Event) changes() bool {
 		copy(kabi.PartBytes(&out), e.Data[at:])
 	}
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
+}
+
+// loads says that the host looks at device memory. Behind it, it sees what the device has written before.
+func (e *Event) loads() bool { return e.Kind == KindLoad || e.Kind == KindRead }
+
+// ends says that an event only gives something back. A host that gives back all that it has may do so in any order.
+func (e *Event) ends() bool {
+	return e.Kind == KindUnmap || e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
 }
 
 // publishes says that what the host has written to pinned memory before is part of the event.

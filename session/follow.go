@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -23,7 +24,9 @@ type follower struct {
 	arrive  []int // indices of what comes from the device
 	arrived int
 	tasks   map[uint64]*span
-	owed    []debt
+	owed    []*debt
+
+	together *debts // if goroutines were at work at the same time
 
 	overtook int       // the last event that came before an earlier one; -1 if none did
 	looks    uint64    // since the front moved
@@ -38,12 +41,6 @@ type stream struct {
 
 // span is from where to where a goroutine is at work.
 type span struct{ first, last int }
-
-// debt is host memory that the recorded host had written before an event and the playing one hasn't yet.
-type debt struct {
-	event, until int
-	piece        *Delta
-}
 
 const (
 	// maxLooks is how often the host looks until it sees something that took it longer when it was recorded.
@@ -88,6 +85,9 @@ func newFollower(events []Event) *follower {
 			f.arrive = append(f.arrive, i)
 		}
 	}
+	if overlap(f.tasks) {
+		f.together = newDebts(f)
+	}
 	return f
 }
 
@@ -107,47 +107,30 @@ func (f *follower) last() int {
 	return f.must[f.front-1]
 }
 
-// alone says that only one goroutine was at work at an event.
-func (f *follower) alone(i int) bool {
-	n := 0
-	for _, t := range f.tasks {
-		if t.first <= i && i <= t.last {
-			n++
+// overlap says whether goroutines were at work at the same time. When one of them could have begun isn't known, only when
+// it did something for the first time, so this is asked of the whole recording.
+func overlap(tasks map[uint64]*span) bool {
+	end := -1
+	for _, t := range slices.SortedFunc(maps.Values(tasks), func(a, b *span) int { return a.first - b.first }) {
+		if t.first < end {
+			return true
 		}
+		end = max(end, t.last)
 	}
-	return n <= 1
-}
-
-// due is the index by which what was written before an event has to be there: one on which every goroutine that was at
-// work has done something.
-func (f *follower) due(i int) int {
-	until, busy := i, map[uint64]bool{}
-	for n, t := range f.tasks {
-		if t.first <= i && i < t.last {
-			busy[n] = true
-		}
-	}
-	if len(busy) <= 1 && f.alone(i) {
-		return i
-	}
-	for k := i + 1; k < len(f.events) && len(busy) > 0; k++ {
-		if e := &f.events[k]; busy[e.Task] && e.changes() {
-			until = k
-			delete(busy, e.Task)
-		}
-	}
-	return until
+	return false
 }
 
 // mayOvertake says whether an event may come although earlier ones didn't.
 func (f *follower) mayOvertake(i int) bool {
-	next := f.next()
-	if !f.alone(i) || !f.alone(next) {
+	if f.together != nil {
 		return true
 	}
 	rank, _ := slices.BinarySearch(f.must, i)
 	if rank-f.front > overtaken {
 		return false
+	}
+	if !slices.ContainsFunc(f.must[f.front:rank+1], func(k int) bool { return !f.played[k] && !f.events[k].ends() }) {
+		return true
 	}
 	// What the device wrote by itself stands between: the host saw it earlier or later.
 	at, _ := slices.BinarySearch(f.arrive, f.last()+1)
@@ -229,19 +212,25 @@ func (f *follower) allOf(file uint64, i int) bool {
 // overtakes, may have each other's.
 func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
 	f := p.follow
+	if f.together != nil {
+		if d := f.together.played(&p.mem, i); d != nil {
+			p.differsIn(got, d)
+			return false
+		}
+		return true
+	}
 	if !inOrder {
 		f.overtook = max(f.overtook, i)
 	}
-	if i > f.overtook && len(f.owed) == 0 && f.alone(i) {
+	if i > f.overtook && len(f.owed) == 0 {
 		if !sameDeltas(want.Host, got.Host) {
 			p.differs(got, want, i)
 			return false
 		}
 		return true
 	}
-	until := f.due(i)
 	for k := range want.Host {
-		f.owed = append(f.owed, debt{i, until, &want.Host[k]})
+		f.owed = append(f.owed, &debt{event: i, piece: &want.Host[k]})
 	}
 	return true
 }
@@ -249,20 +238,24 @@ func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
 // settle looks for what the host was to write. What has to be there by now and isn't is a difference.
 func (p *Player) settle(got *Event) bool {
 	f := p.follow
-	f.owed = slices.DeleteFunc(f.owed, func(d debt) bool { return p.mem.holds(d.piece) })
-	last := f.last()
+	f.owed = slices.DeleteFunc(f.owed, func(d *debt) bool { return p.mem.holds(d.piece) })
 	for _, d := range f.owed {
-		if d.until <= last {
-			want, is := f.events[d.event], *got
-			want.Host, is.Host = []Delta{*d.piece}, nil
-			if _, host, _ := p.mem.piece(d.piece); host != nil {
-				is.Host = []Delta{{Pin: d.piece.Pin, Off: d.piece.Off, Data: bytes.Clone(host)}}
-			}
-			p.differs(&is, &want, d.event)
+		if d.event <= f.last() {
+			p.differsIn(got, d)
 			return false
 		}
 	}
 	return true
+}
+
+// differsIn stops the playback for what the host hasn't written to pinned memory.
+func (p *Player) differsIn(got *Event, d *debt) {
+	want, is := p.s.Events[d.event], *got
+	want.Host, is.Host = []Delta{*d.piece}, nil
+	if _, host, _ := p.mem.piece(d.piece); host != nil {
+		is.Host = []Delta{{Pin: d.piece.Pin, Off: d.piece.Off, Data: bytes.Clone(host)}}
+	}
+	p.differs(&is, &want, d.event)
 }
 
 // arrives does what the device does by itself, as far as it is time. looked says that the host has looked once more, quiet
@@ -307,12 +300,10 @@ const playedQuiet = 20 * time.Millisecond
 // come. The caller holds mu.
 func (p *Player) look(got *Event) *Event {
 	f := p.follow
-	if !p.looked() {
+	if got.loads() && !p.looked() {
 		return nil
 	}
-	if got.Kind == KindIoctl {
-		p.places.note(got)
-	}
+	p.places.note(got)
 	s := f.keys[p.places.key(got)]
 	if s == nil || len(s.looks) == 0 {
 		if time.Since(f.moved) > idle {
@@ -346,7 +337,7 @@ func (p *Player) looked() bool {
 	if !p.arrives(true, false) {
 		return false
 	}
-	patience, next := stuck, f.next()
+	patience, next := p.patience, f.next()
 	if last := f.last(); len(f.events) > 0 {
 		at := f.events[min(next, len(f.events)-1)].At
 		if last >= 0 {

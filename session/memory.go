@@ -2,8 +2,10 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"runtime/debug"
+	"slices"
 )
 
 // region is memory of the host that the device reaches. While it is recorded there are two of it: the host's, and the
@@ -144,12 +146,44 @@ func (m *memory) fromDevice() []Delta {
 		}
 		out = append(out, more...)
 	}
-	for _, d := range out {
-		if _, host, _ := m.piece(&d); host != nil {
-			store(host, d.Data)
+	out = m.merged(out)
+	m.show(out, false)
+	return out
+}
+
+// merged puts pieces of several looks in order, with what was seen last.
+func (m *memory) merged(ds []Delta) (out []Delta) {
+	slices.SortStableFunc(ds, func(a, b Delta) int { return cmp.Or(cmp.Compare(a.Pin, b.Pin), cmp.Compare(a.Off, b.Off)) })
+	for _, d := range ds {
+		_, _, seen := m.piece(&d)
+		if k := len(out) - 1; k >= 0 && out[k].Pin == d.Pin && d.Off <= out[k].Off+uint64(len(out[k].Data)) {
+			if known := out[k].Off + uint64(len(out[k].Data)) - d.Off; known < uint64(len(seen)) {
+				out[k].Data = append(out[k].Data, seen[known:]...)
+			}
+			continue
 		}
+		out = append(out, Delta{Pin: d.Pin, Off: d.Off, Data: bytes.Clone(seen)})
 	}
 	return out
+}
+
+// show lets the host see what the device has written. Other goroutines may look meanwhile, at data and at the words which
+// say that data are there. Those lie in front of what they speak of, in every layout of queues that there is, and queues
+// in front of buffers that are pinned later. So the last piece comes first.
+func (m *memory) show(ds []Delta, seen bool) bool {
+	for i := range ds {
+		if r, _, _ := m.piece(&ds[i]); r == nil && seen {
+			return false
+		}
+	}
+	for _, d := range slices.Backward(ds) {
+		_, host, was := m.piece(&d)
+		store(host, d.Data)
+		if seen {
+			copy(was, d.Data)
+		}
+	}
+	return true
 }
 
 // changes finds what differs from what was seen last. The first of the two memories is looked at, the second, if there
@@ -227,17 +261,7 @@ func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
 }
 
 // apply writes what the device wrote. It reports a piece that lies in no pin.
-func (m *memory) apply(ds []Delta) bool {
-	for i := range ds {
-		r, host, seen := m.piece(&ds[i])
-		if r == nil {
-			return false
-		}
-		store(host, ds[i].Data)
-		copy(seen, ds[i].Data)
-	}
-	return true
-}
+func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }
 
 // holds says whether memory has what a piece says.
 func (m *memory) holds(d *Delta) bool {

@@ -18,11 +18,16 @@ func pointerTo(va uint64) unsafe.Pointer {
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
-// store copies to memory that others look at meanwhile: aligned words in one piece each.
+// store copies to memory that others look at meanwhile: aligned words in one piece each, the last one first.
 func store(to, from []byte) {
-	for len(from) >= 4 && addressOf(to)%4 == 0 {
-		atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(to))), binary.NativeEndian.Uint32(from))
-		to, from = to[4:], from[4:]
+	rest := len(from) % memoryWord
+	whole := len(from) - rest
+	copy(to[whole:len(from)], from[whole:])
+	if addressOf(to)%memoryWord != 0 {
+		copy(to, from[:whole])
+		return
 	}
-	copy(to, from)
+	for at := whole - memoryWord; at >= 0; at -= memoryWord {
+		atomic.StoreUint32((*uint32)(unsafe.Pointer(&to[at])), binary.NativeEndian.Uint32(from[at:]))
+	}
 }

@@ -93,14 +93,17 @@ func (p *places) key(e *Event) string {
 		switch {
 		case e.Request == kabi.IoctlConfigureTLB:
 			return fmt.Sprintf("tlb %d %s", e.File, configOf(e.In))
-		case e.asks() || e.Request == kabi.IoctlLockCtl:
+		case e.asks() || e.ends() || e.Request == kabi.IoctlLockCtl:
 			return fmt.Sprintf("ask %d %x %x", e.File, e.Request, e.In)
 		}
 		return fmt.Sprintf("ioctl %d %x", e.File, e.Request)
 	case KindMmap:
 		return fmt.Sprintf("mmap %d %x %x", e.File, e.Off, e.Size)
 	case KindUnmap:
-		return fmt.Sprintf("munmap %d", e.Map)
+		if e.Value == 0 {
+			return fmt.Sprintf("munmap %d", e.File)
+		}
+		return fmt.Sprintf("munmap %d %d", e.File, e.Off)
 	}
 	return fmt.Sprintf("%d %d", e.Kind, e.File)
 }

@@ -22,7 +22,9 @@ import (
 type Player struct {
 	s     *Session
 	steps bool // Lockstep
-	quiet *time.Timer
+
+	patience time.Duration // with a host that waits for what doesn't come, beyond what it took when it was recorded
+	quiet    *time.Timer
 
 	mu     sync.Mutex
 	next   int // event to play, in lockstep
@@ -57,7 +59,7 @@ func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
 
 // Player returns a target that plays the recording from its start.
 func (s *Session) Player(opts ...PlayOption) *Player {
-	p := &Player{s: s, places: newPlaces()}
+	p := &Player{s: s, places: newPlaces(), patience: stuck}
 	for _, o := range opts {
 		o(p)
 	}
@@ -361,6 +363,7 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		r := newRegion(mem, nil)
 		r.end = func(bool) error { return end() }
 		p.mem.attach(buffer, r)
+		got.Value = 1
 	}
 	want := p.event(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
 	err := error(nil)
@@ -376,9 +379,10 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		return seam.Mapping{}, err
 	}
 	p.maps++
-	m := seam.Mapping{Mem: mem, Unmap: func() error { return f.unmap(want.Map, buffer) }}
+	n := got.Map
+	m := seam.Mapping{Mem: mem, Unmap: func() error { return f.unmap(n, buffer) }}
 	if buffer == nil {
-		m.IO = &playedMap{p: p, file: f.n, n: want.Map}
+		m.IO = &playedMap{p: p, file: f.n, n: n}
 	}
 	return m, nil
 }
@@ -387,7 +391,11 @@ func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	p := f.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	want := p.event(&Event{Kind: KindUnmap, File: f.n, Map: n}, anything)
+	got := Event{Kind: KindUnmap, File: f.n, Map: n}
+	if buffer != nil {
+		got.Value, got.Off = 1, buffer.off
+	}
+	want := p.event(&got, anything)
 	var err error
 	if buffer != nil {
 		err = p.mem.drop(p.mem.indexOf(buffer), false)

@@ -171,6 +171,15 @@ func (r *Recorder) during(e *Event, do func()) {
 	r.event(e)
 }
 
+// asked records an event that only asks. The caller holds mu.
+func (r *Recorder) asked(e *Event, do func()) {
+	do()
+	r.event(e)
+	if e.loads() {
+		r.looked()
+	}
+}
+
 type recordedFile struct {
 	r *Recorder
 	f seam.File
@@ -190,9 +199,7 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 		copy(e.Data, e.In[:min(inputSize(req), len(e.In))]) // addresses in it have numbers
 	}
 	if e.asks() {
-		do(arg)
-		r.event(&e)
-		r.looked()
+		r.asked(&e, func() { do(arg) })
 		return err
 	}
 	switch req {
@@ -285,7 +292,11 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 	e := Event{Kind: KindMmap, File: f.n, Map: r.maps, Off: offset, Size: uint64(length)}
 	buffer := r.mem.buffer(f.n, offset)
 	var host *region
-	r.during(&e, func() {
+	record := r.asked
+	if buffer != nil {
+		record, e.Value = r.during, 1
+	}
+	record(&e, func() {
 		if m, err = f.f.Mmap(offset, length); err == nil && m.Mem != nil && buffer != nil {
 			host, err = f.buffer(buffer, &m)
 		}
@@ -326,14 +337,18 @@ func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapp
 	m.Unmap = func() (err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		e := Event{Kind: KindUnmap, File: f.n, Map: n, Host: r.mem.fromHost()}
+		e := Event{Kind: KindUnmap, File: f.n, Map: n}
+		record := r.asked
 		if buffer != nil {
-			err = r.mem.drop(r.mem.indexOf(buffer), false)
+			record, e.Value, e.Off = r.during, 1, buffer.off
 		}
-		err = errors.Join(err, unmap())
-		e.failed(err)
-		e.Device = r.mem.fromDevice()
-		r.event(&e)
+		record(&e, func() {
+			if buffer != nil {
+				err = r.mem.drop(r.mem.indexOf(buffer), false)
+			}
+			err = errors.Join(err, unmap())
+			e.failed(err)
+		})
 		return err
 	}
 	return m
@@ -383,9 +398,7 @@ func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
 	e.File, e.Map = m.file, m.n
-	do(&e)
-	m.r.event(&e)
-	m.r.looked()
+	m.r.asked(&e, func() { do(&e) })
 	return e.Value
 }
 

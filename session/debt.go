@@ -1,0 +1,69 @@
+package session
+
+import "bytes"
+
+// debt is host memory that the recorded host had written before an event.
+type debt struct {
+	event   int
+	piece   *Delta
+	left    int    // events at which it may still be there
+	settled []bool // words that were, or needn't
+}
+
+// debts are what goroutines write to host memory at the same time. What was seen with an event of one may have been
+// written by another that hadn't come to its own event yet. So it has to be there when the one's event is played, or when
+// the next event of one of the others is. What was written over in the meantime may have been half of something.
+type debts struct{ at map[int][]*debt }
+
+// word is a place in host memory.
+type word struct{ pin, off uint64 }
+
+func newDebts(f *follower) *debts {
+	ds := &debts{at: map[int][]*debt{}}
+	next := map[uint64]int{}  // event of each goroutine, of those behind
+	written := map[word]int{} // event that a word is written before, of those behind
+	for i := len(f.must) - 1; i >= 0; i-- {
+		n := f.must[i]
+		e := &f.events[n]
+		at, last := []int{n}, n
+		for task, k := range next {
+			if task != e.Task && f.tasks[task].first < n {
+				at, last = append(at, k), max(last, k)
+			}
+		}
+		for k := range e.Host {
+			d := &debt{event: n, piece: &e.Host[k], left: len(at)}
+			for w := 0; w < len(d.piece.Data); w += memoryWord {
+				place := word{d.piece.Pin, d.piece.Off + uint64(w)}
+				later, ok := written[place]
+				d.settled = append(d.settled, ok && later <= last)
+				written[place] = n
+			}
+			for _, k := range at {
+				ds.at[k] = append(ds.at[k], d)
+			}
+		}
+		next[e.Task] = n
+	}
+	return ds
+}
+
+// played looks for what may be there when an event is played, and returns the first of what should have been by now.
+func (ds *debts) played(m *memory, event int) (missing *debt) {
+	for _, d := range ds.at[event] {
+		_, host, _ := m.piece(d.piece)
+		whole := true
+		for i := range d.settled {
+			if at := i * memoryWord; !d.settled[i] && host != nil {
+				end := min(at+memoryWord, len(host))
+				d.settled[i] = bytes.Equal(host[at:end], d.piece.Data[at:end])
+			}
+			whole = whole && d.settled[i]
+		}
+		if d.left--; d.left == 0 && !whole && missing == nil {
+			missing = d
+		}
+	}
+	delete(ds.at, event)
+	return missing
+}
