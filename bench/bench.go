@@ -48,7 +48,7 @@ type Config struct {
 // family is a group of figures.
 type family struct {
 	name, about string
-	needsDevice uses
+	device      uses
 	run         func(context.Context, *session) error
 }
 
@@ -160,7 +160,7 @@ func pick(names []string) ([]family, error) {
 
 // run measures one family, with a device of its own, so that no family sees what another left behind.
 func (s *session) run(ctx context.Context, f family) (err error) {
-	switch run := func() error { return f.run(ctx, s) }; f.needsDevice {
+	switch run := func() error { return f.run(ctx, s) }; f.device {
 	case target:
 		return s.with(ctx, run)
 	case probeTarget:

@@ -77,11 +77,7 @@ func (s *session) breakdown(ctx context.Context) (err error) {
 	if !s.config.EBPF && m.Missing(probe.BPF) != nil {
 		return nil
 	}
-	target := s.config.ProbeTarget
-	if target == nil {
-		target = s.config.Target
-	}
-	if s.dev, err = reprise.Open(ctx, target, s.config.Options...); err != nil {
+	if s.dev, err = reprise.Open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), s.config.Options...); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.dev.Close()); s.dev = nil }()

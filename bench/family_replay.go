@@ -17,7 +17,7 @@ func measureReplay(ctx context.Context, s *session) error {
 			return fmt.Errorf("a trace of %d programs: there must be at least one", n)
 		}
 	}
-	err := s.with(ctx, func() error { return s.replays(ctx, s.submitReplay) }, reprise.WithQueueWorkers(0, reprise.Range{}))
+	err := s.withProbe(ctx, func() error { return s.replays(ctx, s.submitReplay) }, reprise.WithQueueWorkers(0, reprise.Range{}))
 	if err != nil {
 		return err
 	}
