@@ -1,0 +1,152 @@
+package mesh_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// page is a buffer of one page of 64 B on every chip.
+func page(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
+	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: name}})
+}
+
+// add is a program that writes in + a number of the chip to out: what stands for a layer whose weights are split over the
+// chips.
+func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
+	cores := []reprise.Range{reprise.Single(0, 0)}
+	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
+		p := &reprise.Program{
+			Name:            "layer",
+			CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 64, Pages: 2}, {Index: 16, Cores: cores, PageSize: 64, Pages: 2}},
+			Buffers:         []*reprise.Buffer{in.On(c), out.On(c)},
+		}
+		for _, k := range []reprise.Kernel{
+			{Name: kernels.CopyReader, Processor: reprise.BRISC, Args: args(in.Addr(), 0, 1, 64, 0)},
+			{Name: kernels.Add, Processor: reprise.TRISC0, Args: args(0, 16, 1, weight(c))},
+			{Name: kernels.CopyWriter, Processor: reprise.NCRISC, Args: args(out.Addr(), 0, 1, 64, 16)},
+		} {
+			var err error
+			if k.Image, err = kernels.Prebuilt(c.Device.Arch(), k.Name); err != nil {
+				return nil, err
+			}
+			k.Cores = cores
+			p.Kernels = append(p.Kernels, k)
+		}
+		return p, nil
+	}}
+}
+
+// A layer is split over four chips: each computes a partial result, and a collective adds them up over the Ethernet links.
+// Both are one trace over all chips.
+func Example() {
+	ctx := context.Background()
+	machine := sim.QuietBox()
+	defer machine.Close()
+	m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{2, 2}, mesh.WithDevice(reprise.WithTraceRegion(1<<20)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	links, err := m.NewLinks(ctx, reprise.Core{X: 1, Y: 0})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Everything that a trace uses is there before it is captured.
+	x, err1 := page(m, "x")
+	y, err2 := page(m, "y")
+	if err := errors.Join(err1, err2); err != nil {
+		log.Fatal(err)
+	}
+	layer, err1 := m.Load(ctx, "layer", add(x, y, func(c *mesh.Chip) uint32 { return uint32(100 * (1 + 2*c.Coord[0] + c.Coord[1])) }))
+	sum, err2 := links.AllReduce(ctx, y, mesh.SumInt32)
+	if err := errors.Join(err1, err2); err != nil {
+		log.Fatal(err)
+	}
+	q := m.Queue(0)
+	trace, err := q.Capture(ctx, "layer and sum", func(r *mesh.Recorder) error {
+		return errors.Join(r.Run(layer), r.Run(sum))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	data := make([]byte, 64)
+	for batch := range uint32(3) {
+		binary.LittleEndian.PutUint32(data, batch)
+		err := errors.Join(q.Write(ctx, x, data), trace.Replay(ctx), q.Read(ctx, y, data))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(batch, "->", binary.LittleEndian.Uint32(data))
+		clear(data)
+	}
+	if err := trace.Release(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 0 -> 1000
+	// 1 -> 1004
+	// 2 -> 1008
+}
+
+// Eight chips have the same trace at the same place, and the host keeps its commands once.
+func ExampleTrace() {
+	ctx := context.Background()
+	machine := sim.GalaxyWormhole()
+	defer machine.Close()
+	m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{2, 4})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	x, err1 := page(m, "x")
+	y, err2 := page(m, "y")
+	if err := errors.Join(err1, err2); err != nil {
+		log.Fatal(err)
+	}
+	layer, err := m.Load(ctx, "layer", add(x, y, func(*mesh.Chip) uint32 { return 1 }))
+	if err != nil {
+		log.Fatal(err)
+	}
+	trace, err := m.Queue(0).Capture(ctx, "32 layers", func(r *mesh.Recorder) error {
+		for range 32 {
+			if err := r.Run(layer); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	first := trace.On(m.Chip(0, 0)).Extents()[0]
+	for _, c := range m.Chips() {
+		t := trace.On(c)
+		same := t.Extents()[0] == first && c.Device.Memory(allocator.Trace).Extents == 1
+		fmt.Printf("%v: TRACE at the place of the first: %t\n", c.Coord, same)
+	}
+	streams, bytes := trace.Streams()
+	fmt.Printf("%d chips, %d stream of commands on the host, as large as on each chip: %t\n", m.Size(), streams, bytes == trace.Size())
+	if err := errors.Join(trace.Replay(ctx), m.Queue(0).Finish(ctx), trace.Release(ctx)); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// (0,0): TRACE at the place of the first: true
+	// (0,1): TRACE at the place of the first: true
+	// (0,2): TRACE at the place of the first: true
+	// (0,3): TRACE at the place of the first: true
+	// (1,0): TRACE at the place of the first: true
+	// (1,1): TRACE at the place of the first: true
+	// (1,2): TRACE at the place of the first: true
+	// (1,3): TRACE at the place of the first: true
+	// 8 chips, 1 stream of commands on the host, as large as on each chip: true
+}
