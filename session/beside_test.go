@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,11 +47,11 @@ func atOnce(ctx context.Context, t reprise.Target, rounds int) (err error) {
 		if err != nil {
 			return err
 		}
-		data, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 1 << 16, PageSize: 4096})
+		data, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 1 << 13, PageSize: 4096})
 		if err != nil {
 			return err
 		}
-		h, err := dev.NewHostBuffer(reprise.HostBufferConfig{Size: 1 << 16})
+		h, err := dev.NewHostBuffer(reprise.HostBufferConfig{Size: 1 << 13})
 		if err != nil {
 			return err
 		}
@@ -75,14 +76,14 @@ func atOnce(ctx context.Context, t reprise.Target, rounds int) (err error) {
 					return err
 				}
 				if !bytes.Equal(in, out) || !bytes.Equal(h.Bytes(), out) {
-					return fmt.Errorf("queue %d, round %d: %x and %x, want %x", id, i, in[:8], h.Bytes()[:8], out[:8])
+					return fmt.Errorf("queue %d, round %d: read right: %v, direct read right: %v", id, i, bytes.Equal(in, out), bytes.Equal(h.Bytes(), out))
 				}
 				word := make([]byte, 64)
 				if err := q.Read(ctx, b, 64*(2*id), word); err != nil {
 					return err
 				}
 				if got := binary.LittleEndian.Uint32(word); got != uint32(0xA0+id) {
-					return fmt.Errorf("queue %d, round %d: %#x", id, i, got)
+					return fmt.Errorf("queue %d, round %d: read right: %v, direct read right: %v", id, i, bytes.Equal(in, out), bytes.Equal(h.Bytes(), out))
 				}
 			}
 			return nil
@@ -106,7 +107,7 @@ func TestPlayGoroutines(t *testing.T) {
 			if err := errors.Join(atOnce(t.Context(), r, rounds), r.Close()); err != nil {
 				t.Fatal(err)
 			}
-			for i := range 20 {
+			for i := range 8 {
 				p := play(t, file.Bytes())
 				if err := errors.Join(atOnce(t.Context(), p, rounds), p.Err()); err != nil || p.Left() != 0 {
 					t.Fatalf("time %d: %v, %d left", i, err, p.Left())
@@ -133,18 +134,21 @@ func TestPlaySpinning(t *testing.T) {
 		}
 		return errors.Join(dev.Queue(0).Finish(t.Context()), dev.Close())
 	}
-	var file bytes.Buffer
-	r := session.Record(sim.Wormhole(), &file)
-	if err := errors.Join(use(r), r.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s, err := session.Read(bytes.NewReader(file.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var s *session.Session
+	// A device that is faster than the host may be done before the host begins to wait.
+	const tries = 10
 	quiet := false
-	for _, e := range s.Events {
-		quiet = quiet || e.Kind == session.KindDevice && e.Value == 0
+	for try := 0; !quiet && try < tries; try++ {
+		var file bytes.Buffer
+		r := session.Record(sim.Wormhole(), &file)
+		err := errors.Join(use(r), r.Close())
+		if err == nil {
+			s, err = session.Read(bytes.NewReader(file.Bytes()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		quiet = slices.ContainsFunc(s.Events, func(e session.Event) bool { return e.Kind == session.KindDevice && e.Value == 0 })
 	}
 	if !quiet {
 		t.Error("the host asked the driver for something")
