@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// timed are the shapes whose instructions on the device are counted: with little, with much among the commands, and with
+// much beside the kernels.
+var timed = []shape{
+	{name: "smallest", groups: 1, cores: 1},
+	{name: "all cores", groups: 1},
+	{name: "16 arguments", groups: 1, args: 16},
+	{name: "8 kernel groups", groups: 8},
+	common,
+	worst,
+}
+
+// What the cores of the queue retire for each program of a long trace, and for a replay of a trace of one, is as it was when
+// testdata/instructions.txt was written. A synchronous chip runs the same way every time; its cores' waiting is in the
+// counts, a few rounds of each loop, because the emulator puts cores that wait aside.
+func TestInstructions(t *testing.T) {
+	var out strings.Builder
+	fmt.Fprintln(&out, "# Instructions that the cores of a queue retire on the synchronous emulator: for each program of a long trace, and for a\n"+
+		"# replay of a trace of one program. Write anew: go test ./bench -run TestInstructions -update-counts")
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		fmt.Fprintf(&out, "\n%v\n%-18s %10s %10s %12s | %10s %10s %12s\n", arch, "shape", "prefetch", "dispatch", "subordinate", "prefetch", "dispatch", "subordinate")
+		for _, p := range timed {
+			each, one := instructions(t, arch, p)
+			fmt.Fprintf(&out, "%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n", p.name, each[0], each[1], each[2], one[0], one[1], one[2])
+		}
+	}
+	file := filepath.Join("testdata", "instructions.txt")
+	if *updateCounts {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
+		t.Errorf("instructions (-want +got); if they are meant to be so: go test ./bench -run TestInstructions -update-counts\n%s", diff)
+	}
+}
+
+// instructions returns what the prefetcher, the dispatcher and its subordinate retire for each program of a long trace, and
+// for a replay of a trace of one.
+func instructions(t *testing.T, arch chip.Arch, p shape) (each, one [3]float64) {
+	t.Helper()
+	card := sim.Blackhole(sim.Synchronous(), sim.Seed(1))
+	if arch == chip.Wormhole {
+		card = sim.Wormhole(sim.Synchronous(), sim.Seed(1))
+	}
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	s := &session{dev: dev}
+	x, err := s.load(ctx, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	retired := func() (n [3]uint64) {
+		for i, c := range queueProcessors(t, arch) {
+			n[i] = card.Chip().Retired(c.xy, c.processor)
+		}
+		return n
+	}
+	// A whole number of rounds of launch messages, so that each kind of step is there in proportion.
+	const short, long = 32, 64
+	replay := func(programs int) (n [3]float64) {
+		tr, err := s.record(ctx, x, programs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before [3]uint64
+		for range 2 { // the second time all is warm
+			if err := s.finish(ctx); err != nil {
+				t.Fatal(err)
+			}
+			before = retired()
+			if err := tr.Replay(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, v := range retired() {
+			n[i] = float64(v - before[i])
+		}
+		if err := tr.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	one = replay(1)
+	a, b := replay(short), replay(long)
+	for i := range each {
+		each[i] = (b[i] - a[i]) / (long - short)
+	}
+	return each, one
+}
+
+type queueProcessor struct {
+	xy        chip.XY // on the chip itself
+	processor chip.Processor
+}
+
+// queueProcessors returns the processors of queue 0 on a chip that has all its cores: those that aren't workers.
+func queueProcessors(t *testing.T, arch chip.Arch) [3]queueProcessor {
+	t.Helper()
+	c, err := chip.New(arch, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, h := c.Grid()
+	cores := [2]chip.Core{{X: w - 1, Y: 0}, {X: w - 1, Y: 1}}
+	if arch == chip.Wormhole {
+		cores = [2]chip.Core{{X: 0, Y: h - 1}, {X: 1, Y: h - 1}}
+	}
+	var xy [2]chip.XY
+	for i, core := range cores {
+		if xy[i], err = c.Physical(core); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return [3]queueProcessor{{xy[0], chip.BRISC}, {xy[1], chip.BRISC}, {xy[1], chip.NCRISC}}
+}
