@@ -144,3 +144,49 @@ func TestUpstreamSerialCaptures(t *testing.T) {
 		t.Errorf("the region is %+v, it was %+v", s, all)
 	}
 }
+
+// SyncWorkloadsOnSubDeviceTrace and DataCopyOnSubDevicesTrace: programs on two groups of workers hand over to each other
+// inside of a trace, where upstream's wait for semaphores of their own: three sets for 5 replays, and a copy and two
+// additions, of 3 together, for 50.
+func TestUpstreamSubDeviceTraces(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, reprise.Grid(3, 3)),
+		reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 3, Y: 3}, End: reprise.Core{X: 4, Y: 4}}))
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	x, y, copied, added := b.pages("x", 32), b.pages("y", 32), b.pages("copied", 32), b.pages("added", 32)
+	syncer, waiter := b.load(b.adder("syncer", reprise.Core{}, x, y, 0)), b.load(b.adder("waiter", reprise.Core{X: 3, Y: 3}, y, x, 1))
+	event := b.dev.NewEvent("sync")
+	syncs, err := b.dev.CaptureQueues(b.ctx, "sync", q, func(rs []*reprise.Recorder) error {
+		back := b.dev.NewEvent("back")
+		var errs []error
+		for i := range 3 {
+			if i > 0 {
+				errs = append(errs, rs[0].Wait(back))
+			}
+			errs = append(errs, rs[0].Run(syncer), rs[0].Record(event), rs[1].Wait(event), rs[1].Run(waiter), rs[1].Record(back))
+		}
+		return errors.Join(errs...)
+	})
+	b.must(err)
+	b.write(x, 0)
+	b.must(q[0].Finish(b.ctx))
+	for range 5 {
+		b.must(syncs.Replay(b.ctx))
+	}
+	b.must(q[1].Finish(b.ctx))
+	b.holds(x, 3*5)
+	b.must(syncs.Release(b.ctx))
+
+	copier, one := b.load(b.adder("copy", reprise.Core{X: 1, Y: 1}, x, copied, 0)), b.load(b.adder("add 1", reprise.Core{X: 2, Y: 2}, x, y, 1))
+	two := b.load(b.adder("add 2", reprise.Core{X: 4, Y: 4}, y, added, 2))
+	copies, err := b.dev.CaptureQueues(b.ctx, "copy", q, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(copier), rs[0].Run(one), rs[0].Record(event), rs[1].Wait(event), rs[1].Run(two))
+	})
+	b.must(err)
+	for i := range uint32(50) {
+		b.write(x, i)
+		b.must(errors.Join(q[0].Finish(b.ctx), copies.Replay(b.ctx), q[1].Finish(b.ctx)))
+		b.holds(copied, i)
+		b.holds(added, i+3)
+	}
+	b.must(copies.Release(b.ctx))
+}

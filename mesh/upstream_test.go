@@ -1,0 +1,168 @@
+package mesh_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// twoByFour is the mesh that tt-metal's trace tests are written for. Nothing here uses its links.
+func twoByFour(t *testing.T, opts ...reprise.Option) *bench {
+	t.Helper()
+	var cards []*sim.Card
+	for range 8 {
+		cards = append(cards, sim.Wormhole())
+	}
+	return openCards(t, mesh.Cards(cards...), mesh.Shape{2, 4}, mesh.Unlinked(), mesh.WithDevice(opts...))
+}
+
+// area is the range of a mesh of rows from y0 to y1 and columns from x0 to x1.
+func area(y0, x0, y1, x1 int) mesh.Range {
+	return mesh.Range{Start: mesh.Coord{y0, x0}, End: mesh.Coord{y1, x1}}
+}
+
+// constant is n bytes of a word.
+func constant(n int, v uint32) []byte {
+	return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, v), n/4)
+}
+
+// values checks that all words of a buffer are the value that is given for each chip, row by row.
+func (b *bench) values(buf *mesh.Buffer, want []uint32) {
+	b.Helper()
+	b.must(b.queue.Finish(b.ctx))
+	for i, c := range b.mesh.Chips() {
+		got := make([]byte, buf.On(c).Size())
+		b.must(b.queue.On(c).Read(b.ctx, buf.On(c), 0, got))
+		if !bytes.Equal(got, constant(len(got), want[i])) {
+			b.Errorf("chip %v: buffer %q starts with %d, want %d", c.Coord, buf.Name(), binary.LittleEndian.Uint32(got), want[i])
+		}
+	}
+}
+
+// EltwiseBinaryMeshTrace: three workloads of different programs on rows and columns, from 2 and 3, give 18, 18, 45, 12, 12,
+// 12, 27 and 6 on the chips after all replays. Our only arithmetic kernel adds a number, so a product or a difference is
+// what its constant input has to be given.
+func TestUpstreamEltwiseBinaryMeshTrace(t *testing.T) {
+	b := twoByFour(t, reprise.WithTraceRegion(64<<20))
+	bufs := []*mesh.Buffer{b.pages("src", 1), b.pages("intermediate 0", 1), b.pages("intermediate 1", 1), b.pages("output", 1)}
+	row0, row1 := area(0, 0, 0, 3), area(1, 0, 1, 3)
+	col0, col1, col2 := area(0, 0, 1, 1), area(0, 2, 1, 2), area(0, 3, 1, 3)
+	type op struct {
+		on mesh.Range
+		of func(top bool) (from, to int)
+	}
+	first := []op{
+		{row0, func(bool) (int, int) { return 2, 2 + 3 }},
+		{row1, func(bool) (int, int) { return 2, 2 * 3 }},
+	}
+	second := []op{
+		{row0, func(bool) (int, int) { return 5, 5 * 3 }},
+		{row1, func(bool) (int, int) { return 6, 6 + 3 }},
+	}
+	in := func(top bool) int { return map[bool]int{true: 15, false: 9}[top] }
+	third := []op{
+		{col0, func(top bool) (int, int) { return in(top), in(top) + 3 }},
+		{col1, func(top bool) (int, int) { return in(top), in(top) * 3 }},
+		{col2, func(top bool) (int, int) { return in(top), in(top) - 3 }},
+	}
+	var xs []*mesh.Executable
+	for i, ops := range [][]op{first, second, third} {
+		var parts []mesh.Part
+		for _, o := range ops {
+			p := b.adder(fmt.Sprint("workload ", i), bufs[i], bufs[i+1], func(c *mesh.Chip) uint32 {
+				from, to := o.of(c.Coord[0] == 0)
+				return uint32(to - from)
+			})
+			p.Range = o.on
+			parts = append(parts, p)
+		}
+		xs = append(xs, b.load(fmt.Sprint("workload ", i), parts...))
+	}
+	b.must(b.queue.Write(b.ctx, bufs[0], constant(bufs[0].Size(), 2)))
+	for _, x := range xs {
+		b.must(b.queue.Run(b.ctx, x))
+	}
+	want := []uint32{18, 18, 45, 12, 12, 12, 27, 6}
+	b.values(bufs[3], want)
+	trace := b.capture("eltwise", xs...)
+	b.must(b.queue.Write(b.ctx, bufs[3], constant(bufs[3].Size(), 0)))
+	for range eltwiseReplays {
+		b.must(trace.Replay(b.ctx))
+	}
+	b.values(bufs[3], want)
+	b.must(trace.Release(b.ctx))
+}
+
+// MeshTraceSweepTest and NonConvexGridTrace: programs on parts of a mesh of 2 by 4 chips run there at every replay, and
+// nowhere else. (Each part has one program here, where upstream's sweep has ten.)
+func TestUpstreamTraceSweep(t *testing.T) {
+	full, top, bottom := area(0, 0, 1, 3), area(0, 0, 0, 3), area(1, 0, 1, 3)
+	column := func(x int) mesh.Range { return area(0, x, 1, x) }
+	single := func(y, x int) mesh.Range { return area(y, x, y, x) }
+	columns := []mesh.Range{column(0), column(1), column(2), column(3)}
+	all := []mesh.Range{single(0, 0), single(0, 1), single(0, 2), single(0, 3), single(1, 0), single(1, 1), single(1, 2), single(1, 3)}
+	b := twoByFour(t, reprise.WithTraceRegion(64<<20))
+	buf := b.pages("words", 1)
+	programs := map[string]mesh.Part{}
+	for _, c := range []struct {
+		name    string
+		grids   [][]mesh.Range // by workload
+		replays int
+	}{
+		{"parts", [][]mesh.Range{{full}, {column(1)}, {single(0, 2)}, {single(1, 3)}, {single(0, 0)}, {full}}, sweepReplays},
+		{"columns and rows", [][]mesh.Range{{full}, columns, {top, bottom}}, sweepReplays},
+		{"two, three and four columns", [][]mesh.Range{{full}, {top, bottom}, {area(0, 0, 1, 1), area(0, 2, 1, 3)}, {area(0, 0, 1, 1), column(2), column(3)}, columns}, sweepReplays},
+		{"single chips", [][]mesh.Range{{full}, all, {area(0, 1, 1, 2)}, {column(2)}, {area(1, 1, 1, 2)}}, sweepReplays},
+		{"non-convex grid", [][]mesh.Range{{area(0, 0, 0, 1), area(1, 2, 1, 3)}}, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := make([]uint32, b.mesh.Size())
+			var xs []*mesh.Executable
+			for _, grid := range c.grids {
+				var parts []mesh.Part
+				for _, r := range grid {
+					p, ok := programs[r.String()]
+					if !ok {
+						p = b.adder(r.String(), buf, buf, always(1))
+						p.Range = r
+						programs[r.String()] = p
+					}
+					parts = append(parts, p)
+					for i, chip := range b.mesh.Chips() {
+						if r.Contains(chip.Coord) {
+							want[i] += uint32(c.replays)
+						}
+					}
+				}
+				xs = append(xs, b.load("workload", parts...))
+			}
+			b.must(b.queue.Write(b.ctx, buf, constant(buf.Size(), 0)))
+			trace := b.capture(c.name, xs...)
+			for range c.replays {
+				b.must(trace.Replay(b.ctx))
+			}
+			b.values(buf, want)
+			b.must(trace.Release(b.ctx))
+			for _, x := range xs {
+				b.must(x.Close(b.ctx))
+			}
+		})
+	}
+}
+
+// MeshEndToEnd2x4TraceTests.EltwiseAddTest: a region of 3072 B, rounded up to a page in each bank, has room for the trace of
+// one addition.
+func TestUpstreamSmallRegionOnMesh(t *testing.T) {
+	b := twoByFour(t, reprise.WithTraceRegion(3072))
+	in, out := b.pages("in", 2), b.pages("out", 2)
+	trace := b.capture("add", b.load("add", b.adder("add", in, out, always(3))))
+	b.must(errors.Join(b.queue.Write(b.ctx, in, constant(in.Size(), 2)), trace.Replay(b.ctx)))
+	b.values(out, []uint32{5, 5, 5, 5, 5, 5, 5, 5})
+	b.must(trace.Release(b.ctx))
+}
