@@ -31,6 +31,15 @@ func (r *Recorder) Run(x *Executable) error {
 	return nil
 }
 
+// On returns the recorder of a chip's own part, for code that records on one chip; nil if the chip isn't part of the mesh.
+// Chips that do the same share their commands if the first chip of the mesh records first.
+func (r *Recorder) On(c *Chip) *reprise.Recorder {
+	if i := r.m.number(c); i >= 0 {
+		return r.rs[i]
+	}
+	return nil
+}
+
 // Param names arguments of the run that was recorded last, on every chip that has a part of it, so that Trace.Set can change
 // them. Chips whose trace has parameters keep a copy of the commands each.
 func (r *Recorder) Param(x *Executable, name string, args ...reprise.Arg) error {

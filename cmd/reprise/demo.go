@@ -22,10 +22,11 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
 type demoCmd struct {
-	Device string `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
+	Device string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
 	Input  string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
 	Batch  int    `help:"Images per batch." default:"128"`
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
@@ -35,7 +36,8 @@ type demoCmd struct {
 	// DumpDir is for hangs.
 	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
-	target reprise.Target // what Device names
+	target  reprise.Target  // what Device names
+	machine *target.Machine // if it names one of several chips
 }
 
 // demoResult is what the demo found out; its JSON form is for scripts.
@@ -103,6 +105,15 @@ func (c *demoCmd) Validate() error {
 	if c.Batch < 1 {
 		return &flagError{flag: "--batch", value: strconv.Itoa(c.Batch), why: "a batch has at least one image", hint: "give a positive number"}
 	}
+	if m, err := parseMachine("--device", c.Device); err == nil && m.Spec != nil {
+		c.machine = m
+		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline} {
+			if value != "" {
+				return &flagError{flag: flag, value: value, why: "it is for one chip", hint: "give a --device of one chip, such as emu:blackhole"}
+			}
+		}
+		return nil
+	}
 	var err error
 	c.target, err = parseTarget(c.Device)
 	return err
@@ -112,6 +123,13 @@ func (c *demoCmd) Run(ctx context.Context, s streams) error {
 	images, measured, err := c.images()
 	if err != nil {
 		return err
+	}
+	if c.machine != nil {
+		res, err := c.onMachine(ctx, images, measured)
+		if res == nil {
+			return err
+		}
+		return errors.Join(res.print(s.out, c.JSON), err)
 	}
 	bar := newProgress(s.err, !c.JSON && isTerminal(s.err))
 	res, err := c.classify(ctx, images, measured, bar)

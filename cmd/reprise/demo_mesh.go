@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/mesh"
+)
+
+// meshResult is what the demo found out on a machine of several chips; its JSON form is for scripts.
+type meshResult struct {
+	Device      string      `json:"device"`
+	Arch        string      `json:"arch"`
+	Shape       []int       `json:"shape"`
+	Images      int         `json:"images"`
+	Batch       int         `json:"batch"` // of each chip
+	Replays     int         `json:"replays"`
+	Accuracy    float64     `json:"accuracy"`
+	Measured    int         `json:"accuracy_images"`
+	Mismatches  int         `json:"mismatches"`
+	TraceBytes  int         `json:"trace_bytes"` // of each chip
+	Streams     int         `json:"trace_streams"`
+	HostBytes   int         `json:"trace_host_bytes"`
+	ReplayNs    int64       `json:"replay_host_ns_p50"` // of all chips
+	Seconds     float64     `json:"seconds"`
+	OpenSeconds float64     `json:"open_seconds"`
+	Chips       []meshShare `json:"chips"`
+}
+
+// meshShare is what one chip did.
+type meshShare struct {
+	Coord      []int  `json:"coord"`
+	Name       string `json:"name"`
+	Images     int    `json:"images"`
+	Mismatches int    `json:"mismatches"`
+}
+
+// machineShape is the mesh of all cards of a machine: as its links make it, if all its chips have a card.
+func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
+	if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == cards {
+		return s, nil
+	}
+	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
+}
+
+// onMachine classifies the images on all chips of a machine, each a part of them, with one trace over all chips.
+func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured int) (res *meshResult, err error) {
+	start := time.Now()
+	net, err := digits.Trained()
+	if err != nil {
+		return nil, err
+	}
+	cards, end, err := c.machine.Open()
+	if err != nil {
+		return nil, openError(c.Device, err)
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	shape, opts := machineShape(c.machine, len(cards))
+	m, err := mesh.Open(ctx, mesh.Cards(cards...), shape, append(opts, mesh.WithDevice(reprise.WithDumpDir(c.DumpDir)))...)
+	if err != nil {
+		return nil, openError(c.Device, err)
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	res = &meshResult{
+		Device: c.Device, Arch: m.Chips()[0].Device.Arch().String(), Shape: shape, Images: len(images),
+		Batch: min(c.Batch, (len(images)+m.Size()-1)/m.Size()), Measured: measured, OpenSeconds: time.Since(start).Seconds(),
+	}
+	for _, chip := range m.Chips() {
+		res.Chips = append(res.Chips, meshShare{Coord: chip.Coord, Name: chip.Name})
+	}
+	if err := res.run(ctx, m, net, images); err != nil {
+		return nil, err
+	}
+	res.Accuracy /= float64(measured)
+	res.Seconds = time.Since(start).Seconds()
+	if res.Mismatches > 0 {
+		return res, fmt.Errorf("%d results differ from what the integer network is defined to give", res.Mismatches)
+	}
+	return res, nil
+}
+
+// run deploys the network on every chip, records all of them as one trace and replays it until all images are through.
+func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net *digits.Network, images []digits.Image) (err error) {
+	chips := m.Chips()
+	deps := make([]*deploy.Deployment, len(chips))
+	if err := each(len(chips), func(i int) (err error) {
+		d := chips[i].Device
+		deps[i], err = deploy.New(ctx, d, net, res.Batch, d.Grid())
+		return err
+	}); err != nil {
+		return err
+	}
+	q := m.Queue(0)
+	trace, err := q.Capture(ctx, "digits", func(r *mesh.Recorder) error {
+		for i, c := range chips {
+			if err := deps[i].Record(r.On(c)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, trace.Release(context.WithoutCancel(ctx))) }()
+	res.TraceBytes = trace.Size()
+	res.Streams, res.HostBytes = trace.Streams()
+	var times []time.Duration
+	for round := range slices.Chunk(images, res.Batch*len(chips)) {
+		parts := slices.Collect(slices.Chunk(round, res.Batch))
+		if err := each(len(parts), func(i int) error { return deps[i].Write(ctx, q.On(chips[i]), parts[i]) }); err != nil {
+			return err
+		}
+		start := time.Now()
+		if err := trace.Replay(ctx); err != nil {
+			return err
+		}
+		times = append(times, time.Since(start))
+		scores := make([][][digits.Classes]int32, len(parts))
+		if err := each(len(parts), func(i int) (err error) { scores[i], err = deps[i].Scores(ctx, q.On(chips[i])); return err }); err != nil {
+			return err
+		}
+		for i, part := range parts {
+			res.compare(&res.Chips[i], net, part, scores[i])
+		}
+		res.Replays++
+	}
+	res.ReplayNs = median(times)
+	return q.Finish(ctx)
+}
+
+// compare compares a chip's scores with the network on the host. Images to measure the accuracy on come first.
+func (res *meshResult) compare(c *meshShare, net *digits.Network, images []digits.Image, scores [][digits.Classes]int32) {
+	before := 0
+	for i := range res.Chips {
+		before += res.Chips[i].Images
+	}
+	for i, m := range images {
+		if scores[i] != net.Forward(m.Pixels) {
+			c.Mismatches++
+			res.Mismatches++
+		}
+		if before+i < res.Measured && digits.Best(scores[i]) == m.Label {
+			res.Accuracy++
+		}
+	}
+	c.Images += len(images)
+}
+
+// each calls f for 0 up to n-1 side by side.
+func each(n int, f func(int) error) error {
+	var g errgroup.Group
+	for i := range n {
+		g.Go(func() error { return f(i) })
+	}
+	return g.Wait()
+}
+
+// print writes the result.
+func (res *meshResult) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(res)
+	}
+	_, err := fmt.Fprintf(w, "%s: %d chips as a mesh of %v, open in %.2f s\n"+
+		"%d images, %d of each chip at a time, %d replays of one trace\n"+
+		"accuracy %.2f %% of %d images, %d results differ from the network's\n"+
+		"trace: %d B on each chip, %d B on the host in %d streams\n"+
+		"a replay on all chips takes the host %v\n",
+		res.Device, len(res.Chips), mesh.Shape(res.Shape), res.OpenSeconds, res.Images, res.Batch, res.Replays,
+		100*res.Accuracy, res.Measured, res.Mismatches, res.TraceBytes, res.HostBytes, res.Streams, time.Duration(res.ReplayNs))
+	for _, c := range res.Chips {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "  %v %s: %d images\n", mesh.Coord(c.Coord), c.Name, c.Images)
+		}
+	}
+	return err
+}
