@@ -46,14 +46,14 @@ var counted = []struct {
 func TestCounts(t *testing.T) {
 	ctx := context.Background()
 	var out strings.Builder
-	fmt.Fprintln(&out, "# Bytes, commands and allocations. Write anew: go test ./bench -run TestCounts -update-counts")
+	fmt.Fprintln(&out, "# Bytes, commands and allocations; capture is the allocations of a trace of one program. Write anew: go test ./bench -run TestCounts -update-counts")
 	for _, target := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		dev, err := reprise.Open(ctx, target)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &session{dev: dev}
-		fmt.Fprintf(&out, "\n%v\n%-24s %8s %8s %7s %8s %8s %7s\n", dev.Arch(), "shape", "run B", "commands", "allocs", "trace B", "replay B", "allocs")
+		fmt.Fprintf(&out, "\n%v\n%-24s %8s %8s %7s %8s %8s %7s %8s\n", dev.Arch(), "shape", "run B", "commands", "allocs", "trace B", "replay B", "allocs", "capture")
 		for _, c := range counted {
 			prog, err := c.program(dev)
 			if err != nil {
@@ -112,7 +112,15 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.CommandBytes(), x.Commands(), run, steps[programs-1].Size, t.ReplayBytes(), replay)
+	var one *reprise.Trace
+	capture, err := fewestAllocations(func() (err error) {
+		one, err = s.dev.Queue(0).Capture(ctx, "one", func(r *reprise.Recorder) error { return r.Run(x) })
+		return err
+	}, func(ctx context.Context) error { return one.Release(ctx) })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d %8d\n", name, x.CommandBytes(), x.Commands(), run, steps[programs-1].Size, t.ReplayBytes(), replay, capture)
 	if err := t.Release(ctx); err != nil {
 		return err
 	}
