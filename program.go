@@ -56,6 +56,7 @@ type Executable struct {
 	bin   allocator.Extent
 	holds []allocator.Extent // of bufs
 	bufs  []*Buffer
+	cbs   []dispatch.CircularBuffer
 	cbEnd uint64
 
 	mu     sync.RWMutex // held for reading while closed must not change
@@ -137,7 +138,7 @@ func (x *Executable) prepare(p *Program) error {
 	if err := d.cbs.grow(addr); err != nil {
 		return err
 	}
-	x.cbEnd = addr
+	x.cbs, x.cbEnd = spec.CircularBuffers, addr
 	for i := range p.Kernels {
 		k, err := dispatchKernel(d, &p.Kernels[i])
 		if err != nil {

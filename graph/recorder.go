@@ -278,7 +278,9 @@ func (r *Recorder) noCircular(device int) {
 // the program's own, at address 0; otherwise [Recorder.AllocateCircular] does when they have got their places.
 func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	r.event("program", func() {
-		r.noCircular(device)
+		if r.cfg.Era >= EraB { // the document's sample of the era before has no such nodes
+			r.noCircular(device)
+		}
 		if r.cfg.Mode != NoDispatch {
 			return
 		}

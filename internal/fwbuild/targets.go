@@ -38,6 +38,7 @@ const (
 	kernelSource   = "kernels/src"
 	digitsSource   = "examples/digits/kernels"
 	hwtestSource   = "hwtest/kernels"
+	opsSource      = "ops/kernels"
 )
 
 // firmwareTargets are the base firmware of each processor, and the command-queue kernels that there are sources for.

@@ -1,0 +1,77 @@
+package ops_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Two tensors are added on a device. A row of one is enough: it is repeated.
+func Example() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	d := ops.New(dev)
+	defer d.Close(ctx)
+
+	send := func(shape []int, v ...float32) *ops.Tensor {
+		h, err := ops.NewHost(shape, ops.BFloat16, v)
+		if err != nil {
+			log.Fatal(err)
+		}
+		t, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(reprise.L1))
+		if err != nil {
+			log.Fatal(err)
+		}
+		return t
+	}
+	a, b := send([]int{2, 3}, 1, 2, 3, 4, 5, 6), send([]int{1, 3}, 0.5, 0.25, -8)
+	sum, err := d.Add(ctx, a, b)
+	if err != nil {
+		log.Fatal(err)
+	}
+	h, err := d.ToHost(ctx, sum)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(h.Shape, ops.Values[float32](h))
+	// Output: [2 3] [1.5 2.25 -5 4.5 5.25 -2]
+}
+
+// Without dispatch nothing reaches the device, and tensors may be far larger than its memory. What would take how much is
+// in the graph.
+func ExampleDevice_BeginCapture() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	d := ops.New(dev)
+
+	c := d.BeginCapture(graph.Config{Mode: graph.NoDispatch})
+	a, err := d.Empty(ctx, ops.Spec{Shape: []int{64, 1, 8192, 8192}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(reprise.L1)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := d.Matmul(ctx, a, a); err != nil {
+		log.Fatal(err)
+	}
+	r, err := c.End()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(graph.CallTrace(r.Graph))
+	fmt.Println(graph.PeakL1(r.Graph)>>30, "GiB")
+	// Output:
+	// [ttnn::empty create_device_tensor ttnn::matmul ttnn::prim::matmul Device Operation create_device_tensor]
+	// 16 GiB
+}

@@ -1,0 +1,53 @@
+// Finds where the largest element of each row is; the first of equal ones. What is not a number is the largest. Computes a
+// share of the pages of the result. BRISC or NCRISC.
+//
+// Unique arguments: 0 first page, 1 number of pages. Common arguments: the result, as many elements as there are rows, and
+// what to search. Circular buffers are only room in L1: 0, of two pages.
+
+#include "tensor.h"
+
+// ordered maps a value to a number that is larger if the value is.
+static uint32_t ordered(uint32_t type, uint32_t v) {
+    if (type == kInt32) {
+        return v ^ kSign;
+    }
+    if (!is_float(type)) {
+        return v;
+    }
+    if ((v & ~kSign) > kInfinity) {
+        return 0xFFFFFFFF;
+    }
+    if (v == kSign) {
+        v = 0;
+    }
+    return v & kSign ? ~v : v | kSign;
+}
+
+void kernel_main() {
+    const uint32_t first = rp_arg(0), end = first + rp_arg(1);
+    Tensor out, a;
+    a.read(out.read(0, get_write_ptr(0) + get_local_cb_interface(0).fifo_page_size), get_write_ptr(0));
+    for (uint32_t page = first; page != end; page++) {
+        clear(out);
+        each_run(out, page, [&](const Run& r) {
+            const uint32_t row = ((r.n * out.dims[1] + r.c) * out.dims[2] + r.h) * out.dims[3] + r.w;
+            for (uint32_t i = 0; i < r.count; i++) {
+                uint32_t best = 0, most = 0;
+                for (uint32_t w = 0; w < a.dims[3];) {
+                    uint32_t run;
+                    uint32_t x = a.find((row + i) / a.dims[2], (row + i) % a.dims[2], w, &run);
+                    for (; run != 0 && w < a.dims[3]; run--, w++, x += size_of(a.type)) {
+                        const uint32_t v = ordered(a.type, load(a.type, x));
+                        if (w == 0 || v > most) {
+                            most = v;
+                            best = w;
+                        }
+                    }
+                }
+                store(out.type, r.addr + i * size_of(out.type), best);
+            }
+        });
+        out.flush(page);
+    }
+    rp_wait_writes(noc_index);
+}

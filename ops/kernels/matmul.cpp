@@ -1,0 +1,62 @@
+// Computes a share of the pages of a product of matrices. BRISC or NCRISC.
+//
+// Each element is the sum of its products in the order of their indices, each product and each sum rounded to single
+// precision; integers are summed in 32 bits. The result is converted once, at the end.
+//
+// Unique arguments: 0 first page, 1 number of pages. Common arguments: the result, the left and the right matrix.
+// Circular buffers are only room in L1: 0 left, 1 right, 2 result, 3 sums.
+
+#include "tensor.h"
+
+constexpr uint32_t kBlock = 32;  // indices at a time: those of a tile
+
+void kernel_main() {
+    const uint32_t first = rp_arg(0), end = first + rp_arg(1);
+    Tensor out, a, b;
+    b.read(a.read(out.read(0, get_write_ptr(2)), get_write_ptr(0)), get_write_ptr(1));
+    uint32_t* const sums = reinterpret_cast<uint32_t*>(get_write_ptr(3));
+    const uint32_t inner = a.dims[3], type = a.type, size = size_of(type);
+    const bool floats = is_float(type), tile = out.flags & kFlagTile;
+    for (uint32_t page = first; page != end; page++) {
+        const uint32_t row = page / out.wide, w = page % out.wide * out.page_width;
+        const uint32_t matrix = row / out.high, n = matrix / out.dims[1], c = matrix % out.dims[1];
+        const uint32_t left = a.matrix(n, c), right = b.matrix(n, c);
+        const uint32_t h = row % out.high * (tile ? 32 : 1);
+        uint32_t rows = tile ? 32 : 1, columns = out.page_width;
+        if (rows > out.dims[2] - h) {
+            rows = out.dims[2] - h;
+        }
+        if (columns > out.dims[3] - w) {
+            columns = out.dims[3] - w;
+        }
+        for (uint32_t i = 0; i < rows * columns; i++) {
+            sums[i] = 0;
+        }
+        for (uint32_t k0 = 0; k0 < inner; k0 += kBlock) {
+            const uint32_t k1 = inner - k0 < kBlock ? inner : k0 + kBlock;
+            for (uint32_t r = 0; r < rows; r++) {
+                for (uint32_t k = k0; k < k1; k++) {
+                    uint32_t run;
+                    const uint32_t x = load(type, a.find(left, h + r, k, &run));
+                    for (uint32_t i = 0; i < columns;) {
+                        uint32_t y = b.find(right, k, w + i, &run);
+                        for (; run != 0 && i < columns; run--, i++, y += size) {
+                            uint32_t* sum = sums + r * columns + i;
+                            const uint32_t v = load(type, y);
+                            // The first product is the first sum: -0 stays what it is.
+                            *sum = !floats ? *sum + x * v : k == 0 ? f32_mul(x, v) : f32_add(*sum, f32_mul(x, v));
+                        }
+                    }
+                }
+            }
+        }
+        clear(out);
+        each_run(out, page, [&](const Run& r) {
+            for (uint32_t i = 0; i < r.count; i++) {
+                store(out.type, r.addr + i * size_of(out.type), sums[(r.h - h) * columns + r.w - w + i]);
+            }
+        });
+        out.flush(page);
+    }
+    rp_wait_writes(noc_index);
+}

@@ -1,0 +1,62 @@
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// cards are those that every test of what kernels compute runs on. Strict ones refuse what silicon leaves undefined.
+var cards = map[string]func() reprise.Target{
+	"wormhole":         func() reprise.Target { return sim.Wormhole() },
+	"blackhole":        func() reprise.Target { return sim.Blackhole() },
+	"strict wormhole":  func() reprise.Target { return sim.Wormhole(sim.Strict(11)) },
+	"strict blackhole": func() reprise.Target { return sim.Blackhole(sim.Strict(12)) },
+}
+
+// bench is a device under test.
+type bench struct {
+	testing.TB
+	ctx context.Context
+	dev *reprise.Device
+	*ops.Device
+}
+
+func open(t testing.TB, target reprise.Target, opts ...ops.Option) *bench {
+	t.Helper()
+	b := &bench{TB: t, ctx: t.Context()}
+	dev, err := reprise.Open(b.ctx, target)
+	b.must(err)
+	b.dev, b.Device = dev, ops.New(dev, opts...)
+	t.Cleanup(func() {
+		b.must(b.Device.Close(context.Background()))
+		b.must(dev.Close())
+	})
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err == nil {
+		return
+	}
+	var h *reprise.HangError
+	if errors.As(err, &h) {
+		b.Log(h.Detail())
+	}
+	b.Fatal(err)
+}

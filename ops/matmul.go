@@ -1,0 +1,65 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/graph"
+)
+
+// Matmul multiplies matrices: the last two dimensions. The others are equal, or 1 in one of the tensors. Each element is
+// the sum of its products in the order of their indices, each product and each sum rounded to single precision; integers
+// are summed in 32 bits. The result is converted once, at the end, to the operands' data type or that of [WithDataType].
+func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
+		x, y := a.geo.spec, b.geo.spec
+		if x.DType != y.DType {
+			return nil, fmt.Errorf("%w: %v and %v", ErrDataType, x.DType, y.DType)
+		}
+		shape := [4]int{0, 0, a.geo.dims[2], b.geo.dims[3]}
+		fits := a.geo.dims[3] == b.geo.dims[2] && len(x.Shape) > 1 && len(y.Shape) > 1
+		for i := range 2 {
+			m, n := a.geo.dims[i], b.geo.dims[i]
+			fits = fits && (m == n || m == 1 || n == 1)
+			shape[i] = max(m, n)
+		}
+		if !fits {
+			return nil, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1", ErrShape, x.Shape, y.Shape)
+		}
+		s := Spec{Shape: shape[4-max(len(x.Shape), len(y.Shape)):], DType: x.DType, Layout: x.Layout}
+		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		if c.dtype != nil {
+			if s.DType = *c.dtype; s.DType >= numDataTypes || s.DType.Float() != x.DType.Float() {
+				return nil, fmt.Errorf("%w: a product of %v can't be %v", ErrDataType, x.DType, s.DType)
+			}
+		}
+		args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(s.DType), text(s.Memory)} }
+		return c.deviceOp("ttnn::prim::matmul", args, s, func(out *Tensor) error {
+			return c.run(job{
+				kernel: product, out: out, in: []*Tensor{a, b}, pages: 1,
+				rooms: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes / s.DType.Size() * 4},
+			})
+		})
+	}, opts...)
+}
+
+// ArgMax returns where the largest element of each row is, as UInt32: the first one if several are equal. What is not a
+// number is larger than any number. The last dimension of the result is 1, or missing if keep is false and there are
+// others. The result is row major and, unless an option says otherwise, interleaved in the operand's memory.
+func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::argmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(-1), text(keep)} }, func(c *call) (*Tensor, error) {
+		shape := a.Shape()
+		if last := len(shape) - 1; keep || last == 0 {
+			shape[last] = 1
+		} else {
+			shape = shape[:last]
+		}
+		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: Interleaved(a.geo.spec.Memory.Kind)}
+		if c.memory != nil {
+			s.Memory = c.memory.clone()
+		}
+		return c.deviceOp("ttnn::prim::argmax", func() []graph.Arg { return []graph.Arg{a.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
+			return c.run(job{kernel: searching, out: out, in: []*Tensor{a}, rooms: []int{max(a.geo.pageBytes, out.geo.pageBytes)}})
+		})
+	}, opts...)
+}

@@ -1,0 +1,42 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/graph"
+)
+
+// ToMemoryConfig copies a tensor to where a configuration says.
+func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
+	return d.move(ctx, "ttnn::to_memory_config", a, m, opts)
+}
+
+// Reshard copies a sharded tensor to other shards. The error wraps [ErrMemory] if one of both isn't sharded.
+func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
+	if a != nil && (a.geo.spec.Memory.Shard == nil || m.Shard == nil) {
+		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both are sharded, or use ToMemoryConfig", ErrMemory, a.geo.spec.Memory, m)
+	}
+	return d.move(ctx, "ttnn::reshard", a, m, opts)
+}
+
+func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfig, opts []OpOption) (*Tensor, error) {
+	return d.do(ctx, name, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(m)} }, func(c *call) (*Tensor, error) {
+		s := a.geo.spec
+		s.Memory = m
+		return c.copy(a, s)
+	}, opts...)
+}
+
+// ToLayout copies a tensor to pages of another layout. The memory configuration stays, if its shards can hold them.
+func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::to_layout", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(l)} }, func(c *call) (*Tensor, error) {
+		s := a.geo.spec
+		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
+		return c.copy(a, s)
+	}, opts...)
+}
+
+func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
+	return c.unary(opCopy, "ttnn::prim::copy", func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
+}

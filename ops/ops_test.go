@@ -1,0 +1,272 @@
+package ops_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+// host makes a host tensor of plain values.
+func host(t *rapid.T, p *plain) *ops.Host {
+	h := &ops.Host{Shape: p.dims[:], DType: p.dtype}
+	if p.dtype.Float() {
+		v := make([]float32, len(p.v))
+		for i, x := range p.v {
+			v[i] = float32(x)
+		}
+		return must(t)(ops.NewHost(h.Shape, p.dtype, v))
+	}
+	v := make([]uint32, len(p.v))
+	for i, x := range p.v {
+		v[i] = uint32(int64(x))
+	}
+	return must(t)(ops.NewHost(h.Shape, p.dtype, v))
+}
+
+// must ends a check on an error.
+func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
+	return func(h *ops.Host, err error) *ops.Host {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+}
+
+// same says whether what came back is what plain Go gives, bit for bit; what is not a number is only that.
+func same(t *rapid.T, what string, got *ops.Host, want *plain) {
+	t.Helper()
+	w := host(t, want)
+	if d := cmp.Diff(w.DType, got.DType); d != "" {
+		t.Fatal(d)
+	}
+	size := w.DType.Size()
+	if len(got.Data) != len(w.Data) {
+		t.Fatalf("%s: %d B, want %d", what, len(got.Data), len(w.Data))
+	}
+	f, g := ops.Values[float32](got), ops.Values[float32](w)
+	for i := range f {
+		a, b := got.Data[i*size:(i+1)*size], w.Data[i*size:(i+1)*size]
+		if string(a) != string(b) && (!w.DType.Float() || f[i] == f[i] || g[i] == g[i]) {
+			t.Fatalf("%s: element %d of %v: %x, want %x", what, i, want.dims, a, b)
+		}
+	}
+}
+
+var types = []ops.DataType{ops.UInt8, ops.UInt16, ops.UInt32, ops.Int32, ops.BFloat16, ops.Float32}
+
+// awkward are floats at the edges of the format.
+var awkward = []uint32{
+	0, 1 << 31, 1, 1<<31 | 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800000, 0x33800000, 0x34000000, 0x00400000,
+}
+
+// values draws a tensor.
+func values(t *rapid.T, name string, dims [4]int, dt ops.DataType) *plain {
+	wild := rapid.Bool().Draw(t, name+" wild")
+	seed := rapid.Uint64().Draw(t, name)
+	next := func() uint64 { seed = seed*6364136223846793005 + 1442695040888963407; return seed >> 24 }
+	return make4(dims, dt, func(_, _, _, _ int) float64 {
+		r := next()
+		switch {
+		case !dt.Float():
+			return fit(dt, int64(r), 0)
+		case wild && r%8 == 0:
+			return fit(dt, 0, math.Float32frombits(awkward[r>>8%uint64(len(awkward))]))
+		case wild:
+			return fit(dt, 0, math.Float32frombits(uint32(r>>3)))
+		}
+		return fit(dt, 0, float32(int32(r))/(1<<20))
+	})
+}
+
+// place draws a layout and a memory configuration that a shape can have.
+func place(t *rapid.T, name string, dims [4]int) (ops.Layout, ops.MemoryConfig) {
+	l := rapid.SampledFrom([]ops.Layout{ops.RowMajor, ops.Tile}).Draw(t, name+" layout")
+	return l, memory(t, name, dims, l)
+}
+
+func memory(t *rapid.T, name string, dims [4]int, l ops.Layout) ops.MemoryConfig {
+	kind := rapid.SampledFrom([]reprise.Kind{reprise.L1, reprise.DRAM}).Draw(t, name+" memory")
+	layout := rapid.SampledFrom([]reprise.Layout{reprise.Interleaved, reprise.HeightSharded, reprise.WidthSharded, reprise.BlockSharded}).Draw(t, name+" pages")
+	if layout == reprise.Interleaved || kind == reprise.DRAM {
+		return ops.Interleaved(kind)
+	}
+	unit, high := 1, dims[2]
+	if l == ops.Tile {
+		unit, high = 32, (high+31)/32
+	}
+	rows, columns := dims[0]*dims[1]*high, (dims[3]+unit-1)/unit
+	h, w := rows, columns
+	if layout != reprise.WidthSharded {
+		h = rapid.IntRange((rows+6)/7, rows).Draw(t, name+" shard height")
+	}
+	if layout != reprise.HeightSharded {
+		w = rapid.IntRange((columns+6)/7, columns).Draw(t, name+" shard width")
+	}
+	m := ops.Sharded(layout, h*unit, w*unit, reprise.Grid(7, 7))
+	m.Shard.Columns = rapid.Bool().Draw(t, name+" along columns")
+	return m
+}
+
+func dims(t *rapid.T, name string) [4]int {
+	return [4]int{
+		rapid.IntRange(1, 2).Draw(t, name+" n"), rapid.IntRange(1, 3).Draw(t, name+" c"), rapid.IntRange(1, 40).Draw(t, name+" h"), rapid.IntRange(1, 40).Draw(t, name+" w"),
+	}
+}
+
+// check runs every operation once, on tensors of drawn shapes, types and places.
+func check(b *bench, t *rapid.T) {
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var live []*ops.Tensor
+	keep := func(x *ops.Tensor, err error) *ops.Tensor {
+		t.Helper()
+		ok(err)
+		live = append(live, x)
+		return x
+	}
+	defer func() {
+		for _, x := range live {
+			ok(b.Deallocate(x))
+		}
+	}()
+	put := func(name string, p *plain) *ops.Tensor {
+		l, m := place(t, name, p.dims)
+		return keep(b.ToDevice(b.ctx, host(t, p), l, m))
+	}
+	get := func(x *ops.Tensor) *ops.Host { return must(t)(b.ToHost(b.ctx, x)) }
+
+	dt := rapid.SampledFrom(types).Draw(t, "type")
+	da := dims(t, "a")
+	a := values(t, "a", da, dt)
+	ta := put("a", a)
+	switch op := rapid.SampledFrom([]string{"add", "multiply", "relu", "repeat", "concat", "matmul", "argmax", "move"}).Draw(t, "op"); op {
+	case "add", "multiply":
+		db := da
+		for i := range db {
+			if rapid.Bool().Draw(t, "broadcast") {
+				db[i] = 1
+			}
+		}
+		p := values(t, "b", db, dt)
+		tp := put("b", p)
+		if rapid.Bool().Draw(t, "swap") {
+			a, p, ta, tp = p, a, tp, ta
+		}
+		if op == "add" {
+			same(t, op, get(keep(b.Add(b.ctx, ta, tp))), add(a, p))
+		} else {
+			same(t, op, get(keep(b.Multiply(b.ctx, ta, tp))), multiply(a, p))
+		}
+	case "relu":
+		same(t, op, get(keep(b.Relu(b.ctx, ta))), relu(a))
+	case "repeat":
+		times := [4]int{rapid.IntRange(1, 2).Draw(t, "n times"), rapid.IntRange(1, 2).Draw(t, "c times"), rapid.IntRange(1, 2).Draw(t, "h times"), rapid.IntRange(1, 2).Draw(t, "w times")}
+		same(t, op, get(keep(b.Repeat(b.ctx, ta, times[:]))), repeat(a, times))
+	case "concat":
+		dim := rapid.IntRange(0, 3).Draw(t, "dim")
+		db := da
+		db[dim] = rapid.IntRange(1, 3).Draw(t, "more")
+		p := values(t, "b", db, dt)
+		same(t, op, get(keep(b.Concat(b.ctx, []*ops.Tensor{ta, put("b", p)}, dim))), concat(a, p, dim))
+	case "matmul":
+		db := [4]int{1, da[1], da[3], rapid.IntRange(1, 10).Draw(t, "n")}
+		p := values(t, "b", db, dt)
+		to := dt
+		if rapid.Bool().Draw(t, "convert") {
+			if to = rapid.SampledFrom(types[:4]).Draw(t, "to"); dt.Float() {
+				to = rapid.SampledFrom(types[4:]).Draw(t, "to float")
+			}
+		}
+		same(t, op, get(keep(b.Matmul(b.ctx, ta, put("b", p), ops.WithDataType(to)))), matmul(a, p, to))
+	case "argmax":
+		same(t, op, get(keep(b.ArgMax(b.ctx, ta, true))), argmax(a))
+	default:
+		m := memory(t, "to", da, ta.Spec().Layout)
+		same(t, op, get(keep(b.ToMemoryConfig(b.ctx, ta, m))), a)
+		l := rapid.SampledFrom([]ops.Layout{ops.RowMajor, ops.Tile}).Draw(t, "to layout")
+		same(t, "to layout", get(keep(b.ToLayout(b.ctx, ta, l, ops.WithMemoryConfig(ops.Interleaved(reprise.DRAM))))), a)
+	}
+}
+
+// What kernels compute is what plain Go computes, bit for bit, whatever the shapes, types, layouts and places.
+func TestOperationsAgreeWithTheHost(t *testing.T) {
+	open4 := map[string]*bench{}
+	var names []string
+	for name, card := range cards {
+		open4[name] = open(t, card())
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rapid.Check(t, func(t *rapid.T) { check(open4[rapid.SampledFrom(names).Draw(t, "card")], t) })
+}
+
+// The vendor's simulator gives the same, in one case of each operation.
+func TestOperationsOnTheVendorsSimulator(t *testing.T) {
+	for _, v := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {
+		t.Run(v, func(t *testing.T) {
+			b := open(t, ttsimtest.Card(t, v))
+			fixed(b)
+		})
+	}
+}
+
+// fixed runs each operation once.
+func fixed(b *bench) {
+	b.Helper()
+	up := func(dims [4]int, l ops.Layout, m ops.MemoryConfig) (*plain, *ops.Tensor) {
+		b.Helper()
+		p := make4(dims, ops.BFloat16, func(n, c, h, w int) float64 { return float64(bfloat(float32(n+2*c-h+w) / 3)) })
+		v := make([]float32, len(p.v))
+		for i := range v {
+			v[i] = float32(p.v[i])
+		}
+		h, err := ops.NewHost(dims[:], ops.BFloat16, v)
+		b.must(err)
+		t, err := b.ToDevice(b.ctx, h, l, m)
+		b.must(err)
+		return p, t
+	}
+	down := func(want *plain) func(*ops.Tensor, error) {
+		return func(t *ops.Tensor, err error) {
+			b.Helper()
+			b.must(err)
+			h, err := b.ToHost(b.ctx, t)
+			b.must(err)
+			got := make([]float64, 0, len(want.v))
+			for _, x := range ops.Values[float32](h) {
+				got = append(got, float64(x))
+			}
+			if d := cmp.Diff(want.v, got); d != "" {
+				b.Error(fmt.Sprintf("%v: ", want.dims), d)
+			}
+		}
+	}
+	a, ta := up([4]int{2, 1, 32, 32}, ops.Tile, ops.Interleaved(reprise.L1))
+	c, tc := up([4]int{1, 1, 32, 32}, ops.Tile, ops.Interleaved(reprise.L1))
+	e, te := up([4]int{1, 1, 5, 7}, ops.RowMajor, ops.Interleaved(reprise.DRAM))
+	f, tf := up([4]int{1, 1, 7, 3}, ops.RowMajor, ops.Sharded(reprise.HeightSharded, 3, 3, reprise.Grid(3, 1)))
+	down(add(a, c))(b.Add(b.ctx, ta, tc))
+	down(multiply(a, c))(b.Multiply(b.ctx, ta, tc))
+	down(relu(a))(b.Relu(b.ctx, ta))
+	down(repeat(e, [4]int{1, 2, 1, 2}))(b.Repeat(b.ctx, te, []int{1, 2, 1, 2}))
+	down(concat(a, c, 0))(b.Concat(b.ctx, []*ops.Tensor{ta, tc}, 0))
+	down(matmul(e, f, ops.BFloat16))(b.Matmul(b.ctx, te, tf))
+	down(argmax(e))(b.ArgMax(b.ctx, te, true))
+	down(f)(b.Reshard(b.ctx, tf, ops.Sharded(reprise.WidthSharded, 7, 2, reprise.Grid(1, 2))))
+	down(e)(b.ToMemoryConfig(b.ctx, te, ops.Interleaved(reprise.L1)))
+	down(a)(b.ToLayout(b.ctx, ta, ops.RowMajor))
+}

@@ -1,0 +1,191 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/graph"
+)
+
+// Tensor is a tensor in a device's memory.
+type Tensor struct {
+	d     *Device
+	id    uint64
+	geo   *geometry
+	buf   *reprise.Buffer // nil if it is only planned
+	plan  *planned
+	freed bool // held by d.mu
+}
+
+// ID returns the tensor's number, which graphs name it by.
+func (t *Tensor) ID() uint64 { return t.id }
+
+// Spec returns what the tensor is.
+func (t *Tensor) Spec() Spec { return t.geo.spec.clone() }
+
+// Shape returns the tensor's shape.
+func (t *Tensor) Shape() []int { return slices.Clone(t.geo.spec.Shape) }
+
+// Buffer returns the memory that the tensor lies in; nil if it is only planned, in a capture without dispatch.
+func (t *Tensor) Buffer() *reprise.Buffer { return t.buf }
+
+// Address returns the tensor's address in every bank. Of a tensor that is only planned it is 0 if it doesn't fit.
+func (t *Tensor) Address() uint32 {
+	if t.buf != nil {
+		return t.buf.Addr()
+	}
+	return t.plan.addr
+}
+
+// of says whether the tensor may be used. Called with d.mu held.
+func (t *Tensor) of(d *Device) error {
+	switch {
+	case t == nil:
+		return fmt.Errorf("%w: no tensor: it is nil", ErrShape)
+	case t.d != d:
+		return fmt.Errorf("tensor %d: %w", t.id, ErrForeign)
+	case t.freed:
+		return fmt.Errorf("tensor %d: %w", t.id, ErrReleased)
+	case t.buf == nil && t.plan.gen != d.live.planning():
+		return fmt.Errorf("tensor %d: %w", t.id, ErrPlanned)
+	}
+	return nil
+}
+
+// graph describes the tensor to a graph.
+func (t *Tensor) graph() *graph.Tensor {
+	s := t.geo.spec
+	n := 1
+	for _, d := range s.Shape {
+		n *= d
+	}
+	g := &graph.Tensor{
+		ID: t.id, Shape: s.Shape, DType: s.DType.String(), Layout: s.Layout.String(), Size: int64(n) * int64(s.DType.Size()), MemoryConfig: s.Memory.String(),
+	}
+	if t.buf != nil {
+		g.Buffer = t.d.live.buffer(t.d, t.buf)
+	} else {
+		g.Buffer = t.plan.buffer
+	}
+	g.Devices = []graph.DeviceTensor{{Address: g.Buffer.Address, Device: t.d.id}}
+	return g
+}
+
+// arg is the tensor as a function's argument.
+func (t *Tensor) arg() graph.Arg {
+	if t == nil || t.geo == nil {
+		return graph.Arg{Text: "nullptr"}
+	}
+	s := t.geo.spec
+	return graph.Arg{
+		Text: fmt.Sprintf("Tensor(storage=DeviceStorage(),tensor_spec=TensorSpec(logical_shape=%s,tensor_layout=TensorLayout(dtype=%v,page_config=PageConfig(%v),memory_config=%v)))",
+			shapeText(s.Shape), s.DType, s.Layout, s.Memory),
+		Tensors: []*graph.Tensor{t.graph()},
+	}
+}
+
+// text is an argument that is no tensor.
+func text(v any) graph.Arg { return graph.Arg{Text: fmt.Sprint(v)} }
+
+// Empty allocates a tensor. Its content is undefined.
+func (d *Device) Empty(ctx context.Context, s Spec) (*Tensor, error) {
+	return d.do(ctx, "ttnn::empty", nil, func() []graph.Arg { return specArgs(s, d.id) }, func(c *call) (*Tensor, error) { return c.create(s) })
+}
+
+func specArgs(s Spec, device int) []graph.Arg {
+	return []graph.Arg{text(shapeText(s.Shape)), text(s.DType), text(s.Layout), text(device), text(s.Memory)}
+}
+
+// ToDevice allocates a tensor and copies a host tensor to it.
+func (d *Device) ToDevice(ctx context.Context, h *Host, l Layout, m MemoryConfig) (*Tensor, error) {
+	return d.do(ctx, "ttnn::to_device", nil, func() []graph.Arg { return []graph.Arg{hostArg(h), text(d.id), text(m)} }, func(c *call) (*Tensor, error) {
+		if err := h.check(); err != nil {
+			return nil, err
+		}
+		t, err := c.create(Spec{Shape: h.Shape, DType: h.DType, Layout: l, Memory: m})
+		if err != nil {
+			return nil, err
+		}
+		if err := c.write(h, t); err != nil {
+			return nil, c.undo(err, t)
+		}
+		return t, nil
+	})
+}
+
+// hostArg is a host tensor as a function's argument: no node of a graph stands for it.
+func hostArg(h *Host) graph.Arg {
+	if h == nil {
+		return graph.Arg{Text: "nullptr"}
+	}
+	return text(fmt.Sprintf("HostTensor(%s,%v)", shapeText(h.Shape), h.DType))
+}
+
+// CopyHostToDevice copies a host tensor to one on the device, of the same shape and data type.
+func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error {
+	_, err := d.do(ctx, "ttnn::copy_host_to_device_tensor", []*Tensor{t}, func() []graph.Arg { return []graph.Arg{hostArg(h), t.arg()} }, func(c *call) (*Tensor, error) {
+		if err := h.check(); err != nil {
+			return nil, err
+		}
+		if s := t.geo.spec; !slices.Equal(h.Shape, s.Shape) || h.DType != s.DType {
+			return nil, fmt.Errorf("%w: host tensor %v of %v, device tensor %v of %v", ErrShape, h.Shape, h.DType, s.Shape, s.DType)
+		}
+		return nil, c.write(h, t)
+	})
+	return err
+}
+
+func (c *call) write(h *Host, t *Tensor) error {
+	if t.buf == nil || c.d.live.blocked() {
+		return nil
+	}
+	return c.d.q.Write(c.ctx, t.buf, 0, t.geo.encode(h.Data))
+}
+
+// ToHost copies a tensor to the host, after everything before it has run.
+func (d *Device) ToHost(ctx context.Context, t *Tensor) (*Host, error) {
+	var h *Host
+	_, err := d.do(ctx, "ttnn::from_device", []*Tensor{t}, func() []graph.Arg { return []graph.Arg{t.arg()} }, func(c *call) (*Tensor, error) {
+		h = &Host{Shape: t.Shape(), DType: t.geo.spec.DType}
+		if t.buf == nil || d.live.blocked() {
+			return nil, nil
+		}
+		pages := make([]byte, t.buf.Size())
+		if err := d.q.Read(c.ctx, t.buf, 0, pages); err != nil {
+			return nil, err
+		}
+		h.Data = t.geo.decode(pages)
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Deallocate gives the tensor's memory back. What is in a queue still runs as it should; traces keep the memory.
+func (d *Device) Deallocate(t *Tensor) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := t.of(d); err != nil {
+		return fmt.Errorf("ops: deallocate: %w", err)
+	}
+	return t.release()
+}
+
+// release gives the memory back. Called with d.mu held.
+func (t *Tensor) release() error {
+	if t.buf != nil && t.d.live.blocked() {
+		// The graph hears of it; the device must stay as it is.
+		t.d.live.deallocate(t.d.live.buffer(t.d, t.buf))
+		return nil
+	}
+	t.freed = true
+	if t.buf != nil {
+		return t.buf.Free()
+	}
+	t.d.live.deallocate(t.plan.buffer)
+	return t.plan.free()
+}
