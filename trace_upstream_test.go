@@ -12,24 +12,38 @@ import (
 )
 
 // The trace tests of tt-metal with their numbers: the region's size, traces, programs of each and how often they are
-// replayed. Each trace computes what running its programs computes, in turn with the others. Source: tt-metal
-// test_mesh_trace.cpp and the EnqueueTrace tests.
+// replayed. Each trace computes what running its programs computes, in turn with the others; where upstream moves data with a
+// queue of its own, so does the second queue here. Source: tt-metal test_mesh_trace.cpp and the EnqueueTrace tests.
 func TestUpstreamTraces(t *testing.T) {
 	for _, c := range []struct {
 		name                      string
 		region                    uint64 // bytes over all banks; 0 for one that grows
 		traces, programs, replays int
+		queues                    int
 	}{
-		{"MeshTraceTestSuite.Sanity", 64 << 20, 4, 5, 10 * 10},
-		{"BasicTraceWithZeroTraceRegion", 0, 3, 1, 5},
-		{"MultipleTracesWithDynamicAllocation", 0, 3, 1, 3},
-		{"EnqueueOneProgramTrace", 2048, 1, 1, 1},
-		{"EnqueueOneProgramTraceLoops", 4096, 1, 1, 10},
-		{"EnqueueTwoProgramTrace", 6144, 1, 2, 5},
-		{"EnqueueMultiProgramTrace", 4096, 1, 4, 4},
+		{"MeshTraceTestSuite.Sanity", 64 << 20, 4, 5, 10 * 10, 1},
+		{"BasicTraceWithZeroTraceRegion", 0, 3, 1, 5, 1},
+		{"MultipleTracesWithDynamicAllocation", 0, 3, 1, 3, 1},
+		{"EnqueueOneProgramTrace", 2048, 1, 1, 1, 2},
+		{"EnqueueOneProgramTraceLoops", 4096, 1, 1, 10, 2},
+		{"EnqueueTwoProgramTrace", 6144, 1, 2, 5, 2},
+		{"EnqueueMultiProgramTrace", 4096, 1, 4, 4, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := open(t, sim.Wormhole(), reprise.WithTraceRegion(c.region))
+			b := open(t, sim.Wormhole(), reprise.WithTraceRegion(c.region), reprise.WithQueues(c.queues))
+			data, moved, ran := b.dev.Queue(c.queues-1), b.dev.NewEvent("moved"), b.dev.NewEvent("ran")
+			write := func(buf *reprise.Buffer, first uint32) {
+				b.must(data.Write(b.ctx, buf, 0, words(buf.Size(), first)))
+				b.must(errors.Join(data.Record(b.ctx, moved), b.queue.Wait(b.ctx, moved)))
+			}
+			behind := func() { b.must(errors.Join(b.queue.Record(b.ctx, ran), data.Wait(b.ctx, ran))) }
+			holds := func(buf *reprise.Buffer, first uint32) {
+				got := make([]byte, buf.Size())
+				b.must(data.Read(b.ctx, buf, 0, got))
+				if string(got) != string(words(len(got), first)) {
+					t.Errorf("buffer %q begins with % x, want %#x", buf.Name(), got[:4], first)
+				}
+			}
 			in := b.pages("in", 2)
 			var traces []*reprise.Trace
 			var outs []*reprise.Buffer
@@ -41,21 +55,23 @@ func TestUpstreamTraces(t *testing.T) {
 					xs = append(xs, b.load(b.adder("adder", reprise.Core{X: k, Y: i}, bufs[k], bufs[k+1], uint32(i+1))))
 				}
 				// Eager first: what a replay must do as well.
-				b.write(in, 0)
+				write(in, 0)
 				for _, x := range xs {
 					b.must(b.queue.Run(b.ctx, x))
 				}
-				b.holds(bufs[c.programs], uint32(c.programs*(i+1)))
+				behind()
+				holds(bufs[c.programs], uint32(c.programs*(i+1)))
 				traces, outs = append(traces, b.capture(fmt.Sprint(i), xs...)), append(outs, bufs[c.programs])
 			}
 			for round := range uint32(c.replays) {
-				b.write(in, round)
+				write(in, round)
 				for _, trace := range traces {
 					b.must(trace.Replay(b.ctx))
 				}
+				behind()
 				if round%10 == 0 || round == uint32(c.replays)-1 {
 					for i, out := range outs {
-						b.holds(out, round+uint32(c.programs*(i+1)))
+						holds(out, round+uint32(c.programs*(i+1)))
 					}
 				}
 			}

@@ -166,3 +166,62 @@ func TestUpstreamSmallRegionOnMesh(t *testing.T) {
 	b.values(out, []uint32{5, 5, 5, 5, 5, 5, 5, 5})
 	b.must(trace.Release(b.ctx))
 }
+
+// MeshBufferTest2x4: 16 KiB of 64 by 128 elements of 2 B, cut into shards of 32 by 32, are 2 KiB for each chip; a buffer
+// without a tensor is whole on each; what can't be cut evenly is refused; a freed address is handed out again; and what is
+// written, over and over, is what is read, along either axis or both.
+func TestUpstreamMeshBuffers(t *testing.T) {
+	b := twoByFour(t)
+	conf := func(page int, tensor, split []int) mesh.BufferConfig {
+		return mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: page, Name: "buffer"}, Tensor: tensor, Unit: 2, Split: split}
+	}
+	for _, c := range []struct {
+		name          string
+		tensor, split []int
+		local, rounds int
+	}{
+		{"ShardedBufferInitialization", []int{64, 128}, []int{0, 1}, 2 << 10, 1},
+		{"InterleavedShardsReadWrite", []int{64, 128}, []int{0, 1}, 2 << 10, 100},
+		{"RowMajorShardingAndReplication", []int{64, 128}, []int{0, mesh.Replicate}, 8 << 10, 1},
+		{"ColMajorShardingAndReplication", []int{64, 128}, []int{mesh.Replicate, 1}, 4 << 10, 1},
+		{"columns along the mesh's rows", []int{64, 128}, []int{1, 0}, 2 << 10, 1},
+		{"ReplicatedBufferInitialization", []int{64, 128}, []int{mesh.Replicate, mesh.Replicate}, 16 << 10, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			buf, err := b.mesh.NewBuffer(conf(32, c.tensor, c.split))
+			b.must(err)
+			if got := buf.On(b.mesh.Chip(1, 3)).Size(); buf.Size() != 16<<10 || got != c.local {
+				t.Errorf("%d B, of which a chip has %d", buf.Size(), got)
+			}
+			got := make([]byte, buf.Size())
+			for i := range c.rounds {
+				want := words(buf.Size(), uint32(i))
+				b.must(b.queue.Write(b.ctx, buf, want))
+				b.must(b.queue.Read(b.ctx, buf, got))
+				if !bytes.Equal(got, want) {
+					t.Fatalf("round %d: it comes back changed", i)
+				}
+			}
+			at := buf.Addr()
+			b.must(buf.Free())
+			again, err := b.mesh.NewBuffer(conf(32, c.tensor, c.split))
+			b.must(err)
+			if again.Addr() != at {
+				t.Errorf("the next buffer is at %#x, the freed one was at %#x", again.Addr(), at)
+			}
+			b.must(again.Free())
+		})
+	}
+	for _, c := range []mesh.BufferConfig{
+		conf(32, []int{65, 128}, []int{0, 1}), conf(32, []int{64, 130}, []int{0, 1}), conf(32, []int{64, 128}, []int{0, 2}),
+	} {
+		if _, err := b.mesh.NewBuffer(c); !errors.Is(err, mesh.ErrTensor) {
+			t.Errorf("%v over %v: %v", c.Tensor, c.Split, err)
+		}
+	}
+	for _, c := range [][]int{{2, 0}, {0, 4}, {-1, 0}, {0}} {
+		if chip := b.mesh.Chip(c...); chip != nil {
+			t.Errorf("there is a chip at %v", c)
+		}
+	}
+}
