@@ -528,7 +528,7 @@ func replayAllocates(t *fixture) {
 	t.ok(tr.Replay(t.ctx))
 	allocs := allocations(n, func() { t.ok(tr.Replay(t.ctx)) })
 	// A simulator's connection and the checks of a strict emulator allocate.
-	if t.device.Kind != target.Simulator && !t.device.Strict && allocs != 0 {
+	if !t.device.Slow() && allocs != 0 {
 		t.Errorf("a replay allocates %v times", allocs)
 	}
 
