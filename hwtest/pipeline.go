@@ -256,6 +256,10 @@ func pipelineOverlaps(t *fixture) {
 		if (way{reads: true, trace: true}).verify(t, tl.Spans(), n) || t.Failed() {
 			return
 		}
+		if t.device.Served() {
+			t.Log("no overlap: the host's accesses take longer than the device's work")
+			return
+		}
 		if try == tries {
 			t.Errorf("no transfer overlapped with the model in %d runs of %d inputs", try, n)
 			return

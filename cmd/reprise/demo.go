@@ -33,6 +33,7 @@ type demoCmd struct {
 	// SaveTrace is for reprise trace.
 	SaveTrace string `help:"Keep the trace in this file, with its weights, the last batch and what comes out of it, for reprise trace." placeholder:"FILE" type:"path"`
 	Timeline  string `help:"Write what the host and each queue did to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
+	Record    string `help:"Keep all that passes between this program and the driver in this file: --device session:FILE plays it back without a device, if the other flags are the same. It takes longer, and so does what is measured." placeholder:"FILE" type:"path"`
 	// DumpDir is for hangs.
 	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
@@ -107,7 +108,7 @@ func (c *demoCmd) Validate() error {
 	}
 	if m, err := parseMachine("--device", c.Device); err == nil && m.Spec != nil {
 		c.machine = m
-		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline} {
+		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline, "--record": c.Record} {
 			if value != "" {
 				return &flagError{flag: flag, value: value, why: "it is for one chip", hint: "give a --device of one chip, such as emu:blackhole"}
 			}
@@ -168,7 +169,16 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	if err != nil {
 		return nil, err
 	}
-	dev, err := reprise.Open(ctx, c.target, reprise.WithDumpDir(c.DumpDir), reprise.WithQueues(2))
+	opts := []reprise.Option{reprise.WithDumpDir(c.DumpDir), reprise.WithQueues(2)}
+	on, end, err := c.recorded()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = end(err) }()
+	if c.repeatable() {
+		opts = append(opts, reprise.WithQueueMemory(recordedQueue))
+	}
+	dev, err := reprise.Open(ctx, on, opts...)
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}
@@ -252,7 +262,11 @@ func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Dev
 	for _, e := range trace.Extents() {
 		res.TraceBanks = append(res.TraceBanks, traceBank{e.Bank, e.Start, e.End})
 	}
-	if res.Allocs, err = replayAllocs(ctx, dev.Queue(0), trace); err != nil {
+	rounds := 32
+	if c.repeatable() {
+		rounds = 1 // how many it takes is different each time
+	}
+	if res.Allocs, err = replayAllocs(ctx, dev.Queue(0), trace, rounds); err != nil {
 		return err
 	}
 	if c.SaveTrace != "" {
@@ -310,8 +324,7 @@ func reason(err error) string {
 // device, which runs in it, may allocate as soon as the replay is under way. So each round is one replay on a device
 // that is at rest, with one processor, which the replay has to itself unless the scheduler takes it away; and the fewest
 // of all rounds counts: what a replay does every time is in every round.
-func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace) (uint64, error) {
-	const rounds = 32
+func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
 	for i := 0; i < rounds && fewest > 0; i++ {

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
 // hwtestCmd runs the conformance suite.
@@ -52,6 +53,9 @@ func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
 		d, err := parseDevice("--device", n)
 		if err != nil {
 			return cfg, err
+		}
+		if d.Kind == target.Recording {
+			return cfg, &flagError{flag: "--device", value: n, why: "a recording only does what was recorded", hint: "give a device"}
 		}
 		cfg.Devices = append(cfg.Devices, d)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Help is how flags describe what Parse accepts.
-const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, or a device node such as /dev/tenstorrent/0"
+const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, session:FILE of a recorded session, or a device node such as /dev/tenstorrent/0"
 
 // ErrUnknown says that a name is none of a kind of device that Parse knows.
 var ErrUnknown = errors.New("unknown kind of device")
@@ -29,6 +29,7 @@ const (
 	Emulator  Kind = iota // the emulator of package sim: cheap, each opening is a card of its own
 	Simulator             // the vendor's simulator, or a card of another process: slow, may be thrown away as well
 	Silicon               // a card behind a device node
+	Recording             // no device: a recorded session in the place of one, which plays what was done once
 )
 
 // Device is a device by name. It isn't open; each call of Open gives a target to open.
@@ -47,6 +48,13 @@ type Device struct {
 	library string // of the vendor's simulator
 	server  ttsim.Option
 }
+
+// One says that all openings of the device are of one card, which two users can't bring up at the same time. Otherwise
+// each is of a card of its own.
+func (d *Device) One() bool { return d.Kind == Silicon || d.Served() }
+
+// Served says that another process serves the card, so that each access is a request to it.
+func (d *Device) Served() bool { return strings.HasPrefix(d.Given, "socket:") }
 
 // socket returns what opens a card that is served. The machine that comes with a target is asked for over its
 // connections, so each opening has a target of its own.
@@ -83,6 +91,8 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 			open: func() kmd.Target { return ttsim.Library(rest, server) }}, nil
 	case kind == "socket" && rest != "":
 		return &Device{Name: "socket_" + filepath.Base(rest), Given: name, Kind: Simulator, open: socket(rest)}, nil
+	case kind == "session" && rest != "":
+		return parseSession(name, rest)
 	}
 	return nil, &Error{Value: name, Why: ErrUnknown.Error(), Hint: "use " + Help, Err: ErrUnknown}
 }

@@ -2,6 +2,7 @@ package target
 
 import (
 	"errors"
+	"io/fs"
 	"strconv"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/session"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
@@ -44,7 +46,7 @@ func TestParse(t *testing.T) {
 
 // An error names what was given, has a cause to ask for and says what to give instead.
 func TestParseErrors(t *testing.T) {
-	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "socket:": ErrUnknown, "gpu:0": ErrUnknown,
+	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "socket:": ErrUnknown, "session:": ErrUnknown, "session:./missing": fs.ErrNotExist, "session:target_test.go": session.ErrNotSession, "gpu:0": ErrUnknown,
 		"emu:bh,shiny": ErrUnknown, "emu:bh,": ErrUnknown, "emu:bh,driver=new": strconv.ErrSyntax, "emu:bh,driver=1.34": driver.ErrConfig,
 		"emu:bh,fault=hiccups": driver.ErrConfig, "emu:bh,seed=-1": strconv.ErrSyntax, "emu:bh,strict": strconv.ErrSyntax, "emu:bh,delay=9999999999": strconv.ErrRange} {
 		_, err := Parse(name, ttsim.Server("false"))

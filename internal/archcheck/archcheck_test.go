@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"examples/digits/train":      {"examples/digits", "examples/digits/internal/*"},
 	"examples/digits/internal/*": {"examples/digits"},
 	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "mesh", "sim", "tracebuf", "hwtest/target"},
-	"hwtest/target":              {"chip", "kmd", "sim", "sim/share", "sim/ttsim"},
+	"hwtest/target":              {"chip", "kmd", "session", "sim", "sim/share", "sim/ttsim"},
 	"bench":                      {"", "allocator", "bench/probe", "chip", "kernels", "mesh"},
 	"bench/probe":                {},
 	"cmd/reprise":                {"", "*"},

@@ -232,14 +232,15 @@ func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Cl
 	return Scores(b), nil
 }
 
-// Close gives programs and buffers up. What a trace has recorded lives on until the trace is released.
+// Close gives programs and buffers up. What a trace has recorded lives on until the trace is released. Closing it again does
+// nothing.
 func (p *Deployment) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range p.layers {
 		errs = append(errs, x.Close(ctx))
 	}
 	pages := p.pages
-	if p.given {
+	if p.given && len(pages) > 0 {
 		pages = pages[1:]
 	}
 	for _, b := range append(p.weights, pages...) {

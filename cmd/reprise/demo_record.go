@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/session"
+)
+
+// recordedQueue is the host memory of each queue of a demo that is recorded or played, in bytes. Each access of the host
+// looks at all of it for what has changed.
+const recordedQueue = 1 << 20
+
+// repeatable says whether the demo is recorded or played, and so has to do the same each time.
+func (c *demoCmd) repeatable() bool {
+	_, played := c.target.(*session.Player)
+	return played || c.Record != ""
+}
+
+// errPlayed says that a recording goes on where the demo ends.
+var errPlayed = errors.New("the recording has more than the demo did")
+
+// recorded returns the target that the demo runs on: its own, or one that records it. end says what became of it, given
+// the demo's error.
+func (c *demoCmd) recorded() (on reprise.Target, end func(error) error, err error) {
+	if p, ok := c.target.(*session.Player); ok && c.Record == "" {
+		return p, func(err error) error {
+			switch left := p.Left(); {
+			case p.Err() != nil:
+				return p.Err() // the cause of what err says
+			case err == nil && left > 0:
+				return fmt.Errorf("%w: %d events that have to come were not played", errPlayed, left)
+			}
+			return err
+		}, nil
+	}
+	if c.Record == "" {
+		return c.target, func(err error) error { return err }, nil
+	}
+	f, err := os.Create(c.Record)
+	if err != nil {
+		return nil, nil, &flagError{flag: "--record", value: c.Record, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	r := session.Record(c.target, w)
+	return r, func(err error) error { return errors.Join(err, r.Close(), w.Flush(), f.Close()) }, nil
+}
