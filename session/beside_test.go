@@ -32,8 +32,8 @@ func storing(dev *reprise.Device, on reprise.Range, b *reprise.Buffer, v uint32)
 }
 
 // atOnce uses two queues at the same time, each with workers of its own and from a goroutine of its own: programs, replays,
-// writes, reads, direct transfers, events of each other.
-func atOnce(ctx context.Context, t reprise.Target, rounds int) (err error) {
+// writes, reads and direct transfers. spoil changes a byte that one of them writes.
+func atOnce(ctx context.Context, t reprise.Target, rounds int, spoil byte) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(2),
 		reprise.WithQueueWorkers(0, reprise.Grid(2, 2)), reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 2}, End: reprise.Core{X: 3, Y: 1}}))
 	if err != nil {
@@ -70,6 +70,9 @@ func atOnce(ctx context.Context, t reprise.Target, rounds int) (err error) {
 		work[id] = func() error {
 			for i := range rounds {
 				out, in := bytes.Repeat([]byte{byte(7*i + id)}, 1<<13), make([]byte, 1<<13)
+				if i == 2 && id == 1 {
+					out[5000] ^= spoil
+				}
 				copy(h.Bytes(), out)
 				if err := errors.Join(q.Run(ctx, x), trace.Replay(ctx), q.WriteFrom(ctx, data, 0, h, 0, 1<<12), q.Write(ctx, data, 1<<12, out[1<<12:]),
 					q.Read(ctx, data, 0, in), q.ReadTo(ctx, data, 0, h, 0, 1<<13)); err != nil {
@@ -104,21 +107,27 @@ func TestPlayGoroutines(t *testing.T) {
 			var file bytes.Buffer
 			r := session.Record(card(), &file)
 			const rounds = 5
-			if err := errors.Join(atOnce(t.Context(), r, rounds), r.Close()); err != nil {
+			if err := errors.Join(atOnce(t.Context(), r, rounds, 0), r.Close()); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 8 {
 				p := play(t, file.Bytes())
-				if err := errors.Join(atOnce(t.Context(), p, rounds), p.Err()); err != nil || p.Left() != 0 {
+				if err := errors.Join(atOnce(t.Context(), p, rounds, 0), p.Err()); err != nil || p.Left() != 0 {
 					t.Fatalf("time %d: %v, %d left", i, err, p.Left())
 				}
 			}
-			for _, n := range []int{rounds - 1, rounds + 1} {
+			for _, other := range []struct {
+				rounds int
+				spoil  byte
+			}{{rounds - 1, 0}, {rounds + 1, 0}, {rounds, 1}} {
 				p := play(t, file.Bytes(), session.Patience(time.Second))
-				err := atOnce(t.Context(), p, n)
+				err := atOnce(t.Context(), p, other.rounds, other.spoil)
 				var d *session.DifferenceError
 				if err == nil || !errors.As(p.Err(), &d) {
-					t.Errorf("%d rounds instead of %d: %v, difference %v", n, rounds, err, p.Err())
+					t.Errorf("%+v: %v, difference %v", other, err, p.Err())
+				}
+				if other.spoil != 0 && d != nil && !strings.Contains(d.Where, "host memory") {
+					t.Errorf("another byte is noticed as %v", d)
 				}
 			}
 		})

@@ -1,6 +1,10 @@
 package session
 
-import "bytes"
+import (
+	"bytes"
+	"maps"
+	"slices"
+)
 
 // debt is host memory that the recorded host had written before an event.
 type debt struct {
@@ -18,17 +22,27 @@ type debts struct{ at map[int][]*debt }
 // word is a place in host memory.
 type word struct{ pin, off uint64 }
 
+// maxTasks is how many goroutines at a time are told apart. What more of them write isn't compared.
+const maxTasks = 64
+
 func newDebts(f *follower) *debts {
 	ds := &debts{at: map[int][]*debt{}}
 	next := map[uint64]int{}  // event of each goroutine, of those behind
 	written := map[word]int{} // event that a word is written before, of those behind
+	begun := slices.SortedFunc(maps.Keys(f.tasks), func(a, b uint64) int { return f.tasks[a].first - f.tasks[b].first })
 	for i := len(f.must) - 1; i >= 0; i-- {
 		n := f.must[i]
 		e := &f.events[n]
+		for k := len(begun) - 1; k >= 0 && f.tasks[begun[k]].first > n; k-- {
+			delete(next, begun[k])
+			begun = begun[:k]
+		}
 		at, last := []int{n}, n
-		for task, k := range next {
-			if task != e.Task && f.tasks[task].first < n {
-				at, last = append(at, k), max(last, k)
+		if len(next) <= maxTasks {
+			for task, k := range next {
+				if task != e.Task {
+					at, last = append(at, k), max(last, k)
+				}
 			}
 		}
 		for k := range e.Host {
@@ -36,7 +50,7 @@ func newDebts(f *follower) *debts {
 			for w := 0; w < len(d.piece.Data); w += memoryWord {
 				place := word{d.piece.Pin, d.piece.Off + uint64(w)}
 				later, ok := written[place]
-				d.settled = append(d.settled, ok && later <= last)
+				d.settled = append(d.settled, ok && later <= last || len(next) > maxTasks)
 				written[place] = n
 			}
 			for _, k := range at {
@@ -51,19 +65,38 @@ func newDebts(f *follower) *debts {
 // played looks for what may be there when an event is played, and returns the first of what should have been by now.
 func (ds *debts) played(m *memory, event int) (missing *debt) {
 	for _, d := range ds.at[event] {
-		_, host, _ := m.piece(d.piece)
-		whole := true
-		for i := range d.settled {
-			if at := i * memoryWord; !d.settled[i] && host != nil {
-				end := min(at+memoryWord, len(host))
-				d.settled[i] = bytes.Equal(host[at:end], d.piece.Data[at:end])
-			}
-			whole = whole && d.settled[i]
-		}
+		whole := d.look(m)
 		if d.left--; d.left == 0 && !whole && missing == nil {
 			missing = d
 		}
 	}
 	delete(ds.at, event)
+	return missing
+}
+
+// look says whether everything is or was there.
+func (d *debt) look(m *memory) bool {
+	_, host, _ := m.piece(d.piece)
+	whole := true
+	for i := range d.settled {
+		if at := i * memoryWord; !d.settled[i] && host != nil {
+			end := min(at+memoryWord, len(host))
+			d.settled[i] = bytes.Equal(host[at:end], d.piece.Data[at:end])
+		}
+		whole = whole && d.settled[i]
+	}
+	return whole
+}
+
+// oldest returns the first of what isn't there although the event that it was seen with was played. A host that waits for
+// ever has written all that it will.
+func (ds *debts) oldest(m *memory, played []bool) (missing *debt) {
+	for _, l := range ds.at {
+		for _, d := range l {
+			if played[d.event] && (missing == nil || d.event < missing.event) && !d.look(m) {
+				missing = d
+			}
+		}
+	}
 	return missing
 }

@@ -352,6 +352,12 @@ func (p *Player) looked() bool {
 	if next < len(f.events) {
 		before = &f.events[next]
 	}
+	if f.together != nil {
+		if d := f.together.oldest(&p.mem, f.played); d != nil {
+			p.differsIn(&f.events[d.event], d)
+			return false
+		}
+	}
 	p.differs(&Event{Kind: KindFault, Text: fmt.Sprintf("the host waits: it has looked %d times without doing anything", f.looks)}, before, next)
 	return false
 }

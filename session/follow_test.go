@@ -158,7 +158,7 @@ func TestArrivals(t *testing.T) {
 		}
 	}
 	p = recorded(events...).Player()
-	f, m = host(t, p)
+	_, m = host(t, p)
 	m.Store(0, 4, 1)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(playedQuiet) {
 		p.mu.Lock()
