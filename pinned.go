@@ -108,9 +108,10 @@ func (e *DirectError) Error() string {
 // the queue has run, and waits for them. The device writes them there itself; nothing passes through the queue's own
 // memory. It allocates nothing unless the buffer is sharded.
 //
-// That needs off and at to be equal modulo 16, counted from the start of a page. If they aren't, for the first bytes up to
-// a multiple of 16, and for pages below 2 KiB that have gaps between them on the device, the host copies instead, as Read
-// does, or the call fails with a *DirectError if the host buffer is strict.
+// It does without a copy where off, counted from the start of its page, and at are equal modulo 16. Where they aren't, for
+// the first bytes up to a multiple of 16, and for pages below 16 KiB that have gaps between them on the device, the host
+// copies instead, as Read does. If the host buffer is strict, such pages do without a copy too, and where the addresses
+// don't let that be, the call fails with a *DirectError before anything has moved.
 //
 // The error is a *TransferError if a range isn't inside, and matches ErrReleased if the host buffer was freed. When it
 // fails after it began, because ctx ended, the device may still write to the memory until a Finish of the queue.
@@ -199,7 +200,7 @@ func (q *Queue) startDirect(ctx context.Context, p *Pending, read bool, b *Buffe
 		return err
 	}
 	p.b, p.q, p.n, p.write = b, q, n, !read
-	t := direct{ctx: ctx, q: q.q, b: b, h: h, p: p, read: read, at: at - off}
+	t := direct{ctx: ctx, q: q.q, b: b, h: h, p: p, read: read, at: at - off, end: off + n}
 	err := b.check(name, off, n)
 	if err == nil && h.strict {
 		t.dry = true
@@ -209,7 +210,11 @@ func (q *Queue) startDirect(ctx context.Context, p *Pending, read bool, b *Buffe
 	if err == nil {
 		err = t.run(off, n)
 	}
-	if err == nil && (t.used || p.last == nil) { // else the last part that the queue reads for the host says it
+	switch {
+	case err != nil:
+	case t.told:
+		err = p.add(&p.direct, nil)
+	case t.used || p.last == nil: // else the last part that the queue reads for the host says it
 		err = p.add(&p.direct, q.q.Report(ctx, &p.direct))
 	}
 	if err != nil {

@@ -16,8 +16,10 @@ type direct struct {
 	read bool
 	at   int // what turns an offset in the buffer into one in the host memory
 
+	end  int  // of the transfer in the buffer
 	dry  bool // only looks whether all can do without a copy
 	used bool // a part did without
+	told bool // the end of the transfer will be reported
 }
 
 // run moves n bytes from byte off of the buffer on.
@@ -98,7 +100,11 @@ func (t *direct) stretch(iv *dispatch.Interleaved, from, off, n int) error {
 	first := !t.used
 	t.used = true
 	if t.read {
-		return t.q.ReadDirect(t.ctx, iv, from, t.h.h, at, n, first)
+		var report *dispatch.Pending
+		if off+n == t.end {
+			report, t.told = &t.p.direct, true
+		}
+		return t.q.ReadDirect(t.ctx, iv, from, t.h.h, at, n, first, report)
 	}
 	return t.q.WriteDirect(t.ctx, iv, from, t.h.h, at, n, first)
 }

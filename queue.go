@@ -182,8 +182,9 @@ func (q *Queue) Clock() (Clock, error) {
 }
 
 // Await waits until done reports true, at the pace of all waits ([WithPace]): it looks again and again for a while, then
-// sleeps between looks. It ends early with ctx, or in a *HangError when nothing on the device moves for the hang timeout. It
-// is for what kernels store to a [HostBuffer]: done looks at memory and calls nothing of the device.
+// sleeps between looks. It ends early with ctx, or in an ErrTimeout when nothing on the device moves for the hang timeout;
+// the queue stays as it is. It is for what kernels store to a [HostBuffer]: done looks at memory and calls nothing of the
+// device.
 func (q *Queue) Await(ctx context.Context, done func() bool) error {
 	if err := q.d.usable("wait"); err != nil {
 		return err

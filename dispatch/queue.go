@@ -309,9 +309,20 @@ func (q *Queue) await(ctx context.Context, what string, done func() bool) error 
 	return q.awaitWith(ctx, what, done, false)
 }
 
-// Await waits until done says so, as all waits of the queue do.
+// Await waits until done says so, as all waits of the queue do. But when nothing moves for the hang timeout, that ends only
+// this wait: who else may yet do what it is for, the queue can't know.
 func (q *Queue) Await(ctx context.Context, what string, done func() bool) error {
-	return q.await(ctx, what, done)
+	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
+	var seen movement
+	for {
+		ended, err := q.look(&w, &seen, what, done, false)
+		if ended || err != nil {
+			return err
+		}
+		if err := w.pause(ctx); err != nil {
+			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
+		}
+	}
 }
 
 // awaitReport waits for a completion.

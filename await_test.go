@@ -1,0 +1,38 @@
+package reprise_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// A wait for something of the caller's own ends when it is there, with its context, or when nothing moves, and whatever
+// ends it, the queue goes on.
+func TestAwait(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		var there atomic.Bool
+		time.AfterFunc(2*time.Millisecond, func() { there.Store(true) })
+		b.must(b.queue.Await(b.ctx, there.Load))
+		never := func() bool { return false }
+		why := errors.New("no longer wanted")
+		ctx, cancel := context.WithCancelCause(b.ctx)
+		time.AfterFunc(2*time.Millisecond, func() { cancel(why) })
+		if err := b.queue.Await(ctx, never); !errors.Is(err, why) {
+			b.Errorf("error %v, want %v", err, why)
+		}
+		err := b.queue.Await(b.ctx, never)
+		var hang *reprise.HangError
+		if !errors.Is(err, reprise.ErrTimeout) || errors.As(err, &hang) {
+			b.Errorf("error %v, want %v and no hang", err, reprise.ErrTimeout)
+		}
+		b.must(b.queue.Finish(b.ctx))
+		b.must(b.dev.Close())
+		if err := b.queue.Await(b.ctx, never); !errors.Is(err, reprise.ErrClosed) {
+			b.Errorf("of a closed device: %v", err)
+		}
+	}, reprise.WithHangTimeout(200*time.Millisecond))
+}
