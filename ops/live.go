@@ -260,6 +260,9 @@ func (l *live) function(call *reprise.Call) {
 	}
 	for _, c := range l.stack {
 		c.rec.Begin(name, args...)
+		if call.Kind == reprise.CallRun { // the visualizer takes functions without :: for what the device does
+			c.rec.Begin(call.Name)
+		}
 	}
 }
 
@@ -304,9 +307,13 @@ func (l *live) over(d *Device, call *reprise.Call) {
 			}
 			c.rec.Error(kind, call.Err.Error(), call.Name)
 		}
-		if h == nil {
+		if h != nil {
+			continue
+		}
+		if call.Kind == reprise.CallRun {
 			c.rec.End()
 		}
+		c.rec.End()
 	}
 }
 

@@ -22,7 +22,9 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/graph"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/ops"
 )
 
 type demoCmd struct {
@@ -34,6 +36,7 @@ type demoCmd struct {
 	SaveTrace string `help:"Keep the trace in this file, with its weights, the last batch and what comes out of it, for reprise trace." placeholder:"FILE" type:"path"`
 	Timeline  string `help:"Write what the host and each queue did to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
 	Record    string `help:"Keep all that passes between this program and the driver in this file: --device session:FILE plays it back without a device, if the other flags are the same. It takes longer, and so does what is measured." placeholder:"FILE" type:"path"`
+	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph and the vendor's visualizer." placeholder:"FILE" type:"path"`
 	// DumpDir is for hangs.
 	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
@@ -61,6 +64,7 @@ type demoResult struct {
 	TraceBanks    []traceBank `json:"trace_banks"`
 	TraceFile     string      `json:"trace_file,omitempty"`
 	TimelineFile  string      `json:"timeline_file,omitempty"`
+	GraphFile     string      `json:"graph_file,omitempty"`
 	// TraceAfter is what the trace memory of all banks holds once the trace is released.
 	TraceAfter uint64 `json:"trace_bytes_after_release"`
 
@@ -108,7 +112,7 @@ func (c *demoCmd) Validate() error {
 	}
 	if m, err := parseMachine("--device", c.Device); err == nil && m.Spec != nil {
 		c.machine = m
-		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline, "--record": c.Record} {
+		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline, "--record": c.Record, "--graph": c.Graph} {
 			if value != "" {
 				return &flagError{flag: flag, value: value, why: "it is for one chip", hint: "give a --device of one chip, such as emu:blackhole"}
 			}
@@ -204,9 +208,17 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 			return save("--timeline", c.Timeline, line.WriteJSON)
 		}
 	}
+	if c.Graph != "" {
+		// Also after an error: it shows how far the network came.
+		capture := ops.New(dev).BeginCapture(graph.Config{StackTraces: true, BufferPages: true, OperationBuffers: true})
+		defer func() {
+			_, end := capture.EndToFile(c.Graph)
+			err = errors.Join(err, end)
+		}()
+	}
 	res = &demoResult{
 		Device: c.Device, Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
-		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), input: c.Input, TimelineFile: c.Timeline,
+		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), input: c.Input, TimelineFile: c.Timeline, GraphFile: c.Graph,
 	}
 
 	eager := make([][][digits.Classes]int32, len(r.batches))

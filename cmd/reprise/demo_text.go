@@ -49,6 +49,9 @@ func (r *demoResult) print(w io.Writer) error {
 	if r.TimelineFile != "" {
 		fmt.Fprintf(&b, "timeline: open %s in ui.perfetto.dev\n", r.TimelineFile)
 	}
+	if r.GraphFile != "" {
+		fmt.Fprintf(&b, "graph: reprise graph show %s\n", r.GraphFile)
+	}
 	fmt.Fprintf(&b, "took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)
 	_, err := w.Write(b.Bytes())
 	return err

@@ -1,0 +1,290 @@
+package ops_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+var modes = map[string]graph.Mode{"normal": graph.Normal, "no dispatch": graph.NoDispatch}
+
+// eight is a Wormhole with the 8 by 8 workers of the document's sample.
+func eight() reprise.Target { return sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 0b1})) }
+
+// zeros is a tensor of bfloat16 tiles on the device, by what a host has.
+func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
+	b.Helper()
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return b.ok(b.ToDevice(b.ctx, &ops.Host{Shape: shape, DType: ops.BFloat16, Data: make([]byte, 2*n)}, ops.Tile, m))
+}
+
+// sample runs the document's operation: an add that has to repeat one of its operands.
+func sample(b *bench, cfg graph.Config) *graph.Graph {
+	b.Helper()
+	l1 := ops.Interleaved(reprise.L1)
+	x, y := b.zeros(l1, 4, 3, 32, 32), b.zeros(l1, 1, 3, 32, 32)
+	c := b.BeginCapture(cfg)
+	sum := b.ok(b.Add(b.ctx, x, y))
+	b.must(b.Deallocate(sum))
+	r, err := c.End()
+	b.must(err)
+	b.must(b.Deallocate(x))
+	b.must(b.Deallocate(y))
+	return r.Graph
+}
+
+// document is the sample as it stands in the document. Addresses are those of whoever ran it: they are left out.
+func document(t *testing.T) *graph.Graph {
+	t.Helper()
+	text, err := os.ReadFile("../graph/testdata/sample.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := graph.Decode(bytes.NewReader(text), graph.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range r.Graph.Nodes {
+		delete(n.Params, graph.ParamAddress)
+	}
+	return r.Graph
+}
+
+// In the sample's era, what the sample's operation gives is the sample: nodes, order, connections and fields.
+func TestSampleOperation(t *testing.T) {
+	want, err := json.MarshalIndent(document(t), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			g := sample(open(t, eight()), graph.Config{Era: graph.EraA, Mode: mode})
+			for i := range g.Nodes {
+				delete(g.Nodes[i].Params, graph.ParamAddress)
+			}
+			got, err := json.MarshalIndent(g, "", " ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), string(got)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// without leaves the nodes of a type out and numbers the others anew.
+func without(g *graph.Graph, t graph.NodeType) *graph.Graph {
+	place := map[int]int{}
+	for _, n := range g.Nodes {
+		if n.Type != t {
+			place[n.Counter] = len(place)
+		}
+	}
+	move := func(in []int) []int {
+		out := []int{}
+		for _, c := range in {
+			if to, ok := place[c]; ok {
+				out = append(out, to)
+			}
+		}
+		return out
+	}
+	out := &graph.Graph{Era: g.Era}
+	for _, n := range g.Nodes {
+		if n.Type != t {
+			n.Counter, n.Connections, n.InputTensors = place[n.Counter], move(n.Connections), move(n.InputTensors)
+			out.Nodes = append(out.Nodes, n)
+		}
+	}
+	return out
+}
+
+type node struct {
+	Type graph.NodeType
+	To   []int
+}
+
+func skeleton(g *graph.Graph) []node {
+	out := make([]node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		out[i] = node{n.Type, append([]int{}, n.Connections...)}
+	}
+	return out
+}
+
+// Era B keeps the sample's order and connections, but for one node before each program that says that the circular
+// buffers of the program before are gone. It adds levels, arguments, input tensors and more about tensors and buffers.
+func TestSampleOperationInLaterEras(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, eight())
+			g := sample(b, graph.Config{Era: graph.EraB, Mode: mode, StackTraces: true})
+			if d := cmp.Diff(skeleton(document(t)), skeleton(without(g, graph.CircularDeallocate))); d != "" {
+				t.Error(d)
+			}
+			g = without(g, graph.CircularDeallocate)
+			for i, want := range map[int]graph.Params{
+				3:  {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0"},
+				11: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0", "page_size": "2048", "num_cores": "0", "address": g.Nodes[11].Params["address"]},
+				14: {"size": "4096", "core_range_set": "{[0-0 - 0-7], [1-0 - 1-3]}", "globally_allocated": "0", "device_id": "0", "address": g.Nodes[14].Params["address"]},
+				25: {"size": "4096", "core_range_set": "{[0-0 - 7-7]}", "globally_allocated": "0", "device_id": "0", "address": g.Nodes[25].Params["address"]},
+				30: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0", "page_size": "2048", "num_cores": "0"},
+			} {
+				if d := cmp.Diff(want, g.Nodes[i].Params); d != "" {
+					t.Errorf("node %d: %s", i, d)
+				}
+			}
+			add, first := g.Nodes[1], g.Nodes[2].Params
+			if add.Level != 1 || len(add.Arguments) != 2 || !cmp.Equal(add.InputTensors, []int{2, 4}) || len(add.StackTrace) == 0 {
+				t.Errorf("the operation: %+v", add)
+			}
+			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" || first["memory_config"] != ops.Interleaved(reprise.L1).String() || first["address"] == "" {
+				t.Errorf("the first tensor: %v", first)
+			}
+			if got := graph.CircularPeak(g); mode == graph.NoDispatch && got == 0 {
+				t.Errorf("no circular buffers")
+			}
+
+			c := sample(b, graph.Config{Mode: mode})
+			count := map[graph.NodeType]int{}
+			for _, n := range c.Nodes {
+				count[n.Type]++
+			}
+			want := map[graph.NodeType]int{
+				graph.CaptureStart: 1, graph.CaptureEnd: 1, graph.FunctionStart: 8, graph.FunctionEnd: 8, graph.TensorNode: 13, graph.BufferNode: 4,
+				graph.BufferAllocate: 2, graph.BufferDeallocate: 2, graph.CircularAllocate: 4, graph.CircularDeallocate: 2,
+			}
+			if d := cmp.Diff(want, count); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// The addresses in a normal capture are those that things have, and in one without dispatch those that they would have.
+func TestCapturedAddressesAreReal(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x := b.zeros(ops.Interleaved(reprise.L1), 1, 1, 64, 64)
+	var seen []string
+	for _, mode := range []graph.Mode{graph.NoDispatch, graph.Normal} {
+		c := b.BeginCapture(graph.Config{Mode: mode})
+		sum := b.ok(b.Add(b.ctx, x, x))
+		r, err := c.End()
+		b.must(err)
+		for _, n := range r.Graph.Nodes {
+			switch n.Type {
+			case graph.BufferAllocate:
+				if n.Params["address"] != fmt.Sprint(sum.Address()) {
+					t.Errorf("a buffer at %s, and the tensor is at %d", n.Params["address"], sum.Address())
+				}
+				seen = append(seen, n.Params["address"])
+			case graph.CircularAllocate:
+				if at, _ := n.Params.Int("address"); (at == 0) == (mode == graph.Normal) {
+					t.Errorf("mode %v: a circular buffer at %d", mode, at)
+				}
+			}
+		}
+	}
+	if len(seen) != 2 || seen[0] != seen[1] {
+		t.Errorf("allocated at %v, want the same twice", seen)
+	}
+}
+
+// workload uses the allocator, the program cache and the device; it returns where things were.
+func workload(b *bench) []uint32 {
+	b.Helper()
+	var at []uint32
+	x, y := b.zeros(ops.Interleaved(reprise.L1), 2, 1, 32, 32), b.zeros(ops.Interleaved(reprise.DRAM), 1, 1, 32, 64)
+	sum := b.ok(b.Add(b.ctx, x, x))
+	product := b.ok(b.Matmul(b.ctx, sum, y))
+	for _, t := range []*ops.Tensor{x, y, sum, product} {
+		at = append(at, t.Address())
+	}
+	for _, t := range []*ops.Tensor{y, x, product} {
+		b.must(b.Deallocate(t))
+	}
+	return append(at, b.ok(b.Relu(b.ctx, sum)).Address())
+}
+
+// What runs after a capture, and in a normal one, has the same addresses and the same program cache as without captures.
+func TestCaptureChangesNothing(t *testing.T) {
+	state := func(b *bench) []uint64 {
+		return []uint64{b.dev.MemoryFingerprint(reprise.DRAM), b.dev.MemoryFingerprint(reprise.L1), uint64(b.ProgramCacheEntries())}
+	}
+	plain := open(t, sim.Wormhole())
+	want := [][]uint32{workload(plain), workload(plain)}
+	b := open(t, sim.Wormhole())
+	before := state(b)
+	for range 2 {
+		c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch, BufferPages: true, OperationBuffers: true, StackTraces: true})
+		if d := cmp.Diff(want[0], workload(b)); d != "" {
+			t.Errorf("addresses without dispatch: %s", d)
+		}
+		if _, err := c.End(); err != nil {
+			t.Error(err)
+		}
+		if d := cmp.Diff(before, state(b)); d != "" {
+			t.Errorf("a capture without dispatch left something: %s", d)
+		}
+	}
+	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true, StackTraces: true})
+	got := [][]uint32{workload(b)}
+	_, err := c.End()
+	b.must(err)
+	got = append(got, workload(b))
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(state(plain), state(b)); d != "" {
+		t.Error(d)
+	}
+}
+
+// A tensor of a capture without dispatch is good for nothing after it, and one that was there before is still there.
+func TestPlannedTensors(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.tensor(ops.Interleaved(reprise.DRAM), ops.UInt32, 2)
+	c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch})
+	sum := b.ok(b.Add(b.ctx, x, x))
+	if sum.Buffer() != nil {
+		t.Error("it has memory")
+	}
+	h, err := b.ToHost(b.ctx, sum)
+	b.must(err)
+	if h.Data != nil || ops.Values[uint32](h) != nil {
+		t.Errorf("data of what never ran: %v", h.Data)
+	}
+	huge := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(reprise.L1)}))
+	if huge.Address() != 0 {
+		t.Errorf("a tensor that doesn't fit is at %#x", huge.Address())
+	}
+	b.must(b.Deallocate(x))
+	_, err = c.End()
+	b.must(err)
+	for _, tensor := range []*ops.Tensor{sum, huge} {
+		if _, err := b.Relu(b.ctx, tensor); !isPlanned(err) {
+			t.Errorf("%v, want %v", err, ops.ErrPlanned)
+		}
+	}
+	again := b.BeginCapture(graph.Config{Mode: graph.NoDispatch})
+	if _, err := b.Relu(b.ctx, sum); !isPlanned(err) {
+		t.Errorf("in another capture: %v, want %v", err, ops.ErrPlanned)
+	}
+	_, err = again.End()
+	b.must(err)
+	b.holds(x, 0, 1)
+}

@@ -1,0 +1,331 @@
+package ops_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// These are tt-metal's tests of graph capture, with their values where they don't depend on how an operation is built.
+
+func isPlanned(err error) bool { return errors.Is(err, ops.ErrPlanned) }
+
+func (b *bench) report(c *ops.Capture) *graph.Report {
+	b.Helper()
+	r, err := c.End()
+	b.must(err)
+	return r
+}
+
+func only(g *graph.Graph, t graph.NodeType) (out []graph.Node) {
+	for _, n := range g.Nodes {
+		if n.Type == t {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// BufferTest: each allocation is connected to one buffer, of the right size.
+func TestUpstreamBuffers(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	for name, mode := range modes {
+		c := b.BeginCapture(graph.Config{Mode: mode})
+		var made []*ops.Tensor
+		for _, n := range []int{1, 1, 32} {
+			made = append(made, b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{n, 1, 32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(reprise.L1)})))
+		}
+		for _, x := range made {
+			b.must(b.Deallocate(x))
+		}
+		g := b.report(c).Graph
+		var sizes []int64
+		seen := map[int]bool{}
+		for _, n := range only(g, graph.BufferAllocate) {
+			if len(n.Connections) != 1 || seen[n.Connections[0]] {
+				t.Errorf("%s: an allocation of %v", name, n.Connections)
+				continue
+			}
+			seen[n.Connections[0]] = true
+			size, _ := g.Nodes[n.Connections[0]].Params.Int(graph.ParamSize)
+			sizes = append(sizes, size)
+		}
+		if d := cmp.Diff([]int64{2048, 2048, 65536}, sizes); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		if n := len(only(g, graph.BufferDeallocate)); n != 3 {
+			t.Errorf("%s: %d deallocations", name, n)
+		}
+	}
+}
+
+// ScopedGraphCapture: an operation that fails in an inner capture leaves the outer one as it should be, and a later capture
+// looks as one before did.
+func TestUpstreamNestedCaptures(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			run := func(fails bool) (outer, inner *graph.Graph) {
+				first := b.BeginCapture(graph.Config{Era: graph.EraB, Mode: mode})
+				x := b.zeros(ops.Interleaved(reprise.L1), 1, 1, 32, 32)
+				second := b.BeginCapture(graph.Config{Era: graph.EraB, Mode: mode})
+				if _, err := first.End(); !errors.Is(err, ops.ErrNotCapturing) {
+					t.Errorf("the end of the outer one first: %v", err)
+				}
+				if fails {
+					if _, err := b.Concat(b.ctx, []*ops.Tensor{x, x}, 7); !errors.Is(err, ops.ErrShape) {
+						t.Errorf("an impossible concat: %v", err)
+					}
+				}
+				sum := b.ok(b.Add(b.ctx, x, x))
+				inner = b.report(second).Graph
+				b.must(b.Deallocate(sum))
+				b.must(b.Deallocate(x))
+				outer = b.report(first).Graph
+				if _, err := first.End(); !errors.Is(err, ops.ErrNotCapturing) {
+					t.Errorf("the end of a capture that has ended: %v", err)
+				}
+				return outer, inner
+			}
+			add := []string{"ttnn::add", "ttnn::prim::binary", "Device Operation", "create_device_tensor"}
+			make := []string{"ttnn::to_device", "create_device_tensor"}
+			outer, inner := run(false)
+			if d := cmp.Diff(add, graph.CallTrace(inner)); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(slices.Concat(make, add), graph.CallTrace(outer)); d != "" {
+				t.Error(d)
+			}
+			failed, _ := run(true)
+			if d := cmp.Diff(slices.Concat(make, []string{"ttnn::concat"}, add), graph.CallTrace(failed)); d != "" {
+				t.Error(d)
+			}
+			errs := only(failed, graph.ErrorNode)
+			if len(errs) != 1 || errs[0].Params["error_operation"] != "ttnn::concat" || errs[0].Params["error_type"] != "exception" {
+				t.Errorf("errors: %+v", errs)
+			}
+			again, _ := run(false)
+			if d := cmp.Diff(skeleton(outer), skeleton(again)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders: input tensors are in the order of the arguments, repeats
+// kept.
+func TestUpstreamInputOrder(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x, y := b.zeros(ops.Interleaved(reprise.L1), 32, 32), b.zeros(ops.Interleaved(reprise.L1), 32, 32)
+	for _, args := range [][2]*ops.Tensor{{x, y}, {y, x}, {x, x}} {
+		c := b.BeginCapture(graph.Config{Era: graph.EraB, Mode: graph.NoDispatch})
+		b.ok(b.Matmul(b.ctx, args[0], args[1]))
+		g := b.report(c).Graph
+		var got []string
+		for _, n := range g.Nodes[1].InputTensors {
+			got = append(got, g.Nodes[n].Params[graph.ParamTensorID])
+		}
+		var want []string
+		for _, a := range args {
+			want = append(want, text(a.ID()))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+		vs, err := graph.Levelize(g, 1)
+		b.must(err)
+		op := vs[len(vs)-1]
+		if op.Name != "ttnn::matmul" || len(op.In) != 2 || (op.In[0] == op.In[1]) != (args[0] == args[1]) {
+			t.Errorf("%+v", op)
+		}
+	}
+}
+
+func text(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// read reads a report's file.
+func (b *bench) read(path string) *graph.Report {
+	b.Helper()
+	f, err := os.Open(path)
+	b.must(err)
+	defer f.Close()
+	r, err := graph.Decode(f, graph.Limits{})
+	b.must(err)
+	return r
+}
+
+// DurationTracking, GetReport, StackTraces, BufferPagesControl and GraphCaptureToFile.
+func TestUpstreamReport(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	for name, mode := range modes {
+		x := b.zeros(ops.Sharded(reprise.HeightSharded, 32, 32, reprise.Grid(2, 1)), 64, 32)
+		c := b.BeginCapture(graph.Config{Era: graph.EraB, Mode: mode})
+		b.must(b.Deallocate(b.ok(b.Relu(b.ctx, x))))
+		during := c.Report()
+		if during.Version != 1 || len(during.Graph.Nodes) == 0 || len(during.Devices) != 1 || during.Metadata.Captured.IsZero() || during.Metadata.Total != 0 {
+			t.Errorf("%s: a report of a capture under way: %+v", name, during.Metadata)
+		}
+		path := filepath.Join(t.TempDir(), "new", "report.json")
+		r, err := c.EndToFile(path)
+		b.must(err)
+		g := r.Graph
+		if g.Nodes[0].Type != graph.CaptureStart {
+			t.Errorf("%s: the first node is %v", name, g.Nodes[0].Type)
+		}
+		for _, n := range append(only(g, graph.FunctionEnd), only(g, graph.CaptureEnd)...) {
+			if n.Duration <= 0 {
+				t.Errorf("%s: %s took %v", name, n.Name(), n.Duration)
+			}
+		}
+		if len(r.BufferPages) != 0 || len(g.Nodes[1].StackTrace) != 0 {
+			t.Errorf("%s: pages or stack traces that nobody asked for", name)
+		}
+		back := b.read(path)
+		if d := cmp.Diff(skeleton(g), skeleton(back.Graph)); d != "" {
+			t.Error(d)
+		}
+		if d := back.Devices[0]; d.Arch != "wormhole_b0" || d.L1Banks != int64(b.dev.Grid().Size()) || d.WorkerL1Size == 0 || d.CircularBufferLimit <= 0 {
+			t.Errorf("%s: device %+v", name, d)
+		}
+		b.must(b.Deallocate(x))
+	}
+}
+
+// With pages asked for, the report says where each page of a live L1 buffer is.
+func TestBufferPages(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true})
+	x := b.zeros(ops.Sharded(reprise.HeightSharded, 32, 32, reprise.Grid(2, 1)), 64, 32)
+	b.zeros(ops.Interleaved(reprise.DRAM), 32, 32)
+	r := b.report(c)
+	var where [][3]int64
+	for _, p := range r.BufferPages {
+		where = append(where, [3]int64{p.CoreX, p.CoreY, p.PageSize})
+		if p.PageAddr != uint64(x.Address()) || p.BufferType != int64(graph.L1) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if d := cmp.Diff([][3]int64{{0, 0, 2048}, {1, 0, 2048}}, where); d != "" {
+		t.Error(d)
+	}
+	if n := len(r.OperationBuffers); n != 2 {
+		t.Errorf("buffers after %d operations, want 2", n)
+	}
+	if len(r.PagesByAddress[uint64(x.Address())]) != 1 {
+		t.Errorf("pages by address: %v", r.PagesByAddress)
+	}
+}
+
+// The first case of test_graph_add: an add of three tiles to three tiles in L1.
+func TestUpstreamAddFigures(t *testing.T) {
+	b := open(t, eight())
+	x, y := b.zeros(ops.Interleaved(reprise.L1), 1, 3, 32, 32), b.zeros(ops.Interleaved(reprise.L1), 1, 3, 32, 32)
+	for name, mode := range modes {
+		for range 2 { // the second time from the program cache
+			c := b.BeginCapture(graph.Config{Mode: mode})
+			sum := b.ok(b.Add(b.ctx, x, y))
+			g := b.report(c).Graph
+			out, err := graph.Outputs(g, 64)
+			b.must(err)
+			mid, outs, err := graph.CountTensors(g)
+			b.must(err)
+			use := graph.PerCore(g, 64)
+			if graph.PeakL1(g) != 30720 || use.Circular != 12288 || use.L1 != 2048 || len(out) != 1 || out[0].PerCore != 2048 || out[0].Size != 6144 || outs != 1 {
+				t.Errorf("%s: peak %d, per core %+v, outputs %+v, %d and %d tensors", name, graph.PeakL1(g), use, out, mid, outs)
+			}
+			if mode == graph.Normal {
+				b.must(b.Deallocate(sum))
+			}
+		}
+	}
+}
+
+// Programs, transfers and buffers that aren't an operation's are in the graph too.
+func TestOthersAreCaptured(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	c := b.BeginCapture(graph.Config{})
+	image, err := kernels.Prebuilt(b.dev.Arch(), kernels.Blank)
+	b.must(err)
+	on := []reprise.Range{reprise.Grid(2, 1)}
+	x, err := b.dev.Load(b.ctx, &reprise.Program{
+		Name: "nothing", Kernels: []reprise.Kernel{{Name: "blank", Image: image, Cores: on}}, CircularBuffers: []reprise.CircularBuffer{{Index: 3, Cores: on, PageSize: 64, Pages: 4}},
+	})
+	b.must(err)
+	buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 128, PageSize: 64, Name: "numbers"})
+	b.must(err)
+	q := b.dev.Queue(0)
+	b.must(q.Write(b.ctx, buf, 0, make([]byte, 128)))
+	b.must(q.Run(b.ctx, x))
+	b.must(q.Finish(b.ctx))
+	b.must(buf.Free())
+	g := b.report(c).Graph
+	if d := cmp.Diff([]string{"reprise::write", "reprise::run", "nothing", "reprise::finish"}, graph.CallTrace(g)); d != "" {
+		t.Error(d)
+	}
+	cbs := only(g, graph.CircularAllocate)
+	if len(cbs) != 1 || cbs[0].Params["size"] != "256" || cbs[0].Params["address"] != text(uint64(x.CircularBuffers()[0].Addr)) {
+		t.Errorf("circular buffers: %+v", cbs)
+	}
+	if a, f := only(g, graph.BufferAllocate), only(g, graph.BufferDeallocate); len(a) != 1 || len(f) != 1 || a[0].Params["address"] != text(uint64(buf.Addr())) || a[0].Params["type"] != "DRAM" {
+		t.Errorf("allocations %+v, deallocations %+v", a, f)
+	}
+}
+
+// An operation that hangs ends in a *HangError; the capture is kept and says which operation it was.
+func TestHangIsCaptured(t *testing.T) {
+	ctx := t.Context()
+	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(300*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dev.Close() }() // a kernel that never ends may be worth an error
+	b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithBlocking())}
+	x := b.zeros(ops.Interleaved(reprise.L1), 1, 1, 32, 32)
+	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	b.must(err)
+	b.must(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))
+	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
+	b.must(err)
+	spin, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
+		Name: "wait", Image: image, Processor: reprise.TRISC1, Cores: []reprise.Range{reprise.Single(2, 1)},
+		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}})
+	b.must(err)
+	b.ok(b.Relu(ctx, x)) // so that its program needs no loading behind the other
+	b.must(dev.Queue(0).Run(ctx, spin))
+	c := b.BeginCapture(graph.Config{Era: graph.EraB})
+	_, err = b.Relu(ctx, x)
+	var h *reprise.HangError
+	if !errors.As(err, &h) {
+		t.Fatalf("%v, want a *HangError", err)
+	}
+	if d := cmp.Diff([]string{"ttnn::relu"}, c.Open()); d != "" {
+		t.Error(d)
+	}
+	path := filepath.Join(t.TempDir(), "hang.json")
+	r, err := c.EndToFile(path)
+	b.must(err)
+	errs := only(r.Graph, graph.ErrorNode)
+	if len(errs) != 1 || errs[0].Params["error_type"] != "hang" || errs[0].Params["error_operation"] != "ttnn::relu" {
+		t.Errorf("%+v", errs)
+	}
+	calls := r.Graph.Calls()
+	if len(calls) == 0 || calls[0].End != -1 {
+		t.Errorf("the operation has an end: %+v", calls)
+	}
+	if d := cmp.Diff(skeleton(r.Graph), skeleton(b.read(path).Graph)); d != "" {
+		t.Error(d)
+	}
+}
