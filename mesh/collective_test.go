@@ -211,17 +211,19 @@ func (g *group) all(seed uint64) {
 // Collectives give what the host computes, in the documented order of combining, on lines and rings.
 func TestCollectives(t *testing.T) {
 	for _, c := range []struct {
-		machine     *sim.Machine
+		machine     func(...sim.Option) *sim.Machine
 		shape       mesh.Shape
 		pages, page int
 	}{
-		{sim.P300(), mesh.Shape{1, 2}, 5, 64},
-		{sim.QuietBox(), mesh.Shape{2, 2}, 4, 64}, // a ring
-		{sim.QuietBox(), mesh.Shape{3}, 4, 100},
-		{sim.T3000(), mesh.Shape{2, 2}, 3, 1024},
+		{sim.P300, mesh.Shape{1, 2}, 5, 64},
+		{sim.QuietBox, mesh.Shape{2, 2}, 4, 64}, // a ring
+		{sim.QuietBox, mesh.Shape{3}, 4, 100},
+		{sim.T3000, mesh.Shape{2, 2}, 3, 1024},
 	} {
-		t.Run(c.machine.String()+" "+c.shape.String(), func(t *testing.T) {
-			newGroup(open(t, c.machine, c.shape), c.pages, c.page).all(uint64(c.pages))
+		m := c.machine()
+		t.Cleanup(func() { _ = m.Close() })
+		t.Run(m.String()+" "+c.shape.String(), func(t *testing.T) {
+			newGroup(open(t, m, c.shape), c.pages, c.page).all(uint64(c.pages))
 		})
 	}
 }

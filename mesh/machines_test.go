@@ -42,7 +42,9 @@ func proof(b *bench) {
 
 // Machines of 32 chips are meshes, as their links make them.
 func TestGalaxies(t *testing.T) {
-	for _, m := range []*sim.Machine{sim.GalaxyWormhole(), sim.GalaxyBlackhole()} {
+	for _, make := range []func(...sim.Option) *sim.Machine{sim.GalaxyWormhole, sim.GalaxyBlackhole} {
+		m := make()
+		t.Cleanup(func() { _ = m.Close() })
 		t.Run(m.String(), func(t *testing.T) {
 			start := time.Now()
 			b := open(t, m, mesh.Shape{8, 4})

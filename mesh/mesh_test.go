@@ -17,18 +17,19 @@ import (
 // Neighbours in a mesh are joined by links, whatever order the cards are in.
 func TestNeighboursAreLinked(t *testing.T) {
 	for _, c := range []struct {
-		machine *sim.Machine
+		machine func(...sim.Option) *sim.Machine
 		shapes  []mesh.Shape
 	}{
-		{sim.P300(), []mesh.Shape{{1, 2}, {2}}},
-		{sim.QuietBox(), []mesh.Shape{{2, 2}, {1, 4}, {4}}},
-		{sim.T3000(), []mesh.Shape{{2, 2}}},
+		{sim.P300, []mesh.Shape{{1, 2}, {2}}},
+		{sim.QuietBox, []mesh.Shape{{2, 2}, {1, 4}, {4}}},
+		{sim.T3000, []mesh.Shape{{2, 2}}},
 	} {
-		t.Run(c.machine.String(), func(t *testing.T) {
-			cards := mesh.Cards(c.machine.Cards()...)
+		m := c.machine()
+		t.Cleanup(func() { _ = m.Close() })
+		t.Run(m.String(), func(t *testing.T) {
+			cards := mesh.Cards(m.Cards()...)
 			cards[0], cards[1] = cards[1], cards[0]
 			b := openCards(t, cards, c.shapes[0])
-			t.Cleanup(func() { _ = c.machine.Close() })
 			for _, s := range c.shapes {
 				m, err := b.mesh.Reshape(s)
 				b.must(err)

@@ -12,7 +12,9 @@ import (
 
 // A trace runs on all chips, or those of a range, what was recorded once; chips that do the same share its commands.
 func TestTraceOfAMesh(t *testing.T) {
-	for _, machine := range []*sim.Machine{sim.QuietBox(), sim.T3000()} {
+	for _, make := range []func(...sim.Option) *sim.Machine{sim.QuietBox, sim.T3000} {
+		machine := make()
+		t.Cleanup(func() { _ = machine.Close() })
 		t.Run(machine.String(), func(t *testing.T) {
 			b := open(t, machine, mesh.Shape{2, 2})
 			in, out := b.pages("in", 8), b.pages("out", 8)
