@@ -415,8 +415,8 @@ func (a *Allocator) Unhold(e Extent) error {
 // release returns the memory of a live block that is not held. It reads e, which is equal to the block, and leaves the
 // block alone: the next extent gets its slot, and until then there is time to fetch it from memory.
 func (a *Allocator) release(e *Extent) {
-	prefetch(&a.blocks[e.slot])
 	reg := a.region[e.Kind]
+	reg.holes.prefetch(&a.blocks[e.slot])
 	reg.holes.give(uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift))
 	reg.extents--
 	reg.allocated -= e.PerBank

@@ -8,7 +8,7 @@ import (
 // holes is the set of free ranges of an address space. Holes never touch each other. Addresses and sizes are counted in
 // units from the start of the space. The zero value is not usable; see newHoles.
 //
-// The space is cut into buckets. The holes of a bucket fill a leaf, a cache line without an order. What a leaf is asked
+// The space is cut into buckets. The holes of a bucket fill a leaf, two cache lines without an order. What a leaf is asked
 // (which hole ends here, which starts here, which is the lowest that fits) looks at all its places at once, and what it is
 // told is written without a branch: what is there is as good as random, so a branch on it costs more than all the work.
 //
@@ -44,7 +44,7 @@ type holes struct {
 }
 
 const (
-	leafWidth  = 8 // holes in a leaf: 64 bytes
+	leafWidth  = 16 // holes in a leaf: 128 bytes
 	groupBits  = 4
 	groupWidth = 1 << groupBits // elements that have one above them: 64 bytes
 )
@@ -115,8 +115,8 @@ func largest(m *[groupWidth]uint32) uint32 {
 	return max(a, b)
 }
 
-// lowest returns the lowest hole of at least size, which is not 0: its leaf's element and its place, -1 if there is none, and how
-// large the largest of the leaf's other holes is.
+// lowest returns the lowest hole of at least size, which is not 0: its leaf's element and its place, negative if there is none,
+// and how large the largest of the leaf's other holes is.
 func (h *holes) lowest(size uint32) (e uint32, at int, rest uint32) {
 	e, at, rest = h.lowestOf(size)
 	if at == escaped {
@@ -181,15 +181,21 @@ func (h *holes) trimTop(e uint32, l *leaf, i int, size, rest uint32) {
 	h.units -= uint64(size)
 	x := l.hole(i)
 	end, left := x.end()-size, x.size()-size
-	if left == 0 || e >= h.over || h.bucket(end) != e {
+	switch {
+	case left == 0:
 		h.remove(e, i)
-		if left != 0 {
-			h.add(makeHole(end, left))
-		}
-		return
+	case e >= h.over:
+		h.remove(e, i)
+		h.add(makeHole(end, left))
+	case h.bucket(end) == e:
+		l.set(i, makeHole(end, left))
+		h.settle(e, max(left, rest))
+	default:
+		l.set(i, 0)
+		h.settle(e, rest)
+		h.count--
+		h.add(makeHole(end, left))
 	}
-	l.set(i, makeHole(end, left))
-	h.settle(e, max(left, rest))
 }
 
 // takeAt carves exactly [start, start+size) if one hole holds all of it.
@@ -322,20 +328,30 @@ func (h *holes) settle(e, size uint32) {
 func (h *holes) give(start, size uint32) {
 	end := start + size
 	e, d := h.bucket(end), h.bucket(start)
-	n := min(e+1, h.over-1)
-	l, before, next := h.leaf(e), h.leaf(d), h.leaf(n)
-	m := h.around(l, before, next, start, end)
-	if m&isAbove == 0 && h.levels != 0 || l.escape()|before.escape() != 0 || m&isEmpty == 0 {
+	l, before := h.leaf(e), h.leaf(d)
+	far := l.escape()|before.escape() != 0
+	m := h.around(l, before, start, end)
+	t := e // whose leaf the hole will be in
+	if m&isAbove == 0 && h.levels != 0 {
+		t = min(e+1, h.over-1)
+		next := h.around(h.leaf(t), before, start, end)
+		far = far || next&isAbove == 0
+		if next&isAfter != 0 {
+			m = next
+		} else {
+			t = e
+		}
+	}
+	if far || m&isEmpty == 0 {
 		h.giveFar(start, size) // these leaves don't know all, or have no room
 		return
 	}
 	h.units += uint64(size)
 	// Half of all ranges have a hole after them, half one before: branches would be guessed wrong as often.
 	m &^= uint64(int64(uint64(start)-1)>>63) & isBefore // no hole ends at 0
-	same := uint64(int64(uint64(d^e)-1) >> 63)          // all ones if the hole before is in the same leaf
+	same := uint64(int64(uint64(d^t)-1) >> 63)          // all ones if the hole before is in the same leaf
 	a, b := set(m&isAfter), set(m&isBefore)
 	to := bits.TrailingZeros64(m & (isAfter | isBefore&same | isEmpty)) // where the hole after is, or the one before, or nothing
-	t := e + (n-e)&-uint32(to>>3&1)
 	f := t ^ (t^d)&uint32(b)
 	into, from := h.leaf(t), h.leaf(f)
 	at := to & (leafWidth - 1)
@@ -347,7 +363,7 @@ func (h *holes) give(start, size uint32) {
 	h.count += 1 + int(a) + int(b)
 	h.raise(t, size)
 	if f != t {
-		h.settle(f, largest8(&from.size))
+		h.settle(f, largest(&from.size))
 	}
 }
 

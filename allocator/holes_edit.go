@@ -11,7 +11,7 @@ import (
 // leafFill is how many holes of its cell a bucket gets at most, on average, when buckets are chosen: fewer if there are so few
 // that all stays in the nearest cache.
 func leafFill(holes int) int {
-	if holes < 256 {
+	if holes < 2048 {
 		return leafWidth / 4
 	}
 	return leafWidth / 2
@@ -86,7 +86,7 @@ func (h *holes) reshape() {
 	for _, x := range all {
 		h.add(x)
 	}
-	h.spare = 2*h.groups() + int(h.over-h.first)/64 + 1
+	h.spare = 2*h.groups() + (int(h.over-h.first)+32)/64
 }
 
 // shrink chooses fewer buckets if there are many for the holes.
@@ -109,7 +109,7 @@ func (h *holes) add(x hole) {
 		}
 		h.overflow(e)
 		h.add(x)
-		if h.groups() > h.spare { // more than the present buckets are to blame for
+		if h.groups() > h.spare || h.count > 2*h.shaped+leafWidth { // more than the present buckets are to blame for
 			h.reshape()
 		}
 		return
@@ -128,7 +128,7 @@ func (h *holes) remove(e uint32, i int) {
 	l := h.leaf(e)
 	l.set(i, 0)
 	h.count--
-	h.settle(e, largest8(&l.size))
+	h.settle(e, largest(&l.size))
 	for e >= h.over {
 		g := (e - h.over) >> groupBits
 		e = h.above(e)

@@ -8,12 +8,12 @@ import "math/bits"
 // none is what descend returns if nothing fits.
 const none = 1<<32 - 1
 
-// Parts of what around returns.
+// Parts of what around returns: a bit for each place of a leaf.
 const (
-	isAfter  = 0xffff       // by place of the leaf, then of the next: its hole starts where the range ends
-	isBefore = 0xff << 16   // by place of the leaf before: its hole ends where the range starts
-	isEmpty  = 0xff << 32   // by place of the leaf: there is no hole
-	isAbove  = 0xffff << 48 // by place of the leaf, then of the next: its hole ends where the range does or above
+	isAfter  = 0xffff       // its hole starts where the range ends
+	isBefore = 0xffff << 16 // its hole in the leaf before ends where the range starts
+	isEmpty  = 0xffff << 32 // it is empty
+	isAbove  = 0xffff << 48 // its hole ends where the range does or above
 )
 
 // fits returns a bit for each of a group's elements that is at least size.
@@ -131,11 +131,7 @@ func (l *leaf) highest(size uint32) (at int, rest uint32) {
 func (l *leaf) rest(but int) uint32 {
 	sizes := l.size
 	sizes[but&(leafWidth-1)] = 0
-	return largest8(&sizes)
-}
-
-func largest8(m *[leafWidth]uint32) uint32 {
-	return max(max(m[0], m[1], m[2], m[3]), max(m[4], m[5], m[6], m[7]))
+	return largest(&sizes)
 }
 
 // settle writes an element of a pyramid and what follows for those above it.
@@ -150,14 +146,11 @@ func settle(m []uint32, e, size uint32) {
 	}
 }
 
-// around returns which holes touch a range: of the leaf that its end belongs to, of the one that its start does, and of the
-// next.
-func (l *leaf) around(before, next *leaf, start, end uint32) (m uint64) {
-	for i := range leafWidth {
-		e, f := l.end[i], next.end[i]
-		x := is(e-l.size[i], end) | is(f-next.size[i], end)<<8 | is(before.end[i], start)<<16 | is(e, 0)<<32 |
-			^(uint64(e)-uint64(end))>>63<<48 | ^(uint64(f)-uint64(end))>>63<<56
-		m |= x << i
+// around returns which holes touch a range: of the leaf that its end belongs to, and of the one that its start does.
+func (l *leaf) around(before *leaf, start, end uint32) (m uint64) {
+	for i, e := range l.end {
+		x := is(e-l.size[i], end) | is(before.end[i], start)<<16 | is(e, 0)<<32 | ^(uint64(e)-uint64(end))>>63<<48
+		m |= x << (i & 15)
 	}
 	return m
 }

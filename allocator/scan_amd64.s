@@ -71,15 +71,6 @@ last:
 	VZEROUPPER
 	RET
 
-// HMAX8 sets the lowest of X to the largest number of Y, which X is the low half of.
-#define HMAX8(Y, X, T) \
-	VEXTRACTI128 $1, Y, T; \
-	VPMAXUD      X, T, X; \
-	VPSHUFD      $0x4e, X, T; \
-	VPMAXUD      X, T, X; \
-	VPSHUFD      $0xb1, X, T; \
-	VPMAXUD      X, T, X
-
 // func lowestWide(h *holes, size uint32) (e uint32, at int, rest uint32)
 TEXT ·lowestWide(SB), NOSPLIT, $0-36
 	MOVQ         h+0(FP), DI
@@ -107,34 +98,46 @@ down:
 leaf:
 	MOVL         BX, e+16(FP)
 	SUBL         holes_first(DI), BX
-	SHLQ         $6, BX
+	SHLQ         $7, BX
 	ADDQ         holes_leaves(DI), BX
-	VMOVDQU      32(BX), Y1
-	VPMAXUD      Y15, Y1, Y2
-	VPCMPEQD     Y2, Y1, Y2         // all ones if it fits
+	VMOVDQU      64(BX), Y10
+	VMOVDQU      96(BX), Y11
+	VPMAXUD      Y15, Y10, Y2
+	VPMAXUD      Y15, Y11, Y3
+	VPCMPEQD     Y2, Y10, Y8        // all ones if it fits
+	VPCMPEQD     Y3, Y11, Y9
 	VPCMPEQD     Y4, Y4, Y4
-	VPXOR        Y4, Y2, Y3
-	VPOR         (BX), Y3, Y5       // the end, or all ones if it is too small
-	VEXTRACTI128 $1, Y5, X6
-	VPMINUD      X5, X6, X0
-	VPSHUFD      $0x4e, X0, X6
-	VPMINUD      X0, X6, X0
-	VPSHUFD      $0xb1, X0, X6
-	VPMINUD      X0, X6, X0
+	VPXOR        Y4, Y8, Y2
+	VPXOR        Y4, Y9, Y3
+	VPOR         (BX), Y2, Y2       // the end, or all ones if it is too small
+	VPOR         32(BX), Y3, Y3
+	VPMINUD      Y2, Y3, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPMINUD      X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMINUD      X0, X1, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMINUD      X0, X1, X0
 	VMOVD        X0, R9             // 0 if the leaf has overflown
 	VPBROADCASTD X0, Y0
-	VPCMPEQD     Y0, Y5, Y5
-	VPAND        Y5, Y2, Y5         // a hole may end at all ones
-	VMOVMSKPS    Y5, AX
+	VPCMPEQD     Y0, Y2, Y2
+	VPCMPEQD     Y0, Y3, Y3
+	VPAND        Y8, Y2, Y2         // a hole may end at all ones
+	VPAND        Y9, Y3, Y3
+	VMOVMSKPS    Y2, AX
+	VMOVMSKPS    Y3, DX
+	SHLL         $8, DX
+	ORL          DX, AX
 	BSFL         AX, AX
 	JZ           missing
-	VPANDN       Y1, Y5, Y0         // the sizes of the others
-	HMAX8(Y0, X0, X1)
+	MOVQ         AX, at+24(FP)
+	VPANDN       Y10, Y2, Y2        // the sizes of the others
+	VPANDN       Y11, Y3, Y3
+	HMAX(Y2, Y3, Y0, X0, X1)
 	VMOVD        X0, DX
 	MOVL         DX, rest+32(FP)
 	CMPL         R9, $0
 	JEQ          escaped
-	MOVQ         AX, at+24(FP)
 	VZEROUPPER
 	RET
 
@@ -175,28 +178,37 @@ down:
 leaf:
 	MOVL         BX, e+16(FP)
 	SUBL         holes_first(DI), BX
-	SHLQ         $6, BX
+	SHLQ         $7, BX
 	ADDQ         holes_leaves(DI), BX
-	VMOVDQU      32(BX), Y1
-	VPMAXUD      Y15, Y1, Y2
-	VPCMPEQD     Y2, Y1, Y2         // all ones if it fits
-	VPAND        (BX), Y2, Y5       // the end, or 0 if it is too small
-	VMOVDQA      Y5, Y0
-	HMAX8(Y0, X0, X6)
+	VMOVDQU      64(BX), Y10
+	VMOVDQU      96(BX), Y11
+	VPMAXUD      Y15, Y10, Y2
+	VPMAXUD      Y15, Y11, Y3
+	VPCMPEQD     Y2, Y10, Y8        // all ones if it fits
+	VPCMPEQD     Y3, Y11, Y9
+	VPAND        (BX), Y8, Y2       // the end, or 0 if it is too small
+	VPAND        32(BX), Y9, Y3
+	HMAX(Y2, Y3, Y0, X0, X1)
 	VMOVD        X0, R9             // 0 if the leaf has overflown
 	VPBROADCASTD X0, Y0
-	VPCMPEQD     Y0, Y5, Y5
-	VPAND        Y5, Y2, Y5
-	VMOVMSKPS    Y5, AX
+	VPCMPEQD     Y0, Y2, Y2
+	VPCMPEQD     Y0, Y3, Y3
+	VPAND        Y8, Y2, Y2
+	VPAND        Y9, Y3, Y3
+	VMOVMSKPS    Y2, AX
+	VMOVMSKPS    Y3, DX
+	SHLL         $8, DX
+	ORL          DX, AX
 	BSFL         AX, AX
 	JZ           missing
-	VPANDN       Y1, Y5, Y0         // the sizes of the others
-	HMAX8(Y0, X0, X1)
+	MOVQ         AX, at+24(FP)
+	VPANDN       Y10, Y2, Y2        // the sizes of the others
+	VPANDN       Y11, Y3, Y3
+	HMAX(Y2, Y3, Y0, X0, X1)
 	VMOVD        X0, DX
 	MOVL         DX, rest+32(FP)
 	CMPL         R9, $0
 	JEQ          escaped
-	MOVQ         AX, at+24(FP)
 	VZEROUPPER
 	RET
 
@@ -210,45 +222,52 @@ escaped:
 	VZEROUPPER
 	RET
 
-// func aroundWide(l, before, next *leaf, start, end uint32) uint64
-TEXT ·aroundWide(SB), NOSPLIT, $0-40
+// func aroundWide(l, before *leaf, start, end uint32) uint64
+TEXT ·aroundWide(SB), NOSPLIT, $0-32
 	MOVQ         l+0(FP), SI
 	MOVQ         before+8(FP), DI
-	MOVQ         next+16(FP), R8
-	LEAQ         start+24(FP), DX
+	LEAQ         start+16(FP), DX
 	VPBROADCASTD (DX), Y14
-	LEAQ         end+28(FP), DX
+	LEAQ         end+20(FP), DX
 	VPBROADCASTD (DX), Y15
 	VMOVDQU      (SI), Y0
-	VPSUBD       32(SI), Y0, Y2     // starts
+	VMOVDQU      32(SI), Y1
+	VPSUBD       64(SI), Y0, Y2     // starts
+	VPSUBD       96(SI), Y1, Y3
 	VPCMPEQD     Y15, Y2, Y2
-	VMOVMSKPS    Y2, AX
-	VMOVDQU      (R8), Y1
-	VPSUBD       32(R8), Y1, Y3
 	VPCMPEQD     Y15, Y3, Y3
-	VMOVMSKPS    Y3, BX
-	SHLQ         $8, BX
-	ORQ          BX, AX
 	VPCMPEQD     (DI), Y14, Y4
-	VMOVMSKPS    Y4, CX
-	SHLQ         $16, CX
-	ORQ          CX, AX
+	VPCMPEQD     32(DI), Y14, Y5
+	VMOVMSKPS    Y2, AX
+	VMOVMSKPS    Y3, DX
+	SHLQ         $8, DX
+	ORQ          DX, AX
+	VMOVMSKPS    Y4, BX
+	VMOVMSKPS    Y5, DX
+	SHLQ         $16, BX
+	SHLQ         $24, DX
+	ORQ          BX, AX
+	ORQ          DX, AX
 	VPXOR        Y8, Y8, Y8
 	VPCMPEQD     Y8, Y0, Y6
-	VMOVMSKPS    Y6, DX
-	SHLQ         $32, DX
+	VPCMPEQD     Y8, Y1, Y7
+	VMOVMSKPS    Y6, CX
+	VMOVMSKPS    Y7, DX
+	SHLQ         $32, CX
+	SHLQ         $40, DX
+	ORQ          CX, AX
 	ORQ          DX, AX
 	VPMAXUD      Y15, Y0, Y2
-	VPCMPEQD     Y2, Y0, Y2
-	VMOVMSKPS    Y2, BX
-	SHLQ         $48, BX
-	ORQ          BX, AX
 	VPMAXUD      Y15, Y1, Y3
+	VPCMPEQD     Y2, Y0, Y2
 	VPCMPEQD     Y3, Y1, Y3
-	VMOVMSKPS    Y3, CX
-	SHLQ         $56, CX
-	ORQ          CX, AX
-	MOVQ         AX, ret+32(FP)
+	VMOVMSKPS    Y2, BX
+	VMOVMSKPS    Y3, DX
+	SHLQ         $48, BX
+	SHLQ         $56, DX
+	ORQ          BX, AX
+	ORQ          DX, AX
+	MOVQ         AX, ret+24(FP)
 	VZEROUPPER
 	RET
 

@@ -29,14 +29,14 @@ func TestWideAgrees(t *testing.T) {
 	}
 	t.Run("around", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			three := [3]leaf{drawLeaf(t, 0), drawLeaf(t, 1), drawLeaf(t, 2)}
-			which := rapid.IntRange(0, 2)
-			l, before, next := &three[which.Draw(t, "leaf")], &three[which.Draw(t, "before")], &three[which.Draw(t, "next")]
+			two := [2]leaf{drawLeaf(t, 0), drawLeaf(t, 1)}
+			which := rapid.IntRange(0, 1)
+			l, before := &two[which.Draw(t, "leaf")], &two[which.Draw(t, "before")]
 			start, end := number.Draw(t, "start"), number.Draw(t, "end")
 			if i := rapid.IntRange(0, leafWidth-1).Draw(t, "near"); rapid.Bool().Draw(t, "touch") {
 				start, end = before.end[i], l.end[i]-l.size[i]
 			}
-			if got, want := aroundWide(l, before, next, start, end), l.around(before, next, start, end); got != want {
+			if got, want := aroundWide(l, before, start, end), l.around(before, start, end); got != want {
 				t.Fatalf("around %#x %#x: %#x, want %#x", start, end, got, want)
 			}
 		})
@@ -55,12 +55,12 @@ func TestWideAgrees(t *testing.T) {
 					*l = overflown(max(1, number.Draw(t, "group")))
 				}
 				if levels == 0 {
-					h.max[0] = largest8(&l.size)
+					h.max[0] = largest(&l.size)
 					continue
 				}
 				m := slices.Clone(h.max)
-				settleWide(&m[0], e, largest8(&l.size))
-				settle(h.max, e, largest8(&l.size))
+				settleWide(&m[0], e, largest(&l.size))
+				settle(h.max, e, largest(&l.size))
 				if diff := cmp.Diff(h.max, m); diff != "" {
 					t.Fatalf("settle %d (-want +got):\n%s", e, diff)
 				}

@@ -8,10 +8,10 @@ func (h *holes) lowestOf(size uint32) (e uint32, at int, rest uint32) { return l
 
 func (h *holes) highestOf(size uint32) (e uint32, at int, rest uint32) { return highestOf(h, size) }
 
-func (h *holes) around(l, before, next *leaf, start, end uint32) uint64 {
-	return l.around(before, next, start, end)
+func (h *holes) around(l, before *leaf, start, end uint32) uint64 {
+	return l.around(before, start, end)
 }
 
 func (h *holes) settleAbove(e, size uint32) { settle(h.max, e, size) }
 
-func prefetch(*block) {}
+func (h *holes) prefetch(*block) {}

@@ -7,8 +7,10 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
-// measureAllocator measures pairs of an allocation and a free of a random extent, with many extents alive: sizes from
-// 1 KiB to 4 MiB, first fit, in twice as much memory as is in use, or the most that a bank may have.
+// measureAllocator measures pairs of a free of a random extent and an allocation, with many extents alive: sizes from
+// 1 KiB to 4 MiB, first fit, in twice as much memory as is in use, or the most that a bank may have. Which extents and what
+// sizes is drawn between rounds, and many extents are freed in the order of their table, which is shuffled when all had their
+// turn: the time is the allocator's, not that of a caller who looks for his extents.
 func measureAllocator(ctx context.Context, s *session) error {
 	for _, live := range []int{10, 1_000, 100_000} {
 		const align, low, high, largest = 64, 1 << 10, 4 << 20, 255 << 30
@@ -19,36 +21,94 @@ func measureAllocator(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		rnd := rand.New(rand.NewPCG(1, uint64(live)))
-		request := func() (allocator.Extent, error) {
-			size := uint64(low+rnd.IntN(high-low)) &^ (align - 1)
-			return a.Allocate(allocator.Request{Kind: allocator.DRAM, Size: size})
+		const per, burst = 64, 32
+		p := &pairs{a: a, rnd: rand.New(rand.NewPCG(1, uint64(live))), extents: make([]allocator.Extent, live)}
+		p.sizes, p.victims = make([]uint32, per*burst), make([]uint32, per*burst)
+		for i := range p.sizes {
+			p.sizes[i] = uint32(low + p.rnd.IntN(high-low))
 		}
-		extents := make([]allocator.Extent, live)
-		for i := range extents {
-			if extents[i], err = request(); err != nil {
+		for i := range p.extents {
+			if err := p.allocate(i, i%len(p.sizes)); err != nil {
 				return err
 			}
 		}
+		draw := func(context.Context) error {
+			for i := range p.sizes {
+				p.sizes[i] = uint32(low + p.rnd.IntN(high-low))
+			}
+			p.draw()
+			return nil
+		}
+		for n := 0; n < 4*live; n += len(p.sizes) { // until the holes are as they will be
+			if err := draw(ctx); err != nil {
+				return err
+			}
+			if err := p.run(ctx, len(p.sizes)); err != nil {
+				return err
+			}
+		}
+		if err := draw(ctx); err != nil {
+			return err
+		}
 		job := &job{
-			name: "allocate_free", params: []Param{param("live", live)}, per: 64, burst: 32, allocs: true,
+			name: "allocate_free", params: []Param{param("live", live)}, per: per, burst: burst, settle: draw, allocs: true,
 			against: []*baseline{memcpy(MemcpyHot, 4096, make([]byte, 4096))}, peers: allocatorPeers(live),
-			op: func(_ context.Context, n int) error {
-				for range n {
-					i := rnd.IntN(live)
-					if err := a.Free(extents[i]); err != nil {
-						return err
-					}
-					if extents[i], err = request(); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
+			op: p.run,
 		}
 		if err := s.measure(ctx, "allocator", job); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pairs frees extents and allocates others in their places.
+type pairs struct {
+	a       *allocator.Allocator
+	rnd     *rand.Rand
+	extents []allocator.Extent
+	next    int      // first extent of those that have not had their turn
+	victims []uint32 // the extents to free next
+	sizes   []uint32 // the sizes to allocate next
+	done    int      // how many of both are used up
+}
+
+// draw chooses what to free next.
+func (p *pairs) draw() {
+	p.done = 0
+	live := len(p.extents)
+	if live > len(p.victims) && p.next+len(p.victims) > live {
+		p.rnd.Shuffle(live, func(i, j int) { p.extents[i], p.extents[j] = p.extents[j], p.extents[i] })
+		p.next = 0
+	}
+	for i := range p.victims {
+		if live > len(p.victims) {
+			p.victims[i] = uint32(p.next)
+			p.next++
+		} else {
+			p.victims[i] = uint32(p.rnd.IntN(live))
+		}
+	}
+}
+
+// run makes n pairs.
+func (p *pairs) run(_ context.Context, n int) error {
+	for range n {
+		k := p.done % len(p.victims)
+		i := int(p.victims[k])
+		p.done++
+		if err := p.a.Free(p.extents[i]); err != nil {
+			return err
+		}
+		if err := p.allocate(i, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allocate allocates an extent of a size drawn before.
+func (p *pairs) allocate(i, k int) (err error) {
+	p.extents[i], err = p.a.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(p.sizes[k])})
+	return err
 }
