@@ -61,3 +61,37 @@ func ExampleDevice_LoadTrace() {
 	// true
 	// reprise: load trace "layer": the trace is for another kind of device: its architecture is blackhole, this device's is wormhole; record it again here
 }
+
+// A trace over two queues is kept in a file too. Loaded, it can be stepped through: program by program, in an order that its
+// edges allow.
+func ExampleDevice_LoadSpanningTrace() {
+	ctx := context.Background()
+	split := []reprise.Option{
+		reprise.WithQueues(2), reprise.WithQueueWorkers(0, reprise.Grid(2, 2)), reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 2}, End: reprise.Core{X: 3, Y: 1}}),
+	}
+	dev, err := reprise.Open(ctx, sim.Blackhole(), split...)
+	check(err)
+	first, last := blank(ctx, dev, "first", reprise.Grid(2, 2)), blank(ctx, dev, "last", reprise.Single(2, 0))
+	done := dev.NewEvent("first is done")
+	trace, err := dev.CaptureQueues(ctx, "both", []*reprise.Queue{dev.Queue(0), dev.Queue(1)}, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(first), rs[0].Record(done), rs[1].Wait(done), rs[1].Run(last))
+	})
+	check(err)
+	var file bytes.Buffer
+	check(trace.Save(ctx, &file))
+	check(dev.Close())
+
+	other, err := reprise.Open(ctx, sim.Blackhole(), split...)
+	check(err)
+	loaded, err := other.LoadSpanningTrace(ctx, &file)
+	check(err)
+	programs := loaded.Programs()
+	check(loaded.Step(ctx, func(step int) error {
+		fmt.Println(programs[step].Name, "on queue", programs[step].Queue.ID())
+		return nil
+	}))
+	check(other.Close())
+	// Output:
+	// first on queue 0
+	// last on queue 1
+}

@@ -14,12 +14,15 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// blank loads a program that does nothing on all workers.
-func blank(ctx context.Context, dev *reprise.Device, name string) *reprise.Executable {
+// blank loads a program that does nothing on some workers, or on all.
+func blank(ctx context.Context, dev *reprise.Device, name string, on ...reprise.Range) *reprise.Executable {
+	if on == nil {
+		on = []reprise.Range{dev.Grid()}
+	}
 	image, err := kernels.Prebuilt(dev.Arch(), kernels.Blank)
 	check(err)
 	x, err := dev.Load(ctx, &reprise.Program{Name: name, Kernels: []reprise.Kernel{{
-		Name: "nothing", Image: image, Processor: reprise.BRISC, Cores: []reprise.Range{dev.Grid()},
+		Name: "nothing", Image: image, Processor: reprise.BRISC, Cores: on,
 	}}})
 	check(err)
 	return x

@@ -139,8 +139,8 @@ func TestSpanningTraceFile(t *testing.T) {
 	}
 	b.write(x, 10)
 	b.must(q[0].Finish(b.ctx))
-	b.must(errors.Join(trace.Set("addend", 20), trace.Replay(b.ctx), q[1].Finish(b.ctx)))
-	b.holds(z, 50)
+	b.must(errors.Join(trace.Set("addend", 20), trace.Replay(b.ctx)))
+	want := [2][]tracebuf.Param{trace.Params(q[0]), trace.Params(q[1])}
 	var file bytes.Buffer
 	b.must(trace.Save(b.ctx, &file, reprise.WithData(x), reprise.WithResults(y, z)))
 	c, err := trace.Inspect(b.ctx, q[1])
@@ -155,6 +155,14 @@ func TestSpanningTraceFile(t *testing.T) {
 	var v *reprise.VerifyError
 	if err := loaded.CheckResults(b.ctx); !errors.As(err, &v) {
 		t.Errorf("results before the replay: %v", err)
+	}
+	moved := loaded.Buffers()[want[0][1].Buffer]
+	if moved.Name() != "y" || moved.Addr() == y.Addr() || len(want[0]) != 2 || want[0][1].Pages != 4 || want[1][1].Buffer != want[0][1].Buffer {
+		t.Errorf("parameters %+v, buffer %q is at %#x and was at %#x", want, moved.Name(), moved.Addr(), y.Addr())
+	}
+	want[0][1].Value, want[1][1].Value = moved.Addr(), moved.Addr()
+	if diff := cmp.Diff(want, [2][]tracebuf.Param{loaded.Params(q[0]), loaded.Params(q[1])}); diff != "" {
+		t.Errorf("parameters (-saved +loaded):\n%s", diff)
 	}
 	b.must(errors.Join(loaded.Replay(b.ctx), loaded.CheckResults(b.ctx), loaded.Verify(b.ctx), loaded.Check(b.ctx)))
 	b.must(errors.Join(loaded.Set("addend", 1), loaded.Replay(b.ctx)))

@@ -4,7 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/reprise-tt/reprise/tracebuf"
 )
+
+// Params returns the parameters of the part that is on a queue: see [Trace.Params]. Their buffers are by number in
+// [SpanningTrace.Buffers].
+func (t *SpanningTrace) Params(q *Queue) []tracebuf.Param {
+	for _, part := range t.parts {
+		if part.q == q {
+			return part.params.describe(t.Buffers())
+		}
+	}
+	return nil
+}
 
 // Set gives a parameter a value from the next replay on, in all parts that have one of that name: see [Trace.Set].
 func (t *SpanningTrace) Set(name string, v uint32) error {

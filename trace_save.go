@@ -23,7 +23,7 @@ type saveOptions struct {
 }
 
 // WithData has the file hold what is in buffers now: all that the trace's programs use, or only those given, which may be
-// parts of them. So a trace with its weights and inputs runs anywhere. Reading them waits for the queue.
+// parts of them. So a trace with its weights and inputs runs anywhere. Reading them waits for the trace's queues.
 func WithData(only ...*Buffer) SaveOption {
 	return func(o *saveOptions) { o.data, o.only = true, append(o.only, only...) }
 }
@@ -205,6 +205,13 @@ func readData(ctx context.Context, f *tracebuf.File, parts []*Trace, o *saveOpti
 	only, err := among(all, o.only)
 	if err != nil {
 		return err
+	}
+	if o.data || len(o.results) > 0 {
+		for _, t := range parts[1:] { // the reads wait for the first part's queue
+			if err := t.q.q.Finish(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	read := func(to *[]tracebuf.Data, i int, spans []byteSpan) error {
 		b := all[i]
