@@ -6,17 +6,19 @@ import (
 	"errors"
 	"runtime/debug"
 	"slices"
+	"syscall"
 )
 
 // region is memory of the host that the device reaches. While it is recorded there are two of it: the host's, and the
 // one that the device was given. What one of them writes reaches the other only when the recorder copies it, so that the
 // recording knows what the host could see, and when.
 type region struct {
-	host   []byte // nil when it is not there any more
-	device []byte // nil when a recording is played
-	seen   []byte // what both held when last looked at
-	first  int    // number of its first pin
-	pins   int    // that need it
+	host   []byte   // nil when it is not there any more
+	device []byte   // nil when a recording is played
+	seen   []byte   // what both held when last looked at
+	used   [2]pages // of host and device
+	first  int      // number of its first pin
+	pins   int      // that need it
 	end    func(restore bool) error
 }
 
@@ -58,7 +60,47 @@ func (m *memory) attach(p *pin, r *region) {
 
 // newRegion is a region whose bytes both sides have seen.
 func newRegion(host, device []byte) *region {
-	return &region{host: host, device: device, seen: bytes.Clone(host)}
+	return &region{host: host, device: device, seen: bytes.Clone(host), used: [2]pages{{all: true}, {all: true}}}
+}
+
+// pages are the pages of a memory that anybody has ever used. Rings and buffers are larger than what is used of them, and
+// looking at the rest takes most of the time that recording takes.
+type pages struct {
+	all  bool // it isn't known
+	used []bool
+	vec  []byte
+}
+
+// look finds out which pages are used.
+func (p *pages) look(mem []byte) {
+	if p.all || len(mem) == 0 {
+		return
+	}
+	size := syscall.Getpagesize()
+	if p.used == nil {
+		n := (len(mem) + size - 1) / size
+		p.used, p.vec = make([]bool, n), make([]byte, n)
+	}
+	if !resident(mem, p.vec) {
+		p.all = true
+		return
+	}
+	for i, v := range p.vec {
+		// Pages may be swapped out later.
+		p.used[i] = p.used[i] || v&1 != 0
+	}
+}
+
+// has says whether the page at an offset is used.
+func (p *pages) has(at int) bool { return p.all || p.used[at/syscall.Getpagesize()] }
+
+// copyTo copies to memory that is zero what is used of another.
+func (p *pages) copyTo(to, from []byte) {
+	for at := 0; at < len(from); at += memoryBlock {
+		if p.has(at) {
+			copy(to[at:], from[at:min(at+memoryBlock, len(from))])
+		}
+	}
 }
 
 // number returns the number of the newest pin at an address.
@@ -131,7 +173,7 @@ const (
 
 // fromHost returns what the host has written since the last time, in order, and shows it to the device.
 func (m *memory) fromHost() []Delta {
-	return m.changes(func(r *region) (from, to []byte) { return r.host, r.device })
+	return m.changes(func(r *region) (from, to []byte, used *pages) { return r.host, r.device, &r.used[0] })
 }
 
 // fromDevice returns what the device has written since the last time, and shows it to the host. A device writes data
@@ -140,7 +182,7 @@ func (m *memory) fromHost() []Delta {
 func (m *memory) fromDevice() []Delta {
 	var out []Delta
 	for {
-		more := m.changes(func(r *region) (from, to []byte) { return r.device, nil })
+		more := m.changes(func(r *region) (from, to []byte, used *pages) { return r.device, nil, &r.used[1] })
 		if more == nil {
 			break
 		}
@@ -188,17 +230,17 @@ func (m *memory) show(ds []Delta, seen bool) bool {
 
 // changes finds what differs from what was seen last. The first of the two memories is looked at, the second, if there
 // is one, gets the changes.
-func (m *memory) changes(which func(*region) (from, to []byte)) []Delta {
+func (m *memory) changes(which func(*region) (from, to []byte, used *pages)) []Delta {
 	var out []Delta
 	for _, r := range m.regions {
-		if from, to := which(r); from != nil {
-			out = append(out, r.changes(from, to)...)
+		if from, to, used := which(r); from != nil {
+			out = append(out, r.changes(from, to, used)...)
 		}
 	}
 	return out
 }
 
-func (r *region) changes(from, to []byte) (out []Delta) {
+func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 	// A host may unmap memory that it hasn't unpinned. Then there is nothing to see.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -208,9 +250,10 @@ func (r *region) changes(from, to []byte) (out []Delta) {
 			}
 		}
 	}()
+	used.look(from)
 	for at := 0; at < len(from); at += memoryBlock {
 		end := min(at+memoryBlock, len(from))
-		if bytes.Equal(from[at:end], r.seen[at:end]) {
+		if !used.has(at) || bytes.Equal(from[at:end], r.seen[at:end]) {
 			continue
 		}
 		// Looked at once: the other side may go on writing.

@@ -341,7 +341,7 @@ func (p *Player) pinned(file uint64, arg []byte) {
 		return
 	}
 	if in == nil {
-		in = newRegion(memoryAt(va, size), nil)
+		in = whole(va, size)
 	}
 	p.mem.add(&pin{file: file, va: va, at: at}, in)
 }

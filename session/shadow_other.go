@@ -16,6 +16,12 @@ func split(va, size uint64) (*region, error) {
 	return r, nil
 }
 
+// whole is memory of the host as it is.
+func whole(va, size uint64) *region { return newRegion(memoryAt(va, size), nil) }
+
+// resident isn't known on this system.
+func resident([]byte, []byte) bool { return false }
+
 // anonymous is memory of its own, and what ends it.
 func anonymous(n int) ([]byte, func() error, error) {
 	return make([]byte, n), func() error { return nil }, nil

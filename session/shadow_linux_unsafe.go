@@ -1,3 +1,5 @@
+//go:build linux
+
 package session
 
 import (
@@ -16,14 +18,15 @@ func split(va, size uint64) (*region, error) {
 		return nil, err
 	}
 	device := unsafe.Slice((*byte)(at), int(size))
-	r := &region{host: memoryAt(va, size), device: device}
-	r.seen = bytes.Clone(device)
-	copyChanged(r.host, r.seen)
+	r := &region{host: memoryAt(va, size), device: device, seen: make([]byte, size)}
+	r.used[1].look(device)
+	r.used[1].copyTo(r.seen, device)
+	r.used[1].copyTo(r.host, device)
 	r.end = func(restore bool) error {
 		if !restore {
 			return unix.MunmapPtr(at, uintptr(size))
 		}
-		copyChanged(device, r.host)
+		copyChanged(device, r.host, &r.used[0])
 		_, err := unix.MremapPtr(at, uintptr(size), pointerTo(va), uintptr(size), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
 		return err
 	}
@@ -45,13 +48,28 @@ func moveAway(va, size uint64) (unsafe.Pointer, error) {
 }
 
 // copyChanged copies, and writes only to pages that differ.
-func copyChanged(to, from []byte) {
+func copyChanged(to, from []byte, used *pages) {
+	used.look(from)
 	for at := 0; at < len(from); at += memoryBlock {
 		end := min(at+memoryBlock, len(from))
-		if !bytes.Equal(to[at:end], from[at:end]) {
+		if used.has(at) && !bytes.Equal(to[at:end], from[at:end]) {
 			copy(to[at:end], from[at:end])
 		}
 	}
+}
+
+// whole is memory of the host as it is, which is looked at where it is used.
+func whole(va, size uint64) *region {
+	r := &region{host: memoryAt(va, size), seen: make([]byte, size)}
+	r.used[0].look(r.host)
+	r.used[0].copyTo(r.seen, r.host)
+	return r
+}
+
+// resident tells of each page whether it is there, and so whether anybody has used it.
+func resident(mem, vec []byte) bool {
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)), uintptr(unsafe.Pointer(unsafe.SliceData(vec))))
+	return errno == 0
 }
 
 // anonymous is memory of its own, outside of Go's heap, and what ends it.

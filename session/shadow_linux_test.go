@@ -1,0 +1,55 @@
+package session
+
+import (
+	"bytes"
+	"syscall"
+	"testing"
+)
+
+// Only pages that somebody has used are looked at, whoever did it, and looking doesn't use one. A page that is split keeps
+// its bytes on both sides, and when it is given back the host's.
+func TestUsedPages(t *testing.T) {
+	page := syscall.Getpagesize()
+	mem, end, err := anonymous(16 * page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}()
+	mem[3*page+1] = 7
+	r, err := split(addressOf(mem), uint64(len(mem)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m memory
+	m.add(&pin{va: addressOf(mem)}, r)
+	if mem[3*page+1] != 7 || r.device[3*page+1] != 7 || m.fromHost() != nil || m.fromDevice() != nil {
+		t.Error("the bytes aren't the same on both sides")
+	}
+	mem[5*page], r.device[9*page] = 1, 2
+	if ds := m.fromHost(); len(ds) != 1 || ds[0].Off != uint64(5*page) || r.device[5*page] != 1 {
+		t.Errorf("the host wrote %v", ds)
+	}
+	if ds := m.fromDevice(); len(ds) != 1 || ds[0].Off != uint64(9*page) || mem[9*page] != 2 {
+		t.Errorf("the device wrote %v", ds)
+	}
+	for side, p := range r.used {
+		n := 0
+		for i := range 16 {
+			if p.has(i * page) {
+				n++
+			}
+		}
+		if p.all || n > 3 {
+			t.Errorf("side %d: %d pages are used, at most 3 were; unknown %v", side, n, p.all)
+		}
+	}
+	before := bytes.Clone(mem)
+	if err := m.drop(0, true); err != nil || !bytes.Equal(mem, before) {
+		t.Errorf("given back: %v, the same bytes %v", err, bytes.Equal(mem, before))
+	}
+	mem[0] = 1 // it can be used
+}
