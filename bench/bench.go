@@ -37,6 +37,10 @@ type Config struct {
 	// the kernel watches; Target if nil. An emulated one that sleeps has to be woken by who rings its doorbell, with a system
 	// call now and then, which is none of silicon's: give it sim.Awake.
 	ProbeTarget reprise.Target
+	// CountTarget is a device whose instructions Retired counts: those of the cores of its first queue since it was opened. A
+	// synchronous emulator gives the same count every time. Without the two no instructions are reported.
+	CountTarget reprise.Target
+	Retired     func() uint64
 	// Mesh is the cards of a machine for the mesh family, which measures nothing without it.
 	Mesh mesh.Machine
 	// Machine says what may be used of the kernel; nil means what it offers.

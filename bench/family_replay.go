@@ -26,6 +26,9 @@ func measureReplay(ctx context.Context, s *session) error {
 		return err
 	}
 	err = s.with(ctx, func() error { return s.replays(ctx, s.replayStages) })
+	if err == nil {
+		err = s.countInstructions(ctx)
+	}
 	if err != nil || !s.config.Timeline {
 		return err
 	}
@@ -35,6 +38,41 @@ func measureReplay(ctx context.Context, s *session) error {
 		}
 		return errors.Join(s.replays(ctx, s.drawReplays), s.report.Timeline.Stop(ctx))
 	})
+}
+
+// countInstructions counts what the cores of the queue retire for each program of a long trace.
+func (s *session) countInstructions(ctx context.Context) error {
+	if s.config.Retired == nil || s.config.CountTarget == nil || s.report.ReplaySummary == nil {
+		return nil
+	}
+	return s.open(ctx, s.config.CountTarget, func() error {
+		x, err := s.load(ctx, common)
+		if err != nil {
+			return err
+		}
+		const more = 32 // a whole number of rounds of launch messages
+		var retired [2]uint64
+		for i := range retired {
+			t, err := s.record(ctx, x, (i+1)*more)
+			if err != nil {
+				return err
+			}
+			if err := s.finish(ctx); err != nil {
+				return err
+			}
+			before := s.config.Retired()
+			if err := errors.Join(t.Replay(ctx), s.finish(ctx)); err != nil {
+				return err
+			}
+			retired[i] = s.config.Retired() - before
+			if err := t.Release(ctx); err != nil {
+				return err
+			}
+		}
+		each := float64(retired[1]-retired[0]) / more
+		s.report.InstructionsPerProgram = &each
+		return x.Close(ctx)
+	}, nil)
 }
 
 // drawReplays replays a trace for the timeline: at rest first, and then with one behind the other.

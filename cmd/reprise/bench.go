@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/bench"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -85,6 +86,9 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	config := bench.Config{
 		Target: c.target.Open(), Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
 		EBPF: c.EBPF, Timeline: c.Timeline != "",
+	}
+	if card, ok := c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card); ok {
+		config.CountTarget, config.Retired = card, func() uint64 { return queueInstructions(card) }
 	}
 	if runtime.NumCPU() > 1 {
 		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()
@@ -191,4 +195,27 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(write(f), f.Close())
+}
+
+// queueInstructions returns what the cores that workers leave for queues have retired: the last column of Blackhole, the
+// last row of Wormhole.
+func queueInstructions(card *sim.Card) uint64 {
+	ch := card.Chip()
+	if ch == nil {
+		return 0
+	}
+	t := ch.Topology()
+	all := t.All()
+	if t.Arch() == chip.Wormhole {
+		all.Start.Y = all.End.Y
+	} else {
+		all.Start.X = all.End.X
+	}
+	n := uint64(0)
+	for core := range all.Cores() {
+		if xy, err := t.Physical(core); err == nil { // every core of the grid has a place
+			n += ch.Retired(xy, chip.BRISC) + ch.Retired(xy, chip.NCRISC)
+		}
+	}
+	return n
 }
