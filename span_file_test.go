@@ -2,8 +2,11 @@ package reprise_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -280,5 +283,52 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 			t.Errorf("with the edge %v: %v", edge, err)
 		}
 		b.must(trace.Release(b.ctx))
+	}
+}
+
+// Whatever a file says whose checksum is right: it is loaded or refused, nothing panics, and nothing is left behind.
+func TestLoadMutatedFiles(t *testing.T) {
+	b := split(t, sim.Wormhole())
+	x, y := b.pages("x", 4), b.pages("y", 4)
+	shards := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
+	one, two := b.load(b.adder("one", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("two", reprise.Core{X: 5}, y, x, 1))
+	numbers, e := b.load(b.numbers(shards)), b.dev.NewEvent("e")
+	trace, err := b.dev.CaptureQueues(b.ctx, "mutated", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(one), rs[0].ParamBuffer("x", x, readFrom), rs[0].Run(numbers), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(two))
+	})
+	b.must(err)
+	var file bytes.Buffer
+	b.must(trace.Save(b.ctx, &file, reprise.WithData()))
+	b.must(errors.Join(trace.Release(b.ctx), one.Close(b.ctx), two.Close(b.ctx), numbers.Close(b.ctx), x.Free(), y.Free(), shards.Free()))
+	before := b.allocated()
+	rng := rand.New(rand.NewPCG(1, 2))
+	loaded := 0
+	for range 1500 {
+		c := bytes.Clone(file.Bytes())
+		tag := []byte([]string{"TRGT", "STEP", "RELO", "BUFF", "PARM", "QUEU", "PART", "DATA"}[rng.IntN(8)])
+		at := bytes.Index(c, tag)
+		if rng.IntN(2) == 0 {
+			at = bytes.LastIndex(c, tag)
+		}
+		for range 1 + rng.IntN(2) {
+			o := at + 16 + rng.IntN(int(binary.LittleEndian.Uint64(c[at+8:])))
+			if rng.IntN(3) > 0 {
+				c[o] = byte(rng.IntN(10))
+			} else {
+				c[o] ^= 1 << rng.IntN(8)
+			}
+		}
+		sum := sha256.Sum256(c[:len(c)-sha256.Size])
+		copy(c[len(c)-sha256.Size:], sum[:])
+		if tr, err := b.dev.LoadSpanningTrace(b.ctx, bytes.NewReader(c)); err == nil {
+			loaded++
+			b.must(tr.Release(b.ctx))
+		}
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			t.Fatalf("something is left (-before +after):\n%s", diff)
+		}
+	}
+	if loaded == 0 || loaded == 1500 {
+		t.Errorf("%d files were loaded: some changes matter, and some don't", loaded)
 	}
 }
