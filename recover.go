@@ -32,9 +32,9 @@ func (e *RecoverError) Unwrap() error { return e.Err }
 // don't start, the chip is reset, unless another process has it open.
 //
 // What survives: every Buffer, Executable and Trace stays valid at its address, and the kernels of executables and the
-// traces are written again and compared before any queue takes commands. The contents of buffers are undefined, in
-// DRAM as well as in L1: commands may have been cut off in the middle, and a reset of the chip loses all memory. Write
-// them again.
+// traces are written again and compared before any queue takes commands. A HostBuffer is pinned again, with what it holds.
+// The contents of buffers are undefined, in DRAM as well as in L1: commands may have been cut off in the middle, and a
+// reset of the chip loses all memory. Write them again.
 //
 // A device that works can be recovered too, with the same effect. The error is a *RecoverError, or matches ErrClosed.
 func (d *Device) Recover(ctx context.Context) error {
