@@ -111,6 +111,7 @@ func cases() []testCase {
 		in("split", spanCases()),
 		in("model", modelCases()),
 		in("mesh", meshCases()),
+		in("mesh", moreMeshCases()),
 		in("faults", faultCases()),
 		in("hard", hardCases()),
 		in("differential", differentialCases()),

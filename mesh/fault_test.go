@@ -1,0 +1,74 @@
+package mesh_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// A link that goes down in the middle of a collective and stays down makes it hang on both chips. Both can be recovered,
+// and with the links prepared anew collectives work again.
+func TestCollectiveHangsAndRecovers(t *testing.T) {
+	machine := sim.P300()
+	b := open(t, machine, mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(300*time.Millisecond)))
+	g := newGroup(b, 400, 256) // enough to be under way for long
+	sum, err := g.links.AllReduce(b.ctx, g.buf, mesh.SumInt32)
+	b.must(err)
+	g.fill(1, mesh.SumInt32)
+	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Run(b.ctx, sum))
+	b.must(errors.Join(machine.SetLink(0, 2, false), machine.SetLink(0, 3, false)))
+	err = b.queue.Finish(b.ctx)
+	var e *mesh.Error
+	var hang *reprise.HangError
+	if !errors.As(err, &e) || len(e.Chips) != 2 || !errors.As(err, &hang) {
+		t.Fatalf("with the link down: %v", err)
+	}
+	b.must(errors.Join(machine.SetLink(0, 2, true), machine.SetLink(0, 3, true)))
+	for _, c := range b.mesh.Chips() {
+		b.must(c.Device.Recover(b.ctx))
+	}
+	again := newGroup(b, 3, 64)
+	again.fill(2, mesh.SumInt32)
+	sum, err = again.links.AllReduce(b.ctx, again.buf, mesh.SumInt32)
+	b.must(err)
+	b.must(b.queue.Run(b.ctx, sum))
+	again.check("after recovery", func(_, k, o int) (uint32, bool) { return again.reduced(mesh.SumInt32, k, o, false), true })
+}
+
+// A chip that was recovered by itself goes on in the mesh: the trace is there, at its address, and replays.
+func TestOneChipRecovers(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(2))))
+	b.must(trace.Replay(b.ctx))
+	b.must(b.queue.Finish(b.ctx))
+	b.must(b.mesh.Chip(1, 1).Device.Recover(b.ctx))
+	b.must(b.mesh.InStep(reprise.DRAM))
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 9)))
+	b.must(trace.Replay(b.ctx))
+	for _, c := range b.mesh.Chips() {
+		b.holds(c, out, 11)
+	}
+}
+
+// One chip that comes late holds the others up in a collective, and nothing else happens.
+func TestOneChipIsSlower(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	g := newGroup(b, 4, 64)
+	g.fill(3, mesh.SumInt32)
+	in, out := b.pages("in", 64), b.pages("out", 64)
+	slow := b.load("slow", b.adder("slow", in, out, always(1)))
+	sum, err := g.links.AllReduce(b.ctx, g.buf, mesh.SumInt32)
+	b.must(err)
+	late := b.mesh.Chip(0, 1)
+	for range 30 {
+		b.must(b.queue.On(late).Run(b.ctx, slow.On(late)))
+	}
+	b.must(b.queue.Run(b.ctx, sum))
+	g.check("with one chip late", func(_, k, o int) (uint32, bool) { return g.reduced(mesh.SumInt32, k, o, false), true })
+}
