@@ -170,7 +170,7 @@ func TestPlaySpinning(t *testing.T) {
 
 // hang runs a program that never ends.
 func hang(ctx context.Context, t reprise.Target) error {
-	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(200*time.Millisecond))
+	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 	if err != nil {
 		return err
 	}
@@ -196,11 +196,21 @@ func hang(ctx context.Context, t reprise.Target) error {
 		return err
 	}
 	err = q.Finish(ctx)
-	_ = dev.Close() // with the kernel still at it
+	// The device comes back with new firmware and other memory.
+	if broken := dev.Recover(ctx); broken != nil {
+		return broken
+	}
+	p, broken := storing(dev, reprise.Grid(2, 2), b, 5)
+	if broken == nil {
+		x, broken = dev.Load(ctx, p)
+	}
+	if broken = errors.Join(broken, q.Run(ctx, x), q.Finish(ctx), dev.Close()); broken != nil {
+		return broken
+	}
 	return err
 }
 
-// A recording of a hang hangs in the same way, without the device.
+// A recording of a hang hangs in the same way, without the device, and recovers as the device did.
 func TestPlayHang(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Blackhole(), &file)

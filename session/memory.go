@@ -220,10 +220,13 @@ func (m *memory) show(ds []Delta, seen bool) bool {
 	}
 	for _, d := range slices.Backward(ds) {
 		_, host, was := m.piece(&d)
-		store(host, d.Data)
 		if seen {
 			copy(was, d.Data)
 		}
+		func() {
+			defer unmapped(debug.SetPanicOnFault(true))
+			store(host, d.Data)
+		}()
 	}
 	return true
 }
@@ -241,15 +244,7 @@ func (m *memory) changes(which func(*region) (from, to []byte, used *pages)) []D
 }
 
 func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
-	// A host may unmap memory that it hasn't unpinned. Then there is nothing to see.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if e := recover(); e != nil {
-			if _, ok := e.(interface{ Addr() uintptr }); !ok {
-				panic(e)
-			}
-		}
-	}()
+	defer unmapped(debug.SetPanicOnFault(true))
 	used.look(from)
 	for at := 0; at < len(from); at += memoryBlock {
 		end := min(at+memoryBlock, len(from))
@@ -266,6 +261,17 @@ func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 		copy(r.seen[at:], now)
 	}
 	return out
+}
+
+// unmapped is deferred where memory is touched. A host may unmap memory that it hasn't unpinned; then there is nothing to see
+// or to show. before is what debug.SetPanicOnFault returned.
+func unmapped(before bool) {
+	debug.SetPanicOnFault(before)
+	if e := recover(); e != nil {
+		if _, ok := e.(interface{ Addr() uintptr }); !ok {
+			panic(e)
+		}
+	}
 }
 
 // pieces appends the differing pieces of a block at an offset of a region.
