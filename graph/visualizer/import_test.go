@@ -22,11 +22,7 @@ func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := sql.Open("sqlite", db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
+	c := connect(t, db)
 	return sum, func(q string) []string {
 		t.Helper()
 		rows, err := c.Query(q)
@@ -53,6 +49,17 @@ func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) 
 		}
 		return out
 	}
+}
+
+// connect opens a database until the test ends.
+func connect(t *testing.T, db string) *sql.DB {
+	t.Helper()
+	c, err := sql.Open("sqlite", db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 func want(t *testing.T, got []string, rows ...string) {
