@@ -8,22 +8,23 @@ import (
 
 // Edits of the shape: how many buckets there are, and buckets with more holes than their leaf has places.
 
-// leafFill is how many holes of its cell a bucket gets at most, on average, when buckets are chosen: fewer if there are so few
-// that all stays in the nearest cache.
-func leafFill(holes int) int {
+// density returns how many holes a bucket gets at most, on average over its cell, and how many a cell gets, on average over the
+// space, when buckets are chosen: fewer if there are so few that all stays in the nearest cache.
+func density(holes int) (bucket, cell int) {
 	if holes < 2048 {
-		return leafWidth / 4
+		return leafWidth / 4, leafWidth / 4
 	}
-	return leafWidth / 2
+	return leafWidth / 2, leafWidth
 }
 
 // shape makes h empty, with buckets that suit the given holes, which are in order.
 func (h *holes) shape(all []hole) {
 	h.levels, h.first, h.shaped = 0, 0, len(all)
 	width := uint32(bits.Len32(h.size))
-	cells, fill := uint32(1), leafFill(len(all))
+	cells := uint32(1)
+	fill, per := density(len(all))
 	if len(all) > leafWidth/2 && width > 4 {
-		cells = 1 << min(max(2, bits.Len(uint(len(all)/(4*fill)))), int(width)-4)
+		cells = 1 << min(max(2, bits.Len(uint(len(all)/per))), int(width)-4)
 	}
 	h.shift = width - uint32(bits.TrailingZeros32(cells))
 	h.cells = resized(h.cells, int(cells))
@@ -86,7 +87,7 @@ func (h *holes) reshape() {
 	for _, x := range all {
 		h.add(x)
 	}
-	h.spare = 2*h.groups() + (int(h.over-h.first)+32)/64
+	h.spare = 2*h.groups() + (int(h.over-h.first)+32)/128
 }
 
 // shrink chooses fewer buckets if there are many for the holes.
