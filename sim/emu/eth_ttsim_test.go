@@ -38,12 +38,12 @@ func TestEthernetLikeTTSim(t *testing.T) {
 		rs[1].release(rx, newAsm(ethCode).waitFor(0x33000, 1).li(a0, 0x32000+1020).lw(a1, a0, 0).li(a0, 0x33020).sw(a1, a0, 0).halt())
 		a := newAsm(ethCode)
 		for q := range uint32(3) {
-			a.send(int(q), 0x30000, 0x32000+0x400*q, 1024)
+			a.send(chip.Blackhole, int(q), 0x30000, 0x32000+0x400*q, 1024)
 			if q < 2 {
 				a.stw(0xFFB9001C+q<<12, 0x33040+4*q).stw(0xFFB90044+q<<12, 7+q).stw(0xFFB90004+q<<12, 4)
 			}
 		}
-		rs[0].release(tx, a.send(0, 0x31000, 0x33000, 16).halt())
+		rs[0].release(tx, a.send(chip.Blackhole, 0, 0x31000, 0x33000, 16).halt())
 		rs[1].eventually(name+": the receiver's answer", func() bool { return rs[1].ld(rx, 0x33020) != 0 })
 		rs[1].eventually(name+": all queues", func() bool {
 			return bytes.Equal(rs[1].read(rx, 0x32000, 3072), bytes.Repeat(data, 3)) && rs[1].ld(rx, 0x33040) == 7 && rs[1].ld(rx, 0x33044) == 8

@@ -125,8 +125,8 @@ func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
 	switch {
 	case b == ethTx && off == ethTxCtrl:
 		return e.tx[q].control, slowDone
-	case b == ethTx && off == ethTxCmd:
-		return b2u(e.tx[q].busy), slowDone
+	case b == ethTx && off == ethTxCmd: // Blackhole's reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
+		return b2u(e.tx[q].busy && !bh), slowDone
 	case b == ethTx && bh && off == ethTxStatus: // ETH_TXQ_STATUS_CMD_ONGOING_BIT
 		return b2u(e.tx[q].busy) << 16, slowDone
 	case b == ethRx && off == 0:

@@ -73,7 +73,7 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	case cmd != ethCmdData && cmd != ethCmdRegister:
 		return bad(UnimplementedFunctionality, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData, ethCmdRegister)
 	case u.busy:
-		return bad(UnimplementedFunctionality, "command on transmit queue %d while it is busy: wait until its command reads 0", q)
+		return bad(UnimplementedFunctionality, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
 	case c.arch == chip.Wormhole && t.eth.mac != [2]uint32{ethMAC0, ethMAC1}:
 		return bad(UnimplementedFunctionality, "command while the MAC's registers are %#x: want %#x and %#x", t.eth.mac, ethMAC0, ethMAC1)
 	case p == nil:

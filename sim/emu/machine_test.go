@@ -39,7 +39,7 @@ func TestMachines(t *testing.T) {
 			t.Errorf("%v: after a reset of chip 0: %d and %d, want 0 and 6", arch, a, b)
 		}
 		rs[0].write(v, 0x30000, []byte("sixteen bytes..."))
-		rs[0].release(v, newAsm(ethCode).send(0, 0x30000, 0x32000, 16).halt())
+		rs[0].release(v, newAsm(ethCode).send(arch, 0, 0x30000, 0x32000, 16).halt())
 		rs[1].eventually("a packet of a chip that was reset", func() bool {
 			return string(rs[1].read(rs[1].eth(0), 0x32000, 16)) == "sixteen bytes..."
 		})
