@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"sim/driver":                 {"chip", "internal/seam", "internal/kabi"},
 	"sim/driver/*":               {"chip", "sim/driver", "internal/seam", "internal/kabi"},
 	"sim/share":                  {"internal/seam", "internal/kabi", "sim/driver"},
+	"sim/vfiouser":               {"chip", "sim/driver"},
 	"sim/emu":                    {"chip", "sim/driver"},
 	"sim/ttsim":                  {"chip", "internal/seam", "sim/driver", "sim/ttsim/*"},
 	"sim/ttsim/*":                {"chip", "sim/ttsim", "sim/ttsim/*"},

@@ -1,0 +1,142 @@
+package vfiouser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// Card is a function as a device for virtual machines.
+type Card struct {
+	fn     driver.Function
+	p      *chip.Params
+	space  *space
+	mem    guest
+	irqs   interrupts
+	report func(error)
+
+	stopped atomic.Bool // the function's fault was reported
+	serving sync.Mutex  // held while there is a client
+}
+
+// New presents a function as a card. It becomes the function's way to host memory. The error wraps ErrConfig.
+func New(fn driver.Function, cfg Config) (*Card, error) {
+	p := cfg.Arch.Params()
+	if p == nil {
+		return nil, fmt.Errorf("vfiouser: architecture %v: %w: want Wormhole or Blackhole", cfg.Arch, ErrConfig)
+	}
+	if id := fn.ConfigRead(0); id != uint32(p.PCI.Vendor)|uint32(p.PCI.Device)<<16 {
+		return nil, fmt.Errorf("vfiouser: %w: the function's ids are %#08x, those of %v are %#04x%04x",
+			ErrConfig, id, cfg.Arch, p.PCI.Device, p.PCI.Vendor)
+	}
+	if cfg.BAR4Size != 0 {
+		if cfg.BAR4Size > p.PCI.BARSize[4] {
+			return nil, fmt.Errorf("vfiouser: BAR 4 of %d bytes: %w: the chip has %d", cfg.BAR4Size, ErrConfig, p.PCI.BARSize[4])
+		}
+		p.PCI.BARSize[4] = cfg.BAR4Size
+	}
+	s, err := newSpace(p, cfg.Board)
+	if err != nil {
+		return nil, err
+	}
+	c := &Card{fn: fn, p: p, space: s, report: cfg.Report}
+	if c.report == nil {
+		c.report = func(error) {}
+	}
+	c.mem.master = s.master
+	fn.AttachDMA(&c.mem)
+	return c, nil
+}
+
+// Serve answers the clients that connect to l, one at a time: the next one waits until the one before has gone. It
+// returns nil when ctx ends, and closes l. Who breaks the protocol is disconnected; Config.Report says why.
+func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	defer func() { _ = l.Close() }()
+	for {
+		conn, err := l.AcceptUnix()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil
+		case err != nil:
+			return fmt.Errorf("vfiouser: accept: %w", err)
+		}
+		if err := c.ServeConn(ctx, conn); err != nil && ctx.Err() == nil {
+			c.report(err)
+		}
+	}
+}
+
+// ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and closes the connection. The
+// client's memory and descriptors are given back then; the chip's state stays. While another client is served it waits
+// for that one to go.
+func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	c.serving.Lock()
+	defer c.serving.Unlock()
+	s := &session{card: c}
+	defer s.end()
+	return s.run(conn)
+}
+
+// Interrupt sends the guest an interrupt: a message if the driver has turned those on, otherwise INTA, once it isn't
+// masked. It does nothing for a guest that wants neither, or without a guest.
+func (c *Card) Interrupt() {
+	if c.space.word(capMSI+2)&msiEnable != 0 {
+		c.irqs.trigger(irqMSI)
+	} else if c.space.word(regCommand)&commandNoIRQ == 0 {
+		c.irqs.trigger(irqINTx)
+	}
+}
+
+// reset gives the chip and its configuration space the state after power-on. Memory and interrupts stay as the client
+// has set them.
+func (c *Card) reset() error {
+	r, ok := c.fn.(driver.Resetter)
+	if !ok {
+		return syscall.EOPNOTSUPP
+	}
+	if err := r.Reset(); err != nil {
+		c.report(err)
+		return syscall.EIO
+	}
+	c.space.reset()
+	c.stopped.Store(false)
+	return nil
+}
+
+// looked reports why the chip has stopped, once, after a load gave what a stopped one does.
+func (c *Card) looked(ones bool) {
+	if !ones || c.stopped.Load() {
+		return
+	}
+	if err := c.fn.Fault(); err != nil && !c.stopped.Swap(true) {
+		c.report(fmt.Errorf("vfiouser: the chip has stopped: %w", err))
+	}
+}
+
+// errno is what a client is told of an error.
+func errno(err error) uint32 {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return uint32(no)
+	}
+	return uint32(syscall.EIO)
+}
+
+// resets reports whether the chip can be reset.
+func (c *Card) resets() bool {
+	_, ok := c.fn.(driver.Resetter)
+	return ok
+}

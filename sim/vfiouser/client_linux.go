@@ -1,0 +1,425 @@
+package vfiouser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// Client is the host's side of a connection: the function behind a server. Its methods may be called from any
+// goroutine. Once the connection is lost, loads answer all-ones and Fault says why.
+type Client struct {
+	conn *net.UnixConn
+	most int // bytes of a message's data
+
+	mu  sync.Mutex
+	in  stream
+	out []byte
+	id  uint16
+	err error
+
+	twin    *net.UnixConn // where the server asks for memory; nil if it doesn't
+	dma     driver.DMA    // under dmaMu
+	dmaMu   sync.RWMutex
+	serving sync.WaitGroup
+}
+
+var (
+	_ driver.Function = (*Client)(nil)
+	_ driver.Resetter = (*Client)(nil)
+)
+
+// Dial connects to a server at a path, and agrees on a version with it. The error wraps ErrProtocol if it is none.
+func Dial(ctx context.Context, path string) (*Client, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("vfiouser: dial: %w", err)
+	}
+	return newClient(conn.(*net.UnixConn))
+}
+
+// newClient takes a connection.
+func newClient(conn *net.UnixConn) (*Client, error) {
+	c := &Client{conn: conn, most: maxData, in: stream{conn: conn}}
+	if err := c.agree(); err != nil {
+		_ = conn.Close() // the error is the reason
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Client) agree() error {
+	n, data, yes := uint64(maxDescriptors), uint64(maxData), true
+	v := version{Major: versionMajor, Minor: versionMinor, Caps: capabilities{
+		MaxDescriptors: &n, MaxData: &data, WriteMultiple: &yes, Twin: &twinSocket{Supported: true}}}
+	body, err := v.body()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, err := c.exchange(cmdVersion, body)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	a, err := parseVersion(m.body)
+	if err != nil {
+		return err
+	}
+	if a.Major != versionMajor || a.Minor > versionMinor {
+		return fmt.Errorf("vfiouser: version: %w: the server answered %d.%d to %d.%d", ErrProtocol, a.Major, a.Minor, versionMajor, versionMinor)
+	}
+	c.most = max(8, min(limit(a.Caps.MaxData, maxData), maxData))
+	if t := a.Caps.Twin; t != nil && t.Supported {
+		if t.Index == nil || *t.Index < 0 || *t.Index >= len(m.fds) {
+			return fmt.Errorf("vfiouser: version: %w: a twin socket without its descriptor", ErrProtocol)
+		}
+		fd := m.fds[*t.Index]
+		m.fds[*t.Index] = -1
+		if c.twin, err = connOf(fd); err != nil {
+			return err
+		}
+		c.serving.Go(c.serve)
+	}
+	return nil
+}
+
+// exchange sends a command with descriptors and returns the reply, whose descriptors are the caller's. c.mu is held. The
+// error is the errno of an error reply; any other one ends the connection.
+func (c *Client) exchange(cmd command, body []byte, fds ...int) (*message, error) {
+	if err := c.send(cmd, 0, body, nil, fds...); err != nil {
+		return nil, err
+	}
+	m, err := c.in.next()
+	if err != nil {
+		return nil, c.lost(err)
+	}
+	if m.Flags&flagType != typeReply || m.ID != c.id || m.Command != cmd {
+		m.close()
+		return nil, c.lost(fmt.Errorf("%w: message %d of command %d is no reply to message %d of command %d", ErrProtocol, m.ID, m.Command, c.id, cmd))
+	}
+	if m.Flags&flagError != 0 {
+		m.close()
+		return nil, syscall.Errno(m.Errno)
+	}
+	return m, nil
+}
+
+// send sends a command. c.mu is held.
+func (c *Client) send(cmd command, flags uint32, body, data []byte, fds ...int) error {
+	if c.err != nil {
+		return c.err
+	}
+	c.id++
+	c.out = append(c.out[:0], make([]byte, headerSize)...)
+	c.out = append(append(c.out, body...), data...)
+	header{ID: c.id, Command: cmd, Size: uint32(len(c.out)), Flags: flags}.put(c.out)
+	if err := send(c.conn, c.out, fds...); err != nil {
+		return c.lost(err)
+	}
+	return nil
+}
+
+// lost ends the connection for a reason.
+func (c *Client) lost(err error) error {
+	if c.err == nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the server has closed it")
+		}
+		c.err = fmt.Errorf("vfiouser: connection lost: %w", err)
+		_ = c.conn.Close() // the error is the reason
+	}
+	return c.err
+}
+
+// ask is exchange for replies without descriptors; take sees the reply's body.
+func (c *Client) ask(cmd command, body []byte, take func([]byte) error, fds ...int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, err := c.exchange(cmd, body, fds...)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	if take == nil {
+		return nil
+	}
+	if err := take(m.body); err != nil {
+		return c.lost(err)
+	}
+	return nil
+}
+
+// info asks for information of size bytes about an index, and returns the words after argsz.
+func (c *Client) info(cmd command, size int, index uint32) (words []uint32, err error) {
+	body := make([]byte, size)
+	order.PutUint32(body, uint32(size))
+	if size > 8 {
+		order.PutUint32(body[8:], index)
+	}
+	err = c.ask(cmd, body, func(b []byte) error {
+		if len(b) < size {
+			return fmt.Errorf("%w: a reply of %d bytes to command %d, want %d", ErrProtocol, len(b), cmd, size)
+		}
+		for at := 4; at < size; at += 4 {
+			words = append(words, order.Uint32(b[at:]))
+		}
+		return nil
+	})
+	return words, err
+}
+
+// RegionSize returns the size of a region in bytes: 0 to 5 are BARs, 7 is configuration space. One that the device
+// doesn't have has none.
+func (c *Client) RegionSize(index int) (uint64, error) {
+	w, err := c.info(cmdRegionInfo, regionInfoSize, uint32(index))
+	if err != nil {
+		return 0, fmt.Errorf("vfiouser: size of region %d: %w", index, err)
+	}
+	return uint64(w[3]) | uint64(w[4])<<32, nil
+}
+
+// Map lets the device reach a part of a file as memory at a bus address. All of them are multiples of the page size.
+func (c *Client) Map(fd int, offset, bus, size uint64, writable bool) error {
+	return c.mapping(bus, size, offset, writable, fd)
+}
+
+func (c *Client) mapping(bus, size, offset uint64, writable bool, fds ...int) error {
+	var b [dmaMapSize]byte
+	flags := uint32(dmaReadable)
+	if writable {
+		flags |= dmaWritable
+	}
+	order.PutUint32(b[0:], dmaMapSize)
+	order.PutUint32(b[4:], flags)
+	order.PutUint64(b[8:], offset)
+	order.PutUint64(b[16:], bus)
+	order.PutUint64(b[24:], size)
+	if err := c.ask(cmdDMAMap, b[:], nil, fds...); err != nil {
+		return fmt.Errorf("vfiouser: map %d bytes at bus address %#x: %w", size, bus, err)
+	}
+	return nil
+}
+
+// Unmap ends what a Map of exactly these began. When it returns, the device doesn't access the memory any more.
+func (c *Client) Unmap(bus, size uint64) error {
+	var b [dmaUnmapSize]byte
+	order.PutUint32(b[0:], dmaUnmapSize)
+	order.PutUint64(b[8:], bus)
+	order.PutUint64(b[16:], size)
+	if err := c.ask(cmdDMAUnmap, b[:], nil); err != nil {
+		return fmt.Errorf("vfiouser: unmap %d bytes at bus address %#x: %w", size, bus, err)
+	}
+	return nil
+}
+
+// Events makes a type of interrupts (0: INTA, 1: message) write to an event descriptor, which stays the caller's.
+func (c *Client) Events(index, eventfd int) error {
+	return c.irqs(irqDataEventFD|irqActionTrigger, index, 1, eventfd)
+}
+
+// Unmask lets INTA happen again, which masks itself.
+func (c *Client) Unmask() error { return c.irqs(irqDataNone|irqActionUnmask, irqINTx, 1) }
+
+func (c *Client) irqs(flags uint32, index, count int, fds ...int) error {
+	var b [setIRQsSize]byte
+	order.PutUint32(b[0:], setIRQsSize)
+	order.PutUint32(b[4:], flags)
+	order.PutUint32(b[8:], uint32(index))
+	order.PutUint32(b[16:], uint32(count))
+	if err := c.ask(cmdSetIRQs, b[:], nil, fds...); err != nil {
+		return fmt.Errorf("vfiouser: set interrupts of type %d: %w", index, err)
+	}
+	return nil
+}
+
+// read moves data from a region.
+func (c *Client) read(region int, off uint64, p []byte) error {
+	for len(p) > 0 {
+		n := min(len(p), c.most)
+		var b [accessSize]byte
+		a := access{offset: off, region: uint32(region), count: uint32(n)}
+		a.put(b[:])
+		err := c.ask(cmdRegionRead, b[:], func(r []byte) error {
+			if len(r) != accessSize+n {
+				return fmt.Errorf("%w: a read of %d bytes has a reply of %d, want %d", ErrProtocol, n, len(r), accessSize+n)
+			}
+			copy(p, r[accessSize:])
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		off, p = off+uint64(n), p[n:]
+	}
+	return nil
+}
+
+// write moves data to a region, posted.
+func (c *Client) write(region int, off uint64, p []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(p) > 0 {
+		n := min(len(p), c.most)
+		var b [accessSize]byte
+		a := access{offset: off, region: uint32(region), count: uint32(n)}
+		a.put(b[:])
+		if err := c.send(cmdRegionWrite, flagNoReply, b[:], p[:n]); err != nil {
+			return err
+		}
+		off, p = off+uint64(n), p[n:]
+	}
+	return nil
+}
+
+// ConfigRead reads a word of configuration space; all-ones if the server refuses it.
+func (c *Client) ConfigRead(off uint32) uint32 { return uint32(c.word(regionConfig, uint64(off), 4)) }
+
+// ConfigWrite writes a word of configuration space.
+func (c *Client) ConfigWrite(off uint32, v uint32) {
+	c.BARStore(regionConfig, uint64(off), 4, uint64(v))
+}
+
+// BARLoad performs one load of width bytes; all-ones if the server refuses it.
+func (c *Client) BARLoad(bar int, off uint64, width int) uint64 { return c.word(bar, off, width) }
+
+func (c *Client) word(region int, off uint64, width int) uint64 {
+	var b [8]byte
+	if err := c.read(region, off, b[:width]); err != nil {
+		return 1<<(8*width) - 1
+	}
+	return order.Uint64(b[:])
+}
+
+// BARStore performs one store of width bytes. It is posted.
+func (c *Client) BARStore(bar int, off uint64, width int, v uint64) {
+	var b [8]byte
+	order.PutUint64(b[:], v)
+	_ = c.write(bar, off, b[:width]) // Fault tells
+}
+
+// BARRead moves bulk data; all-ones if the server refuses it.
+func (c *Client) BARRead(bar int, off uint64, p []byte) {
+	if err := c.read(bar, off, p); err != nil {
+		for i := range p {
+			p[i] = 0xFF
+		}
+	}
+}
+
+// BARWrite moves bulk data. It is posted.
+func (c *Client) BARWrite(bar int, off uint64, p []byte) { _ = c.write(bar, off, p) } // Fault tells
+
+// Reset resets the device.
+func (c *Client) Reset() error {
+	if err := c.ask(cmdDeviceReset, nil, nil); err != nil {
+		return fmt.Errorf("vfiouser: reset: %w", err)
+	}
+	c.masters()
+	return nil
+}
+
+// masters lets the function reach memory, as a driver does once it has found one.
+func (c *Client) masters() {
+	c.ConfigWrite(regCommand, c.ConfigRead(regCommand)&0xFFFF|commandMaster|1<<1)
+}
+
+// AttachDMA lets the device reach all bus addresses through d, message by message. It needs a server that asks on a
+// socket of its own, such as a Card; with another one Fault says that.
+func (c *Client) AttachDMA(d driver.DMA) {
+	c.dmaMu.Lock()
+	c.dma = d
+	c.dmaMu.Unlock()
+	if c.twin == nil {
+		c.mu.Lock()
+		_ = c.lost(fmt.Errorf("%w: the server has no twin socket and can't reach memory without a descriptor", ErrProtocol))
+		c.mu.Unlock()
+		return
+	}
+	if err := c.mapping(0, 1<<63, 0, true); err != nil {
+		c.mu.Lock()
+		_ = c.lost(err)
+		c.mu.Unlock()
+	}
+	c.masters()
+}
+
+// Fault says why the connection was lost, or nil. What happens to the chip is known to its server.
+func (c *Client) Fault() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close ends the connection.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = fmt.Errorf("vfiouser: connection: %w", net.ErrClosed)
+	}
+	_ = c.conn.Close() // there is nothing that could get lost
+	c.mu.Unlock()
+	if c.twin != nil {
+		_ = c.twin.Close()
+	}
+	c.serving.Wait()
+	return nil
+}
+
+// serve answers the server's accesses to memory until the twin socket ends.
+func (c *Client) serve() {
+	in := stream{conn: c.twin}
+	var out []byte
+	for {
+		m, err := in.next()
+		if err != nil {
+			break
+		}
+		out = c.move(m, out[:0])
+		m.close()
+		if err := send(c.twin, out); err != nil {
+			break
+		}
+	}
+	_ = c.twin.Close()
+}
+
+// move does one access and returns the reply.
+func (c *Client) move(m *message, out []byte) []byte {
+	out = append(out, make([]byte, headerSize)...)
+	err := error(unix.EINVAL)
+	if len(m.body) >= dmaAccessSize {
+		addr, n := order.Uint64(m.body), order.Uint64(m.body[8:])
+		data := m.body[dmaAccessSize:]
+		out = append(out, m.body[:dmaAccessSize]...)
+		c.dmaMu.RLock()
+		switch {
+		case c.dma == nil || n > maxData:
+		case m.Command == cmdDMARead && len(data) == 0:
+			out = append(out, make([]byte, n)...)
+			err = c.dma.ReadHost(addr, out[headerSize+dmaAccessSize:])
+		case m.Command == cmdDMAWrite && uint64(len(data)) == n:
+			err = c.dma.WriteHost(addr, data)
+		}
+		c.dmaMu.RUnlock()
+	}
+	h := header{ID: m.ID, Command: m.Command, Flags: typeReply}
+	if err != nil {
+		h.Flags |= flagError
+		h.Errno = uint32(syscall.EFAULT)
+		out = out[:headerSize]
+	}
+	h.Size = uint32(len(out))
+	h.put(out)
+	return out
+}

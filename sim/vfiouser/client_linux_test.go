@@ -1,0 +1,380 @@
+package vfiouser
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// A host finds the card as it finds one of silicon: ids, sizes of BARs by the usual dance, capabilities in a list.
+func TestEnumerate(t *testing.T) {
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(a.String(), func(t *testing.T) {
+			p := a.Params()
+			c := dial(t, listen(t, present(t, newFake(a), Config{Arch: a, Board: chip.BoardN300})))
+			if id, want := c.ConfigRead(0), uint32(p.PCI.Device)<<16|0x1E52; id != want {
+				t.Errorf("ids %#x, want %#x", id, want)
+			}
+			if v := c.ConfigRead(regSubsystem); v != chip.BoardN300<<16|0x1E52 {
+				t.Errorf("subsystem ids %#x", v)
+			}
+			if v := c.ConfigRead(regClass); v != p.PCI.Class<<8|uint32(p.PCI.Revision) {
+				t.Errorf("class and revision %#x", v)
+			}
+			for _, bar := range []uint32{0, 2, 4} {
+				at := regBAR + 4*bar
+				kind := c.ConfigRead(at)
+				c.ConfigWrite(at, ^uint32(0))
+				c.ConfigWrite(at+4, ^uint32(0))
+				mask := uint64(c.ConfigRead(at)&^0xF) | uint64(c.ConfigRead(at+4))<<32
+				if size := ^mask + 1; size != p.PCI.BARSize[bar] {
+					t.Errorf("BAR %d has %#x bytes, want %#x", bar, size, p.PCI.BARSize[bar])
+				}
+				if size, err := c.RegionSize(int(bar)); err != nil || size != p.PCI.BARSize[bar] {
+					t.Errorf("region %d has %#x bytes, %v", bar, size, err)
+				}
+				if kind&0xF != 4 && kind&0xF != 0xC {
+					t.Errorf("BAR %d is of kind %#x, want 64-bit memory", bar, kind)
+				}
+			}
+			var caps []byte
+			for at := c.ConfigRead(regCaps) & 0xFF; at != 0; {
+				v := c.ConfigRead(at)
+				caps, at = append(caps, byte(v)), v>>8&0xFF
+			}
+			if d := cmp.Diff([]byte{1, 5, 0x10}, caps); d != "" {
+				t.Errorf("capabilities (-want +got):\n%s", d)
+			}
+			if err := c.Fault(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A reset clears the mark that the driver sets before it to see it happen, and so does the store that makes the
+// firmware reset the chip.
+func TestResetMarker(t *testing.T) {
+	f := newFake(chip.Wormhole)
+	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
+	for name, reset := range map[string]func() error{
+		"message": c.Reset,
+		"timer": func() error {
+			c.ConfigWrite(timerTarget, 1)
+			c.ConfigWrite(timerControl, 0x11)
+			return nil
+		},
+	} {
+		c.ConfigWrite(regCommand, 1<<6)
+		if v := c.ConfigRead(regCommand); v&(1<<6) == 0 {
+			t.Fatalf("%s: command %#x: the mark isn't there", name, v)
+		}
+		if err := reset(); err != nil {
+			t.Fatal(err)
+		}
+		if v := c.ConfigRead(regCommand); v&(1<<6) != 0 {
+			t.Errorf("%s: command %#x after the reset", name, v)
+		}
+		if d := cmp.Diff([]string{"reset"}, f.done()); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// The chip reaches memory that a client shares by descriptor, where it was mapped and as it was mapped, across two
+// mappings that meet, and not after the mapping or the client has gone.
+func TestMemory(t *testing.T) {
+	const page = 4096
+	f := newFake(chip.Blackhole)
+	card := present(t, f, Config{Arch: chip.Blackhole})
+	path := listen(t, card)
+	c := dial(t, path)
+	fd, mem := memory(t, 4*page)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(why string, err error) {
+		t.Helper()
+		var e *driver.DMAError
+		if !errors.As(err, &e) || !strings.Contains(e.Why, why) {
+			t.Errorf("access gave %v, want one refused because of %q", err, why)
+		}
+	}
+	check(c.Map(fd, page, 0x10_0000, page, true))
+	check(c.Map(fd, 3*page, 0x10_1000, page, true))
+	check(c.Map(fd, 0, 0x20_0000, page, false))
+	refused("bus mastering", f.dma.WriteHost(0x10_0000, make([]byte, 4)))
+	c.masters()
+	if v := c.ConfigRead(regCommand); v&commandMaster == 0 {
+		t.Fatalf("command %#x", v)
+	}
+
+	check(f.dma.WriteHost(0x10_0FFC, []byte{1, 2, 3, 4, 5, 6, 7, 8}))
+	if d := cmp.Diff([]byte{1, 2, 3, 4}, mem[2*page-4:2*page]); d != "" {
+		t.Errorf("end of the first part (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]byte{5, 6, 7, 8}, mem[3*page:3*page+4]); d != "" {
+		t.Errorf("start of the second part (-want +got):\n%s", d)
+	}
+	binary.LittleEndian.PutUint64(mem[page+8:], 0x1122334455667788)
+	for n, want := range map[int][]byte{4: {0x88, 0x77, 0x66, 0x55}, 8: {0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11}} {
+		got := make([]byte, n)
+		check(f.dma.ReadHost(0x10_0008, got))
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%d bytes (-want +got):\n%s", n, d)
+		}
+	}
+	refused("not mapped the memory for that", f.dma.WriteHost(0x20_0000, []byte{1}))
+	refused("no memory there", f.dma.ReadHost(0x10_1FFF, make([]byte, 2)))
+
+	check(unix.Ftruncate(fd, 3*page))
+	refused("cut the file", f.dma.ReadHost(0x10_1000, make([]byte, 4)))
+
+	check(c.Unmap(0x10_0000, page))
+	refused("no memory there", f.dma.ReadHost(0x10_0008, make([]byte, 4)))
+	check(c.Close())
+	next := dial(t, path)
+	next.masters()
+	next.ConfigRead(0)
+	refused("no memory there", f.dma.ReadHost(0x20_0000, make([]byte, 4)))
+}
+
+// Memory that can't be mapped is refused, and leaves no descriptor behind.
+func TestMapRefused(t *testing.T) {
+	c := dial(t, listen(t, present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})))
+	fd, _ := memory(t, 4096)
+	null, err := os.OpenFile("/dev/zero", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	c.ConfigRead(0)
+	before := descriptors(t)
+	for name, m := range map[string]func() error{
+		"longer than the file":    func() error { return c.Map(fd, 0, 0, 8192, true) },
+		"beyond the file":         func() error { return c.Map(fd, 4096, 0, 4096, true) },
+		"not at a page":           func() error { return c.Map(fd, 8, 0, 8, true) },
+		"an offset that wraps":    func() error { return c.Map(fd, ^uint64(4095), 0, 8192, true) },
+		"a device":                func() error { return c.Map(int(null.Fd()), 0, 0, 4096, true) },
+		"two descriptors":         func() error { return c.mapping(0, 4096, 0, true, fd, fd) },
+		"nothing":                 func() error { return c.Map(fd, 0, 0, 0, true) },
+		"more descriptors than 8": func() error { return c.mapping(0, 4096, 0, true, fd, fd, fd, fd, fd, fd, fd, fd, fd) },
+	} {
+		if err := m(); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: %v, want EINVAL", name, err)
+		}
+	}
+	if n := descriptors(t); n != before {
+		t.Errorf("%d descriptors are open, %d were before", n, before)
+	}
+}
+
+// An interrupt reaches the guest by the event that it gave: as a message once those are on, otherwise as INTA, which
+// masks itself and is not lost meanwhile.
+func TestInterrupts(t *testing.T) {
+	card := present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})
+	c := dial(t, listen(t, card))
+	event := func() (int, func() uint64) {
+		fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		return fd, func() uint64 {
+			var b [8]byte
+			if _, err := unix.Read(fd, b[:]); err != nil {
+				return 0
+			}
+			return binary.LittleEndian.Uint64(b[:])
+		}
+	}
+	intx, gotINTx := event()
+	msi, gotMSI := event()
+	for i, fd := range []int{intx, msi} {
+		if err := c.Events(i, fd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	card.Interrupt()
+	card.Interrupt()
+	if n := gotINTx(); n != 1 {
+		t.Errorf("INTA came %d times while it was masked, want 1", n)
+	}
+	if err := c.Unmask(); err != nil {
+		t.Fatal(err)
+	}
+	if n := gotINTx(); n != 1 {
+		t.Errorf("INTA came %d times when it was unmasked, want 1", n)
+	}
+	c.ConfigWrite(capMSI, 1<<16)
+	if v := c.ConfigRead(capMSI); v>>16&msiEnable == 0 {
+		t.Fatalf("messages aren't on: %#x", v)
+	}
+	card.Interrupt()
+	if n := gotMSI(); n != 1 {
+		t.Errorf("the message came %d times", n)
+	}
+	if err := c.irqs(irqDataNone|irqActionTrigger, irqMSI, 0); err != nil {
+		t.Fatal(err)
+	}
+	card.Interrupt()
+	if n := gotMSI(); n != 0 {
+		t.Errorf("the message came %d times after it was turned off", n)
+	}
+	fd, _ := memory(t, 4096)
+	if err := c.Events(irqMSI, fd); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("an event descriptor that is none: %v", err)
+	}
+	if err := c.irqs(irqDataEventFD|irqActionUnmask, irqINTx, 1, intx); !errors.Is(err, syscall.EOPNOTSUPP) {
+		t.Errorf("unmasking by an event: %v", err)
+	}
+}
+
+// Posted stores don't wait for the chip: a client can send any number of them while the chip takes its time with the
+// first one, and what it asks then comes after all of them.
+func TestPosted(t *testing.T) {
+	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}
+	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
+	const n = 100
+	for i := range n {
+		c.BARStore(0, uint64(8*i), 8, uint64(i+1))
+	}
+	close(f.busy)
+	if v := c.BARLoad(0, 8*(n-1), 8); v != n {
+		t.Errorf("the last store is read back as %d, want %d", v, n)
+	}
+	if l := len(f.done()); l != n+1 {
+		t.Errorf("%d accesses, want %d", l, n+1)
+	}
+}
+
+// slow is a function that doesn't take stores before it is told to.
+type slow struct {
+	*fake
+	busy chan struct{}
+}
+
+func (s *slow) BARStore(bar int, off uint64, width int, v uint64) {
+	<-s.busy
+	s.fake.BARStore(bar, off, width, v)
+}
+
+// One client comes after the other, the chip's state stays, and what they gave is given back.
+func TestReconnect(t *testing.T) {
+	f := newFake(chip.Wormhole)
+	path := listen(t, present(t, f, Config{Arch: chip.Wormhole}))
+	before := descriptors(t)
+	for i := range 5 {
+		c, err := Dial(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := c.BARLoad(0, 0x100, 8); v != uint64(i) {
+			t.Errorf("client %d finds %d", i, v)
+		}
+		fd, _ := memory(t, 4096)
+		if err := c.Map(fd, 0, 0, 4096, true); err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(fd)
+		c.BARStore(0, 0x100, 8, uint64(i+1))
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := dial(t, path)
+	last.ConfigRead(0)
+	last.Close()
+	for end := time.Now().Add(10 * time.Second); descriptors(t) > before && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if n := descriptors(t); n > before {
+		t.Errorf("%d descriptors are open, %d were before the clients", n, before)
+	}
+}
+
+// Who speaks something else is disconnected, the reason is told, and the next client is served.
+func TestStranger(t *testing.T) {
+	why := make(chan error, 10)
+	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole, Report: func(err error) { why <- err }})
+	path := listen(t, card)
+	conn := raw(t, path)
+	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: card\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Error(err)
+	}
+	if err := <-why; !errors.Is(err, ErrProtocol) {
+		t.Errorf("the server says %v", err)
+	}
+	if id := dial(t, path).ConfigRead(0); id != 0x401E1E52 {
+		t.Errorf("ids %#x", id)
+	}
+}
+
+// A stopped chip is told of once, when somebody sees it.
+func TestStopped(t *testing.T) {
+	var told []error
+	f := newFake(chip.Wormhole)
+	f.fault = errors.New("the chip's reason")
+	f.mem["0:0x0"] = 0xFFFFFFFF
+	s := &session{card: present(t, f, Config{Arch: chip.Wormhole, Report: func(err error) { told = append(told, err) }})}
+	a := access{region: 0, count: 4}
+	for range 3 {
+		if err := s.card.load(&a, make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 1 || !errors.Is(told[0], f.fault) {
+		t.Errorf("told %v", told)
+	}
+}
+
+// A server that isn't one ends a client with a reason, not a hang.
+func TestDialStranger(t *testing.T) {
+	ours, theirs, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connOf(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		conn.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n"))
+		conn.Close()
+	}()
+	if _, err := newClient(ours); !errors.Is(err, ErrProtocol) && !errors.Is(err, net.ErrClosed) {
+		t.Errorf("dialed %v", err)
+	}
+}
+
+// A function of another architecture, or a BAR that no card has, is no card.
+func TestNotPresented(t *testing.T) {
+	for name, c := range map[string]Config{
+		"no architecture":      {},
+		"another architecture": {Arch: chip.Blackhole},
+		"an odd BAR":           {Arch: chip.Wormhole, BAR4Size: 12345},
+		"a BAR too large":      {Arch: chip.Wormhole, BAR4Size: 1 << 40},
+	} {
+		if _, err := New(newFake(chip.Wormhole), c); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

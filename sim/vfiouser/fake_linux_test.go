@@ -1,0 +1,165 @@
+package vfiouser
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// fake is a function that remembers what was done to it, and has memory behind its BARs.
+type fake struct {
+	mu    sync.Mutex
+	arch  chip.Arch
+	log   []string
+	mem   map[string]uint64
+	dma   driver.DMA
+	fault error
+}
+
+func newFake(a chip.Arch) *fake { return &fake{arch: a, mem: map[string]uint64{}} }
+
+func (f *fake) did(format string, a ...any) { f.log = append(f.log, fmt.Sprintf(format, a...)) }
+
+// done returns what was done since it was last asked.
+func (f *fake) done() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.log
+	f.log = nil
+	return l
+}
+
+func (f *fake) ConfigRead(uint32) uint32 {
+	p := f.arch.Params()
+	return uint32(p.PCI.Vendor) | uint32(p.PCI.Device)<<16
+}
+func (f *fake) ConfigWrite(uint32, uint32) {}
+
+func (f *fake) BARLoad(bar int, off uint64, width int) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.did("load%d %d:%#x", width, bar, off)
+	return f.mem[fmt.Sprintf("%d:%#x", bar, off)]
+}
+
+func (f *fake) BARStore(bar int, off uint64, width int, v uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.did("store%d %d:%#x %#x", width, bar, off, v)
+	f.mem[fmt.Sprintf("%d:%#x", bar, off)] = v
+}
+
+func (f *fake) BARRead(bar int, off uint64, p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.did("read %d:%#x %d", bar, off, len(p))
+	for i := range p {
+		p[i] = byte(i)
+	}
+}
+
+func (f *fake) BARWrite(bar int, off uint64, p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.did("write %d:%#x %d", bar, off, len(p))
+}
+
+func (f *fake) AttachDMA(d driver.DMA) { f.dma = d }
+func (f *fake) Fault() error           { return f.fault }
+func (f *fake) Close() error           { return nil }
+
+func (f *fake) Reset() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.did("reset")
+	return nil
+}
+
+// present makes a card of a function.
+func present(t testing.TB, fn driver.Function, cfg Config) *Card {
+	t.Helper()
+	c, err := New(fn, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// listen serves a card until the test ends, and returns where.
+func listen(t testing.TB, c *Card) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "card")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- c.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+// raw connects to a card without any agreement.
+func raw(t testing.TB, path string) *net.UnixConn {
+	t.Helper()
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// dial connects a client.
+func dial(t testing.TB, path string) *Client {
+	t.Helper()
+	c, err := Dial(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// memory is a file without a name, mapped, as a virtual machine's memory is.
+func memory(t testing.TB, size int) (fd int, mem []byte) {
+	t.Helper()
+	fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	if mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(mem) })
+	return fd, mem
+}
+
+// descriptors is how many this process has open.
+func descriptors(t testing.TB) int {
+	t.Helper()
+	l, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(l)
+}

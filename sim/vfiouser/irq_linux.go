@@ -1,0 +1,150 @@
+package vfiouser
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Interrupt types of a PCI device (linux/vfio.h, VFIO_PCI_INTX_IRQ_INDEX and on).
+const (
+	irqINTx  = 0
+	irqMSI   = 1
+	irqCount = 5 // with MSI-X, errors and requests, of which there are none
+
+	irqInfoEventFD    = 1 << 0
+	irqInfoMaskable   = 1 << 1
+	irqInfoAutomasked = 1 << 2
+	irqInfoNoResize   = 1 << 3
+)
+
+// irqInfo is what a client is told of a type: flags and how many there are.
+func irqInfo(index uint32) (flags, count uint32) {
+	switch index {
+	case irqINTx:
+		return irqInfoEventFD | irqInfoMaskable | irqInfoAutomasked, 1
+	case irqMSI:
+		return irqInfoEventFD | irqInfoNoResize, 1
+	}
+	return 0, 0
+}
+
+// interrupts is how a client wants to be told of interrupts.
+type interrupts struct {
+	mu   sync.Mutex
+	line [2]irqLine // INTA and the message
+}
+
+type irqLine struct {
+	fd              int // an event descriptor, if there is one
+	has             bool
+	masked, pending bool
+}
+
+// set does a SET_IRQS. Descriptors that it keeps become -1 in fds.
+func (t *interrupts) set(s setIRQs, fds []int) error {
+	_, n := irqInfo(s.index)
+	if s.index >= irqCount || s.start > n || s.count > n-s.start {
+		return syscall.EINVAL
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	action := s.flags & irqActions
+	if s.flags&irqDataEventFD != 0 {
+		switch {
+		case action != irqActionTrigger:
+			return syscall.EOPNOTSUPP // to be told when the guest masks an interrupt, or to unmask by an event
+		case len(fds) != 0 && len(fds) != int(s.count):
+			return syscall.EINVAL
+		case s.count == 0:
+			return nil
+		}
+		return t.line[s.index].assign(fds)
+	}
+	if len(fds) != 0 {
+		return syscall.EINVAL
+	}
+	if s.count == 0 {
+		if action == irqActionTrigger && s.flags&irqDataNone != 0 && s.start == 0 && n > 0 { // all of the type off
+			t.line[s.index].drop()
+		}
+		return nil
+	}
+	if s.flags&irqDataBool != 0 && s.data[0] == 0 {
+		return nil
+	}
+	l := &t.line[s.index]
+	switch {
+	case action == irqActionTrigger:
+		l.trigger(s.index == irqINTx)
+	case s.index != irqINTx:
+		return syscall.EINVAL
+	case action == irqActionMask:
+		l.masked = true
+	default:
+		l.masked = false
+		if l.pending {
+			l.trigger(true)
+		}
+	}
+	return nil
+}
+
+// assign takes an event descriptor, or takes it away.
+func (l *irqLine) assign(fds []int) error {
+	if len(fds) == 0 {
+		l.drop()
+		return nil
+	}
+	// Anything else could make a signal wait for the client, or mean something else to others.
+	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fds[0])); err != nil || name != "anon_inode:[eventfd]" {
+		return syscall.EINVAL
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return err
+	}
+	l.drop()
+	l.fd, l.has = fds[0], true
+	fds[0] = -1
+	return nil
+}
+
+// drop forgets the descriptor and the state.
+func (l *irqLine) drop() {
+	if l.has {
+		_ = unix.Close(l.fd) // an event descriptor has nothing to tell
+	}
+	*l = irqLine{}
+}
+
+// trigger signals the interrupt. One of a level, which masks itself, waits while it is masked.
+func (l *irqLine) trigger(level bool) {
+	if level && l.masked {
+		l.pending = true
+		return
+	}
+	if !l.has {
+		return
+	}
+	l.pending, l.masked = false, level
+	one := [8]byte{1}
+	// A counter that is full has told the client already.
+	_, _ = unix.Write(l.fd, one[:])
+}
+
+func (t *interrupts) trigger(index int) {
+	t.mu.Lock()
+	t.line[index].trigger(index == irqINTx)
+	t.mu.Unlock()
+}
+
+func (t *interrupts) clear() {
+	t.mu.Lock()
+	for i := range t.line {
+		t.line[i].drop()
+	}
+	t.mu.Unlock()
+}

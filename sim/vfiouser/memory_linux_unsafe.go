@@ -1,0 +1,203 @@
+//go:build linux
+
+package vfiouser
+
+import (
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// guest is the memory of the client, by the addresses that its DMA_MAPs gave it. It implements driver.DMA.
+type guest struct {
+	master func() bool // whether the function may reach memory
+
+	mu     sync.RWMutex
+	ranges []guestRange // sorted by address
+	twin   *twin        // how memory without a descriptor is reached; nil if there is no way
+}
+
+// guestRange is client memory at [addr, addr+size).
+type guestRange struct {
+	addr, size         uint64
+	readable, writable bool
+	mem                []byte // nil if the client gave no descriptor
+}
+
+var _ driver.DMA = (*guest)(nil)
+
+// add maps a range. A descriptor, which stays the caller's, is mapped; without one, fd is negative.
+func (g *guest) add(m dmaMap, fd int) error {
+	r := guestRange{addr: m.addr, size: m.size, readable: m.flags&dmaReadable != 0, writable: m.flags&dmaWritable != 0}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(g.ranges, m.addr, guestRange.compare)
+	switch {
+	case i < len(g.ranges) && g.ranges[i].addr-m.addr < m.size,
+		i > 0 && m.addr-g.ranges[i-1].addr < g.ranges[i-1].size:
+		return syscall.EEXIST
+	case len(g.ranges) >= maxMaps:
+		return syscall.ENOSPC
+	}
+	if fd >= 0 {
+		var err error
+		if r.mem, err = mapFile(fd, m.offset, m.size, r.writable); err != nil {
+			return err
+		}
+	}
+	g.ranges = slices.Insert(g.ranges, i, r)
+	return nil
+}
+
+func (r guestRange) compare(addr uint64) int {
+	switch {
+	case r.addr < addr:
+		return -1
+	case r.addr > addr:
+		return 1
+	}
+	return 0
+}
+
+// mapFile maps a part of a file. Devices are refused, and files that end before the part does: they would fault.
+func mapFile(fd int, off, size uint64, writable bool) ([]byte, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || off%pageSize != 0 || off+size < off || off+size > uint64(max(st.Size, 0)) {
+		return nil, syscall.EINVAL
+	}
+	prot := unix.PROT_READ
+	if writable {
+		prot |= unix.PROT_WRITE
+	}
+	return unix.Mmap(fd, int64(off), int(size), prot, unix.MAP_SHARED|unix.MAP_NORESERVE)
+}
+
+// remove unmaps the range that was mapped at exactly [addr, addr+size). When it returns, no access is under way.
+func (g *guest) remove(addr, size uint64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i, ok := slices.BinarySearchFunc(g.ranges, addr, guestRange.compare)
+	if !ok || g.ranges[i].size != size {
+		return syscall.ENOENT
+	}
+	err := g.ranges[i].unmap()
+	g.ranges = slices.Delete(g.ranges, i, i+1)
+	return err
+}
+
+func (r *guestRange) unmap() error {
+	if r.mem == nil {
+		return nil
+	}
+	return unix.Munmap(r.mem)
+}
+
+// clear unmaps everything, and forgets the other way.
+func (g *guest) clear() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.ranges {
+		_ = g.ranges[i].unmap() // of a range that was mapped: it can't fail
+	}
+	g.ranges, g.twin = nil, nil
+}
+
+// find returns the range that has an address, or nil. g.mu is held.
+func (g *guest) find(addr uint64) *guestRange {
+	i, ok := slices.BinarySearchFunc(g.ranges, addr, guestRange.compare)
+	if !ok {
+		i--
+	}
+	if i >= 0 && addr-g.ranges[i].addr < g.ranges[i].size {
+		return &g.ranges[i]
+	}
+	return nil
+}
+
+// ReadHost reads client memory.
+func (g *guest) ReadHost(bus uint64, p []byte) error { return g.access(bus, p, false) }
+
+// WriteHost writes client memory.
+func (g *guest) WriteHost(bus uint64, p []byte) error { return g.access(bus, p, true) }
+
+// access moves data range by range. One that can't move wholly moves nothing.
+func (g *guest) access(bus uint64, p []byte, write bool) error {
+	refused := func(why string) error {
+		return &driver.DMAError{Bus: bus, Size: len(p), Write: write, Why: why}
+	}
+	if !g.master() {
+		return refused("bus mastering is off in the PCI command register")
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for at, left := bus, uint64(len(p)); left > 0; {
+		r := g.find(at)
+		switch {
+		case r == nil:
+			return refused("the client has mapped no memory there")
+		case write && !r.writable, !write && !r.readable:
+			return refused("the client has not mapped the memory for that")
+		case r.mem == nil && g.twin == nil:
+			return refused("the client shares that memory by no descriptor: a virtual machine's memory has to be a shared file")
+		}
+		n := min(left, r.size-(at-r.addr))
+		at, left = at+n, left-n
+	}
+	for len(p) > 0 {
+		r := g.find(bus)
+		n := min(uint64(len(p)), r.size-(bus-r.addr))
+		if r.mem == nil {
+			if err := g.twin.access(bus, p[:n], write); err != nil {
+				return refused(err.Error())
+			}
+		} else if !move(r.mem[bus-r.addr:][:n], p[:n], write) {
+			return refused("the client has cut the file behind its memory short")
+		}
+		bus, p = bus+n, p[n:]
+	}
+	return nil
+}
+
+// move copies between client memory and p, which are equally long. Aligned accesses of 4 and 8 bytes are single loads
+// and stores, so that a guest sees pointers and flags whole. It reports false for memory that isn't there any more.
+func move(mem, p []byte, write bool) (ok bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			if uint64(e.Addr())-uint64(uintptr(unsafe.Pointer(&mem[0]))) >= uint64(len(mem)) {
+				panic(e)
+			}
+			ok = false
+		default:
+			panic(e)
+		}
+	}()
+	q := unsafe.Pointer(&mem[0])
+	switch {
+	case len(p) == 4 && uintptr(q)&3 == 0 && write:
+		atomic.StoreUint32((*uint32)(q), order.Uint32(p))
+	case len(p) == 4 && uintptr(q)&3 == 0:
+		order.PutUint32(p, atomic.LoadUint32((*uint32)(q)))
+	case len(p) == 8 && uintptr(q)&7 == 0 && write:
+		atomic.StoreUint64((*uint64)(q), order.Uint64(p))
+	case len(p) == 8 && uintptr(q)&7 == 0:
+		order.PutUint64(p, atomic.LoadUint64((*uint64)(q)))
+	case write:
+		copy(mem, p)
+	default:
+		copy(p, mem)
+	}
+	return true
+}

@@ -1,0 +1,94 @@
+package vfiouser
+
+import (
+	"syscall"
+)
+
+// inside refuses accesses beyond a region.
+func (c *Card) inside(a *access) error {
+	if n := c.space.regionSize(a.region); n == 0 || a.offset > n || uint64(a.count) > n-a.offset {
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// load reads from a region into p, which has a.count bytes.
+func (c *Card) load(a *access, p []byte) error {
+	if err := c.inside(a); err != nil {
+		return err
+	}
+	if a.region == regionConfig {
+		c.space.read(int(a.offset), p)
+		return nil
+	}
+	bar, off := int(a.region), a.offset
+	if len(p) > 8 && isBulk(a.region) {
+		c.fn.BARRead(bar, off, p)
+		c.looked(allOnes(p[:8]))
+		return nil
+	}
+	for len(p) > 0 {
+		n := natural(off, len(p))
+		v := c.fn.BARLoad(bar, off, n)
+		var b [8]byte
+		order.PutUint64(b[:], v)
+		copy(p[:n], b[:])
+		c.looked(allOnes(p[:n]))
+		off, p = off+uint64(n), p[n:]
+	}
+	return nil
+}
+
+// store writes to a region. It is posted.
+func (c *Card) store(a *access) error {
+	if err := c.inside(a); err != nil {
+		return err
+	}
+	bar, off, p := int(a.region), a.offset, a.data
+	if a.region == regionConfig {
+		if c.space.write(int(off), p) {
+			return c.reset()
+		}
+		return nil
+	}
+	if len(p) > 8 && isBulk(a.region) {
+		c.fn.BARWrite(bar, off, p)
+		return nil
+	}
+	for len(p) > 0 {
+		n := natural(off, len(p))
+		var b [8]byte
+		copy(b[:], p[:n])
+		if v := order.Uint64(b[:]); v != 0 || !c.strided(bar, off) {
+			c.fn.BARStore(bar, off, n, v)
+		}
+		off, p = off+uint64(n), p[n:]
+	}
+	return nil
+}
+
+// strided reports whether an offset is that of a register of Blackhole's strided multicasts, to which the driver stores
+// zero with each configuration of a window (tt-kmd blackhole.c). The emulator and the vendor's simulator have no such
+// multicasts, so that zero is what their registers have anyway.
+func (c *Card) strided(bar int, off uint64) bool {
+	b := &c.p.BAR
+	return bar == 0 && off-uint64(b.StridedRegs) < 4*uint64(b.StridedCount)
+}
+
+// natural is the width of the first of the aligned loads or stores that n bytes at an offset are made of.
+func natural(off uint64, n int) int {
+	w := 8
+	for off&uint64(w-1) != 0 || w > n {
+		w /= 2
+	}
+	return w
+}
+
+func allOnes(p []byte) bool {
+	for _, b := range p {
+		if b != 0xFF {
+			return false
+		}
+	}
+	return true
+}

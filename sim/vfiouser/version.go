@@ -1,0 +1,120 @@
+package vfiouser
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// The version of the protocol that both sides of this package speak. Minor versions below are spoken too.
+const (
+	versionMajor = 0
+	versionMinor = 1
+)
+
+// maxMaps is how many ranges of client memory can be mapped at a time.
+const maxMaps = 4096
+
+// capabilities is what a side can do. A field that isn't there has the protocol's default.
+type capabilities struct {
+	MaxDescriptors *uint64     `json:"max_msg_fds,omitempty"`
+	MaxData        *uint64     `json:"max_data_xfer_size,omitempty"`
+	MaxMaps        *uint64     `json:"max_dma_maps,omitempty"`
+	PageSizes      *uint64     `json:"pgsizes,omitempty"`
+	WriteMultiple  *bool       `json:"write_multiple,omitempty"`
+	Twin           *twinSocket `json:"twin_socket,omitempty"`
+}
+
+type twinSocket struct {
+	Supported bool `json:"supported"`
+	Index     *int `json:"fd_index,omitempty"`
+}
+
+// version is the message that a connection begins with, either way.
+type version struct {
+	Major, Minor uint16
+	Caps         capabilities
+}
+
+// parseVersion decodes the body of a VERSION. The error wraps ErrProtocol.
+func parseVersion(b []byte) (v version, err error) {
+	bad := func(why string) (version, error) {
+		return version{}, fmt.Errorf("vfiouser: version: %w: %s", ErrProtocol, why)
+	}
+	if len(b) < versionSize {
+		return bad(fmt.Sprintf("%d bytes, want at least %d", len(b), versionSize))
+	}
+	v.Major, v.Minor = order.Uint16(b), order.Uint16(b[2:])
+	text := b[versionSize:]
+	if len(text) == 0 {
+		return v, nil
+	}
+	if len(text) > 1<<16 {
+		return bad(fmt.Sprintf("%d bytes of capabilities, want at most %d", len(text), 1<<16))
+	}
+	text, tail, ended := bytes.Cut(text, []byte{0})
+	if !ended || len(tail) > 0 {
+		return bad("the capabilities don't end with a zero byte")
+	}
+	if len(text) == 0 {
+		return v, nil
+	}
+	var data struct {
+		Capabilities capabilities `json:"capabilities"`
+	}
+	if err := json.Unmarshal(text, &data); err != nil {
+		return bad("the capabilities are no such JSON object: " + err.Error())
+	}
+	v.Caps = data.Capabilities
+	return v, nil
+}
+
+// body encodes the message's body.
+func (v version) body() ([]byte, error) {
+	text, err := json.Marshal(struct {
+		Capabilities capabilities `json:"capabilities"`
+	}{v.Caps})
+	if err != nil {
+		return nil, fmt.Errorf("vfiouser: version: %w", err)
+	}
+	b := order.AppendUint16(nil, v.Major)
+	b = order.AppendUint16(b, v.Minor)
+	return append(append(b, text...), 0), nil
+}
+
+// answer is the server's version to what a client proposed: a subset of its capabilities. The error wraps ErrProtocol
+// if there is no version that both speak.
+func (v version) answer() (version, error) {
+	if v.Major != versionMajor {
+		return version{}, fmt.Errorf("vfiouser: version: %w: the client speaks %d.%d, this server %d.%d",
+			ErrProtocol, v.Major, v.Minor, versionMajor, versionMinor)
+	}
+	a := version{Major: versionMajor, Minor: min(v.Minor, versionMinor)}
+	number := func(to **uint64, proposed *uint64, n uint64) {
+		if proposed != nil {
+			*to = &n
+		}
+	}
+	number(&a.Caps.MaxDescriptors, v.Caps.MaxDescriptors, maxDescriptors)
+	number(&a.Caps.MaxData, v.Caps.MaxData, maxData)
+	number(&a.Caps.MaxMaps, v.Caps.MaxMaps, maxMaps)
+	if p := v.Caps.PageSizes; p != nil {
+		number(&a.Caps.PageSizes, p, *p&^(pageSize-1)|pageSize)
+	}
+	if v.Caps.WriteMultiple != nil && *v.Caps.WriteMultiple {
+		yes := true
+		a.Caps.WriteMultiple = &yes
+	}
+	return a, nil
+}
+
+// pageSize is the smallest page of client memory.
+const pageSize = 4096
+
+// limit is a capability's value, or the protocol's default.
+func limit(v *uint64, otherwise int) int {
+	if v == nil {
+		return otherwise
+	}
+	return int(min(*v, 1<<30))
+}
