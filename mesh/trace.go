@@ -56,6 +56,25 @@ func (r *Recorder) Param(x *Executable, name string, args ...reprise.Arg) error 
 	return nil
 }
 
+// ParamBuffer is Param for arguments that hold the address of a buffer, which Trace.SetBuffer can change.
+func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...reprise.Arg) error {
+	err := x.of(r.m)
+	if err == nil {
+		err = b.of(r.m)
+	}
+	if err != nil {
+		return fmt.Errorf("mesh: record: %w", err)
+	}
+	for i, part := range x.xs {
+		if part != nil {
+			if err := r.rs[i].ParamBuffer(name, b.bufs[i], args...); err != nil {
+				return r.m.failure(fmt.Sprintf("name parameter %q", name), at(len(x.xs), i, err))
+			}
+		}
+	}
+	return nil
+}
+
 // at returns n errors, of which the i-th is err.
 func at(n, i int, err error) []error {
 	errs := make([]error, n)
@@ -181,13 +200,24 @@ func (t *Trace) On(c *Chip) *reprise.Trace {
 
 // Set gives a parameter a value from the next replay on, on all chips that have one of that name.
 func (t *Trace) Set(name string, v uint32) error {
+	return t.set(name, func(i int) error { return t.traces[i].Set(name, v) })
+}
+
+// SetBuffer is Set for the address of a buffer.
+func (t *Trace) SetBuffer(name string, b *Buffer) error {
+	if err := b.of(t.m); err != nil {
+		return fmt.Errorf("mesh: trace %q: set buffer %q: %w", t.Name(), name, err)
+	}
+	return t.set(name, func(i int) error { return t.traces[i].SetBuffer(name, b.bufs[i]) })
+}
+
+func (t *Trace) set(name string, set func(i int) error) error {
 	errs, found := make([]error, len(t.traces)), false
 	for i, one := range t.traces {
 		if one == nil {
 			continue
 		}
-		err := one.Set(name, v)
-		if !errors.Is(err, reprise.ErrNoParam) {
+		if err := set(i); !errors.Is(err, reprise.ErrNoParam) {
 			found, errs[i] = true, err
 		}
 	}

@@ -158,6 +158,20 @@ func TestTraceParameters(t *testing.T) {
 			b.holds(c, out, 40+i)
 		}
 	}
+	other := b.pages("other", 8)
+	moved, err := b.queue.Capture(b.ctx, "moved", func(r *mesh.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer(x, "out", out, reprise.Arg{Kernel: "writer", Index: 0}))
+	})
+	b.must(err)
+	b.must(moved.SetBuffer("out", other))
+	b.must(moved.Replay(b.ctx))
+	for _, c := range b.mesh.Chips() {
+		b.holds(c, other, 3)
+		b.holds(c, out, 42)
+	}
+	if err := moved.SetBuffer("out", nil); err == nil {
+		t.Error("no buffer was set")
+	}
 	if err := trace.Set("other", 1); !errors.Is(err, reprise.ErrNoParam) {
 		t.Errorf("no such parameter: %v", err)
 	}
