@@ -16,7 +16,8 @@ type Tensor struct {
 	geo   *geometry
 	buf   *reprise.Buffer // nil if it is only planned
 	plan  *planned
-	freed bool // held by d.mu
+	peers []*Tensor // its parts on the chips of a mesh, this one too
+	freed bool      // held by d.mu
 }
 
 // ID returns the tensor's number, which graphs name it by.
@@ -69,7 +70,12 @@ func (t *Tensor) graph() *graph.Tensor {
 	} else {
 		g.Buffer = t.plan.buffer
 	}
-	g.Devices = []graph.DeviceTensor{{Address: g.Buffer.Address, Device: t.d.id}}
+	for _, p := range t.peers {
+		g.Devices = append(g.Devices, graph.DeviceTensor{Address: uint64(p.Address()), Device: p.d.id})
+	}
+	if g.Devices == nil {
+		g.Devices = []graph.DeviceTensor{{Address: g.Buffer.Address, Device: t.d.id}}
+	}
 	return g
 }
 

@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"mesh":                       {"", "allocator", "chip", "kernels", "kmd", "topology"},
 	"usage":                      {},
 	"graph":                      {},
-	"ops":                        {"", "graph", "kernels"},
+	"ops":                        {"", "graph", "kernels", "mesh"},
 	"graph/visualizer":           {"graph"},
 	"session":                    {"kmd", "internal/seam", "internal/kabi"},
 	"sim":                        {"chip", "internal/seam", "sim/driver", "sim/emu"},

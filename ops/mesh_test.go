@@ -1,0 +1,187 @@
+package ops_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	_ "modernc.org/sqlite"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/graph/visualizer"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// meshBench is a mesh under test.
+type meshBench struct {
+	*bench
+	*ops.Mesh
+	mesh *mesh.Mesh
+}
+
+func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *meshBench {
+	t.Helper()
+	b := &meshBench{bench: &bench{TB: t, ctx: t.Context()}}
+	t.Cleanup(func() { _ = machine.Close() })
+	var err error
+	b.mesh, err = mesh.Open(b.ctx, mesh.Cards(machine.Cards()...), shape)
+	b.must(err)
+	t.Cleanup(func() { b.must(b.mesh.Close()) })
+	b.Mesh, err = ops.NewMesh(b.ctx, b.mesh, reprise.Core{X: 1, Y: 1})
+	b.must(err)
+	t.Cleanup(func() { b.must(b.Mesh.Close(context.Background())) })
+	return b
+}
+
+// spread puts another tensor on each chip: i, i+1, i+2 and so on, up to i+49 and again.
+func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.MeshTensor {
+	b.Helper()
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	var hs []*ops.Host
+	for i := range b.Size() {
+		v := make([]float32, n)
+		for j := range v {
+			v[j] = float32(i + j%50)
+		}
+		h, err := ops.NewHost(shape, dt, v)
+		b.must(err)
+		hs = append(hs, h)
+	}
+	m := ops.Interleaved(reprise.L1)
+	if l == ops.RowMajor { // what is sharded goes to where links can take it first
+		m = ops.Sharded(reprise.HeightSharded, 4, shape[len(shape)-1], reprise.Grid(2, 1))
+	}
+	t, err := b.Mesh.ToDevice(b.ctx, hs, l, m)
+	b.must(err)
+	return t
+}
+
+// all checks that every chip has the same.
+func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
+	b.Helper()
+	hs, err := b.Mesh.ToHost(b.ctx, t)
+	b.must(err)
+	for c, h := range hs {
+		for i, v := range ops.Values[float32](h) {
+			if v != want(i) {
+				b.Fatalf("chip %d of %v: element %d is %v, want %v", c, h.Shape, i, v, want(i))
+			}
+		}
+	}
+}
+
+// Collectives give every chip the sum of all parts, or all parts behind each other, whatever the type and layout.
+func TestCollectives(t *testing.T) {
+	for _, c := range []struct {
+		machine func(...sim.Option) *sim.Machine
+		shape   mesh.Shape
+		layout  ops.Layout
+		dtype   ops.DataType
+		tensor  []int
+	}{
+		{sim.P300, mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, []int{1, 1, 32, 40}},
+		{sim.P300, mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, []int{3, 5}},
+		{sim.QuietBox, mesh.Shape{2, 2}, ops.RowMajor, ops.Float32, []int{2, 4, 6}},
+	} {
+		t.Run(c.dtype.String(), func(t *testing.T) {
+			b := openMesh(t, c.machine(), c.shape)
+			n := b.Size()
+			x := b.spread(c.layout, c.dtype, c.tensor...)
+			sum, err := b.AllReduce(b.ctx, x)
+			b.must(err)
+			b.all(sum, func(i int) float32 { return float32(n*(i%50) + n*(n-1)/2) })
+			whole, err := b.AllGather(b.ctx, x)
+			b.must(err)
+			elements := 1
+			for _, d := range c.tensor {
+				elements *= d
+			}
+			line := []int{0, 1, 3, 2}[:n] // a mesh of 2 by 2 is gone through in a loop
+			b.all(whole, func(i int) float32 { return float32(line[i/elements] + i%elements%50) })
+			for _, x := range []*ops.MeshTensor{x, sum, whole} {
+				b.must(b.Mesh.Deallocate(b.ctx, x))
+			}
+			b.must(b.mesh.InStep(reprise.L1))
+			if _, err := b.AllReduce(b.ctx, x); !errors.Is(err, ops.ErrReleased) {
+				t.Errorf("of a tensor that was deallocated: %v", err)
+			}
+		})
+	}
+}
+
+// What links can't carry is refused.
+func TestCollectivesThatCannotBe(t *testing.T) {
+	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	bytes := b.spread(ops.RowMajor, ops.UInt8, 4, 4)
+	if _, err := b.AllReduce(b.ctx, bytes); !errors.Is(err, ops.ErrDataType) {
+		t.Errorf("a sum of bytes: %v", err)
+	}
+	if _, err := b.AllReduce(b.ctx, nil); !errors.Is(err, ops.ErrShape) {
+		t.Errorf("nil: %v", err)
+	}
+	half := b.spread(ops.Tile, ops.Float32, 16, 32)
+	if _, err := b.AllGather(b.ctx, half); !errors.Is(err, ops.ErrShape) {
+		t.Errorf("parts that share a tile: %v", err)
+	}
+	wide := b.spread(ops.RowMajor, ops.Float32, 1, 1025)
+	if _, err := b.AllReduce(b.ctx, wide); !errors.Is(err, mesh.ErrTensor) {
+		t.Errorf("pages that links can't carry: %v", err)
+	}
+	other := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	if _, err := other.AllReduce(b.ctx, half); !errors.Is(err, ops.ErrForeign) {
+		t.Errorf("a tensor of another mesh: %v", err)
+	}
+	if err := b.mesh.InStep(reprise.DRAM); err != nil {
+		t.Error(err)
+	}
+}
+
+// A collective is captured like an operation, with the addresses of all chips; the visualizer's database has it.
+func TestCollectiveIsCaptured(t *testing.T) {
+	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	x := b.spread(ops.RowMajor, ops.Int32, 4, 16)
+	for name, mode := range modes {
+		c := b.Mesh.BeginCapture(graph.Config{Mode: mode})
+		sum, err := b.AllReduce(b.ctx, x)
+		b.must(err)
+		b.must(b.Mesh.Deallocate(b.ctx, sum))
+		r, err := c.End()
+		b.must(err)
+		want := []string{"ttnn::all_reduce", "create_device_tensor", "ttnn::to_memory_config", "ttnn::prim::copy", "Device Operation"}
+		if d := cmp.Diff(want, graph.CallTrace(r.Graph)); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		if len(r.Devices) != 2 {
+			t.Errorf("%s: %d devices", name, len(r.Devices))
+		}
+		var text bytes.Buffer
+		b.must(r.Encode(&text))
+		dir := t.TempDir()
+		b.must(os.WriteFile(filepath.Join(dir, "report.json"), text.Bytes(), 0o666))
+		db := filepath.Join(dir, "db.sqlite")
+		if _, err := visualizer.Import(b.ctx, db, []string{filepath.Join(dir, "report.json")}, visualizer.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		q, err := sql.Open("sqlite", db)
+		b.must(err)
+		var op string
+		var parts int
+		b.must(q.QueryRow("SELECT name FROM operations WHERE operation_id = 1").Scan(&op))
+		b.must(q.QueryRow("SELECT count(DISTINCT device_id) FROM device_tensors").Scan(&parts))
+		if op != "ttnn::all_reduce" || parts != 2 {
+			t.Errorf("%s: operation %q, tensors on %d chips", name, op, parts)
+		}
+		b.must(q.Close())
+	}
+}
