@@ -37,7 +37,8 @@ func (q *Queue) Device() *Device { return q.d }
 // Write writes data to a buffer, from byte off on, after everything so far in the queue has run. It returns once the data
 // are copied; the device may still be busy. Any range inside the buffer will do, but whole pages are the fastest: memory is
 // written in units of 16 to 64 bytes, and one that is only written in part is read first, which waits for the queue and
-// must not race with who else writes to the same unit. The error is a *TransferError if the range isn't inside.
+// must not race with who else writes to the same unit. If ctx ends while a long write waits for room, its first part is
+// written; the queue goes on. The error is a *TransferError if the range isn't inside.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) error {
 	if q.d.watch.on.Load() != nil {
 		return q.d.observed(ctx, &Call{Kind: CallWrite, Queues: q.self, Name: b.label(), Object: b, Bytes: len(data)}, func() error { return q.write(ctx, b, off, data) })
@@ -100,7 +101,8 @@ func (q *Queue) startRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 // Run puts a program into the queue. It returns once its commands are in the issue ring. The error is a *WorkersError if
 // the program has something on cores that the queue doesn't start, and an *OverlapError if another queue has put a
 // program on the same workers and nothing orders the two. Between [Queue.Begin] and [Recorder.End] it records the program
-// instead.
+// instead. If ctx ends while the commands wait for room, nothing has happened: the program isn't in the queue, not even in
+// part. Only for one whose commands are larger than half of the queue's memory is it too late once they have begun.
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if q.d.watch.on.Load() != nil && q.rec.Load() == nil {
 		return q.d.observed(ctx, &Call{Kind: CallRun, Queues: q.self, Name: x.label(), Object: x}, func() error { return q.run(ctx, x) })

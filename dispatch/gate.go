@@ -43,7 +43,7 @@ func (g *gate) wait() {
 		case n < gateSpins+gateYields:
 			runtime.Gosched()
 		default:
-			time.Sleep(gateSleep)
+			nap(gateSleep)
 		}
 	}
 	g.turn.Unlock()

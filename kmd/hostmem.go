@@ -79,16 +79,16 @@ func (m *HostMemory) Repin() error {
 	}
 	d.mu.Unlock()
 	err := d.usable()
-	switch {
-	case err != nil:
-	case !live && !stale:
+	if err == nil && !live && !stale {
 		err = ErrClosed
-	case live:
-		err = m.unpin()
 	}
 	if err == nil {
+		var old error
+		if live {
+			old = m.unpin() // of pins that may be gone already: then pinning works
+		}
 		if err = d.pinChunks(m, m.chunk, m.config); err != nil {
-			err = d.explainPin(err, len(m.mem), int(hostPage()), nil)
+			err = errors.Join(d.explainPin(err, len(m.mem), int(hostPage()), nil), old)
 		}
 	}
 	if err != nil {
