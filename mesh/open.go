@@ -25,6 +25,19 @@ func Cards[T reprise.Target](targets ...T) Machine {
 	return m
 }
 
+// Host returns the cards of this machine, by the device nodes of the kernel driver.
+func Host(ctx context.Context) (Machine, error) {
+	cards, err := kmd.Host().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("mesh: list cards: %w", err)
+	}
+	var m Machine
+	for _, c := range cards {
+		m = append(m, reprise.Path(c.Node))
+	}
+	return m, nil
+}
+
 // Option changes how Open makes a mesh.
 type Option func(*options)
 

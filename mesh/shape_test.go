@@ -88,3 +88,33 @@ func TestShapesThatCannotBe(t *testing.T) {
 		t.Errorf("%v is a line", s)
 	}
 }
+
+// A shape that is read is one that can be, and reads the same again.
+func FuzzParseShape(f *testing.F) {
+	for _, s := range []string{"2x4", "1", "8x4x2", "x", "0x1", "65536", "99999999999999999999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := mesh.ParseShape(text)
+		if err != nil {
+			return
+		}
+		again, err := mesh.ParseShape(s.String())
+		if err != nil || s.Size() == 0 || !cmp.Equal(s, again) {
+			t.Errorf("%q is %v (%d places), and that reads as %v, %v", text, s, s.Size(), again, err)
+		}
+	})
+}
+
+// Without the kernel driver a machine has no cards.
+func TestHost(t *testing.T) {
+	m, err := mesh.Host(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, card := range m {
+		if card.String() == "" {
+			t.Error("a card without a name")
+		}
+	}
+}
