@@ -9,12 +9,16 @@ import (
 // Edits of the shape: how many buckets there are, and buckets with more holes than their leaf has places.
 
 // density returns how many holes a bucket gets at most, on average over its cell, and how many a cell gets, on average over the
-// space, when buckets are chosen: fewer if there are so few that all stays in the nearest cache.
+// space, when buckets are chosen: few as long as all leaves stay in the nearest cache, and many, though some buckets will
+// overflow, when the time goes into fetching leaves from a far one.
 func density(holes int) (bucket, cell int) {
-	if holes < 2048 {
-		return leafWidth / 4, leafWidth / 4
+	switch {
+	case holes < 2048:
+		return 4, 4
+	case holes < 16384:
+		return 8, 16
 	}
-	return leafWidth / 2, leafWidth
+	return 11, 16
 }
 
 // shape makes h empty, with buckets that suit the given holes, which are in order.
