@@ -40,7 +40,7 @@ func hardCases() []testCase {
 	for _, m := range hardModes() {
 		for _, k := range hardKeys() {
 			cs = append(cs, testCase{
-				name: fmt.Sprintf("%s, %s", k.name, m.name), needs: needEmulator,
+				name: fmt.Sprintf("%s, %s", k.name, m.name), needs: needEmulator, hours: 1 + m.many/100,
 				protects: "nothing depends on how fast the networks are, which processor runs first, or what memory holds at power-on",
 				fn: func(t *fixture) {
 					for seed := range t.more(m.few, m.many) {
