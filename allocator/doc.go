@@ -28,5 +28,6 @@
 // stretch of addresses, under a pyramid of maxima, so the lowest (or highest) hole that fits is found by one descent
 // that looks at 16 numbers at a time. On amd64 with AVX2 that is done in assembly, elsewhere by the same steps in Go.
 // There are no pointers in it; allocating and freeing don't allocate memory once the structure has its size. It is
-// rebuilt when the number of holes has doubled or halved, which costs as much as a few operations for each hole.
+// rebuilt when too many leaves have overflown or most holes have gone, which costs as much as a few operations for each
+// hole.
 package allocator
