@@ -37,9 +37,9 @@ type HostBufferConfig struct {
 	Name   string // for errors
 }
 
-// NewHostBuffer pins memory. Each takes one of the 16 ranges of host memory that all users of a card share, one more than
-// the queues' own. The error matches ErrBusy if they, or addresses, are taken, and ErrNotContiguous if there is neither an
-// IOMMU that translates nor a huge page that holds all.
+// NewHostBuffer pins memory. It takes one of the 16 ranges of host memory that all users of a card share; the queues' own
+// memory has one too. Without an IOMMU that translates, the memory is of huge pages, and each takes a range. The error
+// matches ErrBusy if ranges or addresses are taken, and ErrNotContiguous if there is neither an IOMMU nor huge pages enough.
 func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	if err := d.usable("new host buffer"); err != nil {
 		return nil, err
