@@ -27,6 +27,7 @@ type Mesh struct {
 type system struct {
 	graph    *topology.Graph // nil if it isn't known
 	links    links
+	unlinked bool  // links says that all are joined, and nobody looked
 	inGraph  []int // by node: which chip of graph it is
 	problems []string
 	// start is held while traces of several chips are started: who starts several takes the locks of their queues, and
@@ -84,17 +85,17 @@ func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
 // are down, chips that can't be used.
 func (m *Mesh) Problems() []string { return slices.Clone(m.s.problems) }
 
-// Linked says whether a link joins two places of the mesh, as far as Open looked.
+// Linked says whether a link joins two places of the mesh. Of an Unlinked mesh nothing is known.
 func (m *Mesh) Linked(a, b Coord) bool {
 	i, ok := m.shape.Index(a)
 	j, also := m.shape.Index(b)
-	return ok && also && m.s.links[m.chips[i].node][m.chips[j].node]
+	return ok && also && !m.s.unlinked && m.s.links[m.chips[i].node][m.chips[j].node]
 }
 
 // Ring says whether the chips of a mesh that is a line make a ring: the last one is joined to the first.
 func (m *Mesh) Ring() bool {
 	n := len(m.chips)
-	return m.shape.Line() && n > 2 && m.s.links[m.chips[n-1].node][m.chips[0].node]
+	return m.shape.Line() && n > 2 && !m.s.unlinked && m.s.links[m.chips[n-1].node][m.chips[0].node]
 }
 
 // String returns "mesh 2x2".

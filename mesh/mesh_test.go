@@ -280,3 +280,32 @@ func TestOpenSaysWhatEachChipDid(t *testing.T) {
 		t.Errorf("buffer of a mesh that is closed: %v", err)
 	}
 }
+
+// A card by itself is a mesh of one chip, and chips needn't be linked to be used together.
+func TestMeshesWithoutLinks(t *testing.T) {
+	b := openCards(t, mesh.Cards(sim.Wormhole()), mesh.Shape{1})
+	in, out := b.pages("in", 2), b.pages("out", 2)
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(4))))
+	b.must(trace.Replay(b.ctx))
+	b.holds(b.mesh.Chip(0), out, 5)
+	links, err := b.mesh.NewLinks(b.ctx, reprise.Core{X: 2})
+	b.must(err)
+	sum, err := links.AllReduce(b.ctx, out, mesh.SumInt32)
+	b.must(err)
+	b.must(b.queue.Run(b.ctx, sum))
+	b.holds(b.mesh.Chip(0), out, 5)
+	b.must(links.Close(b.ctx))
+
+	apart := openCards(t, mesh.Cards(sim.Blackhole(), sim.Blackhole()), mesh.Shape{2}, mesh.Unlinked())
+	if apart.mesh.Linked(mesh.Coord{0}, mesh.Coord{1}) || apart.mesh.Ring() {
+		t.Error("cards of two machines are linked")
+	}
+	proof(apart)
+	if _, err := mesh.Open(t.Context(), mesh.Cards(sim.Blackhole(), sim.Blackhole()), mesh.Shape{2}); !errors.Is(err, mesh.ErrShape) {
+		t.Errorf("cards that no link joins: %v", err)
+	}
+	if _, err := mesh.Open(t.Context(), mesh.Cards[reprise.Target](sim.Blackhole(), sim.Wormhole()), mesh.Shape{2}, mesh.Unlinked()); !errors.Is(err, mesh.ErrMismatch) {
+		t.Errorf("two architectures: %v", err)
+	}
+}

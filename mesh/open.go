@@ -81,7 +81,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	s := &system{graph: f.graph, problems: f.problems, links: f.links, inGraph: f.inGraph}
+	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: o.unlinked, inGraph: f.inGraph}
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
 		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], node: n})
