@@ -204,8 +204,17 @@ func TestErrors(t *testing.T) {
 	if err := a.Free(dead); err != nil {
 		t.Fatal(err)
 	}
-	changed := live
+	stale := mustAllocate(t, a, Request{Size: 64})
+	if err := a.Free(stale); err != nil {
+		t.Fatal(err)
+	}
+	if again := mustAllocate(t, a, Request{Size: 64}); again.Addr != stale.Addr || again.slot != stale.slot {
+		t.Fatalf("%s has not the place of %s", again, stale)
+	}
+	changed, larger, other := live, live, live
 	changed.Addr += 32
+	larger.PerBank += 32
+	other.Kind = L1
 	allocate := func(r Request) func() error {
 		return func() error { _, err := a.Allocate(r); return err }
 	}
@@ -229,7 +238,10 @@ func TestErrors(t *testing.T) {
 		{"unhold without hold", func() error { return a.Unhold(live) }, ErrNotHeld},
 		{"zero extent", func() error { return a.Free(Extent{}) }, ErrForeign},
 		{"another allocator's", func() error { return mustNew(t, wormhole).Free(live) }, ErrForeign},
-		{"changed by the caller", func() error { return a.Free(changed) }, ErrForeign},
+		{"double free when another has the place", func() error { return a.Free(stale) }, ErrDoubleFree},
+		{"address changed by the caller", func() error { return a.Free(changed) }, ErrForeign},
+		{"size changed by the caller", func() error { return a.Free(larger) }, ErrForeign},
+		{"kind changed by the caller", func() error { return a.Hold(other) }, ErrForeign},
 		{"occupied", func() error { _, err := a.AllocateAt(Request{Size: 64}, live.Addr); return err }, ErrOccupied},
 		{"below the region", func() error { _, err := a.AllocateAt(Request{Size: 64}, 0); return err }, ErrOccupied},
 		{"beyond the region", func() error { _, err := a.AllocateAt(Request{Size: 64}, 1<<30-32); return err }, ErrOccupied},
