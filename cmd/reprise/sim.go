@@ -19,18 +19,31 @@ type simCmd struct {
 }
 
 type simServeCmd struct {
-	Socket   string `help:"Where processes find the card: they call it socket:PATH." placeholder:"PATH" required:""`
+	Socket   string `help:"Where processes find the card: they call it socket:PATH." placeholder:"PATH" xor:"where" required:""`
 	Device   string `help:"Emulator to serve: emu:blackhole or emu:wormhole." default:"emu:blackhole" placeholder:"DEVICE"`
 	Resident bool   `help:"Keep the chip while nobody has the card open, as silicon does. Otherwise each time is a new chip."`
+
+	VFIOUser string `name:"vfio-user" help:"Where virtual machines find the card instead: a socket of the vfio-user protocol. Several cards have .0, .1… behind it." placeholder:"PATH" xor:"where" required:""`
+	Machine  string `help:"With --vfio-user: emulated machine whose cards are served, such as p150 (the default), n150 or n300." placeholder:"NAME"`
+	TTSim    string `name:"ttsim" help:"With --vfio-user: libttsim.so of the vendor's simulator to serve instead of an emulator." placeholder:"PATH"`
 }
 
 // Help is shown by --help.
 func (simServeCmd) Help() string {
-	return "Several processes can open the card at a time, and what one leaves behind when it is killed is cleaned up as the kernel driver does it. It is for tests of programs, on Linux. " + exitHelp
+	return "Several processes can open the card at a time, and what one leaves behind when it is killed is cleaned up as the kernel driver does it. With --vfio-user it is a PCI device for a virtual machine, which brings its own driver. It is for tests of programs, on Linux. " + exitHelp
 }
 
 // Validate refuses what no emulator has to be started for.
 func (c *simServeCmd) Validate() error {
+	if c.VFIOUser != "" {
+		_, err := c.virtual()
+		return err
+	}
+	for _, f := range [][2]string{{"--machine", c.Machine}, {"--ttsim", c.TTSim}} {
+		if f[1] != "" {
+			return &flagError{flag: f[0], value: f[1], why: "it is for virtual machines", hint: "use it with --vfio-user; --device is for --socket", err: errNotServed}
+		}
+	}
 	_, err := c.arch()
 	return err
 }
@@ -50,6 +63,9 @@ var errNotServed = errors.New("not an emulator")
 
 // Run serves until ctx ends, which is no error.
 func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
+	if c.VFIOUser != "" {
+		return c.serveVirtual(ctx, s)
+	}
 	a, err := c.arch()
 	if err != nil {
 		return err

@@ -44,6 +44,8 @@ var allowed = map[string][]string{
 	"examples/digits/train":      {"examples/digits", "examples/digits/internal/*"},
 	"examples/digits/internal/*": {"examples/digits"},
 	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "mesh", "sim", "tracebuf", "hwtest/target"},
+	"hwtest/vm":                  {},
+	"hwtest/vm/guest":            {"chip"},
 	"hwtest/target":              {"chip", "kmd", "session", "sim", "sim/share", "sim/ttsim"},
 	"bench":                      {"", "allocator", "bench/probe", "chip", "kernels", "mesh"},
 	"bench/probe":                {},

@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
-	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 	"github.com/reprise-tt/reprise/sim/vfiouser"
 )
@@ -41,14 +40,8 @@ func emulated(t *testing.T, a chip.Arch) driver.Function {
 }
 
 func simulated(t *testing.T, variable string) driver.Function {
-	s := ttsimtest.Start(t, variable)
-	return one{s.Functions()[0]}
+	return ttsimtest.Start(t, variable).Functions()[0]
 }
-
-// one is a simulator's only function: resetting it resets the simulator.
-type one struct{ *ttsim.Function }
-
-func (o one) Reset() error { return o.Sim().Reset() }
 
 // plug serves a function as a card and returns the host's side of it.
 func plug(t *testing.T, fn driver.Function, a chip.Arch) *vfiouser.Client {

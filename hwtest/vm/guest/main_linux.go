@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files that the machine may be given.
+const (
+	module   = "/tenstorrent.ko" // the driver, built for the machine's kernel
+	commands = "/commands"       // one a line, words separated by spaces; run with the driver loaded
+)
+
+func main() {
+	if os.Getpid() != 1 {
+		fmt.Fprintln(os.Stderr, "guest: this is the first program of a virtual machine; run it nowhere else")
+		os.Exit(1)
+	}
+	if err := run(); err != nil {
+		fmt.Println("FAIL", err)
+	}
+	fmt.Println("DONE")
+	unix.Sync()
+	time.Sleep(100 * time.Millisecond) // until the console has it
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+	for { // the first program must not end
+		time.Sleep(time.Hour)
+	}
+}
+
+func run() error {
+	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"}} {
+		if err := os.MkdirAll(m[1], 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(m[0], m[1], m[0], 0, ""); err != nil && !errors.Is(err, syscall.EBUSY) {
+			return fmt.Errorf("mount %s: %w", m[1], err)
+		}
+	}
+	if err := os.MkdirAll("/dev/shm", 0o1777); err == nil {
+		_ = unix.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "") // some commands can do without
+	}
+	// The console came before /dev; programs that are started want it too.
+	dirs, err := filepath.Glob("/sys/bus/pci/devices/*")
+	if err != nil {
+		return err
+	}
+	cards := 0
+	for _, dir := range dirs {
+		if v, err := os.ReadFile(dir + "/vendor"); err != nil || strings.TrimSpace(string(v)) != "0x1e52" {
+			continue
+		}
+		cards++
+		look(dir)
+	}
+	fmt.Printf("CARDS %d\n", cards)
+	if cards == 0 {
+		return errors.New("there is no card on the PCI bus")
+	}
+	return drive()
+}
+
+// drive loads the driver and runs the commands, if the machine has them.
+func drive() error {
+	f, err := os.Open(module)
+	if errors.Is(err, os.ErrNotExist) {
+		fmt.Println("SKIP driver: the machine was given no tenstorrent.ko")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil {
+		return fmt.Errorf("load %s: %w", module, err)
+	}
+	nodes, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
+	if err != nil || len(nodes) == 0 {
+		return fmt.Errorf("the driver has made no node: %w", errors.Join(err, os.ErrNotExist))
+	}
+	fmt.Println("PASS driver:", strings.Join(nodes, " "))
+	c, err := os.Open(commands)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for s := bufio.NewScanner(c); s.Scan(); {
+		words := strings.Fields(s.Text())
+		if len(words) == 0 {
+			continue
+		}
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
+		cmd.Env = []string{"HOME=/tmp", "PATH=/"}
+		start := time.Now()
+		if err := cmd.Run(); err != nil {
+			fmt.Printf("FAIL %s: %v\n", s.Text(), err)
+			continue
+		}
+		fmt.Printf("PASS %s (%v)\n", s.Text(), time.Since(start).Round(time.Millisecond))
+	}
+	return nil
+}
