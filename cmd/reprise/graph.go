@@ -20,6 +20,7 @@ type graphCmd struct {
 	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's language."`
 	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`
 	Import graphImportCmd `cmd:"" help:"Write reports into the database of the vendor's visualizer."`
+	Serve  graphServeCmd  `cmd:"" help:"Show a report in a browser."`
 }
 
 type reportArg struct {

@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"usage":                      {},
 	"graph":                      {},
 	"ops":                        {"", "graph", "kernels", "mesh"},
+	"graph/view":                 {"graph"},
 	"graph/visualizer":           {"graph"},
 	"session":                    {"kmd", "internal/seam", "internal/kabi"},
 	"sim":                        {"chip", "internal/seam", "sim/driver", "sim/emu"},
