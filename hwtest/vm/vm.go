@@ -34,6 +34,8 @@ type Config struct {
 	Files map[string]string
 	// Memory is the machine's memory in MiB, 1024 if zero.
 	Memory int
+	// IOMMU gives the machine one that translates what cards reach, as the runtime's large pins want it.
+	IOMMU bool
 	// Accelerate lets the kernel's virtual machines run the guest where there are some. Otherwise all instructions are
 	// emulated.
 	Accelerate bool
@@ -61,14 +63,21 @@ func (c *Config) Arguments(initial string) []string {
 	if c.Accelerate {
 		accel = "kvm:tcg"
 	}
+	kernel := "console=ttyS0 panic=-1 loglevel=6"
 	args := []string{
 		// 32 GiB of BAR need more address bits than the default processor has.
 		"-machine", "q35,memory-backend=ram,accel=" + accel, "-cpu", "max", "-m", fmt.Sprintf("%dM", memory), "-smp", "2",
 		// The chip reaches memory through the file behind it.
 		"-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", memory),
-		"-kernel", c.Kernel, "-initrd", initial, "-append", "console=ttyS0 panic=-1 quiet",
+		"-kernel", c.Kernel, "-initrd", initial,
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
 	}
+	if c.IOMMU {
+		// Caching mode tells QEMU of each mapping, which it passes on.
+		args = append(args, "-device", "intel-iommu,caching-mode=on,intremap=off,aw-bits=48")
+		kernel += " intel_iommu=on iommu.passthrough=0"
+	}
+	args = append(args, "-append", kernel)
 	for i, s := range c.Sockets {
 		args = append(args,
 			"-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d", i, i+1),

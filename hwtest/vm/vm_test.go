@@ -4,6 +4,7 @@ package vm_test
 
 import (
 	"context"
+	"debug/elf"
 	"net"
 	"os"
 	"os/exec"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // REPRISE_QEMU is the command of a QEMU with vfio-user, with arguments after spaces; REPRISE_VM_KERNEL a kernel image.
 func TestWithoutDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t)
-	init := guest(t)
+	init := build(t, "./guest")
 	for _, m := range []chip.Machine{chip.N150(), chip.P150(), chip.T3000()} {
 		t.Run(m.Name, func(t *testing.T) {
 			if testing.Short() && m.Name != "p150" {
@@ -52,6 +53,48 @@ func TestWithoutDriver(t *testing.T) {
 	}
 }
 
+// The vendor's driver finds the emulated cards and is ready for programs, and the runtime works on it as on its model:
+// the suite's cases of the driver's layer, and the demo.
+//
+// REPRISE_VM_MODULE is the driver, built for the kernel by whoever runs the test. REPRISE_VM_COMMANDS are other commands
+// than these, with semicolons between them.
+func TestWithDriver(t *testing.T) {
+	qemu, kernel := qemuOf(t)
+	module := os.Getenv("REPRISE_VM_MODULE")
+	if module == "" {
+		t.Skip("REPRISE_VM_MODULE doesn't name the vendor's driver, built for the kernel")
+	}
+	init := build(t, "./guest")
+	command := build(t, "../../cmd/reprise")
+	for _, m := range []chip.Machine{chip.N150(), chip.P150()} {
+		t.Run(m.Name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+			defer cancel()
+			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: serve(t, m), Console: t.Output(), Module: module, IOMMU: true,
+				Files: withLibraries(t, "/reprise", command),
+				Commands: []string{
+					"/reprise ls",
+					"/reprise hwtest --short --device /dev/tenstorrent/0 --run kmd/",
+					"/reprise demo --batch 2 --device /dev/tenstorrent/0",
+				}}
+			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
+				c.Commands = strings.Split(l, ";")
+			}
+			r, err := c.Run(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Fail {
+				t.Error(f)
+			}
+			// Looking at the card, of which an IOMMU leaves three parts, the driver and the commands.
+			if n := len(r.Pass); n != 3+1+len(c.Commands) {
+				t.Errorf("%d tests passed, want %d", n, 3+1+len(c.Commands))
+			}
+		})
+	}
+}
+
 // qemuOf skips the test where there is no machine.
 func qemuOf(t *testing.T) (command []string, kernel string) {
 	t.Helper()
@@ -69,16 +112,45 @@ func qemuOf(t *testing.T) (command []string, kernel string) {
 	return command, kernel
 }
 
-// guest builds the machine's program.
-func guest(t *testing.T) string {
+// build builds a command for the machine.
+func build(t *testing.T, dir string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "init")
-	cmd := exec.Command("go", "build", "-o", name, "./guest")
+	name := filepath.Join(t.TempDir(), "command")
+	cmd := exec.Command("go", "build", "-o", name, dir)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the guest's program: %v: %s", err, out)
+		t.Fatalf("build %s for the machine: %v: %s", dir, err, out)
 	}
 	return name
+}
+
+// withLibraries is a program and what it has to be linked to when it starts: the command has the vendor's simulator in it,
+// which is a shared library.
+func withLibraries(t *testing.T, to, name string) map[string]string {
+	t.Helper()
+	files := map[string]string{to: name}
+	f, err := elf.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if s := f.Section(".interp"); s != nil {
+		b, err := s.Data()
+		if err != nil {
+			t.Fatal(err)
+		}
+		loader := strings.TrimRight(string(b), "\x00")
+		files[loader] = loader
+	}
+	libraries, err := f.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range libraries {
+		at := "/lib/x86_64-linux-gnu/" + l
+		files[at] = at
+	}
+	return files
 }
 
 // serve serves the cards of an emulated machine until the test ends.

@@ -21,7 +21,8 @@ type guest struct {
 
 	mu     sync.RWMutex
 	ranges []guestRange // sorted by address
-	twin   *twin        // how memory without a descriptor is reached; nil if there is no way
+	files  map[fileID]*guestFile
+	twin   *twin // how memory without a descriptor is reached; nil if there is no way
 }
 
 // guestRange is client memory at [addr, addr+size).
@@ -29,6 +30,21 @@ type guestRange struct {
 	addr, size         uint64
 	readable, writable bool
 	mem                []byte // nil if the client gave no descriptor
+	file               *guestFile
+}
+
+// fileID tells files apart, and mappings for reading only from others.
+type fileID struct {
+	dev, ino uint64
+	writable bool
+}
+
+// guestFile is a file that ranges show parts of. It is mapped as a whole and once: behind the translation of a guest's
+// IOMMU ranges can be as small as pages, and a process can't have so many mappings.
+type guestFile struct {
+	id   fileID
+	mem  []byte
+	refs int
 }
 
 var _ driver.DMA = (*guest)(nil)
@@ -48,9 +64,10 @@ func (g *guest) add(m dmaMap, fd int) error {
 	}
 	if fd >= 0 {
 		var err error
-		if r.mem, err = mapFile(fd, m.offset, m.size, r.writable); err != nil {
+		if r.file, err = g.open(fd, m.offset, m.size, r.writable); err != nil {
 			return err
 		}
+		r.mem = r.file.mem[m.offset:][:m.size]
 	}
 	g.ranges = slices.Insert(g.ranges, i, r)
 	return nil
@@ -66,8 +83,9 @@ func (r guestRange) compare(addr uint64) int {
 	return 0
 }
 
-// mapFile maps a part of a file. Devices are refused, and files that end before the part does: they would fault.
-func mapFile(fd int, off, size uint64, writable bool) ([]byte, error) {
+// open maps a file that has a part. Devices are refused, and files that end before the part does: they would fault.
+// g.mu is held.
+func (g *guest) open(fd int, off, size uint64, writable bool) (*guestFile, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, err
@@ -75,39 +93,67 @@ func mapFile(fd int, off, size uint64, writable bool) ([]byte, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || off%pageSize != 0 || off+size < off || off+size > uint64(max(st.Size, 0)) {
 		return nil, syscall.EINVAL
 	}
+	id := fileID{dev: uint64(st.Dev), ino: st.Ino, writable: writable}
+	if f := g.files[id]; f != nil {
+		if off+size > uint64(len(f.mem)) { // it has grown since
+			return nil, syscall.EINVAL
+		}
+		f.refs++
+		return f, nil
+	}
 	prot := unix.PROT_READ
 	if writable {
 		prot |= unix.PROT_WRITE
 	}
-	return unix.Mmap(fd, int64(off), int(size), prot, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	mem, err := unix.Mmap(fd, 0, int(st.Size), prot, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, err
+	}
+	f := &guestFile{id: id, mem: mem, refs: 1}
+	if g.files == nil {
+		g.files = map[fileID]*guestFile{}
+	}
+	g.files[id] = f
+	return f, nil
 }
 
-// remove unmaps the range that was mapped at exactly [addr, addr+size). When it returns, no access is under way.
+// remove unmaps the ranges inside [addr, addr+size), of which there has to be one: clients unmap what they have mapped,
+// but behind an IOMMU all of a larger range. When it returns, no access is under way.
 func (g *guest) remove(addr, size uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i, ok := slices.BinarySearchFunc(g.ranges, addr, guestRange.compare)
-	if !ok || g.ranges[i].size != size {
+	i, _ := slices.BinarySearchFunc(g.ranges, addr, guestRange.compare)
+	j := i
+	for j < len(g.ranges) && g.ranges[j].addr-addr < size && g.ranges[j].size <= size-(g.ranges[j].addr-addr) {
+		j++
+	}
+	if i == j {
 		return syscall.ENOENT
 	}
-	err := g.ranges[i].unmap()
-	g.ranges = slices.Delete(g.ranges, i, i+1)
-	return err
+	for _, r := range g.ranges[i:j] {
+		g.close(r.file)
+	}
+	g.ranges = slices.Delete(g.ranges, i, j)
+	return nil
 }
 
-func (r *guestRange) unmap() error {
-	if r.mem == nil {
-		return nil
+// close drops a range's reference to a file. g.mu is held.
+func (g *guest) close(f *guestFile) {
+	if f == nil {
+		return
 	}
-	return unix.Munmap(r.mem)
+	if f.refs--; f.refs == 0 {
+		delete(g.files, f.id)
+		_ = unix.Munmap(f.mem) // of memory that was mapped: it can't fail
+	}
 }
 
 // clear unmaps everything, and forgets the other way.
 func (g *guest) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i := range g.ranges {
-		_ = g.ranges[i].unmap() // of a range that was mapped: it can't fail
+	for _, r := range g.ranges {
+		g.close(r.file)
 	}
 	g.ranges, g.twin = nil, nil
 }

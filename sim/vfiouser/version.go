@@ -12,8 +12,8 @@ const (
 	versionMinor = 1
 )
 
-// maxMaps is how many ranges of client memory can be mapped at a time.
-const maxMaps = 4096
+// maxMaps is how many ranges of client memory can be mapped at a time: what a client that isn't told reckons with.
+const maxMaps = 65535
 
 // capabilities is what a side can do. A field that isn't there has the protocol's default.
 type capabilities struct {

@@ -154,7 +154,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A mapping over another one is EEXIST, and an unmapping has to be of a whole one; its reply repeats it.
+// A mapping over another one is EEXIST, and an unmapping has to be of whole ones; its reply repeats it.
 func TestMapMessages(t *testing.T) {
 	s, _ := talk(t, chip.Wormhole)
 	for _, c := range []struct{ ask, want string }{
@@ -180,7 +180,7 @@ func TestMapMessages(t *testing.T) {
 func TestVersion(t *testing.T) {
 	for _, c := range []struct{ name, ask, want string }{
 		{"what QEMU says", `{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576,"pgsizes":4096,"max_dma_maps":65535,"write_multiple":true}}`,
-			`{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576,"max_dma_maps":4096,"pgsizes":4096,"write_multiple":true}}`},
+			`{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576,"max_dma_maps":65535,"pgsizes":4096,"write_multiple":true}}`},
 		{"nothing", `{}`, `{"capabilities":{}}`},
 		{"things that nobody knows", `{"capabilities":{"migration":{"pgsize":4096}},"other":1}`, `{"capabilities":{}}`},
 	} {

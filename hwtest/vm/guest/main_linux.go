@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +50,6 @@ func run() error {
 	if err := os.MkdirAll("/dev/shm", 0o1777); err == nil {
 		_ = unix.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "") // some commands can do without
 	}
-	// The console came before /dev; programs that are started want it too.
 	dirs, err := filepath.Glob("/sys/bus/pci/devices/*")
 	if err != nil {
 		return err
@@ -102,7 +102,9 @@ func drive() error {
 			continue
 		}
 		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
+		// Through a pipe, or the command would think that somebody looks at a terminal.
+		out := struct{ io.Writer }{os.Stdout}
+		cmd.Stdout, cmd.Stderr = out, out
 		cmd.Env = []string{"HOME=/tmp", "PATH=/"}
 		start := time.Now()
 		if err := cmd.Run(); err != nil {
