@@ -18,6 +18,30 @@ type flow struct {
 // edge is a curve from one box to another.
 type edge struct{ Path string }
 
+// merged makes one vertex of all those that are uses of one tensor: newer reports have a node for each use.
+func merged(vs []graph.Vertex) []graph.Vertex {
+	first, place := map[string]int{}, make([]int, len(vs))
+	var out []graph.Vertex
+	for i, v := range vs {
+		at, known := first[v.Name]
+		if known = known && strings.HasPrefix(v.Name, "tensor["); !known {
+			at = len(out)
+			first[v.Name] = at
+			v.In = nil
+			out = append(out, v)
+		}
+		place[i] = at
+	}
+	for i, v := range vs {
+		for _, from := range v.In {
+			if from >= 0 && from < len(vs) && place[from] != place[i] {
+				out[place[i]].In = append(out[place[i]].In, place[from])
+			}
+		}
+	}
+	return out
+}
+
 // newFlow puts each vertex below all that it takes something from.
 func newFlow(vs []graph.Vertex) flow {
 	const w, h, gapX, gapY, most = 170., 34., 14., 40., 2000
@@ -25,6 +49,7 @@ func newFlow(vs []graph.Vertex) flow {
 	if len(vs) > most {
 		f.More, vs = len(vs)-most, vs[:most]
 	}
+	vs = merged(vs)
 	layer, count := make([]int, len(vs)), map[int]int{}
 	for changed, round := true, 0; changed && round <= len(vs); round++ { // a damaged report may have circles
 		changed = false

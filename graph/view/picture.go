@@ -1,8 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -254,16 +256,34 @@ func newAddresses(r *graph.Report, t graph.BufferType, on *core) addresses {
 	return m
 }
 
-// place makes rectangles of spans.
+// place makes rectangles of spans. Addresses at which nothing ever lies are left out but for a gap.
 func (m *addresses) place(spans []span, nodes int) {
-	for i, s := range spans {
-		if i == 0 || s.low < m.Low {
-			m.Low = s.low
-		}
-		m.High = max(m.High, s.low+s.size)
-	}
-	scale := (m.Height - 2) / float64(max(m.High-m.Low, 1))
+	const gap = 12.
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.low, b.low) })
+	var used []span // where something lies, in order and apart
 	for _, s := range spans {
+		if k := len(used) - 1; k >= 0 && s.low <= used[k].low+used[k].size {
+			used[k].size = max(used[k].size, s.low-used[k].low+s.size)
+			continue
+		}
+		used = append(used, span{low: s.low, size: s.size})
+	}
+	total := uint64(0)
+	for _, u := range used {
+		total += u.size
+	}
+	if len(used) > 0 {
+		m.Low, m.High = used[0].low, used[len(used)-1].low+used[len(used)-1].size
+	}
+	room := m.Height - 2
+	apart := min(gap, room/float64(2*max(len(used), 1)))
+	scale := (room - apart*float64(max(len(used)-1, 0))) / float64(max(total, 1))
+	k, bottom := 0, m.Height-1
+	for _, s := range spans {
+		for s.low >= used[k].low+used[k].size && k+1 < len(used) && s.low >= used[k+1].low {
+			bottom -= float64(used[k].size)*scale + apart
+			k++
+		}
 		if len(m.Rects) == mostRects {
 			m.More++
 			continue
@@ -271,7 +291,7 @@ func (m *addresses) place(spans []span, nodes int) {
 		h := max(float64(s.size)*scale, 1)
 		m.Rects = append(m.Rects, rect{
 			X: float64(s.from) / float64(nodes) * width, W: max(float64(s.to-s.from)/float64(nodes)*width, 0.5),
-			Y: m.Height - 1 - float64(s.low-m.Low)*scale - h, H: h, Color: s.color, Title: s.title,
+			Y: bottom - float64(s.low-used[k].low)*scale - h, H: h, Color: s.color, Title: s.title,
 		})
 	}
 }

@@ -120,6 +120,29 @@ func TestOneCore(t *testing.T) {
 	}
 }
 
+// What lies at far apart addresses is near in the picture, in the order of addresses and without covering each other.
+func TestUnusedAddressesAreLeftOut(t *testing.T) {
+	var m addresses
+	m.Height = 260
+	m.place([]span{{from: 0, to: 4, low: 1 << 40, size: 2048}, {from: 1, to: 3, low: 64, size: 4096}, {from: 2, to: 4, low: 64 + 4096, size: 2048}}, 4)
+	low, next, high := m.Rects[0], m.Rects[1], m.Rects[2]
+	if m.Low != 64 || m.High != 1<<40+2048 || low.H < 100 || high.H < 50 || next.Y+next.H > low.Y+0.01 || high.Y+high.H > next.Y-5 || high.Y < 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// The uses of a tensor are one box.
+func TestUsesOfATensorAreOneBox(t *testing.T) {
+	vs := []graph.Vertex{{Name: "tensor[1]"}, {Name: "tensor[1]", In: []int{2}}, {Name: "add", In: []int{0, 0}}, {Name: "add", In: []int{1}}}
+	got := [][]int{}
+	for _, v := range merged(vs) {
+		got = append(got, v.In)
+	}
+	if d := cmp.Diff([][]int{{1}, {0, 0}, {0}}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 // Functions lie inside of those that called them, and what didn't end says so.
 func TestTimeline(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{})
