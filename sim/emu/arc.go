@@ -108,6 +108,9 @@ func (c *Chip) initARC() {
 	if c.arch == chip.Wormhole {
 		a.scratch[0] = 0xC0DE0001     // firmware has booted
 		a.csm[49] = t[len(t)-3].value // where old telemetry has the firmware bundle
+		// The queues' address counts from the start of the memory there (tt-kmd wormhole.c send_arc_message).
+		a.csm[arcQueueControl/4] = arcQueues
+		a.csm[arcQueueControl/4+1] = arcQueueEntries | arcQueueCount<<8
 		return
 	}
 	a.ram[2] = 5 // started, ready for messages
@@ -246,7 +249,7 @@ func (c *Chip) arcLoad(off uint32) (uint32, bool) {
 		case 0x1D4:
 			return arcCSMBase + arcTelemetryValues, true
 		case 0x1D8:
-			return 0, true // no message queue
+			return arcCSMBase + arcQueueControl, true
 		}
 	}
 	return 0, false
@@ -269,8 +272,11 @@ func (c *Chip) arcStore(o origin, where string, addr uint64, off, v uint32) bool
 			if v&arcInterrupt == 0 {
 				return true
 			}
-			if c.arch == chip.Blackhole {
-				return c.arcQueue(o, where, addr)
+			if !c.arcQueue(o, where, addr) || c.arch == chip.Blackhole {
+				return c.fault == nil
+			}
+			if c.arc.scratch[5]&0xFF00 != chip.ARCMessagePresent { // the doorbell was for the queues
+				return true
 			}
 			code := c.arc.scratch[5] & 0xFF
 			if !c.arcMessage(o, where, addr, code, &c.arc.scratch[3]) {
@@ -302,7 +308,7 @@ func (c *Chip) arcMessage(o origin, where string, addr uint64, code uint32, resu
 	case code == 0xC7 && !wh:
 	default:
 		switch code {
-		case 0x11, 0x21, 0x51, 0x52, 0x53, 0x54, 0x56, 0x90, 0xA0, 0xA3, 0xB6, 0xB7, 0xBA, 0xBC, 0xC1:
+		case 0x11, 0x21, 0x51, 0x52, 0x53, 0x54, 0x56, 0x90, 0xA0, 0xA3, 0xB6, 0xB7, 0xBA, 0xBC, 0xC0, 0xC1:
 			return true // accepted, and without effect on what is emulated
 		}
 		c.refuse(o, UnimplementedFunctionality, where, addr, "ARC message %#x", code)
@@ -311,7 +317,7 @@ func (c *Chip) arcMessage(o origin, where string, addr uint64, code uint32, resu
 	return true
 }
 
-// arcQueue answers what is in Blackhole's message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp).
+// arcQueue answers what is in the message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp; tt-kmd msgqueue.c).
 func (c *Chip) arcQueue(o origin, where string, addr uint64) bool {
 	const header, entry = 32 / 4, 32 / 4
 	m := c.arc.csm[:]

@@ -94,6 +94,33 @@ func TestHostMemory(t *testing.T) {
 	}
 }
 
+// Wormhole's driver turns the way to host memory into one to the PCIe controller's registers, to save device control over
+// a reset, and back (tt-kmd wormhole.c open_dbi).
+func TestControllerInsteadOfHost(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	h := &hostMemory{base: 0, p: pattern(1<<12, 4)}
+	r.c.AttachDMA(h)
+	const scratch6 = 0x1FF30078
+	at := r.params.PCI.NOCBase + dbiControl
+	enable := func(v uint64) {
+		r.dev.BARStore(0, scratch6, 4, v)
+		r.dev.BARStore(0, scratch6+4, 4, v)
+	}
+	enable(dbiEnable)
+	r.st(r.topo.PCIe(chip.NOC0), at, 0x2830)
+	if v := r.ld(r.topo.PCIe(chip.NOC0), at); v != 0x2830 {
+		t.Errorf("device control is %#x", v)
+	}
+	enable(0)
+	if v, want := r.ld(r.topo.PCIe(chip.NOC0), at), binary.LittleEndian.Uint32(h.p[dbiControl:]); v != want {
+		t.Errorf("host memory is %#x afterwards, want %#x", v, want)
+	}
+	r.healthy()
+	enable(dbiEnable)
+	r.ld(r.topo.PCIe(chip.NOC0), at+8)
+	r.refused(UnimplementedFunctionality)
+}
+
 // Every class of window reaches what it is aimed at, in every width, and a multicast window writes to all.
 func TestWindows(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
@@ -195,6 +222,16 @@ func TestARC(t *testing.T) {
 	}
 	if got := message(0x34); got != 1000 {
 		t.Errorf("AICLK %d", got)
+	}
+	// A message in a queue, whose address counts from the start of the ARC processor's memory.
+	csm := uint64(w.params.BAR.ARCCSM)
+	control := csm + w.c.BARLoad(0, apb+0x1D8, 4) - arcCSMBase
+	queue := csm + w.c.BARLoad(0, control, 4)
+	w.c.BARStore(0, queue+32, 4, uint64(chip.ARCQueuePower))
+	w.c.BARStore(0, queue, 4, 1)
+	w.c.BARStore(0, apb+0x100, 4, 1<<16)
+	if got := w.c.BARLoad(0, queue+0x14, 4); got != 1 {
+		t.Errorf("response pointer %d after a message in the queue", got)
 	}
 	w.healthy()
 

@@ -114,6 +114,23 @@ func (p *pcie) staging(n int) []byte {
 
 const dbiControl = 0x78
 
+// While this bit is in Wormhole's scratch registers 6 and 7, loads and stores to host memory reach the controller's own
+// registers instead (tt-kmd wormhole.c open_dbi).
+const dbiEnable = 1 << 21
+
+// dbiWord is the register of Wormhole's controller that an access to host memory reaches in that mode. It refuses others.
+func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, bool) {
+	if n == 4 && addr == c.params.PCI.NOCBase+dbiControl {
+		return &c.pcie.dbi, true
+	}
+	c.refuse(o, UnimplementedFunctionality, where, addr, "%d bytes of the PCIe controller's registers, which host memory gives way to now: only the device control register is emulated", n)
+	return nil, false
+}
+
+func (c *Chip) dbiOpen(scratch int) bool {
+	return c.arch == chip.Wormhole && c.arc.scratch[scratch]&dbiEnable != 0
+}
+
 func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint64, n int, buf []uint32) bool {
 	if c.arch == chip.Blackhole && addr >= c.params.PCI.DBIBase {
 		const niu = 0xFFFF_FFFF_FF00_0000
@@ -132,6 +149,13 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 			c.refuse(o, UnimplementedFunctionality, where, addr, "register of the PCIe tile that is not emulated")
 		}
 		buf[0] = v
+		return ok
+	}
+	if c.dbiOpen(6) {
+		w, ok := c.dbiWord(o, where, addr, n)
+		if ok {
+			buf[0] = *w
+		}
 		return ok
 	}
 	bus, ok := c.bus(o, where, addr, n)
@@ -157,6 +181,13 @@ func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n in
 		}
 		c.pcie.dbi = buf[0]
 		return true
+	}
+	if c.dbiOpen(7) {
+		w, ok := c.dbiWord(o, where, addr, n)
+		if ok {
+			*w = buf[0]
+		}
+		return ok
 	}
 	bus, ok := c.bus(o, where, addr, n)
 	if !ok {
