@@ -286,7 +286,7 @@ func TestOthersAreCaptured(t *testing.T) {
 // An operation that hangs ends in a *HangError; the capture is kept and says which operation it was.
 func TestHangIsCaptured(t *testing.T) {
 	ctx := t.Context()
-	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(300*time.Millisecond))
+	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -83,41 +84,36 @@ func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 
 // Collectives give every chip the sum of all parts, or all parts behind each other, whatever the type and layout.
 func TestCollectives(t *testing.T) {
-	for _, c := range []struct {
-		machine func(...sim.Option) *sim.Machine
-		shape   mesh.Shape
-		layout  ops.Layout
-		dtype   ops.DataType
-		tensor  []int
-	}{
-		{sim.P300, mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, []int{1, 1, 32, 40}},
-		{sim.P300, mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, []int{3, 5}},
-		{sim.QuietBox, mesh.Shape{2, 2}, ops.RowMajor, ops.Float32, []int{2, 4, 6}},
-	} {
-		t.Run(c.dtype.String(), func(t *testing.T) {
-			b := openMesh(t, c.machine(), c.shape)
-			n := b.Size()
-			x := b.spread(c.layout, c.dtype, c.tensor...)
-			sum, err := b.AllReduce(b.ctx, x)
-			b.must(err)
-			b.all(sum, func(i int) float32 { return float32(n*(i%50) + n*(n-1)/2) })
-			whole, err := b.AllGather(b.ctx, x)
-			b.must(err)
-			elements := 1
-			for _, d := range c.tensor {
-				elements *= d
-			}
-			line := []int{0, 1, 3, 2}[:n] // a mesh of 2 by 2 is gone through in a loop
-			b.all(whole, func(i int) float32 { return float32(line[i/elements] + i%elements%50) })
-			for _, x := range []*ops.MeshTensor{x, sum, whole} {
-				b.must(b.Mesh.Deallocate(b.ctx, x))
-			}
-			b.must(b.mesh.InStep(reprise.L1))
-			if _, err := b.AllReduce(b.ctx, x); !errors.Is(err, ops.ErrReleased) {
-				t.Errorf("of a tensor that was deallocated: %v", err)
-			}
-		})
-	}
+	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, 1, 1, 32, 40)
+	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, 3, 5)
+	collectives(t, sim.P300(), mesh.Shape{2}, ops.RowMajor, ops.Float32, 2, 4, 6)
+}
+
+// collectives runs them once on a mesh.
+func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Layout, dt ops.DataType, tensor ...int) {
+	t.Run(fmt.Sprintf("%v on %v", dt, shape), func(t *testing.T) {
+		b := openMesh(t, machine, shape)
+		n := b.Size()
+		x := b.spread(l, dt, tensor...)
+		sum, err := b.AllReduce(b.ctx, x)
+		b.must(err)
+		b.all(sum, func(i int) float32 { return float32(n*(i%50) + n*(n-1)/2) })
+		whole, err := b.AllGather(b.ctx, x)
+		b.must(err)
+		elements := 1
+		for _, d := range tensor {
+			elements *= d
+		}
+		line := []int{0, 1, 3, 2}[:n] // a mesh of 2 by 2 is gone through in a loop
+		b.all(whole, func(i int) float32 { return float32(line[i/elements] + i%elements%50) })
+		for _, x := range []*ops.MeshTensor{x, sum, whole} {
+			b.must(b.Mesh.Deallocate(b.ctx, x))
+		}
+		b.must(b.mesh.InStep(reprise.L1))
+		if _, err := b.AllReduce(b.ctx, x); !errors.Is(err, ops.ErrReleased) {
+			t.Errorf("of a tensor that was deallocated: %v", err)
+		}
+	})
 }
 
 // What links can't carry is refused.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/ops"
-	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
@@ -222,16 +221,6 @@ func TestOperationsOnTheVendorsSimulator(t *testing.T) {
 			b := open(t, ttsimtest.Card(t, v))
 			fixed(b)
 		})
-	}
-}
-
-// Strict chips with other networks, orders and delays give the same.
-func TestOperationsOnStrictSeeds(t *testing.T) {
-	for seed := range uint64(seeds) {
-		for _, card := range []func(...sim.Option) *sim.Card{sim.Wormhole, sim.Blackhole} {
-			target := card(sim.Strict(100 + seed))
-			t.Run(fmt.Sprintf("%v seed %d", target, 100+seed), func(t *testing.T) { fixed(open(t, target)) })
-		}
 	}
 }
 
