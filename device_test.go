@@ -158,7 +158,7 @@ func TestCloseWhileOthersWait(t *testing.T) {
 				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrClosed)
 			}
 		}
-	})
+	}, reprise.WithHangTimeout(time.Second)) // how long Close waits for the kernel
 }
 
 // Buffers, executables and traces work with their own device only.

@@ -1,0 +1,6 @@
+//go:build race
+
+package bench
+
+// raced says that the race detector is on, whose own calls would be counted.
+const raced = true
