@@ -161,6 +161,16 @@ func TestCloseWhileOthersWait(t *testing.T) {
 	}, reprise.WithHangTimeout(time.Second)) // how long Close waits for the kernel
 }
 
+// A card whose firmware takes no power settings is used as it is.
+func TestNoPowerSettings(t *testing.T) {
+	for _, card := range emulators {
+		b := open(t, card(sim.Fault("no-power")))
+		b.must(b.queue.Run(b.ctx, b.load(b.blank("blank", b.dev.Grid()))))
+		b.must(b.queue.Finish(b.ctx))
+		b.must(b.dev.Close())
+	}
+}
+
 // Buffers, executables and traces work with their own device only.
 func TestForeignObjects(t *testing.T) {
 	b, other := open(t, sim.Blackhole()), open(t, sim.Blackhole())

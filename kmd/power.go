@@ -25,8 +25,8 @@ const (
 )
 
 // HoldPower asks for what is named, beside what an ordinary Open asks for, until release is called: programs hold
-// PowerAIClock while work runs. Holds of one Device add up. Drivers without FeaturePower leave the card as it is, which
-// is no error.
+// PowerAIClock while work runs. Holds of one Device add up. Drivers without FeaturePower, and firmware that takes no power
+// settings, leave the card as it is, which is no error.
 func (d *Device) HoldPower(p Power) (release func() error, err error) {
 	if err := d.usable(); err != nil {
 		return nil, d.opError("hold power", err)
@@ -46,7 +46,10 @@ func (d *Device) HoldPower(p Power) (release func() error, err error) {
 				want |= 1 << i
 			}
 		}
-		return d.SetPower(want)
+		if err := d.SetPower(want); !errors.Is(err, ErrFirmware) {
+			return err
+		}
+		return nil
 	}
 	if err := apply(1); err != nil {
 		return nil, errors.Join(err, apply(-1))

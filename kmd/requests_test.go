@@ -412,6 +412,21 @@ func TestHoldPower(t *testing.T) {
 	if err := b(); err != nil || aiclk() {
 		t.Errorf("released: %t, %v", aiclk(), err)
 	}
+
+	// Older firmware of Wormhole takes no settings. Who asks for one is told, who works goes on.
+	end, err := m.drv.Node(0).Inject(driver.NoPower)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	if err := m.dev.SetPower(kmd.PowerTensix | kmd.PowerDRAM); !errors.Is(err, kmd.ErrFirmware) {
+		t.Errorf("set by firmware without settings: %v", err)
+	}
+	if c, err := m.dev.HoldPower(kmd.PowerAIClock); err != nil {
+		t.Errorf("held by firmware without settings: %v", err)
+	} else if err := c(); err != nil {
+		t.Errorf("released by firmware without settings: %v", err)
+	}
 }
 
 // A window to several tiles isn't read, and no word of theirs is read to merge bytes into.

@@ -275,9 +275,12 @@ func (f *file) setPowerState(arg []byte) error {
 		return syscall.EINVAL
 	}
 	f.dev.mu.Lock()
+	defer f.dev.mu.Unlock()
 	f.power = in
 	f.dev.aggregatePower()
-	f.dev.mu.Unlock()
+	if f.dev.upset.noPower {
+		return syscall.EINVAL // tt-kmd wormhole.c, wormhole_set_power_state: the message had no answer
+	}
 	return nil
 }
 

@@ -19,6 +19,7 @@ type upset struct {
 	// Guarded by device.mu.
 	busyWindows bool
 	resetting   bool
+	noPower     bool
 }
 
 // load waits if reads are slow and reports whether this one has no answer.
@@ -70,6 +71,8 @@ const (
 	Resetting Fault = "resetting"
 	// StuckReset makes resets fail: the chip doesn't come back.
 	StuckReset Fault = "stuck-reset"
+	// NoPower is firmware without power settings: SET_POWER_STATE is EINVAL, and the driver remembers the wish all the same.
+	NoPower Fault = "no-power"
 	// SmallBAR4=BYTES is a BAR 4 that the system gave less room than the driver counted windows for: mapping a window
 	// beyond it is ENXIO.
 	SmallBAR4 Fault = "small-bar4"
@@ -96,6 +99,9 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 	case Resetting:
 		locked(func() { u.resetting = true })
 		return func() { locked(func() { u.resetting = false }) }, nil
+	case NoPower:
+		locked(func() { u.noPower = true })
+		return func() { locked(func() { u.noPower = false }) }, nil
 	case SlowReads, SlowPins:
 		t, err := time.ParseDuration(value)
 		if err != nil || t <= 0 {
