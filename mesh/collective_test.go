@@ -210,6 +210,9 @@ func (g *group) all(seed uint64) {
 
 // Collectives give what the host computes, in the documented order of combining, on lines and rings.
 func TestCollectives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
 	for _, c := range []struct {
 		machine     func(...sim.Option) *sim.Machine
 		shape       mesh.Shape
@@ -230,6 +233,9 @@ func TestCollectives(t *testing.T) {
 
 // The same where networks are slow and whatever silicon leaves undefined is refused.
 func TestCollectivesOnStrictMachines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
 	newGroup(open(t, sim.P300(sim.Strict(3)), mesh.Shape{1, 2}), 3, 64).all(1)
 }
 
@@ -294,6 +300,9 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 // Packets that are late or come twice change nothing, and a link that is down holds a collective up until it is back; the
 // wait ends when its context does, with the state of both chips.
 func TestCollectivesOnBadLinks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
 	machine := sim.P300(sim.LinkFault("link-delay=0:2/3"), sim.LinkFault("link-duplicate=1:9/2"), sim.LinkFault("link-delay=1:9/5"))
 	b := open(t, machine, mesh.Shape{1, 2})
 	g := newGroup(b, 3, 64)

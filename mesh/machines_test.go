@@ -42,6 +42,9 @@ func proof(b *bench) {
 
 // Machines of 32 chips are meshes, as their links make them.
 func TestGalaxies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
 	for _, make := range []func(...sim.Option) *sim.Machine{sim.GalaxyWormhole, sim.GalaxyBlackhole} {
 		m := make()
 		t.Cleanup(func() { _ = m.Close() })
@@ -57,6 +60,9 @@ func TestGalaxies(t *testing.T) {
 
 // The same on machines whose networks are slow and which refuse what silicon leaves undefined.
 func TestStrictMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
 	proof(open(t, sim.P300(sim.Strict(5)), mesh.Shape{1, 2}))
 }
 

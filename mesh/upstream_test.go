@@ -49,6 +49,9 @@ func (b *bench) values(buf *mesh.Buffer, want []uint32) {
 // 12, 27 and 6 on the chips after all replays. Our only arithmetic kernel adds a number, so a product or a difference is
 // what its constant input has to be given.
 func TestUpstreamEltwiseBinaryMeshTrace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
 	b := twoByFour(t, reprise.WithTraceRegion(64<<20))
 	bufs := []*mesh.Buffer{b.pages("src", 1), b.pages("intermediate 0", 1), b.pages("intermediate 1", 1), b.pages("output", 1)}
 	row0, row1 := area(0, 0, 0, 3), area(1, 0, 1, 3)
@@ -102,6 +105,9 @@ func TestUpstreamEltwiseBinaryMeshTrace(t *testing.T) {
 // MeshTraceSweepTest and NonConvexGridTrace: programs on parts of a mesh of 2 by 4 chips run there at every replay, and
 // nowhere else. (Each part has one program here, where upstream's sweep has ten.)
 func TestUpstreamTraceSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
 	full, top, bottom := area(0, 0, 1, 3), area(0, 0, 0, 3), area(1, 0, 1, 3)
 	column := func(x int) mesh.Range { return area(0, x, 1, x) }
 	single := func(y, x int) mesh.Range { return area(y, x, y, x) }
