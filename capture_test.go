@@ -298,6 +298,9 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 
 // A trace region of fixed size that is too small says which size to open the device with; that size is enough.
 func TestTraceRegionAdvice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine and minutes under the race detector")
+	}
 	for _, card := range emulators {
 		target := card()
 		t.Run(target.String(), func(t *testing.T) {

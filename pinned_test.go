@@ -50,6 +50,9 @@ func fill(p []byte, seed int) {
 // What goes to a device and back by way of pinned memory is what was sent, for every layout, page size and alignment, and
 // nothing beside it changes.
 func TestPinnedTransfers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine and minutes under the race detector")
+	}
 	onStrict(t, func(b *bench) {
 		h := b.host(1<<20, reprise.HostBufferConfig{Name: "staging"})
 		block := &reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []reprise.Range{reprise.Grid(3, 2)}}

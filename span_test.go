@@ -135,6 +135,9 @@ func drawSchedule(t *rapid.T) schedule {
 // whatever edges they have beside those that order the data, and whatever comes in between, no update of a buffer is
 // lost and nothing hangs.
 func TestRandomSpanningTraces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine and minutes under the race detector")
+	}
 	for _, card := range emulators {
 		fast, strict := card(sim.Seed(7), sim.Delay(50)), card(sim.Strict(11))
 		t.Run(fast.String(), func(t *testing.T) {

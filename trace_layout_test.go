@@ -50,6 +50,9 @@ func (b *bench) read(buf *reprise.Buffer) []byte {
 // were saved. Where the place is taken the buffer goes elsewhere if a parameter names it, in the same layout, and otherwise
 // the file is refused.
 func TestTraceFileOfShardedBuffers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine and minutes under the race detector")
+	}
 	grid := func(w, h int) []reprise.Range { return []reprise.Range{reprise.Grid(w, h)} }
 	for _, c := range []struct {
 		name string

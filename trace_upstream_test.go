@@ -15,6 +15,9 @@ import (
 // replayed. Each trace computes what running its programs computes, in turn with the others; where upstream moves data with a
 // queue of its own, so does the second queue here. Source: tt-metal test_mesh_trace.cpp and the EnqueueTrace tests.
 func TestUpstreamTraces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine and minutes under the race detector")
+	}
 	for _, c := range []struct {
 		name                      string
 		region                    uint64 // bytes over all banks; 0 for one that grows
@@ -142,6 +145,9 @@ func TestUpstreamAllocationInsideCapture(t *testing.T) {
 
 // Serial captures and releases find the whole region each time (tt-metal issue 27966 was that they didn't).
 func TestUpstreamSerialCaptures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine and minutes under the race detector")
+	}
 	b := open(t, sim.Blackhole(), reprise.WithTraceRegion(8192))
 	x := b.load(b.blank("blank", b.dev.Grid()))
 	all := b.dev.Memory(allocator.Trace)
