@@ -29,7 +29,11 @@ var small = []struct {
 func TestStrict(t *testing.T) {
 	for _, s := range small {
 		t.Run(s.card().String(), func(t *testing.T) {
-			for seed := range uint64(strictSeeds) {
+			seeds := uint64(strictSeeds)
+			if testing.Short() {
+				seeds = 3
+			}
+			for seed := range seeds {
 				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 					strict(t, s.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: s.harvest})), seed)
 				}) && !strictAll {
