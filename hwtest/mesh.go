@@ -13,31 +13,35 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
+// onMesh gives a case the chips of its machine.
+func onMesh(fn func(*meshFixture)) func(*fixture) {
+	return func(t *fixture) { fn(t.machine()) }
+}
+
 func meshCases() []testCase {
-	on := func(fn func(*meshFixture)) func(*fixture) { return func(t *fixture) { fn(t.machine()) } }
 	return []testCase{
-		{name: "neighbours are linked", protects: "places of a mesh next to each other are chips that a link joins", fn: on(meshNeighbours)},
-		{name: "one address", protects: "what is allocated on a mesh has one address on all chips, which stay in step", fn: on(meshOneAddress)},
-		{name: "submeshes share memory", protects: "a submesh and its parent are never given the same memory", fn: on(meshSubmeshMemory)},
-		{name: "replicated buffer", protects: "a write of a replicated buffer reaches every chip", fn: on(meshReplicated)},
-		{name: "sharded tensor", protects: "a tensor that is spread over the chips comes back as it was, and each chip has its part", fn: on(meshTensor)},
-		{name: "one program everywhere", protects: "a program that is loaded on a mesh runs on every chip", fn: on(meshProgram)},
-		{name: "programs by range", protects: "chips run the program of their range, and those outside of all ranges none", fn: on(meshRanges)},
-		{name: "submesh runs alone", protects: "what is put into a submesh's queue runs on its chips only", fn: on(meshSubmeshRuns)},
-		{name: "events", protects: "an event of a mesh is done when it is done on every chip", fn: on(meshEvents)},
-		{name: "trace", protects: "one trace runs on all chips, which share one stream of commands", fn: on(meshTrace)},
-		{name: "trace on a part", protects: "a trace of a mesh can be replayed on some of its chips", fn: on(meshTracePart)},
-		{name: "trace parameters", protects: "a parameter of a mesh's trace changes on every chip", fn: on(meshTraceParam)},
-		{name: "trace release", protects: "releasing a mesh's trace gives the memory back on all chips", fn: on(meshTraceRelease)},
-		{name: "barrier", protects: "a barrier ends on every chip, again and again", fn: on(meshBarrier)},
-		{name: "broadcast", protects: "a broadcast from each chip reaches all others", fn: on(meshBroadcast)},
-		{name: "point to point", protects: "a chip's buffer reaches another chip and none in between", fn: on(meshSend)},
-		{name: "all_gather", protects: "after an all_gather every chip has every slice", fn: on(meshAllGather)},
-		{name: "reduce_scatter", protects: "after a reduce_scatter each chip has its slice's sum", fn: on(meshReduceScatter)},
-		{name: "all_reduce", protects: "after an all_reduce every chip has the sum", fn: on(meshAllReduce)},
-		{name: "all_reduce maximum", protects: "after an all_reduce of maxima every chip has the largest of each", fn: on(meshAllReduceMax)},
-		{name: "layer with all_reduce", protects: "partial results and their sum over the chips replay as one trace", fn: on(meshLayer)},
-		{name: "card lost", needs: needEmulator, protects: "when a card goes one error says so of every chip, and the others replay on", fn: on(meshCardLost)},
+		{name: "neighbours are linked", protects: "places of a mesh next to each other are chips that a link joins", fn: onMesh(meshNeighbours)},
+		{name: "one address", protects: "what is allocated on a mesh has one address on all chips, which stay in step", fn: onMesh(meshOneAddress)},
+		{name: "submeshes share memory", protects: "a submesh and its parent are never given the same memory", fn: onMesh(meshSubmeshMemory)},
+		{name: "replicated buffer", protects: "a write of a replicated buffer reaches every chip", fn: onMesh(meshReplicated)},
+		{name: "sharded tensor", protects: "a tensor that is spread over the chips comes back as it was, and each chip has its part", fn: onMesh(meshTensor)},
+		{name: "one program everywhere", protects: "a program that is loaded on a mesh runs on every chip", fn: onMesh(meshProgram)},
+		{name: "programs by range", protects: "chips run the program of their range, and those outside of all ranges none", fn: onMesh(meshRanges)},
+		{name: "submesh runs alone", protects: "what is put into a submesh's queue runs on its chips only", fn: onMesh(meshSubmeshRuns)},
+		{name: "events", protects: "an event of a mesh is done when it is done on every chip", fn: onMesh(meshEvents)},
+		{name: "trace", protects: "one trace runs on all chips, which share one stream of commands", fn: onMesh(meshTrace)},
+		{name: "trace on a part", protects: "a trace of a mesh can be replayed on some of its chips", fn: onMesh(meshTracePart)},
+		{name: "trace parameters", protects: "a parameter of a mesh's trace changes on every chip", fn: onMesh(meshTraceParam)},
+		{name: "trace release", protects: "releasing a mesh's trace gives the memory back on all chips", fn: onMesh(meshTraceRelease)},
+		{name: "barrier", protects: "a barrier ends on every chip, again and again", fn: onMesh(meshBarrier)},
+		{name: "broadcast", protects: "a broadcast from each chip reaches all others", fn: onMesh(meshBroadcast)},
+		{name: "point to point", protects: "a chip's buffer reaches another chip and none in between", fn: onMesh(meshSend)},
+		{name: "all_gather", protects: "after an all_gather every chip has every slice", fn: onMesh(meshAllGather)},
+		{name: "reduce_scatter", protects: "after a reduce_scatter each chip has its slice's sum", fn: onMesh(meshReduceScatter)},
+		{name: "all_reduce", protects: "after an all_reduce every chip has the sum", fn: onMesh(meshAllReduce)},
+		{name: "all_reduce maximum", protects: "after an all_reduce of maxima every chip has the largest of each", fn: onMesh(meshAllReduceMax)},
+		{name: "layer with all_reduce", protects: "partial results and their sum over the chips replay as one trace", fn: onMesh(meshLayer)},
+		{name: "card lost", needs: needEmulator, protects: "when a card goes one error says so of every chip, and the others replay on", fn: onMesh(meshCardLost)},
 	}
 }
 

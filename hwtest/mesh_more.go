@@ -15,27 +15,26 @@ import (
 )
 
 func moreMeshCases() []testCase {
-	on := func(fn func(*meshFixture)) func(*fixture) { return func(t *fixture) { fn(t.machine()) } }
 	return []testCase{
-		{name: "L1 buffer", protects: "a buffer in L1 has one address on all chips and holds what is written", fn: on(meshL1)},
-		{name: "reshaped", protects: "the same chips in another shape are the same memory and queues", fn: on(meshReshaped)},
-		{name: "submeshes at once", protects: "submeshes that are apart run different traces at the same time", fn: on(meshSubmeshTraces)},
-		{name: "traces in any order", protects: "traces of a mesh are replayed and released in any order", fn: on(meshManyTraces)},
-		{name: "capture refuses", protects: "what can't be part of a trace is refused on a mesh as on a chip", fn: on(meshCaptureRefuses)},
-		{name: "empty trace", protects: "a trace in which nothing was recorded on any chip is refused", fn: on(meshEmptyTrace)},
-		{name: "foreign objects", protects: "objects of one mesh are refused by another, also by its submesh", fn: on(meshForeign)},
-		{name: "closed", protects: "a mesh that is closed refuses everything, and closing it again does nothing", fn: on(meshClosed)},
-		{name: "skew", protects: "chips say by their own clocks how far apart they were", fn: on(meshSkew)},
-		{name: "all pairs", protects: "a buffer reaches each chip from each other one", fn: on(meshAllPairs)},
-		{name: "pages of every size", protects: "collectives carry pages from 4 B to 4 KiB, whatever their alignment", fn: on(meshPageSizes)},
-		{name: "uneven slices", protects: "slices that can't be equal are gathered and scattered all the same", fn: on(meshUneven)},
-		{name: "collectives in a row", protects: "collectives that follow one another in a queue keep their numbers", fn: on(meshRow)},
-		{name: "scatter and gather", protects: "a reduce_scatter and an all_gather behind it are an all_reduce", fn: on(meshScatterGather)},
-		{name: "float32 sum", protects: "sums of float32 have the bits that IEEE 754 gives in the documented order", fn: on(meshFloatSum)},
-		{name: "bfloat16 sum", protects: "sums of bfloat16 are rounded to nearest, ties to even, at each step", fn: on(meshBFloatSum)},
-		{name: "links prepared anew", protects: "links that are prepared again start from nothing", fn: on(meshAnew)},
-		{name: "late and double packets", needs: needEmulator, protects: "packets that a link delays or repeats change no result", fn: on(meshBadLinks)},
-		{name: "link down", needs: needEmulator, protects: "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", fn: on(meshLinkDown)},
+		{name: "L1 buffer", protects: "a buffer in L1 has one address on all chips and holds what is written", fn: onMesh(meshL1)},
+		{name: "reshaped", protects: "the same chips in another shape are the same memory and queues", fn: onMesh(meshReshaped)},
+		{name: "submeshes at once", protects: "submeshes that are apart run different traces at the same time", fn: onMesh(meshSubmeshTraces)},
+		{name: "traces in any order", protects: "traces of a mesh are replayed and released in any order", fn: onMesh(meshManyTraces)},
+		{name: "capture refuses", protects: "what can't be part of a trace is refused on a mesh as on a chip", fn: onMesh(meshCaptureRefuses)},
+		{name: "empty trace", protects: "a trace in which nothing was recorded on any chip is refused", fn: onMesh(meshEmptyTrace)},
+		{name: "foreign objects", protects: "objects of one mesh are refused by another, also by its submesh", fn: onMesh(meshForeign)},
+		{name: "closed", protects: "a mesh that is closed refuses everything, and closing it again does nothing", fn: onMesh(meshClosed)},
+		{name: "skew", protects: "chips say by their own clocks how far apart they were", fn: onMesh(meshSkew)},
+		{name: "all pairs", protects: "a buffer reaches each chip from each other one", fn: onMesh(meshAllPairs)},
+		{name: "pages of every size", protects: "collectives carry pages from 4 B to 4 KiB, whatever their alignment", fn: onMesh(meshPageSizes)},
+		{name: "uneven slices", protects: "slices that can't be equal are gathered and scattered all the same", fn: onMesh(meshUneven)},
+		{name: "collectives in a row", protects: "collectives that follow one another in a queue keep their numbers", fn: onMesh(meshRow)},
+		{name: "scatter and gather", protects: "a reduce_scatter and an all_gather behind it are an all_reduce", fn: onMesh(meshScatterGather)},
+		{name: "float32 sum", protects: "sums of float32 have the bits that IEEE 754 gives in the documented order", fn: onMesh(meshFloatSum)},
+		{name: "bfloat16 sum", protects: "sums of bfloat16 are rounded to nearest, ties to even, at each step", fn: onMesh(meshBFloatSum)},
+		{name: "links prepared anew", protects: "links that are prepared again start from nothing", fn: onMesh(meshAnew)},
+		{name: "late and double packets", needs: needEmulator, protects: "packets that a link delays or repeats change no result", fn: onMesh(meshBadLinks)},
+		{name: "link down", needs: needEmulator, protects: "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", fn: onMesh(meshLinkDown)},
 	}
 }
 
