@@ -2,7 +2,6 @@ package hwtest
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 
@@ -25,23 +24,8 @@ func meshCases() []testCase {
 		{name: "submeshes share memory", protects: "a submesh and its parent are never given the same memory", fn: onMesh(meshSubmeshMemory)},
 		{name: "replicated buffer", protects: "a write of a replicated buffer reaches every chip", fn: onMesh(meshReplicated)},
 		{name: "sharded tensor", protects: "a tensor that is spread over the chips comes back as it was, and each chip has its part", fn: onMesh(meshTensor)},
-		{name: "one program everywhere", protects: "a program that is loaded on a mesh runs on every chip", fn: onMesh(meshProgram)},
-		{name: "programs by range", protects: "chips run the program of their range, and those outside of all ranges none", fn: onMesh(meshRanges)},
-		{name: "submesh runs alone", protects: "what is put into a submesh's queue runs on its chips only", fn: onMesh(meshSubmeshRuns)},
-		{name: "events", protects: "an event of a mesh is done when it is done on every chip", fn: onMesh(meshEvents)},
-		{name: "trace", protects: "one trace runs on all chips, which share one stream of commands", fn: onMesh(meshTrace)},
-		{name: "trace on a part", protects: "a trace of a mesh can be replayed on some of its chips", fn: onMesh(meshTracePart)},
-		{name: "trace parameters", protects: "a parameter of a mesh's trace changes on every chip", fn: onMesh(meshTraceParam)},
-		{name: "trace release", protects: "releasing a mesh's trace gives the memory back on all chips", fn: onMesh(meshTraceRelease)},
-		{name: "barrier", protects: "a barrier ends on every chip, again and again", fn: onMesh(meshBarrier)},
-		{name: "broadcast", protects: "a broadcast from each chip reaches all others", fn: onMesh(meshBroadcast)},
-		{name: "point to point", protects: "a chip's buffer reaches another chip and none in between", fn: onMesh(meshSend)},
-		{name: "all_gather", protects: "after an all_gather every chip has every slice", fn: onMesh(meshAllGather)},
-		{name: "reduce_scatter", protects: "after a reduce_scatter each chip has its slice's sum", fn: onMesh(meshReduceScatter)},
-		{name: "all_reduce", protects: "after an all_reduce every chip has the sum", fn: onMesh(meshAllReduce)},
-		{name: "all_reduce maximum", protects: "after an all_reduce of maxima every chip has the largest of each", fn: onMesh(meshAllReduceMax)},
-		{name: "layer with all_reduce", protects: "partial results and their sum over the chips replay as one trace", fn: onMesh(meshLayer)},
-		{name: "card lost", needs: needEmulator, protects: "when a card goes one error says so of every chip, and the others replay on", fn: onMesh(meshCardLost)},
+		{name: "L1 buffer", protects: "a buffer in L1 has one address on all chips and holds what is written", fn: onMesh(meshL1)},
+		{name: "reshaped", protects: "the same chips in another shape are the same memory and queues", fn: onMesh(meshReshaped)},
 	}
 }
 
@@ -246,281 +230,33 @@ func meshTensor(t *meshFixture) {
 	}
 }
 
-func meshProgram(t *meshFixture) {
-	_, out, x := t.setUp()
-	t.ok(t.queue.Run(t.ctx, x))
-	for _, c := range t.mesh.Chips() {
-		t.is("out", c, out, counting(out.Size(), 101+100*t.ordinal(c)))
-	}
-}
-
-func meshRanges(t *meshFixture) {
-	in, out, _ := t.setUp()
-	last := t.mesh.Shape().Coord(t.mesh.Size() - 1)
-	part := t.adder(in, out, func(*mesh.Chip) uint32 { return 5 })
-	part.Range = mesh.Range{Start: last, End: last}
-	t.ok(t.queue.Run(t.ctx, t.loaded(part)))
+func meshL1(t *meshFixture) {
+	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.L1, Size: 1024, PageSize: 32, Name: "l1"}})
+	t.ok(err)
 	for i, c := range t.mesh.Chips() {
-		want := make([]byte, out.Size())
-		if i == t.mesh.Size()-1 {
-			want = counting(out.Size(), 6)
+		if b.On(c).Addr() != b.Addr() {
+			t.Errorf("chip %v has it at %#x, the first at %#x", c.Coord, b.On(c).Addr(), b.Addr())
 		}
-		t.is("out", c, out, want)
+		t.put(c, b, uint32(1000*i))
 	}
-}
-
-func meshSubmeshRuns(t *meshFixture) {
-	in, out, _ := t.setUp()
-	first := t.mesh.Shape().Coord(0)
-	sub, err := t.mesh.Submesh(mesh.Range{Start: first, End: first})
-	t.ok(err)
-	x, err := sub.Load(t.ctx, "add", t.adder(in, out, func(*mesh.Chip) uint32 { return 9 }))
-	t.ok(err)
-	t.ok(sub.Queue(0).Run(t.ctx, x))
-	t.ok(sub.Queue(0).Finish(t.ctx))
 	for i, c := range t.mesh.Chips() {
-		want := make([]byte, out.Size())
-		if i == 0 {
-			want = counting(out.Size(), 10)
-		}
-		t.is("out", c, out, want)
+		t.is("L1", c, b, counting(1024, uint32(1000*i)))
 	}
 }
 
-func meshEvents(t *meshFixture) {
-	_, out, x := t.setUp()
-	e := t.mesh.NewEvent("e")
-	t.ok(t.queue.Run(t.ctx, x))
-	t.ok(t.queue.Record(t.ctx, e))
-	t.ok(e.Synchronize(t.ctx))
-	if done, err := e.Query(); err != nil || !done {
-		t.Errorf("done %t, %v", done, err)
-	}
-	for _, c := range t.mesh.Chips() {
-		t.is("out", c, out, counting(out.Size(), 101+100*t.ordinal(c)))
-	}
-}
-
-func meshTrace(t *meshFixture) {
-	in, out, _ := t.setUp()
-	tr := t.recorded(t.loaded(t.adder(in, out, func(*mesh.Chip) uint32 { return 20 })))
-	if n, _ := tr.Streams(); n != 1 {
-		t.Errorf("%d streams of commands", n)
-	}
-	for i := range uint32(4) {
-		t.ok(t.queue.Write(t.ctx, in, counting(in.Size(), i)))
-		t.ok(tr.Replay(t.ctx))
-	}
-	for _, c := range t.mesh.Chips() {
-		t.is("out", c, out, counting(out.Size(), 23))
-	}
-}
-
-func meshTracePart(t *meshFixture) {
-	_, out, x := t.setUp()
-	tr := t.recorded(x)
-	first := t.mesh.Shape().Coord(0)
-	part, err := tr.Part(mesh.Range{Start: first, End: first})
+func meshReshaped(t *meshFixture) {
+	line, err := t.mesh.Reshape(mesh.Shape{t.mesh.Size()})
 	t.ok(err)
-	t.ok(part.Replay(t.ctx))
-	t.ok(t.queue.Finish(t.ctx))
-	for i, c := range t.mesh.Chips() {
-		want := make([]byte, out.Size())
-		if i == 0 {
-			want = counting(out.Size(), 101)
-		}
-		t.is("out", c, out, want)
+	b := t.pages("b")
+	for i, c := range line.Chips() {
+		t.put(c, b, uint32(100*i))
 	}
-}
-
-func meshTraceParam(t *meshFixture) {
-	_, out, x := t.setUp()
-	tr, err := t.queue.Capture(t.ctx, "trace", func(r *mesh.Recorder) error {
-		return errors.Join(r.Run(x), r.Param(x, "pages", reprise.Arg{Kernel: "reader", Index: 1}))
-	})
+	for i, c := range line.Chips() {
+		t.is("reshaped", c, b, counting(b.Size(), uint32(100*i)))
+	}
+	other, err := line.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: b.Size(), PageSize: 64, Name: "other"}})
 	t.ok(err)
-	t.ok(tr.Set("pages", 0))
-	t.ok(tr.Replay(t.ctx))
-	t.ok(t.queue.Finish(t.ctx))
-	for _, c := range t.mesh.Chips() {
-		t.is("out", c, out, counting(out.Size(), 101+100*t.ordinal(c)))
+	if other.Addr() == b.Addr() {
+		t.Errorf("both shapes gave %#x away", b.Addr())
 	}
-	if err := tr.Set("none", 0); !errors.Is(err, reprise.ErrNoParam) {
-		t.Errorf("no such parameter: %v", err)
-	}
-}
-
-func meshTraceRelease(t *meshFixture) {
-	_, _, x := t.setUp()
-	before := t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM)
-	tr := t.recorded(x, x)
-	t.ok(tr.Replay(t.ctx))
-	t.ok(tr.Release(t.ctx))
-	for _, c := range t.mesh.Chips() {
-		if c.Device.MemoryFingerprint(reprise.DRAM) != before {
-			t.Errorf("chip %v hasn't got its memory back", c.Coord)
-		}
-	}
-}
-
-// linked prepares the links, and a buffer that has other data on every chip.
-func (t *meshFixture) linked() *mesh.Buffer {
-	t.Helper()
-	var err error
-	t.links, err = t.mesh.NewLinks(t.ctx, reprise.Core{X: 2, Y: 2})
-	t.ok(err)
-	b := t.pages("data")
-	for i, c := range t.links.Line() {
-		t.put(c, b, 1000*uint32(i+1))
-	}
-	return b
-}
-
-func (t *meshFixture) carryOut(x *mesh.Executable, err error) {
-	t.Helper()
-	t.ok(err)
-	t.ok(t.queue.Run(t.ctx, x))
-	t.ok(t.queue.Finish(t.ctx))
-}
-
-// sums is what all chips' data add up to.
-func (t *meshFixture) sums(n int) []byte {
-	var p []byte
-	chips := uint32(t.mesh.Size())
-	for i := range uint32(n / 4) {
-		p = binary.LittleEndian.AppendUint32(p, 1000*chips*(chips+1)/2+chips*i)
-	}
-	return p
-}
-
-func meshBarrier(t *meshFixture) {
-	t.linked()
-	for range 5 {
-		t.ok(t.queue.Run(t.ctx, t.links.Barrier()))
-	}
-	t.ok(t.queue.Finish(t.ctx))
-}
-
-func meshBroadcast(t *meshFixture) {
-	b := t.linked()
-	for i, root := range t.links.Line() {
-		t.put(root, b, uint32(7000+i))
-		x, err := t.links.Broadcast(t.ctx, b, root)
-		t.carryOut(x, err)
-		for _, c := range t.links.Line() {
-			t.is("broadcast", c, b, counting(b.Size(), uint32(7000+i)))
-		}
-	}
-}
-
-func meshSend(t *meshFixture) {
-	b := t.linked()
-	line := t.links.Line()
-	x, err := t.links.Send(t.ctx, b, line[0], line[len(line)-1])
-	t.carryOut(x, err)
-	for i, c := range line {
-		want := counting(b.Size(), 1000*uint32(i+1))
-		if i == len(line)-1 {
-			want = counting(b.Size(), 1000)
-		}
-		t.is("send", c, b, want)
-	}
-}
-
-func meshAllGather(t *meshFixture) {
-	b := t.linked()
-	x, err := t.links.AllGather(t.ctx, b)
-	t.carryOut(x, err)
-	want := make([]byte, b.Size())
-	for i, owner := range t.links.Line() {
-		first, count := t.links.Slice(b, owner)
-		copy(want[64*first:64*(first+count)], counting(b.Size(), 1000*uint32(i+1))[64*first:])
-	}
-	for _, c := range t.links.Line() {
-		t.is("all_gather", c, b, want)
-	}
-}
-
-func meshReduceScatter(t *meshFixture) {
-	b := t.linked()
-	x, err := t.links.ReduceScatter(t.ctx, b, mesh.SumInt32)
-	t.carryOut(x, err)
-	want := t.sums(b.Size())
-	for _, c := range t.links.Line() {
-		first, count := t.links.Slice(b, c)
-		got := make([]byte, 64*count)
-		t.ok(t.queue.On(c).Read(t.ctx, b.On(c), 64*first, got))
-		if !bytes.Equal(got, want[64*first:64*(first+count)]) {
-			t.Errorf("chip %v has % x", c.Coord, got[:16])
-		}
-	}
-}
-
-func meshAllReduce(t *meshFixture) {
-	b := t.linked()
-	x, err := t.links.AllReduce(t.ctx, b, mesh.SumInt32)
-	t.carryOut(x, err)
-	for _, c := range t.links.Line() {
-		t.is("all_reduce", c, b, t.sums(b.Size()))
-	}
-}
-
-func meshAllReduceMax(t *meshFixture) {
-	b := t.linked()
-	x, err := t.links.AllReduce(t.ctx, b, mesh.MaxInt32)
-	t.carryOut(x, err)
-	for _, c := range t.links.Line() {
-		t.is("maximum", c, b, counting(b.Size(), 1000*uint32(t.mesh.Size())))
-	}
-}
-
-func meshLayer(t *meshFixture) {
-	b := t.linked()
-	in := t.pages("in")
-	partial := t.loaded(t.adder(in, b, func(c *mesh.Chip) uint32 { return t.ordinal(c) }))
-	sum, err := t.links.AllReduce(t.ctx, b, mesh.SumInt32)
-	t.ok(err)
-	tr := t.recorded(partial, sum)
-	chips := uint32(t.mesh.Size())
-	for round := range uint32(3) {
-		t.ok(t.queue.Write(t.ctx, in, counting(in.Size(), round)))
-		t.ok(tr.Replay(t.ctx))
-		var want []byte
-		for i := range uint32(b.Size() / 4) {
-			want = binary.LittleEndian.AppendUint32(want, chips*(round+i)+chips*(chips-1)/2)
-		}
-		for _, c := range t.mesh.Chips() {
-			t.is("layer", c, b, want)
-		}
-	}
-}
-
-func meshCardLost(t *meshFixture) {
-	_, out, x := t.setUp()
-	tr := t.recorded(x)
-	t.ok(t.queue.Finish(t.ctx))
-	drv, err := t.machine.Emulated.Driver()
-	t.ok(err)
-	lost := t.mesh.Chips()[0]
-	for i, c := range t.machine.Emulated.Cards() {
-		if c.String() == lost.Device.Name() {
-			t.ok(drv.Unplug(i))
-		}
-	}
-	var failed error
-	for range 100 {
-		if failed = errors.Join(tr.Replay(t.ctx), t.queue.Finish(t.ctx)); failed != nil {
-			break
-		}
-	}
-	var e *mesh.Error
-	if !errors.As(failed, &e) || len(e.Chips) != t.mesh.Size() || !errors.Is(failed, reprise.ErrDeviceLost) {
-		t.Fatalf("with a card gone: %v", failed)
-	}
-	last := t.mesh.Shape().Coord(t.mesh.Size() - 1)
-	part, err := tr.Part(mesh.Range{Start: last, End: last})
-	t.ok(err)
-	t.ok(part.Replay(context.WithoutCancel(t.ctx)))
-	c := t.mesh.Chip(last...)
-	t.is("another chip", c, out, counting(out.Size(), 101+100*t.ordinal(c)))
 }
