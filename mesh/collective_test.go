@@ -92,7 +92,13 @@ type group struct {
 
 func newGroup(b *bench, pages, page int) *group {
 	b.Helper()
-	links, err := b.mesh.NewLinks(b.ctx, reprise.Core{X: 2, Y: 1})
+	return newGroupOn(b, reprise.Core{X: 2, Y: 1}, pages, page)
+}
+
+// newGroupOn has a core of each chip drive the links.
+func newGroupOn(b *bench, core reprise.Core, pages, page int) *group {
+	b.Helper()
+	links, err := b.mesh.NewLinks(b.ctx, core)
 	b.must(err)
 	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * page, PageSize: page, Name: "data"}})
 	b.must(err)
@@ -154,17 +160,21 @@ func (g *group) check(what string, want func(place, word, owner int) (uint32, bo
 		got := make([]byte, g.buf.Size())
 		g.must(g.queue.On(c).Read(g.ctx, g.buf.On(c), 0, got))
 		for k := range g.was[i] {
-			owner := 0
-			for o, other := range g.links.Line() {
-				if first, count := g.links.Slice(g.buf, other); k/g.words >= first && k/g.words < first+count {
-					owner = o
-				}
-			}
-			if w, ok := want(i, k, owner); ok && binary.LittleEndian.Uint32(got[4*k:]) != w {
+			if w, ok := want(i, k, g.owner(k)); ok && binary.LittleEndian.Uint32(got[4*k:]) != w {
 				g.Fatalf("%s: chip %d of the line, word %d is %#x, want %#x", what, i, k, binary.LittleEndian.Uint32(got[4*k:]), w)
 			}
 		}
 	}
+}
+
+// owner is the place in the line of the chip whose slice a word is in.
+func (g *group) owner(word int) int {
+	for o, c := range g.links.Line() {
+		if first, count := g.links.Slice(g.buf, c); word/g.words >= first && word/g.words < first+count {
+			return o
+		}
+	}
+	return 0
 }
 
 // all runs every collective and compares it with a computation of the host.

@@ -229,7 +229,7 @@ void save(const link& l) {
     w[2] = w[3] = 0;
     w[0] = l.sent;
     w[1] = l.received;
-    rp_l1_commit(from);
+    rp_l1_commit(from + 4);  // of the last store
     noc_async_write(from, at(l, COUNTS), 16);
     noc_async_write_barrier();
 }
@@ -251,6 +251,13 @@ void kernel_main() {
     }
     load(links[0], get_arg_val<uint32_t>(1));
     load(links[1], get_arg_val<uint32_t>(2));
+    // Packets are of 16 bytes: what is behind the page goes with it.
+    for (uint32_t i = size; i < bytes; i += 4) {
+        *words(mine + i) = 0;
+    }
+    if (size != bytes) {
+        rp_l1_commit(mine + bytes - 4);
+    }
     const InterleavedAddrGen<true> buffer = {get_arg_val<uint32_t>(3), size};
     uint32_t steps = get_arg_val<uint32_t>(6), arg = get_arg_val<uint32_t>(7);
     for (; steps != 0; steps--, arg += 3) {
