@@ -68,7 +68,7 @@ func TestWithDriver(t *testing.T) {
 	command := build(t, "../../cmd/reprise")
 	for _, m := range []chip.Machine{chip.N150(), chip.P150()} {
 		t.Run(m.Name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+			ctx, cancel := withDeadline(t)
 			defer cancel()
 			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: serve(t, m), Console: t.Output(), Module: module, IOMMU: true,
 				Files: withLibraries(t, "/reprise", command),
@@ -93,6 +93,14 @@ func TestWithDriver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withDeadline ends a machine a little before go test would end the test without a word.
+func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
+	if d, ok := t.Deadline(); ok {
+		return context.WithDeadline(t.Context(), d.Add(-10*time.Second))
+	}
+	return context.WithCancel(t.Context())
 }
 
 // qemuOf skips the test where there is no machine.

@@ -42,3 +42,12 @@ type DMA interface {
 type Resetter interface {
 	Reset() error
 }
+
+// ResetAsker is a Function with firmware that can be asked for a reset of its chip, by message 0x56 (tt-kmd wormhole.c
+// wormhole_reset, blackhole.c blackhole_reset). The firmware doesn't reset the chip itself: it asks the board, as that of
+// a card asks the management controller.
+type ResetAsker interface {
+	// OnResetAsked says what the firmware calls then. It is called from any goroutine, in the middle of an access to the
+	// function: it must not access the function, and return at once. Without it the message has no effect.
+	OnResetAsked(ask func())
+}

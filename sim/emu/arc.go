@@ -305,10 +305,15 @@ func (c *Chip) arcMessage(o origin, where string, addr uint64, code uint32, resu
 		}
 	case code == 0x58: // DRAM training
 		*result = 1
+	case code == 0x56:
+		// Which of chip, board controller or both doesn't matter here: the argument is 0 or 3.
+		if c.askReset != nil {
+			c.askReset()
+		}
 	case code == 0xC7 && !wh:
 	default:
 		switch code {
-		case 0x11, 0x21, 0x51, 0x52, 0x53, 0x54, 0x56, 0x90, 0xA0, 0xA3, 0xB6, 0xB7, 0xBA, 0xBC, 0xC0, 0xC1:
+		case 0x11, 0x21, 0x51, 0x52, 0x53, 0x54, 0x90, 0xA0, 0xA3, 0xB6, 0xB7, 0xBA, 0xBC, 0xC0, 0xC1:
 			return true // accepted, and without effect on what is emulated
 		}
 		c.refuse(o, UnimplementedFunctionality, where, addr, "ARC message %#x", code)

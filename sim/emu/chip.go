@@ -82,6 +82,8 @@ type Chip struct {
 	pcie    pcie
 	arc     arc
 
+	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
+
 	request   request  // the request being started
 	scratch   []uint32 // for host accesses
 	hostBytes [8]byte
@@ -158,6 +160,13 @@ func (c *Chip) Reset() error {
 	c.fault = nil
 	c.faulted.Store(false)
 	return nil
+}
+
+// OnResetAsked implements driver.ResetAsker.
+func (c *Chip) OnResetAsked(ask func()) {
+	c.acquire()
+	defer c.release()
+	c.askReset = ask
 }
 
 // windows is the number of TLB windows: 186 on Wormhole, 202 and 8 large ones on Blackhole

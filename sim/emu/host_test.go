@@ -272,6 +272,45 @@ func TestARC(t *testing.T) {
 	b.healthy()
 }
 
+// The firmware passes a request for a reset on, answers it, and goes on: the reset is somebody else's. Without anybody it
+// accepts the message.
+func TestResetAsked(t *testing.T) {
+	w := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true})
+	b := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true})
+	send := map[chip.Arch]func(){
+		chip.Wormhole: func() {
+			const apb = 0x1FF30000
+			w.c.BARStore(0, apb+0x60+20, 4, 0xAA56)
+			w.c.BARStore(0, apb+0x100, 4, 1<<16)
+			if got := w.c.BARLoad(0, apb+0x60+20, 4); got != 0x56 {
+				t.Errorf("Wormhole: status %#x", got)
+			}
+		},
+		chip.Blackhole: func() {
+			arc := b.topo.ARC()
+			q := uint64(b.ld(arc, uint64(b.ld(arc, 0x80030400+11*4))))
+			wr := b.ld(arc, q)
+			b.st(arc, q+32+32*uint64(wr), 0x56)
+			b.st(arc, q, wr+1)
+			b.st(arc, 0x80030100, 1<<16)
+			if got := b.ld(arc, q+0x14); got != wr+1 {
+				t.Errorf("Blackhole: response pointer %d", got)
+			}
+		},
+	}
+	for _, r := range []*rig{w, b} {
+		asked := 0
+		send[r.arch]()
+		r.c.OnResetAsked(func() { asked++ })
+		send[r.arch]()
+		send[r.arch]()
+		if asked != 2 {
+			t.Errorf("%v: asked %d times, want 2", r.arch, asked)
+		}
+		r.healthy()
+	}
+}
+
 // DMA engines copy between host memory and windows and tell the host when they are done.
 func TestDMAEngines(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)

@@ -11,8 +11,9 @@ import (
 type DMA = driver.DMA
 
 var (
-	_ driver.Function = (*Chip)(nil)
-	_ driver.Resetter = (*Chip)(nil)
+	_ driver.Function   = (*Chip)(nil)
+	_ driver.Resetter   = (*Chip)(nil)
+	_ driver.ResetAsker = (*Chip)(nil)
 )
 
 // iatuRegion is an address translation region of the PCIe controller.

@@ -21,6 +21,7 @@ type Card struct {
 	mem    guest
 	irqs   interrupts
 	report func(error)
+	board  controller
 
 	stopped atomic.Bool // the function's fault was reported
 	serving sync.Mutex  // held while there is a client
@@ -52,6 +53,10 @@ func New(fn driver.Function, cfg Config) (*Card, error) {
 	}
 	c.mem.master = s.master
 	fn.AttachDMA(&c.mem)
+	c.board.reset = func() { _ = c.reset() } // which reports why it can't
+	if a, ok := fn.(driver.ResetAsker); ok {
+		a.OnResetAsked(c.board.ask)
+	}
 	return c, nil
 }
 
@@ -85,6 +90,8 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	c.serving.Lock()
 	defer c.serving.Unlock()
+	c.board.begin()
+	defer c.board.end()
 	s := &session{card: c}
 	defer s.end()
 	return s.run(conn)

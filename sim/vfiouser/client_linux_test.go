@@ -93,6 +93,43 @@ func TestResetMarker(t *testing.T) {
 	}
 }
 
+// What the chip's firmware asks the board for happens a little later, and the guest sees it in configuration space. With
+// the last client going it happens at once, and without a client it waits for the next one.
+func TestResetAsked(t *testing.T) {
+	f := newFake(chip.Wormhole)
+	path := listen(t, present(t, f, Config{Arch: chip.Wormhole}))
+	marked := func(c *Client) bool { return c.ConfigRead(regCommand)&(1<<6) != 0 }
+	count := func() int { return len(f.done()) }
+
+	c := dial(t, path)
+	c.ConfigWrite(regCommand, 1<<6)
+	f.ask()
+	f.ask() // a second time for the same reset
+	for end := time.Now().Add(10 * time.Second); marked(c) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if n := count(); marked(c) || n != 1 {
+		t.Errorf("marked %t after %d resets, want 1", marked(c), n)
+	}
+
+	c.ConfigWrite(regCommand, 1<<6)
+	f.ask()
+	c.Close()
+	c = dial(t, path) // which waits for the end of the one before
+	if n := count(); marked(c) || n != 1 {
+		t.Errorf("marked %t after %d resets, want 1 when the client went", marked(c), n)
+	}
+
+	c.ConfigWrite(regCommand, 1<<6)
+	c.Close()
+	dial(t, path).Close()
+	f.ask()
+	c = dial(t, path)
+	if n := count(); marked(c) || n != 1 {
+		t.Errorf("marked %t after %d resets, want 1 when the next client came", marked(c), n)
+	}
+}
+
 // The chip reaches memory that a client shares by descriptor, where it was mapped and as it was mapped, across two
 // mappings that meet, and not after the mapping or the client has gone.
 func TestMemory(t *testing.T) {

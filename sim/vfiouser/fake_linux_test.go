@@ -23,6 +23,7 @@ type fake struct {
 	mem   map[string]uint64
 	dma   driver.DMA
 	fault error
+	ask   func()
 }
 
 func newFake(a chip.Arch) *fake { return &fake{arch: a, mem: map[string]uint64{}} }
@@ -76,6 +77,8 @@ func (f *fake) BARWrite(bar int, off uint64, p []byte) {
 func (f *fake) AttachDMA(d driver.DMA) { f.dma = d }
 func (f *fake) Fault() error           { return f.fault }
 func (f *fake) Close() error           { return nil }
+
+func (f *fake) OnResetAsked(ask func()) { f.ask = ask }
 
 func (f *fake) Reset() error {
 	f.mu.Lock()
