@@ -33,13 +33,17 @@ type Kernel struct {
 	NOC       NOC                 // network of a BRISC kernel; NCRISC takes the other one
 }
 
-// CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each other. The runtime
-// chooses where it lies.
+// CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each other.
 type CircularBuffer struct {
 	Index    int // 0..31, by which kernels name it
 	Cores    []Range
 	PageSize int // bytes, a multiple of 16
 	Pages    int
+	// Addr is where it lies in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime chooses, and the
+	// memory is for the circular buffers of all programs. Otherwise the memory is the caller's: that of a Buffer with a
+	// shard on each of the cores, for example, which is listed in Program.Buffers unless something else keeps it. TT-Metal
+	// calls such a circular buffer globally allocated. Several may lie in the same memory. See [Executable.SetCircularAddr].
+	Addr uint32
 }
 
 // Semaphore is a word in L1 that kernels signal each other with.
@@ -58,6 +62,7 @@ type Executable struct {
 	bufs  []*Buffer
 	cbs   []dispatch.CircularBuffer
 	cbEnd uint64
+	given map[int][]int // where the commands have the addresses of circular buffers that the caller placed, by index
 
 	mu     sync.RWMutex // held for reading while closed must not change
 	closed bool
@@ -126,6 +131,14 @@ func (x *Executable) prepare(p *Program) error {
 		if c.PageSize <= 0 || c.Pages <= 0 {
 			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
 		}
+		if c.Addr != 0 {
+			b, err := x.lies(p.Name, &c)
+			if err != nil {
+				return err
+			}
+			spec.CircularBuffers = append(spec.CircularBuffers, b)
+			continue
+		}
 		// Divided instead of multiplied, so that nothing overflows.
 		if l1 := uint64(d.disp.Chip().Params().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
 			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
@@ -150,8 +163,10 @@ func (x *Executable) prepare(p *Program) error {
 		spec.Semaphores = append(spec.Semaphores, dispatch.Semaphore(s))
 	}
 	var err error
-	x.image, err = d.disp.Compile(&spec)
-	return err
+	if x.image, err = d.disp.Compile(&spec); err != nil {
+		return err
+	}
+	return x.findGiven(&spec)
 }
 
 // request is for the kernels' DRAM.

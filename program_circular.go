@@ -1,7 +1,12 @@
 package reprise
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"slices"
+
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // CircularPlace is where a circular buffer of a loaded program lies.
@@ -10,13 +15,85 @@ type CircularPlace struct {
 	Cores []Range
 	Addr  uint32 // in the L1 of each of its cores
 	Size  uint32 // bytes on each of its cores
+	Given bool   // the caller said where it lies, so it takes no memory of its own
 }
 
 // CircularBuffers returns where the program's circular buffers lie, in the order in which the program names them.
 func (x *Executable) CircularBuffers() []CircularPlace {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
 	out := make([]CircularPlace, len(x.cbs))
 	for i, c := range x.cbs {
-		out[i] = CircularPlace{Index: c.Index, Cores: slices.Clone(c.Cores), Addr: c.Addr, Size: c.PageSize * c.Pages}
+		out[i] = CircularPlace{Index: c.Index, Cores: slices.Clone(c.Cores), Addr: c.Addr, Size: c.PageSize * c.Pages, Given: c.Given}
 	}
 	return out
+}
+
+// SetCircularAddr puts a circular buffer that the program was loaded with an address for, at another one, for the runs and
+// captures from now on. What is in a queue or a trace already keeps the place that it has. Each core with the buffer needs
+// a kernel with common arguments. It writes nothing to the device.
+func (x *Executable) SetCircularAddr(index int, addr uint32) error {
+	if x == nil {
+		return fmt.Errorf("reprise: set circular buffer: %w", x.of(nil))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.of(x.d)
+	at := x.given[index]
+	if err == nil && at == nil {
+		err = &ProgramError{Program: x.Name(), Part: fmt.Sprintf("circular buffer %d", index), Why: "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"}
+	}
+	if err == nil {
+		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
+		c := &x.cbs[i]
+		if err = x.inL1(x.Name(), index, addr, uint64(c.PageSize)*uint64(c.Pages)); err == nil {
+			c.Addr = addr
+			x.image.SetWords(at, addr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("reprise: set circular buffer of executable %q: %w", x.Name(), err)
+	}
+	return nil
+}
+
+// lies describes a circular buffer that the caller placed.
+func (x *Executable) lies(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {
+	out := dispatch.CircularBuffer{Index: c.Index, Cores: c.Cores, Addr: c.Addr, Given: true}
+	if c.PageSize > math.MaxUint32/c.Pages {
+		return out, &ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B are more than any core has", c.Pages, c.PageSize)}
+	}
+	out.PageSize, out.Pages = uint32(c.PageSize), uint32(c.Pages)
+	return out, x.inL1(program, c.Index, c.Addr, uint64(c.PageSize)*uint64(c.Pages))
+}
+
+// inL1 says whether a circular buffer can lie at an address.
+func (x *Executable) inL1(program string, index int, addr uint32, size uint64) error {
+	l1 := &x.d.disp.Chip().Params().L1
+	if addr%16 == 0 && addr >= l1.Unreserved && uint64(addr)+size <= uint64(l1.Size) {
+		return nil
+	}
+	return &ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index), Why: fmt.Sprintf("%d B at %#x don't lie 16-aligned in the L1 that is for buffers, %#x..%#x", size, addr, l1.Unreserved, l1.Size)}
+}
+
+// findGiven finds where the commands have the addresses that the caller may change.
+func (x *Executable) findGiven(p *dispatch.Program) error {
+	for _, c := range x.cbs {
+		if !c.Given {
+			continue
+		}
+		at, err := x.image.CircularAddr(nil, p, c.Index)
+		var fixed *dispatch.ProgramError
+		if errors.As(err, &fixed) {
+			continue // SetCircularAddr says why it can't
+		}
+		if err != nil {
+			return err
+		}
+		if x.given == nil {
+			x.given = map[int][]int{}
+		}
+		x.given[c.Index] = at
+	}
+	return nil
 }

@@ -97,10 +97,13 @@ func (c *call) function(name string, args func() []graph.Arg, f func() (*Tensor,
 	return t, err
 }
 
-// deviceOp makes the result and computes it by one program.
-func (c *call) deviceOp(name string, args func() []graph.Arg, s Spec, run func(out *Tensor) error) (*Tensor, error) {
+// deviceOp makes the result and computes it by one program. class is what TT-NN's own class for it is called.
+func (c *call) deviceOp(name, class string, args func() []graph.Arg, s Spec, run func(out *Tensor) error) (*Tensor, error) {
+	if c.d.separate {
+		class = "Device Operation"
+	}
 	return c.function(name, args, func() (*Tensor, error) {
-		return c.function("Device Operation", func() []graph.Arg { return []graph.Arg{text(name), text(shapeText(s.Shape))} }, func() (*Tensor, error) {
+		return c.function(class, func() []graph.Arg { return []graph.Arg{text(name), text(shapeText(s.Shape))} }, func() (*Tensor, error) {
 			out, err := c.output(s)
 			if err != nil {
 				return nil, err
@@ -134,7 +137,7 @@ func (c *call) create(s Spec) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.function("create_device_tensor", func() []graph.Arg { return specArgs(s, c.d.id) }, func() (*Tensor, error) {
+	return c.function(c.d.creation(), func() []graph.Arg { return specArgs(s, c.d.id) }, func() (*Tensor, error) {
 		c.d.next++
 		t := &Tensor{d: c.d, id: c.d.next, geo: g}
 		cfg := g.config(fmt.Sprintf("tensor %d", t.id))
@@ -179,30 +182,37 @@ type job struct {
 	args   []uint32 // common ones before the tensors
 	out    *Tensor
 	in     []*Tensor
-	rooms  []int // bytes of each circular buffer's page
-	all    bool  // the circular buffers are on all cores, also those without a page
-	pages  int   // of each circular buffer; 2 if 0
+	rooms  []int     // bytes of each circular buffer's page
+	all    bool      // the circular buffers are on all cores, also those without a page
+	pages  int       // of each circular buffer; 2 if 0
+	lies   []*Tensor // what circular buffers lie in, instead of rooms: every core has a shard of each
 }
 
 // run puts a program into the queue or the trace, from the program cache if it is there.
 func (c *call) run(j job) error {
 	d := c.d
 	on, shares := split(d.q.Workers(), j.out.geo.pages)
-	if j.all {
+	switch {
+	case j.lies != nil:
+		on = j.out.geo.sharding.Cores
+	case j.all:
 		on = []reprise.Range{d.q.Workers()}
 	}
 	if d.live.blocked() {
-		d.live.program(d.id, j.circular(on))
+		d.live.program(d.id, j.circular(on), j.lies != nil)
 		return nil
 	}
 	common := slices.Clone(j.args)
 	buffers := []*reprise.Buffer{}
 	for _, t := range append([]*Tensor{j.out}, j.in...) {
+		buffers = append(buffers, t.buf)
+		if j.lies != nil {
+			continue // its circular buffers are all that the kernel needs
+		}
 		var err error
 		if common, err = describe(common, t); err != nil {
 			return err
 		}
-		buffers = append(buffers, t.buf)
 	}
 	key := j.key()
 	x := d.cache[key]
@@ -226,7 +236,7 @@ func (c *call) run(j job) error {
 			return err
 		}
 		d.cache[key] = x
-	} else if err := x.SetCommonArgs(j.kernel, common); err != nil {
+	} else if err := j.set(x, common); err != nil {
 		return err
 	}
 	d.live.run(d.id, x)
@@ -239,6 +249,16 @@ func (c *call) run(j job) error {
 	return d.rec.Keep(buffers...)
 }
 
+// set makes a program that is loaded use this job's tensors.
+func (j *job) set(x *reprise.Executable, common []uint32) error {
+	for i, t := range j.lies {
+		if err := x.SetCircularAddr(i, t.buf.Addr()); err != nil {
+			return err
+		}
+	}
+	return x.SetCommonArgs(j.kernel, common)
+}
+
 // key tells programs apart. Addresses aren't in it: every run has its own.
 func (j *job) key() string {
 	parts := []string{j.kernel, fmt.Sprint(j.args)}
@@ -248,8 +268,16 @@ func (j *job) key() string {
 	return strings.Join(parts, ";")
 }
 
-// circular lists the room that the kernel needs in L1.
+// circular lists the circular buffers: those that lie in shards, or the room that the kernel needs in L1.
 func (j *job) circular(on []reprise.Range) []reprise.CircularBuffer {
+	if j.lies != nil {
+		out := make([]reprise.CircularBuffer, len(j.lies))
+		for i, t := range j.lies {
+			shard := t.geo.sharding.Shard
+			out[i] = reprise.CircularBuffer{Index: i, Cores: on, PageSize: t.geo.pageBytes, Pages: shard[0] * shard[1], Addr: t.Address()}
+		}
+		return out
+	}
 	out := make([]reprise.CircularBuffer, len(j.rooms))
 	pages := j.pages
 	if pages == 0 {

@@ -13,10 +13,11 @@ import (
 // Device runs operations on a queue of a device. Its methods may be called from any goroutine; operations run in the order
 // of the calls.
 type Device struct {
-	dev   *reprise.Device
-	q     *reprise.Queue
-	id    int
-	block bool
+	dev      *reprise.Device
+	q        *reprise.Queue
+	id       int
+	block    bool
+	separate bool // see WithSeparateRepeat
 
 	mu     sync.Mutex // held by operations
 	images map[string]*kernels.Image
@@ -38,6 +39,11 @@ func WithID(id int) Option { return func(d *Device) { d.id = id } }
 // WithBlocking makes every operation wait until the device has done it. Then an operation that hangs is the one that
 // returns the *reprise.HangError, and durations in graphs are those of the device's work.
 func WithBlocking() Option { return func(d *Device) { d.block = true } }
+
+// WithSeparateRepeat repeats operands of Add and Multiply by an operation of its own where their first two dimensions are
+// 1 and the other's aren't, and names what is inside of operations as TT-NN did in 2025. Without it one program does all of
+// it, as in later TT-NN.
+func WithSeparateRepeat() Option { return func(d *Device) { d.separate = true } }
 
 // New makes operations run on a device, which stays the caller's.
 func New(dev *reprise.Device, opts ...Option) *Device {
@@ -114,4 +120,12 @@ func (d *Device) image(name string) (*kernels.Image, error) {
 		d.images[name] = im
 	}
 	return im, err
+}
+
+// creation is the name of the function that allocates a tensor.
+func (d *Device) creation() string {
+	if d.separate {
+		return "create_device_tensor"
+	}
+	return "tt::tt_metal::create_device_tensor"
 }

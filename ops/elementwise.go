@@ -25,36 +25,40 @@ func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tenso
 		if err != nil {
 			return nil, err
 		}
-		if c.into != nil { // the kernel repeats too, and traces can't allocate what is in between
+		if !c.d.separate || c.into != nil { // traces can't allocate what is in between
 			return c.prim(op, a, b, shape)
 		}
-		whole := four(shape)
-		pair := [2]*Tensor{a, b}
-		var repeated []*Tensor
-		for i, t := range pair {
-			times := []int{1, 1, 1, 1}
-			for k := range 2 {
-				times[k] = whole[k] / t.geo.dims[k]
-			}
-			if times[0] == 1 && times[1] == 1 {
-				continue
-			}
-			if pair[i], err = c.repeat(t, times, Interleaved(t.geo.spec.Memory.Kind)); err != nil {
-				break
-			}
-			repeated = append(repeated, pair[i])
-		}
-		var out *Tensor
-		if err == nil {
-			out, err = c.prim(op, pair[0], pair[1], shape)
-		}
-		for _, t := range repeated {
-			if free := t.release(); free != nil && err == nil {
-				err = free
-			}
-		}
-		return out, err
+		return c.repeatFirst(op, a, b, shape)
 	}, opts...)
+}
+
+// repeatFirst makes an operand as large as the other one before it computes.
+func (c *call) repeatFirst(op uint32, a, b *Tensor, shape []int) (out *Tensor, err error) {
+	whole := four(shape)
+	pair := [2]*Tensor{a, b}
+	var repeated []*Tensor
+	for i, t := range pair {
+		times := []int{1, 1, 1, 1}
+		for k := range 2 {
+			times[k] = whole[k] / t.geo.dims[k]
+		}
+		if times[0] == 1 && times[1] == 1 {
+			continue
+		}
+		if pair[i], err = c.repeat(t, times, Interleaved(t.geo.spec.Memory.Kind)); err != nil {
+			break
+		}
+		repeated = append(repeated, pair[i])
+	}
+	if err == nil {
+		out, err = c.prim(op, pair[0], pair[1], shape)
+	}
+	for _, t := range repeated {
+		if free := t.release(); free != nil && err == nil {
+			err = free
+		}
+	}
+	return out, err
 }
 
 // broadcast is the shape of what becomes of two tensors.
@@ -84,19 +88,29 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 		none := text("nullopt")
 		return []graph.Arg{a.arg(), b.arg(), text(op), text(s.DType), text(s.Memory), none, none, none, none, none}
 	}
-	return c.deviceOp("ttnn::prim::binary", args, s, func(out *Tensor) error {
+	name := "ttnn::prim::binary_ng"
+	if c.d.separate {
+		name = "ttnn::prim::binary"
+	}
+	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
+		if together(out, a, b) && c.reaches(out) {
+			return c.inShards(op, out, a, b)
+		}
 		return c.run(job{
-			kernel: elementwise, args: []uint32{op, 0}, out: out, in: []*Tensor{a, b}, all: true,
+			kernel: elementwise, args: []uint32{op}, out: out, in: []*Tensor{a, b}, all: true,
 			rooms: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes},
 		})
 	})
 }
 
 // unary computes a result from one tensor.
-func (c *call) unary(op uint32, name string, args func() []graph.Arg, a *Tensor, s Spec) (*Tensor, error) {
-	return c.deviceOp(name, args, s, func(out *Tensor) error {
+func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *Tensor, s Spec) (*Tensor, error) {
+	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
+		if op == opRelu && together(out, a) && c.reaches(out) {
+			return c.inShards(op, out, a)
+		}
 		return c.run(job{
-			kernel: elementwise, args: []uint32{op, 0}, out: out, in: []*Tensor{a}, rooms: []int{max(a.geo.pageBytes, out.geo.pageBytes)},
+			kernel: elementwise, args: []uint32{op}, out: out, in: []*Tensor{a}, rooms: []int{max(a.geo.pageBytes, out.geo.pageBytes)},
 		})
 	})
 }
@@ -106,7 +120,7 @@ func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor
 	return d.do(ctx, "ttnn::relu", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
 		s := a.geo.spec
 		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		return c.unary(opRelu, "ttnn::prim::unary", func() []graph.Arg { return []graph.Arg{a.arg(), text("UnaryOpType::RELU"), text(s.Memory)} }, a, s)
+		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text("UnaryOpType::RELU"), text(s.Memory)} }, a, s)
 	}, opts...)
 }
 
@@ -137,7 +151,7 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 	args := func() []graph.Arg {
 		return []graph.Arg{text(shapeText(times)), text(shapeText(a.geo.spec.Shape)), text(shapeText(shape)), text(s.DType), text(m)}
 	}
-	return c.unary(opCopy, "ttnn::prim::repeat", args, a, s)
+	return c.unary(opCopy, "ttnn::prim::repeat", "RepeatDeviceOperation", args, a, s)
 }
 
 // repeated is the shape of a tensor that is repeated.
@@ -155,69 +169,4 @@ func repeated(a *Tensor, times []int) ([]int, error) {
 	shape := whole[4-max(len(times), len(a.geo.spec.Shape)):]
 	_, err := volume(shape)
 	return shape, err
-}
-
-// Concat puts tensors behind each other along a dimension; -1 is the last one. More than two are put together two at a
-// time, so that inside of [Device.Capture] there can't be more.
-func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg {
-		all := graph.Arg{Text: fmt.Sprintf("[%d tensors]", len(in))}
-		for _, t := range in {
-			all.Tensors = append(all.Tensors, t.graph())
-		}
-		return []graph.Arg{all, text(dim)}
-	}
-	return d.do(ctx, "ttnn::concat", in, args, func(c *call) (*Tensor, error) {
-		if len(in) < 2 {
-			return nil, fmt.Errorf("%w: %d tensors: it takes two or more", ErrShape, len(in))
-		}
-		into := c.into
-		out := in[0]
-		for i, t := range in[1:] {
-			if c.into = nil; i == len(in)-2 {
-				c.into = into
-			}
-			next, err := c.concat(out, t, dim)
-			if i > 0 {
-				if free := out.release(); free != nil && err == nil {
-					err = free
-				}
-			}
-			if err != nil {
-				return nil, err
-			}
-			out = next
-		}
-		return out, nil
-	}, opts...)
-}
-
-// concat puts two tensors behind each other.
-func (c *call) concat(a, b *Tensor, dim int) (*Tensor, error) {
-	rank := len(a.geo.spec.Shape)
-	if dim < 0 {
-		dim += rank
-	}
-	if dim < 0 || dim >= rank || rank != len(b.geo.spec.Shape) {
-		return nil, fmt.Errorf("%w: %v and %v along dimension %d", ErrShape, a.geo.spec.Shape, b.geo.spec.Shape, dim)
-	}
-	if a.geo.spec.DType != b.geo.spec.DType {
-		return nil, fmt.Errorf("%w: %v and %v", ErrDataType, a.geo.spec.DType, b.geo.spec.DType)
-	}
-	shape := slices.Clone(a.geo.spec.Shape)
-	for i, n := range b.geo.spec.Shape {
-		if i == dim {
-			shape[i] += n
-		} else if shape[i] != n {
-			return nil, fmt.Errorf("%w: %v and %v along dimension %d: all others are equal", ErrShape, a.geo.spec.Shape, b.geo.spec.Shape, dim)
-		}
-	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: c.memoryLike(a, shape, a.geo.spec.Layout)}
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(dim), text(s.Memory)} }
-	return c.deviceOp("ttnn::prim::concat", args, s, func(out *Tensor) error {
-		return c.run(job{
-			kernel: elementwise, args: []uint32{opConcat, uint32(4 - rank + dim)}, out: out, in: []*Tensor{a, b}, all: true,
-			rooms: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes},
-		})
-	})
 }

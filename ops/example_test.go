@@ -72,6 +72,6 @@ func ExampleDevice_BeginCapture() {
 	fmt.Println(graph.CallTrace(r.Graph))
 	fmt.Println(graph.PeakL1(r.Graph)>>30, "GiB")
 	// Output:
-	// [ttnn::empty create_device_tensor ttnn::matmul ttnn::prim::matmul Device Operation create_device_tensor]
+	// [ttnn::empty tt::tt_metal::create_device_tensor ttnn::matmul ttnn::prim::matmul MatmulDeviceOperation tt::tt_metal::create_device_tensor]
 	// 16 GiB
 }

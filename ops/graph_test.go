@@ -71,7 +71,7 @@ func TestSampleOperation(t *testing.T) {
 	}
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
-			g := sample(open(t, eight()), graph.Config{Era: graph.EraA, Mode: mode})
+			g := sample(open(t, eight(), ops.WithSeparateRepeat()), graph.Config{Era: graph.EraA, Mode: mode})
 			for i := range g.Nodes {
 				delete(g.Nodes[i].Params, graph.ParamAddress)
 			}
@@ -131,7 +131,7 @@ func skeleton(g *graph.Graph) []node {
 func TestSampleOperationInLaterEras(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, eight())
+			b := open(t, eight(), ops.WithSeparateRepeat())
 			g := sample(b, graph.Config{Era: graph.EraB, Mode: mode, StackTraces: true})
 			if d := cmp.Diff(skeleton(document(t)), skeleton(without(g, graph.CircularDeallocate))); d != "" {
 				t.Error(d)

@@ -14,17 +14,18 @@ var kernelFiles embed.FS
 // The kernels, by their files' names.
 const (
 	elementwise = "elementwise"
+	inShards    = "shards"
+	behind      = "concat"
 	product     = "matmul"
 	searching   = "argmax"
 )
 
-// What the elementwise kernel computes; the numbers are the kernel's.
+// What elementwise and inShards compute; the numbers are the kernels'.
 const (
 	opCopy = iota
 	opRelu
 	opAdd
 	opMultiply
-	opConcat
 )
 
 func loadKernel(a reprise.Arch, name string) (*kernels.Image, error) {
@@ -41,6 +42,18 @@ const (
 	flagTile
 	flagSharded
 )
+
+// headerWords is what a tensor takes of a kernel's common arguments, but for the banks of its shards; tensorBytes is what
+// a kernel keeps of it.
+const headerWords, tensorBytes = 16, 72
+
+// words is what describe appends.
+func (g *geometry) words() int {
+	if s := g.sharding; s != nil {
+		return headerWords + ceil(ceil(s.Tensor[0], s.Shard[0])*ceil(g.wide, s.Shard[1]), 4)
+	}
+	return headerWords
+}
 
 // describe appends what a kernel has to know of a tensor to its common arguments.
 func describe(args []uint32, t *Tensor) ([]uint32, error) {

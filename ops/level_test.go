@@ -51,7 +51,7 @@ func TestUpstreamLevelsOfAdd(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 	two := b.levels(graph.Config{Era: graph.EraB}, 2, func() { b.ok(b.Add(b.ctx, a, a)) })
-	inner := at(t, two, "ttnn::prim::binary")
+	inner := at(t, two, "ttnn::prim::binary_ng")
 	if len(two) != 3 || !cmp.Equal(two[0].Out, []int{1, 2}) || !cmp.Equal(two[1].Internals, []int{2}) || !cmp.Equal(inner.In, []int{0, 0}) || len(inner.Out) != 0 {
 		t.Errorf("%+v", two)
 	}
@@ -123,7 +123,7 @@ func TestUpstreamPython(t *testing.T) {
 	if !strings.HasPrefix(printed.String(), "Capture Start\nBegin: ttnn::add\n") || !strings.HasSuffix(drawn.String(), "</svg>\n") {
 		t.Errorf("printed as\n%s", printed.String())
 	}
-	made := g.Nodes[slices.IndexFunc(g.Nodes, func(n graph.Node) bool { return n.Name() == "create_device_tensor" })]
+	made := g.Nodes[slices.IndexFunc(g.Nodes, func(n graph.Node) bool { return n.Name() == "tt::tt_metal::create_device_tensor" })]
 	want := []string{"Shape([1, 1, 32, 64])", "DataType::BFLOAT16", "Layout::TILE", "0",
 		"MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::L1,shard_spec=std::nullopt,nd_shard_spec=std::nullopt,created_with_nd_shard_spec=0)"}
 	if d := cmp.Diff(want, made.Arguments); d != "" {

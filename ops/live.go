@@ -190,11 +190,11 @@ func (l *live) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*plan
 }
 
 // program tells of a program that doesn't run.
-func (l *live) program(device int, cbs []reprise.CircularBuffer) {
+func (l *live) program(device int, cbs []reprise.CircularBuffer, given bool) {
 	l.tell(func(c *Capture) {
 		out := make([]graph.CircularBuffer, len(cbs))
 		for i, b := range cbs {
-			out[i] = graph.CircularBuffer{Device: device, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores)}
+			out[i] = graph.CircularBuffer{Device: device, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores), GloballyAllocated: given}
 		}
 		c.rec.Program(device, out...)
 	})
@@ -208,7 +208,7 @@ func (l *live) run(device int, x *reprise.Executable) {
 func (c *Capture) runs(device int, x *reprise.Executable) {
 	var out []graph.CircularBuffer
 	for _, b := range x.CircularBuffers() {
-		out = append(out, graph.CircularBuffer{Device: device, Size: int64(b.Size), Address: uint64(b.Addr), Cores: coreRanges(b.Cores)})
+		out = append(out, graph.CircularBuffer{Device: device, Size: int64(b.Size), Address: uint64(b.Addr), Cores: coreRanges(b.Cores), GloballyAllocated: b.Given})
 	}
 	c.rec.Program(device, out...)
 	if c.mode == graph.Normal {

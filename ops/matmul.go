@@ -34,7 +34,7 @@ func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 			}
 		}
 		args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(s.DType), text(s.Memory)} }
-		return c.deviceOp("ttnn::prim::matmul", args, s, func(out *Tensor) error {
+		return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 			return c.run(job{
 				kernel: product, out: out, in: []*Tensor{a, b}, pages: 1,
 				rooms: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes / s.DType.Size() * 4},
@@ -58,7 +58,7 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 		if c.memory != nil {
 			s.Memory = c.memory.clone()
 		}
-		return c.deviceOp("ttnn::prim::argmax", func() []graph.Arg { return []graph.Arg{a.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
+		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
 			return c.run(job{kernel: searching, out: out, in: []*Tensor{a}, rooms: []int{max(a.geo.pageBytes, out.geo.pageBytes)}})
 		})
 	}, opts...)

@@ -85,7 +85,7 @@ func (m *Mesh) Empty(ctx context.Context, s Spec) (*MeshTensor, error) {
 		return nil, fmt.Errorf("ops: ttnn::empty: %w", err)
 	}
 	t := &MeshTensor{m: m}
-	err = m.function("create_device_tensor", func(i int) []graph.Arg { return specArgs(s, i) }, func() ([]*Tensor, error) {
+	err = m.function(m.chips[0].creation(), func(i int) []graph.Arg { return specArgs(s, i) }, func() ([]*Tensor, error) {
 		for _, d := range m.chips { // the device's Observers are told inside
 			d.mu.Lock()
 			d.next++

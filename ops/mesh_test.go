@@ -154,7 +154,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		b.must(b.Mesh.Deallocate(b.ctx, sum))
 		r, err := c.End()
 		b.must(err)
-		want := []string{"ttnn::all_reduce", "create_device_tensor", "ttnn::to_memory_config", "ttnn::prim::copy", "Device Operation"}
+		want := []string{"ttnn::all_reduce", "tt::tt_metal::create_device_tensor", "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation"}
 		if d := cmp.Diff(want, graph.CallTrace(r.Graph)); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}

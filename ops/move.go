@@ -38,5 +38,5 @@ func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOp
 }
 
 func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
-	return c.unary(opCopy, "ttnn::prim::copy", func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
+	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
 }

@@ -1,58 +1,42 @@
 // Computes a share of a tensor's pages from one or two others, element by element. BRISC or NCRISC.
 //
-// Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 operation, 1 dimension to concatenate along,
-// then the result, the first and, if the operation has two, the second operand. Circular buffers are only room in L1:
+// Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 operation, then the result, the first and, if the
+// operation has two, the second operand. Circular buffers are only room in L1:
 // with one operand 0, of two pages; with two 0 and 1 for them and 2 for the result.
 
-#include "tensor.h"
-
-enum Operation : uint32_t { kCopy, kRelu, kAdd, kMultiply, kConcat };
-
-static uint32_t compute(uint32_t op, bool floats, uint32_t a, uint32_t b) {
-    switch (op) {
-    case kRelu: return a & kSign && (!floats || a <= (kSign | kInfinity)) ? 0 : a;
-    case kAdd: return floats ? f32_add(a, b) : a + b;
-    case kMultiply: return floats ? f32_mul(a, b) : a * b;
-    default: return a;
-    }
-}
+#include "compute.h"
 
 void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1);
-    const uint32_t op = rp_common_arg(0), along = rp_common_arg(1);
+    const uint32_t op = rp_common_arg(0);
     const bool two = op >= kAdd;
     Tensor out, a, b;
-    uint32_t at = out.read(2, two ? get_write_ptr(2) : get_write_ptr(0) + get_local_cb_interface(0).fifo_page_size);
+    uint32_t at = out.read(1, two ? get_write_ptr(2) : get_write_ptr(0) + get_local_cb_interface(0).fifo_page_size);
     at = a.read(at, get_write_ptr(0));
     if (two) {
         b.read(at, get_write_ptr(1));
     }
     const uint32_t type = a.type, size = size_of(type), to_size = size_of(out.type);
     // The sign of an unsigned number is none.
-    const bool same = op == kCopy || op == kConcat || (op == kRelu && type < kInt32);
+    const bool same = op == kCopy || (op == kRelu && type < kInt32);
     for (uint32_t page = first; page != end; page++) {
         clear(out);
         each_run(out, page, [&](const Run& r) {
             for (uint32_t i = 0; i < r.count;) {
-                uint32_t index[4] = {r.n, r.c, r.h, r.w + i};
-                Tensor* from = &a;
-                if (op == kConcat && index[along] >= a.dims[along]) {
-                    index[along] -= a.dims[along];
-                    from = &b;
-                }
-                uint32_t n, column = index[3] % from->dims[3];
-                uint32_t x = from->find(from->matrix(index[0], index[1]), index[2] % from->dims[2], column, &n);
+                uint32_t n, w = (r.w + i) % a.dims[3];
+                uint32_t x = a.find(a.matrix(r.n, r.c), r.h % a.dims[2], w, &n);
                 uint32_t step = size;
-                if (from->dims[3] == 1) {
-                    n = op == kConcat && along == 3 ? 1 : r.count;
+                if (a.dims[3] == 1) {
+                    n = r.count;
                     step = 0;
-                } else if (n > from->dims[3] - column) {
-                    n = from->dims[3] - column;
+                } else if (n > a.dims[3] - w) {
+                    n = a.dims[3] - w;
                 }
                 uint32_t y = 0, y_step = 0;
-                if (two && op != kConcat) {
-                    uint32_t m, w = index[3] % b.dims[3];
-                    y = b.find(b.matrix(index[0], index[1]), index[2] % b.dims[2], w, &m);
+                if (two) {
+                    uint32_t m;
+                    w = (r.w + i) % b.dims[3];
+                    y = b.find(b.matrix(r.n, r.c), r.h % b.dims[2], w, &m);
                     if (b.dims[3] == 1) {
                         m = r.count;
                     } else {

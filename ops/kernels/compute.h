@@ -1,0 +1,16 @@
+// What operations compute of elements.
+#pragma once
+#include "tensor.h"
+
+// The operations, with the host's numbers.
+enum Operation : uint32_t { kCopy, kRelu, kAdd, kMultiply };
+
+// compute takes and gives integers of 32 bits, or floats as the bits of single precision.
+static inline uint32_t compute(uint32_t op, bool floats, uint32_t a, uint32_t b) {
+    switch (op) {
+    case kRelu: return a & kSign && (!floats || a <= (kSign | kInfinity)) ? 0 : a;
+    case kAdd: return floats ? f32_add(a, b) : a + b;
+    case kMultiply: return floats ? f32_mul(a, b) : a * b;
+    default: return a;
+    }
+}
