@@ -136,8 +136,14 @@ func (r room) dims(t *rapid.T, name string) [4]int {
 	return d
 }
 
+// shardsOf is how many shards are above and beside each other.
+type shardsOf struct {
+	layout     reprise.Layout
+	high, wide int
+}
+
 // operations are what check knows, by kernel.
-var operations = [][]string{{"add", "multiply", "relu", "repeat", "concat", "move"}, {"matmul"}, {"argmax"}}
+var operations = [][]string{{"add", "multiply", "relu", "repeat", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}}
 
 // check runs one of some operations, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
@@ -192,12 +198,35 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 	case "repeat":
 		times := [4]int{rapid.IntRange(1, 2).Draw(t, "n times"), rapid.IntRange(1, 2).Draw(t, "c times"), rapid.IntRange(1, 2).Draw(t, "h times"), rapid.IntRange(1, 2).Draw(t, "w times")}
 		same(t, op, get(keep(b.Repeat(b.ctx, ta, times[:]))), repeat(a, times))
+	case "in shards": // of four cores, which lie in the same way
+		high, wide := rapid.IntRange(1, 3).Draw(t, "shard height"), rapid.IntRange(1, 2).Draw(t, "shard width")*64/dt.Size()
+		shards := rapid.SampledFrom([]shardsOf{{reprise.HeightSharded, 4, 1}, {reprise.WidthSharded, 1, 4}, {reprise.BlockSharded, 2, 2}}).Draw(t, "shards")
+		da := [4]int{1, 1, high * shards.high, wide * shards.wide}
+		m := ops.Sharded(shards.layout, high, wide, reprise.Grid(2, 2))
+		lie := func(name string) (*plain, *ops.Tensor) {
+			p := values(t, name, da, dt)
+			return p, keep(b.ToDevice(b.ctx, host(t, p), ops.RowMajor, m))
+		}
+		x, tx := lie("x")
+		y, ty := lie("y")
+		switch rapid.IntRange(0, 2).Draw(t, "op in shards") {
+		case 0:
+			same(t, "add in shards", get(keep(b.Add(b.ctx, tx, ty))), add(x, y))
+		case 1:
+			same(t, "multiply in shards", get(keep(b.Multiply(b.ctx, tx, ty))), multiply(x, y))
+		default:
+			same(t, "relu in shards", get(keep(b.Relu(b.ctx, tx))), relu(x))
+		}
 	case "concat":
 		dim := rapid.IntRange(0, 3).Draw(t, "dim")
-		db := da
-		db[dim] = rapid.IntRange(1, 3).Draw(t, "more")
-		p := values(t, "b", db, dt)
-		same(t, op, get(keep(b.Concat(b.ctx, []*ops.Tensor{ta, put("b", p)}, dim))), concat(a, p, dim))
+		whole, parts := a, []*ops.Tensor{ta}
+		for i := range rapid.IntRange(1, 3).Draw(t, "others") {
+			db := da
+			db[dim] = rapid.IntRange(1, 3).Draw(t, "more")
+			p := values(t, fmt.Sprint("b", i), db, dt)
+			whole, parts = concat(whole, p, dim), append(parts, put(fmt.Sprint("b", i), p))
+		}
+		same(t, op, get(keep(b.Concat(b.ctx, parts, dim))), whole)
 	case "matmul":
 		db := [4]int{1, da[1], da[3], rapid.IntRange(1, 10).Draw(t, "n")}
 		p := values(t, "b", db, dt)
