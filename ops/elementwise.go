@@ -97,7 +97,7 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 			return c.inShards(op, out, a, b)
 		}
 		return c.run(job{
-			kernel: elementwise, args: []uint32{op}, out: out, in: []*Tensor{a, b}, all: true,
+			kernel: elementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, all: true,
 			rooms: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes},
 		})
 	})
@@ -105,13 +105,20 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 
 // unary computes a result from one tensor.
 func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *Tensor, s Spec) (*Tensor, error) {
+	return c.piece(op, name, class, args, a, [4]int{}, s)
+}
+
+// piece is unary for a result that begins somewhere in the tensor.
+func (c *call) piece(op uint32, name, class string, args func() []graph.Arg, a *Tensor, begin [4]int, s Spec) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		if op == opRelu && together(out, a) && c.reaches(out) {
 			return c.inShards(op, out, a)
 		}
-		return c.run(job{
-			kernel: elementwise, args: []uint32{op}, out: out, in: []*Tensor{a}, rooms: []int{max(a.geo.pageBytes, out.geo.pageBytes)},
-		})
+		words := []uint32{op}
+		for _, n := range begin {
+			words = append(words, uint32(n))
+		}
+		return c.run(job{kernel: elementwise, args: words, out: out, in: []*Tensor{a}, rooms: []int{max(a.geo.pageBytes, out.geo.pageBytes)}})
 	})
 }
 

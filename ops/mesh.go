@@ -180,14 +180,95 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 		return nil, fmt.Errorf("ops: %s: %w", name, err)
 	}
 	s := t.result()
-	how := map[DataType]mesh.Combine{UInt32: mesh.SumInt32, Int32: mesh.SumInt32, BFloat16: mesh.SumBFloat16, Float32: mesh.SumFloat32}[s.DType]
-	if how == mesh.Replace {
-		return nil, fmt.Errorf("ops: %s: %w: %v: only numbers of 32 bits and bfloat16 are added up", name, ErrDataType, s.DType)
+	how, err := adding(s.DType)
+	if err != nil {
+		return nil, fmt.Errorf("ops: %s: %w", name, err)
 	}
 	return m.collective(ctx, name, t, s, func(d *Device, from, into *Tensor) error {
 		_, err := d.ToMemoryConfig(ctx, from, s.Memory, Into(into))
 		return err
 	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, how) })
+}
+
+// adding is how links add up numbers of a type.
+func adding(t DataType) (mesh.Combine, error) {
+	switch t {
+	case UInt32, Int32:
+		return mesh.SumInt32, nil
+	case BFloat16:
+		return mesh.SumBFloat16, nil
+	case Float32:
+		return mesh.SumFloat32, nil
+	}
+	return mesh.Replace, fmt.Errorf("%w: %v: only numbers of 32 bits and bfloat16 are added up", ErrDataType, t)
+}
+
+// ReduceScatter adds a tensor's parts up and gives every chip its slice of the sum: as many as there are chips, along the
+// first dimension, in the order of mesh.Links.Line. It adds as [Mesh.AllReduce] does. The result is interleaved in DRAM; its
+// pages are at most 4096 B and a multiple of 4, and no page is half one chip's: tiles want whole tiles.
+func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
+	const name = "ttnn::reduce_scatter"
+	if err := t.of(m); err != nil {
+		return nil, fmt.Errorf("ops: %s: %w", name, err)
+	}
+	whole, s := t.result(), t.result()
+	how, err := adding(s.DType)
+	if err != nil {
+		return nil, fmt.Errorf("ops: %s: %w", name, err)
+	}
+	n := len(m.chips)
+	all, err := whole.measure()
+	if err != nil {
+		return nil, fmt.Errorf("ops: %s: %w", name, err)
+	}
+	s.Shape[0] /= n
+	if g, err := s.measure(); err != nil || s.Shape[0]*n != whole.Shape[0] || g.pages*n != all.pages || len(s.Shape) == 1 {
+		return nil, fmt.Errorf("ops: %s: %w: %v over %d chips: the slices aren't equal, or don't have pages of their own in the whole", name, ErrShape, whole.Shape, n)
+	}
+	load := func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, how) }
+	var out *MeshTensor
+	err = m.function(name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func() (parts []*Tensor, err error) {
+		// The links work in place, and leave the other chips' slices undefined.
+		var sums *MeshTensor
+		if sums, err = m.Empty(ctx, whole); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, m.Deallocate(ctx, sums)) }()
+		if out, err = m.Empty(ctx, s); err != nil {
+			return nil, err
+		}
+		for i, d := range m.chips {
+			if _, err = d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i])); err != nil {
+				return nil, errors.Join(err, m.Deallocate(ctx, out))
+			}
+		}
+		if sums.buf != nil {
+			if err = m.exchange(ctx, sums, load); err != nil {
+				return nil, errors.Join(err, m.Deallocate(ctx, out))
+			}
+		}
+		for i, place := range m.places() {
+			begin, end := make([]int, len(s.Shape)), slices.Clone(s.Shape)
+			begin[0], end[0] = place*s.Shape[0], (place+1)*s.Shape[0]
+			if _, err = m.chips[i].Slice(ctx, sums.parts[i], begin, end, Into(out.parts[i])); err != nil {
+				return nil, errors.Join(err, m.Deallocate(ctx, out))
+			}
+		}
+		return out.parts, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// places returns where in the line each chip is.
+func (m *Mesh) places() []int {
+	chips, out := m.m.Chips(), make([]int, len(m.chips))
+	for i, c := range m.links.Line() {
+		out[slices.Index(chips, c)] = i
+	}
+	return out
 }
 
 // AllGather gives every chip the parts of all chips, behind each other along the first dimension, in the order of
@@ -246,7 +327,10 @@ func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, s Spe
 		if out.buf == nil {
 			return out.parts, nil
 		}
-		return out.parts, m.exchange(ctx, out, load)
+		if err = m.exchange(ctx, out, load); err != nil {
+			return nil, errors.Join(err, m.Deallocate(ctx, out))
+		}
+		return out.parts, nil
 	})
 	if err != nil {
 		return nil, err
@@ -258,7 +342,7 @@ func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, s Spe
 func (m *Mesh) exchange(ctx context.Context, t *MeshTensor, load func(*mesh.Buffer) (*mesh.Executable, error)) error {
 	x, err := load(t.buf)
 	if err != nil {
-		return errors.Join(err, m.Deallocate(ctx, t))
+		return err
 	}
 	m.mu.Lock()
 	m.execs[t] = x
@@ -268,10 +352,7 @@ func (m *Mesh) exchange(ctx context.Context, t *MeshTensor, load func(*mesh.Buff
 			m.chips[i].live.run(i, part)
 		}
 	}
-	if err := m.m.Queue(0).Run(context.WithValue(ctx, ours{}, true), x); err != nil {
-		return errors.Join(err, m.Deallocate(ctx, t))
-	}
-	return nil
+	return m.m.Queue(0).Run(context.WithValue(ctx, ours{}, true), x)
 }
 
 // function is a call that the graphs of all chips show.

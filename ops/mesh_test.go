@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,7 +62,7 @@ func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.Mes
 	}
 	m := ops.Interleaved(reprise.L1)
 	if l == ops.RowMajor { // what is sharded goes to where links can take it first
-		m = ops.Sharded(reprise.HeightSharded, 4, shape[len(shape)-1], reprise.Grid(2, 1))
+		m = ops.Sharded(reprise.HeightSharded, 4, shape[len(shape)-1], reprise.Grid(4, 2))
 	}
 	t, err := b.Mesh.ToDevice(b.ctx, hs, l, m)
 	b.must(err)
@@ -106,10 +107,25 @@ func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Lay
 		}
 		line := []int{0, 1, 3, 2}[:n] // a mesh of 2 by 2 is gone through in a loop
 		b.all(whole, func(i int) float32 { return float32(line[i/elements] + i%elements%50) })
-		for _, x := range []*ops.MeshTensor{x, sum, whole} {
+		lots := slices.Clone(tensor)
+		lots[0] *= n
+		y := b.spread(l, dt, lots...)
+		slice, err := b.ReduceScatter(b.ctx, y)
+		b.must(err)
+		hs, err := b.Mesh.ToHost(b.ctx, slice)
+		b.must(err)
+		for place, chip := range line {
+			for i, v := range ops.Values[float32](hs[chip]) {
+				if want := float32(n*((place*elements+i)%50) + n*(n-1)/2); v != want {
+					t.Fatalf("chip %d, which is at place %d: element %d of %v is %v, want %v", chip, place, i, hs[chip].Shape, v, want)
+				}
+			}
+		}
+		for _, x := range []*ops.MeshTensor{x, sum, whole, y, slice} {
 			b.must(b.Mesh.Deallocate(b.ctx, x))
 		}
 		b.must(b.mesh.InStep(reprise.L1))
+		b.must(b.mesh.InStep(reprise.DRAM))
 		if _, err := b.AllReduce(b.ctx, x); !errors.Is(err, ops.ErrReleased) {
 			t.Errorf("of a tensor that was deallocated: %v", err)
 		}
@@ -126,6 +142,12 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	if _, err := b.AllReduce(b.ctx, nil); !errors.Is(err, ops.ErrShape) {
 		t.Errorf("nil: %v", err)
 	}
+	if _, err := b.ReduceScatter(b.ctx, bytes); !errors.Is(err, ops.ErrDataType) {
+		t.Errorf("a scattered sum of bytes: %v", err)
+	}
+	if _, err := b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Int32, 3, 4)); !errors.Is(err, ops.ErrShape) {
+		t.Errorf("three rows for two chips: %v", err)
+	}
 	half := b.spread(ops.Tile, ops.Float32, 16, 32)
 	if _, err := b.AllGather(b.ctx, half); !errors.Is(err, ops.ErrShape) {
 		t.Errorf("parts that share a tile: %v", err)
@@ -133,6 +155,10 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	wide := b.spread(ops.RowMajor, ops.Float32, 1, 1025)
 	if _, err := b.AllReduce(b.ctx, wide); !errors.Is(err, mesh.ErrTensor) {
 		t.Errorf("pages that links can't carry: %v", err)
+	}
+	wide = b.spread(ops.RowMajor, ops.Float32, 2, 1025)
+	if _, err := b.ReduceScatter(b.ctx, wide); !errors.Is(err, mesh.ErrTensor) {
+		t.Errorf("slices with pages that links can't carry: %v", err)
 	}
 	other := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	if _, err := other.AllReduce(b.ctx, half); !errors.Is(err, ops.ErrForeign) {
@@ -152,9 +178,16 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		sum, err := b.AllReduce(b.ctx, x)
 		b.must(err)
 		b.must(b.Mesh.Deallocate(b.ctx, sum))
+		slice, err := b.ReduceScatter(b.ctx, x)
+		b.must(err)
+		b.must(b.Mesh.Deallocate(b.ctx, slice))
 		r, err := c.End()
 		b.must(err)
-		want := []string{"ttnn::all_reduce", "tt::tt_metal::create_device_tensor", "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation"}
+		const made = "tt::tt_metal::create_device_tensor"
+		want := []string{
+			"ttnn::all_reduce", made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation",
+			"ttnn::reduce_scatter", made, made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation", "ttnn::slice", "ttnn::prim::slice", "SliceDeviceOperation",
+		}
 		if d := cmp.Diff(want, graph.CallTrace(r.Graph)); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}

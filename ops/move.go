@@ -40,3 +40,26 @@ func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOp
 func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
 	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
 }
+
+// Slice copies the piece of a tensor from begin to end, which isn't part of it, in each dimension.
+func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
+	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(begin)), text(shapeText(end))} }
+	return d.do(ctx, "ttnn::slice", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+		s := a.geo.spec
+		rank := len(s.Shape)
+		if len(begin) != rank || len(end) != rank {
+			return nil, fmt.Errorf("%w: %v from %v to %v: as many numbers as dimensions", ErrShape, s.Shape, begin, end)
+		}
+		shape := make([]int, rank)
+		var at [4]int
+		for i, n := range s.Shape {
+			if begin[i] < 0 || begin[i] >= end[i] || end[i] > n {
+				return nil, fmt.Errorf("%w: %v from %v to %v: a piece lies inside of the tensor, and isn't empty", ErrShape, s.Shape, begin, end)
+			}
+			shape[i], at[4-rank+i] = end[i]-begin[i], begin[i]
+		}
+		s.Memory = c.memoryLike(a, shape, s.Layout)
+		s.Shape = shape
+		return c.piece(opCopy, "ttnn::prim::slice", "SliceDeviceOperation", args, a, at, s)
+	}, opts...)
+}

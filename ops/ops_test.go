@@ -316,4 +316,10 @@ func fixed(b *bench) {
 	down(f)(b.Reshard(b.ctx, tf, ops.Sharded(reprise.WidthSharded, 7, 2, reprise.Grid(1, 2))))
 	down(e)(b.ToMemoryConfig(b.ctx, te, ops.Interleaved(reprise.L1)))
 	down(a)(b.ToLayout(b.ctx, ta, ops.RowMajor))
+	down(slice(a, [4]int{1, 0, 3, 5}, [4]int{2, 1, 20, 30}))(b.Slice(b.ctx, ta, []int{1, 0, 3, 5}, []int{2, 1, 20, 30}))
+	shards := ops.Sharded(reprise.BlockSharded, 32, 32, reprise.Grid(1, 2))
+	g, tg := up([4]int{2, 1, 32, 32}, ops.Tile, shards)
+	h, th := up([4]int{2, 1, 32, 32}, ops.Tile, shards)
+	down(add(g, h))(b.Add(b.ctx, tg, th))
+	down(concat(concat(a, c, 0), g, 0))(b.Concat(b.ctx, []*ops.Tensor{ta, tc, tg}, 0))
 }

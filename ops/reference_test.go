@@ -149,3 +149,11 @@ func argmax(a *plain) *plain {
 		return float64(best)
 	})
 }
+
+func slice(a *plain, begin, end [4]int) *plain {
+	d := end
+	for i := range d {
+		d[i] -= begin[i]
+	}
+	return make4(d, a.dtype, func(n, c, h, w int) float64 { return a.at(n+begin[0], c+begin[1], h+begin[2], w+begin[3]) })
+}

@@ -1,7 +1,7 @@
 // Computes a share of a tensor's pages from one or two others, element by element. BRISC or NCRISC.
 //
-// Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 operation, then the result, the first and, if the
-// operation has two, the second operand. Circular buffers are only room in L1:
+// Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 operation, 1..4 where in the first operand the
+// result begins, then the result, the first and, if the operation has two, the second operand. Circular buffers are only room in L1:
 // with one operand 0, of two pages; with two 0 and 1 for them and 2 for the result.
 
 #include "compute.h"
@@ -9,9 +9,10 @@
 void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1);
     const uint32_t op = rp_common_arg(0);
+    const uint32_t begin[4] = {rp_common_arg(1), rp_common_arg(2), rp_common_arg(3), rp_common_arg(4)};
     const bool two = op >= kAdd;
     Tensor out, a, b;
-    uint32_t at = out.read(1, two ? get_write_ptr(2) : get_write_ptr(0) + get_local_cb_interface(0).fifo_page_size);
+    uint32_t at = out.read(5, two ? get_write_ptr(2) : get_write_ptr(0) + get_local_cb_interface(0).fifo_page_size);
     at = a.read(at, get_write_ptr(0));
     if (two) {
         b.read(at, get_write_ptr(1));
@@ -23,8 +24,8 @@ void kernel_main() {
         clear(out);
         each_run(out, page, [&](const Run& r) {
             for (uint32_t i = 0; i < r.count;) {
-                uint32_t n, w = (r.w + i) % a.dims[3];
-                uint32_t x = a.find(a.matrix(r.n, r.c), r.h % a.dims[2], w, &n);
+                uint32_t n, w = (begin[3] + r.w + i) % a.dims[3];
+                uint32_t x = a.find(a.matrix(begin[0] + r.n, begin[1] + r.c), (begin[2] + r.h) % a.dims[2], w, &n);
                 uint32_t step = size;
                 if (a.dims[3] == 1) {
                     n = r.count;
