@@ -41,6 +41,9 @@ type Config struct {
 	// synchronous emulator gives the same count every time. Without the two no instructions are reported.
 	CountTarget reprise.Target
 	Retired     func() uint64
+	// Emulated makes a device like Target which this process emulates, and tells what that does: for the family "emulator",
+	// which measures nothing without it.
+	Emulated func() Emulated
 	// Mesh is the cards of a machine for the mesh family, which measures nothing without it.
 	Mesh mesh.Machine
 	// Machine says what may be used of the kernel; nil means what it offers.
@@ -78,6 +81,7 @@ var families = [...]family{
 	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
 	{"open", "opening and closing the device", opensOwn, measureOpen},
 	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
+	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
 }
 
 // Family describes a group of figures.
@@ -172,6 +176,13 @@ func (s *session) run(ctx context.Context, f family) (err error) {
 	}
 	runtime.GC()
 	return f.run(ctx, s)
+}
+
+// leaveOut notes that a family measures nothing here, if it was asked for by name.
+func (s *session) leaveOut(family, why string) {
+	if slices.Contains(s.config.Families, family) {
+		s.report.LeftOut = append(s.report.LeftOut, LeftOut{Family: family, Why: why})
+	}
 }
 
 // with opens the device for what do measures.

@@ -38,6 +38,9 @@ type Figure struct {
 	// AIClock is the chip's clock meanwhile; nil if it can't be read.
 	AIClock *AIClock `json:"aiclk_mhz,omitempty"`
 
+	// Rate is how many of what takes so long there are in a second, by the median, where that is what one asks for.
+	Rate *Rate `json:"rate,omitempty"`
+
 	// Ratios are medians over rounds of this figure's time to a baseline's in the same round.
 	Ratios []Ratio `json:"ratios,omitempty"`
 	// Peers are ratios that others came to for the same job.
@@ -48,6 +51,12 @@ type Figure struct {
 type Param struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
+}
+
+// Rate is a number of things in a second.
+type Rate struct {
+	Of        string  `json:"of"`
+	PerSecond float64 `json:"per_second"`
 }
 
 // Ratio compares a figure with a baseline that was measured beside it.

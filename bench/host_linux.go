@@ -3,6 +3,7 @@ package bench
 import (
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,4 +23,13 @@ func machine() (cpu, kernel string) {
 		kernel = unix.ByteSliceToString(u.Release[:])
 	}
 	return cpu, kernel
+}
+
+// processorTime is how long this process has been on processors, if the system counts it.
+func processorTime() (time.Duration, bool) {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0, false
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
 }

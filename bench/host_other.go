@@ -2,5 +2,10 @@
 
 package bench
 
+import "time"
+
 // machine returns nothing: the names are only known on Linux.
 func machine() (cpu, kernel string) { return "", "" }
+
+// processorTime isn't asked for here.
+func processorTime() (time.Duration, bool) { return 0, false }

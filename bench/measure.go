@@ -26,6 +26,7 @@ type job struct {
 	bytes, commands float64 // of one operation; 0 if that can't be told
 	allocs          bool    // count allocations of op
 	peers           []Peer
+	unit            string // of what the figure's rate is told; "" for none
 }
 
 // runner measures jobs.
@@ -95,6 +96,9 @@ func (r *runner) measure(ctx context.Context, family string, j *job) (*Figure, e
 		if len(ratios[i]) > 0 {
 			f.Ratios = append(f.Ratios, Ratio{To: b.name, Ns: base.P50, Value: median(ratios[i])})
 		}
+	}
+	if j.unit != "" && f.P50 > 0 {
+		f.Rate = &Rate{Of: j.unit, PerSecond: 1e9 / f.P50}
 	}
 	f.Bytes, f.Commands = told(j.bytes), told(j.commands)
 	if j.allocs {

@@ -30,6 +30,9 @@ type Report struct {
 	// Refused are figures that aren't told, because the chip's clock moved each time that they were measured.
 	Refused []Refusal `json:"refused,omitempty"`
 
+	// LeftOut are families that were asked for by name and have nothing to measure here, with why.
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+
 	// Breakdown is what the kernel saw of replays; nil if nobody asked.
 	Breakdown *Breakdown `json:"ebpf,omitempty"`
 
@@ -54,6 +57,12 @@ type ReplaySummary struct {
 	// InstructionsPerProgram is what prefetcher and dispatchers retire for each program of a trace; nil where the device
 	// can't tell.
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
+}
+
+// LeftOut is a family that has nothing to measure.
+type LeftOut struct {
+	Family string `json:"family"`
+	Why    string `json:"why"`
 }
 
 // Host is the machine that measured.

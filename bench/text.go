@@ -41,6 +41,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
+	for _, l := range r.LeftOut {
+		if _, err := fmt.Fprintf(w, "%s: nothing to measure: %s\n", l.Family, l.Why); err != nil {
+			return err
+		}
+	}
 	if r.Breakdown != nil {
 		return r.Breakdown.WriteTable(w)
 	}
@@ -69,6 +74,9 @@ func right(t table.Writer, first, last int) {
 // against says what the figure compares to, a line each.
 func (f *Figure) against() []string {
 	var out []string
+	if f.Rate != nil {
+		out = append(out, fmt.Sprintf("%s %s in a second", count(f.Rate.PerSecond), f.Rate.Of))
+	}
 	for _, r := range f.Ratios {
 		out = append(out, fmt.Sprintf("%.3g × %s", r.Value, r.To))
 	}
@@ -88,6 +96,19 @@ func (h Host) line() string {
 		s = h.CPU + ", " + s
 	}
 	return s
+}
+
+// count prints a large number in the unit that suits it, to three digits.
+func count(n float64) string {
+	for _, u := range []struct {
+		n    float64
+		unit string
+	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
+		if n >= u.n*0.9995 {
+			return fmt.Sprintf("%.3g%s", n/u.n, u.unit)
+		}
+	}
+	return fmt.Sprintf("%.3g", n)
 }
 
 func optional(v *float64) string {

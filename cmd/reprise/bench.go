@@ -90,6 +90,12 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	if card, ok := c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card); ok {
 		config.CountTarget, config.Retired = card, func() uint64 { return queueInstructions(card) }
 	}
+	if c.target.Kind == target.Emulator {
+		config.Emulated = func() bench.Emulated {
+			card := c.target.Open().(*sim.Card)
+			return bench.Emulated{Target: card, Work: func() bench.Work { return bench.Work(card.Chip().Work()) }}
+		}
+	}
 	if runtime.NumCPU() > 1 {
 		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()
 	}

@@ -85,6 +85,7 @@ type Chip struct {
 	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
 
 	request   request  // the request being started
+	moved     uint64   // bytes, over NoCs
 	scratch   []uint32 // for host accesses
 	hostBytes [8]byte
 
@@ -155,7 +156,7 @@ func (c *Chip) Reset() error {
 	c.queue, c.pos, c.events = nil, 0, nil
 	c.inbox.empty()
 	clear(c.order)
-	c.tiles, c.eths, c.drams, c.pcie, c.arc = nil, nil, nil, pcie{host: host}, arc{}
+	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: host}, arc{}, 0
 	c.powerUp()
 	c.fault = nil
 	c.faulted.Store(false)
@@ -265,4 +266,26 @@ func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
 		}
 	}
 	return 0
+}
+
+// Work is what a chip has done since it was made, or reset as a whole.
+type Work struct {
+	// Instructions is how many its processors have executed.
+	Instructions uint64
+	// NoCBytes is how much its tiles have read and written over the NoCs, without the requests themselves. A multicast counts
+	// once for each tile that it reaches, an atomic as 4.
+	NoCBytes uint64
+}
+
+// Work returns what the chip has done.
+func (c *Chip) Work() Work {
+	c.acquire()
+	defer c.release()
+	w := Work{NoCBytes: c.moved}
+	for _, t := range c.tiles {
+		for _, k := range t.cores {
+			w.Instructions += k.retired
+		}
+	}
+	return w
 }

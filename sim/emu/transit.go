@@ -72,6 +72,7 @@ func (q *request) arrive() bool {
 	}
 	switch q.kind {
 	case reqRead:
+		c.moved += uint64(q.n)
 		if q.from.tile != nil {
 			s := &q.from.tile.niu[q.noc]
 			s.count[cntSlaveAccepted]++
@@ -110,6 +111,7 @@ func (q *request) arrive() bool {
 // delivered counts a write at its target.
 func (q *request) delivered(ep *endpoint) {
 	q.acks++
+	q.tile.chip.moved += uint64(q.n)
 	if ep.tile == nil {
 		return
 	}
@@ -146,6 +148,7 @@ func (q *request) atomic() bool {
 	}
 	p := &t.memory()[addr>>2]
 	old := *p
+	c.moved += 4
 	switch q.op >> 12 & 15 {
 	case atomicIncrement:
 		mask := uint32(2)<<(q.op>>2&31) - 1

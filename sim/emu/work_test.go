@@ -1,0 +1,40 @@
+package emu
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// A chip counts what all its processors execute, and the bytes of each request at each tile that it reaches, whichever way
+// they go; a reset begins anew.
+func TestWork(t *testing.T) {
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		a, b := r.worker(0, 0), r.worker(1, 1)
+		r.issue(a, r.sendTo(a, b))
+		r.issue(a, r.fetchFrom(a, b))
+		r.issue(a, r.increment(a, b, 0x60000))
+		corner := a
+		r.issue(a, nocRequest{targ: 0x40000, targXY: a, ret: 0x50000, start: &corner, retXY: b, ctrl: ctrlMulticast, len: 100}) // not to itself
+		want := Work{NoCBytes: 64 + 64 + 4 + 3*100}
+		if diff := cmp.Diff(want, r.c.Work()); diff != "" {
+			t.Errorf("%v: requests (-want +got):\n%s", arch, diff)
+		}
+		r.run(a, newAsm(0x1000).addi(a0, x0, 1).addi(a0, a0, 1).halt())
+		r.run(b, newAsm(0x1000).addi(a0, x0, 1).halt())
+		want.Instructions = r.c.Retired(r.raw(a), chip.BRISC) + r.c.Retired(r.raw(b), chip.BRISC)
+		if diff := cmp.Diff(want, r.c.Work()); diff != "" || want.Instructions < 5 {
+			t.Errorf("%v: programs (-want +got):\n%s", arch, diff)
+		}
+		r.healthy()
+		if err := r.c.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		if w := r.c.Work(); w != (Work{}) {
+			t.Errorf("%v: after a reset %+v", arch, w)
+		}
+	}
+}
