@@ -78,8 +78,22 @@ func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() 
 	return t, nil
 }
 
-// function makes a call that graphs show. One that hangs has no end there.
+// function makes a call that graphs show and Observers hear of. One that hangs has no end in graphs.
 func (c *call) function(name string, args func() []graph.Arg, f func() (*Tensor, error)) (*Tensor, error) {
+	return c.observed(name, func() []string { return words(args()) }, func() (*Tensor, error) { return c.captured(name, args, f) })
+}
+
+// words are arguments as text.
+func words(args []graph.Arg) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		out[i] = a.Text
+	}
+	return out
+}
+
+// captured makes a call that graph captures hear of.
+func (c *call) captured(name string, args func() []graph.Arg, f func() (*Tensor, error)) (*Tensor, error) {
 	l := &c.d.live
 	if !l.active() {
 		return f()

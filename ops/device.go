@@ -19,6 +19,8 @@ type Device struct {
 	block    bool
 	separate bool // see WithSeparateRepeat
 
+	watch []Observer
+
 	mu     sync.Mutex // held by operations
 	images map[string]*kernels.Image
 	cache  map[string]*reprise.Executable

@@ -31,15 +31,16 @@ type Mesh struct {
 }
 
 // NewMesh makes operations run on the chips of a mesh, on their queues 0. One core of each chip drives the links for
-// collectives. Chips are numbered in the order of mesh.Mesh.Chips, also in graphs.
-func NewMesh(ctx context.Context, m *mesh.Mesh, core reprise.Core) (*Mesh, error) {
+// collectives. Chips are numbered in the order of mesh.Mesh.Chips, also in graphs. Options are for the operations of each
+// chip, but those that number it or choose its queue. Observers hear of what all chips do together on chip 0.
+func NewMesh(ctx context.Context, m *mesh.Mesh, core reprise.Core, opts ...Option) (*Mesh, error) {
 	links, err := m.NewLinks(ctx, core)
 	if err != nil {
 		return nil, fmt.Errorf("ops: new mesh: %w", err)
 	}
 	out := &Mesh{m: m, links: links, execs: map[*MeshTensor]*mesh.Executable{}}
 	for i, c := range m.Chips() {
-		out.chips = append(out.chips, New(c.Device, WithID(i)))
+		out.chips = append(out.chips, New(c.Device, append(slices.Clip(opts), WithQueue(0), WithID(i))...))
 	}
 	return out, nil
 }
@@ -85,7 +86,7 @@ func (m *Mesh) Empty(ctx context.Context, s Spec) (*MeshTensor, error) {
 		return nil, fmt.Errorf("ops: ttnn::empty: %w", err)
 	}
 	t := &MeshTensor{m: m}
-	err = m.function(m.chips[0].creation(), func(i int) []graph.Arg { return specArgs(s, i) }, func() ([]*Tensor, error) {
+	err = m.function(ctx, m.chips[0].creation(), func(i int) []graph.Arg { return specArgs(s, i) }, func(context.Context) ([]*Tensor, error) {
 		for _, d := range m.chips { // the device's Observers are told inside
 			d.mu.Lock()
 			d.next++
@@ -184,7 +185,7 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	if err != nil {
 		return nil, fmt.Errorf("ops: %s: %w", name, err)
 	}
-	return m.collective(ctx, name, t, s, func(d *Device, from, into *Tensor) error {
+	return m.collective(ctx, name, t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
 		_, err := d.ToMemoryConfig(ctx, from, s.Memory, Into(into))
 		return err
 	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, how) })
@@ -227,7 +228,7 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 	}
 	load := func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, how) }
 	var out *MeshTensor
-	err = m.function(name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func() (parts []*Tensor, err error) {
+	err = m.function(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) (parts []*Tensor, err error) {
 		// The links work in place, and leave the other chips' slices undefined.
 		var sums *MeshTensor
 		if sums, err = m.Empty(ctx, whole); err != nil {
@@ -287,7 +288,7 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)
 	// Every chip has its own part in all places, of which the collective replaces all but one.
-	return m.collective(ctx, name, t, s, func(d *Device, from, into *Tensor) error {
+	return m.collective(ctx, name, t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
 		_, err := d.Repeat(ctx, from, times, Into(into))
 		return err
 	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
@@ -312,15 +313,15 @@ func (t *MeshTensor) result() Spec {
 }
 
 // collective makes a result: fill puts on each chip what it begins with there, and load makes the program of all chips.
-func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, s Spec, fill func(d *Device, from, into *Tensor) error, load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
+func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, s Spec, fill func(ctx context.Context, d *Device, from, into *Tensor) error, load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
 	var out *MeshTensor
-	err := m.function(name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func() ([]*Tensor, error) {
+	err := m.function(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) ([]*Tensor, error) {
 		var err error
 		if out, err = m.Empty(ctx, s); err != nil {
 			return nil, err
 		}
 		for i, d := range m.chips {
-			if err = fill(d, t.parts[i], out.parts[i]); err != nil {
+			if err = fill(ctx, d, t.parts[i], out.parts[i]); err != nil {
 				return nil, errors.Join(err, m.Deallocate(ctx, out))
 			}
 		}
@@ -355,14 +356,19 @@ func (m *Mesh) exchange(ctx context.Context, t *MeshTensor, load func(*mesh.Buff
 	return m.m.Queue(0).Run(context.WithValue(ctx, ours{}, true), x)
 }
 
-// function is a call that the graphs of all chips show.
-func (m *Mesh) function(name string, args func(i int) []graph.Arg, f func() ([]*Tensor, error)) error {
+// function is a call that the graphs of all chips show, and of which chip 0's Observers hear.
+func (m *Mesh) function(ctx context.Context, name string, args func(i int) []graph.Arg, f func(context.Context) ([]*Tensor, error)) error {
+	end := func(error) {}
+	if first := m.chips[0]; len(first.watch) > 0 {
+		ctx, end = first.observe(ctx, name, words(args(0)))
+	}
 	for i, d := range m.chips {
 		if d.live.active() {
 			d.live.begin(name, args(i))
 		}
 	}
-	out, err := f()
+	out, err := f(ctx)
+	end(err)
 	var h *reprise.HangError
 	for i, d := range m.chips {
 		switch {

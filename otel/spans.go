@@ -1,0 +1,84 @@
+package otel
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// Spans makes spans of the functions of package ops: it is an ops.Observer. [Spans.Calls] is one of the device.
+type Spans struct{ tracer trace.Tracer }
+
+var _ ops.Observer = (*Spans)(nil)
+
+// New makes spans with a tracer.
+func New(t trace.Tracer) *Spans { return &Spans{tracer: t} }
+
+// Begin implements ops.Observer.
+func (s *Spans) Begin(ctx context.Context, f *ops.Function) context.Context {
+	ctx, _ = s.tracer.Start(ctx, f.Name, trace.WithTimestamp(f.Start), trace.WithAttributes(
+		attribute.Int("reprise.device", f.Device), attribute.Int("reprise.level", f.Level), attribute.StringSlice("reprise.arguments", f.Args),
+	))
+	return ctx
+}
+
+// End implements ops.Observer.
+func (s *Spans) End(ctx context.Context, f *ops.Function) {
+	span := trace.SpanFromContext(ctx)
+	failed(span, f.Err)
+	span.End(trace.WithTimestamp(f.End))
+}
+
+func failed(span trace.Span, err error) {
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+}
+
+// Calls returns an Observer that makes spans of the calls that use a device, for reprise.Device.Observe. They last as long
+// as the call; the device may still be at it afterwards. The Timeline of package reprise has the device's own times.
+func (s *Spans) Calls() reprise.Observer {
+	return &calls{tracer: s.tracer, open: map[*reprise.Call]trace.Span{}}
+}
+
+type calls struct {
+	tracer trace.Tracer
+
+	mu   sync.Mutex
+	open map[*reprise.Call]trace.Span
+}
+
+// Begin implements reprise.Observer.
+func (c *calls) Begin(ctx context.Context, call *reprise.Call) {
+	_, span := c.tracer.Start(ctx, "reprise::"+call.Kind.String())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[call] = span
+}
+
+// End implements reprise.Observer.
+func (c *calls) End(_ context.Context, call *reprise.Call) {
+	c.mu.Lock()
+	span := c.open[call]
+	delete(c.open, call)
+	c.mu.Unlock()
+	if span == nil {
+		return // it began before anybody listened
+	}
+	queues := make([]int, len(call.Queues))
+	for i, q := range call.Queues {
+		queues[i] = q.ID()
+	}
+	span.SetAttributes(
+		attribute.String("reprise.object", call.Name), attribute.Int("reprise.bytes", call.Bytes), attribute.IntSlice("reprise.queues", queues),
+	)
+	failed(span, call.Err)
+	span.End(trace.WithTimestamp(call.End))
+}
