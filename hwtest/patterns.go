@@ -229,17 +229,14 @@ func (w way) run(t *fixture, s *site, n int, between func()) {
 	t.finishBoth()
 }
 
+// check lets inputs pass until transfers were seen beside the model. How far host and device get beside each other is up to
+// the machine: one overlap is enough, and with each try the model has twice the pages to move, which takes the device
+// longer than it takes the host to send one more transfer.
 func (w way) check(t *fixture) {
-	s := w.build(t, t.size(8, 3))
-	// How far host and device get beside each other is up to the machine: one overlap is enough, and there are a few tries.
 	const tries = 5
-	for try := 1; ; try++ {
-		line, err := t.dev.StartTimeline(t.ctx)
-		t.ok(err)
-		n := t.size(10, 5)
-		w.run(t, s, n, nil)
-		t.ok(line.Stop(t.ctx))
-		found := w.verify(t, line.Spans(), n)
+	for try := range tries {
+		found, pages := false, wayPages<<try
+		t.sub(fmt.Sprintf("%d pages", pages), func(t *fixture) { found = w.overlaps(t, pages) })
 		if found || t.Failed() {
 			return
 		}
@@ -247,11 +244,19 @@ func (w way) check(t *fixture) {
 			t.Log("no overlap: the host's accesses take longer than the device's work")
 			return
 		}
-		if try == tries {
-			t.Errorf("no transfer overlapped with the model in %d runs of %d inputs", try, n)
-			return
-		}
 	}
+	t.Errorf("no transfer overlapped with the model in %d runs, the last one with %d pages", tries, wayPages<<(tries-1))
+}
+
+func (w way) overlaps(t *fixture, pages int) bool {
+	t.Helper()
+	s := w.buildOf(t, t.size(8, 3), pages)
+	line, err := t.dev.StartTimeline(t.ctx)
+	t.ok(err)
+	n := t.size(10, 5)
+	w.run(t, s, n, nil)
+	t.ok(line.Stop(t.ctx))
+	return w.verify(t, line.Spans(), n)
 }
 
 // verify holds what a timeline shows against what the events demand, and says whether any transfer overlapped with the

@@ -15,7 +15,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/hwtest/target"
-	"github.com/reprise-tt/reprise/sim/ttsim/server"
 	"github.com/reprise-tt/reprise/usage"
 )
 
@@ -115,7 +114,3 @@ func report(ctx context.Context, w io.Writer, err error) int {
 	}
 	return exitFailed
 }
-
-type serveCmd struct{}
-
-func (serveCmd) Run() error { return server.Serve() }

@@ -60,10 +60,7 @@ func TestWithoutDriver(t *testing.T) {
 // than these, with semicolons between them.
 func TestWithDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t)
-	module := os.Getenv("REPRISE_VM_MODULE")
-	if module == "" {
-		t.Skip("REPRISE_VM_MODULE doesn't name the vendor's driver, built for the kernel")
-	}
+	module := moduleOf(t)
 	init := build(t, "./guest")
 	command := build(t, "../../cmd/reprise")
 	for _, m := range []chip.Machine{chip.N150(), chip.P150()} {
@@ -71,10 +68,10 @@ func TestWithDriver(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
 			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: serve(t, m), Console: t.Output(), Module: module, IOMMU: true,
-				Files: withLibraries(t, "/reprise", command),
+				Files: map[string]string{"/reprise": command},
 				Commands: []string{
 					"/reprise ls",
-					"/reprise hwtest --short --device /dev/tenstorrent/0 --run kmd/",
+					"hwtest -short -run kmd/",
 					"/reprise demo --batch 2 --device /dev/tenstorrent/0",
 				}}
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
@@ -93,6 +90,48 @@ func TestWithDriver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Cards live through what happens to them beside their use: the driver leaves them and comes back, is unloaded and
+// loaded, processes are killed with a card in use, and several have one card or several of them. The machine needs no
+// files but its first program, the driver, and the kernel.
+func TestLife(t *testing.T) {
+	qemu, kernel := qemuOf(t)
+	module := moduleOf(t)
+	init := build(t, "./guest")
+	for _, m := range []chip.Machine{chip.N150(), chip.P150(), chip.T3000()} {
+		t.Run(m.Name, func(t *testing.T) {
+			ctx, cancel := withDeadline(t)
+			defer cancel()
+			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: serve(t, m), Console: t.Output(), Module: module,
+				IOMMU: true, Memory: 2048, Commands: []string{"life"}}
+			r, err := c.Run(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Fail {
+				t.Error(f)
+			}
+			lived := 0
+			for _, p := range r.Pass {
+				if strings.HasPrefix(p, "life: ") {
+					lived++
+				}
+			}
+			if want := 10; lived+len(r.Skip)-len(r.Cards) != want {
+				t.Errorf("%d cases passed, %d skipped, want %d", lived, len(r.Skip), want)
+			}
+		})
+	}
+}
+
+func moduleOf(t *testing.T) string {
+	t.Helper()
+	module := os.Getenv("REPRISE_VM_MODULE")
+	if module == "" {
+		t.Skip("REPRISE_VM_MODULE doesn't name the vendor's driver, built for the kernel")
+	}
+	return module
 }
 
 // withDeadline ends a machine a little before go test would end the test without a word.
@@ -124,41 +163,30 @@ func qemuOf(t *testing.T) (command []string, kernel string) {
 func build(t *testing.T, dir string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "command")
-	cmd := exec.Command("go", "build", "-o", name, dir)
+	cmd := exec.Command("go", "build", "-tags", "static", "-o", name, dir)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s for the machine: %v: %s", dir, err, out)
 	}
+	static(t, name)
 	return name
 }
 
-// withLibraries is a program and what it has to be linked to when it starts: the command has the vendor's simulator in it,
-// which is a shared library.
-func withLibraries(t *testing.T, to, name string) map[string]string {
+// static fails if a program needs a loader or libraries, which the machine doesn't have.
+func static(t *testing.T, name string) {
 	t.Helper()
-	files := map[string]string{to: name}
 	f, err := elf.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if s := f.Section(".interp"); s != nil {
-		b, err := s.Data()
-		if err != nil {
-			t.Fatal(err)
-		}
-		loader := strings.TrimRight(string(b), "\x00")
-		files[loader] = loader
-	}
 	libraries, err := f.ImportedLibraries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range libraries {
-		at := "/lib/x86_64-linux-gnu/" + l
-		files[at] = at
+	if f.Section(".interp") != nil || len(libraries) > 0 {
+		t.Errorf("%s isn't static: it needs a loader and %v", name, libraries)
 	}
-	return files
 }
 
 // serve serves the cards of an emulated machine until the test ends.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,8 +25,11 @@ const (
 
 func main() {
 	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "guest: this is the first program of a virtual machine; run it nowhere else")
-		os.Exit(1)
+		if err := other(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, "guest:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if err := run(); err != nil {
 		fmt.Println("FAIL", err)
@@ -36,6 +41,16 @@ func main() {
 	for { // the first program must not end
 		time.Sleep(time.Hour)
 	}
+}
+
+// other is the program as another process than the first one.
+func other(args []string) error {
+	if len(args) == 0 || builtin(args[0]) == nil {
+		return errors.New("this is the first program of a virtual machine; run it nowhere else")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return builtin(args[0])(ctx, args[1:])
 }
 
 func run() error {
@@ -69,13 +84,9 @@ func run() error {
 	return drive()
 }
 
-// drive loads the driver and runs the commands, if the machine has them.
-func drive() error {
+// load loads the driver.
+func load() error {
 	f, err := os.Open(module)
-	if errors.Is(err, os.ErrNotExist) {
-		fmt.Println("SKIP driver: the machine was given no tenstorrent.ko")
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -83,11 +94,22 @@ func drive() error {
 	if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil {
 		return fmt.Errorf("load %s: %w", module, err)
 	}
-	nodes, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
-	if err != nil || len(nodes) == 0 {
-		return fmt.Errorf("the driver has made no node: %w", errors.Join(err, os.ErrNotExist))
+	return nil
+}
+
+// drive loads the driver and runs the commands, if the machine has them.
+func drive() error {
+	if err := load(); errors.Is(err, os.ErrNotExist) {
+		fmt.Println("SKIP driver: the machine was given no tenstorrent.ko")
+		return nil
+	} else if err != nil {
+		return err
 	}
-	fmt.Println("PASS driver:", strings.Join(nodes, " "))
+	all := nodes()
+	if len(all) == 0 {
+		return fmt.Errorf("the driver has made no node: %w", os.ErrNotExist)
+	}
+	fmt.Println("PASS driver:", strings.Join(all, " "))
 	c, err := os.Open(commands)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -100,6 +122,9 @@ func drive() error {
 		words := strings.Fields(s.Text())
 		if len(words) == 0 {
 			continue
+		}
+		if builtin(words[0]) != nil {
+			words = append([]string{self}, words...)
 		}
 		cmd := exec.Command(words[0], words[1:]...)
 		// Through a pipe, or the command would think that somebody looks at a terminal.

@@ -1,0 +1,425 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+const driverDir = "/sys/bus/pci/drivers/tenstorrent"
+
+// nodes are the cards' nodes, in their order.
+func nodes() []string {
+	l, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
+	if err != nil {
+		return nil // the pattern is a constant
+	}
+	slices.SortFunc(l, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	return l
+}
+
+// life is what happens to a card beside its use: the driver leaves it and comes back, is unloaded and loaded, processes
+// are killed in the middle, and several of them have it or the machine's cards at the same time. Each case says how it
+// went and leaves the cards as it found them.
+func life(ctx context.Context, _ []string) error {
+	all := nodes()
+	if len(all) == 0 {
+		return errors.New("no card has a node")
+	}
+	l := &lives{nodes: all, node: all[0], bdf: kmd.Inspect(ctx, kmd.Path(all[0])).BDF}
+	cases := []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"unbind and bind", l.bind},
+		{"unbind under an open card", l.unbindOpen},
+		{"unbind under a device at work", l.unbindBusy},
+		{"unload and load the driver", l.module},
+		{"process killed in the middle, then the next one", l.killed},
+		{"process killed with the card open exclusively", l.killedExclusive},
+		{"two processes have a card open", l.two},
+		{"reset by the user's own means", l.userReset},
+		{"reset under a device at work", l.resetBusy},
+		{"all cards at the same time", l.together},
+	}
+	failed := 0
+	for _, c := range cases {
+		start := time.Now()
+		err := c.run(ctx)
+		took := time.Since(start).Round(time.Millisecond)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			fmt.Printf("SKIP life: %s: %v\n", c.name, err)
+		case err != nil:
+			failed++
+			fmt.Printf("FAIL life: %s (%v): %v\n", c.name, took, err)
+		default:
+			fmt.Printf("PASS life: %s (%v)\n", c.name, took)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d cases failed", failed, len(cases))
+	}
+	return nil
+}
+
+// lives are cards that things happen to.
+type lives struct {
+	nodes     []string
+	node, bdf string // of the first one
+}
+
+// use brings a card up in another process, and checks what it computes there.
+func (l *lives) use(ctx context.Context, node string) error {
+	out, err := exec.CommandContext(ctx, self, "victim", node, "--once").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("use %s: %w: %s", node, err, out)
+	}
+	return nil
+}
+
+// within waits for something, for up to 10 seconds.
+func within(what string, ok func() bool) error {
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: not within 10 seconds", what)
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func (l *lives) unbind() error {
+	if err := os.WriteFile(driverDir+"/unbind", []byte(l.bdf), 0); err != nil {
+		return err
+	}
+	return within(l.node+" goes", func() bool { return !exists(l.node) })
+}
+
+// rebind binds the driver again. The node has the first number that is free, which is the old one unless a file of the
+// old node is open.
+func (l *lives) rebind() error {
+	if err := os.WriteFile(driverDir+"/bind", []byte(l.bdf), 0); err != nil {
+		return err
+	}
+	return within(l.node+" comes back", func() bool { return exists(l.node) })
+}
+
+func (l *lives) bind(ctx context.Context) error {
+	if err := l.unbind(); err != nil {
+		return err
+	}
+	_, err := kmd.Open(ctx, kmd.Path(l.node))
+	if !errors.Is(err, kmd.ErrNoDevice) {
+		err = fmt.Errorf("open without a driver: %v, want ErrNoDevice", err)
+	} else {
+		err = nil
+	}
+	return errors.Join(err, l.rebind(), l.use(ctx, l.node))
+}
+
+// unbindOpen takes the driver from under an open card: what was mapped faults, everything says that the card is lost,
+// and closing works.
+func (l *lives) unbindOpen(ctx context.Context) error {
+	d, err := kmd.Open(ctx, kmd.Path(l.node))
+	if err != nil {
+		return err
+	}
+	tile, err := worker(d)
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	var word [4]byte
+	if err := d.Read(tile, 0x20000, word[:]); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	var errs []error
+	if err := l.unbind(); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	if err := d.Read(tile, 0x20000, word[:]); !errors.Is(err, kmd.ErrDeviceLost) {
+		errs = append(errs, fmt.Errorf("read through a mapping: %v, want ErrDeviceLost", err))
+	}
+	if _, _, err := d.TestLock(kmd.LockPCIeDMA); !errors.Is(err, kmd.ErrDeviceLost) {
+		errs = append(errs, fmt.Errorf("ask for a lock: %v, want ErrDeviceLost", err))
+	}
+	if err := d.Close(); err != nil {
+		errs = append(errs, fmt.Errorf("close: %w", err))
+	}
+	return errors.Join(append(errs, l.rebind(), l.use(ctx, l.node))...)
+}
+
+// worker is a tile of the card's.
+func worker(d *kmd.Device) (chip.XY, error) {
+	t, err := chip.New(d.Arch(), chip.Harvesting{})
+	if err != nil {
+		return chip.XY{}, err
+	}
+	return t.Virtual(chip.Core{})
+}
+
+// unbindBusy takes the driver from under a device that has command queues: its work fails with a reason, and it closes.
+func (l *lives) unbindBusy(ctx context.Context) error {
+	dev, err := reprise.Open(ctx, kmd.Path(l.node))
+	if err != nil {
+		return err
+	}
+	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4096, PageSize: 64, Name: "b"})
+	if err == nil {
+		err = dev.Queue(0).Write(ctx, b, 0, make([]byte, 4096))
+	}
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	var errs []error
+	if err := l.unbind(); err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	if err := dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)); !errors.Is(err, reprise.ErrDeviceLost) {
+		errs = append(errs, fmt.Errorf("read a buffer: %v, want ErrDeviceLost", err))
+	}
+	start := time.Now()
+	_ = dev.Close() // it may say that the card is lost
+	if took := time.Since(start); took > 10*time.Second {
+		errs = append(errs, fmt.Errorf("close took %v", took))
+	}
+	return errors.Join(append(errs, l.rebind(), l.use(ctx, l.node))...)
+}
+
+// module unloads the driver, which it refuses while a card is open, and loads it.
+func (l *lives) module(ctx context.Context) error {
+	d, err := kmd.Open(ctx, kmd.Path(l.node))
+	if err != nil {
+		return err
+	}
+	if err := unix.DeleteModule("tenstorrent", unix.O_NONBLOCK); !errors.Is(err, syscall.EAGAIN) {
+		return errors.Join(fmt.Errorf("unload with an open card: %v, want EAGAIN", err), d.Close())
+	}
+	if err := d.Close(); err != nil {
+		return err
+	}
+	if err := unix.DeleteModule("tenstorrent", unix.O_NONBLOCK); err != nil {
+		return fmt.Errorf("unload: %w", err)
+	}
+	if left := nodes(); len(left) > 0 {
+		return fmt.Errorf("the driver is unloaded, and there is %v", left)
+	}
+	if err := load(); err != nil {
+		return err
+	}
+	if err := within("the nodes come back", func() bool { return slices.Equal(nodes(), l.nodes) }); err != nil {
+		return err
+	}
+	for _, n := range l.nodes {
+		if err := l.use(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts a process that uses the first card, and waits until it does.
+func (l *lives) start(ctx context.Context, node string) (*exec.Cmd, error) {
+	cmd := exec.CommandContext(ctx, self, "victim", node)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := bufio.NewScanner(out)
+	for s.Scan() {
+		if s.Text() == hwtest.VictimRunning {
+			go io.Copy(io.Discard, out)
+			return cmd, nil
+		}
+	}
+	return nil, fmt.Errorf("use %s: it ended: %w", node, cmd.Wait())
+}
+
+func kill(cmd *exec.Cmd) error {
+	if err := cmd.Process.Kill(); err != nil {
+		return err
+	}
+	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		return fmt.Errorf("the process ended with %v before it was killed", err)
+	}
+	return nil
+}
+
+func (l *lives) killed(ctx context.Context) error {
+	for i := range 3 {
+		cmd, err := l.start(ctx, l.node)
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(i) * 7 * time.Millisecond) // somewhere else each time
+		if err := errors.Join(kill(cmd), l.use(ctx, l.node)); err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// killedExclusive kills a process that has the card for itself: nobody else can open it before, and anybody after.
+func (l *lives) killedExclusive(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, self, "keep", l.node)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return fmt.Errorf("keep %s: %w", l.node, err)
+	}
+	var errs []error
+	if _, err := kmd.Open(ctx, kmd.Path(l.node), kmd.WithoutWaiting()); !errors.Is(err, kmd.ErrBusy) {
+		errs = append(errs, fmt.Errorf("open beside it: %v, want ErrBusy", err))
+	}
+	return errors.Join(append(errs, kill(cmd), l.use(ctx, l.node))...)
+}
+
+// keep opens a card exclusively and waits to be killed: keep DEVICE.
+func keep(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New("want a device")
+	}
+	d, err := kmd.Open(ctx, kmd.Path(args[0]), kmd.Exclusive(), kmd.WithoutWaiting())
+	if err != nil {
+		return err
+	}
+	fmt.Println("kept")
+	<-ctx.Done()
+	return d.Close()
+}
+
+// two opens a card that another process computes on: both reach it, who wants it alone doesn't get it, and the other
+// goes on.
+func (l *lives) two(ctx context.Context) error {
+	cmd, err := l.start(ctx, l.node)
+	if err != nil {
+		return err
+	}
+	err = func() error {
+		if _, err := kmd.Open(ctx, kmd.Path(l.node), kmd.Exclusive(), kmd.WithoutWaiting()); !errors.Is(err, kmd.ErrBusy) {
+			return fmt.Errorf("open it exclusively: %v, want ErrBusy", err)
+		}
+		d, err := kmd.Open(ctx, kmd.Path(l.node))
+		if err != nil {
+			return err
+		}
+		_, held, err := d.TestLock(kmd.LockPCIeDMA)
+		if err == nil && !held {
+			err = errors.New("the other process's lock is free")
+		}
+		if err == nil {
+			_, err = d.Harvesting(ctx)
+		}
+		return errors.Join(err, d.Close())
+	}()
+	_, e := kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC})
+	var held *kmd.HeldError
+	if !errors.As(e, &held) || len(held.Holders) != 1 || held.Holders[0].PID != cmd.Process.Pid {
+		err = errors.Join(err, fmt.Errorf("reset it: %v, want who has it, process %d", e, cmd.Process.Pid))
+	}
+	return errors.Join(err, kill(cmd), l.use(ctx, l.node))
+}
+
+// userReset tells the driver of a reset, does it by configuration space as a tool would, and tells that it is over.
+func (l *lives) userReset(ctx context.Context) error {
+	t := kmd.Path(l.node)
+	if _, err := kmd.Reset(ctx, t, kmd.ResetConfig{Mode: kmd.ResetUser}); err != nil {
+		return err
+	}
+	d, err := kmd.Open(ctx, t)
+	if err != nil {
+		return err
+	}
+	if _, _, err := d.TestLock(kmd.LockPCIeDMA); !errors.Is(err, kmd.ErrResetting) {
+		return errors.Join(fmt.Errorf("ask for a lock in the middle: %v, want ErrResetting", err), d.Close())
+	}
+	if err := d.Close(); err != nil {
+		return err
+	}
+	// What the driver does for a reset by configuration space (tt-kmd pcie.c pcie_timer_interrupt).
+	f, err := os.OpenFile("/sys/bus/pci/devices/"+l.bdf+"/config", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	_, err1 := f.WriteAt([]byte{1, 0, 0, 0}, 0x934)
+	_, err2 := f.WriteAt([]byte{0x11, 0, 0, 0}, 0x930)
+	if err := errors.Join(err1, err2, f.Close()); err != nil {
+		return err
+	}
+	if _, err := kmd.Reset(ctx, t, kmd.ResetConfig{Mode: kmd.ResetPost}); err != nil {
+		return err
+	}
+	return l.use(ctx, l.node)
+}
+
+// resetBusy resets a card that has command queues, by force: its work fails with a reason, and it closes.
+func (l *lives) resetBusy(ctx context.Context) error {
+	dev, err := reprise.Open(ctx, kmd.Path(l.node))
+	if err != nil {
+		return err
+	}
+	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4096, PageSize: 64, Name: "b"})
+	if err == nil {
+		err = dev.Queue(0).Write(ctx, b, 0, make([]byte, 4096))
+	}
+	if err == nil {
+		_, err = kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
+	}
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	if e := dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)); !errors.Is(e, reprise.ErrDeviceLost) {
+		err = fmt.Errorf("read a buffer: %v, want ErrDeviceLost", e)
+	}
+	_ = dev.Close() // it may say that the card is lost
+	return errors.Join(err, l.use(ctx, l.node))
+}
+
+// together uses every card in a process of its own, all at once.
+func (l *lives) together(ctx context.Context) error {
+	if len(l.nodes) == 1 {
+		return fmt.Errorf("the machine has one card: %w", errors.ErrUnsupported)
+	}
+	errs := make([]error, len(l.nodes))
+	var wg sync.WaitGroup
+	for i, n := range l.nodes {
+		wg.Go(func() { errs[i] = l.use(ctx, n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
