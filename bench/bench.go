@@ -31,6 +31,9 @@ type Config struct {
 	Programs []int
 	// EBPF asks for a [Breakdown] of replays. Without it the kernel only counts their system calls, where it may be asked.
 	EBPF bool
+	// Markers asks for [Markers] of every operation that is waited for, in the families that have any: replay, enqueue and
+	// events. They are done apart from what is measured.
+	Markers bool
 	// Timeline asks for a timeline of a few replays of each trace of the replay family, apart from what is measured.
 	Timeline bool
 	// ProbeTarget is the device on which it is measured what putting something into a queue costs the host, and whose replays
@@ -105,6 +108,7 @@ type session struct {
 	runner runner
 	dev    *reprise.Device // nil for families that need none
 	report *Report
+	marked uint64 // operations done with markers, which are their numbers
 }
 
 // Run measures.
@@ -131,6 +135,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	}
 	if s.report.Baselines, err = s.runner.baselines(); err != nil {
 		return nil, err
+	}
+	if err := s.calibrateMarkers(); err != nil {
+		return nil, fmt.Errorf("bench: markers: %w", err)
 	}
 	for _, f := range picked {
 		if err := s.run(ctx, f); err != nil {
@@ -220,7 +227,7 @@ func (s *session) measure(ctx context.Context, family string, j *job) error {
 		}
 		if f.AIClock == nil || !f.AIClock.Moved() {
 			s.report.Figures = append(s.report.Figures, f)
-			return nil
+			return s.mark(ctx, id, j)
 		}
 		refusal.AIClocks = append(refusal.AIClocks, f.AIClock)
 	}

@@ -70,10 +70,7 @@ func (s *session) breakdown(ctx context.Context) (err error) {
 	if s.config.EBPF {
 		kinds = append(kinds, probe.Scheduler, probe.Faults, probe.Functions)
 	}
-	m := s.config.Machine
-	if m == nil {
-		m = probe.Detect()
-	}
+	m := s.machine()
 	if !s.config.EBPF && m.Missing(probe.BPF) != nil {
 		return nil
 	}

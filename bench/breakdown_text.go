@@ -35,23 +35,7 @@ func (b *Breakdown) WriteTable(w io.Writer) error {
 		right(t, 2, 4)
 		t.Render()
 	}
-	fmt.Fprintln(w)
-	for _, c := range b.Costs {
-		if _, err := fmt.Fprintf(w, "probe of %s: %s for each %s\n", c.Probe, Duration(c.Ns), c.Event); err != nil {
-			return err
-		}
-	}
-	for _, l := range b.LeftOut {
-		if _, err := fmt.Fprintf(w, "left out: %s: %s\n", l.Probe, l.Why); err != nil {
-			return err
-		}
-	}
-	if b.Lost.Any() {
-		if _, err := fmt.Fprintf(w, "LOST: %+v: the figures are too small by that much\n", b.Lost); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeProbes(w, b.Costs, b.LeftOut, b.Lost)
 }
 
 func measured(v *float64) string {

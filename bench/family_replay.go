@@ -162,7 +162,7 @@ func (s *session) replayToEnd(ctx context.Context, t *reprise.Trace, programs in
 
 // jobToEnd measures an operation until its results are in memory and the waiter knows.
 func jobToEnd(name string, params []Param, burst int, op func(context.Context, int) error, finish func(context.Context) error) *job {
-	return &job{name: name, params: params, per: 1, burst: burst, op: func(ctx context.Context, n int) error {
+	return &job{name: name, params: params, per: 1, burst: burst, submit: op, finish: finish, op: func(ctx context.Context, n int) error {
 		for range n {
 			if err := op(ctx, 1); err != nil {
 				return err

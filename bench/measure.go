@@ -16,6 +16,9 @@ type job struct {
 	// sample does it once and returns what it took, in nanoseconds, where that isn't the time that a call takes. It is
 	// instead of op.
 	sample func(ctx context.Context) (ns float64, err error)
+	// submit and finish are the halves of op where it is waited for; nil for others.
+	submit func(ctx context.Context, n int) error
+	finish func(context.Context) error
 	// per is the number of operations in a sample, burst the number of samples in a round.
 	per, burst int
 	// settle brings the device to rest, between rounds and outside the time; nil if nothing is left over.

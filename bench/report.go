@@ -36,6 +36,9 @@ type Report struct {
 	// Breakdown is what the kernel saw of replays; nil if nobody asked.
 	Breakdown *Breakdown `json:"ebpf,omitempty"`
 
+	// Markers is what uprobes of markers saw; nil if nobody asked.
+	Markers *Markers `json:"markers,omitempty"`
+
 	// Timeline is what host and queues did in a few replays; nil if nobody asked.
 	Timeline *reprise.Timeline `json:"-"`
 

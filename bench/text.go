@@ -46,6 +46,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
+	if r.Markers != nil {
+		if err := r.Markers.WriteTable(w); err != nil {
+			return err
+		}
+	}
 	if r.Breakdown != nil {
 		return r.Breakdown.WriteTable(w)
 	}

@@ -27,7 +27,11 @@ func goFunction(program io.ReaderAt, name string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	t, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
+	start, err := goText(f, text, table.Addr, data)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	t, err := gosym.NewTable(nil, gosym.NewLineTable(data, start))
 	if err != nil {
 		return 0, err
 	}
@@ -41,4 +45,39 @@ func goFunction(program io.ReaderAt, name string) (uint64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s: at %#x, where the program's file has nothing", name, fn.Entry)
+}
+
+// goText returns where the code of Go begins, to which the entries of its table of functions are relative. In programs that a C
+// linker made it is behind code of C in the same section, and a wrong beginning would put the probe into the middle of
+// something else.
+func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uint64, error) {
+	inside := func(a uint64) bool { return text.Addr <= a && a < text.Addr+text.Size }
+	word := func(p []byte, n int) uint64 { // the n-th of the target's words
+		if f.Class == elf.ELFCLASS64 && len(p) >= 8*n+8 {
+			return f.ByteOrder.Uint64(p[8*n:])
+		}
+		return 0
+	}
+	// Since Go 1.26 runtime.moduledata has a section of its own: the table's address first, the text's as word 22
+	// (src/runtime/symtab.go).
+	if s := f.Section(".go.module"); s != nil {
+		if m, err := s.Data(); err == nil && word(m, 0) == tableAddr && inside(word(m, 22)) {
+			return word(m, 22), nil
+		}
+	}
+	if all, err := f.Symbols(); err == nil { // a stripped program has none
+		for _, s := range all {
+			if s.Name == "runtime.text" && inside(s.Value) {
+				return s.Value, nil
+			}
+		}
+	}
+	// Go 1.18 to 1.25 have it in the header of the table: a word of flags, two counts, and then the text.
+	if a := word(table, 3); inside(a) {
+		return a, nil
+	}
+	if f.Section(".init") == nil {
+		return text.Addr, nil // Go's own linker puts nothing in front
+	}
+	return 0, fmt.Errorf("%w: a C linker made the program, and what says where its Go code begins was stripped", ErrMissing)
 }

@@ -166,6 +166,18 @@ func (l Lost) Any() bool {
 	return l != Lost{}
 }
 
+// Add adds what another snapshot lacks.
+func (l *Lost) Add(o Lost) {
+	l.Ring += o.Ring
+	l.Threads += o.Threads
+	l.Calls += o.Calls
+	l.Activities += o.Activities
+	l.Functions += o.Functions
+	l.Marks += o.Marks
+	l.Missed += o.Missed
+	l.Old += o.Old
+}
+
 // LeftOut is a probe that doesn't work here.
 type LeftOut struct {
 	Probe string `json:"probe"`

@@ -31,6 +31,7 @@ type benchCmd struct {
 	Output   string   `help:"Write the JSON object to this file as well." short:"o" placeholder:"FILE"`
 	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower." placeholder:"OLD.json"`
 	EBPF     bool     `help:"With the replay family: let the kernel say where the time of a replay goes, by eBPF." name:"ebpf"`
+	Markers  bool     `help:"Also do what is waited for with markers behind submission and completion and uprobes on them, apart from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
 	Plot     string   `help:"Draw the figures into this directory as well, as PNG and SVG." placeholder:"DIR"`
 	Timeline string   `help:"Write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, apart from what is measured." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List what can be measured, and measure nothing."`
@@ -85,7 +86,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	config := bench.Config{
 		Target: c.target.Open(), Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
-		EBPF: c.EBPF, Timeline: c.Timeline != "",
+		EBPF: c.EBPF, Markers: c.Markers, Timeline: c.Timeline != "",
 	}
 	if card, ok := c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card); ok {
 		config.CountTarget, config.Retired = card, func() uint64 { return queueInstructions(card) }
