@@ -45,6 +45,7 @@ const (
 // Device is a chip whose Tensix cores run the base firmware and some of them the command queues.
 type Device struct {
 	kd       *kmd.Device
+	up       *uplink // nil if the chip has a PCI interface
 	ch       *chip.Chip
 	pr       *chip.Params
 	opts     Options
@@ -90,6 +91,9 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
 	d := &Device{kd: kd, ch: ch, pr: ch.Params(), opts: o, ctl: newControlBlock(ch.Params()), seed: maphash.MakeSeed()}
+	if u := kd.Uplink(); u != nil {
+		d.up = &uplink{Uplink: u, d: d}
+	}
 	if err := d.start(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -113,8 +117,11 @@ func (d *Device) start(ctx context.Context) error {
 		return err
 	}
 	d.eventXYs = d.dispatchXYs()
-	if d.sysmem, err = d.kd.PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
+	if d.sysmem, err = d.hostSide().PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
 		return fmt.Errorf("dispatch: start: memory of the command queues: %w", err)
+	}
+	if err := d.startLink(); err != nil {
+		return err
 	}
 	for id := range d.opts.Queues {
 		q, err := d.startQueue(id)
@@ -139,6 +146,9 @@ func (d *Device) guard() error {
 		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
 	}
 	d.power = release
+	if d.up != nil {
+		return d.up.guard()
+	}
 	var stores []kmd.NOCStore
 	for id := range d.queues {
 		prefetch, dispatch := d.queueCores(id)
@@ -224,6 +234,7 @@ func (d *Device) Close() error {
 		errs = append(errs, q.close())
 	}
 	d.queues = nil
+	errs = append(errs, d.up.close())
 	if err := d.hold(); !errors.Is(err, kmd.ErrDeviceLost) {
 		errs = append(errs, err)
 	}

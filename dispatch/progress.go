@@ -16,14 +16,14 @@ type movement struct {
 // progress is a fingerprint of what moves while queues take commands and report: this one, and those that it may wait
 // for. Called with life held.
 func (q *Queue) progress() [2]uint64 {
-	p := [2]uint64{q.comp.seen(), uint64(q.pre.Load32(uint64(q.d.ctl.fetchRead)))}
+	p := [2]uint64{q.comp.seen(), uint64(q.pre.Load32(uint64(q.fetch.rdAddr)))}
 	for _, o := range q.d.queues {
 		if o == q || !o.life.TryRLock() {
 			continue
 		}
 		if !o.closed {
 			p[0] = p[0]<<32 | p[0]>>32 ^ o.comp.seen()
-			p[1] = p[1]<<32 | uint64(o.pre.Load32(uint64(q.d.ctl.fetchRead)))
+			p[1] = p[1]<<32 | uint64(o.pre.Load32(uint64(o.fetch.rdAddr)))
 		}
 		o.life.RUnlock()
 	}

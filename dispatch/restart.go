@@ -42,6 +42,12 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	if err := d.hold(); err != nil {
 		return fmt.Errorf("dispatch: restart: %w", err)
 	}
+	if err := d.up.close(); err != nil {
+		return fmt.Errorf("dispatch: restart: %w", err)
+	}
+	if u := d.kd.Uplink(); u != nil {
+		d.up = &uplink{Uplink: u, d: d} // of the file after a recovery
+	}
 	if d.sysmem != nil {
 		if err := d.sysmem.Close(); err != nil {
 			return fmt.Errorf("dispatch: restart: %w", err)
@@ -63,8 +69,11 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 			return fmt.Errorf("dispatch: restart: write %s: %w", contents[i].Name, err)
 		}
 	}
-	if d.sysmem, err = d.kd.PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
+	if d.sysmem, err = d.hostSide().PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
 		return fmt.Errorf("dispatch: restart: memory of the command queues: %w", err)
+	}
+	if err := d.startLink(); err != nil {
+		return err
 	}
 	if err := d.repinHosts(); err != nil {
 		return fmt.Errorf("dispatch: restart: pinned host memory: %w", err)

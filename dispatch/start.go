@@ -28,6 +28,8 @@ type hostKernel struct {
 	name string // of the firmware image
 	args []uint32
 	noc  chip.NOC
+
+	image []byte // instead of the one of that name
 }
 
 // startQueue starts a queue on its cores.
@@ -63,31 +65,36 @@ func (q *Queue) start() error {
 	if noc>>32 != (noc+uint64(d.opts.QueueMemory)-1)>>32 {
 		return fmt.Errorf("host memory at NoC address %#x crosses a 4 GiB boundary, which the queue's 32-bit pointers can't: free host memory that other processes have pinned", noc)
 	}
-	if q.pre, err = d.openL1(preXY); err != nil {
+	bells := d.doorbells(id, preXY, coreXY)
+	if q.pre, err = d.openL1(bells.pre); err != nil {
 		return err
 	}
-	if q.disp, err = d.openL1(coreXY); err != nil {
+	if q.disp, err = d.openL1(bells.disp); err != nil {
 		return errors.Join(err, q.pre.Close())
 	}
 	low := uint32(noc)
 	q.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
-	q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
+	q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: bells.fetch, rdAddr: bells.fetchRd}
 	q.fetch.lastR = q.fetch.initialRead()
 	q.comp.ring = completionRing{
 		mem: mem[host.completion : host.completion+host.completionSz], base: (low + host.completion) / 16,
 		host: d.sysmem, wrWord: uint64(base + host.completionWr), rdWord: uint64(base + host.completionRd),
-		win: q.disp, rdOff: uint64(d.ctl.completionRd),
+		win: q.disp, rdOff: uint64(bells.completRd),
 	}
 	d.sysmem.Store32(q.comp.ring.wrWord, q.comp.ring.base)
 	d.sysmem.Store32(q.comp.ring.rdWord, q.comp.ring.base)
 
-	if err := d.startCores(q, host, noc, preXY, coreXY); err != nil {
+	out, err := d.outside(id, host, noc)
+	if err == nil {
+		err = d.startCores(q, out, preXY, coreXY)
+	}
+	if err != nil {
 		return errors.Join(err, q.disp.Close(), q.pre.Close())
 	}
 	return nil
 }
 
-// openL1 maps the L1 of a core, from address 0 on.
+// openL1 maps the L1 of a tile, from address 0 on.
 func (d *Device) openL1(xy chip.XY) (*kmd.Window, error) {
 	size := uint64(0)
 	for _, c := range d.pr.Windows {
@@ -95,7 +102,7 @@ func (d *Device) openL1(xy chip.XY) (*kmd.Window, error) {
 			size = c.Size
 		}
 	}
-	w, err := d.kd.OpenWindow(size, kmd.Uncached)
+	w, err := d.hostSide().OpenWindow(size, kmd.Uncached)
 	if err != nil {
 		return nil, err
 	}
@@ -105,23 +112,21 @@ func (d *Device) openL1(xy chip.XY) (*kmd.Window, error) {
 	return w, nil
 }
 
-func (d *Device) startCores(q *Queue, host hostBlock, noc uint64, preXY, coreXY chip.XY) error {
+func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error {
 	l1 := &d.pr.L1
-	low, hi := uint32(noc), uint32(noc>>32)
-	pcie := d.ch.PCIe(chip.NOC0).Packed()
 	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
 	first := uint32(d.pr.Stream.FirstDispatch)
 	rect := d.ch.Rects(q.set.cores)[0]
 
 	prefetch := []hostKernel{{proc: chip.BRISC, name: "prefetch", args: []uint32{
-		pcie, hi, low + host.issue, host.issueSize,
+		out.xy, out.hi, out.issue, out.issueSize,
 		d.ctl.fetchQueue, fetchEntries * fetchEntryBytes, d.ctl.fetchRead, d.ctl.pcieRead,
 		d.ctl.cmdData, cmdDataSize, d.ctl.scratch, scratchSize, d.ctl.scratch, binaryRingSize,
 		coreXY.Packed(), dispatchRing, dispatchPages, subordinateRing, subordinatePages, sems, sems,
 	}}}
 	dispatch := []hostKernel{
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
-			pcie, hi, low + host.completion, host.completionSz, d.ctl.completionWr, d.ctl.completionRd, low + host.completionWr,
+			out.xy, out.hi, out.completion, out.completionSize, d.ctl.completionWr, d.ctl.completionRd, out.completionWr,
 			dispatchRing, dispatchPages, dispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
 			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, pageSize,
 		}},
@@ -133,11 +138,11 @@ func (d *Device) startCores(q *Queue, host hostBlock, noc uint64, preXY, coreXY 
 
 	le := binary.LittleEndian
 	preWords := make([]byte, d.ctl.cmdData-l1.Unreserved)
-	le.PutUint32(preWords[d.ctl.fetchRead-l1.Unreserved:], q.fetch.initialRead())
-	le.PutUint32(preWords[d.ctl.pcieRead-l1.Unreserved:], low+host.issue)
+	le.PutUint32(preWords[d.ctl.fetchRead-l1.Unreserved:], d.ctl.fetchQueue+fetchEntries*fetchEntryBytes)
+	le.PutUint32(preWords[d.ctl.pcieRead-l1.Unreserved:], out.issue)
 	coreWords := make([]byte, d.ctl.spanWord[maxQueues-1]+16-l1.Unreserved)
-	le.PutUint32(coreWords[d.ctl.completionWr-l1.Unreserved:], q.comp.ring.base)
-	le.PutUint32(coreWords[d.ctl.completionRd-l1.Unreserved:], q.comp.ring.base)
+	le.PutUint32(coreWords[d.ctl.completionWr-l1.Unreserved:], out.completion/16)
+	le.PutUint32(coreWords[d.ctl.completionRd-l1.Unreserved:], out.completion/16)
 	for _, at := range d.ctl.lastEvent {
 		le.PutUint32(coreWords[at-l1.Unreserved:], d.opts.FirstEvent)
 	}
@@ -180,9 +185,12 @@ func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems [numSemapho
 	msg[42] = 1 // host mode
 	var enables uint32
 	for _, k := range ks {
-		image, err := firmware.CQ(d.ch.Arch(), k.name)
-		if err != nil {
-			return err
+		image := k.image
+		if image == nil {
+			var err error
+			if image, err = firmware.CQ(d.ch.Arch(), k.name); err != nil {
+				return err
+			}
 		}
 		args := slot[slotArgs*int(k.proc):]
 		for i, v := range k.args {

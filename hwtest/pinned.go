@@ -51,6 +51,9 @@ func (t *fixture) pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	t.Helper()
 	c.Name = "pinned"
 	h, err := t.dev.NewHostBuffer(c)
+	if errors.Is(err, reprise.ErrBehind) {
+		t.Skip("the chip reaches no memory of the host")
+	}
 	t.ok(err)
 	t.closing(h.Free)
 	return h

@@ -16,7 +16,7 @@ import (
 )
 
 // Help is how flags describe what Parse accepts.
-const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, session:FILE of a recorded session, or a device node such as /dev/tenstorrent/0"
+const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, session:FILE of a recorded session, far:MACHINE for a chip without a PCI interface (far:emu:n300), or a device node such as /dev/tenstorrent/0"
 
 // ErrUnknown says that a name is none of a kind of device that Parse knows.
 var ErrUnknown = errors.New("unknown kind of device")
@@ -91,6 +91,8 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 			open: func() kmd.Target { return ttsim.Library(rest, server) }}, nil
 	case kind == "socket" && rest != "":
 		return &Device{Name: "socket_" + filepath.Base(rest), Given: name, Kind: Simulator, open: socket(rest)}, nil
+	case kind == "far" && rest != "":
+		return parseFar(name, rest, server)
 	case kind == "session" && rest != "":
 		return parseSession(name, rest)
 	}

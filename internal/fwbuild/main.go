@@ -1,8 +1,8 @@
 // Command fwbuild compiles what runs on the chips: the base firmware and the command-queue kernels
-// (dispatch/firmware), and the kernels that come with Reprise (kernels), with its operations (ops),
+// (dispatch/firmware), what carries them over Ethernet (dispatch/relay), and the kernels that come with Reprise (kernels), with its operations (ops),
 // with its example (examples/digits) and with its conformance suite (hwtest). It is what go generate runs in those packages:
 //
-//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|kernels|digits|hwtest|ops...
+//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|relay|kernels|digits|hwtest|ops...
 //
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Its output depends on
 // sources and compiler alone: no paths, times or build ids are in it. With -check it writes nothing, and fails when the
@@ -28,7 +28,7 @@ func main() {
 	compiler := flag.String("compiler", "riscv64-unknown-elf-", "prefix of the compiler's programs")
 	keep := flag.String("work", "", "directory for intermediate files, kept; default a temporary one")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|kernels|digits|hwtest|ops...\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|relay|kernels|digits|hwtest|ops...\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -43,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, compiler, work string, check bool, sets []string) (err error) {
 	if len(sets) == 0 {
-		return errors.New("fwbuild: nothing to build: name firmware, kernels, digits, hwtest or ops")
+		return errors.New("fwbuild: nothing to build: name firmware, relay, kernels, digits, hwtest or ops")
 	}
 	root, err := moduleRoot()
 	if err != nil {
@@ -63,6 +63,9 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 		case "firmware":
 			dir = "dispatch/firmware/images"
 			targets, err = firmwareTargets(root)
+		case "relay":
+			dir = "dispatch/relay/images"
+			targets, err = relayTargets(root)
 		case "kernels":
 			dir = "kernels/images"
 			targets, err = kernelTargets(root)
@@ -76,7 +79,7 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 			dir = "hwtest/kernels/prebuilt"
 			targets, err = kernelTargetsIn(root, hwtestSource, "", elfFile)
 		default:
-			return fmt.Errorf("fwbuild: unknown set %q: want firmware, kernels, digits, hwtest or ops", set)
+			return fmt.Errorf("fwbuild: unknown set %q: want firmware, relay, kernels, digits, hwtest or ops", set)
 		}
 		if err != nil {
 			return err

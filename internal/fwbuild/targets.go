@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -39,6 +40,7 @@ const (
 	digitsSource   = "examples/digits/kernels"
 	hwtestSource   = "hwtest/kernels"
 	opsSource      = "ops/kernels"
+	relaySource    = "dispatch/relay/src"
 )
 
 // firmwareTargets are the base firmware of each processor, and the command-queue kernels that there are sources for.
@@ -65,6 +67,22 @@ func firmwareTargets(root string) ([]target, error) {
 	}
 	queue, err := kernelTargetsIn(root, firmwareSource+"/cq", "cq/", image)
 	return append(targets, queue...), err
+}
+
+// relayTargets are the programs that carry command queues over Ethernet, which only Wormhole needs: a kernel, and the program
+// of Ethernet tiles. That one lies where customers' code does (tt-isa-documentation WormholeB0/EthernetTile/L1.md) and keeps
+// its data on the base firmware's stack.
+func relayTargets(root string) ([]target, error) {
+	kernels, err := kernelTargetsIn(root, relaySource+"/tensix", "", image)
+	kernels = slices.DeleteFunc(kernels, func(t target) bool { return t.arch != chip.Wormhole })
+	return append(kernels, target{
+		output:  "wormhole/relay.bin",
+		arch:    chip.Wormhole,
+		sources: []string{relaySource + "/start.S", relaySource + "/relay.c"},
+		script:  firmwareSource + "/firmware.ld",
+		symbols: []string{"__base=0x9040", "__size=0x7FC0"},
+		form:    flat,
+	}), err
 }
 
 // kernelTargets are one kernel for each source file in kernels/src.

@@ -38,7 +38,9 @@ const (
 	bhRemote    = 0x7CFE0
 	bhMailbox   = 0x7D000
 
+	whResume    = 0x444 // where an application returns to: the firmware isn't code here, so the processor stays
 	riscvReturn = 0x8067
+	riscvStay   = 0x6F // a jump to itself
 )
 
 // ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on the tile's processor,
@@ -73,6 +75,7 @@ func (e *ethRegs) init(t *tile) {
 		t.poke(whVersion, 6<<16|14<<12) // 6.14.0
 		t.poke(whYield, 0x440)
 		t.poke(0x440, riscvReturn)
+		t.poke(whResume, riscvStay)
 		t.poke(whLaunch, 0)
 	} else {
 		t.fwOwns(0x70000, 0x80000)
@@ -187,7 +190,7 @@ func (e *ethRegs) told(o origin, t *tile, addr uint32, n int) bool {
 	}
 	if at(whLaunch) {
 		switch {
-		case t.l1[whLaunch/4] == 1 && k.state == inReset:
+		case t.l1[whLaunch/4] == 1 && (k.state == inReset || k.pc == whResume):
 			e.launch(o, k, whApp, 0xFFB01000)
 		case t.l1[whLaunch/4] == 0 && k.state != inReset:
 			k.hold(o)
@@ -206,5 +209,8 @@ func (e *ethRegs) launch(o origin, k *core, pc, stack uint32) {
 	}
 	k.start(o, pc)
 	k.x[2] = stack
+	if k.tile.chip.arch == chip.Wormhole {
+		k.x[1] = whResume
+	}
 	k.tile.debug.softReset &^= k.proc.ResetBit()
 }

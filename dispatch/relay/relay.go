@@ -1,0 +1,125 @@
+// Package relay holds the programs that carry command queues over an Ethernet link to a chip without a PCI interface, which
+// only Wormhole has, and what the host has to know of them: where the one on the two Ethernet tiles keeps what in L1, and its
+// arguments. The sources are C, in src; the images are committed and embedded.
+//
+// The numbers are those of src/relay.h. The program of the Ethernet tiles is customers' code as the base firmware of Ethernet tiles knows it
+// (tt-isa-documentation WormholeB0/EthernetTile/L1.md): it lies at Code and is started by a flag, and its data lie between
+// 0x18000 and 0x3FFFF.
+package relay
+
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild relay
+
+import (
+	_ "embed"
+	"encoding/binary"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+//go:embed images/wormhole/relay.bin
+var image []byte
+
+//go:embed images/wormhole/forward.bin
+var forward []byte
+
+// Image returns the program of the Ethernet tiles, in memory of the caller's own. Its length is a multiple of 16.
+func Image() []byte { return append([]byte(nil), image...) }
+
+// Forward returns the kernel of the core whose L1 is the mirror, as it lies in L1 at any multiple of 16, for BRISC. Its
+// arguments are those of [Far.Forward].
+func Forward() []byte { return append([]byte(nil), forward...) }
+
+// Addresses in an Ethernet tile's L1.
+const (
+	Code   = 0x9040  // first instruction
+	Launch = 0x9004  // 1 starts the program; it stores 0 when it ends
+	Args   = 0x3E000 // 256 B
+	Stop   = 0x3E100 // the host stores 1 to end it
+	State  = 0x3E110 // Running or Ended
+
+	Data     = 0x18000 // the channels of all queues, which the host clears first
+	DataSize = MaxQueues * channelStride
+
+	// MaxQueues is how many command queues a link carries.
+	MaxQueues = 2
+
+	channelStride = 0x1000
+)
+
+// Words at State.
+const (
+	Running = 0x314E5552
+	Ended   = 0x31444E45
+)
+
+// Addresses in the near tile's L1, by queue.
+func FetchRead(q int) uint32      { return Data + uint32(q)*channelStride }         // entry taken last
+func CompletionRead(q int) uint32 { return Data + uint32(q)*channelStride + 0x10 }  // the host's pointer
+func Fetch(q int) uint32          { return Data + uint32(q)*channelStride + 0x120 } // fetch queue, at most 3808 B
+
+// CompletionWrite is the address of the dispatcher's pointer in the far tile's L1, by queue.
+func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x20 }
+
+// Near is what the near tile's program is told.
+type Near struct {
+	Self    chip.XY // its tile
+	PCIe    chip.XY
+	High    uint32 // upper half of host addresses
+	Entries uint32 // of a fetch queue
+	Queues  []NearQueue
+}
+
+// NearQueue is host memory of a queue: lower halves of addresses, and sizes in bytes.
+type NearQueue struct{ Issue, IssueSize, Completion, CompletionSize, CompletionWrite uint32 }
+
+// Bytes encodes the arguments.
+func (n *Near) Bytes() []byte {
+	b := words(nil, 0, uint32(len(n.Queues)), n.Self.Packed(), n.PCIe.Packed(), n.High, 0, 0, 0)
+	for i, q := range n.Queues {
+		b = words(b, q.Issue, q.IssueSize, q.Completion, q.CompletionSize, q.CompletionWrite, Fetch(i)+2*n.Entries)
+	}
+	return b
+}
+
+// Far is what the far tile's program is told.
+type Far struct {
+	Self   chip.XY
+	Mirror chip.XY // the core whose L1 prefetchers and dispatchers take for host memory
+	Queues []FarQueue
+}
+
+// FarQueue is where a queue's commands go, and the words of its prefetcher and dispatcher.
+type FarQueue struct {
+	Issue, IssueSize           uint32 // in Mirror's L1
+	Completion, CompletionSize uint32 // in Mirror's L1
+	Published                  uint32 // in Mirror's L1: where the dispatcher publishes its pointer
+	Prefetch                   chip.XY
+	Fetch, FetchSize, IssueEnd uint32 // in the prefetch core's L1: the fetch queue, and where the prefetcher says how far it has read
+	Dispatch                   chip.XY
+	CompletionRead             uint32 // in the dispatch core's L1
+}
+
+// Bytes encodes the arguments.
+func (f *Far) Bytes() []byte {
+	b := words(nil, 1, uint32(len(f.Queues)), f.Self.Packed(), f.Mirror.Packed(), 0, 0, 0, 0)
+	for _, q := range f.Queues {
+		b = words(b, q.Issue, q.IssueSize, q.Prefetch.Packed(), q.Fetch, q.FetchSize, q.IssueEnd, q.Completion, q.CompletionSize, q.Dispatch.Packed(), q.CompletionRead)
+	}
+	return b
+}
+
+// Forward returns the arguments of the kernel on the mirror's core.
+func (f *Far) Forward() []uint32 {
+	a := []uint32{uint32(len(f.Queues)), f.Self.Packed()}
+	for i, q := range f.Queues {
+		a = append(a, q.Published, CompletionWrite(i))
+	}
+	return a
+}
+
+func words(b []byte, vs ...uint32) []byte {
+	for _, v := range vs {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return b
+}

@@ -1,0 +1,274 @@
+package dispatch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/relay"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// ErrBehind is returned for what needs a chip's own PCI interface, where it has none.
+var ErrBehind = errors.New("the chip has no PCI interface of its own")
+
+// ErrLink is returned when the Ethernet tiles of the link that should carry a chip's command queues can't do it.
+var ErrLink = errors.New("the link can't carry command queues")
+
+// uplink is the link that carries the queues of a chip without a PCI interface, and the programs on its two ends.
+type uplink struct {
+	*kmd.Uplink
+	d       *Device
+	lock    *kmd.Lock
+	running bool
+}
+
+// hostSide returns the device whose PCI interface leads to host memory.
+func (d *Device) hostSide() *kmd.Device {
+	if d.up != nil {
+		return d.up.Near
+	}
+	return d.kd
+}
+
+// outside is what the prefetcher and dispatcher of a queue take for host memory.
+type outside struct {
+	xy, hi                     uint32
+	issue, issueSize           uint32
+	completion, completionSize uint32
+	completionWr               uint32 // word
+}
+
+// The mirror is the L1 of the first core of the last row that no queue uses: for each queue room for several of the largest
+// batches of commands, and for two blocks of the dispatch ring, as a dispatcher reports at most one at once.
+const (
+	mirrorWords          = 0x1F000
+	mirrorBase           = 0x20000
+	mirrorIssueSize      = 384 << 10
+	mirrorCompletionSize = 256 << 10
+)
+
+func mirrorOf(id int, xy uint32) outside {
+	base := mirrorBase + uint32(id)*(mirrorIssueSize+mirrorCompletionSize)
+	return outside{
+		xy: xy, issue: base, issueSize: mirrorIssueSize, completion: base + mirrorIssueSize, completionSize: mirrorCompletionSize,
+		completionWr: mirrorWords + uint32(id)*32,
+	}
+}
+
+func (d *Device) mirror() chip.Core {
+	_, h := d.ch.Grid()
+	return chip.Core{X: 2 * maxQueues, Y: h - 1}
+}
+
+// outside returns where a queue's kernels find host memory at a NoC address.
+func (d *Device) outside(id int, host hostBlock, noc uint64) (outside, error) {
+	low := uint32(noc)
+	if d.up == nil {
+		return outside{
+			xy: d.ch.PCIe(chip.NOC0).Packed(), hi: uint32(noc >> 32), issue: low + host.issue, issueSize: host.issueSize,
+			completion: low + host.completion, completionSize: host.completionSz, completionWr: low + host.completionWr,
+		}, nil
+	}
+	xy, err := d.ch.Virtual(d.mirror())
+	return mirrorOf(id, xy.Packed()), err
+}
+
+// doorbells are what the host shares with whoever reads a queue's commands first: the prefetch core and the dispatch core,
+// or the near end of the link.
+type doorbells struct {
+	pre, disp                 chip.XY
+	fetch, fetchRd, completRd uint32
+}
+
+func (d *Device) doorbells(id int, pre, disp chip.XY) doorbells {
+	if d.up == nil {
+		return doorbells{pre, disp, d.ctl.fetchQueue, d.ctl.fetchRead, d.ctl.completionRd}
+	}
+	return doorbells{d.up.Link.Near, d.up.Link.Near, relay.Fetch(id), relay.FetchRead(id), relay.CompletionRead(id)}
+}
+
+// linkTimeout is how long the programs of a link may take to start and to end, in which they are called by the base firmware.
+const linkTimeout = 2 * time.Second
+
+// startLink starts the programs on both ends of the link for all queues, whose kernels don't run yet.
+func (d *Device) startLink() error {
+	u := d.up
+	if u == nil {
+		return nil
+	}
+	if d.ch.Arch() != chip.Wormhole {
+		return fmt.Errorf("dispatch: start: %w: only Wormhole has chips behind Ethernet", ErrLink)
+	}
+	if err := u.start(); err != nil {
+		return fmt.Errorf("dispatch: start: link %s: %w", u.Link.Name, err)
+	}
+	return nil
+}
+
+func (u *uplink) start() error {
+	d := u.d
+	if u.lock == nil {
+		l, err := u.Near.TryLock(kmd.LockETH0 + kmd.LockIndex(u.Link.NearChannel))
+		if err != nil {
+			return err
+		}
+		if l == nil {
+			return fmt.Errorf("%w: another process uses it: end that first", ErrLink)
+		}
+		u.lock = l
+	}
+	if err := u.stop(); err != nil { // of a process that was killed
+		return err
+	}
+	near, far := relay.Near{Self: u.Link.Near, PCIe: d.ch.PCIe(chip.NOC0), Entries: fetchEntries}, relay.Far{Self: u.Link.Far}
+	noc := d.sysmem.NOCAddr()
+	near.High = uint32(noc >> 32)
+	var err error
+	if far.Mirror, err = d.ch.Virtual(d.mirror()); err != nil {
+		return err
+	}
+	nearData, farData, published := make([]byte, relay.DataSize), make([]byte, relay.DataSize), make([]byte, 32*maxQueues)
+	put := func(b []byte, addr, v uint32) { binary.LittleEndian.PutUint32(b[addr-relay.Data:], v) }
+	for id := range d.opts.Queues {
+		host, low := newHostBlock(d.pr, d.opts.QueueMemory), uint32(noc)+uint32(id)*d.opts.QueueMemory
+		near.Queues = append(near.Queues, relay.NearQueue{
+			Issue: low + host.issue, IssueSize: host.issueSize, Completion: low + host.completion, CompletionSize: host.completionSz,
+			CompletionWrite: low + host.completionWr,
+		})
+		put(nearData, relay.FetchRead(id), relay.Fetch(id)+fetchEntries*fetchEntryBytes)
+		put(nearData, relay.CompletionRead(id), (low+host.completion)/16)
+		m := mirrorOf(id, 0)
+		put(farData, relay.CompletionWrite(id), m.completion/16)
+		binary.LittleEndian.PutUint32(published[32*id:], m.completion/16)
+		q := relay.FarQueue{
+			Issue: m.issue, IssueSize: m.issueSize, Completion: m.completion, CompletionSize: m.completionSize, Published: m.completionWr,
+			Fetch: d.ctl.fetchQueue, FetchSize: fetchEntries * fetchEntryBytes, IssueEnd: d.ctl.pcieRead, CompletionRead: d.ctl.completionRd,
+		}
+		pre, disp := d.queueCores(id)
+		var err2 error
+		q.Prefetch, err = d.ch.Virtual(pre)
+		if q.Dispatch, err2 = d.ch.Virtual(disp); err != nil || err2 != nil {
+			return errors.Join(err, err2)
+		}
+		far.Queues = append(far.Queues, q)
+	}
+	if err := d.write(d.mirror(), mirrorWords, published); err != nil {
+		return err
+	}
+	forward := hostKernel{proc: chip.BRISC, image: relay.Forward(), args: far.Forward()}
+	if err := d.startHostKernels(d.mirror(), []hostKernel{forward}, [numSemaphores]uint32{}); err != nil {
+		return err
+	}
+	// No end may send before both are ready for it.
+	u.running = true
+	for _, e := range u.ends() {
+		args, data := far.Bytes(), farData
+		if e.near {
+			args, data = near.Bytes(), nearData
+		}
+		for _, w := range []struct {
+			addr uint64
+			data []byte
+		}{{relay.Code, relay.Image()}, {relay.Data, data}, {relay.Args, args}, {relay.Stop, make([]byte, 32)}} {
+			if err := e.kd.Write(e.xy, w.addr, w.data); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range u.ends() {
+		if err := e.kd.Write32(e.xy, relay.Launch, 1); err != nil {
+			return err
+		}
+		if err := u.await(&e, relay.Running); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end is a tile of the link as the host reaches it.
+type end struct {
+	near bool
+	kd   *kmd.Device
+	xy   chip.XY
+}
+
+// ends are the tiles in the order in which programs on them start.
+func (u *uplink) ends() []end { return []end{{false, u.d.kd, u.Link.Far}, {true, u.Near, u.Link.Near}} }
+
+func (u *uplink) await(e *end, want uint32) error {
+	for start := time.Now(); ; {
+		v, err := e.kd.Read32(e.xy, relay.State)
+		if err != nil || v == want {
+			return err
+		}
+		if time.Since(start) > linkTimeout {
+			return fmt.Errorf("%w: the program on Ethernet tile %v of the %s chip says %#x, expected %#x: reset the board", ErrLink, e.xy,
+				map[bool]string{true: "near", false: "far"}[e.near], v, want)
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// stop ends the programs, so that nothing is written to host memory any more and the base firmware has its tiles for itself.
+// The near end goes first.
+func (u *uplink) stop() error {
+	var errs []error
+	ends := u.ends()
+	for i := len(ends) - 1; i >= 0; i-- {
+		e := &ends[i]
+		errs = append(errs, func() error {
+			v, err := e.kd.Read32(e.xy, relay.Launch)
+			if err != nil || v != 1 {
+				return err
+			}
+			if err := e.kd.Write32(e.xy, relay.Stop, 1); err != nil {
+				return err
+			}
+			return u.await(e, relay.Ended)
+		}())
+	}
+	u.running = false
+	return errors.Join(errs...)
+}
+
+// close ends the programs and lets others have the link.
+func (u *uplink) close() error {
+	if u == nil {
+		return nil
+	}
+	var err error
+	if u.running {
+		if err = u.stop(); errors.Is(err, kmd.ErrDeviceLost) {
+			err = nil
+		}
+	}
+	if u.lock != nil {
+		if e := u.lock.Unlock(); e != nil && !errors.Is(e, kmd.ErrDeviceLost) {
+			err = errors.Join(err, e)
+		}
+		u.lock = nil
+	}
+	if err != nil {
+		return fmt.Errorf("dispatch: close: link %s: %w", u.Link.Name, err)
+	}
+	return nil
+}
+
+// guard asks for the full clock of the near chip, and has the driver stop the near end of the link should this process be
+// killed: it uses its memory. The far chip's cores then wait for a host that is gone, until somebody brings it up again.
+func (u *uplink) guard() error {
+	release, err := u.Near.HoldPower(kmd.PowerAIClock)
+	if err != nil {
+		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
+	}
+	u.d.power = release
+	err = u.Near.SetNOCCleanup(&kmd.NOCStore{Target: u.Link.Near, Addr: relay.Stop, Value: 1})
+	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) {
+		return fmt.Errorf("dispatch: start: have the driver stop the link when this process ends: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/topology"
+)
+
+// parseFar makes the device of far:MACHINE: the first chip of a machine that has no PCI interface, such as far:emu:n300.
+// Options of an emulated machine are seed=N, delay=CLOCKS, strict=SEED and faults of links.
+func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
+	kind, rest, _ := strings.Cut(machine, ":")
+	words := strings.Split(rest, ",")
+	spec, ok := chip.MachineNamed(words[0])
+	d := &Device{Name: "far_" + strings.NewReplacer(":", "_", ",", "_", "=", "_").Replace(machine), Given: name, Kind: Simulator, Arch: chip.Wormhole}
+	if kind != "emu" || !ok {
+		m, err := ParseMachine(machine, server)
+		if err != nil {
+			return nil, err
+		}
+		d.Name, d.Kind = "far_"+m.Name, m.Kind
+		d.open = func() kmd.Target { return &farTarget{name: name, start: m.Open} }
+		return d, nil
+	}
+	var opts []sim.Option
+	for _, w := range words[1:] {
+		key, value, _ := strings.Cut(w, "=")
+		if strings.HasPrefix(w, "link-") {
+			opts = append(opts, sim.LinkFault(w))
+			continue
+		}
+		x, err := strconv.ParseUint(value, 10, 31)
+		o, known := map[string]sim.Option{"seed": sim.Seed(x), "delay": sim.Delay(int(x)), "strict": sim.Strict(x)}[key]
+		if err != nil || !known {
+			return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w), Hint: "use seed=N, delay=CLOCKS, strict=SEED or faults of links such as link-down=0:8", Err: ErrUnknown}
+		}
+		opts = append(opts, o)
+		d.Strict = d.Strict || key == "strict"
+	}
+	d.open = func() kmd.Target {
+		return &farTarget{name: name, start: func() ([]kmd.Target, func() error, error) {
+			e := sim.NewMachine(spec, opts...)
+			var l []kmd.Target
+			for _, c := range e.Cards() {
+				l = append(l, c)
+			}
+			return l, e.Close, e.Err()
+		}}
+	}
+	return d, nil
+}
+
+// farTarget is a chip without a PCI interface of a machine that runs while the chip is open.
+type farTarget struct {
+	name  string
+	start func() ([]kmd.Target, func() error, error)
+
+	mu    sync.Mutex
+	files int
+	chip  *topology.FarTarget
+	end   func() error
+}
+
+func (t *farTarget) String() string  { return t.name }
+func (t *farTarget) Node() seam.Node { return (*farNode)(t) }
+
+type farNode farTarget
+
+func (n *farNode) String() string { return n.name }
+
+// Open implements seam.Node.
+func (n *farNode) Open(flags int) (seam.File, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.files == 0 {
+		if err := n.begin(); err != nil {
+			return nil, err
+		}
+	}
+	f, err := n.chip.Node().Open(flags)
+	if err != nil {
+		if n.files == 0 {
+			err = errors.Join(err, n.end())
+		}
+		return nil, err
+	}
+	n.files++
+	return &farFile{File: f, n: n}, nil
+}
+
+func (n *farNode) begin() error {
+	cards, end, err := n.start()
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	var open []*kmd.Device
+	var g *topology.Graph
+	for _, c := range cards {
+		var d *kmd.Device
+		if d, err = kmd.Open(ctx, c); err != nil {
+			break
+		}
+		defer d.Close()
+		open = append(open, d)
+	}
+	if err == nil {
+		g, err = topology.Discover(ctx, open)
+	}
+	if err == nil {
+		n.chip, err = g.Far(len(cards), cards)
+	}
+	if err != nil {
+		return errors.Join(err, end())
+	}
+	n.end = end
+	return nil
+}
+
+// farFile is a file of the chip; with the last one the machine ends.
+type farFile struct {
+	seam.File
+	n    *farNode
+	once sync.Once
+}
+
+// Uplink is what kmd.Device.Uplink returns.
+func (f *farFile) Uplink() *kmd.Uplink { return f.File.(interface{ Uplink() *kmd.Uplink }).Uplink() }
+
+// Close implements seam.File.
+func (f *farFile) Close() error {
+	err := f.File.Close()
+	f.once.Do(func() {
+		f.n.mu.Lock()
+		defer f.n.mu.Unlock()
+		if f.n.files--; f.n.files == 0 {
+			err = errors.Join(err, f.n.end())
+		}
+	})
+	return err
+}

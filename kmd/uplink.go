@@ -1,0 +1,28 @@
+package kmd
+
+import "github.com/reprise-tt/reprise/chip"
+
+// Uplink is how a chip without a PCI interface reaches the host: over an Ethernet link to one that has.
+type Uplink struct {
+	// Near is the chip at the other end, opened for this Device and closed with it. Memory that is pinned for Near is what
+	// can be carried.
+	Near *Device
+	Link Link
+}
+
+// Link is an Ethernet link between two chips.
+type Link struct {
+	Name        string  // both ends, for errors
+	Near, Far   chip.XY // raw NoC 0 coordinates of the tiles
+	NearChannel int     // among the working Ethernet tiles of the near chip
+}
+
+// Uplink returns how the chip reaches the host, nil if it has a PCI interface of its own. It is another one after a Recover.
+func (d *Device) Uplink() *Uplink {
+	if f := d.file.p.Load(); f != nil {
+		if u, ok := (*f).(interface{ Uplink() *Uplink }); ok {
+			return u.Uplink()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// FarTarget is a Wormhole without a PCI interface, as a target for kmd.Open: what is read and written goes through a [Tunnel].
+// Its device has windows, but no memory of the host can be pinned for it: the chip can't reach any. Queues are carried over
+// the link that kmd.Device.Uplink names.
+type FarTarget struct {
+	near   kmd.Target
+	name   string
+	place  Place
+	tunnel chip.XY // Ethernet tile of the near chip
+	link   kmd.Link
+}
+
+// Far returns the target of chip i of the graph, which has no PCI interface, through a neighbour that has one; near is the
+// target of each device that the graph was found with, in order. Of the links to the neighbour the last one that is up
+// carries command queues, and the first one the tunnel. The error wraps ErrUnreachable.
+func (g *Graph) Far(i int, near []kmd.Target) (*FarTarget, error) {
+	if i < len(near) || i >= len(g.Chips) {
+		return nil, fmt.Errorf("topology: chip %d: %w: of %d chips those from %d on have no PCI interface", i, ErrRange, len(g.Chips), len(near))
+	}
+	c := &g.Chips[i]
+	fail := func(err error) (*FarTarget, error) { return nil, fmt.Errorf("topology: chip %s: %w", c.Name, err) }
+	switch {
+	case c.Problem != nil:
+		return fail(c.Problem)
+	case g.Arch != chip.Wormhole:
+		return fail(fmt.Errorf("%w: only Wormhole's Ethernet firmware forwards", ErrUnreachable))
+	}
+	links := g.linksToNear(i, len(near))
+	if len(links) == 0 {
+		return fail(fmt.Errorf("%w: no link that is up leads to a chip with a PCI interface%s", ErrUnreachable, g.lost(i)))
+	}
+	n, last := links[0].A.Chip, links[len(links)-1]
+	return &FarTarget{
+		near: near[n], name: g.Chips[n].Name + "/" + c.Place.String(), place: c.Place,
+		tunnel: g.Chips[n].Ports[links[0].A.Channel].Tile,
+		link: kmd.Link{
+			Name: fmt.Sprintf("%s eth%d - %s eth%d", g.Chips[n].Name, last.A.Channel, c.Name, last.B.Channel),
+			Near: g.Chips[n].Ports[last.A.Channel].Tile, Far: c.Ports[last.B.Channel].Tile, NearChannel: last.A.Channel,
+		},
+	}, nil
+}
+
+// Carries says whether the link between two ends carries the command queues of a chip without a PCI interface: nothing else
+// may drive its transmit queues while that is open.
+func (g *Graph) Carries(l Link, devices int) bool {
+	for _, e := range []End{l.A, l.B} {
+		if e.Chip < devices || e.Chip >= len(g.Chips) || g.Chips[e.Chip].Problem != nil {
+			continue
+		}
+		if links := g.linksToNear(e.Chip, devices); len(links) > 0 {
+			last := links[len(links)-1]
+			if l == last || l == (Link{A: last.B, B: last.A, State: last.State}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// linksToNear returns the links that are up from a chip with a PCI interface to chip i, all from the same one: the first that
+// has any. They begin at the near chip, in the order of its channels.
+func (g *Graph) linksToNear(i, devices int) []Link {
+	var out []Link
+	for _, l := range g.Links {
+		if l.B.Chip != i {
+			l.A, l.B = l.B, l.A
+		}
+		if l.State == Up && l.B.Chip == i && l.A.Chip < devices && l.B.Channel < len(g.Chips[i].Ports) {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b Link) int {
+		if a.A.Chip != b.A.Chip {
+			return a.A.Chip - b.A.Chip
+		}
+		return a.A.Channel - b.A.Channel
+	})
+	for k, l := range out {
+		if l.A.Chip != out[0].A.Chip {
+			return out[:k]
+		}
+	}
+	return out
+}
+
+// lost names links of a chip that aren't up.
+func (g *Graph) lost(i int) string {
+	s := ""
+	for _, l := range g.Links {
+		if (l.A.Chip == i || l.B.Chip == i) && l.State != Up {
+			s += fmt.Sprintf("; link %s eth%d - %s eth%d is %v", g.Chips[l.A.Chip].Name, l.A.Channel, g.Chips[l.B.Chip].Name, l.B.Channel, l.State)
+		}
+	}
+	return s
+}
+
+// String names the chip: "0000:01:00.0/(1,0)", by the near chip's PCI address and its own place.
+func (t *FarTarget) String() string { return t.name }
+
+// Node implements kmd.Target.
+func (t *FarTarget) Node() seam.Node { return farNode{t} }
+
+type farNode struct{ t *FarTarget }
+
+func (n farNode) String() string { return n.t.name }
+
+// Open implements seam.Node. It opens the near chip once more, for itself.
+func (n farNode) Open(flags int) (seam.File, error) {
+	if flags&syscall.O_EXCL != 0 {
+		return nil, fmt.Errorf("%s: a chip behind another one can't be opened exclusively: %w", n.t.name, syscall.EINVAL)
+	}
+	near, err := kmd.Open(context.Background(), n.t.near, kmd.WithoutWaiting())
+	if err != nil {
+		return nil, err
+	}
+	tun, err := OpenTunnel(near, n.t.tunnel, n.t.place)
+	if err != nil {
+		near.Close()
+		return nil, err
+	}
+	return &farFile{t: n.t, near: near, tun: tun, windows: map[uint32]*farWindow{}}, nil
+}

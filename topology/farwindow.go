@@ -1,0 +1,241 @@
+package topology
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// farWindow is a window of a far chip. Accesses have the width of a word, or of a block where there are many; a smaller store
+// merges what is there, which is not atomic. An access that fails reads as all ones and stores nothing, as on a bus without
+// an answer.
+type farWindow struct {
+	tun  *Tunnel
+	size uint64
+	lead atomic.Pointer[lead]
+	id   bool // shows nothing but a NoC interface's number
+}
+
+// lead is where a window leads.
+type lead struct {
+	addr      uint64
+	to, from  chip.XY
+	multicast bool
+}
+
+var background = context.Background // of accesses, which the tunnel's own patience bounds
+
+func (w *farWindow) word(off uint64) uint32 {
+	if w.id {
+		return w.tun.nodeID()
+	}
+	if l := w.lead.Load(); l != nil && !l.multicast {
+		if v, err := w.tun.Load32(background(), l.to, l.addr+off); err == nil {
+			return v
+		}
+	}
+	return 0xFFFFFFFF
+}
+
+// Load implements seam.MMIO.
+func (w *farWindow) Load(off uint64, width int) uint64 {
+	switch width {
+	case 8:
+		return uint64(w.word(off)) | uint64(w.word(off+4))<<32
+	case 4:
+		return uint64(w.word(off))
+	}
+	return uint64(w.word(off&^3) >> (8 * (off & 3)) & (1<<(8*width) - 1))
+}
+
+// Store implements seam.MMIO.
+func (w *farWindow) Store(off uint64, width int, v uint64) {
+	if width == 8 {
+		w.Store(off, 4, v&0xFFFFFFFF)
+		w.Store(off+4, 4, v>>32)
+		return
+	}
+	if width < 4 {
+		shift, mask := 8*(off&3), uint64(1)<<(8*width)-1
+		v = uint64(w.word(off&^3))&^(mask<<shift) | v&mask<<shift
+		off &^= 3
+	}
+	l := w.lead.Load()
+	if l == nil || w.id {
+		return
+	}
+	if l.multicast {
+		_ = l.each(func(xy chip.XY) error { return w.tun.Store32(background(), xy, l.addr+off, uint32(v)) })
+		return
+	}
+	_ = w.tun.Store32(background(), l.to, l.addr+off, uint32(v)) // the tunnel stays lost, and says so to who asks next
+}
+
+// Read implements seam.MMIO.
+func (w *farWindow) Read(off uint64, p []byte) {
+	l := w.lead.Load()
+	if l == nil || l.multicast || w.tun.read(l.to, l.addr+off, p) != nil {
+		for i := range p {
+			p[i] = 0xFF
+		}
+	}
+}
+
+// Write implements seam.MMIO.
+func (w *farWindow) Write(off uint64, p []byte) {
+	l := w.lead.Load()
+	switch {
+	case l == nil:
+	case l.multicast:
+		_ = w.tun.multicast(l, l.addr+off, p)
+	default:
+		_ = w.tun.write(l.to, l.addr+off, p)
+	}
+}
+
+// read reads any bytes: blocks where they are whole, words at the edges.
+func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
+	for len(p) > 0 {
+		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
+			if err := t.Read(background(), xy, addr, p[:n]); err != nil {
+				return err
+			}
+			p, addr = p[n:], addr+uint64(n)
+			continue
+		}
+		v, err := t.Load32(background(), xy, addr&^3)
+		if err != nil {
+			return err
+		}
+		var b [4]byte
+		binary.LittleEndian.PutUint32(b[:], v)
+		n := copy(p, b[addr&3:])
+		p, addr = p[n:], addr+uint64(n)
+	}
+	return nil
+}
+
+// registers of a Tensix or Ethernet tile begin here: they want accesses of words.
+const registers = 0xFFB00000
+
+// write writes any bytes.
+func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
+	for len(p) > 0 {
+		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
+			if err := t.Write(background(), xy, addr, p[:n]); err != nil {
+				return err
+			}
+			p, addr = p[n:], addr+uint64(n)
+			continue
+		}
+		var b [4]byte
+		n := min(len(p), 4-int(addr&3))
+		if n < 4 {
+			v, err := t.Load32(background(), xy, addr&^3)
+			if err != nil {
+				return err
+			}
+			binary.LittleEndian.PutUint32(b[:], v)
+		}
+		copy(b[addr&3:], p[:n])
+		if err := t.Store32(background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:])); err != nil {
+			return err
+		}
+		p, addr = p[n:], addr+uint64(n)
+	}
+	return nil
+}
+
+// each calls do for the tiles of the rectangle.
+func (l *lead) each(do func(xy chip.XY) error) error {
+	for y := l.from.Y; y <= l.to.Y; y++ {
+		for x := l.from.X; x <= l.to.X; x++ {
+			if err := do(chip.XY{X: x, Y: y}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Registers of command buffer 0 of a Wormhole tile's NoC interface 0, and a multicast request as its CTRL has it
+// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md; kernels/include/reprise/noc.h).
+const (
+	niuBase     = 0xFFB20000
+	niuTarget   = 0x00
+	niuTargetXY = 0x04
+	niuReturn   = 0x0C
+	niuReturnXY = 0x10
+	niuTag      = 0x18
+	niuControl  = 0x1C
+	niuBytes    = 0x20
+	niuCommand  = 0x28
+	niuAcks     = 0x204
+
+	multicastWrite = 1<<1 | 1<<4 | 1<<5 | 1<<7 | 1<<8 | 4<<13
+	maxBurst       = 8192
+)
+
+// bulkMulticast is from how many bytes on one tile is told to multicast them. A request takes the tunnel a dozen words.
+const bulkMulticast = 64
+
+// multicast writes to all tiles of a rectangle. What is long is written to one of them, whose NoC interface is then told to
+// multicast it to the others, to the same address: firmware of all cores would take 80 times as long otherwise.
+func (t *Tunnel) multicast(l *lead, addr uint64, p []byte) error {
+	if len(p) < bulkMulticast || addr >= registers || addr%16 != 0 || l.from == l.to {
+		return l.each(func(xy chip.XY) error { return t.write(xy, addr, p) })
+	}
+	if err := t.write(l.from, addr, p); err != nil {
+		return err
+	}
+	others := uint32(l.to.X-l.from.X+1)*uint32(l.to.Y-l.from.Y+1) - 1
+	pack := func(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
+	before, err := t.Load32(background(), l.from, niuBase+niuAcks)
+	if err != nil {
+		return err
+	}
+	for left := len(p); left > 0; left -= maxBurst {
+		n := min(left, maxBurst)
+		at := uint32(addr) + uint32(len(p)-left)
+		for _, r := range [...]struct {
+			reg uint64
+			v   uint32
+		}{
+			{niuTarget, at}, {niuTargetXY, pack(l.from) << 4}, {niuReturn, at},
+			{niuReturnXY, (pack(l.from)<<12 | pack(l.to)) << 4}, {niuTag, 0}, {niuControl, multicastWrite}, {niuBytes, uint32(n)},
+			{niuCommand, 1},
+		} {
+			if err := t.Store32(background(), l.from, niuBase+r.reg, r.v); err != nil {
+				return err
+			}
+		}
+		before += others
+		for start := time.Now(); ; {
+			v, err := t.Load32(background(), l.from, niuBase+niuAcks)
+			if err != nil {
+				return err
+			}
+			if v == before {
+				break
+			}
+			if time.Since(start) > t.limit {
+				return t.lose(fmt.Errorf("%w: a multicast of %d bytes from %v: %d tiles have not acknowledged", ErrNoAnswer, n, l.from, before-v))
+			}
+		}
+	}
+	return nil
+}
+
+// lose makes the tunnel fail from now on.
+func (t *Tunnel) lose(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost == nil {
+		t.lost = err
+	}
+	return t.lost
+}
