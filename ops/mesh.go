@@ -80,10 +80,24 @@ func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
 func (t *MeshTensor) On(i int) *Tensor { return t.parts[i] }
 
 // Empty allocates a tensor on all chips.
-func (m *Mesh) Empty(ctx context.Context, s Spec) (*MeshTensor, error) {
+func (m *Mesh) Empty(ctx context.Context, s Spec) (t *MeshTensor, err error) {
+	err = m.do(ctx, "ttnn::empty", func(i int) []graph.Arg { return specArgs(s, i) }, func(ctx context.Context) ([]*Tensor, error) {
+		if t, err = m.create(ctx, s); err != nil {
+			return nil, err
+		}
+		return t.parts, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// create allocates a tensor inside of an operation.
+func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 	g, err := s.measure()
 	if err != nil {
-		return nil, fmt.Errorf("ops: ttnn::empty: %w", err)
+		return nil, err
 	}
 	t := &MeshTensor{m: m}
 	err = m.function(ctx, m.chips[0].creation(), func(i int) []graph.Arg { return specArgs(s, i) }, func(context.Context) ([]*Tensor, error) {
@@ -228,14 +242,14 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 	}
 	load := func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, how) }
 	var out *MeshTensor
-	err = m.function(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) (parts []*Tensor, err error) {
+	err = m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) (parts []*Tensor, err error) {
 		// The links work in place, and leave the other chips' slices undefined.
 		var sums *MeshTensor
-		if sums, err = m.Empty(ctx, whole); err != nil {
+		if sums, err = m.create(ctx, whole); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, m.Deallocate(ctx, sums)) }()
-		if out, err = m.Empty(ctx, s); err != nil {
+		if out, err = m.create(ctx, s); err != nil {
 			return nil, err
 		}
 		for i, d := range m.chips {
@@ -315,9 +329,9 @@ func (t *MeshTensor) result() Spec {
 // collective makes a result: fill puts on each chip what it begins with there, and load makes the program of all chips.
 func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, s Spec, fill func(ctx context.Context, d *Device, from, into *Tensor) error, load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
 	var out *MeshTensor
-	err := m.function(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) ([]*Tensor, error) {
+	err := m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) ([]*Tensor, error) {
 		var err error
-		if out, err = m.Empty(ctx, s); err != nil {
+		if out, err = m.create(ctx, s); err != nil {
 			return nil, err
 		}
 		for i, d := range m.chips {
@@ -374,12 +388,25 @@ func (m *Mesh) function(ctx context.Context, name string, args func(i int) []gra
 		switch {
 		case !d.live.active() || errors.As(err, &h):
 		case err != nil:
-			d.live.failed(name, err)
 			d.live.end()
 		default:
 			d.live.end(out[i].graph())
 		}
 	}
+	return err
+}
+
+// do is a function that the user calls.
+func (m *Mesh) do(ctx context.Context, name string, args func(i int) []graph.Arg, f func(context.Context) ([]*Tensor, error)) error {
+	err := m.function(ctx, name, args, func(ctx context.Context) ([]*Tensor, error) {
+		out, err := f(ctx)
+		if err != nil {
+			for _, d := range m.chips {
+				d.live.failed(name, err)
+			}
+		}
+		return out, err
+	})
 	if err != nil {
 		return fmt.Errorf("ops: %s: %w", name, err)
 	}

@@ -160,6 +160,15 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	if _, err := b.ReduceScatter(b.ctx, wide); !errors.Is(err, mesh.ErrTensor) {
 		t.Errorf("slices with pages that links can't carry: %v", err)
 	}
+	c := b.Mesh.BeginCapture(graph.Config{})
+	if _, err := b.Mesh.Empty(b.ctx, ops.Spec{Shape: []int{1 << 15, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(reprise.L1)}); !errors.Is(err, reprise.ErrOutOfMemory) {
+		t.Errorf("more than there is: %v", err)
+	}
+	r, err := c.End()
+	b.must(err)
+	if errs := only(r.Graph, graph.ErrorNode); len(errs) != 1 || errs[0].Params["error_operation"] != "ttnn::empty" {
+		t.Errorf("errors in the graph: %+v", errs)
+	}
 	other := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	if _, err := other.AllReduce(b.ctx, half); !errors.Is(err, ops.ErrForeign) {
 		t.Errorf("a tensor of another mesh: %v", err)

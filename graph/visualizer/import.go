@@ -83,6 +83,7 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 			w.warn("%s: skipped: %v", f.path, err)
 			continue
 		}
+		w.apart(r, f.path)
 		p := newPlan(r, k*Apart)
 		if len(p.ops) >= Apart && len(files) > 1 {
 			return nil, fmt.Errorf("visualizer: import: %s: %d operations, want fewer than %d with several files in one database: import it alone", f.path, len(p.ops), Apart)

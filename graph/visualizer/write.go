@@ -15,13 +15,14 @@ import (
 
 // writer puts rows into a database. The first error stays, and nothing is written behind it.
 type writer struct {
-	ctx    context.Context
-	tx     *sql.Tx
-	err    error
-	sum    *Summary
-	folder string
-	yaml   []string
-	stmts  map[string]*sql.Stmt
+	ctx     context.Context
+	tx      *sql.Tx
+	err     error
+	sum     *Summary
+	folder  string
+	yaml    []string
+	numbers numbers
+	stmts   map[string]*sql.Stmt
 }
 
 func (w *writer) warn(format string, args ...any) {
