@@ -52,11 +52,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 		"height, bytes":            {ops.Sharded(reprise.HeightSharded, 2, 64, grid), ops.RowMajor, ops.UInt8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			card := sim.Blackhole()
-			if c.layout == ops.Tile {
-				card = sim.Blackhole(sim.Strict(5))
-			}
-			b := open(t, card)
+			b := open(t, sim.Blackhole())
 			run := func(what string, want func(i int) float32, f func() (*ops.Tensor, error), in ...*ops.Tensor) {
 				t.Helper()
 				capture := b.BeginCapture(graph.Config{})
@@ -119,7 +115,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 
 // What doesn't lie in the same way, or leaves cores without a full shard, is computed through room of its own.
 func TestShardsThatDiffer(t *testing.T) {
-	b := open(t, sim.Wormhole(sim.Strict(6)))
+	b := open(t, sim.Wormhole())
 	high, wide := ops.Sharded(reprise.HeightSharded, 32, 64, reprise.Grid(2, 1)), ops.Sharded(reprise.WidthSharded, 64, 32, reprise.Grid(2, 1))
 	rest := ops.Sharded(reprise.HeightSharded, 40, 64, reprise.Grid(2, 1))
 	for name, m := range map[string][2]ops.MemoryConfig{"other shards": {high, wide}, "a shard that isn't full": {rest, rest}} {
@@ -143,7 +139,7 @@ func TestShardsThatDiffer(t *testing.T) {
 
 // Up to 16 tensors are put behind each other by one program, also inside a trace, and more in groups.
 func TestConcatOfMany(t *testing.T) {
-	b := open(t, sim.Wormhole(sim.Strict(7)))
+	b := open(t, sim.Wormhole())
 	part := func(i, dim int, l ops.Layout) *ops.Tensor {
 		shape := []int{2, 3, 5}
 		shape[dim] = 1 + i%4
