@@ -78,7 +78,11 @@ func (m *Mesh) NewLinks(ctx context.Context, core reprise.Core) (*Links, error) 
 	for i := range n - 1 {
 		if !l.join(i, i+1) {
 			a, b := m.chips[l.line[i]], m.chips[l.line[i+1]]
-			return fail(fmt.Errorf("%w: %v %s and %v %s, neighbours in the line", ErrNoLinks, a.Coord, a.Name, b.Coord, b.Name))
+			why := ""
+			if l.m.s.links[a.node][b.node] {
+				why = ": the only link that is up carries the command queues of the one without a PCI interface"
+			}
+			return fail(fmt.Errorf("%w: %v %s and %v %s, neighbours in the line%s", ErrNoLinks, a.Coord, a.Name, b.Coord, b.Name, why))
 		}
 	}
 	l.ring = n > 2 && l.join(n-1, 0)
@@ -115,7 +119,7 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join finds a link from a place of the line to the next one, the first that is up.
+// join finds a link from a place of the line to the next one, the first that is up and carries no command queues.
 func (l *Links) join(i, j int) bool {
 	g := l.m.s.graph
 	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
@@ -124,7 +128,7 @@ func (l *Links) join(i, j int) bool {
 		if from.Chip == b && to.Chip == a {
 			from, to = to, from
 		}
-		if link.State != topology.Up || from.Chip != a || to.Chip != b {
+		if link.State != topology.Up || l.m.s.carry[link] || from.Chip != a || to.Chip != b {
 			continue
 		}
 		l.tiles[i][1] = tileWord(g.Chips[a].Ports[from.Channel].Tile)

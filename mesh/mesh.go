@@ -27,8 +27,9 @@ type Mesh struct {
 type system struct {
 	graph    *topology.Graph // nil if it isn't known
 	links    links
-	unlinked bool  // links says that all are joined, and nobody looked
-	inGraph  []int // by node: which chip of graph it is
+	unlinked bool                   // links says that all are joined, and nobody looked
+	inGraph  []int                  // by node: which chip of graph it is
+	carry    map[topology.Link]bool // links that carry command queues of chips of the mesh
 	problems []string
 	// start is held while traces of several chips are started: who starts several takes the locks of their queues, and
 	// two such would wait for each other.
@@ -43,6 +44,7 @@ type system struct {
 type Chip struct {
 	Coord  Coord
 	Name   string // PCI address, or what the target is called
+	Far    bool   // it has no PCI interface, and is reached over a link
 	Device *reprise.Device
 	node   int // in system.links
 }

@@ -61,7 +61,8 @@ func OrShape(s Shape) Option { return func(o *options) { o.shapes = append(o.sha
 func Unlinked() Option { return func(o *options) { o.unlinked = true } }
 
 // Open opens chips of a machine as a mesh of a shape. It looks for their links, gives each place of the mesh a chip, and
-// brings the chips up side by side. Chips that the mesh doesn't need are left alone. The error is a *ShapeError if the
+// brings the chips up side by side. Chips without a PCI interface, which are reached over a link to one that has (n300,
+// T3000), are taken where the others don't make the shape. Chips that the mesh doesn't need are left alone. The error is a *ShapeError if the
 // chips can't make the shape, or an *Error with the state of every chip.
 func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, error) {
 	o := options{shapes: []Shape{shape}}
@@ -81,12 +82,15 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: o.unlinked, inGraph: f.inGraph}
+	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: o.unlinked, inGraph: f.inGraph, carry: map[topology.Link]bool{}}
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
-		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], node: n})
+		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Far: n >= len(m), node: n})
+		for _, l := range f.carry[n] {
+			s.carry[l] = true
+		}
 	}
-	err = mesh.bringUp(ctx, m, o.device)
+	err = mesh.bringUp(ctx, f.targets, o.device)
 	// Until now the emulated chips of cards that run while they are open have been running.
 	if cerr := f.close(); err == nil {
 		err = cerr
@@ -101,10 +105,12 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 // found is what is known of a machine before any of its chips is brought up.
 type found struct {
 	devices  []*kmd.Device // by target, nil where one can't be opened
+	targets  Machine       // by node: those that were given, then chips behind them
 	names    []string      // by node
 	graph    *topology.Graph
-	links    links // by node: the targets in order
-	inGraph  []int // by node
+	links    links                   // by node
+	inGraph  []int                   // by node
+	carry    map[int][]topology.Link // by node: links that carry its command queues
 	problems []string
 }
 
@@ -113,7 +119,8 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	if len(m) == 0 {
 		return nil, errors.New("mesh: open: no targets: give the cards of a machine with mesh.Cards")
 	}
-	f := &found{devices: make([]*kmd.Device, len(m)), names: make([]string, len(m)), links: make(links, len(m)), inGraph: make([]int, len(m))}
+	f := &found{devices: make([]*kmd.Device, len(m)), targets: slices.Clone(m), names: make([]string, len(m)), links: make(links, len(m)),
+		inGraph: make([]int, len(m)), carry: map[int][]topology.Link{}}
 	errs := make([]error, len(m))
 	var wg sync.WaitGroup
 	for i, t := range m {
@@ -154,30 +161,58 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 		return nil, errors.Join(fmt.Errorf("mesh: open: %w", err), f.close())
 	}
 	f.problems = append(f.problems, f.graph.Degraded()...)
-	for _, l := range f.graph.Links {
-		if l.State == topology.Up && l.A.Chip < len(node) && l.B.Chip < len(node) {
-			a, b := node[l.A.Chip], node[l.B.Chip]
-			f.links[a][b], f.links[b][a] = true, true
-		}
-	}
 	for i := range f.graph.Chips[:len(node)] {
 		if g := &f.graph.Chips[i]; g.Problem == nil {
 			f.names[node[i]] = g.PCI
 		}
 	}
-	for i := len(node); i < len(f.graph.Chips); i++ {
-		if g := &f.graph.Chips[i]; g.Problem == nil { // others are among the degraded
-			f.problems = append(f.problems, fmt.Sprintf("chip %s has no PCI interface", g.Name))
+	node = f.far(m, node)
+	for _, l := range f.graph.Links {
+		a, b := node[l.A.Chip], node[l.B.Chip]
+		if l.State == topology.Up && a >= 0 && b >= 0 {
+			f.links[a][b], f.links[b][a] = true, true
 		}
 	}
 	return f, nil
 }
 
+// far adds the chips behind others, and returns the nodes of all chips of the graph, negative for those that can't be used.
+func (f *found) far(m Machine, node []int) []int {
+	var near []kmd.Target
+	for _, n := range node {
+		near = append(near, m[n])
+	}
+	for i := len(near); i < len(f.graph.Chips); i++ {
+		node = append(node, -1)
+		g := &f.graph.Chips[i]
+		if g.Problem != nil {
+			continue // it is among the degraded
+		}
+		t, err := f.graph.Far(i, near)
+		if err != nil {
+			f.problems = append(f.problems, fmt.Sprintf("chip %s has no PCI interface: %v", g.Name, err))
+			continue
+		}
+		n := len(f.targets)
+		node[i] = n
+		f.targets, f.names, f.links, f.inGraph = append(f.targets, t), append(f.names, t.String()), append(f.links, map[int]bool{}), append(f.inGraph, i)
+		for _, l := range f.graph.Links {
+			if (l.A.Chip == i || l.B.Chip == i) && f.graph.Carries(l, len(near)) {
+				f.carry[n] = append(f.carry[n], l)
+			}
+		}
+	}
+	return node
+}
+
 // choose gives the places of the first shape that fits chips.
 func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
+	near := f.links[:len(f.devices)]
 	for _, s := range shapes {
-		if at, ok := embed(s, f.links, embedSteps); ok {
-			return at, s, nil
+		for _, l := range []links{near, f.links} {
+			if at, ok := embed(s, l, embedSteps); ok {
+				return at, s, nil
+			}
 		}
 	}
 	usable := 0
