@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 
@@ -17,13 +18,13 @@ func differentialCases() []testCase {
 	for seed := range uint64(12) {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("random commands %d", seed),
-			protects: "two devices of one architecture do the same with the same commands, to the last byte of memory",
+			protects: "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters",
 			fn:       func(t *fixture) { randomCommands(t, seed) },
 		})
 	}
 	return append(cs, testCase{
-		name: "hundreds of random streams", long: true,
-		protects: "two devices of one architecture do the same with the same commands, to the last byte of memory",
+		name: "hundreds of random streams", long: true, hours: 2,
+		protects: "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters",
 		fn: func(t *fixture) {
 			for seed := range uint64(t.size(300, 40)) {
 				t.sub(fmt.Sprint(seed), func(t *fixture) { randomCommands(t, 1000+seed) })
@@ -45,18 +46,11 @@ func (t *fixture) other() *target.Device {
 	return t.device.Emulated("_slow", sim.Seed(99), sim.Delay(40))
 }
 
-// region is a piece of memory that random commands write.
-type region struct {
-	core chip.Core
-	bank int // of DRAM, if core.X is negative
+// leaving is something that random commands leave behind: a piece of memory that they write, what was reported to the
+// host, or counters.
+type leaving struct {
+	what string
 	data []byte
-}
-
-func (r region) String() string {
-	if r.core.X < 0 {
-		return fmt.Sprintf("DRAM bank %d", r.bank)
-	}
-	return fmt.Sprintf("core %v", r.core)
 }
 
 const (
@@ -67,7 +61,7 @@ const (
 func randomCommands(t *fixture, seed uint64) {
 	o := t.other()
 	arch := chip.Arch(0)
-	run := func(d *target.Device) []region {
+	run := func(d *target.Device) []leaving {
 		u := *t
 		u.device = d
 		v := u.queues(dispatch.Options{})
@@ -80,7 +74,7 @@ func randomCommands(t *fixture, seed uint64) {
 	a, b := run(t.device), run(o)
 	for i := range a {
 		if d := difference(a[i].data, b[i].data); d != "" {
-			t.Errorf("%v: %s has, against %s: %s", a[i], o.Name, t.device.Name, d)
+			t.Errorf("%s: %s has, against %s: %s", a[i].what, o.Name, t.device.Name, d)
 		}
 	}
 	if bytes.Equal(a[0].data, make([]byte, len(a[0].data))) {
@@ -88,9 +82,9 @@ func randomCommands(t *fixture, seed uint64) {
 	}
 }
 
-// randomRun runs a random stream and returns what the memory holds afterwards. All choices come from rng, and none
-// depends on the device.
-func (t *fixture) randomRun(rng *rand.Rand) []region {
+// randomRun runs a random stream and returns what it leaves: the memory, the records that the host got, one behind the
+// other, and the counters of completions. All choices come from rng, and none depends on the device.
+func (t *fixture) randomRun(rng *rand.Rand) []leaving {
 	g := t.grid()
 	watched := []chip.Core{g.Start, g.End, {X: 1, Y: 1}, {X: g.End.X, Y: 0}, {X: 3, Y: g.End.Y}, {X: 4, Y: 3}}
 	for c := range g.Cores() {
@@ -119,12 +113,14 @@ func (t *fixture) randomRun(rng *rand.Rand) []region {
 		return 16 * (1 + rng.IntN(2000))
 	}
 	align := t.layout().DRAMAlign()
+	var records []byte
 	for range 60 {
-		stall := false
+		stall, reset := false, false
+		var record []byte
 		cmds := t.commands(func(b *cq.Builder) {
 			// Data of one command may be what an earlier one wrote, and places overlap: each waits for those before.
 			b.WaitStall(cq.Wait{})
-			switch rng.IntN(10) {
+			switch rng.IntN(13) {
 			case 0, 1:
 				d := data(length())
 				b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(anyCore()), Addr: uint64(scratch + addr(len(d), 16)), Data: d})
@@ -188,20 +184,53 @@ func (t *fixture) randomRun(rng *rand.Rand) []region {
 				})
 				b.ExecBuf(x)
 				stall = true
+			case 10:
+				d := data(length())
+				b.WriteHost(cq.WriteHost{Data: d})
+				record = make([]byte, len(d))
+			case 11:
+				record = make([]byte, 16*(1+rng.IntN(2000)))
+				b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(record))})
+				b.RelayLinear(cq.RelayLinear{NOC: t.nocXY(anyCore()), Addr: uint64(scratch + addr(len(record), 16)), Length: uint64(len(record))})
+			case 12: // every worker answers
+				to := cq.Master
+				if rng.IntN(2) == 0 {
+					to = cq.Subordinate
+					b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+				}
+				d := t.virtual(t.dispatchCore())
+				b.SendGoSignal(to, cq.SendGoSignal{
+					Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch),
+				})
+				reset = true
 			}
 		})
+		if record != nil {
+			t.ok(t.q.Receive(t.ctx, cmds, record))
+			records = append(records, record...)
+			continue
+		}
 		t.ok(t.q.Send(t.ctx, cmds, stall))
+		if reset {
+			t.answered(t.disp.L1Banks())
+		}
 		if stall {
 			t.finish() // before the trace's memory is used again
 		}
 	}
 	t.finish()
-	var out []region
+	var out []leaving
 	for _, c := range watched {
-		out = append(out, region{core: c, data: t.peek(c, scratch, areaSize)})
+		out = append(out, leaving{fmt.Sprintf("core %v", c), t.peek(c, scratch, areaSize)})
 	}
 	for b := range t.ch.DRAMBanks() {
-		out = append(out, region{core: chip.Core{X: -1}, bank: b, data: t.peekDRAM(b, areaDRAM, areaSize)})
+		out = append(out, leaving{fmt.Sprintf("DRAM bank %d", b), t.peekDRAM(b, areaDRAM, areaSize)})
 	}
-	return out
+	var counters []byte
+	for s := range 8 { // those that workers may report to
+		v, err := t.kd.Read32(t.virtual(t.dispatchCore()), uint64(t.p.Stream.Reg(t.p.Stream.FirstDispatch+s, chip.SpaceAvailable)))
+		t.ok(err)
+		counters = binary.LittleEndian.AppendUint32(counters, v&cq.CountMask)
+	}
+	return append(out, leaving{"records", records}, leaving{"counters of completions", counters})
 }
