@@ -22,6 +22,10 @@ type Config struct {
 	// MaxRun bounds what runs inside one access of a Synchronous chip; 0 means 1<<24 instructions.
 	MaxRun int
 
+	// alwaysLooks lets cores that wait execute their loops whenever they are woken, also when it is known what will come of it:
+	// for tests of that.
+	alwaysLooks bool
+
 	// Awake keeps the goroutine that runs the chip looking for something to do, for which it takes a processor of the host.
 	// A store to a chip that waits then never has to wake a thread, which is a system call of the host that stores.
 	Awake bool
@@ -83,6 +87,8 @@ type Chip struct {
 	arc     arc
 
 	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
+
+	lines *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
 
 	request   request  // the request being started
 	moved     uint64   // bytes, over NoCs

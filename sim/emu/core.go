@@ -70,6 +70,7 @@ type core struct {
 	watched int
 	classes class
 	regs    [32]uint32 // probe: registers at the start of the iteration
+	wait    wait
 
 	checked bool // runs one instruction at a time, in runChecked
 	// By option, or nil.
@@ -139,14 +140,43 @@ func (c *core) word(pc uint32) uint32 {
 	return c.tile.iram[(pc-iramBase)>>2]
 }
 
-// decodeAt decodes the instruction at index idx of the page at base.
+// decodeAt decodes the line of the instruction at index idx of the page at base. What is never executed is never refused,
+// so that data which is decoded along with it does no harm.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
-	pc := base + uint32(idx)<<2
-	p.ops[idx] = decode(c.tile.chip.arch, c.word(pc), pc).op()
-	if pc < uint32(len(c.tile.l1))*4 {
-		c.tile.flags[pc>>lineShift] |= flagCode
+	t, first := c.tile, idx&^(lineWords-1)
+	pc := base + uint32(first)<<2
+	words := t.iram
+	at := (pc - iramBase) >> 2
+	if w := pc >> 2; w < uint32(len(t.l1)) {
+		words, at = t.l1, w
+		t.flags[pc>>lineShift] |= flagCode
 	}
+	if t.chip.lines == nil {
+		t.chip.lines = new([decodedLines]decodedLine)
+	}
+	l := &t.chip.lines[pc>>lineShift%decodedLines]
+	from := (*[lineWords]uint32)(words[at:])
+	if l.pc != pc || !l.valid || l.words != *from {
+		l.pc, l.valid, l.words = pc, true, *from
+		for i, w := range l.words {
+			l.ops[i] = decode(t.chip.arch, w, pc+uint32(i)<<2).op()
+		}
+	}
+	*(*[lineWords]op)(p.ops[first:]) = l.ops
 }
+
+// decodedLine is a line of code that some tile has, and its instructions: most tiles run the same, at the same place.
+type decodedLine struct {
+	pc    uint32
+	valid bool
+	words [lineWords]uint32
+	ops   [lineWords]op
+}
+
+const (
+	lineWords    = 1 << lineShift / 4
+	decodedLines = 512 // a power of two
+)
 
 // reset is what holding a core in reset and letting it go does: GPRs become zero, its pc is loaded, and on Blackhole
 // its local RAM is cleared unless software turned that off (tt-isa-documentation */TensixTile/SoftReset.md).

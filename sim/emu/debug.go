@@ -197,6 +197,7 @@ func (c *core) start(o origin, pc uint32) {
 	c.reset(pc, t.chip.arch == chip.Blackhole)
 	t.chip.edges.started(o, c)
 	c.probeFirst, c.probeDelay, c.probeSkip = false, 0, 0
+	c.wait.known = false
 	c.slice = minSlice
 	c.state = runnable
 	t.chip.enqueue(c)

@@ -13,6 +13,7 @@ func (c *core) probe() (waiting bool, st stop) {
 	start := c.pc
 	copy(c.regs[:], c.x[:32])
 	c.watched, c.classes = 0, 0
+	c.wait.begin(c)
 	var cache dataCache
 	if c.cache != nil {
 		cache = *c.cache
@@ -29,6 +30,7 @@ func (c *core) probe() (waiting bool, st stop) {
 			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 		}
 		pure := c.pure(pg.ops[idx].inst())
+		c.wait.at(c.pc)
 		c.base = base + used
 		st := c.advance(1)
 		used += c.used
@@ -42,6 +44,7 @@ func (c *core) probe() (waiting bool, st stop) {
 			continue
 		}
 		if [32]uint32(c.x[:32]) == c.regs && (c.cache == nil || *c.cache == cache) {
+			c.wait.end(c, used)
 			return true, stopSlice
 		}
 		if c.cache != nil { // the first iteration fills it
@@ -61,7 +64,7 @@ func (c *core) probe() (waiting bool, st stop) {
 func (c *core) pure(o inst) bool {
 	switch {
 	case o.code >= opLB && o.code <= opLHU:
-		return c.noteRead(c.x[o.rs1] + uint32(o.imm))
+		return c.noteRead(c.x[o.rs1]+uint32(o.imm), width(o.code))
 	case o.code >= opSB && o.code <= opSW:
 		addr := c.x[o.rs1] + uint32(o.imm)
 		var w uint32
@@ -79,7 +82,8 @@ func (c *core) pure(o inst) bool {
 		case opSH:
 			v = insert(w, v, addr&2*8, 0xFFFF)
 		}
-		return v == w && c.noteRead(addr)
+		c.wait.known = false // others that wait are woken by it
+		return v == w && c.noteRead(addr, 4)
 	case o.code >= opCSRRW && o.code <= opAMOMAXU, o.code == opTensix, o.code == opIllegal:
 		return false
 	}
@@ -88,9 +92,10 @@ func (c *core) pure(o inst) bool {
 
 // noteRead adds what a load from addr depends on to what the core would wait for; false if the load has an effect or a
 // value that changes by itself.
-func (c *core) noteRead(addr uint32) bool {
+func (c *core) noteRead(addr, n uint32) bool {
 	t := c.tile
 	if addr>>2 < uint32(len(t.l1)) {
+		c.wait.read(t, addr, n)
 		line := addr >> lineShift
 		for _, l := range c.watch[:c.watched] {
 			if l == line {
@@ -158,6 +163,9 @@ func (t *tile) touched(line uint32) {
 	}
 	keep := f & flagTrap
 	for _, c := range t.cores {
+		if f&flagCode != 0 {
+			c.wait.overwritten(line)
+		}
 		if c.state != parked {
 			continue
 		}

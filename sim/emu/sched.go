@@ -218,6 +218,11 @@ func (s *sched) slice(k *core) int {
 		limit = maxSliceDelay
 	}
 	st := stopSlice
+	if k.probeFirst && k.goesOn() {
+		k.probeFirst = false
+		k.park(parked)
+		return k.wait.used
+	}
 	if !k.probeFirst {
 		n := min(k.slice, limit)
 		// Jitter, so that seeds differ in more than the order of cores.

@@ -1,0 +1,125 @@
+package emu
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// state is all that a run leaves behind: what processors wait for and have executed, the time, the seeded sequence, and L1.
+func (r *rig) state() string {
+	r.t.Helper()
+	r.healthy()
+	var b strings.Builder
+	if err := r.c.Dump(&b); err != nil {
+		r.t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "clock %d, sequence %#x, work %+v\n", r.c.clock, r.c.rng, r.c.Work())
+	for _, t := range r.c.tiles {
+		for _, k := range t.cores {
+			if k.state != inReset {
+				fmt.Fprintf(&b, "%v %v pc %#x retired %d %x\n", t.xy, k.proc, k.pc, k.retired, k.x[:32])
+			}
+		}
+		sum := uint64(0)
+		for _, w := range t.l1 {
+			sum = sum*0x9E3779B97F4A7C15 + uint64(w)
+		}
+		fmt.Fprintf(&b, "%v L1 %#x\n", t.xy, sum)
+	}
+	return b.String()
+}
+
+// A core that is woken and finds that nothing has changed needn't execute its loop to know what comes of it: all is as if
+// it had.
+func TestWaitsThatGoOn(t *testing.T) {
+	const word = 0x40000
+	// BRISC polls a byte, TRISC0 a word of the same line, and what the first finds goes to memory.
+	wait := func(r *rig, v chip.XY) {
+		b := newAsm(0x1000).li(a0, word).label("w").lbu(a1, a0, 0).beq(a1, x0, "w").sw(a1, a0, 64).halt()
+		s := newAsm(0x6000).li(a0, word).label("w").lw(a1, a0, 8).beq(a1, x0, "w").sw(a1, a0, 128).halt()
+		r.load(v, b)
+		r.write(v, 0x6000, s.bytes())
+		r.st(v, 0xFFB121B0, 0x47800&^uint32(chip.BRISC.ResetBit()|chip.TRISC0.ResetBit()))
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(r *rig, v chip.XY)
+		// how many of the two go on waiting, as far as can be told without executing anything
+		known int
+	}{
+		{"a store beside both", func(r *rig, v chip.XY) { r.st(v, word+4, 7) }, 2},
+		{"a store to another byte of the word", func(r *rig, v chip.XY) { r.st(v, word, 0xAB00) }, 2},
+		{"a store of what is there", func(r *rig, v chip.XY) { r.st(v, word, 0) }, 2},
+		{"the byte", func(r *rig, v chip.XY) { r.st(v, word, 0xAB01) }, 1},
+		{"the word", func(r *rig, v chip.XY) { r.st(v, word+8, 3) }, 1},
+		{"code of the other", func(r *rig, v chip.XY) { r.write(v, 0x6000, newAsm(0x6000).li(a0, 4).bytes()) }, 1},
+		{"a loop that ends", func(r *rig, v chip.XY) {
+			r.write(v, 0x1000, newAsm(0x1000).li(a0, word).label("w").lbu(a1, a0, 0).bne(a0, x0, "out").label("out").sw(a0, a0, 64).halt().bytes())
+		}, 1},
+		{"a reset", func(r *rig, v chip.XY) {
+			r.st(v, 0xFFB121B0, 0x47800)
+			r.write(v, 0x1000, newAsm(0x1000).li(a0, 5).halt().bytes())
+			r.st(v, 0xFFB121B0, 0x47800&^uint32(chip.BRISC.ResetBit()))
+		}, 0},
+		{"a ring", func(r *rig, v chip.XY) {
+			r.st(v, 0xFFB121B0, 0x47800)
+			ring(r, 2)
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, arch := range arches {
+				for _, delay := range []int{0, 30} {
+					if delay != 0 && testing.Short() {
+						continue
+					}
+					run := func(always bool) (string, int) {
+						r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 5, Delay: delay, alwaysLooks: always})
+						v := r.worker(2, 1)
+						wait(r, v)
+						tt.do(r, v)
+						known := 0
+						for _, k := range r.c.tileAt(r.raw(v)).cores {
+							if k.state == parked && k.wait.known && k.proc != chip.NCRISC {
+								known++
+							}
+						}
+						return r.state(), known
+					}
+					quick, known := run(false)
+					slow, none := run(true)
+					if diff := cmp.Diff(slow, quick); diff != "" {
+						t.Errorf("%v delay %d (-executed +known):\n%s", arch, delay, diff)
+					}
+					if known < tt.known || none != 0 {
+						t.Errorf("%v delay %d: %d waits known, want at least %d; %d when all are executed", arch, delay, known, tt.known, none)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Decoded lines are those of the words and the address: tiles may have other code at the same place, and the same code
+// elsewhere means something else when it asks where it is.
+func TestDecodedLines(t *testing.T) {
+	const here, elsewhere = 0x1000, 0x1000 + decodedLines<<lineShift // the same place among the lines
+	where := func(at, addend uint32) *asm {
+		return newAsm(at).emit(0x17|a0<<7).addi(a0, a0, int32(addend)).li(a1, 0x40000).sw(a0, a1, 0).halt() // auipc a0, 0
+	}
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		for i, tt := range []struct{ at, addend uint32 }{{here, 0}, {here, 1}, {elsewhere, 0}, {here, 0}, {elsewhere, 1}} {
+			v := r.worker(i, 0)
+			r.run(v, where(tt.at, tt.addend))
+			if got := r.ld(v, 0x40000); got != tt.at+tt.addend {
+				t.Errorf("%v: code at %#x says %#x, want %#x", arch, tt.at, got, tt.at+tt.addend)
+			}
+		}
+		r.healthy()
+	}
+}
