@@ -6,7 +6,6 @@ import (
 
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
-	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 // A mesh takes chips without a PCI interface where it needs them, and they run and replay programs like the others.
@@ -48,15 +47,4 @@ func TestFarChips(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The same on the vendor's simulator, whose second chip has no PCI interface and whose Ethernet tiles run a firmware of theirs.
-func TestFarChipOnVendorSimulator(t *testing.T) {
-	cards, err := ttsimtest.Start(t, ttsimtest.WormholeX2).Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2})
-	proof(b)
-	newGroup(b, 3, 64).all(1)
 }

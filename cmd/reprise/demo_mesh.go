@@ -46,9 +46,10 @@ type meshShare struct {
 	Mismatches int    `json:"mismatches"`
 }
 
-// machineShape is the mesh of all cards of a machine: as its links make it, if all its chips have a card.
+// machineShape is the mesh of all chips of a machine, as its links make it, or of as many as have a PCI interface where the
+// machine has no such shape.
 func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
-	if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == cards {
+	if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == len(m.Spec.Chips) {
 		return s, nil
 	}
 	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}

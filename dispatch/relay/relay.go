@@ -40,6 +40,9 @@ const (
 	Data     = 0x18000 // the channels of all queues, which the host clears first
 	DataSize = MaxQueues * channelStride
 
+	Sent     = 0x1A000 // what is sent lies here, in whole lines of 16 B, of which the last may have less: the host clears it first
+	SentSize = MaxQueues * 4 * 4096
+
 	// MaxQueues is how many command queues a link carries.
 	MaxQueues = 2
 

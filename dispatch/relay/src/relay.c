@@ -29,6 +29,9 @@
 #define LAST 0x80000000u  // in a header: the batch ends with this message
 #define STALL 0x8000u
 
+#define RECORD_HEADER 16u  // of a completion record: the dispatcher's command, with the record's length
+#define RECORD_LENGTH 8u
+
 // A pointer into a completion queue as the dispatcher and the host have it.
 struct pointer {
     uint32_t base, size, at, toggle;  // units of 16 bytes
@@ -67,6 +70,7 @@ struct far_queue {
     uint32_t tail;                // where the last batch ended that was taken out
     uint32_t sent, received;
     struct pointer completion;
+    uint32_t record;              // bytes of the completion record being sent that are left
 };
 
 struct relay {
@@ -80,6 +84,12 @@ static int stop(struct relay* r) {
         r->stopped = 1;
     }
     return r->stopped;
+}
+
+// As rp_l1_commit after a store of two bytes: a load waits for one that begins at the same address.
+static void commit_half(uint32_t addr) {
+    uint32_t v = *(volatile uint16_t*)addr;
+    __asm__ volatile("addi x0, %0, 0" ::"r"(v) : "memory");
 }
 
 // The base firmware uses the same network interface, and nothing of it is under way while this runs.
@@ -144,7 +154,7 @@ static void send(struct relay* r, uint32_t q, uint32_t number, uint32_t from, ui
     rp_store(header + 8, word);
     rp_store(header + 12, total);
     rp_l1_commit(header + 12);
-    transmit(r, from, IN(q, slot), bytes);
+    transmit(r, from, IN(q, slot), (bytes + 15) & ~15u);
     transmit(r, header, HEADER_IN(q, slot), 16);
 }
 
@@ -198,7 +208,7 @@ static void receive_completions(struct relay* r, struct near_queue* n, uint32_t 
     if ((rd & ~TOGGLE) == n->completion.at && (rd & TOGGLE) != n->completion.toggle) {
         return;  // full
     }
-    put(r, r->memory, r->args->memory_hi, n->completion.at << 4, IN(q, slot), PAGE);
+    put(r, r->memory, r->args->memory_hi, n->completion.at << 4, IN(q, slot), rp_load(HEADER_IN(q, slot) + 4));
     advance(&n->completion);
     put_word(r, r->memory, r->args->memory_hi, r->args->near[q].completion_wr_word, q, word_of(&n->completion));
     n->received++;
@@ -268,7 +278,7 @@ static void receive_commands(struct relay* r, struct far_queue* f, uint32_t q) {
         f->last++;
         uint32_t from = WORD(q) + (f->entry & 14);
         *(volatile uint16_t*)from = (uint16_t)word;
-        rp_l1_commit(from & ~3u);
+        commit_half(from);
         put(r, rp_noc_coord_xy(a->prefetch_xy), 0, f->entry, from, 2);
         f->entry += 2;
         if (f->entry == a->fetch_queue + a->fetch_bytes) {
@@ -283,12 +293,22 @@ static void send_completions(struct relay* r, struct far_queue* f, uint32_t q) {
     if (rp_load(COMPLETION_WR(q)) == word_of(&f->completion) || f->sent - rp_load(TAKEN(q)) >= SLOTS) {
         return;
     }
-    uint32_t l1 = OUT(q, f->sent % SLOTS);
-    get(r, r->memory, 0, f->completion.at << 4, l1, PAGE);
+    // A record fills whole pages, but most are an event's, of some bytes: its first words tell.
+    uint32_t l1 = OUT(q, f->sent % SLOTS), from = f->completion.at << 4;
+    if (f->record == 0) {
+        get(r, r->memory, 0, from, l1, RECORD_HEADER);
+        f->record = rp_load(l1 + RECORD_LENGTH);
+        if (f->record < RECORD_HEADER) {
+            f->record = PAGE;  // it can't be; the host says so
+        }
+    }
+    uint32_t bytes = f->record < PAGE ? f->record : PAGE;
+    get(r, r->memory, 0, from, l1, bytes);
+    f->record -= bytes;
     advance(&f->completion);
     put_word(r, rp_noc_coord_xy(a->dispatch_xy), 0, a->completion_rd_word, q, word_of(&f->completion));
     f->sent++;
-    send(r, q, f->sent, l1, PAGE, 0, 0, 0);
+    send(r, q, f->sent, l1, bytes, 0, 0, 0);
 }
 
 // --- rounds ----------------------------------------------------------------------------------------------------------
@@ -319,7 +339,7 @@ static void run_far(struct relay* r, uint32_t queues) {
         const volatile struct far_args* a = &r->args->far_queue[q];
         f[q].entry = a->fetch_queue;
         f[q].mirror = f[q].tail = a->mirror_base;
-        f[q].left = f[q].first = f[q].last = f[q].sent = f[q].received = 0;
+        f[q].left = f[q].first = f[q].last = f[q].sent = f[q].received = f[q].record = 0;
         begin(&f[q].completion, a->completion_base, a->completion_size);
     }
     while (!stop(r)) {

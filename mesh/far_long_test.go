@@ -1,0 +1,23 @@
+//go:build long
+
+package mesh_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+// The same on the vendor's simulator, whose second chip has no PCI interface and whose Ethernet tiles run a firmware of theirs.
+func TestFarChipOnVendorSimulator(t *testing.T) {
+	cards, err := ttsimtest.Start(t, ttsimtest.WormholeX2).Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2*time.Minute)))
+	proof(b)
+	newGroup(b, 3, 64).all(1)
+}
