@@ -23,6 +23,7 @@ type bench struct {
 	kd     *kmd.Device
 	disp   *dispatch.Device
 	dev    *reprise.Device
+	meshed *meshed
 }
 
 // close closes what is open, in order.
@@ -37,7 +38,10 @@ func (b *bench) close() error {
 	if b.kd != nil {
 		errs = append(errs, b.kd.Close())
 	}
-	b.dev, b.disp, b.kd, b.level = nil, nil, nil, levelNone
+	if b.meshed != nil {
+		errs = append(errs, b.meshed.close())
+	}
+	b.dev, b.disp, b.kd, b.meshed, b.level = nil, nil, nil, nil, levelNone
 	return errors.Join(errs...)
 }
 

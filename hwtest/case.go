@@ -43,6 +43,7 @@ const (
 	levelDevice              // everything
 	levelTwo                 // everything, with two queues that share all workers
 	levelSplit               // everything, with two queues that have workers of their own
+	levelMesh                // several chips, opened by the first case that needs them
 )
 
 // layers in the order in which they run: from the bottom up, so that the first failure is the deepest one.
@@ -63,7 +64,7 @@ func layers() []layer {
 		{"soak", levelNone},
 		{"split", levelSplit},
 		{"model", levelNone},
-		{"mesh", levelNone},
+		{"mesh", levelMesh},
 		{"faults", levelNone},
 		{"hard", levelNone},
 		{"differential", levelNone},
@@ -112,8 +113,11 @@ func cases() []testCase {
 		in("model", modelCases()),
 		in("mesh", meshCases()),
 		in("mesh", meshRunCases()),
+		in("mesh", meshQueueCases()),
 		in("mesh", meshCollectiveCases()),
+		in("mesh", meshOrderCases()),
 		in("mesh", meshFaultCases()),
+		in("mesh", meshHangCases()),
 		in("faults", faultCases()),
 		in("hard", hardCases()),
 		in("differential", differentialCases()),

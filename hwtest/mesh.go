@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 
@@ -12,9 +13,22 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// onMesh gives a case the chips of its machine.
+// onMesh gives a case the chips of its machine, which it shares with those before.
 func onMesh(fn func(*meshFixture)) func(*fixture) {
-	return func(t *fixture) { fn(t.machine()) }
+	return func(t *fixture) { fn(t.sharedMesh()) }
+}
+
+// onOwnMesh gives a case chips that no other case gets to see, opened with options.
+func onOwnMesh(fn func(*meshFixture), opts ...reprise.Option) func(*fixture) {
+	return func(t *fixture) {
+		if err := t.bench.close(); err != nil { // so that there is one machine at a time
+			t.Errorf("close: %v", err)
+		}
+		t.bench.level = levelMesh
+		m := t.openMesh(opts...)
+		t.Cleanup(func() { _ = m.close() })
+		fn(t.onMachine(m))
+	}
 }
 
 func meshCases() []testCase {
@@ -26,10 +40,16 @@ func meshCases() []testCase {
 		{name: "sharded tensor", protects: "a tensor that is spread over the chips comes back as it was, and each chip has its part", fn: onMesh(meshTensor)},
 		{name: "L1 buffer", protects: "a buffer in L1 has one address on all chips and holds what is written", fn: onMesh(meshL1)},
 		{name: "reshaped", protects: "the same chips in another shape are the same memory and queues", fn: onMesh(meshReshaped)},
+		{name: "names", protects: "every chip of a mesh has a name of its own, by which what was found out knows it", fn: onMesh(meshNames)},
+		{name: "out of memory", protects: "what doesn't fit is refused on all chips, which stay in step", fn: onMesh(meshOutOfMemory)},
+		{name: "memory again", protects: "what is freed on a mesh is given out again at the same address", fn: onMesh(meshMemoryAgain)},
+		{name: "replicated along an axis", protects: "chips along an axis that a tensor isn't cut along have the same part of it", fn: onMesh(meshAxis)},
+		{name: "tensor on a submesh", protects: "a tensor that is spread over a submesh leaves the other chips alone", fn: onMesh(meshSubmeshTensor)},
+		{name: "shapes that can't be", protects: "parts and shapes that a mesh doesn't have are refused with what is possible", fn: onMesh(meshShapes)},
 	}
 }
 
-// meshFixture is a mesh that a case has for itself.
+// meshFixture is a mesh with what cases need of it.
 type meshFixture struct {
 	*fixture
 	machine *target.Linked
@@ -38,10 +58,32 @@ type meshFixture struct {
 	links   *mesh.Links // of those that ask for them
 }
 
-// machine opens a mesh: of the device's kind of emulator, or of all cards of the vendor's library.
-func (t *fixture) machine() *meshFixture {
+// meshed is chips that are open as a mesh.
+type meshed struct {
+	machine *target.Linked
+	mesh    *mesh.Mesh
+}
+
+func (m *meshed) close() error { return errors.Join(m.mesh.Close(), m.machine.Close()) }
+
+// sharedMesh opens a mesh unless a case before has.
+func (t *fixture) sharedMesh() *meshFixture {
 	t.Helper()
-	spec, shape := chip.QuietBox(), mesh.Shape{2, 2}
+	if t.bench.meshed == nil {
+		t.bench.meshed = t.openMesh()
+	}
+	return t.onMachine(t.bench.meshed)
+}
+
+func (t *fixture) onMachine(m *meshed) *meshFixture {
+	return &meshFixture{fixture: t, machine: m.machine, mesh: m.mesh, queue: m.mesh.Queue(0)}
+}
+
+// openMesh opens a mesh: of the machine that the device is named by, as large as it can be, of four chips of another
+// emulator's kind, or of all cards of the vendor's library.
+func (t *fixture) openMesh(opts ...reprise.Option) *meshed {
+	t.Helper()
+	spec := chip.QuietBox()
 	if t.device.Arch == chip.Wormhole {
 		spec = chip.T3000() // whose chips with PCI interfaces are a square
 	}
@@ -50,17 +92,40 @@ func (t *fixture) machine() *meshFixture {
 	if m == nil {
 		t.Skip("needs a machine of several chips: an emulator, or a build of the vendor's simulator with several")
 	}
-	t.Cleanup(func() { _ = m.Close() })
-	if n := len(m.Cards); n < shape.Size() {
-		shape = mesh.Shape{1, n}
+	var shapes []mesh.Shape
+	if named := t.device.Machine(); named != nil {
+		shapes = append(shapes, named.Shape[:])
 	}
-	o := mesh.WithDevice(reprise.WithHangTimeout(t.patience()))
-	f := &meshFixture{fixture: t, machine: m}
-	f.mesh, err = mesh.Open(t.ctx, mesh.Cards(m.Cards...), shape, o)
-	t.ok(err)
-	t.Cleanup(func() { _ = f.mesh.Close() })
-	f.queue = f.mesh.Queue(0)
-	return f
+	if len(m.Cards) == 4 {
+		shapes = append(shapes, mesh.Shape{2, 2})
+	}
+	if len(m.Cards) == 8 || len(m.Cards) == 32 {
+		shapes = append(shapes, mesh.Shape{len(m.Cards) / 8 * 2, 4}, mesh.Shape{len(m.Cards) / 4, 4})
+	}
+	shapes = append(shapes, mesh.Shape{1, len(m.Cards)}, mesh.Shape{1, min(2, len(m.Cards))})
+	all := []mesh.Option{mesh.WithDevice(append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)}
+	for _, s := range shapes[1:] {
+		all = append(all, mesh.OrShape(s))
+	}
+	open, err := mesh.Open(t.ctx, mesh.Cards(m.Cards...), shapes[0], all...)
+	if err != nil {
+		_ = m.Close() // the error is why
+		t.ok(err)
+	}
+	if open.Size() < 2 {
+		_ = errors.Join(open.Close(), m.Close())
+		t.Skipf("needs two chips that a mesh can have, and there is %d of %d", open.Size(), len(m.Cards))
+	}
+	return &meshed{m, open}
+}
+
+// later gives something back at the end of a case that passes: cases share the chips' memory.
+func (t *meshFixture) later(fn func(context.Context) error) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			_ = fn(context.WithoutCancel(t.ctx)) // it may be gone already, or the mesh
+		}
+	})
 }
 
 const meshPages = 4
@@ -70,6 +135,7 @@ func (t *meshFixture) pages(name string) *mesh.Buffer {
 	t.Helper()
 	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 * meshPages, PageSize: 64, Name: name}})
 	t.ok(err)
+	t.later(func(context.Context) error { return b.Free() })
 	return b
 }
 
@@ -100,8 +166,14 @@ func (t *meshFixture) is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte)
 // adder adds a number, which may depend on the chip, to what is in a buffer.
 func (t *meshFixture) adder(in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	t.Helper()
+	return t.adderAt(reprise.Core{X: 1, Y: 1}, in, out, add)
+}
+
+// adderAt is adder on one worker of each chip.
+func (t *meshFixture) adderAt(at reprise.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
+	t.Helper()
 	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(1, 1)}
+	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
 	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
 	image := func(name string) *kernels.Image {
 		im, err := kernels.Prebuilt(t.mesh.Chips()[0].Device.Arch(), name)
@@ -133,6 +205,7 @@ func (t *meshFixture) loaded(parts ...mesh.Part) *mesh.Executable {
 	t.Helper()
 	x, err := t.mesh.Load(t.ctx, "add", parts...)
 	t.ok(err)
+	t.later(x.Close)
 	return x
 }
 
@@ -156,6 +229,7 @@ func (t *meshFixture) recorded(xs ...*mesh.Executable) *mesh.Trace {
 		return nil
 	})
 	t.ok(err)
+	t.later(tr.Release)
 	return tr
 }
 

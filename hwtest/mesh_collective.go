@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"math"
 
@@ -36,6 +37,8 @@ func (t *meshFixture) linked() *mesh.Buffer {
 	var err error
 	t.links, err = t.mesh.NewLinks(t.ctx, reprise.Core{X: 2, Y: 2})
 	t.ok(err)
+	l := t.links
+	t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.ctx)) }) // it may be closed, or what it is on
 	b := t.pages("data")
 	for i, c := range t.links.Line() {
 		t.put(c, b, 1000*uint32(i+1))
@@ -46,6 +49,7 @@ func (t *meshFixture) linked() *mesh.Buffer {
 func (t *meshFixture) carryOut(x *mesh.Executable, err error) {
 	t.Helper()
 	t.ok(err)
+	t.later(x.Close)
 	t.ok(t.queue.Run(t.ctx, x))
 	t.ok(t.queue.Finish(t.ctx))
 }
@@ -65,6 +69,7 @@ func (t *meshFixture) ofPages(n, page int) *mesh.Buffer {
 	t.Helper()
 	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: n * page, PageSize: page, Name: "pages"}})
 	t.ok(err)
+	t.later(func(context.Context) error { return b.Free() })
 	for i, c := range t.links.Line() {
 		t.put(c, b, 1000*uint32(i+1))
 	}

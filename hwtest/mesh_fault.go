@@ -16,10 +16,11 @@ func meshFaultCases() []testCase {
 		{name: "capture refuses", protects: "what can't be part of a trace is refused on a mesh as on a chip", fn: onMesh(meshCaptureRefuses)},
 		{name: "empty trace", protects: "a trace in which nothing was recorded on any chip is refused", fn: onMesh(meshEmptyTrace)},
 		{name: "foreign objects", protects: "objects of one mesh are refused by another, also by its submesh", fn: onMesh(meshForeign)},
-		{name: "closed", protects: "a mesh that is closed refuses everything, and closing it again does nothing", fn: onMesh(meshClosed)},
-		{name: "late and double packets", needs: needEmulator, protects: "packets that a link delays or repeats change no result", fn: onMesh(meshBadLinks)},
-		{name: "link down", needs: needEmulator, protects: "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", fn: onMesh(meshLinkDown)},
-		{name: "card lost", needs: needEmulator, protects: "when a card goes one error says so of every chip, and the others replay on", fn: onMesh(meshCardLost)},
+		{name: "closed", protects: "a mesh that is closed refuses everything, and closing it again does nothing", fn: onOwnMesh(meshClosed)},
+		{name: "lost packets", needs: needEmulator, protects: "packets that a link loses, and that are therefore sent again, change no result", fn: onOwnMesh(meshLostPackets)},
+		{name: "late and double packets", needs: needEmulator, protects: "packets that a link delays or repeats change no result", fn: onOwnMesh(meshBadLinks)},
+		{name: "link down", needs: needEmulator, protects: "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", fn: onOwnMesh(meshLinkDown)},
+		{name: "card lost", needs: needEmulator, protects: "when a card goes one error says so of every chip, and the others replay on", fn: onOwnMesh(meshCardLost)},
 	}
 }
 
@@ -84,17 +85,52 @@ func (t *meshFixture) everyLink(do func(m *sim.Machine, chip, channel int) error
 	}
 }
 
-func meshBadLinks(t *meshFixture) {
-	b := t.linked()
-	t.everyLink(func(m *sim.Machine, chip, channel int) error {
-		at := fmt.Sprintf("%d:%d", chip, channel)
-		return errors.Join(m.Inject("link-delay="+at+"/3"), m.Inject("link-duplicate="+at+"/2"))
-	})
-	x, err := t.links.AllReduce(t.ctx, b, mesh.SumInt32)
+// upset makes every link do something to packets in both directions.
+func (t *meshFixture) upset(how ...string) {
+	t.Helper()
+	m := t.machine.Emulated
+	for _, l := range m.Spec().Links {
+		for _, h := range how {
+			t.ok(m.Inject(fmt.Sprintf(h, fmt.Sprintf("%d:%d", l.Chip, l.Channel))))
+			t.ok(m.Inject(fmt.Sprintf(h, fmt.Sprintf("%d:%d", l.PeerChip, l.PeerChannel))))
+		}
+	}
+}
+
+// collectives runs one of each kind, with the links as they are.
+func (t *meshFixture) collectives(b *mesh.Buffer) {
+	t.Helper()
+	for round := range 2 {
+		for i, c := range t.links.Line() {
+			t.put(c, b, 1000*uint32(i+1))
+		}
+		x, err := t.links.AllReduce(t.ctx, b, mesh.SumInt32)
+		t.carryOut(x, err)
+		for _, c := range t.links.Line() {
+			t.is(fmt.Sprintf("sum %d", round), c, b, t.sums(b.Size()))
+		}
+	}
+	root := t.links.Line()[t.mesh.Size()-1]
+	t.put(root, b, 77)
+	x, err := t.links.Broadcast(t.ctx, b, root)
 	t.carryOut(x, err)
 	for _, c := range t.links.Line() {
-		t.is("sum", c, b, t.sums(b.Size()))
+		t.is("broadcast", c, b, counting(b.Size(), 77))
 	}
+}
+
+func meshLostPackets(t *meshFixture) {
+	b := t.linked()
+	t.upset("link-drop=%s/3")
+	t.collectives(b)
+}
+
+func meshBadLinks(t *meshFixture) {
+	b := t.linked()
+	t.upset("link-delay=%s/3")
+	t.collectives(b)
+	t.upset("link-duplicate=%s/2")
+	t.collectives(b)
 }
 
 func meshLinkDown(t *meshFixture) {

@@ -55,6 +55,7 @@ func meshSubmeshRuns(t *meshFixture) {
 	t.ok(err)
 	x, err := sub.Load(t.ctx, "add", t.adder(in, out, func(*mesh.Chip) uint32 { return 9 }))
 	t.ok(err)
+	t.later(x.Close)
 	t.ok(sub.Queue(0).Run(t.ctx, x))
 	t.ok(sub.Queue(0).Finish(t.ctx))
 	for i, c := range t.mesh.Chips() {
@@ -131,12 +132,15 @@ func meshTraceParam(t *meshFixture) {
 
 func meshTraceRelease(t *meshFixture) {
 	_, _, x := t.setUp()
-	before := t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM)
+	var before []uint64
+	for _, c := range t.mesh.Chips() {
+		before = append(before, c.Device.MemoryFingerprint(reprise.DRAM))
+	}
 	tr := t.recorded(x, x)
 	t.ok(tr.Replay(t.ctx))
 	t.ok(tr.Release(t.ctx))
-	for _, c := range t.mesh.Chips() {
-		if c.Device.MemoryFingerprint(reprise.DRAM) != before {
+	for i, c := range t.mesh.Chips() {
+		if c.Device.MemoryFingerprint(reprise.DRAM) != before[i] {
 			t.Errorf("chip %v hasn't got its memory back", c.Coord)
 		}
 	}
@@ -154,8 +158,10 @@ func meshSubmeshTraces(t *meshFixture) {
 	for i, sub := range subs {
 		x, err := sub.Load(t.ctx, "add", t.adder(in, out, func(*mesh.Chip) uint32 { return uint32(50 + i) }))
 		t.ok(err)
+		t.later(x.Close)
 		tr, err := sub.Queue(0).Capture(t.ctx, "sub", func(r *mesh.Recorder) error { return r.Run(x) })
 		t.ok(err)
+		t.later(tr.Release)
 		traces = append(traces, tr)
 	}
 	for range 3 {

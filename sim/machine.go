@@ -170,7 +170,7 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 }
 
 // Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes it down, "link-drop=CHIP:CHANNEL/N" loses one packet in N
-// that the chip sends, "link-duplicate=…" sends one in N twice, "link-delay=…" holds one in N up. The error wraps
+// that the chip sends, so that it is sent again some time later, "link-duplicate=…" sends one in N twice, "link-delay=…" holds one in N up. The error wraps
 // emu.ErrConfig for a fault that isn't known or a link that isn't there.
 func (m *Machine) Inject(name string) error {
 	if m.emu == nil {

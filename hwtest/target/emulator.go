@@ -20,11 +20,18 @@ func parseEmulator(name, rest string) (*Device, error) {
 		return nil, &Error{Value: name, Why: fmt.Sprintf(why, a...), Hint: hint, Err: err}
 	}
 	words := strings.Split(rest, ",")
-	arch, err := chip.ParseArch(words[0])
-	if err != nil {
-		return wrong(err, "use emu:blackhole or emu:wormhole", "there is no emulator of %q", words[0])
+	d := &Device{Given: name, Kind: Emulator}
+	if spec, ok := chip.MachineNamed(words[0]); ok {
+		d.Name, d.Arch, d.machine = "emu_"+strings.ReplaceAll(spec.Name, "-", "_"), spec.Arch, &spec
+		d.opts = append(d.opts, sim.Harvesting(spec.Chips[0].Harvesting))
+	} else {
+		arch, err := chip.ParseArch(words[0])
+		if err != nil {
+			return wrong(err, "use emu:blackhole, emu:wormhole or a machine such as emu:quietbox", "there is no emulator of %q", words[0])
+		}
+		d.Name, d.Arch = "emu_"+arch.String(), arch
 	}
-	d := &Device{Name: "emu_" + arch.String(), Given: name, Kind: Emulator, Arch: arch}
+	arch := d.Arch
 	for _, w := range words[1:] {
 		key, value, _ := strings.Cut(w, "=")
 		switch key {

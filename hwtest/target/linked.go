@@ -17,12 +17,18 @@ type Linked struct {
 // Close ends what runs for the machine.
 func (m *Linked) Close() error { return m.close() }
 
-// Linked returns cards that are linked and like the device: for an emulator a machine of a description, whose chips have
-// the device's options, and for the vendor's simulator the cards of its library. It is nil for others, and for a library
-// with one card.
+// Machine returns the description of the machine that an emulator was named by; nil for others.
+func (d *Device) Machine() *chip.Machine { return d.machine }
+
+// Linked returns cards that are linked and like the device: for an emulator those of its machine or, if it was named by an
+// architecture, of a description; the chips have the device's options. For the vendor's simulator they are the cards of its
+// library. It is nil for others, and for a library with one card.
 func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 	switch {
 	case d.Kind == Emulator:
+		if d.machine != nil {
+			spec = *d.machine
+		}
 		e := sim.NewMachine(spec, d.opts...)
 		m := &Linked{Emulated: e, close: e.Close}
 		for _, c := range e.Cards() {

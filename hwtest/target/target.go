@@ -16,7 +16,7 @@ import (
 )
 
 // Help is how flags describe what Parse accepts.
-const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, session:FILE of a recorded session, far:MACHINE for a chip without a PCI interface (far:emu:n300), or a device node such as /dev/tenstorrent/0"
+const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), emu:t3000 or another machine (for what needs several chips, and one of its chips for the rest), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, session:FILE of a recorded session, far:MACHINE for a chip without a PCI interface (far:emu:n300), or a device node such as /dev/tenstorrent/0"
 
 // ErrUnknown says that a name is none of a kind of device that Parse knows.
 var ErrUnknown = errors.New("unknown kind of device")
@@ -42,8 +42,9 @@ type Device struct {
 	// Strict says that an emulator makes every check that it knows.
 	Strict bool
 
-	open func() kmd.Target
-	opts []sim.Option // of an emulator
+	open    func() kmd.Target
+	opts    []sim.Option  // of an emulator
+	machine *chip.Machine // whose chips an emulator's are
 
 	library string // of the vendor's simulator
 	server  ttsim.Option

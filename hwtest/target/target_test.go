@@ -23,6 +23,7 @@ func TestParse(t *testing.T) {
 		{Given: "emu:wh", Name: "emu_wormhole", Arch: chip.Wormhole},
 		{Given: "emu:blackhole,driver=2.4,strict=7", Name: "emu_blackhole_driver_2_4_strict_7", Arch: chip.Blackhole, Strict: true},
 		{Given: "emu:wormhole,no-iommu,fault=slow-pins=1s,seed=3,delay=40", Name: "emu_wormhole_no-iommu_fault_slow-pins_1s_seed_3_delay_40", Arch: chip.Wormhole},
+		{Given: "emu:galaxy-wh,seed=2", Name: "emu_galaxy_wh_seed_2", Arch: chip.Wormhole},
 		{Given: "/dev/tenstorrent/0", Name: "dev_tenstorrent_0", Kind: Silicon},
 		{Given: "./node", Name: "._node", Kind: Silicon},
 		{Given: "ttsim:/opt/release_wh/libttsim.so", Name: "ttsim_wormhole", Kind: Simulator},
@@ -53,6 +54,26 @@ func TestParseErrors(t *testing.T) {
 		var e *Error
 		if !errors.As(err, &e) || e.Value != name || e.Hint == "" || !errors.Is(err, want) {
 			t.Errorf("%q: error %v, want an *Error of %v", name, err, want)
+		}
+	}
+}
+
+// An emulator that is named by a machine is that machine to what needs several chips; others are what is asked for.
+func TestLinkedMachines(t *testing.T) {
+	for name, want := range map[string]string{"emu:p300": "p300", "emu:blackhole": "quietbox"} {
+		d, err := Parse(name, ttsim.Server("false"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := d.Linked(chip.QuietBox())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Emulated.Spec().Name; got != want || (d.Machine() != nil) != (name == "emu:p300") {
+			t.Errorf("%s is machine %s, want %s", name, got, want)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

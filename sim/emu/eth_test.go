@@ -190,7 +190,8 @@ func TestEthernetLinkGoesDown(t *testing.T) {
 	}
 }
 
-// Packets are dropped and doubled on request, as protocols above must survive.
+// Packets are dropped, doubled and held up on request, as protocols above must survive: what is dropped is sent again, unless
+// all are, and then the queue stands still.
 func TestEthernetUpset(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -198,7 +199,7 @@ func TestEthernetUpset(t *testing.T) {
 		min   uint32
 		max   uint32
 	}{
-		{"dropped", Upset{Drop: 2}, 20, 80},
+		{"dropped", Upset{Drop: 2, By: 500}, 100, 100},
 		{"lost", Upset{Drop: 1}, 0, 0},
 		{"doubled", Upset{Duplicate: 2}, 120, 180},
 		{"late", Upset{Delay: 2, By: 500}, 100, 100},
@@ -214,7 +215,15 @@ func TestEthernetUpset(t *testing.T) {
 			stw(0xFFB90000+0x1C, space).stw(0xFFB90000+0x44, 1<<6).stw(0xFFB90004, 4).
 			li(t0, uint32(txBusy(chip.Blackhole))).label("busy").lw(t1, t0, 0).bne(t1, x0, "busy").
 			addi(s0, s0, -1).bne(s0, x0, "again").stw(0x30000, 1).halt())
-		rs[0].eventually("all are sent", func() bool { return rs[0].ld(tx, 0x30000) == 1 })
+		if tt.upset.Drop == 1 {
+			rs[0].eventually("the queue stands still", func() bool { return rs[0].ld(tx, uint64(txBusy(chip.Blackhole)))&(1<<16) != 0 })
+			if rs[0].ld(tx, 0x30000) != 0 {
+				t.Errorf("%s: all are sent", tt.name)
+			}
+		} else {
+			rs[0].eventually("all are sent", func() bool { return rs[0].ld(tx, 0x30000) == 1 })
+			rs[1].eventually("all have arrived", func() bool { return rs[1].ld(rx, uint64(streamBase+0x4A4))&streamMask >= tt.min })
+		}
 		if got := rs[1].ld(rx, uint64(streamBase+0x4A4)) & streamMask; got < tt.min || got > tt.max {
 			t.Errorf("%s: %d packets of 100 arrived, want %d to %d", tt.name, got, tt.min, tt.max)
 		}

@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"cmp"
 	"container/heap"
 	"sync/atomic"
 
@@ -30,10 +31,13 @@ type port struct {
 func (p *port) up() bool { return !p.wire.down.Load() }
 
 // Upset is what a link does to the packets that one of its ends sends. One in so many, drawn from the chip's seed, is
-// dropped, comes twice or is held up with all those behind it; 0 is none.
+// dropped, comes twice or is held up with all those behind it; 0 is none. What is dropped is sent again until it arrives, and
+// nothing behind it is taken before (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md, TT-link mode); if all are
+// dropped, none arrives, and the queue stands still once it is full. Of those that come twice, silicon discards one; here
+// both are written, as a check of what is above.
 type Upset struct {
 	Drop, Duplicate, Delay uint64
-	// By is how many clocks a delayed packet takes more; 0 means 10000.
+	// By is how many clocks a delayed packet takes more, and how long it takes until one is sent again; 0 means 10000.
 	By uint64
 }
 
@@ -136,14 +140,17 @@ func (c *Chip) transmit(k *packet) {
 	from := k.from
 	taken := func(c *Chip) { c.taken(from.channel, k.queue) }
 	x := from.upset.Load()
-	if x != nil && oneIn(c, x.Drop) {
-		c.inbox.post(c, taken)
-		return
-	}
 	held := uint64(0)
-	if x != nil && oneIn(c, x.Delay) {
-		if held = x.By; held == 0 {
-			held = 10000
+	if x != nil {
+		if x.Drop == 1 {
+			return
+		}
+		by := cmp.Or(x.By, 10000)
+		for oneIn(c, x.Drop) {
+			held += by
+		}
+		if oneIn(c, x.Delay) {
+			held += by
 		}
 	}
 	copies := 1
