@@ -143,7 +143,7 @@ type shardsOf struct {
 }
 
 // operations are what check knows, by kernel.
-var operations = [][]string{{"add", "multiply", "relu", "repeat", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}}
+var operations = [][]string{{"add", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}}
 
 // check runs one of some operations, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
@@ -198,6 +198,15 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 	case "repeat":
 		times := [4]int{rapid.IntRange(1, 2).Draw(t, "n times"), rapid.IntRange(1, 2).Draw(t, "c times"), rapid.IntRange(1, 2).Draw(t, "h times"), rapid.IntRange(1, 2).Draw(t, "w times")}
 		same(t, op, get(keep(b.Repeat(b.ctx, ta, times[:]))), repeat(a, times))
+	case "slice":
+		var begin, end [4]int
+		for i, n := range da {
+			begin[i] = rapid.IntRange(0, n-1).Draw(t, "begin")
+			end[i] = rapid.IntRange(begin[i]+1, n).Draw(t, "end")
+		}
+		l := ta.Spec().Layout
+		to := [4]int{end[0] - begin[0], end[1] - begin[1], end[2] - begin[2], end[3] - begin[3]}
+		same(t, op, get(keep(b.Slice(b.ctx, ta, begin[:], end[:], ops.WithMemoryConfig(r.memory(t, "to", to, l))))), slice(a, begin, end))
 	case "in shards": // of four cores, which lie in the same way
 		high, wide := rapid.IntRange(1, 3).Draw(t, "shard height"), rapid.IntRange(1, 2).Draw(t, "shard width")*64/dt.Size()
 		shards := rapid.SampledFrom([]shardsOf{{reprise.HeightSharded, 4, 1}, {reprise.WidthSharded, 1, 4}, {reprise.BlockSharded, 2, 2}}).Draw(t, "shards")

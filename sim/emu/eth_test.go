@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -99,6 +100,34 @@ func TestEthernetDataThenFlag(t *testing.T) {
 				rs[0].healthy()
 				rs[1].healthy()
 			})
+		}
+	}
+}
+
+// Who gives a transmit queue a command has seen that it is ready, whether or not it is: a strict chip refuses others.
+func TestEthernetCommandUnseen(t *testing.T) {
+	for _, arch := range arches {
+		for _, asks := range []bool{true, false} {
+			_, rs := pair(t, Config{Arch: arch, Synchronous: true, RefuseRaces: true})
+			tx, rx := rs[0].eth(8), rs[1].eth(0)
+			rs[0].write(tx, 0x30000, bytes.Repeat([]byte{7}, 16))
+			a := newAsm(ethCode)
+			for range 2 {
+				if asks {
+					a.send(arch, 0, 0x30000, 0x32000, 16)
+				} else {
+					a.stw(0xFFB90014, 0x30000).stw(0xFFB90018, 16).stw(0xFFB9001C, 0x32000).stw(0xFFB90004, 2)
+				}
+			}
+			rs[0].release(tx, a.halt())
+			if asks {
+				rs[1].eventually("the packet", func() bool { return rs[1].ld(rx, 0x32000) != 0 })
+				rs[0].healthy()
+			} else {
+				if r := rs[0].refused(UndefinedBehavior); !strings.Contains(r.Error(), "may still be busy") {
+					t.Error(r)
+				}
+			}
 		}
 	}
 }

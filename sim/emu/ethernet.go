@@ -40,8 +40,15 @@ type ethRegs struct {
 type txQueue struct {
 	control, source, bytes, dest, data uint32
 	busy                               bool
+	unseen                             bool    // nobody has seen it take commands since its last one
 	waiting                            *packet // for the link to come up
 	open                               int     // packets that the other side has not taken yet
+}
+
+// look is a load of the register that says whether the queue is busy.
+func (u *txQueue) look() bool {
+	u.unseen = u.unseen && u.busy
+	return u.busy
 }
 
 func (t *tile) queues() int {
@@ -125,10 +132,12 @@ func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
 	switch {
 	case b == ethTx && off == ethTxCtrl:
 		return e.tx[q].control, slowDone
-	case b == ethTx && off == ethTxCmd: // Blackhole's reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
-		return b2u(e.tx[q].busy && !bh), slowDone
+	case b == ethTx && bh && off == ethTxCmd: // reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
+		return 0, slowDone
+	case b == ethTx && off == ethTxCmd:
+		return b2u(e.tx[q].look()), slowDone
 	case b == ethTx && bh && off == ethTxStatus: // ETH_TXQ_STATUS_CMD_ONGOING_BIT
-		return b2u(e.tx[q].busy) << 16, slowDone
+		return b2u(e.tx[q].look()) << 16, slowDone
 	case b == ethRx && off == 0:
 		return e.rx[q], slowDone
 	case b == ethCtrl && !bh && off == 0x98:

@@ -78,6 +78,8 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 		return bad(UnimplementedFunctionality, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData, ethCmdRegister)
 	case u.busy:
 		return bad(UnimplementedFunctionality, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
+	case u.unseen && c.cfg.RefuseRaces:
+		return bad(UndefinedBehavior, "race: command on transmit queue %d, which may still be busy with its last one: nobody has loaded since that its command (Wormhole) or bit 16 of its status (Blackhole) is 0", q)
 	case c.arch == chip.Wormhole && t.eth.mac != [2]uint32{ethMAC0, ethMAC1}:
 		return bad(UnimplementedFunctionality, "command while the MAC's registers are %#x: want %#x and %#x", t.eth.mac, ethMAC0, ethMAC1)
 	case p == nil:
@@ -101,7 +103,7 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 			return bad(UndefinedBehavior, "%d bytes from %#x to %#x reach beyond L1, which ends at %#x", u.bytes, u.source, u.dest, l1)
 		}
 	}
-	u.busy = true
+	u.busy, u.unseen = true, true
 	if c.cfg.Delay > 0 {
 		c.after(c.now(o)+c.someTime(), stepEthSend, k)
 		return slowDone
