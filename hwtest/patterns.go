@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
@@ -234,9 +235,10 @@ func (w way) run(t *fixture, s *site, n int, between func()) {
 // longer than it takes the host to send one more transfer.
 func (w way) check(t *fixture) {
 	const tries = 5
+	closest := ""
 	for try := range tries {
 		found, pages := false, wayPages<<try
-		t.sub(fmt.Sprintf("%d pages", pages), func(t *fixture) { found = w.overlaps(t, pages) })
+		t.sub(fmt.Sprintf("%d pages", pages), func(t *fixture) { found, closest = w.overlaps(t, pages) })
 		if found || t.Failed() {
 			return
 		}
@@ -245,10 +247,10 @@ func (w way) check(t *fixture) {
 			return
 		}
 	}
-	t.Errorf("no transfer overlapped with the model in %d runs, the last one with %d pages", tries, wayPages<<(tries-1))
+	t.Errorf("no transfer overlapped with the model in %d runs, the last one with %d pages: %s", tries, wayPages<<(tries-1), closest)
 }
 
-func (w way) overlaps(t *fixture, pages int) bool {
+func (w way) overlaps(t *fixture, pages int) (found bool, closest string) {
 	t.Helper()
 	s := w.buildOf(t, t.size(8, 3), pages)
 	line, err := t.dev.StartTimeline(t.ctx)
@@ -260,8 +262,8 @@ func (w way) overlaps(t *fixture, pages int) bool {
 }
 
 // verify holds what a timeline shows against what the events demand, and says whether any transfer overlapped with the
-// model.
-func (w way) verify(t *fixture, spans []reprise.Span, n int) (overlapped bool) {
+// model, or what came closest.
+func (w way) verify(t *fixture, spans []reprise.Span, n int) (overlapped bool, closest string) {
 	t.Helper()
 	pick := func(queue int, kind string, names ...string) (out []reprise.Span) {
 		for _, s := range spans {
@@ -284,7 +286,7 @@ func (w way) verify(t *fixture, spans []reprise.Span, n int) (overlapped bool) {
 	for what, s := range map[string][]reprise.Span{"writes": writes, "reads": reads, "first programs": firsts, "last programs": lasts} {
 		if len(s) != n {
 			t.Errorf("the timeline has %d %s, want %d", len(s), what, n)
-			return false
+			return false, ""
 		}
 	}
 	ordered := func(what string, before, after []reprise.Span, lag int) {
@@ -299,12 +301,18 @@ func (w way) verify(t *fixture, spans []reprise.Span, n int) (overlapped bool) {
 	ordered("an input is read before the next one is written", firsts, writes, 1)
 	ordered("an output is written before it is read", lasts, reads, 0)
 	ordered("an output is read before the next one is written", reads, lasts, 1)
+	closest = "nothing"
+	least := uint64(math.MaxUint64)
 	for _, m := range append(writes, reads...) {
 		for _, b := range body {
 			if m.Queue == 1 && m.Overlaps(&b) {
-				overlapped = true
+				return true, ""
+			}
+			if late := m.StartCycles - b.EndCycles; m.Queue == 1 && m.StartCycles >= b.EndCycles && late < least {
+				least = late
+				closest = fmt.Sprintf("a %s of %d cycles began %d cycles behind the end of a %s of %d cycles", m.Kind, m.EndCycles-m.StartCycles, late, b.Kind, b.EndCycles-b.StartCycles)
 			}
 		}
 	}
-	return overlapped
+	return false, closest
 }

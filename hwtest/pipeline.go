@@ -248,6 +248,7 @@ func pipelineOverlaps(t *fixture) {
 	p := pipeOf("transfer queue")
 	// The model of each try has twice the steps: see way.check.
 	const tries = 5
+	closest := ""
 	for try := range tries {
 		steps := t.size(8, 3) << try
 		line := p.compile(t, steps)
@@ -255,7 +256,8 @@ func pipelineOverlaps(t *fixture) {
 		t.ok(err)
 		whole(t, line, n, steps)
 		t.ok(tl.Stop(t.ctx))
-		if (way{reads: true, trace: true}).verify(t, tl.Spans(), n) || t.Failed() {
+		var found bool
+		if found, closest = (way{reads: true, trace: true}).verify(t, tl.Spans(), n); found || t.Failed() {
 			return
 		}
 		if t.device.Served() {
@@ -263,7 +265,7 @@ func pipelineOverlaps(t *fixture) {
 			return
 		}
 	}
-	t.Errorf("no transfer overlapped with the model in %d runs of %d inputs", tries, n)
+	t.Errorf("no transfer overlapped with the model in %d runs of %d inputs: %s", tries, n, closest)
 }
 
 func twoPipelines(t *fixture) {

@@ -18,7 +18,9 @@ import (
 
 // Config is a machine.
 type Config struct {
-	// QEMU is the command that starts qemu-system-x86_64, with arguments that come first.
+	// Arch is the machine's architecture as Go calls it: "amd64", which is meant if it is empty, or "riscv64".
+	Arch string
+	// QEMU is the command that starts qemu-system-x86_64 or qemu-system-riscv64, with arguments that come first.
 	QEMU []string
 	// Kernel is a path of a Linux kernel image with PCI, a serial console and initial file systems built in.
 	Kernel string
@@ -34,7 +36,7 @@ type Config struct {
 	Files map[string]string
 	// Memory is the machine's memory in MiB, 1024 if zero.
 	Memory int
-	// IOMMU gives the machine one that translates what cards reach, as the runtime's large pins want it.
+	// IOMMU gives an amd64 machine one that translates what cards reach, as the runtime's large pins want it.
 	IOMMU bool
 	// Accelerate lets the kernel's virtual machines run the guest where there are some. Otherwise all instructions are
 	// emulated.
@@ -64,15 +66,19 @@ func (c *Config) Arguments(initial string) []string {
 		accel = "kvm:tcg"
 	}
 	kernel := "console=ttyS0 panic=-1 loglevel=6"
+	machine := "q35"
+	if c.Arch == "riscv64" {
+		machine = "virt"
+	}
 	args := []string{
-		// 32 GiB of BAR need more address bits than the default processor has.
-		"-machine", "q35,memory-backend=ram,accel=" + accel, "-cpu", "max", "-m", fmt.Sprintf("%dM", memory), "-smp", "2",
+		// 32 GiB of BAR need more address bits than the default processor of amd64 has.
+		"-machine", machine + ",memory-backend=ram,accel=" + accel, "-cpu", "max", "-m", fmt.Sprintf("%dM", memory), "-smp", "2",
 		// The chip reaches memory through the file behind it.
 		"-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", memory),
 		"-kernel", c.Kernel, "-initrd", initial,
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
 	}
-	if c.IOMMU {
+	if c.IOMMU && c.Arch != "riscv64" {
 		// Caching mode tells QEMU of each mapping, which it passes on.
 		args = append(args, "-device", "intel-iommu,caching-mode=on,intremap=off,aw-bits=48")
 		kernel += " intel_iommu=on iommu.passthrough=0"

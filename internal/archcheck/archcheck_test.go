@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"examples/digits/internal/*": {"examples/digits"},
 	"hwtest":                     {"", "allocator", "chip", "dispatch", "dispatch/*", "kernels", "kmd", "mesh", "sim", "tracebuf", "hwtest/target"},
 	"hwtest/vm":                  {},
-	"hwtest/vm/guest":            {"", "chip", "hwtest", "hwtest/target", "kmd"},
+	"hwtest/vm/guest":            {"", "chip", "hwtest", "hwtest/target", "kmd", "sim/driver", "sim/driver/*", "sim/emu"},
 	"hwtest/target":              {"chip", "kmd", "session", "sim", "sim/share", "sim/ttsim", "topology", "internal/seam"},
 	"bench":                      {"", "allocator", "bench/probe", "chip", "kernels", "mesh"},
 	"bench/probe":                {},

@@ -370,6 +370,34 @@ func TestTelemetryAttributes(t *testing.T) {
 	})
 }
 
+// Limits, versions and labels are those of the architecture's driver; a label is there without what it labels.
+func TestSensorFiles(t *testing.T) {
+	tags := map[chip.TelemetryTag]uint32{9: 900<<16 | 700, 24: 0x00067123, 27: 0x01020304, 29: 0x02030405, 41: 2400, 55: 160, 56: 75,
+		58: 0x03010200, 60: 2, 64: 150}
+	class, hwmon := "sys/class/tenstorrent/tenstorrent!0/", "sys/bus/pci/devices/0000:01:00.0/hwmon/hwmon3/"
+	const none = "none"
+	for name, w := range map[string][2]string{ // Wormhole, Blackhole
+		hwmon + "temp1_max": {"75000", "75000"}, hwmon + "in0_max": {"900", "900"}, hwmon + "curr1_max": {"160000", "160000"},
+		hwmon + "power1_max": {"150000000", "150000000"}, hwmon + "fan1_input": {none, "2400"}, hwmon + "temp1_input": {none, none},
+		hwmon + "temp1_label": {"asic1_temp", "asic_temp"}, hwmon + "in0_label": {"vcore1", "vcore"},
+		hwmon + "curr1_label": {"current1", "current"}, hwmon + "power1_label": {"power1", "power"}, hwmon + "fan1_label": {none, "fan_rpm"},
+		class + "tt_eth_fw_ver": {"6.7.291", none}, class + "tt_m3bl_fw_ver": {"1.2.3.4", none}, class + "tt_arc_fw_ver": {"2.3.4.5", none},
+		class + "tt_ttflash_ver": {"3.1.2.0", none}, class + "tt_therm_trip_count": {none, "2"},
+	} {
+		for i, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+			r := newRig(t, a)
+			r.fn.setTelemetry(tags)
+			if _, err := fs.Stat(r.drv.FS(), name); w[i] == none {
+				if !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%v: %s is there: %v", a, name, err)
+				}
+			} else if got := r.file(name); got != w[i] {
+				t.Errorf("%v: %s: %q, want %q", a, name, got, w[i])
+			}
+		}
+	}
+}
+
 func TestAssertion49_AllOnesAndSlowReads(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	n := r.drv.Node(0)

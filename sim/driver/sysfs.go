@@ -96,42 +96,6 @@ func (d *device) publish(t tree, telemetry bool) {
 	d.attributes(t, class, pci)
 }
 
-// attributes adds what the management firmware has a tag for.
-func (d *device) attributes(t tree, class, pci string) {
-	v := d.telemetryValues()
-	has := func(name string, f func(v uint32) string, tag chip.TelemetryTag) {
-		if x, ok := v[tag]; ok {
-			t.text(class+"/"+name, f(x)+"\n")
-		}
-	}
-	decimal := func(v uint32) string { return fmt.Sprint(v) }
-	version := func(v uint32) string { return fmt.Sprintf("%d.%d.%d.%d", v>>24, v>>16&0xFF, v>>8&0xFF, v&0xFF) }
-	has("tt_aiclk", decimal, chip.TagAICLK)
-	has("tt_axiclk", decimal, chip.TagAXICLK)
-	has("tt_arcclk", decimal, chip.TagARCCLK)
-	has("tt_heartbeat", decimal, chip.TagHeartbeat)
-	has("tt_fw_bundle_ver", version, chip.TagFirmwareBundle)
-	has("tt_m3app_fw_ver", version, 26)
-	has("tt_serial", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagBoardIDLow]) }, chip.TagBoardIDHigh)
-	has("tt_asic_id", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagASICIDLow]) }, chip.TagASICIDHigh)
-	has("tt_card_type", func(hi uint32) string { return cardType(uint16(hi >> 4)) }, chip.TagBoardIDHigh)
-	if _, ok := v[chip.TagASICIDHigh]; ok {
-		id := fmt.Sprintf("%08X%08X", v[chip.TagASICIDHigh], v[chip.TagASICIDLow])
-		t[fmt.Sprintf("dev/tenstorrent/by-id/%v-%s", d.arch.params.Arch, id)] = entry{mode: fs.ModeSymlink | 0o777}
-	}
-	hwmon := pci + "/hwmon/hwmon3/"
-	t.text(hwmon+"name", d.arch.params.Arch.String()+"\n")
-	milli := func(name string, tag chip.TelemetryTag, f func(uint32) uint64) {
-		if x, ok := v[tag]; ok {
-			t.text(hwmon+name, fmt.Sprintf("%d\n", f(x)))
-		}
-	}
-	milli("temp1_input", chip.TagASICTemperature, func(x uint32) uint64 { return uint64(x) * 1000 >> 16 })
-	milli("in0_input", chip.TagVCore, func(x uint32) uint64 { return uint64(x) })
-	milli("curr1_input", chip.TagCurrent, func(x uint32) uint64 { return uint64(x) * 1000 })
-	milli("power1_input", chip.TagPower, func(x uint32) uint64 { return uint64(x) * 1_000_000 })
-}
-
 // cardType names a board (tt-kmd telemetry.c, tt_sysfs_show_card_type).
 func cardType(code uint16) string {
 	names := map[uint16]string{0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole", 0x36: "p100", 0x40: "p150a",

@@ -31,14 +31,14 @@ type telemetryEntry struct{ tag, value uint32 }
 
 func (c *Chip) telemetry() []telemetryEntry {
 	wh := c.arch == chip.Wormhole
-	board, bundle, eth, gddr := uint32(0x180), uint32(0x12040000), uint32(0xFFFF), uint32(0x555)
+	bundle, eth, gddr := uint32(0x12040000), uint32(0xFFFF), uint32(0x555)
 	if !wh {
-		board, bundle, gddr = 0x400, 0x12050000, 0x5555
+		bundle, gddr = 0x12050000, 0x5555
 		eth = uint32(1<<14-1) &^ c.cfg.Harvesting.Ethernet
 	}
-	serial, asic := uint64(board)<<32|1, uint64(1)
+	serial, asic := c.serial(), uint64(1)
 	if id := &c.cfg.Identity; id.Board != 0 {
-		serial, asic = id.Board, id.ASIC
+		asic = id.ASIC
 	}
 	t := []telemetryEntry{
 		{1, uint32(serial >> 32)}, {2, uint32(serial)}, // board id
@@ -60,6 +60,17 @@ func (c *Chip) telemetry() []telemetryEntry {
 		)
 	}
 	return t
+}
+
+// serial is the number of the chip's board: of an n150 or a p150 if the chip wasn't given one.
+func (c *Chip) serial() uint64 {
+	switch {
+	case c.cfg.Identity.Board != 0:
+		return c.cfg.Identity.Board
+	case c.arch == chip.Wormhole:
+		return chip.BoardN150<<36 | 1
+	}
+	return chip.BoardP150<<36 | 1
 }
 
 func (c *Chip) aiclk() uint32 { return 1000 }

@@ -188,6 +188,10 @@ func TestConfigSpace(t *testing.T) {
 		if got := r.c.ConfigRead(0); got != id {
 			t.Errorf("%v: id %#x, want %#x", arch, got, id)
 		}
+		// The subsystem tells the kind of board, as the serial number does (tt-kmd telemetry.c).
+		if got, want := r.c.ConfigRead(0x2C), map[chip.Arch]uint32{chip.Wormhole: 0x00181E52, chip.Blackhole: 0x00401E52}[arch]; got != want {
+			t.Errorf("%v: subsystem %#x, want %#x", arch, got, want)
+		}
 		for _, bar := range []uint32{0, 2, 4} {
 			lo, hi := 0x10+4*bar, 0x14+4*bar
 			r.c.ConfigWrite(lo, 0xFFFFFFFF)

@@ -236,6 +236,8 @@ func (c *Chip) ConfigRead(off uint32) uint32 {
 		return p.cacheLine
 	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
 		return p.bar[(off-0x10)/4]
+	case 0x2C: // the subsystem is the kind of board
+		return uint32(pci.Vendor) | uint32(uint16(c.serial()>>36))<<16
 	case 0x3C:
 		return p.interrupt
 	}

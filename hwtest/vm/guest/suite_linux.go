@@ -23,6 +23,8 @@ func builtin(name string) func(context.Context, []string) error {
 		return life
 	case "keep":
 		return keep
+	case "differ":
+		return differ
 	}
 	return nil
 }

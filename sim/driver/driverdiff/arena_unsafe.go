@@ -1,0 +1,32 @@
+//go:build unix
+
+package driverdiff
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// newArena is memory to pin with memory behind it that nobody may touch.
+func newArena() (mem []byte, free func(), err error) {
+	const guard = 16
+	page := os.Getpagesize()
+	all, err := unix.Mmap(-1, 0, (arenaPages+guard)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, nil, err
+	}
+	free = func() { _ = unix.Munmap(all) } // the mapping is ours and whole
+	if err := unix.Mprotect(all[arenaPages*page:], unix.PROT_NONE); err != nil {
+		free()
+		return nil, nil, err
+	}
+	mem = all[:arenaPages*page]
+	for i := range mem {
+		mem[i] = 1 // so that there is memory behind it
+	}
+	return mem, free, nil
+}
+
+func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }

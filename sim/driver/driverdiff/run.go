@@ -1,0 +1,269 @@
+package driverdiff
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// Config is a comparison.
+type Config struct {
+	A, B seam.Node
+	// Accesses makes accesses of mapped memory, where a driver maps device memory as such: kmd.Accesses.
+	Accesses func(mem []byte) seam.MMIO
+	// Arch is that of both cards.
+	Arch chip.Arch
+	Seed uint64
+	// Steps is the number of requests, 1000 if zero.
+	Steps int
+	// Resets makes some of the requests resets of the cards. Settle is how long a card takes to come back from one.
+	Resets bool
+	Settle time.Duration
+	// Discontiguous says that the drivers have no IOMMU, so that a pin of several pages depends on where they happen to
+	// be: it isn't tried.
+	Discontiguous bool
+}
+
+// Difference is a request that the drivers answer differently.
+type Difference struct {
+	Step    int    // of the series, from 0
+	Request string // what it asks for
+	A, B    string // the answers
+}
+
+// String is one line.
+func (d Difference) String() string {
+	return fmt.Sprintf("step %d: %s: %s, and %s", d.Step, d.Request, d.A, d.B)
+}
+
+const fileCount = 3
+
+// side is one of the drivers with what was got from it.
+type side struct {
+	node  seam.Node
+	arena []byte // memory to pin
+	files [fileCount]seam.File
+	maps  [fileCount][]*mapping
+}
+
+// mapping is a live mapping and what is known of the window behind it.
+type mapping struct {
+	seam.Mapping
+	window int // -1 for something else
+}
+
+// known is what the series knows of both sides; what they don't agree on isn't in it.
+type known struct {
+	tile    chip.XY
+	open    [fileCount]bool
+	windows [fileCount]map[uint32]uint64 // size by id
+	offsets [fileCount]map[uint32]uint64 // of mmap, by id
+	aimed   [fileCount]map[uint32]bool   // leads to a worker's memory
+	pins    [fileCount][][2]uint64       // offset in the arena, size
+	buffers [fileCount]map[uint8]uint64
+	last    int // file of the last request
+}
+
+// run is a comparison under way.
+type run struct {
+	cfg    Config
+	p      *chip.Params
+	rand   *rand.Rand
+	sides  [2]side
+	known  known
+	step   int
+	differ []Difference
+}
+
+// Run compares. Nobody else may use the cards meanwhile. An error is of the comparison itself, not of a driver.
+func Run(cfg Config) (_ []Difference, err error) {
+	p := cfg.Arch.Params()
+	if p == nil {
+		return nil, fmt.Errorf("driverdiff: architecture %v is neither Wormhole nor Blackhole", cfg.Arch)
+	}
+	t, err := chip.New(cfg.Arch, chip.Harvesting{})
+	if err != nil {
+		return nil, fmt.Errorf("driverdiff: %w", err)
+	}
+	r := &run{cfg: cfg, p: p, rand: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	if r.known.tile, err = t.Virtual(chip.Core{}); err != nil {
+		return nil, fmt.Errorf("driverdiff: %w", err)
+	}
+	for i, n := range []seam.Node{cfg.A, cfg.B} {
+		arena, free, err := newArena()
+		if err != nil {
+			return nil, fmt.Errorf("driverdiff: memory to pin: %w", err)
+		}
+		defer free()
+		r.sides[i] = side{node: n, arena: arena}
+	}
+	steps := cfg.Steps
+	if steps == 0 {
+		steps = 1000
+	}
+	for r.step = range steps {
+		r.next()
+	}
+	for f := range fileCount {
+		r.close(f)
+	}
+	return r.differ, nil
+}
+
+// both asks both sides and compares what they answer; the same is returned.
+func (r *run) both(request string, ask func(s *side) string) (answer string, same bool) {
+	a, b := ask(&r.sides[0]), ask(&r.sides[1])
+	if a != b {
+		r.differ = append(r.differ, Difference{r.step, request, a, b})
+	}
+	return a, a == b
+}
+
+// errText is an error as the interface has it: a number.
+func errText(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for e := err; e != nil; {
+		if no, ok := e.(syscall.Errno); ok {
+			return fmt.Sprintf("errno %d (%v)", int(no), no)
+		}
+		u, ok := e.(interface{ Unwrap() error })
+		if !ok {
+			break
+		}
+		e = u.Unwrap()
+	}
+	return err.Error()
+}
+
+func (r *run) pick(n int) int { return r.rand.IntN(n) }
+
+func oneOf[T any](r *run, l ...T) T { return l[r.rand.IntN(len(l))] }
+
+// next draws a request and makes it.
+func (r *run) next() {
+	f := r.pick(fileCount)
+	if !r.known.open[f] {
+		r.openFile(f)
+		return
+	}
+	r.known.last = f
+	type kind struct {
+		weight int
+		fn     func(int)
+	}
+	kinds := []kind{
+		{3, r.close}, {3, r.deviceInfo}, {3, r.queryMappings}, {3, r.driverInfo}, {6, r.allocateBuffer}, {10, r.pin},
+		{6, r.unpin}, {10, r.lock}, {10, r.allocateWindow}, {4, r.freeWindow}, {10, r.configureWindow}, {10, r.mmap},
+		{8, r.unmap}, {12, r.access}, {3, r.noCleanup}, {4, r.power}, {3, r.exportWindow}, {3, r.peer}, {3, r.unknown},
+		{1, r.exhaust},
+	}
+	if r.cfg.Resets {
+		kinds = append(kinds, kind{1, r.reset})
+	}
+	sum := 0
+	for _, k := range kinds {
+		sum += k.weight
+	}
+	n := r.pick(sum)
+	for _, k := range kinds {
+		if n < k.weight {
+			k.fn(f)
+			return
+		}
+		n -= k.weight
+	}
+}
+
+// openFile opens a file. Whatever would wait is asked not to.
+func (r *run) openFile(f int) {
+	flags := syscall.O_RDWR | syscall.O_NONBLOCK | oneOf(r, 0, syscall.O_APPEND) | oneOf(r, 0, 0, 0, syscall.O_EXCL)
+	_, same := r.both(fmt.Sprintf("open file %d with %#x", f, flags), func(s *side) string {
+		file, err := s.node.Open(flags)
+		if err == nil {
+			s.files[f] = file
+		}
+		return errText(err)
+	})
+	if !same { // neither has it then
+		for i := range r.sides {
+			r.sides[i].drop(f)
+		}
+		return
+	}
+	if r.sides[0].files[f] == nil {
+		return
+	}
+	k := &r.known
+	k.open[f] = true
+	k.windows[f], k.offsets[f], k.aimed[f] = map[uint32]uint64{}, map[uint32]uint64{}, map[uint32]bool{}
+	k.pins[f], k.buffers[f] = nil, map[uint8]uint64{}
+}
+
+func (s *side) drop(f int) {
+	if s.files[f] != nil {
+		_ = s.files[f].Close() // the comparison of it is over
+		s.files[f] = nil
+	}
+}
+
+// close ends a file's mappings and closes it.
+func (r *run) close(f int) {
+	if !r.known.open[f] {
+		return
+	}
+	for range r.sides[0].maps[f] {
+		r.unmapAt(f, 0)
+	}
+	r.both(fmt.Sprintf("close file %d", f), func(s *side) string {
+		err := s.files[f].Close()
+		s.files[f] = nil
+		return errText(err)
+	})
+	r.known.open[f] = false
+}
+
+// ioctl makes a request with the same argument on both sides. Each side may change its copy before, and hide what it may
+// choose freely behind. The answer is of the first side.
+func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*side, []byte), hide func([]byte)) (answer []byte, ok bool) {
+	const room, canary = 1024, 0xA5
+	var first []byte
+	got, same := r.both(fmt.Sprintf("file %d: %s %x", f, name, arg), func(s *side) string {
+		b := make([]byte, room)
+		for i := range b {
+			b[i] = canary
+		}
+		copy(b, arg)
+		if before != nil {
+			before(s, b)
+		}
+		err := s.files[f].Ioctl(req, b)
+		if first == nil {
+			first = append(first, b...)
+		}
+		if hide != nil {
+			hide(b)
+		}
+		end := len(b)
+		for end > len(arg) && b[end-1] == canary {
+			end--
+		}
+		if err != nil {
+			return errText(err)
+		}
+		return fmt.Sprintf("ok %x", b[:end])
+	})
+	return first, same && got[:2] == "ok"
+}
+
+// field is a view of an argument's part.
+func field[T kabi.Part](b []byte, off int) (v T) {
+	copy(kabi.PartBytes(&v), b[off:])
+	return v
+}
