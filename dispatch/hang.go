@@ -166,6 +166,11 @@ func (q *Queue) hang(what string, cause error, locked bool) error {
 // hangError collects the state of the device for an error, and writes its file. Called with life held; locked says
 // whether mu is as well.
 func (q *Queue) hangError(what string, cause error, locked bool) error {
+	if u := q.d.up; u != nil {
+		if err := u.Check(); err != nil {
+			cause = fmt.Errorf("%w: %w", err, cause)
+		}
+	}
 	e := &HangError{Queue: q.id, Waiting: what, Last: q.lastName(), Cause: cause, Dump: q.collect(what, cause, locked)}
 	e.Cores = e.Dump.Cores
 	for i := range e.Dump.Queues {

@@ -242,12 +242,12 @@ func (u *uplink) close() error {
 	}
 	var err error
 	if u.running {
-		if err = u.stop(); errors.Is(err, kmd.ErrDeviceLost) {
-			err = nil
+		if err = u.stop(); errors.Is(err, kmd.ErrDeviceLost) || errors.Is(err, kmd.ErrClosed) {
+			err = nil // the driver has told the near end to stop
 		}
 	}
 	if u.lock != nil {
-		if e := u.lock.Unlock(); e != nil && !errors.Is(e, kmd.ErrDeviceLost) {
+		if e := u.lock.Unlock(); e != nil && !errors.Is(e, kmd.ErrDeviceLost) && !errors.Is(e, kmd.ErrClosed) {
 			err = errors.Join(err, e)
 		}
 		u.lock = nil

@@ -43,6 +43,8 @@ var (
 	ErrMulticastRead = errors.New("a multicast window can't be read")
 	// ErrReset: a reset ran and the card didn't come back as it should.
 	ErrReset = errors.New("reset failed")
+	// ErrLinkDown: the Ethernet link that leads to a chip without a PCI interface is down.
+	ErrLinkDown = errors.New("the Ethernet link is down")
 	// ErrFirmware: the card's management firmware didn't answer, or refused.
 	ErrFirmware = errors.New("management firmware")
 )

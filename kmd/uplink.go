@@ -8,6 +8,8 @@ type Uplink struct {
 	// can be carried.
 	Near *Device
 	Link Link
+	// Check returns an error that names the link and matches ErrLinkDown if it is down, as the near end says.
+	Check func() error
 }
 
 // Link is an Ethernet link between two chips.
@@ -22,6 +24,17 @@ func (d *Device) Uplink() *Uplink {
 	if f := d.file.p.Load(); f != nil {
 		if u, ok := (*f).(interface{ Uplink() *Uplink }); ok {
 			return u.Uplink()
+		}
+	}
+	return nil
+}
+
+// FaultBehind says why the chip at a place stopped that has no PCI interface and is reached through this device, where that is
+// known: see Fault.
+func (d *Device) FaultBehind(x, y uint8) error {
+	if f := d.file.p.Load(); f != nil {
+		if b, ok := (*f).(interface{ FaultBehind(x, y uint8) error }); ok {
+			return b.FaultBehind(x, y)
 		}
 	}
 	return nil

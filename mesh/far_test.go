@@ -1,9 +1,15 @@
 package mesh_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -47,4 +53,124 @@ func TestFarChips(t *testing.T) {
 			}
 		})
 	}
+}
+
+// farPair is an n300 as a mesh, which gives up soon, with a program that adds 3.
+type farPair struct {
+	*bench
+	machine   *sim.Machine
+	near, far *mesh.Chip
+	in, out   *mesh.Buffer
+	add       *mesh.Executable
+}
+
+func openPair(t *testing.T, opts ...sim.Option) *farPair {
+	t.Helper()
+	p := &farPair{machine: sim.N300(opts...)}
+	p.bench = open(t, p.machine, mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2*time.Second)))
+	p.near, p.far = p.mesh.Chip(0, 0), p.mesh.Chip(0, 1)
+	if p.near.Far || !p.far.Far {
+		t.Fatal("want the near chip first")
+	}
+	p.in, p.out = p.pages("in", 4), p.pages("out", 4)
+	p.add = p.load("add", p.adder("add", p.in, p.out, always(3)))
+	return p
+}
+
+// works runs the program on a chip.
+func (p *farPair) works(c *mesh.Chip, first uint32) {
+	p.Helper()
+	p.must(p.queue.On(c).Write(p.ctx, p.in.On(c), 0, words(p.in.Size(), first)))
+	p.must(p.queue.On(c).Run(p.ctx, p.add.On(c)))
+	p.holds(c, p.out, first+3)
+}
+
+// When the link that carries the far chip's queues goes down, what waits there ends in an error that names the link, the near
+// chip goes on, and the far one is there again after a recovery.
+func TestFarLinkGoesDown(t *testing.T) {
+	p := openPair(t)
+	p.works(p.far, 1)
+	p.must(p.machine.SetLink(0, 9, false))
+	p.must(p.queue.On(p.far).Run(p.ctx, p.add.On(p.far)))
+	err := p.queue.Finish(p.ctx)
+	var hang *reprise.HangError
+	var e *mesh.Error
+	if !errors.As(err, &hang) || !errors.As(err, &e) || !errors.Is(err, kmd.ErrLinkDown) || !strings.Contains(err.Error(), "link 0000:01:00.0 eth9 - ") {
+		t.Fatalf("with the link down: %v", err)
+	}
+	p.works(p.near, 5)
+	p.must(p.machine.SetLink(0, 9, true))
+	p.must(p.far.Device.Recover(p.ctx))
+	p.works(p.far, 9)
+	p.works(p.near, 11)
+}
+
+// The same with all links: then nothing can be asked of the far chip, and it is lost until it is recovered.
+func TestAllFarLinksGoDown(t *testing.T) {
+	p := openPair(t)
+	p.must(errors.Join(p.machine.SetLink(0, 8, false), p.machine.SetLink(0, 9, false)))
+	p.must(p.queue.On(p.far).Run(p.ctx, p.add.On(p.far)))
+	err := p.queue.On(p.far).Finish(p.ctx)
+	if !errors.Is(err, kmd.ErrLinkDown) {
+		t.Fatalf("with all links down: %v", err)
+	}
+	p.works(p.near, 5)
+	p.must(errors.Join(p.machine.SetLink(0, 8, true), p.machine.SetLink(0, 9, true)))
+	p.must(p.far.Device.Recover(p.ctx))
+	p.works(p.far, 9)
+}
+
+// A kernel of the far chip that hangs is reported and recovered from like any, and the near chip doesn't notice.
+func TestFarChipHangs(t *testing.T) {
+	p := openPair(t)
+	im, err := kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin)
+	p.must(err)
+	x, err := p.far.Device.Load(p.ctx, &reprise.Program{Name: "spin", Kernels: []reprise.Kernel{{
+		Name: "spin", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(2, 3)},
+		Args: func(reprise.Core) []uint32 { return []uint32{0x100000, 1} },
+	}}})
+	p.must(err)
+	p.must(p.queue.On(p.far).Run(p.ctx, x))
+	var hang *reprise.HangError
+	if err := p.queue.On(p.far).Finish(p.ctx); !errors.As(err, &hang) || len(hang.Cores) == 0 || errors.Is(err, kmd.ErrLinkDown) {
+		t.Fatalf("a far kernel hangs: %v", err)
+	}
+	p.works(p.near, 5)
+	p.must(p.far.Device.Recover(p.ctx))
+	p.works(p.far, 9)
+}
+
+// Packets that come late or twice change nothing in what is carried.
+func TestFarChipBehindBadLink(t *testing.T) {
+	p := openPair(t)
+	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2"} {
+		p.must(p.machine.Inject(f))
+	}
+	for i := range uint32(20) {
+		p.works(p.far, i)
+	}
+	data := words(300<<10, 7)
+	buf, err := p.far.Device.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: len(data), PageSize: 2048})
+	p.must(err)
+	p.must(p.queue.On(p.far).Write(p.ctx, buf, 0, data))
+	got := make([]byte, len(data))
+	p.must(p.queue.On(p.far).Read(p.ctx, buf, 0, got))
+	if string(got) != string(data) {
+		t.Error("other bytes came back than were sent")
+	}
+}
+
+// What the far chip runs when it is closed is quiet afterwards: no processor is out of reset, and nothing runs on the link.
+func TestFarChipIsQuietWhenClosed(t *testing.T) {
+	p := openPair(t)
+	p.works(p.far, 3)
+	p.must(p.mesh.Close())
+	near, err := kmd.Open(p.ctx, p.machine.Card(0))
+	p.must(err)
+	defer near.Close()
+	if v, err := near.Read32(chip.XY{X: 1, Y: 6}, 0x9004); err != nil || v != 0 {
+		t.Errorf("the Ethernet tile's launch flag is %d, %v", v, err)
+	}
+	b := openCards(t, mesh.Cards(p.machine.Cards()...), mesh.Shape{1, 2})
+	b.must(b.queue.Finish(b.ctx))
 }

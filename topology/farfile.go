@@ -1,8 +1,8 @@
 package topology
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"syscall"
 
@@ -27,10 +27,26 @@ type farFile struct {
 }
 
 // Uplink is what kmd.Device.Uplink returns.
-func (f *farFile) Uplink() *kmd.Uplink { return &kmd.Uplink{Near: f.near, Link: f.t.link} }
+func (f *farFile) Uplink() *kmd.Uplink {
+	return &kmd.Uplink{Near: f.near, Link: f.t.link, Check: func() error {
+		state, err := f.near.Read32(f.t.link.Near, wormholeTrained)
+		if err == nil && state != wormholeIsUp {
+			err = kmd.ErrLinkDown
+		}
+		if err != nil {
+			return fmt.Errorf("link %s: %w", f.t.link.Name, err)
+		}
+		return nil
+	}}
+}
 
-// Fault implements seam.File. What happened to the far chip the near one doesn't know.
-func (f *farFile) Fault() error { return f.near.Fault() }
+// Fault implements seam.File.
+func (f *farFile) Fault() error {
+	if err := f.near.Fault(); err != nil {
+		return err
+	}
+	return f.near.FaultBehind(f.t.place.X, f.t.place.Y)
+}
 
 // Close implements seam.File.
 func (f *farFile) Close() error { return errors.Join(f.tun.Close(), f.near.Close()) }
@@ -51,10 +67,13 @@ func reply[T kabi.Part](rest []byte, out T) error {
 	return nil
 }
 
-// alive turns what is wrong with the near chip into what a driver says of a device that is gone.
+// alive says what a driver says of a device that is gone if the near chip is, or the far one doesn't answer.
 func (f *farFile) alive() error {
 	if err := f.near.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
-		return errors.Join(syscall.ENODEV, err)
+		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
+	}
+	if _, err := f.tun.nodeID(); err != nil {
+		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
 	}
 	return nil
 }
@@ -198,17 +217,8 @@ func (f *farFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{IO: w, Unmap: func() error { return nil }}, nil
 }
 
-// nodeIDOf is a tile that every Wormhole has, and its NoC interface's number (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
-var nodeIDOf = struct {
-	xy   chip.XY
-	addr uint64
-}{chip.XY{X: 18, Y: 18}, 0xFFB2002C}
-
-// nodeID reads it, or all ones if nobody answers.
-func (t *Tunnel) nodeID() uint32 {
-	v, err := t.Load32(context.Background(), nodeIDOf.xy, nodeIDOf.addr)
-	if err != nil {
-		return 0xFFFFFFFF
-	}
-	return v
+// nodeID reads the number of a NoC interface of a tile that every Wormhole has (tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md).
+func (t *Tunnel) nodeID() (uint32, error) {
+	return t.Load32(background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
 }

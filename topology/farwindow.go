@@ -27,11 +27,16 @@ type lead struct {
 	multicast bool
 }
 
-var background = context.Background // of accesses, which the tunnel's own patience bounds
+// background is the context of accesses, which the tunnel's own patience bounds.
+func background() context.Context { return context.Background() }
 
 func (w *farWindow) word(off uint64) uint32 {
 	if w.id {
-		return w.tun.nodeID()
+		v, err := w.tun.nodeID()
+		if err != nil {
+			return 0xFFFFFFFF
+		}
+		return v
 	}
 	if l := w.lead.Load(); l != nil && !l.multicast {
 		if v, err := w.tun.Load32(background(), l.to, l.addr+off); err == nil {
@@ -174,6 +179,7 @@ const (
 	niuControl  = 0x1C
 	niuBytes    = 0x20
 	niuCommand  = 0x28
+	niuNodeID   = 0x2C
 	niuAcks     = 0x204
 
 	multicastWrite = 1<<1 | 1<<4 | 1<<5 | 1<<7 | 1<<8 | 4<<13

@@ -19,6 +19,8 @@ const (
 	blackholeRemote = 0x7CFE0     // the same of the other end
 )
 
+const wormholeIsUp = 1 // at wormholeTrained
+
 // tile is what the firmware of an Ethernet tile says.
 type tile struct {
 	xy    chip.XY

@@ -37,8 +37,8 @@ type Place struct{ X, Y uint8 }
 func (p Place) String() string { return fmt.Sprintf("(%d,%d)", p.X, p.Y) }
 
 // Tunnel reads and writes the tiles of a Wormhole that has no PCI interface, through the Ethernet firmware of one that has.
-// Each command waits for its answer. The queue in an Ethernet tile has no lock: two processes must not use one at the same
-// time. Methods may be called from several goroutines.
+// Each command waits for its answer. The queue in an Ethernet tile has no lock, so a tunnel holds the driver's lock of its
+// device for that meanwhile, kmd.LockNonMMIO, as tt-umd does. Methods may be called from several goroutines.
 type Tunnel struct {
 	mu    sync.Mutex
 	dev   *kmd.Device
@@ -51,6 +51,9 @@ type Tunnel struct {
 
 // answerTime is how long a command may take. On silicon it takes some microseconds; the vendor's simulator is slow.
 const answerTime = 10 * time.Second
+
+// linkPatience is how long a link may be down under a command: it may be trained anew.
+const linkPatience = 500 * time.Millisecond
 
 // OpenTunnel returns a tunnel from an Ethernet tile of d, by its raw NoC 0 coordinate, to the chip at a place. It holds one
 // window of d until Close. The tile must have a link that is up.
@@ -89,10 +92,27 @@ func (t *Tunnel) String() string { return t.name }
 // Close gives the window back.
 func (t *Tunnel) Close() error { return t.w.Close() }
 
+// take waits until nobody else uses a tunnel of the device, in this process or another one.
+func (t *Tunnel) take(ctx context.Context) (unlock func(), err error) {
+	t.mu.Lock()
+	l, err := t.dev.Lock(ctx, kmd.LockNonMMIO)
+	if err != nil {
+		t.mu.Unlock()
+		return nil, fmt.Errorf("topology: %s: %w", t.name, err)
+	}
+	return func() {
+		_ = l.Unlock() // a lock that is gone went with the device, which the next access finds
+		t.mu.Unlock()
+	}, nil
+}
+
 // Load32 loads a word at a multiple of 4 of a tile of the far chip, as software names the tile on NoC 0.
 func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	unlock, err := t.take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
 	slot, err := t.command(ctx, xy, addr, 4, 0, commandRead)
 	if err != nil {
 		return 0, err
@@ -102,9 +122,12 @@ func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, e
 
 // Store32 stores a word at a multiple of 4 of a tile of the far chip. It returns when the word is written.
 func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, err := t.command(ctx, xy, addr, 4, v, commandWrite)
+	unlock, err := t.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = t.command(ctx, xy, addr, 4, v, commandWrite)
 	return err
 }
 
@@ -127,8 +150,11 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("topology: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	unlock, err := t.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	for len(p) > 0 {
 		b := p[:min(len(p), BlockSize)]
 		if take == nil {
@@ -149,6 +175,19 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 	return nil
 }
 
+// drain waits for commands that somebody gave up, which are carried out when a link is up again.
+func (t *Tunnel) drain() error {
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		left := (t.w.Load32(requestQueue+queueWrite) - t.w.Load32(requestQueue+queueRead)) & 7
+		if left == 0 {
+			return nil
+		}
+		if time.Since(start) > linkPatience {
+			return fmt.Errorf("%w: it has left %d commands of somebody", ErrNoAnswer, left)
+		}
+	}
+}
+
 // command carries out a command and returns where the answer of a read is.
 func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, data, flags uint32) (uint64, error) {
 	fail := func(err error) (uint64, error) {
@@ -161,10 +200,10 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 		return fail(ErrRange)
 	}
 	w := t.w
-	wr, resp := w.Load32(requestQueue+queueWrite)&7, w.Load32(responseQueue+queueWrite)&7
-	if rd := w.Load32(requestQueue+queueRead) & 7; rd != wr {
-		return fail(fmt.Errorf("%w: it has left %d commands of somebody", ErrNoAnswer, (wr-rd)&7))
+	if err := t.drain(); err != nil {
+		return fail(err)
 	}
+	wr, resp := w.Load32(requestQueue+queueWrite)&7, w.Load32(responseQueue+queueWrite)&7
 	full := addr | uint64(xy.X)<<36 | uint64(xy.Y)<<42 | uint64(t.place.X)<<48 | uint64(t.place.Y)<<54
 	slot := requestQueue + queueCommands + uint64(wr&3)*32
 	w.Store32(slot, uint32(full))
@@ -172,7 +211,8 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 	w.Store32(slot+8, data)
 	w.Store32(slot+12, flags)
 	w.Store32(requestQueue+queueWrite, (wr+1)&7)
-	deadline := time.Now().Add(t.limit)
+	begun := time.Now()
+	deadline := begun.Add(t.limit)
 	for pause := time.Microsecond; w.Load32(requestQueue+queueRead)&7 != (wr+1)&7; pause = min(2*pause, time.Millisecond) {
 		if err := w.Err(); err != nil {
 			return fail(err)
@@ -183,6 +223,14 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 		}
 		if fault := t.dev.Fault(); fault != nil {
 			err = fault
+		}
+		if fault := t.dev.FaultBehind(t.place.X, t.place.Y); fault != nil {
+			err = fault
+		}
+		if pause == time.Millisecond && err == nil {
+			if state := w.Load32(wormholeTrained); state != wormholeIsUp && time.Since(begun) > linkPatience {
+				err = fmt.Errorf("%w: the tile's link says state %d", kmd.ErrLinkDown, state)
+			}
 		}
 		if err != nil {
 			t.lost = fmt.Errorf("%w: %w", ErrNoAnswer, err) // the answer may come later, to whoever is next

@@ -223,6 +223,11 @@ func (c *Chip) linkChanged(channel int) {
 	if t.port() == nil || !t.port().up() {
 		return
 	}
+	for _, o := range c.eths { // whose way may lead over this link
+		if o != nil && o.l1 != nil && !o.serveRemote() {
+			return
+		}
+	}
 	for i := range t.eth.tx {
 		u := &t.eth.tx[i]
 		u.open = 0 // what was under way is lost

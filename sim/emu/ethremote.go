@@ -135,6 +135,14 @@ func (c *Chip) at(x, y uint8) *Chip {
 	return nil
 }
 
+// FaultBehind returns the fault of the chip of the machine at a place, nil if there is none.
+func (c *Chip) FaultBehind(x, y uint8) error {
+	if o := c.at(x, y); o != nil {
+		return o.Fault()
+	}
+	return nil
+}
+
 // reaches reports whether a way over links that are up leads to another chip.
 func (c *Chip) reaches(to *Chip) bool {
 	seen := map[*Chip]bool{c: true}
