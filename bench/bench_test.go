@@ -147,24 +147,71 @@ func TestMannWhitney(t *testing.T) {
 	}
 }
 
+// A verdict needs a difference that is neither chance nor small nor the machine's.
 func TestCompare(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	figure := func(name string, ns, base float64) *Figure {
-		f := &Figure{Family: "f", Name: name, P50: ns, Ratios: []Ratio{{To: MemcpySame, Ns: base, Value: ns / base}}}
+	figure := func(name string, ns, base, noise float64) *Figure {
+		f := &Figure{Family: "f", Name: name, P50: ns}
+		if base > 0 {
+			f.Ratios = []Ratio{{To: MemcpySame, Ns: base, Value: ns / base}}
+		}
 		for range 20 {
-			f.Rounds = append(f.Rounds, ns*(1+0.02*rnd.NormFloat64()))
+			f.Rounds = append(f.Rounds, ns*(1+noise*rnd.NormFloat64()))
 		}
 		return f
 	}
-	old := &Report{Figures: []*Figure{figure("same", 100, 10), figure("slower", 100, 10), figure("faster", 100, 10), figure("machine", 100, 10), figure("gone", 1, 1)}}
-	cur := &Report{Figures: []*Figure{figure("same", 100.5, 10), figure("slower", 120, 10), figure("faster", 80, 10), figure("machine", 200, 20), figure("new", 1, 1)}}
-	got := map[string]Verdict{}
-	for _, c := range Compare(old, cur) {
-		got[c.ID] = c.Verdict
+	spread := func(ns float64) *Figure { // rounds from 10 % below to 10 % above
+		f := &Figure{Family: "f", Name: "x", P50: ns}
+		for i := range 21 {
+			f.Rounds = append(f.Rounds, ns*(0.9+0.01*float64(i)))
+		}
+		return f
 	}
-	want := map[string]Verdict{"f/same": Same, "f/slower": Slower, "f/faster": Faster, "f/machine": Same, "f/gone": Gone, "f/new": New}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("verdicts (-want +got):\n%s", diff)
+	const quiet, loud = 0.02, 0.12
+	for _, tt := range []struct {
+		name     string
+		old, cur *Figure
+		here     Verdict // on the same machine
+		there    Verdict // on another
+	}{
+		{"same", figure("x", 100, 10, quiet), figure("x", 100.5, 10, quiet), Same, Same},
+		{"slower", figure("x", 100, 10, quiet), figure("x", 120, 10, quiet), Slower, Slower},
+		{"faster", figure("x", 100, 10, quiet), figure("x", 80, 10, quiet), Faster, Faster},
+		{"both twice as slow", figure("x", 100, 10, quiet), figure("x", 200, 20, quiet), Same, Same},
+		{"only the baseline slower", figure("x", 100, 10, quiet), figure("x", 100, 15, quiet), Same, Faster},
+		{"only the baseline faster", figure("x", 100, 10, quiet), figure("x", 100, 7, quiet), Same, Slower},
+		{"a little slower among much noise", spread(100), spread(108), Same, Same},
+		{"much slower among much noise", figure("x", 100, 10, loud), figure("x", 200, 10, loud), Slower, Slower},
+		{"slower, no baseline", figure("x", 100, 0, quiet), figure("x", 120, 0, quiet), Slower, Slower},
+	} {
+		for _, host := range []struct {
+			cpu  string
+			want Verdict
+		}{{"this", tt.here}, {"another", tt.there}} {
+			old, cur := &Report{Host: Host{CPU: "this"}, Figures: []*Figure{tt.old}}, &Report{Host: Host{CPU: host.cpu}, Figures: []*Figure{tt.cur}}
+			if c := Compare(old, cur); len(c) != 1 || c[0].Verdict != host.want {
+				t.Errorf("%s, then on %s machine: %+v, want %s", tt.name, host.cpu, c, host.want)
+			}
+		}
+	}
+	got := Compare(&Report{Figures: []*Figure{figure("gone", 1, 1, quiet)}}, &Report{Figures: []*Figure{figure("new", 1, 1, quiet)}})
+	if len(got) != 2 || got[0].Verdict != New || got[1].Verdict != Gone {
+		t.Errorf("a figure that is new and one that is gone: %+v", got)
+	}
+	// A processor that happens to be slower makes nothing else so.
+	report := func(ns, memcpy float64) *Report {
+		hot := figure("y", memcpy, 0, quiet)
+		hot.Family, hot.Name = "baseline", MemcpyHot
+		return &Report{Baselines: []*Figure{hot}, Figures: []*Figure{figure("x", ns, 0, quiet)}}
+	}
+	for ns, want := range map[float64]Verdict{115: Same, 130: Slower} {
+		if c := Compare(report(100, 40), report(ns, 46)); c[0].Verdict != want {
+			t.Errorf("from 100 to %v ns on a processor that takes 15 %% longer: %+v, want %s", ns, c, want)
+		}
+	}
+	// What is a little slower among much noise isn't chance by the test alone: the middle halves are for that.
+	if p := mannWhitney(spread(100).Rounds, spread(108).Rounds); p >= significance {
+		t.Errorf("p = %v", p)
 	}
 }
 

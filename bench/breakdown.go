@@ -206,6 +206,8 @@ func (w *watched) sum(costs []probe.Cost) *Breakdown {
 	b.Stages = []StageCost{w.stage("submit", submit, own), w.stage("wait", w.waits, all...)}
 	if w.counted {
 		b.Stages[0].Instructions = w.each(float64(w.instructions))
+	} else if err := w.machine().Missing(probe.Counters); err != nil {
+		b.LeftOut = append(slices.Clone(b.LeftOut), probe.LeftOut{Probe: "instructions", Why: err.Error()})
 	}
 	b.Jitter = w.jitter(own)
 	return b

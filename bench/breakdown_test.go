@@ -39,7 +39,7 @@ func TestBreakdownWithoutBPF(t *testing.T) {
 	if r.SyscallsPerReplay != nil || r.Breakdown == nil {
 		t.Fatalf("without eBPF: %v system calls, breakdown %+v", r.SyscallsPerReplay, r.Breakdown)
 	}
-	if b := r.Breakdown; len(b.LeftOut) != 4 || b.Stages[0].Ns <= 0 || b.Stages[0].Faults != nil || b.Stages[1].OffNs != nil {
+	if b := r.Breakdown; len(b.LeftOut) != 5 || b.Stages[0].Ns <= 0 || b.Stages[0].Faults != nil || b.Stages[1].OffNs != nil {
 		t.Errorf("breakdown %+v", b)
 	}
 	var out bytes.Buffer

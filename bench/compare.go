@@ -26,9 +26,9 @@ type Change struct {
 	ID       string  `json:"id"`
 	Old      float64 `json:"old_ns_p50"`
 	New      float64 `json:"new_ns_p50"`
-	Relative float64 `json:"relative"` // New/Old, corrected for the machine if Scaled
-	// Scaled says that the baselines beside the figure differ between the reports, as they do on different machines, and
-	// that Relative compares the ratios to them instead of the times.
+	Relative float64 `json:"relative"` // New/Old, by the medians of the rounds; corrected for the machine if Scaled
+	// Scaled says that the reports are of different machines, and that Relative compares ratios to the baseline beside the
+	// figure instead of times.
 	Scaled  bool    `json:"scaled"`
 	P       float64 `json:"p"` // that the difference is chance: Mann-Whitney U test of the rounds' medians, two-sided
 	Verdict Verdict `json:"verdict"`
@@ -41,17 +41,28 @@ type Change struct {
 const (
 	significance = 0.01
 	smallest     = 0.03
-	otherMachine = 0.10 // by which a baseline differs when the machine is another one
 )
 
 // Compare says what has changed from an old report to a new one. Figures keep the new report's order; those that are
 // gone come last.
+//
+// A figure is faster or slower if a test of its rounds says that it isn't chance, by 3 % at least, and if the middle halves
+// of its old and new rounds lie apart: what else a machine does changes from run to run by more than it does within one. On
+// the same machine the times and their ratios to a baseline must both say so: the one beside the figure, or else [MemcpyHot],
+// which is as fast as the processor happens to be. Between machines the ratios to the baseline beside the figure do.
 func Compare(old, cur *Report) []Change {
+	sameMachine := old.Host.sameMachine(cur.Host)
+	processor := 1.0
+	if o, ok := old.Baseline(MemcpyHot); ok && o.P50 > 0 {
+		if n, ok := cur.Baseline(MemcpyHot); ok {
+			processor = n.P50 / o.P50
+		}
+	}
 	var out []Change
 	for _, f := range cur.Figures {
 		c := Change{ID: f.ID(), New: f.P50, Verdict: New}
 		if o, ok := old.Figure(c.ID); ok {
-			c.against(o, f)
+			c.against(o, f, sameMachine, processor)
 		}
 		out = append(out, c)
 	}
@@ -63,28 +74,54 @@ func Compare(old, cur *Report) []Change {
 	return out
 }
 
-func (c *Change) against(old, cur *Figure) {
+// sameMachine says whether two reports are of machines that can't be told apart; kernel and Go may be others.
+func (h Host) sameMachine(o Host) bool {
+	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
+}
+
+// against compares a figure. The machine's processor takes so many times as long as it did.
+func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) {
 	c.Old = old.P50
-	a, b := slices.Clone(old.Rounds), slices.Clone(cur.Rounds)
-	if base := baseChange(old, cur); math.Abs(base-1) > otherMachine {
-		c.Scaled = true
-		for i := range b {
-			b[i] /= base
+	base, has := baseChange(old, cur)
+	c.Scaled = has && !sameMachine
+	if c.Scaled {
+		c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, base)
+	} else {
+		c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, 1)
+	}
+	if !has {
+		base = processor
+	}
+	if sameMachine {
+		_, p, v := weigh(old.Rounds, cur.Rounds, base)
+		if c.P = max(c.P, p); v != c.Verdict {
+			c.Verdict = Same
 		}
 	}
-	c.P = mannWhitney(a, b)
-	if m := median(a); m > 0 {
-		c.Relative = median(b) / m
-	}
-	switch {
-	case c.P >= significance || math.Abs(c.Relative-1) < smallest:
-		c.Verdict = Same
-	case c.Relative < 1:
-		c.Verdict = Faster
-	default:
-		c.Verdict = Slower
-	}
 	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
+}
+
+// weigh compares the rounds of two figures, after the second's are divided by how much slower the machine was.
+func weigh(old, cur []float64, machine float64) (relative, p float64, v Verdict) {
+	a, b := slices.Clone(old), slices.Clone(cur)
+	for i := range b {
+		b[i] /= machine
+	}
+	p = mannWhitney(a, b)
+	if m := median(a); m > 0 {
+		relative = median(b) / m
+	}
+	slices.Sort(b)
+	lower, upper := func(v []float64) float64 { return v[len(v)/4] }, func(v []float64) float64 { return v[len(v)-1-len(v)/4] }
+	switch {
+	case p >= significance || math.Abs(relative-1) < smallest:
+		return relative, p, Same
+	case relative < 1 && upper(b) < lower(a):
+		return relative, p, Faster
+	case relative > 1 && lower(b) > upper(a):
+		return relative, p, Slower
+	}
+	return relative, p, Same
 }
 
 func difference(old, cur *float64) float64 {
@@ -94,16 +131,16 @@ func difference(old, cur *float64) float64 {
 	return *cur - *old
 }
 
-// baseChange returns by how much the first baseline that both figures have has changed, 1 if there is none.
-func baseChange(old, cur *Figure) float64 {
+// baseChange returns by how much the first baseline that both figures have has changed, if there is one.
+func baseChange(old, cur *Figure) (float64, bool) {
 	for _, r := range cur.Ratios {
 		for _, o := range old.Ratios {
 			if o.To == r.To && o.Ns > 0 && r.Ns > 0 {
-				return r.Ns / o.Ns
+				return r.Ns / o.Ns, true
 			}
 		}
 	}
-	return 1
+	return 1, false
 }
 
 // mannWhitney returns the probability that two samples as far apart come from one distribution, by the normal

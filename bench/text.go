@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -120,7 +121,7 @@ func optional(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%g", *v)
+	return strconv.FormatFloat(*v, 'f', -1, 64)
 }
 
 // Duration prints nanoseconds in the unit that suits them, to three digits.
@@ -184,7 +185,7 @@ func (r *Report) WriteBenchmark(w io.Writer) error {
 		for _, ns := range f.Rounds {
 			line := fmt.Sprintf("Benchmark%s %d %.4g ns/op", benchName(f.ID()), f.PerSample, ns)
 			if f.Bytes != nil {
-				line += fmt.Sprintf(" %g B-sent/op", *f.Bytes)
+				line += fmt.Sprintf(" %s B-sent/op", optional(f.Bytes))
 			}
 			if f.Allocs != nil {
 				line += fmt.Sprintf(" %g allocs/op", *f.Allocs)
