@@ -18,10 +18,17 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/vm"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 	"github.com/reprise-tt/reprise/sim/vfiouser"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // A kernel that runs on no hardware of ours finds the emulated cards: it gives their BARs addresses, a program in the
 // guest reads who they are, reaches a tile through a window, and the chip reaches the guest's memory.
@@ -170,6 +177,44 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// The vendor's simulator is a card in a machine as the emulator is: the driver finds it, its firmware's telemetry is
+// read, and every worker of it runs the runtime's firmware and programs.
+func TestSimulator(t *testing.T) {
+	qemu, kernel := qemuOf(t, "")
+	module := moduleOf(t)
+	init, command := build(t, "./guest", "amd64"), build(t, "../../cmd/reprise", "amd64")
+	for _, s := range []struct {
+		variable string
+		arch     chip.Arch
+		board    uint16
+	}{{ttsimtest.Wormhole, chip.Wormhole, chip.BoardN150}, {ttsimtest.Blackhole, chip.Blackhole, chip.BoardP150}} {
+		t.Run(s.arch.String(), func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("the simulator takes a while")
+			}
+			ctx, cancel := withDeadline(t)
+			defer cancel()
+			socket := serveFunction(t, ttsimtest.Start(t, s.variable).Functions()[0], s.arch, s.board)
+			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: []string{socket}, Console: t.Output(), Module: module, IOMMU: true,
+				Files: map[string]string{"/reprise": command}, Commands: []string{
+					"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}}
+			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
+				c.Commands = strings.Split(l, ";")
+			}
+			r, err := c.Run(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Fail {
+				t.Error(f)
+			}
+			if n := len(r.Pass); n != 3+1+len(c.Commands) {
+				t.Errorf("%d tests passed, want %d", n, 3+1+len(c.Commands))
+			}
+		})
+	}
+}
+
 func moduleOf(t *testing.T) string {
 	t.Helper()
 	module := os.Getenv("REPRISE_VM_MODULE")
@@ -235,40 +280,46 @@ func static(t *testing.T, name string) {
 }
 
 // serve serves the cards of an emulated machine until the test ends.
-func serve(t *testing.T, m chip.Machine) (sockets []string) {
+func serve(t *testing.T, m chip.Machine) []string {
 	t.Helper()
 	e := sim.NewMachine(m)
 	if err := e.Err(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
 	t.Cleanup(func() {
-		cancel()
-		for range sockets {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	var sockets []string
 	for i, b := range m.Chips {
-		if !b.PCI {
-			continue
+		if b.PCI {
+			sockets = append(sockets, serveFunction(t, e.Chip(i), m.Arch, b.Kind))
 		}
-		card, err := vfiouser.New(e.Chip(i), vfiouser.Config{Arch: m.Arch, Board: b.Kind, Report: func(err error) { t.Errorf("card %d: %v", i, err) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(t.TempDir(), "card")
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sockets = append(sockets, path)
-		go func() { ended <- card.Serve(ctx, l) }()
 	}
 	return sockets
+}
+
+// serveFunction serves a chip as a card until the test ends.
+func serveFunction(t *testing.T, fn driver.Function, a chip.Arch, board uint16) (socket string) {
+	t.Helper()
+	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Board: board, Report: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "card")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- card.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return path
 }

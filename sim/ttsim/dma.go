@@ -57,6 +57,9 @@ func (p *process) transfer(rec link.Record) error {
 		if device != link.AnyDevice && device != f.device {
 			continue
 		}
+		if f.controller.access(rec, bus, p.shm.DMAReply) {
+			return nil
+		}
 		d := f.dma.Load()
 		if d == nil {
 			continue

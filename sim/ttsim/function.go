@@ -20,6 +20,7 @@ type Function struct {
 	dma                   atomic.Pointer[driver.DMA]
 	iatu, stride, regions uint64 // outbound iATU regions in BAR 2, if there is a tag
 	closed                atomic.Bool
+	controller            controller
 }
 
 var (
@@ -124,6 +125,7 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	if f.targetHigh(bar, off) {
 		v |= f.tag >> 32
 	}
+	f.stored(bar, off, v)
 	f.sim.current.Load().store(f.address(bar, off), width, v)
 }
 

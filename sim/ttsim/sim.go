@@ -100,6 +100,9 @@ func (s *Sim) Reset() error {
 		p.close(false)
 		return &LibraryError{Path: s.path, Err: ErrUnknownChip, Hint: "the file has changed since the start; close the simulator and start it again"}
 	}
+	for _, f := range s.functions {
+		f.controller.reset()
+	}
 	s.current.Store(p)
 	return nil
 }

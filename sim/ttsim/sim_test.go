@@ -297,6 +297,45 @@ func TestHostDMA(t *testing.T) {
 	})
 }
 
+// While the driver has opened the registers of Wormhole's PCIe controller, accesses to host memory reach those: the one of
+// them that there is keeps its value, and host memory is untouched. Closed, it is host memory again.
+func TestControllerRegisters(t *testing.T) {
+	b := boards["wormhole"]
+	f := ttsimtest.Start(t, b.variable).Functions()[0]
+	m := &sysmem{mem: make([]byte, 4096)}
+	f.AttachDMA(m)
+	off := b.at(f, b.pcieX, b.pcieY, b.noc) + 0x78
+	registers := func(v uint64) {
+		f.BARStore(0, 0x1FF30078, 4, v)
+		f.BARStore(0, 0x1FF3007C, 4, v)
+	}
+	registers(1 << 21)
+	if got := f.BARLoad(0, off, 4); got != 0 {
+		t.Errorf("%#x before anybody stored", got)
+	}
+	f.BARStore(0, off, 4, 0x2810)
+	registers(0) // without waiting for that
+	f.BARStore(0, off, 4, 0xCAFE)
+	if got := f.BARLoad(0, off, 4); got != 0xCAFE || m.word(0x78) != 0xCAFE {
+		t.Errorf("host memory is %#x, its first word there %#x", got, m.word(0x78))
+	}
+	registers(1 << 21)
+	if got := f.BARLoad(0, off, 4); got != 0x2810 {
+		t.Errorf("the register is %#x, want 0x2810", got)
+	}
+	registers(0)
+	if err := f.Fault(); err != nil {
+		t.Error(err)
+	}
+	if err := f.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	f.BARStore(0, 0x1FF30078, 4, 1<<21)
+	if got := f.BARLoad(0, b.at(f, b.pcieX, b.pcieY, b.noc)+0x78, 4); got != 0 {
+		t.Errorf("the register is %#x after a reset", got)
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		f.BARStore(2, 0, 8, 0) // BAR2 takes 32-bit accesses only

@@ -1,0 +1,69 @@
+package ttsim
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
+)
+
+// controller is as much of Wormhole's PCIe controller as the driver asks for and the simulator doesn't have. While a bit
+// of two scratch registers is set, reads and writes of host memory reach the controller's own registers (tt-kmd wormhole.c,
+// open_dbi): the driver keeps the device control register over resets like that. The simulator asks for host memory.
+type controller struct {
+	open    atomic.Uint32 // bit 0: for reads, bit 1: for writes
+	control atomic.Uint32
+}
+
+const (
+	scratchRead   = 0x1FF30078 // in BAR 0, and in BAR 4 as the driver maps that
+	scratchWrite  = 0x1FF3007C
+	bar4Start     = 0x1E000000
+	controlOpen   = 1 << 21
+	deviceControl = 0x78 // where host memory starts
+)
+
+// stored sees a store before the simulator does. What was stored before has reached the simulator when the registers are
+// closed, since its accesses to them are answered here.
+func (f *Function) stored(bar int, off, v uint64) {
+	if bar == 4 {
+		bar, off = 0, off+bar4Start
+	}
+	if bar != 0 || off != scratchRead && off != scratchWrite || f.Arch() != chip.Wormhole {
+		return
+	}
+	bit := uint32(1)
+	if off == scratchWrite {
+		bit = 2
+	}
+	if v&controlOpen != 0 {
+		f.controller.open.Or(bit)
+	} else if f.controller.open.Load()&bit != 0 {
+		f.sim.current.Load().load(f.address(0, off), 4)
+		f.controller.open.And(^bit)
+	}
+}
+
+// access answers an access to the controller's registers. It reports false for one to host memory.
+func (c *controller) access(rec link.Record, bus uint64, reply []byte) bool {
+	open := c.open.Load()
+	if open == 0 || bus != deviceControl || rec.Size != 4 {
+		return false
+	}
+	switch {
+	case rec.Op == link.OpDMARead && open&1 != 0:
+		binary.LittleEndian.PutUint32(reply, c.control.Load())
+	case rec.Op != link.OpDMARead && open&2 != 0:
+		c.control.Store(binary.LittleEndian.Uint32(rec.Payload))
+	default:
+		return false
+	}
+	return true
+}
+
+// reset gives the registers what they have after power-on.
+func (c *controller) reset() {
+	c.open.Store(0)
+	c.control.Store(0)
+}
