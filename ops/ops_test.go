@@ -218,13 +218,20 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		}
 		x, tx := lie("x")
 		y, ty := lie("y")
-		switch rapid.IntRange(0, 2).Draw(t, "op in shards") {
-		case 0:
-			same(t, "add in shards", get(keep(b.Add(b.ctx, tx, ty))), add(x, y))
-		case 1:
-			same(t, "multiply in shards", get(keep(b.Multiply(b.ctx, tx, ty))), multiply(x, y))
-		default:
-			same(t, "relu in shards", get(keep(b.Relu(b.ctx, tx))), relu(x))
+		// The second time the same cores find other data at the same places.
+		for _, again := range []string{"", " again"} {
+			if again != "" {
+				x = values(t, "x again", da, dt)
+				ok(b.CopyHostToDevice(b.ctx, host(t, x), tx))
+			}
+			switch rapid.IntRange(0, 2).Draw(t, "op in shards"+again) {
+			case 0:
+				same(t, "add in shards"+again, get(keep(b.Add(b.ctx, tx, ty))), add(x, y))
+			case 1:
+				same(t, "multiply in shards"+again, get(keep(b.Multiply(b.ctx, tx, ty))), multiply(x, y))
+			default:
+				same(t, "relu in shards"+again, get(keep(b.Relu(b.ctx, tx))), relu(x))
+			}
 		}
 	case "concat":
 		dim := rapid.IntRange(0, 3).Draw(t, "dim")
