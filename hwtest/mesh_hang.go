@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -22,6 +23,7 @@ func meshHangCases() []testCase {
 }
 
 func meshDownInTheMiddle(t *meshFixture) {
+	t.ownInterfaces()
 	b := t.linked()
 	x, err := t.links.AllReduce(t.ctx, b, mesh.MaxInt32)
 	t.ok(err)
@@ -66,26 +68,16 @@ func meshDownInTheMiddle(t *meshFixture) {
 }
 
 func meshLostInTheMiddle(t *meshFixture) {
+	lost, unplug, left := t.takeAway()
 	b := t.pages("sum")
 	t.ok(t.queue.Write(t.ctx, b, counting(b.Size(), 0)))
 	tr := t.recorded(t.loaded(t.adder(b, b, add(1))))
 	t.ok(t.queue.Finish(t.ctx))
-	drv, err := t.machine.Emulated.Driver()
-	t.ok(err)
-	lost := t.mesh.Chips()[t.mesh.Size()-1]
 	gone := make(chan error, 1)
 	var failed error
 	for i := 0; failed == nil && i < 1e6; i++ {
 		if i == 20 {
-			go func() {
-				for i, c := range t.machine.Emulated.Cards() {
-					if c.String() == lost.Device.Name() {
-						gone <- drv.Unplug(i)
-						return
-					}
-				}
-				gone <- errors.New("there is no such card")
-			}()
+			go func() { gone <- unplug() }()
 		}
 		failed = tr.Replay(t.ctx)
 		if i%16 == 15 {
@@ -98,11 +90,11 @@ func meshLostInTheMiddle(t *meshFixture) {
 		t.Fatalf("with a card gone: %v", failed)
 	}
 	for _, s := range e.Failed() {
-		if s.Name != lost.Name {
-			t.Errorf("chip %s failed too: %v", s.Name, s.Err)
+		if slices.ContainsFunc(left, func(c *mesh.Chip) bool { return c.Name == s.Name }) {
+			t.Errorf("card %s is gone, and chip %s failed: %v", lost.Name, s.Name, s.Err)
 		}
 	}
-	first := t.mesh.Chips()[0]
+	first := left[0]
 	t.ok(t.queue.On(first).Write(t.ctx, b.On(first), 0, counting(b.Size(), 0)))
 	part, err := tr.Part(mesh.Range{Start: first.Coord, End: first.Coord})
 	t.ok(err)

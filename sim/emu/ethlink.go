@@ -28,6 +28,9 @@ type port struct {
 	landed  [3]uint64 // by transmit queue of the peer: when its last packet lands, by this chip's clock
 }
 
+// linked says whether the chip is joined to another.
+func (c *Chip) linked() bool { return len(c.ports) > 0 }
+
 func (p *port) up() bool { return !p.wire.down.Load() }
 
 // Upset is what a link does to the packets that one of its ends sends. One in so many, drawn from the chip's seed, is

@@ -125,19 +125,30 @@ func (s *sched) loop() {
 			return
 		}
 		// A host that asks again and again must not keep the chip from running: at least every other time it gets a step.
-		for ran := false; s.busy() && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
-			s.step()
+		left := turn
+		for ran := false; s.busy() && left > 0 && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
+			n := s.step()
+			if s.chip.linked() {
+				left -= n
+			}
 			s.stores.drain(s.chip)
 			s.skipped = false
 		}
 		s.skipped = s.want.Load() != 0
 		busy := s.busy()
 		s.tok <- struct{}{}
-		if !busy {
+		switch {
+		case !busy:
 			s.awaitKick()
+		case left <= 0:
+			runtime.Gosched()
 		}
 	}
 }
+
+// turn is how many instructions a chip with links runs before it lets others run. They wait for each other's packets, and
+// Go's own turns are 10 ms: with 32 chips on two processors a packet would wait a sixth of a second for its chip.
+const turn = 20000
 
 // spins is how often a chip that is Awake looks before it lets other goroutines run.
 const spins = 256
