@@ -126,8 +126,8 @@ func ExampleTrace_Extents() {
 		fmt.Printf("bank %d: %#x to %#x\n", e.Bank, e.Start, e.End)
 	}
 	// Output:
-	// bank 0: 0xfefff800 to 0xff000000
-	// bank 1: 0xfefff800 to 0xff000000
+	// bank 0: 0xfefffc00 to 0xff000000
+	// bank 1: 0xfefffc00 to 0xff000000
 }
 
 // A trace can be read: one line for each command.
@@ -146,13 +146,16 @@ func ExampleTrace_Print() {
 		fmt.Println(fields[2], fields[3])
 	}
 	// Output:
+	// dispatch SEQUENCE
 	// dispatch SET_WRITE_OFFSET
 	// dispatch WAIT
 	// dispatch WRITE_PACKED_LARGE
 	// prefetch RELAY_PAGED_PACKED
+	// dispatch SEQUENCE
+	// dispatch SET_WRITE_OFFSET
+	// dispatch WAIT
 	// dispatch WRITE_PACKED
-	// dispatch NOTIFY_SUBORDINATE_GO_SIGNAL
-	// dispatch_s SEND_GO_SIGNAL
+	// dispatch HAND_OVER
 	// prefetch EXEC_BUF_END
 }
 

@@ -80,7 +80,7 @@ func Example() {
 	// replayed: 7 ... 16390
 	// replayed: 1048583 ... 1064966
 	// replayed: 2147483655 ... 2147500038
-	// the host sends 256 bytes to run it on 64 cores
+	// the host sends 192 bytes to run it on 64 cores
 }
 
 // count returns 64 KiB of words that count up.

@@ -245,7 +245,7 @@ func TestTraceRegion(t *testing.T) {
 				t.Errorf("the region has %d B of each bank, want %d", s.Total, want)
 			}
 			var xs []*reprise.Executable
-			for range 300 {
+			for range 600 {
 				xs = append(xs, x)
 			}
 			long, err := b.queue.Capture(b.ctx, "long", record(xs...))

@@ -44,14 +44,14 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		},
 		"too large": {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: &kernels.Image{Text: make([]byte, 80<<10)}, Cores: one}}},
-			[]string{"81920 B", "make the kernels smaller"},
+			[]string{"81984 B", "make the kernels smaller"},
 		},
 		"too large together": {
 			reprise.Program{Kernels: []reprise.Kernel{
 				{Name: "k", Image: &kernels.Image{Text: make([]byte, 40<<10)}, Cores: one},
 				{Name: "l", Image: &kernels.Image{Text: make([]byte, 40<<10)}, Cores: one, Processor: reprise.NCRISC},
 			}},
-			[]string{"81920 B", "make the kernels smaller"},
+			[]string{"81984 B", "make the kernels smaller"},
 		},
 		"no such processor": {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Processor: 5}}},

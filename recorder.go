@@ -309,7 +309,7 @@ func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent) tracebuf.Re
 	return tracebuf.ReplayConfig{
 		Layout: im.Layout, Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages(),
 		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(q.q.Workers().Size()),
-		Stream: uint16(q.d.disp.Chip().Params().Stream.FirstDispatch),
+		Stream: uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), Packed: q.d.disp.PackedPage() > 0,
 	}
 }
 

@@ -49,45 +49,42 @@ func stays(im *tracebuf.Image, inside func(uint32) bool) error {
 	}
 	config := false // what a relay brings
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
-		if h, ok := e.Command.(cq.RelayInlineNoFlush); ok {
-			large, ok := h.Command.(cq.WritePackedLarge)
-			config = !ok || large.Type == cq.LargeConfig
+		for r := range e.Relayed {
+			if r.Header {
+				large, ok := r.Command.(cq.WritePackedLarge)
+				config = !ok || large.Type == cq.LargeConfig
+			}
+			from, to := arguments(r)
+			for at := from; at+4 <= to; at += 4 {
+				if v := cq.Get32(im.Bytes, at); inside(v) && !free[at] {
+					return fmt.Errorf("the argument at %#x of the commands is %#x, inside of the buffer, and no parameter: name it with Recorder.ParamBuffer", at, v)
+				}
+			}
 		}
 		if v, ok := residentWord(im, e, inside); ok && config {
 			return fmt.Errorf("an argument that lies beside the kernels is %#x, inside of the buffer, and no parameter: name it with Recorder.ParamBuffer", v)
-		}
-		from, to := arguments(e)
-		for at := from; at+4 <= to; at += 4 {
-			if v := cq.Get32(im.Bytes, at); inside(v) && !free[at] {
-				return fmt.Errorf("the argument at %#x of the commands is %#x, inside of the buffer, and no parameter: name it with Recorder.ParamBuffer", at, v)
-			}
 		}
 	}
 	return nil
 }
 
-// arguments returns where in the commands an entry has runtime arguments, with whatever lies between them.
-func arguments(e cq.Entry) (from, to int) {
-	relay, ok := e.Command.(cq.RelayInline)
-	if !ok {
-		return 0, 0
-	}
-	list := 0 // bytes before the data
-	switch c := relay.Command.(type) {
+// arguments returns where in the commands a command has runtime arguments, with whatever lies between them.
+func arguments(r cq.Relayed) (from, to int) {
+	list, data := 0, 0 // bytes before the data, and of them
+	switch c := r.Command.(type) {
 	case cq.WritePacked:
 		if c.Type != cq.PackedRuntimeArgs {
 			return 0, 0
 		}
-		list = 4*len(c.Cores) + 8*len(c.Rects)
+		list, data = 4*len(c.Cores)+8*len(c.Rects), len(c.Data)
 	case cq.WritePackedLarge:
 		if c.Type != cq.LargeConfig {
 			return 0, 0
 		}
-		list = 12 * len(c.Subs)
-	default:
-		return 0, 0
+		list, data = 12*len(c.Subs), len(c.Data)
 	}
-	return e.Offset + 2*cq.HeaderSize + (list+cq.L1Align-1)&^(cq.L1Align-1), e.Offset + len(e.Raw)
+	from = r.At + cq.SlotStride(cq.HeaderSize+list)
+	return from, from + data
 }
 
 // residentWord finds a word with a property in what an entry relays from beside a program's kernels.

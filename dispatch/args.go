@@ -110,7 +110,7 @@ func (im *Image) noArg(kernel string, arg int, common bool, why string, a ...any
 // Words returns the words at offsets that UniqueArg or CommonArg gave.
 func (im *Image) Words(dst []uint32, at []int) []uint32 {
 	for _, o := range at {
-		dst = append(dst, cq.Get32(im.cmds, o))
+		dst = append(dst, cq.Get32(im.main.bytes, o))
 	}
 	return dst
 }
@@ -120,13 +120,16 @@ func (im *Image) Words(dst []uint32, at []int) []uint32 {
 func (im *Image) SetWords(at []int, v uint32) {
 	im.changed = true
 	for _, o := range at {
-		cq.Put32(im.cmds, o, v)
+		cq.Put32(im.main.bytes, o, v)
 	}
 }
 
 // Shift returns by how much an argument lies farther from the beginning in the commands of a recorded run of n bytes:
-// a run may begin with a wait.
-func (im *Image) Shift(n int) int { return n - len(im.form(n).cmds) }
+// a run may begin with what brings its kernels.
+func (im *Image) Shift(n int) int {
+	f, _ := im.form(n)
+	return n - len(f.main.bytes)
+}
 
 // SetArgs changes all unique arguments of a kernel, for the runs from now on: set is called for each core that has
 // some, row by row, with those that it has, and changes them. The slice is valid during the call. SetArgs must not be
@@ -146,7 +149,7 @@ func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) er
 	for i := range k.unique {
 		c := &k.unique[i]
 		args := im.words[:c.n:c.n]
-		raw := im.cmds[c.at : int(c.at)+4*len(args)]
+		raw := im.main.bytes[c.at : int(c.at)+4*len(args)]
 		for j := range args {
 			args[j] = cq.Get32(raw, 4*j)
 		}
@@ -170,7 +173,7 @@ func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	im.changed = true
 	for _, at := range k.common {
 		for j, v := range args {
-			cq.Put32(im.cmds, int(at)+4*j, v)
+			cq.Put32(im.main.bytes, int(at)+4*j, v)
 		}
 	}
 	return nil

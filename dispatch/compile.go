@@ -42,12 +42,13 @@ type group struct {
 }
 
 // slotLayout says where the parts of a program lie in its slot of the kernel-config ring, in bytes from its start.
-// The order is tt-metal's: unique arguments, common arguments, semaphores, circular buffers, kernel text.
+// The order is tt-metal's: unique arguments, common arguments, semaphores, circular buffers.
 type slotLayout struct {
 	args, common         [chip.NumProcessors]uint32
 	argBytes, commonSize [chip.NumProcessors]uint32
-	sems, cbs, text      uint32
-	size                 uint32
+	sems, cbs            uint32
+	size                 uint32 // of all that, the program's slot
+	text                 uint32 // of the kernels, which lie elsewhere
 }
 
 // Compile checks a program and turns it into commands.
@@ -58,8 +59,8 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 	}
 	groups := d.groups(p)
 	lay := layoutSlot(p, groups)
-	if lay.size > l1.KernelConfigSize {
-		return nil, p.fail("program", "its kernels, arguments and circular buffers need %d B of each core's kernel-config memory, which has %d B: make the kernels smaller", lay.size, l1.KernelConfigSize)
+	if n := alignSlot(lay.size) + alignSlot(lay.text); n > l1.KernelConfigSize {
+		return nil, p.fail("program", "its kernels, arguments and circular buffers need %d B of each core's kernel-config memory, which has %d B: make the kernels smaller", n, l1.KernelConfigSize)
 	}
 	if lay.cbs > 0xFFFF {
 		return nil, p.fail("program", "its arguments need %d B, more than the 64 KiB that a launch message can address", lay.cbs)
@@ -68,14 +69,15 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(im.cmds) < residentSaving {
+	if len(im.main.bytes) < residentSaving {
 		return im, nil
 	}
 	resident, err := d.emit(p, &lay, groups, im)
 	if err != nil {
 		return nil, err
 	}
-	if len(resident.cmds)+residentSaving <= len(im.cmds) {
+	// A run's length tells its form.
+	if all := len(im.main.bytes); len(resident.main.bytes)+residentSaving <= all && len(resident.main.bytes)+len(resident.text.bytes) != all {
 		im.resident, im.binary = resident, resident.binary
 	}
 	return im, nil
@@ -86,20 +88,32 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 func (d *Device) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
 	l1 := &d.pr.L1
 	im := &Image{
-		name: p.Name, slotSize: lay.size, bounds: bounds(groups),
+		name: p.Name, slotSize: lay.size, textSize: lay.text, bounds: bounds(groups),
 		layout: d.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
 		stream: uint16(d.pr.Stream.FirstDispatch), cores: countCores(groups),
 	}
-	c := compiler{d: d, p: p, lay: lay, groups: groups, im: im, b: cq.NewBuilder(d.layout(), nil)}
+	c := compiler{d: d, p: p, lay: lay, groups: groups, im: im}
 	if inline != nil {
-		c.resident, im.binary = true, slices.Clone(inline.binary)
+		c.resident, im.id, im.text, im.binary = true, inline.id, inline.text, slices.Clone(inline.binary)
 	} else {
+		im.id = textID(d.texts.Add(1))
 		c.texts()
 		for i := range p.Kernels {
 			im.args = append(im.args, kernelArgs{name: p.Kernels[i].Name, n: len(p.Kernels[i].Common)})
 		}
+		if err := c.part(&im.text, c.binaries); err != nil {
+			return nil, fmt.Errorf("dispatch: program %q: its kernels: %w", p.Name, err)
+		}
 	}
-	if err := c.emit(); err != nil {
+	err := c.part(&im.main, func() {
+		for proc := range chip.NumProcessors {
+			c.args(chip.Processor(proc))
+		}
+		c.config()
+		c.launch()
+		c.goSignal()
+	})
+	if err != nil {
 		return nil, fmt.Errorf("dispatch: program %q: %w", p.Name, err)
 	}
 	if c.unfit {
@@ -239,9 +253,7 @@ func layoutSlot(p *Program, groups []*group) slotLayout {
 	s.sems = off
 	off += uint32(maxSem+1) * 16
 	s.cbs = off
-	off += uint32(maxCB+1) * 16
-	s.text = (off + slotAlign - 1) &^ (slotAlign - 1)
-	s.size = s.text
+	s.size = off + uint32(maxCB+1)*16
 	for _, g := range groups {
 		for proc, k := range g.kernels {
 			if k == nil {
@@ -253,21 +265,22 @@ func layoutSlot(p *Program, groups []*group) slotLayout {
 				g.text = append(g.text, 0)
 			}
 		}
-		s.size = max(s.size, s.text+uint32(len(g.text)))
+		s.text = max(s.text, uint32(len(g.text)))
 	}
 	return s
 }
 
 func align16(n uint32) uint32 { return (n + 15) &^ 15 }
 
-// compiler emits the commands of one program in the order of dispatch: write offsets, unique arguments,
-// configuration, kernels, launch message, go signal.
+// compiler emits the commands of one program in the order of dispatch: write offsets and kernels, if they have to be sent;
+// write offsets, unique arguments, configuration, launch message, go signal.
 type compiler struct {
 	d      *Device
 	p      *Program
 	lay    *slotLayout
 	groups []*group
 	im     *Image
+	to     *commands // that are emitted now
 	b      cq.Builder
 	err    error
 
@@ -275,27 +288,22 @@ type compiler struct {
 	unfit    bool // they can't
 }
 
-// cut marks a place between commands at which the commands may be split over two fetch entries.
-func (c *compiler) cut() { c.im.cuts = append(c.im.cuts, c.b.Len()) }
-
-func (c *compiler) emit() error {
+// part emits commands that begin with the write offsets and a wait, which a run makes one for the memory that they write or
+// leaves without effect.
+func (c *compiler) part(to *commands, emit func()) error {
+	c.to, c.b = to, cq.NewBuilder(c.d.layout(), nil)
 	at := c.b.SetWriteOffset(cq.SetWriteOffset{Count: 3})
-	c.im.hostID = at + cq.AtHostID
-	c.im.configBases = append(c.im.configBases, at+cq.AtWriteOffset(offsetConfig))
-	c.im.binaryBase = at + cq.AtWriteOffset(offsetBinary)
-	c.im.textOff = c.lay.text
-	c.im.head = c.b.Len()
-	c.cut()
-	for proc := range chip.NumProcessors {
-		c.args(chip.Processor(proc))
-	}
-	c.config()
-	c.binaries()
-	c.launch()
-	c.goSignal()
+	to.hostID = at + cq.AtHostID
+	to.slots = append(to.slots, int32(at+cq.AtWriteOffset(offsetConfig)))
+	to.texts = append(to.texts, int32(at+cq.AtWriteOffset(offsetBinary)))
+	to.wait = c.b.Wait(cq.Master, cq.Wait{})
+	emit()
 	cmds, err := c.b.Finish()
-	c.im.cmds = cmds
-	return errors.Join(c.err, err)
+	if err := errors.Join(c.err, err); err != nil {
+		return err
+	}
+	to.bytes = cmds
+	return c.pack()
 }
 
 // args writes the unique runtime arguments of one processor, core by core.
@@ -347,7 +355,6 @@ func (c *compiler) args(proc chip.Processor) {
 			k := &c.im.args[a.kernel]
 			k.unique = append(k.unique, coreArgs{core: a.Core, at: int32(p.Slot(i)), n: int32(len(a.Args))})
 		}
-		c.cut()
 	}
 }
 
@@ -392,7 +399,6 @@ func (c *compiler) config() {
 		for k, g := range of[i:j] {
 			c.commonAt(g, at+k*int(n))
 		}
-		c.cut()
 	}
 }
 
@@ -474,9 +480,8 @@ func (c *compiler) binaries() {
 		c.b.WritePackedLargeHeader(w)
 		at := c.b.RelayPagedPacked(relay)
 		for k := i; k < j; k++ {
-			c.im.relays = append(c.im.relays, relayPatch{at: at + cq.AtPagedSub(k-i), page: pages[k]})
+			c.to.relays = append(c.to.relays, relayPatch{at: at + cq.AtPagedSub(k-i), page: pages[k]})
 		}
-		c.cut()
 	}
 }
 
@@ -487,6 +492,7 @@ func (c *compiler) launch() {
 	per := min(maxCommandBytes/int(size+8), 400)
 	var rects []cq.Rect
 	var data []byte
+	var of []*group // of each rectangle
 	flush := func() {
 		if len(rects) == 0 {
 			return
@@ -494,18 +500,23 @@ func (c *compiler) launch() {
 		w := c.b.WritePacked(cq.WritePacked{
 			Type: cq.PackedLaunch, OffsetIndex: offsetNone, Size: uint16(size), Addr: c.d.pr.L1.Launch, Rects: rects, Data: data,
 		})
-		c.cut()
-		c.im.launchAddr = append(c.im.launchAddr, w.At+cq.AtPackedAddr)
-		for i := range rects {
-			c.im.configBases = append(c.im.configBases, w.Slot(i))
+		c.to.launchAddr = append(c.to.launchAddr, int32(w.At+cq.AtPackedAddr))
+		for i, g := range of {
+			at := w.Slot(i)
+			c.to.slots = append(c.to.slots, int32(at))
+			for proc, k := range g.kernels {
+				if k != nil {
+					c.to.entries = append(c.to.entries, entryPatch{at: int32(at + atKernelText + 4*proc), off: g.textOff[proc]})
+				}
+			}
 		}
-		rects, data = nil, nil
+		rects, data, of = nil, nil, nil
 	}
 	for _, g := range c.groups {
 		msg := c.launchMessage(g)
 		for _, r := range g.rects {
 			rects = append(rects, cq.Rect{NOC: c.rect(r), Dests: uint32(r.Cores)})
-			data = append(data, msg...)
+			data, of = append(data, msg...), append(of, g)
 			if len(rects) == per {
 				flush()
 			}
@@ -513,6 +524,10 @@ func (c *compiler) launch() {
 	}
 	flush()
 }
+
+// atKernelText is where a launch message says where the kernel of processor 0 begins, counted from the program's slot.
+// Source: tt-metal dev_msgs.h.
+const atKernelText = 44
 
 // launchMessage lays out what a core needs to know to start its kernels. Source: tt-metal dev_msgs.h, the offsets of
 // the pinned revision.
@@ -532,7 +547,6 @@ func (c *compiler) launchMessage(g *group) []byte {
 			continue
 		}
 		enables |= 1 << proc
-		le.PutUint32(b[44+4*proc:], c.lay.text+g.textOff[proc])
 		if proc == int(chip.BRISC) {
 			b[68] = uint8(k.NOC)
 		}
@@ -552,9 +566,8 @@ func (c *compiler) launchMessage(g *group) []byte {
 func (c *compiler) goSignal() {
 	c.b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
 	at := c.b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{WaitStream: uint32(c.d.pr.Stream.FirstDispatch)})
-	c.im.goCount = at + cq.AtGoWaitCount
-	c.im.goWord = at + cq.AtGoWord
-	c.cut()
+	c.to.goCount = at + cq.AtGoWaitCount
+	c.to.goWord = at + cq.AtGoWord
 }
 
 func (c *compiler) coreXY(core chip.Core) uint32 {

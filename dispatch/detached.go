@@ -34,10 +34,15 @@ func (q *Queue) ParseDetached(b []byte, programs int) (State, error) {
 // BinaryPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a recorded run of n bytes, in order,
 // which page of Binary it reads first.
 func (im *Image) BinaryPages(n int) []int {
-	im = im.form(n)
-	pages := make([]int, len(im.relays))
-	for i, r := range im.relays {
-		pages[i] = r.page
+	f, text := im.form(n)
+	var pages []int
+	if text {
+		for _, r := range f.text.relays {
+			pages = append(pages, r.page)
+		}
+	}
+	for _, r := range f.main.relays {
+		pages = append(pages, r.page)
 	}
 	return pages
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -33,6 +34,10 @@ type Options struct {
 	HangTimeout time.Duration
 	// Pace is how waits on the host go about it.
 	Pace Pace
+	// PinnedForm sends programs in the wire form of the pinned revision of tt-metal alone, where each command of the
+	// dispatcher has a relay and a page for itself and go signals pass through the prefetcher. The firmware takes both;
+	// this is to compare them.
+	PinnedForm bool
 	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
 	DumpDir string
 }
@@ -62,6 +67,8 @@ type Device struct {
 
 	hostMu sync.Mutex
 	hosts  map[*HostBuffer]struct{} // pinned, beside sysmem
+
+	texts atomic.Uint64 // programs compiled, which names their texts
 }
 
 // Start brings the chip up: firmware on every core, then the command queues. The caller keeps kd and closes it after

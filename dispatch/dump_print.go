@@ -269,12 +269,17 @@ func (p *dumpPrinter) trace(q *QueueDump) {
 		if err != nil || e.Command == nil {
 			break
 		}
-		if w, to, ok := e.Dispatch(); ok && to == cq.Master && at < 0 {
-			if wait, ok := w.(cq.Wait); ok && waitsAt(state.Processors[chip.BRISC], wait) {
-				at = len(lines)
+		if c, _, ok := e.Dispatch(); !ok || c.ID() != cq.DispatchSequence {
+			lines = append(lines, fmt.Sprintf("%08x  %s", e.Offset, cq.Line(p.layout(), e.Command)))
+		}
+		for r := range e.Relayed {
+			if c, _, _ := e.Dispatch(); c.ID() == cq.DispatchSequence {
+				lines = append(lines, fmt.Sprintf("%08x  %s", r.At, cq.Line(p.layout(), cq.RelayInline{To: r.To, Command: r.Command})))
+			}
+			if wait, ok := r.Command.(cq.Wait); ok && r.To == cq.Master && at < 0 && waitsAt(state.Processors[chip.BRISC], wait) {
+				at = len(lines) - 1
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%08x  %s", e.Offset, cq.Line(p.layout(), e.Command)))
 	}
 	p.printf("  the trace that was replayed last has %d commands in %d B\n", len(lines), r.Size)
 	if at < 0 {
@@ -357,13 +362,37 @@ func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32)
 	}
 	var out []ringCommand
 	for at := 0; at < len(flat); {
-		c, size := ringCommandAt(flat[at:])
-		if c != nil || keep(binary.LittleEndian.Uint32(flat[at:])) {
+		cmds, size := ringPage(flat[at:], keep)
+		for _, c := range cmds {
 			out = append(out, ringCommand{page: (first + uint32(at/page)) % pages, command: c})
 		}
 		at += max(1, (size+page-1)/page) * page
 	}
 	return out
+}
+
+// ringPage reads what begins at the page at the start of b: a command or a sequence of them. One that can't be read is nil,
+// if it is to be kept, and is the last.
+func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand, size int) {
+	left := 1
+	if cq.DispatchID(b[0]) == cq.DispatchSequence {
+		left, size = int(binary.LittleEndian.Uint16(b[cq.AtSequenceCount:])), cq.HeaderSize
+	}
+	for ; left > 0; left-- {
+		size = cq.SlotStride(size)
+		if len(b) < size+cq.HeaderSize {
+			break
+		}
+		c, n := ringCommandAt(b[size:])
+		if c == nil && !keep(binary.LittleEndian.Uint32(b[size:])) {
+			break
+		}
+		cmds, size = append(cmds, c), size+n
+		if c == nil {
+			break
+		}
+	}
+	return cmds, size
 }
 
 // ringCommandAt reads the command at the start of b, without its data if they may be long, and says how many bytes it
@@ -381,6 +410,8 @@ func ringCommandAt(b []byte) (cq.DispatchCommand, int) {
 			return c, size64(0, binary.LittleEndian.Uint64(b[8:]))
 		case cq.WritePaged:
 			return c, size64(cq.HeaderSize, uint64(c.PageSize)*uint64(c.Pages))
+		case cq.HandOver:
+			return c, cq.HandOverSize
 		default:
 			if head == cq.HeaderSize {
 				return c, head

@@ -57,11 +57,12 @@ var (
 		"IDLE": {"waits for commands from the prefetcher", ""},
 		"RUN":  {"works on a command", ""},
 		"WMEM": {"waits for a word of its L1 to reach a value", "the word is at %#x"},
+		"HAND": {"waits for its subordinate to take what it has handed over: that one doesn't get on", ""},
 		"HOST": {"waits for the host to take reports out of the completion queue", "%d units of 16 B are needed"},
 		"TERM": {"ends", ""},
 	}
 	subordinatePlaces = map[string]place{
-		"IDLE": {"waits for commands from the prefetcher", ""},
+		"IDLE": {"waits for commands from the prefetcher or the dispatcher", ""},
 		"RUN":  {"works on a command", ""},
 		"SYNC": {"waits for the dispatcher's permission to send a go signal", "sub-device %d"},
 		"TERM": {"ends", ""},

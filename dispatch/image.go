@@ -12,9 +12,11 @@ import (
 // Once placed, an image changes only by SetWords.
 type Image struct {
 	name       string
+	id         textID
 	layout     cq.Layout
-	slotSize   uint32 // bytes of the kernel-config ring
-	configBase uint32 // L1 address of the ring
+	slotSize   uint32 // bytes of arguments and configuration
+	textSize   uint32 // bytes of kernels in each core's memory
+	configBase uint32 // L1 address of the kernel-config memory
 	launchBase uint32 // L1 address of the first launch message
 	launchSize uint32
 	stream     uint16     // that counts completions
@@ -23,26 +25,37 @@ type Image struct {
 	binary     []byte
 	placed     bool
 
-	cmds []byte
-	head int   // bytes of the first command, behind which a wait may be inserted
-	cuts []int // ends of commands at which the stream may be split over fetch entries
-
-	// Offsets in cmds of what a run patches.
-	hostID      int
-	configBases []int // 32-bit addresses of the program's slot
-	binaryBase  int
-	textOff     uint32 // added to the slot's address there
-	launchAddr  []int
-	goCount     int
-	goWord      int
-	relays      []relayPatch
-	args        []kernelArgs // by kernel
+	text commands // which bring the kernels; a run has them in front if they aren't on the cores yet
+	main commands // everything else
+	args []kernelArgs
 
 	// resident, if it isn't nil, is the program with arguments and configuration that lie in Binary, behind the kernels,
 	// and are relayed from there: far fewer bytes for the host. It is what runs until arguments change.
 	resident *Image
 	changed  bool
 	words    []uint32 // arguments of a core, while they are changed
+}
+
+// commands are a part of a run, with the offsets of what a run patches.
+type commands struct {
+	bytes []byte
+	cuts  []int // ends of commands at which they may be split over fetch entries
+
+	hostID     int
+	wait       int     // a WAIT for the memory that they write
+	slots      []int32 // 32-bit addresses of the program's slot
+	texts      []int32 // 32-bit addresses of its kernels
+	entries    []entryPatch
+	launchAddr []int32
+	goCount    int // 0 if there is no go signal
+	goWord     int
+	relays     []relayPatch
+}
+
+// entryPatch is a word that says where a kernel begins, counted from the program's slot.
+type entryPatch struct {
+	at  int32
+	off uint32 // of the kernel in the program's text
 }
 
 // relayPatch is a sub-command of a RELAY_PAGED_PACKED that reads a page of the binary buffer.
@@ -54,16 +67,14 @@ func (im *Image) Name() string { return im.name }
 // Cores returns how many cores run a kernel of the program.
 func (im *Image) Cores() int { return im.cores }
 
-// CommandBytes returns the size of the commands of one run that need not wait for kernel-config memory.
-func (im *Image) CommandBytes() int { return len(im.current().cmds) }
+// CommandBytes returns the size of the commands of one run whose kernels are on the cores already.
+func (im *Image) CommandBytes() int { return len(im.current().main.bytes) }
 
 // RunBytes returns the most that one run has now.
-func (im *Image) RunBytes() int {
-	return len(im.current().cmds) + im.layout.Stride(2*cq.HeaderSize)
-}
+func (im *Image) RunBytes() int { return len(im.text.bytes) + im.CommandBytes() }
 
-// Commands returns how many commands of the prefetcher one run has that need not wait for kernel-config memory.
-func (im *Image) Commands() int { return countCommands(im.layout, im.current().cmds) }
+// Commands returns how many commands of the prefetcher one run has whose kernels are on the cores already.
+func (im *Image) Commands() int { return countCommands(im.layout, im.current().main.bytes) }
 
 // Commands returns how many commands of the prefetcher are sent.
 func (p *Prepared) Commands(d *Device) int { return countCommands(d.layout(), p.Bytes) }
@@ -84,16 +95,20 @@ func (im *Image) current() *Image {
 	return im
 }
 
-// form returns the form of the program that a recorded run of n bytes has. Their lengths differ by more than a wait.
-func (im *Image) form(n int) *Image {
-	if r := im.resident; r != nil && n < len(im.cmds) {
-		return r
+// form returns the form of the program that a recorded run of n bytes has, and whether it brings the kernels: Compile has
+// seen to it that the lengths differ.
+func (im *Image) form(n int) (f *Image, text bool) {
+	if r := im.resident; r != nil && (n == len(r.main.bytes) || n == len(r.text.bytes)+len(r.main.bytes)) {
+		return r, n != len(r.main.bytes)
 	}
-	return im
+	return im, n != len(im.main.bytes)
 }
 
 // Inline says whether a recorded run of n bytes has its arguments in it.
-func (im *Image) Inline(n int) bool { return im.form(n) == im }
+func (im *Image) Inline(n int) bool {
+	f, _ := im.form(n)
+	return f == im
+}
 
 // Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of BinaryPageSize.
 func (im *Image) Binary() []byte { return im.binary }
@@ -104,9 +119,11 @@ func (im *Image) Place(addr uint32, banks int) error {
 	if im.placed {
 		return fmt.Errorf("dispatch: program %q: its kernels are already placed", im.name)
 	}
-	for _, r := range im.relays {
-		cq.Put16(im.cmds, r.at+cq.AtPagedSubStart, uint16(r.page%banks))
-		cq.Put32(im.cmds, r.at+cq.AtPagedSubBase, addr+uint32(r.page/banks)*BinaryPageSize)
+	for _, c := range []*commands{&im.text, &im.main} {
+		for _, r := range c.relays {
+			cq.Put16(c.bytes, r.at+cq.AtPagedSubStart, uint16(r.page%banks))
+			cq.Put32(c.bytes, r.at+cq.AtPagedSubBase, addr+uint32(r.page/banks)*BinaryPageSize)
+		}
 	}
 	im.placed = true
 	if im.resident != nil {
@@ -129,37 +146,49 @@ type State struct {
 func (im *Image) Append(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
 	f := im.current()
 	p := f.place(st, dispatcher)
-	return f.build(dst, f.cmds[:f.head], f.cmds[f.head:], &p, dispatcher, id)
+	return f.build(dst, f.main.bytes, &p, dispatcher, id)
 }
 
 // AppendInline is Append with the arguments among the commands, wherever runs have them.
 func (im *Image) AppendInline(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
 	p := im.place(st, dispatcher)
-	return im.build(dst, im.cmds[:im.head], im.cmds[im.head:], &p, dispatcher, id)
+	return im.build(dst, im.main.bytes, &p, dispatcher, id)
 }
 
 // AppendAgain is Append with the runtime arguments of a run that was appended before, whatever has been changed since.
 func (im *Image) AppendAgain(dst, run []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
-	f := im.form(len(run))
+	f, _ := im.form(len(run))
 	p := f.place(st, dispatcher)
-	return f.build(dst, run[:f.head], run[f.head+len(run)-len(f.cmds):], &p, dispatcher, id)
+	return f.build(dst, run[len(run)-len(f.main.bytes):], &p, dispatcher, id)
 }
 
 // placement is what of a run depends on the runs before it.
 type placement struct {
-	base    uint32 // L1 address of the program's slot
-	launch  uint32 // L1 address of its launch message
-	before  cq.Count
-	waitFor uint32 // completions before the slot may be written
-	wait    bool
+	base     uint32 // L1 address of the program's slot
+	text     uint32 // L1 address of its kernels
+	send     bool   // they aren't there yet
+	launch   uint32 // L1 address of its launch message
+	before   cq.Count
+	textWait await // before the kernels may be written
+	wait     await // before the slot may be written
 }
 
 // place places a run and moves st past it.
 func (im *Image) place(st *State, dispatcher Dispatcher) placement {
 	p := placement{before: st.Expected, launch: im.launchBase + st.launch*im.launchSize}
 	after := st.Expected + cq.Count(dispatcher.workers)
-	off, waitFor, wait := st.config.reserve(im.slotSize, uint32(after))
-	p.base, p.waitFor, p.wait = im.configBase+off, waitFor, wait
+	r := &st.config
+	p.textWait = r.makeRoom(im.slotSize)
+	text, ok := r.find(im.id, uint32(after))
+	if !ok {
+		var wait await
+		p.send = true
+		text, wait = r.place(im.id, im.textSize, im.slotSize, uint32(after))
+		p.textWait = later(p.textWait, wait)
+	}
+	var off uint32
+	off, p.wait = r.reserve(im.slotSize, uint32(after))
+	p.base, p.text = im.configBase+off, im.configBase+text
 	st.launch = (st.launch + 1) % launchEntries
 	st.Expected = after
 	return p
@@ -167,42 +196,53 @@ func (im *Image) place(st *State, dispatcher Dispatcher) placement {
 
 // size returns the bytes of a run.
 func (im *Image) size(p *placement) int {
-	if p.wait {
-		return len(im.cmds) + im.layout.Stride(2*cq.HeaderSize)
+	if p.send {
+		return len(im.text.bytes) + len(im.main.bytes)
 	}
-	return len(im.cmds)
+	return len(im.main.bytes)
 }
 
-// build appends a run whose commands are head and body, but for a wait between them, and those of no run or of any.
-func (im *Image) build(dst, head, body []byte, p *placement, dispatcher Dispatcher, id uint16) []byte {
+// build appends a run whose commands are those of the image or, from any run before, equal ones but for the arguments.
+func (im *Image) build(dst, main []byte, p *placement, dispatcher Dispatcher, id uint16) []byte {
+	if p.send {
+		start := len(dst)
+		dst = append(dst, im.text.bytes...)
+		im.text.patch(dst[start:], p, p.textWait, im.stream, dispatcher, id)
+	}
 	start := len(dst)
-	dst = append(dst, head...)
-	shift := start // of everything behind the head
-	if p.wait {
-		b := cq.NewBuilder(im.layout, dst)
-		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: im.stream, Count: p.waitFor})
-		shift += b.Len() - len(dst)
-		dst = b.Bytes()
-	}
-	dst = append(dst, body...)
-
-	at := func(o int) int {
-		if o < im.head {
-			return start + o
-		}
-		return shift + o
-	}
-	cq.Put16(dst, at(im.hostID), id)
-	for _, o := range im.configBases {
-		cq.Put32(dst, at(o), p.base)
-	}
-	cq.Put32(dst, at(im.binaryBase), p.base+im.textOff)
-	for _, o := range im.launchAddr {
-		cq.Put32(dst, at(o), p.launch)
-	}
-	cq.Put32(dst, at(im.goWord), uint32(dispatcher.goWord(cq.SignalGo)))
-	cq.Put32(dst, at(im.goCount), uint32(p.before))
+	dst = append(dst, main...)
+	im.main.patch(dst[start:], p, p.wait, im.stream, dispatcher, id)
 	return dst
+}
+
+// patch fills in what depends on the run.
+func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, dispatcher Dispatcher, id uint16) {
+	cq.Put16(b, c.hostID, id)
+	if wait.on {
+		cq.Put8(b, c.wait+cq.AtWaitFlags, uint8(cq.WaitStream))
+		cq.Put16(b, c.wait+cq.AtWaitStream, stream)
+		cq.Put32(b, c.wait+cq.AtWaitCount, wait.count)
+	} else {
+		cq.Put8(b, c.wait+cq.AtWaitFlags, 0)
+		cq.Put16(b, c.wait+cq.AtWaitStream, 0)
+		cq.Put32(b, c.wait+cq.AtWaitCount, 0)
+	}
+	for _, o := range c.slots {
+		cq.Put32(b, int(o), p.base)
+	}
+	for _, o := range c.texts {
+		cq.Put32(b, int(o), p.text)
+	}
+	for _, e := range c.entries {
+		cq.Put32(b, int(e.at), p.text-p.base+e.off)
+	}
+	for _, o := range c.launchAddr {
+		cq.Put32(b, int(o), p.launch)
+	}
+	if c.goWord != 0 {
+		cq.Put32(b, c.goWord, uint32(dispatcher.goWord(cq.SignalGo)))
+		cq.Put32(b, c.goCount, uint32(p.before))
+	}
 }
 
 // ReplayState is the state in which a trace's commands run: no completions counted, launch messages at the first

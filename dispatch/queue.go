@@ -127,7 +127,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 		if err != nil {
 			return err
 		}
-		im.build(q.issue.mem[off:off:int(off)+n], im.cmds[:im.head], im.cmds[im.head:], &p, q.dispatcher, q.runs)
+		im.build(q.issue.mem[off:off:int(off)+n], im.main.bytes, &p, q.dispatcher, q.runs)
 		q.ring(off, uint32(n), false)
 	} else if err := q.runInParts(ctx, im, &p); err != nil {
 		return err
@@ -140,18 +140,25 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 
 // runInParts sends the commands of a run in several batches. Called with mu held.
 func (q *Queue) runInParts(ctx context.Context, im *Image, p *placement) error {
-	q.buf = im.build(q.buf[:0], im.cmds[:im.head], im.cmds[im.head:], p, q.dispatcher, q.runs)
-	start, shift := 0, len(q.buf)-len(im.cmds)
+	q.buf = im.build(q.buf[:0], im.main.bytes, p, q.dispatcher, q.runs)
 	q.ends = q.ends[:0]
-	for i, cut := range im.cuts {
-		end := cut + shift
-		last := i == len(im.cuts)-1
-		if !last && im.cuts[i+1]+shift-start <= maxCommandSize {
-			continue
+	start, end := 0, 0 // of the batch so far
+	cut := func(at int) {
+		if at-start > maxCommandSize {
+			q.ends = append(q.ends, end)
+			start = end
 		}
-		q.ends = append(q.ends, end)
-		start = end
+		end = at
 	}
+	if p.send {
+		for _, at := range im.text.cuts {
+			cut(at)
+		}
+	}
+	for _, at := range im.main.cuts {
+		cut(at + len(q.buf) - len(im.main.bytes))
+	}
+	q.ends = append(q.ends, end)
 	return q.sendParts(ctx, im.name, q.buf, q.ends)
 }
 

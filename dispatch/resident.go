@@ -56,7 +56,6 @@ func (c *compiler) relay(data []byte) {
 	}
 	at := c.b.RelayPagedPacked(relay)
 	for i := range relay.Subs {
-		c.im.relays = append(c.im.relays, relayPatch{at: at + cq.AtPagedSub(i), page: page + i*maxRelayLength/BinaryPageSize})
+		c.to.relays = append(c.to.relays, relayPatch{at: at + cq.AtPagedSub(i), page: page + i*maxRelayLength/BinaryPageSize})
 	}
-	c.cut()
 }

@@ -128,11 +128,11 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
 			out.xy, out.hi, out.completion, out.completionSize, d.ctl.completionWr, d.ctl.completionRd, out.completionWr,
 			dispatchRing, dispatchPages, dispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, pageSize,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, pageSize, d.ctl.handed,
 		}},
 		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
 			subordinateRing, subordinatePages, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, d.ctl.handed,
 		}},
 	}
 
@@ -140,7 +140,7 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 	preWords := make([]byte, d.ctl.cmdData-l1.Unreserved)
 	le.PutUint32(preWords[d.ctl.fetchRead-l1.Unreserved:], d.ctl.fetchQueue+fetchEntries*fetchEntryBytes)
 	le.PutUint32(preWords[d.ctl.pcieRead-l1.Unreserved:], out.issue)
-	coreWords := make([]byte, d.ctl.spanWord[maxQueues-1]+16-l1.Unreserved)
+	coreWords := make([]byte, d.ctl.handed+handedSize-l1.Unreserved)
 	le.PutUint32(coreWords[d.ctl.completionWr-l1.Unreserved:], out.completion/16)
 	le.PutUint32(coreWords[d.ctl.completionRd-l1.Unreserved:], out.completion/16)
 	for _, at := range d.ctl.lastEvent {
@@ -262,11 +262,14 @@ func (q *Queue) release(cause error) error {
 // goes. Source: tt-metal host_runtime_commands.cpp sends the three commands in this order, each in its own batch.
 func (q *Queue) terminate() error {
 	ctx := context.Background() // what waits ends when nothing moves
-	for _, add := range []func(*cq.Builder){
-		func(b *cq.Builder) { b.TerminateDispatch(cq.Master) },
-		func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) },
-		func(b *cq.Builder) { b.TerminatePrefetch() },
-	} {
+	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
+	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
+	if !q.d.opts.PinnedForm {
+		// Behind the go signals that come the same way.
+		subordinate = func(b *cq.Builder) { b.HandOver(cq.HandOver{Command: cq.TerminateDispatch{}}) }
+		order = []func(*cq.Builder){subordinate, order[0]}
+	}
+	for _, add := range append(order, func(b *cq.Builder) { b.TerminatePrefetch() }) {
 		b := cq.NewBuilder(q.d.layout(), q.buf[:0])
 		add(&b)
 		cmds, err := b.Finish()

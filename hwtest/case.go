@@ -94,6 +94,7 @@ func cases() []testCase {
 		in("cq", cqPackedCases()),
 		in("cq", cqRelayCases()),
 		in("cq", cqSyncCases()),
+		in("cq", cqOwnCases()),
 		in("rings", ringCases()),
 		in("programs", programCases()),
 		in("buffers", bufferCases()),

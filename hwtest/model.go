@@ -28,7 +28,11 @@ func must(r draw, err error) {
 
 // fresh opens a device of its own for one try of a property, since a try that fails may leave it hanging.
 func (t *fixture) fresh(r draw) (*fixture, func()) {
-	d, err := reprise.Open(t.ctx, t.device.Open(), reprise.WithHangTimeout(t.patience()))
+	opts := []reprise.Option{reprise.WithHangTimeout(t.patience())}
+	if r.IntRange(0, 3, "pinned form") == 0 {
+		opts = append(opts, reprise.WithPinnedForm())
+	}
+	d, err := reprise.Open(t.ctx, t.device.Open(), opts...)
 	must(r, err)
 	u := *t
 	u.useDevice(d)

@@ -18,6 +18,7 @@ type ReplayConfig struct {
 	Subordinate bool   // a subordinate dispatcher sends the go signals
 	Workers     uint32 // completions that the go signal causes
 	Stream      uint16 // that counts completions
+	Packed      bool   // commands may share relays and pages, as cq.Pack makes them; else it is the pinned form
 }
 
 // Replay is the commands of one replay. The two counts have to be filled in before they are sent.
@@ -40,16 +41,23 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		return nil, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)
 	}
 	b := cq.NewBuilder(c.Layout, make([]byte, 0, 4*c.Layout.Stride(2*cq.HeaderSize)))
-	to := cq.Master
-	if c.Subordinate {
-		to = cq.Subordinate
-		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
-	}
 	r := &Replay{}
-	r.GoCount = cq.AtGoWaitCount + b.SendGoSignal(to, cq.SendGoSignal{
-		Go: cq.NewGoWord(0, c.DispatchX, c.DispatchY, cq.SignalReplayTrace), WaitStream: uint32(c.Stream),
-	})
+	reset := cq.SendGoSignal{Go: cq.NewGoWord(0, c.DispatchX, c.DispatchY, cq.SignalReplayTrace), WaitStream: uint32(c.Stream)}
+	switch {
+	case c.Subordinate && c.Packed:
+		b.BeginSequence()
+		r.GoCount = cq.AtHandedOver + b.HandOver(cq.HandOver{Command: reset})
+	case c.Subordinate:
+		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+		r.GoCount = b.SendGoSignal(cq.Subordinate, reset)
+	default:
+		r.GoCount = b.SendGoSignal(cq.Master, reset)
+	}
+	r.GoCount += cq.AtGoWaitCount
 	r.WaitCount = cq.AtWaitCount + b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: c.Stream})
+	if c.Subordinate && c.Packed {
+		b.EndSequence()
+	}
 	r.ExecBuf = b.ExecBuf(cq.ExecBuf{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)})
 	var err error
 	if r.Bytes, err = b.Finish(); err != nil {

@@ -140,30 +140,59 @@ func (w *walker) ended() error {
 }
 
 func (w *walker) command(e *cq.Entry) error {
-	switch p := e.Command.(type) {
-	case cq.RelayPagedPacked:
+	if p, ok := e.Command.(cq.RelayPagedPacked); ok {
 		return w.relays(e.Offset, p.Subs)
-	case cq.RelayInlineNoFlush:
-		if c, ok := p.Command.(cq.WritePackedLarge); ok {
-			return w.large(e.Offset, &c)
+	}
+	some := false
+	for r := range e.Relayed {
+		some = true
+		if w.started {
+			return w.fail(r.At, "%s behind the go signal of step %d", r.Command.Name(), w.step)
 		}
-		if c, ok := p.Command.(cq.WritePacked); ok && c.OffsetIndex == 1 {
-			return w.packed(e.Offset, &c)
-		}
-		return w.fail(e.Offset, "%s without its data: a trace sends only kernels and what lies beside them that way", p.Command.Name())
-	case cq.RelayInline:
-		if c, ok := p.Command.(cq.SendGoSignal); ok && p.To == cq.Subordinate {
-			return w.goSignal(e.Offset, c)
-		}
-		if p.To == cq.Master {
-			return w.inline(e.Offset, p.Command)
+		if err := w.relayed(r); err != nil {
+			return err
 		}
 	}
-	return w.fail(e.Offset, "a trace can't contain %s", e.Command.Name())
+	if !some {
+		return w.fail(e.Offset, "a trace can't contain %s", e.Command.Name())
+	}
+	return nil
+}
+
+// relayed checks a command for a dispatcher.
+func (w *walker) relayed(r cq.Relayed) error {
+	switch c := r.Command.(type) {
+	case cq.WritePackedLarge:
+		if r.Header {
+			return w.large(r.At, &c)
+		}
+	case cq.WritePacked:
+		if r.Header && c.OffsetIndex == 1 {
+			return w.packed(r.At, &c)
+		}
+	case cq.SendGoSignal:
+		if !r.Header && r.To == cq.Subordinate {
+			return w.goSignal(r.At, c)
+		}
+	}
+	switch {
+	case r.Header:
+		return w.fail(r.At, "%s without its data: a trace sends only kernels and what lies beside them that way", r.Command.Name())
+	case r.To != cq.Master:
+		return w.fail(r.At, "a trace can't contain %s for the subordinate", r.Command.Name())
+	}
+	return w.inline(r.At, r.Command)
 }
 
 func (w *walker) inline(at int, c cq.DispatchCommand) error {
 	switch c := c.(type) {
+	case cq.HandOver:
+		signal, ok := c.Command.(cq.SendGoSignal)
+		if !ok || !c.Wait || w.notify {
+			return w.fail(at, "a HAND_OVER in a trace is for a go signal, behind a wait for the writes before")
+		}
+		w.notify = true
+		return w.goSignal(at, signal)
 	case cq.SetWriteOffset:
 		if c.Count != 3 || c.Offsets[0] != 0 {
 			return w.fail(at, "SET_WRITE_OFFSET of %d offsets from %#x on, want 3 from 0 on", c.Count, c.Offsets[0])
@@ -253,7 +282,7 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 			return err
 		}
 		if len(c.Data) > 0 {
-			w.arguments(at, len(c.Data), cq.AtRelayed+cq.SlotStride(cq.AtPackedCore(len(c.Cores))))
+			w.arguments(at, len(c.Data), cq.SlotStride(cq.AtPackedCore(len(c.Cores))))
 		}
 		return nil
 	}
@@ -274,7 +303,7 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 		}
 	}
 	if len(c.Data) > 0 {
-		w.arguments(at, len(c.Data), cq.AtRelayed+cq.SlotStride(cq.AtLargeSub(len(c.Subs))))
+		w.arguments(at, len(c.Data), cq.SlotStride(cq.AtLargeSub(len(c.Subs))))
 	}
 	return nil
 }
@@ -408,12 +437,14 @@ func (im *Image) relocate(banks int, dispatch chip.XY) {
 		cq.Put32(im.Bytes, r.At+cq.AtPagedSubBase, base)
 	}
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
-		relay, ok := e.Command.(cq.RelayInline)
-		if !ok {
-			continue
-		}
-		if c, ok := relay.Command.(cq.SendGoSignal); ok {
-			cq.Put32(im.Bytes, e.Offset+cq.AtRelayed+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), dispatch.X, dispatch.Y, c.Go.Signal())))
+		for r := range e.Relayed {
+			at := r.At
+			if h, ok := r.Command.(cq.HandOver); ok {
+				at, r.Command = at+cq.AtHandedOver, h.Command
+			}
+			if c, ok := r.Command.(cq.SendGoSignal); ok {
+				cq.Put32(im.Bytes, at+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), dispatch.X, dispatch.Y, c.Go.Signal())))
+			}
 		}
 	}
 }

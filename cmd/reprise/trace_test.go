@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -60,11 +61,12 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 					}
 				}
 				var own, read strings.Builder
-				if err := trace.Print(&own); err != nil {
+				recorded, err := trace.Inspect(t.Context())
+				if err := errors.Join(err, trace.Verify(t.Context())); err != nil {
 					t.Fatal(err)
 				}
-				c.Steps = nil // their names are lines of their own
-				if err := c.Print(&read); err != nil {
+				c.Steps, recorded.Steps = nil, nil // their names are lines of their own
+				if err := errors.Join(c.Print(&read), recorded.Print(&own)); err != nil {
 					t.Fatal(err)
 				}
 				if own.String() != read.String() {

@@ -73,7 +73,7 @@ func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
 	default:
 		at = b.whole(c)
 	}
-	if b.err == nil {
+	if b.err == nil && !b.inside.on {
 		b.buf[start+1] = byte(to)
 	}
 	return at
@@ -92,6 +92,8 @@ func (b *Builder) noFlush(c DispatchCommand) int {
 		at = b.WritePagedHeader(c)
 	case WritePackedLarge:
 		at = b.WritePackedLargeHeader(c)
+	case Sequence:
+		return b.SequenceHeader(c)
 	case WritePacked:
 		if len(c.Data) == 0 {
 			return b.WritePackedHeader(c)
@@ -100,7 +102,7 @@ func (b *Builder) noFlush(c DispatchCommand) int {
 	default:
 		at = b.whole(c)
 	}
-	if b.err == nil {
+	if b.err == nil && !b.inside.on {
 		b.buf[start] = byte(PrefetchRelayInlineNoFlush)
 	}
 	return at
@@ -134,6 +136,10 @@ func (b *Builder) whole(c DispatchCommand) int {
 		return b.SetNumWorkerSems(Master, c)
 	case SetGoSignalNOCData:
 		return b.SetGoSignalNOCData(Master, c)
+	case Sequence:
+		return b.Sequence(c)
+	case HandOver:
+		return b.HandOver(c)
 	case Opaque:
 		p, at := b.relay(PrefetchRelayInline, Master, uint64(len(c.Payload)))
 		copy(p, c.Payload)

@@ -16,7 +16,7 @@ func (b *Builder) RelayPaged(c RelayPaged) int {
 
 // RelayPagedPacked appends the command; At i of the list is AtPagedSub(i).
 func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
-	if b.err != nil {
+	if b.err != nil || b.outside(PrefetchRelayPagedPacked) {
 		return 0
 	}
 	n := len(c.Subs)
@@ -76,7 +76,7 @@ func (b *Builder) WaitStall(c Wait) int {
 
 // DebugPrefetch appends the command.
 func (b *Builder) DebugPrefetch(c DebugPrefetch) int {
-	if b.err != nil {
+	if b.err != nil || b.outside(PrefetchDebug) {
 		return 0
 	}
 	at := len(b.buf)
@@ -102,7 +102,7 @@ func (b *Builder) SetRingbufferOffset(c SetRingbufferOffset) int { return b.bare
 
 // RelayRingbuffer appends the command; At i of the list is AtRingSub(i).
 func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
-	if b.err != nil {
+	if b.err != nil || b.outside(PrefetchRelayRingbuffer) {
 		return 0
 	}
 	n := len(c.Subs)

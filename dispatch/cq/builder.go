@@ -25,6 +25,7 @@ type Builder struct {
 	layout Layout
 	buf    []byte
 	err    error
+	inside sequencing
 }
 
 // NewBuilder appends to buf. The commands lie right behind its bytes, whose
@@ -37,7 +38,7 @@ func NewBuilder(l Layout, buf []byte) Builder {
 
 // Reset starts again, appending to buf.
 func (b *Builder) Reset(buf []byte) {
-	b.buf, b.err = buf, nil
+	b.buf, b.err, b.inside = buf, nil, sequencing{}
 	if !b.layout.Valid() {
 		b.fail(limit("builder", "layout", uint8(b.layout), "Wormhole or Blackhole", "pass the device's"))
 	} else if len(buf)%b.layout.PCIeAlign() != 0 {
@@ -99,7 +100,7 @@ func (b *Builder) more(n int) { b.buf = slices.Grow(b.buf, n) }
 
 // bare appends a prefetcher command of one slot.
 func (b *Builder) bare(lo, hi uint64) int {
-	if b.err != nil {
+	if b.err != nil || b.outside(PrefetchID(lo)) {
 		return 0
 	}
 	at := len(b.buf)
@@ -131,6 +132,14 @@ func (b *Builder) large(w [4]uint64) int {
 func (b *Builder) small(to Dispatcher, lo, hi uint64) int {
 	if b.err != nil {
 		return 0
+	}
+	if b.inside.on {
+		p, at := b.relay(PrefetchRelayInline, to, HeaderSize)
+		if p != nil {
+			le.PutUint64(p[0:], lo)
+			le.PutUint64(p[8:], hi)
+		}
+		return at
 	}
 	if to > Subordinate {
 		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
@@ -165,6 +174,9 @@ func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	if n > maxPayload {
 		b.fail(limit(id.String(), "length", n, "less than 2 GiB", "split the write over several commands"))
 		return nil, 0
+	}
+	if b.inside.on {
+		return b.add(id, to, int(n))
 	}
 	at := len(b.buf)
 	end := HeaderSize + int(n)

@@ -126,10 +126,11 @@ func (c *Checker) order(p PrefetchCommand, alone bool) error {
 	}
 	switch p := p.(type) {
 	case RelayInline:
-		if w, ok := p.Command.(Wait); ok && p.To == Master && w.Flags&NotifyFetch != 0 {
-			c.notifies++
+		if p.To == Master {
+			c.count(p.Command)
 		}
 	case RelayInlineNoFlush:
+		c.count(p.Command)
 		c.header = p.Command
 	case Stall:
 		if c.stalls++; c.stalls != c.notifies {
@@ -137,6 +138,20 @@ func (c *Checker) order(p PrefetchCommand, alone bool) error {
 		}
 	}
 	return nil
+}
+
+// count counts the WAITs that notify the prefetcher.
+func (c *Checker) count(d DispatchCommand) {
+	switch d := d.(type) {
+	case Wait:
+		if d.Flags&NotifyFetch != 0 {
+			c.notifies++
+		}
+	case Sequence:
+		for _, e := range d.Commands {
+			c.count(e)
+		}
+	}
 }
 
 func pages(n, page uint64) uint64 {

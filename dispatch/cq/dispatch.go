@@ -3,7 +3,8 @@ package cq
 // DispatchCommand is a command for a dispatcher: WriteLinear, WriteHost,
 // WritePaged, WritePacked, WritePackedLarge, Wait, Sink, DebugDispatch, Delay,
 // ExecBufEndDispatch, SetWriteOffset, TerminateDispatch, SendGoSignal,
-// NotifySubordinate, SetNumWorkerSems, SetGoSignalNOCData, or Opaque.
+// NotifySubordinate, SetNumWorkerSems, SetGoSignalNOCData, Opaque, or one of this
+// runtime's own: Sequence and HandOver.
 type DispatchCommand interface {
 	Command
 	ID() DispatchID

@@ -2,8 +2,8 @@
 // prefetcher and dispatcher command, to write, read, check and print.
 //
 // A command stream is a sequence of prefetcher commands. Most of them are
-// RELAY_INLINE, which carries exactly one dispatcher command with its data to
-// one of the two dispatchers; the others move data, call a buffer in DRAM or
+// RELAY_INLINE, which carries one dispatcher command with its data to one of the
+// two dispatchers; the others move data, call a buffer in DRAM or
 // control the prefetcher itself. Every prefetcher command starts at a multiple
 // of the PCIe alignment of the chip (Layout).
 //
@@ -19,6 +19,9 @@
 // nothing in a stream says which one it is: a command whose id exists only in
 // newer revisions is reported as such (ErrNewer) and not guessed at. Revisions
 // reads streams of other revisions, and Detect tells which one a stream is in.
+//
+// Two dispatcher commands are this runtime's own, for its own firmware: Sequence
+// and HandOver. Pack makes them from a stream that has none.
 //
 // Decoding is strict. Bytes that no field owns must be zero, strides and
 // derived lengths must be what an encoder would have written; so a command that

@@ -28,7 +28,21 @@ func genData(t *rapid.T, n int) []byte {
 func genDispatch(t *rapid.T, noFlush bool) DispatchCommand {
 	// run is a length of data for inline commands.
 	run := func() int { return num(t, "run", 0, 300) }
-	switch DispatchID(num(t, "dispatcher id", 1, 17)) {
+	switch n := num(t, "dispatcher id", 1, 19); DispatchID(n) {
+	case 18:
+		var c Sequence
+		for range num(t, "commands", 1, 5) {
+			c.Commands = append(c.Commands, genSingle(t, false))
+		}
+		if noFlush {
+			c.Commands = append(c.Commands, genSingle(t, true))
+		}
+		return c
+	case 19:
+		if flag(t, "terminate") {
+			return HandOver{flag(t, "wait"), TerminateDispatch{}}
+		}
+		return HandOver{flag(t, "wait"), SendGoSignal{GoWord(u32(t, "go")), u8(t, "multicast"), u8(t, "unicasts"), u8(t, "start"), u32(t, "count"), u32(t, "stream")}}
 	case DispatchWriteLinear, DispatchWriteLinearH:
 		c := WriteLinear{H: flag(t, "h"), McastDests: u8(t, "mcast"), OffsetIndex: u8(t, "index"), NOC: u32(t, "noc"), Addr: u64(t, "addr"), Length: u64(t, "length")}
 		if !noFlush {
@@ -106,6 +120,15 @@ func genDispatch(t *rapid.T, noFlush bool) DispatchCommand {
 		return SetGoSignalNOCData{rapid.SliceOfN(rapid.Uint32(), n, n).Draw(t, "words")}
 	}
 	panic("unreachable: every id has a case")
+}
+
+// genSingle is genDispatch without sequences.
+func genSingle(t *rapid.T, noFlush bool) DispatchCommand {
+	for {
+		if d := genDispatch(t, noFlush); d.ID() != DispatchSequence {
+			return d
+		}
+	}
 }
 
 func genPrefetch(t *rapid.T) PrefetchCommand {

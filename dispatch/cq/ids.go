@@ -67,6 +67,10 @@ const (
 	DispatchNotifySubordinate  DispatchID = 15
 	DispatchSetNumWorkerSems   DispatchID = 16
 	DispatchSetGoSignalNOCData DispatchID = 17
+
+	// This runtime's alone.
+	DispatchSequence DispatchID = 0xE0
+	DispatchHandOver DispatchID = 0xE1
 )
 
 var dispatchNames = [...]string{
@@ -80,8 +84,13 @@ var dispatchNames = [...]string{
 
 // String is tt-metal's name without its prefix, or "DISPATCH_n".
 func (id DispatchID) String() string {
-	if int(id) < len(dispatchNames) && id != 0 {
+	switch {
+	case int(id) < len(dispatchNames) && id != 0:
 		return dispatchNames[id]
+	case id == DispatchSequence:
+		return "SEQUENCE"
+	case id == DispatchHandOver:
+		return "HAND_OVER"
 	}
 	return "DISPATCH_" + strconv.Itoa(int(id))
 }

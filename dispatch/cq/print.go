@@ -30,7 +30,11 @@ func Line(l Layout, c PrefetchCommand) string {
 	if shown == nil {
 		return fmt.Sprintf("%-10s  nothing", who)
 	}
-	return line(who, shown.Name(), shown.Fields(l), data, note)
+	fields := shown.Fields(l)
+	if _, ok := shown.(Sequence); ok {
+		fields = fields[:1] // its commands have lines of their own
+	}
+	return line(who, shown.Name(), fields, data, note)
 }
 
 func line(who, name string, fields []Field, data int, note string) string {
@@ -101,6 +105,7 @@ func show(w io.Writer, l Layout, stream []byte, all bool) error {
 			line = Line(l, e.Command)
 		}
 		fmt.Fprintf(out, "%08x %6d  %s\n", e.Offset, len(e.Raw), line)
+		showSequence(out, l, e)
 		if err != nil {
 			fmt.Fprintf(out, "                 ! %v\n", err)
 			errs = append(errs, err)
@@ -116,6 +121,20 @@ func show(w io.Writer, l Layout, stream []byte, all bool) error {
 		return fmt.Errorf("cq: print: %w", err)
 	}
 	return errors.Join(errs...)
+}
+
+// showSequence writes a line for each command of a sequence.
+func showSequence(out io.Writer, l Layout, e Entry) {
+	if c, _, ok := e.Dispatch(); !ok || c == nil || c.ID() != DispatchSequence {
+		return
+	}
+	for r := range e.Relayed {
+		one := PrefetchCommand(RelayInline{r.To, r.Command})
+		if r.Header {
+			one = RelayInlineNoFlush{r.Command}
+		}
+		fmt.Fprintf(out, "%08x %6d    %s\n", r.At, size(r.Command, r.Header), Line(l, one))
+	}
 }
 
 func dumpEntry(out io.Writer, l Layout, e Entry) {

@@ -10,9 +10,9 @@ import (
 // Reading is one command of a stream as a revision reads it. A relay with a dispatcher's command is one reading, of
 // that command.
 type Reading struct {
-	Offset  int    // of the prefetcher's command in the stream, in bytes
+	Offset  int    // of the prefetcher's command in the stream, in bytes; of all in a Sequence but the first, At
 	Size    int    // bytes to the next one
-	Relay   string // name of the prefetcher's command if there is another in it, as "RELAY_INLINE"
+	Relay   string // name of the command that this one is in: "RELAY_INLINE", "RELAY_INLINE_NOFLUSH" or "HAND_OVER"
 	Who     string // executes it: "prefetch", "dispatch" or "dispatch_s"
 	Name    string
 	At      int     // of the command that is read, in the stream
@@ -68,12 +68,15 @@ func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 			return out, bad(ErrOrder, at, r.Name, "it brings %d bytes for a %s of %d", r.Relayed, header, missing)
 		}
 		header = ""
+		for _, one := range d.all() {
+			r = one
+			r.Offset, r.At = at+r.Offset, at+r.At
+			out = append(out, r)
+		}
 		if r.Relay == "RELAY_INLINE_NOFLUSH" {
 			header, missing = r.Name, d.missing
 		}
-		r.Offset, r.At = at, at+r.At
-		out = append(out, r)
-		at += r.Size
+		at += d.r.Size
 		if r.Name == "EXEC_BUF_END" {
 			if err := zeros(stream, at, r.Name); err != nil {
 				return out, err
@@ -95,7 +98,8 @@ type revisionReader struct {
 
 	form    *form
 	r       Reading
-	missing uint64 // data that a header without them needs
+	several []Reading // instead of r, if it is a sequence
+	missing uint64    // data that a header without them needs
 }
 
 func (d *revisionReader) prefetch() error {
@@ -194,6 +198,16 @@ func (d *revisionReader) inline(p []byte) error {
 		return bad(ErrTruncated, HeaderSize, relay, "%d bytes in it, a dispatcher's command has at least 16", len(p))
 	}
 	id := p[0]
+	if d.v.Name == Pinned && to == 0 { // whose commands our own are beside
+		switch DispatchID(id) {
+		case DispatchSequence:
+			d.r = whole
+			return d.sequence(p, noFlush)
+		case DispatchHandOver:
+			d.r = whole
+			return d.handOver(p)
+		}
+	}
 	if int(id) >= len(d.v.dispatch) || d.v.dispatch[id].name == "" {
 		return bad(ErrIllegal, HeaderSize, "", "dispatchers have no command %d in revision %s", id, d.v.Name)
 	}

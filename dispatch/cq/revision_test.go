@@ -23,6 +23,9 @@ func TestPinnedTableEqualsDecoder(t *testing.T) {
 		if flag(t, "inline") {
 			c = RelayInline{Master, genDispatch(t, false)}
 		}
+		if d, _, _ := (Entry{Command: c}).Dispatch(); d != nil && d.ID() >= DispatchSequence {
+			t.Skip("no revision's")
+		}
 		stream, err := Append(nil, l, c)
 		if err != nil {
 			t.Skip(err)

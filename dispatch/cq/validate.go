@@ -31,6 +31,10 @@ func size(c DispatchCommand, noFlush bool) int {
 		return AtGoNOCData(len(c.Words))
 	case DebugDispatch:
 		return HeaderSize + len(c.Data)
+	case Sequence:
+		return c.each(noFlush, nil)
+	case HandOver:
+		return HandOverSize
 	case Opaque:
 		return len(c.Payload)
 	}
@@ -146,6 +150,9 @@ func (c RelayInline) Validate(l Layout, m Limits) error {
 func (c RelayInlineNoFlush) Validate(l Layout, m Limits) error {
 	if c.Command == nil {
 		return bad(ErrFormat, AtRelayed, c.Name(), "no dispatcher command in it")
+	}
+	if s, ok := c.Command.(Sequence); ok {
+		return s.validate(l, m, true)
 	}
 	if err := c.Command.Validate(l, m); err != nil {
 		return err

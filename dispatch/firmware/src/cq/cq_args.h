@@ -70,6 +70,7 @@ struct cq_dispatch_args {
     uint32_t num_workers;
     uint32_t sync_base;  // L1: the subordinate's sync words
     uint32_t page_size;  // 4096
+    uint32_t handed;     // L1: what it hands to the subordinate, see cq_handed.h
 };
 
 struct cq_subordinate_args {
@@ -84,15 +85,16 @@ struct cq_subordinate_args {
     uint32_t workers_end_xy;
     uint32_t num_workers;
     uint32_t sync_base;
+    uint32_t handed;
 };
 
 RP_STATIC_ASSERT(sizeof(struct cq_prefetch_args) == 4 * 21, "prefetcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_prefetch_args, buffer) == 4 * 8, "prefetcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_prefetch_args, dispatch_xy) == 4 * 14, "prefetcher arguments");
-RP_STATIC_ASSERT(sizeof(struct cq_dispatch_args) == 4 * 20, "dispatcher arguments");
+RP_STATIC_ASSERT(sizeof(struct cq_dispatch_args) == 4 * 21, "dispatcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_dispatch_args, ring) == 4 * 7, "dispatcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_dispatch_args, first_stream) == 4 * 12, "dispatcher arguments");
-RP_STATIC_ASSERT(sizeof(struct cq_subordinate_args) == 4 * 11, "subordinate arguments");
+RP_STATIC_ASSERT(sizeof(struct cq_subordinate_args) == 4 * 12, "subordinate arguments");
 
 RP_INLINE void cq_load_args(uint32_t* to, uint32_t bytes) {
     for (uint32_t i = 0; i < bytes / 4; i++) {

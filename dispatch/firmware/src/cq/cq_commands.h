@@ -53,6 +53,9 @@ enum cq_dispatch_id {
     CQ_DISPATCH_NOTIFY_SUBORDINATE = 15,
     CQ_DISPATCH_SET_NUM_WORKER_SEMS = 16,
     CQ_DISPATCH_SET_GO_SIGNAL_NOC_DATA = 17,
+    // Ours alone: no revision of tt-metal has them.
+    CQ_DISPATCH_SEQUENCE = 0xE0,
+    CQ_DISPATCH_HAND_OVER = 0xE1,
 };
 
 // RELAY_PAGED: flags hold the kind of memory and a number of bytes not to forward.
@@ -315,6 +318,24 @@ RP_INLINE uint64_t cq_pair(uint32_t lo, uint32_t hi) {
     return (uint64_t)lo | (uint64_t)hi << 32;
 }
 
+// Several commands of the dispatcher in one page: they lie behind this header, each at a multiple of 16 bytes, and all of
+// them in the page that the header is in, but for what the last one writes.
+struct cq_sequence {
+    uint8_t id;
+    uint8_t pad;
+    uint16_t count;
+    uint32_t pad1[3];
+};
+
+// A command for the subordinate, 16 bytes behind this header. With wait set the subordinate gets it when all writes
+// before have arrived.
+struct cq_hand_over {
+    uint8_t id;
+    uint8_t wait;
+    uint16_t pad;
+    uint32_t pad1[3];
+};
+
 #define CQ_AT(type, field, at) RP_STATIC_ASSERT(offsetof(struct type, field) == (at), #type "." #field)
 #define CQ_SIZE(type, bytes) RP_STATIC_ASSERT(sizeof(struct type) == (bytes), #type)
 
@@ -426,6 +447,10 @@ CQ_AT(cq_notify_subordinate, wait, 1);
 CQ_AT(cq_notify_subordinate, mask, 2);
 CQ_SIZE(cq_set_words, 16);
 CQ_AT(cq_set_words, count, 4);
+CQ_SIZE(cq_sequence, 16);
+CQ_AT(cq_sequence, count, 2);
+CQ_SIZE(cq_hand_over, 16);
+CQ_AT(cq_hand_over, wait, 1);
 
 #undef CQ_AT
 #undef CQ_SIZE

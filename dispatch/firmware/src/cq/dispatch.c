@@ -7,6 +7,7 @@
 #include "cq_commands.h"
 #include "cq_completion.h"
 #include "cq_go.h"
+#include "cq_handed.h"
 #include "cq_pages.h"
 #include "cq_ring.h"
 
@@ -19,12 +20,14 @@ static struct cq_ring_reader ring;
 static struct cq_completion completion;
 static struct cq_go go;
 static uint32_t write_offset[CQ_WRITE_OFFSETS];
+static uint32_t handed;      // commands that the subordinate got
+static uint32_t command_at;  // where the present command began
 
 // Sub-commands that must outlive their place in the ring. Enough for one word for each of 140 workers.
 #define TABLE_WORDS 160u
 static uint32_t table[TABLE_WORDS];
 
-static __attribute__((noreturn)) void bad_command(uint32_t why) { cq_park(why, rp_load(ring.cursor & ~(PAGE_BYTES - 1))); }
+static __attribute__((noreturn)) void bad_command(uint32_t why) { cq_park(why, rp_load(command_at)); }
 
 static uint32_t offset_of(uint32_t index) {
     if (index >= CQ_WRITE_OFFSETS) {
@@ -406,6 +409,21 @@ static void send_go(void) {
     skip(CQ_HEADER_BYTES);
 }
 
+// Hands a command, mostly a go signal, to the subordinate without a page of its ring.
+static void hand_over(void) {
+    const struct cq_hand_over* c = (const struct cq_hand_over*)ring.cursor;
+    if (c->wait) {
+        rp_noc_write_barrier(NOC);  // as in notify_subordinate
+    }
+    uint32_t command = ring.cursor + CQ_HEADER_BYTES;
+    uint32_t index = cq_sync_index((const struct cq_send_go*)command, args.first_stream);
+    if (index >= MAX_SYNC_WORDS) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    cq_hand(args.handed, handed++, command, rp_load(args.sync_base + CQ_SYNC_STRIDE * index));
+    skip(2 * CQ_HEADER_BYTES);
+}
+
 // --- settings ------------------------------------------------------------------------------------------------------
 
 static void set_write_offset(void) {
@@ -476,6 +494,9 @@ static int run_command(void) {
     case CQ_DISPATCH_NOTIFY_SUBORDINATE:
         notify_subordinate();
         return 1;
+    case CQ_DISPATCH_HAND_OVER:
+        hand_over();
+        return 1;
     case CQ_DISPATCH_SEND_GO_SIGNAL:
         send_go();
         return 1;
@@ -528,12 +549,30 @@ static void init(void) {
     }
 }
 
+// Runs what begins at the page at the cursor: a command, or a sequence of them. Returns 0 after the last one.
+static int run_page(void) {
+    cq_ring_wait(&ring, NOC);
+    command_at = ring.cursor;
+    if (*(const uint8_t*)ring.cursor != CQ_DISPATCH_SEQUENCE) {
+        return run_command();
+    }
+    uint32_t left = ((const struct cq_sequence*)ring.cursor)->count;
+    for (skip(CQ_HEADER_BYTES); left != 0; left--) {
+        ring.cursor = cq_align(ring.cursor, RP_L1_ALIGNMENT);
+        cq_ring_wait(&ring, NOC);
+        command_at = ring.cursor;
+        if (!run_command()) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 void kernel_main(void) {
     int more;
     init();
     do {
-        cq_ring_wait(&ring, NOC);
-        more = run_command();
+        more = run_page();
         cq_ring_end_command(&ring);
     } while (more);
     rp_waypoint("TERM");

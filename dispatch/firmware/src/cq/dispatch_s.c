@@ -4,9 +4,14 @@
 // It runs on the second data-movement processor of the dispatch core, with a NoC of its own. It must not start a
 // program whose data the dispatcher hasn't delivered: the dispatcher counts what is safe in a sync word for each
 // sub-device, and each go signal uses one up. Both see the same completion streams; the dispatcher clears them.
+//
+// Commands come from two sides: from the prefetcher, a page each, and from the dispatcher, which has waited for their data
+// already. Go signals go out in the order in which the dispatcher got the one and the permission for the other: what it hands
+// over says how many permissions it had given before.
 #include "cq_args.h"
 #include "cq_commands.h"
 #include "cq_go.h"
+#include "cq_handed.h"
 #include "cq_ring.h"
 
 #define NOC 1u
@@ -16,19 +21,41 @@ static struct cq_subordinate_args args;
 static struct cq_go go;
 static uint32_t pages_taken;
 static uint32_t cursor;
+static uint32_t handed_taken;
 static uint32_t gos_sent[MAX_SYNC_WORDS];
 
-static void wait_page(void) {
-    uint32_t word = cq_own_semaphore(CQ_SEM_SUBORDINATE_PAGES);
+static int run_handed(void);
+
+// Whether the dispatcher has handed over a command whose turn it is.
+static int handed_ready(void) {
+    if (rp_load(args.handed) == handed_taken) {
+        return 0;
+    }
+    uint32_t at = cq_handed_entry(args.handed, handed_taken);
+    uint32_t index = cq_sync_index((const struct cq_send_go*)at, args.first_stream);
+    return (int32_t)(rp_load(at + CQ_HANDED_SYNC) - gos_sent[index]) <= 0;
+}
+
+enum input { NOTHING, PAGE, HANDED };
+
+static enum input look(void) {
     rp_invalidate_l1();
-    if (rp_load(word) == pages_taken) {
+    if (rp_load(cq_own_semaphore(CQ_SEM_SUBORDINATE_PAGES)) != pages_taken) {
+        return PAGE;
+    }
+    return handed_ready() ? HANDED : NOTHING;
+}
+
+static enum input wait_input(void) {
+    enum input in = look();
+    if (in == NOTHING) {
         rp_waypoint("IDLE");
         do {
-            rp_invalidate_l1();
-        } while (rp_load(word) == pages_taken);
+            in = look();
+        } while (in == NOTHING);
         rp_waypoint("RUN ");
     }
-    pages_taken++;
+    return in;
 }
 
 // The page's bytes may still be on their way out as the source of a go signal.
@@ -42,14 +69,23 @@ static void return_page(void) {
     }
 }
 
+// What the dispatcher has handed over before it counted the sync word goes out first.
 static void wait_sync(uint32_t index) {
     uint32_t word = args.sync_base + CQ_SYNC_STRIDE * index;
-    rp_invalidate_l1();
-    if ((int32_t)(rp_load(word) - gos_sent[index]) <= 0) {
-        rp_waypoint_detail("SYNC", index);
-        do {
-            rp_invalidate_l1();
-        } while ((int32_t)(rp_load(word) - gos_sent[index]) <= 0);
+    int waiting = 0;
+    for (;;) {
+        rp_invalidate_l1();
+        int reached = (int32_t)(rp_load(word) - gos_sent[index]) > 0;
+        if (handed_ready()) {
+            run_handed();
+        } else if (reached) {
+            break;
+        } else if (!waiting) {
+            rp_waypoint_detail("SYNC", index);
+            waiting = 1;
+        }
+    }
+    if (waiting) {
         rp_waypoint("RUN ");
     }
     gos_sent[index]++;
@@ -63,6 +99,22 @@ static void send_go(void) {
     }
     wait_sync(index);
     cq_send_go(&go, NOC, cursor);
+}
+
+// Runs the command that the dispatcher has handed over. Returns 0 after the last one. The command's place goes back when
+// what is sent out of it has left.
+static int run_handed(void) {
+    uint32_t at = cq_handed_entry(args.handed, handed_taken);
+    uint8_t id = *(const uint8_t*)at;
+    if (id == CQ_DISPATCH_SEND_GO_SIGNAL) {
+        cq_send_go(&go, NOC, at);
+        rp_noc_write_flush(NOC);
+    } else if (id != CQ_DISPATCH_TERMINATE) {
+        cq_park(CQ_BAD_COMMAND, rp_load(at));
+    }
+    handed_taken++;
+    rp_store(args.handed + CQ_HANDED_TAKEN, handed_taken);
+    return id != CQ_DISPATCH_TERMINATE;
 }
 
 static void set_noc_data(void) {
@@ -110,7 +162,11 @@ void kernel_main(void) {
     go.workers = args.num_workers;
     cursor = args.ring;
     do {
-        wait_page();
+        if (wait_input() == HANDED) {
+            more = run_handed();
+            continue;
+        }
+        pages_taken++;
         more = run_command();
         return_page();
     } while (more);

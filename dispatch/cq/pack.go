@@ -1,0 +1,188 @@
+package cq
+
+import "slices"
+
+// Moved tells where the dispatcher commands of a stream lie after Pack, and the prefetcher's.
+type Moved []moved
+
+type moved struct{ from, to, n int }
+
+// At returns where the byte at offset at of the stream before lies now. Bytes of what Pack has left out, which are relays'
+// headers and NotifySubordinates in front of go signals, have no place: ok is false.
+func (m Moved) At(at int) (now int, ok bool) {
+	i, found := slices.BinarySearchFunc(m, at, func(x moved, at int) int {
+		switch {
+		case at < x.from:
+			return 1
+		case at >= x.from+x.n:
+			return -1
+		}
+		return 0
+	})
+	if !found {
+		return 0, false
+	}
+	return m[i].to + at - m[i].from, true
+}
+
+// Pack rewrites a stream for this runtime's own firmware: neighbouring commands for the dispatcher share relays and pages
+// of page bytes, as far as they fit, and a NotifySubordinate with the go signal behind it becomes a HandOver. It does the
+// same, with fewer relays, fewer pages and fewer bytes. Commands that fill a page stay as they are, and so does every
+// command that isn't for a dispatcher.
+//
+// The stream must be one that Decode takes without an error, all of it; anything else is an error, and so is a stream that
+// is packed already.
+func Pack(l Layout, page int, stream []byte) ([]byte, Moved, error) {
+	p := packer{l: l, page: page}
+	for e, err := range All(l, stream) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := p.add(e); err != nil {
+			return nil, nil, behind(err, e.Offset)
+		}
+	}
+	if h := p.header; h != nil {
+		return nil, nil, bad(ErrOrder, h.from, "", "the data for the last NOFLUSH are missing")
+	}
+	p.flush()
+	return p.out, p.moves, nil
+}
+
+type packer struct {
+	l     Layout
+	page  int
+	out   []byte
+	moves Moved
+
+	// The relay under construction: payloads, each with where it comes from.
+	held []held
+	size int // of the sequence with them
+
+	notify *held // a NotifySubordinate that may become part of a HandOver
+	wait   bool
+
+	header *held // of a NOFLUSH
+	wants  uint64
+}
+
+type held struct {
+	from    int
+	payload []byte
+	at      int // in the payload, what comes from there
+}
+
+// add takes the next command of the stream.
+func (p *packer) add(e Entry) error {
+	if p.header != nil {
+		// What a relay brings beyond the data is skipped with the rest of the page: only where the header is tells the page.
+		if n, _ := relayed(e.Command); n != p.wants {
+			p.close(PrefetchRelayInline)
+		}
+		p.hold(*p.header)
+		p.close(PrefetchRelayInlineNoFlush)
+		p.header = nil
+	}
+	switch c := e.Command.(type) {
+	case RelayInline:
+		if err := unpacked(c.Command); err != nil {
+			return err
+		}
+		payload := held{from: e.Offset + AtRelayed, payload: e.Raw[AtRelayed : AtRelayed+size(c.Command, false)]}
+		switch d := c.Command.(type) {
+		case NotifySubordinate:
+			if c.To == Master && d.Mask == 1 {
+				p.settle()
+				p.notify, p.wait = &payload, d.Wait
+				return nil
+			}
+		case SendGoSignal:
+			if c.To == Subordinate && p.notify != nil {
+				p.notify = nil
+				over := make([]byte, HandOverSize)
+				lo, _ := HandOver{Wait: p.wait}.words()
+				le.PutUint64(over, lo)
+				copy(over[AtHandedOver:], payload.payload)
+				p.hold(held{from: payload.from, payload: over, at: AtHandedOver})
+				return nil
+			}
+		}
+		p.settle()
+		if c.To == Master {
+			p.hold(payload)
+			return nil
+		}
+	case RelayInlineNoFlush:
+		if err := unpacked(c.Command); err != nil {
+			return err
+		}
+		p.settle()
+		// The data come with the next command, so this one is the last in its relay.
+		head := size(c.Command, true)
+		p.header = &held{from: e.Offset + AtRelayed, payload: e.Raw[AtRelayed : AtRelayed+head]}
+		p.wants = uint64(size(c.Command, false) - head)
+		return nil
+	}
+	p.flush()
+	p.moves = append(p.moves, moved{from: e.Offset, to: len(p.out), n: len(e.Raw)})
+	p.out = append(p.out, e.Raw...)
+	return nil
+}
+
+func unpacked(d DispatchCommand) error {
+	switch d.(type) {
+	case Sequence, HandOver:
+		return bad(ErrFormat, AtRelayed, d.Name(), "the stream is packed already")
+	}
+	return nil
+}
+
+// settle puts a NotifySubordinate without a go signal behind it where it belongs.
+func (p *packer) settle() {
+	if n := p.notify; n != nil {
+		p.notify = nil
+		p.hold(*n)
+	}
+}
+
+// hold adds a command to the relay under construction, or begins a new one.
+func (p *packer) hold(h held) {
+	end := SlotStride(max(p.size, HeaderSize)) + len(h.payload)
+	if len(p.held) > 0 && end > p.page {
+		p.close(PrefetchRelayInline)
+		end = HeaderSize + len(h.payload)
+	}
+	p.held, p.size = append(p.held, h), end
+}
+
+// flush ends what is under construction.
+func (p *packer) flush() {
+	p.settle()
+	p.close(PrefetchRelayInline)
+}
+
+// close writes the relay under construction. One command alone needs no sequence.
+func (p *packer) close(id PrefetchID) {
+	if len(p.held) == 0 {
+		return
+	}
+	start := len(p.out)
+	p.out = append(p.out, make([]byte, HeaderSize)...)
+	base := len(p.out)
+	if len(p.held) > 1 {
+		lo, hi := Sequence{Commands: make([]DispatchCommand, len(p.held))}.words()
+		p.out = le.AppendUint64(le.AppendUint64(p.out, lo), hi)
+	}
+	for _, h := range p.held {
+		p.out = append(p.out, make([]byte, SlotStride(len(p.out)-base)-(len(p.out)-base))...)
+		p.moves = append(p.moves, moved{from: h.from, to: len(p.out) + h.at, n: len(h.payload) - h.at})
+		p.out = append(p.out, h.payload...)
+	}
+	n := len(p.out) - base
+	stride := p.l.Stride(HeaderSize + n)
+	p.out = append(p.out, make([]byte, stride-HeaderSize-n)...)
+	w0, w1 := relayWords(id, Master, n, stride)
+	le.PutUint64(p.out[start:], w0)
+	le.PutUint64(p.out[start+8:], w1)
+	p.held, p.size = p.held[:0], 0
+}

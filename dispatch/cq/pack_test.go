@@ -1,0 +1,253 @@
+package cq
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+const testPage = 4096
+
+// program is what the runtime sends for a small program, in the pinned form.
+func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
+	t.Helper()
+	b := NewBuilder(l, nil)
+	b.SetWriteOffset(SetWriteOffset{Count: 3, Offsets: [4]uint32{0, 0x8000, 0x8100}})
+	b.Wait(Master, Wait{Flags: WaitStream, Stream: 48, Count: 130})
+	b.WritePackedLargeHeader(WritePackedLarge{Type: LargeBinaries, Alignment: 64, OffsetIndex: 2, Subs: []LargeSub{{NOC: 1, Length: 512, Dests: 4, Unlink: true}}})
+	b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{LogPageSize: 11, Base: 0x1000, Length: 512}}})
+	launch = b.WritePacked(WritePacked{Type: PackedLaunch, Size: 96, Addr: 0x40, Rects: []Rect{{NOC: 7, Dests: 4}}, Data: make([]byte, 96)})
+	b.NotifySubordinate(NotifySubordinate{Wait: true, Mask: 1})
+	goAt = b.SendGoSignal(Subordinate, SendGoSignal{Go: 0x80000000, WaitCount: 9, WaitStream: 48})
+	stream, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream, launch, goAt
+}
+
+// A small program takes two relays instead of six, and its go signal no page of the subordinate's.
+func TestPackOfProgram(t *testing.T) {
+	for _, l := range []Layout{Wormhole, Blackhole} {
+		stream, launch, goAt := program(t, l)
+		packed, moves, err := Pack(l, testPage, stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for e, err := range All(l, packed) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, e.Command.Name())
+			for r := range e.Relayed {
+				got = append(got, "  "+r.Command.Name())
+			}
+		}
+		want := []string{
+			"RELAY_INLINE_NOFLUSH", "  SET_WRITE_OFFSET", "  WAIT", "  WRITE_PACKED_LARGE", "RELAY_PAGED_PACKED",
+			"RELAY_INLINE", "  WRITE_PACKED", "  HAND_OVER",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", l, diff)
+		}
+		if err := Check(l, DefaultLimits(140), packed); err != nil {
+			t.Errorf("%v: packed commands aren't in order: %v", l, err)
+		}
+		for _, at := range []int{launch.At + AtPackedAddr, launch.Slot(0), goAt + AtGoWaitCount} {
+			now, ok := moves.At(at)
+			if !ok || Get32(packed, now) != Get32(stream, at) {
+				t.Errorf("%v: the word at %#x is said to be at %#x (%v), which holds another", l, at, now, ok)
+			}
+		}
+		if _, ok := moves.At(0); ok {
+			t.Errorf("%v: the first relay's own header has a place", l)
+		}
+		if _, _, err := Pack(l, testPage, packed); !errors.Is(err, ErrFormat) {
+			t.Errorf("%v: packing twice: %v, want ErrFormat", l, err)
+		}
+	}
+}
+
+// What a packed stream does is what the stream before did: the same commands to the dispatcher in the same order, with
+// every byte where Moved says, and no sequence is longer than a page.
+func TestPackKeepsCommands(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := genLayout(t)
+		b := NewBuilder(l, nil)
+		for range num(t, "commands", 1, 12) {
+			switch num(t, "kind", 0, 5) {
+			case 0:
+				b.Append(Stall{})
+			case 1:
+				n := uint32(num(t, "length", 1, 100)) * 16
+				b.WritePackedLargeHeader(WritePackedLarge{Alignment: 16, OffsetIndex: 1, Subs: []LargeSub{{Length: n, Dests: 1, Unlink: true}}})
+				b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{LogPageSize: 11, Length: (n + 63) &^ 63}}})
+			case 2:
+				b.NotifySubordinate(NotifySubordinate{Wait: flag(t, "wait"), Mask: 1})
+			case 3:
+				b.SendGoSignal(Subordinate, SendGoSignal{WaitCount: u32(t, "count")})
+			default:
+				d := genDispatch(t, false)
+				for d.ID() == DispatchSequence || d.ID() == DispatchHandOver {
+					d = genDispatch(t, false)
+				}
+				b.Append(RelayInline{Master, d})
+			}
+		}
+		stream, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed, moves, err := Pack(l, testPage, stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(packed) > len(stream) {
+			t.Fatalf("%d bytes became %d", len(stream), len(packed))
+		}
+		before, after := flat(t, l, stream), flat(t, l, packed)
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Fatalf("(-before +after):\n%s", diff)
+		}
+		for e := range All(l, stream) {
+			for r := range e.Relayed {
+				now, ok := moves.At(r.At)
+				if r.Command.ID() == DispatchNotifySubordinate && !ok {
+					continue
+				}
+				if n := size(r.Command, r.Header); !ok || string(packed[now:now+n]) != string(stream[r.At:r.At+n]) {
+					t.Fatalf("%s at %#x is said to be at %#x (%v), where something else is", r.Command.Name(), r.At, now, ok)
+				}
+			}
+		}
+		for e := range All(l, packed) {
+			if c, _, ok := e.Dispatch(); ok && c.ID() == DispatchSequence {
+				_, header := e.Command.(RelayInlineNoFlush)
+				if n := size(c, header); n > testPage {
+					t.Fatalf("a sequence of %d B, a page has %d", n, testPage)
+				}
+			}
+		}
+	})
+}
+
+// flat lists what a stream does, with a hand-over as what it stands for.
+func flat(t *rapid.T, l Layout, stream []byte) []string {
+	var out []string
+	for e, err := range All(l, stream) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		any := false
+		for r := range e.Relayed {
+			any = true
+			if h, ok := r.Command.(HandOver); ok {
+				out = append(out, Line(l, RelayInline{Master, NotifySubordinate{h.Wait, 1}}), Line(l, RelayInline{Subordinate, h.Command}))
+				continue
+			}
+			one := PrefetchCommand(RelayInline{r.To, r.Command})
+			if r.Header {
+				one = RelayInlineNoFlush{r.Command}
+			}
+			out = append(out, Line(l, one))
+		}
+		if !any {
+			out = append(out, Line(l, e.Command))
+		}
+	}
+	return out
+}
+
+// Sequences that the dispatcher couldn't run are refused.
+func TestSequenceLimits(t *testing.T) {
+	m := DefaultLimits(140)
+	big := WriteLinear{NOC: 1, Length: 4096, Data: make([]byte, 4096)}
+	for _, c := range []struct {
+		name string
+		cmd  DispatchCommand
+		err  error
+	}{
+		{"two commands", Sequence{[]DispatchCommand{Wait{}, Sink{}}}, nil},
+		{"none", Sequence{}, ErrLimit},
+		{"more than a page", Sequence{[]DispatchCommand{Wait{}, big}}, ErrLimit},
+		{"one in another", Sequence{[]DispatchCommand{Sequence{[]DispatchCommand{Wait{}}}}}, ErrFormat},
+		{"a command that is wrong", Sequence{[]DispatchCommand{Wait{Flags: 0x80}}}, ErrLimit},
+		{"a go signal handed over", HandOver{Command: SendGoSignal{Multicast: NoMulticast}}, nil},
+		{"a write handed over", HandOver{Command: Wait{}}, ErrFormat},
+		{"nothing handed over", HandOver{}, ErrFormat},
+	} {
+		err := RelayInline{Master, c.cmd}.Validate(Blackhole, m)
+		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.err)
+		}
+	}
+}
+
+// What a table of the pinned revision reads in a packed stream is what it reads in the stream before, but for the
+// NOTIFY_SUBORDINATE_GO_SIGNAL that a hand-over stands for; the readings tile the stream.
+func TestRevisionReadsPacked(t *testing.T) {
+	for _, l := range []Layout{Wormhole, Blackhole} {
+		stream, _, _ := program(t, l)
+		packed, _, err := Pack(l, testPage, stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(b []byte) (lines []string) {
+			rs, err := RevisionByName(Pinned).Read(l, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := 0
+			for i := range rs {
+				if rs[i].Offset != at {
+					t.Errorf("%v: %s at %#x, want %#x", l, rs[i].Name, rs[i].Offset, at)
+				}
+				at += rs[i].Size
+				if rs[i].Name != DispatchNotifySubordinate.String() {
+					lines = append(lines, rs[i].String())
+				}
+			}
+			if at != len(b) {
+				t.Errorf("%v: the readings end at %#x of %#x", l, at, len(b))
+			}
+			return lines
+		}
+		if diff := cmp.Diff(read(stream), read(packed)); diff != "" {
+			t.Errorf("%v (-before +packed):\n%s", l, diff)
+		}
+		for _, v := range Revisions() {
+			if _, err := v.Read(l, packed); v.Name != Pinned && err == nil {
+				t.Errorf("%v: revision %s reads a packed stream", l, v.Name)
+			}
+		}
+	}
+}
+
+// A builder refuses what can't be in a sequence, and leaves no half of one.
+func TestSequenceBuilder(t *testing.T) {
+	for name, add := range map[string]func(b *Builder){
+		"a prefetcher's command":    func(b *Builder) { b.Stall() },
+		"a relay":                   func(b *Builder) { b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{Length: 64}}}) },
+		"the subordinate's command": func(b *Builder) { b.SendGoSignal(Subordinate, SendGoSignal{}) },
+		"a sequence":                func(b *Builder) { b.BeginSequence() },
+		"something behind a header": func(b *Builder) { b.WritePagedHeader(WritePaged{PageSize: 16, Pages: 1}); b.Sink() },
+	} {
+		b := NewBuilder(Blackhole, nil)
+		b.BeginSequence()
+		b.Sink()
+		add(&b)
+		b.EndSequence()
+		if b.Err() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	b := NewBuilder(Blackhole, nil)
+	b.BeginSequence()
+	b.EndSequence()
+	if b.Err() == nil {
+		t.Error("an empty sequence: no error")
+	}
+}
