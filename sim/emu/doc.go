@@ -125,7 +125,8 @@
 //
 // Processors run in slices of a few thousand instructions in an order drawn from [Config.Seed]. A processor that waits
 // costs nothing: when an iteration of a loop changed no register and no memory and read only what nobody changed, it is
-// parked until something that it read can change. A chip on which all processors are parked or held in reset uses no
+// parked until something that it read can change. When it is woken and none of that has changed, its loop is counted as
+// executed and it is parked again. A chip on which all processors are parked or held in reset uses no
 // processor time of the host.
 //
 // NoC requests complete inside the store that starts them, unless [Config.Delay] is set: then they are counted as sent,
