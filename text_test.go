@@ -1,0 +1,78 @@
+package reprise_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// A trace brings the kernels of a program when it runs first, and not again; the queue that replays it, whose own programs
+// lie in the same memory, brings its own anew. All compute what they should.
+func TestKernelsAreSentOnce(t *testing.T) {
+	onAll(t, func(b *bench) {
+		trace, bufs := b.chain(8)
+		var sizes []int
+		for _, s := range trace.Steps() {
+			sizes = append(sizes, s.Size)
+		}
+		if sizes[0] <= sizes[2] || sizes[1] <= sizes[3] {
+			b.Errorf("steps of %d B: the first two should be longer", sizes)
+		}
+		for i := 4; i < 8; i++ {
+			if sizes[i] != sizes[i-2] {
+				b.Errorf("steps of %d B: from the third on all should be short", sizes)
+			}
+		}
+		var text strings.Builder
+		b.must(trace.Print(&text))
+		if n := strings.Count(text.String(), "RELAY_PAGED_PACKED"); n != 2 {
+			b.Errorf("the trace reads kernels from DRAM %d times, want 2:\n%s", n, text.String())
+		}
+		eager := b.load(b.adder("eager", reprise.Core{X: 1}, bufs[0], bufs[1], 100))
+		for range 3 {
+			b.write(bufs[0], 1)
+			b.must(trace.Replay(b.ctx))
+			b.holds(bufs[0], 9)
+			b.must(b.queue.Run(b.ctx, eager))
+			b.must(b.queue.Run(b.ctx, eager))
+			b.holds(bufs[1], 109)
+		}
+	})
+}
+
+// The pinned form has one command of the dispatcher in each relay, its go signals pass through the prefetcher, and it
+// computes the same; the form of this runtime is shorter.
+func TestPinnedForm(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			var sizes []int
+			for _, opts := range [][]reprise.Option{nil, {reprise.WithPinnedForm()}} {
+				b := open(t, card, opts...)
+				trace, bufs := b.chain(6)
+				b.write(bufs[0], 7)
+				b.must(trace.Replay(b.ctx))
+				b.holds(bufs[0], 13)
+				var text strings.Builder
+				b.must(trace.Print(&text))
+				got := map[string]bool{}
+				for _, name := range []string{"SEQUENCE", "HAND_OVER", "NOTIFY_SUBORDINATE_GO_SIGNAL", "dispatch_s  SEND_GO_SIGNAL"} {
+					got[name] = strings.Contains(text.String(), name)
+				}
+				own := opts == nil
+				want := map[string]bool{"SEQUENCE": own, "HAND_OVER": own, "NOTIFY_SUBORDINATE_GO_SIGNAL": !own, "dispatch_s  SEND_GO_SIGNAL": !own}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("pinned %v (-want +got):\n%s\n%s", !own, diff, text.String())
+				}
+				sizes = append(sizes, trace.Steps()[5].Size, trace.ReplayBytes())
+				b.must(b.dev.Close())
+			}
+			if sizes[0] >= sizes[2] || sizes[1] > sizes[3] {
+				t.Errorf("a program and a replay have %d B, in the pinned form %d B", sizes[:2], sizes[2:])
+			}
+		})
+	}
+}
