@@ -33,8 +33,13 @@ func differ(ctx context.Context, args []string) error {
 	_, err := os.Stat("/sys/bus/pci/devices/" + card.BDF + "/iommu_group")
 	translates := err == nil
 	var id emu.Identity
-	if _, err := fmt.Sscanf(card.Serial+" "+card.ASIC, "%x %x", &id.Board, &id.ASIC); err != nil {
-		return fmt.Errorf("serial number %q, chip %q: %w", card.Serial, card.ASIC, err)
+	if id.Board, err = strconv.ParseUint(card.Serial, 16, 64); err != nil {
+		return fmt.Errorf("serial number of the card: %w", err)
+	}
+	if card.ASIC != "" { // Wormhole's firmware doesn't tell
+		if id.ASIC, err = strconv.ParseUint(card.ASIC, 16, 64); err != nil {
+			return fmt.Errorf("number of the chip: %w", err)
+		}
 	}
 	chip, err := emu.New(emu.Config{Arch: card.Arch, Identity: id})
 	if err != nil {

@@ -319,8 +319,8 @@ func (r *run) reset(f int) {
 		time.Sleep(r.cfg.Settle)
 		return ok && field[kabi.ResetDeviceOut](b, kabi.Size[kabi.ResetDeviceIn]()).Result == 0
 	}
-	ask(mode)
-	if mode >= kabi.ResetPCIeLink && mode <= kabi.ResetASICDMC {
+	// One that is refused leaves windows as they are, which may lead anywhere.
+	if ask(mode) && mode >= kabi.ResetPCIeLink && mode <= kabi.ResetASICDMC {
 		for i := range fileCount {
 			for m := range r.sides[0].maps[i] {
 				if r.sides[0].maps[i][m].window >= 0 {
