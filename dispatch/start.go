@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
+	"github.com/reprise-tt/reprise/dispatch/relay"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -124,6 +125,9 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		d.ctl.cmdData, cmdDataSize, d.ctl.scratch, scratchSize, d.ctl.scratch, binaryRingSize,
 		coreXY.Packed(), dispatchRing, dispatchPages, subordinateRing, subordinatePages, sems, sems,
 	}}}
+	if d.up != nil {
+		prefetch = append(prefetch, hostKernel{proc: chip.NCRISC, noc: chip.NOC1, image: relay.Forward(), args: d.up.far.ForwardFetch(q.id)})
+	}
 	dispatch := []hostKernel{
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
 			out.xy, out.hi, out.completion, out.completionSize, d.ctl.completionWr, d.ctl.completionRd, out.completionWr,

@@ -21,6 +21,7 @@ var ErrLink = errors.New("the link can't carry command queues")
 type uplink struct {
 	*kmd.Uplink
 	d       *Device
+	far     relay.Far // what its program was told last
 	lock    *kmd.Lock
 	running bool
 }
@@ -142,10 +143,11 @@ func (u *uplink) start() error {
 		put(nearData, relay.CompletionRead(id), (low+host.completion)/16)
 		m := mirrorOf(id, 0)
 		put(farData, relay.CompletionWrite(id), m.completion/16)
+		put(farData, relay.Fetched(id), d.ctl.fetchQueue+fetchEntries*fetchEntryBytes)
 		binary.LittleEndian.PutUint32(published[32*id:], m.completion/16)
 		q := relay.FarQueue{
 			Issue: m.issue, IssueSize: m.issueSize, Completion: m.completion, CompletionSize: m.completionSize, Published: m.completionWr,
-			Fetch: d.ctl.fetchQueue, FetchSize: fetchEntries * fetchEntryBytes, IssueEnd: d.ctl.pcieRead, CompletionRead: d.ctl.completionRd,
+			Fetch: d.ctl.fetchQueue, FetchSize: fetchEntries * fetchEntryBytes, Fetched: d.ctl.fetchRead, CompletionRead: d.ctl.completionRd,
 		}
 		pre, disp := d.queueCores(id)
 		var err2 error
@@ -158,10 +160,11 @@ func (u *uplink) start() error {
 	if err := d.write(d.mirror(), mirrorWords, published); err != nil {
 		return err
 	}
-	forward := hostKernel{proc: chip.BRISC, image: relay.Forward(), args: far.Forward()}
+	forward := hostKernel{proc: chip.BRISC, image: relay.Forward(), args: far.ForwardMirror()}
 	if err := d.startHostKernels(d.mirror(), []hostKernel{forward}, [numSemaphores]uint32{}); err != nil {
 		return err
 	}
+	u.far = far
 	// No end may send before both are ready for it.
 	u.running = true
 	for _, e := range u.ends() {

@@ -25,8 +25,8 @@ var forward []byte
 // Image returns the program of the Ethernet tiles, in memory of the caller's own. Its length is a multiple of 16.
 func Image() []byte { return append([]byte(nil), image...) }
 
-// Forward returns the kernel of the core whose L1 is the mirror, as it lies in L1 at any multiple of 16, for BRISC. Its
-// arguments are those of [Far.Forward].
+// Forward returns the kernel that sends words of a core's L1 on to the far tile, as it lies in L1 at any multiple of 16. Its
+// arguments are those of [Far.ForwardMirror] and [Far.ForwardFetch].
 func Forward() []byte { return append([]byte(nil), forward...) }
 
 // Addresses in an Ethernet tile's L1.
@@ -63,6 +63,9 @@ func Fetch(q int) uint32          { return Data + uint32(q)*channelStride + 0x12
 // CompletionWrite is the address of the dispatcher's pointer in the far tile's L1, by queue.
 func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x20 }
 
+// Fetched is the address of the prefetcher's pointer in the far tile's L1, by queue: the entry taken last.
+func Fetched(q int) uint32 { return Data + uint32(q)*channelStride + 0x50 }
+
 // Near is what the near tile's program is told.
 type Near struct {
 	Self    chip.XY // its tile
@@ -97,7 +100,7 @@ type FarQueue struct {
 	Completion, CompletionSize uint32 // in Mirror's L1
 	Published                  uint32 // in Mirror's L1: where the dispatcher publishes its pointer
 	Prefetch                   chip.XY
-	Fetch, FetchSize, IssueEnd uint32 // in the prefetch core's L1: the fetch queue, and where the prefetcher says how far it has read
+	Fetch, FetchSize, Fetched  uint32 // in the prefetch core's L1: the fetch queue, and where the prefetcher says what it has taken
 	Dispatch                   chip.XY
 	CompletionRead             uint32 // in the dispatch core's L1
 }
@@ -106,18 +109,25 @@ type FarQueue struct {
 func (f *Far) Bytes() []byte {
 	b := words(nil, 1, uint32(len(f.Queues)), f.Self.Packed(), f.Mirror.Packed(), 0, 0, 0, 0)
 	for _, q := range f.Queues {
-		b = words(b, q.Issue, q.IssueSize, q.Prefetch.Packed(), q.Fetch, q.FetchSize, q.IssueEnd, q.Completion, q.CompletionSize, q.Dispatch.Packed(), q.CompletionRead)
+		b = words(b, q.Issue, q.IssueSize, q.Prefetch.Packed(), q.Fetch, q.FetchSize, q.Completion, q.CompletionSize, q.Dispatch.Packed(), q.CompletionRead)
 	}
 	return b
 }
 
-// Forward returns the arguments of the kernel on the mirror's core.
-func (f *Far) Forward() []uint32 {
+// ForwardMirror returns the arguments of the kernel on the mirror's core, which runs on BRISC with NoC 0.
+func (f *Far) ForwardMirror() []uint32 {
+	const toggle, page = 1 << 31, 4096 / 16
 	a := []uint32{uint32(len(f.Queues)), f.Self.Packed()}
 	for i, q := range f.Queues {
-		a = append(a, q.Published, CompletionWrite(i))
+		a = append(a, q.Published, CompletionWrite(i), q.Completion/16, q.CompletionSize/16, page, toggle, q.Completion/16)
 	}
 	return a
+}
+
+// ForwardFetch returns the arguments of the kernel on the prefetch core of queue i, which runs on NCRISC with NoC 1.
+func (f *Far) ForwardFetch(i int) []uint32 {
+	q := &f.Queues[i]
+	return []uint32{1, chip.Wormhole.Mirror(f.Self).Packed(), q.Fetched, Fetched(i), q.Fetch, q.FetchSize, 2, 0, q.Fetch + q.FetchSize}
 }
 
 func words(b []byte, vs ...uint32) []byte {

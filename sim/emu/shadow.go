@@ -7,10 +7,11 @@ type cell struct {
 	r      [2]epoch // reads since, of which two are remembered
 	wpc    uint32
 	rpc    [2]uint32
-	bytes  uint8 // that are from w, one bit each
-	older  uint8 // that are from before
-	common bool  // several agents write it without an edge, and mean to: shadow.common holds what they knew
-	atomic bool  // all of them by atomics
+	rbytes [2]uint8 // that were read
+	bytes  uint8    // that are from w, one bit each
+	older  uint8    // that are from before
+	common bool     // several agents write it without an edge, and mean to: shadow.common holds what they knew
+	atomic bool     // all of them by atomics
 }
 
 const (
@@ -122,12 +123,16 @@ func (s *shadow) wrote(o *order, by *stamp, component int, addr uint64, bytes ui
 	if !same {
 		if !trusted {
 			for i, r := range c.r {
-				if r.agent() != by.agent.index && !by.sees(r) {
+				if c.rbytes[i]&bytes != 0 && r.agent() != by.agent.index && !by.sees(r) {
 					return clash{addr, r, c.rpc[i], false, false}, false
 				}
 			}
 		}
-		c.r = [2]epoch{}
+		for i := range c.r {
+			if c.rbytes[i] &^= bytes; c.rbytes[i] == 0 {
+				c.r[i] = 0
+			}
+		}
 	}
 	switch left := (c.bytes | c.older) &^ bytes; {
 	case left&c.bytes == 0:
@@ -179,8 +184,8 @@ func (s *shadow) stored(a *agent, addr uint64, n int, t uint64) {
 	}
 }
 
-// stampRead remembers a read.
-func (c *cell) stampRead(by *stamp) {
+// stampRead remembers a read of bytes.
+func (c *cell) stampRead(by *stamp, bytes uint8) {
 	if c.common {
 		return
 	}
@@ -191,7 +196,10 @@ func (c *cell) stampRead(by *stamp) {
 			break
 		}
 	}
-	c.r[i], c.rpc[i] = by.epoch(programs), by.pc
+	if c.r[i].agent() == by.agent.index { // of other bytes before
+		bytes |= c.rbytes[i]
+	}
+	c.r[i], c.rpc[i], c.rbytes[i] = by.epoch(programs), by.pc, bytes
 }
 
 // wroteRange is a write of n bytes through a NoC or by the host. open is set for one that is not finished before
@@ -227,7 +235,7 @@ func (s *shadow) readRange(o *order, by *stamp, addr uint64, n int, open bool) (
 			by.agent.learn(s.learned(o, a, c))
 		}
 		if by.agent.core != nil {
-			c.stampRead(&reader)
+			c.stampRead(&reader, bytesAt(addr, a, uint64(n)))
 		}
 	}
 	return clash{}, true

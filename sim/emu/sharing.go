@@ -39,9 +39,10 @@ type load struct {
 	wpc  uint32
 	a, b tag
 
-	alien bool // without an edge: the processor does not know of w
-	poll  bool // a branch depended on it
-	data  bool // it was used otherwise
+	bytes uint8 // of the word
+	alien bool  // without an edge: the processor does not know of w
+	poll  bool  // a branch depended on it
+	data  bool  // it was used otherwise
 }
 
 // pending is a store that may be in the store queue.
@@ -151,7 +152,7 @@ func (s *sharing) useLoad(l *load) bool {
 		return false
 	}
 	if c := k.tile.shadow.at(uint64(l.addr)); c.w == l.w || c.before == l.w {
-		c.stampRead(&stamp{agent: s.agent, time: l.time, known: s.agent.known, pc: l.pc})
+		c.stampRead(&stamp{agent: s.agent, time: l.time, known: s.agent.known, pc: l.pc}, l.bytes)
 	}
 	return true
 }
@@ -215,7 +216,7 @@ func (s *sharing) load(o inst, addr, n uint32, inL1 bool) bool {
 		s.agent.time++
 		s.readsBack(o.rd, addr)
 		c := s.core.tile.shadow.at(uint64(addr))
-		l := load{addr: addr, time: s.agent.time, pc: s.core.pc, w: c.w, wpc: c.wpc}
+		l := load{addr: addr, bytes: bytesAt(uint64(addr), uint64(addr)&^3, uint64(n)), time: s.agent.time, pc: s.core.pc, w: c.w, wpc: c.wpc}
 		if c.common {
 			s.agent.learn(s.core.tile.shadow.common[uint64(addr)&^3])
 		} else if e := s.unseen(c, addr, n); e != 0 {
@@ -361,6 +362,6 @@ func (s *sharing) fetch() bool {
 			s.order().describe(clash{uint64(k.pc), e, c.wpc, true, false}), s.order().missing(s.agent, e))
 		return false
 	}
-	c.stampRead(by)
+	c.stampRead(by, wholeWord)
 	return true
 }

@@ -105,6 +105,19 @@ func sharings() []check {
 			},
 		},
 		{
+			name: "a byte is used while another processor stores there, and not beside it", cfg: races, cat: ub,
+			says: []string{"race", "0x4000"},
+			do: func(r *rig, right bool) {
+				at := uint32(atPage + 1)
+				if right {
+					at = atPage + 2
+				}
+				v := r.worker(1, 1)
+				r.st(v, atPage, 5)
+				r.together(v, onB().li(a0, atPage).lbu(a1, a0, 1).li(a0, atOut).sw(a1, a0, 0).halt(), onT0().spend(200, "w").li(a0, at).li(a1, 3).sb(a1, a0, 0).halt())
+			},
+		},
+		{
 			name: "a consumer waits for one page and takes two", cfg: races, cat: ub,
 			says: []string{"race", "0x40040"},
 			do: func(r *rig, right bool) {

@@ -67,7 +67,8 @@ struct far_queue {
     uint32_t left;                // of the batch being received
     uint32_t ends[BATCHES];       // of the batches that lie in the mirror
     uint32_t first, last;         // of them, counted
-    uint32_t tail;                // where the last batch ended that was taken out
+    uint32_t tail;                // where the last batch ended whose room is free
+    uint32_t seen, taken;         // entry that the prefetcher has taken last; how many
     uint32_t sent, received;
     struct pointer completion;
     uint32_t record;              // bytes of the completion record being sent that are left
@@ -217,17 +218,18 @@ static void receive_completions(struct relay* r, struct near_queue* n, uint32_t 
 
 // --- far -------------------------------------------------------------------------------------------------------------
 
-// Forgets batches that the prefetcher has: it says where the last one ended.
+// Forgets batches that the prefetcher has. Those of the entry taken last may still be on their way.
 static void look(struct relay* r, struct far_queue* f, uint32_t q) {
     const volatile struct far_args* a = &r->args->far_queue[q];
-    uint32_t to = WORD(q) + (a->issue_rd_word & 12);
-    get(r, rp_noc_coord_xy(a->prefetch_xy), 0, a->issue_rd_word, to, 4);
-    uint32_t end = rp_load(to);
-    for (uint32_t i = f->first; i != f->last; i++) {
-        if (f->ends[i % BATCHES] == end) {
-            f->first = i + 1;
-            f->tail = end;
-            return;
+    uint32_t word = rp_load(FETCHED(q)), end = a->fetch_queue + a->fetch_bytes;
+    while (f->seen != word) {
+        f->seen += 2;
+        if (f->seen >= end) {
+            f->seen = a->fetch_queue;
+        }
+        if (f->taken++ != 0) {
+            f->tail = f->ends[f->first % BATCHES];
+            f->first++;
         }
     }
 }
@@ -236,22 +238,17 @@ static void look(struct relay* r, struct far_queue* f, uint32_t q) {
 static int place(struct relay* r, struct far_queue* f, uint32_t q, uint32_t bytes) {
     const volatile struct far_args* a = &r->args->far_queue[q];
     uint32_t at = f->mirror;
-    if (at + bytes > a->mirror_base + a->mirror_size) {
-        at = a->mirror_base;
+    if (at + bytes > a->issue_base + a->issue_size) {
+        at = a->issue_base;
     }
-    for (uint32_t again = 0; again < 2; again++) {
-        if (f->last - f->first < BATCHES) {
-            if (f->first == f->last || (f->tail < f->mirror && (at >= f->mirror || at + bytes < f->tail)) ||
-                (f->tail > f->mirror && at >= f->mirror && at + bytes < f->tail)) {
-                f->mirror = at;
-                return 1;
-            }
-        }
-        if (again == 0) {
-            look(r, f, q);
-        }
+    look(r, f, q);
+    int whole = f->tail < f->mirror;  // what is taken up is one piece
+    if (f->first != f->last &&
+        (f->last - f->first == BATCHES || !((whole && at >= f->mirror) || at + bytes < f->tail) || (!whole && at < f->mirror))) {
+        return 0;
     }
-    return 0;
+    f->mirror = at;
+    return 1;
 }
 
 static void receive_commands(struct relay* r, struct far_queue* f, uint32_t q) {
@@ -338,8 +335,9 @@ static void run_far(struct relay* r, uint32_t queues) {
     for (uint32_t q = 0; q < queues; q++) {
         const volatile struct far_args* a = &r->args->far_queue[q];
         f[q].entry = a->fetch_queue;
-        f[q].mirror = f[q].tail = a->mirror_base;
-        f[q].left = f[q].first = f[q].last = f[q].sent = f[q].received = f[q].record = 0;
+        f[q].mirror = f[q].tail = a->issue_base;
+        f[q].seen = a->fetch_queue + a->fetch_bytes;
+        f[q].taken = f[q].left = f[q].first = f[q].last = f[q].sent = f[q].received = f[q].record = 0;
         begin(&f[q].completion, a->completion_base, a->completion_size);
     }
     while (!stop(r)) {

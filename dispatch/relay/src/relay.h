@@ -18,6 +18,7 @@
 #define COMPLETION_WR(q) (CHANNEL(q) + 0x20u)  // far: the dispatcher's pointer, which the mirror's core sends on
 #define TAKEN(q) (CHANNEL(q) + 0x30u)          // number of the last message that the other side has taken
 #define WORD(q) (CHANNEL(q) + 0x40u)           // source of small writes
+#define FETCHED(q) (CHANNEL(q) + 0x50u)        // far: address of the entry that the prefetcher has taken last, sent on by its core
 #define HEADER_IN(q, s) (CHANNEL(q) + 0x60u + 16u * (s))
 #define HEADER_OUT(q, s) (CHANNEL(q) + 0xA0u + 16u * (s))
 #define TAKING(q, s) (CHANNEL(q) + 0xE0u + 16u * (s))  // source of what goes to the other side's TAKEN
@@ -42,8 +43,8 @@ struct near_args {
 };
 
 struct far_args {
-    uint32_t mirror_base, mirror_size;  // in the mirror's L1
-    uint32_t prefetch_xy, fetch_queue, fetch_bytes, issue_rd_word;
+    uint32_t issue_base, issue_size;            // in the mirror's L1
+    uint32_t prefetch_xy, fetch_queue, fetch_bytes;
     uint32_t completion_base, completion_size;  // in the mirror's L1
     uint32_t dispatch_xy, completion_rd_word;
 };

@@ -1,27 +1,43 @@
-// Runs on the core whose L1 the far chip's prefetchers and dispatchers take for host memory. A dispatcher publishes its
-// completions by a word behind them, in the same memory; this kernel sends each new word on to the Ethernet tile, so that the
-// relay has to look at its own memory only. BRISC, NoC 0. Arguments: number of queues, the Ethernet tile as x | y << 6, then for
-// each queue the word's address here and there.
+// Sends words of this core's L1 on to the far chip's Ethernet tile when they change, so that the relay there has to look at its
+// own memory only: on the core that the dispatchers take for host memory how far they have published their completions (BRISC),
+// and on a prefetch core which entry of the fetch queue was taken last (NCRISC, beside the prefetcher, with which it ends).
+//
+// A word is a pointer that moves by steps through a ring. It is not copied, since it changes whenever its owner wants: it only
+// says how far the kernel's own pointer may go, and that one is sent.
+//
+// Arguments: number of words, the Ethernet tile as x | y << 6 on the kernel's NoC, then for each word its address here and
+// there, the ring's base and size, the step, what is changed in the pointer where the ring begins again, and its first value.
 
 #include "reprise/kernel.h"
 
-#define NOC 0u
-#define QUEUES 2u
+#define WORDS 2u
+#define WORD_ARGS 7u
 
 void kernel_main(void) {
-    uint32_t queues = rp_arg(0), coord = rp_noc_coord_xy(rp_arg(1)), last[QUEUES];
-    for (uint32_t q = 0; q < queues; q++) {
-        last[q] = rp_load(rp_arg(2 + 2 * q));
+    uint32_t noc = RP_LOCAL->noc_index, words = rp_arg(0), coord = rp_noc_coord_xy(rp_arg(1)), at[WORDS], flip[WORDS];
+    for (uint32_t i = 0; i < words; i++) {
+        at[i] = rp_arg(2 + WORD_ARGS * i + 6);
+        flip[i] = 0;
     }
     rp_waypoint("IDLE");
-    for (;;) {
+    do {
         rp_invalidate_l1();
-        for (uint32_t q = 0; q < queues; q++) {
-            uint32_t word = rp_load(rp_arg(2 + 2 * q));
-            if (word != last[q]) {
-                last[q] = word;
-                rp_noc_word_write(NOC, coord, rp_arg(3 + 2 * q), word);
+        for (uint32_t i = 0; i < words; i++) {
+            uint32_t arg = 2 + WORD_ARGS * i, moved = 0;
+            uint32_t here = rp_arg(arg), there = rp_arg(arg + 1), base = rp_arg(arg + 2), end = base + rp_arg(arg + 3);
+            uint32_t step = rp_arg(arg + 4), mask = rp_arg(arg + 5), word = rp_load(here);
+            while (word != (at[i] | flip[i])) {
+                moved = 1;
+                at[i] += step;
+                if (at[i] >= end) {
+                    at[i] = base;
+                    flip[i] ^= mask;
+                }
+            }
+            if (moved) {
+                rp_noc_word_write(noc, coord, there, at[i] | flip[i]);
             }
         }
-    }
+    } while (RP_LOCAL->processor == RP_BRISC || RP_MAILBOX->core_state[RP_BRISC].waypoint != RP_WAYPOINT_WORD("WAIT"));
+    rp_wait_writes(noc);
 }
