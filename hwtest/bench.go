@@ -24,6 +24,7 @@ type bench struct {
 	disp   *dispatch.Device
 	dev    *reprise.Device
 	meshed *meshed
+	alone  string // why the device makes no mesh, once that is known
 }
 
 // close closes what is open, in order.

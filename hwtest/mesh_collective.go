@@ -115,7 +115,7 @@ func meshAllPairs(t *meshFixture) {
 	line := t.links.Line()
 	for i, from := range line {
 		for j, to := range line {
-			if i == j {
+			if i == j || len(line) > 8 && (i+j)%len(line) != len(line)/3 { // one from each of many
 				continue
 			}
 			for k, c := range line {

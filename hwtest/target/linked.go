@@ -22,7 +22,7 @@ func (d *Device) Machine() *chip.Machine { return d.machine }
 
 // Linked returns cards that are linked and like the device: for an emulator those of its machine or, if it was named by an
 // architecture, of a description; the chips have the device's options. For the vendor's simulator they are the cards of its
-// library. It is nil for others, and for a library with one card.
+// library, of which there may be one, with chips behind it or without. It is nil for others.
 func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 	switch {
 	case d.Kind == Emulator:
@@ -41,8 +41,8 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 			return nil, err
 		}
 		cards, err := s.Cards()
-		if err != nil || len(cards) < 2 {
-			_ = s.Close() // an error is the reason already, or nothing was done with it
+		if err != nil {
+			_ = s.Close() // the error is the reason already
 			return nil, err
 		}
 		m := &Linked{close: s.Close}
