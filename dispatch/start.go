@@ -292,17 +292,21 @@ func (q *Queue) terminate() error {
 		q.drainOthers()
 	}
 	for _, c := range []chip.Core{q.prefetch, q.core} {
-		before := q.deviceFingerprint()
-		for {
+		// What the device looks like is asked only when it takes long: behind a tunnel each core's state takes its time.
+		var before uint64
+		for looked := false; ; looked = true {
 			err := q.d.awaitDone(ctx, c, q.d.opts.HangTimeout, takeOut)
-			now := q.deviceFingerprint()
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, ErrTimeout) || now == before {
+			stuck := !errors.Is(err, ErrTimeout)
+			if !stuck {
+				now := q.deviceFingerprint()
+				stuck, before = looked && now == before, now
+			}
+			if stuck {
 				return fmt.Errorf("dispatch: queue %d: end the kernels of core %v: %w", q.id, c, err)
 			}
-			before = now
 		}
 	}
 	return nil

@@ -135,7 +135,7 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 		lo, hi = c.words()
 		return c, same(p, name, lo, hi)
 	case DispatchSequence:
-		return decodeSequence(p, lo, hi, noFlush)
+		return decodeSequence(p, lo, noFlush)
 	case DispatchHandOver:
 		return decodeHandOver(p, lo)
 	}

@@ -235,7 +235,7 @@ func (b *Builder) HandOver(c HandOver) int {
 }
 
 // decodeSequence reads the commands one behind the other: each says how long it is.
-func decodeSequence(p []byte, lo, hi uint64, noFlush bool) (DispatchCommand, error) {
+func decodeSequence(p []byte, lo uint64, noFlush bool) (DispatchCommand, error) {
 	n := int(uint16(lo >> 16))
 	c := Sequence{}
 	name := c.Name()
@@ -277,8 +277,8 @@ func decodeSequence(p []byte, lo, hi uint64, noFlush bool) (DispatchCommand, err
 	if loose != nil {
 		return c, loose
 	}
-	lo, hi = c.words()
-	return c, same(p, name, lo, hi)
+	w0, w1 := c.words()
+	return c, same(p, name, w0, w1)
 }
 
 func decodeHandOver(p []byte, lo uint64) (DispatchCommand, error) {
