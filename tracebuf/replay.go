@@ -46,7 +46,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	switch {
 	case c.Subordinate && c.Packed:
 		b.BeginSequence()
-		r.GoCount = cq.AtHandedOver + b.HandOver(cq.HandOver{Command: reset})
+		r.GoCount = cq.AtHandedOver + b.HandOverGo(false, reset)
 	case c.Subordinate:
 		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
 		r.GoCount = b.SendGoSignal(cq.Subordinate, reset)

@@ -213,15 +213,22 @@ func (b *Builder) sequence(c Sequence, noFlush bool) int {
 
 // HandOver appends the command; the one in it is at AtHandedOver.
 func (b *Builder) HandOver(c HandOver) int {
-	var lo, hi uint64
 	switch d := c.Command.(type) {
 	case SendGoSignal:
-		lo, hi = d.words()
+		return b.HandOverGo(c.Wait, d)
 	case TerminateDispatch:
-		lo = uint64(DispatchTerminate)
-	default:
-		return b.fail(bad(ErrFormat, AtHandedOver, c.Name(), "%T can't be handed over", c.Command))
+		return b.handOver(c, uint64(DispatchTerminate), 0)
 	}
+	return b.fail(bad(ErrFormat, AtHandedOver, c.Name(), "%T can't be handed over", c.Command))
+}
+
+// HandOverGo is HandOver of a go signal, without an allocation.
+func (b *Builder) HandOverGo(wait bool, c SendGoSignal) int {
+	lo, hi := c.words()
+	return b.handOver(HandOver{Wait: wait}, lo, hi)
+}
+
+func (b *Builder) handOver(c HandOver, lo, hi uint64) int {
 	p, at := b.relay(PrefetchRelayInline, Master, HandOverSize)
 	if p == nil {
 		return 0
