@@ -64,7 +64,7 @@ func (e *HangError) Detail() string {
 // CoreState is what a Tensix core's L1 says that it is doing.
 type CoreState struct {
 	Core       chip.Core                          `json:"core"`
-	Kind       string                             `json:"kind"`        // "worker", "prefetch", "dispatch"
+	Kind       string                             `json:"kind"`        // "worker", "prefetch", "dispatch", "mirror"
 	Go         uint32                             `json:"go"`          // its go message
 	LaunchRead uint32                             `json:"launch_read"` // launch message that it runs or runs next
 	Processors [chip.NumProcessors]ProcessorState `json:"processors"`
@@ -77,6 +77,7 @@ const (
 	kindWorker   = "worker"
 	kindPrefetch = "prefetch"
 	kindDispatch = "dispatch"
+	kindMirror   = "mirror" // of a chip behind Ethernet: its L1 stands for host memory, and a kernel there never ends
 )
 
 // ProcessorState is what one of a core's processors left in the core's state area.
@@ -149,6 +150,9 @@ func (d *Device) coreKind(c chip.Core) string {
 		case m:
 			return kindDispatch
 		}
+	}
+	if d.up != nil && c == d.mirror() {
+		return kindMirror
 	}
 	return kindWorker
 }

@@ -34,6 +34,12 @@ func (d *Device) Interrupt(cause error) {
 	}
 }
 
+// LetGo ends what would go on using the host memory of an interrupted device whose file is about to be closed, as far as that
+// can be reached: on the other side of an Ethernet link, which may be all that was lost, a program knows nothing of it.
+func (d *Device) LetGo() {
+	_ = d.up.close() // Restart begins with a link that is in use by nobody, or says why
+}
+
 // Restart starts a device anew whose queues were interrupted: it holds all cores in reset, brings the base firmware up,
 // writes contents, compares them, and starts the queues with empty rings. Queues stay the same values. If it fails the
 // queues go on refusing, and it can be called again. The driver's side (kmd.Device.Recover) is the caller's.

@@ -262,14 +262,16 @@ func (u *uplink) close() error {
 }
 
 // guard asks for the full clock of the near chip, and has the driver stop the near end of the link should this process be
-// killed: it uses its memory. The far chip's cores then wait for a host that is gone, until somebody brings it up again.
+// killed: it uses its memory. It stops at the next request, so it is told when the first file goes as well as right before the
+// last one, with which the memory goes. The far chip's cores then wait for a host that is gone, until somebody brings it up again.
 func (u *uplink) guard() error {
 	release, err := u.Near.HoldPower(kmd.PowerAIClock)
 	if err != nil {
 		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
 	}
 	u.d.power = release
-	err = u.Near.SetNOCCleanup(&kmd.NOCStore{Target: u.Link.Near, Addr: relay.Stop, Value: 1})
+	stop := kmd.NOCStore{Target: u.Link.Near, Addr: relay.Stop, Value: 1}
+	err = u.Near.SetNOCCleanups(stop, stop)
 	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) {
 		return fmt.Errorf("dispatch: start: have the driver stop the link when this process ends: %w", err)
 	}

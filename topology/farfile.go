@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -147,16 +148,21 @@ func (f *farFile) allocate(arg []byte) error {
 	if err != nil {
 		return err
 	}
-	known := false
-	for _, c := range f.near.Params().Windows {
-		known = known || c.Size == in.Size
+	classes := f.near.Params().Windows
+	i := slices.IndexFunc(classes, func(c chip.WindowClass) bool { return c.Size == in.Size })
+	if i < 0 {
+		return syscall.EINVAL
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case !known:
-		return syscall.EINVAL
-	case f.next == 1<<20-1:
+	taken := 0
+	for _, w := range f.windows {
+		if w.size == in.Size {
+			taken++
+		}
+	}
+	// As many as a card has, so that who loses windows hears of it on any chip.
+	if taken == classes[i].Count || f.next == 1<<20-1 {
 		return syscall.ENOMEM
 	}
 	f.next++ // a number is used once, so a mapping can't lead into a window that came later

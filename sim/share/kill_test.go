@@ -15,19 +15,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/relay"
 	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/share"
 )
 
 // asUser makes the test binary a process that uses a card: the arguments are what to do and the socket.
 const asUser = "reprise-share-user"
 
-// user is the life of a process that uses a card.
+// user is the life of a process that uses a card, or the chip behind it.
 func user(what, path string) int {
-	ctx, card := context.Background(), share.Socket(path)
-	if err := hwtest.Victim(ctx, card, what == "once", os.Stdout); err != nil {
+	var card reprise.Target = share.Socket(path)
+	what, far := strings.CutPrefix(what, "far-")
+	if far {
+		d, err := target.Parse("far:socket:"+path, nil)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		card = d.Open()
+	}
+	if err := hwtest.Victim(context.Background(), card, what == "once", os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -97,6 +110,68 @@ func TestKilledProcess(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A process that is killed while it uses a chip behind Ethernet leaves the link to its near end quiet: the program there, which
+// is what uses the process's memory, ends at the driver's store. The next process has the link, and the chip.
+func TestKilledProcessOfFarChip(t *testing.T) {
+	m := sim.N300(sim.Resident())
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := serve(t, m.Card(0))
+	d, err := s.Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		victim, lines, stderr := s.start(t, "far-forever")
+		for lines.Scan() && lines.Text() != hwtest.VictimRunning {
+		}
+		if lines.Text() != hwtest.VictimRunning {
+			t.Fatalf("the victim doesn't run: %s", stderr)
+		}
+		time.Sleep(2 * time.Millisecond) // somewhere in its work
+		if err := victim.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("the victim ended with %v: %s", err, stderr)
+		}
+		for deadline := time.Now().Add(20 * time.Second); d.Node(0).OpenFiles() != 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d files are still open", d.Node(0).OpenFiles())
+			}
+		}
+		near, err := kmd.Open(t.Context(), s.Card)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch := s.Chip().Topology()
+		for x := range uint8(10) {
+			for y := range uint8(12) {
+				if xy := (chip.XY{X: x, Y: y}); ch.Tile(xy).Kind == chip.Ethernet { // of which one carried the queues
+					if v, err := near.Read32(xy, relay.State); err != nil || v == relay.Running {
+						t.Errorf("the program on Ethernet tile %v still runs: %v", xy, err)
+					}
+				}
+			}
+		}
+		if err := near.Close(); err != nil {
+			t.Error(err)
+		}
+		second, _, stderr := s.start(t, "far-once")
+		if err := second.Wait(); err != nil {
+			t.Fatalf("the second process: %v: %s", err, stderr)
+		}
+		for i := range m.Spec().Chips {
+			if err := m.Chip(i).Fault(); err != nil {
+				t.Fatalf("chip %d: %v", i, err)
+			}
+		}
+	}
 }
 
 // quiet waits until the driver has cleaned up, and checks that no processor of the queues' cores gets on, and that none

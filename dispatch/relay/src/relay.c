@@ -80,6 +80,7 @@ struct relay {
     int stopped;
 };
 
+// Asked before each request for host memory: when a process is killed, the driver stores STOP and then takes its memory away.
 static int stop(struct relay* r) {
     if (rp_load(STOP) != 0) {
         r->stopped = 1;
@@ -185,6 +186,9 @@ static void send_commands(struct relay* r, struct near_queue* n, uint32_t q) {
         return;
     }
     uint32_t bytes = n->left < PAGE ? n->left : PAGE, l1 = OUT(q, n->sent % SLOTS);
+    if (stop(r)) {
+        return;
+    }
     get(r, r->memory, r->args->memory_hi, n->issue, l1, bytes);
     n->issue += bytes;
     n->left -= bytes;
@@ -209,8 +213,14 @@ static void receive_completions(struct relay* r, struct near_queue* n, uint32_t 
     if ((rd & ~TOGGLE) == n->completion.at && (rd & TOGGLE) != n->completion.toggle) {
         return;  // full
     }
+    if (stop(r)) {
+        return;
+    }
     put(r, r->memory, r->args->memory_hi, n->completion.at << 4, IN(q, slot), rp_load(HEADER_IN(q, slot) + 4));
     advance(&n->completion);
+    if (stop(r)) {
+        return;
+    }
     put_word(r, r->memory, r->args->memory_hi, r->args->near[q].completion_wr_word, q, word_of(&n->completion));
     n->received++;
     take(r, q, n->received);
