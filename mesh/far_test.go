@@ -143,7 +143,7 @@ func TestFarChipHangs(t *testing.T) {
 // Packets that come late or twice change nothing in what is carried.
 func TestFarChipBehindBadLink(t *testing.T) {
 	p := openPair(t)
-	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2"} {
+	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2", "link-drop=0:9/4", "link-drop=1:1/4"} {
 		p.must(p.machine.Inject(f))
 	}
 	for i := range uint32(20) {
