@@ -26,16 +26,34 @@ func measureMesh(ctx context.Context, s *session) error {
 		}
 	}
 	for n := 1; n <= len(all); n *= 2 {
-		if err := s.replayMesh(ctx, all[:n]); err != nil {
+		m, err := chips(ctx, all[:n])
+		if err != nil {
+			return err
+		}
+		if err := s.replayMesh(ctx, m, param("chips", n)); err != nil {
 			return err
 		}
 	}
-	return nil
+	m, err := withFar(ctx, all)
+	var none *mesh.ShapeError
+	if errors.As(err, &none) { // the machine has none, or not one for each card
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.replayMesh(ctx, m, param("chips", m.Size()), param("behind", m.Size()-len(all)))
 }
 
 // chips opens chips as a mesh. Its queues start one worker, so that emulated chips are done soon.
 func chips(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
 	return mesh.Open(ctx, m, mesh.Shape{len(m)}, mesh.Unlinked(), mesh.WithDevice(reprise.WithQueueWorkers(0, reprise.Range{})))
+}
+
+// withFar opens the cards with as many chips behind them, which have no PCI interface.
+func withFar(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
+	n := len(m)
+	return mesh.Open(ctx, m, mesh.Shape{2, n}, mesh.OrShape(mesh.Shape{1, 2 * n}), mesh.WithDevice(reprise.WithQueueWorkers(0, reprise.Range{})))
 }
 
 func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
@@ -58,11 +76,8 @@ func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
 	return errors.Join(err, closeLast(ctx))
 }
 
-func (s *session) replayMesh(ctx context.Context, machine mesh.Machine) (err error) {
-	m, err := chips(ctx, machine)
-	if err != nil {
-		return err
-	}
+// replayMesh measures on a mesh, which it closes.
+func (s *session) replayMesh(ctx context.Context, m *mesh.Mesh, params ...Param) (err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 	d := m.Chips()[0].Device
 	s.report.Arch = d.Arch().String()
@@ -85,7 +100,7 @@ func (s *session) replayMesh(ctx context.Context, machine mesh.Machine) (err err
 		return fmt.Errorf("equal chips have %d streams of commands", n)
 	}
 	return s.measure(ctx, "mesh", &job{
-		name: "replay for each chip", params: []Param{param("chips", len(machine))}, per: 1, burst: 4, settle: m.Queue(0).Finish,
+		name: "replay for each chip", params: params, per: 1, burst: 4, settle: m.Queue(0).Finish,
 		sample: func(ctx context.Context) (float64, error) {
 			start := time.Now()
 			for range replays {
@@ -93,7 +108,7 @@ func (s *session) replayMesh(ctx context.Context, machine mesh.Machine) (err err
 					return 0, err
 				}
 			}
-			return float64(time.Since(start)) / float64(replays*len(machine)), nil
+			return float64(time.Since(start)) / float64(replays*m.Size()), nil
 		},
 		peers: replayPeers()[1:],
 	})

@@ -103,6 +103,9 @@ func (t *fixture) openMesh(opts ...reprise.Option) *meshed {
 		shapes = append(shapes, mesh.Shape{1, 2})
 	}
 	if len(m.Cards) == 4 {
+		if m.Emulated == nil { // of which as many may be behind others
+			shapes = append(shapes, mesh.Shape{2, 4})
+		}
 		shapes = append(shapes, mesh.Shape{2, 2})
 	}
 	if len(m.Cards) == 8 || len(m.Cards) == 32 {
