@@ -46,11 +46,27 @@ func (b *bench) close() error {
 	return errors.Join(errs...)
 }
 
-// discard closes the device after a failure, whose doing an error of closing may be.
+// discard closes the device after a failure, whose doing an error of closing may be. A card that may be thrown away and
+// has stopped is reset, or nothing could open it any more.
 func (b *bench) discard(t tb) {
+	t.Helper()
 	if err := b.close(); err != nil {
 		t.Logf("close after a failure: %v", err)
 	}
+	if b.device.Kind != target.Silicon || !b.config.unsafe {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience(b.device))
+	defer cancel()
+	kd, err := kmd.Open(ctx, b.device.Open())
+	if err == nil {
+		err = errors.Join(kd.Alive(), kd.Close())
+	}
+	if err == nil {
+		return
+	}
+	_, reset := kmd.Reset(ctx, b.device.Open(), kmd.ResetConfig{Mode: kmd.ResetASIC})
+	t.Logf("reset after a failure, as %v: %v", err, reset)
 }
 
 // use returns what a case gets to see for a limited time, and opens the device at the level if it isn't.

@@ -19,7 +19,7 @@ var (
 	deviceFlag  = flag.String("device", "", "device to test: emu:blackhole, emu:wormhole, ttsim:PATH or /dev/tenstorrent/N; default both emulators")
 	compareFlag = flag.String("compare", "", "second device for the differential cases, named as in -device")
 	reportFlag  = flag.String("report", "", "file to write a report to: JSON, or JUnit if the name ends in .xml")
-	unsafeFlag  = flag.Bool("unsafe", false, "also run on silicon what leaves it in need of a reset")
+	unsafeFlag  = flag.Bool("unsafe", false, "also run on a card what leaves it in need of a reset: it may be thrown away")
 )
 
 func TestMain(m *testing.M) {

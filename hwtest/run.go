@@ -37,7 +37,7 @@ type Config struct {
 	Compare *target.Device   // second device of the differential cases; nil for an emulator with slow networks, if the first is one
 	Short   bool             // fewer repetitions
 	Long    bool             // also the cases that take minutes, and more seeds
-	Unsafe  bool             // also on silicon what leaves it in need of a reset
+	Unsafe  bool             // also on cards behind device nodes what leaves them in need of a reset: they may be thrown away, as virtual ones may
 	Victim  []string         // command that runs Victim on the device that it gets as an argument; "--once" may follow. nil skips the case that needs it
 	Done    func(Result)     // called with the result of each case when it ends; may be nil
 }

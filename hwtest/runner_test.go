@@ -207,3 +207,33 @@ func TestEmptyReport(t *testing.T) {
 		t.Errorf("%v: %s", err, b)
 	}
 }
+
+// What leaves a card in need of a reset runs on one only if its user has asked for that, and then all of it does; other
+// devices may always be thrown away.
+func TestUnsafeCases(t *testing.T) {
+	for name, tt := range map[string]struct{ asked, run bool }{
+		"/dev/tenstorrent/0": {false, false},
+		"/dev/tenstorrent/1": {true, true},
+		"socket:card":        {false, true},
+		"ttsim:lib.so":       {false, true},
+		"emu:blackhole":      {false, true},
+	} {
+		d, err := target.Parse(name, ttsim.Server("false"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, c := range cases() {
+			if c.needs != needSimulator && c.unsafe == "" {
+				continue
+			}
+			n++
+			if why := (&settings{unsafe: tt.asked}).skip(d, &c); (why == "") != tt.run {
+				t.Errorf("%s, asked for %t: %s/%s is skipped because %q", name, tt.asked, c.layer, c.name, why)
+			}
+		}
+		if n == 0 {
+			t.Error("there is no such case")
+		}
+	}
+}

@@ -5,11 +5,13 @@ package vm_test
 import (
 	"context"
 	"debug/elf"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/vm"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 	"github.com/reprise-tt/reprise/sim/vfiouser"
 )
@@ -116,6 +119,46 @@ func TestWithDriver(t *testing.T) {
 	}
 }
 
+// A card that may be thrown away is given everything that leaves one in need of a reset: kernels that hang, commands that
+// make no sense, and kernels that touch what isn't there, for which the emulated chip stops. The runtime says what happened,
+// has the driver reset the card where it takes that, and goes on with it.
+func TestThrownAway(t *testing.T) {
+	qemu, kernel := qemuOf(t, "")
+	module := moduleOf(t)
+	init := build(t, "./guest", "amd64")
+	for _, m := range []chip.Machine{chip.N150(), chip.P150()} {
+		t.Run(m.Name, func(t *testing.T) {
+			ctx, cancel := withDeadline(t)
+			defer cancel()
+			var stops atomic.Int32
+			sockets := serveTo(t, m, func(err error) {
+				var why *emu.Refusal
+				if !errors.As(err, &why) {
+					t.Error(err)
+					return
+				}
+				t.Log(err)
+				stops.Add(1)
+			})
+			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: sockets, Console: t.Output(), Module: module, IOMMU: true, Commands: []string{
+				"hwtest -short -unsafe -run ^(faults|traces)$/bad|hang|touches", "victim /dev/tenstorrent/0 --once"}}
+			r, err := c.Run(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Fail {
+				t.Error(f)
+			}
+			if n := len(r.Pass); n != 3+1+len(c.Commands) {
+				t.Errorf("%d tests passed, want %d", n, 3+1+len(c.Commands))
+			}
+			if n := stops.Load(); n != 3 {
+				t.Errorf("the chip has stopped %d times, want 3: once for each kernel that touches what isn't there", n)
+			}
+		})
+	}
+}
+
 // Cards live through what happens to them beside their use: the driver leaves them and comes back, is unloaded and
 // loaded, processes are killed with a card in use, and several have one card or several of them. The machine needs no
 // files but its first program, the driver, and the kernel.
@@ -194,7 +237,7 @@ func TestSimulator(t *testing.T) {
 			}
 			ctx, cancel := withDeadline(t)
 			defer cancel()
-			socket := serveFunction(t, ttsimtest.Start(t, s.variable).Functions()[0], s.arch, s.board)
+			socket := serveFunction(t, ttsimtest.Start(t, s.variable).Functions()[0], s.arch, s.board, func(err error) { t.Error(err) })
 			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: []string{socket}, Console: t.Output(), Module: module, IOMMU: true,
 				Files: map[string]string{"/reprise": command}, Commands: []string{
 					"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}}
@@ -279,8 +322,14 @@ func static(t *testing.T, name string) {
 	}
 }
 
-// serve serves the cards of an emulated machine until the test ends.
+// serve serves the cards of an emulated machine until the test ends, none of which may stop.
 func serve(t *testing.T, m chip.Machine) []string {
+	t.Helper()
+	return serveTo(t, m, func(err error) { t.Error(err) })
+}
+
+// serveTo serves the cards of an emulated machine until the test ends. What goes wrong is reported.
+func serveTo(t *testing.T, m chip.Machine, report func(error)) []string {
 	t.Helper()
 	e := sim.NewMachine(m)
 	if err := e.Err(); err != nil {
@@ -294,16 +343,16 @@ func serve(t *testing.T, m chip.Machine) []string {
 	var sockets []string
 	for i, b := range m.Chips {
 		if b.PCI {
-			sockets = append(sockets, serveFunction(t, e.Chip(i), m.Arch, b.Kind))
+			sockets = append(sockets, serveFunction(t, e.Chip(i), m.Arch, b.Kind, report))
 		}
 	}
 	return sockets
 }
 
 // serveFunction serves a chip as a card until the test ends.
-func serveFunction(t *testing.T, fn driver.Function, a chip.Arch, board uint16) (socket string) {
+func serveFunction(t *testing.T, fn driver.Function, a chip.Arch, board uint16, report func(error)) (socket string) {
 	t.Helper()
-	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Board: board, Report: func(err error) { t.Error(err) }})
+	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Board: board, Report: report})
 	if err != nil {
 		t.Fatal(err)
 	}

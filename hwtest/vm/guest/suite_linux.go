@@ -32,11 +32,12 @@ func builtin(name string) func(context.Context, []string) error {
 // self starts this program: there is no other one.
 const self = "/proc/self/exe"
 
-// suite runs the conformance suite: hwtest [-short] [-run PATTERN] [DEVICE]...
+// suite runs the conformance suite: hwtest [-short] [-unsafe] [-run PATTERN] [DEVICE]...
 func suite(ctx context.Context, args []string) error {
 	cfg := hwtest.Config{Victim: []string{self, "victim"}}
 	fs := flag.NewFlagSet("hwtest", flag.ContinueOnError)
 	fs.BoolVar(&cfg.Short, "short", false, "fewer repetitions")
+	fs.BoolVar(&cfg.Unsafe, "unsafe", false, "also what leaves a card in need of a reset")
 	run := fs.String("run", "", "only these cases: LAYER or LAYER/NAME")
 	if err := fs.Parse(args); err != nil {
 		return err
