@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/reprise-tt/reprise"
@@ -149,18 +150,24 @@ func meshAllGather(t *meshFixture) {
 	}
 }
 
+// hasSlice checks a chip's slice of a buffer, in pages of 64 B, against the bytes of the whole.
+func (t *meshFixture) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
+	t.Helper()
+	first, count := t.links.Slice(b, c)
+	got := make([]byte, 64*count)
+	t.ok(t.queue.On(c).Read(t.ctx, b.On(c), 64*first, got))
+	if !bytes.Equal(got, want[64*first:64*(first+count)]) {
+		t.Errorf("%s: chip %v has another slice: % x", what, c.Coord, got)
+	}
+}
+
 func meshReduceScatter(t *meshFixture) {
 	b := t.linked()
 	x, err := t.links.ReduceScatter(t.ctx, b, mesh.SumInt32)
 	t.carryOut(x, err)
 	want := t.sums(b.Size())
 	for _, c := range t.links.Line() {
-		first, count := t.links.Slice(b, c)
-		got := make([]byte, 64*count)
-		t.ok(t.queue.On(c).Read(t.ctx, b.On(c), 64*first, got))
-		if !bytes.Equal(got, want[64*first:64*(first+count)]) {
-			t.Errorf("chip %v has % x", c.Coord, got[:16])
-		}
+		t.hasSlice("reduce_scatter", c, b, want)
 	}
 }
 
@@ -207,12 +214,7 @@ func meshUneven(t *meshFixture) {
 		t.carryOut(x, err)
 		want := t.sums(b.Size())
 		for _, c := range t.links.Line() {
-			first, count := t.links.Slice(b, c)
-			got := make([]byte, 64*count)
-			t.ok(t.queue.On(c).Read(t.ctx, b.On(c), 64*first, got))
-			if !bytes.Equal(got, want[64*first:64*(first+count)]) {
-				t.Errorf("%d pages: chip %v has another slice", pages, c.Coord)
-			}
+			t.hasSlice(fmt.Sprintf("%d pages", pages), c, b, want)
 		}
 	}
 }

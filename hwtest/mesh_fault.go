@@ -173,18 +173,23 @@ func (t *meshFixture) takeAway() (lost *mesh.Chip, unplug func() error, left []*
 	}, left
 }
 
+// givesUp opens the mesh once more, with waits that end soon where nothing moves.
+func (t *meshFixture) givesUp(soon, slow time.Duration) *mesh.Mesh {
+	t.Helper()
+	t.ok(t.mesh.Close())
+	if t.device.Slow() {
+		soon = slow
+	}
+	m, err := mesh.Open(t.ctx, mesh.Cards(t.machine.Cards...), t.mesh.Shape(), mesh.WithDevice(reprise.WithHangTimeout(soon)))
+	t.ok(err)
+	t.Cleanup(func() { _ = m.Close() })
+	t.mesh, t.queue = m, m.Queue(0)
+	return m
+}
+
 func meshLinkDown(t *meshFixture) {
 	t.ownInterfaces()
-	// A mesh of its own, which gives up soon.
-	t.ok(t.mesh.Close())
-	hang := 400 * time.Millisecond
-	if t.device.Slow() {
-		hang = 5 * time.Second
-	}
-	m, err := mesh.Open(t.ctx, mesh.Cards(t.machine.Cards...), t.mesh.Shape(), mesh.WithDevice(reprise.WithHangTimeout(hang)))
-	t.ok(err)
-	defer m.Close()
-	t.mesh, t.queue = m, m.Queue(0)
+	m := t.givesUp(400*time.Millisecond, 5*time.Second)
 	b := t.linked()
 	x, err := t.links.AllReduce(t.ctx, b, mesh.SumInt32)
 	t.ok(err)

@@ -123,15 +123,7 @@ func meshSlowChip(t *meshFixture) {
 }
 
 func meshOneHangs(t *meshFixture) {
-	t.ok(t.mesh.Close())
-	hang := time.Second
-	if t.device.Slow() {
-		hang = 10 * time.Second
-	}
-	m, err := mesh.Open(t.ctx, mesh.Cards(t.machine.Cards...), t.mesh.Shape(), mesh.WithDevice(reprise.WithHangTimeout(hang)))
-	t.ok(err)
-	defer m.Close()
-	t.mesh, t.queue = m, m.Queue(0)
+	m := t.givesUp(time.Second, 10*time.Second)
 	_, out, x := t.setUp()
 	stuck := m.Chips()[m.Size()-1]
 	word, err := stuck.Device.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})

@@ -194,6 +194,16 @@ func traceMixedSizes(t *fixture) {
 }
 
 func traceLongCommands(t *fixture) {
+	t.longTrace(func(tr *reprise.Trace) {
+		t.ok(tr.Replay(t.ctx))
+		t.ok(t.rq.Finish(t.ctx))
+	})
+}
+
+// longTrace records two runs of a program whose commands are longer than a fetch entry may be, and checks what they stored
+// when play has played them.
+func (t *fixture) longTrace(play func(*reprise.Trace)) {
+	t.Helper()
 	b := t.perWorker(64 * len(processors()))
 	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
 	for i, p := range processors() {
@@ -205,9 +215,12 @@ func traceLongCommands(t *fixture) {
 			}})
 	}
 	x := t.load(prog)
-	tr := t.capture("t", x, x)
-	t.ok(tr.Replay(t.ctx))
-	t.ok(t.rq.Finish(t.ctx))
+	// Once arguments have changed, they all are among the commands.
+	t.ok(x.SetArgs(processors()[0].String(), func(_ reprise.Core, args []uint32) { args[339]++ }))
+	if x.CommandBytes() < 256<<10 {
+		t.Fatalf("the commands have %d bytes: not more than an entry", x.CommandBytes())
+	}
+	play(t.capture("t", x, x))
 	for i := range processors() {
 		t.wantWords("first word", b, 16*i, func(c reprise.Core) uint32 { return uint32(t.workerIndex(c)) })
 		t.wantWords("last word", b, 16*i+15, func(reprise.Core) uint32 { return uint32(i) })

@@ -104,24 +104,10 @@ func inPieces(t *fixture, n int) {
 }
 
 func stepLongCommands(t *fixture) {
-	b := t.perWorker(64 * len(processors()))
-	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
-	for i, p := range processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []reprise.Range{t.grid()}, Common: []uint32{0},
-			Args: func(c reprise.Core) []uint32 {
-				a := make([]uint32, 340)
-				a[0], a[1], a[2], a[17] = b.Addr()+uint32(64*i), 16, uint32(t.workerIndex(c)), uint32(i)
-				return a
-			}})
-	}
-	x := t.load(prog)
-	tr := t.capture("t", x, x)
-	t.ok(tr.Step(t.ctx, nil))
-	t.ok(tr.Split(t.ctx, 2, nil))
-	for i := range processors() {
-		t.wantWords("first word", b, 16*i, func(c reprise.Core) uint32 { return uint32(t.workerIndex(c)) })
-		t.wantWords("last word", b, 16*i+15, func(reprise.Core) uint32 { return uint32(i) })
-	}
+	t.longTrace(func(tr *reprise.Trace) {
+		t.ok(tr.Step(t.ctx, nil))
+		t.ok(tr.Split(t.ctx, 2, nil))
+	})
 }
 
 func lookBetween(t *fixture) {

@@ -1,0 +1,317 @@
+package dispatch
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// compiler emits the commands of one program in the order of dispatch: write offsets and kernels, if they have to be sent;
+// write offsets, unique arguments, configuration, launch message, go signal.
+type compiler struct {
+	d      *Device
+	p      *Program
+	lay    *slotLayout
+	groups []*group
+	im     *Image
+	to     *commands // that are emitted now
+	b      cq.Builder
+	err    error
+
+	resident bool // arguments and configuration go beside the kernels
+	unfit    bool // they can't
+}
+
+// part emits commands that begin with the write offsets and a wait, which a run makes one for the memory that they write or
+// leaves without effect.
+func (c *compiler) part(to *commands, emit func()) error {
+	c.to, c.b = to, cq.NewBuilder(c.d.layout(), nil)
+	at := c.b.SetWriteOffset(cq.SetWriteOffset{Count: 3})
+	to.hostID = at + cq.AtHostID
+	to.slots = append(to.slots, int32(at+cq.AtWriteOffset(offsetConfig)))
+	to.texts = append(to.texts, int32(at+cq.AtWriteOffset(offsetBinary)))
+	to.wait = c.b.Wait(cq.Master, cq.Wait{})
+	emit()
+	cmds, err := c.b.Finish()
+	if err := errors.Join(c.err, err); err != nil {
+		return err
+	}
+	to.bytes = cmds
+	return c.pack()
+}
+
+// args writes the unique runtime arguments of one processor, core by core.
+func (c *compiler) args(proc chip.Processor) {
+	size := c.lay.argBytes[proc]
+	if size == 0 {
+		return
+	}
+	type argsOf struct {
+		CoreArgs
+		kernel int
+	}
+	var list []argsOf
+	for i := range c.p.Kernels {
+		if k := &c.p.Kernels[i]; k.Processor == proc {
+			for _, a := range k.Args {
+				if len(a.Args) > 0 {
+					list = append(list, argsOf{a, i})
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b argsOf) int {
+		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
+	})
+	slot := int(align16(size))
+	per := max(1, min(maxCommandBytes/(slot+4), 1000))
+	for chunk := range slices.Chunk(list, per) {
+		w := cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: offsetConfig, Size: uint16(size), Addr: c.lay.args[proc]}
+		for _, a := range chunk {
+			w.Cores = append(w.Cores, c.coreXY(a.Core))
+			start := len(w.Data)
+			for _, v := range a.Args {
+				w.Data = binary.LittleEndian.AppendUint32(w.Data, v)
+			}
+			w.Data = append(w.Data, make([]byte, start+slot-len(w.Data))...)
+		}
+		if c.resident {
+			data := w.Data
+			w.Data = nil
+			head := cq.SlotStride(cq.AtPackedCore(len(w.Cores)))
+			c.unfit = c.unfit || !c.endsInPage(head, len(data))
+			c.b.WritePackedHeader(w)
+			c.relay(data)
+			continue
+		}
+		p := c.b.WritePacked(w)
+		for i, a := range chunk {
+			k := &c.im.args[a.kernel]
+			k.unique = append(k.unique, coreArgs{core: a.Core, at: int32(p.Slot(i)), n: int32(len(a.Args))})
+		}
+	}
+}
+
+// config writes what all cores of a group share: common arguments, semaphores and circular buffers.
+func (c *compiler) config() {
+	off := c.lay.common[0]
+	n := c.lay.cbs - off
+	for _, b := range c.p.CircularBuffers {
+		n = max(n, c.lay.cbs-off+uint32(b.Index+1)*16)
+	}
+	if n == 0 {
+		return
+	}
+	if c.resident {
+		var blocks []block
+		for _, g := range c.groups {
+			data := c.groupConfig(g, n)
+			for _, r := range g.rects {
+				blocks = append(blocks, block{r, off, data})
+			}
+		}
+		c.blocks(blocks)
+		return
+	}
+	var subs []cq.LargeSub
+	var of []*group // of each sub-command
+	var data []byte
+	for _, g := range c.groups {
+		block := c.groupConfig(g, n)
+		for _, r := range g.rects {
+			of = append(of, g)
+			subs = append(subs, cq.LargeSub{NOC: c.rect(r), Addr: off, Length: n, Dests: uint8(r.Cores), Unlink: true})
+			data = append(data, block...)
+		}
+	}
+	per := max(1, min(maxCommandBytes/int(n+12), cq.MaxLargeSubs))
+	for i := 0; i < len(subs); i += per {
+		j := min(i+per, len(subs))
+		_, at := c.b.WritePackedLarge(cq.WritePackedLarge{
+			Type: cq.LargeConfig, Alignment: 16, OffsetIndex: offsetConfig, Subs: subs[i:j], Data: data[uint32(i)*n : uint32(j)*n],
+		})
+		for k, g := range of[i:j] {
+			c.commonAt(g, at+k*int(n))
+		}
+	}
+}
+
+// fillPage fills the last page of what goes to DRAM.
+func (c *compiler) fillPage() {
+	for len(c.im.binary)%BinaryPageSize != 0 {
+		c.im.binary = append(c.im.binary, 0)
+	}
+}
+
+// texts collects the kernels of all groups. The text of a group starts at a page of the binary buffer.
+func (c *compiler) texts() {
+	for _, g := range c.groups {
+		g.page = len(c.im.binary) / BinaryPageSize
+		c.im.binary = append(c.im.binary, g.text...)
+		c.fillPage()
+	}
+}
+
+// commonAt notes where the common arguments of a group's kernels lie, when its block lies at an offset.
+func (c *compiler) commonAt(g *group, at int) {
+	for i := range c.p.Kernels {
+		k := &c.p.Kernels[i]
+		if g.kernels[k.Processor] == k && len(k.Common) > 0 {
+			args := &c.im.args[i]
+			args.common = append(args.common, int32(at)+int32(c.lay.common[k.Processor]-c.lay.common[0]))
+		}
+	}
+}
+
+// groupConfig returns n bytes from the start of the common arguments.
+func (c *compiler) groupConfig(g *group, n uint32) []byte {
+	le := binary.LittleEndian
+	b := make([]byte, n)
+	base := c.lay.common[0]
+	for proc, k := range g.kernels {
+		if k != nil {
+			for i, v := range k.Common {
+				le.PutUint32(b[c.lay.common[proc]-base+uint32(4*i):], v)
+			}
+		}
+	}
+	for _, s := range g.sems {
+		le.PutUint32(b[c.lay.sems-base+uint32(16*s.ID):], s.Initial)
+	}
+	for _, cb := range g.cbs {
+		at := b[c.lay.cbs-base+uint32(16*cb.Index):]
+		le.PutUint32(at[0:], cb.Addr)
+		le.PutUint32(at[4:], cb.PageSize*cb.Pages)
+		le.PutUint32(at[8:], cb.Pages)
+		le.PutUint32(at[12:], cb.PageSize)
+	}
+	return b
+}
+
+// binaries relays the kernels of each group from DRAM to its cores.
+func (c *compiler) binaries() {
+	align := uint32(c.b.Layout().DRAMAlign())
+	var subs []cq.LargeSub
+	var pages []int
+	for _, g := range c.groups {
+		for _, r := range g.rects {
+			for off := 0; off < len(g.text); off += maxRelayLength {
+				n := min(len(g.text)-off, maxRelayLength)
+				subs = append(subs, cq.LargeSub{NOC: c.rect(r), Addr: uint32(off), Length: uint32(n), Dests: uint8(r.Cores), Unlink: off+n == len(g.text)})
+				pages = append(pages, g.page+off/BinaryPageSize)
+			}
+		}
+	}
+	for i := 0; i < len(subs); i += cq.MaxLargeSubs {
+		j := min(i+cq.MaxLargeSubs, len(subs))
+		// Rectangles are re-read only behind an unlink, so a command ends with one; the next command starts afresh.
+		w := cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(align), OffsetIndex: offsetBinary, Subs: slices.Clone(subs[i:j])}
+		w.Subs[len(w.Subs)-1].Unlink = true
+		relay := cq.RelayPagedPacked{}
+		for k := i; k < j; k++ {
+			relay.Subs = append(relay.Subs, cq.PagedSub{LogPageSize: binaryPageLog, Length: (subs[k].Length + align - 1) &^ (align - 1)})
+		}
+		c.b.WritePackedLargeHeader(w)
+		at := c.b.RelayPagedPacked(relay)
+		for k := i; k < j; k++ {
+			c.to.relays = append(c.to.relays, relayPatch{at: at + cq.AtPagedSub(k-i), page: pages[k]})
+		}
+	}
+}
+
+// launch writes the launch message of each group. Its address and the place of the program's slot change with every
+// run.
+func (c *compiler) launch() {
+	size := c.d.pr.L1.LaunchSize
+	per := min(maxCommandBytes/int(size+8), 400)
+	var rects []cq.Rect
+	var data []byte
+	var of []*group // of each rectangle
+	flush := func() {
+		if len(rects) == 0 {
+			return
+		}
+		w := c.b.WritePacked(cq.WritePacked{
+			Type: cq.PackedLaunch, OffsetIndex: offsetNone, Size: uint16(size), Addr: c.d.pr.L1.Launch, Rects: rects, Data: data,
+		})
+		c.to.launchAddr = append(c.to.launchAddr, int32(w.At+cq.AtPackedAddr))
+		for i, g := range of {
+			at := w.Slot(i)
+			c.to.slots = append(c.to.slots, int32(at))
+			for proc, k := range g.kernels {
+				if k != nil {
+					c.to.entries = append(c.to.entries, entryPatch{at: int32(at + atKernelText + 4*proc), off: g.textOff[proc]})
+				}
+			}
+		}
+		rects, data, of = nil, nil, nil
+	}
+	for _, g := range c.groups {
+		msg := c.launchMessage(g)
+		for _, r := range g.rects {
+			rects = append(rects, cq.Rect{NOC: c.rect(r), Dests: uint32(r.Cores)})
+			data, of = append(data, msg...), append(of, g)
+			if len(rects) == per {
+				flush()
+			}
+		}
+	}
+	flush()
+}
+
+// atKernelText is where a launch message says where the kernel of processor 0 begins, counted from the program's slot.
+// Source: tt-metal dev_msgs.h.
+const atKernelText = 44
+
+// launchMessage lays out what a core needs to know to start its kernels. Source: tt-metal dev_msgs.h, the offsets of
+// the pinned revision.
+func (c *compiler) launchMessage(g *group) []byte {
+	le := binary.LittleEndian
+	b := make([]byte, c.d.pr.L1.LaunchSize)
+	le.PutUint16(b[12:], uint16(c.lay.sems))
+	le.PutUint16(b[18:], uint16(c.lay.cbs))
+	var mask, enables uint32
+	for _, cb := range g.cbs {
+		mask |= 1 << cb.Index
+	}
+	for proc, k := range g.kernels {
+		le.PutUint16(b[22+4*proc:], uint16(c.lay.args[proc]))
+		le.PutUint16(b[24+4*proc:], uint16(c.lay.common[proc]))
+		if k == nil {
+			continue
+		}
+		enables |= 1 << proc
+		if proc == int(chip.BRISC) {
+			b[68] = uint8(k.NOC)
+		}
+		if proc == int(chip.NCRISC) && g.kernels[chip.BRISC] == nil {
+			b[68] = uint8(k.NOC.Other())
+		}
+	}
+	le.PutUint32(b[64:], mask)
+	b[70] = MaxCircularBuffers // no remote circular buffers
+	le.PutUint32(b[76:], enables)
+	b[92], b[94] = 0, 0
+	b[95] = 0x80 // preload: the core may prepare before its go signal
+	return b
+}
+
+// goSignal tells the subordinate dispatcher to start the workers once all writes have landed.
+func (c *compiler) goSignal() {
+	c.b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+	at := c.b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{WaitStream: uint32(c.d.pr.Stream.FirstDispatch)})
+	c.to.goCount = at + cq.AtGoWaitCount
+	c.to.goWord = at + cq.AtGoWord
+}
+
+func (c *compiler) coreXY(core chip.Core) uint32 {
+	xy, err := c.d.ch.Virtual(core)
+	c.err = errors.Join(c.err, err)
+	return c.d.ch.Arch().NOCXY(xy)
+}
+
+func (c *compiler) rect(r chip.VirtualRect) uint32 { return c.d.ch.Arch().NOCMulticast(r.Start, r.End) }
