@@ -16,7 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-var updateCounts = flag.Bool("update-counts", false, "write testdata/counts.txt anew")
+var updateCounts = flag.Bool("update-counts", false, "write the files of counts in testdata anew")
 
 // counted are the shapes of tt-metal's pgm_dispatch benchmark: each varies one quantity of a program.
 var counted = []struct {
@@ -76,19 +76,7 @@ func TestCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	file := filepath.Join("testdata", "counts.txt")
-	if *updateCounts {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
-		t.Errorf("counts (-want +got); if they are meant to be so: go test ./bench -run TestCounts -update-counts\n%s", diff)
-	}
+	unchanged(t, "counts.txt", out.String())
 }
 
 // captureAllocations are the most that a capture of one program may have: the recorder, the trace, its bytes and what lists
@@ -179,5 +167,23 @@ func TestSetArgsAllocatesNothing(t *testing.T) {
 		}
 	}); n >= 1 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// unchanged compares what a test counted with a file of testdata line by line, or writes the file if asked to.
+func unchanged(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *updateCounts {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s (-want +got); if it is meant to be so: go test ./bench -run %s -update-counts\n%s", file, t.Name(), diff)
 	}
 }

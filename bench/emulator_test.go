@@ -3,12 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -32,19 +28,7 @@ func TestEmulatorWork(t *testing.T) {
 			}
 		}
 	}
-	file := filepath.Join("testdata", "emulator.txt")
-	if *updateCounts {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
-		t.Errorf("work (-want +got); if it is meant to be so: go test ./bench -run TestEmulatorWork -update-counts\n%s", diff)
-	}
+	unchanged(t, "emulator.txt", out.String())
 }
 
 // emulatorWork returns what a chip does for each page: the difference between two runs, so that what a program costs by

@@ -3,12 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -40,19 +36,7 @@ func TestInstructions(t *testing.T) {
 			fmt.Fprintf(&out, "%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n", p.name, each[0], each[1], each[2], one[0], one[1], one[2])
 		}
 	}
-	file := filepath.Join("testdata", "instructions.txt")
-	if *updateCounts {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
-		t.Errorf("instructions (-want +got); if they are meant to be so: go test ./bench -run TestInstructions -update-counts\n%s", diff)
-	}
+	unchanged(t, "instructions.txt", out.String())
 }
 
 // instructions returns what the prefetcher, the dispatcher and its subordinate retire for each program of a long trace, and
