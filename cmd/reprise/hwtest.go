@@ -16,7 +16,7 @@ import (
 
 // hwtestCmd runs the conformance suite.
 type hwtestCmd struct {
-	Device  string `help:"Device to test: ${device_help}. Both emulators if none is named." placeholder:"DEVICE"`
+	Device  string `help:"Device to test: ${device_help}. Both emulators if none is named. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
 	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
 	Compare string `help:"Second device, of the same architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
 	Report  string `help:"Write the results to this file as well: JSON, or JUnit if its name ends in .xml." placeholder:"FILE"`
@@ -50,7 +50,7 @@ func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
 		names = []string{"emu:wormhole", "emu:blackhole"}
 	}
 	for _, n := range names {
-		d, err := parseDevice("--device", n)
+		d, err := parseDevices("--device", n)
 		if err != nil {
 			return cfg, err
 		}

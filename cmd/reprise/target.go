@@ -25,8 +25,17 @@ func parseTarget(s string) (reprise.Target, error) {
 	return d.Open(), nil
 }
 
-// parseDevice turns what the user gave a flag into a device.
+// parseDevice turns what the user gave a flag into a device, one of them.
 func parseDevice(flag, s string) (*target.Device, error) {
+	d, err := parseDevices(flag, s)
+	if err == nil && d.Several() {
+		return nil, &flagError{flag: flag, value: s, why: "it names several device nodes, and the command takes one", hint: "give one of them"}
+	}
+	return d, err
+}
+
+// parseDevices turns what the user gave a flag into a device, which may be the first of several device nodes.
+func parseDevices(flag, s string) (*target.Device, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: find this program to start it as the simulator's server: %w", flag, s, err)

@@ -22,7 +22,8 @@ func (d *Device) Machine() *chip.Machine { return d.machine }
 
 // Linked returns cards that are linked and like the device: for an emulator those of its machine or, if it was named by an
 // architecture, of a description; the chips have the device's options. For the vendor's simulator they are the cards of its
-// library, of which there may be one, with chips behind it or without. It is nil for others.
+// library, of which there may be one, with chips behind it or without. Device nodes are what was named, likewise one or
+// several. It is nil for others.
 func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 	switch {
 	case d.Kind == Emulator:
@@ -35,6 +36,12 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 			m.Cards = append(m.Cards, c)
 		}
 		return m, e.Err()
+	case len(d.nodes) > 0:
+		m := &Linked{close: func() error { return nil }}
+		for _, n := range d.nodes {
+			m.Cards = append(m.Cards, kmd.Path(n))
+		}
+		return m, nil
 	case d.library != "":
 		s, err := ttsim.Start(d.library, d.server)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // MachineHelp is how flags describe what ParseMachine accepts.
-const MachineHelp = "emu:n300, emu:t3000, emu:quietbox, emu:galaxy-wh, emu:galaxy-bh and the like (with faults of links: emu:n300,link-down=0:8), ttsim:PATH of a libttsim.so, or a device as elsewhere"
+const MachineHelp = "emu:n300, emu:t3000, emu:quietbox, emu:galaxy-wh, emu:galaxy-bh and the like (with faults of links: emu:n300,link-down=0:8), ttsim:PATH of a libttsim.so, device nodes with commas between them, or a device as elsewhere"
 
 // Machine is a machine with cards, by name. It isn't running yet.
 type Machine struct {
@@ -26,7 +26,8 @@ type Machine struct {
 // Open starts the machine, where it has to be, and returns its cards and what ends it.
 func (m *Machine) Open() (cards []kmd.Target, end func() error, err error) { return m.open() }
 
-// ParseMachine turns a name into a machine; an error is an *Error. Names of devices are machines with one card.
+// ParseMachine turns a name into a machine; an error is an *Error. Names of devices are machines with one card, or
+// with each device node that is named.
 func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	words := strings.Split(rest, ",")
@@ -75,7 +76,14 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 	}
 	m := &Machine{Name: d.Name, Given: name, Kind: d.Kind}
 	m.open = func() ([]kmd.Target, func() error, error) {
-		return []kmd.Target{d.Open()}, func() error { return nil }, nil
+		if len(d.nodes) == 0 {
+			return []kmd.Target{d.Open()}, func() error { return nil }, nil
+		}
+		l, err := d.Linked(chip.Machine{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return l.Cards, l.Close, nil
 	}
 	return m, nil
 }

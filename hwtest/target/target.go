@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -46,6 +47,8 @@ type Device struct {
 	opts    []sim.Option  // of an emulator
 	machine *chip.Machine // whose chips an emulator's are
 
+	nodes []string // device nodes, the first of which is the device
+
 	library string // of the vendor's simulator
 	server  ttsim.Option
 }
@@ -53,6 +56,9 @@ type Device struct {
 // One says that all openings of the device are of one card, which two users can't bring up at the same time. Otherwise
 // each is of a card of its own.
 func (d *Device) One() bool { return d.Kind == Silicon || d.Served() }
+
+// Several says that other device nodes follow the one that the device is.
+func (d *Device) Several() bool { return len(d.nodes) > 1 }
 
 // Served says that another process serves the card, so that each access is a request to it.
 func (d *Device) Served() bool { return strings.HasPrefix(d.Given, "socket:") }
@@ -83,8 +89,7 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch {
 	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "."):
-		label := strings.Trim(strings.ReplaceAll(name, "/", "_"), "_")
-		return &Device{Name: label, Given: name, Kind: Silicon, open: func() kmd.Target { return kmd.Path(name) }}, nil
+		return parseNodes(name)
 	case kind == "emu":
 		return parseEmulator(name, rest)
 	case kind == "ttsim" && rest != "":
@@ -98,6 +103,18 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 		return parseSession(name, rest)
 	}
 	return nil, &Error{Value: name, Why: ErrUnknown.Error(), Hint: "use " + Help, Err: ErrUnknown}
+}
+
+// parseNodes makes the device of a node. Others may follow it: to what needs several chips they are the machine.
+func parseNodes(name string) (*Device, error) {
+	nodes := strings.Split(name, ",")
+	for i, n := range nodes {
+		if n == "" || slices.Contains(nodes[:i], n) {
+			return nil, &Error{Value: name, Why: fmt.Sprintf("node %q is empty or there twice", n), Hint: "give each device node once, with commas between them", Err: ErrUnknown}
+		}
+	}
+	label := strings.Trim(strings.NewReplacer("/", "_", ",", "").Replace(name), "_")
+	return &Device{Name: label, Given: name, Kind: Silicon, nodes: nodes, open: func() kmd.Target { return kmd.Path(nodes[0]) }}, nil
 }
 
 // label names a build of the vendor's simulator by its path, which has _wh or _bh at the end of a part.

@@ -25,6 +25,7 @@ func TestParse(t *testing.T) {
 		{Given: "emu:wormhole,no-iommu,fault=slow-pins=1s,seed=3,delay=40", Name: "emu_wormhole_no-iommu_fault_slow-pins_1s_seed_3_delay_40", Arch: chip.Wormhole},
 		{Given: "emu:galaxy-wh,seed=2", Name: "emu_galaxy_wh_seed_2", Arch: chip.Wormhole},
 		{Given: "/dev/tenstorrent/0", Name: "dev_tenstorrent_0", Kind: Silicon},
+		{Given: "/dev/tenstorrent/1,/dev/tenstorrent/0", Name: "dev_tenstorrent_1_dev_tenstorrent_0", Kind: Silicon},
 		{Given: "./node", Name: "._node", Kind: Silicon},
 		{Given: "ttsim:/opt/release_wh/libttsim.so", Name: "ttsim_wormhole", Kind: Simulator},
 		{Given: "ttsim:release_bh/libttsim.so", Name: "ttsim_blackhole", Kind: Simulator},
@@ -48,6 +49,7 @@ func TestParse(t *testing.T) {
 // An error names what was given, has a cause to ask for and says what to give instead.
 func TestParseErrors(t *testing.T) {
 	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "socket:": ErrUnknown, "session:": ErrUnknown, "session:./missing": fs.ErrNotExist, "session:target_test.go": session.ErrNotSession, "gpu:0": ErrUnknown,
+		"/dev/a,": ErrUnknown, "/dev/a,/dev/b,/dev/a": ErrUnknown,
 		"emu:bh,shiny": ErrUnknown, "emu:bh,": ErrUnknown, "emu:bh,driver=new": strconv.ErrSyntax, "emu:bh,driver=1.34": driver.ErrConfig,
 		"emu:bh,fault=hiccups": driver.ErrConfig, "emu:bh,seed=-1": strconv.ErrSyntax, "emu:bh,strict": strconv.ErrSyntax, "emu:bh,delay=9999999999": strconv.ErrRange} {
 		_, err := Parse(name, ttsim.Server("false"))
@@ -73,6 +75,46 @@ func TestLinkedMachines(t *testing.T) {
 			t.Errorf("%s is machine %s, want %s", name, got, want)
 		}
 		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Device nodes are the machine that is named, and the first of them is the device.
+func TestLinkedNodes(t *testing.T) {
+	for name, want := range map[string][]string{"/dev/a": {"/dev/a"}, "/dev/b,/dev/a": {"/dev/b", "/dev/a"}} {
+		d, err := Parse(name, ttsim.Server("false"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := d.Linked(chip.QuietBox())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := ParseMachine(name, ttsim.Server("false"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cards, end, err := m.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range [][]kmd.Target{l.Cards, cards} {
+			var got []string
+			for _, c := range l {
+				got = append(got, c.String())
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+		if s := d.Open().String(); s != want[0] {
+			t.Errorf("%s opens %s", name, s)
+		}
+		if d.Several() != (len(want) > 1) {
+			t.Errorf("%s is several nodes: %t", name, d.Several())
+		}
+		if err := errors.Join(l.Close(), end()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -166,7 +167,7 @@ func TestLife(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
 	init := build(t, "./guest", "amd64")
-	for _, m := range []chip.Machine{chip.N150(), chip.P150(), chip.T3000()} {
+	for _, m := range []chip.Machine{chip.N150(), chip.P150(), chip.T3000(), chip.QuietBox()} {
 		t.Run(m.Name, func(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
@@ -187,6 +188,44 @@ func TestLife(t *testing.T) {
 			}
 			if want := 10; lived+len(r.Skip)-len(r.Cards) != want {
 				t.Errorf("%d cases passed, %d skipped, want %d", lived, len(r.Skip), want)
+			}
+		})
+	}
+}
+
+// The cards of one machine are a mesh through the vendor's driver too, with chips that only Ethernet reaches: buffers and
+// programs of several chips, links, collectives, and one chip that hangs. It takes many minutes.
+func TestMesh(t *testing.T) {
+	qemu, kernel := qemuOf(t, "")
+	module := moduleOf(t)
+	init := build(t, "./guest", "amd64")
+	for _, m := range []chip.Machine{chip.N300(), chip.P300(), chip.QuietBox(), chip.T3000()} {
+		t.Run(m.Name, func(t *testing.T) {
+			if testing.Short() && m.Name != "n300" {
+				t.Skip("one machine is enough")
+			}
+			ctx, cancel := withDeadline(t)
+			defer cancel()
+			sockets := serve(t, m)
+			var nodes []string
+			for i := range sockets {
+				nodes = append(nodes, fmt.Sprintf("/dev/tenstorrent/%d", i))
+			}
+			all := strings.Join(nodes, ",")
+			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: sockets, Console: t.Output(), Module: module, IOMMU: true, Memory: 2048,
+				Commands: []string{"hwtest -short -unsafe -run ^mesh$ " + all}}
+			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
+				c.Commands = strings.Split(l, ";")
+			}
+			r, err := c.Run(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Fail {
+				t.Error(f)
+			}
+			if n := len(r.Pass); n != 3*len(sockets)+1+len(c.Commands) {
+				t.Errorf("%d tests passed, want %d", n, 3*len(sockets)+1+len(c.Commands))
 			}
 		})
 	}
