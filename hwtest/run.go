@@ -155,7 +155,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 	return nil
 }
 
-// probe opens a device and closes it.
+// probe opens a device, asks it for a register, and closes it: one that only reads all ones can be opened as well.
 func probe(ctx context.Context, d *target.Device) error {
 	ctx, cancel := context.WithTimeout(ctx, patience(d))
 	defer cancel()
@@ -163,7 +163,7 @@ func probe(ctx context.Context, d *target.Device) error {
 	if err != nil {
 		return err
 	}
-	return kd.Close()
+	return errors.Join(kd.Alive(), kd.Close())
 }
 
 // trying runs a case and waits for its end: so long, and only for the grace when the context is over.

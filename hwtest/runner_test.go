@@ -175,13 +175,16 @@ func TestRun(t *testing.T) {
 		t.Errorf("ran %q, want %q", seen, want)
 	}
 
-	missing, err := target.Parse("/no/such/node", ttsim.Server("false"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var open *OpenError
-	if _, err := Run(t.Context(), Config{Devices: []*target.Device{missing}, Select: p}); !errors.As(err, &open) || open.Device != "/no/such/node" {
-		t.Errorf("a missing device: %v", err)
+	for _, name := range []string{"/no/such/node", "emu:blackhole,fault=all-ones"} { // the second one can be opened, and no more
+		bad, err := target.Parse(name, ttsim.Server("false"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var open *OpenError
+		rep, err := Run(t.Context(), Config{Devices: []*target.Device{bad}, Select: p})
+		if !errors.As(err, &open) || open.Device != name || len(rep.Results) != 0 {
+			t.Errorf("%s: %v after %d cases", name, err, len(rep.Results))
+		}
 	}
 	none, err := ParsePattern("nothing")
 	if err != nil {

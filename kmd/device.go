@@ -291,7 +291,7 @@ func (d *Device) alive() error {
 		return fmt.Errorf("map the node id register: %w", classify(err))
 	case v == allOnes:
 		d.lost.Store(true)
-		return fmt.Errorf("%w: it reads all ones, also from its node id register: it fell off the bus or is in reset",
+		return fmt.Errorf("%w: it reads all ones, also from its node id register: it fell off the bus, is in reset, or has stopped and needs one",
 			ErrDeviceLost)
 	}
 	return nil
