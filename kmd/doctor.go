@@ -227,14 +227,20 @@ func (x *examination) memory(d *Device, add adder) {
 	}
 }
 
-// power checks that a program can ask for clocks.
+// power checks that a program can ask for clocks, by asking for nothing beside what others ask for.
 func (x *examination) power(d *Device, add adder) {
-	if d.Has(FeaturePower) {
-		add("power", StatusOK, "the driver takes requests", "")
-		return
+	switch err := d.SetPower(0); {
+	case err == nil:
+		add("power", StatusOK, "the driver and the firmware take requests", "")
+	case errors.Is(err, ErrDriverTooOld):
+		add("power", StatusWarning, fmt.Sprintf("driver %v doesn't take requests: the card stays in the state it booted in", d.info.Driver),
+			"update the driver to tt-kmd 2.6.0 or newer")
+	case errors.Is(err, ErrFirmware):
+		add("power", StatusWarning, "the card's firmware doesn't take requests: the card stays in the state it booted in",
+			"update the firmware with tt-flash")
+	default:
+		add("power", StatusFailed, cause(err), "see the message")
 	}
-	add("power", StatusWarning, fmt.Sprintf("driver %v doesn't take requests: the card stays in the state it booted in", d.info.Driver),
-		"update the driver to tt-kmd 2.6.0 or newer")
 }
 
 // windows checks that windows enough are left, by taking them for a moment.

@@ -2,6 +2,8 @@ package kmd_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -37,5 +39,11 @@ func TestSetPower(t *testing.T) {
 	defer d.Close()
 	if err := d.SetPower(0); !errors.Is(err, kmd.ErrFirmware) {
 		t.Errorf("firmware that refuses: %v", err)
+	}
+	i := slices.IndexFunc(kmd.DiagnoseTarget(t.Context(), target{node}), func(c kmd.Check) bool {
+		return c.Name == "power" && c.Status == kmd.StatusWarning && strings.Contains(c.Found, "firmware") && c.Fix != ""
+	})
+	if i < 0 {
+		t.Error("the check-up doesn't warn of firmware that refuses")
 	}
 }
