@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 )
 
 // emulatorHint lists what may follow the architecture of an emulated card.
-const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS or strict=SEED"
+const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, or of a machine faults of links such as link-down=0:8"
 
 // parseEmulator makes the device of emu:ARCH,OPTION...
 func parseEmulator(name, rest string) (*Device, error) {
@@ -34,7 +35,12 @@ func parseEmulator(name, rest string) (*Device, error) {
 	arch := d.Arch
 	for _, w := range words[1:] {
 		key, value, _ := strings.Cut(w, "=")
+		if d.machine != nil && strings.HasPrefix(w, "link-") {
+			d.links = append(d.links, sim.LinkFault(w))
+			key = "link"
+		}
 		switch key {
+		case "link": // of what needs several chips
 		case "no-iommu":
 			d.opts = append(d.opts, sim.WithoutIOMMU())
 		case "driver":
@@ -59,10 +65,16 @@ func parseEmulator(name, rest string) (*Device, error) {
 		default:
 			return wrong(ErrUnknown, emulatorHint, "there is no option %q", w)
 		}
-		d.Name += "_" + strings.NewReplacer("=", "_", ".", "_").Replace(w)
+		d.Name += "_" + strings.NewReplacer("=", "_", ".", "_", ":", "_", "/", "_").Replace(w)
 	}
 	if _, err := emulator(arch, d.opts...).Driver(); err != nil {
 		return wrong(err, "docs/cli.md lists the options of emulated cards", "%v", err)
+	}
+	if len(d.links) > 0 {
+		m := sim.NewMachine(*d.machine, d.links...)
+		if err := errors.Join(m.Err(), m.Close()); err != nil {
+			return wrong(err, "docs/cli.md lists the faults of links", "%v", err)
+		}
 	}
 	d.open = func() kmd.Target { return emulator(arch, d.opts...) }
 	return d, nil

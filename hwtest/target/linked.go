@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -30,7 +32,7 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 		if d.machine != nil {
 			spec = *d.machine
 		}
-		e := sim.NewMachine(spec, d.opts...)
+		e := sim.NewMachine(spec, slices.Concat(d.opts, d.links)...)
 		m := &Linked{Emulated: e, close: e.Close}
 		for _, c := range e.Cards() {
 			m.Cards = append(m.Cards, c)

@@ -46,6 +46,7 @@ type Device struct {
 	open    func() kmd.Target
 	opts    []sim.Option  // of an emulator
 	machine *chip.Machine // whose chips an emulator's are
+	links   []sim.Option  // of the machine: faults of links
 
 	nodes []string // device nodes, the first of which is the device
 

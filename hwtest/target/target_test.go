@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/session"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
@@ -23,6 +24,7 @@ func TestParse(t *testing.T) {
 		{Given: "emu:wh", Name: "emu_wormhole", Arch: chip.Wormhole},
 		{Given: "emu:blackhole,driver=2.4,strict=7", Name: "emu_blackhole_driver_2_4_strict_7", Arch: chip.Blackhole, Strict: true},
 		{Given: "emu:wormhole,no-iommu,fault=slow-pins=1s,seed=3,delay=40", Name: "emu_wormhole_no-iommu_fault_slow-pins_1s_seed_3_delay_40", Arch: chip.Wormhole},
+		{Given: "emu:n300,link-delay=0:8/3", Name: "emu_n300_link-delay_0_8_3", Arch: chip.Wormhole},
 		{Given: "emu:galaxy-wh,seed=2", Name: "emu_galaxy_wh_seed_2", Arch: chip.Wormhole},
 		{Given: "/dev/tenstorrent/0", Name: "dev_tenstorrent_0", Kind: Silicon},
 		{Given: "/dev/tenstorrent/1,/dev/tenstorrent/0", Name: "dev_tenstorrent_1_dev_tenstorrent_0", Kind: Silicon},
@@ -50,6 +52,7 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "socket:": ErrUnknown, "session:": ErrUnknown, "session:./missing": fs.ErrNotExist, "session:target_test.go": session.ErrNotSession, "gpu:0": ErrUnknown,
 		"/dev/a,": ErrUnknown, "/dev/a,/dev/b,/dev/a": ErrUnknown,
+		"emu:wormhole,link-down=0:8": ErrUnknown, "emu:n300,link-down=0:1": emu.ErrConfig, "emu:n300,link-cut=0:8": emu.ErrConfig,
 		"emu:bh,shiny": ErrUnknown, "emu:bh,": ErrUnknown, "emu:bh,driver=new": strconv.ErrSyntax, "emu:bh,driver=1.34": driver.ErrConfig,
 		"emu:bh,fault=hiccups": driver.ErrConfig, "emu:bh,seed=-1": strconv.ErrSyntax, "emu:bh,strict": strconv.ErrSyntax, "emu:bh,delay=9999999999": strconv.ErrRange} {
 		_, err := Parse(name, ttsim.Server("false"))
