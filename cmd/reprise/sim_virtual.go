@@ -116,7 +116,11 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s streams) (err error) {
 			return closed(err)
 		}
 		listeners = append(listeners, l)
-		if _, err := fmt.Fprintf(s.out, "serving %s: -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":%q}}'\n", label, path); err != nil {
+		more := ""
+		if c.TTSim != "" { // QEMU gives up a card that doesn't answer in 5 seconds
+			more = `,"x-msg-timeout":60000`
+		}
+		if _, err := fmt.Fprintf(s.out, "serving %s: -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":%q}%s}'\n", label, path, more); err != nil {
 			return closed(err)
 		}
 	}

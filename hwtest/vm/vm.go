@@ -52,6 +52,9 @@ type Result struct {
 	Load             []string // how long a load from a card takes
 }
 
+// patience is how long a card may take to answer an access.
+const patience = 2 * time.Minute
+
 // ErrBoot is wrapped by the error of a machine that did not come to the end of its program.
 var ErrBoot = errors.New("the machine did not get to its end")
 
@@ -87,7 +90,9 @@ func (c *Config) Arguments(initial string) []string {
 	for i, s := range c.Sockets {
 		args = append(args,
 			"-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d", i, i+1),
-			"-device", fmt.Sprintf(`{"driver":"vfio-user-pci","bus":"port%d","socket":{"type":"unix","path":%q}}`, i, s))
+			// QEMU gives up for good on a card that doesn't answer in 5 seconds, which the vendor's simulator may need for what was
+			// stored before.
+			"-device", fmt.Sprintf(`{"driver":"vfio-user-pci","bus":"port%d","socket":{"type":"unix","path":%q},"x-msg-timeout":%d}`, i, s, patience.Milliseconds()))
 	}
 	return args
 }

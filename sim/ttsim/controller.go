@@ -8,6 +8,28 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
 )
 
+// firmware is as much of Wormhole's firmware as the simulator doesn't have: it answers the message that asks for a reset,
+// and nobody does it.
+type firmware struct {
+	message atomic.Uint32
+	reset   atomic.Pointer[func()]
+}
+
+// OnResetAsked implements driver.ResetAsker. It does nothing for Blackhole, whose driver resets the chip otherwise unless it
+// is to reset the board.
+func (f *Function) OnResetAsked(ask func()) { f.firmware.reset.Store(&ask) }
+
+func (w *firmware) stored(off, v uint64) {
+	switch {
+	case off == message:
+		w.message.Store(uint32(v))
+	case off == interrupt && v&interruptBit != 0 && w.message.Swap(0)&0xFF == messageReset:
+		if ask := w.reset.Load(); ask != nil {
+			(*ask)()
+		}
+	}
+}
+
 // controller is as much of Wormhole's PCIe controller as the driver asks for and the simulator doesn't have. While a bit
 // of two scratch registers is set, reads and writes of host memory reach the controller's own registers (tt-kmd wormhole.c,
 // open_dbi): the driver keeps the device control register over resets like that. The simulator asks for host memory.
@@ -17,6 +39,10 @@ type controller struct {
 }
 
 const (
+	message       = 0x1FF30074 // a message to the firmware, which a store to the next one makes it look at (tt-kmd wormhole.c)
+	interrupt     = 0x1FF30100
+	interruptBit  = 1 << 16
+	messageReset  = 0x56
 	scratchRead   = 0x1FF30078 // in BAR 0, and in BAR 4 as the driver maps that
 	scratchWrite  = 0x1FF3007C
 	bar4Start     = 0x1E000000
@@ -30,7 +56,11 @@ func (f *Function) stored(bar int, off, v uint64) {
 	if bar == 4 {
 		bar, off = 0, off+bar4Start
 	}
-	if bar != 0 || off != scratchRead && off != scratchWrite || f.Arch() != chip.Wormhole {
+	if bar != 0 || f.Arch() != chip.Wormhole {
+		return
+	}
+	f.firmware.stored(off, v)
+	if off != scratchRead && off != scratchWrite {
 		return
 	}
 	bit := uint32(1)

@@ -21,11 +21,13 @@ type Function struct {
 	iatu, stride, regions uint64 // outbound iATU regions in BAR 2, if there is a tag
 	closed                atomic.Bool
 	controller            controller
+	firmware              firmware
 }
 
 var (
-	_ driver.Function = (*Function)(nil)
-	_ driver.Resetter = (*Function)(nil)
+	_ driver.Function   = (*Function)(nil)
+	_ driver.Resetter   = (*Function)(nil)
+	_ driver.ResetAsker = (*Function)(nil)
 )
 
 // The library doesn't say which of its chips makes a DMA transfer, and the chips of a host can have equal bus

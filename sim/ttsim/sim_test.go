@@ -336,6 +336,34 @@ func TestControllerRegisters(t *testing.T) {
 	}
 }
 
+// The message that asks Wormhole's firmware for a reset is passed on, and the simulator answers it; another message isn't.
+func TestResetAsked(t *testing.T) {
+	f := ttsimtest.Start(t, boards["wormhole"].variable).Functions()[0]
+	send := func(bar int, base, code uint64) {
+		f.BARStore(bar, base+0x74, 4, 0xAA00|code)
+		f.BARStore(bar, base+0x100, 4, 1<<16)
+		if got := f.BARLoad(bar, base+0x74, 4); got != code {
+			t.Errorf("message %#x: status %#x", code, got)
+		}
+	}
+	const bar0, bar4 = 0x1FF30000, 0x1F30000
+	send(0, bar0, 0x56) // nobody listens
+	asked := 0
+	f.OnResetAsked(func() { asked++ })
+	for i, m := range []struct {
+		bar        int
+		base, code uint64
+		asked      int
+	}{{0, bar0, 0x11, 0}, {0, bar0, 0x56, 1}, {4, bar4, 0x56, 2}, {4, bar4, 0x90, 2}} {
+		if send(m.bar, m.base, m.code); asked != m.asked {
+			t.Errorf("message %d: asked %d times, want %d", i, asked, m.asked)
+		}
+	}
+	if err := f.Fault(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		f.BARStore(2, 0, 8, 0) // BAR2 takes 32-bit accesses only
