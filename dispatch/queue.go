@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -420,9 +421,11 @@ func (q *Queue) look(w *waiter, seen *movement, what string, done func() bool, l
 	case lost != nil || ended:
 		return ended, lost
 	case w.due():
-		return false, q.lookAtDevice(w, seen, what, locked)
+		begun := time.Now()
+		err = q.lookAtDevice(w, seen, what, locked)
+		w.looked(time.Since(begun))
 	}
-	return false, nil
+	return false, err
 }
 
 // Finish waits until everything that was put into the queue has run and all its results are in memory.

@@ -84,6 +84,17 @@ func (w *waiter) due() bool {
 	return true
 }
 
+// looked says how long a look at the whole device has taken, which behind a tunnel may be longer than the limit. Nobody has
+// watched the queue meanwhile, so that time doesn't count as time without progress; and looks don't take most of a wait. There
+// are two before a hang at least: the first one only says what to compare with.
+func (w *waiter) looked(took time.Duration) {
+	if w.sleep == 0 {
+		return // something has moved
+	}
+	w.deadline = w.deadline.Add(took)
+	w.check = time.Now().Add(min(max(w.limit/checks, took), w.limit/2))
+}
+
 // pause waits a little. It fails when the context is done or nothing has moved for the limit.
 func (w *waiter) pause(ctx context.Context) error {
 	spins := w.spins()

@@ -1,0 +1,40 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+)
+
+// A look at the whole device that takes longer than a wait without progress may is no reason to give the wait up, and another
+// one is due before that, to compare with.
+func TestLongLooksAreNoHang(t *testing.T) {
+	const limit = time.Hour // so long that what the test takes is nothing
+	for _, took := range []time.Duration{0, limit / 16, limit / 4, limit, 100 * limit} {
+		w := newWaiter(limit, Pace{})
+		for w.sleep == 0 {
+			if err := w.pause(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := w.deadline.Add(took)
+		w.looked(took)
+		if w.deadline != end {
+			t.Errorf("a look of %v moves the end of the wait by %v", took, w.deadline.Sub(end)+took)
+		}
+		if next := time.Until(w.check); next > limit/2 || next < limit/checks-limit/100 {
+			t.Errorf("after a look of %v the next one is due in %v", took, next)
+		}
+		if w.due() {
+			t.Errorf("after a look of %v another one is due at once", took)
+		}
+		// It is no hang now, although the wait began that long ago.
+		w.deadline = w.deadline.Add(-limit / 2)
+		if err := w.pause(t.Context()); err != nil {
+			t.Errorf("after a look of %v: %v", took, err)
+		}
+		w.progress()
+		if w.looked(took); !w.deadline.IsZero() || !w.check.IsZero() {
+			t.Errorf("a look of %v that saw something move begins a wait", took)
+		}
+	}
+}
