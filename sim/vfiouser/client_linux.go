@@ -133,8 +133,8 @@ func (c *Client) send(cmd command, flags uint32, body, data []byte, fds ...int) 
 // lost ends the connection for a reason.
 func (c *Client) lost(err error) error {
 	if c.err == nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("the server has closed it")
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+			err = fmt.Errorf("the server has closed it: %w", io.EOF) // whichever way it was noticed
 		}
 		c.err = fmt.Errorf("vfiouser: connection lost: %w", err)
 		_ = c.conn.Close() // the error is the reason
