@@ -105,18 +105,24 @@ func TestWithDriver(t *testing.T) {
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
 				c.Commands = strings.Split(l, ";")
 			}
-			r, err := c.Run(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range r.Fail {
-				t.Error(f)
-			}
-			// Looking at the card, of which an IOMMU leaves three parts, the driver and the commands.
-			if n := len(r.Pass); n != 3+1+len(c.Commands) {
-				t.Errorf("%d tests passed, want %d", n, 3+1+len(c.Commands))
-			}
+			passes(ctx, t, &c)
 		})
+	}
+}
+
+// passes runs a machine with the driver and an IOMMU, in which everything must pass: looking at each card, of which an IOMMU
+// leaves three parts, the driver, and the commands.
+func passes(ctx context.Context, t *testing.T, c *vm.Config) {
+	t.Helper()
+	r, err := c.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Fail {
+		t.Error(f)
+	}
+	if n, want := len(r.Pass), 3*len(c.Sockets)+1+len(c.Commands); n != want {
+		t.Errorf("%d tests passed, want %d", n, want)
 	}
 }
 
@@ -143,16 +149,7 @@ func TestThrownAway(t *testing.T) {
 			})
 			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: sockets, Console: t.Output(), Module: module, IOMMU: true, Commands: []string{
 				"hwtest -short -unsafe -run ^(faults|traces)$/bad|hang|touches", "victim /dev/tenstorrent/0 --once"}}
-			r, err := c.Run(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range r.Fail {
-				t.Error(f)
-			}
-			if n := len(r.Pass); n != 3+1+len(c.Commands) {
-				t.Errorf("%d tests passed, want %d", n, 3+1+len(c.Commands))
-			}
+			passes(ctx, t, &c)
 			if n := stops.Load(); n != 3 {
 				t.Errorf("the chip has stopped %d times, want 3: once for each kernel that touches what isn't there", n)
 			}
@@ -217,16 +214,7 @@ func TestMesh(t *testing.T) {
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
 				c.Commands = strings.Split(l, ";")
 			}
-			r, err := c.Run(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range r.Fail {
-				t.Error(f)
-			}
-			if n := len(r.Pass); n != 3*len(sockets)+1+len(c.Commands) {
-				t.Errorf("%d tests passed, want %d", n, 3*len(sockets)+1+len(c.Commands))
-			}
+			passes(ctx, t, &c)
 		})
 	}
 }
@@ -283,16 +271,7 @@ func TestSimulator(t *testing.T) {
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
 				c.Commands = strings.Split(l, ";")
 			}
-			r, err := c.Run(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range r.Fail {
-				t.Error(f)
-			}
-			if n := len(r.Pass); n != 3+1+len(c.Commands) {
-				t.Errorf("%d tests passed, want %d", n, 3+1+len(c.Commands))
-			}
+			passes(ctx, t, &c)
 		})
 	}
 }
