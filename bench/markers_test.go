@@ -35,28 +35,27 @@ func TestMarkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
-	calls := func() uint64 {
-		t.Helper()
-		sn, err := p.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sn.Markers.Submitted
+	r := markedEvents(t, Config{})
+	sn, err := p.Snapshot()
+	// A second probe on a marker costs next to nothing, the trap is there already: this one is gone before the cost is measured.
+	if err := errors.Join(err, p.Close()); err != nil {
+		t.Fatal(err)
 	}
-	if r := markedEvents(t, Config{}); r.Markers != nil || calls() != 0 {
-		t.Errorf("nobody asked: %+v, %d calls", r.Markers, calls())
+	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {
+		t.Errorf("nobody asked: %+v, seen %+v", r.Markers, sn.Markers)
 	}
-	r := markedEvents(t, Config{Markers: true})
+	r = markedEvents(t, Config{Markers: true})
 	if len(r.Markers.Operations) != 2 || len(r.Markers.LeftOut) != 0 || r.Markers.Lost.Any() {
 		t.Fatalf("%+v", r.Markers)
 	}
-	o := r.Markers.Operations[0]
-	if o.Figure != "events/record_to_host" || o.Done != 24 || o.Submitted != 24 || o.Completed != 24 || calls() != 48 {
-		t.Errorf("24 events: %+v, and %d calls from the start", o, calls())
-	}
-	if o.MeanNs <= 0 || o.MeanNs > o.MaxNs || o.P50Ns > o.P99Ns || o.P99Ns > o.MaxNs {
-		t.Errorf("times out of order: %+v", o)
+	for i, figure := range []string{"events/record_to_host", "events/there_and_back"} {
+		o := r.Markers.Operations[i]
+		if o.Figure != figure || o.Done != 24 || o.Submitted != 24 || o.Completed != 24 {
+			t.Errorf("24 events: %+v", o)
+		}
+		if o.MeanNs <= 0 || o.MeanNs > o.MaxNs || o.P50Ns > o.P99Ns || o.P99Ns > o.MaxNs {
+			t.Errorf("times out of order: %+v", o)
+		}
 	}
 	if len(r.Markers.Costs) != 1 || r.Markers.Costs[0].Ns <= 0 {
 		t.Errorf("what a marker costs: %+v", r.Markers.Costs)
