@@ -32,12 +32,16 @@ type waiter struct {
 	sleep    time.Duration
 	deadline time.Time
 	check    time.Time // when to look at the whole device next
+	asleep   time.Time // when the last sleep began; zero if none has
 }
 
 const (
 	yieldRounds = 64
 	minSleep    = 20 * time.Microsecond
 	maxSleep    = time.Millisecond
+	// lateness is how much longer than asked a sleep and what is done behind it may take and still be watching: the time slice
+	// of a scheduler, or the tick of a kernel without fine timers.
+	lateness = 10 * time.Millisecond
 )
 
 func newWaiter(limit time.Duration, pace Pace) waiter {
@@ -92,7 +96,20 @@ func (w *waiter) looked(took time.Duration) {
 		return // something has moved
 	}
 	w.deadline = w.deadline.Add(took)
-	w.check = time.Now().Add(min(max(w.limit/checks, took), w.limit/2))
+	w.asleep = time.Now()
+	w.check = w.asleep.Add(min(max(w.limit/checks, took), w.limit/2))
+}
+
+// overslept lets time count as time without progress only as far as somebody has watched the queue. A process that was
+// stopped, in a debugger or because others had the processors, has not, and a device that works by the same processors
+// couldn't move either.
+func (w *waiter) overslept(now time.Time) {
+	if w.asleep.IsZero() {
+		return
+	}
+	if missed := now.Sub(w.asleep) - w.sleep - lateness; missed > 0 {
+		w.deadline = w.deadline.Add(missed)
+	}
 }
 
 // pause waits a little. It fails when the context is done or nothing has moved for the limit.
@@ -111,9 +128,11 @@ func (w *waiter) pause(ctx context.Context) error {
 	if w.sleep == 0 {
 		w.sleep, w.deadline, w.check = min(minSleep, w.pace.Longest), now.Add(w.limit), now.Add(w.limit/checks)
 	}
+	w.overslept(now)
 	if now.After(w.deadline) {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
+	w.asleep = now
 	nap(w.sleep)
 	// A sleep is about a quarter of the wait so far, and so is what it may come too late by.
 	w.sleep = min(w.sleep+w.sleep/4, w.pace.Longest)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -36,5 +37,30 @@ func TestLongLooksAreNoHang(t *testing.T) {
 		if w.looked(took); !w.deadline.IsZero() || !w.check.IsZero() {
 			t.Errorf("a look of %v that saw something move begins a wait", took)
 		}
+	}
+}
+
+// A wait whose process was stopped goes on afterwards: nobody has watched meanwhile, so it is no hang. Without progress it
+// ends all the same.
+func TestStoppedWaitsAreNoHang(t *testing.T) {
+	const limit = time.Hour
+	w := newWaiter(limit, Pace{})
+	for w.sleep == 0 {
+		if err := w.pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		w.asleep, w.deadline = w.asleep.Add(-2*limit), w.deadline.Add(-2*limit)
+		if err := w.pause(t.Context()); err != nil {
+			t.Fatalf("after a stop of twice the limit: %v", err)
+		}
+		if left := time.Until(w.deadline); left > limit || left < limit-limit/100 {
+			t.Errorf("after a stop the wait ends in %v, of %v", left, limit)
+		}
+	}
+	w.deadline = w.deadline.Add(-limit)
+	if err := w.pause(t.Context()); !errors.Is(err, ErrTimeout) {
+		t.Errorf("nothing has moved for the limit: %v", err)
 	}
 }
