@@ -31,7 +31,7 @@ func hardModes() []hardMode {
 		{name: "one unit harvested", few: 1, many: 20, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 1})}},
 		{name: "two units harvested, delay 20", few: 1, many: 20, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b101}), sim.Delay(20)}},
 		// Fewer cores, because the checks cost much.
-		{name: "every check", few: 2, many: 1000, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b111})}, strict: true},
+		{name: "every check", few: 1, many: 1000, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b111})}, strict: true},
 	}
 }
 
