@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,10 +170,9 @@ func TestMonitorViewRuns(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	in, keys := io.Pipe()
 	defer keys.Close()
-	looks := 0
+	var looks atomic.Int64 // the program doesn't wait for a look that is under way when it ends
 	v := newMonitorView(func() (*monitorReport, error) {
-		looks++
-		if looks == 3 {
+		if looks.Add(1) == 3 {
 			go fmt.Fprint(keys, "q")
 		}
 		return newMonitorReport(snapshot()), nil
@@ -184,7 +184,7 @@ func TestMonitorViewRuns(t *testing.T) {
 	if _, err := p.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if looks < 3 || !strings.Contains(out.String(), "/dev/tenstorrent/0") {
-		t.Errorf("%d looks, output %q", looks, out.String())
+	if looks.Load() < 3 || !strings.Contains(out.String(), "/dev/tenstorrent/0") {
+		t.Errorf("%d looks, output %q", looks.Load(), out.String())
 	}
 }
