@@ -281,6 +281,19 @@ func TestOpenSaysWhatEachChipDid(t *testing.T) {
 	}
 }
 
+// A machine with a target that is nil is refused before anything is open: the others are free afterwards.
+func TestOpenOfNilLeavesNothingOpen(t *testing.T) {
+	for range 20 {
+		card := sim.Wormhole()
+		if _, err := mesh.Open(t.Context(), mesh.Machine{card, nil}, mesh.Shape{1}); err == nil {
+			t.Fatal("a target that is nil is a chip")
+		}
+		if card.Chip() != nil {
+			t.Fatal("the first card was opened, and nobody closes it")
+		}
+	}
+}
+
 // A card by itself is a mesh of one chip, and chips needn't be linked to be used together.
 func TestMeshesWithoutLinks(t *testing.T) {
 	b := openCards(t, mesh.Cards(sim.Wormhole()), mesh.Shape{1})

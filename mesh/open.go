@@ -119,14 +119,16 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	if len(m) == 0 {
 		return nil, errors.New("mesh: open: no targets: give the cards of a machine with mesh.Cards")
 	}
+	for i, t := range m { // before any is opened
+		if t == nil {
+			return nil, fmt.Errorf("mesh: open: target %d is nil", i)
+		}
+	}
 	f := &found{devices: make([]*kmd.Device, len(m)), targets: slices.Clone(m), names: make([]string, len(m)), links: make(links, len(m)),
 		inGraph: make([]int, len(m)), carry: map[int][]topology.Link{}}
 	errs := make([]error, len(m))
 	var wg sync.WaitGroup
 	for i, t := range m {
-		if t == nil {
-			return nil, fmt.Errorf("mesh: open: target %d is nil", i)
-		}
 		f.names[i] = t.String()
 		wg.Go(func() { f.devices[i], errs[i] = kmd.Open(ctx, t) })
 	}
