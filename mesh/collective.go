@@ -90,6 +90,9 @@ func (m *Mesh) NewLinks(ctx context.Context, core reprise.Core) (*Links, error) 
 		return l, nil
 	}
 	if err := l.prepare(ctx); err != nil {
+		if l.token != nil {
+			err = errors.Join(err, l.token.Free())
+		}
 		return fail(err)
 	}
 	return l, nil
@@ -155,10 +158,12 @@ func (l *Links) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.Run(ctx, first); err != nil {
-		return err
+	err = q.Run(ctx, first)
+	if err == nil {
+		err = q.Finish(ctx) // no chip sends before all are ready
 	}
-	if err := q.Finish(ctx); err != nil { // no chip sends before all are ready
+	if err != nil {
+		_ = first.Close(ctx) // what can't be given back is a failed chip's, or whoever called doesn't wait for it
 		return err
 	}
 	if err := first.Close(ctx); err != nil {

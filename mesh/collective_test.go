@@ -286,6 +286,21 @@ func TestCollectivesInTraces(t *testing.T) {
 	}
 }
 
+// Links that can't be prepared take no memory: what was allocated for them is given back on all chips.
+func TestLinksThatFailTakeNothing(t *testing.T) {
+	b := open(t, sim.P300(), mesh.Shape{1, 2})
+	before := b.mesh.Chip(0, 0).Device.MemoryFingerprint(reprise.DRAM)
+	if _, err := b.mesh.NewLinks(b.ctx, reprise.Core{X: 99, Y: 99}); err == nil {
+		t.Fatal("a core that isn't there drives links")
+	}
+	for _, c := range b.mesh.Chips() {
+		if s := c.Device.Memory(reprise.DRAM); s.Allocated != 0 || c.Device.MemoryFingerprint(reprise.DRAM) != before {
+			t.Errorf("chip %v: %d B are taken", c.Coord, s.Allocated)
+		}
+	}
+	newGroup(b, 2, 64)
+}
+
 // What can't be a collective is refused before anything waits for it.
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
