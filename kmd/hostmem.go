@@ -70,17 +70,20 @@ func (m *HostMemory) Close() error {
 // unpinned, and Repin can be called again. The error is what Pin says, or matches ErrClosed.
 func (m *HostMemory) Repin() error {
 	d := m.dev
-	d.mu.Lock()
-	_, live := d.memory[m]
-	_, stale := d.stale[m]
-	if live {
-		delete(d.memory, m)
-		d.stale[m] = struct{}{}
-	}
-	d.mu.Unlock()
-	err := d.usable()
-	if err == nil && !live && !stale {
-		err = ErrClosed
+	err := d.usable() // the pins of a lost device are Recover's to forget
+	var live, stale bool
+	if err == nil {
+		d.mu.Lock()
+		_, live = d.memory[m]
+		_, stale = d.stale[m]
+		if live {
+			delete(d.memory, m)
+			d.stale[m] = struct{}{}
+		}
+		d.mu.Unlock()
+		if !live && !stale {
+			err = ErrClosed
+		}
 	}
 	if err == nil {
 		var old error

@@ -74,6 +74,22 @@ func TestRepin(t *testing.T) {
 		if err := h.Repin(); err != nil || reached() != "kept" {
 			t.Errorf("%v, the device sees %q", err, reached())
 		}
+		// Once more, of a device whose loss was noticed before: what was pinned then is no pin of the new file.
+		if _, err := kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.dev.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Fatalf("after a reset: %v", err)
+		}
+		if err := h.Repin(); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("of a device that is known to be lost: %v", err)
+		}
+		if err := m.dev.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Repin(); err != nil || reached() != "kept" || h.Pins() != 2 {
+			t.Errorf("%v, the device sees %q in %d pins, want 2", err, reached(), h.Pins())
+		}
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
