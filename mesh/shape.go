@@ -98,7 +98,8 @@ func ParseShape(text string) (Shape, error) {
 	return s, nil
 }
 
-// Range is a box of places, both ends included. The zero Range stands for all of a mesh.
+// Range is a box of places, both ends included. The zero Range stands for all of a mesh. One whose ends have different
+// numbers of axes has no places.
 type Range struct{ Start, End Coord }
 
 // At returns the range of one place.
@@ -115,8 +116,11 @@ func (r Range) String() string {
 	return r.Start.String() + "-" + r.End.String()
 }
 
-// Shape returns the size along each axis.
+// Shape returns the size along each axis; nil for a range that has no places because its ends don't fit each other.
 func (r Range) Shape() Shape {
+	if len(r.Start) != len(r.End) {
+		return nil
+	}
 	s := make(Shape, len(r.Start))
 	for i := range s {
 		s[i] = r.End[i] - r.Start[i] + 1
@@ -129,7 +133,7 @@ func (r Range) Contains(c Coord) bool {
 	if r.IsZero() {
 		return true
 	}
-	if len(c) != len(r.Start) {
+	if len(c) != len(r.Start) || len(c) != len(r.End) {
 		return false
 	}
 	for i := range c {
@@ -147,7 +151,7 @@ func (r Range) Intersect(o Range) (Range, bool) {
 		return o, true
 	case o.IsZero():
 		return r, true
-	case len(r.Start) != len(o.Start):
+	case len(r.Start) != len(r.End) || len(r.Start) != len(o.Start) || len(o.Start) != len(o.End):
 		return Range{}, false
 	}
 	out := Range{slices.Clone(r.Start), slices.Clone(r.End)}

@@ -72,6 +72,24 @@ func TestRangesIntersect(t *testing.T) {
 	})
 }
 
+// A range whose ends have different numbers of axes is what a caller may make by mistake: it has nothing.
+func TestRangesWhoseEndsDiffer(t *testing.T) {
+	whole := mesh.At(1, 1)
+	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}}, {End: mesh.Coord{1, 1}}, {Start: mesh.Coord{0, 0}, End: mesh.Coord{1}}, {Start: mesh.Coord{0}, End: mesh.Coord{1, 1}}} {
+		if r.Contains(mesh.Coord{1, 1}) || r.Contains(mesh.Coord{1}) || r.Shape().Size() != 0 {
+			t.Errorf("%v has places", r)
+		}
+		for range r.Coords() {
+			t.Errorf("%v goes through places", r)
+		}
+		for _, pair := range [][2]mesh.Range{{r, whole}, {whole, r}, {r, r}} {
+			if both, ok := pair[0].Intersect(pair[1]); ok {
+				t.Errorf("%v and %v have %v in common", pair[0], pair[1], both)
+			}
+		}
+	}
+}
+
 func TestShapesThatCannotBe(t *testing.T) {
 	for _, text := range []string{"", "0", "2x", "x2", "2x-1", "a", "70000", "300x300"} {
 		if s, err := mesh.ParseShape(text); err == nil {
