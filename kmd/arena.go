@@ -73,7 +73,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 	size := round(c.Size)
 	chunk := size
 	if c.Chunk > 0 {
-		chunk = min(round(c.Chunk), size)
+		chunk = round(min(c.Chunk, size))
 	}
 	if c.Memory != nil {
 		m := &HostMemory{dev: d, mem: c.Memory[:size:size]}

@@ -4,6 +4,7 @@ package kmd_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -70,6 +71,11 @@ func TestPinInChunks(t *testing.T) {
 	}
 	if h.Pins() != 4 {
 		t.Errorf("%d regions", h.Pins())
+	}
+	if whole, err := m.dev.Pin(kmd.PinConfig{Size: 1, Chunk: math.MaxInt}); err != nil || whole.Pins() != 1 {
+		t.Errorf("a chunk that is larger than all there is: %v", err)
+	} else if err := whole.Close(); err != nil {
+		t.Error(err)
 	}
 	if err := h.Close(); err != nil {
 		t.Error(err)
