@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -96,6 +97,11 @@ func TestQuantile(t *testing.T) {
 		if got := d.Quantile(q); int64(got) != want {
 			t.Errorf("quantile %v is %d ns, want %d", q, got, want)
 		}
+	}
+	long := Durations{Count: 1, Max: 10 * time.Second} // the last slot has no upper end
+	long.Slots[31] = 1
+	if got := long.Quantile(0.5); got != long.Max {
+		t.Errorf("half of one of %v takes up to %v", long.Max, got)
 	}
 	if (&Durations{}).Quantile(0.5) != 0 {
 		t.Error("a quantile of nothing")

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe watches a process until it is closed. Its methods may be called from any goroutine.
+// Probe watches a process until it is closed. Its methods may be called from any goroutine, but none of the others while
+// Close is under way.
 type Probe struct {
 	config  Config
 	pid     int

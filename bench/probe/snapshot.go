@@ -67,6 +67,9 @@ func (d *Durations) Quantile(q float64) time.Duration {
 	}
 	for i, c := range d.Slots {
 		if n += c; n > 0 && float64(n) >= q*float64(all) {
+			if i == len(d.Slots)-1 { // it has no upper end
+				return d.Max
+			}
 			return min(time.Duration(2)<<i, d.Max)
 		}
 	}
