@@ -69,10 +69,10 @@ func (d *Device) setCleanups(stores []NOCStore) error {
 	more := max(len(stores)-1, 0)
 	for len(d.guards) > more {
 		g := d.guards[len(d.guards)-1]
+		d.guards = d.guards[:len(d.guards)-1]
 		if err := errors.Join(d.setCleanup(g, nil), g.Close()); err != nil {
 			return err
 		}
-		d.guards = d.guards[:len(d.guards)-1]
 	}
 	for i := range more {
 		if i == len(d.guards) {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -173,6 +175,40 @@ func TestCleanupWritesAfterRecover(t *testing.T) {
 	}
 	if n := m.drv.Node(0).OpenFiles(); n != 3 {
 		t.Errorf("%d files for 3 stores", n)
+	}
+}
+
+// A file that is given up with an error is given up once.
+func TestCleanupWriteThatStays(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	refuse := false
+	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		if req == kabi.IoctlSetNOCCleanup && refuse && arg[8] == 0 { // not enabled any more
+			return syscall.EIO
+		}
+		return f.Ioctl(req, arg)
+	}}
+	d, err := kmd.Open(t.Context(), target{node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := stores(chip.Blackhole, 3)
+	if err := d.SetNOCCleanups(l...); err != nil {
+		t.Fatal(err)
+	}
+	refuse = true
+	if err := d.SetNOCCleanups(l[0]); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a store that can't be taken back: %v", err)
+	}
+	refuse = false
+	if err := d.SetNOCCleanups(l[0]); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if n := m.drv.Node(0).OpenFiles() - 1; n != 1 {
+		t.Errorf("%d files for a store", n)
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("close: %v", err)
 	}
 }
 

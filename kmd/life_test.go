@@ -38,6 +38,10 @@ type changedFile struct {
 	c changed
 }
 
+func (f changedFile) ReleaseLast() error {
+	return f.File.(interface{ ReleaseLast() error }).ReleaseLast()
+}
+
 func (f changedFile) Ioctl(req uint32, arg []byte) error {
 	if f.c.ioctl != nil {
 		return f.c.ioctl(f.File, req, arg)
