@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -17,14 +18,16 @@ func TestCollectiveHangsAndRecovers(t *testing.T) {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
 	}
 	machine := sim.P300()
-	b := open(t, machine, mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(300*time.Millisecond)))
-	g := newGroup(b, 400, 256) // enough to be under way for long
+	b := open(t, machine, mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(time.Second), reprise.WithQueues(2)))
+	g := newGroup(b, 400, 256)
 	sum, err := g.links.AllReduce(b.ctx, g.buf, mesh.SumInt32)
 	b.must(err)
 	g.fill(1, mesh.SumInt32)
-	b.must(b.queue.Finish(b.ctx))
+	// The second chip comes to the collective when the links are down, so that it can't be over before.
+	release := b.held(b.mesh.Chip(0, 1))
 	b.must(b.queue.Run(b.ctx, sum))
 	b.must(errors.Join(machine.SetLink(0, 2, false), machine.SetLink(0, 3, false)))
+	release()
 	err = b.queue.Finish(b.ctx)
 	var e *mesh.Error
 	var hang *reprise.HangError
@@ -41,6 +44,26 @@ func TestCollectiveHangsAndRecovers(t *testing.T) {
 	b.must(err)
 	b.must(b.queue.Run(b.ctx, sum))
 	again.check("after recovery", func(_, k, o int) (uint32, bool) { return again.reduced(mesh.SumInt32, k, o, false), true })
+}
+
+// held keeps a chip's queue 0 from going on until release is called, which queue 1 does.
+func (b *bench) held(c *mesh.Chip) (release func()) {
+	b.Helper()
+	word, err := c.Device.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	b.must(err)
+	b.must(b.mesh.Queue(0).On(c).Write(b.ctx, word, 0, make([]byte, 64)))
+	im, err := kernels.Prebuilt(c.Device.Arch(), kernels.Spin)
+	b.must(err)
+	x, err := c.Device.Load(b.ctx, &reprise.Program{Name: "hold", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
+		Name: "wait", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}})
+	b.must(err)
+	b.must(b.mesh.Queue(0).On(c).Run(b.ctx, x))
+	return func() {
+		b.Helper()
+		b.must(b.mesh.Queue(1).On(c).Write(b.ctx, word, 0, append([]byte{1}, make([]byte, 63)...)))
+	}
 }
 
 // A chip that was recovered by itself goes on in the mesh: the trace is there, at its address, and replays.
