@@ -26,8 +26,8 @@ import (
 // So many replays fit into the rings of the queue and of the emulator's interface.
 const proofBurst = 200
 
-// Go's scheduler asks a goroutine that has run for 10 ms to make room. A burst that ends this long after its thread was
-// given its goroutine hasn't been asked.
+// Go's scheduler asks a goroutine that has run for 10 ms to make room. A burst that ends no later than this after its thread
+// was told to go on with its goroutine hasn't been asked.
 const unasked = 5 * time.Millisecond
 
 // proof is what the child of TestReplaysAreNoSystemCalls found out.
@@ -112,10 +112,15 @@ func prove(ctx context.Context) (_ *proof, err error) {
 		return nil, err
 	}
 	// Waiting yields the thread, which a goroutine that is locked to it can't do cheaply: another one waits.
-	begin, done := make(chan struct{}), make(chan error)
+	type waited struct {
+		at  time.Time // before the thread could go on
+		err error
+	}
+	begin, done := make(chan struct{}), make(chan waited)
 	go func() {
 		for range begin {
-			done <- q.Finish(ctx)
+			err := q.Finish(ctx)
+			done <- waited{time.Now(), err}
 		}
 	}()
 	defer close(begin)
@@ -123,9 +128,10 @@ func prove(ctx context.Context) (_ *proof, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	out := &proof{Syscalls: map[string]uint64{}}
-	wait := func() error {
+	wait := func() (time.Time, error) {
 		begin <- struct{}{}
-		return <-done
+		w := <-done
+		return w.at, w.err
 	}
 	burst := func() error {
 		for range proofBurst {
@@ -136,7 +142,7 @@ func prove(ctx context.Context) (_ *proof, err error) {
 		return nil
 	}
 	// To ask for the number of allocations stops the world: these bursts are others than those whose calls are counted.
-	if out.Mallocs, err = fewestAllocations(burst, func(context.Context) error { return wait() }); err != nil {
+	if out.Mallocs, err = fewestAllocations(burst, func(context.Context) error { _, err := wait(); return err }); err != nil {
 		return nil, err
 	}
 	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Calls}, Slow: time.Hour})
@@ -151,12 +157,12 @@ func prove(ctx context.Context) (_ *proof, err error) {
 			return nil, fmt.Errorf("%d bursts were interrupted: the machine is too busy", out.Interrupted)
 		}
 		// Behind it the goroutine is scheduled anew, with 10 ms to run.
-		if err := wait(); err != nil {
+		start, err := wait()
+		if err != nil {
 			return nil, err
 		}
-		start := time.Now()
 		p.Stage(uint32(stage))
-		err := burst()
+		err = burst()
 		p.Stage(between)
 		took := time.Since(start)
 		if err != nil {
@@ -169,7 +175,7 @@ func prove(ctx context.Context) (_ *proof, err error) {
 		counted[stage] = true
 		out.Replays += proofBurst
 	}
-	if err := wait(); err != nil {
+	if _, err := wait(); err != nil {
 		return nil, err
 	}
 	sn, err := p.Snapshot()
