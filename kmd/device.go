@@ -314,7 +314,11 @@ func (d *Device) nodeID() (v uint32, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, m.Unmap()) }()
-	err = d.Guard(func() error {
+	size := hostPage()
+	if m.IO != nil {
+		size = 0
+	}
+	err = d.guard(addressOf(m.Mem), size, func() error {
 		if m.IO != nil {
 			v = uint32(m.IO.Load(reg-page, 4))
 		} else {

@@ -7,11 +7,14 @@ import (
 // Guard runs fn and turns a fault of the device's memory inside it into an error that matches ErrDeviceLost. A device
 // that is reset or removed takes its mappings away, and the next load or store raises SIGBUS, which otherwise ends the
 // process. Other faults go on as panics. It costs a few nanoseconds; fn must do its accesses in its own goroutine.
-func (d *Device) Guard(fn func() error) (err error) {
+func (d *Device) Guard(fn func() error) (err error) { return d.guard(0, 0, fn) }
+
+// guard is Guard where the device has a mapping beside those of its windows, of a size at an address.
+func (d *Device) guard(at, size uint64, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if e := recover(); e != nil {
-			err = d.LostBy(e)
+			err = d.lostBy(e, at, size)
 		}
 	}()
 	return fn()
@@ -19,9 +22,11 @@ func (d *Device) Guard(fn func() error) (err error) {
 
 // LostBy is for those to whom even a Guard is too expensive: they set debug.SetPanicOnFault and recover themselves, and
 // give what they recovered. It returns the error of a fault of the device's memory, and panics again with all else.
-func (d *Device) LostBy(recovered any) error {
+func (d *Device) LostBy(recovered any) error { return d.lostBy(recovered, 0, 0) }
+
+func (d *Device) lostBy(recovered any, at, size uint64) error {
 	fault, ok := recovered.(interface{ Addr() uintptr })
-	if !ok || !d.faulted(uint64(fault.Addr())) {
+	if !ok || uint64(fault.Addr())-at >= size && !d.faulted(uint64(fault.Addr())) {
 		panic(recovered)
 	}
 	d.lost.Store(true)

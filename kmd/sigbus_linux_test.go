@@ -63,3 +63,26 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 		t.Errorf("the next one: %v", err)
 	}
 }
+
+// So is the page with the register that Alive looks at, which a reset can take away under it.
+func TestSIGBUSUnderAlive(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		node := changed{Node: m.node(), mmap: plain(func(n int) ([]byte, error) {
+			fd, err := unix.MemfdCreate("register", unix.MFD_CLOEXEC) // of no bytes
+			if err != nil {
+				return nil, err
+			}
+			defer unix.Close(fd)
+			return unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		})}
+		d, err := kmd.Open(t.Context(), target{node})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("a register without a page: %v", err)
+		}
+	})
+}

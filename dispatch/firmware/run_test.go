@@ -19,17 +19,22 @@ import (
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
 // everywhere runs a test on each architecture: on the emulator, with requests of the NoC that take their time and
-// memory that must be written before it is read, and on the vendor's simulator where that is at hand.
+// memory that must be written before it is read, and on the vendor's simulator where that is at hand. In short it takes one
+// order of the processors instead of three.
 func everywhere(t *testing.T, test func(*testing.T, *machine)) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
 	for _, arch := range arches {
 		t.Run(arch.String(), func(t *testing.T) {
 			t.Run("emulator", func(t *testing.T) { test(t, emulated(t, emu.Config{Arch: arch})) })
-			for seed := range uint64(3) {
+			for seed := range seeds {
 				t.Run(fmt.Sprintf("emulator slow NoC seed %d", seed), func(t *testing.T) {
 					test(t, emulated(t, emu.Config{Arch: arch, Seed: seed, Synchronous: true, Delay: 300}))
 				})
 			}
-			for seed := range uint64(3) {
+			for seed := range seeds {
 				t.Run(fmt.Sprintf("emulator strict seed %d", seed), func(t *testing.T) {
 					test(t, emulated(t, emu.Config{
 						Arch: arch, Seed: seed, Delay: 300, Synchronous: seed&1 != 0,
