@@ -152,7 +152,10 @@ func newCard(a chip.Arch, opts []Option) *Card {
 		}
 	}
 	if err != nil {
-		// A machine that can't exist: an option's doing, which opening tells.
+		// A machine that can't exist: an option's doing, which opening tells. The chip of a card that stays runs already.
+		if ch := card.Chip(); ch != nil {
+			_ = ch.Close()
+		}
 		card.node, card.err = impossible{name: c.driver.Name, err: err}, err
 		return card
 	}

@@ -112,6 +112,19 @@ func TestCardsThatCannotBe(t *testing.T) {
 	}
 }
 
+// A card that keeps its chip and can't be leaves nothing running: nobody could end it.
+func TestResidentCardsThatCannotBe(t *testing.T) {
+	for _, option := range []sim.Option{sim.Fault("hiccups"), sim.DriverVersion(1, 34, 0)} {
+		card := sim.Blackhole(sim.Resident(), option)
+		if _, err := card.Driver(); !errors.Is(err, driver.ErrConfig) {
+			t.Errorf("%v", err)
+		}
+		if err := card.Chip().Reset(); !errors.Is(err, emu.ErrClosed) {
+			t.Errorf("the chip runs on: %v", err)
+		}
+	}
+}
+
 func TestMachineOptions(t *testing.T) {
 	d := open(t, sim.Wormhole(sim.WithoutIOMMU(), sim.DriverVersion(2, 4, 1), sim.Name("card ")))
 	if _, err := d.PinHostMemory(1 << 20); !errors.Is(err, kmd.ErrNotContiguous) {
