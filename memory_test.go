@@ -62,6 +62,31 @@ func TestBuffersKeepTheirContent(t *testing.T) {
 	})
 }
 
+// What is larger than the device takes at once is written in parts, and not a byte behind it changes: neither of the same
+// page nor of the next one in the same core.
+func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		page := 200<<10 + 16
+		buf := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: page, Name: "large", Sharding: &reprise.Sharding{
+			Layout: reprise.HeightSharded, Tensor: []int{2, 1}, Shard: []int{2, 1}, Cores: []reprise.Range{reprise.Single(1, 1)},
+		}})
+		want := bytes.Repeat([]byte{1, 2, 3, 5, 7, 11, 13, 17}, 2*page/8)
+		b.must(b.queue.Write(b.ctx, buf, 0, want))
+		for i, r := range []struct{ off, n int }{{0, page}, {0, 132<<10 + 16}, {page, 140<<10 + 48}, {32, 150<<10 + 32}} {
+			part := bytes.Repeat([]byte{byte(100 + i)}, r.n)
+			b.must(b.queue.Write(b.ctx, buf, r.off, part))
+			copy(want[r.off:], part)
+			got := make([]byte, 2*page)
+			b.must(b.queue.Read(b.ctx, buf, 0, got))
+			for k := range got {
+				if got[k] != want[k] {
+					b.Fatalf("%d B written at %d: byte %d is %d, want %d", r.n, r.off, k, got[k], want[k])
+				}
+			}
+		}
+	})
+}
+
 // Sizes that can't be are refused with the numbers, and take nothing.
 func TestBufferSizes(t *testing.T) {
 	b := open(t, sim.Wormhole())

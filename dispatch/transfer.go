@@ -92,8 +92,9 @@ func (q *Queue) writeSome(ctx context.Context, b *Interleaved, page int, data []
 	for off := 0; off < int(b.HostPage); off += part {
 		n := min(part, int(b.HostPage)-off)
 		bank, addr := b.at(page)
-		// One page of just this part, in the same bank.
-		piece := Interleaved{DRAM: b.DRAM, Addr: addr + uint32(off), PageSize: uint32(l.Stride(n)), HostPage: uint32(n), Pages: bank + 1, Banks: b.Banks}
+		// One page of just this part, in the same bank. Not a byte behind the page is written.
+		size := min(uint32(l.Stride(n)), b.PageSize-uint32(off))
+		piece := Interleaved{DRAM: b.DRAM, Addr: addr + uint32(off), PageSize: size, HostPage: uint32(n), Pages: bank + 1, Banks: b.Banks}
 		if err := q.writePages(ctx, &piece, bank, 1, data[off:off+n], wait && off == 0); err != nil {
 			return 0, err
 		}
