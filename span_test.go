@@ -333,5 +333,12 @@ func TestSpanningTraceParameters(t *testing.T) {
 	if err == nil {
 		t.Error("a capture with a refused parameter became a trace")
 	}
+	b.must(trace.Set("addend", 8))
 	b.must(trace.Release(b.ctx))
+	if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("replay with a changed parameter behind a release: %v", err)
+	}
+	if err := trace.Set("addend", 9); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("set behind a release: %v", err)
+	}
 }

@@ -243,6 +243,9 @@ func (t *Trace) replayChanged(ctx context.Context) error {
 	ps := &t.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	if err := t.usable(); err != nil {
+		return err
+	}
 	iv := interleaved(t.ext)
 	if err := t.q.q.SubmitPatched(ctx, &t.prep, &iv, ps.collect()); err != nil {
 		return err
@@ -256,8 +259,8 @@ func (t *Trace) flush(ctx context.Context) error {
 	ps := &t.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if len(ps.dirty) == 0 {
-		return nil
+	if err := t.usable(); err != nil || len(ps.dirty) == 0 {
+		return err
 	}
 	iv := interleaved(t.ext)
 	if err := t.q.q.Patch(ctx, &iv, ps.collect()); err != nil {
