@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
@@ -114,9 +113,14 @@ func TestResetsThatFail(t *testing.T) {
 	end()
 	silent, fns := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	fns[0].Telemetry = nil
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := kmd.Reset(ctx, systemOf(silent).Open("/dev/tenstorrent/0"), kmd.ResetConfig{Mode: kmd.ResetRestoreState}); !errors.Is(err, kmd.ErrReset) || !errors.Is(err, kmd.ErrFirmware) {
+	ctx, cancel := context.WithCancel(t.Context())
+	asking := changed{Node: silent.Node(0), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		if req == kabi.IoctlConfigureTLB {
+			cancel() // the firmware is being asked
+		}
+		return f.Ioctl(req, arg)
+	}}
+	if _, err := kmd.Reset(ctx, target{asking}, kmd.ResetConfig{Mode: kmd.ResetRestoreState}); !errors.Is(err, kmd.ErrReset) || !errors.Is(err, kmd.ErrFirmware) {
 		t.Errorf("firmware that stays silent: %v", err)
 	}
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: 9}); !errors.Is(err, kmd.ErrOutOfRange) {
