@@ -258,6 +258,29 @@ func TestSpanningTraceFindsPrograms(t *testing.T) {
 	b.holds(x, 6)
 }
 
+// A trace with nothing but edges can be looked at like others: it has no program that could go wrong.
+func TestSpanningTraceWithoutPrograms(t *testing.T) {
+	b := split(t, sim.Blackhole())
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	e := b.dev.NewEvent("e")
+	trace, err := b.dev.CaptureQueues(b.ctx, "edges", q, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Record(e), rs[1].Wait(e))
+	})
+	b.must(err)
+	for range 2 {
+		b.must(errors.Join(trace.Replay(b.ctx), q[1].Finish(b.ctx), trace.Check(b.ctx), trace.Step(b.ctx, nil), trace.Verify(b.ctx)))
+		if times, err := trace.Times(b.ctx); err != nil || len(times) != 0 {
+			t.Errorf("times %v, %v", times, err)
+		}
+		step, err := trace.Bisect(b.ctx, nil, func(int) (bool, error) { return true, nil })
+		if err != nil || step != -1 {
+			t.Errorf("bisect: step %d, %v", step, err)
+		}
+		b.says(trace.Split(b.ctx, 1, nil), "it has 0 programs")
+	}
+	b.must(trace.Release(b.ctx))
+}
+
 // A check runs programs in an order that the edges allow, and a replay as they let it: so it finds an edge that is missing.
 // The emulator runs inside of the host's accesses, so what comes into the first queue is done before the second gets
 // anything to do, every time.
