@@ -75,6 +75,9 @@ func (c *Chip) transfer(bus, dev uint64, n uint32, toDevice bool) bool {
 	case dev&3 != 0:
 		return bad(UndefinedBehavior, "device address is not a multiple of 4")
 	}
+	if _, ok := c.inWindows(0, dev+uint64(n)-1); !ok {
+		return bad(UnimplementedFunctionality, "%d bytes at %#x reach beyond the TLB windows of BAR 0", n, dev)
+	}
 	for off := uint64(0); off < uint64(n) && c.fault == nil; {
 		p := c.pcie.staging(int(min(4096, uint64(n)-off)))
 		// Windows use the staging bytes only for the PCIe tile, which no DMA targets through a window.

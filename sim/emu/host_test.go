@@ -349,6 +349,26 @@ func TestDMAEngines(t *testing.T) {
 	b.healthy()
 }
 
+// A transfer of a DMA engine that reaches beyond the TLB windows is refused: there is nothing that it could move.
+func TestDMABeyondWindows(t *testing.T) {
+	for _, arch := range arches {
+		for _, dev := range []uint64{0x1F000000, 0x20000000, 0xF0000000, 0xFFFFFFFC} {
+			r := syncRig(t, arch)
+			r.c.AttachDMA(&hostMemory{p: make([]byte, 4096)})
+			registers := [][2]uint64{{0x308, 16}, {0x30C, 0}, {0x310, 0}, {0x314, dev}, {0x318, 0}, {0x30, 0}}
+			if arch == chip.Blackhole {
+				registers = [][2]uint64{{0x11C, 16}, {0x120, 0}, {0x124, 0}, {0x128, dev}, {0x12C, 0}, {0x104, 1}}
+			}
+			for _, w := range registers {
+				r.c.BARStore(2, w[0], 4, w[1])
+			}
+			if f := r.refused(UnimplementedFunctionality); f.Addr != dev {
+				t.Errorf("%v: %v, want one about %#x", arch, f, dev)
+			}
+		}
+	}
+}
+
 // Stores that come while processors run keep their order, and a load sees them all.
 func TestQueuedStores(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Wormhole, Seed: 5})
