@@ -28,9 +28,10 @@ type follower struct {
 
 	together *debts // if goroutines were at work at the same time
 
-	overtook int       // the last event that came before an earlier one; -1 if none did
-	looks    uint64    // since the front moved
-	moved    time.Time // when the host last did anything
+	overtook int           // the last event that came before an earlier one; -1 if none did
+	looks    uint64        // since the front moved
+	waited   time.Duration // for which the host has looked since it last did anything
+	seen     time.Time     // when it last looked or did anything
 }
 
 // stream is what is done with one key. The first look is the one that is given; given says that it was.
@@ -52,11 +53,14 @@ const (
 	idle = 500 * time.Millisecond
 	// stuck is how long it may wait for what doesn't come, beyond what it took when it was recorded.
 	stuck = 5 * time.Second
+	// blink is how much of the time between two looks counts as waiting. A process that stood still, because others had the
+	// processors or in a debugger, hasn't waited.
+	blink = idle / 4
 )
 
 func newFollower(events []Event) *follower {
 	f := &follower{events: events, keys: map[string]*stream{}, played: make([]bool, len(events)), tasks: map[uint64]*span{},
-		overtook: -1, moved: time.Now()}
+		overtook: -1, seen: time.Now()}
 	p := newPlaces()
 	for i := range events {
 		e := &events[i]
@@ -181,7 +185,7 @@ func (p *Player) act(got *Event, same func(want *Event) bool) *Event {
 	if !p.wrote(got, want, i, i == next) {
 		return nil
 	}
-	f.played[i], f.moved = true, time.Now()
+	f.played[i], f.waited, f.seen = true, 0, time.Now()
 	if i == next {
 		for f.front < len(f.must) && f.played[f.must[f.front]] {
 			f.front++
@@ -286,27 +290,36 @@ func (p *Player) arrives(looked, quiet bool) bool {
 		}
 	}
 	if f.arrived < len(f.arrive) && f.arrive[f.arrived] < f.next() {
-		p.quiet.Reset(playedQuiet)
+		p.quiet.Reset(p.still)
 	} else {
 		p.quiet.Stop()
 	}
 	return true
 }
 
-// playedQuiet is how long a host that does nothing may wait for what the device writes by itself.
+// playedQuiet is how long a host that does nothing waits for what the device writes by itself.
 const playedQuiet = 20 * time.Millisecond
+
+// waits counts the time since the host last looked or did anything.
+func (f *follower) waits() {
+	now := time.Now()
+	f.waited += min(now.Sub(f.seen), blink)
+	f.seen = now
+}
 
 // look plays an event that may come any number of times: with what was recorded last between the same events that have to
 // come. The caller holds mu.
 func (p *Player) look(got *Event) *Event {
 	f := p.follow
-	if got.loads() && !p.looked() {
+	if !got.loads() {
+		f.waits()
+	} else if !p.looked() {
 		return nil
 	}
 	p.places.note(got)
 	s := f.keys[p.places.key(got)]
 	if s == nil || len(s.looks) == 0 {
-		if time.Since(f.moved) > idle {
+		if f.waited > idle {
 			return got
 		}
 		var before *Event
@@ -334,6 +347,7 @@ func (p *Player) look(got *Event) *Event {
 func (p *Player) looked() bool {
 	f := p.follow
 	f.looks++
+	f.waits()
 	if !p.arrives(true, false) {
 		return false
 	}
@@ -345,7 +359,7 @@ func (p *Player) looked() bool {
 		}
 		patience += 2 * time.Duration(min(at, uint64(time.Hour)))
 	}
-	if f.looks < 4*maxLooks || time.Since(f.moved) < patience {
+	if f.looks < 4*maxLooks || f.waited < patience {
 		return true
 	}
 	var before *Event

@@ -137,11 +137,45 @@ func TestLooks(t *testing.T) {
 	}
 }
 
+// A host whose process stood still hasn't waited meanwhile: what it looks at isn't excused by a long wait, and it isn't one
+// that waits for ever.
+func TestStandingStillIsNoWait(t *testing.T) {
+	p := recorded(loaded(0, 1), stored(0, 1)).Player()
+	_, m := host(t, p)
+	m.Load(0, 4)
+	p.follow.seen = p.follow.seen.Add(-time.Hour)
+	m.Load(8, 4)
+	var d *DifferenceError
+	if !errors.As(p.Err(), &d) || d.Index != 3 {
+		t.Errorf("%v, want event 3 before a look at something else", p.Err())
+	}
+	// Who really waits may look at other things, and doesn't for ever.
+	p = recorded(loaded(0, 1), stored(0, 1)).Player()
+	_, m = host(t, p)
+	for p.follow.waited <= idle {
+		p.follow.seen = p.follow.seen.Add(-time.Hour)
+		m.Load(0, 4)
+	}
+	if m.Load(8, 4); p.Err() != nil {
+		t.Errorf("a look at something else behind a long wait: %v", p.Err())
+	}
+	for n := 0; p.Err() == nil && n < 1000; n++ {
+		p.follow.seen = p.follow.seen.Add(-time.Hour)
+		m.Load(0, 4)
+	}
+	if !errors.As(p.Err(), &d) || !strings.Contains(d.Got, "the host waits") {
+		t.Errorf("a host that waits for ever: %v", p.Err())
+	}
+}
+
+// neverStill makes a host of which a test says itself what it does, however slowly it runs.
+func neverStill(p *Player) { p.still = time.Hour }
+
 // What the device does by itself comes behind what the host did before, when the host looks, or when it does nothing; a
 // fault as well as memory.
 func TestArrivals(t *testing.T) {
 	events := []Event{stored(0, 1), {Kind: KindFault, Value: 9, Text: "stopped"}, stored(0, 2)}
-	p := recorded(events...).Player()
+	p := recorded(events...).Player(neverStill)
 	f, m := host(t, p)
 	for range 20 {
 		if err := f.Fault(); err != nil {
@@ -171,7 +205,7 @@ func TestArrivals(t *testing.T) {
 			t.Fatal("a host that does nothing hears of nothing")
 		}
 	}
-	p = recorded(events...).Player()
+	p = recorded(events...).Player(neverStill)
 	_, m = host(t, p)
 	m.Store(0, 4, 1)
 	m.Store(0, 4, 2) // without a look

@@ -24,6 +24,7 @@ type Player struct {
 	steps bool // Lockstep
 
 	patience time.Duration // with a host that waits for what doesn't come, beyond what it took when it was recorded
+	still    time.Duration // after which a host does nothing
 	quiet    *time.Timer
 
 	mu     sync.Mutex
@@ -59,7 +60,7 @@ func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
 
 // Player returns a target that plays the recording from its start.
 func (s *Session) Player(opts ...PlayOption) *Player {
-	p := &Player{s: s, places: newPlaces(), patience: stuck}
+	p := &Player{s: s, places: newPlaces(), patience: stuck, still: playedQuiet}
 	for _, o := range opts {
 		o(p)
 	}
@@ -164,7 +165,7 @@ func (p *Player) whenQuiet() {
 	if p.diff != nil {
 		return
 	}
-	if rest := playedQuiet - time.Since(p.last); rest > 0 {
+	if rest := p.still - time.Since(p.last); rest > 0 {
 		p.quiet.Reset(rest)
 		return
 	}
