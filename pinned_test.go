@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -335,7 +336,8 @@ func allocatedBy(name string) (objects int64) {
 func TestPinnedTransfersAllocate(t *testing.T) {
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
 	runtime.MemProfileRate = 1
-	b := open(t, sim.Blackhole())
+	// A wait that lasts looks at the whole device now and then, which allocates: not before an eighth of the hang timeout.
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(time.Hour))
 	h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
 	x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
 	for _, tt := range []struct {
