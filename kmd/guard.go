@@ -2,6 +2,8 @@ package kmd
 
 import (
 	"runtime/debug"
+
+	"github.com/reprise-tt/reprise/internal/seam"
 )
 
 // Guard runs fn and turns a fault of the device's memory inside it into an error that matches ErrDeviceLost. A device
@@ -25,9 +27,11 @@ func (d *Device) guard(at, size uint64, fn func() error) (err error) {
 func (d *Device) LostBy(recovered any) error { return d.lostBy(recovered, 0, 0) }
 
 func (d *Device) lostBy(recovered any, at, size uint64) error {
-	fault, ok := recovered.(interface{ Addr() uintptr })
-	if !ok || uint64(fault.Addr())-at >= size && !d.faulted(uint64(fault.Addr())) {
-		panic(recovered)
+	if _, ok := recovered.(seam.MappingFault); !ok {
+		fault, ok := recovered.(interface{ Addr() uintptr })
+		if !ok || uint64(fault.Addr())-at >= size && !d.faulted(uint64(fault.Addr())) {
+			panic(recovered)
+		}
 	}
 	d.lost.Store(true)
 	return d.lostError()

@@ -415,6 +415,35 @@ func TestResetBySomebodyElse(t *testing.T) {
 	})
 }
 
+// A reset of the link takes mappings away and leaves files good: the device is lost all the same, until it is recovered.
+func TestLinkResetBySomebodyElse(t *testing.T) {
+	each(t, func(t *testing.T, a chip.Arch) {
+		m := start(t, a, driver.Config{})
+		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := m.node().Open(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		r := kabi.ResetDevice{In: kabi.ResetDeviceIn{OutputSizeBytes: 8, Flags: kabi.ResetPCIeLink}}
+		if err := other.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&r)); err != nil || r.Out.Result != 0 {
+			t.Fatalf("reset: %v, %d", err, r.Out.Result)
+		}
+		if err := m.dev.Guard(func() error { w.Load32(0); return nil }); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("a window's load: %v", err)
+		}
+		if err := m.dev.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.dev.Write32(worker(a), 0, 1); err != nil {
+			t.Errorf("after the recovery: %v", err)
+		}
+	})
+}
+
 // A card that falls off the bus reads all ones; a word of all ones in memory is only that.
 func TestAllOnesIsConfirmed(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {

@@ -38,6 +38,14 @@ type Mapping struct {
 	Unmap func() error
 }
 
+// MappingFault is what an access raises as a panic whose mapping the driver has taken away, where a mapping is an MMIO:
+// the address of such a fault says nothing.
+type MappingFault interface {
+	error
+	// OfMapping tells it from other faults.
+	OfMapping()
+}
+
 // MMIO is device memory whose every access is observed. Offsets are in bytes from the start of the mapping.
 // No method allocates.
 type MMIO interface {

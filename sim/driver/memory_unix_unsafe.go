@@ -3,9 +3,12 @@
 package driver
 
 import (
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/internal/seam"
 )
 
 // newPages returns zeroed memory of the driver's own. It belongs to a file without a name where the system has such, so
@@ -28,10 +31,32 @@ func newPages(size uint64) (hostPages, error) {
 	}}, nil
 }
 
-// BusError raises the fault that an access to a mapping raises which the driver has taken away: SIGBUS on Linux.
+// BusError raises the fault that an access to a mapping raises which the driver has taken away: SIGBUS on Linux. Who
+// recovers it, by debug.SetPanicOnFault, gets a seam.MappingFault.
 func BusError() {
 	p := faultPage()
-	defer func() { _ = unix.Munmap(p) }()
+	defer func() {
+		_ = unix.Munmap(p)
+		e := recover()
+		if f, ok := e.(fault); ok {
+			e = busFault{f}
+		}
+		panic(e)
+	}()
 	loaded := *(*byte)(unsafe.Pointer(unsafe.SliceData(p)))
 	panic(loaded) // unreachable: the load faults
 }
+
+// fault is what Go makes of a fault at an address.
+type fault interface {
+	runtime.Error
+	Addr() uintptr
+}
+
+// busFault is the fault of a mapping, whose address is that of no mapping.
+type busFault struct{ fault }
+
+var _ seam.MappingFault = busFault{}
+
+// OfMapping implements seam.MappingFault.
+func (busFault) OfMapping() {}
