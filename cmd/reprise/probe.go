@@ -12,7 +12,7 @@ import (
 // probeCmd watches a running process.
 type probeCmd struct {
 	PID      int           `required:"" help:"The process." name:"pid" placeholder:"N"`
-	Duration time.Duration `help:"How long to watch." default:"10s" placeholder:"DURATION"`
+	Duration time.Duration `help:"How long to watch; 10s if not given." default:"10s" placeholder:"DURATION"`
 	Interval time.Duration `help:"Print what was seen so far so often, not only at the end." placeholder:"DURATION"`
 	Markers  bool          `help:"Attach to the markers for submissions and completions, if the program calls them. Each call then costs a trap, more than a replay."`
 	JSON     bool          `help:"Print JSON objects." name:"json"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
@@ -97,10 +98,11 @@ func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
 func listen(path string) (*net.UnixListener, error) {
 	at := &net.UnixAddr{Name: path, Net: "unix"}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
-		if c, err := net.DialUnix("unix", nil, at); err != nil {
-			_ = os.Remove(path) // if that fails, listening says why
-		} else {
+		switch c, err := net.DialUnix("unix", nil, at); {
+		case err == nil:
 			_ = c.Close() // only a look
+		case errors.Is(err, syscall.ECONNREFUSED): // anything else may be a server that is busy, or another user's
+			_ = os.Remove(path) // if that fails, listening says why
 		}
 	}
 	l, err := net.ListenUnix("unix", at)
