@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -20,6 +21,9 @@ type Machine struct {
 	drv   *driver.Driver
 	cards []*Card
 	err   error
+
+	mu     sync.Mutex
+	upsets map[[2]int]emu.Upset // by chip and channel: what was injected so far
 }
 
 // N150 returns a machine with a Wormhole card.
@@ -170,7 +174,8 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 }
 
 // Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes it down, "link-drop=CHIP:CHANNEL/N" loses one packet in N
-// that the chip sends, so that it is sent again some time later, "link-duplicate=…" sends one in N twice, "link-delay=…" holds one in N up. The error wraps
+// that the chip sends, so that it is sent again some time later, "link-duplicate=…" sends one in N twice, "link-delay=…" holds
+// one in N up. Faults of different kinds at one end of a link add up; of one kind the last counts. The error wraps
 // emu.ErrConfig for a fault that isn't known or a link that isn't there.
 func (m *Machine) Inject(name string) error {
 	if m.emu == nil {
@@ -192,13 +197,30 @@ func (m *Machine) Inject(name string) error {
 	case "link-down":
 		return m.emu.SetLink(i, channel, false)
 	case "link-drop":
-		return m.emu.Upset(i, channel, emu.Upset{Drop: n})
+		return m.upset(i, channel, func(u *emu.Upset) { u.Drop = n })
 	case "link-duplicate":
-		return m.emu.Upset(i, channel, emu.Upset{Duplicate: n})
+		return m.upset(i, channel, func(u *emu.Upset) { u.Duplicate = n })
 	case "link-delay":
-		return m.emu.Upset(i, channel, emu.Upset{Delay: n})
+		return m.upset(i, channel, func(u *emu.Upset) { u.Delay = n })
 	}
 	return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
+}
+
+// upset changes what an end of a link does to packets.
+func (m *Machine) upset(i, channel int, change func(*emu.Upset)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := [2]int{i, channel}
+	u := m.upsets[at]
+	change(&u)
+	if err := m.emu.Upset(i, channel, u); err != nil {
+		return err
+	}
+	if m.upsets == nil {
+		m.upsets = map[[2]int]emu.Upset{}
+	}
+	m.upsets[at] = u
+	return nil
 }
 
 // Close ends the machine. Who has a card open loses it.

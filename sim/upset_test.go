@@ -1,0 +1,29 @@
+package sim
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+// Faults at one end of a link add up, whether they are there from the start or come later: one that followed another in the
+// place of it would leave what is above untried. The other end, and links that aren't there, stay as they are.
+func TestLinkFaultsAddUp(t *testing.T) {
+	m := N300(LinkFault("link-delay=0:9/3"), LinkFault("link-duplicate=0:9/2"), LinkFault("link-drop=1:1/7"))
+	defer m.Close()
+	for _, f := range []string{"link-drop=0:9/4", "link-delay=0:9/5"} {
+		if err := m.Inject(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Inject("link-drop=0:1/2"); !errors.Is(err, emu.ErrConfig) {
+		t.Errorf("a link that isn't there: %v", err)
+	}
+	want := map[[2]int]emu.Upset{{0, 9}: {Drop: 4, Duplicate: 2, Delay: 5}, {1, 1}: {Drop: 7}}
+	if diff := cmp.Diff(want, m.upsets); diff != "" {
+		t.Error(diff)
+	}
+}
