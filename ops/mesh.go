@@ -160,6 +160,9 @@ func (m *Mesh) ToDevice(ctx context.Context, hs []*Host, l Layout, c MemoryConfi
 
 // ToHost copies a tensor to the host, each chip's part apart.
 func (m *Mesh) ToHost(ctx context.Context, t *MeshTensor) ([]*Host, error) {
+	if err := t.of(m); err != nil {
+		return nil, fmt.Errorf("ops: ttnn::from_device: %w", err)
+	}
 	out := make([]*Host, len(m.chips))
 	for i, d := range m.chips {
 		var err error
@@ -172,6 +175,9 @@ func (m *Mesh) ToHost(ctx context.Context, t *MeshTensor) ([]*Host, error) {
 
 // Deallocate gives the tensor's memory back on all chips.
 func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
+	if err := t.of(m); err != nil {
+		return fmt.Errorf("ops: deallocate: %w", err)
+	}
 	m.mu.Lock()
 	x := m.execs[t]
 	delete(m.execs, t)
@@ -308,7 +314,7 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
 }
 
-// of says whether the tensor can be part of a collective.
+// of says whether the tensor is one of the mesh's.
 func (t *MeshTensor) of(m *Mesh) error {
 	switch {
 	case t == nil:

@@ -173,6 +173,20 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	if _, err := other.AllReduce(b.ctx, half); !errors.Is(err, ops.ErrForeign) {
 		t.Errorf("a tensor of another mesh: %v", err)
 	}
+	for what, c := range map[string]struct {
+		t    *ops.MeshTensor
+		want error
+	}{"nil": {nil, ops.ErrShape}, "of another mesh": {half, ops.ErrForeign}} {
+		if _, err := other.Mesh.ToHost(b.ctx, c.t); !errors.Is(err, c.want) {
+			t.Errorf("%s to the host: %v", what, err)
+		}
+		if err := other.Mesh.Deallocate(b.ctx, c.t); !errors.Is(err, c.want) {
+			t.Errorf("%s deallocated: %v", what, err)
+		}
+	}
+	if _, err := b.Mesh.ToHost(b.ctx, half); err != nil {
+		t.Errorf("what others tried to deallocate: %v", err)
+	}
 	if err := b.mesh.InStep(reprise.DRAM); err != nil {
 		t.Error(err)
 	}
