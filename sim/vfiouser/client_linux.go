@@ -37,14 +37,23 @@ var (
 	_ driver.Resetter = (*Client)(nil)
 )
 
-// Dial connects to a server at a path, and agrees on a version with it. The error wraps ErrProtocol if it is none.
+// Dial connects to a server at a path, and agrees on a version with it, for which it waits until the client before it has
+// gone or ctx ends. The error wraps ErrProtocol if it is none.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("vfiouser: dial: %w", err)
 	}
-	return newClient(conn.(*net.UnixConn))
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // who waits for an answer gets an error
+	c, err := newClient(conn.(*net.UnixConn))
+	if stop() {
+		return c, err
+	}
+	if err == nil {
+		_ = c.Close() // its connection may be closed already
+	}
+	return nil, fmt.Errorf("vfiouser: dial: %w", ctx.Err())
 }
 
 // newClient takes a connection.
@@ -363,11 +372,11 @@ func (c *Client) Fault() error {
 
 // Close ends the connection.
 func (c *Client) Close() error {
+	_ = c.conn.Close() // there is nothing that could get lost; who waits for an answer, and holds the lock, gets an error
 	c.mu.Lock()
 	if c.err == nil {
 		c.err = fmt.Errorf("vfiouser: connection: %w", net.ErrClosed)
 	}
-	_ = c.conn.Close() // there is nothing that could get lost
 	c.mu.Unlock()
 	if c.twin != nil {
 		_ = c.twin.Close()

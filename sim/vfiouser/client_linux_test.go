@@ -1,9 +1,11 @@
 package vfiouser
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -96,14 +98,17 @@ func TestResetMarker(t *testing.T) {
 // the last client going it happens at once, and without a client it waits for the next one.
 func TestResetAsked(t *testing.T) {
 	f := newFake(chip.Wormhole)
-	path := listen(t, present(t, f, Config{Arch: chip.Wormhole}))
+	card := present(t, f, Config{Arch: chip.Wormhole})
+	path := listen(t, card)
 	marked := func(c *Client) bool { return c.ConfigRead(regCommand)&(1<<6) != 0 }
 	count := func() int { return len(f.done()) }
 
 	c := dial(t, path)
 	c.ConfigWrite(regCommand, 1<<6)
+	card.board.doing.Lock() // until it was asked twice, the reset doesn't begin
 	f.ask()
 	f.ask() // a second time for the same reset
+	card.board.doing.Unlock()
 	for end := time.Now().Add(10 * time.Second); marked(c) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
@@ -323,11 +328,13 @@ func TestReconnect(t *testing.T) {
 		if v := c.BARLoad(0, 0x100, 8); v != uint64(i) {
 			t.Errorf("client %d finds %d", i, v)
 		}
-		fd, _ := memory(t, 4096)
-		if err := c.Map(fd, 0, 0, 4096, true); err != nil {
+		fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
+		if err != nil {
 			t.Fatal(err)
 		}
-		unix.Close(fd)
+		if err := errors.Join(unix.Ftruncate(fd, 4096), c.Map(fd, 0, 0, 4096, true), unix.Close(fd)); err != nil {
+			t.Fatal(err)
+		}
 		c.BARStore(0, 0x100, 8, uint64(i+1))
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
@@ -341,6 +348,36 @@ func TestReconnect(t *testing.T) {
 	}
 	if n := descriptors(t); n > before {
 		t.Errorf("%d descriptors are open, %d were before the clients", n, before)
+	}
+}
+
+// A client that waits for the one before it gives up when its context ends.
+func TestDialEndsWithItsContext(t *testing.T) {
+	path := listen(t, present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole}))
+	dial(t, path).ConfigRead(0) // is served
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if _, err := Dial(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("dialed %v", err)
+	}
+}
+
+// A client that waits for an answer can be closed.
+func TestCloseUnderAnAccess(t *testing.T) {
+	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}
+	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
+	defer close(f.busy)
+	c.BARStore(0, 0, 4, 1) // for which the chip takes its time
+	loaded := make(chan uint64)
+	go func() { loaded <- c.BARLoad(0, 0, 4) }()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if v := <-loaded; v != 0xFFFFFFFF {
+		t.Errorf("a load without an answer gives %#x", v)
+	}
+	if err := c.Fault(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("fault %v", err)
 	}
 }
 
