@@ -3,7 +3,6 @@ package reprise_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,14 +13,21 @@ import (
 // ends it, the queue goes on.
 func TestAwait(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		var there atomic.Bool
-		time.AfterFunc(2*time.Millisecond, func() { there.Store(true) })
-		b.must(b.queue.Await(b.ctx, there.Load))
+		// A few looks after it has begun to sleep between them: a slow machine makes each of these count for 10 ms.
+		const sleeps = 70
+		looks := 0
+		b.must(b.queue.Await(b.ctx, func() bool { looks++; return looks > sleeps }))
 		never := func() bool { return false }
 		why := errors.New("no longer wanted")
 		ctx, cancel := context.WithCancelCause(b.ctx)
-		time.AfterFunc(2*time.Millisecond, func() { cancel(why) })
-		if err := b.queue.Await(ctx, never); !errors.Is(err, why) {
+		looks = 0
+		enough := func() bool {
+			if looks++; looks > sleeps {
+				cancel(why)
+			}
+			return false
+		}
+		if err := b.queue.Await(ctx, enough); !errors.Is(err, why) {
 			b.Errorf("error %v, want %v", err, why)
 		}
 		err := b.queue.Await(b.ctx, never)

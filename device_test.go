@@ -73,6 +73,7 @@ func TestOpenErrors(t *testing.T) {
 		{"cancelled", cancelled, sim.Blackhole(), nil, context.Canceled, false, []string{"reprise: open", "context canceled"}},
 		{"three queues", t.Context(), sim.Blackhole(), []reprise.Option{reprise.WithQueues(3)}, nil, false, []string{"reprise: open emulated blackhole 0", "3 command queues asked for", "1 or 2"}},
 		{"minus one queue", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithQueues(-1)}, nil, false, []string{"-1 command queues asked for"}},
+		{"a negative hang timeout", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithHangTimeout(-time.Second)}, nil, false, []string{"a hang timeout of -1s asked for", "0 for 10s"}},
 		{"little queue memory", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithQueueMemory(4096)}, nil, false, []string{"4096 B of host memory for each queue", "at least 1048576 B"}},
 		{"odd queue memory", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithQueueMemory(1<<20 + 1)}, nil, false, []string{"1048577 B of host memory", "a multiple of 4096 B"}},
 		{"too large a trace region", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithTraceRegion(1 << 40)}, nil, false, []string{"trace region of 1099511627776 B", "more than it has"}},

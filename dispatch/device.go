@@ -89,6 +89,9 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if o.HangTimeout == 0 {
 		o.HangTimeout = defaultHangTimeout
 	}
+	if o.HangTimeout < 0 {
+		return nil, fmt.Errorf("dispatch: start: a hang timeout of %v asked for: give a positive one, or 0 for %v", o.HangTimeout, defaultHangTimeout)
+	}
 	h, err := kd.Harvesting(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: read harvesting: %w", err)
@@ -240,7 +243,6 @@ func (d *Device) Close() error {
 	for _, q := range d.queues {
 		errs = append(errs, q.close())
 	}
-	d.queues = nil
 	errs = append(errs, d.up.close())
 	if err := d.hold(); !errors.Is(err, kmd.ErrDeviceLost) {
 		errs = append(errs, err)

@@ -43,7 +43,7 @@ const (
 	RegionDispatchRing    = "dispatch ring"
 	RegionSubordinateRing = "subordinate ring"
 	RegionIssue           = "issue ring" // commands in host memory, one region for each entry of the prefetch queue
-	RegionTrace           = "trace"      // image of the trace that was replayed last
+	RegionTrace           = "trace"      // image of the trace that was replayed last, unless it has more than 32 MiB
 )
 
 // QueueDump is what is known of one queue.

@@ -16,6 +16,8 @@ const (
 	shownWaiting = 16
 	// busyConfigs is of how many busy workers the kernel-config memory is kept.
 	busyConfigs = 4
+	// maxTraceImage is up to how many bytes the image of a trace is kept: with a larger one nothing could read the file.
+	maxTraceImage = maxDump / 2
 )
 
 // collect reads the state of the device and of all queues. Called with q.life held; locked says whether q.mu is as well.
@@ -52,7 +54,7 @@ func (q *Queue) collect(what string, cause error, locked bool) *Dump {
 			d.dumpRegion(dump, RegionKernelConfig, c, d.pr.L1.KernelConfig, d.pr.L1.KernelConfigSize)
 		}
 	}
-	if last := q.replayed.Load(); last != nil && len(last.Image) > 0 {
+	if last := q.replayed.Load(); last != nil && len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
 		dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.prefetch, Host: true, Size: len(last.Image), Data: last.Image})
 	}
 	return dump

@@ -20,7 +20,7 @@ const (
 	DumpMagic   = "RPRDUMP\x00"
 	dumpVersion = 1
 	dumpHead    = len(DumpMagic) + 4 + 8 + sha256.Size
-	// maxDump bounds what a file may unpack to: four queues' worth.
+	// maxDump bounds what a file may unpack to: four queues' worth, and a trace.
 	maxDump = 64 << 20
 )
 

@@ -16,6 +16,8 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // sampleDump is the dump of a queue whose dispatcher waits for a worker that waits for a word.
@@ -71,6 +73,35 @@ func TestDumpRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// However large the trace is that was replayed last, the dump can be read back.
+func TestDumpBesideALargeTrace(t *testing.T) {
+	kd, err := kmd.Open(t.Context(), sim.Wormhole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20})
+	if err != nil {
+		t.Fatal(errors.Join(err, kd.Close()))
+	}
+	defer func() {
+		if err := errors.Join(d.Close(), kd.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	q := d.Queue(0)
+	for _, size := range []int{maxTraceImage, maxTraceImage + 1} {
+		q.replayed.Store(&Prepared{Name: "trace", Image: make([]byte, size)})
+		got, err := ReadDump(bytes.NewReader(encode(t, q.collect("nothing", ErrTimeout, false))))
+		if err != nil {
+			t.Errorf("a trace of %d B: %v", size, err)
+			continue
+		}
+		if r, ok := got.Region(RegionTrace, q.prefetch); ok != (size <= maxTraceImage) || ok && len(r.Data) != size {
+			t.Errorf("a trace of %d B: it is there %v, with %d B", size, ok, len(r.Data))
+		}
 	}
 }
 

@@ -161,7 +161,7 @@ func (d *Device) coreKind(c chip.Core) string {
 func (q *Queue) hang(what string, cause error, locked bool) error {
 	q.life.RLock()
 	defer q.life.RUnlock()
-	if err := q.over(false); err != nil {
+	if err := q.over(locked); err != nil {
 		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 	}
 	return q.fail(q.hangError(what, cause, locked))

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// fillRing puts batches into a queue until it has no room.
-func fillRing(t *testing.T, q *Queue) {
+// fillRing puts batches of n bytes into a queue until it has no room.
+func fillRing(t *testing.T, q *Queue, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	for {
-		if err := q.send(ctx, make([]byte, maxCommandSize), false); err != nil {
+		if err := q.send(ctx, make([]byte, n), false); err != nil {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func parts(n int) (p []byte, ends []int) {
 // a part of the program.
 func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	q, take := hostOnly(t)
-	fillRing(t, q)
+	fillRing(t, q, maxCommandSize)
 	p, ends := parts(5*maxCommandSize/2 + 128)
 	put, wr := q.fetch.put, q.issue.wr
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -203,16 +204,16 @@ type end struct {
 func (u *uplink) ends() []end { return []end{{false, u.d.kd, u.Link.Far}, {true, u.Near, u.Link.Near}} }
 
 func (u *uplink) await(e *end, want uint32) error {
-	for start := time.Now(); ; {
+	w := newWaiter(linkTimeout, Pace{})
+	for {
 		v, err := e.kd.Read32(e.xy, relay.State)
 		if err != nil || v == want {
 			return err
 		}
-		if time.Since(start) > linkTimeout {
+		if w.pause(context.Background()) != nil {
 			return fmt.Errorf("%w: the program on Ethernet tile %v of the %s chip says %#x, expected %#x: reset the board", ErrLink, e.xy,
 				map[bool]string{true: "near", false: "far"}[e.near], v, want)
 		}
-		time.Sleep(50 * time.Microsecond)
 	}
 }
 

@@ -49,7 +49,7 @@ func newWaiter(limit time.Duration, pace Pace) waiter {
 	if pace.Longest <= 0 {
 		pace.Longest = maxSleep
 	}
-	pace.Longest = min(pace.Longest, limit/4)
+	pace.Longest = max(min(pace.Longest, limit/4), 1) // 0 would be a wait that never sleeps, which is never a hang
 	return waiter{limit: limit, pace: pace}
 }
 

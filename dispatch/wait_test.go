@@ -40,6 +40,20 @@ func TestLongLooksAreNoHang(t *testing.T) {
 	}
 }
 
+// However short the timeout is, a wait ends.
+func TestShortestTimeoutEnds(t *testing.T) {
+	w := newWaiter(time.Nanosecond, Pace{})
+	for range yieldRounds + 1<<10 {
+		if err := w.pause(t.Context()); err != nil {
+			if !errors.Is(err, ErrTimeout) {
+				t.Errorf("error %v, want %v", err, ErrTimeout)
+			}
+			return
+		}
+	}
+	t.Error("it goes on and on")
+}
+
 // A wait whose process was stopped goes on afterwards: nobody has watched meanwhile, so it is no hang. Without progress it
 // ends all the same.
 func TestStoppedWaitsAreNoHang(t *testing.T) {

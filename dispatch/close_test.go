@@ -1,0 +1,47 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// A queue that stands still with full rings can't even be told to end. Closing it says that, with the state of the device,
+// and not that it is closed; and what is asked of it afterwards is an error, not a crash.
+func TestCloseWithFullRings(t *testing.T) {
+	kd, err := kmd.Open(t.Context(), sim.Blackhole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := kd.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, HangTimeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := d.Queue(0)
+	garbage := make([]byte, 64)
+	garbage[0] = 0xEE
+	if err := q.Send(t.Context(), garbage, false); err != nil {
+		t.Fatal(err)
+	}
+	fillRing(t, q, maxCommandSize)
+	fillRing(t, q, 64)
+	err = d.Close()
+	var hang *HangError
+	if !errors.As(err, &hang) || hang.Waiting != "space in the issue queue" || errors.Is(err, errClosed) {
+		t.Errorf("closed with %v, want a *HangError", err)
+	}
+	for what, err := range map[string]error{"finish": d.Queue(0).Finish(t.Context()), "send": q.Send(context.Background(), garbage, false)} {
+		if !errors.As(err, &hang) && !errors.Is(err, errClosed) {
+			t.Errorf("%s of a closed queue: %v", what, err)
+		}
+	}
+}
