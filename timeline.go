@@ -22,6 +22,7 @@ type Timeline struct {
 	d     *Device
 	began time.Time
 	stop  func()
+	most  int // spans and stamps
 
 	mu      sync.Mutex
 	stopped bool
@@ -75,7 +76,7 @@ func (d *Device) StartTimeline(ctx context.Context) (*Timeline, error) {
 	if err := d.usable("start timeline"); err != nil {
 		return nil, err
 	}
-	t := &Timeline{d: d, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, len(d.queues))}
+	t := &Timeline{d: d, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, len(d.queues)), most: mostSpans}
 	if err := t.compareClocks(); err != nil {
 		return nil, d.failed("start timeline", err)
 	}
@@ -142,6 +143,12 @@ func (t *Timeline) Begin(_ context.Context, c *Call) {
 	if !c.Kind.Queued() || len(c.Queues) == 0 {
 		return
 	}
+	t.mu.Lock()
+	room := t.room()
+	t.mu.Unlock()
+	if !room {
+		return // nor for what the clock says
+	}
 	now, err := t.read(c.Queues[0])
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,13 +188,16 @@ func (t *Timeline) End(ctx context.Context, c *Call) {
 	}
 }
 
+// room says whether there is room for a call. Called with mu held.
+func (t *Timeline) room() bool { return !t.stopped && len(t.host)+len(t.stamps) < t.most }
+
 // full says whether there is no room for a call, and counts it then. Called with mu held.
 func (t *Timeline) full() bool {
-	if t.stopped || len(t.host)+len(t.stamps) >= mostSpans {
-		t.dropped++
-		return true
+	if t.room() {
+		return false
 	}
-	return false
+	t.dropped++
+	return true
 }
 
 // note keeps the first error. Called with mu held.
