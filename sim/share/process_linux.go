@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,7 @@ type client struct {
 	pid  int
 	proc *driver.Process
 	node seam.Node
+	busy sync.RWMutex // held for reading while a request is under way
 
 	mu    sync.Mutex
 	dead  bool
@@ -47,7 +49,8 @@ func (p *client) add(c *net.UnixConn) bool {
 	return true
 }
 
-// kill is the end of the process.
+// kill is the end of the process. Its files are released when its last request has ended, as the kernel does it: a process
+// doesn't end in the middle of a system call, but what waits there is interrupted.
 func (p *client) kill() error {
 	p.mu.Lock()
 	p.dead = true
@@ -55,6 +58,11 @@ func (p *client) kill() error {
 		_ = c.Close() // its goroutine sees it
 	}
 	p.mu.Unlock()
+	for !p.busy.TryLock() { // a request that was on its way to a wait needs the next signal
+		p.proc.Signal()
+		time.Sleep(100 * time.Microsecond)
+	}
+	defer p.busy.Unlock()
 	err := p.proc.Kill()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +93,11 @@ func (p *client) serve(l *link) {
 			closeAll(fd)
 			return
 		}
-		r, out, give := p.handle(&q, payload, buf, fd)
+		r, out, give, ok := p.do(&q, payload, buf, fd)
 		closeAll(fd)
+		if !ok {
+			return
+		}
 		err = respond(l, r, out, give)
 		if q.op == opIoctl {
 			closeAll(give) // a dma-buf, which is the client's now
@@ -95,6 +106,20 @@ func (p *client) serve(l *link) {
 			return
 		}
 	}
+}
+
+// do handles a request, unless the process is dead.
+func (p *client) do(q *request, payload, buf []byte, fd int) (r reply, out []byte, give int, ok bool) {
+	p.busy.RLock()
+	defer p.busy.RUnlock()
+	p.mu.Lock()
+	dead := p.dead
+	p.mu.Unlock()
+	if dead {
+		return reply{}, nil, -1, false
+	}
+	r, out, give = p.handle(q, payload, buf, fd)
+	return r, out, give, true
 }
 
 func readLength(q *request) int {
