@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
@@ -446,8 +447,8 @@ func (t *fixture) request(c chip.Core, ctrl uint32, targ chip.XY, targAddr uint6
 	for _, r := range append(regs, [2]uint32{niu.CmdCtrl, 1}) {
 		t.ok(t.kd.Write32(xy, uint64(niu.Command(chip.NOC0, 0, r[0])), r[1]))
 	}
-	for i := 0; count() == before; i++ {
-		if i > 1e6 {
+	for end := time.Now().Add(t.patience()); count() == before; {
+		if time.Now().After(end) {
 			t.Fatal("the request gets no answer")
 		}
 	}

@@ -189,7 +189,7 @@ func (t *meshFixture) givesUp(soon, slow time.Duration) *mesh.Mesh {
 
 func meshLinkDown(t *meshFixture) {
 	t.ownInterfaces()
-	m := t.givesUp(400*time.Millisecond, 5*time.Second)
+	m := t.givesUp(2*time.Second, 5*time.Second)
 	b := t.linked()
 	x, err := t.links.AllReduce(t.ctx, b, mesh.SumInt32)
 	t.ok(err)

@@ -123,7 +123,7 @@ func meshSlowChip(t *meshFixture) {
 }
 
 func meshOneHangs(t *meshFixture) {
-	m := t.givesUp(time.Second, 10*time.Second)
+	m := t.givesUp(2*time.Second, 10*time.Second)
 	_, out, x := t.setUp()
 	stuck := m.Chips()[m.Size()-1]
 	word, err := stuck.Device.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
