@@ -370,6 +370,10 @@ func TestCloseUnderAnAccess(t *testing.T) {
 	c.BARStore(0, 0, 4, 1) // for which the chip takes its time
 	loaded := make(chan uint64)
 	go func() { loaded <- c.BARLoad(0, 0, 4) }()
+	for c.mu.TryLock() { // until the load waits
+		c.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
