@@ -35,6 +35,14 @@ func onEmulators(t *testing.T, run func(*bench), opts ...reprise.Option) {
 	}
 }
 
+// rounds is how often a test does the same with other data: less often in short, for the race detector.
+func rounds(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
+}
+
 // onAll runs a test on the emulators, and on the vendor's simulator where a library is given.
 func onAll(t *testing.T, run func(*bench), opts ...reprise.Option) {
 	onEmulators(t, run, opts...)

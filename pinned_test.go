@@ -209,7 +209,7 @@ func TestPinnedTransfersKeepOrder(t *testing.T) {
 		in := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 2 << 10, Name: "in"})
 		out := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 64, Name: "out"})
 		second := b.dev.Queue(1)
-		for i := range 8 {
+		for i := range rounds(8, 2) {
 			fill(h.Bytes(), i)
 			want := bytes.Clone(h.Bytes()[:n])
 			// Host memory to the device, back to other host memory, from there to the device by either queue.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -105,7 +106,7 @@ func pipeConfigs() map[string]reprise.PipelineConfig {
 	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
 	out := []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out")}
 	const scratch = 128 << 10
-	return map[string]reprise.PipelineConfig{
+	all := map[string]reprise.PipelineConfig{
 		"eager, 1 queue, L1":                    {L1Input: l1},
 		"eager, 1 queue, DRAM":                  {Input: dram},
 		"eager, 2 queues":                       {Queues: 2, Input: dram, L1Input: l1},
@@ -121,6 +122,10 @@ func pipeConfigs() map[string]reprise.PipelineConfig {
 		"transfer queue, DRAM, one at a time":   {Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out, Depth: 1},
 		"transfer queue, DRAM, outputs by body": {Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out, Depth: 2},
 	}
+	if testing.Short() { // the others differ in where data lies
+		maps.DeleteFunc(all, func(_ string, c reprise.PipelineConfig) bool { return c.L1Input == nil || c.Scratch != 0 })
+	}
+	return all
 }
 
 func inputs(n int) [][]byte {

@@ -99,7 +99,7 @@ func TestRandomSpanningTracesInPieces(t *testing.T) {
 				r.clear(t, bufs)
 			}
 			before := there.dev.MemorySnapshot()
-			for seed := range 3 {
+			for seed := range rounds(3, 1) {
 				s := rapid.Custom(drawSchedule).Example(seed)
 				tr, sums := here.capture(t, s)
 				pieces(t, here, tr, sums, seed)
