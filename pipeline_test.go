@@ -106,7 +106,7 @@ func pipeConfigs() map[string]reprise.PipelineConfig {
 	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
 	out := []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out")}
 	const scratch = 128 << 10
-	all := map[string]reprise.PipelineConfig{
+	return map[string]reprise.PipelineConfig{
 		"eager, 1 queue, L1":                    {L1Input: l1},
 		"eager, 1 queue, DRAM":                  {Input: dram},
 		"eager, 2 queues":                       {Queues: 2, Input: dram, L1Input: l1},
@@ -122,7 +122,12 @@ func pipeConfigs() map[string]reprise.PipelineConfig {
 		"transfer queue, DRAM, one at a time":   {Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out, Depth: 1},
 		"transfer queue, DRAM, outputs by body": {Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out, Depth: 2},
 	}
-	if testing.Short() { // the others differ in where data lies
+}
+
+// triedConfigs are those that are tried one by one: in short without those that differ from others only in where data lies.
+func triedConfigs() map[string]reprise.PipelineConfig {
+	all := pipeConfigs()
+	if testing.Short() {
 		maps.DeleteFunc(all, func(_ string, c reprise.PipelineConfig) bool { return c.L1Input == nil || c.Scratch != 0 })
 	}
 	return all
@@ -149,7 +154,7 @@ func (b *bench) isOutput(i, steps int, out [][]byte) {
 // nothing behind.
 func TestPipelines(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		for name, c := range pipeConfigs() {
+		for name, c := range triedConfigs() {
 			b.Run(name, func(t *testing.T) {
 				b := &bench{T: t, ctx: t.Context(), dev: b.dev, queue: b.queue}
 				before := b.allocated()
@@ -201,7 +206,7 @@ func TestPipelines(t *testing.T) {
 func TestPipelineEndsInTheMiddle(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	stop := errors.New("enough")
-	for name, c := range pipeConfigs() {
+	for name, c := range triedConfigs() {
 		t.Run(name, func(t *testing.T) {
 			b := &bench{T: t, ctx: t.Context(), dev: b.dev, queue: b.queue}
 			p, err := b.dev.NewPipeline(c, b.model(2))
