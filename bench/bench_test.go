@@ -133,6 +133,29 @@ func TestSeriesKeepsOutliers(t *testing.T) {
 	}
 }
 
+// A percentile is among the samples, although the histogram rounds them.
+func TestSeriesRounds(t *testing.T) {
+	for _, ns := range []float64{10.004, 0.001, 333.3333, 12345.678} {
+		s := newSeries()
+		s.add(ns)
+		s.end()
+		var f Figure
+		s.figure(&f)
+		if f.Min != ns || f.P50 != ns || f.P999 != ns || f.Max != ns {
+			t.Errorf("one sample of %v ns: %v, %v, %v, %v", ns, f.Min, f.P50, f.P999, f.Max)
+		}
+	}
+}
+
+// What isn't a report is refused before anything is measured.
+func TestReadReportRefuses(t *testing.T) {
+	for _, text := range []string{"", "{}", fmt.Sprintf(`{"schema":%d,"figures":[null]}`, schema), fmt.Sprintf(`{"schema":%d,"baselines":[null]}`, schema)} {
+		if r, err := ReadReport(strings.NewReader(text)); err == nil {
+			t.Errorf("%q is read: %+v", text, r)
+		}
+	}
+}
+
 // The test's value for two samples of 5 that don't overlap is tabulated: U = 0, p = 0.0122 with the normal
 // approximation and the continuity correction.
 func TestMannWhitney(t *testing.T) {

@@ -141,8 +141,10 @@ func (s *series) figure(f *Figure) {
 		return
 	}
 	f.Min, f.Max, f.Mean = s.min, s.max, s.sum/float64(f.Samples)
-	// The histogram's buckets have an upper end that may lie above the largest sample.
-	f.P50, f.P90, f.P99, f.P999 = min(q(50), s.max), min(q(90), s.max), min(q(99), s.max), min(q(99.9), s.max)
+	// The histogram's buckets have an upper end that may lie above the largest sample, and its units are rounded, so that it may
+	// lie below the smallest as well.
+	within := func(p float64) float64 { return max(s.min, min(q(p), s.max)) }
+	f.P50, f.P90, f.P99, f.P999 = within(50), within(90), within(99), within(99.9)
 	f.Rounds = s.rounds
 	if b, err := s.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
 		f.Histogram = string(b)

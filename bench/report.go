@@ -2,9 +2,11 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -129,6 +131,9 @@ func ReadReport(rd io.Reader) (*Report, error) {
 	}
 	if r.Schema != schema {
 		return nil, fmt.Errorf("bench: read report: its form is version %d, this program reads version %d: measure again", r.Schema, schema)
+	}
+	if slices.Contains(r.Figures, nil) || slices.Contains(r.Baselines, nil) {
+		return nil, errors.New("bench: read report: a figure is null: nothing that this program writes has that")
 	}
 	return &r, nil
 }

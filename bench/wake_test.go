@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -23,6 +24,19 @@ func TestWakeReport(t *testing.T) {
 		if f.Samples == 0 || !slices.ContainsFunc(f.Params, func(p Param) bool { return p.Key == "pace" }) {
 			t.Errorf("%s: %d samples", f.ID(), f.Samples)
 		}
+	}
+}
+
+// With one processor who waits and who ends the wait would wait for each other: nothing is measured, and that is said. All else
+// that was asked for is measured.
+func TestWakeNeedsTwoProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake", "allocator"}, Rounds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.LeftOut) != 1 || r.LeftOut[0].Family != "wake" || len(r.Figures) == 0 || r.Figures[0].Family != "allocator" {
+		t.Errorf("left out: %+v, %d figures", r.LeftOut, len(r.Figures))
 	}
 }
 

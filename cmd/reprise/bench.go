@@ -105,7 +105,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 		if err != nil {
 			return openError(c.Machine, err)
 		}
-		defer end()
+		defer func() { err = errors.Join(err, end()) }()
 		config.Mesh = mesh.Cards(cards...)
 	}
 	if isTerminal(s.err) {
@@ -116,30 +116,30 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return openError(c.Device, err)
 	}
-	if c.Output != "" {
-		if err := writeFile(c.Output, r.WriteJSON); err != nil {
-			return err
-		}
-	}
-	if c.Plot != "" {
-		if err := r.Plot(c.Plot); err != nil {
-			return err
-		}
-	}
-	if r.Timeline != nil {
-		if err := writeFile(c.Timeline, r.Timeline.WriteJSON); err != nil {
-			return err
-		}
-	}
-	if old != nil {
-		return c.compare(s.out, old, r)
-	}
-	return c.print(s.out, r)
+	// What was measured is printed, even if a file can't be written.
+	return errors.Join(c.print(s.out, old, r), c.files(r))
 }
 
-// print writes the report in the form that was asked for.
-func (c *benchCmd) print(w io.Writer, r *bench.Report) error {
+// files writes the report to files.
+func (c *benchCmd) files(r *bench.Report) error {
+	var errs []error
+	if c.Output != "" {
+		errs = append(errs, writeFile(c.Output, r.WriteJSON))
+	}
+	if c.Plot != "" {
+		errs = append(errs, r.Plot(c.Plot))
+	}
+	if r.Timeline != nil {
+		errs = append(errs, writeFile(c.Timeline, r.Timeline.WriteJSON))
+	}
+	return errors.Join(errs...)
+}
+
+// print writes the report in the form that was asked for, or what changed since an old one.
+func (c *benchCmd) print(w io.Writer, old, r *bench.Report) error {
 	switch {
+	case old != nil:
+		return c.compare(w, old, r)
 	case c.JSON:
 		return r.WriteJSON(w)
 	case c.Go:

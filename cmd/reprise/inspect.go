@@ -106,11 +106,9 @@ func (c *inspectCmd) region(w io.Writer, d *dispatch.Dump) error {
 	return nil
 }
 
+// printJSON prints what a command found out as one JSON object.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("inspect: %w", err)
-	}
-	return nil
+	return e.Encode(v)
 }

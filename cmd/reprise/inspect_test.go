@@ -23,7 +23,8 @@ import (
 func hangFile(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()
-	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
+	// Long enough for the kernel to have begun on a busy machine.
+	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(2*time.Second), reprise.WithDumpDir(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,13 +164,13 @@ func (r *traceRun) finish(ctx context.Context) error {
 
 // replay replays the trace, and compares the results behind the first time.
 func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
-	times := make([]time.Duration, n)
-	for i := range times {
+	var times []time.Duration
+	for i := range n {
 		start := time.Now()
 		if err := r.Replay(ctx); err != nil {
 			return nil, err
 		}
-		times[i] = time.Since(start)
+		times = append(times, time.Since(start))
 		if i > 0 {
 			continue
 		}
