@@ -2,15 +2,30 @@
 
 package driver
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// newPipe returns the ends of a pipe, which no child process gets, also one that another goroutine starts meanwhile.
+func newPipe() (p [2]int, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := unix.Pipe(p[:]); err != nil {
+		return p, err
+	}
+	unix.CloseOnExec(p[0])
+	unix.CloseOnExec(p[1])
+	return p, nil
+}
 
 // newDescriptor returns a descriptor that stands for something else and that nothing comes out of.
 func newDescriptor() (int, error) {
-	var p [2]int
-	if err := unix.Pipe(p[:]); err != nil {
+	p, err := newPipe()
+	if err != nil {
 		return -1, err
 	}
-	unix.CloseOnExec(p[0])
 	closeDescriptor(p[1])
 	return p[0], nil
 }
@@ -27,12 +42,10 @@ func isDescriptor(fd int) bool {
 // newWatched returns a descriptor to give away and one of the model's own that tells when the former, with all its
 // duplicates, is closed.
 func newWatched() (give, keep int, err error) {
-	var p [2]int
-	if err := unix.Pipe(p[:]); err != nil {
+	p, err := newPipe()
+	if err != nil {
 		return -1, -1, err
 	}
-	unix.CloseOnExec(p[0])
-	unix.CloseOnExec(p[1])
 	return p[1], p[0], nil
 }
 

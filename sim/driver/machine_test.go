@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -563,6 +564,60 @@ func TestOrderOfTheEndOfAProcess(t *testing.T) {
 	}
 	if d := cmp.Diff([]uint64{0xD2, 0xD1, 0xD5, 0xD3, 0xDA, 0xD0, 0xD4}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// vanishing is a card that ends with its last file, which somebody closes while its ids are read, and that can't be ended
+// well.
+type vanishing struct {
+	*regFile
+	read   func()
+	closed atomic.Bool
+	late   atomic.Bool // it was read after it was closed
+}
+
+var errVanishing = errors.New("it doesn't end well")
+
+func (v *vanishing) ConfigRead(off uint32) uint32 {
+	if v.read != nil && off == 0 {
+		v.read()
+	}
+	if v.closed.Load() {
+		v.late.Store(true)
+	}
+	return v.regFile.ConfigRead(off)
+}
+
+func (v *vanishing) Close() error {
+	v.closed.Store(true)
+	return errVanishing
+}
+
+// Who reads the machine's files doesn't ask a card that is closed meanwhile, and a process is gone after its end, also if
+// its card didn't end well.
+func TestCardsThatVanish(t *testing.T) {
+	v := &vanishing{regFile: newRegFile(chip.Blackhole)}
+	r := newRig(t, chip.Blackhole, func(c *Config) {
+		c.Functions = nil
+		c.Start = func() (Function, error) { return v, nil }
+	})
+	p := r.drv.NewProcess(77, "tool")
+	mustOpen(t, p.Node(0))
+	killed := make(chan error, 1)
+	v.read = func() {
+		v.read = nil
+		go func() { killed <- p.Kill() }()
+		for end := time.Now().Add(20 * time.Millisecond); !v.closed.Load() && time.Now().Before(end); { // if it is wrong it happens at once
+			time.Sleep(time.Millisecond)
+		}
+	}
+	r.file("sys/bus/pci/devices/0000:01:00.0/vendor")
+	want(t, "kill", soon(t, "the end", killed), errVanishing)
+	if v.late.Load() {
+		t.Error("a closed card was read")
+	}
+	if _, err := fs.Stat(r.drv.FS(), "proc/77"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the process is there after its end: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -96,6 +97,7 @@ func (p *Process) Signal() {
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
+	var errs []error
 	for {
 		files := p.take()
 		if len(files) == 0 {
@@ -105,15 +107,13 @@ func (p *Process) Kill() error {
 			return cmp.Or(cmp.Compare(a.exitRank(), b.exitRank()), cmp.Compare(b.fd, a.fd))
 		})
 		for _, f := range files {
-			if err := f.dev.release(f); err != nil {
-				return err
-			}
+			errs = append(errs, f.dev.release(f)) // the others go all the same
 		}
 	}
 	p.drv.mu.Lock()
 	defer p.drv.mu.Unlock()
 	p.drv.procs = slices.DeleteFunc(p.drv.procs, func(o *Process) bool { return o == p })
-	return nil
+	return errors.Join(errs...)
 }
 
 // exitRank says when a file's last reference goes at the end of its process: with the mappings, with the descriptors, or

@@ -39,10 +39,18 @@ func (d *Driver) tree(name string) tree {
 // publish adds a device's files.
 func (d *device) publish(t tree, telemetry bool) {
 	d.mu.Lock()
-	detached, fn, waiting := d.detached, d.fn, d.needsInit
+	detached, running, waiting := d.detached, d.fn != nil, d.needsInit
 	var pids strings.Builder
 	for f := range d.files {
 		fmt.Fprintf(&pids, "%d\n", f.proc.pid)
+	}
+	var config [64]byte
+	var sub uint32
+	if !detached { // the lock keeps the function from being closed
+		for off := uint32(0); off < 64; off += 4 {
+			binary.LittleEndian.PutUint32(config[off:], d.configWord(off))
+		}
+		sub = d.configWord(0x2C)
 	}
 	d.mu.Unlock()
 	if detached {
@@ -59,23 +67,9 @@ func (d *device) publish(t tree, telemetry bool) {
 		t.text(class+"/device/"+name, s)
 	}
 	p := d.arch.params
-	word := func(off uint32) uint32 {
-		switch {
-		case fn != nil:
-			return fn.ConfigRead(off)
-		case off == 0: // a card that starts when it is opened
-			return uint32(p.PCI.Vendor) | uint32(p.PCI.Device)<<16
-		}
-		return 0
-	}
-	config := make([]byte, 64)
-	for off := uint32(0); off < 64; off += 4 {
-		binary.LittleEndian.PutUint32(config[off:], word(off))
-	}
-	both("config", "%s", config)
-	both("vendor", "0x%04x\n", word(0)&0xFFFF)
-	both("device", "0x%04x\n", word(0)>>16)
-	sub := word(0x2C)
+	both("config", "%s", config[:])
+	both("vendor", "0x%04x\n", binary.LittleEndian.Uint16(config[0:]))
+	both("device", "0x%04x\n", binary.LittleEndian.Uint16(config[2:]))
 	both("subsystem_vendor", "0x%04x\n", sub&0xFFFF)
 	both("subsystem_device", "0x%04x\n", sub>>16)
 	both("numa_node", "%d\n", d.cfg.NUMANode-1)
@@ -84,7 +78,7 @@ func (d *device) publish(t tree, telemetry bool) {
 		both("iommu_group/type", "DMA-FQ\n")
 	}
 	t.text(class+"/dev", fmt.Sprintf("511:%d\n", d.ordinal))
-	if !telemetry || fn == nil {
+	if !telemetry || !running {
 		return
 	}
 	if waiting {
@@ -94,6 +88,19 @@ func (d *device) publish(t tree, telemetry bool) {
 		return
 	}
 	d.attributes(t, class, pci)
+}
+
+// configWord reads a word of configuration space; of a card that starts when it is opened only the ids are known before.
+// d.mu is held.
+func (d *device) configWord(off uint32) uint32 {
+	p := d.arch.params
+	switch {
+	case d.fn != nil:
+		return d.fn.ConfigRead(off)
+	case off == 0:
+		return uint32(p.PCI.Vendor) | uint32(p.PCI.Device)<<16
+	}
+	return 0
 }
 
 // cardType names a board (tt-kmd telemetry.c, tt_sysfs_show_card_type).
