@@ -201,8 +201,9 @@ func (p *process) close(politely bool) {
 	p.once.Do(func() {
 		p.closing.Store(true)
 		if politely && !p.dead.Load() {
-			p.post(link.OpExit, 0, nil)
+			// The timer first: there is no room for the request while a server that stands still leaves the ring full.
 			t := time.AfterFunc(exitTimeout, func() { p.cmd.Process.Kill() })
+			p.post(link.OpExit, 0, nil)
 			<-p.reaped
 			t.Stop()
 		}

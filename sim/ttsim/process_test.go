@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -53,8 +54,7 @@ func TestKilled(t *testing.T) {
 		if err := syscall.Kill(kids[0], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Sim().Sync(); err == nil {
-			f.Sim().Sync() // the first may have been answered before the signal came
+		for f.Sim().Sync() == nil { // it may answer until the signal has come
 		}
 		var e *ttsim.Error
 		if err := f.Fault(); !errors.As(err, &e) || e.Category != ttsim.CategorySignal || e.Signal != syscall.SIGKILL ||
@@ -80,6 +80,47 @@ func TestKilled(t *testing.T) {
 			t.Errorf("processes %v are left", kids)
 		}
 	})
+}
+
+// Closing ends a server that stands still, also while the host has filled the ring of requests and waits for room in it.
+func TestCloseOfStoppedServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits until a server has had its time to end")
+	}
+	b := boards["wormhole"]
+	f := ttsimtest.Start(t, b.variable).Functions()[0]
+	off := b.at(f, b.x, b.y, 0)
+	if err := f.Sim().Sync(); err != nil {
+		t.Fatal(err)
+	}
+	pid := children(t, os.Getpid())[0]
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var written atomic.Int32
+	writer, closed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(writer)
+		for p := make([]byte, 64<<10); ; written.Add(1) {
+			f.BARWrite(0, off, p)
+			select {
+			case <-closed:
+				return
+			default:
+			}
+		}
+	}()
+	for written.Load() < 14 { // the ring has room for as many at least
+		time.Sleep(time.Millisecond)
+	}
+	go func() { f.Sim().Close(); close(closed) }()
+	select {
+	case <-closed:
+		<-writer
+	case <-time.After(time.Minute):
+		syscall.Kill(pid, syscall.SIGKILL)
+		t.Fatal("Close waits for a server that stands still")
+	}
 }
 
 // Everything that was set before a reset is gone after it.
