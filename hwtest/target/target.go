@@ -1,5 +1,6 @@
-// Package target turns what people call a device into one that can be opened: emu:blackhole, emu:wormhole, ttsim:PATH,
-// socket:PATH or a device node. The command and the conformance suite share it.
+// Package target turns what people call a device into one that can be opened: emu:blackhole, emu:wormhole, a machine such as
+// emu:t3000, ttsim:PATH, socket:PATH, session:FILE, far:MACHINE or a device node. The command and the conformance suite share
+// it.
 package target
 
 import (
@@ -38,7 +39,7 @@ type Device struct {
 	Name  string    // of tests and reports: emu_blackhole, ttsim_wormhole, dev_tenstorrent_0
 	Given string    // as the user called it
 	Kind  Kind      // what it is
-	Arch  chip.Arch // of an emulator; zero for the others, which tell when they are open
+	Arch  chip.Arch // of an emulator and of a far chip; zero for the others, which tell when they are open
 
 	// Strict says that an emulator makes every check that it knows.
 	Strict bool
@@ -73,7 +74,7 @@ type Error struct {
 	Value string // what was given
 	Why   string // what is wrong with it
 	Hint  string // what to give instead
-	Err   error  // the cause: ErrUnknown or chip.ErrUnknownArch
+	Err   error  // the cause: ErrUnknown, chip.ErrUnknownArch, or what a number, an option or a file is refused with
 }
 
 func (e *Error) Error() string {
@@ -84,8 +85,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Parse turns a name into a device; an error is an *Error. Options of an emulated card follow its architecture, after
-// commas. The server is how the vendor's simulator is started, as
-// ttsim.Server describes it.
+// commas. The server is how the vendor's simulator is started, as ttsim.Server describes it.
 func Parse(name string, server ttsim.Option) (*Device, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch {

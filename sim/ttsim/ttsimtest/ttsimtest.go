@@ -1,5 +1,6 @@
 // Package ttsimtest lets tests run on the vendor's simulator where it is at hand. The variables REPRISE_TTSIM_WH and
-// REPRISE_TTSIM_BH name a libttsim.so for each chip; a test of a chip whose variable isn't set is skipped and says so.
+// REPRISE_TTSIM_BH name a libttsim.so for each chip, REPRISE_TTSIM_WH_X2 and REPRISE_TTSIM_BH_X2 one with two chips; a test
+// whose variable isn't set is skipped and says so.
 //
 // The simulator's server process is the test binary itself, so a package that uses this one needs
 //
@@ -60,8 +61,8 @@ func Path(t testing.TB, variable string) string {
 	return path
 }
 
-// Start starts the simulator that an environment variable names, closes it when the test ends, and fails the test if
-// the device stopped by then. It skips the test if the variable isn't set.
+// Start starts the simulator that an environment variable names, and closes it when the test ends. Whether the device has
+// stopped by then is for the test to ask: Sim.Fault. It skips the test if the variable isn't set.
 func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	t.Helper()
 	s, err := ttsim.Start(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)
