@@ -4,6 +4,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -174,7 +175,7 @@ func cores(r *graph.Report) []string {
 	for c := range seen {
 		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b core) int { return int(a.y-b.y)*1000 + int(a.x-b.x) })
+	slices.SortFunc(all, func(a, b core) int { return cmp.Or(cmp.Compare(a.y, b.y), cmp.Compare(a.x, b.x)) })
 	out := make([]string, len(all))
 	for i, c := range all {
 		out[i] = fmt.Sprintf("%d,%d", c.x, c.y)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,10 +155,15 @@ func read(path string, lim graph.Limits) (*graph.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("visualizer: import: %s: %w", path, err)
 	}
-	if b, err := os.ReadFile(strings.TrimSuffix(path, ".json") + sidecar); err == nil && len(r.Python) == 0 {
-		if r.Python, err = graph.DecodePython(b); err != nil {
-			return nil, fmt.Errorf("visualizer: import: %s: %w", path, err)
-		}
+	b, err := os.ReadFile(strings.TrimSuffix(path, ".json") + sidecar)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || len(r.Python) > 0:
+		return r, nil
+	case err != nil:
+		return nil, fmt.Errorf("visualizer: import: what lies beside %s: %w", path, err)
+	}
+	if r.Python, err = graph.DecodePython(b); err != nil {
+		return nil, fmt.Errorf("visualizer: import: %s: %w", path, err)
 	}
 	return r, nil
 }
