@@ -77,7 +77,8 @@ func (g *Graph) linksToNear(i, devices int) []Link {
 		if l.B.Chip != i {
 			l.A, l.B = l.B, l.A
 		}
-		if l.State == Up && l.B.Chip == i && l.A.Chip < devices && l.B.Channel < len(g.Chips[i].Ports) {
+		if l.State == Up && l.B.Chip == i && l.A.Chip < devices && l.B.Channel < len(g.Chips[i].Ports) &&
+			l.A.Channel < len(g.Chips[l.A.Chip].Ports) { // an end that nobody but the other end speaks of may have any number
 			out = append(out, l)
 		}
 	}

@@ -103,6 +103,20 @@ func TestFarDevice(t *testing.T) {
 	}
 }
 
+// The firmware at one end may call the other end's channel what it likes: no channel of that number, no link.
+func TestFarLinkWithoutAnEnd(t *testing.T) {
+	port := func(n int, peer topology.End) topology.Port {
+		return topology.Port{Channel: n, State: topology.Up, Peer: &peer}
+	}
+	g := &topology.Graph{Arch: chip.Wormhole, Chips: []topology.Chip{
+		{Name: "near", PCI: "0000:01:00.0", Ports: []topology.Port{port(0, topology.End{Chip: 1, Channel: 0})}},
+		{Name: "far", Ports: []topology.Port{port(0, topology.End{Chip: 0, Channel: 200})}},
+	}, Links: []topology.Link{{A: topology.End{Chip: 1}, B: topology.End{Channel: 200}, State: topology.Up}}}
+	if _, err := g.Far(1, []kmd.Target{sim.Wormhole()}); !errors.Is(err, topology.ErrUnreachable) {
+		t.Errorf("%v", err)
+	}
+}
+
 // Which link carries queues is the last one that is up, and there has to be one.
 func TestFarLinks(t *testing.T) {
 	for _, tt := range []struct {

@@ -56,6 +56,9 @@ const answerTime = time.Minute
 // linkPatience is how long a link may be down under a command: it may be trained anew.
 const linkPatience = 500 * time.Millisecond
 
+// drainTime is how long commands that somebody gave up may take while the link is up.
+const drainTime = 10 * time.Second
+
 // OpenTunnel returns a tunnel from an Ethernet tile of d, by its raw NoC 0 coordinate, to the chip at a place. It holds one
 // window of d until Close. The tile must have a link that is up.
 func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
@@ -177,16 +180,63 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 }
 
 // drain waits for commands that somebody gave up, which are carried out when a link is up again.
-func (t *Tunnel) drain() error {
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+func (t *Tunnel) drain(ctx context.Context) error {
+	p := t.patience(min(drainTime, t.limit))
+	for {
 		left := (t.w.Load32(requestQueue+queueWrite) - t.w.Load32(requestQueue+queueRead)) & 7
 		if left == 0 {
 			return nil
 		}
-		if time.Since(start) > linkPatience {
-			return fmt.Errorf("%w: it has left %d commands of somebody", ErrNoAnswer, left)
+		if err := p.over(ctx, true); err != nil {
+			return fmt.Errorf("%w: it has left %d commands of somebody: %w", ErrNoAnswer, left, err)
 		}
+		time.Sleep(time.Millisecond)
 	}
+}
+
+// patience is a wait for the firmware.
+type patience struct {
+	t        *Tunnel
+	deadline time.Time
+	down     time.Time // when the link was seen down, as at every look since; zero while it is up
+}
+
+func (t *Tunnel) patience(limit time.Duration) patience {
+	return patience{t: t, deadline: time.Now().Add(limit)}
+}
+
+// over says why the wait is to end, if it is. look asks it to look at the link as well, whose patience begins when it is seen
+// down and not with the wait: meanwhile this process may have stood still.
+func (p *patience) over(ctx context.Context, look bool) error {
+	t := p.t
+	if err := t.w.Err(); err != nil {
+		return err
+	}
+	if fault := t.dev.FaultBehind(t.place.X, t.place.Y); fault != nil {
+		return fault
+	}
+	if fault := t.dev.Fault(); fault != nil {
+		return fault
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if time.Now().After(p.deadline) {
+		return context.DeadlineExceeded
+	}
+	if !look {
+		return nil
+	}
+	now := time.Now()
+	switch state := t.w.Load32(wormholeTrained); {
+	case state == wormholeIsUp:
+		p.down = time.Time{}
+	case p.down.IsZero():
+		p.down = time.Now()
+	case now.Sub(p.down) > linkPatience:
+		return fmt.Errorf("%w: the tile's link says state %d", kmd.ErrLinkDown, state)
+	}
+	return nil
 }
 
 // command carries out a command and returns where the answer of a read is.
@@ -201,7 +251,7 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 		return fail(ErrRange)
 	}
 	w := t.w
-	if err := t.drain(); err != nil {
+	if err := t.drain(ctx); err != nil {
 		return fail(err)
 	}
 	wr, resp := w.Load32(requestQueue+queueWrite)&7, w.Load32(responseQueue+queueWrite)&7
@@ -212,28 +262,12 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 	w.Store32(slot+8, data)
 	w.Store32(slot+12, flags)
 	w.Store32(requestQueue+queueWrite, (wr+1)&7)
-	begun := time.Now()
-	deadline := begun.Add(t.limit)
+	wait := t.patience(t.limit)
 	for pause := time.Microsecond; w.Load32(requestQueue+queueRead)&7 != (wr+1)&7; pause = min(2*pause, time.Millisecond) {
-		if err := w.Err(); err != nil {
-			return fail(err)
-		}
-		err := ctx.Err()
-		if err == nil && time.Now().After(deadline) {
-			err = context.DeadlineExceeded
-		}
-		if fault := t.dev.Fault(); fault != nil {
-			err = fault
-		}
-		if fault := t.dev.FaultBehind(t.place.X, t.place.Y); fault != nil {
-			err = fault
-		}
-		if pause == time.Millisecond && err == nil {
-			if state := w.Load32(wormholeTrained); state != wormholeIsUp && time.Since(begun) > linkPatience {
-				err = fmt.Errorf("%w: the tile's link says state %d", kmd.ErrLinkDown, state)
+		if err := wait.over(ctx, pause == time.Millisecond); err != nil {
+			if e := w.Err(); e != nil {
+				return fail(e)
 			}
-		}
-		if err != nil {
 			t.lost = fmt.Errorf("%w: %w", ErrNoAnswer, err) // the answer may come later, to whoever is next
 			return fail(t.lost)
 		}

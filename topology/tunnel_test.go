@@ -3,12 +3,17 @@ package topology_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 	"github.com/reprise-tt/reprise/topology"
 )
 
@@ -77,6 +82,54 @@ func TestTunnel(t *testing.T) {
 		}
 	}
 }
+
+// A tunnel waits for firmware that is slow with what somebody else has left behind, as long as its link is up.
+func TestTunnelBehindSlowFirmware(t *testing.T) {
+	const requests, responses, commands, trained = 0x11080, 0x11080 + 2*0xC0, 0x40, 0x1104
+	fn := drivertest.New(chip.Wormhole)
+	drv, err := driver.New(driver.Config{Arch: chip.Wormhole, Functions: []driver.Function{fn}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { drv.Close() })
+	tile := chip.XY{X: 9, Y: 6}
+	put := func(addr uint64, v uint32) {
+		fn.SetTile(tile.X, tile.Y, addr, binary.LittleEndian.AppendUint32(nil, v))
+	}
+	put(trained, 1)
+	put(requests+0x20, 1) // a command that was given up
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { // the firmware
+		defer close(ended)
+		time.Sleep(600 * time.Millisecond)
+		for taken := uint32(0); ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if w := binary.LittleEndian.Uint32(fn.Tile(tile.X, tile.Y, requests+0x20, 4)); w != taken {
+				if taken != 0 { // the tunnel's own: it reads
+					put(responses+commands+8, 0xC0FFEE)
+					put(responses+commands+12, 8)
+				}
+				taken = w
+				put(requests+0x30, w)
+			}
+		}
+	}()
+	defer func() { stop(); <-ended }()
+	tun, err := topology.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, topology.Place{X: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tun.Close()
+	if v, err := tun.Load32(t.Context(), chip.XY{X: 18, Y: 18}, 0); err != nil || v != 0xC0FFEE {
+		t.Errorf("%#x, %v", v, err)
+	}
+}
+
+// modelled is a card of the driver's model.
+type modelled struct{ n *driver.Node }
+
+func (m modelled) Node() seam.Node { return m.n }
+func (m modelled) String() string  { return m.n.String() }
 
 // A tunnel whose link is down says that nobody answers, and stays that way; one on a Blackhole is refused.
 func TestTunnelWithoutAnswer(t *testing.T) {
