@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -85,6 +87,76 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 		b.must(tr.Release(b.ctx))
 		b.must(q0.Finish(b.ctx))
 	}, reprise.WithQueues(2))
+}
+
+// What doesn't get into a full queue takes no workers from anybody: the queue that had them goes on without asking.
+func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
+	for _, card := range emulators {
+		target := card()
+		t.Run(target.String(), func(t *testing.T) {
+			b := open(t, target, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(300*time.Millisecond))
+			q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
+			word := b.word()
+			one, two := b.load(b.blank("one", reprise.Single(0, 0))), b.load(b.blank("two", reprise.Single(1, 1)))
+			tr, err := q1.Capture(b.ctx, "tr", record(two))
+			b.must(err)
+			x := b.load(b.adder("x", reprise.Core{X: 2}, b.pages("in", 1), b.pages("out", 1), 1))
+			named, err := q1.Capture(b.ctx, "named", func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.Param("addend", addend))
+			})
+			b.must(err)
+			salvo, err := reprise.NewSalvo([]*reprise.Trace{tr})
+			b.must(err)
+			e := b.dev.NewEvent("e")
+			b.must(errors.Join(q0.Finish(b.ctx), q1.Finish(b.ctx)))
+			b.must(q0.Run(b.ctx, b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))))
+			b.must(q0.Record(b.ctx, e))
+			b.must(q1.Wait(b.ctx, e))
+			never, cancel := context.WithCancel(b.ctx)
+			cancel()
+			much := b.pages("much", 1000)
+			for full := false; !full; { // until the device takes nothing more, neither much nor the smallest command
+				full = true
+				for _, put := range []func() error{
+					func() error { return q1.Write(never, much, 0, make([]byte, much.Size())) },
+					func() error { return q1.Wait(never, e) },
+				} {
+					for err = put(); err == nil; err = put() {
+						full = false
+					}
+					if !errors.Is(err, context.Canceled) {
+						b.must(err)
+					}
+				}
+				if err := q1.Await(b.ctx, func() bool { return false }); !errors.Is(err, reprise.ErrTimeout) {
+					b.must(err)
+				}
+			}
+			b.must(named.Set("addend", 2))
+			for what, do := range map[string]func() error{
+				"run":            func() error { return q1.Run(never, two) },
+				"replay":         func() error { return tr.Replay(never) },
+				"changed replay": func() error { return named.Replay(never) },
+				"salvo":          func() error { return errors.Join(salvo.Replay(never)...) },
+			} {
+				if err := do(); !errors.Is(err, context.Canceled) {
+					b.Errorf("%s: %v, want %v", what, err, context.Canceled)
+				}
+			}
+			if err := q0.Run(b.ctx, one); err != nil {
+				b.Errorf("the owner: %v", err)
+			}
+			// Nobody else can: both queues stand still.
+			c, err := kmd.Open(b.ctx, target)
+			b.must(err)
+			ch, err := chip.New(b.dev.Arch(), chip.Harvesting{})
+			b.must(err)
+			xy, err := ch.Virtual(reprise.Core{})
+			b.must(err)
+			b.must(errors.Join(c.Write32(xy, uint64(word.Addr()), 1), c.Close()))
+			b.must(errors.Join(q0.Finish(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Finish(b.ctx)))
+		})
+	}
 }
 
 // Programs pass data through DRAM from queue to queue, hundreds of times, and the workers with them: every launch

@@ -102,7 +102,7 @@ func (q *Queue) startRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 // the program has something on cores that the queue doesn't start, and an *OverlapError if another queue has put a
 // program on the same workers and nothing orders the two. Between [Queue.Begin] and [Recorder.End] it records the program
 // instead. If ctx ends while the commands wait for room, nothing has happened: the program isn't in the queue, not even in
-// part. Only for one whose commands are larger than half of the queue's memory is it too late once they have begun.
+// part. Only for one whose commands are larger than a quarter of the queue's memory is it too late once they have begun.
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if q.d.watch.on.Load() != nil && q.rec.Load() == nil {
 		return q.d.observed(ctx, &Call{Kind: CallRun, Queues: q.self, Name: x.label(), Object: x}, func() error { return q.run(ctx, x) })

@@ -91,10 +91,28 @@ func (q *Queue) acquire(op string, name *string) error {
 		q.st.config = configRing{size: q.d.pr.L1.KernelConfigSize}
 		q.same = nil
 	}
+	q.had.owner, q.had.work = s.owner, q.work
 	s.owner = q
 	q.pos++
 	q.work = work{at: q.pos, op: op, name: name}
 	return nil
+}
+
+// giveUp undoes the last acquire, when what the workers were for hasn't got into the queue, not even in part. Called with mu
+// held, as long as acquire's caller had it.
+func (q *Queue) giveUp() {
+	if !q.shared || q.failed.Load() != nil {
+		return
+	}
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	q.set.owner, q.work = q.had.owner, q.had.work
+}
+
+// had is who had workers before a queue took them over, and what that queue had put on them itself.
+type had struct {
+	owner *Queue
+	work  work
 }
 
 // work is what a queue has put on workers that it shares.

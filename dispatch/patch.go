@@ -24,6 +24,7 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 		return err
 	}
 	if err := q.patch(ctx, at, patches); err != nil {
+		q.giveUp()
 		return err
 	}
 	return q.submit(ctx, p)

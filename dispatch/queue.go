@@ -40,6 +40,7 @@ type Queue struct {
 	mark  [16]byte  // that event's payload
 	knows clock     // what the commands so far are ordered behind
 	work  work      // what it has put on shared workers last; guarded by set.mu as well
+	had   had       // before the last acquire
 
 	reserved *Reservation // that alone may run something
 
@@ -126,11 +127,13 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 		// The commands are built where the prefetcher reads them, so that they are copied once.
 		off, err := q.room(ctx, uint32(n))
 		if err != nil {
+			q.giveUp()
 			return err
 		}
 		im.build(q.issue.mem[off:off:int(off)+n], im.main.bytes, &p, q.dispatcher, q.runs)
 		q.ring(off, uint32(n), false)
 	} else if err := q.runInParts(ctx, im, &p); err != nil {
+		q.giveUp()
 		return err
 	}
 	q.last.Store(&im.name)
@@ -233,10 +236,11 @@ func (q *Queue) submittable(p *Prepared) error {
 	return nil
 }
 
-// submit is called with mu held.
+// submit is called with mu held, and the workers acquired if they are shared.
 func (q *Queue) submit(ctx context.Context, p *Prepared) error {
 	p.count(q.st.Expected)
 	if err := q.send(ctx, p.Bytes, true); err != nil {
+		q.giveUp()
 		return err
 	}
 	if q.same != p {

@@ -12,11 +12,12 @@ import (
 // ErrReserved is returned by Run and Submit while somebody has reserved the queue.
 var ErrReserved = errors.New("the queue is reserved: a trace is being stepped through or checked")
 
-// maxRelay is more than the bytes of any relay.
+// maxRelay is more than the bytes of any relay that brings the data of a header.
 const maxRelay = 1024
 
 // Reservation keeps a queue, and others with the same workers, from running anything but what comes through the
-// reservation. Transfers and waits go on as ever. That is how a sequence of programs can be sent piece by piece that assume what the ones before left behind.
+// reservation. Transfers and waits go on as ever. That is how a sequence of programs can be sent piece by piece that assume
+// what the ones before left behind.
 type Reservation struct{ q *Queue }
 
 // Reserve reserves the queue. The error matches ErrReserved if somebody else has.
@@ -63,7 +64,11 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 			return err
 		}
 	}
-	return f(q)
+	if err := f(q); err != nil {
+		q.giveUp()
+		return err
+	}
+	return nil
 }
 
 // Submit is Queue.Submit.

@@ -18,9 +18,10 @@ type Salvo struct {
 }
 
 type salvoPart struct {
-	q   *Queue
-	p   *Prepared
-	off uint32
+	q    *Queue
+	p    *Prepared
+	off  uint32
+	took bool // the workers that the queue shares, by prepare
 }
 
 // ErrUnsent is why a queue has nothing of a Salvo although nothing is wrong with it.
@@ -35,8 +36,8 @@ func NewSalvo(qs []*Queue, ps []*Prepared) *Salvo {
 	return s
 }
 
-// Submit sends the commands. When a queue can't take its part, none gets one, which ErrUnsent says of the others; when a device stops in the middle, the others
-// have theirs. The errors are those of each part in order, nil if there are none; they are good until the next Submit.
+// Submit sends the commands. When a queue can't take its part, none gets one, which ErrUnsent says of the others; when a
+// device stops in the middle, the others have theirs. The errors are those of each part in order, nil if there are none; they are good until the next Submit.
 // It allocates nothing. Salvos that have a queue in common must not be submitted at the same time unless they name their
 // queues in the same order.
 func (s *Salvo) Submit(ctx context.Context) []error {
@@ -52,6 +53,9 @@ func (s *Salvo) Submit(ctx context.Context) []error {
 	}
 	if failed {
 		for i := range s.parts {
+			if s.parts[i].took {
+				s.parts[i].q.giveUp()
+			}
 			if s.errs[i] == nil {
 				s.errs[i] = ErrUnsent
 			}
@@ -77,14 +81,17 @@ func (s *Salvo) Submit(ctx context.Context) []error {
 	return s.errs
 }
 
-// prepare makes sure that the queue takes the commands and has room for them, and changes nothing that others see.
+// prepare makes sure that the queue takes the commands and has room for them, and changes nothing but who has workers that
+// queues share.
 func (p *salvoPart) prepare(ctx context.Context) (err error) {
 	q := p.q
+	p.took = false
 	defer q.lost(&err)
 	if q.failed.Load() != nil || p.p.revoked || q.reserved != nil || q.shared {
 		if err := q.submittable(p.p); err != nil {
 			return err
 		}
+		p.took = true
 	}
 	p.off, err = q.room(ctx, uint32(len(p.p.Bytes)))
 	return err
