@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/topology"
@@ -118,7 +119,8 @@ func graphJSON(g *topology.Graph) topologyJSON {
 	for i := range g.Chips {
 		c := &g.Chips[i]
 		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location, Up: upLinks(g, i)}
-		if c.Place != (topology.Place{}) {
+		// Wormhole's firmware says where a chip is where it says who it is, and one of them is at (0,0).
+		if c.Place != (topology.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}
 		}
 		if c.Behind != nil {
