@@ -84,7 +84,7 @@ func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 
 // ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and closes the connection. The
 // client's memory and descriptors are given back then; the chip's state stays. While another client is served it waits
-// for that one to go.
+// for that one to go. The error says how the client broke the protocol; it is nil when ctx ended it.
 func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -94,7 +94,10 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer c.board.end()
 	s := &session{card: c}
 	defer s.end()
-	return s.run(conn)
+	if err := s.run(conn); ctx.Err() == nil {
+		return err
+	}
+	return nil
 }
 
 // Interrupt sends the guest an interrupt: a message if the driver has turned those on, otherwise INTA, once it isn't

@@ -362,6 +362,31 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// A server ends with its context, which is no error, though a client is there.
+func TestServeConnEndsWithItsContext(t *testing.T) {
+	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole})
+	conn, fd, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := connOf(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- card.ServeConn(ctx, conn) }()
+	c, err := newClient(peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // A client that waits for an answer can be closed.
 func TestCloseUnderAnAccess(t *testing.T) {
 	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}

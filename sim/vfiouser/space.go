@@ -175,5 +175,5 @@ func (s *space) regionSize(index uint32) uint64 {
 	return 0
 }
 
-// isWindowed lists the BARs whose bulk transfers may be in accesses of any size.
+// isBulk lists the BARs whose bulk transfers may be in accesses of any size.
 func isBulk(bar uint32) bool { return slices.Contains([]uint32{0, 4}, bar) }
