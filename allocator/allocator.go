@@ -371,8 +371,8 @@ func (a *Allocator) Free(e Extent) error {
 }
 
 // Hold keeps an extent's memory from being handed out again until [Allocator.Unhold], even if its owner frees it.
-// That is how a trace keeps what its commands write to. Holds are counted. Errors wrap [ErrDoubleFree] or
-// [ErrForeign].
+// That is how a trace keeps what its commands write to. Holds are counted, up to 65535. Errors wrap [ErrDoubleFree] or
+// [ErrForeign], or [ErrRequest] for one hold more.
 func (a *Allocator) Hold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 
 // Recover makes a lost device usable again: it gives up everything that hung on the old file, opens the card anew,
 // under another number if it has one now, and reads it. All windows, locks, kernel buffers and pins are gone: windows
-// are closed, HostMemory stays mapped and is not the device's any more, so it must be closed and pinned anew. No access
-// through the Device may be under way. If it fails, the device stays lost, and Recover can be called again.
+// are closed, HostMemory stays mapped and is not the device's any more until HostMemory.Repin. No access through the
+// Device may be under way. If it fails, the device stays lost, and Recover can be called again.
 //
 // A device that isn't lost is left as it is. The error matches what Open says, or ErrDeviceLost if the card still
 // doesn't answer.
