@@ -185,10 +185,11 @@ func (s *session) run(ctx context.Context, f family) (err error) {
 	return f.run(ctx, s)
 }
 
-// leaveOut notes that a family measures nothing here, if it was asked for by name.
-func (s *session) leaveOut(family, why string) {
+// leaveOut notes that a family measures nothing here, or nothing of a part if that isn't empty. It is told if the family was asked
+// for by name.
+func (s *session) leaveOut(family, part, why string) {
 	if slices.Contains(s.config.Families, family) {
-		s.report.LeftOut = append(s.report.LeftOut, LeftOut{Family: family, Why: why})
+		s.report.LeftOut = append(s.report.LeftOut, LeftOut{Family: family + part, Why: why})
 	}
 }
 

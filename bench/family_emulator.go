@@ -37,7 +37,7 @@ type emulated struct {
 // when several chips are busy, which a machine with as many processors runs at the same time.
 func measureEmulator(ctx context.Context, s *session) error {
 	if s.config.Emulated == nil {
-		s.leaveOut("emulator", "this process doesn't emulate the device")
+		s.leaveOut("emulator", "", "this process doesn't emulate the device")
 		return nil
 	}
 	err := s.emulate(ctx, 1, func(chips []emulated) error {

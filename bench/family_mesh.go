@@ -17,7 +17,7 @@ import (
 func measureMesh(ctx context.Context, s *session) error {
 	all := s.config.Mesh
 	if len(all) == 0 {
-		s.leaveOut("mesh", "no machine with several chips was named")
+		s.leaveOut("mesh", "", "no machine with several chips was named")
 		return nil
 	}
 	for n := 1; n <= len(all); n *= 2 {

@@ -32,7 +32,7 @@ type Report struct {
 	// Refused are figures that aren't told, because the chip's clock moved each time that they were measured.
 	Refused []Refusal `json:"refused,omitempty"`
 
-	// LeftOut are families that were asked for by name and have nothing to measure here, with why.
+	// LeftOut are families that were asked for by name and have nothing to measure here, or a part that has not, with why.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 
 	// Breakdown is what the kernel saw of replays; nil if nobody asked.
@@ -64,7 +64,7 @@ type ReplaySummary struct {
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
-// LeftOut is a family that has nothing to measure.
+// LeftOut is a family that has nothing to measure, or of which a part has not, which is named behind it then.
 type LeftOut struct {
 	Family string `json:"family"`
 	Why    string `json:"why"`
