@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
@@ -180,15 +181,27 @@ func (m *machine) bankTable() []byte {
 	return b
 }
 
-// polls bounds how often wait looks: far more often than any program here takes.
-const polls = 1 << 20
+// How often wait looks at once, which is far more often than any program here takes, and how often a millisecond later each
+// time: a chip that runs beside the test may get no processor for a while.
+const (
+	polls     = 1 << 20
+	latePolls = 20_000
+)
+
+// again says whether to look once more, after n times.
+func again(n int) bool {
+	if n >= polls {
+		time.Sleep(time.Millisecond)
+	}
+	return n < polls+latePolls
+}
 
 // wait returns when the go message of each core says DONE.
 func (m *machine) wait(index uint32, cores ...chip.XY) {
 	m.t.Helper()
 	for _, xy := range cores {
 		for n := 0; m.read(xy, m.p.L1.Go+4*index+3, 1)[0] != 0; n++ {
-			if n == polls {
+			if !again(n) {
 				m.t.Fatalf("core %v does not finish: %v", xy, m.states(xy))
 			}
 		}
@@ -199,7 +212,7 @@ func (m *machine) wait(index uint32, cores ...chip.XY) {
 func (m *machine) until(what string, xy chip.XY, cond func() bool) {
 	m.t.Helper()
 	for n := 0; !cond(); n++ {
-		if n == polls {
+		if !again(n) {
 			m.t.Fatalf("%s: never: %v", what, m.states(xy))
 		}
 	}
