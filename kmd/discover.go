@@ -68,7 +68,7 @@ type Card struct {
 	Problem error
 }
 
-// probeWait bounds how long a card is asked.
+// probeWait bounds how long a card is asked once it is open: a simulator that begins with that may take its time.
 const probeWait = 2 * time.Second
 
 // List finds the cards of the machine, sorted by PCI address. It opens each for a moment, without asking for power and
@@ -108,14 +108,14 @@ func (s System) inspect(ctx context.Context, t Target, n slot, known bool) Card 
 	if known {
 		c.Holders = s.holders(n.ordinal)
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeWait)
-	defer cancel()
 	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(s))
 	if err != nil {
 		c.Problem = err
 		s.attributes(&c)
 		return c
 	}
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
 	i := d.Info()
 	if o, ok := s.find(i.BDF()); ok && c.Ordinal < 0 {
 		c.Ordinal, c.Holders = o.ordinal, withoutOne(s.holders(o.ordinal))

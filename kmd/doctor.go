@@ -132,8 +132,6 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 	if n.ordinal >= 0 {
 		holders = x.s.holders(n.ordinal)
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeWait)
-	defer cancel()
 	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(x.s))
 	if err != nil {
 		fix := "see the message"
@@ -154,6 +152,8 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 		return
 	}
 	defer d.Close() // errors of a device that was only looked at change nothing
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
 	add("open", StatusOK, fmt.Sprintf("%s at %s, opened without waiting", d.Arch(), d.Info().BDF()), "")
 	if err := d.Alive(); err != nil {
 		add("chip", StatusFailed, cause(err), "reprise reset --device "+name)

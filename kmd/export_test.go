@@ -1,5 +1,8 @@
 package kmd
 
+// ProbeWait is how long a card is asked.
+const ProbeWait = probeWait
+
 // WithMapper makes a device map host memory by f.
 func WithMapper(f func(size, page, node int) ([]byte, error)) Option {
 	return func(o *options) { o.mapMemory = f }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -144,6 +145,39 @@ func TestInspectAsksTheCard(t *testing.T) {
 	}
 	if c := kmd.Inspect(t.Context(), cardOf(m, 0)); c.Problem != nil || c.Ordinal != 0 || len(c.Holders) != 1 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// sleepy is a card whose firmware isn't ready at once.
+type sleepy struct {
+	*drivertest.Function
+	loads int
+}
+
+// BARLoad implements driver.Function.
+func (s *sleepy) BARLoad(bar int, off uint64, width int) uint64 {
+	if s.loads++; s.loads == 8 {
+		s.Telemetry = map[uint16]uint32{14: 800}
+	}
+	return s.Function.BARLoad(bar, off, width)
+}
+
+// The time for questions doesn't begin before the card has started.
+func TestInspectWaitsForTheStart(t *testing.T) {
+	fn := &sleepy{Function: drivertest.New(chip.Blackhole)}
+	fn.Telemetry = nil
+	drv, err := driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) {
+		time.Sleep(kmd.ProbeWait + 10*time.Millisecond)
+		return fn, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := kmd.Inspect(t.Context(), target{drv.Node(0)}); c.Problem != nil || c.AICLK.Value != 800 {
+		t.Errorf("%+v", c)
+	}
+	if err := drv.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
