@@ -31,11 +31,11 @@ func TestWakeReport(t *testing.T) {
 // that was asked for is measured.
 func TestWakeNeedsTwoProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake", "allocator"}, Rounds: 1})
+	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake", "open"}, Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.LeftOut) != 1 || r.LeftOut[0].Family != "wake" || len(r.Figures) == 0 || r.Figures[0].Family != "allocator" {
+	if len(r.LeftOut) != 1 || r.LeftOut[0].Family != "wake" || len(r.Figures) == 0 || r.Figures[0].Family != "open" {
 		t.Errorf("left out: %+v, %d figures", r.LeftOut, len(r.Figures))
 	}
 }
