@@ -16,7 +16,8 @@
 //
 // How often a host looks doesn't matter: loads, reads, requests that only ask, and attempts to take a lock that is taken
 // may come more often or less often. They are answered with what was recorded between the same changes. A place that was
-// never looked at in the recording is a difference. So is a host that waits for what the recording doesn't have.
+// never looked at in the recording is a difference, unless the host has waited for half a second: then it may look at the
+// whole device. So is a host that waits for what the recording doesn't have.
 //
 // [Lockstep] compares every look as well. It needs a device that moves only inside the host's accesses: the emulator
 // with sim.Synchronous.
@@ -25,9 +26,9 @@
 //
 // A device writes to host memory when it likes. So that a recording knows what the host could see, the device is given
 // memory of its own, and the recorder copies what changes there to the host's during the host's accesses, its requests and
-// its questions for a fault, and when the host does nothing for a quarter of a second. Each such copy is an event. When it is played,
-// it comes behind the same changes and when the host looks again, though not necessarily at the same look: it may have taken the
-// device longer. A host that asks now and then, without waiting, whether something has arrived may therefore go on before
+// its questions for a fault, and when the host does nothing for a quarter of a second. Each such copy is an event. When it is
+// played, it comes behind the same changes and when the host looks again, though not necessarily at the same look: it may have
+// taken the device longer. A host that asks now and then, without waiting, whether something has arrived may therefore go on before
 // or after it has; it may be ahead or behind of the recording around such a copy.
 //
 // Faults of memory (SIGBUS, when a card is removed) and targets' descriptions of their machines (kmd.SystemOf) aren't

@@ -12,6 +12,9 @@ var (
 	ErrVersion = errors.New("unknown version of recorded sessions")
 	// ErrDamaged is returned for a recording that was changed, or cut off because its Recorder wasn't closed.
 	ErrDamaged = errors.New("the recorded session is damaged")
+	// ErrTooLong is returned when a Recorder is closed that has seen more than a recording holds: 4194304 events, as many pieces
+	// of memory, or 1 GiB. What came before can be read, and played as far as it goes.
+	ErrTooLong = errors.New("the session was too long to be recorded whole")
 	// ErrRefused is wrapped by what a target answers once it has seen a difference.
 	ErrRefused = errors.New("the playback has stopped")
 )

@@ -20,7 +20,7 @@ const (
 	// Magic begins every recording.
 	Magic   = "RPRSESS\x00"
 	version = 2
-	// maxBytes bounds what a recording may unpack to, maxEvents its events and their pieces of memory.
+	// maxBytes bounds what a recording may unpack to, maxEvents its events and the pieces of memory in all of them.
 	maxBytes  = 1 << 30
 	maxEvents = 1 << 22
 )
@@ -34,10 +34,14 @@ type writer struct {
 	n     uint64 // events
 	b     []byte
 	err   error
+
+	pieces, size          uint64 // of memory, and bytes, so far
+	mostEvents, mostBytes uint64 // that can be read
+	full                  bool   // there was more
 }
 
 func newWriter(w io.Writer, name string) *writer {
-	o := &writer{sum: sha256.New(), blobs: map[[sha256.Size]byte]uint64{}}
+	o := &writer{sum: sha256.New(), blobs: map[[sha256.Size]byte]uint64{}, mostEvents: maxEvents, mostBytes: maxBytes}
 	_, o.err = w.Write(binary.LittleEndian.AppendUint32([]byte(Magic), version))
 	o.z = gzip.NewWriter(w)
 	o.buf = bufio.NewWriter(io.MultiWriter(o.z, o.sum))
@@ -46,9 +50,23 @@ func newWriter(w io.Writer, name string) *writer {
 }
 
 func (o *writer) put(p []byte) {
+	o.size += uint64(len(p))
 	if o.err == nil {
 		_, o.err = o.buf.Write(p)
 	}
+}
+
+// fits says whether an event can be added so that the recording can be read.
+func (o *writer) fits(e *Event) bool {
+	const number = binary.MaxVarintLen64
+	pieces := len(e.Host) + len(e.Device)
+	size := len(e.In) + len(e.Data) + len(e.Text) + 20*number + 4*number*pieces // with what blobs and the end have around them
+	for _, l := range [][]Delta{e.Host, e.Device} {
+		for _, d := range l {
+			size += len(d.Data)
+		}
+	}
+	return o.n < o.mostEvents && o.pieces+uint64(pieces) <= o.mostEvents && o.size+uint64(size) <= o.mostBytes
 }
 
 // blob returns a reference to bytes, which are written the first time.
@@ -66,7 +84,12 @@ func (o *writer) blob(p []byte) uint64 {
 	return n
 }
 
+// event adds an event. Behind the first one that there is no room for come no more.
 func (o *writer) event(e *Event) {
+	if o.full = o.full || !o.fits(e); o.full {
+		return
+	}
+	o.pieces += uint64(len(e.Host) + len(e.Device))
 	in, data, text := o.blob(e.In), o.blob(e.Data), o.blob([]byte(e.Text))
 	lists := [2][]Delta{e.Host, e.Device}
 	var refs [2][]uint64
@@ -99,7 +122,11 @@ func (o *writer) close() error {
 	if o.err == nil {
 		_, o.err = o.z.Write(o.sum.Sum(nil))
 	}
-	if err := errors.Join(o.err, o.z.Close()); err != nil {
+	err := errors.Join(o.err, o.z.Close())
+	if err == nil && o.full {
+		err = fmt.Errorf("%w: it ends behind event %d", ErrTooLong, o.n-1)
+	}
+	if err != nil {
 		return fmt.Errorf("session: record: %w", err)
 	}
 	return nil

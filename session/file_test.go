@@ -47,6 +47,42 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
+// A recording that gets too long to be read ends before, and says so: what is in it can be read.
+func TestRecordingThatIsTooLong(t *testing.T) {
+	_, events := sample(t)
+	pieces := []Event{events[0], events[1], {Kind: KindStore, Size: 4, Host: make([]Delta, 3), Device: make([]Delta, 3)}, events[7]}
+	for _, tt := range []struct {
+		name              string
+		events            []Event
+		most, bytes, want uint64
+	}{
+		{"whole", events, maxEvents, maxBytes, 8},
+		{"as many as there may be", events, 8, maxBytes, 8},
+		{"events", events, 5, maxBytes, 5},
+		{"pieces", pieces, 5, maxBytes, 2},
+		{"as many pieces as there may be", pieces, 6, maxBytes, 4},
+		{"bytes", events, maxEvents, 300, 4},
+	} {
+		var b bytes.Buffer
+		w := newWriter(&b, "a card")
+		w.mostEvents, w.mostBytes = tt.most, tt.bytes
+		for i := range tt.events {
+			w.event(&tt.events[i])
+		}
+		if err := w.close(); errors.Is(err, ErrTooLong) != (tt.want < uint64(len(tt.events))) || err != nil && !errors.Is(err, ErrTooLong) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		s, err := Read(bytes.NewReader(b.Bytes()))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if n, size := uint64(len(s.Events)), uint64(len(unpack(t, b.Bytes()))); n != tt.want || size > tt.bytes {
+			t.Errorf("%s: %d events in %d B, want %d in %d", tt.name, n, size, tt.want, tt.bytes)
+		}
+	}
+}
+
 // unpack and pack take the gzip stream out of a file and put it back.
 func unpack(tb testing.TB, file []byte) []byte {
 	tb.Helper()
