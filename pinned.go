@@ -100,6 +100,7 @@ type DirectError struct {
 	Size   int    // of the part
 }
 
+// Error implements error.
 func (e *DirectError) Error() string {
 	return fmt.Sprintf("%s of %d B at offset %d to or from offset %d of the host buffer without a copy: the place on the device and the place in host memory must be equal modulo %d, the NoC's unit: move one of them, or use a HostBuffer that isn't strict", e.Op, e.Size, e.Offset, e.At, dispatch.DirectAlign)
 }

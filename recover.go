@@ -20,10 +20,12 @@ type RecoverError struct {
 	Err    error
 }
 
+// Error implements error.
 func (e *RecoverError) Error() string {
 	return fmt.Sprintf("reprise: recover %s: %s: %v", e.Device, e.Step, e.Err)
 }
 
+// Unwrap returns why it failed.
 func (e *RecoverError) Unwrap() error { return e.Err }
 
 // Recover makes a device usable again whose queue hangs, or that was lost: reset by somebody, stopped, or taken out and

@@ -155,7 +155,7 @@ func WithTraceRegion(n uint64) Option { return func(o *options) { o.traceRegion 
 func WithL1Small(n uint64) Option { return func(o *options) { o.l1Small = n } }
 
 // WithHangTimeout sets how long a wait may last without any progress of the device before it ends in a *HangError.
-// The default is 10 s.
+// The default is 10 s, which 0 stands for too.
 func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispatch.HangTimeout = t } }
 
 // WithPace sets how waits on the host go about it: how long they spin before they begin to sleep, and how long they sleep

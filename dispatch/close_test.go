@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -31,6 +32,9 @@ func TestCloseWithFullRings(t *testing.T) {
 	garbage[0] = 0xEE
 	if err := q.Send(t.Context(), garbage, false); err != nil {
 		t.Fatal(err)
+	}
+	for d.coreState(q.prefetch).Processors[chip.BRISC].Waypoint != "BADC" { // or it would take some of what comes next
+		time.Sleep(time.Millisecond)
 	}
 	fillRing(t, q, maxCommandSize)
 	fillRing(t, q, 64)

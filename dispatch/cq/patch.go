@@ -3,7 +3,7 @@ package cq
 // Offsets in bytes of the fields that a finished stream gets patched at, behind
 // the start of their command: of the dispatcher command for those of a
 // dispatcher, not of the relay around it. All values are little-endian; many
-// are not aligned to their size. Put16 and Put32 write them.
+// are not aligned to their size. Put8 to Put64 write them.
 const (
 	// RELAY_INLINE and its kin: the dispatcher command behind the prefetcher's.
 	AtRelayed = HeaderSize
@@ -99,12 +99,18 @@ func AtWriteOffset(i int) int { return HeaderSize + 4*i }
 // AtGoNOCData is the offset of word i in a SET_GO_SIGNAL_NOC_DATA.
 func AtGoNOCData(i int) int { return HeaderSize + 4*i }
 
-// Put8, Put16, Put32 and Put64 write a field of a stream. The stream must reach
-// that far, as it does at the offsets which Builder returned for it.
-func Put8(stream []byte, at int, v uint8)   { stream[at] = v }
+// Put8 writes a field of 8 bits of a stream. The stream must reach that far, as it
+// does at the offsets which Builder returned for it.
+func Put8(stream []byte, at int, v uint8) { stream[at] = v }
+
+// Put16 is Put8 for a field of 16 bits.
 func Put16(stream []byte, at int, v uint16) { le.PutUint16(stream[at:], v) }
+
+// Put32 is Put8 for a field of 32 bits.
 func Put32(stream []byte, at int, v uint32) { le.PutUint32(stream[at:], v) }
+
+// Put64 is Put8 for a field of 64 bits.
 func Put64(stream []byte, at int, v uint64) { le.PutUint64(stream[at:], v) }
 
-// Get32 reads a field.
+// Get32 reads a field of 32 bits.
 func Get32(stream []byte, at int) uint32 { return le.Uint32(stream[at:]) }

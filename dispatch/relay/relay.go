@@ -2,9 +2,9 @@
 // only Wormhole has, and what the host has to know of them: where the one on the two Ethernet tiles keeps what in L1, and its
 // arguments. The sources are C, in src; the images are committed and embedded.
 //
-// The numbers are those of src/relay.h. The program of the Ethernet tiles is customers' code as the base firmware of Ethernet tiles knows it
-// (tt-isa-documentation WormholeB0/EthernetTile/L1.md): it lies at Code and is started by a flag, and its data lie between
-// 0x18000 and 0x3FFFF.
+// The numbers are those of src/relay.h. The program of the Ethernet tiles is customers' code as the base firmware of Ethernet
+// tiles knows it (tt-isa-documentation WormholeB0/EthernetTile/L1.md): it lies at Code and is started by a flag, and its data
+// lie between 0x18000 and 0x3FFFF.
 package relay
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild relay
@@ -55,10 +55,14 @@ const (
 	Ended   = 0x31444E45
 )
 
-// Addresses in the near tile's L1, by queue.
-func FetchRead(q int) uint32      { return Data + uint32(q)*channelStride }         // entry taken last
-func CompletionRead(q int) uint32 { return Data + uint32(q)*channelStride + 0x10 }  // the host's pointer
-func Fetch(q int) uint32          { return Data + uint32(q)*channelStride + 0x120 } // fetch queue, at most 3808 B
+// FetchRead is the address of the prefetcher's pointer in the near tile's L1, by queue: the entry taken last.
+func FetchRead(q int) uint32 { return Data + uint32(q)*channelStride }
+
+// CompletionRead is the address of the host's pointer in the near tile's L1, by queue.
+func CompletionRead(q int) uint32 { return Data + uint32(q)*channelStride + 0x10 }
+
+// Fetch is the address of the fetch queue in the near tile's L1, by queue: at most 3808 B.
+func Fetch(q int) uint32 { return Data + uint32(q)*channelStride + 0x120 }
 
 // CompletionWrite is the address of the dispatcher's pointer in the far tile's L1, by queue.
 func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x20 }
