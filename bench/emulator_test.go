@@ -15,6 +15,9 @@ import (
 // testdata/emulator.txt was written. Workers without a program look at the go signal, which all of them get, and that is all:
 // a chip of which two workers are busy costs what two workers cost.
 func TestEmulatorWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("all workers of chips that run in one goroutine")
+	}
 	var out strings.Builder
 	fmt.Fprintln(&out, "# Instructions and bytes over the NoCs for each page of 4 KiB that a program copies, on the synchronous emulator, and what\n"+
 		"# all workers without a program execute while it runs once, with 10 pages for each worker that has it. Write anew: go test ./bench -run TestEmulatorWork -update-counts")

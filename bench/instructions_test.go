@@ -26,6 +26,9 @@ var timed = []shape{
 // testdata/instructions.txt was written. A synchronous chip runs the same way every time; its cores' waiting is in the
 // counts, a few rounds of each loop, because the emulator puts cores that wait aside.
 func TestInstructions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long traces on chips that run in one goroutine")
+	}
 	var out strings.Builder
 	fmt.Fprintln(&out, "# Instructions that the cores of a queue retire on the synchronous emulator: for each program of a long trace, and for a\n"+
 		"# replay of a trace of one program. Write anew: go test ./bench -run TestInstructions -update-counts")
