@@ -113,6 +113,7 @@ const (
 	opORCB
 	opREV8
 	opBREV8
+	opSkewed  // a branch to an address that is not a multiple of 4
 	opTensix  // .ttinsn: a Tensix instruction inside the instruction stream
 	opIllegal // refused when it is executed, with a text from explain
 )
@@ -155,8 +156,10 @@ func decode(arch chip.Arch, w, pc uint32) inst {
 		if code == opIllegal {
 			return illegal()
 		}
-		// A branch to a misaligned address is refused only when it is taken: keep it, marked by rd.
-		return inst{code: code, rs1: rs1, rs2: rs2, imm: imm >> 2, rd: uint8(imm & 3)}
+		if imm&3 != 0 { // refused only when it is taken
+			return inst{code: opSkewed, rd: sinkReg, rs1: rs1, rs2: rs2, imm: imm}
+		}
+		return inst{code: code, rs1: rs1, rs2: rs2, imm: imm >> 2}
 	case 0x03:
 		code := [8]opcode{opLB, opLH, opLW, opIllegal, opLBU, opLHU, opIllegal, opIllegal}[f3]
 		return inst{code: code, rd: rd, rs1: rs1, imm: iimm}

@@ -61,6 +61,12 @@ func (c *core) slow(packed op) slowResult {
 		target := addr &^ 1
 		c.refuse(UndefinedBehavior, uint64(target), "jump to %#x, which is not a multiple of 4", target)
 		return slowHalt
+	case opSkewed:
+		if w, target := c.word(c.pc), c.pc+uint32(o.imm); takes(w>>12&7, c.x[o.rs1], c.x[o.rs2]) {
+			c.refuse(UndefinedBehavior, uint64(target), "branch to %#x, which is not a multiple of 4", target)
+			return slowHalt
+		}
+		return slowDone
 	case opCPOP:
 		c.x[o.rd] = uint32(bits.OnesCount32(c.x[o.rs1]))
 		return slowDone
@@ -71,6 +77,20 @@ func (c *core) slow(packed op) slowResult {
 		return slowHalt
 	}
 	return c.amo(o)
+}
+
+// takes reports whether a branch of an encoding is taken.
+func takes(f3, a, b uint32) bool {
+	var holds bool
+	switch f3 >> 1 {
+	case 0:
+		holds = a == b
+	case 2:
+		holds = int32(a) < int32(b)
+	case 3:
+		holds = a < b
+	}
+	return holds == (f3&1 == 0)
 }
 
 func (c *core) csr(v uint32, o inst) slowResult {

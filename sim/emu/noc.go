@@ -388,7 +388,7 @@ func (c *Chip) checkAtomic(q *request) bool {
 		return bad(UnimplementedFunctionality, q.toAddr, "TARG address of an atomic is not a multiple of 4")
 	case q.fromAddr&3 != 0:
 		return bad(UnimplementedFunctionality, q.fromAddr, "RET address of an atomic is not a multiple of 4")
-	case q.fromAddr+4 > q.tile.bytes():
+	case q.fromAddr >= q.tile.bytes():
 		return bad(UnsupportedFunctionality, q.fromAddr, "RET address of an atomic is beyond L1")
 	}
 	if !c.reachable(q.o, "noc atomic", q.to, q.toAddr, 4) {

@@ -76,6 +76,7 @@ func refusals() []refusal {
 		{name: "load beyond local RAM", do: program(func(a *asm) { a.li(a0, localBase+0x2000).lw(a1, a0, 0) }), want: un, core: true},
 		{name: "jump out of L1", do: program(func(a *asm) { a.li(a0, 0x80000000).emit(itype(0x67, 0, x0, a0, 0)) }), want: ub, core: true},
 		{name: "jump to half a word", do: program(func(a *asm) { a.li(a0, 0x1002).emit(itype(0x67, 0, x0, a0, 0)) }), want: ub, core: true},
+		{name: "branch to half a word", do: program(func(a *asm) { a.emit(btype(0, x0, x0, 10)) }), want: ub, core: true},
 		{name: "run into zeroed memory", do: program(func(a *asm) { a.emit(0) }), want: ub, core: true},
 		{name: "ecall", do: inst1(0x73), want: ce, core: true},
 		{name: "ebreak", do: inst1(0x100073), want: us, core: true},
@@ -233,6 +234,9 @@ func refusals() []refusal {
 		{name: "atomic that returns beyond L1", do: nocCall(func(r *rig, v chip.XY, q *nocRequest) {
 			*q = nocRequest{targ: 0x40000, targXY: r.worker(3, 3), ret: 0x200000, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C}
 		}), want: us},
+		{name: "atomic that returns to the last word there is", arch: bh, do: nocCall(func(r *rig, v chip.XY, q *nocRequest) {
+			*q = nocRequest{targ: 0x40000, targXY: r.worker(3, 3), ret: 1<<64 - 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C}
+		}), want: us, ttsim: "-"},
 		{name: "multicast without path reserve", do: multicast(func(_ *rig, q *nocRequest) { q.ctrl &^= ctrlPathReserve }), want: un},
 		{name: "multicast read", do: multicast(func(_ *rig, q *nocRequest) { q.ctrl &^= ctrlWrite }), want: us},
 		{name: "multicast atomic", do: multicast(func(_ *rig, q *nocRequest) { q.ctrl = q.ctrl&^ctrlWrite | ctrlAtomic }), want: un},

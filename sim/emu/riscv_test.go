@@ -251,6 +251,9 @@ func TestControlFlow(t *testing.T) {
 		if c.pc != want {
 			t.Fatalf("branch %d of %#x, %#x by %d at %#x went to %#x, want %#x", f3, a, b, d, pc, c.pc, want)
 		}
+		if at(btype(f3^b32(taken[f3]), 5, 6, d+2)); c.pc != pc+4 { // the one of the two that is not taken
+			t.Fatalf("branch to half a word, not taken, at %#x went to %#x", pc, c.pc)
+		}
 		rd := rapid.IntRange(0, 31).Draw(t, "rd")
 		jd := rapid.Int32Range(-4096, 100000).Draw(t, "jump") * 4
 		at(jtype(rd, jd))

@@ -166,7 +166,7 @@ func (s *sharing) step(o inst, addr, n uint32, inL1 bool) bool {
 		return s.load(o, addr, n, inL1)
 	case code >= opSB && code <= opSW:
 		return s.store(o, addr, n, inL1)
-	case code >= opBEQ && code <= opBGEU:
+	case code >= opBEQ && code <= opBGEU, code == opSkewed:
 		s.poll(s.tags[o.rs1])
 		s.poll(s.tags[o.rs2])
 		return true
