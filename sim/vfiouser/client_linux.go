@@ -20,11 +20,13 @@ type Client struct {
 	conn *net.UnixConn
 	most int // bytes of a message's data
 
-	mu  sync.Mutex
+	mu  sync.Mutex // held until the reply to a message is there
 	in  stream
 	out []byte
 	id  uint16
-	err error
+
+	errMu sync.Mutex // inside of mu
+	err   error      // why the connection is of no use any more
 
 	twin    *net.UnixConn // where the server asks for memory; nil if it doesn't
 	dma     driver.DMA    // under dmaMu
@@ -126,8 +128,8 @@ func (c *Client) exchange(cmd command, body []byte, fds ...int) (*message, error
 
 // send sends a command. c.mu is held.
 func (c *Client) send(cmd command, flags uint32, body, data []byte, fds ...int) error {
-	if c.err != nil {
-		return c.err
+	if err := c.Fault(); err != nil {
+		return err
 	}
 	c.id++
 	c.out = append(c.out[:0], make([]byte, headerSize)...)
@@ -141,6 +143,8 @@ func (c *Client) send(cmd command, flags uint32, body, data []byte, fds ...int) 
 
 // lost ends the connection for a reason.
 func (c *Client) lost(err error) error {
+	c.errMu.Lock()
+	defer c.errMu.Unlock()
 	if c.err == nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 			err = fmt.Errorf("the server has closed it: %w", io.EOF) // whichever way it was noticed
@@ -350,34 +354,31 @@ func (c *Client) AttachDMA(d driver.DMA) {
 	c.dma = d
 	c.dmaMu.Unlock()
 	if c.twin == nil {
-		c.mu.Lock()
 		_ = c.lost(fmt.Errorf("%w: the server has no twin socket and can't reach memory without a descriptor", ErrProtocol))
-		c.mu.Unlock()
 		return
 	}
 	if err := c.mapping(0, 1<<63, 0, true); err != nil {
-		c.mu.Lock()
 		_ = c.lost(err)
-		c.mu.Unlock()
 	}
 	c.masters()
 }
 
-// Fault says why the connection was lost, or nil. What happens to the chip is known to its server.
+// Fault says why the connection was lost, or nil. What happens to the chip is known to its server. It doesn't wait for an
+// access that is under way.
 func (c *Client) Fault() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.errMu.Lock()
+	defer c.errMu.Unlock()
 	return c.err
 }
 
 // Close ends the connection.
 func (c *Client) Close() error {
-	_ = c.conn.Close() // there is nothing that could get lost; who waits for an answer, and holds the lock, gets an error
-	c.mu.Lock()
+	c.errMu.Lock()
 	if c.err == nil {
 		c.err = fmt.Errorf("vfiouser: connection: %w", net.ErrClosed)
 	}
-	c.mu.Unlock()
+	_ = c.conn.Close() // there is nothing that could get lost; who waits for an answer gets an error
+	c.errMu.Unlock()
 	if c.twin != nil {
 		_ = c.twin.Close()
 	}

@@ -387,7 +387,7 @@ func TestServeConnEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A client that waits for an answer can be closed.
+// A client that waits for an answer can be asked whether there is a fault, and be closed.
 func TestCloseUnderAnAccess(t *testing.T) {
 	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -398,6 +398,9 @@ func TestCloseUnderAnAccess(t *testing.T) {
 	for c.mu.TryLock() { // until the load waits
 		c.mu.Unlock()
 		time.Sleep(time.Millisecond)
+	}
+	if err := c.Fault(); err != nil {
+		t.Errorf("fault %v", err)
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
