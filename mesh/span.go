@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/reprise-tt/reprise"
 )
@@ -13,7 +14,8 @@ import (
 type SpanningTrace struct {
 	m     *Mesh
 	name  string
-	parts []*reprise.SpanningTrace // by chip, nil once it is released
+	parts []atomic.Pointer[reprise.SpanningTrace] // by chip, nil once it is released
+	mu    sync.Mutex                              // held while it is being released
 }
 
 // CaptureQueues records one trace over several queues of each chip. record is given a Recorder for each queue, in the order
@@ -34,7 +36,7 @@ func (m *Mesh) CaptureQueues(ctx context.Context, name string, queues []*Queue, 
 		}
 		rs[k] = &Recorder{m: m, rs: make([]*reprise.Recorder, len(m.chips))}
 	}
-	t := &SpanningTrace{m: m, name: name, parts: make([]*reprise.SpanningTrace, len(m.chips))}
+	t := &SpanningTrace{m: m, name: name, parts: make([]atomic.Pointer[reprise.SpanningTrace], len(m.chips))}
 	// The captures of the chips lie in each other, so that all are open while the function runs.
 	var inside func(i int) error
 	inside = func(i int) error {
@@ -47,13 +49,13 @@ func (m *Mesh) CaptureQueues(ctx context.Context, name string, queues []*Queue, 
 		for k, q := range queues {
 			qs[k] = q.qs[i]
 		}
-		var err error
-		t.parts[i], err = m.chips[i].Device.CaptureQueues(ctx, name, qs, func(one []*reprise.Recorder) error {
+		part, err := m.chips[i].Device.CaptureQueues(ctx, name, qs, func(one []*reprise.Recorder) error {
 			for k := range one {
 				rs[k].rs[i] = one[k]
 			}
 			return inside(i + 1)
 		})
+		t.parts[i].Store(part)
 		return err
 	}
 	if err := inside(0); err != nil {
@@ -92,7 +94,7 @@ func (t *SpanningTrace) Name() string { return t.name }
 // On returns a chip's part; nil if the chip isn't part of the mesh, or the trace is released.
 func (t *SpanningTrace) On(c *Chip) *reprise.SpanningTrace {
 	if i := t.m.number(c); i >= 0 {
-		return t.parts[i]
+		return t.parts[i].Load()
 	}
 	return nil
 }
@@ -104,9 +106,9 @@ func (t *SpanningTrace) Replay(ctx context.Context) error {
 	sys := t.m.s
 	sys.start.Lock()
 	defer sys.start.Unlock()
-	for i, p := range t.parts {
+	for i := range t.parts {
 		err := reprise.ErrReleased
-		if p != nil {
+		if p := t.parts[i].Load(); p != nil {
 			err = p.Replay(ctx)
 		}
 		if err != nil {
@@ -123,17 +125,20 @@ func (t *SpanningTrace) Replay(ctx context.Context) error {
 // Release waits for the queues to finish and gives the trace's memory back on all chips. If it fails on some it can be called
 // again for those.
 func (t *SpanningTrace) Release(ctx context.Context) error {
-	t.m.s.start.Lock()
-	defer t.m.s.start.Unlock()
-	if !slices.ContainsFunc(t.parts, func(p *reprise.SpanningTrace) bool { return p != nil }) {
-		return fmt.Errorf("mesh: release trace %q: %w", t.name, reprise.ErrReleased)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.parts {
+		if t.parts[i].Load() != nil {
+			return t.release(ctx)
+		}
 	}
-	return t.release(ctx)
+	return fmt.Errorf("mesh: release trace %q: %w", t.name, reprise.ErrReleased)
 }
 
 func (t *SpanningTrace) release(ctx context.Context) error {
 	errs, failed := make([]error, len(t.parts)), false
-	for i, p := range t.parts {
+	for i := range t.parts {
+		p := t.parts[i].Load()
 		if p == nil {
 			continue
 		}
@@ -141,7 +146,7 @@ func (t *SpanningTrace) release(ctx context.Context) error {
 			failed = true
 			continue
 		}
-		t.parts[i] = nil
+		t.parts[i].Store(nil)
 	}
 	if !failed {
 		return nil
