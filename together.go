@@ -17,6 +17,9 @@ import (
 // Either all devices have their buffer or none. Errors are as those of NewBuffer, or an *allocator.TogetherError where each
 // device has room and no address is free in all.
 func NewBuffers(ds []*Device, c BufferConfig) ([]*Buffer, error) {
+	if err := distinct(ds); err != nil {
+		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
+	}
 	bufs := make([]*Buffer, len(ds))
 	call := func(i int) *Call { return &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size} }
 	done := func(i int, call *Call) { call.Object, call.Bytes = bufs[i], bufs[i].Size() }
@@ -28,9 +31,6 @@ func NewBuffers(ds []*Device, c BufferConfig) ([]*Buffer, error) {
 }
 
 func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
-	if err := distinct(ds); err != nil {
-		return fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
-	}
 	fail := func(err error) error {
 		return fmt.Errorf("reprise: new buffer %q on %d devices: %w", c.Name, len(ds), err)
 	}
@@ -81,6 +81,9 @@ func LoadAll(ctx context.Context, ds []*Device, ps []*Program) ([]*Executable, e
 	if len(ds) != len(ps) {
 		return nil, fmt.Errorf("reprise: load: %d programs for %d devices", len(ps), len(ds))
 	}
+	if err := distinct(ds); err != nil {
+		return nil, fmt.Errorf("reprise: load: %w", err)
+	}
 	xs := make([]*Executable, len(ds))
 	call := func(i int) *Call {
 		if ps[i] == nil {
@@ -96,9 +99,6 @@ func LoadAll(ctx context.Context, ds []*Device, ps []*Program) ([]*Executable, e
 }
 
 func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable) error {
-	if err := distinct(ds); err != nil {
-		return fmt.Errorf("reprise: load: %w", err)
-	}
 	for i, d := range ds {
 		if err := d.usable("load"); err != nil {
 			return err

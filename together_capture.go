@@ -205,9 +205,12 @@ func (r *Recorder) image() error {
 // SharesCommands says whether two traces have one copy of their commands on the host.
 func (t *Trace) SharesCommands(o *Trace) bool { return t.image == o.image }
 
-// distinct says whether a device is named twice.
+// distinct says whether all devices are there, and none is twice.
 func distinct(ds []*Device) error {
 	for i, d := range ds {
+		if d == nil {
+			return fmt.Errorf("device %d of the list is nil", i)
+		}
 		if slices.Contains(ds[:i], d) {
 			return fmt.Errorf("device %s is given twice", d.name)
 		}
