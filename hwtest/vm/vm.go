@@ -115,17 +115,15 @@ func (c *Config) Run(ctx context.Context) (r Result, err error) {
 	cmd.WaitDelay = 5 * time.Second
 	var said strings.Builder
 	cmd.Stderr = &said
-	// A machine that a wrapper has left behind holds the console open: Wait knows how long to wait for that.
-	out, in := io.Pipe()
-	cmd.Stdout = in
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return r, fmt.Errorf("vm: %w", err)
+	}
 	if err := cmd.Start(); err != nil {
 		return r, fmt.Errorf("vm: start QEMU: %w", err)
 	}
-	collected := make(chan bool, 1)
-	go func() { collected <- r.collect(out, c.Console) }()
+	done := r.collect(out, c.Console)
 	err = cmd.Wait()
-	_ = in.Close() // a pipe in memory
-	done := <-collected
 	switch {
 	case ctx.Err() != nil:
 		return r, fmt.Errorf("vm: %w: %w", ErrBoot, ctx.Err())

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -81,41 +80,6 @@ func found(t *testing.T, c vm.Config, m chip.Machine) {
 		t.Errorf("%d cards and %d tests passed, want %d and %d", n, len(r.Pass), len(c.Sockets), 4*len(c.Sockets))
 	}
 }
-
-// A machine whose wrapper was ended with the context may stay behind and hold the console open: nobody waits for it.
-func TestRunEndsWithItsContext(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for seconds")
-	}
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip(err)
-	}
-	init := filepath.Join(t.TempDir(), "init")
-	if err := os.WriteFile(init, []byte("not run"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	c := vm.Config{QEMU: []string{shell, "-c", "sleep 60 & echo PASS $!; wait"}, Init: init, Console: writerFunc(func([]byte) { cancel() })}
-	start := time.Now()
-	r, err := c.Run(ctx)
-	if !errors.Is(err, vm.ErrBoot) || !errors.Is(err, context.Canceled) || len(r.Pass) != 1 {
-		t.Fatalf("%+v, error %v", r, err)
-	}
-	if d := time.Since(start); d > 40*time.Second {
-		t.Errorf("it took %v", d)
-	}
-	if pid, err := strconv.Atoi(r.Pass[0]); err != nil {
-		t.Error(err)
-	} else if p, err := os.FindProcess(pid); err != nil || p.Kill() != nil {
-		t.Errorf("process %d, which was left behind, is gone", pid)
-	}
-}
-
-type writerFunc func([]byte)
-
-func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
 // The vendor's driver finds the emulated cards and is ready for programs, and the runtime works on it as on its model:
 // the suite's cases of the driver's layer, and the demo.
