@@ -85,7 +85,6 @@ func writePacked(t *fixture, subs, size int, same bool) {
 	want := map[chip.Core][]byte{}
 	for i, c := range cores {
 		if want[c] == nil {
-			want[c] = nil
 			t.poke(c, scratch-32, pattern(0xDEAD, size+64))
 		}
 		w.Cores = append(w.Cores, t.nocXY(c))
