@@ -39,6 +39,9 @@ func TestFarDevice(t *testing.T) {
 	if err != nil || h != m.Spec().Chips[1].Harvesting {
 		t.Errorf("harvesting %v, %v: want %v", h, err, m.Spec().Chips[1].Harvesting)
 	}
+	if l, err := d.Mappings(); err != nil || len(l) != 0 {
+		t.Errorf("mappings %v, %v: it has no BARs", l, err)
+	}
 	first, last := chip.XY{X: 18, Y: 18}, chip.XY{X: 25, Y: 25}
 	whole := make([]byte, 9000)
 	for i := range whole {

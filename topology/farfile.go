@@ -106,6 +106,17 @@ func (f *farFile) Ioctl(req uint32, arg []byte) error {
 			OutputSizeBytes: uint32(kabi.Size[kabi.GetDriverInfoOut]()), DriverVersion: kabi.DriverAPIVersion,
 			DriverVersionMajor: v.Major, DriverVersionMinor: v.Minor, DriverVersionPatch: v.Patch,
 		})
+	case kabi.IoctlQueryMappings: // it has no BARs
+		in, rest, err := argument[kabi.QueryMappingsIn](arg)
+		if err != nil {
+			return err
+		}
+		n := uint64(in.OutputMappingCount) * uint64(kabi.Size[kabi.Mapping]())
+		if n > uint64(len(rest)) {
+			return syscall.EFAULT
+		}
+		clear(rest[:n])
+		return nil
 	case kabi.IoctlAllocateTLB:
 		return f.allocate(arg)
 	case kabi.IoctlConfigureTLB:

@@ -76,7 +76,7 @@ func (c *infoCmd) Run(ctx context.Context, s streams) error {
 
 func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) {
 	card := kmd.Inspect(ctx, t)
-	out := &infoJSON{cardJSON: toJSON(&card), Locks: []string{}}
+	out := &infoJSON{cardJSON: toJSON(&card), Mappings: []mappingJSON{}, Locks: []string{}}
 	p := d.Params()
 	for _, w := range p.Windows {
 		if k := p.BAR.KernelWindow; k >= w.First && k < w.First+w.Count {
@@ -144,7 +144,7 @@ func (i *infoJSON) print(out io.Writer) error {
 	for _, m := range i.Mappings {
 		names = append(names, fmt.Sprintf("BAR %d %s %s", m.BAR, m.Caching, humanize.IBytes(m.Size)))
 	}
-	line("Mappings", strings.Join(names, ", "))
+	line("Mappings", list(names))
 	names = nil
 	for _, f := range i.Features {
 		if f.Has {

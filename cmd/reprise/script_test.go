@@ -90,17 +90,21 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWaitFor waits until there is a file: `waitfor FILE`.
+// cmdWaitFor waits until somebody listens at a socket: `waitfor SOCKET`. A look at it by connecting would be a client.
 func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: waitfor FILE")
+		ts.Fatalf("usage: waitfor SOCKET")
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
-			return
+		table, err := os.ReadFile("/proc/net/unix")
+		ts.Check(err)
+		for line := range strings.Lines(string(table)) { // the fourth field says that it listens, the last one is its path as it was given
+			if f := strings.Fields(line); len(f) == 8 && f[3] == "00010000" && f[7] == args[0] {
+				return
+			}
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("%s doesn't appear", args[0])
+			ts.Fatalf("nobody listens at %s", args[0])
 		}
 	}
 }
