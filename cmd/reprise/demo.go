@@ -129,6 +129,11 @@ func (c *demoCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	for _, f := range []struct{ flag, path string }{{"--save-trace", c.SaveTrace}, {"--timeline", c.Timeline}} {
+		if err := creatable(f.flag, f.path); err != nil {
+			return err
+		}
+	}
 	if c.machine != nil {
 		res, err := c.onMachine(ctx, images, measured)
 		if res == nil {
