@@ -120,6 +120,9 @@ func TestParseCores(t *testing.T) {
 		if d := cmp.Diff(want, ParseCores(in)); d != "" {
 			t.Errorf("%s: %s", in, d)
 		}
+		if d := cmp.Diff(want, ParseCores(FormatCores(want))); d != "" {
+			t.Errorf("%s, written and read: %s", in, d)
+		}
 	}
 }
 

@@ -164,6 +164,9 @@ func coresText(era Era, cores []CoreRange) string {
 	return "{" + strings.Join(s, ", ") + "}"
 }
 
+// FormatCores spells a set of cores as {[0-0 - 7-7]}, the form of [EraB] and [EraC]. [ParseCores] reads it.
+func FormatCores(cores []CoreRange) string { return coresText(EraC, cores) }
+
 func boolText(era Era, b bool) string {
 	switch {
 	case era == EraA:

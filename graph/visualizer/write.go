@@ -23,6 +23,7 @@ type writer struct {
 	yaml    []string
 	numbers numbers
 	stmts   map[string]*sql.Stmt
+	sources map[string]int64 // numbers of source files by the lines of traces that name them; 0 for one that isn't kept
 }
 
 func (w *writer) warn(format string, args ...any) {
@@ -138,14 +139,15 @@ func (w *writer) arguments(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	}
 }
 
-// trace writes who called an operation.
+// trace writes who called an operation, and the file that it was called in if that is here.
 func (w *writer) trace(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	lines := n.StackTrace
 	if r != nil && len(r.StackTrace) > 0 {
 		lines = r.StackTrace
 	}
 	if len(lines) > 0 {
-		w.insert("INSERT INTO stack_traces VALUES (?, ?, NULL)", o.id, strings.Join(lines, "\n"))
+		text := strings.Join(lines, "\n")
+		w.insert("INSERT INTO stack_traces VALUES (?, ?, ?)", o.id, text, w.source(text))
 		w.sum.StackTraces++
 	}
 }
@@ -211,6 +213,9 @@ func (p *plan) shown(q graph.Params) graph.Params {
 		if (graph.Params{"b": b}).Bool("b") {
 			q[graph.ParamGloballyAllocated] = "1"
 		}
+	}
+	if c := q[graph.ParamCoreRangeSet]; strings.HasPrefix(c, "[") { // an array, of which the visualizer finds no core
+		q[graph.ParamCoreRangeSet] = graph.FormatCores(graph.ParseCores(c))
 	}
 	return q
 }
