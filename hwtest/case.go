@@ -120,6 +120,7 @@ func cases() []testCase {
 		in("mesh", meshFaultCases()),
 		in("mesh", meshHangCases()),
 		in("faults", faultCases()),
+		in("faults", lostCases()),
 		in("hard", hardCases()),
 		in("differential", differentialCases()),
 	)
