@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"kmd":                        {"chip", "internal/seam", "internal/kabi"},
 	"topology":                   {"chip", "kmd", "internal/seam", "internal/kabi"},
 	"mesh":                       {"", "allocator", "chip", "kernels", "kmd", "topology"},
+	"hosts":                      {"", "allocator", "mesh"},
 	"usage":                      {},
 	"graph":                      {},
 	"ops":                        {"", "graph", "kernels", "mesh"},
