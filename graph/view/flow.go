@@ -70,7 +70,7 @@ func newFlow(vs []graph.Vertex) flow {
 		}
 		color := colorOf(v.Name)
 		if strings.HasPrefix(v.Name, "tensor") {
-			color = "#eee"
+			color = tensorFill
 		}
 		f.Boxes = append(f.Boxes, rect{X: x, Y: y, W: w, H: h, Color: color, Text: fits(v.Name, w-8), Title: title})
 		f.Width, f.Height = max(f.Width, x+w+gapX/2), max(f.Height, y+h+gapY/2)
@@ -87,3 +87,6 @@ func newFlow(vs []graph.Vertex) flow {
 	}
 	return f
 }
+
+// tensorFill is the color of tensors.
+const tensorFill = "#eeeeee"

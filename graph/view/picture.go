@@ -134,22 +134,57 @@ func newChart(g *graph.Graph) chart {
 		}
 	}
 	for k, name := range []string{"buffers in L1", "circular buffers of a core", "buffers in DRAM"} {
-		var b strings.Builder
-		last := int64(-1)
-		for i, v := range sum[k] {
-			if v == last && i != len(sum[k])-1 {
-				continue
-			}
-			x := float64(i) / float64(len(g.Nodes)) * width
-			if last >= 0 { // in steps
-				fmt.Fprintf(&b, "%.1f,%.1f ", x, c.y(last))
-			}
-			fmt.Fprintf(&b, "%.1f,%.1f ", x, c.y(v))
-			last = v
-		}
-		c.Lines = append(c.Lines, line{Name: name, Color: []string{"#1668b4", "#c2570c", "#4d7c0f"}[k], Points: b.String()})
+		c.draw(name, []string{l1Color, circularColor, "#4d7c0f"}[k], sum[k])
 	}
 	return c
+}
+
+// The colors of lines, and that of circular buffers' rectangles.
+const l1Color, circularColor, circularFill = "#1668b4", "#c2570c", "#f3b57a"
+
+// newCoreChart shows how much of a core's L1 was in use behind each event, as far as the report says.
+func newCoreChart(r *graph.Report, on *core) chart {
+	c := chart{Width: width, Height: 200}
+	sum := [2][]int64{make([]int64, len(r.Graph.Nodes)+1), make([]int64, len(r.Graph.Nodes)+1)} // buffers, circular buffers
+	for _, s := range spansOf(r, graph.L1, on) {
+		k := 0
+		if s.circular {
+			k = 1
+		}
+		sum[k][s.from] += int64(s.size)
+		sum[k][s.to] -= int64(s.size)
+	}
+	for k := range sum {
+		now := int64(0)
+		for i, change := range sum[k] {
+			now += change
+			sum[k][i] = now
+			c.Most = max(c.Most, now)
+		}
+		sum[k] = sum[k][:len(r.Graph.Nodes)] // behind the last event all is over
+	}
+	where := fmt.Sprintf(" on core %d,%d", on.x, on.y)
+	c.draw("buffers in L1"+where, l1Color, sum[0])
+	c.draw("circular buffers"+where, circularColor, sum[1])
+	return c
+}
+
+// draw adds a line: a value behind each event.
+func (c *chart) draw(name, color string, values []int64) {
+	var b strings.Builder
+	last := int64(-1)
+	for i, v := range values {
+		if v == last && i != len(values)-1 {
+			continue
+		}
+		x := float64(i) / float64(len(values)) * width
+		if last >= 0 { // in steps
+			fmt.Fprintf(&b, "%.1f,%.1f ", x, c.y(last))
+		}
+		fmt.Fprintf(&b, "%.1f,%.1f ", x, c.y(v))
+		last = v
+	}
+	c.Lines = append(c.Lines, line{Name: name, Color: color, Points: b.String()})
 }
 
 func (c *chart) y(v int64) float64 {
@@ -202,17 +237,25 @@ type span struct {
 	low, size uint64
 	title     string
 	color     string
+	circular  bool
 }
 
 // newAddresses draws the buffers of a kind of memory; of a core, only what lies on it, as far as the report says.
 func newAddresses(r *graph.Report, t graph.BufferType, on *core) addresses {
-	g := r.Graph
 	m := addresses{What: t.String(), Width: width, Height: 260}
 	if on != nil {
 		m.What += fmt.Sprintf(" of core %d,%d", on.x, on.y)
 	}
+	m.place(spansOf(r, t, on), len(r.Graph.Nodes))
+	return m
+}
+
+// spansOf lists what was in a kind of memory, or on a core.
+func spansOf(r *graph.Report, t graph.BufferType, on *core) []span {
+	g := r.Graph
 	var spans []span
 	live, circular := map[int]int{}, []int{} // in spans
+	pages := pagesOf(r, on)
 	closeAt := func(k, i int) { spans[k].to = i }
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -221,7 +264,7 @@ func newAddresses(r *graph.Report, t graph.BufferType, on *core) addresses {
 			if (n.Params[graph.ParamType] == "DRAM") != (t == graph.DRAM) {
 				continue
 			}
-			s, ok := bufferSpan(r, n, on)
+			s, ok := bufferSpan(r, n, on, pages)
 			if !ok {
 				continue
 			}
@@ -243,7 +286,7 @@ func newAddresses(r *graph.Report, t graph.BufferType, on *core) addresses {
 			at, _ := n.Params.Int(graph.ParamAddress)
 			size := n.Params.Size(graph.ParamSize)
 			circular = append(circular, len(spans))
-			spans = append(spans, span{from: i, to: len(g.Nodes), low: uint64(max(at, 0)), size: uint64(size), color: "#f3b57a",
+			spans = append(spans, span{from: i, to: len(g.Nodes), low: uint64(max(at, 0)), size: uint64(size), color: circularFill, circular: true,
 				title: fmt.Sprintf("circular buffer\n%s at %#x\non %s", humanize.IBytes(uint64(size)), max(at, 0), n.Params[graph.ParamCoreRangeSet])})
 		case graph.CircularDeallocate:
 			for _, k := range circular {
@@ -252,8 +295,7 @@ func newAddresses(r *graph.Report, t graph.BufferType, on *core) addresses {
 			circular = circular[:0]
 		}
 	}
-	m.place(spans, len(g.Nodes))
-	return m
+	return spans
 }
 
 // place makes rectangles of spans. Addresses at which nothing ever lies are left out but for a gap.
@@ -297,7 +339,8 @@ func (m *addresses) place(spans []span, nodes int) {
 }
 
 // bufferSpan is what an allocation takes of the bank that has most of it, or of a core. It is false if that is nothing.
-func bufferSpan(r *graph.Report, n *graph.Node, on *core) (span, bool) {
+// Pages are those at the end of the capture: they count for allocations that the report has no pages of.
+func bufferSpan(r *graph.Report, n *graph.Node, on *core, pages map[place][]graph.Page) (span, bool) {
 	at, _ := n.Params.Int(graph.ParamAddress)
 	size := n.Params.Size(graph.ParamSize)
 	bank := n.Params.Size(graph.ParamMaxPerBank)
@@ -309,24 +352,46 @@ func bufferSpan(r *graph.Report, n *graph.Node, on *core) (span, bool) {
 	if on == nil {
 		return s, true
 	}
+	device, _ := n.Params.Int(graph.ParamDeviceID)
+	here := pages[place{device, s.low}]
 	for _, v := range r.PagesByAddress[s.low] {
-		if v.Allocation != n.Counter {
+		if v.Allocation == n.Counter {
+			here = v.Pages
+		}
+	}
+	low, high := uint64(0), uint64(0)
+	for _, p := range here {
+		if p.CoreX != on.x || p.CoreY != on.y {
 			continue
 		}
-		low, high := uint64(0), uint64(0)
-		for _, p := range v.Pages {
-			if p.CoreX != on.x || p.CoreY != on.y {
-				continue
-			}
-			if high == 0 || p.PageAddr < low {
-				low = p.PageAddr
-			}
-			high = max(high, p.PageAddr+uint64(max(p.PageSize, 0)))
+		if high == 0 || p.PageAddr < low {
+			low = p.PageAddr
 		}
-		s.low, s.size = low, high-low
-		return s, high > low
+		high = max(high, p.PageAddr+uint64(max(p.PageSize, 0)))
 	}
-	return s, false
+	s.low, s.size = low, high-low
+	return s, high > low
+}
+
+// place is where a buffer begins, on a device.
+type place struct {
+	device  int64
+	address uint64
+}
+
+// pagesOf finds the pages that a core has at the end of the capture.
+func pagesOf(r *graph.Report, on *core) map[place][]graph.Page {
+	out := map[place][]graph.Page{}
+	if on == nil {
+		return out
+	}
+	for _, p := range r.BufferPages {
+		if p.CoreX == on.x && p.CoreY == on.y {
+			k := place{p.Device, p.Address}
+			out[k] = append(out[k], p)
+		}
+	}
+	return out
 }
 
 // tensorsOf says which tensors lie in a buffer.

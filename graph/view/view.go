@@ -87,6 +87,7 @@ func (v *view) overview(w http.ResponseWriter, q *http.Request) {
 		data.Error, status = err.Error(), http.StatusBadRequest
 	} else if core != nil {
 		data.Core = fmt.Sprintf("%d,%d", core.x, core.y)
+		data.Memory = newCoreChart(v.r, core)
 	}
 	for _, t := range []graph.BufferType{graph.L1, graph.DRAM} {
 		if m := newAddresses(v.r, t, core); len(m.Rects) > 0 {
@@ -157,9 +158,27 @@ func parseCore(s string) (*core, error) {
 	return &c, nil
 }
 
-// cores lists the cores that the report knows pages of.
+// mostCores is how many cores there are to choose from; no chip has as many.
+const mostCores = 4096
+
+// cores lists the cores of which the report knows what lies there: pages and circular buffers.
 func cores(r *graph.Report) []string {
 	seen := map[core]bool{}
+	sets := map[string]bool{} // that were looked at: many circular buffers have the same cores
+	for i := range r.Graph.Nodes {
+		set := r.Graph.Nodes[i].Params[graph.ParamCoreRangeSet]
+		if r.Graph.Nodes[i].Type != graph.CircularAllocate || sets[set] {
+			continue
+		}
+		sets[set] = true
+		for _, c := range graph.ParseCores(set) {
+			for y := c.Y0; y <= c.Y1 && len(seen) < mostCores; y++ {
+				for x := c.X0; x <= c.X1 && len(seen) < mostCores; x++ {
+					seen[core{int64(x), int64(y)}] = true
+				}
+			}
+		}
+	}
 	add := func(ps []graph.Page) {
 		for _, p := range ps {
 			seen[core{p.CoreX, p.CoreY}] = true

@@ -100,7 +100,7 @@ func TestOneCore(t *testing.T) {
 	}}
 	r.Begin("ttnn::add")
 	r.Allocate(b)
-	r.AllocateCircular(graph.CircularBuffer{Size: 512, Address: 8192, Cores: []graph.CoreRange{{X0: 1, X1: 1}}})
+	r.AllocateCircular(graph.CircularBuffer{Size: 512, Address: 8192, Cores: []graph.CoreRange{{X0: 1, X1: 1}, {X0: 3, X1: 3}}})
 	r.End()
 	p, err := r.Finish()
 	if err != nil {
@@ -113,6 +113,20 @@ func TestOneCore(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string]int{"L1 of core 0,0": 1, "L1 of core 1,0": 2, "L1 of core 2,0": 0}, got); d != "" {
 		t.Error(d)
+	}
+	var most []int64
+	for x := range int64(4) {
+		most = append(most, newCoreChart(p, &core{x, 0}).Most)
+	}
+	if d := cmp.Diff([]int64{2048, 2048, 0, 512}, most); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"0,0", "1,0", "3,0"}, cores(p)); d != "" {
+		t.Error(d)
+	}
+	p.PagesByAddress = nil // a report of an older writer has the pages of the end only
+	if m := newAddresses(p, graph.L1, &core{1, 0}); len(m.Rects) != 2 {
+		t.Errorf("with the pages of the end: %+v", m)
 	}
 	_, page := get(t, handler(t, p), "/?core=1,0")
 	if !strings.Contains(page, "<option selected>1,0</option>") {
