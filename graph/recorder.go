@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -24,7 +25,7 @@ const (
 type Config struct {
 	Era         Era  // the form of the nodes: EraA to EraC; EraC if zero
 	Mode        Mode // Normal or NoDispatch
-	StackTraces bool // record who called each function
+	StackTraces bool // record who called each function, from the caller of this module on
 	BufferPages bool // record where each L1 buffer's pages are
 	// OperationBuffers records which buffers live after each function of level 1, from EraC on.
 	OperationBuffers bool
@@ -386,19 +387,35 @@ func (r *Recorder) snapshot() []OperationBuffer {
 	return out
 }
 
-// callers lists who called, innermost first, leaving out some.
+// callers lists who called, innermost first, leaving out some and what the runtime itself did on the way here: the visualizer
+// shows the first file and line as those of the operation. In a goroutine of the runtime's own nothing more is left out.
 func callers(skip int) []string {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(skip, pcs)])
 	var out []string
+	caller := -1 // in out: the first that isn't the runtime
 	for {
 		f, more := frames.Next()
 		if f.Function != "" {
+			if caller < 0 && !ofRuntime(f.Function) && !strings.HasPrefix(f.Function, "runtime.") {
+				caller = len(out)
+			}
 			// The visualizer looks for this form, to show file and line.
 			out = append(out, fmt.Sprintf("File %q, line %d, in %s", f.File, f.Line, f.Function))
 		}
 		if !more {
-			return out
+			return out[max(caller, 0):]
 		}
 	}
+}
+
+// ofRuntime says whether a function is one of the packages that tell a Recorder what their callers do.
+func ofRuntime(function string) bool {
+	const module = "github.com/reprise-tt/reprise"
+	for _, p := range []string{module + ".", module + "/mesh.", module + "/ops."} {
+		if strings.HasPrefix(function, p) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -151,6 +152,8 @@ func TestSampleOperationInLaterEras(t *testing.T) {
 			add, first := g.Nodes[1], g.Nodes[2].Params
 			if add.Level != 1 || len(add.Arguments) != 2 || !cmp.Equal(add.InputTensors, []int{2, 4}) || len(add.StackTrace) == 0 {
 				t.Errorf("the operation: %+v", add)
+			} else if !strings.HasSuffix(add.StackTrace[0], "ops_test.sample") || !strings.Contains(add.StackTrace[0], "graph_test.go\", line ") {
+				t.Errorf("it was called by %s, want the line of this test that adds", add.StackTrace[0])
 			}
 			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" || first["memory_config"] != ops.Interleaved(reprise.L1).String() || first["address"] == "" {
 				t.Errorf("the first tensor: %v", first)
