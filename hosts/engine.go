@@ -85,7 +85,8 @@ type round struct {
 	err   error
 }
 
-// Listen connects to the host above and takes calls of those below until Close. The error wraps ErrConfig, or is Dial's.
+// Listen connects to the host above and takes calls of those below until Close. The error wraps ErrConfig, or is Dial's; after
+// one the listener is still the caller's to close.
 func Listen(ctx context.Context, c Config) (*Node, error) {
 	if c.Fan == 0 {
 		c.Fan = DefaultFan
@@ -107,6 +108,9 @@ func Listen(ctx context.Context, c Config) (*Node, error) {
 		conns: map[net.Conn]bool{}, here: map[int]bool{}, lost: make(chan struct{})}
 	if c.Rank > 0 {
 		conn, err := c.Dial(ctx, parent(c.Rank, c.Fan))
+		if err == nil && conn == nil {
+			err = fmt.Errorf("%w: Dial gave no connection and no error", ErrConfig)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("hosts: host %d calls host %d: %w", c.Rank, parent(c.Rank, c.Fan), err)
 		}

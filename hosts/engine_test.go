@@ -209,6 +209,10 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	if !errors.Is(err, no) {
 		t.Error(err)
 	}
+	_, err = hosts.Listen(t.Context(), hosts.Config{Rank: 1, Size: 2, Dial: func(context.Context, int) (net.Conn, error) { return nil, nil }})
+	if !errors.Is(err, hosts.ErrConfig) {
+		t.Errorf("no connection: %v", err)
+	}
 }
 
 // BenchmarkExchange takes the processor time of many hosts on one machine: a host's share is ns/op divided by hosts, times
