@@ -405,6 +405,9 @@ func (s *service) Gather(q *Request, a *Reply) error {
 	if err != nil {
 		return err
 	}
+	if len(parts) == 0 {
+		return fmt.Errorf("%w: host %d gives nothing, not even its own part", ErrConfig, rank)
+	}
 	for _, p := range parts {
 		if rank == 0 || p.rank < 0 || p.rank >= s.n.c.Size || !behind(p.rank, rank, s.n.c.Fan) {
 			return fmt.Errorf("%w: host %d has no part of host %d", ErrConfig, rank, p.rank)

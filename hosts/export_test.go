@@ -11,3 +11,13 @@ func (n *Node) Begun() bool {
 	_, ok := r.parts[n.c.Rank]
 	return ok
 }
+
+// given returns how many parts have come of the exchange that isn't over.
+func (n *Node) given() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r := n.rounds[n.round]; r != nil {
+		return len(r.parts)
+	}
+	return 0
+}
