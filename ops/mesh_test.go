@@ -6,9 +6,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/graph/view"
 	"github.com/reprise-tt/reprise/graph/visualizer"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops"
@@ -192,7 +196,8 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A collective is captured like an operation, with the addresses of all chips; the visualizer's database has it.
+// A collective is captured like an operation, with the addresses of all chips; the visualizer's database has it, and the pages
+// show it.
 func TestCollectiveIsCaptured(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	x := b.spread(ops.RowMajor, ops.Int32, 4, 16)
@@ -235,5 +240,14 @@ func TestCollectiveIsCaptured(t *testing.T) {
 			t.Errorf("%s: operation %q, tensors on %d chips", name, op, parts)
 		}
 		b.must(q.Close())
+		h, err := view.New("report.json", r)
+		b.must(err)
+		for _, page := range []string{"/", "/?core=1,1", "/flow", "/flow?level=3"} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page, nil))
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ttnn::all_reduce") {
+				t.Errorf("%s: %s: %d, without the collective", name, page, w.Code)
+			}
+		}
 	}
 }
