@@ -91,8 +91,8 @@ func Strict(seed uint64) Option {
 func WithoutIOMMU() Option { return func(c *config) { c.driver.NoIOMMU = true } }
 
 // Fault makes the card or its machine misbehave from the start, in one of the ways of package driver: "all-ones",
-// "slow-reads=700ms", "slow-pins=1s", "busy-windows", "resetting", "stuck-reset", "no-power", "small-bar4=BYTES". One that isn't
-// known makes opening the card fail.
+// "slow-reads=700ms", "slow-pins=1s", "busy-windows", "resetting", "stuck-reset", "no-power", "small-bar4=BYTES", "unplug=2s",
+// "second-process". One that isn't known makes opening the card fail.
 func Fault(name string) Option {
 	return func(c *config) { c.faults = append(c.faults, driver.Fault(name)) }
 }

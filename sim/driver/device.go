@@ -99,7 +99,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	if d.detached {
 		return nil, syscall.ENODEV
 	}
-	for signals := by.signals.Load(); excl && len(d.files) > 0 || !excl && d.excl; {
+	for signals := by.signals.Load(); excl && (len(d.files) > 0 || d.upset.second) || !excl && d.excl; {
 		if nonblock {
 			return nil, syscall.EAGAIN
 		}
@@ -123,6 +123,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	f.gen = d.gen
 	f.fd = by.descriptor()
 	d.files[f] = struct{}{}
+	d.unplugLater()
 	if !aware && !d.needsInit {
 		d.aggregatePower()
 	}

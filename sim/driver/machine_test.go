@@ -660,6 +660,66 @@ func TestFaultsOfTheMoment(t *testing.T) {
 	end()
 }
 
+// A card that somebody takes out loses its files and faults under its mappings, and isn't there any more.
+func TestUnplugByName(t *testing.T) {
+	r := newRig(t, chip.Wormhole)
+	n := r.drv.Node(0)
+	if _, err := n.Inject(Unplug + "=now"); !errors.Is(err, ErrConfig) {
+		t.Errorf("no duration: %v", err)
+	}
+	end, err := n.Inject(Unplug + "=1h")
+	want(t, "inject", err, nil)
+	f := r.open(0) // from here on an hour
+	end()
+	want(t, "taken back in time", info(f), nil)
+	w, _ := allocate(f, 1<<20)
+	m := mmap(t, "map", f, w.MmapOffsetUC, 1<<20, nil)
+	_, err = n.Inject(Unplug + "=1ms")
+	want(t, "inject", err, nil)
+	for info(f) == nil {
+		time.Sleep(time.Millisecond)
+	}
+	want(t, "afterwards", info(f), syscall.ENODEV)
+	if !faults(func() { m.IO.Load(0, 4) }) {
+		t.Error("a mapping of a card that is gone answers")
+	}
+	_, err = n.Open(0)
+	want(t, "open again", err, syscall.ENODEV)
+}
+
+// A second process is told of by the system, keeps who wants the device alone waiting, and else is in nobody's way.
+func TestSecondProcessByName(t *testing.T) {
+	r := newRig(t, chip.Wormhole)
+	n := r.drv.Node(0)
+	end, err := n.Inject(SecondProcess)
+	want(t, "inject", err, nil)
+	pid := strconv.Itoa(secondPID)
+	if got := strings.TrimSpace(r.file("proc/driver/tenstorrent/0/pids")); got != pid {
+		t.Errorf("pids %q, want %s", got, pid)
+	}
+	if got := strings.TrimSpace(r.file("proc/" + pid + "/comm")); got != secondName {
+		t.Errorf("name %q, want %s", got, secondName)
+	}
+	_, err = n.Open(syscall.O_EXCL | syscall.O_NONBLOCK)
+	want(t, "alone", err, syscall.EAGAIN)
+	f, err := n.Open(0)
+	want(t, "beside it", err, nil)
+	want(t, "close", f.Close(), nil)
+	alone := make(chan error, 1)
+	go func() {
+		f, err := n.Open(syscall.O_EXCL)
+		if err == nil {
+			err = f.Close()
+		}
+		alone <- err
+	}()
+	end()
+	want(t, "alone afterwards", <-alone, nil)
+	if got := strings.TrimSpace(r.file("proc/driver/tenstorrent/0/pids")); got != "" {
+		t.Errorf("pids %q afterwards", got)
+	}
+}
+
 // answering is a function whose firmware has a queue.
 type answering struct{ *regFile }
 

@@ -31,9 +31,19 @@ func (d *Driver) tree(name string) tree {
 		t.text(fmt.Sprintf("proc/%d/comm", p.pid), p.name+"\n")
 	}
 	for _, dev := range d.list() {
+		if dev.hasSecond() {
+			t.text(fmt.Sprintf("proc/%d/comm", secondPID), secondName+"\n")
+		}
 		dev.publish(t, !strings.HasPrefix(name, "proc/"))
 	}
 	return t
+}
+
+// hasSecond reports whether a process beside those of the model has the device open.
+func (d *device) hasSecond() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.upset.second
 }
 
 // publish adds a device's files.
@@ -43,6 +53,9 @@ func (d *device) publish(t tree, telemetry bool) {
 	var pids strings.Builder
 	for f := range d.files {
 		fmt.Fprintf(&pids, "%d\n", f.proc.pid)
+	}
+	if d.upset.second {
+		fmt.Fprintf(&pids, "%d\n", secondPID)
 	}
 	var config [64]byte
 	var sub uint32

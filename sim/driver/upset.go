@@ -20,6 +20,24 @@ type upset struct {
 	busyWindows bool
 	resetting   bool
 	noPower     bool
+	second      bool          // another process has the device open
+	unplugAfter time.Duration // from when the device is open
+	unplug      *time.Timer   // that runs, nil before
+}
+
+// A process beside those of the model. Linux gives no such number (PID_MAX_LIMIT of include/linux/threads.h is the first
+// one that it doesn't).
+const (
+	secondPID  = 1 << 22
+	secondName = "second"
+)
+
+// unplugLater takes the device out if that is asked for and somebody has it open. d.mu is held.
+func (d *device) unplugLater() {
+	if u := &d.upset; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
+		// Nobody is there to be told how the chip has ended.
+		u.unplug = time.AfterFunc(u.unplugAfter, func() { _ = d.remove() })
+	}
 }
 
 // load waits if reads are slow and reports whether this one has no answer.
@@ -69,6 +87,12 @@ const (
 	BusyWindows Fault = "busy-windows"
 	// Resetting is a reset by another process that is under way: mmap is ENODEV, which passes.
 	Resetting Fault = "resetting"
+	// Unplug=DURATION takes the card out of the machine that long after it is opened, or from now on if it is open: mappings
+	// fault and files are ENODEV, as with Driver.Unplug. What is out when the fault ends stays out.
+	Unplug Fault = "unplug"
+	// SecondProcess is another process that has the device open: it is among those that the system tells of, and who wants
+	// the device alone waits for it. One that does something is made by Driver.NewProcess.
+	SecondProcess Fault = "second-process"
 	// StuckReset makes resets fail: the chip doesn't come back.
 	StuckReset Fault = "stuck-reset"
 	// NoPower is firmware without power settings: SET_POWER_STATE is EINVAL, and the driver remembers the wish all the same.
@@ -102,10 +126,24 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 	case NoPower:
 		locked(func() { u.noPower = true })
 		return func() { locked(func() { u.noPower = false }) }, nil
-	case SlowReads, SlowPins:
+	case SecondProcess:
+		locked(func() { u.second = true })
+		return func() { locked(func() { u.second = false; d.wake.Broadcast() }) }, nil
+	case SlowReads, SlowPins, Unplug:
 		t, err := time.ParseDuration(value)
 		if err != nil || t <= 0 {
 			return nil, fmt.Errorf("driver: fault %q: want a duration such as %s=700ms: %w", f, name, ErrConfig)
+		}
+		if Fault(name) == Unplug {
+			locked(func() { u.unplugAfter = t; d.unplugLater() })
+			return func() {
+				locked(func() {
+					if u.unplug != nil {
+						u.unplug.Stop()
+					}
+					u.unplug, u.unplugAfter = nil, 0
+				})
+			}, nil
 		}
 		at := &u.slowReads
 		if Fault(name) == SlowPins {
