@@ -18,16 +18,24 @@ type movement struct {
 func (q *Queue) progress() [2]uint64 {
 	p := [2]uint64{q.comp.seen(), uint64(q.pre.Load32(uint64(q.fetch.rdAddr)))}
 	for _, o := range q.d.queues {
-		if o == q || !o.life.TryRLock() {
-			continue
+		if o != q {
+			o.mix(&p)
 		}
-		if !o.closed {
-			p[0] = p[0]<<32 | p[0]>>32 ^ o.comp.seen()
-			p[1] = p[1]<<32 | uint64(o.pre.Load32(uint64(o.fetch.rdAddr)))
-		}
-		o.life.RUnlock()
 	}
 	return p
+}
+
+// mix adds to a fingerprint what moves while the queue takes commands and reports, unless somebody ends it. The lock goes
+// also when the memory faults.
+func (q *Queue) mix(p *[2]uint64) {
+	if !q.life.TryRLock() {
+		return
+	}
+	defer q.life.RUnlock()
+	if !q.closed {
+		p[0] = p[0]<<32 | p[0]>>32 ^ q.comp.seen()
+		p[1] = p[1]<<32 | uint64(q.pre.Load32(uint64(q.fetch.rdAddr)))
+	}
 }
 
 // fingerprint is a hash of words.

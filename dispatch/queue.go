@@ -371,15 +371,23 @@ func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, lo
 // waits for space in its completion queue. Called with life held.
 func (q *Queue) drainOthers() {
 	for _, o := range q.d.queues {
-		if o == q || !o.life.TryRLock() { // without waiting: who is about to take it may wait for this one
-			continue
+		if o != q {
+			o.drainAlive()
 		}
-		if !o.closed {
-			if err := o.comp.drain(); err != nil {
-				_ = o.fail(fmt.Errorf("dispatch: queue %d: %w", o.id, err))
-			}
+	}
+}
+
+// drainAlive takes out what the queue's device has reported, unless somebody ends the queue: without waiting, because who
+// is about to take life may wait for the caller. The lock goes also when the memory faults.
+func (q *Queue) drainAlive() {
+	if !q.life.TryRLock() {
+		return
+	}
+	defer q.life.RUnlock()
+	if !q.closed {
+		if err := q.comp.drain(); err != nil {
+			_ = q.fail(fmt.Errorf("dispatch: queue %d: %w", q.id, err))
 		}
-		o.life.RUnlock()
 	}
 }
 
