@@ -31,11 +31,14 @@ func (q *Queue) collect(what string, cause error, locked bool) *Dump {
 		dump.Unreachable = err.Error()
 	}
 	for _, o := range d.queues {
-		if o == q || o.life.TryRLock() {
-			dump.Queues = append(dump.Queues, o.dump(dump, o == q && locked))
-			if o != q {
-				o.life.RUnlock()
-			}
+		switch {
+		case o == q:
+			dump.Queues = append(dump.Queues, o.dump(dump, locked))
+		case o.life.TryRLock():
+			func() {
+				defer o.life.RUnlock() // also when memory faults
+				dump.Queues = append(dump.Queues, o.dump(dump, false))
+			}()
 		}
 	}
 	configs := 0

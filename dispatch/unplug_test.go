@@ -1,0 +1,63 @@
+package dispatch
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// A wait looks at the other queues too. When the card is gone and that faults, the other queues' locks are free again, so that
+// they can be closed.
+func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
+	for name, look := range map[string]func(q *Queue){
+		"what has come":  func(q *Queue) { q.drainOthers() },
+		"what has moved": func(q *Queue) { q.progress() },
+		"a dump":         func(q *Queue) { q.collect("nothing", ErrTimeout, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			card := sim.Blackhole()
+			drv, err := card.Driver()
+			if err != nil {
+				t.Fatal(err)
+			}
+			kd, err := kmd.Open(t.Context(), card)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, Queues: 2})
+			if err != nil {
+				t.Fatal(errors.Join(err, kd.Close()))
+			}
+			q, other := d.Queue(0), d.Queue(1)
+			if _, _, err := other.record(t.Context(), "something", false); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(time.Minute); other.comp.ring.available() == 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("nothing is reported")
+				}
+			}
+			if err := drv.Unplug(0); err != nil {
+				t.Fatal(err)
+			}
+			err = kd.Guard(func() error { look(q); return nil })
+			if err != nil && !errors.Is(err, kmd.ErrDeviceLost) {
+				t.Error(err)
+			}
+			for _, q := range []*Queue{q, other} {
+				if !q.life.TryLock() {
+					t.Fatalf("after a look that ended with %v somebody has the life of queue %d", err, q.id)
+				}
+				q.life.Unlock()
+			}
+			_ = d.Close() // what can't be given back is a lost card's
+			_ = kd.Close()
+			if n := drv.Node(0).OpenFiles(); n != 0 {
+				t.Errorf("%d files are open", n)
+			}
+		})
+	}
+}
