@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -52,6 +53,10 @@ type Tunnel struct {
 // answerTime is how long a command may take while its link is up. On silicon it takes some microseconds; the vendor's simulator
 // is slow, and so is an emulator with every check on a busy host.
 const answerTime = time.Minute
+
+// eagerLooks is how often a command looks for its answer before it sleeps in between. A look takes about a microsecond over
+// PCIe, and so does much of the answer; the shortest sleep takes the kernel some fifty.
+const eagerLooks = 64
 
 // linkPatience is how long a link may be down under a command: it may be trained anew.
 const linkPatience = 500 * time.Millisecond
@@ -263,7 +268,8 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 	w.Store32(slot+12, flags)
 	w.Store32(requestQueue+queueWrite, (wr+1)&7)
 	wait := t.patience(t.limit)
-	for pause := time.Microsecond; w.Load32(requestQueue+queueRead)&7 != (wr+1)&7; pause = min(2*pause, time.Millisecond) {
+	looks, pause := 0, time.Microsecond
+	for w.Load32(requestQueue+queueRead)&7 != (wr+1)&7 {
 		if err := wait.over(ctx, pause == time.Millisecond); err != nil {
 			if e := w.Err(); e != nil {
 				return fail(e)
@@ -271,7 +277,12 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 			t.lost = fmt.Errorf("%w: %w", ErrNoAnswer, err) // the answer may come later, to whoever is next
 			return fail(t.lost)
 		}
+		if looks++; looks <= eagerLooks {
+			runtime.Gosched()
+			continue
+		}
 		time.Sleep(pause)
+		pause = min(2*pause, time.Millisecond)
 	}
 	if flags&commandRead == 0 {
 		return 0, nil
