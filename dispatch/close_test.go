@@ -7,22 +7,13 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // A queue that stands still with full rings can't even be told to end. Closing it says that, with the state of the device,
 // and not that it is closed; and what is asked of it afterwards is an error, not a crash.
 func TestCloseWithFullRings(t *testing.T) {
-	kd, err := kmd.Open(t.Context(), sim.Blackhole())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := kd.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	kd := opened(t, sim.Blackhole())
 	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, HangTimeout: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -78,19 +77,7 @@ func TestDumpRoundTrip(t *testing.T) {
 
 // However large the trace is that was replayed last, the dump can be read back.
 func TestDumpBesideALargeTrace(t *testing.T) {
-	kd, err := kmd.Open(t.Context(), sim.Wormhole())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20})
-	if err != nil {
-		t.Fatal(errors.Join(err, kd.Close()))
-	}
-	defer func() {
-		if err := errors.Join(d.Close(), kd.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
+	d := started(t, sim.Wormhole(), Options{QueueMemory: 1 << 20})
 	q := d.Queue(0)
 	for _, size := range []int{maxTraceImage, maxTraceImage + 1} {
 		q.replayed.Store(&Prepared{Name: "trace", Image: make([]byte, size)})

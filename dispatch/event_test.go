@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -15,24 +14,7 @@ import (
 func TestEventRecords(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
-			kd, err := kmd.Open(t.Context(), card)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := kd.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-			d, err := Start(t.Context(), kd, Options{Queues: 2, FirstEvent: 0x2A})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := d.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
+			d := started(t, card, Options{Queues: 2, FirstEvent: 0x2A})
 			// No id is reached before the first recording, wherever ids begin.
 			for id := range 2 {
 				words := make([]byte, 0x20)
@@ -81,24 +63,7 @@ func wordsOf(b []byte) []uint32 {
 // The dispatcher compares ids by their signed 32-bit difference. A recording that is done is waited for by no command
 // once the ids have gone so far that the difference could be negative.
 func TestWaitForALongGoneRecording(t *testing.T) {
-	kd, err := kmd.Open(t.Context(), sim.Blackhole())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := kd.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	d, err := Start(t.Context(), kd, Options{Queues: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	d := started(t, sim.Blackhole(), Options{Queues: 2})
 	old := d.NewEvent("old", false)
 	if err := d.Queue(0).Record(t.Context(), old, 0); err != nil {
 		t.Fatal(err)
@@ -122,24 +87,7 @@ func TestWaitForALongGoneRecording(t *testing.T) {
 
 // A host that records and never waits takes reports out all the same, so that the completion queue doesn't fill up.
 func TestRecordingTakesReportsOut(t *testing.T) {
-	kd, err := kmd.Open(t.Context(), sim.Blackhole())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := kd.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	d := started(t, sim.Blackhole(), Options{QueueMemory: 1 << 20})
 	q, e := d.Queue(0), d.NewEvent("e", false)
 	for range 200 {
 		if err := q.Record(t.Context(), e, 0); err != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -13,24 +12,7 @@ import (
 func TestEventsWrap(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
-			kd, err := kmd.Open(t.Context(), card)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := kd.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-			d, err := Start(t.Context(), kd, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := d.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
+			d := started(t, card, Options{})
 			q := d.Queue(0)
 			const start = 0xFFFFFFF8
 			q.event = start

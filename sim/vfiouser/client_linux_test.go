@@ -362,17 +362,23 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A server ends with its context, which is no error, though a client is there.
-func TestServeConnEndsWithItsContext(t *testing.T) {
-	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole})
+// joined returns the ends of a connection.
+func joined(t *testing.T) (conn, peer *net.UnixConn) {
+	t.Helper()
 	conn, fd, err := pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	peer, err := connOf(fd)
-	if err != nil {
+	if peer, err = connOf(fd); err != nil {
 		t.Fatal(err)
 	}
+	return conn, peer
+}
+
+// A server ends with its context, which is no error, though a client is there.
+func TestServeConnEndsWithItsContext(t *testing.T) {
+	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole})
+	conn, peer := joined(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- card.ServeConn(ctx, conn) }()

@@ -42,14 +42,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole})
-		conn, fd, err := pair()
-		if err != nil {
-			t.Fatal(err)
-		}
-		peer, err := connOf(fd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn, peer := joined(t)
 		ended := make(chan struct{})
 		go func() {
 			_ = card.ServeConn(context.Background(), conn) // an error is as good
