@@ -46,9 +46,10 @@ func (c *core) runOne() stop {
 	if amo {
 		addr, n = c.x[o.rs1], 4
 	}
-	inL1 := (load || store || amo) && addr>>2 < uint32(len(t.l1)) && addr&(n-1) == 0
+	inL1 := (load || store || amo) && addr < t.size && addr&(n-1) == 0
 	switch {
 	case inL1:
+		t.memory(addr + n)
 		if !c.checkL1(addr, n, load || amo, store || amo) {
 			return stopHalt
 		}
@@ -81,7 +82,7 @@ func (c *core) runOne() stop {
 // checkFetch looks at the fetch of the instruction at pc, which lies in memory.
 func (c *core) checkFetch() bool {
 	t := c.tile
-	if c.pc>>2 >= uint32(len(t.l1)) {
+	if c.pc >= t.size {
 		return true // instruction RAM, filled by the mover as a whole
 	}
 	if t.known != nil {

@@ -73,7 +73,7 @@ func (o *order) codeWritten(from origin, by *stamp, t *tile, addr uint32, n int)
 
 // wroteL1 is a write of n bytes to L1 of a tile through a NoC, or by the host.
 func (o *order) wroteL1(from origin, t *tile, addr uint32, n int, buf []uint32) bool {
-	by, l1 := o.by(from), t.memory()
+	by, l1 := o.by(from), t.memory(addr+uint32(n))
 	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, false, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
 	return o.judge(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.xy), by, c, ok) &&
 		(!changedWords(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))

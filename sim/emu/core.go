@@ -115,7 +115,8 @@ const (
 // codePage returns the decoded page around pc, or nil after refusing to fetch from there.
 func (c *core) codePage(pc uint32) *codePage {
 	t := c.tile
-	if pc < uint32(len(t.l1))*4 {
+	if pc < t.size {
+		t.memory(pc + 1)
 		p := t.code[pc/pageBytes]
 		if p == nil {
 			p = new(codePage)

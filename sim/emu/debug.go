@@ -193,7 +193,7 @@ func (c *core) hold(o origin) {
 // start lets a core in reset go at pc.
 func (c *core) start(o origin, pc uint32) {
 	t := c.tile
-	t.memory()
+	t.memory(0)
 	c.reset(pc, t.chip.arch == chip.Blackhole)
 	t.chip.edges.started(o, c)
 	c.probeFirst, c.probeDelay, c.probeSkip = false, 0, 0

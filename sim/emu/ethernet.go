@@ -84,7 +84,7 @@ func (t *tile) fillIRAM(from, n uint32) {
 	if t.iram == nil {
 		t.iram = make([]uint32, iramBytes/4)
 	}
-	copy(t.iram[:n/4], t.memory()[from/4:])
+	copy(t.iram[:n/4], t.memory(from + n)[from/4:])
 	t.iramCode = make([]codePage, iramBytes/pageBytes)
 }
 

@@ -59,7 +59,7 @@ func (f *ethFirmware) stops(t *tile, v uint32) {
 
 // poke writes a word of L1 as the firmware.
 func (t *tile) poke(addr, v uint32) {
-	m := t.memory()
+	m := t.memory(addr + 4)
 	if m[addr/4] != v || t.known != nil {
 		m[addr/4] = v
 		t.stored(addr, 4)
@@ -158,7 +158,7 @@ func (e *ethRegs) noteLink(t *tile) {
 
 // beat counts the heartbeat on when somebody looks at it, while the firmware runs.
 func (e *ethRegs) beat(t *tile, addr uint32) {
-	switch m := t.memory(); {
+	switch m := t.memory(addr + 4); {
 	case e.fw.stopped || t.cores[0].state != inReset && t.chip.arch == chip.Blackhole:
 	case t.chip.arch == chip.Blackhole && addr == bhHeartbeat:
 		t.poke(addr, m[addr/4]+1)

@@ -27,7 +27,7 @@ func FuzzInstructions(f *testing.F) {
 			c.x[i] = []uint32{0x40000, niu0Base, niu1Base + 0x800, streamBase + 0x30000, debugBase, localBase, configBase + 4*150, mailboxBase}[i%8]
 		}
 		code = append(code, make([]byte, 4)...)
-		mem := c.tile.memory()
+		mem := c.tile.memory(0x5000)
 		for i := 0; i+4 <= len(code) && i < 4096; i += 4 {
 			mem[0x1000/4+i/4] = binary.LittleEndian.Uint32(code[i:])
 		}

@@ -128,7 +128,7 @@ func (c *Chip) scramble(buf []uint32, addr uint64, n int, unknown func(uint64) b
 // readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of padding.
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.known != nil {
-		t.memory() // firmware has written to that of Ethernet tiles
+		t.memory(0) // firmware has written to that of Ethernet tiles
 		if a, unknown := t.unwritten(addr, n); unknown {
 			if !o.looks(n) {
 				c.refuse(o, UnpredictableValueUsed, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
@@ -143,13 +143,13 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	if t.kind == chip.Ethernet && n == 4 {
 		t.eth.beat(t, addr)
 	}
-	copy(buf, t.memory()[addr>>2:][:span(uint64(addr), n)])
+	copy(buf, t.memory(addr + uint32(n))[addr>>2:][:span(uint64(addr), n)])
 	return true
 }
 
 // writeL1 is the reverse of readL1.
 func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
-	if t.races != nil && changedWords(t.memory(), addr, buf, n) && !t.races.access(o.far(), addr, uint32(n), false, true) {
+	if t.races != nil && changedWords(t.memory(addr+uint32(n)), addr, buf, n) && !t.races.access(o.far(), addr, uint32(n), false, true) {
 		return false
 	}
 	if t.shadow != nil && !c.edges.wroteL1(o, t, addr, n, buf) {
@@ -160,10 +160,10 @@ func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool
 
 // landL1 writes what a request of the tile itself was waiting for.
 func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
-	if t.writers != nil && changedWords(t.memory(), addr, buf, n) {
+	if t.writers != nil && changedWords(t.memory(addr+uint32(n)), addr, buf, n) {
 		t.writers.note(writerOf(o), addr, n)
 	}
-	merge(t.memory(), uint64(addr), buf, n)
+	merge(t.memory(addr+uint32(n)), uint64(addr), buf, n)
 	t.stored(addr, n)
 	return t.kind != chip.Ethernet || t.eth.told(o, t, addr, n)
 }

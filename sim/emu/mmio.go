@@ -119,6 +119,10 @@ func (c *core) slowLoad(o inst, addr uint32) slowResult {
 		c.refuse(NonContractualBehavior, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
 		return slowHalt
 	}
+	if t := c.tile; addr < t.size { // behind what of L1 was used so far
+		c.x[o.rd] = extend(o.code, t.memory(addr + n)[addr>>2], addr)
+		return slowDone
+	}
 	if n != 4 {
 		c.refuse(UntestedFunctionality, uint64(addr), "load of %d bytes from registers: want 4", n)
 		return slowHalt
@@ -138,15 +142,16 @@ func (c *core) slowStore(o inst, addr uint32) slowResult {
 	}
 	t := c.tile
 	v := c.x[o.rs2]
-	if w := addr >> 2; w < uint32(len(t.l1)) { // a flagged line
+	if w := addr >> 2; addr < t.size { // in a flagged line, or behind what of L1 was used so far
+		l1 := t.memory(addr + n)
 		switch n {
 		case 1:
-			v = insert(t.l1[w], v, addr&3*8, 0xFF)
+			v = insert(l1[w], v, addr&3*8, 0xFF)
 		case 2:
-			v = insert(t.l1[w], v, addr&2*8, 0xFFFF)
+			v = insert(l1[w], v, addr&2*8, 0xFFFF)
 		}
-		if t.l1[w] != v || t.known != nil {
-			t.l1[w] = v
+		if l1[w] != v || t.known != nil {
+			l1[w] = v
 			t.stored(addr, int(n))
 		}
 		return slowDone
@@ -166,11 +171,12 @@ func (c *core) slowStore(o inst, addr uint32) slowResult {
 // BlackholeA0/TensixTile/BabyRISCV/README.md).
 func (c *core) amo(o inst) slowResult {
 	t, addr := c.tile, c.x[o.rs1]
-	if addr&3 != 0 || addr>>2 >= uint32(len(t.l1)) {
+	if addr&3 != 0 || addr >= t.size {
 		c.refuse(UndefinedBehavior, uint64(addr), "atomic memory operation: want a multiple of 4 inside L1")
 		return slowHalt
 	}
-	old, v := t.l1[addr>>2], c.x[o.rs2]
+	l1 := t.memory(addr + 4)
+	old, v := l1[addr>>2], c.x[o.rs2]
 	switch o.code {
 	case opAMOADD:
 		v += old
@@ -197,7 +203,7 @@ func (c *core) amo(o inst) slowResult {
 		}
 	}
 	if v != old {
-		t.l1[addr>>2] = v
+		l1[addr>>2] = v
 		t.stored(addr, 4)
 	}
 	c.x[o.rd] = old

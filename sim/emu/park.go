@@ -68,8 +68,8 @@ func (c *core) pure(o inst) bool {
 	case o.code >= opSB && o.code <= opSW:
 		addr := c.x[o.rs1] + uint32(o.imm)
 		var w uint32
-		if i := addr >> 2; i < uint32(len(c.tile.l1)) {
-			w = c.tile.l1[i]
+		if addr < c.tile.size {
+			w = c.tile.memory(addr + 1)[addr>>2]
 		} else if i := (addr - localBase) >> 2; i < uint32(len(c.local)) {
 			w = c.local[i]
 		} else {
@@ -94,7 +94,8 @@ func (c *core) pure(o inst) bool {
 // value that changes by itself.
 func (c *core) noteRead(addr, n uint32) bool {
 	t := c.tile
-	if addr>>2 < uint32(len(t.l1)) {
+	if addr < t.size {
+		t.memory(addr + 1)
 		c.wait.read(t, addr, n)
 		line := addr >> lineShift
 		for _, l := range c.watch[:c.watched] {

@@ -157,7 +157,7 @@ func word() *rapid.Generator[uint32] {
 func bare(t testing.TB, arch chip.Arch) *core {
 	r := syncRig(t, arch)
 	k := r.c.tileAt(r.raw(r.worker(0, 0))).core(chip.BRISC)
-	k.tile.memory()
+	k.tile.memory(k.tile.size)
 	k.reset(0, true)
 	return k
 }

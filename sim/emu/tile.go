@@ -10,7 +10,7 @@ type tile struct {
 	id   [2]uint32 // NOC_ID_LOGICAL by NoC: y<<6 | x
 
 	size  uint32           // of L1, bytes
-	l1    []uint32         // nil until memory is first used
+	l1    []uint32         // as far as it was ever used: see memory
 	flags *[maxLines]uint8 // by line
 	code  []*codePage
 	// By option, or nil.
@@ -72,19 +72,36 @@ func (t *tile) core(p chip.Processor) *core {
 // bytes is the size of L1.
 func (t *tile) bytes() uint64 { return uint64(t.size) }
 
-// memory returns L1. It takes host memory when it is first used, since many a test uses few of a chip's tiles; a tile
-// with a processor out of reset has it.
-func (t *tile) memory() []uint32 {
-	if t.l1 == nil {
-		t.l1 = make([]uint32, t.size/4)
-		if t.flags == nil {
-			t.flags = new([maxLines]uint8)
-		}
-		if t.kind == chip.Ethernet {
-			t.eth.init(t)
-		}
+// memory returns L1, at least up to the byte address end, which is inside it. It takes host memory when it is used: a chip
+// has some 200 MB of L1, of which most tiles use what firmware and programs take at its start. All else that looks at l1 does
+// so as far as it goes, and asks for more if an address lies behind its end and before size.
+func (t *tile) memory(end uint32) []uint32 {
+	if t.l1 == nil || int(end) > 4*len(t.l1) {
+		t.grow(end)
 	}
 	return t.l1
+}
+
+// firstL1 is how much of L1 there is from its first use on: base firmware and the ring of programs' kernels fit.
+const firstL1 = 128 << 10
+
+// grow makes L1 reach to end. In Ethernet tiles, of which there are few, it is all there at once.
+func (t *tile) grow(end uint32) {
+	first, size := t.l1 == nil, t.size
+	if t.kind != chip.Ethernet {
+		for size = firstL1; size < end; size *= 2 {
+		}
+		size = min(size, t.size)
+	}
+	l1 := make([]uint32, size/4)
+	copy(l1, t.l1)
+	t.l1 = l1
+	if t.flags == nil {
+		t.flags = new([maxLines]uint8)
+	}
+	if first && t.kind == chip.Ethernet {
+		t.eth.init(t)
+	}
 }
 
 // stored is called after n bytes of L1 at addr were written by something other than the fast path of a core.

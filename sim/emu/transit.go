@@ -146,7 +146,7 @@ func (q *request) atomic() bool {
 			return false
 		}
 	}
-	p := &t.memory()[addr>>2]
+	p := &t.memory(addr + 4)[addr>>2]
 	old := *p
 	c.moved += 4
 	switch q.op >> 12 & 15 {
@@ -202,7 +202,7 @@ func (q *request) respond() bool {
 		u.count[cntReadWords] += q.words()
 		u.bump8(cntOutstanding+q.id, ^uint32(0))
 	case reqAtomic:
-		t.memory()[q.fromAddr>>2] = q.word
+		t.memory(uint32(q.fromAddr) + 4)[q.fromAddr>>2] = q.word
 		t.stored(uint32(q.fromAddr), 4)
 		u.count[cntAtomicResp]++
 		u.bump8(cntOutstanding+q.id, ^uint32(0))
