@@ -138,6 +138,7 @@ func second[T any](_ T, err error) error { return err }
 
 // A device that is closed while others wait for it ends their waits; nothing crashes and nothing hangs.
 func TestCloseWhileOthersWait(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onEmulators(t, func(b *bench) {
 		word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
 		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64)))

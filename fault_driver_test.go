@@ -98,6 +98,7 @@ func (m *machine) idle() {
 
 // A chip that stopped and stays stopped is reset by the driver, and everything works again.
 func TestRecoverResetsAStoppedChip(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		r := newRig(b)
@@ -206,6 +207,7 @@ func TestRecoverRefusesAnotherChip(t *testing.T) {
 
 // Closing a device that hangs is no error, and leaves a chip whose cores are all held in reset.
 func TestCloseAfterAHang(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), reprise.BRISC, b.dev.Grid())))
@@ -247,6 +249,7 @@ func TestCloseALostDevice(t *testing.T) {
 
 // A card that falls off the bus reads all ones, which no wait takes for progress or for a hang of its own.
 func TestDeviceOffTheBus(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		word := b.word()
@@ -304,6 +307,7 @@ func (p *pins) Ioctl(req uint32, arg []byte) error {
 
 // Host memory that is taken from the device is an error with the address that it wanted, and a recovery pins it anew.
 func TestHostMemoryGone(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
 		var p *pins
 		m.tap = func(f seam.File) seam.File {
@@ -346,7 +350,7 @@ func TestKilledProcess(t *testing.T) {
 // Closing a device with work in flight ends the work, and leaves a card that the next one can use.
 func TestCloseWithWorkInFlight(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
-		for range 3 {
+		for range rounds(3, 1) {
 			b := open(t, m, short)
 			r := newRig(b)
 			for range 50 {

@@ -47,6 +47,7 @@ func (b *bench) hang(err error) *reprise.HangError {
 // A hang leaves a file that says the same as the error, down to the command that the dispatcher waits at and the word
 // that the kernel waits for.
 func TestHangLeavesADump(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := t.TempDir()
 	onEmulators(t, func(b *bench) {
 		word := b.word()

@@ -255,6 +255,9 @@ func TestCircularBuffersBeyondL1(t *testing.T) {
 // Without a trace region traces take what they need from the top of every bank; with one they stay in it, and one
 // that doesn't fit says how large it would have to be.
 func TestTraceRegion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and slow under the race detector")
+	}
 	for _, region := range []uint64{0, 100_000} {
 		t.Run(fmt.Sprint(region), func(t *testing.T) {
 			b := open(t, sim.Blackhole(), reprise.WithTraceRegion(region))

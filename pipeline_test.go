@@ -221,7 +221,7 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 					n++
 				}
 			}
-			for at := range 3 { // canceled between outputs
+			for at := range rounds(3, 1) { // canceled between outputs
 				ctx, cancel := context.WithCancelCause(b.ctx)
 				n := 0
 				var got error

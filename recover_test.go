@@ -83,6 +83,7 @@ var short = reprise.WithHangTimeout(1500 * time.Millisecond)
 // A kernel that never ends is a hang; afterwards the queue refuses everything with the same cause until Recover, which
 // brings back all that was there. It can be done again and again.
 func TestRecoverFromAHungKernel(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onEmulators(t, func(b *bench) {
 		word := b.word()
 		r := newRig(b)
@@ -180,6 +181,7 @@ func TestRecoverErrors(t *testing.T) {
 
 // A core that somebody holds in reset is found, named and brought back.
 func TestRecoverFromAStoppedDispatcher(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, card := range emulators {
 		target := card()
 		t.Run(target.String(), func(t *testing.T) {

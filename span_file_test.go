@@ -54,6 +54,9 @@ func (r *spanRig) clear(t failer, bufs []*reprise.Buffer) {
 // Random traces over two queues do the same in steps, in pieces and whole, and so do their files on a device whose queues
 // have exchanged their workers: each part finds its queue, and the edges the other one's dispatch core.
 func TestRandomSpanningTracesInPieces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and slow under the race detector")
+	}
 	for _, card := range emulators {
 		target := card(sim.Seed(3), sim.Delay(20))
 		t.Run(target.String(), func(t *testing.T) {

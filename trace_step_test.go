@@ -190,6 +190,7 @@ func TestCheckFindsDamage(t *testing.T) {
 
 // A program that hangs is found by stepping and by bisecting, which recovers the device and leaves it working.
 func TestFindHang(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
 	word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
 	ok := b.load(b.blank("fine", b.dev.Grid()))

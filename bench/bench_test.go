@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 // A run gives every figure samples, ratios to its baselines and counts, and its JSON form has the keys that scripts
 // rely on.
 func TestReplayReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow under the race detector, which sees the same goroutines in TestBreakdown")
+	}
 	r, err := Run(context.Background(), Config{
 		Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"replay"}, Rounds: 2, Warmup: 1, Programs: []int{1, 3},
 	})

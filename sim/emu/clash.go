@@ -43,11 +43,9 @@ func (o *order) missing(a *agent, e epoch) string {
 }
 
 // judge refuses a clash.
-func (o *order) judge(from origin, what, where string, by *stamp, c clash, ok bool) bool {
-	if !ok {
-		o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e))
-	}
-	return ok
+func (o *order) refuse(from origin, what, where string, by *stamp, c clash) bool {
+	o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e))
+	return false
 }
 
 // codeWritten refuses a change of instructions that a processor of the tile, other than the one that changes them, is
@@ -75,7 +73,7 @@ func (o *order) codeWritten(from origin, by *stamp, t *tile, addr uint32, n int)
 func (o *order) wroteL1(from origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	by, l1 := o.by(from), t.memory(addr+uint32(n))
 	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, false, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
-	return o.judge(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.xy), by, c, ok) &&
+	return (ok || o.refuse(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.xy), by, c)) &&
 		(!changedWords(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))
 }
 
@@ -83,20 +81,20 @@ func (o *order) wroteL1(from origin, t *tile, addr uint32, n int, buf []uint32) 
 func (o *order) readL1(from origin, t *tile, addr uint32, n int) bool {
 	by := o.by(from)
 	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil)
-	return o.judge(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.xy), by, c, ok)
+	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.xy), by, c)
 }
 
 // wroteDRAM and readDRAM are the same for a DRAM controller.
 func (o *order) wroteDRAM(from origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.drams[bank].wroteRange(o, by, addr, n, o.open, nil)
-	return o.judge(from, "NoC write to", fmt.Sprintf("DRAM controller %d", bank), by, c, ok)
+	return ok || o.refuse(from, "NoC write to", fmt.Sprintf("DRAM controller %d", bank), by, c)
 }
 
 func (o *order) readDRAM(from origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.drams[bank].readRange(o, by, addr, n, o.carry != nil)
-	return o.judge(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c, ok)
+	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c)
 }
 
 // wroteHost and readHost are the same for host memory. The host may see at once what is written there.
@@ -104,13 +102,13 @@ func (o *order) wroteHost(from origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
 	o.host.learn(by.clock())
-	return o.judge(from, "NoC write to", "host memory", by, c, ok)
+	return ok || o.refuse(from, "NoC write to", "host memory", by, c)
 }
 
 func (o *order) readHost(from origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.readRange(o, by, bus, n, false)
-	return o.judge(from, "NoC read of", "host memory", by, c, ok)
+	return ok || o.refuse(from, "NoC read of", "host memory", by, c)
 }
 
 // starts is when a request is started: it knows what its processor knows. The source of a write must be in L1.
@@ -121,7 +119,7 @@ func (o *order) starts(q *request) bool {
 		return true
 	}
 	c, ok := q.tile.shadow.readRange(o, q.by, q.fromAddr, q.n, true)
-	return o.judge(q.o, "NoC write from", fmt.Sprintf("L1 of tile %v", q.tile.xy), q.by, c, ok)
+	return ok || o.refuse(q.o, "NoC write from", fmt.Sprintf("L1 of tile %v", q.tile.xy), q.by, c)
 }
 
 // landed is when the data of a read are written to L1 of the tile that asked for them.

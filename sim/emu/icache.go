@@ -107,8 +107,11 @@ func (i *instructionCache) fetch(k *core) bool {
 		return true
 	}
 	i.lines[line] = cachedLine{v, true}
-	last := min(line+i.prefetch, uint32(len(w.version))-1)
-	for l := line + 1; l <= last; l++ {
+	first, last := line+1, min(line+i.prefetch, uint32(len(w.version))-1)
+	if i.lines[line-1].executed {
+		first = last // the lines between came along with that one
+	}
+	for l := first; l <= last; l++ {
 		if _, ok := i.lines[l]; !ok {
 			i.lines[l] = cachedLine{version: w.version[l]}
 		}

@@ -291,7 +291,7 @@ func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
 	}
 	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.pc}
 	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr&^3), bytesAt(uint64(addr), uint64(addr&^3), uint64(n)), v == old)
-	return s.order().judge(origin{tile: t, core: s.core}, "store to", "L1", &by, cl, ok) && s.order().codeWritten(origin{tile: t, core: s.core}, &by, t, addr, int(n))
+	return (ok || s.order().refuse(origin{tile: t, core: s.core}, "store to", "L1", &by, cl)) && s.order().codeWritten(origin{tile: t, core: s.core}, &by, t, addr, int(n))
 }
 
 // queued puts a store into the queue: the last but three has left it.

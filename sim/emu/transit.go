@@ -142,8 +142,8 @@ func (q *request) atomic() bool {
 	}
 	if t.shadow != nil && q.by != nil {
 		cl, ok := t.shadow.atomic(c.edges, q.by, uint64(addr), programs, q.op>>12&15 != atomicIncrement)
-		if !c.edges.judge(q.o, "NoC atomic on", "L1", q.by, cl, ok) {
-			return false
+		if !ok {
+			return c.edges.refuse(q.o, "NoC atomic on", "L1", q.by, cl)
 		}
 	}
 	p := &t.memory(addr + 4)[addr>>2]
