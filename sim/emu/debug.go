@@ -195,6 +195,10 @@ func (c *core) start(o origin, pc uint32) {
 	t := c.tile
 	t.memory(0)
 	c.reset(pc, t.chip.arch == chip.Blackhole)
+	if pc%4 != 0 {
+		t.chip.refuse(o, UndefinedBehavior, "riscv", uint64(pc), "start of %v of tile %v at %#x, which is not a multiple of 4", c.proc, t.xy, pc)
+		return
+	}
 	t.chip.edges.started(o, c)
 	c.probeFirst, c.probeDelay, c.probeSkip = false, 0, 0
 	c.wait.known = false

@@ -253,6 +253,13 @@ func refusals() []refusal {
 			q.ctrl &^= ctrlLinked
 		}), want: ub, ttsim: "-"},
 
+		{name: "start at half an instruction", arch: bh, do: func(r *rig, v chip.XY) {
+			r.write(v, 0x2000, newAsm(0x2000).halt().bytes())
+			r.st(v, debugBase+regTRISC0ResetPC, 0x2002)
+			r.st(v, debugBase+regTRISCOverride, 7)
+			r.st(v, debugBase+regSoftReset, r.params.ResetAll&^chip.TRISC0.ResetBit())
+		}, want: ub},
+
 		// Host.
 		{name: "BAR 2, two bytes", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(2, 0x1200, 2) }, want: us},
 		{name: "BAR 2, nothing there", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(2, 0x8000, 4) }, want: un},
