@@ -15,7 +15,8 @@ type testCase struct {
 	unsafe   string // why it isn't run on silicon unless asked for; empty if it may
 	long     bool   // only in long runs
 	needs    need
-	hours    int // that it may take, for the longest ones; 0 for what is usual
+	alone    bool // it looks at memory of the whole process, so nothing may run beside it
+	hours    int  // that it may take, for the longest ones; 0 for what is usual
 	fn       func(*fixture)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -100,12 +101,25 @@ func other(t *testing.T) func(*target.Device) *target.Device {
 	return func(d *target.Device) *target.Device { return simulators[d.Arch] }
 }
 
-// TestConformance runs all cases on all devices, layer by layer.
+// TestConformance runs all cases on all devices, layer by layer, on emulators side by side.
 func TestConformance(t *testing.T) {
 	rep := &books{}
+	var beside sync.RWMutex // held by cases while they run, for writing by those that run alone
+	// Behind the devices that run side by side.
+	t.Cleanup(func() {
+		if *reportFlag == "" {
+			return
+		}
+		if err := rep.report().WriteFile(*reportFlag); err != nil {
+			t.Error(err)
+		}
+	})
 	s := &settings{short: testing.Short(), long: long, unsafe: *unsafeFlag, victim: []string{os.Args[0], asVictim}, compare: other(t), property: rapidProperty}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
+			if d.Kind == target.Emulator {
+				t.Parallel()
+			}
 			b := &bench{device: d, config: s}
 			t.Cleanup(func() {
 				if err := b.close(); err != nil {
@@ -118,6 +132,13 @@ func TestConformance(t *testing.T) {
 					for i := range all {
 						if c := &all[i]; c.layer == l.name {
 							t.Run(c.name, func(t *testing.T) {
+								if c.alone {
+									beside.Lock()
+									defer beside.Unlock()
+								} else {
+									beside.RLock()
+									defer beside.RUnlock()
+								}
 								rep.begin(t, d.Name, c)
 								run(testT{t}, b, c)
 							})
@@ -126,11 +147,6 @@ func TestConformance(t *testing.T) {
 				})
 			}
 		})
-	}
-	if *reportFlag != "" {
-		if err := rep.report().WriteFile(*reportFlag); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

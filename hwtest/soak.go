@@ -20,8 +20,8 @@ const (
 
 func soakCases() []testCase {
 	return []testCase{
-		{name: "200 inputs", needs: needEmulator, protects: "queues, events and traces hold out with random delays, and memory doesn't grow", fn: func(t *fixture) { soak(t, soakShort) }},
-		{name: "100,000 inputs", needs: needEmulator, long: true, hours: 6, protects: "queues, events and traces hold out for long with random delays, and memory doesn't grow", fn: func(t *fixture) { soak(t, soakLong) }},
+		{name: "200 inputs", needs: needEmulator, alone: true, protects: "queues, events and traces hold out with random delays, and memory doesn't grow", fn: func(t *fixture) { soak(t, soakShort) }},
+		{name: "100,000 inputs", needs: needEmulator, alone: true, long: true, hours: 6, protects: "queues, events and traces hold out for long with random delays, and memory doesn't grow", fn: func(t *fixture) { soak(t, soakLong) }},
 	}
 }
 

@@ -58,7 +58,7 @@ func traceCases() []testCase {
 		{name: "description", protects: "a trace's size, steps, extents and text agree", fn: traceDescription},
 		{name: "concurrent use", protects: "a queue takes replays, runs and transfers from several goroutines", fn: concurrentUse},
 		{name: "capture beside use", protects: "capturing doesn't disturb others who use the queue", fn: captureBesideUse},
-		{name: "replays allocate nothing", protects: "a replay allocates no memory on the host", fn: replayAllocates},
+		{name: "replays allocate nothing", alone: true, protects: "a replay allocates no memory on the host", fn: replayAllocates},
 	}...)
 }
 

@@ -21,7 +21,7 @@ func paramCases() []testCase {
 		{name: "parameters of single cores", protects: "an argument of one core changes without those of its neighbours", fn: paramOfCores},
 		{name: "last argument of many", protects: "words anywhere in long lists of arguments can be set", fn: paramOfMany},
 		{name: "buffers as parameters", protects: "replays read and write the buffers that were set before them", fn: paramBuffers},
-		{name: "replay with parameters allocates nothing", protects: "a replay allocates nothing, whether parameters have changed or not", fn: paramAllocates},
+		{name: "replay with parameters allocates nothing", alone: true, protects: "a replay allocates nothing, whether parameters have changed or not", fn: paramAllocates},
 		{name: "arguments of programs", protects: "runs have the arguments that were set before them, and traces keep theirs", fn: setArguments},
 	}...)
 }
