@@ -321,10 +321,18 @@ func (c *Chip) Close() error {
 
 // storeQueue holds stores of the host that came while the chip was running, in order. Whoever drains it never makes a host
 // wait: the mutex is between hosts.
+//
+// What hosts write, what the chip writes and what the chip looks at again and again lie in cache lines of their own: a store
+// would wait for the chip's processor to give a line back several times otherwise.
 type storeQueue struct {
-	mu         sync.Mutex
-	head, tail atomic.Uint32 // the oldest entry, and where the next one goes, modulo 2^32
-	entries    [256]storeEntry
+	mu      sync.Mutex
+	taken   uint32 // head, when a host last looked: under mu
+	_       [52]byte
+	tail    atomic.Uint32 // where the next entry goes, modulo 2^32
+	_       [60]byte
+	head    atomic.Uint32 // the oldest entry
+	_       [60]byte
+	entries [256]storeEntry
 }
 
 type storeEntry struct {
@@ -340,8 +348,10 @@ func (q *storeQueue) push(e storeEntry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	tail := q.tail.Load()
-	if tail-q.head.Load() == uint32(len(q.entries)) {
-		return false
+	if tail-q.taken == uint32(len(q.entries)) {
+		if q.taken = q.head.Load(); tail-q.taken == uint32(len(q.entries)) {
+			return false
+		}
 	}
 	q.entries[tail%uint32(len(q.entries))] = e
 	q.tail.Store(tail + 1)
