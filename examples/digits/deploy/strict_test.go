@@ -19,7 +19,11 @@ import (
 func TestStrict(t *testing.T) {
 	// As few cores as a card may have: what the others do takes time and shows nothing.
 	for arch, harvest := range map[chip.Arch]uint32{chip.Wormhole: 0x3FC, chip.Blackhole: 0x3FFC} {
-		for seed := range uint64(strictSeeds) {
+		seeds := uint64(strictSeeds)
+		if testing.Short() {
+			seeds = 1 // for the race detector, which makes them slow
+		}
+		for seed := range seeds {
 			t.Run(fmt.Sprintf("%v seed %d", arch, seed), func(t *testing.T) {
 				strict(t, emulated(t, emu.Config{
 					Arch: arch, Seed: seed, Delay: 1 + int(seed*37%300), Harvesting: chip.Harvesting{Tensix: harvest},

@@ -14,6 +14,9 @@ import (
 
 // The committed weights must be what the committed trainer gives, on every architecture that runs this test.
 func TestTrainingGivesTheCommittedWeights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and slow under the race detector")
+	}
 	path := filepath.Join(t.TempDir(), "weights.bin")
 	if err := write(io.Discard, path, defaults()); err != nil {
 		t.Fatal(err)
