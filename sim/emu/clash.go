@@ -42,7 +42,7 @@ func (o *order) missing(a *agent, e epoch) string {
 	return "Nothing that one of the two did, and the other has seen since, orders them: no poll of a word in L1, stream, mailbox, semaphore or reset"
 }
 
-// judge refuses a clash.
+// refuse stops the chip for a clash. It returns false, as a check that fails.
 func (o *order) refuse(from origin, what, where string, by *stamp, c clash) bool {
 	o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e))
 	return false
