@@ -144,6 +144,46 @@ func TestResetForgets(t *testing.T) {
 	})
 }
 
+// A simulator whose library is gone at a reset has stopped, and says why until it is there again.
+func TestResetWithoutTheLibrary(t *testing.T) {
+	lib, err := os.ReadFile(ttsimtest.Path(t, ttsimtest.Wormhole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "libttsim.so")
+	write := func() {
+		if err := os.WriteFile(path, lib, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	s, err := ttsim.Start(path, ttsimtest.Server())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reset(); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("reset: %v, want that the file is missing", err)
+	}
+	var e *ttsim.Error
+	if err := s.Fault(); !errors.As(err, &e) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("fault %v, want why the reset failed", err)
+	}
+	if err := s.Sync(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("sync: %v, want why the reset failed", err)
+	}
+	write()
+	if err := s.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sync(); err != nil || s.Fault() != nil {
+		t.Errorf("after another reset: sync %v, fault %v", err, s.Fault())
+	}
+}
+
 // A server must not outlive a parent that had no time to close it. The parent is another run of this test.
 func TestParentDies(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.Wormhole)

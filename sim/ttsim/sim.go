@@ -83,22 +83,28 @@ func (s *Sim) Fault() error {
 }
 
 // Reset gives all chips of the simulator back their state after power-on, by a new server process, also after a fault.
-// The functions, their host memory and their cards stay.
+// The functions, their host memory and their cards stay. If it fails the device has stopped, and Fault says so until a reset
+// succeeds.
 func (s *Sim) Reset() error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
 		return fmt.Errorf("ttsim: reset: %w", ErrClosed)
 	}
-	s.current.Load().close(false)
+	before := s.current.Load()
+	before.close(false)
+	stopped := func(err error) error {
+		before.fault.Store(&Error{Category: CategoryExit, Clock: before.clocks(), Message: "it could not be started again: " + err.Error(), Err: err})
+		return err
+	}
 	p, functions, err := newProcess(s)
 	if err != nil {
-		return err
+		return stopped(err)
 	}
 	same := func(a, b *Function) bool { return a.id == b.id && a.bars == b.bars }
 	if !slices.EqualFunc(functions, s.functions, same) {
 		p.close(false)
-		return &LibraryError{Path: s.path, Err: ErrUnknownChip, Hint: "the file has changed since the start; close the simulator and start it again"}
+		return stopped(&LibraryError{Path: s.path, Err: ErrUnknownChip, Hint: "the file has changed since the start; close the simulator and start it again"})
 	}
 	for _, f := range s.functions {
 		f.controller.reset()
