@@ -2,6 +2,7 @@ package visualizer
 
 import (
 	"maps"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,7 +15,21 @@ import (
 // tensor has, and isn't that tensor, gets one that none has.
 type numbers struct {
 	seen map[int64]string // what the tensor with a number is
-	next int64            // beyond all of them
+	last int64            // where the search for a number that none has begins: the greatest of them
+}
+
+// fresh returns a number above 0 that no tensor has, neither of those before nor of own.
+func (n *numbers) fresh(own map[int64]string) int64 {
+	for {
+		if n.last = max(n.last, 0); n.last == math.MaxInt64 {
+			n.last = 0
+		}
+		n.last++
+		_, before := n.seen[n.last]
+		if _, now := own[n.last]; !before && !now {
+			return n.last
+		}
+	}
 }
 
 // distinct renumbers a report's tensors, and says how many.
@@ -32,9 +47,9 @@ func (n *numbers) distinct(r *graph.Report) int {
 		own[id] = strings.Join([]string{
 			q[graph.ParamShape], q[graph.ParamDType], q[graph.ParamLayout], q[graph.ParamMemoryConfig], q[graph.ParamDeviceID], q[graph.ParamAddress],
 		}, "\n")
-		n.next = max(n.next, id+1)
+		n.last = max(n.last, id)
 	}
-	to := map[int64]int64{} // 0 is no new number: they are beyond others
+	to := map[int64]int64{} // 0 is no new number: those are above it
 	for i := range r.Graph.Nodes {
 		node := &r.Graph.Nodes[i]
 		id, ok := node.Params.Int(graph.ParamTensorID)
@@ -42,8 +57,7 @@ func (n *numbers) distinct(r *graph.Report) int {
 			continue
 		}
 		if what, taken := n.seen[id]; to[id] == 0 && taken && what != own[id] {
-			to[id] = n.next
-			n.next++
+			to[id] = n.fresh(own)
 		}
 		if to[id] != 0 {
 			node.Params = maps.Clone(node.Params)

@@ -50,3 +50,35 @@ func TestTensorsOfSeveralReports(t *testing.T) {
 		t.Errorf("warnings %q", sum.Warnings)
 	}
 }
+
+// New numbers are above 0 and nobody else's, also behind tensors with numbers below 0 or the greatest that there is.
+func TestNewNumbersOfTensors(t *testing.T) {
+	report := func(shape string, ids ...string) *graph.Report {
+		r := &graph.Report{Graph: new(graph.Graph)}
+		for _, id := range ids {
+			r.Graph.Nodes = append(r.Graph.Nodes, graph.Node{Type: graph.TensorNode, Params: graph.Params{graph.ParamTensorID: id, graph.ParamShape: shape}})
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name      string
+		ids, want []string
+	}{
+		{"in order", []string{"1", "2", "1"}, []string{"3", "4", "3"}},
+		{"below 0", []string{"-5", "-4", "-5"}, []string{"1", "2", "1"}},
+		{"the greatest", []string{"9223372036854775807", "2", "9223372036854775807"}, []string{"1", "3", "1"}},
+		{"up to the greatest", []string{"9223372036854775806"}, []string{"9223372036854775807"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var n numbers
+			n.distinct(report("one", c.ids...))
+			r := report("another", c.ids...)
+			n.distinct(r)
+			var got []string
+			for i := range r.Graph.Nodes {
+				got = append(got, r.Graph.Nodes[i].Params[graph.ParamTensorID])
+			}
+			want(t, got, c.want...)
+		})
+	}
+}
