@@ -155,8 +155,8 @@ func run(t tb, b *bench, c *testCase) {
 		t.Skip(why)
 	}
 	x := b.use(t, levelOf(c.layer), c.time(b.device))
-	if c.layer == "faults" && b.device.Kind == target.Emulator {
-		t.Parallel() // these wait for timeouts most of their time
+	if (c.layer == "faults" || c.layer == "hard") && b.device.Kind == target.Emulator {
+		t.Parallel() // each has an emulator of its own; those of faults wait for timeouts most of their time
 	}
 	defer func() {
 		if t.Failed() {
