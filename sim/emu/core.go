@@ -55,7 +55,8 @@ type core struct {
 	cfg0  uint32 // CSR 0x7C0
 
 	budget, left, used int
-	base               int // executed in this slice before the current budget
+	base               int    // executed in this slice before the current budget
+	ahead              uint64 // of the clock of its slice, what it reads of wall clocks
 	retired            uint64
 
 	// Scheduling: where in the run queue, next slice, how often to look for a wait.

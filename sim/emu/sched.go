@@ -29,7 +29,7 @@ type sched struct {
 	queue    []*core // runnable
 	pos      int     // next of the queue in this round
 	clock    uint64  // at the start of the round
-	longest  int     // slice of this round
+	longest  int     // slice of this round, by its core's wall clock
 	rng      uint64
 	events   eventHeap
 	order    map[orderKey]uint64
@@ -211,7 +211,7 @@ func (s *sched) step() int {
 	k := s.queue[s.pos]
 	s.pos++
 	n := s.slice(k)
-	s.longest = max(s.longest, n)
+	s.longest = max(s.longest, n+int(k.ahead))
 	return n + 1
 }
 
@@ -224,6 +224,7 @@ func (s *sched) swap(i, j int) {
 // slice runs core k for a while and finds out whether it waits.
 func (s *sched) slice(k *core) int {
 	used := 0
+	k.ahead = 0
 	limit := maxSlice
 	if s.chip.cfg.Delay > 0 {
 		limit = maxSliceDelay
