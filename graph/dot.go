@@ -77,9 +77,9 @@ func (g *Graph) lastOf(calls []Call) []int {
 
 // quote is a text of Graphviz's language, of some lines.
 func quote(lines ...string) string {
-	r := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", "", "\x00", "")
+	r := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	for i, s := range lines {
-		lines[i] = r.Replace(s)
+		lines[i] = r.Replace(drawn(s))
 	}
 	return `"` + strings.Join(lines, `\n`) + `"`
 }

@@ -2,8 +2,10 @@ package graph
 
 import (
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -313,6 +315,7 @@ func TestDecodeRefuses(t *testing.T) {
 // Whatever is decoded can be asked everything, drawn, and written again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","connections":[9,-1,0],"input_tensors":[7],"stacking_level":1}]}`))
+	f.Add([]byte(`[{"counter":0,"node_type":"tensor\u0001","params":{"name":"<\u0000\u001f\ufffe&","shape":"]]>"}}]`))
 	f.Add([]byte(`[{"counter":0,"node_type":"circular_buffer_allocate","params":{"size":"9223372036854775807","core_range_set":[{"start":{},"end":{"x":9}}]}},{"counter":1,"node_type":"function_end"}]`))
 	var b bytes.Buffer
 	p := finish(f, recordSample(Config{}))
@@ -339,14 +342,24 @@ func FuzzDecode(f *testing.F) {
 			t.Error(err)
 		}
 		var out bytes.Buffer
-		for _, write := range []func() error{func() error { return g.Print(&out) }, func() error { return g.PrintTree(&out) }, func() error { return g.Dot(&out) },
-			func() error { return g.SVG(&out) }} {
-			if err := write(); err != nil {
+		for _, write := range []func(io.Writer) error{g.Print, g.PrintTree, g.Dot} {
+			if err := write(&out); err != nil {
 				t.Error(err)
 			}
 		}
 		if n := strings.Count(out.String(), "{\n  label="); n != len(g.Calls()) {
 			t.Errorf("%d frames for %d calls", n, len(g.Calls()))
+		}
+		out.Reset()
+		if err := g.SVG(&out); err != nil {
+			t.Error(err)
+		}
+		for d := xml.NewDecoder(&out); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("the picture isn't XML: %v", err)
+			}
 		}
 		out.Reset()
 		if err := p.Encode(&out); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -87,13 +88,15 @@ func cut(s string) string {
 	return string([]rune(s)[:svgText-1]) + "…"
 }
 
-// xmlText is a text as XML has it, without the characters that XML can't have.
-func xmlText(s string) string {
-	out := make([]rune, 0, len(s))
-	for _, r := range s {
+// xmlText is a text as XML has it.
+func xmlText(s string) string { return html.EscapeString(drawn(s)) }
+
+// drawn is a text without the characters that XML can't have, and so no picture of it.
+func drawn(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r >= ' ' && r != 0xFFFE && r != 0xFFFF || r == '\t' || r == '\n' {
-			out = append(out, r)
+			return r
 		}
-	}
-	return html.EscapeString(string(out))
+		return -1
+	}, s)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 
@@ -64,7 +65,15 @@ func (v *view) write(w http.ResponseWriter, status int, name string, data any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // who doesn't wait for a page has no use for the error
+	_, _ = w.Write(bytes.Map(legal, b.Bytes())) // who doesn't wait for a page has no use for the error
+}
+
+// legal replaces a character that neither HTML nor the XML of its pictures can have.
+func legal(r rune) rune {
+	if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 func (v *view) overview(w http.ResponseWriter, q *http.Request) {

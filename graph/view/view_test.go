@@ -210,7 +210,7 @@ func FuzzPages(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"</title><script>\u0000"},"connections":[0,-4,9]},
+	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"</title><script>\u0000\u0002\ufffe"},"connections":[0,-4,9]},
 	{"counter":1,"node_type":"buffer_allocate","params":{"size":9223372036854775807,"address":-3,"type":"L1"},"connections":[5]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := graph.Decode(bytes.NewReader(text), graph.Limits{Bytes: 1 << 16, Nodes: 300})
