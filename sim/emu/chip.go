@@ -92,6 +92,7 @@ type Chip struct {
 
 	request   request  // the request being started
 	moved     uint64   // bytes, over NoCs
+	newest    uint64   // of the host: see clock.go
 	scratch   []uint32 // for host accesses
 	hostBytes [8]byte
 

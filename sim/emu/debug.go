@@ -30,7 +30,6 @@ type debugRegs struct {
 	resetPC        [chip.NumProcessors]uint32 // by Processor
 	triscOverride  uint32
 	ncriscOverride uint32
-	clock          uint64 // when the wall clock was last read
 	latched        uint32 // high half of the wall clock
 	busControl     uint32
 	configData     uint32
@@ -49,22 +48,6 @@ func undocumentedDebug(arch chip.Arch, off uint32) bool {
 		return off == 0x220 || off == regDisableReset || off == 0x244 || off == 0x248
 	}
 	return false
-}
-
-// wallClock is what o reads as the tile's clock: more than anybody has read before. In a round of the scheduler all cores begin
-// at the same time and run one after another, so one could see an earlier time than another did before it. It is taken ahead
-// then, for the rest of its slice, and the round ends no earlier.
-func (t *tile) wallClock(o origin) uint64 {
-	now := t.chip.now(o)
-	later := max(now, t.debug.clock+1)
-	if o.core == nil {
-		later = max(later, now+uint64(t.chip.longest))
-	} else {
-		later = max(later, now+o.core.ahead)
-		o.core.ahead = later - now
-	}
-	t.debug.clock = later
-	return later
 }
 
 func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {

@@ -11,6 +11,8 @@ type dram struct {
 	pages [][]uint32
 	known [][]uint64 // with Config.RefuseUnwritten: by page, one bit per word that was ever written
 	size  uint64
+
+	newest uint64 // see clock.go
 }
 
 const dramPage = 256 << 10
@@ -174,6 +176,7 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 	if !c.reachable(o, where, ep, addr, n) {
 		return false
 	}
+	hears(c.newestOf(o), c.newestAt(ep))
 	switch ep.kind {
 	case chip.DRAM:
 		if addr >= dramAPBBase && c.arch == chip.Wormhole {
@@ -216,6 +219,7 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 	if !c.reachable(o, where, ep, addr, n) {
 		return false
 	}
+	hears(c.newestAt(ep), c.newestOf(o))
 	switch ep.kind {
 	case chip.DRAM:
 		if addr >= dramAPBBase && c.arch == chip.Wormhole {

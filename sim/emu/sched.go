@@ -29,7 +29,7 @@ type sched struct {
 	queue    []*core // runnable
 	pos      int     // next of the queue in this round
 	clock    uint64  // at the start of the round
-	longest  int     // slice of this round, by its core's wall clock
+	longest  int     // slice of this round, by what its core could see of the time
 	rng      uint64
 	events   eventHeap
 	order    map[orderKey]uint64

@@ -23,6 +23,7 @@ type tile struct {
 	iramCode []codePage // the same
 
 	cores   []*core // B, T0, T1, T2, NC
+	newest  uint64  // see clock.go
 	classes class   // what parked cores of the tile wait for, at least
 
 	niu     [2]niu

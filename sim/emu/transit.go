@@ -149,6 +149,7 @@ func (q *request) atomic() bool {
 	p := &t.memory(addr + 4)[addr>>2]
 	old := *p
 	c.moved += 4
+	hears(&t.newest, &q.tile.newest)
 	switch q.op >> 12 & 15 {
 	case atomicIncrement:
 		mask := uint32(2)<<(q.op>>2&31) - 1
@@ -202,6 +203,7 @@ func (q *request) respond() bool {
 		u.count[cntReadWords] += q.words()
 		u.bump8(cntOutstanding+q.id, ^uint32(0))
 	case reqAtomic:
+		hears(&t.newest, &q.to.tile.newest)
 		t.memory(uint32(q.fromAddr) + 4)[q.fromAddr>>2] = q.word
 		t.stored(uint32(q.fromAddr), 4)
 		u.count[cntAtomicResp]++
