@@ -3,9 +3,9 @@ package emu
 import "github.com/reprise-tt/reprise/chip"
 
 // In a round of the scheduler all cores begin at the same time and run one after another, so that one could see an earlier time
-// than another one saw that it has heard of since. A clock of silicon, which all tiles of a chip share, doesn't do that: whoever
-// reads a wall clock sees a later time than all that it may know of. For that the chip keeps the newest of these times for each
-// tile, for each DRAM controller, and for the host with its memory. It goes wherever data go.
+// than another one saw that it has heard of since. Clocks of silicon tick alike and don't do that. Here whoever reads a wall clock
+// sees a later time than all that it may know of: the chip keeps the newest of these times for each tile, for each DRAM
+// controller, and for the host with its memory, and it goes wherever data go.
 
 // wallClock is what o reads as the tile's clock. A core that would see too early a time is taken ahead for the rest of its
 // slice, and the round ends no earlier.
