@@ -76,10 +76,7 @@ func (b *bench) use(t tb, l level, limit time.Duration) *fixture {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	x.ctx = ctx
-	if b.level != l {
-		if err := b.close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+	if b.leave(t, l) {
 		var err error
 		switch l {
 		case levelKMD:
@@ -107,6 +104,18 @@ func (b *bench) use(t tb, l level, limit time.Duration) *fixture {
 		x.useDevice(b.dev)
 	}
 	return x
+}
+
+// leave closes what is open at another level than l, and says whether there was another.
+func (b *bench) leave(t tb, l level) bool {
+	t.Helper()
+	if b.level == l {
+		return false
+	}
+	if err := b.close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	return true
 }
 
 // openQueues opens a device up to its command queues.

@@ -154,15 +154,21 @@ func run(t tb, b *bench, c *testCase) {
 	if why := b.config.skip(b.device, c); why != "" {
 		t.Skip(why)
 	}
-	x := b.use(t, levelOf(c.layer), c.time(b.device))
-	if (c.layer == "faults" || c.layer == "hard") && b.device.Kind == target.Emulator {
-		t.Parallel() // each has an emulator of its own; those of faults wait for timeouts most of their time
+	level := levelOf(c.layer)
+	// Those of faults wait for timeouts most of their time, and each of them and of hard has an emulator of its own.
+	parallel := (c.layer == "faults" || c.layer == "hard") && b.device.Kind == target.Emulator
+	if parallel {
+		b.leave(t, level)
+		t.Parallel()
 	}
 	defer func() {
-		if t.Failed() {
-			t.Logf("this case protects: %s", c.protects)
+		if !t.Failed() {
+			return
+		}
+		t.Logf("this case protects: %s", c.protects)
+		if !parallel { // then the bench has nothing open
 			b.discard(t)
 		}
 	}()
-	c.fn(x)
+	c.fn(b.use(t, level, c.time(b.device))) // behind Parallel: waiting for a turn is none of the case's time
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -49,11 +50,22 @@ func victimMain(device string, once bool) int {
 }
 
 // testT is a test of go test as what cases need.
-type testT struct{ *testing.T }
+type testT struct {
+	*testing.T
+	beside *sync.RWMutex // that the case holds for reading while others may run beside it
+}
 
 func (t testT) Run(name string, fn func(tb)) bool {
 	t.Helper()
-	return t.T.Run(name, func(t *testing.T) { fn(testT{t}) })
+	return t.T.Run(name, func(part *testing.T) { fn(testT{part, t.beside}) })
+}
+
+// Parallel lets go of the lock while the case waits for its turn. Cases only get one when all of their layer wait for it,
+// and with a lock that somebody wants for writing the next one would never come as far as that.
+func (t testT) Parallel() {
+	t.beside.RUnlock()
+	defer t.beside.RLock()
+	t.T.Parallel()
 }
 
 func parseDevice(t *testing.T, name string) *target.Device {
@@ -140,13 +152,45 @@ func TestConformance(t *testing.T) {
 									defer beside.RUnlock()
 								}
 								rep.begin(t, d.Name, c)
-								run(testT{t}, b, c)
+								run(testT{t, &beside}, b, c)
 							})
 						}
 					}
 				})
 			}
 		})
+	}
+}
+
+// A case that waited for its turn with the lock, while a case on another device wanted to be alone, stopped both devices.
+func TestWaitingCasesHoldNoLock(t *testing.T) {
+	b := &bench{device: parseDevice(t, "emu:blackhole"), config: &settings{}}
+	var beside sync.RWMutex
+	var ran atomic.Int32
+	t.Run("layer", func(t *testing.T) {
+		for _, name := range []string{"one", "two"} {
+			t.Run(name, func(t *testing.T) {
+				beside.RLock()
+				defer beside.RUnlock()
+				run(testT{t, &beside}, b, &testCase{name: name, layer: "faults", fn: func(*fixture) {
+					if beside.TryLock() {
+						t.Error("the case runs without the lock")
+						beside.Unlock()
+					}
+					ran.Add(1)
+				}})
+			})
+			if !beside.TryLock() {
+				t.Fatalf("case %s waits for its turn with the lock", name)
+			}
+			beside.Unlock()
+		}
+		if n := ran.Load(); n != 0 {
+			t.Errorf("%d cases ran before the last one had begun: they don't wait for their turn", n)
+		}
+	})
+	if n := ran.Load(); n != 2 {
+		t.Errorf("%d of 2 cases ran", n)
 	}
 }
 
