@@ -130,6 +130,7 @@ const (
 	bpfProgWakeTraced    = "wake_traced"
 	bpfVarArg0Offset     = "arg0_offset"
 	bpfVarArg1Offset     = "arg1_offset"
+	bpfVarExitNumber     = "exit_number"
 	bpfVarFunction       = "function"
 	bpfVarIoctlNumber    = "ioctl_number"
 	bpfVarMarkOffset     = "mark_offset"
@@ -220,6 +221,7 @@ type bpfMapSpecs struct {
 type bpfVariableSpecs struct {
 	Arg0Offset  *ebpf.VariableSpec `ebpf:"arg0_offset"`
 	Arg1Offset  *ebpf.VariableSpec `ebpf:"arg1_offset"`
+	ExitNumber  *ebpf.VariableSpec `ebpf:"exit_number"`
 	Function    *ebpf.VariableSpec `ebpf:"function"`
 	IoctlNumber *ebpf.VariableSpec `ebpf:"ioctl_number"`
 	MarkOffset  *ebpf.VariableSpec `ebpf:"mark_offset"`
@@ -281,6 +283,7 @@ func (m *bpfMaps) Close() error {
 type bpfVariables struct {
 	Arg0Offset  *ebpf.Variable `ebpf:"arg0_offset"`
 	Arg1Offset  *ebpf.Variable `ebpf:"arg1_offset"`
+	ExitNumber  *ebpf.Variable `ebpf:"exit_number"`
 	Function    *ebpf.Variable `ebpf:"function"`
 	IoctlNumber *ebpf.Variable `ebpf:"ioctl_number"`
 	MarkOffset  *ebpf.Variable `ebpf:"mark_offset"`

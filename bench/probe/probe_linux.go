@@ -220,7 +220,7 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	for name, v := range map[string]any{
 		"target": n.global, "ns_target": n.own, "ns_dev": n.dev, "ns_ino": n.ino,
 		"arg0_offset": uint32(arg0Offset), "arg1_offset": uint32(arg1Offset), "mark_offset": uint32(markOffset),
-		"ioctl_number": uint32(unix.SYS_IOCTL), "slow_ns": uint64(p.config.Slow),
+		"ioctl_number": uint32(unix.SYS_IOCTL), "exit_number": uint32(unix.SYS_EXIT), "slow_ns": uint64(p.config.Slow),
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,6 +145,71 @@ func TestScheduler(t *testing.T) {
 		var err error
 		if s, err = p.Snapshot(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What is remembered of a thread goes with it, in whichever way its end is seen: its number may be given to another process,
+// and there is only so much room. TestInContainer has the way by tracefs.
+func TestThreadsThatEnd(t *testing.T) {
+	for _, kinds := range [][]Kind{{Calls}, {Calls, Scheduler}, {Scheduler}} {
+		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
+			p := start(t, Config{Kinds: kinds})
+			for _, k := range kinds {
+				if !p.Has(k) {
+					t.Skipf("no way to see %s: %+v", k, p.leftOut)
+				}
+			}
+			const n = 200
+			ended := endThreads(n)
+			s, err := p.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if th, _ := s.Thread(ended[0], 0); len(th.Calls) == 0 && th.Voluntary == 0 {
+				t.Errorf("nothing was seen of one of the threads: %+v", th)
+			}
+			if left := remembered(p, ended); len(left) > 0 {
+				t.Errorf("of %d threads that have ended %d are remembered: %v", n, len(left), left)
+			}
+		})
+	}
+}
+
+// endThreads returns the numbers of so many threads, each of which has napped and is about to end.
+func endThreads(n int) []int {
+	var ended []int
+	for len(ended) < n {
+		done := make(chan int)
+		go func() {
+			runtime.LockOSThread() // a goroutine that ends so takes its thread with it
+			_ = unix.Nanosleep(&unix.Timespec{Nsec: 1}, nil)
+			tid := unix.Gettid()
+			if tid == os.Getpid() { // the first thread of a process never ends before it
+				runtime.UnlockOSThread()
+				tid = 0
+			}
+			done <- tid
+		}()
+		if tid := <-done; tid != 0 {
+			ended = append(ended, tid)
+		}
+	}
+	return ended
+}
+
+// remembered returns which threads still have a record when all have had the time to end.
+func remembered(p *Probe, ended []int) []int {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		known := map[int]bool{}
+		var key uint32
+		var th bpfThread
+		for it := p.coll.Maps["threads"].Iterate(); it.Next(&key, &th); {
+			known[int(th.Tid)] = true
+		}
+		left := slices.DeleteFunc(slices.Clone(ended), func(tid int) bool { return !known[tid] })
+		if len(left) == 0 || time.Now().After(deadline) {
+			return left
 		}
 	}
 }
@@ -305,6 +371,9 @@ func TestInContainer(t *testing.T) {
 	if r.Skip != "" {
 		t.Skip(r.Skip)
 	}
+	if len(r.Remembered) > 0 {
+		t.Errorf("by tracefs, %d threads that have ended are remembered: %v", len(r.Remembered), r.Remembered)
+	}
 	if r.PID != 1 || r.Calls != 1000 || r.Voluntary < 5 || !slices.Contains(r.Used, "scheduler: tracepoints") {
 		t.Errorf("in a container, by tracefs: %+v", r)
 	}
@@ -316,6 +385,7 @@ type contained struct {
 	PID              int
 	Calls, Voluntary uint64
 	Used             []string
+	Remembered       []int
 }
 
 func container() int {
@@ -327,7 +397,7 @@ func container() int {
 		if err == nil {
 			err = unix.Mount(m.kind, m.at, m.kind, 0, "")
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, unix.EBUSY) { // then it is there already
 			r.Skip = "can't mount " + m.kind + ": " + err.Error()
 			return 0
 		}
@@ -353,6 +423,7 @@ func container() int {
 	for _, l := range s.LeftOut {
 		r.Used = append(r.Used, l.Why)
 	}
+	r.Remembered = remembered(p, endThreads(200))
 	return 0
 }
 

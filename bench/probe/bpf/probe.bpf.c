@@ -17,6 +17,7 @@ const volatile u64 ns_ino;
 const volatile u32 arg0_offset;	  // of a system call's arguments in struct pt_regs
 const volatile u32 arg1_offset;
 const volatile u32 ioctl_number;  // of the ioctl system call
+const volatile u32 exit_number;	  // of the one by which a thread ends
 const volatile u64 slow_ns;
 const volatile u32 function;	  // number of the function that a generic program is attached to
 const volatile u32 mark_offset;	  // of a Go function's first argument in struct pt_regs
@@ -35,7 +36,7 @@ struct {
 	__type(value, struct control);
 } control SEC(".maps");
 
-// What a thread is in the middle of.
+// What a thread is in the middle of. Its record goes when it ends: the next one of its number may be another process's.
 struct thread {
 	u64 call_at;
 	u64 call_off; // time off the processor in this call
@@ -310,6 +311,12 @@ int enter_call(struct raw_args *ctx)
 	if (!t)
 		return 0;
 	t->call_nr = ctx->args[1];
+	if (t->call_nr == exit_number) { // which doesn't return
+		t->in_call = 0;
+		if (!t->on_at) // otherwise the last switch sees to it
+			bpf_map_delete_elem(&threads, &tid);
+		return 0;
+	}
 	t->call_fd = 0;
 	t->call_cmd = 0;
 	if (t->call_nr == ioctl_number) {
@@ -412,13 +419,16 @@ INLINE void arrive(struct thread *t, u32 in)
 	slow(EVENT_READY, t->tid, in, t->ready, woken, waited);
 }
 
-INLINE void switched(int ready, u32 next)
+INLINE void switched(int ready, int dead, u32 next)
 {
 	u32 tid;
 	struct thread *t = current(&tid);
 	u32 in = stage();
-	if (t)
+	if (t) {
 		leave(t, in, ready);
+		if (dead)
+			bpf_map_delete_elem(&threads, &tid);
+	}
 	t = bpf_map_lookup_elem(&threads, &next);
 	if (t)
 		arrive(t, in);
@@ -431,6 +441,8 @@ INLINE void woke(u32 tid)
 		t->woken_at = bpf_ktime_get_ns();
 }
 
+#define TASK_DEAD 0x80 // include/linux/sched.h, as since 4.14
+
 SEC("raw_tracepoint/sched_switch")
 int switch_task(struct raw_args *ctx)
 {
@@ -441,7 +453,7 @@ int switch_task(struct raw_args *ctx)
 	else
 		core_read(&state, (u32 *)&((struct task_struct___old *)prev)->state);
 	core_read(&pid, (u32 *)&next->pid);
-	switched((ctx->args[0] & 1) || state == 0, pid);
+	switched((ctx->args[0] & 1) || state == 0, (state & TASK_DEAD) != 0, pid);
 	return 0;
 }
 
@@ -467,10 +479,12 @@ struct switch_args {
 	s32 next_prio;
 };
 
+#define EXITED 0x30 // EXIT_DEAD | EXIT_ZOMBIE, which is what this tracepoint makes of TASK_DEAD
+
 SEC("tracepoint/sched/sched_switch")
 int switch_traced(struct switch_args *ctx)
 {
-	switched((ctx->prev_state & 0xFF) == 0, ctx->next_pid);
+	switched((ctx->prev_state & 0xFF) == 0, (ctx->prev_state & EXITED) != 0, ctx->next_pid);
 	return 0;
 }
 
