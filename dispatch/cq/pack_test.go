@@ -1,6 +1,7 @@
 package cq
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -249,5 +250,23 @@ func TestSequenceBuilder(t *testing.T) {
 	b.EndSequence()
 	if b.Err() == nil {
 		t.Error("an empty sequence: no error")
+	}
+}
+
+// The packed write at the end of a NOFLUSH may have its data or not, in a sequence as by itself.
+func TestSequenceEndsInPackedWrite(t *testing.T) {
+	for _, data := range [][]byte{nil, bytes.Repeat([]byte{7}, 16)} {
+		c := RelayInlineNoFlush{Sequence{Commands: []DispatchCommand{Sink{}, WritePacked{NoStride: true, Size: 1, Cores: []uint32{0}, Data: data}}}}
+		b, err := Append(nil, Blackhole, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, n, err := Decode(Blackhole, b)
+		if err != nil || n != len(b) {
+			t.Fatalf("with %d B of data: %d of %d bytes: %v", len(data), n, len(b), err)
+		}
+		if diff := cmp.Diff(PrefetchCommand(c), got); diff != "" {
+			t.Errorf("with %d B of data (-want +got):\n%s", len(data), diff)
+		}
 	}
 }

@@ -346,6 +346,9 @@ func extent(p []byte, noFlush bool) (uint64, error) {
 		}
 		head = uint64(SlotStride(HeaderSize + int(n*per)))
 		data = slots * uint64(SlotStride(int(lo>>48)))
+		if uint64(len(p)) == head+data {
+			return head + data, nil // in a NOFLUSH the data may be there or not
+		}
 	case DispatchWritePackedLarge:
 		n, align := int(uint16(lo>>16)), uint64(uint16(lo>>32))
 		head = uint64(SlotStride(AtLargeSub(n)))
