@@ -171,6 +171,8 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 		return fmt.Errorf("what was recorded last is no program but %q: name arguments behind the run that they belong to", s.Name)
 	}
 	x := r.t.progs[s.Program]
+	x.mu.RLock()
+	defer x.mu.RUnlock()
 	at, err := x.words(args)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package reprise_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -123,6 +124,37 @@ func TestSetArgsRefuses(t *testing.T) {
 		b.must(x.Close(b.ctx))
 		if err := x.SetArgs("store", none); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("closed executable: %v, want ErrReleased", err)
+		}
+	})
+}
+
+// A parameter of a run whose arguments lay beside the kernels keeps the values that the run was recorded with.
+func TestParamKeepsRecordedArguments(t *testing.T) {
+	onAll(t, func(b *bench) {
+		out := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+		x := b.load(b.wide(out, 1))
+		trace, err := b.queue.Capture(b.ctx, "t", func(r *reprise.Recorder) error {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+			if err := x.SetArg(reprise.Arg{Kernel: "store", Index: 2}, 0x777); err != nil { // for later runs
+				return err
+			}
+			return r.Param("n", reprise.Arg{Kernel: "store", Index: 1})
+		})
+		b.must(err)
+		first := func() uint32 {
+			got := make([]byte, out.Size())
+			b.must(b.queue.Read(b.ctx, out, 0, got))
+			return binary.LittleEndian.Uint32(got)
+		}
+		b.must(trace.Replay(b.ctx))
+		if v := first(); v != 1 {
+			t.Errorf("the trace's run wrote %#x, was recorded with 1", v)
+		}
+		b.must(b.queue.Run(b.ctx, x))
+		if v := first(); v != 0x777 {
+			t.Errorf("the next run wrote %#x, want 0x777", v)
 		}
 	})
 }

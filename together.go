@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -50,7 +51,7 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 		rs[i].Site = site
 	}
 	if c.Kind == L1 {
-		for _, d := range ds { // as in newBuffer
+		for _, d := range lockOrder(ds) { // as in newBuffer
 			d.cbs.mu.Lock()
 			defer d.cbs.mu.Unlock()
 		}
@@ -110,6 +111,8 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 			return err
 		}
 		xs[i] = &Executable{d: d}
+	}
+	for _, d := range lockOrder(ds) {
 		d.work.RLock()
 		defer d.work.RUnlock()
 	}
@@ -135,7 +138,7 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 	}
 	if err != nil {
 		for _, x := range xs {
-			err = errors.Join(err, x.drop())
+			err = errors.Join(err, x.discard())
 		}
 		return err
 	}
@@ -178,6 +181,11 @@ func placeAll(ds []*Device, xs []*Executable) error {
 		x.bin = exts[i]
 	}
 	return nil
+}
+
+// lockOrder returns the devices in the order in which whoever needs several locks something of each.
+func lockOrder(ds []*Device) []*Device {
+	return slices.SortedFunc(slices.Values(ds), func(a, b *Device) int { return a.queues[0].q.Compare(b.queues[0].q) })
 }
 
 func memories(ds []*Device) []*allocator.Allocator {

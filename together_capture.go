@@ -57,7 +57,7 @@ func (r *Recorder) follow(x *Executable) bool {
 	if f.steps < len(h.steps) {
 		s := h.steps[f.steps]
 		if s.Name == x.Name() && s.Program == r.index(x) && bytes.Equal(f.buf, h.cmds[s.Offset:s.Offset+s.Size]) {
-			r.state = st
+			r.prior, r.state = r.state, st
 			f.steps++
 			return true
 		}
@@ -138,10 +138,7 @@ func captureAll(ctx context.Context, queues []*Queue, name string, record func(r
 	if err != nil {
 		err = fmt.Errorf("reprise: capture %q on %d devices: %w", name, len(rs), err)
 		for _, r := range rs {
-			r.d.mu.Lock()
-			delete(r.d.traces, r.t)
-			r.d.mu.Unlock()
-			err = errors.Join(err, r.t.drop())
+			err = errors.Join(err, r.t.discard())
 		}
 		return nil, err
 	}
@@ -150,7 +147,14 @@ func captureAll(ctx context.Context, queues []*Queue, name string, record func(r
 
 // finishAll makes traces of what was recorded.
 func finishAll(ctx context.Context, all []*Recorder) ([]*Trace, error) {
-	ts, site := make([]*Trace, len(all)), userPC()
+	ts, ds, site := make([]*Trace, len(all)), make([]*Device, len(all)), userPC()
+	for i, r := range all {
+		ds[i] = r.d
+	}
+	for _, d := range lockOrder(ds) {
+		d.work.RLock()
+		defer d.work.RUnlock()
+	}
 	var rs []*Recorder
 	var mems []*allocator.Allocator
 	var rq []allocator.Request
@@ -158,8 +162,6 @@ func finishAll(ctx context.Context, all []*Recorder) ([]*Trace, error) {
 		if len(r.rec.Steps()) == 0 && (r.lead == nil || r.lead.steps == 0) {
 			continue
 		}
-		r.d.work.RLock()
-		defer r.d.work.RUnlock()
 		if err := r.image(); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/dispatch"
 )
@@ -14,6 +15,7 @@ var ErrUnsent = dispatch.ErrUnsent
 // Salvo is traces of several devices that are replayed together: see NewSalvo.
 type Salvo struct {
 	ts    []*Trace
+	order []int // of the traces, in which Observers hear of them
 	salvo *dispatch.Salvo
 }
 
@@ -32,6 +34,10 @@ func NewSalvo(ts []*Trace) (*Salvo, error) {
 		}
 		qs[i], ps[i] = t.q.q, &t.prep
 	}
+	for i := range ts {
+		s.order = append(s.order, i)
+	}
+	slices.SortFunc(s.order, func(a, b int) int { return qs[a].Compare(qs[b]) })
 	s.salvo = dispatch.NewSalvo(qs, ps)
 	return s, nil
 }
@@ -39,8 +45,7 @@ func NewSalvo(ts []*Trace) (*Salvo, error) {
 // Replay replays the traces, so that the devices start together: within the time that it takes the host to make one store
 // for each. When one of them can't be replayed, none is, which ErrUnsent says of the others; when a device stops in the middle, those of the others are.
 // The errors are those of each trace, in order, and nil if there are none; they are good until the next Replay. It
-// allocates nothing unless parameters were changed. Only one goroutine at a time may replay salvos that have a device in
-// common.
+// allocates nothing unless parameters were changed. Only one goroutine at a time may replay a Salvo.
 func (s *Salvo) Replay(ctx context.Context) []error {
 	for _, t := range s.ts {
 		if t.q.d.watch.on.Load() != nil {
@@ -52,12 +57,12 @@ func (s *Salvo) Replay(ctx context.Context) []error {
 
 func (s *Salvo) observed(ctx context.Context) []error {
 	ds := make([]*Device, len(s.ts))
-	for i, t := range s.ts {
-		ds[i] = t.q.d
+	for i, k := range s.order {
+		ds[i] = s.ts[k].q.d
 	}
 	var errs []error
 	call := func(i int) *Call {
-		t := s.ts[i]
+		t := s.ts[s.order[i]]
 		return &Call{Kind: CallReplay, Queues: t.q.self, Name: t.name, Object: t, Bytes: len(t.prep.Bytes)}
 	}
 	_ = observeAll(ctx, ds, call, func(int, *Call) {}, func() error { // what each trace's error is, errs says

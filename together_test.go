@@ -1,7 +1,9 @@
 package reprise_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,4 +32,67 @@ func TestListsOfDevices(t *testing.T) {
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
 		t.Errorf("allocated (-before +now):\n%s", diff)
 	}
+}
+
+// Lists that name the same devices or queues in different orders don't make their callers wait for each other.
+func TestListsInAnyOrder(t *testing.T) {
+	beside := func(t *testing.T, n int, fs ...func() error) {
+		t.Helper()
+		done := make(chan error, len(fs))
+		for _, f := range fs {
+			go func() {
+				var err error
+				for range n {
+					if err = f(); err != nil {
+						break
+					}
+				}
+				done <- err
+			}()
+		}
+		late := time.After(time.Minute)
+		for range fs {
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-late:
+				panic("they wait for each other") // and so would closing the devices
+			}
+		}
+	}
+	t.Run("buffers", func(t *testing.T) {
+		a, b := open(t, sim.Blackhole()), open(t, sim.Blackhole())
+		allocate := func(ds ...*reprise.Device) func() error {
+			return func() error {
+				bufs, err := reprise.NewBuffers(ds, reprise.BufferConfig{Kind: reprise.L1, Size: 64, PageSize: 64, Name: "x"})
+				for _, buf := range bufs {
+					err = errors.Join(err, buf.Free())
+				}
+				return err
+			}
+		}
+		beside(t, rounds(20_000, 2000), allocate(a.dev, b.dev), allocate(b.dev, a.dev))
+	})
+	t.Run("queues of a device", func(t *testing.T) {
+		left, right := reprise.Range{End: reprise.Core{X: 3, Y: 3}}, reprise.Range{Start: reprise.Core{X: 4}, End: reprise.Core{X: 7, Y: 3}}
+		b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
+		q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
+		x0, x1 := b.load(b.blank("x0", reprise.Single(0, 0))), b.load(b.blank("x1", reprise.Single(4, 0)))
+		t0, err := q0.Capture(b.ctx, "t0", record(x0))
+		b.must(err)
+		t1, err := q1.Capture(b.ctx, "t1", record(x1))
+		b.must(err)
+		both, err := b.dev.CaptureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
+			return errors.Join(rs[0].Run(x0), rs[1].Run(x1))
+		})
+		b.must(err)
+		salvo, err := reprise.NewSalvo([]*reprise.Trace{t1, t0})
+		b.must(err)
+		other, err := reprise.NewSalvo([]*reprise.Trace{t0, t1})
+		b.must(err)
+		all := func(s *reprise.Salvo) func() error { return func() error { return errors.Join(s.Replay(b.ctx)...) } }
+		beside(t, 2000, all(salvo), all(other), func() error { return both.Replay(b.ctx) })
+	})
 }

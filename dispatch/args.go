@@ -118,7 +118,7 @@ func (im *Image) Words(dst []uint32, at []int) []uint32 {
 // SetWords changes the words at offsets that UniqueArg or CommonArg gave, for the runs from now on. It must not be called
 // while Append or Words may be.
 func (im *Image) SetWords(at []int, v uint32) {
-	im.changed = true
+	im.change()
 	for _, o := range at {
 		cq.Put32(im.main.bytes, o, v)
 	}
@@ -142,7 +142,7 @@ func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) er
 	if len(k.unique) == 0 {
 		return im.noArg(kernel, 0, false, "none of the cores has unique arguments")
 	}
-	im.changed = true
+	im.change()
 	if im.words == nil {
 		im.words = make([]uint32, MaxArgs)
 	}
@@ -170,7 +170,7 @@ func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	if len(args) != k.n {
 		return im.noArg(kernel, len(args)-1, true, "it has %d, not %d", k.n, len(args))
 	}
-	im.changed = true
+	im.change()
 	for _, at := range k.common {
 		for j, v := range args {
 			cq.Put32(im.main.bytes, int(at)+4*j, v)

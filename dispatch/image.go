@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -33,6 +34,7 @@ type Image struct {
 	// and are relayed from there: far fewer bytes for the host. It is what runs until arguments change.
 	resident *Image
 	changed  bool
+	compiled []byte   // main's bytes with the arguments of Compile, which are those of resident runs; kept by the first change
 	words    []uint32 // arguments of a core, while they are changed
 }
 
@@ -149,10 +151,23 @@ func (im *Image) Append(dst []byte, st *State, dispatcher Dispatcher, id uint16)
 	return f.build(dst, f.main.bytes, &p, dispatcher, id)
 }
 
-// AppendInline is Append with the arguments among the commands, wherever runs have them.
+// AppendInline appends a run that [Image.Inline] said doesn't have its arguments in it, with them among the commands. They are
+// those that the run has, whatever has been changed since.
 func (im *Image) AppendInline(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
+	main := im.main.bytes
+	if im.changed {
+		main = im.compiled
+	}
 	p := im.place(st, dispatcher)
-	return im.build(dst, im.main.bytes, &p, dispatcher, id)
+	return im.build(dst, main, &p, dispatcher, id)
+}
+
+// change is called before arguments change.
+func (im *Image) change() {
+	if !im.changed && im.resident != nil {
+		im.compiled = slices.Clone(im.main.bytes)
+	}
+	im.changed = true
 }
 
 // AppendAgain is Append with the runtime arguments of a run that was appended before, whatever has been changed since.

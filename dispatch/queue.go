@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,15 @@ func (q *Queue) State() State {
 
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.id }
+
+// Starts returns a number, from 1 on, that changes when the queue is started anew: what ran before has left nothing behind then.
+func (q *Queue) Starts() uint64 { return q.starts.Load() }
+
+// Compare orders the queues of all devices: as those were started, then by number. Who locks something of several queues or
+// devices does so in this order.
+func (q *Queue) Compare(o *Queue) int {
+	return cmp.Or(cmp.Compare(q.d.number, o.d.number), cmp.Compare(q.id, o.id))
+}
 
 // Dispatcher returns the core that workers report to when this queue started them.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }

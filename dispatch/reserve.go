@@ -45,8 +45,8 @@ func (r *Reservation) Release() {
 	}
 }
 
-// Starts returns a number that changes when the queue is started anew: what ran before has left nothing behind then.
-func (r *Reservation) Starts() uint64 { return r.q.starts.Load() }
+// Starts is [Queue.Starts].
+func (r *Reservation) Starts() uint64 { return r.q.Starts() }
 
 // with runs f with the queue's lock, if the queue takes commands and the reservation lasts.
 func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err error) {

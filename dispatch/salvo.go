@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
@@ -14,7 +15,8 @@ import (
 // queue and nothing in between.
 type Salvo struct {
 	parts []salvoPart
-	errs  []error // by part, of the last Submit
+	locks []*Queue // of the parts, in the order in which they are locked
+	errs  []error  // by part, of the last Submit
 }
 
 type salvoPart struct {
@@ -33,19 +35,19 @@ func NewSalvo(qs []*Queue, ps []*Prepared) *Salvo {
 	for i, q := range qs {
 		s.parts = append(s.parts, salvoPart{q: q, p: ps[i]})
 	}
+	s.locks = slices.SortedFunc(slices.Values(qs), (*Queue).Compare)
 	return s
 }
 
 // Submit sends the commands. When a queue can't take its part, none gets one, which ErrUnsent says of the others; when a
-// device stops in the middle, the others have theirs. The errors are those of each part in order, nil if there are none; they are good until the next Submit.
-// It allocates nothing. Salvos that have a queue in common must not be submitted at the same time unless they name their
-// queues in the same order.
+// device stops in the middle, the others have theirs. The errors are those of each part in order, nil if there are none;
+// they are good until the next Submit. It allocates nothing. Only one goroutine at a time may submit a Salvo.
 func (s *Salvo) Submit(ctx context.Context) []error {
 	before := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(before)
 	failed := false
-	for i := range s.parts {
-		s.parts[i].q.mu.Lock()
+	for _, q := range s.locks {
+		q.mu.Lock()
 	}
 	for i := range s.parts {
 		s.errs[i] = s.parts[i].prepare(ctx)
@@ -72,8 +74,8 @@ func (s *Salvo) Submit(ctx context.Context) []error {
 			}
 		}
 	}
-	for i := range s.parts {
-		s.parts[i].q.mu.Unlock()
+	for _, q := range s.locks {
+		q.mu.Unlock()
 	}
 	if !failed {
 		return nil
