@@ -29,7 +29,7 @@ type Pipeline struct {
 	trace *Trace
 
 	written, consumed, finished, read *Event
-	primed                            bool // consumed and read are recorded behind everything
+	primed                            uint64 // start of the queues (Starts) since which consumed and read are recorded behind everything; 0 for none
 
 	flying []*flight  // in order
 	pre    [][][]byte // preallocated outputs

@@ -18,7 +18,7 @@ func (p *Pipeline) Compile(ctx context.Context, input []byte) error {
 		// The first error counts. What was built goes, whatever has become of the context.
 		_ = p.rest(ctx)
 		_ = p.drop(context.WithoutCancel(ctx))
-		p.broken, p.primed = nil, false
+		p.broken, p.primed = nil, 0
 		return p.fail("compile", err)
 	}
 	p.state = pipelineCompiled

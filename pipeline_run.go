@@ -158,9 +158,10 @@ func (p *Pipeline) flush(ctx context.Context) error {
 	return nil
 }
 
-// prime records the events that the first input waits for.
+// prime records the events that the first input waits for, also the first one on a device that was recovered.
 func (p *Pipeline) prime(ctx context.Context) error {
-	if p.primed || p.transfers == p.ops {
+	start := p.ops.q.Starts()
+	if p.primed == start || p.transfers == p.ops {
 		return nil
 	}
 	if err := p.ops.Record(ctx, p.consumed); err != nil {
@@ -171,7 +172,7 @@ func (p *Pipeline) prime(ctx context.Context) error {
 			return err
 		}
 	}
-	p.primed = true
+	p.primed = start
 	return nil
 }
 
@@ -183,7 +184,7 @@ func (p *Pipeline) rest(ctx context.Context) error {
 			r.Abandon()
 		}
 	}
-	p.flying, p.next, p.primed = nil, 0, false
+	p.flying, p.primed = nil, 0 // outputs that were handed out stay good: their ring goes on where it is
 	ctx = context.WithoutCancel(ctx)
 	err := p.ops.Finish(ctx)
 	if p.transfers != p.ops {

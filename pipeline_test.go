@@ -432,3 +432,68 @@ func TestPipelineBusy(t *testing.T) {
 	}
 	b.must(p.Cleanup(b.ctx))
 }
+
+// Outputs that were handed out stay good for as many inputs as were promised, also when one of those was refused.
+func TestPipelineKeepsOutputsBehindErrors(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	p := b.onePage(reprise.PipelineConfig{})
+	b.must(p.Compile(b.ctx, words(256, 0)))
+	b.must(p.PreallocateOutputs(3))
+	b.must(p.Enqueue(b.ctx, words(256, 10)))
+	outs, err := p.PopAll(b.ctx)
+	b.must(err)
+	kept := outs[0][0]
+	ended, cancel := context.WithCancel(b.ctx)
+	cancel()
+	if err := p.Enqueue(ended, words(256, 20)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	b.must(p.Enqueue(b.ctx, words(256, 30)))
+	_, err = p.PopAll(b.ctx)
+	b.must(err)
+	if diff := cmp.Diff(words(256, 11), kept); diff != "" {
+		t.Errorf("an output that one more input of three has overwritten (-want +got):\n%s", diff)
+	}
+	b.must(p.Cleanup(b.ctx))
+}
+
+// A pipeline in which nothing is under way goes on when the device was recovered.
+func TestPipelineGoesOnBehindRecovery(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	p := b.onePage(reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true})
+	b.must(p.Compile(b.ctx, words(256, 0)))
+	for i := range rounds(20, 5) { // what the host has seen of the last input's end is by chance
+		for range 2 {
+			b.must(p.Enqueue(b.ctx, words(256, uint32(i))))
+		}
+		_, err := p.PopAll(b.ctx)
+		b.must(err)
+		b.must(b.dev.Recover(b.ctx))
+	}
+	b.must(p.Enqueue(b.ctx, words(256, 99)))
+	outs, err := p.PopAll(b.ctx)
+	b.must(err)
+	if diff := cmp.Diff(words(256, 100), outs[0][0]); diff != "" {
+		t.Errorf("behind the last recovery (-want +got):\n%s", diff)
+	}
+	b.must(p.Cleanup(b.ctx))
+}
+
+// onePage is a pipeline that adds 1 to 256 B.
+func (b *bench) onePage(c reprise.PipelineConfig) *reprise.Pipeline {
+	b.Helper()
+	page := func(name string) reprise.BufferConfig {
+		return reprise.BufferConfig{Kind: reprise.DRAM, Size: 256, PageSize: 64, Name: name}
+	}
+	in := page("in")
+	c.Name, c.Input, c.Outputs = "p", &in, []reprise.BufferConfig{page("out")}
+	p, err := b.dev.NewPipeline(c, func(ctx context.Context, bufs *reprise.ModelBuffers) (*reprise.Stages, error) {
+		x, err := bufs.Device.Load(ctx, b.adder("add", reprise.Core{}, bufs.Input, bufs.Outputs[0], 1))
+		if err != nil {
+			return nil, err
+		}
+		return &reprise.Stages{Body: []*reprise.Executable{x}, Close: x.Close}, nil
+	})
+	b.must(err)
+	return p
+}
