@@ -34,6 +34,7 @@ type Device struct {
 	cbs    cbArea
 
 	captures captures
+	left     leftovers
 	scratch  atomic.Pointer[[]byte] // to record in; nil while a Recorder has it
 	watch    watchers
 

@@ -64,12 +64,15 @@ type Executable struct {
 	cbEnd uint64
 	given map[int][]int // where the commands have the addresses of circular buffers that the caller placed, by index
 
+	written bool // queue 0 was told to write the kernels
+
 	mu     sync.RWMutex // held for reading while closed must not change
 	closed bool
 }
 
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
-// the Executable. A *ProgramError says what is wrong with a program.
+// the Executable. A *ProgramError says what is wrong with a program. If ctx ends while the kernels are on their way, their
+// memory is free again once somebody has waited for queue 0 ([Queue.Finish]).
 func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	if d.watch.on.Load() == nil || p == nil {
 		return d.load(ctx, p)
@@ -106,7 +109,7 @@ func (d *Device) load(ctx context.Context, p *Program) (*Executable, error) {
 		err = x.place(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), x.drop())
+		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), x.discard())
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,11 +186,12 @@ func (x *Executable) place(ctx context.Context) error {
 		return err
 	}
 	iv := interleaved(ext)
-	q := x.d.queues[0].q
-	if err := q.Write(ctx, &iv, 0, bin); err != nil {
+	q := x.d.queues[0]
+	x.written = true
+	if err := q.q.Write(ctx, &iv, 0, bin); err != nil {
 		return err
 	}
-	return q.Finish(ctx)
+	return q.await(ctx)
 }
 
 // dispatchKernel resolves a kernel's arguments.
@@ -253,7 +257,7 @@ func (x *Executable) close(ctx context.Context) error {
 		return fmt.Errorf("reprise: close executable %q: %w", x.Name(), ErrReleased)
 	}
 	for _, q := range x.d.queues {
-		if err := q.q.Finish(ctx); err != nil {
+		if err := q.await(ctx); err != nil {
 			return x.d.failed(fmt.Sprintf("close executable %q", x.Name()), err)
 		}
 	}
@@ -265,6 +269,15 @@ func (x *Executable) close(ctx context.Context) error {
 		return fmt.Errorf("reprise: close executable %q: %w", x.Name(), err)
 	}
 	return nil
+}
+
+// discard is drop for an executable that nobody gets: once the kernels aren't on their way to the memory any more.
+func (x *Executable) discard() error {
+	if x.written {
+		x.d.freeBehind(x.drop, x.d.queues[0])
+		return nil
+	}
+	return x.drop()
 }
 
 // drop gives the memory back.

@@ -151,13 +151,21 @@ func (q *Queue) finish(ctx context.Context) error {
 	if err := q.d.refuse(q, opFinish, ""); err != nil {
 		return err
 	}
+	if err := q.await(ctx); err != nil {
+		return q.d.failed("finish", err)
+	}
+	return nil
+}
+
+// await waits until everything in the queue has run, and frees what that was waited for with.
+func (q *Queue) await(ctx context.Context) error {
 	n := q.begun.Add(1)
 	if err := q.q.Finish(ctx); err != nil {
-		return q.d.failed("finish", err)
+		return err
 	}
 	for was := q.finished.Load(); was < n && !q.finished.CompareAndSwap(was, n); was = q.finished.Load() {
 	}
-	return nil
+	return q.d.freeLeft(false)
 }
 
 // check says whether the device is open and something may be used with it.

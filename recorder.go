@@ -247,7 +247,7 @@ func (r *Recorder) finish(ctx context.Context) (*Trace, error) {
 		err = t.register()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", r.name, err), t.drop())
+		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", r.name, err), t.discard())
 	}
 	return t, nil
 }
@@ -289,6 +289,7 @@ func (t *Trace) place(ctx context.Context, after dispatch.State, owner string) e
 		t.prep.Image = slices.Clone(t.prep.Image) // hang reports read it while parameters are set
 	}
 	iv := interleaved(t.ext)
+	t.written = true
 	if err := t.q.q.Write(ctx, &iv, 0, t.image.Bytes); err != nil {
 		return err
 	}

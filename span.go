@@ -180,13 +180,13 @@ func (d *Device) captureQueues(ctx context.Context, name string, queues []*Queue
 			for _, later := range rs[i+1:] {
 				err = errors.Join(err, later.t.drop())
 			}
-			return nil, errors.Join(err, releaseAll(context.WithoutCancel(ctx), parts))
+			return nil, errors.Join(err, discardAll(parts))
 		}
 		parts = append(parts, part)
 	}
 	t := &SpanningTrace{d: d, name: name, parts: parts}
 	if err := t.join(); err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", name, err), releaseAll(context.WithoutCancel(ctx), parts))
+		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", name, err), discardAll(parts))
 	}
 	return t, nil
 }
@@ -202,11 +202,11 @@ func (t *SpanningTrace) join() (err error) {
 	return err
 }
 
-// releaseAll releases the parts of what can't become a trace.
-func releaseAll(ctx context.Context, parts []*Trace) error {
+// discardAll discards the parts of what can't become a trace.
+func discardAll(parts []*Trace) error {
 	var errs []error
 	for _, p := range parts {
-		errs = append(errs, p.Release(ctx))
+		errs = append(errs, p.discard())
 	}
 	return errors.Join(errs...)
 }

@@ -82,7 +82,7 @@ func (d *Device) StartTimeline(ctx context.Context) (*Timeline, error) {
 	}
 	for _, q := range d.queues {
 		// The first span of a queue begins no earlier than here.
-		if err := q.q.Finish(ctx); err != nil {
+		if err := q.await(ctx); err != nil {
 			return nil, d.failed("start timeline", err)
 		}
 	}
@@ -240,7 +240,7 @@ func (t *Timeline) Stop(ctx context.Context) error {
 	t.stop()
 	var errs []error
 	for _, q := range t.d.queues {
-		errs = append(errs, q.q.Finish(ctx))
+		errs = append(errs, q.await(ctx))
 	}
 	_, err := t.read(t.d.queues[0])
 	errs = append(errs, err)

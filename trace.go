@@ -32,6 +32,7 @@ type Trace struct {
 	cbEnd   uint64
 	prep    dispatch.Prepared
 	site    uintptr // who has asked for its memory; 0 if that isn't known yet
+	written bool    // the queue was told to write there
 
 	use  use
 	gone bool // released, for who holds params.mu
@@ -104,7 +105,7 @@ func (t *Trace) release(ctx context.Context) error {
 		return fmt.Errorf("reprise: release trace %q: %w", t.name, err)
 	}
 	t.q.q.Revoke(&t.prep)
-	if err := t.q.q.Finish(ctx); err != nil {
+	if err := t.q.await(ctx); err != nil {
 		return t.q.d.failed(fmt.Sprintf("release trace %q", t.name), fmt.Errorf("%w; call Release again", err))
 	}
 	t.use.done()
@@ -118,6 +119,20 @@ func (t *Trace) release(ctx context.Context) error {
 		return fmt.Errorf("reprise: release trace %q: %w", t.name, err)
 	}
 	return nil
+}
+
+// discard takes a trace that nobody gets out of the device and gives everything back that it holds, once no queue writes to it
+// any more: its own, or others.
+func (t *Trace) discard(others ...*Queue) error {
+	d := t.q.d
+	d.mu.Lock()
+	delete(d.traces, t)
+	d.mu.Unlock()
+	if t.written || len(others) > 0 {
+		d.freeBehind(t.drop, append(others, t.q)...)
+		return nil
+	}
+	return t.drop()
 }
 
 // drop gives everything back that the trace holds.

@@ -84,7 +84,7 @@ func (a *apart) since(starts []uint64) error {
 // finish waits for all queues of the trace.
 func (a *apart) finish(ctx context.Context) error {
 	for _, t := range a.parts {
-		if err := t.q.q.Finish(ctx); err != nil {
+		if err := t.q.await(ctx); err != nil {
 			return err
 		}
 	}
@@ -110,6 +110,11 @@ func (a *apart) alone(ctx context.Context, op string, f func() error) error {
 		}
 		defer r.Release()
 		a.rs = append(a.rs, r)
+	}
+	if len(a.parts) > 1 { // what one queue is given mustn't overtake what another one was given before
+		if err := a.finish(ctx); err != nil {
+			return a.d.failed(what, err)
+		}
 	}
 	for _, t := range a.parts {
 		if err := t.use.enter(true); err != nil {
@@ -145,6 +150,7 @@ type piece struct {
 	on         []int // parts of the trace that it has something of
 	preps      []*dispatch.Prepared
 	span       *dispatch.Span // if it is on several queues
+	busy       []*Queue       // that may write to its memory, or run what lies there
 }
 
 func (a *apart) piece(ctx context.Context, first, end int) (*piece, error) {
@@ -293,10 +299,15 @@ func (p *piece) place(ctx context.Context, part int, cuts []cut) error {
 	}
 	p.on, p.preps = append(p.on, part), append(p.preps, prep)
 	iv := interleaved(ext)
+	p.busy = []*Queue{t.q} // it has waited for the others
 	if err := t.q.q.Write(ctx, &iv, 0, im.Bytes); err != nil {
 		return err
 	}
-	return t.q.q.Finish(ctx)
+	if err := t.q.await(ctx); err != nil {
+		return err
+	}
+	p.busy = nil
+	return nil
 }
 
 // counts are the words of a replay's commands that depend on what its queue expects.
@@ -306,6 +317,9 @@ func (t *Trace) counts(r *tracebuf.Replay) []dispatch.CountPatch {
 
 // run replays the piece and waits for it.
 func (p *piece) run(ctx context.Context) error {
+	for _, k := range p.on {
+		p.busy = append(p.busy, p.a.parts[k].q)
+	}
 	var err error
 	if p.span != nil {
 		err = p.span.SubmitReserved(ctx, p.a.rs)
@@ -316,17 +330,25 @@ func (p *piece) run(ctx context.Context) error {
 		return err
 	}
 	for _, k := range p.on {
-		if err := p.a.parts[k].q.q.Finish(ctx); err != nil {
+		if err := p.a.parts[k].q.await(ctx); err != nil {
 			return err
 		}
 	}
+	p.busy = nil
 	return nil
 }
 
 func (p *piece) free() error {
-	var errs []error
-	for _, e := range p.exts {
-		errs = append(errs, p.a.d.mem.Free(e))
+	free := func() error {
+		var errs []error
+		for _, e := range p.exts {
+			errs = append(errs, p.a.d.mem.Free(e))
+		}
+		return errors.Join(errs...)
 	}
-	return errors.Join(errs...)
+	if len(p.busy) > 0 {
+		p.a.d.freeBehind(free, p.busy...)
+		return nil
+	}
+	return free()
 }

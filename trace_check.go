@@ -38,7 +38,8 @@ func (e *CheckError) Error() string {
 //
 // All buffers that programs declare are compared, since none says which it writes. The programs of a captured trace are run
 // as Queue.Run would; of a loaded one there are only the recorded commands, which are sent as Step does. Afterwards the
-// buffers hold what they held before. Check keeps their contents several times in host memory, and the queue as Step does.
+// buffers hold what they held before, also if ctx has ended: putting it back waits for the program that runs then. Check
+// keeps their contents several times in host memory, and the queue as Step does.
 func (t *Trace) Check(ctx context.Context) error { return t.takeApart().check(ctx) }
 
 // Check is [Trace.Check]: it runs the programs one by one in the order of [SpanningTrace.Programs], and compares with
@@ -62,7 +63,7 @@ func (c *check) run(ctx context.Context) (err error) {
 	if c.before, err = c.contents(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.restore(ctx)) }()
+	defer func() { err = errors.Join(err, c.restore(context.WithoutCancel(ctx))) }()
 	n := len(c.runs)
 	diff, err := c.differ(ctx, n, func() error {
 		if err := c.whole(ctx); err != nil {
@@ -155,7 +156,7 @@ func (c *check) eager(ctx context.Context, n int) error {
 		t, s := c.apart.at(i)
 		err := c.rs[at.Part].Run(ctx, t.progs[s.Program].image, c.cmds[at.Part][s.Offset:s.Offset+s.Size])
 		if err == nil {
-			err = t.q.q.Finish(ctx)
+			err = t.q.await(ctx)
 		}
 		if err != nil {
 			return c.stepError(i, i+1, err)
@@ -178,13 +179,13 @@ func (c *check) contents(ctx context.Context) ([][]byte, error) {
 
 // restore writes back what the buffers held at first, and waits for it: the programs may be another queue's.
 func (c *check) restore(ctx context.Context) error {
-	q := c.parts[0].q.q
+	q := c.parts[0].q
 	for i, b := range c.bufs {
-		if err := b.write(ctx, q, 0, c.before[i]); err != nil {
+		if err := b.write(ctx, q.q, 0, c.before[i]); err != nil {
 			return fmt.Errorf("write buffer %q: %w", b.name, err)
 		}
 	}
-	return q.Finish(ctx)
+	return q.await(ctx)
 }
 
 // Bisect finds the first program with which a replay goes wrong: it replays beginnings of the trace, of different numbers

@@ -3,6 +3,7 @@ package reprise_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -253,6 +254,27 @@ func TestSaveRefusesForeignBuffers(t *testing.T) {
 }
 
 // A trace of any queue is loaded to a queue with the same workers, whichever core dispatches there.
+func TestSaveRefusesOverlappingBuffers(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: reprise.DRAM, Size: 1 << 20, Name: "pool"})
+	b.must(err)
+	row := b.dev.DRAMBanks() // pages that lie side by side in the banks
+	take := func(name string, pages int) *reprise.Buffer {
+		buf, err := pool.NewBuffer(reprise.BufferConfig{Size: 64 * pages, PageSize: 64, Name: name})
+		b.must(err)
+		return buf
+	}
+	first, low := take("first", row), take("low", row)
+	x := b.load(b.adder("x", reprise.Core{}, b.pages("in", row), low, 1))
+	b.must(errors.Join(first.Free(), low.Free()))
+	both := take("both", 2*row)
+	if both.Addr() >= low.Addr() {
+		t.Fatalf("%q lies at %#x, %q at %#x: they were to begin at different addresses", low.Name(), low.Addr(), both.Name(), both.Addr())
+	}
+	y := b.load(b.adder("y", reprise.Core{}, both, b.pages("out", 2*row), 1))
+	b.says(b.capture("t", x, y).Save(b.ctx, io.Discard), `"low"`, `"both"`, `share memory of pool "pool"`)
+}
+
 func TestLoadTraceOfAnotherQueue(t *testing.T) {
 	for _, card := range emulators {
 		t.Run(card().String(), func(t *testing.T) {

@@ -64,7 +64,7 @@ func (d *Device) LoadSpanningTrace(ctx context.Context, r io.Reader, opts ...Loa
 		return nil, err
 	}
 	if err := t.join(); err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load trace %q: %w", t.name, err), t.Release(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fmt.Errorf("reprise: load trace %q: %w", t.name, err), discardAll(t.parts))
 	}
 	return t, nil
 }
@@ -78,6 +78,7 @@ type loading struct {
 	plans []*Buffer         // the same, without memory
 	here  []tracebuf.Target // what the parts' queues are
 	given map[string]*Buffer
+	wrote []*Queue // to which contents of buffers were given
 }
 
 // loadFile loads a file that suits, and enters its parts in the device.
@@ -117,7 +118,7 @@ func (d *Device) loadFile(ctx context.Context, r io.Reader, opts []LoadOption, s
 	}
 	if err != nil {
 		for _, t := range l.parts {
-			err = errors.Join(err, t.drop())
+			err = errors.Join(err, t.discard(l.wrote...))
 		}
 		return d.failed(fmt.Sprintf("load trace %q", f.Name), err)
 	}
@@ -158,6 +159,9 @@ func (l *loading) load(ctx context.Context) error {
 		}
 	}
 	first := l.parts[0]
+	if len(l.f.Data) > 0 {
+		l.wrote = append(l.wrote, first.q)
+	}
 	for i := range l.f.Data {
 		p := &l.f.Data[i]
 		b := l.made[p.Buffer]
@@ -166,7 +170,7 @@ func (l *loading) load(ctx context.Context) error {
 		}
 	}
 	if len(l.parts) > 1 { // the other queues don't wait for this one
-		if err := first.q.q.Finish(ctx); err != nil {
+		if err := first.q.await(ctx); err != nil {
 			return err
 		}
 	}
@@ -355,5 +359,6 @@ func (t *Trace) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	t.holds = append(t.holds, ext)
 	x.bin, p.Addr = ext, ext.Addr
 	iv := interleaved(ext)
+	t.written = true
 	return t.q.q.Write(ctx, &iv, 0, p.Binary)
 }

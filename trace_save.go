@@ -89,7 +89,7 @@ func fileOf(name string, parts []*Trace) (*tracebuf.File, error) {
 		}
 	}
 	for i, b := range bufs {
-		u, err := b.file(f.Image.Buffers)
+		u, err := b.file(bufs[:i])
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func (t *Trace) file(bufs []*Buffer) tracebuf.Image {
 }
 
 // file describes a buffer that stands beside others in a file.
-func (b *Buffer) file(others []tracebuf.Buffer) (tracebuf.Buffer, error) {
+func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 	u := tracebuf.Buffer{
 		Name: b.name, Kind: uint8(b.ext.Kind), Addr: b.ext.Addr, Size: b.Size(), PageSize: b.PageSize(), Stride: int(b.PageStride()),
 	}
@@ -129,8 +129,8 @@ func (b *Buffer) file(others []tracebuf.Buffer) (tracebuf.Buffer, error) {
 	}
 	if b.pool != nil {
 		for _, o := range others {
-			if (o.Kind == tracebuf.KindDRAM) == (b.ext.Kind == DRAM) && o.Addr == b.ext.Addr {
-				return u, fmt.Errorf("buffers %q and %q share memory of pool %q: record the trace with buffers of their own", o.Name, b.name, b.pool.name)
+			if o.ext.Overlaps(b.ext) {
+				return u, fmt.Errorf("buffers %q and %q share memory of pool %q: record the trace with buffers of their own", o.name, b.name, b.pool.name)
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func readData(ctx context.Context, f *tracebuf.File, parts []*Trace, o *saveOpti
 	}
 	if o.data || len(o.results) > 0 {
 		for _, t := range parts[1:] { // the reads wait for the first part's queue
-			if err := t.q.q.Finish(ctx); err != nil {
+			if err := t.q.await(ctx); err != nil {
 				return err
 			}
 		}

@@ -114,7 +114,7 @@ func (a *apart) step(ctx context.Context, n int, after func(step int) error) err
 		runs[at.Part]++
 		err := a.runStep(ctx, i, runs[at.Part])
 		if err == nil {
-			err = a.parts[at.Part].q.q.Finish(ctx)
+			err = a.parts[at.Part].q.await(ctx)
 		}
 		if err == nil && after != nil {
 			err = cmp.Or(after(i), a.since(starts))

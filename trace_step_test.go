@@ -270,3 +270,33 @@ func TestStepOnSecondQueue(t *testing.T) {
 		})
 	}
 }
+
+// A Check behind a replay that is still running on another queue leaves that replay's results alone.
+func TestCheckBehindReplay(t *testing.T) {
+	left, right := reprise.Range{End: reprise.Core{X: 3, Y: 3}}, reprise.Range{Start: reprise.Core{X: 4}, End: reprise.Core{X: 7, Y: 3}}
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
+	q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
+	in, mid, out, far, word := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4), b.pages("far", 4), b.word()
+	a0, a1 := b.load(b.adder("a0", reprise.Core{X: 0}, in, mid, 1)), b.load(b.adder("a1", reprise.Core{X: 4}, far, out, 100))
+	wait := b.load(&reprise.Program{Name: "wait", Kernels: []reprise.Kernel{{
+		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(4, 0)},
+		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}})
+	both, err := b.dev.CaptureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(a0), rs[1].Run(wait), rs[1].Run(a1))
+	})
+	b.must(err)
+	b.write(in, 1)
+	b.write(mid, 0)
+	b.write(far, 5)
+	b.write(out, 0)
+	b.must(q0.Finish(b.ctx))
+	b.must(both.Replay(b.ctx))
+	done := make(chan error)
+	go func() { done <- both.Check(b.ctx) }()
+	time.Sleep(50 * time.Millisecond) // for Check to begin
+	b.letGo(q0, word)
+	b.must(<-done)
+	b.must(q1.Finish(b.ctx))
+	b.holds(out, 105)
+}

@@ -55,7 +55,7 @@ func (a *apart) times(ctx context.Context) (out []StepTime, err error) {
 				begins[at.Part] = done[i][1]
 			}
 			if err == nil && len(a.parts) > 1 {
-				err = a.parts[at.Part].q.q.Finish(ctx)
+				err = a.parts[at.Part].q.await(ctx)
 			}
 			if err != nil {
 				return a.stepError(i, i+1, err)

@@ -122,7 +122,7 @@ func checkResults(ctx context.Context, name string, parts []*Trace) error {
 		return fmt.Errorf("reprise: %s trace %q: %w", op, name, ErrNoResults)
 	}
 	for _, t := range parts[1:] {
-		if err := t.q.q.Finish(ctx); err != nil {
+		if err := t.q.await(ctx); err != nil {
 			return t.q.d.failed(fmt.Sprintf("%s trace %q", op, name), err)
 		}
 	}
