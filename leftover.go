@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -26,8 +27,19 @@ type waitFor struct {
 	n uint64
 }
 
-// freeBehind calls free once the host has waited for all that is in the queues now.
-func (d *Device) freeBehind(free func() error, qs ...*Queue) {
+// freeBehind calls free when the queues are done with what is in them now: at once if that can be waited for, otherwise when
+// somebody has.
+func (d *Device) freeBehind(ctx context.Context, free func() error, qs ...*Queue) error {
+	for _, q := range qs {
+		if q.await(ctx) != nil { // what has kept the call from its end keeps this from it too
+			d.leave(free, qs)
+			return nil
+		}
+	}
+	return free()
+}
+
+func (d *Device) leave(free func() error, qs []*Queue) {
 	l := leftover{free: free}
 	for _, q := range qs {
 		l.behind = append(l.behind, waitFor{q, q.begun.Load() + 1})

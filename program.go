@@ -109,7 +109,7 @@ func (d *Device) load(ctx context.Context, p *Program) (*Executable, error) {
 		err = x.place(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), x.discard())
+		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), x.discard(ctx))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -272,10 +272,9 @@ func (x *Executable) close(ctx context.Context) error {
 }
 
 // discard is drop for an executable that nobody gets: once the kernels aren't on their way to the memory any more.
-func (x *Executable) discard() error {
+func (x *Executable) discard(ctx context.Context) error {
 	if x.written {
-		x.d.freeBehind(x.drop, x.d.queues[0])
-		return nil
+		return x.d.freeBehind(ctx, x.drop, x.d.queues[0])
 	}
 	return x.drop()
 }

@@ -247,7 +247,7 @@ func (r *Recorder) finish(ctx context.Context) (*Trace, error) {
 		err = t.register()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", r.name, err), t.discard())
+		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", r.name, err), t.discard(ctx))
 	}
 	return t, nil
 }

@@ -180,13 +180,13 @@ func (d *Device) captureQueues(ctx context.Context, name string, queues []*Queue
 			for _, later := range rs[i+1:] {
 				err = errors.Join(err, later.t.drop())
 			}
-			return nil, errors.Join(err, discardAll(parts))
+			return nil, errors.Join(err, discardAll(ctx, parts))
 		}
 		parts = append(parts, part)
 	}
 	t := &SpanningTrace{d: d, name: name, parts: parts}
 	if err := t.join(); err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", name, err), discardAll(parts))
+		return nil, errors.Join(fmt.Errorf("reprise: capture %q: %w", name, err), discardAll(ctx, parts))
 	}
 	return t, nil
 }
@@ -203,10 +203,10 @@ func (t *SpanningTrace) join() (err error) {
 }
 
 // discardAll discards the parts of what can't become a trace.
-func discardAll(parts []*Trace) error {
+func discardAll(ctx context.Context, parts []*Trace) error {
 	var errs []error
 	for _, p := range parts {
-		errs = append(errs, p.discard())
+		errs = append(errs, p.discard(ctx))
 	}
 	return errors.Join(errs...)
 }

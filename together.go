@@ -138,7 +138,7 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 	}
 	if err != nil {
 		for _, x := range xs {
-			err = errors.Join(err, x.discard())
+			err = errors.Join(err, x.discard(ctx))
 		}
 		return err
 	}

@@ -138,7 +138,7 @@ func captureAll(ctx context.Context, queues []*Queue, name string, record func(r
 	if err != nil {
 		err = fmt.Errorf("reprise: capture %q on %d devices: %w", name, len(rs), err)
 		for _, r := range rs {
-			err = errors.Join(err, r.t.discard())
+			err = errors.Join(err, r.t.discard(ctx))
 		}
 		return nil, err
 	}

@@ -123,14 +123,13 @@ func (t *Trace) release(ctx context.Context) error {
 
 // discard takes a trace that nobody gets out of the device and gives everything back that it holds, once no queue writes to it
 // any more: its own, or others.
-func (t *Trace) discard(others ...*Queue) error {
+func (t *Trace) discard(ctx context.Context, others ...*Queue) error {
 	d := t.q.d
 	d.mu.Lock()
 	delete(d.traces, t)
 	d.mu.Unlock()
 	if t.written || len(others) > 0 {
-		d.freeBehind(t.drop, append(others, t.q)...)
-		return nil
+		return d.freeBehind(ctx, t.drop, append(others, t.q)...)
 	}
 	return t.drop()
 }

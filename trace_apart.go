@@ -161,7 +161,7 @@ func (a *apart) piece(ctx context.Context, first, end int) (*piece, error) {
 			continue
 		}
 		if err := p.place(ctx, i, cuts); err != nil {
-			return nil, errors.Join(err, p.free())
+			return nil, errors.Join(err, p.free(ctx))
 		}
 	}
 	if len(p.on) > 1 {
@@ -171,7 +171,7 @@ func (a *apart) piece(ctx context.Context, first, end int) (*piece, error) {
 		}
 		var err error
 		if p.span, err = a.d.disp.NewSpan(byQueue); err != nil {
-			return nil, errors.Join(err, p.free())
+			return nil, errors.Join(err, p.free(ctx))
 		}
 	}
 	return p, nil
@@ -338,7 +338,7 @@ func (p *piece) run(ctx context.Context) error {
 	return nil
 }
 
-func (p *piece) free() error {
+func (p *piece) free(ctx context.Context) error {
 	free := func() error {
 		var errs []error
 		for _, e := range p.exts {
@@ -347,8 +347,7 @@ func (p *piece) free() error {
 		return errors.Join(errs...)
 	}
 	if len(p.busy) > 0 {
-		p.a.d.freeBehind(free, p.busy...)
-		return nil
+		return p.a.d.freeBehind(ctx, free, p.busy...)
 	}
 	return free()
 }

@@ -84,7 +84,7 @@ func (c *check) run(ctx context.Context) (err error) {
 		if d != nil {
 			at = d
 		}
-		return d == nil, errors.Join(err, p.free())
+		return d == nil, errors.Join(err, p.free(ctx))
 	}
 	if _, err := bisect(n, probe); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (a *apart) bisect(ctx context.Context, prepare func(programs int) error, go
 			if err != nil {
 				return false, err
 			}
-			defer func() { err = errors.Join(err, p.free()) }()
+			defer func() { err = errors.Join(err, p.free(ctx)) }()
 			err = p.run(ctx)
 			var hang *HangError
 			if errors.As(err, &hang) {

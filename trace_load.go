@@ -64,7 +64,7 @@ func (d *Device) LoadSpanningTrace(ctx context.Context, r io.Reader, opts ...Loa
 		return nil, err
 	}
 	if err := t.join(); err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load trace %q: %w", t.name, err), discardAll(t.parts))
+		return nil, errors.Join(fmt.Errorf("reprise: load trace %q: %w", t.name, err), discardAll(ctx, t.parts))
 	}
 	return t, nil
 }
@@ -118,7 +118,7 @@ func (d *Device) loadFile(ctx context.Context, r io.Reader, opts []LoadOption, s
 	}
 	if err != nil {
 		for _, t := range l.parts {
-			err = errors.Join(err, t.discard(l.wrote...))
+			err = errors.Join(err, t.discard(ctx, l.wrote...))
 		}
 		return d.failed(fmt.Sprintf("load trace %q", f.Name), err)
 	}

@@ -135,7 +135,7 @@ func (a *apart) split(ctx context.Context, pieces int, after func(first, end int
 		var all []*piece
 		defer func() {
 			for _, p := range all {
-				err = errors.Join(err, p.free())
+				err = errors.Join(err, p.free(ctx))
 			}
 		}()
 		for i := range pieces {
