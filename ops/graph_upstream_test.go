@@ -1,7 +1,9 @@
 package ops_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -313,6 +315,66 @@ func TestOthersAreCaptured(t *testing.T) {
 	}
 	if a, f := only(g, graph.BufferAllocate), only(g, graph.BufferDeallocate); len(a) != 1 || len(f) != 1 || a[0].Params["address"] != text(uint64(buf.Addr())) || a[0].Params["type"] != "DRAM" {
 		t.Errorf("allocations %+v, deallocations %+v", a, f)
+	}
+}
+
+// gate is an Observer of the device that holds calls up: each says that it has begun, and goes on when it is let.
+type gate struct{ begun, let chan struct{} }
+
+func (g gate) Begin(context.Context, *reprise.Call) {
+	g.begun <- struct{}{}
+	<-g.let
+}
+
+func (g gate) End(context.Context, *reprise.Call) {}
+
+// Calls of several goroutines that overlap are each in the graph once, whichever ends first.
+func TestOverlappingCallsOfOthers(t *testing.T) {
+	dev, err := reprise.Open(t.Context(), sim.Wormhole(), reprise.WithQueues(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	b := &bench{TB: t, ctx: t.Context(), dev: dev, Device: ops.New(dev)}
+	var bufs [2]*reprise.Buffer
+	for i, name := range []string{"first", "second"} {
+		bufs[i], err = dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: name})
+		b.must(err)
+	}
+	for _, order := range [][2]int{{0, 1}, {1, 0}} {
+		c := b.BeginCapture(graph.Config{})
+		var gates, over [2]chan struct{}
+		errs := make(chan error, 2)
+		for i := range gates {
+			g := gate{make(chan struct{}), make(chan struct{})}
+			gates[i], over[i] = g.let, make(chan struct{})
+			stop := dev.Observe(g)
+			go func() {
+				defer close(over[i])
+				errs <- dev.Queue(i).Write(t.Context(), bufs[i], 0, make([]byte, 64))
+			}()
+			<-g.begun
+			stop() // for later calls
+		}
+		for _, i := range order {
+			close(gates[i])
+			<-over[i]
+			b.must(<-errs)
+		}
+		r := b.report(c)
+		var got []string
+		for _, a := range graph.Arguments(r.Graph) {
+			got = append(got, fmt.Sprint(a.Name, a.Arguments))
+		}
+		slices.Sort(got)
+		if d := cmp.Diff([]string{"reprise::write[first 64]", "reprise::write[second 64]"}, got); d != "" {
+			t.Errorf("ended in the order %v: %s", order, d)
+		}
+		for _, call := range r.Graph.Calls() {
+			if call.End < 0 {
+				t.Errorf("ended in the order %v: %s has no end", order, call.Name)
+			}
+		}
 	}
 }
 

@@ -18,8 +18,8 @@ type live struct {
 	stack []*Capture // the outermost first
 	stop  func()     // ends the observation
 	bufs  map[*reprise.Buffer]*graph.Buffer
-	next  uint64 // id of the next buffer
-	calls int    // functions of others that are open
+	next  uint64        // id of the next buffer
+	open  *reprise.Call // the call of others whose function is open, nil if there is none
 
 	snap *reprise.MemorySnapshot // where captures without dispatch allocate; nil if what is called really runs
 	gen  uint64                  // counts such captures
@@ -247,7 +247,8 @@ func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// Functions nest by time. Calls of several goroutines don't: while one is open, others are told of when they are over.
-	if l.calls++; l.calls == 1 {
+	if l.open == nil && len(l.stack) > 0 {
+		l.open = call
 		l.function(call)
 	}
 }
@@ -284,10 +285,11 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 		}
 		delete(l.bufs, b)
 	case named(call.Kind) && ctx.Value(ours{}) == nil:
-		if l.calls > 1 || l.calls == 0 { // 0 if it began before the capture
+		if l.open == call {
+			l.open = nil
+		} else { // another was open when it began, or it began before the capture
 			l.function(call)
 		}
-		l.calls = max(l.calls-1, 0)
 		l.over(w.d, call)
 	}
 }
@@ -326,7 +328,7 @@ func (l *live) remove(c *Capture) error {
 	}
 	if l.stack = slices.Delete(l.stack, len(l.stack)-1, len(l.stack)); len(l.stack) == 0 {
 		l.stop()
-		l.stop, l.snap, l.bufs, l.calls = nil, nil, nil, 0
+		l.stop, l.snap, l.bufs, l.open = nil, nil, nil, nil
 	}
 	return nil
 }
