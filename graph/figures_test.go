@@ -111,6 +111,38 @@ func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
 	}
 }
 
+// A buffer from before the capture that is freed inside of it takes nothing off those that were allocated inside.
+func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
+	for _, kind := range []BufferType{DRAM, L1} {
+		r := NewRecorder(Config{})
+		buffer := func(id uint64, size int64) *Buffer { return &Buffer{ID: id, Type: kind, Size: size, PageSize: size} }
+		first := buffer(2, 1000)
+		r.Allocate(first)
+		r.Deallocate(buffer(1, 500))
+		r.Allocate(buffer(3, 1000))
+		r.Deallocate(first)
+		r.Allocate(buffer(4, 500))
+		g := finish(t, r).Graph
+		if got := PeakAllocated(g); got != 2000 {
+			t.Errorf("%v: peak of what was allocated: %d", kind, got)
+		}
+		want, core := DRAMUse{Peak: 2000, Allocated: 2500, Freed: 1500}, int64(0)
+		if kind == L1 {
+			want, core = DRAMUse{}, 2000
+		}
+		if d := cmp.Diff(want, DRAMUsage(g)); d != "" {
+			t.Errorf("%v: %s", kind, d)
+		}
+		if got := PerCore(g, 1).L1; got != core {
+			t.Errorf("%v: per core %d", kind, got)
+		}
+		// TT-NN's figure takes the older buffer off, though it never added it.
+		if got := PeakL1(g); kind == L1 && got != 1500 {
+			t.Errorf("peak of L1: %d", got)
+		}
+	}
+}
+
 // Sets of cores are read in the form of any era.
 func TestParseCores(t *testing.T) {
 	for in, want := range map[string][]CoreRange{

@@ -49,7 +49,7 @@ func (t *tracker) step(i int) {
 		}
 	case BufferDeallocate:
 		if b := t.g.bufferOf(n); b != nil && b.inL1() {
-			// A buffer from before the capture was never added.
+			// A buffer from before the capture may never have been added. Upstream subtracts it too, below zero.
 			t.buffers = max(t.buffers-b.Params.Size(ParamSize), 0)
 		}
 	}
@@ -83,7 +83,8 @@ func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 }
 
 // PeakL1 returns the most L1 that was in use at a time, in bytes: whole buffers, and circular buffers as one core has them.
-// This mix is TT-NN's figure; [PerCore] counts both for a core.
+// This mix is TT-NN's figure; [PerCore] counts both for a core. As there, a buffer that is freed counts less even if it never
+// counted, because it is from before the capture and no argument; but not below 0.
 func PeakL1(g *Graph) int64 {
 	t := tracker{g: g, alloc: g.allocations()}
 	var peak int64
@@ -97,42 +98,66 @@ func PeakL1(g *Graph) int64 {
 // PeakAllocated returns the most that buffers of all kinds of memory took at a time, in bytes. Only allocations inside the
 // capture count.
 func PeakAllocated(g *Graph) int64 {
-	var now, peak int64
+	var peak int64
+	l := living{g: g, size: map[int]int64{}}
 	for i := range g.Nodes {
 		switch n := &g.Nodes[i]; n.Type {
 		case BufferAllocate:
-			now = plus(now, n.Params.Size(ParamSize))
-			peak = max(peak, now)
+			l.allocate(n)
+			peak = max(peak, l.sum)
 		case BufferDeallocate:
-			if b := g.bufferOf(n); b != nil {
-				now = max(now-b.Params.Size(ParamSize), 0)
-			}
+			l.free(n)
 		}
 	}
 	return peak
 }
 
-// DRAMUse is what buffers took of DRAM.
+// living adds up the buffers that were allocated inside the capture and live.
+type living struct {
+	g    *Graph
+	size map[int]int64 // by the buffer's node
+	sum  int64
+}
+
+func (l *living) allocate(n *Node) {
+	s := n.Params.Size(ParamSize)
+	l.sum = plus(l.sum, s)
+	if b := l.g.first(n, BufferNode); b != nil {
+		l.size[b.Counter] = plus(l.size[b.Counter], s)
+	}
+}
+
+// free takes off what the buffer added: nothing if it is from before the capture.
+func (l *living) free(n *Node) {
+	if b := l.g.bufferOf(n); b != nil {
+		l.sum = max(l.sum-l.size[b.Counter], 0) // below if the sum was too large to count
+		delete(l.size, b.Counter)
+	}
+}
+
+// DRAMUse is what buffers took of DRAM, in bytes.
 type DRAMUse struct {
-	Peak, Allocated, Freed int64 // bytes
+	Peak      int64 // most at a time, of those that were allocated inside the capture
+	Allocated int64
+	Freed     int64 // also of those from before the capture
 }
 
 // DRAMUsage adds up the DRAM buffers that were allocated and freed in a graph.
 func DRAMUsage(g *Graph) DRAMUse {
 	var u DRAMUse
-	var now int64
+	l := living{g: g, size: map[int]int64{}}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		switch n.Type {
 		case BufferAllocate:
-			if s := n.Params.Size(ParamSize); !n.inL1() {
-				u.Allocated, now = plus(u.Allocated, s), plus(now, s)
-				u.Peak = max(u.Peak, now)
+			if !n.inL1() {
+				l.allocate(n)
+				u.Allocated, u.Peak = plus(u.Allocated, n.Params.Size(ParamSize)), max(u.Peak, l.sum)
 			}
 		case BufferDeallocate:
 			if b := g.bufferOf(n); b != nil && !b.inL1() {
-				s := b.Params.Size(ParamSize)
-				u.Freed, now = plus(u.Freed, s), max(now-s, 0)
+				l.free(n)
+				u.Freed = plus(u.Freed, b.Params.Size(ParamSize))
 			}
 		}
 	}
