@@ -241,6 +241,35 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// With so few rounds that the test can't tell even the clearest difference from chance, nothing is called the same.
+func TestCompareNeedsRounds(t *testing.T) {
+	report := func(ns float64, rounds int) *Report {
+		f := &Figure{Family: "f", Name: "x", P50: ns}
+		for i := range rounds {
+			f.Rounds = append(f.Rounds, ns+float64(i))
+		}
+		return &Report{Figures: []*Figure{f}}
+	}
+	if n := FewestRounds(); n != 6 {
+		t.Errorf("%d rounds are enough: docs/cli.md says 6", n)
+	}
+	for _, c := range []struct {
+		old, cur int
+		want     Verdict
+	}{{0, 0, TooFew}, {3, 100, TooFew}, {100, 3, TooFew}, {4, 4, TooFew}, {5, 5, TooFew}, {4, 20, Slower}, {6, 6, Slower}, {20, 20, Slower}} {
+		if got := Compare(report(100, c.old), report(306, c.cur)); got[0].Verdict != c.want {
+			t.Errorf("three times as slow, %d and %d rounds: %q, want %q", c.old, c.cur, got[0].Verdict, c.want)
+		}
+	}
+	// Ties, as of a coarse clock, make the test more sure of itself than so few rounds are.
+	tied := func(ns float64) *Report {
+		return &Report{Figures: []*Figure{{Family: "f", Name: "x", P50: ns, Rounds: []float64{ns, ns, ns, ns, ns}}}}
+	}
+	if got := Compare(tied(100), tied(306)); got[0].Verdict != TooFew {
+		t.Errorf("rounds that are all alike: %q", got[0].Verdict)
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for ns, want := range map[float64]string{0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1 µs", 1870: "1.87 µs", 15.2e6: "15.2 ms", 2e9: "2 s"} {
 		if got := Duration(ns); got != want {

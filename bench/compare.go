@@ -14,11 +14,12 @@ type Verdict string
 
 // Verdicts.
 const (
-	Same   Verdict = "same"   // no difference that the noise doesn't explain
-	Faster Verdict = "faster" // takes less time
-	Slower Verdict = "slower" // takes more time
-	Gone   Verdict = "gone"   // only the old report has it
-	New    Verdict = "new"    // only the new report has it
+	Same   Verdict = "same"           // no difference that the noise doesn't explain
+	Faster Verdict = "faster"         // takes less time
+	Slower Verdict = "slower"         // takes more time
+	Gone   Verdict = "gone"           // only the old report has it
+	New    Verdict = "new"            // only the new report has it
+	TooFew Verdict = "too few rounds" // for the test to tell even the clearest difference from chance: see EnoughRounds
 )
 
 // Change compares one figure of two reports.
@@ -49,7 +50,8 @@ const (
 // A figure is faster or slower if a test of its rounds says that it isn't chance, by 3 % at least, and if the middle halves
 // of its old and new rounds lie apart: what else a machine does changes from run to run by more than it does within one. On
 // the same machine the times and their ratios to a baseline must both say so: the one beside the figure, or else [MemcpyHot],
-// which is as fast as the processor happens to be. Between machines the ratios to the baseline beside the figure do.
+// which is as fast as the processor happens to be. Between machines the ratios to the baseline beside the figure do. Figures
+// of too few rounds are none of that, and not the same either.
 func Compare(old, cur *Report) []Change {
 	sameMachine := old.Host.sameMachine(cur.Host)
 	processor := 1.0
@@ -98,7 +100,32 @@ func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) 
 			c.Verdict = Same
 		}
 	}
+	if !EnoughRounds(len(old.Rounds), len(cur.Rounds)) {
+		c.Verdict = TooFew
+	}
 	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
+}
+
+// EnoughRounds says whether figures of so many rounds can be compared at all: whether the test gives less than 1 % for rounds
+// that lie wholly apart.
+func EnoughRounds(old, cur int) bool {
+	a, b := make([]float64, max(old, 0)), make([]float64, max(cur, 0))
+	for i := range a {
+		a[i] = float64(i)
+	}
+	for i := range b {
+		b[i] = float64(len(a) + i)
+	}
+	return mannWhitney(a, b) < significance
+}
+
+// FewestRounds is how many rounds are enough if both reports have as many.
+func FewestRounds() int {
+	n := 1
+	for !EnoughRounds(n, n) {
+		n++
+	}
+	return n
 }
 
 // weigh compares the rounds of two figures, after the second's are divided by how much slower the machine was.

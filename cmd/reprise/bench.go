@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +28,7 @@ type benchCmd struct {
 	Go       bool     `help:"Print lines in the form of Go's benchmarks, for benchstat." name:"go" xor:"form"`
 	Hist     bool     `help:"Also show how the samples of each figure are spread."`
 	Output   string   `help:"Write the JSON object to this file as well." short:"o" placeholder:"FILE"`
-	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower." placeholder:"OLD.json"`
+	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or if there are too few rounds to tell." placeholder:"OLD.json"`
 	EBPF     bool     `help:"With the replay family: let the kernel say where the time of a replay goes, by eBPF." name:"ebpf"`
 	Markers  bool     `help:"Also do what is waited for with markers behind submission and completion and uprobes on them, apart from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
 	Plot     string   `help:"Draw the figures into this directory as well, as PNG and SVG." placeholder:"DIR"`
@@ -82,6 +81,12 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	if c.Compare != "" {
 		if old, err = readReport(c.Compare); err != nil {
 			return err
+		}
+		if !bench.EnoughRounds(old.Rounds, c.Rounds) {
+			return &flagError{
+				flag: "--rounds", value: fmt.Sprint(c.Rounds), why: fmt.Sprintf("%s has %d rounds of each figure: with so few no change can be told from chance", c.Compare, old.Rounds),
+				hint: fmt.Sprintf("measure both with %d or more", bench.FewestRounds()),
+			}
 		}
 	}
 	config := bench.Config{
@@ -164,20 +169,27 @@ func (c *benchCmd) compare(w io.Writer, old, cur *bench.Report) error {
 	changes := bench.Compare(old, cur)
 	var err error
 	if c.JSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(changes)
+		err = printJSON(w, map[string]any{"changes": append([]bench.Change{}, changes...)})
 	} else {
 		err = bench.WriteComparison(w, changes)
 	}
-	var slower []string
-	for _, ch := range changes {
-		if ch.Verdict == bench.Slower {
-			slower = append(slower, ch.ID)
+	with := func(v bench.Verdict) (ids []string) {
+		for _, ch := range changes {
+			if ch.Verdict == v {
+				ids = append(ids, ch.ID)
+			}
 		}
+		return ids
 	}
-	if len(slower) > 0 {
-		return errors.Join(err, fmt.Errorf("%d figures got slower than in %s: %s", len(slower), c.Compare, strings.Join(slower, ", ")))
+	var wrong []string
+	if ids := with(bench.Slower); len(ids) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d figures got slower than in %s: %s", len(ids), c.Compare, strings.Join(ids, ", ")))
+	}
+	if ids := with(bench.TooFew); len(ids) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d figures have too few rounds to compare them with %s: %s: measure both with --rounds %d or more", len(ids), c.Compare, strings.Join(ids, ", "), bench.FewestRounds()))
+	}
+	if len(wrong) > 0 {
+		return errors.Join(err, errors.New(strings.Join(wrong, "; ")))
 	}
 	return err
 }
