@@ -12,7 +12,7 @@ func (b *Breakdown) WriteTable(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "\nwhat the kernel saw of %d replays of the smallest trace, for each of them\n", b.Replays); err != nil {
 		return err
 	}
-	t := newTable(w)
+	t := newTable()
 	t.AppendHeader(table.Row{"stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor", "of that ready"})
 	for _, s := range b.Stages {
 		t.AppendRow(table.Row{
@@ -21,19 +21,25 @@ func (b *Breakdown) WriteTable(w io.Writer) error {
 		})
 	}
 	right(t, 2, 9)
-	t.Render()
+	if err := render(w, t); err != nil {
+		return err
+	}
 	if _, err := fmt.Fprintln(w, "\"wait\" is of all threads of the process, those of an emulated device too"); err != nil {
 		return err
 	}
 	if len(b.Jitter) > 0 {
-		fmt.Fprintln(w)
-		t = newTable(w)
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		t = newTable()
 		t.AppendHeader(table.Row{"jitter while submitting", "times", "together", "longest"})
 		for _, j := range b.Jitter {
 			t.AppendRow(table.Row{j.Name, j.Count, Duration(j.Ns), Duration(j.MaxNs)})
 		}
 		right(t, 2, 4)
-		t.Render()
+		if err := render(w, t); err != nil {
+			return err
+		}
 	}
 	return writeProbes(w, b.Costs, b.LeftOut, b.Lost)
 }

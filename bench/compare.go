@@ -226,7 +226,7 @@ func mannWhitney(a, b []float64) float64 {
 
 // WriteComparison writes changes for people.
 func WriteComparison(w io.Writer, changes []Change) error {
-	t := newTable(w)
+	t := newTable()
 	t.AppendHeader(table.Row{"figure", "old", "new", "change", "p", "verdict"})
 	for _, c := range changes {
 		row := table.Row{c.ID, "-", "-", "-", "-", string(c.Verdict)}
@@ -251,6 +251,5 @@ func WriteComparison(w io.Writer, changes []Change) error {
 		t.AppendRow(row)
 	}
 	right(t, 2, 5)
-	t.Render()
-	return nil
+	return render(w, t)
 }

@@ -115,7 +115,7 @@ func (m *Markers) WriteTable(w io.Writer) error {
 	if _, err := fmt.Fprintln(w, "\nfrom marker to marker, by uprobes, apart from what is above"); err != nil {
 		return err
 	}
-	t := newTable(w)
+	t := newTable()
 	t.AppendHeader(table.Row{"operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max"})
 	for _, o := range m.Operations {
 		row := table.Row{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
@@ -125,13 +125,17 @@ func (m *Markers) WriteTable(w io.Writer) error {
 		t.AppendRow(row)
 	}
 	right(t, 2, 8)
-	t.Render()
+	if err := render(w, t); err != nil {
+		return err
+	}
 	return writeProbes(w, m.Costs, m.LeftOut, m.Lost)
 }
 
 // writeProbes writes what probes cost, which there aren't, and what they lost.
 func writeProbes(w io.Writer, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) error {
-	fmt.Fprintln(w)
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
 	for _, c := range costs {
 		if _, err := fmt.Fprintf(w, "probe of %s: %s for each %s\n", c.Probe, Duration(c.Ns), c.Event); err != nil {
 			return err

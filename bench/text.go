@@ -17,17 +17,19 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%s\n%d rounds after %d to warm up; reading the clock costs %s, taken off\n\n", head, r.Rounds, r.Warmup, Duration(r.TimerOverheadNs)); err != nil {
 		return err
 	}
-	t := newTable(w)
+	t := newTable()
 	t.AppendHeader(table.Row{"baseline", "p50", "p90", "p99"})
 	for _, f := range r.Baselines {
 		t.AppendRow(table.Row{f.Name, Duration(f.P50), Duration(f.P90), Duration(f.P99)})
 	}
 	right(t, 2, 4)
-	t.Render()
+	if err := render(w, t); err != nil {
+		return err
+	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	t = newTable(w)
+	t = newTable()
 	t.AppendHeader(table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"})
 	for _, f := range r.Figures {
 		t.AppendRow(table.Row{
@@ -36,7 +38,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 		})
 	}
 	right(t, 2, 8)
-	t.Render()
+	if err := render(w, t); err != nil {
+		return err
+	}
 	for i := range r.Refused {
 		if _, err := fmt.Fprintln(w, &r.Refused[i]); err != nil {
 			return err
@@ -58,14 +62,19 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return nil
 }
 
-func newTable(w io.Writer) table.Writer {
+func newTable() table.Writer {
 	t := table.NewWriter()
-	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
 	t.Style().Options.DrawBorder = false
 	t.Style().Options.SeparateColumns = false
 	t.Style().Format.Header = text.FormatDefault
 	return t
+}
+
+// render writes a table. Its own way to do so says nothing of errors.
+func render(w io.Writer, t table.Writer) error {
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
 }
 
 // right aligns the columns from first to last to the right.

@@ -93,7 +93,9 @@ func (d *doctorJSON) print(out io.Writer) error {
 			if err := w.Flush(); err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "\n%s\n", device)
+			if _, err := fmt.Fprintf(out, "\n%s\n", device); err != nil {
+				return err
+			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Status, c.Name, c.Found)
 		if c.Fix != "" {

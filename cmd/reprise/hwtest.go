@@ -205,7 +205,9 @@ func printSuite(out io.Writer, rep *hwtest.Report) error {
 		sums[k].Add(r)
 		sums[k].Seconds += r.Seconds
 	}
-	fmt.Fprintln(out)
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DEVICE\tLAYER\tPASSED\tFAILED\tSKIPPED\tTIME")
 	for _, k := range order {
@@ -218,7 +220,9 @@ func printSuite(out io.Writer, rep *hwtest.Report) error {
 	}
 	for _, r := range rep.Results {
 		if r.Outcome == hwtest.Fail {
-			fmt.Fprintf(out, "\nfailed: %s %s/%s\n  protects: %s\n", r.Device, r.Layer, r.Name, r.Protects)
+			if _, err := fmt.Fprintf(out, "\nfailed: %s %s/%s\n  protects: %s\n", r.Device, r.Layer, r.Name, r.Protects); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

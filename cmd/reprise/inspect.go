@@ -74,7 +74,8 @@ func (c *inspectCmd) dump(s streams, r io.Reader) error {
 	if err := d.Print(s.out); err != nil {
 		return fmt.Errorf("inspect: %w", err)
 	}
-	fmt.Fprintln(s.out, "\nmemory in the file (--region NAME writes it out):")
+	w := bufio.NewWriter(s.out)
+	fmt.Fprintln(w, "\nmemory in the file (--region NAME writes it out):")
 	seen := map[string]int{}
 	var names []string
 	for _, r := range d.Regions {
@@ -84,9 +85,9 @@ func (c *inspectCmd) dump(s streams, r io.Reader) error {
 		seen[r.Name] += r.Size
 	}
 	for _, n := range names {
-		fmt.Fprintf(s.out, "  %-16s %d B\n", n, seen[n])
+		fmt.Fprintf(w, "  %-16s %d B\n", n, seen[n])
 	}
-	return nil
+	return w.Flush()
 }
 
 // region writes the bytes of all regions of a name, one after the other.
