@@ -24,7 +24,8 @@ type Probe struct {
 	config  Config
 	pid     int
 	began   time.Time
-	proc    Proc
+	proc    Proc   // when it began
+	started uint64 // the process, as /proc has it
 	used    []string
 	leftOut []LeftOut
 
@@ -42,6 +43,8 @@ type Probe struct {
 	next   int
 	old    uint64
 	files  map[uint32]string // device files by number, as long as they were seen
+	most   Proc              // that /proc said of the process
+	ended  time.Time         // the process, zero as long as it runs
 }
 
 // Start begins to watch. What the machine can't do is left out and named in every [Snapshot]; what /proc tells is always
@@ -60,7 +63,7 @@ func Start(c Config) (_ *Probe, err error) {
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	if p.proc, err = readProc(p.pid); err != nil {
+	if p.proc, p.started, err = readProc(p.pid); err != nil {
 		return nil, fmt.Errorf("probe: start: process %d: %w", p.pid, err)
 	}
 	choices := Choose(c.Machine, c.Kinds...)
@@ -74,6 +77,33 @@ func Start(c Config) (_ *Probe, err error) {
 	}
 	p.began = time.Now()
 	return p, nil
+}
+
+// Running looks whether the process still runs. What /proc says of it goes with it: who wants to know that to the end looks
+// now and then. Running and Snapshot keep it.
+func (p *Probe) Running() bool {
+	_, running := p.look()
+	return running
+}
+
+// look returns what /proc says of the process since the probes started, and whether it still runs.
+func (p *Probe) look() (Proc, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended.IsZero() {
+		return p.most, false
+	}
+	now, started, err := readProc(p.pid)
+	if errors.Is(err, errEnded) || min(started, p.started) > 0 && started != p.started {
+		p.ended = time.Now()
+		return p.most, false
+	}
+	if err != nil {
+		return p.most, true
+	}
+	now = now.since(p.proc)
+	p.most = p.most.most(now)
+	return now, true
 }
 
 func (p *Probe) leave(probe string, err error) {

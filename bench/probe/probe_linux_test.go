@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -480,6 +481,66 @@ func TestStartRefuses(t *testing.T) {
 			t.Errorf("%+v: no error", c)
 			_ = p.Close()
 		}
+	}
+}
+
+// A process that has ended keeps the figures that /proc gave last, and it is said that it has, before and after somebody asks how
+// it ended.
+func TestProcessThatEnds(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "read x; i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done; echo done; read x")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	p, err := Start(Config{PID: cmd.Process.Pid, Machine: lackingMachine{BPF: true, RawTracepoints: true, Fentry: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	line := make([]byte, 5)
+	if _, err := io.WriteString(in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, line); err != nil {
+		t.Fatal(err)
+	}
+	last, err := p.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.Ended || last.Proc == (Proc{}) || !p.Running() {
+		t.Errorf("while it runs: ended %t, %+v", last.Ended, last.Proc)
+	}
+	in.Close()
+	for end := time.Now().Add(time.Minute); p.Running(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it runs on")
+		}
+	}
+	for _, when := range []string{"before", "after"} {
+		s, err := p.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.Ended || s.Elapsed < last.Elapsed || s.Proc.On < last.Proc.On || s.Proc.Voluntary < last.Proc.Voluntary || s.Proc.Minor < last.Proc.Minor {
+			t.Errorf("%s somebody asks: ended %t after %v, %+v, before that %+v", when, s.Ended, s.Elapsed, s.Proc, last.Proc)
+		}
+		var text strings.Builder
+		if err := s.WriteTable(&text); err != nil || !strings.Contains(text.String(), ", until it ended: ") {
+			t.Errorf("%s somebody asks: %q, %v", when, text.String(), err)
+		}
+		_ = cmd.Wait() // its input ended, which is an error to sh
+	}
+	if q, err := Start(Config{PID: cmd.Process.Pid}); err == nil {
+		t.Error("it can be watched again")
+		_ = q.Close()
 	}
 }
 

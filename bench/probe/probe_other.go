@@ -31,6 +31,9 @@ func (*Probe) Stage(uint32) {}
 // Has returns false.
 func (*Probe) Has(Kind) bool { return false }
 
+// Running returns false.
+func (*Probe) Running() bool { return false }
+
 // Snapshot fails.
 func (*Probe) Snapshot() (*Snapshot, error) {
 	return nil, fmt.Errorf("probe: snapshot: %w", machine{}.Missing(BPF))

@@ -16,17 +16,22 @@ import (
 	"time"
 )
 
-// readProc adds up what /proc says of a process's threads. What can't be read stays 0: schedstat isn't in every kernel.
-func readProc(pid int) (Proc, error) {
-	var p Proc
+// errEnded is the error for a process that has ended, or that there never was.
+var errEnded = errors.New("there is no such process")
+
+// readProc adds up what /proc says of a process's threads, and says when it began, by which it is told from a later one of the
+// same number. What can't be read stays 0: schedstat isn't in every kernel. A process that only waits for somebody to ask how it
+// ended has ended.
+func readProc(pid int) (p Proc, began uint64, err error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return p, errors.New("there is no such process")
+		if gone(err) {
+			err = errEnded
 		}
-		return p, err
+		return p, 0, err
 	}
+	ended := 0
 	for _, t := range tasks {
 		at := filepath.Join(dir, t.Name())
 		if b, err := os.ReadFile(filepath.Join(at, "schedstat")); err == nil {
@@ -51,16 +56,30 @@ func readProc(pid int) (Proc, error) {
 		if b, err := os.ReadFile(filepath.Join(at, "stat")); err == nil {
 			// The name, in parentheses, may have anything in it. Behind it, from the third field on, come single words.
 			s := string(b)
-			if f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]); len(f) > 9 {
+			if f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]); len(f) > 19 {
+				if f[0] == "Z" || f[0] == "X" {
+					ended++
+				}
+				if t.Name() == strconv.Itoa(pid) {
+					began, _ = strconv.ParseUint(f[19], 10, 64)
+				}
 				minor, _ := strconv.ParseUint(f[7], 10, 64)
 				major, _ := strconv.ParseUint(f[9], 10, 64)
 				p.Minor += minor
 				p.Major += major
 			}
+		} else if gone(err) {
+			ended++
 		}
 	}
-	return p, nil
+	if ended == len(tasks) {
+		return p, began, errEnded
+	}
+	return p, began, nil
 }
+
+// gone says whether /proc has nothing more of a thread or a process.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
 // numbers say who a process is.
 type numbers struct {

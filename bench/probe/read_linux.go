@@ -58,9 +58,12 @@ func (p *Probe) drain() {
 
 // Snapshot returns what was seen so far.
 func (p *Probe) Snapshot() (*Snapshot, error) {
-	s := &Snapshot{PID: p.pid, Elapsed: time.Since(p.began), Used: p.used, LeftOut: p.leftOut}
-	if now, err := readProc(p.pid); err == nil { // it may have ended
-		s.Proc = now.since(p.proc)
+	s := &Snapshot{PID: p.pid, Used: p.used, LeftOut: p.leftOut}
+	var running bool
+	if s.Proc, running = p.look(); running {
+		s.Elapsed = time.Since(p.began)
+	} else {
+		s.Ended, s.Elapsed = true, p.ended.Sub(p.began)
 	}
 	if p.coll == nil {
 		return s, nil

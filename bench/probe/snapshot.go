@@ -11,6 +11,8 @@ type Snapshot struct {
 	// PID is the process, Elapsed how long it has been watched.
 	PID     int           `json:"pid"`
 	Elapsed time.Duration `json:"elapsed_ns"`
+	// Ended says that the process has ended: Elapsed is until that was seen.
+	Ended bool `json:"ended"`
 	// Threads are those that did anything, by thread and stage.
 	Threads []Thread `json:"threads"`
 	// Functions are those of the kernel that are watched, by stage.
@@ -19,7 +21,8 @@ type Snapshot struct {
 	Markers *Markers `json:"markers,omitempty"`
 	// Slow are the latest of what took longer than [Config.Slow], oldest first.
 	Slow []Slow `json:"slow,omitempty"`
-	// Proc is what /proc says of the whole process, since the probes started.
+	// Proc is what /proc says of the whole process, since the probes started. When that has ended, it is the most that /proc was
+	// seen to say of it: see [Probe.Running].
 	Proc Proc `json:"proc"`
 	// Used are the probes that work, in words, and LeftOut those that don't, with why.
 	Used    []string  `json:"used"`
@@ -144,6 +147,14 @@ func (p Proc) since(o Proc) Proc {
 		On: max(0, p.On-o.On), Ready: max(0, p.Ready-o.Ready),
 		Voluntary: less(p.Voluntary, o.Voluntary), Preempted: less(p.Preempted, o.Preempted),
 		Minor: less(p.Minor, o.Minor), Major: less(p.Major, o.Major),
+	}
+}
+
+// most takes the larger figures. Threads of a process that is ending go one by one, and their figures with them.
+func (p Proc) most(o Proc) Proc {
+	return Proc{
+		On: max(p.On, o.On), Ready: max(p.Ready, o.Ready), Voluntary: max(p.Voluntary, o.Voluntary), Preempted: max(p.Preempted, o.Preempted),
+		Minor: max(p.Minor, o.Minor), Major: max(p.Major, o.Major),
 	}
 }
 

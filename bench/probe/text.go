@@ -13,8 +13,12 @@ import (
 // WriteTable writes the snapshot for people: system calls, threads, functions, what was left out and lost.
 func (s *Snapshot) WriteTable(w io.Writer) error {
 	var b bytes.Buffer // takes everything, unlike w
-	fmt.Fprintf(&b, "process %d for %v: %v on processors, %v waiting for one, %d page faults (%d major)\n",
-		s.PID, s.Elapsed.Round(time.Millisecond), s.Proc.On, s.Proc.Ready, s.Proc.Minor+s.Proc.Major, s.Proc.Major)
+	until := ""
+	if s.Ended {
+		until = ", until it ended"
+	}
+	fmt.Fprintf(&b, "process %d for %v%s: %v on processors, %v waiting for one, %d page faults (%d major)\n",
+		s.PID, s.Elapsed.Round(time.Millisecond), until, s.Proc.On, s.Proc.Ready, s.Proc.Minor+s.Proc.Major, s.Proc.Major)
 	if calls := s.Calls(); len(calls) > 0 {
 		t := newTable(&b, table.Row{"system call", "of", "times", "failed", "together", "median below", "longest", "off processor"})
 		for _, c := range calls {

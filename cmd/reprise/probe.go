@@ -12,7 +12,7 @@ import (
 // probeCmd watches a running process.
 type probeCmd struct {
 	PID      int           `required:"" help:"The process." name:"pid" placeholder:"N"`
-	Duration time.Duration `help:"How long to watch; 10s if not given." default:"10s" placeholder:"DURATION"`
+	Duration time.Duration `help:"How long to watch, if the process doesn't end before; 10s if not given." default:"10s" placeholder:"DURATION"`
 	Interval time.Duration `help:"Print what was seen so far so often, not only at the end." placeholder:"DURATION"`
 	Markers  bool          `help:"Attach to the markers for submissions and completions, if the program calls them. Each call then costs a trap, more than a replay."`
 	JSON     bool          `help:"Print JSON objects." name:"json"`
@@ -34,7 +34,10 @@ func (c *probeCmd) Validate() error {
 	return nil
 }
 
-// Run watches until the time is over or somebody interrupts.
+// look is how often it is looked whether the process still runs, and what /proc says of it, which goes with it.
+const look = 100 * time.Millisecond
+
+// Run watches until the time is over, the process ends or somebody interrupts.
 func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
 	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults, probe.Functions}
 	if c.Markers {
@@ -60,6 +63,8 @@ func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
 		defer t.Stop()
 		tick = t.C
 	}
+	running := time.NewTicker(look)
+	defer running.Stop()
 	for over := false; !over; {
 		select {
 		case <-ctx.Done():
@@ -67,6 +72,11 @@ func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
 		case <-end:
 			over = true
 		case <-tick:
+		case <-running.C:
+			if p.Running() {
+				continue
+			}
+			over = true
 		}
 		sn, err := p.Snapshot()
 		if err != nil {
@@ -80,6 +90,7 @@ func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
 		if err != nil {
 			return err
 		}
+		over = over || sn.Ended
 	}
 	return nil
 }
