@@ -159,7 +159,7 @@ func (c *graphImportCmd) Validate() error {
 func (c *graphImportCmd) Run(ctx context.Context, s streams) error {
 	last := len(c.Paths) - 1
 	db := c.Paths[last]
-	if filepath.Ext(db) == "" { // a folder, as the visualizer opens it
+	if st, err := os.Stat(db); err == nil && st.IsDir() || err != nil && filepath.Ext(db) == "" { // a folder, as the visualizer opens it
 		db = filepath.Join(db, "db.sqlite")
 	}
 	sum, err := visualizer.Import(ctx, db, c.Paths[:last], visualizer.Options{SVG: c.SVG})

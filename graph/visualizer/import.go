@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ const Apart = 10000
 // Options change an import.
 type Options struct {
 	Limits graph.Limits
-	SVG    bool // draw each report, as graphs/NAME.svg beside the database
+	SVG    bool // draw each report, as graphs/NAME.svg beside the database; the second one of a name as NAME-2.svg, and so on
 }
 
 // Summary counts what an import wrote.
@@ -48,17 +49,19 @@ var ErrNoReports = errors.New("no reports")
 
 // Import writes reports into a database, which it makes if there is none. A path is a file, or a folder of which all *.json
 // files count, by name. An operation that is imported again replaces itself with all that belongs to it; tensors that are
-// there stay. A file in a folder that can't be read is a warning; if nothing is left to import that is an error, and the
-// database stays as it was: an import is all or nothing.
+// there stay. A file in a folder that can't be read is a warning; if nothing is left to import that is an error. An import is all
+// or nothing: after an error the database and what lies beside it are as they were.
 func Import(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
 	files, err := list(paths)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(db), 0o777); err != nil {
+	to, err := newOutput(db)
+	if err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
 	}
-	c, err := sql.Open("sqlite", db)
+	defer to.close()
+	c, err := sql.Open("sqlite", to.uri())
 	if err != nil {
 		return nil, fmt.Errorf("visualizer: import: open %s: %w", db, err)
 	}
@@ -71,7 +74,7 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return nil, fmt.Errorf("visualizer: import: make the tables of %s: %w", db, err)
 	}
-	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, folder: filepath.Dir(db)}
+	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, to: to}
 	w.insert("INSERT OR REPLACE INTO report_metadata VALUES (?, ?)", "schema_version", SchemaVersion)
 	var failed error
 	for k, f := range files {
@@ -91,7 +94,7 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 		}
 		w.report(p)
 		if err := w.beside(r, f.path, o.SVG); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("visualizer: import: %w", err)
 		}
 		w.sum.Files++
 	}
@@ -102,9 +105,13 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 	if w.err != nil {
 		return nil, fmt.Errorf("visualizer: import: write %s: %w", db, w.err)
 	}
+	if err := to.settle(); err != nil {
+		return nil, fmt.Errorf("visualizer: import: %w", err)
+	}
 	if err := tx.Commit(); err != nil {
 		return nil, fmt.Errorf("visualizer: import: write %s: %w", db, err)
 	}
+	to.keep()
 	return w.sum, nil
 }
 
@@ -175,24 +182,30 @@ func (w *writer) beside(r *graph.Report, path string, svg bool) error {
 			continue
 		}
 		w.yaml = append(w.yaml, name)
-		if err := os.WriteFile(filepath.Join(w.folder, name), []byte(text), 0o666); err != nil {
-			return fmt.Errorf("visualizer: import: %w", err)
+		if err := w.to.write(name, func(f io.Writer) error { _, err := io.WriteString(f, text); return err }); err != nil {
+			return err
 		}
 		w.sum.YAML++
 	}
 	if !svg {
 		return nil
 	}
-	dir := filepath.Join(w.folder, "graphs")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("visualizer: import: %w", err)
-	}
-	f, err := os.Create(filepath.Join(dir, strings.TrimSuffix(filepath.Base(path), ".json")+".svg"))
-	if err != nil {
-		return fmt.Errorf("visualizer: import: %w", err)
-	}
 	w.sum.SVG++
-	return errors.Join(r.Graph.SVG(f), f.Close())
+	return w.to.write(w.picture(path), r.Graph.SVG)
+}
+
+// picture is what a report's picture is called: like no other's of this import.
+func (w *writer) picture(path string) string {
+	base := strings.TrimSuffix(filepath.Base(path), ".json")
+	for n := 1; ; n++ {
+		name := filepath.Join("graphs", base+".svg")
+		if n > 1 {
+			name = filepath.Join("graphs", fmt.Sprintf("%s-%d.svg", base, n))
+		}
+		if !slices.Contains(w.to.names, name) {
+			return name
+		}
+	}
 }
 
 // captured is an operation's part of the graph as JSON: nodes between a start and an end of a capture, numbered from 0.

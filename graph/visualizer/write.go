@@ -19,7 +19,7 @@ type writer struct {
 	tx      *sql.Tx
 	err     error
 	sum     *Summary
-	folder  string
+	to      *output
 	yaml    []string
 	numbers numbers
 	stmts   map[string]*sql.Stmt
