@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/bench"
@@ -32,7 +33,7 @@ type benchCmd struct {
 	EBPF     bool     `help:"With the replay family: let the kernel say where the time of a replay goes, by eBPF." name:"ebpf"`
 	Markers  bool     `help:"Also do what is waited for with markers behind submission and completion and uprobes on them, apart from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
 	Plot     string   `help:"Draw the figures into this directory as well, as PNG and SVG." placeholder:"DIR"`
-	Timeline string   `help:"Write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, apart from what is measured." placeholder:"FILE" type:"path"`
+	Timeline string   `help:"With the replay family: write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, apart from what is measured." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List what can be measured, and measure nothing."`
 
 	target  *target.Device
@@ -60,12 +61,42 @@ func (c *benchCmd) Validate() error {
 			return &flagError{flag: "--programs", value: fmt.Sprint(n), why: "a trace has at least one program", hint: "give positive numbers"}
 		}
 	}
+	if err := c.families(); err != nil {
+		return err
+	}
 	var err error
 	if c.target, err = parseDevice("--device", c.Device); err != nil || c.Machine == "" {
 		return err
 	}
 	c.machine, err = parseMachine("--machine", c.Machine)
 	return err
+}
+
+// families refuses families that there aren't, and flags for one that isn't measured.
+func (c *benchCmd) families() error {
+	var have []string
+	for _, f := range bench.Families() {
+		have = append(have, f.Name)
+	}
+	for _, n := range c.Families {
+		if !slices.Contains(have, n) {
+			return &flagError{flag: "FAMILY", value: n, why: "there is no such family of measurements", hint: "have " + strings.Join(have, ", ")}
+		}
+	}
+	const replay = "replay"
+	if len(c.Families) == 0 || slices.Contains(c.Families, replay) {
+		return nil
+	}
+	e := &flagError{why: "it is of replays, and their family isn't measured", hint: "name " + replay + " as well"}
+	switch {
+	case c.Timeline != "":
+		e.flag, e.value = "--timeline", c.Timeline
+	case c.EBPF:
+		e.flag, e.value = "--ebpf", "true"
+	default:
+		return nil
+	}
+	return e
 }
 
 func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
