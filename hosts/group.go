@@ -3,6 +3,7 @@ package hosts
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -17,8 +18,9 @@ type Group struct {
 	e Engine
 	m *mesh.Mesh
 
-	mu    sync.Mutex
-	fault error // of this host, until it has finished again
+	mu     sync.Mutex
+	fault  error // of this host, until it has finished again
+	untold error // of its last replay, until the others have heard of it
 }
 
 // traits is what must be equal on all hosts so that one trace fits all.
@@ -92,37 +94,43 @@ func (g *Group) Replay(ctx context.Context, t Replayer) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.tell(ctx, op); err != nil {
+	if err := g.tell(ctx, op, g.fault); err != nil {
 		return err
 	}
-	g.fault = t.Replay(ctx)
+	g.untold = t.Replay(ctx)
+	g.fault = g.untold
 	return g.fault
 }
 
 // Finish waits until the chips of this host have done all that is in a queue, then for the other hosts. If one of them failed,
-// all get an *Error with the state of every host.
+// here or in a replay of which the others have not heard, all get an *Error with the state of every host.
 func (g *Group) Finish(ctx context.Context, q *mesh.Queue) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.fault = q.Finish(ctx)
-	return g.tell(ctx, "finish")
+	done := q.Finish(ctx)
+	err := g.tell(ctx, "finish", errors.Join(g.untold, done))
+	// A replay that the others could not be told of still counts: an exchange that has not begun may be tried again.
+	g.fault = errors.Join(g.untold, done)
+	return err
 }
 
-// tell says whether this host is well, and hears of the others.
-func (g *Group) tell(ctx context.Context, op string) error {
+// tell says whether this host is well, and hears of the others. If they can't be reached, what is wrong here is all the more
+// worth knowing.
+func (g *Group) tell(ctx context.Context, op string, fault error) error {
 	var mine []byte
-	if g.fault != nil {
-		mine = []byte(g.fault.Error())
+	if fault != nil {
+		mine = []byte(fault.Error())
 	}
 	all, err := g.e.Exchange(ctx, op, mine)
 	if err != nil {
-		return err
+		return errors.Join(fault, err)
 	}
+	g.untold = nil
 	errs := make([]error, len(all))
 	for i, text := range all {
 		switch {
 		case i == g.e.Rank():
-			errs[i] = g.fault
+			errs[i] = fault
 		case len(text) > 0:
 			errs[i] = fmt.Errorf("%w: %s", ErrElsewhere, text)
 		}

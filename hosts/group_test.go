@@ -162,6 +162,85 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// A replay that failed on one host is heard of by all where they meet next, also when that is Finish, and also when a first
+// Finish ended before it met anybody. Then all is well again.
+func TestFinishTellsOfReplay(t *testing.T) {
+	nodes := listen(t, 2, 2)
+	meshes, group := make([]*mesh.Mesh, 2), make([]*hosts.Group, 2)
+	for i := range meshes {
+		meshes[i] = openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	}
+	each := func(f func(i int) error) []error {
+		return all(nodes, func(n *hosts.Node) error { return f(n.Rank()) })
+	}
+	finish := func(ctx context.Context) func(i int) error {
+		return func(i int) error { return group[i].Finish(ctx, meshes[i].Queue(0)) }
+	}
+	if err := errors.Join(each(func(i int) (err error) { group[i], err = hosts.Join(t.Context(), nodes[i], meshes[i]); return err })...); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	lost := errors.New("the replay was lost")
+	for _, early := range []bool{false, true} {
+		for i, err := range each(func(i int) error { return group[i].Replay(t.Context(), failing{[]error{nil, lost}[i]}) }) {
+			if errors.Is(err, lost) != (i == 1) {
+				t.Errorf("host %d replays: %v", i, err)
+			}
+		}
+		if early {
+			for i, err := range each(finish(over)) {
+				if !errors.Is(err, context.Canceled) || errors.Is(err, lost) != (i == 1) {
+					t.Errorf("host %d finishes with a context that is over: %v", i, err)
+				}
+			}
+		}
+		for i, err := range each(finish(t.Context())) {
+			var e *hosts.Error
+			if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Rank != 1 || errors.Is(err, lost) != (i == 1) || errors.Is(err, context.Canceled) {
+				t.Errorf("host %d finishes: %v", i, err)
+			}
+		}
+		if err := errors.Join(each(finish(t.Context()))...); err != nil {
+			t.Errorf("once more: %v", err)
+		}
+	}
+}
+
+// What is wrong here is told here, even when the other hosts can't be reached.
+func TestFaultOutlivesExchange(t *testing.T) {
+	m := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	e := &broken{}
+	g, err := hosts.Join(t.Context(), e, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := errors.New("the replay was lost")
+	if err := g.Replay(t.Context(), failing{lost}); !errors.Is(err, lost) {
+		t.Error(err)
+	}
+	e.err = errors.New("the exchange broke")
+	for name, err := range map[string]error{"replay": g.Replay(t.Context(), failing{}), "finish": g.Finish(t.Context(), m.Queue(0))} {
+		if !errors.Is(err, lost) || !errors.Is(err, e.err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// failing is a trace whose replay gives an error.
+type failing struct{ err error }
+
+func (f failing) Replay(context.Context) error { return f.err }
+
+// broken is an engine of one host whose exchanges fail if they are told to.
+type broken struct{ err error }
+
+func (b *broken) Rank() int { return 0 }
+func (b *broken) Size() int { return 1 }
+func (b *broken) Exchange(_ context.Context, _ string, mine []byte) ([][]byte, error) {
+	return [][]byte{mine}, b.err
+}
+
 type fake struct {
 	f    func()
 	name string
