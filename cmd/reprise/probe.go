@@ -11,11 +11,11 @@ import (
 
 // probeCmd watches a running process.
 type probeCmd struct {
-	PID      int           `required:"" help:"The process." name:"pid" placeholder:"N"`
-	Duration time.Duration `help:"How long to watch, if the process doesn't end before; 10s if not given." default:"10s" placeholder:"DURATION"`
-	Interval time.Duration `help:"Print what was seen so far so often, not only at the end." placeholder:"DURATION"`
-	Markers  bool          `help:"Attach to the markers for submissions and completions, if the program calls them. Each call then costs a trap, more than a replay."`
-	JSON     bool          `help:"Print JSON objects." name:"json"`
+	PID      int            `required:"" help:"The process." name:"pid" placeholder:"N"`
+	Duration time.Duration  `help:"How long to watch, if the process doesn't end before; 10s if not given." default:"10s" placeholder:"DURATION"`
+	Interval *time.Duration `help:"Print what was seen so far so often, not only at the end." placeholder:"DURATION"`
+	Markers  bool           `help:"Attach to the markers for submissions and completions, if the program calls them. Each call then costs a trap, more than a replay."`
+	JSON     bool           `help:"Print JSON objects." name:"json"`
 }
 
 // Help is shown by --help.
@@ -28,8 +28,11 @@ func (c *probeCmd) Validate() error {
 	if c.PID < 1 {
 		return &flagError{flag: "--pid", value: fmt.Sprint(c.PID), why: "it is no process", hint: "give the number of a running process"}
 	}
-	if c.Duration <= 0 || c.Interval < 0 {
-		return &flagError{flag: "--duration", value: c.Duration.String(), why: "it isn't positive, or --interval is negative", hint: "give a time such as 10s"}
+	if c.Duration <= 0 {
+		return &flagError{flag: "--duration", value: c.Duration.String(), why: "it isn't positive", hint: "give a time such as 10s"}
+	}
+	if c.Interval != nil && *c.Interval <= 0 {
+		return &flagError{flag: "--interval", value: c.Interval.String(), why: "it isn't positive", hint: "give a time such as 1s, or leave it out"}
 	}
 	return nil
 }
@@ -58,8 +61,8 @@ func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
 	defer func() { err = errors.Join(err, p.Close()) }()
 	end := time.After(c.Duration)
 	var tick <-chan time.Time
-	if c.Interval > 0 {
-		t := time.NewTicker(c.Interval)
+	if c.Interval != nil {
+		t := time.NewTicker(*c.Interval)
 		defer t.Stop()
 		tick = t.C
 	}

@@ -22,7 +22,7 @@ type traceRunCmd struct {
 	Device  string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
 	Replays int    `help:"How often to replay it." default:"1"`
 	Step    bool   `help:"Run it program by program instead, and wait for each." xor:"mode"`
-	Split   int    `help:"Run it as this many pieces instead that are replayed one behind the other, and wait for each." placeholder:"N" xor:"mode"`
+	Split   *int   `help:"Run it as this many pieces instead that are replayed one behind the other, and wait for each." placeholder:"N" xor:"mode"`
 	Bisect  bool   `help:"Find the first program with which a replay hangs, or leaves something else in the buffers than the programs one by one." xor:"mode"`
 	Check   bool   `help:"Compare a replay with the programs one by one, and name the first that differs. Unlike --bisect it ends with the first hang." xor:"mode"`
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
@@ -39,8 +39,8 @@ func (c *traceRunCmd) Validate() error {
 	if c.Replays < 1 {
 		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "a trace is replayed at least once", hint: "give a positive number"}
 	}
-	if c.Split < 0 {
-		return &flagError{flag: "--split", value: strconv.Itoa(c.Split), why: "there is at least one piece", hint: "give a positive number"}
+	if c.Split != nil && *c.Split < 1 {
+		return &flagError{flag: "--split", value: strconv.Itoa(*c.Split), why: "there is at least one piece", hint: "give a positive number"}
 	}
 	if c.Replays > 1 && c.mode() != "replay" {
 		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "it goes with replays only", hint: "leave --" + c.mode() + " out"}
@@ -56,7 +56,7 @@ func (c *traceRunCmd) mode() string {
 	switch {
 	case c.Step:
 		return "step"
-	case c.Split > 0:
+	case c.Split != nil:
 		return "split"
 	case c.Bisect:
 		return "bisect"
@@ -121,7 +121,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 	case "step":
 		wrong, err = r.step(ctx)
 	case "split":
-		wrong, err = r.split(ctx, c.Split)
+		wrong, err = r.split(ctx, *c.Split)
 	case "bisect":
 		wrong, err = r.bisect(ctx)
 	case "check":

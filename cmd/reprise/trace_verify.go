@@ -11,10 +11,10 @@ import (
 )
 
 type traceVerifyCmd struct {
-	File   string `arg:"" help:"Trace file." type:"existingfile"`
-	Device string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
-	Addr   uint64 `help:"Compare what lies at this address of every DRAM bank, and start nothing on the device. Without it the trace is loaded, and read back." placeholder:"ADDRESS"`
-	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+	File   string  `arg:"" help:"Trace file." type:"existingfile"`
+	Device string  `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
+	Addr   *uint64 `help:"Compare what lies at this address of every DRAM bank, and start nothing on the device. Without it the trace is loaded, and read back." placeholder:"ADDRESS"`
+	JSON   bool    `help:"Print one JSON object instead of text." name:"json"`
 }
 
 // Help is shown by --help.
@@ -56,9 +56,9 @@ func (c *traceVerifyCmd) Run(ctx context.Context, s streams) error {
 	}
 	out := &verifyJSON{File: c.File, Device: c.Device}
 	switch {
-	case c.Addr != 0 && len(f.Others) > 0:
+	case c.Addr != nil && len(f.Others) > 0:
 		return fmt.Errorf("trace verify: %s has parts on %d queues, which lie at different places: leave --addr out", c.File, len(f.Others)+1)
-	case c.Addr != 0:
+	case c.Addr != nil: // 0 is an address as well
 		out.Bytes = len(f.Image.Bytes)
 		err = c.inPlace(ctx, f, out)
 	default:
@@ -114,7 +114,7 @@ func (c *traceVerifyCmd) inPlace(ctx context.Context, f *tracebuf.File, out *ver
 	if err != nil {
 		return err
 	}
-	got, ch, err := readDRAM(ctx, target, c.Addr, f.Image.PageSize, f.Image.Pages())
+	got, ch, err := readDRAM(ctx, target, *c.Addr, f.Image.PageSize, f.Image.Pages())
 	if err != nil {
 		return openError(c.Device, fmt.Errorf("trace verify: %s: %w", c.Device, err))
 	}

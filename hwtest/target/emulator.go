@@ -52,6 +52,9 @@ func parseEmulator(name, rest string) (*Device, error) {
 				}
 				n[i] = uint8(x)
 			}
+			if n == [3]uint8{} { // the model would take it for none
+				return wrong(ErrUnknown, "use one such as driver=2.4.0", "%q is no release of the driver", value)
+			}
 			d.opts = append(d.opts, sim.DriverVersion(n[0], n[1], n[2]))
 		case "fault":
 			d.opts = append(d.opts, sim.Fault(value))
