@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -305,36 +302,6 @@ func saveTrace(ctx context.Context, path string, t *reprise.Trace, dep *deploy.D
 	return save("--save-trace", path, func(w io.Writer) error {
 		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(results...))
 	})
-}
-
-// save writes a file that a flag names, which is there whole or not at all.
-func save(flag, path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return &flagError{flag: flag, value: path, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err == nil {
-			err = os.Rename(f.Name(), path)
-		}
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	w := bufio.NewWriterSize(f, 1<<16)
-	if err := write(w); err != nil {
-		return err
-	}
-	return errors.Join(w.Flush(), f.Chmod(0o644)) // temporary files are for their owner only
-}
-
-// reason is an error of the system without the path, which the message has already.
-func reason(err error) string {
-	var e *fs.PathError
-	if errors.As(err, &e) {
-		return e.Err.Error()
-	}
-	return err.Error()
 }
 
 // replayAllocs returns how often a replay allocates on the heap. The counter is the whole process's, and an emulated

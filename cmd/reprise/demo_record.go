@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"syscall"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/session"
@@ -49,27 +47,4 @@ func (c *demoCmd) recorded() (on reprise.Target, end func(error) error, err erro
 	w := bufio.NewWriterSize(f, 1<<16)
 	r := session.Record(c.target, w)
 	return r, func(err error) error { return errors.Join(err, r.Close(), w.Flush(), f.Close()) }, nil
-}
-
-// creatable says of a file that is written at the end, before all the work, whether it can be. Nothing is left there.
-func creatable(flag, path string) error {
-	if path == "" {
-		return nil
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return cannotMake(flag, path, syscall.EISDIR)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err == nil {
-		err = errors.Join(f.Close(), os.Remove(f.Name()))
-	}
-	if err != nil {
-		return cannotMake(flag, path, err)
-	}
-	return nil
-}
-
-// cannotMake is the error of a file for which there is no place.
-func cannotMake(flag, path string, err error) error {
-	return &flagError{flag: flag, value: path, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// save writes a file that a flag names, which is there whole or not at all. What is there and is no regular file, such as a
+// device or a pipe, stays what it is and gets what is written.
+func save(flag, path string, write func(io.Writer) error) (err error) {
+	at, through, err := place(path)
+	if err != nil {
+		return cannotMake(flag, path, err)
+	}
+	if through {
+		return pass(flag, at, write)
+	}
+	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
+	if err != nil {
+		return cannotMake(flag, path, err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = os.Rename(f.Name(), at)
+		}
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	// Temporary files are for their owner only.
+	return errors.Join(buffered(f, write), f.Chmod(0o644))
+}
+
+// pass writes to what is there already.
+func pass(flag, path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return &flagError{flag: flag, value: path, why: "it can't be written: " + reason(err), hint: "give the path of a file", err: err}
+	}
+	return errors.Join(buffered(f, write), f.Close())
+}
+
+func buffered(f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// place says where a file is written that a path names. A link stays, and the file is where it leads to. A new file takes the
+// place of a regular one or of none. Anything else is to be written through: a device node that is gone is gone for everybody.
+func place(path string) (at string, through bool, err error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
+	case err != nil:
+		return "", false, err
+	case info.IsDir():
+		return "", false, syscall.EISDIR
+	case !info.Mode().IsRegular():
+		return path, true, nil
+	}
+	for { // a circle of links has no Stat
+		dir, name := filepath.Split(path)
+		if dir, err = filepath.EvalSymlinks(cmp.Or(dir, ".")); err != nil {
+			return "", false, err
+		}
+		path = filepath.Join(dir, name)
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, false, nil // it is no link
+		}
+		if path = to; !filepath.IsAbs(to) {
+			path = dir + string(filepath.Separator) + to // not cleaned: dots behind another link count from where it leads to
+		}
+	}
+}
+
+// creatable says of a file that is written at the end, before all the work, whether it can be. Nothing is left there, and what
+// is no regular file isn't opened: whoever reads a pipe would see its end.
+func creatable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	at, through, err := place(path)
+	if err == nil && !through {
+		var f *os.File
+		if f, err = os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
+		return cannotMake(flag, path, err)
+	}
+	return nil
+}
+
+// cannotMake is the error of a file for which there is no place.
+func cannotMake(flag, path string, err error) error {
+	return &flagError{flag: flag, value: path, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
+}
+
+// reason is an error of the system without the path, which the message has already.
+func reason(err error) string {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return err.Error()
+}

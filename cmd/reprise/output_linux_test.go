@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// text writes a line to whatever --timeline names, as a demo does.
+func text(path string) error {
+	if err := creatable("--timeline", path); err != nil {
+		return err
+	}
+	return save("--timeline", path, func(w io.Writer) error {
+		_, err := io.WriteString(w, "line")
+		return err
+	})
+}
+
+// names are what is in a directory, with kinds.
+func names(t *testing.T, dir string) map[string]fs.FileMode {
+	t.Helper()
+	l, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string]fs.FileMode{}
+	for _, e := range l {
+		m[e.Name()] = e.Type()
+	}
+	return m
+}
+
+// A file that is written goes where links lead to, and the links stay: also one to nothing yet, and one over others.
+func TestSaveBehindLinks(t *testing.T) {
+	for name, links := range map[string]map[string]string{
+		"file":            {"out": "../b/there"},
+		"nothing yet":     {"out": "../b/new"},
+		"link to a link":  {"out": "next", "next": "../b/there"},
+		"over directory":  {"out": "way/there", "way": "../b"},
+		"dots behind one": {"out": "way/../new", "way": "../b/deep"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+			if err := errors.Join(os.Mkdir(a, 0o777), os.MkdirAll(filepath.Join(b, "deep"), 0o777), os.WriteFile(filepath.Join(b, "there"), []byte("what was there before"), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+			for from, to := range links {
+				if err := os.Symlink(to, filepath.Join(a, from)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := names(t, a)
+			if err := text(filepath.Join(a, "out")); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, names(t, a)); diff != "" {
+				t.Errorf("beside the links (-before +after):\n%s", diff)
+			}
+			at := filepath.Join(b, filepath.Base(links["out"]))
+			if name == "link to a link" {
+				at = filepath.Join(b, "there")
+			}
+			got, err := os.ReadFile(at)
+			if err != nil || string(got) != "line" {
+				t.Errorf("%s: %q, %v", at, got, err)
+			}
+			if n := len(names(t, b)); n > 3 {
+				t.Errorf("%d files where the link leads to", n)
+			}
+		})
+	}
+	circle := filepath.Join(t.TempDir(), "circle")
+	if err := os.Symlink("circle", circle); err != nil {
+		t.Fatal(err)
+	}
+	if err := text(circle); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("a circle of links: %v", err)
+	}
+}
+
+// A pipe stays one, and whoever reads it gets all that is written: nobody opens it before that only to look.
+func TestSaveToPipe(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := errors.Join(unix.Mkfifo(path, 0o666), os.Symlink("pipe", link)); err != nil {
+		t.Fatal(err)
+	}
+	before := names(t, dir)
+	for _, p := range []string{path, link} {
+		read := make(chan string)
+		go func() {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				b = []byte(err.Error())
+			}
+			read <- string(b)
+		}()
+		if err := text(p); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, names(t, dir)); diff != "" { // a reader of a pipe that is gone would wait for ever
+			t.Fatalf("%s (-before +after):\n%s", p, diff)
+		}
+		if got := <-read; got != "line" {
+			t.Errorf("%s: read %q", p, got)
+		}
+	}
+}
+
+// A device node stays one: --timeline /dev/null of root would otherwise take that of the machine away.
+func TestSaveToDevice(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "null")
+	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+		t.Skip("nodes can't be made here: ", err)
+	}
+	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+		t.Skip("nodes can't be opened here: ", err)
+	} else if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := names(t, dir)
+	if err := text(path); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, names(t, dir)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+// What can be neither replaced nor written is refused, and stays.
+func TestSaveToSocket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "socket")
+	l, err := listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	before := names(t, dir)
+	var wrong *flagError
+	if err := text(path); !errors.As(err, &wrong) || !errors.Is(err, unix.ENXIO) {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, names(t, dir)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
