@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,7 +18,7 @@ type Outcome string
 const (
 	Pass Outcome = "pass"
 	Fail Outcome = "fail"
-	Skip Outcome = "skip" // not for this device, or not asked for
+	Skip Outcome = "skip" // not for this device, not asked for, or interrupted
 )
 
 // Result is what became of a case on a device. The keys are those of reports and stay.
@@ -30,6 +31,8 @@ type Result struct {
 	Seconds  float64  `json:"seconds"`
 	Reason   string   `json:"reason,omitempty"` // why it was skipped
 	Log      []string `json:"log,omitempty"`    // of a case that failed: what it found, each with its place
+
+	interrupted bool // the run was over before the case had found anything
 }
 
 // Report is what Run found.
@@ -39,7 +42,8 @@ type Report struct {
 	Passed  int       `json:"passed"`
 	Failed  int       `json:"failed"`
 	Skipped int       `json:"skipped"`
-	Results []Result  `json:"results"` // in the order in which the cases ended
+	Ended   string    `json:"ended,omitempty"` // why cases are missing: the run was cut short; empty if it wasn't
+	Results []Result  `json:"results"`         // in the order in which the cases ended
 }
 
 // Add appends a result and counts it. Seconds is left to the caller, since cases may run beside each other.
@@ -55,14 +59,27 @@ func (r *Report) Add(res Result) {
 	r.Results = append(r.Results, res)
 }
 
-// WriteFile writes the results to a file: as a JSON array, or as JUnit's XML if the file's name ends in .xml.
+// written are the results that files have. They have no other place to say that the run was cut short than one more of them.
+func (r *Report) written() []Result {
+	if r.Ended == "" {
+		return r.Results
+	}
+	rest := Result{Layer: "suite", Name: "rest of the run", Outcome: Skip, Reason: r.Ended}
+	if n := len(r.Results); n > 0 {
+		rest.Device = r.Results[n-1].Device
+	}
+	return append(slices.Clone(r.Results), rest)
+}
+
+// WriteFile writes the results to a file: as a JSON array, or as JUnit's XML if the file's name ends in .xml. A run that was cut
+// short has one result more, which says so.
 func (r *Report) WriteFile(path string) error {
 	var out []byte
 	var err error
 	if strings.EqualFold(filepath.Ext(path), ".xml") {
 		out, err = r.junit()
 	} else {
-		out, err = json.MarshalIndent(r.Results, "", "  ")
+		out, err = json.MarshalIndent(r.written(), "", "  ")
 	}
 	if err != nil {
 		return fmt.Errorf("hwtest: write report: %w", err)
@@ -101,7 +118,7 @@ type (
 func (r *Report) junit() ([]byte, error) {
 	var out junitSuites
 	index := map[string]int{}
-	for _, res := range r.Results {
+	for _, res := range r.written() {
 		i, ok := index[res.Device]
 		if !ok {
 			i = len(out.Suites)

@@ -103,7 +103,8 @@ func (p *Pattern) Match(c Case) bool {
 }
 
 // Run runs the cases on all devices, one at a time. The report has what was run, also behind an error: a context that is
-// over, an *OpenError, ErrStuck, or ErrNoCases. Cases that fail are no error of Run.
+// over, an *OpenError, ErrStuck, or ErrNoCases. Cases that fail are no error of Run. A case that fails only once the context is
+// over has found nothing: it is skipped.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	rep := Report{Started: time.Now().UTC(), Results: []Result{}}
 	var selected []testCase
@@ -127,8 +128,17 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 
 // device runs cases on one device.
 func (cfg *Config) device(ctx context.Context, d *target.Device, selected []testCase, rep *Report) (err error) {
+	ran := 0
+	cut := func() error {
+		err := fmt.Errorf("ended after %d of %d cases of %s: %w", ran, len(selected), d.Given, context.Cause(ctx))
+		rep.Ended = err.Error()
+		return fmt.Errorf("hwtest: %w", err)
+	}
 	// A device that can't be opened would fail every case for one reason.
 	if err := probe(ctx, d); err != nil {
+		if ctx.Err() != nil {
+			return cut()
+		}
 		return &OpenError{Device: d.Given, Err: err}
 	}
 	b := &bench{device: d, config: &settings{
@@ -137,7 +147,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 	}}
 	for i := range selected {
 		if ctx.Err() != nil {
-			return errors.Join(fmt.Errorf("hwtest: ended after %d of %d cases of %s: %w", i, len(selected), d.Given, context.Cause(ctx)), b.close())
+			return errors.Join(cut(), b.close())
 		}
 		c := &selected[i]
 		res, ended := trying(ctx, d, c, c.time(d)+2*patience(d), patience(d), func(t tb) { run(t, b, c) })
@@ -148,6 +158,10 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 		if !ended {
 			return fmt.Errorf("hwtest: %s: %s/%s: %w: %d cases behind it were not run", d.Given, c.layer, c.name, ErrStuck, len(selected)-i-1)
 		}
+		if res.interrupted {
+			return errors.Join(cut(), b.close())
+		}
+		ran++
 	}
 	if err := b.close(); err != nil {
 		return fmt.Errorf("hwtest: close %s behind the last case: %w", d.Given, err)
@@ -188,5 +202,9 @@ func trying(ctx context.Context, d *target.Device, c *testCase, limit, grace tim
 	}
 	res = Result{Device: d.Name, Layer: c.layer, Name: c.name, Protects: c.protects, Seconds: time.Since(start).Seconds()}
 	res.Outcome, res.Reason, res.Log = t.outcome()
+	if t.interrupted() {
+		res.Outcome, res.Reason, res.Log = Skip, fmt.Sprintf("interrupted: %v", context.Cause(ctx)), nil
+		res.interrupted = true
+	}
 	return res, ended
 }

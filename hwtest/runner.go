@@ -36,9 +36,11 @@ type tb interface {
 type trial struct {
 	ctx    context.Context
 	cancel context.CancelFunc
+	whole  context.Context // of the whole run; ctx ends with it, and with the case
 
 	mu       sync.Mutex
 	failed   bool
+	found    bool   // that the case failed while the run went on
 	skipped  string // why; empty if it wasn't
 	log      []string
 	helpers  map[uintptr]bool // by program counter, as frames cost memory and cases count what is allocated
@@ -46,7 +48,7 @@ type trial struct {
 }
 
 func newTrial(ctx context.Context) *trial {
-	t := &trial{helpers: map[uintptr]bool{}}
+	t := &trial{whole: ctx, helpers: map[uintptr]bool{}}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	return t
 }
@@ -97,6 +99,16 @@ func (t *trial) overdue(after time.Duration) {
 	stacks := make([]byte, 256<<10)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	t.fail(fmt.Sprintf("the case didn't end within %v, nor with its context; all goroutines:\n%s", after.Round(time.Second), stacks))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.found = true // also in a run that is over
+}
+
+// interrupted says that the trial failed because the run is over, and not before: that is nothing that it has found.
+func (t *trial) interrupted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed && !t.found
 }
 
 // outcome is what became of the trial.
@@ -115,8 +127,14 @@ func (t *trial) outcome() (o Outcome, reason string, log []string) {
 func (t *trial) fail(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed = true
+	t.failing()
 	t.log = append(t.log, line)
+}
+
+// failing marks the trial as failed. t.mu is held.
+func (t *trial) failing() {
+	t.failed = true
+	t.found = t.found || t.whole.Err() == nil
 }
 
 // say logs a line with the place of the first caller that isn't a helper.
@@ -138,7 +156,9 @@ func (t *trial) say(line string, failed bool) {
 		}
 	}
 	t.log = append(t.log, line)
-	t.failed = t.failed || failed
+	if failed {
+		t.failing()
+	}
 }
 
 func line(args []any) string { return strings.TrimSuffix(fmt.Sprintln(args...), "\n") }
@@ -204,6 +224,7 @@ func (t *trial) Parallel() {}
 
 func (t *trial) Run(name string, fn func(tb)) bool {
 	s := newTrial(t.ctx)
+	s.whole = t.whole // in a cleanup t.ctx is over
 	<-s.start(fn)
 	o, _, log := s.outcome()
 	if o != Fail {
@@ -211,7 +232,7 @@ func (t *trial) Run(name string, fn func(tb)) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed = true
+	t.failed, t.found = true, t.found || s.found
 	for _, l := range log {
 		t.log = append(t.log, name+": "+l)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +135,94 @@ func TestRunnerGivesUp(t *testing.T) {
 		if ended || res.Outcome != Fail || !strings.Contains(res.Log[0], "TestRunnerGivesUp") {
 			t.Errorf("%s: ended %t, %+v", name, ended, res)
 		}
+	}
+}
+
+// A case that fails because the run is over has found nothing, and is skipped. What it found before stays a failure.
+func TestRunnerInterrupted(t *testing.T) {
+	stop := errors.New("somebody has had enough")
+	for name, tt := range map[string]struct {
+		fn   func(t tb, end func())
+		want Outcome
+		log  int // lines
+	}{
+		"fatal":           {fn: func(t tb, end func()) { end(); t.Fatal(t.Context().Err()) }, want: Skip},
+		"error":           {fn: func(t tb, end func()) { t.Log("so far so good"); end(); t.Error("no") }, want: Skip},
+		"panic":           {fn: func(_ tb, end func()) { end(); panic("no device") }, want: Skip},
+		"part":            {fn: func(t tb, end func()) { t.Run("part", func(t tb) { end(); t.Error("no") }) }, want: Skip},
+		"cleanup":         {fn: func(t tb, end func()) { t.Cleanup(func() { t.Error("no") }); end() }, want: Skip},
+		"failed before":   {fn: func(t tb, end func()) { t.Error("wrong"); end(); t.Error("no") }, want: Fail, log: 2},
+		"panicked before": {fn: func(t tb, end func()) { t.Cleanup(end); panic("wrong") }, want: Fail, log: 1},
+		"part before":     {fn: func(t tb, end func()) { t.Run("part", func(t tb) { t.Error("wrong"); end() }) }, want: Fail, log: 1},
+		"cleanup of part": {fn: func(t tb, _ func()) {
+			t.Cleanup(func() { t.Run("part", func(t tb) { t.Error("wrong") }) })
+		}, want: Fail, log: 1},
+		"passes": {fn: func(_ tb, end func()) { end() }, want: Pass},
+		"skips":  {fn: func(t tb, end func()) { end(); t.Skip("not today") }, want: Skip},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		res, ended := trying(ctx, emulatorOf(t), &testCase{layer: "kmd", name: name}, time.Minute, time.Minute, func(t tb) { tt.fn(t, func() { cancel(stop) }) })
+		if !ended || res.Outcome != tt.want || len(res.Log) != tt.log {
+			t.Errorf("%s: %+v, ended %t, want %s with %d lines", name, res, ended, tt.want, tt.log)
+		}
+		if res.interrupted != (tt.want == Skip && name != "skips") || res.interrupted && res.Reason != "interrupted: "+stop.Error() {
+			t.Errorf("%s: interrupted %t, reason %q", name, res.interrupted, res.Reason)
+		}
+		cancel(nil)
+	}
+}
+
+// A run that is interrupted is an error and says in its report and in both kinds of files that it was cut short, also in the
+// last case; and what it had found before stays.
+func TestInterruptedRun(t *testing.T) {
+	stop := errors.New("somebody has had enough")
+	for name, behind := range map[string]int{"in the last case": 0, "with more behind it": 2} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		list := []testCase{
+			{layer: "soak", name: "good", fn: func(*fixture) {}},
+			{layer: "soak", name: "bad", fn: func(f *fixture) { f.Error("wrong") }},
+			{layer: "soak", name: "long", fn: func(f *fixture) { cancel(stop); f.Fatal(f.Context().Err()) }},
+		}
+		for range behind {
+			list = append(list, testCase{layer: "soak", name: "behind", fn: func(f *fixture) { t.Error("it was run") }})
+		}
+		rep, cfg := Report{}, Config{}
+		err := cfg.device(ctx, emulatorOf(t), list, &rep)
+		if !errors.Is(err, stop) || rep.Passed != 1 || rep.Failed != 1 || rep.Skipped != 1 || len(rep.Results) != 3 {
+			t.Errorf("%s: error %v, %+v", name, err, rep)
+		}
+		want := fmt.Sprintf("ended after 2 of %d cases of emu:blackhole: %v", len(list), stop)
+		if rep.Ended != want {
+			t.Errorf("%s: ended %q, want %q", name, rep.Ended, want)
+		}
+		dir := t.TempDir()
+		for file, parts := range map[string][]string{
+			"r.json": {`"reason": "interrupted: ` + stop.Error() + `"`, `"name": "rest of the run"`, `"reason": "` + want + `"`},
+			"r.xml":  {`<testsuite name="emu_blackhole" tests="4" failures="1" skipped="2">`, `name="rest of the run"`, `<skipped message="` + want + `">`},
+		} {
+			path := filepath.Join(dir, file)
+			if err := rep.WriteFile(path); err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range parts {
+				if !strings.Contains(string(b), p) {
+					t.Errorf("%s: %s lacks %s:\n%s", name, file, p, b)
+				}
+			}
+		}
+	}
+
+	// Before a device is opened: nothing is said of the device.
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	rep, err := Run(ctx, Config{Devices: []*target.Device{emulatorOf(t)}})
+	var open *OpenError
+	if !errors.Is(err, stop) || errors.As(err, &open) || !strings.HasPrefix(rep.Ended, "ended after 0 of ") {
+		t.Errorf("before the first case: %v, ended %q", err, rep.Ended)
 	}
 }
 

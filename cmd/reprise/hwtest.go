@@ -218,6 +218,9 @@ func printSuite(out io.Writer, rep *hwtest.Report) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if rep.Ended != "" {
+		fmt.Fprintf(out, "\ncut short: %s\n", rep.Ended)
+	}
 	for _, r := range rep.Results {
 		if r.Outcome == hwtest.Fail {
 			if _, err := fmt.Fprintf(out, "\nfailed: %s %s/%s\n  protects: %s\n", r.Device, r.Layer, r.Name, r.Protects); err != nil {

@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,6 +36,41 @@ func TestSuiteText(t *testing.T) {
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, &b)
+		}
+	}
+	if strings.Contains(b.String(), "cut short") {
+		t.Errorf("a whole run is cut short:\n%s", &b)
+	}
+	rep.Ended = "ended after 3 of 9 cases of dev: enough"
+	b.Reset()
+	if err := printSuite(&b, &rep); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\ncut short: ended after 3 of 9 cases of dev: enough\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("lacks %q:\n%s", want, &b)
+	}
+}
+
+// A suite that is interrupted has the exit code of that, and a report that says so.
+func TestInterruptedSuite(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal received"))
+	path := filepath.Join(t.TempDir(), "r.json")
+	var out, errs bytes.Buffer
+	if code := run(ctx, []string{"hwtest", "--device", "emu:blackhole", "--run", "kmd/identity", "--report", path, "--json"}, streams{&out, &errs}); code != exitInterrupted {
+		t.Errorf("exit code %d: %s", code, &errs)
+	}
+	if want := "reprise: ended: interrupt signal received\n"; errs.String() != want {
+		t.Errorf("standard error %q, want %q", &errs, want)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "ended after 0 of 1 cases of emu:blackhole: interrupt signal received"
+	for name, s := range map[string]string{"standard output": out.String(), "report": string(b)} {
+		if !strings.Contains(s, want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, s)
 		}
 	}
 }
