@@ -110,7 +110,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	var old *bench.Report
 	if c.Compare != "" {
-		if old, err = readReport(c.Compare); err != nil {
+		if old, err = until(ctx, func() (*bench.Report, error) { return readReport(c.Compare) }); err != nil {
 			return err
 		}
 		if !bench.EnoughRounds(old.Rounds, c.Rounds) {

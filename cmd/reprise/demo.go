@@ -122,7 +122,7 @@ func (c *demoCmd) Validate() error {
 }
 
 func (c *demoCmd) Run(ctx context.Context, s streams) error {
-	images, measured, err := c.images()
+	images, measured, err := c.images(ctx)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) error {
 }
 
 // images returns what to classify, with the images to measure the accuracy on in front, and the number of those.
-func (c *demoCmd) images() ([]digits.Image, int, error) {
+func (c *demoCmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
 		if err != nil {
@@ -163,7 +163,7 @@ func (c *demoCmd) images() ([]digits.Image, int, error) {
 		training, heldOut := digits.Split(all)
 		return append(slices.Clone(heldOut), training...), len(heldOut), nil
 	}
-	all, err := readImages(c.Input)
+	all, err := until(ctx, func() ([]digits.Image, error) { return readImages(c.Input) })
 	return all, len(all), err
 }
 
@@ -207,7 +207,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 			if err := line.Stop(ctx); err != nil {
 				return err
 			}
-			return save("--timeline", c.Timeline, line.WriteJSON)
+			return save(ctx, "--timeline", c.Timeline, line.WriteJSON)
 		}
 	}
 	if c.Graph != "" {
@@ -299,7 +299,7 @@ func saveTrace(ctx context.Context, path string, t *reprise.Trace, dep *deploy.D
 	for i := range dep.Layers() {
 		results = append(results, dep.Pages(i+1))
 	}
-	return save("--save-trace", path, func(w io.Writer) error {
+	return save(ctx, "--save-trace", path, func(w io.Writer) error {
 		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(results...))
 	})
 }

@@ -19,7 +19,7 @@ type graphServeCmd struct {
 
 // Run serves a report until ctx ends.
 func (c *graphServeCmd) Run(ctx context.Context, s streams) error {
-	r, err := c.read()
+	r, err := until(ctx, c.read)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ type streams struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the process, whatever it waits for
 	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
 	stop()
 	os.Exit(code)
@@ -90,7 +91,13 @@ func run(ctx context.Context, args []string, s streams) int {
 		fmt.Fprintln(s.err, "reprise:", err)
 		return exitUsage
 	}
-	return report(ctx, s.err, k.Run())
+	do := func() (struct{}, error) { return struct{}{}, k.Run() }
+	if r, ok := k.Selected().Target.Addr().Interface().(reader); ok && r.onlyReads() {
+		_, err = until(ctx, do)
+	} else {
+		_, err = do()
+	}
+	return report(ctx, s.err, err)
 }
 
 // report says what went wrong, if anything did, and returns the exit code.

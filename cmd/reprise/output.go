@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,13 +14,13 @@ import (
 
 // save writes a file that a flag names, which is there whole or not at all. What is there and is no regular file, such as a
 // device or a pipe, stays what it is and gets what is written.
-func save(flag, path string, write func(io.Writer) error) (err error) {
+func save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
 	at, through, err := place(path)
 	if err != nil {
 		return cannotMake(flag, path, err)
 	}
 	if through {
-		return pass(flag, at, write)
+		return pass(ctx, flag, at, write)
 	}
 	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
 	if err != nil {
@@ -37,13 +38,16 @@ func save(flag, path string, write func(io.Writer) error) (err error) {
 	return errors.Join(buffered(f, write), f.Chmod(0o644))
 }
 
-// pass writes to what is there already.
-func pass(flag, path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+// pass writes to what is there already. It ends with ctx: nobody may ever read a pipe.
+func pass(ctx context.Context, flag, path string, write func(io.Writer) error) error {
+	f, err := until(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
 	if err != nil {
 		return &flagError{flag: flag, value: path, why: "it can't be written: " + reason(err), hint: "give the path of a file", err: err}
 	}
-	return errors.Join(buffered(f, write), f.Close())
+	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
+	err = buffered(f, write)
+	stop()
+	return errors.Join(err, f.Close())
 }
 
 func buffered(f *os.File, write func(io.Writer) error) error {

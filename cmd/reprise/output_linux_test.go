@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,11 +14,11 @@ import (
 )
 
 // text writes a line to whatever --timeline names, as a demo does.
-func text(path string) error {
+func text(ctx context.Context, path string) error {
 	if err := creatable("--timeline", path); err != nil {
 		return err
 	}
-	return save("--timeline", path, func(w io.Writer) error {
+	return save(ctx, "--timeline", path, func(w io.Writer) error {
 		_, err := io.WriteString(w, "line")
 		return err
 	})
@@ -58,7 +59,7 @@ func TestSaveBehindLinks(t *testing.T) {
 				}
 			}
 			before := names(t, a)
-			if err := text(filepath.Join(a, "out")); err != nil {
+			if err := text(t.Context(), filepath.Join(a, "out")); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(before, names(t, a)); diff != "" {
@@ -81,7 +82,7 @@ func TestSaveBehindLinks(t *testing.T) {
 	if err := os.Symlink("circle", circle); err != nil {
 		t.Fatal(err)
 	}
-	if err := text(circle); !errors.Is(err, unix.ELOOP) {
+	if err := text(t.Context(), circle); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("a circle of links: %v", err)
 	}
 }
@@ -103,7 +104,7 @@ func TestSaveToPipe(t *testing.T) {
 			}
 			read <- string(b)
 		}()
-		if err := text(p); err != nil {
+		if err := text(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(before, names(t, dir)); diff != "" { // a reader of a pipe that is gone would wait for ever
@@ -112,6 +113,42 @@ func TestSaveToPipe(t *testing.T) {
 		if got := <-read; got != "line" {
 			t.Errorf("%s: read %q", p, got)
 		}
+	}
+}
+
+// A pipe that nobody reads is waited for until the context ends, so that a device is closed in the end.
+func TestSaveToPipeOfNobody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- text(ctx, path) }()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody opens it: %v", err)
+	}
+
+	r, err := os.OpenFile(path, os.O_RDWR, 0) // which opens whatever still waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	begun := make(chan bool)
+	go func() {
+		ended <- save(ctx, "--timeline", path, func(w io.Writer) error {
+			close(begun)
+			_, err := w.Write(make([]byte, 1<<20)) // more than a pipe holds
+			return err
+		})
+	}()
+	<-begun
+	cancel()
+	if err := <-ended; !errors.Is(err, os.ErrClosed) {
+		t.Errorf("nobody reads it: %v", err)
 	}
 }
 
@@ -128,7 +165,7 @@ func TestSaveToDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := names(t, dir)
-	if err := text(path); err != nil {
+	if err := text(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, names(t, dir)); diff != "" {
@@ -147,7 +184,7 @@ func TestSaveToSocket(t *testing.T) {
 	defer l.Close()
 	before := names(t, dir)
 	var wrong *flagError
-	if err := text(path); !errors.As(err, &wrong) || !errors.Is(err, unix.ENXIO) {
+	if err := text(t.Context(), path); !errors.As(err, &wrong) || !errors.Is(err, unix.ENXIO) {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(before, names(t, dir)); diff != "" {

@@ -93,9 +93,11 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 
 // read reads a trace from a file, or from a device's DRAM. A name of something that is a plain file is a file.
 func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
-	if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
+	if isFile(name) {
 		return c.readFile(name)
-	} else if d, derr := parseDevice("DEVICE", name); derr == nil && (err != nil || d.Kind == target.Silicon) {
+	}
+	_, err := os.Stat(name)
+	if d, derr := parseDevice("DEVICE", name); derr == nil && (err != nil || d.Kind == target.Silicon) {
 		if c.Pages == 0 && errors.Is(err, fs.ErrNotExist) && d.Kind == target.Silicon {
 			return nil, fmt.Errorf("trace: %s: there is no such file or device", name)
 		}

@@ -57,7 +57,7 @@ func (t *loadedTrace) programs() []programAt {
 // loadTrace loads a trace file into a device, which isn't opened for a file that is no good. An empty name stands for the
 // emulator of the file's chip, and is filled in. The device gets the queues that the trace needs.
 func loadTrace(ctx context.Context, path string, device *string, opts ...reprise.Option) (*loadedTrace, *reprise.Device, error) {
-	file, err := readTraceFile(path)
+	file, err := readTraceFile(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,11 +82,13 @@ func loadInto(ctx context.Context, path string, file *tracebuf.File, device stri
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := os.Open(path)
+	f, err := until(ctx, func() (*os.File, error) { return os.Open(path) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("trace: %w", err)
 	}
 	defer f.Close()
+	// A read of a pipe ends with that, so that the device is closed.
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
 	dev, err := reprise.Open(ctx, target, opts...)
 	if err != nil {
 		return nil, nil, openError(device, err)
@@ -107,7 +109,11 @@ func loadInto(ctx context.Context, path string, file *tracebuf.File, device stri
 }
 
 // readTraceFile reads a trace file, without a device.
-func readTraceFile(path string) (*tracebuf.File, error) {
+func readTraceFile(ctx context.Context, path string) (*tracebuf.File, error) {
+	return until(ctx, func() (*tracebuf.File, error) { return decodeTraceFile(path) })
+}
+
+func decodeTraceFile(path string) (*tracebuf.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)

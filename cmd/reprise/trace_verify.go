@@ -47,7 +47,7 @@ type verifyJSON struct {
 }
 
 func (c *traceVerifyCmd) Run(ctx context.Context, s streams) error {
-	f, err := readTraceFile(c.File)
+	f, err := readTraceFile(ctx, c.File)
 	if err != nil {
 		return err
 	}

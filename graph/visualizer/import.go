@@ -78,7 +78,7 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 	w.insert("INSERT OR REPLACE INTO report_metadata VALUES (?, ?)", "schema_version", SchemaVersion)
 	var failed error
 	for k, f := range files {
-		r, err := read(f.path, o.Limits)
+		r, err := read(ctx, f.path, o.Limits)
 		if err != nil {
 			if !f.found {
 				return nil, err
@@ -152,12 +152,14 @@ func list(paths []string) ([]file, error) {
 }
 
 // read reads a report, and the records of the Python layer that lie beside it.
-func read(path string, lim graph.Limits) (*graph.Report, error) {
+func read(ctx context.Context, path string, lim graph.Limits) (*graph.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
 	}
 	defer f.Close()
+	// A pipe that nobody writes to would keep the database.
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
 	r, err := graph.Decode(f, lim)
 	if err != nil {
 		return nil, fmt.Errorf("visualizer: import: %s: %w", path, err)
