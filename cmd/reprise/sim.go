@@ -8,7 +8,6 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim"
 	simshare "github.com/reprise-tt/reprise/sim/share"
@@ -20,9 +19,9 @@ type simCmd struct {
 }
 
 type simServeCmd struct {
-	Socket   string `help:"Where processes find the card: they call it socket:PATH." placeholder:"PATH" xor:"where" required:""`
-	Device   string `help:"Emulator to serve: emu:blackhole or emu:wormhole." default:"emu:blackhole" placeholder:"DEVICE"`
-	Resident bool   `help:"Keep the chip while nobody has the card open, as silicon does. Otherwise each time is a new chip."`
+	Socket   string  `help:"Where processes find the card: they call it socket:PATH." placeholder:"PATH" xor:"where" required:""`
+	Device   *string `help:"Emulated card to serve, with the options that it has elsewhere: emu:blackhole (if not given), emu:wormhole,no-iommu and the like." placeholder:"DEVICE"`
+	Resident bool    `help:"Keep the chip while nobody has the card open, as silicon does. Otherwise each time is a new chip."`
 
 	VFIOUser string `name:"vfio-user" help:"Where virtual machines find the card instead: a socket of the vfio-user protocol. Several cards have .0, .1… behind it." placeholder:"PATH" xor:"where" required:""`
 	Machine  string `help:"With --vfio-user: emulated machine whose cards are served, such as p150 (the default), n150 or n300." placeholder:"NAME"`
@@ -37,6 +36,9 @@ func (simServeCmd) Help() string {
 // Validate refuses what no emulator has to be started for.
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
+		if c.Device != nil {
+			return &flagError{flag: "--device", value: *c.Device, why: "it is for processes of this machine", hint: "use it with --socket; --machine and --ttsim are for --vfio-user", err: errNotServed}
+		}
 		_, err := c.virtual()
 		return err
 	}
@@ -45,19 +47,27 @@ func (c *simServeCmd) Validate() error {
 			return &flagError{flag: f[0], value: f[1], why: "it is for virtual machines", hint: "use it with --vfio-user; --device is for --socket", err: errNotServed}
 		}
 	}
-	_, err := c.arch()
+	_, err := c.device()
 	return err
 }
 
-func (c *simServeCmd) arch() (chip.Arch, error) {
-	d, err := parseDevice("--device", c.Device)
+// device returns the emulator that is served at a socket.
+func (c *simServeCmd) device() (*target.Device, error) {
+	name := "emu:blackhole"
+	if c.Device != nil {
+		name = *c.Device
+	}
+	d, err := parseDevice("--device", name)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if d.Kind != target.Emulator {
-		return 0, &flagError{flag: "--device", value: c.Device, why: "only emulators can be served", hint: "use emu:blackhole or emu:wormhole", err: errNotServed}
+		return nil, &flagError{flag: "--device", value: name, why: "only emulators can be served", hint: "use emu:blackhole or emu:wormhole", err: errNotServed}
 	}
-	return d.Arch, nil
+	if m := d.Machine(); m != nil && len(m.Chips) > 1 {
+		return nil, &flagError{flag: "--device", value: name, why: fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)), hint: "use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine", err: errNotServed}
+	}
+	return d, nil
 }
 
 var errNotServed = errors.New("not an emulator")
@@ -67,18 +77,14 @@ func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
 	if c.VFIOUser != "" {
 		return c.serveVirtual(ctx, s)
 	}
-	a, err := c.arch()
+	e, err := c.device()
 	if err != nil {
 		return err
 	}
-	var opts []sim.Option
 	if c.Resident {
-		opts = append(opts, sim.Resident())
+		e = e.Emulated("", sim.Resident())
 	}
-	card := sim.Blackhole(opts...)
-	if a == chip.Wormhole {
-		card = sim.Wormhole(opts...)
-	}
+	card := e.Open().(*sim.Card)
 	defer func() { err = errors.Join(err, card.Close()) }()
 	d, err := card.Driver()
 	if err != nil {
@@ -88,7 +94,7 @@ func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(s.out, "serving an emulated %v as socket:%s\n", a, c.Socket); err != nil {
+	if _, err := fmt.Fprintf(s.out, "serving an emulated %v as socket:%s\n", e.Arch, c.Socket); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return simshare.Serve(ctx, l, d, 0)
