@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// file is an open file of a node: what the driver hangs off struct file. It lives while its descriptor or a mapping of
-// it does.
+// file is an open file of a node: what the driver hangs off struct file. It lives while its descriptor, a mapping of it or
+// a request on it does.
 type file struct {
 	dev  *device
 	proc *Process
@@ -18,7 +18,9 @@ type file struct {
 	closeOnce sync.Once
 
 	// Guarded by device.mu.
-	refs    int
+	refs    int  // of the descriptor and mappings
+	calls   int  // requests under way
+	ended   bool // somebody releases it, or has done so
 	fd      int  // its descriptor in the process, negative once that is closed
 	last    bool // released behind all others at the end of the process
 	killed  bool
@@ -82,17 +84,56 @@ func (f *file) ReleaseLast() error {
 	return nil
 }
 
-// put drops a reference and releases the file with the last one.
+// put drops a reference of the descriptor or a mapping, unless the end of the process has dropped them all. It releases
+// the file with the last one.
 func (f *file) put() error {
 	f.dev.mu.Lock()
-	f.refs--
-	last := f.refs == 0 && !f.killed
+	if !f.killed {
+		f.refs--
+	}
+	return f.unlockAndRelease()
+}
+
+// enter takes the reference that a request holds on its file, as fdget does in the kernel: a file whose descriptor is
+// closed meanwhile is released behind the request, with what that took.
+func (f *file) enter() error {
+	f.dev.mu.Lock()
+	defer f.dev.mu.Unlock()
+	if f.closed() {
+		return syscall.EBADF
+	}
+	f.calls++
+	return nil
+}
+
+// leave drops it. The device's reset lock must not be held, since a release takes it.
+func (f *file) leave() {
+	f.dev.mu.Lock()
+	f.calls--
+	_ = f.unlockAndRelease() // a request has no answer for it, nor has the kernel
+}
+
+// unlockAndRelease releases the file if nothing holds it any more. d.mu is held before and not after.
+func (f *file) unlockAndRelease() error {
+	over := f.over()
 	f.dev.mu.Unlock()
-	if last {
+	if over {
 		return f.dev.release(f)
 	}
 	return nil
 }
+
+// over reports, once, that nothing holds the file any more: whoever is told releases it. d.mu is held.
+func (f *file) over() bool {
+	if f.ended || f.refs > 0 || f.calls > 0 {
+		return false
+	}
+	f.ended = true
+	return true
+}
+
+// closed reports whether requests find no file behind the descriptor. d.mu is held.
+func (f *file) closed() bool { return f.fd < 0 || f.killed }
 
 // gate is the check in front of every ioctl (tt-kmd chardev.c, tt_cdev_ioctl).
 func (f *file) gate(req uint32) error {
@@ -100,10 +141,7 @@ func (f *file) gate(req uint32) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	info := req == kabi.IoctlGetDeviceInfo || req == kabi.IoctlGetDriverInfo || req == kabi.IoctlResetDevice
-	switch {
-	case f.refs <= 0:
-		return syscall.EBADF
-	case d.detached, f.gen != d.gen, d.needsInit && !info:
+	if d.detached || f.gen != d.gen || d.needsInit && !info {
 		return syscall.ENODEV
 	}
 	return nil
@@ -111,6 +149,10 @@ func (f *file) gate(req uint32) error {
 
 // Ioctl performs a request. An argument shorter than what the driver reads or writes is EFAULT, like a bad pointer.
 func (f *file) Ioctl(req uint32, arg []byte) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave() // behind the reset lock
 	if req == kabi.IoctlResetDevice {
 		f.dev.reset.Lock()
 		defer f.dev.reset.Unlock()

@@ -58,6 +58,9 @@ func (f *file) waitLock(i uint8) error {
 	d := f.dev
 	signals := f.proc.signals.Load()
 	for !d.detached && d.gen == f.gen {
+		if f.killed {
+			return syscall.EINTR // the signal came before this waited
+		}
 		if d.locks[i] == nil {
 			d.locks[i] = f
 			return nil

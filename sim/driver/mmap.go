@@ -132,7 +132,7 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case f.refs <= 0:
+	case f.closed():
 		return seam.Mapping{}, syscall.EBADF
 	case d.detached, f.gen != d.gen, d.upset.resetting:
 		return seam.Mapping{}, syscall.ENODEV

@@ -13,7 +13,7 @@ func (f *file) Descriptor() (int, error) {
 	d := f.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if f.refs <= 0 {
+	if f.closed() {
 		return -1, syscall.EBADF
 	}
 	if f.desc == 0 {

@@ -93,7 +93,7 @@ func (p *Process) Signal() {
 // driver cleans up. The order is Linux's: mappings before descriptors (do_exit calls exit_mm before exit_files), of the
 // descriptors the highest first, because exit_files closes them upwards and the work that it leaves for the end of the
 // task is done last in, first out (kernel/task_work.c, since Linux 4.3). A file that was asked to be released last comes
-// behind all others.
+// behind all others, and one with a request under way when that has ended.
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
@@ -128,12 +128,13 @@ func (f *file) exitRank() int {
 	return 0
 }
 
-// take takes the process's files out of its hands.
+// take takes the process's files out of its hands, and returns those to release. Whoever made a request that is under way
+// releases its file behind it.
 func (p *Process) take() (files []*file) {
 	for _, d := range p.drv.all() {
 		d.mu.Lock()
 		for f := range d.files {
-			if f.proc != p || f.refs <= 0 {
+			if f.proc != p || f.killed || f.refs == 0 {
 				continue // another's, or on its way
 			}
 			for m := range f.maps {
@@ -145,7 +146,9 @@ func (p *Process) take() (files []*file) {
 			}
 			f.killed = true
 			f.refs = 0
-			files = append(files, f)
+			if f.over() {
+				files = append(files, f)
+			}
 		}
 		d.mu.Unlock()
 	}

@@ -1,0 +1,201 @@
+//go:build linux
+
+package driver
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+)
+
+// seenWait is the lock of a condition, and tells when somebody has begun to wait.
+type seenWait struct {
+	sync.Locker
+	waits chan struct{}
+}
+
+func (s seenWait) Unlock() {
+	s.Locker.Unlock()
+	s.waits <- struct{}{}
+}
+
+// waits returns a channel that tells of everybody who begins to wait for device 0 from now on.
+func (r *rig) waits() <-chan struct{} {
+	d := r.drv.devices[0]
+	s := seenWait{&d.mu, make(chan struct{}, 100)}
+	d.wake.L = s
+	return s.waits
+}
+
+// blocked starts a blocking acquire of lock 5, which somebody holds, and returns when it waits.
+func blocked(t *testing.T, f seam.File, waits <-chan struct{}) <-chan error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := lock(f, kabi.LockAcquireBlocking, 5)
+		done <- err
+	}()
+	soon(t, "waiting", waits)
+	return done
+}
+
+// A request holds its file: one whose descriptor is closed while it waits for a lock is released when it has ended, with
+// the lock that it got.
+func TestCloseDuringLock(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	waits := r.waits()
+	a, b, c := r.open(0), r.open(0), r.open(0)
+	if v, _ := lock(a, kabi.LockAcquire, 5); v != 1 {
+		t.Fatal("no lock")
+	}
+	done := blocked(t, b, waits)
+	want(t, "close", b.Close(), nil)
+	want(t, "a request on the closed descriptor", info(b), syscall.EBADF)
+	if n := r.drv.Node(0).OpenFiles(); n != 3 {
+		t.Errorf("%d files are open, want 3: one is in a request", n)
+	}
+	want(t, "close", a.Close(), nil)
+	want(t, "the request under way", soon(t, "its end", done), nil)
+	if v, err := lock(c, kabi.LockAcquire, 5); v != 1 {
+		t.Errorf("nobody else has a file, and lock 5 is taken: %v", err)
+	}
+	if n := r.drv.Node(0).OpenFiles(); n != 1 {
+		t.Errorf("%d files are open, want 1", n)
+	}
+}
+
+// The end of a process interrupts its wait for a lock, behind which the file is released.
+func TestKillDuringLock(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	waits := r.waits()
+	p := r.drv.NewProcess(77, "tool")
+	a, b := r.open(0), mustOpen(t, p.Node(0))
+	if v, _ := lock(a, kabi.LockAcquire, 5); v != 1 {
+		t.Fatal("no lock")
+	}
+	done := blocked(t, b, waits)
+	want(t, "kill", p.Kill(), nil)
+	want(t, "the request under way", soon(t, "its end", done), syscall.EINTR)
+	if v, _ := lock(a, kabi.LockRelease, 5); v != 1 {
+		t.Error("no release")
+	}
+	if v, _ := lock(a, kabi.LockTest, 5); v != 0 {
+		t.Errorf("test of lock 5 says %d: a dead process holds it", v)
+	}
+	if n := r.drv.Node(0).OpenFiles(); n != 1 {
+		t.Errorf("%d files are open, want 1", n)
+	}
+	want(t, "close behind the end", b.Close(), nil)
+}
+
+// inside waits until a request on device 0 is under way.
+func (r *rig) inside() {
+	for d := r.drv.devices[0]; d.reset.TryLock(); time.Sleep(10 * time.Microsecond) {
+		d.reset.Unlock()
+	}
+}
+
+// Pins and peers' BARs that a request maps after its descriptor was closed, or its process killed, go with it.
+func TestCloseDuringMapping(t *testing.T) {
+	second := newRegFile(chip.Blackhole)
+	r := newRig(t, chip.Blackhole, func(c *Config) { c.Functions = append(c.Functions, second) })
+	fd, err := mustOpen(t, r.drv.Node(1)).(interface{ Descriptor() (int, error) }).Descriptor()
+	want(t, "descriptor", err, nil)
+	slow, err := r.drv.Node(0).Inject(SlowPins + "=30ms")
+	want(t, "inject", err, nil)
+	defer slow()
+	mem := pages(t, 1, unix.MAP_PRIVATE)
+	m := &r.drv.devices[0].dma
+	for name, request := range map[string]func(f seam.File) error{
+		"pin": func(f seam.File) error { _, err := pinned(f, mem, 0); return err },
+		"peer": func(f seam.File) error {
+			a := kabi.MapPeerBar{In: kabi.MapPeerBarIn{PeerFD: uint32(fd), PeerBarLength: 4096}}
+			return f.Ioctl(kabi.IoctlMapPeerBar, kabi.Bytes(&a))
+		},
+	} {
+		for _, kill := range []bool{false, true} {
+			p := r.drv.NewProcess(77, "tool")
+			f := mustOpen(t, p.Node(0))
+			if name == "peer" {
+				m.mu.Lock() // it waits for this, as pins do for their time
+			}
+			done := make(chan error, 1)
+			go func() { done <- request(f) }()
+			r.inside()
+			if kill {
+				want(t, "kill", p.Kill(), nil)
+			} else {
+				want(t, "close", f.Close(), nil)
+			}
+			if name == "peer" {
+				m.mu.Unlock()
+			}
+			want(t, name, soon(t, "its end", done), nil)
+			m.mu.Lock()
+			left := len(m.ranges)
+			m.ranges = nil
+			m.mu.Unlock()
+			if left != 0 {
+				t.Errorf("%s, killed %t: no file is open, and %d ranges are mapped", name, kill, left)
+			}
+		}
+	}
+}
+
+// Windows that are allocated while a descriptor is being closed go with the file.
+func TestCloseDuringAllocate(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	d := r.drv.devices[0]
+	taken := func() (n int) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, is := range d.tlbs {
+			if is {
+				n++
+			}
+		}
+		return n
+	}
+	before := taken()
+	for i := range 300 {
+		f := r.open(0)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				for {
+					if _, err := allocate(f, 2<<20); err != nil && err != syscall.ENOMEM {
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(i%50) * time.Microsecond)
+		want(t, "close", f.Close(), nil)
+		wg.Wait()
+	}
+	if n := taken() - before; n != 0 {
+		t.Errorf("no file is open, and %d windows are taken for good", n)
+	}
+}
+
+// A closed descriptor is no file for requests, also while a mapping keeps it.
+func TestRequestsBehindClose(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	f := r.open(0)
+	w, _ := allocate(f, 2<<20)
+	m := mmap(t, "map", f, w.MmapOffsetUC, 2<<20, nil)
+	want(t, "close", f.Close(), nil)
+	want(t, "request", info(f), syscall.EBADF)
+	mmap(t, "another mapping", f, w.MmapOffsetUC, 2<<20, syscall.EBADF)
+	want(t, "unmap", m.Unmap(), nil)
+	if n := r.drv.Node(0).OpenFiles(); n != 0 {
+		t.Errorf("%d files are open, want none", n)
+	}
+}
