@@ -99,6 +99,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	if d.detached {
 		return nil, syscall.ENODEV
 	}
+	f.gen = d.gen // a reset while the open waits makes the file stale (tt-kmd chardev.c, tt_cdev_open)
 	for signals := by.signals.Load(); excl && (len(d.files) > 0 || d.upset.second) || !excl && d.excl; {
 		if nonblock {
 			return nil, syscall.EAGAIN
@@ -120,7 +121,6 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 		d.attach(fn)
 	}
 	d.excl = excl
-	f.gen = d.gen
 	f.fd = by.descriptor()
 	d.files[f] = struct{}{}
 	d.unplugLater()

@@ -199,3 +199,26 @@ func TestRequestsBehindClose(t *testing.T) {
 		t.Errorf("%d files are open, want none", n)
 	}
 }
+
+// An open that waits through a reset gives a file of before it: the generation is taken first (tt-kmd chardev.c,
+// tt_cdev_open).
+func TestOpenWaitsThroughReset(t *testing.T) {
+	r := newRig(t, chip.Blackhole)
+	waits := r.waits()
+	excl := r.open(syscall.O_EXCL)
+	opened := make(chan seam.File, 1)
+	go func() {
+		f, _ := r.drv.Node(0).Open(syscall.O_RDWR)
+		opened <- f
+	}()
+	soon(t, "waiting", waits)
+	for _, mode := range []uint32{kabi.ResetASIC, kabi.ResetPost} {
+		_, err := reset(excl, mode)
+		want(t, "reset", err, nil)
+	}
+	want(t, "close", excl.Close(), nil)
+	f := soon(t, "the open", opened)
+	want(t, "a request on a file whose open began before the reset", info(f), syscall.ENODEV)
+	want(t, "close", f.Close(), nil)
+	want(t, "a request on a new file", info(r.open(0)), nil)
+}
