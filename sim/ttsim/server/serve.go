@@ -84,16 +84,21 @@ type server struct {
 	device uint8  // whose BAR access runs, or link.AnyDevice
 	dmas   uint64 // DMA records sent
 	pace   pace
+	sleep  func(limit time.Duration) // waits for a request
 }
 
-func newServer(shm *link.Shared) *server { return &server{shm: shm, device: link.AnyDevice} }
+func newServer(shm *link.Shared) *server {
+	s := &server{shm: shm, device: link.AnyDevice}
+	s.sleep = s.awaitRequest
+	return s
+}
 
 // batch limits how many requests are served before time advances again, so that a host that stores without a pause
 // doesn't stop the device.
 const batch = 512
 
 func (s *server) run() {
-	for !s.quit.Load() && !s.ended {
+	for !s.quit.Load() {
 		n := 0
 		for ; n < batch && !s.ended; n++ {
 			rec, ok := s.shm.Requests.Next()
@@ -102,6 +107,9 @@ func (s *server) run() {
 			}
 			s.serve(rec)
 			s.shm.Requests.Advance(rec)
+		}
+		if s.ended {
+			break // the parent waits for that
 		}
 		if s.lib == nil || atomic.LoadUint32(s.shm.Manual) != 0 {
 			s.sleep(time.Second)
@@ -120,8 +128,7 @@ func (s *server) run() {
 	}
 }
 
-// sleep waits for a request.
-func (s *server) sleep(limit time.Duration) {
+func (s *server) awaitRequest(limit time.Duration) {
 	s.shm.Requests.Items.Wait(0, limit, func() bool { return !s.shm.Requests.Empty() || s.quit.Load() })
 }
 
