@@ -94,8 +94,11 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 		if addr > 0xFFFFFFFF {
 			return bad(UnimplementedFunctionality, "tile %v has no address %#x", ep.xy, addr)
 		}
-		if n > 4 {
+		if n != 4 {
 			return bad(UnsupportedFunctionality, "%d bytes at %#x of tile %v, which are registers: want 4", n, addr, ep.xy)
+		}
+		if addr&3 != 0 {
+			return bad(UnimplementedFunctionality, "register %#x of tile %v: want a multiple of 4", addr, ep.xy)
 		}
 	case chip.DRAM:
 		d := c.drams[ep.bank]
@@ -205,11 +208,7 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 	if addr < ep.tile.bytes() {
 		return c.readL1(o, ep.tile, uint32(addr), n, buf) && (ep.tile.shadow == nil || c.edges.readL1(o, ep.tile, uint32(addr), n))
 	}
-	if n != 4 && !(n < 4 && o.tile != nil) {
-		c.refuse(o, UnimplementedFunctionality, where, addr, "read of %d bytes from registers: want 4", n)
-		return false
-	}
-	v, st := ep.tile.load(o.far(), uint32(addr)&^3)
+	v, st := ep.tile.load(o.far(), uint32(addr))
 	buf[0] = v
 	return st == slowDone
 }
@@ -242,10 +241,6 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 	}
 	if addr < ep.tile.bytes() {
 		return c.writeL1(o, ep.tile, uint32(addr), n, buf)
-	}
-	if n != 4 {
-		c.refuse(o, UnimplementedFunctionality, where, addr, "write of %d bytes to registers: want 4", n)
-		return false
 	}
 	return ep.tile.store(o.far(), uint32(addr), buf[0]) == slowDone
 }

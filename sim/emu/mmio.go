@@ -242,13 +242,8 @@ func (t *tile) unmapped(o origin, what string, addr uint32) slowResult {
 	return slowHalt
 }
 
-// load reads the register at addr for o: a core of this tile, or the NoC or host if o.core is nil.
+// load reads the register at addr, a multiple of 4, for o: a core of this tile, or the NoC or host if o.core is nil.
 func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
-	c := t.chip
-	if addr&3 != 0 {
-		c.refuse(o, UndefinedBehavior, "mmio", uint64(addr), "load of a register at an address that is not a multiple of 4")
-		return 0, slowHalt
-	}
 	switch {
 	case addr >= niu0Base && addr < niu1Base:
 		return t.niuLoad(o, 0, addr-niu0Base)
@@ -277,13 +272,8 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	return 0, t.unmapped(o, "load from", addr)
 }
 
-// store writes the register at addr for o.
+// store writes the register at addr, a multiple of 4, for o.
 func (t *tile) store(o origin, addr, v uint32) slowResult {
-	c := t.chip
-	if addr&3 != 0 {
-		c.refuse(o, UndefinedBehavior, "mmio", uint64(addr), "store to a register at an address that is not a multiple of 4")
-		return slowHalt
-	}
 	switch {
 	case addr >= niu0Base && addr < niu1Base:
 		return t.niuStore(o, 0, addr-niu0Base, v)

@@ -264,7 +264,7 @@ func (t *tile) prepare(b *cmdBuf, q *request) bool {
 		}
 	case targ >= localBase:
 		if uint32(q.n) > 4-uint32(ret&3) {
-			return bad(UnimplementedFunctionality, targ, "read of %d bytes from registers: want 4", q.n)
+			return bad(UnimplementedFunctionality, targ, "read of %d bytes of registers to %#x: want 4, aligned", q.n, ret)
 		}
 		if !aligned(UndefinedBehavior, 3) {
 			return false

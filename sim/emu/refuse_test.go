@@ -51,6 +51,13 @@ func nocCall(f func(r *rig, v chip.XY, q *nocRequest)) func(*rig, chip.XY) {
 	}
 }
 
+// registerRead makes the NoC read n bytes of the register of another tile, the first low bytes left out.
+func registerRead(low uint64, n uint32) func(*rig, chip.XY) {
+	return nocCall(func(r *rig, v chip.XY, q *nocRequest) {
+		*q = nocRequest{targ: niu0Base + 0x200 + low, targXY: r.worker(3, 3), ret: 0x50000 + low, retXY: v, ctrl: ctrlRead, len: n}
+	})
+}
+
 func reg(addr, v uint32) func(*rig, chip.XY) {
 	return func(r *rig, w chip.XY) { r.st(w, uint64(addr), v) }
 }
@@ -132,7 +139,17 @@ func refusals() []refusal {
 		{name: "clear of nothing", arch: bh, do: reg(niu0Base+0x60, 0), want: us},
 		{name: "columns opened for multicast", do: reg(niu0Base+0x108, 0), want: ub},
 		{name: "rows opened for multicast", do: reg(niu0Base+0x110, 0), want: ub},
-		{name: "half a register", do: func(r *rig, v chip.XY) { r.dev.BARLoad(0, r.point(v, 0xFFB121B0), 2) }, want: un, ttsim: "UnsupportedFunctionality"},
+		{name: "half a register", do: func(r *rig, v chip.XY) { r.dev.BARLoad(0, r.point(v, 0xFFB121B0), 2) }, want: us},
+		{name: "store to half a register", do: func(r *rig, v chip.XY) { r.dev.BARStore(0, r.point(v, niu0Base), 2, 1) }, want: us},
+		{name: "two registers at once", do: func(r *rig, v chip.XY) { r.dev.BARLoad(0, r.point(v, niu0Base+0x200), 8) }, want: us, ttsim: "UnimplementedFunctionality"},
+		{name: "store to two registers at once", do: func(r *rig, v chip.XY) { r.dev.BARStore(0, r.point(v, niu0Base), 8, 1) }, want: us, ttsim: "UnimplementedFunctionality"},
+		{name: "block of registers", do: func(r *rig, v chip.XY) { r.read(v, niu0Base+0x200, 16) }, want: us},
+		{name: "store to a block of registers", do: func(r *rig, v chip.XY) { r.write(v, niu0Base, make([]byte, 16)) }, want: us},
+		{name: "register at an odd address", do: func(r *rig, v chip.XY) {
+			r.write(v, 0x40000, pattern(64, 3)) // so that the host's last bytes aren't zero
+			r.dev.BARLoad(0, r.point(v, niu0Base+0x201), 4)
+		}, want: un},
+		{name: "store to a register at an odd address", do: func(r *rig, v chip.XY) { r.dev.BARStore(0, r.point(v, niu0Base+1), 4, 1) }, want: un},
 		{name: "access across the end of L1", do: func(r *rig, v chip.XY) {
 			r.read(v, uint64(r.params.L1Size)-4, 8)
 		}, want: ub},
@@ -157,6 +174,22 @@ func refusals() []refusal {
 			q.targ, q.ret = 0x40000, uint64(r.params.L1Size)-32
 		}), want: ub},
 		{name: "destination in registers, 64 bytes", do: nocCall(func(_ *rig, _ chip.XY, q *nocRequest) { q.ret = 0xFFB40000 }), want: us, ttsim: "UnsupportedFunctionality"},
+		{name: "destination in registers, 2 bytes", do: nocCall(func(_ *rig, _ chip.XY, q *nocRequest) { q.ret, q.len = 0xFFB40000, 2 }), want: us},
+		{name: "destination in registers, not a multiple of 4", do: nocCall(func(_ *rig, _ chip.XY, q *nocRequest) {
+			q.targ, q.ret, q.len = 0x40002, 0xFFB40002, 4
+		}), want: un},
+		{name: "read of a byte of a register", do: registerRead(0, 1), want: us},
+		{name: "read of half a register", do: registerRead(2, 2), want: us},
+		{name: "read of three bytes of a register", do: registerRead(1, 3), want: us},
+		{name: "read of two registers", do: registerRead(0, 8), want: un},
+		{name: "read of a register at an odd address", do: registerRead(1, 4), want: un},
+		{name: "kernel's read of a byte of a register", do: func(r *rig, v chip.XY) {
+			a := newAsm(0x1000)
+			for _, w := range (nocRequest{targ: niu0Base + 0x200, targXY: r.worker(2, 2), ret: 0x40000, retXY: v, ctrl: ctrlRead, len: 1}).stores(r.arch) {
+				a.stw(w[0], w[1])
+			}
+			r.run(v, a.halt())
+		}, want: us, core: true},
 		{name: "write from another tile", do: nocCall(func(r *rig, _ chip.XY, q *nocRequest) { q.targXY = r.worker(3, 3) }), want: un},
 		{name: "read into another tile", do: nocCall(func(r *rig, _ chip.XY, q *nocRequest) {
 			*q = nocRequest{targ: 0x40000, targXY: r.worker(3, 3), ret: 0x50000, retXY: r.worker(4, 4), ctrl: ctrlRead, len: 4}

@@ -81,21 +81,6 @@ func (c *Chip) window(bar int, off uint64, n int) (windowTarget, bool) {
 	return w, true
 }
 
-// inPieces calls f for pieces of an access: everything at once where it goes to memory, word by word for registers.
-func (c *Chip) inPieces(ep *endpoint, addr uint64, p []byte, f func(addr uint64, p []byte) bool) bool {
-	if ep.tile == nil || addr < ep.tile.bytes() || len(p) <= 4 {
-		return f(addr, p)
-	}
-	for len(p) > 0 {
-		n := min(4, len(p))
-		if !f(addr, p[:n]) {
-			return false
-		}
-		addr, p = addr+uint64(n), p[n:]
-	}
-	return true
-}
-
 func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 	w, ok := c.window(bar, off, len(p))
 	if !ok {
@@ -105,14 +90,10 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "load through a multicast window")
 		return
 	}
-	c.inPieces(w.ep, w.addr, p, func(addr uint64, p []byte) bool {
-		buf := c.words(span(addr, len(p)))
-		if !c.readTile(origin{loads: true}, "tlb window", 0, w.ep, addr, len(p), buf) {
-			return false
-		}
-		unpack(p, addr, buf)
-		return true
-	})
+	buf := c.words(span(w.addr, len(p)))
+	if c.readTile(origin{loads: true}, "tlb window", 0, w.ep, w.addr, len(p), buf) {
+		unpack(p, w.addr, buf)
+	}
 }
 
 func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
@@ -120,12 +101,10 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 	if !ok {
 		return
 	}
+	buf := c.words(span(w.addr, len(p)))
+	pack(buf, w.addr, p)
 	write := func(ep *endpoint) bool {
-		return c.inPieces(ep, w.addr, p, func(addr uint64, p []byte) bool {
-			buf := c.words(span(addr, len(p)))
-			pack(buf, addr, p)
-			return c.writeTile(origin{}, "tlb window", 0, ep, addr, len(p), buf)
-		})
+		return c.writeTile(origin{}, "tlb window", 0, ep, w.addr, len(p), buf)
 	}
 	if !w.multicast {
 		write(w.ep)
