@@ -12,7 +12,8 @@ type Harvesting struct {
 	Tensix uint32
 	// DRAM has a bit per bank (Blackhole, at most one set).
 	DRAM uint32
-	// Ethernet has a bit per channel (Blackhole).
+	// Ethernet has a bit per channel (Blackhole). Products have at least two set: the chip has virtual coordinates for
+	// twelve channels, and those beyond have raw ones only.
 	Ethernet uint32
 }
 

@@ -44,6 +44,7 @@ func TestTileCounts(t *testing.T) {
 // TestEthernetChannels protects the order of channels and their virtual names.
 func TestEthernetChannels(t *testing.T) {
 	wh, bh := mustNew(t, Wormhole, Harvesting{}), mustNew(t, Blackhole, Harvesting{Ethernet: 1<<1 | 1<<13})
+	full := mustNew(t, Blackhole, Harvesting{})
 	for _, tc := range []struct {
 		c       *Chip
 		channel int
@@ -52,12 +53,36 @@ func TestEthernetChannels(t *testing.T) {
 		{wh, 0, XY{9, 0}, XY{25, 16}}, {wh, 1, XY{1, 0}, XY{18, 16}}, {wh, 8, XY{9, 6}, XY{25, 17}}, {wh, 15, XY{4, 6}, XY{21, 17}},
 		{bh, 0, XY{1, 1}, XY{20, 25}}, {bh, 2, XY{2, 1}, XY{21, 25}}, {bh, 12, XY{7, 1}, XY{31, 25}},
 		{bh, 1, XY{16, 1}, XY{16, 1}}, {bh, 13, XY{10, 1}, XY{10, 1}}, // harvested channels keep their raw names
+		{full, 11, XY{11, 1}, XY{31, 25}}, {full, 12, XY{7, 1}, XY{7, 1}}, {full, 13, XY{10, 1}, XY{10, 1}}, // and so do those beyond twelve
 	} {
 		if tile := tc.c.Tile(tc.raw); tile.Kind != Ethernet || tile.Index != tc.channel {
 			t.Errorf("%s: tile %+v, want channel %d", tc.raw, tile, tc.channel)
 		}
 		if v, _ := tc.c.VirtualOf(tc.raw); v != tc.v {
 			t.Errorf("channel %d: virtual %s, want %s", tc.channel, v, tc.v)
+		}
+	}
+}
+
+// TestEthernetNamesEnd protects that a Blackhole's channels have no names beyond their row, however many work, and that each
+// is reached by what it calls itself.
+func TestEthernetNamesEnd(t *testing.T) {
+	for _, h := range []Harvesting{{}, {Ethernet: 1}, {Ethernet: 1<<12 | 1<<13}} {
+		c := mustNew(t, Blackhole, h)
+		for n := NOC0; n <= NOC1; n++ {
+			for x := range uint8(64) {
+				for y := uint8(blackholeEthY + 1); y < 64; y++ {
+					if raw, err := c.Translate(n, XY{x, y}); err == nil {
+						t.Errorf("%+v, %s: (%d,%d) leads to %s, a %s tile", h, n, x, y, raw, c.Kind(raw))
+					}
+				}
+			}
+			for raw := range c.Tiles(Ethernet) {
+				v, _ := c.VirtualOf(raw)
+				if got, err := c.Translate(n, v); err != nil || got != raw {
+					t.Errorf("%+v, %s: %s calls itself %s, which leads to %s (%v)", h, n, raw, v, got, err)
+				}
+			}
 		}
 	}
 }

@@ -98,7 +98,8 @@ func (c *Chip) routeBlackhole() {
 	}
 	channel := uint8(0)
 	for i, raw := range c.arch.ethernetTiles() {
-		if c.h.Ethernet>>i&1 == 0 {
+		// The tables have entries for twelve channels, and no product has more. Those beyond keep their raw names.
+		if c.h.Ethernet>>i&1 == 0 && blackholeEthernet+channel < virtualSpan {
 			both(XY{blackholeEthernet + channel, blackholeEthY}, raw)
 			channel++
 		}

@@ -217,27 +217,17 @@ func (c *Chip) initLogicalIDs() {
 		t := c.grid[raw.Y][raw.X].tile
 		t.id = [2]uint32{uint32(v.X) | uint32(v.Y)<<6, uint32(v.X) | uint32(v.Y)<<6}
 	}
-	channel := uint32(0)
+	channel := 0
 	for raw := range c.topology.Tiles(chip.Ethernet) {
 		t := c.grid[raw.Y][raw.X].tile
 		if t == nil {
 			continue
 		}
-		t.eth.channel = int(channel)
+		t.eth.channel = channel
 		c.eths = append(c.eths, t)
-		id := 20 + channel | 25<<6
 		channel++
-		if c.arch == chip.Wormhole {
-			x, y := uint32(raw.X)+17, uint32(16)
-			if raw.X > 5 {
-				x--
-			}
-			if raw.Y != 0 {
-				y = 17
-			}
-			id = x | y<<6
-		}
-		t.id = [2]uint32{id, id}
+		v, _ := c.topology.VirtualOf(raw)
+		t.id = [2]uint32{v.Packed(), v.Packed()}
 	}
 }
 

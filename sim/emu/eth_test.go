@@ -340,3 +340,26 @@ func TestEthernetLaunch(t *testing.T) {
 		t.Errorf("Blackhole: %d and answer %#x; %v", got, done, rs[0].c.Fault())
 	}
 }
+
+// An Ethernet tile is reached by what its NOC_ID_LOGICAL says.
+func TestEthernetSaysItsName(t *testing.T) {
+	for _, cfg := range []Config{
+		{Arch: chip.Wormhole}, {Arch: chip.Blackhole},
+		{Arch: chip.Blackhole, Harvesting: chip.Harvesting{Ethernet: 1<<2 | 1<<7}},
+	} {
+		cfg.Synchronous = true
+		r := newRig(t, cfg)
+		for raw := range r.topo.Tiles(chip.Ethernet) {
+			if r.topo.Tile(raw).Harvested {
+				continue
+			}
+			v, _ := r.topo.VirtualOf(raw)
+			for noc := range uint64(2) {
+				if got := r.ld(v, niu0Base+0x10000*noc+uint64(r.c.layout.logical)); got != v.Packed() {
+					t.Errorf("%v, tile %v, NoC %d: it says %v, and is called %v", cfg.Arch, raw, noc, chip.UnpackXY(got), v)
+				}
+			}
+		}
+		r.healthy()
+	}
+}

@@ -322,6 +322,7 @@ func refusals() []refusal {
 			r.dev.BARLoad(0, 0, 4)
 		}, want: un},
 		{name: "window to no tile", do: func(r *rig, _ chip.XY) { r.ld(chip.XY{X: 30, Y: 30}, 0) }, want: un},
+		{name: "window to behind the last Ethernet channel", arch: bh, do: func(r *rig, _ chip.XY) { r.ld(chip.XY{X: 0, Y: 26}, 0) }, want: un},
 		{name: "inbound region 0", do: func(r *rig, _ chip.XY) { r.dev.BARStore(2, uint64(r.params.PCI.IATUBase)+0x100, 4, 1) }, want: un},
 		{name: "outbound region upside down", do: func(r *rig, _ chip.XY) { r.region(0, 0x2000, 0x1000, 0) }, want: ub},
 		{name: "control 2 of a region", arch: bh, do: func(r *rig, _ chip.XY) { r.dev.BARStore(2, 0x1004, 4, 1) }, want: un},
