@@ -152,7 +152,7 @@ func (c *Chip) powerUp() {
 }
 
 // Reset resets the chip as the driver resets a card: its memory is lost, its processors are held in reset, and a fault
-// is forgotten. The host's memory stays attached.
+// is forgotten. The host's memory stays attached. Other chips of the machine see their links to it go down and come up.
 func (c *Chip) Reset() error {
 	c.acquire()
 	defer c.release()
@@ -167,6 +167,14 @@ func (c *Chip) Reset() error {
 	c.powerUp()
 	c.fault = nil
 	c.faulted.Store(false)
+	for i := range c.ports {
+		c.ports[i].lost++
+	}
+	for _, o := range c.others {
+		if o != c {
+			o.inbox.post(o, func(o *Chip) { o.peerReset(c) })
+		}
+	}
 	return nil
 }
 

@@ -363,3 +363,105 @@ func TestEthernetSaysItsName(t *testing.T) {
 		r.healthy()
 	}
 }
+
+// The reset of a chip that stopped is a link that goes down and comes up to its neighbour: a queue that was full of packets
+// which nobody took is ready again, and what is sent then arrives.
+func TestEthernetQueueAfterPeersReset(t *testing.T) {
+	for name, cfg := range ethConfigs {
+		for _, arch := range arches {
+			t.Run(name+"/"+arch.String(), func(t *testing.T) {
+				cfg.Arch = arch
+				m, rs := pair(t, cfg)
+				tx, rx := rs[0].eth(8), rs[1].eth(0)
+				rs[0].write(tx, 0x30000, []byte("sixteen bytes..."))
+				busy := func() bool { return rs[0].ld(tx, txBusy(arch)) != 0 }
+				send := func() {
+					rs[0].st(tx, ethTxBase+ethTxSource, 0x30000)
+					rs[0].st(tx, ethTxBase+ethTxBytes, 16)
+					rs[0].st(tx, ethTxBase+ethTxDest, 0x32000)
+					rs[0].st(tx, ethTxBase+ethTxCmd, ethCmdData)
+				}
+				for range 2 { // what was lost counts only once
+					rs[1].ld(rs[1].worker(0, 0), 0xFFB13000)
+					rs[1].refused(UnimplementedFunctionality)
+					n := 0
+					for ; n < 2*txWindow && !busy(); n++ {
+						send()
+					}
+					if n != txWindow {
+						t.Fatalf("the queue to a chip that stopped takes %d packets, want %d", n, txWindow)
+					}
+					if err := m.Chip(1).Reset(); err != nil {
+						t.Fatal(err)
+					}
+					rs[0].eventually("the queue is ready", func() bool { return !busy() })
+					if cfg.RefuseUnwritten {
+						rs[1].write(rx, 0x32000, make([]byte, 16))
+					}
+					send()
+					rs[1].eventually("the packet", func() bool { return rs[1].ld(rx, 0x32000) != 0 })
+					if got := rs[1].read(rx, 0x32000, 16); string(got) != "sixteen bytes..." {
+						t.Errorf("arrived: %q", got)
+					}
+					rs[0].eventually("the queue is ready again", func() bool { return !busy() })
+				}
+				rs[0].healthy()
+				rs[1].healthy()
+			})
+		}
+	}
+}
+
+// The firmware of a gateway carries out commands again when the chip that left one unanswered was reset, however far that is.
+// The lost one read all ones.
+func TestRemoteAfterReset(t *testing.T) {
+	for _, synchronous := range []bool{true, false} {
+		cfgs := make([]Config, 3)
+		for i := range cfgs {
+			cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: synchronous, Seed: uint64(i),
+				Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
+		}
+		m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}, {1, 8, 2, 0}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		c := m.Chip(0)
+		r := &rig{t, c, c, func() {}, cfgs[0].Arch, c.Topology(), cfgs[0].Arch.Params()}
+		gate, v := r.eth(8), r.worker(0, 0)
+		asks := uint32(0)
+		ask := func(place, addr uint64) {
+			a := addr | uint64(v.X)<<36 | uint64(v.Y)<<42 | place<<48
+			slot := remoteRequests + remoteCommands + uint64(asks%4)*32
+			asks++
+			for i, w := range []uint32{uint32(a), uint32(a >> 32), 0, remoteReadRequest} {
+				r.st(gate, slot+4*uint64(i), w)
+			}
+			r.st(gate, remoteRequests+remoteWrite, asks&7)
+		}
+		answers := func() uint32 { return r.ld(gate, remoteResponses+remoteWrite) }
+		answer := func(i uint64) uint32 { return r.ld(gate, remoteResponses+remoteCommands+i%4*32+8) }
+		for i := range uint64(2) {
+			far := 2 - i
+			n := uint32(3 * i)
+			ask(far, 0xFFB121B0)
+			r.eventually("an answer", func() bool { return answers() == n+1 })
+			ask(far, 0xFFB13000) // refused there
+			r.eventually("the far chip stops", func() bool { return m.Chip(int(far)).Fault() != nil })
+			if got := answers(); got != n+1 {
+				t.Errorf("%d answers of chip %d, which stopped, want %d", got, far, n+1)
+			}
+			ask(far, 0xFFB121B0)
+			if err := m.Chip(int(far)).Reset(); err != nil {
+				t.Fatal(err)
+			}
+			r.eventually("the answer to what waited", func() bool { return answers() == n+3 })
+			for k, want := range []uint32{0x47800, 0xFFFFFFFF, 0x47800} {
+				if got := answer(uint64(n) + uint64(k)); got != want {
+					t.Errorf("chip %d, answer %d: %#x, want %#x", far, k, got, want)
+				}
+			}
+			r.healthy()
+		}
+	}
+}

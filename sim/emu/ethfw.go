@@ -46,8 +46,8 @@ const (
 // ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on the tile's processor,
 // so it needs none.
 type ethFirmware struct {
-	stopped bool // somebody has held the processor in reset
-	asking  bool // a request to another chip is under way
+	stopped bool          // somebody has held the processor in reset
+	asking  *remoteAccess // to another chip, and under way
 }
 
 // stops notes a store to the reset register: base firmware does not survive one of its processor.

@@ -26,6 +26,7 @@ type port struct {
 	peer    *port
 	upset   atomic.Pointer[Upset]
 	landed  [3]uint64 // by transmit queue of the peer: when its last packet lands, by this chip's clock
+	lost    uint64    // how often what was under way was lost: packets of before don't count as taken
 }
 
 // linked says whether the chip is joined to another.
@@ -142,8 +143,12 @@ func (c *Chip) transmit(k *packet) {
 	if u.busy = u.open >= txWindow; !u.busy {
 		t.changed(classConfig)
 	}
-	from := k.from
-	taken := func(c *Chip) { c.taken(from.channel, k.queue) }
+	from, lost := k.from, k.from.lost
+	taken := func(c *Chip) {
+		if from.lost == lost {
+			c.taken(from.channel, k.queue)
+		}
+	}
 	x := from.upset.Load()
 	held := uint64(0)
 	if x != nil {
@@ -223,7 +228,8 @@ func (c *Chip) linkChanged(channel int) {
 		return
 	}
 	t.eth.noteLink(t)
-	if t.port() == nil || !t.port().up() {
+	p := t.port()
+	if p == nil || !p.up() {
 		return
 	}
 	for _, o := range c.eths { // whose way may lead over this link
@@ -231,15 +237,32 @@ func (c *Chip) linkChanged(channel int) {
 			return
 		}
 	}
+	p.lost++
 	for i := range t.eth.tx {
 		u := &t.eth.tx[i]
-		u.open = 0 // what was under way is lost
+		full := u.open >= txWindow // otherwise it is busy with a command that it has not begun
+		u.open = 0
 		if k := u.waiting; k != nil {
 			u.waiting = nil
 			c.transmit(k)
-		} else if u.busy {
+		} else if u.busy && full {
 			u.busy = false
 			t.changed(classConfig)
+		}
+	}
+}
+
+// peerReset tells the chip that another one of the machine was reset. To the tiles at the other ends of its links that is a
+// link that went down and came up.
+func (c *Chip) peerReset(peer *Chip) {
+	for _, t := range c.eths {
+		if !t.loseRemote(peer) {
+			return
+		}
+	}
+	for i := range c.ports {
+		if far := c.ports[i].peer; far != nil && far.chip == peer {
+			c.linkChanged(i)
 		}
 	}
 }

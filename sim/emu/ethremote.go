@@ -24,7 +24,7 @@ const (
 func (t *tile) serveRemote() bool {
 	c := t.chip
 	wr, rd := t.l1[(remoteRequests+remoteWrite)/4]&7, t.l1[(remoteRequests+remoteRead)/4]&7
-	if !c.cfg.Identity.Routing || t.port() == nil || t.eth.fw.asking || t.eth.fw.stopped || rd == wr {
+	if !c.cfg.Identity.Routing || t.port() == nil || t.eth.fw.asking != nil || t.eth.fw.stopped || rd == wr {
 		return true
 	}
 	bad := func(cat Category, format string, args ...any) bool {
@@ -34,7 +34,7 @@ func (t *tile) serveRemote() bool {
 	cmd := t.l1[(remoteRequests+remoteCommands)/4+rd%4*8:][:8]
 	addr := uint64(cmd[0]) | uint64(cmd[1])<<32
 	flags := cmd[3] &^ remoteOrdered // everything is in order here
-	a := remoteAccess{xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4, write: flags&remoteWriteRequest != 0}
+	a := &remoteAccess{rd: rd, xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4, write: flags&remoteWriteRequest != 0}
 	switch flags {
 	case remoteReadRequest, remoteWriteRequest:
 		a.words = []uint32{cmd[2], 0}
@@ -53,21 +53,20 @@ func (t *tile) serveRemote() bool {
 		return bad(UnimplementedFunctionality, "command flags %#x: reads and writes of words and of blocks in L1 are emulated", cmd[3])
 	}
 	x, y := uint8(addr>>48&63), uint8(addr>>54&63)
-	target := c.at(x, y)
-	if target == nil {
+	if a.to = c.at(x, y); a.to == nil {
 		return bad(UnimplementedFunctionality, "there is no chip at (%d,%d)", x, y)
 	}
-	if !c.reaches(target) {
+	if !c.reaches(a.to) {
 		return true // nobody answers: the host's time runs out
 	}
-	t.eth.fw.asking = true
-	target.inbox.post(target, func(there *Chip) {
-		if !there.remote(&a) {
-			return
+	t.eth.fw.asking = a
+	a.to.inbox.post(a.to, func(there *Chip) {
+		if !there.remote(a) {
+			return // nobody answers until that chip is reset
 		}
 		c.inbox.post(c, func(*Chip) {
-			if now := c.ethTile(t.eth.channel); now == t { // not reset meanwhile
-				t.remoteDone(rd, &a)
+			if now := c.ethTile(t.eth.channel); now == t && t.eth.fw.asking == a { // neither chip was reset meanwhile
+				t.remoteDone(a, a.words)
 				t.serveRemote()
 			}
 		})
@@ -75,8 +74,25 @@ func (t *tile) serveRemote() bool {
 	return true
 }
 
+// loseRemote ends the command that is under way to a chip which was reset: it reads all ones, as what no bus answers does. The
+// host may wait for it, or have given it up, and the next one has to get its turn. It reports whether the chip still works.
+func (t *tile) loseRemote(to *Chip) bool {
+	a := t.eth.fw.asking
+	if a == nil || a.to != to {
+		return true
+	}
+	ones := make([]uint32, len(a.words)) // the other chip may still write to the access's own
+	for i := range ones {
+		ones[i] = ^uint32(0)
+	}
+	t.remoteDone(a, ones)
+	return t.serveRemote()
+}
+
 // remoteAccess is a read or write of a tile that another chip's host asked for.
 type remoteAccess struct {
+	to    *Chip
+	rd    uint32 // of the command
 	xy    uint32
 	addr  uint64
 	n     int
@@ -99,9 +115,9 @@ func (c *Chip) remote(a *remoteAccess) bool {
 	return c.readTile(origin{loads: true}, "ethernet firmware", 0, ep, a.addr, a.n, a.words)
 }
 
-// remoteDone tells the host that its command is done.
-func (t *tile) remoteDone(rd uint32, a *remoteAccess) {
-	t.eth.fw.asking = false
+// remoteDone tells the host that its command is done, and what it read.
+func (t *tile) remoteDone(a *remoteAccess, words []uint32) {
+	t.eth.fw.asking = nil
 	if a.write {
 		for i := uint32(0); i < 8; i += 4 {
 			t.poke(remoteRequests+remoteWritten+i, t.l1[(remoteRequests+remoteWritten+i)/4]+1)
@@ -109,12 +125,12 @@ func (t *tile) remoteDone(rd uint32, a *remoteAccess) {
 	} else {
 		w := t.l1[(remoteResponses+remoteWrite)/4] & 7
 		slot := remoteResponses + remoteCommands + w%4*32
-		if a.n == 4 && len(a.words) == 2 {
-			t.poke(slot+8, a.words[0])
+		if a.n == 4 && len(words) == 2 {
+			t.poke(slot+8, words[0])
 			t.poke(slot+12, remoteReadData)
 		} else {
 			p := make([]byte, a.n+3)
-			unpack(p[:a.n], a.addr, a.words)
+			unpack(p[:a.n], a.addr, words)
 			for i := 0; i < a.n; i += 4 {
 				t.poke(remoteBuffer+w%4*remoteBlock+uint32(i), uint32(p[i])|uint32(p[i+1])<<8|uint32(p[i+2])<<16|uint32(p[i+3])<<24)
 			}
@@ -122,7 +138,7 @@ func (t *tile) remoteDone(rd uint32, a *remoteAccess) {
 		}
 		t.poke(remoteResponses+remoteWrite, (w+1)&7)
 	}
-	t.poke(remoteRequests+remoteRead, (rd+1)&7)
+	t.poke(remoteRequests+remoteRead, (a.rd+1)&7)
 }
 
 // at returns the chip of the machine at a place, or nil.
