@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -81,6 +82,9 @@ func run(ctx context.Context, args []string, s streams) int {
 	if exit >= 0 {
 		return exit
 	}
+	if err == nil {
+		err = named(k)
+	}
 	if err != nil {
 		var wrong *flagError
 		if errors.As(err, &wrong) {
@@ -98,6 +102,17 @@ func run(ctx context.Context, args []string, s streams) int {
 		_, err = do()
 	}
 	return report(ctx, s.err, err)
+}
+
+// named refuses a device that is given without a name, such as a variable of a shell that isn't set: left out, the flag stands for
+// a device as well, and it may be the wrong one to reset.
+func named(k *kong.Context) error {
+	for _, p := range k.Path {
+		if f := p.Flag; f != nil && f.Name == "device" && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {
+			return &flagError{flag: "--device", why: "it is empty", hint: "name a device, or leave the flag out"}
+		}
+	}
+	return nil
 }
 
 // report says what went wrong, if anything did, and returns the exit code.
