@@ -42,6 +42,9 @@ type device struct {
 	barSize   [6]uint64
 	exports   []*export
 
+	// forPeers is fn for other cards, which must not wait for mu: whoever holds that may be waiting for them.
+	forPeers atomic.Pointer[Function]
+
 	// strided has a bit for every strided multicast register that a mapping of BAR 0 has stored to. The driver
 	// writes zero to them on every configuration; the model writes only where that can make a difference, because
 	// the vendor's simulator has no such registers.
@@ -80,6 +83,7 @@ func (d *device) address() string {
 func (d *device) attach(fn Function) {
 	d.fn = fn
 	fn.AttachDMA(&d.dma)
+	d.forPeers.Store(&fn)
 }
 
 // open admits a file as tt-kmd's admit_chardev_open does: O_EXCL waits until no file is open, anything else until no
@@ -163,6 +167,7 @@ func (d *device) remove() error {
 	d.zap()
 	fn := d.fn
 	d.fn = nil
+	d.forPeers.Store(nil)
 	for f := range d.files {
 		f.releasePages()
 	}
@@ -222,6 +227,7 @@ func (d *device) release(f *file) error {
 	if len(d.files) == 0 && d.cfg.Start != nil && d.fn != nil {
 		fn := d.fn
 		d.fn = nil
+		d.forPeers.Store(nil)
 		return fn.Close()
 	}
 	return nil

@@ -6,6 +6,11 @@
 // errno values and its register writes. Sources: tt-kmd chardev.c, memory.c, tlb.c, wormhole.c, blackhole.c at
 // 2.10. It has no firmware messages of its own: power requests are aggregated as the driver does and can be looked
 // at, and are not sent.
+//
+// A card that reaches a range of another one's BAR (MAP_PEER_BAR) does so in the middle of an access of its own, and the
+// other one may be in the middle of an access to it. So neither waits for the other: a Peer takes writes and asks for
+// answers in its own time, and only a function that goes on meanwhile, as one with PeerDMA can, reads from it. Other reads
+// of a peer are refused with a DMAError.
 package driver
 
 // Function is a Tenstorrent chip as its host sees it: a PCI function with configuration space, memory behind BARs 0,
@@ -35,6 +40,28 @@ type Function interface {
 type DMA interface {
 	ReadHost(bus uint64, p []byte) error
 	WriteHost(bus uint64, p []byte) error
+}
+
+// Peer is a Function that takes accesses of other cards to its BARs. Neither method waits for anything, also while the
+// function accesses the card that calls it. Accesses are done in the order of the calls, and before whatever the host does
+// with the function later.
+type Peer interface {
+	// PeerWrite leaves a write, of which it copies the bytes. taken is called once it is done, or will never be, from any
+	// goroutine, perhaps inside PeerWrite. It must not wait for anything.
+	PeerWrite(bar int, off uint64, p []byte, taken func())
+	// PeerRead asks for n bytes. done is called with them, once and like taken; a function that has stopped answers all-ones.
+	PeerRead(bar int, off uint64, n int, done func(p []byte))
+}
+
+// PeerDMA is DMA that also leads to other cards.
+type PeerDMA interface {
+	DMA
+	// ReadPeer asks a Peer for n bytes at a bus address, and reports whether that leads to one. done is as for PeerRead.
+	// ReadHost of such an address is an error.
+	ReadPeer(bus uint64, n int, done func(p []byte)) bool
+	// Posted is how many bytes of the function's own writes to Peers are not done yet. A function that goes on writing
+	// while they are many fills memory.
+	Posted() int64
 }
 
 // Resetter is a Function that can be reset. Reset returns when the function answers configuration reads again, with

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
-// iommu is what a card's bus addresses lead to: the address space of its IOMMU domain. It implements DMA.
+// iommu is what a card's bus addresses lead to: the address space of its IOMMU domain. It implements PeerDMA.
 type iommu struct {
-	limit uint64 // highest bus address
+	limit  uint64       // highest bus address
+	posted atomic.Int64 // bytes on their way to peers
 
 	mu     sync.RWMutex
 	ranges []busRange // sorted by bus address
@@ -29,7 +31,7 @@ type peerBAR struct {
 	off uint64
 }
 
-var _ DMA = (*iommu)(nil)
+var _ PeerDMA = (*iommu)(nil)
 
 // lowBus is the end of the range that bus addresses are given from first, as Linux does for PCI devices.
 const lowBus = 1 << 32
@@ -78,7 +80,8 @@ func (m *iommu) gap(low, high, size uint64) (uint64, bool) {
 	return end - size, end >= low && end-low >= size
 }
 
-// remove unmaps the range at a bus address. When it returns, no access to the memory is under way.
+// remove unmaps the range at a bus address. When it returns, no access to the memory is under way. What is under way to a
+// peer is beyond the IOMMU.
 func (m *iommu) remove(bus uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,33 +123,39 @@ func (m *iommu) find(bus, n uint64) *busRange {
 
 // ReadHost reads host memory at a bus address.
 func (m *iommu) ReadHost(bus uint64, p []byte) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	r := m.find(bus, uint64(len(p)))
-	if r == nil {
-		return &DMAError{Bus: bus, Size: len(p), Why: "not mapped for this device"}
+	peer, off, err := m.access(bus, p, false)
+	if peer == nil {
+		return err
 	}
-	if r.peer != nil {
-		return r.peer.access(bus-r.bus, p, false)
-	}
-	return r.mem.read(bus-r.bus, p)
+	return peer.read(bus, off, p)
 }
 
 // WriteHost writes host memory at a bus address.
 func (m *iommu) WriteHost(bus uint64, p []byte) error {
+	peer, off, err := m.access(bus, p, true)
+	if peer == nil {
+		return err
+	}
+	return peer.write(m, bus, off, p)
+}
+
+// access does an access to memory. For one to a peer's BAR it returns that and the offset in it: without the lock, since
+// the peer may be waiting for memory to be mapped.
+func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	r := m.find(bus, uint64(len(p)))
 	switch {
 	case r == nil:
-		return &DMAError{Bus: bus, Size: len(p), Write: true, Why: "not mapped for this device"}
-	case r.readOnly:
-		return &DMAError{Bus: bus, Size: len(p), Write: true, Why: "pinned read-only"}
+		return nil, 0, &DMAError{Bus: bus, Size: len(p), Write: write, Why: "not mapped for this device"}
+	case r.readOnly && write:
+		return nil, 0, &DMAError{Bus: bus, Size: len(p), Write: true, Why: "pinned read-only"}
+	case r.peer != nil:
+		return r.peer, r.peer.off + bus - r.bus, nil
+	case write:
+		return nil, 0, r.mem.write(bus-r.bus, p)
 	}
-	if r.peer != nil {
-		return r.peer.access(bus-r.bus, p, true)
-	}
-	return r.mem.write(bus-r.bus, p)
+	return nil, 0, r.mem.read(bus-r.bus, p)
 }
 
 // DMAError is an access of a device to host memory that its IOMMU refused.

@@ -159,11 +159,11 @@ func (c *Chip) Reset() error {
 	if c.closed {
 		return fmt.Errorf("emu: reset: %w", ErrClosed)
 	}
-	host := c.pcie.host
+	was := c.pcie
 	c.queue, c.pos, c.events = nil, 0, nil
 	c.inbox.empty()
 	clear(c.order)
-	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: host}, arc{}, 0
+	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, arc{}, 0
 	c.powerUp()
 	c.fault = nil
 	c.faulted.Store(false)

@@ -109,7 +109,9 @@ func (s *sched) runEvents() {
 		case stepArrive:
 			e.q.arrive()
 		case stepRespond:
-			e.q.respond()
+			if !e.q.away {
+				e.q.respond()
+			}
 		case stepEthSend:
 			s.chip.transmit(e.eth)
 		case stepEthLand:

@@ -122,6 +122,15 @@
 // A packet that arrives counts as an access of the host, also for the checks: what happens before what is not followed
 // from chip to chip.
 //
+// # Peers
+//
+// Cards reach each other's BARs where the driver maps them (MAP_PEER_BAR), and never wait for each other. Writes are posted:
+// those of one card arrive in order, and before what the host stores or loads once it knows of them, and a card that is a
+// megabyte ahead of its peers stops until they have taken some. A NoC read is answered when the peer gets to it, behind all
+// writes before it. The host's own reads through the PCIe tile, and those of the controller's DMA engines, which end inside the
+// store that starts them, are refused. A peer that has stopped answers all-ones. At the peer all of this counts as an access
+// of the host, also for the checks.
+//
 // # Time
 //
 // Processors run in slices of a few thousand instructions in an order drawn from [Config.Seed]. A processor that waits

@@ -1,11 +1,15 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
 
 // AttachDMA gives the chip its way to host memory, before any access to it.
 func (c *Chip) AttachDMA(d DMA) {
 	c.acquire()
 	c.pcie.host = d
+	c.pcie.peers, _ = d.(driver.PeerDMA)
 	c.release()
 }
 
@@ -36,7 +40,7 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	}
 	select {
 	case <-c.tok:
-		c.stores.drain(c)
+		c.takePosted()
 	default:
 		if !c.cfg.Synchronous && c.stores.push(storeEntry{bar, width, off, v}) {
 			c.wakeLoop()
@@ -55,6 +59,11 @@ func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 	}
 	c.acquire()
 	defer c.release()
+	c.readBAR(bar, off, p)
+}
+
+// readBAR is BARRead by whoever holds the token.
+func (c *Chip) readBAR(bar int, off uint64, p []byte) {
 	if c.fault == nil && c.inBAR(bar, off, len(p)) {
 		if bar0, ok := c.inWindows(bar, off); ok {
 			c.windowRead(bar, bar0, p)
@@ -69,9 +78,7 @@ func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 		}
 	}
 	if c.fault != nil {
-		for i := range p {
-			p[i] = 0xFF
-		}
+		fill(p, 0xFF)
 	}
 }
 
@@ -82,6 +89,11 @@ func (c *Chip) BARWrite(bar int, off uint64, p []byte) {
 	}
 	c.acquire()
 	defer c.release()
+	c.writeBAR(bar, off, p)
+}
+
+// writeBAR is BARWrite by whoever holds the token.
+func (c *Chip) writeBAR(bar int, off uint64, p []byte) {
 	if c.fault != nil || !c.inBAR(bar, off, len(p)) {
 		return
 	}

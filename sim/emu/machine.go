@@ -136,8 +136,8 @@ type group struct {
 	ready []*Chip
 }
 
-// settle runs the chips until all of them wait.
-func (g *group) settle() {
+// settle runs the chips until all of them wait, and reports whether it came to that.
+func (g *group) settle() bool {
 	limit := g.limit
 	if limit == 0 {
 		limit = 1 << 24
@@ -150,11 +150,12 @@ func (g *group) settle() {
 			}
 		}
 		if len(g.ready) == 0 {
-			return
+			return true
 		}
 		g.rng = g.rng*6364136223846793005 + 1442695040888963407
 		left -= g.ready[int(g.rng>>33)%len(g.ready)].step()
 	}
+	return false
 }
 
 // inbox is what other chips have sent to a chip and it has not looked at.

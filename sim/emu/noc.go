@@ -62,6 +62,7 @@ type request struct {
 	op       uint32 // atomic: LEN_BE
 	data     []uint32
 	acks     int
+	away     bool    // at another card, whose answer a copy of it waits for
 	flight   *flight // with Config.RefuseRaces
 	by       *stamp  // the same
 }
@@ -123,7 +124,7 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 		return slowDone
 	}
 	q.accept()
-	if !q.leave() || !q.drain() || !q.arrive() || !q.respond() {
+	if !q.leave() || !q.drain() || !q.arrive() || !q.away && !q.respond() {
 		return slowHalt
 	}
 	return slowDone

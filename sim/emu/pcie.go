@@ -34,7 +34,9 @@ type pcie struct {
 	dbi  uint32
 
 	host  DMA
-	bytes []byte // staging for host memory
+	peers driver.PeerDMA // the same, where it leads to other cards
+	asks  *request       // the NoC read that is at it, or nil
+	bytes []byte         // staging for host memory
 }
 
 // bus translates a NoC address of the PCIe tile to a bus address (tt-isa-documentation
@@ -89,6 +91,11 @@ func (c *Chip) readHost(o origin, where string, addr, bus uint64, p []byte) bool
 		return false
 	}
 	if err := c.pcie.host.ReadHost(bus, p); err != nil {
+		if q := c.pcie.asks; q != nil {
+			if q.away = q.askPeer(bus, len(p)); q.away {
+				return true
+			}
+		}
 		return c.hostError(o, where, addr, bus, len(p), err)
 	}
 	return true

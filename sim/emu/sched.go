@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Slices in instructions. A core that was just woken gets a short one, since most likely it will soon wait again.
@@ -36,9 +37,10 @@ type sched struct {
 	eventSeq uint64
 
 	stores  storeQueue
-	inbox   inbox  // what other chips have sent
-	group   *group // of a Synchronous chip with others: they run together
-	skipped bool   // loop last gave the token back because a host wanted it
+	inbox   inbox     // what other chips have sent
+	peers   peerQueue // what other cards have asked for
+	group   *group    // of a Synchronous chip with others: they run together
+	skipped bool      // loop last gave the token back because a host wanted it
 }
 
 func (s *sched) init(c *Chip) {
@@ -74,19 +76,22 @@ func (s *sched) acquire() {
 		<-s.tok
 		s.want.Add(-1)
 	}
-	s.stores.drain(s.chip)
+	s.takePosted()
 }
 
 // release gives it back and sees to it that somebody runs what has become runnable.
 func (s *sched) release() {
-	if s.chip.cfg.Synchronous {
-		if s.group != nil {
-			s.group.settle()
-		} else {
-			s.settle()
-		}
+	for s.chip.cfg.Synchronous {
+		all := s.group != nil && s.group.settle() || s.group == nil && s.settle()
 		s.tok <- struct{}{}
-		return
+		if !all || !s.left() {
+			return
+		}
+		select {
+		case <-s.tok: // another card left something before the token was back
+		default:
+			return
+		}
 	}
 	busy := s.busy()
 	s.tok <- struct{}{}
@@ -104,14 +109,18 @@ func (s *sched) wakeLoop() {
 
 // busy reports whether anything can happen without the host.
 func (s *sched) busy() bool {
-	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || s.inbox.waiting.Load() != 0)
+	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || s.inbox.waiting.Load() != 0) || s.peers.waiting.Load() != 0
 }
 
-// settle runs the chip until everything waits.
-func (s *sched) settle() {
-	for left := s.chip.cfg.MaxRun; s.busy() && left > 0; {
+// settle runs the chip until everything waits, and reports whether it came to that.
+func (s *sched) settle() bool {
+	for left := s.chip.cfg.MaxRun; s.busy(); {
+		if left <= 0 {
+			return false
+		}
 		left -= s.step()
 	}
+	return true
 }
 
 // loop runs the cores of an asynchronous chip.
@@ -119,27 +128,29 @@ func (s *sched) loop() {
 	defer close(s.done)
 	for {
 		s.takeToken()
-		s.stores.drain(s.chip)
+		s.takePosted()
 		if s.closed {
 			s.tok <- struct{}{}
 			return
 		}
 		// A host that asks again and again must not keep the chip from running: at least every other time it gets a step.
 		left := turn
-		for ran := false; s.busy() && left > 0 && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
+		for ran := false; s.busy() && left > 0 && !s.ahead() && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
 			n := s.step()
 			if s.chip.linked() {
 				left -= n
 			}
-			s.stores.drain(s.chip)
+			s.takePosted()
 			s.skipped = false
 		}
 		s.skipped = s.want.Load() != 0
-		busy := s.busy()
+		busy, ahead := s.busy(), s.ahead()
 		s.tok <- struct{}{}
 		switch {
 		case !busy:
 			s.awaitKick()
+		case ahead:
+			time.Sleep(breath)
 		case left <= 0:
 			runtime.Gosched()
 		}
@@ -189,6 +200,7 @@ func (s *sched) awaitKick() {
 // step runs one slice of one core, or lets time pass until the next event. It returns the number of instructions, at
 // least 1.
 func (s *sched) step() int {
+	s.takePosted()
 	s.inbox.drain(s.chip)
 	if s.pos >= len(s.queue) { // the round is over
 		s.pos = 0
@@ -312,6 +324,7 @@ func (c *Chip) Close() error {
 		c.fault = ErrClosed
 		c.faulted.Store(true)
 	}
+	c.peers.close(c)
 	c.tok <- struct{}{}
 	if !c.cfg.Synchronous {
 		c.wakeLoop()
@@ -320,7 +333,7 @@ func (c *Chip) Close() error {
 	return nil
 }
 
-// storeQueue holds stores of the host that came while the chip was running, in order. Whoever drains it never makes a host
+// storeQueue holds stores of the host that came while the chip was running, in order. Whoever takes from it never makes a host
 // wait: the mutex is between hosts.
 //
 // What hosts write, what the chip writes and what the chip looks at again and again lie in cache lines of their own: a store
@@ -359,12 +372,10 @@ func (q *storeQueue) push(e storeEntry) bool {
 	return true
 }
 
-// drain performs the stores. The caller holds the token, so that only one goroutine does.
-func (q *storeQueue) drain(c *Chip) {
-	for q.pending() {
-		head := q.head.Load()
-		e := q.entries[head%uint32(len(q.entries))]
-		q.head.Store(head + 1)
-		c.store(e.bar, e.off, e.width, e.v)
-	}
+// take performs the oldest store. The caller holds the token, so that only one goroutine does.
+func (q *storeQueue) take(c *Chip) {
+	head := q.head.Load()
+	e := q.entries[head%uint32(len(q.entries))]
+	q.head.Store(head + 1)
+	c.store(e.bar, e.off, e.width, e.v)
 }

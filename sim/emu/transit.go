@@ -81,7 +81,10 @@ func (q *request) arrive() bool {
 			s.count[cntSlaveReadWords] += q.words()
 			q.from.tile.changed(classNIU0 << q.noc)
 		}
-		return c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+		c.pcie.asks = q
+		ok := c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+		c.pcie.asks = nil
+		return ok
 	case reqAtomic:
 		return q.atomic()
 	case reqInline:

@@ -12,6 +12,9 @@
 // in longer ones when it is not. A device that has been quiet for a while is clocked at a reduced rate to spare
 // the processor; it never stops while it is open.
 //
+// Chips of one library can write to each other's BARs. A read from there stops them, because the library stands still until
+// it has the answer, which it would have to give itself.
+//
 // The library shows no version; what is checked is that it is a shared object for this machine, that it has every
 // entry point that docs/libttsim_api.md specifies (written against ttsim 1.10.0), and that its first PCI function is
 // a chip that Reprise knows.

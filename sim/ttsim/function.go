@@ -77,7 +77,7 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	if f.closed.Load() {
 		return ^uint32(0)
 	}
-	v, _ := f.sim.current.Load().config(f.device, off)
+	v, _ := f.process().config(f.device, off)
 	return v
 }
 
@@ -89,7 +89,7 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	}
 	var b [4]byte
 	binary.LittleEndian.PutUint32(b[:], v)
-	f.sim.current.Load().ask(link.OpConfigWrite, uint64(f.device<<3)<<32|uint64(off), 4, b[:], nil)
+	f.process().ask(link.OpConfigWrite, uint64(f.device<<3)<<32|uint64(off), 4, b[:], nil)
 }
 
 // address translates to the library's address space. Something that isn't a BAR gets an address that the library
@@ -107,7 +107,7 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	if f.closed.Load() {
 		return ones(width)
 	}
-	v, ok := f.sim.current.Load().load(f.address(bar, off), width)
+	v, ok := f.process().load(f.address(bar, off), width)
 	if !ok {
 		return ones(width)
 	}
@@ -128,17 +128,19 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 		v |= f.tag >> 32
 	}
 	f.stored(bar, off, v)
-	f.sim.current.Load().store(f.address(bar, off), width, v)
+	f.process().store(f.address(bar, off), width, v)
 }
 
 // BARRead copies from offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It is for memory
 // behind a TLB window: registers want BARLoad's exact width.
-func (f *Function) BARRead(bar int, off uint64, p []byte) {
+func (f *Function) BARRead(bar int, off uint64, p []byte) { f.read(f.process(), bar, off, p) }
+
+func (f *Function) read(from *process, bar int, off uint64, p []byte) {
 	addr := f.address(bar, off)
 	for len(p) > 0 {
 		n := min(len(p), link.ReplyBytes)
 		dst := p[:n]
-		if f.closed.Load() || !f.sim.current.Load().ask(link.OpRead, addr, uint32(n), nil, func(reply []byte) { copy(dst, reply) }) {
+		if f.closed.Load() || !from.ask(link.OpRead, addr, uint32(n), nil, func(reply []byte) { copy(dst, reply) }) {
 			for i := range p {
 				p[i] = 0xFF
 			}
@@ -150,11 +152,13 @@ func (f *Function) BARRead(bar int, off uint64, p []byte) {
 
 // BARWrite copies p to offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It is posted, and for
 // memory behind a TLB window: registers want BARStore's exact width.
-func (f *Function) BARWrite(bar int, off uint64, p []byte) {
+func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.write(f.process(), bar, off, p) }
+
+func (f *Function) write(to *process, bar int, off uint64, p []byte) {
 	addr := f.address(bar, off)
 	for len(p) > 0 && !f.closed.Load() {
 		n := min(len(p), link.WriteChunk)
-		f.sim.current.Load().post(link.OpWrite, addr, p[:n])
+		to.post(link.OpWrite, addr, p[:n])
 		addr, p = addr+uint64(n), p[n:]
 	}
 }

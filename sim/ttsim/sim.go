@@ -17,6 +17,7 @@ type Sim struct {
 	config    config
 	functions []*Function
 	current   atomic.Pointer[process]
+	peers     peers
 	open      atomic.Int32   // functions that aren't closed
 	life      sync.Mutex     // a reset or the end
 	closed    bool           // guarded by life
@@ -64,6 +65,7 @@ func (s *Sim) Clock(n uint64) error { return s.perform(link.OpClock, n) }
 func (s *Sim) Sync() error { return s.perform(link.OpSync, 0) }
 
 func (s *Sim) perform(op uint8, n uint64) error {
+	s.peers.settle()
 	if s.current.Load().ask(op, n, 0, nil, nil) {
 		return nil
 	}

@@ -1,0 +1,97 @@
+package ttsim
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+var _ driver.Peer = (*Function)(nil)
+
+// peers is what devices have asked of each other, in order. The goroutine that does their DMA must not wait for the server,
+// which may be waiting for it, so these are done by another one, or by a host that comes to any of the devices.
+type peers struct {
+	waiting atomic.Int32 // those that aren't done
+	doing   sync.Mutex   // whoever does them; taken before mu
+	mu      sync.Mutex
+	list    []func()
+	running bool // a goroutine does them
+}
+
+func (p *peers) post(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = append(p.list, f)
+	p.waiting.Add(1)
+	if !p.running {
+		p.running = true
+		go p.run()
+	}
+}
+
+// run does what there is.
+func (p *peers) run() {
+	for {
+		p.next()
+		p.mu.Lock()
+		if len(p.list) == 0 {
+			p.running = false
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+	}
+}
+
+// settle returns when what was asked before is done.
+func (p *peers) settle() {
+	for n := p.waiting.Load(); n > 0; n-- {
+		p.next()
+	}
+}
+
+// next does the oldest access, if there is one.
+func (p *peers) next() {
+	p.doing.Lock()
+	defer p.doing.Unlock()
+	p.mu.Lock()
+	if len(p.list) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	f := p.list[0]
+	p.list[0] = nil
+	if p.list = p.list[1:]; len(p.list) == 0 {
+		p.list = nil // and what it has grown to with it
+	}
+	p.mu.Unlock()
+	f()
+	p.waiting.Add(-1)
+}
+
+// PeerWrite implements driver.Peer. What was left before a reset is lost with it.
+func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
+	to, p := f.sim.current.Load(), slices.Clone(p)
+	f.sim.peers.post(func() {
+		f.write(to, bar, off, p)
+		taken()
+	})
+}
+
+// PeerRead implements driver.Peer.
+func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
+	to := f.sim.current.Load()
+	f.sim.peers.post(func() {
+		p := make([]byte, n)
+		f.read(to, bar, off, p)
+		done(p)
+	})
+}
+
+// process returns the server to ask, when it has been asked what devices asked of each other before.
+func (f *Function) process() *process {
+	f.sim.peers.settle()
+	return f.sim.current.Load()
+}
