@@ -384,12 +384,12 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 				for range 2 { // what was lost counts only once
 					rs[1].ld(rs[1].worker(0, 0), 0xFFB13000)
 					rs[1].refused(UnimplementedFunctionality)
-					n := 0
-					for ; n < 2*txWindow && !busy(); n++ {
+					for range txWindow { // a command that hasn't begun keeps the queue busy for a moment as well
+						rs[0].eventually("the queue takes a packet", func() bool { return !busy() })
 						send()
 					}
-					if n != txWindow {
-						t.Fatalf("the queue to a chip that stopped takes %d packets, want %d", n, txWindow)
+					if !busy() {
+						t.Fatalf("the queue to a chip that stopped takes more than %d packets", txWindow)
 					}
 					if err := m.Chip(1).Reset(); err != nil {
 						t.Fatal(err)
