@@ -5,6 +5,8 @@ package reprise_test
 import (
 	"errors"
 	"io/fs"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -383,5 +385,138 @@ func TestDoubleRelease(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
 		t.Errorf("allocated memory (-before +after):\n%s", diff)
+	}
+}
+
+// ioctls lets a test look at requests before the driver gets them, and refuse them.
+type ioctls struct {
+	seam.File
+	look func(req uint32) error
+}
+
+func (f *ioctls) Ioctl(req uint32, arg []byte) error {
+	if err := f.look(req); err != nil {
+		return err
+	}
+	return f.File.Ioctl(req, arg)
+}
+
+// ReleaseLast is what a file with others beside it is asked for.
+func (f *ioctls) ReleaseLast() error { return f.File.(interface{ ReleaseLast() error }).ReleaseLast() }
+
+// A device that works but doesn't start again is reset, though this process has it open more than once.
+func TestRecoverResetsWhatDoesNotStart(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		refuse := false
+		m.tap = func(f seam.File) seam.File {
+			return &ioctls{f, func(req uint32) error {
+				if refuse && req == kabi.IoctlPinPages {
+					refuse = false
+					return syscall.EINVAL
+				}
+				return nil
+			}}
+		}
+		b := open(t, m, short)
+		r := newRig(b)
+		refuse = true
+		r.recovers()
+		if refuse {
+			t.Error("nothing was refused")
+		}
+	})
+}
+
+// lateStores is a chip behind a bus that keeps what is stored until the next load, as PCIe may.
+type lateStores struct {
+	*emu.Chip
+	mu   sync.Mutex
+	late bool
+	kept []func()
+}
+
+func (l *lateStores) store(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept = append(l.kept, f); !l.late {
+		l.land()
+	}
+}
+
+// land lets everything arrive. Called with mu held.
+func (l *lateStores) land() {
+	for _, f := range l.kept {
+		f()
+	}
+	l.kept = nil
+}
+
+func (l *lateStores) load() *emu.Chip {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.land()
+	return l.Chip
+}
+
+func (l *lateStores) BARStore(bar int, off uint64, width int, v uint64) {
+	l.store(func() { l.Chip.BARStore(bar, off, width, v) })
+}
+
+func (l *lateStores) BARWrite(bar int, off uint64, p []byte) {
+	p = slices.Clone(p)
+	l.store(func() { l.Chip.BARWrite(bar, off, p) })
+}
+
+func (l *lateStores) BARLoad(bar int, off uint64, width int) uint64 {
+	return l.load().BARLoad(bar, off, width)
+}
+func (l *lateStores) BARRead(bar int, off uint64, p []byte) { l.load().BARRead(bar, off, p) }
+
+// Host memory is given up only when the stores that hold the cores in reset have arrived: until then cores use it.
+func TestCoresAreHeldBeforeTheirMemoryGoes(t *testing.T) {
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(a.String(), func(t *testing.T) {
+			m := &machine{T: t, arch: a}
+			l := &lateStores{Chip: m.chip()}
+			var err error
+			if m.drv, err = driver.New(driver.Config{Arch: a, Functions: []driver.Function{l}}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := m.drv.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			unpinned := 0
+			m.tap = func(f seam.File) seam.File {
+				return &ioctls{f, func(req uint32) error {
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					if req == kabi.IoctlUnpinPages {
+						unpinned++
+						if n := len(l.kept); n > 0 {
+							t.Errorf("host memory goes while %d stores are on their way", n)
+						}
+						l.late = false
+					}
+					return nil
+				}}
+			}
+			late := func() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.late = true
+			}
+			b := open(t, m, short)
+			b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
+			late()
+			b.must(b.dev.Recover(b.ctx))
+			recovered := unpinned
+			late()
+			b.must(b.dev.Close())
+			if recovered == 0 || unpinned == recovered {
+				t.Errorf("memory was given up %d times in a recovery and %d times in Close", recovered, unpinned-recovered)
+			}
+		})
 	}
 }

@@ -101,8 +101,8 @@ func (d *Device) reset(ctx context.Context, why error) error {
 	c := kmd.ResetConfig{Mode: kmd.ResetASIC}
 	_, err := kmd.Reset(ctx, d.target, c)
 	var held *kmd.HeldError
-	if errors.As(err, &held) && onlyOurs(held) {
-		// The file that would lose the device is this one's.
+	if errors.As(err, &held) && d.onlyOurs(held) {
+		// The files that would lose the device are this one's.
 		c.Force = true
 		_, err = kmd.Reset(ctx, d.target, c)
 	}
@@ -115,9 +115,9 @@ func (d *Device) reset(ctx context.Context, why error) error {
 	return d.kd.Recover(ctx)
 }
 
-// onlyOurs reports whether the only file that keeps a card from being reset is the Device's own.
-func onlyOurs(e *kmd.HeldError) bool {
-	return len(e.Holders) == 1 && e.Holders[0].PID == os.Getpid() && e.Holders[0].Files == 1
+// onlyOurs reports whether the only files that keep a card from being reset are the Device's own.
+func (d *Device) onlyOurs(e *kmd.HeldError) bool {
+	return len(e.Holders) == 1 && e.Holders[0].PID == os.Getpid() && e.Holders[0].Files <= d.kd.Files()
 }
 
 // contents lists what must be in memory again: the kernels of all executables that live or that a trace runs, and the

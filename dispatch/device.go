@@ -265,12 +265,42 @@ func (d *Device) Close() error {
 	return errors.Join(errs...)
 }
 
-// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer.
+// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer. When it returns the cores
+// are held: the store that tells them is on its way for a while, and until it arrives they use the host's memory.
 func (d *Device) hold() error {
 	if err := d.kd.Alive(); err != nil {
 		return err
 	}
-	return d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll)
+	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll); err != nil {
+		return err
+	}
+	for c := range d.ch.Workers() {
+		if err := d.held(c); err != nil {
+			return fmt.Errorf("dispatch: hold core %v in reset: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// heldTries is how often a core is looked at that isn't in reset yet: each time takes a load over PCIe, about a microsecond.
+const heldTries = 10_000
+
+// held waits until a core is in reset.
+func (d *Device) held(c chip.Core) error {
+	xy, err := d.ch.Virtual(c)
+	if err != nil {
+		return err
+	}
+	var v uint32
+	for range heldTries {
+		if v, err = d.kd.Read32(xy, uint64(d.pr.SoftReset)); err != nil {
+			return err
+		}
+		if v&d.pr.ResetAll == d.pr.ResetAll {
+			return nil
+		}
+	}
+	return fmt.Errorf("its reset register stays %#x, want the bits %#x: the chip needs a reset", v, d.pr.ResetAll)
 }
 
 // write writes to the L1 of one core, past the command queues.

@@ -44,6 +44,13 @@ func (d *Device) LetGo() {
 // writes contents, compares them, and starts the queues with empty rings. Queues stay the same values. If it fails the
 // queues go on refusing, and it can be called again. The driver's side (kmd.Device.Recover) is the caller's.
 func (d *Device) Restart(ctx context.Context, contents []Content) error {
+	h, err := d.kd.Harvesting(ctx) // before any core is looked at, of which another chip may have others
+	if err != nil {
+		return fmt.Errorf("dispatch: restart: read harvesting: %w", err)
+	}
+	if was := d.ch.Harvesting(); h != was || d.kd.Arch() != d.ch.Arch() {
+		return fmt.Errorf("dispatch: restart: %w: it is a %v with harvesting %+v, it was a %v with %+v: open it anew", ErrOtherChip, d.kd.Arch(), h, d.ch.Arch(), was)
+	}
 	// Cores stop before the memory that they write to goes.
 	if err := d.hold(); err != nil {
 		return fmt.Errorf("dispatch: restart: %w", err)
@@ -59,13 +66,6 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 			return fmt.Errorf("dispatch: restart: %w", err)
 		}
 		d.sysmem = nil
-	}
-	h, err := d.kd.Harvesting(ctx)
-	if err != nil {
-		return fmt.Errorf("dispatch: restart: read harvesting: %w", err)
-	}
-	if was := d.ch.Harvesting(); h != was || d.kd.Arch() != d.ch.Arch() {
-		return fmt.Errorf("dispatch: restart: %w: it is a %v with harvesting %+v, it was a %v with %+v: open it anew", ErrOtherChip, d.kd.Arch(), h, d.ch.Arch(), was)
 	}
 	if err := d.bringUp(ctx); err != nil {
 		return err

@@ -215,7 +215,7 @@ func (d *Device) whoElse() string {
 	for _, h := range d.sys.holdersOf(d.info.BDF()) {
 		if h.PID != os.Getpid() {
 			names = append(names, h.String())
-		} else if others := h.Files - d.files(); others > 0 {
+		} else if others := h.Files - d.Files(); others > 0 {
 			names = append(names, fmt.Sprintf("this process %s more", times(others)))
 		}
 	}
@@ -225,8 +225,9 @@ func (d *Device) whoElse() string {
 	return " (open by " + strings.Join(names, ", ") + ")"
 }
 
-// files is how many files of the node this Device has open.
-func (d *Device) files() int {
+// Files returns how many files of the node this Device has open: its own, and one for each store beyond the first that
+// [Device.SetNOCCleanups] has been given.
+func (d *Device) Files() int {
 	d.guardMu.Lock()
 	defer d.guardMu.Unlock()
 	return 1 + len(d.guards)
