@@ -9,8 +9,8 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/usage"
 )
 
 // Device is an open chip. Its methods may be called from any goroutine.

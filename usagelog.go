@@ -2,8 +2,8 @@ package reprise
 
 import (
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/usage"
 )
 
 // gauge writes what the allocator says into the device's log.

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/sim"
-	"github.com/reprise-tt/reprise/usage"
 )
 
 // memoryIn is what the logs of a directory say: of each device what is taken of each kind.

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
-	"github.com/reprise-tt/reprise/dispatch/relay"
+	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
 	"github.com/reprise-tt/reprise/kmd"
 )
 

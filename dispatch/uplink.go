@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/relay"
+	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
 	"github.com/reprise-tt/reprise/kmd"
 )
 

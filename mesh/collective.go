@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
-	"github.com/reprise-tt/reprise/topology"
+	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
 // Combine is how a collective combines the values of two chips.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/topology"
+	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
 const traceKind = allocator.Trace

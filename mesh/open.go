@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/topology"
+	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
 // Machine is the targets that a mesh may be made of, in no particular order.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // OpOption changes what an operation gives.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Capture records what runs and what it allocates as a graph.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // mostArgs is how many words a kernel can be told, unique ones included. Source: tt-metal max_runtime_args.

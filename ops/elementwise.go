@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Add adds two tensors of the same data type. Dimensions that are 1 in one of them are repeated.

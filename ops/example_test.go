@@ -6,8 +6,8 @@ import (
 	"log"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 

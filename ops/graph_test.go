@@ -12,8 +12,8 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/graph"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 

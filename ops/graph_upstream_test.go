@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 

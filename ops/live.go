@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // live tells the graph captures that are under way what happens. It is also the device's Observer meanwhile, so that

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Matmul multiplies matrices: the last two dimensions. The others are equal, or 1 in one of the tensors. Each element is

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
 	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Mesh runs operations on the chips of a mesh. A [MeshTensor] has a part on each chip, at one address. Operations on one

@@ -18,11 +18,11 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
-	"github.com/reprise-tt/reprise/graph/view"
-	"github.com/reprise-tt/reprise/graph/visualizer"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/graph/view"
+	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 	"github.com/reprise-tt/reprise/sim"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // ToMemoryConfig copies a tensor to where a configuration says.

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/graph"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Tensor is a tensor in a device's memory.

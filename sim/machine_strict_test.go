@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/mesh/topology"
 	"github.com/reprise-tt/reprise/sim"
-	"github.com/reprise-tt/reprise/topology"
 )
 
 // What asks for the topology does nothing that a strict machine refuses, running beside the host or inside its accesses.

@@ -19,9 +19,9 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
-	"github.com/reprise-tt/reprise/graph"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 type demoCmd struct {

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/session"
+	"github.com/reprise-tt/reprise/kmd/session"
 )
 
 // recordedQueue is the host memory of each queue of a demo that is recorded or played, in bytes. Each access of the host

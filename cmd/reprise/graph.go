@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/reprise-tt/reprise/graph"
-	"github.com/reprise-tt/reprise/graph/visualizer"
+	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 )
 
 // graphCmd are the commands about reports of what ran.

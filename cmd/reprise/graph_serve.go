@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/reprise-tt/reprise/graph/view"
+	"github.com/reprise-tt/reprise/ops/graph/view"
 )
 
 type graphServeCmd struct {

@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/session"
+	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/session"
+	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/sim"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/hwtest/target"
-	"github.com/reprise-tt/reprise/usage"
+	"github.com/reprise-tt/reprise/internal/usage"
 )
 
 // Exit codes.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/reprise-tt/reprise/usage"
+	"github.com/reprise-tt/reprise/internal/usage"
 )
 
 // monitorReport is what the logs say, by device.

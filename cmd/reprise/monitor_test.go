@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/reprise-tt/reprise/usage"
+	"github.com/reprise-tt/reprise/internal/usage"
 )
 
 const gib = 1 << 30

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/reprise-tt/reprise/usage"
+	"github.com/reprise-tt/reprise/internal/usage"
 )
 
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")

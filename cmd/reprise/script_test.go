@@ -19,7 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/usage"
+	"github.com/reprise-tt/reprise/internal/usage"
 )
 
 func TestMain(m *testing.M) {

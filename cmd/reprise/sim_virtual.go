@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve/vfiouser"
 	"github.com/reprise-tt/reprise/sim/ttsim"
-	"github.com/reprise-tt/reprise/sim/vfiouser"
 )
 
 // virtual returns the machine whose cards are served to virtual machines. With the vendor's simulator and no name it has

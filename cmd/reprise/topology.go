@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/topology"
+	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
 // topologyCmd shows how a machine's chips are linked.

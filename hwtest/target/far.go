@@ -11,9 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/mesh/topology"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim"
-	"github.com/reprise-tt/reprise/topology"
 )
 
 // parseFar makes the device of far:MACHINE: the first chip of a machine that has no PCI interface, such as far:emu:n300.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/session"
+	"github.com/reprise-tt/reprise/kmd/session"
 )
 
 // parseSession makes the device of session:FILE. The file is read now, and played from its start by each opening.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/session"
+	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/ttsim"

@@ -23,8 +23,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
+	"github.com/reprise-tt/reprise/sim/serve/vfiouser"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
-	"github.com/reprise-tt/reprise/sim/vfiouser"
 )
 
 func TestMain(m *testing.M) {

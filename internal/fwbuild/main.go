@@ -1,5 +1,5 @@
 // Command fwbuild compiles what runs on the chips: the base firmware and the command-queue kernels
-// (dispatch/firmware), what carries them over Ethernet (dispatch/relay), and the kernels that come with Reprise (kernels), with its operations (ops),
+// (dispatch/firmware), what carries them over Ethernet (dispatch/firmware/relay), and the kernels that come with Reprise (kernels), with its operations (ops),
 // with its example (examples/digits) and with its conformance suite (hwtest). It is what go generate runs in those packages:
 //
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|relay|kernels|digits|hwtest|ops...
@@ -64,7 +64,7 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 			dir = "dispatch/firmware/images"
 			targets, err = firmwareTargets(root)
 		case "relay":
-			dir = "dispatch/relay/images"
+			dir = "dispatch/firmware/relay/images"
 			targets, err = relayTargets(root)
 		case "kernels":
 			dir = "kernels/images"

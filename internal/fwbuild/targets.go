@@ -40,7 +40,7 @@ const (
 	digitsSource   = "examples/digits/kernels"
 	hwtestSource   = "hwtest/kernels"
 	opsSource      = "ops/kernels"
-	relaySource    = "dispatch/relay/src"
+	relaySource    = "dispatch/firmware/relay/src"
 )
 
 // firmwareTargets are the base firmware of each processor, and the command-queue kernels that there are sources for.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/relay"
+	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
 	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"

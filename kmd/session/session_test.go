@@ -1,0 +1,418 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/session"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// demo classifies a few digits eagerly and by a trace, and returns the scores of both.
+func demo(ctx context.Context, t reprise.Target, change func(*[]digits.Image)) (out [][][digits.Classes]int32, err error) {
+	net, err := digits.Trained()
+	if err != nil {
+		return nil, err
+	}
+	images, err := digits.Images()
+	if err != nil {
+		return nil, err
+	}
+	images = images[:4:4]
+	if change != nil {
+		images = append([]digits.Image(nil), images...)
+		change(&images)
+	}
+	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	dep, err := deploy.New(ctx, dev, net, len(images), reprise.Grid(2, 2))
+	if err != nil {
+		return nil, err
+	}
+	queue := dev.Queue(0)
+	trace, err := queue.Capture(ctx, "digits", dep.Record)
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range []func() error{func() error { return dep.Run(ctx, queue) }, func() error { return trace.Replay(ctx) }} {
+		if err := dep.Write(ctx, queue, images); err != nil {
+			return nil, err
+		}
+		if err := run(); err != nil {
+			return nil, err
+		}
+		scores, err := dep.Scores(ctx, queue)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, scores)
+	}
+	return out, errors.Join(trace.Release(ctx))
+}
+
+// cards are the emulated cards.
+var cards = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
+
+// record returns a recording of the demo.
+func record(t *testing.T, card reprise.Target) ([]byte, [][][digits.Classes]int32) {
+	t.Helper()
+	var file bytes.Buffer
+	r := session.Record(card, &file)
+	scores, err := demo(t.Context(), r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes(), scores
+}
+
+func play(t *testing.T, file []byte, opts ...session.PlayOption) *session.Player {
+	t.Helper()
+	p, err := session.Play(bytes.NewReader(file), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// how is a way to record and play.
+type how struct {
+	name  string
+	card  []sim.Option
+	play  []session.PlayOption
+	times int
+}
+
+// ways are a card that moves only inside the host's accesses, of which every look of the host is compared, and one that
+// runs beside the host, as silicon does.
+func ways() []how {
+	return []how{
+		{"lockstep", []sim.Option{sim.Synchronous(), sim.Seed(7)}, []session.PlayOption{session.Lockstep()}, 1},
+		{"synchronous", []sim.Option{sim.Synchronous(), sim.Seed(7)}, nil, 1},
+		{"beside", nil, nil, 20},
+	}
+}
+
+// A recording of the demo plays back to the last bit without any device behind it: the same results, every event in its
+// place, none left. Another input is noticed where it first matters: at the doorbell behind the commands that carry it.
+func TestPlayDemo(t *testing.T) {
+	for name, card := range cards {
+		for _, w := range ways() {
+			t.Run(name+"/"+w.name, func(t *testing.T) {
+				file, want := record(t, card(w.card...))
+				for range w.times {
+					p := play(t, file, w.play...)
+					got, err := demo(t.Context(), p, nil)
+					if err = errors.Join(err, p.Err()); err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("scores (-recorded +played):\n%s", diff)
+					}
+					if n := p.Left(); n != 0 {
+						t.Errorf("%d events were not played", n)
+					}
+				}
+				s, err := session.Read(bytes.NewReader(file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d B, %d events", len(file), len(s.Events))
+
+				p := play(t, file, w.play...)
+				_, err = demo(t.Context(), p, func(images *[]digits.Image) { (*images)[2].Pixels[10] ^= 1 })
+				var d *session.DifferenceError
+				if !errors.As(p.Err(), &d) || !errors.Is(err, session.ErrRefused) {
+					t.Fatalf("another image: %v, difference %v", err, p.Err())
+				}
+				t.Log(d)
+				if e := s.Events[d.Index]; e.Kind != session.KindStore || e.Size != 2 || len(e.Host) == 0 || !strings.Contains(d.Site, "dispatch.") {
+					t.Errorf("it was noticed at %v, want the doorbell; %v", &e, d)
+				}
+			})
+		}
+	}
+}
+
+// Everything that differs is found, named and ends the playback: a request, a mapping, the width, place or value of an
+// access, what is read or written, and what comes behind the end.
+func TestDifferences(t *testing.T) {
+	file, _ := record(t, sim.Blackhole(sim.Synchronous(), sim.Seed(7)))
+	for _, tt := range []struct {
+		name   string
+		change func(*session.Event) bool // makes an event differ and reports whether it was one to change
+		says   string
+		looks  bool // it is one that may come any number of times
+	}{
+		{"flags of open", func(e *session.Event) bool { e.Value ^= 1; return e.Kind == session.KindOpen }, "open flags", false},
+		{"a request's argument", func(e *session.Event) bool {
+			if e.Kind != session.KindIoctl || e.Request != 0xFA0D {
+				return false
+			}
+			e.In = append([]byte(nil), e.In...)
+			e.In[8] ^= 1
+			return true
+		}, "in byte 8 of its argument: recorded: file 0: ioctl CONFIGURE_TLB", true},
+		{"the size of what is pinned", func(e *session.Event) bool {
+			if e.Kind != session.KindIoctl || e.Request != 0xFA07 {
+				return false
+			}
+			e.In = append([]byte(nil), e.In...)
+			e.In[17]++
+			return true
+		}, "in byte 17 of its argument: recorded: file 0: ioctl PIN_PAGES", false},
+		{"a mapping's size", func(e *session.Event) bool { e.Size++; return e.Kind == session.KindMmap }, "mmap", true},
+		{"a load's place", func(e *session.Event) bool { e.Off += 4; return e.Kind == session.KindLoad }, "load 32 bits at", true},
+		{"a store's width", func(e *session.Event) bool { e.Size = 8; return e.Kind == session.KindStore }, "recorded: file 0: store 64 bits", false},
+		{"a store's value", func(e *session.Event) bool { e.Value++; return e.Kind == session.KindStore }, "store 32 bits", false},
+		{"what is written", func(e *session.Event) bool {
+			if e.Kind != session.KindWrite {
+				return false
+			}
+			e.Data = append([]byte(nil), e.Data...)
+			e.Data[len(e.Data)-1]++
+			return true
+		}, "of its data", false},
+		{"a piece of memory that no pin has", func(e *session.Event) bool {
+			e.Device = []session.Delta{{Pin: 3, Data: []byte{1}}}
+			return e.Kind == session.KindStore
+		}, "store", false},
+		{"the kind", func(e *session.Event) bool { e.Kind = session.KindUnmap; return true }, "munmap", false},
+	} {
+		for name, opts := range map[string][]session.PlayOption{"lockstep": {session.Lockstep()}, "beside": nil} {
+			if tt.looks && opts == nil {
+				continue
+			}
+			t.Run(tt.name+"/"+name, func(t *testing.T) {
+				s, at := changed(t, file, tt.change)
+				p := s.Player(opts...)
+				_, err := demo(t.Context(), p, nil)
+				var d *session.DifferenceError
+				if err == nil || !errors.As(p.Err(), &d) || d.Index != at || !strings.Contains(d.Error(), tt.says) || !strings.Contains(d.Site, "reprise.Open") {
+					t.Fatalf("error %v, difference %v, want one of event %d that says %q", err, p.Err(), at, tt.says)
+				}
+				if strings.ContainsRune(p.Err().Error(), '\n') {
+					t.Errorf("more than one line: %v", p.Err())
+				}
+			})
+		}
+	}
+	t.Run("the end", func(t *testing.T) {
+		s, err := session.Read(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const left = 300
+		s.Events = s.Events[:left]
+		for _, opts := range [][]session.PlayOption{{session.Lockstep()}, nil} {
+			p := s.Player(opts...)
+			_, err = demo(t.Context(), p, nil)
+			var d *session.DifferenceError
+			if err == nil || !errors.As(p.Err(), &d) || d.Index != left || !strings.Contains(d.Error(), "recorded: nothing more; now:") {
+				t.Errorf("error %v, difference %v", err, p.Err())
+			}
+		}
+	})
+}
+
+// changed reads a recording and changes the first event that change takes.
+func changed(t *testing.T, file []byte, change func(*session.Event) bool) (s *session.Session, at int) {
+	t.Helper()
+	s, err := session.Read(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Events {
+		if e := s.Events[i]; change(&e) {
+			s.Events[i] = e
+			return s, i
+		}
+	}
+	t.Fatal("there is no such event")
+	return nil, -1
+}
+
+// barNode makes the windows of a card plain memory, as those of a card of silicon are.
+type barNode struct{ seam.Node }
+
+type barFile struct{ seam.File }
+
+func (n barNode) Open(flags int) (seam.File, error) {
+	f, err := n.Node.Open(flags)
+	return barFile{f}, err
+}
+
+func (f barFile) Mmap(off uint64, n int) (seam.Mapping, error) {
+	m, err := f.File.Mmap(off, n)
+	if err != nil {
+		return m, err
+	}
+	return seam.Mapping{Mem: make([]byte, n), Unmap: m.Unmap}, nil
+}
+
+type barTarget struct{ card *sim.Card }
+
+func (t barTarget) Node() seam.Node { return barNode{t.card.Node()} }
+func (t barTarget) String() string  { return "plain memory" }
+
+// Accesses to memory that is mapped are recorded with the width that they have, and reach the memory.
+func TestRecordPlainMemory(t *testing.T) {
+	var file bytes.Buffer
+	r := session.Record(barTarget{sim.Blackhole()}, &file)
+	use := func(target kmd.Target) []any {
+		d, err := kmd.Open(t.Context(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := d.OpenWindow(2<<20, kmd.Uncached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Store64(0, 0x1122334455667788)
+		w.Store32(8, 0xA1A2A3A4)
+		w.Store16(12, 0xB1B2)
+		w.Store8(14, 0xC1)
+		w.Write(16, []byte{1, 2, 3, 4, 5, 6, 7, 8})
+		p := make([]byte, 24)
+		w.Read(0, p)
+		got := []any{w.Load8(14), w.Load16(12), w.Load32(8), w.Load64(0), p}
+		if err := errors.Join(w.Err(), w.Close(), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := []any{uint8(0xC1), uint16(0xB1B2), uint32(0xA1A2A3A4), uint64(0x1122334455667788),
+		[]byte{0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0xA4, 0xA3, 0xA2, 0xA1, 0xB2, 0xB1, 0xC1, 0, 1, 2, 3, 4, 5, 6, 7, 8}}
+	if diff := cmp.Diff(want, use(r)); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := play(t, file.Bytes())
+	if diff := cmp.Diff(want, use(p)); diff != "" || p.Err() != nil || p.Left() != 0 {
+		t.Errorf("%v, %d left, played (-want +got):\n%s", p.Err(), p.Left(), diff)
+	}
+	s, err := session.Read(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := s.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	rest := text.String()
+	for _, part := range []string{"plain memory: ", "open flags", "GET_DEVICE_INFO", "store 64 bits at 0x0", ": 0x1122334455667788", "store 32 bits at 0x8",
+		"store 16 bits at 0xc", "store 8 bits at 0xe", "write 8 B at 0x10", "0102030405060708", "read 24 B at 0x0", "load 8 bits", "load 64 bits", "munmap", "FREE_TLB", "close"} {
+		_, after, ok := strings.Cut(rest, part)
+		if !ok {
+			t.Fatalf("the text doesn't say %q in its place:\n%s", part, &text)
+		}
+		rest = after
+	}
+}
+
+// What a device writes to host memory, pinned or the driver's own, is in the recording and comes back from it, and what
+// the host writes there is compared.
+func TestRecordHostMemory(t *testing.T) {
+	use := func(target kmd.Target, own byte) ([]byte, error) {
+		d, err := kmd.Open(t.Context(), target)
+		if err != nil {
+			return nil, err
+		}
+		c, err := chip.New(d.Arch(), chip.Harvesting{})
+		if err != nil {
+			return nil, err
+		}
+		pinned, err := d.PinHostMemory(8192)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		buffer, err := d.AllocateDMABuffer(4096)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		buffer.Bytes()[7] = own
+		pcie := c.PCIe(chip.NOC0)
+		err = errors.Join(
+			d.Write32(pcie, pinned.NOCAddr()+4100, 0x11223344), d.Write(pcie, buffer.NOCAddr()+64, []byte("from the device!")),
+			d.Alive(), // reads behind the writes
+		)
+		got := append(bytes.Clone(pinned.Bytes()[4096:4108]), buffer.Bytes()[:96]...)
+		return got, errors.Join(err, buffer.Close(), pinned.Close(), d.Close())
+	}
+	var file bytes.Buffer
+	r := session.Record(sim.Wormhole(sim.Synchronous()), &file)
+	want, err := use(r, 5)
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(want, []byte{0x44, 0x33, 0x22, 0x11}) || !bytes.Contains(want, []byte("from the device!")) {
+		t.Fatalf("the device wrote %q", want)
+	}
+	p := play(t, file.Bytes())
+	got, err := use(p, 5)
+	if err != nil || p.Err() != nil || p.Left() != 0 || !bytes.Equal(got, want) {
+		t.Errorf("%v, %v, %d left, %q, want %q", err, p.Err(), p.Left(), got, want)
+	}
+	p = play(t, file.Bytes())
+	_, err = use(p, 6)
+	var diff *session.DifferenceError
+	if err == nil || !errors.As(p.Err(), &diff) || !strings.Contains(diff.Error(), "host memory at 0x0 of pin 1") && !strings.Contains(diff.Error(), "host memory at 0x7 of pin 1") {
+		t.Errorf("another byte of the host's: %v, %v", err, p.Err())
+	}
+}
+
+// A device that runs beside the host can be recorded as well, and one that stops: the recording can be read, and says why.
+func TestRecordAFault(t *testing.T) {
+	var file bytes.Buffer
+	r := session.Record(sim.Wormhole(), &file)
+	dev, err := reprise.Open(t.Context(), r, reprise.WithQueueMemory(1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := dev.Load(t.Context(), &reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
+		Image: image, Cores: []reprise.Range{reprise.Single(0, 0)}, Args: func(reprise.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := dev.Queue(0)
+	if err := errors.Join(q.Run(t.Context(), x), q.Finish(t.Context())); err == nil {
+		t.Fatal("a wild store ended well")
+	}
+	if err := errors.Join(dev.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := session.Read(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range s.Events {
+		if e.Kind == session.KindFault && strings.Contains(e.Text, "0x7fff0000") {
+			return
+		}
+	}
+	t.Error("the fault isn't in the recording")
+}

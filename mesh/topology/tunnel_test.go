@@ -1,0 +1,153 @@
+package topology_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/mesh/topology"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/driver/drivertest"
+)
+
+func open(t *testing.T, target kmd.Target) *kmd.Device {
+	t.Helper()
+	d, err := kmd.Open(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
+	t.Helper()
+	if m.Err() != nil {
+		t.Fatal(m.Err())
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// What is written through a tunnel is read back, and is in the far chip.
+func testTunnel(t *testing.T, d *kmd.Device) {
+	ctx := t.Context()
+	tun, err := topology.OpenTunnel(d, chip.XY{X: 9, Y: 6}, topology.Place{X: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tun.Close()
+	worker, dram := chip.XY{X: 18, Y: 18}, chip.XY{X: 0, Y: 0}
+	for i := range uint32(10) {
+		if err := tun.Store32(ctx, worker, 0x20000+uint64(4*i), i*i); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := tun.Load32(ctx, worker, 0x20000+uint64(4*i)); err != nil || v != i*i {
+			t.Fatalf("%d, %v: want %d", v, err, i*i)
+		}
+	}
+	for _, xy := range []chip.XY{worker, dram} {
+		data, got := make([]byte, 5*1024+32), make([]byte, 5*1024+32)
+		for i := range data {
+			data[i] = byte(i*7 + i>>8)
+		}
+		if err := tun.Write(ctx, xy, 0x30020, data); err != nil {
+			t.Fatal(err)
+		}
+		if err := tun.Read(ctx, xy, 0x30020, got); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("tile %v: other bytes were read than written; %v", xy, err)
+		}
+	}
+	if v, err := tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0xFFB121B0); err != nil || v != 0x47800 {
+		t.Errorf("reset register %#x, %v", v, err)
+	}
+	if err := tun.Read(ctx, worker, 4, make([]byte, 32)); !errors.Is(err, topology.ErrRange) {
+		t.Errorf("misaligned: %v", err)
+	}
+}
+
+func TestTunnel(t *testing.T) {
+	for _, opts := range [][]sim.Option{nil, {sim.Synchronous()}, {sim.Delay(100), sim.Seed(4)}} {
+		m := emulated(t, sim.N300(opts...))
+		testTunnel(t, open(t, m.Card(0)))
+		if err := m.Chip(1).Fault(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A tunnel waits for firmware that is slow with what somebody else has left behind, as long as its link is up.
+func TestTunnelBehindSlowFirmware(t *testing.T) {
+	const requests, responses, commands, trained = 0x11080, 0x11080 + 2*0xC0, 0x40, 0x1104
+	fn := drivertest.New(chip.Wormhole)
+	drv, err := driver.New(driver.Config{Arch: chip.Wormhole, Functions: []driver.Function{fn}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { drv.Close() })
+	tile := chip.XY{X: 9, Y: 6}
+	put := func(addr uint64, v uint32) {
+		fn.SetTile(tile.X, tile.Y, addr, binary.LittleEndian.AppendUint32(nil, v))
+	}
+	put(trained, 1)
+	put(requests+0x20, 1) // a command that was given up
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { // the firmware
+		defer close(ended)
+		time.Sleep(600 * time.Millisecond)
+		for taken := uint32(0); ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if w := binary.LittleEndian.Uint32(fn.Tile(tile.X, tile.Y, requests+0x20, 4)); w != taken {
+				if taken != 0 { // the tunnel's own: it reads
+					put(responses+commands+8, 0xC0FFEE)
+					put(responses+commands+12, 8)
+				}
+				taken = w
+				put(requests+0x30, w)
+			}
+		}
+	}()
+	defer func() { stop(); <-ended }()
+	tun, err := topology.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, topology.Place{X: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tun.Close()
+	if v, err := tun.Load32(t.Context(), chip.XY{X: 18, Y: 18}, 0); err != nil || v != 0xC0FFEE {
+		t.Errorf("%#x, %v", v, err)
+	}
+}
+
+// modelled is a card of the driver's model.
+type modelled struct{ n *driver.Node }
+
+func (m modelled) Node() seam.Node { return m.n }
+func (m modelled) String() string  { return m.n.String() }
+
+// A tunnel whose link is down says that nobody answers, and stays that way; one on a Blackhole is refused.
+func TestTunnelWithoutAnswer(t *testing.T) {
+	m := emulated(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-down=0:9")))
+	tun, err := topology.OpenTunnel(open(t, m.Card(0)), chip.XY{X: 9, Y: 6}, topology.Place{X: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tun.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		if _, err := tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0); !errors.Is(err, topology.ErrNoAnswer) {
+			t.Errorf("nobody answers: %v", err)
+		}
+	}
+	b := emulated(t, sim.P300())
+	if _, err := topology.OpenTunnel(open(t, b.Card(0)), chip.XY{X: 2, Y: 1}, topology.Place{}); !errors.Is(err, topology.ErrUnreachable) {
+		t.Errorf("Blackhole: %v", err)
+	}
+}

@@ -1,0 +1,45 @@
+package visualizer
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// The values of upstream's TestBufferMaxSizePerBank.
+func TestBufferMaxSizePerBank(t *testing.T) {
+	devices := []graph.Device{{L1Banks: 64, DRAMChannels: 12}}
+	for _, c := range []struct {
+		size, cores  int64
+		kind, layout string
+		devices      []graph.Device
+		want         int64
+	}{
+		{2097152, 0, "DRAM", "INTERLEAVED", devices, 176128},
+		{65536, 0, "L1", "INTERLEAVED", devices, 2048},
+		{26624, 0, "DRAM", "INTERLEAVED", devices, 4096},
+		{4096, 0, "DRAM", "INTERLEAVED", nil, 4096},
+		{32768, 8, "L1", "HEIGHT_SHARDED", devices, 4096},
+	} {
+		p := newPlan(&graph.Report{Graph: &graph.Graph{}, Devices: c.devices}, 0)
+		q := graph.Params{"size": fmt.Sprint(c.size), "page_size": "2048", "num_cores": fmt.Sprint(c.cores), "type": c.kind, "layout": c.layout}
+		if got := p.perBank(&graph.Node{Params: q}, 0); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// Pages of a flat list are shown for each operation during which their buffer lives, and for no other.
+func TestPagesBelongToOperations(t *testing.T) {
+	p := save(t, `{"version":1,"buffer_pages":[{"device_id":0,"address":64,"page_size":2048,"buffer_type":1}],"graph":[
+	{"counter":0,"node_type":"function_start","params":{"name":"f"},"stacking_level":1},
+	{"counter":1,"node_type":"function_end","params":{"name":"f"},"stacking_level":1},
+	{"counter":2,"node_type":"function_start","params":{"name":"g"},"stacking_level":1},
+	{"counter":3,"node_type":"buffer","params":{"size":2048,"type":"L1"},"stacking_level":1},
+	{"counter":4,"node_type":"buffer_allocate","params":{"size":2048,"type":"L1","layout":"HEIGHT_SHARDED","address":64},"connections":[3],"stacking_level":1},
+	{"counter":5,"node_type":"function_end","params":{"name":"g"},"stacking_level":1}]}`)
+	_, ask := imported(t, Options{}, p)
+	want(t, ask("SELECT operation_id, address, page_size FROM buffer_pages"), "2|64|2048")
+	want(t, ask("SELECT operation_id, buffer_layout FROM buffers"), "2|2")
+}
