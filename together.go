@@ -15,7 +15,7 @@ import (
 
 // NewBuffers allocates a buffer of the same configuration on each of several devices, all at one address. Devices with equal
 // fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards; on others it is an address that is free everywhere.
-// Either all devices have their buffer or none. Errors are as those of NewBuffer, or an *allocator.TogetherError where each
+// Either all devices have their buffer or none. Errors are as those of NewBuffer, or an *allocator.NoCommonAddressError where each
 // device has room and no address is free in all.
 func NewBuffers(ds []*Device, c BufferConfig) ([]*Buffer, error) {
 	if err := distinct(ds); err != nil {
@@ -59,9 +59,9 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 	var exts []allocator.Extent
 	var err error
 	if c.Addr == 0 {
-		exts, err = allocator.Together(mems, rs)
+		exts, err = allocator.AllocateAll(mems, rs)
 	} else {
-		exts, err = allocator.TogetherAt(mems, rs, uint64(c.Addr))
+		exts, err = allocator.AllocateAllAt(mems, rs, uint64(c.Addr))
 	}
 	if err != nil {
 		return fail(err)
@@ -173,7 +173,7 @@ func placeAll(ds []*Device, xs []*Executable) error {
 			}
 		}
 	}
-	exts, err := allocator.Together(memories(ds), rs)
+	exts, err := allocator.AllocateAll(memories(ds), rs)
 	if err != nil {
 		return fmt.Errorf("reprise: load program %q on %d devices: %w", xs[0].Name(), len(xs), err)
 	}

@@ -172,7 +172,7 @@ func finishAll(ctx context.Context, all []*Recorder) ([]*Trace, error) {
 	if len(rs) == 0 {
 		return nil, ErrEmptyTrace
 	}
-	exts, err := allocator.Together(mems, rq)
+	exts, err := allocator.AllocateAll(mems, rq)
 	if err != nil {
 		return nil, rs[0].t.noRoom(len(rs[0].t.image.Bytes), err)
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// TogetherError says that several allocators have no address in common for what was asked of them.
-type TogetherError struct {
+// NoCommonAddressError says that several allocators have no address in common for what was asked of them.
+type NoCommonAddressError struct {
 	Kind    Kind
 	Need    uint64 // bytes in each bank, of the largest request
 	Largest uint64 // bytes in each bank of the largest range that is free in all of them
@@ -16,24 +16,24 @@ type TogetherError struct {
 }
 
 // Error implements error.
-func (e *TogetherError) Error() string {
+func (e *NoCommonAddressError) Error() string {
 	return fmt.Sprintf("allocator: no address is free in all of %d memories: %d B of %v needed in each bank, the largest range that is free in all has %d B: %v",
 		e.Count, e.Need, e.Kind, e.Largest, e.Err)
 }
 
 // Unwrap returns the cause.
-func (e *TogetherError) Unwrap() error { return e.Err }
+func (e *NoCommonAddressError) Unwrap() error { return e.Err }
 
-// togetherTries bounds how often Together starts anew because somebody else took what was free.
-const togetherTries = 64
+// allocateAllTries bounds how often AllocateAll starts anew because somebody else took what was free.
+const allocateAllTries = 64
 
-// Together allocates from several allocators at one address: rs[i] of as[i]. The requests are of one kind and may differ in
+// AllocateAll allocates from several allocators at one address: rs[i] of as[i]. The requests are of one kind and may differ in
 // size. Allocators with equal fingerprints and equal requests give what [Allocator.Allocate] of any of them would, and have
 // equal fingerprints afterwards; otherwise it is the lowest address that is free in all of them, or the highest for a kind
 // that grows downward. Either all have their extent or none. The error wraps ErrRequest or ErrOutOfMemory.
-func Together(as []*Allocator, rs []Request) ([]Extent, error) {
+func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
-		return nil, fmt.Errorf("allocator: together: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
+		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
 	}
 	lead, need, topDown := 0, make([]uint64, len(as)), false
 	for i, a := range as {
@@ -61,24 +61,24 @@ func Together(as []*Allocator, rs []Request) ([]Extent, error) {
 		return nil, err
 	}
 	out, err := takeAll(as, rs, first.Addr, lead, first)
-	for range togetherTries {
+	for range allocateAllTries {
 		if err == nil || !errors.Is(err, ErrOccupied) {
 			return out, err
 		}
 		addr, largest, ok := common(as, rs[0].Kind, need, topDown)
 		if !ok {
-			return nil, &TogetherError{Kind: rs[0].Kind, Need: need[lead], Largest: largest, Count: len(as), Err: ErrOutOfMemory}
+			return nil, &NoCommonAddressError{Kind: rs[0].Kind, Need: need[lead], Largest: largest, Count: len(as), Err: ErrOutOfMemory}
 		}
 		out, err = takeAll(as, rs, addr, -1, Extent{})
 	}
 	return out, err
 }
 
-// TogetherAt is Together at an address, which must be a multiple of [Config.DRAMAlign]. The error wraps ErrRequest or is an
+// AllocateAllAt is AllocateAll at an address, which must be a multiple of [Config.DRAMAlign]. The error wraps ErrRequest or is an
 // *OccupiedError.
-func TogetherAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error) {
+func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
-		return nil, fmt.Errorf("allocator: together: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
+		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
 	}
 	return takeAll(as, rs, addr, -1, Extent{})
 }

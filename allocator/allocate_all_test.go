@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is allocated together has one address, overlaps nothing, and is refused only where no address is free in all.
-func TestTogetherHasOneAddress(t *testing.T) {
+// What is allocated by AllocateAll has one address, overlaps nothing, and is refused only where no address is free in all.
+func TestAllocateAllHasOneAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{DRAMBanks: 3, DRAMBase: 64, DRAMEnd: 64 << 8, DRAMAlign: 64, L1Banks: 2, L1Base: 64, L1End: 64 << 7, L1Align: 16}
 		as := make([]*Allocator, rapid.IntRange(1, 4).Draw(t, "allocators"))
@@ -39,13 +39,13 @@ func TestTogetherHasOneAddress(t *testing.T) {
 					live[i] = append(live[i][:j], live[i][j+1:]...)
 				}
 			case 2:
-				together(t, as, live, k, size)
+				checkAllocateAll(t, as, live, k, size)
 			}
 		}
 	})
 }
 
-func together(t *rapid.T, as []*Allocator, live [][]Extent, k Kind, size *rapid.Generator[uint64]) {
+func checkAllocateAll(t *rapid.T, as []*Allocator, live [][]Extent, k Kind, size *rapid.Generator[uint64]) {
 	rs := make([]Request, len(as))
 	same, inStep := size.Draw(t, "size"), true
 	differ := rapid.Bool().Draw(t, "sizes differ")
@@ -73,7 +73,7 @@ func together(t *rapid.T, as []*Allocator, live [][]Extent, k Kind, size *rapid.
 	for _, n := range want {
 		possible = possible || n == len(as)
 	}
-	es, err := Together(as, rs)
+	es, err := AllocateAll(as, rs)
 	if possible != (err == nil) || err != nil && !errors.Is(err, ErrOutOfMemory) {
 		t.Fatalf("possible %t, error %v", possible, err)
 	}
@@ -90,6 +90,6 @@ func together(t *rapid.T, as []*Allocator, live [][]Extent, k Kind, size *rapid.
 		live[i] = append(live[i], e)
 	}
 	if inStep && !differ && (aloneErr != nil || alone[0].Addr != es[0].Addr) {
-		t.Fatalf("in step, together chose %#x, one alone %v (%v)", es[0].Addr, alone, aloneErr)
+		t.Fatalf("in step, AllocateAll chose %#x, one alone %v (%v)", es[0].Addr, alone, aloneErr)
 	}
 }
