@@ -1,0 +1,140 @@
+package arith
+
+// signBit is the sign of a datum whose 19 bits stand in bits 18 to 0.
+const signBit = 1 << 18
+
+// ElwMul is one row of ELWMUL: it adds to each datum of the row of Dst the product of a datum of SrcA and one of SrcB. lo
+// is the row's lower half if Dst has 32 bits, and nil if it doesn't.
+func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
+	var values [16]uint32
+	m.load(&values, hi, lo)
+	if m.Int8 {
+		maskA, maskB := uint32(0x801C0000), uint32(0x807E0000)
+		if m.Phase&1 != 0 {
+			maskA = 0x8003E000
+		}
+		if m.Phase&2 != 0 {
+			maskB = 0x8001E000
+		}
+		for c := range values {
+			product := readInt8(a[c], maskA) * m.readInt8B(b[c], maskB)
+			values[c] = signMagnitude(addSaturating(fromSignMagnitude(values[c]), product))
+		}
+	} else {
+		maskA, maskB := m.A.srcMask(), m.B.srcMask()
+		bias := m.productBias()
+		for c := range values {
+			product := m.multiply(a[c]&maskA>>13, b[c]&maskB>>13, bias)
+			values[c] = m.accumulate(product, term{}, values[c])
+		}
+	}
+	m.store(hi, lo, &values)
+}
+
+// multiply returns the product of two data in bits 18 to 0, with the mantissa bits that the phase selects.
+func (m Math) multiply(a, b uint32, bias int32) term {
+	exponent := int32(a>>10&0xFF) + int32(b>>10&0xFF) + bias
+	zeroA := a&0x3FC00 == 0
+	zeroB := b&0x3FC00 == 0 && !m.KeepDenormalsB
+	if zeroA || zeroB || exponent <= 0 {
+		return term{exponent: max(bias, 0)}
+	}
+	fa, fb := a>>6&0xF|0x10, b>>4&0x3F|0x40
+	if m.Phase&1 != 0 {
+		fa = a >> 1 & 0x1F
+	}
+	if m.Phase&2 != 0 {
+		fb = b & 0xF << 3
+	}
+	return term{(a ^ b) >> 18, exponent, fa * fb << 13}
+}
+
+// ElwAdd is one row of ELWADD: it writes the sum of a datum of SrcA and one of SrcB to each datum of the row of Dst, or
+// adds it if accumulate is set.
+func (m Math) ElwAdd(hi, lo *DstRow, a, b *Row, accumulate bool) {
+	m.add(hi, lo, a, b, 0, accumulate)
+}
+
+// ElwSub is one row of ELWSUB: as [Math.ElwAdd], with the sign of SrcB's data flipped.
+func (m Math) ElwSub(hi, lo *DstRow, a, b *Row, accumulate bool) {
+	m.add(hi, lo, a, b, 0x80000000, accumulate)
+}
+
+func (m Math) add(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bool) {
+	var values [16]uint32
+	if accumulate {
+		m.load(&values, hi, lo)
+	}
+	if m.Int8 {
+		for c := range values {
+			sum := readInt8(a[c], ^uint32(0)) + m.readInt8B(b[c]^flip, ^uint32(0))
+			values[c] = signMagnitude(addSaturating(fromSignMagnitude(values[c]), sum))
+		}
+	} else {
+		maskA, maskB := m.A.srcMask(), m.B.srcMask()
+		for c := range values {
+			sum := m.sum((a[c])&maskA>>13, (b[c]^flip)&maskB>>13)
+			values[c] = m.accumulate(sum, term{}, values[c])
+		}
+	}
+	m.store(hi, lo, &values)
+}
+
+// sum returns the sum of two data in bits 18 to 0.
+func (m Math) sum(a, b uint32) term {
+	if a&0x3FC00 == 0 {
+		a = 0
+	}
+	if b&0x3FC00 == 0 && !m.KeepDenormalsB {
+		b = 0
+	}
+	if a&0x3FFFF < b&0x3FFFF {
+		a, b = b, a
+	}
+	exponent := int32(a >> 10 & 0xFF)
+	large, small := mantissa11(a), mantissa11(b)
+	switch diff := exponent - int32(b>>10&0xFF); {
+	case diff >= 12:
+		small = 0
+	case diff > 0:
+		small = (small + 1<<(diff-1)) >> diff
+	}
+	if (a^b)&signBit != 0 {
+		small = -small
+	}
+	if m.wide() && m.half() { // Dst has exponents of 8 bits
+		if exponent != 0 {
+			exponent += 127 - 15
+		} else {
+			exponent = 127 - 30
+		}
+	}
+	return term{a >> 18, exponent, (large + small) << 13}
+}
+
+// mantissa11 returns the mantissa of a datum in bits 18 to 0, with the leading one that only zero doesn't have.
+func mantissa11(x uint32) uint32 {
+	if x == 0 {
+		return 0
+	}
+	return x&0x3FF | 0x400
+}
+
+// readInt8B is readInt8 for SrcB.
+func (m Math) readInt8B(v, mask uint32) int32 {
+	if m.KeepDenormalsB {
+		return signed(v&mask>>13&0x3FF, v>>31)
+	}
+	return readInt8(v, mask)
+}
+
+// HighExponent returns the first datum that sets one of the three upper exponent bits, which data of formats with 5
+// exponent bits, and 8-bit integers, don't have.
+func HighExponent(row *Row) (datum uint32, ok bool) {
+	for _, v := range row {
+		if v&0x70000000 != 0 {
+			return v, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,283 @@
+package arith
+
+import "math/bits"
+
+// canonicalNaN is what Blackhole's vector unit and IEEE's operations answer when there is no number.
+const canonicalNaN = 0x7FC00000
+
+// FMA returns x times y plus z, in fp32, as the chip's vector unit computes it.
+func (a Arch) FMA(x, y, z uint32) uint32 {
+	if a == Blackhole {
+		return fmaBlackhole(x, y, z)
+	}
+	return fmaWormhole(x, y, z)
+}
+
+// unpacked is an fp32 whose mantissa has its leading one at bit 23, unless it is zero.
+type unpacked struct {
+	sign     uint32
+	exponent int32
+	mantissa uint32
+}
+
+// unpackFlushed takes an fp32 apart; denormals are zero.
+func unpackFlushed(x uint32) unpacked {
+	u := unpacked{x & 0x80000000, int32(x >> 23 & 0xFF), x&0x7FFFFF | 0x800000}
+	if u.exponent == 0 {
+		u.mantissa = 0
+	}
+	return u
+}
+
+// unpackDenormal takes an fp32 apart; denormals get an exponent below 1.
+func unpackDenormal(x uint32) unpacked {
+	u := unpacked{x & 0x80000000, int32(x >> 23 & 0xFF), x&0x7FFFFF | 0x800000}
+	if u.exponent == 0 {
+		u.mantissa = x & 0x7FFFFF
+		u.exponent = 9 - int32(bits.LeadingZeros32(u.mantissa|1))
+		u.mantissa <<= 1 - u.exponent
+	}
+	return u
+}
+
+// special reports whether the number is infinite or none at all, which of the two it is says nan.
+func (u unpacked) special() bool { return u.exponent == 255 }
+func (u unpacked) nan() bool     { return u.exponent == 255 && u.mantissa != 0x800000 }
+func (u unpacked) inf() bool     { return u.exponent == 255 && u.mantissa == 0x800000 }
+
+// noProduct reports whether the product of two numbers is none: of NaNs, or of infinity and zero.
+func noProduct(x, y unpacked) bool {
+	return x.special() && (x.nan() || y.mantissa == 0) || y.special() && (y.nan() || x.mantissa == 0)
+}
+
+// stickyShift shifts right and keeps whether a bit was lost in the lowest bit.
+func stickyShift(m uint64, by int32) uint64 {
+	if by >= 64 {
+		if m != 0 {
+			return 1
+		}
+		return 0
+	}
+	out := m >> by
+	if out<<by != m {
+		out |= 1
+	}
+	return out
+}
+
+// semiStickyShift shifts right and keeps whether a bit was lost in the lowest bit, unless nothing else is left.
+func semiStickyShift(m uint32, by int32) uint32 {
+	out := m >> by
+	if out != 0 && out<<by != m {
+		out |= 1
+	}
+	return out
+}
+
+// roundNearestEven adds to a result what its lower three mantissa bits (guard, round, sticky) ask for.
+func roundNearestEven(r, low uint32) uint32 {
+	if low&7+r&1 > 4 {
+		r++
+	}
+	return r
+}
+
+// FMAIEEE returns x times y plus z in fp32, rounded once to the nearest even, with every NaN 0x7FC00000. It is IEEE 754's
+// operation, to compare the chips' with.
+func FMAIEEE(x, y, z uint32) uint32 {
+	ux, uy, uz := unpackDenormal(x), unpackDenormal(y), unpackDenormal(z)
+	psign := ux.sign ^ uy.sign
+	if ux.special() || uy.special() || uz.special() {
+		return specialIEEE(ux, uy, uz, z)
+	}
+	const grs = 3
+	p, zm := uint64(ux.mantissa)*uint64(uy.mantissa)<<grs, uint64(uz.mantissa)<<(grs+23)
+	pe, ze := ux.exponent+uy.exponent-23-127, uz.exponent-23
+	if p == 0 {
+		if zm != 0 {
+			return z
+		}
+		return uz.sign & psign
+	}
+	re := max(pe, ze)
+	p, zm = stickyShift(p, re-pe), stickyShift(zm, re-ze)
+	sign, sum := addMagnitudes(psign, p, uz.sign, zm)
+	if sum == 0 {
+		return uz.sign & psign
+	}
+	return packIEEE(sign, re, sum)
+}
+
+// packIEEE rounds a sum that isn't zero, with 49 fractional bits at exponent, and packs it; it may become a denormal.
+func packIEEE(sign uint32, exponent int32, sum uint64) uint32 {
+	down := 37 - int32(bits.LeadingZeros64(sum))
+	exponent += down
+	if exponent >= 255 {
+		return sign | 0x7F800000
+	}
+	if exponent <= 0 {
+		down += 1 - exponent
+		exponent = 0
+	}
+	if down <= 0 {
+		sum <<= -down
+	} else {
+		sum = stickyShift(sum, down)
+	}
+	return sign | roundNearestEven(uint32(exponent)<<23|uint32(sum>>3)&0x7FFFFF, uint32(sum))
+}
+
+// specialIEEE returns the result where an operand is infinite or none.
+func specialIEEE(x, y, z unpacked, zbits uint32) uint32 {
+	psign := x.sign ^ y.sign
+	switch {
+	case noProduct(x, y), z.nan(), z.inf() && (x.special() || y.special()) && z.sign != psign:
+		return canonicalNaN
+	case z.inf():
+		return zbits
+	}
+	return psign | 0x7F800000
+}
+
+// addMagnitudes adds two numbers of sign and magnitude. The sign of a tie is the first's.
+func addMagnitudes[T uint32 | uint64](asign uint32, a T, bsign uint32, b T) (sign uint32, sum T) {
+	switch {
+	case asign == bsign:
+		return asign, a + b
+	case a >= b:
+		return asign, a - b
+	}
+	return bsign, b - a
+}
+
+// product returns the mantissa of x times y with 26 fractional bits, the lowest of them sticky, and its exponent.
+func product(x, y unpacked) (mantissa uint32, exponent int32) {
+	p := uint64(x.mantissa) * uint64(y.mantissa) << 3
+	mantissa = uint32(p >> 23)
+	if p&0x7FFFFF != 0 {
+		mantissa |= 1
+	}
+	return mantissa, x.exponent + y.exponent - 127
+}
+
+// fmaBlackhole flushes denormals, drops the lost bits of an addend that is shifted out, and overflows when the product
+// alone does.
+func fmaBlackhole(x, y, z uint32) uint32 {
+	ux, uy, uz := unpackFlushed(x), unpackFlushed(y), unpackFlushed(z)
+	psign := ux.sign ^ uy.sign
+	p, pe := product(ux, uy)
+	if ux.special() || uy.special() || uz.special() || pe >= 255 {
+		return specialIEEE(ux, uy, uz, z)
+	}
+	if p == 0 || pe < 0 {
+		if uz.mantissa != 0 {
+			return z
+		}
+		return uz.sign & psign
+	}
+	sign, exponent, sum := addAligned(psign, p, pe, uz)
+	if sum == 0 {
+		return uz.sign & psign
+	}
+	down := 5 - int32(bits.LeadingZeros32(sum))
+	exponent += down
+	if exponent >= 255 {
+		return sign | 0x7F800000
+	}
+	if exponent <= 0 {
+		down++
+		exponent = 0
+	}
+	if down <= 0 {
+		sum <<= -down
+	} else if lost := sum & uint32(down|1); lost != 0 { // the one or two bits that down can be
+		sum = sum>>down | 1
+	} else {
+		sum >>= down
+	}
+	r := roundNearestEven(uint32(exponent)<<23+sum>>3&0x7FFFFF, sum)
+	if r>>23 == 0 {
+		return sign
+	}
+	return sign | r
+}
+
+// addAligned adds z to a product, aligned to the larger exponent.
+func addAligned(psign, p uint32, pe int32, z unpacked) (sign uint32, exponent int32, sum uint32) {
+	ze, zm := z.exponent, z.mantissa<<3
+	exponent = max(pe, ze)
+	sign, sum = addMagnitudes(psign, semiStickyShift(p, exponent-pe), z.sign, semiStickyShift(zm, exponent-ze))
+	return sign, exponent, sum
+}
+
+// fmaWormhole differs from Blackhole's in what comes of no numbers (mantissa bits leak into them) and in zeros, which
+// lose their sign.
+func fmaWormhole(x, y, z uint32) uint32 {
+	ux, uy, uz := unpackFlushed(x), unpackFlushed(y), unpackFlushed(z)
+	psign := ux.sign ^ uy.sign
+	p, pe := product(ux, uy)
+	var nan uint32
+	if pInf := ux.special() || uy.special() || pe >= 255; pInf || uz.special() {
+		switch {
+		case noProduct(ux, uy), uz.inf() && pInf && uz.sign != psign:
+			nan = psign | 0x7F800001
+		case uz.nan():
+			nan = uz.sign | 0x7F800001
+		case uz.inf():
+			return z
+		default:
+			return psign | 0x7F800000
+		}
+		pe = min(pe, 255)
+	}
+	if p == 0 || pe < 0 {
+		switch {
+		case nan != 0:
+			p, pe = 0, 0
+		case uz.mantissa != 0:
+			return z
+		default:
+			return 0
+		}
+	}
+	sign, exponent, sum := addAligned(psign, p, pe, uz)
+	if sum == 0 {
+		return nan
+	}
+	down := 5 - int32(bits.LeadingZeros32(sum))
+	exponent += down
+	switch {
+	case exponent >= 255 && nan == 0:
+		return sign | 0x7F800000
+	case exponent >= 255 || exponent < 0:
+		return nan
+	}
+	if down <= 0 {
+		sum <<= -down
+	} else {
+		sum = sum>>down | sum&1
+	}
+	r := roundNearestEven(uint32(exponent)<<23+sum>>3&0x7FFFFF, sum)
+	if r>>23 == 0 {
+		return nan
+	}
+	if nan != 0 {
+		return nan | r
+	}
+	return sign | r
+}
+
+// ApproximateReciprocal returns what Blackhole's SFPARECIP answers for an fp32: 7 mantissa bits, those of the
+// reciprocal of the middle of the interval that the operand's upper 7 mantissa bits say.
+func ApproximateReciprocal(x uint32) uint32 {
+	sign, magnitude := x&0x80000000, x&0x7FFFFFFF
+	switch {
+	case magnitude < 0x800000:
+		return sign | 0x7F800000
+	case magnitude >= 0x7E800000:
+		return sign
+	}
+	upper := magnitude >> 16 & 0x7F
+	mantissa := ((1<<17)/(257+2*upper)+1)>>1 - 128
+	return sign | (253-magnitude>>23)<<23 | mantissa<<16
+}

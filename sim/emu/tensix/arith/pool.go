@@ -1,0 +1,32 @@
+package arith
+
+// MaxPool is GMPOOL: each datum of the row of Dst becomes the largest of itself and its column of 16 rows of SrcA, in the
+// total order of signs and magnitudes. A wide Dst is cut to tf32 first. lo is the row's lower half if Dst has 32 bits,
+// and nil if it doesn't.
+func (m Math) MaxPool(hi, lo *DstRow, rows *[16]Row) {
+	var values [16]uint32
+	m.load(&values, hi, lo)
+	mask := uint32(0xFFFF0000)
+	if m.A == TF32 {
+		mask = 0xFFFFFFFF
+	}
+	for c := range values {
+		values[c] &= 0xFFFFE000
+		order := totalOrder(values[c])
+		for i := range rows {
+			v := rows[i][c] & mask
+			if v&0x7F800000 == 0 {
+				v = 0
+			}
+			if o := totalOrder(v); o > order {
+				order, values[c] = o, v
+			}
+		}
+	}
+	m.store(hi, lo, &values)
+}
+
+// totalOrder returns an integer that orders patterns of sign and magnitude: minus zero below zero, NaNs outermost.
+func totalOrder(x uint32) int32 {
+	return int32(x ^ uint32(int32(x)>>31)>>1)
+}
