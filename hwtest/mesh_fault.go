@@ -59,7 +59,7 @@ func meshForeign(t *meshFixture) {
 		"run":   sub.Queue(0).Run(t.ctx, x),
 		"event": sub.Queue(0).Record(t.ctx, t.mesh.NewEvent("e")),
 	} {
-		if !errors.Is(err, mesh.ErrForeign) {
+		if !errors.Is(err, mesh.ErrWrongMesh) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

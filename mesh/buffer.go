@@ -106,7 +106,7 @@ func (b *Buffer) of(m *Mesh) error {
 	case b == nil:
 		return errors.New("no buffer: it is nil")
 	case b.m != m:
-		return fmt.Errorf("buffer %q: %w: it is of %v", b.name, ErrForeign, b.m)
+		return fmt.Errorf("buffer %q: %w: it is of %v", b.name, ErrWrongMesh, b.m)
 	}
 	return nil
 }

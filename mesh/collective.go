@@ -297,7 +297,7 @@ func (l *Links) place(c *Chip) (int, error) {
 	if n := l.m.number(c); n >= 0 {
 		return slices.Index(l.line, n), nil
 	}
-	return 0, fmt.Errorf("a chip of the mesh is needed: %w", ErrForeign)
+	return 0, fmt.Errorf("a chip of the mesh is needed: %w", ErrWrongMesh)
 }
 
 var errReplace = errors.New("say how values are combined, such as with SumFloat32")

@@ -313,7 +313,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	if _, err := g.links.AllReduce(b.ctx, g.buf, mesh.Replace); err == nil {
 		t.Error("a sum of nothing")
 	}
-	if _, err := g.links.Broadcast(b.ctx, g.buf, nil); !errors.Is(err, mesh.ErrForeign) {
+	if _, err := g.links.Broadcast(b.ctx, g.buf, nil); !errors.Is(err, mesh.ErrWrongMesh) {
 		t.Errorf("from nowhere: %v", err)
 	}
 	alone := open(t, sim.QuietBox(), mesh.Shape{2}, mesh.Unlinked())

@@ -9,8 +9,8 @@ import (
 var (
 	// ErrClosed is returned when something is used after its mesh, or the mesh that this is a part of, was closed.
 	ErrClosed = errors.New("the mesh is closed")
-	// ErrForeign is returned when an object of one mesh is used with another.
-	ErrForeign = errors.New("it belongs to another mesh")
+	// ErrWrongMesh is returned when an object of one mesh is used with another mesh.
+	ErrWrongMesh = errors.New("it belongs to another mesh")
 	// ErrShape is wrapped by every *ShapeError and *RangeError.
 	ErrShape = errors.New("the mesh has no such shape")
 	// ErrMissing is why a target has no chip that can be used.
@@ -19,8 +19,8 @@ var (
 	ErrTensor = errors.New("the tensor can't be laid out so")
 	// ErrMismatch is returned when chips differ in what has to be equal.
 	ErrMismatch = errors.New("the chips differ")
-	// ErrUndone is why a chip didn't do its part although nothing is wrong with it: another chip failed.
-	ErrUndone = errors.New("not done, because another chip failed")
+	// ErrSkipped is the error of a chip that did not do its part because another chip failed.
+	ErrSkipped = errors.New("skipped because another chip failed")
 )
 
 // ShapeError says why chips can't make a mesh of a shape.
@@ -95,7 +95,7 @@ func (e *Error) Error() string {
 	failed := 0
 	var l []string
 	for i := range e.Chips {
-		if err := e.Chips[i].Err; err != nil && !errors.Is(err, ErrUndone) {
+		if err := e.Chips[i].Err; err != nil && !errors.Is(err, ErrSkipped) {
 			failed++
 		}
 		l = append(l, e.Chips[i].String())
@@ -118,7 +118,7 @@ func (e *Error) Unwrap() []error {
 func (e *Error) Failed() []ChipState {
 	var out []ChipState
 	for _, c := range e.Chips {
-		if c.Err != nil && !errors.Is(c.Err, ErrUndone) {
+		if c.Err != nil && !errors.Is(c.Err, ErrSkipped) {
 			out = append(out, c)
 		}
 	}

@@ -246,7 +246,7 @@ func (m *Mesh) each(op string, f func(i int) error) error {
 		for i := range m.chips {
 			if errs[i] = f(i); errs[i] != nil && errors.Is(errs[i], reprise.ErrInCapture) {
 				for j := i + 1; j < len(errs); j++ {
-					errs[j] = ErrUndone
+					errs[j] = ErrSkipped
 				}
 				break
 			}

@@ -250,10 +250,10 @@ func TestEventsSpanTheMesh(t *testing.T) {
 		t.Errorf("done %t, %v", done, err)
 	}
 	other := open(t, sim.P300(), mesh.Shape{1, 2})
-	if err := b.queue.Record(b.ctx, other.mesh.NewEvent("foreign")); !errors.Is(err, mesh.ErrForeign) {
+	if err := b.queue.Record(b.ctx, other.mesh.NewEvent("foreign")); !errors.Is(err, mesh.ErrWrongMesh) {
 		t.Errorf("event of another mesh: %v", err)
 	}
-	if err := b.queue.Write(b.ctx, other.pages("foreign", 1), make([]byte, 64)); !errors.Is(err, mesh.ErrForeign) {
+	if err := b.queue.Write(b.ctx, other.pages("foreign", 1), make([]byte, 64)); !errors.Is(err, mesh.ErrWrongMesh) {
 		t.Errorf("buffer of another mesh: %v", err)
 	}
 }

@@ -265,7 +265,7 @@ func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Opti
 	}
 	for i, err := range errs {
 		if i != first && err != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
-			errs[i] = ErrUndone
+			errs[i] = ErrSkipped
 		}
 	}
 	return m.failure("open", errs)

@@ -28,7 +28,7 @@ func Same(r Range, p *reprise.Program, buffers ...*Buffer) Part {
 		for _, b := range buffers {
 			on := b.On(c)
 			if on == nil {
-				return nil, fmt.Errorf("buffer %q: %w", b.Name(), ErrForeign)
+				return nil, fmt.Errorf("buffer %q: %w", b.Name(), ErrWrongMesh)
 			}
 			own.Buffers = append(own.Buffers, on)
 		}
@@ -122,7 +122,7 @@ func (x *Executable) of(m *Mesh) error {
 	case x == nil:
 		return errors.New("no executable: it is nil")
 	case x.m != m:
-		return fmt.Errorf("executable %q: %w: it is of %v", x.name, ErrForeign, x.m)
+		return fmt.Errorf("executable %q: %w: it is of %v", x.name, ErrWrongMesh, x.m)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 }
 
 // Run puts a program into the queues of the chips that have a part of it. It returns once the commands are in the issue
-// rings. When a chip fails, those before it have theirs and those behind it are left out (ErrUndone).
+// rings. When a chip fails, those before it have theirs and those behind it are left out (ErrSkipped).
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if err := q.ready("run", x.of); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) error {
 			errs[i] = err
 			for j := i + 1; j < len(errs); j++ {
 				if x.xs[j] != nil {
-					errs[j] = ErrUndone
+					errs[j] = ErrSkipped
 				}
 			}
 			return q.m.failure(fmt.Sprintf("run program %q", x.name), errs)
@@ -204,7 +204,7 @@ func (e *Event) of(m *Mesh) error {
 	case e == nil:
 		return errors.New("no event: it is nil")
 	case e.m != m:
-		return fmt.Errorf("event %q: %w: it is of %v", e.name, ErrForeign, e.m)
+		return fmt.Errorf("event %q: %w: it is of %v", e.name, ErrWrongMesh, e.m)
 	}
 	return nil
 }

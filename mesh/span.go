@@ -32,7 +32,7 @@ func (m *Mesh) CaptureQueues(ctx context.Context, name string, queues []*Queue, 
 	rs := make([]*Recorder, len(queues))
 	for k, q := range queues {
 		if q == nil || q.m != m {
-			return nil, fmt.Errorf("mesh: capture %q: queue %d of the list: %w", name, k, ErrForeign)
+			return nil, fmt.Errorf("mesh: capture %q: queue %d of the list: %w", name, k, ErrWrongMesh)
 		}
 		rs[k] = &Recorder{m: m, rs: make([]*reprise.Recorder, len(m.chips))}
 	}
@@ -114,7 +114,7 @@ func (t *SpanningTrace) Replay(ctx context.Context) error {
 		if err != nil {
 			errs := at(len(t.parts), i, err)
 			for k := i + 1; k < len(errs); k++ {
-				errs[k] = ErrUndone
+				errs[k] = ErrSkipped
 			}
 			return t.m.failure(fmt.Sprintf("replay trace %q", t.name), errs)
 		}

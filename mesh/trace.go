@@ -157,7 +157,7 @@ func (t *Trace) span(of func(i int) bool) (*Span, error) {
 var errNoPart = errors.New("nothing was recorded for these chips")
 
 // Replay runs the trace again on the chips of the span, which start together. It returns once the commands are in the issue
-// rings and allocates nothing. When a chip can't take its part, none gets one (ErrUndone); when a chip stops in the middle,
+// rings and allocates nothing. When a chip can't take its part, none gets one (ErrSkipped); when a chip stops in the middle,
 // the others have theirs. The error is an *Error with the state of each chip of the span.
 func (s *Span) Replay(ctx context.Context) error {
 	sys := s.t.m.s
@@ -169,7 +169,7 @@ func (s *Span) Replay(ctx context.Context) error {
 	}
 	for i, err := range errs {
 		if errors.Is(err, reprise.ErrUnsent) {
-			errs[i] = ErrUndone
+			errs[i] = ErrSkipped
 		}
 	}
 	return failure(fmt.Sprintf("replay trace %q", s.t.Name()), s.chips, errs)

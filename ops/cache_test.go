@@ -152,7 +152,7 @@ func TestOperationsThatCannotBe(t *testing.T) {
 		"freed":         {func() error { _, err := b.Relu(b.ctx, gone); return err }, ops.ErrReleased},
 		"freed twice":   {func() error { return b.Deallocate(gone) }, ops.ErrReleased},
 		"nil":           {func() error { _, err := b.Add(b.ctx, x, nil); return err }, ops.ErrShape},
-		"foreign":       {func() error { _, err := b.Add(b.ctx, x, foreign); return err }, ops.ErrForeign},
+		"foreign":       {func() error { _, err := b.Add(b.ctx, x, foreign); return err }, ops.ErrWrongDevice},
 		"into itself":   {func() error { _, err := b.Relu(b.ctx, x, ops.Into(x)); return err }, ops.ErrMemory},
 		"into another":  {func() error { _, err := b.Relu(b.ctx, x, ops.Into(y)); return err }, ops.ErrShape},
 		"one of many":   {func() error { _, err := b.Concat(b.ctx, []*ops.Tensor{x}, 0); return err }, ops.ErrShape},

@@ -16,8 +16,8 @@ var (
 	ErrMemory = errors.New("memory configuration doesn't fit")
 	// ErrReleased is in errors about tensors that were deallocated.
 	ErrReleased = reprise.ErrReleased
-	// ErrForeign is in errors about tensors of another Device.
-	ErrForeign = reprise.ErrForeign
+	// ErrWrongDevice is in errors about tensors that belong to another Device or Mesh.
+	ErrWrongDevice = reprise.ErrForeign
 	// ErrPlanned is in errors about tensors that a capture without dispatch made, after its end: they have no memory.
 	ErrPlanned = errors.New("the tensor was only planned, in a capture without dispatch")
 	// ErrCacheMiss is in errors about programs that are not in the program cache while a trace is captured; a

@@ -320,7 +320,7 @@ func (t *MeshTensor) of(m *Mesh) error {
 	case t == nil:
 		return fmt.Errorf("%w: no tensor: it is nil", ErrShape)
 	case t.m != m:
-		return ErrForeign
+		return ErrWrongDevice
 	}
 	return nil
 }

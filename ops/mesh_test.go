@@ -174,13 +174,13 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 		t.Errorf("errors in the graph: %+v", errs)
 	}
 	other := openMesh(t, sim.P300(), mesh.Shape{1, 2})
-	if _, err := other.AllReduce(b.ctx, half); !errors.Is(err, ops.ErrForeign) {
+	if _, err := other.AllReduce(b.ctx, half); !errors.Is(err, ops.ErrWrongDevice) {
 		t.Errorf("a tensor of another mesh: %v", err)
 	}
 	for what, c := range map[string]struct {
 		t    *ops.MeshTensor
 		want error
-	}{"nil": {nil, ops.ErrShape}, "of another mesh": {half, ops.ErrForeign}} {
+	}{"nil": {nil, ops.ErrShape}, "of another mesh": {half, ops.ErrWrongDevice}} {
 		if _, err := other.Mesh.ToHost(b.ctx, c.t); !errors.Is(err, c.want) {
 			t.Errorf("%s to the host: %v", what, err)
 		}

@@ -46,7 +46,7 @@ func (t *Tensor) of(d *Device) error {
 	case t == nil:
 		return fmt.Errorf("%w: no tensor: it is nil", ErrShape)
 	case t.d != d:
-		return fmt.Errorf("tensor %d: %w", t.id, ErrForeign)
+		return fmt.Errorf("tensor %d: %w", t.id, ErrWrongDevice)
 	case t.freed:
 		return fmt.Errorf("tensor %d: %w", t.id, ErrReleased)
 	case t.buf == nil && t.plan.gen != d.live.planning():
