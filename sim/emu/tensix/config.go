@@ -1,0 +1,241 @@
+package tensix
+
+// Words of the configuration: shared by the threads, and of each thread
+// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/BackendConfiguration.md).
+const (
+	numConfigWords = 224
+	numThreadWords = 68
+)
+
+// configField is a field of the shared configuration, threadField one of a thread's. The tables say where they are.
+type (
+	configField uint8
+	threadField uint8
+)
+
+// bitField is where a field is: mask bits of a word from bit shift on.
+type bitField struct {
+	word, shift uint8
+	mask        uint32
+}
+
+// wordKind is where a word of the configuration is kept.
+type wordKind uint8
+
+const (
+	wordAbsent wordKind = iota
+	wordBanked          // in each bank
+	wordShared          // once
+	wordNone            // nowhere
+	wordTile            // it acts on the tile's processors
+	wordSeed            // it fills the random numbers of the vector unit
+)
+
+// configWord is what a word of the configuration takes.
+type configWord struct {
+	kind        wordKind
+	load, store bool
+	unsupported bool // a store is refused as such
+	mask        uint32
+}
+
+// threadWord is what SETC16 does to a word.
+type threadWord uint8
+
+const (
+	threadAbsent threadWord = iota
+	threadStored
+	threadUnsupported
+)
+
+// cfg returns a field of the configuration, from the bank that t uses.
+func (e *Engine) cfg(t *thread, f configField) uint32 {
+	p := &e.places[f]
+	return t.bank[p.word] >> p.shift & p.mask
+}
+
+// on reports whether a field of the configuration is set.
+func (e *Engine) on(t *thread, f configField) bool { return e.cfg(t, f) != 0 }
+
+// field returns a field of the thread's own configuration.
+func (t *thread) field(f threadField) uint32 {
+	p := &t.places[f]
+	return t.config[p.word] >> p.shift & p.mask
+}
+
+// words returns what the architecture's words take.
+func (e *Engine) words() *[numConfigWords]configWord {
+	if e.wormhole {
+		return &configWords[0]
+	}
+	return &configWords[1]
+}
+
+// LoadConfig returns a word of the first bank, which is the one that processors see. It returns false if the engine refuses.
+func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(0, word) }
+
+// StoreConfig sets a word of the first bank. It returns false if the engine refuses.
+func (e *Engine) StoreConfig(word, v uint32) bool { return e.storeConfig(0, word, v) }
+
+func (e *Engine) loadConfig(bank, word uint32) (uint32, bool) {
+	if word >= numConfigWords || !e.words()[word].load {
+		return 0, e.refuse(UnimplementedFunctionality, "load of configuration word %d, which is not emulated", word)
+	}
+	return e.config[bank][word], true
+}
+
+func (e *Engine) storeConfig(bank, word, v uint32) bool {
+	if word >= numConfigWords {
+		return e.refuse(UnimplementedFunctionality, "there is no configuration word %d", word)
+	}
+	switch w := &e.words()[word]; {
+	case w.unsupported:
+		return e.refuse(UnsupportedFunctionality, "store of %#x to configuration word %d, which is not supported", v, word)
+	case !w.store:
+		return e.refuse(UnimplementedFunctionality, "store of %#x to configuration word %d, which is not emulated", v, word)
+	case w.kind == wordBanked:
+		e.config[bank][word] = v & w.mask
+		return e.checkConfig(bank, word)
+	case w.kind == wordShared:
+		e.config[0][word], e.config[1][word] = v&w.mask, v&w.mask
+	case w.kind == wordSeed:
+		e.sfpu.seed(v)
+	case w.kind == wordTile:
+		return e.tile.StoreConfig(word, v)
+	}
+	return true
+}
+
+// mustBeZero lists the fields that nothing may set, which keeps the units simple. The vendor's simulator leaves out stochastic
+// rounding, whose random numbers are not specified.
+var mustBeZero = []configField{
+	cfgSrcBForced, cfgDstForced, cfgRoundFPU, cfgRoundGasket, cfgRoundPacker, cfgRoundPadding, cfgRoundGSLF, cfgRoundBFP8,
+}
+
+// secondPacker are those of Blackhole's, which has one packer.
+var secondPacker = []configField{cfgPackDownMask, cfgPackDownRate, cfgPackAccumulate, cfgPackThreshold, cfgPackFP8E4, cfgPackThresholdValue}
+
+// checkConfig refuses what nothing may set in a word that was just stored.
+func (e *Engine) checkConfig(bank, word uint32) bool {
+	check := func(f configField) bool {
+		p := &e.places[f]
+		if uint32(p.word) != word || e.config[bank][word]>>p.shift&p.mask == 0 {
+			return true
+		}
+		return e.refuse(UnsupportedFunctionality, "bits %#x of configuration word %d are not supported", p.mask<<p.shift, word)
+	}
+	if word <= 1 {
+		for _, f := range mustBeZero {
+			if !check(f) {
+				return false
+			}
+		}
+	}
+	if !e.wormhole {
+		for _, f := range secondPacker {
+			if !check(f + 2) { // section 1, register 1
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (e *Engine) wrcfg(t *thread, a wrcfgArgs) bool {
+	if !e.configInRange(a.word) {
+		return false
+	}
+	bank := t.field(thStateID)
+	if a.wide == 0 {
+		return e.storeConfig(bank, a.word, t.gpr[a.gpr])
+	}
+	if a.word%4 != 0 || a.gpr%4 != 0 {
+		return e.refuse(NonContractualBehavior, "128 bits from GPR %d to word %d: want multiples of 4", a.gpr, a.word)
+	}
+	for i := range uint32(4) {
+		if !e.storeConfig(bank, a.word+i, t.gpr[a.gpr+i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Engine) rdcfg(t *thread, a rdcfgArgs) bool {
+	if !e.configInRange(a.word) {
+		return false
+	}
+	v, ok := e.loadConfig(t.field(thStateID), a.word)
+	if ok {
+		t.gpr[a.gpr] = v
+	}
+	return ok
+}
+
+// configInRange refuses what is beyond the words that instructions reach.
+func (e *Engine) configInRange(word uint32) bool {
+	n := uint32(4 * 56)
+	if e.wormhole {
+		n = 4 * 47
+	}
+	if word >= n {
+		return e.refuse(UndefinedBehavior, "configuration word %d: there are %d", word, n)
+	}
+	return true
+}
+
+func (e *Engine) rmwcib0(t *thread, a rmwcib0Args) bool { return e.rmwcib(t, a.word, a.data, a.mask) }
+
+func (e *Engine) rmwcib1(t *thread, a rmwcib1Args) bool {
+	return e.rmwcib(t, a.word, a.data<<8, a.mask<<8)
+}
+
+func (e *Engine) rmwcib2(t *thread, a rmwcib2Args) bool {
+	return e.rmwcib(t, a.word, a.data<<16, a.mask<<16)
+}
+
+func (e *Engine) rmwcib3(t *thread, a rmwcib3Args) bool {
+	return e.rmwcib(t, a.word, a.data<<24, a.mask<<24)
+}
+
+// rmwcib changes the bits of a word that mask has.
+func (e *Engine) rmwcib(t *thread, word, data, mask uint32) bool {
+	bank := t.field(thStateID)
+	v, ok := e.loadConfig(bank, word)
+	return ok && e.storeConfig(bank, word, v&^mask|data&mask)
+}
+
+// cfgshiftmask adds a scratch word to a word: the only one of its operations that is specified.
+func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
+	const add, wholeWord = 3, 31
+	if a.rotate != 0 || a.width != wholeWord || a.operation != add || a.keep != 1 {
+		return e.refuse(UnsupportedFunctionality, "rotate by %d, width %d, operation %d, mask of the old value %d: want 0, %d, %d (add), 1",
+			a.rotate, a.width, a.operation, a.keep, wholeWord, add)
+	}
+	scratch := a.scratch
+	if scratch == 3 {
+		scratch = uint32(t.index)
+	}
+	bank := t.field(thStateID)
+	v, ok := e.loadConfig(bank, a.word)
+	return ok && e.storeConfig(bank, a.word, v+e.cfg(t, cfgScratch+configField(scratch)))
+}
+
+func (e *Engine) setc16(t *thread, a setc16Args) bool {
+	words, n := &threadWords[1], uint32(numThreadWords)
+	if e.wormhole {
+		words, n = &threadWords[0], 57
+	}
+	if a.reg >= n {
+		return e.refuse(UndefinedBehavior, "word %d of the thread's configuration: there are %d", a.reg, n)
+	}
+	switch words[a.reg] {
+	case threadUnsupported:
+		return e.refuse(UnsupportedFunctionality, "word %d of the thread's configuration is not supported", a.reg)
+	case threadAbsent:
+		return e.refuse(UnimplementedFunctionality, "word %d of the thread's configuration is not emulated", a.reg)
+	}
+	t.config[a.reg] = a.value
+	t.bank = &e.config[t.field(thStateID)]
+	t.modesKnown = 0
+	return true
+}

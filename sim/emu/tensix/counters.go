@@ -1,0 +1,273 @@
+package tensix
+
+// Counters: RWC of the matrix unit and ADC of unpackers and packers
+// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{RWCs,ADCs}.md).
+
+// counter is a row counter: its value, and what it returns to ("carriage return").
+type counter struct{ value, carry uint32 }
+
+// step is what an address mode does to a counter.
+type step struct {
+	by                    uint32
+	clear, carry, toCarry bool
+}
+
+// advance applies a step to a counter of a power of two of rows.
+func (c *counter) advance(s *step, rows uint32) {
+	switch {
+	case s.toCarry:
+		c.value = (c.value + s.by) & (rows - 1)
+		c.carry = c.value
+	case s.clear:
+		*c = counter{}
+	case s.carry:
+		c.carry = (c.carry + s.by) & (rows - 1)
+		c.value = c.carry
+	default:
+		c.value = (c.value + s.by) & (rows - 1)
+	}
+}
+
+// addressMode is what an instruction of the matrix or vector unit does to the counters.
+type addressMode struct {
+	a, b, d       step
+	fidelity      uint32
+	clearFidelity bool
+	bias          uint32
+	clearBias     bool
+}
+
+// numModes is how many address modes a thread has.
+const numModes = 8
+
+// mode returns address mode i, decoded once after each change.
+func (t *thread) mode(i uint32) *addressMode {
+	m := &t.modes[i]
+	if t.modesKnown>>i&1 != 0 {
+		return m
+	}
+	get := func(f threadField) uint32 { return t.field(f + threadField(i)) }
+	on := func(f threadField) bool { return get(f) != 0 }
+	*m = addressMode{
+		a:             step{by: get(thModeSrcAIncrement), clear: on(thModeSrcAClear), carry: on(thModeSrcACarry)},
+		b:             step{by: get(thModeSrcBIncrement), clear: on(thModeSrcBClear), carry: on(thModeSrcBCarry)},
+		d:             step{by: get(thModeDstIncrement), clear: on(thModeDstClear), carry: on(thModeDstCarry), toCarry: on(thModeDstToCarry)},
+		fidelity:      get(thModeFidelityIncrement),
+		clearFidelity: on(thModeFidelityClear),
+		bias:          get(thModeBiasIncrement),
+		clearBias:     on(thModeBiasClear),
+	}
+	t.modesKnown |= 1 << i
+	return m
+}
+
+// advance applies address mode i to the counters of the thread, and to its fidelity phase if the instruction has one.
+func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
+	if e.wormhole {
+		if t.bias != 0 || t.field(thModeBias) != 0 {
+			i += 4
+		}
+	} else if t.bias != 0 {
+		return e.refuse(UnsupportedFunctionality, "address modes with a bias of %d", t.bias)
+	}
+	m := t.mode(i)
+	if m.d.toCarry && (m.d.clear || m.d.carry) {
+		return e.refuse(UnsupportedFunctionality, "address mode %d saves the Dst counter and clears or restores it", i)
+	}
+	t.a.advance(&m.a, srcRows)
+	t.b.advance(&m.b, srcRows)
+	t.d.advance(&m.d, dstRows)
+	if fidelity {
+		t.fidelity = (t.fidelity + m.fidelity) & 3
+		if m.clearFidelity {
+			t.fidelity = 0
+		}
+	}
+	switch {
+	case m.clearBias:
+		return e.refuse(UnimplementedFunctionality, "address mode %d clears the bias", i)
+	case m.bias > 1:
+		return e.refuse(UnsupportedFunctionality, "address mode %d adds %d to the bias: want 0 or 1", i, m.bias)
+	}
+	t.bias ^= m.bias
+	return true
+}
+
+// dstRow returns the row of Dst that an instruction with offset dst starts at.
+func (t *thread) dstRow(dst uint32) uint32 {
+	return (t.d.value + dst + t.field(thDstOffset)) & (dstRows - 1)
+}
+
+func (e *Engine) setrwc(t *thread, a setrwcArgs) bool {
+	const srcA, srcB, dst, fidelity = 1, 2, 4, 8
+	if a.cr > srcA|srcB|dst {
+		return e.refuse(UnsupportedFunctionality, "carriage return mask %#x: want at most 7", a.cr)
+	}
+	if alone := a.cr &^ a.mask & (srcA | srcB); alone != 0 {
+		return e.refuse(UnsupportedFunctionality, "carriage return of counters %#x that are not set", alone)
+	}
+	set := func(c *counter, bit, v, rows uint32) {
+		if a.mask&bit == 0 {
+			return
+		}
+		if a.cr&bit != 0 {
+			v = (c.carry + v) & (rows - 1)
+		}
+		*c = counter{v, v}
+	}
+	set(&t.a, srcA, a.a, srcRows)
+	set(&t.b, srcB, a.b, srcRows)
+	set(&t.d, dst, a.d, dstRows)
+	if a.mask&fidelity != 0 {
+		t.fidelity = 0
+	}
+	return e.clearValid(t, a.clear)
+}
+
+func (e *Engine) incrwc(t *thread, a incrwcArgs) bool {
+	const dst = 4
+	if a.cr&^dst != 0 {
+		return e.refuse(UnsupportedFunctionality, "carriage return mask %#x: want 0, or %d for Dst", a.cr, dst)
+	}
+	t.a.advance(&step{by: a.a}, srcRows)
+	t.b.advance(&step{by: a.b}, srcRows)
+	t.d.advance(&step{by: a.d, carry: a.cr != 0}, dstRows)
+	return true
+}
+
+// adc is a set of address counters: of an unpacker or of the packers. Channel 0 counts what is read, channel 1 what is written.
+type adc struct{ channel [2]channel }
+
+type channel struct{ x, y, z, w counter }
+
+// Sets of address counters of a thread.
+const (
+	adcUnpack0 = iota
+	adcUnpack1
+	adcPack
+	numADC
+)
+
+// Sizes of the address counters, in values.
+const (
+	sizeX = 1 << 18
+	sizeY = 1 << 13
+	sizeZ = 1 << 8
+	sizeW = 1 << 8
+)
+
+// dimension returns a counter of a channel, in the order X, Y, Z, W, and its size.
+func (c *channel) dimension(i uint32) (*counter, uint32) {
+	switch i {
+	case 0:
+		return &c.x, sizeX
+	case 1:
+		return &c.y, sizeY
+	case 2:
+		return &c.z, sizeZ
+	}
+	return &c.w, sizeW
+}
+
+// adcs calls f for each set of counters that an instruction names by a mask.
+func (e *Engine) adcs(t *thread, mask uint32, f func(*adc)) bool {
+	if mask == 0 {
+		return e.refuse(UnsupportedFunctionality, "no set of address counters")
+	}
+	for i := range t.adc {
+		if mask>>i&1 != 0 {
+			f(&t.adc[i])
+		}
+	}
+	return true
+}
+
+func (e *Engine) setadc(t *thread, a setadcArgs) bool {
+	if a.value > 0xFFFF {
+		return e.refuse(UnsupportedFunctionality, "value %#x: the counters of other threads can't be set", a.value)
+	}
+	return e.adcs(t, a.units, func(s *adc) {
+		c, size := s.channel[a.channel].dimension(a.dimension)
+		v := a.value & (size - 1)
+		*c = counter{v, v}
+	})
+}
+
+func (e *Engine) setadcxx(t *thread, a setadcxxArgs) bool {
+	return e.adcs(t, a.units, func(s *adc) {
+		s.channel[0].x = counter{a.start, a.start}
+		s.channel[1].x = counter{a.end, a.end}
+	})
+}
+
+// pairs are the operands of the instructions that change two dimensions of both channels.
+type pairs struct {
+	mask   uint32    // of values to use
+	first  uint32    // dimension: X or Z
+	values [4]uint32 // first and second dimension of channel 0, then of channel 1
+}
+
+// each calls f for each counter and its value.
+func (p *pairs) each(s *adc, f func(c *counter, v, size uint32)) {
+	for i, v := range p.values {
+		if p.mask>>i&1 != 0 {
+			c, size := s.channel[i/2].dimension(p.first + uint32(i)%2)
+			f(c, v, size)
+		}
+	}
+}
+
+// setPairs, addPairs and returnPairs set counters, add to them, and add to what they return to.
+func (e *Engine) setPairs(t *thread, units uint32, p pairs) bool {
+	if p.mask == 0 {
+		return e.refuse(UnsupportedFunctionality, "no counters")
+	}
+	return e.adcs(t, units, func(s *adc) {
+		p.each(s, func(c *counter, v, size uint32) { *c = counter{v, v} })
+	})
+}
+
+func (e *Engine) addPairs(t *thread, units uint32, p pairs) bool {
+	return e.adcs(t, units, func(s *adc) {
+		p.each(s, func(c *counter, v, size uint32) { c.value = (c.value + v) & (size - 1) })
+	})
+}
+
+func (e *Engine) returnPairs(t *thread, units uint32, p pairs) bool {
+	if p.mask == 0 {
+		return e.refuse(UnsupportedFunctionality, "no counters")
+	}
+	return e.adcs(t, units, func(s *adc) {
+		p.each(s, func(c *counter, v, size uint32) { c.advance(&step{by: v, carry: true}, size) })
+	})
+}
+
+const (
+	dimensionX  = 0
+	dimensionZ  = 2
+	allCounters = 15
+)
+
+func (e *Engine) setadcxy(t *thread, a setadcxyArgs) bool {
+	return e.setPairs(t, a.units, pairs{a.mask, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
+}
+
+func (e *Engine) incadcxy(t *thread, a incadcxyArgs) bool {
+	return e.addPairs(t, a.units, pairs{allCounters, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
+}
+
+func (e *Engine) addrcrxy(t *thread, a addrcrxyArgs) bool {
+	return e.returnPairs(t, a.units, pairs{a.mask, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
+}
+
+func (e *Engine) setadczw(t *thread, a setadczwArgs) bool {
+	return e.setPairs(t, a.units, pairs{a.mask, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
+}
+
+func (e *Engine) incadczw(t *thread, a incadczwArgs) bool {
+	return e.addPairs(t, a.units, pairs{allCounters, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
+}
+
+func (e *Engine) addrcrzw(t *thread, a addrcrzwArgs) bool {
+	return e.returnPairs(t, a.units, pairs{a.mask, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
+}

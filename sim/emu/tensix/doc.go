@@ -1,0 +1,23 @@
+// Package tensix is the Tensix engines of one tile: what the vendor calls the coprocessor of its three T cores. It executes
+// the instructions that the cores push, on the tile's L1 and on registers of its own, one file per unit:
+//
+//	engine.go     the engine, its threads and how they step
+//	frontend.go   MOP and REPLAY expanders and the queues that they fill
+//	config.go     configuration, shared and of a thread
+//	sync.go       semaphores, mutexes, STALLWAIT
+//	counters.go   address counters of unpackers and packers (ADC), of the matrix unit (RWC), and address modes
+//	scalar.go     general-purpose registers and the instructions on them
+//	dst.go        Dst; source.go: SrcA and SrcB
+//	unpack.go     unpackers
+//	matrix.go     products, elementwise operations and pooling; move.go: moves, transposes and clears
+//	sfpu*.go      the vector unit
+//	pack.go       packers
+//
+// Instructions and configuration are tables of facts, instructions.txt and registers.txt, that say where they are from.
+//
+// Behaviour follows tenstorrent/tt-isa-documentation and, where that says little, tenstorrent/ttsim 1.10.0, to which results
+// are equal bit for bit. What the architecture leaves undefined and what is not emulated is refused, with the category that
+// ttsim gives it. Every instruction completes at once, in the order of its thread; the threads take turns.
+package tensix
+
+//go:generate go run ./internal/tablegen

@@ -1,0 +1,76 @@
+package tensix
+
+// Dst has 1,024 rows of 16 data of 16 bits (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Dst.md).
+const (
+	rowSize = 16
+	dstRows = 1024
+)
+
+// wideLow is how many rows below the high halves of a row of 32-bit data the low halves are.
+const wideLow = 8
+
+// row is a row of Dst, as the register holds it.
+type dstRow = [rowSize]uint16
+
+// dst is the destination register. A row that is not valid reads as zero.
+type dst struct {
+	rows  [dstRows]dstRow
+	valid [dstRows]bool
+}
+
+// reset makes it as ttsim has it after reset; on silicon no row would be valid.
+func (d *dst) reset() {
+	for i := range d.valid {
+		d.valid[i] = true
+	}
+}
+
+// wideRow is the row that holds the high halves of row r of 32-bit data; the low halves are in row wideRow(r)+wideLow.
+func wideRow(r uint32) uint32 { return r&0x1F8<<1 | r&0x207 }
+
+// read16 returns a datum of 16 bits.
+func (d *dst) read16(row, col uint32) uint16 {
+	if !d.valid[row] {
+		return 0
+	}
+	return d.rows[row][col]
+}
+
+// write16 sets a datum of 16 bits.
+func (d *dst) write16(row, col uint32, v uint16) {
+	d.rows[row][col] = v
+	d.valid[row] = true
+}
+
+// read32 returns a datum of 32 bits, in the order of the register.
+func (d *dst) read32(row, col uint32) uint32 {
+	r := wideRow(row)
+	if !d.valid[r] {
+		return 0
+	}
+	return uint32(d.rows[r][col])<<16 | uint32(d.rows[r+wideLow][col])
+}
+
+// write32 sets a datum of 32 bits.
+func (d *dst) write32(row, col, v uint32) {
+	r := wideRow(row)
+	d.rows[r][col], d.rows[r+wideLow][col] = uint16(v>>16), uint16(v)
+	d.valid[r] = true
+}
+
+// row16 makes row r valid and returns it: as it was, or cleared if it was not valid.
+func (d *dst) row16(r uint32) *dstRow {
+	if !d.valid[r] {
+		d.rows[r], d.valid[r] = dstRow{}, true
+	}
+	return &d.rows[r]
+}
+
+// row32 makes row r of 32-bit data valid and returns its high and low halves.
+func (d *dst) row32(r uint32) (high, low *dstRow) {
+	r = wideRow(r)
+	if !d.valid[r] {
+		d.rows[r], d.rows[r+wideLow], d.valid[r] = dstRow{}, dstRow{}, true
+	}
+	return &d.rows[r], &d.rows[r+wideLow]
+}

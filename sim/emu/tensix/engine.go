@@ -1,0 +1,161 @@
+package tensix
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// numThreads is how many threads an engine has: one for each T core.
+const numThreads = 3
+
+// Tile is what an engine uses of the tile that it sits in.
+type Tile interface {
+	// L1 returns L1 as little-endian words, from address 0 to at least the byte address end, or all of it if end is larger.
+	L1(end uint32) []uint32
+	// L1Size is the size of L1 in bytes.
+	L1Size() uint32
+	// Stored is called after the engine has changed n bytes of L1 at addr.
+	Stored(addr uint32, n int)
+	// StoreConfig stores a word of the configuration that acts on the tile's processors. It returns false if it refuses, as
+	// StoreRegister does, which stores a register of the tile at an address as its processors see it.
+	StoreConfig(word, value uint32) bool
+	StoreRegister(addr, value uint32) bool
+}
+
+// Engine is the engines of a tile. Its methods are not safe for concurrent use.
+type Engine struct {
+	arch     chip.Arch
+	wormhole bool
+	tile     Tile
+	places   *[configFields]bitField
+	encoding *[256]encoding
+
+	threads [numThreads]thread
+	sync    syncUnit
+
+	config [2][numConfigWords]uint32 // by bank; words that both banks share are in both
+
+	srcA, srcB source
+	dst        dst
+	sfpu       sfpu
+	packer     packer
+
+	fault *Refusal
+}
+
+// thread is what the engine keeps for one T core.
+type thread struct {
+	e     *Engine
+	index uint8
+	queue queue
+	front frontEnd
+
+	gpr    [64]uint32
+	config [numThreadWords]uint32
+	bank   *[numConfigWords]uint32 // of the configuration, that its instructions use
+	places *[threadFields]bitField
+
+	a, b, d  counter // rows of SrcA, SrcB and Dst
+	fidelity uint32  // phase
+	bias     uint32  // of address modes
+
+	adc [numADC]adc
+
+	modes      [numModes]addressMode
+	modesKnown uint8 // which of them are decoded
+}
+
+// New returns the engine of a tile, as it is after reset.
+func New(arch chip.Arch, tile Tile) *Engine {
+	e := &Engine{arch: arch, wormhole: arch == chip.Wormhole, tile: tile}
+	i := 1
+	if e.wormhole {
+		i = 0
+	}
+	e.places, e.encoding = &configFieldPlaces[i], &encodings[i]
+	for n := range e.threads {
+		e.threads[n] = thread{e: e, index: uint8(n), bank: &e.config[0], places: &threadFieldPlaces[i]}
+	}
+	e.dst.reset()
+	e.sfpu.reset()
+	return e
+}
+
+// Fault returns why the engine stopped, or nil.
+func (e *Engine) Fault() *Refusal { return e.fault }
+
+// refuse stops the engine. It returns false, as an instruction that has not been done. The first refusal wins.
+func (e *Engine) refuse(cat Category, format string, args ...any) bool {
+	if e.fault == nil {
+		e.fault = &Refusal{Category: cat, Detail: fmt.Sprintf(format, args...)}
+	}
+	return false
+}
+
+// Idle reports whether no thread has an instruction to execute.
+func (e *Engine) Idle() bool {
+	for n := range e.threads {
+		if e.threads[n].queue.n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Step lets each thread that has one execute its next instruction. It returns how many did: 0 if all wait for something, are
+// idle or the engine has stopped.
+func (e *Engine) Step() int {
+	done := 0
+	for n := range e.threads {
+		t := &e.threads[n]
+		if t.queue.n == 0 || e.fault != nil {
+			continue
+		}
+		if w := t.queue.peek(); e.execute(t, w) {
+			t.queue.pop()
+			done++
+		} else if e.fault != nil {
+			e.fault.Thread, e.fault.Instruction = n, w
+		}
+	}
+	return done
+}
+
+// execute does an instruction. It returns false if the instruction must wait, and if it is refused.
+func (e *Engine) execute(t *thread, w uint32) bool {
+	op := w >> 24
+	if op >= opSFPLOAD && op <= lastSFPU {
+		if taken := e.sfpuTemplate(w); taken || e.fault != nil {
+			return e.fault == nil
+		}
+	}
+	switch c := &e.encoding[op]; {
+	case c.kind == executed && w&c.unused != 0:
+		return e.refuse(UndefinedBehavior, "bits %#x are set, which %s doesn't have", w&c.unused, mnemonics[op])
+	case c.kind == executed:
+		return e.dispatch(t, w)
+	case c.kind == unsupported:
+		return e.refuse(UnsupportedFunctionality, "%s", mnemonics[op])
+	}
+	return e.refuse(UndefinedBehavior, "there is no opcode %#02x", op)
+}
+
+// lastSFPU is the last opcode of the vector unit.
+const lastSFPU = 0x99
+
+// encodingKind says who takes an opcode.
+type encodingKind uint8
+
+const (
+	noInstruction encodingKind = iota
+	executed
+	front
+	unsupported
+)
+
+// encoding is what an architecture has at an opcode.
+type encoding struct {
+	kind   encodingKind
+	unused uint32 // bits that must be 0
+}

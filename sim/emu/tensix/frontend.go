@@ -1,0 +1,218 @@
+package tensix
+
+// The front end of a thread turns what its core pushes into what the engine executes: the MOP expander into loops, the
+// REPLAY expander into sequences that it has recorded (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/{MOPExpander,REPLAY}.md).
+
+const (
+	queueSize  = 512 // of which one place stays empty
+	queueHigh  = 52  // a core's .ttinsn waits while more than these are in the queue
+	replaySize = 32
+	mopWords   = 9
+	nop        = opNOP << 24
+)
+
+// queue holds the instructions of a thread that are still to be executed.
+type queue struct {
+	words [queueSize]uint32
+	first uint32
+	n     uint32
+}
+
+func (q *queue) peek() uint32 { return q.words[q.first] }
+
+func (q *queue) pop() {
+	q.first = (q.first + 1) % queueSize
+	q.n--
+}
+
+// frontEnd is the state of a thread's expanders.
+type frontEnd struct {
+	mop      [mopWords]uint32
+	maskHigh uint32 // high half of the MOP's mask
+
+	replay    [replaySize]uint32
+	recordAt  uint32
+	recording uint32 // instructions still to be recorded
+	run       bool   // executes them too
+}
+
+// CanPush reports whether thread n takes another .ttinsn. Stores to its aperture do not ask.
+func (e *Engine) CanPush(n int) bool { return e.threads[n].queue.n <= queueHigh }
+
+// Queued returns how many instructions thread n still has to execute.
+func (e *Engine) Queued(n int) int { return int(e.threads[n].queue.n) }
+
+// Push gives an instruction to thread n, by way of the MOP expander unless it comes from BRISC. It returns false if the engine
+// refuses it.
+func (e *Engine) Push(n int, w uint32, expand bool) bool {
+	if e.fault != nil {
+		return false
+	}
+	t := &e.threads[n]
+	switch op := w >> 24; {
+	case expand && op == opMOP:
+		t.expand(e.decodeMOP(w))
+	case expand && op == opMOP_CFG:
+		t.maskHigh(w)
+	default:
+		t.push(w)
+	}
+	if e.fault != nil {
+		e.fault.Thread, e.fault.Instruction = n, w
+	}
+	return e.fault == nil
+}
+
+// StoreMOP sets word i of the MOP configuration of thread n.
+func (e *Engine) StoreMOP(n, i int, v uint32) { e.threads[n].front.mop[i] = v }
+
+// maskHigh does MOP_CFG.
+func (t *thread) maskHigh(w uint32) {
+	if w&0xFF0000 != 0 {
+		t.e.refuse(NonContractualBehavior, "bits 23 to 16 are set, which MOP_CFG doesn't have")
+		return
+	}
+	t.front.maskHigh = t.e.decodeMOP_CFG(w).mask
+}
+
+// enqueue appends to the queue. It drops NOPs, of which MOPs make many.
+func (t *thread) enqueue(w uint32) {
+	if w == nop {
+		return
+	}
+	q := &t.queue
+	q.words[(q.first+q.n)%queueSize] = w
+	q.n++
+	if q.n == queueSize {
+		t.e.refuse(UnimplementedFunctionality, "the queue holds %d instructions: stores to it must wait for the engine", queueSize-1)
+	}
+}
+
+// push gives an instruction to the REPLAY expander.
+func (t *thread) push(w uint32) {
+	f := &t.front
+	switch {
+	case f.recording != 0:
+		f.replay[f.recordAt] = w
+		f.recordAt = (f.recordAt + 1) % replaySize
+		f.recording--
+		if f.run {
+			t.enqueue(w)
+		}
+	case w>>24 == opREPLAY:
+		t.replay(w)
+	default:
+		t.enqueue(w)
+	}
+}
+
+// replay does REPLAY: starts to record, or executes what was recorded.
+func (t *thread) replay(w uint32) {
+	e, f, a := t.e, &t.front, t.e.decodeREPLAY(w)
+	switch {
+	case w&0xC != 0:
+		e.refuse(NonContractualBehavior, "bits 3 and 2 are set, which REPLAY doesn't have")
+	case a.record == 0 && a.run != 0:
+		e.refuse(UnimplementedFunctionality, "execution while recording, but nothing is to be recorded")
+	case a.length < 1 || a.length > replaySize:
+		e.refuse(UnsupportedFunctionality, "length %d: want 1 to %d", a.length, replaySize)
+	case a.start >= replaySize:
+		e.refuse(UnsupportedFunctionality, "start at %d: want less than %d", a.start, replaySize)
+	case a.record != 0:
+		f.recordAt, f.recording, f.run = a.start, a.length, a.run != 0
+	default:
+		for i := uint32(0); i < a.length && e.fault == nil; i++ {
+			t.enqueue(f.replay[(a.start+i)%replaySize])
+		}
+	}
+}
+
+// expand does MOP.
+func (t *thread) expand(a mopArgs) {
+	if a.kind == 0 {
+		t.expandMask(a)
+	} else {
+		t.expandLoops(a)
+	}
+}
+
+// expandMask is the unpackers' kind of MOP: for each bit of a mask one of two sequences.
+func (t *thread) expandMask(a mopArgs) {
+	const halo, unpackB = 2, 1 // flags
+	m, flags := &t.front.mop, t.front.mop[1]
+	if a.count > 31 {
+		t.e.refuse(UnsupportedFunctionality, "%d rounds: want at most 32", a.count+1)
+		return
+	}
+	if flags > 3 {
+		t.e.refuse(UnsupportedFunctionality, "flags %#x: want at most 3", flags)
+		return
+	}
+	mask := a.mask | t.front.maskHigh<<16
+	for i := uint32(0); i <= a.count && t.e.fault == nil; i++ {
+		if mask>>i&1 != 0 {
+			t.push(m[7])
+			if flags&unpackB != 0 {
+				t.push(m[8])
+			}
+			continue
+		}
+		t.push(m[3])
+		if flags&halo != 0 {
+			t.push(m[4])
+			t.push(m[5])
+			t.push(m[6])
+		}
+		if flags&unpackB != 0 {
+			t.push(m[2])
+		}
+	}
+}
+
+// isNOP reports whether a word of the MOP configuration stands for no instruction.
+func isNOP(w uint32) bool { return w>>24 == opNOP }
+
+// expandLoops is the other kind of MOP: two nested loops.
+func (t *thread) expandLoops(a mopArgs) {
+	m := &t.front.mop
+	outer, inner, start, end0, end1, body, other := m[0], m[1], m[2], m[3], m[4], m[5], m[6]
+	veryLast, last := m[7], m[8] // in the last round of the outer loop, and in the others
+	switch {
+	case a.mask != 0:
+		t.e.refuse(UnimplementedFunctionality, "a mask of %#x for loops", a.mask)
+	case a.count != 0:
+		t.e.refuse(UnimplementedFunctionality, "a count of %d for loops", a.count)
+	case outer < 1 || outer > 32:
+		t.e.refuse(UnimplementedFunctionality, "outer loop of %d rounds: want 1 to 32", outer)
+	case inner < 1 || inner > 64:
+		t.e.refuse(UnimplementedFunctionality, "inner loop of %d rounds: want 1 to 64", inner)
+	}
+	flip := uint32(0) // between the two instructions of the body
+	if !isNOP(other) {
+		flip = body ^ other
+		inner *= 2
+	}
+	for i := uint32(0); i < outer && t.e.fault == nil; i++ {
+		if !isNOP(start) {
+			t.push(start)
+		}
+		for j := uint32(0); j < inner && t.e.fault == nil; j++ {
+			switch {
+			case j+1 < inner:
+				t.push(body)
+			case i+1 < outer:
+				t.push(last)
+			default:
+				t.push(veryLast)
+			}
+			body ^= flip
+		}
+		if !isNOP(end0) {
+			t.push(end0)
+			if !isNOP(end1) {
+				t.push(end1)
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package tensix
+
+import "fmt"
+
+// Category says why something was refused, in the terms of the vendor's simulator (ttsim docs/sim_error_handling.md).
+type Category uint8
+
+// The categories of refusals.
+const (
+	// UndefinedBehavior is what the architecture leaves undefined.
+	UndefinedBehavior Category = iota + 1
+	// NonContractualBehavior works on hardware by accident.
+	NonContractualBehavior
+	// UnpredictableValueUsed depends on a value that nobody set.
+	UnpredictableValueUsed
+	// UntestedFunctionality exists but nobody has validated it.
+	UntestedFunctionality
+	// UnimplementedFunctionality exists on silicon and not here.
+	UnimplementedFunctionality
+	// UnsupportedFunctionality is left out on purpose.
+	UnsupportedFunctionality
+	// ConfigurationError is misuse by the host.
+	ConfigurationError
+	// MissingSpecification is what no document says enough about.
+	MissingSpecification
+)
+
+// String returns the name of the category.
+func (c Category) String() string {
+	switch c {
+	case UndefinedBehavior:
+		return "UndefinedBehavior"
+	case NonContractualBehavior:
+		return "NonContractualBehavior"
+	case UnpredictableValueUsed:
+		return "UnpredictableValueUsed"
+	case UntestedFunctionality:
+		return "UntestedFunctionality"
+	case UnimplementedFunctionality:
+		return "UnimplementedFunctionality"
+	case UnsupportedFunctionality:
+		return "UnsupportedFunctionality"
+	case ConfigurationError:
+		return "ConfigurationError"
+	case MissingSpecification:
+		return "MissingSpecification"
+	}
+	return fmt.Sprintf("Category(%d)", uint8(c))
+}
+
+// Refusal is why an engine stopped.
+type Refusal struct {
+	Category Category
+	// Thread executed, or pushed, the instruction.
+	Thread      int
+	Instruction uint32
+	// Detail says what was asked and what would have been accepted.
+	Detail string
+}
+
+// Mnemonic returns the name of the instruction, or its opcode if it has none.
+func (r *Refusal) Mnemonic() string {
+	if s := mnemonics[r.Instruction>>24]; s != "" {
+		return s
+	}
+	return fmt.Sprintf("opcode %#02x", r.Instruction>>24)
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("tensix: %v: thread %d: %s %#08x: %s", r.Category, r.Thread, r.Mnemonic(), r.Instruction, r.Detail)
+}

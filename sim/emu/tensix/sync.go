@@ -1,0 +1,181 @@
+package tensix
+
+import "math/bits"
+
+// syncUnit is what threads wait for each other with
+// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/SyncUnit.md).
+type syncUnit struct {
+	value, max [numSemaphores]uint8
+	owner      [8]uint8 // of each mutex: its thread + 1, or 0
+}
+
+const (
+	numSemaphores = 8
+	maxSemaphore  = 15
+)
+
+// Semaphore returns the value of semaphore i.
+func (e *Engine) Semaphore(i int) uint32 { return uint32(e.sync.value[i]) }
+
+// PostSemaphore and GetSemaphore are what a core's stores do to semaphore i. They return false if the engine refuses.
+func (e *Engine) PostSemaphore(i int) bool {
+	if e.sync.value[i] == maxSemaphore {
+		return e.refuse(NonContractualBehavior, "semaphore %d: post while it is %d", i, maxSemaphore)
+	}
+	e.sync.value[i]++
+	return true
+}
+
+// GetSemaphore takes one from semaphore i.
+func (e *Engine) GetSemaphore(i int) bool {
+	if e.sync.value[i] == 0 {
+		return e.refuse(NonContractualBehavior, "semaphore %d: get while it is 0", i)
+	}
+	e.sync.value[i]--
+	return true
+}
+
+func (e *Engine) mutex(t *thread, i uint32) bool {
+	n := uint32(5) // Blackhole has fewer
+	if e.wormhole {
+		n = 8
+	}
+	switch {
+	case i >= n || i == 1:
+		return e.refuse(UndefinedBehavior, "there is no mutex %d", i)
+	case i != 0:
+		return e.refuse(UntestedFunctionality, "mutex %d: only mutex 0 has been validated", i)
+	}
+	return true
+}
+
+func (e *Engine) atgetm(t *thread, a atgetmArgs) bool {
+	if !e.mutex(t, a.mutex) {
+		return false
+	}
+	o := &e.sync.owner[a.mutex]
+	if *o == t.index+1 {
+		return e.refuse(NonContractualBehavior, "the thread has mutex %d already", a.mutex)
+	}
+	if *o != 0 {
+		return false
+	}
+	*o = t.index + 1
+	return true
+}
+
+func (e *Engine) atrelm(t *thread, a atrelmArgs) bool {
+	if !e.mutex(t, a.mutex) {
+		return false
+	}
+	o := &e.sync.owner[a.mutex]
+	if *o != t.index+1 {
+		return e.refuse(NonContractualBehavior, "the thread doesn't have mutex %d", a.mutex)
+	}
+	*o = 0
+	return true
+}
+
+// one returns the semaphore that an instruction names by a mask, of which more than one bit is not supported.
+func (e *Engine) one(mask uint32) (int, bool) {
+	if bits.OnesCount32(mask) != 1 {
+		return 0, e.refuse(UnsupportedFunctionality, "semaphores %#x: want one", mask)
+	}
+	return bits.TrailingZeros32(mask), true
+}
+
+func (e *Engine) seminit(t *thread, a seminitArgs) bool {
+	i, ok := e.one(a.semaphores)
+	if !ok {
+		return false
+	}
+	if a.value > a.max {
+		return e.refuse(NonContractualBehavior, "semaphore %d: value %d of at most %d", i, a.value, a.max)
+	}
+	e.sync.value[i], e.sync.max[i] = uint8(a.value), uint8(a.max)
+	return true
+}
+
+func (e *Engine) sempost(t *thread, a sempostArgs) bool {
+	i, ok := e.one(a.semaphores)
+	if !ok {
+		return false
+	}
+	if e.sync.value[i] >= e.sync.max[i] {
+		return e.refuse(NonContractualBehavior, "semaphore %d: post while it is %d of at most %d", i, e.sync.value[i], e.sync.max[i])
+	}
+	e.sync.value[i]++
+	return true
+}
+
+func (e *Engine) semget(t *thread, a semgetArgs) bool {
+	i, ok := e.one(a.semaphores)
+	return ok && e.GetSemaphore(i)
+}
+
+// Conditions of SEMWAIT.
+const (
+	whileZero = 1
+	whileMax  = 2
+)
+
+// semwait waits for a semaphore. All later instructions of the thread wait with it, whatever blocks it names.
+func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
+	i, ok := e.one(a.semaphores)
+	switch {
+	case !ok:
+		return false
+	case a.condition == whileMax:
+		return e.sync.value[i] < e.sync.max[i]
+	case a.condition == whileZero:
+		return e.sync.value[i] > 0
+	case a.condition == 0:
+		return e.refuse(UndefinedBehavior, "no condition to wait for")
+	}
+	return e.refuse(UnsupportedFunctionality, "conditions %d: want %d (while zero) or %d (while at its maximum)", a.condition, whileZero, whileMax)
+}
+
+// Conditions of STALLWAIT that can hold in an engine whose instructions complete at once: those on the source banks.
+const (
+	// On Wormhole: bits 0 to 7, 13 and 14 wait for units that are never busy.
+	waitWormholeIdle   = 0x60FF
+	waitWormholeAFree  = 0x100
+	waitWormholeBFree  = 0x200
+	waitWormholeAValid = 0x400
+	waitWormholeBValid = 0x800
+	// On Blackhole: bits 0 to 4, 10 and 11.
+	waitBlackholeIdle   = 0xC1F
+	waitBlackholeAValid = 0x80
+	waitBlackholeBValid = 0x100
+)
+
+// stallwait waits for conditions. All later instructions of the thread wait with it, whatever blocks it names.
+func (e *Engine) stallwait(t *thread, a stallwaitArgs) bool {
+	if a.wait == 0 || a.block == 0 {
+		return e.refuse(UnsupportedFunctionality, "conditions %#x for blocks %#x: want some of both", a.wait, a.block)
+	}
+	left := a.wait
+	holds := func(bit uint32, condition bool) bool {
+		if left&bit == 0 {
+			return true
+		}
+		left &^= bit
+		return condition
+	}
+	if e.wormhole {
+		left &^= waitWormholeIdle
+		if !holds(waitWormholeAFree, !e.srcA.unpackValid()) || !holds(waitWormholeBFree, !e.srcB.unpackValid()) ||
+			!holds(waitWormholeAValid, e.srcA.matrixValid()) || !holds(waitWormholeBValid, e.srcB.matrixValid()) {
+			return false
+		}
+	} else {
+		left &^= waitBlackholeIdle
+		if !holds(waitBlackholeAValid, e.srcA.matrixValid()) || !holds(waitBlackholeBValid, e.srcB.matrixValid()) {
+			return false
+		}
+	}
+	if left != 0 {
+		return e.refuse(UnimplementedFunctionality, "conditions %#x are not emulated", left)
+	}
+	return true
+}
