@@ -1,11 +1,13 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+
 // srcRows is how many rows of 16 data a bank of SrcA or SrcB has
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/SrcASrcB.md).
 const srcRows = 64
 
 // srcRow is a row. A datum has 19 bits, at the top of a word: sign, exponent of 8 bits, mantissa of 10.
-type srcRow = [rowSize]uint32
+type srcRow = arith.Row
 
 // source is SrcA or SrcB: two banks. The unpacker fills one and makes it valid, the matrix unit uses it and frees it.
 type source struct {
