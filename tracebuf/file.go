@@ -110,6 +110,23 @@ func (e *TargetError) Error() string {
 // Unwrap returns ErrTarget.
 func (e *TargetError) Unwrap() error { return ErrTarget }
 
+// NewFile returns a file of a trace with one part or more, each for a queue, that use the buffers. The first part gives
+// the file's target.
+func NewFile(name string, parts []Part, buffers []Buffer) *File {
+	f := &File{Name: name, Target: parts[0].Target, Image: parts[0].Image, Others: parts[1:]}
+	f.Image.Buffers = buffers
+	return f
+}
+
+// Images returns the images of the parts, in their order. They are the file's own: a change of one changes the file.
+func (f *File) Images() []*Image {
+	out := []*Image{&f.Image}
+	for i := range f.Others {
+		out = append(out, &f.Others[i].Image)
+	}
+	return out
+}
+
 // Parts returns the parts of the trace, the first one of which is Target and Image: one for each queue.
 func (f *File) Parts() []Part {
 	return append([]Part{{Target: f.Target, Image: f.Image}}, f.Others...)

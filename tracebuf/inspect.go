@@ -21,7 +21,7 @@ type Contents struct {
 	Steps    []StepContents
 	// Relocated are the bytes that say where kernels lie in DRAM, as offsets in Bytes, rising. They differ between two
 	// copies of a trace. Only those of files are known.
-	Relocated []Span
+	Relocated []ByteRange
 }
 
 // StepContents is one run program.
@@ -33,9 +33,6 @@ type StepContents struct {
 	First, Count int      // of its commands, in Contents.Commands
 	Binary       []byte
 }
-
-// Span is a range of bytes.
-type Span struct{ Start, End int }
 
 // Inspect reads a trace's image.
 func Inspect(im *Image) (*Contents, error) {
@@ -56,7 +53,7 @@ func Inspect(im *Image) (*Contents, error) {
 		c.Steps = append(c.Steps, sc)
 	}
 	for _, r := range im.Relocs {
-		c.Relocated = append(c.Relocated, Span{r.At + cq.AtPagedSubStart, r.At + cq.AtPagedSubStart + 2}, Span{r.At + cq.AtPagedSubBase, r.At + cq.AtPagedSubBase + 4})
+		c.Relocated = append(c.Relocated, ByteRange{r.At + cq.AtPagedSubStart, r.At + cq.AtPagedSubStart + 2}, ByteRange{r.At + cq.AtPagedSubBase, r.At + cq.AtPagedSubBase + 4})
 	}
 	return c, nil
 }

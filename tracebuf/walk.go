@@ -25,10 +25,8 @@ type walker struct {
 	notify   bool   // dispatch_s was told about it
 	offsets  [3]uint32
 	relocs   int         // seen so far
-	args     []byteRange // where runtime arguments lie, in order
+	args     []ByteRange // where runtime arguments lie, in order
 }
-
-type byteRange struct{ start, end int }
 
 func (w *walker) fail(at int, format string, args ...any) error {
 	return invalid(where(at), "%s", fmt.Sprintf(format, args...))
@@ -309,7 +307,7 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 }
 
 func (w *walker) arguments(at, n, behind int) {
-	w.args = append(w.args, byteRange{at + behind, at + behind + n})
+	w.args = append(w.args, ByteRange{at + behind, at + behind + n})
 }
 
 // kernelConfig checks that a write relative to a write offset stays in the kernel-config memory.
@@ -380,80 +378,6 @@ func (w *walker) relays(at int, subs []cq.PagedSub) error {
 	return nil
 }
 
-// Relocate makes the commands name the places where the programs' kernels lie now, Program.Addr, and what the queues are
-// that the parts run on now: one target for each part, in order.
-func (f *File) Relocate(to []Target) error {
-	if len(to) != 1+len(f.Others) {
-		return fmt.Errorf("tracebuf: relocate: %d targets for %d parts", len(to), 1+len(f.Others))
-	}
-	stream := uint16(f.Target.Arch.Params().Stream.FirstDispatch)
-	numbers := map[int]int{f.Target.Queue: to[0].Queue}
-	for i := range f.Others {
-		numbers[f.Others[i].Target.Queue] = to[1+i].Queue
-	}
-	relocate := func(i int, t *Target, im *Image) error {
-		*t = to[i]
-		im.relocate(t.Banks, t.Dispatch)
-		var peers []Peer
-		for k, p := range f.Parts() {
-			if k != i {
-				peers = append(peers, Peer{Dispatcher: to[k].dispatcher(), Recorded: p.Image.Recorded()})
-			}
-		}
-		runs := 0
-		for k := range im.Steps {
-			s := &im.Steps[k]
-			if s.Program != NoProgram {
-				runs++
-				continue
-			}
-			if s.Edge.Kind == EdgeWait {
-				s.Edge.Queue = numbers[s.Edge.Queue]
-			}
-			cmds, err := AppendEdge(nil, im.Layout, stream, t.dispatcher(), peers, s.Edge, uint32(runs*t.Workers.Size()))
-			if err != nil {
-				return err
-			}
-			copy(im.Bytes[s.Offset:s.Offset+s.Size], cmds)
-		}
-		return nil
-	}
-	if err := relocate(0, &f.Target, &f.Image); err != nil {
-		return err
-	}
-	for i := range f.Others {
-		if err := relocate(1+i, &f.Others[i].Target, &f.Others[i].Image); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (im *Image) relocate(banks int, dispatch chip.XY) {
-	for _, r := range im.Relocs {
-		p := &im.Programs[r.Program]
-		page, base := p.place(r.Page, p.Addr, banks)
-		cq.Put16(im.Bytes, r.At+cq.AtPagedSubStart, page)
-		cq.Put32(im.Bytes, r.At+cq.AtPagedSubBase, base)
-	}
-	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
-		for r := range e.Relayed {
-			at := r.At
-			if h, ok := r.Command.(cq.HandOver); ok {
-				at, r.Command = at+cq.AtHandedOver, h.Command
-			}
-			if c, ok := r.Command.(cq.SendGoSignal); ok {
-				cq.Put32(im.Bytes, at+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), dispatch.X, dispatch.Y, c.Go.Signal())))
-			}
-		}
-	}
-}
-
-// place is how a relay names a page of a program's kernels when they lie at addr of every bank.
-func (p *Program) place(page int, addr uint64, banks int) (start uint16, base uint32) {
-	return uint16(page % banks), uint32(addr) + uint32(page/banks)*binaryPage
-}
-
 // checkParams checks that patch points are words of arguments that hold what they say.
 func (w *walker) checkParams(buffers []Buffer) error {
 	names := map[string]bool{}
@@ -509,14 +433,14 @@ func (p *Param) check(part string, buffers []Buffer) error {
 
 // argument says whether a word lies in the data of a command that writes arguments.
 func (w *walker) argument(at int) bool {
-	i, found := slices.BinarySearchFunc(w.args, at, func(r byteRange, at int) int {
-		if r.end <= at {
+	i, found := slices.BinarySearchFunc(w.args, at, func(r ByteRange, at int) int {
+		if r.End <= at {
 			return -1
 		}
-		if r.start > at {
+		if r.Start > at {
 			return 1
 		}
 		return 0
 	})
-	return found && at+4 <= w.args[i].end
+	return found && at+4 <= w.args[i].End
 }

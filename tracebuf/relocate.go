@@ -1,0 +1,110 @@
+package tracebuf
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// FindRelocs returns the places in the commands that name DRAM of programs' kernels: the entries of the
+// RELAY_PAGED_PACKED commands of each step that runs a program. pages returns which page of the program's kernels each of
+// a step's entries starts at, in the order of the entries; further entries of the step are left out.
+func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
+	var out []Reloc
+	step, next := -1, 0 // the step that the command is in, and the entries of it so far
+	var starts []int
+	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
+		for step+1 < len(im.Steps) && e.Offset >= im.Steps[step+1].Offset {
+			step++
+			if starts, next = nil, 0; im.Steps[step].Program != NoProgram {
+				starts = pages(step)
+			}
+		}
+		relay, ok := e.Command.(cq.RelayPagedPacked)
+		if !ok {
+			continue
+		}
+		for i := range relay.Subs {
+			if next < len(starts) {
+				out = append(out, Reloc{At: e.Offset + cq.AtPagedSub(i), Program: im.Steps[step].Program, Page: starts[next]})
+			}
+			next++
+		}
+	}
+	return out
+}
+
+// Relocate makes the commands name the places where the programs' kernels lie now, Program.Addr, and what the queues are
+// that the parts run on now: one target for each part, in order.
+func (f *File) Relocate(to []Target) error {
+	if len(to) != 1+len(f.Others) {
+		return fmt.Errorf("tracebuf: relocate: %d targets for %d parts", len(to), 1+len(f.Others))
+	}
+	stream := uint16(f.Target.Arch.Params().Stream.FirstDispatch)
+	numbers := map[int]int{f.Target.Queue: to[0].Queue}
+	for i := range f.Others {
+		numbers[f.Others[i].Target.Queue] = to[1+i].Queue
+	}
+	relocate := func(i int, t *Target, im *Image) error {
+		*t = to[i]
+		im.relocate(t.Banks, t.Dispatch)
+		var peers []Peer
+		for k, p := range f.Parts() {
+			if k != i {
+				peers = append(peers, Peer{Dispatcher: to[k].dispatcher(), Recorded: p.Image.Recorded()})
+			}
+		}
+		runs := 0
+		for k := range im.Steps {
+			s := &im.Steps[k]
+			if s.Program != NoProgram {
+				runs++
+				continue
+			}
+			if s.Edge.Kind == EdgeWait {
+				s.Edge.Queue = numbers[s.Edge.Queue]
+			}
+			cmds, err := AppendEdge(nil, im.Layout, stream, t.dispatcher(), peers, s.Edge, uint32(runs*t.Workers.Size()))
+			if err != nil {
+				return err
+			}
+			copy(im.Bytes[s.Offset:s.Offset+s.Size], cmds)
+		}
+		return nil
+	}
+	if err := relocate(0, &f.Target, &f.Image); err != nil {
+		return err
+	}
+	for i := range f.Others {
+		if err := relocate(1+i, &f.Others[i].Target, &f.Others[i].Image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *Image) relocate(banks int, dispatch chip.XY) {
+	for _, r := range im.Relocs {
+		p := &im.Programs[r.Program]
+		page, base := p.place(r.Page, p.Addr, banks)
+		cq.Put16(im.Bytes, r.At+cq.AtPagedSubStart, page)
+		cq.Put32(im.Bytes, r.At+cq.AtPagedSubBase, base)
+	}
+	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
+		for r := range e.Relayed {
+			at := r.At
+			if h, ok := r.Command.(cq.HandOver); ok {
+				at, r.Command = at+cq.AtHandedOver, h.Command
+			}
+			if c, ok := r.Command.(cq.SendGoSignal); ok {
+				cq.Put32(im.Bytes, at+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), dispatch.X, dispatch.Y, c.Go.Signal())))
+			}
+		}
+	}
+}
+
+// place is how a relay names a page of a program's kernels when they lie at addr of every bank.
+func (p *Program) place(page int, addr uint64, banks int) (start uint16, base uint32) {
+	return uint16(page % banks), uint32(addr) + uint32(page/banks)*binaryPage
+}
