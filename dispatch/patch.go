@@ -20,7 +20,7 @@ type Patch struct {
 func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved, patches []Patch) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if err := q.submittable(p); err != nil {
+	if err := q.submittable(p, nil); err != nil {
 		return err
 	}
 	if err := q.patch(ctx, at, patches); err != nil {

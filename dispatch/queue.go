@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,6 +180,8 @@ func (q *Queue) runInParts(ctx context.Context, im *Image, p *placement) error {
 // Prepared is a batch of commands that is built once and sent again and again, changed only in the completion
 // counts that it waits for.
 type Prepared struct {
+	// Queue is the queue that the commands were built for.
+	Queue *Queue
 	// Bytes are the commands, a whole number of PCIe-aligned units.
 	Bytes []byte
 	// Counts are the offsets of 32-bit words that hold the queue's completion count plus Add.
@@ -193,6 +196,7 @@ type Prepared struct {
 	revoked bool
 	sent    bool
 	base    cq.Count // that Counts were computed for
+	peers   []peerWait
 }
 
 // ErrRevoked is returned when prepared commands are submitted after Revoke.
@@ -220,23 +224,27 @@ func (q *Queue) Submit(ctx context.Context, p *Prepared) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if q.failed.Load() != nil || p.revoked || q.reserved != nil || q.shared { // not on the usual way
-		if err := q.submittable(p); err != nil {
+		if err := q.submittable(p, nil); err != nil {
 			return err
 		}
 	}
 	return q.submit(ctx, p)
 }
 
-// submittable says whether the queue takes prepared commands. Called with mu held.
-func (q *Queue) submittable(p *Prepared) error {
+// submittable says whether the queue takes prepared commands, and acquires workers that it shares. If rs are given, the
+// queue must be reserved by one of them; else by nobody. Called with mu held.
+func (q *Queue) submittable(p *Prepared, rs []*Reservation) error {
 	if err := q.usable("replay"); err != nil {
 		return err
 	}
 	if p.revoked {
 		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrRevoked)
 	}
-	if q.reserved != nil {
+	if len(rs) == 0 && q.reserved != nil {
 		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrReserved)
+	}
+	if len(rs) > 0 && (q.reserved == nil || !slices.Contains(rs, q.reserved)) {
+		return fmt.Errorf("dispatch: queue %d: submit %s: the reservation has ended", q.id, p.Name)
 	}
 	if q.shared {
 		if err := q.acquire(opReplay, &p.Name); err != nil {
@@ -254,11 +262,16 @@ func (q *Queue) submit(ctx context.Context, p *Prepared) error {
 		return err
 	}
 	if q.same != p {
-		q.last.Store(&p.Name)
-		q.replayed.Store(p)
-		q.st, q.same = p.After, p
+		q.submitted(p)
 	}
 	return nil
+}
+
+// submitted notes that other prepared commands than before are in the queue. Called with mu held.
+func (q *Queue) submitted(p *Prepared) {
+	q.last.Store(&p.Name)
+	q.replayed.Store(p)
+	q.st, q.same = p.After, p
 }
 
 // count sets the counts that the commands wait for.

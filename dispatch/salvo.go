@@ -90,7 +90,7 @@ func (p *salvoPart) prepare(ctx context.Context) (err error) {
 	p.took = false
 	defer q.lost(&err)
 	if q.failed.Load() != nil || p.p.revoked || q.reserved != nil || q.shared {
-		if err := q.submittable(p.p); err != nil {
+		if err := q.submittable(p.p, nil); err != nil {
 			return err
 		}
 		p.took = true

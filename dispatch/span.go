@@ -42,12 +42,6 @@ type spanWait struct {
 	at   int // offset in Prepared.Bytes of the id to wait for
 }
 
-// spanEnd is the event behind a queue's newest part.
-type spanEnd struct {
-	start uint64 // of the queue that it belongs to; 0 if there is none
-	id    cq.Seq
-}
-
 // NewSpan joins prepared commands, one for each queue by its number, which it changes: each begins with a wait for the
 // other queues' parts before.
 func (d *Device) NewSpan(parts map[int]*Prepared) (*Span, error) {
@@ -101,7 +95,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 	for _, part := range s.parts {
 		q := part.q
 		if q.reserved == nil || !slices.Contains(rs, q.reserved) {
-			if err := q.submittable(part.p); err != nil {
+			if err := q.submittable(part.p, nil); err != nil {
 				return err
 			}
 			continue

@@ -38,34 +38,49 @@ func (t plainTarget) String() string  { return "plain memory" }
 // prefetcher would.
 func hostOnly(tb testing.TB) (q *Queue, take func()) {
 	tb.Helper()
+	d := hostOnlyDevice(tb, 1)
+	return d.queues[0], func() { takeAll(d.queues[0]) }
+}
+
+// hostOnlyDevice returns a device of plain memory with that many queues, each with workers of its own.
+func hostOnlyDevice(tb testing.TB, queues int) *Device {
+	tb.Helper()
 	kd, err := kmd.Open(context.Background(), plainTarget{sim.Blackhole()})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	d := &Device{kd: kd, pr: p, ctl: newControlBlock(p), opts: Options{HangTimeout: defaultHangTimeout}}
+	d := &Device{number: starts.Add(1), kd: kd, pr: p, ctl: newControlBlock(p), opts: Options{HangTimeout: defaultHangTimeout, Queues: queues}}
 	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
 		tb.Fatal(err)
 	}
-	q = &Queue{d: d}
-	if q.pre, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
-		tb.Fatal(err)
-	}
-	q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
-	q.fetch.lastR = q.fetch.initialRead()
-	q.pre.Store32(uint64(d.ctl.fetchRead), q.fetch.lastR)
-	q.issue = issueRing{mem: make([]byte, 12<<20)}
-	q.comp.ring.mem = make([]byte, pageSize)
+	d.eventXYs = d.dispatchXYs()
 	host, err := kd.PinHostMemory(4096)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	q.comp.ring.host, q.comp.ring.win = host, q.pre
-	return q, func() {
-		last := (q.fetch.next + fetchEntries - 1) % fetchEntries
-		q.pre.Store32(uint64(d.ctl.fetchRead), q.fetch.addr(last))
+	for id := range queues {
+		q := &Queue{d: d, id: id, set: &workers{}}
+		if q.pre, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
+			tb.Fatal(err)
+		}
+		q.starts.Store(1)
+		q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
+		q.fetch.lastR = q.fetch.initialRead()
+		q.pre.Store32(uint64(d.ctl.fetchRead), q.fetch.lastR)
+		q.issue = issueRing{mem: make([]byte, 12<<20)}
+		q.comp.ring.mem = make([]byte, pageSize)
+		q.comp.ring.host, q.comp.ring.win = host, q.pre
+		d.queues = append(d.queues, q)
 	}
+	return d
+}
+
+// takeAll takes all entries put into a queue so far, as its prefetcher would.
+func takeAll(q *Queue) {
+	last := (q.fetch.next + fetchEntries - 1) % fetchEntries
+	q.pre.Store32(uint64(q.d.ctl.fetchRead), q.fetch.addr(last))
 }
 
 func replayCommands(tb testing.TB) *Prepared {
@@ -182,6 +197,27 @@ func BenchmarkSubmit(b *testing.B) {
 			}
 		}
 	})
+	for name, qs := range map[string][]*Queue{
+		"batch of one queue":   hostOnlyDevice(b, 1).queues,
+		"batch of two queues":  hostOnlyDevice(b, 2).queues,
+		"batch of two devices": {hostOnlyDevice(b, 1).queues[0], hostOnlyDevice(b, 1).queues[0]},
+	} {
+		b.Run(name, func(b *testing.B) {
+			batch := batchedAgain(b, qs)
+			ctx := context.Background()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%512 == 0 {
+					for _, q := range qs {
+						takeAll(q)
+					}
+				}
+				if err := batch.Submit(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 	b.Run("memcpy", func(b *testing.B) {
 		p := replayCommands(b)
 		ring := make([]byte, 12<<20)

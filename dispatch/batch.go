@@ -1,0 +1,368 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// A trace may have parts on several queues of a device, with edges between the parts. Ids of events can't be used for
+// these edges: what lies in DRAM is the same at every replay. So each dispatch core has words of its own for them
+// ([Queue.SpanWord]), one for each queue that records; package tracebuf knows the commands. The words start from 0 at
+// every replay:
+//
+//   - A part ends by waiting until all recordings of the other parts have arrived, and then clears its own core's words.
+//     No recording of this replay is on its way to them any more, because each recording waits until the writes before it
+//     have arrived.
+//   - After each part an event is recorded, once the clearing has arrived, and the next replay's parts begin with a wait
+//     for the other queues' events ([Batch.Submit]). So no recording of the next replay arrives before the word is clear.
+//
+// All parts are put into their queues in one step, with all queues locked. So nothing that waits for one part can precede
+// another, and the edges go from what was recorded earlier to what was recorded later: no circle.
+
+// Batch is prepared commands for one or more queues, of one device or several, that are submitted as one: all queues take
+// their part or none, and several devices start together. A Batch may be submitted from several goroutines.
+type Batch struct {
+	single *Prepared // the only part; nil if there are several
+	queue  *Queue    // of single
+
+	// While it is submitted, guarded by the locks of all queues:
+	parts []batchPart // in the order of the caller
+	errs  []error     // by part
+
+	locks   []*Queue // of the parts, in the order in which they are locked
+	devices int
+}
+
+type batchPart struct {
+	*Prepared
+	offset   uint32 // in the issue ring
+	acquired bool   // the workers that the queue shares, by this submission
+}
+
+// peerWait is a wait for another queue's part of the submission before, at the start of prepared commands.
+type peerWait struct {
+	peer *Queue
+	at   int // offset in Prepared.Bytes of the id to wait for
+}
+
+// spanEnd is the event after a queue's newest part of a batch with several queues of its device.
+type spanEnd struct {
+	start uint64 // of the queue that it belongs to; 0 if no event was recorded
+	id    cq.Seq
+}
+
+// ErrSkipped is the error of a part that was not submitted because another queue of the batch couldn't take its part.
+var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
+
+// BatchError is returned when a batch with parts on several devices was not, or not completely, submitted.
+type BatchError struct {
+	// Errs are the parts' errors, in the order in which NewBatch was given them: nil for a part that was submitted,
+	// ErrSkipped for one that could have been.
+	Errs []error
+
+	queues []*Queue
+}
+
+// Error lists the parts' errors, each with its device and queue.
+func (e *BatchError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "dispatch: submit to %d queues", len(e.Errs))
+	for i, err := range e.Errs {
+		if err != nil {
+			q := e.queues[i]
+			fmt.Fprintf(&b, "; %v queue %d: %v", q.d.kd, q.id, err)
+		}
+	}
+	return b.String()
+}
+
+// Unwrap returns the errors of the parts that have one.
+func (e *BatchError) Unwrap() []error {
+	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
+}
+
+// NewBatch joins prepared commands, one Prepared for each queue. Parts on several queues of one device are linked: each
+// is changed to begin with a wait for the other queues' parts of the submission before. Such a Prepared can't be joined
+// again; [Batch.Subset] takes it into further batches.
+func NewBatch(parts ...*Prepared) (*Batch, error) {
+	for i, p := range parts {
+		if p == nil || p.Queue == nil {
+			return nil, fmt.Errorf("dispatch: join a batch: part %d has no queue", i)
+		}
+		if p.peers != nil {
+			return nil, fmt.Errorf("dispatch: join a batch: %s is linked with other queues' parts already", p.Name)
+		}
+		for _, o := range parts[:i] {
+			if o.Queue == p.Queue {
+				return nil, fmt.Errorf("dispatch: join a batch: %s and %s are both for queue %d", o.Name, p.Name, p.Queue.id)
+			}
+			if p.Queue.shared && o.Queue.set == p.Queue.set {
+				return nil, fmt.Errorf("dispatch: join a batch: queues %d and %d start the same workers: give them workers of their own", o.Queue.id, p.Queue.id)
+			}
+		}
+	}
+	if err := link(parts); err != nil {
+		return nil, err
+	}
+	return newBatch(parts)
+}
+
+func newBatch(parts []*Prepared) (*Batch, error) {
+	if len(parts) == 0 {
+		return nil, errors.New("dispatch: join a batch: no parts")
+	}
+	b := &Batch{parts: make([]batchPart, len(parts)), errs: make([]error, len(parts))}
+	devices := map[*Device]bool{}
+	for i, p := range parts {
+		b.parts[i].Prepared = p
+		b.locks = append(b.locks, p.Queue)
+		devices[p.Queue.d] = true
+	}
+	slices.SortFunc(b.locks, (*Queue).Compare)
+	b.devices = len(devices)
+	if len(parts) == 1 {
+		b.single, b.queue = parts[0], parts[0].Queue
+	}
+	return b, nil
+}
+
+// link puts the waits for other queues of the same device before the commands of parts.
+func link(parts []*Prepared) error {
+	prefixes, peers := make([][]byte, len(parts)), make([][]peerWait, len(parts))
+	for i, p := range parts {
+		d := p.Queue.d
+		b := cq.NewBuilder(d.layout(), nil)
+		for _, peer := range d.queues {
+			if peer != p.Queue && slices.ContainsFunc(parts, func(o *Prepared) bool { return o.Queue == peer }) {
+				at := b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: d.ctl.lastEvent[peer.id]})
+				peers[i] = append(peers[i], peerWait{peer: peer, at: at + cq.AtWaitCount})
+			}
+		}
+		var err error
+		if prefixes[i], err = b.Finish(); err != nil {
+			return fmt.Errorf("dispatch: join %s: %w", p.Name, err)
+		}
+	}
+	for i, p := range parts {
+		if p.peers = peers[i]; p.peers == nil {
+			continue
+		}
+		p.Bytes = append(prefixes[i], p.Bytes...)
+		for k := range p.Counts {
+			p.Counts[k].At += len(prefixes[i])
+		}
+	}
+	return nil
+}
+
+// Subset returns the batch of those parts whose queues keep selects, in the same order. The parts are shared with b.
+// Queues of one device are linked and stay together.
+func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
+	var parts []*Prepared
+	for i := range b.parts {
+		p := b.parts[i].Prepared
+		kept := keep(p.Queue)
+		for _, w := range p.peers {
+			if keep(w.peer) != kept {
+				return nil, fmt.Errorf("dispatch: take a part of a batch: queues %d and %d of %v are linked: keep both or neither", p.Queue.id, w.peer.id, p.Queue.d.kd)
+			}
+		}
+		if kept {
+			parts = append(parts, p)
+		}
+	}
+	return newBatch(parts)
+}
+
+// Submit sends the commands of all parts, each after an entry that makes the prefetcher stop fetching until the commands
+// say otherwise. First the commands are put into all issue rings, then the entries that announce them are written, one
+// store for each queue and nothing in between. It returns once they are written; it allocates nothing and makes no system
+// call unless a ring is full.
+//
+// If a queue can't take its part, no queue gets one. If a device stops in the middle, the other devices have their parts,
+// and all queues of that device with a part are closed. With parts on several devices the error is a *BatchError.
+func (b *Batch) Submit(ctx context.Context) (err error) {
+	p := b.single
+	if p == nil {
+		return b.submit(ctx, nil)
+	}
+	q := b.queue
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	if q.failed.Load() != nil || p.revoked || q.reserved != nil || q.shared { // not on the usual way
+		if err := q.submittable(p, nil); err != nil {
+			return err
+		}
+	}
+	return q.submit(ctx, p)
+}
+
+// SubmitReserved is Submit for queues that are reserved, by rs.
+func (b *Batch) SubmitReserved(ctx context.Context, rs []*Reservation) error {
+	return b.submit(ctx, rs)
+}
+
+// submit sends any number of parts.
+func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
+	before := debug.SetPanicOnFault(true)
+	defer debug.SetPanicOnFault(before)
+	for _, q := range b.locks {
+		q.mu.Lock()
+	}
+	defer b.unlock()
+	clear(b.errs)
+	b.eachLocked(func(p *batchPart) error { return p.prepareLocked(ctx, rs) })
+	if b.failedLocked() {
+		b.rollbackLocked()
+		return b.errorLocked()
+	}
+	b.eachLocked((*batchPart).copyLocked)
+	b.cutLocked()
+	b.eachLocked((*batchPart).announceLocked)
+	b.eachLocked((*batchPart).settleLocked)
+	b.cutLocked()
+	b.eachLocked((*batchPart).recordEndLocked)
+	b.cutLocked()
+	return b.errorLocked()
+}
+
+func (b *Batch) unlock() {
+	for _, q := range b.locks {
+		q.mu.Unlock()
+	}
+}
+
+// eachLocked does a step of all parts that have no error so far.
+func (b *Batch) eachLocked(step func(*batchPart) error) {
+	for i := range b.parts {
+		if b.errs[i] == nil {
+			b.errs[i] = b.parts[i].guardLocked(step)
+		}
+	}
+}
+
+func (b *Batch) failedLocked() bool {
+	return slices.ContainsFunc(b.errs, func(err error) bool { return err != nil })
+}
+
+// rollbackLocked undoes what prepareLocked has done.
+func (b *Batch) rollbackLocked() {
+	for i := range b.parts {
+		if b.parts[i].acquired {
+			b.parts[i].Queue.giveUp()
+		}
+		if b.errs[i] == nil {
+			b.errs[i] = ErrSkipped
+		}
+	}
+}
+
+// cutLocked closes the queues of each device that has only some of its linked parts: they wait for what others will never
+// get.
+func (b *Batch) cutLocked() {
+	if b.single != nil || !b.failedLocked() {
+		return
+	}
+	for i, err := range b.errs {
+		if err == nil || b.parts[i].peers == nil {
+			continue
+		}
+		for k := range b.parts {
+			if q := b.parts[k].Queue; q.d == b.parts[i].Queue.d {
+				_ = q.fail(err)
+				if b.errs[k] == nil {
+					b.errs[k] = err
+				}
+			}
+		}
+	}
+}
+
+// errorLocked returns the error of a submission.
+func (b *Batch) errorLocked() error {
+	if !b.failedLocked() {
+		return nil
+	}
+	if b.devices > 1 {
+		e := &BatchError{Errs: slices.Clone(b.errs)}
+		for i := range b.parts {
+			e.queues = append(e.queues, b.parts[i].Queue)
+		}
+		return e
+	}
+	return b.errs[slices.IndexFunc(b.errs, func(err error) bool { return err != nil && err != ErrSkipped })]
+}
+
+// guardLocked does a step. A device that is removed takes its memory along: that is an error and no crash.
+func (p *batchPart) guardLocked(step func(*batchPart) error) (err error) {
+	defer p.Queue.lost(&err)
+	return step(p)
+}
+
+// prepareLocked makes sure that the queue takes the commands and has room for them, and that the queues linked with it
+// have an event to wait for. It changes nothing else but the owner of workers that queues share.
+func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
+	q := p.Queue
+	p.acquired = false
+	if err := q.submittable(p.Prepared, rs); err != nil {
+		return err
+	}
+	p.acquired = true
+	// No event was recorded yet since the queue was started, or so long ago that the ids' difference could wrap.
+	if p.peers != nil && (q.end.start != q.starts.Load() || uint32(q.event-q.end.id) >= 1<<30) {
+		if err := q.recordEnd(ctx); err != nil {
+			return err
+		}
+	}
+	p.offset, err = q.room(ctx, uint32(len(p.Bytes)))
+	return err
+}
+
+// copyLocked puts the commands into the issue ring.
+func (p *batchPart) copyLocked() error {
+	q := p.Queue
+	for _, w := range p.peers {
+		cq.Put32(p.Bytes, w.at, uint32(w.peer.end.id))
+	}
+	p.count(q.st.Expected)
+	n := uint32(len(p.Bytes))
+	copy(q.issue.mem[p.offset:], p.Bytes)
+	q.issue.wr = p.offset + n
+	*q.issue.end(q.fetch.put) = p.offset + n
+	q.pre.Publish() // commands must be visible before the entry that announces them
+	return nil
+}
+
+// announceLocked tells the prefetcher.
+func (p *batchPart) announceLocked() error {
+	p.Queue.fetch.push(uint16(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+	return nil
+}
+
+// settleLocked notes what was submitted.
+func (p *batchPart) settleLocked() error {
+	q := p.Queue
+	q.issue.prefetch()
+	if q.same != p.Prepared {
+		q.submitted(p.Prepared)
+	}
+	if p.peers != nil {
+		q.waits++
+	}
+	return nil
+}
+
+// recordEndLocked records the event that the next submission's parts wait for. A context that ends would leave them
+// nothing to wait for.
+func (p *batchPart) recordEndLocked() error {
+	if p.peers == nil {
+		return nil
+	}
+	return p.Queue.recordEnd(context.Background())
+}

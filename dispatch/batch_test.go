@@ -1,0 +1,399 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// prepared returns commands of a replay for a queue.
+func prepared(tb testing.TB, q *Queue) *Prepared {
+	tb.Helper()
+	p := replayCommands(tb)
+	p.Queue = q
+	return p
+}
+
+// batched joins commands of a replay for each queue.
+func batched(tb testing.TB, qs ...*Queue) *Batch {
+	tb.Helper()
+	var ps []*Prepared
+	for _, q := range qs {
+		ps = append(ps, prepared(tb, q))
+	}
+	b, err := NewBatch(ps...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// entries returns what was written to a prefetch queue from entry on, in the order of writing.
+func entries(q *Queue, from uint64) []uint16 {
+	var out []uint16
+	for i := from; i < q.fetch.put; i++ {
+		out = append(out, q.pre.Load16(uint64(q.fetch.addr(uint32(i%fetchEntries)))))
+	}
+	return out
+}
+
+// full leaves a queue without room for more.
+func full(tb testing.TB, q *Queue) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	for {
+		if err := q.send(ctx, make([]byte, maxCommandSize), false); err != nil {
+			return
+		}
+	}
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Submitting allocates nothing, however many queues and devices have a part.
+func TestBatchAllocatesNothing(t *testing.T) {
+	one, two, other := hostOnlyDevice(t, 1), hostOnlyDevice(t, 2), hostOnlyDevice(t, 1)
+	for name, qs := range map[string][]*Queue{
+		"one queue":     one.queues,
+		"two queues":    two.queues,
+		"two devices":   {other.queues[0], one.queues[0]},
+		"three devices": {other.queues[0], two.queues[1], one.queues[0], two.queues[0]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := batchedAgain(t, qs)
+			allocs := testing.AllocsPerRun(2000, func() {
+				if err := b.Submit(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				for _, q := range qs {
+					takeAll(q)
+				}
+			})
+			if allocs != 0 {
+				t.Errorf("a submission allocates %v times", allocs)
+			}
+		})
+	}
+}
+
+// batchedAgain is batched for queues that had other batches before.
+func batchedAgain(tb testing.TB, qs []*Queue) *Batch {
+	for _, q := range qs {
+		takeAll(q)
+	}
+	return batched(tb, qs...)
+}
+
+// What lies in the issue ring after the part of one queue is the commands with the counts of the queue, and the only entry
+// says how long they are and that fetching stops after them, whether the queue is the only one or has a part beside other
+// devices.
+func TestBatchWritesCommandsAndEntry(t *testing.T) {
+	for _, devices := range []int{1, 2} {
+		var qs []*Queue
+		for range devices {
+			qs = append(qs, hostOnlyDevice(t, 1).queues[0])
+		}
+		b := batched(t, qs...)
+		for i, expected := range []uint32{0, 390, 390} {
+			off := qs[0].issue.wr
+			if err := b.Submit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for k, q := range qs {
+				p := b.parts[k].Prepared
+				got := q.issue.mem[off:q.issue.wr]
+				if len(got) != len(p.Bytes) {
+					t.Fatalf("submission %d of %d devices: %d B in the ring, want %d B", i, devices, len(got), len(p.Bytes))
+				}
+				for _, c := range p.Counts {
+					if v := binary.LittleEndian.Uint32(got[c.At:]); v != expected+uint32(c.Add) {
+						t.Errorf("submission %d of %d devices: the count at %d is %d, want %d", i, devices, c.At, v, expected+uint32(c.Add))
+					}
+				}
+				if e := entries(q, uint64(i)); !slices.Equal(e, []uint16{uint16(len(got)/16) | cq.FetchStall}) {
+					t.Errorf("submission %d of %d devices: the prefetch queue has %#x", i, devices, e)
+				}
+			}
+		}
+	}
+}
+
+// Parts on queues of one device wait for each other's event of the submission before, which each records.
+func TestBatchLinksQueuesOfADevice(t *testing.T) {
+	d := hostOnlyDevice(t, 2)
+	b := batched(t, d.queues...)
+	last := [2]uint32{}
+	for i := range 3 {
+		var from [2]uint64
+		for id, q := range d.queues {
+			from[id] = q.fetch.put
+		}
+		if err := b.Submit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for id, q := range d.queues {
+			want := last[1-id]
+			if i == 0 {
+				want = 1 // the event that the first submission begins with
+			}
+			got := entries(q, from[id])
+			if len(got) != 2 && (i > 0 || len(got) != 3) {
+				t.Fatalf("submission %d: queue %d has %#x, want a part and an event", i, id, got)
+			}
+			at := b.parts[id].peers[0].at
+			if v := binary.LittleEndian.Uint32(b.parts[id].Bytes[at:]); v != want {
+				t.Errorf("submission %d: queue %d waits for event %d of the other, want %d", i, id, v, want)
+			}
+			e, err := firstDispatch(q, b.parts[id].Bytes)
+			if w, ok := e.(cq.Wait); err != nil || !ok || w.Addr != d.ctl.lastEvent[1-id] {
+				t.Errorf("queue %d begins with %v, %v: want a wait for the events of the other", id, e, err)
+			}
+		}
+		for id, q := range d.queues {
+			last[id] = uint32(q.event)
+		}
+	}
+	if _, err := NewBatch(b.parts[0].Prepared); err == nil {
+		t.Error("a linked part was joined again")
+	}
+}
+
+// firstDispatch decodes the first command of the dispatcher.
+func firstDispatch(q *Queue, p []byte) (cq.DispatchCommand, error) {
+	for e, err := range cq.All(q.d.layout(), p) {
+		if c, _, ok := e.Dispatch(); ok || err != nil {
+			return c, err
+		}
+	}
+	return nil, errors.New("no command")
+}
+
+// If a queue can't take its part none gets one, and the workers that the others share stay whose they were.
+func TestBatchIsAllOrNothing(t *testing.T) {
+	a, b, two := hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 2)
+	a.shared = true
+	full(t, b)
+	full(t, two.queues[0])
+	put, wr := a.fetch.put, a.issue.wr
+	batch := batched(t, b, a)
+	err := batch.Submit(soon(t))
+	var e *BatchError
+	if !errors.As(err, &e) || len(e.Errs) != 2 || !errors.Is(e.Errs[0], context.DeadlineExceeded) || e.Errs[1] != ErrSkipped {
+		t.Errorf("error %v, want one of the first part, and that the second was skipped", err)
+	}
+	if a.fetch.put != put || a.issue.wr != wr {
+		t.Errorf("%d entries and %d B further: want the queue as it was", a.fetch.put-put, a.issue.wr-wr)
+	}
+	if a.set.owner != nil || a.work != (work{}) {
+		t.Errorf("the workers are queue %v's after a submission that failed", a.set.owner)
+	}
+	// The error of one device is plain.
+	err = batched(t, two.queues[1], two.queues[0]).Submit(soon(t))
+	if errors.As(err, &e) || errors.Is(err, ErrSkipped) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("queues of one device: error %v, want the context's", err)
+	}
+	for _, q := range []*Queue{a, b, two.queues[0], two.queues[1]} {
+		if err := q.usable("anything"); err != nil {
+			t.Error(err)
+		}
+	}
+	takeAll(b)
+	if err := batch.Submit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if a.set.owner != a {
+		t.Error("the workers are nobody's after a submission")
+	}
+}
+
+// A part that was revoked, or whose queue is reserved, is refused, and with it the batch.
+func TestBatchRefusals(t *testing.T) {
+	a, b := hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 1).queues[0]
+	one, both := batched(t, a), batched(t, a, b)
+	var rs []*Reservation
+	for i, q := range []*Queue{a, b} {
+		r, err := q.Reserve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rs = append(rs, r)
+		for _, batch := range []*Batch{one, both} {
+			if err := batch.Submit(t.Context()); !errors.Is(err, ErrReserved) {
+				t.Errorf("%d of the queues are reserved: error %v, want %v", i+1, err, ErrReserved)
+			}
+		}
+	}
+	if err := both.SubmitReserved(t.Context(), rs[:1]); err == nil {
+		t.Error("a queue is reserved by somebody else, and the batch was submitted")
+	}
+	for _, batch := range []*Batch{one, both} {
+		if err := batch.SubmitReserved(t.Context(), rs); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, r := range rs {
+		r.Release()
+	}
+	for _, batch := range []*Batch{one, both} {
+		if err := batch.SubmitReserved(t.Context(), rs); err == nil {
+			t.Error("submitted by a reservation that has ended")
+		}
+		if err := batch.Submit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	a.Revoke(one.single)
+	if err := one.Submit(t.Context()); !errors.Is(err, ErrRevoked) {
+		t.Errorf("error %v, want %v", err, ErrRevoked)
+	}
+	b.Revoke(both.parts[1].Prepared)
+	var e *BatchError
+	if err := both.Submit(t.Context()); !errors.As(err, &e) || e.Errs[0] != ErrSkipped || !errors.Is(e.Errs[1], ErrRevoked) {
+		t.Errorf("error %v, want one of the second part", err)
+	}
+}
+
+// A subset leaves parts out, and keeps those together that wait for each other.
+func TestBatchSubset(t *testing.T) {
+	one, two := hostOnlyDevice(t, 1), hostOnlyDevice(t, 2)
+	b := batched(t, two.queues[0], one.queues[0], two.queues[1])
+	for name, keep := range map[string]func(*Queue) bool{
+		"nothing":       func(*Queue) bool { return false },
+		"half a device": func(q *Queue) bool { return q.id == 0 },
+	} {
+		if _, err := b.Subset(keep); err == nil {
+			t.Errorf("%s of a batch is a batch", name)
+		}
+	}
+	for _, d := range []*Device{one, two} {
+		part, err := b.Subset(func(q *Queue) bool { return q.d == d })
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := []uint64{one.queues[0].fetch.put, two.queues[0].fetch.put, two.queues[1].fetch.put}
+		if err := part.Submit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, q := range []*Queue{one.queues[0], two.queues[0], two.queues[1]} {
+			if submitted := q.fetch.put > put[i]; submitted != (q.d == d) {
+				t.Errorf("queue %d of %v: submitted %v, want %v", q.id, q.d.kd, submitted, !submitted)
+			}
+		}
+	}
+	if err := b.Submit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What can't be joined is an error.
+func TestNewBatchRefusals(t *testing.T) {
+	d := hostOnlyDevice(t, 2)
+	q0, q1 := d.queues[0], d.queues[1]
+	shared := &workers{shared: true}
+	for name, ps := range map[string][]*Prepared{
+		"no parts":            nil,
+		"no part":             {nil},
+		"no queue":            {prepared(t, nil)},
+		"the same queue":      {prepared(t, q0), prepared(t, q1), prepared(t, q0)},
+		"the same part twice": func() []*Prepared { p := prepared(t, q0); return []*Prepared{p, p} }(),
+	} {
+		if _, err := NewBatch(ps...); err == nil {
+			t.Errorf("%s: joined", name)
+		}
+	}
+	for _, q := range d.queues {
+		q.set, q.shared = shared, true
+	}
+	if _, err := NewBatch(prepared(t, q0), prepared(t, q1)); err == nil {
+		t.Error("the same workers: joined")
+	}
+}
+
+// Batches over the same queues in whatever order don't wait for each other for ever.
+func TestBatchesBesideEachOther(t *testing.T) {
+	one, two := hostOnlyDevice(t, 1), hostOnlyDevice(t, 2)
+	all := append(slices.Clone(two.queues), one.queues...)
+	var batches []*Batch
+	for _, qs := range [][]*Queue{all, {all[2], all[1], all[0]}, {all[1], all[2], all[0]}, all[2:], all[:2]} {
+		batches = append(batches, batched(t, qs...))
+	}
+	done := make(chan error, len(batches))
+	for _, b := range batches {
+		go func() {
+			for range 100 { // all of them find room
+				if err := b.Submit(context.Background()); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range batches {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("they wait for each other")
+		}
+	}
+}
+
+// A device that is gone in the middle has no part, and all its queues are closed; the other devices have theirs.
+func TestBatchToALostDevice(t *testing.T) {
+	stays := hostOnlyDevice(t, 1).queues[0]
+	card := sim.Blackhole()
+	drv, err := card.Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kd, err := kmd.Open(t.Context(), card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kd.Close()
+	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, Queues: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, q := range d.queues {
+		q.shared = false // as if they had workers of their own
+		q.end = spanEnd{start: q.starts.Load()}
+	}
+	batch := batched(t, d.queues[0], stays, d.queues[1])
+	if err := drv.Unplug(0); err != nil {
+		t.Fatal(err)
+	}
+	err = batch.Submit(t.Context())
+	var e *BatchError
+	if !errors.As(err, &e) || e.Errs[1] != nil || !errors.Is(e.Errs[0], kmd.ErrDeviceLost) || !errors.Is(e.Errs[2], kmd.ErrDeviceLost) {
+		t.Errorf("error %v, want one of both parts of the device that is lost", err)
+	}
+	if got := len(entries(stays, 0)); got != 1 {
+		t.Errorf("the device that stays has %d parts, want its own", got)
+	}
+	for _, q := range d.queues {
+		if err := q.usable("anything"); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("queue %d takes commands, %v", q.id, err)
+		}
+		if !q.mu.TryLock() {
+			t.Fatalf("queue %d is locked", q.id)
+		}
+		q.mu.Unlock()
+	}
+}
