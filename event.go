@@ -161,8 +161,8 @@ func callerPC() uintptr {
 func overlap(err error) error {
 	var o *OverlapError
 	if errors.As(err, &o) {
-		at := callSite()
-		o.Site = fmt.Sprintf("%s:%d", filepath.Base(at.file), at.line)
+		at, _ := runtime.CallersFrames([]uintptr{userPC()}).Next()
+		o.Site = fmt.Sprintf("%s:%d", filepath.Base(at.File), at.Line)
 	}
 	return err
 }

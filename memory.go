@@ -106,13 +106,26 @@ func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 	return out, nil
 }
 
-// userPC returns the call site outside of this package that the caller works for.
+// worksForOthers reports whether a function is of this package, or of one that calls it for its own callers.
+func worksForOthers(function string) bool {
+	for _, p := range [...]string{packagePath, meshPath, pipelinePath} {
+		if strings.HasPrefix(function, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// pipelinePath begins the names of package pipeline's functions.
+const pipelinePath = "github.com/reprise-tt/reprise/pipeline."
+
+// userPC returns the call site that the caller works for.
 func userPC() uintptr {
 	var pcs [4]uintptr // the user is near, and every frame takes time
 	for skip := 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
 		for _, pc := range pcs[:n] {
-			if f := runtime.FuncForPC(pc - 1); f != nil && !strings.HasPrefix(f.Name(), packagePath) && !strings.HasPrefix(f.Name(), meshPath) {
+			if f := runtime.FuncForPC(pc - 1); f != nil && !worksForOthers(f.Name()) {
 				return pc
 			}
 		}

@@ -76,7 +76,7 @@ type hardKey struct {
 
 func hardKeys() []hardKey {
 	return []hardKey{
-		{name: "pipeline", fn: func(t *fixture) { pipeline(t, processors()[2:], 1024, 12, 2) }},
+		{name: "pipeline", fn: func(t *fixture) { kernelChain(t, processors()[2:], 1024, 12, 2) }},
 		{name: "chain and ping-pong", fn: func(t *fixture) { chain(t); pingPong(t, 20) }},
 		{name: "queues in turn", opts: queueOptions(false), fn: func(t *fixture) { t.inTurn(3, 8); t.fourEvents(4); waitHolds(t) }},
 		{name: "queues apart", opts: queueOptions(true), fn: func(t *fixture) { t.handOver(3, 4); t.looseEdges(6) }},

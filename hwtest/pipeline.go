@@ -8,12 +8,13 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/pipeline"
 )
 
 // pipe is a pipeline's configuration with a name.
 type pipe struct {
 	name string
-	c    reprise.PipelineConfig
+	c    pipeline.Config
 }
 
 func pipeBuffer(k reprise.Kind, name string) *reprise.BufferConfig {
@@ -26,21 +27,21 @@ func pipes() []pipe {
 	out := []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out")}
 	const scratch = 1 << 17
 	return []pipe{
-		{"one queue, L1", reprise.PipelineConfig{L1Input: l1}},
-		{"one queue, DRAM", reprise.PipelineConfig{Input: dram}},
-		{"one queue, DRAM and L1", reprise.PipelineConfig{Input: dram, L1Input: l1}},
-		{"two queues", reprise.PipelineConfig{Queues: 2, Input: dram, L1Input: l1}},
-		{"two queues, DRAM", reprise.PipelineConfig{Queues: 2, Input: dram}},
-		{"trace, L1", reprise.PipelineConfig{Trace: true, L1Input: l1}},
-		{"trace, DRAM", reprise.PipelineConfig{Trace: true, Input: dram}},
-		{"trace, DRAM and L1", reprise.PipelineConfig{Trace: true, Input: dram, L1Input: l1}},
-		{"trace, L1 again", reprise.PipelineConfig{Trace: true, L1Input: l1, Scratch: scratch}},
-		{"trace, two queues", reprise.PipelineConfig{Trace: true, Queues: 2, Input: dram, L1Input: l1}},
-		{"trace, two queues, DRAM", reprise.PipelineConfig{Trace: true, Queues: 2, Input: dram}},
-		{"trace, two queues, L1 again", reprise.PipelineConfig{Trace: true, Queues: 2, Input: dram, L1Input: l1, Scratch: scratch}},
-		{"transfer queue", reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Outputs: out}},
-		{"transfer queue, DRAM", reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out}},
-		{"transfer queue, L1 again", reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Scratch: scratch, Outputs: out}},
+		{"one queue, L1", pipeline.Config{L1Input: l1}},
+		{"one queue, DRAM", pipeline.Config{Input: dram}},
+		{"one queue, DRAM and L1", pipeline.Config{Input: dram, L1Input: l1}},
+		{"two queues", pipeline.Config{Queues: 2, Input: dram, L1Input: l1}},
+		{"two queues, DRAM", pipeline.Config{Queues: 2, Input: dram}},
+		{"trace, L1", pipeline.Config{Trace: true, L1Input: l1}},
+		{"trace, DRAM", pipeline.Config{Trace: true, Input: dram}},
+		{"trace, DRAM and L1", pipeline.Config{Trace: true, Input: dram, L1Input: l1}},
+		{"trace, L1 again", pipeline.Config{Trace: true, L1Input: l1, Scratch: scratch}},
+		{"trace, two queues", pipeline.Config{Trace: true, Queues: 2, Input: dram, L1Input: l1}},
+		{"trace, two queues, DRAM", pipeline.Config{Trace: true, Queues: 2, Input: dram}},
+		{"trace, two queues, L1 again", pipeline.Config{Trace: true, Queues: 2, Input: dram, L1Input: l1, Scratch: scratch}},
+		{"transfer queue", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Outputs: out}},
+		{"transfer queue, DRAM", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out}},
+		{"transfer queue, L1 again", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Scratch: scratch, Outputs: out}},
 	}
 }
 
@@ -76,9 +77,9 @@ func pipelineCases() []testCase {
 }
 
 // model adds 1 to every word steps times.
-func (t *fixture) model(steps int) reprise.Model {
-	return func(ctx context.Context, b *reprise.ModelBuffers) (*reprise.Stages, error) {
-		st := &reprise.Stages{}
+func (t *fixture) model(steps int) pipeline.Model {
+	return func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
+		st := &pipeline.Stages{}
 		mid := t.buffer(reprise.DRAM, wayPages*wayPage, wayPage)
 		from := b.Input
 		if b.L1Input != nil {
@@ -126,12 +127,12 @@ func (t *fixture) model(steps int) reprise.Model {
 const pipeSteps = 2
 
 // compile returns a pipeline that is ready, and cleans it up with the case.
-func (p pipe) compile(t *fixture, steps int) *reprise.Pipeline {
+func (p pipe) compile(t *fixture, steps int) *pipeline.Pipeline {
 	t.Helper()
 	p.c.Name = p.name
-	line, err := t.dev.NewPipeline(p.c, t.model(steps))
+	line, err := pipeline.New(t.dev, p.c, t.model(steps))
 	t.ok(err)
-	t.closing(line.Cleanup)
+	t.closing(line.Close)
 	t.ok(line.Compile(t.ctx, pipeInput(0)))
 	return line
 }
@@ -166,7 +167,7 @@ func (t *fixture) pipeOutput(i, steps int, out [][]byte) {
 }
 
 // whole runs n inputs through and checks all outputs.
-func whole(t *fixture, line *reprise.Pipeline, n, steps int) {
+func whole(t *fixture, line *pipeline.Pipeline, n, steps int) {
 	t.Helper()
 	i := 0
 	for out, err := range line.Run(t.ctx, pipeInputs(n)) {
@@ -197,7 +198,7 @@ func (p pipe) stream(t *fixture) {
 			t.pipeOutput(i, pipeSteps, out)
 		}
 	}
-	t.ok(line.Cleanup(t.ctx))
+	t.ok(line.Close(t.ctx))
 	if after := t.allocated(); after != before {
 		t.Errorf("%+v is taken, was %+v", after, before)
 	}
@@ -316,7 +317,7 @@ func preallocated(t *fixture) {
 			for i := range 3 {
 				t.ok(line.Enqueue(t.ctx, pipeInput(i)))
 			}
-			if err := line.Enqueue(t.ctx, pipeInput(0)); !errors.Is(err, reprise.ErrOutputsTaken) {
+			if err := line.Enqueue(t.ctx, pipeInput(0)); !errors.Is(err, pipeline.ErrTooManyInputs) {
 				t.Errorf("a fourth input: %v", err)
 			}
 			outs, err := line.PopAll(t.ctx)
@@ -329,14 +330,14 @@ func preallocated(t *fixture) {
 			}
 			first = &outs[0][0][0]
 		}
-		t.ok(line.Cleanup(t.ctx))
+		t.ok(line.Close(t.ctx))
 	}
 }
 
 func compileFails(t *fixture) {
 	before := t.allocated()
 	broken := errors.New("no weights")
-	line, err := t.dev.NewPipeline(pipeOf("transfer queue").c, func(context.Context, *reprise.ModelBuffers) (*reprise.Stages, error) {
+	line, err := pipeline.New(t.dev, pipeOf("transfer queue").c, func(context.Context, *pipeline.Buffers) (*pipeline.Stages, error) {
 		return nil, broken
 	})
 	t.ok(err)

@@ -72,7 +72,7 @@ func programCases() []testCase {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth),
 				protects: "circular buffers hand pages from reader to compute to writer, in order, whatever their depth",
-				fn:       func(t *fixture) { pipeline(t, []reprise.Processor{p}, g.page, g.pages, g.depth) },
+				fn:       func(t *fixture) { kernelChain(t, []reprise.Processor{p}, g.page, g.pages, g.depth) },
 			})
 		}
 	}
@@ -115,7 +115,7 @@ func programCases() []testCase {
 		{name: "commands longer than a fetch entry", protects: "a program's commands may span several entries", fn: longCommands},
 		{name: "several kernel groups", protects: "rows of cores run different kernels of one program", fn: kernelGroups},
 		{name: "pipeline over three compute processors", protects: "circular buffers chain all five processors of a tile", fn: func(t *fixture) {
-			pipeline(t, []reprise.Processor{reprise.TRISC0, reprise.TRISC1, reprise.TRISC2}, 1024, 20, 2)
+			kernelChain(t, []reprise.Processor{reprise.TRISC0, reprise.TRISC1, reprise.TRISC2}, 1024, 20, 2)
 		}},
 		{name: "copy by one processor", protects: "a data-movement kernel alone copies an interleaved buffer", fn: copyBuffer},
 		{name: "chain through all cores", protects: "a word handed from core to core passes each exactly once", fn: chain},
@@ -217,9 +217,9 @@ func otherNetwork(t *fixture) {
 	t.checkWho(b, 1, 1)
 }
 
-// pipeline passes pages through a circular buffer, some compute processors that each add 1, and others back to DRAM, on
+// kernelChain passes pages through a circular buffer, some compute processors that each add 1, and others back to DRAM, on
 // several cores at once.
-func pipeline(t *fixture, via []reprise.Processor, size, pages, depth int) {
+func kernelChain(t *fixture, via []reprise.Processor, size, pages, depth int) {
 	cores := reprise.Range{End: chip.Core{X: 2, Y: 1}}
 	per := pages
 	in, out := t.buffer(reprise.DRAM, per*cores.Size()*size, size), t.buffer(reprise.DRAM, per*cores.Size()*size, size)

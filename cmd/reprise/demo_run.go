@@ -8,6 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/pipeline"
 )
 
 // demoRun is what the passes of the demo over all batches share.
@@ -31,20 +32,20 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 	}
 	var dep *deploy.Deployment
 	input := reprise.BufferConfig{Kind: reprise.DRAM, Size: r.room * digits.PageBytes, PageSize: digits.PageBytes, Name: "input"}
-	pipe, err := r.dev.NewPipeline(reprise.PipelineConfig{Name: "digits", Trace: trace, Queues: 2, Input: &input},
-		func(ctx context.Context, b *reprise.ModelBuffers) (*reprise.Stages, error) {
+	pipe, err := pipeline.New(r.dev, pipeline.Config{Name: "digits", Trace: trace, Queues: 2, Input: &input},
+		func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 			var err error
 			if dep, err = deploy.Over(ctx, b.Device, r.net, r.room, b.Device.Grid(), b.Input); err != nil {
 				return nil, err
 			}
 			layers := dep.Layers()
-			return &reprise.Stages{Body: layers, Outputs: []*reprise.Buffer{dep.Pages(len(layers))}, Close: dep.Close}, nil
+			return &pipeline.Stages{Body: layers, Outputs: []*reprise.Buffer{dep.Pages(len(layers))}, Close: dep.Close}, nil
 		})
 	if err != nil {
 		return nil, err
 	}
 	// The first error counts, and what was canceled is still cleaned up.
-	defer func() { err = errors.Join(err, pipe.Cleanup(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, pipe.Close(context.WithoutCancel(ctx))) }()
 	if err := pipe.Compile(ctx, deploy.Bytes(r.batches[0], r.room)); err != nil {
 		return nil, err
 	}

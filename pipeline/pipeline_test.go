@@ -1,4 +1,4 @@
-package reprise_test
+package pipeline_test
 
 import (
 	"bytes"
@@ -14,15 +14,11 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// mover is a program that copies all pages of a buffer of pages of 64 B to another, each in DRAM or L1.
-func (b *bench) mover(name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
-	b.Helper()
-	return moveProgram(b.image(kernels.Move), name, at, from, to)
-}
-
+// moveProgram copies all pages of a buffer to another, each in DRAM or L1.
 func moveProgram(image *kernels.Image, name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
 	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
 	in := uint32(0)
@@ -48,9 +44,9 @@ const modelPages = 16
 
 // model is a Model that adds 1 to every word steps times, with a first and a last stage where the configuration has
 // buffers for them.
-func (b *bench) model(steps int) reprise.Model {
-	return func(ctx context.Context, bufs *reprise.ModelBuffers) (*reprise.Stages, error) {
-		st := &reprise.Stages{}
+func (b *bench) model(steps int) pipeline.Model {
+	return func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
+		st := &pipeline.Stages{}
 		mid := b.pages("mid", modelPages)
 		from := bufs.Input
 		if bufs.L1Input != nil {
@@ -61,7 +57,7 @@ func (b *bench) model(steps int) reprise.Model {
 		}
 		st.Body = append(st.Body, b.load(b.mover("take", reprise.Core{X: 2}, from, mid)))
 		for range steps {
-			st.Body = append(st.Body, b.load(b.adder("add", reprise.Core{X: 3}, mid, mid, 1)))
+			st.Body = append(st.Body, b.load(addProgram(b.dev, "add", reprise.Core{X: 3}, mid, mid, 1)))
 		}
 		if bufs.Scratch != nil {
 			// What is in the input's place changes it.
@@ -102,11 +98,11 @@ func pipeBuffer(k reprise.Kind, name string) *reprise.BufferConfig {
 }
 
 // pipeConfigs are the configurations that there are.
-func pipeConfigs() map[string]reprise.PipelineConfig {
+func pipeConfigs() map[string]pipeline.Config {
 	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
 	out := []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out")}
 	const scratch = 128 << 10
-	return map[string]reprise.PipelineConfig{
+	return map[string]pipeline.Config{
 		"eager, 1 queue, L1":                    {L1Input: l1},
 		"eager, 1 queue, DRAM":                  {Input: dram},
 		"eager, 2 queues":                       {Queues: 2, Input: dram, L1Input: l1},
@@ -125,10 +121,10 @@ func pipeConfigs() map[string]reprise.PipelineConfig {
 }
 
 // triedConfigs are those that are tried one by one: in short without those that differ from others only in where data lies.
-func triedConfigs() map[string]reprise.PipelineConfig {
+func triedConfigs() map[string]pipeline.Config {
 	all := pipeConfigs()
 	if testing.Short() {
-		maps.DeleteFunc(all, func(_ string, c reprise.PipelineConfig) bool { return c.L1Input == nil || c.Scratch != 0 })
+		maps.DeleteFunc(all, func(_ string, c pipeline.Config) bool { return c.L1Input == nil || c.Scratch != 0 })
 	}
 	return all
 }
@@ -156,10 +152,10 @@ func TestPipelines(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		for name, c := range triedConfigs() {
 			b.Run(name, func(t *testing.T) {
-				b := &bench{T: t, ctx: t.Context(), dev: b.dev, queue: b.queue}
+				b := b.with(t)
 				before := b.allocated()
 				c.Name = "pipe"
-				p, err := b.dev.NewPipeline(c, b.model(3))
+				p, err := pipeline.New(b.dev, c, b.model(3))
 				b.must(err)
 				b.must(p.Compile(b.ctx, inputs(1)[0]))
 				if (p.Trace() != nil) != c.Trace {
@@ -178,7 +174,7 @@ func TestPipelines(t *testing.T) {
 				for range 2 {
 					b.must(p.Enqueue(b.ctx, inputs(2)...))
 					b.must(p.Enqueue(b.ctx, inputs(3)[2]))
-					if err := p.Enqueue(b.ctx, inputs(1)[0]); !errors.Is(err, reprise.ErrOutputsTaken) {
+					if err := p.Enqueue(b.ctx, inputs(1)[0]); !errors.Is(err, pipeline.ErrTooManyInputs) {
 						t.Errorf("a fourth input: %v", err)
 					}
 					outs, err := p.PopAll(b.ctx)
@@ -190,9 +186,9 @@ func TestPipelines(t *testing.T) {
 						b.isOutput(i, 3, out)
 					}
 				}
-				b.must(p.Cleanup(b.ctx))
-				if err := p.Cleanup(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-					t.Errorf("a second cleanup: %v", err)
+				b.must(p.Close(b.ctx))
+				if err := p.Close(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+					t.Errorf("a second close: %v", err)
 				}
 				if diff := cmp.Diff(before, b.allocated()); diff != "" {
 					t.Errorf("something is taken (-before +after):\n%s", diff)
@@ -208,8 +204,8 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 	stop := errors.New("enough")
 	for name, c := range triedConfigs() {
 		t.Run(name, func(t *testing.T) {
-			b := &bench{T: t, ctx: t.Context(), dev: b.dev, queue: b.queue}
-			p, err := b.dev.NewPipeline(c, b.model(2))
+			b := b.with(t)
+			p, err := pipeline.New(b.dev, c, b.model(2))
 			b.must(err)
 			b.must(p.Compile(b.ctx, inputs(1)[0]))
 			whole := func() {
@@ -236,7 +232,7 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 					}
 				}
 				if !errors.Is(got, stop) || n != at+1 {
-					t.Errorf("canceled behind output %d: %d outputs, then %v", at, n, got)
+					t.Errorf("canceled after output %d: %d outputs, then %v", at, n, got)
 				}
 				whole()
 				cancel(nil)
@@ -253,7 +249,7 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 				}
 			}()
 			whole()
-			// An input of the wrong size comes behind the outputs of those before.
+			// An input of the wrong size comes after the outputs of those before.
 			n := 0
 			var last error
 			for out, err := range p.Run(b.ctx, slices.Values([][]byte{inputs(1)[0], inputs(2)[1], {1, 2, 3}, inputs(1)[0]})) {
@@ -280,7 +276,7 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 				b.must(err)
 			}
 			whole()
-			b.must(p.Cleanup(b.ctx))
+			b.must(p.Close(b.ctx))
 		})
 	}
 }
@@ -291,7 +287,7 @@ func TestPipelineBackPressure(t *testing.T) {
 	c := pipeConfigs()["transfer queue"]
 	for _, depth := range []int{1, 2, 5} {
 		c.Depth = depth
-		p, err := b.dev.NewPipeline(c, b.model(1))
+		p, err := pipeline.New(b.dev, c, b.model(1))
 		b.must(err)
 		b.must(p.Compile(b.ctx, inputs(1)[0]))
 		taken, given := 0, 0
@@ -310,7 +306,7 @@ func TestPipelineBackPressure(t *testing.T) {
 			b.must(err)
 			given++
 		}
-		b.must(p.Cleanup(b.ctx))
+		b.must(p.Close(b.ctx))
 	}
 }
 
@@ -322,31 +318,31 @@ func TestPipelineRefusals(t *testing.T) {
 	model := two.model(1)
 	for _, tt := range []struct {
 		b     *bench
-		c     reprise.PipelineConfig
-		model reprise.Model
+		c     pipeline.Config
+		model pipeline.Model
 		says  string
 	}{
-		{two, reprise.PipelineConfig{Input: dram}, nil, "no model"},
-		{two, reprise.PipelineConfig{Queues: 3, Input: dram}, model, "1 or 2 queues"},
-		{two, reprise.PipelineConfig{Queues: -1, Input: dram}, model, "1 or 2 queues"},
-		{one, reprise.PipelineConfig{Queues: 2, Input: dram}, model, "WithQueues(2)"},
-		{two, reprise.PipelineConfig{Trace: true, TransferQueue: true, Input: dram, Outputs: out}, model, "only if there are 2"},
-		{two, reprise.PipelineConfig{Queues: 2, TransferQueue: true, Input: dram, Outputs: out}, model, "only together with a trace"},
-		{two, reprise.PipelineConfig{}, model, "nothing to write inputs to"},
-		{two, reprise.PipelineConfig{Queues: 2, L1Input: l1}, model, "give Input"},
-		{two, reprise.PipelineConfig{Input: l1}, model, "give it as L1Input"},
-		{two, reprise.PipelineConfig{L1Input: dram}, model, "set its Kind"},
-		{two, reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true, Input: dram}, model, "give Outputs"},
-		{two, reprise.PipelineConfig{Input: dram, Scratch: 4096}, model, "give L1Input"},
-		{two, reprise.PipelineConfig{Input: dram, Depth: -1}, model, "at least one input"},
+		{two, pipeline.Config{Input: dram}, nil, "no model"},
+		{two, pipeline.Config{Queues: 3, Input: dram}, model, "1 or 2 queues"},
+		{two, pipeline.Config{Queues: -1, Input: dram}, model, "1 or 2 queues"},
+		{one, pipeline.Config{Queues: 2, Input: dram}, model, "WithQueues(2)"},
+		{two, pipeline.Config{Trace: true, TransferQueue: true, Input: dram, Outputs: out}, model, "only if there are 2"},
+		{two, pipeline.Config{Queues: 2, TransferQueue: true, Input: dram, Outputs: out}, model, "only together with a trace"},
+		{two, pipeline.Config{}, model, "nothing to write inputs to"},
+		{two, pipeline.Config{Queues: 2, L1Input: l1}, model, "give Input"},
+		{two, pipeline.Config{Input: l1}, model, "give it as L1Input"},
+		{two, pipeline.Config{L1Input: dram}, model, "set its Kind"},
+		{two, pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram}, model, "give Outputs"},
+		{two, pipeline.Config{Input: dram, Scratch: 4096}, model, "give L1Input"},
+		{two, pipeline.Config{Input: dram, Depth: -1}, model, "at least one input"},
 	} {
 		tt.c.Name = "odd"
-		_, err := tt.b.dev.NewPipeline(tt.c, tt.model)
-		var pe *reprise.PipelineError
+		_, err := pipeline.New(tt.b.dev, tt.c, tt.model)
+		var pe *pipeline.ConfigError
 		if !errors.As(err, &pe) {
 			t.Errorf("%+v: %v", tt.c, err)
 		}
-		tt.b.says(err, `reprise: pipeline "odd" (`, tt.says)
+		tt.b.says(err, `pipeline: new "odd" (`, tt.says)
 	}
 }
 
@@ -355,8 +351,8 @@ func TestPipelineModelMistakes(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
 	configs := pipeConfigs()
 	broken := errors.New("no weights")
-	change := func(f func(*reprise.ModelBuffers, *reprise.Stages)) reprise.Model {
-		return func(ctx context.Context, bufs *reprise.ModelBuffers) (*reprise.Stages, error) {
+	change := func(f func(*pipeline.Buffers, *pipeline.Stages)) pipeline.Model {
+		return func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
 			st, err := b.model(1)(ctx, bufs)
 			f(bufs, st)
 			return st, err
@@ -365,29 +361,29 @@ func TestPipelineModelMistakes(t *testing.T) {
 	var left *reprise.Buffer
 	for _, tt := range []struct {
 		config string
-		model  reprise.Model
+		model  pipeline.Model
 		says   string
 	}{
-		{"trace, 2 queues", func(context.Context, *reprise.ModelBuffers) (*reprise.Stages, error) { return nil, broken }, "no weights"},
-		{"trace, 2 queues", func(context.Context, *reprise.ModelBuffers) (*reprise.Stages, error) { return nil, nil }, "no stages"},
-		{"transfer queue", change(func(_ *reprise.ModelBuffers, st *reprise.Stages) { st.First = nil }), "no first stage"},
-		{"trace, 1 queue, L1", change(func(_ *reprise.ModelBuffers, st *reprise.Stages) { st.Body = nil }), "no body"},
-		{"eager, 1 queue, L1", change(func(_ *reprise.ModelBuffers, st *reprise.Stages) { st.Outputs = nil }), "no outputs"},
-		{"transfer queue", change(func(bufs *reprise.ModelBuffers, st *reprise.Stages) { st.Outputs = []*reprise.Buffer{bufs.Input} }), "others than those of the configuration"},
-		{"trace, 1 queue, scratch", change(func(bufs *reprise.ModelBuffers, _ *reprise.Stages) {
+		{"trace, 2 queues", func(context.Context, *pipeline.Buffers) (*pipeline.Stages, error) { return nil, broken }, "no weights"},
+		{"trace, 2 queues", func(context.Context, *pipeline.Buffers) (*pipeline.Stages, error) { return nil, nil }, "no stages"},
+		{"transfer queue", change(func(_ *pipeline.Buffers, st *pipeline.Stages) { st.First = nil }), "no first stage"},
+		{"trace, 1 queue, L1", change(func(_ *pipeline.Buffers, st *pipeline.Stages) { st.Body = nil }), "no body"},
+		{"eager, 1 queue, L1", change(func(_ *pipeline.Buffers, st *pipeline.Stages) { st.Outputs = nil }), "no outputs"},
+		{"transfer queue", change(func(bufs *pipeline.Buffers, st *pipeline.Stages) { st.Outputs = []*reprise.Buffer{bufs.Input} }), "not those of the configuration"},
+		{"trace, 1 queue, scratch", change(func(bufs *pipeline.Buffers, _ *pipeline.Stages) {
 			var err error
 			left, err = bufs.Scratch.NewBuffer(reprise.BufferConfig{Size: 64, PageSize: 64, Name: "left"})
 			b.must(err)
 		}), "free everything that was taken"},
 	} {
 		before := b.allocated()
-		p, err := b.dev.NewPipeline(configs[tt.config], tt.model)
+		p, err := pipeline.New(b.dev, configs[tt.config], tt.model)
 		b.must(err)
 		err = p.Compile(b.ctx, inputs(1)[0])
-		b.says(err, "reprise: pipeline", "compile", tt.says)
-		var pe *reprise.PlaceError
+		b.says(err, "pipeline: compile", tt.says)
+		var pe *pipeline.MovedError
 		if left != nil && (!errors.As(err, &pe) || pe.Got == pe.Want) {
-			t.Errorf("no *PlaceError: %v", err)
+			t.Errorf("no *MovedError: %v", err)
 		}
 		if left != nil {
 			b.must(left.Free())
@@ -395,33 +391,33 @@ func TestPipelineModelMistakes(t *testing.T) {
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {
 			t.Errorf("%s: something is taken (-before +after):\n%s", tt.says, diff)
 		}
-		if err := p.Enqueue(b.ctx, inputs(1)...); !errors.Is(err, reprise.ErrNotCompiled) {
+		if err := p.Enqueue(b.ctx, inputs(1)...); !errors.Is(err, pipeline.ErrNotCompiled) {
 			t.Errorf("enqueue: %v", err)
 		}
-		b.must(p.Cleanup(b.ctx))
+		b.must(p.Close(b.ctx))
 	}
 }
 
 // A pipeline can't be used from inside its own Run, nor compiled twice.
 func TestPipelineBusy(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	p, err := b.dev.NewPipeline(pipeConfigs()["trace, 1 queue, DRAM"], b.model(1))
+	p, err := pipeline.New(b.dev, pipeConfigs()["trace, 1 queue, DRAM"], b.model(1))
 	b.must(err)
 	for _, err := range p.Run(b.ctx, slices.Values(inputs(1))) {
-		if !errors.Is(err, reprise.ErrNotCompiled) {
+		if !errors.Is(err, pipeline.ErrNotCompiled) {
 			t.Errorf("run before compile: %v", err)
 		}
 	}
 	b.must(p.Compile(b.ctx, inputs(1)[0]))
-	if err := p.Compile(b.ctx, inputs(1)[0]); !errors.Is(err, reprise.ErrCompiled) {
+	if err := p.Compile(b.ctx, inputs(1)[0]); !errors.Is(err, pipeline.ErrAlreadyCompiled) {
 		t.Errorf("a second compile: %v", err)
 	}
 	for _, err := range p.Run(b.ctx, slices.Values(inputs(2))) {
 		b.must(err)
 		for what, err := range map[string]error{
-			"enqueue": p.Enqueue(b.ctx, inputs(1)...), "cleanup": p.Cleanup(b.ctx), "preallocate": p.PreallocateOutputs(1),
+			"enqueue": p.Enqueue(b.ctx, inputs(1)...), "close": p.Close(b.ctx), "preallocate": p.PreallocateOutputs(1),
 		} {
-			if !errors.Is(err, reprise.ErrPipelineBusy) {
+			if !errors.Is(err, pipeline.ErrBusy) {
 				t.Errorf("%s inside Run: %v", what, err)
 			}
 		}
@@ -430,13 +426,13 @@ func TestPipelineBusy(t *testing.T) {
 	for _, err := range p.Run(b.ctx, slices.Values(inputs(1))) {
 		b.says(err, "call PopAll first")
 	}
-	b.must(p.Cleanup(b.ctx))
+	b.must(p.Close(b.ctx))
 }
 
 // Outputs that were handed out stay good for as many inputs as were promised, also when one of those was refused.
-func TestPipelineKeepsOutputsBehindErrors(t *testing.T) {
+func TestPipelineKeepsOutputsAfterErrors(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	p := b.onePage(reprise.PipelineConfig{})
+	p := b.onePage(pipeline.Config{})
 	b.must(p.Compile(b.ctx, words(256, 0)))
 	b.must(p.PreallocateOutputs(3))
 	b.must(p.Enqueue(b.ctx, words(256, 10)))
@@ -454,13 +450,13 @@ func TestPipelineKeepsOutputsBehindErrors(t *testing.T) {
 	if diff := cmp.Diff(words(256, 11), kept); diff != "" {
 		t.Errorf("an output that one more input of three has overwritten (-want +got):\n%s", diff)
 	}
-	b.must(p.Cleanup(b.ctx))
+	b.must(p.Close(b.ctx))
 }
 
 // A pipeline in which nothing is under way goes on when the device was recovered.
-func TestPipelineGoesOnBehindRecovery(t *testing.T) {
+func TestPipelineGoesOnAfterRecovery(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
-	p := b.onePage(reprise.PipelineConfig{Trace: true, Queues: 2, TransferQueue: true})
+	p := b.onePage(pipeline.Config{Trace: true, Queues: 2, TransferQueue: true})
 	b.must(p.Compile(b.ctx, words(256, 0)))
 	for i := range rounds(20, 5) { // what the host has seen of the last input's end is by chance
 		for range 2 {
@@ -474,25 +470,25 @@ func TestPipelineGoesOnBehindRecovery(t *testing.T) {
 	outs, err := p.PopAll(b.ctx)
 	b.must(err)
 	if diff := cmp.Diff(words(256, 100), outs[0][0]); diff != "" {
-		t.Errorf("behind the last recovery (-want +got):\n%s", diff)
+		t.Errorf("after the last recovery (-want +got):\n%s", diff)
 	}
-	b.must(p.Cleanup(b.ctx))
+	b.must(p.Close(b.ctx))
 }
 
 // onePage is a pipeline that adds 1 to 256 B.
-func (b *bench) onePage(c reprise.PipelineConfig) *reprise.Pipeline {
+func (b *bench) onePage(c pipeline.Config) *pipeline.Pipeline {
 	b.Helper()
 	page := func(name string) reprise.BufferConfig {
 		return reprise.BufferConfig{Kind: reprise.DRAM, Size: 256, PageSize: 64, Name: name}
 	}
 	in := page("in")
 	c.Name, c.Input, c.Outputs = "p", &in, []reprise.BufferConfig{page("out")}
-	p, err := b.dev.NewPipeline(c, func(ctx context.Context, bufs *reprise.ModelBuffers) (*reprise.Stages, error) {
-		x, err := bufs.Device.Load(ctx, b.adder("add", reprise.Core{}, bufs.Input, bufs.Outputs[0], 1))
+	p, err := pipeline.New(b.dev, c, func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
+		x, err := bufs.Device.Load(ctx, addProgram(b.dev, "add", reprise.Core{}, bufs.Input, bufs.Outputs[0], 1))
 		if err != nil {
 			return nil, err
 		}
-		return &reprise.Stages{Body: []*reprise.Executable{x}, Close: x.Close}, nil
+		return &pipeline.Stages{Body: []*reprise.Executable{x}, Close: x.Close}, nil
 	})
 	b.must(err)
 	return p

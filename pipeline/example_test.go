@@ -1,13 +1,15 @@
-package reprise_test
+package pipeline_test
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -46,7 +48,7 @@ func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool)
 		n.body = append(n.body, load(addProgram(dev, "add", reprise.Core{X: 3}, n.mid, n.mid, 1)))
 	}
 	if scratch != nil {
-		// Behind "take" nobody needs the input in L1 any more, so that something else can have its place.
+		// After "take" nothing reads the input in L1 any more, so its memory is free for something else.
 		check(n.l1.Free())
 		tmp, err := scratch.NewBuffer(reprise.BufferConfig{Size: networkBytes, PageSize: 64, Name: "tmp"})
 		check(err)
@@ -86,7 +88,8 @@ func (n *network) record(r *reprise.Recorder) error {
 // input is full of words that count up from 100 times its number.
 func (n *network) input(i int) []byte { return words(networkBytes, uint32(100*i)) }
 
-// addProgram is what bench.adder makes.
+// addProgram adds a number to every word of a buffer of pages of 64 B: three kernels on one core, joined by two circular
+// buffers.
 func addProgram(dev *reprise.Device, name string, at reprise.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
 	n := uint32(in.Pages())
@@ -201,7 +204,7 @@ func (n *network) moveEverythingOnQueue1(ctx context.Context, inputs int, body f
 		r, err := transfers.StartRead(ctx, n.out, 0, outputs[i])
 		check(err)
 		reads = append(reads, r)
-		check(transfers.Record(ctx, read)) // behind the read, never in front of it
+		check(transfers.Record(ctx, read)) // after the read, never before it
 	}
 	for i, r := range reads {
 		check(r.Wait(ctx))
@@ -285,10 +288,10 @@ func ExamplePipeline() {
 		return reprise.BufferConfig{Kind: k, Size: networkBytes, PageSize: 64, Name: name}
 	}
 	in, l1 := buffer(reprise.DRAM, "in"), buffer(reprise.L1, "L1 input")
-	pipe, err := dev.NewPipeline(reprise.PipelineConfig{
+	pipe, err := pipeline.New(dev, pipeline.Config{
 		Name: "network", Trace: true, Queues: 2, TransferQueue: true,
 		Input: &in, L1Input: &l1, Outputs: []reprise.BufferConfig{buffer(reprise.DRAM, "out")},
-	}, func(ctx context.Context, b *reprise.ModelBuffers) (*reprise.Stages, error) {
+	}, func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 		image, err := kernels.Prebuilt(dev.Arch(), kernels.Move)
 		if err != nil {
 			return nil, err
@@ -302,7 +305,7 @@ func ExamplePipeline() {
 		if err != nil {
 			return nil, err
 		}
-		return &reprise.Stages{
+		return &pipeline.Stages{
 			First: []*reprise.Executable{load(moveProgram(image, "first", reprise.Core{X: 1}, b.Input, b.L1Input))},
 			Body: []*reprise.Executable{
 				load(moveProgram(image, "take", reprise.Core{X: 2}, b.L1Input, mid)),
@@ -321,10 +324,21 @@ func ExamplePipeline() {
 		check(err)
 		fmt.Println(ends(out[0]))
 	}
-	check(pipe.Cleanup(ctx))
+	check(pipe.Close(ctx))
 	// Output:
 	// 3 ... 258
 	// 103 ... 358
 	// 203 ... 458
 	// 303 ... 558
+}
+
+// ends shows the first and the last word.
+func ends(b []byte) string {
+	return fmt.Sprint(binary.LittleEndian.Uint32(b), " ... ", binary.LittleEndian.Uint32(b[len(b)-4:]))
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

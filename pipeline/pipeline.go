@@ -1,0 +1,170 @@
+// Package pipeline runs a model on one input after another. It keeps the host ahead of the device, and with a second
+// queue it moves inputs and outputs while the model runs: the four patterns of tt-metal's advanced performance notes,
+// with the configurations of tt_cnn's pipeline.
+//
+// [New] checks a configuration, [Pipeline.Compile] sets the model up, and [Pipeline.Close] releases it. In between,
+// inputs go through [Pipeline.Run], or through [Pipeline.Enqueue] and [Pipeline.PopAll].
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// Pipeline is a model on a device, with its buffers, its trace and the inputs under way. One goroutine at a time uses it;
+// it starts none of its own.
+type Pipeline struct {
+	dev    *reprise.Device
+	config Config
+	model  Model
+
+	ops, transfers *reprise.Queue // the same unless there are two queues
+
+	mu      sync.Mutex // held while the pipeline is used
+	state   state
+	buffers Buffers
+	owned   []*reprise.Buffer // of buffers, to be freed
+	stages  *Stages
+	trace   *reprise.Trace
+
+	written, consumed, finished, read *reprise.Event
+
+	inFlight []*inference // in order
+	reused   [][][]byte   // preallocated outputs
+	next     int          // of reused
+	broken   error        // why the queues could not be drained
+}
+
+type state uint8
+
+const (
+	created state = iota
+	compiled
+	closed
+)
+
+// Config says how a pipeline runs its model.
+type Config struct {
+	Name  string // of the trace, and for errors
+	Trace bool   // record the model's body once and replay it
+	// Queues is 1 or 2; 0 means 1. With 2, queue 1 writes inputs while queue 0 runs the model.
+	Queues int
+	// TransferQueue makes queue 1 read the outputs too, so that queue 0 only runs programs.
+	TransferQueue bool
+
+	// Input is the buffer that the host writes inputs to. It is in DRAM and keeps its memory. Without it the host writes
+	// to L1Input, which needs a single queue.
+	Input *reprise.BufferConfig
+	// L1Input is the buffer in L1 that the model's body reads. It may be left out if the body reads Input.
+	L1Input *reprise.BufferConfig
+	// Scratch is how many bytes of L1, over all banks, L1Input shares with the model's intermediate buffers: see
+	// Buffers.FreeL1Input. 0 gives L1Input memory of its own.
+	Scratch int
+	// Outputs are the buffers that the model leaves its outputs in. Without them the model names buffers of its own.
+	Outputs []reprise.BufferConfig
+	// Depth is how many inputs may be under way in Run; 0 means 4. It bounds the memory for outputs, and how many inputs
+	// are taken before the first output is returned.
+	Depth int
+}
+
+// defaultDepth keeps a device busy: one input being written, one being run, one being read, and one to spare.
+const defaultDepth = 4
+
+// New returns a pipeline that isn't compiled yet. The error is a *ConfigError.
+func New(dev *reprise.Device, c Config, model Model) (*Pipeline, error) {
+	if why := c.unsupported(dev, model); why != "" {
+		return nil, &ConfigError{Config: c, Why: why}
+	}
+	p := &Pipeline{dev: dev, config: c, model: model, ops: dev.Queue(0), transfers: dev.Queue(0)}
+	if c.Queues == 2 {
+		p.transfers = dev.Queue(1)
+	}
+	if p.config.Depth == 0 {
+		p.config.Depth = defaultDepth
+	}
+	event := func(what string) *reprise.Event { return dev.NewEvent(c.Name + ": " + what) }
+	p.written, p.consumed = event("input written"), event("input consumed")
+	p.finished, p.read = event("outputs finished"), event("outputs read")
+	return p, nil
+}
+
+// unsupported says why a device can't run a pipeline of this configuration; it is empty if it can.
+func (c *Config) unsupported(dev *reprise.Device, model Model) string {
+	switch {
+	case model == nil:
+		return "there is no model: it is nil"
+	case c.Queues < 0 || c.Queues > 2:
+		return "a pipeline uses 1 or 2 queues"
+	case c.Queues > dev.Queues():
+		return fmt.Sprintf("the device has %d queue: open it with reprise.WithQueues(2)", dev.Queues())
+	case c.TransferQueue && c.Queues < 2:
+		return "transfers can have a queue of their own only if there are 2"
+	case c.TransferQueue && !c.Trace:
+		return "transfers have a queue of their own only together with a trace: without one it is the host that programs wait for"
+	case c.Input == nil && c.L1Input == nil:
+		return "there is nothing to write inputs to: give Input, L1Input, or both"
+	case c.Input == nil && c.Queues == 2:
+		return "queue 1 writes an input while queue 0 still runs on the one before, so inputs need a buffer that stays: give Input"
+	case c.Input != nil && c.Input.Kind != reprise.DRAM:
+		return fmt.Sprintf("the input that stays is in DRAM, this one in %v: give it as L1Input", c.Input.Kind)
+	case c.L1Input != nil && c.L1Input.Kind == reprise.DRAM:
+		return "the L1 input is in DRAM: set its Kind"
+	case c.TransferQueue && len(c.Outputs) == 0:
+		return "queue 1 reads outputs while queue 0 already runs on the next input, so outputs need buffers that stay: give Outputs"
+	case c.Scratch < 0 || c.Scratch > 0 && (c.L1Input == nil || c.L1Input.Kind != reprise.L1):
+		return "a scratch area is L1 that an L1 input shares with others: give L1Input"
+	case c.Depth < 0:
+		return fmt.Sprintf("a depth of %d: at least one input is under way", c.Depth)
+	}
+	return ""
+}
+
+// summary describes the configuration in a few words.
+func (c *Config) summary() string {
+	parts := []string{"no trace", "1 queue"}
+	if c.Trace {
+		parts[0] = "trace"
+	}
+	if c.Queues != 0 && c.Queues != 1 {
+		parts[1] = fmt.Sprintf("%d queues", c.Queues)
+	}
+	if c.TransferQueue {
+		parts = append(parts, "transfers on their own queue")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// acquire takes the pipeline for a call. The caller unlocks mu.
+func (p *Pipeline) acquire(ctx context.Context, op string, want state) error {
+	if !p.mu.TryLock() {
+		return p.wrap(op, ErrBusy)
+	}
+	var err error
+	switch {
+	case p.state == closed:
+		err = reprise.ErrReleased
+	case p.state == want:
+		if p.broken != nil { // maybe the device was recovered
+			err = p.drain(ctx)
+		}
+	case want == created:
+		err = ErrAlreadyCompiled
+	default:
+		err = ErrNotCompiled
+	}
+	if err != nil {
+		p.mu.Unlock()
+		return p.wrap(op, err)
+	}
+	return nil
+}
+
+// Trace returns the trace of the model's body; nil without one, or before Compile.
+func (p *Pipeline) Trace() *reprise.Trace { return p.trace }
+
+// Config returns the configuration.
+func (p *Pipeline) Config() Config { return p.config }

@@ -1,0 +1,175 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// PreallocateOutputs makes memory for the outputs of n inputs, which is used again and again: what PopAll returns is
+// valid until n more inputs are enqueued, and what Run returns until the loop's body ends. Without it each output is new.
+func (p *Pipeline) PreallocateOutputs(n int) error {
+	const op = "preallocate outputs"
+	if err := p.acquire(context.Background(), op, compiled); err != nil {
+		return err
+	}
+	defer p.mu.Unlock()
+	if n < 1 || len(p.inFlight) > 0 {
+		return p.wrap(op, fmt.Errorf("for %d inputs, with %d under way: ask for at least one, and take all outputs first", n, len(p.inFlight)))
+	}
+	p.reused, p.next = make([][][]byte, n), 0
+	for i := range p.reused {
+		p.reused[i] = p.makeOutputs()
+	}
+	return nil
+}
+
+// newOutputs returns memory for the outputs of one input.
+func (p *Pipeline) newOutputs() [][]byte {
+	if p.reused == nil {
+		return p.makeOutputs()
+	}
+	out := p.reused[p.next]
+	p.next = (p.next + 1) % len(p.reused)
+	return out
+}
+
+func (p *Pipeline) makeOutputs() [][]byte {
+	out := make([][]byte, len(p.stages.Outputs))
+	for i, b := range p.stages.Outputs {
+		out[i] = make([]byte, b.Size())
+	}
+	return out
+}
+
+// Enqueue puts inputs into the queues, in order, and returns while the device works on them. Each input is copied. When
+// it fails, the outputs of all inputs that were not popped are lost, and the queues are empty.
+func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
+	if err := p.acquire(ctx, "enqueue", compiled); err != nil {
+		return err
+	}
+	defer p.mu.Unlock()
+	// Bad input loses nothing.
+	for i, in := range inputs {
+		if err := p.checkInput(in); err != nil {
+			return p.wrap("enqueue", fmt.Errorf("input %d: %w", i, err))
+		}
+	}
+	if p.reused != nil && len(p.inFlight)+len(inputs) > len(p.reused) {
+		return p.wrap("enqueue", fmt.Errorf("%d inputs, %d not popped, outputs for %d: %w", len(inputs), len(p.inFlight), len(p.reused), ErrTooManyInputs))
+	}
+	for _, in := range inputs {
+		if _, err := p.submit(ctx, in, p.newOutputs()); err != nil {
+			_ = p.drain(ctx)
+			return p.wrap("enqueue", err)
+		}
+	}
+	if err := p.readLast(ctx); err != nil {
+		_ = p.drain(ctx)
+		return p.wrap("enqueue", err)
+	}
+	return nil
+}
+
+// PopAll waits for the outputs of all inputs that were enqueued, and returns them in that order: for each input a slice
+// for each of the model's outputs. When it fails they are lost, and the queues are empty.
+func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
+	if err := p.acquire(ctx, "pop all", compiled); err != nil {
+		return nil, err
+	}
+	defer p.mu.Unlock()
+	out := make([][][]byte, 0, len(p.inFlight))
+	for _, f := range p.inFlight {
+		if err := f.wait(ctx); err != nil {
+			_ = p.drain(ctx)
+			return nil, p.wrap("pop all", err)
+		}
+		out = append(out, f.outputs)
+	}
+	p.inFlight = nil
+	return out, nil
+}
+
+// Run runs the model on a sequence of inputs and returns the outputs of each, in order: a slice for each of the model's
+// outputs. It takes inputs as fast as outputs are taken from it: at most Depth of them are under way. The first error
+// ends the sequence, in the place of the input that it belongs to. However the sequence ends, by an error, the context
+// or the loop's body, the queues are empty then, and the pipeline can be used again unless the device is lost.
+func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[][]byte, error] {
+	return func(yield func([][]byte, error) bool) {
+		if err := p.acquire(ctx, "run", compiled); err != nil {
+			yield(nil, err)
+			return
+		}
+		defer p.mu.Unlock()
+		if n := len(p.inFlight); n > 0 {
+			yield(nil, p.wrap("run", fmt.Errorf("the outputs of %d enqueued inputs were not taken: call PopAll first", n)))
+			return
+		}
+		defer func() { // also if the loop's body panics
+			if len(p.inFlight) > 0 {
+				_ = p.drain(ctx)
+			}
+		}()
+		if err := p.stream(ctx, inputs, yield); err != nil && !errors.Is(err, errLoopEnded) {
+			_ = p.drain(ctx)
+			yield(nil, p.wrap("run", err))
+		}
+	}
+}
+
+// errLoopEnded ends a Run whose loop takes no more outputs.
+var errLoopEnded = errors.New("the loop has ended")
+
+// stream is Run between its preparation and its end.
+func (p *Pipeline) stream(ctx context.Context, inputs iter.Seq[[]byte], yield func([][]byte, error) bool) error {
+	depth := p.config.Depth
+	if p.reused != nil {
+		depth = min(depth, len(p.reused))
+	}
+	n := 0
+	var bad error // an input of the wrong size; the outputs of earlier ones come first
+	for in := range inputs {
+		if err := p.checkInput(in); err != nil {
+			bad = fmt.Errorf("input %d: %w", n, err)
+			break
+		}
+		if _, err := p.submit(ctx, in, p.newOutputs()); err != nil {
+			return fmt.Errorf("input %d: %w", n, err)
+		}
+		n++
+		if len(p.inFlight) < depth {
+			continue
+		}
+		if err := p.pop(ctx, yield); err != nil {
+			return err
+		}
+	}
+	for len(p.inFlight) > 0 {
+		if err := p.pop(ctx, yield); err != nil {
+			return err
+		}
+	}
+	return bad
+}
+
+// pop waits for the outputs of the oldest input and hands them to the loop.
+func (p *Pipeline) pop(ctx context.Context, yield func([][]byte, error) bool) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	f := p.inFlight[0]
+	if f.deferred {
+		if err := p.readLast(ctx); err != nil {
+			return err
+		}
+	}
+	if err := f.wait(ctx); err != nil {
+		return err
+	}
+	p.inFlight = p.inFlight[1:]
+	if !yield(f.outputs, nil) {
+		return errLoopEnded
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// inference is the model's work on one input: from the write of the input to the reads of the outputs.
+type inference struct {
+	outputs  [][]byte
+	reads    []*reprise.Pending // of outputs; empty until they are in a queue
+	deferred bool               // the reads are not in a queue yet: the next input goes first
+}
+
+// wait waits for the outputs.
+func (f *inference) wait(ctx context.Context) error {
+	for _, r := range f.reads {
+		if err := r.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// target is the buffer that the host writes inputs to.
+func (p *Pipeline) target() *reprise.Buffer {
+	if p.buffers.Input != nil {
+		return p.buffers.Input
+	}
+	return p.buffers.L1Input
+}
+
+// checkInput checks an input's size.
+func (p *Pipeline) checkInput(input []byte) error {
+	if b := p.target(); len(input) != b.Size() {
+		return fmt.Errorf("input: %w", &reprise.TransferError{Op: "write", Size: len(input), Have: b.Size()})
+	}
+	return nil
+}
+
+// submit puts everything into the queues that has to be done for an input. An input gets in whole or not at all: ctx is
+// checked once, before. So what is in the queues always completes, and no event is left unrecorded.
+func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (*inference, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	two := p.transfers != p.ops
+	do := script{ctx: ctx}
+	if two {
+		do.waitPrevious(p.transfers, p.consumed)
+	}
+	do.write(p.transfers, p.target(), input)
+	if two {
+		do.record(p.transfers, p.written)
+	}
+	// Queue 1 reads the previous outputs after writing this input, or it would only write once the model has ended. And
+	// it does so before anything waits for p.read, since a wait means the newest recording.
+	if f := p.deferred(); f != nil && do.err == nil {
+		do.err = p.startReads(ctx, f)
+	}
+	if two {
+		do.wait(p.ops, p.written)
+	}
+	do.run(p.ops, p.stages.First)
+	if two && len(p.stages.First) > 0 {
+		do.record(p.ops, p.consumed)
+	}
+	// The programs that write the outputs wait until the previous ones have been read.
+	if p.config.TransferQueue && len(p.stages.Last) == 0 {
+		do.waitPrevious(p.ops, p.read)
+	}
+	if p.trace != nil {
+		do.replay(p.trace)
+	} else {
+		do.run(p.ops, p.stages.Body)
+	}
+	if two && len(p.stages.First) == 0 {
+		do.record(p.ops, p.consumed)
+	}
+	if p.config.TransferQueue && len(p.stages.Last) > 0 {
+		do.waitPrevious(p.ops, p.read)
+	}
+	do.run(p.ops, p.stages.Last)
+	f := &inference{outputs: outputs, deferred: true}
+	if p.config.TransferQueue {
+		do.record(p.ops, p.finished)
+	} else if do.err == nil {
+		do.err = p.startReads(ctx, f)
+	}
+	if do.err != nil {
+		return nil, do.err
+	}
+	p.inFlight = append(p.inFlight, f)
+	return f, nil
+}
+
+// deferred returns the inference whose outputs no queue reads yet; nil if there is none.
+func (p *Pipeline) deferred() *inference {
+	if n := len(p.inFlight); n > 0 && p.inFlight[n-1].deferred {
+		return p.inFlight[n-1]
+	}
+	return nil
+}
+
+// startReads puts the reads of an inference's outputs into a queue.
+func (p *Pipeline) startReads(ctx context.Context, f *inference) error {
+	q := p.ops
+	if p.config.TransferQueue {
+		q = p.transfers
+		if err := q.Wait(ctx, p.finished); err != nil {
+			return err
+		}
+	}
+	for i, b := range p.stages.Outputs {
+		r, err := q.StartRead(ctx, b, 0, f.outputs[i])
+		if err != nil {
+			return err
+		}
+		f.reads = append(f.reads, r)
+	}
+	f.deferred = false
+	if p.config.TransferQueue {
+		// After the reads; tt_cnn's pipeline records this event before them.
+		return q.Record(ctx, p.read)
+	}
+	return nil
+}
+
+// readLast starts the reads of the last input's outputs, when no other input follows it.
+func (p *Pipeline) readLast(ctx context.Context) error {
+	if f := p.deferred(); f != nil {
+		return p.startReads(context.WithoutCancel(ctx), f)
+	}
+	return nil
+}
+
+// drain abandons the outputs that are under way and waits until the queues are empty. It ignores a canceled context; a
+// device that hangs ends it.
+func (p *Pipeline) drain(ctx context.Context) error {
+	for _, f := range p.inFlight {
+		for _, r := range f.reads {
+			r.Abandon()
+		}
+	}
+	p.inFlight = nil // next stays: outputs that were returned stay valid
+	ctx = context.WithoutCancel(ctx)
+	err := p.ops.Finish(ctx)
+	if p.transfers != p.ops {
+		err = errors.Join(err, p.transfers.Finish(ctx))
+	}
+	p.broken = err
+	return err
+}
+
+// script puts one thing after another into queues until one fails.
+type script struct {
+	ctx context.Context
+	err error
+}
+
+func (s *script) wait(q *reprise.Queue, e *reprise.Event) {
+	if s.err == nil {
+		s.err = q.Wait(s.ctx, e)
+	}
+}
+
+// waitPrevious waits for an event of an earlier input. If Recover has dropped that input, there is nothing to wait for.
+func (s *script) waitPrevious(q *reprise.Queue, e *reprise.Event) {
+	if s.wait(q, e); errors.Is(s.err, reprise.ErrLost) {
+		s.err = nil
+	}
+}
+
+func (s *script) record(q *reprise.Queue, e *reprise.Event) {
+	if s.err == nil {
+		s.err = q.Record(s.ctx, e)
+	}
+}
+
+func (s *script) write(q *reprise.Queue, b *reprise.Buffer, data []byte) {
+	if s.err == nil {
+		s.err = q.Write(s.ctx, b, 0, data)
+	}
+}
+
+func (s *script) run(q *reprise.Queue, xs []*reprise.Executable) {
+	for _, x := range xs {
+		if s.err == nil {
+			s.err = q.Run(s.ctx, x)
+		}
+	}
+}
+
+func (s *script) replay(t *reprise.Trace) {
+	if s.err == nil {
+		s.err = t.Replay(s.ctx)
+	}
+}
