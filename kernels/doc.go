@@ -1,21 +1,23 @@
-// Package kernels loads programs for the RISC-V processors of a Tensix tile, and holds the ones that come with Reprise.
+// Package kernels compiles and loads programs for the RISC-V processors of a Tensix tile, and holds the ones that come with
+// Reprise.
 //
-// A kernel is C or C++ with a function kernel_main, compiled with the headers in include and linked by the script
-// lib/kernel.ld, lib/start.c first:
+// A kernel is a C or C++ file with a function kernel_main. [Compile] makes an image of it that a program can run:
 //
-//	cc="riscv64-unknown-elf-gcc -DREPRISE_BLACKHOLE -march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2 \
-//	    -ffreestanding -nostdlib -fno-jump-tables -fno-tree-loop-distribute-patterns -ffunction-sections \
-//	    -fno-delete-null-pointer-checks --param=min-pagesize=0 -Iinclude"
-//	$cc -c lib/start.c lib/memory.c
-//	$cc -std=c++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics -c mine.cpp
-//	$cc -T lib/kernel.ld -Wl,--emit-relocs,--gc-sections,--build-id=none start.o mine.o memory.o -o mine.elf
+//	image, err := kernels.Compile(ctx, kernels.Source{Path: "mine.cpp", Arch: dev.Arch()})
 //
-// (-DREPRISE_WORMHOLE for the other architecture.) Kernels written against tt-metal's data-movement API include
-// "api/dataflow/dataflow_api.h" or "dataflow_api.h" as they do there; include/reprise/noc.h is the layer below it.
+// It needs the GNU cross compiler for RISC-V (Debian: gcc-riscv64-unknown-elf); headers, start-up code and linker script are
+// part of this package. Programs that run where there is no compiler load a file that was made before:
+//
+//	$ reprise kernel build mine.cpp --arch blackhole -o mine.elf
+//
+//	image, err := kernels.Load(file) // the bytes of mine.elf, embedded for instance
+//
+// Kernels written against tt-metal's data-movement API include "api/dataflow/dataflow_api.h" or "dataflow_api.h" as they do
+// there; include/reprise/kernel.h has the layer below it. [Sources] are these files, for other build systems.
 //
 // A kernel's text may run anywhere in L1, so it must not contain its own address: no jump tables, no stored function
 // pointers, no virtual functions, no static constructors. Its data lives in the processor's local RAM, a few KiB that
-// it shares with the stack. [Load] refuses what would break these rules, and says what to change.
+// it shares with the stack. [Load] refuses what would break these rules, and says what to change; so does Compile.
 package kernels
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild kernels

@@ -1,8 +1,13 @@
 package kernels
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/riscv"
 )
 
 // What [Load] refuses. Every error it returns wraps exactly one of these.
@@ -49,6 +54,45 @@ func (e *RelocationError) Error() string {
 
 // Is reports whether target is [ErrRelocation].
 func (e *RelocationError) Is(target error) bool { return target == ErrRelocation }
+
+// ErrNoCompiler means that [Compile] found no cross compiler. The error that wraps it says what it looked for and which
+// package to install.
+var ErrNoCompiler = riscv.ErrNotFound
+
+// A CompileError is what [Compile] returns for a source that the compiler or the linker refuses.
+type CompileError struct {
+	Path   string
+	Arch   chip.Arch
+	Output string // everything that the compiler printed, warnings too; lines end in a newline
+	Err    error  // how its process ended
+}
+
+// Error returns the first of the compiler's errors, and how many more there are in Output.
+func (e *CompileError) Error() string {
+	var first string
+	more := -1
+	for line := range strings.Lines(e.Output) {
+		if isError(line) {
+			if more++; more == 0 {
+				first = strings.TrimSpace(line)
+			}
+		}
+	}
+	s := fmt.Sprintf("kernels: compile %s for %v: %s", e.Path, e.Arch, cmp.Or(first, strings.TrimSpace(e.Output)))
+	if more > 0 {
+		s += fmt.Sprintf(" (and %d more)", more)
+	}
+	return s
+}
+
+// isError reports whether a line that the compiler or the linker printed is an error: the linker's have no mark.
+func isError(line string) bool {
+	return strings.Contains(line, "error: ") && !strings.HasPrefix(line, "collect2: ") ||
+		strings.Contains(line, ": undefined reference to ") || strings.Contains(line, ": multiple definition of ")
+}
+
+// Unwrap returns Err.
+func (e *CompileError) Unwrap() error { return e.Err }
 
 func refuse(err error, format string, args ...any) error {
 	return fmt.Errorf("kernels: load: %w: %s", err, fmt.Sprintf(format, args...))

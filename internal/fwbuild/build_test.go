@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
 )
 
 const prefix = "riscv64-unknown-elf-"
@@ -29,58 +28,7 @@ func tools(t *testing.T) toolchain {
 }
 
 func testKernel(arch chip.Arch, source string) target {
-	return target{
-		output:  arch.String() + "/" + source + ".elf",
-		arch:    arch,
-		sources: []string{kernelLib + "/start.c", "internal/fwbuild/testdata/" + source, kernelLib + "/memory.c"},
-		script:  kernelLib + "/kernel.ld",
-		defines: []string{"KERNEL_COMPILE_TIME_ARGS=7,8"},
-	}
-}
-
-// Kernels written against tt-metal's data-movement API compile against our header, without warnings, and load.
-func TestDataflowAPI(t *testing.T) {
-	tools := tools(t)
-	for _, arch := range arches {
-		file, err := tools.make(testKernel(arch, "api.cpp"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		im, err := kernels.Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if im.Arch != arch {
-			t.Errorf("compiled for %v, marked %v", arch, im.Arch)
-		}
-	}
-}
-
-// What the compiler makes of a stored function pointer is what the loader refuses.
-func TestLoaderSeesFunctionPointers(t *testing.T) {
-	file, err := tools(t).make(testKernel(chip.Wormhole, "refused.cpp"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r *kernels.RelocationError
-	if im, err := kernels.Load(file); !errors.As(err, &r) {
-		t.Errorf("got %v, %v", im, err)
-	}
-}
-
-// Structure copies find their memcpy, and constants become data in local RAM.
-func TestLibrary(t *testing.T) {
-	file, err := tools(t).make(testKernel(chip.Blackhole, "library.c"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	im, err := kernels.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if im.DataSize == 0 || !bytes.Contains(im.Text, []byte{3, 1, 2, 0}) {
-		t.Errorf("%d bytes of data; the table must be among them", im.DataSize)
-	}
+	return target{output: arch.String() + "/" + source + ".elf", arch: arch, sources: []string{kernelSource + "/" + source}}
 }
 
 // The same sources give the same bytes wherever the build runs and whatever its directories are called.
@@ -92,12 +40,12 @@ func TestReproducible(t *testing.T) {
 	}
 	// a copy of the sources under another root
 	b := toolchain{ctx: a.ctx, prefix: a.prefix, root: filepath.Join(t.TempDir(), "elsewhere", "longer"), work: t.TempDir()}
-	for _, dir := range []string{firmwareSource, kernelLib, "kernels/include", "internal/fwbuild/testdata"} {
+	for _, dir := range []string{firmwareSource, kernelSource, kernelHeaders} {
 		if err := os.CopyFS(filepath.Join(b.root, dir), os.DirFS(filepath.Join(a.root, dir))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, target := range []target{targets[0], targets[2], testKernel(chip.Blackhole, "api.cpp")} {
+	for _, target := range []target{targets[0], targets[2], testKernel(chip.Blackhole, "copy.cpp")} {
 		one, err := a.make(target)
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +64,7 @@ func TestReproducible(t *testing.T) {
 func TestCheck(t *testing.T) {
 	tools := tools(t)
 	dir := t.TempDir()
-	targets := []target{testKernel(chip.Wormhole, "library.c")}
+	targets := []target{testKernel(chip.Wormhole, "store.c")}
 	file := filepath.Join(dir, targets[0].output)
 	orphan := filepath.Join(dir, "orphan.elf")
 	check := func(want string) {
@@ -126,7 +74,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("check says %v, want %q", err, want)
 		}
 	}
-	check("library.c.elf")
+	check("store.c.elf")
 	if err := build(tools, dir, targets, false); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +91,7 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(file, image, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	check("library.c.elf")
+	check("store.c.elf")
 	if err := build(tools, dir, targets, false); err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +103,12 @@ func TestCheck(t *testing.T) {
 
 // Without a compiler the message says what to install.
 func TestNoCompiler(t *testing.T) {
-	tools := toolchain{ctx: t.Context(), prefix: "no-such-prefix-", root: t.TempDir(), work: t.TempDir()}
-	_, err := tools.make(testKernel(chip.Wormhole, "library.c"))
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := toolchain{ctx: t.Context(), prefix: "no-such-prefix-", root: root, work: t.TempDir()}
+	_, err = tools.make(testKernel(chip.Wormhole, "store.c"))
 	if err == nil || !strings.Contains(err.Error(), "gcc-riscv64-unknown-elf") {
 		t.Errorf("%v", err)
 	}
@@ -175,7 +127,7 @@ func TestFlatten(t *testing.T) {
 	if _, err := flatten([]byte("text")); err == nil {
 		t.Error("no error for what is not ELF")
 	}
-	kernel, err := tools(t).make(testKernel(chip.Wormhole, "library.c"))
+	kernel, err := tools(t).make(testKernel(chip.Wormhole, "exchange.cpp"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,13 @@
-// Command fwbuild compiles what runs on the chips: the base firmware and the command-queue kernels
-// (dispatch/firmware), what carries them over Ethernet (dispatch/firmware/relay), and the kernels that come with Reprise (kernels), with its operations (ops),
-// with its example (examples/digits) and with its conformance suite (hwtest). It is what go generate runs in those packages:
+// Command fwbuild compiles what runs on the chips: the base firmware and the command-queue kernels (dispatch/firmware), what
+// carries them over Ethernet (dispatch/firmware/relay), and the kernels that come with Reprise (kernels), with its operations
+// (ops), with its example (examples/digits) and with its conformance suite (hwtest). It is what go generate runs in those
+// packages:
 //
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|relay|kernels|digits|hwtest|ops...
 //
-// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Its output depends on
-// sources and compiler alone: no paths, times or build ids are in it. With -check it writes nothing, and fails when the
-// committed images are not what the sources give.
+// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Kernels are made by
+// [kernels.CompileELF]. The output depends on sources and compiler alone: no paths, times or build ids are in it. With -check it
+// writes nothing, and fails when the committed images are not what the sources give.
 package main
 
 import (
@@ -25,7 +26,7 @@ import (
 
 func main() {
 	check := flag.Bool("check", false, "compare with the committed images instead of writing them")
-	compiler := flag.String("compiler", "riscv64-unknown-elf-", "prefix of the compiler's programs")
+	compiler := flag.String("compiler", "", "prefix of the compiler's programs; default riscv64-unknown-elf- or another usual one")
 	keep := flag.String("work", "", "directory for intermediate files, kept; default a temporary one")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|relay|kernels|digits|hwtest|ops...\n")

@@ -14,28 +14,29 @@ import (
 type target struct {
 	output  string // path below the images directory, slash-separated
 	arch    chip.Arch
-	sources []string // relative to the module's root, in link order
-	include []string // further include directories
-	script  string   // linker script
-	defines []string // preprocessor definitions
-	symbols []string // linker symbols, name=value
 	form    form
+	sources []string // relative to the module's root, in link order; a kernel has one
+	defines []string // preprocessor definitions
+
+	// Of firmware alone.
+	script  string   // linker script
+	symbols []string // linker symbols, name=value
 }
 
 // A form is what is committed of what the linker makes.
 type form int
 
 const (
-	elfFile form = iota // the ELF file with its relocations, for kernels.Load
-	flat                // the bytes of a base firmware as they are loaded
-	image               // the bytes that kernels.Load makes of a kernel's ELF file
+	elfFile form = iota // of a kernel the ELF file with its relocations, for kernels.Load
+	image               // of a kernel the bytes that kernels.Load makes of its ELF file
+	flat                // of firmware the bytes as they are loaded
 )
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
 const (
 	firmwareSource = "dispatch/firmware/src"
-	kernelLib      = "kernels/lib"
+	kernelHeaders  = "kernels/include"
 	kernelSource   = "kernels/src"
 	digitsSource   = "examples/digits/kernels"
 	hwtestSource   = "hwtest/kernels"
@@ -107,10 +108,8 @@ func kernelTargetsIn(root, dir, prefix string, form form) ([]target, error) {
 			targets = append(targets, target{
 				output:  fmt.Sprintf("%v/%s%s.%s", arch, prefix, strings.TrimSuffix(e.Name(), language), ext),
 				arch:    arch,
-				sources: []string{kernelLib + "/start.c", dir + "/" + e.Name(), kernelLib + "/memory.c"},
-				include: []string{dir},
-				script:  kernelLib + "/kernel.ld",
 				form:    form,
+				sources: []string{dir + "/" + e.Name()},
 			})
 		}
 	}

@@ -6,123 +6,102 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
-	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/riscv"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Flags for every source. The cores execute RV32IM without compressed instructions.
-//
-//   - no jump tables: they are absolute addresses of text, which may be anywhere
-//   - no relaxation: relocations then say what the text really contains, and the kernel loader can judge them
-//   - L1 begins at address 0, so small addresses are as good as others (min-pagesize, no null-pointer deductions)
-//   - no loops turned into calls of memcpy or memset: there is no library
-var commonFlags = strings.Fields(`-march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2
-	-ffreestanding -nostdlib -fno-jump-tables -fno-common -fno-delete-null-pointer-checks
-	-fno-tree-loop-distribute-patterns -fno-asynchronous-unwind-tables -fno-stack-protector -fno-ident
-	-ffunction-sections -fdata-sections --param=min-pagesize=0 -Wall -Wextra -Werror`)
-
-var (
-	cFlags   = []string{"-std=c11"}
-	cxxFlags = strings.Fields("-std=c++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit")
-)
-
-// toolchain runs the cross compiler.
+// toolchain makes images with the cross compiler.
 type toolchain struct {
 	ctx    context.Context
-	prefix string // of the compiler's programs
-	root   string // of the module; the compiler runs there and sees relative paths only
+	prefix string // of the compiler's programs, empty for the usual ones
+	root   string // of the module
 	work   string // for intermediate files
 }
 
 // make builds one image.
 func (t toolchain) make(target target) ([]byte, error) {
-	base := filepath.Join(t.work, strings.NewReplacer("/", "-", ".", "-").Replace(target.output))
-	link := append([]string{}, commonFlags...)
-	for i, source := range target.sources {
-		object := fmt.Sprintf("%s-%d.o", base, i)
-		if err := t.compile(target, source, object); err != nil {
-			return nil, err
-		}
-		link = append(link, object)
-	}
-	linked := base + ".elf"
-	link = append(link, "-T", target.script, "-o", linked,
-		"-Wl,--build-id=none", "-Wl,--no-warn-rwx-segments", "-Wl,-z,max-page-size=16", "-Wl,--gc-sections", "-Wl,--fatal-warnings")
-	if target.form != flat {
-		link = append(link, "-Wl,--emit-relocs")
-	}
-	for _, s := range target.symbols {
-		link = append(link, "-Wl,--defsym="+s)
-	}
-	if err := t.run("gcc", link...); err != nil {
-		return nil, fmt.Errorf("fwbuild: link %s: %w", target.output, err)
-	}
-	elf, err := os.ReadFile(linked)
-	if err != nil {
-		return nil, fmt.Errorf("fwbuild: link %s: %w", target.output, err)
-	}
-	switch target.form {
-	case flat:
-		b, err := flatten(elf)
-		if err != nil {
-			return nil, fmt.Errorf("fwbuild: flatten %s: %w", target.output, err)
-		}
-		return b, nil
-	case image:
-		k, err := kernels.Load(elf)
-		if err != nil {
-			return nil, fmt.Errorf("fwbuild: load %s: %w", target.output, err)
-		}
-		return k.Text, nil
-	}
-	return elf, nil
-}
-
-func (t toolchain) compile(target target, source, object string) error {
-	program, language := "gcc", cFlags
-	switch filepath.Ext(source) {
-	case ".cpp":
-		program, language = "g++", cxxFlags
-	case ".S":
-		language = nil
-	}
-	args := append([]string{}, commonFlags...)
-	args = append(args, language...)
+	var image []byte
+	var err error
 	if target.form == flat {
-		args = append(args, "-Os") // base firmware has a few hundred bytes of room
-	}
-	args = append(args, "-ffile-prefix-map="+t.root+"=.", "-frandom-seed="+target.output, "-DREPRISE_"+archMacro(target.arch), "-Ikernels/include")
-	for _, dir := range target.include {
-		args = append(args, "-I"+dir)
-	}
-	for _, d := range target.defines {
-		args = append(args, "-D"+d)
-	}
-	if err := t.run(program, append(args, "-c", source, "-o", object)...); err != nil {
-		return fmt.Errorf("fwbuild: compile %s for %s: %w", source, target.output, err)
-	}
-	return nil
-}
-
-// run runs one of the compiler's programs in the module's root. Its messages become part of the error.
-func (t toolchain) run(program string, args ...string) error {
-	cmd := exec.CommandContext(t.ctx, t.prefix+program, args...)
-	cmd.Dir = t.root
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	var messages bytes.Buffer
-	cmd.Stderr = &messages
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%w: install the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf) or name another one with -compiler", err)
+		image, err = t.firmware(target)
+	} else {
+		image, err = t.kernel(target)
 	}
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, messages.Bytes())
+		return nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
 	}
-	return nil
+	return image, nil
 }
 
-func archMacro(a chip.Arch) string { return strings.ToUpper(a.String()) }
+// intermediate is the path in the work directory of a file that a target is made of.
+func (t toolchain) intermediate(target target, suffix string) string {
+	return filepath.Join(t.work, strings.NewReplacer("/", "-", ".", "-").Replace(target.output)+suffix)
+}
+
+// kernel compiles a kernel as package kernels does it for everybody. Warnings are errors here.
+func (t toolchain) kernel(target target) ([]byte, error) {
+	path := filepath.Join(t.root, target.sources[0])
+	var warnings bytes.Buffer
+	file, err := kernels.CompileELF(t.ctx, kernels.Source{
+		Path: path, Arch: target.arch, Defines: target.defines, Compiler: t.prefix, Warnings: &warnings,
+	})
+	if err == nil && warnings.Len() > 0 {
+		err = fmt.Errorf("warnings are errors:\n%s", warnings.Bytes())
+	}
+	if err != nil {
+		var refused *kernels.CompileError
+		if errors.As(err, &refused) {
+			err = fmt.Errorf("%w\n%s", err, refused.Output)
+		}
+		return nil, err
+	}
+	if err := os.WriteFile(t.intermediate(target, ".elf"), file, 0o644); err != nil { // images have no symbols to disassemble
+		return nil, err
+	}
+	if target.form == elfFile {
+		return file, nil
+	}
+	k, err := kernels.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	return k.Text, nil
+}
+
+// firmware compiles base firmware, which is linked to its place by a script of its own.
+func (t toolchain) firmware(target target) ([]byte, error) {
+	compiler, err := riscv.Find(t.prefix)
+	if err != nil {
+		return nil, err
+	}
+	compiler.Dir = t.root
+	var objects []string
+	for i, source := range target.sources {
+		object := t.intermediate(target, "-"+strconv.Itoa(i)+".o")
+		text, err := compiler.Compile(t.ctx, riscv.Unit{
+			Source: source, Object: object, Arch: target.arch, Include: []string{kernelHeaders}, Defines: target.defines, TrimPaths: []string{t.root},
+			Flags: []string{"-Werror", "-Os"}, // there are a few hundred bytes of room
+		})
+		if err != nil {
+			return nil, fmt.Errorf("compile %s: %w\n%s", source, err, text)
+		}
+		objects = append(objects, object)
+	}
+	var symbols []string
+	for _, s := range target.symbols {
+		symbols = append(symbols, "-Wl,--defsym="+s)
+	}
+	linked := t.intermediate(target, ".elf")
+	if text, err := compiler.Link(t.ctx, target.script, linked, objects, symbols...); err != nil {
+		return nil, fmt.Errorf("link: %w\n%s", err, text)
+	}
+	file, err := os.ReadFile(linked)
+	if err != nil {
+		return nil, fmt.Errorf("link: %w", err)
+	}
+	return flatten(file)
+}

@@ -1,0 +1,156 @@
+// Package riscv runs the GNU cross compiler for what runs on the chips: firmware and kernels. It has the one set of flags
+// that both are built with.
+package riscv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Flags for every source. The cores execute RV32IM without compressed instructions.
+//
+//   - no jump tables: they are absolute addresses of text, which may be anywhere
+//   - no relaxation: relocations then say what the text really contains, and the kernel loader can judge them
+//   - L1 begins at address 0, so small addresses are as good as others (min-pagesize, no null-pointer deductions)
+//   - no loops turned into calls of memcpy or memset: there is no library
+var commonFlags = strings.Fields(`-march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2
+	-ffreestanding -nostdlib -fno-jump-tables -fno-common -fno-delete-null-pointer-checks
+	-fno-tree-loop-distribute-patterns -fno-asynchronous-unwind-tables -fno-stack-protector -fno-ident
+	-ffunction-sections -fdata-sections --param=min-pagesize=0 -Wall -Wextra`)
+
+var (
+	cFlags    = []string{"-std=c11"}
+	cxxFlags  = strings.Fields("-std=c++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit")
+	linkFlags = strings.Fields(`-Wl,--build-id=none -Wl,--no-warn-rwx-segments -Wl,-z,max-page-size=16 -Wl,--gc-sections
+	-Wl,--fatal-warnings`)
+)
+
+// languages are the kinds of sources by the extension of their names: the compiler's program and flags.
+var languages = map[string]struct {
+	program string
+	flags   []string
+}{
+	".S": {"gcc", nil}, ".c": {"gcc", cFlags},
+	".cc": {"g++", cxxFlags}, ".cpp": {"g++", cxxFlags}, ".cxx": {"g++", cxxFlags},
+}
+
+// prefixes are how distributions call the programs of the cross compiler, in the order in which Find looks for them.
+var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64-elf-", "riscv-none-elf-"}
+
+// hostVariables change what the host's compiler finds, and must not reach the cross compiler.
+var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}
+
+// ErrNotFound means that the compiler is not installed. The error that wraps it says what was looked for and which package
+// has it.
+var ErrNotFound = errors.New("no RISC-V cross compiler")
+
+// A Compiler is an installed cross compiler.
+type Compiler struct {
+	// Prefix is what its programs' names begin with, such as "riscv64-unknown-elf-". It may have a directory.
+	Prefix string
+	// Dir is the directory that it runs in, the own one if empty.
+	Dir string
+}
+
+// Find looks for a compiler of C and C++ in the directories of PATH: the one with a prefix, or any usual one if the prefix
+// is empty. The error wraps [ErrNotFound].
+func Find(prefix string) (*Compiler, error) {
+	tried := prefixes
+	if prefix != "" {
+		tried = []string{prefix}
+	}
+	var half string // a prefix with a compiler of C alone
+	for _, p := range tried {
+		if _, err := exec.LookPath(p + "gcc"); err != nil {
+			continue
+		}
+		if _, err := exec.LookPath(p + "g++"); err == nil {
+			return &Compiler{Prefix: p}, nil
+		}
+		half = p
+	}
+	why := fmt.Sprintf("%sgcc is not in PATH", strings.Join(tried, "gcc, "))
+	if half != "" {
+		why = fmt.Sprintf("%sgcc is there without %sg++", half, half)
+	}
+	return nil, fmt.Errorf("%w: %s: install gcc-riscv64-unknown-elf (Debian, Ubuntu) or riscv64-elf-gcc (Arch Linux, Homebrew)", ErrNotFound, why)
+}
+
+// IsSource reports whether a file's name is that of a source that [Compiler.Compile] knows: .c, .cc, .cpp, .cxx or .S.
+func IsSource(name string) bool {
+	_, ok := languages[filepath.Ext(name)]
+	return ok
+}
+
+// A Unit is one source file to compile.
+type Unit struct {
+	Source, Object string
+	Arch           chip.Arch
+	Include        []string // directories for headers, in order
+	Defines        []string // NAME or NAME=VALUE
+	TrimPaths      []string // directories whose names must not get into the object: they become "."
+	Flags          []string // further ones, which win
+}
+
+// Compile makes an object file. The text is what the compiler printed: warnings, or why it failed.
+func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error) {
+	language, ok := languages[filepath.Ext(u.Source)]
+	if !ok {
+		return "", fmt.Errorf("%s is neither C nor C++ nor assembler by its name", u.Source)
+	}
+	args := slices.Concat(commonFlags, language.flags, u.Flags)
+	for _, dir := range u.TrimPaths {
+		args = append(args, "-ffile-prefix-map="+dir+"=.")
+	}
+	args = append(args, "-frandom-seed="+filepath.Base(u.Source), "-DREPRISE_"+strings.ToUpper(u.Arch.String()))
+	for _, dir := range u.Include {
+		args = append(args, "-I"+dir)
+	}
+	for _, d := range u.Defines {
+		args = append(args, "-D"+d)
+	}
+	return c.run(ctx, language.program, append(args, "-c", operand(u.Source), "-o", operand(u.Object)))
+}
+
+// Link links objects by a linker script. The text is why it failed.
+func (c *Compiler) Link(ctx context.Context, script, output string, objects []string, flags ...string) (text string, err error) {
+	args := slices.Concat(commonFlags, linkFlags, flags, []string{"-T", script, "-o", operand(output)})
+	for _, o := range objects {
+		args = append(args, operand(o))
+	}
+	return c.run(ctx, "gcc", args)
+}
+
+// operand keeps the name of a file from being read as an option or as the name of a file with options.
+func operand(name string) string {
+	if strings.HasPrefix(name, "-") || strings.HasPrefix(name, "@") {
+		return "." + string(filepath.Separator) + name
+	}
+	return name
+}
+
+func (c *Compiler) run(ctx context.Context, program string, args []string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.Prefix+program, args...)
+	cmd.Dir = c.Dir
+	cmd.WaitDelay = time.Second // the driver's children hold its output when it is killed
+	cmd.Env = append(slices.DeleteFunc(cmd.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(hostVariables, name)
+	}), "LC_ALL=C")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return out.String(), err
+}

@@ -1,0 +1,186 @@
+package kernels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/riscv"
+)
+
+// A Source is a kernel to compile: one file of C11 or C++17 that defines kernel_main. Its #include finds the headers of
+// [Sources] ("reprise/kernel.h", "dataflow_api.h").
+type Source struct {
+	// Path names the file. Its extension is the language: .c, or .cpp, .cc or .cxx.
+	Path string
+	// Text is the source itself, for programs that have it embedded. No file is read then; Path names it in messages and
+	// may be "kernel.cpp".
+	Text string
+	// Arch is the architecture to compile for.
+	Arch chip.Arch
+	// Processors are those that will run the kernel: one whose local RAM is too small for its data is an error. If there
+	// are none, the data must fit the largest local RAM of any processor ([Image.Fits] tells later).
+	Processors []chip.Processor
+	// CompileArgs are what get_compile_time_arg_val returns by index.
+	CompileArgs []uint32
+	// Defines are macros: NAME, which is 1, or NAME=VALUE.
+	Defines []string
+	// Include are directories that are searched for headers before the ones of this package.
+	Include []string
+	// Compiler is what the names of the cross compiler's programs begin with, such as "/opt/riscv/bin/riscv64-unknown-elf-".
+	// If it is empty, the usual names are looked for in the directories of PATH.
+	Compiler string
+	// Warnings gets what the compiler says about a source that it compiles. Nil discards it.
+	Warnings io.Writer
+}
+
+// Compile compiles a kernel with the headers, start-up code and linker script that are part of this package, links it, and
+// loads the result. It needs the GNU cross compiler for RISC-V (Debian: gcc-riscv64-unknown-elf); no other file of Reprise has
+// to be installed.
+//
+// The error wraps [ErrNoCompiler] if the compiler is not installed; it is a [*CompileError] if the compiler refuses the
+// source, and what [Load] or [Image.Fits] return if the kernel could not run. When ctx ends, so does the compiler.
+func Compile(ctx context.Context, src Source) (*Image, error) {
+	_, im, err := compile(ctx, src)
+	return im, err
+}
+
+// CompileELF is [Compile] for programs that keep the kernel in a file: [Load] makes of its result what Compile returns. The
+// bytes depend on the source and the compiler alone, not on directories or the time.
+func CompileELF(ctx context.Context, src Source) ([]byte, error) {
+	file, _, err := compile(ctx, src)
+	return file, err
+}
+
+func compile(ctx context.Context, src Source) (file []byte, im *Image, err error) {
+	if err := src.check(); err != nil {
+		return nil, nil, err
+	}
+	compiler, err := riscv.Find(src.Compiler)
+	if err != nil {
+		return nil, nil, src.errorf("%w", err)
+	}
+	work, err := os.MkdirTemp("", "reprise-kernel-")
+	if err != nil {
+		return nil, nil, src.errorf("make a directory for intermediate files: %w", err)
+	}
+	defer func() {
+		if left := os.RemoveAll(work); left != nil {
+			err = errors.Join(err, src.errorf("%w", left))
+		}
+	}()
+	if err := os.CopyFS(work, sources); err != nil {
+		return nil, nil, src.errorf("write the headers: %w", err)
+	}
+	b := build{Source: src, compiler: compiler, work: work}
+	if file, err = b.link(ctx); err != nil {
+		return nil, nil, err
+	}
+	if im, err = Load(file); err != nil {
+		return nil, nil, src.errorf("%w", err)
+	}
+	for _, p := range src.Processors {
+		if err := im.Fits(src.Arch, p); err != nil {
+			return nil, nil, src.errorf("%w", err)
+		}
+	}
+	return file, im, nil
+}
+
+// check refuses what no compiler has to be asked about.
+func (s *Source) check() error {
+	switch {
+	case s.Path == "":
+		return s.errorf("no file: Source.Path names it, and tells C from C++")
+	case !riscv.IsSource(s.Path) || filepath.Ext(s.Path) == ".S":
+		return s.errorf("neither C nor C++ by its name: want .c, .cpp, .cc or .cxx")
+	case !s.Arch.Valid():
+		return s.errorf("%w: %v", ErrMachine, s.Arch)
+	}
+	if s.Text != "" {
+		return nil
+	}
+	f, err := os.Open(s.Path) // the compiler would say it in words of its own
+	if err != nil {
+		return s.errorf("%w", err)
+	}
+	return f.Close()
+}
+
+func (s *Source) errorf(format string, args ...any) error {
+	return fmt.Errorf("kernels: compile %s for %v: %w", s.Path, s.Arch, fmt.Errorf(format, args...))
+}
+
+// build is the compilation of one source.
+type build struct {
+	Source
+	compiler *riscv.Compiler
+	work     string // directory with a copy of sources, and for intermediate files
+}
+
+// link compiles the source and what every kernel has, and returns the linked file.
+func (b *build) link(ctx context.Context) ([]byte, error) {
+	lib := filepath.Join(b.work, "lib")
+	kernel := riscv.Unit{Source: b.Path, Defines: b.Defines, Include: b.Include, TrimPaths: append([]string{filepath.Dir(b.Path)}, b.Include...)}
+	if len(b.CompileArgs) > 0 {
+		var args []string
+		for _, a := range b.CompileArgs {
+			args = append(args, strconv.FormatUint(uint64(a), 10)+"u")
+		}
+		kernel.Defines = append([]string{"KERNEL_COMPILE_TIME_ARGS=" + strings.Join(args, ",")}, kernel.Defines...)
+	}
+	if b.Text != "" {
+		kernel.Source = filepath.Join(b.work, filepath.Base(b.Path))
+		if err := os.WriteFile(kernel.Source, []byte(b.Text), 0o600); err != nil {
+			return nil, b.errorf("write the source: %w", err)
+		}
+	}
+	units := []riscv.Unit{{Source: filepath.Join(lib, "start.c")}, kernel, {Source: filepath.Join(lib, "memory.c")}}
+	var objects []string
+	for i, u := range units {
+		u.Object = filepath.Join(b.work, strconv.Itoa(i)+".o")
+		u.Arch = b.Arch
+		u.Include = append(u.Include[:len(u.Include):len(u.Include)], filepath.Join(b.work, "include"))
+		u.TrimPaths = append(u.TrimPaths, b.work)
+		objects = append(objects, u.Object)
+		text, err := b.compiler.Compile(ctx, u)
+		if err != nil {
+			return nil, b.failed(ctx, text, err)
+		}
+		if b.Warnings != nil && text != "" {
+			if _, err := io.WriteString(b.Warnings, b.readable(text)); err != nil {
+				return nil, b.errorf("tell the compiler's warnings: %w", err)
+			}
+		}
+	}
+	linked := filepath.Join(b.work, "kernel.elf")
+	if text, err := b.compiler.Link(ctx, filepath.Join(lib, "kernel.ld"), linked, objects, "-Wl,--emit-relocs"); err != nil {
+		return nil, b.failed(ctx, text, err)
+	}
+	file, err := os.ReadFile(linked)
+	if err != nil {
+		return nil, b.errorf("%w", err)
+	}
+	return file, nil
+}
+
+// failed is the error of a compiler that did not succeed: what it printed, unless it was ended or did not start.
+func (b *build) failed(ctx context.Context, text string, err error) error {
+	if ctx.Err() != nil || text == "" {
+		return b.errorf("%w", err)
+	}
+	return &CompileError{Path: b.Path, Arch: b.Arch, Output: b.readable(text), Err: err}
+}
+
+// readable puts names that the caller knows into the compiler's messages, in the place of those below the work directory:
+// Path, and headers as they are called in [Sources].
+func (b *build) readable(text string) string {
+	work := b.work + string(filepath.Separator)
+	return strings.NewReplacer(work+filepath.Base(b.Path), b.Path, work, "").Replace(text)
+}

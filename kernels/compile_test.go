@@ -1,0 +1,268 @@
+package kernels
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
+// needCompiler skips a test where the cross compiler is not installed.
+func needCompiler(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
+		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
+	}
+}
+
+// Kernels written against tt-metal's data-movement API compile against our header, without warnings, and load.
+func TestCompileDataflowAPI(t *testing.T) {
+	needCompiler(t)
+	for _, arch := range arches {
+		var warnings bytes.Buffer
+		im, err := Compile(t.Context(), Source{Path: "testdata/api.cpp", Arch: arch, CompileArgs: []uint32{7, 1<<32 - 1}, Warnings: &warnings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if im.Arch != arch {
+			t.Errorf("compiled for %v, marked %v", arch, im.Arch)
+		}
+		if warnings.Len() > 0 {
+			t.Error(warnings.String())
+		}
+	}
+}
+
+// What the compiler makes of a stored function pointer is what the loader refuses.
+func TestCompileFunctionPointer(t *testing.T) {
+	needCompiler(t)
+	im, err := Compile(t.Context(), Source{Path: "testdata/refused.cpp", Arch: chip.Wormhole})
+	var r *RelocationError
+	if !errors.As(err, &r) {
+		t.Errorf("got %v, %v", im, err)
+	}
+}
+
+// Structure copies find their memcpy, and constants become data in local RAM.
+func TestCompileLibrary(t *testing.T) {
+	needCompiler(t)
+	im, err := Compile(t.Context(), Source{Path: "testdata/library.c", Arch: chip.Blackhole})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if im.DataSize == 0 || !bytes.Contains(im.Text, []byte{3, 1, 2, 0}) {
+		t.Errorf("%d bytes of data; the table must be among them", im.DataSize)
+	}
+}
+
+// A source in a file and the same one as a string give the same bytes, whatever their directories are called, and Compile
+// returns what Load makes of them.
+func TestCompileELF(t *testing.T) {
+	needCompiler(t)
+	text, err := os.ReadFile("src/copy.cpp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prebuilt, err := images.ReadFile("images/wormhole/copy.elf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "a directory", "copy.cpp")
+	if err := errors.Join(os.Mkdir(filepath.Dir(elsewhere), 0o755), os.WriteFile(elsewhere, text, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, src := range []Source{{Path: "src/copy.cpp"}, {Path: elsewhere}, {Path: "none/copy.cpp", Text: string(text)}} {
+		src.Arch = chip.Wormhole
+		file, err := CompileELF(t.Context(), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(file, prebuilt) {
+			t.Errorf("%s: not the bytes of the image that comes with Reprise", src.Path)
+		}
+	}
+	im, err := Compile(t.Context(), Source{Path: "src/copy.cpp", Arch: chip.Wormhole})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Prebuilt(chip.Wormhole, Copy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, im); diff != "" {
+		t.Errorf("(-prebuilt +compiled)\n%s", diff)
+	}
+}
+
+// Macros, compile-time arguments and directories for headers reach the compiler; warnings reach the caller.
+func TestCompileOptions(t *testing.T) {
+	needCompiler(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine.h"), []byte("#define NUMBER 5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	src := Source{Path: "-options.cc", Arch: chip.Blackhole, Include: []string{dir}, Defines: []string{"ONE", "TEXT=\"a b\""}, CompileArgs: []uint32{3, 4}, Text: `
+#include "dataflow_api.h"
+#include "mine.h"
+static_assert(ONE == 1 && sizeof(TEXT) == 4 && NUMBER == 5, "macros");
+static_assert(get_compile_time_arg_val(0) == 3 && get_compile_time_arg_val(1) == 4, "arguments");
+void kernel_main() { int unused; }
+`}
+	var warnings strings.Builder
+	src.Warnings = &warnings
+	if _, err := Compile(t.Context(), src); err != nil {
+		t.Fatal(err)
+	}
+	if w := warnings.String(); !strings.HasPrefix(w, "-options.cc: In function") || !strings.Contains(w, "unused variable") {
+		t.Errorf("warnings: %q", w)
+	}
+	src.Warnings = nil
+	if _, err := Compile(t.Context(), src); err != nil {
+		t.Errorf("without a writer for warnings: %v", err)
+	}
+	// a file whose name looks like an option
+	t.Chdir(dir)
+	if err := os.WriteFile("-o.c", []byte("#include \"reprise/kernel.h\"\nvoid kernel_main(void) {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compile(t.Context(), Source{Path: "-o.c", Arch: chip.Blackhole}); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the compiler and the linker refuse is a CompileError: one line, and everything that they said.
+func TestCompileError(t *testing.T) {
+	needCompiler(t)
+	tests := []struct{ name, text, message, output string }{
+		{"syntax", "void kernel_main(void) { here; there; }", "kernels: compile some/dir/mine.c for wormhole: some/dir/mine.c:1:26: error: 'here' undeclared (first use in this function) (and 1 more)", "'there' undeclared"},
+		{"in a header", "#include <stdint.h>\nstruct rp_go { int x; };\n#include \"reprise/noc.h\"\n", "wormhole: include/reprise/abi.h:", "mine.c:3"},
+		{"no kernel_main", "int x;", "undefined reference to `kernel_main'", "undefined reference"},
+		{"two of a name", "void kernel_main(void) {}\nvoid _start(void) {}", ": multiple definition of `_start'; 0.o:start.c:", ""},
+	}
+	for _, tt := range tests {
+		_, err := Compile(t.Context(), Source{Path: "some/dir/mine.c", Text: tt.text, Arch: chip.Wormhole})
+		var refused *CompileError
+		if !errors.As(err, &refused) || refused.Arch != chip.Wormhole || refused.Path != "some/dir/mine.c" || !strings.Contains(refused.Output, tt.output) {
+			t.Errorf("%s: %v, %#v", tt.name, err, refused)
+			continue
+		}
+		if s := err.Error(); !strings.Contains(s, tt.message) || strings.Contains(s, "\n") || strings.Contains(s, os.TempDir()) {
+			t.Errorf("%s: %s", tt.name, s)
+		}
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			t.Errorf("%s: %v doesn't say how the compiler ended", tt.name, refused.Err)
+		}
+	}
+}
+
+// A kernel that some of its processors have no room for is refused, and so is one that nothing could run.
+func TestCompileFits(t *testing.T) {
+	needCompiler(t)
+	src := Source{Path: "big.c", Arch: chip.Wormhole, Text: `#include "reprise/kernel.h"
+static uint32_t table[256];
+void kernel_main(void) { table[rp_arg(0)] = 1; rp_store(rp_arg(1), table[rp_arg(2)]); }`}
+	if _, err := Compile(t.Context(), src); err != nil {
+		t.Error(err)
+	}
+	src.Processors = []chip.Processor{chip.BRISC, chip.NCRISC}
+	if _, err := Compile(t.Context(), src); err != nil {
+		t.Error(err)
+	}
+	src.Processors = append(src.Processors, chip.TRISC1)
+	if _, err := Compile(t.Context(), src); !errors.Is(err, ErrLocalRAM) {
+		t.Error(err)
+	}
+	src.Processors, src.Text = nil, strings.Replace(src.Text, "256", "4096", 1)
+	if _, err := Compile(t.Context(), src); !errors.Is(err, ErrLocalRAM) {
+		t.Error(err)
+	}
+}
+
+// Without a compiler the error says what was looked for and what to install.
+func TestCompileNoCompiler(t *testing.T) {
+	src := Source{Path: "mine.c", Text: "int x;", Arch: chip.Wormhole, Compiler: "no-such-prefix-"}
+	_, err := Compile(t.Context(), src)
+	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "no-such-prefix-gcc is not in PATH: install gcc-riscv64-unknown-elf") {
+		t.Error(err)
+	}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	src.Compiler = ""
+	_, err = Compile(t.Context(), src)
+	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "riscv64-unknown-elf-gcc, riscv32-") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "riscv64-elf-gcc"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Compile(t.Context(), src)
+	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "riscv64-elf-gcc is there without riscv64-elf-g++") {
+		t.Error(err)
+	}
+}
+
+// What no compiler has to be asked about is refused before one is looked for.
+func TestCompileRefuses(t *testing.T) {
+	tests := []struct {
+		src  Source
+		want error
+		text string
+	}{
+		{Source{Arch: chip.Wormhole}, nil, "no file"},
+		{Source{Path: "mine.txt", Text: "x", Arch: chip.Wormhole}, nil, "want .c, .cpp"},
+		{Source{Path: "mine.S", Text: "x", Arch: chip.Wormhole}, nil, "want .c, .cpp"},
+		{Source{Path: "mine.c", Text: "x"}, ErrMachine, ""},
+		{Source{Path: "none/mine.c", Arch: chip.Wormhole}, os.ErrNotExist, "none/mine.c"},
+	}
+	for _, tt := range tests {
+		tt.src.Compiler = "no-such-prefix-"
+		_, err := Compile(t.Context(), tt.src)
+		if err == nil || errors.Is(err, ErrNoCompiler) || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%q: %v", tt.src.Path, err)
+		}
+	}
+}
+
+// A compiler that doesn't end is ended with the context.
+func TestCompileCancelled(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"slow-gcc", "slow-g++"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho warning: >&2\nexec sleep 60\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("needs a shell")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := Compile(ctx, Source{Path: "mine.c", Text: "int x;", Arch: chip.Wormhole, Compiler: filepath.Join(dir, "slow-")})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// Warnings that can't be written are an error, not lost.
+func TestCompileWarningsFail(t *testing.T) {
+	needCompiler(t)
+	full := errors.New("no room")
+	_, err := Compile(t.Context(), Source{Path: "mine.c", Text: "void kernel_main(void) { int unused; }", Arch: chip.Wormhole, Warnings: failingWriter{full}})
+	if !errors.Is(err, full) {
+		t.Error(err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
