@@ -9,6 +9,7 @@ import (
 
 // Difference is where one program of two traces begins to differ.
 type Difference struct {
+	Device  int    `json:"device,omitempty"`
 	Queue   int    `json:"queue"`   // of the part in the first trace
 	Step    int    `json:"step"`    // number of the program in the traces, from 0; edges count too
 	Name    string `json:"name"`    // in the first trace, or in the second if the first has none
@@ -27,7 +28,7 @@ func Diff(a, b *Contents) []Difference {
 	var out []Difference
 	ma, mb := a.masked(), b.masked()
 	for i := range max(len(a.Steps), len(b.Steps)) {
-		d := Difference{Queue: a.Queue, Step: i, Command: -1, OffsetA: -1, OffsetB: -1}
+		d := Difference{Device: a.Device, Queue: a.Queue, Step: i, Command: -1, OffsetA: -1, OffsetB: -1}
 		switch {
 		case i >= len(a.Steps):
 			d.Name, d.OffsetB, d.What = b.Steps[i].Name, b.Steps[i].Offset, "missing in the first trace"

@@ -7,8 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// File is a trace with all that it takes to run it on another device of the same kind. Encode writes it, Decode reads
-// it. docs/trace-file.md describes the bytes.
+// File is a trace of one device, or what of a trace over several devices runs on one of them, with everything that
+// another device of the same kind needs to run it. Encode writes it, Decode reads it; EncodeAll and DecodeAll do so for
+// traces over several devices. docs/trace-file.md describes the bytes.
 type File struct {
 	Name   string // of the trace
 	Target Target
@@ -45,8 +46,14 @@ type Data struct {
 // FileMagic begins every trace file.
 const FileMagic = "RPRTRACE"
 
-// FileVersion is the version of trace files that Encode writes. Decode reads all from 1 on.
-const FileVersion = 2
+// FileVersion is the newest version of trace files. DecodeAll reads all from 1 on. EncodeAll writes version 2 for a trace
+// of one device, and this one for a trace over several.
+const FileVersion = devicesVersion
+
+const (
+	deviceVersion  = 2 // of one device
+	devicesVersion = 3 // of several
+)
 
 // Limits of a trace file. They are far beyond any use, and keep sums of sizes and offsets from overflowing. Decode
 // takes memory for bytes that it has read only, so they are no measure of what a hostile file can cost.
@@ -56,6 +63,7 @@ const (
 	maxName     = 4096    // bytes
 	maxAfter    = 4096    // bytes
 	maxParts    = 8       // queues of a device
+	maxDevices  = 1024    // of a trace
 	maxRank     = 16      // of a sharded buffer's shape
 )
 
@@ -68,6 +76,8 @@ var (
 	ErrDamaged = errors.New("the trace file is damaged")
 	// ErrInvalid is returned for a trace that no recorder makes. It wraps a *FileError that says what is wrong.
 	ErrInvalid = errors.New("not a trace that can be run")
+	// ErrSeveralDevices is returned by Decode for a trace over several devices, which DecodeAll reads.
+	ErrSeveralDevices = errors.New("the trace is over several devices")
 	// ErrTarget is returned by Target.Match for a trace that was recorded for another kind of device.
 	ErrTarget = errors.New("the trace is for another kind of device")
 )

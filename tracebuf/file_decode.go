@@ -11,23 +11,37 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Decode reads a trace file, which must end where r does, and checks it completely: what it returns is a trace that a
-// recorder could have made, with commands that the target's firmware takes and that write to nothing but the workers'
-// kernel memory. (What the kernels do is theirs to say.) Errors are ErrNotTrace, ErrVersion, ErrDamaged, ErrInvalid or
-// those of r. The memory it takes is a small multiple of the bytes that r delivers, whatever they claim.
+// Decode reads the file of a trace of one device, as [DecodeAll] does. For a trace over several devices it returns
+// ErrSeveralDevices.
 func Decode(r io.Reader) (*File, error) {
+	files, err := DecodeAll(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) > 1 {
+		return nil, fmt.Errorf("tracebuf: decode: %w: there are %d", ErrSeveralDevices, len(files))
+	}
+	return files[0], nil
+}
+
+// DecodeAll reads a trace file, which must end where r does, and checks it completely: what it returns is a trace that a
+// recorder could have made, with commands that the target's firmware takes and that write to nothing but the workers'
+// kernel memory. (It doesn't check what the kernels do.) The result has a File for each device, in the order of the
+// capture, nil for a device on which nothing was recorded. Errors are ErrNotTrace, ErrVersion, ErrDamaged, ErrInvalid or
+// those of r. The memory that it takes is a small multiple of the bytes that r delivers, whatever they claim.
+func DecodeAll(r io.Reader) ([]*File, error) {
 	body, version, err := readFile(r)
 	if err != nil {
 		return nil, fmt.Errorf("tracebuf: decode: %w", err)
 	}
-	f := &File{}
-	if err := f.sections(body, version); err != nil {
+	files, err := decodeSections(body, version)
+	if err == nil {
+		err = validateAll(files)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("tracebuf: decode: %w", err)
 	}
-	if err := f.Validate(); err != nil {
-		return nil, fmt.Errorf("tracebuf: decode: %w", err)
-	}
-	return f, nil
+	return files, nil
 }
 
 // readFile returns the sections of a file whose checksum is right, and the file's version.
@@ -97,14 +111,33 @@ func readN(r io.Reader, n int) ([]byte, error) {
 	return b, nil
 }
 
-// sections reads all sections. Their bytes are those that were written, so what is wrong here is the writer's doing.
-func (f *File) sections(b []byte, version int) error {
+// decodeSections reads all sections. Their bytes are those that were written, so what is wrong here is the writer's
+// doing.
+func decodeSections(b []byte, version int) ([]*File, error) {
 	s := sections{b: b, version: version}
+	var files []*File
+	if version < devicesVersion {
+		files = []*File{s.device()}
+	} else {
+		s.take(tagDevices, func(r *reader) { files = r.devices() })
+		for i := range files {
+			if files[i] != nil {
+				files[i] = s.device()
+			}
+		}
+	}
+	return files, s.end()
+}
+
+// device reads the sections of one device.
+func (s *sections) device() *File {
+	f := &File{}
 	s.take(tagTarget, f.target)
 	s.part(f, &f.Target, &f.Image, true)
-	for version > 1 && s.at(tagPart) {
+	for s.version > 1 && s.at(tagPart) {
 		if len(f.Others) == maxParts {
-			return invalid("section "+tagPart, "there are more than %d", maxParts)
+			s.err = invalid("section "+tagPart, "there are more than %d", maxParts)
+			break
 		}
 		f.Others = append(f.Others, Part{Target: f.Target})
 		p := &f.Others[len(f.Others)-1]
@@ -114,10 +147,10 @@ func (f *File) sections(b []byte, version int) error {
 	for s.at(tagData) {
 		s.take(tagData, func(r *reader) { f.Data = append(f.Data, r.data()) })
 	}
-	for s.err == nil && len(s.b) > 0 {
+	for s.at(tagResult) {
 		s.take(tagResult, func(r *reader) { f.Results = append(f.Results, r.data()) })
 	}
-	return s.err
+	return f
 }
 
 // sections are what is left of a file. After the first error nothing is.
@@ -130,6 +163,14 @@ type sections struct {
 // at says whether the next section has a tag.
 func (s *sections) at(tag string) bool {
 	return s.err == nil && len(s.b) >= sectionHead && string(s.b[:4]) == tag
+}
+
+// end returns the first error, or one if sections are left.
+func (s *sections) end() error {
+	if s.err == nil && len(s.b) > 0 {
+		return invalid("end", "%d bytes follow the last section, which begin with %q", len(s.b), s.b[:min(len(s.b), 4)])
+	}
+	return s.err
 }
 
 // take reads the next section, which has to be one of that tag.
@@ -230,6 +271,26 @@ func (r *reader) count(size int) int {
 		return 0
 	}
 	return n
+}
+
+// devices takes which devices of a capture have a part: the result has a File for each that has one, and nil for the
+// others.
+func (r *reader) devices() []*File {
+	all := r.u32()
+	if all < 2 || all > maxDevices {
+		r.fail("the trace is over %d devices, want 2 to %d", all, maxDevices)
+		return nil
+	}
+	files, last := make([]*File, all), -1
+	for range r.count(4) {
+		i := r.u32()
+		if i <= last || i >= all {
+			r.fail("device %d of %d follows device %d", i, all, last)
+			return nil
+		}
+		files[i], last = &File{}, i
+	}
+	return files
 }
 
 func (f *File) target(r *reader) {

@@ -12,10 +12,12 @@ import (
 
 var le = binary.LittleEndian
 
-// Sections of a trace file, in their order. A file has each of them once, but for any number of tagData and tagResult,
-// and but for those of further parts: tagPart, and behind it the sections of a part from tagCommands to tagQueue without
-// tagBuffers.
+// Sections of a trace file, in their order. The file of a trace of one device has each of them once, except that it has
+// no tagDevices, any number of tagData and tagResult, and for each further part a tagPart and after it the sections from
+// tagCommands to tagQueue without tagBuffers. The file of a trace over several devices has a tagDevices, and after it those
+// sections of each device.
 const (
+	tagDevices  = "DEVS"
 	tagTarget   = "TRGT"
 	tagCommands = "CMDS"
 	tagPrograms = "PROG"
@@ -42,17 +44,44 @@ type section struct {
 	head, body []byte
 }
 
-// Encode writes a trace file. The same trace gives the same bytes. It writes nothing that Decode would refuse.
-func Encode(w io.Writer, f *File) error {
-	if err := f.Validate(); err != nil {
+// Encode writes the file of a trace of one device. The same trace gives the same bytes. It writes nothing that Decode
+// would refuse.
+func Encode(w io.Writer, f *File) error { return EncodeAll(w, []*File{f}) }
+
+// EncodeAll writes a trace over one device or several as one file: a File for each device, in the order of the capture,
+// nil for a device on which nothing was recorded. All have the trace's name. The same trace gives the same bytes; those of
+// one device are the ones that [Encode] writes. EncodeAll writes nothing that [DecodeAll] would refuse.
+func EncodeAll(w io.Writer, files []*File) error {
+	err := validateAll(files)
+	if err == nil && len(files) == 1 {
+		err = writeSections(w, deviceVersion, files[0].sections())
+	} else if err == nil {
+		sections := []section{{tag: tagDevices, head: encodeDevices(files)}}
+		for _, f := range files {
+			if f != nil {
+				sections = append(sections, f.sections()...)
+			}
+		}
+		err = writeSections(w, devicesVersion, sections)
+	}
+	if err != nil {
 		return fmt.Errorf("tracebuf: encode: %w", err)
 	}
-	sections := append([]section{{tag: tagTarget, head: f.encodeTarget()}}, f.Image.sections(f.Image.encodeBuffers())...)
+	return nil
+}
+
+// sections are those of a device.
+func (f *File) sections() []section {
+	out := append([]section{{tag: tagTarget, head: f.encodeTarget()}}, f.Image.sections(f.Image.encodeBuffers())...)
 	for i := range f.Others {
-		sections = append(sections, section{tag: tagPart, head: f.Others[i].Target.encodeQueue(nil)})
-		sections = append(sections, f.Others[i].Image.sections(nil)...)
+		out = append(out, section{tag: tagPart, head: f.Others[i].Target.encodeQueue(nil)})
+		out = append(out, f.Others[i].Image.sections(nil)...)
 	}
-	sections = appendData(appendData(sections, tagData, f.Data), tagResult, f.Results)
+	return appendData(appendData(out, tagData, f.Data), tagResult, f.Results)
+}
+
+// writeSections writes a file.
+func writeSections(w io.Writer, version uint32, sections []section) error {
 	size := uint64(fileHead + sha256.Size)
 	for _, s := range sections {
 		size += uint64(sectionHead + len(s.head) + len(s.body))
@@ -66,7 +95,7 @@ func Encode(w io.Writer, f *File) error {
 		}
 	}
 	head := append([]byte(FileMagic), make([]byte, 0, fileHead)...)
-	head = le.AppendUint32(le.AppendUint32(head, FileVersion), 0)
+	head = le.AppendUint32(le.AppendUint32(head, version), 0)
 	put(le.AppendUint64(head, size))
 	for _, s := range sections {
 		put(le.AppendUint64(le.AppendUint32([]byte(s.tag), 0), uint64(len(s.head)+len(s.body))))
@@ -74,10 +103,21 @@ func Encode(w io.Writer, f *File) error {
 		put(s.body)
 	}
 	put(sum.Sum(nil))
-	if err != nil {
-		return fmt.Errorf("tracebuf: encode: %w", err)
+	return err
+}
+
+func encodeDevices(files []*File) []byte {
+	var parts []uint32
+	for i, f := range files {
+		if f != nil {
+			parts = append(parts, uint32(i))
+		}
 	}
-	return nil
+	b := le.AppendUint32(le.AppendUint32(nil, uint32(len(files))), uint32(len(parts)))
+	for _, i := range parts {
+		b = le.AppendUint32(b, i)
+	}
+	return b
 }
 
 // sections are those of a part. buffers are nil but for the first one.

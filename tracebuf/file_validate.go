@@ -42,7 +42,7 @@ func (f *File) Validate() error {
 			if len(parts) == 1 {
 				return err
 			}
-			return inPart(parts[i].Target.Queue, err)
+			return within(fmt.Sprintf("queue %d", parts[i].Target.Queue), err)
 		}
 	}
 	if len(parts) > 1 {
@@ -56,14 +56,37 @@ func (f *File) Validate() error {
 	return f.checkData("result", f.Results)
 }
 
-// inPart names the part that an error is about.
-func inPart(queue int, err error) error {
+// validateAll validates a trace over one device or several.
+func validateAll(files []*File) error {
+	if len(files) == 1 && files[0] != nil {
+		return files[0].Validate()
+	}
+	first := slices.IndexFunc(files, func(f *File) bool { return f != nil })
+	if first < 0 || len(files) > maxDevices {
+		return invalid("devices", "there are %d, want 1 to %d of which at least one has a part", len(files), maxDevices)
+	}
+	for i, f := range files {
+		if f == nil {
+			continue
+		}
+		if f.Name != files[first].Name {
+			return invalid(fmt.Sprintf("device %d", i), "the trace's name is %q, on device %d it is %q", f.Name, first, files[first].Name)
+		}
+		if err := f.Validate(); err != nil {
+			return within(fmt.Sprintf("device %d", i), err)
+		}
+	}
+	return nil
+}
+
+// within names what an error's part is a part of.
+func within(whole string, err error) error {
 	var e *FileError
 	if !errors.As(err, &e) {
 		return err
 	}
 	c := *e
-	c.Part = fmt.Sprintf("queue %d, %s", queue, e.Part)
+	c.Part = whole + ", " + e.Part
 	return &c
 }
 

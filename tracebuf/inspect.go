@@ -12,6 +12,7 @@ import (
 // Contents is what is in a trace, or in one part of a trace over several queues: its commands as they are read, and which
 // program each belongs to.
 type Contents struct {
+	Device   int // of the part, in the order of the capture; 0 if the trace is of one device
 	Queue    int // of the part; 0 if unknown
 	Layout   cq.Layout
 	Revision string // of the protocol
@@ -58,7 +59,26 @@ func Inspect(im *Image) (*Contents, error) {
 	return c, nil
 }
 
-// InspectFile reads all parts of a trace.
+// InspectAll reads all parts of a trace over several devices, whose files are those that [DecodeAll] returns.
+func InspectAll(files []*File) ([]*Contents, error) {
+	var out []*Contents
+	for i, f := range files {
+		if f == nil {
+			continue
+		}
+		parts, err := InspectFile(f)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range parts {
+			c.Device = i
+		}
+		out = append(out, parts...)
+	}
+	return out, nil
+}
+
+// InspectFile reads all parts of a trace of one device.
 func InspectFile(f *File) ([]*Contents, error) {
 	var out []*Contents
 	for _, p := range f.Parts() {

@@ -54,12 +54,23 @@ func revisionNames() string {
 // source is a trace that was read.
 type source struct {
 	name  string
-	file  *tracebuf.File       // nil for raw commands
-	parts []*tracebuf.Contents // one for each queue
-	banks int                  // DRAM banks, 0 if unknown
+	files []*tracebuf.File     // one for each device, nil for a device without parts; none for raw commands
+	parts []*tracebuf.Contents // one for each queue of each device
+	banks int                  // DRAM banks of a device, 0 for a file
 	addr  uint64               // in each, with placed
 	// placed says that the trace lies at addr.
 	placed bool
+}
+
+// partName says which part of a trace over several queues or devices a line is about, "" in a trace of one part.
+func (s *source) partName(device, queue int) string {
+	switch {
+	case len(s.files) > 1:
+		return fmt.Sprintf("device %d, queue %d", device, queue)
+	case len(s.parts) > 1:
+		return fmt.Sprintf("queue %d", queue)
+	}
+	return ""
 }
 
 // Validate refuses what nothing has to be opened for. Package kong calls it.
@@ -121,11 +132,10 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 	}
 	s := &source{name: name}
 	if tracebuf.IsFile(head) {
-		if s.file, err = tracebuf.Decode(r); err != nil {
+		if s.files, err = tracebuf.DecodeAll(r); err != nil {
 			return nil, fmt.Errorf("trace: %s: %w", name, err)
 		}
-		s.banks = s.file.Target.Banks
-		if s.parts, err = tracebuf.InspectFile(s.file); err != nil {
+		if s.parts, err = tracebuf.InspectAll(s.files); err != nil {
 			return nil, fmt.Errorf("trace: %s: %w", name, err)
 		}
 		return s, nil

@@ -38,11 +38,8 @@ func (c *traceDiffCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {
-		return fmt.Errorf("trace diff: %s is for %v, %s for %v: they have nothing in common", a.name, la, b.name, lb)
-	}
-	if na, nb := len(a.parts), len(b.parts); na != nb {
-		return fmt.Errorf("trace diff: %s has parts on %d queues, %s on %d: they have nothing in common", a.name, na, b.name, nb)
+	if err := haveSameParts(a, b); err != nil {
+		return err
 	}
 	out := diffJSON{A: a.name, B: b.name}
 	for i, p := range a.parts {
@@ -65,8 +62,8 @@ func (c *traceDiffCmd) Run(ctx context.Context, s streams) error {
 	}
 	for i := range out.Differences {
 		d := &out.Differences[i]
-		if len(a.parts) > 1 {
-			fmt.Fprintf(w, "queue %d, ", d.Queue)
+		if name := a.partName(d.Device, d.Queue); name != "" {
+			fmt.Fprintf(w, "%s, ", name)
 		}
 		fmt.Fprintf(w, "program %d %s: ", d.Step, tracebuf.Printable(d.Name))
 		if d.Command >= 0 {
@@ -81,4 +78,21 @@ func (c *traceDiffCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	return errors.Join(w.Flush(), err)
+}
+
+// haveSameParts says whether two traces are for chips of one architecture, and have parts on the same devices.
+func haveSameParts(a, b *source) error {
+	const nothing = "they have nothing in common"
+	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {
+		return fmt.Errorf("trace diff: %s is for %v, %s for %v: %s", a.name, la, b.name, lb, nothing)
+	}
+	if na, nb := len(a.parts), len(b.parts); na != nb {
+		return fmt.Errorf("trace diff: %s has parts on %d queues, %s on %d: %s", a.name, na, b.name, nb, nothing)
+	}
+	for i, p := range a.parts {
+		if o := b.parts[i]; o.Device != p.Device || o.Layout != p.Layout {
+			return fmt.Errorf("trace diff: part %d of %s is for %v on device %d, of %s for %v on device %d: %s", i, a.name, p.Layout, p.Device, b.name, o.Layout, o.Device, nothing)
+		}
+	}
+	return nil
 }

@@ -31,6 +31,7 @@ type dumpJSON struct {
 }
 
 type programJSON struct {
+	Device   int    `json:"device,omitempty"` // of a trace over several, in the order of the capture
 	Queue    int    `json:"queue"`
 	Name     string `json:"name"`
 	Edge     string `json:"edge,omitempty"` // what it does if it runs no program
@@ -41,6 +42,7 @@ type programJSON struct {
 }
 
 type commandJSON struct {
+	Device int         `json:"device,omitempty"`
 	Queue  int         `json:"queue"`
 	Offset int         `json:"offset"`
 	Bytes  int         `json:"bytes"`
@@ -72,8 +74,8 @@ func (c *traceDumpCmd) Run(ctx context.Context, s streams) error {
 	}
 	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s B of commands\n", src.name, first.Layout, first.Revision, humanize.Comma(int64(n)))
 	for _, p := range src.parts {
-		if len(src.parts) > 1 {
-			fmt.Fprintf(w, "\nqueue %d\n", p.Queue)
+		if name := src.partName(p.Device, p.Queue); name != "" {
+			fmt.Fprintf(w, "\n%s\n", name)
 		}
 		if err := p.Print(w); err != nil {
 			return errors.Join(err, w.Flush())
@@ -90,21 +92,21 @@ func toDump(src *source) *dumpJSON {
 		before := len(out.Commands)
 		for i := range t.Steps {
 			p := &t.Steps[i]
-			j := programJSON{Queue: t.Queue, Name: p.Name, Offset: p.Offset, Bytes: p.Size, First: before + p.First, Commands: p.Count}
+			j := programJSON{Device: t.Device, Queue: t.Queue, Name: p.Name, Offset: p.Offset, Bytes: p.Size, First: before + p.First, Commands: p.Count}
 			if p.Edge != tracebuf.EdgeNone {
 				j.Edge = p.Edge.String()
 			}
 			out.Programs = append(out.Programs, j)
 		}
 		for i := range t.Commands {
-			out.Commands = append(out.Commands, toCommand(t.Queue, &t.Commands[i]))
+			out.Commands = append(out.Commands, toCommand(t, &t.Commands[i]))
 		}
 	}
 	return out
 }
 
-func toCommand(queue int, r *cq.Reading) commandJSON {
-	c := commandJSON{Queue: queue, Offset: r.Offset, Bytes: r.Size, Who: r.Who, Name: r.Name, Relay: r.Relay, Data: r.Data, Fields: []fieldJSON{}}
+func toCommand(t *tracebuf.Contents, r *cq.Reading) commandJSON {
+	c := commandJSON{Device: t.Device, Queue: t.Queue, Offset: r.Offset, Bytes: r.Size, Who: r.Who, Name: r.Name, Relay: r.Relay, Data: r.Data, Fields: []fieldJSON{}}
 	for _, f := range r.Fields {
 		c.Fields = append(c.Fields, fieldJSON{f.Name, f.Value, f.Text})
 	}

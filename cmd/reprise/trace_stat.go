@@ -27,8 +27,9 @@ type statJSON struct {
 	// over several queues each part has its own.
 	placeJSON
 	Queues []queueJSON `json:"queues,omitempty"`
-	// The rest is what a file has beside the commands.
-	File *fileJSON `json:"file,omitempty"`
+	// The rest is what a file has beside the commands: File for a trace of one device, Devices for a trace over several.
+	File    *fileJSON  `json:"file,omitempty"`
+	Devices []fileJSON `json:"devices,omitempty"`
 }
 
 // placeJSON is how much of DRAM commands take.
@@ -39,6 +40,7 @@ type placeJSON struct {
 }
 
 type queueJSON struct {
+	Device  int      `json:"device,omitempty"` // of a trace over several, in the order of the capture
 	Queue   int      `json:"queue"`
 	Workers gridJSON `json:"workers"`
 	Bytes   int      `json:"bytes"`
@@ -46,6 +48,7 @@ type queueJSON struct {
 }
 
 type fileJSON struct {
+	Device  int          `json:"device,omitempty"`
 	Name    string       `json:"name"`
 	Grid    gridJSON     `json:"workers"` // of the first queue
 	Buffers []bufferJSON `json:"buffers"`
@@ -90,27 +93,46 @@ func (c *traceStatCmd) Run(ctx context.Context, s streams) error {
 
 func toStat(src *source) *statJSON {
 	out := &statJSON{Source: src.name, Stats: tracebuf.StatsOf(src.parts...)}
-	for i, p := range src.parts {
-		at := src.place(p)
-		if len(src.parts) == 1 {
-			out.placeJSON = at
-			break
-		}
-		out.Queues = append(out.Queues, queueJSON{p.Queue, gridOf(src.file.Parts()[i].Target.Workers), len(p.Bytes), at})
-	}
-	f := src.file
-	if f == nil {
+	if len(src.files) == 0 {
+		out.placeJSON = src.place(src.parts[0], src.banks)
 		return out
 	}
-	out.File = &fileJSON{Name: f.Name, Grid: gridOf(f.Target.Workers), Buffers: []bufferJSON{}, Params: []paramJSON{}}
+	parts := src.parts
+	for device, f := range src.files {
+		if f == nil {
+			continue
+		}
+		for _, p := range f.Parts() {
+			at := src.place(parts[0], f.Target.Banks)
+			if len(src.parts) == 1 {
+				out.placeJSON = at
+			} else {
+				out.Queues = append(out.Queues, queueJSON{device, parts[0].Queue, gridOf(p.Target.Workers), len(parts[0].Bytes), at})
+			}
+			parts = parts[1:]
+		}
+		file := toFile(f)
+		if len(src.files) == 1 {
+			out.File = file
+			break
+		}
+		file.Device = device
+		out.Devices = append(out.Devices, *file)
+	}
+	return out
+}
+
+// toFile describes what the file of one device has beside the commands.
+func toFile(f *tracebuf.File) *fileJSON {
+	out := &fileJSON{Name: f.Name, Grid: gridOf(f.Target.Workers), Buffers: []bufferJSON{}, Params: []paramJSON{}}
 	data := make([]int, len(f.Image.Buffers))
 	for _, d := range f.Data {
 		data[d.Buffer] += len(d.Bytes)
-		out.File.Data += len(d.Bytes)
+		out.Data += len(d.Bytes)
 	}
 	for i := range f.Image.Buffers {
 		b := &f.Image.Buffers[i]
-		out.File.Buffers = append(out.File.Buffers, bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, data[i]})
+		out.Buffers = append(out.Buffers, bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, data[i]})
 	}
 	for _, part := range f.Parts() {
 		for k := range part.Image.Params {
@@ -122,10 +144,10 @@ func toStat(src *source) *statJSON {
 					j.FirstPage, j.Pages = p.First, p.Pages
 				}
 			}
-			out.File.Params = append(out.File.Params, j)
+			out.Params = append(out.Params, j)
 		}
 		for i := range part.Image.Programs {
-			out.File.Kernels += len(part.Image.Programs[i].Binary)
+			out.Kernels += len(part.Image.Programs[i].Binary)
 		}
 	}
 	return out
@@ -140,14 +162,14 @@ func layoutOf(b *tracebuf.Buffer) string {
 	return allocator.Layout(b.Sharding.Layout).String()
 }
 
-// place says what of DRAM commands take, if that is known.
-func (src *source) place(t *tracebuf.Contents) (at placeJSON) {
+// place says what of DRAM with that many banks the commands take, if that is known.
+func (src *source) place(t *tracebuf.Contents, banks int) (at placeJSON) {
 	if t.PageSize == 0 {
 		return at
 	}
 	at.PageSize, at.Pages = t.PageSize, (len(t.Bytes)+t.PageSize-1)/t.PageSize
 	im := tracebuf.Image{PageSize: t.PageSize, Bytes: make([]byte, at.Pages*t.PageSize)}
-	for _, e := range im.Extents(src.addr, src.banks) {
+	for _, e := range im.Extents(src.addr, banks) {
 		at.Banks = append(at.Banks, traceBank{e.Bank, e.Start, e.End})
 	}
 	return at
@@ -185,32 +207,41 @@ func (o *statJSON) print(out io.Writer, src *source) error {
 	o.placeJSON.print(w, "", src)
 	for i := range o.Queues {
 		q := &o.Queues[i]
-		q.placeJSON.print(w, fmt.Sprintf("queue %d, %d x %d workers: %s B, ", q.Queue, q.Workers.Width, q.Workers.Height, count(q.Bytes)), src)
+		q.placeJSON.print(w, fmt.Sprintf("%s, %d x %d workers: %s B, ", src.partName(q.Device, q.Queue), q.Workers.Width, q.Workers.Height, count(q.Bytes)), src)
 	}
-	if f := o.File; f != nil {
-		fmt.Fprintf(w, "\nfile of trace %s, for %d x %d workers; %s B of kernels, %s B of data\n", tracebuf.Printable(f.Name), f.Grid.Width, f.Grid.Height, count(f.Kernels), count(f.Data))
-		for _, b := range f.Buffers {
-			note := ""
-			if b.Output {
-				note = ", output"
-			}
-			if b.Layout != allocator.Interleaved.String() {
-				note = ", " + b.Layout + note
-			}
-			fmt.Fprintf(w, "  buffer %s: %s B in %s at %#x%s, %s B in the file\n", tracebuf.Printable(b.Name), count(b.Bytes), b.Memory, b.Addr, note, count(b.Data))
-		}
-		for _, p := range f.Params {
-			of := ""
-			switch {
-			case p.Pages > 0:
-				of = fmt.Sprintf(", pages %d to %d of buffer %s", p.FirstPage, p.FirstPage+p.Pages-1, tracebuf.Printable(p.Buffer))
-			case p.Buffer != "":
-				of = ", buffer " + tracebuf.Printable(p.Buffer)
-			}
-			fmt.Fprintf(w, "  patch point %s: %s in %d words, %#x%s\n", tracebuf.Printable(p.Name), p.Kind, p.Words, p.Value, of)
-		}
+	if o.File != nil {
+		o.File.print(w, "")
+	}
+	for i := range o.Devices {
+		o.Devices[i].print(w, fmt.Sprintf(" on device %d", o.Devices[i].Device))
 	}
 	return w.Flush()
+}
+
+// print writes what a device's file has beside the commands.
+func (f *fileJSON) print(w io.Writer, on string) {
+	count := func(n int) string { return humanize.Comma(int64(n)) }
+	fmt.Fprintf(w, "\nfile of trace %s%s, for %d x %d workers; %s B of kernels, %s B of data\n", tracebuf.Printable(f.Name), on, f.Grid.Width, f.Grid.Height, count(f.Kernels), count(f.Data))
+	for _, b := range f.Buffers {
+		note := ""
+		if b.Output {
+			note = ", output"
+		}
+		if b.Layout != allocator.Interleaved.String() {
+			note = ", " + b.Layout + note
+		}
+		fmt.Fprintf(w, "  buffer %s: %s B in %s at %#x%s, %s B in the file\n", tracebuf.Printable(b.Name), count(b.Bytes), b.Memory, b.Addr, note, count(b.Data))
+	}
+	for _, p := range f.Params {
+		of := ""
+		switch {
+		case p.Pages > 0:
+			of = fmt.Sprintf(", pages %d to %d of buffer %s", p.FirstPage, p.FirstPage+p.Pages-1, tracebuf.Printable(p.Buffer))
+		case p.Buffer != "":
+			of = ", buffer " + tracebuf.Printable(p.Buffer)
+		}
+		fmt.Fprintf(w, "  patch point %s: %s in %d words, %#x%s\n", tracebuf.Printable(p.Name), p.Kind, p.Words, p.Value, of)
+	}
 }
 
 func (p *placeJSON) print(w io.Writer, of string, src *source) {

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// What only reads trace files says of each part which device it is on; what runs them says that it takes no such file.
+func TestTraceOverSeveralDevices(t *testing.T) {
+	decode := func(kind string) *tracebuf.File {
+		b, err := recordTrace(t.Context(), sim.Blackhole(), kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := tracebuf.Decode(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Name = "several"
+		return f
+	}
+	sharded, span := decode("sharded"), decode("span")
+	write := func(name string, files ...*tracebuf.File) string {
+		var b bytes.Buffer
+		if err := tracebuf.EncodeAll(&b, files); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	three, moved := write("three", sharded, nil, span), write("moved", sharded, span, nil)
+	one, other := write("one", sharded), write("other", span, nil, sharded)
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"dump", three}, exitOK, []string{"\ndevice 0, queue 0\n", "\ndevice 2, queue 0\n", "\ndevice 2, queue 1\n"}},
+		{[]string{"dump", three, "--json"}, exitOK, []string{`"device": 2`, `"queue": 1`}},
+		{[]string{"stat", three}, exitOK, []string{"device 2, queue 1, ", "file of trace several on device 0", "file of trace several on device 2"}},
+		{[]string{"stat", three, "--json"}, exitOK, []string{`"devices"`, `"device": 2`}},
+		{[]string{"diff", three, three}, exitOK, []string{"the traces are the same"}},
+		{[]string{"diff", three, moved}, exitFailed, []string{"part 1 of", "on device 2", "on device 1"}},
+		{[]string{"diff", three, one}, exitFailed, []string{"nothing in common"}},
+		{[]string{"diff", three, other}, exitFailed, []string{"nothing in common"}},
+		{[]string{"run", three}, exitFailed, []string{"over several devices: there are 3"}},
+		{[]string{"verify", three}, exitFailed, []string{"over several devices: there are 3"}},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"trace"}, c.args...), streams{out: &out, err: &errs}); code != c.code {
+			t.Errorf("trace %s: exit code %d, want %d: %s", c.args, code, c.code, errs.String())
+		}
+		for _, w := range c.want {
+			if !strings.Contains(out.String()+errs.String(), w) {
+				t.Errorf("trace %s doesn't say %q: %s", c.args, w, errs.String())
+			}
+		}
+	}
+}
