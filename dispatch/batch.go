@@ -32,11 +32,13 @@ type Batch struct {
 	queue  *Queue    // of single
 
 	// While it is submitted, guarded by the locks of all queues:
-	parts []batchPart // in the order of the caller
-	errs  []error     // by part
+	parts  []batchPart // in the order of the caller
+	errs   []error     // by part
+	failed bool        // there is one
 
 	locks   []*Queue // of the parts, in the order in which they are locked
 	devices int
+	linked  bool // some parts are on queues of one device
 }
 
 type batchPart struct {
@@ -123,6 +125,7 @@ func newBatch(parts []*Prepared) (*Batch, error) {
 		b.parts[i].Prepared = p
 		b.locks = append(b.locks, p.Queue)
 		devices[p.Queue.d] = true
+		b.linked = b.linked || p.peers != nil
 	}
 	slices.SortFunc(b.locks, (*Queue).Compare)
 	b.devices = len(devices)
@@ -217,38 +220,47 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	}
 	defer b.unlock()
 	clear(b.errs)
-	b.eachLocked(func(p *batchPart) error { return p.prepareLocked(ctx, rs) })
-	if b.failedLocked() {
+	b.failed = false
+	for i := 0; i < len(b.parts); i++ {
+		b.prepareLocked(&i, ctx, rs)
+	}
+	if b.failed {
 		b.rollbackLocked()
 		return b.errorLocked()
 	}
-	b.eachLocked((*batchPart).copyLocked)
-	b.cutLocked()
-	b.eachLocked((*batchPart).announceLocked)
-	b.eachLocked((*batchPart).settleLocked)
-	b.cutLocked()
-	b.eachLocked((*batchPart).recordEndLocked)
-	b.cutLocked()
-	return b.errorLocked()
+	for i := range b.parts {
+		b.parts[i].awaitPeersLocked()
+	}
+	for i := 0; i < len(b.parts); i++ {
+		b.copyLocked(&i)
+	}
+	if b.failed {
+		b.cutLocked()
+	}
+	for i := 0; i < len(b.parts); i++ {
+		b.announceLocked(&i)
+	}
+	for i := range b.parts {
+		if b.errs[i] == nil {
+			b.parts[i].settleLocked()
+		}
+	}
+	if b.linked {
+		for i := 0; i < len(b.parts); i++ {
+			b.recordEndLocked(&i)
+		}
+	}
+	if b.failed {
+		b.cutLocked()
+		return b.errorLocked()
+	}
+	return nil
 }
 
 func (b *Batch) unlock() {
 	for _, q := range b.locks {
 		q.mu.Unlock()
 	}
-}
-
-// eachLocked does a step of all parts that have no error so far.
-func (b *Batch) eachLocked(step func(*batchPart) error) {
-	for i := range b.parts {
-		if b.errs[i] == nil {
-			b.errs[i] = b.parts[i].guardLocked(step)
-		}
-	}
-}
-
-func (b *Batch) failedLocked() bool {
-	return slices.ContainsFunc(b.errs, func(err error) bool { return err != nil })
 }
 
 // rollbackLocked undoes what prepareLocked has done.
@@ -266,9 +278,6 @@ func (b *Batch) rollbackLocked() {
 // cutLocked closes the queues of each device that has only some of its linked parts: they wait for what others will never
 // get.
 func (b *Batch) cutLocked() {
-	if b.single != nil || !b.failedLocked() {
-		return
-	}
 	for i, err := range b.errs {
 		if err == nil || b.parts[i].peers == nil {
 			continue
@@ -284,11 +293,8 @@ func (b *Batch) cutLocked() {
 	}
 }
 
-// errorLocked returns the error of a submission.
+// errorLocked returns the error of a submission that failed.
 func (b *Batch) errorLocked() error {
-	if !b.failedLocked() {
-		return nil
-	}
 	if b.devices > 1 {
 		e := &BatchError{Errs: slices.Clone(b.errs)}
 		for i := range b.parts {
@@ -299,21 +305,39 @@ func (b *Batch) errorLocked() error {
 	return b.errs[slices.IndexFunc(b.errs, func(err error) bool { return err != nil && err != ErrSkipped })]
 }
 
-// guardLocked does a step. A device that is removed takes its memory along: that is an error and no crash.
-func (p *batchPart) guardLocked(step func(*batchPart) error) (err error) {
-	defer p.Queue.lost(&err)
-	return step(p)
+// The steps of a submission go through the parts without an error from *i on, to the last one or to one whose device is
+// lost.
+
+// lostLocked notes the fault of an access to a device that was removed while part i was at it.
+func (b *Batch) lostLocked(i *int) {
+	if e := recover(); e != nil {
+		q := b.parts[*i].Queue
+		b.failLocked(*i, q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e))))
+	}
 }
 
-// prepareLocked makes sure that the queue takes the commands and has room for them, and that the queues linked with it
+func (b *Batch) failLocked(i int, err error) { b.errs[i], b.failed = err, true }
+
+// prepareLocked makes sure that the queues take the commands and have room for them, and that queues linked with each other
 // have an event to wait for. It changes nothing else but the owner of workers that queues share.
+func (b *Batch) prepareLocked(i *int, ctx context.Context, rs []*Reservation) {
+	defer b.lostLocked(i)
+	for ; *i < len(b.parts); *i++ {
+		if err := b.parts[*i].prepareLocked(ctx, rs); err != nil {
+			b.failLocked(*i, err)
+		}
+	}
+}
+
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
-	if err := q.submittable(p.Prepared, rs); err != nil {
-		return err
+	if q.failed.Load() != nil || p.revoked || q.reserved != nil || q.shared || len(rs) > 0 { // not on the usual way
+		if err := q.submittable(p.Prepared, rs); err != nil {
+			return err
+		}
+		p.acquired = true
 	}
-	p.acquired = true
 	// No event was recorded yet since the queue was started, or so long ago that the ids' difference could wrap.
 	if p.peers != nil && (q.end.start != q.starts.Load() || uint32(q.event-q.end.id) >= 1<<30) {
 		if err := q.recordEnd(ctx); err != nil {
@@ -324,29 +348,41 @@ func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err e
 	return err
 }
 
-// copyLocked puts the commands into the issue ring.
-func (p *batchPart) copyLocked() error {
-	q := p.Queue
+// awaitPeersLocked sets the events that a linked part waits for.
+func (p *batchPart) awaitPeersLocked() {
 	for _, w := range p.peers {
 		cq.Put32(p.Bytes, w.at, uint32(w.peer.end.id))
 	}
-	p.count(q.st.Expected)
-	n := uint32(len(p.Bytes))
-	copy(q.issue.mem[p.offset:], p.Bytes)
-	q.issue.wr = p.offset + n
-	*q.issue.end(q.fetch.put) = p.offset + n
-	q.pre.Publish() // commands must be visible before the entry that announces them
-	return nil
 }
 
-// announceLocked tells the prefetcher.
-func (p *batchPart) announceLocked() error {
-	p.Queue.fetch.push(uint16(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
-	return nil
+// copyLocked puts the commands into the issue rings.
+func (b *Batch) copyLocked(i *int) {
+	defer b.lostLocked(i)
+	for ; *i < len(b.parts); *i++ {
+		p := &b.parts[*i]
+		q := p.Queue
+		p.count(q.st.Expected)
+		n := uint32(len(p.Bytes))
+		copy(q.issue.mem[p.offset:], p.Bytes)
+		q.issue.wr = p.offset + n
+		*q.issue.end(q.fetch.put) = p.offset + n
+		q.pre.Publish() // commands must be visible before the entry that announces them
+	}
 }
 
-// settleLocked notes what was submitted.
-func (p *batchPart) settleLocked() error {
+// announceLocked tells the prefetchers.
+func (b *Batch) announceLocked(i *int) {
+	defer b.lostLocked(i)
+	for ; *i < len(b.parts); *i++ {
+		if b.errs[*i] == nil {
+			p := &b.parts[*i]
+			p.Queue.fetch.push(uint16(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+		}
+	}
+}
+
+// settleLocked notes that the commands are in the queue.
+func (p *batchPart) settleLocked() {
 	q := p.Queue
 	q.issue.prefetch()
 	if q.same != p.Prepared {
@@ -355,14 +391,17 @@ func (p *batchPart) settleLocked() error {
 	if p.peers != nil {
 		q.waits++
 	}
-	return nil
 }
 
-// recordEndLocked records the event that the next submission's parts wait for. A context that ends would leave them
-// nothing to wait for.
-func (p *batchPart) recordEndLocked() error {
-	if p.peers == nil {
-		return nil
+// recordEndLocked records the events that the next submission's linked parts wait for. A context that ends must not leave
+// them nothing to wait for.
+func (b *Batch) recordEndLocked(i *int) {
+	defer b.lostLocked(i)
+	for ; *i < len(b.parts); *i++ {
+		if p := &b.parts[*i]; p.peers != nil && b.errs[*i] == nil {
+			if err := p.Queue.recordEnd(context.Background()); err != nil {
+				b.failLocked(*i, err)
+			}
+		}
 	}
-	return p.Queue.recordEnd(context.Background())
 }
