@@ -41,6 +41,7 @@ type cli struct {
 	Probe    probeCmd    `cmd:"" help:"Watch from the kernel's side what a running process does."`
 	Trace    traceCmd    `cmd:"" help:"Look into recorded traces, compare them, and run them from files."`
 	Graph    graphCmd    `cmd:"" help:"Look into reports of what ran and what it allocated, and import them for the visualizer."`
+	Kernel   kernelCmd   `cmd:"" help:"Compile kernels."`
 	Sim      simCmd      `cmd:"" help:"Emulated cards that several processes share."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
