@@ -15,7 +15,7 @@ import (
 // Begin is called before a call does anything, End with what came of it; both with the call's own context, on its
 // goroutine, and with the same *Call, which is the Observer's to read until End returns. For the calls that put something
 // into a queue, nothing else gets into that queue between Begin and End, so an Observer hears of them in the queue's
-// order. An Observer must be quick, and must not use the queue.
+// order. An Observer must be quick, and must not use the queue but by [Call.Stamp].
 type Observer interface {
 	Begin(ctx context.Context, c *Call)
 	End(ctx context.Context, c *Call)
@@ -70,6 +70,22 @@ type Call struct {
 	Start  time.Time
 	End    time.Time // from End on
 	Err    error     // from End on
+
+	ending bool // Observers' End is being called
+}
+
+// Stamp records a timed event on one of the call's queues, directly after what the call has put there, and returns it:
+// its [Event.DeviceTime] says when the device had carried that out. Observers don't hear of the event. Only an Observer's
+// End may call Stamp, and only for a call whose kind is [CallKind.Queued].
+func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
+	if !c.ending || !c.Kind.Queued() || !slices.Contains(c.Queues, q) {
+		return nil, fmt.Errorf("reprise: stamp %v %q: not in an Observer's End, or the call put nothing into this queue", c.Kind, c.Name)
+	}
+	e := q.d.NewEvent("stamp", Timed())
+	if err := q.q.Record(ctx, e.e, 0); err != nil {
+		return nil, q.d.failed("stamp", err)
+	}
+	return e, nil
 }
 
 // Observe attaches an Observer to the device. The returned function takes it off again; calls that have begun still end
@@ -128,9 +144,11 @@ func (d *Device) observed(ctx context.Context, c *Call, f func() error) error {
 	c.Start = time.Now()
 	c.Err = f()
 	c.End = time.Now()
+	c.ending = true
 	for _, o := range slices.Backward(list) {
 		o.End(ctx, c)
 	}
+	c.ending = false
 	return c.Err
 }
 

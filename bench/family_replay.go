@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/observe"
 )
 
 // measureReplay measures what a replay costs the host, for traces of several lengths: putting it into the queue, which
@@ -33,7 +34,7 @@ func measureReplay(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.with(ctx, func() (err error) {
-		if s.report.Timeline, err = s.dev.StartTimeline(ctx); err != nil {
+		if s.report.Timeline, err = observe.StartTimeline(ctx, s.dev); err != nil {
 			return err
 		}
 		return errors.Join(s.replays(ctx, s.drawReplays), s.report.Timeline.Stop(ctx))

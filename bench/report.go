@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/observe"
 )
 
 // schema is the version of a report's JSON form.
@@ -42,7 +42,7 @@ type Report struct {
 	Markers *Markers `json:"markers,omitempty"`
 
 	// Timeline is what host and queues did in a few replays; nil if nobody asked.
-	Timeline *reprise.Timeline `json:"-"`
+	Timeline *observe.Timeline `json:"-"`
 
 	// ReplaySummary is set when the replay family was measured.
 	*ReplaySummary

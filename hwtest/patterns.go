@@ -8,6 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/observe"
 )
 
 // way is one of the ways to keep a device busy that tt-metal's notes on advanced performance describe: queue 1 writes the
@@ -248,7 +249,7 @@ func (w way) check(t *fixture) {
 func (w way) overlaps(t *fixture, pages int) overlap {
 	t.Helper()
 	s := w.buildOf(t, t.size(8, 3), pages)
-	line, err := t.dev.StartTimeline(t.ctx)
+	line, err := observe.StartTimeline(t.ctx, t.dev)
 	t.ok(err)
 	n := t.size(10, 5)
 	w.run(t, s, n, nil)
@@ -276,9 +277,9 @@ func (o overlap) missing(t *fixture) {
 
 // verify holds what a timeline shows against what the events demand, and looks for transfers that overlapped with the
 // model.
-func (w way) verify(t *fixture, spans []reprise.Span, n int) (o overlap) {
+func (w way) verify(t *fixture, spans []observe.Span, n int) (o overlap) {
 	t.Helper()
-	pick := func(queue int, kind string, names ...string) (out []reprise.Span) {
+	pick := func(queue int, kind string, names ...string) (out []observe.Span) {
 		for _, s := range spans {
 			if s.Queue == queue && s.Kind == kind && (len(names) == 0 || slices.Contains(names, s.Name)) {
 				out = append(out, s)
@@ -296,13 +297,13 @@ func (w way) verify(t *fixture, spans []reprise.Span, n int) (o overlap) {
 	if w.trace {
 		body = pick(0, "replay")
 	}
-	for what, s := range map[string][]reprise.Span{"writes": writes, "reads": reads, "first programs": firsts, "last programs": lasts} {
+	for what, s := range map[string][]observe.Span{"writes": writes, "reads": reads, "first programs": firsts, "last programs": lasts} {
 		if len(s) != n {
 			t.Errorf("the timeline has %d %s, want %d", len(s), what, n)
 			return o
 		}
 	}
-	ordered := func(what string, before, after []reprise.Span, lag int) {
+	ordered := func(what string, before, after []observe.Span, lag int) {
 		t.Helper()
 		for i := range n - lag {
 			if before[i].EndCycles > after[i+lag].StartCycles {

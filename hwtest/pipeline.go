@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
@@ -253,7 +254,7 @@ func pipelineOverlaps(t *fixture) {
 	for try := range tries {
 		steps := t.size(8, 3) << try
 		line := p.compile(t, steps)
-		tl, err := t.dev.StartTimeline(t.ctx)
+		tl, err := observe.StartTimeline(t.ctx, t.dev)
 		t.ok(err)
 		whole(t, line, n, steps)
 		t.ok(tl.Stop(t.ctx))

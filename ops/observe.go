@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/observe"
 )
 
 // Observer hears of functions: operations, and what graphs show inside of them. [WithObserver] attaches one to a Device;
@@ -97,9 +97,9 @@ func (l logger) End(ctx context.Context, f *Function) {
 
 // OnTimeline returns an Observer that puts functions on a timeline, among what the host does. It opens as the timeline's
 // own spans do, in Perfetto.
-func OnTimeline(t *reprise.Timeline) Observer { return timeline{t} }
+func OnTimeline(t *observe.Timeline) Observer { return timeline{t} }
 
-type timeline struct{ *reprise.Timeline }
+type timeline struct{ *observe.Timeline }
 
 type spanEnd struct{}
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -107,7 +108,7 @@ func TestLog(t *testing.T) {
 	l := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b := open(t, sim.Wormhole(), ops.WithObserver(ops.Log(l)))
 	x := b.zeros(ops.Interleaved(reprise.L1), 32, 32)
-	stop := b.dev.Observe(reprise.LogCalls(l))
+	stop := b.dev.Observe(observe.Log(l))
 	b.ok(b.Relu(b.ctx, x))
 	if _, err := b.Slice(b.ctx, x, []int{0}, []int{1}); err == nil {
 		t.Error("a slice of half the dimensions")
@@ -128,7 +129,7 @@ func TestLog(t *testing.T) {
 	}
 	quiet := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelError}))
 	text.Reset()
-	defer b.dev.Observe(reprise.LogCalls(quiet))()
+	defer b.dev.Observe(observe.Log(quiet))()
 	b.ok(b.Relu(b.ctx, x))
 	if strings.Contains(text.String(), "msg=run") {
 		t.Errorf("written although the level is higher: %s", text.String())
@@ -139,7 +140,7 @@ func TestLog(t *testing.T) {
 func TestOnTimeline(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.zeros(ops.Interleaved(reprise.L1), 32, 32)
-	tl, err := b.dev.StartTimeline(b.ctx)
+	tl, err := observe.StartTimeline(b.ctx, b.dev)
 	b.must(err)
 	d := ops.New(b.dev, ops.WithObserver(ops.OnTimeline(tl)))
 	y, err := d.Empty(b.ctx, x.Spec())
@@ -147,8 +148,8 @@ func TestOnTimeline(t *testing.T) {
 	b.ok(d.Relu(b.ctx, y))
 	b.must(tl.Stop(b.ctx))
 	spans := tl.Spans()
-	at := func(name string) reprise.Span {
-		i := slices.IndexFunc(spans, func(s reprise.Span) bool { return s.Queue == -1 && s.Name == name })
+	at := func(name string) observe.Span {
+		i := slices.IndexFunc(spans, func(s observe.Span) bool { return s.Queue == -1 && s.Name == name })
 		if i < 0 {
 			t.Fatalf("no %s", name)
 		}

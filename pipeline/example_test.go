@@ -86,7 +86,29 @@ func (n *network) record(r *reprise.Recorder) error {
 }
 
 // input is full of words that count up from 100 times its number.
-func (n *network) input(i int) []byte { return words(networkBytes, uint32(100*i)) }
+func (n *network) input(i int) []byte { return count(100 * uint32(i)) }
+
+// moveProgram copies all pages of a buffer to another, each in DRAM or L1.
+func moveProgram(image *kernels.Image, name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
+	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	in := uint32(0)
+	for i, buf := range []*reprise.Buffer{from, to} {
+		if buf.Kind() == reprise.L1 {
+			in |= 1 << i
+		}
+	}
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{{
+			Name: "move", Image: image, Processor: reprise.BRISC, Cores: cores,
+			Args: func(reprise.Core) []uint32 {
+				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
+			},
+		}},
+		CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
+		Buffers:         []*reprise.Buffer{from, to},
+	}
+}
 
 // addProgram adds a number to every word of a buffer of pages of 64 B: three kernels on one core, joined by two circular
 // buffers.
@@ -316,10 +338,10 @@ func ExamplePipeline() {
 	})
 	check(err)
 	inputs := func(yield func([]byte) bool) {
-		for i := 0; i < 4 && yield(words(networkBytes, uint32(100*i))); i++ {
+		for i := 0; i < 4 && yield(count(100*uint32(i))); i++ {
 		}
 	}
-	check(pipe.Compile(ctx, words(networkBytes, 0)))
+	check(pipe.Compile(ctx, count(0)))
 	for out, err := range pipe.Run(ctx, inputs) {
 		check(err)
 		fmt.Println(ends(out[0]))
@@ -330,6 +352,15 @@ func ExamplePipeline() {
 	// 103 ... 358
 	// 203 ... 458
 	// 303 ... 558
+}
+
+// count returns an input of words that count up.
+func count(from uint32) []byte {
+	var b []byte
+	for i := range uint32(networkBytes / 4) {
+		b = binary.LittleEndian.AppendUint32(b, from+i)
+	}
+	return b
 }
 
 // ends shows the first and the last word.

@@ -13,32 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
 )
-
-// moveProgram copies all pages of a buffer to another, each in DRAM or L1.
-func moveProgram(image *kernels.Image, name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
-	in := uint32(0)
-	for i, buf := range []*reprise.Buffer{from, to} {
-		if buf.Kind() == reprise.L1 {
-			in |= 1 << i
-		}
-	}
-	return &reprise.Program{
-		Name: name,
-		Kernels: []reprise.Kernel{{
-			Name: "move", Image: image, Processor: reprise.BRISC, Cores: cores,
-			Args: func(reprise.Core) []uint32 {
-				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
-			},
-		}},
-		CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
-		Buffers:         []*reprise.Buffer{from, to},
-	}
-}
 
 const modelPages = 16
 
@@ -47,17 +25,17 @@ const modelPages = 16
 func (b *bench) model(steps int) pipeline.Model {
 	return func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
 		st := &pipeline.Stages{}
-		mid := b.pages("mid", modelPages)
+		mid := b.Pages("mid", modelPages)
 		from := bufs.Input
 		if bufs.L1Input != nil {
 			from = bufs.L1Input
 			if bufs.Input != nil {
-				st.First = append(st.First, b.load(b.mover("first", reprise.Core{X: 1}, bufs.Input, bufs.L1Input)))
+				st.First = append(st.First, b.Load(b.Mover("first", reprise.Core{X: 1}, bufs.Input, bufs.L1Input)))
 			}
 		}
-		st.Body = append(st.Body, b.load(b.mover("take", reprise.Core{X: 2}, from, mid)))
+		st.Body = append(st.Body, b.Load(b.Mover("take", reprise.Core{X: 2}, from, mid)))
 		for range steps {
-			st.Body = append(st.Body, b.load(addProgram(b.dev, "add", reprise.Core{X: 3}, mid, mid, 1)))
+			st.Body = append(st.Body, b.Load(b.Adder("add", reprise.Core{X: 3}, mid, mid, 1)))
 		}
 		if bufs.Scratch != nil {
 			// What is in the input's place changes it.
@@ -71,14 +49,14 @@ func (b *bench) model(steps int) pipeline.Model {
 			if tmp.Addr() != bufs.L1Input.Addr() {
 				return nil, fmt.Errorf("tmp is at %#x, not in the input's place %#x", tmp.Addr(), bufs.L1Input.Addr())
 			}
-			st.Body = append(st.Body, b.load(b.mover("out", reprise.Core{X: 2}, mid, tmp)), b.load(b.mover("back", reprise.Core{X: 2}, tmp, mid)))
+			st.Body = append(st.Body, b.Load(b.Mover("out", reprise.Core{X: 2}, mid, tmp)), b.Load(b.Mover("back", reprise.Core{X: 2}, tmp, mid)))
 			if err := tmp.Free(); err != nil {
 				return nil, err
 			}
 		}
 		st.Outputs = []*reprise.Buffer{mid}
 		if len(bufs.Outputs) > 0 {
-			st.Last = append(st.Last, b.load(b.mover("last", reprise.Core{X: 4}, mid, bufs.Outputs[0])))
+			st.Last = append(st.Last, b.Load(b.Mover("last", reprise.Core{X: 4}, mid, bufs.Outputs[0])))
 			st.Outputs = nil
 		}
 		loaded := slices.Concat(st.First, st.Body, st.Last)
@@ -132,7 +110,7 @@ func triedConfigs() map[string]pipeline.Config {
 func inputs(n int) [][]byte {
 	var out [][]byte
 	for i := range n {
-		out = append(out, words(modelPages*64, uint32(1000*i)))
+		out = append(out, devtest.Words(modelPages*64, uint32(1000*i)))
 	}
 	return out
 }
@@ -140,7 +118,7 @@ func inputs(n int) [][]byte {
 // isOutput checks what comes of an input.
 func (b *bench) isOutput(i, steps int, out [][]byte) {
 	b.Helper()
-	want := words(modelPages*64, uint32(1000*i+steps))
+	want := devtest.Words(modelPages*64, uint32(1000*i+steps))
 	if len(out) != 1 || !bytes.Equal(out[0], want) {
 		b.Errorf("output %d: begins with %d, want %d", i, binary.LittleEndian.Uint32(out[0]), binary.LittleEndian.Uint32(want))
 	}
@@ -149,36 +127,37 @@ func (b *bench) isOutput(i, steps int, out [][]byte) {
 // Every configuration gives the outputs of the inputs, in order, through Run and through Enqueue and PopAll, and leaves
 // nothing behind.
 func TestPipelines(t *testing.T) {
-	onEmulators(t, func(b *bench) {
+	devtest.OnEmulators(t, func(d *devtest.Bench) {
+		b := &bench{d}
 		for name, c := range triedConfigs() {
 			b.Run(name, func(t *testing.T) {
-				b := b.with(t)
-				before := b.allocated()
+				b := &bench{b.With(t)}
+				before := b.Allocated()
 				c.Name = "pipe"
-				p, err := pipeline.New(b.dev, c, b.model(3))
-				b.must(err)
-				b.must(p.Compile(b.ctx, inputs(1)[0]))
+				p, err := pipeline.New(b.Dev, c, b.model(3))
+				b.Must(err)
+				b.Must(p.Compile(b.Ctx, inputs(1)[0]))
 				if (p.Trace() != nil) != c.Trace {
 					t.Errorf("there is a trace: %v", p.Trace() != nil)
 				}
 				n := 0
-				for out, err := range p.Run(b.ctx, slices.Values(inputs(6))) {
-					b.must(err)
+				for out, err := range p.Run(b.Ctx, slices.Values(inputs(6))) {
+					b.Must(err)
 					b.isOutput(n, 3, out)
 					n++
 				}
 				if n != 6 {
 					t.Errorf("%d outputs of 6 inputs", n)
 				}
-				b.must(p.PreallocateOutputs(3))
+				b.Must(p.PreallocateOutputs(3))
 				for range 2 {
-					b.must(p.Enqueue(b.ctx, inputs(2)...))
-					b.must(p.Enqueue(b.ctx, inputs(3)[2]))
-					if err := p.Enqueue(b.ctx, inputs(1)[0]); !errors.Is(err, pipeline.ErrTooManyInputs) {
+					b.Must(p.Enqueue(b.Ctx, inputs(2)...))
+					b.Must(p.Enqueue(b.Ctx, inputs(3)[2]))
+					if err := p.Enqueue(b.Ctx, inputs(1)[0]); !errors.Is(err, pipeline.ErrTooManyInputs) {
 						t.Errorf("a fourth input: %v", err)
 					}
-					outs, err := p.PopAll(b.ctx)
-					b.must(err)
+					outs, err := p.PopAll(b.Ctx)
+					b.Must(err)
 					if len(outs) != 3 {
 						t.Fatalf("%d outputs of 3 inputs", len(outs))
 					}
@@ -186,11 +165,11 @@ func TestPipelines(t *testing.T) {
 						b.isOutput(i, 3, out)
 					}
 				}
-				b.must(p.Close(b.ctx))
-				if err := p.Close(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+				b.Must(p.Close(b.Ctx))
+				if err := p.Close(b.Ctx); !errors.Is(err, reprise.ErrReleased) {
 					t.Errorf("a second close: %v", err)
 				}
-				if diff := cmp.Diff(before, b.allocated()); diff != "" {
+				if diff := cmp.Diff(before, b.Allocated()); diff != "" {
 					t.Errorf("something is taken (-before +after):\n%s", diff)
 				}
 			})
@@ -204,21 +183,21 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 	stop := errors.New("enough")
 	for name, c := range triedConfigs() {
 		t.Run(name, func(t *testing.T) {
-			b := b.with(t)
-			p, err := pipeline.New(b.dev, c, b.model(2))
-			b.must(err)
-			b.must(p.Compile(b.ctx, inputs(1)[0]))
+			b := &bench{b.With(t)}
+			p, err := pipeline.New(b.Dev, c, b.model(2))
+			b.Must(err)
+			b.Must(p.Compile(b.Ctx, inputs(1)[0]))
 			whole := func() {
 				t.Helper()
 				n := 0
-				for out, err := range p.Run(b.ctx, slices.Values(inputs(4))) {
-					b.must(err)
+				for out, err := range p.Run(b.Ctx, slices.Values(inputs(4))) {
+					b.Must(err)
 					b.isOutput(n, 2, out)
 					n++
 				}
 			}
 			for at := range rounds(3, 1) { // canceled between outputs
-				ctx, cancel := context.WithCancelCause(b.ctx)
+				ctx, cancel := context.WithCancelCause(b.Ctx)
 				n := 0
 				var got error
 				for out, err := range p.Run(ctx, slices.Values(inputs(50))) {
@@ -238,13 +217,13 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 				cancel(nil)
 			}
 			// The loop ends, or panics.
-			for range p.Run(b.ctx, slices.Values(inputs(50))) {
+			for range p.Run(b.Ctx, slices.Values(inputs(50))) {
 				break
 			}
 			whole()
 			func() {
 				defer func() { _ = recover() }()
-				for range p.Run(b.ctx, slices.Values(inputs(50))) {
+				for range p.Run(b.Ctx, slices.Values(inputs(50))) {
 					panic("in the body")
 				}
 			}()
@@ -252,7 +231,7 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 			// An input of the wrong size comes after the outputs of those before.
 			n := 0
 			var last error
-			for out, err := range p.Run(b.ctx, slices.Values([][]byte{inputs(1)[0], inputs(2)[1], {1, 2, 3}, inputs(1)[0]})) {
+			for out, err := range p.Run(b.Ctx, slices.Values([][]byte{inputs(1)[0], inputs(2)[1], {1, 2, 3}, inputs(1)[0]})) {
 				if last = err; err == nil {
 					b.isOutput(n, 2, out)
 					n++
@@ -262,21 +241,21 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 			if !errors.As(last, &te) || n != 2 {
 				t.Errorf("%d outputs, then %v", n, last)
 			}
-			b.says(last, "input 2")
+			b.Says(last, "input 2")
 			whole()
 			// In a canceled context nothing is begun.
-			ctx, cancel := context.WithCancelCause(b.ctx)
+			ctx, cancel := context.WithCancelCause(b.Ctx)
 			cancel(stop)
 			if err := p.Enqueue(ctx, inputs(1)...); !errors.Is(err, stop) {
 				t.Errorf("enqueue in a canceled context: %v", err)
 			}
-			b.must(p.Enqueue(b.ctx, inputs(3)...))
+			b.Must(p.Enqueue(b.Ctx, inputs(3)...))
 			if _, err := p.PopAll(ctx); err == nil {
-				_, err = p.PopAll(b.ctx) // all was there already
-				b.must(err)
+				_, err = p.PopAll(b.Ctx) // all was there already
+				b.Must(err)
 			}
 			whole()
-			b.must(p.Close(b.ctx))
+			b.Must(p.Close(b.Ctx))
 		})
 	}
 }
@@ -287,12 +266,12 @@ func TestPipelineBackPressure(t *testing.T) {
 	c := pipeConfigs()["transfer queue"]
 	for _, depth := range []int{1, 2, 5} {
 		c.Depth = depth
-		p, err := pipeline.New(b.dev, c, b.model(1))
-		b.must(err)
-		b.must(p.Compile(b.ctx, inputs(1)[0]))
+		p, err := pipeline.New(b.Dev, c, b.model(1))
+		b.Must(err)
+		b.Must(p.Compile(b.Ctx, inputs(1)[0]))
 		taken, given := 0, 0
 		all := inputs(12)
-		for _, err := range p.Run(b.ctx, func(yield func([]byte) bool) {
+		for _, err := range p.Run(b.Ctx, func(yield func([]byte) bool) {
 			for _, in := range all {
 				taken++
 				if taken-given > depth {
@@ -303,10 +282,10 @@ func TestPipelineBackPressure(t *testing.T) {
 				}
 			}
 		}) {
-			b.must(err)
+			b.Must(err)
 			given++
 		}
-		b.must(p.Close(b.ctx))
+		b.Must(p.Close(b.Ctx))
 	}
 }
 
@@ -337,12 +316,12 @@ func TestPipelineRefusals(t *testing.T) {
 		{two, pipeline.Config{Input: dram, Depth: -1}, model, "at least one input"},
 	} {
 		tt.c.Name = "odd"
-		_, err := pipeline.New(tt.b.dev, tt.c, tt.model)
+		_, err := pipeline.New(tt.b.Dev, tt.c, tt.model)
 		var pe *pipeline.ConfigError
 		if !errors.As(err, &pe) {
 			t.Errorf("%+v: %v", tt.c, err)
 		}
-		tt.b.says(err, `pipeline: new "odd" (`, tt.says)
+		tt.b.Says(err, `pipeline: new "odd" (`, tt.says)
 	}
 }
 
@@ -373,106 +352,106 @@ func TestPipelineModelMistakes(t *testing.T) {
 		{"trace, 1 queue, scratch", change(func(bufs *pipeline.Buffers, _ *pipeline.Stages) {
 			var err error
 			left, err = bufs.Scratch.NewBuffer(reprise.BufferConfig{Size: 64, PageSize: 64, Name: "left"})
-			b.must(err)
+			b.Must(err)
 		}), "free everything that was taken"},
 	} {
-		before := b.allocated()
-		p, err := pipeline.New(b.dev, configs[tt.config], tt.model)
-		b.must(err)
-		err = p.Compile(b.ctx, inputs(1)[0])
-		b.says(err, "pipeline: compile", tt.says)
+		before := b.Allocated()
+		p, err := pipeline.New(b.Dev, configs[tt.config], tt.model)
+		b.Must(err)
+		err = p.Compile(b.Ctx, inputs(1)[0])
+		b.Says(err, "pipeline: compile", tt.says)
 		var pe *pipeline.MovedError
 		if left != nil && (!errors.As(err, &pe) || pe.Got == pe.Want) {
 			t.Errorf("no *MovedError: %v", err)
 		}
 		if left != nil {
-			b.must(left.Free())
+			b.Must(left.Free())
 		}
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		if diff := cmp.Diff(before, b.Allocated()); diff != "" {
 			t.Errorf("%s: something is taken (-before +after):\n%s", tt.says, diff)
 		}
-		if err := p.Enqueue(b.ctx, inputs(1)...); !errors.Is(err, pipeline.ErrNotCompiled) {
+		if err := p.Enqueue(b.Ctx, inputs(1)...); !errors.Is(err, pipeline.ErrNotCompiled) {
 			t.Errorf("enqueue: %v", err)
 		}
-		b.must(p.Close(b.ctx))
+		b.Must(p.Close(b.Ctx))
 	}
 }
 
 // A pipeline can't be used from inside its own Run, nor compiled twice.
 func TestPipelineBusy(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	p, err := pipeline.New(b.dev, pipeConfigs()["trace, 1 queue, DRAM"], b.model(1))
-	b.must(err)
-	for _, err := range p.Run(b.ctx, slices.Values(inputs(1))) {
+	p, err := pipeline.New(b.Dev, pipeConfigs()["trace, 1 queue, DRAM"], b.model(1))
+	b.Must(err)
+	for _, err := range p.Run(b.Ctx, slices.Values(inputs(1))) {
 		if !errors.Is(err, pipeline.ErrNotCompiled) {
 			t.Errorf("run before compile: %v", err)
 		}
 	}
-	b.must(p.Compile(b.ctx, inputs(1)[0]))
-	if err := p.Compile(b.ctx, inputs(1)[0]); !errors.Is(err, pipeline.ErrAlreadyCompiled) {
+	b.Must(p.Compile(b.Ctx, inputs(1)[0]))
+	if err := p.Compile(b.Ctx, inputs(1)[0]); !errors.Is(err, pipeline.ErrAlreadyCompiled) {
 		t.Errorf("a second compile: %v", err)
 	}
-	for _, err := range p.Run(b.ctx, slices.Values(inputs(2))) {
-		b.must(err)
+	for _, err := range p.Run(b.Ctx, slices.Values(inputs(2))) {
+		b.Must(err)
 		for what, err := range map[string]error{
-			"enqueue": p.Enqueue(b.ctx, inputs(1)...), "close": p.Close(b.ctx), "preallocate": p.PreallocateOutputs(1),
+			"enqueue": p.Enqueue(b.Ctx, inputs(1)...), "close": p.Close(b.Ctx), "preallocate": p.PreallocateOutputs(1),
 		} {
 			if !errors.Is(err, pipeline.ErrBusy) {
 				t.Errorf("%s inside Run: %v", what, err)
 			}
 		}
 	}
-	b.must(p.Enqueue(b.ctx, inputs(1)...))
-	for _, err := range p.Run(b.ctx, slices.Values(inputs(1))) {
-		b.says(err, "call PopAll first")
+	b.Must(p.Enqueue(b.Ctx, inputs(1)...))
+	for _, err := range p.Run(b.Ctx, slices.Values(inputs(1))) {
+		b.Says(err, "call PopAll first")
 	}
-	b.must(p.Close(b.ctx))
+	b.Must(p.Close(b.Ctx))
 }
 
 // Outputs that were handed out stay good for as many inputs as were promised, also when one of those was refused.
 func TestPipelineKeepsOutputsAfterErrors(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	p := b.onePage(pipeline.Config{})
-	b.must(p.Compile(b.ctx, words(256, 0)))
-	b.must(p.PreallocateOutputs(3))
-	b.must(p.Enqueue(b.ctx, words(256, 10)))
-	outs, err := p.PopAll(b.ctx)
-	b.must(err)
+	b.Must(p.Compile(b.Ctx, devtest.Words(256, 0)))
+	b.Must(p.PreallocateOutputs(3))
+	b.Must(p.Enqueue(b.Ctx, devtest.Words(256, 10)))
+	outs, err := p.PopAll(b.Ctx)
+	b.Must(err)
 	kept := outs[0][0]
-	ended, cancel := context.WithCancel(b.ctx)
+	ended, cancel := context.WithCancel(b.Ctx)
 	cancel()
-	if err := p.Enqueue(ended, words(256, 20)); !errors.Is(err, context.Canceled) {
+	if err := p.Enqueue(ended, devtest.Words(256, 20)); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	b.must(p.Enqueue(b.ctx, words(256, 30)))
-	_, err = p.PopAll(b.ctx)
-	b.must(err)
-	if diff := cmp.Diff(words(256, 11), kept); diff != "" {
+	b.Must(p.Enqueue(b.Ctx, devtest.Words(256, 30)))
+	_, err = p.PopAll(b.Ctx)
+	b.Must(err)
+	if diff := cmp.Diff(devtest.Words(256, 11), kept); diff != "" {
 		t.Errorf("an output that one more input of three has overwritten (-want +got):\n%s", diff)
 	}
-	b.must(p.Close(b.ctx))
+	b.Must(p.Close(b.Ctx))
 }
 
 // A pipeline in which nothing is under way goes on when the device was recovered.
 func TestPipelineGoesOnAfterRecovery(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	p := b.onePage(pipeline.Config{Trace: true, Queues: 2, TransferQueue: true})
-	b.must(p.Compile(b.ctx, words(256, 0)))
+	b.Must(p.Compile(b.Ctx, devtest.Words(256, 0)))
 	for i := range rounds(20, 5) { // what the host has seen of the last input's end is by chance
 		for range 2 {
-			b.must(p.Enqueue(b.ctx, words(256, uint32(i))))
+			b.Must(p.Enqueue(b.Ctx, devtest.Words(256, uint32(i))))
 		}
-		_, err := p.PopAll(b.ctx)
-		b.must(err)
-		b.must(b.dev.Recover(b.ctx))
+		_, err := p.PopAll(b.Ctx)
+		b.Must(err)
+		b.Must(b.Dev.Recover(b.Ctx))
 	}
-	b.must(p.Enqueue(b.ctx, words(256, 99)))
-	outs, err := p.PopAll(b.ctx)
-	b.must(err)
-	if diff := cmp.Diff(words(256, 100), outs[0][0]); diff != "" {
+	b.Must(p.Enqueue(b.Ctx, devtest.Words(256, 99)))
+	outs, err := p.PopAll(b.Ctx)
+	b.Must(err)
+	if diff := cmp.Diff(devtest.Words(256, 100), outs[0][0]); diff != "" {
 		t.Errorf("after the last recovery (-want +got):\n%s", diff)
 	}
-	b.must(p.Close(b.ctx))
+	b.Must(p.Close(b.Ctx))
 }
 
 // onePage is a pipeline that adds 1 to 256 B.
@@ -483,13 +462,13 @@ func (b *bench) onePage(c pipeline.Config) *pipeline.Pipeline {
 	}
 	in := page("in")
 	c.Name, c.Input, c.Outputs = "p", &in, []reprise.BufferConfig{page("out")}
-	p, err := pipeline.New(b.dev, c, func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
-		x, err := bufs.Device.Load(ctx, addProgram(b.dev, "add", reprise.Core{}, bufs.Input, bufs.Outputs[0], 1))
+	p, err := pipeline.New(b.Dev, c, func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
+		x, err := bufs.Device.Load(ctx, b.Adder("add", reprise.Core{}, bufs.Input, bufs.Outputs[0], 1))
 		if err != nil {
 			return nil, err
 		}
 		return &pipeline.Stages{Body: []*reprise.Executable{x}, Close: x.Close}, nil
 	})
-	b.must(err)
+	b.Must(err)
 	return p
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -198,7 +199,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	}
 	listened := func() error { return nil }
 	if c.Timeline != "" {
-		line, err := dev.StartTimeline(ctx)
+		line, err := observe.StartTimeline(ctx, dev)
 		if err != nil {
 			return nil, err
 		}

@@ -23,6 +23,8 @@ var allowed = map[string][]string{
 	"kernels":                    {"chip", "internal/riscv"},
 	"kmd":                        {"chip", "internal/seam", "internal/kabi"},
 	"pipeline":                   {""},
+	"observe":                    {""},
+	"internal/devtest":           {"", "allocator", "kernels", "sim"},
 	"mesh/topology":              {"chip", "kmd", "internal/seam", "internal/kabi"},
 	"mesh":                       {"", "allocator", "chip", "kernels", "kmd", "mesh/topology"},
 	"mesh/hosts":                 {"", "allocator", "mesh"},

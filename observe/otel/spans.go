@@ -43,7 +43,7 @@ func failed(span trace.Span, err error) {
 }
 
 // Calls returns an Observer that makes spans of the calls that use a device, for reprise.Device.Observe. They last as long
-// as the call; the device may still be at it afterwards. The Timeline of package reprise has the device's own times.
+// as the call; the device may still be at it afterwards. The Timeline of package observe has the device's own times.
 func (s *Spans) Calls() reprise.Observer {
 	return &calls{tracer: s.tracer, open: map[*reprise.Call]trace.Span{}}
 }

@@ -1,4 +1,7 @@
-package reprise
+// Package observe shows what a device and its host do: [Timeline] when, with the device's own times, and [Log] as records
+// of log/slog. Both listen to the device as a [reprise.Observer]. Package observe/otel, a module of its own,
+// makes spans of OpenTelemetry.
+package observe
 
 import (
 	"cmp"
@@ -9,17 +12,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise"
 )
 
-// Timeline is what the host and each queue of a device did, from [Device.StartTimeline] to [Timeline.Stop]: when calls
-// were made, and when the device carried out what they had put into its queues.
+// Timeline is what the host and each queue of a device did, from [StartTimeline] to [Timeline.Stop]: when calls were made,
+// and when the device carried out what they had put into its queues.
 //
-// The device's times are stamps that its dispatchers take. A Timeline puts one behind every call that puts something
-// into a queue. So as long as it runs, what is in one queue is carried out strictly one after the other, and each call
-// costs the host some microseconds more. What different queues do still overlaps as it would otherwise.
+// The device's times are stamps that its dispatchers take. A Timeline puts a stamp after every call that puts something
+// into a queue. So as long as it runs, the device carries out what is in one queue strictly one after the other, and each
+// call costs the host some microseconds more. What different queues do still overlaps as it would otherwise.
 type Timeline struct {
-	d     *Device
+	dev   *reprise.Device
 	began time.Time
 	stop  func()
 	most  int // spans and stamps
@@ -28,10 +31,10 @@ type Timeline struct {
 	stopped bool
 	host    []Span
 	stamps  []stamp
-	settled int               // stamps in front whose times are known
+	settled int               // leading stamps whose times are known
 	clocks  []clockReading    // in the order of host time
 	shift   []int64           // cycles by which a queue's clock is ahead of queue 0's
-	begin   map[uint64]uint64 // of the calls that are under way
+	begin   map[uint64]uint64 // cycles at which the calls under way began, by call
 	dropped int
 	err     error // the first one
 }
@@ -47,12 +50,12 @@ type clockReading struct {
 // stamp is the end of what a call has put into a queue.
 type stamp struct {
 	span  Span
-	event *dispatch.Event // gives the end; nil once it has
+	event *reprise.Event // has the time of the end; nil once that was taken
 	lost  bool
 	from  time.Duration // when the call was made
 }
 
-// Span is a piece of time in which the host or a queue did something.
+// Span is a time in which the host or a queue did something.
 type Span struct {
 	Queue      int    // -1 for the host
 	Kind       string // "write", "run", ... as the call that it belongs to, or "span" for what Timeline.Span recorded
@@ -61,51 +64,54 @@ type Span struct {
 	Object     any    // of the call
 	Start, End time.Duration
 	// StartCycles and EndCycles are the device's own times, on the clock of queue 0: 0 for the host's spans. They say in
-	// what order things were on the device; Start and End put them beside what the host did, as well as two clocks allow.
+	// what order the device did things; Start and End put them beside what the host did, as well as two clocks agree.
 	StartCycles, EndCycles uint64
 	failed                 bool
 }
 
-// Overlaps says whether two spans of queues overlap on the device.
+// Overlaps reports whether two spans of queues overlap on the device.
 func (s *Span) Overlaps(o *Span) bool {
 	return s.StartCycles < o.EndCycles && o.StartCycles < s.EndCycles
 }
 
-// StartTimeline begins to record what the host and the queues do.
-func (d *Device) StartTimeline(ctx context.Context) (*Timeline, error) {
-	if err := d.usable("start timeline"); err != nil {
-		return nil, err
+// StartTimeline begins to record what the host and the queues of a device do. It waits for the queues, as
+// [reprise.Queue.Finish] does; so does [Timeline.Stop].
+func StartTimeline(ctx context.Context, dev *reprise.Device) (*Timeline, error) {
+	t := &Timeline{dev: dev, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, dev.Queues()), most: mostSpans}
+	if err := t.start(ctx); err != nil {
+		return nil, fmt.Errorf("observe: start timeline: %w", err)
 	}
-	t := &Timeline{d: d, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, len(d.queues)), most: mostSpans}
-	if err := t.compareClocks(); err != nil {
-		return nil, d.failed("start timeline", err)
-	}
-	for _, q := range d.queues {
-		// The first span of a queue begins no earlier than here.
-		if err := q.await(ctx); err != nil {
-			return nil, d.failed("start timeline", err)
-		}
-	}
-	if _, err := t.read(d.queues[0]); err != nil {
-		return nil, d.failed("start timeline", err)
-	}
-	t.stop = d.Observe(t)
+	t.stop = dev.Observe(timelineObserver{t})
 	return t, nil
 }
 
-// compareClocks finds out by how much the queues' clocks differ: not at all, unless readings that hem each other in say
+func (t *Timeline) start(ctx context.Context) error {
+	if err := t.compareClocks(); err != nil {
+		return err
+	}
+	// The first span of a queue begins no earlier than here.
+	for id := range t.dev.Queues() {
+		if err := t.dev.Queue(id).Finish(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := t.read(t.dev.Queue(0))
+	return err
+}
+
+// compareClocks finds out by how much the queues' clocks differ: not at all, unless readings that enclose each other say
 // otherwise.
 func (t *Timeline) compareClocks() error {
 	const rounds = 8
-	first := t.d.queues[0].q
-	for i, q := range t.d.queues[1:] {
+	first := t.dev.Queue(0)
+	for id := 1; id < t.dev.Queues(); id++ {
 		low, high := int64(-1)<<62, int64(1)<<62
 		for range rounds {
 			before, err := first.Clock()
 			if err != nil {
 				return err
 			}
-			other, err := q.q.Clock()
+			other, err := t.dev.Queue(id).Clock()
 			if err != nil {
 				return err
 			}
@@ -117,15 +123,15 @@ func (t *Timeline) compareClocks() error {
 			high = min(high, int64(other.Cycles-before.Cycles))
 		}
 		if low > 0 || high < 0 {
-			t.shift[i+1] = low + (high-low)/2
+			t.shift[id] = low + (high-low)/2
 		}
 	}
 	return nil
 }
 
 // read reads the clock of a queue, on that of queue 0.
-func (t *Timeline) read(q *Queue) (uint64, error) {
-	c, err := q.q.Clock()
+func (t *Timeline) read(q *reprise.Queue) (uint64, error) {
+	c, err := q.Clock()
 	if err != nil {
 		return 0, err
 	}
@@ -138,30 +144,35 @@ func (t *Timeline) read(q *Queue) (uint64, error) {
 	return cycles, nil
 }
 
-// Begin implements [Observer].
-func (t *Timeline) Begin(_ context.Context, c *Call) {
+// timelineObserver is a timeline as it listens to the device.
+type timelineObserver struct{ t *Timeline }
+
+// Begin implements reprise.Observer.
+func (o timelineObserver) Begin(_ context.Context, c *reprise.Call) {
+	t := o.t
 	if !c.Kind.Queued() || len(c.Queues) == 0 {
 		return
 	}
 	t.mu.Lock()
-	room := t.room()
+	room := t.hasRoomLocked()
 	t.mu.Unlock()
 	if !room {
-		return // nor for what the clock says
+		return // for the reading of the clock neither
 	}
 	now, err := t.read(c.Queues[0])
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.note(err)
+	t.noteLocked(err)
 	t.begin[c.ID] = now
 }
 
-// End implements [Observer].
-func (t *Timeline) End(ctx context.Context, c *Call) {
+// End implements reprise.Observer.
+func (o timelineObserver) End(ctx context.Context, c *reprise.Call) {
+	t := o.t
 	t.mu.Lock()
 	now := t.begin[c.ID]
 	delete(t.begin, c.ID)
-	full := t.full()
+	full := t.dropLocked()
 	if !full {
 		t.host = append(t.host, Span{
 			Queue: -1, Kind: c.Kind.String(), Name: c.Name, Call: c.ID, Object: c.Object,
@@ -169,42 +180,41 @@ func (t *Timeline) End(ctx context.Context, c *Call) {
 		})
 	}
 	t.mu.Unlock()
-	if full || c.Err != nil || !c.Kind.Queued() || c.Kind == CallRecord {
+	if full || c.Err != nil || !c.Kind.Queued() || c.Kind == reprise.CallRecord {
 		return
 	}
 	for _, q := range c.Queues {
-		e := t.d.disp.NewEvent("timeline", true)
-		err := q.q.Record(context.WithoutCancel(ctx), e, 0)
+		e, err := c.Stamp(context.WithoutCancel(ctx), q)
 		t.mu.Lock()
-		t.note(err)
+		t.noteLocked(err)
 		if err == nil {
 			t.stamps = append(t.stamps, stamp{
 				span:  Span{Queue: q.ID(), Kind: c.Kind.String(), Name: c.Name, Call: c.ID, Object: c.Object, StartCycles: now},
 				event: e, from: c.Start.Sub(t.began),
 			})
 		}
-		t.settle()
+		t.settleLocked()
 		t.mu.Unlock()
 	}
 }
 
-// room says whether there is room for a call. Called with mu held.
-func (t *Timeline) room() bool { return !t.stopped && len(t.host)+len(t.stamps) < t.most }
+// hasRoomLocked reports whether there is room for a call.
+func (t *Timeline) hasRoomLocked() bool { return !t.stopped && len(t.host)+len(t.stamps) < t.most }
 
-// full says whether there is no room for a call, and counts it then. Called with mu held.
-func (t *Timeline) full() bool {
-	if t.room() {
+// dropLocked reports whether there is no room for a call, and counts it then.
+func (t *Timeline) dropLocked() bool {
+	if t.hasRoomLocked() {
 		return false
 	}
 	t.dropped++
 	return true
 }
 
-// note keeps the first error. Called with mu held.
-func (t *Timeline) note(err error) { t.err = cmp.Or(t.err, err) }
+// noteLocked keeps the first error.
+func (t *Timeline) noteLocked(err error) { t.err = cmp.Or(t.err, err) }
 
-// settle takes the times of stamps that are done, so that their events can go. Called with mu held.
-func (t *Timeline) settle() {
+// settleLocked takes the times of stamps that the device has reached, and drops their events.
+func (t *Timeline) settleLocked() {
 	for ; t.settled < len(t.stamps) && t.stamps[t.settled].take(t.shift); t.settled++ {
 	}
 }
@@ -228,21 +238,21 @@ func (t *Timeline) Span(name string) (end func()) {
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if !t.full() {
+		if !t.dropLocked() {
 			t.host = append(t.host, Span{Queue: -1, Kind: "span", Name: name, Start: start, End: time.Since(t.began)})
 		}
 	}
 }
 
 // Stop waits for the queues and ends the recording. The error is the first thing that kept the timeline from being
-// complete; what there is can still be written.
+// complete; what was recorded can still be written.
 func (t *Timeline) Stop(ctx context.Context) error {
 	t.stop()
 	var errs []error
-	for _, q := range t.d.queues {
-		errs = append(errs, q.await(ctx))
+	for id := range t.dev.Queues() {
+		errs = append(errs, t.dev.Queue(id).Finish(ctx))
 	}
-	_, err := t.read(t.d.queues[0])
+	_, err := t.read(t.dev.Queue(0))
 	errs = append(errs, err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -257,7 +267,7 @@ func (t *Timeline) Stop(ctx context.Context) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("reprise: timeline: %w", err)
+		return fmt.Errorf("observe: timeline: %w", err)
 	}
 	return nil
 }
@@ -278,18 +288,18 @@ func (t *Timeline) Spans() []Span {
 	slices.SortStableFunc(out, func(a, b Span) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
 	})
-	for id := range t.d.queues {
+	for id := range t.dev.Queues() {
 		last, done := uint64(0), time.Duration(0)
 		for _, s := range t.stamps {
 			if s.span.Queue != id || s.lost || s.event != nil {
 				continue
 			}
-			// It began behind what was in the queue before, and not before it was submitted.
+			// It began after what was in the queue before, and not before it was submitted.
 			s.span.StartCycles = min(max(s.span.StartCycles, last), s.span.EndCycles)
 			last = s.span.EndCycles
 			// Clocks agree only so far: nothing is done before it is asked for, nor two things of a queue at once.
-			s.span.Start = max(t.hostTime(s.span.StartCycles), s.from, done)
-			s.span.End = max(t.hostTime(s.span.EndCycles), s.span.Start)
+			s.span.Start = max(t.hostTimeLocked(s.span.StartCycles), s.from, done)
+			s.span.End = max(t.hostTimeLocked(s.span.EndCycles), s.span.Start)
 			done = s.span.End
 			out = append(out, s.span)
 		}
@@ -297,8 +307,8 @@ func (t *Timeline) Spans() []Span {
 	return out
 }
 
-// hostTime converts the device's time with the readings around it. Called with mu held.
-func (t *Timeline) hostTime(cycles uint64) time.Duration {
+// hostTimeLocked converts the device's time with the readings around it.
+func (t *Timeline) hostTimeLocked(cycles uint64) time.Duration {
 	i, _ := slices.BinarySearchFunc(t.clocks, cycles, func(c clockReading, to uint64) int { return cmp.Compare(c.cycles, to) })
 	i = min(max(i, 1), len(t.clocks)-1)
 	if i < 1 { // a single reading

@@ -1,18 +1,20 @@
-package reprise
+package observe
 
 import (
 	"context"
 	"log/slog"
+
+	"github.com/reprise-tt/reprise"
 )
 
-// LogCalls returns an Observer that writes a record for every call that is over: at level Debug, and at Error if it failed.
-func LogCalls(l *slog.Logger) Observer { return callLog{l} }
+// Log returns an Observer that writes a record for every call once it has ended: at level Debug, and at Error if it failed.
+func Log(l *slog.Logger) reprise.Observer { return callLog{l} }
 
 type callLog struct{ *slog.Logger }
 
-func (callLog) Begin(context.Context, *Call) {}
+func (callLog) Begin(context.Context, *reprise.Call) {}
 
-func (l callLog) End(ctx context.Context, c *Call) {
+func (l callLog) End(ctx context.Context, c *reprise.Call) {
 	at := slog.LevelDebug
 	if c.Err != nil {
 		at = slog.LevelError

@@ -1,4 +1,4 @@
-package reprise
+package observe
 
 import (
 	"encoding/json"
@@ -36,9 +36,9 @@ const (
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
 	events := []traceEvent{
-		meta("process_name", hostProcess, 0, "host"), meta("process_name", deviceProcess, 0, t.d.name),
+		meta("process_name", hostProcess, 0, "host"), meta("process_name", deviceProcess, 0, t.dev.Name()),
 	}
-	for id := range t.d.queues {
+	for id := range t.dev.Queues() {
 		events = append(events, meta("thread_name", deviceProcess, id, fmt.Sprintf("queue %d", id)))
 	}
 	var body []traceEvent
@@ -95,9 +95,9 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 		Events []traceEvent   `json:"traceEvents"`
 		Unit   string         `json:"displayTimeUnit"`
 		Other  map[string]any `json:"otherData"`
-	}{append(events, body...), "ns", map[string]any{"dropped": t.Dropped(), "device": t.d.name}})
+	}{append(events, body...), "ns", map[string]any{"dropped": t.Dropped(), "device": t.dev.Name()}})
 	if err != nil {
-		return fmt.Errorf("reprise: write timeline: %w", err)
+		return fmt.Errorf("observe: write timeline: %w", err)
 	}
 	return nil
 }

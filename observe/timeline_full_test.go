@@ -1,15 +1,16 @@
-package reprise
+package observe
 
 import (
 	"errors"
 	"testing"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // A timeline that is full grows no more, whatever the calls are that it has no room for, and says how many there were.
 func TestFullTimelineStaysAsItIs(t *testing.T) {
-	dev, err := Open(t.Context(), sim.Wormhole())
+	dev, err := reprise.Open(t.Context(), sim.Wormhole())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,11 +19,11 @@ func TestFullTimelineStaysAsItIs(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	buf, err := dev.NewBuffer(BufferConfig{Kind: DRAM, Size: 64})
+	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := dev.StartTimeline(t.Context())
+	line, err := StartTimeline(t.Context(), dev)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
-package reprise_test
+package observe_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -60,7 +62,7 @@ func readTrace(t *testing.T, file []byte) map[string][]string {
 			t.Errorf("%q is on track %v, which has no name", e.Name, at)
 		}
 		if *e.Time < last {
-			t.Errorf("%q at %g is behind something at %g", e.Name, *e.Time, last)
+			t.Errorf("%q at %g comes after something at %g", e.Name, *e.Time, last)
 		}
 		last = *e.Time
 		if e.Phase != "X" {
@@ -88,32 +90,33 @@ func readTrace(t *testing.T, file []byte) map[string][]string {
 
 // A timeline has a track for the host and one for each queue, on which spans are in order and nest.
 func TestTimeline(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		in, out := b.pages("in", 8), b.pages("out", 8)
-		x := b.load(b.adder("add", reprise.Core{X: 1}, in, out, 5))
-		tr := b.capture("adds", x, x)
-		other := b.dev.Queue(1)
-		e := b.dev.NewEvent("ran")
-		line, err := b.dev.StartTimeline(b.ctx)
-		b.must(err)
+	devtest.OnEmulators(t, func(b *devtest.Bench) {
+		in, out := b.Pages("in", 8), b.Pages("out", 8)
+		x := b.Load(b.Adder("add", reprise.Core{X: 1}, in, out, 5))
+		tr, err := b.Queue.Capture(b.Ctx, "adds", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+		b.Must(err)
+		other := b.Dev.Queue(1)
+		e := b.Dev.NewEvent("ran")
+		line, err := observe.StartTimeline(b.Ctx, b.Dev)
+		b.Must(err)
 		end := line.Span("all of it")
-		b.write(in, 7)
-		b.must(b.queue.Run(b.ctx, x))
-		b.must(tr.Replay(b.ctx))
-		b.must(b.queue.Record(b.ctx, e))
-		b.must(other.Wait(b.ctx, e))
+		b.Must(b.Queue.Write(b.Ctx, in, 0, devtest.Words(in.Size(), 7)))
+		b.Must(b.Queue.Run(b.Ctx, x))
+		b.Must(tr.Replay(b.Ctx))
+		b.Must(b.Queue.Record(b.Ctx, e))
+		b.Must(other.Wait(b.Ctx, e))
 		got := make([]byte, out.Size())
-		b.must(other.Read(b.ctx, out, 0, got))
-		b.must(e.Synchronize(b.ctx))
+		b.Must(other.Read(b.Ctx, out, 0, got))
+		b.Must(e.Synchronize(b.Ctx))
 		end()
-		b.must(line.Stop(b.ctx))
-		if !bytes.Equal(got, words(out.Size(), 12)) {
+		b.Must(line.Stop(b.Ctx))
+		if !bytes.Equal(got, devtest.Words(out.Size(), 12)) {
 			b.Error("the results differ")
 		}
-		b.must(b.queue.Run(b.ctx, x)) // is heard no more
+		b.Must(b.Queue.Run(b.Ctx, x)) // is heard no more
 
 		var file bytes.Buffer
-		b.must(line.WriteJSON(&file))
+		b.Must(line.WriteJSON(&file))
 		want := map[string][]string{
 			"host":    {"all of it", "write in", "run add", "replay adds", "record ran", "wait ran", "read out", "await out", "synchronize ran"},
 			"queue 0": {"write in", "run add", "replay adds"},
@@ -123,10 +126,10 @@ func TestTimeline(t *testing.T) {
 			b.Errorf("tracks (-want +got):\n%s", diff)
 		}
 
-		// The device's own order: the wait ends behind what it waits for, and nothing takes no time.
+		// The device's own order: the wait ends after what it waits for, and nothing takes no time.
 		spans := line.Spans()
-		find := func(kind string, queue int) *reprise.Span {
-			i := slices.IndexFunc(spans, func(s reprise.Span) bool { return s.Kind == kind && s.Queue == queue })
+		find := func(kind string, queue int) *observe.Span {
+			i := slices.IndexFunc(spans, func(s observe.Span) bool { return s.Kind == kind && s.Queue == queue })
 			return &spans[i]
 		}
 		if replay, wait := find("replay", 0), find("wait", 1); wait.EndCycles < replay.EndCycles {
@@ -148,21 +151,21 @@ func TestTimeline(t *testing.T) {
 
 // Several goroutines at once get tracks of their own, and a timeline can be taken while they work.
 func TestTimelineOfGoroutines(t *testing.T) {
-	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
-	line, err := b.dev.StartTimeline(b.ctx)
-	b.must(err)
+	b := devtest.Open(t, sim.Wormhole(), reprise.WithQueues(2))
+	line, err := observe.StartTimeline(b.Ctx, b.Dev)
+	b.Must(err)
 	done := make(chan error)
 	for g := range 4 {
-		buf := b.pages(fmt.Sprint(g), 32)
+		buf := b.Pages(fmt.Sprint(g), 32)
 		go func() {
-			q := b.dev.Queue(g % 2)
+			q := b.Dev.Queue(g % 2)
 			for i := range 20 {
-				got, want := make([]byte, buf.Size()), words(buf.Size(), uint32(100*g+i))
-				if err := q.Write(b.ctx, buf, 0, want); err != nil {
+				got, want := make([]byte, buf.Size()), devtest.Words(buf.Size(), uint32(100*g+i))
+				if err := q.Write(b.Ctx, buf, 0, want); err != nil {
 					done <- err
 					return
 				}
-				if err := q.Read(b.ctx, buf, 0, got); err != nil || !bytes.Equal(got, want) {
+				if err := q.Read(b.Ctx, buf, 0, got); err != nil || !bytes.Equal(got, want) {
 					done <- fmt.Errorf("goroutine %d, round %d: %v", g, i, err)
 					return
 				}
@@ -171,63 +174,13 @@ func TestTimelineOfGoroutines(t *testing.T) {
 		}()
 	}
 	for range 4 {
-		b.must(<-done)
+		b.Must(<-done)
 	}
-	b.must(line.Stop(b.ctx))
+	b.Must(line.Stop(b.Ctx))
 	var file bytes.Buffer
-	b.must(line.WriteJSON(&file))
+	b.Must(line.WriteJSON(&file))
 	tracks := readTrace(t, file.Bytes())
 	if n := len(tracks["queue 0"]) + len(tracks["queue 1"]); n != 4*20*2 {
 		t.Errorf("the queues did %d things, want %d", n, 4*20*2)
-	}
-}
-
-// heard is what an Observer hears.
-type heard struct{ calls []string }
-
-func (h *heard) Begin(_ context.Context, c *reprise.Call) {
-	h.calls = append(h.calls, fmt.Sprintf("%v %s", c.Kind, c.Name))
-}
-
-func (h *heard) End(_ context.Context, c *reprise.Call) {
-	if c.Err != nil {
-		h.calls = append(h.calls, "failed")
-	}
-}
-
-// An Observer hears of every call, and of the objects that come of it; when it is gone, of none.
-func TestObserver(t *testing.T) {
-	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
-	var h, second heard
-	stop := b.dev.Observe(&h)
-	stopSecond := b.dev.Observe(&second)
-	in := b.pages("in", 2)
-	x := b.load(b.adder("add", reprise.Core{}, in, in, 1))
-	tr := b.capture("adds", x)
-	b.write(in, 1)
-	b.must(b.queue.Run(b.ctx, x))
-	stopSecond()
-	b.must(tr.Replay(b.ctx))
-	b.holds(in, 3)
-	e := b.dev.NewEvent("e")
-	if err := b.queue.Wait(b.ctx, e); err == nil {
-		t.Error("a wait for what was never recorded")
-	}
-	b.must(b.queue.Record(b.ctx, e))
-	b.must(b.queue.Finish(b.ctx))
-	b.must(tr.Release(b.ctx))
-	b.must(x.Close(b.ctx))
-	b.must(in.Free())
-	stop()
-	b.pages("later", 1)
-	want := []string{
-		"allocate in", "load add", "capture adds", "write in", "run add", "replay adds", "read in", "await in", "wait e", "failed",
-		"record e", "finish ", "release adds", "unload add", "free in",
-	}
-	if diff := cmp.Diff(want, h.calls); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want[:5], second.calls); diff != "" {
-		t.Errorf("calls that the second one heard (-want +got):\n%s", diff)
 	}
 }
