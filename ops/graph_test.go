@@ -64,7 +64,7 @@ func document(t *testing.T) *graph.Graph {
 	return r.Graph
 }
 
-// In the sample's era, what the sample's operation gives is the sample: nodes, order, connections and fields.
+// In the format of the sample, what the sample's operation gives is the sample: nodes, order, connections and fields.
 func TestSampleOperation(t *testing.T) {
 	want, err := json.MarshalIndent(document(t), "", " ")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestSampleOperation(t *testing.T) {
 	}
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
-			g := sample(open(t, eight(), ops.WithSeparateRepeat()), graph.Config{Era: graph.EraA, Mode: mode})
+			g := sample(open(t, eight(), ops.WithSeparateRepeat()), graph.Config{Format: graph.Format2025, Mode: mode})
 			for i := range g.Nodes {
 				delete(g.Nodes[i].Params, graph.ParamAddress)
 			}
@@ -104,7 +104,7 @@ func without(g *graph.Graph, t graph.NodeType) *graph.Graph {
 		}
 		return out
 	}
-	out := &graph.Graph{Era: g.Era}
+	out := &graph.Graph{Format: g.Format}
 	for _, n := range g.Nodes {
 		if n.Type != t {
 			n.Counter, n.Connections, n.InputTensors = place[n.Counter], move(n.Connections), move(n.InputTensors)
@@ -127,13 +127,13 @@ func skeleton(g *graph.Graph) []node {
 	return out
 }
 
-// Era B keeps the sample's order and connections, but for one node before each program that says that the circular
+// Format2026v1 keeps the sample's order and connections, but for one node before each program that says that the circular
 // buffers of the program before are gone. It adds levels, arguments, input tensors and more about tensors and buffers.
-func TestSampleOperationInLaterEras(t *testing.T) {
+func TestSampleOperationInLaterFormats(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, eight(), ops.WithSeparateRepeat())
-			g := sample(b, graph.Config{Era: graph.EraB, Mode: mode, StackTraces: true})
+			g := sample(b, graph.Config{Format: graph.Format2026v1, Mode: mode, StackTraces: true})
 			if d := cmp.Diff(skeleton(document(t)), skeleton(without(g, graph.CircularDeallocate))); d != "" {
 				t.Error(d)
 			}

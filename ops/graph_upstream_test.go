@@ -80,9 +80,9 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			run := func(fails bool) (outer, inner *graph.Graph) {
-				first := b.BeginCapture(graph.Config{Era: graph.EraB, Mode: mode})
+				first := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
 				x := b.zeros(ops.Interleaved(reprise.L1), 1, 1, 32, 32)
-				second := b.BeginCapture(graph.Config{Era: graph.EraB, Mode: mode})
+				second := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
 				if _, err := first.End(); !errors.Is(err, ops.ErrNotCapturing) {
 					t.Errorf("the end of the outer one first: %v", err)
 				}
@@ -132,7 +132,7 @@ func TestUpstreamInputOrder(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x, y := b.zeros(ops.Interleaved(reprise.L1), 32, 32), b.zeros(ops.Interleaved(reprise.L1), 32, 32)
 	for _, args := range [][2]*ops.Tensor{{x, y}, {y, x}, {x, x}} {
-		c := b.BeginCapture(graph.Config{Era: graph.EraB, Mode: graph.NoDispatch})
+		c := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: graph.NoDispatch})
 		b.ok(b.Matmul(b.ctx, args[0], args[1]))
 		g := b.report(c).Graph
 		var got []string
@@ -173,7 +173,7 @@ func TestUpstreamReport(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
 		x := b.zeros(ops.Sharded(reprise.HeightSharded, 32, 32, reprise.Grid(2, 1)), 64, 32)
-		c := b.BeginCapture(graph.Config{Era: graph.EraB, Mode: mode})
+		c := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
 		b.must(b.Deallocate(b.ok(b.Relu(b.ctx, x))))
 		during := c.Report()
 		if during.Version != 1 || len(during.Graph.Nodes) == 0 || len(during.Devices) != 1 || during.Metadata.Captured.IsZero() || during.Metadata.Total != 0 {
@@ -400,7 +400,7 @@ func TestHangIsCaptured(t *testing.T) {
 	b.must(err)
 	b.ok(b.Relu(ctx, x)) // so that its program needs no loading behind the other
 	b.must(dev.Queue(0).Run(ctx, spin))
-	c := b.BeginCapture(graph.Config{Era: graph.EraB})
+	c := b.BeginCapture(graph.Config{Format: graph.Format2026v1})
 	_, err = b.Relu(ctx, x)
 	var h *reprise.HangError
 	if !errors.As(err, &h) {

@@ -46,16 +46,16 @@ func names(vs []graph.Vertex, of []int) []string {
 func TestUpstreamLevelsOfAdd(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	a := b.zeros(ops.Interleaved(reprise.L1), 64, 128)
-	one := b.levels(graph.Config{Era: graph.EraB}, 1, func() { b.ok(b.Add(b.ctx, a, a)) })
+	one := b.levels(graph.Config{Format: graph.Format2026v1}, 1, func() { b.ok(b.Add(b.ctx, a, a)) })
 	if len(one) != 2 || one[1].Name != "ttnn::add" || !cmp.Equal(one[1].In, []int{0, 0}) || !cmp.Equal(one[0].Out, []int{1}) || !cmp.Equal(one[1].OutputShape, []string{"Shape([64, 128])"}) {
 		t.Errorf("%+v", one)
 	}
-	two := b.levels(graph.Config{Era: graph.EraB}, 2, func() { b.ok(b.Add(b.ctx, a, a)) })
+	two := b.levels(graph.Config{Format: graph.Format2026v1}, 2, func() { b.ok(b.Add(b.ctx, a, a)) })
 	inner := at(t, two, "ttnn::prim::binary_ng")
 	if len(two) != 3 || !cmp.Equal(two[0].Out, []int{1, 2}) || !cmp.Equal(two[1].Internals, []int{2}) || !cmp.Equal(inner.In, []int{0, 0}) || len(inner.Out) != 0 {
 		t.Errorf("%+v", two)
 	}
-	made := b.levels(graph.Config{Era: graph.EraB}, 1, func() {
+	made := b.levels(graph.Config{Format: graph.Format2026v1}, 1, func() {
 		x := b.ok(b.Empty(b.ctx, a.Spec()))
 		b.ok(b.Add(b.ctx, x, x))
 	})
@@ -69,7 +69,7 @@ func TestUpstreamChainOfOperations(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	l1 := ops.Interleaved(reprise.L1)
 	x, y, z := b.zeros(l1, 16, 32, 64), b.zeros(l1, 16, 32, 64), b.zeros(l1, 16, 32, 64)
-	vs := b.levels(graph.Config{Era: graph.EraB, Mode: graph.NoDispatch}, 1, func() {
+	vs := b.levels(graph.Config{Format: graph.Format2026v1, Mode: graph.NoDispatch}, 1, func() {
 		product := b.ok(b.Multiply(b.ctx, y, z))
 		b.ok(b.Add(b.ctx, x, product))
 	})
@@ -110,7 +110,7 @@ func TestUpstreamPython(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	l1 := ops.Interleaved(reprise.L1)
 	x, y := b.zeros(l1, 1, 1, 32, 64), b.zeros(l1, 1, 1, 32, 64)
-	c := b.BeginCapture(graph.Config{Era: graph.EraB})
+	c := b.BeginCapture(graph.Config{Format: graph.Format2026v1})
 	b.must(b.Deallocate(b.ok(b.Add(b.ctx, x, y))))
 	g := b.report(c).Graph
 	n := len(g.Nodes)

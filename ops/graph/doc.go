@@ -1,11 +1,11 @@
-// Package graph records what ran on devices and what it allocated, and answers questions about it: which operations,
-// inside of which others, on what tensors, with how much memory at the peak.
+// Package graph records what ran on devices and what it allocated, and analyses the result: the tree of operations, their
+// tensors, peaks of memory.
 //
 // A [Graph] is a list of nodes in the order of time, in the form that TT-NN's graph capture has. A [Recorder] makes one from
-// events; [Decode] reads one that Reprise or TT-NN wrote, of any [Era]. [Report] is a graph with what belongs to it: the
-// devices, the time, the pages of buffers. [Levelize] makes a graph of the data flow between operations.
+// events; [Decode] reads one that Reprise or TT-NN wrote, in any [Format]. [Report] is a graph with its devices,
+// its time and the pages of buffers. [Levelize] makes a graph of the data flow between operations.
 //
-// The package knows nothing of devices and nothing of how things run.
+// The package accesses no device: package ops tells a Recorder what runs.
 //
 // Facts about nodes, files and figures come from TT-NN's document about graph tracing and from tt-metal's sources:
 // ttnn/core/graph (graph_processor.cpp, levelized_graph.cpp, graph_trace_utils.cpp) and ttnn/ttnn/graph.py.

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// clusterColors are the grounds of functions by their depth.
+// clusterColor returns the background of a function at a depth.
 func clusterColor(depth int) string {
 	return []string{"#e3f2fd", "#e8f5e9", "#fff8e1", "#fce4ec", "#ede7f6", "#e0f7fa"}[depth%6]
 }
 
-// label is what a picture shows of a node, in one or two lines.
+// label returns the text of a node in pictures, in one or two lines.
 func (n *Node) label() []string {
 	for _, k := range []string{ParamName, ParamTensorID, ParamShape, ParamErrorMessage} {
 		if s := n.Params[k]; s != "" {
@@ -25,8 +25,8 @@ func (n *Node) label() []string {
 	return []string{string(n.Type)}
 }
 
-// Dot writes the graph in Graphviz's language: a box for each node, a frame around what each function did, an arrow for each
-// connection. A function that didn't end has its frame to the end of the graph.
+// Dot writes the graph in Graphviz's language: a box for each node, a frame around each function's nodes, an arrow for each
+// connection. The frame of a function that didn't end reaches to the end of the function around it, or of the graph.
 func (g *Graph) Dot(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "digraph graph_trace {")
@@ -60,7 +60,7 @@ func (g *Graph) Dot(w io.Writer) error {
 	return b.Flush()
 }
 
-// lastOf returns the last node of each call: its end, or where the function around it ends if it has none.
+// lastOf returns the last node of each call: its end, or without one the end of the function around it.
 func (g *Graph) lastOf(calls []Call) []int {
 	last := make([]int, len(calls))
 	for i, c := range calls {
@@ -75,7 +75,7 @@ func (g *Graph) lastOf(calls []Call) []int {
 	return last
 }
 
-// quote is a text of Graphviz's language, of some lines.
+// quote returns lines as a quoted string of Graphviz's language.
 func quote(lines ...string) string {
 	r := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	for i, s := range lines {

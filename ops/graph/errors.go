@@ -8,25 +8,25 @@ import (
 var (
 	// ErrFormat is in errors about text that isn't a report.
 	ErrFormat = errors.New("not a graph report")
-	// ErrVersion is in errors about a report of a version that isn't known. Writers of all eras say 1.
+	// ErrVersion is in errors about a report whose version is not [Version].
 	ErrVersion = errors.New("unknown version of the report format")
-	// ErrTooLarge is in errors about a report beyond its [Limits], and about a capture that got too long.
+	// ErrTooLarge is in errors about a report beyond the [Limits], and about a capture with more nodes than [Config] allows.
 	ErrTooLarge = errors.New("too large")
-	// ErrUnbalanced is in errors about functions that ended without a start, or the other way round.
+	// ErrUnbalanced is in errors about functions that ended without a start.
 	ErrUnbalanced = errors.New("functions don't balance")
-	// ErrNoFunctions is in errors about questions that a graph without a finished function can't answer.
+	// ErrNoFunctions is in errors about graphs in which no function has ended.
 	ErrNoFunctions = errors.New("no function ended in this graph")
 	// ErrFinished is in errors about events after the end of a capture.
 	ErrFinished = errors.New("the capture has ended")
 )
 
-// FormatError says which part of a report can't be used. It wraps [ErrFormat].
+// FormatError says which part of a report is invalid. It matches [ErrFormat].
 type FormatError struct {
 	Node  int    // index in the graph, -1 if it isn't about a node
 	Field string // the JSON key
-	Found string // what is there, cut off if it is long
-	Want  string // what belongs there
-	Err   error  // of a lower layer, or nil
+	Found string // the value, shortened
+	Want  string // a description of valid values
+	Err   error  // of the JSON decoder, or nil
 }
 
 func (e *FormatError) Error() string {

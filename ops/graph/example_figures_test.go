@@ -80,7 +80,7 @@ func ExampleOutputTensors() {
 	// Output: 24 ttnn.Shape([4, 3, 32, 32])
 }
 
-// Memory behind each event.
+// Memory after each event.
 func ExampleTable() {
 	rows := graph.Table(sample())
 	for _, r := range rows[len(rows)-5:] {

@@ -15,7 +15,7 @@ func Example() {
 	a := &graph.Tensor{ID: 1, Shape: []int{32, 32}, Buffer: buffer(1)}
 	b := &graph.Tensor{ID: 2, Shape: []int{32, 32}, Buffer: buffer(2)}
 
-	r := graph.NewRecorder(graph.Config{Era: graph.EraB})
+	r := graph.NewRecorder(graph.Config{Format: graph.Format2026v1})
 	r.Begin("relu", graph.Arg{Text: "a", Tensors: []*graph.Tensor{a}})
 	r.Allocate(b.Buffer)
 	r.AllocateCircular(graph.CircularBuffer{Size: 4096, Cores: []graph.CoreRange{{X1: 7, Y1: 7}}})
@@ -50,7 +50,7 @@ func Example() {
 func ExampleLevelize() {
 	tensor := func(id uint64) *graph.Tensor { return &graph.Tensor{ID: id, Shape: []int{32, 32}} }
 	a, b, c := tensor(1), tensor(2), tensor(3)
-	r := graph.NewRecorder(graph.Config{Era: graph.EraB})
+	r := graph.NewRecorder(graph.Config{Format: graph.Format2026v1})
 	r.Begin("multiply", graph.Arg{Tensors: []*graph.Tensor{a}}, graph.Arg{Tensors: []*graph.Tensor{b}})
 	r.Begin("device operation")
 	r.End(c)

@@ -143,7 +143,7 @@ func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 	}
 }
 
-// Sets of cores are read in the form of any era.
+// Sets of cores are read in any format.
 func TestParseCores(t *testing.T) {
 	for in, want := range map[string][]CoreRange{
 		"{[(x=0,y=0) - (x=0,y=7)], [(x=1,y=0) - (x=1,y=3)]}": {{0, 0, 0, 7}, {1, 0, 1, 3}},
@@ -171,7 +171,7 @@ func levelNames(vs []Vertex) []string {
 
 // An add of a tensor to itself: twice in, once out (upstream's SimpleBinaryOp).
 func TestLevelizeSimpleBinaryOp(t *testing.T) {
-	r := NewRecorder(Config{Era: EraB})
+	r := NewRecorder(Config{Format: Format2026v1})
 	a, s := &Tensor{ID: 7, Shape: []int{64, 128}, Buffer: l1(1, 16384, 0)}, &Tensor{ID: 8, Shape: []int{64, 128}, Buffer: l1(2, 16384, 0)}
 	r.Begin("ttnn::add", take(a, a)...)
 	r.Begin("BinaryNgDeviceOperation", take(a, a)...)
@@ -201,8 +201,8 @@ func TestLevelizeSimpleBinaryOp(t *testing.T) {
 
 // add(a, multiply(b, c)): the result of one goes into the other, in the order of the arguments.
 func TestLevelizeMultiplyAndAdd(t *testing.T) {
-	for _, era := range []Era{EraB, EraC} {
-		r := NewRecorder(Config{Era: era})
+	for _, format := range []Format{Format2026v1, Format2026v2} {
+		r := NewRecorder(Config{Format: format})
 		ts := make([]*Tensor, 5)
 		for i := range ts {
 			ts[i] = &Tensor{ID: uint64(i), Shape: []int{32, 32}, Buffer: l1(uint64(i), 2048, 0)}
@@ -227,18 +227,18 @@ func TestLevelizeMultiplyAndAdd(t *testing.T) {
 			}
 		}
 		second := "ttnn::multiply"
-		if era == EraC {
+		if format == Format2026v2 {
 			second = "tensor[3]" // a node of its own for this use
 		}
 		if d := cmp.Diff([2][]string{{"tensor[1]", "tensor[2]"}, {"tensor[0]", second}}, in); d != "" {
-			t.Errorf("era %v: %s", era, d)
+			t.Errorf("format %v: %s", format, d)
 		}
 	}
 }
 
 // A function that hangs has no end: it is listed, without outputs, and its report still decodes.
 func TestFunctionWithoutEnd(t *testing.T) {
-	r := NewRecorder(Config{Era: EraB})
+	r := NewRecorder(Config{Format: Format2026v1})
 	r.Begin("ttnn::matmul")
 	r.Begin("inner")
 	if d := cmp.Diff([]string{"ttnn::matmul", "inner"}, r.Open()); d != "" {
@@ -257,7 +257,7 @@ func TestFunctionWithoutEnd(t *testing.T) {
 	}
 }
 
-// Ends without a start, events behind the end and captures that get too long are errors, and lose nothing that was there.
+// Ends without a start, events after the end and captures that are too long are errors, and nothing recorded before is lost.
 func TestRecorderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -270,7 +270,7 @@ func TestRecorderRefuses(t *testing.T) {
 				r.Error("a", "b", "c")
 			}
 		}, ErrTooLarge},
-		{"an event behind the end", func(r *Recorder) { _, _ = r.Finish(); r.Begin("late") }, ErrFinished},
+		{"an event after the end", func(r *Recorder) { _, _ = r.Finish(); r.Begin("late") }, ErrFinished},
 	} {
 		r := NewRecorder(Config{MaxNodes: 5})
 		c.do(r)
@@ -329,7 +329,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`[{"node_type":"tensor"}]`:       "node 0: counter: want 0, found none",
 		`[{"counter":1,"node_type":""}]`: "node 0: counter: want 0, found 1",
 		`[{"counter":0}]`:                "node 0: node_type: want the type of a node",
-		`[] 1`:                           "nothing behind the array",
+		`[] 1`:                           "nothing after the array",
 		`{"version":1,"per_operation_buffers":{"x":[]}}`: "counters as keys",
 	} {
 		if _, err := Decode(strings.NewReader(in), Limits{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// wireNode is a node of era B and later in a file. Keys are in alphabetical order, as in upstream's files.
+// wireNode is a node in a file, of Format2026v1 and later. Keys are in alphabetical order, as in upstream's files.
 type wireNode struct {
 	Arguments    []string       `json:"arguments"`
 	Connections  []int          `json:"connections"`
@@ -21,15 +21,15 @@ type wireNode struct {
 	StackTrace   []string       `json:"stack_trace,omitempty"`
 }
 
-// wireNodeA is a node of era A in a file.
-type wireNodeA struct {
+// wireNode2025 is a node in a file of Format2025.
+type wireNode2025 struct {
 	Connections []int          `json:"connections"`
 	Counter     int            `json:"counter"`
 	Type        NodeType       `json:"node_type"`
 	Params      map[string]any `json:"params"`
 }
 
-// list is a slice that is [] when it is empty, and not null.
+// list returns s, or an empty slice if it is nil: JSON has [] for it and not null.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -37,37 +37,37 @@ func list[T any](s []T) []T {
 	return s
 }
 
-// MarshalJSON writes the nodes as an array, in the form of their era.
+// MarshalJSON writes the nodes as an array, in the graph's format; Format2026v2 if it has none.
 func (g *Graph) MarshalJSON() ([]byte, error) {
-	era := g.Era
-	if era == 0 {
-		era = EraC
+	format := g.Format
+	if format == 0 {
+		format = Format2026v2
 	}
 	out := make([]any, len(g.Nodes))
 	for i := range g.Nodes {
-		out[i] = wire(era, &g.Nodes[i])
+		out[i] = wire(format, &g.Nodes[i])
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // names of functions and messages have < and &
+	e.SetEscapeHTML(false) // function names and messages have < and &
 	if err := e.Encode(out); err != nil {
-		return nil, fmt.Errorf("graph: encode: %w", err)
+		return nil, err
 	}
 	return b.Bytes(), nil
 }
 
-func wire(era Era, n *Node) any {
+func wire(format Format, n *Node) any {
 	params := make(map[string]any, len(n.Params))
 	for k, v := range n.Params {
 		params[k] = v
-		if intKey(era, k) {
+		if format.hasNumber(k) {
 			if i, ok := n.Params.Int(k); ok {
 				params[k] = i
 			}
 		}
 	}
-	if era == EraA {
-		return wireNodeA{Connections: list(n.Connections), Counter: n.Counter, Type: n.Type, Params: params}
+	if format == Format2025 {
+		return wireNode2025{Connections: list(n.Connections), Counter: n.Counter, Type: n.Type, Params: params}
 	}
 	w := wireNode{Arguments: list(n.Arguments), Connections: list(n.Connections), Counter: n.Counter, InputTensors: list(n.InputTensors),
 		Type: n.Type, Params: params, Level: n.Level}
@@ -80,7 +80,7 @@ func wire(era Era, n *Node) any {
 	return w
 }
 
-// readNode is a node of any era in a file.
+// readNode is a node in a file, of any format.
 type readNode struct {
 	Counter      *int                       `json:"counter"`
 	Type         NodeType                   `json:"node_type"`
@@ -93,9 +93,10 @@ type readNode struct {
 	StackTrace   []string                   `json:"stack_trace"`
 }
 
-// UnmarshalJSON reads an array of nodes of any era, within the standard [Limits]. Errors are [*FormatError].
+// UnmarshalJSON reads an array of nodes of any [Format], within the default [Limits]. Errors are a [*FormatError] or wrap
+// [ErrTooLarge].
 func (g *Graph) UnmarshalJSON(b []byte) error {
-	nodes, err := decodeNodes(json.NewDecoder(bytes.NewReader(b)), Limits{}.or())
+	nodes, err := decodeNodes(json.NewDecoder(bytes.NewReader(b)), Limits{}.withDefaults())
 	if err != nil {
 		return err
 	}
@@ -103,14 +104,14 @@ func (g *Graph) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// decodeNodes reads one JSON array of nodes.
+// decodeNodes reads one JSON array of nodes and finds out its format.
 func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 	t, err := d.Token()
 	if err != nil {
 		return nil, &FormatError{Node: -1, Field: "graph", Want: "an array of nodes", Err: err}
 	}
 	if t == nil { // null
-		return &Graph{Era: EraA}, nil
+		return &Graph{Format: Format2025}, nil
 	}
 	if t != json.Delim('[') {
 		return nil, &FormatError{Node: -1, Field: "graph", Want: "an array of nodes", Found: clip(fmt.Append(nil, t))}
@@ -147,19 +148,19 @@ func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 	}
 	switch {
 	case newest:
-		g.Era = EraD
+		g.Format = Format2026v3
 	case numbers:
-		g.Era = EraC
+		g.Format = Format2026v2
 	case leveled:
-		g.Era = EraB
+		g.Format = Format2026v1
 	default:
-		g.Era = EraA
+		g.Format = Format2025
 		g.relevel()
 	}
 	return g, nil
 }
 
-// node checks what was read.
+// node checks the node and converts it; i is its index.
 func (r *readNode) node(i int) (Node, error) {
 	if r.Counter == nil {
 		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: "none"}
@@ -185,7 +186,7 @@ func (r *readNode) node(i int) (Node, error) {
 	return n, nil
 }
 
-// text returns a text as it is and anything else as its JSON.
+// text returns a JSON string as it is, null as "", and any other value as compact JSON.
 func text(v json.RawMessage) (string, error) {
 	if len(v) > 0 && v[0] == '"' {
 		var s string
@@ -200,7 +201,7 @@ func text(v json.RawMessage) (string, error) {
 	return b.String(), err
 }
 
-// relevel gives nodes the levels that a graph of era A doesn't tell, from the functions around them.
+// relevel computes the levels of nodes, which a file of Format2025 doesn't have, from the functions around them.
 func (g *Graph) relevel() {
 	open := 0
 	outputs := map[int]int{} // nodes that are outputs of a function that has ended, and its level
@@ -215,7 +216,7 @@ func (g *Graph) relevel() {
 			open = max(open-1, 0)
 			for _, c := range n.Connections {
 				if _, old := outputs[c]; c > i && !old {
-					outputs[c] = n.Level // what a function gives comes behind its end, and belongs to it
+					outputs[c] = n.Level // outputs follow the end of their function and have its level
 				}
 			}
 		case TensorNode:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Vertex is a function or a tensor of a levelized graph. Its JSON is TT-NN's.
+// Vertex is a function or a tensor of a levelized graph. Its JSON form is TT-NN's.
 type Vertex struct {
 	ID          int      `json:"counter"` // its index
 	Level       int      `json:"stacking_level"`
@@ -15,15 +15,15 @@ type Vertex struct {
 	Arguments   []string `json:"arguments"`
 	In          []int    `json:"in_edges"`  // one for each use of a tensor, in the order of the arguments
 	Out         []int    `json:"out_edges"` // each consumer once
-	Internals   []int    `json:"internals"` // functions that this one called
+	Internals   []int    `json:"internals"` // functions that this one called directly
 	OutputInfo  []string `json:"output_info"`
 	OutputShape []string `json:"output_shape"`
 	node        int
 }
 
-// Levelize makes the graph of the data flow between functions: those of level 1 up to maxLevel, and the tensors of level 1.
-// The passes are those of levelized_graph.cpp. Unlike upstream it also takes graphs of [EraA], whose levels are worked out,
-// and functions that didn't end, which have no outputs. The error says that maxLevel is below 1.
+// Levelize returns the graph of the data flow between functions: the functions of level 1 to maxLevel, and the tensors of
+// level 1. The passes are those of levelized_graph.cpp. Unlike upstream it also accepts graphs of [Format2025], whose levels
+// Decode computes, and functions that didn't end, which have no outputs. It fails if maxLevel is below 1.
 func Levelize(g *Graph, maxLevel int) ([]Vertex, error) {
 	if maxLevel < 1 {
 		return nil, fmt.Errorf("graph: levelize: up to level %d: levels count from 1", maxLevel)
@@ -37,15 +37,15 @@ func Levelize(g *Graph, maxLevel int) ([]Vertex, error) {
 	return l.out, nil
 }
 
-// levels is a graph that is being levelized. Nodes are counters, vertices are indexes.
+// levels is a graph that is being levelized. Nodes are given by counter, vertices by index.
 type levels struct {
 	g        *Graph
 	out      []Vertex
 	vertex   map[int]int   // of a node
 	start    map[int]int   // of a function's end: its start
 	end      map[int]int   // of a function's start: its end
-	producer map[int]int   // of a tensor: the start of the outermost function that gives it
-	takes    map[int][]int // of a function's start: the tensors that it takes, with multiplicity
+	producer map[int]int   // of a tensor: the start of the outermost function that returns it
+	takes    map[int][]int // of a function's start: its input tensors, with multiplicity
 }
 
 func (l *levels) add(n *Node, name string) {
@@ -73,7 +73,7 @@ func (l *levels) vertices(maxLevel int) {
 	}
 }
 
-// functions finds the ends of functions, what they take and who gives a tensor.
+// functions finds the ends and inputs of functions and the producers of tensors.
 func (l *levels) functions() {
 	for i := range l.g.Nodes {
 		n := &l.g.Nodes[i]
@@ -108,7 +108,7 @@ func (l *levels) functions() {
 	}
 }
 
-// source is the vertex that a tensor comes from: its own, else its producer's.
+// source returns the vertex of a tensor, or else that of its producer.
 func (l *levels) source(tensor int) (int, bool) {
 	if v, ok := l.vertex[tensor]; ok {
 		return v, true
@@ -179,7 +179,7 @@ func (l *levels) internals(maxLevel int) {
 		}
 		inner := starts[v.Level+1]
 		end, ok := l.end[v.node]
-		if !ok { // it didn't end: up to the next one of its level
+		if !ok { // it didn't end: take the functions up to the next one of its level
 			end = len(l.g.Nodes)
 			same := starts[v.Level]
 			if k := sort.SearchInts(same, v.node+1); k < len(same) {

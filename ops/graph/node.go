@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// NodeType says what a node is about.
+// NodeType is the kind of a node.
 type NodeType string
 
-// The types of nodes. The last three came with [EraD].
+// The types of nodes. The last three came with [Format2026v3].
 const (
 	CaptureStart        NodeType = "capture_start"
 	CaptureEnd          NodeType = "capture_end"
@@ -30,7 +30,7 @@ const (
 // The keys of parameters.
 const (
 	ParamName              = "name"
-	ParamInputs            = "inputs" // number of arguments; a text in all eras
+	ParamInputs            = "inputs" // number of arguments; a JSON string in every format
 	ParamTensorID          = "tensor_id"
 	ParamShape             = "shape"
 	ParamDType             = "dtype"
@@ -41,7 +41,7 @@ const (
 	ParamBufferType        = "buffer_type"
 	ParamBufferTypeValue   = "buffer_type_value"
 	ParamExactBufferType   = "exact_buffer_type"
-	ParamDeviceTensors     = "device_tensors" // JSON in a text
+	ParamDeviceTensors     = "device_tensors" // JSON in a string
 	ParamSize              = "size"           // bytes; of a circular buffer per core
 	ParamType              = "type"           // DRAM or L1
 	ParamPageSize          = "page_size"      // bytes
@@ -54,23 +54,23 @@ const (
 	ParamErrorOperation    = "error_operation"
 )
 
-// Params are what a node says about its subject. Numbers are their decimal digits and JSON arrays their text, whichever form
+// Params are the parameters of a node. Numbers are held as their decimal digits and JSON arrays as their text, whatever form
 // they have in the file.
 type Params map[string]string
 
-// Int returns a parameter as a number. It is 0 and false if the parameter isn't there or isn't a number.
+// Int returns a parameter as a number. It returns false if the parameter is missing or not a number.
 func (p Params) Int(key string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(p[key]), 10, 64)
 	return n, err == nil
 }
 
-// Size returns a parameter that counts bytes; what isn't there or is negative is 0.
+// Size returns a parameter in bytes; 0 if it is missing or negative.
 func (p Params) Size(key string) int64 {
 	n, _ := p.Int(key)
 	return max(n, 0)
 }
 
-// Bool returns a parameter that is yes or no. Writers said true and false in [EraA], 1 and 0 later.
+// Bool returns a boolean parameter, which is written as true and false in [Format2025] and as 1 and 0 later.
 func (p Params) Bool(key string) bool {
 	switch strings.ToLower(strings.TrimSpace(p[key])) {
 	case "1", "true":
@@ -79,39 +79,42 @@ func (p Params) Bool(key string) bool {
 	return false
 }
 
-// Node is one event, or one thing that events are about.
+// Node is an event, or a tensor or buffer that events refer to.
 type Node struct {
 	Counter int // its index in the graph
 	Type    NodeType
 	Params  Params
-	// Connections are other nodes: of a function what begins in it and its end; of a function's end its outputs and what
-	// comes next; of a tensor the functions that take it; of a buffer the tensors on it; of an allocation the buffer.
+	// Connections are counters of other nodes. A function start is connected to the functions and events inside and to its
+	// end; a function end to its outputs and to the next function; a tensor to the functions that take it; a buffer to the
+	// tensors in it; an allocation or deallocation to the buffer.
 	Connections []int
-	// Arguments are a function's arguments in words.
+	// Arguments are a function's arguments as text.
 	Arguments []string
-	// InputTensors are the nodes of the tensors among a function's arguments. It is nil if the graph doesn't tell ([EraA]).
+	// InputTensors are the nodes of the tensors among a function's arguments. It is nil in [Format2025], which doesn't have
+	// them.
 	InputTensors []int
-	// Level counts open functions around the node: 1 for a function that no other one called, 0 outside of any.
+	// Level is the number of open functions around the node, a function start and end included: 1 for a function that no
+	// other one called.
 	Level int
-	// Duration is set for the ends of functions and of the capture, if it was measured.
+	// Duration is set on the ends of functions and of the capture, if it was measured.
 	Duration time.Duration
-	// StackTrace is who called a function, innermost first, if that was asked for.
+	// StackTrace is the call stack of a function, innermost first, if it was recorded.
 	StackTrace []string
 }
 
-// Name is the name of a function, of its start and its end.
+// Name returns the name of the function of a start or an end.
 func (n *Node) Name() string { return n.Params[ParamName] }
 
-// inL1 says whether a buffer, or an event of one, is in L1. Small and large L1 are both.
+// inL1 reports whether a buffer, or an event about one, is in L1, small L1 included.
 func (n *Node) inL1() bool { return n.Params[ParamType] == "L1" }
 
-// Graph is what happened, in the order of time.
+// Graph is the nodes of a capture in the order of time.
 type Graph struct {
-	Era   Era
-	Nodes []Node
+	Format Format
+	Nodes  []Node
 }
 
-// at returns a node, nil if there is none with that counter. Graphs from outside can name nodes that don't exist.
+// at returns a node, or nil: files can have counters of nodes that don't exist.
 func (g *Graph) at(counter int) *Node {
 	if counter < 0 || counter >= len(g.Nodes) {
 		return nil
@@ -129,8 +132,8 @@ func (g *Graph) first(n *Node, t NodeType) *Node {
 	return nil
 }
 
-// bufferOf returns the buffer that an allocation or a deallocation is about, or nil. Deallocations of some writers name the
-// allocation, and that the buffer.
+// bufferOf returns the buffer of an allocation or a deallocation, or nil. Some writers connect a deallocation to the
+// allocation, which is connected to the buffer.
 func (g *Graph) bufferOf(n *Node) *Node {
 	if b := g.first(n, BufferNode); b != nil {
 		return b

@@ -1,27 +1,20 @@
 package graph
 
-import (
-	"encoding/json"
-	"regexp"
-	"strconv"
-)
-
-// CoreUse is the most that was in use at a time, in bytes. The three are maxima of their own: they can be of different
-// times.
+// CoreUse is the most L1 of one core that was in use at a time, in bytes. The three maxima can be of different times.
 type CoreUse struct {
-	Circular int64 // circular buffers, on the core with most of them
-	L1       int64 // L1 buffers, of each core
-	Total    int64
+	Circular int64 // of circular buffers, on the core with most of them
+	L1       int64 // of L1 buffers, on the core with most of their pages
+	Total    int64 // of both
 }
 
-// PerCore returns what a core needs. Circular buffers count on the cores that they lie on, unless they lie in a buffer;
-// [CircularPeak] is the older sum over all. The pages of an interleaved buffer are spread over so many cores, usually all
-// of the grid.
+// PerCore returns the peaks of L1 on one core. Circular buffers count on the cores that they lie on, unless they lie in a
+// buffer; [CircularPeak] is the older figure, the sum over all. The pages of an interleaved buffer are taken to be spread over
+// the given number of cores, usually all of the grid.
 func PerCore(g *Graph, cores int) CoreUse {
 	var u CoreUse
 	var buffers int64
 	c := newCoreSums()
-	size := map[int]int64{} // per core, of buffers that live
+	size := map[int]int64{} // per core, of allocated buffers
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		switch n.Type {
@@ -38,7 +31,7 @@ func PerCore(g *Graph, cores int) CoreUse {
 				buffers = plus(buffers, s)
 			}
 		case BufferDeallocate:
-			if b := g.bufferOf(n); b != nil { // 0 if it is from before the capture
+			if b := g.bufferOf(n); b != nil { // its size is 0 if it is from before the capture
 				buffers -= size[b.Counter]
 				delete(size, b.Counter)
 			}
@@ -51,7 +44,7 @@ func PerCore(g *Graph, cores int) CoreUse {
 }
 
 // CircularPeak returns the most bytes of circular buffers at a time, as if all lay on one core. Those that lie in a buffer
-// don't count. This is TT-NN's figure up to [EraC].
+// are not counted. This is TT-NN's figure up to [Format2026v2].
 func CircularPeak(g *Graph) int64 {
 	var now, peak int64
 	for i := range g.Nodes {
@@ -68,7 +61,7 @@ func CircularPeak(g *Graph) int64 {
 	return peak
 }
 
-// perCore is what an allocation takes of the core that has most of its pages. Without the size of a page it is all.
+// perCore returns the bytes of an allocation on the core with most of its pages; all of it if the page size is unknown.
 func perCore(p Params, cores int) int64 {
 	size, page, n := p.Size(ParamSize), p.Size(ParamPageSize), p.Size(ParamNumCores)
 	if n == 0 {
@@ -85,7 +78,7 @@ func perCore(p Params, cores int) int64 {
 	return per * page
 }
 
-// ceil divides numbers that aren't negative, and rounds up.
+// ceil divides non-negative numbers and rounds up.
 func ceil(a, b int64) int64 {
 	q := a / b
 	if a%b != 0 {
@@ -94,7 +87,7 @@ func ceil(a, b int64) int64 {
 	return q
 }
 
-// coreSums adds up sizes by core. Rectangles are kept as they are: grids from outside can be of any size.
+// coreSums sums up sizes by core. It keeps rectangles and no grid: those in a file can be of any size.
 type coreSums struct {
 	rects map[string]*rectSum // by text
 	most  int64
@@ -107,7 +100,7 @@ type rectSum struct {
 
 func newCoreSums() *coreSums { return &coreSums{rects: map[string]*rectSum{}} }
 
-// add takes size bytes on each core of the text's rectangles.
+// add adds size bytes on each core of a set in the form of [ParseCores].
 func (c *coreSums) add(text string, size int64) {
 	r := c.rects[text]
 	if r == nil {
@@ -115,11 +108,11 @@ func (c *coreSums) add(text string, size int64) {
 		c.rects[text] = r
 	}
 	r.size = plus(r.size, size)
-	if len(r.ranges) == 0 { // nobody knows where: it counts on its own
+	if len(r.ranges) == 0 { // its cores are unknown, so it is compared by itself
 		c.most = max(c.most, r.size)
 		return
 	}
-	// The busiest core lies at the left edge of one rectangle and at the top edge of one: looking at those is enough.
+	// The core with the largest sum is at the left edge of a rectangle and at the top edge of one, so only those are compared.
 	for _, a := range r.ranges {
 		for x := range c.edges(a.X0, a.X1, func(r CoreRange) int { return r.X0 }) {
 			for y := range c.edges(a.Y0, a.Y1, func(r CoreRange) int { return r.Y0 }) {
@@ -129,7 +122,7 @@ func (c *coreSums) add(text string, size int64) {
 	}
 }
 
-// edges returns the edges of rectangles from lo to hi.
+// edges returns lo and the rectangles' edges after it up to hi.
 func (c *coreSums) edges(lo, hi int, edge func(CoreRange) int) map[int]bool {
 	m := map[int]bool{lo: true}
 	for _, r := range c.rects {
@@ -142,7 +135,7 @@ func (c *coreSums) edges(lo, hi int, edge func(CoreRange) int) map[int]bool {
 	return m
 }
 
-// at is the sum on a core.
+// at returns the sum on a core.
 func (c *coreSums) at(x, y int) int64 {
 	var sum int64
 	for _, r := range c.rects {
@@ -154,36 +147,4 @@ func (c *coreSums) at(x, y int) int64 {
 		}
 	}
 	return sum
-}
-
-// maxRanges bounds the rectangles that are read of one text. No program has as many.
-const maxRanges = 1024
-
-// ParseCores reads a set of cores in the form of any era: {[(x=0,y=0) - (x=0,y=7)]}, {[0-0 - 7-7]} or the JSON array of
-// rectangles with start and end. It is nil if there are none, or none that can be read.
-func ParseCores(s string) []CoreRange {
-	type corner struct{ X, Y int }
-	var js []struct{ Start, End corner }
-	var out []CoreRange
-	if len(s) > 0 && s[0] == '[' {
-		if json.Unmarshal([]byte(s), &js) != nil {
-			return nil
-		}
-		for _, r := range js[:min(len(js), maxRanges)] {
-			out = append(out, CoreRange{r.Start.X, r.Start.Y, r.End.X, r.End.Y})
-		}
-		return out
-	}
-	for _, m := range regexp.MustCompile(`\[\(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)? - \(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)?\]`).FindAllStringSubmatch(s, maxRanges) {
-		var v [4]int
-		for i := range v {
-			n, err := strconv.Atoi(m[i+1])
-			if err != nil {
-				return nil
-			}
-			v[i] = n
-		}
-		out = append(out, CoreRange{v[0], v[1], v[2], v[3]})
-	}
-	return out
 }

@@ -3,67 +3,66 @@ package graph
 import (
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-// Mode says whether what is captured really runs.
+// Mode says whether captured operations run.
 type Mode uint8
 
 const (
 	// Normal captures what a device does, with real addresses.
 	Normal Mode = iota
-	// NoDispatch captures what a device would do. Nothing reaches it, so programs report their circular buffers here.
+	// NoDispatch captures what a device would do. Nothing reaches the device, so a [Recorder] takes circular buffers from
+	// [Recorder.Program].
 	NoDispatch
 )
 
-// Config says how a [Recorder] records. The zero Config is fine.
+// Config configures a [Recorder]. The zero Config is valid.
 type Config struct {
-	Era         Era  // the form of the nodes: EraA to EraC; EraC if zero
-	Mode        Mode // Normal or NoDispatch
-	StackTraces bool // record who called each function, from the caller of this module on
-	BufferPages bool // record where each L1 buffer's pages are
-	// OperationBuffers records which buffers live after each function of level 1, from EraC on.
+	Format      Format // of the nodes: Format2025 to Format2026v2; Format2026v2 if zero
+	Mode        Mode
+	StackTraces bool // record the call stack of each function, from the caller of this module on
+	BufferPages bool // record the places of each L1 buffer's pages
+	// OperationBuffers records the buffers that are allocated after each function of level 1; it needs Format2026v2.
 	OperationBuffers bool
-	MaxNodes         int              // the capture fails beyond; 10 million if zero
+	MaxNodes         int              // larger captures fail with ErrTooLarge; 10 million if zero
 	Now              func() time.Time // the clock; time.Now if nil
 }
 
-// Arg is an argument of a function: in words, and the tensors in it.
+// Arg is an argument of a function: its text, and the tensors in it.
 type Arg struct {
 	Text    string
 	Tensors []*Tensor
 }
 
-// Recorder makes a [Graph] from events. Its methods may be called from several goroutines; events then get the order in
-// which they come in, and only one goroutine should begin and end functions. An event that can't be recorded is left out:
-// [Recorder.Finish] says so.
+// Recorder makes a [Graph] from events. Its methods may be called from several goroutines: events are recorded in the order
+// of the calls, and only one goroutine should begin and end functions. An event that can't be recorded is left out, and
+// [Recorder.Finish] returns the error.
 //
-// The order of nodes and what they are connected to follow graph_processor.cpp of the same era.
+// The order of nodes and their connections follow graph_processor.cpp of the same time.
 type Recorder struct {
 	cfg Config
 
 	mu       sync.Mutex
 	nodes    []Node
-	open     []frame // the capture and the functions that have begun
-	lastEnd  int     // counter of the latest function_end that nothing came after, or -1
-	buffers  map[uint64]int
-	tensors  map[uint64]int
+	open     []frame        // the capture, then the open functions
+	lastEnd  int            // counter of the last function_end if no function has begun since, or -1
+	buffers  map[uint64]int // nodes of buffers by ID
+	tensors  map[uint64]int // latest nodes of tensors by ID
 	devices  []Device
-	live     map[uint64]*Buffer // by ID
+	live     map[uint64]*Buffer // allocated buffers by ID
 	perOp    map[int][]OperationBuffer
 	versions map[uint64][]PageVersion // by address
 	started  time.Time
 	total    time.Duration
 	finished bool
-	err      error // the first that an event met
+	err      error // the first error of an event
 }
 
-// frame is a function that has begun.
+// frame is an open function.
 type frame struct {
 	counter int
 	name    string
@@ -72,11 +71,11 @@ type frame struct {
 
 // NewRecorder begins a capture.
 func NewRecorder(c Config) *Recorder {
-	if c.Era == 0 || c.Era > EraC {
-		c.Era = EraC
+	if c.Format == 0 || c.Format > Format2026v2 {
+		c.Format = Format2026v2
 	}
 	if c.MaxNodes <= 0 {
-		c.MaxNodes = Limits{}.or().Nodes
+		c.MaxNodes = Limits{}.withDefaults().Nodes
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -88,46 +87,46 @@ func NewRecorder(c Config) *Recorder {
 	return r
 }
 
-// event runs f under the lock, unless the capture has ended or failed.
-func (r *Recorder) event(what string, f func()) {
+// event runs f with the lock held, unless the capture has ended or is too large.
+func (r *Recorder) event(name string, f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.finished:
-		r.fail(fmt.Errorf("graph: %s: %w", what, ErrFinished))
+		r.failLocked(fmt.Errorf("graph: %s: %w", name, ErrFinished))
 	case len(r.nodes) >= r.cfg.MaxNodes:
-		r.fail(fmt.Errorf("graph: %s: capture of more than %d nodes: %w: raise Config.MaxNodes or capture less", what, r.cfg.MaxNodes, ErrTooLarge))
+		r.failLocked(fmt.Errorf("graph: %s: capture of more than %d nodes: %w: raise Config.MaxNodes or capture less", name, r.cfg.MaxNodes, ErrTooLarge))
 	default:
 		f()
 	}
 }
 
-func (r *Recorder) fail(err error) {
+func (r *Recorder) failLocked(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// top is the function that is open innermost, or the capture.
+// top returns the innermost open function, or the capture.
 func (r *Recorder) top() *frame { return &r.open[len(r.open)-1] }
 
-// add appends a node at the current level. Its counter is returned.
+// add appends a node at the current level and returns its counter.
 func (r *Recorder) add(t NodeType, p Params, connections ...int) int {
 	n := len(r.nodes)
 	r.nodes = append(r.nodes, Node{Counter: n, Type: t, Params: p, Connections: connections, Level: len(r.open) - 1})
 	return n
 }
 
-// link connects one node to another.
+// link connects two nodes.
 func (r *Recorder) link(from, to int) {
 	r.nodes[from].Connections = append(r.nodes[from].Connections, to)
 }
 
-// Begin says that a function has begun. Functions nest; each Begin wants an End or an Abort.
+// Begin records the start of a function. Functions nest; each Begin needs an End or an Abort.
 func (r *Recorder) Begin(name string, args ...Arg) {
 	now := r.cfg.Now()
 	var stack []string
-	if r.cfg.StackTraces && r.cfg.Era >= EraB {
+	if r.cfg.StackTraces && r.cfg.Format >= Format2026v1 {
 		stack = callers(3)
 	}
 	r.event("begin "+name, func() {
@@ -152,16 +151,16 @@ func (r *Recorder) Begin(name string, args ...Arg) {
 				inputs = append(inputs, n)
 			}
 		}
-		if r.cfg.Era >= EraB {
+		if r.cfg.Format >= Format2026v1 {
 			r.nodes[c].Arguments, r.nodes[c].InputTensors = texts, inputs
 		}
 	})
 }
 
-// End says that the function that began last has ended, and what it gave.
+// End records the end of the innermost open function, and its outputs.
 func (r *Recorder) End(outputs ...*Tensor) { r.end(outputs) }
 
-// Abort ends every open function, the innermost first, without outputs: an error went through them.
+// Abort ends every open function, the innermost first, without outputs, as when an error passes through all of them.
 func (r *Recorder) Abort() {
 	r.mu.Lock()
 	n := len(r.open) - 1
@@ -175,12 +174,12 @@ func (r *Recorder) end(outputs []*Tensor) {
 	now := r.cfg.Now()
 	r.event("end", func() {
 		if len(r.open) == 1 {
-			r.fail(fmt.Errorf("graph: end: %w: no function is open", ErrUnbalanced))
+			r.failLocked(fmt.Errorf("graph: end: %w: no function is open", ErrUnbalanced))
 			return
 		}
 		f := *r.top()
 		c := r.add(FunctionEnd, Params{ParamName: f.name})
-		if r.cfg.Era >= EraB {
+		if r.cfg.Format >= Format2026v1 {
 			r.nodes[c].Duration = max(now.Sub(f.start), 0)
 		}
 		r.link(f.counter, c)
@@ -197,11 +196,11 @@ func (r *Recorder) end(outputs []*Tensor) {
 	})
 }
 
-// addTensor returns the node of a tensor, a new one if the era wants that.
+// addTensor returns the node of a tensor. In formats with a node for each use it is a new one.
 func (r *Recorder) addTensor(t *Tensor) int {
 	c, known := r.tensors[t.ID]
-	if !known || !r.cfg.Era.sharesTensors() {
-		c = r.add(TensorNode, t.params(r.cfg.Era))
+	if !known || !r.cfg.Format.sharesTensors() {
+		c = r.add(TensorNode, t.params(r.cfg.Format))
 		r.tensors[t.ID] = c
 	}
 	if t.Buffer != nil {
@@ -214,7 +213,7 @@ func (r *Recorder) addTensor(t *Tensor) int {
 func (r *Recorder) addBuffer(b *Buffer) int {
 	c, known := r.buffers[b.ID]
 	if !known {
-		c = r.add(BufferNode, b.params(r.cfg.Era, BufferNode))
+		c = r.add(BufferNode, b.params(r.cfg.Format, BufferNode))
 		r.buffers[b.ID] = c
 		r.link(r.top().counter, c)
 		r.live[b.ID] = b
@@ -222,17 +221,17 @@ func (r *Recorder) addBuffer(b *Buffer) int {
 	return c
 }
 
-// leaf adds a node that the current function is connected to.
+// leaf adds a node to which the current function is connected.
 func (r *Recorder) leaf(t NodeType, p Params, connections ...int) int {
 	c := r.add(t, p, connections...)
 	r.link(r.top().counter, c)
 	return c
 }
 
-// Allocate says that a buffer got its memory.
+// Allocate records that a buffer was allocated.
 func (r *Recorder) Allocate(b *Buffer) {
 	r.event("allocate", func() {
-		c := r.leaf(BufferAllocate, b.params(r.cfg.Era, BufferAllocate), r.addBuffer(b))
+		c := r.leaf(BufferAllocate, b.params(r.cfg.Format, BufferAllocate), r.addBuffer(b))
 		r.live[b.ID] = b
 		if r.cfg.BufferPages && b.Pages != nil && b.Type.short() == "L1" {
 			r.versions[b.Address] = append(r.versions[b.Address], PageVersion{Allocation: c, Pages: b.Pages()})
@@ -240,47 +239,48 @@ func (r *Recorder) Allocate(b *Buffer) {
 	})
 }
 
-// Deallocate says that a buffer's memory is free again.
+// Deallocate records that a buffer was freed.
 func (r *Recorder) Deallocate(b *Buffer) {
 	r.event("deallocate", func() {
-		r.leaf(BufferDeallocate, b.params(r.cfg.Era, BufferDeallocate), r.addBuffer(b))
+		r.leaf(BufferDeallocate, b.params(r.cfg.Format, BufferDeallocate), r.addBuffer(b))
 		delete(r.live, b.ID)
 	})
 }
 
-// AllocateCircular says that a program's circular buffer got its memory.
+// AllocateCircular records that a circular buffer of a program was placed.
 func (r *Recorder) AllocateCircular(b CircularBuffer) {
 	r.event("allocate circular buffer", func() { r.circular(b) })
 }
 
 func (r *Recorder) circular(b CircularBuffer) {
 	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamAddress: strconv.FormatUint(b.Address, 10),
-		ParamCoreRangeSet: coresText(r.cfg.Era, b.Cores), ParamGloballyAllocated: boolText(r.cfg.Era, b.GloballyAllocated)}
-	if r.cfg.Era >= EraB {
+		ParamCoreRangeSet: coresText(r.cfg.Format, b.Cores), ParamGloballyAllocated: boolText(r.cfg.Format, b.GloballyAllocated)}
+	if r.cfg.Format >= Format2026v1 {
 		p[ParamDeviceID] = strconv.Itoa(b.Device)
 	}
 	r.leaf(CircularAllocate, p)
 }
 
-// DeallocateCircular says that a device's circular buffers are gone.
+// DeallocateCircular records that all circular buffers of a device were freed.
 func (r *Recorder) DeallocateCircular(device int) {
-	r.event("deallocate circular buffers", func() { r.noCircular(device) })
+	r.event("deallocate circular buffers", func() { r.deallocateCircular(device) })
 }
 
-func (r *Recorder) noCircular(device int) {
+func (r *Recorder) deallocateCircular(device int) {
 	p := Params{}
-	if r.cfg.Era >= EraB {
+	if r.cfg.Format >= Format2026v1 {
 		p[ParamDeviceID] = strconv.Itoa(device)
 	}
 	r.leaf(CircularDeallocate, p, r.top().counter)
 }
 
-// Program says that a program begins: the circular buffers of the one before are gone. With [NoDispatch] it also reports
-// the program's own, at address 0; otherwise [Recorder.AllocateCircular] does when they have got their places.
+// Program records that a program begins, which frees the circular buffers of the program before. With [NoDispatch] it also
+// records the program's own circular buffers, at address 0; otherwise [Recorder.AllocateCircular] records each one once it is
+// placed.
 func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	r.event("program", func() {
-		if r.cfg.Era >= EraB { // the document's sample of the era before has no such nodes
-			r.noCircular(device)
+		if r.cfg.Format >= Format2026v1 { // the sample of Format2025 in TT-NN's document has no such nodes
+			r.deallocateCircular(device)
 		}
 		if r.cfg.Mode != NoDispatch {
 			return
@@ -292,18 +292,18 @@ func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	})
 }
 
-// Error says that an operation failed, and how.
+// Error records that an operation failed; kind is "exception" or "hang". [Format2025] has no such node.
 func (r *Recorder) Error(kind, message, operation string) {
-	if r.cfg.Era < EraB {
-		return // that era has no such node
+	if r.cfg.Format < Format2026v1 {
+		return
 	}
 	r.event("error", func() {
 		c := r.leaf(ErrorNode, Params{ParamErrorType: kind, ParamErrorMessage: message, ParamErrorOperation: operation})
-		r.nodes[c].Level = len(r.open) // one deeper than other events, as upstream
+		r.nodes[c].Level = len(r.open) // one deeper than other events, as in upstream
 	})
 }
 
-// Device describes a device for the report. The first description of each stays.
+// Device adds a device to the report. A second call for the same ID is ignored.
 func (r *Recorder) Device(d Device) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -312,7 +312,7 @@ func (r *Recorder) Device(d Device) {
 	}
 }
 
-// Open returns the names of the functions that have begun and not ended, the outermost first.
+// Open returns the names of the open functions, the outermost first.
 func (r *Recorder) Open() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -324,7 +324,7 @@ func (r *Recorder) Open() []string {
 }
 
 // Finish ends the capture and returns its report. Functions that are still open stay without an end: that is how a report
-// shows what an operation that hangs was in. The error is the first that an event met; the report holds everything else.
+// shows which functions hung. The error is the first one of an event; the report is complete but for the events that failed.
 // A second Finish returns the same.
 func (r *Recorder) Finish() (*Report, error) {
 	now := r.cfg.Now()
@@ -336,32 +336,32 @@ func (r *Recorder) Finish() (*Report, error) {
 		r.open = r.open[:1]
 		from := max(r.lastEnd, 0)
 		c := r.add(CaptureEnd, Params{})
-		if r.cfg.Era >= EraB {
+		if r.cfg.Format >= Format2026v1 {
 			r.nodes[c].Duration = r.total
 		}
 		r.link(from, c)
 	}
-	return r.report(), r.err
+	return r.reportLocked(), r.err
 }
 
-// Report returns what was captured so far. The capture goes on.
+// Report returns a report of the capture so far. The capture goes on.
 func (r *Recorder) Report() *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.report()
+	return r.reportLocked()
 }
 
-func (r *Recorder) report() *Report {
-	g := &Graph{Era: r.cfg.Era, Nodes: slices.Clone(r.nodes)}
-	for i := range g.Nodes { // the rest of a node never changes
+func (r *Recorder) reportLocked() *Report {
+	g := &Graph{Format: r.cfg.Format, Nodes: slices.Clone(r.nodes)}
+	for i := range g.Nodes { // the other fields of a node never change
 		g.Nodes[i].Connections = slices.Clone(g.Nodes[i].Connections)
 	}
 	p := &Report{Version: Version, Graph: g, Devices: slices.Clone(r.devices), Metadata: Metadata{Captured: r.started, Total: r.total}}
-	if r.cfg.OperationBuffers && r.cfg.Era >= EraC {
+	if r.cfg.OperationBuffers && r.cfg.Format >= Format2026v2 {
 		p.OperationBuffers = maps.Clone(r.perOp)
 	}
 	if r.cfg.BufferPages {
-		if r.cfg.Era >= EraC {
+		if r.cfg.Format >= Format2026v2 {
 			p.PagesByAddress = maps.Clone(r.versions)
 		}
 		for _, id := range slices.Sorted(maps.Keys(r.live)) {
@@ -373,7 +373,7 @@ func (r *Recorder) report() *Report {
 	return p
 }
 
-// snapshot lists the buffers that live.
+// snapshot returns the allocated buffers.
 func (r *Recorder) snapshot() []OperationBuffer {
 	out := make([]OperationBuffer, 0, len(r.live))
 	for _, id := range slices.Sorted(maps.Keys(r.live)) {
@@ -385,37 +385,4 @@ func (r *Recorder) snapshot() []OperationBuffer {
 		out = append(out, OperationBuffer{Device: b.Device, Address: b.Address, MaxPerBank: size, Type: int(b.Type), Layout: int(b.Layout)})
 	}
 	return out
-}
-
-// callers lists who called, innermost first, leaving out some and what the runtime itself did on the way here: the visualizer
-// shows the first file and line as those of the operation. In a goroutine of the runtime's own nothing more is left out.
-func callers(skip int) []string {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(skip, pcs)])
-	var out []string
-	caller := -1 // in out: the first that isn't the runtime
-	for {
-		f, more := frames.Next()
-		if f.Function != "" {
-			if caller < 0 && !ofRuntime(f.Function) && !strings.HasPrefix(f.Function, "runtime.") {
-				caller = len(out)
-			}
-			// The visualizer looks for this form, to show file and line.
-			out = append(out, fmt.Sprintf("File %q, line %d, in %s", f.File, f.Line, f.Function))
-		}
-		if !more {
-			return out[max(caller, 0):]
-		}
-	}
-}
-
-// ofRuntime says whether a function is one of the packages that tell a Recorder what their callers do.
-func ofRuntime(function string) bool {
-	const module = "github.com/reprise-tt/reprise"
-	for _, p := range []string{module + ".", module + "/mesh.", module + "/ops."} {
-		if strings.HasPrefix(function, p) {
-			return true
-		}
-	}
-	return false
 }

@@ -39,7 +39,7 @@ func l1(id uint64, size int64, address uint64) *Buffer {
 	return &Buffer{ID: id, Type: L1, Size: size, PageSize: 2048, Address: address}
 }
 
-// recordSample tells a Recorder what happens in the document's operation: an add that needs a repeat.
+// recordSample records the operation of TT-NN's document: an add that needs a repeat.
 func recordSample(c Config) *Recorder {
 	tick := time.Unix(1700000000, 0)
 	c.Now = func() time.Time { tick = tick.Add(time.Microsecond); return tick }
@@ -88,9 +88,9 @@ func finish(t testing.TB, r *Recorder) *Report {
 	return p
 }
 
-// In the sample's own era, a recording of its operation is the sample, byte for byte once both are formatted alike.
+// In the format of the sample, a recording of its operation is the sample, byte for byte once both are formatted alike.
 func TestRecorderGivesTheSample(t *testing.T) {
-	got, err := json.Marshal(finish(t, recordSample(Config{Era: EraA})).Graph)
+	got, err := json.Marshal(finish(t, recordSample(Config{Format: Format2025})).Graph)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,9 +128,9 @@ func shapes(g *Graph) []shape {
 	return out
 }
 
-// Era B keeps the order and the connections of the sample, and adds fields.
-func TestSampleInEraB(t *testing.T) {
-	g := finish(t, recordSample(Config{Era: EraB})).Graph
+// Format2026v1 keeps the order and the connections of the sample, and adds fields.
+func TestSampleIn2026v1(t *testing.T) {
+	g := finish(t, recordSample(Config{Format: Format2026v1})).Graph
 	if d := cmp.Diff(shapes(readSample(t).Graph), shapes(g)); d != "" {
 		t.Fatal(d)
 	}
@@ -149,7 +149,7 @@ func TestSampleInEraB(t *testing.T) {
 		{33, `{"arguments":[],"connections":[],"counter":33,"duration_ns":17000,"input_tensors":[],"node_type":"capture_end","params":{},"stacking_level":0}`},
 	}
 	for _, c := range checks {
-		got, err := json.Marshal(wire(EraB, &g.Nodes[c.node]))
+		got, err := json.Marshal(wire(Format2026v1, &g.Nodes[c.node]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +159,8 @@ func TestSampleInEraB(t *testing.T) {
 	}
 }
 
-// Era C makes a node for each use of a tensor, and has numbers.
-func TestSampleInEraC(t *testing.T) {
+// Format2026v2 makes a node for each use of a tensor, and has numbers.
+func TestSampleIn2026v2(t *testing.T) {
 	g := finish(t, recordSample(Config{})).Graph
 	uses := 0
 	for _, n := range g.Nodes {
@@ -174,7 +174,7 @@ func TestSampleInEraC(t *testing.T) {
 	if got, want := g.Nodes[3].Connections, []int{2, 23}; !cmp.Equal(got, want) {
 		t.Errorf("the first input's buffer is connected to %v, want %v", got, want)
 	}
-	got, err := json.Marshal(wire(EraC, &g.Nodes[2]))
+	got, err := json.Marshal(wire(Format2026v2, &g.Nodes[2]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestSampleInEraC(t *testing.T) {
 	}
 }
 
-// The figures of the sample are those that upstream's definitions give, in each era.
+// The figures of the sample are those that upstream's definitions give, in each format.
 func TestFiguresOfTheSample(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -192,9 +192,9 @@ func TestFiguresOfTheSample(t *testing.T) {
 		mid  int
 	}{
 		{"document", readSample(t).Graph, 1},
-		{"A", finish(t, recordSample(Config{Era: EraA})).Graph, 1},
-		{"B", finish(t, recordSample(Config{Era: EraB})).Graph, 1},
-		{"C", finish(t, recordSample(Config{Era: EraC})).Graph, 2}, // no node is both made inside and given out
+		{"2025", finish(t, recordSample(Config{Format: Format2025})).Graph, 1},
+		{"2026v1", finish(t, recordSample(Config{Format: Format2026v1})).Graph, 1},
+		{"2026v2", finish(t, recordSample(Config{Format: Format2026v2})).Graph, 2}, // no node is both made inside and an output
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := []string{"ttnn::add", "ttnn::repeat", "ttnn::prim::repeat", "Device Operation", "create_device_tensor", "ttnn::prim::binary", "Device Operation", "create_device_tensor"}
@@ -245,10 +245,10 @@ func TestFiguresOfTheSample(t *testing.T) {
 	}
 }
 
-// A report that was written is the report that is read, in every era that is written.
+// A report that was written is the report that is read, in every format that is written.
 func TestReportRoundTrip(t *testing.T) {
-	for _, era := range []Era{EraA, EraB, EraC} {
-		r := recordSample(Config{Era: era, OperationBuffers: true})
+	for _, format := range []Format{Format2025, Format2026v1, Format2026v2} {
+		r := recordSample(Config{Format: format, OperationBuffers: true})
 		r.Device(Device{ID: 0, Arch: "wormhole_b0"})
 		p := finish(t, r)
 		p.ClusterDescriptor = "arch: [wormhole_b0]\n"
@@ -262,15 +262,15 @@ func TestReportRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q.Graph.Era != era {
-			t.Errorf("era %v is read as %v", era, q.Graph.Era)
+		if q.Graph.Format != format {
+			t.Errorf("format %v is read as %v", format, q.Graph.Format)
 		}
 		var again bytes.Buffer
 		if err := q.Encode(&again); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(string(first), again.String()); d != "" {
-			t.Errorf("era %v: %s", era, d)
+			t.Errorf("format %v: %s", format, d)
 		}
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes of a picture, in SVG's units.
+// Sizes in a picture, in SVG units.
 const (
 	svgRow    = 34 // from node to node
 	svgBox    = 26 // height of a node
 	svgWidth  = 340
 	svgIndent = 18 // of a function in another
-	svgDepth  = 40 // functions deeper than that aren't indented more
+	svgDepth  = 40 // maximum levels of indentation
 	svgText   = 44 // characters of a label
 )
 
-// SVG draws the graph: time runs down, a box is a node, a frame is a function with what it did, an arrow on the right is a
-// connection. It needs no other program.
+// SVG writes the graph as a picture: time runs down, a box is a node, a frame is a function, an arrow on the right is a
+// connection.
 func (g *Graph) SVG(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	calls := g.Calls()
@@ -80,7 +80,7 @@ func (g *Graph) SVG(w io.Writer) error {
 
 func abs(n int) int { return max(n, -n) }
 
-// cut shortens a label to what a box has room for.
+// cut shortens a label to the width of a box.
 func cut(s string) string {
 	if utf8.RuneCountInString(s) <= svgText {
 		return s
@@ -88,10 +88,10 @@ func cut(s string) string {
 	return string([]rune(s)[:svgText-1]) + "…"
 }
 
-// xmlText is a text as XML has it.
+// xmlText escapes a string for XML.
 func xmlText(s string) string { return html.EscapeString(drawn(s)) }
 
-// drawn is a text without the characters that XML can't have, and so no picture of it.
+// drawn removes the characters that XML can't have.
 func drawn(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= ' ' && r != 0xFFFE && r != 0xFFFF || r == '\t' || r == '\n' {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// BufferType is a kind of memory, with the numbers that reports have.
+// BufferType is a kind of memory, with TT-NN's numbers.
 type BufferType uint8
 
 // The kinds of memory.
@@ -30,7 +30,7 @@ func (t BufferType) String() string {
 	return fmt.Sprintf("BufferType(%d)", uint8(t))
 }
 
-// short is DRAM or L1: reports know no other in the type of a buffer. What lies in DRAM is DRAM, anything else is L1.
+// short returns DRAM for a kind of memory in DRAM and L1 for all others: the type of a buffer in a report is one of the two.
 func (t BufferType) short() string {
 	if t == DRAM || t == TraceMemory {
 		return "DRAM"
@@ -38,8 +38,8 @@ func (t BufferType) short() string {
 	return "L1"
 }
 
-// ParseBufferType reads a kind of memory in any form that reports have: its number, its name, or its name behind
-// BufferType::. It is false if there is none of that name.
+// ParseBufferType reads a kind of memory in any form that reports have: its number, or its name with or without
+// BufferType:: in front. It returns false for any other string.
 func ParseBufferType(s string) (BufferType, bool) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "BufferType::")
 	for i, n := range bufferTypeNames {
@@ -50,10 +50,10 @@ func ParseBufferType(s string) (BufferType, bool) {
 	return 0, false
 }
 
-// BufferLayout says how a buffer's pages are spread.
+// BufferLayout is the distribution of a buffer's pages over banks or cores.
 type BufferLayout uint8
 
-// The layouts, with the numbers of tt_metal/api/tt-metalium/buffer_types.hpp. 1 was a buffer in one bank.
+// The layouts, with the numbers of tt_metal/api/tt-metalium/buffer_types.hpp, which no longer has SingleBank.
 const (
 	Interleaved   BufferLayout = 0
 	SingleBank    BufferLayout = 1
@@ -80,7 +80,7 @@ func (l BufferLayout) String() string {
 	return "UNKNOWN"
 }
 
-// ParseBufferLayout reads a layout's name. It is false if there is none of that name.
+// ParseBufferLayout reads a layout's name. It returns false for any other string.
 func ParseBufferLayout(s string) (BufferLayout, bool) {
 	for l := Interleaved; l < NDSharded; l++ {
 		if l.String() == s {
@@ -90,86 +90,91 @@ func ParseBufferLayout(s string) (BufferLayout, bool) {
 	return 0, false
 }
 
-// Buffer is device memory, as a [Recorder] is told of it. Sizes are in bytes.
+// Buffer describes device memory to a [Recorder]. Sizes are in bytes.
 type Buffer struct {
-	ID         uint64 // tells buffers apart for a whole capture; addresses come again
+	ID         uint64 // unique in a capture; addresses are not
 	Device     int
 	Type       BufferType
 	Layout     BufferLayout
 	Size       int64 // over all banks
 	PageSize   int64
-	Cores      int    // that hold a shard, 0 if it isn't sharded
+	Cores      int    // number of cores that hold a shard, 0 if it isn't sharded
 	Address    uint64 // in each bank
-	MaxPerBank int64  // what it takes of the bank with most pages; 0 if unknown
-	// Pages says where the pages are, for reports with buffer pages. Nil if that isn't known.
+	MaxPerBank int64  // size in the bank with most pages; 0 if unknown
+	// Pages returns the places of the pages, for reports with buffer pages. It is nil if they are unknown.
 	Pages func() []Page
 }
 
-// Tensor is a tensor, as a [Recorder] is told of it.
+// Tensor describes a tensor to a [Recorder].
 type Tensor struct {
 	ID           uint64
 	Shape        []int
-	DType        string // DataType::BFLOAT16
-	Layout       string // Layout::TILE
-	Size         int64  // elements times their size, in bytes
-	MemoryConfig string // MemoryConfig(...), for a tensor on a device
-	Buffer       *Buffer
-	// Devices are the addresses of its parts, for a tensor on several devices.
+	DType        string  // such as DataType::BFLOAT16
+	Layout       string  // such as Layout::TILE
+	Size         int64   // bytes of the elements, without padding
+	MemoryConfig string  // MemoryConfig(...); used if Buffer is set
+	Buffer       *Buffer // nil for a tensor that has no device memory
+	// Devices are the addresses of its parts on each device.
 	Devices []DeviceTensor
 }
 
-// DeviceTensor is a tensor's part on a device.
+// DeviceTensor is the part of a tensor on one device.
 type DeviceTensor struct {
 	Address uint64 `json:"address"`
 	Device  int    `json:"device_id"`
-	// MeshDevice is the device's number in the mesh; it counts when both are there.
+	// MeshDevice is the device's number in the mesh. It takes precedence over Device.
 	MeshDevice *int `json:"mesh_device_id,omitempty"`
 }
 
-// CircularBuffer is L1 memory for one program's tiles on some cores.
+// CircularBuffer is a circular buffer of one program on some cores.
 type CircularBuffer struct {
 	Device            int
 	Size              int64  // bytes on each of its cores
 	Address           uint64 // on each core
 	Cores             []CoreRange
-	GloballyAllocated bool // it lies in a buffer, and takes no memory of its own
+	GloballyAllocated bool // it lies in a buffer and takes no memory of its own
 }
 
-// CoreRange is a rectangle of cores, both corners included.
-type CoreRange struct{ X0, Y0, X1, Y1 int }
+// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]). It returns nil for any other string.
+func ParseShape(s string) []int {
+	_, s, ok := strings.Cut(s, "Shape([")
+	if !ok {
+		return nil
+	}
+	s, _, ok = strings.Cut(s, "]")
+	if !ok {
+		return nil
+	}
+	out := []int{}
+	if strings.TrimSpace(s) == "" {
+		return out
+	}
+	for f := range strings.SplitSeq(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(f))
+		if err != nil {
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
+}
 
-// shapeText spells a shape as an era does.
-func shapeText(era Era, shape []int) string {
+// shapeText formats a shape as a format spells it.
+func shapeText(format Format, shape []int) string {
 	s := make([]string, len(shape))
 	for i, n := range shape {
 		s[i] = strconv.Itoa(n)
 	}
 	t := "Shape([" + strings.Join(s, ", ") + "])"
-	if era == EraA {
+	if format == Format2025 {
 		return "ttnn." + t
 	}
 	return t
 }
 
-// coresText spells rectangles of cores as an era does.
-func coresText(era Era, cores []CoreRange) string {
-	s := make([]string, len(cores))
-	for i, c := range cores {
-		if era == EraA {
-			s[i] = fmt.Sprintf("[(x=%d,y=%d) - (x=%d,y=%d)]", c.X0, c.Y0, c.X1, c.Y1)
-		} else {
-			s[i] = fmt.Sprintf("[%d-%d - %d-%d]", c.X0, c.Y0, c.X1, c.Y1)
-		}
-	}
-	return "{" + strings.Join(s, ", ") + "}"
-}
-
-// FormatCores spells a set of cores as {[0-0 - 7-7]}, the form of [EraB] and [EraC]. [ParseCores] reads it.
-func FormatCores(cores []CoreRange) string { return coresText(EraC, cores) }
-
-func boolText(era Era, b bool) string {
+func boolText(format Format, b bool) string {
 	switch {
-	case era == EraA:
+	case format == Format2025:
 		return strconv.FormatBool(b)
 	case b:
 		return "1"
@@ -177,15 +182,15 @@ func boolText(era Era, b bool) string {
 	return "0"
 }
 
-// params are those of the tensor's node.
-func (t *Tensor) params(era Era) Params {
-	p := Params{ParamShape: shapeText(era, t.Shape)}
-	if era == EraA {
+// params returns the parameters of the tensor's node.
+func (t *Tensor) params(format Format) Params {
+	p := Params{ParamShape: shapeText(format, t.Shape)}
+	if format == Format2025 {
 		return p
 	}
 	p[ParamTensorID] = strconv.FormatUint(t.ID, 10)
 	p[ParamDType], p[ParamLayout] = t.DType, t.Layout
-	if era >= EraC {
+	if format >= Format2026v2 {
 		p[ParamSize] = strconv.FormatInt(t.Size, 10)
 	}
 	if b := t.Buffer; b != nil {
@@ -193,7 +198,7 @@ func (t *Tensor) params(era Era) Params {
 		p[ParamDeviceID] = strconv.Itoa(b.Device)
 		p[ParamAddress] = strconv.FormatUint(b.Address, 10)
 		p[ParamBufferType] = "BufferType::" + b.Type.String()
-		if era >= EraC {
+		if format >= Format2026v2 {
 			p[ParamBufferTypeValue] = strconv.Itoa(int(b.Type))
 		}
 	}
@@ -206,23 +211,23 @@ func (t *Tensor) params(era Era) Params {
 	return p
 }
 
-// params are those of the buffer's node and of the events about it.
-func (b *Buffer) params(era Era, t NodeType) Params {
+// params returns the parameters of the buffer's node, or of an event about it.
+func (b *Buffer) params(format Format, t NodeType) Params {
 	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
 	switch {
-	case t == BufferAllocate || era >= EraC && t == BufferDeallocate:
+	case t == BufferAllocate || format >= Format2026v2 && t == BufferDeallocate:
 		p[ParamAddress] = strconv.FormatUint(b.Address, 10)
-	case era == EraA && t == BufferDeallocate:
+	case format == Format2025 && t == BufferDeallocate:
 		p[ParamSize] = "0"
 	}
-	if era == EraA {
+	if format == Format2025 {
 		return p
 	}
 	p[ParamDeviceID] = strconv.Itoa(b.Device)
 	if t != BufferNode {
 		p[ParamPageSize], p[ParamNumCores] = strconv.FormatInt(b.PageSize, 10), strconv.Itoa(b.Cores)
 	}
-	if era >= EraC {
+	if format >= Format2026v2 {
 		p[ParamExactBufferType], p[ParamBufferTypeValue] = b.Type.String(), strconv.Itoa(int(b.Type))
 		if t == BufferAllocate && b.MaxPerBank > 0 {
 			p[ParamMaxPerBank] = strconv.FormatInt(b.MaxPerBank, 10)

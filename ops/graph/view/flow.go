@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// flow shows which operation takes what from which.
+// flow is the picture of the data flow between operations.
 type flow struct {
 	Width, Height float64
 	Boxes         []rect
@@ -18,7 +18,7 @@ type flow struct {
 // edge is a curve from one box to another.
 type edge struct{ Path string }
 
-// merged makes one vertex of all those that are uses of one tensor: newer reports have a node for each use.
+// merged merges the vertices of one tensor: newer reports have a node for each use.
 func merged(vs []graph.Vertex) []graph.Vertex {
 	first, place := map[string]int{}, make([]int, len(vs))
 	var out []graph.Vertex
@@ -42,7 +42,7 @@ func merged(vs []graph.Vertex) []graph.Vertex {
 	return out
 }
 
-// newFlow puts each vertex below all that it takes something from.
+// newFlow places each vertex below the vertices that it takes inputs from.
 func newFlow(vs []graph.Vertex) flow {
 	const w, h, gapX, gapY, most = 170., 34., 14., 40., 2000
 	f := flow{Width: w + gapX, Height: h + gapY}
@@ -51,7 +51,7 @@ func newFlow(vs []graph.Vertex) flow {
 	}
 	vs = merged(vs)
 	layer, count := make([]int, len(vs)), map[int]int{}
-	for changed, round := true, 0; changed && round <= len(vs); round++ { // a damaged report may have circles
+	for changed, round := true, 0; changed && round <= len(vs); round++ { // a damaged report may have cycles
 		changed = false
 		for i, v := range vs {
 			for _, from := range v.In {
@@ -66,13 +66,13 @@ func newFlow(vs []graph.Vertex) flow {
 		count[layer[i]]++
 		title := fmt.Sprintf("%s, level %d", v.Name, v.Level)
 		for _, s := range append(append([]string{}, v.OutputShape...), v.Arguments...) {
-			title += "\n" + fits(s, 1000)
+			title += "\n" + truncate(s, 1000)
 		}
 		color := colorOf(v.Name)
 		if strings.HasPrefix(v.Name, "tensor") {
 			color = tensorFill
 		}
-		f.Boxes = append(f.Boxes, rect{X: x, Y: y, W: w, H: h, Color: color, Text: fits(v.Name, w-8), Title: title})
+		f.Boxes = append(f.Boxes, rect{X: x, Y: y, W: w, H: h, Color: color, Text: truncate(v.Name, w-8), Title: title})
 		f.Width, f.Height = max(f.Width, x+w+gapX/2), max(f.Height, y+h+gapY/2)
 	}
 	for i, v := range vs {

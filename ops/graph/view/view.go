@@ -1,5 +1,6 @@
-// Package view shows a report of a capture in a browser: operations over time, memory over time, where which buffer lay, and
-// the data flow between operations. Pages are made here, pictures included; they need no script and nothing from elsewhere.
+// Package view shows the report of a capture in a browser: operations over time, memory over time, the addresses of buffers,
+// and the data flow between operations. Pages and pictures are rendered on the server; they need no scripts and load nothing
+// from other hosts.
 package view
 
 import (
@@ -22,14 +23,14 @@ import (
 //go:embed pages
 var files embed.FS
 
-// view serves a report.
+// view serves the pages of a report.
 type view struct {
 	name  string
 	r     *graph.Report
 	pages *template.Template
 }
 
-// New returns a handler that shows a report of some name.
+// New returns a handler that shows a report under a name.
 func New(name string, r *graph.Report) (http.Handler, error) {
 	t, err := template.New("").Funcs(template.FuncMap{"bytes": func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }}).ParseFS(files, "pages/*.html")
 	if err != nil {
@@ -44,7 +45,7 @@ func New(name string, r *graph.Report) (http.Handler, error) {
 	return mux, nil
 }
 
-// page is what every page shows.
+// page is the data of every page.
 type page struct {
 	Name  string
 	Nodes int
@@ -56,7 +57,7 @@ func (v *view) page() page {
 	return page{Name: v.name, Nodes: len(v.r.Graph.Nodes), Calls: len(v.r.Graph.Calls())}
 }
 
-// write sends a page, whole or not at all.
+// write sends a page, or an error if its template fails.
 func (v *view) write(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := v.pages.ExecuteTemplate(&b, name, data); err != nil {
@@ -65,10 +66,10 @@ func (v *view) write(w http.ResponseWriter, status int, name string, data any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(bytes.Map(legal, b.Bytes())) // who doesn't wait for a page has no use for the error
+	_, _ = w.Write(bytes.Map(legal, b.Bytes())) // it fails if the client has gone, which needs no answer
 }
 
-// legal replaces a character that neither HTML nor the XML of its pictures can have.
+// legal replaces a character that HTML, or the XML of pictures, can't have.
 func legal(r rune) rune {
 	if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
 		return unicode.ReplacementChar
@@ -148,10 +149,10 @@ func (v *view) send(w http.ResponseWriter, kind string, f func(*bytes.Buffer) er
 	_, _ = w.Write(b.Bytes())
 }
 
-// core is a worker.
+// core is the logical coordinate of a worker core.
 type core struct{ x, y int64 }
 
-// parseCore reads x,y; nil for nothing.
+// parseCore parses "x,y"; it returns nil for an empty string.
 func parseCore(s string) (*core, error) {
 	if s == "" {
 		return nil, nil
@@ -167,13 +168,13 @@ func parseCore(s string) (*core, error) {
 	return &c, nil
 }
 
-// mostCores is how many cores there are to choose from; no chip has as many.
-const mostCores = 4096
+// maxCores limits the list of cores. No chip has as many.
+const maxCores = 4096
 
-// cores lists the cores of which the report knows what lies there: pages and circular buffers.
+// cores lists the cores that have pages or circular buffers in the report.
 func cores(r *graph.Report) []string {
 	seen := map[core]bool{}
-	sets := map[string]bool{} // that were looked at: many circular buffers have the same cores
+	sets := map[string]bool{} // already processed: many circular buffers have the same cores
 	for i := range r.Graph.Nodes {
 		set := r.Graph.Nodes[i].Params[graph.ParamCoreRangeSet]
 		if r.Graph.Nodes[i].Type != graph.CircularAllocate || sets[set] {
@@ -181,8 +182,8 @@ func cores(r *graph.Report) []string {
 		}
 		sets[set] = true
 		for _, c := range graph.ParseCores(set) {
-			for y := c.Y0; y <= c.Y1 && len(seen) < mostCores; y++ {
-				for x := c.X0; x <= c.X1 && len(seen) < mostCores; x++ {
+			for y := c.Y0; y <= c.Y1 && len(seen) < maxCores; y++ {
+				for x := c.X0; x <= c.X1 && len(seen) < maxCores; x++ {
 					seen[core{int64(x), int64(y)}] = true
 				}
 			}
@@ -211,9 +212,9 @@ func cores(r *graph.Report) []string {
 	return out
 }
 
-// peak is a figure of a report.
+// peak is a row of the table of peaks.
 type peak struct {
-	What  string
+	Name  string
 	Bytes int64
 }
 
@@ -225,7 +226,7 @@ func peaks(g *graph.Graph) []peak {
 }
 
 // problem is an operation that failed or didn't end.
-type problem struct{ Operation, What string }
+type problem struct{ Operation, Message string }
 
 func problems(g *graph.Graph) []problem {
 	var out []problem

@@ -109,7 +109,7 @@ func TestOneCore(t *testing.T) {
 	got := map[string]int{}
 	for _, c := range []core{{0, 0}, {1, 0}, {2, 0}} {
 		m := newAddresses(p, graph.L1, &c)
-		got[m.What] = len(m.Rects)
+		got[m.Name] = len(m.Rects)
 	}
 	if d := cmp.Diff(map[string]int{"L1 of core 0,0": 1, "L1 of core 1,0": 2, "L1 of core 2,0": 0}, got); d != "" {
 		t.Error(d)

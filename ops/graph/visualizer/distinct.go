@@ -10,16 +10,16 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// numbers tells the tensors of several reports apart. Reports of one process number them alike: the same number and the same
-// tensor is one row of the database. Reports of several processes all begin at 1: what has a number that another report's
-// tensor has, and isn't that tensor, gets one that none has.
-type numbers struct {
-	seen map[int64]string // what the tensor with a number is
-	last int64            // where the search for a number that none has begins: the greatest of them
+// tensorIDs makes the tensor ids of several reports unique. Reports of one process share ids: an equal id of an equal tensor is
+// one row of the database. Reports of several processes all start at 1: a tensor whose id another report's tensor has gets a
+// new id.
+type tensorIDs struct {
+	seen map[int64]string // descriptions of tensors by id
+	last int64            // the largest id; the search for a new one starts after it
 }
 
-// fresh returns a number above 0 that no tensor has, neither of those before nor of own.
-func (n *numbers) fresh(own map[int64]string) int64 {
+// unused returns an id above 0 that no tensor of the reports before has, nor one of own.
+func (n *tensorIDs) unused(own map[int64]string) int64 {
 	for {
 		if n.last = max(n.last, 0); n.last == math.MaxInt64 {
 			n.last = 0
@@ -32,8 +32,8 @@ func (n *numbers) fresh(own map[int64]string) int64 {
 	}
 }
 
-// distinct renumbers a report's tensors, and says how many.
-func (n *numbers) distinct(r *graph.Report) int {
+// distinct renumbers a report's tensors where needed, and returns how many it renumbered.
+func (n *tensorIDs) distinct(r *graph.Report) int {
 	if n.seen == nil {
 		n.seen = map[int64]string{}
 	}
@@ -49,26 +49,26 @@ func (n *numbers) distinct(r *graph.Report) int {
 		}, "\n")
 		n.last = max(n.last, id)
 	}
-	to := map[int64]int64{} // 0 is no new number: those are above it
+	to := map[int64]int64{} // new ids, all above 0
 	for i := range r.Graph.Nodes {
 		node := &r.Graph.Nodes[i]
 		id, ok := node.Params.Int(graph.ParamTensorID)
 		if node.Type != graph.TensorNode || !ok {
 			continue
 		}
-		if what, taken := n.seen[id]; to[id] == 0 && taken && what != own[id] {
-			to[id] = n.fresh(own)
+		if other, taken := n.seen[id]; to[id] == 0 && taken && other != own[id] {
+			to[id] = n.unused(own)
 		}
 		if to[id] != 0 {
 			node.Params = maps.Clone(node.Params)
 			node.Params[graph.ParamTensorID] = strconv.FormatInt(to[id], 10)
 		}
 	}
-	for id, what := range own {
+	for id, tensor := range own {
 		if to[id] != 0 {
 			id = to[id]
 		}
-		n.seen[id] = what
+		n.seen[id] = tensor
 	}
 	for i := range r.Python {
 		for _, ids := range [][]int64{r.Python[i].Inputs, r.Python[i].Outputs} {
@@ -82,9 +82,9 @@ func (n *numbers) distinct(r *graph.Report) int {
 	return len(to)
 }
 
-// apart renumbers a report's tensors and warns of it.
-func (w *writer) apart(r *graph.Report, path string) {
-	if n := w.numbers.distinct(r); n > 0 {
-		w.warn("%s: %d tensors have numbers that other tensors of another report have, and get new ones", filepath.Base(path), n)
+// renumberTensors renumbers a report's tensors where needed and warns of it.
+func (w *writer) renumberTensors(r *graph.Report, path string) {
+	if n := w.ids.distinct(r); n > 0 {
+		w.warn("%s: %d tensors have ids that another report uses for other tensors, and get new ones", filepath.Base(path), n)
 	}
 }

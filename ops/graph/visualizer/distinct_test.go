@@ -51,7 +51,7 @@ func TestTensorsOfSeveralReports(t *testing.T) {
 	}
 }
 
-// New numbers are above 0 and nobody else's, also behind tensors with numbers below 0 or the greatest that there is.
+// New ids are above 0 and unused, also after tensors with ids below 0 or the largest possible id.
 func TestNewNumbersOfTensors(t *testing.T) {
 	report := func(shape string, ids ...string) *graph.Report {
 		r := &graph.Report{Graph: new(graph.Graph)}
@@ -70,7 +70,7 @@ func TestNewNumbersOfTensors(t *testing.T) {
 		{"up to the greatest", []string{"9223372036854775806"}, []string{"9223372036854775807"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var n numbers
+			var n tensorIDs
 			n.distinct(report("one", c.ids...))
 			r := report("another", c.ids...)
 			n.distinct(r)

@@ -2,7 +2,7 @@
 // graph.
 //
 // The tables are those of schema version 2.1, as ttnn/ttnn/graph_report.py of tt-metal writes them and
-// backend/ttnn_visualizer of the visualizer reads them. Where that importer loses data this one keeps it: an error belongs
-// to the operation that failed, pages to each operation during which their buffer lives, and buffers are freed also in
-// reports of eras whose deallocations have no address.
+// backend/ttnn_visualizer of the visualizer reads them. Where that importer loses data this one keeps it: errors
+// belong to the operation that failed, pages to each operation during which their buffer is allocated, and buffers are freed
+// also in reports whose deallocations have no address.
 package visualizer

@@ -153,7 +153,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	// What lies beside a report is part of it: it isn't left out because it can't be read.
 	report := save(t, `{"version":1,"graph":[]}`)
-	if err := os.Mkdir(strings.TrimSuffix(report, ".json")+sidecar, 0o777); err != nil {
+	if err := os.Mkdir(strings.TrimSuffix(report, ".json")+pythonSuffix, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{report}, Options{}); err == nil || !strings.Contains(err.Error(), "python_io") {

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// output is where an import goes: a database, and files beside it. What was made is taken back unless it is kept.
+// output is the database that an import writes, and the files beside it. close undoes everything unless commit was called.
 type output struct {
 	db, folder string
-	apart      string   // the folder where files are written before they get to their places; empty if there are none
-	names      []string // of those files, as they are called below the folder
-	undo       []func() // what takes back what was made, in the order in which it was
+	staging    string   // the folder where files are written before they are installed; empty if there are none
+	names      []string // of those files, relative to folder
+	undo       []func() // undoes each step, in the order of the steps
 }
 
-// newOutput makes the folder and an empty database, if there are none.
+// newOutput creates the folder and an empty database if they don't exist.
 func newOutput(db string) (_ *output, err error) {
 	o := &output{db: db, folder: filepath.Dir(db)}
 	defer func() {
@@ -42,14 +42,14 @@ func newOutput(db string) (_ *output, err error) {
 		return nil, err
 	}
 	o.undo = append(o.undo, func() {
-		if st, err := os.Stat(db); err == nil && st.Size() == 0 { // or else somebody else has written to it
+		if st, err := os.Stat(db); err == nil && st.Size() == 0 { // otherwise another process has written to it
 			_ = os.Remove(db)
 		}
 	})
 	return o, f.Close()
 }
 
-// uri is the database's name for the driver. A bare path would end at a question mark, and :memory: be no file.
+// uri returns the database's name for the driver, which would cut a bare path at a question mark and take :memory: for memory.
 func (o *output) uri() string {
 	path := filepath.Clean(o.db)
 	if !filepath.IsAbs(path) {
@@ -58,7 +58,7 @@ func (o *output) uri() string {
 	return "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 }
 
-// mkdir makes a folder and those that it is in.
+// mkdir creates a folder and its parents.
 func (o *output) mkdir(dir string) error {
 	var made []string // the innermost first
 	for d := dir; ; d = filepath.Dir(d) {
@@ -75,15 +75,15 @@ func (o *output) mkdir(dir string) error {
 	return os.MkdirAll(dir, 0o777)
 }
 
-// write writes a file that is called so below the folder, apart from its place.
+// write writes a file to the staging folder; name is its path relative to folder.
 func (o *output) write(name string, text func(io.Writer) error) (err error) {
-	if o.apart == "" {
-		if o.apart, err = os.MkdirTemp(o.folder, ".import-*"); err != nil {
+	if o.staging == "" {
+		if o.staging, err = os.MkdirTemp(o.folder, ".import-*"); err != nil {
 			return err
 		}
-		o.undo = append(o.undo, o.clear) // what was aside is back by then, and the folder goes only if it is empty
+		o.undo = append(o.undo, o.clear) // after the replaced files are back; the folder around it is removed only if it is empty
 	}
-	f, err := os.Create(filepath.Join(o.apart, strconv.Itoa(len(o.names))))
+	f, err := os.Create(filepath.Join(o.staging, strconv.Itoa(len(o.names))))
 	if err != nil {
 		return err
 	}
@@ -91,15 +91,15 @@ func (o *output) write(name string, text func(io.Writer) error) (err error) {
 	return errors.Join(text(f), f.Close())
 }
 
-// settle puts the files in their places, and what was there aside.
-func (o *output) settle() error {
+// install moves the files to their places, and the files that were there to the staging folder.
+func (o *output) install() error {
 	for i, name := range o.names {
 		to := filepath.Join(o.folder, name)
 		if err := o.mkdir(filepath.Dir(to)); err != nil {
 			return err
 		}
 		st, err := os.Lstat(to)
-		switch before := filepath.Join(o.apart, "before"+strconv.Itoa(i)); {
+		switch before := filepath.Join(o.staging, "before"+strconv.Itoa(i)); {
 		case err == nil && st.IsDir():
 			return fmt.Errorf("%s is a folder, want a file: rename it", to)
 		case err == nil:
@@ -110,7 +110,7 @@ func (o *output) settle() error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		if err := os.Rename(filepath.Join(o.apart, strconv.Itoa(i)), to); err != nil {
+		if err := os.Rename(filepath.Join(o.staging, strconv.Itoa(i)), to); err != nil {
 			return err
 		}
 		o.undo = append(o.undo, func() { _ = os.Remove(to) })
@@ -118,10 +118,10 @@ func (o *output) settle() error {
 	return nil
 }
 
-// keep says that the import is done.
-func (o *output) keep() { o.undo = nil }
+// commit keeps what was written.
+func (o *output) commit() { o.undo = nil }
 
-// close takes back what was made, unless it is kept.
+// close undoes everything, unless commit was called.
 func (o *output) close() {
 	for _, f := range slices.Backward(o.undo) {
 		f()
@@ -129,9 +129,9 @@ func (o *output) close() {
 	o.clear()
 }
 
-// clear removes what is apart.
+// clear removes the staging folder.
 func (o *output) clear() {
-	if o.apart != "" {
-		_ = os.RemoveAll(o.apart)
+	if o.staging != "" {
+		_ = os.RemoveAll(o.staging)
 	}
 }

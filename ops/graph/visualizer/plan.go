@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// hidden are functions that are no operations in the visualizer; those that they call are (graph_report.py).
+// hidden reports whether a function is not an operation in the visualizer; the functions that it calls are (graph_report.py).
 func hidden(name string) bool {
 	for _, p := range []string{"ttnn::convert_python_tensor_to_tt_tensor", "tt::tt_metal::detail::convert_tt_tensor_to_framework_tensor",
 		"Tensor::deallocate", "Tensor::to_device", "Tensor::reshape", "tt::tt_metal::to_dtype"} {
@@ -18,24 +18,24 @@ func hidden(name string) bool {
 	return false
 }
 
-// operation is a row of the visualizer's operations.
+// operation is a row of the table of operations.
 type operation struct {
 	id         int
 	name       string
 	start, end int // nodes; end is the last node if the operation didn't end
 	finished   bool
-	free       bool // a deallocation outside of any function: start and end are its node
+	free       bool // a deallocation outside of any function; start and end are its node
 }
 
-// plan holds what the rows of one report are made from.
+// plan is a report with its operations.
 type plan struct {
 	r    *graph.Report
 	g    *graph.Graph
 	ops  []operation
-	of   []int // of each node: index of its operation, -1 for none
-	dev  map[int64]int64
-	buf  map[int]*graph.Node // allocation of a buffer's node
-	base int
+	of   []int               // by node: index of its operation, -1 for none
+	dev  map[int64]int64     // device numbers in the database by those in the report
+	buf  map[int]*graph.Node // latest allocation by node of the buffer
+	base int                 // operations are numbered from base+1
 }
 
 func newPlan(r *graph.Report, base int) *plan {
@@ -54,7 +54,7 @@ func newPlan(r *graph.Report, base int) *plan {
 	return p
 }
 
-// at is a node, nil for a counter that no node has.
+// at returns a node by counter, or nil.
 func (p *plan) at(c int) *graph.Node {
 	if c < 0 || c >= len(p.g.Nodes) {
 		return nil
@@ -62,7 +62,7 @@ func (p *plan) at(c int) *graph.Node {
 	return &p.g.Nodes[c]
 }
 
-// renumber gives devices small numbers from 0, in the order of theirs: the visualizer indexes lists with them.
+// renumber numbers the devices from 0, in the order of their numbers: the visualizer uses them as indexes.
 func (p *plan) renumber() {
 	ids := map[int64]bool{}
 	for _, d := range p.r.Devices {
@@ -85,7 +85,7 @@ func (p *plan) renumber() {
 	}
 }
 
-// device is a device's number in the database. One that no list of devices has keeps its own.
+// device returns a device's number in the database. A device that the report doesn't list keeps its number.
 func (p *plan) device(id int64) int64 {
 	if n, ok := p.dev[id]; ok {
 		return n
@@ -93,18 +93,18 @@ func (p *plan) device(id int64) int64 {
 	return id
 }
 
-// operations finds the functions that nothing but hidden ones called, and deallocations outside of any.
+// operations finds the operations: functions that have only hidden callers, and deallocations outside of any function.
 func (p *plan) operations() {
 	calls := p.g.Calls()
-	at := map[int]int{}              // of a start's node: its call
-	seen := make([]bool, len(calls)) // the call is hidden, and so is all around it
+	at := map[int]int{}              // calls by node of their start
+	skip := make([]bool, len(calls)) // calls that are hidden and have only hidden callers
 	first := true
 	for i, c := range calls {
 		at[c.Start] = i
-		if c.Parent >= 0 && !seen[c.Parent] {
+		if c.Parent >= 0 && !skip[c.Parent] {
 			continue
 		}
-		if seen[i] = hidden(c.Name) || first && c.Parent < 0 && c.Name == "ttnn.from_torch"; seen[i] {
+		if skip[i] = hidden(c.Name) || first && c.Parent < 0 && c.Name == "ttnn.from_torch"; skip[i] {
 			continue
 		}
 		first = false
@@ -120,7 +120,7 @@ func (p *plan) operations() {
 		if k, ok := at[i]; ok {
 			depth++
 			c := calls[k]
-			if top := c.Parent < 0 || seen[c.Parent]; top && !seen[k] {
+			if top := c.Parent < 0 || skip[c.Parent]; top && !skip[k] {
 				o := operation{id: p.base + 1 + len(p.ops), name: c.Name, start: i, end: c.End, finished: c.End >= 0}
 				if !o.finished {
 					o.end = len(p.g.Nodes) - 1
@@ -143,86 +143,4 @@ func (p *plan) operations() {
 			p.of[i] = now
 		}
 	}
-}
-
-// allocation is what a deallocation takes back, or nil. It is found over the buffer when the deallocation names that.
-func (p *plan) allocation(n *graph.Node) *graph.Node {
-	for _, c := range n.Connections {
-		m := p.at(c)
-		if m == nil {
-			continue
-		}
-		if m.Type == graph.BufferAllocate {
-			return m
-		}
-		if a := p.buf[c]; a != nil {
-			return a
-		}
-	}
-	return nil
-}
-
-// place says where a buffer is: a device and an address.
-type place struct{ device, address int64 }
-
-// live is a buffer that has memory.
-type live struct {
-	place
-	alloc *graph.Node
-	size  int64 // in the bank with most of it
-	kind  int64
-	lay   int64
-}
-
-// buffer makes what an allocation says.
-func (p *plan) buffer(n *graph.Node) live {
-	dev, _ := n.Params.Int(graph.ParamDeviceID)
-	addr, _ := n.Params.Int(graph.ParamAddress)
-	l := live{place: place{p.device(dev), addr}, alloc: n, kind: int64(kind(n.Params)), size: p.perBank(n, dev)}
-	if v, ok := graph.ParseBufferLayout(n.Params[graph.ParamLayout]); ok {
-		l.lay = int64(v)
-	}
-	return l
-}
-
-// kind is the kind of memory that parameters speak of, in any of the forms that they have.
-func kind(q graph.Params) graph.BufferType {
-	for _, k := range []string{graph.ParamBufferTypeValue, graph.ParamExactBufferType, graph.ParamBufferType, graph.ParamType} {
-		if t, ok := graph.ParseBufferType(q[k]); ok {
-			return t
-		}
-	}
-	return graph.DRAM
-}
-
-// perBank is max_size_per_bank: what the report says, else what pages and banks give.
-func (p *plan) perBank(n *graph.Node, device int64) int64 {
-	q := n.Params
-	if s, ok := q.Int(graph.ParamMaxPerBank); ok {
-		return s
-	}
-	size, page, cores := q.Size(graph.ParamSize), q.Size(graph.ParamPageSize), q.Size(graph.ParamNumCores)
-	if page <= 0 {
-		return size
-	}
-	banks := cores
-	if lay := q[graph.ParamLayout]; lay == "INTERLEAVED" || cores == 0 {
-		banks = 0
-		for _, d := range p.r.Devices {
-			if d.ID == device {
-				if banks = d.L1Banks; kind(q) == graph.DRAM {
-					banks = d.DRAMChannels
-				}
-			}
-		}
-	}
-	if banks <= 0 {
-		return size
-	}
-	pages := size / page
-	per := pages / banks
-	if pages%banks != 0 {
-		per++
-	}
-	return per * page // at most size + page, and a page that is larger than size has none
 }

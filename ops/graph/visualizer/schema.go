@@ -1,9 +1,9 @@
 package visualizer
 
-// SchemaVersion is the version of the tables, as report_metadata has it.
+// SchemaVersion is the version of the tables, which is in report_metadata.
 const SchemaVersion = "2.1"
 
-// schema makes the tables that aren't there yet.
+// schema creates the tables that don't exist.
 const schema = `
 CREATE TABLE IF NOT EXISTS devices (device_id int, num_y_cores int, num_x_cores int, num_y_compute_cores int, num_x_compute_cores int,
 	worker_l1_size int, l1_num_banks int, l1_bank_size int, address_at_first_l1_bank int, address_at_first_l1_cb_buffer int,

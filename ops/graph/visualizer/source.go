@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// mostSource is how large a source file may be to be kept, in bytes.
-const mostSource = 4 << 20
+// maxSource is the largest source file that is stored, in bytes.
+const maxSource = 4 << 20
 
-// tracePath finds the file in a line of a stack trace: Python's form, which graph.Recorder has too, or PATH:LINE.
+// tracePath matches the file in a line of a stack trace, in Python's form, which graph.Recorder writes too, or as PATH:LINE.
 var tracePath = regexp.MustCompile(`(?m)^\s*(?:File "([^"\n]+)", line \d+|([^:\n]+):\d+(?::\d+)?\s*$)`)
 
-// sourceOf returns the text of the first file that a stack trace names and where it is. It is false if there is none of that
-// name here. A report can come from anywhere, and a database goes to others: what isn't a regular file with a name of source
-// code, or is longer than mostSource, isn't read.
+// sourceOf returns the path and the text of the first file in a stack trace, or false if it isn't on this machine. A report can
+// come from anywhere and a database is given to others, so only regular files of up to maxSource bytes whose extension is that
+// of source code are read.
 func sourceOf(trace string) (path, text string, ok bool) {
 	m := tracePath.FindStringSubmatch(trace)
 	if m == nil {
@@ -29,24 +29,24 @@ func sourceOf(trace string) (path, text string, ok bool) {
 	if err != nil {
 		return "", "", false
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil { // the name that counts is the file's own
+	if path, err = filepath.EvalSymlinks(path); err != nil { // the extension of the target decides
 		return "", "", false
 	}
 	if !slices.Contains([]string{".py", ".go", ".c", ".cc", ".cpp", ".h", ".hpp"}, filepath.Ext(path)) {
 		return "", "", false
 	}
 	st, err := os.Stat(path)
-	if err != nil || !st.Mode().IsRegular() || st.Size() > mostSource {
+	if err != nil || !st.Mode().IsRegular() || st.Size() > maxSource {
 		return "", "", false
 	}
 	b, err := os.ReadFile(path)
-	if err != nil || len(b) > mostSource {
+	if err != nil || len(b) > maxSource {
 		return "", "", false
 	}
 	return path, strings.ToValidUTF8(string(b), "\uFFFD"), true
 }
 
-// source keeps the file that a stack trace begins in, and returns its number in the table: nil if there is none to keep.
+// source stores the first file of a stack trace and returns its id in the table, or nil if there is no file to store.
 func (w *writer) source(trace string) any {
 	line := tracePath.FindString(trace)
 	id, known := w.sources[line]

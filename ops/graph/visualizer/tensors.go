@@ -1,135 +1,64 @@
 package visualizer
 
-import "github.com/reprise-tt/reprise/ops/graph"
+import (
+	"encoding/json"
+	"strings"
 
-// tensors says which tensors operations take and give.
-type tensors struct {
-	p    *plan
-	in   [][]int64
-	out  [][]int64
-	used map[int64]bool
-}
+	"github.com/reprise-tt/reprise/ops/graph"
+)
 
-func newTensors(p *plan) *tensors {
-	t := &tensors{p: p, in: make([][]int64, len(p.ops)), out: make([][]int64, len(p.ops)), used: map[int64]bool{}}
-	takers := map[int][]int64{} // of a start's node, where the graph doesn't tell inputs
-	at := map[place]int64{}     // tensors by where they are
+// tensors writes the tensors, each from its first node. A tensor without a device is left out if no operation uses it.
+func (w *writer) tensors(p *plan, io *operands) {
+	done := map[int64]bool{}
 	for i := range p.g.Nodes {
 		n := &p.g.Nodes[i]
-		if n.Type != graph.TensorNode {
+		id, ok := n.Params.Int(graph.ParamTensorID)
+		if n.Type != graph.TensorNode || !ok || done[id] {
 			continue
 		}
-		if id, ok := n.Params.Int(graph.ParamTensorID); ok {
-			for _, c := range n.Connections {
-				takers[c] = append(takers[c], id)
+		done[id] = true
+		q := n.Params
+		var device, address, memory any
+		if d, ok := q.Int(graph.ParamDeviceID); ok {
+			device, memory = p.device(d), int64(kind(graph.Params{graph.ParamBufferTypeValue: q[graph.ParamBufferTypeValue], graph.ParamBufferType: q[graph.ParamBufferType]}))
+			if a, ok := q.Int(graph.ParamAddress); ok {
+				address = a
 			}
+		} else if !io.used[id] {
+			continue
 		}
+		dots := strings.NewReplacer("::", ".")
+		w.insert("INSERT OR IGNORE INTO tensors VALUES (?, ?, ?, ?, ?, ?, ?, ?)", id, q[graph.ParamShape], dots.Replace(q[graph.ParamDType]),
+			dots.Replace(q[graph.ParamLayout]), q[graph.ParamMemoryConfig], device, address, memory)
+		w.sum.Tensors++
+		w.parts(p, id, q[graph.ParamDeviceTensors])
 	}
-	inner := make([]struct{ in, out []int64 }, len(p.ops)) // of the functions inside
-	for i := range p.g.Nodes {
-		n := &p.g.Nodes[i]
-		k := p.of[i]
-		switch n.Type {
-		case graph.TensorNode:
-			id, ok := n.Params.Int(graph.ParamTensorID)
-			if a, on := n.Params.Int(graph.ParamAddress); ok && on {
-				d, _ := n.Params.Int(graph.ParamDeviceID)
-				at[place{p.device(d), a}] = id
-			}
-		case graph.FunctionStart:
-			if k < 0 {
-				continue
-			}
-			ids := t.ids(n.InputTensors)
-			if n.InputTensors == nil {
-				ids = takers[i]
-			}
-			if i == p.ops[k].start {
-				t.in[k] = ids
-			} else {
-				inner[k].in = append(inner[k].in, ids...)
-			}
-		case graph.FunctionEnd:
-			if k < 0 {
-				continue
-			}
-			if i == p.ops[k].end {
-				t.out[k] = t.ids(n.Connections)
-			} else {
-				inner[k].out = append(inner[k].out, t.ids(n.Connections)...)
-			}
-		case graph.BufferDeallocate:
-			if k < 0 || !p.ops[k].free {
-				continue
-			}
-			a := n
-			if _, ok := n.Params.Int(graph.ParamAddress); !ok {
-				a = p.allocation(n)
-			}
-			if a != nil {
-				b := p.buffer(a)
-				if id, ok := at[b.place]; ok {
-					t.in[k] = []int64{id}
-				}
-			}
-		}
-	}
-	for k := range p.ops {
-		// What an operation doesn't tell itself, the functions inside of it do.
-		if len(t.in[k]) == 0 {
-			t.in[k] = without(inner[k].in, inner[k].out)
-		}
-		if len(t.out[k]) == 0 {
-			t.out[k] = without(inner[k].out, inner[k].in)
-		}
-		t.in[k], t.out[k] = unique(t.in[k]), unique(t.out[k])
-		for _, id := range append(append([]int64{}, t.in[k]...), t.out[k]...) {
-			t.used[id] = true
-		}
-	}
-	return t
 }
 
-// of returns what operation k takes and gives.
-func (t *tensors) of(k int) (in, out []int64) { return t.in[k], t.out[k] }
-
-// ids returns the tensors among nodes. Counters that no node has give none.
-func (t *tensors) ids(counters []int) []int64 {
-	var out []int64
-	for _, c := range counters {
-		if n := t.p.at(c); n != nil && n.Type == graph.TensorNode {
-			if id, ok := n.Params.Int(graph.ParamTensorID); ok {
-				out = append(out, id)
-			}
+// parts writes the places of a tensor's parts.
+func (w *writer) parts(p *plan, id int64, text string) {
+	if text == "" {
+		return
+	}
+	var parts []graph.DeviceTensor
+	if err := json.Unmarshal([]byte(text), &parts); err != nil {
+		w.warn("tensor %d: its parts on devices can't be read: %v", id, err)
+		return
+	}
+	w.insert("DELETE FROM device_tensors WHERE tensor_id = ?", id)
+	type part struct{ device, address int64 }
+	seen := map[part]bool{}
+	for _, t := range parts {
+		d := p.device(int64(t.Device))
+		if t.MeshDevice != nil {
+			d = p.device(int64(*t.MeshDevice))
 		}
-	}
-	return out
-}
-
-// unique returns each number once, in order.
-func unique(ids []int64) []int64 {
-	seen := map[int64]bool{}
-	out := []int64{}
-	for _, id := range ids {
-		if !seen[id] {
-			seen[id] = true
-			out = append(out, id)
+		k := part{d, int64(t.Address)}
+		if seen[k] {
+			continue
 		}
+		seen[k] = true
+		w.insert("INSERT INTO device_tensors VALUES (?, ?, ?)", id, d, int64(t.Address))
+		w.sum.DeviceTensors++
 	}
-	return out
-}
-
-// without leaves out of ids what is in others.
-func without(ids, others []int64) []int64 {
-	drop := map[int64]bool{}
-	for _, id := range others {
-		drop[id] = true
-	}
-	var out []int64
-	for _, id := range ids {
-		if !drop[id] {
-			out = append(out, id)
-		}
-	}
-	return out
 }

@@ -65,13 +65,13 @@ func arg(ts ...*graph.Tensor) []graph.Arg {
 	return out
 }
 
-var writtenEras = []graph.Era{graph.EraB, graph.EraC}
+var writtenFormats = []graph.Format{graph.Format2026v1, graph.Format2026v2}
 
 // Outputs are the tensors of a function's end, in order; inputs are ids and not the nodes' numbers; arguments are rows; a
 // tensor has all its fields.
 func TestUpstreamOperation(t *testing.T) {
-	for _, era := range writtenEras {
-		_, ask := imported(t, Options{}, recorded(t, graph.Config{Era: era}, func(r *graph.Recorder) {
+	for _, format := range writtenFormats {
+		_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: format}, func(r *graph.Recorder) {
 			in, one, two := tensor(42, buffer(1, graph.L1, 1000, 2048)), tensor(201, buffer(2, graph.L1, 12345, 4096)), tensor(202, nil)
 			args := append(arg(in), graph.Arg{Text: "Shape([1, 4, 2048, 128])"}, graph.Arg{Text: "nullopt"})
 			r.Begin("ttnn::split", args...)
@@ -105,7 +105,7 @@ func TestUpstreamBufferTypes(t *testing.T) {
 
 // Each operation has all buffers that live at its end: 6 rows for three operations with one each.
 func TestUpstreamCumulativeBuffers(t *testing.T) {
-	for _, c := range []graph.Config{{Era: graph.EraB}, {Era: graph.EraC}, {OperationBuffers: true}} {
+	for _, c := range []graph.Config{{Format: graph.Format2026v1}, {Format: graph.Format2026v2}, {OperationBuffers: true}} {
 		_, ask := imported(t, Options{}, recorded(t, c, func(r *graph.Recorder) {
 			for i := range uint64(3) {
 				r.Begin("ttnn::next")
@@ -132,7 +132,7 @@ func TestUpstreamDeviceTensors(t *testing.T) {
 
 // Counters of inputs become ids of tensors; several, and the same one once.
 func TestUpstreamInputTensorResolution(t *testing.T) {
-	_, ask := imported(t, Options{}, recorded(t, graph.Config{Era: graph.EraB}, func(r *graph.Recorder) {
+	_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: graph.Format2026v1}, func(r *graph.Recorder) {
 		five, eight, eleven := tensor(5, nil), tensor(8, nil), tensor(11, nil)
 		r.Begin("ttnn::where", arg(five, eight, eleven)...)
 		r.End()
@@ -161,7 +161,7 @@ func TestUpstreamValidation(t *testing.T) {
 
 // A linear layer: three transfers and a product.
 func TestUpstreamLinearModel(t *testing.T) {
-	_, ask := imported(t, Options{}, recorded(t, graph.Config{Era: graph.EraB}, func(r *graph.Recorder) {
+	_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: graph.Format2026v1}, func(r *graph.Recorder) {
 		var in []*graph.Tensor
 		for i, b := range []*graph.Buffer{
 			buffer(1, graph.DRAM, 1920032, 2097152), buffer(2, graph.DRAM, 2096160, 2097152), buffer(3, graph.DRAM, 2272288, 65536),
@@ -243,8 +243,8 @@ func FuzzImport(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(sample)
-	for _, era := range writtenEras {
-		text, err := os.ReadFile(recorded(f, graph.Config{Era: era, OperationBuffers: true, BufferPages: true}, func(r *graph.Recorder) {
+	for _, format := range writtenFormats {
+		text, err := os.ReadFile(recorded(f, graph.Config{Format: format, OperationBuffers: true, BufferPages: true}, func(r *graph.Recorder) {
 			x := tensor(1, buffer(1, graph.L1, 64, 4096))
 			x.Buffer.Pages = func() []graph.Page {
 				return []graph.Page{{Address: 64, PageAddr: 64, PageSize: 2048, BufferType: 1}}

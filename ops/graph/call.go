@@ -1,0 +1,107 @@
+package graph
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Call is one call of a function, from its start to its end.
+type Call struct {
+	Name   string
+	Start  int // counter of the function_start
+	End    int // counter of the function_end, -1 if the function didn't end
+	Parent int // index of the caller in the result of Calls, -1 for none
+	Depth  int // number of callers
+}
+
+// Calls returns the calls of a graph in the order of their starts. An end belongs to the innermost open function of its name;
+// the functions inside of that one didn't end. An end without a start is ignored.
+func (g *Graph) Calls() []Call {
+	var out []Call
+	var open []int
+	names := map[string]int{} // of open functions
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		switch n.Type {
+		case FunctionStart:
+			c := Call{Name: n.Name(), Start: i, End: -1, Parent: -1, Depth: len(open)}
+			if len(open) > 0 {
+				c.Parent = open[len(open)-1]
+			}
+			open = append(open, len(out))
+			names[c.Name]++
+			out = append(out, c)
+		case FunctionEnd:
+			if names[n.Name()] == 0 {
+				continue
+			}
+			for closed := false; !closed; {
+				c := &out[open[len(open)-1]]
+				open = open[:len(open)-1]
+				names[c.Name]--
+				if closed = c.Name == n.Name(); closed {
+					c.End = i
+				}
+			}
+		}
+	}
+	return out
+}
+
+// PrintTree writes the tree of calls, one line each, with durations where they were measured.
+func (g *Graph) PrintTree(w io.Writer) error {
+	for _, c := range g.Calls() {
+		s := strings.Repeat("  ", min(c.Depth, 100)) + c.Name
+		if c.End < 0 {
+			s += " (didn't end)"
+		} else if d := g.Nodes[c.End].Duration; d > 0 {
+			s += " " + d.String()
+		}
+		if _, err := fmt.Fprintln(w, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CallTrace returns the names of all functions in the order in which they began.
+func CallTrace(g *Graph) []string {
+	var out []string
+	for i := range g.Nodes {
+		if n := &g.Nodes[i]; n.Type == FunctionStart {
+			out = append(out, n.Name())
+		}
+	}
+	return out
+}
+
+// Durations returns the duration of each function by name. Of several calls of one name the last one counts.
+func Durations(g *Graph) map[string]time.Duration {
+	m := map[string]time.Duration{}
+	for i := range g.Nodes {
+		if n := &g.Nodes[i]; n.Type == FunctionEnd && n.Duration > 0 {
+			m[n.Name()] = n.Duration
+		}
+	}
+	return m
+}
+
+// ArgumentsOf are the arguments of a call.
+type ArgumentsOf struct {
+	Name      string
+	Arguments []string
+}
+
+// Arguments returns the arguments of all calls that recorded some, in the order of the calls.
+func Arguments(g *Graph) []ArgumentsOf {
+	var out []ArgumentsOf
+	for i := range g.Nodes {
+		if n := &g.Nodes[i]; len(n.Arguments) > 0 {
+			out = append(out, ArgumentsOf{n.Name(), slices.Clone(n.Arguments)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+package graph
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Limits bound what [Decode] reads. A zero field stands for its default.
+type Limits struct {
+	Bytes int64 // of the file; 1 GiB
+	Nodes int   // of the graph; 10 million
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Bytes <= 0 {
+		l.Bytes = 1 << 30
+	}
+	if l.Nodes <= 0 {
+		l.Nodes = 10_000_000
+	}
+	return l
+}
+
+// readReport is a report file of any [Format].
+type readReport struct {
+	Version           *int                         `json:"version"`
+	Graph             json.RawMessage              `json:"graph"`
+	Devices           []Device                     `json:"devices"`
+	Metadata          map[string]json.RawMessage   `json:"metadata"`
+	ClusterDescriptor string                       `json:"cluster_descriptor"`
+	MeshMapping       string                       `json:"mesh_coordinate_mapping"`
+	BufferPages       []Page                       `json:"buffer_pages"`
+	OperationBuffers  map[string][]OperationBuffer `json:"per_operation_buffers"`
+	PagesByAddress    map[string][]PageVersion     `json:"buffer_pages_by_address"`
+	Python            json.RawMessage              `json:"python_io"`
+}
+
+// Decode reads a report of any [Format]: a report file, or only the array of nodes. Errors are a [*FormatError], or wrap
+// [ErrVersion] or [ErrTooLarge].
+func Decode(r io.Reader, lim Limits) (*Report, error) {
+	lim = lim.withDefaults()
+	b, err := io.ReadAll(io.LimitReader(r, lim.Bytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("graph: decode: %w", err)
+	}
+	if int64(len(b)) > lim.Bytes {
+		return nil, fmt.Errorf("graph: decode: %w: more than %d B", ErrTooLarge, lim.Bytes)
+	}
+	b = bytes.TrimLeft(b, " \t\r\n")
+	if len(b) > 0 && b[0] == '[' {
+		return decodeArray(b, lim)
+	}
+	var f readReport
+	if err := json.Unmarshal(b, &f); err != nil {
+		return nil, &FormatError{Node: -1, Want: "a report's JSON object", Found: clip(b), Err: err}
+	}
+	return f.report(lim)
+}
+
+// decodeArray reads a report that is only the array of nodes.
+func decodeArray(b []byte, lim Limits) (*Report, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	g, err := decodeNodes(d, lim)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, &FormatError{Node: -1, Field: "graph", Want: "nothing after the array", Err: err}
+	}
+	return &Report{Version: Version, Graph: g}, nil
+}
+
+// report checks a report file and converts it.
+func (f *readReport) report(lim Limits) (*Report, error) {
+	switch {
+	case f.Version == nil:
+		return nil, &FormatError{Node: -1, Field: "version", Want: strconv.Itoa(Version), Found: "none"}
+	case *f.Version != Version:
+		return nil, fmt.Errorf("graph: decode: %w: %d, this reads %d", ErrVersion, *f.Version, Version)
+	}
+	out := &Report{Version: *f.Version, Graph: &Graph{Format: Format2025}, Devices: f.Devices, ClusterDescriptor: f.ClusterDescriptor, MeshMapping: f.MeshMapping,
+		BufferPages: f.BufferPages}
+	var err error
+	if len(f.Graph) > 0 {
+		if out.Graph, err = decodeNodes(json.NewDecoder(bytes.NewReader(f.Graph)), lim); err != nil {
+			return nil, err
+		}
+	}
+	if out.Python, err = DecodePython(f.Python); err != nil {
+		return nil, err
+	}
+	if out.Metadata, err = decodeMetadata(f.Metadata); err != nil {
+		return nil, err
+	}
+	if out.OperationBuffers, err = decodeOperationBuffers(f.OperationBuffers); err != nil {
+		return nil, err
+	}
+	if out.PagesByAddress, err = decodePages(f.PagesByAddress); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func decodeMetadata(fields map[string]json.RawMessage) (Metadata, error) {
+	var m Metadata
+	for k, v := range fields {
+		s, err := text(v)
+		if err != nil {
+			return m, &FormatError{Node: -1, Field: "metadata." + k, Want: "a value", Found: clip(v), Err: err}
+		}
+		n, bad := strconv.ParseInt(s, 10, 64)
+		switch {
+		case k == metaCaptured && bad == nil:
+			m.Captured = time.Unix(0, n).UTC()
+		case k == metaTotal && bad == nil && n > 0:
+			m.Total = time.Duration(n)
+		default:
+			if m.More == nil {
+				m.More = map[string]string{}
+			}
+			m.More[k] = s
+		}
+	}
+	return m, nil
+}
+
+func decodeOperationBuffers(byCounter map[string][]OperationBuffer) (map[int][]OperationBuffer, error) {
+	if len(byCounter) == 0 {
+		return nil, nil
+	}
+	out := make(map[int][]OperationBuffer, len(byCounter))
+	for k, v := range byCounter {
+		n, err := strconv.Atoi(k)
+		if err != nil {
+			return nil, &FormatError{Node: -1, Field: "per_operation_buffers", Want: "counters as keys", Found: clip([]byte(k)), Err: err}
+		}
+		out[n] = v
+	}
+	return out, nil
+}
+
+func decodePages(byAddress map[string][]PageVersion) (map[uint64][]PageVersion, error) {
+	if len(byAddress) == 0 {
+		return nil, nil
+	}
+	out := make(map[uint64][]PageVersion, len(byAddress))
+	for k, v := range byAddress {
+		n, err := strconv.ParseUint(k, 10, 64)
+		if err != nil {
+			return nil, &FormatError{Node: -1, Field: "buffer_pages_by_address", Want: "addresses as keys", Found: clip([]byte(k)), Err: err}
+		}
+		slices.SortStableFunc(v, func(a, b PageVersion) int { return cmp.Compare(a.Allocation, b.Allocation) })
+		out[n] = v
+	}
+	return out, nil
+}
+
+// DecodePython reads the records of TT-NN's Python layer: a JSON array, as a report has it under python_io or in a file
+// beside it (NAME.python_io.json). Empty input is no records. Errors are a [*FormatError].
+func DecodePython(b []byte) ([]PythonRecord, error) {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil, nil
+	}
+	var raw []struct {
+		PythonRecord
+		Arguments map[string]json.RawMessage `json:"arguments"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return nil, &FormatError{Node: -1, Field: "python_io", Want: "an array of records", Found: clip(b), Err: err}
+	}
+	out := make([]PythonRecord, len(raw))
+	for i, r := range raw {
+		out[i] = r.PythonRecord
+		out[i].Arguments = make(map[string]string, len(r.Arguments))
+		for k, v := range r.Arguments {
+			s, err := text(v)
+			if err != nil {
+				return nil, &FormatError{Node: -1, Field: "python_io", Want: "a value for argument " + k, Found: clip(v), Err: err}
+			}
+			out[i].Arguments[k] = s
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,81 @@
+package graph
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxIndent limits the levels of indentation.
+const maxIndent = 64
+
+// Print writes the graph as text, one line for each node, indented by the functions around it. Consecutive equal lines become
+// one with a count. Buffers and tensors from before the capture have lines where they are first used as arguments.
+func (g *Graph) Print(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	last, times := "", 0
+	flush := func() {
+		if times > 1 {
+			fmt.Fprintf(b, "%s (x%d)\n", last, times)
+		} else if times == 1 {
+			fmt.Fprintln(b, last)
+		}
+		times = 0
+	}
+	open := 0
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if n.Type == FunctionEnd {
+			open = max(open-1, 0)
+		}
+		s := strings.Repeat("    ", min(open, maxIndent)) + n.line()
+		if s != last {
+			flush()
+			last = s
+		}
+		times++
+		if n.Type == FunctionStart {
+			open++
+		}
+	}
+	flush()
+	return b.Flush()
+}
+
+// line returns the node as text.
+func (n *Node) line() string {
+	switch n.Type {
+	case CaptureStart:
+		return "Capture Start"
+	case CaptureEnd:
+		return "Capture End"
+	case FunctionStart:
+		return "Begin: " + n.Name()
+	case FunctionEnd:
+		return "End: " + n.Name()
+	case BufferNode:
+		return "Add Device Buffer"
+	case BufferAllocate:
+		return "Allocate Device Buffer"
+	case BufferDeallocate:
+		return "Deallocate Device Buffer"
+	case TensorNode:
+		id := n.Params[ParamTensorID]
+		if id == "" {
+			id = n.Params[ParamShape]
+		}
+		return "Add Tensor: " + id
+	case CircularAllocate:
+		return "Allocate Circular Buffer"
+	case CircularDeallocate:
+		return "Deallocate All Circular Buffers"
+	case ErrorNode:
+		return fmt.Sprintf("Error: %s in %s: %s", n.Params[ParamErrorType], n.Params[ParamErrorOperation], n.Params[ParamErrorMessage])
+	case DataflowAllocate:
+		return "Allocate Dataflow Buffer"
+	case ScratchpadAllocate:
+		return "Allocate Scratchpad"
+	}
+	return string(n.Type)
+}

@@ -1,0 +1,163 @@
+package visualizer
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// allocation returns the allocation that a deallocation frees, or nil. The deallocation is connected to it or to the buffer.
+func (p *plan) allocation(n *graph.Node) *graph.Node {
+	for _, c := range n.Connections {
+		m := p.at(c)
+		if m == nil {
+			continue
+		}
+		if m.Type == graph.BufferAllocate {
+			return m
+		}
+		if a := p.buf[c]; a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// place is the place of a buffer.
+type place struct{ device, address int64 }
+
+// live is an allocated buffer.
+type live struct {
+	place
+	alloc  *graph.Node
+	size   int64 // bytes in the bank with most of it
+	kind   int64
+	layout int64
+}
+
+// buffer returns the buffer of an allocation.
+func (p *plan) buffer(n *graph.Node) live {
+	dev, _ := n.Params.Int(graph.ParamDeviceID)
+	addr, _ := n.Params.Int(graph.ParamAddress)
+	l := live{place: place{p.device(dev), addr}, alloc: n, kind: int64(kind(n.Params)), size: p.perBank(n, dev)}
+	if v, ok := graph.ParseBufferLayout(n.Params[graph.ParamLayout]); ok {
+		l.layout = int64(v)
+	}
+	return l
+}
+
+// kind returns the kind of memory of a node, from any of the parameters that can have it.
+func kind(q graph.Params) graph.BufferType {
+	for _, k := range []string{graph.ParamBufferTypeValue, graph.ParamExactBufferType, graph.ParamBufferType, graph.ParamType} {
+		if t, ok := graph.ParseBufferType(q[k]); ok {
+			return t
+		}
+	}
+	return graph.DRAM
+}
+
+// perBank returns max_size_per_bank as in the report, or else computes it from pages and banks.
+func (p *plan) perBank(n *graph.Node, device int64) int64 {
+	q := n.Params
+	if s, ok := q.Int(graph.ParamMaxPerBank); ok {
+		return s
+	}
+	size, page, cores := q.Size(graph.ParamSize), q.Size(graph.ParamPageSize), q.Size(graph.ParamNumCores)
+	if page <= 0 {
+		return size
+	}
+	banks := cores
+	if lay := q[graph.ParamLayout]; lay == "INTERLEAVED" || cores == 0 {
+		banks = 0
+		for _, d := range p.r.Devices {
+			if d.ID == device {
+				if banks = d.L1Banks; kind(q) == graph.DRAM {
+					banks = d.DRAMChannels
+				}
+			}
+		}
+	}
+	if banks <= 0 {
+		return size
+	}
+	pages := size / page
+	per := pages / banks
+	if pages%banks != 0 {
+		per++
+	}
+	return per * page // can't overflow: it is at most size + page, or 0 if page is larger than size
+}
+
+// buffers writes the buffers that are allocated at the end of each operation, and their pages.
+func (w *writer) buffers(p *plan) {
+	now := map[place]live{}
+	ends := map[int][]int{} // by node: operations that end with it
+	for i, o := range p.ops {
+		ends[o.end] = append(ends[o.end], i)
+	}
+	flat := map[int64][]graph.Page{}
+	for _, g := range p.r.BufferPages {
+		flat[int64(g.Address)] = append(flat[int64(g.Address)], g)
+	}
+	for i := range p.g.Nodes {
+		n := &p.g.Nodes[i]
+		switch n.Type {
+		case graph.BufferAllocate:
+			b := p.buffer(n)
+			now[b.place] = b
+		case graph.BufferDeallocate:
+			if addr, ok := n.Params.Int(graph.ParamAddress); ok {
+				dev, _ := n.Params.Int(graph.ParamDeviceID)
+				delete(now, place{p.device(dev), addr})
+			} else if a := p.allocation(n); a != nil {
+				if b := p.buffer(a); now[b.place].alloc == a {
+					delete(now, b.place)
+				}
+			}
+		}
+		for _, k := range ends[i] {
+			w.buffersAfter(p, &p.ops[k], now, flat)
+		}
+	}
+}
+
+// buffersAfter writes the buffers that are allocated after an operation.
+func (w *writer) buffersAfter(p *plan, o *operation, now map[place]live, flat map[int64][]graph.Page) {
+	if snap, ok := p.r.OperationBuffers[o.start]; ok {
+		for _, b := range snap {
+			w.buffer(p, o, live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type), layout: int64(b.Layout)}, flat)
+		}
+		return
+	}
+	for _, b := range slices.SortedFunc(maps.Values(now), func(a, b live) int {
+		return a.alloc.Counter - b.alloc.Counter
+	}) {
+		w.buffer(p, o, b, flat)
+	}
+}
+
+func (w *writer) buffer(p *plan, o *operation, b live, flat map[int64][]graph.Page) {
+	w.insert("INSERT INTO buffers VALUES (?, ?, ?, ?, ?, ?)", o.id, b.device, b.address, b.size, b.kind, b.layout)
+	w.sum.Buffers++
+	if b.kind == int64(graph.DRAM) {
+		return
+	}
+	pages := flat[b.address]
+	if versions, ok := p.r.PagesByAddress[uint64(b.address)]; ok {
+		pages = nil
+		for _, v := range versions { // in the order of their allocations
+			if v.Allocation <= o.end {
+				pages = v.Pages
+			}
+		}
+	}
+	for _, g := range pages {
+		if p.device(g.Device) != b.device {
+			continue
+		}
+		w.insert("INSERT INTO buffer_pages VALUES (?,?,?,?,?,?,?,?,?,?)", o.id, b.device, int64(g.Address), g.CoreY, g.CoreX, g.Bank, g.Index,
+			int64(g.PageAddr), g.PageSize, g.BufferType)
+		w.sum.Pages++
+	}
+}
