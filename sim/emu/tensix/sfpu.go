@@ -1,180 +1,200 @@
 package tensix
 
-// sfpu is the vector unit.
-type sfpu struct{}
+import (
+	"iter"
+	"math/bits"
+)
 
-func (s *sfpu) reset() {}
+// The vector unit (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/VectorUnit.md): 32 lanes, as four rows of
+// eight, each with 16 registers of 32 bits.
+
+const (
+	numLanes  = 32
+	allLanes  = 1<<numLanes - 1
+	rowLanes  = 8 // lanes of a row
+	writable  = 8 // LReg 0 to 7 can be written by every instruction
+	templates = 4 // LReg 12 to 15, as destinations, mean instruction templates
+)
+
+// Registers that hold constants.
+const (
+	lregZero = 9
+	lregOne  = 10
+)
+
+// Bits of the lane configuration, which SFPCONFIG sets.
+const (
+	laneDestIndex   = 1 << 2 // SFPSWAP moves LReg 4 to 7 with LReg 0 to 3
+	laneReverseSwap = 1 << 8 // SFPSWAP orders the other way round
+)
+
+// lreg is a register of all lanes.
+type lreg = [numLanes]uint32
+
+// sfpu is the vector unit's state.
+type sfpu struct {
+	l  [16]lreg
+	cc condition
+	// stack holds conditions that SFPPUSHC saved; depth of them are in use.
+	stack [8]condition
+	depth int
+	// random is a shift register for each lane.
+	random     lreg
+	laneConfig uint32
+	// Instruction templates, sequences and options of SFPLOADMACRO, which isn't executed.
+	templates [templates]uint32
+	sequences [4]uint32
+	macro     uint32
+}
+
+// condition says which lanes execute: those of lanes if on, else all.
+type condition struct {
+	on    bool
+	lanes uint32
+}
+
+// reset makes it as ttsim has it after reset.
+func (s *sfpu) reset() {
+	*s = sfpu{cc: condition{on: true, lanes: allLanes}}
+	for r, v := range [16]uint32{8: 0x3F56594B, 10: 0x3F800000, 11: 0xBF800000, 12: 0x3B000000, 13: 0xBF2CC4C7, 14: 0xBEB08FF9} {
+		s.l[r] = broadcast(v)
+	}
+	for lane := range s.l[15] {
+		s.l[15][lane] = uint32(lane) << 1
+	}
+}
+
+// broadcast returns a register with v in all lanes.
+func broadcast(v uint32) (r lreg) {
+	for lane := range r {
+		r[lane] = v
+	}
+	return r
+}
 
 // seed fills the random numbers of the lanes.
-func (s *sfpu) seed(v uint32) {}
-
-// sfpuTemplate takes instructions that are recorded as templates instead of executed.
-func (e *Engine) sfpuTemplate(w uint32) (taken bool) { return false }
-
-func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+func (s *sfpu) seed(v uint32) {
+	for range numLanes {
+		v = nextRandom(v)
+	}
+	for lane := numLanes - 1; lane >= 0; lane-- {
+		v = nextRandom(nextRandom(v))
+		s.random[lane] = v
+	}
 }
 
-func (e *Engine) sfploadi(t *thread, a sfploadiArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// nextRandom steps a linear feedback shift register with taps at bits 31, 21, 1 and 0.
+func nextRandom(v uint32) uint32 {
+	feedback := ^uint32(bits.OnesCount32(v & 0x80200003))
+	return feedback<<31 | v>>1
 }
 
-func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// enabled returns the lanes that execute.
+func (s *sfpu) enabled() uint32 {
+	if s.cc.on {
+		return s.cc.lanes
+	}
+	return allLanes
 }
 
-func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// lanes iterates over the lanes of a mask.
+func lanes(mask uint32) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for ; mask != 0; mask &= mask - 1 {
+			if !yield(bits.TrailingZeros32(mask)) {
+				return
+			}
+		}
+	}
 }
 
-func (e *Engine) sfpmuli(t *thread, a sfpmuliArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// set makes the condition of the lanes of mask what the bits of lanes say.
+func (c *condition) set(mask, lanes uint32) { c.lanes = c.lanes&^mask | lanes&mask }
+
+// destination refuses registers that an instruction can't write.
+func (e *Engine) destination(dst uint32) bool {
+	if dst >= writable {
+		return e.refuse(UnsupportedFunctionality, "writes LReg %d, only 0 to 7 are writable", dst)
+	}
+	return true
 }
 
-func (e *Engine) sfpaddi(t *thread, a sfpaddiArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// zero refuses a field that must be 0.
+func (e *Engine) zero(field string, v uint32) bool {
+	if v != 0 {
+		return e.refuse(UnsupportedFunctionality, "%s is %d, only 0 is accepted", field, v)
+	}
+	return true
 }
 
-func (e *Engine) sfpdivp2(t *thread, a sfpdivp2Args) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// accept refuses, with a category, modes that aren't in a set.
+func (e *Engine) accept(cat Category, mode uint32, set modeSet) bool {
+	if set>>mode&1 == 0 {
+		return e.refuse(cat, "mode %d", mode)
+	}
+	return true
 }
 
-func (e *Engine) sfpexexp(t *thread, a sfpexexpArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// modeSet is a set of an instruction's modes, a bit each.
+type modeSet uint32
+
+// modes returns the set of some modes.
+func modes(list ...uint32) (s modeSet) {
+	for _, m := range list {
+		s |= 1 << m
+	}
+	return s
 }
 
-func (e *Engine) sfpexman(t *thread, a sfpexmanArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// upTo returns the set of the modes from 0 to last.
+func upTo(last uint32) modeSet { return 2<<last - 1 }
+
+// sfpuTemplate takes instructions whose destination says that they are recorded as templates instead of executed, and
+// refuses what no instruction of the vector unit may do in its present configuration.
+func (e *Engine) sfpuTemplate(w uint32) (taken bool) {
+	s := &e.sfpu
+	op, dst := w>>24, w>>4&0xF
+	switch {
+	case op <= opSFPLUT:
+		dst = w >> 20 & 0xF
+		if dst >= 16-templates {
+			return e.refuse(UnsupportedFunctionality, "LReg %d: templates are recorded by instructions that compute", dst)
+		}
+	case e.recordable(op) && dst >= 16-templates:
+		if m := s.enabled(); m != allLanes {
+			return e.refuse(UnsupportedFunctionality, "a template is recorded with lanes %#08x enabled, not all", m)
+		}
+		s.templates[dst-(16-templates)] = w
+		return true
+	}
+	if s.laneConfig&laneDestIndex != 0 && corruptible(op) && dst >= 4 && dst < writable {
+		return e.refuse(UnsupportedFunctionality, "LReg %d gets an undefined value while LReg 4 to 7 are an index (erratum TEN-2932)", dst)
+	}
+	return false
 }
 
-func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// recordable reports whether an instruction that names LReg 12 to 15 as destination is recorded.
+func (e *Engine) recordable(op uint32) bool {
+	switch {
+	case op == opSFPCONFIG || op == opSFPLOADMACRO:
+		return false
+	case e.wormhole:
+		return op <= opSFPLUTFP32
+	}
+	return op <= opSFPARECIP
 }
 
-func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// corruptible reports whether erratum TEN-2932 corrupts the results of an instruction.
+func corruptible(op uint32) bool {
+	switch op {
+	case opSFPLOAD, opSFPLOADI, opSFPSTORE, opSFPCONFIG, opSFPSWAP, opSFPLOADMACRO:
+		return false
+	}
+	return true
 }
 
-func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpabs(t *thread, a sfpabsArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpand(t *thread, a sfpandArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpor(t *thread, a sfporArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpnot(t *thread, a sfpnotArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpsetexp(t *thread, a sfpsetexpArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpsetman(t *thread, a sfpsetmanArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpmul(t *thread, a sfpmulArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfppushc(t *thread, a sfppushcArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfppopc(t *thread, a sfppopcArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpsetsgn(t *thread, a sfpsetsgnArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpencc(t *thread, a sfpenccArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpxor(t *thread, a sfpxorArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpstochrnd(t *thread, a sfpstochrndArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpnop(t *thread) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpconfig(t *thread, a sfpconfigArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
+func (e *Engine) sfpnop(t *thread) bool { return true }
 
 func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfple(t *thread, a sfpleArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpgt(t *thread, a sfpgtArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) sfparecip(t *thread, a sfparecipArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	return e.refuse(UnsupportedFunctionality, "macros are not emulated")
 }

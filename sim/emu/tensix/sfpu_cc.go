@@ -1,0 +1,128 @@
+package tensix
+
+// Instructions on the condition of the lanes.
+
+func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
+	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 2, 4, 6)) || !e.zero("the destination", a.dst) ||
+		!e.zero("the immediate", a.imm) {
+		return false
+	}
+	s := &e.sfpu
+	if !s.cc.on {
+		return e.refuse(UnsupportedFunctionality, "the lanes are not conditional: all conditions would be cleared")
+	}
+	l := &s.l[a.c]
+	var result uint32
+	for lane := range lanes(s.cc.lanes) {
+		v := int32(l[lane])
+		if a.mod == 0 && v < 0 || a.mod == 2 && v != 0 || a.mod == 4 && v >= 0 || a.mod == 6 && v == 0 {
+			result |= 1 << lane
+		}
+	}
+	s.cc.lanes = result
+	return true
+}
+
+func (e *Engine) sfpencc(t *thread, a sfpenccArgs) bool {
+	if !e.zero("the destination", a.dst) {
+		return false
+	}
+	s := &e.sfpu
+	switch a.mod {
+	case 0:
+		if a.imm != 0 {
+			return e.refuse(UnimplementedFunctionality, "mode 0 with an immediate of %d", a.imm)
+		}
+		s.cc.lanes = allLanes
+	case 10:
+		s.cc = condition{on: a.imm&1 != 0}
+		if a.imm&2 != 0 {
+			s.cc.lanes = allLanes
+		}
+	default:
+		return e.refuse(UnimplementedFunctionality, "mode %d", a.mod)
+	}
+	return true
+}
+
+func (e *Engine) sfppushc(t *thread, a sfppushcArgs) bool {
+	if !e.zero("the mode", a.mod) || !e.zero("the destination", a.dst) {
+		return false
+	}
+	s := &e.sfpu
+	if s.depth == len(s.stack) {
+		return e.refuse(UndefinedBehavior, "the stack of conditions holds %d, and is full", s.depth)
+	}
+	s.stack[s.depth] = s.cc
+	s.depth++
+	return true
+}
+
+func (e *Engine) sfppopc(t *thread, a sfppopcArgs) bool {
+	if !e.zero("the mode", a.mod) || !e.zero("the destination", a.dst) {
+		return false
+	}
+	s := &e.sfpu
+	if s.depth == 0 {
+		return e.refuse(UndefinedBehavior, "the stack of conditions is empty")
+	}
+	s.depth--
+	s.cc = s.stack[s.depth]
+	return true
+}
+
+// sfpcompc turns to the lanes of the enclosing condition that don't execute.
+func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
+	if !e.zero("the destination", a.dst) {
+		return false
+	}
+	s := &e.sfpu
+	if !s.cc.on {
+		return e.refuse(UnimplementedFunctionality, "the lanes are not conditional")
+	}
+	enclosing := uint32(allLanes)
+	if s.depth > 0 {
+		top := s.stack[s.depth-1]
+		if !top.on {
+			return e.refuse(UnimplementedFunctionality, "the lanes of the enclosing condition are not conditional")
+		}
+		enclosing = top.lanes
+	}
+	s.cc.lanes = enclosing &^ s.cc.lanes
+	return true
+}
+
+// totalOrder returns an integer that orders values of sign and magnitude.
+func totalOrder(v uint32) int32 { return int32(v ^ uint32(int32(v)>>31)>>1) }
+
+func (e *Engine) sfple(t *thread, a sfpleArgs) bool {
+	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d <= c })
+}
+
+func (e *Engine) sfpgt(t *thread, a sfpgtArgs) bool {
+	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d > c })
+}
+
+// compare sets the condition, or in mode 8 all bits of the destination, to how two registers compare.
+func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
+	if !e.accept(UnsupportedFunctionality, mode, modes(1, 8)) || !e.destination(dst) {
+		return false
+	}
+	s := &e.sfpu
+	lc, ld := &s.l[c], &s.l[dst]
+	enabled := s.enabled()
+	var result uint32
+	for lane := range lanes(enabled) {
+		if f(totalOrder(ld[lane]), totalOrder(lc[lane])) {
+			result |= 1 << lane
+		}
+	}
+	if mode == 1 {
+		s.cc.set(enabled, result)
+		return true
+	}
+	for lane := range lanes(enabled) {
+		ld[lane] = -(result >> lane & 1)
+	}
+	return true
+}

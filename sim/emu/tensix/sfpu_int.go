@@ -1,0 +1,198 @@
+package tensix
+
+import "math/bits"
+
+func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
+	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 1, 2, 4, 5, 6, 8, 9, 10)) || !e.destination(a.dst) {
+		return false
+	}
+	immediate := uint32(int32(a.imm<<20) >> 20)
+	s := &e.sfpu
+	lc, ld := &s.l[a.c], &s.l[a.dst]
+	enabled := s.enabled()
+	var negative uint32
+	for lane := range lanes(enabled) {
+		v := lc[lane]
+		switch {
+		case a.mod&1 != 0:
+			v += immediate
+		case a.mod&2 != 0:
+			v -= ld[lane]
+		default:
+			v += ld[lane]
+		}
+		ld[lane] = v
+		negative |= v >> 31 << lane
+	}
+	switch {
+	case a.mod&8 != 0:
+		s.cc.set(enabled, ^negative)
+	case a.mod&4 == 0:
+		s.cc.set(enabled, negative)
+	}
+	return true
+}
+
+// shift shifts left, or right by a negative amount; only the lower five bits of the distance count. Right shifts copy
+// the sign if arithmetic.
+func shift(v uint32, by int32, arithmetic bool) uint32 {
+	switch {
+	case by >= 0:
+		return v << (by & 31)
+	case arithmetic:
+		return uint32(int32(v) >> (-by & 31))
+	}
+	return v >> (-by & 31)
+}
+
+func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
+	set := modes(0, 1)
+	if !e.wormhole {
+		set = modes(0, 1, 2, 3, 5, 7)
+	}
+	if !e.accept(NonContractualBehavior, a.mod, set) || !e.destination(a.dst) {
+		return false
+	}
+	byImmediate, arithmetic, fromC := a.mod&1 != 0, a.mod&2 != 0, a.mod&4 != 0
+	if !byImmediate && !e.zero("the immediate", a.imm) {
+		return false
+	}
+	immediate := int32(a.imm<<20) >> 20
+	e.combine(a.dst, a.c, func(c, d uint32) uint32 {
+		by := immediate
+		if !byImmediate {
+			by = int32(c)
+		}
+		if fromC {
+			d = c
+		}
+		return shift(d, by, arithmetic)
+	})
+	return true
+}
+
+func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
+	if !e.accept(UndefinedBehavior, a.mod, upTo(6)) || !e.accept(UnsupportedFunctionality, a.mod, modes(3, 4, 5)) {
+		return false
+	}
+	if e.wormhole && a.mod == 4 {
+		return e.refuse(UnsupportedFunctionality, "mode 4 (SUBVEC_SHFLSHR1) doesn't work on Wormhole")
+	}
+	if !e.destination(a.dst) {
+		return false
+	}
+	if a.mod != 5 {
+		return e.zero("the immediate", a.imm) && e.shiftLanes(a.dst, a.c, a.mod == 3)
+	}
+	if a.imm >= 16 {
+		return e.refuse(UnsupportedFunctionality, "there is no LReg %d", a.imm)
+	}
+	s := &e.sfpu
+	lb, lc, ld := &s.l[a.imm], &s.l[a.c], &s.l[a.dst]
+	for lane := range lanes(s.enabled()) {
+		ld[lane] = shift(lb[lane], int32(lc[lane]), false)
+	}
+	return true
+}
+
+// shiftLanes moves each row of lanes one lane up. The lowest gets the highest if rotate is set, or zero.
+func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
+	s := &e.sfpu
+	from := s.l[c] // a copy: dst may be c
+	for lane := range lanes(s.enabled()) {
+		var v uint32
+		switch {
+		case lane%rowLanes != 0:
+			v = from[lane-1]
+		case rotate:
+			v = from[lane+rowLanes-1]
+		}
+		s.l[dst][lane] = v
+	}
+	return true
+}
+
+// second returns the register that SFPAND and SFPOR combine with LReg c: the destination itself, or on Blackhole the one
+// that the immediate names.
+func (e *Engine) second(mode, dst, immediate uint32) (b uint32, ok bool) {
+	if mode == 1 && !e.wormhole {
+		return immediate, true
+	}
+	return dst, e.zero("the mode", mode) && e.zero("the immediate", immediate)
+}
+
+func (e *Engine) sfpand(t *thread, a sfpandArgs) bool {
+	b, ok := e.second(a.mod, a.dst, a.imm)
+	return ok && e.bitwise(a.dst, b, a.c, func(b, c uint32) uint32 { return b & c })
+}
+
+func (e *Engine) sfpor(t *thread, a sfporArgs) bool {
+	b, ok := e.second(a.mod, a.dst, a.imm)
+	return ok && e.bitwise(a.dst, b, a.c, func(b, c uint32) uint32 { return b | c })
+}
+
+func (e *Engine) sfpxor(t *thread, a sfpxorArgs) bool {
+	return e.bitwise(a.dst, a.dst, a.c, func(b, c uint32) uint32 { return b ^ c })
+}
+
+func (e *Engine) sfpnot(t *thread, a sfpnotArgs) bool {
+	return e.bitwise(a.dst, a.dst, a.c, func(_, c uint32) uint32 { return ^c })
+}
+
+// bitwise computes a register from two others.
+func (e *Engine) bitwise(dst, b, c uint32, f func(b, c uint32) uint32) bool {
+	if !e.destination(dst) {
+		return false
+	}
+	s := &e.sfpu
+	lb, lc, ld := &s.l[b], &s.l[c], &s.l[dst]
+	for lane := range lanes(s.enabled()) {
+		ld[lane] = f(lb[lane], lc[lane])
+	}
+	return true
+}
+
+func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
+	if a.mod&1 != 0 {
+		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", a.mod)
+	}
+	if !e.accept(UnimplementedFunctionality, a.mod, upTo(4)) || !e.destination(a.dst) {
+		return false
+	}
+	mask := ^uint32(0)
+	if a.mod&4 != 0 {
+		mask = ^uint32(signBit)
+	}
+	s := &e.sfpu
+	lc, ld := &s.l[a.c], &s.l[a.dst]
+	enabled := s.enabled()
+	var nonzero uint32
+	for lane := range lanes(enabled) {
+		v := lc[lane] & mask
+		ld[lane] = uint32(bits.LeadingZeros32(v))
+		if v != 0 {
+			nonzero |= 1 << lane
+		}
+	}
+	if a.mod&2 != 0 {
+		s.cc.set(enabled, nonzero)
+	}
+	return true
+}
+
+func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
+	if a.mod&2 != 0 {
+		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", a.mod)
+	}
+	if !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) {
+		return false
+	}
+	if a.c != lregZero {
+		return e.refuse(NonContractualBehavior, "LReg %d is not LReg %d, the constant 0", a.c, lregZero)
+	}
+	const mask = 1<<23 - 1
+	if a.mod == 1 {
+		return e.bitwise(a.dst, a.b, a.a, func(b, a uint32) uint32 { return uint32(uint64(a&mask) * uint64(b&mask) >> 23) })
+	}
+	return e.bitwise(a.dst, a.b, a.a, func(b, a uint32) uint32 { return a * b & mask })
+}
