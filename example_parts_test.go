@@ -155,7 +155,7 @@ func ExampleTrace_Print() {
 	// dispatch SET_WRITE_OFFSET
 	// dispatch WAIT
 	// dispatch WRITE_PACKED
-	// dispatch HAND_OVER
+	// dispatch FORWARD_SUBORDINATE
 	// prefetch EXEC_BUF_END
 }
 

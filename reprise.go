@@ -165,11 +165,11 @@ func WithPace(spin, longest time.Duration) Option {
 	return func(o *options) { o.dispatch.Pace = dispatch.Pace{Spin: spin, Longest: longest} }
 }
 
-// WithPinnedForm makes queues send programs and replays in the wire form of tt-metal alone, of the revision that this
+// WithStockWireFormat makes queues send programs and replays in the wire form of tt-metal alone, of the revision that this
 // runtime follows: each command of the dispatcher in a relay and a page of its own, go signals through the prefetcher. The
 // device's firmware takes both forms. Without the option small commands share relays and pages. It is for comparisons, by
 // people and by tests; it costs bytes and time.
-func WithPinnedForm() Option { return func(o *options) { o.dispatch.PinnedForm = true } }
+func WithStockWireFormat() Option { return func(o *options) { o.dispatch.StockWireFormat = true } }
 
 // WithDumpDir makes every *HangError leave a file in a directory, which "reprise inspect" reads. The error names it.
 func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpDir = dir } }

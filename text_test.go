@@ -44,13 +44,13 @@ func TestKernelsAreSentOnce(t *testing.T) {
 	})
 }
 
-// The pinned form has one command of the dispatcher in each relay, its go signals pass through the prefetcher, and it
+// The stock wire format has one command of the dispatcher in each relay, its go signals pass through the prefetcher, and it
 // computes the same; the form of this runtime is shorter.
-func TestPinnedForm(t *testing.T) {
+func TestStockWireFormat(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
 			var sizes []int
-			for _, opts := range [][]reprise.Option{nil, {reprise.WithPinnedForm()}} {
+			for _, opts := range [][]reprise.Option{nil, {reprise.WithStockWireFormat()}} {
 				b := open(t, card, opts...)
 				trace, bufs := b.chain(6)
 				b.write(bufs[0], 7)
@@ -59,11 +59,11 @@ func TestPinnedForm(t *testing.T) {
 				var text strings.Builder
 				b.must(trace.Print(&text))
 				got := map[string]bool{}
-				for _, name := range []string{"SEQUENCE", "HAND_OVER", "NOTIFY_SUBORDINATE_GO_SIGNAL", "dispatch_s  SEND_GO_SIGNAL"} {
+				for _, name := range []string{"SEQUENCE", "FORWARD_SUBORDINATE", "NOTIFY_SUBORDINATE_GO_SIGNAL", "dispatch_s  SEND_GO_SIGNAL"} {
 					got[name] = strings.Contains(text.String(), name)
 				}
 				own := opts == nil
-				want := map[string]bool{"SEQUENCE": own, "HAND_OVER": own, "NOTIFY_SUBORDINATE_GO_SIGNAL": !own, "dispatch_s  SEND_GO_SIGNAL": !own}
+				want := map[string]bool{"SEQUENCE": own, "FORWARD_SUBORDINATE": own, "NOTIFY_SUBORDINATE_GO_SIGNAL": !own, "dispatch_s  SEND_GO_SIGNAL": !own}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("pinned %v (-want +got):\n%s\n%s", !own, diff, text.String())
 				}
@@ -71,7 +71,7 @@ func TestPinnedForm(t *testing.T) {
 				b.must(b.dev.Close())
 			}
 			if sizes[0] >= sizes[2] || sizes[1] > sizes[3] {
-				t.Errorf("a program and a replay have %d B, in the pinned form %d B", sizes[:2], sizes[2:])
+				t.Errorf("a program and a replay have %d B, in the stock wire format %d B", sizes[:2], sizes[2:])
 			}
 		})
 	}

@@ -34,10 +34,10 @@ type Options struct {
 	HangTimeout time.Duration
 	// Pace is how waits on the host go about it.
 	Pace Pace
-	// PinnedForm sends programs in the wire form of the pinned revision of tt-metal alone, where each command of the
+	// StockWireFormat sends programs in the wire form of the pinned revision of tt-metal alone, where each command of the
 	// dispatcher has a relay and a page for itself and go signals pass through the prefetcher. The firmware takes both;
 	// this is to compare them.
-	PinnedForm bool
+	StockWireFormat bool
 	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
 	DumpDir string
 }

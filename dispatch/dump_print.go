@@ -410,8 +410,8 @@ func ringCommandAt(b []byte) (cq.DispatchCommand, int) {
 			return c, size64(0, binary.LittleEndian.Uint64(b[8:]))
 		case cq.WritePaged:
 			return c, size64(cq.HeaderSize, uint64(c.PageSize)*uint64(c.Pages))
-		case cq.HandOver:
-			return c, cq.HandOverSize
+		case cq.ForwardSubordinate:
+			return c, cq.ForwardSubordinateSize
 		default:
 			if head == cq.HeaderSize {
 				return c, head

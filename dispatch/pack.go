@@ -9,13 +9,13 @@ import (
 // PackedPage returns the bytes of a page in which commands for the dispatcher may share it (cq.Pack), 0 if each has to have
 // its own.
 func (d *Device) PackedPage() int {
-	if d.opts.PinnedForm {
+	if d.opts.StockWireFormat {
 		return 0
 	}
 	return pageSize
 }
 
-// pack makes the commands that were emitted last share relays and pages, unless the device is to get the pinned form, and
+// pack makes the commands that were emitted last share relays and pages, unless the device is to get the stock wire format, and
 // finds where they may be cut.
 func (c *compiler) pack() error {
 	if page := c.d.PackedPage(); page > 0 {

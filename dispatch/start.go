@@ -268,9 +268,9 @@ func (q *Queue) terminate() error {
 	ctx := context.Background() // what waits ends when nothing moves
 	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
 	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
-	if !q.d.opts.PinnedForm {
+	if !q.d.opts.StockWireFormat {
 		// Behind the go signals that come the same way.
-		subordinate = func(b *cq.Builder) { b.HandOver(cq.HandOver{Command: cq.TerminateDispatch{}}) }
+		subordinate = func(b *cq.Builder) { b.ForwardSubordinate(cq.ForwardSubordinate{Command: cq.TerminateDispatch{}}) }
 		order = []func(*cq.Builder){subordinate, order[0]}
 	}
 	for _, add := range append(order, func(b *cq.Builder) { b.TerminatePrefetch() }) {

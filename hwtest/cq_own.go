@@ -25,9 +25,9 @@ func cqOwnCases() []testCase {
 		{name: "SEQUENCE of all kinds", protects: "packed writes, offsets and waits do in a sequence what they do alone", fn: sequenceKinds},
 		{name: "SEQUENCE with relayed data", protects: "the last command of a sequence may get its data by a relay, of any length", fn: sequenceRelay},
 		{name: "SEQUENCE in a trace", protects: "sequences run out of DRAM as out of the issue queue", fn: sequenceTrace},
-		{name: "HAND_OVER to the workers", protects: "a go signal that the dispatcher hands over reaches every worker once, behind what was written before", fn: handOverWorkers},
-		{name: "HAND_OVER laps", protects: "the places of what is handed over come back: each signal goes out whole, more of them than there are places", fn: func(t *fixture) { handOverLaps(t, t.size(40, 8)) }},
-		{name: "HAND_OVER beside pages", protects: "go signals from the dispatcher and from the prefetcher go out in the order of the commands", fn: handOverBesidePages},
+		{name: "FORWARD_SUBORDINATE to the workers", protects: "a go signal that the dispatcher hands over reaches every worker once, behind what was written before", fn: forwardSubordinateWorkers},
+		{name: "FORWARD_SUBORDINATE laps", protects: "the places of what is handed over come back: each signal goes out whole, more of them than there are places", fn: func(t *fixture) { forwardSubordinateLaps(t, t.size(40, 8)) }},
+		{name: "FORWARD_SUBORDINATE beside pages", protects: "go signals from the dispatcher and from the prefetcher go out in the order of the commands", fn: forwardSubordinateBesidePages},
 	}...)
 }
 
@@ -165,13 +165,13 @@ func sequenceTrace(t *fixture) {
 }
 
 // handedGo is a go signal that the dispatcher hands over.
-func (t *fixture) handedGo(word cq.GoWord, slot uint8) cq.HandOver {
-	return cq.HandOver{Wait: true, Command: cq.SendGoSignal{
+func (t *fixture) handedGo(word cq.GoWord, slot uint8) cq.ForwardSubordinate {
+	return cq.ForwardSubordinate{Wait: true, Command: cq.SendGoSignal{
 		Go: word, Multicast: slot, WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch),
 	}}
 }
 
-func handOverWorkers(t *fixture) {
+func forwardSubordinateWorkers(t *fixture) {
 	d := t.virtual(t.dispatchCore())
 	for i := range t.size(20, 4) {
 		c := t.grid().End
@@ -180,7 +180,7 @@ func handOverWorkers(t *fixture) {
 			over := t.handedGo(cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
 			if i%2 == 0 {
 				b.Append(cq.RelayInline{Command: w.write(0, 50)})
-				b.HandOver(over)
+				b.ForwardSubordinate(over)
 				return
 			}
 			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), over}})
@@ -210,7 +210,7 @@ func (t *fixture) lastSignal(what string, slot uint8, word cq.GoWord) {
 	}
 }
 
-func handOverLaps(t *fixture, laps int) {
+func forwardSubordinateLaps(t *fixture, laps int) {
 	d := t.virtual(t.dispatchCore())
 	const slot, signals = 5, 50
 	for lap := range laps {
@@ -218,7 +218,7 @@ func handOverLaps(t *fixture, laps int) {
 		t.send(func(b *cq.Builder) {
 			for i := range signals {
 				last = cq.NewGoWord(uint8(signals*lap+i), d.X, d.Y, cq.SignalDone)
-				b.HandOver(t.handedGo(last, slot))
+				b.ForwardSubordinate(t.handedGo(last, slot))
 			}
 		})
 		t.finish()
@@ -226,8 +226,8 @@ func handOverLaps(t *fixture, laps int) {
 	}
 }
 
-// handOverBesidePages sends go signals by both ways. The last word that workers have tells whether one overtook another.
-func handOverBesidePages(t *fixture) {
+// forwardSubordinateBesidePages sends go signals by both ways. The last word that workers have tells whether one overtook another.
+func forwardSubordinateBesidePages(t *fixture) {
 	d := t.virtual(t.dispatchCore())
 	const slot = 6
 	r := rand.New(rand.NewPCG(7, 7))
@@ -238,7 +238,7 @@ func handOverBesidePages(t *fixture) {
 				last = cq.NewGoWord(uint8(30*round+i), d.X, d.Y, cq.SignalDone)
 				over := t.handedGo(last, slot)
 				if r.IntN(2) == 0 {
-					b.HandOver(over)
+					b.ForwardSubordinate(over)
 					continue
 				}
 				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})

@@ -29,8 +29,8 @@ func must(r draw, err error) {
 // fresh opens a device of its own for one try of a property, since a try that fails may leave it hanging.
 func (t *fixture) fresh(r draw) (*fixture, func()) {
 	opts := []reprise.Option{reprise.WithHangTimeout(t.patience())}
-	if r.IntRange(0, 3, "pinned form") == 0 {
-		opts = append(opts, reprise.WithPinnedForm())
+	if r.IntRange(0, 3, "stock wire format") == 0 {
+		opts = append(opts, reprise.WithStockWireFormat())
 	}
 	d, err := reprise.Open(t.ctx, t.device.Open(), opts...)
 	must(r, err)

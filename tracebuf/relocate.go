@@ -94,8 +94,8 @@ func (im *Image) relocate(banks int, dispatch chip.XY) {
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		for r := range e.Relayed {
 			at := r.At
-			if h, ok := r.Command.(cq.HandOver); ok {
-				at, r.Command = at+cq.AtHandedOver, h.Command
+			if h, ok := r.Command.(cq.ForwardSubordinate); ok {
+				at, r.Command = at+cq.AtForwarded, h.Command
 			}
 			if c, ok := r.Command.(cq.SendGoSignal); ok {
 				cq.Put32(im.Bytes, at+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), dispatch.X, dispatch.Y, c.Go.Signal())))

@@ -18,7 +18,7 @@ type ReplayConfig struct {
 	Subordinate bool   // a subordinate dispatcher sends the go signals
 	Workers     uint32 // completions that the go signal causes
 	Stream      uint16 // that counts completions
-	Packed      bool   // commands may share relays and pages, as cq.Pack makes them; else it is the pinned form
+	Packed      bool   // commands may share relays and pages, as cq.Pack makes them; else it is the stock wire format
 }
 
 // Replay is the commands of one replay. The two counts have to be filled in before they are sent.
@@ -46,7 +46,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	switch {
 	case c.Subordinate && c.Packed:
 		b.BeginSequence()
-		r.GoCount = cq.AtHandedOver + b.HandOverGo(false, reset)
+		r.GoCount = cq.AtForwarded + b.ForwardSubordinateGo(false, reset)
 	case c.Subordinate:
 		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
 		r.GoCount = b.SendGoSignal(cq.Subordinate, reset)

@@ -184,10 +184,10 @@ func (w *walker) relayed(r cq.Relayed) error {
 
 func (w *walker) inline(at int, c cq.DispatchCommand) error {
 	switch c := c.(type) {
-	case cq.HandOver:
+	case cq.ForwardSubordinate:
 		signal, ok := c.Command.(cq.SendGoSignal)
 		if !ok || !c.Wait || w.notify {
-			return w.fail(at, "a HAND_OVER in a trace is for a go signal, behind a wait for the writes before")
+			return w.fail(at, "a FORWARD_SUBORDINATE in a trace is for a go signal, behind a wait for the writes before")
 		}
 		w.notify = true
 		return w.goSignal(at, signal)

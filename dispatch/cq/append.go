@@ -138,8 +138,8 @@ func (b *Builder) whole(c DispatchCommand) int {
 		return b.SetGoSignalNOCData(Master, c)
 	case Sequence:
 		return b.Sequence(c)
-	case HandOver:
-		return b.HandOver(c)
+	case ForwardSubordinate:
+		return b.ForwardSubordinate(c)
 	case Opaque:
 		p, at := b.relay(PrefetchRelayInline, Master, uint64(len(c.Payload)))
 		copy(p, c.Payload)

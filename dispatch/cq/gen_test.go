@@ -40,9 +40,9 @@ func genDispatch(t *rapid.T, noFlush bool) DispatchCommand {
 		return c
 	case 19:
 		if flag(t, "terminate") {
-			return HandOver{flag(t, "wait"), TerminateDispatch{}}
+			return ForwardSubordinate{flag(t, "wait"), TerminateDispatch{}}
 		}
-		return HandOver{flag(t, "wait"), SendGoSignal{GoWord(u32(t, "go")), u8(t, "multicast"), u8(t, "unicasts"), u8(t, "start"), u32(t, "count"), u32(t, "stream")}}
+		return ForwardSubordinate{flag(t, "wait"), SendGoSignal{GoWord(u32(t, "go")), u8(t, "multicast"), u8(t, "unicasts"), u8(t, "start"), u32(t, "count"), u32(t, "stream")}}
 	case DispatchWriteLinear, DispatchWriteLinearH:
 		c := WriteLinear{H: flag(t, "h"), McastDests: u8(t, "mcast"), OffsetIndex: u8(t, "index"), NOC: u32(t, "noc"), Addr: u64(t, "addr"), Length: u64(t, "length")}
 		if !noFlush {

@@ -69,8 +69,8 @@ const (
 	DispatchSetGoSignalNOCData DispatchID = 17
 
 	// This runtime's alone.
-	DispatchSequence DispatchID = 0xE0
-	DispatchHandOver DispatchID = 0xE1
+	DispatchSequence           DispatchID = 0xE0
+	DispatchForwardSubordinate DispatchID = 0xE1
 )
 
 var dispatchNames = [...]string{
@@ -89,8 +89,8 @@ func (id DispatchID) String() string {
 		return dispatchNames[id]
 	case id == DispatchSequence:
 		return "SEQUENCE"
-	case id == DispatchHandOver:
-		return "HAND_OVER"
+	case id == DispatchForwardSubordinate:
+		return "FORWARD_SUBORDINATE"
 	}
 	return "DISPATCH_" + strconv.Itoa(int(id))
 }

@@ -26,7 +26,7 @@ func (m Moved) At(at int) (now int, ok bool) {
 }
 
 // Pack rewrites a stream for this runtime's own firmware: neighbouring commands for the dispatcher share relays and pages
-// of page bytes, as far as they fit, and a NotifySubordinate with the go signal behind it becomes a HandOver. It does the
+// of page bytes, as far as they fit, and a NotifySubordinate with the go signal behind it becomes a ForwardSubordinate. It does the
 // same, with fewer relays, fewer pages and fewer bytes. Commands that fill a page stay as they are, and so does every
 // command that isn't for a dispatcher.
 //
@@ -59,7 +59,7 @@ type packer struct {
 	held []held
 	size int // of the sequence with them
 
-	notify *held // a NotifySubordinate that may become part of a HandOver
+	notify *held // a NotifySubordinate that may become part of a ForwardSubordinate
 	wait   bool
 
 	header *held // of a NOFLUSH
@@ -99,11 +99,11 @@ func (p *packer) add(e Entry) error {
 		case SendGoSignal:
 			if c.To == Subordinate && p.notify != nil {
 				p.notify = nil
-				over := make([]byte, HandOverSize)
-				lo, _ := HandOver{Wait: p.wait}.words()
+				over := make([]byte, ForwardSubordinateSize)
+				lo, _ := ForwardSubordinate{Wait: p.wait}.words()
 				le.PutUint64(over, lo)
-				copy(over[AtHandedOver:], payload.payload)
-				p.hold(held{from: payload.from, payload: over, at: AtHandedOver})
+				copy(over[AtForwarded:], payload.payload)
+				p.hold(held{from: payload.from, payload: over, at: AtForwarded})
 				return nil
 			}
 		}
@@ -131,7 +131,7 @@ func (p *packer) add(e Entry) error {
 
 func unpacked(d DispatchCommand) error {
 	switch d.(type) {
-	case Sequence, HandOver:
+	case Sequence, ForwardSubordinate:
 		return bad(ErrFormat, AtRelayed, d.Name(), "the stream is packed already")
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 
 const testPage = 4096
 
-// program is what the runtime sends for a small program, in the pinned form.
+// program is what the runtime sends for a small program, in the stock wire format.
 func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
 	t.Helper()
 	b := NewBuilder(l, nil)
@@ -49,7 +49,7 @@ func TestPackOfProgram(t *testing.T) {
 		}
 		want := []string{
 			"RELAY_INLINE_NOFLUSH", "  SET_WRITE_OFFSET", "  WAIT", "  WRITE_PACKED_LARGE", "RELAY_PAGED_PACKED",
-			"RELAY_INLINE", "  WRITE_PACKED", "  HAND_OVER",
+			"RELAY_INLINE", "  WRITE_PACKED", "  FORWARD_SUBORDINATE",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", l, diff)
@@ -92,7 +92,7 @@ func TestPackKeepsCommands(t *testing.T) {
 				b.SendGoSignal(Subordinate, SendGoSignal{WaitCount: u32(t, "count")})
 			default:
 				d := genDispatch(t, false)
-				for d.ID() == DispatchSequence || d.ID() == DispatchHandOver {
+				for d.ID() == DispatchSequence || d.ID() == DispatchForwardSubordinate {
 					d = genDispatch(t, false)
 				}
 				b.Append(RelayInline{Master, d})
@@ -145,7 +145,7 @@ func flat(t *rapid.T, l Layout, stream []byte) []string {
 		any := false
 		for r := range e.Relayed {
 			any = true
-			if h, ok := r.Command.(HandOver); ok {
+			if h, ok := r.Command.(ForwardSubordinate); ok {
 				out = append(out, Line(l, RelayInline{Master, NotifySubordinate{h.Wait, 1}}), Line(l, RelayInline{Subordinate, h.Command}))
 				continue
 			}
@@ -176,9 +176,9 @@ func TestSequenceLimits(t *testing.T) {
 		{"more than a page", Sequence{[]DispatchCommand{Wait{}, big}}, ErrLimit},
 		{"one in another", Sequence{[]DispatchCommand{Sequence{[]DispatchCommand{Wait{}}}}}, ErrFormat},
 		{"a command that is wrong", Sequence{[]DispatchCommand{Wait{Flags: 0x80}}}, ErrLimit},
-		{"a go signal handed over", HandOver{Command: SendGoSignal{Multicast: NoMulticast}}, nil},
-		{"a write handed over", HandOver{Command: Wait{}}, ErrFormat},
-		{"nothing handed over", HandOver{}, ErrFormat},
+		{"a go signal handed over", ForwardSubordinate{Command: SendGoSignal{Multicast: NoMulticast}}, nil},
+		{"a write handed over", ForwardSubordinate{Command: Wait{}}, ErrFormat},
+		{"nothing handed over", ForwardSubordinate{}, ErrFormat},
 	} {
 		err := RelayInline{Master, c.cmd}.Validate(Blackhole, m)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {

@@ -45,17 +45,17 @@ func (d *revisionReader) sequence(p []byte, noFlush bool) error {
 	return nil
 }
 
-// handOver reads a HAND_OVER as the command in it, which the subordinate carries out.
-func (d *revisionReader) handOver(p []byte) error {
+// forwardSubordinate reads a FORWARD_SUBORDINATE as the command in it, which the subordinate carries out.
+func (d *revisionReader) forwardSubordinate(p []byte) error {
 	if _, err := DecodeDispatch(p, false); err != nil {
 		return behind(err, HeaderSize)
 	}
 	whole := d.r
 	inner := revisionReader{v: d.v, l: d.l, form: d.form, r: whole}
-	if err := inner.inline(p[AtHandedOver:]); err != nil {
-		return behind(err, AtHandedOver)
+	if err := inner.inline(p[AtForwarded:]); err != nil {
+		return behind(err, AtForwarded)
 	}
 	d.r = inner.r
-	d.r.Relay, d.r.Who, d.r.At = DispatchHandOver.String(), Subordinate.String(), d.r.At+AtHandedOver
+	d.r.Relay, d.r.Who, d.r.At = DispatchForwardSubordinate.String(), Subordinate.String(), d.r.At+AtForwarded
 	return nil
 }

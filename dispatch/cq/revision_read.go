@@ -12,7 +12,7 @@ import (
 type Reading struct {
 	Offset  int    // of the prefetcher's command in the stream, in bytes; of all in a Sequence but the first, At
 	Size    int    // bytes to the next one
-	Relay   string // name of the command that this one is in: "RELAY_INLINE", "RELAY_INLINE_NOFLUSH" or "HAND_OVER"
+	Relay   string // name of the command that this one is in: "RELAY_INLINE", "RELAY_INLINE_NOFLUSH" or "FORWARD_SUBORDINATE"
 	Who     string // executes it: "prefetch", "dispatch" or "dispatch_s"
 	Name    string
 	At      int     // of the command that is read, in the stream
@@ -203,9 +203,9 @@ func (d *revisionReader) inline(p []byte) error {
 		case DispatchSequence:
 			d.r = whole
 			return d.sequence(p, noFlush)
-		case DispatchHandOver:
+		case DispatchForwardSubordinate:
 			d.r = whole
-			return d.handOver(p)
+			return d.forwardSubordinate(p)
 		}
 	}
 	if int(id) >= len(d.v.dispatch) || d.v.dispatch[id].name == "" {

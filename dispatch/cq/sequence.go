@@ -2,39 +2,41 @@ package cq
 
 // Two dispatcher commands are this runtime's alone: no revision of tt-metal has them, and only the firmware of package
 // dispatch/firmware takes them. They let small commands share a page, which otherwise each has for itself with a relay
-// around it, and let go signals reach the subordinate without one. Pack makes them from a stream of the pinned form.
+// around it, and let go signals reach the subordinate without one. Pack makes them from a stream of the stock wire format.
 
 // Sequence is several commands in one page of the dispatcher's ring. They run in order, as if each had a relay of its own.
 type Sequence struct {
 	Commands []DispatchCommand // without sequences; in a NOFLUSH the last one is a header without its data
 }
 
-// HandOver makes the dispatcher give a command to its subordinate itself: a SendGoSignal or a TerminateDispatch. It takes
+// ForwardSubordinate makes the dispatcher give a command to its subordinate itself: a SendGoSignal or a TerminateDispatch. It takes
 // the place of a relay to the subordinate, and of the NotifySubordinate before it.
-type HandOver struct {
+type ForwardSubordinate struct {
 	Wait    bool // until all writes before have landed
 	Command DispatchCommand
 }
 
-// HandOverSize is the bytes of a HAND_OVER with the command in it.
-const HandOverSize = 2 * HeaderSize
+// ForwardSubordinateSize is the bytes of a FORWARD_SUBORDINATE with the command in it.
+const ForwardSubordinateSize = 2 * HeaderSize
 
 // AtSequenceCount is where a SEQUENCE says how many commands it has: 16 bits.
 const AtSequenceCount = 2
 
-// AtHandedOver is where the command lies in a HAND_OVER.
-const AtHandedOver = HeaderSize
+// AtForwarded is where the command lies in a FORWARD_SUBORDINATE.
+const AtForwarded = HeaderSize
 
-func (Sequence) ID() DispatchID { return DispatchSequence }
-func (HandOver) ID() DispatchID { return DispatchHandOver }
-func (c Sequence) Name() string { return c.ID().String() }
-func (c HandOver) Name() string { return c.ID().String() }
+func (Sequence) ID() DispatchID           { return DispatchSequence }
+func (ForwardSubordinate) ID() DispatchID { return DispatchForwardSubordinate }
+func (c Sequence) Name() string           { return c.ID().String() }
+func (c ForwardSubordinate) Name() string { return c.ID().String() }
 
 func (c Sequence) words() (lo, hi uint64) {
 	return uint64(DispatchSequence) | uint64(uint16(len(c.Commands)))<<16, 0
 }
 
-func (c HandOver) words() (lo, hi uint64) { return uint64(DispatchHandOver) | bit(c.Wait)<<8, 0 }
+func (c ForwardSubordinate) words() (lo, hi uint64) {
+	return uint64(DispatchForwardSubordinate) | bit(c.Wait)<<8, 0
+}
 
 // each yields the commands of a sequence with their offsets behind its header's start. header says that it is the last
 // one, without its data.
@@ -62,10 +64,10 @@ func (c Sequence) Fields(l Layout) []Field {
 }
 
 // Fields lists the fields, and those of the command in it.
-func (c HandOver) Fields(l Layout) []Field {
+func (c ForwardSubordinate) Fields(l Layout) []Field {
 	f := []Field{yes("wait", 1, c.Wait)}
 	if c.Command != nil {
-		f = append(f, inside(l, AtHandedOver, c.Command)...)
+		f = append(f, inside(l, AtForwarded, c.Command)...)
 	}
 	return f
 }
@@ -103,16 +105,16 @@ func (c Sequence) validate(l Layout, m Limits, noFlush bool) error {
 }
 
 // Validate tests the command in it.
-func (c HandOver) Validate(l Layout, m Limits) error {
+func (c ForwardSubordinate) Validate(l Layout, m Limits) error {
 	switch d := c.Command.(type) {
 	case SendGoSignal:
-		return behind(d.Validate(l, m), AtHandedOver)
+		return behind(d.Validate(l, m), AtForwarded)
 	case TerminateDispatch:
 		return nil
 	case nil:
-		return bad(ErrFormat, AtHandedOver, c.Name(), "no command in it")
+		return bad(ErrFormat, AtForwarded, c.Name(), "no command in it")
 	default:
-		return bad(ErrFormat, AtHandedOver, c.Name(), "dispatch_s takes SEND_GO_SIGNAL and TERMINATE from the dispatcher, not %s: relay it", d.Name())
+		return bad(ErrFormat, AtForwarded, c.Name(), "dispatch_s takes SEND_GO_SIGNAL and TERMINATE from the dispatcher, not %s: relay it", d.Name())
 	}
 }
 
@@ -211,33 +213,33 @@ func (b *Builder) sequence(c Sequence, noFlush bool) int {
 	return b.EndSequence()
 }
 
-// HandOver appends the command; the one in it is at AtHandedOver.
-func (b *Builder) HandOver(c HandOver) int {
+// ForwardSubordinate appends the command; the one in it is at AtForwarded.
+func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
 	switch d := c.Command.(type) {
 	case SendGoSignal:
-		return b.HandOverGo(c.Wait, d)
+		return b.ForwardSubordinateGo(c.Wait, d)
 	case TerminateDispatch:
-		return b.handOver(c, uint64(DispatchTerminate), 0)
+		return b.forwardSubordinate(c, uint64(DispatchTerminate), 0)
 	}
-	return b.fail(bad(ErrFormat, AtHandedOver, c.Name(), "%T can't be handed over", c.Command))
+	return b.fail(bad(ErrFormat, AtForwarded, c.Name(), "%T can't be handed over", c.Command))
 }
 
-// HandOverGo is HandOver of a go signal, without an allocation.
-func (b *Builder) HandOverGo(wait bool, c SendGoSignal) int {
+// ForwardSubordinateGo is ForwardSubordinate of a go signal, without an allocation.
+func (b *Builder) ForwardSubordinateGo(wait bool, c SendGoSignal) int {
 	lo, hi := c.words()
-	return b.handOver(HandOver{Wait: wait}, lo, hi)
+	return b.forwardSubordinate(ForwardSubordinate{Wait: wait}, lo, hi)
 }
 
-func (b *Builder) handOver(c HandOver, lo, hi uint64) int {
-	p, at := b.relay(PrefetchRelayInline, Master, HandOverSize)
+func (b *Builder) forwardSubordinate(c ForwardSubordinate, lo, hi uint64) int {
+	p, at := b.relay(PrefetchRelayInline, Master, ForwardSubordinateSize)
 	if p == nil {
 		return 0
 	}
 	h0, h1 := c.words()
 	le.PutUint64(p[0:], h0)
 	le.PutUint64(p[8:], h1)
-	le.PutUint64(p[AtHandedOver:], lo)
-	le.PutUint64(p[AtHandedOver+8:], hi)
+	le.PutUint64(p[AtForwarded:], lo)
+	le.PutUint64(p[AtForwarded+8:], hi)
 	return at
 }
 
@@ -288,23 +290,23 @@ func decodeSequence(p []byte, lo uint64, noFlush bool) (DispatchCommand, error) 
 	return c, same(p, name, w0, w1)
 }
 
-func decodeHandOver(p []byte, lo uint64) (DispatchCommand, error) {
-	c := HandOver{Wait: lo>>8&1 != 0}
-	if len(p) != HandOverSize {
-		return nil, bad(ErrFormat, HeaderSize, c.Name(), "%d bytes in the relay, want %d", len(p), HandOverSize)
+func decodeForwardSubordinate(p []byte, lo uint64) (DispatchCommand, error) {
+	c := ForwardSubordinate{Wait: lo>>8&1 != 0}
+	if len(p) != ForwardSubordinateSize {
+		return nil, bad(ErrFormat, HeaderSize, c.Name(), "%d bytes in the relay, want %d", len(p), ForwardSubordinateSize)
 	}
-	d, err := DecodeDispatch(p[AtHandedOver:], false)
+	d, err := DecodeDispatch(p[AtForwarded:], false)
 	if err != nil && !isPadding(err) {
-		return nil, behind(err, AtHandedOver)
+		return nil, behind(err, AtForwarded)
 	}
 	switch d.(type) {
 	case SendGoSignal, TerminateDispatch:
 	default:
-		return nil, bad(ErrFormat, AtHandedOver, c.Name(), "%s can't be handed over", d.Name())
+		return nil, bad(ErrFormat, AtForwarded, c.Name(), "%s can't be handed over", d.Name())
 	}
 	c.Command = d
 	if err != nil {
-		return c, behind(err, AtHandedOver)
+		return c, behind(err, AtForwarded)
 	}
 	lo, hi := c.words()
 	return c, same(p, c.Name(), lo, hi)
@@ -367,8 +369,8 @@ func extent(p []byte, noFlush bool) (uint64, error) {
 	case DispatchDebug:
 		data = lo >> 32
 		return head + data, nil // inline also in a NOFLUSH
-	case DispatchHandOver:
-		return HandOverSize, nil
+	case DispatchForwardSubordinate:
+		return ForwardSubordinateSize, nil
 	case DispatchSequence:
 		return 0, bad(ErrFormat, 0, id.String(), "a sequence in a sequence")
 	}
@@ -390,7 +392,7 @@ type Relayed struct {
 }
 
 // Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A command that is handed over is
-// in its HandOver.
+// in its ForwardSubordinate.
 func (e Entry) Relayed(yield func(Relayed) bool) {
 	c, to, ok := e.Dispatch()
 	if !ok || c == nil {

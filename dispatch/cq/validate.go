@@ -33,8 +33,8 @@ func size(c DispatchCommand, noFlush bool) int {
 		return HeaderSize + len(c.Data)
 	case Sequence:
 		return c.each(noFlush, nil)
-	case HandOver:
-		return HandOverSize
+	case ForwardSubordinate:
+		return ForwardSubordinateSize
 	case Opaque:
 		return len(c.Payload)
 	}

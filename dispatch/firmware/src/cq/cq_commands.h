@@ -55,7 +55,7 @@ enum cq_dispatch_id {
     CQ_DISPATCH_SET_GO_SIGNAL_NOC_DATA = 17,
     // Ours alone: no revision of tt-metal has them.
     CQ_DISPATCH_SEQUENCE = 0xE0,
-    CQ_DISPATCH_HAND_OVER = 0xE1,
+    CQ_DISPATCH_FORWARD_SUBORDINATE = 0xE1,
 };
 
 // RELAY_PAGED: flags hold the kind of memory and a number of bytes not to forward.
@@ -329,7 +329,7 @@ struct cq_sequence {
 
 // A command for the subordinate, 16 bytes behind this header. With wait set the subordinate gets it when all writes
 // before have arrived.
-struct cq_hand_over {
+struct cq_forward_subordinate {
     uint8_t id;
     uint8_t wait;
     uint16_t pad;
@@ -449,8 +449,8 @@ CQ_SIZE(cq_set_words, 16);
 CQ_AT(cq_set_words, count, 4);
 CQ_SIZE(cq_sequence, 16);
 CQ_AT(cq_sequence, count, 2);
-CQ_SIZE(cq_hand_over, 16);
-CQ_AT(cq_hand_over, wait, 1);
+CQ_SIZE(cq_forward_subordinate, 16);
+CQ_AT(cq_forward_subordinate, wait, 1);
 
 #undef CQ_AT
 #undef CQ_SIZE

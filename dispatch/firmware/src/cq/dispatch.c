@@ -410,8 +410,8 @@ static void send_go(void) {
 }
 
 // Hands a command, mostly a go signal, to the subordinate without a page of its ring.
-static void hand_over(void) {
-    const struct cq_hand_over* c = (const struct cq_hand_over*)ring.cursor;
+static void forward_subordinate(void) {
+    const struct cq_forward_subordinate* c = (const struct cq_forward_subordinate*)ring.cursor;
     if (c->wait) {
         rp_noc_write_barrier(NOC);  // as in notify_subordinate
     }
@@ -494,8 +494,8 @@ static int run_command(void) {
     case CQ_DISPATCH_NOTIFY_SUBORDINATE:
         notify_subordinate();
         return 1;
-    case CQ_DISPATCH_HAND_OVER:
-        hand_over();
+    case CQ_DISPATCH_FORWARD_SUBORDINATE:
+        forward_subordinate();
         return 1;
     case CQ_DISPATCH_SEND_GO_SIGNAL:
         send_go();
