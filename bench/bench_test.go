@@ -159,17 +159,16 @@ func TestReadReportRefuses(t *testing.T) {
 	}
 }
 
-// The test's value for two samples of 5 that don't overlap is tabulated: U = 0, p = 0.0122 with the normal
-// approximation and the continuity correction.
-func TestMannWhitney(t *testing.T) {
-	if p := mannWhitney([]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}); math.Abs(p-0.0122) > 0.0005 {
-		t.Errorf("p = %v, want 0.0122", p)
+// The exact test's value for two samples of 5 that don't overlap is 2 in 252, the number of ways to choose 5 of 10.
+func TestChance(t *testing.T) {
+	if p := chance([]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}); math.Abs(p-2.0/252) > 1e-12 {
+		t.Errorf("p = %v, want 2/252", p)
 	}
-	if p := mannWhitney([]float64{1, 1, 1, 1}, []float64{1, 1, 1, 1}); p != 1 {
+	if p := chance([]float64{1, 1, 1, 1}, []float64{1, 1, 1, 1}); p != 1 {
 		t.Errorf("p = %v for equal samples", p)
 	}
-	if p := mannWhitney([]float64{1, 2, 3}, []float64{7, 8, 9}); p != 1 {
-		t.Errorf("p = %v for samples that are too small to tell", p)
+	if p := chance(nil, []float64{7, 8, 9}); p != 1 {
+		t.Errorf("p = %v for no samples", p)
 	}
 }
 
@@ -236,7 +235,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	// What is a little slower among much noise isn't chance by the test alone: the middle halves are for that.
-	if p := mannWhitney(spread(100).Rounds, spread(108).Rounds); p >= significance {
+	if p := chance(spread(100).Rounds, spread(108).Rounds); p >= significance {
 		t.Errorf("p = %v", p)
 	}
 }
@@ -267,6 +266,20 @@ func TestCompareNeedsRounds(t *testing.T) {
 	}
 	if got := Compare(tied(100), tied(306)); got[0].Verdict != TooFew {
 		t.Errorf("rounds that are all alike: %q", got[0].Verdict)
+	}
+}
+
+// A baseline that took no time, in a report that was edited, says nothing about the processor: nothing is divided by it.
+func TestCompareWithoutTime(t *testing.T) {
+	report := func(ns float64) *Report {
+		rounds := []float64{ns, ns, ns, ns, ns, ns}
+		return &Report{
+			Baselines: []*Figure{{Family: "baseline", Name: MemcpyHot, P50: ns}},
+			Figures:   []*Figure{{Family: "f", Name: "x", P50: ns, Rounds: rounds}},
+		}
+	}
+	if got := Compare(report(100), report(0)); got[0].Verdict != Faster || got[0].Relative != 0 {
+		t.Errorf("from 100 ns to nothing: %+v", got[0])
 	}
 }
 

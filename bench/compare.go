@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"golang.org/x/perf/benchmath"
 )
 
 // Verdict says how a figure has changed.
@@ -56,7 +57,7 @@ func Compare(old, cur *Report) []Change {
 	sameMachine := old.Host.sameMachine(cur.Host)
 	processor := 1.0
 	if o, ok := old.Baseline(MemcpyHot); ok && o.P50 > 0 {
-		if n, ok := cur.Baseline(MemcpyHot); ok {
+		if n, ok := cur.Baseline(MemcpyHot); ok && n.P50 > 0 {
 			processor = n.P50 / o.P50
 		}
 	}
@@ -106,17 +107,20 @@ func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) 
 	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
 }
 
-// EnoughRounds says whether figures of so many rounds can be compared at all: whether the test gives less than 1 % for rounds
-// that lie wholly apart.
+// EnoughRounds says whether figures of so many rounds can be compared at all: whether there are at least four of each, and the
+// test gives less than half of what it must for rounds that lie wholly apart, so that others than those can pass.
 func EnoughRounds(old, cur int) bool {
-	a, b := make([]float64, max(old, 0)), make([]float64, max(cur, 0))
+	if old < 4 || cur < 4 {
+		return false
+	}
+	a, b := make([]float64, old), make([]float64, cur)
 	for i := range a {
 		a[i] = float64(i)
 	}
 	for i := range b {
-		b[i] = float64(len(a) + i)
+		b[i] = float64(old + i)
 	}
-	return mannWhitney(a, b) < significance
+	return chance(a, b) < significance/2
 }
 
 // FewestRounds is how many rounds are enough if both reports have as many.
@@ -134,7 +138,7 @@ func weigh(old, cur []float64, machine float64) (relative, p float64, v Verdict)
 	for i := range b {
 		b[i] /= machine
 	}
-	p = mannWhitney(a, b)
+	p = chance(a, b)
 	if m := median(a); m > 0 {
 		relative = median(b) / m
 	}
@@ -170,58 +174,13 @@ func baseChange(old, cur *Figure) (float64, bool) {
 	return 1, false
 }
 
-// mannWhitney returns the probability that two samples as far apart come from one distribution, by the normal
-// approximation of the U test with ties and continuity corrected. It is 1 for samples too small to tell.
-func mannWhitney(a, b []float64) float64 {
-	n1, n2 := float64(len(a)), float64(len(b))
-	if len(a) < 4 || len(b) < 4 {
-		return 1
+// chance returns the probability that two samples as far apart come from one distribution. It is 1 for samples that are empty
+// or all alike.
+func chance(a, b []float64) float64 {
+	test := func(v []float64) *benchmath.Sample {
+		return benchmath.NewSample(slices.Clone(v), &benchmath.Thresholds{CompareAlpha: significance})
 	}
-	type item struct {
-		v     float64
-		first bool
-	}
-	all := make([]item, 0, len(a)+len(b))
-	for _, v := range a {
-		all = append(all, item{v, true})
-	}
-	for _, v := range b {
-		all = append(all, item{v, false})
-	}
-	slices.SortFunc(all, func(x, y item) int {
-		switch {
-		case x.v < y.v:
-			return -1
-		case x.v > y.v:
-			return 1
-		}
-		return 0
-	})
-	var ranks, ties float64
-	for i := 0; i < len(all); {
-		j := i
-		for j < len(all) && all[j].v == all[i].v {
-			j++
-		}
-		n := float64(j - i)
-		rank := float64(i+j+1) / 2 // the mean of i+1..j
-		for _, it := range all[i:j] {
-			if it.first {
-				ranks += rank
-			}
-		}
-		ties += n*n*n - n
-		i = j
-	}
-	n := n1 + n2
-	u := ranks - n1*(n1+1)/2
-	mean := n1 * n2 / 2
-	variance := n1 * n2 / 12 * (n + 1 - ties/(n*(n-1)))
-	if variance <= 0 {
-		return 1
-	}
-	z := (math.Abs(u-mean) - 0.5) / math.Sqrt(variance)
-	return math.Erfc(max(z, 0) / math.Sqrt2)
+	return benchmath.AssumeNothing.Compare(test(a), test(b)).P
 }
 
 // WriteComparison writes changes for people.

@@ -67,7 +67,7 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 // externalOf lists what some packages may import beside that.
 var externalOf = map[string][]string{
 	"sim/ttsim/server":     {"github.com/ebitengine/purego"},
-	"bench":                {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "gonum.org/v1/plot"},
+	"bench":                {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf", "gonum.org/v1/plot"},
 	"bench/probe":          {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
 	"ops/graph/visualizer": {"modernc.org/sqlite"},
 	"cmd/reprise":          {"charm.land/bubbletea/v2", "github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
