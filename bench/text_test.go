@@ -1,24 +1,12 @@
 package bench
 
 import (
-	"errors"
 	"io"
 	"testing"
 
 	"github.com/reprise-tt/reprise/bench/probe"
+	"github.com/reprise-tt/reprise/internal/writertest"
 )
-
-// failing is a file that takes all writes but one.
-type failing struct{ left int }
-
-var errFailing = errors.New("no space left")
-
-func (f *failing) Write(p []byte) (int, error) {
-	if f.left--; f.left == -1 {
-		return 0, errFailing
-	}
-	return len(p), nil
-}
 
 // What can't be written is an error, wherever in the text that happens.
 func TestTextThatCannotBeWritten(t *testing.T) {
@@ -32,15 +20,6 @@ func TestTextThatCannotBeWritten(t *testing.T) {
 	for name, write := range map[string]func(io.Writer) error{
 		"report": r.WriteTable, "comparison": func(w io.Writer) error { return WriteComparison(w, Compare(r, r)) },
 	} {
-		const plenty = 1000
-		all := &failing{plenty}
-		if err := write(all); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for n := range plenty - all.left {
-			if err := write(&failing{n}); !errors.Is(err, errFailing) {
-				t.Errorf("%s, of which write %d fails: %v", name, n, err)
-			}
-		}
+		t.Run(name, func(t *testing.T) { writertest.EveryWrite(t, write) })
 	}
 }
