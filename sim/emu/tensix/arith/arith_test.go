@@ -1,0 +1,220 @@
+package arith_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+func TestDstEncodingsLoseNothing(t *testing.T) {
+	for x := range 1 << 16 {
+		x := uint16(x)
+		if got := arith.DecodeDstBF16(arith.EncodeDstBF16(x)); got != x {
+			t.Fatalf("bf16 %#04x comes back as %#04x", x, got)
+		}
+		if got := arith.DecodeDstFP16(arith.EncodeDstFP16(x)); got != x {
+			t.Fatalf("fp16 %#04x comes back as %#04x", x, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.Uint32().Draw(t, "x")
+		if got := arith.DecodeDst32(arith.EncodeDst32(x)); got != x {
+			t.Fatalf("%#08x comes back as %#08x", x, got)
+		}
+	})
+}
+
+// bf16Block draws 16 bf16 data whose exponents don't wrap when a block normalises them.
+func bf16Block(t *rapid.T) (block arith.Row) {
+	for i := range block {
+		sign := rapid.Uint32Range(0, 1).Draw(t, "sign")
+		exponent := rapid.Uint32Range(16, 255).Draw(t, "exponent")
+		block[i] = sign<<15 | exponent<<7 | rapid.Uint32Range(0, 127).Draw(t, "mantissa")
+	}
+	return block
+}
+
+func TestABlockThatWasPackedOnceIsPackedTheSameAgain(t *testing.T) {
+	for _, f := range []arith.Format{arith.BFP8, arith.BFP4, arith.BFP2} {
+		t.Run(f.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				block := bf16Block(t)
+				once, twice := make([]byte, 2*f.Bits()), make([]byte, 2*f.Bits())
+				exponent := f.StoreBlock(once, &block)
+				u := arith.Unpack{In: f, Out: f}
+				u.Elements(block[:], once, 0, []byte{exponent}, 0)
+				for i := range block {
+					block[i] >>= 16
+				}
+				again := f.StoreBlock(twice, &block)
+				if exponent != again || !cmp.Equal(once, twice) {
+					t.Fatalf("first %x of %d, then %x of %d", once, exponent, twice, again)
+				}
+			})
+		})
+	}
+}
+
+// float returns the bits of an fp32 as a number.
+func float(x uint32) float64 { return float64(math.Float32frombits(x)) }
+
+func TestIEEEMultiplyAddsRoundOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x, y, z := rapid.Uint32().Draw(t, "x"), rapid.Uint32().Draw(t, "y"), rapid.Uint32().Draw(t, "z")
+		for _, v := range []uint32{x, y, z} {
+			if v>>23&0xFF == 0xFF {
+				t.Skip("not finite")
+			}
+		}
+		exact := new(big.Float).SetPrec(1000).Mul(big.NewFloat(float(x)), big.NewFloat(float(y)))
+		exact.Add(exact, big.NewFloat(float(z)))
+		want, _ := exact.Float32()
+		got := math.Float32frombits(arith.FMAIEEE(x, y, z))
+		if got != want {
+			t.Fatalf("%g times %g plus %g: got %g, want %g", float(x), float(y), float(z), got, want)
+		}
+	})
+}
+
+// number draws a bf16 datum of SrcA or SrcB about 1.
+func number(t *rapid.T, name string) uint32 {
+	return rapid.Uint32Range(0, 1).Draw(t, name+" sign")<<31 | rapid.Uint32Range(118, 136).Draw(t, name+" exponent")<<23 |
+		rapid.Uint32Range(0, 127).Draw(t, name+" mantissa")<<16
+}
+
+// drawMath draws a mode of the matrix unit with bf16 operands.
+func drawMath(t *rapid.T) arith.Math {
+	return arith.Math{
+		Arch:  arith.Arch(rapid.IntRange(0, 1).Draw(t, "chip")),
+		A:     arith.BF16,
+		B:     arith.BF16,
+		Wide:  rapid.Bool().Draw(t, "wide"),
+		Phase: uint8(rapid.IntRange(0, 3).Draw(t, "phase")),
+	}
+}
+
+func TestTheOrderWithinEightProductsDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMath(t)
+		var a, swapped [16]arith.Row
+		var b, swappedB arith.Row
+		for i := range a {
+			b[i] = number(t, "b")
+			for c := range a[i] {
+				a[i][c] = number(t, "a")
+			}
+		}
+		group := 8 * rapid.IntRange(0, 1).Draw(t, "group")
+		order := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "order")
+		swapped, swappedB = a, b
+		for i, from := range order {
+			swapped[group+i], swappedB[group+i] = a[group+from], b[group+from]
+		}
+		if got, want := mulRow(m, &swapped, &swappedB), mulRow(m, &a, &b); got != want {
+			t.Fatalf("got %04x, want %04x", got, want)
+		}
+	})
+}
+
+// mulRow multiplies into a cleared row of Dst.
+func mulRow(m arith.Math, rows *[16]arith.Row, row *arith.Row) (dst [2]arith.DstRow) {
+	var a arith.MatrixA
+	var b arith.RowB
+	m.DecodeA(&a, rows)
+	m.DecodeB(&b, row)
+	m.MulRow(&dst[0], &dst[1], &a, &b)
+	return dst
+}
+
+func TestFourPhasesMultiplyIntegersUpToTheRoundingOfAlignment(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var rows [16]arith.Row
+		var row arith.Row
+		var want [16]int
+		for i := range rows {
+			b := rapid.IntRange(-255, 255).Draw(t, "b")
+			row[i] = math.Float32bits(float32(b))
+			for c := range rows[i] {
+				a := rapid.IntRange(-255, 255).Draw(t, "a")
+				rows[i][c] = math.Float32bits(float32(a))
+				want[c] += a * b
+			}
+		}
+		var hi, lo arith.DstRow
+		for phase := range uint8(4) {
+			m := arith.Math{Arch: arith.Blackhole, A: arith.BF16, B: arith.BF16, Wide: true, Phase: phase}
+			var a arith.MatrixA
+			var b arith.RowB
+			m.DecodeA(&a, &rows)
+			m.DecodeB(&b, &row)
+			m.MulRow(&hi, &lo, &a, &b)
+		}
+		for c := range want {
+			got := float(arith.DecodeDst32(uint32(hi[c])<<16 | uint32(lo[c])))
+			if diff := math.Abs(got - float64(want[c])); diff > 256 { // products are aligned and rounded in each phase
+				t.Fatalf("column %d: got %g, want %d", c, got, want[c])
+			}
+		}
+	})
+}
+
+func TestSubtractionIsAdditionOfTheNegative(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMath(t)
+		m.Phase = 0
+		var a, b, negative arith.Row
+		var sum, difference [2]arith.DstRow
+		for c := range a {
+			a[c], b[c] = number(t, "a"), number(t, "b")
+			negative[c] = b[c] ^ 0x80000000
+			sum[0][c] = uint16(rapid.Uint32().Draw(t, "dst"))
+		}
+		difference = sum
+		accumulate := rapid.Bool().Draw(t, "accumulate")
+		m.ElwAdd(&sum[0], &sum[1], &a, &negative, accumulate)
+		m.ElwSub(&difference[0], &difference[1], &a, &b, accumulate)
+		if sum != difference {
+			t.Fatalf("got %04x, want %04x", difference, sum)
+		}
+	})
+}
+
+func TestExponentsBeyondFiveBitsAreFound(t *testing.T) {
+	row := arith.Row{3: 0x0F800000, 5: 0x3F800000, 6: 0x70000000}
+	if v, ok := arith.HighExponent(&row); !ok || v != 0x3F800000 {
+		t.Errorf("got %#x %v, want the datum of column 5", v, ok)
+	}
+	if v, ok := arith.HighExponent(&arith.Row{3: 0x8F800000}); ok {
+		t.Errorf("%#x has exponents of five bits", v)
+	}
+}
+
+// FuzzElements gives unpackers any bytes in any format.
+func FuzzElements(f *testing.F) {
+	f.Add(byte(arith.BFP4), byte(arith.BFP4), byte(4), byte(0), make([]byte, 64))
+	f.Add(byte(arith.LF8), byte(arith.LF8), byte(0), byte(3), []byte{0x7F, 0xFF})
+	f.Fuzz(func(t *testing.T, in, out, first, flags byte, data []byte) {
+		u := arith.Unpack{
+			Arch: arith.Arch(flags & 1), In: arith.Format(in & 15), Out: arith.Format(out & 15),
+			Exp4: flags&2 != 0, Unsigned: flags&4 != 0, Forced: flags&8 != 0,
+		}
+		width := u.In.Bits()
+		if width == 0 || len(data) == 0 {
+			return
+		}
+		at := int(first) % 16
+		shift := at * width % 8
+		dst := make([]uint32, min((len(data)*8-shift)/width, 256))
+		u.Elements(dst, data, shift, make([]byte, 20), at)
+		for i, v := range dst {
+			if v&0x1FFF != 0 {
+				t.Fatalf("datum %d is %#08x: data of Src have 19 bits", i, v)
+			}
+		}
+	})
+}

@@ -1,0 +1,429 @@
+package arith_test
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// The golden cases of testdata were compared with ttsim 1.10.0. A line says what is computed, the number of the case, which
+// decides its operands (see bitSource), and after the colon the results in hexadecimal.
+var update = flag.Bool("update", false, "rewrite the golden cases in testdata with what the package computes")
+
+// bitSource is splitmix64: it decides the operands of a golden case by the case's number.
+type bitSource uint64
+
+func (s *bitSource) next() uint64 {
+	*s += 0x9E3779B97F4A7C15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// below returns an integer from 0 to n-1.
+func (s *bitSource) below(n uint64) uint64 { return s.next() >> 16 % n }
+
+// specials are fp32 patterns about which formats and operations differ.
+var specials = [...]uint32{
+	0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 1, 0x007FFFFF,
+	0x00800000, 0x7F7FFFFF, 0x80800000, 0x47FFE000, 0x33800000, 0x38800000, 0xC7FFE000,
+}
+
+// word returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, with few mantissa bits, or
+// integers of sign and magnitude.
+func (s *bitSource) word(class uint64) uint32 {
+	v := uint32(s.next())
+	exponent := func(from, n uint64) uint32 { return v&0x807FFFFF | uint32(from+s.below(n))<<23 }
+	switch class {
+	case 1:
+		return exponent(124, 6)
+	case 2:
+		return exponent(100, 56)
+	case 3:
+		return exponent(0, 24)
+	case 4:
+		return exponent(232, 24)
+	case 5:
+		return specials[s.below(uint64(len(specials)))]
+	case 6:
+		return exponent(120, 12) & 0xFFF00000
+	case 7:
+		return v&0x80000000 | v>>1>>s.below(31)
+	}
+	return v
+}
+
+// mixed returns a word of a class, sometimes of another.
+func (s *bitSource) mixed(class uint64) uint32 {
+	if s.below(8) == 0 {
+		class = s.below(8)
+	}
+	return s.word(class)
+}
+
+// golden compares lines with a file of testdata, or writes it.
+func golden(t *testing.T, name string, got []string) {
+	t.Helper()
+	path := "testdata/" + name
+	if *update {
+		if err := os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var want []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		want = append(want, lines.Text())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("differs from ttsim (-ttsim +got):\n%s", diff)
+	}
+}
+
+var chips = []arith.Arch{arith.Wormhole, arith.Blackhole}
+
+// mathCase is an operation of the matrix unit on a row.
+type mathCase struct {
+	op         string
+	m          arith.Math
+	accumulate bool
+	number     uint64
+
+	a      [16]arith.Row
+	b      arith.Row
+	hi, lo arith.DstRow
+}
+
+// fill decides the operands by the number.
+func (c *mathCase) fill() {
+	s := bitSource(c.number)
+	half := c.m.A == arith.FP16 || c.m.A == arith.LF8 || c.m.Int8
+	classA, classB, classD := s.below(8), s.below(8), s.below(3)
+	pure := s.below(4) != 0
+	datum := func(class uint64) uint32 {
+		v := s.word(class)
+		if !pure {
+			v = s.mixed(class)
+		}
+		switch {
+		case c.m.Int8:
+			v = v&0x801FE000 | 16<<23
+			if s.below(8) == 0 {
+				v &= 0x80000000
+			}
+		case half:
+			v = v&0x807FFFFF | uint32(s.below(32))<<23
+		}
+		return v & 0xFFFFE000
+	}
+	for i := range c.a {
+		for j := range c.a[i] {
+			c.a[i][j] = datum(classA)
+		}
+	}
+	for i := range c.b {
+		if c.b[i] = datum(classB); c.op == "gmpool" {
+			c.b[i] = 0x3F800000
+		}
+	}
+	for i := range c.hi {
+		switch classD {
+		case 0:
+			v := uint32(s.next())
+			c.hi[i], c.lo[i] = uint16(v>>16), uint16(v)
+		case 1:
+			v := arith.EncodeDst32(s.mixed(s.below(8)))
+			c.hi[i], c.lo[i] = uint16(v>>16), uint16(v)
+		}
+	}
+	if classD == 2 { // about the negative of what is added, which cancels
+		c.run()
+		for i := range c.hi {
+			c.hi[i] ^= 0x8000
+			c.lo[i] += uint16(s.below(5)) - 2
+		}
+	}
+	if !c.m.Wide && !c.m.Int8 {
+		c.lo = arith.DstRow{}
+	}
+}
+
+// run computes the row of Dst.
+func (c *mathCase) run() {
+	switch c.op {
+	case "mvmul":
+		var a arith.MatrixA
+		var b arith.RowB
+		c.m.DecodeA(&a, &c.a)
+		c.m.DecodeB(&b, &c.b)
+		c.m.MulRow(&c.hi, &c.lo, &a, &b)
+	case "elwmul":
+		c.m.ElwMul(&c.hi, &c.lo, &c.a[0], &c.b)
+	case "elwadd":
+		c.m.ElwAdd(&c.hi, &c.lo, &c.a[0], &c.b, c.accumulate)
+	case "elwsub":
+		c.m.ElwSub(&c.hi, &c.lo, &c.a[0], &c.b, c.accumulate)
+	case "gmpool":
+		c.m.MaxPool(&c.hi, &c.lo, &c.a)
+	}
+}
+
+// String describes the case as testdata does.
+func (c *mathCase) String() string {
+	flags := ""
+	for _, f := range []struct {
+		on   bool
+		name string
+	}{{c.m.Wide, " wide"}, {c.m.Int8, " int8"}, {c.m.KeepDenormalsB, " keep"}, {c.accumulate, " accumulate"}} {
+		if f.on {
+			flags += f.name
+		}
+	}
+	return fmt.Sprintf("%v %s %v %v phase %d%s #%d", c.m.Arch, c.op, c.m.A, c.m.B, c.m.Phase, flags, c.number)
+}
+
+// mathCases returns the golden cases of the matrix unit, without operands.
+func mathCases() (cases []mathCase) {
+	formats := []arith.Format{arith.FP32, arith.TF32, arith.BF16, arith.BFP8, arith.BFP4}
+	for _, chip := range chips {
+		for _, op := range []string{"mvmul", "elwmul", "elwadd", "elwsub", "gmpool"} {
+			for n := range uint64(80) {
+				s := bitSource(n ^ 0x5EED)
+				m := arith.Math{Arch: chip, A: formats[s.below(5)], B: formats[s.below(5)], Wide: n&1 != 0}
+				elementwise := strings.HasPrefix(op, "elw")
+				sum := op == "elwadd" || op == "elwsub"
+				switch {
+				case op == "gmpool":
+				case n%8 == 5 || n%8 == 6:
+					m.A = arith.FP16
+					if n%16 == 5 {
+						m.A = arith.LF8
+					}
+					m.B = m.A
+				case n%8 == 7:
+					m.A, m.B, m.Int8, m.Wide = arith.INT8, arith.INT8, true, false
+				}
+				if !sum && op != "gmpool" {
+					m.Phase = uint8(n / 2 % 4)
+				}
+				m.KeepDenormalsB = elementwise && s.below(4) == 0
+				cases = append(cases, mathCase{op: op, m: m, accumulate: sum && s.below(2) == 0, number: n})
+			}
+		}
+	}
+	return cases
+}
+
+func TestTheMatrixUnitComputesWhatTtsimDoes(t *testing.T) {
+	var lines []string
+	for _, c := range mathCases() {
+		c.fill()
+		c.run()
+		results := fmt.Sprintf("%04x", c.hi)
+		if c.m.Wide || c.m.Int8 {
+			results += fmt.Sprintf(" %04x", c.lo)
+		}
+		lines = append(lines, fmt.Sprintf("%v: %s", &c, results))
+	}
+	golden(t, "math.txt", lines)
+}
+
+// fmaCase returns the operands of a multiply-add. A third of them nearly cancel, or come near the smallest normal number.
+func fmaCase(number uint64) (x, y, z uint32) {
+	s := bitSource(number)
+	x, y, z = s.mixed(s.below(8)), s.mixed(s.below(8)), s.mixed(s.below(8))
+	switch number % 6 {
+	case 0:
+		z = arith.Blackhole.FMA(x, y, 0) ^ 0x80000000 + uint32(s.below(9)) - 4
+	case 1:
+		exponent := 1 + s.below(253)
+		x = x&0x807FFFFF | uint32(exponent)<<23
+		y = y&0x807FFFFF | uint32(min(max(130-int(exponent)-int(s.below(5)), 0), 255))<<23
+		z = z&0x807FFFFF | uint32(s.below(4))<<23
+	}
+	return x, y, z
+}
+
+func TestMultiplyAddsAreWhatTtsimComputes(t *testing.T) {
+	var lines []string
+	for n := range uint64(600) {
+		x, y, z := fmaCase(n)
+		lines = append(lines, fmt.Sprintf("%08x %08x %08x: ieee %08x wormhole %08x blackhole %08x reciprocal %08x", x, y, z,
+			arith.FMAIEEE(x, y, z), arith.Wormhole.FMA(x, y, z), arith.Blackhole.FMA(x, y, z), arith.ApproximateReciprocal(x)))
+	}
+	golden(t, "fma.txt", lines)
+}
+
+// unpackCase is 16 data of L1 that go to a register.
+type unpackCase struct {
+	u         arith.Unpack
+	number    uint64
+	data      [64]byte
+	exponents [2]byte
+	first     int
+}
+
+func (c *unpackCase) fill() {
+	s := bitSource(c.number)
+	class := s.below(8)
+	for i := 0; i < len(c.data); i += 4 {
+		v := s.mixed(class)
+		c.data[i], c.data[i+1], c.data[i+2], c.data[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+	}
+	c.exponents = [2]byte{byte(s.next()), byte(s.next())}
+	c.first = int(s.below(16))
+	c.u.Exp4 = c.u.In == arith.LF8 && c.u.Arch == arith.Blackhole && s.below(2) == 0
+	c.u.Unsigned = c.u.In == arith.INT8 && s.below(2) == 0
+	c.u.Forced = c.u.In.BFP() && s.below(4) == 0
+	c.u.SharedExponent = byte(s.next())
+}
+
+// unpackModes are the conversions that unpackers do; the last three write to Dst.
+var unpackModes = [][2]arith.Format{
+	{arith.FP32, arith.FP16}, {arith.FP32, arith.TF32}, {arith.FP32, arith.BF16}, {arith.FP16, arith.FP16},
+	{arith.BF16, arith.BF16}, {arith.BFP8, arith.BFP8}, {arith.BFP4, arith.BFP4}, {arith.BFP2, arith.BFP2},
+	{arith.INT16, arith.INT16}, {arith.LF8, arith.LF8}, {arith.INT8, arith.INT8},
+	{arith.FP32, arith.FP32}, {arith.INT32, arith.INT32},
+}
+
+func unpackCases() (cases []unpackCase) {
+	for _, chip := range chips {
+		for _, mode := range unpackModes {
+			for n := range uint64(12) {
+				cases = append(cases, unpackCase{u: arith.Unpack{Arch: chip, In: mode[0], Out: mode[1]}, number: n})
+			}
+		}
+	}
+	return cases
+}
+
+func (c *unpackCase) run() (out [16]uint32) {
+	if c.u.Out == arith.FP32 || c.u.Out == arith.INT32 {
+		c.u.DstElements(out[:], c.data[:])
+		return out
+	}
+	bit := c.first * c.u.In.Bits() % 8
+	c.u.Elements(out[:], c.data[:], bit, c.exponents[:], c.first)
+	return out
+}
+
+func TestUnpackersConvertAsTtsimDoes(t *testing.T) {
+	var lines []string
+	for _, c := range unpackCases() {
+		c.fill()
+		lines = append(lines, fmt.Sprintf("%v %v %v #%d: %08x", c.u.Arch, c.u.In, c.u.Out, c.number, c.run()))
+	}
+	golden(t, "unpack.txt", lines)
+}
+
+// packCase is a row of Dst that goes to L1.
+type packCase struct {
+	p      arith.Pack
+	number uint64
+	hi, lo arith.DstRow
+	l1     [64]byte
+}
+
+func (c *packCase) fill() {
+	s := bitSource(c.number)
+	class := s.below(8)
+	half := !c.p.Wide && !c.p.Round10 && (c.p.Mid == arith.FP16 || c.p.Mid == arith.BFP8A)
+	switch c.p.Mid {
+	case arith.FP32, arith.FP16, arith.BFP8A, arith.BF16, arith.BFP8:
+		c.p.Relu = arith.Relu(c.number % 4)
+		c.p.Threshold = uint16(s.next()) & 0x7FFF
+	case arith.INT32:
+		c.p.Relu = arith.Relu(c.number % 2)
+	case arith.INT8:
+		c.p.Unsigned = c.number%2 != 0
+	}
+	switch c.p.Out {
+	case arith.FP32, arith.FP16, arith.BF16:
+		c.p.Accumulate = c.number/4%2 != 0
+	}
+	for i := range c.hi {
+		v := arith.EncodeDst32(s.mixed(class))
+		if half && s.below(2) == 0 {
+			v = uint32(s.next())
+		}
+		c.hi[i], c.lo[i] = uint16(v>>16), uint16(v)
+	}
+	class = s.below(8)
+	for i := 0; i < len(c.l1); i += 4 {
+		v := s.mixed(class)
+		if s.below(3) == 0 { // about what is added
+			h := uint32(arith.DecodeDstBF16(c.hi[i/4]))
+			if c.p.Out == arith.FP16 {
+				h = uint32(arith.DecodeDstFP16(c.hi[i/4]))
+			}
+			v = h<<16 ^ h ^ uint32(s.below(4))<<14 ^ 0x80008000
+		}
+		c.l1[i], c.l1[i+1], c.l1[i+2], c.l1[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+	}
+}
+
+// run writes to l1 and returns the bytes that a row takes there, and the shared exponent of a block.
+func (c *packCase) run() (l1 []byte, exponent byte) {
+	var values arith.Row
+	c.p.Row(&values, &c.hi, &c.lo)
+	if c.p.Out.BFP() {
+		exponent = c.p.Out.StoreBlock(c.l1[:], &values)
+	} else {
+		c.p.Store(c.l1[:], values[:])
+	}
+	return c.l1[:2*c.p.Out.Bits()], exponent
+}
+
+// packModes are the conversions that packers do: from narrow and wide Dst.
+var packModes = []arith.Pack{
+	{Mid: arith.FP16, Out: arith.FP32}, {Mid: arith.FP16, Out: arith.FP16}, {Mid: arith.FP16, Out: arith.BF16},
+	{Mid: arith.FP16, Out: arith.LF8}, {Mid: arith.FP16, Out: arith.LF8, Round10: true},
+	{Mid: arith.BFP8A, Out: arith.BFP8},
+	{Mid: arith.BF16, Out: arith.FP32}, {Mid: arith.BF16, Out: arith.BF16},
+	{Mid: arith.BF16, Out: arith.BFP8}, {Mid: arith.BF16, Out: arith.BFP4}, {Mid: arith.BF16, Out: arith.BFP2},
+	{Mid: arith.BFP8, Out: arith.FP32}, {Mid: arith.BFP8, Out: arith.BF16}, {Mid: arith.BFP8, Out: arith.BFP8},
+	{Mid: arith.BFP8, Out: arith.BFP4}, {Mid: arith.INT16, Out: arith.INT16},
+	{Mid: arith.FP32, Out: arith.FP32, Wide: true}, {Mid: arith.FP32, Out: arith.FP16, Wide: true},
+	{Mid: arith.FP32, Out: arith.BFP8, Wide: true}, {Mid: arith.FP32, Out: arith.BFP4, Wide: true},
+	{Mid: arith.FP32, Out: arith.BFP2, Wide: true}, {Mid: arith.FP16, Out: arith.FP16, Wide: true, Round10: true},
+	{Mid: arith.FP16, Out: arith.LF8, Wide: true, Round10: true}, {Mid: arith.BF16, Out: arith.BF16, Wide: true},
+	{Mid: arith.BFP8, Out: arith.BFP8, Wide: true}, {Mid: arith.BFP8, Out: arith.BFP4, Wide: true},
+	{Mid: arith.INT32, Out: arith.INT32, Wide: true}, {Mid: arith.INT16, Out: arith.INT16, Wide: true},
+	{Mid: arith.INT8, Out: arith.INT8, Wide: true},
+}
+
+func packCases() (cases []packCase) {
+	for _, mode := range packModes {
+		for n := range uint64(16) {
+			cases = append(cases, packCase{p: mode, number: n})
+		}
+	}
+	return cases
+}
+
+func TestPackersConvertAsTtsimDoes(t *testing.T) {
+	var lines []string
+	for _, c := range packCases() {
+		c.fill()
+		width := "narrow"
+		if c.p.Wide {
+			width = "wide"
+		}
+		l1, exponent := c.run()
+		lines = append(lines, fmt.Sprintf("%s %v %v relu %d #%d: %02x %x", width, c.p.Mid, c.p.Out, c.p.Relu, c.number, exponent, l1))
+	}
+	golden(t, "pack.txt", lines)
+}
