@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// NoCommonAddressError says that several allocators have no address in common for what was asked of them.
+// NoCommonAddressError says that no address is free in all of several allocators. It wraps [ErrOutOfMemory].
 type NoCommonAddressError struct {
 	Kind    Kind
 	Need    uint64 // bytes in each bank, of the largest request
 	Largest uint64 // bytes in each bank of the largest range that is free in all of them
 	Count   int    // how many allocators there are
-	Err     error  // wraps ErrOutOfMemory
+	Err     error  // ErrOutOfMemory
 }
 
 // Error implements error.
@@ -24,13 +24,14 @@ func (e *NoCommonAddressError) Error() string {
 // Unwrap returns the cause.
 func (e *NoCommonAddressError) Unwrap() error { return e.Err }
 
-// allocateAllTries bounds how often AllocateAll starts anew because somebody else took what was free.
+// allocateAllTries bounds how often AllocateAll starts again because another goroutine took the range that was free.
 const allocateAllTries = 64
 
-// AllocateAll allocates from several allocators at one address: rs[i] of as[i]. The requests are of one kind and may differ in
-// size. Allocators with equal fingerprints and equal requests give what [Allocator.Allocate] of any of them would, and have
-// equal fingerprints afterwards; otherwise it is the lowest address that is free in all of them, or the highest for a kind
-// that grows downward. Either all have their extent or none. The error wraps ErrRequest or ErrOutOfMemory.
+// AllocateAll allocates rs[i] from as[i] for each i, all at one address. The requests are of one kind and may differ in size.
+// If the allocators' fingerprints and the requests are equal, the address is the one that [Allocator.Allocate] of any of them
+// would choose, and the fingerprints are equal afterwards. Otherwise it is the lowest address that is free in all of them, or
+// the highest for a kind that grows downward. On an error nothing is allocated; it wraps [ErrRequest], or [ErrOutOfMemory] as
+// an [*OutOfMemoryError] of one allocator or a [*NoCommonAddressError].
 func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
 		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
@@ -55,7 +56,7 @@ func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if rs[0].TopDown != nil {
 		topDown = *rs[0].TopDown
 	}
-	// Usually they are in step, and what one chooses is free in all.
+	// Usually their fingerprints are equal, and the address that one chooses is free in all.
 	first, err := as[lead].Allocate(rs[lead])
 	if err != nil {
 		return nil, err
@@ -74,8 +75,8 @@ func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	return out, err
 }
 
-// AllocateAllAt is AllocateAll at an address, which must be a multiple of [Config.DRAMAlign]. The error wraps ErrRequest or is an
-// *OccupiedError.
+// AllocateAllAt allocates rs[i] from as[i] for each i at a given address, a multiple of [Config.DRAMAlign]. On an error nothing
+// is allocated; it wraps [ErrRequest] or [ErrOccupied].
 func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
 		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
@@ -83,7 +84,8 @@ func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error)
 	return takeAll(as, rs, addr, -1, Extent{})
 }
 
-// takeAll allocates at an address of all allocators but the one that has its extent already.
+// takeAll allocates at addr from all allocators. If have isn't negative, as[have] has allocated e there already. On an error
+// it frees all, e among them.
 func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]Extent, error) {
 	out := make([]Extent, len(as))
 	if have >= 0 {

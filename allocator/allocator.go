@@ -62,7 +62,7 @@ func (r *region) free() (sum, largest uint64) {
 }
 
 // state is what freeing an extent must know of it: the number of times that its slot was taken or given up, odd while it
-// is live, and whether it is held. It is apart from the block because with many extents the time to free one is mostly
+// is live, and whether it is held. It isn't part of the block because with many extents the time to free one is mostly
 // the time to fetch what is known about it.
 type state uint32
 
@@ -72,10 +72,10 @@ const stateHeld state = 1 << 31
 // next is the state after the extent was taken, or given up.
 func (s state) next() state { return (s + 1) &^ stateHeld }
 
-// live reports whether the slot has an extent.
+// liveLocked reports whether the slot has an extent.
 func (s state) live() bool { return s&1 != 0 }
 
-// block is the record of a live extent. What most extents don't need is apart.
+// block is the record of a live extent. What most extents don't need is in more and names.
 type block struct {
 	addr, units uint32 // in units of its region, from its start
 	slack       uint16 // bytes taken in each bank beyond the size of an extent of one page; and whether there is more
@@ -103,16 +103,16 @@ type more struct {
 	holds      uint16
 }
 
-// moreOf returns what is known of an extent beyond its block.
-func (a *Allocator) moreOf(slot uint32) *more {
+// moreOfLocked returns what is known of an extent beyond its block.
+func (a *Allocator) moreOfLocked(slot uint32) *more {
 	for len(a.more) <= int(slot) {
 		a.more = append(a.more, more{})
 	}
 	return &a.more[slot]
 }
 
-// sizes returns the size and the page size of a live extent.
-func (a *Allocator) sizes(slot uint32) (size, page uint64) {
+// sizesLocked returns the size and the page size of a live extent.
+func (a *Allocator) sizesLocked(slot uint32) (size, page uint64) {
 	b := &a.blocks[slot]
 	if b.slack&blockPaged != 0 {
 		return a.more[slot].size, a.more[slot].page
@@ -121,8 +121,8 @@ func (a *Allocator) sizes(slot uint32) (size, page uint64) {
 	return size, size
 }
 
-// holds returns how often a live extent is held.
-func (a *Allocator) holds(slot uint32) uint16 {
+// holdsLocked returns how often a live extent is held.
+func (a *Allocator) holdsLocked(slot uint32) uint16 {
 	if a.state[slot]&stateHeld == 0 {
 		return 0
 	}
@@ -181,7 +181,7 @@ func New(c Config) (*Allocator, error) {
 	}
 	for k, r := range a.region {
 		if r != nil && c.Gauge != nil {
-			a.notify(Kind(k))
+			a.notifyLocked(Kind(k))
 		}
 	}
 	return a, nil
@@ -216,12 +216,12 @@ func (a *Allocator) Allocate(r Request) (e Extent, err error) {
 		addr, ok = reg.take(uint32(units), a.cfg.Policy, topDown)
 	}
 	if !ok {
-		err := a.outOfMemory(&e, &r, reg)
+		err := a.outOfMemoryLocked(&e, &r, reg)
 		a.mu.Unlock()
 		return Extent{}, err
 	}
 	e.Addr = addr
-	a.record(&e, &r, reg)
+	a.recordLocked(&e, &r, reg)
 	a.mu.Unlock()
 	return e, nil
 }
@@ -243,10 +243,10 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
 	defer a.mu.Unlock()
 	if units > math.MaxUint32 || !reg.takeAt(addr, uint32(units)) {
 		return Extent{}, &OccupiedError{
-			Kind: r.Kind, Addr: addr, End: e.End(), Low: reg.low, High: reg.high, By: a.overlapping(e),
+			Kind: r.Kind, Addr: addr, End: e.End(), Low: reg.low, High: reg.high, By: a.overlappingLocked(e),
 		}
 	}
-	a.record(&e, &r, reg)
+	a.recordLocked(&e, &r, reg)
 	return e, nil
 }
 
@@ -295,8 +295,8 @@ func (r *Request) refuse(format string, args ...any) error {
 	return fmt.Errorf("allocator: allocate %d B of %s: %w: %s", r.Size, r.Kind, ErrRequest, fmt.Sprintf(format, args...))
 }
 
-// record notes a new extent and gives it its slot.
-func (a *Allocator) record(e *Extent, r *Request, reg *region) {
+// recordLocked notes a new extent and gives it its slot.
+func (a *Allocator) recordLocked(e *Extent, r *Request, reg *region) {
 	if n := len(a.free); n > 0 {
 		e.slot = a.free[n-1]
 		a.free = a.free[:n-1]
@@ -310,7 +310,7 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 		b.slack = uint16(slack)
 	} else {
 		b.slack = blockPaged
-		m := a.moreOf(e.slot)
+		m := a.moreOfLocked(e.slot)
 		m.size, m.page = e.Size, e.PageSize
 	}
 	b.flags = uint16(e.Banks) | uint16(e.Kind)<<blockKind
@@ -327,21 +327,21 @@ func (a *Allocator) record(e *Extent, r *Request, reg *region) {
 	reg.allocated += e.PerBank
 	reg.peak = max(reg.peak, reg.allocated)
 	if a.cfg.Gauge != nil {
-		a.notify(e.Kind)
+		a.notifyLocked(e.Kind)
 	}
 }
 
-// lookup returns the live block of an extent.
-func (a *Allocator) lookup(op string, e *Extent) (*block, error) {
+// lookupLocked returns the live block of an extent.
+func (a *Allocator) lookupLocked(op string, e *Extent) (*block, error) {
 	if e.from != a && !a.inherits(e) || int(e.slot) >= len(a.blocks) {
-		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrForeign)
+		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrWrongAllocator)
 	}
 	b, s := &a.blocks[e.slot], a.state[e.slot]&^stateHeld
 	if s == e.state() && (b.flags&blockFreed == 0 || op != opFree) {
 		return b, nil
 	}
-	if l := a.live(e.slot); s.live() && l.seal == e.seal && b.flags&blockFreed == 0 {
-		return nil, fmt.Errorf("allocator: %s %s: %w: it has been changed", op, *e, ErrForeign)
+	if l := a.liveLocked(e.slot); s.live() && l.seal == e.seal && b.flags&blockFreed == 0 {
+		return nil, fmt.Errorf("allocator: %s %s: %w: it has been changed", op, *e, ErrWrongAllocator)
 	}
 	return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrDoubleFree)
 }
@@ -350,21 +350,21 @@ func (a *Allocator) lookup(op string, e *Extent) (*block, error) {
 const opFree, opHold, opUnhold = "free", "hold", "unhold"
 
 // Free gives an extent up. Its memory becomes free at once or, if it is held, with the last [Allocator.Unhold].
-// Errors wrap [ErrDoubleFree] or [ErrForeign].
+// Errors wrap [ErrDoubleFree] or [ErrWrongAllocator].
 func (a *Allocator) Free(e Extent) error {
 	a.mu.Lock()
 	if e.from == a && int(e.slot) < len(a.state) && a.state[e.slot] == e.state() { // live, and not held
-		a.release(&e)
+		a.releaseLocked(&e)
 		a.mu.Unlock()
 		return nil
 	}
-	b, err := a.lookup(opFree, &e)
+	b, err := a.lookupLocked(opFree, &e)
 	switch {
 	case err != nil:
 	case a.state[e.slot]&stateHeld != 0:
 		b.flags |= blockFreed
 	default:
-		a.release(&e)
+		a.releaseLocked(&e)
 	}
 	a.mu.Unlock()
 	return err
@@ -372,14 +372,14 @@ func (a *Allocator) Free(e Extent) error {
 
 // Hold keeps an extent's memory from being handed out again until [Allocator.Unhold], even if its owner frees it.
 // That is how a trace keeps what its commands write to. Holds are counted, up to 65535. Errors wrap [ErrDoubleFree] or
-// [ErrForeign], or [ErrRequest] for one hold more.
+// [ErrWrongAllocator], or [ErrRequest] for one hold more.
 func (a *Allocator) Hold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, err := a.lookup(opHold, &e); err != nil {
+	if _, err := a.lookupLocked(opHold, &e); err != nil {
 		return err
 	}
-	m := a.moreOf(e.slot)
+	m := a.moreOfLocked(e.slot)
 	if a.state[e.slot]&stateHeld == 0 {
 		a.state[e.slot] |= stateHeld
 		m.holds = 0
@@ -391,38 +391,37 @@ func (a *Allocator) Hold(e Extent) error {
 	return nil
 }
 
-// Unhold ends one hold. Errors wrap [ErrNotHeld], [ErrDoubleFree] or [ErrForeign].
+// Unhold ends one hold. Errors wrap [ErrNotHeld], [ErrDoubleFree] or [ErrWrongAllocator].
 func (a *Allocator) Unhold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b, err := a.lookup(opUnhold, &e)
+	b, err := a.lookupLocked(opUnhold, &e)
 	if err != nil {
 		return err
 	}
 	if a.state[e.slot]&stateHeld == 0 {
 		return fmt.Errorf("allocator: unhold %s: %w", e, ErrNotHeld)
 	}
-	m := a.moreOf(e.slot)
+	m := a.moreOfLocked(e.slot)
 	if m.holds--; m.holds == 0 {
 		a.state[e.slot] &^= stateHeld
 		if b.flags&blockFreed != 0 {
-			a.release(&e)
+			a.releaseLocked(&e)
 		}
 	}
 	return nil
 }
 
-// release returns the memory of a live block that is not held. It reads e, which is equal to the block, and leaves the
-// block alone: the next extent gets its slot, and until then there is time to fetch it from memory.
-func (a *Allocator) release(e *Extent) {
+// releaseLocked returns the memory of a live block that is not held. It reads e, which is equal to the block, and not the block,
+// which is seldom in a cache.
+func (a *Allocator) releaseLocked(e *Extent) {
 	reg := a.region[e.Kind]
-	reg.holes.prefetch(&a.blocks[e.slot])
 	reg.holes.give(uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift))
 	reg.extents--
 	reg.allocated -= e.PerBank
 	a.state[e.slot] = a.state[e.slot].next()
 	a.free = append(a.free, e.slot)
 	if a.cfg.Gauge != nil {
-		a.notify(e.Kind)
+		a.notifyLocked(e.Kind)
 	}
 }

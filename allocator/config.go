@@ -26,7 +26,7 @@ type Config struct {
 
 	Policy Policy // which hole an allocation takes
 
-	Gauge Gauge // hears of every change, if it is set
+	Gauge Gauge // is told of every change, if it is set
 }
 
 // tracePage is the largest page of a trace; a bank's share of the trace region is a multiple of it.

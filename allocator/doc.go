@@ -18,16 +18,14 @@
 //
 // # State
 //
-// [Allocator.Map] says what lies where and who asked for it, as text, JSON, a picture or CSV. [Allocator.Clone] copies
+// [Allocator.Map] says what lies where, its owner and its call site, as text, JSON, a picture or CSV. [Allocator.Clone] copies
 // the state: to ask what would fit ([Allocator.Fits]), to compare ([Allocator.Diff]) and to go back ([Allocator.Restore]).
 // [Allocator.Fingerprint] stands for what decides where the next extent goes: if two are equal, so are the addresses.
 //
 // # Cost
 //
-// Placement is first fit by address, unless [Config.Policy] says otherwise. Holes are kept in leaves, one for each
-// stretch of addresses, under a pyramid of maxima, so the lowest (or highest) hole that fits is found by one descent
-// that looks at 16 numbers at a time. On amd64 with AVX2 that is done in assembly, elsewhere by the same steps in Go.
-// There are no pointers in it; allocating and freeing don't allocate memory once the structure has its size. It is
-// rebuilt when too many leaves have overflown or most holes have gone, which costs as much as a few operations for each
-// hole.
+// Placement is first fit by address, unless [Config.Policy] says otherwise. Holes are a list in order of address, cut into
+// chunks of at most 32. The largest hole of each chunk, and of each 16 chunks, is known, so the lowest (or highest) hole
+// that fits is found by looking at few numbers, and the neighbours of what is freed by a binary search. There are no
+// pointers in it; allocating and freeing don't allocate memory once the list has its size.
 package allocator

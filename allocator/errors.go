@@ -20,9 +20,9 @@ var (
 	ErrOccupied = errors.New("range is not free")
 	// ErrDoubleFree is returned when an extent is used that has been freed already.
 	ErrDoubleFree = errors.New("extent has been freed already")
-	// ErrForeign is returned when an extent is used that this allocator did not hand out.
-	ErrForeign = errors.New("extent belongs to another allocator or to none")
-	// ErrNotHeld is returned by [Allocator.Unhold] for an extent that nobody holds.
+	// ErrWrongAllocator is returned when an extent is used that this allocator did not return, or that was changed since.
+	ErrWrongAllocator = errors.New("extent belongs to another allocator or to none")
+	// ErrNotHeld is returned by [Allocator.Unhold] for an extent that isn't held.
 	ErrNotHeld = errors.New("extent is not held")
 )
 
@@ -34,7 +34,7 @@ type OwnerUsage struct {
 	PerBank uint64 // bytes in each bank
 }
 
-// OutOfMemoryError says what was asked for, what there is, and who has the rest. It matches [ErrOutOfMemory].
+// OutOfMemoryError says what was asked for, what is free, and which owners have the rest. It matches [ErrOutOfMemory].
 // Sizes are bytes in each bank unless a field says otherwise.
 type OutOfMemoryError struct {
 	Kind   Kind
@@ -46,7 +46,7 @@ type OutOfMemoryError struct {
 	Have   uint64       // free in each bank
 	Hole   uint64       // largest hole in each bank
 	Total  uint64       // size of the region
-	Owners []OwnerUsage // who has most in the region, most first, at most five
+	Owners []OwnerUsage // the owners with most in the region, most first, at most five
 	// TraceRegion is, for a trace in a region of fixed size, the [Config.TraceRegion] that would have been enough;
 	// otherwise 0.
 	TraceRegion uint64

@@ -37,7 +37,7 @@ func (e Extent) Pages() uint64 {
 	return e.Size / e.PageSize
 }
 
-// IsZero reports whether e is the zero Extent, which no allocator hands out.
+// IsZero reports whether e is the zero Extent, which no allocator returns.
 func (e Extent) IsZero() bool { return e.from == nil }
 
 // String describes the extent.

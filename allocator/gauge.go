@@ -10,14 +10,14 @@ type Usage struct {
 	Extents  int // live extents
 }
 
-// Gauge hears of every change of a kind's memory, and of each kind once when an allocator is made. It is called with
-// the allocator's lock held, so it must be quick and not call back.
+// Gauge is told of every change of a kind's memory, and of each kind once when an allocator is made. Set is called with
+// the allocator's lock held, so it must be quick and not call the allocator.
 type Gauge interface {
 	Set(k Kind, u Usage)
 }
 
-// notify tells the gauge, which there is, about a kind. The lock is held.
-func (a *Allocator) notify(k Kind) {
+// notifyLocked tells the gauge about a kind. The gauge isn't nil.
+func (a *Allocator) notifyLocked(k Kind) {
 	r := a.region[k]
 	n := uint64(r.banks)
 	a.cfg.Gauge.Set(k, Usage{Allocated: r.allocated * n, Peak: r.peak * n, Capacity: (r.high - r.low) * n, Extents: r.extents})

@@ -1,431 +1,401 @@
 package allocator
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // holes is the set of free ranges of an address space. Holes never touch each other. Addresses and sizes are counted in
 // units from the start of the space. The zero value is not usable; see newHoles.
 //
-// The space is cut into buckets. The holes of a bucket fill a leaf, two cache lines without an order. What a leaf is asked
-// (which hole ends here, which starts here, which is the lowest that fits) looks at all its places at once, and what it is
-// told is written without a branch: what is there is as good as random, so a branch on it costs more than all the work.
-//
-// Over the leaves stands a pyramid of maxima: the largest hole of each leaf, of each 16 leaves, of each 256 and so on.
-// The lowest hole that fits is found by going down the pyramid, 16 numbers at a time. Which leaf and which numbers these
-// are follows from indexes alone: no pointer is followed, no key compared, nothing balanced.
-//
-// A hole belongs to the bucket of its end because a hole that gives its low part away keeps its end. The hole before a
-// range ends where the range starts, so its bucket is known; the one after it may be in any bucket above, but only if
-// the range's own has nothing above the range, and then it is nearly always in the next.
-//
-// First fit leaves small extents and small holes at one end of the space. So buckets have no common width: the space is cut
-// into cells of equal width, and each cell into as many buckets, a power of two, as its holes needed when the buckets were
-// chosen (see shape). A bucket with more holes than a leaf has places is cut into 16 (see overflow). When that has happened
-// too often, or few holes are left, buckets are chosen anew (see reshape).
+// The holes are a list in order of address, cut into chunks of at most chunkWidth. A directory has each chunk's last
+// address and the size of its largest hole, and over the directory the largest hole of every groupWidth chunks is known.
+// So the lowest hole that fits is found by skipping groups, then chunks, then holes, and the neighbours of a range by a
+// binary search for its chunk. A chunk that is full is cut in two, and chunks that are half empty are joined.
 type holes struct {
-	max    []uint32 // the pyramid by levels, top first; its last level and what overflows have an element for each leaf
-	leaves []leaf
-	up     []uint32 // by group of what overflows: the element of the leaf that it stands for
-	held   []uint32 // by group of what overflows: the holes in it
-	free   []uint32 // groups of what overflows that are not in use
-	levels int      // of the pyramid
-	first  uint32   // element of the first leaf
-	over   uint32   // element behind the buckets' leaves, where what overflows starts
-	cells  []cell   // by address>>shift
-	shift  uint32   // log2 of a cell's width
-	size   uint32   // of the space
-	wide   bool     // the processor looks at several numbers at once
-	count  int      // holes
-	units  uint64   // sum of their sizes
-	shaped int      // holes when the buckets were chosen
-	spare  int      // groups that may be in use before they are chosen again
+	dir    []chunkEntry // in order of address
+	most   []uint32     // by position in dir over groupWidth: the size of the largest hole of the group
+	chunks []chunk      // by chunkEntry.chunk
+	unused []uint32     // chunks that dir doesn't name
+	count  int          // holes
+	units  uint64       // sum of their sizes
 }
 
 const (
-	leafWidth  = 16 // holes in a leaf: 128 bytes
-	groupBits  = 4
-	groupWidth = 1 << groupBits // elements that have one above them: 64 bytes
+	chunkWidth = 32 // holes in a chunk, at most
+	groupWidth = 16 // chunks in a group
 )
 
-// cell says which buckets a part of the space is cut into: the element of an address is base + address>>shift.
-type cell struct{ base, shift uint32 }
+// chunk is holes in order of address.
+type chunk [chunkWidth]hole
 
-// bucket returns the element of the bucket that an address belongs to.
-func (h *holes) bucket(key uint32) uint32 {
-	c := &h.cells[uint64(key)>>(h.shift&63)]
-	return c.base + uint32(uint64(key)>>(c.shift&63))
+// chunkEntry is what the directory has of a chunk, which is never empty.
+type chunkEntry struct {
+	end   uint32 // of its last hole
+	most  uint32 // size of its largest hole
+	chunk uint32 // where it is in chunks
+	n     uint32 // holes in it
 }
 
-// leaf has holes in any order; a place is empty if its end is 0. If it has overflown, all are, and the first size says
-// where to; see escape.
-type leaf struct {
-	end, size [leafWidth]uint32
-}
-
-// overflown returns a leaf whose holes are in a group.
-func overflown(group uint32) leaf {
-	return leaf{size: [leafWidth]uint32{group, 1<<32 - 1}} // who seeks any size here finds something, without an end
-}
-
-// hole is a free range: its end in the high half, its size in the low half. No hole ends at 0.
+// hole is a free range: its end in the high half, its size in the low half. Neither is 0.
 type hole uint64
 
 func makeHole(end, size uint32) hole { return hole(end)<<32 | hole(size) }
 
-func (e hole) end() uint32   { return uint32(e >> 32) }
-func (e hole) size() uint32  { return uint32(e) }
-func (e hole) start() uint32 { return e.end() - e.size() }
+func (x hole) end() uint32   { return uint32(x >> 32) }
+func (x hole) size() uint32  { return uint32(x) }
+func (x hole) start() uint32 { return x.end() - x.size() }
 
-func (l *leaf) hole(i int) hole { return makeHole(l.end[i&(leafWidth-1)], l.size[i&(leafWidth-1)]) }
-
-func (l *leaf) set(i int, x hole) {
-	l.end[i&(leafWidth-1)], l.size[i&(leafWidth-1)] = x.end(), x.size()
-}
-
-// escape returns the first element of the group that holds what a leaf could not, 0 if it did not overflow.
-func (l *leaf) escape() uint32 {
-	return l.size[0] & uint32(int64(uint64(l.end[0])-1)>>63) // without a branch: the first place is often empty
-}
+// place is where a hole is: a position in the directory, and one in that chunk.
+type place struct{ c, i int }
 
 // newHoles returns a space of size units, all of it free.
 func newHoles(size uint32) *holes {
-	h := &holes{size: size, wide: wide()}
-	h.shape(nil)
+	h := &holes{}
 	if size != 0 {
-		h.add(makeHole(size, size))
+		h.give(0, size)
 	}
-	h.units = uint64(size)
 	return h
 }
 
-func (h *holes) leaf(e uint32) *leaf { return &h.leaves[e-h.first] }
-
-func (h *holes) group(e uint32) *[groupWidth]uint32 {
-	return (*[groupWidth]uint32)(h.max[e&^(groupWidth-1):])
+// of returns the holes of a chunk, given by its position.
+func (h *holes) of(c int) []hole {
+	e := &h.dir[c]
+	return h.chunks[e.chunk][:e.n]
 }
 
-// largest returns the size of the largest hole, 0 if there is none.
-func (h *holes) largest() uint32 { return largest(h.group(0)) }
-
-func largest(m *[groupWidth]uint32) uint32 {
-	a := max(max(m[0], m[1], m[2], m[3]), max(m[4], m[5], m[6], m[7]))
-	b := max(max(m[8], m[9], m[10], m[11]), max(m[12], m[13], m[14], m[15]))
-	return max(a, b)
-}
-
-// lowest returns the lowest hole of at least size, which is not 0: its leaf's element and its place, negative if there is none,
-// and how large the largest of the leaf's other holes is.
-func (h *holes) lowest(size uint32) (e uint32, at int, rest uint32) {
-	e, at, rest = h.lowestOf(size)
-	if at == escaped {
-		for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
-			e = g + descend(h.max[g:], 1, size)
-		}
-		at, rest = h.leaf(e).lowest(size)
+// largest returns the size of the largest hole, 0 if there is no hole.
+func (h *holes) largest() uint32 {
+	m := uint32(0)
+	for _, v := range h.most {
+		m = max(m, v)
 	}
-	return e, at, rest
+	return m
 }
 
-// highest is lowest for the highest hole.
-func (h *holes) highest(size uint32) (e uint32, at int, rest uint32) {
-	e, at, rest = h.highestOf(size)
-	if at == escaped {
-		for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
-			e = g + descendTop(h.max[g:], 1, size)
+// lowest returns where the lowest hole of at least size is.
+func (h *holes) lowest(size uint32) (p place, ok bool) {
+	for g, m := range h.most {
+		if m < size {
+			continue
 		}
-		at, rest = h.leaf(e).highest(size)
+		p.c = g * groupWidth
+		for h.dir[p.c].most < size {
+			p.c++
+		}
+		all := h.of(p.c)
+		for all[p.i].size() < size {
+			p.i++
+		}
+		return p, true
 	}
-	return e, at, rest
+	return p, false
 }
 
-// take carves size units from the low end of the lowest hole that fits.
+// highest returns where the highest hole of at least size is.
+func (h *holes) highest(size uint32) (p place, ok bool) {
+	for g := len(h.most) - 1; g >= 0; g-- {
+		if h.most[g] < size {
+			continue
+		}
+		p.c = min((g+1)*groupWidth, len(h.dir)) - 1
+		for h.dir[p.c].most < size {
+			p.c--
+		}
+		all := h.of(p.c)
+		p.i = len(all) - 1
+		for all[p.i].size() < size {
+			p.i--
+		}
+		return p, true
+	}
+	return p, false
+}
+
+// from returns where the first hole is that ends at key or above it: after the last hole of the last chunk if none does.
+func (h *holes) from(key uint32) (p place) {
+	if len(h.dir) == 0 {
+		return p
+	}
+	// Binary searches without branches on what they compare, which nothing can predict.
+	for n := len(h.dir) - 1; n > 0; { // if none of the others ends at key or above it, it is the last chunk
+		half := (n + 1) / 2
+		p.c += half & below(h.dir[p.c+half-1].end, key)
+		n -= half
+	}
+	all := h.of(p.c)
+	for n := len(all); n > 0; {
+		half := (n + 1) / 2
+		p.i += half & below(all[p.i+half-1].end(), key)
+		n -= half
+	}
+	return p
+}
+
+// below returns a mask of all ones if v is below key, else 0.
+func below(v, key uint32) int { return int((int64(v) - int64(key)) >> 63) }
+
+// take takes size units from the low end of the lowest hole that fits.
 func (h *holes) take(size uint32) (start uint32, ok bool) {
-	e, i, rest := h.lowest(size)
-	if i < 0 {
+	p, ok := h.lowest(size)
+	if !ok {
 		return 0, false
 	}
-	l := h.leaf(e)
-	x := l.hole(i)
-	h.trim(e, l, i, size, rest)
-	return x.start(), true
+	start = h.of(p.c)[p.i].start()
+	h.trim(p, size)
+	return start, true
 }
 
-// trim takes size units from the low end of hole i of element e's leaf; the largest of the others has rest.
-func (h *holes) trim(e uint32, l *leaf, i int, size, rest uint32) {
-	h.units -= uint64(size)
-	left := l.size[i&(leafWidth-1)] - size
-	if left == 0 {
-		h.remove(e, i)
-		return
-	}
-	l.size[i&(leafWidth-1)] = left
-	h.settle(e, max(left, rest))
-}
-
-// takeTop carves size units from the high end of the highest hole that fits.
+// takeTop takes size units from the high end of the highest hole that fits.
 func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
-	e, i, rest := h.highest(size)
-	if i < 0 {
+	p, ok := h.highest(size)
+	if !ok {
 		return 0, false
 	}
-	l := h.leaf(e)
-	x := l.hole(i)
-	h.trimTop(e, l, i, size, rest)
-	return x.end() - size, true
+	start = h.of(p.c)[p.i].end() - size
+	h.trimTop(p, size)
+	return start, true
 }
 
-// trimTop takes size units from the high end of hole i of element e's leaf, which may make it another leaf's.
-func (h *holes) trimTop(e uint32, l *leaf, i int, size, rest uint32) {
-	h.units -= uint64(size)
-	x := l.hole(i)
-	end, left := x.end()-size, x.size()-size
-	switch {
-	case left == 0:
-		h.remove(e, i)
-	case e >= h.over:
-		h.remove(e, i)
-		h.add(makeHole(end, left))
-	case h.bucket(end) == e:
-		l.set(i, makeHole(end, left))
-		h.settle(e, max(left, rest))
-	default:
-		l.set(i, 0)
-		h.settle(e, rest)
-		h.count--
-		h.add(makeHole(end, left))
-	}
-}
-
-// takeAt carves exactly [start, start+size) if one hole holds all of it.
+// takeAt takes exactly [start, start+size) if one hole holds all of it.
 func (h *holes) takeAt(start, size uint32) bool {
 	end := start + size
-	e, i := h.next(end)
-	if i < 0 {
+	p := h.from(end)
+	if len(h.dir) == 0 || p.i == len(h.of(p.c)) {
 		return false
 	}
-	l := h.leaf(e)
-	x := l.hole(i)
+	x := h.of(p.c)[p.i]
 	if x.start() > start {
 		return false
 	}
-	before, after := start-x.start(), x.end()-end
-	switch {
+	switch after := x.end() - end; {
 	case after == 0:
-		h.trimTop(e, l, i, size, l.rest(i))
-	case before == 0:
-		h.trim(e, l, i, size, l.rest(i))
+		h.trimTop(p, size)
+	case x.start() == start:
+		h.trim(p, size)
 	default:
-		h.trim(e, l, i, before+size, l.rest(i))
-		h.add(makeHole(start, before))
+		h.trim(p, x.size()-after)
+		before := start - x.start()
+		h.insert(p, makeHole(start, before))
 		h.units += uint64(before)
 	}
 	return true
 }
 
-// next returns the first hole that ends at key or above it: its leaf's element and its place, -1 if there is none.
-func (h *holes) next(key uint32) (e uint32, i int) {
-	e = h.seek(key)
-	if i = h.leaf(e).from(key); i < 0 {
-		if e = h.after(e); e != 0 {
-			i = h.leaf(e).from(key)
-		}
-	}
-	return e, i
+// trim takes size units from the low end of a hole.
+func (h *holes) trim(p place, size uint32) {
+	h.units -= uint64(size)
+	x := h.of(p.c)[p.i]
+	h.set(p, x.end(), x.size()-size)
 }
 
-// from returns which hole of a leaf is the first that ends at key or above it, -1 if none does.
-func (l *leaf) from(key uint32) int {
-	at, least := -1, uint32(1<<32-1)
-	for i, end := range l.end {
-		if end >= key && end != 0 && end <= least {
-			at, least = i, end
-		}
-	}
-	return at
+// trimTop takes size units from the high end of a hole.
+func (h *holes) trimTop(p place, size uint32) {
+	h.units -= uint64(size)
+	x := h.of(p.c)[p.i]
+	h.set(p, x.end()-size, x.size()-size)
 }
 
-// seek returns the element of the leaf that a hole's end belongs to.
-func (h *holes) seek(key uint32) uint32 {
-	e := h.bucket(key)
-	shift := h.cells[uint64(key)>>(h.shift&63)].shift
-	for g := h.leaf(e).escape(); g != 0; g = h.leaf(e).escape() {
-		shift -= groupBits
-		e = g + key>>(shift&31)&(groupWidth-1)
-	}
-	return e
-}
-
-// above returns the element over a group, given by one of its elements, which must not be at the top.
-func (h *holes) above(e uint32) uint32 {
-	if e >= h.over {
-		return h.up[(e-h.over)>>groupBits]
-	}
-	return e>>groupBits - 1
-}
-
-// below returns the group under an element, 0 if there is a leaf with holes.
-func (h *holes) below(e uint32) uint32 {
-	if e < h.first {
-		return (e + 1) << groupBits
-	}
-	return h.leaf(e).escape()
-}
-
-// after returns the element of the next leaf above e's that is not empty, 0 if there is none.
-func (h *holes) after(e uint32) uint32 {
-	for {
-		f := fits(h.group(e), 1) &^ (2<<(e&(groupWidth-1)) - 1)
-		if f != 0 {
-			e = e&^(groupWidth-1) + uint32(bits.TrailingZeros32(f))
-			for g := h.below(e); g != 0; g = h.below(e) {
-				e = g + descend(h.max[g:], 1, 1)
-			}
-			return e
-		}
-		if e < groupWidth {
-			return 0
-		}
-		e = h.above(e)
-	}
-}
-
-// raise records that there is a hole of at least size in element e's leaf.
-func (h *holes) raise(e, size uint32) {
-	if h.levels == 0 {
-		h.max[0] = max(h.max[0], size)
-		return
-	}
-	for e >= h.over {
-		h.max[e] = max(h.max[e], size)
-		e = h.above(e)
-	}
-	for {
-		h.max[e] = max(h.max[e], size)
-		if e < groupWidth {
-			return
-		}
-		e = e>>groupBits - 1
-	}
-}
-
-// settle records that the largest hole of element e's leaf is now size.
-func (h *holes) settle(e, size uint32) {
-	if h.levels == 0 {
-		h.max[0] = size
-		return
-	}
-	for e >= h.over {
-		h.max[e] = size
-		size = largest(h.group(e))
-		e = h.above(e)
-	}
-	h.settleAbove(e, size)
-}
-
-// give returns [start, start+size), which must not overlap a hole, and merges it with holes that it touches.
+// give returns [start, start+size), which must not overlap a hole, and joins it with holes that it touches.
 func (h *holes) give(start, size uint32) {
+	h.units += uint64(size)
 	end := start + size
-	e, d := h.bucket(end), h.bucket(start)
-	l, before := h.leaf(e), h.leaf(d)
-	far := l.escape()|before.escape() != 0
-	m := h.around(l, before, start, end)
-	t := e // whose leaf the hole will be in
-	if m&isAbove == 0 && h.levels != 0 {
-		t = min(e+1, h.over-1)
-		next := h.around(h.leaf(t), before, start, end)
-		far = far || next&isAbove == 0
-		if next&isAfter != 0 {
-			m = next
-		} else {
-			t = e
-		}
-	}
-	if far || m&isEmpty == 0 {
-		h.giveFar(start, size) // these leaves don't know all, or have no room
+	p := h.from(start)
+	if len(h.dir) == 0 || p.i == len(h.of(p.c)) { // it is above all holes
+		h.insert(p, makeHole(end, size))
 		return
 	}
-	h.units += uint64(size)
-	// Half of all ranges have a hole after them, half one before: branches would be guessed wrong as often.
-	m &^= uint64(int64(uint64(start)-1)>>63) & isBefore // no hole ends at 0
-	same := uint64(int64(uint64(d^t)-1) >> 63)          // all ones if the hole before is in the same leaf
-	a, b := set(m&isAfter), set(m&isBefore)
-	to := bits.TrailingZeros64(m & (isAfter | isBefore&same | isEmpty)) // where the hole after is, or the one before, or nothing
-	f := t ^ (t^d)&uint32(b)
-	into, from := h.leaf(t), h.leaf(f)
-	at := to & (leafWidth - 1)
-	was := bits.TrailingZeros64(m&isBefore)&(leafWidth-1)&int(b) | at&^int(b)
-	end += (into.end[at] - end) & uint32(a)
-	size += into.size[at]&uint32(a) + from.size[was]&uint32(b)
-	from.end[was], from.size[was] = 0, 0
-	into.end[at], into.size[at] = end, size
-	h.count += 1 + int(a) + int(b)
-	h.raise(t, size)
-	if f != t {
-		h.settle(f, largest(&from.size))
+	x := h.of(p.c)[p.i]
+	switch {
+	case x.end() == start:
+		next := h.next(p)
+		if next.c < len(h.dir) {
+			if y := h.of(next.c)[next.i]; y.start() == end {
+				h.set(p, y.end(), x.size()+size+y.size())
+				h.remove(next)
+				return
+			}
+		}
+		h.set(p, end, x.size()+size)
+	case x.start() == end:
+		h.set(p, x.end(), x.size()+size)
+	default:
+		h.insert(p, makeHole(end, size))
 	}
 }
 
-// set is all ones if any bit below the highest is set in m, else 0.
-func set(m uint64) int64 { return -int64(m) >> 63 }
-
-// giveFar is give for a range whose neighbours may be anywhere.
-func (h *holes) giveFar(start, size uint32) {
-	h.units += uint64(size)
-	end := start + size
-	e := h.seek(end)
-	f, a := h.next(end) // the next hole above
-	if a >= 0 && h.leaf(f).hole(a).start() != end {
-		a = -1
+// next returns where the hole after another one is: in no chunk if that is the last.
+func (h *holes) next(p place) place {
+	if p.i++; p.i == int(h.dir[p.c].n) {
+		return place{c: p.c + 1}
 	}
-	d := h.seek(start)
-	b := h.leaf(d).endsAt(start)
-	if b >= 0 {
-		size += h.leaf(d).size[b]
-	}
-	if a >= 0 {
-		l := h.leaf(f)
-		size += l.size[a]
-		l.size[a] = size
-		h.raise(f, size)
-		if b >= 0 {
-			h.remove(d, b)
-		}
-		return
-	}
-	if b >= 0 {
-		if d == e { // nothing lies between
-			l := h.leaf(e)
-			l.end[b], l.size[b] = end, size
-			h.raise(e, size)
-			return
-		}
-		h.remove(d, b)
-	}
-	h.add(makeHole(end, size))
+	return p
 }
 
-// endsAt returns which hole of a leaf ends at key, -1 if none does.
-func (l *leaf) endsAt(key uint32) int {
-	if key == 0 {
-		return -1
+// set changes a hole, which must not change its order among the holes. A size of 0 removes it.
+func (h *holes) set(p place, end, size uint32) {
+	if size == 0 {
+		h.remove(p)
+		return
 	}
-	return slices.Index(l.end[:], key)
+	e := &h.dir[p.c]
+	all := h.chunks[e.chunk][:e.n]
+	old := all[p.i].size()
+	all[p.i] = makeHole(end, size)
+	if p.i == len(all)-1 {
+		e.end = end
+	}
+	switch {
+	case size >= e.most:
+		h.setMost(p.c, size)
+	case old == e.most:
+		h.setMost(p.c, largestOf(all))
+	}
+}
+
+func largestOf(all []hole) uint32 {
+	a, b := uint32(0), uint32(0) // two chains of comparisons take half as long
+	for ; len(all) >= 2; all = all[2:] {
+		a, b = max(a, all[0].size()), max(b, all[1].size())
+	}
+	if len(all) > 0 {
+		a = max(a, all[0].size())
+	}
+	return max(a, b)
+}
+
+// setMost records the size of a chunk's largest hole.
+func (h *holes) setMost(c int, size uint32) {
+	old, g := h.dir[c].most, c/groupWidth
+	h.dir[c].most = size
+	switch {
+	case size >= h.most[g]:
+		h.most[g] = size
+	case old == h.most[g]:
+		h.most[g] = h.largestIn(g)
+	}
+}
+
+// largestIn returns the size of the largest hole of a group.
+func (h *holes) largestIn(g int) uint32 {
+	m := uint32(0)
+	for _, e := range h.dir[g*groupWidth : min((g+1)*groupWidth, len(h.dir))] {
+		m = max(m, e.most)
+	}
+	return m
+}
+
+// insert puts a hole that touches no other before the one at p.
+func (h *holes) insert(p place, x hole) {
+	if len(h.dir) == 0 {
+		h.insertChunk(0, nil)
+	} else if h.dir[p.c].n == chunkWidth {
+		all := h.of(p.c)
+		h.insertChunk(p.c+1, all[chunkWidth/2:])
+		h.dir[p.c].n = chunkWidth / 2
+		h.settle(p.c)
+		if p.i > chunkWidth/2 {
+			p = place{p.c + 1, p.i - chunkWidth/2}
+		}
+	}
+	e := &h.dir[p.c]
+	e.n++
+	h.count++
+	all := h.chunks[e.chunk][:e.n]
+	copy(all[p.i+1:], all[p.i:])
+	all[p.i] = x
+	e.end = all[len(all)-1].end()
+	if x.size() > e.most {
+		h.setMost(p.c, x.size())
+	}
+}
+
+// remove takes the hole at p out of the list.
+func (h *holes) remove(p place) {
+	e := &h.dir[p.c]
+	h.count--
+	all := h.chunks[e.chunk][:e.n]
+	old := all[p.i].size()
+	copy(all[p.i:], all[p.i+1:])
+	if e.n--; e.n == 0 {
+		h.removeChunk(p.c)
+		return
+	}
+	all = all[:e.n]
+	e.end = all[len(all)-1].end()
+	if old == e.most {
+		h.setMost(p.c, largestOf(all))
+	}
+	switch {
+	case p.c > 0 && h.dir[p.c-1].n+e.n <= chunkWidth/2:
+		h.join(p.c - 1)
+	case p.c+1 < len(h.dir) && e.n+h.dir[p.c+1].n <= chunkWidth/2:
+		h.join(p.c)
+	}
+}
+
+// join moves the holes of the chunk after c to c.
+func (h *holes) join(c int) {
+	e, more := &h.dir[c], h.of(c+1)
+	copy(h.chunks[e.chunk][e.n:], more)
+	e.n += uint32(len(more))
+	h.settle(c)
+	h.removeChunk(c + 1)
+}
+
+// settle records what a chunk holds.
+func (h *holes) settle(c int) {
+	all := h.of(c)
+	h.dir[c].end = all[len(all)-1].end()
+	h.setMost(c, largestOf(all))
+}
+
+// insertChunk makes a chunk of holes, at position c of the directory. The caller settles a chunk without any.
+func (h *holes) insertChunk(c int, all []hole) {
+	e := chunkEntry{n: uint32(len(all))}
+	if n := len(h.unused); n > 0 {
+		e.chunk = h.unused[n-1]
+		h.unused = h.unused[:n-1]
+	} else {
+		e.chunk = uint32(len(h.chunks))
+		h.chunks = append(h.chunks, chunk{})
+	}
+	copy(h.chunks[e.chunk][:], all)
+	if len(all) > 0 {
+		e.end, e.most = all[len(all)-1].end(), largestOf(all)
+	}
+	h.dir = slices.Insert(h.dir, c, e)
+	h.regroup(c)
+}
+
+// removeChunk takes a chunk out of the directory.
+func (h *holes) removeChunk(c int) {
+	h.unused = append(h.unused, h.dir[c].chunk)
+	h.dir = slices.Delete(h.dir, c, c+1)
+	h.regroup(c)
+}
+
+// regroup works out the groups from position c of the directory on, where all entries have moved.
+func (h *holes) regroup(c int) {
+	groups := (len(h.dir) + groupWidth - 1) / groupWidth
+	h.most = slices.Grow(h.most[:min(len(h.most), groups)], 1)[:groups]
+	for g := c / groupWidth; g < groups; g++ {
+		h.most[g] = h.largestIn(g)
+	}
 }
 
 // each calls f for every hole in ascending order until it returns false.
 func (h *holes) each(f func(start, size uint32) bool) {
-	for e, i := h.next(0); i >= 0; {
-		x := h.leaf(e).hole(i)
-		if !f(x.start(), x.size()) {
-			return
-		}
-		if i = h.leaf(e).from(x.end() + 1); i < 0 || x.end() == 1<<32-1 {
-			if e = h.after(e); e == 0 {
+	for c := range h.dir {
+		for _, x := range h.of(c) {
+			if !f(x.start(), x.size()) {
 				return
 			}
-			i = h.leaf(e).from(0)
 		}
 	}
+}
+
+// clone returns a copy of its own.
+func (h *holes) clone() *holes {
+	c := *h
+	c.dir, c.most = slices.Clone(h.dir), slices.Clone(h.most)
+	c.chunks, c.unused = slices.Clone(h.chunks), slices.Clone(h.unused)
+	return &c
 }

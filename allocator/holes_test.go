@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive is a free list as one would write it first: the model that the tree must agree with.
+// naive is a free list as one would write it first: the model that the holes must agree with.
 type naive [][2]uint64 // address, size; ascending, never touching
 
 func (m *naive) take(size uint64, topDown bool) (uint64, bool) {
@@ -67,102 +67,51 @@ func list(h *holes) naive {
 	return out
 }
 
-// check verifies what the structure promises itself: which leaf a hole is in, maxima, and counts.
+// check verifies what the structure promises itself: order, what the directory and the groups say of the chunks, that
+// chunks are filled, and counts.
 func check(h *holes) error {
-	var count, groups int
-	var units uint64
-	// leaf checks what belongs to [from, from+width) and returns its largest hole and their number.
-	var leaf func(e uint32, from, width uint64) (most uint32, held int, err error)
-	leaf = func(e uint32, from, width uint64) (most uint32, held int, err error) {
-		if o := h.leaf(e).escape(); o != 0 {
-			groups++
-			if o < h.over || h.above(o) != e {
-				return 0, 0, fmt.Errorf("element %d: overflows to %d, which stands for %d", e, o, h.above(o))
-			}
-			if *h.leaf(e) != overflown(o) {
-				return 0, 0, fmt.Errorf("element %d: has overflown and has holes", e)
-			}
-			if width < groupWidth {
-				return 0, 0, fmt.Errorf("element %d: %d addresses have overflown", e, width)
-			}
-			for i := range uint32(groupWidth) {
-				m, n, err := leaf(o+i, from+uint64(i)*width/groupWidth, width/groupWidth)
-				if err != nil {
-					return 0, 0, err
-				}
-				most, held = max(most, m), held+n
-			}
-			if got := h.held[(o-h.over)/groupWidth]; int(got) != held || held <= leafWidth/2 {
-				return 0, 0, fmt.Errorf("element %d: overflow of %d holes, counted as %d", e, held, got)
-			}
-		} else {
-			for i := range leafWidth {
-				x := h.leaf(e).hole(i)
-				if x == 0 {
-					continue
-				}
-				if end := uint64(x.end()); end < from || end >= from+width || x.size() == 0 || x.size() > x.end() {
-					return 0, 0, fmt.Errorf("element %d of [%#x,%#x): hole [%#x,%#x)", e, from, from+width, x.start(), x.end())
-				}
-				count++
-				held++
-				units += uint64(x.size())
-				most = max(most, x.size())
-			}
+	var count int
+	var units, last uint64
+	for c, e := range h.dir {
+		if e.n == 0 || e.n > chunkWidth {
+			return fmt.Errorf("chunk %d of %d holes", c, e.n)
 		}
-		if m := h.max[e]; m != most {
-			return 0, 0, fmt.Errorf("element %d: maximum %#x, want %#x", e, m, most)
+		if c > 0 && e.n+h.dir[c-1].n <= chunkWidth/2 {
+			return fmt.Errorf("chunks %d and %d have %d and %d holes", c-1, c, h.dir[c-1].n, e.n)
 		}
-		return most, held, nil
-	}
-	e := h.first
-	for i, c := range h.cells {
-		for from := uint64(i) << h.shift; from < uint64(i+1)<<h.shift; from += 1 << c.shift {
-			if from <= uint64(h.size) && h.bucket(uint32(from)) != e {
-				return fmt.Errorf("address %#x belongs to element %d, want %d", from, h.bucket(uint32(from)), e)
+		all := h.of(c)
+		for i, x := range all {
+			if x.size() == 0 || x.size() > x.end() || count > 0 && uint64(x.start()) <= last {
+				return fmt.Errorf("hole %d of chunk %d is [%#x,%#x) after %#x", i, c, x.start(), x.end(), last)
 			}
-			if _, _, err := leaf(e, from, 1<<c.shift); err != nil {
-				return err
-			}
-			e++
+			last = uint64(x.end())
+			count++
+			units += uint64(x.size())
+		}
+		if want := (chunkEntry{all[len(all)-1].end(), largestOf(all), e.chunk, uint32(len(all))}); e != want {
+			return fmt.Errorf("entry %d is %+v, want %+v", c, e, want)
 		}
 	}
-	if e > h.over || h.over-e >= groupWidth {
-		return fmt.Errorf("buckets up to element %d, leaves up to %d", e, h.over)
+	if n := (len(h.dir) + groupWidth - 1) / groupWidth; len(h.most) != n {
+		return fmt.Errorf("%d groups, want %d", len(h.most), n)
 	}
-	for e := range h.first {
-		want := uint32(0)
-		if g := (e + 1) << groupBits; g < h.over {
-			want = largest(h.group(g))
-		}
-		if h.max[e] != want {
-			return fmt.Errorf("element %d: maximum %#x, want %#x", e, h.max[e], want)
+	for g, m := range h.most {
+		if want := h.largestIn(g); m != want {
+			return fmt.Errorf("group %d: largest %#x, want %#x", g, m, want)
 		}
 	}
-	last := uint64(0)
-	var err error
-	h.each(func(start, size uint32) bool {
-		if uint64(start) <= last && last != 0 {
-			err = fmt.Errorf("hole [%#x,%#x) after %#x", start, start+size, last)
-		}
-		last = uint64(start) + uint64(size)
-		count--
-		return err == nil
-	})
-	if err != nil {
-		return err
+	if count != h.count || units != h.units {
+		return fmt.Errorf("count %d units %d, want %d %d", h.count, h.units, count, units)
 	}
-	if count != 0 {
-		return fmt.Errorf("%d holes are there and not found one after the other", count)
+	used := map[uint32]bool{}
+	for _, e := range h.dir {
+		used[e.chunk] = true
 	}
-	if n := len(list(h)); n != h.count || units != h.units {
-		return fmt.Errorf("count %d units %d, want %d %d", h.count, h.units, n, units)
+	for _, c := range h.unused {
+		used[c] = true
 	}
-	if groups != len(h.held)-len(h.free) || len(h.leaves) != len(h.max)-int(h.first) {
-		return fmt.Errorf("%d groups of %d in use", groups, len(h.held)-len(h.free))
-	}
-	if n := int(h.over - h.first); n > groupWidth && n > 8*h.count {
-		return fmt.Errorf("%d buckets for %d holes", n, h.count)
+	if len(used) != len(h.chunks) || len(h.dir)+len(h.unused) != len(h.chunks) {
+		return fmt.Errorf("%d chunks, %d in use, %d not", len(h.chunks), len(h.dir), len(h.unused))
 	}
 	return nil
 }
@@ -211,10 +160,8 @@ func takeAs(h *holes, p Policy, size uint64, topDown bool) (uint64, bool) {
 func TestHolesAgreeWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.SampledFrom([]uint64{1 << 14, 1<<14 - 1, 5000, 1 << 9, 60, 30}).Draw(t, "total")
-		// Holes that are far apart in the address space have a tree of their own kind.
 		scale := rapid.SampledFrom([]uint64{1, 1000, 1 << 17}).Draw(t, "scale")
 		h := newHoles(uint32(total * scale))
-		h.wide = h.wide && rapid.Bool().Draw(t, "wide")
 		m := naive{{0, total * scale}}
 		type block struct{ addr, size uint64 }
 		var live []block
@@ -259,7 +206,7 @@ func TestHolesAgreeWithModel(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(m, list(h)); diff != "" {
-			t.Fatalf("holes (-model +tree):\n%s", diff)
+			t.Fatalf("holes (-model +holes):\n%s", diff)
 		}
 		if err := check(h); err != nil {
 			t.Fatal(err)
@@ -279,7 +226,7 @@ func TestHolesAgreeWithModel(t *testing.T) {
 	})
 }
 
-// TestHolesDeep builds tens of thousands of holes, so that the pyramid has four levels, and takes them away again in
+// TestHolesDeep builds tens of thousands of holes, so that there are many groups of chunks, and takes them away again in
 // several orders, checking its promises on the way.
 func TestHolesDeep(t *testing.T) {
 	const n = 40000
@@ -291,7 +238,6 @@ func TestHolesDeep(t *testing.T) {
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
 			h := newHoles(2 * n)
-			h.wide = h.wide && name != "scattered" // both with the assembly and without
 			if !h.takeAt(0, 2*n) {
 				t.Fatal("the whole space is not one hole")
 			}
@@ -301,8 +247,8 @@ func TestHolesDeep(t *testing.T) {
 			if err := check(h); err != nil {
 				t.Fatal(err)
 			}
-			if h.count != n || int(h.over-h.first) < n/leafWidth/2 {
-				t.Fatalf("%d holes in %d buckets", h.count, h.over-h.first)
+			if h.count != n || len(h.dir) < n/chunkWidth {
+				t.Fatalf("%d holes in %d chunks", h.count, len(h.dir))
 			}
 			for i := range n / 2 {
 				h.give(uint32(2*order(i)+1), 1)
@@ -325,29 +271,25 @@ func TestHolesDeep(t *testing.T) {
 	}
 }
 
-// TestHolesGathered puts most holes into a hundredth of the space, as first fit does in less measure: buckets follow them, so
-// that few leaves overflow.
+// TestHolesGathered puts most holes into a hundredth of the space, as first fit does in less measure: chunks follow them.
 func TestHolesGathered(t *testing.T) {
 	const n, size = 20000, 1 << 24
-	for _, wide := range []bool{false, true} {
-		h := newHoles(size)
-		h.wide = h.wide && wide
-		if !h.takeAt(0, size) {
-			t.Fatal("the whole space is not one hole")
+	h := newHoles(size)
+	if !h.takeAt(0, size) {
+		t.Fatal("the whole space is not one hole")
+	}
+	for i := range uint32(n) {
+		if at := i * 7919 % n; at%10 == 0 {
+			h.give(at*(size/n), 1)
+		} else {
+			h.give(2*at+1, 1)
 		}
-		for i := range uint32(n) {
-			if at := i * 7919 % n; at%10 == 0 {
-				h.give(at*(size/n), 1)
-			} else {
-				h.give(2*at+1, 1)
-			}
-		}
-		if err := check(h); err != nil {
-			t.Fatal(err)
-		}
-		if buckets := int(h.over - h.first); h.groups() > buckets/20 || buckets > n/2 {
-			t.Fatalf("%d holes: %d of %d leaves have overflown", h.count, h.groups(), buckets)
-		}
+	}
+	if err := check(h); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.dir) > n/(chunkWidth/2) {
+		t.Fatalf("%d holes in %d chunks", h.count, len(h.dir))
 	}
 }
 
@@ -355,22 +297,19 @@ func TestHolesGathered(t *testing.T) {
 // told from what is too small.
 func TestHolesToTheLastUnit(t *testing.T) {
 	const size = 1<<32 - 1
-	for _, wide := range []bool{false, true} {
-		h := newHoles(size)
-		h.wide = h.wide && wide
-		for i := range uint32(8) { // 1 unit free, 1 taken
-			if !h.takeAt(2*i+1, 1) {
-				t.Fatalf("unit %d is not free", 2*i+1)
-			}
+	h := newHoles(size)
+	for i := range uint32(8) { // 1 unit free, 1 taken
+		if !h.takeAt(2*i+1, 1) {
+			t.Fatalf("unit %d is not free", 2*i+1)
 		}
-		if at, ok := h.take(1000); !ok || at != 16 {
-			t.Fatalf("take: %d %v, want 16", at, ok)
-		}
-		if at, ok := h.take(size - 1016); !ok || at != 1016 {
-			t.Fatalf("take the rest: %d %v, want 1016", at, ok)
-		}
-		if err := check(h); err != nil {
-			t.Fatal(err)
-		}
+	}
+	if at, ok := h.take(1000); !ok || at != 16 {
+		t.Fatalf("take: %d %v, want 16", at, ok)
+	}
+	if at, ok := h.take(size - 1016); !ok || at != 1016 {
+		t.Fatalf("take the rest: %d %v, want 1016", at, ok)
+	}
+	if err := check(h); err != nil {
+		t.Fatal(err)
 	}
 }

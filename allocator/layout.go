@@ -62,7 +62,7 @@ type Strategy uint8
 
 // The strategies.
 const (
-	// RoundRobin gives shard s to core s mod n, behind the shards that the core has.
+	// RoundRobin gives shard s to core s mod n, after the shards that the core has.
 	RoundRobin Strategy = 0
 	// Grid2D gives each shard its own core, at the shard's place in a grid.
 	Grid2D Strategy = 1

@@ -2,8 +2,8 @@ package allocator
 
 import "fmt"
 
-// Policy says which of the holes that are large enough an allocation takes. The cost of [FirstFit] and [WorstFit] grows
-// with the logarithm of the number of holes, that of [BestFit] in the worst case with the number itself.
+// Policy says which of the holes that are large enough an allocation takes. [FirstFit] and [WorstFit] look at one number
+// for some hundred holes, [BestFit] in the worst case at all holes.
 type Policy uint8
 
 // The policies. Where several holes are as good, the lowest is taken, or the highest by an allocation from the top.
@@ -34,21 +34,21 @@ func (p Policy) String() string {
 
 func (p Policy) valid() bool { return p < numPolicies }
 
-// takeBy carves size units from the hole that a policy other than FirstFit chooses, from its low end or its high end.
+// takeBy takes size units from the low end or the high end of the hole that a policy other than FirstFit chooses.
 func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bool) {
 	if h.largest() < size {
 		return 0, false
 	}
 	var x hole
-	switch {
-	case p == BestFit:
-		x = h.best(0, size, topDown, 0)
-	case topDown:
-		e, i, _ := h.highest(h.largest())
-		x = h.leaf(e).hole(i)
-	default:
-		e, i, _ := h.lowest(h.largest())
-		x = h.leaf(e).hole(i)
+	if p == BestFit {
+		x = h.best(size, topDown)
+	} else {
+		find := h.lowest
+		if topDown {
+			find = h.highest
+		}
+		at, _ := find(h.largest())
+		x = h.of(at.c)[at.i]
 	}
 	start = x.start()
 	if topDown {
@@ -57,34 +57,20 @@ func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bo
 	return start, h.takeAt(start, size)
 }
 
-// best returns the smallest hole below a group of at least size that is smaller than found, or found if there is none.
-// Of equal ones it is the first, or with last the last. A zero found is larger than all.
-func (h *holes) best(group, size uint32, last bool, found hole) hole {
-	for i, m := range h.group(group) {
-		if m < size {
+// best returns the smallest hole of at least size, which there must be: of equal ones the first, or with last the last.
+func (h *holes) best(size uint32, last bool) (found hole) {
+	for c := range h.dir {
+		if h.dir[c].most < size {
 			continue
 		}
-		e := group + uint32(i)
-		if g := h.below(e); g != 0 {
-			found = h.best(g, size, last, found)
-		} else {
-			for i := range leafWidth {
-				if x := h.leaf(e).hole(i); x.size() >= size && (found == 0 || better(x, found, last)) {
-					found = x
-				}
+		for _, x := range h.of(c) {
+			if x.size() < size || found != 0 && (x.size() > found.size() || x.size() == found.size() && !last) {
+				continue
 			}
-		}
-		if found.size() == size && !last {
-			return found
+			if found = x; x.size() == size && !last {
+				return found
+			}
 		}
 	}
 	return found
-}
-
-// better reports whether a hole is smaller than another, or as large and, by last, higher or lower.
-func better(x, than hole, last bool) bool {
-	if x.size() != than.size() {
-		return x.size() < than.size()
-	}
-	return (x > than) == last
 }

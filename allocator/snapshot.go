@@ -13,7 +13,7 @@ import (
 var ErrHeld = errors.New("extent is held")
 
 // Clone returns a copy that goes its own way: what is allocated and freed in it has no effect on a. The copy knows the
-// live extents of a, so that it can be asked what would fit without one; extents of the copy mean nothing to a. It has
+// liveLocked extents of a, so that it can be asked what would fit without one; extents of the copy mean nothing to a. It has
 // no gauge.
 func (a *Allocator) Clone() *Allocator {
 	a.mu.Lock()
@@ -43,14 +43,6 @@ func (a *Allocator) Clone() *Allocator {
 	return c
 }
 
-func (h *holes) clone() *holes {
-	c := *h
-	c.max, c.leaves = slices.Clone(h.max), slices.Clone(h.leaves)
-	c.cells = slices.Clone(h.cells)
-	c.up, c.held, c.free = slices.Clone(h.up), slices.Clone(h.held), slices.Clone(h.free)
-	return &c
-}
-
 // inherits reports whether e is an extent of the allocator that a is a copy of, from before the copy.
 func (a *Allocator) inherits(e *Extent) bool {
 	return a.origin != nil && e.from == a.origin && int(e.slot) < len(a.blocks) && a.blocks[e.slot].flags&blockInherited != 0
@@ -73,8 +65,8 @@ func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 
 // Fingerprint returns a number that stands for what decides where extents of a kind will be placed: the memory's
 // geometry, the policy and the holes. Two allocators, or one at two times, with the same fingerprint give the same
-// requests the same addresses, whatever happened before; it is the same in every process. Who has the memory that is
-// not free makes no difference. It is 0 for memory that is not there.
+// requests the same addresses, whatever happened before; it is the same in every process. The owners of the memory that is
+// not free make no difference. It is 0 for memory that is not there.
 func (a *Allocator) Fingerprint(k Kind) uint64 {
 	if !k.valid() || a.region[k] == nil {
 		return 0
@@ -173,7 +165,7 @@ func (a *Allocator) all() []Live {
 	var out []Live
 	for i, s := range a.state {
 		if s.live() {
-			out = append(out, a.live(uint32(i)))
+			out = append(out, a.liveLocked(uint32(i)))
 		}
 	}
 	return out
@@ -205,7 +197,7 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 		if !s.live() {
 			continue
 		}
-		l := a.live(uint32(i))
+		l := a.liveLocked(uint32(i))
 		if w := missing[l.identity()]; w != nil {
 			keep[uint32(i)] = w
 			delete(missing, l.identity())
@@ -216,8 +208,8 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 		}
 	}
 	for _, i := range drop {
-		l := a.live(i)
-		a.release(&l.Extent)
+		l := a.liveLocked(i)
+		a.releaseLocked(&l.Extent)
 	}
 	for i, w := range keep {
 		if !w.Freed {
@@ -226,16 +218,16 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 	}
 	for i := range want {
 		l := &want[i]
-		if missing[l.identity()] == nil || l.Freed { // what only a hold kept, nobody needs now
+		if missing[l.identity()] == nil || l.Freed { // if only a hold kept it, it isn't needed now
 			continue
 		}
 		reg := a.region[l.Kind]
 		if !reg.takeAt(l.Addr, uint32(l.PerBank>>reg.shift)) {
-			return &OccupiedError{Kind: l.Kind, Addr: l.Addr, End: l.End(), Low: reg.low, High: reg.high, By: a.overlapping(l.Extent)}
+			return &OccupiedError{Kind: l.Kind, Addr: l.Addr, End: l.End(), Low: reg.low, High: reg.high, By: a.overlappingLocked(l.Extent)}
 		}
 		e := l.Extent
 		e.from = a
-		a.record(&e, &Request{Owner: l.Owner, Tag: l.Tag, Site: l.Site}, reg)
+		a.recordLocked(&e, &Request{Owner: l.Owner, Tag: l.Tag, Site: l.Site}, reg)
 	}
 	return nil
 }

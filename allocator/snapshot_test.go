@@ -203,7 +203,7 @@ func TestCloneGoesItsOwnWay(t *testing.T) {
 		}
 		mine := churn(t, c, "copy", 30)
 		for _, e := range mine {
-			if err := a.Free(e); !errors.Is(err, ErrForeign) {
+			if err := a.Free(e); !errors.Is(err, ErrWrongAllocator) {
 				t.Fatalf("the original took the copy's %s: %v", e, err)
 			}
 		}

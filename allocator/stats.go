@@ -14,7 +14,7 @@ type Stats struct {
 	Kind  Kind `json:"kind"`
 	Banks int  `json:"banks"`
 	// Low and High bound the region. For traces without a region of fixed size, Low is the lowest trace's address, and
-	// High if there is none.
+	// High if there are no traces.
 	Low         uint64 `json:"low"`
 	High        uint64 `json:"high"`
 	Total       uint64 `json:"total"`        // what the kind could have if nothing were allocated
@@ -80,7 +80,7 @@ func (a *Allocator) ResetPeak(k Kind) {
 	defer a.mu.Unlock()
 	a.region[k].peak = a.region[k].allocated
 	if a.cfg.Gauge != nil {
-		a.notify(k)
+		a.notifyLocked(k)
 	}
 }
 
@@ -91,31 +91,31 @@ func (a *Allocator) Extents(k Kind) []Live {
 	var out []Live
 	for i, s := range a.state {
 		if s.live() && a.blocks[i].kind() == k {
-			out = append(out, a.live(uint32(i)))
+			out = append(out, a.liveLocked(uint32(i)))
 		}
 	}
 	slices.SortFunc(out, func(x, y Live) int { return cmp.Compare(x.Addr, y.Addr) })
 	return out
 }
 
-// live describes a live block.
-func (a *Allocator) live(slot uint32) Live {
-	b, n := &a.blocks[slot], a.nameOf(slot)
+// liveLocked describes a live block.
+func (a *Allocator) liveLocked(slot uint32) Live {
+	b, n := &a.blocks[slot], a.nameOfLocked(slot)
 	r := a.region[b.kind()]
-	size, page := a.sizes(slot)
+	size, page := a.sizesLocked(slot)
 	l := Live{
 		Extent: Extent{
 			Kind: b.kind(), Addr: r.low + uint64(b.addr)<<r.shift, PerBank: uint64(b.units) << r.shift, Size: size, PageSize: page,
 			Stride: up(page, r.align), Banks: uint32(b.flags & blockBanks), from: a, slot: slot,
 		},
-		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(a.holds(slot)), Freed: b.flags&blockFreed != 0,
+		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(a.holdsLocked(slot)), Freed: b.flags&blockFreed != 0,
 	}
 	l.seal = a.state[slot]&^stateHeld ^ l.mix()
 	return l
 }
 
-// nameOf returns whose a live block is and what it is.
-func (a *Allocator) nameOf(slot uint32) name {
+// nameOfLocked returns whose a live block is and what it is.
+func (a *Allocator) nameOfLocked(slot uint32) name {
 	if a.blocks[slot].flags&blockNamed != 0 {
 		return a.names[slot]
 	}
@@ -145,11 +145,11 @@ func (a *Allocator) Holes(k Kind) []Hole {
 func (a *Allocator) Owners() []OwnerUsage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.usage(func(*block) bool { return true })
+	return a.usageLocked(func(*block) bool { return true })
 }
 
-// usage sums live blocks by owner and kind.
-func (a *Allocator) usage(want func(*block) bool) []OwnerUsage {
+// usageLocked sums live blocks by owner and kind.
+func (a *Allocator) usageLocked(want func(*block) bool) []OwnerUsage {
 	type key struct {
 		owner string
 		kind  Kind
@@ -160,7 +160,7 @@ func (a *Allocator) usage(want func(*block) bool) []OwnerUsage {
 		if !s.live() || !want(b) {
 			continue
 		}
-		k := key{a.nameOf(uint32(i)).owner, b.kind()}
+		k := key{a.nameOfLocked(uint32(i)).owner, b.kind()}
 		u := sum[k]
 		if u == nil {
 			u = &OwnerUsage{Owner: k.owner, Kind: k.kind}
@@ -179,9 +179,9 @@ func (a *Allocator) usage(want func(*block) bool) []OwnerUsage {
 	return out
 }
 
-// outOfMemory describes why an extent found no room. The lock is held.
-func (a *Allocator) outOfMemory(e *Extent, r *Request, reg *region) error {
-	owners := a.usage(func(b *block) bool { return a.region[b.kind()].holes == reg.holes })
+// outOfMemoryLocked describes why an extent found no room.
+func (a *Allocator) outOfMemoryLocked(e *Extent, r *Request, reg *region) error {
+	owners := a.usageLocked(func(b *block) bool { return a.region[b.kind()].holes == reg.holes })
 	free, largest := reg.free()
 	err := &OutOfMemoryError{
 		Kind: e.Kind, Owner: r.Owner, Tag: r.Tag, Size: e.Size, Banks: reg.banks,
@@ -198,12 +198,12 @@ func (a *Allocator) outOfMemory(e *Extent, r *Request, reg *region) error {
 	return err
 }
 
-// overlapping returns the live extents that share bytes with e, by address. The lock is held.
-func (a *Allocator) overlapping(e Extent) []Live {
+// overlappingLocked returns the live extents that share bytes with e, by address.
+func (a *Allocator) overlappingLocked(e Extent) []Live {
 	var out []Live
 	for i, s := range a.state {
 		if s.live() {
-			if f := a.live(uint32(i)); f.Extent.Overlaps(e) {
+			if f := a.liveLocked(uint32(i)); f.Extent.Overlaps(e) {
 				out = append(out, f)
 			}
 		}
