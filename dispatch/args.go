@@ -42,7 +42,7 @@ func (e *ArgError) Error() string {
 }
 
 // UniqueArg appends to dst the offsets at which a unique argument of a kernel lies in the commands of one run, as
-// CommandBytes counts them: one for each core that on is true of. [Image.Shift] says what they are in a recorded run. The
+// CommandBytes counts them: one for each core that on is true of. [Image.MainOffset] says what they are in a recorded run. The
 // error is an *ArgError.
 func (im *Image) UniqueArg(dst []int, kernel string, arg int, on func(chip.Core) bool) ([]int, error) {
 	k, err := im.kernel(kernel, arg, false)
@@ -122,13 +122,6 @@ func (im *Image) SetWords(at []int, v uint32) {
 	for _, o := range at {
 		cq.Put32(im.main.bytes, o, v)
 	}
-}
-
-// Shift returns by how much an argument lies farther from the beginning in the commands of a recorded run of n bytes:
-// a run may begin with what brings its kernels.
-func (im *Image) Shift(n int) int {
-	f, _ := im.form(n)
-	return n - len(f.main.bytes)
 }
 
 // SetArgs changes all unique arguments of a kernel, for the runs from now on: set is called for each core that has

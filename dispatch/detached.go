@@ -31,22 +31,6 @@ func (q *Queue) ParseDetached(b []byte, programs int) (State, error) {
 	return st, nil
 }
 
-// BinaryPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a recorded run of n bytes, in order,
-// which page of Binary it reads first.
-func (im *Image) BinaryPages(n int) []int {
-	f, text := im.form(n)
-	var pages []int
-	if text {
-		for _, r := range f.text.relays {
-			pages = append(pages, r.page)
-		}
-	}
-	for _, r := range f.main.relays {
-		pages = append(pages, r.page)
-	}
-	return pages
-}
-
 // BinaryImage returns an image that has kernels and no commands: it stands for a program whose commands are in a trace
 // already.
 func BinaryImage(name string, binary []byte) *Image {

@@ -97,21 +97,6 @@ func (im *Image) current() *Image {
 	return im
 }
 
-// form returns the form of the program that a recorded run of n bytes has, and whether it brings the kernels: Compile has
-// seen to it that the lengths differ.
-func (im *Image) form(n int) (f *Image, text bool) {
-	if r := im.resident; r != nil && (n == len(r.main.bytes) || n == len(r.text.bytes)+len(r.main.bytes)) {
-		return r, n != len(r.main.bytes)
-	}
-	return im, n != len(im.main.bytes)
-}
-
-// Inline says whether a recorded run of n bytes has its arguments in it.
-func (im *Image) Inline(n int) bool {
-	f, _ := im.form(n)
-	return f == im
-}
-
 // Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of BinaryPageSize.
 func (im *Image) Binary() []byte { return im.binary }
 
@@ -143,38 +128,12 @@ type State struct {
 	config   configRing
 }
 
-// Append appends the commands of one run to dst and moves st past it. id names the run in profilers. It allocates
-// only when dst is too small.
-func (im *Image) Append(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
-	f := im.current()
-	p := f.place(st, dispatcher)
-	return f.build(dst, f.main.bytes, &p, dispatcher, id)
-}
-
-// AppendInline appends a run that [Image.Inline] said doesn't have its arguments in it, with them among the commands. They are
-// those that the run has, whatever has been changed since.
-func (im *Image) AppendInline(dst []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
-	main := im.main.bytes
-	if im.changed {
-		main = im.compiled
-	}
-	p := im.place(st, dispatcher)
-	return im.build(dst, main, &p, dispatcher, id)
-}
-
 // change is called before arguments change.
 func (im *Image) change() {
 	if !im.changed && im.resident != nil {
 		im.compiled = slices.Clone(im.main.bytes)
 	}
 	im.changed = true
-}
-
-// AppendAgain is Append with the runtime arguments of a run that was appended before, whatever has been changed since.
-func (im *Image) AppendAgain(dst, run []byte, st *State, dispatcher Dispatcher, id uint16) []byte {
-	f, _ := im.form(len(run))
-	p := f.place(st, dispatcher)
-	return f.build(dst, run[len(run)-len(f.main.bytes):], &p, dispatcher, id)
 }
 
 // placement is what of a run depends on the runs before it.

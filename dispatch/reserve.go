@@ -76,12 +76,14 @@ func (r *Reservation) Submit(ctx context.Context, p *Prepared) error {
 	return r.with(opReplay, &p.Name, func(q *Queue) error { return q.submit(ctx, p) })
 }
 
-// Run runs a program once more with the runtime arguments of a run that was appended before, as Image.AppendAgain has
-// it.
-func (r *Reservation) Run(ctx context.Context, im *Image, run []byte) error {
-	return r.with(opRun, &im.name, func(q *Queue) error {
+// RunAgain runs a program once more with the runtime arguments of a run that was recorded before, whatever has been changed
+// since: run are its commands, v says how they were encoded.
+func (r *Reservation) RunAgain(ctx context.Context, im *Image, run []byte, v Variant) error {
+	return r.with(opRun, &im.name, func(q *Queue) (err error) {
 		st := q.st
-		q.buf = im.AppendAgain(q.buf[:0], run, &st, q.dispatcher, q.runs)
+		if q.buf, err = im.appendAgain(q.buf[:0], run, v, &st, q.dispatcher, q.runs); err != nil {
+			return err
+		}
 		if err := q.pieces(ctx, q.buf, im.name); err != nil {
 			return err
 		}
@@ -90,6 +92,11 @@ func (r *Reservation) Run(ctx context.Context, im *Image, run []byte) error {
 		q.runs++
 		return nil
 	})
+}
+
+// Run is RunAgain for those who don't keep the variant.
+func (r *Reservation) Run(ctx context.Context, im *Image, run []byte) error {
+	return r.RunAgain(ctx, im, run, im.byLength(len(run)))
 }
 
 // Commands sends commands as they are: a part of what a trace would have replayed. after is the state they leave the

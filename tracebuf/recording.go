@@ -26,8 +26,9 @@ type Step struct {
 	Offset int // of its first command in the trace, in bytes
 	Size   int // bytes of its commands
 
-	Program int  // which of Image.Programs it runs; NoProgram if it is an edge
-	Edge    Edge // to other parts of the trace
+	Program int   // which of Image.Programs it runs; NoProgram if it is an edge
+	Edge    Edge  // to other parts of the trace
+	Variant uint8 // how the recorder encoded the program's run; not in the file
 }
 
 // Recording collects commands in host memory, so that a trace's size is known before any DRAM is taken for it.
@@ -60,11 +61,12 @@ func (r *Recording) Reserve(n int) {
 }
 
 // Add records a run of a program, which is the one of that number in the trace: encode appends its commands, which it
-// may do only at the end of what it is given.
-func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte) {
+// may do only at the end of what it is given. The returned step is valid until the next one is recorded.
+func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte) *Step {
 	start := len(r.cmds)
 	r.cmds = encode(r.cmds)
 	r.steps = append(r.steps, Step{Name: name, Offset: start, Size: len(r.cmds) - start, Program: program})
+	return &r.steps[len(r.steps)-1]
 }
 
 // AddEdge records an edge to other parts: commands are those of [AppendEdge].
@@ -74,10 +76,11 @@ func (r *Recording) AddEdge(name string, e Edge, commands []byte) {
 }
 
 // Replace records the last run once more, with other commands of the same effect.
-func (r *Recording) Replace(encode func(dst []byte) []byte) {
+func (r *Recording) Replace(encode func(dst []byte) []byte) *Step {
 	last := &r.steps[len(r.steps)-1]
 	r.cmds = encode(r.cmds[:last.Offset])
 	last.Size = len(r.cmds) - last.Offset
+	return last
 }
 
 // Steps returns what was recorded so far.
