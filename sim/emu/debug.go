@@ -119,11 +119,11 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 		d.busControl = v
 		return slowDone
 	case regConfigRead:
-		if v >= uint32(len(t.tensix.config)) {
-			c.refuse(o, UnimplementedFunctionality, "debug registers", uint64(debugBase+off), "read-back of configuration word %d", v)
-			return slowHalt
+		data, ok := t.engine(o).LoadConfig(v)
+		if !ok {
+			return t.engineFault(o)
 		}
-		d.configData = t.tensix.config[v]
+		d.configData = data
 		return slowDone
 	}
 	if c.arch == chip.Blackhole {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
 // Errors that New, Chip.Fault and the methods of Chip return or wrap.
@@ -20,46 +21,27 @@ var (
 
 // Category says why something was refused, in the terms of the vendor's simulator
 // (ttsim docs/sim_error_handling.md).
-type Category uint8
+type Category = tensix.Category
 
 // The categories of refusals.
 const (
 	// UndefinedBehavior is what the architecture leaves undefined.
-	UndefinedBehavior Category = iota + 1
+	UndefinedBehavior = tensix.UndefinedBehavior
 	// NonContractualBehavior works on hardware by accident.
-	NonContractualBehavior
+	NonContractualBehavior = tensix.NonContractualBehavior
 	// UnpredictableValueUsed depends on a value that nobody set.
-	UnpredictableValueUsed
+	UnpredictableValueUsed = tensix.UnpredictableValueUsed
 	// UntestedFunctionality exists but nobody has validated it.
-	UntestedFunctionality
+	UntestedFunctionality = tensix.UntestedFunctionality
 	// UnimplementedFunctionality exists on silicon and not here.
-	UnimplementedFunctionality
+	UnimplementedFunctionality = tensix.UnimplementedFunctionality
 	// UnsupportedFunctionality is left out on purpose.
-	UnsupportedFunctionality
+	UnsupportedFunctionality = tensix.UnsupportedFunctionality
 	// ConfigurationError is misuse by the host.
-	ConfigurationError
+	ConfigurationError = tensix.ConfigurationError
+	// MissingSpecification is what no document says enough about.
+	MissingSpecification = tensix.MissingSpecification
 )
-
-// String returns the name of the category.
-func (c Category) String() string {
-	switch c {
-	case UndefinedBehavior:
-		return "UndefinedBehavior"
-	case NonContractualBehavior:
-		return "NonContractualBehavior"
-	case UnpredictableValueUsed:
-		return "UnpredictableValueUsed"
-	case UntestedFunctionality:
-		return "UntestedFunctionality"
-	case UnimplementedFunctionality:
-		return "UnimplementedFunctionality"
-	case UnsupportedFunctionality:
-		return "UnsupportedFunctionality"
-	case ConfigurationError:
-		return "ConfigurationError"
-	}
-	return fmt.Sprintf("Category(%d)", uint8(c))
-}
 
 // Refusal is why a chip stopped.
 type Refusal struct {

@@ -1,17 +1,88 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"errors"
 
-// tensix is what the cores see of the coprocessor: its configuration words, GPRs, semaphores and mailboxes. There is no
-// coprocessor behind them.
-type tensix struct {
-	config    [256]uint32
-	gpr       [3][64]uint32
-	mop       [3][9]uint32
-	semaphore [8]uint32
-	mailbox   [4][4]fifo // by writer, reader, in the order B, T0, T1, T2
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix"
+)
+
+// coprocessor is the Tensix engines of a tile, and what its cores have beside them.
+type coprocessor struct {
+	engine  *tensix.Engine // nil until somebody uses it
+	tile    *engineTile
+	mailbox [4][4]fifo // by writer, reader, in the order B, T0, T1, T2
 
 	moverSource, moverSize uint32 // units of 16 bytes
+}
+
+// engineTile is a tile as its engines use it, for the access that from makes.
+type engineTile struct {
+	*tile
+	from origin
+}
+
+// L1 implements [tensix.Tile].
+func (e *engineTile) L1(end uint32) []uint32 { return e.memory(end) }
+
+// L1Size implements [tensix.Tile].
+func (e *engineTile) L1Size() uint32 { return e.size }
+
+// Stored implements [tensix.Tile].
+func (e *engineTile) Stored(addr uint32, n int) { e.stored(addr, n) }
+
+// StoreRegister implements [tensix.Tile].
+func (e *engineTile) StoreRegister(addr, v uint32) bool { return e.store(e.from, addr, v) == slowDone }
+
+// StoreConfig implements [tensix.Tile].
+func (e *engineTile) StoreConfig(word, v uint32) bool { return e.configProcessors(e.from, word, v) }
+
+// engine returns the engines of the tile, for an access by o.
+func (t *tile) engine(o origin) *tensix.Engine {
+	x := &t.tensix
+	if x.engine == nil {
+		x.tile = &engineTile{tile: t}
+		x.engine = tensix.New(t.chip.arch, x.tile)
+	}
+	x.tile.from = o
+	return x.engine
+}
+
+// runEngine lets the engines do all they can after an access by o, and wakes cores that wait for it. Instructions take no time:
+// what stays queued waits for a semaphore, a mutex or a bank.
+func (t *tile) runEngine(o origin) slowResult {
+	e, ran := t.tensix.engine, false
+	for e.Step() > 0 {
+		ran = true
+	}
+	if f := e.Fault(); f != nil {
+		return t.refuseEngine(o, f)
+	}
+	if ran {
+		t.changed(classMailbox | classConfig)
+	}
+	return slowDone
+}
+
+// refuseEngine stops the chip for what the engines refuse.
+func (t *tile) refuseEngine(o origin, err error) slowResult {
+	cat, detail, addr := UnimplementedFunctionality, err.Error(), uint64(0)
+	if r := (*tensix.Refusal)(nil); errors.As(err, &r) {
+		cat, detail, addr = r.Category, r.Reason(), uint64(r.Instruction)
+		if o.core == nil || o.core.hw != 0 {
+			o.core = t.cores[1+r.Thread]
+		}
+	}
+	t.chip.refuse(o, cat, "tensix", addr, "%s", detail)
+	return slowHalt
+}
+
+// engineFault passes on a refusal of the engines, if there is one.
+func (t *tile) engineFault(o origin) slowResult {
+	if f := t.tensix.engine.Fault(); f != nil {
+		return t.refuseEngine(o, f)
+	}
+	return slowHalt
 }
 
 // fifo is a mailbox: four values at most.
@@ -22,7 +93,7 @@ type fifo struct {
 
 // emptyMailboxes drops what the core with hardware number hw has sent: entering reset does that
 // (tt-isa-documentation WormholeB0/TensixTile/SoftReset.md).
-func (x *tensix) emptyMailboxes(hw uint8) {
+func (x *coprocessor) emptyMailboxes(hw uint8) {
 	if int(hw) < len(x.mailbox) {
 		x.mailbox[hw] = [4]fifo{}
 	}
@@ -100,7 +171,7 @@ func (t *tile) mopStore(o origin, off, v uint32) slowResult {
 	if off > 0x20 {
 		return t.unmapped(o, "store to", mopBase+off)
 	}
-	t.tensix.mop[i][off/4] = v
+	t.engine(o).StoreMOP(i, int(off/4), v)
 	return slowDone
 }
 
@@ -113,7 +184,7 @@ func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
 		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 		return 0, slowHalt
 	}
-	return t.tensix.gpr[i][off/4], slowDone
+	return t.engine(o).GPR(i, int(off/4)), slowDone
 }
 
 func (t *tile) gprStore(o origin, off, v uint32) slowResult {
@@ -125,22 +196,33 @@ func (t *tile) gprStore(o origin, off, v uint32) slowResult {
 		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 		return slowHalt
 	}
-	t.tensix.gpr[i][off/4] = v
+	t.engine(o).SetGPR(i, int(off/4), v)
 	return slowDone
 }
 
-// pcBufLoad and pcBufStore: synchronisation with the coprocessor, which is always idle, and its semaphores
+// Offsets in PCBuf.
+const (
+	pcBufSync       = 4 // a load waits until the engines have done all that the core has pushed
+	pcBufMOPSync    = 8
+	pcBufSemaphores = 0x20
+)
+
+// pcBufLoad and pcBufStore: synchronisation with the engines, and their semaphores
 // (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/TTSync.md, TensixCoprocessor/SyncUnit.md).
 func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
-	if _, ok := t.trisc(o, pcBufBase+off); !ok {
+	i, ok := t.trisc(o, pcBufBase+off)
+	if !ok {
 		return 0, slowHalt
 	}
 	switch {
-	case off == 4 || off == 8:
-		return 0, slowDone
-	case off >= 0x20 && off < 0x40:
+	case off == pcBufSync && t.engine(o).Queued(i) != 0:
+		return 0, slowBlocked
+	case off == pcBufSync, off == pcBufMOPSync:
 		t.acquire(o, pcBufBase)
-		return t.tensix.semaphore[(off-0x20)/4], slowDone
+		return 0, slowDone
+	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
+		t.acquire(o, pcBufBase)
+		return t.engine(o).Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
 	return 0, slowHalt
@@ -155,28 +237,30 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		return slowHalt
 	}
 	switch {
-	case off == 4 || off == 8:
-	case off >= 0x20 && off < 0x40:
-		i := (off - 0x20) / 4
-		s := &t.tensix.semaphore[i]
-		switch {
-		case v > 1:
-			return bad(UnimplementedFunctionality, "semaphore %d: store of %#x: want 0, post, or 1, get", i, v)
-		case v == 1 && *s == 0:
-			return bad(NonContractualBehavior, "semaphore %d: get while it is 0", i)
-		case v == 0 && *s == 15:
-			return bad(NonContractualBehavior, "semaphore %d: post while it is 15", i)
-		case v == 1:
-			*s--
-		default:
-			*s++
+	case off == pcBufSync || off == pcBufMOPSync:
+		return slowDone
+	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
+		if v > 1 {
+			return bad(UnimplementedFunctionality, "semaphore: store of %#x: want 0, post, or 1, get", v)
 		}
-		t.release(o, pcBufBase)
-		t.changed(classMailbox)
-	default:
-		return bad(UnimplementedFunctionality, "store to a PCBuf register that is not emulated")
+		return t.semaphoreStore(o, int(off-pcBufSemaphores)/4, v == 0)
 	}
-	return slowDone
+	return bad(UnimplementedFunctionality, "store to a PCBuf register that is not emulated")
+}
+
+// semaphoreStore posts or gets semaphore i.
+func (t *tile) semaphoreStore(o origin, i int, post bool) slowResult {
+	e := t.engine(o)
+	change := e.GetSemaphore
+	if post {
+		change = e.PostSemaphore
+	}
+	if !change(i) {
+		return t.engineFault(o)
+	}
+	t.release(o, pcBufBase)
+	t.changed(classMailbox)
+	return t.runEngine(o)
 }
 
 // mailbox returns the parts of a mailbox access that loads and stores share
@@ -241,48 +325,55 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 // BabyRISCV/InstructionCache.md; ttsim src/tensix.cpp).
 const (
 	cfgInvalidateWormhole  = 157
-	cfgInvalidateBlackhole = 185
-	cfgTRISC0ResetPC       = 158 // Wormhole
+	cfgInvalidateBlackhole = 185 // of those below, Blackhole has none
+	cfgTRISC0ResetPC       = 158 // Wormhole, as the following
 	cfgTRISCOverride       = 161
 	cfgNCRISCResetPC       = 162
 	cfgNCRISCOverride      = 163
 )
 
-// configOf returns the index of a configuration word; NCRISC and the NoC do not reach them.
-func (t *tile) configOf(o origin, off uint32) (uint32, bool) {
-	switch {
-	case o.mine() == nil || o.core.hw > 3:
+// mayConfigure reports whether o reaches the configuration: NCRISC and the NoC do not.
+func (t *tile) mayConfigure(o origin, off uint32) bool {
+	if o.mine() == nil || o.core.hw > 3 {
 		t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(configBase+off), "only BRISC and the TRISCs reach Tensix configuration words")
-	case off/4 >= uint32(len(t.tensix.config)):
-		t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(configBase+off), "there is no configuration word %d", off/4)
-	default:
-		return off / 4, true
+		return false
 	}
-	return 0, false
+	return true
 }
 
 func (t *tile) configLoad(o origin, off uint32) (uint32, slowResult) {
-	i, ok := t.configOf(o, off)
-	if !ok {
+	if !t.mayConfigure(o, off) {
 		return 0, slowHalt
 	}
 	t.acquire(o, configBase)
-	return t.tensix.config[i], slowDone
+	v, ok := t.engine(o).LoadConfig(off / 4)
+	if !ok {
+		return 0, t.engineFault(o)
+	}
+	return v, slowDone
 }
 
 func (t *tile) configStore(o origin, off, v uint32) slowResult {
-	i, ok := t.configOf(o, off)
-	if !ok {
+	if !t.mayConfigure(o, off) {
 		return slowHalt
 	}
-	wh := t.chip.arch == chip.Wormhole
+	if !t.engine(o).StoreConfig(off/4, v) {
+		return t.engineFault(o)
+	}
+	t.release(o, configBase)
+	return t.configured()
+}
+
+// configProcessors stores a word of the configuration that acts on processors. It returns false if it is refused.
+func (t *tile) configProcessors(o origin, i, v uint32) bool {
 	d := &t.debug
+	wh := t.chip.arch == chip.Wormhole
 	switch {
 	case wh && i == cfgInvalidateWormhole, !wh && i == cfgInvalidateBlackhole:
 		if v == 0 || v > 31 {
-			t.chip.refuse(o, UnsupportedFunctionality, "tensix", uint64(configBase+off),
+			t.chip.refuse(o, UnsupportedFunctionality, "tensix", uint64(configBase+4*i),
 				"RISCV_IC_INVALIDATE = %#x: want a mask of the five processors", v)
-			return slowHalt
+			return false
 		}
 		// Decoded instructions follow memory anyway.
 		for _, k := range t.cores {
@@ -290,19 +381,16 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 				k.icache.invalidate()
 			}
 		}
-		return slowDone
-	case wh && i >= cfgTRISC0ResetPC && i < cfgTRISC0ResetPC+3:
+	case i >= cfgTRISC0ResetPC && i < cfgTRISC0ResetPC+3:
 		d.resetPC[chip.TRISC0+chip.Processor(i-cfgTRISC0ResetPC)] = v
-	case wh && i == cfgTRISCOverride:
+	case i == cfgTRISCOverride:
 		d.triscOverride = v
-	case wh && i == cfgNCRISCResetPC:
+	case i == cfgNCRISCResetPC:
 		d.resetPC[chip.NCRISC] = v
-	case wh && i == cfgNCRISCOverride:
+	case i == cfgNCRISCOverride:
 		d.ncriscOverride = v
 	}
-	t.tensix.config[i] = v
-	t.release(o, configBase)
-	return t.configured()
+	return true
 }
 
 // pushStore pushes a Tensix instruction through the aperture at addr: BRISC has one for each thread, a TRISC only the
@@ -317,53 +405,36 @@ func (t *tile) pushStore(o origin, addr, v uint32) slowResult {
 		return bad(UnimplementedFunctionality, "only the first word of the aperture pushes instructions")
 	case o.mine() == nil || o.core.hw > 3:
 		return bad(UnimplementedFunctionality, "only BRISC and the TRISCs push Tensix instructions")
-	case o.core.hw != 0 && addr != pushBase:
+	case o.core.hw == 0:
+		return t.pushTo(o, int(addr-pushBase)>>16, v, false)
+	case addr != pushBase:
 		return bad(UnsupportedFunctionality, "only BRISC has an aperture for each thread")
 	}
-	return t.execute(o, v)
+	return t.pushTo(o, int(o.core.hw)-1, v, true)
 }
 
-// push executes .ttinsn: a word of the instruction stream whose low two bits are not 3.
+// push executes .ttinsn: a word of the instruction stream whose low two bits are not 3. BRISC's go to the first thread.
 func (c *core) push(inst uint32) slowResult {
 	if c.hw > 3 {
 		c.refuse(UndefinedBehavior, uint64(c.pc), "a Tensix instruction in the instruction stream of NCRISC, or no instruction at all")
 		return slowHalt
 	}
-	return c.tile.execute(origin{tile: c.tile, core: c}, inst)
+	o, thread := origin{tile: c.tile, core: c}, max(int(c.hw)-1, 0)
+	if !c.tile.engine(o).CanPush(thread) {
+		return slowBlocked
+	}
+	return c.tile.pushTo(o, thread, inst, c.hw != 0)
 }
 
-// execute does what a Tensix instruction does to state that processors see. Base firmware initialises the coprocessor
-// with a few instructions, which are accepted; the others would compute something, and are refused rather than
-// ignored (opcodes: tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor).
-func (t *tile) execute(o origin, inst uint32) slowResult {
-	switch inst >> 24 {
-	case 0x02, // NOP
-		0x10, // ZEROACC
-		0x11, // ZEROSRC
-		0x35, // GATESRCRST
-		0x60, // DMANOP
-		0x71, // SFPLOADI
-		0x8A, // SFPENCC
-		0x8F, // SFPNOP
-		0x91, // SFPCONFIG
-		0xA2, // STALLWAIT: nothing is ever in flight
-		0xB2: // SETC16
-		return slowDone
-	case 0xA3: // SEMINIT: value in 19:16, mask in 9:2
-		for i := range t.tensix.semaphore {
-			if inst>>(2+i)&1 != 0 {
-				t.tensix.semaphore[i] = inst >> 16 & 15
-			}
-		}
-		t.release(o, pcBufBase)
-		t.changed(classMailbox)
-		return slowDone
-	}
-	cat := UnimplementedFunctionality
-	why := "the coprocessor is not emulated"
+// pushTo gives an instruction to a thread of the engines, through its MOP expander if expand is set.
+func (t *tile) pushTo(o origin, thread int, inst uint32, expand bool) slowResult {
 	if inst>>24 == 0 {
-		cat, why = UndefinedBehavior, "opcode 0: it runs through memory that holds no code"
+		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(inst), "Tensix instruction %#08x: opcode 0: it runs through memory that holds no code", inst)
+		return slowHalt
 	}
-	t.chip.refuse(o, cat, "tensix", uint64(inst), "Tensix instruction %#08x: %s", inst, why)
-	return slowHalt
+	if !t.engine(o).Push(thread, inst, expand) {
+		return t.engineFault(o)
+	}
+	t.release(o, pcBufBase)
+	return t.runEngine(o)
 }

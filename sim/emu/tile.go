@@ -29,7 +29,7 @@ type tile struct {
 	niu     [2]niu
 	streams []stream
 	debug   debugRegs
-	tensix  tensix
+	tensix  coprocessor
 	eth     ethRegs
 }
 

@@ -74,3 +74,37 @@ func (d *dst) row32(r uint32) (high, low *dstRow) {
 	}
 	return &d.rows[r], &d.rows[r+wideLow]
 }
+
+// lowest fills a row with what is less than all numbers, to take maxima from.
+func lowest(r *dstRow) {
+	for i := range r {
+		r[i] = 0xFFFF
+	}
+}
+
+// lowest16 is row16, and lowest32 row32, for maxima: a row that was not valid is less than all numbers.
+func (d *dst) lowest16(r uint32) *dstRow {
+	if !d.valid[r] {
+		lowest(&d.rows[r])
+		d.valid[r] = true
+	}
+	return &d.rows[r]
+}
+
+func (d *dst) lowest32(r uint32) (high, low *dstRow) {
+	if r = wideRow(r); !d.valid[r] {
+		lowest(&d.rows[r])
+		lowest(&d.rows[r+wideLow])
+		d.valid[r] = true
+	}
+	return &d.rows[r], &d.rows[r+wideLow]
+}
+
+// clear makes a row of zeros, of 32-bit data if wide.
+func (d *dst) clear(r uint32, wide bool) {
+	if wide {
+		r = wideRow(r)
+		d.rows[r+wideLow] = dstRow{}
+	}
+	d.rows[r], d.valid[r] = dstRow{}, true
+}

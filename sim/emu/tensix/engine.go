@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
 // numThreads is how many threads an engine has: one for each T core.
@@ -27,6 +28,7 @@ type Tile interface {
 type Engine struct {
 	arch     chip.Arch
 	wormhole bool
+	chip     arith.Arch
 	tile     Tile
 	places   *[configFields]bitField
 	encoding *[256]encoding
@@ -40,6 +42,7 @@ type Engine struct {
 	dst        dst
 	sfpu       sfpu
 	packer     packer
+	buffers    buffers
 
 	fault *Refusal
 }
@@ -69,10 +72,11 @@ type thread struct {
 // New returns the engine of a tile, as it is after reset.
 func New(arch chip.Arch, tile Tile) *Engine {
 	e := &Engine{arch: arch, wormhole: arch == chip.Wormhole, tile: tile}
-	i := 1
+	e.chip = arith.Blackhole
 	if e.wormhole {
-		i = 0
+		e.chip = arith.Wormhole
 	}
+	i := int(e.chip) // as tables are ordered
 	e.places, e.encoding = &configFieldPlaces[i], &encodings[i]
 	for n := range e.threads {
 		e.threads[n] = thread{e: e, index: uint8(n), bank: &e.config[0], places: &threadFieldPlaces[i]}

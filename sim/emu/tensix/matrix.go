@@ -1,25 +1,281 @@
 package tensix
 
-func (e *Engine) mvmul(t *thread, a mvmulArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+
+// The matrix unit, FPU: products, elementwise operations and pooling of rows of SrcA and SrcB into rows of Dst
+// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MatrixUnit,MVMUL,ELWMUL,ELWADD,ELWSUB,GAPOOL,GMPOOL}.md).
+
+// formats is a set of number formats.
+type formats uint16
+
+// has reports whether the set has a format, as a field of the configuration says it.
+func (s formats) has(f uint32) bool { return s>>f&1 != 0 }
+
+// Formats that the matrix unit takes.
+const (
+	shortExponents = 1<<arith.FP16 | 1<<arith.LF8 // exponents of 5 bits; the others have 8
+
+	productA     formats = 1<<arith.FP32 | 1<<arith.TF32 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4
+	productB             = productA | 1<<arith.INT16
+	elementwiseA         = productA | 1<<arith.BFP2
+	elementwiseB         = elementwiseA | 1<<arith.INT32 | 1<<arith.INT16
+	int8A        formats = 1 << arith.INT8
+	int8B                = int8A | 1<<arith.BFP2 // as ttsim has it
+)
+
+// implied returns a format: that of the configuration, or on Blackhole, unless the thread wants the former, that of what the
+// unpacker left.
+func (e *Engine) implied(t *thread, explicit threadField, configured uint32, s *source) uint32 {
+	if e.wormhole || t.field(explicit) != 0 {
+		return configured
+	}
+	return s.format[s.matrix]
 }
 
-func (e *Engine) elwmul(t *thread, a elwmulArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// operation is what instructions of the matrix unit have in common.
+type operation struct {
+	math           arith.Math
+	a, b           uint32 // formats
+	rowA, rowB     uint32
+	rowD           uint32
+	shortExponents bool // of data in the sources
 }
+
+// begin resolves formats and rows. It returns false if it refuses.
+func (e *Engine) begin(t *thread, o *operation, dst uint32) bool {
+	if e.on(t, cfgSrcAForced) {
+		return e.refuse(UnsupportedFunctionality, "a format of SrcA that overrides the configured one")
+	}
+	o.a = e.implied(t, thExplicitSrcA, e.cfg(t, cfgSrcAFormat), &e.srcA)
+	o.b = e.implied(t, thExplicitSrcB, e.cfg(t, cfgSrcBFormat), &e.srcB)
+	o.math = arith.Math{
+		Arch: e.chip, A: arith.Format(o.a), B: arith.Format(o.b),
+		Int8:           e.on(t, cfgInt8Math),
+		Phase:          uint8((t.fidelity + t.field(thFidelityBase)) & 3),
+		KeepDenormalsB: e.on(t, cfgKeepDenormals),
+	}
+	o.math.Wide = o.math.Int8 || e.on(t, cfgFp32Dst)
+	o.shortExponents = o.math.Int8 || formats(shortExponents).has(o.a)
+	o.rowA, o.rowB, o.rowD = t.a.value, t.b.value, t.dstRow(dst)
+	return true
+}
+
+// formatsFit refuses pairs of formats that the instruction doesn't take.
+func (e *Engine) formatsFit(o *operation, a, b, b8 formats) bool {
+	switch {
+	case o.math.Int8:
+		if !int8A.has(o.a) || !b8.has(o.b) {
+			return e.refuse(UnsupportedFunctionality, "integers of 8 bits in formats %v and %v", o.math.A, o.math.B)
+		}
+	case formats(shortExponents).has(o.a):
+		if o.a != o.b {
+			return e.refuse(UnsupportedFunctionality, "formats %v and %v: want the same", o.math.A, o.math.B)
+		}
+	case !a.has(o.a) || !b.has(o.b):
+		return e.refuse(UnimplementedFunctionality, "formats %v and %v", o.math.A, o.math.B)
+	}
+	return true
+}
+
+// aligned refuses rows of the sources that are not multiples of what the instruction takes.
+func (e *Engine) aligned(o *operation, a, b uint32) bool {
+	switch {
+	case o.rowA%a != 0:
+		return e.refuse(UnsupportedFunctionality, "row %d of SrcA: want a multiple of %d", o.rowA, a)
+	case o.rowB%b != 0:
+		return e.refuse(UnsupportedFunctionality, "row %d of SrcB: want a multiple of %d", o.rowB, b)
+	}
+	return true
+}
+
+// shortFit refuses data whose exponents don't fit in the 5 bits of their format.
+func (e *Engine) shortFit(name string, rows []srcRow) bool {
+	for i := range rows {
+		if v, high := arith.HighExponent(&rows[i]); high {
+			return e.refuse(UnsupportedFunctionality, "datum %#x of %s has an exponent of more than 5 bits", v, name)
+		}
+	}
+	return true
+}
+
+// rows returns n rows of the banks that the operation uses.
+func (e *Engine) operandRows(o *operation, n uint32) (a, b []srcRow) {
+	return e.srcA.bank()[o.rowA:][:16], e.srcB.bank()[o.rowB:][:n]
+}
+
+func (e *Engine) mvmul(t *thread, a mvmulArgs) bool {
+	switch {
+	case a.mod != 0:
+		return e.refuse(UnsupportedFunctionality, "broadcast of a row of SrcB")
+	case a.dst%8 != 0:
+		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 8", a.dst)
+	}
+	return e.product(t, a.dst, 8, a.mode, a.clear)
+}
+
+// gapool is a product with four rows of SrcB.
+func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
+	switch {
+	case a.index != 0:
+		return e.refuse(UnsupportedFunctionality, "indices of maxima")
+	case a.mod != 1:
+		return e.refuse(UnsupportedFunctionality, "modifier %d: want 1", a.mod)
+	case a.dst%4 != 0:
+		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 4", a.dst)
+	}
+	return e.product(t, a.dst, 4, a.mode, a.clear)
+}
+
+// product adds the product of n rows of SrcB and 16 rows of SrcA to n rows of Dst.
+func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
+	if !e.srcA.matrixValid() || !e.srcB.matrixValid() {
+		return false
+	}
+	var o operation
+	if !e.begin(t, &o, dst) || !e.formatsFit(&o, productA, productB, int8A) {
+		return false
+	}
+	if o.math.KeepDenormalsB {
+		return e.refuse(UnsupportedFunctionality, "products that keep denormals of SrcB")
+	}
+	if !e.aligned(&o, 16, 8) {
+		return false
+	}
+	if o.rowD%n != 0 {
+		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of %d", o.rowD, n)
+	}
+	if a, b := e.operandRows(&o, n); o.shortExponents && (!e.shortFit("SrcA", a) || !e.shortFit("SrcB", b)) {
+		return false
+	}
+	right := e.srcA.decodedA(&o.math, o.rowA)
+	for i := range n {
+		left := e.srcB.decodedB(&o.math, o.rowB+i)
+		if o.math.Wide {
+			high, low := e.dst.row32(o.rowD + i)
+			o.math.MulRow(high, low, right, left)
+		} else {
+			o.math.MulRow(e.dst.row16(o.rowD+i), nil, right, left)
+		}
+	}
+	return e.advance(t, mode, true) && e.clearValid(t, clear)
+}
+
+// elementwise is one of ELWADD, ELWSUB and ELWMUL on a row.
+type elementwise func(m *arith.Math, high, low *dstRow, a, b *srcRow, accumulate bool)
 
 func (e *Engine) elwadd(t *thread, a elwaddArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	return e.elementwise(t, elwmulArgs(a), false, func(m *arith.Math, high, low *dstRow, a, b *srcRow, accumulate bool) {
+		m.ElwAdd(high, low, a, b, accumulate)
+	})
 }
 
 func (e *Engine) elwsub(t *thread, a elwsubArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	return e.elementwise(t, elwmulArgs(a), false, func(m *arith.Math, high, low *dstRow, a, b *srcRow, accumulate bool) {
+		m.ElwSub(high, low, a, b, accumulate)
+	})
 }
 
+// elwmul always adds to Dst.
+func (e *Engine) elwmul(t *thread, a elwmulArgs) bool {
+	return e.elementwise(t, a, true, func(m *arith.Math, high, low *dstRow, a, b *srcRow, _ bool) {
+		m.ElwMul(high, low, a, b)
+	})
+}
+
+// Broadcasts of SrcB, in the modifier of elementwise instructions.
+const (
+	broadcastColumn = 1 // column 0 of each row
+	broadcastRow    = 2 // the first row
+)
+
+// elementwise computes 8 rows.
+func (e *Engine) elementwise(t *thread, a elwmulArgs, product bool, f elementwise) bool {
+	switch {
+	case a.dst%8 != 0:
+		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 8", a.dst)
+	case product && a.accumulate != 0:
+		return e.refuse(NonContractualBehavior, "accumulation asked for, which products always do")
+	case !e.srcA.matrixValid() || !e.srcB.matrixValid():
+		return false
+	}
+	var o operation
+	if !e.begin(t, &o, a.dst) || !e.formatsFit(&o, elementwiseA, elementwiseB, int8B) || !e.aligned(&o, 8, 8) {
+		return false
+	}
+	if o.rowD%8 != 0 {
+		return e.refuse(UnsupportedFunctionality, "row %d of Dst: want a multiple of 8", o.rowD)
+	}
+	if !product && o.math.Phase != 0 {
+		return e.refuse(NonContractualBehavior, "fidelity phase %d of a sum", o.math.Phase)
+	}
+	left, right := e.srcA.bank()[o.rowA:][:8], e.srcB.bank()[o.rowB:][:8]
+	for i := range uint32(8) {
+		row := &right[i]
+		if a.mod&broadcastRow != 0 {
+			row = &right[0]
+		}
+		if a.mod&broadcastColumn != 0 {
+			var same srcRow
+			for c := range same {
+				same[c] = row[0]
+			}
+			row = &same
+		}
+		if o.shortExponents && (!e.shortFit("SrcA", left[i:i+1]) || !e.shortFit("SrcB", []srcRow{*row})) {
+			return false
+		}
+		if o.math.Wide {
+			high, low := e.dst.row32(o.rowD + i)
+			f(&o.math, high, low, &left[i], row, a.accumulate != 0)
+		} else {
+			f(&o.math, e.dst.row16(o.rowD+i), nil, &left[i], row, a.accumulate != 0)
+		}
+	}
+	return e.advance(t, a.mode, true) && e.clearValid(t, a.clear)
+}
+
+// gmpool takes the maximum of 16 rows of SrcA and a row of Dst, and clears the next three rows. SrcB holds ones.
 func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
-}
-
-func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	const one = 0x3F800000
+	switch {
+	case a.index != 0:
+		return e.refuse(UnsupportedFunctionality, "indices of maxima")
+	case a.mod != 1:
+		return e.refuse(UnsupportedFunctionality, "modifier %d: want 1", a.mod)
+	case a.dst%4 != 0:
+		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 4", a.dst)
+	case !e.srcA.matrixValid() || !e.srcB.matrixValid():
+		return false
+	case e.on(t, cfgInt8Math):
+		return e.refuse(UnsupportedFunctionality, "maxima of integers of 8 bits")
+	}
+	var o operation
+	if !e.begin(t, &o, a.dst) {
+		return false
+	}
+	if !productA.has(o.a) || !productA.has(o.b) {
+		return e.refuse(UnsupportedFunctionality, "formats %v and %v", o.math.A, o.math.B)
+	}
+	if !e.aligned(&o, 16, 8) {
+		return false
+	}
+	if o.rowD%4 != 0 {
+		return e.refuse(UnsupportedFunctionality, "row %d of Dst: want a multiple of 4", o.rowD)
+	}
+	for _, v := range e.srcB.bank()[o.rowB] {
+		if v != one {
+			return e.refuse(UnsupportedFunctionality, "datum %#x of SrcB: want 1.0", v)
+		}
+	}
+	rows := (*[16]srcRow)(e.srcA.bank()[o.rowA:])
+	if o.math.Wide {
+		high, low := e.dst.lowest32(o.rowD)
+		o.math.MaxPool(high, low, rows)
+	} else {
+		o.math.MaxPool(e.dst.lowest16(o.rowD), nil, rows)
+	}
+	for i := uint32(1); i < 4; i++ {
+		e.dst.clear(o.rowD+i, o.math.Wide)
+	}
+	return e.advance(t, a.mode, true) && e.clearValid(t, a.clear)
 }

@@ -1,25 +1,398 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+
+// Moves between SrcA, SrcB and Dst, and the clearing of Dst
+// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MOVA2D,MOVB2D,MOVD2A,MOVD2B,MOVB2A,ZEROACC}.md).
+
+// Formats that moves take.
+const (
+	fromDstToA formats = productA | 1<<arith.FP16
+	fromDstToB         = fromDstToA | 1<<arith.INT32
+	longFromA          = productA | 1<<arith.INT32 | 1<<arith.INT16 | 1<<arith.BFP2
+	longFromB          = productA | 1<<arith.INT32 | 1<<arith.INT16
+)
+
+// formatA returns the configured format of SrcA, or the one that overrides it.
+func (e *Engine) formatA(t *thread) uint32 {
+	if e.on(t, cfgSrcAForced) {
+		return e.cfg(t, cfgSrcAFormatForced)
+	}
+	return e.cfg(t, cfgSrcAFormat)
+}
+
+// wideDst reports whether Dst has data of 32 bits.
+func (e *Engine) wideDst(t *thread) bool { return e.on(t, cfgFp32Dst) || e.on(t, cfgInt8Math) }
+
+// fromDst is how data of Dst become data of a source.
+type fromDst struct {
+	format arith.Format
+	wide   bool
+	low    bool // the lower half of 32-bit data instead of the upper
+}
+
+// fromDst refuses what moves from Dst don't do.
+func (e *Engine) fromDst(m fromDst, lowTaken bool) bool {
+	switch {
+	case m.wide && m.low && !lowTaken:
+		return e.refuse(UnimplementedFunctionality, "lower halves of Dst to SrcA")
+	case m.wide && m.format == arith.FP16:
+		return e.refuse(UnimplementedFunctionality, "fp16 from a Dst of 32 bits")
+	case m.wide && m.low && m.format == arith.TF32:
+		return e.refuse(UnimplementedFunctionality, "tf32 from lower halves of Dst")
+	case !m.wide && m.low:
+		return e.refuse(UndefinedBehavior, "lower halves of a Dst of 16 bits")
+	case !m.wide && m.format == arith.TF32:
+		return e.refuse(UndefinedBehavior, "tf32 from a Dst of 16 bits")
+	}
+	return true
+}
+
+// datum returns a datum of Dst as a source holds it.
+func (d *dst) datum(m fromDst, row, col uint32) uint32 {
+	if m.wide {
+		v := d.read32(row, col)
+		switch {
+		case m.format == arith.TF32:
+			return arith.DecodeDst32(v) & 0xFFFFE000
+		case m.low:
+			v <<= 16
+		}
+		return uint32(arith.DecodeDstBF16(uint16(v>>16))) << 16
+	}
+	v := d.read16(row, col)
+	if m.format == arith.FP16 {
+		return shortDatum(arith.DecodeDstFP16(v))
+	}
+	return uint32(arith.DecodeDstBF16(v)) << 16
+}
+
+// shortDatum returns an fp16 as a source holds it.
+func shortDatum(v uint16) uint32 { return uint32(v)&0x8000<<16 | uint32(v)&0x7FFF<<13 }
+
+// shortValue is the reverse.
+func shortValue(v uint32) uint16 { return uint16(v>>16&0x8000 | v>>13&0x7FFF) }
+
+// multiples refuses offsets of a move that are not multiples of n.
+func (e *Engine) multiples(n, dst, src uint32) bool {
+	if dst%n != 0 || src%n != 0 {
+		return e.refuse(UnsupportedFunctionality, "rows %d of Dst and %d of the source: want multiples of %d", dst, src, n)
+	}
+	return true
+}
+
 func (e *Engine) movd2a(t *thread, a movd2aArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	switch {
+	case a.mod != 2:
+		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2, four rows", a.mod)
+	case !e.multiples(4, a.dst, a.src):
+		return false
+	case e.on(t, cfgSrcAForced):
+		return e.refuse(UnsupportedFunctionality, "a format of SrcA that overrides the configured one")
+	}
+	format := e.implied(t, thExplicitSrcA, e.cfg(t, cfgSrcAFormat), &e.srcA)
+	if !fromDstToA.has(format) {
+		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
+	}
+	src, row := (t.a.value+a.src)%srcRows, t.dstRow(a.dst)
+	switch {
+	case src%4 != 0:
+		return e.refuse(UnsupportedFunctionality, "row %d of SrcA: want a multiple of 4", src)
+	case row%4 != 0:
+		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of 4", row)
+	}
+	m := fromDst{arith.Format(format), e.wideDst(t), a.lo32 != 0}
+	if !e.fromDst(m, false) {
+		return false
+	}
+	e.toSource(&e.srcA, m, src, row, 4)
+	return e.advance(t, a.mode, true)
 }
 
 func (e *Engine) movd2b(t *thread, a movd2bArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	if a.mod != 0 && a.mod != 2 {
+		return e.refuse(UnsupportedFunctionality, "modifier %d: want 0, one row, or 2, four", a.mod)
+	}
+	if !e.multiples(4, a.dst, a.src) {
+		return false
+	}
+	format := e.implied(t, thExplicitSrcA, e.formatA(t), &e.srcB)
+	if !fromDstToB.has(format) {
+		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
+	}
+	src, row := t.b.value+a.src, t.dstRow(a.dst)
+	switch {
+	case src%4 != 0 || src >= srcRows:
+		return e.refuse(UnsupportedFunctionality, "row %d of SrcB: want a multiple of 4 below %d", src, srcRows)
+	case row%4 != 0:
+		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of 4", row)
+	}
+	m := fromDst{arith.Format(format), e.wideDst(t), a.lo32 != 0}
+	if !e.fromDst(m, true) {
+		return false
+	}
+	n := uint32(1)
+	if a.mod == 2 {
+		n = 4
+	}
+	e.toSource(&e.srcB, m, src, row, n)
+	return e.advance(t, a.mode, true)
+}
+
+// toSource moves n rows of Dst from row on to the matrix unit's bank of a source.
+func (e *Engine) toSource(s *source, m fromDst, src, row, n uint32) {
+	rows := s.change(s.matrix)
+	for i := range n {
+		for c := range uint32(rowSize) {
+			rows[src+i][c] = e.dst.datum(m, row+i, c)
+		}
+	}
 }
 
 func (e *Engine) movb2a(t *thread, a movb2aArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	switch {
+	case a.mod != 2:
+		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2, four rows", a.mod)
+	case a.srcb%4 != 0 || a.srca%4 != 0:
+		return e.refuse(UnsupportedFunctionality, "rows %d of SrcB and %d of SrcA: want multiples of 4", a.srcb, a.srca)
+	case !e.srcB.matrixValid():
+		return false
+	}
+	to, from := t.a.value+a.srca, t.b.value+a.srcb
+	if to%4 != 0 || to >= srcRows || from%4 != 0 || from >= srcRows {
+		return e.refuse(UnsupportedFunctionality, "rows %d of SrcB and %d of SrcA: want multiples of 4 below %d", from, to, srcRows)
+	}
+	keep := e.on(t, cfgKeepDenormals)
+	rows := e.srcA.change(e.srcA.matrix)
+	for i := range uint32(4) {
+		for c, v := range e.srcB.bank()[from+i] {
+			rows[to+i][c] = withoutDenormal(v, keep)
+		}
+	}
+	return e.advance(t, a.mode, true)
 }
 
-func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+// withoutDenormal returns zero for a datum of a source whose exponent is 0, unless it is kept.
+func withoutDenormal(v uint32, keep bool) uint32 {
+	if v&0x7F800000 == 0 && !keep {
+		return 0
+	}
+	return v
+}
+
+// toDst is how data of a source become data of Dst.
+type toDst struct {
+	format arith.Format
+	short  bool // exponents of 5 bits
+	low    bool // only lower halves of 32-bit data change
+}
+
+// toDst refuses what moves to Dst don't do.
+func (e *Engine) toDst(m toDst) bool {
+	switch {
+	case m.format == arith.TF32 && m.low:
+		return e.refuse(UndefinedBehavior, "tf32 to lower halves of Dst (erratum TEN-4245)")
+	case m.short && m.low:
+		return e.refuse(UnsupportedFunctionality, "%v to lower halves of Dst", m.format)
+	}
+	return true
+}
+
+// move sets a row of Dst.
+func (d *dst) move(m toDst, row uint32, data *srcRow) {
+	switch {
+	case m.format == arith.TF32:
+		for c, v := range data {
+			d.write32(row, uint32(c), arith.EncodeDst32(v))
+		}
+	case m.short:
+		for c, v := range data {
+			d.write16(row, uint32(c), arith.EncodeDstFP16(shortValue(v)))
+		}
+	case m.low:
+		_, low := d.row32(row)
+		for c, v := range data {
+			low[c] = arith.EncodeDstBF16(uint16(v >> 16))
+		}
+	default:
+		for c, v := range data {
+			d.write16(row, uint32(c), arith.EncodeDstBF16(uint16(v>>16)))
+		}
+	}
 }
 
 func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	switch {
+	case a.mod != 2:
+		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2, eight rows", a.mod)
+	case !e.multiples(8, a.dst, a.src):
+		return false
+	case !e.srcA.matrixValid():
+		return false
+	}
+	format := e.implied(t, thExplicitSrcA, e.formatA(t), &e.srcA)
+	if !longFromA.has(format) && !formats(shortExponents).has(format) {
+		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
+	}
+	src, row := t.a.value+a.src, t.dstRow(a.dst)
+	if src%8 != 0 || src >= srcRows || row%8 != 0 {
+		return e.refuse(UnimplementedFunctionality, "rows %d of SrcA and %d of Dst: want multiples of 8, the former below %d", src, row, srcRows)
+	}
+	m := toDst{arith.Format(format), formats(shortExponents).has(format), a.lo32 != 0}
+	if !e.toDst(m) {
+		return false
+	}
+	keep := e.on(t, cfgKeepDenormals)
+	for i := range uint32(8) {
+		data := e.srcA.bank()[src+i]
+		for c, v := range data {
+			data[c] = withoutDenormal(v, keep)
+		}
+		e.dst.move(m, row+i, &data)
+	}
+	return e.advance(t, a.mode, true)
 }
 
+// Modifier of MOVB2D.
+const (
+	moveColumn0 = 1 // column 0 of each row, in all columns
+	moveSame    = 2 // the first row, in eight rows; otherwise four rows
+)
+
 func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	switch {
+	case a.mod < 2 || a.mod > 5:
+		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2 to 5", a.mod)
+	case !e.multiples(4, a.dst, a.src):
+		return false
+	case !e.srcB.matrixValid():
+		return false
+	}
+	formatA := e.implied(t, thExplicitSrcA, e.formatA(t), &e.srcB)
+	formatB := arith.Format(e.implied(t, thExplicitSrcB, e.cfg(t, cfgSrcBFormat), &e.srcB))
+	m := toDst{arith.Format(formatA), formatA == uint32(arith.FP16), a.lo32 != 0}
+	if !longFromB.has(formatA) && !m.short {
+		return e.refuse(UnimplementedFunctionality, "format %v", m.format)
+	}
+	n := uint32(4)
+	if a.mod&moveSame != 0 {
+		n = 8
+	}
+	src, row := t.b.value+a.src, t.dstRow(a.dst)
+	if src%n != 0 || src >= srcRows || row%n != 0 {
+		return e.refuse(UnimplementedFunctionality, "rows %d of SrcB and %d of Dst: want multiples of %d, the former below %d", src, row, n, srcRows)
+	}
+	if !e.toDst(m) {
+		return false
+	}
+	keep := e.on(t, cfgKeepDenormals)
+	for i := range n {
+		from := &e.srcB.bank()[src]
+		if a.mod&moveSame == 0 {
+			from = &e.srcB.bank()[src+i]
+		}
+		var data srcRow
+		for c := range data {
+			v := from[c]
+			if a.mod&moveColumn0 != 0 {
+				v = from[0]
+			}
+			data[c] = narrowed(withoutDenormal(v, keep), formatB)
+		}
+		e.dst.move(m, row+i, &data)
+	}
+	return e.advance(t, a.mode, true)
+}
+
+// narrowed returns the bits of a datum that a format of SrcB has.
+func narrowed(v uint32, f arith.Format) uint32 {
+	switch f {
+	case arith.FP16:
+		return v & 0x8FFFE000
+	case arith.TF32:
+		return v
+	}
+	return v & 0xFFFF0000
+}
+
+// What ZEROACC clears, with the widths of Wormhole's field: bit 2 is for data of 32 bits.
+const (
+	clearRow    = 0
+	clear16     = 1
+	clearHalf   = 2
+	clearAll    = 3
+	clearWide   = 4
+	clear16Wide = clear16 | clearWide
+)
+
+// zeroacc makes rows of Dst invalid, so that they read as zero.
+func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
+	what := a.clear | a.wide<<2
+	if a.revive != 0 && what != clear16Wide {
+		return e.refuse(UndefinedBehavior, "clearing of zero flags in mode %d", what)
+	}
+	offset := t.field(thDstOffset) + t.d.value
+	ok := false
+	switch {
+	case what == clearRow:
+		ok = e.clearRow(t, a.dst+offset)
+	case what == clear16:
+		ok = e.clearRows(t, a.dst, offset)
+	case what == clear16Wide && !e.wormhole:
+		ok = e.clearRowsWide(t, a.dst, offset, a.revive != 0)
+	case what&3 == clearHalf:
+		if a.dst > 1 {
+			return e.refuse(NonContractualBehavior, "half %d of Dst", a.dst)
+		}
+		clear(e.dst.valid[a.dst*dstRows/2:][:dstRows/2])
+		return true
+	case what&3 == clearAll:
+		if a.dst != 0 {
+			return e.refuse(NonContractualBehavior, "all of Dst from %d: want 0", a.dst)
+		}
+		clear(e.dst.valid[:])
+		return true
+	default:
+		return e.refuse(UnsupportedFunctionality, "mode %d", what)
+	}
+	return ok && e.advance(t, a.mode, true)
+}
+
+func (e *Engine) clearRow(t *thread, row uint32) bool {
+	switch {
+	case row >= dstRows:
+		return e.refuse(UnimplementedFunctionality, "row %d of Dst", row)
+	case e.on(t, cfgInt8Math):
+		return e.refuse(UnimplementedFunctionality, "one row, for integers of 8 bits")
+	case e.on(t, cfgFp32Dst):
+		row = wideRow(row)
+	}
+	e.dst.valid[row] = false
+	return true
+}
+
+// clearRows clears the 16 rows number i, which on Blackhole are counted from the half of Dst that the thread works on.
+func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
+	if !e.wormhole && !e.on(t, cfgZeroAbsolute) && offset&512 != 0 {
+		i += 32
+	}
+	if i >= dstRows/16 {
+		return e.refuse(NonContractualBehavior, "rows %d to %d of Dst", 16*i, 16*i+15)
+	}
+	clear(e.dst.valid[16*i:][:16])
+	return true
+}
+
+// clearRowsWide clears the 16 rows number i of 32-bit data, or makes them valid again: a workaround of a hardware bug.
+func (e *Engine) clearRowsWide(t *thread, i, offset uint32, revive bool) bool {
+	if !e.on(t, cfgZeroAbsolute) && offset&768 != 0 {
+		i += 16
+	}
+	if i >= dstRows/32 {
+		return e.refuse(NonContractualBehavior, "rows %d to %d of a Dst of 32 bits", 16*i, 16*i+15)
+	}
+	for row := range uint32(16) {
+		e.dst.valid[32*i+row&8*2+row&7] = revive
+	}
+	return true
 }

@@ -1,8 +1,493 @@
 package tensix
 
-// packer is the state that packers carry from one PACR of a tile to the next.
-type packer struct{}
+import (
+	"math/bits"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// Packers take data from Dst to L1: Wormhole has four, which work side by side on a tile each or a quarter of one, Blackhole
+// one with four read interfaces (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Packers/README.md).
+
+const numPackers = 4
+
+// packer is what a packer carries from one PACR of a tile to the next.
+type packer struct {
+	open  bool // a tile has been begun
+	place [numPackers]packPlace
+}
+
+// packPlace is where a packer goes on.
+type packPlace struct {
+	data, exponents uint32 // byte addresses in L1
+	column, row     uint32 // of the face, for its edges
+}
+
+// packing is a PACR on its way from configuration to data.
+type packing struct {
+	args       pacrArgs
+	adc        *adc
+	conversion arith.Pack
+	in, out    uint32 // formats
+	outBits    uint32
+	bfp        bool
+	rows       uint32 // of a face
+	count      uint32 // data that each packer packs
+	from       uint32 // row of Dst, before the packer's own offset
+	packers    uint32
+	checked    bool // that data which are no padding can be converted
+}
 
 func (e *Engine) pacr(t *thread, a pacrArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	p := packing{args: a, adc: &t.adc[adcPack]}
+	if !e.pacrOperands(t, &p) || !e.packFeatures(t) || !e.packFormats(t, &p) || !e.packFrom(t, &p) ||
+		!e.packAccumulation(t, &p) || !e.packCount(&p) {
+		return false
+	}
+	for i := range p.packers {
+		if !e.packOne(t, &p, i) {
+			return false
+		}
+	}
+	e.packer.open = a.last == 0 && a.flush == 0
+	return e.packAdvance(t, p.adc, a.mode)
+}
+
+// Masks of Wormhole's packers, and Blackhole's of read interfaces, that are used.
+var (
+	packerMasks    = formats(1<<1 | 1<<3 | 1<<15)
+	interfaceMasks = formats(1<<0 | 1<<1 | 1<<3 | 1<<5 | 1<<10)
+)
+
+// Read interfaces that take every second row.
+const (
+	evenRows = 5
+	oddRows  = 10
+)
+
+func (e *Engine) pacrOperands(t *thread, p *packing) bool {
+	a := &p.args
+	if !e.wormhole && (a.flush != 0 || a.context != 0) {
+		return e.refuse(MissingSpecification, "flush %d, context %d: want 0", a.flush, a.context)
+	}
+	switch {
+	case a.override != 0:
+		return e.refuse(UnsupportedFunctionality, "counters of another thread")
+	case e.wormhole && !packerMasks.has(a.packers):
+		return e.refuse(UnimplementedFunctionality, "packers %#x: want 1, 3 or 15", a.packers)
+	case !e.wormhole && !interfaceMasks.has(a.interfaces):
+		return e.refuse(UnimplementedFunctionality, "read interfaces %#x: want 0, 1, 3, 5 or 10", a.interfaces)
+	case a.zero != 0:
+		return e.refuse(UnimplementedFunctionality, "zeros instead of data")
+	case a.counters != 0 || a.pad != 0 || a.config != 0:
+		return e.refuse(MissingSpecification, "context of counters %d, padding of rows %d, context %d: want 0", a.counters, a.pad, a.config)
+	case a.strided != 0 && !(e.on(t, cfgDstSwizzle) && e.on(t, cfgDstRemap)):
+		return e.refuse(UnimplementedFunctionality, "strided reads of a Dst whose addresses are not swizzled and remapped")
+	}
+	p.packers = 1
+	if e.wormhole {
+		p.packers = uint32(bits.OnesCount32(a.packers))
+	}
+	return true
+}
+
+// unusedOfPackers lists fields that must be 0 for each packer, and those of one architecture.
+var (
+	unusedOfPackers = []configField{
+		cfgPackRowStarts, cfgPackNoExponents, cfgPackOutFIFO, cfgPackAddOffset, cfgPackSubHeader, cfgPackSource,
+		cfgPackThreshold, cfgPackDownMask, cfgPackDownRate, cfgPackTransposed, cfgPackDstZ,
+	}
+	unusedOfWormhole  = []configField{cfgPackForceRows, cfgPackCounterContext, cfgPackReadMode}
+	unusedOfBlackhole = []configField{cfgPackAddHeader, cfgPackAutoLast, cfgPackStartInterface}
+)
+
+// sameOfPackers lists those that must be the same for all packers.
+var sameOfPackers = []configField{cfgPackRows, cfgPackInFormat, cfgPackOutFormat}
+
+// packFeatures refuses what packers are not used for.
+func (e *Engine) packFeatures(t *thread) bool {
+	n := configField(1)
+	also := unusedOfBlackhole
+	if e.wormhole {
+		n, also = numPackers, unusedOfWormhole
+	}
+	for i := range n {
+		for _, list := range [][]configField{unusedOfPackers, also} {
+			for _, f := range list {
+				if e.on(t, f+i) {
+					return e.refuse(UnsupportedFunctionality, "bits of configuration word %d of packer %d are not supported", e.places[f+i].word, i)
+				}
+			}
+		}
+		for _, f := range sameOfPackers {
+			if e.cfg(t, f+i) != e.cfg(t, f) {
+				return e.refuse(UnsupportedFunctionality, "configuration words %d and %d differ for packers 0 and %d", e.places[f].word, e.places[f+i].word, i)
+			}
+		}
+	}
+	if rows := e.cfg(t, cfgPackRows); rows < 1 || rows > 16 {
+		return e.refuse(UnsupportedFunctionality, "faces of %d rows: want 1 to 16", rows)
+	}
+	return true
+}
+
+// packed lists what packers make of each format: of data of 16 bits in Dst, and of 32.
+var packed = [2][16]formats{
+	{
+		arith.FP16:  1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.BF16,
+		arith.BFP8A: 1 << arith.BFP8,
+		arith.BF16:  1<<arith.FP32 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.BFP2,
+		arith.BFP8:  1<<arith.FP32 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4,
+		arith.INT16: 1 << arith.INT16,
+	},
+	{
+		arith.FP32:  1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.BFP2,
+		arith.BF16:  1 << arith.BF16,
+		arith.BFP8:  1<<arith.BFP8 | 1<<arith.BFP4,
+		arith.INT32: 1 << arith.INT32,
+		arith.INT16: 1 << arith.INT16,
+		arith.INT8:  1 << arith.INT8,
+	},
+}
+
+// packedFP16 is what Blackhole makes of fp16 beside that.
+var packedFP16 = [2]formats{1 << arith.LF8, 1<<arith.LF8 | 1<<arith.FP16}
+
+// packable reports whether packers convert so.
+func (e *Engine) packable(wide bool, in, out uint32) bool {
+	i := 0
+	if wide {
+		i = 1
+	}
+	set := packed[i][in]
+	if !e.wormhole && arith.Format(in) == arith.FP16 {
+		set |= packedFP16[i]
+	}
+	return set.has(out)
+}
+
+// packFormats finds formats and refuses those that don't go together.
+func (e *Engine) packFormats(t *thread, p *packing) bool {
+	p.in, p.out = e.cfg(t, cfgPackInFormat), e.cfg(t, cfgPackOutFormat)
+	if mid := e.cfg(t, cfgDstFormat); mid != p.in {
+		return e.refuse(UndefinedBehavior, "Dst of %v for packers that read %v", arith.Format(mid), arith.Format(p.in))
+	}
+	in, out, wide := arith.Format(p.in), arith.Format(p.out), e.on(t, cfgPackRead32)
+	if !e.packable(wide, p.in, p.out) {
+		return e.refuse(UnimplementedFunctionality, "%v as %v (32 bits: %v)", in, out, wide)
+	}
+	round := e.on(t, cfgPackRound10)
+	switch {
+	case in == arith.FP16 && wide:
+		if !round {
+			return e.refuse(UnsupportedFunctionality, "%v as %v from 32 bits without rounding to 10 bits of mantissa", in, out)
+		}
+	case round && out != arith.LF8:
+		return e.refuse(UnimplementedFunctionality, "%v as %v rounded to 10 bits of mantissa", in, out)
+	}
+	p.outBits, p.bfp = elementBits(p.out), blockFormat(p.out)
+	p.conversion = arith.Pack{
+		Mid: in, Out: out, Wide: wide, Round10: round,
+		Unsigned:   e.on(t, cfgPackReadUnsigned),
+		Relu:       arith.Relu(e.cfg(t, cfgRelu)),
+		Threshold:  uint16(e.cfg(t, cfgReluThreshold)),
+		Accumulate: e.on(t, cfgPackAccumulate),
+	}
+	return true
+}
+
+// packFrom finds the first row of Dst.
+func (e *Engine) packFrom(t *thread, p *packing) bool {
+	align := bytesOf(elementBits(p.in))
+	for _, f := range []configField{cfgPackXStride, cfgPackYStride, cfgPackZStride, cfgPackWStride} {
+		if v := e.cfg(t, f); v%align != 0 {
+			return e.refuse(UndefinedBehavior, "stride %d of data of %d bytes", v, align)
+		}
+	}
+	in := &p.adc.channel[0]
+	if in.x.value != 0 {
+		return e.refuse(UnimplementedFunctionality, "X counter %d of channel 0", in.x.value)
+	}
+	at := (in.y.value*e.cfg(t, cfgPackYStride) + in.z.value*e.cfg(t, cfgPackZStride) + in.w.value*e.cfg(t, cfgPackWStride)) / align
+	if at%rowSize != 0 {
+		return e.refuse(UnimplementedFunctionality, "data at %d: want the start of a row", at)
+	}
+	p.from, p.rows = at/rowSize, e.cfg(t, cfgPackRows)
+	return true
+}
+
+// packAccumulation refuses formats that packers don't add to L1 in.
+func (e *Engine) packAccumulation(t *thread, p *packing) bool {
+	const accumulated formats = 1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.BF16
+	if p.conversion.Accumulate && !accumulated.has(p.out) {
+		return e.refuse(UnsupportedFunctionality, "accumulation of %v", arith.Format(p.out))
+	}
+	if !e.wormhole {
+		return true
+	}
+	for i := range configField(numPackers) {
+		if e.on(t, cfgPackAccumulate+i) != p.conversion.Accumulate {
+			return e.refuse(UnsupportedFunctionality, "accumulation by some packers")
+		}
+	}
+	return true
+}
+
+// packCount finds how many data each packer packs.
+func (e *Engine) packCount(p *packing) bool {
+	if p.args.flush == 0 {
+		p.count = p.adc.channel[1].x.value - p.adc.channel[0].x.value + 1
+	}
+	if e.wormhole {
+		if p.count > 256 || p.count&(p.count-1) != 0 {
+			return e.refuse(UnimplementedFunctionality, "%d data: want a power of two up to 256", p.count)
+		}
+		return true
+	}
+	if p.count != 16 && !(p.count == 8 && p.args.interfaces == 1) {
+		return e.refuse(UnimplementedFunctionality, "%d data of read interfaces %#x: want 16", p.count, p.args.interfaces)
+	}
+	if p.args.interfaces == 0 {
+		p.count *= 4
+	} else {
+		p.count *= uint32(bits.OnesCount32(p.args.interfaces))
+	}
+	return true
+}
+
+// packOne lets packer i pack its data.
+func (e *Engine) packOne(t *thread, p *packing, i uint32) bool {
+	set := e.cfg(t, cfgEdgeRowSet) >> (2 * i) & 3
+	if set > 1 {
+		return e.refuse(UnimplementedFunctionality, "edges of set %d: want 0 or 1", set)
+	}
+	first := (p.from + e.cfg(t, cfgPackDst+configField(i))) % dstRows
+	if first+(p.count+rowSize-1)/rowSize > dstRows {
+		return e.refuse(UnimplementedFunctionality, "%d data from row %d of Dst on", p.count, first)
+	}
+	at := &e.packer.place[i]
+	if !e.packer.open && !e.packBegin(t, p, at, i) {
+		return false
+	}
+	if p.outBits <= 8 && p.count%16 != 0 {
+		return e.refuse(UnimplementedFunctionality, "%d data of %v: want a multiple of 16", p.count, arith.Format(p.out))
+	}
+	if p.count != 0 && !e.packRows(t, p, at, set, first) {
+		return false
+	}
+	at.data += p.outBits * p.count / 8
+	at.exponents += p.count / 16
+	return p.args.last == 0 && p.args.flush == 0 || e.packPad(at.data) && (!p.bfp || e.packPad(at.exponents))
+}
+
+// packBegin finds where in L1 a tile goes.
+func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool {
+	out := &p.adc.channel[1]
+	switch {
+	case out.z.value != 0 || out.w.value != 0:
+		return e.refuse(UnimplementedFunctionality, "Z and W counters %d, %d of channel 1", out.z.value, out.w.value)
+	case e.on(t, cfgPackOutBase):
+		return e.refuse(UnimplementedFunctionality, "PCK0_ADDR_BASE_REG_1_Base %#x", e.cfg(t, cfgPackOutBase))
+	case e.wormhole && out.y.value != 0:
+		return e.refuse(UnimplementedFunctionality, "Y counter %d of channel 1", out.y.value)
+	}
+	// Addresses are in units of 16 bytes, less one. The later packers' may be relative to the first one's.
+	const relative = 1 << 31
+	addr := e.cfg(t, cfgPackOut+configField(i)) + 1
+	if base := e.cfg(t, cfgPackOut) + 1; e.wormhole && i > 0 && base&relative != 0 {
+		addr += base
+	}
+	addr += out.y.value * e.cfg(t, cfgPackOutYStride) >> 4
+	*at = packPlace{exponents: addr << 4}
+	if p.outBits <= 8 {
+		addr += e.cfg(t, cfgPackExponents+configField(i))
+	}
+	at.data = addr << 4
+	return true
+}
+
+// edge returns which of n data from column c of the face on are no padding, bit by bit, and moves on in the face. Data are
+// counted from the start of a row of Dst.
+func (e *Engine) edge(t *thread, p *packing, at *packPlace, set, n uint32) (uint32, bool) {
+	keep := uint32(0)
+	for i := uint32(0); i < n; {
+		which := e.cfg(t, cfgRowSets+configField(16*set+at.row%16))
+		if which > 1 {
+			return 0, e.refuse(UnimplementedFunctionality, "edge mask %d: want 0 or 1", which)
+		}
+		mask := e.cfg(t, cfgEdgeMask+configField(which))
+		switch {
+		case mask > 1 && mask != 0xFFFF:
+			return 0, e.refuse(UntestedFunctionality, "edge mask %#x: only 0, 1 and 0xFFFF have been validated", mask)
+		case e.on(t, cfgEdgeMode):
+			return 0, e.refuse(UnimplementedFunctionality, "edges filled with the least number")
+		}
+		run := min(n-i, rowSize-at.column)
+		keep |= mask & ((1<<run - 1) << i)
+		i += run
+		if at.column += run; at.column == rowSize {
+			at.column = 0
+			if at.row++; at.row == p.rows {
+				at.row = 0
+			}
+		}
+	}
+	return keep, true
+}
+
+// packRow returns the row of Dst of row i of what is packed.
+func (p *packing) row(first, i uint32) uint32 {
+	switch {
+	case p.args.strided != 0:
+		return first + 16*i
+	case p.args.interfaces == evenRows:
+		return first + 2*i
+	case p.args.interfaces == oddRows:
+		return first + 2*i + 1
+	}
+	return first + i
+}
+
+// packCheck refuses what data can't be converted with.
+func (e *Engine) packCheck(t *thread, p *packing) bool {
+	c, format := &p.conversion, formats(1)<<p.in
+	const (
+		raw   formats = 1<<arith.FP16 | 1<<arith.BFP8A | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.INT8
+		relus formats = 1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.BFP8A | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.INT32
+	)
+	strided := p.args.strided != 0 && p.args.interfaces != 0 && p.args.interfaces != 1 && p.args.interfaces != 3
+	isRaw := e.on(t, cfgPackReadRaw) && raw&format != 0
+	if c.Mid == arith.FP16 && (c.Wide || c.Round10) { // Blackhole
+		isRaw = false
+	}
+	switch {
+	case strided:
+		return e.refuse(UnimplementedFunctionality, "strided reads by read interfaces %#x", p.args.interfaces)
+	case isRaw:
+		return e.refuse(UnimplementedFunctionality, "%v read as it is", c.Mid)
+	case c.Relu > arith.ReluMax:
+		return e.refuse(UnsupportedFunctionality, "ReLU mode %d", c.Relu)
+	case c.Relu != arith.ReluOff && c.Threshold&0x8000 != 0:
+		return e.refuse(UndefinedBehavior, "negative ReLU threshold %#x", c.Threshold)
+	case c.Relu != arith.ReluOff && relus&format == 0:
+		return e.refuse(UnimplementedFunctionality, "ReLU of %v", c.Mid)
+	case c.Relu > arith.ReluZero && c.Mid == arith.INT32:
+		return e.refuse(UnimplementedFunctionality, "ReLU mode %d of %v", c.Relu, c.Mid)
+	case c.Mid == arith.FP16 && c.Out == arith.LF8 && !e.on(t, cfgPackFP8E4):
+		return e.refuse(UnimplementedFunctionality, "%v with exponents of 5 bits", c.Out)
+	}
+	p.checked = true
+	return true
+}
+
+// packRows packs p.count data.
+func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint32) bool {
+	values := e.buffers.values[:p.count]
+	for i := uint32(0); i < p.count; i += rowSize {
+		n := min(p.count-i, rowSize)
+		keep, ok := e.edge(t, p, at, set, n)
+		if !ok || keep != 0 && !p.checked && !e.packCheck(t, p) {
+			return false
+		}
+		var row srcRow
+		if keep != 0 && !e.packRow(p, &row, p.row(first, i/rowSize)) {
+			return false
+		}
+		for c := range n {
+			if keep>>c&1 == 0 {
+				row[c] = 0
+			}
+		}
+		copy(values[i:], row[:n])
+		bit := at.data<<3 + p.outBits*i
+		if last := bit + p.outBits*(n-1); bit+p.outBits > 8*e.tile.L1Size() || last+p.outBits > 8*e.tile.L1Size() {
+			return e.refuse(UndefinedBehavior, "datum at %#x, outside of L1", bit>>3)
+		}
+		if p.bfp && !e.packBlock(p, at.data+p.outBits*i/8, at.exponents+i/16, &row) {
+			return false
+		}
+	}
+	if !p.bfp {
+		e.packStore(p, at.data, values)
+	}
+	return true
+}
+
+// packRow reads and converts a row of Dst.
+func (e *Engine) packRow(p *packing, values *srcRow, row uint32) bool {
+	if row >= dstRows {
+		return e.refuse(UndefinedBehavior, "row %d of Dst", row)
+	}
+	var zero dstRow
+	high, low := &zero, &zero
+	at := row
+	if p.conversion.Wide {
+		at = wideRow(row)
+	}
+	if e.dst.valid[at] {
+		high = &e.dst.rows[at]
+		if p.conversion.Wide {
+			low = &e.dst.rows[at+wideLow]
+		}
+	}
+	p.conversion.Row(values, high, low)
+	return true
+}
+
+// packStore writes data without shared exponents to L1, or adds them.
+func (e *Engine) packStore(p *packing, addr uint32, values []uint32) {
+	data := e.buffers.bytes[:uint32(len(values))*p.outBits/8]
+	words := e.tile.L1(addr + uint32(len(data)))
+	if p.conversion.Accumulate {
+		wordBytes(data, words, addr)
+	}
+	p.conversion.Store(data, values)
+	setWordBytes(words, addr, data)
+	e.tile.Stored(addr, len(data))
+}
+
+// packBlock writes 16 data and the exponent that they share to L1.
+func (e *Engine) packBlock(p *packing, addr, exponent uint32, values *srcRow) bool {
+	if exponent >= e.tile.L1Size() {
+		return e.refuse(UndefinedBehavior, "exponent at %#x, outside of L1", exponent)
+	}
+	data := e.buffers.bytes[:2*p.outBits]
+	shared := e.buffers.exponents[:1]
+	shared[0] = p.conversion.Out.StoreBlock(data, values)
+	words := e.tile.L1(max(addr+uint32(len(data)), exponent+1))
+	setWordBytes(words, exponent, shared)
+	setWordBytes(words, addr, data)
+	e.tile.Stored(exponent, 1)
+	e.tile.Stored(addr, len(data))
+	return true
+}
+
+// packPad fills with zeros up to the next multiple of 16.
+func (e *Engine) packPad(from uint32) bool {
+	n := -from % 16
+	if n == 0 {
+		return true
+	}
+	if from+n > e.tile.L1Size() {
+		return e.refuse(UndefinedBehavior, "padding up to %#x, outside of L1", from+n)
+	}
+	var zeros [16]byte
+	setWordBytes(e.tile.L1(from+n), from, zeros[:n])
+	e.tile.Stored(from, int(n))
+	return true
+}
+
+// packAdvance applies a packers' address mode to their counters.
+func (e *Engine) packAdvance(t *thread, c *adc, mode uint32) bool {
+	get := func(f threadField) uint32 { return t.field(f + threadField(mode)) }
+	on := func(f threadField) bool { return get(f) != 0 }
+	if on(thPackModeYDstCarry) {
+		return e.refuse(UnimplementedFunctionality, "address mode %d restores the Y counter of channel 1", mode)
+	}
+	in, out := &c.channel[0], &c.channel[1]
+	in.y.advance(&step{by: get(thPackModeYSrcIncrement), clear: on(thPackModeYSrcClear), carry: on(thPackModeYSrcCarry)}, sizeY)
+	out.y.advance(&step{by: get(thPackModeYDstIncrement), clear: on(thPackModeYDstClear)}, sizeY)
+	in.z.advance(&step{by: get(thPackModeZSrcIncrement), clear: on(thPackModeZSrcClear)}, sizeZ)
+	out.z.advance(&step{by: get(thPackModeZDstIncrement), clear: on(thPackModeZDstClear)}, sizeZ)
+	return true
 }

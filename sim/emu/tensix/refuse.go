@@ -66,7 +66,13 @@ func (r *Refusal) Mnemonic() string {
 	return fmt.Sprintf("opcode %#02x", r.Instruction>>24)
 }
 
-// Error implements error.
-func (r *Refusal) Error() string {
-	return fmt.Sprintf("tensix: %v: thread %d: %s %#08x: %s", r.Category, r.Thread, r.Mnemonic(), r.Instruction, r.Detail)
+// Reason says which instruction was refused, and why.
+func (r *Refusal) Reason() string {
+	if r.Instruction == 0 {
+		return r.Detail
+	}
+	return fmt.Sprintf("thread %d: %s %#08x: %s", r.Thread, r.Mnemonic(), r.Instruction, r.Detail)
 }
+
+// Error implements error.
+func (r *Refusal) Error() string { return fmt.Sprintf("tensix: %v: %s", r.Category, r.Reason()) }

@@ -16,6 +16,49 @@ type source struct {
 	unpack uint32    // bank of the unpacker
 	matrix uint32    // bank of the matrix unit
 	format [2]uint32 // of what the unpacker left there; Blackhole computes by it
+
+	decoded [2]decoded
+}
+
+// decoded holds rows of a bank as products take them. A tile's rows are used many times, in each fidelity phase again.
+type decoded struct {
+	a   [srcRows / 16]arith.MatrixA
+	b   [srcRows]arith.RowB
+	how [srcRows]decoding // of b, or of a at its first row
+}
+
+// decoding is how rows were decoded; its zero value is that they weren't.
+type decoding struct {
+	done, int8 bool
+	format     arith.Format
+}
+
+// decodedA returns 16 rows of the matrix unit's bank of SrcA, decoded.
+func (s *source) decodedA(m *arith.Math, row uint32) *arith.MatrixA {
+	d := &s.decoded[s.matrix]
+	v := &d.a[row/16]
+	if how := (decoding{true, m.Int8, m.A}); d.how[row] != how {
+		m.DecodeA(v, (*[16]srcRow)(s.bank()[row:]))
+		d.how[row] = how
+	}
+	return v
+}
+
+// decodedB returns a row of the matrix unit's bank of SrcB, decoded.
+func (s *source) decodedB(m *arith.Math, row uint32) *arith.RowB {
+	d := &s.decoded[s.matrix]
+	v := &d.b[row]
+	if how := (decoding{true, m.Int8, m.B}); d.how[row] != how {
+		m.DecodeB(v, &s.bank()[row])
+		d.how[row] = how
+	}
+	return v
+}
+
+// change returns the rows of a bank, to be changed.
+func (s *source) change(bank uint32) *[srcRows]srcRow {
+	clear(s.decoded[bank].how[:])
+	return &s.rows[bank]
 }
 
 // unpackValid reports whether the unpacker's bank waits for the matrix unit.
@@ -134,9 +177,9 @@ func (e *Engine) zerosrc(t *thread, a zerosrcArgs) bool {
 			continue
 		}
 		s, _ := e.source(unit)
-		clear(s.rows[s.matrix][:])
+		clear(s.change(s.matrix)[:])
 		if a.both != 0 {
-			clear(s.rows[s.matrix^1][:])
+			clear(s.change(s.matrix ^ 1)[:])
 		}
 	}
 	return true
@@ -150,7 +193,7 @@ func (e *Engine) trnspsrcb(t *thread) bool {
 	if !e.srcB.matrixValid() {
 		return false
 	}
-	rows := e.srcB.bank()[16:32]
+	rows := e.srcB.change(e.srcB.matrix)[16:32]
 	for i := range rows {
 		for j := range i {
 			rows[i][j], rows[j][i] = rows[j][i], rows[i][j]

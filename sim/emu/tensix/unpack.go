@@ -1,9 +1,510 @@
 package tensix
 
-func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+
+// Unpackers: unit 0 takes data from L1 to SrcA or Dst, unit 1 to SrcB
+// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Unpackers/README.md, UNPACR_Regular.md, UNPACR_NOP*.md).
+
+// elementBits is the size of a datum of a format in L1; 0 if the unpackers and packers have no such format. It goes by the low
+// bits of the format, so that formats without a name have a size too.
+func elementBits(format uint32) uint32 {
+	switch format & 3 {
+	case 0:
+		return 32
+	case 1:
+		return 16
+	case 2:
+		return 8
+	}
+	switch arith.Format(format) {
+	case arith.BFP4:
+		return 4
+	case arith.BFP2:
+		return 2
+	}
+	return 0
 }
 
+// bytesOf is the size of a datum in units of which addresses and strides are multiples.
+func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
+
+// blockFormat reports whether data of a format share exponents.
+func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
+
+// unpacking is an UNPACR on its way from configuration to data.
+type unpacking struct {
+	unit, context uint32
+	adc           *adc
+
+	in, out         uint32 // formats
+	inBits, outBits uint32
+	bfp, forced     bool // block format; with an exponent from the configuration
+
+	toDst, haloize, tilize bool
+
+	first     uint32 // bit of L1 where the data start
+	rowWidth  uint32 // data that follow each other in L1
+	rowStride uint32 // bytes from one such row to the next
+	exponents uint32 // of the first datum, in sixteenths of a byte of L1
+	to        uint32 // datum of the register where they go
+	count     uint32
+}
+
+func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
+	if !e.unpacrOperands(&a) {
+		return false
+	}
+	s, _ := e.source(a.unit)
+	if s.unpackValid() {
+		return false
+	}
+	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], context: t.field(thUnpackContext + threadField(a.unit))}
+	if u.context > 1 {
+		return e.refuse(UnimplementedFunctionality, "context %d: want 0 or 1", u.context)
+	}
+	if !e.unpackFormats(t, &u) || !e.unpackFrom(t, &u) || !e.unpackTo(t, &u) || !e.unpackExtras(t, &u) ||
+		!e.unpackBursts(t, &u) || !e.unpackData(t, &u, a.zero != 0) {
+		return false
+	}
+	in, out := &u.adc.channel[0], &u.adc.channel[1]
+	in.z.value = (in.z.value + a.mode&3) % sizeZ
+	in.y.value = (in.y.value + a.mode>>2&3) % sizeY
+	out.z.value = (out.z.value + a.mode>>4&3) % sizeZ
+	out.y.value = (out.y.value + a.mode>>6&3) % sizeY
+	if a.valid == 0 {
+		if e.on(t, cfgUnpackSetUpdate) || e.on(t, cfgUnpackSetUpdate+1) {
+			return e.refuse(UnsupportedFunctionality, "a bank that changes without becoming valid")
+		}
+		return true
+	}
+	s.format[s.unpack] = u.out
+	return e.fillSource(t, a.unit)
+}
+
+// unpacrOperands refuses what nothing uses.
+func (e *Engine) unpacrOperands(a *unpacrArgs) bool {
+	switch {
+	case a.last == 0:
+		return e.refuse(UnsupportedFunctionality, "not the last of a tile")
+	case a.override == 0:
+		return e.refuse(UnsupportedFunctionality, "counters of another thread")
+	case a.flush|a.search|a.autoIncrement|a.broadcast|a.rareb|a.counters|a.context|a.contextIncrement != 0:
+		return e.refuse(UnsupportedFunctionality, "search, broadcast, or a context of the instruction's own: want 0")
+	}
+	return true
+}
+
+// unpackFormats finds formats and refuses those that don't go together.
+func (e *Engine) unpackFormats(t *thread, u *unpacking) bool {
+	unit := configField(u.unit)
+	switch {
+	case !e.on(t, cfgUnpackUncompressed+2*unit+configField(u.context)):
+		return e.refuse(UnsupportedFunctionality, "compressed data")
+	case e.on(t, cfgUnpackOverrideFormat+unit):
+		return e.refuse(UnsupportedFunctionality, "a format of the context's own")
+	}
+	u.in, u.out = e.cfg(t, cfgUnpackDescriptor+unit)&15, e.cfg(t, cfgUnpackOutFormat+unit)
+	const ofFP32 formats = 1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.TF32 | 1<<arith.BF16
+	if u.in != u.out && (u.in != uint32(arith.FP32) || !ofFP32.has(u.out)) {
+		return e.refuse(UndefinedBehavior, "%v to %v", arith.Format(u.in), arith.Format(u.out))
+	}
+	u.inBits, u.outBits = elementBits(u.in), elementBits(u.out)
+	if u.inBits == 0 || u.outBits == 0 {
+		return e.refuse(UnimplementedFunctionality, "%v to %v", arith.Format(u.in), arith.Format(u.out))
+	}
+	u.bfp, u.forced = blockFormat(u.in), e.on(t, cfgUnpackForceExponent+unit)
+	return true
+}
+
+// unpackFrom finds where in L1 data start and how they go on.
+func (e *Engine) unpackFrom(t *thread, u *unpacking) bool {
+	unit, align := configField(u.unit), bytesOf(u.outBits)
+	for _, f := range []configField{cfgUnpackYStride, cfgUnpackZStride, cfgUnpackWStride} {
+		if v := e.cfg(t, f+unit); v%align != 0 {
+			return e.refuse(UnsupportedFunctionality, "stride %d of data of %d bytes", v, align)
+		}
+	}
+	u.haloize, u.tilize = e.on(t, cfgUnpackHaloize+unit), e.on(t, cfgUnpackTilize+unit)
+	if u.haloize && u.unit == 1 {
+		return e.refuse(NonContractualBehavior, "unpacker 1 doesn't transpose")
+	}
+	u.rowWidth = 16
+	if !e.wormhole && u.inBits > 8 {
+		u.rowWidth = 32
+	}
+	u.rowStride = u.inBits * u.rowWidth / 8
+	if u.tilize {
+		switch {
+		case u.inBits < 8:
+			return e.refuse(UndefinedBehavior, "tilizing of data of %d bits", u.inBits)
+		case u.unit == 1:
+			return e.refuse(UnimplementedFunctionality, "tilizing by unpacker 1")
+		}
+		u.rowStride = e.cfg(t, cfgUnpackShift0)<<4 | e.cfg(t, cfgUnpackShift1)<<8 | e.cfg(t, cfgUnpackShift2)<<12
+	}
+	return e.unpackAddress(t, u)
+}
+
+// unpackAddress computes the address of the first datum and of its exponent, which come before the data in L1.
+func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
+	unit := configField(u.unit)
+	low, high := e.cfg(t, cfgUnpackDescriptor+unit), e.cfg(t, cfgUnpackDescriptor1+unit)
+	x := low >> 16
+	if u.unit == 0 {
+		x = e.cfg(t, cfgUnpackXDim+configField(u.context))
+	}
+	y, z := high&0xFF, high>>16&0xFF
+	if z == 0 {
+		z = 1
+	}
+	context := 2*unit + configField(u.context)
+	base := (e.cfg(t, cfgUnpackBase+context) + e.cfg(t, cfgUnpackOffset+context) + 1) << 4
+	u.exponents = base << 4
+	if u.bfp && !u.forced {
+		if low>>5&1 != 0 {
+			return e.refuse(UnsupportedFunctionality, "blocks without exponents")
+		}
+		base += ((x*y*z+15)/16 + 15) &^ 15
+	}
+	c := &u.adc.channel[0]
+	datum := c.x.value + c.y.value*x + c.z.value*x*y + c.w.value*x*y*z
+	u.exponents += datum
+	u.first = base<<3 + datum*u.inBits
+	if (u.haloize || u.tilize) && u.first%128 != 0 {
+		return e.refuse(UndefinedBehavior, "data at %#x: want a multiple of 16", u.first/8)
+	}
+	return true
+}
+
+// firstRows is how many data of SrcA and Dst unpacker 0's addresses skip.
+const firstRows = 4 * rowSize
+
+// unpackTo finds where in the register data go.
+func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
+	unit := configField(u.unit)
+	if u.unit == 0 {
+		u.toDst = e.on(t, cfgUnpackToDstContext+configField(u.context))
+	}
+	out := &u.adc.channel[1]
+	switch {
+	case u.toDst && u.haloize:
+		return e.refuse(UndefinedBehavior, "data for Dst that are transposed")
+	case out.w.value != 0:
+		return e.refuse(UntestedFunctionality, "W counter %d of channel 1", out.w.value)
+	}
+	u.to = (out.y.value*e.cfg(t, cfgUnpackYStride+unit) + out.z.value*e.cfg(t, cfgUnpackZStride+unit)) / bytesOf(u.outBits)
+	if u.unit == 0 {
+		at := e.cfg(t, cfgUnpackDst+configField(u.context))
+		if u.toDst || e.on(t, cfgUnpackAddDst) {
+			u.to += at
+		} else {
+			u.to = at
+		}
+		if u.to < firstRows {
+			return e.refuse(UnsupportedFunctionality, "data at %d: the first %d are none", u.to, firstRows)
+		}
+		u.to -= firstRows
+	}
+	if u.to%rowSize != 0 {
+		return e.refuse(UnsupportedFunctionality, "data at %d: want the start of a row", u.to)
+	}
+	return true
+}
+
+// unpackExtras refuses what nothing uses, and finds how many data there are.
+func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
+	unit := configField(u.unit)
+	shift := uint32(0)
+	if !u.tilize && u.unit == 0 {
+		shift = e.cfg(t, cfgUnpackShift0)
+		if u.context == 1 {
+			shift = e.cfg(t, cfgUnpackShift1)
+		}
+	}
+	first, last := u.adc.channel[0].x.value, u.adc.channel[1].x.value
+	byAddress := t.field(thSrcASetByAddress) != 0
+	switch {
+	case e.on(t, cfgUnpackUpsample+unit), e.on(t, cfgUnpackInterleave+unit):
+		return e.refuse(UnsupportedFunctionality, "upsampling")
+	case shift != 0:
+		return e.refuse(UnsupportedFunctionality, "data shifted by %d columns", shift)
+	case first > last:
+		return e.refuse(UnsupportedFunctionality, "X counters from %d to %d", first, last)
+	case u.toDst && byAddress:
+		return e.refuse(UndefinedBehavior, "SRCA_SET_SetOvrdWithAddr for data for Dst")
+	case !u.toDst && !byAddress:
+		return e.refuse(UnsupportedFunctionality, "no SRCA_SET_SetOvrdWithAddr")
+	case e.wormhole && e.cfg(t, cfgUnpackThrottle+unit) > 2:
+		return e.refuse(UndefinedBehavior, "throttle mode %d", e.cfg(t, cfgUnpackThrottle+unit))
+	}
+	u.count = last - first + 1
+	return true
+}
+
+// unpackBursts refuses data for SrcA that start within a burst: where it crosses a set of 16 rows, hardware drops writes.
+func (e *Engine) unpackBursts(t *thread, u *unpacking) bool {
+	const x4, x8 = 2, 3
+	if u.toDst || u.unit == 1 || u.count <= rowSize {
+		return true
+	}
+	throttle := e.cfg(t, cfgUnpackThrottle)
+	switch {
+	case u.inBits == 2:
+		throttle = 0
+	case u.tilize:
+		throttle = x4
+	case !e.wormhole && !e.on(t, cfgUnpackOwnThrottle):
+		throttle = x4
+		if u.inBits == 8 {
+			throttle = x8
+		}
+	}
+	bytes := uint32(16) << throttle
+	if !e.wormhole && throttle == x4 && u.inBits >= 16 {
+		bytes = 128
+	}
+	rows := min(max(bytes/(2*u.inBits), 1), 8)
+	if start := u.to / rowSize; start%rows != 0 {
+		return e.refuse(UnsupportedFunctionality, "row %d of SrcA in bursts of %d rows", start, rows)
+	}
+	return true
+}
+
+// toSources are the formats that become data of SrcA and SrcB, toDsts those that go to Dst.
+const (
+	toSources formats = 1<<arith.FP16 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.BFP2 |
+		1<<arith.INT16 | 1<<arith.LF8 | 1<<arith.INT8
+	toSourcesFP32 formats = 1<<arith.FP16 | 1<<arith.TF32 | 1<<arith.BF16
+	toDstFP32     formats = 1<<arith.FP32 | 1<<arith.TF32
+)
+
+// convertible refuses conversions that don't exist, or not to that register.
+func (e *Engine) convertible(u *unpacking) bool {
+	cat, ok := UnimplementedFunctionality, false
+	switch {
+	case u.in == uint32(arith.FP32):
+		ok = u.toDst && toDstFP32.has(u.out) || !u.toDst && toSourcesFP32.has(u.out)
+		if !u.toDst {
+			cat = UndefinedBehavior
+		}
+	case u.in == uint32(arith.INT32):
+		ok, cat = u.toDst, UndefinedBehavior
+	default:
+		ok = !u.toDst && toSources.has(u.in)
+	}
+	if ok {
+		return true
+	}
+	where := "a source"
+	if u.toDst {
+		where = "Dst"
+	}
+	return e.refuse(cat, "%v as %v to %s", arith.Format(u.in), arith.Format(u.out), where)
+}
+
+// unpackLimit refuses data outside of L1 and of the register, 16 at a time.
+func (e *Engine) unpackLimit(u *unpacking, zero bool) bool {
+	for i := uint32(0); i < u.count; i += rowSize {
+		if !e.unpackInside(u, i) {
+			return false
+		}
+		switch row := (u.to + i) / rowSize; {
+		case i == 0 && !e.convertible(u):
+			return false
+		case zero:
+			return e.refuse(UntestedFunctionality, "zeros instead of data")
+		case u.toDst && row >= dstRows:
+			return e.refuse(UnimplementedFunctionality, "row %d of Dst", row)
+		case !u.toDst && u.unit == 1 && row >= srcRows:
+			return e.refuse(UndefinedBehavior, "row %d of SrcB", row)
+		case !u.toDst && u.unit == 0 && row >= srcRows && e.wormhole:
+			return e.refuse(UnsupportedFunctionality, "row %d of SrcA", row)
+		}
+		if !e.unpackInside(u, min(i+rowSize, u.count)-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// at returns the bit of L1 where datum i is.
+func (u *unpacking) at(i uint32) uint32 {
+	return u.first + u.inBits*(i%u.rowWidth) + u.rowStride*8*(i/u.rowWidth)
+}
+
+// unpackInside refuses datum i if it or its exponent is outside of L1.
+func (e *Engine) unpackInside(u *unpacking, i uint32) bool {
+	size := e.tile.L1Size()
+	if at := u.at(i); at+u.inBits > size*8 {
+		return e.refuse(UndefinedBehavior, "datum at %#x, outside of L1", at/8)
+	}
+	if at := (u.exponents + i) / 16; u.bfp && !u.forced && at >= size {
+		return e.refuse(UndefinedBehavior, "exponent at %#x, outside of L1", at)
+	}
+	return true
+}
+
+// end is the byte address up to which L1 of a size is read.
+func (u *unpacking) end(size uint32) uint32 {
+	end := u.at(u.count-1)/8 + 4
+	if u.bfp && !u.forced {
+		end = max(end, (u.exponents+u.count)/16+1)
+	}
+	return min(end, size)
+}
+
+// unpackChunk is how many data are converted at once.
+const unpackChunk = srcRows * rowSize
+
+// unpackData moves the data.
+func (e *Engine) unpackData(t *thread, u *unpacking, zero bool) bool {
+	if !e.unpackLimit(u, zero) {
+		return false
+	}
+	unit := configField(u.unit)
+	conversion := arith.Unpack{
+		Arch: e.chip, In: arith.Format(u.in), Out: arith.Format(u.out),
+		Exp4:           e.on(t, cfgUnpackFP8E4+unit),
+		Unsigned:       e.on(t, cfgSrcUnsigned+unit),
+		Forced:         u.forced,
+		SharedExponent: uint8(e.cfg(t, cfgUnpackExponent+unit)),
+	}
+	step := uint32(unpackChunk)
+	if u.tilize {
+		step = u.rowWidth
+	}
+	words := e.tile.L1(u.end(e.tile.L1Size()))
+	for i := uint32(0); i < u.count; i += step {
+		n := min(step, u.count-i)
+		values := e.chunk(&conversion, u, words, i, n)
+		if u.toDst {
+			e.unpackDst(u, u.to+i, values)
+		} else {
+			e.unpackSource(u, u.to+i, values)
+		}
+	}
+	return true
+}
+
+// buffers hold data on their way through an unpacker or packer.
+type buffers struct {
+	bytes     [4*unpackChunk + 8]byte
+	exponents [unpackChunk/16 + 2]byte
+	values    [unpackChunk]uint32
+}
+
+// chunk converts n data, from datum i on.
+func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i, n uint32) []uint32 {
+	b := &e.buffers
+	at := u.at(i)
+	data := b.bytes[:(at%8+n*u.inBits+7)/8]
+	wordBytes(data, words, at/8)
+	values := b.values[:n]
+	if u.toDst {
+		conversion.DstElements(values, data)
+		return values
+	}
+	var exponents []byte
+	first := u.exponents + i
+	if u.bfp && !u.forced {
+		exponents = b.exponents[:(first%16+n+15)/16]
+		wordBytes(exponents, words, first/16)
+	}
+	conversion.Elements(values, data, int(at%8), exponents, int(first%16))
+	return values
+}
+
+// unpackDst writes data of 32 bits to Dst.
+func (e *Engine) unpackDst(u *unpacking, to uint32, values []uint32) {
+	for i, v := range values {
+		at := to + uint32(i)
+		e.dst.write32(at/rowSize, at%rowSize, v)
+	}
+}
+
+// unpackSource writes data to the unpacker's bank of a source, each block of 16 rows transposed if asked.
+func (e *Engine) unpackSource(u *unpacking, to uint32, values []uint32) {
+	s, _ := e.source(u.unit)
+	rows := s.change(s.unpack)
+	for i := 0; i < len(values); i += rowSize {
+		row := (to + uint32(i)) / rowSize % srcRows
+		part := values[i:min(i+rowSize, len(values))]
+		if !u.haloize {
+			copy(rows[row][:], part)
+			continue
+		}
+		for c, v := range part {
+			rows[row&^15|uint32(c)][row&15] = v
+		}
+	}
+}
+
+// Operations of Wormhole's UNPACR_NOP.
+const (
+	nopClear  = 1
+	nopLowest = 5
+	nopValid  = 7
+)
+
+// unpacrnop clears the unpacker's bank, or fills it with what is less than all numbers, and may make it valid.
 func (e *Engine) unpacrnop(t *thread, a unpacrnopArgs) bool {
-	return e.refuse(UnimplementedFunctionality, "not emulated yet")
+	var clearBank, lowest, valid bool
+	if e.wormhole {
+		if a.op != nopClear && a.op != nopLowest && a.op != nopValid {
+			return e.refuse(UnsupportedFunctionality, "operation %d: want %d, %d or %d", a.op, nopClear, nopLowest, nopValid)
+		}
+		clearBank, lowest, valid = a.op != nopValid, a.op == nopLowest, a.op == nopValid
+	} else {
+		if !e.unpacrnopOperands(&a) {
+			return false
+		}
+		clearBank, lowest, valid = true, a.fill != 0, a.valid != 0
+	}
+	s, _ := e.source(a.unit)
+	if clearBank {
+		if s.valid[s.unpack] && a.waitUnpack != 0 || s.valid[s.matrix] && a.waitUnpack == 0 {
+			return false
+		}
+		if lowest && a.unit == 1 {
+			return e.refuse(UnimplementedFunctionality, "SrcB filled with what is less than all numbers")
+		}
+		s.fillRows(lowest)
+	}
+	if !valid {
+		return true
+	}
+	format := &s.format[s.unpack]
+	if !e.fillSource(t, a.unit) {
+		return false
+	}
+	*format = e.cfg(t, cfgUnpackOutFormat+configField(a.unit))
+	return true
+}
+
+// unpacrnopOperands refuses what nothing uses of Blackhole's UNPACR_NOP.
+func (e *Engine) unpacrnopOperands(a *unpacrnopArgs) bool {
+	switch {
+	case a.pop != 1:
+		return e.refuse(UnimplementedFunctionality, "operation %d: want 1", a.pop)
+	case a.fill > 1 || a.banks != 0 || a.ones != 0:
+		return e.refuse(UnimplementedFunctionality, "fill %d of banks %d with format %d: want 0 or 1, 0, 0", a.fill, a.banks, a.ones)
+	case a.messages != 0 || a.stream != 0:
+		return e.refuse(UnsupportedFunctionality, "messages %d of stream %d: want 0", a.messages, a.stream)
+	}
+	return true
+}
+
+// fillRows clears the unpacker's bank, or fills it with what is less than all numbers.
+func (s *source) fillRows(lowest bool) {
+	const all = 0xFFFFE000
+	rows := s.change(s.unpack)
+	clear(rows[:])
+	if !lowest {
+		return
+	}
+	for i := range rows {
+		for c := range rows[i] {
+			rows[i][c] = all
+		}
+	}
 }
