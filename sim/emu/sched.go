@@ -276,6 +276,7 @@ func (s *sched) slice(k *core) int {
 	}
 	if st == stopBlocked {
 		k.watched, k.classes = 0, classMailbox
+		k.wait.known = false // what it knows is of a loop that the core has left
 		k.park(blocked)
 	}
 	return used
