@@ -130,7 +130,7 @@ func TestCacheMissDuringCapture(t *testing.T) {
 	b.must(tr.Release(b.ctx))
 }
 
-// What can't be is an error that says why, and leaves nothing behind.
+// Invalid calls return an error that says why, and leave nothing allocated.
 func TestOperationsThatCannotBe(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(reprise.DRAM)

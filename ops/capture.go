@@ -10,39 +10,38 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Capture records what runs and what it allocates as a graph.
+// Capture records operations and their allocations as a graph.
 type Capture struct {
 	d    *Device
 	rec  *graph.Recorder
 	mode graph.Mode
 }
 
-// BeginCapture starts to record what happens on the device: operations with their arguments and tensors, and also buffers,
-// programs and transfers of others. The graph is that of [Capture.End].
+// BeginCapture starts to record operations with their arguments and tensors, and other uses of the device: buffers, programs
+// and transfers. [Capture.End] returns the graph.
 //
-// With graph.NoDispatch no operation reaches the device: tensors are allocated in a copy of its memory's state, by the same
-// code, and what doesn't fit is at address 0; nothing is loaded, transferred or run, and [Device.ToHost] gives no data. It
-// holds for operations only: who uses the device without them really does. The tensors that such a capture makes are good
-// for nothing after it.
+// With graph.NoDispatch no operation reaches the device: tensors are allocated in a copy of the allocator's state, and one
+// that doesn't fit is at address 0; nothing is loaded, transferred or run, and [Device.ToHost] returns no data. Calls to the
+// reprise.Device itself still run. After the capture its tensors can't be used ([ErrPlanned]).
 //
-// Captures nest: everything is recorded in each of them, and End is for the innermost first. Whether operations really
-// run is for the outermost to say.
+// Captures nest: each of them records everything, and they end from the innermost to the outermost. The mode of the outermost
+// one decides whether operations run.
 func (d *Device) BeginCapture(cfg graph.Config) *Capture {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := &Capture{d: d, rec: graph.NewRecorder(cfg), mode: cfg.Mode}
 	c.rec.Device(d.describe())
-	l := &d.live
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.stack) == 0 {
-		l.stop = d.dev.Observe(watcher{d})
+	all := &d.captures
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if len(all.stack) == 0 {
+		all.stop = d.dev.Observe(watcher{d})
 		if cfg.Mode == graph.NoDispatch {
-			l.snap = d.dev.MemorySnapshot()
-			l.gen++
+			all.snap = d.dev.MemorySnapshot()
+			all.gen++
 		}
 	}
-	l.stack = append(l.stack, c)
+	all.stack = append(all.stack, c)
 	return c
 }
 
@@ -50,21 +49,21 @@ func (d *Device) BeginCapture(cfg graph.Config) *Capture {
 func (c *Capture) End() (*graph.Report, error) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
-	if err := c.d.live.remove(c); err != nil {
-		return nil, fmt.Errorf("ops: end of a graph's capture: %w", err)
+	if err := c.d.captures.remove(c); err != nil {
+		return nil, fmt.Errorf("ops: end graph capture: %w", err)
 	}
 	return c.rec.Finish()
 }
 
-// EndToFile ends the capture and writes its report to a file, making the directories that it needs. The report is also
-// there if the file can't be written.
+// EndToFile ends the capture and writes its report to a file, whose directories it creates. If the file can't be written it
+// returns the report and the error.
 func (c *Capture) EndToFile(path string) (*graph.Report, error) {
 	r, err := c.End()
 	if r == nil {
 		return nil, err
 	}
 	if e := writeReport(r, path); e != nil {
-		err = errors.Join(err, fmt.Errorf("ops: write a graph's report: %w", e))
+		err = errors.Join(err, fmt.Errorf("ops: write graph report: %w", e))
 	}
 	return r, err
 }
@@ -80,13 +79,14 @@ func writeReport(r *graph.Report, path string) error {
 	return errors.Join(r.Encode(f), f.Close())
 }
 
-// Report returns what was recorded so far. The capture goes on.
+// Report returns a report of the capture so far. The capture goes on.
 func (c *Capture) Report() *graph.Report { return c.rec.Report() }
 
-// Open returns the names of the functions that have begun and not ended, the outermost first: after a hang, what hangs.
+// Open returns the names of the functions that have begun and not ended, the outermost first. After a hang these are the
+// functions that hang.
 func (c *Capture) Open() []string { return c.rec.Open() }
 
-// describe describes the device for reports.
+// describe returns the description of the device for reports.
 func (d *Device) describe() graph.Device {
 	grid, l1, p := d.dev.Grid(), d.dev.Memory(reprise.L1), d.dev.Arch().Params()
 	g := graph.Device{
@@ -98,7 +98,7 @@ func (d *Device) describe() graph.Device {
 	return g
 }
 
-// archName is what reports call an architecture.
+// archName returns the name of an architecture in reports.
 func archName(a reprise.Arch) string {
 	if a == reprise.Wormhole {
 		return "wormhole_b0"

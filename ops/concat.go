@@ -8,15 +8,15 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// mostArgs is how many words a kernel can be told, unique ones included. Source: tt-metal max_runtime_args.
-const mostArgs = 341
+// maxArgs is the most words of runtime arguments, unique and common ones together. Source: tt-metal max_runtime_args.
+const maxArgs = 341
 
-// mostBehind is how many tensors one program puts behind each other, if what it has to know of them fits.
-const mostBehind = 16
+// maxConcat is the most tensors that one program concatenates, if their arguments fit.
+const maxConcat = 16
 
-// Concat puts tensors behind each other along a dimension; -1 is the last one. One program does it for up to 16 tensors,
-// or fewer if they have very many shards. More are put together in groups first: that takes memory for a while, so there
-// can't be so many inside of [Device.Capture].
+// Concat concatenates tensors of one data type along a dimension; -1 is the last one. One program takes up to 16 tensors, or
+// fewer if they have very many shards. More are concatenated in groups first, whose results need memory for the time of the
+// call, so a trace can't hold such a call (see [Device.Capture]).
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	args := func() []graph.Arg {
 		all := graph.Arg{Text: fmt.Sprintf("[%d tensors]", len(in))}
@@ -27,18 +27,18 @@ func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOp
 	}
 	return d.do(ctx, "ttnn::concat", in, args, func(c *call) (*Tensor, error) {
 		if len(in) < 2 {
-			return nil, fmt.Errorf("%w: %d tensors: it takes two or more", ErrShape, len(in))
+			return nil, fmt.Errorf("%w: %d tensors, want two or more", ErrShape, len(in))
 		}
-		n, err := concatenated(in, dim)
+		along, err := concatDim(in, dim)
 		if err != nil {
 			return nil, err
 		}
-		return c.concat(in, n)
+		return c.concat(in, along)
 	}, opts...)
 }
 
-// concatenated checks what is put behind each other, and gives the dimension from 0 on.
-func concatenated(in []*Tensor, dim int) (int, error) {
+// concatDim checks the tensors of a concatenation and returns the dimension, counted from 0.
+func concatDim(in []*Tensor, dim int) (int, error) {
 	a := in[0].geo.spec
 	rank, along := len(a.Shape), dim
 	if along < 0 {
@@ -61,49 +61,49 @@ func concatenated(in []*Tensor, dim int) (int, error) {
 	return along, nil
 }
 
-// concat puts tensors behind each other, in groups if they are many.
+// concat concatenates any number of tensors, in groups if one program can't take them all.
 func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 	into := c.into
-	var made []*Tensor
+	var groups []*Tensor
 	for err == nil {
 		n := fitting(in)
 		if n == len(in) {
 			c.into = into
-			out, err = c.behind(in, dim)
+			out, err = c.concatOnce(in, dim)
 			break
 		}
 		c.into = nil
 		var t *Tensor
-		if t, err = c.behind(in[:n], dim); err == nil {
-			in, made = append([]*Tensor{t}, in[n:]...), append(made, t)
+		if t, err = c.concatOnce(in[:n], dim); err == nil {
+			in, groups = append([]*Tensor{t}, in[n:]...), append(groups, t)
 		}
 	}
-	for _, t := range made {
-		if free := t.release(); free != nil && err == nil {
+	for _, t := range groups {
+		if free := t.releaseLocked(); free != nil && err == nil {
 			err = free
 		}
 	}
 	return out, err
 }
 
-// fitting is how many of the tensors one program can put together: as many as its kernel can be told of, beside its own
-// arguments and a result that has as many shards as any.
+// fitting returns how many of the tensors one program can take: their descriptions must fit the runtime arguments, together
+// with the kernel's own and a result that has as many shards as any of them.
 func fitting(in []*Tensor) int {
 	most := 0
 	for _, t := range in {
-		most = max(most, t.geo.words())
+		most = max(most, t.geo.argWords())
 	}
 	words := 4 + most
 	for i, t := range in {
-		if words += t.geo.words(); i >= 2 && (i == mostBehind || words > mostArgs) {
+		if words += t.geo.argWords(); i >= 2 && (i == maxConcat || words > maxArgs) {
 			return i
 		}
 	}
 	return len(in)
 }
 
-// behind puts tensors behind each other by one program.
-func (c *call) behind(in []*Tensor, dim int) (*Tensor, error) {
+// concatOnce concatenates tensors with one program.
+func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	a := in[0]
 	shape := slices.Clone(a.geo.spec.Shape)
 	shape[dim] = 0
@@ -122,8 +122,8 @@ func (c *call) behind(in []*Tensor, dim int) (*Tensor, error) {
 	}
 	return c.deviceOp("ttnn::prim::concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
 		return c.run(job{
-			kernel: behind, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in))}, out: out, in: in, all: true, pages: 1,
-			rooms: []int{page, page, out.geo.pageBytes, tensorBytes * len(in)},
+			kernel: kernelConcat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in))}, out: out, in: in, allCores: true, pages: 1,
+			pageSizes: []int{page, page, out.geo.pageBytes, tensorStructBytes * len(in)},
 		})
 	})
 }

@@ -10,44 +10,43 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Device runs operations on a queue of a device. Its methods may be called from any goroutine; operations run in the order
-// of the calls.
+// Device runs operations on one queue of a device. Its methods may be called from several goroutines; operations run in the
+// order of the calls.
 type Device struct {
-	dev      *reprise.Device
-	q        *reprise.Queue
-	id       int
-	block    bool
-	separate bool // see WithSeparateRepeat
+	dev            *reprise.Device
+	q              *reprise.Queue
+	id             int
+	blocking       bool
+	separateRepeat bool
+	observers      []Observer
+	captures       captures
 
-	watch []Observer
-
-	mu     sync.Mutex // held by operations
+	mu     sync.Mutex // guards the fields below; an operation holds it from start to end
 	images map[string]*kernels.Image
 	cache  map[string]*reprise.Executable
-	rec    *reprise.Recorder // of the trace that is captured
-	next   uint64            // id of the next tensor
-	live   live
+	rec    *reprise.Recorder // of the trace that is captured, or nil
+	lastID uint64            // of a tensor
 }
 
-// Option changes how New sets a Device up.
+// Option configures a Device.
 type Option func(*Device)
 
-// WithQueue makes the operations run on a queue; the default is queue 0.
+// WithQueue runs the operations on a queue by its number; the default is 0.
 func WithQueue(id int) Option { return func(d *Device) { d.q = d.dev.Queue(id) } }
 
-// WithID gives the device the number that graphs name it by; the default is 0.
+// WithID sets the number of the device in graphs; the default is 0.
 func WithID(id int) Option { return func(d *Device) { d.id = id } }
 
-// WithBlocking makes every operation wait until the device has done it. Then an operation that hangs is the one that
-// returns the *reprise.HangError, and durations in graphs are those of the device's work.
-func WithBlocking() Option { return func(d *Device) { d.block = true } }
+// WithBlocking makes every operation wait until the device has finished it. Then the operation that hangs is the one that
+// returns the *reprise.HangError, and durations in graphs include the work of the device.
+func WithBlocking() Option { return func(d *Device) { d.blocking = true } }
 
-// WithSeparateRepeat repeats operands of Add and Multiply by an operation of its own where their first two dimensions are
-// 1 and the other's aren't, and names what is inside of operations as TT-NN did in 2025. Without it one program does all of
-// it, as in later TT-NN.
-func WithSeparateRepeat() Option { return func(d *Device) { d.separate = true } }
+// WithSeparateRepeat makes Add and Multiply repeat an operand with an operation of its own where one of its first two
+// dimensions is 1 and that of the other operand isn't, and names the functions inside operations as TT-NN did in 2025. By
+// default one program does all of it, as in later TT-NN.
+func WithSeparateRepeat() Option { return func(d *Device) { d.separateRepeat = true } }
 
-// New makes operations run on a device, which stays the caller's.
+// New returns a Device that runs operations on dev. Closing it doesn't close dev.
 func New(dev *reprise.Device, opts ...Option) *Device {
 	d := &Device{dev: dev, q: dev.Queue(0), images: map[string]*kernels.Image{}, cache: map[string]*reprise.Executable{}}
 	for _, o := range opts {
@@ -56,20 +55,20 @@ func New(dev *reprise.Device, opts ...Option) *Device {
 	return d
 }
 
-// Device returns the device that operations run on.
+// Device returns the device under the operations.
 func (d *Device) Device() *reprise.Device { return d.dev }
 
-// Close empties the program cache. Tensors stay allocated; they end with the device.
+// Close unloads all programs. Tensors stay allocated until they are deallocated or the device is closed.
 func (d *Device) Close(ctx context.Context) error { return d.ClearProgramCache(ctx) }
 
-// ProgramCacheEntries counts the programs in the program cache.
+// ProgramCacheEntries returns the number of programs in the program cache.
 func (d *Device) ProgramCacheEntries() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.cache)
 }
 
-// ClearProgramCache unloads all programs. Traces keep those that they need.
+// ClearProgramCache unloads all programs. Traces keep the programs that they recorded.
 func (d *Device) ClearProgramCache(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,17 +86,17 @@ func (d *Device) ClearProgramCache(ctx context.Context) error {
 	return nil
 }
 
-// Synchronize waits until the device has done everything.
+// Synchronize waits until the queue has finished all operations.
 func (d *Device) Synchronize(ctx context.Context) error {
-	if d.live.blocked() {
+	if d.captures.noDispatch() {
 		return nil
 	}
 	return d.q.Finish(ctx)
 }
 
-// Capture records the operations that record calls as a trace. Their programs must be in the program cache, or the capture
-// fails with a *CacheMissError, and their results must go [Into] tensors that exist, because a trace can't allocate. The
-// trace keeps all tensors' memory until it is released.
+// Capture records the operations that the function record calls as a trace. Their programs must be in the program cache, or
+// the capture fails with a [*CacheMissError], and their results must go [Into] existing tensors, because a trace can't
+// allocate. The trace holds the memory of all tensors until it is released.
 func (d *Device) Capture(ctx context.Context, name string, record func() error) (*reprise.Trace, error) {
 	return d.q.Capture(ctx, name, func(r *reprise.Recorder) error {
 		d.mu.Lock()
@@ -112,7 +111,7 @@ func (d *Device) Capture(ctx context.Context, name string, record func() error) 
 	})
 }
 
-// image returns a kernel, loaded once.
+// image returns a kernel's image, which it loads once.
 func (d *Device) image(name string) (*kernels.Image, error) {
 	if im := d.images[name]; im != nil {
 		return im, nil
@@ -124,9 +123,9 @@ func (d *Device) image(name string) (*kernels.Image, error) {
 	return im, err
 }
 
-// creation is the name of the function that allocates a tensor.
-func (d *Device) creation() string {
-	if d.separate {
+// createName returns the name of TT-NN's function that allocates a tensor.
+func (d *Device) createName() string {
+	if d.separateRepeat {
 		return "create_device_tensor"
 	}
 	return "tt::tt_metal::create_device_tensor"

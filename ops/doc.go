@@ -1,8 +1,8 @@
-// Package ops runs tensor operations on a device: add, multiply, matmul, relu, repeat, concat, argmax, and moves between
-// layouts and memories, with the names that users of TT-NN know.
+// Package ops runs tensor operations on a device, under the names of TT-NN: add, multiply, matmul, relu, repeat, concat,
+// argmax, and copies between layouts and memories.
 //
-// A [Tensor] is device memory with a shape, a data type, a layout and a memory configuration; a [Host] is the same in the
-// host's memory, row by row. Shapes have up to four dimensions.
+// A [Tensor] is device memory with a shape, a data type, a layout and a memory configuration; a [Host] is a tensor in the
+// host's memory, row by row. Shapes have one to four dimensions.
 //
 //	d := ops.New(dev)
 //	a, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(reprise.L1))
@@ -10,14 +10,15 @@
 //	h, err = d.ToHost(ctx, s)
 //
 // Results are those of plain arithmetic, bit for bit: integers wrap around; floats are rounded to single precision after
-// each addition and multiplication, to nearest with ties to even, and to bfloat16 once at the end. What is not a number
-// comes out as the quiet one, 0x7FC00000. The chip's RISC-V cores compute it with integer instructions, so operations are
-// slow; what they are good for is being exact, being traced and showing how programs are made.
+// each addition and multiplication, to nearest with ties to even, and to bfloat16 once at the end. Every NaN result is the
+// quiet NaN 0x7FC00000. The kernels compute with integer instructions of the RISC-V cores, so operations are slow: they serve
+// exact references, traces and as examples of programs, not speed.
 //
-// The first time that an operation runs with tensors of some kind, its program is made and loaded. Later ones find it in
-// the program cache. Inside [Device.Capture] only what is in the cache can run: what isn't is a [CacheMissError].
+// An operation makes and loads a program for each kind of tensors that it runs with; later calls find it in the program
+// cache. Inside [Device.Capture] only programs in the cache can run: for any other the operation returns a
+// [*CacheMissError].
 //
-// [Device.BeginCapture] records what runs and what it allocates as a graph, for TT-NN's visualizer.
+// [Device.BeginCapture] records operations and their allocations as a graph, for TT-NN's visualizer.
 package ops
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild ops

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// DataType is the type of a tensor's elements. The numbers are those that the kernels use.
+// DataType is the type of a tensor's elements, with the kernels' numbers.
 type DataType uint8
 
 // The data types.
@@ -15,7 +15,7 @@ const (
 	UInt16
 	UInt32
 	Int32
-	BFloat16 // the upper half of a Float32
+	BFloat16 // the upper 16 bits of a Float32
 	Float32
 	numDataTypes
 )
@@ -30,7 +30,7 @@ func (t DataType) String() string {
 	return fmt.Sprintf("DataType(%d)", uint8(t))
 }
 
-// Size returns the bytes of an element.
+// Size returns the size of an element in bytes.
 func (t DataType) Size() int {
 	switch t {
 	case UInt8:
@@ -41,15 +41,15 @@ func (t DataType) Size() int {
 	return 4
 }
 
-// Float says whether elements are floats.
+// Float reports whether elements are floats.
 func (t DataType) Float() bool { return t == BFloat16 || t == Float32 }
 
-// Number is what elements of tensors are on the host.
+// Number is the Go types that elements convert to and from.
 type Number interface {
 	~uint8 | ~uint16 | ~uint32 | ~int32 | ~float32
 }
 
-// bits returns an element as the kernels see it: integers as 32 bits, floats as those of single precision.
+// bits returns an element in 32 bits, as kernels hold it: an integer zero-extended, a float in single precision.
 func (t DataType) bits(b []byte) uint32 {
 	switch t {
 	case UInt8:
@@ -62,7 +62,7 @@ func (t DataType) bits(b []byte) uint32 {
 	return binary.LittleEndian.Uint32(b)
 }
 
-// put is the reverse of bits.
+// put stores an element, the inverse of bits. A float is rounded to nearest, ties to even.
 func (t DataType) put(b []byte, v uint32) {
 	switch t {
 	case UInt8:

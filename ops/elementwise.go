@@ -8,12 +8,12 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Add adds two tensors of the same data type. Dimensions that are 1 in one of them are repeated.
+// Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
 func (d *Device) Add(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::add", opAdd, a, b, opts)
 }
 
-// Multiply multiplies two tensors of the same data type, element by element. Dimensions that are 1 in one of them are
+// Multiply multiplies two tensors of the same data type, element by element. A dimension that is 1 in one of them is
 // repeated.
 func (d *Device) Multiply(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::multiply", opMultiply, a, b, opts)
@@ -25,16 +25,16 @@ func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tenso
 		if err != nil {
 			return nil, err
 		}
-		if !c.d.separate || c.into != nil { // traces can't allocate what is in between
+		if !c.d.separateRepeat || c.into != nil { // a trace can't allocate the intermediate tensor
 			return c.prim(op, a, b, shape)
 		}
 		return c.repeatFirst(op, a, b, shape)
 	}, opts...)
 }
 
-// repeatFirst makes an operand as large as the other one before it computes.
+// repeatFirst repeats operands along their first two dimensions before it computes.
 func (c *call) repeatFirst(op uint32, a, b *Tensor, shape []int) (out *Tensor, err error) {
-	whole := four(shape)
+	whole := to4D(shape)
 	pair := [2]*Tensor{a, b}
 	var repeated []*Tensor
 	for i, t := range pair {
@@ -54,14 +54,14 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, shape []int) (out *Tensor, e
 		out, err = c.prim(op, pair[0], pair[1], shape)
 	}
 	for _, t := range repeated {
-		if free := t.release(); free != nil && err == nil {
+		if free := t.releaseLocked(); free != nil && err == nil {
 			err = free
 		}
 	}
 	return out, err
 }
 
-// broadcast is the shape of what becomes of two tensors.
+// broadcast returns the shape of a result with the dimensions of two tensors.
 func broadcast(a, b *Tensor) ([]int, error) {
 	if a.geo.spec.DType != b.geo.spec.DType {
 		return nil, fmt.Errorf("%w: %v and %v", ErrDataType, a.geo.spec.DType, b.geo.spec.DType)
@@ -89,40 +89,40 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 		return []graph.Arg{a.arg(), b.arg(), text(op), text(s.DType), text(s.Memory), none, none, none, none, none}
 	}
 	name := "ttnn::prim::binary_ng"
-	if c.d.separate {
+	if c.d.separateRepeat {
 		name = "ttnn::prim::binary"
 	}
 	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
-		if together(out, a, b) && c.reaches(out) {
-			return c.inShards(op, out, a, b)
+		if sameShards(out, a, b) && c.hasShards(out) {
+			return c.runInShards(op, out, a, b)
 		}
 		return c.run(job{
-			kernel: elementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, all: true,
-			rooms: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes},
+			kernel: kernelElementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
+			pageSizes: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes},
 		})
 	})
 }
 
 // unary computes a result from one tensor.
 func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *Tensor, s Spec) (*Tensor, error) {
-	return c.piece(op, name, class, args, a, [4]int{}, s)
+	return c.unaryFrom(op, name, class, args, a, [4]int{}, s)
 }
 
-// piece is unary for a result that begins somewhere in the tensor.
-func (c *call) piece(op uint32, name, class string, args func() []graph.Arg, a *Tensor, begin [4]int, s Spec) (*Tensor, error) {
+// unaryFrom is unary for a result that starts at an offset in the tensor.
+func (c *call) unaryFrom(op uint32, name, class string, args func() []graph.Arg, a *Tensor, begin [4]int, s Spec) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		if op == opRelu && together(out, a) && c.reaches(out) {
-			return c.inShards(op, out, a)
+		if op == opRelu && sameShards(out, a) && c.hasShards(out) {
+			return c.runInShards(op, out, a)
 		}
 		words := []uint32{op}
 		for _, n := range begin {
 			words = append(words, uint32(n))
 		}
-		return c.run(job{kernel: elementwise, args: words, out: out, in: []*Tensor{a}, rooms: []int{max(a.geo.pageBytes, out.geo.pageBytes)}})
+		return c.run(job{kernel: kernelElementwise, args: words, out: out, in: []*Tensor{a}, pageSizes: []int{max(a.geo.pageBytes, out.geo.pageBytes)}})
 	})
 }
 
-// Relu replaces what is negative by 0.
+// Relu replaces negative elements by 0.
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::relu", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
 		s := a.geo.spec
@@ -131,10 +131,10 @@ func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor
 	}, opts...)
 }
 
-// Repeat puts a tensor beside itself, times[i] times along dimension i.
+// Repeat repeats a tensor times[i] times along dimension i.
 func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::repeat", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(times))} }, func(c *call) (*Tensor, error) {
-		shape, err := repeated(a, times)
+		shape, err := repeatedShape(a, times)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +142,7 @@ func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpO
 	}, opts...)
 }
 
-// repeat is Repeat inside of another operation.
+// repeat is Repeat as part of another operation.
 func (c *call) repeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
 	return c.function("ttnn::repeat", func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(times))} }, func() (*Tensor, error) {
 		return c.primRepeat(a, times, m)
@@ -150,7 +150,7 @@ func (c *call) repeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
 }
 
 func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
-	shape, err := repeated(a, times)
+	shape, err := repeatedShape(a, times)
 	if err != nil {
 		return nil, err
 	}
@@ -161,14 +161,14 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 	return c.unary(opCopy, "ttnn::prim::repeat", "RepeatDeviceOperation", args, a, s)
 }
 
-// repeated is the shape of a tensor that is repeated.
-func repeated(a *Tensor, times []int) ([]int, error) {
+// repeatedShape returns the shape of a repeated tensor.
+func repeatedShape(a *Tensor, times []int) ([]int, error) {
 	if _, err := volume(times); err != nil {
-		return nil, fmt.Errorf("how often it is repeated: %w", err)
+		return nil, fmt.Errorf("repetitions: %w", err)
 	}
-	t, whole := four(times), a.geo.dims
+	t, whole := to4D(times), a.geo.dims
 	for i := range whole {
-		if t[i] > mostElements/whole[i] {
+		if t[i] > maxElements/whole[i] {
 			return nil, fmt.Errorf("%w: %v repeated %v times", ErrShape, a.geo.spec.Shape, times)
 		}
 		whole[i] *= t[i]

@@ -50,7 +50,7 @@ func sample(b *bench, cfg graph.Config) *graph.Graph {
 // document is the sample as it stands in the document. Addresses are those of whoever ran it: they are left out.
 func document(t *testing.T) *graph.Graph {
 	t.Helper()
-	text, err := os.ReadFile("../graph/testdata/sample.json")
+	text, err := os.ReadFile("graph/testdata/sample.json")
 	if err != nil {
 		t.Fatal(err)
 	}

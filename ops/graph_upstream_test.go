@@ -398,7 +398,7 @@ func TestHangIsCaptured(t *testing.T) {
 		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 	b.must(err)
-	b.ok(b.Relu(ctx, x)) // so that its program needs no loading behind the other
+	b.ok(b.Relu(ctx, x)) // so that its program is loaded before the other one hangs
 	b.must(dev.Queue(0).Run(ctx, spin))
 	c := b.BeginCapture(graph.Config{Format: graph.Format2026v1})
 	_, err = b.Relu(ctx, x)

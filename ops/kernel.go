@@ -11,16 +11,16 @@ import (
 //go:embed kernels/prebuilt
 var kernelFiles embed.FS
 
-// The kernels, by their files' names.
+// Kernels by file name.
 const (
-	elementwise = "elementwise"
-	inShards    = "shards"
-	behind      = "concat"
-	product     = "matmul"
-	searching   = "argmax"
+	kernelElementwise = "elementwise"
+	kernelShards      = "shards"
+	kernelConcat      = "concat"
+	kernelMatmul      = "matmul"
+	kernelArgMax      = "argmax"
 )
 
-// What elementwise and inShards compute; the numbers are the kernels'.
+// Operations of kernelElementwise and kernelShards, with the kernels' numbers.
 const (
 	opCopy = iota
 	opRelu
@@ -36,26 +36,26 @@ func loadKernel(a reprise.Arch, name string) (*kernels.Image, error) {
 	return kernels.Load(file)
 }
 
-// How kernels/tensor.h sees a tensor.
+// Flags of a tensor in kernels/tensor.h.
 const (
 	flagL1 = 1 << iota
 	flagTile
 	flagSharded
 )
 
-// headerWords is what a tensor takes of a kernel's common arguments, but for the banks of its shards; tensorBytes is what
-// a kernel keeps of it.
-const headerWords, tensorBytes = 16, 72
+// headerWords is the length of a tensor's description in a kernel's common arguments, without the banks of its shards;
+// tensorStructBytes is the size of the struct that a kernel makes of it.
+const headerWords, tensorStructBytes = 16, 72
 
-// words is what describe appends.
-func (g *geometry) words() int {
+// argWords returns the number of words that describe appends.
+func (g *geometry) argWords() int {
 	if s := g.sharding; s != nil {
 		return headerWords + ceil(ceil(s.Tensor[0], s.Shard[0])*ceil(g.wide, s.Shard[1]), 4)
 	}
 	return headerWords
 }
 
-// describe appends what a kernel has to know of a tensor to its common arguments.
+// describe appends the description of a tensor to a kernel's common arguments.
 func describe(args []uint32, t *Tensor) ([]uint32, error) {
 	g, b := t.geo, t.buf
 	flags := uint32(0)
@@ -66,7 +66,7 @@ func describe(args []uint32, t *Tensor) ([]uint32, error) {
 		flags |= flagTile
 	}
 	var banks []uint32
-	shard := [3]uint32{} // height and width in pages, and shards beside each other
+	shard := [3]uint32{} // height and width in pages, and number of shards side by side
 	if s := g.sharding; s != nil {
 		flags |= flagSharded
 		var err error
@@ -81,7 +81,7 @@ func describe(args []uint32, t *Tensor) ([]uint32, error) {
 	return append(args, banks...), nil
 }
 
-// shardBanks lists the banks of a tensor's shards, four to a word.
+// shardBanks returns the banks of a tensor's shards, four to a word.
 func shardBanks(g *geometry, b *reprise.Buffer) ([]uint32, error) {
 	s := g.sharding
 	var words []uint32
@@ -90,7 +90,7 @@ func shardBanks(g *geometry, b *reprise.Buffer) ([]uint32, error) {
 		for column := 0; column < g.wide; column += s.Shard[1] {
 			p, ok := b.Page(row*g.wide + column)
 			if !ok || p.Addr != b.Addr() || p.Bank > 0xFF {
-				return nil, fmt.Errorf("%w: the shard at page row %d is at %+v, not at the beginning of a bank up to 255", ErrMemory, row, p)
+				return nil, fmt.Errorf("%w: the shard at page row %d is at %+v, not at the start of a bank from 0 to 255", ErrMemory, row, p)
 			}
 			if n%4 == 0 {
 				words = append(words, 0)

@@ -7,9 +7,10 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Matmul multiplies matrices: the last two dimensions. The others are equal, or 1 in one of the tensors. Each element is
-// the sum of its products in the order of their indices, each product and each sum rounded to single precision; integers
-// are summed in 32 bits. The result is converted once, at the end, to the operands' data type or that of [WithDataType].
+// Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1 in one of the tensors. Each
+// element is the sum of its products in the order of their indices; products and sums are rounded to single precision, and
+// integers are summed in 32 bits. The result is converted once, at the end, to the operands' data type or that of
+// [WithDataType].
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
 		x, y := a.geo.spec, b.geo.spec
@@ -36,16 +37,16 @@ func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 		args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(s.DType), text(s.Memory)} }
 		return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 			return c.run(job{
-				kernel: product, out: out, in: []*Tensor{a, b}, pages: 1,
-				rooms: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes / s.DType.Size() * 4},
+				kernel: kernelMatmul, out: out, in: []*Tensor{a, b}, pages: 1,
+				pageSizes: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes / s.DType.Size() * 4},
 			})
 		})
 	}, opts...)
 }
 
-// ArgMax returns where the largest element of each row is, as UInt32: the first one if several are equal. What is not a
-// number is larger than any number. The last dimension of the result is 1, or missing if keep is false and there are
-// others. The result is row major and, unless an option says otherwise, interleaved in the operand's memory.
+// ArgMax returns the index of the largest element of each row, as UInt32: the first one if several are equal. NaN is larger
+// than any number. The last dimension of the result is 1; it is left out if keep is false and there are others. The result is
+// row major and, unless an option says otherwise, interleaved in the operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::argmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(-1), text(keep)} }, func(c *call) (*Tensor, error) {
 		shape := a.Shape()
@@ -59,7 +60,7 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 			s.Memory = c.memory.clone()
 		}
 		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
-			return c.run(job{kernel: searching, out: out, in: []*Tensor{a}, rooms: []int{max(a.geo.pageBytes, out.geo.pageBytes)}})
+			return c.run(job{kernel: kernelArgMax, out: out, in: []*Tensor{a}, pageSizes: []int{max(a.geo.pageBytes, out.geo.pageBytes)}})
 		})
 	}, opts...)
 }

@@ -87,7 +87,7 @@ func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	}
 }
 
-// Collectives give every chip the sum of all parts, or all parts behind each other, whatever the type and layout.
+// Collectives give every chip the sum of all parts, or all parts concatenated, for every data type and layout.
 func TestCollectives(t *testing.T) {
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, 1, 1, 32, 40)
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, 3, 5)

@@ -9,34 +9,36 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// Observer hears of functions: operations, and what graphs show inside of them. [WithObserver] attaches one to a Device;
-// what the device is told to do by a function, a [reprise.Observer] hears of.
+// Observer is notified of functions: operations, and the functions inside them that graphs show. [WithObserver] attaches one to
+// a Device. A reprise.Observer is notified of the calls to the device that functions make.
 //
-// Begin is called before the function does anything, and End when it is over, on the same goroutine. The context that Begin
-// returns is that of all the function calls, and is given to End; it comes from the one that Begin is given. An Observer must
-// be quick, and must not use the device.
+// Begin is called before a function starts and End after it has ended, on the same goroutine. Begin returns a context derived
+// from its argument; the function's own calls get it, and so does End. An Observer must return quickly and must not use the
+// device.
 type Observer interface {
 	Begin(ctx context.Context, f *Function) context.Context
 	End(ctx context.Context, f *Function)
 }
 
-// Function is a function that runs. It is the Observer's to read until End returns.
+// Function is one call of a function. Observers may read it until End returns.
 type Function struct {
 	Name   string
-	Args   []string // in words, as in graphs
+	Args   []string // as text, as in graphs
 	Device int      // see WithID
-	Level  int      // 1 is an operation, 2 what it calls, and so on
+	Level  int      // 1 for an operation, 2 for functions that it calls, and so on
 	Start  time.Time
-	End    time.Time // from End on
-	Err    error     // from End on
+	End    time.Time // set when the Observer's End is called
+	Err    error     // set when the Observer's End is called
 }
 
-// WithObserver attaches an Observer. Given several times, all hear of each function, the first one first.
-func WithObserver(o Observer) Option { return func(d *Device) { d.watch = append(d.watch, o) } }
+// WithObserver attaches an Observer. Of several Observers the first one is called first in Begin, and last in End.
+func WithObserver(o Observer) Option {
+	return func(d *Device) { d.observers = append(d.observers, o) }
+}
 
-// observed runs a function of which Observers hear. args are its arguments in words.
+// observed runs a function between the calls to Observers.
 func (c *call) observed(name string, args func() []string, f func() (*Tensor, error)) (*Tensor, error) {
-	if len(c.d.watch) == 0 {
+	if len(c.d.observers) == 0 {
 		return f()
 	}
 	before := c.ctx
@@ -48,29 +50,29 @@ func (c *call) observed(name string, args func() []string, f func() (*Tensor, er
 	return t, err
 }
 
-// openFunctions is what contexts have the number of functions by that are open.
-type openFunctions struct{}
+// levelKey is the context key of the level of the innermost function.
+type levelKey struct{}
 
-// observe tells of a function that begins. It returns the context of what the function calls, and how to tell of its end.
+// observe calls Begin of all Observers. It returns the context for the function's calls, and a func that calls End.
 func (d *Device) observe(ctx context.Context, name string, args []string) (context.Context, func(error)) {
-	level, _ := ctx.Value(openFunctions{}).(int)
+	level, _ := ctx.Value(levelKey{}).(int)
 	f := &Function{Name: name, Args: args, Device: d.id, Level: level + 1, Start: time.Now()}
-	ctx = context.WithValue(ctx, openFunctions{}, f.Level)
-	given := make([]context.Context, len(d.watch))
-	for i, o := range d.watch {
+	ctx = context.WithValue(ctx, levelKey{}, f.Level)
+	ctxs := make([]context.Context, len(d.observers)) // of each Observer
+	for i, o := range d.observers {
 		ctx = o.Begin(ctx, f)
-		given[i] = ctx
+		ctxs[i] = ctx
 	}
 	return ctx, func(err error) {
 		f.End, f.Err = time.Now(), err
-		for i, o := range slices.Backward(d.watch) {
-			o.End(given[i], f)
+		for i, o := range slices.Backward(d.observers) {
+			o.End(ctxs[i], f)
 		}
 	}
 }
 
-// Log returns an Observer that writes a record for every function that is over: operations at level Info, what is inside of
-// them at Debug, what failed at Error.
+// Log returns an Observer that logs every function at its end: operations at level Info, functions inside them at Debug,
+// failures at Error.
 func Log(l *slog.Logger) Observer { return logger{l} }
 
 type logger struct{ *slog.Logger }
@@ -95,8 +97,7 @@ func (l logger) End(ctx context.Context, f *Function) {
 	l.LogAttrs(ctx, at, f.Name, attrs...)
 }
 
-// OnTimeline returns an Observer that puts functions on a timeline, among what the host does. It opens as the timeline's
-// own spans do, in Perfetto.
+// OnTimeline returns an Observer that adds functions to a timeline, as spans of the host.
 func OnTimeline(t *observe.Timeline) Observer { return timeline{t} }
 
 type timeline struct{ *observe.Timeline }

@@ -6,12 +6,12 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// together says whether tensors of one data type lie in L1 in the same way, with a full shard of each on every core, so
-// that each core can compute its own shards where they are.
-func together(out *Tensor, in ...*Tensor) bool {
+// sameShards reports whether tensors of one data type have the same shards in L1, with a full shard of each on every core, so
+// that each core can compute its shards in place.
+func sameShards(out *Tensor, in ...*Tensor) bool {
 	g := out.geo
 	s := g.sharding
-	if s == nil || g.spec.Memory.Kind != reprise.L1 || g.pageBytes%64 != 0 { // the distance of pages in any bank
+	if s == nil || g.spec.Memory.Kind != reprise.L1 || g.pageBytes%64 != 0 { // pages in a bank are aligned to 64
 		return false
 	}
 	cores := 0
@@ -31,8 +31,8 @@ func together(out *Tensor, in ...*Tensor) bool {
 	return true
 }
 
-// reaches says whether the queue has all cores of a tensor's shards.
-func (c *call) reaches(t *Tensor) bool {
+// hasShards reports whether the queue's workers include all cores of a tensor's shards.
+func (c *call) hasShards(t *Tensor) bool {
 	workers := c.d.q.Workers()
 	for _, r := range t.geo.sharding.Cores {
 		if !workers.Contains(r.Start) || !workers.Contains(r.End) {
@@ -42,20 +42,20 @@ func (c *call) reaches(t *Tensor) bool {
 	return true
 }
 
-// inShards computes a result from tensors that lie as it does. The kernel's circular buffers lie in the tensors.
-func (c *call) inShards(op uint32, out *Tensor, in ...*Tensor) error {
-	lies := []*Tensor{out}
+// runInShards computes a result from tensors with the same shards. The kernel's circular buffers are placed in the tensors.
+func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
+	tensors := []*Tensor{out}
 	var at []uint32 // the circular buffer of each operand
 	for _, t := range in {
-		i := slices.Index(lies, t)
+		i := slices.Index(tensors, t)
 		if i < 0 {
-			i, lies = len(lies), append(lies, t)
+			i, tensors = len(tensors), append(tensors, t)
 		}
 		at = append(at, uint32(i))
 	}
 	g := out.geo
 	elements := g.sharding.Shard[0] * g.sharding.Shard[1] * g.pageBytes / g.spec.DType.Size()
 	return c.run(job{
-		kernel: inShards, args: []uint32{op, uint32(g.spec.DType), uint32(elements), at[0], at[len(at)-1]}, out: out, in: in, lies: lies,
+		kernel: kernelShards, args: []uint32{op, uint32(g.spec.DType), uint32(elements), at[0], at[len(at)-1]}, out: out, in: in, sharded: tensors,
 	})
 }

@@ -137,7 +137,7 @@ func TestShardsThatDiffer(t *testing.T) {
 	}
 }
 
-// Up to 16 tensors are put behind each other by one program, also inside a trace, and more in groups.
+// Up to 16 tensors are concatenated by one program, also in a trace; more are concatenated in groups.
 func TestConcatOfMany(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	part := func(i, dim int, l ops.Layout) *ops.Tensor {

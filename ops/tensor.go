@@ -15,24 +15,24 @@ type Tensor struct {
 	id    uint64
 	geo   *geometry
 	buf   *reprise.Buffer // nil if it is only planned
-	plan  *planned
-	peers []*Tensor // its parts on the chips of a mesh, this one too
-	freed bool      // held by d.mu
+	plan  *planned        // of a tensor without a buffer
+	parts []*Tensor       // of a tensor on a mesh: those on all chips, this one included
+	freed bool            // guarded by d.mu
 }
 
-// ID returns the tensor's number, which graphs name it by.
+// ID returns the tensor's number in graphs.
 func (t *Tensor) ID() uint64 { return t.id }
 
-// Spec returns what the tensor is.
+// Spec returns the tensor's shape, data type, layout and memory configuration.
 func (t *Tensor) Spec() Spec { return t.geo.spec.clone() }
 
 // Shape returns the tensor's shape.
 func (t *Tensor) Shape() []int { return slices.Clone(t.geo.spec.Shape) }
 
-// Buffer returns the memory that the tensor lies in; nil if it is only planned, in a capture without dispatch.
+// Buffer returns the memory of the tensor; nil for a tensor of a capture without dispatch.
 func (t *Tensor) Buffer() *reprise.Buffer { return t.buf }
 
-// Address returns the tensor's address in every bank. Of a tensor that is only planned it is 0 if it doesn't fit.
+// Address returns the tensor's address in every bank. It is 0 for a tensor of a capture without dispatch that doesn't fit.
 func (t *Tensor) Address() uint32 {
 	if t.buf != nil {
 		return t.buf.Addr()
@@ -40,22 +40,22 @@ func (t *Tensor) Address() uint32 {
 	return t.plan.addr
 }
 
-// of says whether the tensor may be used. Called with d.mu held.
-func (t *Tensor) of(d *Device) error {
+// checkLocked returns an error unless the tensor is one of d and can be used.
+func (t *Tensor) checkLocked(d *Device) error {
 	switch {
 	case t == nil:
-		return fmt.Errorf("%w: no tensor: it is nil", ErrShape)
+		return fmt.Errorf("%w: the tensor is nil", ErrShape)
 	case t.d != d:
 		return fmt.Errorf("tensor %d: %w", t.id, ErrWrongDevice)
 	case t.freed:
 		return fmt.Errorf("tensor %d: %w", t.id, ErrReleased)
-	case t.buf == nil && t.plan.gen != d.live.planning():
+	case t.buf == nil && t.plan.gen != d.captures.generation():
 		return fmt.Errorf("tensor %d: %w", t.id, ErrPlanned)
 	}
 	return nil
 }
 
-// graph describes the tensor to a graph.
+// graph returns the tensor's description for graphs.
 func (t *Tensor) graph() *graph.Tensor {
 	s := t.geo.spec
 	n := 1
@@ -66,11 +66,11 @@ func (t *Tensor) graph() *graph.Tensor {
 		ID: t.id, Shape: s.Shape, DType: s.DType.String(), Layout: s.Layout.String(), Size: int64(n) * int64(s.DType.Size()), MemoryConfig: s.Memory.String(),
 	}
 	if t.buf != nil {
-		g.Buffer = t.d.live.buffer(t.d, t.buf)
+		g.Buffer = t.d.captures.buffer(t.d, t.buf)
 	} else {
 		g.Buffer = t.plan.buffer
 	}
-	for _, p := range t.peers {
+	for _, p := range t.parts {
 		g.Devices = append(g.Devices, graph.DeviceTensor{Address: uint64(p.Address()), Device: p.d.id})
 	}
 	if g.Devices == nil {
@@ -79,7 +79,7 @@ func (t *Tensor) graph() *graph.Tensor {
 	return g
 }
 
-// arg is the tensor as a function's argument.
+// arg returns the tensor as a function's argument.
 func (t *Tensor) arg() graph.Arg {
 	if t == nil || t.geo == nil {
 		return graph.Arg{Text: "nullptr"}
@@ -92,7 +92,7 @@ func (t *Tensor) arg() graph.Arg {
 	}
 }
 
-// text is an argument that is no tensor.
+// text returns a value that isn't a tensor as a function's argument.
 func text(v any) graph.Arg { return graph.Arg{Text: fmt.Sprint(v)} }
 
 // Empty allocates a tensor. Its content is undefined.
@@ -115,13 +115,13 @@ func (d *Device) ToDevice(ctx context.Context, h *Host, l Layout, m MemoryConfig
 			return nil, err
 		}
 		if err := c.write(h, t); err != nil {
-			return nil, c.undo(err, t)
+			return nil, c.discard(err, t)
 		}
 		return t, nil
 	})
 }
 
-// hostArg is a host tensor as a function's argument: no node of a graph stands for it.
+// hostArg returns a host tensor as a function's argument. Graphs have no node for it.
 func hostArg(h *Host) graph.Arg {
 	if h == nil {
 		return graph.Arg{Text: "nullptr"}
@@ -129,7 +129,7 @@ func hostArg(h *Host) graph.Arg {
 	return text(fmt.Sprintf("HostTensor(%s,%v)", shapeText(h.Shape), h.DType))
 }
 
-// CopyHostToDevice copies a host tensor to one on the device, of the same shape and data type.
+// CopyHostToDevice copies a host tensor to a device tensor of the same shape and data type.
 func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error {
 	_, err := d.do(ctx, "ttnn::copy_host_to_device_tensor", []*Tensor{t}, func() []graph.Arg { return []graph.Arg{hostArg(h), t.arg()} }, func(c *call) (*Tensor, error) {
 		if err := h.check(); err != nil {
@@ -144,18 +144,18 @@ func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error
 }
 
 func (c *call) write(h *Host, t *Tensor) error {
-	if t.buf == nil || c.d.live.blocked() {
+	if t.buf == nil || c.d.captures.noDispatch() {
 		return nil
 	}
 	return c.d.q.Write(c.ctx, t.buf, 0, t.geo.encode(h.Data))
 }
 
-// ToHost copies a tensor to the host, after everything before it has run.
+// ToHost waits for the operations before it and copies a tensor to the host.
 func (d *Device) ToHost(ctx context.Context, t *Tensor) (*Host, error) {
 	var h *Host
 	_, err := d.do(ctx, "ttnn::from_device", []*Tensor{t}, func() []graph.Arg { return []graph.Arg{t.arg()} }, func(c *call) (*Tensor, error) {
 		h = &Host{Shape: t.Shape(), DType: t.geo.spec.DType}
-		if t.buf == nil || d.live.blocked() {
+		if t.buf == nil || d.captures.noDispatch() {
 			return nil, nil
 		}
 		pages := make([]byte, t.buf.Size())
@@ -171,27 +171,27 @@ func (d *Device) ToHost(ctx context.Context, t *Tensor) (*Host, error) {
 	return h, nil
 }
 
-// Deallocate gives the tensor's memory back. What is in a queue still runs as it should; traces keep the memory.
+// Deallocate frees the tensor's memory. Operations that are in the queue still use it, and traces hold it.
 func (d *Device) Deallocate(t *Tensor) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := t.of(d); err != nil {
-		return fmt.Errorf("ops: deallocate: %w", err)
+	if err := t.checkLocked(d); err != nil {
+		return &opError{"deallocate", err}
 	}
-	return t.release()
+	return t.releaseLocked()
 }
 
-// release gives the memory back. Called with d.mu held.
-func (t *Tensor) release() error {
-	if t.buf != nil && t.d.live.blocked() {
-		// The graph hears of it; the device must stay as it is.
-		t.d.live.deallocate(t.d.live.buffer(t.d, t.buf))
+// releaseLocked frees the memory.
+func (t *Tensor) releaseLocked() error {
+	if t.buf != nil && t.d.captures.noDispatch() {
+		// Only the graph records it: the device must stay unchanged.
+		t.d.captures.deallocate(t.d.captures.buffer(t.d, t.buf))
 		return nil
 	}
 	t.freed = true
 	if t.buf != nil {
 		return t.buf.Free()
 	}
-	t.d.live.deallocate(t.plan.buffer)
+	t.d.captures.deallocate(t.plan.buffer)
 	return t.plan.free()
 }

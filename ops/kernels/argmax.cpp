@@ -1,12 +1,12 @@
-// Finds where the largest element of each row is; the first of equal ones. What is not a number is the largest. Computes a
-// share of the pages of the result. BRISC or NCRISC.
+// Finds the index of the largest element of each row, the first of equal ones; NaN is larger than any number. Computes a share
+// of the pages of the result. BRISC or NCRISC.
 //
 // Unique arguments: 0 first page, 1 number of pages. Common arguments: the result, as many elements as there are rows, and
-// what to search. Circular buffers are only room in L1: 0, of two pages.
+// the tensor to search. Circular buffer 0, of two pages, is only used as memory in L1.
 
 #include "tensor.h"
 
-// ordered maps a value to a number that is larger if the value is.
+// ordered maps values to integers of the same order.
 static uint32_t ordered(uint32_t type, uint32_t v) {
     if (type == kInt32) {
         return v ^ kSign;

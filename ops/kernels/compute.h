@@ -1,11 +1,11 @@
-// What operations compute of elements.
+// The operations on elements.
 #pragma once
 #include "tensor.h"
 
 // The operations, with the host's numbers.
 enum Operation : uint32_t { kCopy, kRelu, kAdd, kMultiply };
 
-// compute takes and gives integers of 32 bits, or floats as the bits of single precision.
+// compute takes and returns 32-bit integers, or the bits of single-precision floats.
 static inline uint32_t compute(uint32_t op, bool floats, uint32_t a, uint32_t b) {
     switch (op) {
     case kRelu: return a & kSign && (!floats || a <= (kSign | kInfinity)) ? 0 : a;

@@ -1,8 +1,8 @@
-// Computes a share of a tensor's pages from tensors that are put behind each other along a dimension. BRISC or NCRISC.
+// Computes a share of the pages of tensors concatenated along a dimension. BRISC or NCRISC.
 //
 // Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 dimension, 1 number of tensors, then the result
-// and the tensors. Circular buffers are only room in L1: 0 and 1 for a page of the tensors, in turn, so that neighbours
-// have one each; 2 for the result; 3 for what is known of the tensors.
+// and the tensors. Circular buffers are only used as memory in L1: 0 and 1 each hold a page of a tensor, even tensors in 0 and
+// odd ones in 1; 2 holds a page of the result; 3 the structs of the tensors.
 
 #include "tensor.h"
 
@@ -18,7 +18,7 @@ void kernel_main() {
         at = in[k].read(at, get_write_ptr(k % 2));
     }
     const uint32_t type = out.type, size = size_of(type);
-    uint32_t holder[2] = {0, 1};  // whose page is in each room
+    uint32_t holder[2] = {0, 1};  // tensor whose page each buffer holds
     for (uint32_t page = first; page != end; page++) {
         clear(out);
         each_run(out, page, [&](const Run& r) {
@@ -40,7 +40,7 @@ void kernel_main() {
                     n = r.count - i;
                 }
                 for (; n != 0; n--, i++, x += size) {
-                    // As they are: bfloat16 isn't rounded again, and what is no number stays.
+                    // Copied unchanged: bfloat16 isn't rounded again, and NaNs keep their bits.
                     store(size == 2 ? kUint16 : type, r.addr + i * size, size == 2 ? load(kUint16, x) : load(type, x));
                 }
             }

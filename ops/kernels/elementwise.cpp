@@ -1,7 +1,7 @@
 // Computes a share of a tensor's pages from one or two others, element by element. BRISC or NCRISC.
 //
-// Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 operation, 1..4 where in the first operand the
-// result begins, then the result, the first and, if the operation has two, the second operand. Circular buffers are only room in L1:
+// Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 operation, 1..4 start of the result in
+// the first operand, then the result, the first and, if the operation has two, the second operand. Circular buffers are only used as memory in L1:
 // with one operand 0, of two pages; with two 0 and 1 for them and 2 for the result.
 
 #include "compute.h"
@@ -18,7 +18,7 @@ void kernel_main() {
         b.read(at, get_write_ptr(1));
     }
     const uint32_t type = a.type, size = size_of(type), to_size = size_of(out.type);
-    // The sign of an unsigned number is none.
+    // Unsigned numbers have no sign.
     const bool same = op == kCopy || (op == kRelu && type < kInt32);
     for (uint32_t page = first; page != end; page++) {
         clear(out);
@@ -56,7 +56,7 @@ void kernel_main() {
                     if (!same) {
                         store(out.type, to, compute(op, is_float(type), v, y != 0 ? load(type, y) : 0));
                     } else if (type == kBfloat16) {
-                        store(kUint16, to, v >> 16);  // as it is, also if it is no number
+                        store(kUint16, to, v >> 16);  // unchanged, NaNs too
                     } else {
                         store(out.type, to, v);
                     }

@@ -4,7 +4,7 @@
 // precision; integers are summed in 32 bits. The result is converted once, at the end.
 //
 // Unique arguments: 0 first page, 1 number of pages. Common arguments: the result, the left and the right matrix.
-// Circular buffers are only room in L1: 0 left, 1 right, 2 result, 3 sums.
+// Circular buffers are only used as memory in L1: 0 left, 1 right, 2 result, 3 sums.
 
 #include "tensor.h"
 
@@ -43,7 +43,7 @@ void kernel_main() {
                         for (; run != 0 && i < columns; run--, i++, y += size) {
                             uint32_t* sum = sums + r * columns + i;
                             const uint32_t v = load(type, y);
-                            // The first product is the first sum: -0 stays what it is.
+                            // The sum starts as the first product, so that -0 stays -0.
                             *sum = !floats ? *sum + x * v : k == 0 ? f32_mul(x, v) : f32_add(*sum, f32_mul(x, v));
                         }
                     }

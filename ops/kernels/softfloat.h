@@ -1,5 +1,5 @@
 // IEEE 754 single precision for cores without a floating-point unit: round to nearest, ties to even, with subnormals,
-// infinities and signed zeros. Values are their bits. What is not a number is always kNaN.
+// infinities and signed zeros. Values are given by their bits. Every NaN result is kNaN.
 #pragma once
 #include <cstdint>
 
@@ -20,7 +20,7 @@ static inline uint32_t f32_pack(uint32_t sign, int32_t exponent, uint32_t m) {
     return sign + (static_cast<uint32_t>(exponent - 1) << 23) + m;
 }
 
-// shift_sticky shifts right; bits that fall out leave a 1 behind.
+// shift_sticky shifts right and sets the lowest bit if any bit shifted out was 1.
 static inline uint32_t shift_sticky(uint32_t m, uint32_t by) {
     if (by == 0) {
         return m;
@@ -39,7 +39,7 @@ static __attribute__((noinline, unused)) uint32_t f32_add(uint32_t a, uint32_t b
     }
     int32_t ea = a >> 23 & 255, eb = b >> 23 & 255;
     if (ea == 255) {
-        // The larger one is infinite or no number; infinities of different sign have no sum.
+        // The larger one is infinite or NaN; the sum of infinities of different sign is NaN.
         return (a & 0x7FFFFF) != 0 || (eb == 255 && ((a ^ b) & kSign)) ? kNaN : a;
     }
     uint32_t ma = a & 0x7FFFFF, mb = b & 0x7FFFFF;
@@ -116,7 +116,7 @@ static __attribute__((noinline, unused)) uint32_t f32_mul(uint32_t a, uint32_t b
     return f32_pack(sign, e, m);
 }
 
-// f32_to_bf16 rounds to the upper half.
+// f32_to_bf16 rounds to the upper 16 bits.
 static inline uint32_t f32_to_bf16(uint32_t v) {
     if ((v & ~kSign) > kInfinity) {
         return kNaN >> 16;

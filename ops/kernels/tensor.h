@@ -1,4 +1,4 @@
-// Tensors as kernels see them: where each element is, whatever its layout and wherever its pages are.
+// Tensors in kernels: the address of each element, for any layout and memory configuration.
 #pragma once
 #include "api/dataflow/dataflow_api.h"
 #include "softfloat.h"
@@ -8,7 +8,7 @@ enum DataType : uint32_t { kUint8, kUint16, kUint32, kInt32, kBfloat16, kFloat32
 
 static inline bool is_float(uint32_t type) { return type >= kBfloat16; }
 
-// load and store see integers as 32 bits, and floats as the bits of single precision.
+// load and store use 32 bits for an element: an integer, or the bits of a single-precision float.
 static inline uint32_t load(uint32_t type, uint32_t addr) {
     switch (type) {
     case kUint8: return *reinterpret_cast<const uint8_t*>(addr);
@@ -29,7 +29,7 @@ static inline void store(uint32_t type, uint32_t addr, uint32_t v) {
 
 static inline uint32_t size_of(uint32_t type) { return type == kUint8 ? 1 : type == kUint16 || type == kBfloat16 ? 2 : 4; }
 
-// What a tensor's first common argument words say; behind them are the banks of its shards, four to a word.
+// The first words of a tensor in the common arguments. The banks of its shards follow, four to a word.
 constexpr uint32_t kFlagL1 = 1, kFlagTile = 2, kFlagSharded = 4;
 constexpr uint32_t kHeader = 16;
 
@@ -37,15 +37,15 @@ struct Tensor {
     uint32_t base, bytes, stride, flags;  // address in each bank, bytes of a page, from page to page in a bank
     uint32_t dims[4];
     uint32_t page_width;             // elements
-    uint32_t wide, high;             // pages beside each other; page rows of a matrix
+    uint32_t wide, high;             // pages in a row; rows of pages in a matrix
     uint32_t shard_high, shard_wide;  // pages
     uint32_t shards_wide;
     uint32_t type;
-    uint32_t banks;    // index of the first argument behind the header
-    uint32_t scratch;  // L1 address of room for a page
-    uint32_t cached;   // the page that is there
+    uint32_t banks;    // index of the first argument after the header
+    uint32_t scratch;  // L1 address of a buffer for one page
+    uint32_t cached;   // index of the page in it
 
-    // read takes the tensor from the common arguments from one on, and returns the first behind it.
+    // read reads the tensor from the common arguments, from an index on, and returns the index after it.
     uint32_t read(uint32_t at, uint32_t room) {
         base = rp_common_arg(at);
         bytes = rp_common_arg(at + 1);
@@ -74,7 +74,7 @@ struct Tensor {
             const uint32_t shard = row / shard_high * shards_wide + column / shard_wide;
             const uint32_t slot = row % shard_high * shard_wide + column % shard_wide;
             const uint32_t bank = rp_common_arg(banks + shard / 4) >> shard % 4 * 8 & 0xFF;
-            // An interleaved buffer would have this page there.
+            // An interleaved buffer has this page at the same place.
             page = slot * (flags & kFlagL1 ? table->num_l1 : table->num_dram) + bank;
         }
         return flags & kFlagL1 ? rp_l1_page(noc_index, base, stride, page) : rp_dram_page(noc_index, base, stride, page);
@@ -90,8 +90,8 @@ struct Tensor {
         cached = page;
     }
 
-    // flush writes the room to a page and waits until the room may be used again. What lies between the page and the next
-    // is written too, because who copies pages copies it along.
+    // flush writes the page buffer to a page and waits until it can be reused. The padding up to the next page is written
+    // too, because copies of pages include it.
     void flush(uint32_t page) {
         const rp_place p = place(page);
         rp_publish();
@@ -99,7 +99,7 @@ struct Tensor {
         rp_wait_writes_sent(noc_index);
     }
 
-    // find returns the L1 address of an element, and how many more of its row follow it there.
+    // find returns the L1 address of an element, and how many elements of its row follow it contiguously.
     uint32_t find(uint32_t matrix, uint32_t h, uint32_t w, uint32_t* run) {
         if (flags & kFlagTile) {
             fetch((matrix * high + h / 32) * wide + w / 32);
@@ -111,16 +111,16 @@ struct Tensor {
         return scratch + w % page_width * size_of(type);
     }
 
-    // Indices beyond a dimension start anew: a dimension of 1 is repeated, whatever the other tensor has there.
+    // Indices wrap at the end of a dimension, so a dimension of 1 is repeated.
     uint32_t matrix(uint32_t n, uint32_t c) const { return n % dims[0] * dims[1] + c % dims[1]; }
 };
 
-// A piece of a page: elements that follow each other in the page and in their row.
+// A run of elements that is contiguous in the page and in its row.
 struct Run {
     uint32_t n, c, h, w, count, addr;
 };
 
-// each_run calls f for every piece of a page that lies inside of the tensor. What is outside is left alone.
+// each_run calls f for every run of a page inside the tensor, and skips the padding.
 template <class F>
 static inline void each_run(const Tensor& t, uint32_t page, F f) {
     const uint32_t row = page / t.wide, column = page % t.wide;
@@ -140,7 +140,7 @@ static inline void each_run(const Tensor& t, uint32_t page, F f) {
     }
 }
 
-// clear fills a tensor's room with zeros, up to where the next page begins.
+// clear fills a tensor's page buffer with zeros, padding up to the next page included.
 static inline void clear(const Tensor& t) {
     for (uint32_t i = 0; i < t.stride; i += 4) {
         *reinterpret_cast<uint32_t*>(t.scratch + i) = 0;

@@ -1,0 +1,126 @@
+package ops
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// captures are the graph captures that are under way on a device. They hear of operations from this package, and of all other
+// uses of the device (buffers, programs, transfers) from an Observer.
+type captures struct {
+	mu    sync.Mutex
+	stack []*Capture // the outermost first
+	stop  func()     // removes the Observer
+	bufs  map[*reprise.Buffer]*graph.Buffer
+	next  uint64        // id of the next buffer
+	open  *reprise.Call // the observed call whose function is open, or nil
+
+	snap *reprise.MemorySnapshot // of a capture without dispatch: where it allocates; otherwise nil
+	gen  uint64                  // number of captures without dispatch so far
+}
+
+// active reports whether there is a capture.
+func (c *captures) active() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.stack) > 0
+}
+
+// noDispatch reports whether there is a capture without dispatch: nothing may reach the device.
+func (c *captures) noDispatch() bool { return c.generation() > 0 }
+
+// generation returns the number of the current capture without dispatch, or 0.
+func (c *captures) generation() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.snap == nil {
+		return 0
+	}
+	return c.gen
+}
+
+// each calls f for each capture.
+func (c *captures) each(f func(*Capture)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.stack {
+		f(one)
+	}
+}
+
+func (c *captures) begin(name string, args []graph.Arg) {
+	c.each(func(one *Capture) { one.rec.Begin(name, args...) })
+}
+
+func (c *captures) end(out ...*graph.Tensor) { c.each(func(one *Capture) { one.rec.End(out...) }) }
+
+func (c *captures) deallocate(b *graph.Buffer) {
+	c.each(func(one *Capture) { one.rec.Deallocate(b) })
+}
+
+// failed records that an operation failed.
+func (c *captures) failed(op string, err error) {
+	c.each(func(one *Capture) { one.rec.Error(errorKind(err), err.Error(), op) })
+}
+
+// errorKind returns the kind of an error in graphs.
+func errorKind(err error) string {
+	var h *reprise.HangError
+	if errors.As(err, &h) {
+		return "hang"
+	}
+	return "exception"
+}
+
+// program records a program of a capture without dispatch. placed says that its circular buffers lie in buffers.
+func (c *captures) program(device int, cbs []reprise.CircularBuffer, placed bool) {
+	out := make([]graph.CircularBuffer, len(cbs))
+	for i, b := range cbs {
+		out[i] = graph.CircularBuffer{Device: device, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores), GloballyAllocated: placed}
+	}
+	c.each(func(one *Capture) { one.rec.Program(device, out...) })
+}
+
+// run records a program that runs.
+func (c *captures) run(device int, x *reprise.Executable) {
+	c.each(func(one *Capture) { one.run(device, x) })
+}
+
+func (c *Capture) run(device int, x *reprise.Executable) {
+	var out []graph.CircularBuffer
+	for _, b := range x.CircularBuffers() {
+		out = append(out, graph.CircularBuffer{Device: device, Size: int64(b.Size), Address: uint64(b.Addr), Cores: coreRanges(b.Cores), GloballyAllocated: b.Given})
+	}
+	c.rec.Program(device, out...)
+	if c.mode == graph.Normal {
+		for _, b := range out {
+			c.rec.AllocateCircular(b)
+		}
+	}
+}
+
+func coreRanges(rs []reprise.Range) []graph.CoreRange {
+	out := make([]graph.CoreRange, len(rs))
+	for i, r := range rs {
+		out[i] = graph.CoreRange{X0: r.Start.X, Y0: r.Start.Y, X1: r.End.X, Y1: r.End.Y}
+	}
+	return out
+}
+
+// remove removes a capture, which must be the innermost one.
+func (c *captures) remove(one *Capture) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.stack) == 0 || c.stack[len(c.stack)-1] != one {
+		return ErrNotCapturing
+	}
+	if c.stack = slices.Delete(c.stack, len(c.stack)-1, len(c.stack)); len(c.stack) == 0 {
+		c.stop()
+		c.stop, c.snap, c.bufs, c.open = nil, nil, nil, nil
+	}
+	return nil
+}

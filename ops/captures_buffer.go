@@ -1,0 +1,121 @@
+package ops
+
+import (
+	"errors"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// planned is the memory of a tensor in a capture without dispatch.
+type planned struct {
+	gen    uint64 // of the capture
+	addr   uint32
+	buffer *graph.Buffer
+	undo   func() error // frees it in the snapshot; nil if it didn't fit
+}
+
+func (p *planned) free() error {
+	if p.undo == nil {
+		return nil
+	}
+	return p.undo()
+}
+
+// allocate plans a tensor's memory in the snapshot. A tensor that doesn't fit is at address 0.
+func (c *captures) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*planned, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &planned{gen: c.gen}
+	var err error
+	if p.addr, p.undo, err = c.snap.Take(cfg); err != nil && !errors.Is(err, reprise.ErrOutOfMemory) {
+		return nil, err
+	}
+	c.next++
+	p.buffer = &graph.Buffer{
+		ID: c.next, Device: d.id, Type: bufferType(cfg.Kind), Layout: graph.BufferLayout(g.spec.Memory.Layout), Size: int64(g.pages) * int64(g.pageBytes),
+		PageSize: int64(g.pageBytes), Address: uint64(p.addr),
+	}
+	banks := d.dev.DRAMBanks()
+	if cfg.Kind == reprise.L1 {
+		banks = d.dev.Grid().Size()
+	}
+	if s := g.sharding; s != nil {
+		p.buffer.Cores = ceil(s.Tensor[0], s.Shard[0]) * ceil(s.Tensor[1], s.Shard[1])
+		p.buffer.MaxPerBank = int64(s.Shard[0]) * int64(s.Shard[1]) * int64(g.pageBytes)
+	} else {
+		p.buffer.MaxPerBank = int64(ceil(g.pages, banks)) * int64(g.pageBytes)
+	}
+	for _, one := range c.stack {
+		one.rec.Allocate(p.buffer)
+	}
+	return p, nil
+}
+
+// buffer returns the description of a buffer. A buffer has one description as long as it is allocated.
+func (c *captures) buffer(d *Device, b *reprise.Buffer) *graph.Buffer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bufferLocked(d, b)
+}
+
+func (c *captures) bufferLocked(d *Device, b *reprise.Buffer) *graph.Buffer {
+	g := c.bufs[b]
+	if g != nil {
+		return g
+	}
+	if c.bufs == nil {
+		c.bufs = map[*reprise.Buffer]*graph.Buffer{}
+	}
+	c.next++
+	g = &graph.Buffer{
+		ID: c.next, Device: d.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()), PageSize: int64(b.PageSize()),
+		Cores: len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b), Pages: func() []graph.Page { return pagesOf(d.id, b) },
+	}
+	c.bufs[b] = g
+	return g
+}
+
+func bufferType(k reprise.Kind) graph.BufferType {
+	switch k {
+	case reprise.DRAM:
+		return graph.DRAM
+	case reprise.L1Small:
+		return graph.L1Small
+	}
+	return graph.L1
+}
+
+// maxPerBank returns the bytes of a buffer in the bank with most of its pages.
+func maxPerBank(b *reprise.Buffer) int64 {
+	count, most := map[int]int64{}, int64(0)
+	for i := range b.Pages() {
+		p, ok := b.Page(i)
+		if !ok {
+			break
+		}
+		if b.Layout() == reprise.Interleaved && i > 0 && p.Bank == 0 {
+			most = int64(ceil(b.Pages(), i)) // the first i pages are in different banks, and the others repeat them
+			break
+		}
+		count[p.Bank]++
+		most = max(most, count[p.Bank])
+	}
+	return most * int64(b.PageStride())
+}
+
+// pagesOf returns the places of a buffer's pages.
+func pagesOf(device int, b *reprise.Buffer) []graph.Page {
+	out := make([]graph.Page, 0, b.Pages())
+	for i := range b.Pages() {
+		p, ok := b.Page(i)
+		if !ok {
+			break
+		}
+		out = append(out, graph.Page{
+			Device: int64(device), Address: uint64(b.Addr()), CoreY: int64(p.Core.Y), CoreX: int64(p.Core.X), Bank: int64(p.Bank), Index: int64(i),
+			PageAddr: uint64(p.Addr), PageSize: int64(b.PageSize()), BufferType: int64(bufferType(b.Kind())),
+		})
+	}
+	return out
+}

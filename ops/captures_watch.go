@@ -1,0 +1,100 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// watcher is the device's Observer during captures.
+type watcher struct{ d *Device }
+
+// isFunction reports whether a call is a function in graphs when it isn't part of an operation.
+func isFunction(k reprise.CallKind) bool {
+	switch k {
+	case reprise.CallWrite, reprise.CallRead, reprise.CallAwait, reprise.CallRun, reprise.CallReplay, reprise.CallFinish:
+		return true
+	}
+	return false
+}
+
+// Begin implements reprise.Observer.
+func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
+	if !isFunction(call.Kind) || ctx.Value(internalCall{}) != nil {
+		return
+	}
+	c := &w.d.captures
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Functions in a graph nest, and calls of several goroutines don't: while one is open, others are recorded at their end.
+	if c.open == nil && len(c.stack) > 0 {
+		c.open = call
+		c.beginLocked(call)
+	}
+}
+
+func (c *captures) beginLocked(call *reprise.Call) {
+	name := fmt.Sprintf("reprise::%v", call.Kind)
+	args := []graph.Arg{{Text: call.Name}}
+	if call.Bytes > 0 {
+		args = append(args, text(call.Bytes))
+	}
+	for _, one := range c.stack {
+		one.rec.Begin(name, args...)
+		if call.Kind == reprise.CallRun { // the visualizer takes functions without :: for operations of the device
+			one.rec.Begin(call.Name)
+		}
+	}
+}
+
+// End implements reprise.Observer.
+func (w watcher) End(ctx context.Context, call *reprise.Call) {
+	c := &w.d.captures
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch b, _ := call.Object.(*reprise.Buffer); {
+	case call.Kind == reprise.CallAllocate && call.Err == nil && b != nil:
+		g := c.bufferLocked(w.d, b)
+		for _, one := range c.stack {
+			one.rec.Allocate(g)
+		}
+	case call.Kind == reprise.CallFree && call.Err == nil && b != nil:
+		g := c.bufferLocked(w.d, b)
+		for _, one := range c.stack {
+			one.rec.Deallocate(g)
+		}
+		delete(c.bufs, b)
+	case isFunction(call.Kind) && ctx.Value(internalCall{}) == nil:
+		if c.open == call {
+			c.open = nil
+		} else { // it began while another call was open, or before the capture
+			c.beginLocked(call)
+		}
+		c.endLocked(w.d, call)
+	}
+}
+
+// endLocked records the end of a call. A call that hangs has none.
+func (c *captures) endLocked(d *Device, call *reprise.Call) {
+	x, _ := call.Object.(*reprise.Executable)
+	var h *reprise.HangError
+	hangs := errors.As(call.Err, &h)
+	for _, one := range c.stack {
+		if call.Kind == reprise.CallRun && x != nil {
+			one.run(d.id, x)
+		}
+		if call.Err != nil {
+			one.rec.Error(errorKind(call.Err), call.Err.Error(), call.Name)
+		}
+		if hangs {
+			continue
+		}
+		if call.Kind == reprise.CallRun {
+			one.rec.End()
+		}
+		one.rec.End()
+	}
+}

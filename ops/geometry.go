@@ -1,0 +1,123 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// geometry is the layout of a tensor's elements in pages.
+type geometry struct {
+	spec      Spec
+	dims      [4]int
+	pageWidth int // elements
+	pageBytes int
+	wide      int // pages in a row
+	high      int // rows of pages in a matrix
+	pages     int
+	sharding  *reprise.Sharding // nil if interleaved
+}
+
+// geometry checks a spec and computes the layout of its elements. The error wraps ErrShape, ErrDataType or ErrMemory.
+func (s Spec) geometry() (*geometry, error) {
+	if _, err := volume(s.Shape); err != nil {
+		return nil, err
+	}
+	if s.DType >= numDataTypes {
+		return nil, fmt.Errorf("%w: invalid %v", ErrDataType, s.DType)
+	}
+	if s.Layout > Tile {
+		return nil, fmt.Errorf("%w: invalid %v", ErrMemory, s.Layout)
+	}
+	m := s.Memory
+	if m.Kind != reprise.DRAM && m.Kind != reprise.L1 {
+		return nil, fmt.Errorf("%w: %v: tensors are in DRAM or L1", ErrMemory, m.Kind)
+	}
+	g := &geometry{spec: s.clone(), dims: to4D(s.Shape)}
+	g.pageWidth, g.high = g.dims[3], g.dims[2]
+	unit := 1 // rows of a page
+	switch m.Layout {
+	case reprise.Interleaved:
+		if m.Shard != nil {
+			return nil, fmt.Errorf("%w: an interleaved tensor has no shards", ErrMemory)
+		}
+	case reprise.HeightSharded, reprise.WidthSharded, reprise.BlockSharded:
+		if m.Shard == nil || m.Shard.Shape[0] < 1 || m.Shard.Shape[1] < 1 {
+			return nil, fmt.Errorf("%w: a %v tensor needs shards with a height and a width", ErrMemory, m.Layout)
+		}
+		g.pageWidth = m.Shard.Shape[1]
+	default:
+		return nil, fmt.Errorf("%w: %v: tensors are interleaved, height, width or block sharded", ErrMemory, m.Layout)
+	}
+	if s.Layout == Tile {
+		g.pageWidth, g.high, unit = tileSize, ceil(g.high, tileSize), tileSize
+		if m.Shard != nil && (m.Shard.Shape[0]%tileSize != 0 || m.Shard.Shape[1]%tileSize != 0) {
+			return nil, fmt.Errorf("%w: shards of %d by %d elements: those of tiles are multiples of %d", ErrMemory, m.Shard.Shape[0], m.Shard.Shape[1], tileSize)
+		}
+	}
+	g.pageBytes = g.pageWidth * unit * s.DType.Size()
+	g.wide = ceil(g.dims[3], g.pageWidth)
+	rows := g.dims[0] * g.dims[1] * g.high
+	g.pages = rows * g.wide
+	if m.Shard != nil {
+		g.sharding = &reprise.Sharding{
+			Layout: m.Layout, Tensor: []int{rows, g.wide}, Shard: []int{m.Shard.Shape[0] / unit, m.Shard.Shape[1] / g.pageWidth}, Cores: slices.Clone(m.Shard.Cores),
+		}
+		if m.Shard.Columns {
+			g.sharding.Orientation = reprise.ColMajor
+		}
+	}
+	return g, nil
+}
+
+// config returns the configuration of a buffer for the pages.
+func (g *geometry) config(name string) reprise.BufferConfig {
+	c := reprise.BufferConfig{Kind: g.spec.Memory.Kind, PageSize: g.pageBytes, Name: name, Sharding: g.sharding}
+	if g.sharding == nil {
+		c.Size = g.pages * g.pageBytes
+	}
+	return c
+}
+
+// at returns the byte offset in the pages of element w of a row, and how many elements from it on are contiguous.
+func (g *geometry) at(row, w int) (off, run int) {
+	size := g.spec.DType.Size()
+	if g.spec.Layout == RowMajor {
+		x := w % g.pageWidth
+		return (row*g.wide+w/g.pageWidth)*g.pageBytes + x*size, min(g.pageWidth-x, g.dims[3]-w)
+	}
+	matrix, h := row/g.dims[2], row%g.dims[2]
+	page := (matrix*g.high+h/tileSize)*g.wide + w/tileSize
+	in := ((h/faceSize%2*2+w/faceSize%2)*faceSize+h%faceSize)*faceSize + w%faceSize
+	return page*g.pageBytes + in*size, min(faceSize-w%faceSize, g.dims[3]-w)
+}
+
+// each calls f for every contiguous run of elements: its offset in the pages, its offset in the rows, and its length, in
+// bytes.
+func (g *geometry) each(f func(page, row, n int)) {
+	size := g.spec.DType.Size()
+	for row := range g.dims[0] * g.dims[1] * g.dims[2] {
+		for w := 0; w < g.dims[3]; {
+			off, run := g.at(row, w)
+			f(off, (row*g.dims[3]+w)*size, run*size)
+			w += run
+		}
+	}
+}
+
+// encode copies rows to pages.
+func (g *geometry) encode(rows []byte) []byte {
+	pages := make([]byte, g.pages*g.pageBytes)
+	g.each(func(page, row, n int) { copy(pages[page:page+n], rows[row:]) })
+	return pages
+}
+
+// decode copies pages to rows.
+func (g *geometry) decode(pages []byte) []byte {
+	rows := make([]byte, g.dims[0]*g.dims[1]*g.dims[2]*g.dims[3]*g.spec.DType.Size())
+	g.each(func(page, row, n int) { copy(rows[row:row+n], pages[page:]) })
+	return rows
+}
+
+func ceil(n, by int) int { return (n + by - 1) / by }

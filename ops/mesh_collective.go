@@ -1,0 +1,197 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers, which wrap around, or
+// Float32 or BFloat16, which are rounded after each addition, in the order that mesh.Links documents. The result is
+// interleaved in DRAM; its page size must be a multiple of 4 up to 4096 bytes.
+func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
+	const name = "ttnn::all_reduce"
+	if err := t.check(m); err != nil {
+		return nil, &opError{name, err}
+	}
+	s := t.result()
+	sum, err := sumOf(s.DType)
+	if err != nil {
+		return nil, &opError{name, err}
+	}
+	return m.collective(ctx, name, t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
+		_, err := d.ToMemoryConfig(ctx, from, s.Memory, Into(into))
+		return err
+	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, sum) })
+}
+
+// sumOf returns how links add numbers of a type.
+func sumOf(t DataType) (mesh.Combine, error) {
+	switch t {
+	case UInt32, Int32:
+		return mesh.SumInt32, nil
+	case BFloat16:
+		return mesh.SumBFloat16, nil
+	case Float32:
+		return mesh.SumFloat32, nil
+	}
+	return mesh.Replace, fmt.Errorf("%w: %v: links add 32-bit integers, float32 and bfloat16", ErrDataType, t)
+}
+
+// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves each chip one slice of the sum: slice i along the
+// first dimension on chip i of mesh.Links.Line. The result is interleaved in DRAM; its page size must be a multiple of 4 up to
+// 4096 bytes, and each slice must consist of whole pages.
+func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
+	const name = "ttnn::reduce_scatter"
+	if err := t.check(m); err != nil {
+		return nil, &opError{name, err}
+	}
+	whole, s := t.result(), t.result()
+	sum, err := sumOf(s.DType)
+	if err != nil {
+		return nil, &opError{name, err}
+	}
+	n := len(m.chips)
+	all, err := whole.geometry()
+	if err != nil {
+		return nil, &opError{name, err}
+	}
+	s.Shape[0] /= n
+	if g, err := s.geometry(); err != nil || s.Shape[0]*n != whole.Shape[0] || g.pages*n != all.pages || len(s.Shape) == 1 {
+		return nil, fmt.Errorf("ops: %s: %w: %v over %d chips: the slices must be equal, and each must have pages of its own", name, ErrShape, whole.Shape, n)
+	}
+	load := func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) }
+	var out *MeshTensor
+	err = m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) (parts []*Tensor, err error) {
+		// Links work in place and leave the slices of other chips undefined.
+		var sums *MeshTensor
+		if sums, err = m.create(ctx, whole); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if free := m.Deallocate(ctx, sums); free != nil {
+				err = errors.Join(err, free)
+			}
+		}()
+		if out, err = m.create(ctx, s); err != nil {
+			return nil, err
+		}
+		for i, d := range m.chips {
+			if _, err = d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i])); err != nil {
+				return nil, m.discard(ctx, err, out)
+			}
+		}
+		if sums.buf != nil {
+			if err = m.exchange(ctx, sums, load); err != nil {
+				return nil, m.discard(ctx, err, out)
+			}
+		}
+		for i, place := range m.places() {
+			begin, end := make([]int, len(s.Shape)), slices.Clone(s.Shape)
+			begin[0], end[0] = place*s.Shape[0], (place+1)*s.Shape[0]
+			if _, err = m.chips[i].Slice(ctx, sums.parts[i], begin, end, Into(out.parts[i])); err != nil {
+				return nil, m.discard(ctx, err, out)
+			}
+		}
+		return out.parts, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// places returns the place of each chip in the line.
+func (m *Mesh) places() []int {
+	chips, out := m.m.Chips(), make([]int, len(m.chips))
+	for i, c := range m.links.Line() {
+		out[slices.Index(chips, c)] = i
+	}
+	return out
+}
+
+// AllGather leaves on every chip the parts of all chips, concatenated along the first dimension in the order of
+// mesh.Links.Line. The result is interleaved in DRAM; its page size must be a multiple of 4 up to 4096 bytes, and each part
+// must consist of whole pages of it.
+func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
+	const name = "ttnn::all_gather"
+	if err := t.check(m); err != nil {
+		return nil, &opError{name, err}
+	}
+	s := t.result()
+	s.Shape[0] *= len(m.chips)
+	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].geo.pages || len(s.Shape) == 1 {
+		return nil, fmt.Errorf("ops: %s: %w: %v in %v: each part must have pages of its own in the result", name, ErrShape, t.parts[0].geo.spec.Shape, s.Shape)
+	}
+	times := slices.Repeat([]int{1}, len(s.Shape))
+	times[0] = len(m.chips)
+	// Every chip fills all places with its own part; the collective replaces all but its own.
+	return m.collective(ctx, name, t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
+		_, err := d.Repeat(ctx, from, times, Into(into))
+		return err
+	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
+}
+
+// result returns the Spec of a part in interleaved DRAM, whose pages links transfer.
+func (t *MeshTensor) result() Spec {
+	s := t.Spec()
+	s.Memory = Interleaved(reprise.DRAM)
+	return s
+}
+
+// collective allocates a result, fills it on each chip with fill, and runs the program that load returns.
+func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, s Spec, fill func(ctx context.Context, d *Device, from, into *Tensor) error, load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
+	var out *MeshTensor
+	err := m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) ([]*Tensor, error) {
+		var err error
+		if out, err = m.create(ctx, s); err != nil {
+			return nil, err
+		}
+		for i, d := range m.chips {
+			if err = fill(ctx, d, t.parts[i], out.parts[i]); err != nil {
+				return nil, m.discard(ctx, err, out)
+			}
+		}
+		if out.buf == nil {
+			return out.parts, nil
+		}
+		if err = m.exchange(ctx, out, load); err != nil {
+			return nil, m.discard(ctx, err, out)
+		}
+		return out.parts, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// discard deallocates a tensor because of an error, and returns that error.
+func (m *Mesh) discard(ctx context.Context, err error, t *MeshTensor) error {
+	if free := m.Deallocate(ctx, t); free != nil {
+		return errors.Join(err, free)
+	}
+	return err
+}
+
+// exchange runs a collective on a tensor. Its program stays loaded until the tensor is deallocated.
+func (m *Mesh) exchange(ctx context.Context, t *MeshTensor, load func(*mesh.Buffer) (*mesh.Executable, error)) error {
+	x, err := load(t.buf)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.execs[t] = x
+	m.mu.Unlock()
+	for i, c := range m.m.Chips() {
+		if part := x.On(c); part != nil {
+			m.chips[i].captures.run(i, part)
+		}
+	}
+	return m.m.Queue(0).Run(context.WithValue(ctx, internalCall{}, true), x)
+}

@@ -1,0 +1,158 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// MeshTensor is a tensor on each chip of a mesh, with the same Spec and the same address.
+type MeshTensor struct {
+	m     *Mesh
+	buf   *mesh.Buffer // nil if it is only planned
+	parts []*Tensor
+}
+
+// Spec returns the Spec of each chip's part.
+func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
+
+// On returns the part on chip i. It can only be deallocated together with the others.
+func (t *MeshTensor) On(i int) *Tensor { return t.parts[i] }
+
+// Empty allocates a tensor on all chips.
+func (m *Mesh) Empty(ctx context.Context, s Spec) (t *MeshTensor, err error) {
+	err = m.do(ctx, "ttnn::empty", func(i int) []graph.Arg { return specArgs(s, i) }, func(ctx context.Context) ([]*Tensor, error) {
+		if t, err = m.create(ctx, s); err != nil {
+			return nil, err
+		}
+		return t.parts, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// create allocates a tensor as part of an operation.
+func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
+	g, err := s.geometry()
+	if err != nil {
+		return nil, err
+	}
+	t := &MeshTensor{m: m}
+	err = m.function(ctx, m.chips[0].createName(), func(i int) []graph.Arg { return specArgs(s, i) }, func(context.Context) ([]*Tensor, error) {
+		for _, d := range m.chips {
+			d.mu.Lock() // not during the allocation, in which the device's Observers are called
+			d.lastID++
+			t.parts = append(t.parts, &Tensor{d: d, id: d.lastID, geo: g})
+			d.mu.Unlock()
+		}
+		cfg := g.config(fmt.Sprintf("tensor %d", t.parts[0].id))
+		if m.chips[0].captures.noDispatch() {
+			for _, p := range t.parts {
+				var err error
+				if p.plan, err = p.d.captures.allocate(p.d, g, cfg); err != nil {
+					return nil, err
+				}
+			}
+		} else {
+			b, err := m.m.NewBuffer(mesh.BufferConfig{BufferConfig: cfg})
+			if err != nil {
+				return nil, err
+			}
+			t.buf = b
+			for i, c := range m.m.Chips() {
+				t.parts[i].buf = b.On(c)
+			}
+		}
+		for _, p := range t.parts {
+			p.parts = t.parts
+		}
+		return t.parts, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// ToDevice allocates a tensor and copies host tensors of equal shape and data type to it: one for each chip, or one for all.
+func (m *Mesh) ToDevice(ctx context.Context, hs []*Host, l Layout, c MemoryConfig) (*MeshTensor, error) {
+	if len(hs) != 1 && len(hs) != len(m.chips) {
+		return nil, fmt.Errorf("ops: ttnn::to_device: %w: %d host tensors for %d chips, want one or one for each", ErrShape, len(hs), len(m.chips))
+	}
+	for _, h := range hs {
+		if err := h.check(); err != nil {
+			return nil, &opError{"ttnn::to_device", err}
+		}
+	}
+	t, err := m.Empty(ctx, Spec{Shape: hs[0].Shape, DType: hs[0].DType, Layout: l, Memory: c})
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range m.chips {
+		if err := d.CopyHostToDevice(ctx, hs[i%len(hs)], t.parts[i]); err != nil {
+			return nil, errors.Join(err, m.Deallocate(ctx, t))
+		}
+	}
+	return t, nil
+}
+
+// ToHost copies the parts of a tensor to the host, in the order of the chips.
+func (m *Mesh) ToHost(ctx context.Context, t *MeshTensor) ([]*Host, error) {
+	if err := t.check(m); err != nil {
+		return nil, &opError{"ttnn::from_device", err}
+	}
+	out := make([]*Host, len(m.chips))
+	for i, d := range m.chips {
+		var err error
+		if out[i], err = d.ToHost(ctx, t.parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Deallocate frees the tensor's memory on all chips.
+func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
+	if err := t.check(m); err != nil {
+		return &opError{"deallocate", err}
+	}
+	m.mu.Lock()
+	x := m.execs[t]
+	delete(m.execs, t)
+	m.mu.Unlock()
+	var errs []error
+	if x != nil {
+		errs = append(errs, x.Close(ctx))
+	}
+	for i, d := range m.chips {
+		errs = append(errs, d.Deallocate(t.parts[i]))
+	}
+	return errors.Join(errs...)
+}
+
+// of says whether the tensor is one of the mesh's.
+func (t *MeshTensor) of(m *Mesh) error {
+	switch {
+	case t == nil:
+		return fmt.Errorf("%w: no tensor: it is nil", ErrShape)
+	case t.m != m:
+		return ErrWrongDevice
+	}
+	return nil
+}
+
+// check returns an error unless the tensor is one of the mesh.
+func (t *MeshTensor) check(m *Mesh) error {
+	switch {
+	case t == nil:
+		return fmt.Errorf("%w: the tensor is nil", ErrShape)
+	case t.m != m:
+		return ErrWrongDevice
+	}
+	return nil
+}

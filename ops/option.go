@@ -1,0 +1,22 @@
+package ops
+
+// OpOption configures one call of an operation.
+type OpOption func(*result)
+
+// result is where and as what an operation leaves its result.
+type result struct {
+	memory *MemoryConfig
+	dtype  *DataType
+	into   *Tensor
+}
+
+// WithMemoryConfig sets the memory configuration of the result. The default is that of the first operand; if its shards don't
+// fit the result, the result is interleaved in the same memory.
+func WithMemoryConfig(m MemoryConfig) OpOption { return func(r *result) { r.memory = &m } }
+
+// WithDataType sets the data type of a matmul's result: another integer type for integers, another float type for floats.
+func WithDataType(t DataType) OpOption { return func(r *result) { r.dtype = &t } }
+
+// Into writes the result to an existing tensor of the result's shape and data type, instead of a new one. It can't be an
+// operand.
+func Into(t *Tensor) OpOption { return func(r *result) { r.into = t } }
