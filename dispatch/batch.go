@@ -53,8 +53,8 @@ type peerWait struct {
 	at   int // offset in Prepared.Bytes of the id to wait for
 }
 
-// spanEnd is the event after a queue's newest part of a batch with several queues of its device.
-type spanEnd struct {
+// partEnd is the event after a queue's newest part of a batch with several queues of its device.
+type partEnd struct {
 	start uint64 // of the queue that it belongs to; 0 if no event was recorded
 	id    cq.Seq
 }
@@ -198,7 +198,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 	q := b.queue
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if q.failed.Load() != nil || p.revoked || q.reserved != nil || q.shared { // not on the usual way
+	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared { // not on the usual way
 		if err := q.submittable(p, nil); err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (b *Batch) unlock() {
 func (b *Batch) rollbackLocked() {
 	for i := range b.parts {
 		if b.parts[i].acquired {
-			b.parts[i].Queue.giveUp()
+			b.parts[i].Queue.rollback()
 		}
 		if b.errs[i] == nil {
 			b.errs[i] = ErrSkipped
@@ -332,14 +332,14 @@ func (b *Batch) prepareLocked(i *int, ctx context.Context, rs []*Reservation) {
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
-	if q.failed.Load() != nil || p.revoked || q.reserved != nil || q.shared || len(rs) > 0 { // not on the usual way
+	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared || len(rs) > 0 { // not on the usual way
 		if err := q.submittable(p.Prepared, rs); err != nil {
 			return err
 		}
 		p.acquired = true
 	}
 	// No event was recorded yet since the queue was started, or so long ago that the ids' difference could wrap.
-	if p.peers != nil && (q.end.start != q.starts.Load() || uint32(q.event-q.end.id) >= 1<<30) {
+	if p.peers != nil && (q.stream.end.start != q.status.starts.Load() || uint32(q.stream.event-q.stream.end.id) >= 1<<30) {
 		if err := q.recordEnd(ctx); err != nil {
 			return err
 		}
@@ -351,7 +351,7 @@ func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err e
 // awaitPeersLocked sets the events that a linked part waits for.
 func (p *batchPart) awaitPeersLocked() {
 	for _, w := range p.peers {
-		cq.Put32(p.Bytes, w.at, uint32(w.peer.end.id))
+		cq.Put32(p.Bytes, w.at, uint32(w.peer.stream.end.id))
 	}
 }
 
@@ -361,12 +361,12 @@ func (b *Batch) copyLocked(i *int) {
 	for ; *i < len(b.parts); *i++ {
 		p := &b.parts[*i]
 		q := p.Queue
-		p.count(q.st.Expected)
+		p.count(q.stream.state.Expected)
 		n := uint32(len(p.Bytes))
-		copy(q.issue.mem[p.offset:], p.Bytes)
-		q.issue.wr = p.offset + n
-		*q.issue.end(q.fetch.put) = p.offset + n
-		q.pre.Publish() // commands must be visible before the entry that announces them
+		copy(q.rings.issue.mem[p.offset:], p.Bytes)
+		q.rings.issue.wr = p.offset + n
+		*q.rings.issue.end(q.rings.fetch.put) = p.offset + n
+		q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
 	}
 }
 
@@ -376,7 +376,7 @@ func (b *Batch) announceLocked(i *int) {
 	for ; *i < len(b.parts); *i++ {
 		if b.errs[*i] == nil {
 			p := &b.parts[*i]
-			p.Queue.fetch.push(uint16(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+			p.Queue.rings.fetch.push(uint16(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
 		}
 	}
 }
@@ -384,12 +384,12 @@ func (b *Batch) announceLocked(i *int) {
 // settleLocked notes that the commands are in the queue.
 func (p *batchPart) settleLocked() {
 	q := p.Queue
-	q.issue.prefetch()
-	if q.same != p.Prepared {
+	q.rings.issue.prefetch()
+	if q.stream.lastPrepared != p.Prepared {
 		q.submitted(p.Prepared)
 	}
 	if p.peers != nil {
-		q.waits++
+		q.stream.waits++
 	}
 }
 

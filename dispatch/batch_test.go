@@ -38,8 +38,8 @@ func batched(tb testing.TB, qs ...*Queue) *Batch {
 // entries returns what was written to a prefetch queue from entry on, in the order of writing.
 func entries(q *Queue, from uint64) []uint16 {
 	var out []uint16
-	for i := from; i < q.fetch.put; i++ {
-		out = append(out, q.pre.Load16(uint64(q.fetch.addr(uint32(i%fetchEntries)))))
+	for i := from; i < q.rings.fetch.put; i++ {
+		out = append(out, q.tiles.prefetchL1.Load16(uint64(q.rings.fetch.addr(uint32(i%fetchEntries)))))
 	}
 	return out
 }
@@ -107,13 +107,13 @@ func TestBatchWritesCommandsAndEntry(t *testing.T) {
 		}
 		b := batched(t, qs...)
 		for i, expected := range []uint32{0, 390, 390} {
-			off := qs[0].issue.wr
+			off := qs[0].rings.issue.wr
 			if err := b.Submit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			for k, q := range qs {
 				p := b.parts[k].Prepared
-				got := q.issue.mem[off:q.issue.wr]
+				got := q.rings.issue.mem[off:q.rings.issue.wr]
 				if len(got) != len(p.Bytes) {
 					t.Fatalf("submission %d of %d devices: %d B in the ring, want %d B", i, devices, len(got), len(p.Bytes))
 				}
@@ -138,7 +138,7 @@ func TestBatchLinksQueuesOfADevice(t *testing.T) {
 	for i := range 3 {
 		var from [2]uint64
 		for id, q := range d.queues {
-			from[id] = q.fetch.put
+			from[id] = q.rings.fetch.put
 		}
 		if err := b.Submit(t.Context()); err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func TestBatchLinksQueuesOfADevice(t *testing.T) {
 			}
 		}
 		for id, q := range d.queues {
-			last[id] = uint32(q.event)
+			last[id] = uint32(q.stream.event)
 		}
 	}
 	if _, err := NewBatch(b.parts[0].Prepared); err == nil {
@@ -186,17 +186,17 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	a.shared = true
 	full(t, b)
 	full(t, two.queues[0])
-	put, wr := a.fetch.put, a.issue.wr
+	put, wr := a.rings.fetch.put, a.rings.issue.wr
 	batch := batched(t, b, a)
 	err := batch.Submit(soon(t))
 	var e *BatchError
 	if !errors.As(err, &e) || len(e.Errs) != 2 || !errors.Is(e.Errs[0], context.DeadlineExceeded) || e.Errs[1] != ErrSkipped {
 		t.Errorf("error %v, want one of the first part, and that the second was skipped", err)
 	}
-	if a.fetch.put != put || a.issue.wr != wr {
-		t.Errorf("%d entries and %d B further: want the queue as it was", a.fetch.put-put, a.issue.wr-wr)
+	if a.rings.fetch.put != put || a.rings.issue.wr != wr {
+		t.Errorf("%d entries and %d B further: want the queue as it was", a.rings.fetch.put-put, a.rings.issue.wr-wr)
 	}
-	if a.set.owner != nil || a.work != (work{}) {
+	if a.set.owner != nil || a.order.work != (work{}) {
 		t.Errorf("the workers are queue %v's after a submission that failed", a.set.owner)
 	}
 	// The error of one device is plain.
@@ -282,12 +282,12 @@ func TestBatchSubset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		put := []uint64{one.queues[0].fetch.put, two.queues[0].fetch.put, two.queues[1].fetch.put}
+		put := []uint64{one.queues[0].rings.fetch.put, two.queues[0].rings.fetch.put, two.queues[1].rings.fetch.put}
 		if err := part.Submit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for i, q := range []*Queue{one.queues[0], two.queues[0], two.queues[1]} {
-			if submitted := q.fetch.put > put[i]; submitted != (q.d == d) {
+			if submitted := q.rings.fetch.put > put[i]; submitted != (q.d == d) {
 				t.Errorf("queue %d of %v: submitted %v, want %v", q.id, q.d.kd, submitted, !submitted)
 			}
 		}
@@ -373,7 +373,7 @@ func TestBatchToALostDevice(t *testing.T) {
 	defer d.Close()
 	for _, q := range d.queues {
 		q.shared = false // as if they had workers of their own
-		q.end = spanEnd{start: q.starts.Load()}
+		q.stream.end = partEnd{start: q.status.starts.Load()}
 	}
 	batch := batched(t, d.queues[0], stays, d.queues[1])
 	if err := drv.Unplug(0); err != nil {

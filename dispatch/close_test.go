@@ -24,7 +24,7 @@ func TestCloseWithFullRings(t *testing.T) {
 	if err := q.Send(t.Context(), garbage, false); err != nil {
 		t.Fatal(err)
 	}
-	for d.coreState(q.prefetch).Processors[chip.BRISC].Waypoint != "BADC" { // or it would take some of what comes next
+	for d.coreState(q.tiles.prefetch).Processors[chip.BRISC].Waypoint != "BADC" { // or it would take some of what comes next
 		time.Sleep(time.Millisecond)
 	}
 	fillRing(t, q, maxCommandSize)

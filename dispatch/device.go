@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,8 @@ const (
 
 // Device is a chip whose Tensix cores run the base firmware and some of them the command queues.
 type Device struct {
-	number   uint64 // of all that were started
+	opened   time.Time // orders devices, with tie
+	tie      uint64    // random
 	kd       *kmd.Device
 	up       *uplink // nil if the chip has a PCI interface
 	ch       *chip.Chip
@@ -71,9 +73,6 @@ type Device struct {
 
 	texts atomic.Uint64 // programs compiled, which names their texts
 }
-
-// starts counts the Devices of this process.
-var starts atomic.Uint64
 
 // Start brings the chip up: firmware on every core, then the command queues. The caller keeps kd and closes it after
 // the Device.
@@ -104,7 +103,7 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
-	d := &Device{number: starts.Add(1), kd: kd, ch: ch, pr: ch.Params(), opts: o, ctl: newControlBlock(ch.Params()), seed: maphash.MakeSeed()}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, ctl: newControlBlock(ch.Params()), seed: maphash.MakeSeed()}
 	if u := kd.Uplink(); u != nil {
 		d.up = &uplink{Uplink: u, d: d}
 	}

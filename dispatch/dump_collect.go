@@ -34,9 +34,9 @@ func (q *Queue) collect(what string, cause error, locked bool) *Dump {
 		switch {
 		case o == q:
 			dump.Queues = append(dump.Queues, o.dump(dump, locked))
-		case o.life.TryRLock():
+		case o.life.mu.TryRLock():
 			func() {
-				defer o.life.RUnlock() // also when memory faults
+				defer o.life.mu.RUnlock() // also when memory faults
 				dump.Queues = append(dump.Queues, o.dump(dump, false))
 			}()
 		}
@@ -57,14 +57,14 @@ func (q *Queue) collect(what string, cause error, locked bool) *Dump {
 			d.dumpRegion(dump, RegionKernelConfig, c, d.pr.L1.KernelConfig, d.pr.L1.KernelConfigSize)
 		}
 	}
-	if last := q.replayed.Load(); last != nil && len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
-		dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.prefetch, Host: true, Size: len(last.Image), Data: last.Image})
+	if last := q.history.replayed.Load(); last != nil && len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
+		dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.tiles.prefetch, Host: true, Size: len(last.Image), Data: last.Image})
 	}
 	return dump
 }
 
 func (q *Queue) lastName() string {
-	if last := q.last.Load(); last != nil {
+	if last := q.history.last.Load(); last != nil {
 		return *last
 	}
 	return "nothing"
@@ -86,7 +86,7 @@ func (d *Device) dumpRegion(dump *Dump, name string, c chip.Core, addr, size uin
 
 // dump describes the queue. Called with life held.
 func (q *Queue) dump(dump *Dump, locked bool) QueueDump {
-	out := QueueDump{ID: q.id, Prefetch: q.prefetch, Dispatch: q.core, Last: q.lastName()}
+	out := QueueDump{ID: q.id, Prefetch: q.tiles.prefetch, Dispatch: q.tiles.dispatch, Last: q.lastName()}
 	if locked || q.mu.TryLock() { // without waiting: who has it may wait for life
 		q.dumpHost(dump, &out)
 		if !locked {
@@ -112,33 +112,33 @@ func (q *Queue) dump(dump *Dump, locked bool) QueueDump {
 // matter. Called with mu held.
 func (q *Queue) dumpHost(dump *Dump, out *QueueDump) {
 	if dump.Unreachable == "" {
-		_ = q.d.kd.Guard(q.fetch.poll) // an impossible pointer shows in the dump
+		_ = q.d.kd.Guard(q.rings.fetch.poll) // an impossible pointer shows in the dump
 	}
 	out.Host = HostRings{
-		FetchNext: q.fetch.addr(q.fetch.next), FetchPut: q.fetch.put, FetchTaken: q.fetch.taken,
-		IssueWrite: q.issue.wr, IssueSize: uint32(len(q.issue.mem)), Expected: uint32(q.st.Expected),
+		FetchNext: q.rings.fetch.addr(q.rings.fetch.next), FetchPut: q.rings.fetch.put, FetchTaken: q.rings.fetch.taken,
+		IssueWrite: q.rings.issue.wr, IssueSize: uint32(len(q.rings.issue.mem)), Expected: uint32(q.stream.state.Expected),
 	}
-	first, last := uint64(0), q.fetch.put
-	if q.fetch.taken > shownTaken {
-		first = q.fetch.taken - shownTaken
+	first, last := uint64(0), q.rings.fetch.put
+	if q.rings.fetch.taken > shownTaken {
+		first = q.rings.fetch.taken - shownTaken
 	}
-	for n := first; n < min(last, q.fetch.taken+shownWaiting); n++ {
+	for n := first; n < min(last, q.rings.fetch.taken+shownWaiting); n++ {
 		start := uint32(0)
 		if n > 0 {
-			start = *q.issue.end(n - 1)
+			start = *q.rings.issue.end(n - 1)
 		}
-		end := *q.issue.end(n)
+		end := *q.rings.issue.end(n)
 		if start >= end {
 			start = 0 // it didn't fit before the end of the ring
 		}
-		e := FetchState{Number: n, Taken: n < q.fetch.taken, Offset: start, Size: end - start}
+		e := FetchState{Number: n, Taken: n < q.rings.fetch.taken, Offset: start, Size: end - start}
 		if start > 0 && n > 0 && e.Size > maxCommandSize {
 			continue // of an entry that the ring has forgotten
 		}
 		out.Entries = append(out.Entries, e)
 		dump.Regions = append(dump.Regions, Region{
-			Name: RegionIssue, Core: q.prefetch, Host: true, Addr: uint64(start), Size: int(e.Size),
-			Data: append([]byte(nil), q.issue.mem[start:end]...),
+			Name: RegionIssue, Core: q.tiles.prefetch, Host: true, Addr: uint64(start), Size: int(e.Size),
+			Data: append([]byte(nil), q.rings.issue.mem[start:end]...),
 		})
 	}
 }
@@ -148,13 +148,13 @@ func (q *Queue) dumpDevice(dump *Dump, out *QueueDump) {
 	d, l1, ctl := q.d, &q.d.pr.L1, &q.d.ctl
 	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
 	configSize := min(l1.KernelConfigSize, ctl.fetchQueue-l1.KernelConfig)
-	pre := d.dumpRegion(dump, RegionControl, q.prefetch, l1.Unreserved, ctl.cmdData-l1.Unreserved)
-	core := d.dumpRegion(dump, RegionControl, q.core, l1.Unreserved, ctl.fetchQueue-l1.Unreserved)
-	preConfig := d.dumpRegion(dump, RegionKernelConfig, q.prefetch, l1.KernelConfig, configSize)
-	coreConfig := d.dumpRegion(dump, RegionKernelConfig, q.core, l1.KernelConfig, configSize)
-	d.dumpRegion(dump, RegionCommandData, q.prefetch, ctl.cmdData, cmdDataSize)
-	d.dumpRegion(dump, RegionDispatchRing, q.core, dispatchRing, dispatchPages*pageSize)
-	d.dumpRegion(dump, RegionSubordinateRing, q.core, subordinateRing, subordinatePages*subordinatePageSize)
+	pre := d.dumpRegion(dump, RegionControl, q.tiles.prefetch, l1.Unreserved, ctl.cmdData-l1.Unreserved)
+	core := d.dumpRegion(dump, RegionControl, q.tiles.dispatch, l1.Unreserved, ctl.fetchQueue-l1.Unreserved)
+	preConfig := d.dumpRegion(dump, RegionKernelConfig, q.tiles.prefetch, l1.KernelConfig, configSize)
+	coreConfig := d.dumpRegion(dump, RegionKernelConfig, q.tiles.dispatch, l1.KernelConfig, configSize)
+	d.dumpRegion(dump, RegionCommandData, q.tiles.prefetch, ctl.cmdData, cmdDataSize)
+	d.dumpRegion(dump, RegionDispatchRing, q.tiles.dispatch, dispatchRing, dispatchPages*pageSize)
+	d.dumpRegion(dump, RegionSubordinateRing, q.tiles.dispatch, subordinateRing, subordinatePages*subordinatePageSize)
 	if pre == nil || core == nil || preConfig == nil || coreConfig == nil {
 		return
 	}
@@ -164,8 +164,8 @@ func (q *Queue) dumpDevice(dump *Dump, out *QueueDump) {
 	r := &out.Device
 	*r = DeviceRings{
 		Read:               true,
-		PrefetchReset:      d.register(q.prefetch, d.pr.SoftReset),
-		DispatchReset:      d.register(q.core, d.pr.SoftReset),
+		PrefetchReset:      d.register(q.tiles.prefetch, d.pr.SoftReset),
+		DispatchReset:      d.register(q.tiles.dispatch, d.pr.SoftReset),
 		FetchRead:          control(pre, ctl.fetchRead),
 		IssueRead:          control(pre, ctl.pcieRead),
 		DispatchCredits:    sem(preConfig, semDispatchCredits),
@@ -184,7 +184,7 @@ func (q *Queue) dumpDevice(dump *Dump, out *QueueDump) {
 		r.GoSyncs = append(r.GoSyncs, control(core, ctl.syncSemaphore+16*i))
 	}
 	for i := range maxSubDevices {
-		r.Streams = append(r.Streams, d.register(q.core, d.pr.Stream.Reg(r.FirstStream+i, chip.SpaceAvailable)))
+		r.Streams = append(r.Streams, d.register(q.tiles.dispatch, d.pr.Stream.Reg(r.FirstStream+i, chip.SpaceAvailable)))
 	}
 }
 

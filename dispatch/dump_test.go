@@ -80,13 +80,13 @@ func TestDumpBesideALargeTrace(t *testing.T) {
 	d := started(t, sim.Wormhole(), Options{QueueMemory: 1 << 20})
 	q := d.Queue(0)
 	for _, size := range []int{maxTraceImage, maxTraceImage + 1} {
-		q.replayed.Store(&Prepared{Name: "trace", Image: make([]byte, size)})
+		q.history.replayed.Store(&Prepared{Name: "trace", Image: make([]byte, size)})
 		got, err := ReadDump(bytes.NewReader(encode(t, q.collect("nothing", ErrTimeout, false))))
 		if err != nil {
 			t.Errorf("a trace of %d B: %v", size, err)
 			continue
 		}
-		if r, ok := got.Region(RegionTrace, q.prefetch); ok != (size <= maxTraceImage) || ok && len(r.Data) != size {
+		if r, ok := got.Region(RegionTrace, q.tiles.prefetch); ok != (size <= maxTraceImage) || ok && len(r.Data) != size {
 			t.Errorf("a trace of %d B: it is there %v, with %d B", size, ok, len(r.Data))
 		}
 	}

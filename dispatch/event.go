@@ -136,7 +136,7 @@ func (r *recording) broken() error {
 		}
 		return nil
 	}
-	if err := r.q.failed.Load(); err != nil && !r.done.done() {
+	if err := r.q.status.failed.Load(); err != nil && !r.done.done() {
 		return *err
 	}
 	return nil
@@ -182,32 +182,32 @@ func (q *Queue) recordIn(ctx context.Context, op string, timed bool) (done *comp
 	if err := q.usable(op); err != nil {
 		return nil, 0, err
 	}
-	id := q.event + 1
+	id := q.stream.event + 1
 	var payload, report [16]byte
 	cq.Put32(payload[:], 0, uint32(id))
 	report = payload
 	if timed {
 		cq.Put32(report[:], atEventFlags, eventTimed)
 	}
-	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
+	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 	q.appendEvent(&b, payload[:])
 	b.WriteHost(cq.WriteHost{Event: true, Pad1: uint16(q.id), Data: report[:]})
 	cmds, err := b.Finish()
 	if err != nil {
 		return nil, 0, fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
 	}
-	q.buf = cmds
-	c := &completion{event: id, isEvent: true, timed: timed, before: q.tick(), entries: q.fetch.put + 1}
+	q.stream.buf = cmds
+	c := &completion{event: id, isEvent: true, timed: timed, before: q.tick(), entries: q.rings.fetch.put + 1}
 	// The completion is expected before it can arrive.
 	undo := q.comp.expect(c)
 	if err := q.send(ctx, cmds, false); err != nil {
 		undo()
 		return nil, 0, err
 	}
-	q.event = id
-	q.latest.Store(uint32(id))
+	q.stream.event = id
+	q.status.latest.Store(uint32(id))
 	q.tidy()
-	return c, q.starts.Load(), nil
+	return c, q.status.starts.Load(), nil
 }
 
 // tidyFrom is from how many outstanding reports on recording an event looks for them: the smallest completion queue
@@ -243,24 +243,24 @@ func (q *Queue) Wait(ctx context.Context, e *Event, site uintptr) (err error) {
 	if err := r.broken(); err != nil {
 		return e.fail("wait for", q.id, site, r, err)
 	}
-	if r.q == q || r.start != r.q.starts.Load() || r.q.latest.Load()-uint32(r.done.event) >= 1<<30 {
+	if r.q == q || r.start != r.q.status.starts.Load() || r.q.status.latest.Load()-uint32(r.done.event) >= 1<<30 {
 		// It is before this place in the same queue, or was done before the device was started anew, or so long ago that
 		// the dispatcher's comparison could wrap.
-		q.knows.merge(r.done.before)
+		q.order.vclock.merge(r.done.before)
 		return nil
 	}
-	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
+	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.lastEvent[r.q.id], Count: uint32(r.done.event)})
 	cmds, err := b.Finish()
 	if err != nil {
 		return fmt.Errorf("dispatch: queue %d: wait for event: %w", q.id, err)
 	}
-	q.buf = cmds
+	q.stream.buf = cmds
 	if err := q.send(ctx, cmds, false); err != nil {
 		return err
 	}
-	q.waits++
-	q.knows.merge(r.done.before)
+	q.stream.waits++
+	q.order.vclock.merge(r.done.before)
 	return nil
 }
 
@@ -309,7 +309,7 @@ func (q *Queue) reported(c *completion) (done bool, err error) {
 		}
 	}
 	if !c.done() {
-		if err := q.failed.Load(); err != nil && !c.done() {
+		if err := q.status.failed.Load(); err != nil && !c.done() {
 			return false, *err
 		}
 		return false, nil
@@ -323,9 +323,9 @@ func (q *Queue) reported(c *completion) (done bool, err error) {
 
 // peek takes out what the device has reported.
 func (q *Queue) peek() error {
-	q.life.RLock()
-	defer q.life.RUnlock()
-	if q.closed {
+	q.life.mu.RLock()
+	defer q.life.mu.RUnlock()
+	if q.life.closed {
 		return nil
 	}
 	return q.d.kd.Guard(func() error {

@@ -159,8 +159,8 @@ func (d *Device) coreKind(c chip.Core) string {
 
 // hang ends a wait, and with it the queue, in an error with the state of the device.
 func (q *Queue) hang(what string, cause error, locked bool) error {
-	q.life.RLock()
-	defer q.life.RUnlock()
+	q.life.mu.RLock()
+	defer q.life.mu.RUnlock()
 	if err := q.over(locked); err != nil {
 		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 	}

@@ -56,9 +56,9 @@ func (f *fetchRing) poll() error {
 	return nil
 }
 
-// know takes n entries for taken, without asking the device: something that is behind them is done, so the pointer that
+// advance takes n entries for taken, without asking the device: something that is behind them is done, so the pointer that
 // the device publishes is there or further on.
-func (f *fetchRing) know(n uint64) {
+func (f *fetchRing) advance(n uint64) {
 	if n > f.taken {
 		f.taken, f.lastR = n, f.addr(uint32((n-1)%uint64(f.entries)))
 	}

@@ -15,6 +15,14 @@ func (c *clock) merge(o clock) {
 	}
 }
 
+// ordering is what a queue's commands are ordered after, and what they have put on shared workers. Guarded by Queue.mu.
+type ordering struct {
+	pos       uint64 // positions counted
+	vclock    clock  // what the commands so far are ordered after
+	work      work   // put on shared workers last; guarded by workers.mu as well
+	prevOwner prevOwner
+}
+
 // observed is what the host has seen done: whatever is submitted afterwards, by anybody, comes behind it.
 type observed struct {
 	mu    sync.Mutex
@@ -32,15 +40,15 @@ func (q *Queue) now() clock {
 	seen := &q.d.seen
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	q.knows.merge(seen.clock)
-	return q.knows
+	q.order.vclock.merge(seen.clock)
+	return q.order.vclock
 }
 
 // tick counts a position, and returns what is ordered before whatever is ordered behind it. Called with mu held.
 func (q *Queue) tick() clock {
-	q.pos++
+	q.order.pos++
 	c := q.now()
-	c[q.id] = q.pos
+	c[q.id] = q.order.pos
 	return c
 }
 
@@ -83,34 +91,34 @@ func (q *Queue) acquire(op string, name *string) error {
 		return fmt.Errorf("dispatch: queue %d: %s %q: %w", q.id, op, *name, ErrReserved)
 	}
 	if o := s.owner; o != nil && o != q {
-		if known := q.now(); o.work.at > known[o.id] {
-			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id, Last: fmt.Sprintf("%s %q", o.work.op, *o.work.name)}
+		if known := q.now(); o.order.work.at > known[o.id] {
+			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id, Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
 		}
-		// Nobody changes o.st: who has it would have taken a position that isn't known here.
-		q.st.launch = o.st.launch
-		q.st.config = configRing{size: q.d.pr.L1.KernelConfigSize}
-		q.same = nil
+		// Nobody changes o.stream.state: who has it would have taken a position that isn't known here.
+		q.stream.state.launch = o.stream.state.launch
+		q.stream.state.config = configRing{size: q.d.pr.L1.KernelConfigSize}
+		q.stream.lastPrepared = nil
 	}
-	q.had.owner, q.had.work = s.owner, q.work
+	q.order.prevOwner.owner, q.order.prevOwner.work = s.owner, q.order.work
 	s.owner = q
-	q.pos++
-	q.work = work{at: q.pos, op: op, name: name}
+	q.order.pos++
+	q.order.work = work{at: q.order.pos, op: op, name: name}
 	return nil
 }
 
-// giveUp undoes the last acquire, when what the workers were for hasn't got into the queue, not even in part. Called with mu
+// rollback undoes the last acquire, when what the workers were for hasn't got into the queue, not even in part. Called with mu
 // held, as long as acquire's caller had it.
-func (q *Queue) giveUp() {
-	if !q.shared || q.failed.Load() != nil {
+func (q *Queue) rollback() {
+	if !q.shared || q.status.failed.Load() != nil {
 		return
 	}
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()
-	q.set.owner, q.work = q.had.owner, q.had.work
+	q.set.owner, q.order.work = q.order.prevOwner.owner, q.order.prevOwner.work
 }
 
-// had is who had workers before a queue took them over, and what that queue had put on them itself.
-type had struct {
+// prevOwner is who had workers before a queue took them over, and what that queue had put on them itself.
+type prevOwner struct {
 	owner *Queue
 	work  work
 }
@@ -122,20 +130,20 @@ type work struct {
 	name *string
 }
 
-// takeOver makes the queue the owner of its workers without asking.
-func (q *Queue) takeOver() {
+// forceAcquire makes the queue the owner of its workers without asking.
+func (q *Queue) forceAcquire() {
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()
 	q.set.owner = q
-	q.pos++
-	q.work = work{at: q.pos, op: opState, name: &opRaw}
+	q.order.pos++
+	q.order.work = work{at: q.order.pos, op: opState, name: &opRaw}
 }
 
-// forget takes the queue's commands so far for done, and gives its workers up: it was started anew. Called with mu
+// resetOwner takes the queue's commands so far for done, and gives its workers up: it was started anew. Called with mu
 // held.
-func (q *Queue) forget() {
+func (q *Queue) resetOwner() {
 	var done clock
-	done[q.id] = q.pos
+	done[q.id] = q.order.pos
 	q.d.seen.add(done)
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // a device that stops ends it. Called with mu held.
 func (q *Queue) sendParts(ctx context.Context, what string, p []byte, ends []int) error {
 	// With the batch before still being read, a ring holds this much whatever its place.
-	if n := len(p); n <= (len(q.issue.mem)-maxCommandSize)/2 && len(ends) < int(q.fetch.entries)/2 {
+	if n := len(p); n <= (len(q.rings.issue.mem)-maxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
 		return q.sendTogether(ctx, p, ends)
 	}
 	start := 0
@@ -36,8 +36,8 @@ func (q *Queue) sendTogether(ctx context.Context, p []byte, ends []int) error {
 	start := 0
 	for _, end := range ends {
 		// Each for itself goes to where the prefetcher looks for it, which may be the start of the ring.
-		off := q.issue.place(uint32(end - start))
-		copy(q.issue.mem[off:], p[start:end])
+		off := q.rings.issue.place(uint32(end - start))
+		copy(q.rings.issue.mem[off:], p[start:end])
 		q.ring(off, uint32(end-start), false)
 		start = end
 	}

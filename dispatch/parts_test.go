@@ -41,21 +41,21 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	q, take := hostOnly(t)
 	fillRing(t, q, maxCommandSize)
 	p, ends := parts(5*maxCommandSize/2 + 128)
-	put, wr := q.fetch.put, q.issue.wr
+	put, wr := q.rings.fetch.put, q.rings.issue.wr
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("no longer wanted")
 	time.AfterFunc(5*time.Millisecond, func() { cancel(why) })
 	if err := q.sendParts(ctx, "program", p, ends); !errors.Is(err, why) {
 		t.Errorf("error %v, want %v", err, why)
 	}
-	if q.fetch.put != put || q.issue.wr != wr || q.failed.Load() != nil {
-		t.Errorf("%d entries and %d B further, failed %v: want the queue as it was", q.fetch.put-put, q.issue.wr-wr, q.failed.Load())
+	if q.rings.fetch.put != put || q.rings.issue.wr != wr || q.status.failed.Load() != nil {
+		t.Errorf("%d entries and %d B further, failed %v: want the queue as it was", q.rings.fetch.put-put, q.rings.issue.wr-wr, q.status.failed.Load())
 	}
 	take()
 	if err := q.sendParts(t.Context(), "program", p, ends); err != nil {
 		t.Fatal(err)
 	}
-	if n := q.fetch.put - put; n != uint64(len(ends)) {
+	if n := q.rings.fetch.put - put; n != uint64(len(ends)) {
 		t.Errorf("%d entries for %d batches", n, len(ends))
 	}
 	if !bytes.Equal(fetched(q, wr, ends), p) {
@@ -69,10 +69,10 @@ func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 	start := 0
 	for _, end := range ends {
 		n := uint32(end - start)
-		if rd+n > uint32(len(q.issue.mem)) {
+		if rd+n > uint32(len(q.rings.issue.mem)) {
 			rd = 0
 		}
-		p = append(p, q.issue.mem[rd:rd+n]...)
+		p = append(p, q.rings.issue.mem[rd:rd+n]...)
 		rd, start = rd+n, end
 	}
 	return p
@@ -83,8 +83,8 @@ func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 	for _, rest := range []int{128, maxCommandSize - 128, maxCommandSize, maxCommandSize + 128, 2 * maxCommandSize, 5*maxCommandSize/2 + 64, 5*maxCommandSize/2 + 128, 3 * maxCommandSize} {
 		q, _ := hostOnly(t)
 		p, ends := parts(5*maxCommandSize/2 + 128)
-		q.issue.wr = uint32(len(q.issue.mem) - rest)
-		wr := q.issue.wr
+		q.rings.issue.wr = uint32(len(q.rings.issue.mem) - rest)
+		wr := q.rings.issue.wr
 		if err := q.sendParts(t.Context(), "program", p, ends); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 // A program that is larger than the ring is sent to its end once it has begun, since half a program stops the queue.
 func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 	q, _ := hostOnly(t)
-	p, ends := parts(len(q.issue.mem) + maxCommandSize)
+	p, ends := parts(len(q.rings.issue.mem) + maxCommandSize)
 	ctx, cancel := context.WithCancel(t.Context())
 	// The prefetcher begins to take entries when nobody wants the program any more.
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -111,9 +111,9 @@ func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 				return
 			default:
 			}
-			if at := q.fetch.addr(i % fetchEntries); q.pre.Load16(uint64(at)) != 0 {
-				q.pre.Store16(uint64(at), 0)
-				q.pre.Store32(uint64(q.d.ctl.fetchRead), at)
+			if at := q.rings.fetch.addr(i % fetchEntries); q.tiles.prefetchL1.Load16(uint64(at)) != 0 {
+				q.tiles.prefetchL1.Store16(uint64(at), 0)
+				q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), at)
 				i++
 			}
 		}
@@ -121,8 +121,8 @@ func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 	err := q.sendParts(ctx, "program", p, ends)
 	close(end)
 	<-ended
-	if err != nil || q.failed.Load() != nil || q.fetch.put != uint64(len(ends)) {
-		t.Errorf("%d of %d batches, %v, failed %v", q.fetch.put, len(ends), err, q.failed.Load())
+	if err != nil || q.status.failed.Load() != nil || q.rings.fetch.put != uint64(len(ends)) {
+		t.Errorf("%d of %d batches, %v, failed %v", q.rings.fetch.put, len(ends), err, q.status.failed.Load())
 	}
 	if ctx.Err() == nil {
 		t.Error("the program was sent before its context ended")

@@ -24,7 +24,7 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 		return err
 	}
 	if err := q.patch(ctx, at, patches); err != nil {
-		q.giveUp()
+		q.rollback()
 		return err
 	}
 	return q.submit(ctx, p)
@@ -45,15 +45,15 @@ func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (er
 // are in memory and lets the prefetcher go on, which stalls until then.
 func (q *Queue) patch(ctx context.Context, at *Interleaved, patches []Patch) error {
 	l := q.d.layout()
-	b := cq.NewBuilder(l, q.buf[:0])
+	b := cq.NewBuilder(l, q.stream.buf[:0])
 	flush := func() error {
 		cmds, err := b.Finish()
 		if err != nil {
 			return fmt.Errorf("dispatch: queue %d: patch: %w", q.id, err)
 		}
-		q.buf = cmds
+		q.stream.buf = cmds
 		err = q.send(ctx, cmds, false)
-		b.Reset(q.buf[:0])
+		b.Reset(q.stream.buf[:0])
 		return err
 	}
 	for i := range patches {

@@ -10,13 +10,13 @@ import (
 type movement struct {
 	queue  [2]uint64
 	device uint64
-	looked bool // whether device is anything
+	polled bool // whether device is anything
 }
 
 // progress is a fingerprint of what moves while queues take commands and report: this one, and those that it may wait
 // for. Called with life held.
 func (q *Queue) progress() [2]uint64 {
-	p := [2]uint64{q.comp.seen(), uint64(q.pre.Load32(uint64(q.fetch.rdAddr)))}
+	p := [2]uint64{q.comp.seen(), uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))}
 	for _, o := range q.d.queues {
 		if o != q {
 			o.mix(&p)
@@ -28,13 +28,13 @@ func (q *Queue) progress() [2]uint64 {
 // mix adds to a fingerprint what moves while the queue takes commands and reports, unless somebody ends it. The lock goes
 // also when the memory faults.
 func (q *Queue) mix(p *[2]uint64) {
-	if !q.life.TryRLock() {
+	if !q.life.mu.TryRLock() {
 		return
 	}
-	defer q.life.RUnlock()
-	if !q.closed {
+	defer q.life.mu.RUnlock()
+	if !q.life.closed {
 		p[0] = p[0]<<32 | p[0]>>32 ^ q.comp.seen()
-		p[1] = p[1]<<32 | uint64(q.pre.Load32(uint64(q.fetch.rdAddr)))
+		p[1] = p[1]<<32 | uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))
 	}
 }
 
@@ -45,19 +45,19 @@ func (f *fingerprint) word(v uint32) {
 	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
 }
 
-// lookAtDevice checks that the device is there, and takes it for progress when anything on it moved: a completion was
+// pollDevice checks that the device is there, and takes it for progress when anything on it moved: a completion was
 // counted, or a processor is at another waypoint or has begun another kernel. So a program that takes longer than the
 // hang timeout is no hang as long as its kernels move. It is too slow to be done each time: it reads every core. Called
 // with life held.
-func (q *Queue) lookAtDevice(w *waiter, seen *movement, what string, locked bool) error {
+func (q *Queue) pollDevice(w *waiter, seen *movement, what string, locked bool) error {
 	if err := q.d.kd.Alive(); err != nil {
 		return q.fail(q.hangError(what, err, locked))
 	}
 	now := q.deviceFingerprint()
-	if seen.looked && now != seen.device {
+	if seen.polled && now != seen.device {
 		w.progress()
 	}
-	seen.device, seen.looked = now, true
+	seen.device, seen.polled = now, true
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (q *Queue) deviceFingerprint() uint64 {
 	var f fingerprint
 	f.SetSeed(q.d.seed)
 	for i := range maxSubDevices {
-		f.word(q.d.register(q.core, q.d.pr.Stream.Reg(q.d.pr.Stream.FirstDispatch+i, chip.SpaceAvailable)))
+		f.word(q.d.register(q.tiles.dispatch, q.d.pr.Stream.Reg(q.d.pr.Stream.FirstDispatch+i, chip.SpaceAvailable)))
 	}
 	for c := range q.d.ch.Workers() {
 		s, _ := q.d.readCore(c)

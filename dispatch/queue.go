@@ -19,44 +19,72 @@ import (
 // Queue is a hardware command queue: what is put into it runs in order. Its methods may be called from any
 // goroutine; commands run in the order in which the calls return.
 type Queue struct {
-	d              *Device
-	id             int
-	prefetch, core chip.Core // prefetch core and dispatch core
-	dispatcher     Dispatcher
-	pre, disp      *kmd.Window // L1 of the two
-	set            *workers    // that it starts
-	shared         bool        // the set belongs to other queues too
+	d          *Device
+	id         int
+	tiles      queueTiles
+	dispatcher Dispatcher
+	set        *workers // that it starts
+	shared     bool     // the set belongs to other queues too
 
-	mu    gate // guards everything up to the blank line
+	mu     spinLock // guards rings, stream and order
+	rings  queueRings
+	stream streamState
+	order  ordering
+
+	history history
+	status  queueStatus
+	comp    completions
+	life    lifetime
+}
+
+// queueTiles are the two tiles that run a queue.
+type queueTiles struct {
+	prefetch, dispatch     chip.Core
+	prefetchL1, dispatchL1 *kmd.Window
+}
+
+// queueRings are the rings that commands go through. Guarded by Queue.mu.
+type queueRings struct {
 	fetch fetchRing
 	issue issueRing
-	st    State
-	same  *Prepared // whose After st is, when it was submitted last and st hasn't changed since
-	runs  uint16    // programs run, as their host id
-	event cq.Seq    // last event recorded
-	buf   []byte    // commands under construction
-	ends  []int     // of batches, where they need several
-	pos   uint64    // positions counted
-	waits uint64    // for other queues
-	end   spanEnd   // the event behind the newest part of a trace that spans queues
-	mark  [16]byte  // that event's payload
-	knows clock     // what the commands so far are ordered behind
-	work  work      // what it has put on shared workers last; guarded by set.mu as well
-	had   had       // before the last acquire
+}
 
-	reserved *Reservation // that alone may run something
+// streamState is what the commands so far leave behind, for those to come. Guarded by Queue.mu.
+type streamState struct {
+	state        State
+	lastPrepared *Prepared // whose After state is, if it was submitted last and state hasn't changed since
+	runs         uint16    // programs run, as their host id
+	event        cq.Seq    // last event recorded
+	waits        uint64    // for other queues
+	end          partEnd   // the event after the newest part of a batch with linked queues
+	edgePayload  [16]byte  // of that event
 
-	last     atomic.Pointer[string]   // what was submitted last, for hang reports
-	replayed atomic.Pointer[Prepared] // what was submitted last of that kind, for hang reports
-	failed   atomic.Pointer[error]    // why the queue takes no more commands
-	stop     atomic.Pointer[error]    // why waits end, once they have to
-	comp     completions
-	starts   atomic.Uint64 // how often its kernels were started
-	latest   atomic.Uint32 // event, for those who don't hold mu
+	reserved *Reservation // the only one that may run something; nil if the queue isn't reserved
 
-	life   sync.RWMutex // held for reading while the windows and host memory are used without mu
-	closed bool         // they are gone
-	ending bool         // whoever holds mu ends the kernels, and may wait in spite of stop
+	buf  []byte // commands under construction
+	ends []int  // of their batches, where they need several
+}
+
+// history is what was submitted last, for hang reports.
+type history struct {
+	last     atomic.Pointer[string]   // of any kind
+	replayed atomic.Pointer[Prepared] // of prepared commands
+}
+
+// queueStatus is what others than the holder of Queue.mu read.
+type queueStatus struct {
+	failed atomic.Pointer[error] // why the queue takes no more commands; nil if it does
+	stop   atomic.Pointer[error] // why waits have to end; nil if they don't
+	starts atomic.Uint64         // how often the kernels were started
+	latest atomic.Uint32         // streamState.event
+}
+
+// lifetime keeps the windows and host memory of a queue until those who use them without Queue.mu are done: they hold mu for
+// reading.
+type lifetime struct {
+	mu     sync.RWMutex
+	closed bool // windows and memory are gone
+	ending bool // the holder of Queue.mu ends the kernels, and may wait in spite of queueStatus.stop; guarded by Queue.mu
 }
 
 var errClosed = errors.New("the queue is closed")
@@ -66,19 +94,19 @@ var errClosed = errors.New("the queue is closed")
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.st
+	return q.stream.state
 }
 
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.id }
 
 // Starts returns a number, from 1 on, that changes when the queue is started anew: what ran before has left nothing behind then.
-func (q *Queue) Starts() uint64 { return q.starts.Load() }
+func (q *Queue) Starts() uint64 { return q.status.starts.Load() }
 
-// Compare orders the queues of all devices: as those were started, then by number. Who locks something of several queues or
-// devices does so in this order.
+// Compare orders the queues of all devices: as the devices were started, then by number. Locks of several queues or devices
+// are taken in this order.
 func (q *Queue) Compare(o *Queue) int {
-	return cmp.Or(cmp.Compare(q.d.number, o.d.number), cmp.Compare(q.id, o.id))
+	return cmp.Or(q.d.opened.Compare(o.d.opened), cmp.Compare(q.d.tie, o.d.tie), cmp.Compare(q.id, o.id))
 }
 
 // Dispatcher returns the core that workers report to when this queue started them.
@@ -86,7 +114,7 @@ func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
 // usable says whether the queue takes commands.
 func (q *Queue) usable(op string) error {
-	if err := q.failed.Load(); err != nil {
+	if err := q.status.failed.Load(); err != nil {
 		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, *err)
 	}
 	return nil
@@ -106,7 +134,7 @@ func (q *Queue) leave(err *error, before bool) {
 
 // fail closes the queue to further commands, because host and device may disagree about where they are.
 func (q *Queue) fail(err error) error {
-	q.failed.CompareAndSwap(nil, &err)
+	q.status.failed.CompareAndSwap(nil, &err)
 	return err
 }
 
@@ -117,7 +145,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	if err := q.usable("run"); err != nil {
 		return err
 	}
-	if q.reserved != nil {
+	if q.stream.reserved != nil {
 		return fmt.Errorf("dispatch: queue %d: run program %q: %w", q.id, im.name, ErrReserved)
 	}
 	if !im.placed {
@@ -131,36 +159,36 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 			return err
 		}
 	}
-	st := q.st
+	st := q.stream.state
 	im = im.current()
 	p := im.place(&st, q.dispatcher)
 	if n := im.size(&p); n <= maxCommandSize {
 		// The commands are built where the prefetcher reads them, so that they are copied once.
 		off, err := q.room(ctx, uint32(n))
 		if err != nil {
-			q.giveUp()
+			q.rollback()
 			return err
 		}
-		im.build(q.issue.mem[off:off:int(off)+n], im.main.bytes, &p, q.dispatcher, q.runs)
+		im.build(q.rings.issue.mem[off:off:int(off)+n], im.main.bytes, &p, q.dispatcher, q.stream.runs)
 		q.ring(off, uint32(n), false)
 	} else if err := q.runInParts(ctx, im, &p); err != nil {
-		q.giveUp()
+		q.rollback()
 		return err
 	}
-	q.last.Store(&im.name)
-	q.st, q.same = st, nil
-	q.runs++
+	q.history.last.Store(&im.name)
+	q.stream.state, q.stream.lastPrepared = st, nil
+	q.stream.runs++
 	return nil
 }
 
 // runInParts sends the commands of a run in several batches. Called with mu held.
 func (q *Queue) runInParts(ctx context.Context, im *Image, p *placement) error {
-	q.buf = im.build(q.buf[:0], im.main.bytes, p, q.dispatcher, q.runs)
-	q.ends = q.ends[:0]
+	q.stream.buf = im.build(q.stream.buf[:0], im.main.bytes, p, q.dispatcher, q.stream.runs)
+	q.stream.ends = q.stream.ends[:0]
 	start, end := 0, 0 // of the batch so far
 	cut := func(at int) {
 		if at-start > maxCommandSize {
-			q.ends = append(q.ends, end)
+			q.stream.ends = append(q.stream.ends, end)
 			start = end
 		}
 		end = at
@@ -171,10 +199,10 @@ func (q *Queue) runInParts(ctx context.Context, im *Image, p *placement) error {
 		}
 	}
 	for _, at := range im.main.cuts {
-		cut(at + len(q.buf) - len(im.main.bytes))
+		cut(at + len(q.stream.buf) - len(im.main.bytes))
 	}
-	q.ends = append(q.ends, end)
-	return q.sendParts(ctx, im.name, q.buf, q.ends)
+	q.stream.ends = append(q.stream.ends, end)
+	return q.sendParts(ctx, im.name, q.stream.buf, q.stream.ends)
 }
 
 // Prepared is a batch of commands that is built once and sent again and again, changed only in the completion
@@ -207,8 +235,8 @@ func (q *Queue) Revoke(p *Prepared) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	p.revoked = true
-	if q.same == p {
-		q.same = nil
+	if q.stream.lastPrepared == p {
+		q.stream.lastPrepared = nil
 	}
 }
 
@@ -223,7 +251,7 @@ type CountPatch struct {
 func (q *Queue) Submit(ctx context.Context, p *Prepared) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if q.failed.Load() != nil || p.revoked || q.reserved != nil || q.shared { // not on the usual way
+	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared { // not on the usual way
 		if err := q.submittable(p, nil); err != nil {
 			return err
 		}
@@ -240,10 +268,10 @@ func (q *Queue) submittable(p *Prepared, rs []*Reservation) error {
 	if p.revoked {
 		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrRevoked)
 	}
-	if len(rs) == 0 && q.reserved != nil {
+	if len(rs) == 0 && q.stream.reserved != nil {
 		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrReserved)
 	}
-	if len(rs) > 0 && (q.reserved == nil || !slices.Contains(rs, q.reserved)) {
+	if len(rs) > 0 && (q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved)) {
 		return fmt.Errorf("dispatch: queue %d: submit %s: the reservation has ended", q.id, p.Name)
 	}
 	if q.shared {
@@ -256,12 +284,12 @@ func (q *Queue) submittable(p *Prepared, rs []*Reservation) error {
 
 // submit is called with mu held, and the workers acquired if they are shared.
 func (q *Queue) submit(ctx context.Context, p *Prepared) error {
-	p.count(q.st.Expected)
+	p.count(q.stream.state.Expected)
 	if err := q.send(ctx, p.Bytes, true); err != nil {
-		q.giveUp()
+		q.rollback()
 		return err
 	}
-	if q.same != p {
+	if q.stream.lastPrepared != p {
 		q.submitted(p)
 	}
 	return nil
@@ -269,9 +297,9 @@ func (q *Queue) submit(ctx context.Context, p *Prepared) error {
 
 // submitted notes that other prepared commands than before are in the queue. Called with mu held.
 func (q *Queue) submitted(p *Prepared) {
-	q.last.Store(&p.Name)
-	q.replayed.Store(p)
-	q.st, q.same = p.After, p
+	q.history.last.Store(&p.Name)
+	q.history.replayed.Store(p)
+	q.stream.state, q.stream.lastPrepared = p.After, p
 }
 
 // count sets the counts that the commands wait for.
@@ -290,24 +318,24 @@ func (q *Queue) send(ctx context.Context, p []byte, stall bool) error {
 	if err != nil {
 		return err
 	}
-	copy(q.issue.mem[off:], p)
+	copy(q.rings.issue.mem[off:], p)
 	q.ring(off, uint32(len(p)), stall)
 	return nil
 }
 
 // room waits until a batch of n bytes can be placed, and returns where.
 func (q *Queue) room(ctx context.Context, n uint32) (uint32, error) {
-	off := q.issue.place(n)
+	off := q.rings.issue.place(n)
 	if q.fits(off, n) {
 		return off, nil
 	}
 	// What has been reported says so too, and costs no access to the device.
-	if q.fetch.know(q.comp.taken.Load()); q.fits(off, n) {
+	if q.rings.fetch.advance(q.comp.taken.Load()); q.fits(off, n) {
 		return off, nil
 	}
 	var lost error
 	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
-		lost = q.fetch.poll()
+		lost = q.rings.fetch.poll()
 		return lost != nil || q.fits(off, n)
 	}, true)
 	if lost != nil {
@@ -318,24 +346,24 @@ func (q *Queue) room(ctx context.Context, n uint32) (uint32, error) {
 
 func (q *Queue) fits(off, n uint32) bool {
 	// An entry counts as taken when its read was issued, so the bytes of the one taken last may still be on their way.
-	oldest := q.fetch.taken
+	oldest := q.rings.fetch.taken
 	if oldest > 0 {
 		oldest--
 	}
-	return !q.fetch.full() && q.issue.free(off, n, oldest, q.fetch.put)
+	return !q.rings.fetch.full() && q.rings.issue.free(off, n, oldest, q.rings.fetch.put)
 }
 
 // ring publishes a batch that lies in the issue ring.
 func (q *Queue) ring(off, n uint32, stall bool) {
-	q.issue.wr = off + n
-	*q.issue.end(q.fetch.put) = off + n
+	q.rings.issue.wr = off + n
+	*q.rings.issue.end(q.rings.fetch.put) = off + n
 	entry := uint16(n / cq.FetchUnit)
 	if stall {
 		entry |= cq.FetchStall
 	}
-	q.pre.Publish() // commands must be visible before the entry that announces them
-	q.fetch.push(entry)
-	q.issue.prefetch()
+	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
+	q.rings.fetch.push(entry)
+	q.rings.issue.prefetch()
 }
 
 // await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.
@@ -350,7 +378,7 @@ func (q *Queue) Await(ctx context.Context, what string, done func() bool) error 
 	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
 	var seen movement
 	for {
-		ended, err := q.look(&w, &seen, what, done, false)
+		ended, err := q.poll(&w, &seen, what, done, false)
 		if ended || err != nil {
 			return err
 		}
@@ -377,7 +405,7 @@ func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, lo
 	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
 	var seen movement
 	for {
-		ended, err := q.look(&w, &seen, what, done, locked)
+		ended, err := q.poll(&w, &seen, what, done, locked)
 		if ended || err != nil {
 			return err
 		}
@@ -403,11 +431,11 @@ func (q *Queue) drainOthers() {
 // drainAlive takes out what the queue's device has reported, unless somebody ends the queue: without waiting, because who
 // is about to take life may wait for the caller. The lock goes also when the memory faults.
 func (q *Queue) drainAlive() {
-	if !q.life.TryRLock() {
+	if !q.life.mu.TryRLock() {
 		return
 	}
-	defer q.life.RUnlock()
-	if !q.closed {
+	defer q.life.mu.RUnlock()
+	if !q.life.closed {
 		if err := q.comp.drain(); err != nil {
 			_ = q.fail(fmt.Errorf("dispatch: queue %d: %w", q.id, err))
 		}
@@ -416,19 +444,19 @@ func (q *Queue) drainAlive() {
 
 // over says why waits have to end. Called with life held; locked says whether mu is as well.
 func (q *Queue) over(locked bool) error {
-	switch stop := q.stop.Load(); {
-	case stop != nil && (!locked || !q.ending):
+	switch stop := q.status.stop.Load(); {
+	case stop != nil && (!locked || !q.life.ending):
 		return *stop
-	case q.closed:
+	case q.life.closed:
 		return errClosed
 	}
 	return nil
 }
 
-// look is what a wait does between pauses.
-func (q *Queue) look(w *waiter, seen *movement, what string, done func() bool, locked bool) (ended bool, err error) {
-	q.life.RLock()
-	defer q.life.RUnlock()
+// poll is what a wait does between pauses.
+func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, locked bool) (ended bool, err error) {
+	q.life.mu.RLock()
+	defer q.life.mu.RUnlock()
 	if err := q.over(locked); err != nil {
 		return false, fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 	}
@@ -457,8 +485,8 @@ func (q *Queue) look(w *waiter, seen *movement, what string, done func() bool, l
 		return ended, lost
 	case w.due():
 		begun := time.Now()
-		err = q.lookAtDevice(w, seen, what, locked)
-		w.looked(time.Since(begun))
+		err = q.pollDevice(w, seen, what, locked)
+		w.polled(time.Since(begun))
 	}
 	return false, err
 }

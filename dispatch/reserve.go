@@ -29,16 +29,16 @@ func (q *Queue) Reserve() (*Reservation, error) {
 	if q.set.reserved != nil {
 		return nil, fmt.Errorf("dispatch: queue %d: %w", q.id, ErrReserved)
 	}
-	q.reserved, q.set.reserved = &Reservation{q}, q
-	return q.reserved, nil
+	q.stream.reserved, q.set.reserved = &Reservation{q}, q
+	return q.stream.reserved, nil
 }
 
 // Release ends the reservation.
 func (r *Reservation) Release() {
 	r.q.mu.Lock()
 	defer r.q.mu.Unlock()
-	if r.q.reserved == r {
-		r.q.reserved = nil
+	if r.q.stream.reserved == r {
+		r.q.stream.reserved = nil
 		r.q.set.mu.Lock()
 		r.q.set.reserved = nil
 		r.q.set.mu.Unlock()
@@ -56,7 +56,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 	if err := q.usable(op); err != nil {
 		return err
 	}
-	if q.reserved != r {
+	if q.stream.reserved != r {
 		return fmt.Errorf("dispatch: queue %d: %s: the reservation has ended", q.id, op)
 	}
 	if q.shared {
@@ -65,7 +65,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 		}
 	}
 	if err := f(q); err != nil {
-		q.giveUp()
+		q.rollback()
 		return err
 	}
 	return nil
@@ -80,16 +80,16 @@ func (r *Reservation) Submit(ctx context.Context, p *Prepared) error {
 // since: run are its commands, v says how they were encoded.
 func (r *Reservation) RunAgain(ctx context.Context, im *Image, run []byte, v Variant) error {
 	return r.with(opRun, &im.name, func(q *Queue) (err error) {
-		st := q.st
-		if q.buf, err = im.appendAgain(q.buf[:0], run, v, &st, q.dispatcher, q.runs); err != nil {
+		st := q.stream.state
+		if q.stream.buf, err = im.appendAgain(q.stream.buf[:0], run, v, &st, q.dispatcher, q.stream.runs); err != nil {
 			return err
 		}
-		if err := q.pieces(ctx, q.buf, im.name); err != nil {
+		if err := q.pieces(ctx, q.stream.buf, im.name); err != nil {
 			return err
 		}
-		q.last.Store(&im.name)
-		q.st, q.same = st, nil
-		q.runs++
+		q.history.last.Store(&im.name)
+		q.stream.state, q.stream.lastPrepared = st, nil
+		q.stream.runs++
 		return nil
 	})
 }
@@ -103,15 +103,15 @@ func (r *Reservation) Run(ctx context.Context, im *Image, run []byte) error {
 // queue in. Words at counts get the queue's completion count plus what is to be added.
 func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, counts []CountPatch, after State) error {
 	return r.with(opReplay, &name, func(q *Queue) error {
-		q.buf = append(q.buf[:0], cmds...)
+		q.stream.buf = append(q.stream.buf[:0], cmds...)
 		for _, c := range counts {
-			cq.Put32(q.buf, c.At, uint32(q.st.Expected+c.Add))
+			cq.Put32(q.stream.buf, c.At, uint32(q.stream.state.Expected+c.Add))
 		}
-		q.last.Store(&name)
-		if err := q.pieces(ctx, q.buf, name); err != nil {
+		q.history.last.Store(&name)
+		if err := q.pieces(ctx, q.stream.buf, name); err != nil {
 			return err
 		}
-		q.st, q.same = after, nil
+		q.stream.state, q.stream.lastPrepared = after, nil
 		return nil
 	})
 }
@@ -119,7 +119,7 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 // pieces sends commands in as many batches as fetch entries need. Called with mu held.
 func (q *Queue) pieces(ctx context.Context, cmds []byte, name string) error {
 	start, end := 0, 0
-	q.ends = q.ends[:0]
+	q.stream.ends = q.stream.ends[:0]
 	noFlush := false // a header whose data the next command brings
 	for e, err := range cq.All(q.d.layout(), cmds) {
 		if err != nil {
@@ -132,7 +132,7 @@ func (q *Queue) pieces(ctx context.Context, cmds []byte, name string) error {
 			limit -= maxRelay // it stays with the relay behind it
 		}
 		if next > limit && !noFlush && end > start {
-			q.ends = append(q.ends, end)
+			q.stream.ends = append(q.stream.ends, end)
 			start = end
 		}
 		end, noFlush = next, header
@@ -141,9 +141,9 @@ func (q *Queue) pieces(ctx context.Context, cmds []byte, name string) error {
 		return nil
 	}
 	if end > start {
-		q.ends = append(q.ends, end)
+		q.stream.ends = append(q.stream.ends, end)
 	}
-	return q.sendParts(ctx, name, cmds, q.ends)
+	return q.sendParts(ctx, name, cmds, q.stream.ends)
 }
 
 // StateAfter returns the state behind that many programs of a trace of the queue: see Device.Detach.

@@ -24,8 +24,8 @@ type Content struct {
 // was in them is lost.
 func (d *Device) Interrupt(cause error) {
 	for _, q := range d.queues {
-		q.stop.Store(&cause)
-		q.failed.CompareAndSwap(nil, &cause)
+		q.status.stop.Store(&cause)
+		q.status.failed.CompareAndSwap(nil, &cause)
 	}
 	for _, q := range d.queues {
 		q.mu.Lock()
@@ -93,8 +93,8 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 		return err
 	}
 	for _, q := range d.queues {
-		q.stop.Store(nil)
-		q.failed.Store(nil)
+		q.status.stop.Store(nil)
+		q.status.failed.Store(nil)
 	}
 	return nil
 }
@@ -103,19 +103,19 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 func (q *Queue) restart() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.life.Lock()
-	defer q.life.Unlock()
-	if !q.closed { // of an attempt before that failed behind this queue
-		if err := errors.Join(q.disp.Close(), q.pre.Close()); err != nil {
+	q.life.mu.Lock()
+	defer q.life.mu.Unlock()
+	if !q.life.closed { // of an attempt before that failed behind this queue
+		if err := errors.Join(q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close()); err != nil {
 			return err
 		}
-		q.closed = true
+		q.life.closed = true
 	}
 	if err := q.start(); err != nil {
 		return err
 	}
-	q.forget()
-	q.closed = false
+	q.resetOwner()
+	q.life.closed = false
 	return nil
 }
 

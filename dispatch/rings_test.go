@@ -166,7 +166,7 @@ func TestIssueRingNeverOverwrites(t *testing.T) {
 // The host's idea of how many prefetch queue entries are taken is the prefetcher's, over many laps, whenever it looks.
 func TestFetchRingCountsEntries(t *testing.T) {
 	q, _ := hostOnly(t)
-	f := &q.fetch
+	f := &q.rings.fetch
 	taken := uint64(0)
 	rapid.Check(t, func(t *rapid.T) {
 		for range 50 {
@@ -176,11 +176,11 @@ func TestFetchRingCountsEntries(t *testing.T) {
 			if n := f.put - taken; n > 0 {
 				taken += uint64(rapid.IntRange(0, int(n)).Draw(t, "take"))
 				if taken > 0 {
-					q.pre.Store32(uint64(q.d.ctl.fetchRead), f.addr(uint32((taken-1)%fetchEntries)))
+					q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), f.addr(uint32((taken-1)%fetchEntries)))
 				}
 			}
 			// What is behind some of them is done, as a report said, maybe one from long ago.
-			f.know(uint64(rapid.IntRange(0, int(taken)).Draw(t, "known")))
+			f.advance(uint64(rapid.IntRange(0, int(taken)).Draw(t, "known")))
 			if err := f.poll(); err != nil {
 				t.Fatal(err)
 			}
@@ -194,9 +194,9 @@ func TestFetchRingCountsEntries(t *testing.T) {
 // A read pointer that can't be one is reported, not believed.
 func TestFetchRingRefusesWildPointer(t *testing.T) {
 	q, _ := hostOnly(t)
-	for _, v := range []uint32{0, 0xFFFFFFFF, q.fetch.base - 2, q.fetch.base + 1, q.fetch.addr(fetchEntries) + 2} {
-		q.pre.Store32(uint64(q.d.ctl.fetchRead), v)
-		if err := q.fetch.poll(); err == nil {
+	for _, v := range []uint32{0, 0xFFFFFFFF, q.rings.fetch.base - 2, q.rings.fetch.base + 1, q.rings.fetch.addr(fetchEntries) + 2} {
+		q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), v)
+		if err := q.rings.fetch.poll(); err == nil {
 			t.Errorf("the pointer %#x was believed", v)
 		}
 	}

@@ -56,7 +56,7 @@ func (s *Salvo) Submit(ctx context.Context) []error {
 	if failed {
 		for i := range s.parts {
 			if s.parts[i].took {
-				s.parts[i].q.giveUp()
+				s.parts[i].q.rollback()
 			}
 			if s.errs[i] == nil {
 				s.errs[i] = ErrUnsent
@@ -89,7 +89,7 @@ func (p *salvoPart) prepare(ctx context.Context) (err error) {
 	q := p.q
 	p.took = false
 	defer q.lost(&err)
-	if q.failed.Load() != nil || p.p.revoked || q.reserved != nil || q.shared {
+	if q.status.failed.Load() != nil || p.p.revoked || q.stream.reserved != nil || q.shared {
 		if err := q.submittable(p.p, nil); err != nil {
 			return err
 		}
@@ -103,11 +103,11 @@ func (p *salvoPart) prepare(ctx context.Context) (err error) {
 func (p *salvoPart) put() (err error) {
 	q := p.q
 	defer q.lost(&err)
-	p.p.count(q.st.Expected)
+	p.p.count(q.stream.state.Expected)
 	n := uint32(len(p.p.Bytes))
-	copy(q.issue.mem[p.off:], p.p.Bytes)
-	q.issue.wr = p.off + n
-	*q.issue.end(q.fetch.put) = p.off + n
+	copy(q.rings.issue.mem[p.off:], p.p.Bytes)
+	q.rings.issue.wr = p.off + n
+	*q.rings.issue.end(q.rings.fetch.put) = p.off + n
 	return nil
 }
 
@@ -115,13 +115,13 @@ func (p *salvoPart) put() (err error) {
 func (p *salvoPart) announce() (err error) {
 	q := p.q
 	defer q.lost(&err)
-	q.pre.Publish() // as in ring
-	q.fetch.push(uint16(uint32(len(p.p.Bytes))/cq.FetchUnit) | cq.FetchStall)
-	q.issue.prefetch()
-	if q.same != p.p {
-		q.last.Store(&p.p.Name)
-		q.replayed.Store(p.p)
-		q.st, q.same = p.p.After, p.p
+	q.tiles.prefetchL1.Publish() // as in ring
+	q.rings.fetch.push(uint16(uint32(len(p.p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+	q.rings.issue.prefetch()
+	if q.stream.lastPrepared != p.p {
+		q.history.last.Store(&p.p.Name)
+		q.history.replayed.Store(p.p)
+		q.stream.state, q.stream.lastPrepared = p.p.After, p.p
 	}
 	return nil
 }

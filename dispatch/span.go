@@ -94,7 +94,7 @@ func (s *Span) lock(ctx context.Context, i int, rs []*Reservation) (err error) {
 func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 	for _, part := range s.parts {
 		q := part.q
-		if q.reserved == nil || !slices.Contains(rs, q.reserved) {
+		if q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved) {
 			if err := q.submittable(part.p, nil); err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 	}
 	for _, part := range s.parts {
 		// None yet since the queue was started, or so long ago that the ids' difference could wrap.
-		if q := part.q; q.end.start != q.starts.Load() || uint32(q.event-q.end.id) >= 1<<30 {
+		if q := part.q; q.stream.end.start != q.status.starts.Load() || uint32(q.stream.event-q.stream.end.id) >= 1<<30 {
 			if err := q.recordEnd(ctx); err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 	}
 	for _, part := range s.parts {
 		for _, w := range part.waits {
-			cq.Put32(part.p.Bytes, w.at, uint32(w.peer.end.id))
+			cq.Put32(part.p.Bytes, w.at, uint32(w.peer.stream.end.id))
 		}
 		if _, err := part.q.room(ctx, uint32(len(part.p.Bytes))); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 		if err := part.q.submit(ctx, part.p); err != nil {
 			return s.cut(err)
 		}
-		part.q.waits++
+		part.q.stream.waits++
 	}
 	for _, part := range s.parts {
 		if err := part.q.recordEnd(ctx); err != nil {
@@ -152,26 +152,26 @@ func (s *Span) cut(err error) error {
 
 // recordEnd records an event for the other queues alone. Called with mu held.
 func (q *Queue) recordEnd(ctx context.Context) error {
-	cq.Put32(q.mark[:], 0, uint32(q.event+1))
-	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
-	q.appendEvent(&b, q.mark[:])
+	cq.Put32(q.stream.edgePayload[:], 0, uint32(q.stream.event+1))
+	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+	q.appendEvent(&b, q.stream.edgePayload[:])
 	cmds, err := b.Finish()
 	if err != nil {
 		return fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
 	}
-	q.buf = cmds
+	q.stream.buf = cmds
 	if err := q.send(ctx, cmds, false); err != nil {
 		return err
 	}
-	q.event++
-	q.latest.Store(uint32(q.event))
-	q.end = spanEnd{start: q.starts.Load(), id: q.event}
+	q.stream.event++
+	q.status.latest.Store(uint32(q.stream.event))
+	q.stream.end = partEnd{start: q.status.starts.Load(), id: q.stream.event}
 	return nil
 }
 
 // appendEvent makes the dispatcher tell all queues when everything so far is done. Called with mu held.
 func (q *Queue) appendEvent(b *cq.Builder, payload []byte) {
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 	b.WritePacked(cq.WritePacked{
 		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.lastEvent[q.id], Cores: q.d.eventXYs,
 		NoStride: true, Data: payload,

@@ -43,15 +43,15 @@ func (d *Device) startQueue(id int) (*Queue, error) {
 // with mu and life held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
-	q.st, q.same, q.runs, q.event = State{config: configRing{size: d.pr.L1.KernelConfigSize}}, nil, 0, cq.Seq(d.opts.FirstEvent)
-	q.latest.Store(d.opts.FirstEvent)
-	q.starts.Add(1)
-	q.prefetch, q.core = d.queueCores(id)
-	preXY, err := d.ch.Virtual(q.prefetch)
+	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.event = State{config: configRing{size: d.pr.L1.KernelConfigSize}}, nil, 0, cq.Seq(d.opts.FirstEvent)
+	q.status.latest.Store(d.opts.FirstEvent)
+	q.status.starts.Add(1)
+	q.tiles.prefetch, q.tiles.dispatch = d.queueCores(id)
+	preXY, err := d.ch.Virtual(q.tiles.prefetch)
 	if err != nil {
 		return err
 	}
-	coreXY, err := d.ch.Virtual(q.core)
+	coreXY, err := d.ch.Virtual(q.tiles.dispatch)
 	if err != nil {
 		return err
 	}
@@ -67,20 +67,20 @@ func (q *Queue) start() error {
 		return fmt.Errorf("host memory at NoC address %#x crosses a 4 GiB boundary, which the queue's 32-bit pointers can't: free host memory that other processes have pinned", noc)
 	}
 	bells := d.doorbells(id, preXY, coreXY)
-	if q.pre, err = d.openL1(bells.pre); err != nil {
+	if q.tiles.prefetchL1, err = d.openL1(bells.pre); err != nil {
 		return err
 	}
-	if q.disp, err = d.openL1(bells.disp); err != nil {
-		return errors.Join(err, q.pre.Close())
+	if q.tiles.dispatchL1, err = d.openL1(bells.disp); err != nil {
+		return errors.Join(err, q.tiles.prefetchL1.Close())
 	}
 	low := uint32(noc)
-	q.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
-	q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: bells.fetch, rdAddr: bells.fetchRd}
-	q.fetch.lastR = q.fetch.initialRead()
+	q.rings.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
+	q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: fetchEntries, base: bells.fetch, rdAddr: bells.fetchRd}
+	q.rings.fetch.lastR = q.rings.fetch.initialRead()
 	q.comp.ring = completionRing{
 		mem: mem[host.completion : host.completion+host.completionSz], base: (low + host.completion) / 16,
 		host: d.sysmem, wrWord: uint64(base + host.completionWr), rdWord: uint64(base + host.completionRd),
-		win: q.disp, rdOff: uint64(bells.completRd),
+		win: q.tiles.dispatchL1, rdOff: uint64(bells.completRd),
 	}
 	d.sysmem.Store32(q.comp.ring.wrWord, q.comp.ring.base)
 	d.sysmem.Store32(q.comp.ring.rdWord, q.comp.ring.base)
@@ -90,7 +90,7 @@ func (q *Queue) start() error {
 		err = d.startCores(q, out, preXY, coreXY)
 	}
 	if err != nil {
-		return errors.Join(err, q.disp.Close(), q.pre.Close())
+		return errors.Join(err, q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close())
 	}
 	return nil
 }
@@ -157,8 +157,8 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		kernels []hostKernel
 		sems    [numSemaphores]uint32
 	}{
-		{q.core, coreWords, dispatch, [numSemaphores]uint32{}},
-		{q.prefetch, preWords, prefetch, [numSemaphores]uint32{semDispatchCredits: dispatchPages, semSubordinateCredits: subordinatePages}},
+		{q.tiles.dispatch, coreWords, dispatch, [numSemaphores]uint32{}},
+		{q.tiles.prefetch, preWords, prefetch, [numSemaphores]uint32{semDispatchCredits: dispatchPages, semSubordinateCredits: subordinatePages}},
 	} {
 		if err := d.write(c.core, l1.Unreserved, c.words); err != nil {
 			return fmt.Errorf("start core %v: %w", c.core, err)
@@ -236,12 +236,12 @@ func (d *Device) dispatchXYs() []uint32 {
 
 // close ends the queue's kernels and gives its windows back.
 func (q *Queue) close() error {
-	q.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
+	q.status.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var err error
-	if q.failed.Load() == nil {
-		q.ending = true
+	if q.status.failed.Load() == nil {
+		q.life.ending = true
 		if err = q.d.kd.Guard(q.terminate); errors.Is(err, kmd.ErrDeviceLost) {
 			err = nil // its kernels have ended with it
 		}
@@ -252,14 +252,14 @@ func (q *Queue) close() error {
 
 // release gives the queue's windows back and ends what still waits. Called with mu held.
 func (q *Queue) release(cause error) error {
-	q.life.Lock() // waits end before what they look at goes
-	defer q.life.Unlock()
+	q.life.mu.Lock() // waits end before what they look at goes
+	defer q.life.mu.Unlock()
 	q.comp.lose(cause)
-	if q.closed {
+	if q.life.closed {
 		return nil
 	}
-	q.closed = true
-	return errors.Join(q.disp.Close(), q.pre.Close())
+	q.life.closed = true
+	return errors.Join(q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close())
 }
 
 // terminate makes the kernels leave their loops, so that no transfer to host memory is on its way when that memory
@@ -274,13 +274,13 @@ func (q *Queue) terminate() error {
 		order = []func(*cq.Builder){subordinate, order[0]}
 	}
 	for _, add := range append(order, func(b *cq.Builder) { b.TerminatePrefetch() }) {
-		b := cq.NewBuilder(q.d.layout(), q.buf[:0])
+		b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 		add(&b)
 		cmds, err := b.Finish()
 		if err != nil {
 			return err
 		}
-		q.buf = cmds
+		q.stream.buf = cmds
 		if err := q.send(ctx, cmds, false); err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (q *Queue) terminate() error {
 		_ = q.comp.drain() // what it would say is lost with the queue
 		q.drainOthers()
 	}
-	for _, c := range []chip.Core{q.prefetch, q.core} {
+	for _, c := range []chip.Core{q.tiles.prefetch, q.tiles.dispatch} {
 		// What the device looks like is asked only when it takes long: behind a tunnel each core's state takes its time.
 		var before uint64
 		for looked := false; ; looked = true {

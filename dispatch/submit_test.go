@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	}
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	d := &Device{number: starts.Add(1), kd: kd, pr: p, ctl: newControlBlock(p), opts: Options{HangTimeout: defaultHangTimeout, Queues: queues}}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, ctl: newControlBlock(p), opts: Options{HangTimeout: defaultHangTimeout, Queues: queues}}
 	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
 		tb.Fatal(err)
 	}
@@ -62,16 +63,16 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	}
 	for id := range queues {
 		q := &Queue{d: d, id: id, set: &workers{}}
-		if q.pre, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
+		if q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
 			tb.Fatal(err)
 		}
-		q.starts.Store(1)
-		q.fetch = fetchRing{win: q.pre, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
-		q.fetch.lastR = q.fetch.initialRead()
-		q.pre.Store32(uint64(d.ctl.fetchRead), q.fetch.lastR)
-		q.issue = issueRing{mem: make([]byte, 12<<20)}
+		q.status.starts.Store(1)
+		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
+		q.rings.fetch.lastR = q.rings.fetch.initialRead()
+		q.tiles.prefetchL1.Store32(uint64(d.ctl.fetchRead), q.rings.fetch.lastR)
+		q.rings.issue = issueRing{mem: make([]byte, 12<<20)}
 		q.comp.ring.mem = make([]byte, pageSize)
-		q.comp.ring.host, q.comp.ring.win = host, q.pre
+		q.comp.ring.host, q.comp.ring.win = host, q.tiles.prefetchL1
 		d.queues = append(d.queues, q)
 	}
 	return d
@@ -79,8 +80,8 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 
 // takeAll takes all entries put into a queue so far, as its prefetcher would.
 func takeAll(q *Queue) {
-	last := (q.fetch.next + fetchEntries - 1) % fetchEntries
-	q.pre.Store32(uint64(q.d.ctl.fetchRead), q.fetch.addr(last))
+	last := (q.rings.fetch.next + fetchEntries - 1) % fetchEntries
+	q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), q.rings.fetch.addr(last))
 }
 
 func replayCommands(tb testing.TB) *Prepared {
@@ -129,7 +130,7 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		q.comp.taken.Store(q.fetch.put)
+		q.comp.taken.Store(q.rings.fetch.put)
 	}
 	var err error
 	for range fetchEntries {
@@ -148,17 +149,17 @@ func TestSubmitWritesCommandsAndEntry(t *testing.T) {
 	q, _ := hostOnly(t)
 	p := replayCommands(t)
 	for i, expected := range []uint32{0, 390, 390} {
-		off := q.issue.wr
+		off := q.rings.issue.wr
 		if err := q.Submit(context.Background(), p); err != nil {
 			t.Fatal(err)
 		}
-		got := q.issue.mem[off : off+256]
+		got := q.rings.issue.mem[off : off+256]
 		for _, c := range p.Counts {
 			if v := binary.LittleEndian.Uint32(got[c.At:]); v != expected+uint32(c.Add) {
 				t.Errorf("submission %d: the count at %d is %d, want %d", i, c.At, v, expected+uint32(c.Add))
 			}
 		}
-		if e := q.pre.Load16(uint64(q.fetch.addr(uint32(i)))); e != 256/16|cq.FetchStall {
+		if e := q.tiles.prefetchL1.Load16(uint64(q.rings.fetch.addr(uint32(i)))); e != 256/16|cq.FetchStall {
 			t.Errorf("submission %d: the prefetch queue entry is %#x", i, e)
 		}
 	}

@@ -21,7 +21,7 @@ func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) (err erro
 	if err := q.sendable("send", commands); err != nil {
 		return err
 	}
-	q.last.Store(&opRaw)
+	q.history.last.Store(&opRaw)
 	return q.send(ctx, commands, stall)
 }
 
@@ -47,7 +47,7 @@ func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (done 
 	}
 	c := &completion{dst: dst, hostPage: max(1, len(dst)), devPage: max(1, len(dst)), read: &read{}}
 	undo := q.comp.expect(c)
-	q.last.Store(&opRaw)
+	q.history.last.Store(&opRaw)
 	if err := q.send(ctx, commands, false); err != nil {
 		undo()
 		return nil, err
@@ -73,10 +73,10 @@ func (q *Queue) SetState(st State) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shared {
-		q.takeOver()
+		q.forceAcquire()
 	}
-	q.st, q.same = st, nil
+	q.stream.state, q.stream.lastPrepared = st, nil
 }
 
 // Cores returns the logical coordinates of the queue's prefetch core and dispatch core.
-func (q *Queue) Cores() (prefetch, dispatch chip.Core) { return q.prefetch, q.core }
+func (q *Queue) Cores() (prefetch, dispatch chip.Core) { return q.tiles.prefetch, q.tiles.dispatch }

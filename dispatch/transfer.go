@@ -76,7 +76,7 @@ func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte)
 		data = data[n*int(b.HostPage):]
 		wait = false
 	}
-	q.last.Store(&opWrite)
+	q.history.last.Store(&opWrite)
 	return nil
 }
 
@@ -113,9 +113,9 @@ func (q *Queue) writePages(ctx context.Context, b *Interleaved, page, n int, dat
 		return err
 	}
 	// The commands are built where the prefetcher reads them, so that the data are copied once.
-	cmds := cq.NewBuilder(l, q.issue.mem[off:off:int(off)+size])
+	cmds := cq.NewBuilder(l, q.rings.issue.mem[off:off:int(off)+size])
 	if wait {
-		cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+		cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 	}
 	bank, addr := b.at(page)
 	w := cq.WritePaged{DRAM: b.DRAM, StartPage: uint16(bank), Base: addr, PageSize: b.PageSize, Pages: uint32(n)}
@@ -145,18 +145,18 @@ func (q *Queue) Settle(ctx context.Context) (err error) {
 	if err := q.usable("settle"); err != nil {
 		return err
 	}
-	b := cq.NewBuilder(q.d.layout(), q.buf[:0])
+	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 	q.appendSettle(&b)
 	cmds, err := b.Finish()
 	if err != nil {
 		return fmt.Errorf("dispatch: queue %d: settle: %w", q.id, err)
 	}
-	q.buf = cmds
+	q.stream.buf = cmds
 	return q.send(ctx, cmds, false)
 }
 
 func (q *Queue) appendSettle(b *cq.Builder) {
-	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 }
 
 // Read reads from the buffer from byte off on into dst, after everything so far has run, and waits for the data. off
@@ -249,8 +249,8 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	before := q.tick()
 	for first := true; len(dst) > 0; first = false {
 		n := min(perRecord, len(dst)/int(b.HostPage))
-		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before, entries: q.fetch.put + 1}
-		cmds := cq.NewBuilder(q.d.layout(), q.buf[:0])
+		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before, entries: q.rings.fetch.put + 1}
+		cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 		if first {
 			q.appendSettle(&cmds)
 		}
@@ -261,7 +261,7 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 		if err != nil {
 			return nil, fmt.Errorf("dispatch: queue %d: read: %w", q.id, err)
 		}
-		q.buf = out
+		q.stream.buf = out
 		undo := q.comp.expect(c)
 		if err := q.send(ctx, out, false); err != nil {
 			undo()
@@ -270,6 +270,6 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 		page += n
 		dst = dst[n*int(b.HostPage):]
 	}
-	q.last.Store(&opRead)
+	q.history.last.Store(&opRead)
 	return c, nil
 }

@@ -48,10 +48,10 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 				t.Error(err)
 			}
 			for _, q := range []*Queue{q, other} {
-				if !q.life.TryLock() {
+				if !q.life.mu.TryLock() {
 					t.Fatalf("after a look that ended with %v somebody has the life of queue %d", err, q.id)
 				}
-				q.life.Unlock()
+				q.life.mu.Unlock()
 			}
 			_ = d.Close() // what can't be given back is a lost card's
 			_ = kd.Close()

@@ -88,10 +88,10 @@ func (w *waiter) due() bool {
 	return true
 }
 
-// looked says how long a look at the whole device has taken, which behind a tunnel may be longer than the limit. Nobody has
+// polled says how long a look at the whole device has taken, which behind a tunnel may be longer than the limit. Nobody has
 // watched the queue meanwhile, so that time doesn't count as time without progress; and looks don't take most of a wait. There
 // are two before a hang at least: the first one only says what to compare with.
-func (w *waiter) looked(took time.Duration) {
+func (w *waiter) polled(took time.Duration) {
 	if w.sleep == 0 {
 		return // something has moved
 	}
@@ -133,7 +133,7 @@ func (w *waiter) pause(ctx context.Context) error {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
 	w.asleep = now
-	nap(w.sleep)
+	shortSleep(w.sleep)
 	// A sleep is about a quarter of the wait so far, and so is what it may come too late by.
 	w.sleep = min(w.sleep+w.sleep/4, w.pace.Longest)
 	return nil

@@ -18,7 +18,7 @@ func TestLongLooksAreNoHang(t *testing.T) {
 			}
 		}
 		end := w.deadline.Add(took)
-		w.looked(took)
+		w.polled(took)
 		if w.deadline != end {
 			t.Errorf("a look of %v moves the end of the wait by %v", took, w.deadline.Sub(end)+took)
 		}
@@ -34,7 +34,7 @@ func TestLongLooksAreNoHang(t *testing.T) {
 			t.Errorf("after a look of %v: %v", took, err)
 		}
 		w.progress()
-		if w.looked(took); !w.deadline.IsZero() || !w.check.IsZero() {
+		if w.polled(took); !w.deadline.IsZero() || !w.check.IsZero() {
 			t.Errorf("a look of %v that saw something move begins a wait", took)
 		}
 	}

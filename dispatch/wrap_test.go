@@ -15,7 +15,7 @@ func TestEventsWrap(t *testing.T) {
 			d := started(t, card, Options{})
 			q := d.Queue(0)
 			const start = 0xFFFFFFF8
-			q.event = start
+			q.stream.event = start
 			iv := Interleaved{DRAM: true, Addr: 1 << 20, PageSize: 64, HostPage: 64, Pages: 16, Banks: len(d.ch.DRAMBanks())}
 			for i := range 16 {
 				want, got := bytes.Repeat([]byte{byte(i + 1)}, iv.Bytes()), make([]byte, iv.Bytes())
@@ -23,21 +23,21 @@ func TestEventsWrap(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := q.Finish(t.Context()); err != nil {
-					t.Fatalf("event %d: %v", q.event, err)
+					t.Fatalf("event %d: %v", q.stream.event, err)
 				}
 				if err := q.Read(t.Context(), &iv, 0, got); err != nil || !bytes.Equal(want, got) {
-					t.Fatalf("behind event %d: %v", q.event, err)
+					t.Fatalf("behind event %d: %v", q.stream.event, err)
 				}
 				at := make([]byte, 4)
-				if err := d.read(q.core, d.ctl.lastEvent[0], at); err != nil {
+				if err := d.read(q.tiles.dispatch, d.ctl.lastEvent[0], at); err != nil {
 					t.Fatal(err)
 				}
 				if want := cq.Seq(start) + cq.Seq(i) + 1; cq.Seq(at[0])|cq.Seq(at[1])<<8|cq.Seq(at[2])<<16|cq.Seq(at[3])<<24 != want {
 					t.Errorf("the dispatch core has seen event % x, want %#x", at, want)
 				}
 			}
-			if q.event != 8 {
-				t.Errorf("the last event is %d", q.event)
+			if q.stream.event != 8 {
+				t.Errorf("the last event is %d", q.stream.event)
 			}
 		})
 	}

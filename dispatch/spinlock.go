@@ -7,53 +7,53 @@ import (
 	"time"
 )
 
-// gate is a lock that costs one locked instruction, to take it: it is given back with a plain store, which neither waits
+// spinLock is a lock that costs one locked instruction, to take it: it is given back with a plain store, which neither waits
 // until what was stored before has left the processor nor looks for others. So nobody is woken, and who finds it taken
 // looks again and again: first at once, then after letting others run, then after sleeping. It is held for some 50 ns,
 // unless the rings are full; then its holder waits for the device in the same way.
 //
 // Those who wait take turns, and whoever comes meanwhile waits behind them.
-type gate struct {
+type spinLock struct {
 	held    uint32
 	waiting atomic.Int32
 	turn    sync.Mutex // held by the one that waits for held
 }
 
-// Lock takes the gate.
-func (g *gate) Lock() {
+// Lock takes the spinLock.
+func (g *spinLock) Lock() {
 	if g.waiting.Load() != 0 || !atomic.CompareAndSwapUint32(&g.held, 0, 1) {
 		g.wait()
 	}
 }
 
-// How long a gate that is taken is looked at in which way.
+// How long a spinLock that is taken is looked at in which way.
 const (
-	gateSpins  = 200 // some microseconds
-	gateYields = 50
-	gateSleep  = 50 * time.Microsecond
+	lockSpins  = 200 // some microseconds
+	lockYields = 50
+	lockSleep  = 50 * time.Microsecond
 )
 
 //go:noinline
-func (g *gate) wait() {
+func (g *spinLock) wait() {
 	g.waiting.Add(1)
 	g.turn.Lock()
 	for n := 0; !g.TryLock(); n++ {
 		switch {
-		case n < gateSpins:
-		case n < gateSpins+gateYields:
+		case n < lockSpins:
+		case n < lockSpins+lockYields:
 			runtime.Gosched()
 		default:
-			nap(gateSleep)
+			shortSleep(lockSleep)
 		}
 	}
 	g.turn.Unlock()
 	g.waiting.Add(-1)
 }
 
-// TryLock takes the gate if nobody has it.
-func (g *gate) TryLock() bool {
+// TryLock takes the spinLock if nobody has it.
+func (g *spinLock) TryLock() bool {
 	return atomic.LoadUint32(&g.held) == 0 && atomic.CompareAndSwapUint32(&g.held, 0, 1)
 }
 
-// Unlock gives the gate back.
-func (g *gate) Unlock() { storeRelease(&g.held, 0) }
+// Unlock gives the spinLock back.
+func (g *spinLock) Unlock() { storeRelease(&g.held, 0) }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// BenchmarkWakeBesideNaps is how long a goroutine that has work waits for a place to run in, while as many others as there are
+// BenchmarkWakeBesideSleepers is how long a goroutine that has work waits for a place to run in, while as many others as there are
 // places sleep as waits do. Each nap is begun right behind the wake-up, as by a wait that has looked at an emulated device.
-func BenchmarkWakeBesideNaps(b *testing.B) {
+func BenchmarkWakeBesideSleepers(b *testing.B) {
 	wake, stop := make(chan time.Time, 1), make(chan struct{})
 	var waits sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -21,7 +21,7 @@ func BenchmarkWakeBesideNaps(b *testing.B) {
 				case wake <- time.Now():
 				default:
 				}
-				nap(time.Millisecond)
+				shortSleep(time.Millisecond)
 			}
 		})
 	}

@@ -14,13 +14,13 @@ import (
 // the thread among those that run goroutines (GOMAXPROCS) is given to another one only when the runtime next looks, which is
 // about when a short sleep ends. So one place is left to others: who comes when all but one are taken sleeps by Go's timers,
 // as all do for long.
-func nap(d time.Duration) {
+func shortSleep(d time.Duration) {
 	if d > 10*time.Millisecond {
 		time.Sleep(d)
 		return
 	}
-	defer napping.Add(-1)
-	if n := napping.Add(1); n > 1 && int(n) >= runtime.GOMAXPROCS(0) {
+	defer sleepers.Add(-1)
+	if n := sleepers.Add(1); n > 1 && int(n) >= runtime.GOMAXPROCS(0) {
 		time.Sleep(d)
 		return
 	}
@@ -28,5 +28,5 @@ func nap(d time.Duration) {
 	_ = unix.Nanosleep(&t, nil) // a signal ends it early, and then a wait looks early
 }
 
-// napping is how many goroutines of the process are in nap. It is the process's because GOMAXPROCS is.
-var napping atomic.Int32
+// sleepers is how many goroutines of the process are in nap. It is the process's because GOMAXPROCS is.
+var sleepers atomic.Int32

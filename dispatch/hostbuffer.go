@@ -180,7 +180,7 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	l := q.d.layout()
 	unit := l.DRAMAlign()
 	err = b.pieces(off, n, mostDirect, func(piece Interleaved, bank, pages, size int) error {
-		cmds := cq.NewBuilder(l, q.buf[:0])
+		cmds := cq.NewBuilder(l, q.stream.buf[:0])
 		if first {
 			q.appendSettle(&cmds)
 		}
@@ -206,7 +206,7 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 		first = false
 		return nil
 	})
-	q.last.Store(&opRead)
+	q.history.last.Store(&opRead)
 	return err
 }
 
@@ -227,12 +227,12 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 	// RELAY_LINEAR_H reads at most what the scratch buffer and a fetch entry hold, less a header.
 	most := (min(scratchSize, maxCommandSize) - l.PCIeAlign()) &^ (pageSize - 1)
 	err = b.pieces(off, n, most, func(piece Interleaved, bank, pages, size int) error {
-		cmds := cq.NewBuilder(l, q.buf[:0])
-		now := edges{h.delivered.Load(), q.waits}
+		cmds := cq.NewBuilder(l, q.stream.buf[:0])
+		now := edges{h.delivered.Load(), q.stream.waits}
 		if now.delivered != 0 && now != h.settled[q.id] {
 			q.appendSettle(&cmds)
 		} else if first {
-			cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.st.Expected)})
+			cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 		}
 		page := piece.PageSize
 		if pages == 1 {
@@ -246,7 +246,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 		if err != nil {
 			return fmt.Errorf("dispatch: queue %d: write: %w", q.id, err)
 		}
-		q.buf = out
+		q.stream.buf = out
 		if err := q.sendTwo(ctx, out, head); err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 		first = false
 		return nil
 	})
-	q.last.Store(&opWrite)
+	q.history.last.Store(&opWrite)
 	return err
 }
 
@@ -296,8 +296,8 @@ func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, p
 
 // sendTwo puts commands into two batches, the second from byte cut on. Either both are sent or none. Called with mu held.
 func (q *Queue) sendTwo(ctx context.Context, p []byte, cut int) error {
-	q.ends = append(q.ends[:0], cut, len(p))
-	return q.sendTogether(ctx, p, q.ends)
+	q.stream.ends = append(q.stream.ends[:0], cut, len(p))
+	return q.sendTogether(ctx, p, q.stream.ends)
 }
 
 // roomFor waits until batches, cut behind each of ends, have room together.
@@ -306,12 +306,12 @@ func (q *Queue) roomFor(ctx context.Context, ends []int) error {
 	if fits() {
 		return nil
 	}
-	if q.fetch.know(q.comp.taken.Load()); fits() {
+	if q.rings.fetch.advance(q.comp.taken.Load()); fits() {
 		return nil
 	}
 	var lost error
 	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
-		lost = q.fetch.poll()
+		lost = q.rings.fetch.poll()
 		return lost != nil || fits()
 	}, true)
 	if lost != nil {
@@ -322,13 +322,13 @@ func (q *Queue) roomFor(ctx context.Context, ends []int) error {
 
 // fitTogether is fits for batches, each of which is placed by itself.
 func (q *Queue) fitTogether(ends []int) bool {
-	if q.fetch.spare() < uint32(len(ends)) {
+	if q.rings.fetch.spare() < uint32(len(ends)) {
 		return false
 	}
-	wr, start := q.issue.wr, 0
+	wr, start := q.rings.issue.wr, 0
 	for _, end := range ends {
 		n := uint32(end - start)
-		off := q.issue.placeBehind(wr, n)
+		off := q.rings.issue.placeBehind(wr, n)
 		if !q.fits(off, n) {
 			return false
 		}
@@ -345,18 +345,18 @@ func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
 	if err := q.usable("transfer"); err != nil {
 		return err
 	}
-	cmds := cq.NewBuilder(q.d.layout(), q.buf[:0])
+	cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 	cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
 	return q.report(ctx, &cmds, p)
 }
 
-// sendBuilt sends commands that were built in q.buf. Called with mu held.
+// sendBuilt sends commands that were built in q.stream.buf. Called with mu held.
 func (q *Queue) sendBuilt(ctx context.Context, cmds *cq.Builder) error {
 	out, err := cmds.Finish()
 	if err != nil {
 		return fmt.Errorf("dispatch: queue %d: transfer: %w", q.id, err)
 	}
-	q.buf = out
+	q.stream.buf = out
 	return q.send(ctx, out, false)
 }
 
@@ -365,7 +365,7 @@ func (q *Queue) report(ctx context.Context, cmds *cq.Builder, p *Pending) error 
 	cmds.WriteHost(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize})
 	*p = Pending{q: q}
 	p.own.hostPage, p.own.devPage, p.own.read = 1, 1, &p.read
-	p.own.before, p.own.entries = q.tick(), q.fetch.put+1
+	p.own.before, p.own.entries = q.tick(), q.rings.fetch.put+1
 	p.last = &p.own
 	q.comp.push(p.last)
 	if err := q.sendBuilt(ctx, cmds); err != nil {

@@ -5,4 +5,4 @@ package dispatch
 import "time"
 
 // nap sleeps.
-func nap(d time.Duration) { time.Sleep(d) }
+func shortSleep(d time.Duration) { time.Sleep(d) }

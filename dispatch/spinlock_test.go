@@ -7,8 +7,8 @@ import (
 )
 
 // One goroutine at a time is inside, all get in, and what one has written the next one sees.
-func TestGateLetsOneIn(t *testing.T) {
-	var g gate
+func TestSpinLockExcludes(t *testing.T) {
+	var g spinLock
 	var group sync.WaitGroup
 	n, inside := 0, 0
 	const goroutines, times = 8, 2000
@@ -40,9 +40,9 @@ func TestGateLetsOneIn(t *testing.T) {
 	}
 }
 
-// Who waits gets in, although another one takes the gate again and again without a pause.
-func TestGateStarvesNobody(t *testing.T) {
-	var g gate
+// Who waits gets in, although another one takes the spinLock again and again without a pause.
+func TestSpinLockIsFair(t *testing.T) {
+	var g spinLock
 	done := make(chan struct{})
 	var busy sync.WaitGroup
 	for range 3 {
@@ -68,9 +68,9 @@ func TestGateStarvesNobody(t *testing.T) {
 	busy.Wait()
 }
 
-// A gate that is held for long keeps others waiting, and TryLock out.
-func TestGateIsHeld(t *testing.T) {
-	var g gate
+// A spinLock that is held for long keeps others waiting, and TryLock out.
+func TestSpinLockHeldForLong(t *testing.T) {
+	var g spinLock
 	g.Lock()
 	if g.TryLock() {
 		t.Fatal("taken twice")
