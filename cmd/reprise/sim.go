@@ -10,7 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim"
-	simshare "github.com/reprise-tt/reprise/sim/share"
+	servecards "github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
 // simCmd is about emulated cards that other processes use.
@@ -97,7 +97,7 @@ func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
 	if _, err := fmt.Fprintf(s.out, "serving an emulated %v as socket:%s\n", e.Arch, c.Socket); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return simshare.Serve(ctx, l, d, 0)
+	return servecards.Serve(ctx, l, d, 0)
 }
 
 // listen begins to listen at a path. A socket that a killed server has left there, which nobody answers at, is replaced.

@@ -7,7 +7,7 @@ import (
 	"net"
 
 	"github.com/reprise-tt/reprise/sim"
-	"github.com/reprise-tt/reprise/sim/share"
+	"github.com/reprise-tt/reprise/sim/serve/cards"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
@@ -25,7 +25,7 @@ func (d *Device) Share() (shared *Device, end func() error, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return share.Serve(ctx, l, drv, 0) }, card.Close)
+		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return cards.Serve(ctx, l, drv, 0) }, card.Close)
 	case d.library != "":
 		s, err := ttsim.Start(d.library, d.server)
 		if err != nil {
@@ -35,7 +35,7 @@ func (d *Device) Share() (shared *Device, end func() error, err error) {
 		if err != nil {
 			return nil, nil, errors.Join(err, s.Close())
 		}
-		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return share.Serve(ctx, l, drv, 0) }, s.Close)
+		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return cards.Serve(ctx, l, drv, 0) }, s.Close)
 	}
 	return d, func() error { return nil }, nil
 }

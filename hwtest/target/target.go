@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
-	"github.com/reprise-tt/reprise/sim/share"
+	"github.com/reprise-tt/reprise/sim/serve/cards"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
@@ -67,7 +67,7 @@ func (d *Device) Served() bool { return strings.HasPrefix(d.Given, "socket:") }
 
 // socket returns what opens a card that is served. The machine that comes with a target is asked for over its
 // connections, so each opening has a target of its own.
-func socket(path string) func() kmd.Target { return func() kmd.Target { return share.Socket(path) } }
+func socket(path string) func() kmd.Target { return func() kmd.Target { return cards.Socket(path) } }
 
 // Error says what is wrong with the name of a device, and what to do.
 type Error struct {

@@ -55,7 +55,7 @@ func (s *Sim) Cards() ([]*Card, error) {
 	return s.cards, nil
 }
 
-// Driver returns the model of the kernel driver behind the simulator's cards, with which package sim/share serves them to
+// Driver returns the model of the kernel driver behind the simulator's cards, with which package sim/serve/cards serves them to
 // other processes.
 func (s *Sim) Driver() (*driver.Driver, error) {
 	if _, err := s.Cards(); err != nil {

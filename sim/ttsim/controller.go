@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
+	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
 // firmware is as much of Wormhole's firmware as the simulator doesn't have: it answers the message that asks for a reset,
@@ -70,22 +70,22 @@ func (f *Function) stored(bar int, off, v uint64) {
 	if v&controlOpen != 0 {
 		f.controller.open.Or(bit)
 	} else if f.controller.open.Load()&bit != 0 {
-		f.sim.current.Load().load(f.address(0, off), 4)
+		f.sim.current.Load().client.Load(f.address(0, off), 4)
 		f.controller.open.And(^bit)
 	}
 }
 
 // access answers an access to the controller's registers. It reports false for one to host memory.
-func (c *controller) access(rec link.Record, bus uint64, reply []byte) bool {
+func (c *controller) access(t *function.Transfer, bus uint64) bool {
 	open := c.open.Load()
-	if open == 0 || bus != deviceControl || rec.Size != 4 {
+	if open == 0 || bus != deviceControl || len(t.Data) != 4 {
 		return false
 	}
 	switch {
-	case rec.Op == link.OpDMARead && open&1 != 0:
-		binary.LittleEndian.PutUint32(reply, c.control.Load())
-	case rec.Op != link.OpDMARead && open&2 != 0:
-		c.control.Store(binary.LittleEndian.Uint32(rec.Payload))
+	case !t.Write && open&1 != 0:
+		binary.LittleEndian.PutUint32(t.Data, c.control.Load())
+	case t.Write && open&2 != 0:
+		c.control.Store(binary.LittleEndian.Uint32(t.Data))
 	default:
 		return false
 	}

@@ -3,61 +3,45 @@ package ttsim
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
-	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
+	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// serveDMA does what the simulated devices ask of host memory, in their order, until the server is gone. It takes no
-// lock, because others hold locks while they wait for the server, which waits for this.
-func (p *process) serveDMA() {
-	defer close(p.served)
-	r := &p.shm.DMA
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			if p.dead.Load() {
-				return
-			}
-			r.Items.Wait(link.Spins/4, link.Forever, func() bool { return !r.Empty() || p.dead.Load() })
-			continue
-		}
-		p.sent.Load()
-		err := p.transfer(rec)
-		p.moved.Store(1)
-		if err != nil && p.dmaErr.Load() == nil {
-			verb := "write"
-			if rec.Op == link.OpDMARead {
-				verb = "read"
-			}
-			p.dmaErr.Store(&Error{
-				Category: CategoryHostDMA,
-				Message:  fmt.Sprintf("%s of %d bytes at bus address %#x: %v", verb, rec.Size, rec.Addr&busMask, err),
-				Clock:    atomic.LoadUint64(p.shm.Clock),
-				Status:   -1,
-				Err:      err,
-			})
-			p.cmd.Process.Kill()
-		}
-		r.Advance(rec)
+// transfer does what a simulated device asks of host memory. The first failure ends the server.
+func (p *process) transfer(t *function.Transfer) {
+	err := p.move(t)
+	if err == nil || p.dmaErr.Load() != nil {
+		return
 	}
+	verb := "read"
+	if t.Write {
+		verb = "write"
+	}
+	p.dmaErr.Store(&Error{
+		Category: CategoryHostDMA,
+		Message:  fmt.Sprintf("%s of %d bytes at bus address %#x: %v", verb, len(t.Data), t.Addr&busMask, err),
+		Clock:    p.client.Clocks(),
+		Status:   -1,
+		Err:      err,
+	})
+	p.cmd.Process.Kill()
 }
 
-// transfer does one record, with the host memory of the device that asks: the one in the address's tag, or the one
+// move does one transfer, with the host memory of the device that asks: the one in the address's tag, or the one
 // whose BAR is being accessed. An address without a tag while all devices are clocked doesn't say which one that is:
 // then the first function whose memory has the address gets it.
-func (p *process) transfer(rec link.Record) error {
-	device := uint32(rec.Device)
-	if tag := rec.Addr >> tagShift; tag != 0 {
+func (p *process) move(t *function.Transfer) error {
+	device := uint32(t.Device)
+	if tag := t.Addr >> tagShift; tag != 0 {
 		device = uint32(tag) - 1
 	}
-	bus := rec.Addr & busMask
+	bus := t.Addr & busMask
 	var errs []error
 	for _, f := range p.sim.functions {
-		if device != link.AnyDevice && device != f.device {
+		if device != function.AnyDevice && device != f.device {
 			continue
 		}
-		if f.controller.access(rec, bus, p.shm.DMAReply) {
+		if f.controller.access(t, bus) {
 			return nil
 		}
 		d := f.dma.Load()
@@ -65,10 +49,10 @@ func (p *process) transfer(rec link.Record) error {
 			continue
 		}
 		var err error
-		if rec.Op == link.OpDMARead {
-			err = (*d).ReadHost(bus, p.shm.DMAReply[:rec.Size])
+		if t.Write {
+			err = (*d).WriteHost(bus, t.Data)
 		} else {
-			err = (*d).WriteHost(bus, rec.Payload)
+			err = (*d).ReadHost(bus, t.Data)
 		}
 		if err == nil {
 			return nil

@@ -2,7 +2,7 @@
 // card looks to a driver. Package sim/driver puts the model of the kernel driver on top of it.
 //
 // The library ends its process when software does something it refuses (ttsim docs/sim_error_handling.md), so it
-// never runs in the caller's process. Start runs a server process of the caller's choice, which calls server.Serve; what
+// never runs in the caller's process. Start runs a server process of the caller's choice, which calls libttsim.Serve; what
 // ends the server becomes the error that Fault returns, and the caller lives on. There is no mode without a second
 // process: a refused access would take the program down, and the reason with it.
 //

@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
+	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
 var (
 	// ErrUnsupported means that this operating system or processor has no way to load the library: it needs Linux
 	// on amd64, arm64 or riscv64.
-	ErrUnsupported = link.ErrUnsupported
+	ErrUnsupported = function.ErrUnsupported
 	// ErrNoServer means that Start was called without the Server option, so it doesn't know which program to run as
 	// the server process.
 	ErrNoServer = errors.New("no server program was chosen")

@@ -1,13 +1,12 @@
 package ttsim
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
-	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
+	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
 // A Function is one simulated chip as a PCI function. Its methods may be called from any goroutine.
@@ -77,7 +76,7 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	if f.closed.Load() {
 		return ^uint32(0)
 	}
-	v, _ := f.process().config(f.device, off)
+	v, _ := f.client().ConfigRead(f.device, off)
 	return v
 }
 
@@ -87,16 +86,14 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	if f.closed.Load() {
 		return
 	}
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], v)
-	f.process().ask(link.OpConfigWrite, uint64(f.device<<3)<<32|uint64(off), 4, b[:], nil)
+	f.client().ConfigWrite(f.device, off, v)
 }
 
 // address translates to the library's address space. Something that isn't a BAR gets an address that the library
 // refuses, so that the mistake has a name.
 func (f *Function) address(bar int, off uint64) uint64 {
 	if bar < 0 || bar > 4 || bar&1 != 0 {
-		return uint64(f.device)<<link.DeviceShift | off&(1<<32-1)
+		return uint64(f.device)<<function.DeviceShift | off&(1<<32-1)
 	}
 	return f.bars[bar/2] + off
 }
@@ -107,7 +104,7 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	if f.closed.Load() {
 		return ones(width)
 	}
-	v, ok := f.process().load(f.address(bar, off), width)
+	v, ok := f.client().Load(f.address(bar, off), width)
 	if !ok {
 		return ones(width)
 	}
@@ -128,39 +125,27 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 		v |= f.tag >> 32
 	}
 	f.stored(bar, off, v)
-	f.process().store(f.address(bar, off), width, v)
+	f.client().Store(f.address(bar, off), width, v)
 }
 
 // BARRead copies from offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It is for memory
 // behind a TLB window: registers want BARLoad's exact width.
-func (f *Function) BARRead(bar int, off uint64, p []byte) { f.read(f.process(), bar, off, p) }
+func (f *Function) BARRead(bar int, off uint64, p []byte) { f.read(f.client(), bar, off, p) }
 
-func (f *Function) read(from *process, bar int, off uint64, p []byte) {
-	addr := f.address(bar, off)
-	for len(p) > 0 {
-		n := min(len(p), link.ReplyBytes)
-		dst := p[:n]
-		if f.closed.Load() || !from.ask(link.OpRead, addr, uint32(n), nil, func(reply []byte) { copy(dst, reply) }) {
-			for i := range p {
-				p[i] = 0xFF
-			}
-			return
+func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
+	if f.closed.Load() || !from.Read(f.address(bar, off), p) {
+		for i := range p {
+			p[i] = 0xFF
 		}
-		addr, p = addr+uint64(n), p[n:]
 	}
 }
 
 // BARWrite copies p to offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It is posted, and for
 // memory behind a TLB window: registers want BARStore's exact width.
-func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.write(f.process(), bar, off, p) }
+func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.write(f.client(), bar, off, p) }
 
-func (f *Function) write(to *process, bar int, off uint64, p []byte) {
-	addr := f.address(bar, off)
-	for len(p) > 0 && !f.closed.Load() {
-		n := min(len(p), link.WriteChunk)
-		to.post(link.OpWrite, addr, p[:n])
-		addr, p = addr+uint64(n), p[n:]
-	}
+func (f *Function) write(to *function.Client, bar int, off uint64, p []byte) {
+	to.Write(f.address(bar, off), p, f.closed.Load)
 }
 
 // AttachDMA gives the device its host memory. It comes before anything that makes the device access that. The memory

@@ -84,4 +84,10 @@ func checkLibrary(path string) (string, error) {
 	return abs, nil
 }
 
+// supported reports whether the library can be loaded on this system.
+func supported() bool {
+	_, ok := machines[runtime.GOARCH]
+	return ok && runtime.GOOS == "linux"
+}
+
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "riscv64": elf.EM_RISCV}

@@ -15,7 +15,7 @@ type config struct {
 	manual bool
 }
 
-// Server chooses the server process: a program and its arguments, which must lead it to call server.Serve. It is usually the
+// Server chooses the server process: a program and its arguments, which must lead it to call libttsim.Serve. It is usually the
 // running program itself with a hidden command. The option is required.
 func Server(argv ...string) Option {
 	argv = slices.Clone(argv)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
 var _ driver.Peer = (*Function)(nil)
@@ -73,7 +74,7 @@ func (p *peers) next() {
 
 // PeerWrite implements driver.Peer. What was left before a reset is lost with it.
 func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
-	to, p := f.sim.current.Load(), slices.Clone(p)
+	to, p := f.sim.current.Load().client, slices.Clone(p)
 	f.sim.peers.post(func() {
 		f.write(to, bar, off, p)
 		taken()
@@ -82,7 +83,7 @@ func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 
 // PeerRead implements driver.Peer.
 func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
-	to := f.sim.current.Load()
+	to := f.sim.current.Load().client
 	f.sim.peers.post(func() {
 		p := make([]byte, n)
 		f.read(to, bar, off, p)
@@ -90,8 +91,8 @@ func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	})
 }
 
-// process returns the server to ask, when it has been asked what devices asked of each other before.
-func (f *Function) process() *process {
+// client returns the connection to the server, after what devices have asked of each other has been passed on to it.
+func (f *Function) client() *function.Client {
 	f.sim.peers.settle()
-	return f.sim.current.Load()
+	return f.sim.current.Load().client
 }

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise/sim/serve/function"
 	"github.com/reprise-tt/reprise/sim/ttsim"
-	"github.com/reprise-tt/reprise/sim/ttsim/server"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
@@ -294,7 +294,7 @@ func TestWrongServer(t *testing.T) {
 func TestServeElsewhere(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "reprise-ttsim-serve")
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), server.ErrNotServer.Error()) {
+	if err == nil || !strings.Contains(string(out), function.ErrNotServer.Error()) {
 		t.Errorf("a server that nobody started: %v, %q", err, out)
 	}
 }

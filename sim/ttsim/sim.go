@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/sim/driver"
-	"github.com/reprise-tt/reprise/sim/ttsim/internal/link"
+	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
 // A Sim is one running simulator: a server process with the chips of one library, of which each one that has a PCI
@@ -55,18 +55,20 @@ func (s *Sim) Path() string { return s.path }
 
 // Clocks returns how many clocks the simulation has run since the start or the last reset. The count moves on while
 // it is read.
-func (s *Sim) Clocks() uint64 { return s.current.Load().clocks() }
+func (s *Sim) Clocks() uint64 { return s.current.Load().client.Clocks() }
 
 // Clock advances the simulation by n clocks and returns when they have been run, with Fault's error if the device
 // stopped. It is needed with ManualClock only.
-func (s *Sim) Clock(n uint64) error { return s.perform(link.OpClock, n) }
+func (s *Sim) Clock(n uint64) error {
+	return s.perform(func(c *function.Client) bool { return c.Clock(n) })
+}
 
 // Sync returns when all stores made before have reached the device, with Fault's error if it stopped on the way.
-func (s *Sim) Sync() error { return s.perform(link.OpSync, 0) }
+func (s *Sim) Sync() error { return s.perform((*function.Client).Sync) }
 
-func (s *Sim) perform(op uint8, n uint64) error {
+func (s *Sim) perform(do func(*function.Client) bool) error {
 	s.peers.settle()
-	if s.current.Load().ask(op, n, 0, nil, nil) {
+	if do(s.current.Load().client) {
 		return nil
 	}
 	if err := s.Fault(); err != nil {
@@ -96,7 +98,7 @@ func (s *Sim) Reset() error {
 	before := s.current.Load()
 	before.close(false)
 	stopped := func(err error) error {
-		before.fault.Store(&Error{Category: CategoryExit, Clock: before.clocks(), Message: "it could not be started again: " + err.Error(), Err: err})
+		before.fault.Store(&Error{Category: CategoryExit, Clock: before.client.Clocks(), Message: "it could not be started again: " + err.Error(), Err: err})
 		return err
 	}
 	p, functions, err := newProcess(s)

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/sim/ttsim"
-	"github.com/reprise-tt/reprise/sim/ttsim/server"
+	"github.com/reprise-tt/reprise/sim/ttsim/libttsim"
 )
 
 // Environment variables that name libraries.
@@ -41,7 +41,7 @@ func Serving() bool {
 	if len(os.Args) != 2 || os.Args[1] != serve {
 		return false
 	}
-	if err := server.Serve(); err != nil {
+	if err := libttsim.Serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

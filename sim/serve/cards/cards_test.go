@@ -1,0 +1,64 @@
+//go:build linux
+
+package cards_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/serve/cards"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == asUser {
+		os.Exit(user(os.Args[2], os.Args[3]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// emulated are the cards, whose chips live as long as they do.
+var emulated = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
+
+// onCards runs a test on a served card of each architecture.
+func onCards(t *testing.T, run func(*testing.T, *served)) {
+	for name, card := range emulated {
+		t.Run(name, func(t *testing.T) { run(t, offer(t, card(sim.Resident()))) })
+	}
+}
+
+// served is a card that this process serves.
+type served struct {
+	*sim.Card
+	path string
+}
+
+// offer serves a card until the test ends.
+func offer(t *testing.T, card *sim.Card) *served {
+	t.Helper()
+	d, err := card.Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{Card: card, path: filepath.Join(t.TempDir(), "card")}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- cards.Serve(ctx, l, d, 0) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, card.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}

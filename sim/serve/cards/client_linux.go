@@ -1,0 +1,383 @@
+package cards
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve"
+)
+
+// process is this process as a client of a card.
+type process struct {
+	mu    sync.Mutex
+	refs  int // open files and mappings
+	first *serve.Conn
+	token uint64
+	idle  []*serve.Conn
+	host  hostMemory
+}
+
+// errNoServer says that nothing listens at the socket.
+var errNoServer = errors.New("cards: nothing serves the card")
+
+// dial connects to the server.
+func (c *Target) dial() (*serve.Conn, error) {
+	u, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: c.path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoServer, err)
+	}
+	conn := serve.NewConn(u)
+	if err := conn.Greet(serve.ServiceCard, -1); err != nil {
+		_ = conn.Close() // nothing was said on it
+		return nil, errors.Join(syscall.ENODEV, err)
+	}
+	return conn, nil
+}
+
+// readFile reads a file or directory of the card's machine.
+func (c *Target) readFile(name string) (fs.FileMode, []byte, error) {
+	conn, err := c.dial()
+	if errors.Is(err, errNoServer) {
+		return 0, nil, fs.ErrNotExist
+	} else if err != nil {
+		return 0, nil, err
+	}
+	defer conn.Close()
+	r, data, err := conn.Call(&serve.Head{Op: opFile}, []byte(name))
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case r.Status == serve.StatusText && string(data) == fs.ErrNotExist.Error():
+		return 0, nil, fs.ErrNotExist
+	}
+	return fs.FileMode(r.Val), data, r.Err(data)
+}
+
+// take returns a connection for a request. It is to be passed to put.
+func (c *Target) take() (*serve.Conn, error) {
+	p := &c.proc
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		conn := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return conn, nil
+	}
+	token := p.token
+	p.mu.Unlock()
+	conn, err := c.dial()
+	if err != nil {
+		return nil, err
+	}
+	if r, _, err := conn.Call(&serve.Head{Op: opJoin, Val: token}, nil); err != nil || r.Status != serve.StatusOK {
+		_ = conn.Close() // nothing was said on it
+		return nil, errors.Join(syscall.ENODEV, err)
+	}
+	return conn, nil
+}
+
+// put takes a connection back, or closes it if a request failed on it.
+func (c *Target) put(conn *serve.Conn, err error) {
+	p := &c.proc
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || p.refs == 0 {
+		_ = conn.Close()
+		return
+	}
+	p.idle = append(p.idle, conn)
+}
+
+// hold begins a file or a mapping.
+func (c *Target) hold() error {
+	p := &c.proc
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refs == 0 {
+		conn, err := c.dial()
+		if err != nil {
+			return err
+		}
+		r, _, err := conn.Call(&serve.Head{Op: opProcess}, nil)
+		if err != nil {
+			_ = conn.Close() // the server is gone
+			return errors.Join(syscall.ENODEV, err)
+		}
+		p.first, p.token = conn, r.Val
+	}
+	p.refs++
+	return nil
+}
+
+// drop ends one, and the connections with the last.
+func (c *Target) drop() {
+	p := &c.proc
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refs--; p.refs > 0 {
+		return
+	}
+	for _, conn := range append(p.idle, p.first) {
+		_ = conn.Close() // all was answered
+	}
+	p.idle, p.first = nil, nil
+}
+
+// call makes a request with few bytes. A server that is gone is a device that is gone.
+func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byte, err error) {
+	conn, err := c.take()
+	if err != nil {
+		return reply, nil, gone(err)
+	}
+	reply, out, err = conn.Call(&q, payload)
+	c.put(conn, err)
+	if err != nil {
+		return reply, nil, gone(err)
+	}
+	return reply, out, nil
+}
+
+func gone(err error) error { return fmt.Errorf("%w: the card's server: %w", syscall.ENODEV, err) }
+
+// Open implements seam.Node.
+func (n node) Open(flags int) (seam.File, error) {
+	c := n.c
+	if err := c.hold(); err != nil {
+		return nil, err
+	}
+	r, out, err := c.call(serve.Head{Op: opOpen, Val: uint64(flags)}, nil)
+	if err == nil {
+		err = r.Err(out)
+	}
+	if err != nil {
+		c.drop()
+		return nil, err
+	}
+	return &file{c: c, id: r.Object}, nil
+}
+
+// file is an open file of a served card.
+type file struct {
+	c    *Target
+	id   uint32
+	once sync.Once
+}
+
+// Fault implements seam.File.
+func (f *file) Fault() error {
+	r, out, err := f.c.call(serve.Head{Op: opFault, Object: f.id}, nil)
+	if err != nil || r.Status != serve.StatusText {
+		return nil // a server that is gone doesn't know why
+	}
+	return errors.New(string(out))
+}
+
+// Close implements seam.File.
+func (f *file) Close() error {
+	err := error(syscall.EBADF)
+	f.once.Do(func() {
+		var r serve.Head
+		var out []byte
+		if r, out, err = f.c.call(serve.Head{Op: opClose, Object: f.id}, nil); err == nil {
+			err = r.Err(out)
+		}
+		f.c.proc.host.closed(f)
+		f.c.drop()
+	})
+	return err
+}
+
+// ReleaseLast makes the end of the process release the file after all others of the process.
+func (f *file) ReleaseLast() error {
+	r, out, err := f.c.call(serve.Head{Op: opLast, Object: f.id}, nil)
+	if err != nil {
+		return err
+	}
+	return r.Err(out)
+}
+
+// Ioctl implements seam.File.
+func (f *file) Ioctl(req uint32, arg []byte) error {
+	conn, err := f.c.take()
+	if err != nil {
+		return gone(err)
+	}
+	q := serve.Head{Op: opIoctl, Object: f.id, Val: uint64(req)}
+	switch req {
+	case kabi.IoctlPinPages:
+		err = f.c.proc.host.pin(f, arg, func(fd int, off uint64) error {
+			q.Off = off
+			return f.ioctl(conn, &q, arg, fd)
+		})
+	case kabi.IoctlUnpinPages:
+		err = f.ioctl(conn, &q, arg, -1)
+		if err == nil {
+			f.c.proc.host.unpinned(f, arg)
+		}
+	default:
+		err = f.ioctl(conn, &q, arg, -1)
+	}
+	var no syscall.Errno
+	var lost *brokenError
+	if errors.As(err, &lost) {
+		f.c.put(conn, err)
+		return gone(lost.err)
+	}
+	f.c.put(conn, nil)
+	if errors.As(err, &no) {
+		return no
+	}
+	return err
+}
+
+// brokenError is the error of a connection.
+type brokenError struct{ err error }
+
+func (e *brokenError) Error() string { return e.err.Error() }
+
+func (f *file) ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) error {
+	r, out, given, err := conn.CallFD(q, arg, fd)
+	if err != nil {
+		return &brokenError{err}
+	}
+	if r.Status == serve.StatusText {
+		serve.CloseFD(given)
+		return r.Err(out)
+	}
+	copy(arg, out)
+	if given >= 0 {
+		var a kabi.ExportTLBDMABuf
+		if copy(kabi.PartBytes(&a), arg); uint32(q.Val) == kabi.IoctlExportTLBDMABuf {
+			a.FD = int32(given)
+			copy(arg, kabi.PartBytes(&a))
+		} else {
+			serve.CloseFD(given)
+		}
+	}
+	return r.Err(nil)
+}
+
+// Mmap implements seam.File.
+func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
+	c := f.c
+	if err := c.hold(); err != nil {
+		return seam.Mapping{}, err
+	}
+	m, err := f.mmap(offset, length)
+	if err != nil {
+		c.drop()
+	}
+	return m, err
+}
+
+func (f *file) mmap(offset uint64, length int) (seam.Mapping, error) {
+	c := f.c
+	conn, err := c.take()
+	if err != nil {
+		return seam.Mapping{}, gone(err)
+	}
+	r, out, fd, err := conn.CallFD(&serve.Head{Op: opMmap, Object: f.id, Off: offset, Val: uint64(length)}, nil, -1)
+	defer serve.CloseFD(fd)
+	c.put(conn, err)
+	if err != nil {
+		return seam.Mapping{}, gone(err)
+	}
+	if err := r.Err(out); err != nil {
+		return seam.Mapping{}, err
+	}
+	unmap := func() error {
+		ur, uout, err := c.call(serve.Head{Op: opUnmap, Object: r.Object}, nil)
+		if err == nil {
+			err = ur.Err(uout)
+		}
+		c.drop()
+		return err
+	}
+	if r.Kind != memory {
+		var once sync.Once
+		return seam.Mapping{IO: &mapping{c: c, id: r.Object}, Unmap: func() error {
+			err := error(syscall.EINVAL)
+			once.Do(func() { err = unmap() })
+			return err
+		}}, nil
+	}
+	mem, err := unix.Mmap(fd, int64(r.Val), length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return seam.Mapping{}, err
+	}
+	var once sync.Once
+	return seam.Mapping{Mem: mem, Unmap: func() error {
+		err := error(syscall.EINVAL)
+		once.Do(func() { err = errors.Join(unix.Munmap(mem), unmap()) })
+		return err
+	}}, nil
+}
+
+// mapping is memory of a served card.
+type mapping struct {
+	c  *Target
+	id uint32
+}
+
+var _ seam.MMIO = (*mapping)(nil)
+
+// access makes one request. The bytes that a Read asks for go to in.
+func (m *mapping) access(q serve.Head, payload, in []byte) uint64 {
+	conn, err := m.c.take()
+	if err != nil {
+		driver.BusError()
+	}
+	q.Object = m.id
+	var r serve.Head
+	if err = conn.Send(&q, payload, -1); err == nil {
+		if err = conn.Receive(&r); err == nil {
+			if r.Size != 0 && int(r.Size) != len(in) {
+				err = serve.ErrProtocol
+			} else {
+				err = conn.Payload(in[:r.Size])
+			}
+		}
+	}
+	m.c.put(conn, err)
+	if err != nil || r.Status != serve.StatusOK {
+		driver.BusError()
+	}
+	return r.Val
+}
+
+// Load implements seam.MMIO.
+func (m *mapping) Load(off uint64, width int) uint64 {
+	return m.access(serve.Head{Op: serve.OpLoad, Width: uint8(width), Off: off}, nil, nil)
+}
+
+// Store implements seam.MMIO.
+func (m *mapping) Store(off uint64, width int, v uint64) {
+	m.access(serve.Head{Op: serve.OpStore, Width: uint8(width), Off: off, Val: v}, nil, nil)
+}
+
+// Read implements seam.MMIO.
+func (m *mapping) Read(off uint64, p []byte) {
+	for len(p) > 0 {
+		n := min(len(p), serve.MaxPayload)
+		m.access(serve.Head{Op: serve.OpRead, Off: off, Val: uint64(n)}, nil, p[:n])
+		off, p = off+uint64(n), p[n:]
+	}
+}
+
+// Write implements seam.MMIO.
+func (m *mapping) Write(off uint64, p []byte) {
+	for len(p) > 0 {
+		n := min(len(p), serve.MaxPayload)
+		m.access(serve.Head{Op: serve.OpWrite, Off: off}, p[:n], nil)
+		off, p = off+uint64(n), p[n:]
+	}
+}

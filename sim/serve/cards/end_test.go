@@ -1,0 +1,102 @@
+//go:build linux
+
+package cards_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/driver/drivertest"
+	"github.com/reprise-tt/reprise/sim/serve"
+	"github.com/reprise-tt/reprise/sim/serve/cards"
+)
+
+// thinking is a chip that takes its time with a read of its ids, and tells when it is closed.
+type thinking struct {
+	*drivertest.Function
+	asked, goOn, closed chan struct{}
+}
+
+// ConfigRead implements driver.Function.
+func (f *thinking) ConfigRead(off uint32) uint32 {
+	if off == 0 {
+		f.asked <- struct{}{}
+		<-f.goOn
+	}
+	return f.Function.ConfigRead(off)
+}
+
+// Close implements driver.Function.
+func (f *thinking) Close() error {
+	close(f.closed)
+	return f.Function.Close()
+}
+
+// A process that is killed in the middle of a request ends when that has: the card isn't taken away under it.
+func TestEndInARequest(t *testing.T) {
+	f := &thinking{drivertest.New(chip.Blackhole), make(chan struct{}), make(chan struct{}), make(chan struct{})}
+	d, err := driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) { return f, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "card"), Net: "unix"}
+	l, err := net.ListenUnix("unix", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- cards.Serve(ctx, l, d, 0) }()
+	dial := func() *serve.Conn {
+		u, err := net.DialUnix("unix", nil, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := serve.NewConn(u)
+		if err := c.Greet(serve.ServiceCard, -1); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	say := func(c *serve.Conn, h serve.Head) (val uint64) {
+		t.Helper()
+		r, out, err := c.Call(&h, nil)
+		if err := errors.Join(err, r.Err(out)); err != nil {
+			t.Fatal(err)
+		}
+		return r.Val
+	}
+	process, work := dial(), dial()
+	defer work.Close()
+	say(work, serve.Head{Op: cards.OpJoin, Val: say(process, serve.Head{Op: cards.OpProcess})})
+	say(work, serve.Head{Op: cards.OpOpen, Val: 2})
+	ids := serve.Head{Op: cards.OpIoctl, Object: 1, Val: kabi.IoctlGetDeviceInfo}
+	if err := work.Send(&ids, append([]byte{20, 0, 0, 0}, make([]byte, 20)...), -1); err != nil {
+		t.Fatal(err)
+	}
+	<-f.asked
+	if err := process.Close(); err != nil { // the process ends
+		t.Fatal(err)
+	}
+	select {
+	case <-f.closed:
+		t.Error("the card was closed in the middle of a request")
+	case <-time.After(20 * time.Millisecond): // if it is wrong it happens at once
+	}
+	close(f.goOn)
+	if n := d.Node(0).OpenFiles(); n > 1 {
+		t.Errorf("%d files", n)
+	}
+	<-f.closed
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

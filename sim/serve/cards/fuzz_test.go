@@ -1,0 +1,119 @@
+//go:build linux
+
+package cards_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/serve"
+	"github.com/reprise-tt/reprise/sim/serve/cards"
+)
+
+// message is a request on the wire. The head's Size is what it says, so that it can be wrong.
+func message(h serve.Head, payload ...byte) []byte {
+	b := make([]byte, serve.HeadSize)
+	h.Put(b)
+	return append(b, payload...)
+}
+
+// Whatever a client sends, the server goes on: others can open the card afterwards, and nothing of the client is left.
+//
+// The fuzzer shows 0 executions per second while both of its workers minimize inputs, which it counts when they have
+// ended, after up to a minute each: -fuzzminimizetime 10x ends that.
+func FuzzServer(f *testing.F) {
+	open := message(serve.Head{Op: cards.OpOpen, Val: 2})
+	mmap := message(serve.Head{Op: cards.OpMmap, Object: 1, Val: 4096})
+	f.Add([]byte{}, message(serve.Head{Op: cards.OpProcess}))
+	f.Add(open, message(serve.Head{Op: cards.OpIoctl, Object: 1, Size: 16, Val: 0xFA05}, make([]byte, 16)...))
+	f.Add(open, append(mmap, message(serve.Head{Op: serve.OpLoad, Width: 4, Object: 2})...))
+	f.Add(open, append(mmap, message(serve.Head{Op: serve.OpRead, Object: 2, Val: 1 << 40})...))
+	f.Add(open, append(mmap, message(serve.Head{Op: cards.OpUnmap, Object: 2})...))
+	f.Add(open, append(message(serve.Head{Op: cards.OpLast, Object: 1}), message(serve.Head{Op: cards.OpClose, Object: 1})...))
+	f.Add(open, message(serve.Head{Op: cards.OpIoctl, Object: 1, Size: 40, Off: 1 << 60, Val: 0xFA07}, make([]byte, 40)...))
+	f.Add(message(serve.Head{Op: cards.OpFile, Size: 4}, []byte("proc")...), message(serve.Head{Op: serve.OpWrite, Size: 1 << 31}))
+	card := sim.Blackhole()
+	d, err := card.Driver()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = card.Close() }) // its last file is closed
+	f.Fuzz(func(t *testing.T, first, then []byte) {
+		// Each input has a server of its own, which has ended when the input has: nothing of one input happens during the
+		// next, whose coverage would be taken for new and looked into for as long as the fuzzer is allowed to. The socket
+		// has no file that a killed fuzzer could leave.
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, ok := l.Addr().(*net.UnixAddr)
+		if !ok {
+			t.Fatalf("address %v", l.Addr())
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error)
+		go func() { ended <- cards.Serve(ctx, l, d, 0) }()
+		defer func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
+		dial := func() *net.UnixConn {
+			c, err := net.DialUnix("unix", nil, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		greeted := func() (*net.UnixConn, *serve.Conn) {
+			u := dial()
+			c := serve.NewConn(u)
+			if err := c.Greet(serve.ServiceCard, -1); err != nil {
+				t.Fatal(err)
+			}
+			return u, c
+		}
+		call := func(c *serve.Conn, h serve.Head) uint64 {
+			r, out, err := c.Call(&h, nil)
+			if err := errors.Join(err, r.Err(out)); err != nil {
+				t.Fatal(err)
+			}
+			return r.Val
+		}
+		// A process in good order, so that the input gets somewhere.
+		_, process := greeted()
+		defer process.Close()
+		token := call(process, serve.Head{Op: cards.OpProcess})
+		work, c := greeted()
+		call(c, serve.Head{Op: cards.OpJoin, Val: token})
+		bare, _ := greeted()
+		rude := dial()
+		for _, in := range []struct {
+			c *net.UnixConn
+			b []byte
+		}{{work, first}, {work, then}, {bare, then}, {rude, then}} {
+			_, _ = in.c.Write(in.b) // the server may have hung up
+		}
+		for _, c := range []*net.UnixConn{work, bare, rude} {
+			_ = c.CloseWrite()                                           // the same
+			_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // an exclusive open waits for its own process
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}
+		_ = process.Close()
+		for end := time.Now().Add(10 * time.Second); d.Node(0).OpenFiles() != 0; time.Sleep(50 * time.Microsecond) {
+			if time.Now().After(end) {
+				t.Fatal("the client's files stay open")
+			}
+		}
+	})
+}

@@ -1,0 +1,223 @@
+//go:build linux
+
+package cards
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
+
+// pointerTo is the address of mmap'ed memory, never of Go's heap.
+func pointerTo(va uint64) unsafe.Pointer {
+	addr := uintptr(va)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
+}
+
+// hostMemory is the memory of this process that it shares with the server.
+type hostMemory struct {
+	mu    sync.Mutex
+	files []memoryFile
+	pins  []hostPin
+}
+
+// memoryName is what /proc calls such files.
+const memoryName = "reprise-pinned"
+
+// memoryFile is a file without a name whose pages have replaced some of this process's.
+type memoryFile struct {
+	inode uint64
+	fd    int
+}
+
+// hostPin is a range that is pinned.
+type hostPin struct {
+	file     *file
+	va, size uint64
+}
+
+// area is a line of /proc/self/maps. inode is 0 unless the memory is one of a memoryFile.
+type area struct {
+	start, end, off, inode uint64
+	perm                   string
+}
+
+// pin performs PIN_PAGES by do, which gets the file that the memory lies in and the offset there; -1 is memory that
+// there isn't, of which the driver has its opinion.
+func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error) error {
+	var in kabi.PinPagesIn
+	page := uint64(unix.Getpagesize())
+	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) || in.Size == 0 || (in.VirtualAddress|in.Size)%page != 0 ||
+		in.VirtualAddress+in.Size < in.VirtualAddress {
+		return do(-1, 0)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	fd, off, err := h.shared(in.VirtualAddress, in.Size, in.Flags&kabi.PinPagesReadOnly == 0)
+	if err != nil {
+		return err
+	}
+	if err = do(fd, off); err == nil {
+		h.pins = append(h.pins, hostPin{f, in.VirtualAddress, in.Size})
+	}
+	return err
+}
+
+// unpinned forgets a pin.
+func (h *hostMemory) unpinned(f *file, arg []byte) {
+	var in kabi.UnpinPagesIn
+	copy(kabi.PartBytes(&in), arg)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, p := range slices.Backward(h.pins) {
+		if p.file == f && p.va == in.VirtualAddress {
+			h.pins = slices.Delete(h.pins, i, i+1)
+			return
+		}
+	}
+}
+
+// closed forgets the pins of a file.
+func (h *hostMemory) closed(f *file) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pins = slices.DeleteFunc(h.pins, func(p hostPin) bool { return p.file == f })
+	if areas, err := processAreas(); err == nil {
+		h.sweep(areas)
+	}
+}
+
+// sweep closes the files of which nothing is mapped any more.
+func (h *hostMemory) sweep(areas []area) {
+	h.files = slices.DeleteFunc(h.files, func(m memoryFile) bool {
+		if slices.ContainsFunc(areas, func(a area) bool { return a.inode == m.inode }) {
+			return false
+		}
+		_ = unix.Close(m.fd) // of a file that this type made
+		return true
+	})
+}
+
+// shared returns the file that a range of memory lies in, and where; it moves the range into one if it isn't. h.mu is
+// held.
+func (h *hostMemory) shared(va, size uint64, write bool) (fd int, off uint64, err error) {
+	areas, err := processAreas()
+	if err != nil {
+		return -1, 0, err
+	}
+	h.sweep(areas)
+	at := va
+	prot := unix.PROT_READ | unix.PROT_WRITE
+	for _, a := range areas {
+		if a.end <= at {
+			continue
+		}
+		if a.start > at || a.perm[0] != 'r' || write && a.perm[1] != 'w' {
+			break
+		}
+		if a.perm[1] != 'w' {
+			prot = unix.PROT_READ
+		}
+		i := slices.IndexFunc(h.files, func(m memoryFile) bool { return m.inode == a.inode })
+		switch {
+		case i >= 0 && a.start <= va && va+size <= a.end:
+			return h.files[i].fd, a.off + va - a.start, nil
+		case i < 0 && a.perm[3] == 's':
+			return -1, 0, unix.EOPNOTSUPP // its pages are another's as well
+		}
+		if at = a.end; at >= va+size {
+			break
+		}
+	}
+	switch {
+	case at == va:
+		return -1, 0, unix.EFAULT
+	case at < va+size:
+		return -1, 0, unix.EINVAL // as the driver says if it can pin fewer pages than asked
+	case slices.ContainsFunc(h.pins, func(p hostPin) bool { return p.va < va+size && va < p.va+p.size }):
+		return -1, 0, unix.EOPNOTSUPP // the pages of that pin would no longer be this process's
+	}
+	m, err := move(va, size, prot)
+	if err != nil {
+		return -1, 0, err
+	}
+	h.files = append(h.files, m)
+	return m.fd, 0, nil
+}
+
+// move replaces the pages of a range by those of a new file with the same bytes.
+func move(va, size uint64, prot int) (m memoryFile, err error) {
+	fd, err := unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC)
+	if err != nil {
+		return m, err
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd) // the error that made it useless is the one to tell
+		}
+	}()
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		return m, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return m, err
+	}
+	mem := unsafe.Slice((*byte)(pointerTo(va)), int(size))
+	page := unix.Getpagesize()
+	zeroes := make([]byte, page)
+	for i := 0; i < len(mem); i += page {
+		if p := mem[i : i+page]; !bytes.Equal(p, zeroes) {
+			if _, err := unix.Pwrite(fd, p, int64(i)); err != nil {
+				return m, err
+			}
+		}
+	}
+	if _, err := unix.MmapPtr(fd, 0, pointerTo(va), uintptr(size), prot, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		return m, err
+	}
+	return memoryFile{st.Ino, fd}, nil
+}
+
+// processAreas reads /proc/self/maps.
+func processAreas() ([]area, error) {
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var l []area
+	for s := bufio.NewScanner(f); s.Scan(); {
+		w := strings.Fields(s.Text())
+		if len(w) < 5 || len(w[1]) < 4 {
+			continue
+		}
+		start, end, _ := strings.Cut(w[0], "-")
+		a := area{perm: w[1]}
+		for _, n := range []struct {
+			to   *uint64
+			text string
+			base int
+		}{{&a.start, start, 16}, {&a.end, end, 16}, {&a.off, w[2], 16}, {&a.inode, w[4], 10}} {
+			if *n.to, err = strconv.ParseUint(n.text, n.base, 64); err != nil {
+				return nil, err
+			}
+		}
+		if len(w) < 6 || !strings.HasPrefix(w[5], "/memfd:"+memoryName) {
+			a.inode = 0 // a number of another file system
+		}
+		l = append(l, a)
+	}
+	return l, nil
+}

@@ -1,0 +1,303 @@
+package cards
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve"
+)
+
+// client is a process as its server sees it.
+type client struct {
+	pid  int
+	proc *driver.Process
+	node seam.Node
+	busy sync.RWMutex // held for reading while a request is under way
+
+	mu    sync.Mutex
+	dead  bool
+	conns map[*serve.Conn]struct{}
+	files map[uint32]seam.File
+	maps  map[uint32]*shared
+	next  uint32
+	pins  pins
+}
+
+// shared is a mapping that a client has. Requests hold its lock for reading, its end for writing.
+type shared struct {
+	sync.RWMutex
+	seam.Mapping
+}
+
+// add lists a connection, unless the process is dead.
+func (p *client) add(c *serve.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return false
+	}
+	p.conns[c] = struct{}{}
+	return true
+}
+
+// kill is the end of the process. Its files are released when its last request has ended, as the kernel does it: a process
+// doesn't end in the middle of a system call, but what waits there is interrupted.
+func (p *client) kill() error {
+	p.mu.Lock()
+	p.dead = true
+	for c := range p.conns {
+		_ = c.Close() // its goroutine sees it
+	}
+	p.mu.Unlock()
+	for !p.busy.TryLock() { // a request that was on its way to a wait needs the next signal
+		p.proc.Signal()
+		time.Sleep(100 * time.Microsecond)
+	}
+	defer p.busy.Unlock()
+	err := p.proc.Kill()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pins.dropAll()
+	return err
+}
+
+// serve answers the requests of one connection.
+func (p *client) serve(c *serve.Conn) {
+	debug.SetPanicOnFault(true) // the mappings of a card that goes fault
+	var buf []byte
+	for {
+		var q serve.Head
+		fd, err := c.ReceiveFD(&q)
+		if err != nil {
+			return
+		}
+		if q.Op == serve.OpRead && q.Val > serve.MaxPayload {
+			serve.CloseFD(fd)
+			return
+		}
+		if want := max(int(q.Size), readLength(&q)); cap(buf) < want {
+			buf = make([]byte, want)
+		}
+		payload := buf[:q.Size]
+		if c.Payload(payload) != nil {
+			serve.CloseFD(fd)
+			return
+		}
+		r, out, give, ok := p.do(&q, payload, buf, fd)
+		serve.CloseFD(fd)
+		if !ok {
+			return
+		}
+		r.Op = q.Op
+		err = c.Send(&r, out, give)
+		if q.Op == opIoctl {
+			serve.CloseFD(give) // a dma-buf, which is the client's now
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// do handles a request, unless the process is dead.
+func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int, ok bool) {
+	p.busy.RLock()
+	defer p.busy.RUnlock()
+	p.mu.Lock()
+	dead := p.dead
+	p.mu.Unlock()
+	if dead {
+		return r, nil, -1, false
+	}
+	r, out, give = p.handle(q, payload, buf, fd)
+	return r, out, give, true
+}
+
+func readLength(q *serve.Head) int {
+	if q.Op == serve.OpRead {
+		return int(q.Val)
+	}
+	return 0
+}
+
+// handle does what a request asks for and returns the reply, what follows it, and a descriptor to go with it or -1.
+func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int) {
+	give = -1
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			r, out, give = serve.Head{Status: serve.StatusFault}, nil, -1
+		default:
+			panic(e)
+		}
+	}()
+	switch q.Op {
+	case opOpen:
+		f, err := p.node.Open(int(q.Val))
+		if err == nil {
+			r, err = p.opened(f)
+		}
+		if err != nil {
+			r, out = serve.Fail(err)
+		}
+		return r, out, -1
+	case opIoctl, opMmap, opClose, opFault, opLast:
+		p.mu.Lock()
+		f := p.files[q.Object]
+		p.mu.Unlock()
+		if f == nil {
+			r, out = serve.Fail(syscall.EBADF)
+			return r, out, -1
+		}
+		return p.onFile(q, f, payload, fd)
+	}
+	p.mu.Lock()
+	m := p.maps[q.Object]
+	p.mu.Unlock()
+	if m == nil {
+		return serve.Head{Status: serve.StatusFault}, nil, -1
+	}
+	if q.Op == opUnmap {
+		m.Lock()
+		defer m.Unlock()
+		p.mu.Lock()
+		delete(p.maps, q.Object)
+		p.mu.Unlock()
+		r, out = serve.Fail(m.Unmap())
+		return r, out, -1
+	}
+	m.RLock()
+	defer m.RUnlock()
+	io := m.IO
+	switch {
+	case io == nil:
+		r.Status = serve.StatusFault
+	case q.Op == serve.OpLoad && serve.ValidWidth(q.Width):
+		r.Val = io.Load(q.Off, int(q.Width))
+	case q.Op == serve.OpStore && serve.ValidWidth(q.Width):
+		io.Store(q.Off, int(q.Width), q.Val)
+	case q.Op == serve.OpRead:
+		out = buf[:q.Val]
+		io.Read(q.Off, out)
+	case q.Op == serve.OpWrite:
+		io.Write(q.Off, payload)
+	default:
+		r, out = serve.Fail(fmt.Errorf("%w: request %d", serve.ErrProtocol, q.Op))
+	}
+	return r, out, -1
+}
+
+// opened lists an open file.
+func (p *client) opened(f seam.File) (serve.Head, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return serve.Head{}, syscall.ESRCH // its files are closed by now
+	}
+	p.next++
+	p.files[p.next] = f
+	return serve.Head{Object: p.next}, nil
+}
+
+// backed is a file of the driver's model, which knows what memory its buffers are.
+type backed interface {
+	Backing(mem []byte) (fd int, off int64, ok bool)
+}
+
+func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r serve.Head, out []byte, give int) {
+	switch q.Op {
+	case opClose:
+		p.mu.Lock()
+		delete(p.files, q.Object)
+		p.mu.Unlock()
+		err := f.Close()
+		p.mu.Lock()
+		p.pins.drop(f)
+		p.mu.Unlock()
+		r, out = serve.Fail(err)
+	case opFault:
+		if err := f.Fault(); err != nil {
+			out = []byte(err.Error())
+			r.Status = serve.StatusText
+		}
+	case opLast:
+		err := error(syscall.EOPNOTSUPP)
+		if l, ok := f.(interface{ ReleaseLast() error }); ok {
+			err = l.ReleaseLast()
+		}
+		r, out = serve.Fail(err)
+	case opIoctl:
+		return p.ioctl(f, q, payload, fd)
+	case opMmap:
+		m, err := f.Mmap(q.Off, int(q.Val))
+		if err != nil {
+			r, out = serve.Fail(err)
+			break
+		}
+		give = -1
+		if m.Mem != nil {
+			b, ok := f.(backed)
+			off := int64(0)
+			if ok {
+				give, off, ok = b.Backing(m.Mem)
+			}
+			if !ok {
+				r, out = serve.Fail(fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP))
+				_ = m.Unmap() // it was just made
+				return r, out, -1
+			}
+			r.Kind, r.Val = memory, uint64(off)
+		}
+		p.mu.Lock()
+		p.next++
+		r.Object = p.next
+		p.maps[r.Object] = &shared{Mapping: m}
+		p.mu.Unlock()
+		return r, nil, give
+	}
+	return r, out, -1
+}
+
+// ioctl performs a request of the driver. Addresses of memory become those of the server's view of it, and back.
+func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int) {
+	req := uint32(q.Val)
+	var err error
+	give = -1
+	switch req {
+	case kabi.IoctlPinPages, kabi.IoctlUnpinPages:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.dead {
+			err = syscall.ESRCH
+		} else if req == kabi.IoctlPinPages {
+			err = p.pins.pin(f, arg, fd, q.Off)
+		} else {
+			err = p.pins.unpin(f, arg)
+		}
+	case kabi.IoctlMapPeerBar:
+		err = syscall.EOPNOTSUPP
+	case kabi.IoctlExportTLBDMABuf:
+		if err = f.Ioctl(req, arg); err == nil {
+			var a kabi.ExportTLBDMABuf
+			copy(kabi.PartBytes(&a), arg)
+			give = int(a.FD)
+		}
+	default:
+		err = f.Ioctl(req, arg)
+	}
+	if err != nil {
+		r, out = serve.Fail(err)
+		if r.Status == serve.StatusErrno {
+			out = arg // a driver may write its answer and fail all the same
+		}
+		return r, out, -1
+	}
+	return r, arg, give
+}

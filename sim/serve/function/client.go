@@ -1,0 +1,279 @@
+package function
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/sim/serve"
+)
+
+// Client is the process that uses the library. Its methods may be called from any goroutine; after the server's end they
+// do nothing and report false.
+type Client struct {
+	conn *serve.Conn
+	shm  *serve.Memory
+
+	dead   atomic.Bool  // no more replies will come
+	queue  sync.Mutex   // producers of requests
+	asking sync.Mutex   // the one that waits for a reply; taken before queue
+	use    sync.RWMutex // held while the mapping is used, so that Close can unmap
+	closed bool         // unmapped; guarded by use
+	last   uint64       // clocks at the end; guarded by use
+
+	// The order between the host's accesses and the devices' DMA comes from another process, where neither Go's memory
+	// model nor its race detector can see it. These two say the same in this process: what was done before a request
+	// was sent is seen by DMA, and DMA by the goroutine that has a reply.
+	sent, moved atomic.Uint32
+
+	calls sync.WaitGroup // ServeCalls
+	ended chan struct{}  // the watcher of the socket has ended
+}
+
+// NewClient greets a server at the other end of a socket, which is the Client's from then on. When the socket has ended,
+// it calls end, and only after that do requests report that the server is gone. Close ends the socket too.
+func NewClient(conn *net.UnixConn, end func()) (*Client, error) {
+	c := &Client{conn: serve.NewConn(conn), ended: make(chan struct{})}
+	shm, f, err := serve.NewMemory()
+	if err != nil {
+		_ = c.conn.Close() // nothing was said on it
+		return nil, fmt.Errorf("function: shared memory: %w", err)
+	}
+	defer f.Close()
+	if err := c.conn.Greet(serve.ServiceFunction, int(f.Fd())); err != nil {
+		return nil, errors.Join(fmt.Errorf("function: greet the server: %w", err), c.conn.Close(), shm.Unmap())
+	}
+	c.shm = shm
+	go func() {
+		defer close(c.ended)
+		c.conn.AwaitEnd()
+		end()
+		c.dead.Store(true)
+		shm.Wake()
+	}()
+	return c, nil
+}
+
+// Close ends the connection, and with it the server, and waits for ServeCalls.
+func (c *Client) Close() {
+	_ = c.conn.Close() // nothing is written to it
+	<-c.ended
+	c.calls.Wait()
+	c.use.Lock()
+	defer c.use.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed, c.last = true, atomic.LoadUint64(c.shm.Progress)
+	_ = c.shm.Unmap() // of a mapping that NewClient made
+}
+
+// Dead reports whether the server is gone.
+func (c *Client) Dead() bool { return c.dead.Load() }
+
+// Clocks returns how many clocks the library has run.
+func (c *Client) Clocks() uint64 {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if c.closed {
+		return c.last
+	}
+	return atomic.LoadUint64(c.shm.Progress)
+}
+
+// Open makes the server load a library. With a manual clock, time only advances in Clock. The error wraps ErrGone,
+// ErrUnsupported, ErrSymbol or ErrLoad.
+func (c *Client) Open(path string, manual bool) error {
+	h := serve.Head{Op: opOpen}
+	if manual {
+		h.Val = 1
+	}
+	var text string
+	r, ok := c.ask(&h, []byte(path), func(p []byte) { text = string(p) })
+	switch {
+	case !ok:
+		return fmt.Errorf("function: open: %w", ErrGone)
+	case r.Status == serve.StatusOK:
+		return nil
+	}
+	kind := ErrLoad
+	switch r.Kind {
+	case openSymbol:
+		kind = ErrSymbol
+	case openUnsupported:
+		kind = ErrUnsupported
+	}
+	return &openError{text, kind}
+}
+
+// openError is the library's error in the words of the server.
+type openError struct {
+	text string
+	kind error
+}
+
+func (e *openError) Error() string { return e.text }
+func (e *openError) Unwrap() error { return e.kind }
+
+// ConfigRead reads a 32-bit word of a device's config space.
+func (c *Client) ConfigRead(device, off uint32) (v uint32, ok bool) {
+	r, ok := c.ask(&serve.Head{Op: opConfigRead, Object: device, Off: uint64(off)}, nil, nil)
+	if !ok {
+		return ^uint32(0), false
+	}
+	return uint32(r.Val), true
+}
+
+// ConfigWrite writes a 32-bit word of a device's config space.
+func (c *Client) ConfigWrite(device, off, v uint32) (ok bool) {
+	_, ok = c.ask(&serve.Head{Op: opConfigWrite, Object: device, Off: uint64(off), Val: uint64(v)}, nil, nil)
+	return ok
+}
+
+// Clock advances the simulation by n clocks.
+func (c *Client) Clock(n uint64) (ok bool) {
+	_, ok = c.ask(&serve.Head{Op: opClock, Val: n}, nil, nil)
+	return ok
+}
+
+// Sync returns when the library has done all requests made before.
+func (c *Client) Sync() (ok bool) {
+	_, ok = c.ask(&serve.Head{Op: opSync}, nil, nil)
+	return ok
+}
+
+// Exit asks the server to end the simulation and itself. It doesn't wait for that.
+func (c *Client) Exit() {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if !c.closed {
+		c.push(&serve.Head{Op: opExit}, nil)
+	}
+}
+
+// Load performs one load of width 1, 2, 4 or 8 bytes.
+func (c *Client) Load(addr uint64, width int) (v uint64, ok bool) {
+	r, ok := c.ask(&serve.Head{Op: serve.OpLoad, Width: uint8(width), Off: addr}, nil, nil)
+	return r.Val, ok
+}
+
+// Store queues one store of width 1, 2, 4 or 8 bytes.
+func (c *Client) Store(addr uint64, width int, v uint64) {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if !c.closed {
+		c.push(&serve.Head{Op: serve.OpStore, Width: uint8(width), Off: addr, Val: v}, nil)
+	}
+}
+
+// Read copies to p from an address, in pieces.
+func (c *Client) Read(addr uint64, p []byte) (ok bool) {
+	for len(p) > 0 {
+		n := min(len(p), serve.ReplyBytes)
+		dst := p[:n]
+		if _, ok := c.ask(&serve.Head{Op: serve.OpRead, Off: addr, Val: uint64(n)}, nil, func(b []byte) { copy(dst, b) }); !ok {
+			return false
+		}
+		addr, p = addr+uint64(n), p[n:]
+	}
+	return true
+}
+
+// Write queues the bytes of p for an address, in pieces, until stop holds.
+func (c *Client) Write(addr uint64, p []byte, stop func() bool) {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	for len(p) > 0 && !c.closed && !stop() {
+		n := min(len(p), serve.RequestBytes)
+		c.push(&serve.Head{Op: serve.OpWrite, Off: addr}, p[:n])
+		addr, p = addr+uint64(n), p[n:]
+	}
+}
+
+// push queues a request with a payload, which is copied, and returns false when the server is gone. The caller holds use.
+func (c *Client) push(h *serve.Head, payload []byte) bool {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	r := &c.shm.Requests
+	h.Size = uint32(len(payload))
+	if !r.Reserve(len(payload), c.dead.Load) {
+		return false
+	}
+	copy(r.Slot(h), payload)
+	c.sent.Store(1)
+	r.Publish(len(payload))
+	return true
+}
+
+// ask queues a request, waits for its reply and shows its payload to take, if that isn't nil. It returns false when the
+// server is gone.
+func (c *Client) ask(h *serve.Head, payload []byte, take func(payload []byte)) (reply serve.Head, ok bool) {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if c.closed {
+		return reply, false
+	}
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	before := c.shm.Requests.Replies()
+	if !c.push(h, payload) {
+		return reply, false
+	}
+	p, ok := c.shm.Requests.Await(before, c.dead.Load, &reply)
+	c.moved.Load()
+	if ok && take != nil {
+		take(p)
+	}
+	return reply, ok
+}
+
+// Transfer is what a simulated device asks of host memory.
+type Transfer struct {
+	Write  bool
+	Device uint8 // or AnyDevice
+	Addr   uint64
+	Data   []byte // what is written, or where to put what is read; for the time of the call only
+}
+
+// ServeCalls does what the simulated devices ask of host memory, in their order, until the server is gone. It takes no
+// lock, because others hold locks while they wait for the server, which waits for this. It is to be called once.
+func (c *Client) ServeCalls(do func(*Transfer)) {
+	c.calls.Add(1)
+	go func() {
+		defer c.calls.Done()
+		c.serveCalls(do)
+	}()
+}
+
+func (c *Client) serveCalls(do func(*Transfer)) {
+	r := &c.shm.Calls
+	var rec serve.Record
+	var t Transfer // one for all, since do gets its address
+	for {
+		ok, err := r.Next(&rec)
+		if err != nil {
+			_ = c.conn.Close() // the server sees it and ends
+			return
+		}
+		if !ok {
+			if c.dead.Load() {
+				return
+			}
+			r.AwaitItem(serve.Spins/4, serve.Forever, c.dead.Load)
+			continue
+		}
+		c.sent.Load()
+		t = Transfer{Write: rec.Op == serve.OpWrite, Device: uint8(rec.Object), Addr: rec.Off, Data: rec.Payload}
+		if !t.Write {
+			t.Data = r.ReplyPayload()[:min(rec.Val, serve.CallBytes)]
+		}
+		do(&t)
+		c.moved.Store(1)
+		r.Advance(&rec) // before the reply: a server that has it finds the ring empty
+		if !t.Write {
+			r.Reply(&serve.Head{Op: serve.OpRead, Size: uint32(len(t.Data))})
+		}
+	}
+}

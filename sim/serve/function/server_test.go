@@ -1,0 +1,45 @@
+package function
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/sim/serve"
+)
+
+// calls counts what the server asks of the library.
+type calls struct {
+	Library
+	clocks, exits int
+}
+
+func (c *calls) Clock(uint32) { c.clocks++ }
+func (c *calls) Exit()        { c.exits++ }
+
+// A server that was asked for the end ends: it neither waits for another request nor lets time advance before.
+func TestEndWithoutWaiting(t *testing.T) {
+	for name, manual := range map[string]bool{"manual clock": true, "clock": false} {
+		shm, f, err := serve.NewMemory()
+		if errors.Is(err, serve.ErrUnsupported) {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		s, lib, sleeps := newServer(shm, nil), &calls{}, 0
+		s.lib, s.manual = lib, manual
+		s.sleep = func(time.Duration) { sleeps++ }
+		shm.Requests.Slot(&serve.Head{Op: opExit})
+		shm.Requests.Publish(0)
+		if err := s.run(); err != nil {
+			t.Error(err)
+		}
+		if sleeps != 0 || lib.clocks != 0 || lib.exits != 1 {
+			t.Errorf("%s: after the end it slept %d times and clocked %d times, and told the library %d times: want 0, 0 and 1",
+				name, sleeps, lib.clocks, lib.exits)
+		}
+		if err := errors.Join(shm.Unmap(), f.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}

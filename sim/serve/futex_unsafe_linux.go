@@ -1,0 +1,30 @@
+package serve
+
+import (
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Operations of futex(2). The private flag must not be set: the waiters are in two processes.
+const (
+	futexOpWait = 0
+	futexOpWake = 1
+)
+
+// futexWait sleeps until *addr is rung, limit is over (none if negative), or a signal arrives. It returns at once if
+// *addr is not val. The caller checks its condition again whatever the reason, so the error doesn't matter.
+func futexWait(addr *uint32, val uint32, limit time.Duration) {
+	var ts *unix.Timespec
+	if limit >= 0 {
+		t := unix.NsecToTimespec(int64(limit))
+		ts = &t
+	}
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexOpWait, uintptr(val), uintptr(unsafe.Pointer(ts)), 0, 0)
+}
+
+// futexWake wakes the one that sleeps at addr.
+func futexWake(addr *uint32) {
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexOpWake, 1, 0, 0, 0)
+}

@@ -1,0 +1,72 @@
+package serve
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// A Gate is where one party waits until another one, perhaps in another process, has made a condition true. It is
+// two words of shared memory: bell changes when the waiter is woken, asleep is set while it may need to be. Both
+// sides use sequentially consistent atomics, so that either the waiter sees the condition or the signaller sees the
+// waiter. At most one party waits at a gate.
+type Gate struct {
+	bell   *uint32
+	asleep *uint32
+}
+
+// Forever lets a Gate wait without a limit.
+const Forever time.Duration = -1
+
+// Spins is how often a party that waits for an answer polls before it sleeps: some microseconds.
+const Spins = 2000
+
+// Wait returns when cond holds, or when limit is over, and reports which. It polls spins times before it sleeps: the
+// other side is often about to answer, and a sleep costs more than both.
+func (g Gate) Wait(spins int, limit time.Duration, cond func() bool) bool {
+	for i := range spins {
+		if cond() {
+			return true
+		}
+		if i%64 == 63 {
+			runtime.Gosched()
+		}
+	}
+	var end time.Time
+	if limit >= 0 {
+		end = time.Now().Add(limit)
+	}
+	for {
+		if cond() {
+			return true
+		}
+		bell := atomic.LoadUint32(g.bell)
+		atomic.StoreUint32(g.asleep, 1)
+		if cond() {
+			atomic.StoreUint32(g.asleep, 0)
+			return true
+		}
+		left := limit
+		if limit >= 0 {
+			if left = time.Until(end); left <= 0 {
+				atomic.StoreUint32(g.asleep, 0)
+				return false
+			}
+		}
+		futexWait(g.bell, bell, left)
+		atomic.StoreUint32(g.asleep, 0)
+	}
+}
+
+// Signal wakes the waiter, if one may be asleep. The condition must have been made true before.
+func (g Gate) Signal() {
+	if atomic.LoadUint32(g.asleep) != 0 {
+		g.Ring()
+	}
+}
+
+// Ring wakes the waiter without asking whether one is asleep.
+func (g Gate) Ring() {
+	atomic.AddUint32(g.bell, 1)
+	futexWake(g.bell)
+}

@@ -1,0 +1,109 @@
+package serve
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// Op is what a message asks for. A reply has the Op of its request.
+type Op uint8
+
+// Operations that every service has. The numbers from OpService on are a service's own.
+const (
+	opPad   Op = iota // fills the end of a ring, because a record is contiguous
+	OpHello           // the first message of either side
+	OpLoad            // reads Width bytes at Off of Object; the reply has them in Val
+	OpStore           // writes the low Width bytes of Val at Off of Object
+	OpRead            // reads Val bytes at Off of Object; they are the reply's payload
+	OpWrite           // writes the payload at Off of Object
+
+	OpService Op = 32
+)
+
+// Status is how a request ended.
+type Status uint8
+
+// Values of Status.
+const (
+	StatusOK    Status = iota
+	StatusErrno        // Val: the errno
+	StatusText         // payload: the text of an error that is no errno
+	StatusFault        // the access faulted, as a load or store does that hits a mapping whose device is gone
+)
+
+// Head begins a message: a request or the reply to one. Fields that an operation has no use for are 0.
+type Head struct {
+	Op     Op
+	Width  uint8 // of an access: 1, 2, 4 or 8 bytes
+	Status Status
+	Kind   uint8  // the service's
+	Object uint32 // what the request is for, by a number of the service's
+	Size   uint32 // length of the payload that follows, in bytes
+	Off    uint64
+	Val    uint64
+}
+
+// HeadSize is the length of an encoded Head in bytes. Numbers are little-endian, and each is aligned to its size:
+//
+//	0 Op   1 Width   2 Status   3 Kind   4 Object   8 Size   12 zero   16 Off   24 Val
+const HeadSize = 32
+
+const valueAt = 24
+
+// Put encodes the head into the first HeadSize bytes of b.
+func (h *Head) Put(b []byte) {
+	_ = b[HeadSize-1]
+	binary.LittleEndian.PutUint64(b, uint64(h.Op)|uint64(h.Width)<<8|uint64(h.Status)<<16|uint64(h.Kind)<<24|uint64(h.Object)<<32)
+	binary.LittleEndian.PutUint64(b[8:], uint64(h.Size))
+	binary.LittleEndian.PutUint64(b[16:], h.Off)
+	binary.LittleEndian.PutUint64(b[valueAt:], h.Val)
+}
+
+// Take decodes the first HeadSize bytes of b. Whether Size is possible is for the carrier to check.
+func (h *Head) Take(b []byte) {
+	_ = b[HeadSize-1]
+	w := binary.LittleEndian.Uint64(b)
+	h.Op, h.Width, h.Status, h.Kind, h.Object = Op(w), uint8(w>>8), Status(w>>16), uint8(w>>24), uint32(w>>32)
+	h.Size = binary.LittleEndian.Uint32(b[8:])
+	h.Off = binary.LittleEndian.Uint64(b[16:])
+	h.Val = binary.LittleEndian.Uint64(b[valueAt:])
+}
+
+// ValidWidth reports whether w is a width that OpLoad and OpStore can have.
+func ValidWidth(w uint8) bool { return w == 1 || w == 2 || w == 4 || w == 8 }
+
+var (
+	// ErrProtocol is wrapped by errors about a peer that doesn't keep to the protocol, or speaks another version of it.
+	ErrProtocol = errors.New("the peer doesn't speak this program's protocol of served cards")
+	// ErrUnsupported says that serving cards to other processes needs Linux.
+	ErrUnsupported = errors.New("serving cards to other processes needs linux")
+)
+
+// Fail returns the reply that reports err, and its payload. A nil err is StatusOK.
+func Fail(err error) (Head, []byte) {
+	var no syscall.Errno
+	switch {
+	case err == nil:
+		return Head{}, nil
+	case errors.As(err, &no):
+		return Head{Status: StatusErrno, Val: uint64(no)}, nil
+	}
+	return Head{Status: StatusText}, []byte(err.Error())
+}
+
+// Err returns the error that a reply with this payload reports. It is the inverse of Fail; a fault is EFAULT.
+func (h *Head) Err(payload []byte) error {
+	switch h.Status {
+	case StatusOK:
+		return nil
+	case StatusErrno:
+		return syscall.Errno(h.Val)
+	case StatusText:
+		return errors.New(string(payload))
+	case StatusFault:
+		return syscall.EFAULT
+	}
+	return fmt.Errorf("serve: %w: status %d", ErrProtocol, h.Status)
+}

@@ -1,0 +1,69 @@
+package serve
+
+import "fmt"
+
+// Version is the protocol's. Peers must have the same one.
+const Version = 1
+
+// Service is what a connection is for.
+type Service uint8
+
+// The services.
+const (
+	ServiceCard     Service = 1 // package card: a card with its kernel driver, for several processes
+	ServiceFunction Service = 2 // package function: the PCI functions of one simulator, for the process that started it
+)
+
+// magic is the Off of an OpHello.
+const magic = uint64('R') | 'P'<<8 | 'R'<<16 | 'S'<<24 | 'E'<<32 | 'R'<<40 | 'V'<<48 | 'E'<<56
+
+func hello(s Service) *Head {
+	return &Head{Op: OpHello, Kind: uint8(s), Object: Version, Off: magic}
+}
+
+// check refuses a peer's OpHello that isn't for this service and version.
+func (h *Head) check(s Service) error {
+	switch {
+	case h.Op != OpHello || h.Off != magic || h.Size != 0:
+		return fmt.Errorf("serve: %w: it doesn't begin with the greeting", ErrProtocol)
+	case h.Object != Version:
+		return fmt.Errorf("serve: %w: it has version %d, this program version %d; run the same release on both sides", ErrProtocol, h.Object, Version)
+	case h.Kind != uint8(s):
+		return fmt.Errorf("serve: %w: it is for service %d, not %d", ErrProtocol, h.Kind, s)
+	}
+	return nil
+}
+
+// Greet begins a connection as its client: it says which service is wanted, passes fd on if that isn't negative, and
+// returns when the server has agreed. The error wraps ErrProtocol if the server is another or of another version.
+func (c *Conn) Greet(s Service, fd int) error {
+	if err := c.Send(hello(s), nil, fd); err != nil {
+		return err
+	}
+	var h Head
+	if err := c.Receive(&h); err != nil {
+		return err
+	}
+	return h.check(s)
+}
+
+// Welcome begins a connection as its server: it reads the client's greeting, answers it, and returns the descriptor that
+// came with it, or -1. A client of another version is told this one, and the error wraps ErrProtocol.
+func (c *Conn) Welcome(s Service) (fd int, err error) {
+	var h Head
+	if fd, err = c.ReceiveFD(&h); err != nil {
+		return -1, err
+	}
+	bad := h.check(s)
+	if bad == nil || h.Op == OpHello && h.Off == magic {
+		err = c.Send(hello(s), nil, -1)
+	}
+	if bad != nil {
+		err = bad
+	}
+	if err != nil {
+		CloseFD(fd)
+		return -1, err
+	}
+	return fd, nil
+}

@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+)
+
+// Sizes in bytes of the parts of a Memory.
+const (
+	// ReplyBytes is the longest payload of a reply to a request.
+	ReplyBytes = 256 << 10
+	// CallBytes is the longest payload of a call, and of the reply to one.
+	CallBytes = 64 << 10
+	// RequestBytes is the longest payload of a request.
+	RequestBytes = 64 << 10
+
+	wordBytes   = 4096 // the words that aren't in a ring
+	requestRing = 1 << 20
+	callRing    = 512 << 10
+	memoryBytes = wordBytes + requestRing + callRing + HeadSize + ReplyBytes + HeadSize + CallBytes
+	cacheLine   = 64
+)
+
+// Memory carries messages between two processes that both map it. The client makes it and passes it on with its
+// greeting. Words that different processes write are on different cache lines.
+type Memory struct {
+	Requests Channel // client to server
+	Calls    Channel // server to client: what a server needs of its client
+	// Progress is a number that the server publishes, with the meaning that the service gives it.
+	Progress *uint64
+
+	mem []byte
+}
+
+// Channel carries messages one way, and replies to them the other way. There is room for one reply: who wants one sends
+// its request, calls Await, and is done with the reply before the next one of the channel is asked for.
+type Channel struct {
+	Ring
+	replies *uint32 // how many there were
+	replied Gate
+	reply   []byte // head and payload
+}
+
+// NewMemory makes memory for a connection. It has no name in any file system, so nothing is left behind however the
+// processes end. The file is to be passed on with Greet and then closed.
+func NewMemory() (*Memory, *os.File, error) {
+	f, err := newFile(memoryBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := MapMemory(f)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return m, f, nil
+}
+
+// MapMemory maps the memory that a client has made.
+func MapMemory(f *os.File) (*Memory, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() != memoryBytes {
+		return nil, fmt.Errorf("serve: map: %w: %d bytes of shared memory, want %d", ErrProtocol, st.Size(), memoryBytes)
+	}
+	mem, err := mapFile(f, memoryBytes)
+	if err != nil {
+		return nil, err
+	}
+	return newMemory(mem), nil
+}
+
+// Unmap ends what NewMemory or MapMemory began. Nothing of the Memory may be used any more.
+func (m *Memory) Unmap() error { return unmap(m.mem) }
+
+// newMemory lays the parts out in memory of memoryBytes bytes.
+func newMemory(mem []byte) *Memory {
+	m := &Memory{mem: mem}
+	line := 0
+	next := func() int { line += cacheLine; return line - cacheLine }
+	gate := func() Gate { at := next(); return Gate{bell: word32(mem, at), asleep: word32(mem, at+4)} }
+	at := wordBytes
+	cut := func(n int) []byte { at += n; return mem[at-n : at : at] }
+	m.Progress = word64(mem, next())
+	for _, p := range []struct {
+		c           *Channel
+		ring, reply int
+	}{{&m.Requests, requestRing, HeadSize + ReplyBytes}, {&m.Calls, callRing, HeadSize + CallBytes}} {
+		p.c.tail = word64(mem, next())
+		p.c.head = word64(mem, next())
+		p.c.items = gate()
+		p.c.space = gate()
+		p.c.replies = word32(mem, next())
+		p.c.replied = gate()
+		p.c.data = cut(p.ring)
+		p.c.reply = cut(p.reply)
+	}
+	return m
+}
+
+// Wake wakes everything that waits for the peer, after a condition that it waits for has changed.
+func (m *Memory) Wake() {
+	for _, c := range []*Channel{&m.Requests, &m.Calls} {
+		c.items.Ring()
+		c.space.Ring()
+		c.replied.Ring()
+	}
+}
+
+// Replies returns how many replies the channel has had. Who sends a request asks before, for Await.
+func (c *Channel) Replies() uint32 { return atomic.LoadUint32(c.replies) }
+
+// Await returns when there is another reply than the number that Replies returned before the request was sent, or when
+// gone holds, and reports which. The payload lies in the shared memory, and is gone with the next reply.
+func (c *Channel) Await(before uint32, gone func() bool, h *Head) (payload []byte, ok bool) {
+	c.replied.Wait(Spins, Forever, func() bool { return c.Replies() != before || gone() })
+	if c.Replies() == before {
+		return nil, false
+	}
+	h.Take(c.reply)
+	body := c.reply[HeadSize:]
+	return body[:min(int(h.Size), len(body))], true
+}
+
+// ReplyPayload returns where the payload of the next reply goes.
+func (c *Channel) ReplyPayload() []byte { return c.reply[HeadSize:] }
+
+// Reply sends a reply. Its payload, of h.Size bytes, is in ReplyPayload already.
+func (c *Channel) Reply(h *Head) {
+	h.Put(c.reply)
+	atomic.AddUint32(c.replies, 1)
+	c.replied.Signal()
+}

@@ -1,0 +1,112 @@
+package serve
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// newFile makes a file without a name.
+func newFile(size int64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("reprise-serve", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "reprise-serve")
+	if err := f.Truncate(size); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func mapFile(f *os.File, size int) ([]byte, error) {
+	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+func unmap(mem []byte) error { return unix.Munmap(mem) }
+
+// Pair returns two connected sockets: one for this process, and one as a file for a process that it starts.
+func Pair() (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "reprise-serve"), os.NewFile(uintptr(fds[1]), "reprise-serve")
+	defer ours.Close() // the connection has a duplicate
+	c, err := ConnOf(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return c, theirs, nil
+}
+
+// ConnOf returns the Unix socket that a file is, with a descriptor of its own.
+func ConnOf(f *os.File) (*net.UnixConn, error) {
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		_ = c.Close()
+		return nil, fmt.Errorf("serve: %w: %v is no Unix socket", ErrProtocol, f.Name())
+	}
+	return u, nil
+}
+
+// descriptorSpace is room for the control message of one descriptor. The kernel may put two into it.
+var descriptorSpace = unix.CmsgSpace(4)
+
+func rights(fd int) []byte { return unix.UnixRights(fd) }
+
+// descriptorOf returns the one descriptor of control messages. If they aren't that, it closes what they bring.
+func descriptorOf(oob []byte) (int, error) {
+	ms, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return -1, fmt.Errorf("serve: control message: %w: %w", ErrProtocol, err)
+	}
+	var fds []int
+	for i := range ms {
+		l, err := unix.ParseUnixRights(&ms[i])
+		if err != nil {
+			continue // of another kind
+		}
+		fds = append(fds, l...)
+	}
+	if len(ms) != 1 || len(fds) != 1 {
+		CloseFD(fds...)
+		return -1, fmt.Errorf("serve: control message: %w: %d messages with %d descriptors", ErrProtocol, len(ms), len(fds))
+	}
+	unix.CloseOnExec(fds[0])
+	return fds[0], nil
+}
+
+// CloseFD closes the descriptors that aren't negative.
+func CloseFD(fds ...int) {
+	for _, fd := range fds {
+		if fd >= 0 {
+			_ = unix.Close(fd) // nothing was written through it
+		}
+	}
+}
+
+func peerPID(c *net.UnixConn) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var inner error
+	err = raw.Control(func(fd uintptr) { cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err == nil {
+		err = inner
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
