@@ -46,30 +46,23 @@ type Buffer struct {
 
 // NewBuffer allocates a buffer. Its content is undefined. The error is a *OutOfMemoryError when there is no room and
 // an *OccupiedError when something is in the way of a fixed address.
-func (d *Device) NewBuffer(c BufferConfig) (*Buffer, error) {
-	if d.watch.on.Load() == nil {
-		return d.allocate(c)
+func (d *Device) NewBuffer(c BufferConfig) (b *Buffer, err error) {
+	if ctx := context.Background(); d.watched() {
+		call := d.begin(ctx, &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size})
+		defer func() {
+			if b != nil {
+				call.Object, call.Bytes = b, b.Size()
+			}
+			call.end(ctx, &err)
+		}()
 	}
-	var b *Buffer
-	call := &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size}
-	err := d.observed(context.Background(), call, func() (err error) {
-		if b, err = d.allocate(c); err == nil {
-			call.Object, call.Bytes = b, b.Size()
-		}
-		return err
-	})
-	return b, err
-}
-
-func (d *Device) allocate(c BufferConfig) (*Buffer, error) {
 	if err := d.usable("new buffer"); err != nil {
 		return nil, err
 	}
 	if err := d.refuse(nil, opAllocate, c.Name); err != nil {
 		return nil, err
 	}
-	b, err := d.newBuffer(&c)
-	if err != nil {
+	if b, err = d.newBuffer(&c); err != nil {
 		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
 	}
 	return b, nil
@@ -190,14 +183,10 @@ func (b *Buffer) Layout() Layout {
 
 // Free gives the buffer up. Its memory can be handed out again at once, or when the last executable and trace that
 // use it and the last part of it are gone.
-func (b *Buffer) Free() error {
-	if b.d.watch.on.Load() != nil {
-		return b.d.observed(context.Background(), &Call{Kind: CallFree, Name: b.name, Object: b, Bytes: b.Size()}, b.free)
+func (b *Buffer) Free() (err error) {
+	if ctx := context.Background(); b.d.watched() {
+		defer b.d.begin(ctx, &Call{Kind: CallFree, Name: b.name, Object: b, Bytes: b.Size()}).end(ctx, &err)
 	}
-	return b.free()
-}
-
-func (b *Buffer) free() error {
 	if b.freed.Swap(true) {
 		return fmt.Errorf("reprise: free buffer %q: %w", b.name, ErrReleased)
 	}

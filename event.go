@@ -42,15 +42,11 @@ func (e *Event) Name() string { return e.e.Name() }
 
 // Synchronize waits until the event's newest recording is done. The error is an *EventError when that can't be, or
 // holds a *HangError when the device stops.
-func (e *Event) Synchronize(ctx context.Context) error {
+func (e *Event) Synchronize(ctx context.Context) (err error) {
 	at := callerPC()
-	if e != nil && e.d.watch.on.Load() != nil {
-		return e.d.observed(ctx, &Call{Kind: CallSynchronize, Name: e.Name(), Object: e}, func() error { return e.synchronize(ctx, at) })
+	if e != nil && e.d.watched() {
+		defer e.d.begin(ctx, &Call{Kind: CallSynchronize, Name: e.Name(), Object: e}).end(ctx, &err)
 	}
-	return e.synchronize(ctx, at)
-}
-
-func (e *Event) synchronize(ctx context.Context, at uintptr) error {
 	if err := e.of(nil, "synchronize"); err != nil {
 		return err
 	}
@@ -97,15 +93,11 @@ func (e *Event) of(d *Device, op string) error {
 
 // Record makes an event mean this place in the queue: the recording is done when everything so far in the queue has run
 // and all its results are in memory. It returns once the command is in the issue ring.
-func (q *Queue) Record(ctx context.Context, e *Event) error {
+func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
-	if q.d.watch.on.Load() != nil {
-		return q.d.observed(ctx, &Call{Kind: CallRecord, Queues: q.self, Name: e.label(), Object: e}, func() error { return q.recordEvent(ctx, e, at) })
+	if q.d.watched() {
+		defer q.d.begin(ctx, &Call{Kind: CallRecord, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
 	}
-	return q.recordEvent(ctx, e, at)
-}
-
-func (q *Queue) recordEvent(ctx context.Context, e *Event, at uintptr) error {
 	if err := e.of(q.d, "record"); err != nil {
 		return err
 	}
@@ -121,15 +113,11 @@ func (q *Queue) recordEvent(ctx context.Context, e *Event, at uintptr) error {
 // Wait holds whatever is put into the queue from now on until the event's newest recording is done. The call itself
 // returns at once. The error is an *EventError, which names both calls, if nothing would end the wait: the event was
 // never recorded, or the recording is lost. Waiting for a recording of the same queue has no effect.
-func (q *Queue) Wait(ctx context.Context, e *Event) error {
+func (q *Queue) Wait(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
-	if q.d.watch.on.Load() != nil {
-		return q.d.observed(ctx, &Call{Kind: CallWait, Queues: q.self, Name: e.label(), Object: e}, func() error { return q.waitEvent(ctx, e, at) })
+	if q.d.watched() {
+		defer q.d.begin(ctx, &Call{Kind: CallWait, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
 	}
-	return q.waitEvent(ctx, e, at)
-}
-
-func (q *Queue) waitEvent(ctx context.Context, e *Event, at uintptr) error {
 	if err := e.of(q.d, "wait"); err != nil {
 		return err
 	}

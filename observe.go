@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Observer hears of the calls that use a device: timelines, graphs, metrics and logs are Observers. [Device.Observe]
-// attaches one; a device without any tests one pointer for each call.
+// Observer is told of the calls that use a device: timelines, graphs, metrics and logs are Observers. [Device.Observe]
+// attaches one; without any, a call tests one pointer.
 //
 // Begin is called before a call does anything, End with what came of it; both with the call's own context, on its
 // goroutine, and with the same *Call, which is the Observer's to read until End returns. For the calls that put something
@@ -71,7 +71,8 @@ type Call struct {
 	End    time.Time // from End on
 	Err    error     // from End on
 
-	ending bool // Observers' End is being called
+	observers []*observer // that have heard of its beginning
+	ending    bool        // their End is being called
 }
 
 // Stamp records a timed event on one of the call's queues, directly after what the call has put there, and returns it:
@@ -128,28 +129,47 @@ func (w *watchers) set(list []*observer) {
 	w.on.Store(&list)
 }
 
-// observed makes a call that somebody listens to: f does it, and may fill in the Object.
-func (d *Device) observed(ctx context.Context, c *Call, f func() error) error {
+// watched reports whether anybody observes the device.
+func (d *Device) watched() bool { return d.watch.on.Load() != nil }
+
+// begin tells the device's Observers that a call begins. The caller defers c.end:
+//
+//	if d.watched() {
+//		defer d.begin(ctx, &Call{...}).end(ctx, &err)
+//	}
+func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	c.ID = d.watch.calls.Add(1)
 	if c.Kind.Queued() {
 		for _, q := range c.Queues { // in the order of their numbers
 			q.inOrder.Lock()
-			defer q.inOrder.Unlock()
 		}
 	}
-	list := d.watch.all()
-	for _, o := range list {
+	c.observers = d.watch.all()
+	for _, o := range c.observers {
 		o.Begin(ctx, c)
 	}
 	c.Start = time.Now()
-	c.Err = f()
-	c.End = time.Now()
-	c.ending = true
-	for _, o := range slices.Backward(list) {
+	return c
+}
+
+// end tells the Observers that heard of the beginning what came of the call.
+func (c *Call) end(ctx context.Context, err *error) {
+	c.Err, c.End, c.ending = *err, time.Now(), true
+	if c.Kind.Queued() {
+		for _, q := range c.Queues {
+			defer q.inOrder.Unlock()
+		}
+	}
+	for _, o := range slices.Backward(c.observers) {
 		o.End(ctx, c)
 	}
-	c.ending = false
-	return c.Err
+	c.observers, c.ending = nil, false
+}
+
+// observed makes a call that is observed: f does it, and may fill in the Object.
+func (d *Device) observed(ctx context.Context, c *Call, f func() error) (err error) {
+	defer d.begin(ctx, c).end(ctx, &err)
+	return f()
 }
 
 // label returns a buffer's name, also of nil.

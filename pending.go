@@ -43,13 +43,14 @@ func (p *Pending) add(part *dispatch.Pending, err error) error {
 }
 
 // Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more, if that isn't pinned.
-func (p *Pending) Wait(ctx context.Context) error {
-	if p.b.d.watch.on.Load() != nil {
-		return p.b.d.observed(ctx, &Call{Kind: CallAwait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}, func() error { return p.wait(ctx) })
+func (p *Pending) Wait(ctx context.Context) (err error) {
+	if p.b.d.watched() {
+		defer p.b.d.begin(ctx, &Call{Kind: CallAwait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}).end(ctx, &err)
 	}
 	return p.wait(ctx)
 }
 
+// wait is Wait unobserved.
 func (p *Pending) wait(ctx context.Context) error {
 	if err := p.last.Wait(ctx); err != nil {
 		p.Abandon()

@@ -73,22 +73,16 @@ type Executable struct {
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
 // the Executable. A *ProgramError says what is wrong with a program. If ctx ends while the kernels are on their way, their
 // memory is free again once somebody has waited for queue 0 ([Queue.Finish]).
-func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
-	if d.watch.on.Load() == nil || p == nil {
-		return d.load(ctx, p)
+func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error) {
+	if d.watched() && p != nil {
+		call := d.begin(ctx, &Call{Kind: CallLoad, Name: p.Name})
+		defer func() {
+			if x != nil {
+				call.Object, call.Bytes = x, len(x.image.Binary())
+			}
+			call.end(ctx, &err)
+		}()
 	}
-	var x *Executable
-	call := &Call{Kind: CallLoad, Name: p.Name}
-	err := d.observed(ctx, call, func() (err error) {
-		if x, err = d.load(ctx, p); err == nil {
-			call.Object, call.Bytes = x, len(x.image.Binary())
-		}
-		return err
-	})
-	return x, err
-}
-
-func (d *Device) load(ctx context.Context, p *Program) (*Executable, error) {
 	if err := d.usable("load"); err != nil {
 		return nil, err
 	}
@@ -100,21 +94,21 @@ func (d *Device) load(ctx context.Context, p *Program) (*Executable, error) {
 	}
 	d.work.RLock()
 	defer d.work.RUnlock()
-	x := &Executable{d: d}
-	err := x.prepare(p)
+	y := &Executable{d: d}
+	err = y.prepare(p)
 	if err == nil {
-		x.bin, err = d.mem.Allocate(x.request())
+		y.bin, err = d.mem.Allocate(y.request())
 	}
 	if err == nil {
-		err = x.place(ctx)
+		err = y.place(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), x.discard(ctx))
+		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), y.discard(ctx))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.execs[x] = struct{}{}
-	return x, nil
+	d.execs[y] = struct{}{}
+	return y, nil
 }
 
 // prepare compiles the program and takes what it needs, but for the kernels' memory.
@@ -241,14 +235,10 @@ func (x *Executable) Commands() int { return x.image.Commands() }
 
 // Close gives up the kernels' memory and the hold on the program's buffers. Runs that are already in a queue are not
 // affected: their kernels are in flight, or a trace holds them.
-func (x *Executable) Close(ctx context.Context) error {
-	if x.d.watch.on.Load() != nil {
-		return x.d.observed(ctx, &Call{Kind: CallUnload, Name: x.Name(), Object: x}, func() error { return x.close(ctx) })
+func (x *Executable) Close(ctx context.Context) (err error) {
+	if x.d.watched() {
+		defer x.d.begin(ctx, &Call{Kind: CallUnload, Name: x.Name(), Object: x}).end(ctx, &err)
 	}
-	return x.close(ctx)
-}
-
-func (x *Executable) close(ctx context.Context) error {
 	x.d.work.RLock()
 	defer x.d.work.RUnlock()
 	x.mu.Lock()
