@@ -170,12 +170,11 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 		}
 		p := pinnedRange{off: at * chunk, size: min(chunk, total-at*chunk)}
 		a := kabi.PinPagesExtended{In: kabi.PinPagesIn{
-			OutputSizeBytes: uint32(kabi.Size[kabi.PinPagesOutExtended]()),
-			Flags:           flags,
-			VirtualAddress:  addressOf(m.mem) + uint64(p.off),
-			Size:            uint64(p.size),
+			Flags:          flags,
+			VirtualAddress: addressOf(m.mem) + uint64(p.off),
+			Size:           uint64(p.size),
 		}}
-		err := ioctl(d.file, kabi.IoctlPinPages, kabi.Bytes(&a))
+		err := ioctl(d.file, kabi.IoctlPinPages, &a)
 		if err == nil {
 			p.noc, p.phys = a.Out.NOCAddress, a.Out.PhysicalAddress
 			m.pins = append(m.pins, p)

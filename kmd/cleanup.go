@@ -105,12 +105,12 @@ func (s *NOCStore) check() error {
 
 // setCleanup sets the store of one file.
 func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
-	a := kabi.SetNOCCleanup{Argsz: uint32(kabi.Size[kabi.SetNOCCleanup]())}
+	var a kabi.SetNOCCleanup
 	if s != nil {
 		a.Enabled, a.X, a.Y, a.NOC = 1, s.Target.X, s.Target.Y, uint8(s.NOC)
 		a.Addr, a.Data = s.Addr, uint64(s.Value)
 	}
-	err := ioctl(f, kabi.IoctlSetNOCCleanup, kabi.Bytes(&a))
+	err := ioctl(f, kabi.IoctlSetNOCCleanup, &a)
 	switch {
 	case errors.Is(err, syscall.EOPNOTSUPP):
 		return fmt.Errorf("%w: the driver can't store to this chip (%w)", ErrUnsupportedArch, err)

@@ -173,17 +173,15 @@ func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File,
 // identify asks the driver what it is and what the device is.
 func (d *Device) identify() error {
 	var dev kabi.GetDeviceInfo
-	dev.In.OutputSizeBytes = uint32(kabi.Size[kabi.GetDeviceInfoOut]())
-	err := ioctl(d.file, kabi.IoctlGetDeviceInfo, kabi.Bytes(&dev))
+	err := ioctl(d.file, kabi.IoctlGetDeviceInfo, &dev)
 	switch {
 	case errors.Is(err, syscall.ENOTTY), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTSUP):
 		return fmt.Errorf("%w (%w)", ErrNotDevice, err)
 	case err != nil:
 		return classify(err)
 	}
-	var drv kabi.GetDriverInfo
-	drv.In.OutputSizeBytes = uint32(kabi.Size[kabi.GetDriverInfoOut]())
-	if err := ioctl(d.file, kabi.IoctlGetDriverInfo, kabi.Bytes(&drv)); err != nil {
+	drv, err := driverInfo(d.file)
+	if err != nil {
 		return classify(err)
 	}
 	o := &dev.Out
@@ -191,7 +189,7 @@ func (d *Device) identify() error {
 		Vendor: o.VendorID, Device: o.DeviceID,
 		SubsystemVendor: o.SubsystemVendorID, SubsystemDevice: o.SubsystemID,
 		Domain: o.PCIDomain, Bus: uint8(o.BusDevFn >> 8), Slot: uint8(o.BusDevFn >> 3 & 31), Function: uint8(o.BusDevFn & 7),
-		Driver: Version{drv.Out.DriverVersionMajor, drv.Out.DriverVersionMinor, drv.Out.DriverVersionPatch},
+		Driver: Version{drv.DriverVersionMajor, drv.DriverVersionMinor, drv.DriverVersionPatch},
 	}
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		if p := a.Params(); p.PCI.Vendor == o.VendorID && p.PCI.Device == o.DeviceID {
@@ -203,24 +201,14 @@ func (d *Device) identify() error {
 	}
 	// One errno stands for an unknown request and for a bad argument, so this needs the version: the interface is 2
 	// from driver 2.0.0 on, the first with NoC addresses for pinned memory.
-	if drv.Out.DriverVersion < kabi.DriverAPIVersion {
+	if drv.DriverVersion < kabi.DriverAPIVersion {
 		return fmt.Errorf("%w: its interface is version %d, want %d: install tt-kmd 2.0.0 or newer",
-			ErrDriverTooOld, drv.Out.DriverVersion, kabi.DriverAPIVersion)
+			ErrDriverTooOld, drv.DriverVersion, kabi.DriverAPIVersion)
 	}
 	return nil
 }
 
 const vendorTenstorrent = kabi.VendorTenstorrent
-
-// ioctl performs a request and retries it if a signal interrupted it, which the driver lets through while waiting. A
-// reset reports an interruption by its result and must not come here.
-func ioctl(f seam.File, req uint32, arg []byte) error {
-	for {
-		if err := f.Ioctl(req, arg); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
-}
 
 func (d *Device) opError(op string, err error) error { return &OpError{Op: op, Path: d.path, Err: err} }
 
@@ -275,9 +263,7 @@ func (d *Device) alive() error {
 		d.lost.Store(true)
 		return d.lostError()
 	}
-	var drv kabi.GetDriverInfo
-	drv.In.OutputSizeBytes = uint32(kabi.Size[kabi.GetDriverInfoOut]())
-	if err := ioctl(d.file, kabi.IoctlGetDriverInfo, kabi.Bytes(&drv)); err != nil {
+	if _, err := driverInfo(d.file); err != nil {
 		if errors.Is(err, syscall.ENODEV) {
 			d.lost.Store(true)
 		}

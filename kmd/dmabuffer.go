@@ -55,7 +55,7 @@ func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
 	a := kabi.AllocateDMABuf{In: kabi.AllocateDMABufIn{
 		RequestedSize: uint32(size), BufIndex: uint8(d.buffers), Flags: kabi.AllocateDMABufNOCDMA,
 	}}
-	switch err := ioctl(d.file, kabi.IoctlAllocateDMABuf, kabi.Bytes(&a)); {
+	switch err := ioctl(d.file, kabi.IoctlAllocateDMABuf, &a); {
 	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC):
 		return nil, fmt.Errorf("%w: the kernel has no contiguous piece of this size, or the device no outbound region "+
 			"left: ask for less, or reserve memory with cma= on the kernel's command line (%w)", ErrBusy, err)

@@ -77,7 +77,7 @@ func (d *Device) probe(f Feature) (bool, error) {
 			has = h.Close() == nil
 		}
 	} else {
-		err := ioctl(d.file, featureNames[f].req, nil)
+		err := ioctlBytes(d.file, featureNames[f].req, nil)
 		if errors.Is(err, syscall.ENODEV) {
 			return false, d.note(err) // nothing was found out
 		}

@@ -129,7 +129,7 @@ func (m *HostMemory) unpin() error {
 	var errs []error
 	for _, p := range m.pins {
 		u := kabi.UnpinPages{In: kabi.UnpinPagesIn{VirtualAddress: addressOf(m.mem) + uint64(p.off), Size: uint64(p.size)}}
-		if err := ioctl(m.dev.file, kabi.IoctlUnpinPages, kabi.Bytes(&u)); err != nil {
+		if err := ioctl(m.dev.file, kabi.IoctlUnpinPages, &u); err != nil {
 			errs = append(errs, err)
 			if errors.Is(err, syscall.ENODEV) {
 				break

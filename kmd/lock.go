@@ -103,10 +103,8 @@ func (d *Device) lockOp(op uint32, i LockIndex) (uint8, error) {
 	if err := d.usable(); err != nil {
 		return 0, err
 	}
-	a := kabi.LockCtl{In: kabi.LockCtlIn{
-		OutputSizeBytes: uint32(kabi.Size[kabi.LockCtlOut]()), Flags: op, Index: uint8(i),
-	}}
-	switch err := ioctl(d.file, kabi.IoctlLockCtl, kabi.Bytes(&a)); {
+	a := kabi.LockCtl{In: kabi.LockCtlIn{Flags: op, Index: uint8(i)}}
+	switch err := ioctl(d.file, kabi.IoctlLockCtl, &a); {
 	case errors.Is(err, syscall.EINVAL):
 		return 0, fmt.Errorf("%w: lock %d: the driver has locks 0 to %d (%w)", ErrOutOfRange, i, kabi.LockCount-1, err)
 	case err != nil:

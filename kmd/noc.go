@@ -42,9 +42,8 @@ func (d *Device) nocAccess(req uint32, n chip.NOC, xy chip.XY, addr uint64, widt
 	case n > chip.NOC1 || xy.X > 63 || xy.Y > 63:
 		return 0, fmt.Errorf("%w: tile %v on network %d", ErrOutOfRange, xy, n)
 	}
-	a := kabi.NOCAccess{Argsz: uint32(kabi.Size[kabi.NOCAccess]()), X: uint16(xy.X), Y: uint16(xy.Y), NOC: uint8(n),
-		Width: uint8(width), Addr: addr, Value: v}
-	if err := ioctl(d.file, req, kabi.Bytes(&a)); err != nil {
+	a := kabi.NOCAccess{X: uint16(xy.X), Y: uint16(xy.Y), NOC: uint8(n), Width: uint8(width), Addr: addr, Value: v}
+	if err := ioctl(d.file, req, &a); err != nil {
 		return 0, d.note(err)
 	}
 	return a.Value, nil
@@ -70,8 +69,8 @@ func (d *Device) smcMessage(ctx context.Context, request [8]uint32) (answer [8]u
 		return answer, err
 	}
 	do := func(op uint32, m [8]uint32) ([8]uint32, error) {
-		a := kabi.SMCMessage{Argsz: uint32(kabi.Size[kabi.SMCMessage]()), Flags: op, Message: m}
-		err := ioctl(d.file, kabi.IoctlSMCMessage, kabi.Bytes(&a))
+		a := kabi.SMCMessage{Flags: op, Message: m}
+		err := ioctl(d.file, kabi.IoctlSMCMessage, &a)
 		return a.Message, err
 	}
 	switch _, err := do(kabi.SMCPost, request); {

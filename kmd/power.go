@@ -73,11 +73,10 @@ func (d *Device) SetPower(p Power) error {
 	if err == nil {
 		const named = 4
 		a := kabi.PowerState{
-			Argsz:      uint32(kabi.Size[kabi.PowerState]()),
 			Validity:   kabi.PowerValidity(named, 0),
 			PowerFlags: uint16(p) & (1<<named - 1),
 		}
-		err = ioctl(d.file, kabi.IoctlSetPowerState, kabi.Bytes(&a))
+		err = ioctl(d.file, kabi.IoctlSetPowerState, &a)
 		if errors.Is(err, syscall.EINVAL) {
 			err = fmt.Errorf("%w: it doesn't take power settings (%w)", ErrFirmware, err)
 		} else if err != nil {

@@ -199,9 +199,8 @@ func (r *resetter) trigger(d *Device, f seam.File) error {
 
 // resetIoctl makes the request once: an interrupted reset is reported by its result and isn't tried again.
 func resetIoctl(f seam.File, m ResetMode, d *Device) error {
-	a := kabi.ResetDevice{In: kabi.ResetDeviceIn{
-		OutputSizeBytes: uint32(kabi.Size[kabi.ResetDeviceOut]()), Flags: uint32(m),
-	}}
+	a := kabi.ResetDevice{In: kabi.ResetDeviceIn{Flags: uint32(m)}}
+	kabi.SetSize(&a)
 	switch err := f.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&a)); {
 	case errors.Is(err, syscall.EBUSY):
 		return fmt.Errorf("%w: a window of the card is exported as a dma-buf: end the process that exported it%s (%w)",

@@ -23,8 +23,7 @@ func (d *Device) Mappings() ([]BARMapping, error) {
 	var a kabi.QueryMappings
 	err := d.usable()
 	if err == nil {
-		a.In.OutputMappingCount = kabi.MaxMappings
-		if err = ioctl(d.file, kabi.IoctlQueryMappings, kabi.Bytes(&a)); err != nil {
+		if err = ioctl(d.file, kabi.IoctlQueryMappings, &a); err != nil {
 			err = d.note(err)
 		}
 	}
@@ -72,7 +71,7 @@ func (d *Device) mapPeer(peer *Device, bar int, offset, length uint32) (uint64, 
 	}
 	a := kabi.MapPeerBar{In: kabi.MapPeerBarIn{PeerFD: uint32(fd), PeerBarIndex: uint32(bar), PeerBarOffset: offset,
 		PeerBarLength: length}}
-	switch err := ioctl(d.file, kabi.IoctlMapPeerBar, kabi.Bytes(&a)); {
+	switch err := ioctl(d.file, kabi.IoctlMapPeerBar, &a); {
 	case errors.Is(err, syscall.EINVAL):
 		return 0, fmt.Errorf("%w: the driver refuses the range or the pair of cards (%w)", ErrOutOfRange, err)
 	case errors.Is(err, syscall.ENOMEM):
@@ -107,8 +106,8 @@ func (w *Window) export(offset, size uint64) (*os.File, error) {
 	if offset >= w.size || size > w.size-offset {
 		return nil, fmt.Errorf("%w: %#x bytes at %#x of %#x", ErrOutOfRange, size, offset, w.size)
 	}
-	a := kabi.ExportTLBDMABuf{Argsz: uint32(kabi.Size[kabi.ExportTLBDMABuf]()), TLBID: w.id, Offset: offset, Size: size}
-	if err := ioctl(w.dev.file, kabi.IoctlExportTLBDMABuf, kabi.Bytes(&a)); err != nil {
+	a := kabi.ExportTLBDMABuf{TLBID: w.id, Offset: offset, Size: size}
+	if err := ioctl(w.dev.file, kabi.IoctlExportTLBDMABuf, &a); err != nil {
 		return nil, w.dev.note(err)
 	}
 	return os.NewFile(uintptr(a.FD), w.name+" as a dma-buf"), nil

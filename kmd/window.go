@@ -131,7 +131,7 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	}
 	var a kabi.AllocateTLB
 	a.In.Size = size
-	switch err := ioctl(d.file, kabi.IoctlAllocateTLB, kabi.Bytes(&a)); {
+	switch err := ioctl(d.file, kabi.IoctlAllocateTLB, &a); {
 	case errors.Is(err, syscall.ENOMEM):
 		return nil, fmt.Errorf("%w: all windows of this size are taken%s: end a process or close windows (%w)", ErrBusy,
 			d.whoElse(), err)
@@ -150,7 +150,7 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	m, err := d.mmap(off, int(size))
 	if err != nil {
 		f := kabi.FreeTLB{In: kabi.FreeTLBIn{ID: w.id}}
-		return nil, errors.Join(d.note(err), ioctl(d.file, kabi.IoctlFreeTLB, kabi.Bytes(&f)))
+		return nil, errors.Join(d.note(err), ioctl(d.file, kabi.IoctlFreeTLB, &f))
 	}
 	w.mapping, w.io = m, m.IO
 	if m.IO == nil {
@@ -196,9 +196,8 @@ func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 
 // gone asks the driver whether the file is dead. mmap says ENODEV during a reset of somebody else too, which passes.
 func (d *Device) gone() bool {
-	var drv kabi.GetDriverInfo
-	drv.In.OutputSizeBytes = uint32(kabi.Size[kabi.GetDriverInfoOut]())
-	return errors.Is(ioctl(d.file, kabi.IoctlGetDriverInfo, kabi.Bytes(&drv)), syscall.ENODEV) || d.file.Fault() != nil
+	_, err := driverInfo(d.file)
+	return errors.Is(err, syscall.ENODEV) || d.file.Fault() != nil
 }
 
 // ID returns the driver's number of the window. 0 is a valid one.
@@ -263,7 +262,7 @@ func (w *Window) configure(c *WindowConfig) error {
 		t.StaticVC = 1
 	}
 	w.writeOnly.Store(c.Multicast)
-	if err := ioctl(w.dev.file, kabi.IoctlConfigureTLB, kabi.Bytes(&w.arg)); err != nil {
+	if err := ioctl(w.dev.file, kabi.IoctlConfigureTLB, &w.arg); err != nil {
 		return w.dev.note(err)
 	}
 	return nil
@@ -297,7 +296,7 @@ func (w *Window) unmapAndFree() error {
 	w.Drain()
 	err := w.mapping.Unmap()
 	f := kabi.FreeTLB{In: kabi.FreeTLBIn{ID: w.id}}
-	if e := ioctl(w.dev.file, kabi.IoctlFreeTLB, kabi.Bytes(&f)); e != nil {
+	if e := ioctl(w.dev.file, kabi.IoctlFreeTLB, &f); e != nil {
 		err = errors.Join(err, w.dev.note(e))
 	}
 	return err
