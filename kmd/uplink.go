@@ -2,13 +2,13 @@ package kmd
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Uplink is how a chip without a PCI interface reaches the host: over an Ethernet link to one that has.
+// Uplink is how a chip without a PCI interface reaches the host: over an Ethernet link to a chip that has one.
 type Uplink struct {
-	// Near is the chip at the other end, opened for this Device and closed with it. Memory that is pinned for Near is what
-	// can be carried.
+	// Near is the chip at the other end, opened for this Device and closed with it. The chip reaches host memory that is
+	// pinned for Near.
 	Near *Device
 	Link Link
-	// Check returns an error that names the link and matches ErrLinkDown if it is down, as the near end says.
+	// Check returns an error that names the link and matches ErrLinkDown if the near end says that it is down.
 	Check func() error
 }
 
@@ -19,7 +19,7 @@ type Link struct {
 	NearChannel int     // among the working Ethernet tiles of the near chip
 }
 
-// Uplink returns how the chip reaches the host, nil if it has a PCI interface of its own. It is another one after a Recover.
+// Uplink returns how the chip reaches the host, nil if it has a PCI interface of its own. It may change with a Recover.
 func (d *Device) Uplink() *Uplink {
 	if f := d.file.p.Load(); f != nil {
 		if u, ok := (*f).(interface{ Uplink() *Uplink }); ok {
@@ -29,12 +29,12 @@ func (d *Device) Uplink() *Uplink {
 	return nil
 }
 
-// FaultBehind says why the chip at a place stopped that has no PCI interface and is reached through this device, where that is
-// known: see Fault.
-func (d *Device) FaultBehind(x, y uint8) error {
+// RemoteFault returns why a chip without a PCI interface that is reached through this device stopped, where that is known:
+// see Fault. x and y are the chip's place in the machine.
+func (d *Device) RemoteFault(x, y uint8) error {
 	if f := d.file.p.Load(); f != nil {
-		if b, ok := (*f).(interface{ FaultBehind(x, y uint8) error }); ok {
-			return b.FaultBehind(x, y)
+		if b, ok := (*f).(interface{ RemoteFault(x, y uint8) error }); ok {
+			return b.RemoteFault(x, y)
 		}
 	}
 	return nil

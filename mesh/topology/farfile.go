@@ -46,7 +46,7 @@ func (f *farFile) Fault() error {
 	if err := f.near.Fault(); err != nil {
 		return err
 	}
-	return f.near.FaultBehind(f.t.place.X, f.t.place.Y)
+	return f.near.RemoteFault(f.t.place.X, f.t.place.Y)
 }
 
 // Close implements seam.File.

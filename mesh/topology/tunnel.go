@@ -217,7 +217,7 @@ func (p *patience) over(ctx context.Context, look bool) error {
 	if err := t.w.Err(); err != nil {
 		return err
 	}
-	if fault := t.dev.FaultBehind(t.place.X, t.place.Y); fault != nil {
+	if fault := t.dev.RemoteFault(t.place.X, t.place.Y); fault != nil {
 		return fault
 	}
 	if fault := t.dev.Fault(); fault != nil {

@@ -49,13 +49,13 @@ func (f *file) Fault() error {
 	return fn.Fault()
 }
 
-// FaultBehind says why a chip that is reached through the function's links stopped, by its place, where the function knows.
-func (f *file) FaultBehind(x, y uint8) error {
+// RemoteFault says why a chip that is reached through the function's links stopped, by its place, where the function knows.
+func (f *file) RemoteFault(x, y uint8) error {
 	f.dev.mu.Lock()
 	fn := f.dev.fn
 	f.dev.mu.Unlock()
-	if b, ok := fn.(interface{ FaultBehind(x, y uint8) error }); ok {
-		return b.FaultBehind(x, y)
+	if b, ok := fn.(interface{ RemoteFault(x, y uint8) error }); ok {
+		return b.RemoteFault(x, y)
 	}
 	return nil
 }

@@ -151,8 +151,8 @@ func (c *Chip) at(x, y uint8) *Chip {
 	return nil
 }
 
-// FaultBehind returns the fault of the chip of the machine at a place, nil if there is none.
-func (c *Chip) FaultBehind(x, y uint8) error {
+// RemoteFault returns the fault of the chip of the machine at a place, nil if there is none.
+func (c *Chip) RemoteFault(x, y uint8) error {
 	if o := c.at(x, y); o != nil {
 		return o.Fault()
 	}
