@@ -2,7 +2,7 @@ package kmd
 
 import "fmt"
 
-// accessError is an access that was kept from the device.
+// accessError is an access that wasn't made.
 type accessError struct {
 	off    uint64
 	n      uint64
@@ -35,7 +35,7 @@ func (e *accessError) Unwrap() error {
 	return ErrMisaligned
 }
 
-// ok reports whether an aligned access of n bytes, a power of two, may be made, and keeps the first that may not.
+// ok reports whether an aligned access of n bytes, a power of two, may be made, and records the first that may not.
 func (w *Window) ok(off, n uint64, store bool) bool {
 	if off&(n-1) == 0 && off < w.size && !w.closed.Load() && (store || !w.writeOnly.Load()) {
 		return true
@@ -44,14 +44,14 @@ func (w *Window) ok(off, n uint64, store bool) bool {
 	return false
 }
 
-// refuse keeps the first access that isn't made. loads says that it has to load from the device.
+// refuse records the first access that isn't made. loads says that it has to load from the device.
 func (w *Window) refuse(off, n uint64, store, loads bool) {
 	multi := loads && w.writeOnly.Load()
 	w.fault.CompareAndSwap(nil, &accessError{off, n, w.size, w.name, w.closed.Load(), store, multi})
 }
 
-// Err returns the first access that was kept from the device because it was misaligned, outside of the window or after
-// Close, or was a load from several tiles, or nil. It matches ErrMisaligned, ErrOutOfRange, ErrClosed or
+// Err returns an error for the first access that wasn't made because it was misaligned, outside of the window, after
+// Close, or a load from several tiles; nil if all were made. It matches ErrMisaligned, ErrOutOfRange, ErrClosed or
 // ErrMulticastRead.
 func (w *Window) Err() error {
 	if e := w.fault.Load(); e != nil {
@@ -176,7 +176,7 @@ func (w *Window) Write(off uint64, p []byte) {
 	}
 }
 
-// span reports whether [off, off+n) lies in the window.
+// span reports whether [off, off+n) is in the window and may be accessed.
 func (w *Window) span(off uint64, n int, store bool) bool {
 	if off <= w.size && uint64(n) <= w.size-off && !w.closed.Load() &&
 		(!w.writeOnly.Load() || store && off&3 == 0 && n&3 == 0) {
@@ -186,6 +186,6 @@ func (w *Window) span(off uint64, n int, store bool) bool {
 	return false
 }
 
-// Drain pushes earlier stores out of the processor, in front of all later ones. PCIe writes are posted: to know that
-// one has arrived, load from the same window after it.
+// Drain makes earlier stores leave the processor before all later ones. PCIe writes are posted: to know that one has
+// arrived, load from the same window after it.
 func (w *Window) Drain() { fence() }

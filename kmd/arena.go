@@ -16,7 +16,7 @@ type PinConfig struct {
 	// Size in bytes is rounded up to whole pages.
 	Size int
 	// Memory, if not nil, is pinned instead of new memory: whole pages that the caller has mmap'ed, private and anonymous
-	// or shared memory. It stays the caller's, who unmaps it after Close. Go's heap won't do.
+	// or shared memory, not of Go's heap. The caller unmaps it after Close.
 	Memory []byte
 	// Chunk is how many bytes to pin at a time, rounded up to whole pages; 0 is all at once. Each takes one of the 16
 	// outbound regions that all users of the device share. Without an IOMMU a chunk is at most a huge page.
@@ -36,10 +36,11 @@ const (
 	hugePage2M = 2 << 20
 )
 
-// Pin maps memory and makes it reachable for the device, at consecutive NoC addresses. It is mmap'ed, in huge pages
-// where there are some, near the card where the machine says where that is, and never of Go's heap, whose pages move
-// between uses. The error matches ErrOutOfRange for a size beyond what the device can address, ErrNotContiguous if
-// there is neither a translating IOMMU nor huge pages enough, and ErrBusy if others have taken regions or addresses.
+// Pin maps memory and makes it reachable for the device, at consecutive NoC addresses. The memory is mmap'ed, in huge
+// pages if the machine has them, on the card's memory node if the machine says which that is, and never Go's heap, whose
+// pages move between uses. The error matches ErrOutOfRange for a size beyond what the device can address,
+// ErrNotContiguous without a translating IOMMU and without enough huge pages, and ErrBusy if others have taken all
+// outbound regions or addresses.
 func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	m, err := d.pin(c)
 	if err != nil {
@@ -108,7 +109,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		err = errors.Join(d.explainPin(err, size, class, missing), unmapMemory(mem))
 		switch {
 		case class == page && regions != nil && errors.Is(err, ErrNotContiguous):
-			return nil, regions // the pages that there are would do
+			return nil, regions // there are enough huge pages: regions ran out
 		case class == page || !errors.Is(err, ErrNotContiguous) && !errors.Is(err, syscall.ENOSPC):
 			return nil, err
 		case errors.Is(err, syscall.ENOSPC):
@@ -118,7 +119,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 	panic("kmd: no class of pages") // unreachable: the last class always returns
 }
 
-// keep lists pinned memory with the device.
+// keep records pinned memory with the device.
 func (d *Device) keep(m *HostMemory) (*HostMemory, error) {
 	m.noc, m.phys = m.pins[0].noc, m.pins[0].phys
 	m.name = fmt.Sprintf("host memory of %s at %#x", humanize.IBytes(uint64(len(m.mem))), m.noc)
@@ -137,21 +138,21 @@ type pinnedRange struct {
 	noc, phys uint64
 }
 
-// pinChunks pins the memory a chunk at a time and insists on consecutive NoC addresses. The driver takes the lowest
-// gap for each, so a gap that another user left can tear them apart; then the highest addresses are tried, from the
-// last chunk down.
+// pinChunks pins the memory a chunk at a time and insists on consecutive NoC addresses. The driver takes the lowest gap
+// for each, which need not be the one after the chunk before; then the highest addresses are tried, from the last chunk
+// down.
 func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
 	m.chunk, m.config = chunk, c
 	m.config.Progress = nil
 	err := d.pinUp(m, chunk, c, false)
-	if errors.Is(err, errTorn) {
+	if errors.Is(err, errScattered) {
 		err = d.pinUp(m, chunk, c, true)
 	}
 	return err
 }
 
-// errTorn: chunks didn't land at consecutive addresses.
-var errTorn = fmt.Errorf("%w: other users' memory lies between the chunks, whose NoC addresses aren't consecutive", ErrBusy)
+// errScattered: chunks didn't get consecutive addresses.
+var errScattered = fmt.Errorf("%w: other users' memory lies between the chunks, whose NoC addresses aren't consecutive", ErrBusy)
 
 func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) error {
 	total := len(m.mem)
@@ -179,7 +180,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 			p.noc, p.phys = a.Out.NOCAddress, a.Out.PhysicalAddress
 			m.pins = append(m.pins, p)
 			if first := m.pins[0]; p.noc-first.noc != uint64(p.off-first.off) {
-				err = errTorn
+				err = errScattered
 			}
 		}
 		if err != nil {
@@ -216,15 +217,15 @@ func (d *Device) explainPin(err error, size, class int, missing []string) error 
 	case errors.Is(err, syscall.EOPNOTSUPP):
 		return fmt.Errorf("%w: read-only pins need an IOMMU that translates (%w)", ErrNotContiguous, err)
 	case errors.Is(err, syscall.EFAULT):
-		return fmt.Errorf("%w: memory that can't be pinned: want anonymous memory of this process (%w)", ErrOutOfRange, err)
+		return fmt.Errorf("%w: this memory can't be pinned: want anonymous memory of this process (%w)", ErrOutOfRange, err)
 	case errors.Is(err, syscall.EEXIST):
 		return fmt.Errorf("%w: the range is pinned already by this device (%w)", ErrBusy, err)
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%w: all %d outbound regions of the device are in use%s (%w)", ErrBusy, kabi.MaxIATURegions,
-			d.whoElse(), err)
+			d.otherHolders(), err)
 	case errors.Is(err, syscall.ENOMEM):
 		return fmt.Errorf("%w: no room for the range among the addresses that the device reaches%s (%w)", ErrBusy,
-			d.whoElse(), err)
+			d.otherHolders(), err)
 	}
 	return d.note(err)
 }

@@ -2,11 +2,11 @@ package kmd
 
 import "github.com/reprise-tt/reprise/internal/seam"
 
-// Accesses makes every access to mapped device memory visible as one of a seam.MMIO, with the width that it has on the
-// bus: what records or watches a card needs. mem is a mapping of a BAR.
+// Accesses makes every access to mem, a mapping of a BAR, a call of a seam.MMIO, with the width that it has on the bus.
+// Recorders and observers of a card use it.
 func Accesses(mem []byte) seam.MMIO { return barMemory{deviceMemoryOf(mem)} }
 
-// barMemory is a mapping of a BAR behind the interface for mappings that see accesses.
+// barMemory is a mapping of a BAR as a seam.MMIO.
 type barMemory struct{ deviceMemory }
 
 // Load implements seam.MMIO.

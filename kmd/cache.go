@@ -23,7 +23,7 @@ const (
 type windowCache struct {
 	dev *Device
 
-	mu      sync.Mutex // held during an access, so that nobody re-targets the window below it
+	mu      sync.Mutex // held during an access, so that its window isn't re-targeted meanwhile
 	control []cachedWindow
 	bulk    []cachedWindow
 	clock   uint64
@@ -37,9 +37,9 @@ type cachedWindow struct {
 	used   uint64
 }
 
-// get returns a window that leads to c. mu is held. While others hold all windows of the pool, whichever the Device has
+// getLocked returns a window that leads to c. While others have all windows of the pool, any window that the Device has
 // serves for both kinds of access.
-func (k *windowCache) get(c *WindowConfig, bulk bool) (*Window, error) {
+func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	if k.closed {
 		return nil, ErrClosed
 	}
@@ -76,7 +76,7 @@ func (k *windowCache) get(c *WindowConfig, bulk bool) (*Window, error) {
 	return e.Window, nil
 }
 
-// find returns the window that leads to c, or else the one that was used least recently, or nil if there is none.
+// find returns the window that leads to c, or else the one that was used least recently; nil if set is empty.
 func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	var oldest *cachedWindow
 	for i := range set {
@@ -91,7 +91,7 @@ func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	return oldest
 }
 
-// size is the size of the Device's own windows: the smallest, of which there are most.
+// size is the size of the Device's own windows: the smallest, of which the chip has most.
 func (k *windowCache) size() uint64 { return k.dev.params.Windows[0].Size }
 
 func (k *windowCache) close() {
@@ -171,14 +171,14 @@ func (d *Device) word(c *WindowConfig, addr uint64, v *uint32, store bool) error
 	defer k.mu.Unlock()
 	off := addr & (k.size() - 1)
 	c.Addr = addr - off
-	w, err := k.get(c, false)
+	w, err := k.getLocked(c, false)
 	if err != nil {
 		return err
 	}
 	err = d.Guard(func() error {
 		if store {
 			w.Store32(off, *v)
-			w.leave()
+			w.flush()
 		} else {
 			*v = w.Load32(off)
 		}
@@ -209,7 +209,7 @@ func (d *Device) transfer(c WindowConfig, addr uint64, p []byte, store bool) err
 		n := min(uint64(len(p)), k.size()-off)
 		c.Addr = addr - off
 		bulk := store && n >= bulkThreshold
-		w, err := k.get(&c, bulk)
+		w, err := k.getLocked(&c, bulk)
 		if err != nil {
 			return err
 		}
@@ -228,20 +228,20 @@ func (w *Window) copy(off uint64, p []byte, store bool) {
 	switch {
 	case single && store:
 		w.Store32(off, uint32(p[0])|uint32(p[1])<<8|uint32(p[2])<<16|uint32(p[3])<<24)
-		w.leave()
+		w.flush()
 	case single:
 		v := w.Load32(off)
 		p[0], p[1], p[2], p[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 	case store:
 		w.Write(off, p)
-		w.leave()
+		w.flush()
 	default:
 		w.Read(off, p)
 	}
 }
 
-// leave pushes stores out of the processor where they could otherwise stay.
-func (w *Window) leave() {
+// flush makes stores leave the processor if they could otherwise stay there.
+func (w *Window) flush() {
 	if w.caching == WriteCombined {
 		w.Drain()
 	}

@@ -20,11 +20,11 @@ type NOCStore struct {
 }
 
 // SetNOCCleanup has the driver make a store when the last reference to the device's file goes: when it is closed, and
-// also when the process is killed. It happens first of all, before memory is unpinned, so it can stop what would go on
-// using that. A later call replaces the store of an earlier one; nil takes it back. The error matches ErrDriverTooOld
-// before driver 2.2.0 and ErrOutOfRange for a store that the driver doesn't take.
+// also when the process is killed. The driver makes it before it unpins memory, so it can stop what would go on using
+// that memory. A later call replaces the store of an earlier one; nil removes it. The error matches ErrDriverTooOld before
+// driver 2.2.0 and ErrOutOfRange for a store that the driver doesn't take.
 //
-// A device that somebody resets stays lost for this Device, and its store is made all the same when it is closed.
+// If another process resets the device, it stays lost for this Device, and the store is still made when it is closed.
 func (d *Device) SetNOCCleanup(s *NOCStore) error {
 	var l []NOCStore
 	if s != nil {
@@ -34,18 +34,19 @@ func (d *Device) SetNOCCleanup(s *NOCStore) error {
 }
 
 // SetNOCCleanups is SetNOCCleanup for any number of stores, which are all made before the memory of this Device is
-// unpinned. The driver makes one store for a file, so each store behind the first takes one more file of the device,
-// which asks for no power and counts among the files that others see. They are closed with the Device, by Recover, and
-// by a later call that has less stores. While a call changes stores, there can be those of before and after.
+// unpinned. The driver makes one store for a file, so each store after the first takes one more file of the device, which
+// asks for no power and counts among the files that others see. These files are closed with the Device, by Recover, and by
+// a later call with fewer stores. If the process dies during a call, the driver may make some stores of before and some of
+// the call.
 //
-// The error matches ErrBusy if there is more than one store and the Device is an Exclusive one, which nobody can open
-// further files of: then the driver makes the first store.
+// The error matches ErrBusy if there is more than one store and the Device is Exclusive, which refuses further files: then
+// the driver makes the first store.
 func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	err := d.need(FeatureNOCCleanup)
 	if err == nil {
-		d.guardMu.Lock()
-		err = d.setCleanups(stores)
-		d.guardMu.Unlock()
+		d.cleanupMu.Lock()
+		err = d.setCleanupsLocked(stores)
+		d.cleanupMu.Unlock()
 	}
 	if err != nil {
 		return d.opError("set the cleanup write", err)
@@ -53,7 +54,7 @@ func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	return nil
 }
 
-func (d *Device) setCleanups(stores []NOCStore) error {
+func (d *Device) setCleanupsLocked(stores []NOCStore) error {
 	for i := range stores {
 		if err := stores[i].check(); err != nil {
 			return err
@@ -67,22 +68,22 @@ func (d *Device) setCleanups(stores []NOCStore) error {
 		return err
 	}
 	more := max(len(stores)-1, 0)
-	for len(d.guards) > more {
-		g := d.guards[len(d.guards)-1]
-		d.guards = d.guards[:len(d.guards)-1]
+	for len(d.cleanups) > more {
+		g := d.cleanups[len(d.cleanups)-1]
+		d.cleanups = d.cleanups[:len(d.cleanups)-1]
 		if err := errors.Join(d.setCleanup(g, nil), g.Close()); err != nil {
 			return err
 		}
 	}
 	for i := range more {
-		if i == len(d.guards) {
-			g, err := d.openGuard()
+		if i == len(d.cleanups) {
+			g, err := d.openCleanupFile()
 			if err != nil {
 				return fmt.Errorf("open the device once more, for another cleanup write: %w", err)
 			}
-			d.guards = append(d.guards, g)
+			d.cleanups = append(d.cleanups, g)
 		}
-		if err := d.setCleanup(d.guards[i], &stores[i+1]); err != nil {
+		if err := d.setCleanup(d.cleanups[i], &stores[i+1]); err != nil {
 			return err
 		}
 	}
@@ -120,11 +121,11 @@ func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
 	return nil
 }
 
-// openGuard opens the device once more and sees to it that its first file outlives the new one: it is the one that has
-// memory pinned.
-func (d *Device) openGuard() (seam.File, error) {
+// openCleanupFile opens the device once more, after it made sure that the first file, which has memory pinned, outlives
+// the new one.
+func (d *Device) openCleanupFile() (seam.File, error) {
 	if d.flags&syscall.O_EXCL != 0 {
-		return nil, fmt.Errorf("%w: it is open exclusively, and nobody else can open it", ErrBusy)
+		return nil, fmt.Errorf("%w: it is open exclusively, so it can't be opened again", ErrBusy)
 	}
 	if err := d.file.releaseLast(); err != nil {
 		return nil, fmt.Errorf("keep the first file until the end: %w", err)
@@ -139,20 +140,20 @@ func (d *Device) openGuard() (seam.File, error) {
 		return nil, errors.Join(err, g.Close())
 	}
 	if same.info.BDF() != d.info.BDF() {
-		return nil, errors.Join(fmt.Errorf("%w: %s leads to the card at %s by now, and no longer to %s", ErrNoDevice,
+		return nil, errors.Join(fmt.Errorf("%w: %s leads to the card at %s now, it led to %s", ErrNoDevice,
 			d.target, same.info.BDF(), d.info.BDF()), g.Close())
 	}
 	return g, nil
 }
 
-// closeGuards closes the files that stand for further stores; the driver makes those that are still set.
-func (d *Device) closeGuards() error {
-	d.guardMu.Lock()
-	defer d.guardMu.Unlock()
+// closeCleanupFiles closes the files of the stores after the first; the driver makes those that are still set.
+func (d *Device) closeCleanupFiles() error {
+	d.cleanupMu.Lock()
+	defer d.cleanupMu.Unlock()
 	var errs []error
-	for _, g := range d.guards {
+	for _, g := range d.cleanups {
 		errs = append(errs, g.Close())
 	}
-	d.guards = nil
+	d.cleanups = nil
 	return errors.Join(errs...)
 }

@@ -37,15 +37,15 @@ type Device struct {
 	features   features
 	powerMu    sync.Mutex
 	powerHolds [4]int // by bit of Power
-	guardMu    sync.Mutex
-	guards     []seam.File // of the same node, for further cleanup writes
+	cleanupMu  sync.Mutex
+	cleanups   []seam.File // of the same node, one for each cleanup write after the first
 	// mapMemory maps memory in pages of a size on a node of the machine.
 	mapMemory func(size, page, node int) ([]byte, error)
 
 	mu      sync.Mutex
 	windows map[*Window]struct{}
 	memory  map[*HostMemory]struct{}
-	stale   map[*HostMemory]struct{} // of before a Recover
+	stale   map[*HostMemory]struct{} // pinned before a Recover, and not since
 	buffers int                      // kernel buffers that the file has
 	mapped  map[*DMABuffer]struct{}
 }
@@ -53,7 +53,7 @@ type Device struct {
 // Info says what a device is and which driver serves it.
 type Info struct {
 	Vendor, Device                   uint16 // PCI ids
-	SubsystemVendor, SubsystemDevice uint16 // the subsystem device tells the board
+	SubsystemVendor, SubsystemDevice uint16 // the subsystem device identifies the board
 	Domain                           uint16 // PCI address
 	Bus, Slot, Function              uint8
 	Driver                           Version
@@ -86,14 +86,14 @@ type options struct {
 	mapMemory func(size, page, node int) ([]byte, error)
 }
 
-// Exclusive opens the device alone: it waits until nobody has it open, and nobody else gets it until Close. Drivers
-// before 2.10.0 don't know it and open the device as usual.
+// Exclusive makes Open wait until the device is open nowhere else, and keeps all others from opening it until Close.
+// Drivers before 2.10.0 don't know it and open the device as usual.
 func Exclusive() Option { return func(o *options) { o.flags |= syscall.O_EXCL } }
 
 // WithoutWaiting makes Open fail with ErrBusy at once, where it would wait for an exclusive opener.
 func WithoutWaiting() Option { return func(o *options) { o.noWait = true } }
 
-// InSystem says of which machine the device is, where SystemOf can't know.
+// InSystem says which machine the device is in, where SystemOf can't know.
 func InSystem(s System) Option { return func(o *options) { o.sys = &s } }
 
 // WithoutPower opens the device without asking the firmware for anything: no clocks, no memory wake-up. It is for
@@ -104,10 +104,10 @@ func WithoutPower() Option { return func(o *options) { o.flags |= syscall.O_APPE
 // made it. Remembering the place costs a microsecond per handle.
 func TrackLeaks(report func(Leak)) Option { return func(o *options) { o.leaks = report } }
 
-// busyPoll is how often an open that another process holds off is tried again.
+// busyPoll is how long Open waits before it tries again while another process has the device exclusively.
 const busyPoll = 10 * time.Millisecond
 
-// Open opens a device. While another process holds it exclusively, Open waits until that ends or ctx does. Errors are
+// Open opens a device. While another process has it exclusively, Open waits until that ends or ctx does. Errors are
 // *OpError; they match ErrNoDevice, ErrPermission, ErrNotDevice, ErrUnsupportedArch, ErrDriverTooOld, ErrBusy or
 // ErrUnsupportedSystem.
 func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
@@ -142,7 +142,7 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	return d, nil
 }
 
-// openNode opens a node, waiting while another process holds off until ctx ends.
+// openNode opens a node. While another process has it exclusively, it waits until ctx ends.
 func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File, error) {
 	node := t.Node()
 	for {
@@ -199,7 +199,7 @@ func (d *Device) identify() error {
 	if d.params == nil {
 		return &UnknownDeviceError{Vendor: o.VendorID, Device: o.DeviceID}
 	}
-	// One errno stands for an unknown request and for a bad argument, so this needs the version: the interface is 2
+	// An unknown request and a bad argument have the same errno, so this needs the version: the interface is 2
 	// from driver 2.0.0 on, the first with NoC addresses for pinned memory.
 	if drv.DriverVersion < kabi.DriverAPIVersion {
 		return fmt.Errorf("%w: its interface is version %d, want %d: install tt-kmd 2.0.0 or newer",
@@ -242,12 +242,12 @@ func (d *Device) Params() *chip.Params { return d.params }
 // Info returns what the device is.
 func (d *Device) Info() Info { return d.info }
 
-// Fault says why the device stopped where that is known: an emulator that refused what silicon leaves undefined, or a
-// simulator that ended. On silicon and while all is well it is nil.
+// Fault returns why the device stopped, where that is known: an emulator refused what silicon leaves undefined, or a
+// simulator ended. On silicon, and while the device runs, it is nil.
 func (d *Device) Fault() error { return d.file.Fault() }
 
-// Alive checks that the device answers: its file is still good, and a register that can't be all ones isn't. Otherwise
-// the error matches ErrDeviceLost, and the device stays lost.
+// Alive checks that the device answers: that its file is still good, and that a register which is never all ones doesn't
+// read as all ones. Otherwise the error matches ErrDeviceLost, and the device stays lost.
 func (d *Device) Alive() error {
 	if err := d.usable(); err != nil {
 		return d.opError("check", err)
@@ -283,10 +283,10 @@ func (d *Device) alive() error {
 	return nil
 }
 
-// allOnes is what a read returns that no device answers.
+// allOnes is what a 32-bit read returns if no device answers.
 const allOnes = 0xFFFFFFFF
 
-// nodeID reads the NoC coordinate register of the chip's own bridge, behind BAR 0. It holds coordinates, so it is never
+// nodeID reads the NoC coordinate register of the chip's own bridge, through BAR 0. It holds coordinates, so it is never
 // all ones on a chip that answers (tt-umd device/tt_device/hang_detection).
 func (d *Device) nodeID() (v uint32, err error) {
 	reg := uint64(d.params.BAR.NIU[0]) + 0x44
@@ -315,13 +315,13 @@ func (d *Device) nodeID() (v uint32, err error) {
 	return v, err
 }
 
-// Close gives back every window and all pinned memory and closes the device. Closing it again does nothing. No access
-// through a Window of the device and no use of its HostMemory may be under way.
+// Close closes every window, unpins and unmaps all pinned memory, and closes the device. Closing it again does nothing.
+// No access through a Window of the device and no use of its HostMemory may be under way.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
-	errs := []error{d.closeGuards()} // before memory is unpinned
+	errs := []error{d.closeCleanupFiles()} // before memory is unpinned
 	d.cache.close()
 	d.mu.Lock()
 	windows, memory := d.windows, d.memory
@@ -355,7 +355,7 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// inOrder lists a set by key, so that what is done for all of it is done in the same order every time.
+// inOrder lists a set by key, so that loops over it have the same order every time.
 func inOrder[T comparable, K cmp.Ordered](set map[T]struct{}, key func(T) K) []T {
 	return slices.SortedFunc(maps.Keys(set), func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// IOMMU is what stands between a card and the machine's memory.
+// IOMMU says whether an IOMMU translates the addresses that a card uses for the machine's memory.
 type IOMMU uint8
 
 const (
-	// IOMMUUnknown: the system doesn't tell.
+	// IOMMUUnknown: the system's files don't say.
 	IOMMUUnknown IOMMU = iota
 	// IOMMUTranslating lets any memory be pinned.
 	IOMMUTranslating
-	// IOMMUOff is none, or one that passes addresses through: only physically contiguous memory can be pinned.
+	// IOMMUOff: no IOMMU, or one that passes addresses through: only physically contiguous memory can be pinned.
 	IOMMUOff
 )
 
 // String returns "translating", "off" or "unknown".
 func (i IOMMU) String() string { return [...]string{"unknown", "translating", "off"}[min(i, IOMMUOff)] }
 
-// Reading is a measured value, if there is one.
+// Reading is a measured value. Without OK it is missing.
 type Reading struct {
 	Value float64
 	OK    bool
@@ -35,7 +35,7 @@ type Reading struct {
 
 func some(v float64) Reading { return Reading{v, true} }
 
-// Card is what can be found out about a card. Fields that nobody tells are zero.
+// Card is what can be found out about a card. Fields that neither system nor firmware report are zero.
 type Card struct {
 	Ordinal int    // in the node's name; it says nothing about the card and changes
 	Node    string // "/dev/tenstorrent/0", or what an emulated card is called
@@ -59,20 +59,20 @@ type Card struct {
 	Heartbeat   Reading // a counter that runs while the firmware does
 
 	Harvesting *chip.Harvesting // nil if it couldn't be read
-	NUMANode   int              // negative if there is none
+	NUMANode   int              // negative if it isn't known
 	IOMMU      IOMMU
-	Holders    []Holder // who had it open when it was looked at
+	Holders    []Holder // the processes that had it open
 
-	// Problem is why the card couldn't be opened and asked, if so; what the system tells is here all the same. It
-	// matches what Open and Device.Harvesting say.
+	// Problem is why the card couldn't be opened or its firmware asked, nil otherwise; the other fields still have what the
+	// system's files say. It is an error of Open, Device.Harvesting or Device.Close.
 	Problem error
 }
 
-// probeWait bounds how long a card is asked once it is open: a simulator that begins with that may take its time.
+// probeWait bounds how long questions to an open card may take: a simulator that starts for them can be slow.
 const probeWait = 2 * time.Second
 
 // List finds the cards of the machine, sorted by PCI address. It opens each for a moment, without asking for power and
-// without waiting for those that somebody holds exclusively. No cards are no error.
+// without waiting for one that another process has exclusively. A machine without cards is no error.
 func (s System) List(ctx context.Context) ([]Card, error) {
 	slots, err := s.slots()
 	if err != nil {
@@ -143,7 +143,7 @@ func (s System) inspect(ctx context.Context, t Target, n slot, known bool) Card 
 	return c
 }
 
-// attributes reads what sysfs has of the card (tt-kmd docs/sysfs-attributes.md).
+// attributes reads the card's files in sysfs (tt-kmd docs/sysfs-attributes.md).
 func (s System) attributes(c *Card) {
 	pci := pciDir + "/" + c.BDF
 	class := fmt.Sprintf("%s/tenstorrent!%d", classDir, c.Ordinal)
@@ -204,7 +204,7 @@ func (s System) hwmon(pci string) (string, bool) {
 	return pci + "/hwmon/" + l[0].Name(), true
 }
 
-// iommu reads what stands between a card and memory. The driver decides in the same way: a domain that isn't the
+// iommu reads whether an IOMMU translates for a card. The driver decides in the same way: a domain that isn't the
 // identity (tt-kmd memory.c, test/enumeration.cpp).
 func (s System) iommu(bdf string) IOMMU {
 	t, ok := s.read(pciDir + "/" + bdf + "/iommu_group/type")
@@ -223,7 +223,7 @@ func (s System) iommu(bdf string) IOMMU {
 	return IOMMUOff
 }
 
-// fill adds what telemetry has and the card hasn't.
+// fill adds what telemetry has and the card lacks.
 func (t *Telemetry) fill(c *Card) {
 	number := func(at *Reading, tag chip.TelemetryTag, scale float64) {
 		if v, ok := t.Value(tag); ok && !at.OK {
@@ -264,7 +264,7 @@ func boardName(code uint16) string {
 	}[code]
 }
 
-// LockState is a lock that somebody holds.
+// LockState is a lock that is held: Mine if by this Device.
 type LockState struct {
 	Index LockIndex
 	Mine  bool

@@ -24,7 +24,7 @@ type DMABuffer struct {
 }
 
 // AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages. A device has 256 of them.
-// The error matches ErrOutOfRange for a size that can't be and ErrBusy if the kernel has no such piece of memory or the
+// The error matches ErrOutOfRange for an impossible size and ErrBusy if the kernel has no such piece of memory or the
 // device no addresses left.
 func (d *Device) AllocateDMABuffer(size int) (*DMABuffer, error) {
 	b, err := d.allocateDMABuffer(size)
@@ -72,18 +72,18 @@ func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
 	return b, nil
 }
 
-// Bytes is the memory, until Close. It must not be touched once the device is lost: when a card is removed, the driver
+// Bytes returns the memory, until Close. It must not be touched once the device is lost: when a card is removed, the driver
 // frees its buffers under their mappings.
 func (b *DMABuffer) Bytes() []byte { return b.mapping.Mem }
 
-// NOCAddr is the address of the first byte in the device's PCIe tile.
+// NOCAddr returns the address of the first byte in the device's PCIe tile.
 func (b *DMABuffer) NOCAddr() uint64 { return b.noc }
 
-// BusAddr is the address of the first byte for the PCI device itself.
+// BusAddr returns the address of the first byte for the PCI device itself.
 func (b *DMABuffer) BusAddr() uint64 { return b.phys }
 
-// Close unmaps the buffer. The device reaches it until it is closed itself, which needs this Close first: a mapping
-// keeps the driver's file alive.
+// Close unmaps the buffer. The device can still access it until the Device is closed, which needs this Close first: a
+// mapping keeps the driver's file alive.
 func (b *DMABuffer) Close() error {
 	var err error
 	b.once.Do(func() {

@@ -17,17 +17,17 @@ import (
 type Status string
 
 const (
-	// StatusOK: nothing is in the way.
+	// StatusOK: nothing keeps programs from running.
 	StatusOK Status = "ok"
 	// StatusWarning: it works, but less well than it could, or it may stop.
 	StatusWarning Status = "warning"
 	// StatusFailed: programs won't run until it is fixed.
 	StatusFailed Status = "failed"
-	// StatusSkipped: what it needs failed before, or the system doesn't tell.
+	// StatusSkipped: a check that it needs failed, or the system's files don't say.
 	StatusSkipped Status = "skipped"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name   string
 	Device string // the card, "" for a check of the machine
@@ -53,7 +53,7 @@ func (s System) Diagnose(ctx context.Context) []Check {
 	return x.checks
 }
 
-// DiagnoseTarget checks one card, and the machine that it is in as far as it tells about itself.
+// DiagnoseTarget checks one card, and the machine that it is in if that has files to read.
 func DiagnoseTarget(ctx context.Context, t Target) []Check {
 	s := SystemOf(t)
 	x := &examination{s: s}
@@ -125,7 +125,7 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 	add := func(check string, st Status, found, fix string) { x.add(name, check, st, found, fix) }
 	skip := func(checks ...string) {
 		for _, c := range checks {
-			add(c, StatusSkipped, "not looked at: the card can't be used", "")
+			add(c, StatusSkipped, "not checked: the card can't be used", "")
 		}
 	}
 	holders := []Holder(nil)
@@ -151,7 +151,7 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 		skip("chip", "windows", "firmware", "memory", "power", "locks")
 		return
 	}
-	defer d.Close() // errors of a device that was only looked at change nothing
+	defer d.Close() // nothing was written that an error could lose
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	add("open", StatusOK, fmt.Sprintf("%s at %s, opened without waiting", d.Arch(), d.Info().BDF()), "")
@@ -169,7 +169,7 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 	if x.windows(d, holders, add) {
 		x.firmware(ctx, d, add)
 	} else {
-		add("firmware", StatusSkipped, "not looked at: it is asked through a window", "")
+		add("firmware", StatusSkipped, "not checked: it needs a window", "")
 	}
 	x.memory(d, add)
 	x.power(d, add)
@@ -192,7 +192,7 @@ func (x *examination) firmware(ctx context.Context, d *Device, add adder) {
 	}
 	c, err := chip.New(d.arch, h)
 	if err != nil {
-		add("firmware", StatusFailed, "it reports units fused off as no product has them: "+err.Error(), "update it with tt-flash")
+		add("firmware", StatusFailed, "it reports fused-off units that no product has: "+err.Error(), "update it with tt-flash")
 		return
 	}
 	w, ht := c.Grid()
@@ -227,7 +227,7 @@ func (x *examination) memory(d *Device, add adder) {
 	}
 }
 
-// power checks that a program can ask for clocks, by asking for nothing beside what others ask for.
+// power checks that a program can ask for clocks, by asking for none.
 func (x *examination) power(d *Device, add adder) {
 	switch err := d.SetPower(0); {
 	case err == nil:
@@ -243,7 +243,7 @@ func (x *examination) power(d *Device, add adder) {
 	}
 }
 
-// windows checks that windows enough are left, by taking them for a moment.
+// windows checks that enough windows are free, by taking them for a moment.
 func (x *examination) windows(d *Device, holders []Holder, add adder) bool {
 	size := d.params.Windows[0].Size
 	var got []*Window
@@ -293,7 +293,7 @@ func (x *examination) locks(d *Device, holders []Holder, add adder) {
 	}
 }
 
-// named lists processes but this one.
+// named lists processes other than this one.
 func named(l []Holder) string {
 	var names []string
 	for _, h := range l {
@@ -307,7 +307,7 @@ func named(l []Holder) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// cause is the message of an error without the names of package and device, which are beside it.
+// cause is the message of an error without the package and the device, which the check names already.
 func cause(err error) string {
 	var op *OpError
 	if errors.As(err, &op) {

@@ -21,8 +21,8 @@ var (
 	ErrDriverTooOld = errors.New("kernel driver too old")
 	// ErrUnsupportedSystem: the operating system has no Tenstorrent driver.
 	ErrUnsupportedSystem = errors.New("no Tenstorrent driver on this operating system")
-	// ErrDeviceLost: the device was reset by somebody, removed, fell off the bus, or its simulator stopped. It stays
-	// lost for this Device until Recover.
+	// ErrDeviceLost: the device was reset by another process, was removed, fell off the bus, or its simulator stopped. It
+	// stays lost for this Device until Recover.
 	ErrDeviceLost = errors.New("device lost")
 	// ErrBusy: a resource of the device that processes share (TLB windows, outbound regions, an exclusive opener) is
 	// taken by others.
@@ -31,15 +31,15 @@ var (
 	ErrClosed = errors.New("already closed")
 	// ErrMisaligned: an address, offset or length isn't a multiple of what the operation needs.
 	ErrMisaligned = errors.New("misaligned")
-	// ErrOutOfRange: an access lies outside of its window or an argument is outside of what hardware can hold.
+	// ErrOutOfRange: an access is outside of its window, or an argument is outside of what hardware can hold.
 	ErrOutOfRange = errors.New("out of range")
 	// ErrNotContiguous: without a translating IOMMU only physically contiguous memory can be pinned: one page, or one
 	// huge page.
 	ErrNotContiguous = errors.New("memory is not physically contiguous and no IOMMU translates for the device")
-	// ErrResetting: somebody resets the device, or has begun to and not told the driver that it is over. The device isn't
-	// lost for this reason alone: try again.
+	// ErrResetting: a reset of the device is under way, or was begun and the driver hasn't been told that it is over. The
+	// device isn't lost for this reason alone: try again.
 	ErrResetting = errors.New("a reset of the device isn't over")
-	// ErrMulticastRead: a window to several tiles was to be read, or bytes to be merged into a word of theirs.
+	// ErrMulticastRead: a read through a window to several tiles, or a write of less than a word, which has to read the rest.
 	ErrMulticastRead = errors.New("a multicast window can't be read")
 	// ErrReset: a reset ran and the card didn't come back as it should.
 	ErrReset = errors.New("reset failed")
@@ -51,7 +51,7 @@ var (
 
 // OpError is the error of an operation on a device.
 type OpError struct {
-	Op   string // what was asked, such as "open" or "pin 2.0 MiB"
+	Op   string // the operation, such as "open" or "pin 2.0 MiB"
 	Path string // the device
 	Err  error
 }
@@ -62,7 +62,7 @@ func (e *OpError) Error() string { return fmt.Sprintf("kmd: %s: %s: %v", e.Path,
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// UnknownDeviceError names a PCI device that the driver offers and this package doesn't know. It matches
+// UnknownDeviceError names a PCI device that the driver serves and this package doesn't know. It matches
 // ErrUnsupportedArch.
 type UnknownDeviceError struct{ Vendor, Device uint16 }
 
@@ -75,7 +75,7 @@ func (e *UnknownDeviceError) Error() string {
 // Unwrap returns ErrUnsupportedArch.
 func (e *UnknownDeviceError) Unwrap() error { return ErrUnsupportedArch }
 
-// classify adds the sentinel of this package that an errno means in every operation.
+// classify adds the sentinel for an errno that means the same in every operation.
 func classify(err error) error {
 	switch {
 	case err == nil:

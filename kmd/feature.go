@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// Feature is something that not every release of the kernel driver has.
+// Feature is a part of the kernel driver that not every release has.
 type Feature uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	FeatureSMCMessage
 	// FeatureNOCAccess is Device.NOCRead and Device.NOCWrite, newer than 2.10.
 	FeatureNOCAccess
-	// FeatureReadOnlyPins is PinConfig.ReadOnly, since driver 2.9.0 behind a translating IOMMU.
+	// FeatureReadOnlyPins is PinConfig.ReadOnly, since driver 2.9.0 with a translating IOMMU.
 	FeatureReadOnlyPins
 	numFeatures
 )
@@ -48,7 +48,7 @@ func (f Feature) String() string {
 	return fmt.Sprintf("feature %d", uint8(f))
 }
 
-// features remembers what was probed: 0 nothing yet, 1 absent, 2 there.
+// features has what was probed: 0 not yet, 1 absent, 2 present.
 type features [numFeatures]atomic.Uint32
 
 // Has reports whether the loaded driver has a feature. It asks the driver once and doesn't look at versions: a request
@@ -68,7 +68,7 @@ func (d *Device) probe(f Feature) (bool, error) {
 	}
 	has := false
 	if f == FeatureReadOnlyPins {
-		// An unknown flag and a bad argument are the same errno, so this needs a page.
+		// An unknown flag and a bad argument have the same errno, so this pins a page.
 		h, err := d.pin(PinConfig{Size: 1, ReadOnly: true, unchecked: true})
 		if errors.Is(err, ErrDeviceLost) || errors.Is(err, ErrResetting) {
 			return false, err
@@ -79,7 +79,7 @@ func (d *Device) probe(f Feature) (bool, error) {
 	} else {
 		err := ioctlBytes(d.file, featureNames[f].req, nil)
 		if errors.Is(err, syscall.ENODEV) {
-			return false, d.note(err) // nothing was found out
+			return false, d.note(err) // that says nothing about the feature
 		}
 		has = errors.Is(err, syscall.EFAULT)
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 // Harvesting asks the card's management firmware which of its units are fused off: by message 0x57 on Wormhole, from
-// telemetry on Blackhole, where an absent tag means that nothing of its kind is. It waits for firmware that is still
+// telemetry on Blackhole, where an absent tag means that no unit of its kind is. It waits for firmware that is still
 // starting, until ctx ends or for ten seconds. The error matches ErrFirmware if it doesn't answer.
 func (d *Device) Harvesting(ctx context.Context) (chip.Harvesting, error) {
 	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
@@ -167,7 +167,7 @@ func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint
 	}
 	var status uint32
 	err = d.poll(ctx, func() (bool, error) {
-		// All ones says that the firmware doesn't know the message; Read32 has made sure that the device is alive.
+		// All ones means that the firmware doesn't know the message; Read32 has checked that the device is alive.
 		status, err = d.Read32(xy, scratch(5))
 		return status&0xFFFF == uint32(code) || status == allOnes, err
 	})
@@ -182,7 +182,7 @@ func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint
 	return d.Read32(xy, scratch(3))
 }
 
-// poll calls done until it is, and gives up when ctx ends.
+// poll calls done until it returns true or an error, or ctx ends.
 func (d *Device) poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		ok, err := done()

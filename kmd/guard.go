@@ -8,10 +8,10 @@ import (
 
 // Guard runs fn and turns a fault of the device's memory inside it into an error that matches ErrDeviceLost. A device
 // that is reset or removed takes its mappings away, and the next load or store raises SIGBUS, which otherwise ends the
-// process. Other faults go on as panics. It costs a few nanoseconds; fn must do its accesses in its own goroutine.
+// process. Other faults stay panics. It costs a few nanoseconds; fn must do its accesses in its own goroutine.
 func (d *Device) Guard(fn func() error) (err error) { return d.guard(0, 0, fn) }
 
-// guard is Guard where the device has a mapping beside those of its windows, of a size at an address.
+// guard is Guard with one more mapping of the device beside its windows: size bytes at the address at.
 func (d *Device) guard(at, size uint64, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -22,8 +22,8 @@ func (d *Device) guard(at, size uint64, fn func() error) (err error) {
 	return fn()
 }
 
-// LostBy is for those to whom even a Guard is too expensive: they set debug.SetPanicOnFault and recover themselves, and
-// give what they recovered. It returns the error of a fault of the device's memory, and panics again with all else.
+// LostBy is for callers for whom even a Guard is too expensive: they set debug.SetPanicOnFault, recover themselves, and
+// pass the recovered value. It returns the error of a fault of the device's memory, and panics again with any other value.
 func (d *Device) LostBy(recovered any) error { return d.lostBy(recovered, 0, 0) }
 
 func (d *Device) lostBy(recovered any, at, size uint64) error {
@@ -37,8 +37,8 @@ func (d *Device) lostBy(recovered any, at, size uint64) error {
 	return d.lostError()
 }
 
-// faulted decides whether a fault at an address is the device's: it lies in one of its mappings, or the driver says
-// that the device is gone. A reset of the PCIe link takes mappings away and leaves the file good; a misaligned access
+// faulted reports whether a fault at an address is the device's: it is in one of its mappings, or the driver says that
+// the device is gone. A reset of the PCIe link takes mappings away and leaves the file good; a misaligned access
 // on arm64 faults as well and is prevented before.
 func (d *Device) faulted(addr uint64) bool {
 	d.mu.Lock()

@@ -33,10 +33,10 @@ func (d *Device) PinHostMemory(size int) (*HostMemory, error) {
 	return m, nil
 }
 
-// Bytes is the memory: page-aligned, until Close.
+// Bytes returns the memory, page-aligned, until Close.
 func (m *HostMemory) Bytes() []byte { return m.mem }
 
-// NOCAddr is the address of the memory's first byte in the device's PCIe tile (chip.Chip.PCIe).
+// NOCAddr returns the address of the memory's first byte in the device's PCIe tile (chip.Chip.PCIe).
 func (m *HostMemory) NOCAddr() uint64 { return m.noc }
 
 // String names the memory.
@@ -65,12 +65,12 @@ func (m *HostMemory) Close() error {
 	return nil
 }
 
-// Repin pins the memory again, with what it holds, after a Recover or a reset of the chip, either of which ends what pins
-// lead to: see Device.Recover. The NoC address may be another one afterwards. If it fails, the memory stays mapped and
-// unpinned, and Repin can be called again. The error is what Pin says, or matches ErrClosed.
+// Repin pins the memory again, with its contents, after a Recover or a reset of the chip, which make pins invalid: see
+// Device.Recover. The NoC address may change. If it fails, the memory stays mapped and unpinned, and Repin can be called
+// again. The error is one of Pin, or matches ErrClosed.
 func (m *HostMemory) Repin() error {
 	d := m.dev
-	err := d.usable() // the pins of a lost device are Recover's to forget
+	err := d.usable() // Recover drops the pins of a lost device
 	var live, stale bool
 	if err == nil {
 		d.mu.Lock()
@@ -88,7 +88,7 @@ func (m *HostMemory) Repin() error {
 	if err == nil {
 		var old error
 		if live {
-			old = m.unpin() // of pins that may be gone already: then pinning works
+			old = m.unpin() // fails if the pins are gone already; then pinning works
 		}
 		if err = d.pinChunks(m, m.chunk, m.config); err != nil {
 			err = errors.Join(d.explainPin(err, len(m.mem), int(hostPage()), nil), old)
@@ -106,7 +106,7 @@ func (m *HostMemory) Repin() error {
 	return nil
 }
 
-// release gives the memory back; that of a lost device can't be unpinned and needn't be.
+// release unpins and unmaps the memory; that of a lost device can't be unpinned and needn't be.
 func (m *HostMemory) release() error {
 	if err := m.unpinAndUnmap(); err != nil && !m.dev.lost.Load() {
 		return err
@@ -114,8 +114,8 @@ func (m *HostMemory) release() error {
 	return nil
 }
 
-// unpinAndUnmap ends the pins before the mapping. A pin outlives its mapping, so memory of a file that can't unpin any
-// more (a reset made it stale) is unmapped all the same: the kernel keeps the pages until the file closes.
+// unpinAndUnmap ends the pins before the mapping. A pin outlives its mapping, so memory whose file can't unpin any more (a
+// reset made it stale) is unmapped anyway: the kernel keeps the pages until the file closes.
 func (m *HostMemory) unpinAndUnmap() error {
 	err := m.unpin()
 	if err != nil {
@@ -124,7 +124,7 @@ func (m *HostMemory) unpinAndUnmap() error {
 	return errors.Join(err, m.unmap())
 }
 
-// unpin ends the pins: of the range that was pinned, exactly.
+// unpin ends the pins, each with exactly the range that was pinned.
 func (m *HostMemory) unpin() error {
 	var errs []error
 	for _, p := range m.pins {

@@ -2,9 +2,9 @@ package kmd
 
 import "fmt"
 
-// Identity returns the serial number of the board at a PCI address, "" if it isn't known, and the memory node that the
-// card is at, negative if there is none. Both are what the system's files tell: no card is opened for it. [System.List]
-// tells more and opens them.
+// Identity returns the serial number of the board at a PCI address, "" if it isn't known, and the memory node of the card,
+// negative if it isn't known. Both come from the system's files; no card is opened. [System.List] finds out more and opens
+// each card.
 func (s System) Identity(bdf string) (serial string, numaNode int) {
 	numaNode = -1
 	if n, ok := s.int(pciDir + "/" + bdf + "/numa_node"); ok {

@@ -10,10 +10,10 @@ import (
 // Leak is a handle that was still open when its Device was closed.
 type Leak struct {
 	Name   string // such as "window 3 (2.0 MiB, uncached)"
-	Origin string // where it was made: a line per caller
+	Origin string // where it was opened: a line per caller
 }
 
-// String returns the name and the place.
+// String returns the name and the origin.
 func (l Leak) String() string { return l.Name + ", made at\n" + l.Origin }
 
 func (d *Device) reportLeak(name, origin string) {

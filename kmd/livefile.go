@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// liveFile is the file of a Device, which Recover replaces. Without one every request is ENODEV.
+// liveFile is the file of a Device, which Recover replaces. Between two files every request is ENODEV.
 type liveFile struct{ p atomic.Pointer[seam.File] }
 
 var _ seam.File = (*liveFile)(nil)
@@ -67,7 +67,7 @@ func (l *liveFile) descriptor() (int, error) {
 	return -1, syscall.ENODEV
 }
 
-// releaseLast makes the end of the process release the file behind all others.
+// releaseLast makes the end of the process release the file after all others.
 func (l *liveFile) releaseLast() error {
 	f := l.p.Load()
 	if f == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// LockIndex is one of the 64 locks that the driver keeps for the users of a device. Their meaning is a convention.
+// LockIndex is the number of one of the 64 locks that the driver has for the users of a device. Their meaning is a
+// convention.
 type LockIndex uint8
 
 // Lock indices by convention: those of tt-umd (device/utils/lock_manager.cpp). 0 to 15 belong to the Ethernet cores.
@@ -49,15 +50,16 @@ func (i LockIndex) String() string {
 // a context.
 const lockPoll = time.Millisecond
 
-// Lock is a lock that this Device holds. The driver gives it back when the device is closed or the process dies; it
-// survives a reset, after which only closing gives it back.
+// Lock is a lock that this Device holds. The driver releases it when the device is closed or the process dies. It survives
+// a reset; after that only closing the device releases it.
 type Lock struct {
 	dev   *Device
 	index LockIndex
 }
 
-// Lock takes a lock, waiting until its holder gives it back or ctx ends. A Device that holds it already waits for
-// itself. The error matches ErrBusy, and ctx's error, if the wait ended; it names who has the device open.
+// Lock takes a lock, waiting until its holder releases it or ctx ends. It isn't reentrant: a Device that holds the lock
+// already waits until ctx ends. The error matches ErrBusy, and ctx's error, if the wait ended; it names the processes that
+// have the device open.
 func (d *Device) Lock(ctx context.Context, i LockIndex) (*Lock, error) {
 	if _, err := d.lock(ctx, i); err != nil {
 		return nil, d.opError("lock "+i.String(), err)
@@ -65,7 +67,7 @@ func (d *Device) Lock(ctx context.Context, i LockIndex) (*Lock, error) {
 	return &Lock{d, i}, nil
 }
 
-// TryLock takes a lock if nobody holds it, and returns nil otherwise.
+// TryLock takes a lock if it is free, and otherwise returns nil without an error.
 func (d *Device) TryLock(i LockIndex) (*Lock, error) {
 	v, err := d.lockOp(kabi.LockAcquire, i)
 	if err != nil {
@@ -77,7 +79,7 @@ func (d *Device) TryLock(i LockIndex) (*Lock, error) {
 	return &Lock{d, i}, nil
 }
 
-// TestLock reports whether this Device and whether anybody holds a lock.
+// TestLock reports whether this Device holds a lock, and whether any user of the device does.
 func (d *Device) TestLock(i LockIndex) (mine, any bool, err error) {
 	v, err := d.lockOp(kabi.LockTest, i)
 	if err != nil {
@@ -86,7 +88,7 @@ func (d *Device) TestLock(i LockIndex) (mine, any bool, err error) {
 	return v&1 != 0, v&2 != 0, nil
 }
 
-// Unlock gives the lock back. The error matches ErrClosed if it isn't held any more.
+// Unlock releases the lock. The error matches ErrClosed if it isn't held any more.
 func (l *Lock) Unlock() error {
 	v, err := l.dev.lockOp(kabi.LockRelease, l.index)
 	if err == nil && v != 1 {
@@ -98,7 +100,7 @@ func (l *Lock) Unlock() error {
 	return nil
 }
 
-// lockOp performs one operation and returns its outcome: the call itself succeeds either way.
+// lockOp performs one operation and returns its outcome; the request itself succeeds either way.
 func (d *Device) lockOp(op uint32, i LockIndex) (uint8, error) {
 	if err := d.usable(); err != nil {
 		return 0, err
@@ -113,8 +115,8 @@ func (d *Device) lockOp(op uint32, i LockIndex) (uint8, error) {
 	return a.Out.Value, nil
 }
 
-// lock takes one of the driver's locks between processes and returns what gives it back. The driver releases it with
-// the file if this process dies.
+// lock takes one of the driver's locks between processes and returns a function that releases it. The driver releases it
+// with the file if this process dies.
 func (d *Device) lock(ctx context.Context, i LockIndex) (unlock func() error, err error) {
 	for {
 		v, err := d.lockOp(kabi.LockAcquire, i)
@@ -126,7 +128,7 @@ func (d *Device) lock(ctx context.Context, i LockIndex) (unlock func() error, er
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: another user holds %s%s: %w", ErrBusy, i, d.whoElse(), ctx.Err())
+			return nil, fmt.Errorf("%w: another user holds %s%s: %w", ErrBusy, i, d.otherHolders(), ctx.Err())
 		case <-time.After(lockPoll):
 		}
 	}

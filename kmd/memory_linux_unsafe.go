@@ -21,15 +21,15 @@ func settle(mem []byte, page, node int) error {
 	// itself never forks without exec, and the advice costs nothing; without it all works.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	if node >= 0 && node < 64 {
-		// Preferred, not bound: memory of another node is slower, and none is worse. A machine without nodes refuses.
+		// Preferred, not bound: memory of another node is slower, but better than none. A machine without nodes refuses.
 		const preferred = 1 // MPOL_PREFERRED
 		mask := uint64(1) << node
 		_, _, _ = unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
 			preferred, uintptr(unsafe.Pointer(&mask)), 65, 0)
 	}
 	if page == int(hostPage()) {
-		// The kernel may use huge pages of its own accord: fewer entries of the TLB for a ring that is larger than what they
-		// reach, and fewer first uses where pinning doesn't touch the pages. It is advice.
+		// Lets the kernel use huge pages: fewer TLB misses in a ring that is larger than what the TLB reaches, and fewer page
+		// faults where pinning doesn't touch the pages. It is advice only.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if page > int(hostPage()) {

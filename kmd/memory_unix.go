@@ -20,7 +20,7 @@ func mapMemory(size, page, node int) ([]byte, error) {
 		return nil, err
 	}
 	if err := settle(mem, page, node); err != nil {
-		_ = unix.Munmap(mem) // the error that made it useless is the one to tell
+		_ = unix.Munmap(mem) // the first error is the one to report
 		return nil, err
 	}
 	return mem, nil

@@ -49,12 +49,12 @@ func (d *Device) nocAccess(req uint32, n chip.NOC, xy chip.XY, addr uint64, widt
 	return a.Value, nil
 }
 
-// smcPoll is how often the answer to a message is asked for.
+// smcPoll is the time between two polls for the answer to a message.
 const smcPoll = 200 * time.Microsecond
 
 // SMCMessage sends a message to the card's management firmware through the driver and waits for its answer until ctx
-// ends, when the message is abandoned. Of an answer the first word is 0; other values are the firmware's error, which
-// matches ErrFirmware. The error matches ErrDriverTooOld unless the driver has FeatureSMCMessage, and ErrBusy while
+// ends, when the message is abandoned. The first word of an answer is 0; another value is the firmware's error code, and
+// the error matches ErrFirmware. The error matches ErrDriverTooOld unless the driver has FeatureSMCMessage, and ErrBusy while
 // another message of this Device is under way.
 func (d *Device) SMCMessage(ctx context.Context, request [8]uint32) (answer [8]uint32, err error) {
 	answer, err = d.smcMessage(ctx, request)

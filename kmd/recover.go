@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// Recover makes a lost device usable again: it gives up everything that hung on the old file, opens the card anew,
-// under another number if it has one now, and reads it. All windows, locks, kernel buffers and pins are gone: windows
-// are closed, HostMemory stays mapped and is not the device's any more until HostMemory.Repin. No access through the
-// Device may be under way. If it fails, the device stays lost, and Recover can be called again.
+// Recover makes a lost device usable again: it drops everything that belonged to the old file, opens the card again, under
+// another number if it has one now, and reads from it. Windows are closed; locks, kernel buffers and pins are gone;
+// HostMemory stays mapped, and the device can't reach it until HostMemory.Repin. No access through the Device may be under
+// way. If it fails, the device stays lost, and Recover can be called again.
 //
-// A device that isn't lost is left as it is. The error matches what Open says, or ErrDeviceLost if the card still
-// doesn't answer.
+// A device that isn't lost is left as it is. The error is one of Open, or matches ErrDeviceLost if the card still doesn't
+// answer.
 func (d *Device) Recover(ctx context.Context) error {
 	if d.closed.Load() {
 		return d.opError("recover", ErrClosed)
@@ -58,8 +58,8 @@ func (d *Device) recover(ctx context.Context) error {
 	return errors.Join(err, d.file.Close())
 }
 
-// abandon gives up what hangs on the old file. The file goes first, with its last mapping, so that no window number of
-// its is ever used on another file.
+// abandon drops everything that belongs to the old file. The file is closed before another one takes its place, so that
+// none of its window numbers is ever used on another file.
 func (d *Device) abandon() {
 	d.mu.Lock()
 	windows, memory, mapped := d.windows, d.memory, d.mapped
@@ -70,20 +70,20 @@ func (d *Device) abandon() {
 	}
 	d.buffers = 0
 	d.mu.Unlock()
-	d.cache.forget()
+	d.cache.drop()
 	for _, w := range inOrder(windows, (*Window).ID) {
 		w.closed.Store(true)
-		_ = w.mapping.Unmap() // of a device that is lost: there is nothing to be done about an error
+		_ = w.mapping.Unmap() // the device is lost: nothing can be done about an error
 	}
 	for b := range mapped {
 		b.once.Do(func() { _ = b.mapping.Unmap() })
 	}
-	_ = d.closeGuards()
+	_ = d.closeCleanupFiles()
 	_ = d.file.Close()
 }
 
-// forget drops the Device's own windows.
-func (k *windowCache) forget() {
+// drop drops the Device's own windows.
+func (k *windowCache) drop() {
 	k.mu.Lock()
 	k.control, k.bulk = nil, nil
 	k.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// ResetMode is what of a card to reset (tt-kmd ioctl.h, TENSTORRENT_RESET_DEVICE_*).
+// ResetMode says which parts of a card to reset, and how (tt-kmd ioctl.h, TENSTORRENT_RESET_DEVICE_*).
 type ResetMode uint8
 
 const (
@@ -46,7 +46,7 @@ func (m ResetMode) String() string {
 	return fmt.Sprintf("mode %d", uint8(m))
 }
 
-// ParseResetMode is the inverse of String.
+// ParseResetMode returns the mode that String gives a name.
 func ParseResetMode(s string) (ResetMode, error) {
 	for i, n := range resetNames {
 		if n == s {
@@ -56,33 +56,33 @@ func ParseResetMode(s string) (ResetMode, error) {
 	return 0, fmt.Errorf("kmd: reset mode %q: want %s: %w", s, strings.Join(resetNames, ", "), ErrOutOfRange)
 }
 
-// opensWindow reports whether the driver refuses all work after the reset until it is told that it is over.
-func (m ResetMode) opensWindow() bool { return m == ResetUser || m == ResetASIC || m == ResetBoard }
+// needsPost reports whether the driver refuses all work after the reset until ResetPost.
+func (m ResetMode) needsPost() bool { return m == ResetUser || m == ResetASIC || m == ResetBoard }
 
 // ResetConfig says how to reset a card.
 type ResetConfig struct {
 	Mode ResetMode
-	// Force resets under the hands of processes that have the card open. Their mappings fault, and the card is lost for
-	// them.
+	// Force resets a card that processes have open. Their mappings fault, and the card is lost for them.
 	Force bool
 	// System is the card's machine where SystemOf can't know it.
 	System *System
-	// Progress, if not nil, is told what is being done.
+	// Progress, if not nil, is called at the start of each step with a text that says what it does.
 	Progress func(step string)
 }
 
-// ResetReport is what a reset has found.
+// ResetReport is the result of a reset.
 type ResetReport struct {
 	BDF        string
 	Arch       chip.Arch
 	Mode       ResetMode
 	Node       string   // of the card afterwards, which may be another one than before
-	Losers     []Holder // who has lost the card
+	Losers     []Holder // the processes that have lost the card
 	Duration   time.Duration
 	Harvesting *chip.Harvesting // read from the card afterwards; nil after ResetUser
 }
 
-// HeldError is the error of a reset that would take the card from others. It matches ErrBusy.
+// HeldError is the error of a reset without Force of a card that other processes have open, which it lists. It matches
+// ErrBusy.
 type HeldError struct{ Holders []Holder }
 
 // Error implements error.
@@ -100,14 +100,14 @@ func (e *HeldError) Unwrap() error { return ErrBusy }
 
 const (
 	resetPoll    = 20 * time.Millisecond
-	settleWait   = 500 * time.Millisecond // tt-kmd tools/reset.c: Wormhole needs more than 20 ms before it can be asked
+	settleWait   = 500 * time.Millisecond // tt-kmd tools/reset.c: Wormhole needs more than 20 ms before it answers
 	markerWait   = 10 * time.Second
 	reappearWait = 10 * time.Second
 )
 
-// Reset resets a card and verifies it: it is opened anew and asked for a register and its harvesting. The card must not
-// be open in this process, unless forced. The error matches ErrBusy with a *HeldError if others have it open, ErrReset
-// if it doesn't come back, ErrDriverTooOld if the driver doesn't know the mode, and what Open says.
+// Reset resets a card and verifies it: it opens the card again, and reads a register and its harvesting. The card must not
+// be open in this process, unless forced. The error matches ErrBusy with a *HeldError if other processes have it open,
+// ErrReset if it doesn't come back, ErrDriverTooOld if the driver doesn't know the mode, or is one of Open.
 func Reset(ctx context.Context, t Target, c ResetConfig) (*ResetReport, error) {
 	r := &resetter{target: t, sys: SystemOf(t), cfg: c}
 	if c.System != nil {
@@ -157,7 +157,7 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 		return &r.rep, f.Close()
 	case r.cfg.Mode == ResetPost, r.cfg.Mode == ResetRestoreState:
 		err = f.Close()
-	case r.cfg.Mode.opensWindow():
+	case r.cfg.Mode.needsPost():
 		// Drivers before 2.10 make the resetter's own file stale too, and a card that went through hotplug has another
 		// node, so what follows happens on a new file.
 		if err = f.Close(); err == nil {
@@ -175,7 +175,7 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 	return &r.rep, err
 }
 
-// trigger resets the card after looking who would lose it.
+// trigger resets the card, after a check for other processes that would lose it.
 func (r *resetter) trigger(d *Device, f seam.File) error {
 	var others []Holder
 	for _, h := range r.sys.holdersOf(r.rep.BDF) {
@@ -197,20 +197,20 @@ func (r *resetter) trigger(d *Device, f seam.File) error {
 	return resetIoctl(f, r.cfg.Mode, d)
 }
 
-// resetIoctl makes the request once: an interrupted reset is reported by its result and isn't tried again.
+// resetIoctl makes the request once: an interrupted reset is reported by its result and must not be repeated.
 func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	a := kabi.ResetDevice{In: kabi.ResetDeviceIn{Flags: uint32(m)}}
 	kabi.SetSize(&a)
 	switch err := f.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&a)); {
 	case errors.Is(err, syscall.EBUSY):
 		return fmt.Errorf("%w: a window of the card is exported as a dma-buf: end the process that exported it%s (%w)",
-			ErrBusy, d.whoElse(), err)
+			ErrBusy, d.otherHolders(), err)
 	case errors.Is(err, syscall.EINVAL):
 		return fmt.Errorf("%w: it doesn't know reset mode %s, which needs tt-kmd 2.4.0 (%w)", ErrDriverTooOld, m, err)
 	case err != nil:
 		return classify(err)
 	case a.Out.Result != 0 && m == ResetPost:
-		return fmt.Errorf("%w: the chip has not come back, or can't be initialised: try mode board, then a cold boot", ErrReset)
+		return fmt.Errorf("%w: the chip did not come back, or can't be initialised: try mode board, then a cold boot", ErrReset)
 	case a.Out.Result != 0:
 		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): try mode board, then a cold boot", ErrReset)
 	}
@@ -244,7 +244,7 @@ func (r *resetter) finish(ctx context.Context, end ResetMode) error {
 	return errors.Join(resetIoctl(f, end, d), f.Close())
 }
 
-// wait polls until done or for a time, which a context can shorten.
+// wait polls until done returns true, for at most limit or until ctx ends.
 func (r *resetter) wait(ctx context.Context, limit time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -269,7 +269,7 @@ func sleep(ctx context.Context, t time.Duration) error {
 }
 
 // markerClear reports whether the card's PCI command register has lost the bit that the driver set before the reset
-// (tt-kmd pcie.c). Where the machine doesn't show it, the driver's own check has to do.
+// (tt-kmd pcie.c). Where the machine doesn't show the register, the driver's own check is the only one.
 func (r *resetter) markerClear() (bool, error) {
 	if r.sys.Root == nil {
 		return true, nil
@@ -301,7 +301,7 @@ func (r *resetter) reopen() (seam.File, error) {
 	return f, nil
 }
 
-// verify opens the card as anybody would and reads it.
+// verify opens the card as a program would and reads from it.
 func (r *resetter) verify(ctx context.Context) error {
 	r.say("reading the chip")
 	t := r.target

@@ -18,7 +18,7 @@ type BARMapping struct {
 	Offset, Size uint64
 }
 
-// Mappings lists what of the card's PCI resources can be mapped. Package kmd itself maps windows and one register.
+// Mappings lists the PCI resources of the card that can be mapped. Package kmd itself maps windows and one register.
 func (d *Device) Mappings() ([]BARMapping, error) {
 	var a kabi.QueryMappings
 	err := d.usable()
@@ -42,8 +42,7 @@ func (d *Device) Mappings() ([]BARMapping, error) {
 }
 
 // MapPeerBAR makes a range of another card's BAR reachable for this one and returns its bus address. bar is 0, 2 or 4.
-// There is no way to undo it but to close this Device. On the vendor's simulator cards can only write there: a read stops
-// them. The error matches ErrOutOfRange for a range or a pair of cards that the driver doesn't take.
+// Only closing this Device undoes it. On the vendor's simulator cards can only write there: a read stops them. The error matches ErrOutOfRange for a range or a pair of cards that the driver doesn't take.
 func (d *Device) MapPeerBAR(peer *Device, bar int, offset, length uint32) (uint64, error) {
 	addr, err := d.mapPeer(peer, bar, offset, length)
 	if err != nil {
@@ -83,8 +82,8 @@ func (d *Device) mapPeer(peer *Device, bar int, offset, length uint32) (uint64, 
 }
 
 // Export makes a dma-buf of a range of the window, in whole pages; a size of 0 is up to the end. Other drivers can
-// import it to reach what the window leads to. Until the file and all its duplicates are closed the window stays out of
-// the pool, and nobody can reset the card. The error matches ErrDriverTooOld unless the driver has FeatureExport.
+// import it to reach what the window leads to. Until the file and all its duplicates are closed, the window stays out of
+// the pool and the card can't be reset. The error matches ErrDriverTooOld unless the driver has FeatureExport.
 func (w *Window) Export(offset, size uint64) (*os.File, error) {
 	f, err := w.export(offset, size)
 	if err != nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// System is a machine with cards: where its operating system tells about them, and how its device nodes are opened.
+// System is a machine with cards: the files in which its operating system describes them, and how its device nodes are
+// opened.
 type System struct {
-	// Root is the file system whose dev, proc and sys are read. Nil is a system that tells nothing.
+	// Root is the file system whose dev, proc and sys are read; nil if there are no such files.
 	Root fs.FS
 	// Open returns the target of a device node such as /dev/tenstorrent/0.
 	Open func(node string) Target
@@ -24,8 +25,8 @@ type System struct {
 // Host is the machine that this process runs on.
 func Host() System { return System{Root: os.DirFS("/"), Open: Path} }
 
-// SystemOf returns the machine that a target is a card of. For a device node that is Host; an emulated card brings a
-// machine of its own; of others nothing is known.
+// SystemOf returns the machine that a target is in: Host for a device node, a machine of its own for an emulated card, and
+// one without files for others.
 func SystemOf(t Target) System {
 	switch m := t.(type) {
 	case pathTarget:
@@ -41,7 +42,7 @@ func SystemOf(t Target) System {
 	return System{Open: func(string) Target { return t }}
 }
 
-// besideTarget is a card of the same emulated machine as another one.
+// besideTarget is another card of an emulated machine.
 type besideTarget struct{ node seam.Node }
 
 // Node implements Target.
@@ -56,7 +57,7 @@ const (
 	classDir = "sys/class/tenstorrent"
 )
 
-// read returns the text of a file without the space around it, and whether there is any.
+// read returns the text of a file without the space around it, and whether the file could be read.
 func (s System) read(name string) (string, bool) {
 	if s.Root == nil {
 		return "", false
@@ -78,22 +79,22 @@ func (s System) int(name string) (int64, bool) {
 	return v, ok && err == nil
 }
 
-// DriverVersion returns the version of the loaded driver with its suffix, such as "2.10.0-rc2", or "" if none is.
+// DriverVersion returns the version of the loaded driver with its suffix, such as "2.10.0-rc2", or "" if no driver is loaded.
 func (s System) DriverVersion() string {
 	v, _ := s.read("sys/module/tenstorrent/version")
 	return v
 }
 
-// slot is a device node and the PCI device behind it.
+// slot is a device node and the PCI device that it leads to.
 type slot struct {
 	ordinal int
-	bdf     string // "" if the system doesn't tell
+	bdf     string // "" if it isn't known
 }
 
 func (n slot) path() string { return fmt.Sprintf("/%s/%d", nodeDir, n.ordinal) }
 
-// slots lists the device nodes by PCI address. The directory also holds names that aren't nodes, such as by-id, and
-// numbers say nothing about places.
+// slots lists the device nodes by PCI address. The directory also holds names that aren't nodes, such as by-id; the
+// numbers say nothing about the order on the bus.
 func (s System) slots() ([]slot, error) {
 	if s.Root == nil {
 		return nil, nil
@@ -162,7 +163,7 @@ func (s System) PCICards() []string {
 // Holder is a process that has a device open.
 type Holder struct {
 	PID   int
-	Name  string // as ps shows it, "" if it can't be told
+	Name  string // as ps shows it, "" if it isn't known
 	Files int    // how often it has the device open
 }
 
@@ -174,8 +175,8 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%d (%s)", h.PID, h.Name)
 }
 
-// holders lists who has a node open, from the driver's list of files (driver 2.5.0 and newer). A process of another
-// container has the number 0.
+// holders lists the processes that have a node open, from the driver's list of files (driver 2.5.0 and newer). A process of
+// another container has the number 0.
 func (s System) holders(ordinal int) []Holder {
 	t, _ := s.read(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", ordinal))
 	var l []Holder
@@ -195,7 +196,7 @@ func (s System) holders(ordinal int) []Holder {
 	return l
 }
 
-// withoutOne takes one file of this process off a list of holders: the one that looks.
+// withoutOne drops this process from a list of holders if it has a single file open: the one that it reads the list for.
 func withoutOne(l []Holder) []Holder {
 	return slices.DeleteFunc(l, func(h Holder) bool { return h.PID == os.Getpid() && h.Files == 1 })
 }
@@ -209,8 +210,8 @@ func (s System) holdersOf(bdf string) []Holder {
 	return s.holders(n.ordinal)
 }
 
-// whoElse says for an error who else has the device open, as far as the system tells.
-func (d *Device) whoElse() string {
+// otherHolders names for an error the other users of the device, as far as they are known.
+func (d *Device) otherHolders() string {
 	var names []string
 	for _, h := range d.sys.holdersOf(d.info.BDF()) {
 		if h.PID != os.Getpid() {
@@ -225,12 +226,12 @@ func (d *Device) whoElse() string {
 	return " (open by " + strings.Join(names, ", ") + ")"
 }
 
-// Files returns how many files of the node this Device has open: its own, and one for each store beyond the first that
-// [Device.SetNOCCleanups] has been given.
+// Files returns how many files of the node this Device has open: its own, and one for each store of
+// [Device.SetNOCCleanups] after the first.
 func (d *Device) Files() int {
-	d.guardMu.Lock()
-	defer d.guardMu.Unlock()
-	return 1 + len(d.guards)
+	d.cleanupMu.Lock()
+	defer d.cleanupMu.Unlock()
+	return 1 + len(d.cleanups)
 }
 
 func times(n int) string {

@@ -5,7 +5,7 @@ import "github.com/reprise-tt/reprise/internal/seam"
 // Target is what Open opens: a device node, an emulated card, or the vendor's simulator. The interface can't be
 // implemented outside of this module.
 type Target interface {
-	// Node is the device node behind the target.
+	// Node returns the device node that Open opens.
 	Node() seam.Node
 	// String names the target in errors and reports.
 	String() string

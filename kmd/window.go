@@ -79,12 +79,12 @@ type WindowConfig struct {
 	StaticVC bool
 }
 
-// Window is a mapped TLB window: a piece of a BAR that shows a piece of a tile's address space. Accesses are
-// single instructions of exactly the width asked for and don't allocate. One window must not be configured while it
-// is being accessed, and not be accessed while it is being closed.
+// Window is a mapped TLB window: a piece of a BAR that shows a piece of a tile's address space. Accesses are single
+// instructions of exactly the width of the method and don't allocate. A window must not be configured while it is being
+// accessed, and not be accessed while it is being closed.
 //
-// An access that is misaligned or outside of the window, or that comes after Close, doesn't reach the device: a load
-// gives all ones, as on a bus without an answer, a store does nothing, and Err tells.
+// An access that is misaligned, outside of the window or after Close doesn't reach the device: a load returns all ones, as
+// on a bus without an answer, a store does nothing, and Err reports it.
 type Window struct {
 	dev      *Device
 	id       uint32
@@ -134,7 +134,7 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	switch err := ioctl(d.file, kabi.IoctlAllocateTLB, &a); {
 	case errors.Is(err, syscall.ENOMEM):
 		return nil, fmt.Errorf("%w: all windows of this size are taken%s: end a process or close windows (%w)", ErrBusy,
-			d.whoElse(), err)
+			d.otherHolders(), err)
 	case errors.Is(err, syscall.EINVAL):
 		// Blackhole boards can have a BAR 4 that is too small for large windows.
 		return nil, fmt.Errorf("%w: this board has no windows of this size (%w)", ErrOutOfRange, err)
@@ -165,7 +165,7 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	return w, nil
 }
 
-// note classifies an error of the driver and remembers a loss.
+// note classifies an error of the driver and records that the device is lost.
 func (d *Device) note(err error) error {
 	if errors.Is(err, syscall.ENODEV) {
 		if d.gone() {
@@ -178,11 +178,11 @@ func (d *Device) note(err error) error {
 	return classify(err)
 }
 
-// mmapTries bounds how often a mapping is tried while somebody resets the device.
+// mmapTries bounds how often a mapping is tried during a reset of the device.
 const mmapTries = 50
 
-// mmap maps a range of the driver's file. The driver can't wait for a reset of somebody else's there and says ENODEV,
-// of a file that is as good as before; asking it anything waits until that reset has returned.
+// mmap maps a range of the driver's file. During a reset by another process the driver can't wait there and returns ENODEV,
+// though the file is good; a request such as that of gone waits until the reset has returned.
 func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	for range mmapTries {
 		m, err = d.file.Mmap(offset, length)
@@ -194,7 +194,7 @@ func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	return m, err
 }
 
-// gone asks the driver whether the file is dead. mmap says ENODEV during a reset of somebody else too, which passes.
+// gone asks the driver whether the file is dead. ENODEV of mmap doesn't mean that: see mmap.
 func (d *Device) gone() bool {
 	_, err := driverInfo(d.file)
 	return errors.Is(err, syscall.ENODEV) || d.file.Fault() != nil
@@ -212,9 +212,9 @@ func (w *Window) Caching() Caching { return w.caching }
 // String names the window.
 func (w *Window) String() string { return w.name }
 
-// Configure makes the window lead elsewhere. Stores before it have left the processor and go to the old target; that
-// they have arrived there it doesn't say. It doesn't allocate. The error matches ErrMisaligned or ErrOutOfRange for a
-// configuration that hardware can't hold.
+// Configure re-targets the window. Earlier stores leave the processor first and go to the old target; Configure doesn't
+// wait until they arrive there. It doesn't allocate. The error matches ErrMisaligned or ErrOutOfRange for a configuration
+// that hardware can't hold.
 func (w *Window) Configure(c WindowConfig) error {
 	if err := w.configure(&c); err != nil {
 		return w.dev.opError("configure "+w.name, err)
@@ -268,7 +268,7 @@ func (w *Window) configure(c *WindowConfig) error {
 	return nil
 }
 
-// Close unmaps the window and gives it back. Closing it again does nothing.
+// Close unmaps the window and returns it to the driver. Closing it again does nothing.
 func (w *Window) Close() error {
 	w.dev.mu.Lock()
 	_, live := w.dev.windows[w]
@@ -291,7 +291,7 @@ func (w *Window) release() error {
 	return nil
 }
 
-// unmapAndFree gives the window back in the order that the driver demands: a mapped window is busy.
+// unmapAndFree unmaps the window and then returns it to the driver, which refuses a mapped window.
 func (w *Window) unmapAndFree() error {
 	w.Drain()
 	err := w.mapping.Unmap()
