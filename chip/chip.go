@@ -113,12 +113,12 @@ func (c *Chip) Params() *Params { return c.params }
 func (c *Chip) Grid() (w, h int) { return len(c.columns), len(c.rows) }
 
 // All returns the range of all logical cores.
-func (c *Chip) All() Range { return Range{End: Core{len(c.columns) - 1, len(c.rows) - 1}} }
+func (c *Chip) All() Range { return Grid(c.Grid()) }
 
 // Workers visits all logical cores row by row.
 func (c *Chip) Workers() iter.Seq[Core] { return c.All().Cores() }
 
-// Tile says what lies at a raw coordinate; its zero value means that nothing does.
+// Tile returns the tile at a raw coordinate; the zero Tile outside the grid.
 func (c *Chip) Tile(raw XY) Tile {
 	if raw.X >= maxColumns || raw.Y >= maxRows {
 		return Tile{}
@@ -250,7 +250,7 @@ func (c *Chip) MulticastSkip() (columns, rows uint32) {
 	return columns, rows
 }
 
-// PCIe returns the coordinate of the PCIe tile in use as software gives it on n: (19,24) on Blackhole, (0,3) on
+// PCIe returns the coordinate by which software names the PCIe tile in use on n: (19,24) on Blackhole, (0,3) on
 // Wormhole and its mirror image (9,8) on NoC 1.
 func (c *Chip) PCIe(n NOC) XY {
 	if c.arch == Blackhole {
@@ -259,7 +259,7 @@ func (c *Chip) PCIe(n NOC) XY {
 	return c.onNOC(n, c.pcie)
 }
 
-// ARC returns the coordinate of the ARC tile as software gives it on NoC 0: (0,10) on Wormhole, (8,0) on Blackhole.
+// ARC returns the coordinate by which software names the ARC tile on NoC 0: (0,10) on Wormhole, (8,0) on Blackhole.
 func (c *Chip) ARC() XY { return c.arch.arcTile() }
 
 // onNOC returns the raw coordinate on n of a tile of a Wormhole.

@@ -32,6 +32,9 @@ func (c Core) Compare(d Core) int {
 // Range is a rectangle of logical cores, both corners included. It is empty if End is left of or above Start.
 type Range struct{ Start, End Core }
 
+// Grid returns the range of w by h cores whose first core is (0,0). It is empty if w or h isn't positive.
+func Grid(w, h int) Range { return Range{End: Core{w - 1, h - 1}} }
+
 // Single returns the range that holds only c.
 func Single(c Core) Range { return Range{c, c} }
 
@@ -41,7 +44,7 @@ func (r Range) String() string { return r.Start.String() + "-" + r.End.String() 
 // Empty reports whether the range holds no core.
 func (r Range) Empty() bool { return r.End.X < r.Start.X || r.End.Y < r.Start.Y }
 
-// Contains reports whether c lies in the range.
+// Contains reports whether c is in the range.
 func (r Range) Contains(c Core) bool {
 	return c.X >= r.Start.X && c.X <= r.End.X && c.Y >= r.Start.Y && c.Y <= r.End.Y
 }

@@ -9,12 +9,12 @@ type Bank struct {
 	Offset     uint64 // address of the bank's first byte in the controller's address space, in bytes
 	Size       uint64 // bytes
 
-	// Endpoint is, by NoC, the tile through which cores should reach the bank, as software gives it on that NoC:
+	// Endpoint is, by NoC, the tile through which cores should reach the bank, by the name that software uses on that NoC:
 	// virtual on Blackhole, raw on Wormhole.
 	Endpoint [2]XY
 	// HostEndpoint is the tile through which the host should reach the bank, on NoC 0.
 	HostEndpoint XY
-	// Ports are the three tiles that reach the bank's controller, as software gives them on NoC 0.
+	// Ports are the three tiles that reach the bank's controller, by the names that software uses on NoC 0.
 	Ports [portsPerBank]XY
 }
 

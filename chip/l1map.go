@@ -15,9 +15,9 @@ type L1Map struct {
 	Go              uint32 // GoEntries go messages of 4 bytes
 	GoEntries       uint32
 	GoIndex         uint32 // u32: which go message is in use
-	CoreInfo        uint32 // CoreInfoSize bytes that tell a core who it is
+	CoreInfo        uint32 // CoreInfoSize bytes that tell a core its coordinates
 	CoreInfoSize    uint32
-	CoreState       uint32 // per Processor, CoreStateSize bytes that say what it is doing
+	CoreState       uint32 // per Processor, CoreStateSize bytes with its present state
 	CoreStateSize   uint32
 	Zeros           uint32 // ZerosSize bytes that stay zero
 	ZerosSize       uint32
@@ -32,7 +32,7 @@ type L1Map struct {
 	Size             uint32 // end of L1
 }
 
-// CoreInfoMagic is the first word of CoreInfo, "RPR1" in memory order: the mark of a core that the host has set up.
+// CoreInfoMagic is the first word of CoreInfo, "RPR1" in memory order: the mark of a core that was set up by the host.
 const CoreInfoMagic = 0x31525052
 
 // BankTable's dimensions: most DRAM banks and L1 banks that it can describe.

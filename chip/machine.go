@@ -21,7 +21,7 @@ type MachineChip struct {
 	PCI      bool   // it has a PCI interface; others are reached through Ethernet
 	// X and Y are where Wormhole's Ethernet firmware places the chip.
 	X, Y       uint8
-	Harvesting Harvesting // what the product has fused off
+	Harvesting Harvesting // the units that the product has fused off
 }
 
 // Link joins channels of two chips. Channels count the working Ethernet tiles of a chip.
@@ -41,17 +41,17 @@ const (
 	BoardGalaxyBlackhole = 0x47
 )
 
-// Serial is the serial number that board n of a kind has in machines that are made up.
+// Serial returns the serial number that the chip's board has in emulated machines.
 func (c *MachineChip) Serial() uint64 { return uint64(c.Kind)<<36 | uint64(c.Board+1) }
 
-// Machines returns the machines that this package knows, by name.
+// Machines returns all machines that this package describes.
 func Machines() []Machine {
 	return []Machine{
 		N150(), N300(), T3000(), GalaxyWormhole(), P100(), P150(), P300(), QuietBox(), QuietBox2(), GalaxyBlackhole(),
 	}
 }
 
-// MachineNamed returns the machine of a name, such as "t3000".
+// MachineNamed returns the machine with a name such as "t3000"; false if this package describes no such machine.
 func MachineNamed(name string) (Machine, bool) {
 	l := Machines()
 	i := slices.IndexFunc(l, func(m Machine) bool { return m.Name == name })
@@ -61,7 +61,7 @@ func MachineNamed(name string) (Machine, bool) {
 	return l[i], true
 }
 
-// What products have fused off (tt-isa-documentation WormholeB0/NoC/Coordinates.md, BlackholeA0/README.md). Which rows and
+// The units that products have fused off (tt-isa-documentation WormholeB0/NoC/Coordinates.md, BlackholeA0/README.md). Which rows and
 // columns differs from chip to chip; which Ethernet channels of a Blackhole does too.
 func oneRow() Harvesting      { return Harvesting{Tensix: 1 << 9} }
 func twoRows() Harvesting     { return Harvesting{Tensix: 1<<9 | 1<<4} }
@@ -163,7 +163,7 @@ func galaxy(name string, a Arch, kind uint16, h Harvesting, links [][5]int) Mach
 	return m
 }
 
-// bundles spells out links that come in rows: chip, first channel, other chip, its first channel, how many.
+// bundles returns each link of rows of links: chip, first channel, other chip, its first channel, how many.
 func bundles(l [][5]int) []Link {
 	var out []Link
 	for _, b := range l {

@@ -1,6 +1,6 @@
 package chip
 
-// What a tile's network interface says about itself.
+// The registers in which a tile's network interface identifies itself.
 
 // VirtualOf returns the coordinate by which software names the tile at a raw coordinate, which is also what the tile's
 // NOC_ID_LOGICAL register holds: virtual for tiles that have a virtual name, otherwise raw. False outside the grid.

@@ -4,7 +4,7 @@ package chip
 // Sources: tt-umd tests/soc_descs/wormhole_b0_8x10.yaml and blackhole_140_arch.yaml, which agree with
 // tt-isa-documentation WormholeB0/NoC/Coordinates.md.
 
-// Tile says what lies at a raw coordinate.
+// Tile describes the tile at a raw coordinate.
 type Tile struct {
 	Kind TileKind
 	// Index counts within the kind: Tensix tiles row by row over the unharvested grid, Ethernet tiles by channel, DRAM

@@ -16,8 +16,8 @@ const (
 	blackholeEthY     = 25
 )
 
-// Translate does what a network interface does with a coordinate as software gives it on NoC n, translation being on:
-// it returns the raw NoC 0 coordinate of the tile that is meant. Harvested tiles can be named too, as on silicon; see
+// Translate translates a coordinate that software uses on NoC n as a network interface does with translation on: it
+// returns the raw NoC 0 coordinate of the tile that it names. Harvested tiles can be named too, as on silicon; see
 // [Tile.Harvested]. The error is a [*CoordinateError].
 //
 // On Wormhole each axis is translated on its own, and numbers below 16 are raw coordinates of that NoC. On Blackhole

@@ -35,10 +35,10 @@ func (o Ordering) String() string {
 	return fmt.Sprintf("ordering(%d)", uint8(o))
 }
 
-// WindowConfig is where a TLB window points and how it gets there: the fields of its configuration register.
+// WindowConfig is a TLB window's target and how accesses travel to it: the fields of its configuration register.
 type WindowConfig struct {
 	Addr      uint64 // address in the target tile, a multiple of the window's size
-	Target    XY     // tile, as software gives it on NOC; with Multicast the end corner of the rectangle
+	Target    XY     // tile, by the name that software uses on NOC; with Multicast the end corner of the rectangle
 	Start     XY     // with Multicast the start corner; otherwise zero
 	NOC       NOC
 	Multicast bool // Tensix tiles only, writes only
@@ -216,7 +216,7 @@ func (p *Params) WindowAt(bar int, offset uint64) (class WindowClass, id int, in
 	return WindowClass{}, 0, 0, false
 }
 
-// WindowOffset returns the BAR and the offset in it at which the window with an id lies.
+// WindowOffset returns the BAR of the window with an id, and its offset there; false if there is no such window.
 func (p *Params) WindowOffset(id int) (bar int, offset uint64, ok bool) {
 	w, ok := p.WindowClassOf(id)
 	return w.BAR, w.Offset + w.Size*uint64(id-w.First), ok
