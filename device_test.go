@@ -98,42 +98,6 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// Closing again does nothing, and nothing but closing works on a closed device.
-func TestUseAfterClose(t *testing.T) {
-	onAll(t, func(b *bench) {
-		in, out := b.pages("in", 4), b.pages("out", 4)
-		p := b.adder("add", reprise.Core{}, in, out, 1)
-		x := b.load(p)
-		trace := b.capture("trace", x)
-		b.must(b.queue.Run(b.ctx, x))
-		b.must(b.queue.Finish(b.ctx))
-		b.must(b.dev.Close())
-		b.must(b.dev.Close())
-		for what, err := range map[string]error{
-			"new buffer":       second(b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64})),
-			"load":             second(b.dev.Load(b.ctx, p)),
-			"write":            b.queue.Write(b.ctx, in, 0, make([]byte, 64)),
-			"read":             b.queue.Read(b.ctx, in, 0, make([]byte, 64)),
-			"run":              b.queue.Run(b.ctx, x),
-			"finish":           b.queue.Finish(b.ctx),
-			"capture":          second(b.queue.Capture(b.ctx, "late", record(x))),
-			"replay trace":     trace.Replay(b.ctx),
-			"release trace":    trace.Release(b.ctx),
-			"close executable": x.Close(b.ctx),
-		} {
-			if !errors.Is(err, reprise.ErrClosed) {
-				b.Errorf("%s on a closed device: %v, want %v", what, err, reprise.ErrClosed)
-				continue
-			}
-			b.says(err, "reprise: "+what, "the device is closed")
-		}
-		// Names and sizes are only memory.
-		if in.Name() != "in" || x.Name() != "add" || trace.Name() != "trace" || len(trace.Extents()) == 0 {
-			b.Error("what is known of closed things is lost")
-		}
-	})
-}
-
 func second[T any](_ T, err error) error { return err }
 
 // A device that is closed while others wait for it ends their waits; nothing crashes and nothing hangs.
@@ -171,33 +135,6 @@ func TestNoPowerSettings(t *testing.T) {
 		b.must(b.queue.Finish(b.ctx))
 		b.must(b.dev.Close())
 	}
-}
-
-// Buffers, executables and traces work with their own device only.
-func TestForeignObjects(t *testing.T) {
-	b, other := open(t, sim.Blackhole()), open(t, sim.Blackhole())
-	in, out := other.pages("in", 4), other.pages("out", 4)
-	x := other.load(other.adder("add", reprise.Core{}, in, out, 1))
-	p := b.blank("blank", reprise.Single(0, 0))
-	p.Buffers = []*reprise.Buffer{in}
-	before := b.allocated()
-	for what, err := range map[string]error{
-		`write: buffer "in"`:                b.queue.Write(b.ctx, in, 0, make([]byte, 64)),
-		`read: buffer "in"`:                 b.queue.Read(b.ctx, in, 0, make([]byte, 64)),
-		`run: executable "add"`:             b.queue.Run(b.ctx, x),
-		`load program "blank": buffer "in"`: second(b.dev.Load(b.ctx, p)),
-		`capture "mixed"`:                   second(b.queue.Capture(b.ctx, "mixed", record(x))),
-	} {
-		if !errors.Is(err, reprise.ErrForeign) {
-			t.Errorf("%s: %v, want %v", what, err, reprise.ErrForeign)
-			continue
-		}
-		b.says(err, what, "it belongs to another device")
-	}
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("something is left behind (-before +after):\n%s", diff)
-	}
-	b.must(b.queue.Finish(b.ctx))
 }
 
 // What isn't there is an error, not a crash.
@@ -277,33 +214,4 @@ func TestOpenKeepsTheCause(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, reprise.ErrNoDevice) || !errors.As(err, &op) || op.Path != "/no/such/node" {
 		t.Errorf("%v (%+v)", err, op)
 	}
-}
-
-// Programs and traces run on both queues, and the same workers pass between them by what the host has waited for.
-func TestSecondQueueRunsPrograms(t *testing.T) {
-	onAll(t, func(b *bench) {
-		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 9))
-		if b.dev.Queues() != 2 || b.dev.Queue(1).ID() != 1 {
-			b.Fatalf("%d queues, the second is %d", b.dev.Queues(), b.dev.Queue(1).ID())
-		}
-		for i := range uint32(6) {
-			q, other := b.dev.Queue(int(i)%2), b.dev.Queue(1-int(i)%2)
-			b.must(other.Write(b.ctx, in, 0, words(in.Size(), i)))
-			b.must(other.Finish(b.ctx))
-			b.must(q.Run(b.ctx, x))
-			b.must(q.Finish(b.ctx))
-			b.queue = other
-			b.holds(out, i+9)
-		}
-		tr, err := b.dev.Queue(1).Capture(b.ctx, "trace", record(x))
-		b.must(err)
-		for i := range uint32(3) {
-			b.must(b.dev.Queue(1).Write(b.ctx, in, 0, words(in.Size(), 50+i)))
-			b.must(tr.Replay(b.ctx))
-			b.queue = b.dev.Queue(1)
-			b.holds(out, 59+i)
-		}
-		b.must(tr.Release(b.ctx))
-	}, reprise.WithQueues(2))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,18 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
-
-// halves gives the first queue the left half of the grid and the second one the right half.
-func halves(a reprise.Arch) (left, right reprise.Range) {
-	all := reprise.Grid(8, 7)
-	if a == reprise.Blackhole {
-		all = reprise.Grid(13, 10)
-	}
-	left, right = all, all
-	left.End.X = all.End.X / 2
-	right.Start.X = left.End.X + 1
-	return left, right
-}
 
 // What passes workers from one queue to the other, and what doesn't: programs of two queues on the same workers need
 // an edge between them, found at the call.
@@ -159,93 +146,6 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 	}
 }
 
-// Programs pass data through DRAM from queue to queue, hundreds of times, and the workers with them: every launch
-// message and every place in kernel-config memory comes up at a change of queue.
-func TestProgramsAlternateBetweenQueues(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		x, y := b.pages("x", 2), b.pages("y", 2)
-		there := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1))
-		back := b.load(b.adder("back", reprise.Core{X: 2, Y: 1}, y, x, 2))
-		tr, err := b.dev.Queue(1).Capture(b.ctx, "back", record(back))
-		b.must(err)
-		e := b.dev.NewEvent("done")
-		b.write(x, 0)
-		b.must(b.queue.Record(b.ctx, e))
-		const rounds = 120
-		for i := range rounds {
-			first, second := b.dev.Queue(i%2), b.dev.Queue((i+1)%2)
-			b.must(first.Wait(b.ctx, e))
-			for range i % 3 {
-				b.must(first.Run(b.ctx, there)) // again and again the same
-			}
-			b.must(first.Run(b.ctx, there))
-			b.must(first.Record(b.ctx, e))
-			b.must(second.Wait(b.ctx, e))
-			if second.ID() == 1 && i%4 == 0 {
-				b.must(tr.Replay(b.ctx))
-			} else {
-				b.must(second.Run(b.ctx, back))
-			}
-			b.must(second.Record(b.ctx, e))
-		}
-		b.must(e.Synchronize(b.ctx))
-		b.holds(x, 3*rounds)
-	}, reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFFF0))
-}
-
-// Queues with workers of their own need no edge, and refuse programs elsewhere.
-func TestQueuesWithTheirOwnWorkers(t *testing.T) {
-	for i, card := range emulators {
-		target := card()
-		left, right := halves([]reprise.Arch{reprise.Wormhole, reprise.Blackhole}[i])
-		t.Run(target.String(), func(t *testing.T) {
-			b := open(t, target, reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
-			q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
-			if diff := cmp.Diff([]reprise.Range{left, right}, []reprise.Range{q[0].Workers(), q[1].Workers()}); diff != "" {
-				t.Errorf("workers (-want +got)\n%s", diff)
-			}
-			var x, y [2]*reprise.Buffer
-			var there [2]*reprise.Executable
-			var back [2]*reprise.Trace
-			for i, at := range []reprise.Core{left.End, right.Start} {
-				x[i], y[i] = b.pages("x", 2), b.pages("y", 2)
-				there[i] = b.load(b.adder("there", at, x[i], y[i], uint32(1+i)))
-				var err error
-				back[i], err = q[i].Capture(b.ctx, "back", record(b.load(b.adder("back", at, y[i], x[i], 10))))
-				b.must(err)
-				b.queue = q[i]
-				b.write(x[i], 0)
-			}
-			const rounds = 40
-			var wg sync.WaitGroup
-			for i := range 2 {
-				wg.Go(func() {
-					for range rounds {
-						if err := errors.Join(q[i].Run(b.ctx, there[i]), back[i].Replay(b.ctx)); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-			}
-			wg.Wait()
-			for i := range 2 {
-				b.queue = q[i]
-				b.holds(x[i], uint32(rounds*(11+i)))
-			}
-			everywhere := b.load(b.blank("everywhere", b.dev.Grid()))
-			var w *reprise.WorkersError
-			if err := q[1].Run(b.ctx, everywhere); !errors.As(err, &w) || w.Queue != 1 || w.Workers != right || w.Cores != b.dev.Grid() {
-				t.Errorf("program on all cores: %v", err)
-			}
-			_, err := q[0].Capture(b.ctx, "other side", record(there[1]))
-			if !errors.As(err, &w) {
-				t.Errorf("capture of a program on other cores: %v", err)
-			}
-			b.says(err, `run program "there" at `, "the queue starts the workers")
-		})
-	}
-}
-
 // Worker sets are equal or apart; everything else is refused when the device is opened.
 func TestQueueWorkersThatCannotBe(t *testing.T) {
 	for _, tt := range []struct {
@@ -268,50 +168,6 @@ func TestQueueWorkersThatCannotBe(t *testing.T) {
 			b.says(err, append([]string{"reprise: open"}, tt.says...)...)
 		})
 	}
-}
-
-// A wait means the recording that was the newest at the call, also when the event is recorded again before the wait
-// is over; ids wrap meanwhile.
-func TestEventsMeanTheirNewestRecording(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
-		buf := b.pages("buf", 8)
-		written, read := b.dev.NewEvent("written"), b.dev.NewEvent("read")
-		b.must(q[1].Record(b.ctx, read))
-		got := make([]byte, buf.Size())
-		for i := range uint32(40) {
-			b.must(q[0].Wait(b.ctx, read))
-			b.must(q[0].Write(b.ctx, buf, 0, words(buf.Size(), i)))
-			b.must(q[0].Record(b.ctx, written))
-			b.must(q[1].Wait(b.ctx, written))
-			b.must(q[1].Read(b.ctx, buf, 0, got))
-			b.must(q[1].Record(b.ctx, read))
-			if diff := cmp.Diff(words(buf.Size(), i), got); diff != "" {
-				t.Fatalf("round %d (-want +got)\n%s", i, diff)
-			}
-		}
-		b.must(read.Synchronize(b.ctx))
-		if done, err := read.Query(); !done || err != nil {
-			t.Errorf("query behind a synchronization: %v, %v", done, err)
-		}
-		if _, ok := read.DeviceTime(); ok {
-			t.Error("an event that isn't timed has a time")
-		}
-	}, reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFFE0))
-}
-
-// More recordings than the completion queue has pages: nobody asks for them, and still nothing stops.
-func TestRecordingsThatNobodyWaitsFor(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		e, f := b.dev.NewEvent("e"), b.dev.NewEvent("f")
-		for range 500 {
-			b.must(b.dev.Queue(0).Record(b.ctx, e))
-			b.must(b.dev.Queue(1).Wait(b.ctx, e))
-			b.must(b.dev.Queue(1).Record(b.ctx, f))
-			b.must(b.dev.Queue(0).Wait(b.ctx, f))
-		}
-		b.must(f.Synchronize(b.ctx))
-	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20))
 }
 
 // What would wait for ever is an error at the call, which names both calls.

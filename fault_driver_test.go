@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
@@ -347,45 +345,6 @@ func TestKilledProcess(t *testing.T) {
 		m.idle()
 		newRig(open(t, m, short))
 	})
-}
-
-// Closing a device with work in flight ends the work, and leaves a card that the next one can use.
-func TestCloseWithWorkInFlight(t *testing.T) {
-	onMachines(t, func(t *testing.T, m *machine) {
-		for range rounds(3, 1) {
-			b := open(t, m, short)
-			r := newRig(b)
-			for range 50 {
-				b.must(r.trace.Replay(b.ctx))
-				b.must(b.queue.Run(b.ctx, r.first))
-			}
-			b.must(b.dev.Close())
-			m.idle()
-		}
-	})
-}
-
-// Nothing can be given back twice, and trying changes nothing.
-func TestDoubleRelease(t *testing.T) {
-	b := open(t, newMachine(t, chip.Wormhole))
-	r := newRig(b)
-	b.must(r.trace.Release(b.ctx))
-	b.must(r.first.Close(b.ctx))
-	b.must(r.in.Free())
-	before := b.allocated()
-	for what, err := range map[string]error{
-		"release trace": r.trace.Release(b.ctx), "close executable": r.first.Close(b.ctx), "free buffer": r.in.Free(),
-		"replay trace": r.trace.Replay(b.ctx), "run": b.queue.Run(b.ctx, r.first), "write": b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
-	} {
-		if !errors.Is(err, reprise.ErrReleased) {
-			t.Errorf("%s again: %v, want %v", what, err, reprise.ErrReleased)
-			continue
-		}
-		b.says(err, "reprise: "+what)
-	}
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("allocated memory (-before +after):\n%s", diff)
-	}
 }
 
 // ioctls lets a test look at requests before the driver gets them, and refuse them.

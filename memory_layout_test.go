@@ -188,33 +188,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// The input of a trace comes back to its address whenever the memory is as it was, which the fingerprint tells.
-func TestSameAddressAgain(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		in := reprise.BufferConfig{Kind: reprise.L1, Size: 4096 * 16, PageSize: 4096, Name: "input"}
-		before := b.dev.MemoryFingerprint(reprise.L1)
-		first := b.buffer(in)
-		b.must(first.Free())
-		act := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "activation"})
-		if b.dev.MemoryFingerprint(reprise.L1) == before {
-			b.Error("the fingerprint doesn't see the activation")
-		}
-		moved := b.buffer(in)
-		if moved.Addr() == first.Addr() {
-			b.Error("two buffers have the same memory")
-		}
-		b.must(errors.Join(moved.Free(), act.Free()))
-		if b.dev.MemoryFingerprint(reprise.L1) != before {
-			b.Error("the fingerprint isn't what it was")
-		}
-		again := b.buffer(in)
-		if again.Addr() != first.Addr() {
-			b.Errorf("at %#x, then at %#x", first.Addr(), again.Addr())
-		}
-		b.must(again.Free())
-	})
-}
-
 // A snapshot answers what would fit, by the same code that allocates, and says what has changed since.
 func TestMemorySnapshot(t *testing.T) {
 	b := open(t, sim.Blackhole())

@@ -17,51 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Buffers of any size and page come back as they were written, whole or in part, in DRAM and in L1.
-func TestBuffersKeepTheirContent(t *testing.T) {
-	onAll(t, func(b *bench) {
-		for _, kind := range []reprise.Kind{reprise.DRAM, reprise.L1} {
-			for _, s := range []struct{ size, page int }{
-				{1, 0}, {3, 1}, {31, 31}, {64, 0}, {65 * 7, 65}, {4096, 4}, {100_000, 100}, {2048 * 300, 2048}, {150_000, 0},
-			} {
-				if kind == reprise.L1 && s.page == 1 {
-					s.page = 3
-				}
-				name := fmt.Sprintf("%v %d/%d", kind, s.size, s.page)
-				buf := b.buffer(reprise.BufferConfig{Kind: kind, Size: s.size, PageSize: s.page, Name: name})
-				if want := max(s.page, 0); buf.Size() != s.size || s.page != 0 && buf.PageSize() != want || s.page == 0 && buf.PageSize() != s.size {
-					b.Errorf("%s: %d B in pages of %d B", name, buf.Size(), buf.PageSize())
-				}
-				want := make([]byte, s.size)
-				for i := range want {
-					want[i] = byte(i*7 + i>>8 + s.size)
-				}
-				b.must(b.queue.Write(b.ctx, buf, 0, want))
-				got := make([]byte, s.size)
-				b.must(b.queue.Read(b.ctx, buf, 0, got))
-				if !bytes.Equal(want, got) {
-					b.Errorf("%s: read back differs", name)
-				}
-				// One page in the middle.
-				if pages := s.size / buf.PageSize(); pages > 2 {
-					off := pages / 2 * buf.PageSize()
-					page := bytes.Repeat([]byte{0xA5}, buf.PageSize())
-					b.must(b.queue.Write(b.ctx, buf, off, page))
-					copy(want[off:], page)
-					b.must(b.queue.Read(b.ctx, buf, off-buf.PageSize(), got[:3*buf.PageSize()]))
-					if !bytes.Equal(want[off-buf.PageSize():off+2*buf.PageSize()], got[:3*buf.PageSize()]) {
-						b.Errorf("%s: around byte %d it differs", name, off)
-					}
-				}
-				b.must(buf.Free())
-			}
-		}
-		if got := b.allocated(); got[reprise.DRAM] != 0 || got[reprise.L1] != 0 {
-			b.Errorf("still allocated: %v", got)
-		}
-	})
-}
-
 // What is larger than the device takes at once is written in parts, and not a byte behind it changes: neither of the same
 // page nor of the next one in the same core.
 func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
@@ -109,30 +64,6 @@ func TestBufferSizes(t *testing.T) {
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
 		t.Errorf("something is taken (-before +after):\n%s", diff)
 	}
-}
-
-// Transfers stay inside their buffer, and say where they would have gone.
-func TestTransfersStayInside(t *testing.T) {
-	b := open(t, sim.Wormhole())
-	buf := b.pages("four", 4)
-	b.write(buf, 100)
-	for _, tt := range []struct{ off, n int }{{0, 320}, {256, 64}, {-64, 64}, {224, 64}, {255, 2}, {0, 257}, {64, 256}, {1 << 40, 64}} {
-		for op, err := range map[string]error{
-			"write": b.queue.Write(b.ctx, buf, tt.off, make([]byte, tt.n)),
-			"read":  b.queue.Read(b.ctx, buf, tt.off, make([]byte, tt.n)),
-		} {
-			var te *reprise.TransferError
-			if !errors.As(err, &te) || te.Op != op || te.Offset != tt.off || te.Size != tt.n || te.Have != 256 || te.Page != 0 {
-				t.Errorf("%s of %d B at %d: %v (%+v)", op, tt.n, tt.off, err, te)
-				continue
-			}
-			b.says(err, "reprise: "+op+` buffer "four"`, fmt.Sprintf("%d B at offset %d", tt.n, tt.off), "256 B: stay inside")
-		}
-	}
-	// Nothing at all is a whole number of pages.
-	b.must(b.queue.Write(b.ctx, buf, 256, nil))
-	b.must(b.queue.Read(b.ctx, buf, 0, nil))
-	b.holds(buf, 100)
 }
 
 // Out of memory says what was asked for, what there is, and who has it.

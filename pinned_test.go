@@ -242,25 +242,6 @@ func TestPinnedTransfersKeepOrder(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// A transfer to pinned memory takes no room in the completion queue but a page, however large it is.
-func TestPinnedTransfersNeedNoQueueMemory(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		const n = 8 << 20
-		h := b.host(n, reprise.HostBufferConfig{Name: "h", Strict: true})
-		x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 4 << 20, Name: "x"})
-		fill(h.Bytes(), 3)
-		want := bytes.Clone(h.Bytes())
-		b.must(b.queue.WriteFrom(b.ctx, x, 0, h, 0, n))
-		clear(h.Bytes())
-		p, err := b.queue.StartReadTo(b.ctx, x, 0, h, 0, n)
-		b.must(err)
-		b.must(p.Wait(b.ctx))
-		if !bytes.Equal(h.Bytes(), want) {
-			b.Error("the data differ")
-		}
-	}, reprise.WithQueueMemory(1<<20))
-}
-
 // Free waits for transfers that nobody waits for.
 func TestFreeWaitsForPinnedTransfers(t *testing.T) {
 	onEmulators(t, func(b *bench) {

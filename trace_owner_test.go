@@ -4,49 +4,12 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/sim"
 )
-
-// The intermediates of a capture are freed inside it, as models do, and others allocate before a replay: it neither
-// writes to theirs nor reads from them. (Elsewhere that is a warning, and then wrong results or a hang.)
-func TestAllocationBesideATrace(t *testing.T) {
-	onAll(t, func(b *bench) {
-		for range 2 {
-			mk := func(name string) *reprise.Buffer { return b.pages(name, 4) }
-			nothing := b.allocated()
-			in, mid, out := mk("in"), mk("mid"), mk("out")
-			one, two := b.load(b.adder("one", reprise.Core{}, in, mid, 1)), b.load(b.adder("two", reprise.Core{X: 1}, mid, out, 1))
-			trace, err := b.queue.Capture(b.ctx, "model", func(r *reprise.Recorder) error {
-				return errors.Join(r.Run(one), r.Run(two), one.Close(b.ctx), mid.Free(), two.Close(b.ctx))
-			})
-			b.must(err)
-			var after []*reprise.Buffer
-			for i := range 6 {
-				o := mk("after")
-				b.write(o, uint32(1000*i))
-				after = append(after, o)
-			}
-			for i := range uint32(3) {
-				b.write(in, i)
-				b.must(trace.Replay(b.ctx))
-				b.holds(out, i+2)
-			}
-			for i, o := range after {
-				b.holds(o, uint32(1000*i))
-				b.must(o.Free())
-			}
-			b.must(errors.Join(trace.Release(b.ctx), in.Free(), out.Free()))
-			if diff := cmp.Diff(nothing, b.allocated()); diff != "" {
-				b.Errorf("something is left (-want +got):\n%s", diff)
-			}
-		}
-	})
-}
 
 // A second trace, and buffers allocated between two captures, never lie where the first trace's freed intermediates
 // are, however full the memory is.
@@ -75,39 +38,6 @@ func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b.must(errors.Join(first.Replay(b.ctx), first.Release(b.ctx)))
 	b.must(b.capture("second", xs...).Replay(b.ctx))
 	b.holds(out, 7)
-}
-
-// A trace that is released while its replays are in the queue runs them to the end first; what takes its memory then
-// works, over and over, and the region is as empty as before.
-func TestReleaseBehindReplays(t *testing.T) {
-	onAll(t, func(b *bench) {
-		in, out := b.pages("in", 2), b.pages("out", 2)
-		var xs []*reprise.Executable
-		for i := range uint32(4) {
-			xs = append(xs, b.load(b.adder("adder", reprise.Core{X: int(i)}, in, out, i)))
-		}
-		b.write(in, 0)
-		before := b.allocated()
-		var was []uint64
-		for i := range 12 {
-			trace := b.capture("trace", xs[i%4], xs[(i+1)%4], xs[(i+2)%4])
-			was = append(was, trace.Extents()[0].Start)
-			for range 5 {
-				b.must(trace.Replay(b.ctx))
-			}
-			b.must(trace.Release(b.ctx))
-			b.holds(out, uint32((i+2)%4))
-		}
-		for _, at := range was {
-			if at != was[0] {
-				b.Errorf("released memory isn't used again: %#x", was)
-				break
-			}
-		}
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("something is left (-want +got):\n%s", diff)
-		}
-	})
 }
 
 // Traces are captured, replayed and released in any order beside buffers that come and go: each replay computes what it

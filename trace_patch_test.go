@@ -3,7 +3,6 @@ package reprise_test
 import (
 	"bytes"
 	"errors"
-	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -270,37 +269,6 @@ func TestSetArguments(t *testing.T) {
 		}
 		if err := (*reprise.Executable)(nil).SetArg(addend, 1); err == nil {
 			b.Error("arguments of nothing were set")
-		}
-	})
-}
-
-// A replay of a trace with parameters that nobody set writes what it always wrote, and allocates nothing; neither does
-// one with a parameter that was set, in the long run.
-func TestReplayWithParametersAllocatesNothing(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		in, out := b.pages("in", 1), b.pages("out", 1)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
-		trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
-			return errors.Join(r.Run(x), r.Param("addend", addend))
-		})
-		b.must(err)
-		v := uint32(0)
-		for name, op := range map[string]func() error{
-			"unchanged": func() error { return trace.Replay(b.ctx) },
-			"changed":   func() error { v++; return errors.Join(trace.Set("addend", v), trace.Replay(b.ctx)) },
-		} {
-			fewest := math.Inf(1)
-			for i := 0; i < 10 && fewest > 0; i++ {
-				b.must(b.queue.Finish(b.ctx))
-				fewest = min(fewest, testing.AllocsPerRun(20, func() {
-					if err := op(); err != nil {
-						b.Error(err)
-					}
-				}))
-			}
-			if fewest != 0 {
-				b.Errorf("%s: a replay allocates %v times", name, fewest)
-			}
 		}
 	})
 }

@@ -188,49 +188,6 @@ func TestCheckFindsDamage(t *testing.T) {
 	}
 }
 
-// A program that hangs is found by stepping and by bisecting, which recovers the device and leaves it working.
-func TestFindHang(t *testing.T) {
-	t.Parallel() // it mostly waits
-	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
-	word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
-	ok := b.load(b.blank("fine", b.dev.Grid()))
-	spin := b.load(&reprise.Program{Name: "stuck", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 5} },
-	}}})
-	trace := b.capture("hangs", ok, ok, spin, ok, ok, ok)
-	prepare := func(v uint32) func(int) error {
-		return func(int) error { b.write(word, v); return nil }
-	}
-	good := func(int) (bool, error) { return true, nil }
-	step, err := trace.Bisect(b.ctx, prepare(5), good)
-	b.must(err)
-	if step != -1 {
-		t.Errorf("a trace that works goes wrong at %d", step)
-	}
-	step, err = trace.Bisect(b.ctx, prepare(0), good)
-	b.must(err)
-	if step != 2 {
-		t.Errorf("the trace hangs at %d, want 2", step)
-	}
-	step, err = trace.Bisect(b.ctx, prepare(5), func(n int) (bool, error) { return n <= 4, nil })
-	b.must(err)
-	if step != 4 {
-		t.Errorf("the trace goes wrong at %d, want 4", step)
-	}
-	b.must(prepare(0)(0))
-	err = trace.Step(b.ctx, nil)
-	var at *reprise.StepError
-	var hang *reprise.HangError
-	if !errors.As(err, &at) || at.First != 2 || at.Name != "stuck" || !errors.As(err, &hang) {
-		t.Errorf("stepped: %v", err)
-	}
-	b.says(err, `trace "hangs": step 2, program "stuck"`, "hangs", `step 2 of trace`)
-	b.must(b.dev.Recover(b.ctx))
-	b.must(prepare(5)(0))
-	b.must(errors.Join(trace.Replay(b.ctx), b.queue.Finish(b.ctx), trace.Release(b.ctx)))
-}
-
 // A trace of the second queue can be set, taken apart and checked as one of the first, whether the queues share workers
 // or not. While that lasts, neither queue runs anything else on the same workers.
 func TestStepOnSecondQueue(t *testing.T) {

@@ -136,8 +136,8 @@ func nothingLeft(t *fixture) {
 
 func twoQueues(t *fixture) {
 	t = t.full(t.device.Open(), reprise.WithQueues(2))
-	if t.dev.Queues() != 2 {
-		t.Fatalf("%d queues", t.dev.Queues())
+	if t.dev.Queues() != 2 || t.dev.Queue(1).ID() != 1 {
+		t.Fatalf("%d queues, the second is %d", t.dev.Queues(), t.dev.Queue(1).ID())
 	}
 	b := t.buffer(reprise.DRAM, 4096, 64)
 	for i := range 4 {
@@ -195,12 +195,15 @@ func useAfterClose(t *fixture) {
 	q := d.Queue(0)
 	data := make([]byte, 64)
 	for name, err := range map[string]error{
-		"write":  q.Write(t.ctx, b, 0, data),
-		"read":   q.Read(t.ctx, b, 0, data),
-		"finish": q.Finish(t.ctx),
-		"run":    q.Run(t.ctx, x),
-		"load":   second(d.Load(t.ctx, &reprise.Program{})),
-		"buffer": second(d.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64})),
+		"write":            q.Write(t.ctx, b, 0, data),
+		"read":             q.Read(t.ctx, b, 0, data),
+		"finish":           q.Finish(t.ctx),
+		"run":              q.Run(t.ctx, x),
+		"load":             second(d.Load(t.ctx, &reprise.Program{})),
+		"new buffer":       second(d.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64})),
+		"replay trace":     tr.Replay(t.ctx),
+		"release trace":    tr.Release(t.ctx),
+		"close executable": x.Close(t.ctx),
 		"capture": second(q.Capture(t.ctx, "t", func(*reprise.Recorder) error {
 			t.Error("capture on a closed device calls its function")
 			return nil
@@ -209,9 +212,11 @@ func useAfterClose(t *fixture) {
 		if !errors.Is(err, reprise.ErrClosed) {
 			t.Errorf("%s: error %v, want ErrClosed", name, err)
 		}
+		t.says(err, "reprise: "+name, "the device is closed")
 	}
-	if err := tr.Replay(t.ctx); err == nil {
-		t.Error("a trace of a closed device replays")
+	// Names and sizes are only memory.
+	if b.Name() != "test" || x.Name() != "store" || tr.Name() != "t" || len(tr.Extents()) == 0 {
+		t.Error("what is known of closed things is lost")
 	}
 }
 

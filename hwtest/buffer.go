@@ -46,7 +46,14 @@ func bufferCases() []testCase {
 }
 
 func writeRead(t *fixture, k reprise.Kind, size, pages int) {
-	b := t.buffer(k, size*pages, size)
+	page := size
+	if pages == 1 {
+		page = 0 // then the buffer is one page
+	}
+	b := t.buffer(k, size*pages, page)
+	if b.Size() != size*pages || b.PageSize() != size {
+		t.Errorf("%d B in pages of %d B", b.Size(), b.PageSize())
+	}
 	for i := range 2 {
 		want := pattern(uint32(size*pages+i), b.Size())
 		t.ok(t.rq.Write(t.ctx, b, 0, want))
@@ -119,9 +126,11 @@ func transferErrors(t *fixture) {
 			"read":  func() error { return t.rq.Read(t.ctx, b, r[0], make([]byte, r[1])) },
 		} {
 			var e *reprise.TransferError
-			if err := do(); !errors.As(err, &e) || e.Op != op || e.Offset != r[0] || e.Size != r[1] {
-				t.Errorf("%s of %d at %d: error %v", op, r[1], r[0], err)
+			err := do()
+			if !errors.As(err, &e) || e.Op != op || e.Offset != r[0] || e.Size != r[1] || e.Have != 1000 || e.Page != 0 {
+				t.Errorf("%s of %d at %d: error %v (%+v)", op, r[1], r[0], err, e)
 			}
+			t.says(err, "reprise: "+op+` buffer "test"`, fmt.Sprintf("%d B at offset %d", r[1], r[0]), "1000 B: stay inside")
 		}
 	}
 	t.same("untouched", before, t.readAll(b))

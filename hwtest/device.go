@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strings"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -124,6 +125,24 @@ func (t *fixture) wantWords(what string, b *reprise.Buffer, word int, want func(
 	}
 	if wrong > 5 {
 		t.Errorf("%s: %d cores are wrong", what, wrong)
+	}
+}
+
+// says checks that an error's text has parts, in their order.
+func (t *fixture) says(err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one that says %q", parts)
+		return
+	}
+	rest := err.Error()
+	for _, p := range parts {
+		_, after, ok := strings.Cut(rest, p)
+		if !ok {
+			t.Errorf("error %q doesn't say %q", err, p)
+			return
+		}
+		rest = after
 	}
 }
 

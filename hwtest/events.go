@@ -69,6 +69,9 @@ func tenEvents(t *fixture) {
 		if done, err := e.Query(); !done || err != nil {
 			t.Errorf("event %d behind a synchronization with the last one: %v, %v", i, done, err)
 		}
+		if _, ok := e.DeviceTime(); ok {
+			t.Errorf("event %d isn't timed and has a time", i)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 const hangs = "a hanging core holds the card until it is reset"
@@ -345,18 +346,31 @@ func cancelledSend(t *fixture) {
 }
 
 func closeBusy(t *fixture) {
-	d, err := reprise.Open(t.ctx, t.device.Open())
-	t.ok(err)
-	u := *t
-	u.useDevice(d)
-	b, err := d.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16 * d.Grid().Size(), PageSize: 16, Name: "busy"})
-	t.ok(err)
-	x, err := d.Load(t.ctx, u.mixProgram("busy", d.Grid(), b, 1, 0))
-	t.ok(err)
-	for range t.size(50, 10) {
-		t.ok(u.rq.Run(t.ctx, x))
+	opened := t.device.Open()
+	for range t.size(3, 1) {
+		d, err := reprise.Open(t.ctx, opened)
+		t.ok(err)
+		u := *t
+		u.useDevice(d)
+		b, err := d.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16 * d.Grid().Size(), PageSize: 16, Name: "busy"})
+		t.ok(err)
+		x, err := d.Load(t.ctx, u.mixProgram("busy", d.Grid(), b, 1, 0))
+		t.ok(err)
+		tr, err := u.rq.Capture(t.ctx, "busy", func(r *reprise.Recorder) error { return r.Run(x) })
+		t.ok(err)
+		for range t.size(50, 10) {
+			t.ok(u.rq.Run(t.ctx, x))
+			t.ok(tr.Replay(t.ctx))
+		}
+		t.ok(d.Close())
+		if card, ok := opened.(*sim.Card); ok {
+			drv, err := card.Driver()
+			t.ok(err)
+			if n := drv.Node(0).OpenFiles(); n != 0 {
+				t.Errorf("%d files of the driver are still open", n)
+			}
+		}
 	}
-	t.ok(d.Close())
 	t.worksAgain()
 }
 
@@ -411,17 +425,23 @@ func foreignThings(t *fixture) {
 	buf := a.perWorker(16)
 	x := a.load(a.mixProgram("x", a.grid(), buf, 1, 0))
 	p := make([]byte, 16)
+	before := b.allocated()
 	for name, err := range map[string]error{
-		"write": b.rq.Write(t.ctx, buf, 0, p),
-		"read":  b.rq.Read(t.ctx, buf, 0, p),
-		"run":   b.rq.Run(t.ctx, x),
-		"load":  second(b.dev.Load(t.ctx, a.mixProgram("y", a.grid(), buf, 1, 0))),
-		"capture": second(b.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+		`write: buffer "test"`:            b.rq.Write(t.ctx, buf, 0, p),
+		`read: buffer "test"`:             b.rq.Read(t.ctx, buf, 0, p),
+		`run: executable "x"`:             b.rq.Run(t.ctx, x),
+		`load program "y": buffer "test"`: second(b.dev.Load(t.ctx, a.mixProgram("y", a.grid(), buf, 1, 0))),
+		`capture "t"`: second(b.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
 			return r.Run(x)
 		})),
 	} {
 		if !errors.Is(err, reprise.ErrForeign) {
 			t.Errorf("%s: error %v, want ErrForeign", name, err)
 		}
+		t.says(err, name, "it belongs to another device")
 	}
+	if after := b.allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+	t.ok(b.rq.Finish(t.ctx))
 }

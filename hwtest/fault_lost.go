@@ -116,16 +116,17 @@ func doubleRelease(t *fixture) {
 	g, _, second := use(2) // takes the places that the first ones had
 	before := u.allocated()
 	for name, err := range map[string]error{
-		"release": tr.Release(t.ctx),
-		"close":   x.Close(t.ctx),
-		"free":    f.b.Free(),
-		"replay":  tr.Replay(t.ctx),
-		"run":     u.rq.Run(t.ctx, x),
-		"write":   u.rq.Write(t.ctx, f.b, 0, make([]byte, 16)),
+		"release trace":    tr.Release(t.ctx),
+		"close executable": x.Close(t.ctx),
+		"free buffer":      f.b.Free(),
+		"replay trace":     tr.Replay(t.ctx),
+		"run":              u.rq.Run(t.ctx, x),
+		"write":            u.rq.Write(t.ctx, f.b, 0, make([]byte, 16)),
 	} {
 		if !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("%s again: error %v, want ErrReleased", name, err)
 		}
+		t.says(err, "reprise: "+name)
 	}
 	if after := u.allocated(); after != before {
 		t.Errorf("allocated are %+v, before that %+v", after, before)

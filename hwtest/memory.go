@@ -221,6 +221,9 @@ func fixedAddress(t *fixture) {
 		before := t.dev.MemoryFingerprint(k)
 		size := 128 * t.dev.Memory(k).Banks
 		b := t.bufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "chosen"})
+		if t.dev.MemoryFingerprint(k) == before {
+			t.Errorf("%v: the fingerprint doesn't see a buffer", k)
+		}
 		want := pattern(9, size)
 		t.ok(t.rq.Write(t.ctx, b, 0, want))
 		var occupied *reprise.OccupiedError

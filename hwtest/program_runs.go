@@ -83,13 +83,11 @@ func usedAfterClose(t *fixture) {
 	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}})
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
-	if err := t.rq.Run(t.ctx, x); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("run: error %v, want ErrReleased", err)
-	}
-	if err := x.Close(t.ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("close: error %v, want ErrReleased", err)
-	}
-	if _, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) }); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("capture: error %v, want ErrReleased", err)
+	_, captured := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+	for op, err := range map[string]error{"run": t.rq.Run(t.ctx, x), "close": x.Close(t.ctx), "capture": captured} {
+		if !errors.Is(err, reprise.ErrReleased) {
+			t.Errorf("%s: error %v, want ErrReleased", op, err)
+		}
+		t.says(err, `"gone"`, "it has been released already")
 	}
 }

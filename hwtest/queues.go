@@ -445,6 +445,9 @@ func splitRuns(t *fixture) {
 
 func splitRefuses(t *fixture) {
 	f, q, on := t.follow(), t.both(), splitRanges()
+	if got := [2]reprise.Range{q[0].Workers(), q[1].Workers()}; got != on {
+		t.Errorf("the queues have the workers %v, want %v", got, on)
+	}
 	for _, wrong := range []reprise.Range{t.grid(), on[0], {Start: on[0].End, End: on[1].End}, reprise.Single(4, 0)} {
 		x := t.load(t.mixProgram("x", wrong, f.b, 6, 0))
 		_, err := q[1].Capture(t.ctx, "tr", func(r *reprise.Recorder) error { return r.Run(x) })
@@ -454,6 +457,7 @@ func splitRefuses(t *fixture) {
 				t.Errorf("%s on %v: %v", what, wrong, err)
 			}
 		}
+		t.says(err, `run program "x" at `, "the queue starts the workers")
 	}
 	t.finishBoth()
 	f.check("nothing ran")

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kernels"
@@ -287,9 +288,11 @@ func replayAfterRelease(t *fixture) {
 	f := t.follow()
 	tr := t.capture("t", t.load(t.mixProgram("x", t.grid(), f.b, 5, 0)))
 	t.ok(tr.Release(t.ctx))
-	if err := tr.Replay(t.ctx); !errors.Is(err, reprise.ErrReleased) {
+	err := tr.Replay(t.ctx)
+	if !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("replay: error %v, want ErrReleased", err)
 	}
+	t.says(err, `reprise: replay trace "t": it has been released already`)
 	if err := tr.Release(t.ctx); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("release: error %v, want ErrReleased", err)
 	}
@@ -435,6 +438,10 @@ func circularInTrace(t *fixture) {
 func traceDescription(t *fixture) {
 	f := t.follow()
 	x, y := t.load(t.mixProgram("first", t.grid(), f.b, 5, 0)), t.load(t.mixProgram("second", t.grid(), f.b, 6, 0))
+	if x.Cores() != t.grid().Size() || x.CommandBytes() <= 0 {
+		t.Errorf("a program has %d cores and %d B of commands", x.Cores(), x.CommandBytes())
+	}
+	before := t.dev.Memory(allocator.Trace)
 	tr := t.capture("two", x, y, x)
 	if tr.Name() != "two" || len(tr.Steps()) != 3 || tr.Steps()[1].Name != "second" {
 		t.Errorf("%q: %+v", tr.Name(), tr.Steps())
@@ -456,11 +463,18 @@ func traceDescription(t *fixture) {
 	if total != tr.Size() || tr.Size() < at {
 		t.Errorf("extents have %d B, the trace %d B, its steps %d B", total, tr.Size(), at)
 	}
-	if n := tr.ReplayBytes(); n <= 0 || n > 4096 {
+	if m := t.dev.Memory(allocator.Trace); m.Extents != before.Extents+1 || (m.Allocated-before.Allocated)*uint64(m.Banks) < uint64(total) {
+		t.Errorf("the banks hold %d B, the allocator has %+v, before %+v", total, m, before)
+	}
+	if n := tr.ReplayBytes(); n <= 0 || n > 512 {
 		t.Errorf("a replay writes %d B", n)
 	}
 	var text bytes.Buffer
 	t.ok(tr.Print(&text))
+	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	if last := lines[len(lines)-1]; len(lines) < 10 || !strings.Contains(last, "EXEC_BUF_END") {
+		t.Errorf("%d lines, the last is %q", len(lines), last)
+	}
 	for _, w := range []string{"WRITE_PACKED", "SEND_GO_SIGNAL", "RELAY_PAGED_PACKED", "EXEC_BUF_END"} {
 		if !strings.Contains(text.String(), w) {
 			t.Errorf("the text has no %s", w)

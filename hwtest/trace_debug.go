@@ -63,21 +63,31 @@ func (t *fixture) sequence(f *follow, n int) (tr *reprise.Trace, play func()) {
 
 func timesOfPrograms(t *fixture) {
 	f := t.follow()
-	tr, play := t.sequence(f, 9)
+	n := t.size(70, 9) // more than the smallest completion queue holds reports
+	tr, play := t.sequence(f, n)
+	before := t.allocated()
 	times, err := tr.Times(t.ctx)
 	t.ok(err)
 	play()
-	if len(times) != 9 {
-		t.Fatalf("%d times of 9 programs", len(times))
+	if len(times) != n {
+		t.Fatalf("%d times of %d programs", len(times), n)
 	}
 	for i, s := range times {
-		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End {
+		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End || s.Name != []string{"0", "30000", "4000"}[i%3] || s.Queue != 0 {
 			t.Errorf("program %d: %+v behind %+v", i, s, times[max(i-1, 0)])
 		}
 	}
+	f.check("behind the times")
+	if after := t.allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
 	t.ok(tr.Replay(t.ctx))
 	play()
-	f.check("behind the times")
+	f.check("behind a replay")
+	t.ok(tr.Release(t.ctx))
+	if times, err := tr.Times(t.ctx); !errors.Is(err, reprise.ErrReleased) || times != nil {
+		t.Errorf("after the release: %v", err)
+	}
 }
 
 func inPieces(t *fixture, n int) {
@@ -271,10 +281,14 @@ func bisectHang(t *fixture) {
 	if !errors.As(err, &at) || at.First != 2 || at.Name != "spin" || !errors.As(err, &hang) {
 		t.Errorf("stepped: %v", err)
 	}
+	t.says(err, `trace "t": step 2, program "spin"`, "hangs", "step 2 of trace")
 	t.ok(u.dev.Recover(u.ctx))
-	step, err = tr.Bisect(u.ctx, prepare(0x12345678), good)
-	t.ok(err)
-	if step != -1 {
-		t.Errorf("step %d was found in a trace that works", step)
+	for _, bad := range []int{-1, 3} { // what works, and what is said to be wrong behind the program that can hang
+		step, err = tr.Bisect(u.ctx, prepare(0x12345678), func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
+		t.ok(err)
+		if step != bad {
+			t.Errorf("step %d was found in a trace that works, want %d", step, bad)
+		}
 	}
+	t.ok(errors.Join(prepare(0x12345678)(0), tr.Replay(u.ctx), u.rq.Finish(u.ctx)))
 }
