@@ -43,7 +43,7 @@ func (b *bench) holds(t *ops.Tensor, want ...uint32) {
 	}
 }
 
-// A program is made once for tensors of a kind; others at other addresses find it in the cache.
+// A program is loaded once for tensors of equal specs; tensors at other addresses use it from the cache.
 func TestProgramCache(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(reprise.DRAM)
@@ -68,7 +68,7 @@ func TestProgramCache(t *testing.T) {
 	b.holds(b.ok(b.Add(b.ctx, second, y)), 0, 4, 8, 12)
 }
 
-// A trace replays operations whose programs are in the cache; it keeps its tensors' memory.
+// A trace replays operations whose programs are in the cache; it holds its tensors' memory.
 func TestTraceOfOperations(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	l1 := ops.Interleaved(reprise.L1)
@@ -100,8 +100,8 @@ func TestTraceOfOperations(t *testing.T) {
 	b.must(tr.Release(b.ctx))
 }
 
-// What isn't in the program cache can't be part of a trace: the error says which operation, and the capture fails even if
-// its function drops it.
+// An operation whose program isn't in the cache can't be part of a trace: the error names it, and the capture fails even if its
+// function ignores the error.
 func TestCacheMissDuringCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.tensor(ops.Interleaved(reprise.DRAM), ops.UInt32, 4)

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Two tensors are added on a device. A row of one is enough: it is repeated.
+// Add two tensors on a device. The second one has a single row, which is repeated.
 func Example() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
@@ -46,8 +46,8 @@ func Example() {
 	// Output: [2 3] [1.5 2.25 -5 4.5 5.25 -2]
 }
 
-// Without dispatch nothing reaches the device, and tensors may be far larger than its memory. What would take how much is
-// in the graph.
+// Without dispatch nothing reaches the device, and tensors may be larger than its memory. The graph has the memory that each
+// operation would take.
 func ExampleDevice_BeginCapture() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())

@@ -22,7 +22,7 @@ var modes = map[string]graph.Mode{"normal": graph.Normal, "no dispatch": graph.N
 // eight is a Wormhole with the 8 by 8 workers of the document's sample.
 func eight() reprise.Target { return sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 0b1})) }
 
-// zeros is a tensor of bfloat16 tiles on the device, by what a host has.
+// zeros copies a host tensor of bfloat16 zeros to the device, in tiles.
 func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
 	b.Helper()
 	n := 1
@@ -32,7 +32,7 @@ func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
 	return b.ok(b.ToDevice(b.ctx, &ops.Host{Shape: shape, DType: ops.BFloat16, Data: make([]byte, 2*n)}, ops.Tile, m))
 }
 
-// sample runs the document's operation: an add that has to repeat one of its operands.
+// sample runs the operation of TT-NN's document: an add that repeats one of its operands.
 func sample(b *bench, cfg graph.Config) *graph.Graph {
 	b.Helper()
 	l1 := ops.Interleaved(reprise.L1)
@@ -47,7 +47,7 @@ func sample(b *bench, cfg graph.Config) *graph.Graph {
 	return r.Graph
 }
 
-// document is the sample as it stands in the document. Addresses are those of whoever ran it: they are left out.
+// document returns the sample of TT-NN's document without its addresses.
 func document(t *testing.T) *graph.Graph {
 	t.Helper()
 	text, err := os.ReadFile("graph/testdata/sample.json")
@@ -64,7 +64,7 @@ func document(t *testing.T) *graph.Graph {
 	return r.Graph
 }
 
-// In the format of the sample, what the sample's operation gives is the sample: nodes, order, connections and fields.
+// In the format of the sample, its operation gives the same nodes, order, connections and fields.
 func TestSampleOperation(t *testing.T) {
 	want, err := json.MarshalIndent(document(t), "", " ")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestSampleOperation(t *testing.T) {
 	}
 }
 
-// without leaves the nodes of a type out and numbers the others anew.
+// without removes the nodes of a type and renumbers the others.
 func without(g *graph.Graph, t graph.NodeType) *graph.Graph {
 	place := map[int]int{}
 	for _, n := range g.Nodes {
@@ -127,8 +127,8 @@ func skeleton(g *graph.Graph) []node {
 	return out
 }
 
-// Format2026v1 keeps the sample's order and connections, but for one node before each program that says that the circular
-// buffers of the program before are gone. It adds levels, arguments, input tensors and more about tensors and buffers.
+// Format2026v1 keeps the sample's order and connections, except for one node before each program, which frees the
+// circular buffers of the program before. It adds levels, arguments, input tensors and more about tensors and buffers.
 func TestSampleOperationInLaterFormats(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 	}
 }
 
-// The addresses in a normal capture are those that things have, and in one without dispatch those that they would have.
+// Captures have the real addresses, and captures without dispatch the addresses that a real run would have.
 func TestCapturedAddressesAreReal(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.zeros(ops.Interleaved(reprise.L1), 1, 1, 64, 64)
@@ -207,7 +207,7 @@ func TestCapturedAddressesAreReal(t *testing.T) {
 	}
 }
 
-// workload uses the allocator, the program cache and the device; it returns where things were.
+// workload uses the allocator, the program cache and the device; it returns the addresses.
 func workload(b *bench) []uint32 {
 	b.Helper()
 	var at []uint32
@@ -223,7 +223,7 @@ func workload(b *bench) []uint32 {
 	return append(at, b.ok(b.Relu(b.ctx, sum)).Address())
 }
 
-// What runs after a capture, and in a normal one, has the same addresses and the same program cache as without captures.
+// Operations in and after a capture have the same addresses and program cache as without captures.
 func TestCaptureChangesNothing(t *testing.T) {
 	state := func(b *bench) []uint64 {
 		return []uint64{b.dev.MemoryFingerprint(reprise.DRAM), b.dev.MemoryFingerprint(reprise.L1), uint64(b.ProgramCacheEntries())}
@@ -257,7 +257,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 	}
 }
 
-// A tensor of a capture without dispatch is good for nothing after it, and one that was there before is still there.
+// A tensor of a capture without dispatch can't be used after it; one from before the capture still can.
 func TestPlannedTensors(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.tensor(ops.Interleaved(reprise.DRAM), ops.UInt32, 2)

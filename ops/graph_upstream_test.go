@@ -73,8 +73,8 @@ func TestUpstreamBuffers(t *testing.T) {
 	}
 }
 
-// ScopedGraphCapture: an operation that fails in an inner capture leaves the outer one as it should be, and a later capture
-// looks as one before did.
+// ScopedGraphCapture: an operation that fails in an inner capture leaves the outer one intact, and a later capture is like one
+// before.
 func TestUpstreamNestedCaptures(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -126,8 +126,8 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 	}
 }
 
-// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders: input tensors are in the order of the arguments, repeats
-// kept.
+// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders: input tensors are in the order of the arguments, with
+// repetitions.
 func TestUpstreamInputOrder(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x, y := b.zeros(ops.Interleaved(reprise.L1), 32, 32), b.zeros(ops.Interleaved(reprise.L1), 32, 32)
@@ -205,7 +205,7 @@ func TestUpstreamReport(t *testing.T) {
 	}
 }
 
-// With pages asked for, the report says where each page of a live L1 buffer is.
+// With BufferPages the report has the place of each page of an allocated L1 buffer.
 func TestBufferPages(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true})
@@ -231,7 +231,7 @@ func TestBufferPages(t *testing.T) {
 }
 
 // AddGraphTrace of test_graph_add: its three cases with its figures, in both modes. In the third one the program's circular
-// buffers lie in the tensors' shards: they are no memory of their own on any core, but count for the peak as upstream has it.
+// buffers are placed in the tensors' shards: they take no memory of their own, but count for the peak as in upstream.
 func TestUpstreamAddFigures(t *testing.T) {
 	b := open(t, eight())
 	l1 := ops.Interleaved(reprise.L1)
@@ -287,7 +287,7 @@ func TestUpstreamAddFigures(t *testing.T) {
 	}
 }
 
-// Programs, transfers and buffers that aren't an operation's are in the graph too.
+// Programs, transfers and buffers that aren't part of an operation are in the graph too.
 func TestOthersAreCaptured(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{})
@@ -318,7 +318,7 @@ func TestOthersAreCaptured(t *testing.T) {
 	}
 }
 
-// gate is an Observer of the device that holds calls up: each says that it has begun, and goes on when it is let.
+// gate is an Observer of the device that blocks calls: each one signals that it has begun, and waits to be released.
 type gate struct{ begun, let chan struct{} }
 
 func (g gate) Begin(context.Context, *reprise.Call) {
@@ -328,7 +328,7 @@ func (g gate) Begin(context.Context, *reprise.Call) {
 
 func (g gate) End(context.Context, *reprise.Call) {}
 
-// Calls of several goroutines that overlap are each in the graph once, whichever ends first.
+// Overlapping calls of several goroutines are each in the graph once, in any order of their ends.
 func TestOverlappingCallsOfOthers(t *testing.T) {
 	dev, err := reprise.Open(t.Context(), sim.Wormhole(), reprise.WithQueues(2))
 	if err != nil {
@@ -378,7 +378,7 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 	}
 }
 
-// An operation that hangs ends in a *HangError; the capture is kept and says which operation it was.
+// An operation that hangs ends in a *HangError; the capture goes on and shows which operation it was.
 func TestHangIsCaptured(t *testing.T) {
 	ctx := t.Context()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second))

@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// levels takes what f does apart by levels.
+// levels returns the levelized graph of what f runs.
 func (b *bench) levels(cfg graph.Config, level int, f func()) []graph.Vertex {
 	b.Helper()
 	c := b.BeginCapture(cfg)
@@ -42,7 +42,7 @@ func names(vs []graph.Vertex, of []int) []string {
 	return out
 }
 
-// SimpleBinaryOp: an add of a tensor to itself is two vertices, and what is inside of it more.
+// SimpleBinaryOp: an add of a tensor to itself is two vertices at level 1; its inner functions are more at level 2.
 func TestUpstreamLevelsOfAdd(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	a := b.zeros(ops.Interleaved(reprise.L1), 64, 128)
@@ -64,7 +64,7 @@ func TestUpstreamLevelsOfAdd(t *testing.T) {
 	}
 }
 
-// OutputLayoutInfo, MultiplyAndAddTest: a result goes into what takes it, which says in words what it is.
+// OutputLayoutInfo, MultiplyAndAddTest: a result is connected to its consumer, whose arguments describe it.
 func TestUpstreamChainOfOperations(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	l1 := ops.Interleaved(reprise.L1)
@@ -83,7 +83,7 @@ func TestUpstreamChainOfOperations(t *testing.T) {
 	if d := cmp.Diff([]string{tensor(x), "ttnn::multiply"}, names(vs, at(t, vs, "ttnn::add").In)); d != "" {
 		t.Error(d)
 	}
-	// The words of the first argument of what takes it are those of its first operand, as upstream has it.
+	// The output info is the first argument of the consumer, which is its first operand, as in upstream.
 	info := at(t, vs, "ttnn::multiply").OutputInfo
 	if len(info) != 1 || !strings.Contains(info[0], "buffer_type=BufferType::L1") || !strings.Contains(info[0], "logical_shape=Shape([16, 32, 64])") {
 		t.Errorf("output info %q", info)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// cards are those that every test of what kernels compute runs on. Strict ones refuse what silicon leaves undefined.
+// cards are the targets of every test of results. Strict ones refuse what is undefined on silicon.
 var cards = map[string]func() reprise.Target{
 	"wormhole":         func() reprise.Target { return sim.Wormhole() },
 	"blackhole":        func() reprise.Target { return sim.Blackhole() },

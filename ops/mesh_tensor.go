@@ -135,17 +135,6 @@ func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
 	return errors.Join(errs...)
 }
 
-// of says whether the tensor is one of the mesh's.
-func (t *MeshTensor) of(m *Mesh) error {
-	switch {
-	case t == nil:
-		return fmt.Errorf("%w: no tensor: it is nil", ErrShape)
-	case t.m != m:
-		return ErrWrongDevice
-	}
-	return nil
-}
-
 // check returns an error unless the tensor is one of the mesh.
 func (t *MeshTensor) check(m *Mesh) error {
 	switch {

@@ -47,7 +47,7 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *meshBench {
 	return b
 }
 
-// spread puts another tensor on each chip: i, i+1, i+2 and so on, up to i+49 and again.
+// spread copies a different tensor to each chip i: i, i+1 and so on up to i+49, repeated.
 func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.MeshTensor {
 	b.Helper()
 	n := 1
@@ -73,7 +73,7 @@ func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.Mes
 	return t
 }
 
-// all checks that every chip has the same.
+// all checks that every chip has the same elements.
 func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	b.Helper()
 	hs, err := b.Mesh.ToHost(b.ctx, t)
@@ -87,14 +87,14 @@ func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	}
 }
 
-// Collectives give every chip the sum of all parts, or all parts concatenated, for every data type and layout.
+// Collectives leave on every chip the sum of all parts, or all parts concatenated, for every data type and layout.
 func TestCollectives(t *testing.T) {
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, 1, 1, 32, 40)
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, 3, 5)
 	collectives(t, sim.P300(), mesh.Shape{2}, ops.RowMajor, ops.Float32, 2, 4, 6)
 }
 
-// collectives runs them once on a mesh.
+// collectives runs each collective once on a mesh.
 func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Layout, dt ops.DataType, tensor ...int) {
 	t.Run(fmt.Sprintf("%v on %v", dt, shape), func(t *testing.T) {
 		b := openMesh(t, machine, shape)
@@ -136,7 +136,7 @@ func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Lay
 	})
 }
 
-// What links can't carry is refused.
+// Tensors that links can't transfer are refused.
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	bytes := b.spread(ops.RowMajor, ops.UInt8, 4, 4)
@@ -196,8 +196,8 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A collective is captured like an operation, with the addresses of all chips; the visualizer's database has it, and the pages
-// show it.
+// A collective is captured like an operation, with the addresses of all chips. The visualizer's database and the pages of view
+// have it.
 func TestCollectiveIsCaptured(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	x := b.spread(ops.RowMajor, ops.Int32, 4, 16)

@@ -19,7 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// hearing is an Observer that writes down what it hears, and who called.
+// hearing is an Observer that records its calls, and the caller from the context.
 type hearing struct{ lines []string }
 
 type caller struct{}
@@ -37,7 +37,7 @@ func (h *hearing) End(ctx context.Context, f *ops.Function) {
 	h.lines = append(h.lines, fmt.Sprintf("%d ends, failed %t", f.Level, f.Err != nil))
 }
 
-// calls is an Observer of the device, which hears by the context for whom it is called.
+// calls is an Observer of the device, which takes the function that made a call from the context.
 type calls struct{ by []string }
 
 func (c *calls) Begin(context.Context, *reprise.Call) {}
@@ -48,7 +48,8 @@ func (c *calls) End(ctx context.Context, call *reprise.Call) {
 	}
 }
 
-// Observers hear of an operation and of what is inside of it, in order; contexts say who calls, down to the device's calls.
+// Observers are notified of an operation and the functions inside, in order; contexts carry the caller down to the device's
+// calls.
 func TestObserversHearOfFunctions(t *testing.T) {
 	h, c := &hearing{}, &calls{}
 	b := open(t, sim.Wormhole(), ops.WithObserver(h))
@@ -73,7 +74,7 @@ func TestObserversHearOfFunctions(t *testing.T) {
 	}
 }
 
-// What the chips of a mesh do together is heard of once, with what each chip does for it inside.
+// A collective is one function, with those of each chip inside.
 func TestObserversHearOfCollectives(t *testing.T) {
 	h := &hearing{}
 	m := sim.P300()
@@ -102,7 +103,7 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	}
 }
 
-// Operations and the device's calls are written to a log, each at its level.
+// Operations and the device's calls are logged, each at its level.
 func TestLog(t *testing.T) {
 	var text bytes.Buffer
 	l := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))

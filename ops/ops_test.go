@@ -42,7 +42,7 @@ func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
 	}
 }
 
-// same says whether what came back is what plain Go gives, bit for bit; what is not a number is only that.
+// same compares a result with that of plain Go, bit for bit; NaNs are equal.
 func same(t *rapid.T, what string, got *ops.Host, want *plain) {
 	t.Helper()
 	w := host(t, want)
@@ -88,16 +88,16 @@ func values(t *rapid.T, name string, dims [4]int, dt ops.DataType) *plain {
 	})
 }
 
-// room is how much a card has for what is drawn.
+// room limits the tensors that are drawn for a card.
 type room struct {
 	side     int // of the square of cores that shards are on
 	elements int // of a tensor
 }
 
-// large is the room of a card with all its cores.
+// large is the room of a card with all cores.
 var large = room{side: 7, elements: 9600}
 
-// place draws a layout and a memory configuration that a shape can have.
+// place draws a valid layout and memory configuration for a shape.
 func (r room) place(t *rapid.T, name string, dims [4]int) (ops.Layout, ops.MemoryConfig) {
 	l := rapid.SampledFrom([]ops.Layout{ops.RowMajor, ops.Tile}).Draw(t, name+" layout")
 	return l, r.memory(t, name, dims, l)
@@ -136,16 +136,16 @@ func (r room) dims(t *rapid.T, name string) [4]int {
 	return d
 }
 
-// shardsOf is how many shards are above and beside each other.
+// shardsOf returns the number of shards in each direction.
 type shardsOf struct {
 	layout     reprise.Layout
 	high, wide int
 }
 
-// operations are what check knows, by kernel.
+// operations are the operations that check runs, by kernel.
 var operations = [][]string{{"add", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}}
 
-// check runs one of some operations, on tensors of drawn shapes, types and places.
+// check runs a drawn operation of a list, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
 	ok := func(err error) {
 		t.Helper()
@@ -218,7 +218,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		}
 		x, tx := lie("x")
 		y, ty := lie("y")
-		// The second time the same cores find other data at the same places.
+		// The second time the same cores have other data at the same addresses.
 		for _, again := range []string{"", " again"} {
 			if again != "" {
 				x = values(t, "x again", da, dt)
@@ -263,7 +263,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 	}
 }
 
-// What kernels compute is what plain Go computes, bit for bit, whatever the shapes, types, layouts and places.
+// Kernels compute the same as plain Go, bit for bit, for all shapes, types, layouts and places.
 func TestOperationsAgreeWithTheHost(t *testing.T) {
 	open4 := map[string]*bench{}
 	var names []string
@@ -277,7 +277,7 @@ func TestOperationsAgreeWithTheHost(t *testing.T) {
 	})
 }
 
-// The vendor's simulator gives the same, in one case of each operation.
+// The vendor's simulator computes the same, in one case of each operation.
 func TestOperationsOnTheVendorsSimulator(t *testing.T) {
 	for _, v := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {
 		t.Run(v, func(t *testing.T) {

@@ -33,7 +33,7 @@ func make4(dims [4]int, t ops.DataType, f func(n, c, h, w int) float64) *plain {
 	return p
 }
 
-// fit makes a 64-bit integer or a single-precision float one of the type.
+// fit converts a 64-bit integer or a single-precision float to the type.
 func fit(t ops.DataType, i int64, f float32) float64 {
 	switch t {
 	case ops.UInt8:

@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// circulars says for each circular buffer of a graph where it lies, and whether that is in a tensor.
+// circulars returns the address of each circular buffer of a graph, and whether it is placed in a tensor.
 func circulars(g *graph.Graph) (out []string) {
 	for _, n := range only(g, graph.CircularAllocate) {
 		out = append(out, n.Params["globally_allocated"]+" "+n.Params["address"])
@@ -21,7 +21,7 @@ func circulars(g *graph.Graph) (out []string) {
 	return out
 }
 
-// counted is a tensor whose elements are 0, 1, 2, ... times a factor.
+// counted returns a tensor with elements 0, 1, 2, ... times a factor.
 func (b *bench) counted(m ops.MemoryConfig, l ops.Layout, dt ops.DataType, factor float32, shape ...int) *ops.Tensor {
 	b.Helper()
 	n := 1
@@ -37,8 +37,8 @@ func (b *bench) counted(m ops.MemoryConfig, l ops.Layout, dt ops.DataType, facto
 	return b.ok(b.ToDevice(b.ctx, h, l, m))
 }
 
-// Tensors that lie in the same way, with a shard on each core, are computed where they are: the program's circular buffers
-// are their shards, also when the program comes from the cache and the tensors are others.
+// Tensors with the same shards, one on each core, are computed in place: the program's circular buffers are their shards, also
+// when a program from the cache runs with other tensors.
 func TestShardsAreComputedInPlace(t *testing.T) {
 	grid := reprise.Grid(2, 2)
 	for name, c := range map[string]struct {
@@ -93,7 +93,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 			}
 			run("double", func(i int) float32 { return float32(2 * i) }, func() (*ops.Tensor, error) { return b.Add(b.ctx, x, x) }, x)
 			run("relu", func(i int) float32 { return float32(i) }, func() (*ops.Tensor, error) { return b.Relu(b.ctx, x) }, x)
-			// A trace keeps the places that it was recorded with.
+			// A trace keeps the addresses that it was recorded with.
 			into, other := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
 			tr, err := b.Capture(b.ctx, "sum", func() error {
 				_, err := b.Add(b.ctx, x, y, ops.Into(into))
@@ -113,7 +113,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 	}
 }
 
-// What doesn't lie in the same way, or leaves cores without a full shard, is computed through room of its own.
+// Tensors with different shards, or with cores without a full shard, are computed in circular buffers of their own.
 func TestShardsThatDiffer(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	high, wide := ops.Sharded(reprise.HeightSharded, 32, 64, reprise.Grid(2, 1)), ops.Sharded(reprise.WidthSharded, 64, 32, reprise.Grid(2, 1))

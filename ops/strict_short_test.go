@@ -2,7 +2,7 @@
 
 package ops_test
 
-// strictSeeds is how many seeds TestStrict runs on each architecture; strictAll makes it go on after one that fails.
+// strictSeeds is the number of seeds that TestStrict runs on each architecture; strictAll makes it go on after a failure.
 const (
 	strictSeeds = 4
 	strictAll   = false

@@ -11,10 +11,10 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Every kernel on drawn shapes, types, layouts and places, on a card with every check and every freedom that the hardware
-// has: what it computes is what plain Go computes, and nothing is refused.
+// Every kernel computes the same as plain Go on drawn shapes, types, layouts and places, on a card with every check and every
+// reordering that hardware may do, and no access is refused.
 func TestStrict(t *testing.T) {
-	// Three rows or columns of cores, of which the queue takes one: what others do takes time and shows nothing.
+	// Three rows or columns of cores, of which the queue takes one: more cores take time and test nothing new.
 	for _, c := range []struct {
 		card    func(...sim.Option) *sim.Card
 		harvest uint32

@@ -176,7 +176,7 @@ func read(ctx context.Context, path string, lim graph.Limits) (*graph.Report, er
 	case errors.Is(err, fs.ErrNotExist) || len(r.Python) > 0:
 		return r, nil
 	case err != nil:
-		return nil, fmt.Errorf("Python records of %s: %w", path, err)
+		return nil, fmt.Errorf("records of %s: %w", path, err)
 	}
 	if r.Python, err = graph.DecodePython(b); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
