@@ -9,25 +9,22 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrMixed says that devices of one graph have different architectures: no link joins those.
-var ErrMixed = errors.New("devices of different architectures")
-
 // finder is a search in progress.
 type finder struct {
 	graph   *Graph
 	devices []*kmd.Device
-	known   map[key]int // chips by what links say of them
-	via     map[int]int // chip without a PCI interface: the device that leads to it
+	known   map[asicID]int // chips by their identity in Ethernet tiles
+	via     map[int]int    // by chip without a PCI interface: the device that leads to it
 }
 
-// key is how the ends of links name chips: the number of the chip, and on Wormhole the shortened number of the board.
-type key [2]uint32
+// asicID identifies a chip in an Ethernet tile: by its number, and on Wormhole also by the shortened number of its board.
+type asicID [2]uint32
 
-// Discover asks the chips of the devices, and those behind them, for their links. The devices are all of one architecture;
-// each gives one window for a moment. What can't be read is in the graph as a Problem; an error is only that of the devices
-// themselves, or of ctx.
+// Discover reads the links of the devices' chips, and of the chips behind them that have no PCI interface. The devices must be
+// of one architecture; Discover opens one window of each for a short time. A chip behind others that can't be read has a Problem
+// in the graph; the errors are those of the devices themselves, of ctx, or wrap [ErrMixed].
 func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
-	f := &finder{graph: &Graph{}, devices: devices, known: map[key]int{}, via: map[int]int{}}
+	f := &finder{graph: &Graph{}, devices: devices, known: map[asicID]int{}, via: map[int]int{}}
 	var found []*seen
 	for i, d := range devices {
 		if i > 0 && d.Arch() != f.graph.Arch {
@@ -45,7 +42,7 @@ func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 			}
 		}
 	}
-	// Chips behind others are read as they are found, from the nearest on.
+	// Chips behind others are read in the order in which they are found, the nearest first.
 	for i := 0; i < len(f.graph.Chips); i++ {
 		if i == len(found) {
 			s, err := f.behind(ctx, i)
@@ -61,7 +58,7 @@ func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 	return f.graph, nil
 }
 
-// seen is what a chip's tiles say.
+// seen is the Ethernet tiles of a chip.
 type seen struct{ tiles []tile }
 
 // device reads a chip with a PCI interface.
@@ -110,7 +107,7 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) (*seen, error) {
 	return s, nil
 }
 
-// note takes over what a tile says of its own chip.
+// note copies what a tile reports about its own chip.
 func (f *finder) note(c *Chip, t *tile) {
 	if !t.named {
 		return
@@ -121,7 +118,7 @@ func (f *finder) note(c *Chip, t *tile) {
 	}
 }
 
-// join adds what the chip's tiles say to the graph, and chips that nobody knew to its end.
+// join adds the chip's ports to the graph, and appends the chips that they lead to if they are new.
 func (f *finder) join(i int, s *seen) {
 	if s == nil {
 		return
@@ -130,7 +127,7 @@ func (f *finder) join(i int, s *seen) {
 		p := Port{Channel: n, Tile: t.xy, State: t.state}
 		if t.state != Unconnected && t.named {
 			at, ok := f.known[t.peer]
-			if !ok && t.peer != (key{}) {
+			if !ok && t.peer != (asicID{}) {
 				at = len(f.graph.Chips)
 				from := End{i, n}
 				f.known[t.peer] = at
@@ -148,20 +145,20 @@ func (f *finder) join(i int, s *seen) {
 	}
 }
 
-// behind reads a chip without a PCI interface of its own through one that has one.
+// behind reads a chip without a PCI interface through one that has one.
 func (f *finder) behind(ctx context.Context, i int) (*seen, error) {
 	c := &f.graph.Chips[i]
 	if f.graph.Arch != chip.Wormhole {
-		return nil, fmt.Errorf("%w: it has no device here, and only Wormhole's Ethernet firmware forwards", ErrUnreachable)
+		return nil, fmt.Errorf("%w: it has no device on this host, and only Wormhole's Ethernet firmware forwards", ErrUnreachable)
 	}
 	from := *c.Behind
-	if v, ok := f.via[from.Chip]; ok { // further away: the firmware on the way forwards
+	if v, ok := f.via[from.Chip]; ok { // more than one link away: the firmware on the way forwards
 		from = f.entry(v, -1)
-	} else if e := f.entry(from.Chip, i); e.Chip < len(f.devices) { // a link that is up is better than the first one
+	} else if e := f.entry(from.Chip, i); e.Chip < len(f.devices) { // prefer a link that is up
 		from = e
 	}
 	if from.Chip >= len(f.devices) {
-		return nil, fmt.Errorf("%w: what it is behind has no device here", ErrUnreachable)
+		return nil, fmt.Errorf("%w: the chip in front of it has no device on this host", ErrUnreachable)
 	}
 	f.via[i] = from.Chip
 	port := f.graph.Chips[from.Chip].Ports[from.Channel]
@@ -170,7 +167,7 @@ func (f *finder) behind(ctx context.Context, i int) (*seen, error) {
 		return nil, err
 	}
 	defer tun.Close()
-	if v, err := kmdWord(f.devices[from.Chip], port.Tile, wormholeRouting); err != nil || v != 0 {
+	if v, err := loadWord(f.devices[from.Chip], port.Tile, wormholeRouting); err != nil || v != 0 {
 		return nil, errors.Join(fmt.Errorf("%w: the Ethernet firmware doesn't forward", ErrUnreachable), err)
 	}
 	top, err := chip.New(chip.Wormhole, chip.Harvesting{})
@@ -190,7 +187,7 @@ func (f *finder) behind(ctx context.Context, i int) (*seen, error) {
 	return s, nil
 }
 
-// entry is a channel of a device that leads to a chip behind it, to any if that is negative.
+// entry returns a channel of a device whose link is up and leads to a chip behind it, or to any such chip if to is negative.
 func (f *finder) entry(device, to int) End {
 	for _, p := range f.graph.Chips[device].Ports {
 		if p.State == Up && p.Peer != nil && (p.Peer.Chip == to || to < 0 && p.Peer.Chip >= len(f.devices)) {
@@ -200,7 +197,7 @@ func (f *finder) entry(device, to int) End {
 	return End{Chip: len(f.devices)}
 }
 
-func kmdWord(d *kmd.Device, xy chip.XY, addr uint64) (uint32, error) {
+func loadWord(d *kmd.Device, xy chip.XY, addr uint64) (uint32, error) {
 	w, err := ethernetWindow(d, xy)
 	if err != nil {
 		return 0, err
@@ -209,7 +206,7 @@ func kmdWord(d *kmd.Device, xy chip.XY, addr uint64) (uint32, error) {
 	return v, errors.Join(w.Err(), w.Close())
 }
 
-// links makes the list of links from what both ends say.
+// links makes the list of links from what both ends report.
 func (f *finder) links() {
 	for i := range f.graph.Chips {
 		for _, p := range f.graph.Chips[i].Ports {
@@ -221,7 +218,7 @@ func (f *finder) links() {
 			far := f.port(b)
 			if far != nil {
 				if far.Peer != nil && *far.Peer == a && (b.Chip < a.Chip || b.Chip == a.Chip && b.Channel < a.Channel) {
-					continue // it is there from the other end
+					continue // already added from the other end
 				}
 				if far.State != Up {
 					state = far.State

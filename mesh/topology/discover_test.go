@@ -42,8 +42,8 @@ func devices(t *testing.T, m *sim.Machine) []*kmd.Device {
 	return ds
 }
 
-// ends are the links of a graph in the numbers of a machine's description: which is the device's place in it, and for a
-// chip behind another one where the firmware puts it.
+// ends returns the links of a graph with the chip numbers of a machine's description: the index of a device, and for a chip
+// behind another one that of its place.
 func ends(g *topology.Graph, m chip.Machine) []chip.Link {
 	number := func(i int) int {
 		for n, c := range m.Chips {
@@ -86,7 +86,7 @@ func sorted(l []chip.Link) []chip.Link {
 	return l
 }
 
-// Of every machine all chips and links are found as they are described, though nobody looks there.
+// Discover finds all chips and links of every machine without its description.
 func TestDiscoverMachines(t *testing.T) {
 	for _, spec := range chip.Machines() {
 		m := emulated(t, sim.NewMachine(spec))
@@ -107,7 +107,7 @@ func TestDiscoverMachines(t *testing.T) {
 	}
 }
 
-// Chips are named by what stays: where they are and which they are.
+// Names, serials and numbers of chips are those of the machine.
 func TestDiscoverNamesChips(t *testing.T) {
 	m := emulated(t, sim.N300())
 	g := discover(t, devices(t, m)...)
@@ -123,7 +123,7 @@ func TestDiscoverNamesChips(t *testing.T) {
 	}
 }
 
-// Links that are lost and chips that can't be read are told, and the rest is found all the same.
+// Lost links and unreadable chips are reported, and all others are found.
 func TestDiscoverDegraded(t *testing.T) {
 	m := emulated(t, sim.QuietBox(sim.LinkFault("link-down=0:5"), sim.LinkFault("link-down=1:4")))
 	ds := devices(t, m)
@@ -148,7 +148,7 @@ func TestDiscoverDegraded(t *testing.T) {
 	}
 }
 
-// The vendor's simulator of two chips is found as what it is, and the far chip of its n300 answers.
+// The chips of the vendor's simulator are found, and the far chip of its n300 answers.
 func TestDiscoverSimulator(t *testing.T) {
 	for _, tt := range []struct {
 		variable string

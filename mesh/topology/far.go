@@ -11,9 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// FarTarget is a Wormhole without a PCI interface, as a target for kmd.Open: what is read and written goes through a [Tunnel].
-// Its device has windows, but no memory of the host can be pinned for it: the chip can't reach any. Queues are carried over
-// the link that kmd.Device.Uplink names.
+// FarTarget is a Wormhole without a PCI interface, as a target for kmd.Open. Accesses go through a [Tunnel]. Its device has
+// windows, but can't pin host memory, which the chip can't reach. Command queues use the link that kmd.Device.Uplink returns.
 type FarTarget struct {
 	near   kmd.Target
 	name   string
@@ -22,9 +21,10 @@ type FarTarget struct {
 	link   kmd.Link
 }
 
-// Far returns the target of chip i of the graph, which has no PCI interface, through a neighbour that has one; near is the
-// target of each device that the graph was found with, in order. Of the links to the neighbour the last one that is up
-// carries command queues, and the first one the tunnel. The error wraps ErrUnreachable.
+// Far returns the target of chip i of the graph, which has no PCI interface and is accessed through a neighbour that has one.
+// near are the targets of the devices that the graph was found with, in order. Of the links to the neighbour that are up, the
+// first one carries the tunnel and the last one the command queues. The error wraps ErrUnreachable or ErrRange, or is the
+// chip's Problem.
 func (g *Graph) Far(i int, near []kmd.Target) (*FarTarget, error) {
 	if i < len(near) || i >= len(g.Chips) {
 		return nil, fmt.Errorf("topology: chip %d: %w: of %d chips those from %d on have no PCI interface", i, ErrRange, len(g.Chips), len(near))
@@ -46,14 +46,14 @@ func (g *Graph) Far(i int, near []kmd.Target) (*FarTarget, error) {
 		near: near[n], name: g.Chips[n].Name + "/" + c.Place.String(), place: c.Place,
 		tunnel: g.Chips[n].Ports[links[0].A.Channel].Tile,
 		link: kmd.Link{
-			Name: fmt.Sprintf("%s eth%d - %s eth%d", g.Chips[n].Name, last.A.Channel, c.Name, last.B.Channel),
+			Name: g.linkName(last),
 			Near: g.Chips[n].Ports[last.A.Channel].Tile, Far: c.Ports[last.B.Channel].Tile, NearChannel: last.A.Channel,
 		},
 	}, nil
 }
 
-// Carries says whether the link between two ends carries the command queues of a chip without a PCI interface: nothing else
-// may drive its transmit queues while that is open.
+// Carries reports whether a link carries the command queues of a chip without a PCI interface; devices is the number of chips
+// with one. Nothing else may drive the link's transmit queues while the chip is open.
 func (g *Graph) Carries(l Link, devices int) bool {
 	for _, e := range []End{l.A, l.B} {
 		if e.Chip < devices || e.Chip >= len(g.Chips) || g.Chips[e.Chip].Problem != nil {
@@ -69,8 +69,8 @@ func (g *Graph) Carries(l Link, devices int) bool {
 	return false
 }
 
-// linksToNear returns the links that are up from a chip with a PCI interface to chip i, all from the same one: the first that
-// has any. They begin at the near chip, in the order of its channels.
+// linksToNear returns the links that are up from the first chip with a PCI interface that has any to chip i. End A is the near
+// chip, and the links are in the order of its channels.
 func (g *Graph) linksToNear(i, devices int) []Link {
 	var out []Link
 	for _, l := range g.Links {
@@ -78,7 +78,7 @@ func (g *Graph) linksToNear(i, devices int) []Link {
 			l.A, l.B = l.B, l.A
 		}
 		if l.State == Up && l.B.Chip == i && l.A.Chip < devices && l.B.Channel < len(g.Chips[i].Ports) &&
-			l.A.Channel < len(g.Chips[l.A.Chip].Ports) { // an end that nobody but the other end speaks of may have any number
+			l.A.Channel < len(g.Chips[l.A.Chip].Ports) { // the channel of a chip that wasn't read can be any number
 			out = append(out, l)
 		}
 	}
@@ -96,18 +96,18 @@ func (g *Graph) linksToNear(i, devices int) []Link {
 	return out
 }
 
-// lost names links of a chip that aren't up.
+// lost lists the links of a chip that aren't up.
 func (g *Graph) lost(i int) string {
 	s := ""
 	for _, l := range g.Links {
 		if (l.A.Chip == i || l.B.Chip == i) && l.State != Up {
-			s += fmt.Sprintf("; link %s eth%d - %s eth%d is %v", g.Chips[l.A.Chip].Name, l.A.Channel, g.Chips[l.B.Chip].Name, l.B.Channel, l.State)
+			s += fmt.Sprintf("; link %s is %v", g.linkName(l), l.State)
 		}
 	}
 	return s
 }
 
-// String names the chip: "0000:01:00.0/(1,0)", by the near chip's PCI address and its own place.
+// String returns the near chip's PCI address and the chip's place, such as "0000:01:00.0/(1,0)".
 func (t *FarTarget) String() string { return t.name }
 
 // Node implements kmd.Target.
@@ -117,10 +117,10 @@ type farNode struct{ t *FarTarget }
 
 func (n farNode) String() string { return n.t.name }
 
-// Open implements seam.Node. It opens the near chip once more, for itself.
+// Open implements seam.Node. It opens the near chip again for itself.
 func (n farNode) Open(flags int) (seam.File, error) {
 	if flags&syscall.O_EXCL != 0 {
-		return nil, fmt.Errorf("%s: a chip behind another one can't be opened exclusively: %w", n.t.name, syscall.EINVAL)
+		return nil, fmt.Errorf("%s: a chip without a PCI interface can't be opened exclusively: %w", n.t.name, syscall.EINVAL)
 	}
 	near, err := kmd.Open(context.Background(), n.t.near, kmd.WithoutWaiting())
 	if err != nil {

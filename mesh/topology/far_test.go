@@ -27,8 +27,7 @@ func far(t *testing.T, m *sim.Machine) *kmd.Device {
 	return open(t, target)
 }
 
-// A far chip is a device like others to who reads and writes it: any bytes at any address, words of registers, and the same
-// bytes to many cores.
+// A far chip is read and written like any other device: bytes at any address, words of registers, multicasts.
 func TestFarDevice(t *testing.T) {
 	m := emulated(t, sim.N300(sim.Strict(3)))
 	d := far(t, m)
@@ -106,7 +105,7 @@ func TestFarDevice(t *testing.T) {
 	}
 }
 
-// The firmware at one end may call the other end's channel what it likes: no channel of that number, no link.
+// A channel number of the other end that doesn't exist makes no link.
 func TestFarLinkWithoutAnEnd(t *testing.T) {
 	port := func(n int, peer topology.End) topology.Port {
 		return topology.Port{Channel: n, State: topology.Up, Peer: &peer}
@@ -120,7 +119,7 @@ func TestFarLinkWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// Which link carries queues is the last one that is up, and there has to be one.
+// The last link that is up carries command queues; without one the chip can't be reached.
 func TestFarLinks(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -10,24 +10,23 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// farWindow is a window of a far chip. Accesses have the width of a word, or of a block where there are many; a smaller store
-// merges what is there, which is not atomic. An access that fails reads as all ones and stores nothing, as on a bus without
-// an answer.
+// farWindow is a window of a far chip. Accesses are words, or blocks for bulk copies; a smaller store is a read-modify-write,
+// which is not atomic. An access that fails reads as all ones and stores nothing, like an aborted bus access.
 type farWindow struct {
-	tun  *Tunnel
-	size uint64
-	lead atomic.Pointer[lead]
-	id   bool // shows nothing but a NoC interface's number
+	tun    *Tunnel
+	size   uint64
+	target atomic.Pointer[windowTarget] // nil until configured
+	id     bool                         // every word reads as the NoC interface's node id
 }
 
-// lead is where a window leads.
-type lead struct {
+// windowTarget is the configuration of a window.
+type windowTarget struct {
 	addr      uint64
 	to, from  chip.XY
 	multicast bool
 }
 
-// background is the context of accesses, which the tunnel's own patience bounds.
+// background returns the context of accesses, which have only the tunnel's time limits.
 func background() context.Context { return context.Background() }
 
 func (w *farWindow) word(off uint64) uint32 {
@@ -38,7 +37,7 @@ func (w *farWindow) word(off uint64) uint32 {
 		}
 		return v
 	}
-	if l := w.lead.Load(); l != nil && !l.multicast {
+	if l := w.target.Load(); l != nil && !l.multicast {
 		if v, err := w.tun.Load32(background(), l.to, l.addr+off); err == nil {
 			return v
 		}
@@ -69,7 +68,7 @@ func (w *farWindow) Store(off uint64, width int, v uint64) {
 		v = uint64(w.word(off&^3))&^(mask<<shift) | v&mask<<shift
 		off &^= 3
 	}
-	l := w.lead.Load()
+	l := w.target.Load()
 	if l == nil || w.id {
 		return
 	}
@@ -77,12 +76,12 @@ func (w *farWindow) Store(off uint64, width int, v uint64) {
 		_ = l.each(func(xy chip.XY) error { return w.tun.Store32(background(), xy, l.addr+off, uint32(v)) })
 		return
 	}
-	_ = w.tun.Store32(background(), l.to, l.addr+off, uint32(v)) // the tunnel stays lost, and says so to who asks next
+	_ = w.tun.Store32(background(), l.to, l.addr+off, uint32(v)) // after an error the tunnel is lost, and later accesses fail too
 }
 
 // Read implements seam.MMIO.
 func (w *farWindow) Read(off uint64, p []byte) {
-	l := w.lead.Load()
+	l := w.target.Load()
 	if l == nil || l.multicast || w.tun.read(l.to, l.addr+off, p) != nil {
 		for i := range p {
 			p[i] = 0xFF
@@ -92,7 +91,7 @@ func (w *farWindow) Read(off uint64, p []byte) {
 
 // Write implements seam.MMIO.
 func (w *farWindow) Write(off uint64, p []byte) {
-	l := w.lead.Load()
+	l := w.target.Load()
 	switch {
 	case l == nil:
 	case l.multicast:
@@ -102,7 +101,7 @@ func (w *farWindow) Write(off uint64, p []byte) {
 	}
 }
 
-// read reads any bytes: blocks where they are whole, words at the edges.
+// read reads bytes at any address: whole blocks as blocks, the rest as words.
 func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
 	for len(p) > 0 {
 		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
@@ -124,10 +123,10 @@ func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// registers of a Tensix or Ethernet tile begin here: they want accesses of words.
+// registers is the start of a Tensix or Ethernet tile's registers, which take only accesses of words.
 const registers = 0xFFB00000
 
-// write writes any bytes.
+// write writes bytes at any address: whole blocks as blocks, the rest as words.
 func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
 	for len(p) > 0 {
 		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
@@ -156,7 +155,7 @@ func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
 }
 
 // each calls do for the tiles of the rectangle.
-func (l *lead) each(do func(xy chip.XY) error) error {
+func (l *windowTarget) each(do func(xy chip.XY) error) error {
 	for y := l.from.Y; y <= l.to.Y; y++ {
 		for x := l.from.X; x <= l.to.X; x++ {
 			if err := do(chip.XY{X: x, Y: y}); err != nil {
@@ -167,7 +166,7 @@ func (l *lead) each(do func(xy chip.XY) error) error {
 	return nil
 }
 
-// Registers of command buffer 0 of a Wormhole tile's NoC interface 0, and a multicast request as its CTRL has it
+// Registers of command buffer 0 of a Wormhole tile's NoC interface 0, and the value of CTRL for a multicast
 // (tt-isa-documentation WormholeB0/NoC/MemoryMap.md; kernels/include/reprise/noc.h).
 const (
 	niuBase     = 0xFFB20000
@@ -186,12 +185,12 @@ const (
 	maxBurst       = 8192
 )
 
-// bulkMulticast is from how many bytes on one tile is told to multicast them. A request takes the tunnel a dozen words.
+// bulkMulticast is the size from which on a tile multicasts the bytes itself. A request is a dozen words through the tunnel.
 const bulkMulticast = 64
 
-// multicast writes to all tiles of a rectangle. What is long is written to one of them, whose NoC interface is then told to
-// multicast it to the others, to the same address: firmware of all cores would take 80 times as long otherwise.
-func (t *Tunnel) multicast(l *lead, addr uint64, p []byte) error {
+// multicast writes to all tiles of a rectangle. Long data is written to one of them, whose NoC interface then multicasts it to the
+// same address of the others: otherwise loading the firmware of all cores would take 80 times as long.
+func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	if len(p) < bulkMulticast || addr >= registers || addr%16 != 0 || l.from == l.to {
 		return l.each(func(xy chip.XY) error { return t.write(xy, addr, p) })
 	}

@@ -6,54 +6,53 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Graph is what was found out about the chips of a machine and their links.
+// Graph is the chips of a machine and their links.
 type Graph struct {
 	Arch  chip.Arch
-	Chips []Chip // first those with a PCI interface in the order of the devices, then those behind them
+	Chips []Chip // those of the devices, in their order, then the chips behind them
 	Links []Link
 }
 
 // Chip is a chip of a machine.
 type Chip struct {
-	// Name says where the chip is: its PCI address, or "0000:01:00.0/eth8" for the one that channel 8 of another chip
-	// leads to.
+	// Name is the PCI address, or "0000:01:00.0/eth8" for the chip that channel 8 of another one leads to.
 	Name   string
 	PCI    string // PCI address, or ""
-	Node   string // what the device is called, or ""
-	Serial string // of the board, 16 hexadecimal digits, or what of it the other end of a link knows
-	ASIC   string // number of the chip, which tells the chips of a machine apart
-	// Location is which chip of its board it is, where the firmware says so.
+	Node   string // name of the device, or ""
+	Serial string // of the board: 16 hexadecimal digits, or the part of them that the other end of a link knows
+	ASIC   string // number of the chip, unique in a machine
+	// Location is the number of the chip on its board, where the firmware reports it.
 	Location int
-	// Place is where Wormhole's Ethernet firmware puts the chip.
+	// Place is the chip's coordinate in Wormhole's Ethernet firmware.
 	Place Place
 	// Behind is the link that leads to a chip without a PCI interface.
 	Behind *End
 	Ports  []Port // by channel
-	// Problem is why the chip's own links could not be read. It matches ErrUnreachable, ErrNoAnswer or what package kmd
-	// says.
+	// Problem is why the chip's own links could not be read, or nil. It wraps ErrUnreachable, ErrNoAnswer or an error of
+	// package kmd.
 	Problem error
 }
 
 // End is an Ethernet channel of a chip of a Graph.
 type End struct{ Chip, Channel int }
 
-// Port is what an Ethernet tile says of its link.
+// Port is an Ethernet tile and its link.
 type Port struct {
-	Channel int     // counts the working tiles
+	Channel int     // index among the working Ethernet tiles
 	Tile    chip.XY // raw NoC 0 coordinate
 	State   State
-	Peer    *End // who is, or was, at the other end, if that chip is known
+	Peer    *End // the current or last other end, or nil if its chip is unknown
 }
 
-// State is that of a link.
+// State is the state of a link.
 type State uint8
 
 // The states of a link.
 const (
-	Unconnected State = iota // nobody was ever there
+	Unconnected State = iota // no other end was ever seen
 	Training                 // the firmware has not decided yet
 	Up
-	Down // there was somebody, and the link is lost
+	Down // the other end was seen, and the link is lost
 )
 
 // String returns "up" and so on.
@@ -64,11 +63,11 @@ func (s State) String() string {
 // Link is a cable between two channels.
 type Link struct {
 	A, B  End
-	State State // the worse of what its ends say; Up if only one end could be asked and says so
+	State State // the worse state of both ends, or that of the only end that could be read
 }
 
-// Degraded tells what is wrong: links that are lost or still training, and chips that can't be read. Nil says that all that
-// was found works; what was never there at all can't be missed (Missing compares with what ought to be).
+// Degraded describes the links that are lost or still training, and the chips that can't be read. It returns nil if everything
+// that was found works. Parts that were never seen are not listed: [Graph.Missing] counts those.
 func (g *Graph) Degraded() []string {
 	var out []string
 	for i := range g.Chips {
@@ -80,7 +79,7 @@ func (g *Graph) Degraded() []string {
 	for _, l := range g.Links {
 		linked[l.A], linked[l.B] = true, true
 		if l.State != Up {
-			out = append(out, fmt.Sprintf("link %s eth%d - %s eth%d is %v", g.Chips[l.A.Chip].Name, l.A.Channel, g.Chips[l.B.Chip].Name, l.B.Channel, l.State))
+			out = append(out, fmt.Sprintf("link %s is %v", g.linkName(l), l.State))
 		}
 	}
 	for i := range g.Chips {
@@ -93,8 +92,12 @@ func (g *Graph) Degraded() []string {
 	return out
 }
 
-// Missing compares with a machine as it ought to be: how many of its chips and of its links that are up were not found.
-// Chips of the machine are told by how many there are, not by which.
+// linkName returns the names of a link's ends.
+func (g *Graph) linkName(l Link) string {
+	return fmt.Sprintf("%s eth%d - %s eth%d", g.Chips[l.A.Chip].Name, l.A.Channel, g.Chips[l.B.Chip].Name, l.B.Channel)
+}
+
+// Missing returns how many chips and links fewer than in machine m were found and work. It compares counts, not which ones.
 func (g *Graph) Missing(m chip.Machine) (chips, links int) {
 	up := 0
 	for _, l := range g.Links {
@@ -111,7 +114,7 @@ func (g *Graph) Missing(m chip.Machine) (chips, links int) {
 	return max(len(m.Chips)-read, 0), max(len(m.Links)-up, 0)
 }
 
-// Neighbors returns the chips that links which are up join to a chip, and over how many.
+// Neighbors returns the chips that are linked to chip i, with the number of links that are up to each.
 func (g *Graph) Neighbors(i int) map[int]int {
 	out := map[int]int{}
 	for _, l := range g.Links {

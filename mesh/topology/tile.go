@@ -12,7 +12,7 @@ const (
 	wormholeRouting = 0x104C      // 1: the firmware doesn't forward
 	wormholeTrained = 0x1104      // 0 training, 1 trained, 3 not connected; others are failures
 	wormholeHere    = 0x1108      // place of the chip: x in 23:16, y in 31:24
-	wormholeThere   = 0x1124      // of the other one: x in 21:16, y in 27:22
+	wormholeThere   = 0x1124      // place of the chip at the other end: x in 21:16, y in 27:22
 	wormholeResults = 0x1EC0      // words 64 and 65 board and chip, 72 and 73 the same of the other end, 76 its channel
 	blackholePort   = 0x7CC00 + 4 // 1 up, 2 down, 0 not known yet
 	blackholeLocal  = 0x7CFC0     // bytes 1 location, 2 channel; words 1 and 2 board, 5 and 6 chip
@@ -21,23 +21,23 @@ const (
 
 const wormholeIsUp = 1 // at wormholeTrained
 
-// tile is what the firmware of an Ethernet tile says.
+// tile is what the firmware of an Ethernet tile reports.
 type tile struct {
 	xy    chip.XY
 	state State
-	named bool // the firmware says who both ends are
+	named bool // the firmware identifies both ends
 
-	own, peer              key
+	own, peer              asicID
 	ownPlace, peerPlace    Place
 	peerChannel            int
 	peerSerial             string
 	location, peerLocation int
 }
 
-// asic is the number of a chip as people see it.
-func (k key) asic() string { return fmt.Sprintf("%08X%08X", k[0], k[1]) }
+// asic returns the number of the chip as tools print it.
+func (id asicID) asic() string { return fmt.Sprintf("%08X%08X", id[0], id[1]) }
 
-// readTile reads what the firmware says, one word at a time.
+// readTile reads the firmware's words of an Ethernet tile with load.
 func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err error) {
 	word := func(addr uint64) uint32 {
 		if err != nil {
@@ -58,14 +58,14 @@ func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err 
 		default:
 			t.state = Down
 		}
-		t.own = key{word(wormholeResults + 4*64), word(wormholeResults + 4*65)}
-		t.peer = key{word(wormholeResults + 4*72), word(wormholeResults + 4*73)}
+		t.own = asicID{word(wormholeResults + 4*64), word(wormholeResults + 4*65)}
+		t.peer = asicID{word(wormholeResults + 4*72), word(wormholeResults + 4*73)}
 		t.peerChannel = int(word(wormholeResults+4*76) & 0xFF)
 		here, there := word(wormholeHere), word(wormholeThere)
 		t.ownPlace = Place{uint8(here >> 16), uint8(here >> 24)}
 		t.peerPlace = Place{uint8(there >> 16 & 63), uint8(there >> 22 & 63)}
 		t.peerSerial = fmt.Sprintf("%08X", t.peer[0])
-		t.named = t.state != Training && (t.own != key{} || t.peer != key{})
+		t.named = t.state != Training && (t.own != asicID{} || t.peer != asicID{})
 		return t, err
 	}
 	switch word(blackholePort) {
@@ -76,9 +76,9 @@ func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err 
 	default:
 		t.state = Down
 	}
-	t.own = key{word(blackholeLocal + 20), word(blackholeLocal + 24)}
-	t.peer = key{word(blackholeRemote + 20), word(blackholeRemote + 24)}
-	if t.named = t.peer != (key{}); !t.named {
+	t.own = asicID{word(blackholeLocal + 20), word(blackholeLocal + 24)}
+	t.peer = asicID{word(blackholeRemote + 20), word(blackholeRemote + 24)}
+	if t.named = t.peer != (asicID{}); !t.named {
 		if t.state == Down {
 			t.state = Unconnected
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Where Wormhole's Ethernet firmware takes commands in its tile's L1, and their form (tt-umd
+// The command queues of Wormhole's Ethernet firmware in its tile's L1, and their format (tt-umd
 // device/api/umd/device/arch/wormhole_implementation.hpp and device/tt_device/remote_communication).
 const (
 	requestQueue   = 0x11080
@@ -27,19 +27,19 @@ const (
 	commandReadData = 1 << 3
 	commandBlock    = 1 << 6
 
-	// BlockSize is the largest transfer that one command makes, in bytes.
+	// BlockSize is the largest transfer of one command, in bytes.
 	BlockSize = 1024
 )
 
-// Place is where Wormhole's Ethernet firmware says that a chip is.
+// Place is the coordinate of a chip in Wormhole's Ethernet firmware.
 type Place struct{ X, Y uint8 }
 
 // String returns "(1,0)".
 func (p Place) String() string { return fmt.Sprintf("(%d,%d)", p.X, p.Y) }
 
-// Tunnel reads and writes the tiles of a Wormhole that has no PCI interface, through the Ethernet firmware of one that has.
-// Each command waits for its answer. The queue in an Ethernet tile has no lock, so a tunnel holds the driver's lock of its
-// device for that meanwhile, kmd.LockNonMMIO, as tt-umd does. Methods may be called from several goroutines.
+// Tunnel reads and writes the tiles of a Wormhole without a PCI interface, through the Ethernet firmware of one that has one.
+// Each command waits for its answer. The queue in an Ethernet tile has no lock of its own, so an access holds the driver's lock
+// for such queues, kmd.LockNonMMIO, as in tt-umd. Methods may be called from several goroutines.
 type Tunnel struct {
 	mu    sync.Mutex
 	dev   *kmd.Device
@@ -50,22 +50,22 @@ type Tunnel struct {
 	lost  error
 }
 
-// answerTime is how long a command may take while its link is up. On silicon it takes some microseconds; the vendor's simulator
-// is slow, and so is an emulator with every check on a busy host.
+// answerTime is the time limit of a command while its link is up. On silicon a command takes some microseconds, but the vendor's
+// simulator is slow, and so is the emulator with every check on a busy host.
 const answerTime = time.Minute
 
-// eagerLooks is how often a command looks for its answer before it sleeps in between. A look takes about a microsecond over
-// PCIe, and so does much of the answer; the shortest sleep takes the kernel some fifty.
-const eagerLooks = 64
+// eagerPolls is the number of polls for an answer before the first sleep. A poll takes about a microsecond over PCIe, an answer
+// not much more, and the shortest sleep about fifty.
+const eagerPolls = 64
 
-// linkPatience is how long a link may be down under a command: it may be trained anew.
+// linkPatience is how long a link may be down during a command: it may be retraining.
 const linkPatience = 500 * time.Millisecond
 
-// drainTime is how long commands that somebody gave up may take while the link is up.
+// drainTime is the time limit of earlier commands that their callers abandoned, while the link is up.
 const drainTime = 10 * time.Second
 
-// OpenTunnel returns a tunnel from an Ethernet tile of d, by its raw NoC 0 coordinate, to the chip at a place. It holds one
-// window of d until Close. The tile must have a link that is up.
+// OpenTunnel returns a tunnel to the chip at a place, through an Ethernet tile of d, given by its raw NoC 0 coordinate. It holds
+// one window of d until Close. The tile's link must be up. The error wraps [ErrUnreachable] if d isn't a Wormhole.
 func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	t := &Tunnel{dev: d, place: to, limit: answerTime, name: fmt.Sprintf("chip %v behind %v, tile %v", to, d, tile)}
 	if d.Arch() != chip.Wormhole {
@@ -78,7 +78,7 @@ func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	return t, nil
 }
 
-// ethernetWindow returns a window that shows the whole L1 of an Ethernet tile.
+// ethernetWindow opens a window to the L1 of an Ethernet tile.
 func ethernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
 	size := d.Params().Windows[0].Size
 	for _, c := range d.Params().Windows {
@@ -98,11 +98,11 @@ func ethernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
 // String names the chip at the far end.
 func (t *Tunnel) String() string { return t.name }
 
-// Close gives the window back.
+// Close releases the window.
 func (t *Tunnel) Close() error { return t.w.Close() }
 
-// take waits until nobody else uses a tunnel of the device, in this process or another one.
-func (t *Tunnel) take(ctx context.Context) (unlock func(), err error) {
+// lock waits until no other tunnel of the device is in use, in this process or another one.
+func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {
 	t.mu.Lock()
 	l, err := t.dev.Lock(ctx, kmd.LockNonMMIO)
 	if err != nil {
@@ -110,37 +110,39 @@ func (t *Tunnel) take(ctx context.Context) (unlock func(), err error) {
 		return nil, fmt.Errorf("topology: %s: %w", t.name, err)
 	}
 	return func() {
-		_ = l.Unlock() // a lock that is gone went with the device, which the next access finds
+		_ = l.Unlock() // it fails if the device is lost, which the next access reports
 		t.mu.Unlock()
 	}, nil
 }
 
-// Load32 loads a word at a multiple of 4 of a tile of the far chip, as software names the tile on NoC 0.
+// Load32 loads the word at an address, a multiple of 4, of a tile of the far chip. The tile is given by its NoC 0 coordinate as
+// software uses it.
 func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, error) {
-	unlock, err := t.take(ctx)
+	unlock, err := t.lock(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
-	slot, err := t.command(ctx, xy, addr, 4, 0, commandRead)
+	slot, err := t.commandLocked(ctx, xy, addr, 4, 0, commandRead)
 	if err != nil {
 		return 0, err
 	}
 	return t.w.Load32(slot + 8), nil
 }
 
-// Store32 stores a word at a multiple of 4 of a tile of the far chip. It returns when the word is written.
+// Store32 stores a word at an address, a multiple of 4, of a tile of the far chip. It returns after the write.
 func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32) error {
-	unlock, err := t.take(ctx)
+	unlock, err := t.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	_, err = t.command(ctx, xy, addr, 4, v, commandWrite)
+	_, err = t.commandLocked(ctx, xy, addr, 4, v, commandWrite)
 	return err
 }
 
-// Read reads memory of a tile of the far chip. Address and length are multiples of 32, to which all memories agree.
+// Read reads memory of a tile of the far chip. Address and length must be multiples of 32, the largest
+// alignment of any memory. Other errors wrap [ErrNoAnswer] or those of package kmd.
 func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
 	return t.blocks(ctx, xy, addr, p, func(slot uint64, b []byte) {
 		at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
@@ -150,42 +152,43 @@ func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) er
 	}, commandRead|commandBlock)
 }
 
-// Write writes memory of a tile of the far chip, like Read. It returns when the last block is written.
+// Write writes memory of a tile of the far chip, with the alignment of Read. It returns after the last write.
 func (t *Tunnel) Write(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
 	return t.blocks(ctx, xy, addr, p, nil, commandWrite|commandBlock)
 }
 
-func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, take func(slot uint64, b []byte), flags uint32) error {
+// blocks transfers blocks: to the far chip, or from it if copyOut is set, which copies the data of an answer.
+func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, copyOut func(slot uint64, b []byte), flags uint32) error {
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("topology: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
-	unlock, err := t.take(ctx)
+	unlock, err := t.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	for len(p) > 0 {
 		b := p[:min(len(p), BlockSize)]
-		if take == nil {
+		if copyOut == nil {
 			at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
 			for i := 0; i < len(b); i += 4 {
 				t.w.Store32(at+uint64(i), binary.LittleEndian.Uint32(b[i:]))
 			}
 		}
-		slot, err := t.command(ctx, xy, addr, len(b), uint32(len(b)), flags)
+		slot, err := t.commandLocked(ctx, xy, addr, len(b), uint32(len(b)), flags)
 		if err != nil {
 			return err
 		}
-		if take != nil {
-			take(slot, b)
+		if copyOut != nil {
+			copyOut(slot, b)
 		}
 		p, addr = p[len(b):], addr+uint64(len(b))
 	}
 	return nil
 }
 
-// drain waits for commands that somebody gave up, which are carried out when a link is up again.
-func (t *Tunnel) drain(ctx context.Context) error {
+// drainLocked waits for commands that their callers abandoned: the firmware executes them when the link is up again.
+func (t *Tunnel) drainLocked(ctx context.Context) error {
 	p := t.patience(min(drainTime, t.limit))
 	for {
 		left := (t.w.Load32(requestQueue+queueWrite) - t.w.Load32(requestQueue+queueRead)) & 7
@@ -193,7 +196,7 @@ func (t *Tunnel) drain(ctx context.Context) error {
 			return nil
 		}
 		if err := p.over(ctx, true); err != nil {
-			return fmt.Errorf("%w: it has left %d commands of somebody: %w", ErrNoAnswer, left, err)
+			return fmt.Errorf("%w: %d earlier commands are not finished: %w", ErrNoAnswer, left, err)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -203,16 +206,16 @@ func (t *Tunnel) drain(ctx context.Context) error {
 type patience struct {
 	t        *Tunnel
 	deadline time.Time
-	down     time.Time // when the link was seen down, as at every look since; zero while it is up
+	down     time.Time // of the first poll that found the link down, if all since did; zero while it is up
 }
 
 func (t *Tunnel) patience(limit time.Duration) patience {
 	return patience{t: t, deadline: time.Now().Add(limit)}
 }
 
-// over says why the wait is to end, if it is. look asks it to look at the link as well, whose patience begins when it is seen
-// down and not with the wait: meanwhile this process may have stood still.
-func (p *patience) over(ctx context.Context, look bool) error {
+// over returns an error when the wait must end. With pollLink it also polls the link, whose time limit starts at the poll that
+// finds it down and not with the wait, because this process may have been stopped meanwhile.
+func (p *patience) over(ctx context.Context, pollLink bool) error {
 	t := p.t
 	if err := t.w.Err(); err != nil {
 		return err
@@ -229,7 +232,7 @@ func (p *patience) over(ctx context.Context, look bool) error {
 	if time.Now().After(p.deadline) {
 		return context.DeadlineExceeded
 	}
-	if !look {
+	if !pollLink {
 		return nil
 	}
 	now := time.Now()
@@ -244,8 +247,8 @@ func (p *patience) over(ctx context.Context, look bool) error {
 	return nil
 }
 
-// command carries out a command and returns where the answer of a read is.
-func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, data, flags uint32) (uint64, error) {
+// commandLocked executes a command and returns the address of the answer to a read.
+func (t *Tunnel) commandLocked(ctx context.Context, xy chip.XY, addr uint64, n int, data, flags uint32) (uint64, error) {
 	fail := func(err error) (uint64, error) {
 		return 0, fmt.Errorf("topology: %s: %d bytes at %v %#x: %w", t.name, n, xy, addr, err)
 	}
@@ -256,7 +259,7 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 		return fail(ErrRange)
 	}
 	w := t.w
-	if err := t.drain(ctx); err != nil {
+	if err := t.drainLocked(ctx); err != nil {
 		return fail(err)
 	}
 	wr, resp := w.Load32(requestQueue+queueWrite)&7, w.Load32(responseQueue+queueWrite)&7
@@ -268,16 +271,16 @@ func (t *Tunnel) command(ctx context.Context, xy chip.XY, addr uint64, n int, da
 	w.Store32(slot+12, flags)
 	w.Store32(requestQueue+queueWrite, (wr+1)&7)
 	wait := t.patience(t.limit)
-	looks, pause := 0, time.Microsecond
+	polls, pause := 0, time.Microsecond
 	for w.Load32(requestQueue+queueRead)&7 != (wr+1)&7 {
 		if err := wait.over(ctx, pause == time.Millisecond); err != nil {
 			if e := w.Err(); e != nil {
 				return fail(e)
 			}
-			t.lost = fmt.Errorf("%w: %w", ErrNoAnswer, err) // the answer may come later, to whoever is next
+			t.lost = fmt.Errorf("%w: %w", ErrNoAnswer, err) // a late answer would go to the next command
 			return fail(t.lost)
 		}
-		if looks++; looks <= eagerLooks {
+		if polls++; polls <= eagerPolls {
 			runtime.Gosched()
 			continue
 		}

@@ -36,7 +36,7 @@ func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 	return m
 }
 
-// What is written through a tunnel is read back, and is in the far chip.
+// Data written through a tunnel is read back through it, and is in the far chip.
 func testTunnel(t *testing.T, d *kmd.Device) {
 	ctx := t.Context()
 	tun, err := topology.OpenTunnel(d, chip.XY{X: 9, Y: 6}, topology.Place{X: 1})
@@ -83,7 +83,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// A tunnel waits for firmware that is slow with what somebody else has left behind, as long as its link is up.
+// A tunnel waits for the commands of a process that has gone while the link is up.
 func TestTunnelBehindSlowFirmware(t *testing.T) {
 	const requests, responses, commands, trained = 0x11080, 0x11080 + 2*0xC0, 0x40, 0x1104
 	fn := drivertest.New(chip.Wormhole)
@@ -125,13 +125,13 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 	}
 }
 
-// modelled is a card of the driver's model.
+// modelled returns a card of the driver's model.
 type modelled struct{ n *driver.Node }
 
 func (m modelled) Node() seam.Node { return m.n }
 func (m modelled) String() string  { return m.n.String() }
 
-// A tunnel whose link is down says that nobody answers, and stays that way; one on a Blackhole is refused.
+// A tunnel whose link is down returns ErrNoAnswer from then on; a tunnel on a Blackhole is refused.
 func TestTunnelWithoutAnswer(t *testing.T) {
 	m := emulated(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-down=0:9")))
 	tun, err := topology.OpenTunnel(open(t, m.Card(0)), chip.XY{X: 9, Y: 6}, topology.Place{X: 1})

@@ -1,0 +1,199 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// argument splits an ioctl's argument into its input and the rest.
+func argument[T kabi.Part](arg []byte) (in T, rest []byte, err error) {
+	b := kabi.PartBytes(&in)
+	if len(arg) < len(b) {
+		return in, nil, syscall.EFAULT
+	}
+	return in, arg[copy(b, arg):], nil
+}
+
+func reply[T kabi.Part](rest []byte, out T) error {
+	if copy(rest, kabi.PartBytes(&out)) < kabi.Size[T]() {
+		return syscall.EFAULT
+	}
+	return nil
+}
+
+// Ioctl implements seam.File.
+func (f *farFile) Ioctl(req uint32, arg []byte) error {
+	switch req {
+	case kabi.IoctlGetDeviceInfo:
+		return f.deviceInfo(arg)
+	case kabi.IoctlGetDriverInfo:
+		return f.driverInfo(arg)
+	case kabi.IoctlQueryMappings:
+		return f.mappings(arg)
+	case kabi.IoctlAllocateTLB:
+		return f.allocateWindow(arg)
+	case kabi.IoctlConfigureTLB:
+		return f.configureWindow(arg)
+	case kabi.IoctlFreeTLB:
+		return f.freeWindow(arg)
+	case kabi.IoctlLockCtl:
+		return f.lock(arg)
+	}
+	return syscall.EINVAL
+}
+
+// deviceInfo returns the PCI address and ids of the near chip.
+func (f *farFile) deviceInfo(arg []byte) error {
+	_, rest, err := argument[kabi.GetDeviceInfoIn](arg)
+	if err != nil {
+		return err
+	}
+	i := f.near.Info()
+	return reply(rest, kabi.GetDeviceInfoOut{
+		OutputSizeBytes: uint32(kabi.Size[kabi.GetDeviceInfoOut]()), VendorID: i.Vendor, DeviceID: i.Device,
+		SubsystemVendorID: i.SubsystemVendor, SubsystemID: i.SubsystemDevice, PCIDomain: i.Domain,
+		BusDevFn: uint16(i.Bus)<<8 | uint16(i.Slot)<<3 | uint16(i.Function),
+	})
+}
+
+func (f *farFile) driverInfo(arg []byte) error {
+	_, rest, err := argument[kabi.GetDriverInfoIn](arg)
+	if err == nil {
+		err = f.alive()
+	}
+	if err != nil {
+		return err
+	}
+	v := f.near.Info().Driver
+	return reply(rest, kabi.GetDriverInfoOut{
+		OutputSizeBytes: uint32(kabi.Size[kabi.GetDriverInfoOut]()), DriverVersion: kabi.DriverAPIVersion,
+		DriverVersionMajor: v.Major, DriverVersionMinor: v.Minor, DriverVersionPatch: v.Patch,
+	})
+}
+
+// alive returns the driver's error for a lost device if the near chip is lost or the far one doesn't answer.
+func (f *farFile) alive() error {
+	if err := f.near.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
+		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
+	}
+	if _, err := f.tun.nodeID(); err != nil {
+		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
+	}
+	return nil
+}
+
+// mappings returns no mappings: the chip has no BARs.
+func (f *farFile) mappings(arg []byte) error {
+	in, rest, err := argument[kabi.QueryMappingsIn](arg)
+	if err != nil {
+		return err
+	}
+	n := uint64(in.OutputMappingCount) * uint64(kabi.Size[kabi.Mapping]())
+	if n > uint64(len(rest)) {
+		return syscall.EFAULT
+	}
+	clear(rest[:n])
+	return nil
+}
+
+func (f *farFile) allocateWindow(arg []byte) error {
+	in, rest, err := argument[kabi.AllocateTLBIn](arg)
+	if err != nil {
+		return err
+	}
+	classes := f.near.Params().Windows
+	i := slices.IndexFunc(classes, func(c chip.WindowClass) bool { return c.Size == in.Size })
+	if i < 0 {
+		return syscall.EINVAL
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	taken := 0
+	for _, w := range f.windows {
+		if w.size == in.Size {
+			taken++
+		}
+	}
+	// As many as a card has, so that a leak of windows fails on any chip.
+	if taken == classes[i].Count || f.next == 1<<20-1 {
+		return syscall.ENOMEM
+	}
+	f.next++ // ids are not reused, so an old mapping can't access a newer window
+	f.windows[f.next] = &farWindow{tun: f.tun, size: in.Size}
+	at := uint64(f.next) << farWindowShift
+	return reply(rest, kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at})
+}
+
+func (f *farFile) configureWindow(arg []byte) error {
+	in, _, err := argument[kabi.ConfigureTLBIn](arg)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.windows[in.ID]
+	if w == nil || in.Config.Addr&(w.size-1) != 0 || in.Config.NOC != 0 {
+		return syscall.EINVAL
+	}
+	c := in.Config
+	w.target.Store(&windowTarget{
+		addr: c.Addr, to: chip.XY{X: uint8(c.XEnd), Y: uint8(c.YEnd)}, from: chip.XY{X: uint8(c.XStart), Y: uint8(c.YStart)},
+		multicast: c.Mcast != 0,
+	})
+	return nil
+}
+
+func (f *farFile) freeWindow(arg []byte) error {
+	in, _, err := argument[kabi.FreeTLBIn](arg)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.windows[in.ID] == nil {
+		return syscall.EINVAL
+	}
+	delete(f.windows, in.ID)
+	return nil
+}
+
+// lock acquires, releases or tests a lock. Only this file can hold the locks of the far chip.
+func (f *farFile) lock(arg []byte) error {
+	in, rest, err := argument[kabi.LockCtlIn](arg)
+	if err != nil {
+		return err
+	}
+	if in.Index >= kabi.LockCount {
+		return syscall.EINVAL
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := f.locks[in.Index]
+	var out kabi.LockCtlOut
+	switch in.Flags {
+	case kabi.LockAcquire:
+		f.locks[in.Index] = true
+		out.Value = b2u(!held)
+	case kabi.LockRelease:
+		f.locks[in.Index] = false
+		out.Value = b2u(held)
+	case kabi.LockTest:
+		out.Value = 3 * b2u(held)
+	default:
+		return syscall.EINVAL
+	}
+	return reply(rest, out)
+}
+
+func b2u(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
