@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// listen makes hosts of one process, joined over the loopback interface.
+// listen starts the nodes of several hosts in one process, connected over the loopback interface.
 func listen(t testing.TB, size, fan int) []*hosts.Node {
 	t.Helper()
 	ls := make([]net.Listener, size)
@@ -47,7 +47,7 @@ func dial(ls []net.Listener) func(context.Context, int) (net.Conn, error) {
 	}
 }
 
-// all calls f for each host side by side and returns their errors.
+// all calls f for each host concurrently and returns their errors.
 func all(nodes []*hosts.Node, f func(*hosts.Node) error) []error {
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
@@ -58,7 +58,7 @@ func all(nodes []*hosts.Node, f func(*hosts.Node) error) []error {
 	return errs
 }
 
-// Every host gets what every host gave, in each exchange, whatever the tree.
+// Every host gets the parts of every host, in each exchange, for any tree.
 func TestExchange(t *testing.T) {
 	for _, c := range []struct{ size, fan int }{{1, 1}, {2, 1}, {5, 1}, {9, 2}, {64, 8}, {64, 63}} {
 		t.Run(fmt.Sprintf("%d hosts, fan %d", c.size, c.fan), func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// Hosts that do different things are told so, and can go on with what is the same.
+// Hosts that do different operations get an error, and can go on with equal ones.
 func TestDifferentThings(t *testing.T) {
 	nodes := listen(t, 3, 2)
 	for i, err := range all(nodes, func(n *hosts.Node) error {
@@ -108,7 +108,7 @@ func TestDifferentThings(t *testing.T) {
 	}
 }
 
-// A host that is gone ends the exchange of the one above it without any time-out, and that one's error says who is missing.
+// A host that is gone ends the exchange of the one above it without a time-out, and the error names the missing hosts.
 func TestHostGone(t *testing.T) {
 	nodes := listen(t, 7, 2)
 	if err := nodes[5].Close(); err != nil { // it calls host 2
@@ -135,8 +135,8 @@ func TestHostGone(t *testing.T) {
 	}
 }
 
-// A context that has ended before an exchange begins breaks nothing. One that ends in the middle leaves an engine that refuses
-// to go on, above and below.
+// A context that has ended before an exchange starts breaks nothing. One that ends in the middle breaks the engines above and
+// below.
 func TestExchangeEndsWithItsContext(t *testing.T) {
 	nodes := listen(t, 3, 2)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -193,7 +193,7 @@ func TestConfigsThatCannotBe(t *testing.T) {
 		{hosts.Config{Size: 1, Fan: -1}, "fan -1"},
 		{hosts.Config{Rank: 1, Size: 2}, "no Dial"},
 		{hosts.Config{Size: 2}, "no Listener"},
-		{hosts.Config{Rank: 1, Size: 3, Fan: 2, Dial: d}, "host 1 has called before"},
+		{hosts.Config{Rank: 1, Size: 3, Fan: 2, Dial: d}, "host 1 has connected before"},
 		{hosts.Config{Rank: 2, Size: 4, Fan: 2, Dial: d}, "4 hosts with fan 2 there"},
 	} {
 		n, err := hosts.Listen(t.Context(), c.config)
@@ -215,8 +215,8 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	}
 }
 
-// BenchmarkExchange takes the processor time of many hosts on one machine: a host's share is ns/op divided by hosts, times
-// the processors.
+// BenchmarkExchange measures the processor time of many hosts on one machine: that of one host is ns/op times the processors
+// divided by the hosts.
 func BenchmarkExchange(b *testing.B) {
 	for _, c := range []struct{ size, fan int }{{8, 8}, {64, 8}, {64, 63}, {512, 8}, {512, 511}} {
 		b.Run(fmt.Sprintf("hosts=%d/fan=%d", c.size, c.fan), func(b *testing.B) {

@@ -9,43 +9,43 @@ import (
 var (
 	// ErrClosed is returned after an engine was closed.
 	ErrClosed = errors.New("the engine is closed")
-	// ErrOrder is returned when hosts take part in different things at the same time.
-	ErrOrder = errors.New("the hosts do different things")
-	// ErrBroken is returned by every exchange after one that failed: the hosts no longer agree which one is next. Close the
-	// engine, and listen anew on every host.
+	// ErrOrder is returned when hosts do different operations in the same exchange.
+	ErrOrder = errors.New("the hosts do different operations")
+	// ErrBroken is returned by every exchange after a failed one: the hosts no longer agree which one is next. Close the engine
+	// and listen again on every host.
 	ErrBroken = errors.New("an exchange failed before")
-	// ErrConfig is returned for a Config that can't be.
-	ErrConfig = errors.New("the hosts can't be arranged so")
-	// ErrMismatch is why a host can't be one of a group: its mesh isn't like that of host 0.
+	// ErrConfig is returned for an invalid Config, or for one that doesn't match those of other hosts.
+	ErrConfig = errors.New("invalid configuration of hosts")
+	// ErrMismatch is the error of a host whose mesh differs from that of host 0.
 	ErrMismatch = errors.New("the meshes differ")
-	// ErrGone is why an exchange doesn't wait any longer: the connection of a host ended.
+	// ErrGone is the cause of a LostError when the connection of a host ended.
 	ErrGone = errors.New("connections ended")
-	// ErrElsewhere is wrapped by what went wrong on another host.
+	// ErrElsewhere is wrapped by errors of other hosts, of which only the text is known.
 	ErrElsewhere = errors.New("on another host")
 )
 
-// LostError says whose word an exchange waited for in vain.
+// LostError is the error of an exchange in which hosts are missing.
 type LostError struct {
-	What  string // what was to be done
-	Ranks []int  // hosts that this host has heard nothing of; those behind one that is lost are among them
-	Err   error  // why it didn't wait longer
+	Op    string // the operation
+	Ranks []int  // hosts whose parts did not arrive; hosts below a lost one are among them
+	Err   error  // why the wait ended: ErrGone, ErrClosed or the context's error
 }
 
 // Error implements error.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("hosts: %s: nothing came from hosts %v: %v: look for them, then start all anew", e.What, e.Ranks, e.Err)
+	return fmt.Sprintf("hosts: %s: nothing came from hosts %v: %v: check them, then restart all hosts", e.Op, e.Ranks, e.Err)
 }
 
-// Unwrap returns why it didn't wait longer.
+// Unwrap returns why the wait ended.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// State is what became of a host.
+// State is the result of one host.
 type State struct {
 	Rank int
-	Err  error // nil if the host did its part; ErrElsewhere with a text for another host
+	Err  error // nil if it succeeded; on other hosts it wraps ErrElsewhere
 }
 
-// Error says what became of each host in something that some of them didn't do.
+// Error is the failure of an operation on some hosts, with the state of every host.
 type Error struct {
 	Op    string
 	Hosts []State

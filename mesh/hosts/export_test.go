@@ -1,6 +1,6 @@
 package hosts
 
-// Begun says whether the host has given its own part of an exchange that isn't over.
+// Begun reports whether the host has added its own part to the current exchange.
 func (n *Node) Begun() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -12,7 +12,7 @@ func (n *Node) Begun() bool {
 	return ok
 }
 
-// given returns how many parts have come of the exchange that isn't over.
+// given returns the number of parts in the current exchange.
 func (n *Node) given() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,18 +12,18 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// Group is this host's mesh as one of several that work in step. Every host calls its methods in the same order; from several
-// goroutines they are one at a time.
+// Group is this host's mesh as one of several that work in step. Every host must call the same methods in the same order. Calls
+// from several goroutines run one at a time.
 type Group struct {
 	e Engine
 	m *mesh.Mesh
 
-	mu     sync.Mutex
-	fault  error // of this host, until it has finished again
-	untold error // of its last replay, until the others have heard of it
+	mu         sync.Mutex
+	fault      error // of this host, until a Finish succeeds
+	unreported error // of its last replay, until the others have received it
 }
 
-// traits is what must be equal on all hosts so that one trace fits all.
+// traits are the properties that must be equal on all hosts so that one trace fits all.
 type traits struct {
 	Shape        []int
 	Arch         string
@@ -33,11 +33,11 @@ type traits struct {
 	Small, Trace uint64
 }
 
-// Join makes a group of the hosts' meshes. They must have the same shape, architecture, grid, queues and memory; if not, the
-// error is an *Error on every host, with ErrMismatch for those that aren't like host 0.
+// Join makes a group of the hosts' meshes. They must have the same shape, architecture, grid, queues and memory; otherwise every
+// host gets an *Error, with ErrMismatch for each host that differs from host 0.
 func Join(ctx context.Context, e Engine, m *mesh.Mesh) (*Group, error) {
 	if e == nil || m == nil {
-		return nil, fmt.Errorf("hosts: join: %w: no engine or no mesh: both are needed", ErrConfig)
+		return nil, fmt.Errorf("hosts: join: %w: the engine or the mesh is nil", ErrConfig)
 	}
 	g := &Group{e: e, m: m}
 	if err := g.alike(ctx, "join"); err != nil {
@@ -49,8 +49,8 @@ func Join(ctx context.Context, e Engine, m *mesh.Mesh) (*Group, error) {
 // Mesh returns this host's mesh.
 func (g *Group) Mesh() *mesh.Mesh { return g.m }
 
-// InStep says whether the hosts would still give the same requests for memory the same addresses, as mesh.Mesh.InStep does
-// within one.
+// InStep returns an error unless equal allocations get equal addresses on all hosts, as mesh.Mesh.InStep does for the chips of
+// one mesh.
 func (g *Group) InStep(ctx context.Context) error { return g.alike(ctx, "compare memory") }
 
 func (g *Group) alike(ctx context.Context, op string) error {
@@ -78,15 +78,14 @@ func (g *Group) alike(ctx context.Context, op string) error {
 	return failure(op, errs)
 }
 
-// Replayer is a trace over the chips of this host's mesh: a *mesh.Trace, *mesh.Span or *mesh.SpanningTrace.
+// Replayer is a trace over the chips of this host's mesh, such as a *mesh.Trace.
 type Replayer interface {
 	Replay(ctx context.Context) error
 }
 
-// Replay replays a trace of this host's mesh when all hosts have come to do so. If one has failed since it last finished,
-// nobody replays, and all get an *Error with the state of every host. What goes wrong with this host's own replay is
-// returned here alone, and the others hear of it at their next Replay or Finish. Traces that have names need the same one
-// (ErrOrder).
+// Replay waits until all hosts have called it and then replays a trace of this host's mesh. If a host has failed since its last
+// Finish, no host replays, and all get an *Error with the state of every host. A failure of this host's replay is returned here,
+// and by the next Replay or Finish on the other hosts. Traces with a Name must have the same one on all hosts (ErrOrder).
 func (g *Group) Replay(ctx context.Context, t Replayer) error {
 	op := "replay"
 	if named, ok := t.(interface{ Name() string }); ok {
@@ -94,29 +93,28 @@ func (g *Group) Replay(ctx context.Context, t Replayer) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.tell(ctx, op, g.fault); err != nil {
+	if err := g.report(ctx, op, g.fault); err != nil {
 		return err
 	}
-	g.untold = t.Replay(ctx)
-	g.fault = g.untold
+	g.unreported = t.Replay(ctx)
+	g.fault = g.unreported
 	return g.fault
 }
 
-// Finish waits until the chips of this host have done all that is in a queue, then for the other hosts. If one of them failed,
-// here or in a replay of which the others have not heard, all get an *Error with the state of every host.
+// Finish waits until the chips of this host have finished everything in a queue, then for the other hosts. If a host failed, now
+// or in a replay that it has not reported, all get an *Error with the state of every host.
 func (g *Group) Finish(ctx context.Context, q *mesh.Queue) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	done := q.Finish(ctx)
-	err := g.tell(ctx, "finish", errors.Join(g.untold, done))
-	// A replay that the others could not be told of still counts: an exchange that has not begun may be tried again.
-	g.fault = errors.Join(g.untold, done)
+	err := g.report(ctx, "finish", errors.Join(g.unreported, done))
+	// A failure that could not be reported is kept: an exchange that has not started can be tried again.
+	g.fault = errors.Join(g.unreported, done)
 	return err
 }
 
-// tell says whether this host is well, and hears of the others. If they can't be reached, what is wrong here is all the more
-// worth knowing.
-func (g *Group) tell(ctx context.Context, op string, fault error) error {
+// report exchanges the faults of all hosts. If the exchange fails it returns this host's fault too.
+func (g *Group) report(ctx context.Context, op string, fault error) error {
 	var mine []byte
 	if fault != nil {
 		mine = []byte(fault.Error())
@@ -125,7 +123,7 @@ func (g *Group) tell(ctx context.Context, op string, fault error) error {
 	if err != nil {
 		return errors.Join(fault, err)
 	}
-	g.untold = nil
+	g.unreported = nil
 	errs := make([]error, len(all))
 	for i, text := range all {
 		switch {
@@ -138,7 +136,7 @@ func (g *Group) tell(ctx context.Context, op string, fault error) error {
 	return failure(op, errs)
 }
 
-// failure returns an *Error with the state of every host, or nil if there is none.
+// failure returns an *Error with the state of every host, or nil if all succeeded.
 func failure(op string, errs []error) error {
 	e := &Error{Op: op}
 	for i, err := range errs {

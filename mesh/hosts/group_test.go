@@ -27,7 +27,7 @@ func buffer(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
 	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: name}})
 }
 
-// start does what a host's program does: a mesh, a program, a trace.
+// start opens a mesh, loads a program and captures a trace, as a host's program does.
 func start(t *testing.T, n *hosts.Node, m *mesh.Mesh) (*host, error) {
 	ctx := t.Context()
 	g, err := hosts.Join(ctx, n, m)
@@ -78,7 +78,7 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *mesh.Mesh {
 	return m
 }
 
-// Three hosts join, stay in step, replay together, and all hear of one that fails: then nobody replays.
+// Three hosts join, stay in step and replay together. All hear of one that fails, and then none replays.
 func TestGroup(t *testing.T) {
 	nodes := listen(t, 3, 2)
 	meshes, group := make([]*mesh.Mesh, 3), make([]*host, 3)
@@ -113,7 +113,7 @@ func TestGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// One host takes memory that the others don't.
+	// One host allocates memory that the others don't.
 	if _, err := buffer(meshes[2], "extra"); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestGroup(t *testing.T) {
 		}
 	}
 
-	// A trace is gone on host 1: it alone can't replay, and says so when all meet again.
+	// A trace is released on host 1: its replay fails, which the others learn in the next exchange.
 	if err := group[1].trace.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestGroup(t *testing.T) {
 			t.Errorf("host %d replayed", i)
 		}
 	}
-	// Once it has finished all is well again.
+	// After a Finish all hosts replay again.
 	for i, err := range each(func(i int) error {
 		return errors.Join(group[i].Finish(t.Context(), group[i].queue), group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
 	}) {
@@ -162,8 +162,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// A replay that failed on one host is heard of by all where they meet next, also when that is Finish, and also when a first
-// Finish ended before it met anybody. Then all is well again.
+// A replay that failed on one host is reported to all in the next exchange, also if that is Finish, and also if a first Finish
+// ended before its exchange. Then all hosts work again.
 func TestFinishTellsOfReplay(t *testing.T) {
 	nodes := listen(t, 2, 2)
 	meshes, group := make([]*mesh.Mesh, 2), make([]*hosts.Group, 2)
@@ -207,7 +207,7 @@ func TestFinishTellsOfReplay(t *testing.T) {
 	}
 }
 
-// What is wrong here is told here, even when the other hosts can't be reached.
+// A host's own fault is returned even if the other hosts can't be reached.
 func TestFaultOutlivesExchange(t *testing.T) {
 	m := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	e := &broken{}
@@ -227,12 +227,12 @@ func TestFaultOutlivesExchange(t *testing.T) {
 	}
 }
 
-// failing is a trace whose replay gives an error.
+// failing is a trace whose replay fails.
 type failing struct{ err error }
 
 func (f failing) Replay(context.Context) error { return f.err }
 
-// broken is an engine of one host whose exchanges fail if they are told to.
+// broken is an engine of one host whose exchanges fail on request.
 type broken struct{ err error }
 
 func (b *broken) Rank() int { return 0 }
@@ -250,7 +250,7 @@ func replayer(f func(), name string) fake   { return fake{f, name} }
 func (r fake) Replay(context.Context) error { r.f(); return nil }
 func (r fake) Name() string                 { return r.name }
 
-// Meshes that differ are no group, and all hosts are told which one it is.
+// Different meshes can't join, and all hosts learn which one differs.
 func TestJoinOfDifferentMeshes(t *testing.T) {
 	nodes := listen(t, 2, 2)
 	meshes := []*mesh.Mesh{openMesh(t, sim.P300(), mesh.Shape{1, 2}), openMesh(t, sim.P300(), mesh.Shape{2, 1})}
@@ -267,8 +267,8 @@ func TestJoinOfDifferentMeshes(t *testing.T) {
 	}
 }
 
-// A host's program. Who starts it says which host it is; here there is only one. With several, Listener takes calls of the
-// hosts below, and Dial finds a host by the name that it has from whoever started it.
+// The program of a host. The orchestrator assigns the rank; here there is only one host. With several, Listener accepts the
+// connections of the hosts below, and Dial connects to a host by the name that the orchestrator gave it.
 func Example() {
 	ctx := context.Background()
 	engine, err := hosts.Listen(ctx, hosts.Config{Rank: 0, Size: 1, Dial: func(ctx context.Context, rank int) (net.Conn, error) {
@@ -289,7 +289,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Load and capture as ever, then group.Replay(ctx, trace) where it would be trace.Replay(ctx).
+	// Load and capture as on one host, then call group.Replay(ctx, trace) instead of trace.Replay(ctx).
 	fmt.Println(group.Mesh(), "on", engine.Size(), "host, in step:", group.InStep(ctx) == nil)
 	// Output: mesh 1x2 on 1 host, in step: true
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Whoever reaches a host's listener can send it anything: what no host sends is refused, and the exchange goes on.
+// Invalid requests to a host's listener are refused, and the exchange goes on.
 func TestServiceRefuses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestServiceRefuses(t *testing.T) {
 			t.Errorf("host %d may call host 0", rank)
 		}
 	}
-	refused(other, Request{0, mine(1)}, "has no part of host 1")
+	refused(other, Request{0, mine(1)}, "can't send the part of host 1")
 	if err := hello(one, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -59,16 +59,16 @@ func TestServiceRefuses(t *testing.T) {
 	for !n.Begun() {
 		time.Sleep(time.Millisecond)
 	}
-	refused(one, Request{0, []byte{1, 200}}, "cut off")
-	refused(one, Request{0, nil}, "gives nothing")
-	refused(one, Request{0, mine(2)}, "has no part of host 2")
+	refused(one, Request{0, []byte{1, 200}}, "truncated")
+	refused(one, Request{0, nil}, "sent no parts")
+	refused(one, Request{0, mine(2)}, "can't send the part of host 2")
 	refused(one, Request{2, mine(1)}, "the next one is 0")
 	early := one.Go("Hosts.Gather", &Request{0, mine(1)}, &Reply{}, nil)
 	for n.given() != 2 {
 		time.Sleep(time.Millisecond)
 	}
 	refused(one, Request{0, mine(1)}, "twice")
-	refused(one, Request{0, nil}, "gives nothing")
+	refused(one, Request{0, nil}, "sent no parts")
 	if err := two.Call("Hosts.Gather", &Request{0, mine(2)}, &Reply{}); err != nil {
 		t.Error(err)
 	}

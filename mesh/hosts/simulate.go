@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Costs is what hosts and the network between them take.
+// Costs are the times of hosts and of the network between them.
 type Costs struct {
-	Send, Receive time.Duration // processor time of a message, at each end
-	Part          time.Duration // of each host's part in a message, at each end
-	Wire          time.Duration // from one host to another
-	Late          time.Duration // hosts come to an exchange within this time, evenly
-	Chip          time.Duration // a replay's, for each chip
-	Seed          uint64        // which host is late
+	Send, Receive time.Duration // processor time of a message at the sender and at the receiver
+	Part          time.Duration // processor time of one host's part in a message, at each end
+	Wire          time.Duration // latency from one host to another
+	Late          time.Duration // hosts start an exchange at random within this time, evenly distributed
+	Chip          time.Duration // processor time of a replay for each chip
+	Seed          uint64        // of the random start times
 }
 
-// Estimate is what an exchange before a replay comes to.
+// Estimate is the result of Simulate: the times of an exchange before a replay.
 type Estimate struct {
-	Exchange time.Duration // from the last host's coming until the last one goes on
-	Skew     time.Duration // between the first and the last host that goes on
-	Top      time.Duration // host 0's processor, the busiest but for ties
-	Each     time.Duration // processor time of all exchanges' messages, spread over the hosts
-	Replay   time.Duration // of each host: it doesn't depend on how many there are
+	Exchange time.Duration // from the start of the last host to the end on the last host
+	Skew     time.Duration // between the ends on the first and on the last host
+	Top      time.Duration // processor time on host 0, which no other host exceeds
+	Each     time.Duration // processor time of all messages, averaged over the hosts
+	Replay   time.Duration // processor time of the replay on each host
 	Messages int
 }
 
-// Simulate says what an exchange of a number of hosts in a tree costs, each with some chips, by playing it message by message
-// in a clock of its own. Each host does one thing at a time. The error wraps ErrConfig.
+// Simulate estimates an exchange of a tree of hosts, each with a number of chips, by simulating each message. A host handles one
+// message at a time. The error wraps ErrConfig.
 func Simulate(c Costs, size, fan, chips int) (*Estimate, error) {
 	if size < 1 || size > 1<<20 || fan < 1 || fan > 1<<20 || chips < 0 || chips > 1<<20 {
 		return nil, fmt.Errorf("hosts: simulate: %w: %d hosts with %d chips, fan %d: want positive numbers up to %d", ErrConfig, size, chips, fan, 1<<20)
@@ -50,8 +50,8 @@ func Simulate(c Costs, size, fan, chips int) (*Estimate, error) {
 		busy[host] += d
 		return d
 	}
-	// Upwards: a host takes in what comes, in the order in which it comes, and passes it on when it has all. The hosts with
-	// high ranks are at the bottom.
+	// Upwards: a host receives messages in the order of their arrival and sends its own when it has all. Hosts with high ranks are
+	// at the bottom.
 	arrive := make([][]message, size)
 	ready := make([]time.Duration, size)
 	for r := size - 1; r >= 0; r-- {
@@ -68,7 +68,7 @@ func Simulate(c Costs, size, fan, chips int) (*Estimate, error) {
 			e.Messages++
 		}
 	}
-	// Downwards: each gives all parts to those below, one after the other, and then goes on.
+	// Downwards: each host sends all parts to the hosts below, one after the other, and then continues.
 	on := make([]time.Duration, size)
 	on[0] = ready[0]
 	for r := range size {

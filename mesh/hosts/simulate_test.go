@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh/hosts"
 )
 
-// The figures of docs/scale.md: what a message takes was measured over the loopback interface, the wire is an estimate.
+// The figures of docs/scale.md. The times of messages were measured over the loopback interface; the latency is an estimate.
 func ExampleSimulate() {
 	costs := hosts.Costs{
 		Send: 10 * time.Microsecond, Receive: 10 * time.Microsecond, Part: 150 * time.Nanosecond, Wire: 15 * time.Microsecond,
@@ -46,8 +46,8 @@ func ExampleSimulate() {
 	//   512  511  48670 us 44268 us 49541 us     194 us  6.4 us
 }
 
-// A model small enough to be worked out by hand: nobody is late, a message takes 1 at each end and 10 on its way, and a part
-// nothing.
+// A model small enough to be worked out by hand: no host is late, a message takes 1 at each end and 10 on its way, and a part
+// takes nothing.
 func TestSimulateByHand(t *testing.T) {
 	c := hosts.Costs{Send: 1, Receive: 1, Wire: 10, Chip: 5}
 	for _, w := range []struct {
@@ -55,11 +55,11 @@ func TestSimulateByHand(t *testing.T) {
 		want      hosts.Estimate
 	}{
 		{1, 1, hosts.Estimate{Replay: 20}},
-		// Up: sent at 1, there at 11, taken in by 12. Down: sent by 13, there at 23, taken in by 24. Host 0 goes on at 13.
+		// Up: sent at 1, arrives at 11, received by 12. Down: sent by 13, arrives at 23, received by 24. Host 0 continues at 13.
 		{2, 1, hosts.Estimate{Exchange: 24, Skew: 11, Top: 2, Each: 2, Replay: 20, Messages: 2}},
-		// All call host 0: it has taken in the third by 14, sends until 17 and goes on, and host 3 has it by 28.
+		// All call host 0: it has received the third by 14, sends until 17 and continues, and host 3 has received it by 28.
 		{4, 3, hosts.Estimate{Exchange: 28, Skew: 11, Top: 6, Each: 3, Replay: 20, Messages: 6}},
-		// A chain of three: 24 to host 0 and 24 back. Host 0 goes on at 25.
+		// A chain of three: 24 to host 0 and 24 back. Host 0 continues at 25.
 		{3, 1, hosts.Estimate{Exchange: 48, Skew: 23, Top: 2, Each: 2, Replay: 20, Messages: 4}},
 	} {
 		got, err := hosts.Simulate(c, w.size, w.fan, 4)

@@ -5,28 +5,28 @@ import (
 	"errors"
 )
 
-// part is what a host gives to an exchange.
+// part is the contribution of one host to an exchange.
 type part struct {
 	rank int
-	what []byte
+	op   []byte
 	data []byte
 }
 
-var errWire = errors.New("the message is cut off or damaged")
+var errWire = errors.New("the message is truncated or damaged")
 
-// encode puts parts into one message: of each the rank, the length of what and what, the length of data and data; numbers are
-// uvarints. Hosts between others pass such messages on as they are.
+// encode encodes parts as one message: for each the rank, the length of op, op, the length of data, data. Numbers are uvarints.
+// Hosts forward such messages unchanged.
 func encode(parts []part) []byte {
 	var out []byte
 	for _, p := range parts {
 		out = binary.AppendUvarint(out, uint64(p.rank))
-		out = append(binary.AppendUvarint(out, uint64(len(p.what))), p.what...)
+		out = append(binary.AppendUvarint(out, uint64(len(p.op))), p.op...)
 		out = append(binary.AppendUvarint(out, uint64(len(p.data))), p.data...)
 	}
 	return out
 }
 
-// decode is the inverse of encode. What it returns is in the message's memory.
+// decode is the inverse of encode. The parts alias the message.
 func decode(b []byte) ([]part, error) {
 	var out []part
 	for len(b) > 0 {
@@ -36,7 +36,7 @@ func decode(b []byte) ([]part, error) {
 		}
 		p := part{rank: int(rank)}
 		b = b[n:]
-		for _, field := range []*[]byte{&p.what, &p.data} {
+		for _, field := range []*[]byte{&p.op, &p.data} {
 			size, n := binary.Uvarint(b)
 			if n <= 0 || size > uint64(len(b)-n) {
 				return nil, errWire

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// FuzzDecode: what is accepted is what encode makes of it, and nothing panics.
+// FuzzDecode checks that accepted messages encode to the same bytes.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(encode([]part{{0, []byte("join"), []byte{1, 2, 3}}, {511, nil, nil}}))
@@ -28,7 +28,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A message that ends too soon is refused wherever it ends within a part.
+// A message that ends within a part is refused.
 func TestDecodeOfACutMessage(t *testing.T) {
 	whole := encode([]part{{3, []byte("replay"), []byte("data")}})
 	for n := 1; n < len(whole); n++ {
