@@ -19,7 +19,7 @@ type BufferConfig struct {
 	Size     int
 	PageSize int    // bytes that stay together in one bank; 0 means Size
 	Name     string // for statistics and errors
-	// Sharding deals the pages to chosen cores; without it they go round all banks. L1Small is for sharded buffers only.
+	// Sharding deals the pages to chosen cores; nil interleaves them over all banks. L1Small is for sharded buffers only.
 	Sharding *Sharding
 	// Addr, if it isn't 0, is where the buffer must lie in every bank: a multiple of the DRAM alignment. Otherwise the
 	// runtime chooses.
@@ -33,13 +33,13 @@ type Buffer struct {
 	d     *Device
 	name  string
 	ext   allocator.Extent
-	iv    dispatch.Interleaved // has no pages if the buffer is sharded, so that no transfer takes it for interleaved
-	dist  *allocator.Distribution
-	spec  *Sharding // that dist was made of; not changed
-	banks []int     // of a sharded buffer, by core
-	pool  *Pool     // that it was taken from; nil for none
-	root  *Buffer   // of a part of a buffer, the buffer
-	first int       // page of root that is page 0
+	iv    dispatch.Interleaved    // has no pages if the buffer is sharded, so that no transfer takes it for interleaved
+	dist  *allocator.Distribution // of a sharded buffer
+	spec  *Sharding               // that dist was made of; not changed
+	banks []int                   // of a sharded buffer, by core
+	pool  *Pool                   // that it was taken from; nil for none
+	root  *Buffer                 // of a part of a buffer, the buffer
+	first int                     // page of root that is page 0 of the part
 	pages int
 	freed atomic.Bool
 }
@@ -92,7 +92,7 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 	return b, nil
 }
 
-// plan checks a configuration and says what it takes: a buffer without memory, and the request for that.
+// plan checks a configuration. It returns a buffer without memory, and the request for that memory.
 func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 	bad := func(format string, args ...any) (*Buffer, allocator.Request, error) {
 		return nil, allocator.Request{}, fmt.Errorf(format, args...)
@@ -181,8 +181,8 @@ func (b *Buffer) Layout() Layout {
 	return b.dist.Layout()
 }
 
-// Free gives the buffer up. Its memory can be handed out again at once, or when the last executable and trace that
-// use it and the last part of it are gone.
+// Free releases the buffer. Its memory can be allocated again at once, or when the last executable and trace that use it
+// and the last part of it have been released. The error of a second Free matches ErrReleased.
 func (b *Buffer) Free() (err error) {
 	if ctx := context.Background(); b.d.watched() {
 		defer b.d.begin(ctx, &Call{Kind: CallFree, Name: b.name, Object: b, Bytes: b.Size()}).end(ctx, &err)
@@ -190,7 +190,7 @@ func (b *Buffer) Free() (err error) {
 	if b.freed.Swap(true) {
 		return fmt.Errorf("reprise: free buffer %q: %w", b.name, ErrReleased)
 	}
-	if err := b.give(); err != nil {
+	if err := b.freeMemory(); err != nil {
 		return fmt.Errorf("reprise: free buffer %q: %w", b.name, err)
 	}
 	return nil

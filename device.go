@@ -24,7 +24,7 @@ type Device struct {
 
 	target Target
 	log    *usage.Log // nil if there is none
-	logErr error      // why
+	logErr error      // why there is none
 
 	mu     sync.Mutex
 	closed bool
@@ -35,11 +35,11 @@ type Device struct {
 
 	captures captures
 	left     leftovers
-	scratch  atomic.Pointer[[]byte] // to record in; nil while a Recorder has it
+	scratch  atomic.Pointer[[]byte] // to record in; nil while a Recorder uses it
 	watch    watchers
 
 	admin sync.Mutex   // held by Recover and Close
-	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or given up
+	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or released
 }
 
 // Open opens a device, brings up its firmware and its command queues.
@@ -86,8 +86,8 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	return d, nil
 }
 
-// Close releases everything of the device and closes it. It waits for work that is still in the queues as long as that
-// moves, but what that reports is lost; use Queue.Finish first.
+// Close releases everything of the device and closes it. It waits for work that is still in the queues as long as it makes
+// progress, but errors of that work are lost; use Queue.Finish first.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -105,7 +105,7 @@ func (d *Device) Close() error {
 	return errors.Join(d.disp.Close(), d.kd.Close(), d.closeLog())
 }
 
-// Name says what was opened.
+// Name returns the name of the target that was opened.
 func (d *Device) Name() string { return d.name }
 
 // Arch returns the chip's architecture.
@@ -143,7 +143,7 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // Memory returns the state of one kind of memory. TRACE memory is counted with allocator.Trace.
 func (d *Device) Memory(k Kind) MemoryStats { return d.mem.Stats(k) }
 
-// failed is the error of an operation. On a device that was closed meanwhile that is the reason, whatever broke.
+// failed is the error of an operation: ErrClosed if the device was closed meanwhile, whatever broke.
 func (d *Device) failed(op string, err error) error {
 	if closed := d.usable(op); closed != nil {
 		return closed
@@ -151,7 +151,7 @@ func (d *Device) failed(op string, err error) error {
 	return fmt.Errorf("reprise: %s: %w", op, err)
 }
 
-// usable says whether the device is open.
+// usable returns an error unless the device is open.
 func (d *Device) usable(op string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

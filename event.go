@@ -2,19 +2,16 @@ package reprise
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
-	"runtime"
 
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // Event marks a place among the commands of a queue, for other queues and for the host to wait for. It can be recorded
-// again and again: [Queue.Wait], Synchronize and Query mean its newest recording at the moment of the call, so a wait
-// that is in a queue already isn't changed by a later recording. Its methods may be called from any goroutine.
+// again and again: [Queue.Wait], Synchronize and Query mean its newest recording at the moment of the call, so a later
+// recording doesn't change a wait that is in a queue already. Its methods may be called from any goroutine.
 //
-// Waits can't go round in a circle: what a queue waits for was put into another queue before the wait was.
+// Waits can't deadlock: what a queue waits for was put into another queue before the wait was.
 type Event struct {
 	d *Device
 	e *dispatch.Event
@@ -40,8 +37,8 @@ func (d *Device) NewEvent(name string, opts ...EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.e.Name() }
 
-// Synchronize waits until the event's newest recording is done. The error is an *EventError when that can't be, or
-// holds a *HangError when the device stops.
+// Synchronize waits until the event's newest recording is done. The error is an *EventError if it was never recorded or
+// the recording is lost, and wraps a *HangError if the device stops.
 func (e *Event) Synchronize(ctx context.Context) (err error) {
 	at := callerPC()
 	if e != nil && e.d.watched() {
@@ -75,9 +72,9 @@ func (e *Event) Query() (bool, error) {
 }
 
 // DeviceTime returns when the newest recording of a timed event was done, in cycles of the clock of the queue's dispatch
-// core since that was reset. ok is false if the event isn't timed or the host hasn't seen the recording done yet: after
-// Synchronize, a Query that returned true, or Queue.Finish it has. The cores' clocks tick alike, but the times of two
-// queues may differ by a constant.
+// core since its reset. ok is false if the event isn't timed or the host hasn't seen the recording done yet; after
+// Synchronize, a Query that returned true, or Queue.Finish it has. The cores' clocks run at the same rate, but the times of
+// two queues may differ by a constant.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) { return e.e.DeviceTime() }
 
 // of says whether the event may be used with a device; nil stands for its own.
@@ -136,21 +133,4 @@ func (e *Event) label() string {
 		return ""
 	}
 	return e.Name()
-}
-
-// callerPC returns the place that called the caller's caller.
-func callerPC() uintptr {
-	var pc [1]uintptr
-	runtime.Callers(3, pc[:])
-	return pc[0]
-}
-
-// overlap adds to an *OverlapError where this package was called.
-func overlap(err error) error {
-	var o *OverlapError
-	if errors.As(err, &o) {
-		at, _ := runtime.CallersFrames([]uintptr{userPC()}).Next()
-		o.Site = fmt.Sprintf("%s:%d", filepath.Base(at.File), at.Line)
-	}
-	return err
 }

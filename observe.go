@@ -12,19 +12,19 @@ import (
 // Observer is told of the calls that use a device: timelines, graphs, metrics and logs are Observers. [Device.Observe]
 // attaches one; without any, a call tests one pointer.
 //
-// Begin is called before a call does anything, End with what came of it; both with the call's own context, on its
-// goroutine, and with the same *Call, which is the Observer's to read until End returns. For the calls that put something
-// into a queue, nothing else gets into that queue between Begin and End, so an Observer hears of them in the queue's
-// order. An Observer must be quick, and must not use the queue but by [Call.Stamp].
+// Begin is called before a call does anything, End with its result; both with the call's own context, on its goroutine,
+// and with the same *Call, which the Observer may read until End returns. For calls that put something into a queue, nothing
+// else gets into that queue between Begin and End, so an Observer is told of them in the queue's order. An Observer must
+// return quickly, and must not use the queue except by [Call.Stamp].
 type Observer interface {
 	Begin(ctx context.Context, c *Call)
 	End(ctx context.Context, c *Call)
 }
 
-// CallKind says what a call does.
+// CallKind is what a call does.
 type CallKind uint8
 
-// The kinds of calls. Those up to CallWait put something into queues and return while the device may still be at it.
+// The kinds of calls. Those up to CallWait put something into queues and return while the device may still work on it.
 const (
 	CallWrite       CallKind = iota // Queue.Write; Object is the *Buffer
 	CallRead                        // Queue.StartRead and the first half of Queue.Read; Object is the *Buffer
@@ -56,14 +56,14 @@ func (k CallKind) String() string {
 	return fmt.Sprintf("call %d", uint8(k))
 }
 
-// Queued says whether such calls put something into queues.
+// Queued reports whether such calls put something into queues.
 func (k CallKind) Queued() bool { return k <= CallWait }
 
 // Call is a call that uses a device.
 type Call struct {
-	ID     uint64 // counts up from 1; of those that other calls make, the later one is the inner one
+	ID     uint64 // counts up from 1; a call that another one makes has the higher number
 	Kind   CallKind
-	Queues []*Queue // that it is about: none, one, or those that a trace spans
+	Queues []*Queue // that it uses: none, one, or those that a trace spans
 	Name   string   // of the object
 	Object any      // see the kinds
 	Bytes  int      // moved or allocated
@@ -71,13 +71,13 @@ type Call struct {
 	End    time.Time // from End on
 	Err    error     // from End on
 
-	observers []*observer // that have heard of its beginning
+	observers []*observer // that were told of its beginning
 	ending    bool        // their End is being called
 }
 
 // Stamp records a timed event on one of the call's queues, directly after what the call has put there, and returns it:
-// its [Event.DeviceTime] says when the device had carried that out. Observers don't hear of the event. Only an Observer's
-// End may call Stamp, and only for a call whose kind is [CallKind.Queued].
+// its [Event.DeviceTime] says when the device had carried that out. Observers are not told of the event. Only an
+// Observer's End may call Stamp, and only for a call whose kind is [CallKind.Queued].
 func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 	if !c.ending || !c.Kind.Queued() || !slices.Contains(c.Queues, q) {
 		return nil, fmt.Errorf("reprise: stamp %v %q: not in an Observer's End, or the call put nothing into this queue", c.Kind, c.Name)
@@ -89,8 +89,8 @@ func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 	return e, nil
 }
 
-// Observe attaches an Observer to the device. The returned function takes it off again; calls that have begun still end
-// with it.
+// Observe attaches an Observer to the device. The returned function detaches it; it is still told of the end of calls
+// that have begun.
 func (d *Device) Observe(o Observer) (stop func()) {
 	entry := &observer{o}
 	d.watch.mu.Lock()
@@ -105,15 +105,15 @@ func (d *Device) Observe(o Observer) (stop func()) {
 
 // watchers are a device's Observers.
 type watchers struct {
-	on    atomic.Pointer[[]*observer] // nil when nobody listens
+	on    atomic.Pointer[[]*observer] // nil without Observers
 	mu    sync.Mutex                  // held while on changes
 	calls atomic.Uint64
 }
 
-// observer is an Observer that was attached, told from others by its address.
+// observer is an Observer that was attached; its address tells it from others.
 type observer struct{ Observer }
 
-// all returns who is attached.
+// all returns the Observers that are attached.
 func (w *watchers) all() []*observer {
 	if p := w.on.Load(); p != nil {
 		return *p
@@ -152,7 +152,7 @@ func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	return c
 }
 
-// end tells the Observers that heard of the beginning what came of the call.
+// end tells the Observers that were told of the beginning how the call ended.
 func (c *Call) end(ctx context.Context, err *error) {
 	c.Err, c.End, c.ending = *err, time.Now(), true
 	if c.Kind.Queued() {

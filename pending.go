@@ -8,23 +8,23 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// Pending is a read, or a write from pinned host memory, that is in a queue. Its methods may be called from any goroutine.
+// Pending is a read, or a write from pinned host memory, that was put into a queue. Its methods may be called from any goroutine.
 type Pending struct {
 	b    *Buffer
 	q    *Queue
 	n    int
 	last *dispatch.Pending   // its last part, which arrives last
-	more []*dispatch.Pending // the parts before
+	more []*dispatch.Pending // the earlier parts
 
 	write  bool
 	direct dispatch.Pending // last, of a transfer with pinned host memory
 
-	mu     sync.Mutex
-	spread []spread // what has to be copied apart once everything is there
-	given  bool     // the read was given up
+	mu        sync.Mutex
+	spread    []spread // what has to be copied once all data have arrived
+	abandoned bool
 }
 
-// spread is a part of a read whose pages have gaps on the device.
+// spread is a part of a read that arrives elsewhere, because its pages have gaps on the device or are read in part.
 type spread struct {
 	dst, from    []byte
 	page, stride int
@@ -42,7 +42,7 @@ func (p *Pending) add(part *dispatch.Pending, err error) error {
 	return nil
 }
 
-// Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more, if that isn't pinned.
+// Wait waits for the data. When it fails, the read is abandoned: nothing is written to dst any more, unless it is pinned.
 func (p *Pending) Wait(ctx context.Context) (err error) {
 	if p.b.d.watched() {
 		defer p.b.d.begin(ctx, &Call{Kind: CallAwait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}).end(ctx, &err)
@@ -68,10 +68,10 @@ func (p *Pending) failed(err error) error {
 	return p.b.d.failed(fmt.Sprintf("%s buffer %q", op, p.b.name), err)
 }
 
-// reset makes the value fit for another transfer, after one that has come to its end.
+// reset prepares the Pending for another transfer, after one that has completed.
 func (p *Pending) reset() {
 	clear(p.more)
-	p.b, p.last, p.more, p.spread, p.given = nil, nil, p.more[:0], nil, false
+	p.b, p.last, p.more, p.spread, p.abandoned = nil, nil, p.more[:0], nil, false
 }
 
 // Done reports whether all data have arrived, without waiting.
@@ -86,11 +86,11 @@ func (p *Pending) Done() (bool, error) {
 	return done, nil
 }
 
-// arrange copies apart what has gaps, once.
+// arrange copies what arrived elsewhere to where it belongs, once.
 func (p *Pending) arrange() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.given {
+	if p.abandoned {
 		return
 	}
 	for _, s := range p.spread {
@@ -101,12 +101,12 @@ func (p *Pending) arrange() {
 	p.spread = nil
 }
 
-// Abandon gives dst back to the caller: nothing is written to it any more, unless it is pinned. The read itself stays in the
+// Abandon returns dst to the caller: nothing is written to it any more, unless it is pinned. The read itself stays in the
 // queue.
 func (p *Pending) Abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.given = true
+	p.abandoned = true
 	for _, part := range p.more {
 		part.Abandon()
 	}

@@ -15,8 +15,8 @@ import (
 // A trace holds the memory of every buffer that it uses until it is released, so each trace costs its intermediate
 // buffers. Of a buffer that comes from a pool it holds the pool instead. What is freed can be taken from the pool again,
 // by programs of the next trace; so a replay may change any buffer of the pool, also one that its trace doesn't use.
-// Whoever takes buffers from a pool says that this is all right: keep in it what a trace computes for itself, and copy
-// results to buffers of their own or read them before the next replay of another trace.
+// Keep in a pool only what a trace computes for itself. Copy results to buffers outside of it, or read them before the next
+// replay of another trace.
 //
 // Taking a buffer from a pool is possible during a capture. Its methods may be called from any goroutine.
 type Pool struct {
@@ -24,7 +24,7 @@ type Pool struct {
 	name  string
 	kind  Kind
 	ext   allocator.Extent
-	mem   *allocator.Allocator // of the inside
+	mem   *allocator.Allocator // of the memory in ext
 	freed atomic.Bool
 }
 
@@ -131,8 +131,8 @@ func (p *Pool) Memory() MemoryStats { return p.mem.Stats(p.kind) }
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.name }
 
-// Free gives the pool up. Its memory can be handed out again when its buffers are freed and the traces and executables
-// that use them are gone.
+// Free releases the pool. Its memory can be allocated again when its buffers are freed and the traces and executables that
+// use them are released.
 func (p *Pool) Free() error {
 	err := ErrReleased
 	if !p.freed.Swap(true) {
@@ -144,7 +144,7 @@ func (p *Pool) Free() error {
 	return nil
 }
 
-// owned is the extent that whoever uses the buffer has to hold.
+// owned is the extent that users of the buffer have to hold.
 func (b *Buffer) owned() allocator.Extent {
 	if b.pool != nil {
 		return b.pool.ext
@@ -152,8 +152,8 @@ func (b *Buffer) owned() allocator.Extent {
 	return b.ext
 }
 
-// give returns the memory of a buffer that was freed.
-func (b *Buffer) give() error {
+// freeMemory frees the memory of a buffer that was freed.
+func (b *Buffer) freeMemory() error {
 	switch {
 	case b.pool != nil:
 		return errors.Join(b.pool.mem.Free(b.ext), b.d.mem.Unhold(b.pool.ext))

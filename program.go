@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Program is what the workers run between two go signals. It is a description: Device.Load makes it runnable.
+// Program is what the workers run between two go signals. It is a description; [Device.Load] makes it runnable.
 type Program struct {
 	Name            string
 	Kernels         []Kernel
@@ -39,9 +39,9 @@ type CircularBuffer struct {
 	Cores    []Range
 	PageSize int // bytes, a multiple of 16
 	Pages    int
-	// Addr is where it lies in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime chooses, and the
-	// memory is for the circular buffers of all programs. Otherwise the memory is the caller's: that of a Buffer with a
-	// shard on each of the cores, for example, which is listed in Program.Buffers unless something else keeps it. TT-Metal
+	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime chooses, and the
+	// circular buffers of all programs share the memory. Otherwise the memory is the caller's, such as that of a Buffer with
+	// a shard on each of the cores, which is listed in Program.Buffers unless something else keeps it allocated. TT-Metal
 	// calls such a circular buffer globally allocated. Several may lie in the same memory. See [Executable.SetCircularAddr].
 	Addr uint32
 }
@@ -71,8 +71,8 @@ type Executable struct {
 }
 
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
-// the Executable. A *ProgramError says what is wrong with a program. If ctx ends while the kernels are on their way, their
-// memory is free again once somebody has waited for queue 0 ([Queue.Finish]).
+// the Executable. A *ProgramError says what is wrong with a program. If ctx ends while the kernels are being written,
+// their memory is free again after the next successful wait for queue 0 ([Queue.Finish]).
 func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error) {
 	if d.watched() && p != nil {
 		call := d.begin(ctx, &Call{Kind: CallLoad, Name: p.Name})
@@ -111,7 +111,7 @@ func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error
 	return y, nil
 }
 
-// prepare compiles the program and takes what it needs, but for the kernels' memory.
+// prepare compiles the program and allocates what it needs, except for the kernels' memory.
 func (x *Executable) prepare(p *Program) error {
 	d := x.d
 	for _, b := range p.Buffers {
@@ -129,7 +129,7 @@ func (x *Executable) prepare(p *Program) error {
 			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
 		}
 		if c.Addr != 0 {
-			b, err := x.lies(p.Name, &c)
+			b, err := x.placedCircular(p.Name, &c)
 			if err != nil {
 				return err
 			}
@@ -202,7 +202,7 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	}
 	for _, r := range k.Cores {
 		if !d.Grid().Contains(r.Start) || !d.Grid().Contains(r.End) {
-			continue // the compiler will say so; nobody should be asked for arguments of cores that aren't there
+			continue // Compile refuses these cores; Args must not see them
 		}
 		for c := range r.Cores() {
 			if a := k.Args(c); len(a) > 0 {
@@ -233,8 +233,8 @@ func (x *Executable) CommandBytes() int { return x.image.CommandBytes() }
 // Commands returns the number of commands of one run.
 func (x *Executable) Commands() int { return x.image.Commands() }
 
-// Close gives up the kernels' memory and the hold on the program's buffers. Runs that are already in a queue are not
-// affected: their kernels are in flight, or a trace holds them.
+// Close releases the kernels' memory and the program's buffers. It waits for the device's queues first; traces keep the
+// kernels that they run.
 func (x *Executable) Close(ctx context.Context) (err error) {
 	if x.d.watched() {
 		defer x.d.begin(ctx, &Call{Kind: CallUnload, Name: x.Name(), Object: x}).end(ctx, &err)
@@ -261,7 +261,7 @@ func (x *Executable) Close(ctx context.Context) (err error) {
 	return nil
 }
 
-// discard is drop for an executable that nobody gets: once the kernels aren't on their way to the memory any more.
+// discard is drop for an executable that Load doesn't return: it waits until the kernels are no longer being written.
 func (x *Executable) discard(ctx context.Context) error {
 	if x.written {
 		return x.d.freeBehind(ctx, x.drop, x.d.queues[0])
@@ -269,7 +269,7 @@ func (x *Executable) discard(ctx context.Context) error {
 	return x.drop()
 }
 
-// drop gives the memory back.
+// drop frees the memory.
 func (x *Executable) drop() error {
 	var errs []error
 	for _, e := range x.holds {

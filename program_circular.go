@@ -15,7 +15,7 @@ type CircularPlace struct {
 	Cores []Range
 	Addr  uint32 // in the L1 of each of its cores
 	Size  uint32 // bytes on each of its cores
-	Given bool   // the caller said where it lies, so it takes no memory of its own
+	Given bool   // CircularBuffer.Addr said where it lies, so the runtime allocated nothing for it
 }
 
 // CircularBuffers returns where the program's circular buffers lie, in the order in which the program names them.
@@ -29,9 +29,9 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 	return out
 }
 
-// SetCircularAddr puts a circular buffer that the program was loaded with an address for, at another one, for the runs and
-// captures from now on. What is in a queue or a trace already keeps the place that it has. Each core with the buffer needs
-// a kernel with common arguments. It writes nothing to the device.
+// SetCircularAddr moves a circular buffer that the program was loaded with an address for to another address, for later
+// runs and captures. What is in a queue or a trace already keeps its address. Each core with the buffer needs a kernel with
+// common arguments. It writes nothing to the device.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	if x == nil {
 		return fmt.Errorf("reprise: set circular buffer: %w", x.of(nil))
@@ -46,7 +46,7 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	if err == nil {
 		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
 		c := &x.cbs[i]
-		if err = x.inL1(x.Name(), index, addr, uint64(c.PageSize)*uint64(c.Pages)); err == nil {
+		if err = x.checkInL1(x.Name(), index, addr, uint64(c.PageSize)*uint64(c.Pages)); err == nil {
 			c.Addr = addr
 			x.image.SetWords(at, addr)
 		}
@@ -57,18 +57,18 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	return nil
 }
 
-// lies describes a circular buffer that the caller placed.
-func (x *Executable) lies(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {
+// placedCircular describes a circular buffer that the caller placed.
+func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {
 	out := dispatch.CircularBuffer{Index: c.Index, Cores: c.Cores, Addr: c.Addr, Given: true}
 	if c.PageSize > math.MaxUint32/c.Pages {
 		return out, &ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B are more than any core has", c.Pages, c.PageSize)}
 	}
 	out.PageSize, out.Pages = uint32(c.PageSize), uint32(c.Pages)
-	return out, x.inL1(program, c.Index, c.Addr, uint64(c.PageSize)*uint64(c.Pages))
+	return out, x.checkInL1(program, c.Index, c.Addr, uint64(c.PageSize)*uint64(c.Pages))
 }
 
-// inL1 says whether a circular buffer can lie at an address.
-func (x *Executable) inL1(program string, index int, addr uint32, size uint64) error {
+// checkInL1 checks that a circular buffer can lie at an address.
+func (x *Executable) checkInL1(program string, index int, addr uint32, size uint64) error {
 	l1 := &x.d.disp.Chip().Params().L1
 	if addr%16 == 0 && addr >= l1.Unreserved && uint64(addr)+size <= uint64(l1.Size) {
 		return nil

@@ -18,11 +18,11 @@ type Queue struct {
 	rec atomic.Pointer[Recorder] // that Run records into, between Begin and End
 
 	self    []*Queue   // itself, for Calls
-	inOrder sync.Mutex // held by calls that somebody listens to
+	inOrder sync.Mutex // held by observed calls
 
-	spare atomic.Pointer[Pending] // for transfers with pinned memory that are waited for
+	spare atomic.Pointer[Pending] // for the next ReadTo or WriteFrom
 
-	begun, finished atomic.Uint64 // Finishes by number: the last one that began, and that returned without an error
+	begun, finished atomic.Uint64 // numbers of waits for the queue: the last one that began, and that succeeded
 }
 
 // ID returns the queue's number.
@@ -35,10 +35,10 @@ func (q *Queue) Workers() Range { return q.q.Workers() }
 func (q *Queue) Device() *Device { return q.d }
 
 // Run puts a program into the queue. It returns once its commands are in the issue ring. The error is a *WorkersError if
-// the program has something on cores that the queue doesn't start, and an *OverlapError if another queue has put a
-// program on the same workers and nothing orders the two. Between [Queue.Begin] and [Recorder.End] it records the program
-// instead. If ctx ends while the commands wait for room, nothing has happened: the program isn't in the queue, not even in
-// part. Only for one whose commands are larger than a quarter of the queue's memory is it too late once they have begun.
+// the program uses cores that the queue doesn't start, and an *OverlapError if another queue has put a program on the same
+// workers and nothing orders the two. Between [Queue.Begin] and [Recorder.End] it records the program instead. If ctx ends
+// while the commands wait for room, the program isn't in the queue, not even in part. The exception is a program whose
+// commands are larger than a quarter of the queue's memory: once the first of them are in the queue, ctx no longer counts.
 func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 	if q.d.watched() && q.rec.Load() == nil {
 		defer q.d.begin(ctx, &Call{Kind: CallRun, Queues: q.self, Name: x.label(), Object: x}).end(ctx, &err)
@@ -85,7 +85,7 @@ func (q *Queue) Finish(ctx context.Context) (err error) {
 	return nil
 }
 
-// await waits until everything in the queue has run, and frees what that was waited for with.
+// await waits until everything in the queue has run, and frees what was kept until then.
 func (q *Queue) await(ctx context.Context) error {
 	n := q.begun.Add(1)
 	if err := q.q.Finish(ctx); err != nil {
@@ -96,7 +96,7 @@ func (q *Queue) await(ctx context.Context) error {
 	return q.d.freeLeft(false)
 }
 
-// Clock reads the clock that DeviceTime of the queue's timed events comes from, without waiting for the queue.
+// Clock reads the clock that the queue's timed events take their [Event.DeviceTime] from, without waiting for the queue.
 func (q *Queue) Clock() (Clock, error) {
 	if err := q.d.usable("read clock"); err != nil {
 		return Clock{}, err
@@ -108,10 +108,9 @@ func (q *Queue) Clock() (Clock, error) {
 	return c, nil
 }
 
-// Await waits until done reports true, at the pace of all waits ([WithPace]): it looks again and again for a while, then
-// sleeps between looks. It ends early with ctx, or in an ErrTimeout when nothing on the device moves for the hang timeout;
-// the queue stays as it is. It is for what kernels store to a [HostBuffer]: done looks at memory and calls nothing of the
-// device.
+// Await waits until done reports true, at the pace of all waits ([WithPace]): it polls for a while, then sleeps between
+// polls. It ends early with ctx, or in an ErrTimeout when nothing on the device moves for the hang timeout; the queue stays
+// as it is. It is for what kernels store to a [HostBuffer]: done reads memory and must not call the device.
 func (q *Queue) Await(ctx context.Context, done func() bool) error {
 	if err := q.d.usable("wait"); err != nil {
 		return err

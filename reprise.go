@@ -42,7 +42,7 @@ type (
 	MemoryStats = allocator.Stats
 	// MemoryMap is what lies where in a device's memory.
 	MemoryMap = allocator.Map
-	// MemoryChange is something that has come or gone between two states of memory.
+	// MemoryChange is something that was allocated or freed between two states of memory.
 	MemoryChange = allocator.Change
 	// Layout says how the pages of a buffer are dealt to banks.
 	Layout = allocator.Layout
@@ -62,9 +62,9 @@ type (
 	EventError = dispatch.EventError
 	// TransferError says why a transfer doesn't fit its buffer.
 	TransferError = dispatch.TransferError
-	// OutOfMemoryError says what was asked for, what there is, and who has the rest.
+	// OutOfMemoryError says what was asked for, what is free, and what the rest is allocated to.
 	OutOfMemoryError = allocator.OutOfMemoryError
-	// OccupiedError says what is in the way of a buffer at a fixed address.
+	// OccupiedError says what already lies where a buffer was to be, at a fixed address.
 	OccupiedError = allocator.OccupiedError
 )
 
@@ -87,7 +87,8 @@ const (
 	// L1Small is the top of the workers' L1, as far as WithL1Small sets it apart: for small sharded buffers.
 	L1Small = allocator.L1Small
 
-	// Interleaved pages go round all banks; shards are whole rows of pages, whole columns, rectangles, or boxes of any rank.
+	// Interleaved deals pages to all banks in turn; the others deal shards: whole rows of pages, whole columns, rectangles,
+	// or boxes of any rank.
 	Interleaved   = allocator.Interleaved
 	HeightSharded = allocator.HeightSharded
 	WidthSharded  = allocator.WidthSharded
@@ -120,14 +121,14 @@ type Option func(*options)
 
 // WithQueues asks for n command queues, 1 or 2. The default is 1. Every queue moves data and runs programs and traces;
 // see WithQueueWorkers. Nothing but events and what the host waits for orders two queues. That goes for memory too: what
-// one queue still reads or writes must not be freed and used anew by the other without an edge between them.
+// one queue still reads or writes must not be freed and reused by the other without an event between them.
 func WithQueues(n int) Option { return func(o *options) { o.dispatch.Queues = n } }
 
 // WithQueueWorkers gives a queue the workers that its programs may use. A queue that is given none uses the whole grid.
-// The workers of two queues are either apart, and then their programs run at the same time, or the same, and then the
-// workers pass from one queue to the other: the queue that wants them must come behind the other's last program or
-// replay, by an event that was recorded on the other queue behind it and waited for on this one, or because the host has
-// waited for it. Otherwise Run and Replay refuse with an *OverlapError.
+// The workers of two queues are either disjoint, and then their programs run at the same time, or the same, and then the
+// workers pass from one queue to the other: the queue that uses them next must come after the other's last program or
+// replay, by an event that was recorded on the other queue after it and waited for on this one, or because the host has
+// waited for it. Otherwise Run and Replay return an *OverlapError.
 func WithQueueWorkers(queue int, workers Range) Option {
 	return func(o *options) {
 		m := maps.Clone(o.dispatch.Workers)
@@ -139,8 +140,8 @@ func WithQueueWorkers(queue int, workers Range) Option {
 	}
 }
 
-// WithFirstEvent sets the number behind which the 32-bit ids of events begin. They may wrap; that is what tests use it
-// for. The default is 0.
+// WithFirstEvent sets the number before the first of the 32-bit ids of events. Tests use it to make them wrap. The default
+// is 0.
 func WithFirstEvent(n uint32) Option { return func(o *options) { o.dispatch.FirstEvent = n } }
 
 // WithQueueMemory sets the pinned host memory of each command queue in bytes. The default is 16 MiB. Three quarters
@@ -158,9 +159,9 @@ func WithL1Small(n uint64) Option { return func(o *options) { o.l1Small = n } }
 // The default is 10 s, which 0 stands for too.
 func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispatch.HangTimeout = t } }
 
-// WithPace sets how waits on the host go about it: how long they spin before they begin to sleep, and how long they sleep
-// at most. Longer spinning sees results earlier and takes processor time from others meanwhile. 0 stands for the defaults,
-// some microseconds and 1 ms. Nothing spins or sleeps while nobody waits.
+// WithPace sets how long waits on the host spin before they sleep, and how long they sleep at most between polls. Longer
+// spinning sees results earlier and costs processor time. 0 stands for the defaults, some microseconds and 1 ms. Nothing
+// polls while no call waits.
 func WithPace(spin, longest time.Duration) Option {
 	return func(o *options) { o.dispatch.Pace = dispatch.Pace{Spin: spin, Longest: longest} }
 }
@@ -171,13 +172,13 @@ func WithPace(spin, longest time.Duration) Option {
 // people and by tests; it costs bytes and time.
 func WithStockWireFormat() Option { return func(o *options) { o.dispatch.StockWireFormat = true } }
 
-// WithDumpDir makes every *HangError leave a file in a directory, which "reprise inspect" reads. The error names it.
+// WithDumpDir makes every *HangError write a file to a directory, for "reprise inspect". The error names the file.
 func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpDir = dir } }
 
 // WithUsageLog puts the file that shows other processes how much device memory is in use, for "reprise monitor", into
-// a directory. The default is usage.Dir, /dev/shm. That there can be none is no error of Open: Device.UsageLog says why.
-// A change of memory in use costs it a few stores and no system call.
+// a directory. The default is /dev/shm. Open succeeds without the file; Device.UsageLog says why there is none. A change of
+// the memory in use costs a few stores and no system call.
 func WithUsageLog(dir string) Option { return func(o *options) { o.usageLog = dir } }
 
-// WithoutUsageLog makes no such file.
+// WithoutUsageLog turns the file of WithUsageLog off.
 func WithoutUsageLog() Option { return func(o *options) { o.usageLog = "" } }

@@ -25,36 +25,35 @@ func (e *DirectError) Error() string {
 // the queue has run, and waits for them. The device writes them there itself; nothing passes through the queue's own
 // memory. It allocates nothing unless the buffer is sharded.
 //
-// It does without a copy where off, counted from the start of its page, and at are equal modulo 16. Where they aren't, for
-// the first bytes up to a multiple of 16, and for pages below 16 KiB that have gaps between them on the device, the host
-// copies instead, as Read does. If the host buffer is strict, such pages do without a copy too, and where the addresses
-// don't let that be, the call fails with a *DirectError before anything has moved.
+// No copy is needed where off, counted from the start of its page, and at are equal modulo 16. Where they aren't, for the
+// first bytes up to a multiple of 16, and for pages below 16 KiB that have gaps between them on the device, the host
+// copies, as Read does. If the host buffer is strict, such pages are not copied either, and where the addresses need a
+// copy, the call fails with a *DirectError before anything has moved.
 //
 // The error is a *TransferError if a range isn't inside, and matches ErrReleased if the host buffer was freed. When it
-// fails after it began, because ctx ended, the device may still write to the memory until a Finish of the queue.
+// fails after it began, because ctx ended, the device may still write to the memory until the queue was finished.
 func (q *Queue) ReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	return q.direct(ctx, true, b, off, h, at, n)
 }
 
 // StartReadTo puts a ReadTo into the queue and returns without waiting for the data. That part of the host buffer belongs
-// to the read until Wait has returned nil or Done has reported true; after Abandon, or a Wait that failed, until a Finish
-// of the queue.
+// to the read until Wait has returned nil or Done has reported true; after Abandon, or a Wait that failed, until the queue
+// was finished.
 func (q *Queue) StartReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
 	return q.startDirect(ctx, true, b, off, h, at, n)
 }
 
 // WriteFrom writes n bytes of pinned host memory, from byte at on, to a buffer, from byte off on, after everything so far in
-// the queue has run, and waits until they are in device memory. The device fetches them itself. What can do without a copy,
-// and errors, are as for ReadTo. Where the device itself, by a ReadTo of any queue, puts data into host memory that is
-// written from, the queue sees to the order, across queues by events as ever; a kernel that stores to host memory has to
-// be waited for.
+// the queue has run, and waits until they are in device memory. The device fetches them itself. When the host copies, and
+// the errors, are as for ReadTo. If a ReadTo of the same queue puts data into that host memory, WriteFrom comes after it; on
+// another queue, events order the two as always. A kernel that stores to host memory has to be waited for.
 func (q *Queue) WriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	return q.direct(ctx, false, b, off, h, at, n)
 }
 
 // StartWriteFrom puts a WriteFrom into the queue and returns without waiting for it. That part of the host buffer must stay
-// as it is until Wait has returned nil or Done has reported true; after Abandon, or a Wait that failed, until a Finish of
-// the queue.
+// as it is until Wait has returned nil or Done has reported true; after Abandon, or a Wait that failed, until the queue was
+// finished.
 func (q *Queue) StartWriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
 	return q.startDirect(ctx, false, b, off, h, at, n)
 }
@@ -77,7 +76,7 @@ func (q *Queue) direct(ctx context.Context, read bool, b *Buffer, off int, h *Ho
 	if err == nil {
 		err = p.Wait(ctx)
 	}
-	if err == nil { // else the queue may still know it
+	if err == nil { // otherwise the queue may still use it
 		p.reset()
 		q.spare.Store(p)
 	}
@@ -124,8 +123,8 @@ type direct struct {
 	shift int // from an offset in the buffer to the one in the host memory
 	end   int // of the transfer in the buffer
 
-	dry      bool // only check whether all of it can do without a copy
-	used     bool // a part did without
+	dry      bool // only check that nothing needs a copy
+	used     bool // a part needed no copy
 	reported bool // the queue will report the end of the transfer
 }
 
@@ -175,8 +174,8 @@ func (t *direct) move(off, n int) error {
 	})
 }
 
-// moveDirectly moves a chunk without a copy, but for what is in front of the first unit of the NoC, if the places on the
-// device and in host memory are equal modulo that unit; otherwise it copies the chunk.
+// moveDirectly moves a chunk without a copy, except for the bytes before the first multiple of the NoC's unit, if the
+// addresses on the device and in host memory are equal modulo that unit. Otherwise it copies the chunk.
 func (t *direct) moveDirectly(c chunk) error {
 	const unit = dispatch.DirectAlign
 	start, at := int(c.iv.Addr)%unit, c.off+t.shift

@@ -14,7 +14,7 @@ func (g gauge) Set(k Kind, u allocator.Usage) {
 	g.log.Set(usage.Kind(k), usage.Value{Capacity: u.Capacity, Allocated: u.Allocated, Peak: u.Peak, Extents: uint64(u.Extents)})
 }
 
-// openLog makes the device's log, if there is to be one. Nothing needs it, so that a failure is only kept.
+// openLog makes the device's log unless dir is empty. The device works without it, so an error is only kept for UsageLog.
 func (d *Device) openLog(dir string) allocator.Gauge {
 	if dir == "" {
 		return nil
@@ -37,8 +37,8 @@ func (d *Device) closeLog() error {
 	return d.log.Close()
 }
 
-// UsageLog returns the file in which other processes see how much memory of the device is in use, "" if there is none,
-// and why there is none if it was wanted.
+// UsageLog returns the file in which other processes see how much memory of the device is in use. It is "" without one;
+// the error says why if the file could not be made.
 func (d *Device) UsageLog() (string, error) {
 	if d.log == nil {
 		return "", d.logErr

@@ -42,8 +42,8 @@ func failed(span trace.Span, err error) {
 	}
 }
 
-// Calls returns an Observer that makes spans of the calls that use a device, for reprise.Device.Observe. They last as long
-// as the call; the device may still be at it afterwards. The Timeline of package observe has the device's own times.
+// Calls returns an Observer that makes spans of the calls that use a device, for reprise.Device.Observe. A span lasts as long
+// as its call; the device may still work on it afterwards. observe.Timeline has the device's own times.
 func (s *Spans) Calls() reprise.Observer {
 	return &calls{tracer: s.tracer, open: map[*reprise.Call]trace.Span{}}
 }
@@ -70,7 +70,7 @@ func (c *calls) End(_ context.Context, call *reprise.Call) {
 	delete(c.open, call)
 	c.mu.Unlock()
 	if span == nil {
-		return // it began before anybody listened
+		return // it began before the Observer was attached
 	}
 	queues := make([]int, len(call.Queues))
 	for i, q := range call.Queues {

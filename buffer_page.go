@@ -43,8 +43,8 @@ func (b *Buffer) whole() *Buffer {
 	return b
 }
 
-// FirstPage returns which page of the whole buffer is the first of this one: 0 unless it is a part. Kernels that go
-// round the banks of an interleaved buffer add it to the pages of a part.
+// FirstPage returns which page of the whole buffer is the first of this one: 0 unless it is a part. Kernels that address
+// the pages of an interleaved buffer add it to the page numbers of a part.
 func (b *Buffer) FirstPage() int { return b.first }
 
 // Place is where a page lies.
@@ -69,8 +69,8 @@ func (b *Buffer) Page(i int) (Place, bool) {
 	return Place{bank, b.d.coreOf(b.ext.Kind, bank), b.iv.Addr + uint32(slot)*b.iv.PageSize}, true
 }
 
-// PageAt is the reverse of [Buffer.Page]: the page at an address of a bank, and the offset in it. It is false where no
-// page of the buffer lies. Core is not looked at.
+// PageAt is the inverse of [Buffer.Page]: the page at an address of a bank, and the offset in it in bytes. It is false
+// where no page of the buffer lies. It ignores p.Core.
 func (b *Buffer) PageAt(p Place) (page, off int, ok bool) {
 	if b.dist == nil {
 		at, o, ok := b.ext.PageAt(p.Bank, uint64(p.Addr))

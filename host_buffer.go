@@ -10,8 +10,8 @@ import (
 )
 
 // HostBuffer is memory of this process that the device reads and writes itself: transfers with it need no copy by the
-// host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned as long as it lives, and its pages aren't Go's. Its methods may be
-// called from any goroutine.
+// host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned until Free, and it is not on Go's heap. Its methods may be called
+// from any goroutine.
 type HostBuffer struct {
 	d      *Device
 	h      *dispatch.HostBuffer
@@ -39,7 +39,7 @@ type HostBufferConfig struct {
 
 // NewHostBuffer pins memory. It takes one of the 16 ranges of host memory that all users of a card share; the queues' own
 // memory has one too. Without an IOMMU that translates, the memory is of huge pages, and each takes a range. The error
-// matches ErrBusy if ranges or addresses are taken, and ErrNotContiguous if there is neither an IOMMU nor huge pages enough.
+// matches ErrBusy if ranges or addresses are taken, and ErrNotContiguous without an IOMMU and enough huge pages.
 func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	if err := d.usable("new host buffer"); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	return &HostBuffer{d: d, h: h, mem: h.Bytes(), name: c.Name, strict: c.Strict}, nil
 }
 
-// Bytes is the memory, until Free or the device's Close: it must not be touched afterwards, unless it is the caller's.
+// Bytes returns the memory. After Free, or the device's Close, it must not be accessed unless it is the caller's.
 func (h *HostBuffer) Bytes() []byte { return h.mem }
 
 // Size returns the buffer's size in bytes.
@@ -60,9 +60,10 @@ func (h *HostBuffer) Size() int { return len(h.mem) }
 // Name returns the buffer's name.
 func (h *HostBuffer) Name() string { return h.name }
 
-// Free unpins the memory and unmaps it, if it isn't the caller's. It waits until everything in the device's queues has
-// run, transfers with the buffer among it, and holds up what others put into them meanwhile. If ctx ends before that, or a
-// queue hangs, the buffer stays as it is. A second Free is an ErrReleased.
+// Free unpins the memory and, unless it is the caller's, unmaps it. It first waits until everything in the device's queues
+// has run, transfers with the buffer included, and blocks other calls that use the queues meanwhile. If ctx ends before
+// that, or a queue hangs, the buffer stays as it is. The error of a second Free
+// matches ErrReleased.
 func (h *HostBuffer) Free(ctx context.Context) error {
 	if err := h.d.usable("free host buffer"); err != nil {
 		return err
