@@ -7,21 +7,30 @@ const noExponent = -0x2000
 // those that are added to column c of Dst. Decode it once and multiply many rows of SrcB by it.
 type MatrixA struct {
 	exponent [16][16]int16
-	factor   [2][16][16]int16 // by bit 0 of the phase; signed
+	factor   [2][16][16]int16 // by bit 0 of the phase; signed, and of floats doubled, for alignment to round
 }
 
 // RowB is a row of SrcB, decoded for all fidelity phases.
 type RowB struct {
-	exponent [16]int16
-	factor   [2][16]int16 // by bit 1 of the phase; signed
+	exponent [16]twice
+	factor   [2][16]twice // by bit 1 of the phase; signed
 }
+
+// twice is a number of 16 bits in both halves, as vector instructions broadcast it best.
+type twice uint32
+
+func makeTwice(x int16) twice { return twice(uint16(x)) * 0x10001 }
+
+func (t twice) int() int32 { return int32(int16(t)) }
 
 // DecodeA decodes 16 rows of SrcA. The result depends on A and Int8 only, not on the phase.
 func (m Math) DecodeA(a *MatrixA, rows *[16]Row) {
 	if m.Int8 {
 		for i := range rows {
-			decodeInt8(&a.factor[0][i], &rows[i], 0x801C0000)
-			decodeInt8(&a.factor[1][i], &rows[i], 0x8003E000)
+			for c, v := range rows[i] {
+				a.factor[0][i][c] = int16(readInt8(v, 0x801C0000))
+				a.factor[1][i][c] = int16(readInt8(v, 0x8003E000))
+			}
 		}
 		return
 	}
@@ -36,8 +45,8 @@ func (m Math) DecodeA(a *MatrixA, rows *[16]Row) {
 			}
 			sign := int16(int32(v) >> 31)
 			a.exponent[i][c] = exponent
-			a.factor[0][i][c] = (upper ^ sign) - sign
-			a.factor[1][i][c] = (lower ^ sign) - sign
+			a.factor[0][i][c] = 2 * ((upper ^ sign) - sign)
+			a.factor[1][i][c] = 2 * ((lower ^ sign) - sign)
 		}
 	}
 }
@@ -45,8 +54,10 @@ func (m Math) DecodeA(a *MatrixA, rows *[16]Row) {
 // DecodeB decodes a row of SrcB. The result depends on B and Int8 only, not on the phase.
 func (m Math) DecodeB(b *RowB, row *Row) {
 	if m.Int8 {
-		decodeInt8(&b.factor[0], row, 0x807E0000)
-		decodeInt8(&b.factor[1], row, 0x8001E000)
+		for i, v := range row {
+			b.factor[0][i] = makeTwice(int16(readInt8(v, 0x807E0000)))
+			b.factor[1][i] = makeTwice(int16(readInt8(v, 0x8001E000)))
+		}
 		return
 	}
 	mask := m.B.srcMask()
@@ -58,21 +69,14 @@ func (m Math) DecodeB(b *RowB, row *Row) {
 			exponent, upper, lower = noExponent, 0, 0
 		}
 		sign := int16(int32(v) >> 31)
-		b.exponent[i] = exponent
-		b.factor[0][i] = (upper ^ sign) - sign
-		b.factor[1][i] = (lower ^ sign) - sign
+		b.exponent[i] = makeTwice(exponent)
+		b.factor[0][i] = makeTwice((upper ^ sign) - sign)
+		b.factor[1][i] = makeTwice((lower ^ sign) - sign)
 	}
 }
 
-// decodeInt8 decodes a row of 8-bit integers, of which a phase sees the bits of mask. An integer has 10 bits of
-// magnitude in a register, and an exponent that is zero if and only if the integer is.
-func decodeInt8(factors *[16]int16, row *Row, mask uint32) {
-	for i, v := range row {
-		factors[i] = int16(readInt8(v, mask))
-	}
-}
-
-// readInt8 returns the integer that the bits of mask hold.
+// readInt8 returns the integer that the bits of mask hold, which are what a phase sees. An integer has 10 bits of magnitude
+// in a register, and an exponent that is zero if and only if the integer is.
 func readInt8(v, mask uint32) int32 {
 	if v&0x7F800000 == 0 {
 		return 0
@@ -81,8 +85,42 @@ func readInt8(v, mask uint32) int32 {
 }
 
 // MulRow is one row of MVMUL or GAPOOL: it adds to each datum of the row of Dst the product of the row of SrcB and a
-// column of SrcA. lo is the row's lower half if Dst has 32 bits, and nil if it doesn't.
+// column of SrcA. lo is the row's lower half if Dst has 32 bits, and isn't used otherwise.
 func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
+	if !m.wide() {
+		lo = nil
+	}
+	if !m.Int8 && haveAVX2() {
+		m.mulRowsAVX2(hi, lo, a, b, 1)
+		return
+	}
+	m.mulRow(hi, lo, a, b)
+}
+
+// MulRows is MulRow for rows of Dst and of SrcB that follow one another, one for each of b. hi, and lo if Dst has 32 bits,
+// have at least as many.
+func (m Math) MulRows(hi, lo []DstRow, a *MatrixA, b []RowB) {
+	if len(b) == 0 {
+		return
+	}
+	if !m.wide() {
+		lo = hi // any that is long enough: it isn't used
+	}
+	hi, lo = hi[:len(b)], lo[:len(b)]
+	switch {
+	case m.Int8 || !haveAVX2():
+		for i := range b {
+			m.mulRow(&hi[i], &lo[i], a, &b[i])
+		}
+	case m.wide():
+		m.mulRowsAVX2(&hi[0], &lo[0], a, &b[0], len(b))
+	default:
+		m.mulRowsAVX2(&hi[0], nil, a, &b[0], len(b))
+	}
+}
+
+// mulRow is MulRow without vector instructions.
+func (m Math) mulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 	var values [16]uint32
 	m.load(&values, hi, lo)
 	if m.Int8 {
@@ -95,11 +133,14 @@ func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 
 func (m Math) mulInt8(values *[16]uint32, a *MatrixA, b *RowB) {
 	fa, fb := &a.factor[m.Phase&1], &b.factor[m.Phase>>1&1]
-	for c := range values {
-		var sum int32
-		for i, f := range fb {
-			sum += int32(f) * int32(fa[i][c])
+	var sums [16]int32
+	for i, f := range fb {
+		f := f.int()
+		for c, v := range &fa[i] {
+			sums[c] += f * int32(v)
 		}
+	}
+	for c, sum := range sums {
 		values[c] = signMagnitude(addSaturating(fromSignMagnitude(values[c]), sum))
 	}
 }
@@ -128,7 +169,7 @@ func (m Math) sumGroup(sums *[16]term, a *MatrixA, b *RowB, first int) {
 	for c := range sums {
 		largest := max(bias, 0) - bias // where a product of zero stands
 		for i := first; i < first+8; i++ {
-			largest = max(largest, int32(a.exponent[i][c])+int32(b.exponent[i]))
+			largest = max(largest, int32(a.exponent[i][c])+b.exponent[i].int())
 		}
 		exponent := largest + bias
 		if exponent <= 0 {
@@ -137,11 +178,10 @@ func (m Math) sumGroup(sums *[16]term, a *MatrixA, b *RowB, first int) {
 		}
 		var sum int32
 		for i := first; i < first+8; i++ {
-			diff := min(uint32(largest-int32(a.exponent[i][c])-int32(b.exponent[i])), 30)
-			product := int32(fa[i][c]) * int32(fb[i])
-			sign := product >> 31
-			product = (product ^ sign) - sign
-			product = (product<<1 + 1<<diff) >> (diff + 1)
+			diff := min(uint32(largest-int32(a.exponent[i][c])-b.exponent[i].int()), 30)
+			doubled := int32(fa[i][c]) * fb[i].int()
+			sign := doubled >> 31
+			product := ((doubled ^ sign) - sign + 1<<diff) >> (diff + 1)
 			sum += (product ^ sign) - sign
 		}
 		negative := uint32(sum) >> 31

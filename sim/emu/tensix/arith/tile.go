@@ -90,10 +90,8 @@ func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 		for k := range 2 {
 			for face := range 4 {
 				row, column := face>>1, face&1
-				for i := range faceSide {
-					to := faceSide*face + i
-					m.MulRow(&dst.Hi[to], &dst.Lo[to], &right[2*k+column], &left[faceSide*(2*row+k)+i])
-				}
+				to, from := faceSide*face, faceSide*(2*row+k)
+				m.MulRows(dst.Hi[to:], dst.Lo[to:], &right[2*k+column], left[from:from+faceSide])
 			}
 		}
 	}
