@@ -12,7 +12,7 @@ func (c *Chip) VirtualOf(raw XY) (XY, bool) {
 	if c.arch == Wormhole && t.Kind != Tensix && t.Kind != Ethernet {
 		return raw, true
 	}
-	// Names made for software lie at the far end of both axes.
+	// Virtual coordinates are at the far end of both axes.
 	for i := virtualSpan*virtualSpan - 1; i >= 0; i-- {
 		if r := c.routes[NOC0][i]; r.ok && r.raw == raw {
 			return XY{uint8(i % virtualSpan), uint8(i / virtualSpan)}, true

@@ -13,17 +13,17 @@ type Difference struct {
 	Queue   int    `json:"queue"`   // of the part in the first trace
 	Step    int    `json:"step"`    // number of the program in the traces, from 0; edges count too
 	Name    string `json:"name"`    // in the first trace, or in the second if the first has none
-	Command int    `json:"command"` // number of the first command of the program that differs, from 0; -1 if none does
+	Command int    `json:"command"` // number of the first command of the program that differs, from 0; -1 if all commands are equal
 	What    string `json:"what"`    // "field count: 8 and 16", "missing in the second trace", ...
-	// Offsets of the command in the traces, and the command as a line. Where a trace has none: -1 and "".
+	// Offsets of the command in the traces, and the command as a line; -1 and "" for a trace without it.
 	OffsetA int    `json:"offset_a"`
 	OffsetB int    `json:"offset_b"`
 	A       string `json:"a,omitempty"`
 	B       string `json:"b,omitempty"`
 }
 
-// Diff compares two traces program by program, and returns for each program that differs its first command that does.
-// Where kernels lie in DRAM doesn't count where it is known to be relocated.
+// Diff compares two traces program by program, and returns the first command that differs of each program that does.
+// Words that relocation changes ([Contents.Relocated]) don't count.
 func Diff(a, b *Contents) []Difference {
 	var out []Difference
 	ma, mb := a.masked(), b.masked()
@@ -57,7 +57,7 @@ func (c *Contents) masked() []byte {
 	return m
 }
 
-// compare fills in the first difference of two steps, and says whether there is one.
+// compare fills in the first difference of two steps, and reports whether they differ.
 func (d *Difference) compare(a, b *Contents, ma, mb []byte, sa, sb *StepContents) bool {
 	for i := range max(sa.Count, sb.Count) {
 		if i >= sa.Count || i >= sb.Count {
@@ -99,7 +99,7 @@ func (d *Difference) show(a, b *cq.Reading) {
 	}
 }
 
-// firstDifference says in what two commands differ, "" if in nothing. ma and mb are their bytes.
+// firstDifference describes the first difference of two commands, "" if they are equal. ma and mb are their bytes.
 func firstDifference(a, b *cq.Reading, ma, mb []byte) string {
 	if bytes.Equal(ma, mb) && a.Name == b.Name {
 		return ""

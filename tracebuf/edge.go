@@ -11,15 +11,15 @@ import (
 // NoProgram is the Program of steps that run none: edges between the parts of a trace over several queues.
 const NoProgram = -1
 
-// EdgeKind says what a step does that runs no program.
+// EdgeKind is what a step that runs no program does.
 type EdgeKind uint8
 
 const (
-	// EdgeNone is that of steps that run a program.
+	// EdgeNone is the kind of a step that runs a program.
 	EdgeNone EdgeKind = iota
-	// EdgeRecord tells the other parts that everything before it in its own part is done and in memory.
+	// EdgeRecord signals the other parts that everything before it in its own part is done and in memory.
 	EdgeRecord
-	// EdgeWait holds what follows it until another part has got to a recording.
+	// EdgeWait holds the steps after it until another part has reached a recording.
 	EdgeWait
 	// EdgeEnd ends a part: it waits for all recordings of the others and clears the words that count them.
 	EdgeEnd
@@ -40,33 +40,33 @@ func (k EdgeKind) String() string {
 	return fmt.Sprintf("edge(%d)", uint8(k))
 }
 
-// Edge is what a step does that runs no program. The zero Edge is that of all others.
+// Edge is what a step that runs no program does. Steps that run one have the zero Edge.
 type Edge struct {
 	Kind   EdgeKind
-	Queue  int    // of an EdgeWait: whose part is waited for
+	Queue  int    // of an EdgeWait: the queue of the part that it waits for
 	Number uint32 // of an EdgeRecord and an EdgeWait: which recording of the part, from 1
 }
 
-// Dispatcher is what edges name of a queue.
+// Dispatcher is what the commands of edges contain of a queue.
 type Dispatcher struct {
 	Queue int
 	Core  chip.XY // virtual coordinates of the core that it dispatches from
-	// Word is an address in the L1 of every dispatch core, a multiple of 16: there the recordings of the queue's part are
-	// counted. It is 0 while a replay begins.
+	// Word is an address in the L1 of every dispatch core, a multiple of 16: the word there counts the recordings of the
+	// queue's part. The word is 0 when a replay begins.
 	Word uint32
 }
 
-// Part is what of a trace runs on one queue.
+// Part is the part of a trace that runs on one queue.
 type Part struct {
 	Target Target // of a file's further parts, only Workers, Dispatch, Queue and Word are their own
-	Image  Image  // of a file's further parts, without Buffers: they are in the first one's
+	Image  Image  // of a file's further parts, without Buffers: the first part's has those of all
 }
 
 func (t *Target) dispatcher() Dispatcher {
 	return Dispatcher{Queue: t.Queue, Core: t.Dispatch, Word: t.Word}
 }
 
-// Recorded returns how often a part records.
+// Recorded returns the number of recordings of a part.
 func (im *Image) Recorded() uint32 {
 	n := uint32(0)
 	for i := range im.Steps {
@@ -77,7 +77,7 @@ func (im *Image) Recorded() uint32 {
 	return n
 }
 
-// Runs returns the number of programs that run: the steps but for the edges.
+// Runs returns the number of steps that run a program.
 func (im *Image) Runs() int {
 	n := 0
 	for i := range im.Steps {
@@ -88,19 +88,19 @@ func (im *Image) Runs() int {
 	return n
 }
 
-// Peer is another part, as the commands of an edge need it.
+// Peer is another part of the trace, as the commands of an edge need it.
 type Peer struct {
 	Dispatcher
-	Recorded uint32 // how often it records in all; only the end of a part asks for it
+	Recorded uint32 // the number of its recordings; only an EdgeEnd needs it
 }
 
-// AppendEdge appends the commands of an edge of a part whose dispatcher is own. Behind the programs before it, expected
-// completions are counted on that stream.
+// AppendEdge appends the commands of an edge to dst. own is the dispatcher of the edge's part, peers are the other parts.
+// stream counts the completions of the part's programs; expected is its count when all programs before the edge are done.
 //
-// Ids of events can't be used for edges: what lies in DRAM is the same at every replay. So there are words of their own. A
+// Edges can't use ids of events: the commands in DRAM are the same at every replay. So they have words of their own. A
 // recording waits until all before it is done and in memory, and writes its number to the part's word on the other dispatch
 // cores; a wait is for a word to reach a number. The end of a part waits until all recordings of the others have arrived,
-// and then clears its own core's words.
+// and then clears the words on its own core.
 func AppendEdge(dst []byte, l cq.Layout, stream uint16, own Dispatcher, peers []Peer, e Edge, expected uint32) ([]byte, error) {
 	b := cq.NewBuilder(l, dst)
 	write := func(word uint32, number uint32, to ...uint32) {
@@ -143,8 +143,8 @@ type At struct{ Part, Step int }
 
 var errStuck = errors.New("each part waits for another: a replay would hang")
 
-// Order returns the steps of a trace's parts in an order that all edges allow, so that they may as well be run one by one.
-// Of what may be next it takes the part with the fewest programs so far. An error says that there is no such order.
+// Order returns the steps of a trace's parts in an order that all edges allow, in which they can be run one by one. Of the
+// parts that may be next it takes the one with the fewest programs so far. It returns an error if there is no such order.
 func Order(parts []Part) ([]At, error) {
 	type place struct {
 		step, runs int

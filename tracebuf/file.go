@@ -19,19 +19,20 @@ type File struct {
 	// Data is what buffers hold before the first replay, in order of buffer and offset. Buffers that have none keep
 	// what they hold.
 	Data []Data
-	// Results is what buffers hold after a replay on Data, in the same order: who runs the trace can compare.
+	// Results is what buffers hold after a replay on Data, in the same order, to compare a replay with.
 	Results []Data
 }
 
-// Target is what of a device is in a trace: it runs only where all of it is the same.
+// Target is the properties of a device and a queue that a trace depends on. A trace runs only where they match: see
+// [Target.Match].
 type Target struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting // decides the coordinates of workers and the number of DRAM banks
 	Workers    chip.Range      // logical cores that each program of the trace starts
 	Banks      int             // DRAM banks
 	Dispatch   chip.XY         // virtual coordinates of the core that workers report to
-	Queue      int             // number of the queue; it means something in a trace over several only
-	Word       uint32          // where a part's recordings are counted: see Dispatcher; 0 in a trace of one queue
+	Queue      int             // number of the queue; used in a trace over several only
+	Word       uint32          // counts a part's recordings: see Dispatcher; 0 in a trace of one queue
 	Firmware   [32]byte        // SHA-256 of the firmware that understands the commands
 	Revision   string          // of the protocol, as package cq names it
 }
@@ -56,7 +57,7 @@ const (
 )
 
 // Limits of a trace file. They are far beyond any use, and keep sums of sizes and offsets from overflowing. Decode
-// takes memory for bytes that it has read only, so they are no measure of what a hostile file can cost.
+// allocates memory only for bytes that it has read, so they are no measure of what a hostile file can cost.
 const (
 	maxFile     = 1 << 38 // bytes
 	maxCommands = 1 << 30 // bytes: a trace's DRAM is named by 32-bit addresses
@@ -68,13 +69,13 @@ const (
 )
 
 var (
-	// ErrNotTrace is returned for a file that doesn't begin like a trace.
+	// ErrNotTrace is returned for a file that doesn't begin with FileMagic.
 	ErrNotTrace = errors.New("not a trace file")
-	// ErrVersion is returned for a trace file that another release has written.
+	// ErrVersion is returned for a trace file of a version that this release doesn't read.
 	ErrVersion = errors.New("unknown version of trace files")
 	// ErrDamaged is returned for a trace file that was changed or cut off after it was written.
 	ErrDamaged = errors.New("the trace file is damaged")
-	// ErrInvalid is returned for a trace that no recorder makes. It wraps a *FileError that says what is wrong.
+	// ErrInvalid is returned, as a *FileError that says what is wrong, for a trace that no recorder makes.
 	ErrInvalid = errors.New("not a trace that can be run")
 	// ErrSeveralDevices is returned by Decode for a trace over several devices, which DecodeAll reads.
 	ErrSeveralDevices = errors.New("the trace is over several devices")
@@ -82,7 +83,7 @@ var (
 	ErrTarget = errors.New("the trace is for another kind of device")
 )
 
-// FileError says what is wrong in which part of a trace. It is an ErrInvalid or an ErrDamaged.
+// FileError says what is wrong in which part of a trace. It matches ErrInvalid or ErrDamaged.
 type FileError struct {
 	Part string // "commands at +0x1c0", "program 3 \"dense\"", "section PROG"
 	What string // what was found and what was wanted
@@ -92,7 +93,7 @@ type FileError struct {
 // Error implements error.
 func (e *FileError) Error() string { return fmt.Sprintf("%s: %s", e.Part, e.What) }
 
-// Is says whether the error is an ErrInvalid; errors.Is does the rest.
+// Is reports whether err is ErrInvalid and the error isn't an ErrDamaged.
 func (e *FileError) Is(err error) bool { return err == ErrInvalid && e.Err != ErrDamaged }
 
 // Unwrap returns the cause.
@@ -106,7 +107,8 @@ func damaged(part, format string, args ...any) error {
 	return &FileError{Part: part, What: fmt.Sprintf(format, args...), Err: ErrDamaged}
 }
 
-// TargetError says in what a device differs from the one that a trace was recorded for. It is an ErrTarget.
+// TargetError names a property in which a device differs from the one that a trace was recorded for. It matches
+// ErrTarget.
 type TargetError struct {
 	What        string // "harvesting", "firmware", ...
 	Trace, Here string
@@ -137,13 +139,13 @@ func (f *File) Images() []*Image {
 	return out
 }
 
-// Parts returns the parts of the trace, the first one of which is Target and Image: one for each queue.
+// Parts returns the parts of the trace, one for each queue. The first is Target and Image.
 func (f *File) Parts() []Part {
 	return append([]Part{{Target: f.Target, Image: f.Image}}, f.Others...)
 }
 
-// Match says whether a trace for t runs on a queue of a device that is here. A *TargetError names the first difference.
-// The queue and its dispatch core may be others: see [File.Relocate].
+// Match returns nil if a trace for t runs on a queue with the properties here, and otherwise a *TargetError that names the
+// first difference. The queue's number and its dispatch core may differ: see [File.Relocate].
 func (t *Target) Match(here *Target) error {
 	diff := func(what string, trace, dev any) error {
 		return &TargetError{What: what, Trace: fmt.Sprint(trace), Here: fmt.Sprint(dev)}

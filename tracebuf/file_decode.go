@@ -76,7 +76,7 @@ func readFile(r io.Reader) ([]byte, int, error) {
 	}
 	var more [1]byte
 	if _, err := io.ReadFull(r, more[:]); err == nil {
-		return nil, 0, damaged("end", "there are bytes behind the end of the file at %d", size)
+		return nil, 0, damaged("end", "bytes follow the end of the file at %d", size)
 	} else if !errors.Is(err, io.EOF) {
 		return nil, 0, err
 	}
@@ -90,8 +90,8 @@ func readFile(r io.Reader) ([]byte, int, error) {
 	return body, int(version), nil
 }
 
-// readN reads n bytes. It returns those that there are with an io.ErrUnexpectedEOF if there are fewer. It never holds
-// more than twice what it has read, whatever n claims.
+// readN reads n bytes. If r ends before, it returns the bytes up to there and io.ErrUnexpectedEOF. It never allocates more
+// than twice what it has read, whatever n claims.
 func readN(r io.Reader, n int) ([]byte, error) {
 	const first = 1 << 20
 	b := make([]byte, 0, min(n, first))
@@ -153,14 +153,14 @@ func (s *sections) device() *File {
 	return f
 }
 
-// sections are what is left of a file. After the first error nothing is.
+// sections is the rest of a file. After the first error nothing more is taken.
 type sections struct {
 	b       []byte
 	version int
 	err     error
 }
 
-// at says whether the next section has a tag.
+// at reports whether the next section has a tag.
 func (s *sections) at(tag string) bool {
 	return s.err == nil && len(s.b) >= sectionHead && string(s.b[:4]) == tag
 }
@@ -200,7 +200,7 @@ func (s *sections) take(tag string, do func(*reader)) {
 	s.b, s.err = s.b[n:], r.err
 }
 
-// part reads what runs on one queue, and with the first one the trace's buffers.
+// part reads the sections of one queue, and for the first one the trace's buffers.
 func (s *sections) part(f *File, t *Target, im *Image, first bool) {
 	s.take(tagCommands, func(r *reader) { im.commands(r, cq.Layout(t.Arch)) })
 	s.take(tagPrograms, im.programs)
@@ -229,7 +229,7 @@ func (r *reader) fail(format string, args ...any) {
 
 func (r *reader) take(n uint64) []byte {
 	if r.err != nil || n > uint64(len(r.b)) {
-		r.fail("it ends inside of a value: %d bytes are left, want %d", len(r.b), n)
+		r.fail("it ends in the middle of a value: %d bytes are left, want %d", len(r.b), n)
 		return nil
 	}
 	b := r.b[:n:n]
@@ -305,7 +305,7 @@ func (f *File) target(r *reader) {
 	t.Revision, f.Name = r.name(), r.name()
 }
 
-// queue takes what differs between the parts of a trace; version 1 has no more of it.
+// queue takes the properties that differ between the parts of a trace, as far as version 1 has them.
 func (r *reader) queue(t *Target) {
 	t.Dispatch = chip.XY{X: r.u8(), Y: r.u8()}
 	t.Workers = r.cores()
@@ -356,7 +356,7 @@ func (im *Image) relocs(r *reader) {
 	}
 }
 
-// buffers of version 1 have the alignment of their memory, and go round all banks.
+// buffers of version 1 have the alignment of their memory, and are interleaved over all banks.
 func (im *Image) buffers(r *reader, a chip.Arch) {
 	for range r.count(2 + 2 + 8 + 8 + 4) {
 		b := Buffer{Name: r.name(), Kind: r.u8()}
@@ -405,7 +405,7 @@ func (r *reader) sharding() *Sharding {
 	return s
 }
 
-// params of version 1 that are the address of a buffer stand for all of the only one there.
+// params of version 1 that are the address of a buffer stand for the whole of the one buffer at that address.
 func (im *Image) params(r *reader, buffers []Buffer) {
 	for range r.count(2 + 1 + 4 + 4) {
 		p := Param{Name: r.name(), Kind: ParamKind(r.u8()), Value: uint32(r.number(4))}
@@ -420,7 +420,7 @@ func (im *Image) params(r *reader, buffers []Buffer) {
 			}
 			p.Pages = buffers[p.Buffer].Pages()
 			if i := slices.IndexFunc(buffers[p.Buffer+1:], there); i >= 0 {
-				r.fail("patch point %q is the address of both %q and %q, and version 1 doesn't say of which: save the trace again", p.Name, buffers[p.Buffer].Name, buffers[p.Buffer+1+i].Name)
+				r.fail("patch point %q is the address of both %q and %q, and version 1 doesn't tell which one is meant: save the trace again", p.Name, buffers[p.Buffer].Name, buffers[p.Buffer+1+i].Name)
 			}
 		}
 		n := r.count(4)

@@ -70,7 +70,7 @@ func EncodeAll(w io.Writer, files []*File) error {
 	return nil
 }
 
-// sections are those of a device.
+// sections returns those of a device.
 func (f *File) sections() []section {
 	out := append([]section{{tag: tagTarget, head: f.encodeTarget()}}, f.Image.sections(f.Image.encodeBuffers())...)
 	for i := range f.Others {
@@ -120,7 +120,7 @@ func encodeDevices(files []*File) []byte {
 	return b
 }
 
-// sections are those of a part. buffers are nil but for the first one.
+// sections returns those of a part. buffers is nil for all parts but the first.
 func (im *Image) sections(buffers []byte) []section {
 	out := []section{
 		{tag: tagCommands, head: le.AppendUint32(nil, uint32(im.PageSize)), body: im.Bytes[:im.Size]},
@@ -162,7 +162,7 @@ func (f *File) encodeTarget() []byte {
 	return appendName(appendName(b, t.Revision), f.Name)
 }
 
-// encodeQueue appends what differs between the parts of a trace.
+// encodeQueue appends the properties that differ between the parts of a trace.
 func (t *Target) encodeQueue(b []byte) []byte {
 	b = appendRange(appendXY(b, t.Dispatch), t.Workers)
 	return le.AppendUint32(append(b, byte(t.Queue)), t.Word)
@@ -179,7 +179,7 @@ func (im *Image) encodePrograms() []byte {
 	return b
 }
 
-// encodeSteps leaves the offsets out: steps lie one behind the other.
+// encodeSteps leaves the offsets out: each step begins where the one before ends.
 func (im *Image) encodeSteps() []byte {
 	b := le.AppendUint32(nil, uint32(len(im.Steps)))
 	for i := range im.Steps {
@@ -249,5 +249,5 @@ func (im *Image) encodeParams() []byte {
 	return b
 }
 
-// IsFile says whether the first bytes of a file are those of a trace file.
+// IsFile reports whether the first bytes of a file are those of a trace file.
 func IsFile(head []byte) bool { return bytes.HasPrefix(head, []byte(FileMagic)) }

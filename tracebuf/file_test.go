@@ -329,7 +329,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"long name of a step", func(f *tracebuf.File) { f.Image.Steps[0].Name = strings.Repeat("x", 5000) }, "step 0"},
 		{"page size", func(f *tracebuf.File) { f.Image.PageSize = 512 }, "pages of 512"},
 		{"size", func(f *tracebuf.File) { f.Image.Size = 16 }, "16 bytes"},
-		{"padding", func(f *tracebuf.File) { f.Image.Bytes[len(f.Image.Bytes)-1] = 1 }, "behind the last command"},
+		{"padding", func(f *tracebuf.File) { f.Image.Bytes[len(f.Image.Bytes)-1] = 1 }, "after the last command"},
 		{"no steps", func(f *tracebuf.File) { f.Image.Steps = nil }, "there are none"},
 		{"gap between steps", func(f *tracebuf.File) { f.Image.Steps[1].Offset += 64 }, "step 1"},
 		{"short step", func(f *tracebuf.File) { f.Image.Steps[10].Size -= 64 }, "they end at"},
@@ -337,7 +337,7 @@ func TestValidateRefuses(t *testing.T) {
 			f.Image.Steps[0].Size += 64
 			f.Image.Steps[1].Offset += 64
 			f.Image.Steps[1].Size -= 64
-		}, "behind the go signal of step 0"},
+		}, "after the go signal of step 0"},
 		{"step's program", func(f *tracebuf.File) { f.Image.Steps[3].Program = 2 }, "program 2 of 2"},
 		{"queue state", func(f *tracebuf.File) { f.Image.After = make([]byte, 5000) }, "queue state"},
 		{"kernels' size", func(f *tracebuf.File) { f.Image.Programs[0].Pages++ }, "program 0"},
@@ -367,7 +367,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"rectangle of another size", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(1, 2, 1, 2)), "which has 1 workers"},
 		{"kernels beyond kernel memory", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0)+cq.AtLargeSubAddr, 0x100000), "kernel memory ends"},
 		{"go for another core", poke("SEND_GO_SIGNAL", 2, 0, 0x00090E|0x03000000), "go word"},
-		{"go too early", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitCount, 0), "behind 0 completions"},
+		{"go too early", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitCount, 0), "after 0 completions"},
 		{"go behind another stream", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitStream, 49), "stream 49"},
 		{"notify for another", poke("NOTIFY_SUBORDINATE_GO_SIGNAL", 0, 0, 0x0002010F), "mask 0x2"},
 		{"terminate", func(f *tracebuf.File) {
@@ -385,7 +385,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"patch point unaligned", func(f *tracebuf.File) { f.Image.Params[0].At[0]++ }, "no runtime argument"},
 		{"patch point of no word", func(f *tracebuf.File) { f.Image.Params[0].At = nil }, "no words"},
 		{"patch point's kind", func(f *tracebuf.File) { f.Image.Params[0].Kind = 2 }, "kind 2"},
-		{"patch point twice", func(f *tracebuf.File) { f.Image.Params = append(f.Image.Params, f.Image.Params[0]) }, "two of that name"},
+		{"patch point twice", func(f *tracebuf.File) { f.Image.Params = append(f.Image.Params, f.Image.Params[0]) }, "another patch point has the name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := testFile(t, chip.Blackhole)

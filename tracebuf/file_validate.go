@@ -16,12 +16,12 @@ const (
 	binaryPage    = 1 << binaryPageLog
 )
 
-// Validate says whether a trace is one that a recorder could have made for its target: the target exists, the steps
-// tile the commands, every command is one that the firmware takes and that a trace may contain, writes to nothing but
+// Validate checks that a trace is one that a recorder could have made for its target: the target exists, the steps tile
+// the commands, every command is one that the firmware takes and that a trace may contain, writes to nothing but
 // the kernel-config memory and the launch messages of workers, and waits for nothing but completions of earlier steps;
 // relocations name all DRAM that the commands read, patch points name words of runtime arguments. The edges between the
-// parts of a trace over several queues name each other's dispatch cores and words, and don't go round in a circle. Errors
-// are an ErrInvalid, as a *FileError.
+// parts of a trace over several queues name each other's dispatch cores and words, and have no cycle. Errors match
+// ErrInvalid and are a *FileError.
 func (f *File) Validate() error {
 	ch, err := f.checkTarget()
 	if err != nil {
@@ -63,7 +63,7 @@ func validateAll(files []*File) error {
 	}
 	first := slices.IndexFunc(files, func(f *File) bool { return f != nil })
 	if first < 0 || len(files) > maxDevices {
-		return invalid("devices", "there are %d, want 1 to %d of which at least one has a part", len(files), maxDevices)
+		return invalid("devices", "%d devices, want 1 to %d, of which at least one has a part", len(files), maxDevices)
 	}
 	for i, f := range files {
 		if f == nil {
@@ -115,10 +115,10 @@ func (f *File) validatePart(parts []Part, i int, ch *chip.Chip) error {
 	return w.checkParams(f.Image.Buffers)
 }
 
-// checkParts tests what the parts of a trace over several queues have to have of their own.
+// checkParts tests that the parts of a trace over several queues are each on a queue of their own.
 func checkParts(parts []Part, ch *chip.Chip) error {
 	if len(parts) > maxParts {
-		return invalid("parts", "there are %d, at most %d are possible", len(parts), maxParts)
+		return invalid("parts", "%d parts, at most %d are possible", len(parts), maxParts)
 	}
 	for i := range parts {
 		t := &parts[i].Target
@@ -127,7 +127,7 @@ func checkParts(parts []Part, ch *chip.Chip) error {
 			return err
 		}
 		if t.Queue < 0 || t.Queue > math.MaxUint8 {
-			return invalid(part, "its number isn't one of a queue")
+			return invalid(part, "it is no number of a queue")
 		}
 		if one := len(parts) == 1; one != (t.Word == 0) || t.Word%cq.L1Align != 0 || t.Word >= ch.Params().L1.Size {
 			return invalid(part, "its recordings are counted at %#x, want a multiple of 16 in L1, or 0 in a trace of one queue", t.Word)
@@ -210,7 +210,7 @@ func (f *File) checkNames() error {
 	return nil
 }
 
-// checkShape tests the sizes, and that the steps tile the commands in front of the EXEC_BUF_END.
+// checkShape tests the sizes, and that the steps tile the commands before the EXEC_BUF_END.
 func (im *Image) checkShape() error {
 	if !im.Layout.Valid() {
 		return invalid("commands", "their layout is %d", uint8(im.Layout))
@@ -223,7 +223,7 @@ func (im *Image) checkShape() error {
 		return invalid("commands", "%d bytes in %d of memory with pages of %d", im.Size, len(im.Bytes), im.PageSize)
 	}
 	if i := slices.IndexFunc(im.Bytes[im.Size:], func(b byte) bool { return b != 0 }); i >= 0 {
-		return invalid(where(im.Size+i), "bytes behind the last command aren't zero")
+		return invalid(where(im.Size+i), "bytes after the last command aren't zero")
 	}
 	if len(im.Steps) == 0 {
 		return invalid("steps", "there are none")
@@ -231,7 +231,7 @@ func (im *Image) checkShape() error {
 	at := 0
 	for i, s := range im.Steps {
 		if s.Offset != at || s.Size <= 0 || s.Size > im.Size-at {
-			return invalid(fmt.Sprintf("step %d", i), "%d bytes at %#x of %#x, want it at %#x, behind the one before", s.Size, s.Offset, im.Size, at)
+			return invalid(fmt.Sprintf("step %d", i), "%d bytes at %#x of %#x, want it at %#x, where the step before ends", s.Size, s.Offset, im.Size, at)
 		}
 		if edge := s.Program == NoProgram; !edge && (s.Program < 0 || s.Program >= len(im.Programs)) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d of %d", s.Program, len(im.Programs))
@@ -364,11 +364,11 @@ func (f *File) checkData(what string, data []Data) error {
 			return invalid(part, "for buffer %d of %d", d.Buffer, len(f.Image.Buffers))
 		}
 		if what == "result" && !f.Image.Buffers[d.Buffer].Output {
-			return invalid(part, "for buffer %q, which isn't said to have any", f.Image.Buffers[d.Buffer].Name)
+			return invalid(part, "for buffer %q, which isn't marked as an output", f.Image.Buffers[d.Buffer].Name)
 		}
 		if d.Buffer != last {
 			if d.Buffer < last {
-				return invalid(part, "for buffer %d behind data for buffer %d", d.Buffer, last)
+				return invalid(part, "for buffer %d after data for buffer %d", d.Buffer, last)
 			}
 			last, end = d.Buffer, 0
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Contents is what is in a trace, or in one part of a trace over several queues: its commands as they are read, and which
-// program each belongs to.
+// Contents is the decoded contents of a trace, or of one part of a trace over several queues: its commands, and the program
+// that each belongs to.
 type Contents struct {
 	Device   int // of the part, in the order of the capture; 0 if the trace is of one device
 	Queue    int // of the part; 0 if unknown
@@ -20,8 +20,8 @@ type Contents struct {
 	Bytes    []byte // the commands up to and with the EXEC_BUF_END
 	Commands []cq.Reading
 	Steps    []StepContents
-	// Relocated are the bytes that say where kernels lie in DRAM, as offsets in Bytes, rising. They differ between two
-	// copies of a trace. Only those of files are known.
+	// Relocated are the offsets in Bytes, rising, of the bytes that name DRAM of kernels. They differ between two copies of a
+	// trace. They are known for files only.
 	Relocated []ByteRange
 }
 
@@ -92,9 +92,10 @@ func InspectFile(f *File) ([]*Contents, error) {
 	return out, nil
 }
 
-// InspectRaw reads the bytes of a trace that something left in DRAM or in a file: commands, and zeros behind them up to
-// any length. revision is the name of the protocol's revision; with "" the one revision that reads the bytes is taken,
-// or a *cq.RevisionError returned. A program ends with its go signal; its name is the host's id for it.
+// InspectRaw reads the bytes of a trace as they are in DRAM or in a file: commands, and zeros after them up to any length.
+// revision is the name of the protocol's revision. With "" it is the one revision in which the bytes are valid; if they are
+// valid in none or in several, the error is a *cq.RevisionError. A program ends with its go signal; its name is the host's
+// id for it.
 func InspectRaw(l cq.Layout, b []byte, revision string) (*Contents, error) {
 	var readings []cq.Reading
 	var err error
@@ -117,8 +118,8 @@ func InspectRaw(l cq.Layout, b []byte, revision string) (*Contents, error) {
 	return c, nil
 }
 
-// split finds the programs between the go signals. Commands behind the last go signal but the EXEC_BUF_END are a step
-// of their own.
+// split finds the programs between the go signals. Commands between the last go signal and the EXEC_BUF_END are a step of
+// their own.
 func (c *Contents) split() {
 	start, name := 0, ""
 	add := func(end int) {
@@ -172,8 +173,8 @@ func (c *Contents) Print(w io.Writer) error {
 	return nil
 }
 
-// Printable is a name as it may go to a terminal: quoted if anything in it isn't plain text, which a name in a file need
-// not be.
+// Printable returns a name as it may be printed to a terminal: quoted if it is empty or has characters that aren't plain
+// text, as a name in a file may.
 func Printable(name string) string {
 	if plain := !slices.ContainsFunc([]rune(name), func(r rune) bool { return !strconv.IsPrint(r) || r == '"' }); plain && name != "" {
 		return name

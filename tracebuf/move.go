@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// CheckMovable says whether a buffer of the file may lie at another address than when the trace was recorded. size is
+// CheckMovable checks whether a buffer of the file may be at another address than when the trace was recorded. size is
 // how many bytes of each bank it occupies from its address on. A buffer can move if every argument of every part that
 // could be an address in it is a patch point of kind BufferAddr; otherwise the error names an argument that isn't. It
 // errs on the side of refusing: a number that happens to look like an address in the buffer keeps it in place.
@@ -74,8 +74,7 @@ func (im *Image) checkMovable(inside func(uint32) bool) error {
 	return nil
 }
 
-// argumentsOf returns where in the commands a dispatcher's command has runtime arguments, with whatever lies between
-// them.
+// argumentsOf returns where in the commands a dispatcher's command has runtime arguments, and other data between them.
 func argumentsOf(r cq.Relayed) ByteRange {
 	list, data := 0, 0 // bytes before the data, and of the data
 	switch c := r.Command.(type) {
@@ -95,7 +94,7 @@ func argumentsOf(r cq.Relayed) ByteRange {
 }
 
 // residentWord finds a word with a property in what an entry relays from the DRAM of a program's kernels, where
-// arguments may lie after the kernels.
+// arguments can be after the kernels.
 func (im *Image) residentWord(e cq.Entry, is func(uint32) bool) (uint32, bool) {
 	relay, ok := e.Command.(cq.RelayPagedPacked)
 	if !ok {

@@ -1,5 +1,6 @@
-// Package tracebuf turns recorded command streams into traces: the image that lies in DRAM, where in each bank it
-// lies, and the commands that replay it.
+// Package tracebuf turns recorded command streams into traces: the image that is written to DRAM, where in each bank it
+// is, and the commands that replay it. It also defines the file format of traces ([Encode], [Decode]) and reads what is in
+// a trace ([Inspect], [Diff], [StatsOf]).
 //
 // A trace is what the prefetcher would otherwise have read from the issue queue, followed by an EXEC_BUF_END. It is
 // kept in an interleaved buffer at the top of the DRAM banks; a replay is one small batch of commands that ends in an
@@ -16,8 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// ErrEmpty is returned for a recording without commands: replaying nothing would only cost time, so it is taken for a
-// mistake.
+// ErrEmpty is returned for a recording without commands, which is taken for a mistake: replaying it would only cost time.
 var ErrEmpty = errors.New("nothing was recorded")
 
 // Step is one recorded program, or an edge between the parts of a trace over several queues.
@@ -37,31 +37,31 @@ type Recording struct {
 	cmds   []byte
 	steps  []Step
 
-	borrowed []byte // memory of somebody else's that cmds began in
+	borrowed []byte // the memory given to Borrow, in which cmds began
 }
 
 // NewRecording returns an empty recording.
 func NewRecording(l cq.Layout) *Recording { return &Recording{layout: l} }
 
-// Borrow makes an empty recording use memory that isn't its own, so that what is recorded again and again meets memory
-// that is in the processor's caches. Nothing of it is left in what Finish returns.
+// Borrow makes an empty recording use the caller's memory, so that repeated recordings use memory that is in the processor's
+// caches. What Finish returns doesn't refer to it.
 func (r *Recording) Borrow(mem []byte) { r.cmds, r.borrowed = mem[:0], mem }
 
-// Return ends the recording and gives back what it has borrowed, nil if that is nothing.
+// Return ends the recording and returns the memory that was given to Borrow, or nil.
 func (r *Recording) Return() []byte {
 	mem := r.borrowed
 	r.cmds, r.borrowed = nil, nil
 	return mem
 }
 
-// Reserve makes room for n more bytes of commands and the end of the trace, so that nothing is copied meanwhile.
+// Reserve makes room for n more bytes of commands and the end of the trace, so that recording them copies nothing.
 func (r *Recording) Reserve(n int) {
 	all := len(r.cmds) + n + r.layout.Stride(2*cq.HeaderSize)
 	r.cmds = slices.Grow(r.cmds, all-len(r.cmds)+min(max(all/4, minPageSize), maxPageSize)) // a short trace has small pages
 }
 
-// Add records a run of a program, which is the one of that number in the trace: encode appends its commands, which it
-// may do only at the end of what it is given. The returned step is valid until the next one is recorded.
+// Add records a run of a program, given by its index in Image.Programs. encode appends the run's commands to its argument
+// and returns the result. The returned step is valid until the next one is recorded.
 func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte) *Step {
 	start := len(r.cmds)
 	r.cmds = encode(r.cmds)
@@ -69,13 +69,13 @@ func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte
 	return &r.steps[len(r.steps)-1]
 }
 
-// AddEdge records an edge to other parts: commands are those of [AppendEdge].
+// AddEdge records an edge to other parts, with the commands of [AppendEdge].
 func (r *Recording) AddEdge(name string, e Edge, commands []byte) {
 	r.steps = append(r.steps, Step{Name: name, Offset: len(r.cmds), Size: len(commands), Program: NoProgram, Edge: e})
 	r.cmds = append(r.cmds, commands...)
 }
 
-// Replace records the last run once more, with other commands of the same effect.
+// Replace replaces the commands of the last run by others of the same effect.
 func (r *Recording) Replace(encode func(dst []byte) []byte) *Step {
 	last := &r.steps[len(r.steps)-1]
 	r.cmds = encode(r.cmds[:last.Offset])
@@ -83,16 +83,16 @@ func (r *Recording) Replace(encode func(dst []byte) []byte) *Step {
 	return last
 }
 
-// Steps returns what was recorded so far.
+// Steps returns the steps recorded so far.
 func (r *Recording) Steps() []Step { return r.steps }
 
 // Bytes returns the commands recorded so far.
 func (r *Recording) Bytes() []byte { return r.cmds }
 
-// Len returns the bytes recorded so far.
+// Len returns the number of bytes recorded so far.
 func (r *Recording) Len() int { return len(r.cmds) }
 
-// Image is a finished trace: what has to lie in DRAM.
+// Image is a finished trace: the commands that are written to DRAM, and what relocating and patching them needs.
 type Image struct {
 	Layout   cq.Layout
 	PageSize int    // bytes of a page of the interleaved buffer: 1024, 2048 or 4096
@@ -105,10 +105,11 @@ type Image struct {
 	Buffers  []Buffer  // that the programs use, in order of first use
 	Params   []Param   // patch points
 	L1End    uint64    // end of the part of every worker's L1 that the programs' circular buffers need
-	After    []byte    // state of a queue behind the trace; package dispatch knows its form
+	After    []byte    // state of a queue after the trace, in the form of package dispatch
 }
 
-// Finish ends the recording and lays it out for a number of DRAM banks.
+// Finish ends the recording and lays it out for a number of DRAM banks. The error wraps [ErrEmpty] for a recording without
+// steps.
 func (r *Recording) Finish(banks int) (*Image, error) {
 	if len(r.steps) == 0 {
 		return nil, fmt.Errorf("tracebuf: finish: %w", ErrEmpty)
@@ -162,7 +163,7 @@ type Extent struct {
 	Start, End uint64 // addresses in the bank, End exclusive
 }
 
-// Extents returns what the image occupies in each bank when it lies at addr. Banks that hold no page are left out.
+// Extents returns what the image occupies in each bank if it is at addr. Banks that hold no page are left out.
 func (im *Image) Extents(addr uint64, banks int) []Extent {
 	var out []Extent
 	for bank := range min(banks, im.Pages()) {

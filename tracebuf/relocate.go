@@ -35,8 +35,8 @@ func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	return out
 }
 
-// Relocate makes the commands name the places where the programs' kernels lie now, Program.Addr, and what the queues are
-// that the parts run on now: one target for each part, in order.
+// Relocate changes the commands for the present addresses of the programs' kernels (Program.Addr) and for the queues that
+// the parts run on now: to has a target for each part, in order.
 func (f *File) Relocate(to []Target) error {
 	if len(to) != 1+len(f.Others) {
 		return fmt.Errorf("tracebuf: relocate: %d targets for %d parts", len(to), 1+len(f.Others))
@@ -104,7 +104,7 @@ func (im *Image) relocate(banks int, dispatch chip.XY) {
 	}
 }
 
-// place is how a relay names a page of a program's kernels when they lie at addr of every bank.
+// place returns how a relay names a page of a program's kernels that are at addr of every bank.
 func (p *Program) place(page int, addr uint64, banks int) (start uint16, base uint32) {
 	return uint16(page % banks), uint32(addr) + uint32(page/banks)*binaryPage
 }

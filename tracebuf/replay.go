@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// ReplayConfig says how a trace is replayed.
+// ReplayConfig is what the commands of a replay depend on.
 type ReplayConfig struct {
 	Layout      cq.Layout
 	Addr        uint32 // of the trace in every DRAM bank
@@ -66,7 +66,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	return r, nil
 }
 
-// SetExpected fills in the counts for a queue that expects that many completions.
+// SetExpected fills in the counts for a queue that expects that many completions before the replay.
 func (r *Replay) SetExpected(expected, workers uint32) {
 	cq.Put32(r.Bytes, r.GoCount, expected)
 	cq.Put32(r.Bytes, r.WaitCount, expected+workers)

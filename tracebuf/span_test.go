@@ -215,7 +215,7 @@ func TestValidateRefusesSpans(t *testing.T) {
 		{"word between words", func(f *tracebuf.File) { f.Others[0].Target.Word += 4 }, "want a multiple of 16 in L1"},
 		{"another word", func(f *tracebuf.File) { f.Others[0].Target.Word += 0x40 }, "isn't what its wait edge is made of"},
 		{"another core", func(f *tracebuf.File) { f.Target.Word += 0x40 }, "isn't what its record edge is made of"},
-		{"queue's number", func(f *tracebuf.File) { f.Others[0].Target.Queue = 256 }, "isn't one of a queue"},
+		{"queue's number", func(f *tracebuf.File) { f.Others[0].Target.Queue = 256 }, "no number of a queue"},
 		{"buffers of the other part", func(f *tracebuf.File) { f.Others[0].Image.Buffers = f.Image.Buffers }, "belong to the first"},
 		{"edge of a program", func(f *tracebuf.File) { step(1)(f).Program = 0 }, "is a record edge"},
 		{"program without edge", func(f *tracebuf.File) { step(0)(f).Program = tracebuf.NoProgram }, "is a none edge"},
@@ -263,7 +263,7 @@ func TestValidateRefusesSpans(t *testing.T) {
 		{"patch point of other pages", func(f *tracebuf.File) { f.Image.Params[1].Pages = 22 }, "22 pages from page 3 on"},
 		{"patch point of no pages", func(f *tracebuf.File) { f.Image.Params[1].Pages = 0 }, "0 pages from page 3 on"},
 		{"argument with a buffer", func(f *tracebuf.File) { f.Image.Params[0].Buffer = 1 }, "stands for no buffer"},
-		{"results of what has none", func(f *tracebuf.File) { f.Image.Buffers[1].Output = false }, "isn't said to have any"},
+		{"results of what has none", func(f *tracebuf.File) { f.Image.Buffers[1].Output = false }, "isn't marked as an output"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := spanFile(t, chip.Blackhole)

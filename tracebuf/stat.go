@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Stats is what a trace's bytes are spent on.
+// Stats breaks the bytes of a trace down by programs and by kinds of commands.
 type Stats struct {
 	Revision string `json:"revision"`
 	Layout   string `json:"arch"`
 	Bytes    int    `json:"bytes"` // of the commands
 	Commands int    `json:"commands"`
-	// Programs are in order of first use, and Kinds in order of bytes, most first. Each sums up to Bytes, but that the
-	// EXEC_BUF_END and the edges between parts are no program's.
+	// Programs are in order of first use, and Kinds in order of bytes, most first. Kinds sum up to Bytes; Programs sum up to
+	// Bytes without the EXEC_BUF_END and the edges between parts.
 	Programs  []ProgramStats `json:"programs"`
 	Kinds     []KindStats    `json:"kinds"`
 	Edges     int            `json:"edges"`
@@ -31,16 +31,16 @@ type ProgramStats struct {
 // KindStats is the share of one kind of command.
 type KindStats struct {
 	Name  string `json:"name"`
-	Who   string `json:"who"` // executes it
+	Who   string `json:"who"` // the prefetcher or dispatcher that executes it
 	Count int    `json:"count"`
 	Bytes int    `json:"bytes"`      // with headers and padding
 	Data  int    `json:"data_bytes"` // in them
 }
 
-// Stats counts.
+// Stats returns the breakdown of one part.
 func (c *Contents) Stats() Stats { return StatsOf(c) }
 
-// StatsOf counts the parts of one trace together.
+// StatsOf returns the breakdown of all parts of a trace.
 func StatsOf(parts ...*Contents) Stats {
 	s := Stats{Programs: []ProgramStats{}, Kinds: []KindStats{}}
 	for i, c := range parts {
@@ -60,7 +60,7 @@ func StatsOf(parts ...*Contents) Stats {
 func (s *Stats) programs(c *Contents) {
 	type program struct {
 		index int
-		name  string // too: programs without an index are told apart by it
+		name  string // distinguishes programs without an index
 	}
 	programs := map[program]int{}
 	for i := range c.Steps {

@@ -5,20 +5,20 @@ import "github.com/reprise-tt/reprise/chip"
 // Program is one of the different programs of a trace. Steps that run the same program share it.
 type Program struct {
 	Name   string
-	Binary []byte // its kernels, as they lie in an interleaved DRAM buffer of Pages pages
+	Binary []byte // its kernels, as an interleaved DRAM buffer of Pages pages holds them
 	Addr   uint64 // DRAM address of that buffer when the trace was recorded, the same in all banks
 	Pages  int
 }
 
 // Reloc is a place in the commands that names DRAM of a program's kernels: an entry of a RELAY_PAGED_PACKED. Its start
-// page (16 bits) and its base address (32 bits) say where page Page of the program lies.
+// page (16 bits) and its base address (32 bits) are those of page Page of the program.
 type Reloc struct {
 	At      int // offset of the entry in Image.Bytes
 	Program int // index in Image.Programs
 	Page    int // of the program's kernels
 }
 
-// Memory a Buffer can be in, as Buffer.Kind. The values are those of package allocator.
+// The kinds of memory of a Buffer (Buffer.Kind). The values are those of package allocator.
 const (
 	KindDRAM    = 0
 	KindL1      = 1
@@ -33,16 +33,16 @@ type Buffer struct {
 	Size     int    // bytes
 	PageSize int    // bytes
 	Stride   int    // bytes from one page to the next in a bank
-	// Output says that whoever saved the trace named the buffer, or a part of it, as what a replay gives. Programs don't
-	// say which of their buffers they write.
+	// Output means that the buffer, or a part of it, was named as a result of a replay when the trace was saved. Programs
+	// don't declare which of their buffers they write.
 	Output   bool
-	Sharding *Sharding // nil if its pages go round all banks
+	Sharding *Sharding // nil if it is interleaved over all banks
 }
 
 // Pages returns the number of pages.
 func (b *Buffer) Pages() int { return b.Size / max(1, b.PageSize) }
 
-// Sharding says how the pages of a buffer are dealt to cores. The numbers mean what they mean in package allocator.
+// Sharding is how the pages of a buffer are distributed over cores. The values are those of package allocator.
 type Sharding struct {
 	Layout      uint8 // 2 height, 3 width, 4 block, 5 ND
 	Orientation uint8 // 0 along rows of cores, 1 along columns
@@ -52,7 +52,7 @@ type Sharding struct {
 	Cores         []chip.Range // that hold the shards: workers, or (bank,0) for DRAM
 }
 
-// ParamKind says what a patch point holds.
+// ParamKind is what a patch point holds.
 type ParamKind uint8
 
 const (
@@ -71,13 +71,13 @@ func (k ParamKind) String() string {
 	return "unknown"
 }
 
-// Param is a patch point: 32-bit words of the commands that a replay may be given another value for.
+// Param is a patch point: 32-bit words of the commands whose common value can be changed between replays.
 type Param struct {
 	Name  string
 	Kind  ParamKind
 	Value uint32 // as recorded; all words of At hold it
 	At    []int  // offsets of the words in Image.Bytes
-	// Of a BufferAddr, which of the trace's Buffers has the address, and which of its pages the parameter stands for: all,
+	// Of a BufferAddr: the index of the buffer in the trace's Buffers, and the pages of it that the parameter stands for, all
 	// or those of a part.
 	Buffer       int
 	First, Pages int

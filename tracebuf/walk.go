@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// walker checks the commands of a trace one by one, as far as they can be judged without running them.
+// walker checks the commands of a trace one by one, as far as that is possible without running them.
 type walker struct {
 	im     *Image
 	target *Target
@@ -22,10 +22,10 @@ type walker struct {
 	runs     int    // programs before it
 	recorded uint32 // recordings before it
 	started  bool   // the step's go signal has been seen: nothing may follow it
-	notify   bool   // dispatch_s was told about it
+	notify   bool   // the subordinate dispatcher was notified of it
 	offsets  [3]uint32
 	relocs   int         // seen so far
-	args     []ByteRange // where runtime arguments lie, in order
+	args     []ByteRange // of runtime arguments, in order
 }
 
 func (w *walker) fail(at int, format string, args ...any) error {
@@ -51,10 +51,10 @@ func (w *walker) walk() error {
 			continue
 		}
 		if w.step == len(im.Steps) {
-			return w.fail(e.Offset, "%s behind the last step", e.Command.Name())
+			return w.fail(e.Offset, "%s after the last step", e.Command.Name())
 		}
 		if w.started {
-			return w.fail(e.Offset, "%s behind the go signal of step %d", e.Command.Name(), w.step)
+			return w.fail(e.Offset, "%s after the go signal of step %d", e.Command.Name(), w.step)
 		}
 		s := &im.Steps[w.step]
 		if s.Program == NoProgram {
@@ -80,7 +80,7 @@ func (w *walker) walk() error {
 		}
 	}
 	if w.relocs != len(im.Relocs) {
-		return invalid("relocations", "there are %d, the commands read DRAM at %d places", len(im.Relocs), w.relocs)
+		return invalid("relocations", "%d relocations, the commands read DRAM at %d places", len(im.Relocs), w.relocs)
 	}
 	return w.ended()
 }
@@ -106,7 +106,7 @@ func (w *walker) edge(e *cq.Entry, s *Step) error {
 	case EdgeWait:
 		i := slices.IndexFunc(w.peers, func(p Peer) bool { return p.Queue == s.Edge.Queue })
 		if i < 0 || s.Edge.Number < 1 || s.Edge.Number > w.peers[i].Recorded {
-			return w.fail(s.Offset, "step %d waits for recording %d of queue %d, which there isn't", w.step, s.Edge.Number, s.Edge.Queue)
+			return w.fail(s.Offset, "step %d waits for recording %d of queue %d, which doesn't exist", w.step, s.Edge.Number, s.Edge.Queue)
 		}
 		want = s.Edge
 	case EdgeEnd:
@@ -127,7 +127,7 @@ func (w *walker) edge(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// ended says whether the part clears what others have recorded into its words: nothing else does.
+// ended checks that the part ends with an EdgeEnd if others record: only that clears the words that they write.
 func (w *walker) ended() error {
 	for _, p := range w.peers {
 		if last := &w.im.Steps[len(w.im.Steps)-1]; p.Recorded > 0 && last.Edge.Kind != EdgeEnd {
@@ -145,7 +145,7 @@ func (w *walker) command(e *cq.Entry) error {
 	for r := range e.Relayed {
 		some = true
 		if w.started {
-			return w.fail(r.At, "%s behind the go signal of step %d", r.Command.Name(), w.step)
+			return w.fail(r.At, "%s after the go signal of step %d", r.Command.Name(), w.step)
 		}
 		if err := w.relayed(r); err != nil {
 			return err
@@ -175,7 +175,7 @@ func (w *walker) relayed(r cq.Relayed) error {
 	}
 	switch {
 	case r.Header:
-		return w.fail(r.At, "%s without its data: a trace sends only kernels and what lies beside them that way", r.Command.Name())
+		return w.fail(r.At, "%s without its data: a trace sends only kernels and the data next to them that way", r.Command.Name())
 	case r.To != cq.Master:
 		return w.fail(r.At, "a trace can't contain %s for the subordinate", r.Command.Name())
 	}
@@ -187,7 +187,7 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 	case cq.ForwardSubordinate:
 		signal, ok := c.Command.(cq.SendGoSignal)
 		if !ok || !c.Wait || w.notify {
-			return w.fail(at, "a FORWARD_SUBORDINATE in a trace is for a go signal, behind a wait for the writes before")
+			return w.fail(at, "a FORWARD_SUBORDINATE in a trace is for a go signal, and waits for the writes before")
 		}
 		w.notify = true
 		return w.goSignal(at, signal)
@@ -198,7 +198,7 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 		copy(w.offsets[:], c.Offsets[:3])
 		for _, o := range w.offsets[1:] {
 			if o < w.l1.KernelConfig || o-w.l1.KernelConfig > w.l1.KernelConfigSize {
-				return w.fail(at, "a write offset is %#x, kernels lie from %#x up to %#x", o, w.l1.KernelConfig, w.l1.KernelConfig+w.l1.KernelConfigSize)
+				return w.fail(at, "a write offset is %#x, kernels are from %#x up to %#x", o, w.l1.KernelConfig, w.l1.KernelConfig+w.l1.KernelConfigSize)
 			}
 		}
 		return nil
@@ -245,9 +245,9 @@ func (w *walker) goSignal(at int, c cq.SendGoSignal) error {
 	case c.Go.Signal() != cq.SignalGo || c.Go.Offset() != 0 || (chip.XY{X: x, Y: y}) != w.target.Dispatch:
 		return w.fail(at, "the go word is %v, want %v", c.Go, cq.NewGoWord(0, w.target.Dispatch.X, w.target.Dispatch.Y, cq.SignalGo))
 	case c.Multicast != 0 || c.NumUnicast != 0 || c.WaitStream != w.stream():
-		return w.fail(at, "SEND_GO_SIGNAL to slot %d and %d cores behind stream %d, want slot 0, none and %d", c.Multicast, c.NumUnicast, c.WaitStream, w.stream())
+		return w.fail(at, "SEND_GO_SIGNAL to slot %d and %d cores after stream %d, want slot 0, 0 cores and stream %d", c.Multicast, c.NumUnicast, c.WaitStream, w.stream())
 	case c.WaitCount != uint32(w.expected()):
-		return w.fail(at, "SEND_GO_SIGNAL behind %d completions, all steps before cause %d", c.WaitCount, uint32(w.expected()))
+		return w.fail(at, "SEND_GO_SIGNAL after %d completions, all steps before cause %d", c.WaitCount, uint32(w.expected()))
 	}
 	w.started = true
 	return nil
@@ -306,8 +306,8 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	return nil
 }
 
-func (w *walker) arguments(at, n, behind int) {
-	w.args = append(w.args, ByteRange{at + behind, at + behind + n})
+func (w *walker) arguments(at, n, header int) {
+	w.args = append(w.args, ByteRange{at + header, at + header + n})
 }
 
 // kernelConfig checks that a write relative to a write offset stays in the kernel-config memory.
@@ -388,7 +388,7 @@ func (w *walker) checkParams(buffers []Buffer) error {
 		case p.Kind > BufferAddr:
 			return invalid(part, "kind %d, want 0 or 1", uint8(p.Kind))
 		case names[p.Name]:
-			return invalid(part, "there are two of that name")
+			return invalid(part, "another patch point has the name")
 		case len(p.At) == 0:
 			return invalid(part, "it has no words")
 		}
@@ -399,7 +399,7 @@ func (w *walker) checkParams(buffers []Buffer) error {
 		last := -1
 		for _, at := range p.At {
 			if at <= last || at%4 != 0 || !w.argument(at) {
-				return invalid(part, "+%#x is no runtime argument behind the one before", at)
+				return invalid(part, "+%#x is no runtime argument, or isn't after the one before", at)
 			}
 			if v := le.Uint32(w.im.Bytes[at:]); v != p.Value {
 				return invalid(part, "the word at +%#x is %#x, want %#x", at, v, p.Value)
@@ -410,7 +410,7 @@ func (w *walker) checkParams(buffers []Buffer) error {
 	return nil
 }
 
-// check tests what a patch point says of a buffer.
+// check tests the buffer that a patch point names.
 func (p *Param) check(part string, buffers []Buffer) error {
 	if p.Kind != BufferAddr {
 		if p.Buffer != 0 || p.First != 0 || p.Pages != 0 {
@@ -431,7 +431,7 @@ func (p *Param) check(part string, buffers []Buffer) error {
 	return nil
 }
 
-// argument says whether a word lies in the data of a command that writes arguments.
+// argument reports whether a word is in the data of a command that writes arguments.
 func (w *walker) argument(at int) bool {
 	i, found := slices.BinarySearchFunc(w.args, at, func(r ByteRange, at int) int {
 		if r.End <= at {
