@@ -42,7 +42,7 @@ type Engine struct {
 	dst        dst
 	sfpu       sfpu
 	packer     packer
-	buffers    buffers
+	buffers    *buffers // nil until an unpacker or packer needs them
 
 	fault *Refusal
 }

@@ -37,8 +37,8 @@ type operation struct {
 	math           arith.Math
 	a, b           uint32 // formats
 	rowA, rowB     uint32
-	rowD           uint32
-	shortExponents bool // of data in the sources
+	rowD           uint32 // may be beyond the last
+	shortExponents bool   // of data in the sources
 }
 
 // begin resolves formats and rows. It returns false if it refuses.
@@ -56,7 +56,7 @@ func (e *Engine) begin(t *thread, o *operation, dst uint32) bool {
 	}
 	o.math.Wide = o.math.Int8 || e.on(t, cfgFp32Dst)
 	o.shortExponents = o.math.Int8 || formats(shortExponents).has(o.a)
-	o.rowA, o.rowB, o.rowD = t.a.value, t.b.value, t.dstRow(dst)
+	o.rowA, o.rowB, o.rowD = t.a.value, t.b.value, t.d.value+dst+t.field(thDstOffset)
 	return true
 }
 
@@ -141,6 +141,7 @@ func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 	if !e.aligned(&o, 16, 8) {
 		return false
 	}
+	o.rowD %= dstRows
 	if o.rowD%n != 0 {
 		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of %d", o.rowD, n)
 	}
@@ -202,8 +203,8 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, product bool, f elementwis
 	if !e.begin(t, &o, a.dst) || !e.formatsFit(&o, elementwiseA, elementwiseB, int8B) || !e.aligned(&o, 8, 8) {
 		return false
 	}
-	if o.rowD%8 != 0 {
-		return e.refuse(UnsupportedFunctionality, "row %d of Dst: want a multiple of 8", o.rowD)
+	if o.rowD%8 != 0 || o.rowD >= dstRows {
+		return e.refuse(UnsupportedFunctionality, "row %d of Dst: want a multiple of 8 below %d", o.rowD, dstRows)
 	}
 	if !product && o.math.Phase != 0 {
 		return e.refuse(NonContractualBehavior, "fidelity phase %d of a sum", o.math.Phase)
@@ -259,8 +260,8 @@ func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 	if !e.aligned(&o, 16, 8) {
 		return false
 	}
-	if o.rowD%4 != 0 {
-		return e.refuse(UnsupportedFunctionality, "row %d of Dst: want a multiple of 4", o.rowD)
+	if o.rowD%4 != 0 || o.rowD >= dstRows {
+		return e.refuse(UnsupportedFunctionality, "row %d of Dst: want a multiple of 4 below %d", o.rowD, dstRows)
 	}
 	for _, v := range e.srcB.bank()[o.rowB] {
 		if v != one {

@@ -382,7 +382,7 @@ func (e *Engine) packCheck(t *thread, p *packing) bool {
 
 // packRows packs p.count data.
 func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint32) bool {
-	values := e.buffers.values[:p.count]
+	values := e.buffer().values[:p.count]
 	for i := uint32(0); i < p.count; i += rowSize {
 		n := min(p.count-i, rowSize)
 		keep, ok := e.edge(t, p, at, set, n)
@@ -403,12 +403,12 @@ func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint3
 		if last := bit + p.outBits*(n-1); bit+p.outBits > 8*e.tile.L1Size() || last+p.outBits > 8*e.tile.L1Size() {
 			return e.refuse(UndefinedBehavior, "datum at %#x, outside of L1", bit>>3)
 		}
-		if p.bfp && !e.packBlock(p, at.data+p.outBits*i/8, at.exponents+i/16, &row) {
+		if p.bfp && !e.packBlock(p, bit>>3, at.exponents+i/16, &row) {
 			return false
 		}
 	}
 	if !p.bfp {
-		e.packStore(p, at.data, values)
+		e.packStore(p, at.data<<3>>3, values) // addresses are of bits
 	}
 	return true
 }
@@ -436,7 +436,7 @@ func (e *Engine) packRow(p *packing, values *srcRow, row uint32) bool {
 
 // packStore writes data without shared exponents to L1, or adds them.
 func (e *Engine) packStore(p *packing, addr uint32, values []uint32) {
-	data := e.buffers.bytes[:uint32(len(values))*p.outBits/8]
+	data := e.buffer().bytes[:uint32(len(values))*p.outBits/8]
 	words := e.tile.L1(addr + uint32(len(data)))
 	if p.conversion.Accumulate {
 		wordBytes(data, words, addr)
@@ -451,8 +451,8 @@ func (e *Engine) packBlock(p *packing, addr, exponent uint32, values *srcRow) bo
 	if exponent >= e.tile.L1Size() {
 		return e.refuse(UndefinedBehavior, "exponent at %#x, outside of L1", exponent)
 	}
-	data := e.buffers.bytes[:2*p.outBits]
-	shared := e.buffers.exponents[:1]
+	data := e.buffer().bytes[:2*p.outBits]
+	shared := e.buffer().exponents[:1]
 	shared[0] = p.conversion.Out.StoreBlock(data, values)
 	words := e.tile.L1(max(addr+uint32(len(data)), exponent+1))
 	setWordBytes(words, exponent, shared)

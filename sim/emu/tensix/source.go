@@ -17,7 +17,7 @@ type source struct {
 	matrix uint32    // bank of the matrix unit
 	format [2]uint32 // of what the unpacker left there; Blackhole computes by it
 
-	decoded [2]decoded
+	decoded *[2]decoded // nil until a product needs it
 }
 
 // decoded holds rows of a bank as products take them. A tile's rows are used many times, in each fidelity phase again.
@@ -33,9 +33,17 @@ type decoding struct {
 	format     arith.Format
 }
 
+// cache returns the rows of the matrix unit's bank that are decoded.
+func (s *source) cache() *decoded {
+	if s.decoded == nil {
+		s.decoded = new([2]decoded)
+	}
+	return &s.decoded[s.matrix]
+}
+
 // decodedA returns 16 rows of the matrix unit's bank of SrcA, decoded.
 func (s *source) decodedA(m *arith.Math, row uint32) *arith.MatrixA {
-	d := &s.decoded[s.matrix]
+	d := s.cache()
 	v := &d.a[row/16]
 	if how := (decoding{true, m.Int8, m.A}); d.how[row] != how {
 		m.DecodeA(v, (*[16]srcRow)(s.bank()[row:]))
@@ -46,7 +54,7 @@ func (s *source) decodedA(m *arith.Math, row uint32) *arith.MatrixA {
 
 // decodedB returns a row of the matrix unit's bank of SrcB, decoded.
 func (s *source) decodedB(m *arith.Math, row uint32) *arith.RowB {
-	d := &s.decoded[s.matrix]
+	d := s.cache()
 	v := &d.b[row]
 	if how := (decoding{true, m.Int8, m.B}); d.how[row] != how {
 		m.DecodeB(v, &s.bank()[row])
@@ -57,7 +65,9 @@ func (s *source) decodedB(m *arith.Math, row uint32) *arith.RowB {
 
 // change returns the rows of a bank, to be changed.
 func (s *source) change(bank uint32) *[srcRows]srcRow {
-	clear(s.decoded[bank].how[:])
+	if s.decoded != nil {
+		clear(s.decoded[bank].how[:])
+	}
 	return &s.rows[bank]
 }
 

@@ -393,9 +393,17 @@ type buffers struct {
 	values    [unpackChunk]uint32
 }
 
+// buffer returns the buffers.
+func (e *Engine) buffer() *buffers {
+	if e.buffers == nil {
+		e.buffers = new(buffers)
+	}
+	return e.buffers
+}
+
 // chunk converts n data, from datum i on.
 func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i, n uint32) []uint32 {
-	b := &e.buffers
+	b := e.buffer()
 	at := u.at(i)
 	data := b.bytes[:(at%8+n*u.inBits+7)/8]
 	wordBytes(data, words, at/8)

@@ -1,0 +1,132 @@
+package tensix
+
+// What a tile's debug registers show of its engines
+// (tt-isa-documentation WormholeB0/TensixTile/DebugDaisychain.md; ttsim src/tile.cpp for Blackhole).
+
+// Places on the daisy chain.
+const (
+	daisyMath     = 3
+	daisyCounters = 6
+
+	signalSources  = 9 // of daisyCounters; below 6 the sets of address counters
+	signalRWC      = 2 // of daisyMath
+	signalRWCRest  = 3
+	signalFidelity = 4
+)
+
+// signals collects what lines of the debug bus carry: up to 256, in words.
+type signals [8]uint32
+
+// set puts a value on the lines from one on.
+func (s *signals) set(line int, v uint32) {
+	wide := uint64(v) << (line % 32)
+	s[line/32] |= uint32(wide)
+	if line/32+1 < len(s) {
+		s[line/32+1] |= uint32(wide >> 32)
+	}
+}
+
+// DebugBus returns one of the four words that a signal at a place of the daisy chain has. It returns false if that is not
+// emulated.
+func (e *Engine) DebugBus(daisy, signal, word uint32) (uint32, bool) {
+	var s signals
+	switch {
+	case daisy == daisyCounters && signal < 2*numADC:
+		e.showADC(&s, signal/2, signal%2)
+	case daisy == daisyCounters && signal == signalSources:
+		e.showSources(&s)
+	case daisy == daisyMath && signal == signalFidelity:
+		line := 60
+		if e.wormhole {
+			line = 62
+		}
+		for i := range e.threads {
+			s.set(line+2*i, e.threads[i].fidelity)
+		}
+	case daisy == daisyMath && (signal == signalRWC || signal == signalRWCRest):
+		e.showRWC(&s)
+		word += 4 * (signal - signalRWC)
+	default:
+		return 0, false
+	}
+	return s[word], true
+}
+
+// showADC shows a channel of a set of address counters: of thread 0 for the unpackers, of thread 2 for the packers.
+func (e *Engine) showADC(s *signals, set, channel uint32) {
+	thread := 0
+	if set == adcPack {
+		thread = 2
+	}
+	c := &e.threads[thread].adc[set].channel[channel]
+	s.set(0, c.x.value)
+	s.set(18, c.x.carry)
+	s.set(64, c.y.value)
+	s.set(80, c.y.carry)
+	s.set(96, c.z.value)
+	s.set(104, c.z.carry)
+	s.set(112, c.w.value)
+	s.set(120, c.w.carry)
+}
+
+// showSources shows which banks are valid and whose turn they are.
+func (e *Engine) showSources(s *signals) {
+	bit := func(line int, on bool) {
+		if on {
+			s.set(line, 1)
+		}
+	}
+	a, b := &e.srcA, &e.srcB
+	bit(84, !a.unpackValid())
+	bit(85, a.matrixValid())
+	bit(90, a.valid[1])
+	bit(91, a.valid[0])
+	s.set(92, a.matrix)
+	s.set(93, a.matrix)
+	s.set(94, a.unpack)
+	if !e.wormhole {
+		s.set(100, b.matrix)
+		s.set(101, b.matrix)
+		s.set(102, b.unpack)
+		bit(105, b.valid[0])
+		bit(106, b.valid[1])
+		return
+	}
+	bit(100, !b.unpackValid())
+	bit(101, b.matrixValid())
+	bit(106, b.valid[1])
+	bit(107, b.valid[0])
+	s.set(108, b.matrix)
+	s.set(109, b.matrix)
+	s.set(110, b.unpack)
+}
+
+// showRWC shows the row counters of all threads.
+func (e *Engine) showRWC(s *signals) {
+	for i := range e.threads {
+		t := &e.threads[i]
+		s.set(16*i, t.a.value)
+		s.set(16*i+8, t.a.carry)
+		if e.wormhole {
+			s.set(16*i+48, t.b.value)
+			s.set(16*i+56, t.b.carry)
+			s.set(32*i+96, t.d.value)
+			s.set(32*i+112, t.d.carry)
+			continue
+		}
+		s.set(16*i+60, t.b.value)
+		s.set(16*i+68, t.b.carry)
+		s.set(20*i+120, t.d.value)
+		s.set(20*i+130, t.d.carry)
+	}
+}
+
+// DebugDst returns two data of a row of Dst as the register holds them, of eight pairs. Wormhole shows a row that is not valid
+// as zero, Blackhole as it is.
+func (e *Engine) DebugDst(row, pair uint32) uint32 {
+	if row >= dstRows || e.wormhole && !e.dst.valid[row] {
+		return 0
+	}
+	r := &e.dst.rows[row]
+	return uint32(r[2*pair%rowSize]) | uint32(r[(2*pair+1)%rowSize])<<16
+}

@@ -1,0 +1,413 @@
+package tensix
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+)
+
+var (
+	differFor  = flag.Duration("differ", 2*time.Second, "how long to compare random programs with the vendor's simulator, per architecture")
+	differSeed = flag.Uint64("differ.seed", 1, "seed of the random programs")
+	differLog  = flag.Bool("differ.log", false, "print counts per opcode and per kind of refusal")
+)
+
+// testTile is a tile with L1 and nothing else.
+type testTile struct {
+	l1    []uint32
+	dirty [][2]uint32 // what was stored since the last mark, with what was there before unknown: see saved
+	saved []uint32    // L1 at the last mark
+}
+
+func newTestTile(arch chip.Arch) *testTile {
+	n := arch.Params().L1Size / 4
+	return &testTile{l1: make([]uint32, n), saved: make([]uint32, n)}
+}
+
+func (t *testTile) L1(uint32) []uint32 { return t.l1 }
+func (t *testTile) L1Size() uint32     { return uint32(4 * len(t.l1)) }
+func (t *testTile) Stored(addr uint32, n int) {
+	t.dirty = append(t.dirty, [2]uint32{addr / 4, (addr+uint32(n)-1)/4 + 1})
+}
+
+// Registers of the tile are not compared: programs don't get to store to them.
+func (t *testTile) StoreConfig(word, value uint32) bool   { return false }
+func (t *testTile) StoreRegister(addr, value uint32) bool { return false }
+
+// mark keeps what was stored, restore undoes it.
+func (t *testTile) mark() {
+	for _, d := range t.dirty {
+		copy(t.saved[d[0]:d[1]], t.l1[d[0]:d[1]])
+	}
+	t.dirty = t.dirty[:0]
+}
+
+func (t *testTile) restore() {
+	for _, d := range t.dirty {
+		copy(t.l1[d[0]:d[1]], t.saved[d[0]:d[1]])
+	}
+	t.dirty = t.dirty[:0]
+}
+
+// stray reports whether anything was stored outside of what programs of tests work on.
+func (t *testTile) stray() bool {
+	return slices.ContainsFunc(t.dirty, func(d [2]uint32) bool {
+		return d[0] < dataBase/4 || d[1] > (dataBase+dataSize)/4
+	})
+}
+
+func (t *testTile) write(addr uint32, p []byte) {
+	setWordBytes(t.l1, addr, p)
+	t.Stored(addr, len(p))
+	t.mark()
+}
+
+func (t *testTile) bytes(addr uint32, n int) []byte {
+	p := make([]byte, n)
+	wordBytes(p, t.l1, addr)
+	return p
+}
+
+// rig is an engine that random programs are tried on before the vendor's simulator executes what it took.
+type rig struct {
+	arch  chip.Arch
+	rng   *rand.Rand
+	e     *Engine
+	saved Engine
+	tile  *testTile
+
+	pending []access // since the last comparison
+	history []access // since reset, without pending
+	why     *Refusal // of what was tried last, if it was refused
+	counts  map[string]int
+	thread  int
+	o       *oracle
+}
+
+func newRig(arch chip.Arch, rng *rand.Rand) *rig {
+	r := &rig{arch: arch, rng: rng, tile: newTestTile(arch), counts: map[string]int{}}
+	r.e = New(arch, r.tile)
+	return r
+}
+
+// apply lets the engine do an access of the feeder's list. It returns false if it doesn't come to an end.
+func (r *rig) apply(a access) bool {
+	switch {
+	case a.addr >= pushAperture && a.addr < pushAperture+numThreads<<16:
+		n := int(a.addr-pushAperture) >> 16
+		if !r.e.Push(n, a.value, false) {
+			return false
+		}
+		for r.e.Step() > 0 {
+		}
+		return r.e.fault == nil && r.e.Idle()
+	case a.addr >= configWindow && a.addr < configWindow+4*numConfigWords:
+		return r.e.StoreConfig((a.addr-configWindow)/4, a.value)
+	}
+	return false
+}
+
+// try lets the engine do accesses, or none of them if one is refused or would wait.
+func (r *rig) try(list ...access) bool {
+	r.saved = *r.e
+	r.why = nil
+	for _, a := range list {
+		if r.apply(a) && !r.tile.stray() {
+			continue
+		}
+		r.why = r.e.fault
+		// The caches that the engine points to go by what the sources hold.
+		*r.e = r.saved
+		r.e.srcA.decoded, r.e.srcB.decoded = nil, nil
+		r.tile.restore()
+		return false
+	}
+	r.tile.mark()
+	r.pending = append(r.pending, list...)
+	for _, a := range list {
+		if a.addr < configWindow {
+			r.counts[mnemonics[a.value>>24]]++
+		}
+	}
+	return true
+}
+
+// push is the access that pushes an instruction to the thread of the scene.
+func (r *rig) push(w uint32) access { return access{pushAperture + uint32(r.thread)<<16, w} }
+
+// configure is the access that sets a field of the first bank.
+func (r *rig) configure(f configField, v uint32) bool {
+	p := r.e.places[f]
+	if p.mask == 0 {
+		return false
+	}
+	w := r.e.config[0][p.word]
+	return r.try(access{configWindow + 4*uint32(p.word), w&^(p.mask<<p.shift) | v&p.mask<<p.shift})
+}
+
+// setThread is the access that sets a field of the thread's configuration.
+func (r *rig) setThread(f threadField, v uint32) bool {
+	t := &r.e.threads[r.thread]
+	p := t.places[f]
+	if p.mask == 0 {
+		return false
+	}
+	w := t.config[p.word]&^(p.mask<<p.shift) | v&p.mask<<p.shift
+	return r.try(r.push(opSETC16<<24 | uint32(p.word)<<16 | w&0xFFFF))
+}
+
+// fillData is the address of an access that fills the data of L1 with random numbers from a seed.
+const fillData = 4
+
+// fill does such an access, here and on the vendor's simulator.
+func (r *rig) fill(o *oracle, seed uint32) {
+	rng := rand.New(rand.NewPCG(uint64(seed), 1))
+	p := make([]byte, dataSize)
+	style := rng.IntN(3)
+	for i := 0; i < len(p); i += 4 {
+		v := rng.Uint32()
+		switch style {
+		case 1: // bf16 numbers near 1
+			v = v&0x807F807F | (0x3C003C00 + rng.Uint32()&0x07800780)
+		case 2: // few bits
+			v &= rng.Uint32() & rng.Uint32()
+		}
+		binary.LittleEndian.PutUint32(p[i:], v)
+	}
+	r.tile.write(dataBase, p)
+	o.write(dataBase, p)
+	r.history = append(r.history, access{fillData, seed})
+}
+
+// start gives the engine an L1 like the simulator's.
+func (r *rig) start(o *oracle) {
+	for addr := uint32(0); addr < dataBase; addr += 0x10000 {
+		r.tile.write(addr, o.read(uint64(addr), 0x10000))
+	}
+}
+
+// digits stand for what differs between refusals of a kind.
+var digits = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`)
+
+// kind names a refusal without its numbers.
+func kind(f *Refusal) string {
+	return f.Category.String() + " " + f.Mnemonic() + ": " + digits.ReplaceAllString(f.Detail, "N")
+}
+
+// compare executes what is pending on the vendor's simulator and compares everything that can be seen.
+func (r *rig) compare(o *oracle) error {
+	buses := busReads()
+	out, err := o.do(append(slices.Clone(r.pending), buses...))
+	if err != nil {
+		return fmt.Errorf("the vendor's simulator refuses what we do: %w", err)
+	}
+	var diffs []string
+	for i, b := range buses {
+		if b.addr != busData|1 {
+			continue
+		}
+		ctrl := buses[i-1].value
+		want := out[0]
+		out = out[1:]
+		if got, _ := r.e.DebugBus(ctrl>>16&0xFF, ctrl&0xFFFF, ctrl>>25&3); got != want {
+			diffs = append(diffs, fmt.Sprintf("debug bus %d/%d/%d: %#x, want %#x", ctrl>>16&0xFF, ctrl&0xFFFF, ctrl>>25&3, got, want))
+		}
+	}
+	if want, got := o.read(dataBase, dataSize), r.tile.bytes(dataBase, dataSize); !bytes.Equal(want, got) {
+		for i := range want {
+			if want[i] != got[i] {
+				diffs = append(diffs, fmt.Sprintf("L1 %#x: %#02x, want %#02x", dataBase+i, got[i], want[i]))
+			}
+		}
+	}
+	rows, err := o.dst()
+	if err != nil {
+		return err
+	}
+	for i, want := range rows {
+		if got := r.e.DebugDst(uint32(i/8), uint32(i%8)); got != want {
+			diffs = append(diffs, fmt.Sprintf("Dst row %d pair %d: %#08x, want %#08x", i/8, i%8, got, want))
+		}
+	}
+	if len(diffs) != 0 {
+		return fmt.Errorf("%d differences:\n%s", len(diffs), strings.Join(diffs[:min(len(diffs), 12)], "\n"))
+	}
+	r.history = append(r.history, r.pending...)
+	r.pending = nil
+	return nil
+}
+
+// busReads reads all of the debug bus that is emulated.
+func busReads() []access {
+	var list []access
+	for _, s := range [][2]uint32{{6, 0}, {6, 1}, {6, 2}, {6, 3}, {6, 4}, {6, 5}, {6, 9}, {3, 2}, {3, 3}, {3, 4}} {
+		for word := range uint32(4) {
+			list = append(list, access{busControl, 1<<29 | word<<25 | s[0]<<16 | s[1]}, access{busData | 1, 0})
+		}
+	}
+	return list
+}
+
+// refusedAlike checks that the vendor's simulator refuses what the engine refused last, for the same kind of reason.
+func (r *rig) refusedAlike(o *oracle, a access, why *Refusal) error {
+	_, err := o.do(append(slices.Clone(r.pending), a))
+	var e *ttsim.Error
+	if err == nil {
+		return fmt.Errorf("the vendor's simulator does what we refuse: %v", why)
+	}
+	if !errors.As(err, &e) {
+		return err
+	}
+	if e.Category != why.Category.String() && e.Category != "AssertionFailure" {
+		return fmt.Errorf("refused as %v, want %s: %s", why, e.Category, e.Message)
+	}
+	return nil
+}
+
+func TestRandomProgramsLikeTTSim(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(arch.String(), func(t *testing.T) {
+			t.Parallel()
+			differ(t, arch, *differSeed, *differFor)
+		})
+	}
+}
+
+// differ compares random programs for a time.
+func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
+	refused := map[string]int{}
+	counts := map[string]int{}
+	total := 0
+	episodes := 0
+	for deadline := time.Now().Add(d); time.Now().Before(deadline); episodes++ {
+		o := newOracle(t, arch)
+		r := newRig(arch, rand.New(rand.NewPCG(seed, uint64(episodes))))
+		r.counts, r.o = counts, o
+		r.start(o)
+		r.fill(o, r.rng.Uint32())
+		n, err := r.episode(o, deadline, refused)
+		total += n
+		o.close()
+		if err != nil {
+			t.Fatalf("seed %d, episode %d, after %d instructions: %v\nlast: %s", seed, episodes, n, err, r.tail(12))
+		}
+	}
+	t.Logf("%d instructions equal in %d episodes, %d kinds of refusal", total, episodes, len(refused))
+	if *differLog {
+		for _, k := range slices.Sorted(mapsKeys(counts)) {
+			t.Logf("%8d %s", counts[k], k)
+		}
+		for _, k := range slices.Sorted(mapsKeys(refused)) {
+			t.Logf("%8d %s", refused[k], k)
+		}
+	}
+}
+
+func mapsKeys(m map[string]int) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// tail describes the last accesses.
+func (r *rig) tail(n int) string {
+	all := append(slices.Clone(r.history), r.pending...)
+	var s []string
+	for _, a := range all[max(0, len(all)-n):] {
+		if a.addr < configWindow {
+			s = append(s, fmt.Sprintf("T%d %s %#08x", (a.addr-pushAperture)>>16, mnemonics[a.value>>24], a.value))
+		} else {
+			s = append(s, fmt.Sprintf("config %d = %#x", (a.addr-configWindow)/4, a.value))
+		}
+	}
+	return strings.Join(s, "\n      ")
+}
+
+// Sizes of an episode.
+const (
+	batchSize   = 1000
+	episodeSize = 60000
+	perKind     = 2 // refusals of a kind that are shown to the vendor's simulator
+)
+
+// episode generates and compares until it has done enough, or until a refusal ends it.
+func (r *rig) episode(o *oracle, deadline time.Time, refused map[string]int) (int, error) {
+	g := generator{rig: r}
+	n := 0
+	for n < episodeSize && time.Now().Before(deadline) {
+		for len(r.pending) < batchSize {
+			a, why := g.step()
+			if why == nil {
+				continue
+			}
+			if k := kind(why); refused[k] < perKind {
+				refused[k]++
+				n += len(r.pending)
+				err := r.refusedAlike(o, a, why)
+				r.pending = append(r.pending, a)
+				return n, err
+			}
+		}
+		n += len(r.pending)
+		if err := r.compare(o); err != nil {
+			return n, r.locate(err)
+		}
+		if r.rng.IntN(4) == 0 {
+			r.fill(o, r.rng.Uint32())
+		}
+	}
+	return n, nil
+}
+
+// locate finds the access after which the two differ, and says how.
+func (r *rig) locate(err error) error {
+	all := slices.Concat(r.history, r.pending)
+	low, high := len(r.history), len(all) // equal after low, not after high
+	for low+1 < high {
+		mid := (low + high) / 2
+		if e := replay(r, all[:mid]); e != nil {
+			high, err = mid, e
+		} else {
+			low = mid
+		}
+	}
+	r.history, r.pending = all[:high], nil
+	return err
+}
+
+// replay does accesses on a new engine and simulator and compares them at the end.
+func replay(r *rig, list []access) error {
+	o := newOracle(r.o.t, r.arch)
+	defer o.close()
+	again := newRig(r.arch, r.rng)
+	again.start(o)
+	for _, a := range list {
+		if a.addr == fillData {
+			if _, err := o.do(again.pending); err != nil {
+				return err
+			}
+			again.pending = nil
+			again.fill(o, a.value)
+			continue
+		}
+		if !again.try(a) {
+			return fmt.Errorf("replay is refused: %v", again.why)
+		}
+	}
+	return again.compare(o)
+}

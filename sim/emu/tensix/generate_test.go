@@ -1,0 +1,370 @@
+package tensix
+
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+
+// generator makes random programs that are mostly legal: scenes that configure a unit as kernels do, with some of it changed at
+// random, and instructions whose fields are random.
+type generator struct {
+	*rig
+	left int // instructions of the scene
+	mix  []weight
+}
+
+type weight struct {
+	op uint32
+	n  int
+}
+
+// step makes the next part of the program. If the engine refuses it, the access that it refuses and why.
+func (g *generator) step() (access, *Refusal) {
+	if g.left == 0 {
+		g.scene()
+	}
+	g.left--
+	var a access
+	switch g.rng.IntN(40) {
+	case 0:
+		a = g.randomConfig()
+	case 1:
+		a = g.randomThread()
+	default:
+		a = g.push(g.instruction())
+	}
+	if !g.try(a) {
+		return a, g.why
+	}
+	return access{}, nil
+}
+
+// pick returns one of the values.
+func pick[T any](g *generator, list ...T) T { return list[g.rng.IntN(len(list))] }
+
+// chance is true once in n times.
+func (g *generator) chance(n int) bool { return g.rng.IntN(n) == 0 }
+
+// sparse returns random bits, few of them most of the time.
+func (g *generator) sparse() uint32 {
+	v := g.rng.Uint32()
+	for range g.rng.IntN(5) {
+		v &= g.rng.Uint32()
+	}
+	return v
+}
+
+// randomConfig sets a random field of the configuration to a random value.
+func (g *generator) randomConfig() access {
+	p := g.e.places[g.rng.IntN(configFields)]
+	w := g.e.config[0][p.word]
+	v := g.sparse() & p.mask
+	if g.chance(2) {
+		v &= 3
+	}
+	return access{configWindow + 4*uint32(p.word), w&^(p.mask<<p.shift) | v<<p.shift}
+}
+
+// randomThread sets a random field of the thread's configuration.
+func (g *generator) randomThread() access {
+	t := &g.e.threads[g.thread]
+	p := t.places[1+g.rng.IntN(threadFields-1)] // not the bank
+	w := t.config[p.word]&^(p.mask<<p.shift) | g.sparse()&p.mask<<p.shift
+	return g.push(opSETC16<<24 | uint32(p.word)<<16 | w&0xFFFF)
+}
+
+// scene configures all units and chooses what is executed.
+func (g *generator) scene() {
+	g.left = 50 + g.rng.IntN(400)
+	g.thread = g.rng.IntN(numThreads)
+	g.unpackers()
+	g.matrix()
+	g.packers()
+	g.modes()
+	g.mix = pick(g, mixes...)
+}
+
+// Formats of data, by what the vendor's simulator unpacks and computes with.
+var sourceFormats = []arith.Format{
+	arith.BF16, arith.BF16, arith.FP16, arith.TF32, arith.FP32, arith.BFP8, arith.BFP4, arith.BFP2, arith.INT8, arith.LF8, arith.INT16,
+}
+
+func (g *generator) unpackers() {
+	f := pick(g, sourceFormats...)
+	forB := f
+	if g.chance(4) {
+		forB = pick(g, sourceFormats...)
+	}
+	toDst := g.chance(6)
+	for unit, f := range []arith.Format{f, forB} {
+		u := configField(unit)
+		in := f
+		if f == arith.TF32 || f == arith.FP32 || (f == arith.FP16 || f == arith.BF16) && g.chance(5) {
+			in = arith.FP32
+		}
+		out := f
+		if f == arith.FP32 {
+			out = arith.TF32
+		}
+		if unit == 0 && toDst {
+			in = pick(g, arith.FP32, arith.INT32)
+			out = in
+			if in == arith.FP32 && g.chance(2) {
+				out = arith.TF32
+			}
+		}
+		g.configure(cfgUnpackDescriptor+u, 256<<16|0x10|uint32(in))
+		g.configure(cfgUnpackDescriptor1+u, 4<<16|1)
+		g.configure(cfgUnpackOutFormat+u, uint32(out))
+		g.configure(cfgUnpackThrottle+u, uint32(g.rng.IntN(3)))
+		for c := range configField(2) {
+			g.configure(cfgUnpackUncompressed+2*u+c, 1)
+			g.configure(cfgUnpackToDstContext+2*u+c, uint32(b2i(toDst && unit == 0)))
+			g.configure(cfgUnpackBase+2*u+c, dataBase/16-1+uint32(g.rng.IntN(0x80)))
+			g.configure(cfgUnpackOffset+2*u+c, uint32(g.rng.IntN(8)))
+			if unit == 0 {
+				g.configure(cfgUnpackXDim+c, 256)
+				g.configure(cfgUnpackDst+c, 64+16*uint32(g.rng.IntN(4)*b2i(g.chance(3))))
+			}
+		}
+		g.configure(cfgUnpackAddDst, uint32(g.rng.IntN(2)))
+		size := uint32(2)
+		if out == arith.FP32 || out == arith.TF32 || out == arith.INT32 {
+			size = 4
+		}
+		g.configure(cfgUnpackYStride+u, 16*size*uint32(g.rng.IntN(2)))
+		g.configure(cfgUnpackZStride+u, 256*size)
+		g.configure(cfgUnpackHaloize+u, uint32(b2i(unit == 0 && !toDst && g.chance(5))))
+		g.configure(cfgUnpackTilize+u, uint32(b2i(unit == 0 && g.chance(6))))
+		g.configure(cfgUnpackForceExponent+u, uint32(b2i(g.chance(5))))
+		g.configure(cfgUnpackExponent+u, g.rng.Uint32())
+		g.configure(cfgUnpackFP8E4+u, uint32(g.rng.IntN(2)))
+		g.configure(cfgSrcUnsigned+u, uint32(g.rng.IntN(2)))
+		shift := uint32(0)
+		if g.e.cfg(&g.e.threads[g.thread], cfgUnpackTilize+u) != 0 {
+			shift = 4 // 64 bytes
+		}
+		g.configure(cfgUnpackShift0+u, shift)
+		g.configure(cfgUnpackShift1+u, 0)
+	}
+	g.configure(cfgUnpackOwnThrottle, uint32(g.rng.IntN(2)))
+	g.setThread(thSrcASetByAddress, uint32(b2i(!toDst)))
+	g.setThread(thUnpackContext, uint32(b2i(g.chance(4))))
+	g.setThread(thUnpackContext+1, uint32(b2i(g.chance(4))))
+	rows := pick(g, 1, 8, 16, 32, 64, 64)
+	g.try(g.push(opSETADCXX<<24 | 3<<21 | uint32(16*rows-1)<<10))
+	g.try(g.push(opSETADCXY<<24 | 3<<21 | 0xB))
+	g.try(g.push(opSETADCZW<<24 | 3<<21 | 0xF))
+	g.configure(cfgSrcAFormat, uint32(f))
+	g.configure(cfgSrcBFormat, uint32(forB))
+	g.configure(cfgInt8Math, uint32(b2i(f == arith.INT8)))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (g *generator) matrix() {
+	g.configure(cfgFp32Dst, uint32(g.rng.IntN(2)))
+	g.configure(cfgFp32SFPU, uint32(g.rng.IntN(2)))
+	g.configure(cfgKeepDenormals, uint32(b2i(g.chance(6))))
+	g.setThread(thDstOffset, pick(g, uint32(0), 0, 64, 512, uint32(g.rng.IntN(64))*16))
+	g.setThread(thFidelityBase, uint32(g.rng.IntN(4)*b2i(g.chance(3))))
+	g.setThread(thExplicitSrcA, uint32(b2i(g.chance(5))))
+	g.setThread(thExplicitSrcB, uint32(b2i(g.chance(5))))
+	g.setThread(thKeepSrcValid, uint32(b2i(g.chance(8))))
+	g.setThread(thKeepSrcValid+1, uint32(b2i(g.chance(8))))
+	g.try(g.push(opSETRWC<<24 | 15))
+}
+
+func (g *generator) modes() {
+	for i := range threadField(numModes) {
+		ab := pick(g, uint32(0), 8, 16, 4)
+		g.setThread(thModeSrcAIncrement+i, ab)
+		g.setThread(thModeSrcBIncrement+i, pick(g, ab, 8, 0))
+		for _, f := range []threadField{thModeSrcACarry, thModeSrcAClear, thModeSrcBCarry, thModeSrcBClear, thModeDstCarry, thModeDstClear} {
+			g.setThread(f+i, uint32(b2i(g.chance(6))))
+		}
+		g.setThread(thModeDstToCarry+i, uint32(b2i(g.chance(12))))
+		g.setThread(thModeDstIncrement+i, pick(g, uint32(0), 8, 8, 4, 2, 16, 64, 1016))
+		g.setThread(thModeFidelityIncrement+i, uint32(g.rng.IntN(3)*b2i(g.chance(3))))
+		g.setThread(thModeFidelityClear+i, uint32(b2i(g.chance(4))))
+		g.setThread(thModeBiasIncrement+i, uint32(b2i(g.chance(12) && g.e.wormhole)))
+		g.setThread(thModeBiasClear+i, 0)
+	}
+	for i := range threadField(4) {
+		g.setThread(thPackModeYSrcIncrement+i, uint32(g.rng.IntN(5)))
+		g.setThread(thPackModeYSrcCarry+i, uint32(b2i(g.chance(5))))
+		g.setThread(thPackModeYSrcClear+i, uint32(b2i(g.chance(5))))
+		g.setThread(thPackModeYDstIncrement+i, 0)
+		g.setThread(thPackModeYDstCarry+i, 0)
+		g.setThread(thPackModeYDstClear+i, uint32(b2i(g.chance(3))))
+		g.setThread(thPackModeZSrcIncrement+i, uint32(b2i(g.chance(4))))
+		g.setThread(thPackModeZSrcClear+i, uint32(b2i(g.chance(4))))
+		g.setThread(thPackModeZDstIncrement+i, 0)
+		g.setThread(thPackModeZDstClear+i, uint32(b2i(g.chance(2))))
+	}
+}
+
+// packable pairs of formats: wide, from, to.
+func (g *generator) packPair() (wide uint32, in, out uint32) {
+	for {
+		wide, in, out := g.rng.IntN(2), g.rng.IntN(16), g.rng.IntN(16)
+		if g.e.packable(wide == 1, uint32(in), uint32(out)) {
+			return uint32(wide), uint32(in), uint32(out)
+		}
+	}
+}
+
+func (g *generator) packers() {
+	wide, in, out := g.packPair()
+	g.configure(cfgPackRead32, wide)
+	g.configure(cfgPackReadUnsigned, uint32(g.rng.IntN(2)))
+	g.configure(cfgPackReadRaw, uint32(b2i(g.chance(8))))
+	round := arith.Format(in) == arith.FP16 && (wide == 1 || arith.Format(out) == arith.LF8 && g.chance(2))
+	g.configure(cfgPackRound10, uint32(b2i(round)))
+	g.configure(cfgDstFormat, in)
+	rows := pick(g, uint32(16), 16, 4, uint32(1+g.rng.IntN(16)))
+	accumulate := uint32(b2i(g.chance(4)))
+	base := uint32(dataBase+dataSize/2) / 16
+	for i := range configField(numPackers) {
+		g.configure(cfgPackInFormat+i, in)
+		g.configure(cfgPackOutFormat+i, out)
+		g.configure(cfgPackRows+i, rows)
+		g.configure(cfgPackAccumulate+i, accumulate)
+		g.configure(cfgPackExponents+i, uint32(g.rng.IntN(5)))
+		g.configure(cfgPackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(64)))
+		g.configure(cfgPackDst+i, pick(g, uint32(0), 16*uint32(i), 64, 512)&^(uint32(b2i(!g.chance(3)))*15))
+	}
+	g.configure(cfgPackFP8E4, uint32(b2i(!g.chance(4))))
+	size := bytesOf(elementBits(in))
+	g.configure(cfgPackYStride, 16*size)
+	g.configure(cfgPackZStride, 256*size)
+	g.configure(cfgPackWStride, 1024*size)
+	g.configure(cfgRelu, uint32(g.rng.IntN(4)*b2i(g.chance(2))))
+	g.configure(cfgReluThreshold, g.rng.Uint32()&0x7FFF)
+	g.configure(cfgEdgeMask, pick(g, uint32(0xFFFF), 0xFFFF, 1, 0))
+	g.configure(cfgEdgeMask+1, pick(g, uint32(0xFFFF), 1, 0))
+	for i := range configField(32) {
+		g.configure(cfgRowSets+i, uint32(b2i(g.chance(4))))
+	}
+	g.configure(cfgEdgeRowSet, pick(g, uint32(0), 0, 0x55, 1, 4))
+	g.configure(cfgDstSwizzle, uint32(g.rng.IntN(2)))
+	g.configure(cfgDstRemap, g.e.cfg(&g.e.threads[0], cfgDstSwizzle))
+	g.configure(cfgZeroAbsolute, uint32(g.rng.IntN(2)))
+	n := pick(g, uint32(16), 16, 64, 256, 8)
+	if !g.e.wormhole {
+		n = pick(g, uint32(16), 16, 16, 8)
+	}
+	g.try(g.push(opSETADCXX<<24 | 4<<21 | (n-1)<<10))
+	g.try(g.push(opSETADCXY<<24 | 4<<21 | 0xB))
+	g.try(g.push(opSETADCZW<<24 | 4<<21 | 0xF))
+}
+
+// mixes are what scenes execute, beside everything else.
+var mixes = [][]weight{
+	{{opUNPACR, 6}, {opMVMUL, 8}, {opSETRWC, 2}, {opPACR, 4}, {opZEROACC, 1}, {opGAPOOL, 2}, {opGMPOOL, 2}},
+	{{opUNPACR, 6}, {opELWADD, 4}, {opELWSUB, 4}, {opELWMUL, 4}, {opSETRWC, 2}, {opPACR, 4}, {opZEROACC, 1}},
+	{{opUNPACR, 4}, {opMOVA2D, 4}, {opMOVB2D, 4}, {opMOVD2A, 2}, {opMOVD2B, 2}, {opMOVB2A, 2}, {opTRNSPSRCB, 1}, {opSETRWC, 2}, {opPACR, 3}},
+	{{opSFPLOAD, 6}, {opSFPSTORE, 6}, {0x70, 20}},
+	{{opPACR, 10}, {opZEROACC, 1}, {opSETADCXY, 1}},
+	{{opUNPACR, 10}, {opSETADCXY, 1}, {opSETADCXX, 1}, {opSETRWC, 3}, {opMVMUL, 2}, {opUNPACR_NOP, 3}},
+	{{0, 10}},
+}
+
+// instruction returns a random instruction of the scene.
+func (g *generator) instruction() uint32 {
+	if g.chance(12) {
+		return g.anyOpcode()
+	}
+	total := 0
+	for _, w := range g.mix {
+		total += w.n
+	}
+	n := g.rng.IntN(total)
+	for _, w := range g.mix {
+		if n -= w.n; n >= 0 {
+			continue
+		}
+		switch w.op {
+		case 0:
+			return g.anyOpcode()
+		case 0x70:
+			return g.vector()
+		}
+		return g.fields(w.op)
+	}
+	return nop
+}
+
+// vector is any instruction of the vector unit.
+func (g *generator) vector() uint32 { return g.fields(uint32(0x70 + g.rng.IntN(lastSFPU-0x70+1))) }
+
+// anyOpcode is any instruction that exists.
+func (g *generator) anyOpcode() uint32 {
+	for {
+		op := uint32(g.rng.IntN(256))
+		if g.e.encoding[op].kind == executed || g.chance(400) && op > 4 {
+			return g.fields(op)
+		}
+	}
+}
+
+// fields fills an opcode's fields.
+func (g *generator) fields(op uint32) uint32 {
+	unused := g.e.encoding[op].unused
+	v := g.sparse()
+	if g.chance(500) {
+		unused = 0
+	}
+	w := op<<24 | v&0xFFFFFF&^unused
+	switch op {
+	case opUNPACR:
+		w = op<<24 | 1 | 1<<7 | v&(0xFF<<15|1<<23|1<<6)
+		if g.chance(3) {
+			w &^= 0xFF << 15
+		}
+		if g.chance(30) {
+			w ^= 1 << g.rng.IntN(24)
+		}
+	case opPACR:
+		if g.e.wormhole {
+			w = op<<24 | v&(3<<15|1) | pick(g, uint32(1), 3, 15)<<8
+			if g.chance(10) {
+				w |= 2
+			}
+		} else {
+			w = op<<24 | v&(3<<15|1) | pick(g, uint32(0), 1, 3, 5, 10)<<8 | uint32(b2i(g.chance(4)))<<17
+		}
+		if g.chance(30) {
+			w ^= 1 << g.rng.IntN(24)
+		}
+	case opMVMUL:
+		w &^= 1<<19 | 7
+	case opELWADD, opELWSUB, opELWMUL:
+		w &^= 7
+		if op == opELWMUL {
+			w &^= 1 << 21
+		}
+	case opGMPOOL, opGAPOOL:
+		w = w&^(1<<14|3) | 1<<19
+	case opMOVA2D:
+		w = w&^(3<<12|7|7<<17) | 2<<12
+	case opMOVD2A, opMOVB2A:
+		w = w&^(3<<12|3|3<<17) | 2<<12
+	case opMOVD2B:
+		w = w&^(3<<12|3|3<<17) | pick(g, uint32(0), 2)<<12
+	case opSETC16:
+		if w>>16&0xFF == 0 {
+			w |= 1 << 16
+		}
+	case opATGETM, opATRELM:
+		w &^= 0xFFFF
+	case opSEMINIT, opSEMPOST, opSEMGET, opSEMWAIT:
+		w = w&^(0xFF<<2) | 1<<(2+g.rng.IntN(8))
+	}
+	if g.chance(40) {
+		w ^= 1 << g.rng.IntN(24)
+	}
+	return w
+}

@@ -1,0 +1,9 @@
+package tensix
+
+import (
+	"testing"
+
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+func TestMain(m *testing.M) { ttsimtest.Main(m) }

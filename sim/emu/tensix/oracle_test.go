@@ -1,0 +1,202 @@
+package tensix
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+// Where things are in L1 while the vendor's simulator executes what tests give it.
+const (
+	feederCode   = 0x1000
+	feederParams = 0x2000 // go, list, output
+	feederList   = 0x3000
+	listBytes    = 0x1D000
+	feederOut    = 0x120000
+	feederDump   = 0xE0000 // list that reads Dst
+
+	dataBase = 0x40000 // what the programs of tests work on
+	dataSize = 0x20000
+)
+
+// Registers that the feeder reaches (ttsim data/*/tile_regs.json).
+const (
+	pushAperture = 0xFFE40000 // of thread 0; the next ones are 0x10000 apart
+	configWindow = 0xFFEF0000
+	debugBase    = 0xFFB12000
+	arrayRead    = debugBase + 0x60 // enable
+	arrayCommand = debugBase + 0x64
+	arrayData    = debugBase + 0x6C
+	busControl   = debugBase + 0x54
+	busData      = debugBase + 0x5C
+)
+
+// feeder is the program of BRISC: it waits for a go, works through a list of pairs of words, an address and what to store
+// there, or an odd address to load from, whose value goes to the output, and clears the go.
+var feeder = []uint32{
+	0x00002437, // lui s0,0x2
+	0x00042283, // lw t0,0(s0) # 2000 <end+0x1fbc>
+	0xFE028EE3, // beqz t0,4 <wait>
+	0x00442483, // lw s1,4(s0)
+	0x00842783, // lw a5,8(s0)
+	0x0004A503, // lw a0,0(s1)
+	0x0044A583, // lw a1,4(s1)
+	0x00848493, // add s1,s1,8
+	0x00157613, // and a2,a0,1
+	0x00061863, // bnez a2,34 <read>
+	0x00050E63, // beqz a0,44 <end>
+	0x00B52023, // sw a1,0(a0)
+	0xFE5FF06F, // j 14 <loop>
+	0xFFF52603, // lw a2,-1(a0)
+	0x00C7A023, // sw a2,0(a5)
+	0x00478793, // add a5,a5,4
+	0xFD5FF06F, // j 14 <loop>
+	0x00042023, // sw zero,0(s0)
+	0xFBDFF06F, // j 4 <wait>
+}
+
+// access is one step of the feeder.
+type access struct{ addr, value uint32 }
+
+// oracle is the vendor's simulator with one tile that executes lists of accesses.
+type oracle struct {
+	t    testing.TB
+	sim  *ttsim.Sim
+	dev  *ttsim.Function
+	arch chip.Arch
+	tile chip.XY
+}
+
+// libraries names the environment variable of each architecture's library.
+var libraries = map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}
+
+func newOracle(t testing.TB, arch chip.Arch) *oracle {
+	t.Helper()
+	s, err := ttsim.Start(ttsimtest.Path(t, libraries[arch]), ttsimtest.Server(), ttsim.ManualClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	topo, err := chip.New(arch, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := topo.Virtual(chip.Core{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &oracle{t: t, sim: s, dev: s.Functions()[0], arch: arch, tile: v}
+	code := feeder
+	o.write(feederCode, words(code...))
+	o.write(0, words(0x0000106F)) // j 0x1000
+	o.write(feederDump, dumpList())
+	const softReset, allButBRISC = 0xFFB121B0, 0x47000
+	o.dev.BARStore(0, o.point(softReset), 4, allButBRISC)
+	return o
+}
+
+func (o *oracle) close() { o.sim.Close() }
+
+// point aims a window at an address of the tile and returns the offset in BAR 0 that reaches it.
+func (o *oracle) point(addr uint64) uint64 {
+	if o.arch == chip.Wormhole {
+		o.dev.BARStore(0, 0x1FC00000+8*166, 8, addr>>24|uint64(o.tile.X)<<12|uint64(o.tile.Y)<<18)
+		return 0x0B000000 + addr&0xFFFFFF
+	}
+	for i, w := range []uint32{uint32(addr >> 21), uint32(o.tile.X)<<11 | uint32(o.tile.Y)<<17, 0} {
+		o.dev.BARStore(0, 0x1FC00000+uint64(4*i), 4, uint64(w))
+	}
+	return addr & 0x1FFFFF
+}
+
+func (o *oracle) write(addr uint64, p []byte) { o.dev.BARWrite(0, o.point(addr), p) }
+
+func (o *oracle) read(addr uint64, n int) []byte {
+	p := make([]byte, n)
+	o.dev.BARRead(0, o.point(addr), p)
+	return p
+}
+
+func words(w ...uint32) []byte {
+	var p []byte
+	for _, v := range w {
+		p = binary.LittleEndian.AppendUint32(p, v)
+	}
+	return p
+}
+
+// encode returns a list for the feeder.
+func encode(list []access) []byte {
+	p := make([]byte, 0, 8*len(list)+8)
+	for _, a := range list {
+		p = binary.LittleEndian.AppendUint32(p, a.addr)
+		p = binary.LittleEndian.AppendUint32(p, a.value)
+	}
+	return append(p, make([]byte, 8)...)
+}
+
+// run works through a list that is in L1 and waits for its end. It returns why the simulator stopped, or nil.
+func (o *oracle) run(list uint32) error {
+	o.write(feederParams, words(1, list, feederOut))
+	for range 10000 {
+		o.sim.Clock(2000)
+		if err := o.dev.Fault(); err != nil {
+			return err
+		}
+		if binary.LittleEndian.Uint32(o.read(feederParams, 4)) == 0 {
+			return nil
+		}
+	}
+	o.t.Fatal("the vendor's simulator doesn't come to the end of a list")
+	return nil
+}
+
+// do executes accesses and returns what those with odd addresses loaded.
+func (o *oracle) do(list []access) ([]uint32, error) {
+	loads := 0
+	for _, a := range list {
+		loads += int(a.addr & 1)
+	}
+	for len(list) > 0 {
+		n := min(len(list), listBytes/8-1)
+		o.write(feederList, encode(list[:n]))
+		list = list[n:]
+		if err := o.run(feederList); err != nil {
+			return nil, err
+		}
+	}
+	return o.output(loads), nil
+}
+
+func (o *oracle) output(n int) []uint32 {
+	if n == 0 {
+		return nil
+	}
+	out := make([]uint32, n)
+	p := o.read(feederOut, 4*n)
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint32(p[4*i:])
+	}
+	return out
+}
+
+// dumpList reads Dst.
+func dumpList() []byte {
+	list := []access{{arrayRead, 1}}
+	for row := range uint32(dstRows) {
+		for pair := range uint32(8) {
+			list = append(list, access{arrayCommand, row | pair<<12 | 2<<16}, access{arrayData | 1, 0})
+		}
+	}
+	return encode(list)
+}
+
+// dst returns the rows of Dst: on Wormhole as they read, on Blackhole as they are, valid or not.
+func (o *oracle) dst() ([]uint32, error) {
+	if err := o.run(feederDump); err != nil {
+		return nil, err
+	}
+	return o.output(dstRows * 8), nil
+}
