@@ -92,6 +92,9 @@ func atOnce(ctx context.Context, t reprise.Target, rounds int, spoil byte) (err 
 			return nil
 		}
 	}
+	if r, ok := t.(*session.Recorder); ok {
+		defer r.Concurrent()()
+	}
 	var g errgroup.Group
 	for _, w := range work {
 		g.Go(w)

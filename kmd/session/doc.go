@@ -10,8 +10,8 @@
 //
 // Everything that changes the device or the driver has to come: stores and writes, requests that do something, mappings
 // and their ends, opening and closing, and what the host has written to pinned memory before each of these. It has to come
-// in the order of the recording if the host did it in one goroutine; what several goroutines did at the same time keeps
-// its order at each register. A window's configuration is part of the place that it leads to, not something that has to
+// in the order of the recording if the host did it in one goroutine; what several goroutines did at the same time, as it
+// was told with [Recorder.Concurrent], keeps its order at each register. A window's configuration is part of the place that it leads to, not something that has to
 // come.
 //
 // How often a host looks doesn't matter: loads, reads, requests that only ask, and attempts to take a lock that is taken

@@ -45,8 +45,9 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // Event is one thing that passed between host and driver.
 type Event struct {
 	Kind Kind `json:"kind"`
-	// At is when it was over, in nanoseconds since the recording began. Task is the goroutine of the host that asked for
-	// it, numbered from 0 in the order in which they first appear.
+	// At is when it was over, in nanoseconds since the recording began. Task is 0, or 1 during Recorder.Concurrent. In
+	// recordings of earlier releases it is the goroutine of the host that asked for the event, numbered from 0 in the order
+	// in which they first appear.
 	At   uint64 `json:"at_ns"`
 	Task uint64 `json:"task,omitempty"`
 	// File is the number of the open file, from 0 in the order of opening; Map that of the mapping.

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +23,9 @@ type Recorder struct {
 	start time.Time
 	quiet *time.Timer
 
+	busy    atomic.Int32 // requests of the host under way
+	overlap atomic.Bool  // there were several outside of Concurrent
+
 	mu    sync.Mutex // held during every event, so that events have an order
 	out   *writer
 	ended bool
@@ -32,9 +33,9 @@ type Recorder struct {
 	files uint64
 	maps  uint64
 	fault string
-	tasks map[uint64]uint64 // number of a goroutine, by what the runtime calls it
-	looks uint64            // of the host, since it last changed anything
-	last  time.Time         // when the host last did anything
+	phase uint64    // Task of events: 1 during Concurrent
+	looks uint64    // of the host, since it last changed anything
+	last  time.Time // when the host last did anything
 }
 
 var _ kmd.Target = (*Recorder)(nil)
@@ -46,7 +47,7 @@ const hostQuiet = 250 * time.Millisecond
 // Record returns a target that is t and records everything to w. All accesses of all goroutines wait for each other, and
 // each looks at all memory that is pinned, so that little pinned memory (reprise.WithQueueMemory) is recorded faster.
 func Record(t kmd.Target, w io.Writer) *Recorder {
-	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now(), tasks: map[uint64]uint64{}}
+	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now()}
 	r.out = newWriter(w, r.name)
 	r.quiet = time.AfterFunc(hostQuiet, r.whenQuiet)
 	r.quiet.Stop()
@@ -62,7 +63,39 @@ func (r *Recorder) Close() error {
 		return nil
 	}
 	r.ended = true
-	return r.out.close()
+	err := r.out.close()
+	if r.overlap.Load() {
+		err = errors.Join(err, fmt.Errorf("session: record: %w", ErrConcurrent))
+	}
+	return err
+}
+
+// Concurrent tells the recorder that several goroutines use the device at the same time, until end is called. What they do
+// may then come in another order when it is played, see the package. The recorder can't know on its own which requests
+// could have come in another order. A recording made without this by goroutines whose requests overlap is refused by
+// Close.
+func (r *Recorder) Concurrent() (end func()) {
+	set := func(phase uint64) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.phase = phase
+	}
+	set(1)
+	return func() { set(0) }
+}
+
+// begin takes the recorder for a request that may change something, and finish releases it.
+func (r *Recorder) begin() {
+	n := r.busy.Add(1)
+	r.mu.Lock()
+	if n > 1 && r.phase == 0 {
+		r.overlap.Store(true)
+	}
+}
+
+func (r *Recorder) finish() {
+	r.mu.Unlock()
+	r.busy.Add(-1)
 }
 
 // Node implements kmd.Target.
@@ -77,7 +110,7 @@ func (r *Recorder) event(e *Event) {
 		return
 	}
 	if e.Kind != KindDevice {
-		e.Task = r.task()
+		e.Task = r.phase
 	}
 	e.At = uint64(time.Since(r.start))
 	r.out.event(e)
@@ -85,23 +118,6 @@ func (r *Recorder) event(e *Event) {
 		r.looks = 0
 	}
 	r.last = time.Now()
-}
-
-// task is the number of this goroutine. The runtime tells it in a text only: goroutine 18 [running]:
-func (r *Recorder) task() uint64 {
-	var b [64]byte
-	text := strings.TrimPrefix(string(b[:runtime.Stack(b[:], false)]), "goroutine ")
-	name, _, _ := strings.Cut(text, " ")
-	id, err := strconv.ParseUint(name, 10, 64)
-	if err != nil {
-		return 0 // a runtime that says it differently: all are one
-	}
-	n, ok := r.tasks[id]
-	if !ok {
-		n = uint64(len(r.tasks))
-		r.tasks[id] = n
-	}
-	return n
 }
 
 // whenQuiet shows the host what the device has written when it has asked for nothing for long.
@@ -137,8 +153,8 @@ type recordedNode struct{ *Recorder }
 // Open implements seam.Node.
 func (n recordedNode) Open(flags int) (seam.File, error) {
 	r := n.Recorder
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.begin()
+	defer r.finish()
 	f, err := r.node.Open(flags)
 	e := Event{Kind: KindOpen, File: r.files, Value: uint64(flags)}
 	e.failed(err)
@@ -189,8 +205,8 @@ type recordedFile struct {
 // Ioctl implements seam.File.
 func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	r := f.r
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.begin()
+	defer r.finish()
 	e := Event{Kind: KindIoctl, File: f.n, Request: req, In: r.mem.anonymous(f.n, req, arg)}
 	do := func(arg []byte) {
 		err = f.f.Ioctl(req, arg)
@@ -287,8 +303,8 @@ func (f *recordedFile) ReleaseLast() error {
 // Mmap implements seam.File.
 func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	r := f.r
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.begin()
+	defer r.finish()
 	e := Event{Kind: KindMmap, File: f.n, Map: r.maps, Off: offset, Size: uint64(length)}
 	buffer := r.mem.buffer(f.n, offset)
 	var host *region
@@ -335,8 +351,8 @@ func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
 func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapping {
 	r, unmap := f.r, m.Unmap
 	m.Unmap = func() (err error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		r.begin()
+		defer r.finish()
 		e := Event{Kind: KindUnmap, File: f.n, Map: n}
 		record := r.asked
 		if buffer != nil {
@@ -357,8 +373,8 @@ func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapp
 // Close implements seam.File.
 func (f *recordedFile) Close() (err error) {
 	r := f.r
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.begin()
+	defer r.finish()
 	e := Event{Kind: KindClose, File: f.n}
 	r.during(&e, func() {
 		err = f.f.Close()
@@ -404,8 +420,8 @@ func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 
 // store records one store.
 func (m *recordedMap) store(e Event, do func()) {
-	m.r.mu.Lock()
-	defer m.r.mu.Unlock()
+	m.r.begin()
+	defer m.r.finish()
 	e.File, e.Map = m.file, m.n
 	m.r.during(&e, do)
 }
