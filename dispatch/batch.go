@@ -148,7 +148,10 @@ func link(parts []*Prepared) error {
 			}
 		}
 		var err error
-		if prefixes[i], err = b.Finish(); err != nil {
+		if prefixes[i], err = b.Finish(); err == nil {
+			_, err = cq.NewFetchEntry(len(prefixes[i])+len(p.Bytes), true)
+		}
+		if err != nil {
 			return fmt.Errorf("dispatch: join %s: %w", p.Name, err)
 		}
 	}
@@ -376,7 +379,7 @@ func (b *Batch) announceLocked(i *int) {
 	for ; *i < len(b.parts); *i++ {
 		if b.errs[*i] == nil {
 			p := &b.parts[*i]
-			p.Queue.rings.fetch.push(uint16(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+			p.Queue.rings.fetch.push(cq.FetchEntry(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"fmt"
 
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -65,8 +66,8 @@ func (f *fetchRing) advance(n uint64) {
 }
 
 // push writes one entry. The caller has made sure that the ring is not full and that the commands are visible.
-func (f *fetchRing) push(entry uint16) {
-	f.win.Store16(uint64(f.addr(f.next)-f.winBase), entry)
+func (f *fetchRing) push(entry cq.FetchEntry) {
+	f.win.Store16(uint64(f.addr(f.next)-f.winBase), uint16(entry))
 	f.next++
 	if f.next == f.entries {
 		f.next = 0

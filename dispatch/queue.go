@@ -357,7 +357,7 @@ func (q *Queue) fits(off, n uint32) bool {
 func (q *Queue) ring(off, n uint32, stall bool) {
 	q.rings.issue.wr = off + n
 	*q.rings.issue.end(q.rings.fetch.put) = off + n
-	entry := uint16(n / cq.FetchUnit)
+	entry := cq.FetchEntry(n / cq.FetchUnit)
 	if stall {
 		entry |= cq.FetchStall
 	}

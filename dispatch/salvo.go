@@ -116,7 +116,7 @@ func (p *salvoPart) announce() (err error) {
 	q := p.q
 	defer q.lost(&err)
 	q.tiles.prefetchL1.Publish() // as in ring
-	q.rings.fetch.push(uint16(uint32(len(p.p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+	q.rings.fetch.push(cq.FetchEntry(uint32(len(p.p.Bytes))/cq.FetchUnit) | cq.FetchStall)
 	q.rings.issue.prefetch()
 	if q.stream.lastPrepared != p.p {
 		q.history.last.Store(&p.p.Name)

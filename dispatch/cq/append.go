@@ -1,13 +1,5 @@
 package cq
 
-// Append appends a prefetcher command as Builder would. It serves commands that
-// come from Decode; who knows the command's type calls Builder's methods.
-func Append(dst []byte, l Layout, c PrefetchCommand) ([]byte, error) {
-	b := NewBuilder(l, dst)
-	b.Append(c)
-	return b.Finish()
-}
-
 // Append appends any prefetcher command and returns its offset (for a relay too
 // that of the prefetcher's command).
 func (b *Builder) Append(c PrefetchCommand) int {

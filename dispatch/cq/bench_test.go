@@ -51,8 +51,8 @@ func BenchmarkAssemble(b *testing.B) {
 				}
 				c.build(&s)
 			}
-			if s.Err() != nil {
-				b.Fatal(s.Err())
+			if s.err != nil {
+				b.Fatal(s.err)
 			}
 		})
 		b.Run(c.name+"/memcpy", func(b *testing.B) {
@@ -108,8 +108,8 @@ func TestNoAllocations(t *testing.T) {
 		if n := testing.AllocsPerRun(20, func() {
 			b.Reset(buf)
 			c.build(&b)
-			if b.Err() != nil || b.Len() == 0 {
-				t.Fatal(b.Err())
+			if b.err != nil || b.Len() == 0 {
+				t.Fatal(b.err)
 			}
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", c.name, n)

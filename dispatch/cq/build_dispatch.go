@@ -150,9 +150,9 @@ func (c *WritePacked) check() error {
 	switch {
 	case (n == 0) == (m == 0):
 		return bad(ErrFormat, 2, name, "%d cores and %d rectangles: exactly one kind must be given", n, m)
-	case n > MaxPackedCores:
+	case n > maxPackedCores:
 		return limit(name, "cores", n, "1 to 1020", "use several commands")
-	case m > MaxPackedRects:
+	case m > maxPackedRects:
 		return limit(name, "rectangles", m, "1 to 510", "use several commands")
 	case c.Type > 0xF:
 		return limit(name, "type", uint8(c.Type), "0 to 15", "use a PackedType")
@@ -215,7 +215,7 @@ func (c *WritePackedLarge) check(noFlush bool) error {
 		return limit(name, "alignment", a, "a power of two", "16 for inline data, the DRAM alignment for relayed data")
 	}
 	for i := range c.Subs {
-		if n := c.Subs[i].Length; n == 0 || n > MaxLargeLength {
+		if n := c.Subs[i].Length; n == 0 || n > maxLargeLength {
 			return limit(name, "length of a sub-command", n, "1 to 65536 bytes", "split it")
 		}
 	}
@@ -251,7 +251,7 @@ func (b *Builder) Delay(c Delay) int {
 
 // SetWriteOffset appends the command; offset i is at AtWriteOffset(i).
 func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
-	if c.Count > MaxWriteOffsets {
+	if c.Count > maxWriteOffsets {
 		return b.fail(limit(c.Name(), "count", c.Count, "0 to 4", "the dispatcher has four offsets"))
 	}
 	p, at := b.relay(PrefetchRelayInline, Master, uint64(AtWriteOffset(int(c.Count))))
@@ -290,12 +290,12 @@ func (b *Builder) SetNumWorkerSems(to Dispatcher, c SetNumWorkerSems) int {
 	return b.small(to, lo, hi)
 }
 
-// SetGoSignalNOCData appends the command; word i is at AtGoNOCData(i).
+// SetGoSignalNOCData appends the command; word i is at atGoNOCData(i).
 func (b *Builder) SetGoSignalNOCData(to Dispatcher, c SetGoSignalNOCData) int {
 	if to > Subordinate {
 		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
 	}
-	p, at := b.relay(PrefetchRelayInline, to, uint64(AtGoNOCData(len(c.Words))))
+	p, at := b.relay(PrefetchRelayInline, to, uint64(atGoNOCData(len(c.Words))))
 	if p == nil {
 		return 0
 	}

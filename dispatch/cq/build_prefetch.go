@@ -8,7 +8,7 @@ func (b *Builder) RelayLinearH(c RelayLinearH) int { return b.large(c.words()) }
 
 // RelayPaged appends the command.
 func (b *Builder) RelayPaged(c RelayPaged) int {
-	if c.LengthAdjust > MaxLengthAdjust {
+	if c.LengthAdjust > maxLengthAdjust {
 		return b.fail(limit(c.Name(), "length adjust", c.LengthAdjust, "0 to 32767 bytes", "relay fewer pages"))
 	}
 	return b.bare(c.words())
@@ -20,7 +20,7 @@ func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 		return 0
 	}
 	n := len(c.Subs)
-	if n == 0 || n > MaxPagedSubs {
+	if n == 0 || n > maxPagedSubs {
 		return b.fail(limit(c.Name(), "sub-commands", n, "1 to 35", "use several commands"))
 	}
 	var total uint64
@@ -100,7 +100,7 @@ func (b *Builder) PagedToRingbuffer(c PagedToRingbuffer) int { return b.bare(c.w
 // SetRingbufferOffset appends the command.
 func (b *Builder) SetRingbufferOffset(c SetRingbufferOffset) int { return b.bare(c.words()) }
 
-// RelayRingbuffer appends the command; At i of the list is AtRingSub(i).
+// RelayRingbuffer appends the command; At i of the list is atRingSub(i).
 func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 	if b.err != nil || b.outside(PrefetchRelayRingbuffer) {
 		return 0
@@ -110,14 +110,14 @@ func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 		return b.fail(limit(c.Name(), "sub-commands", n, "1 to 52", "use several commands"))
 	}
 	at := len(b.buf)
-	end := AtRingSub(n)
+	end := atRingSub(n)
 	stride := b.layout.Stride(end)
 	p := b.grow(stride)
 	w0, w1 := ringWords(n, stride)
 	le.PutUint64(p[0:], w0)
 	le.PutUint64(p[8:], w1)
 	for i, s := range c.Subs {
-		q := (*[8]byte)(p[AtRingSub(i):])
+		q := (*[8]byte)(p[atRingSub(i):])
 		le.PutUint32(q[0:], s.Start)
 		le.PutUint32(q[4:], s.Length)
 	}

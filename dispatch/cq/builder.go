@@ -14,7 +14,7 @@ const maxPayload = math.MaxInt32 - 128
 
 // Builder appends commands to a byte slice. It allocates only when the slice is
 // full. A command that cannot be written leaves the bytes as they were and sets
-// an error that stays: check Err, or Finish, once at the end.
+// an error that stays: Finish returns it.
 //
 // Methods for dispatcher commands wrap them in a RELAY_INLINE and return the
 // offset of the dispatcher command (16 bytes behind the prefetcher's); methods
@@ -55,25 +55,8 @@ func (b *Builder) Bytes() []byte { return b.buf }
 // Len is the number of bytes so far.
 func (b *Builder) Len() int { return len(b.buf) }
 
-// Err is the first error.
-func (b *Builder) Err() error { return b.err }
-
-// Finish is Bytes and Err.
+// Finish returns the bytes and the first error.
 func (b *Builder) Finish() ([]byte, error) { return b.buf, b.err }
-
-// Stream appends commands that another builder of the same layout finished, and
-// returns what to add to the offsets that it returned.
-func (b *Builder) Stream(commands []byte) int {
-	if b.err != nil {
-		return 0
-	}
-	if len(commands)%b.layout.PCIeAlign() != 0 {
-		return b.fail(limit("builder", "bytes of finished commands", len(commands), "a multiple of the PCIe alignment", "pass all bytes of a builder of the same layout"))
-	}
-	at := len(b.buf)
-	b.buf = append(b.buf, commands...)
-	return at
-}
 
 // fail keeps the first error.
 func (b *Builder) fail(err error) int {

@@ -1,11 +1,11 @@
 package cq
 
-// Checker tests whether the device could run streams: every command against the
+// checker tests whether the device could run streams: every command against the
 // limits of its firmware, and their order. It follows a queue over its fetch
 // entries, because a header and its data may be in two of them and because
 // STALLs count from the start of the queue. The zero value does not work; set
 // Layout and Limits.
-type Checker struct {
+type checker struct {
 	Layout Layout
 	Limits Limits
 
@@ -16,7 +16,7 @@ type Checker struct {
 
 // Check tests the bytes of one fetch entry of a queue that starts with it.
 func Check(l Layout, m Limits, stream []byte) error {
-	c := Checker{Layout: l, Limits: m}
+	c := checker{Layout: l, Limits: m}
 	if err := c.Entry(stream); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func Check(l Layout, m Limits, stream []byte) error {
 // CheckTrace tests a stream for an EXEC_BUF: it must end in EXEC_BUF_END, behind
 // which there may be zeros.
 func CheckTrace(l Layout, m Limits, stream []byte) error {
-	c := Checker{Layout: l, Limits: m}
+	c := checker{Layout: l, Limits: m}
 	end, err := c.run(stream, true)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func CheckTrace(l Layout, m Limits, stream []byte) error {
 
 // Entry tests the bytes of the next fetch entry. After an error the checker is
 // of no further use.
-func (c *Checker) Entry(stream []byte) error {
+func (c *checker) Entry(stream []byte) error {
 	if n := len(stream); n == 0 || n > c.Limits.MaxCommand {
 		return limit("fetch entry", "size", n, words(c.Limits.MaxCommand)+" bytes and not 0", "split the commands over several entries")
 	}
@@ -52,7 +52,7 @@ func (c *Checker) Entry(stream []byte) error {
 
 // Idle tests that nothing is outstanding: no header waits for data, and every
 // notification of the prefetcher has its STALL.
-func (c *Checker) Idle() error {
+func (c *checker) Idle() error {
 	if c.header != nil {
 		return bad(ErrOrder, 0, c.header.Name(), "the data for its NOFLUSH never come: put a relay behind it")
 	}
@@ -62,19 +62,8 @@ func (c *Checker) Idle() error {
 	return nil
 }
 
-// NeedsStall says whether the entry's FetchEntry must have the stall bit: it
-// holds an EXEC_BUF.
-func NeedsStall(l Layout, stream []byte) bool {
-	for e := range All(l, stream) {
-		if _, ok := e.Command.(ExecBuf); ok {
-			return true
-		}
-	}
-	return false
-}
-
 // run returns the offset behind an EXEC_BUF_END, or -1.
-func (c *Checker) run(stream []byte, trace bool) (end int, err error) {
+func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 	execs := 0
 	for e, err := range All(c.Layout, stream) {
 		if err == nil {
@@ -105,7 +94,7 @@ func (c *Checker) run(stream []byte, trace bool) (end int, err error) {
 }
 
 // order tests a command against those before it.
-func (c *Checker) order(p PrefetchCommand, alone bool) error {
+func (c *checker) order(p PrefetchCommand, alone bool) error {
 	data, relays := relayed(p)
 	if _, ok := p.(RelayLinearH); ok && !alone {
 		return bad(ErrOrder, 0, p.Name(), "it must be alone in its fetch entry")
@@ -141,7 +130,7 @@ func (c *Checker) order(p PrefetchCommand, alone bool) error {
 }
 
 // count counts the WAITs that notify the prefetcher.
-func (c *Checker) count(d DispatchCommand) {
+func (c *checker) count(d DispatchCommand) {
 	switch d := d.(type) {
 	case Wait:
 		if d.Flags&NotifyFetch != 0 {

@@ -79,7 +79,7 @@ func TestCheckOrder(t *testing.T) {
 
 // A header in one entry, its data from the host in the next: RELAY_LINEAR_H.
 func TestCheckerFollowsEntries(t *testing.T) {
-	c := Checker{Layout: Wormhole, Limits: DefaultLimits(64)}
+	c := checker{Layout: Wormhole, Limits: DefaultLimits(64)}
 	for i, f := range []func(b *Builder){
 		func(b *Builder) {
 			b.WaitStall(Wait{Flags: WaitStream})
@@ -118,14 +118,5 @@ func TestCheckTrace(t *testing.T) {
 	}
 	if err := CheckTrace(l, m, good[:len(good)-8]); !errors.Is(err, ErrTruncated) {
 		t.Errorf("cut: %v", err)
-	}
-}
-
-func TestNeedsStall(t *testing.T) {
-	if !NeedsStall(Wormhole, build(t, Wormhole, exampleReplay)) {
-		t.Error("a replay needs the stall bit")
-	}
-	if NeedsStall(Wormhole, build(t, Wormhole, exampleEvent)) {
-		t.Error("an event does not need the stall bit")
 	}
 }

@@ -235,14 +235,14 @@ func (d *decoder) pagedPacked(lo, hi uint64) (PrefetchCommand, error) {
 	if err := d.stride(uint64(end), uint32(hi), 8); err != nil {
 		return nil, err
 	}
-	if n == 0 || n > MaxPagedSubs {
+	if n == 0 || n > maxPagedSubs {
 		return nil, limit(d.id.String(), "sub-commands", n, "1 to 35", "the firmware keeps no more")
 	}
 	c := RelayPagedPacked{Subs: make([]PagedSub, n)}
 	var sum uint64
 	for i := range c.Subs {
 		q := d.b[AtPagedSub(i):]
-		c.Subs[i] = PagedSub{le.Uint16(q), le.Uint16(q[2:]), le.Uint32(q[AtPagedSubBase:]), le.Uint32(q[AtPagedSubLength:])}
+		c.Subs[i] = PagedSub{le.Uint16(q), le.Uint16(q[2:]), le.Uint32(q[AtPagedSubBase:]), le.Uint32(q[atPagedSubLength:])}
 		sum += uint64(c.Subs[i].Length)
 	}
 	if sum != uint64(total) {
@@ -260,7 +260,7 @@ func (d *decoder) pagedPacked(lo, hi uint64) (PrefetchCommand, error) {
 
 func (d *decoder) ring(lo, _ uint64) (PrefetchCommand, error) {
 	n := int(uint16(lo >> 16))
-	end := AtRingSub(n)
+	end := atRingSub(n)
 	if err := d.stride(uint64(end), uint32(lo>>32), 4); err != nil {
 		return nil, err
 	}
@@ -269,8 +269,8 @@ func (d *decoder) ring(lo, _ uint64) (PrefetchCommand, error) {
 	}
 	c := RelayRingbuffer{Subs: make([]RingSub, n)}
 	for i := range c.Subs {
-		q := d.b[AtRingSub(i):]
-		c.Subs[i] = RingSub{le.Uint32(q), le.Uint32(q[AtRingSubLength:])}
+		q := d.b[atRingSub(i):]
+		c.Subs[i] = RingSub{le.Uint32(q), le.Uint32(q[atRingSubLength:])}
 	}
 	w0, w1 := ringWords(n, d.n)
 	if err := same(d.b, d.id.String(), w0, w1); err != nil {

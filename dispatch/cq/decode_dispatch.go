@@ -96,7 +96,7 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 		return small(ExecBufEndDispatch{}, uint64(id), 0)
 	case DispatchSetWriteOffset:
 		c := SetWriteOffset{HostID: uint16(lo >> 16), Count: uint8(lo >> 8)}
-		if c.Count > MaxWriteOffsets {
+		if c.Count > maxWriteOffsets {
 			return nil, limit(name, "count", c.Count, "0 to 4", "the dispatcher has four write offsets")
 		}
 		if n := AtWriteOffset(int(c.Count)); len(p) != n {
@@ -130,7 +130,7 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 		}
 		c := SetGoSignalNOCData{Words: make([]uint32, n)}
 		for i := range c.Words {
-			c.Words[i] = le.Uint32(p[AtGoNOCData(i):])
+			c.Words[i] = le.Uint32(p[atGoNOCData(i):])
 		}
 		lo, hi = c.words()
 		return c, same(p, name, lo, hi)
@@ -150,9 +150,9 @@ func decodePacked(p []byte, lo, hi uint64, noFlush bool) (DispatchCommand, error
 	flags, n := uint8(lo>>8), int(uint16(lo>>16))
 	c := WritePacked{Type: PackedType(flags >> 4), NoStride: flags&packedNoStride != 0,
 		OffsetIndex: uint16(lo >> 32), Size: uint16(lo >> 48), Addr: uint32(hi)}
-	per, most := 4, MaxPackedCores
+	per, most := 4, maxPackedCores
 	if flags&packedMulticast != 0 {
-		per, most = 8, MaxPackedRects
+		per, most = 8, maxPackedRects
 	}
 	switch {
 	case n == 0 || n > most:
@@ -177,7 +177,7 @@ func decodePacked(p []byte, lo, hi uint64, noFlush bool) (DispatchCommand, error
 	} else {
 		c.Rects = make([]Rect, n)
 		for i := range c.Rects {
-			q := p[AtPackedRect(i):]
+			q := p[atPackedRect(i):]
 			c.Rects[i] = Rect{le.Uint32(q), le.Uint32(q[4:])}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, c := genLayout(t), genPrefetch(t)
-		b, err := Append(nil, l, c)
+		b, err := appendCommand(nil, l, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestRoundTrip(t *testing.T) {
 		if d := cmp.Diff(c, got); d != "" {
 			t.Fatal(d)
 		}
-		again, err := Append(nil, l, got)
+		again, err := appendCommand(nil, l, got)
 		if err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("encodes to other bytes (%v)\n% x\n% x", err, again, b)
 		}
@@ -71,11 +71,11 @@ func TestAppendKeepsPrefix(t *testing.T) {
 		l, c := genLayout(t), genPrefetch(t)
 		prefix := genBytes(l.PCIeAlign()*num(t, "slots", 0, 3)).Draw(t, "prefix")
 		dirty := bytes.Repeat([]byte{0xA5}, len(prefix)+num(t, "room", 0, 8192))
-		got, err := Append(append(dirty[:0], prefix...), l, c)
+		got, err := appendCommand(append(dirty[:0], prefix...), l, c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := Append(nil, l, c)
+		want, err := appendCommand(nil, l, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func strict(t testing.TB, l Layout, b []byte) int {
 		t.Fatal("a command of unknown size")
 	}
 	if err == nil {
-		again, err := Append(nil, l, c)
+		again, err := appendCommand(nil, l, c)
 		if err != nil || !bytes.Equal(again, b[:n]) {
 			t.Fatalf("encodes to other bytes: %v\n% x\n% x", err, again, b[:n])
 		}
@@ -123,7 +123,7 @@ func strict(t testing.TB, l Layout, b []byte) int {
 		if c == nil {
 			t.Fatalf("a command with odd padding only is not delivered: %v", err)
 		}
-		if again, err := Append(nil, l, c); err == nil && bytes.Equal(again, b[:n]) {
+		if again, err := appendCommand(nil, l, c); err == nil && bytes.Equal(again, b[:n]) {
 			t.Fatal("refused for padding, but it is canonical")
 		}
 	}
@@ -249,7 +249,7 @@ func TestUnknownLayout(t *testing.T) {
 		t.Errorf("decoder: %v", err)
 	}
 	b := NewBuilder(3, nil)
-	if b.Stall(); !errors.Is(b.Err(), ErrLimit) || b.Len() != 0 {
-		t.Errorf("builder: %v, %d bytes", b.Err(), b.Len())
+	if b.Stall(); !errors.Is(b.err, ErrLimit) || b.Len() != 0 {
+		t.Errorf("builder: %v, %d bytes", b.err, b.Len())
 	}
 }

@@ -109,7 +109,7 @@ type ExecBufEndDispatch struct{}
 type SetWriteOffset struct {
 	HostID  uint16 // of the program, for profilers
 	Count   uint8  // how many of Offsets, 0 to 4
-	Offsets [MaxWriteOffsets]uint32
+	Offsets [maxWriteOffsets]uint32
 }
 
 // TerminateDispatch ends the dispatcher.

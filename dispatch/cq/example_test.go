@@ -21,7 +21,7 @@ func ExampleBuilder() {
 		return
 	}
 	cq.Put32(stream, wait+cq.AtWaitCount, 236+118)
-	entry, err := cq.NewFetchEntry(len(stream), cq.NeedsStall(cq.Blackhole, stream))
+	entry, err := cq.NewFetchEntry(len(stream), true)
 	fmt.Println(entry, err)
 	if err := cq.Print(os.Stdout, cq.Blackhole, stream); err != nil {
 		fmt.Println(err)

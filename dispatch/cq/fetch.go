@@ -11,15 +11,15 @@ type FetchEntry uint16
 const (
 	FetchUnit     = 16                           // bytes
 	FetchStall    = 1 << 15                      // the stall bit
-	FetchMaxBytes = (FetchStall - 1) * FetchUnit // what 15 bits can say: 524272
+	fetchMaxBytes = (FetchStall - 1) * FetchUnit // what 15 bits can say: 524272
 )
 
 // NewFetchEntry makes an entry for n bytes. n must be a multiple of 16 from 16
-// to FetchMaxBytes. The firmware's own limit is Limits.MaxCommand. stall must be
+// to fetchMaxBytes. The firmware's own limit is Limits.MaxCommand. stall must be
 // set exactly when the bytes hold an EXEC_BUF.
 func NewFetchEntry(n int, stall bool) (FetchEntry, error) {
-	if n <= 0 || n > FetchMaxBytes {
-		return 0, limit("fetch entry", "size", n, fmt.Sprintf("1 to %d bytes", FetchMaxBytes), "split the commands over several entries")
+	if n <= 0 || n > fetchMaxBytes {
+		return 0, limit("fetch entry", "size", n, fmt.Sprintf("1 to %d bytes", fetchMaxBytes), "split the commands over several entries")
 	}
 	if n%FetchUnit != 0 {
 		return 0, limit("fetch entry", "size", n, "a multiple of 16 bytes", "pass the sum of the commands' strides")

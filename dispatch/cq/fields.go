@@ -47,21 +47,21 @@ func index(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }
 
 // Fields lists the fields.
 func (c RelayLinear) Fields(l Layout) []Field {
-	return []Field{deci("length", AtRelayLinearLength, 8, c.Length), l.tile("noc", AtRelayLinearNOC, c.NOC), hexa("addr", AtRelayLinearAddr, 8, c.Addr)}
+	return []Field{deci("length", atRelayLinearLength, 8, c.Length), l.tile("noc", atRelayLinearNOC, c.NOC), hexa("addr", atRelayLinearAddr, 8, c.Addr)}
 }
 
 // Fields lists the fields.
 func (c RelayLinearH) Fields(l Layout) []Field {
-	return []Field{l.tile("noc", AtRelayLinearHNOC, c.NOC), hexa("addr", AtRelayLinearHAddr, 8, c.Addr), deci("length", AtRelayLinearHLength, 4, c.Length)}
+	return []Field{l.tile("noc", atRelayLinearHNOC, c.NOC), hexa("addr", atRelayLinearHAddr, 8, c.Addr), deci("length", atRelayLinearHLength, 4, c.Length)}
 }
 
 // Fields lists the fields.
 func (c RelayPaged) Fields(Layout) []Field {
 	lo, _ := c.words()
 	f := uint16(lo >> 16)
-	return []Field{deci("start", AtRelayPagedStart, 1, c.StartPage),
+	return []Field{deci("start", atRelayPagedStart, 1, c.StartPage),
 		text("flags", 2, 2, f, fmt.Sprintf("%s less %d", memory(c.DRAM), c.LengthAdjust)),
-		hexa("base", AtRelayPagedBase, 4, c.Base), deci("page_size", AtRelayPagedPageSize, 4, c.PageSize), deci("pages", AtRelayPagedPages, 4, c.Pages)}
+		hexa("base", atRelayPagedBase, 4, c.Base), deci("page_size", atRelayPagedPageSize, 4, c.PageSize), deci("pages", atRelayPagedPages, 4, c.Pages)}
 }
 
 func memory(dram bool) string {
@@ -81,7 +81,7 @@ func (c RelayPagedPacked) Fields(l Layout) []Field {
 	for i, s := range c.Subs {
 		at := AtPagedSub(i)
 		f = append(f, deci(index("start", i), at+AtPagedSubStart, 2, s.StartPage), deci(index("log2_page", i), at+2, 2, s.LogPageSize),
-			hexa(index("base", i), at+AtPagedSubBase, 4, s.Base), deci(index("length", i), at+AtPagedSubLength, 4, s.Length))
+			hexa(index("base", i), at+AtPagedSubBase, 4, s.Base), deci(index("length", i), at+atPagedSubLength, 4, s.Length))
 	}
 	return f
 }
@@ -100,7 +100,7 @@ func relayFields(l Layout, to Dispatcher, n int) []Field {
 
 // Fields lists the fields.
 func (c ExecBuf) Fields(Layout) []Field {
-	return []Field{hexa("base", AtExecBufBase, 4, c.Base), deci("log2_page", AtExecBufLogPage, 4, c.LogPageSize), deci("pages", AtExecBufPages, 4, c.Pages)}
+	return []Field{hexa("base", atExecBufBase, 4, c.Base), deci("log2_page", atExecBufLogPage, 4, c.LogPageSize), deci("pages", atExecBufPages, 4, c.Pages)}
 }
 
 // Fields lists the relay's fields.
@@ -119,44 +119,44 @@ func (TerminatePrefetch) Fields(Layout) []Field { return nil }
 
 // Fields lists the fields.
 func (c PagedToRingbuffer) Fields(Layout) []Field {
-	return []Field{yes("reset", AtToRingbufferFlags, c.Reset), deci("log2_page", 2, 1, c.LogPageSize), deci("start", 3, 1, c.StartPage),
-		deci("advance", AtToRingbufferAdvance, 4, c.Advance), hexa("base", AtToRingbufferBase, 4, c.Base), deci("length", AtToRingbufferLength, 4, c.Length)}
+	return []Field{yes("reset", atToRingbufferFlags, c.Reset), deci("log2_page", 2, 1, c.LogPageSize), deci("start", 3, 1, c.StartPage),
+		deci("advance", atToRingbufferAdvance, 4, c.Advance), hexa("base", atToRingbufferBase, 4, c.Base), deci("length", atToRingbufferLength, 4, c.Length)}
 }
 
 // Fields lists the fields.
 func (c SetRingbufferOffset) Fields(Layout) []Field {
-	return []Field{hexa("offset", AtRingbufferOffset, 4, c.Offset), yes("write", 8, c.Write)}
+	return []Field{hexa("offset", atRingbufferOffset, 4, c.Offset), yes("write", 8, c.Write)}
 }
 
 // Fields lists the fields.
 func (c RelayRingbuffer) Fields(l Layout) []Field {
-	f := []Field{deci("count", 2, 2, uint16(len(c.Subs))), deci("stride", 4, 4, uint32(l.Stride(AtRingSub(len(c.Subs)))))}
+	f := []Field{deci("count", 2, 2, uint16(len(c.Subs))), deci("stride", 4, 4, uint32(l.Stride(atRingSub(len(c.Subs)))))}
 	for i, s := range c.Subs {
-		f = append(f, hexa(index("start", i), AtRingSub(i)+AtRingSubStart, 4, s.Start), deci(index("length", i), AtRingSub(i)+AtRingSubLength, 4, s.Length))
+		f = append(f, hexa(index("start", i), atRingSub(i)+atRingSubStart, 4, s.Start), deci(index("length", i), atRingSub(i)+atRingSubLength, 4, s.Length))
 	}
 	return f
 }
 
 // Fields lists the fields.
 func (c WriteLinear) Fields(l Layout) []Field {
-	noc := l.tile("noc", AtWriteLinearNOC, c.NOC)
+	noc := l.tile("noc", atWriteLinearNOC, c.NOC)
 	if c.McastDests != 0 {
-		noc = l.rect("noc", AtWriteLinearNOC, c.NOC)
+		noc = l.rect("noc", atWriteLinearNOC, c.NOC)
 	}
 	return []Field{deci("mcast", 1, 1, c.McastDests), deci("offset_index", 2, 1, c.OffsetIndex), noc,
-		hexa("addr", AtWriteLinearAddr, 8, c.Addr), deci("length", AtWriteLinearLength, 8, c.words()[2])}
+		hexa("addr", atWriteLinearAddr, 8, c.Addr), deci("length", AtWriteLinearLength, 8, c.words()[2])}
 }
 
 // Fields lists the fields.
 func (c WriteHost) Fields(Layout) []Field {
 	_, n := c.words()
-	return []Field{yes("event", 1, c.Event), hexa("pad1", AtWriteHostPad1, 2, c.Pad1), hexa("pad2", AtWriteHostPad2, 4, c.Pad2), deci("length", 8, 8, n)}
+	return []Field{yes("event", 1, c.Event), hexa("pad1", atWriteHostPad1, 2, c.Pad1), hexa("pad2", atWriteHostPad2, 4, c.Pad2), deci("length", 8, 8, n)}
 }
 
 // Fields lists the fields.
 func (c WritePaged) Fields(Layout) []Field {
-	return []Field{text("memory", 1, 1, uint8(bit(c.DRAM)), memory(c.DRAM)), deci("start", AtWritePagedStart, 2, c.StartPage),
-		hexa("base", AtWritePagedBase, 4, c.Base), deci("page_size", 8, 4, c.PageSize), deci("pages", 12, 4, c.Pages)}
+	return []Field{text("memory", 1, 1, uint8(bit(c.DRAM)), memory(c.DRAM)), deci("start", atWritePagedStart, 2, c.StartPage),
+		hexa("base", atWritePagedBase, 4, c.Base), deci("page_size", 8, 4, c.PageSize), deci("pages", 12, 4, c.Pages)}
 }
 
 // Fields lists the fields.
@@ -170,7 +170,7 @@ func (c WritePacked) Fields(l Layout) []Field {
 	if c.NoStride {
 		s += "|no stride"
 	}
-	f := []Field{text("flags", 1, 1, flags, s), deci("count", 2, 2, uint16(lo>>16)), deci("offset_index", AtPackedOffsetIndex, 2, c.OffsetIndex),
+	f := []Field{text("flags", 1, 1, flags, s), deci("count", 2, 2, uint16(lo>>16)), deci("offset_index", atPackedOffsetIndex, 2, c.OffsetIndex),
 		deci("size", 6, 2, c.Size), hexa("addr", AtPackedAddr, 4, c.Addr)}
 	if len(c.Rects) == 0 {
 		for i, xy := range c.Cores {
@@ -178,7 +178,7 @@ func (c WritePacked) Fields(l Layout) []Field {
 		}
 	}
 	for i, r := range c.Rects {
-		f = append(f, l.rect(index("noc", i), AtPackedRect(i), r.NOC), deci(index("dests", i), AtPackedRect(i)+4, 4, r.Dests))
+		f = append(f, l.rect(index("noc", i), atPackedRect(i), r.NOC), deci(index("dests", i), atPackedRect(i)+4, 4, r.Dests))
 	}
 	return f
 }
@@ -190,8 +190,8 @@ func (c WritePackedLarge) Fields(l Layout) []Field {
 	for i, s := range c.Subs {
 		at := AtLargeSub(i)
 		n := uint16(s.Length - 1)
-		f = append(f, l.rect(index("noc", i), at+AtLargeSubNOC, s.NOC), hexa(index("addr", i), at+AtLargeSubAddr, 4, s.Addr),
-			text(index("length", i), at+AtLargeSubLength, 2, n, fmt.Sprint(s.Length)), deci(index("dests", i), at+10, 1, s.Dests), yes(index("unlink", i), at+11, s.Unlink))
+		f = append(f, l.rect(index("noc", i), at+atLargeSubNOC, s.NOC), hexa(index("addr", i), at+AtLargeSubAddr, 4, s.Addr),
+			text(index("length", i), at+atLargeSubLength, 2, n, fmt.Sprint(s.Length)), deci(index("dests", i), at+10, 1, s.Dests), yes(index("unlink", i), at+11, s.Unlink))
 	}
 	return f
 }
@@ -199,7 +199,7 @@ func (c WritePackedLarge) Fields(l Layout) []Field {
 // Fields lists the fields.
 func (c Wait) Fields(Layout) []Field {
 	return []Field{text("flags", AtWaitFlags, 1, c.Flags, c.Flags.String()), deci("stream", AtWaitStream, 2, c.Stream),
-		hexa("addr", AtWaitAddr, 4, c.Addr), deci("count", AtWaitCount, 4, c.Count)}
+		hexa("addr", atWaitAddr, 4, c.Addr), deci("count", AtWaitCount, 4, c.Count)}
 }
 
 // Fields lists none.
@@ -219,7 +219,7 @@ func (ExecBufEndDispatch) Fields(Layout) []Field { return nil }
 // Fields lists the fields.
 func (c SetWriteOffset) Fields(Layout) []Field {
 	f := []Field{deci("count", 1, 1, c.Count), deci("host_id", AtHostID, 2, c.HostID)}
-	for i := range min(int(c.Count), MaxWriteOffsets) {
+	for i := range min(int(c.Count), maxWriteOffsets) {
 		f = append(f, hexa(index("offset", i), AtWriteOffset(i), 4, c.Offsets[i]))
 	}
 	return f
@@ -230,18 +230,18 @@ func (TerminateDispatch) Fields(Layout) []Field { return nil }
 
 // Fields lists the fields.
 func (c SendGoSignal) Fields(Layout) []Field {
-	mcast := deci("multicast", AtGoMulticast, 1, c.Multicast)
+	mcast := deci("multicast", atGoMulticast, 1, c.Multicast)
 	if c.Multicast == NoMulticast {
 		mcast.Text = "none"
 	}
 	return []Field{text("go", AtGoWord, 4, c.Go, fmt.Sprintf("0x%08x (%v)", uint32(c.Go), c.Go)), mcast,
-		deci("unicasts", AtGoNumUnicast, 1, c.NumUnicast), deci("noc_start", AtGoNOCStart, 1, c.NOCStart),
+		deci("unicasts", atGoNumUnicast, 1, c.NumUnicast), deci("noc_start", atGoNOCStart, 1, c.NOCStart),
 		deci("wait_count", AtGoWaitCount, 4, c.WaitCount), deci("wait_stream", AtGoWaitStream, 4, c.WaitStream)}
 }
 
 // Fields lists the fields.
 func (c NotifySubordinate) Fields(Layout) []Field {
-	return []Field{yes("wait", 1, c.Wait), hexa("mask", AtNotifyMask, 2, c.Mask)}
+	return []Field{yes("wait", 1, c.Wait), hexa("mask", atNotifyMask, 2, c.Mask)}
 }
 
 // Fields lists the fields.
@@ -251,7 +251,7 @@ func (c SetNumWorkerSems) Fields(Layout) []Field { return []Field{deci("num", 4,
 func (c SetGoSignalNOCData) Fields(l Layout) []Field {
 	f := []Field{deci("count", 4, 4, uint32(len(c.Words)))}
 	for i, w := range c.Words {
-		f = append(f, l.tile(index("noc", i), AtGoNOCData(i), w))
+		f = append(f, l.tile(index("noc", i), atGoNOCData(i), w))
 	}
 	return f
 }

@@ -83,7 +83,7 @@ func genDispatch(t *rapid.T, noFlush bool) DispatchCommand {
 		for range num(t, "count", 1, MaxLargeSubs) {
 			n := uint32(num(t, "length", 1, 100))
 			if noFlush {
-				n = uint32(num(t, "length", 1, MaxLargeLength))
+				n = uint32(num(t, "length", 1, maxLargeLength))
 			}
 			c.Subs = append(c.Subs, LargeSub{u32(t, "noc"), u32(t, "addr"), n, u8(t, "dests"), flag(t, "unlink")})
 		}
@@ -138,10 +138,10 @@ func genPrefetch(t *rapid.T) PrefetchCommand {
 	case PrefetchRelayLinearH:
 		return RelayLinearH{u32(t, "noc"), u64(t, "addr"), u32(t, "length")}
 	case PrefetchRelayPaged:
-		return RelayPaged{u8(t, "start"), flag(t, "dram"), uint16(num(t, "adjust", 0, MaxLengthAdjust)), u32(t, "base"), u32(t, "page size"), u32(t, "pages")}
+		return RelayPaged{u8(t, "start"), flag(t, "dram"), uint16(num(t, "adjust", 0, maxLengthAdjust)), u32(t, "base"), u32(t, "page size"), u32(t, "pages")}
 	case PrefetchRelayPagedPacked:
 		var c RelayPagedPacked
-		for range num(t, "count", 1, MaxPagedSubs) {
+		for range num(t, "count", 1, maxPagedSubs) {
 			c.Subs = append(c.Subs, PagedSub{u16(t, "start"), u16(t, "log"), u32(t, "base"), uint32(num(t, "length", 0, 1<<26))})
 		}
 		return c
@@ -175,4 +175,11 @@ func genPrefetch(t *rapid.T) PrefetchCommand {
 
 func genLayout(t *rapid.T) Layout {
 	return rapid.SampledFrom([]Layout{Wormhole, Blackhole}).Draw(t, "layout")
+}
+
+// appendCommand appends a prefetcher command.
+func appendCommand(dst []byte, l Layout, c PrefetchCommand) ([]byte, error) {
+	b := NewBuilder(l, dst)
+	b.Append(c)
+	return b.Finish()
 }

@@ -206,7 +206,7 @@ func examplePacked(a, c [2]uint8, addr uint32, t PackedType, index uint16) func(
 			Cores: []uint32{l.NOCXY(a[0], a[1]), l.NOCXY(c[0], c[1])}})
 		Put32(b.Bytes(), p.Slot(0), 0x11111111)
 		Put32(b.Bytes(), p.Slot(0)+4, 0x22222222)
-		Put64(b.Bytes(), p.Slot(1), 0x4444444433333333)
+		le.PutUint64(b.Bytes()[p.Slot(1):], 0x4444444433333333)
 	}
 }
 

@@ -2,14 +2,14 @@ package cq
 
 // Limits of the format, which encoder and decoder enforce.
 const (
-	MaxPagedSubs    = 35    // RELAY_PAGED_PACKED (tt-metal cq_commands.hpp: the firmware's copy of the list)
+	maxPagedSubs    = 35    // RELAY_PAGED_PACKED (tt-metal cq_commands.hpp: the firmware's copy of the list)
 	MaxRingSubs     = 52    // RELAY_RINGBUFFER
 	MaxLargeSubs    = 35    // WRITE_PACKED_LARGE
-	MaxLargeLength  = 65536 // bytes of one run of a WRITE_PACKED_LARGE: length-1 has 16 bits
-	MaxPackedCores  = 1020  // WRITE_PACKED to tiles: the list must lie in the first 4096-byte page
-	MaxPackedRects  = 510   // WRITE_PACKED to rectangles
-	MaxWriteOffsets = 4
-	MaxLengthAdjust = 0x7FFF // bytes, RELAY_PAGED
+	maxLargeLength  = 65536 // bytes of one run of a WRITE_PACKED_LARGE: length-1 has 16 bits
+	maxPackedCores  = 1020  // WRITE_PACKED to tiles: the list must lie in the first 4096-byte page
+	maxPackedRects  = 510   // WRITE_PACKED to rectangles
+	maxWriteOffsets = 4
+	maxLengthAdjust = 0x7FFF // bytes, RELAY_PAGED
 )
 
 // Limits are what a device's firmware was configured for; Validate and Check
@@ -28,10 +28,10 @@ type Limits struct {
 
 // DefaultLimits are those of tt-metal's firmware on Tensix dispatch cores
 // (dispatch_settings.cpp), for a compute grid of workers tiles; 0 stands for
-// MaxPackedCores.
+// maxPackedCores.
 func DefaultLimits(workers int) Limits {
-	if workers <= 0 || workers > MaxPackedCores {
-		workers = MaxPackedCores
+	if workers <= 0 || workers > maxPackedCores {
+		workers = maxPackedCores
 	}
 	return Limits{
 		MaxCommand: 128 << 10, MaxUnicast: workers, DispatchPage: 4096, SubordinatePage: 256,

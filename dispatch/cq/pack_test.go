@@ -241,14 +241,14 @@ func TestSequenceBuilder(t *testing.T) {
 		b.Sink()
 		add(&b)
 		b.EndSequence()
-		if b.Err() == nil {
+		if b.err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	b := NewBuilder(Blackhole, nil)
 	b.BeginSequence()
 	b.EndSequence()
-	if b.Err() == nil {
+	if b.err == nil {
 		t.Error("an empty sequence: no error")
 	}
 }
@@ -257,7 +257,7 @@ func TestSequenceBuilder(t *testing.T) {
 func TestSequenceEndsInPackedWrite(t *testing.T) {
 	for _, data := range [][]byte{nil, bytes.Repeat([]byte{7}, 16)} {
 		c := RelayInlineNoFlush{Sequence{Commands: []DispatchCommand{Sink{}, WritePacked{NoStride: true, Size: 1, Cores: []uint32{0}, Data: data}}}}
-		b, err := Append(nil, Blackhole, c)
+		b, err := appendCommand(nil, Blackhole, c)
 		if err != nil {
 			t.Fatal(err)
 		}

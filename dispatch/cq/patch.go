@@ -3,86 +3,85 @@ package cq
 // Offsets in bytes of the fields that a finished stream gets patched at, behind
 // the start of their command: of the dispatcher command for those of a
 // dispatcher, not of the relay around it. All values are little-endian; many
-// are not aligned to their size. Put8 to Put64 write them.
+// are not aligned to their size. Put8 to Put32 write them.
 const (
 	// RELAY_INLINE and its kin: the dispatcher command behind the prefetcher's.
 	AtRelayed = HeaderSize
 
-	AtRelayLinearLength = 3  // 64 bits
-	AtRelayLinearNOC    = 11 // 32 bits
-	AtRelayLinearAddr   = 15 // 64 bits
+	atRelayLinearLength = 3  // 64 bits
+	atRelayLinearNOC    = 11 // 32 bits
+	atRelayLinearAddr   = 15 // 64 bits
 
-	AtRelayLinearHNOC    = 4
-	AtRelayLinearHAddr   = 8 // 64 bits
-	AtRelayLinearHLength = 16
+	atRelayLinearHNOC    = 4
+	atRelayLinearHAddr   = 8 // 64 bits
+	atRelayLinearHLength = 16
 
-	AtRelayPagedStart    = 1 // 8 bits
-	AtRelayPagedBase     = 4
-	AtRelayPagedPageSize = 8
-	AtRelayPagedPages    = 12
+	atRelayPagedStart    = 1 // 8 bits
+	atRelayPagedBase     = 4
+	atRelayPagedPageSize = 8
+	atRelayPagedPages    = 12
 
-	AtExecBufBase    = 4
-	AtExecBufLogPage = 8
-	AtExecBufPages   = 12
+	atExecBufBase    = 4
+	atExecBufLogPage = 8
+	atExecBufPages   = 12
 
-	AtToRingbufferFlags   = 1 // 8 bits, 1 = Reset
-	AtToRingbufferAdvance = 4
-	AtToRingbufferBase    = 8
-	AtToRingbufferLength  = 12
+	atToRingbufferFlags   = 1 // 8 bits, 1 = Reset
+	atToRingbufferAdvance = 4
+	atToRingbufferBase    = 8
+	atToRingbufferLength  = 12
 
-	AtRingbufferOffset = 1 // SET_RINGBUFFER_OFFSET
+	atRingbufferOffset = 1 // SET_RINGBUFFER_OFFSET
 
-	AtWriteLinearNOC    = 4
-	AtWriteLinearAddr   = 8  // 64 bits
+	atWriteLinearNOC    = 4
+	atWriteLinearAddr   = 8  // 64 bits
 	AtWriteLinearLength = 16 // 64 bits
-	AtLargeData         = LargeHeaderSize
 
-	AtWriteHostPad1 = 2 // 16 bits
-	AtWriteHostPad2 = 4
+	atWriteHostPad1 = 2 // 16 bits
+	atWriteHostPad2 = 4
 	AtWriteHostData = HeaderSize // and of WRITE_PAGED
 
-	AtWritePagedStart = 2 // 16 bits
-	AtWritePagedBase  = 4
+	atWritePagedStart = 2 // 16 bits
+	atWritePagedBase  = 4
 
-	AtPackedOffsetIndex = 4 // 16 bits
+	atPackedOffsetIndex = 4 // 16 bits
 	AtPackedAddr        = 8 // WRITE_PACKED, as the slot of a launch message
 
 	AtWaitFlags  = 1 // 8 bits
 	AtWaitStream = 2 // 16 bits
-	AtWaitAddr   = 4
+	atWaitAddr   = 4
 	AtWaitCount  = 8
 
 	AtHostID = 2 // 16 bits, SET_WRITE_OFFSET
 
 	AtGoWord       = 1
-	AtGoMulticast  = 5 // 8 bits
-	AtGoNumUnicast = 6 // 8 bits
-	AtGoNOCStart   = 7 // 8 bits
+	atGoMulticast  = 5 // 8 bits
+	atGoNumUnicast = 6 // 8 bits
+	atGoNOCStart   = 7 // 8 bits
 	AtGoWaitCount  = 8
 	AtGoWaitStream = 12
 
-	AtNotifyMask = 2 // 16 bits
+	atNotifyMask = 2 // 16 bits
 )
 
-// Offsets of the fields of a list entry, behind AtPagedSub, AtLargeSub or AtRingSub.
+// Offsets of the fields of a list entry, behind AtPagedSub, AtLargeSub or atRingSub.
 const (
 	AtPagedSubStart  = 0 // 16 bits
 	AtPagedSubBase   = 4
-	AtPagedSubLength = 8
+	atPagedSubLength = 8
 
-	AtLargeSubNOC    = 0
+	atLargeSubNOC    = 0
 	AtLargeSubAddr   = 4
-	AtLargeSubLength = 8 // 16 bits, holds length-1
+	atLargeSubLength = 8 // 16 bits, holds length-1
 
-	AtRingSubStart  = 0
-	AtRingSubLength = 4
+	atRingSubStart  = 0
+	atRingSubLength = 4
 )
 
 // AtPagedSub is the offset of entry i in a RELAY_PAGED_PACKED.
 func AtPagedSub(i int) int { return HeaderSize + 12*i }
 
-// AtRingSub is the offset of entry i in a RELAY_RINGBUFFER.
-func AtRingSub(i int) int { return HeaderSize + 8*i }
+// atRingSub is the offset of entry i in a RELAY_RINGBUFFER.
+func atRingSub(i int) int { return HeaderSize + 8*i }
 
 // AtLargeSub is the offset of entry i in a WRITE_PACKED_LARGE.
 func AtLargeSub(i int) int { return HeaderSize + 12*i }
@@ -90,14 +89,14 @@ func AtLargeSub(i int) int { return HeaderSize + 12*i }
 // AtPackedCore is the offset of tile i in a WRITE_PACKED to tiles.
 func AtPackedCore(i int) int { return HeaderSize + 4*i }
 
-// AtPackedRect is the offset of rectangle i in a WRITE_PACKED to rectangles.
-func AtPackedRect(i int) int { return HeaderSize + 8*i }
+// atPackedRect is the offset of rectangle i in a WRITE_PACKED to rectangles.
+func atPackedRect(i int) int { return HeaderSize + 8*i }
 
 // AtWriteOffset is the offset of offset i in a SET_WRITE_OFFSET.
 func AtWriteOffset(i int) int { return HeaderSize + 4*i }
 
-// AtGoNOCData is the offset of word i in a SET_GO_SIGNAL_NOC_DATA.
-func AtGoNOCData(i int) int { return HeaderSize + 4*i }
+// atGoNOCData is the offset of word i in a SET_GO_SIGNAL_NOC_DATA.
+func atGoNOCData(i int) int { return HeaderSize + 4*i }
 
 // Put8 writes a field of 8 bits of a stream. The stream must reach that far, as it
 // does at the offsets which Builder returned for it.
@@ -108,9 +107,6 @@ func Put16(stream []byte, at int, v uint16) { le.PutUint16(stream[at:], v) }
 
 // Put32 is Put8 for a field of 32 bits.
 func Put32(stream []byte, at int, v uint32) { le.PutUint32(stream[at:], v) }
-
-// Put64 is Put8 for a field of 64 bits.
-func Put64(stream []byte, at int, v uint64) { le.PutUint64(stream[at:], v) }
 
 // Get32 reads a field of 32 bits.
 func Get32(stream []byte, at int) uint32 { return le.Uint32(stream[at:]) }

@@ -50,7 +50,7 @@ type RelayPaged struct {
 
 // RelayPagedPacked does the same for several interleaved buffers in DRAM.
 type RelayPagedPacked struct {
-	Subs []PagedSub // 1 to MaxPagedSubs
+	Subs []PagedSub // 1 to maxPagedSubs
 }
 
 // PagedSub is one buffer of a RelayPagedPacked.

@@ -53,7 +53,7 @@ func TestPrintReportsItsWriter(t *testing.T) {
 func TestPrintAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, c := genLayout(t), genPrefetch(t)
-		b, err := Append(nil, l, c)
+		b, err := appendCommand(nil, l, c)
 		if err != nil {
 			t.Fatal(err)
 		}

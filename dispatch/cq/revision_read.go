@@ -171,7 +171,7 @@ func (d *revisionReader) relayed(f *form) error {
 		pages, _ := d.r.Value("pages")
 		size, _ := d.r.Value("page_size")
 		flags, _ := d.r.Value("flags")
-		if less := flags & MaxLengthAdjust; less < pages*size {
+		if less := flags & maxLengthAdjust; less < pages*size {
 			d.r.Relayed = pages*size - less
 		}
 	default:
@@ -355,7 +355,7 @@ func (d *revisionReader) fields(f *form, b []byte) (end int, err error) {
 	}
 	entries := *f.list
 	if flags, ok := d.r.Value("flags"); ok && f.data == dataSlots && flags&packedMulticast != 0 {
-		entries.size, entries.most = 8, MaxPackedRects
+		entries.size, entries.most = 8, maxPackedRects
 		entries.fields = []slot{{"noc", 0, 4, asRect}, {"dests", 4, 4, asDec}}
 	}
 	n, _ := d.r.Value("count")
@@ -425,7 +425,7 @@ func (d *revisionReader) text(as reading, v uint64) (text string, ok bool) {
 	case asMemory:
 		return memory(v != 0), v <= 1
 	case asPaged:
-		return fmt.Sprintf("%s less %d", memory(v>>15 != 0), v&MaxLengthAdjust), true
+		return fmt.Sprintf("%s less %d", memory(v>>15 != 0), v&maxLengthAdjust), true
 	case asTo:
 		return Dispatcher(v).String(), true
 	case asLess1:

@@ -26,7 +26,7 @@ func TestPinnedTableEqualsDecoder(t *testing.T) {
 		if d, _, _ := (Entry{Command: c}).Dispatch(); d != nil && d.ID() >= DispatchSequence {
 			t.Skip("no revision's")
 		}
-		stream, err := Append(nil, l, c)
+		stream, err := appendCommand(nil, l, c)
 		if err != nil {
 			t.Skip(err)
 		}

@@ -358,7 +358,7 @@ func extent(p []byte, noFlush bool) (uint64, error) {
 			return 0, bad(ErrFormat, 0, id.String(), "%d sub-commands with alignment %d", n, align)
 		}
 		for i := range n {
-			if at := AtLargeSub(i) + AtLargeSubLength; at+2 <= len(p) {
+			if at := AtLargeSub(i) + atLargeSubLength; at+2 <= len(p) {
 				data += (uint64(le.Uint16(p[at:])) + align) &^ (align - 1) // it holds the length less 1
 			}
 		}

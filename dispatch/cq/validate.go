@@ -28,7 +28,7 @@ func size(c DispatchCommand, noFlush bool) int {
 	case SetWriteOffset:
 		return AtWriteOffset(int(c.Count))
 	case SetGoSignalNOCData:
-		return AtGoNOCData(len(c.Words))
+		return atGoNOCData(len(c.Words))
 	case DebugDispatch:
 		return HeaderSize + len(c.Data)
 	case Sequence:
@@ -59,7 +59,7 @@ func multiple(name, field string, v uint64, of int, fix string) error {
 }
 
 func offsetIndex(name string, i int) error {
-	if i >= MaxWriteOffsets {
+	if i >= maxWriteOffsets {
 		return limit(name, "offset index", i, "0 to 3", "the dispatcher has four write offsets")
 	}
 	return nil
@@ -92,7 +92,7 @@ func (c RelayPaged) Validate(l Layout, _ Limits) error {
 	switch {
 	case n == 0 || n > 1<<32-1:
 		return limit(c.Name(), "pages*page size", n, "1 byte to 4 GiB - 1", "relay the pages by several commands")
-	case c.LengthAdjust > MaxLengthAdjust || uint64(c.LengthAdjust) >= n:
+	case c.LengthAdjust > maxLengthAdjust || uint64(c.LengthAdjust) >= n:
 		return limit(c.Name(), "length adjust", c.LengthAdjust, fmt.Sprintf("less than the %d bytes read and at most 32767", n), "relay fewer pages")
 	}
 	return multiple(c.Name(), "page size", uint64(c.PageSize), a, "pass the page size as the allocator rounded it")
@@ -100,7 +100,7 @@ func (c RelayPaged) Validate(l Layout, _ Limits) error {
 
 // Validate tests the list.
 func (c RelayPagedPacked) Validate(l Layout, m Limits) error {
-	if n := len(c.Subs); n == 0 || n > MaxPagedSubs {
+	if n := len(c.Subs); n == 0 || n > maxPagedSubs {
 		return limit(c.Name(), "sub-commands", n, "1 to 35", "use several commands")
 	}
 	for _, s := range c.Subs {
@@ -314,7 +314,7 @@ func (ExecBufEndDispatch) Validate(Layout, Limits) error { return nil }
 
 // Validate tests the number of offsets.
 func (c SetWriteOffset) Validate(Layout, Limits) error {
-	if c.Count > MaxWriteOffsets {
+	if c.Count > maxWriteOffsets {
 		return limit(c.Name(), "count", c.Count, "0 to 4", "the dispatcher has four write offsets")
 	}
 	return nil
