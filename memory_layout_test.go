@@ -140,6 +140,14 @@ func TestStartedReadsOfLayouts(t *testing.T) {
 		t.Errorf("the trace uses %v", got)
 	}
 	b.must(trace.Save(b.ctx, &file))
+
+	// A transfer of nothing may be anywhere in a buffer, also inside of a page.
+	for _, buf := range []*reprise.Buffer{buf, flat, part} {
+		for _, off := range []int{0, 3, buf.Size()} {
+			b.must(b.queue.Write(b.ctx, buf, off, nil))
+			b.must(b.queue.Read(b.ctx, buf, off, nil))
+		}
+	}
 }
 
 // Parts stay inside, say where, and keep the memory.
