@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
@@ -96,4 +98,73 @@ func (x *Executable) findGiven(p *dispatch.Program) error {
 		x.given[c.Index] = at
 	}
 	return nil
+}
+
+// cbArea is the part of every worker's L1 that circular buffers use: from the bottom up to the highest end that any
+// loaded program or live trace needs. Programs share it, since they run one after the other; buffers aren't put there.
+type cbArea struct {
+	mem  *allocator.Allocator
+	base uint64
+
+	mu   sync.Mutex
+	ends map[uint64]int // number of users that end at each address
+	ext  allocator.Extent
+}
+
+// grow adds a user whose circular buffers end at end.
+func (a *cbArea) grow(end uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ends == nil {
+		a.ends = map[uint64]int{}
+	}
+	a.ends[end]++
+	if err := a.fitLocked(); err != nil {
+		a.removeLocked(end)
+		if again := a.fitLocked(); again != nil {
+			return again
+		}
+		return fmt.Errorf("circular buffers need L1 up to %#x, where something else is: free it, or make them smaller: %w", end, err)
+	}
+	return nil
+}
+
+// shrink removes a user, and returns memory that no other needs.
+func (a *cbArea) shrink(end uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.removeLocked(end)
+	return a.fitLocked()
+}
+
+// removeLocked removes a user.
+func (a *cbArea) removeLocked(end uint64) {
+	if a.ends[end]--; a.ends[end] <= 0 {
+		delete(a.ends, end)
+	}
+}
+
+// fitLocked makes the reserved extent reach up to the highest end.
+func (a *cbArea) fitLocked() error {
+	top := a.base
+	for end := range a.ends {
+		top = max(top, end)
+	}
+	if !a.ext.IsZero() {
+		if a.ext.End() == top {
+			return nil
+		}
+		if err := a.mem.Free(a.ext); err != nil {
+			return err
+		}
+		a.ext = allocator.Extent{}
+	}
+	if top == a.base {
+		return nil
+	}
+	perBank := top - a.base
+	banks := uint64(a.mem.Config().L1Banks)
+	var err error
+	a.ext, err = a.mem.AllocateAt(allocator.Request{Kind: L1, Size: perBank * banks, PageSize: perBank, Owner: "circular buffers", Tag: "shared by all programs", Site: userPC()}, a.base)
+	return err
 }
