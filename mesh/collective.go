@@ -15,10 +15,10 @@ import (
 // Combine is how a collective combines the values of two chips.
 type Combine uint8
 
-// How values are combined. Sums of int32 wrap. Sums of float32 and bfloat16 are rounded to nearest, ties to even, and count
-// subnormals; a NaN gives the NaN 0x7FC00000 (0x7FC0), and in a maximum -0 is less than 0.
+// Ways to combine values. Sums of int32 wrap around. Sums of float32 and bfloat16 are rounded to nearest, ties to even, with
+// subnormals; a NaN operand gives the NaN 0x7FC00000 (0x7FC0), and in a maximum -0 is less than 0.
 const (
-	Replace Combine = iota // what arrives takes the place of what is there
+	Replace Combine = iota // the received value replaces the chip's own
 	SumInt32
 	MaxInt32
 	SumFloat32
@@ -27,40 +27,39 @@ const (
 	MaxBFloat16
 )
 
-// maxExchangePage is the largest page that links carry, in bytes (kernels/src/exchange.cpp).
+// maxExchangePage is the largest page that links transfer, in bytes (kernels/src/exchange.cpp).
 const maxExchangePage = 4096
 
-// ErrNoLinks is returned when the chips of a mesh aren't joined as a collective needs it.
+// ErrNoLinks is returned when the chips of a mesh aren't linked as collectives need.
 var ErrNoLinks = errors.New("the chips are not linked")
 
-// Links makes collectives: programs that move data between the chips of a mesh over their Ethernet links. The chips are taken
-// as a line along which neighbours are linked (Line), and as a ring if the ends are linked too. A collective is an
-// [Executable] like others: it runs in a queue and can be part of a trace. It works in place, on a buffer that every chip has
-// for itself, whose pages have at most 4096 B and a multiple of 4.
+// Links makes collectives: programs that move data between the chips of a mesh over their Ethernet links. The chips form a line in
+// which neighbours are linked ([Links.Line]), and a ring if its ends are linked too. A collective is an [Executable]: it runs in a
+// queue and can be part of a trace. It works in place on a buffer that every chip has for itself, interleaved in DRAM, with a page
+// size that is a multiple of 4 up to 4096 bytes.
 //
-// One core of each chip drives the links, and no program runs on the Ethernet tiles. Of the collectives that use a link only
-// one may run at a time: put them into one queue. Every chip of the mesh must run a collective, or none: one that waits for
-// a chip that doesn't ends in a *HangError.
+// One worker core of each chip drives the links, and no program runs on the Ethernet tiles. Collectives that use the same link must
+// not run at the same time: submit them to one queue. Either all chips of the mesh run a collective or none does: a chip that waits
+// for another one that doesn't run it ends in a *HangError.
 //
-// Values are combined in an order that depends only on the line, so results are the same bits every time. In a line, each
-// chip combines what it has with what comes from the end that it gets from first: (((x0+x1)+x2)+...). For ReduceScatter the
-// slice of chip k is (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if the number of pages can be divided by that
-// of chips, the slice of chip k is (((xk+1+xk+2)+...)+xk-1)+xk, counting round.
+// The order in which values are combined depends only on the line, so results are the same bits every time. In a line each chip
+// combines its values with those from chip 0: (((x0+x1)+x2)+...). For ReduceScatter the slice of chip k is
+// (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if the number of pages is a multiple of the number of chips, the slice of
+// chip k is (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
 type Links struct {
 	m       *Mesh
 	core    reprise.Core
 	line    []int       // chips of the mesh in the order of the line
-	ring    bool        // the ends are linked
+	ring    bool        // the ends of the line are linked
 	tiles   [][2]uint32 // by place in the line: tiles of the links to the previous and the next chip
-	token   *Buffer     // of barriers
+	token   *Buffer     // for barriers
 	barrier *Executable
 }
 
 const noTile = 0xFFFFFFFF
 
-// NewLinks prepares the links of a mesh for collectives, which one core of each chip will drive: it must be one of the
-// workers of the queue that they run on. Nothing may use the links meanwhile. The error wraps ErrNoLinks if the chips aren't
-// linked.
+// NewLinks prepares the links of a mesh for collectives that one core of each chip drives; the core must be a worker of the queue
+// that they run on. Nothing may use the links during the call. The error wraps ErrNoLinks if the chips aren't linked.
 func (m *Mesh) NewLinks(ctx context.Context, core reprise.Core) (*Links, error) {
 	if err := m.usable("links"); err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core reprise.Core) (*Links, error) 
 	l := &Links{m: m, core: core, line: snake(m.shape)}
 	fail := func(err error) (*Links, error) { return nil, fmt.Errorf("mesh: links of %v: %w", m, err) }
 	if m.s.graph == nil {
-		return fail(fmt.Errorf("%w: the mesh was opened without looking for them", ErrNoLinks))
+		return fail(fmt.Errorf("%w: the mesh was opened as Unlinked", ErrNoLinks))
 	}
 	n := len(l.line)
 	l.tiles = make([][2]uint32, n)
@@ -98,7 +97,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core reprise.Core) (*Links, error) 
 	return l, nil
 }
 
-// snake is the places of a shape in an order in which neighbours differ by one along one axis.
+// snake returns the places of a shape in an order in which consecutive places are neighbours.
 func snake(s Shape) []int {
 	var out []int
 	var walk func(c Coord)
@@ -122,7 +121,7 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join finds a link from a place of the line to the next one, the first that is up and carries no command queues.
+// join finds the first link between two places of the line that is up and carries no command queues.
 func (l *Links) join(i, j int) bool {
 	g := l.m.s.graph
 	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
@@ -143,7 +142,7 @@ func (l *Links) join(i, j int) bool {
 
 func tileWord(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
 
-// prepare gives the tiles of the links the state in which nothing has been sent.
+// prepare resets the counters in the tiles of the links and loads the barrier.
 func (l *Links) prepare(ctx context.Context) error {
 	var err error
 	l.token, err = l.m.NewBuffer(BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: "barrier"}})
@@ -163,7 +162,7 @@ func (l *Links) prepare(ctx context.Context) error {
 		err = q.Finish(ctx) // no chip sends before all are ready
 	}
 	if err != nil {
-		_ = first.Close(ctx) // what can't be given back is a failed chip's, or whoever called doesn't wait for it
+		_ = first.Close(ctx) // it fails if a chip has failed or ctx has ended, which err says
 		return err
 	}
 	if err := first.Close(ctx); err != nil {
@@ -173,17 +172,17 @@ func (l *Links) prepare(ctx context.Context) error {
 	return err
 }
 
-// load makes a program of a plan.
+// load loads the program of a plan.
 func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode uint32) (*Executable, error) {
 	if err := b.of(l.m); err != nil {
 		return nil, fmt.Errorf("mesh: %s: %w", name, err)
 	}
 	if b.lay != nil {
-		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: a collective works on a buffer that each chip has for itself", name, b.name, ErrTensor)
+		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: want a buffer that each chip has for itself", name, b.name, ErrTensor)
 	}
 	one := b.bufs[0]
 	if page := one.PageSize(); one.Kind() != reprise.DRAM || one.Layout() != reprise.Interleaved || page > maxExchangePage || page%4 != 0 {
-		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with pages of at most %d B and a multiple of 4", name, b.name, ErrTensor, maxExchangePage)
+		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size that is a multiple of 4 up to %d B", name, b.name, ErrTensor, maxExchangePage)
 	}
 	place := make([]int, len(l.line))
 	for i, n := range l.line {
@@ -220,11 +219,11 @@ func (l *Links) Line() []*Chip {
 	return out
 }
 
-// Ring says whether the line is closed to a ring.
+// Ring reports whether the ends of the line are linked.
 func (l *Links) Ring() bool { return l.ring }
 
-// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter: first and count. The pages are
-// dealt in equal parts along the line, as far as they go.
+// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. Along the line the slices are equal or
+// differ by one page.
 func (l *Links) Slice(b *Buffer, c *Chip) (first, count int) {
 	i := slices.Index(l.line, l.m.number(c))
 	if i < 0 {
@@ -233,12 +232,12 @@ func (l *Links) Slice(b *Buffer, c *Chip) (first, count int) {
 	return slice(b.bufs[0].Pages(), len(l.line), i)
 }
 
-// AllGather makes a program that gives every chip the slices of all chips.
+// AllGather returns a program that copies the slices of all chips to every chip.
 func (l *Links) AllGather(ctx context.Context, b *Buffer) (*Executable, error) {
 	return l.collective(ctx, "all_gather", b, func(n, pages int) (plan, error) { return allGather(n, pages, l.ring), nil })
 }
 
-// ReduceScatter makes a program that leaves each chip its slice, combined over all chips. The rest of the buffer is undefined
+// ReduceScatter returns a program that leaves each chip its slice combined over all chips. The rest of the buffer is undefined
 // afterwards.
 func (l *Links) ReduceScatter(ctx context.Context, b *Buffer, how Combine) (*Executable, error) {
 	return l.collective(ctx, "reduce_scatter", b, func(n, pages int) (plan, error) {
@@ -246,12 +245,12 @@ func (l *Links) ReduceScatter(ctx context.Context, b *Buffer, how Combine) (*Exe
 	})
 }
 
-// AllReduce makes a program that leaves every chip all of the buffer, combined over all chips.
+// AllReduce returns a program that leaves every chip the whole buffer combined over all chips.
 func (l *Links) AllReduce(ctx context.Context, b *Buffer, how Combine) (*Executable, error) {
 	return l.collective(ctx, "all_reduce", b, func(n, pages int) (plan, error) { return allReduce(n, pages, l.ring, how), how.reduces() })
 }
 
-// Broadcast makes a program that gives every chip the buffer of one.
+// Broadcast returns a program that copies the buffer of one chip to every chip.
 func (l *Links) Broadcast(ctx context.Context, b *Buffer, from *Chip) (*Executable, error) {
 	return l.collective(ctx, "broadcast", b, func(n, pages int) (plan, error) {
 		p := make(plan, n)
@@ -263,7 +262,7 @@ func (l *Links) Broadcast(ctx context.Context, b *Buffer, from *Chip) (*Executab
 	})
 }
 
-// Send makes a program that gives a chip the buffer of another one. Chips in between pass it on and keep what they have.
+// Send returns a program that copies the buffer of one chip to another one. Chips in between forward it and keep their own.
 func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executable, error) {
 	return l.collective(ctx, "send", b, func(n, pages int) (plan, error) {
 		p := make(plan, n)
@@ -276,11 +275,10 @@ func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executabl
 	})
 }
 
-// Barrier returns a program that ends on no chip before it has begun on all. There is none of a mesh of one chip, which
-// needs none.
+// Barrier returns a program that ends on no chip before it has begun on all. It is nil for a mesh of one chip.
 func (l *Links) Barrier() *Executable { return l.barrier }
 
-// collective loads a program of a plan for a buffer.
+// collective loads the program of a collective on a buffer.
 func (l *Links) collective(ctx context.Context, name string, b *Buffer, make func(n, pages int) (plan, error)) (*Executable, error) {
 	if err := b.of(l.m); err != nil {
 		return nil, fmt.Errorf("mesh: %s: %w", name, err)
@@ -292,15 +290,15 @@ func (l *Links) collective(ctx context.Context, name string, b *Buffer, make fun
 	return l.load(ctx, name, b, p, 0)
 }
 
-// place returns where a chip is in the line.
+// place returns the index of a chip in the line.
 func (l *Links) place(c *Chip) (int, error) {
 	if n := l.m.number(c); n >= 0 {
 		return slices.Index(l.line, n), nil
 	}
-	return 0, fmt.Errorf("a chip of the mesh is needed: %w", ErrWrongMesh)
+	return 0, fmt.Errorf("want a chip of the mesh: %w", ErrWrongMesh)
 }
 
-var errReplace = errors.New("say how values are combined, such as with SumFloat32")
+var errReplace = errors.New("want a way to combine values, such as SumFloat32")
 
 func (c Combine) reduces() error {
 	if c == Replace || c > MaxBFloat16 {
@@ -309,7 +307,7 @@ func (c Combine) reduces() error {
 	return nil
 }
 
-// Close gives the memory of barriers back.
+// Close releases the barrier and its memory.
 func (l *Links) Close(ctx context.Context) error {
 	if l.barrier == nil {
 		return nil

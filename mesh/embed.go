@@ -4,15 +4,15 @@ import (
 	"slices"
 )
 
-// links says which chips are joined: links[i] has j if a link that works leads from i to j. A nil entry stands for a chip
-// that can't be used.
+// links are the chips that are linked: links[i] has j if a working link joins i and j. The entry of a chip that can't be used is
+// nil.
 type links []map[int]bool
 
-// embedSteps bounds the search for places. Meshes that exist are found in some hundreds of steps.
+// embedSteps limits the search. Real meshes are found in some hundreds of steps.
 const embedSteps = 200_000
 
-// embed looks for a chip for each place of a shape, in order, so that neighbours are joined. It takes the lowest numbers
-// that will do, so the same chips always give the same mesh.
+// embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest numbers that fit, so the same
+// chips and links always give the same mesh.
 func embed(s Shape, l links, steps int) ([]int, bool) {
 	n := s.Size()
 	usable := 0
@@ -30,7 +30,7 @@ func embed(s Shape, l links, steps int) ([]int, bool) {
 		k *= s[a]
 	}
 	at, used, left := make([]int, n), make([]bool, len(l)), steps
-	degree := make([]int, n) // neighbours that a place needs
+	degree := make([]int, n) // number of neighbours of a place
 	for i := range n {
 		for a, c := range s.Coord(i) {
 			if c > 0 {
@@ -75,7 +75,7 @@ func embed(s Shape, l links, steps int) ([]int, bool) {
 	return at, true
 }
 
-// possible returns the shapes with as many axes that can be made, largest first and no more than a few.
+// possible returns up to three shapes with a number of axes that the chips can form, largest first.
 func possible(axes int, l links) []Shape {
 	usable := 0
 	for _, m := range l {
@@ -94,7 +94,7 @@ func possible(axes int, l links) []Shape {
 			add(append(slices.Clone(s), d))
 		}
 	}
-	if axes <= 3 { // with more there would be very many
+	if axes <= 3 { // with more axes there are too many shapes to try
 		add(nil)
 	}
 	slices.SortStableFunc(all, func(a, b Shape) int { return b.Size() - a.Size() })

@@ -7,28 +7,28 @@ import (
 )
 
 var (
-	// ErrClosed is returned when something is used after its mesh, or the mesh that this is a part of, was closed.
+	// ErrClosed is returned when an object is used after its mesh, or the mesh that this is a part of, was closed.
 	ErrClosed = errors.New("the mesh is closed")
 	// ErrWrongMesh is returned when an object of one mesh is used with another mesh.
 	ErrWrongMesh = errors.New("it belongs to another mesh")
-	// ErrShape is wrapped by every *ShapeError and *RangeError.
+	// ErrShape is wrapped by every [*ShapeError] and [*RangeError].
 	ErrShape = errors.New("the mesh has no such shape")
-	// ErrMissing is why a target has no chip that can be used.
+	// ErrMissing is the reason in a ShapeError's Problems for a target that can't be opened.
 	ErrMissing = errors.New("the chip can't be used")
-	// ErrTensor is returned for tensors that don't fit a buffer's place on the mesh.
+	// ErrTensor is returned for tensors that can't be divided over the mesh as asked, and for buffers that a collective can't use.
 	ErrTensor = errors.New("the tensor can't be laid out so")
-	// ErrMismatch is returned when chips differ in what has to be equal.
+	// ErrMismatch is returned when chips differ in a property that must be equal on all.
 	ErrMismatch = errors.New("the chips differ")
 	// ErrSkipped is the error of a chip that did not do its part because another chip failed.
 	ErrSkipped = errors.New("skipped because another chip failed")
 )
 
-// ShapeError says why chips can't make a mesh of a shape.
+// ShapeError says why the chips can't form a mesh of a shape.
 type ShapeError struct {
 	Shape    Shape
 	Why      string
-	Possible []Shape  // that the chips can make, of the same number of axes, largest first
-	Problems []string // links that are down, chips that are missing
+	Possible []Shape  // shapes with as many axes that the chips can form, largest first
+	Problems []string // links that are down and chips that can't be used
 }
 
 // Error implements error.
@@ -50,7 +50,7 @@ func (e *ShapeError) Error() string {
 // Unwrap returns ErrShape.
 func (e *ShapeError) Unwrap() error { return ErrShape }
 
-// RangeError says why a mesh has no such part.
+// RangeError says why a range of a mesh is invalid.
 type RangeError struct {
 	Range Range
 	Shape Shape // of the mesh
@@ -65,14 +65,14 @@ func (e *RangeError) Error() string {
 // Unwrap returns ErrShape.
 func (e *RangeError) Unwrap() error { return ErrShape }
 
-// ChipState is what became of a chip in something that spans chips.
+// ChipState is the result of one chip in an operation on several.
 type ChipState struct {
-	Coord Coord // nil while the chip has no place yet
+	Coord Coord // nil before the chip has a place
 	Name  string
-	Err   error // nil if the chip did its part
+	Err   error // nil if the chip succeeded
 }
 
-// String says where the chip is and what became of it.
+// String returns the chip's place, name and result.
 func (c *ChipState) String() string {
 	at := c.Name
 	if c.Coord != nil {
@@ -84,9 +84,9 @@ func (c *ChipState) String() string {
 	return at + ": " + c.Err.Error()
 }
 
-// Error says what became of each chip in something that spans chips and that some of them didn't do.
+// Error is the failure of an operation on some chips, with the state of every chip.
 type Error struct {
-	Op    string // "replay trace \"layer\""
+	Op    string // such as "replay trace \"layer\""
 	Chips []ChipState
 }
 
@@ -114,7 +114,7 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// Failed returns the chips that failed, without those that only weren't asked any more.
+// Failed returns the chips that failed, without those that were only skipped.
 func (e *Error) Failed() []ChipState {
 	var out []ChipState
 	for _, c := range e.Chips {

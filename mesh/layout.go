@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// layout says which part of a tensor each place of a mesh has.
+// layout is the division of a tensor over the places of a mesh.
 type layout struct {
 	mesh   Shape
 	tensor []int
-	unit   int
-	split  []int // by axis of the mesh
+	unit   int   // bytes of an element
+	split  []int // axis of the tensor that each axis of the mesh divides, or Replicate
 	part   []int // size of a chip's part along each axis of the tensor
 	bytes  int   // of a chip's part
 	total  int   // of the tensor
@@ -28,7 +28,7 @@ func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 	l.total = l.unit
 	for _, d := range l.tensor {
 		if d <= 0 || l.total > math.MaxInt/d {
-			return bad("sizes must be positive and their product countable")
+			return bad("sizes must be positive, and their product must fit an int")
 		}
 		l.total *= d
 	}
@@ -41,17 +41,17 @@ func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 		}
 	}
 	if len(l.split) != len(mesh) {
-		return bad("say of each of the mesh's %d axes what is cut along it", len(mesh))
+		return bad("want an axis of the tensor, or Replicate, for each of the mesh's %d axes", len(mesh))
 	}
 	for a, t := range l.split {
 		if t == Replicate {
 			continue
 		}
 		if t < 0 || t >= len(l.tensor) || slices.Contains(l.split[:a], t) {
-			return bad("axis %d of the tensor isn't there, or is cut twice", t)
+			return bad("axis %d of the tensor doesn't exist or is divided twice", t)
 		}
 		if l.tensor[t]%mesh[a] != 0 {
-			return bad("axis %d has %d elements, which %d chips can't have equal parts of", t, l.tensor[t], mesh[a])
+			return bad("axis %d has %d elements, which can't be divided equally among %d chips", t, l.tensor[t], mesh[a])
 		}
 		l.part[t] = l.tensor[t] / mesh[a]
 	}
@@ -62,7 +62,7 @@ func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 	return l, nil
 }
 
-// first says whether no chip with a smaller number has the same part.
+// first reports whether the chip is the first one with its part.
 func (l *layout) first(c Coord) bool {
 	for a, x := range c {
 		if l.split[a] == Replicate && x > 0 {
@@ -72,8 +72,8 @@ func (l *layout) first(c Coord) bool {
 	return true
 }
 
-// runs calls f for each piece of a chip's part that lies in one piece in the tensor: n bytes, at byte whole of the tensor and
-// byte part of the chip's.
+// runs calls f for each run of a chip's part that is contiguous in the tensor: n bytes, at offset whole in the tensor and at
+// offset part in the chip's part.
 func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 	axes := len(l.tensor)
 	start := make([]int, axes)
@@ -82,7 +82,7 @@ func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 			start[t] = c[a] * l.part[t]
 		}
 	}
-	// From axis flat on a part has all of the tensor but for its first index.
+	// The axes after flat are not divided, so a part is contiguous from axis flat on.
 	flat := axes - 1
 	for flat > 0 && l.part[flat] == l.tensor[flat] {
 		flat--
@@ -93,7 +93,7 @@ func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 		n *= l.tensor[a]
 	}
 	n := l.part[flat] * stride[flat]
-	at := make([]int, flat) // index of the row
+	at := make([]int, flat) // indexes of the run on the axes before flat
 	for part := 0; ; part += n {
 		whole := start[flat] * stride[flat]
 		for a, i := range at {
@@ -113,7 +113,7 @@ func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 	}
 }
 
-// take returns a chip's part of a tensor: a piece of it where that lies in one piece, or a copy.
+// take returns a chip's part of a tensor: a slice of the tensor if the part is contiguous, otherwise a copy.
 func (l *layout) take(c Coord, tensor []byte) []byte {
 	var out []byte
 	l.runs(c, func(whole, part, n int) {
@@ -129,7 +129,8 @@ func (l *layout) take(c Coord, tensor []byte) []byte {
 	return out
 }
 
-// target returns where a chip's part is to be read to: a piece of the tensor, or apart, and then done puts it there.
+// target returns the destination for a read of a chip's part: a slice of the tensor if the part is contiguous, otherwise a buffer
+// that done copies to the tensor.
 func (l *layout) target(c Coord, tensor []byte) (dst []byte, done func()) {
 	done = func() {}
 	l.runs(c, func(whole, part, n int) {

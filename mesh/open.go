@@ -13,10 +13,10 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Machine is the targets that a mesh may be made of, in no particular order.
+// Machine is the targets that a mesh can be made of, in any order.
 type Machine []reprise.Target
 
-// Cards makes a machine of targets: those of an emulated machine, of the vendor's simulator, or reprise.Path.
+// Cards returns a machine of targets: those of an emulated machine or of the vendor's simulator, or reprise.Path.
 func Cards[T reprise.Target](targets ...T) Machine {
 	var m Machine
 	for _, t := range targets {
@@ -25,7 +25,7 @@ func Cards[T reprise.Target](targets ...T) Machine {
 	return m
 }
 
-// Host returns the cards of this machine, by the device nodes of the kernel driver.
+// Host returns the cards of this host, by the device nodes of the kernel driver.
 func Host(ctx context.Context) (Machine, error) {
 	cards, err := kmd.Host().List(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func Host(ctx context.Context) (Machine, error) {
 	return m, nil
 }
 
-// Option changes how Open makes a mesh.
+// Option configures Open.
 type Option func(*options)
 
 type options struct {
@@ -47,23 +47,23 @@ type options struct {
 	unlinked bool
 }
 
-// WithDevice gives options for each chip, such as reprise.WithQueues and reprise.WithTraceRegion.
+// WithDevice sets options for each chip, such as reprise.WithQueues and reprise.WithTraceRegion.
 func WithDevice(opts ...reprise.Option) Option {
 	return func(o *options) { o.device = append(o.device, opts...) }
 }
 
-// OrShape gives a shape that will do if those before don't fit, because links are down or chips missing. Mesh.Shape says
-// which one it became.
+// OrShape adds a shape to try if the shapes before don't fit, because links are down or chips are missing. Mesh.Shape returns the
+// one that was used.
 func OrShape(s Shape) Option { return func(o *options) { o.shapes = append(o.shapes, s) } }
 
-// Unlinked makes a mesh of chips whatever links join them: place i has the i-th chip that can be used. It is for programs
-// that need no links.
+// Unlinked makes a mesh of chips without regard to their links: place i has the i-th usable chip. It is for programs that need no
+// links.
 func Unlinked() Option { return func(o *options) { o.unlinked = true } }
 
-// Open opens chips of a machine as a mesh of a shape. It looks for their links, gives each place of the mesh a chip, and
-// brings the chips up side by side. Chips without a PCI interface, which are reached over a link to one that has (n300,
-// T3000), are taken where the others don't make the shape. Chips that the mesh doesn't need are left alone. The error is a *ShapeError if the
-// chips can't make the shape, or an *Error with the state of every chip.
+// Open opens chips of a machine as a mesh of a shape. It reads their links, assigns a chip to each place of the mesh, and opens the
+// chips concurrently. Chips without a PCI interface, which are accessed over a link to a chip that has one (n300, T3000), are used
+// only if the others can't form the shape. Chips that the mesh doesn't need are not opened. The error is a [*ShapeError] if the
+// chips can't form the shape, or an [*Error] with the state of every chip.
 func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, error) {
 	o := options{shapes: []Shape{shape}}
 	for _, opt := range opts {
@@ -71,7 +71,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	}
 	for _, s := range o.shapes {
 		if s.Size() == 0 {
-			return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("want at least one axis, sizes that are positive, and at most %d chips", maxChips)}
+			return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("want at least one axis, positive sizes and at most %d chips", maxChips)}
 		}
 	}
 	f, err := find(ctx, m, o.unlinked)
@@ -91,7 +91,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 		}
 	}
 	err = mesh.bringUp(ctx, f.targets, o.device)
-	// Until now the emulated chips of cards that run while they are open have been running.
+	// Emulated cards that run only while they are open keep running until here.
 	if cerr := f.close(); err == nil {
 		err = cerr
 	}
@@ -102,24 +102,24 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	return mesh, nil
 }
 
-// found is what is known of a machine before any of its chips is brought up.
+// found is the chips and links of a machine before any chip is opened as a Device.
 type found struct {
 	devices  []*kmd.Device // by target, nil where one can't be opened
-	targets  Machine       // by node: those that were given, then chips behind them
+	targets  Machine       // by node: those of the caller, then the chips behind them
 	names    []string      // by node
 	graph    *topology.Graph
 	links    links                   // by node
 	inGraph  []int                   // by node
-	carry    map[int][]topology.Link // by node: links that carry its command queues
+	carry    map[int][]topology.Link // by node: the links that carry its command queues
 	problems []string
 }
 
-// find opens the targets and looks for their links. A target that can't be opened is a problem and no error.
+// find opens the targets and reads their links. A target that can't be opened is a problem, not an error.
 func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	if len(m) == 0 {
 		return nil, errors.New("mesh: open: no targets: give the cards of a machine with mesh.Cards")
 	}
-	for i, t := range m { // before any is opened
+	for i, t := range m { // check all before any is opened
 		if t == nil {
 			return nil, fmt.Errorf("mesh: open: target %d is nil", i)
 		}
@@ -178,7 +178,7 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	return f, nil
 }
 
-// far adds the chips behind others, and returns the nodes of all chips of the graph, negative for those that can't be used.
+// far adds the chips without a PCI interface. It returns the nodes of all chips of the graph, -1 for chips that can't be used.
 func (f *found) far(m Machine, node []int) []int {
 	var near []kmd.Target
 	for _, n := range node {
@@ -188,7 +188,7 @@ func (f *found) far(m Machine, node []int) []int {
 		node = append(node, -1)
 		g := &f.graph.Chips[i]
 		if g.Problem != nil {
-			continue // it is among the degraded
+			continue // Degraded reports it
 		}
 		t, err := f.graph.Far(i, near)
 		if err != nil {
@@ -207,7 +207,7 @@ func (f *found) far(m Machine, node []int) []int {
 	return node
 }
 
-// choose gives the places of the first shape that fits chips.
+// choose returns the chips of the first shape that fits, by place.
 func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
 	near := f.links[:len(f.devices)]
 	for _, s := range shapes {
@@ -224,9 +224,9 @@ func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
 		}
 	}
 	s := shapes[len(shapes)-1]
-	why := fmt.Sprintf("it has %d places, and there are %d chips that can be used", s.Size(), usable)
+	why := fmt.Sprintf("it has %d places, and %d chips can be used", s.Size(), usable)
 	if s.Size() <= usable {
-		why = fmt.Sprintf("the links of the %d chips don't make it", usable)
+		why = fmt.Sprintf("the links of the %d chips don't form it", usable)
 	}
 	return nil, nil, &ShapeError{Shape: s, Why: why, Possible: possible(len(s), f.links), Problems: f.problems}
 }
@@ -241,7 +241,7 @@ func (f *found) close() error {
 	return errors.Join(errs...)
 }
 
-// bringUp opens the devices side by side. When one fails the others are given up.
+// bringUp opens the devices concurrently. When one fails it cancels the others.
 func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Option) error {
 	up, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -271,7 +271,7 @@ func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Opti
 	return m.failure("open", errs)
 }
 
-// alike checks that the chips are equal in what commands and addresses depend on.
+// alike returns an error unless the chips are equal in the properties that commands and addresses depend on.
 func (m *Mesh) alike() error {
 	type traits struct {
 		Arch      chip.Arch
@@ -299,7 +299,7 @@ func (m *Mesh) alike() error {
 	return nil
 }
 
-// closeDevices closes what is open.
+// closeDevices closes the open devices concurrently.
 func (m *Mesh) closeDevices() error {
 	errs := make([]error, len(m.chips))
 	var wg sync.WaitGroup

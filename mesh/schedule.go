@@ -1,7 +1,7 @@
 package mesh
 
-// step is what a chip of a line does in a part of a collective: it sends pages to a neighbour, receives pages from one and
-// combines them with its own, or sends on what it receives. The fields are the arguments of kernels.Exchange.
+// step is one step of a chip of a line in a collective: it sends pages to a neighbour, receives pages from one and combines them
+// with its own, or forwards what it receives. The fields are the arguments of kernels.Exchange.
 type step struct {
 	send, sendNext bool
 	recv, recvNext bool
@@ -27,16 +27,16 @@ func (s *step) words() []uint32 {
 	return []uint32{flags, uint32(s.out), uint32(s.in)}
 }
 
-// slice is the pages of a buffer that belong to a chip: they are dealt in equal parts, as far as they go.
+// slice returns the pages of a buffer that belong to chip i of n. The slices are equal or differ by one page.
 func slice(pages, n, i int) (first, count int) {
 	first = pages * i / n
 	return first, pages*(i+1)/n - first
 }
 
-// plan is the steps of each chip of a line.
+// plan is the list of steps of each chip of a line.
 type plan [][]step
 
-// add adds a step, or several if it has more pages than one can.
+// add adds a step, or several if it has more pages than maxStepPages.
 func (p plan) add(chip int, s step) {
 	for left := s.pages; left > 0; left -= s.pages {
 		s.pages = min(left, maxStepPages)
@@ -47,7 +47,8 @@ func (p plan) add(chip int, s step) {
 
 const maxStepPages = 1<<16 - 1
 
-// flow lets pages run along the line from one chip to another one, both included, with something at each chip on the way.
+// flow sends pages along the line from one chip to another. Each chip on the way combines them with its own and forwards the
+// result; with drop it forwards them unchanged and keeps its own pages.
 func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
 	next := to > from
 	d := -1
@@ -72,13 +73,13 @@ func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
 	}
 }
 
-// broadcast sends a chip's pages to all others.
+// broadcast sends the pages of one chip to all others.
 func (p plan) broadcast(root, first, pages int) {
 	p.flow(root, len(p)-1, first, pages, Replace, false)
 	p.flow(root, 0, first, pages, Replace, false)
 }
 
-// allGather gives every chip the slices of all.
+// allGather copies the slices of all chips to every chip.
 func allGather(n, pages int, ring bool) plan {
 	p := make(plan, n)
 	if ring && pages%n == 0 {
@@ -92,7 +93,7 @@ func allGather(n, pages int, ring bool) plan {
 	return p
 }
 
-// reduceScatter leaves each chip its slice, combined over all chips.
+// reduceScatter leaves each chip its slice combined over all chips.
 func reduceScatter(n, pages int, ring bool, how Combine) plan {
 	p := make(plan, n)
 	if ring && pages%n == 0 {
@@ -107,21 +108,21 @@ func reduceScatter(n, pages int, ring bool, how Combine) plan {
 	return p
 }
 
-// turn moves slices once round a ring: in step t chip r sends slice r-t-behind and receives the one before.
-func (p plan) turn(pages, behind int, how Combine) {
+// turn moves slices once around a ring: in step t chip r sends slice r-t-lag and receives the slice before it.
+func (p plan) turn(pages, lag int, how Combine) {
 	n := len(p)
 	size := pages / n
 	for t := range n - 1 {
 		for r := range p {
 			at := func(back int) int { return ((r-back)%n + n) % n * size }
 			p.add(r, step{
-				send: true, sendNext: true, recv: true, how: how, pages: size, out: at(t + behind), in: at(t + behind + 1),
+				send: true, sendNext: true, recv: true, how: how, pages: size, out: at(t + lag), in: at(t + lag + 1),
 			})
 		}
 	}
 }
 
-// allReduce leaves every chip all pages, combined over all chips.
+// allReduce leaves every chip all pages combined over all chips.
 func allReduce(n, pages int, ring bool, how Combine) plan {
 	if ring && pages%n == 0 {
 		p := reduceScatter(n, pages, true, how)

@@ -11,7 +11,7 @@ import (
 // Shape is the size of a mesh along each of its axes. Chips are numbered row by row: the last axis is the fastest.
 type Shape []int
 
-// Size returns the number of places; 0 for a shape that can't be.
+// Size returns the number of places; 0 for an invalid shape.
 func (s Shape) Size() int {
 	if len(s) == 0 {
 		return 0
@@ -26,10 +26,10 @@ func (s Shape) Size() int {
 	return n
 }
 
-// maxChips bounds what a mesh may have.
+// maxChips is the most chips of a mesh.
 const maxChips = 1 << 16
 
-// Line says whether at most one axis is longer than 1.
+// Line reports whether at most one axis is longer than 1.
 func (s Shape) Line() bool {
 	long := 0
 	for _, d := range s {
@@ -43,7 +43,7 @@ func (s Shape) Line() bool {
 // String returns "2x4".
 func (s Shape) String() string { return join(s, "x") }
 
-// Coord is a place in a mesh: a number for each axis, from 0.
+// Coord is a place in a mesh: an index on each axis, from 0.
 type Coord []int
 
 // String returns "(1,3)".
@@ -57,7 +57,7 @@ func join(s []int, sep string) string {
 	return strings.Join(parts, sep)
 }
 
-// Index returns the number of the chip at c; false if the shape has no such place.
+// Index returns the number of the chip at c, or false if the shape has no such place.
 func (s Shape) Index(c Coord) (int, bool) {
 	if len(c) != len(s) {
 		return 0, false
@@ -82,7 +82,7 @@ func (s Shape) Coord(i int) Coord {
 	return c
 }
 
-// ParseShape reads what String gives, such as "2x4".
+// ParseShape parses a shape in the form of String, such as "2x4".
 func ParseShape(text string) (Shape, error) {
 	var s Shape
 	for p := range strings.SplitSeq(text, "x") {
@@ -98,14 +98,14 @@ func ParseShape(text string) (Shape, error) {
 	return s, nil
 }
 
-// Range is a box of places, both ends included. The zero Range stands for all of a mesh. One whose ends have different
-// numbers of axes has no places.
+// Range is a box of places, both ends included. The zero Range is all of a mesh. A range whose ends have different numbers of axes
+// has no places.
 type Range struct{ Start, End Coord }
 
 // At returns the range of one place.
 func At(c ...int) Range { return Range{Start: c, End: c} }
 
-// IsZero says whether the range is the zero Range.
+// IsZero reports whether the range is the zero Range.
 func (r Range) IsZero() bool { return r.Start == nil && r.End == nil }
 
 // String returns "(0,0)-(1,3)", and "all" for the zero Range.
@@ -116,7 +116,7 @@ func (r Range) String() string {
 	return r.Start.String() + "-" + r.End.String()
 }
 
-// Shape returns the size along each axis; nil for a range that has no places because its ends don't fit each other.
+// Shape returns the size along each axis, or nil if the ends have different numbers of axes.
 func (r Range) Shape() Shape {
 	if len(r.Start) != len(r.End) {
 		return nil
@@ -128,7 +128,7 @@ func (r Range) Shape() Shape {
 	return s
 }
 
-// Contains says whether the range has a place.
+// Contains reports whether a place is in the range.
 func (r Range) Contains(c Coord) bool {
 	if r.IsZero() {
 		return true
@@ -144,7 +144,7 @@ func (r Range) Contains(c Coord) bool {
 	return true
 }
 
-// Intersect returns what two ranges have in common; false if that is nothing. The zero Range has everything.
+// Intersect returns the common part of two ranges, or false if it is empty. The zero Range contains every range.
 func (r Range) Intersect(o Range) (Range, bool) {
 	switch {
 	case r.IsZero():
@@ -164,7 +164,7 @@ func (r Range) Intersect(o Range) (Range, bool) {
 	return out, true
 }
 
-// Coords goes through the places row by row.
+// Coords iterates over the places row by row. The zero Range has none, because it has no shape of its own.
 func (r Range) Coords() iter.Seq[Coord] {
 	return func(yield func(Coord) bool) {
 		s := r.Shape()
@@ -180,7 +180,7 @@ func (r Range) Coords() iter.Seq[Coord] {
 	}
 }
 
-// in checks that a range lies in a shape, and returns it; the zero Range becomes all of the shape.
+// in returns the range if it is inside a shape, and all of the shape for the zero Range.
 func (r Range) in(s Shape) (Range, error) {
 	if r.IsZero() {
 		end := make(Coord, len(s))

@@ -9,26 +9,26 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Skew is how far apart chips were in what they did together.
+// Skew is the difference in time between the chips of a replay.
 type Skew struct {
-	Chips []ChipTime // by chip of the span
-	// Spread is the time from the first chip to the last. Within is how well the chips' clocks were read: twice the time of
-	// the longest reading, by which Spread may be wrong.
+	Chips []ChipTime // in the order of the trace's chips
+	// Spread is the time from the first chip to the last. Within is the possible error of Spread: twice the duration of the
+	// longest reading of a clock.
 	Spread, Within time.Duration
 }
 
-// ChipTime is when a chip did its part.
+// ChipTime is the time of one chip.
 type ChipTime struct {
 	Chip  *Chip
-	After time.Duration // since the first chip did
+	After time.Duration // after the first chip
 }
 
-// clockGap is how far apart the two readings are that relate a chip's clock to the host's.
+// clockGap is the time between the two readings that relate a chip's clock to the host's.
 const clockGap = 20 * time.Millisecond
 
-// Skew replays the trace, which it has waited for before, and says how far apart the chips were when they were through with
-// it: by time stamps of their own dispatchers, related to each other by reading each clock twice. If the trace takes every
-// chip the same time, that is how far apart they started. It takes some tens of milliseconds.
+// Skew waits for the queues, replays the trace and returns the differences between the chips' ends of the replay, from time stamps
+// of their dispatchers. Each chip's clock is read before and after to relate them. If the trace takes the same time on every chip,
+// these are the differences of their starts. A call takes some tens of milliseconds.
 func (s *Span) Skew(ctx context.Context) (*Skew, error) {
 	fail := func(err error) (*Skew, error) {
 		return nil, fmt.Errorf("mesh: skew of trace %q: %w", s.t.Name(), err)
@@ -104,5 +104,5 @@ func (s *Span) Skew(ctx context.Context) (*Skew, error) {
 	return out, nil
 }
 
-// queue returns the queue that the trace is on.
+// queue returns the queue of a chip that the trace runs on.
 func (s *Span) queue(c *Chip) *reprise.Queue { return s.t.q.On(c) }
