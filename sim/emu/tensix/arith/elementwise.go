@@ -4,8 +4,49 @@ package arith
 const signBit = 1 << 18
 
 // ElwMul is one row of ELWMUL: it adds to each datum of the row of Dst the product of a datum of SrcA and one of SrcB. lo
-// is the row's lower half if Dst has 32 bits, and nil if it doesn't.
+// is the row's lower half if Dst has 32 bits, and isn't used otherwise.
 func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
+	if !m.wide() {
+		lo = nil
+	}
+	if m.Int8 || !haveAVX2() {
+		m.mul(hi, lo, a, b)
+		return
+	}
+	m.elwMulAVX2(hi, lo, a, b, 1)
+}
+
+// ElwMulRows is ElwMul for rows that follow one another, one for each of a. The others have at least as many, but lo if
+// Dst is narrow.
+func (m Math) ElwMulRows(hi, lo []DstRow, a, b []Row) {
+	n := len(a)
+	if n == 0 {
+		return
+	}
+	hi, b = hi[:n], b[:n]
+	switch {
+	case !m.wide() && haveAVX2():
+		m.elwMulAVX2(&hi[0], nil, &a[0], &b[0], n)
+	case !m.Int8 && haveAVX2():
+		lo = lo[:n]
+		m.elwMulAVX2(&hi[0], &lo[0], &a[0], &b[0], n)
+	default:
+		for i := range a {
+			m.mul(&hi[i], lowRow(lo, i), &a[i], &b[i])
+		}
+	}
+}
+
+// lowRow returns row i of the lower halves of Dst, or nil if there are none.
+func lowRow(lo []DstRow, i int) *DstRow {
+	if i >= len(lo) {
+		return nil
+	}
+	return &lo[i]
+}
+
+// mul is ElwMul without vector instructions.
+func (m Math) mul(hi, lo *DstRow, a, b *Row) {
 	var values [16]uint32
 	m.load(&values, hi, lo)
 	if m.Int8 {
@@ -50,21 +91,79 @@ func (m Math) multiply(a, b uint32, bias int32) term {
 }
 
 // ElwAdd is one row of ELWADD: it writes the sum of a datum of SrcA and one of SrcB to each datum of the row of Dst, or
-// adds it if accumulate is set.
+// adds it if accumulate is set. lo is the row's lower half if Dst has 32 bits, and isn't used otherwise.
 func (m Math) ElwAdd(hi, lo *DstRow, a, b *Row, accumulate bool) {
-	m.add(hi, lo, a, b, 0, accumulate)
+	m.addOrSub(hi, lo, a, b, 0, accumulate)
 }
 
 // ElwSub is one row of ELWSUB: as [Math.ElwAdd], with the sign of SrcB's data flipped.
 func (m Math) ElwSub(hi, lo *DstRow, a, b *Row, accumulate bool) {
-	m.add(hi, lo, a, b, 0x80000000, accumulate)
+	m.addOrSub(hi, lo, a, b, 0x80000000, accumulate)
 }
 
-func (m Math) add(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bool) {
-	var values [16]uint32
-	if accumulate {
-		m.load(&values, hi, lo)
+// ElwAddRows is ElwAdd for rows that follow one another, one for each of a. The others have at least as many, but lo if
+// Dst is narrow.
+func (m Math) ElwAddRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
+	m.addOrSubRows(hi, lo, a, b, 0, accumulate)
+}
+
+// ElwSubRows is ElwSub for rows that follow one another, as [Math.ElwAddRows] is.
+func (m Math) ElwSubRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
+	m.addOrSubRows(hi, lo, a, b, 0x80000000, accumulate)
+}
+
+// vectorAdd reports whether the vector instructions add as add does: a minus zero of SrcB that counts as a number wraps
+// around in the chip's sum.
+func (m Math) vectorAdd() bool { return !m.Int8 && !m.KeepDenormalsB && haveAVX2() }
+
+// addOrSub adds with the signs of SrcB's data flipped by flip.
+func (m Math) addOrSub(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bool) {
+	if !m.wide() {
+		lo = nil
 	}
+	if !accumulate {
+		*hi = DstRow{}
+		if lo != nil {
+			*lo = DstRow{}
+		}
+	}
+	if !m.vectorAdd() {
+		m.add(hi, lo, a, b, flip)
+		return
+	}
+	m.elwAddAVX2(hi, lo, a, b, 1, flip)
+}
+
+func (m Math) addOrSubRows(hi, lo []DstRow, a, b []Row, flip uint32, accumulate bool) {
+	n := len(a)
+	if n == 0 {
+		return
+	}
+	hi, b = hi[:n], b[:n]
+	if !m.vectorAdd() {
+		for i := range a {
+			m.addOrSub(&hi[i], lowRow(lo, i), &a[i], &b[i], flip, accumulate)
+		}
+		return
+	}
+	var low *DstRow
+	if m.wide() {
+		lo = lo[:n]
+		low = &lo[0]
+	}
+	if !accumulate {
+		clear(hi)
+		if low != nil {
+			clear(lo)
+		}
+	}
+	m.elwAddAVX2(&hi[0], low, &a[0], &b[0], n, flip)
+}
+
+// add is addOrSub without vector instructions; it accumulates.
+func (m Math) add(hi, lo *DstRow, a, b *Row, flip uint32) {
+	var values [16]uint32
+	m.load(&values, hi, lo)
 	if m.Int8 {
 		for c := range values {
 			sum := readInt8(a[c], ^uint32(0)) + m.readInt8B(b[c]^flip, ^uint32(0))

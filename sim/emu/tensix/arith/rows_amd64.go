@@ -54,3 +54,58 @@ func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {
 
 //go:noescape
 func mulRowsAVX2(hi, lo *DstRow, ae, af *[16][16]int16, be, bf *[16]twice, n int, k *kernel)
+
+// pairKernel is what the vector instructions need to know of an elementwise pass.
+type pairKernel struct {
+	kernel
+	maskA, maskB uint32 // bits of the operands
+	flip         uint32 // sign bit, to subtract
+	keep         uint32 // all ones if SrcB has denormals
+	zero         uint32 // exponent of zero
+	bias         int32  // of a product
+	shift        [2]uint64
+	bits, lead   [2]uint32 // mantissa bits of the phase, after the shifts, and the leading one
+	rebias       uint32    // of a sum
+}
+
+func (m Math) pairKernel() pairKernel {
+	k := pairKernel{
+		kernel: m.kernel(),
+		maskA:  m.A.srcMask() &^ 0x1FFF, maskB: m.B.srcMask() &^ 0x1FFF,
+		bias:  m.productBias(),
+		shift: [2]uint64{19, 17}, bits: [2]uint32{0xF, 0x3F}, lead: [2]uint32{0x10, 0x40},
+	}
+	if m.KeepDenormalsB {
+		k.keep = ^uint32(0)
+	}
+	if m.Phase&1 != 0 {
+		k.shift[0], k.bits[0], k.lead[0] = 14, 0x1F, 0
+	}
+	if m.Phase&2 != 0 {
+		k.shift[1], k.bits[1], k.lead[1] = 10, 0x78, 0
+	}
+	return k
+}
+
+// elwMulAVX2 is mul for n rows that follow one another. lo is nil if Dst is narrow.
+func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
+	k := m.pairKernel()
+	k.zero = uint32(max(k.bias, 0))
+	elwMulAVX2(hi, lo, a, b, n, &k)
+}
+
+// elwAddAVX2 is add for n rows that follow one another. lo is nil if Dst is narrow.
+func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32) {
+	k := m.pairKernel()
+	k.flip = flip
+	if m.wide() && m.half() {
+		k.rebias, k.zero = 127-15, 127-30
+	}
+	elwAddAVX2(hi, lo, a, b, n, &k)
+}
+
+//go:noescape
+func elwMulAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
+
+//go:noescape
+func elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)

@@ -224,7 +224,7 @@ row:
 	VPMOVSXWD X14, Y1
 	VPMOVSXWD X9, Y2
 	VPMOVSXWD X8, Y3
-	ACCUMULATE(0, narrowIn0, narrowOut0)
+	ACCUMULATE(0, in0, out0)
 	VEXTRACTI128 $1, Y13, X0
 	VEXTRACTI128 $1, Y14, X1
 	VEXTRACTI128 $1, Y9, X2
@@ -233,7 +233,7 @@ row:
 	VPMOVSXWD X1, Y1
 	VPMOVSXWD X2, Y2
 	VPMOVSXWD X3, Y3
-	ACCUMULATE(16, narrowIn1, narrowOut1)
+	ACCUMULATE(16, in1, out1)
 
 	ADDQ $32, DI
 	TESTQ R8, R8
@@ -243,6 +243,185 @@ row:
 next:
 	ADDQ $192, DX
 	ADDQ $192, R10
+	DECQ CX
+	JNZ row
+	VZEROUPPER
+	RET
+
+// Words of an elementwise pass, after those of its kernel.
+#define pair_maskA     56(BX)
+#define pair_maskB     60(BX)
+#define pair_flip      64(BX)
+#define pair_keep      68(BX)
+#define pair_zero      72(BX)
+#define pair_bias      76(BX)
+#define pair_shiftA    80(BX)
+#define pair_shiftB    88(BX)
+#define pair_bitsA     96(BX)
+#define pair_bitsB     100(BX)
+#define pair_leadA     104(BX)
+#define pair_leadB     108(BX)
+#define pair_rebias    112(BX)
+
+// OPERANDS loads eight data of SrcA and SrcB to Y0 and Y1. It sets the lanes of Y2 and Y3 in which they are zero.
+#define OPERANDS(at) \
+	VPBROADCASTD pair_maskA, Y0 \
+	VPAND        at(SI), Y0, Y0 \
+	VPBROADCASTD pair_maskB, Y1 \
+	VPAND        at(DX), Y1, Y1 \
+	VPXOR        Y12, Y12, Y12  \
+	VPSLLD       $1, Y0, Y2     \
+	VPSRLD       $24, Y2, Y2    \
+	VPCMPEQD     Y12, Y2, Y2    \
+	VPSLLD       $1, Y1, Y3     \
+	VPSRLD       $24, Y3, Y3    \
+	VPCMPEQD     Y12, Y3, Y3    \
+	VPBROADCASTD pair_keep, Y4  \
+	VPANDN       Y3, Y4, Y3
+
+// MULTIPLY leaves the products of eight data as terms in Y0 and their exponents in Y1, as Math.multiply does.
+#define MULTIPLY(at) \
+	OPERANDS(at)                 \
+	VPOR         Y2, Y3, Y2      \
+	VPXOR        Y0, Y1, Y3      \
+	VPSRAD       $31, Y3, Y3     \
+	VPSLLD       $1, Y0, Y4      \
+	VPSRLD       $24, Y4, Y4     \
+	VPSLLD       $1, Y1, Y5      \
+	VPSRLD       $24, Y5, Y5     \
+	VPADDD       Y4, Y5, Y4      \
+	VPBROADCASTD pair_bias, Y5   \
+	VPADDD       Y5, Y4, Y4      \
+	VPCMPGTD     Y12, Y4, Y5     \
+	VPANDN       Y5, Y2, Y2      \
+	VMOVQ        pair_shiftA, X6 \
+	VPSRLD       X6, Y0, Y0      \
+	VPBROADCASTD pair_bitsA, Y6  \
+	VPAND        Y6, Y0, Y0      \
+	VPBROADCASTD pair_leadA, Y6  \
+	VPOR         Y6, Y0, Y0      \
+	VMOVQ        pair_shiftB, X6 \
+	VPSRLD       X6, Y1, Y1      \
+	VPBROADCASTD pair_bitsB, Y6  \
+	VPAND        Y6, Y1, Y1      \
+	VPBROADCASTD pair_leadB, Y6  \
+	VPOR         Y6, Y1, Y1      \
+	VPMADDWD     Y1, Y0, Y0      \
+	VPXOR        Y3, Y0, Y0      \
+	VPSUBD       Y3, Y0, Y0      \
+	VPAND        Y2, Y0, Y0      \
+	VPBROADCASTD pair_zero, Y1   \
+	VPBLENDVB    Y2, Y4, Y1, Y1
+
+// ADD leaves the sums of eight data as terms in Y0 and their exponents in Y1, as Math.sum does.
+#define ADD(at) \
+	OPERANDS(at)                  \
+	VPBROADCASTD pair_flip, Y4    \
+	VPXOR        Y4, Y1, Y1       \
+	VPANDN       Y0, Y2, Y0       \
+	VPANDN       Y1, Y3, Y1       \
+	VPSLLD       $1, Y0, Y2       \
+	VPSLLD       $1, Y1, Y3       \
+	VPSRLD       $1, Y2, Y2       \
+	VPSRLD       $1, Y3, Y3       \
+	VPCMPGTD     Y2, Y3, Y2       \
+	VPBLENDVB    Y2, Y1, Y0, Y3   \
+	VPBLENDVB    Y2, Y0, Y1, Y1   \
+	VPXOR        Y3, Y1, Y2       \
+	VPSRAD       $31, Y2, Y2      \
+	VPSLLD       $1, Y3, Y4       \
+	VPSRLD       $24, Y4, Y4      \
+	VPSLLD       $1, Y1, Y5       \
+	VPSRLD       $24, Y5, Y5      \
+	VPSUBD       Y5, Y4, Y5       \
+	VPCMPEQD     Y7, Y7, Y7       \
+	VPSRLD       $31, Y7, Y7      \
+	VPSLLD       $10, Y7, Y8      \
+	VPSUBD       Y7, Y8, Y9       \
+	VPCMPEQD     Y12, Y3, Y10     \
+	VPCMPEQD     Y12, Y1, Y11     \
+	VPSRLD       $13, Y3, Y0      \
+	VPAND        Y9, Y0, Y0       \
+	VPOR         Y8, Y0, Y0       \
+	VPANDN       Y0, Y10, Y0      \
+	VPSRLD       $13, Y1, Y1      \
+	VPAND        Y9, Y1, Y1       \
+	VPOR         Y8, Y1, Y1       \
+	VPANDN       Y1, Y11, Y1      \
+	VPSLLVD      Y5, Y7, Y6       \
+	VPSRLD       $1, Y6, Y6       \
+	VPADDD       Y6, Y1, Y1       \
+	VPSRLVD      Y5, Y1, Y1       \
+	VPXOR        Y2, Y1, Y1       \
+	VPSUBD       Y2, Y1, Y1       \
+	VPADDD       Y1, Y0, Y0       \
+	VPSRAD       $31, Y3, Y3      \
+	VPXOR        Y3, Y0, Y0       \
+	VPSUBD       Y3, Y0, Y0       \
+	VPCMPEQD     Y12, Y4, Y2      \
+	VPBROADCASTD pair_rebias, Y3  \
+	VPADDD       Y3, Y4, Y1       \
+	VPBROADCASTD pair_zero, Y3    \
+	VPBLENDVB    Y2, Y3, Y1, Y1
+
+// SECOND is no second term.
+#define SECOND \
+	VPXOR Y2, Y2, Y2 \
+	VPXOR Y3, Y3, Y3
+
+// func elwMulAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
+TEXT ·elwMulAVX2(SB), NOSPLIT, $0-48
+	MOVQ hi+0(FP), DI
+	MOVQ lo+8(FP), R8
+	MOVQ a+16(FP), SI
+	MOVQ b+24(FP), DX
+	MOVQ n+32(FP), CX
+	MOVQ k+40(FP), BX
+
+row:
+	MULTIPLY(0)
+	SECOND
+	ACCUMULATE(0, in0, out0)
+	MULTIPLY(32)
+	SECOND
+	ACCUMULATE(16, in1, out1)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	TESTQ R8, R8
+	JZ next
+	ADDQ $32, R8
+
+next:
+	DECQ CX
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
+TEXT ·elwAddAVX2(SB), NOSPLIT, $0-48
+	MOVQ hi+0(FP), DI
+	MOVQ lo+8(FP), R8
+	MOVQ a+16(FP), SI
+	MOVQ b+24(FP), DX
+	MOVQ n+32(FP), CX
+	MOVQ k+40(FP), BX
+
+row:
+	ADD(0)
+	SECOND
+	ACCUMULATE(0, in0, out0)
+	ADD(32)
+	SECOND
+	ACCUMULATE(16, in1, out1)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	TESTQ R8, R8
+	JZ next
+	ADDQ $32, R8
+
+next:
 	DECQ CX
 	JNZ row
 	VZEROUPPER

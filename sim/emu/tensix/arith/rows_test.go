@@ -9,34 +9,47 @@ import (
 // TestVectorInstructionsComputeWhatTheirTwinDoes compares MulRow with its form without vector instructions, which the golden
 // cases hold to ttsim where a processor has none.
 func TestVectorInstructionsComputeWhatTheirTwinDoes(t *testing.T) {
-	n := uint64(4000)
+	n := uint64(1200)
 	if testing.Short() {
 		n = 400
 	}
 	for _, c := range mathCases() {
-		if c.op != "mvmul" {
-			continue
-		}
 		for i := range n / 40 {
 			c.number = c.number<<16 | i
 			c.fill()
-			var a arith.MatrixA
-			var b arith.RowB
-			c.m.DecodeA(&a, &c.a)
-			c.m.DecodeB(&b, &c.b)
-			hi, lo := c.hi, c.lo
-			c.m.MulRow(&c.hi, &c.lo, &a, &b)
-			c.m.MulRowScalar(&hi, &lo, &a, &b)
-			if c.hi != hi || c.lo != lo {
-				t.Fatalf("%v: got %04x %04x, its twin %04x %04x", &c, c.hi, c.lo, hi, lo)
+			twin := c
+			c.run()
+			twin.runScalar()
+			if c.hi != twin.hi || c.lo != twin.lo {
+				t.Fatalf("%v: got %04x %04x, its twin %04x %04x", &c, c.hi, c.lo, twin.hi, twin.lo)
 			}
 		}
 	}
 }
 
+// runScalar is run without vector instructions.
+func (c *mathCase) runScalar() {
+	switch c.op {
+	case "mvmul":
+		var a arith.MatrixA
+		var b arith.RowB
+		c.m.DecodeA(&a, &c.a)
+		c.m.DecodeB(&b, &c.b)
+		c.m.MulRowScalar(&c.hi, &c.lo, &a, &b)
+	case "elwmul":
+		c.m.ElwMulScalar(&c.hi, &c.lo, &c.a[0], &c.b)
+	case "elwadd":
+		c.m.ElwAddScalar(&c.hi, &c.lo, &c.a[0], &c.b, 0, c.accumulate)
+	case "elwsub":
+		c.m.ElwAddScalar(&c.hi, &c.lo, &c.a[0], &c.b, 0x80000000, c.accumulate)
+	default:
+		c.run()
+	}
+}
+
 func TestRowsTogetherAreAsOneByOne(t *testing.T) {
 	for _, c := range mathCases() {
-		if c.op != "mvmul" || c.number > 8 {
+		if c.number > 8 {
 			continue
 		}
 		c.fill()
@@ -50,9 +63,28 @@ func TestRowsTogetherAreAsOneByOne(t *testing.T) {
 		}
 		wantHi, wantLo = hi, lo
 		for i := range b {
-			c.m.MulRow(&wantHi[i], &wantLo[i], &a, &b[i])
+			switch hi, lo := &wantHi[i], &wantLo[i]; c.op {
+			case "mvmul":
+				c.m.MulRow(hi, lo, &a, &b[i])
+			case "elwmul":
+				c.m.ElwMul(hi, lo, &c.a[i], &c.a[8+i])
+			case "elwadd":
+				c.m.ElwAdd(hi, lo, &c.a[i], &c.a[8+i], c.accumulate)
+			case "elwsub":
+				c.m.ElwSub(hi, lo, &c.a[i], &c.a[8+i], c.accumulate)
+			}
 		}
-		if c.m.MulRows(hi[:], lo[:], &a, b[:]); hi != wantHi || lo != wantLo {
+		switch c.op {
+		case "mvmul":
+			c.m.MulRows(hi[:], lo[:], &a, b[:])
+		case "elwmul":
+			c.m.ElwMulRows(hi[:], lo[:], c.a[:8], c.a[8:])
+		case "elwadd":
+			c.m.ElwAddRows(hi[:], lo[:], c.a[:8], c.a[8:], c.accumulate)
+		case "elwsub":
+			c.m.ElwSubRows(hi[:], lo[:], c.a[:8], c.a[8:], c.accumulate)
+		}
+		if hi != wantHi || lo != wantLo {
 			t.Fatalf("%v: got %04x %04x, want %04x %04x", &c, hi, lo, wantHi, wantLo)
 		}
 	}

@@ -100,24 +100,18 @@ func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 // MulTile adds to a tile of Dst the products of the data of two tiles. The phase of m doesn't matter.
 func (m Math) MulTile(dst *DstTile, a, b *SrcTile, f Fidelity) {
 	for m.Phase = 0; m.Phase < uint8(f); m.Phase++ {
-		for i := range a {
-			m.ElwMul(&dst.Hi[i], &dst.Lo[i], &a[i], &b[i])
-		}
+		m.ElwMulRows(dst.Hi[:], dst.Lo[:], a[:], b[:])
 	}
 }
 
 // AddTile writes the sums of the data of two tiles to a tile of Dst, or adds them if accumulate is set.
 func (m Math) AddTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
-	for i := range a {
-		m.ElwAdd(&dst.Hi[i], &dst.Lo[i], &a[i], &b[i], accumulate)
-	}
+	m.ElwAddRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
 
 // SubTile writes the differences of the data of two tiles to a tile of Dst, or adds them if accumulate is set.
 func (m Math) SubTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
-	for i := range a {
-		m.ElwSub(&dst.Hi[i], &dst.Lo[i], &a[i], &b[i], accumulate)
-	}
+	m.ElwSubRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
 
 // FaceOrder returns where in a tile of faces the datum of a row and a column of the tile stands.
