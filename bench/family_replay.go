@@ -76,7 +76,7 @@ func (s *session) countInstructions(ctx context.Context) error {
 	}, nil)
 }
 
-// drawReplays replays a trace for the timeline: at rest first, and then with one behind the other.
+// drawReplays replays a trace for the timeline: at rest first, and then with one after the other.
 func (s *session) drawReplays(ctx context.Context, t *reprise.Trace, programs int) error {
 	const replays = 3
 	again := replay(t)

@@ -11,7 +11,7 @@ import (
 // through the queue's own memory, which the host copies to and from, and from and to pinned memory, without a copy, if the chip
 // reaches that.
 func measureTransfer(ctx context.Context, s *session) error {
-	var behind error // why the chip doesn't reach host memory
+	var unreachable error // why the chip doesn't reach host memory
 	for _, t := range []struct {
 		kind              reprise.Kind
 		size, page, burst int
@@ -25,7 +25,7 @@ func measureTransfer(ctx context.Context, s *session) error {
 		}
 		h, err := s.dev.NewHostBuffer(reprise.HostBufferConfig{Size: t.size, Strict: true, Name: "transfer"})
 		if errors.Is(err, reprise.ErrBehind) {
-			h, behind = nil, err
+			h, unreachable = nil, err
 		} else if err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func measureTransfer(ctx context.Context, s *session) error {
 			return err
 		}
 	}
-	if behind != nil {
-		s.leaveOut("transfer", " from and to pinned host memory", behind.Error())
+	if unreachable != nil {
+		s.leaveOut("transfer", " from and to pinned host memory", unreachable.Error())
 	}
 	return nil
 }

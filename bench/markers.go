@@ -12,7 +12,7 @@ import (
 )
 
 // Markers is what uprobes saw of operations that are waited for. Each is done a number of times more, apart from what is
-// measured, with a call of probe.MarkSubmitted behind its submission and one of probe.MarkCompleted behind the wait for its
+// measured, with a call of probe.MarkSubmitted after its submission and one of probe.MarkCompleted after the wait for its
 // end; no measured path has either.
 type Markers struct {
 	Operations []Marked `json:"operations"`

@@ -64,7 +64,7 @@ type ReplaySummary struct {
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
-// LeftOut is a family that has nothing to measure, or of which a part has not, which is named behind it then.
+// LeftOut is a family that has nothing to measure, or of which a part has not, which is named after it then.
 type LeftOut struct {
 	Family string `json:"family"`
 	Why    string `json:"why"`

@@ -170,5 +170,5 @@ func run(t tb, b *bench, c *testCase) {
 			b.discard(t)
 		}
 	}()
-	c.fn(b.use(t, level, c.time(b.device))) // behind Parallel: waiting for a turn is none of the case's time
+	c.fn(b.use(t, level, c.time(b.device))) // after Parallel: waiting for a turn is none of the case's time
 }

@@ -67,11 +67,11 @@ func cqRelayCases() []testCase {
 		{name: "ring buffer from its start", protects: "a cached binary is relayed any number of times, in any pieces", fn: ringbufferPieces},
 		{name: "ring buffer offsets", protects: "the cache's offsets choose what a relay counts from and where the next binary goes", fn: ringbufferOffsets},
 		{name: "ring buffer full", protects: "the cache holds a whole mebibyte", fn: ringbufferFull},
-		{name: "ring buffer and relay", protects: "a relay behind a load of the cache waits for the load", fn: ringbufferThenRelay},
+		{name: "ring buffer and relay", protects: "a relay after a load of the cache waits for the load", fn: ringbufferThenRelay},
 		{name: "EXEC_BUF with payload over many pages", protects: "a payload in a trace goes on in the next pages", fn: execBufPayload},
 		{name: "EXEC_BUF with relays", protects: "relays work inside of a trace", fn: execBufRelays},
 		{name: "EXEC_BUF again and again", protects: "a trace and the issue queue take turns hundreds of times", fn: execBufRepeated},
-		{name: "EXEC_BUF padding", protects: "pages behind the end are not run", fn: execBufPadding},
+		{name: "EXEC_BUF padding", protects: "pages past the end are not run", fn: execBufPadding},
 	}...)
 }
 
@@ -378,22 +378,22 @@ func execBufRepeated(t *fixture) {
 }
 
 // Padding is read ahead like anything else in a trace. It may still be coming when the trace ends, and must not land on the
-// commands behind it, which are read to the same memory.
+// commands after it, which are read to the same memory.
 func execBufPadding(t *fixture) {
 	dst := t.grid().Start
 	for _, padding := range []int{1, 5, 100} {
 		x := t.trace(11<<20, 10, padding, func(b *cq.Builder) {
 			b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(dst), Addr: scratch, Data: pattern(uint32(padding), 64)})
 		})
-		behind := pattern(uint32(padding+1), 40_000)
+		after := pattern(uint32(padding+1), 40_000)
 		t.exec(x)
 		t.send(func(b *cq.Builder) {
-			for i := 0; i < len(behind); i += 10_000 {
-				b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(dst), Addr: uint64(scratch + 64 + i), Data: behind[i:][:10_000]})
+			for i := 0; i < len(after); i += 10_000 {
+				b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(dst), Addr: uint64(scratch + 64 + i), Data: after[i:][:10_000]})
 			}
 		})
 		t.finish()
 		t.same("written", pattern(uint32(padding), 64), t.peek(dst, scratch, 64))
-		t.same("written behind the trace", behind, t.peek(dst, scratch+64, len(behind)))
+		t.same("written after the trace", after, t.peek(dst, scratch+64, len(after)))
 	}
 }

@@ -82,7 +82,7 @@ func randomCommands(t *fixture, seed uint64) {
 	}
 }
 
-// randomRun runs a random stream and returns what it leaves: the memory, the records that the host got, one behind the
+// randomRun runs a random stream and returns what it leaves: the memory, the records that the host got, one after the
 // other, and the counters of completions. All choices come from rng, and none depends on the device.
 func (t *fixture) randomRun(rng *rand.Rand) []leaving {
 	g := t.grid()

@@ -17,7 +17,7 @@ func eventCases() []testCase {
 	for _, n := range []int{10, 50} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("%d buffers read behind a wait", n),
-			protects: "what one queue wrote, another reads behind a wait, for pages of all sizes",
+			protects: "what one queue wrote, another reads after a wait, for pages of all sizes",
 			fn:       func(t *fixture) { readsBehindWaits(t, n) },
 		})
 	}
@@ -27,7 +27,7 @@ func eventCases() []testCase {
 		{name: "programs and transfers", protects: "transfers of one queue and programs of the other take turns on a buffer", fn: programsAndTransfers},
 		{name: "meaning at the call", protects: "a wait means the recording that was the newest when it was called", fn: meaningAtTheCall},
 		{name: "query", protects: "a query is false until everything before the recording has run, and true from then on", fn: queryEvents},
-		{name: "wait holds the queue", protects: "nothing behind a wait runs before the recording is done", fn: waitHolds},
+		{name: "wait holds the queue", protects: "nothing after a wait runs before the recording is done", fn: waitHolds},
 		{name: "never recorded", protects: "a wait that nothing ends is an error at the call", fn: neverRecorded},
 		{name: "on the same queue", protects: "a wait for the own queue's recording doesn't stop it", fn: onTheSameQueue},
 		{name: "two waits for one recording", protects: "waits use nothing up", fn: twoWaits},
@@ -67,7 +67,7 @@ func tenEvents(t *fixture) {
 	t.ok(es[9].Synchronize(t.ctx))
 	for i, e := range es {
 		if done, err := e.Query(); !done || err != nil {
-			t.Errorf("event %d behind a synchronization with the last one: %v, %v", i, done, err)
+			t.Errorf("event %d after a synchronization with the last one: %v, %v", i, done, err)
 		}
 		if _, ok := e.DeviceTime(); ok {
 			t.Errorf("event %d isn't timed and has a time", i)
@@ -142,7 +142,7 @@ func meaningAtTheCall(t *fixture) {
 	t.ok(q[1].Record(t.ctx, e)) // and not for this one, which isn't done before queue 0 has released it
 	got := make([]byte, b.Size())
 	t.ok(q[0].Read(t.ctx, b, 0, got))
-	t.same("read behind the older recording", want, got)
+	t.same("read after the older recording", want, got)
 	if done, err := e.Query(); done || err != nil {
 		t.Errorf("the newer recording: %v, %v", done, err)
 	}
@@ -157,7 +157,7 @@ func queryEvents(t *fixture) {
 	t.ok(q[0].Record(t.ctx, e))
 	for range 20 {
 		if done, err := e.Query(); done || err != nil {
-			t.Errorf("behind a program that spins: %v, %v", done, err)
+			t.Errorf("after a program that spins: %v, %v", done, err)
 		}
 	}
 	release(q[1])
@@ -188,7 +188,7 @@ func waitHolds(t *fixture) {
 	release(q[1])
 	t.ok(q[1].Wait(t.ctx, e))
 	t.ok(q[1].Read(t.ctx, b, 0, got))
-	t.same("behind the wait", want, got)
+	t.same("after the wait", want, got)
 }
 
 func neverRecorded(t *fixture) {
@@ -291,15 +291,15 @@ func deviceTime(t *fixture) {
 		for k, e := range es {
 			at, ok := e.DeviceTime()
 			if !ok || at <= last {
-				t.Errorf("queue %d, event %d: time %d (%v) behind %d", i, k, at, ok, last)
+				t.Errorf("queue %d, event %d: time %d (%v) after %d", i, k, at, ok, last)
 			}
 			last = at
 		}
 		if after.Cycles <= last {
-			t.Errorf("queue %d: the clock shows %d behind an event at %d", i, after.Cycles, last)
+			t.Errorf("queue %d: the clock shows %d after an event at %d", i, after.Cycles, last)
 		}
 	}
-	f.check("behind all runs")
+	f.check("after all runs")
 }
 
 func fourEvents(t *fixture) { t.fourEvents(t.size(12, 4)) }

@@ -34,7 +34,7 @@ func killedProcess(t *fixture) {
 		// The next process, then this one.
 		second, _, stderr := u.start("--once")
 		if err := second.Wait(); err != nil {
-			t.Fatalf("the process behind the killed one: %v: %s", err, stderr)
+			t.Fatalf("the process after the killed one: %v: %s", err, stderr)
 		}
 		u.sub("this process", (*fixture).worksAgain)
 	}

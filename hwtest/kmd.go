@@ -20,7 +20,7 @@ func kmdCases() []testCase {
 		{name: "DRAM bank ends", protects: "every DRAM bank can be reached from its first byte to its last, and no two are the same memory", fn: bankEnds},
 		{name: "DRAM ports", protects: "a bank's ports lead to the same memory", fn: bankPorts},
 		{name: "read32 all ones", protects: "a word of all ones on a live device is data, not a lost device", fn: allOnes},
-		{name: "window moves", protects: "stores before a window is moved go to the old target, stores behind it to the new one", fn: windowMoves},
+		{name: "window moves", protects: "stores before a window is moved go to the old target, stores after it to the new one", fn: windowMoves},
 		{name: "window misuse", protects: "an access outside of its window doesn't reach the device and is told", fn: windowMisuse},
 		{name: "window exhaustion", protects: "windows that are given back can be had again, and the last one is refused with ErrBusy", fn: windowExhaustion},
 		{name: "host memory out", protects: "a tile writes pinned host memory at every offset class", fn: hostMemoryOut},
@@ -63,7 +63,7 @@ func kmdCases() []testCase {
 	for _, o := range []kmd.Ordering{kmd.Strict, kmd.Relaxed, kmd.Posted} {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("ordering %d", o),
-			protects: "a load behind a store through the same window sees it, whatever the ordering",
+			protects: "a load after a store through the same window sees it, whatever the ordering",
 			fn:       func(t *fixture) { ordering(t, o) },
 		})
 	}

@@ -24,7 +24,7 @@ func meshCollectiveCases() []testCase {
 		{name: "pages of every size", protects: "collectives carry pages from 4 B to 4 KiB, whatever their alignment", fn: onMesh(meshPageSizes)},
 		{name: "uneven slices", protects: "slices that can't be equal are gathered and scattered all the same", fn: onMesh(meshUneven)},
 		{name: "collectives in a row", protects: "collectives that follow one another in a queue keep their numbers", fn: onMesh(meshRow)},
-		{name: "scatter and gather", protects: "a reduce_scatter and an all_gather behind it are an all_reduce", fn: onMesh(meshScatterGather)},
+		{name: "scatter and gather", protects: "a reduce_scatter and an all_gather after it are an all_reduce", fn: onMesh(meshScatterGather)},
 		{name: "float32 sum", protects: "sums of float32 have the bits that IEEE 754 gives in the documented order", fn: onMesh(meshFloatSum)},
 		{name: "bfloat16 sum", protects: "sums of bfloat16 are rounded to nearest, ties to even, at each step", fn: onMesh(meshBFloatSum)},
 		{name: "layer with all_reduce", protects: "partial results and their sum over the chips replay as one trace", fn: onMesh(meshLayer)},

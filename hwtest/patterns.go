@@ -151,7 +151,7 @@ func (s *site) input(i int) []byte {
 	return b
 }
 
-// run lets n inputs pass. between is called behind each thing that is put into a queue; nil for nothing.
+// run lets n inputs pass. between is called after each thing that is put into a queue; nil for nothing.
 func (w way) run(t *fixture, s *site, n int, between func()) {
 	t.Helper()
 	q := t.both()
@@ -315,7 +315,7 @@ func (w way) verify(t *fixture, spans []observe.Span, n int) (o overlap) {
 	ordered("an input is read before the next one is written", firsts, writes, 1)
 	ordered("an output is written before it is read", lasts, reads, 0)
 	ordered("an output is read before the next one is written", reads, lasts, 1)
-	o.closest = "there was no transfer behind the model"
+	o.closest = "there was no transfer after the model"
 	least := uint64(math.MaxUint64)
 	for _, m := range append(writes, reads...) {
 		for _, b := range body {
@@ -325,7 +325,7 @@ func (w way) verify(t *fixture, spans []observe.Span, n int) (o overlap) {
 			}
 			if late := m.StartCycles - b.EndCycles; m.Queue == 1 && m.StartCycles >= b.EndCycles && late < least {
 				least = late
-				o.closest = fmt.Sprintf("a %s of %d cycles began %d cycles behind the end of a %s of %d cycles",
+				o.closest = fmt.Sprintf("a %s of %d cycles began %d cycles after the end of a %s of %d cycles",
 					m.Kind, m.EndCycles-m.StartCycles, late, b.Kind, b.EndCycles-b.StartCycles)
 			}
 		}

@@ -43,7 +43,7 @@ func pinnedCases() []testCase {
 }
 
 func pinnedQueueCases() []testCase {
-	return []testCase{{name: "pinned memory from queue to queue", protects: "what one queue puts into host memory another fetches behind an event, and not sooner", fn: pinnedBetweenQueues}}
+	return []testCase{{name: "pinned memory from queue to queue", protects: "what one queue puts into host memory another fetches after an event, and not sooner", fn: pinnedBetweenQueues}}
 }
 
 // pinned is host memory that the case has until it ends.

@@ -224,7 +224,7 @@ func (p pipe) canceled(t *fixture) {
 		}
 		cancel(nil)
 		if !errors.Is(got, stop) || n != at+1 {
-			t.Errorf("canceled behind output %d: %d outputs, then %v", at, n, got)
+			t.Errorf("canceled after output %d: %d outputs, then %v", at, n, got)
 		}
 		whole(t, line, 3, pipeSteps)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// firstEvent is the number behind which the events of devices with two queues begin: they wrap in the course of the cases.
+// firstEvent is the number after which the events of devices with two queues begin: they wrap in the course of the cases.
 const firstEvent = 0xFFFFFFC0
 
 // queueOptions are the options of a device with two queues, which share all workers or have some of their own.
@@ -123,7 +123,7 @@ func programsOnQueue1(t *fixture) {
 		f.run(3, t.grid())
 	}
 	t.finishBoth()
-	f.check("behind all runs")
+	f.check("after all runs")
 }
 
 func programsInTurn(t *fixture, n int) { t.inTurn(n, t.size(24, 6)) }
@@ -143,7 +143,7 @@ func (t *fixture) inTurn(n, turns int) {
 		}
 	}
 	t.finishBoth()
-	f.check("behind all turns")
+	f.check("after all turns")
 }
 
 func sizesInTurn(t *fixture) {
@@ -163,7 +163,7 @@ func sizesInTurn(t *fixture) {
 		}
 	}
 	t.finishBoth()
-	f.check("behind all turns")
+	f.check("after all turns")
 }
 
 func overlapIsRefused(t *fixture) {
@@ -184,7 +184,7 @@ func overlapIsRefused(t *fixture) {
 	t.ok(tr.Replay(t.ctx))
 	f.run(9, t.grid())
 	t.finishBoth()
-	f.check("behind what was taken")
+	f.check("after what was taken")
 }
 
 func passedByHost(t *fixture) {
@@ -206,7 +206,7 @@ func passedByHost(t *fixture) {
 		}
 	}
 	t.finishBoth()
-	f.check("behind all")
+	f.check("after all")
 }
 
 func traceOnQueue1(t *fixture, n int) {
@@ -231,7 +231,7 @@ func traceOnQueue1(t *fixture, n int) {
 		}
 	}
 	t.finishBoth()
-	f.check("behind all replays")
+	f.check("after all replays")
 }
 
 func tracesInTurn(t *fixture) {
@@ -251,7 +251,7 @@ func tracesInTurn(t *fixture) {
 		}
 	}
 	t.finishBoth()
-	f.check("behind all turns")
+	f.check("after all turns")
 }
 
 func capturesOnBoth(t *fixture) {
@@ -286,7 +286,7 @@ func capturesOnBoth(t *fixture) {
 	for range 21 {
 		f.run(5, on)
 	}
-	f.check("behind both replays")
+	f.check("after both replays")
 }
 
 func transfersOnBoth(t *fixture) {
@@ -359,7 +359,7 @@ func goroutinesOnBoth(t *fixture) {
 	for range 4 * rounds {
 		f.run(5, on)
 	}
-	f.check("behind all")
+	f.check("after all")
 }
 
 func startedReads(t *fixture) {
@@ -399,7 +399,7 @@ func bothAtOnce(t *fixture) {
 	t.ok(q[1].Finish(t.ctx)) // while the other queue's program runs
 	release(q[1])
 	t.finishBoth()
-	f.check("behind both")
+	f.check("after both")
 }
 
 func splitRuns(t *fixture) {
@@ -440,7 +440,7 @@ func splitRuns(t *fixture) {
 		}
 	}
 	t.finishBoth()
-	f.check("behind both")
+	f.check("after both")
 }
 
 func splitRefuses(t *fixture) {
@@ -473,7 +473,7 @@ func splitIdle(t *fixture) {
 		f.run(uint32(k+1), on[k])
 	}
 	t.finishBoth()
-	f.check("behind all")
+	f.check("after all")
 }
 
 func splitAcross(t *fixture) {
@@ -515,7 +515,7 @@ func splitFinish(t *fixture) {
 		t.ok(q[1].Finish(t.ctx))
 	}
 	if done, err := held.Query(); done || err != nil {
-		t.Errorf("an event behind a program that spins: %v, %v", done, err)
+		t.Errorf("an event after a program that spins: %v, %v", done, err)
 	}
 	release(q[1])
 	t.ok(held.Synchronize(t.ctx))

@@ -16,7 +16,7 @@ import (
 var ErrNoCases = errors.New("no case is called so")
 
 // ErrStuck says that a case neither ended in its time nor with its context. It still holds the device, so that the cases
-// behind it were not run.
+// after it were not run.
 var ErrStuck = errors.New("the case doesn't end")
 
 // OpenError says that a device can't be opened at all, so that none of its cases were run.
@@ -102,7 +102,7 @@ func (p *Pattern) Match(c Case) bool {
 	return p.layer.MatchString(c.Layer) && (p.name.MatchString(c.Name) || p.name.MatchString(strings.ReplaceAll(c.Name, " ", "_")))
 }
 
-// Run runs the cases on all devices, one at a time. The report has what was run, also behind an error: a context that is
+// Run runs the cases on all devices, one at a time. The report has what was run, also with an error: a context that is
 // over, an *OpenError, ErrStuck, or ErrNoCases. Cases that fail are no error of Run. A case that fails only once the context is
 // over has found nothing: it is skipped.
 func Run(ctx context.Context, cfg Config) (Report, error) {
@@ -156,7 +156,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 			cfg.Done(res)
 		}
 		if !ended {
-			return fmt.Errorf("hwtest: %s: %s/%s: %w: %d cases behind it were not run", d.Given, c.layer, c.name, ErrStuck, len(selected)-i-1)
+			return fmt.Errorf("hwtest: %s: %s/%s: %w: %d cases after it were not run", d.Given, c.layer, c.name, ErrStuck, len(selected)-i-1)
 		}
 		if res.interrupted {
 			return errors.Join(cut(), b.close())
@@ -164,7 +164,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 		ran++
 	}
 	if err := b.close(); err != nil {
-		return fmt.Errorf("hwtest: close %s behind the last case: %w", d.Given, err)
+		return fmt.Errorf("hwtest: close %s after the last case: %w", d.Given, err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func newTrial(ctx context.Context) *trial {
 	return t
 }
 
-// start runs a function as the trial's, and its cleanups behind it. The channel is closed with the end of it all.
+// start runs a function as the trial's, and its cleanups after it. The channel is closed with the end of it all.
 func (t *trial) start(fn func(tb)) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -41,8 +41,8 @@ func TestRunnerOutcomes(t *testing.T) {
 	}{
 		"pass":          {fn: func(t tb) { t.Log("a", 1) }, want: Pass},
 		"error goes on": {fn: func(t tb) { t.Errorf("first %d", 1); t.Error("second") }, want: Fail, log: []string{"runner_test.go", "second"}},
-		"fatal ends":    {fn: func(t tb) { t.Fatalf("the %s", "end"); t.Error("behind it") }, want: Fail, log: []string{"the end"}},
-		"skip":          {fn: func(t tb) { t.Skipf("not %s", "today"); t.Error("behind it") }, want: Skip},
+		"fatal ends":    {fn: func(t tb) { t.Fatalf("the %s", "end"); t.Error("it went on") }, want: Fail, log: []string{"the end"}},
+		"skip":          {fn: func(t tb) { t.Skipf("not %s", "today"); t.Error("it went on") }, want: Skip},
 		"panic":         {fn: func(tb) { panic("something broke") }, want: Fail, log: []string{"panic: something broke"}},
 		"helper":        {fn: func(t tb) { complain(t) }, want: Fail, log: []string{"runner_test.go"}},
 		"part fails":    {fn: func(t tb) { t.Run("part", func(t tb) { t.Fatal("of it") }) }, want: Fail, log: []string{"part: "}},
@@ -95,7 +95,7 @@ func TestRunnerHelperAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Cleanups run in reverse order behind the case, also those behind one that ends its goroutine, with the context over.
+// Cleanups run in reverse order after the case, also those after one that ends its goroutine, with the context over.
 func TestRunnerCleanups(t *testing.T) {
 	var got []string
 	tr := newTrial(t.Context())
@@ -176,15 +176,15 @@ func TestRunnerInterrupted(t *testing.T) {
 // last case; and what it had found before stays.
 func TestInterruptedRun(t *testing.T) {
 	stop := errors.New("somebody has had enough")
-	for name, behind := range map[string]int{"in the last case": 0, "with more behind it": 2} {
+	for name, after := range map[string]int{"in the last case": 0, "with more after it": 2} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		list := []testCase{
 			{layer: "soak", name: "good", fn: func(*fixture) {}},
 			{layer: "soak", name: "bad", fn: func(f *fixture) { f.Error("wrong") }},
 			{layer: "soak", name: "long", fn: func(f *fixture) { cancel(stop); f.Fatal(f.Context().Err()) }},
 		}
-		for range behind {
-			list = append(list, testCase{layer: "soak", name: "behind", fn: func(f *fixture) { t.Error("it was run") }})
+		for range after {
+			list = append(list, testCase{layer: "soak", name: "after", fn: func(f *fixture) { t.Error("it was run") }})
 		}
 		rep, cfg := Report{}, Config{}
 		err := cfg.device(ctx, emulatorOf(t), list, &rep)

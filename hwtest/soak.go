@@ -54,13 +54,13 @@ func soak(t *fixture, n int) {
 		}
 		last = heap()
 		if first == 0 {
-			first = last // behind a round, when all there is to be is there
+			first = last // after a round, when everything is allocated
 		}
 		if done%10_000 == 0 {
 			t.Logf("%d inputs in %v, %d KiB of heap, %d goroutines", done, time.Since(start).Round(time.Second), last>>10, runtime.NumGoroutine())
 		}
 	}
-	t.Logf("%d inputs in %v, %d KiB of heap behind the first round, %d KiB at the end", n, time.Since(start).Round(time.Millisecond), first>>10, last>>10)
+	t.Logf("%d inputs in %v, %d KiB of heap after the first round, %d KiB at the end", n, time.Since(start).Round(time.Millisecond), first>>10, last>>10)
 	// The emulator's own pages of memory are there from the first round on.
 	if last > first+4<<20 {
 		t.Errorf("the heap grew from %d to %d bytes in %d inputs", first, last, n)
@@ -70,7 +70,7 @@ func soak(t *fixture, n int) {
 	}
 }
 
-// heap is what is in use behind a collection, in bytes.
+// heap is what is in use after a garbage collection, in bytes.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

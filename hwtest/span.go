@@ -92,11 +92,11 @@ func (t *fixture) handOver(n, replays int) {
 	for range replays {
 		t.ok(tr.Replay(t.ctx))
 	}
-	r.check("behind all replays", n*replays)
+	r.check("after all replays", n*replays)
 }
 
 func spanPartsAtOnce(t *fixture) {
-	// In the middle either part waits for the other: one behind the other, neither would end.
+	// In the middle either part waits for the other: one after the other, neither would end.
 	f, on := t.follow(), splitRanges()
 	left, right := t.load(t.mixProgram("left", on[0], f.b, 1, 0)), t.load(t.mixProgram("right", on[1], f.b, 2, 0))
 	e, g := t.dev.NewEvent("e"), t.dev.NewEvent("g")
@@ -112,7 +112,7 @@ func spanPartsAtOnce(t *fixture) {
 		}
 	}
 	t.finishBoth()
-	f.check("behind all replays")
+	f.check("after all replays")
 }
 
 func spanAmongOthers(t *fixture) {
@@ -136,7 +136,7 @@ func spanAmongOthers(t *fixture) {
 			t.ok(q[i%2].Read(t.ctx, r.b, 0, make([]byte, r.b.Size())))
 		}
 	}
-	r.check("behind all", rounds)
+	r.check("after all", rounds)
 }
 
 func spanLooseEdges(t *fixture) { t.looseEdges(t.size(30, 5)) }
@@ -150,7 +150,7 @@ func (t *fixture) looseEdges(replays int) {
 	for range replays {
 		t.ok(tr.Replay(t.ctx))
 	}
-	r.check("behind all replays", replays)
+	r.check("after all replays", replays)
 }
 
 func spanRelease(t *fixture) {
@@ -159,15 +159,15 @@ func spanRelease(t *fixture) {
 	for range 3 {
 		tr := t.spans("released", func(rs []*reprise.Recorder) error { return r.record(rs, 4) })
 		t.ok(tr.Replay(t.ctx))
-		t.ok(tr.Release(t.ctx)) // behind the replay
+		t.ok(tr.Release(t.ctx)) // after the replay
 		if err := tr.Replay(t.ctx); !errors.Is(err, reprise.ErrReleased) {
-			t.Errorf("replay behind the release: %v", err)
+			t.Errorf("replay after the release: %v", err)
 		}
 		if after := t.allocated(); after != before {
 			t.Errorf("allocated before %v, after %v", before, after)
 		}
 	}
-	r.check("behind three replays", 12)
+	r.check("after three replays", 12)
 }
 
 func spanRefuses(t *fixture) {
@@ -222,9 +222,9 @@ func spanInPieces(t *fixture) {
 		t.ok(tr.Replay(t.ctx))
 		rounds += n
 	}
-	r.check("a replay behind it all", rounds)
+	r.check("a replay after it all", rounds)
 	t.ok(tr.Check(t.ctx))
-	r.check("behind the check", rounds)
+	r.check("after the check", rounds)
 	mine := errors.New("enough")
 	var at *reprise.StepError
 	if err := tr.Step(t.ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] }); !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 2 {
@@ -266,7 +266,7 @@ func spanFromFile(t *fixture) {
 		t.ok(loaded.Split(t.ctx, 2, nil))
 		rounds += 2 * n
 		t.ok(loaded.Verify(t.ctx))
-		r.check("behind all replays of the file", rounds)
+		r.check("after all replays of the file", rounds)
 		var again bytes.Buffer
 		t.ok(loaded.Save(t.ctx, &again))
 		t.ok(loaded.Release(t.ctx))

@@ -147,7 +147,7 @@ func captureRunsNothing(t *fixture) {
 	t.ok(t.rq.Run(t.ctx, x))
 	f.run(9, t.grid())
 	t.ok(t.rq.Finish(t.ctx))
-	f.check("after a run behind the capture")
+	f.check("after a run after the capture")
 	t.ok(tr.Release(t.ctx))
 	t.runAndWait(x)
 	f.run(9, t.grid())
@@ -319,7 +319,7 @@ func failedCapture(t *fixture) {
 	}
 	t.runAndWait(x)
 	f.run(5, t.grid())
-	f.check("a run behind it")
+	f.check("a run after it")
 }
 
 func emptyTrace(t *fixture) {
@@ -408,7 +408,7 @@ func freedInTrace(t *fixture) {
 	}
 	t.ok(tr.Replay(t.ctx))
 	for _, o := range others {
-		t.same("another buffer behind the replay", pattern(o.Addr(), n), t.readAll(o))
+		t.same("another buffer after the replay", pattern(o.Addr(), n), t.readAll(o))
 	}
 	t.ok(tr.Release(t.ctx))
 	if o := t.buffer(reprise.L1, n, 64); o.Addr() != b.Addr() {

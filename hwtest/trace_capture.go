@@ -84,7 +84,7 @@ func insideCapture(t *fixture, op string) {
 	f.run(5, t.grid())
 	t.ok(other.Replay(t.ctx))
 	f.run(5, t.grid())
-	f.check("behind the capture")
+	f.check("after the capture")
 }
 
 func beginAndEnd(t *fixture) {
@@ -139,7 +139,7 @@ func beginLeavesNothing(t *fixture) {
 		}
 		t.runAndWait(x)
 		f.run(5, t.grid())
-		f.check("behind the capture")
+		f.check("after the capture")
 	}
 }
 
@@ -161,7 +161,7 @@ func freedInCapture(t *fixture) {
 	}
 	t.ok(tr.Replay(t.ctx))
 	for _, o := range others {
-		t.same("a buffer that was allocated behind the capture", pattern(o.Addr(), size), t.readAll(o))
+		t.same("a buffer that was allocated after the capture", pattern(o.Addr(), size), t.readAll(o))
 	}
 }
 

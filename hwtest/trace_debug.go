@@ -20,13 +20,13 @@ func debugCases() []testCase {
 		})
 	}
 	return append(cs, []testCase{
-		{name: "times of programs", protects: "each program of a trace has a time on the device, one behind the other, and does what it does in a replay", fn: timesOfPrograms},
+		{name: "times of programs", protects: "each program of a trace has a time on the device, one after the other, and does what it does in a replay", fn: timesOfPrograms},
 		{name: "large programs in steps", protects: "commands longer than a fetch entry can be stepped through", fn: stepLongCommands},
 		{name: "look between steps", protects: "buffers can be read and written between steps, and nothing else runs", fn: lookBetween},
 		{name: "inside of steps", protects: "what a trace can't do while it is stepped through is an error at once, and no wait for itself", fn: insideOfSteps},
 		{name: "check a trace", protects: "a trace that does what its programs do passes, and its buffers stay as they were", fn: checkTrace},
 		{name: "check finds the program", protects: "the first program that differs in a replay is named", fn: checkFinds},
-		{name: "bisect by results", protects: "the first program behind which a result is wrong is found", fn: bisectResults},
+		{name: "bisect by results", protects: "the first program after which a result is wrong is found", fn: bisectResults},
 		{name: "bisect a hang", unsafe: hangs, needs: needSimulator, protects: "the program that hangs is found by steps and by replays of beginnings", fn: bisectHang},
 	}...)
 }
@@ -74,16 +74,16 @@ func timesOfPrograms(t *fixture) {
 	}
 	for i, s := range times {
 		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End || s.Name != []string{"0", "30000", "4000"}[i%3] || s.Queue != 0 {
-			t.Errorf("program %d: %+v behind %+v", i, s, times[max(i-1, 0)])
+			t.Errorf("program %d: %+v after %+v", i, s, times[max(i-1, 0)])
 		}
 	}
-	f.check("behind the times")
+	f.check("after the times")
 	if after := t.allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
 	t.ok(tr.Replay(t.ctx))
 	play()
-	f.check("behind a replay")
+	f.check("after a replay")
 	t.ok(tr.Release(t.ctx))
 	if times, err := tr.Times(t.ctx); !errors.Is(err, reprise.ErrReleased) || times != nil {
 		t.Errorf("after the release: %v", err)
@@ -127,7 +127,7 @@ func lookBetween(t *fixture) {
 	side := t.buffer(reprise.DRAM, 4096, 64)
 	t.ok(tr.Step(t.ctx, func(i int) error {
 		f.run(5, t.grid())
-		f.check(fmt.Sprintf("behind step %d", i))
+		f.check(fmt.Sprintf("after step %d", i))
 		want := pattern(uint32(i), side.Size())
 		t.ok(t.rq.Write(t.ctx, side, 0, want))
 		t.same("a buffer beside", want, t.readAll(side))
@@ -149,7 +149,7 @@ func lookBetween(t *fixture) {
 	}
 	t.runAndWait(x)
 	f.run(5, t.grid())
-	f.check("behind a run that was cut short")
+	f.check("after a run that was cut short")
 }
 
 func insideOfSteps(t *fixture) {
@@ -177,11 +177,11 @@ func insideOfSteps(t *fixture) {
 	if calls != 6 {
 		t.Errorf("%d calls, want 6", calls)
 	}
-	f.check("behind both")
+	f.check("after both")
 	t.ok(tr.Replay(t.ctx))
 	play()
 	t.ok(tr.Release(t.ctx))
-	f.check("behind a replay and the release")
+	f.check("after a replay and the release")
 }
 
 func checkTrace(t *fixture) {
@@ -189,11 +189,11 @@ func checkTrace(t *fixture) {
 	tr, play := t.sequence(f, 9)
 	before := t.allocated()
 	t.ok(tr.Check(t.ctx))
-	f.check("behind the check")
+	f.check("after the check")
 	t.ok(tr.Replay(t.ctx))
 	play()
 	t.ok(tr.Check(t.ctx))
-	f.check("behind a replay and a check")
+	f.check("after a replay and a check")
 	if after := t.allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
@@ -230,8 +230,8 @@ func checkFinds(t *fixture) {
 	if err := tr.Check(t.ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
 		t.Errorf("error %v, want a *CheckError for step 4", err)
 	}
-	t.same("a buffer behind the check", pattern(2, 64), t.readAll(out))
-	f.check("behind the check")
+	t.same("a buffer after the check", pattern(2, 64), t.readAll(out))
+	f.check("after the check")
 }
 
 func bisectResults(t *fixture) {
@@ -283,7 +283,7 @@ func bisectHang(t *fixture) {
 	}
 	t.says(err, `trace "t": step 2, program "spin"`, "hangs", "step 2 of trace")
 	t.ok(u.dev.Recover(u.ctx))
-	for _, bad := range []int{-1, 3} { // what works, and what is said to be wrong behind the program that can hang
+	for _, bad := range []int{-1, 3} { // what works, and what is said to be wrong after the program that can hang
 		step, err = tr.Bisect(u.ctx, prepare(0x12345678), func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
 		t.ok(err)
 		if step != bad {

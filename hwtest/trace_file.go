@@ -266,10 +266,10 @@ func shardedFromFile(t *fixture, s reprise.Sharding) {
 			}
 			t.same("data from the file", data, t.readAll(got))
 			t.ok(tr.Step(t.ctx, nil))
-			t.same("behind its step", numbers, t.readAll(got))
+			t.same("after its step", numbers, t.readAll(got))
 			t.ok(t.rq.Write(t.ctx, got, 0, data))
 			t.ok(tr.Replay(t.ctx))
-			t.same("behind a replay", numbers, t.readAll(got))
+			t.same("after a replay", numbers, t.readAll(got))
 			t.ok(tr.Verify(t.ctx))
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Where a kernel's data is linked: local RAM behind the block that it shares with the firmware (struct rp_local in
+// Where a kernel's data is linked: local RAM after the block that it shares with the firmware (struct rp_local in
 // include/reprise/abi.h), up to the end of the largest local RAM of any processor.
 const (
 	localRAM    = 0xFFB00000

@@ -48,7 +48,7 @@ func goFunction(program io.ReaderAt, name string) (uint64, error) {
 }
 
 // goText returns where the code of Go begins, to which the entries of its table of functions are relative. In programs that a C
-// linker made it is behind code of C in the same section, and a wrong beginning would put the probe into the middle of
+// linker made it is after code of C in the same section, and a wrong beginning would put the probe into the middle of
 // something else.
 func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uint64, error) {
 	inside := func(a uint64) bool { return text.Addr <= a && a < text.Addr+text.Size }

@@ -43,7 +43,7 @@ func TestGoFunctionBehindOtherCode(t *testing.T) {
 		}
 	}
 	if got, err := goFunction(bytes.NewReader(changed), symbolSubmitted); err != nil || got != want {
-		t.Errorf("behind other code: %#x, error %v, want %#x", got, err, want)
+		t.Errorf("after other code: %#x, error %v, want %#x", got, err, want)
 	}
 	rename := func(from, to string) {
 		changed = bytes.Replace(changed, []byte("\x00"+from+"\x00"), append([]byte("\x00"+to), make([]byte, len(from)-len(to)+1)...), 1)
@@ -59,6 +59,6 @@ func TestGoFunctionBehindOtherCode(t *testing.T) {
 		}
 	}
 	if got, err := goFunction(bytes.NewReader(changed), symbolSubmitted); !errors.Is(err, ErrMissing) {
-		t.Errorf("stripped, behind other code: %#x, error %v", got, err)
+		t.Errorf("stripped, after other code: %#x, error %v", got, err)
 	}
 }

@@ -31,7 +31,7 @@ type benchCmd struct {
 	Output   string   `help:"Write the JSON object to this file as well." short:"o" placeholder:"FILE"`
 	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or if there are too few rounds to tell." placeholder:"OLD.json"`
 	EBPF     bool     `help:"With the replay family: let the kernel say where the time of a replay goes, by eBPF." name:"ebpf"`
-	Markers  bool     `help:"Also do what is waited for with markers behind submission and completion and uprobes on them, apart from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
+	Markers  bool     `help:"Also do what is waited for with markers after submission and completion and uprobes on them, apart from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
 	Plot     string   `help:"Draw the figures into this directory as well, as PNG and SVG." placeholder:"DIR"`
 	Timeline string   `help:"With the replay family: write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, apart from what is measured." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List what can be measured, and measure nothing."`

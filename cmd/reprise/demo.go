@@ -145,7 +145,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) error {
 	if res == nil {
 		return err
 	}
-	// A result that differs from the network's is still worth printing, with an error behind it.
+	// A result that differs from the network's is still worth printing, with an error after it.
 	if c.JSON {
 		enc := json.NewEncoder(s.out)
 		enc.SetIndent("", "  ")

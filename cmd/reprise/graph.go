@@ -15,7 +15,7 @@ import (
 // graphCmd are the commands about reports of what ran.
 type graphCmd struct {
 	Show   graphShowCmd   `cmd:"" help:"Print what ran, in the order of time."`
-	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use behind each event."`
+	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
 	Peak   graphPeakCmd   `cmd:"" help:"Print peaks of memory and the number of tensors."`
 	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's language."`
 	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`

@@ -65,7 +65,7 @@ func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
 		}
 	}
 	if cfg.Select, err = hwtest.ParsePattern(c.Pattern); err != nil {
-		return cfg, &flagError{flag: "--run", value: c.Pattern, why: cause(err).Error(), hint: "give a regular expression for the layer, and one for the name behind a slash", err: err}
+		return cfg, &flagError{flag: "--run", value: c.Pattern, why: cause(err).Error(), hint: "give a regular expression for the layer, and one for the name after a slash", err: err}
 	}
 	if c.Short && c.Long {
 		return cfg, &flagError{flag: "--short", value: "true", why: "a run can't be short and long", hint: "give one of --short and --long"}

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest"
 )
 
-// A failure is told where it happens, with the fact and what was found, and again behind the table.
+// A failure is told where it happens, with the fact and what was found, and again after the table.
 func TestSuiteText(t *testing.T) {
 	bad := hwtest.Result{Device: "dev", Layer: "cq", Name: "a write", Protects: "bytes arrive", Outcome: hwtest.Fail, Seconds: 1.5, Log: []string{"x.go:1: wrong\nvery"}}
 	var b bytes.Buffer

@@ -21,7 +21,7 @@ import (
 
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// screen is what a view shows, without colours and the space behind lines.
+// screen is what a view shows, without colours and the space after lines.
 func screen(v *monitorView) string {
 	var out []string
 	for l := range strings.Lines(colours.ReplaceAllString(v.View().Content, "")) {

@@ -81,7 +81,7 @@ func place(path string) (at string, through bool, err error) {
 			return path, false, nil // it is no link
 		}
 		if path = to; !filepath.IsAbs(to) {
-			path = dir + string(filepath.Separator) + to // not cleaned: dots behind another link count from where it leads to
+			path = dir + string(filepath.Separator) + to // not cleaned: dots after another link count from where it leads to
 		}
 	}
 }

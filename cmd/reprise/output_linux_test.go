@@ -41,11 +41,11 @@ func names(t *testing.T, dir string) map[string]fs.FileMode {
 // A file that is written goes where links lead to, and the links stay: also one to nothing yet, and one over others.
 func TestSaveBehindLinks(t *testing.T) {
 	for name, links := range map[string]map[string]string{
-		"file":            {"out": "../b/there"},
-		"nothing yet":     {"out": "../b/new"},
-		"link to a link":  {"out": "next", "next": "../b/there"},
-		"over directory":  {"out": "way/there", "way": "../b"},
-		"dots behind one": {"out": "way/../new", "way": "../b/deep"},
+		"file":           {"out": "../b/there"},
+		"nothing yet":    {"out": "../b/new"},
+		"link to a link": {"out": "next", "next": "../b/there"},
+		"over directory": {"out": "way/there", "way": "../b"},
+		"dots after one": {"out": "way/../new", "way": "../b/deep"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -23,7 +23,7 @@ type simServeCmd struct {
 	Device   *string `help:"Emulated card to serve, with the options that it has elsewhere: emu:blackhole (if not given), emu:wormhole,no-iommu and the like." placeholder:"DEVICE"`
 	Resident bool    `help:"Keep the chip while nobody has the card open, as silicon does. Otherwise each time is a new chip."`
 
-	VFIOUser string `name:"vfio-user" help:"Where virtual machines find the card instead: a socket of the vfio-user protocol. Several cards have .0, .1… behind it." placeholder:"PATH" xor:"where" required:""`
+	VFIOUser string `name:"vfio-user" help:"Where virtual machines find the card instead: a socket of the vfio-user protocol. Several cards have .0, .1… appended." placeholder:"PATH" xor:"where" required:""`
 	Machine  string `help:"With --vfio-user: emulated machine whose cards are served, such as p150 (the default), n150 or n300." placeholder:"NAME"`
 	TTSim    string `name:"ttsim" help:"With --vfio-user: libttsim.so of the vendor's simulator to serve instead of an emulator." placeholder:"PATH"`
 }

@@ -61,7 +61,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 		}
 		return q.Finish(ctx)
 	}
-	var want [][]runBufferJSON // behind each program
+	var want [][]runBufferJSON // after each program
 	err = r.Step(ctx, func(int) error {
 		c, err := r.contents(ctx)
 		want = append(want, c)

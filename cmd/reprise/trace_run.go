@@ -22,7 +22,7 @@ type traceRunCmd struct {
 	Device  string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
 	Replays int    `help:"How often to replay it." default:"1"`
 	Step    bool   `help:"Run it program by program instead, and wait for each." xor:"mode"`
-	Split   *int   `help:"Run it as this many pieces instead that are replayed one behind the other, and wait for each." placeholder:"N" xor:"mode"`
+	Split   *int   `help:"Run it as this many pieces instead that are replayed one after the other, and wait for each." placeholder:"N" xor:"mode"`
 	Bisect  bool   `help:"Find the first program with which a replay hangs, or leaves something else in the buffers than the programs one by one." xor:"mode"`
 	Check   bool   `help:"Compare a replay with the programs one by one, and name the first that differs. Unlike --bisect it ends with the first hang." xor:"mode"`
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
@@ -31,7 +31,7 @@ type traceRunCmd struct {
 
 // Help is shown by --help.
 func (traceRunCmd) Help() string {
-	return "The buffers of the file are allocated where they lay when the trace was recorded, or elsewhere if parameters name all of their addresses, and filled with what the file has of them. Results that the file has are compared after the first replay, or behind all steps or pieces. The programs of a trace over several queues are numbered in an order that its edges allow."
+	return "The buffers of the file are allocated where they lay when the trace was recorded, or elsewhere if parameters name all of their addresses, and filled with what the file has of them. Results that the file has are compared after the first replay, or after all steps or pieces. The programs of a trace over several queues are numbered in an order that its edges allow."
 }
 
 // Validate checks the flags.
@@ -115,7 +115,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: t.queues(), Programs: len(t.programs()), Mode: c.mode(), Results: "not compared",
 	}}
 	begin := time.Now()
-	// What is wrong with the trace is said behind everything else.
+	// What is wrong with the trace is said after everything else.
 	var wrong error
 	switch r.out.Mode {
 	case "step":
@@ -162,7 +162,7 @@ func (r *traceRun) finish(ctx context.Context) error {
 	return nil
 }
 
-// replay replays the trace, and compares the results behind the first time.
+// replay replays the trace, and compares the results after the first time.
 func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	var times []time.Duration
 	for i := range n {
@@ -232,7 +232,7 @@ func (r *runJSON) print(out io.Writer) error {
 	case "step":
 		fmt.Fprintf(w, "ran %d programs one by one in %.3f s\n", len(r.Pieces), r.Seconds)
 	case "split":
-		fmt.Fprintf(w, "replayed %d pieces one behind the other in %.3f s\n", len(r.Pieces), r.Seconds)
+		fmt.Fprintf(w, "replayed %d pieces one after the other in %.3f s\n", len(r.Pieces), r.Seconds)
 	default:
 		if r.Found == nil {
 			fmt.Fprintln(w, "a replay does what its programs do one by one")

@@ -1,6 +1,6 @@
 // Start-up code of every kernel, linked first: the firmware calls the image's first byte as a function.
 //
-// It moves the initial data from behind the text in L1 to local RAM, clears .bss, and waits for the go signal, so
+// It moves the initial data from after the text in L1 to local RAM, clears .bss, and waits for the go signal, so
 // that a kernel delivered ahead of time (preload) is ready when its turn comes. Waypoints: LOAD, GOW, then RUN.
 
 #include "reprise/abi.h"

@@ -5,7 +5,7 @@
 // (EthernetTile/EthernetTxRx.md). The base firmware of the tiles uses queue 0.
 //
 // For each direction of a link there are two slots of a page in the L1 of both tiles. A packet is a page, then one of 16 bytes
-// with its number, which therefore arrives behind it; the receiver sends the number back when it has taken the page. Tiles
+// with its number, which therefore arrives after it; the receiver sends the number back when it has taken the page. Tiles
 // keep how many packets they have sent and received, so the next run goes on where this one ends.
 //
 // Runs on BRISC with NoC 0, on one core of each chip at a time for a link. Unique arguments: 0 mode, 1 the tile of the link
@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint32_t PAGE_MAX = 4096;
 constexpr uint32_t SLOT = PAGE_MAX + 64;
-constexpr uint32_t OUT = 0x30000;             // two slots: what is sent, and its number behind the page
+constexpr uint32_t OUT = 0x30000;             // two slots: what is sent, and its number after the page
 constexpr uint32_t IN = OUT + 2 * SLOT;       // two slots: what has arrived
 constexpr uint32_t TAKEN = IN + 2 * SLOT;     // number of the last packet that the other side has taken
 constexpr uint32_t TAKING = TAKEN + 64;       // two places for numbers that are sent to the other side's TAKEN
@@ -251,7 +251,7 @@ void kernel_main() {
     }
     load(links[0], get_arg_val<uint32_t>(1));
     load(links[1], get_arg_val<uint32_t>(2));
-    // Packets are of 16 bytes: what is behind the page goes with it.
+    // Packets are of 16 bytes: what is after the page goes with it.
     for (uint32_t i = size; i < bytes; i += 4) {
         *words(mine + i) = 0;
     }
