@@ -40,13 +40,13 @@ type ethRegs struct {
 type txQueue struct {
 	control, source, bytes, dest, data uint32
 	busy                               bool
-	unseen                             bool    // nobody has seen it take commands since its last one
+	unseen                             bool    // software hasn't seen it take commands since its last one
 	waiting                            *packet // for the link to come up
 	open                               int     // packets that the other side has not taken yet
 }
 
-// look is a load of the register that says whether the queue is busy.
-func (u *txQueue) look() bool {
+// poll is a load of the register that says whether the queue is busy.
+func (u *txQueue) poll() bool {
 	u.unseen = u.unseen && u.busy
 	return u.busy
 }
@@ -125,97 +125,87 @@ func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
 	return ethNone, 0, 0
 }
 
+// ethLoad loads a register that is an Ethernet tile's own.
 func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
-	bh := t.chip.arch == chip.Blackhole
-	e := &t.eth
 	b, q, off := t.ethAt(addr)
+	e := &t.eth
 	switch {
-	case b == ethTx && off == ethTxCtrl:
-		return e.tx[q].control, slowDone
-	case b == ethTx && bh && off == ethTxCmd: // reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
-		return 0, slowDone
-	case b == ethTx && off == ethTxCmd:
-		return b2u(e.tx[q].look()), slowDone
-	case b == ethTx && bh && off == ethTxStatus: // ETH_TXQ_STATUS_CMD_ONGOING_BIT
-		return b2u(e.tx[q].look()) << 16, slowDone
+	case b == ethTx:
+		if v, ok := t.txLoad(&e.tx[q], off); ok {
+			return v, slowDone
+		}
 	case b == ethRx && off == 0:
 		return e.rx[q], slowDone
-	case b == ethCtrl && !bh && off == 0x98:
-		return e.load, slowDone
-	case b == ethCtrl && bh && off == 0x154:
-		return e.routing, slowDone
-	case b == ethCtrl && bh && off == 0x0C: // PCS_STATUS
-		p := t.port()
-		return b2u(p != nil && p.up()), slowDone
+	case b == ethCtrl:
+		if v, ok := t.ethCtrlLoad(off); ok {
+			return v, slowDone
+		}
 	case b == ethRISC && (off == 0 || off == 8):
 		return e.resetPC[off/8], slowDone
 	}
 	return 0, t.unmapped(o, "load from", addr)
 }
 
-func (t *tile) ethStore(o origin, addr, v uint32) slowResult {
-	c, bh := t.chip, t.chip.arch == chip.Blackhole
-	e := &t.eth
-	bad := func(format string, args ...any) slowResult {
-		c.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr), format, args...)
-		return slowHalt
+// txLoad loads a register of a transmit queue.
+func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
+	bh := t.chip.arch == chip.Blackhole
+	switch {
+	case off == ethTxCtrl:
+		return u.control, true
+	case off == ethTxCmd && bh: // reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
+		return 0, true
+	case off == ethTxCmd:
+		return b2u(u.poll()), true
+	case off == ethTxStatus && bh: // ETH_TXQ_STATUS_CMD_ONGOING_BIT
+		return b2u(u.poll()) << 16, true
 	}
+	return 0, false
+}
+
+// ethCtrlLoad loads a register of the block that controls the tile.
+func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
+	bh := t.chip.arch == chip.Blackhole
+	switch {
+	case off == 0x98 && !bh:
+		return t.eth.load, true
+	case off == 0x154 && bh:
+		return t.eth.routing, true
+	case off == 0x0C && bh: // PCS_STATUS
+		p := t.port()
+		return b2u(p != nil && p.up()), true
+	}
+	return 0, false
+}
+
+// ethStore stores to a register that is an Ethernet tile's own, or to the soft reset.
+func (t *tile) ethStore(o origin, addr, v uint32) slowResult {
 	if addr == debugBase+regSoftReset {
 		ignored := uint32(0x80047000) // written by umd, and nothing to Ethernet tiles
-		if bh {
+		if t.chip.arch == chip.Blackhole {
 			ignored = 0x80046000
 		}
-		e.fw.stops(t, v)
+		t.eth.fw.stops(t, v)
 		return t.softReset(o, v&^ignored)
 	}
+	e := &t.eth
 	b, q, off := t.ethAt(addr)
 	switch b {
 	case ethTx:
-		u := &e.tx[q]
-		switch {
-		case off == ethTxCmd:
-			return t.ethSend(o, q, v)
-		case off == ethTxSource:
-			u.source = v
-		case off == ethTxBytes:
-			u.bytes = v
-		case off == ethTxDest:
-			u.dest = v
-		case off == ethTxData:
-			u.data = v
-		case off == ethTxAhead:
-		case off == ethTxCtrl && bh && v == 1:
-			u.control = v
-		case bh && (off == ethTxSelSW || off == ethTxSelHW): // which headers packets get: they all arrive
-			if v&15 > 9 || v>>4&15 > 9 || v>>8 > 9 || off == ethTxSelHW && v > 9 {
-				return bad("header %#x: there are ten", v)
-			}
-		default:
-			return bad("store of %#x to register %#x of transmit queue %d", v, off, q)
-		}
-		return slowDone
+		return t.txStore(o, addr, q, off, v)
 	case ethRx:
 		if off != 0 || v != 2 {
-			return bad("store of %#x to register %#x of receive queue %d: only control takes 2, packet mode", v, off, q)
+			return t.ethRefuse(o, addr, "store of %#x to register %#x of receive queue %d: only control takes 2, packet mode", v, off, q)
 		}
 		e.rx[q] = v
 		return slowDone
 	case ethMAC:
 		if v|1 != [2]uint32{ethMAC0, ethMAC1}[q] {
-			return bad("MAC register %d = %#x", q, v)
+			return t.ethRefuse(o, addr, "MAC register %d = %#x", q, v)
 		}
 		e.mac[q] = v
 		return slowDone
 	case ethCtrl:
-		switch {
-		case !bh && off == 0x98:
-			return t.ethIRAM(o, addr, v)
-		case bh && off == 0x150 && v == 0:
-			return slowDone
-		case bh && off == 0x154:
-			e.routing = v
-			return slowDone
-		}
+		return t.ethCtrlStore(o, addr, off, v)
 	case ethHeaders:
 		if off == 0x18 || off == 0x1C && v <= 0xFFFF {
 			return slowDone
@@ -230,6 +220,54 @@ func (t *tile) ethStore(o origin, addr, v uint32) slowResult {
 		}
 	}
 	return t.unmapped(o, "store to", addr)
+}
+
+// txStore stores to a register of transmit queue q.
+func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
+	u, bh := &t.eth.tx[q], t.chip.arch == chip.Blackhole
+	switch {
+	case off == ethTxCmd:
+		return t.ethSend(o, q, v)
+	case off == ethTxSource:
+		u.source = v
+	case off == ethTxBytes:
+		u.bytes = v
+	case off == ethTxDest:
+		u.dest = v
+	case off == ethTxData:
+		u.data = v
+	case off == ethTxAhead:
+	case off == ethTxCtrl && bh && v == 1:
+		u.control = v
+	case bh && (off == ethTxSelSW || off == ethTxSelHW): // which headers packets get: they all arrive
+		if v&15 > 9 || v>>4&15 > 9 || v>>8 > 9 || off == ethTxSelHW && v > 9 {
+			return t.ethRefuse(o, addr, "header %#x: there are ten", v)
+		}
+	default:
+		return t.ethRefuse(o, addr, "store of %#x to register %#x of transmit queue %d", v, off, q)
+	}
+	return slowDone
+}
+
+// ethCtrlStore stores to a register of the block that controls the tile.
+func (t *tile) ethCtrlStore(o origin, addr, off, v uint32) slowResult {
+	bh := t.chip.arch == chip.Blackhole
+	switch {
+	case off == 0x98 && !bh:
+		return t.ethIRAM(o, addr, v)
+	case off == 0x150 && bh && v == 0:
+		return slowDone
+	case off == 0x154 && bh:
+		t.eth.routing = v
+		return slowDone
+	}
+	return t.unmapped(o, "store to", addr)
+}
+
+// ethRefuse refuses a store to a register that exists.
+func (t *tile) ethRefuse(o origin, addr uint32, format string, args ...any) slowResult {
+	t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr), format, args...)
+	return slowHalt
 }
 
 // ethIRAM fills a Wormhole Ethernet tile's instruction RAM. The MAC must be stopped for it (ttsim src/tile.cpp).
