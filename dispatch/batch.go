@@ -202,11 +202,11 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared { // not on the usual way
-		if err := q.submittable(p, nil); err != nil {
+		if err := q.submittableLocked(p, nil); err != nil {
 			return err
 		}
 	}
-	return q.submit(ctx, p)
+	return q.submitLocked(ctx, p)
 }
 
 // SubmitReserved is Submit for queues that are reserved, by rs.
@@ -270,7 +270,7 @@ func (b *Batch) unlock() {
 func (b *Batch) rollbackLocked() {
 	for i := range b.parts {
 		if b.parts[i].acquired {
-			b.parts[i].Queue.rollback()
+			b.parts[i].Queue.rollbackLocked()
 		}
 		if b.errs[i] == nil {
 			b.errs[i] = ErrSkipped
@@ -336,18 +336,18 @@ func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err e
 	q := p.Queue
 	p.acquired = false
 	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared || len(rs) > 0 { // not on the usual way
-		if err := q.submittable(p.Prepared, rs); err != nil {
+		if err := q.submittableLocked(p.Prepared, rs); err != nil {
 			return err
 		}
 		p.acquired = true
 	}
 	// No event was recorded yet since the queue was started, or so long ago that the ids' difference could wrap.
 	if p.peers != nil && (q.stream.end.start != q.status.starts.Load() || uint32(q.stream.event-q.stream.end.id) >= 1<<30) {
-		if err := q.recordEnd(ctx); err != nil {
+		if err := q.recordEndLocked(ctx); err != nil {
 			return err
 		}
 	}
-	p.offset, err = q.room(ctx, uint32(len(p.Bytes)))
+	p.offset, err = q.roomLocked(ctx, uint32(len(p.Bytes)))
 	return err
 }
 
@@ -389,7 +389,7 @@ func (p *batchPart) settleLocked() {
 	q := p.Queue
 	q.rings.issue.prefetch()
 	if q.stream.lastPrepared != p.Prepared {
-		q.submitted(p.Prepared)
+		q.submittedLocked(p.Prepared)
 	}
 	if p.peers != nil {
 		q.stream.waits++
@@ -402,9 +402,28 @@ func (b *Batch) recordEndLocked(i *int) {
 	defer b.lostLocked(i)
 	for ; *i < len(b.parts); *i++ {
 		if p := &b.parts[*i]; p.peers != nil && b.errs[*i] == nil {
-			if err := p.Queue.recordEnd(context.Background()); err != nil {
+			if err := p.Queue.recordEndLocked(context.Background()); err != nil {
 				b.failLocked(*i, err)
 			}
 		}
 	}
+}
+
+// recordEndLocked records an event for the device's other queues, which isn't reported to the host.
+func (q *Queue) recordEndLocked(ctx context.Context) error {
+	cq.Put32(q.stream.edgePayload[:], 0, uint32(q.stream.event+1))
+	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+	q.appendEventLocked(&b, q.stream.edgePayload[:])
+	cmds, err := b.Finish()
+	if err != nil {
+		return fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
+	}
+	q.stream.buf = cmds
+	if err := q.sendLocked(ctx, cmds, false); err != nil {
+		return err
+	}
+	q.stream.event++
+	q.status.latest.Store(uint32(q.stream.event))
+	q.stream.end = partEnd{start: q.status.starts.Load(), id: q.stream.event}
+	return nil
 }

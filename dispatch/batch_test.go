@@ -50,7 +50,7 @@ func full(tb testing.TB, q *Queue) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 	defer cancel()
 	for {
-		if err := q.send(ctx, make([]byte, maxCommandSize), false); err != nil {
+		if err := q.sendLocked(ctx, make([]byte, maxCommandSize), false); err != nil {
 			return
 		}
 	}

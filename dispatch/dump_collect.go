@@ -20,8 +20,8 @@ const (
 	maxTraceImage = maxDump / 2
 )
 
-// collect reads the state of the device and of all queues. Called with q.life held; locked says whether q.mu is as well.
-func (q *Queue) collect(what string, cause error, locked bool) *Dump {
+// collectLocked reads the state of the device and of all queues. Called with q.life held; locked says whether q.mu is as well.
+func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 	d := q.d
 	dump := &Dump{
 		Time: time.Now().UTC(), Target: d.kd.String(), Arch: d.ch.Arch().String(), Harvesting: d.ch.Harvesting(),
@@ -33,11 +33,11 @@ func (q *Queue) collect(what string, cause error, locked bool) *Dump {
 	for _, o := range d.queues {
 		switch {
 		case o == q:
-			dump.Queues = append(dump.Queues, o.dump(dump, locked))
+			dump.Queues = append(dump.Queues, o.dumpLocked(dump, locked))
 		case o.life.mu.TryRLock():
 			func() {
 				defer o.life.mu.RUnlock() // also when memory faults
-				dump.Queues = append(dump.Queues, o.dump(dump, false))
+				dump.Queues = append(dump.Queues, o.dumpLocked(dump, false))
 			}()
 		}
 	}
@@ -84,11 +84,11 @@ func (d *Device) dumpRegion(dump *Dump, name string, c chip.Core, addr, size uin
 	return p
 }
 
-// dump describes the queue. Called with life held.
-func (q *Queue) dump(dump *Dump, locked bool) QueueDump {
+// dumpLocked describes the queue. Called with life held.
+func (q *Queue) dumpLocked(dump *Dump, locked bool) QueueDump {
 	out := QueueDump{ID: q.id, Prefetch: q.tiles.prefetch, Dispatch: q.tiles.dispatch, Last: q.lastName()}
 	if locked || q.mu.TryLock() { // without waiting: who has it may wait for life
-		q.dumpHost(dump, &out)
+		q.dumpHostLocked(dump, &out)
 		if !locked {
 			q.mu.Unlock()
 		}
@@ -108,9 +108,9 @@ func (q *Queue) dump(dump *Dump, locked bool) QueueDump {
 	return out
 }
 
-// dumpHost describes the host's side of the rings, and keeps the commands behind the entries of the prefetch queue that
+// dumpHostLocked describes the host's side of the rings, and keeps the commands behind the entries of the prefetch queue that
 // matter. Called with mu held.
-func (q *Queue) dumpHost(dump *Dump, out *QueueDump) {
+func (q *Queue) dumpHostLocked(dump *Dump, out *QueueDump) {
 	if dump.Unreachable == "" {
 		_ = q.d.kd.Guard(q.rings.fetch.poll) // an impossible pointer shows in the dump
 	}

@@ -81,7 +81,7 @@ func TestDumpBesideALargeTrace(t *testing.T) {
 	q := d.Queue(0)
 	for _, size := range []int{maxTraceImage, maxTraceImage + 1} {
 		q.history.replayed.Store(&Prepared{Name: "trace", Image: make([]byte, size)})
-		got, err := ReadDump(bytes.NewReader(encode(t, q.collect("nothing", ErrTimeout, false))))
+		got, err := ReadDump(bytes.NewReader(encode(t, q.collectLocked("nothing", ErrTimeout, false))))
 		if err != nil {
 			t.Errorf("a trace of %d B: %v", size, err)
 			continue

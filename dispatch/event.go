@@ -14,14 +14,14 @@ import (
 )
 
 // Event marks a place among the commands of a queue, for other queues and for the host to wait for. It can be recorded
-// again and again: what is asked of an Event means its newest recording at that moment, so a wait that is in a queue
-// already isn't changed by a later recording. Its methods may be called from any goroutine.
+// again and again; each call means the newest recording at that moment, so a later recording doesn't change a wait that is
+// already in a queue. Its methods may be called from any goroutine.
 //
-// Every recording is reported to the host as well. Upstream records some events for the device alone; asking those
-// from the host would wait for ever.
+// Every recording is reported to the host. tt-metal records some events for the device only, and waiting for those on the
+// host would never end.
 //
-// Waits can't go round in a circle: a queue waits for a recording that has been put into its queue before, so each
-// command waits only for commands that were submitted earlier.
+// Waits can't form a cycle: a queue waits for a recording that was submitted before, so each command waits only for
+// commands that were submitted earlier.
 type Event struct {
 	d     *Device
 	name  string
@@ -39,7 +39,7 @@ type recording struct {
 	done  *completion
 }
 
-// NewEvent returns an event that was never recorded. A timed one takes the device's time with each recording.
+// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each recording.
 func (d *Device) NewEvent(name string, timed bool) *Event {
 	return &Event{d: d, name: name, timed: timed}
 }
@@ -63,11 +63,11 @@ var (
 type EventError struct {
 	Event      string // its name
 	Op         string // "record", "wait", "synchronize" or "query"
-	Queue      int    // that was to record it or to wait; -1 for the host
+	Queue      int    // number of the queue that was to record it or to wait; -1 for the host
 	Site       string // file:line of that call; empty if unknown
-	Recorder   int    // queue of its newest recording; -1 if there is none
+	Recorder   int    // number of the queue with its newest recording; -1 if it was never recorded
 	RecordedAt string // file:line of that recording; empty if unknown
-	Err        error  // what is wrong
+	Err        error  // the cause
 }
 
 // Error implements error.
@@ -88,7 +88,7 @@ func (e *EventError) Error() string {
 	return fmt.Sprintf("dispatch: %s%s event %q%s%s: %v", who, e.Op, e.Event, at(e.Site), recorded, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *EventError) Unwrap() error { return e.Err }
 
 // siteName turns a program counter of runtime.Callers into file:line.
@@ -128,7 +128,7 @@ func (e *Event) Recorder() (queue int, ok bool) {
 	return e.last.q.id, true
 }
 
-// broken says why a recording will never be done; nil if it is, or may yet be.
+// broken returns why a recording will never be done; nil if it is done or still may be.
 func (r *recording) broken() error {
 	if r.done.done() {
 		if r.done.lost != nil {
@@ -142,16 +142,16 @@ func (r *recording) broken() error {
 	return nil
 }
 
-// A record's payload: the id, then flags, then the time. The device's own firmware looks at the flags; upstream's doesn't,
-// and leaves the time as it is.
+// A record's payload: the id, then flags, then the time. This runtime's firmware reads the flags; tt-metal's doesn't, and
+// leaves the time as it is.
 const (
 	atEventFlags = 4
 	atEventTime  = 8
 	eventTimed   = 1
 )
 
-// Record makes the event mean this place in the queue: it is done when everything so far in the queue has run and all
-// its results are in memory. site is a program counter that names the call in errors, or 0.
+// Record records the event at this place in the queue. The recording is done when everything before it has run and all
+// results are in memory. site is a program counter that names the call in errors, or 0.
 func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) {
 	if e.d != q.d {
 		return e.fail("record", q.id, site, nil, ErrOtherDevice)
@@ -169,16 +169,15 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) 
 	return nil
 }
 
-// record makes the dispatcher tell all queues and the host when everything so far is done. It returns what will be
-// reported, and which start of the queue it belongs to.
+// record makes the dispatcher tell all queues and the host when everything so far is done. It returns the completion to
+// wait for, and the start of the queue that it belongs to.
 func (q *Queue) record(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	return q.recordIn(ctx, op, timed)
+	return q.recordLocked(ctx, op, timed)
 }
 
-// recordIn is record for a caller that holds mu.
-func (q *Queue) recordIn(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
+func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
 	if err := q.usable(op); err != nil {
 		return nil, 0, err
 	}
@@ -190,33 +189,42 @@ func (q *Queue) recordIn(ctx context.Context, op string, timed bool) (done *comp
 		cq.Put32(report[:], atEventFlags, eventTimed)
 	}
 	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
-	q.appendEvent(&b, payload[:])
+	q.appendEventLocked(&b, payload[:])
 	b.WriteHost(cq.WriteHost{Event: true, Pad1: uint16(q.id), Data: report[:]})
 	cmds, err := b.Finish()
 	if err != nil {
 		return nil, 0, fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
 	}
 	q.stream.buf = cmds
-	c := &completion{event: id, isEvent: true, timed: timed, before: q.tick(), entries: q.rings.fetch.put + 1}
-	// The completion is expected before it can arrive.
+	c := &completion{event: id, isEvent: true, timed: timed, before: q.tickLocked(), entries: q.rings.fetch.put + 1}
+	// Expected before it can arrive.
 	undo := q.comp.expect(c)
-	if err := q.send(ctx, cmds, false); err != nil {
+	if err := q.sendLocked(ctx, cmds, false); err != nil {
 		undo()
 		return nil, 0, err
 	}
 	q.stream.event = id
 	q.status.latest.Store(uint32(id))
-	q.tidy()
+	q.tidyLocked()
 	return c, q.status.starts.Load(), nil
 }
 
-// tidyFrom is from how many outstanding reports on recording an event looks for them: the smallest completion queue
-// holds 63.
+// appendEventLocked makes the dispatcher tell all queues when everything so far is done.
+func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
+	b.WritePacked(cq.WritePacked{
+		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.lastEvent[q.id], Cores: q.d.eventXYs,
+		NoStride: true, Data: payload,
+	})
+}
+
+// tidyFrom is the number of outstanding completions from which recording an event takes them out: the smallest completion
+// queue holds 63.
 const tidyFrom = 32
 
-// tidy takes reports out of the completion queue when many are outstanding, so that a host that only records and never
-// waits doesn't stop the dispatcher. Called with mu held.
-func (q *Queue) tidy() {
+// tidyLocked takes completions out of the ring when many are outstanding, so that a host that only records and never
+// waits doesn't stop the dispatcher.
+func (q *Queue) tidyLocked() {
 	if q.comp.count() >= tidyFrom {
 		if err := q.comp.drain(); err != nil {
 			_ = q.fail(fmt.Errorf("dispatch: queue %d: %w", q.id, err))
@@ -224,9 +232,8 @@ func (q *Queue) tidy() {
 	}
 }
 
-// Wait holds what is put into the queue from now on until the event's newest recording is done; the call returns at
-// once. The error is an *EventError if that can't be: the event was never recorded, or its recording is lost.
-// A recording on the same queue is done before anyway.
+// Wait makes later commands of the queue wait for the event's newest recording; the call returns at once. The error is an
+// *EventError if the event was never recorded or its recording is lost. A recording on the same queue needs no wait.
 func (q *Queue) Wait(ctx context.Context, e *Event, site uintptr) (err error) {
 	if e.d != q.d {
 		return e.fail("wait for", q.id, site, nil, ErrOtherDevice)
@@ -244,8 +251,8 @@ func (q *Queue) Wait(ctx context.Context, e *Event, site uintptr) (err error) {
 		return e.fail("wait for", q.id, site, r, err)
 	}
 	if r.q == q || r.start != r.q.status.starts.Load() || r.q.status.latest.Load()-uint32(r.done.event) >= 1<<30 {
-		// It is before this place in the same queue, or was done before the device was started anew, or so long ago that
-		// the dispatcher's comparison could wrap.
+		// It precedes this place in the same queue, or was done before the queue was restarted, or is so old that the
+		// dispatcher's comparison could wrap.
 		q.order.vclock.merge(r.done.before)
 		return nil
 	}
@@ -256,7 +263,7 @@ func (q *Queue) Wait(ctx context.Context, e *Event, site uintptr) (err error) {
 		return fmt.Errorf("dispatch: queue %d: wait for event: %w", q.id, err)
 	}
 	q.stream.buf = cmds
-	if err := q.send(ctx, cmds, false); err != nil {
+	if err := q.sendLocked(ctx, cmds, false); err != nil {
 		return err
 	}
 	q.stream.waits++
@@ -301,7 +308,7 @@ func (e *Event) DeviceTime() (cycles uint64, ok bool) {
 	return e.last.done.time, true
 }
 
-// reported looks whether a completion has arrived, without waiting.
+// reported returns whether a completion has arrived, without waiting.
 func (q *Queue) reported(c *completion) (done bool, err error) {
 	if !c.done() {
 		if err := q.peek(); err != nil {
@@ -321,7 +328,7 @@ func (q *Queue) reported(c *completion) (done bool, err error) {
 	return true, nil
 }
 
-// peek takes out what the device has reported.
+// peek takes the queue's completions out of the ring.
 func (q *Queue) peek() error {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
@@ -336,15 +343,15 @@ func (q *Queue) peek() error {
 	})
 }
 
-// Clock is a reading of the clock that a queue's timed events use.
+// Clock is a reading of the clock of a queue's timed events.
 type Clock struct {
 	Cycles uint64        // of the dispatch core's clock since reset
 	Host   time.Time     // when it was read: the middle of the reading
-	Within time.Duration // the reading took twice that long
+	Within time.Duration // half the time that the reading took
 }
 
-// Clock reads the clock of the queue's dispatch core, past the queue. Two readings far apart relate the device's times
-// to the host's; a reading of each queue relates the queues' clocks to each other.
+// Clock reads the clock of the queue's dispatch core, bypassing the queue. Two readings at different times relate the
+// device's times to the host's; a reading of each queue relates the queues' clocks to each other.
 func (q *Queue) Clock() (Clock, error) {
 	pr := &q.d.pr.Debug
 	read := func(reg uint32) (uint32, error) { return q.d.kd.Read32(q.dispatcher.at, uint64(reg)) }

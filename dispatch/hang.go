@@ -161,21 +161,21 @@ func (d *Device) coreKind(c chip.Core) string {
 func (q *Queue) hang(what string, cause error, locked bool) error {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
-	if err := q.over(locked); err != nil {
+	if err := q.overLocked(locked); err != nil {
 		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 	}
-	return q.fail(q.hangError(what, cause, locked))
+	return q.fail(q.hangErrorLocked(what, cause, locked))
 }
 
-// hangError collects the state of the device for an error, and writes its file. Called with life held; locked says
+// hangErrorLocked collects the state of the device for an error, and writes its file. Called with life held; locked says
 // whether mu is as well.
-func (q *Queue) hangError(what string, cause error, locked bool) error {
+func (q *Queue) hangErrorLocked(what string, cause error, locked bool) error {
 	if u := q.d.up; u != nil {
 		if err := u.Check(); err != nil {
 			cause = fmt.Errorf("%w: %w", err, cause)
 		}
 	}
-	e := &HangError{Queue: q.id, Waiting: what, Last: q.lastName(), Cause: cause, Dump: q.collect(what, cause, locked)}
+	e := &HangError{Queue: q.id, Waiting: what, Last: q.lastName(), Cause: cause, Dump: q.collectLocked(what, cause, locked)}
 	e.Cores = e.Dump.Cores
 	for i := range e.Dump.Queues {
 		if o := &e.Dump.Queues[i]; o.ID == q.id {

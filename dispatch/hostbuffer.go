@@ -92,7 +92,7 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 		return fmt.Errorf("dispatch: unpin %v: %w", h.mem, ErrUnpinned)
 	}
 	for _, q := range h.all {
-		done, _, err := q.recordIn(ctx, "unpin host memory", false)
+		done, _, err := q.recordLocked(ctx, "unpin host memory", false)
 		if err == nil {
 			err = q.awaitWith(ctx, "the end of transfers with host memory that is unpinned", done.done, true)
 		}
@@ -173,7 +173,7 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	}
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	to, err := q.host("read", h, at, n)
+	to, err := q.hostAddrLocked("read", h, at, n)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	err = b.pieces(off, n, mostDirect, func(piece Interleaved, bank, pages, size int) error {
 		cmds := cq.NewBuilder(l, q.stream.buf[:0])
 		if first {
-			q.appendSettle(&cmds)
+			q.appendSettleLocked(&cmds)
 		}
 		cmds.WriteLinearHeader(cq.WriteLinear{H: true, NOC: q.d.pcieXY(), Addr: to, Length: uint64(size)})
 		relay := cq.RelayPaged{StartPage: uint8(bank), DRAM: b.DRAM, Base: piece.Addr, PageSize: piece.PageSize, Pages: uint32(pages)}
@@ -194,9 +194,9 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 		n -= size
 		if p != nil && n == 0 {
 			// The report follows the data on the same path, and PCIe keeps writes in order.
-			err = q.report(ctx, &cmds, p)
+			err = q.reportLocked(ctx, &cmds, p)
 		} else {
-			err = q.sendBuilt(ctx, &cmds)
+			err = q.sendBuiltLocked(ctx, &cmds)
 		}
 		if err != nil {
 			return err
@@ -219,7 +219,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 	}
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	from, err := q.host("write", h, at, n)
+	from, err := q.hostAddrLocked("write", h, at, n)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 		cmds := cq.NewBuilder(l, q.stream.buf[:0])
 		now := edges{h.delivered.Load(), q.stream.waits}
 		if now.delivered != 0 && now != h.settled[q.id] {
-			q.appendSettle(&cmds)
+			q.appendSettleLocked(&cmds)
 		} else if first {
 			cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 		}
@@ -247,7 +247,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 			return fmt.Errorf("dispatch: queue %d: write: %w", q.id, err)
 		}
 		q.stream.buf = out
-		if err := q.sendTwo(ctx, out, head); err != nil {
+		if err := q.sendTwoLocked(ctx, out, head); err != nil {
 			return err
 		}
 		h.settled[q.id] = now
@@ -259,8 +259,8 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 	return err
 }
 
-// host says whether the queue may use pinned memory now, and where it is. Called with mu held.
-func (q *Queue) host(op string, h *HostBuffer, at, n int) (uint64, error) {
+// hostAddrLocked says whether the queue may use pinned memory now, and where it is. Called with mu held.
+func (q *Queue) hostAddrLocked(op string, h *HostBuffer, at, n int) (uint64, error) {
 	if err := q.usable(op); err != nil {
 		return 0, err
 	}
@@ -294,15 +294,15 @@ func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, p
 	return nil
 }
 
-// sendTwo puts commands into two batches, the second from byte cut on. Either both are sent or none. Called with mu held.
-func (q *Queue) sendTwo(ctx context.Context, p []byte, cut int) error {
+// sendTwoLocked puts commands into two batches, the second from byte cut on. Either both are sent or none. Called with mu held.
+func (q *Queue) sendTwoLocked(ctx context.Context, p []byte, cut int) error {
 	q.stream.ends = append(q.stream.ends[:0], cut, len(p))
-	return q.sendTogether(ctx, p, q.stream.ends)
+	return q.sendTogetherLocked(ctx, p, q.stream.ends)
 }
 
-// roomFor waits until batches, cut behind each of ends, have room together.
-func (q *Queue) roomFor(ctx context.Context, ends []int) error {
-	fits := func() bool { return q.fitTogether(ends) }
+// roomForLocked waits until batches, cut behind each of ends, have room together.
+func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
+	fits := func() bool { return q.fitTogetherLocked(ends) }
 	if fits() {
 		return nil
 	}
@@ -320,8 +320,8 @@ func (q *Queue) roomFor(ctx context.Context, ends []int) error {
 	return err
 }
 
-// fitTogether is fits for batches, each of which is placed by itself.
-func (q *Queue) fitTogether(ends []int) bool {
+// fitTogetherLocked is fits for batches, each of which is placed by itself.
+func (q *Queue) fitTogetherLocked(ends []int) bool {
 	if q.rings.fetch.spare() < uint32(len(ends)) {
 		return false
 	}
@@ -329,7 +329,7 @@ func (q *Queue) fitTogether(ends []int) bool {
 	for _, end := range ends {
 		n := uint32(end - start)
 		off := q.rings.issue.placeBehind(wr, n)
-		if !q.fits(off, n) {
+		if !q.fitsLocked(off, n) {
 			return false
 		}
 		wr, start = off+n, end
@@ -347,32 +347,32 @@ func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
 	}
 	cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 	cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
-	return q.report(ctx, &cmds, p)
+	return q.reportLocked(ctx, &cmds, p)
 }
 
-// sendBuilt sends commands that were built in q.stream.buf. Called with mu held.
-func (q *Queue) sendBuilt(ctx context.Context, cmds *cq.Builder) error {
+// sendBuiltLocked sends commands that were built in q.stream.buf. Called with mu held.
+func (q *Queue) sendBuiltLocked(ctx context.Context, cmds *cq.Builder) error {
 	out, err := cmds.Finish()
 	if err != nil {
 		return fmt.Errorf("dispatch: queue %d: transfer: %w", q.id, err)
 	}
 	q.stream.buf = out
-	return q.send(ctx, out, false)
+	return q.sendLocked(ctx, out, false)
 }
 
-// report sends commands and a report behind them. Called with mu held.
-func (q *Queue) report(ctx context.Context, cmds *cq.Builder, p *Pending) error {
+// reportLocked sends commands and a report behind them. Called with mu held.
+func (q *Queue) reportLocked(ctx context.Context, cmds *cq.Builder, p *Pending) error {
 	cmds.WriteHost(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize})
 	*p = Pending{q: q}
 	p.own.hostPage, p.own.devPage, p.own.read = 1, 1, &p.read
-	p.own.before, p.own.entries = q.tick(), q.rings.fetch.put+1
+	p.own.before, p.own.entries = q.tickLocked(), q.rings.fetch.put+1
 	p.last = &p.own
 	q.comp.push(p.last)
-	if err := q.sendBuilt(ctx, cmds); err != nil {
+	if err := q.sendBuiltLocked(ctx, cmds); err != nil {
 		q.comp.takeBack(p.last)
 		p.last = nil
 		return err
 	}
-	q.tidy()
+	q.tidyLocked()
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// clock says of every queue up to which position its commands are ordered before something: a vector clock. A queue
-// counts a position for what may hand workers on or take them over.
+// clock is a vector clock: the position of each queue up to which its commands are ordered before something. A queue counts
+// a position for each command that acquires workers or lets another queue acquire them.
 type clock [maxQueues]uint64
 
 func (c *clock) merge(o clock) {
@@ -23,7 +23,7 @@ type ordering struct {
 	prevOwner prevOwner
 }
 
-// observed is what the host has seen done: whatever is submitted afterwards, by anybody, comes behind it.
+// observed is what the host has seen done. Everything that is submitted later, to any queue, is ordered after it.
 type observed struct {
 	mu    sync.Mutex
 	clock clock
@@ -35,8 +35,8 @@ func (o *observed) add(c clock) {
 	o.clock.merge(c)
 }
 
-// now is what the next command of the queue is ordered behind. Called with mu held.
-func (q *Queue) now() clock {
+// nowLocked returns what the queue's next command is ordered after.
+func (q *Queue) nowLocked() clock {
 	seen := &q.d.seen
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
@@ -44,29 +44,29 @@ func (q *Queue) now() clock {
 	return q.order.vclock
 }
 
-// tick counts a position, and returns what is ordered before whatever is ordered behind it. Called with mu held.
-func (q *Queue) tick() clock {
+// tickLocked counts a position and returns its clock: whatever is ordered after the position is ordered after all that.
+func (q *Queue) tickLocked() clock {
 	q.order.pos++
-	c := q.now()
+	c := q.nowLocked()
 	c[q.id] = q.order.pos
 	return c
 }
 
-// Names of what takes workers over, for errors.
+// Names of operations that acquire workers, for errors.
 const (
 	opRun    = "run program"
 	opReplay = "replay trace"
-	opState  = "set the state behind raw commands of"
+	opState  = "set the state after raw commands of"
 )
 
 // OverlapError is returned when a queue would start workers that another queue may still be using, because nothing
 // orders the two.
 type OverlapError struct {
-	Queue int    // that was refused
-	Op    string // what it was asked for: run program "dense"
-	Site  string // file:line of the call, if known
-	Owner int    // queue that has the workers
-	Last  string // what it put on them last
+	Queue int    // number of the queue that was refused
+	Op    string // the refused operation, such as run program "dense"
+	Site  string // file:line of the call; empty if unknown
+	Owner int    // number of the queue that owns the workers
+	Last  string // its last operation on them
 }
 
 // Error implements error.
@@ -75,15 +75,14 @@ func (e *OverlapError) Error() string {
 	if e.Site != "" {
 		at = " at " + e.Site
 	}
-	return fmt.Sprintf("dispatch: queue %d: %s%s: queue %d has put %s on the same workers, and nothing orders the two: record an event on queue %d behind it and wait for it on queue %d, or finish queue %d first",
+	return fmt.Sprintf("dispatch: queue %d: %s%s: queue %d has put %s on the same workers, and nothing orders the two: record an event on queue %d after it and wait for it on queue %d, or finish queue %d first",
 		e.Queue, e.Op, at, e.Owner, e.Last, e.Owner, e.Queue, e.Owner)
 }
 
-// acquire makes the queue the owner of its workers, which it shares with other queues. Another queue's last program or
+// acquireLocked makes the queue the owner of its workers, which it shares with other queues. Another queue's last program or
 // replay must be ordered before the queue's next command: by an event, directly or through further queues, or because
-// the host has seen it done. Then nothing of it is left behind that edge, and all kernel-config memory is free. Called
-// with mu held.
-func (q *Queue) acquire(op string, name *string) error {
+// the host has seen it done. So it has ended, and all kernel-config memory is free. Otherwise the error is an *OverlapError.
+func (q *Queue) acquireLocked(op string, name *string) error {
 	s := q.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,10 +90,10 @@ func (q *Queue) acquire(op string, name *string) error {
 		return fmt.Errorf("dispatch: queue %d: %s %q: %w", q.id, op, *name, ErrReserved)
 	}
 	if o := s.owner; o != nil && o != q {
-		if known := q.now(); o.order.work.at > known[o.id] {
+		if known := q.nowLocked(); o.order.work.at > known[o.id] {
 			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id, Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
 		}
-		// Nobody changes o.stream.state: who has it would have taken a position that isn't known here.
+		// o.stream.state doesn't change meanwhile: another run on o would have counted a position that isn't known here.
 		q.stream.state.launch = o.stream.state.launch
 		q.stream.state.config = configRing{size: q.d.pr.L1.KernelConfigSize}
 		q.stream.lastPrepared = nil
@@ -106,9 +105,9 @@ func (q *Queue) acquire(op string, name *string) error {
 	return nil
 }
 
-// rollback undoes the last acquire, when what the workers were for hasn't got into the queue, not even in part. Called with mu
-// held, as long as acquire's caller had it.
-func (q *Queue) rollback() {
+// rollbackLocked undoes the last acquireLocked, when no part of what the workers were acquired for has got into the queue. mu
+// has been held since.
+func (q *Queue) rollbackLocked() {
 	if !q.shared || q.status.failed.Load() != nil {
 		return
 	}
@@ -117,21 +116,21 @@ func (q *Queue) rollback() {
 	q.set.owner, q.order.work = q.order.prevOwner.owner, q.order.prevOwner.work
 }
 
-// prevOwner is who had workers before a queue took them over, and what that queue had put on them itself.
+// prevOwner is the owner of workers before a queue acquired them, and the acquiring queue's work before.
 type prevOwner struct {
 	owner *Queue
 	work  work
 }
 
-// work is what a queue has put on workers that it shares.
+// work is a queue's last operation on workers that it shares.
 type work struct {
 	at   uint64 // its position
 	op   string
 	name *string
 }
 
-// forceAcquire makes the queue the owner of its workers without asking.
-func (q *Queue) forceAcquire() {
+// forceAcquireLocked makes the queue the owner of its workers without checking the order.
+func (q *Queue) forceAcquireLocked() {
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()
 	q.set.owner = q
@@ -139,9 +138,8 @@ func (q *Queue) forceAcquire() {
 	q.order.work = work{at: q.order.pos, op: opState, name: &opRaw}
 }
 
-// resetOwner takes the queue's commands so far for done, and gives its workers up: it was started anew. Called with mu
-// held.
-func (q *Queue) resetOwner() {
+// resetOwnerLocked counts the queue's commands so far as done and releases its workers, after a restart.
+func (q *Queue) resetOwnerLocked() {
 	var done clock
 	done[q.id] = q.order.pos
 	q.d.seen.add(done)

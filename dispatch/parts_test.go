@@ -14,7 +14,7 @@ func fillRing(t *testing.T, q *Queue, n int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	for {
-		if err := q.send(ctx, make([]byte, n), false); err != nil {
+		if err := q.sendLocked(ctx, make([]byte, n), false); err != nil {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
@@ -45,14 +45,14 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("no longer wanted")
 	time.AfterFunc(5*time.Millisecond, func() { cancel(why) })
-	if err := q.sendParts(ctx, "program", p, ends); !errors.Is(err, why) {
+	if err := q.sendBatchesLocked(ctx, "program", p, ends); !errors.Is(err, why) {
 		t.Errorf("error %v, want %v", err, why)
 	}
 	if q.rings.fetch.put != put || q.rings.issue.wr != wr || q.status.failed.Load() != nil {
 		t.Errorf("%d entries and %d B further, failed %v: want the queue as it was", q.rings.fetch.put-put, q.rings.issue.wr-wr, q.status.failed.Load())
 	}
 	take()
-	if err := q.sendParts(t.Context(), "program", p, ends); err != nil {
+	if err := q.sendBatchesLocked(t.Context(), "program", p, ends); err != nil {
 		t.Fatal(err)
 	}
 	if n := q.rings.fetch.put - put; n != uint64(len(ends)) {
@@ -85,7 +85,7 @@ func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 		p, ends := parts(5*maxCommandSize/2 + 128)
 		q.rings.issue.wr = uint32(len(q.rings.issue.mem) - rest)
 		wr := q.rings.issue.wr
-		if err := q.sendParts(t.Context(), "program", p, ends); err != nil {
+		if err := q.sendBatchesLocked(t.Context(), "program", p, ends); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(fetched(q, wr, ends), p) {
@@ -118,7 +118,7 @@ func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 			}
 		}
 	}()
-	err := q.sendParts(ctx, "program", p, ends)
+	err := q.sendBatchesLocked(ctx, "program", p, ends)
 	close(end)
 	<-ended
 	if err != nil || q.status.failed.Load() != nil || q.rings.fetch.put != uint64(len(ends)) {

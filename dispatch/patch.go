@@ -20,14 +20,14 @@ type Patch struct {
 func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved, patches []Patch) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if err := q.submittable(p, nil); err != nil {
+	if err := q.submittableLocked(p, nil); err != nil {
 		return err
 	}
-	if err := q.patch(ctx, at, patches); err != nil {
-		q.rollback()
+	if err := q.patchLocked(ctx, at, patches); err != nil {
+		q.rollbackLocked()
 		return err
 	}
-	return q.submit(ctx, p)
+	return q.submitLocked(ctx, p)
 }
 
 // Patch writes patches as SubmitPatched does.
@@ -37,13 +37,13 @@ func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (er
 	if err := q.usable("patch"); err != nil {
 		return err
 	}
-	return q.patch(ctx, at, patches)
+	return q.patchLocked(ctx, at, patches)
 }
 
-// patch is called with mu held. Commands go to the dispatcher in order and the prefetcher takes nothing from the issue
+// patchLocked is called with mu held. Commands go to the dispatcher in order and the prefetcher takes nothing from the issue
 // queue while it reads a trace, so nothing has to wait before the writes. Behind them the dispatcher waits until they
 // are in memory and lets the prefetcher go on, which stalls until then.
-func (q *Queue) patch(ctx context.Context, at *Interleaved, patches []Patch) error {
+func (q *Queue) patchLocked(ctx context.Context, at *Interleaved, patches []Patch) error {
 	l := q.d.layout()
 	b := cq.NewBuilder(l, q.stream.buf[:0])
 	flush := func() error {
@@ -52,7 +52,7 @@ func (q *Queue) patch(ctx context.Context, at *Interleaved, patches []Patch) err
 			return fmt.Errorf("dispatch: queue %d: patch: %w", q.id, err)
 		}
 		q.stream.buf = cmds
-		err = q.send(ctx, cmds, false)
+		err = q.sendLocked(ctx, cmds, false)
 		b.Reset(q.stream.buf[:0])
 		return err
 	}

@@ -13,9 +13,9 @@ type movement struct {
 	polled bool // whether device is anything
 }
 
-// progress is a fingerprint of what moves while queues take commands and report: this one, and those that it may wait
+// progressLocked is a fingerprint of what moves while queues take commands and report: this one, and those that it may wait
 // for. Called with life held.
-func (q *Queue) progress() [2]uint64 {
+func (q *Queue) progressLocked() [2]uint64 {
 	p := [2]uint64{q.comp.seen(), uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))}
 	for _, o := range q.d.queues {
 		if o != q {
@@ -45,13 +45,13 @@ func (f *fingerprint) word(v uint32) {
 	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
 }
 
-// pollDevice checks that the device is there, and takes it for progress when anything on it moved: a completion was
+// pollDeviceLocked checks that the device is there, and takes it for progress when anything on it moved: a completion was
 // counted, or a processor is at another waypoint or has begun another kernel. So a program that takes longer than the
 // hang timeout is no hang as long as its kernels move. It is too slow to be done each time: it reads every core. Called
 // with life held.
-func (q *Queue) pollDevice(w *waiter, seen *movement, what string, locked bool) error {
+func (q *Queue) pollDeviceLocked(w *waiter, seen *movement, what string, locked bool) error {
 	if err := q.d.kd.Alive(); err != nil {
-		return q.fail(q.hangError(what, err, locked))
+		return q.fail(q.hangErrorLocked(what, err, locked))
 	}
 	now := q.deviceFingerprint()
 	if seen.polled && now != seen.device {

@@ -16,15 +16,15 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Queue is a hardware command queue: what is put into it runs in order. Its methods may be called from any
-// goroutine; commands run in the order in which the calls return.
+// Queue is a hardware command queue. Commands run in the order in which the calls that submit them return. Its methods
+// may be called from any goroutine.
 type Queue struct {
 	d          *Device
 	id         int
 	tiles      queueTiles
 	dispatcher Dispatcher
-	set        *workers // that it starts
-	shared     bool     // the set belongs to other queues too
+	set        *workers // the queue starts programs on
+	shared     bool     // other queues have the same set
 
 	mu     spinLock // guards rings, stream and order
 	rings  queueRings
@@ -49,7 +49,7 @@ type queueRings struct {
 	issue issueRing
 }
 
-// streamState is what the commands so far leave behind, for those to come. Guarded by Queue.mu.
+// streamState is what the commands so far leave for those to come. Guarded by Queue.mu.
 type streamState struct {
 	state        State
 	lastPrepared *Prepared // whose After state is, if it was submitted last and state hasn't changed since
@@ -71,7 +71,7 @@ type history struct {
 	replayed atomic.Pointer[Prepared] // of prepared commands
 }
 
-// queueStatus is what others than the holder of Queue.mu read.
+// queueStatus may be read without Queue.mu.
 type queueStatus struct {
 	failed atomic.Pointer[error] // why the queue takes no more commands; nil if it does
 	stop   atomic.Pointer[error] // why waits have to end; nil if they don't
@@ -79,18 +79,18 @@ type queueStatus struct {
 	latest atomic.Uint32         // streamState.event
 }
 
-// lifetime keeps the windows and host memory of a queue until those who use them without Queue.mu are done: they hold mu for
-// reading.
+// lifetime says whether the windows and host memory of a queue are still there. Code that uses them without Queue.mu holds mu
+// for reading.
 type lifetime struct {
 	mu     sync.RWMutex
 	closed bool // windows and memory are gone
-	ending bool // the holder of Queue.mu ends the kernels, and may wait in spite of queueStatus.stop; guarded by Queue.mu
+	ending bool // the holder of Queue.mu ends the kernels and may wait although queueStatus.stop is set; guarded by Queue.mu
 }
 
 var errClosed = errors.New("the queue is closed")
 
-// State returns what the queue's commands so far leave behind. When another queue has taken the workers over since, only
-// the completion count is of use.
+// State returns the state after the queue's commands so far. If another queue has acquired the workers since, only the
+// completion count is valid.
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,7 +100,7 @@ func (q *Queue) State() State {
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.id }
 
-// Starts returns a number, from 1 on, that changes when the queue is started anew: what ran before has left nothing behind then.
+// Starts returns how often the queue was started, from 1 on. A restart loses everything that ran before.
 func (q *Queue) Starts() uint64 { return q.status.starts.Load() }
 
 // Compare orders the queues of all devices: as the devices were started, then by number. Locks of several queues or devices
@@ -109,10 +109,10 @@ func (q *Queue) Compare(o *Queue) int {
 	return cmp.Or(q.d.opened.Compare(o.d.opened), cmp.Compare(q.d.tie, o.d.tie), cmp.Compare(q.id, o.id))
 }
 
-// Dispatcher returns the core that workers report to when this queue started them.
+// Dispatcher returns the dispatch core, to which workers that this queue starts report.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
-// usable says whether the queue takes commands.
+// usable returns why the queue takes no commands; nil if it does.
 func (q *Queue) usable(op string) error {
 	if err := q.status.failed.Load(); err != nil {
 		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, *err)
@@ -120,8 +120,8 @@ func (q *Queue) usable(op string) error {
 	return nil
 }
 
-// leave ends what puts commands into the queue. A device that is removed takes its memory along: that is an error and
-// no crash. before is what debug.SetPanicOnFault returned when mu was taken.
+// leave unlocks mu after commands were put into the queue. A fault of the memory of a device that was removed becomes an
+// error. before is what debug.SetPanicOnFault returned when mu was taken.
 func (q *Queue) leave(err *error, before bool) {
 	debug.SetPanicOnFault(before)
 	if e := recover(); e != nil {
@@ -130,6 +130,13 @@ func (q *Queue) leave(err *error, before bool) {
 		return
 	}
 	q.mu.Unlock()
+}
+
+// recoverLostLocked turns the fault of an access to a device that was removed into an error.
+func (q *Queue) recoverLostLocked(err *error) {
+	if e := recover(); e != nil {
+		*err = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e)))
+	}
 }
 
 // fail closes the queue to further commands, because host and device may disagree about where they are.
@@ -155,7 +162,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 		return err
 	}
 	if q.shared {
-		if err := q.acquire(opRun, &im.name); err != nil {
+		if err := q.acquireLocked(opRun, &im.name); err != nil {
 			return err
 		}
 	}
@@ -164,15 +171,15 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	p := im.place(&st, q.dispatcher)
 	if n := im.size(&p); n <= maxCommandSize {
 		// The commands are built where the prefetcher reads them, so that they are copied once.
-		off, err := q.room(ctx, uint32(n))
+		off, err := q.roomLocked(ctx, uint32(n))
 		if err != nil {
-			q.rollback()
+			q.rollbackLocked()
 			return err
 		}
 		im.build(q.rings.issue.mem[off:off:int(off)+n], im.main.bytes, &p, q.dispatcher, q.stream.runs)
-		q.ring(off, uint32(n), false)
-	} else if err := q.runInParts(ctx, im, &p); err != nil {
-		q.rollback()
+		q.publishLocked(off, uint32(n), false)
+	} else if err := q.runInBatchesLocked(ctx, im, &p); err != nil {
+		q.rollbackLocked()
 		return err
 	}
 	q.history.last.Store(&im.name)
@@ -181,8 +188,8 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	return nil
 }
 
-// runInParts sends the commands of a run in several batches. Called with mu held.
-func (q *Queue) runInParts(ctx context.Context, im *Image, p *placement) error {
+// runInBatchesLocked sends the commands of a run in several batches.
+func (q *Queue) runInBatchesLocked(ctx context.Context, im *Image, p *placement) error {
 	q.stream.buf = im.build(q.stream.buf[:0], im.main.bytes, p, q.dispatcher, q.stream.runs)
 	q.stream.ends = q.stream.ends[:0]
 	start, end := 0, 0 // of the batch so far
@@ -202,23 +209,23 @@ func (q *Queue) runInParts(ctx context.Context, im *Image, p *placement) error {
 		cut(at + len(q.stream.buf) - len(im.main.bytes))
 	}
 	q.stream.ends = append(q.stream.ends, end)
-	return q.sendParts(ctx, im.name, q.stream.buf, q.stream.ends)
+	return q.sendBatchesLocked(ctx, im.name, q.stream.buf, q.stream.ends)
 }
 
-// Prepared is a batch of commands that is built once and sent again and again, changed only in the completion
-// counts that it waits for.
+// Prepared is a queue's commands that are built once and submitted again and again. Only the completion counts that they
+// wait for change.
 type Prepared struct {
-	// Queue is the queue that the commands were built for.
+	// Queue is the only queue that the commands are submitted to.
 	Queue *Queue
 	// Bytes are the commands, a whole number of PCIe-aligned units.
 	Bytes []byte
 	// Counts are the offsets of 32-bit words that hold the queue's completion count plus Add.
 	Counts []CountPatch
-	// After is the state in which the commands leave the queue.
+	// After is the queue's state after the commands.
 	After State
 	// Name appears in hang reports.
 	Name string
-	// Image is what lies in DRAM for Bytes to run, for hang reports; nil if there is nothing. It doesn't change.
+	// Image is the trace in DRAM that Bytes run, for hang reports; nil if they run none. It doesn't change.
 	Image []byte
 
 	revoked bool
@@ -230,7 +237,7 @@ type Prepared struct {
 // ErrRevoked is returned when prepared commands are submitted after Revoke.
 var ErrRevoked = errors.New("the commands were revoked")
 
-// Revoke makes further submissions of p fail. Those before it are in the queue.
+// Revoke makes later submissions of p fail with ErrRevoked. Earlier ones stay in the queue.
 func (q *Queue) Revoke(p *Prepared) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -252,16 +259,16 @@ func (q *Queue) Submit(ctx context.Context, p *Prepared) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared { // not on the usual way
-		if err := q.submittable(p, nil); err != nil {
+		if err := q.submittableLocked(p, nil); err != nil {
 			return err
 		}
 	}
-	return q.submit(ctx, p)
+	return q.submitLocked(ctx, p)
 }
 
-// submittable says whether the queue takes prepared commands, and acquires workers that it shares. If rs are given, the
-// queue must be reserved by one of them; else by nobody. Called with mu held.
-func (q *Queue) submittable(p *Prepared, rs []*Reservation) error {
+// submittableLocked checks that the queue takes prepared commands, and acquires workers that it shares. With rs the queue
+// must be reserved by one of them, without it must not be reserved.
+func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if err := q.usable("replay"); err != nil {
 		return err
 	}
@@ -275,34 +282,34 @@ func (q *Queue) submittable(p *Prepared, rs []*Reservation) error {
 		return fmt.Errorf("dispatch: queue %d: submit %s: the reservation has ended", q.id, p.Name)
 	}
 	if q.shared {
-		if err := q.acquire(opReplay, &p.Name); err != nil {
+		if err := q.acquireLocked(opReplay, &p.Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// submit is called with mu held, and the workers acquired if they are shared.
-func (q *Queue) submit(ctx context.Context, p *Prepared) error {
+// submitLocked sends prepared commands. Shared workers have been acquired.
+func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
 	p.count(q.stream.state.Expected)
-	if err := q.send(ctx, p.Bytes, true); err != nil {
-		q.rollback()
+	if err := q.sendLocked(ctx, p.Bytes, true); err != nil {
+		q.rollbackLocked()
 		return err
 	}
 	if q.stream.lastPrepared != p {
-		q.submitted(p)
+		q.submittedLocked(p)
 	}
 	return nil
 }
 
-// submitted notes that other prepared commands than before are in the queue. Called with mu held.
-func (q *Queue) submitted(p *Prepared) {
+// submittedLocked notes that prepared commands, other than the last ones, are in the queue.
+func (q *Queue) submittedLocked(p *Prepared) {
 	q.history.last.Store(&p.Name)
 	q.history.replayed.Store(p)
 	q.stream.state, q.stream.lastPrepared = p.After, p
 }
 
-// count sets the counts that the commands wait for.
+// count sets the completion counts that the commands wait for.
 func (p *Prepared) count(base cq.Count) {
 	if !p.sent || p.base != base {
 		for _, c := range p.Counts {
@@ -312,31 +319,31 @@ func (p *Prepared) count(base cq.Count) {
 	}
 }
 
-// send puts one batch of commands into the issue ring and rings the doorbell. Called with mu held.
-func (q *Queue) send(ctx context.Context, p []byte, stall bool) error {
-	off, err := q.room(ctx, uint32(len(p)))
+// sendLocked puts one batch of commands into the issue ring and announces it.
+func (q *Queue) sendLocked(ctx context.Context, p []byte, stall bool) error {
+	off, err := q.roomLocked(ctx, uint32(len(p)))
 	if err != nil {
 		return err
 	}
 	copy(q.rings.issue.mem[off:], p)
-	q.ring(off, uint32(len(p)), stall)
+	q.publishLocked(off, uint32(len(p)), stall)
 	return nil
 }
 
-// room waits until a batch of n bytes can be placed, and returns where.
-func (q *Queue) room(ctx context.Context, n uint32) (uint32, error) {
+// roomLocked waits until the issue ring has room for a batch of n bytes, and returns its offset.
+func (q *Queue) roomLocked(ctx context.Context, n uint32) (uint32, error) {
 	off := q.rings.issue.place(n)
-	if q.fits(off, n) {
+	if q.fitsLocked(off, n) {
 		return off, nil
 	}
-	// What has been reported says so too, and costs no access to the device.
-	if q.rings.fetch.advance(q.comp.taken.Load()); q.fits(off, n) {
+	// Completions say so as well, without an access to the device.
+	if q.rings.fetch.advance(q.comp.taken.Load()); q.fitsLocked(off, n) {
 		return off, nil
 	}
 	var lost error
 	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
 		lost = q.rings.fetch.poll()
-		return lost != nil || q.fits(off, n)
+		return lost != nil || q.fitsLocked(off, n)
 	}, true)
 	if lost != nil {
 		return off, q.fail(lost)
@@ -344,7 +351,7 @@ func (q *Queue) room(ctx context.Context, n uint32) (uint32, error) {
 	return off, err
 }
 
-func (q *Queue) fits(off, n uint32) bool {
+func (q *Queue) fitsLocked(off, n uint32) bool {
 	// An entry counts as taken when its read was issued, so the bytes of the one taken last may still be on their way.
 	oldest := q.rings.fetch.taken
 	if oldest > 0 {
@@ -353,8 +360,8 @@ func (q *Queue) fits(off, n uint32) bool {
 	return !q.rings.fetch.full() && q.rings.issue.free(off, n, oldest, q.rings.fetch.put)
 }
 
-// ring publishes a batch that lies in the issue ring.
-func (q *Queue) ring(off, n uint32, stall bool) {
+// publishLocked announces a batch of n bytes that lies in the issue ring.
+func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.wr = off + n
 	*q.rings.issue.end(q.rings.fetch.put) = off + n
 	entry := cq.FetchEntry(n / cq.FetchUnit)
@@ -366,14 +373,14 @@ func (q *Queue) ring(off, n uint32, stall bool) {
 	q.rings.issue.prefetch()
 }
 
-// await waits until done says so, reading what the device reports meanwhile so that it never waits for the host.
-// It ends in a *HangError when nothing moves for the device's hang timeout. The caller doesn't hold mu.
+// await waits until done returns true. Meanwhile it takes completions out of the ring, so that the device never waits for
+// the host. It fails with a *HangError when nothing moves for the device's hang timeout. The caller must not hold mu.
 func (q *Queue) await(ctx context.Context, what string, done func() bool) error {
 	return q.awaitWith(ctx, what, done, false)
 }
 
-// Await waits until done says so, as all waits of the queue do. But when nothing moves for the hang timeout, that ends only
-// this wait: who else may yet do what it is for, the queue can't know.
+// Await waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
+// queue: done may depend on something else than the queue.
 func (q *Queue) Await(ctx context.Context, what string, done func() bool) error {
 	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
 	var seen movement
@@ -418,9 +425,9 @@ func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, lo
 	}
 }
 
-// drainOthers takes out what other queues' devices have reported: this queue may wait for one of them, whose dispatcher
-// waits for space in its completion queue. Called with life held.
-func (q *Queue) drainOthers() {
+// drainOthersLocked takes completions of the device's other queues out of their rings: this queue may wait for one of them
+// whose dispatcher waits for space in its completion queue.
+func (q *Queue) drainOthersLocked() {
 	for _, o := range q.d.queues {
 		if o != q {
 			o.drainAlive()
@@ -428,8 +435,8 @@ func (q *Queue) drainOthers() {
 	}
 }
 
-// drainAlive takes out what the queue's device has reported, unless somebody ends the queue: without waiting, because who
-// is about to take life may wait for the caller. The lock goes also when the memory faults.
+// drainAlive takes the queue's completions out of the ring unless the queue is being closed. It doesn't wait for life.mu,
+// because whoever is about to lock it may wait for the caller. It unlocks life.mu even if the memory faults.
 func (q *Queue) drainAlive() {
 	if !q.life.mu.TryRLock() {
 		return
@@ -442,8 +449,8 @@ func (q *Queue) drainAlive() {
 	}
 }
 
-// over says why waits have to end. Called with life held; locked says whether mu is as well.
-func (q *Queue) over(locked bool) error {
+// overLocked returns why waits have to end; nil if they don't. locked says whether mu is held as well.
+func (q *Queue) overLocked(locked bool) error {
 	switch stop := q.status.stop.Load(); {
 	case stop != nil && (!locked || !q.life.ending):
 		return *stop
@@ -453,16 +460,15 @@ func (q *Queue) over(locked bool) error {
 	return nil
 }
 
-// poll is what a wait does between pauses.
+// poll is what a wait does between pauses: it takes completions out of the ring, calls done and looks for progress.
 func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, locked bool) (ended bool, err error) {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
-	if err := q.over(locked); err != nil {
+	if err := q.overLocked(locked); err != nil {
 		return false, fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 	}
-	// A device that is removed takes its memory along.
 	lost := q.d.kd.Guard(func() error {
-		q.drainOthers()
+		q.drainOthersLocked()
 		if err := q.comp.drain(); err != nil {
 			return q.fail(fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err))
 		}
@@ -470,9 +476,9 @@ func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, l
 			return nil
 		}
 		if err := q.d.kd.Fault(); err != nil {
-			return q.fail(q.hangError(what, err, locked))
+			return q.fail(q.hangErrorLocked(what, err, locked))
 		}
-		if now := q.progress(); now != seen.queue {
+		if now := q.progressLocked(); now != seen.queue {
 			seen.queue = now
 			w.progress()
 		}
@@ -480,18 +486,18 @@ func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, l
 	})
 	switch {
 	case lost != nil && errors.Is(lost, kmd.ErrDeviceLost):
-		return false, q.fail(q.hangError(what, lost, locked))
+		return false, q.fail(q.hangErrorLocked(what, lost, locked))
 	case lost != nil || ended:
 		return ended, lost
 	case w.due():
 		begun := time.Now()
-		err = q.pollDevice(w, seen, what, locked)
+		err = q.pollDeviceLocked(w, seen, what, locked)
 		w.polled(time.Since(begun))
 	}
 	return false, err
 }
 
-// Finish waits until everything that was put into the queue has run and all its results are in memory.
+// Finish waits until everything that was submitted before has run and all its results are in memory.
 func (q *Queue) Finish(ctx context.Context) error {
 	done, _, err := q.record(ctx, "finish", false)
 	if err != nil {

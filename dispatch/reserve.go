@@ -60,12 +60,12 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 		return fmt.Errorf("dispatch: queue %d: %s: the reservation has ended", q.id, op)
 	}
 	if q.shared {
-		if err := q.acquire(op, name); err != nil {
+		if err := q.acquireLocked(op, name); err != nil {
 			return err
 		}
 	}
 	if err := f(q); err != nil {
-		q.rollback()
+		q.rollbackLocked()
 		return err
 	}
 	return nil
@@ -73,7 +73,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 
 // Submit is Queue.Submit.
 func (r *Reservation) Submit(ctx context.Context, p *Prepared) error {
-	return r.with(opReplay, &p.Name, func(q *Queue) error { return q.submit(ctx, p) })
+	return r.with(opReplay, &p.Name, func(q *Queue) error { return q.submitLocked(ctx, p) })
 }
 
 // RunAgain runs a program once more with the runtime arguments of a run that was recorded before, whatever has been changed
@@ -84,7 +84,7 @@ func (r *Reservation) RunAgain(ctx context.Context, im *Image, run []byte, v Var
 		if q.stream.buf, err = im.appendAgain(q.stream.buf[:0], run, v, &st, q.dispatcher, q.stream.runs); err != nil {
 			return err
 		}
-		if err := q.pieces(ctx, q.stream.buf, im.name); err != nil {
+		if err := q.sendPiecesLocked(ctx, q.stream.buf, im.name); err != nil {
 			return err
 		}
 		q.history.last.Store(&im.name)
@@ -108,7 +108,7 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 			cq.Put32(q.stream.buf, c.At, uint32(q.stream.state.Expected+c.Add))
 		}
 		q.history.last.Store(&name)
-		if err := q.pieces(ctx, q.stream.buf, name); err != nil {
+		if err := q.sendPiecesLocked(ctx, q.stream.buf, name); err != nil {
 			return err
 		}
 		q.stream.state, q.stream.lastPrepared = after, nil
@@ -116,8 +116,8 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 	})
 }
 
-// pieces sends commands in as many batches as fetch entries need. Called with mu held.
-func (q *Queue) pieces(ctx context.Context, cmds []byte, name string) error {
+// sendPiecesLocked sends commands in as many batches as fetch entries need. Called with mu held.
+func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) error {
 	start, end := 0, 0
 	q.stream.ends = q.stream.ends[:0]
 	noFlush := false // a header whose data the next command brings
@@ -143,7 +143,7 @@ func (q *Queue) pieces(ctx context.Context, cmds []byte, name string) error {
 	if end > start {
 		q.stream.ends = append(q.stream.ends, end)
 	}
-	return q.sendParts(ctx, name, cmds, q.stream.ends)
+	return q.sendBatchesLocked(ctx, name, cmds, q.stream.ends)
 }
 
 // StateAfter returns the state behind that many programs of a trace of the queue: see Device.Detach.

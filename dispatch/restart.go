@@ -29,7 +29,7 @@ func (d *Device) Interrupt(cause error) {
 	}
 	for _, q := range d.queues {
 		q.mu.Lock()
-		_ = q.release(cause) // windows of a device that may be gone
+		_ = q.releaseLocked(cause) // windows of a device that may be gone
 		q.mu.Unlock()
 	}
 }
@@ -114,7 +114,7 @@ func (q *Queue) restart() error {
 	if err := q.start(); err != nil {
 		return err
 	}
-	q.resetOwner()
+	q.resetOwnerLocked()
 	q.life.closed = false
 	return nil
 }

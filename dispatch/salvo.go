@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime/debug"
 	"slices"
 
@@ -56,7 +55,7 @@ func (s *Salvo) Submit(ctx context.Context) []error {
 	if failed {
 		for i := range s.parts {
 			if s.parts[i].took {
-				s.parts[i].q.rollback()
+				s.parts[i].q.rollbackLocked()
 			}
 			if s.errs[i] == nil {
 				s.errs[i] = ErrUnsent
@@ -88,21 +87,21 @@ func (s *Salvo) Submit(ctx context.Context) []error {
 func (p *salvoPart) prepare(ctx context.Context) (err error) {
 	q := p.q
 	p.took = false
-	defer q.lost(&err)
+	defer q.recoverLostLocked(&err)
 	if q.status.failed.Load() != nil || p.p.revoked || q.stream.reserved != nil || q.shared {
-		if err := q.submittable(p.p, nil); err != nil {
+		if err := q.submittableLocked(p.p, nil); err != nil {
 			return err
 		}
 		p.took = true
 	}
-	p.off, err = q.room(ctx, uint32(len(p.p.Bytes)))
+	p.off, err = q.roomLocked(ctx, uint32(len(p.p.Bytes)))
 	return err
 }
 
 // put puts the commands into the issue ring.
 func (p *salvoPart) put() (err error) {
 	q := p.q
-	defer q.lost(&err)
+	defer q.recoverLostLocked(&err)
 	p.p.count(q.stream.state.Expected)
 	n := uint32(len(p.p.Bytes))
 	copy(q.rings.issue.mem[p.off:], p.p.Bytes)
@@ -114,7 +113,7 @@ func (p *salvoPart) put() (err error) {
 // announce tells the prefetcher.
 func (p *salvoPart) announce() (err error) {
 	q := p.q
-	defer q.lost(&err)
+	defer q.recoverLostLocked(&err)
 	q.tiles.prefetchL1.Publish() // as in ring
 	q.rings.fetch.push(cq.FetchEntry(uint32(len(p.p.Bytes))/cq.FetchUnit) | cq.FetchStall)
 	q.rings.issue.prefetch()
@@ -124,11 +123,4 @@ func (p *salvoPart) announce() (err error) {
 		q.stream.state, q.stream.lastPrepared = p.p.After, p.p
 	}
 	return nil
-}
-
-// lost turns the fault of an access to a device that was removed into an error. Called with mu held.
-func (q *Queue) lost(err *error) {
-	if e := recover(); e != nil {
-		*err = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e)))
-	}
 }

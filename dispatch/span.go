@@ -95,7 +95,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 	for _, part := range s.parts {
 		q := part.q
 		if q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved) {
-			if err := q.submittable(part.p, nil); err != nil {
+			if err := q.submittableLocked(part.p, nil); err != nil {
 				return err
 			}
 			continue
@@ -104,7 +104,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 			return err
 		}
 		if q.shared {
-			if err := q.acquire(opReplay, &part.p.Name); err != nil {
+			if err := q.acquireLocked(opReplay, &part.p.Name); err != nil {
 				return err
 			}
 		}
@@ -112,7 +112,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 	for _, part := range s.parts {
 		// None yet since the queue was started, or so long ago that the ids' difference could wrap.
 		if q := part.q; q.stream.end.start != q.status.starts.Load() || uint32(q.stream.event-q.stream.end.id) >= 1<<30 {
-			if err := q.recordEnd(ctx); err != nil {
+			if err := q.recordEndLocked(ctx); err != nil {
 				return err
 			}
 		}
@@ -121,7 +121,7 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 		for _, w := range part.waits {
 			cq.Put32(part.p.Bytes, w.at, uint32(w.peer.stream.end.id))
 		}
-		if _, err := part.q.room(ctx, uint32(len(part.p.Bytes))); err != nil {
+		if _, err := part.q.roomLocked(ctx, uint32(len(part.p.Bytes))); err != nil {
 			return err
 		}
 	}
@@ -129,13 +129,13 @@ func (s *Span) submit(ctx context.Context, rs []*Reservation) error {
 	// the parts apart.
 	ctx = context.Background()
 	for _, part := range s.parts {
-		if err := part.q.submit(ctx, part.p); err != nil {
+		if err := part.q.submitLocked(ctx, part.p); err != nil {
 			return s.cut(err)
 		}
 		part.q.stream.waits++
 	}
 	for _, part := range s.parts {
-		if err := part.q.recordEnd(ctx); err != nil {
+		if err := part.q.recordEndLocked(ctx); err != nil {
 			return s.cut(err)
 		}
 	}
@@ -148,32 +148,4 @@ func (s *Span) cut(err error) error {
 		_ = part.q.fail(err)
 	}
 	return err
-}
-
-// recordEnd records an event for the other queues alone. Called with mu held.
-func (q *Queue) recordEnd(ctx context.Context) error {
-	cq.Put32(q.stream.edgePayload[:], 0, uint32(q.stream.event+1))
-	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
-	q.appendEvent(&b, q.stream.edgePayload[:])
-	cmds, err := b.Finish()
-	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
-	}
-	q.stream.buf = cmds
-	if err := q.send(ctx, cmds, false); err != nil {
-		return err
-	}
-	q.stream.event++
-	q.status.latest.Store(uint32(q.stream.event))
-	q.stream.end = partEnd{start: q.status.starts.Load(), id: q.stream.event}
-	return nil
-}
-
-// appendEvent makes the dispatcher tell all queues when everything so far is done. Called with mu held.
-func (q *Queue) appendEvent(b *cq.Builder, payload []byte) {
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
-	b.WritePacked(cq.WritePacked{
-		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.lastEvent[q.id], Cores: q.d.eventXYs,
-		NoStride: true, Data: payload,
-	})
 }

@@ -7,37 +7,36 @@ import (
 	"time"
 )
 
-// spinLock is a lock that costs one locked instruction, to take it: it is given back with a plain store, which neither waits
-// until what was stored before has left the processor nor looks for others. So nobody is woken, and who finds it taken
-// looks again and again: first at once, then after letting others run, then after sleeping. It is held for some 50 ns,
-// unless the rings are full; then its holder waits for the device in the same way.
+// spinLock is a lock that costs one atomic instruction, to lock it. A plain store unlocks it, which neither drains the store
+// buffer nor looks for waiters. So nobody is woken: waiters poll, first at once, then with Gosched, then with short sleeps. It
+// is held for some 50 ns unless the rings are full; then its holder waits for the device in the same way.
 //
-// Those who wait take turns, and whoever comes meanwhile waits behind them.
+// Waiters queue up on turn, and newcomers queue up after them.
 type spinLock struct {
 	held    uint32
 	waiting atomic.Int32
-	turn    sync.Mutex // held by the one that waits for held
+	turn    sync.Mutex // held by the waiter whose turn it is
 }
 
-// Lock takes the spinLock.
-func (g *spinLock) Lock() {
-	if g.waiting.Load() != 0 || !atomic.CompareAndSwapUint32(&g.held, 0, 1) {
-		g.wait()
+// Lock locks l.
+func (l *spinLock) Lock() {
+	if l.waiting.Load() != 0 || !atomic.CompareAndSwapUint32(&l.held, 0, 1) {
+		l.wait()
 	}
 }
 
-// How long a spinLock that is taken is looked at in which way.
+// How a waiter polls.
 const (
-	lockSpins  = 200 // some microseconds
+	lockSpins  = 200 // polls without a pause: some microseconds
 	lockYields = 50
 	lockSleep  = 50 * time.Microsecond
 )
 
 //go:noinline
-func (g *spinLock) wait() {
-	g.waiting.Add(1)
-	g.turn.Lock()
-	for n := 0; !g.TryLock(); n++ {
+func (l *spinLock) wait() {
+	l.waiting.Add(1)
+	l.turn.Lock()
+	for n := 0; !l.TryLock(); n++ {
 		switch {
 		case n < lockSpins:
 		case n < lockSpins+lockYields:
@@ -46,14 +45,14 @@ func (g *spinLock) wait() {
 			shortSleep(lockSleep)
 		}
 	}
-	g.turn.Unlock()
-	g.waiting.Add(-1)
+	l.turn.Unlock()
+	l.waiting.Add(-1)
 }
 
-// TryLock takes the spinLock if nobody has it.
-func (g *spinLock) TryLock() bool {
-	return atomic.LoadUint32(&g.held) == 0 && atomic.CompareAndSwapUint32(&g.held, 0, 1)
+// TryLock locks l if it is unlocked, and returns whether it did.
+func (l *spinLock) TryLock() bool {
+	return atomic.LoadUint32(&l.held) == 0 && atomic.CompareAndSwapUint32(&l.held, 0, 1)
 }
 
-// Unlock gives the spinLock back.
-func (g *spinLock) Unlock() { storeRelease(&g.held, 0) }
+// Unlock unlocks l.
+func (l *spinLock) Unlock() { storeRelease(&l.held, 0) }

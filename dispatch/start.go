@@ -247,11 +247,11 @@ func (q *Queue) close() error {
 		}
 		q.fail(errClosed)
 	}
-	return errors.Join(err, q.release(errClosed))
+	return errors.Join(err, q.releaseLocked(errClosed))
 }
 
-// release gives the queue's windows back and ends what still waits. Called with mu held.
-func (q *Queue) release(cause error) error {
+// releaseLocked gives the queue's windows back and ends what still waits. Called with mu held.
+func (q *Queue) releaseLocked(cause error) error {
 	q.life.mu.Lock() // waits end before what they look at goes
 	defer q.life.mu.Unlock()
 	q.comp.lose(cause)
@@ -281,7 +281,7 @@ func (q *Queue) terminate() error {
 			return err
 		}
 		q.stream.buf = cmds
-		if err := q.send(ctx, cmds, false); err != nil {
+		if err := q.sendLocked(ctx, cmds, false); err != nil {
 			return err
 		}
 	}
@@ -289,7 +289,7 @@ func (q *Queue) terminate() error {
 	// taken out, here and from queues that this one waits for, lest their dispatchers wait for space.
 	takeOut := func() {
 		_ = q.comp.drain() // what it would say is lost with the queue
-		q.drainOthers()
+		q.drainOthersLocked()
 	}
 	for _, c := range []chip.Core{q.tiles.prefetch, q.tiles.dispatch} {
 		// What the device looks like is asked only when it takes long: behind a tunnel each core's state takes its time.

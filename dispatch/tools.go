@@ -22,7 +22,7 @@ func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) (err erro
 		return err
 	}
 	q.history.last.Store(&opRaw)
-	return q.send(ctx, commands, stall)
+	return q.sendLocked(ctx, commands, stall)
 }
 
 // Receive sends commands as Send does, of which exactly one is a WRITE_LINEAR_H_HOST of data (not of an event) that
@@ -48,7 +48,7 @@ func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (done 
 	c := &completion{dst: dst, hostPage: max(1, len(dst)), devPage: max(1, len(dst)), read: &read{}}
 	undo := q.comp.expect(c)
 	q.history.last.Store(&opRaw)
-	if err := q.send(ctx, commands, false); err != nil {
+	if err := q.sendLocked(ctx, commands, false); err != nil {
 		undo()
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (q *Queue) SetState(st State) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shared {
-		q.forceAcquire()
+		q.forceAcquireLocked()
 	}
 	q.stream.state, q.stream.lastPrepared = st, nil
 }

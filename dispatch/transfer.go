@@ -68,7 +68,7 @@ func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte)
 	page := off / int(b.HostPage)
 	wait := true // the first command waits until the workers have stopped using the buffer
 	for len(data) > 0 {
-		n, err := q.writeSome(ctx, b, page, data, wait)
+		n, err := q.writeSomeLocked(ctx, b, page, data, wait)
 		if err != nil {
 			return err
 		}
@@ -80,13 +80,13 @@ func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte)
 	return nil
 }
 
-// writeSome writes as many whole pages as one batch of commands holds, or one page in several batches.
-func (q *Queue) writeSome(ctx context.Context, b *Interleaved, page int, data []byte, wait bool) (int, error) {
+// writeSomeLocked writes as many whole pages as one batch of commands holds, or one page in several batches.
+func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, data []byte, wait bool) (int, error) {
 	l := q.d.layout()
 	budget := uint32(maxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
 	if b.PageSize <= budget {
 		n := min(int(budget/b.PageSize), len(data)/int(b.HostPage))
-		return n, q.writePages(ctx, b, page, n, data[:n*int(b.HostPage)], wait)
+		return n, q.writePagesLocked(ctx, b, page, n, data[:n*int(b.HostPage)], wait)
 	}
 	part := int(budget) &^ (pageSize - 1)
 	for off := 0; off < int(b.HostPage); off += part {
@@ -95,20 +95,20 @@ func (q *Queue) writeSome(ctx context.Context, b *Interleaved, page int, data []
 		// One page of just this part, in the same bank. Not a byte behind the page is written.
 		size := min(uint32(l.Stride(n)), b.PageSize-uint32(off))
 		piece := Interleaved{DRAM: b.DRAM, Addr: addr + uint32(off), PageSize: size, HostPage: uint32(n), Pages: bank + 1, Banks: b.Banks}
-		if err := q.writePages(ctx, &piece, bank, 1, data[off:off+n], wait && off == 0); err != nil {
+		if err := q.writePagesLocked(ctx, &piece, bank, 1, data[off:off+n], wait && off == 0); err != nil {
 			return 0, err
 		}
 	}
 	return 1, nil
 }
 
-func (q *Queue) writePages(ctx context.Context, b *Interleaved, page, n int, data []byte, wait bool) error {
+func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n int, data []byte, wait bool) error {
 	l := q.d.layout()
 	size := l.Stride(2*cq.HeaderSize + n*int(b.PageSize))
 	if wait {
 		size += l.Stride(2 * cq.HeaderSize)
 	}
-	off, err := q.room(ctx, uint32(size))
+	off, err := q.roomLocked(ctx, uint32(size))
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (q *Queue) writePages(ctx context.Context, b *Interleaved, page, n int, dat
 			copy(dst[i*int(b.PageSize):], data[i*int(b.HostPage):(i+1)*int(b.HostPage)])
 		}
 	}
-	q.ring(off, uint32(size), false)
+	q.publishLocked(off, uint32(size), false)
 	return nil
 }
 
@@ -146,16 +146,16 @@ func (q *Queue) Settle(ctx context.Context) (err error) {
 		return err
 	}
 	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
-	q.appendSettle(&b)
+	q.appendSettleLocked(&b)
 	cmds, err := b.Finish()
 	if err != nil {
 		return fmt.Errorf("dispatch: queue %d: settle: %w", q.id, err)
 	}
 	q.stream.buf = cmds
-	return q.send(ctx, cmds, false)
+	return q.sendLocked(ctx, cmds, false)
 }
 
-func (q *Queue) appendSettle(b *cq.Builder) {
+func (q *Queue) appendSettleLocked(b *cq.Builder) {
 	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 }
 
@@ -246,13 +246,13 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 		return nil, fmt.Errorf("dispatch: queue %d: read: a page of %d B doesn't fit the completion queue of %d B: open the device with more queue memory", q.id, b.PageSize, len(q.comp.ring.mem))
 	}
 	var c *completion
-	before := q.tick()
+	before := q.tickLocked()
 	for first := true; len(dst) > 0; first = false {
 		n := min(perRecord, len(dst)/int(b.HostPage))
 		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before, entries: q.rings.fetch.put + 1}
 		cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 		if first {
-			q.appendSettle(&cmds)
+			q.appendSettleLocked(&cmds)
 		}
 		cmds.WriteHostHeader(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize + uint64(n)*uint64(b.PageSize)})
 		bank, addr := b.at(page)
@@ -263,7 +263,7 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 		}
 		q.stream.buf = out
 		undo := q.comp.expect(c)
-		if err := q.send(ctx, out, false); err != nil {
+		if err := q.sendLocked(ctx, out, false); err != nil {
 			undo()
 			return nil, err
 		}

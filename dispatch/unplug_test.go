@@ -13,9 +13,9 @@ import (
 // they can be closed.
 func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 	for name, look := range map[string]func(q *Queue){
-		"what has come":  func(q *Queue) { q.drainOthers() },
-		"what has moved": func(q *Queue) { q.progress() },
-		"a dump":         func(q *Queue) { q.collect("nothing", ErrTimeout, false) },
+		"what has come":  func(q *Queue) { q.drainOthersLocked() },
+		"what has moved": func(q *Queue) { q.progressLocked() },
+		"a dump":         func(q *Queue) { q.collectLocked("nothing", ErrTimeout, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			card := sim.Blackhole()
