@@ -1,13 +1,13 @@
-// Command fwbuild compiles what runs on the chips: the base firmware and the command-queue kernels (dispatch/firmware), what
-// carries them over Ethernet (dispatch/firmware/relay), and the kernels that come with Reprise (kernels), with its operations
-// (ops), with its example (examples/digits) and with its conformance suite (hwtest). It is what go generate runs in those
-// packages:
+// Command fwbuild compiles the programs that run on the chips: the base firmware and the command-queue kernels
+// (dispatch/firmware), the relay of command queues over Ethernet (dispatch/firmware/relay), and the kernels that come with
+// Reprise (kernels), its operations (ops), its example (examples/digits) and its conformance suite (hwtest). go generate runs
+// it in those packages:
 //
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|relay|kernels|digits|hwtest|ops...
 //
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Kernels are made by
-// [kernels.CompileELF]. The output depends on sources and compiler alone: no paths, times or build ids are in it. With -check it
-// writes nothing, and fails when the committed images are not what the sources give.
+// [kernels.CompileELF]. The output depends on the sources and the compiler only: it has no paths, times or build ids. With
+// -check it writes nothing, and fails if the committed images differ from what it built.
 package main
 
 import (
@@ -92,7 +92,7 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 	return nil
 }
 
-// build makes targets and writes them below dir, or compares them with what is there. Files below dir that no target
+// build makes targets and writes them below dir, or compares them with the files there. Files below dir that no target
 // makes are removed, or reported.
 func build(tools toolchain, dir string, targets []target, check bool) error {
 	made := map[string][]byte{}
@@ -141,7 +141,7 @@ func build(tools toolchain, dir string, targets []target, check bool) error {
 	}
 	if len(stale) > 0 {
 		slices.Sort(stale)
-		return fmt.Errorf("fwbuild: committed images are not what the sources give, run go generate with the same compiler: %s",
+		return fmt.Errorf("fwbuild: committed images differ from what the sources give: run go generate with the same compiler: %s",
 			strings.Join(stale, ", "))
 	}
 	return nil

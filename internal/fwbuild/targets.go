@@ -18,12 +18,12 @@ type target struct {
 	sources []string // relative to the module's root, in link order; a kernel has one
 	defines []string // preprocessor definitions
 
-	// Of firmware alone.
+	// Of firmware only.
 	script  string   // linker script
 	symbols []string // linker symbols, name=value
 }
 
-// A form is what is committed of what the linker makes.
+// A form is the form in which the linker's output is committed.
 type form int
 
 const (
@@ -44,7 +44,7 @@ const (
 	relaySource    = "dispatch/firmware/relay/src"
 )
 
-// firmwareTargets are the base firmware of each processor, and the command-queue kernels that there are sources for.
+// firmwareTargets returns the base firmware of each processor, and a command-queue kernel for each of its source files.
 func firmwareTargets(root string) ([]target, error) {
 	sources := [chip.NumProcessors]string{"brisc", "ncrisc", "trisc", "trisc", "trisc"}
 	var targets []target
@@ -70,9 +70,9 @@ func firmwareTargets(root string) ([]target, error) {
 	return append(targets, queue...), err
 }
 
-// relayTargets are the programs that carry command queues over Ethernet, which only Wormhole needs: a kernel, and the program
-// of Ethernet tiles. That one lies where customers' code does (tt-isa-documentation WormholeB0/EthernetTile/L1.md) and keeps
-// its data on the base firmware's stack.
+// relayTargets returns the programs that carry command queues over Ethernet, which only Wormhole needs: a kernel, and the
+// program of Ethernet tiles. That one is linked to the region for customers' code (tt-isa-documentation
+// WormholeB0/EthernetTile/L1.md) and keeps its data on the base firmware's stack.
 func relayTargets(root string) ([]target, error) {
 	kernels, err := kernelTargetsIn(root, relaySource+"/tensix", "", image)
 	kernels = slices.DeleteFunc(kernels, func(t target) bool { return t.arch != chip.Wormhole })
@@ -86,12 +86,12 @@ func relayTargets(root string) ([]target, error) {
 	}), err
 }
 
-// kernelTargets are one kernel for each source file in kernels/src.
+// kernelTargets returns a kernel for each source file in kernels/src.
 func kernelTargets(root string) ([]target, error) {
 	return kernelTargetsIn(root, kernelSource, "", elfFile)
 }
 
-// kernelTargetsIn are one kernel for each source file in a directory.
+// kernelTargetsIn returns a kernel for each source file in a directory.
 func kernelTargetsIn(root, dir, prefix string, form form) ([]target, error) {
 	ext := map[bool]string{true: "elf", false: "bin"}[form == elfFile]
 	entries, err := os.ReadDir(filepath.Join(root, dir))

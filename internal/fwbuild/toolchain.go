@@ -37,12 +37,12 @@ func (t toolchain) make(target target) ([]byte, error) {
 	return image, nil
 }
 
-// intermediate is the path in the work directory of a file that a target is made of.
+// intermediate returns the path in the work directory of an intermediate file of a target.
 func (t toolchain) intermediate(target target, suffix string) string {
 	return filepath.Join(t.work, strings.NewReplacer("/", "-", ".", "-").Replace(target.output)+suffix)
 }
 
-// kernel compiles a kernel as package kernels does it for everybody. Warnings are errors here.
+// kernel compiles a kernel with package kernels. Warnings are errors here.
 func (t toolchain) kernel(target target) ([]byte, error) {
 	path := filepath.Join(t.root, target.sources[0])
 	var warnings bytes.Buffer
@@ -84,7 +84,7 @@ func (t toolchain) firmware(target target) ([]byte, error) {
 		object := t.intermediate(target, "-"+strconv.Itoa(i)+".o")
 		text, err := compiler.Compile(t.ctx, riscv.Unit{
 			Source: source, Object: object, Arch: target.arch, Include: []string{kernelHeaders}, Defines: target.defines, TrimPaths: []string{t.root},
-			Flags: []string{"-Werror", "-Os"}, // there are a few hundred bytes of room
+			Flags: []string{"-Werror", "-Os"}, // the room is a few hundred bytes
 		})
 		if err != nil {
 			return nil, fmt.Errorf("compile %s: %w\n%s", source, err, text)

@@ -23,8 +23,8 @@ type File interface {
 	Mmap(offset uint64, length int) (Mapping, error)
 	// Close drops the descriptor. As with a real driver, resources live on while a mapping does.
 	Close() error
-	// Fault says why the device behind the file stopped, when the implementation knows (an emulator that refused
-	// what silicon leaves undefined, a simulator that aborted). On silicon it is always nil.
+	// Fault returns why the file's device stopped, if the implementation knows (an emulator that refused what silicon
+	// leaves undefined, a simulator that aborted). On silicon it is always nil.
 	Fault() error
 }
 
@@ -38,11 +38,11 @@ type Mapping struct {
 	Unmap func() error
 }
 
-// MappingFault is what an access raises as a panic whose mapping the driver has taken away, where a mapping is an MMIO:
-// the address of such a fault says nothing.
+// MappingFault is the value with which an access to an MMIO panics after the driver has taken the mapping away. An MMIO has
+// no address by which such a fault could be told from others.
 type MappingFault interface {
 	error
-	// OfMapping tells it from other faults.
+	// OfMapping distinguishes it from other errors.
 	OfMapping()
 }
 

@@ -16,8 +16,8 @@ const Version = 1
 // Size is the size of a log in bytes: one page on every system that is supported.
 const Size = 4096
 
-// The layout, in bytes from the start of the file. Numbers are little-endian. The header never changes once the magic
-// number is there; it is stored last. A record is a cache line of its own, so that an update touches one.
+// The layout, in bytes from the start of the file. Numbers are little-endian. The magic number is stored last, and the
+// header never changes after that. A record is a cache line of its own, so that an update touches one line.
 const (
 	atMagic     = 0   // 8 bytes
 	atVersion   = 8   // u32
@@ -25,9 +25,9 @@ const (
 	atPID       = 16  // u32
 	atFlags     = 20  // u32
 	atStart     = 24  // u64: start time of the process in ticks since boot (proc(5), stat field 22); 0 is unknown
-	atNamespace = 32  // u64: inode of the namespace that the process id is of; 0 is unknown
+	atNamespace = 32  // u64: inode of the namespace of the process id; 0 is unknown
 	atOpened    = 40  // i64: when the log was made, in ns since 1970
-	atNUMA      = 48  // i32: memory node of the device, negative if there is none
+	atNUMA      = 48  // i32: memory node of the device, negative if it isn't known
 	atCommand   = 64  // text, 64 bytes
 	atName      = 128 // text, 128 bytes
 	atPCI       = 256 // text, 32 bytes
@@ -60,7 +60,7 @@ const (
 	numKinds = 5
 )
 
-// Kinds lists the kinds.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
 
 // String returns the kind's name as tt-metal writes it: DRAM, L1, L1_SMALL or TRACE.
@@ -82,24 +82,24 @@ func (k Kind) valid() bool { return k == DRAM || k == L1 || k == L1Small || k ==
 
 // Value is how much of one kind of memory is in use, in bytes over all banks.
 type Value struct {
-	// Capacity is what the kind could have. DRAM and Trace share it where traces have no region of their own.
+	// Capacity is the most that the kind can have. DRAM and Trace share it where traces have no region of their own.
 	Capacity  uint64
 	Allocated uint64
 	Peak      uint64 // the most that was ever allocated at once
 	Extents   uint64 // number of live buffers, or traces
 }
 
-// Device says which device a log is about. Text that is too long is cut.
+// Device is the device of a log. Text that is too long is cut.
 type Device struct {
 	Name     string // as it was opened: a device node, "emulated blackhole 0"
 	PCI      string // PCI address, "0000:01:00.0"
-	Serial   string // the board's serial number, "" if not known
+	Serial   string // the board's serial number, "" if it isn't known
 	Arch     string // "blackhole"
-	NUMANode int    // memory node that the device is at; negative if there is none
-	Emulated bool   // the device is the process's own: nobody else's device of the same name is the same
+	NUMANode int    // memory node of the device; negative if it isn't known
+	Emulated bool   // the device is the process's own: a device of the same name in another process is another one
 }
 
-// Entry is what a log says.
+// Entry is the contents of a log.
 type Entry struct {
 	PID       int       // in the process's own namespace
 	Start     uint64    // start time of the process in ticks since boot; 0 is unknown
@@ -107,11 +107,11 @@ type Entry struct {
 	Opened    time.Time // when the device was opened
 	Command   string    // name of the program
 	Device    Device
-	Memory    []Record // of each kind that there is, by Kind
+	Memory    []Record // of each kind that the device has, by Kind
 
 	Path string // of the log
-	UID  int    // user whose file it is: the system says so, not the log
-	// Foreign says that PID is a number of another container, where it may be another process's here.
+	UID  int    // owner of the file, from the system and not from the log
+	// Foreign means that PID is a number in another PID namespace; here it may be another process.
 	Foreign bool
 }
 
@@ -120,8 +120,8 @@ type Record struct {
 	Kind Kind
 	Value
 	Updates uint64 // how often it changed
-	// Torn says that the writer was in the middle of an update all the time: the numbers are each right before or
-	// after it, but may not fit each other.
+	// Torn means that the writer was in the middle of an update during the whole read: each number is from before or after
+	// the update, but they may not belong together.
 	Torn bool
 }
 
@@ -165,7 +165,7 @@ func Decode(b []byte) (*Entry, error) {
 	return e, nil
 }
 
-// encode writes the header of a log but for the magic number.
+// encode writes the header of a log without the magic number.
 func (e *Entry) encode(b []byte) {
 	le := binary.LittleEndian
 	le.PutUint32(b[atVersion:], Version)
@@ -185,7 +185,7 @@ func (e *Entry) encode(b []byte) {
 	copy(b[atArch:atArch+32], e.Device.Arch)
 }
 
-// text returns a field's text up to the first zero, with what could steer a terminal or isn't text replaced.
+// text returns a field's text up to the first zero, with control characters and invalid text replaced.
 func text(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]

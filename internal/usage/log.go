@@ -13,19 +13,19 @@ const Dir = "/dev/shm"
 // reprise.1234.0f3a9c51.
 const prefix = "reprise."
 
-// Log is a log that this process writes. Its methods may be called from any goroutine, but for Set.
+// Log is a log that this process writes. Its methods may be called from any goroutine, except Set.
 type Log struct {
 	path   string
 	file   *os.File
 	mem    []byte
-	dead   atomic.Bool // nothing is to be stored any more: closed, or the file was cut off
+	dead   atomic.Bool // Set stores nothing any more: the log is closed, or the file was cut off
 	closed atomic.Bool
 }
 
 // Path returns the log's file.
 func (l *Log) Path() string { return l.path }
 
-// Set says how much of one kind of memory is in use. It belongs to one goroutine at a time for each kind. It does
+// Set records how much of one kind of memory is in use. For each kind, only one goroutine at a time may call it. It does
 // six stores into one cache line, allocates nothing and makes no system call. After Close it does nothing.
 func (l *Log) Set(k Kind, v Value) {
 	if !k.valid() || l.dead.Load() {
@@ -43,8 +43,8 @@ func (l *Log) Set(k Kind, v Value) {
 	atomic.StoreUint64(seq, (n|1)+1)
 }
 
-// guard ends a Set. Whoever may write the file can cut it off, which must not end this process: the store's fault
-// (SIGBUS) ends the log. Other faults go on as panics.
+// guard ends a Set. If the file was cut off, which its owner can do, the store's fault (SIGBUS) ends the log and not the
+// process. Other faults stay panics.
 func (l *Log) guard(old bool) {
 	debug.SetPanicOnFault(old)
 	if e := recover(); e != nil {
@@ -55,7 +55,7 @@ func (l *Log) guard(old bool) {
 	}
 }
 
-// faulted decides whether a recovered panic is the fault of an access to mapped memory.
+// faulted reports whether a recovered panic is the fault of an access to mapped memory.
 func faulted(recovered any, mem []byte) bool {
 	f, ok := recovered.(interface{ Addr() uintptr })
 	return ok && f.Addr() >= address(mem) && f.Addr() < address(mem)+uintptr(len(mem))

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes a log of a device in a directory, and deletes what dead processes of the same user have left there. The
-// file is new: whatever has its name already, a symbolic link too, is left alone.
+// Create makes a log of a device in a directory, and deletes logs there that dead processes of the same user have left. The
+// file is new: an existing file or symbolic link of its name is left alone.
 func Create(dir string, d Device) (*Log, error) {
-	_, _ = Sweep(dir) // what it can't delete is no reason to have no log
+	_, _ = Sweep(dir) // a log that can't be deleted doesn't keep this one from being made
 	f, err := newFile(dir)
 	if err != nil {
 		return nil, fmt.Errorf("usage: create: %w", err)
@@ -34,7 +34,7 @@ func Create(dir string, d Device) (*Log, error) {
 func newFile(dir string) (*os.File, error) {
 	for try := 0; ; try++ {
 		path := filepath.Join(dir, fmt.Sprintf("%s%d.%08x", prefix, os.Getpid(), rand.Uint32()))
-		// Read-only also for the owner's other programs: only this descriptor can write.
+		// Read-only for the owner's other programs too: only this descriptor can write.
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o444)
 		if errors.Is(err, fs.ErrExist) && try < 8 {
 			continue
@@ -43,7 +43,7 @@ func newFile(dir string) (*os.File, error) {
 	}
 }
 
-// start fills a new file, locks it and lets it count.
+// start locks a new file, fills it, and stores the magic number, which makes it a log.
 func start(f *os.File, d Device) (*Log, error) {
 	if err := f.Chmod(0o444); err != nil { // whatever the umask is
 		return nil, err
@@ -63,7 +63,7 @@ func start(f *os.File, d Device) (*Log, error) {
 		return nil, &fs.PathError{Op: "map", Path: f.Name(), Err: err}
 	}
 	l := &Log{path: f.Name(), file: f, mem: mem}
-	// A Set may be under way while another goroutine closes the log, so its memory goes when nobody can call Set.
+	// A Set may be under way while another goroutine closes the log, so the memory is unmapped when the log is unreachable.
 	runtime.AddCleanup(l, func(mem []byte) { _ = unix.Munmap(mem) }, mem)
 	atomic.StoreUint64(word(mem, atMagic), magic)
 	return l, nil

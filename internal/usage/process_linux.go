@@ -9,7 +9,7 @@ import (
 )
 
 // startOf returns the start time of a process in ticks since boot, field 22 of proc(5)'s stat, or 0 if there is no
-// such process or it can't be known.
+// such process or it isn't known.
 func startOf(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -36,7 +36,7 @@ func parseStart(stat []byte) uint64 {
 	return v
 }
 
-// namespace returns the inode of the namespace that this process's id is of, or 0 if it can't be known.
+// namespace returns the inode of the PID namespace of this process, or 0 if it isn't known.
 func namespace() uint64 {
 	i, err := os.Stat("/proc/self/ns/pid")
 	if err != nil {

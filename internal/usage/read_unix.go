@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perUser bounds how many logs of one user are read, so that nobody can keep a reader busy with files.
+// perUser bounds how many logs of one user are read, so that one user's files can't keep a reader busy.
 const perUser = 1024
 
-// Read reads the logs of a directory. A file that can't be read is a problem of the Snapshot and nothing more. The
-// error is for a directory that can't be read.
+// Read reads the logs of a directory. A file that can't be read is listed in Snapshot.Problems. The error is for a
+// directory that can't be read.
 func Read(dir string) (*Snapshot, error) {
 	files, err := logs(dir)
 	if err != nil {
@@ -58,7 +58,7 @@ var (
 	errTooMany = errors.New("its user has too many logs")
 )
 
-// logs returns the paths of what has a log's name, in order.
+// logs returns the paths of the files with a log's name, in order.
 func logs(dir string) ([]string, error) {
 	l, err := os.ReadDir(dir)
 	if err != nil {
@@ -75,7 +75,7 @@ func logs(dir string) ([]string, error) {
 
 var logName = regexp.MustCompile(`^reprise\.[1-9][0-9]{0,9}\.[0-9a-f]{8}$`)
 
-// open opens what may be a log, and nothing else: no link is followed and no pipe waited for.
+// open opens a regular file. It follows no link and doesn't wait for a pipe.
 func open(path string) (fd int, st unix.Stat_t, err error) {
 	fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -91,7 +91,7 @@ func open(path string) (fd int, st unix.Stat_t, err error) {
 	return fd, st, nil
 }
 
-// read reads one log. The error says why it doesn't count.
+// read reads one log. The error says why it is left out.
 func (r *reader) read(path string, ns uint64, seen map[int]int) (*Entry, error) {
 	fd, st, err := open(path)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *reader) read(path string, ns uint64, seen map[int]int) (*Entry, error) 
 	return e, nil
 }
 
-// entry decodes what an open file of a size says.
+// entry decodes an open file of a size.
 func (r *reader) entry(fd int, size int64) (*Entry, error) {
 	if size == 0 {
 		return nil, errUnfinished
@@ -133,9 +133,9 @@ func (r *reader) entry(fd int, size int64) (*Entry, error) {
 	return Decode(b)
 }
 
-// dead decides whether the process of a log is gone. Its lock says so for processes of other containers, too. Whoever
-// can read a file can also lock it, so where the process can be seen, it has the last word. An id that another process
-// has got meanwhile belongs to one that started at another time.
+// dead reports whether the process of a log is gone. The lock tells, for processes of other containers too. But any reader
+// of a file can lock it, so where the process is visible, dead checks the process itself. If the id belongs to another
+// process by now, that one started at another time.
 func (e *Entry) dead(fd int, ns uint64) bool {
 	if unlocked(fd) {
 		return true
@@ -150,20 +150,20 @@ func (e *Entry) dead(fd int, ns uint64) bool {
 	return now != 0 && max(now, e.Start)-min(now, e.Start) > sameStart
 }
 
-// sameStart is how many ticks the start time of one process may differ: emulators of other processors make it up for
-// themselves. It is a second, in which process ids don't come round.
+// sameStart is how many ticks the start time of one process may differ, since emulators of other processors invent it. It
+// is a second, in which process ids aren't reused.
 const sameStart = 100
 
-// unlocked reports whether nobody holds a log's lock.
+// unlocked reports whether a log's lock is free.
 func unlocked(fd int) bool {
 	if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
 		return false
 	}
-	_ = unix.Flock(fd, unix.LOCK_UN) // closing the file does it otherwise
+	_ = unix.Flock(fd, unix.LOCK_UN) // if it fails, closing the file unlocks
 	return true
 }
 
-// unfinished is how long a process may take to make a log, generously.
+// unfinished is a generous bound of how long a process takes to make a log.
 const unfinished = time.Minute
 
 // Sweep deletes the logs that dead processes of the user who calls it have left in a directory, and returns how many.
@@ -190,8 +190,8 @@ func Sweep(dir string) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// stale reports whether a file is a log of this user that nobody writes any more. Names are random, so no other log
-// can have taken its name until it is deleted.
+// stale reports whether a file is a log of a dead process of this user. Names are random, so no other log can have taken
+// its name until it is deleted.
 func (r *reader) stale(path string, ns uint64) bool {
 	fd, st, err := open(path)
 	if err != nil {

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Snapshot is what all logs of a directory said at one time.
+// Snapshot is the contents of all logs of a directory at one time.
 type Snapshot struct {
 	Time    time.Time
 	Entries []Entry // of live processes, by process and path
 	Dead    int     // logs of processes that are gone
-	// Problems says which files look like logs and can't be read, and why.
+	// Problems has an error for each file that has a log's name and can't be read.
 	Problems []error
 }
 
-// errUnfinished is the error of a log that its process is about to make, or has died over.
+// errUnfinished is the error of a log whose process is still making it, or died while it did.
 var errUnfinished = errors.New("the usage log has only been begun")
 
-// reader copies logs out of mapped memory. One serves a whole Read.
+// reader copies logs out of mapped memory. A Read has one for all logs.
 type reader struct {
-	patience int    // how often it may still sleep for a record that is being changed
+	patience int    // how often it may still sleep until a record isn't being changed
 	between  func() // runs between the loads of a record, for tests that change it there
 }
 
-// pauses and pause bound how long a Read waits for writers that stopped in the middle of an update: the kernel may have
-// taken the processor from them, or a debugger. spins is how often a record is tried before each pause.
+// pauses and pause bound how long a Read waits for writers that stopped in the middle of an update: they may be preempted,
+// or be in a debugger. spins is how often a record is tried before each pause.
 const (
 	spins  = 64
 	pauses = 64
@@ -68,7 +68,7 @@ func (r *reader) copy(mem []byte) (b []byte, err error) {
 // move copies a word.
 func move(dst, src []byte, at int) { *word(dst, at) = atomic.LoadUint64(word(src, at)) }
 
-// record copies a record whose words fit each other, or if its writer doesn't let it, marks the copy.
+// record copies a record whose words belong together. If its writer never leaves time for that, it marks the copy.
 func (r *reader) record(dst, src []byte, at int) {
 	for {
 		for range spins {
