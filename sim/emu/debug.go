@@ -7,7 +7,11 @@ import "github.com/reprise-tt/reprise/chip"
 const (
 	regDebugBusControl   = 0x054
 	regConfigRead        = 0x058
+	regDebugBusData      = 0x05C
+	regArrayReadEnable   = 0x060
+	regArrayReadCommand  = 0x064
 	regFeatureDisable    = 0x068
+	regArrayReadData     = 0x06C
 	regConfigReadData    = 0x078
 	regSoftReset         = 0x1B0
 	regWallClockLow      = 0x1F0
@@ -33,6 +37,8 @@ type debugRegs struct {
 	latched        uint32 // high half of the wall clock
 	busControl     uint32
 	configData     uint32
+	arrayEnabled   bool
+	arrayCommand   uint32
 }
 
 // undocumented are the debug registers that exist and are left out: performance counters, the debug bus, watchdog,
@@ -70,6 +76,10 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 			return 0, slowDone
 		case regConfigReadData:
 			return d.configData, slowDone
+		case regDebugBusData:
+			return t.debugBus(o)
+		case regArrayReadData:
+			return t.debugArray(o)
 		}
 		if c.arch == chip.Blackhole {
 			switch {
@@ -86,6 +96,62 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 	}
 	t.refuseDebug(o, "load", off)
 	return 0, slowHalt
+}
+
+// debugBus loads from the debug bus what its control register selects: a word of a signal of the engines.
+func (t *tile) debugBus(o origin) (uint32, slowResult) {
+	const enable = 1 << 29
+	v := t.debug.busControl
+	signal, daisy, word := v&0xFFFF, v>>16&0xFF, v>>25&3
+	refuse := func(cat Category, format string, args ...any) (uint32, slowResult) {
+		t.chip.refuse(o, cat, "debug registers", debugBase+regDebugBusData, format, args...)
+		return 0, slowHalt
+	}
+	if v&enable == 0 {
+		return refuse(UnsupportedFunctionality, "DBG_RD_DATA while DBG_BUS_CTRL doesn't enable the bus")
+	}
+	if data, ok := t.engine(o).DebugBus(daisy, signal, word); ok {
+		return data, slowDone
+	}
+	return refuse(UnimplementedFunctionality, "signal %d at place %d of the debug bus is not emulated", signal, daisy)
+}
+
+// debugArray loads two data of Dst that the command register selects.
+func (t *tile) debugArray(o origin) (uint32, slowResult) {
+	const dst, rows, pairs = 2, 1024, 8
+	v := t.debug.arrayCommand
+	row, pair, array := v&0xFFF, v>>12&15, v>>16
+	cat, why := UnsupportedFunctionality, ""
+	switch {
+	case !t.debug.arrayEnabled:
+		why = "reads of arrays are not enabled"
+	case row >= rows:
+		why = "Dst has 1,024 rows"
+	case pair >= pairs:
+		why = "a row of Dst has 8 pairs"
+	case array != dst:
+		cat, why = MissingSpecification, "only array 2, Dst, is specified"
+	default:
+		return t.engine(o).DebugDst(row, pair), slowDone
+	}
+	t.chip.refuse(o, cat, "debug registers", debugBase+regArrayReadData, "DBG_ARRAY_RD_CMD = %#x: %s", v, why)
+	return 0, slowHalt
+}
+
+// debugArrayStore sets which data debugArray loads.
+func (t *tile) debugArrayStore(o origin, off, v uint32) slowResult {
+	d := &t.debug
+	switch {
+	case off == regArrayReadCommand && d.arrayEnabled:
+		d.arrayCommand = v
+	case off == regArrayReadEnable && v <= 1:
+		d.arrayEnabled = v != 0
+	default:
+		t.chip.refuse(o, UnsupportedFunctionality, "debug registers", uint64(debugBase+off),
+			"store of %#x: want DBG_ARRAY_RD_EN 0 or 1, and then DBG_ARRAY_RD_CMD", v)
+		return slowHalt
+	}
+	return slowDone
 }
 
 func (t *tile) refuseDebug(o origin, what string, off uint32) {
@@ -118,6 +184,8 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 		}
 		d.busControl = v
 		return slowDone
+	case regArrayReadEnable, regArrayReadCommand:
+		return t.debugArrayStore(o, off, v)
 	case regConfigRead:
 		data, ok := t.engine(o).LoadConfig(v)
 		if !ok {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
@@ -67,6 +68,18 @@ func (t *testTile) stray() bool {
 	})
 }
 
+// straysIn reports whether an UNPACR would read outside of the data: there lies what only the simulator has.
+func (r *rig) straysIn(n int, w uint32) bool {
+	t, a := &r.e.threads[n], r.e.decodeUNPACR(w)
+	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], context: t.field(thUnpackContext + threadField(a.unit))}
+	defer func() { r.e.fault = nil }()
+	if u.context > 1 || !r.e.unpackFormats(t, &u) || !r.e.unpackFrom(t, &u) || !r.e.unpackTo(t, &u) || !r.e.unpackExtras(t, &u) {
+		return false // it is refused
+	}
+	out := func(addr uint32) bool { return addr < dataBase || addr >= dataBase+dataSize }
+	return out(u.at(0)/8) || out(u.at(u.count-1)/8) || u.bfp && !u.forced && (out(u.exponents/16) || out((u.exponents+u.count)/16))
+}
+
 func (t *testTile) write(addr uint32, p []byte) {
 	setWordBytes(t.l1, addr, p)
 	t.Stored(addr, len(p))
@@ -91,7 +104,8 @@ type rig struct {
 	history []access // since reset, without pending
 	why     *Refusal // of what was tried last, if it was refused
 	counts  map[string]int
-	thread  int
+	thread  int // of the scene
+	core    int // that pushes to it: BRISC 0, or the thread's own
 	o       *oracle
 }
 
@@ -103,19 +117,44 @@ func newRig(arch chip.Arch, rng *rand.Rand) *rig {
 
 // apply lets the engine do an access of the feeder's list. It returns false if it doesn't come to an end.
 func (r *rig) apply(a access) bool {
+	n := a.core - 1 // thread, unless it is BRISC's
 	switch {
 	case a.addr >= pushAperture && a.addr < pushAperture+numThreads<<16:
-		n := int(a.addr-pushAperture) >> 16
-		if !r.e.Push(n, a.value, false) {
-			return false
+		if a.core == 0 {
+			n = int(a.addr-pushAperture) >> 16
 		}
-		for r.e.Step() > 0 {
-		}
-		return r.e.fault == nil && r.e.Idle()
+		return r.pushTo(n, a.value, a.core != 0)
 	case a.addr >= configWindow && a.addr < configWindow+4*numConfigWords:
 		return r.e.StoreConfig((a.addr-configWindow)/4, a.value)
+	case a.addr >= mopWindow && a.addr < mopWindow+4*mopWords:
+		r.e.StoreMOP(n, int(a.addr-mopWindow)/4, a.value)
+		return true
+	case a.addr >= gprWindow && a.addr < gprWindow+4*NumGPRs:
+		r.e.SetGPR(n, int(a.addr-gprWindow)/4, a.value)
+		return true
+	case a.addr >= semWindow && a.addr < semWindow+4*numSemaphores:
+		i := int(a.addr-semWindow) / 4
+		if a.value == 1 {
+			return r.e.GetSemaphore(i)
+		}
+		return r.e.PostSemaphore(i)
 	}
 	return false
+}
+
+// pushTo pushes an instruction, and lets the engine execute what it stands for.
+func (r *rig) pushTo(n int, w uint32, expand bool) bool {
+	if !r.e.Push(n, w, expand) {
+		return false
+	}
+	for t := &r.e.threads[n]; ; {
+		if t.queue.n != 0 && t.queue.peek()>>24 == opUNPACR && r.straysIn(n, t.queue.peek()) {
+			return false
+		}
+		if r.e.Step() == 0 {
+			return r.e.fault == nil && r.e.Idle()
+		}
+	}
 }
 
 // try lets the engine do accesses, or none of them if one is refused or would wait.
@@ -136,7 +175,7 @@ func (r *rig) try(list ...access) bool {
 	r.tile.mark()
 	r.pending = append(r.pending, list...)
 	for _, a := range list {
-		if a.addr < configWindow {
+		if a.addr >= pushAperture && a.addr < semWindow {
 			r.counts[mnemonics[a.value>>24]]++
 		}
 	}
@@ -144,7 +183,12 @@ func (r *rig) try(list ...access) bool {
 }
 
 // push is the access that pushes an instruction to the thread of the scene.
-func (r *rig) push(w uint32) access { return access{pushAperture + uint32(r.thread)<<16, w} }
+func (r *rig) push(w uint32) access {
+	if r.core != 0 {
+		return access{pushAperture, w, r.core}
+	}
+	return access{pushAperture + uint32(r.thread)<<16, w, 0}
+}
 
 // configure is the access that sets a field of the first bank.
 func (r *rig) configure(f configField, v uint32) bool {
@@ -153,7 +197,7 @@ func (r *rig) configure(f configField, v uint32) bool {
 		return false
 	}
 	w := r.e.config[0][p.word]
-	return r.try(access{configWindow + 4*uint32(p.word), w&^(p.mask<<p.shift) | v&p.mask<<p.shift})
+	return r.try(access{configWindow + 4*uint32(p.word), w&^(p.mask<<p.shift) | v&p.mask<<p.shift, r.core})
 }
 
 // setThread is the access that sets a field of the thread's configuration.
@@ -187,7 +231,7 @@ func (r *rig) fill(o *oracle, seed uint32) {
 	}
 	r.tile.write(dataBase, p)
 	o.write(dataBase, p)
-	r.history = append(r.history, access{fillData, seed})
+	r.history = append(r.history, access{fillData, seed, 0})
 }
 
 // start gives the engine an L1 like the simulator's.
@@ -208,7 +252,8 @@ func kind(f *Refusal) string {
 // compare executes what is pending on the vendor's simulator and compares everything that can be seen.
 func (r *rig) compare(o *oracle) error {
 	buses := busReads()
-	out, err := o.do(append(slices.Clone(r.pending), buses...))
+	reads := append(buses, gprReads()...)
+	out, err := o.do(append(slices.Clone(r.pending), reads...))
 	if err != nil {
 		return fmt.Errorf("the vendor's simulator refuses what we do: %w", err)
 	}
@@ -222,6 +267,19 @@ func (r *rig) compare(o *oracle) error {
 		out = out[1:]
 		if got, _ := r.e.DebugBus(ctrl>>16&0xFF, ctrl&0xFFFF, ctrl>>25&3); got != want {
 			diffs = append(diffs, fmt.Sprintf("debug bus %d/%d/%d: %#x, want %#x", ctrl>>16&0xFF, ctrl&0xFFFF, ctrl>>25&3, got, want))
+		}
+	}
+	for _, a := range reads[len(buses):] {
+		want := out[0]
+		out = out[1:]
+		got := uint32(0)
+		if a.addr < semWindow {
+			got = r.e.GPR(a.core-1, int(a.addr-gprWindow)/4)
+		} else {
+			got = r.e.Semaphore(int(a.addr-semWindow) / 4)
+		}
+		if got != want {
+			diffs = append(diffs, fmt.Sprintf("load of %#x by T%d: %#x, want %#x", a.addr-1, a.core-1, got, want))
 		}
 	}
 	if want, got := o.read(dataBase, dataSize), r.tile.bytes(dataBase, dataSize); !bytes.Equal(want, got) {
@@ -253,16 +311,36 @@ func busReads() []access {
 	var list []access
 	for _, s := range [][2]uint32{{6, 0}, {6, 1}, {6, 2}, {6, 3}, {6, 4}, {6, 5}, {6, 9}, {3, 2}, {3, 3}, {3, 4}} {
 		for word := range uint32(4) {
-			list = append(list, access{busControl, 1<<29 | word<<25 | s[0]<<16 | s[1]}, access{busData | 1, 0})
+			list = append(list, access{busControl, 1<<29 | word<<25 | s[0]<<16 | s[1], 0}, access{busData | 1, 0, 0})
 		}
 	}
 	return list
 }
 
+// gprReads reads the registers of all threads and the semaphores.
+func gprReads() []access {
+	var list []access
+	for thread := range numThreads {
+		for i := range uint32(NumGPRs) {
+			list = append(list, access{gprWindow + 4*i | 1, 0, thread + 1})
+		}
+	}
+	for i := range uint32(numSemaphores) {
+		list = append(list, access{semWindow + 4*i | 1, 0, 1})
+	}
+	return list
+}
+
+// oursAlone are kinds of refusal that the vendor's simulator doesn't share: it reads beyond its own arrays.
+var oursAlone = []string{"UndefinedBehavior PACR: row N of Dst"}
+
 // refusedAlike checks that the vendor's simulator refuses what the engine refused last, for the same kind of reason.
 func (r *rig) refusedAlike(o *oracle, a access, why *Refusal) error {
 	_, err := o.do(append(slices.Clone(r.pending), a))
 	var e *ttsim.Error
+	if err == nil && slices.Contains(oursAlone, kind(why)) {
+		return nil
+	}
 	if err == nil {
 		return fmt.Errorf("the vendor's simulator does what we refuse: %v", why)
 	}
@@ -329,10 +407,10 @@ func (r *rig) tail(n int) string {
 	all := append(slices.Clone(r.history), r.pending...)
 	var s []string
 	for _, a := range all[max(0, len(all)-n):] {
-		if a.addr < configWindow {
-			s = append(s, fmt.Sprintf("T%d %s %#08x", (a.addr-pushAperture)>>16, mnemonics[a.value>>24], a.value))
+		if a.addr >= pushAperture && a.addr < semWindow {
+			s = append(s, fmt.Sprintf("core %d thread %d %s %#08x", a.core, (a.addr-pushAperture)>>16, mnemonics[a.value>>24], a.value))
 		} else {
-			s = append(s, fmt.Sprintf("config %d = %#x", (a.addr-configWindow)/4, a.value))
+			s = append(s, fmt.Sprintf("core %d stores %#x to %#x (configuration word %d)", a.core, a.value, a.addr, (a.addr-configWindow)/4))
 		}
 	}
 	return strings.Join(s, "\n      ")
@@ -387,7 +465,36 @@ func (r *rig) locate(err error) error {
 		}
 	}
 	r.history, r.pending = all[:high], nil
-	return err
+	o := newOracle(r.o.t, r.arch)
+	defer o.close()
+	again := newRig(r.arch, r.rng)
+	again.start(o)
+	for _, a := range all[:high-1] {
+		if a.addr == fillData {
+			again.fill(o, a.value)
+			continue
+		}
+		again.try(a)
+	}
+	return fmt.Errorf("%w\n%s", err, again.state(all[high-1]))
+}
+
+// state describes what the thread of an access works with.
+func (r *rig) state(a access) string {
+	n := a.core - 1
+	if a.core == 0 {
+		n = min(int(a.addr-pushAperture)>>16, numThreads-1)
+	}
+	t := &r.e.threads[n]
+	var op operation
+	r.e.begin(t, &op, 0)
+	s := fmt.Sprintf("math %+v\nrows a %d b %d d %d\npack in %v out %v wide %d round %d relu %d acc %d open %v", op.math, op.rowA, op.rowB, op.rowD,
+		arith.Format(r.e.cfg(t, cfgPackInFormat)), arith.Format(r.e.cfg(t, cfgPackOutFormat)), r.e.cfg(t, cfgPackRead32),
+		r.e.cfg(t, cfgPackRound10), r.e.cfg(t, cfgRelu), r.e.cfg(t, cfgPackAccumulate), r.e.packer.open)
+	if op.rowA < srcRows && op.rowB < srcRows {
+		s += fmt.Sprintf("\nSrcA %#x\nSrcB %#x\nDst valid %v", r.e.srcA.bank()[op.rowA], r.e.srcB.bank()[op.rowB], r.e.dst.valid[op.rowD%dstRows])
+	}
+	return s
 }
 
 // replay does accesses on a new engine and simulator and compares them at the end.

@@ -27,6 +27,10 @@ func (g *generator) step() (access, *Refusal) {
 		a = g.randomConfig()
 	case 1:
 		a = g.randomThread()
+	case 2:
+		a = g.randomRegister()
+	case 3:
+		a = g.loop()
 	default:
 		a = g.push(g.instruction())
 	}
@@ -59,7 +63,43 @@ func (g *generator) randomConfig() access {
 	if g.chance(2) {
 		v &= 3
 	}
-	return access{configWindow + 4*uint32(p.word), w&^(p.mask<<p.shift) | v<<p.shift}
+	return access{configWindow + 4*uint32(p.word), w&^(p.mask<<p.shift) | v<<p.shift, g.core}
+}
+
+// randomRegister sets a GPR or a word of the MOP's configuration, or changes a semaphore, if the scene's core is the thread's own.
+func (g *generator) randomRegister() access {
+	if g.core == 0 {
+		return g.randomConfig()
+	}
+	switch g.rng.IntN(3) {
+	case 0:
+		return access{gprWindow + 4*uint32(g.rng.IntN(NumGPRs)), g.sparse(), g.core}
+	case 1:
+		return access{semWindow + 4*uint32(g.rng.IntN(numSemaphores)), uint32(g.rng.IntN(2)), g.core}
+	}
+	i := uint32(g.rng.IntN(mopWords))
+	v := g.instruction()
+	if i < 2 {
+		v = uint32(1 + g.rng.IntN(4))
+	} else if g.chance(4) {
+		v = nop
+	}
+	return access{mopWindow + 4*i, v, g.core}
+}
+
+// loop is a MOP, or a REPLAY.
+func (g *generator) loop() access {
+	replay := g.push(opREPLAY<<24 | uint32(g.rng.IntN(replaySize))<<14 | uint32(1+g.rng.IntN(6))<<4 | uint32(pick(g, 0, 1, 3, 3)))
+	if g.core == 0 || g.chance(3) {
+		return replay
+	}
+	if g.chance(2) {
+		return g.push(opMOP<<24 | uint32(g.rng.IntN(6))<<16 | g.rng.Uint32()&0xFFFF)
+	}
+	if g.chance(4) {
+		return g.push(opMOP_CFG<<24 | g.rng.Uint32()&0xFFFF)
+	}
+	return g.push(opMOP<<24 | 1<<23)
 }
 
 // randomThread sets a random field of the thread's configuration.
@@ -74,6 +114,7 @@ func (g *generator) randomThread() access {
 func (g *generator) scene() {
 	g.left = 50 + g.rng.IntN(400)
 	g.thread = g.rng.IntN(numThreads)
+	g.core = pick(g, 0, g.thread+1)
 	g.unpackers()
 	g.matrix()
 	g.packers()

@@ -12,9 +12,9 @@ import (
 // Where things are in L1 while the vendor's simulator executes what tests give it.
 const (
 	feederCode   = 0x1000
-	feederParams = 0x2000 // go, list, output
-	feederList   = 0x3000
-	listBytes    = 0x1D000
+	feederParams = 0x2000 // go, list, output; of the T cores 0x100 bytes further each
+	feederList   = 0x14000
+	listBytes    = 0x2B000
 	feederOut    = 0x120000
 	feederDump   = 0xE0000 // list that reads Dst
 
@@ -26,6 +26,9 @@ const (
 const (
 	pushAperture = 0xFFE40000 // of thread 0; the next ones are 0x10000 apart
 	configWindow = 0xFFEF0000
+	mopWindow    = 0xFFB80000
+	gprWindow    = 0xFFE00000
+	semWindow    = 0xFFE80020
 	debugBase    = 0xFFB12000
 	arrayRead    = debugBase + 0x60 // enable
 	arrayCommand = debugBase + 0x64
@@ -34,32 +37,41 @@ const (
 	busData      = debugBase + 0x5C
 )
 
-// feeder is the program of BRISC: it waits for a go, works through a list of pairs of words, an address and what to store
+// feeder is the program of a core: it waits for a go, works through a list of pairs of words, an address and what to store
 // there, or an odd address to load from, whose value goes to the output, and clears the go.
-var feeder = []uint32{
-	0x00002437, // lui s0,0x2
-	0x00042283, // lw t0,0(s0) # 2000 <end+0x1fbc>
-	0xFE028EE3, // beqz t0,4 <wait>
-	0x00442483, // lw s1,4(s0)
-	0x00842783, // lw a5,8(s0)
-	0x0004A503, // lw a0,0(s1)
-	0x0044A583, // lw a1,4(s1)
-	0x00848493, // add s1,s1,8
-	0x00157613, // and a2,a0,1
-	0x00061863, // bnez a2,34 <read>
-	0x00050E63, // beqz a0,44 <end>
-	0x00B52023, // sw a1,0(a0)
-	0xFE5FF06F, // j 14 <loop>
-	0xFFF52603, // lw a2,-1(a0)
-	0x00C7A023, // sw a2,0(a5)
-	0x00478793, // add a5,a5,4
-	0xFD5FF06F, // j 14 <loop>
-	0x00042023, // sw zero,0(s0)
-	0xFBDFF06F, // j 4 <wait>
+func feeder(core int) []uint32 {
+	return []uint32{
+		0x00002437,                    // lui s0,0x2
+		0x00040413 | uint32(core)<<28, // addi s0,s0,0x100*core
+		0x00042283,                    // wait: lw t0,0(s0)
+		0xFE028EE3,                    // beqz t0,wait
+		0x00442483,                    // lw s1,4(s0)
+		0x00842783,                    // lw a5,8(s0)
+		0x0004A503,                    // loop: lw a0,0(s1)
+		0x0044A583,                    // lw a1,4(s1)
+		0x00848493,                    // addi s1,s1,8
+		0x00157613,                    // andi a2,a0,1
+		0x00061863,                    // bnez a2,read
+		0x00050E63,                    // beqz a0,end
+		0x00B52023,                    // sw a1,0(a0)
+		0xFE5FF06F,                    // j loop
+		0xFFF52603,                    // read: lw a2,-1(a0)
+		0x00C7A023,                    // sw a2,0(a5)
+		0x00478793,                    // addi a5,a5,4
+		0xFD5FF06F,                    // j loop
+		0x00042023,                    // end: sw zero,0(s0)
+		0xFBDFF06F,                    // j wait
+	}
 }
 
-// access is one step of the feeder.
-type access struct{ addr, value uint32 }
+// cores are where the feeders start: BRISC by way of a jump at 0, the T cores where they come out of reset.
+var cores = [4]uint64{feederCode, 0x6000, 0xA000, 0xE000}
+
+// access is one step of a feeder, of BRISC or of T core number core less one.
+type access struct {
+	addr, value uint32
+	core        int
+}
 
 // oracle is the vendor's simulator with one tile that executes lists of accesses.
 type oracle struct {
@@ -88,12 +100,13 @@ func newOracle(t testing.TB, arch chip.Arch) *oracle {
 		t.Fatal(err)
 	}
 	o := &oracle{t: t, sim: s, dev: s.Functions()[0], arch: arch, tile: v}
-	code := feeder
-	o.write(feederCode, words(code...))
+	for core, base := range cores {
+		o.write(base, words(feeder(core)...))
+	}
 	o.write(0, words(0x0000106F)) // j 0x1000
 	o.write(feederDump, dumpList())
-	const softReset, allButBRISC = 0xFFB121B0, 0x47000
-	o.dev.BARStore(0, o.point(softReset), 4, allButBRISC)
+	const softReset, onlyNCRISC = 0xFFB121B0, 0x40000
+	o.dev.BARStore(0, o.point(softReset), 4, onlyNCRISC)
 	return o
 }
 
@@ -137,15 +150,16 @@ func encode(list []access) []byte {
 	return append(p, make([]byte, 8)...)
 }
 
-// run works through a list that is in L1 and waits for its end. It returns why the simulator stopped, or nil.
-func (o *oracle) run(list uint32) error {
-	o.write(feederParams, words(1, list, feederOut))
+// run lets a core work through a list that is in L1 and waits for its end. It returns why the simulator stopped, or nil.
+func (o *oracle) run(core int, list uint32) error {
+	params := feederParams + 0x100*uint64(core)
+	o.write(params, words(1, list, feederOut))
 	for range 10000 {
 		o.sim.Clock(2000)
 		if err := o.dev.Fault(); err != nil {
 			return err
 		}
-		if binary.LittleEndian.Uint32(o.read(feederParams, 4)) == 0 {
+		if binary.LittleEndian.Uint32(o.read(params, 4)) == 0 {
 			return nil
 		}
 	}
@@ -153,21 +167,23 @@ func (o *oracle) run(list uint32) error {
 	return nil
 }
 
-// do executes accesses and returns what those with odd addresses loaded.
+// do executes accesses, one after another whatever core they are of, and returns what those with odd addresses loaded.
 func (o *oracle) do(list []access) ([]uint32, error) {
-	loads := 0
-	for _, a := range list {
-		loads += int(a.addr & 1)
-	}
+	var out []uint32
 	for len(list) > 0 {
-		n := min(len(list), listBytes/8-1)
+		n, loads := 0, 0
+		for n < len(list) && n < listBytes/8-1 && list[n].core == list[0].core {
+			loads += int(list[n].addr & 1)
+			n++
+		}
 		o.write(feederList, encode(list[:n]))
-		list = list[n:]
-		if err := o.run(feederList); err != nil {
+		if err := o.run(list[0].core, feederList); err != nil {
 			return nil, err
 		}
+		out = append(out, o.output(loads)...)
+		list = list[n:]
 	}
-	return o.output(loads), nil
+	return out, nil
 }
 
 func (o *oracle) output(n int) []uint32 {
@@ -184,10 +200,10 @@ func (o *oracle) output(n int) []uint32 {
 
 // dumpList reads Dst.
 func dumpList() []byte {
-	list := []access{{arrayRead, 1}}
+	list := []access{{arrayRead, 1, 0}}
 	for row := range uint32(dstRows) {
 		for pair := range uint32(8) {
-			list = append(list, access{arrayCommand, row | pair<<12 | 2<<16}, access{arrayData | 1, 0})
+			list = append(list, access{arrayCommand, row | pair<<12 | 2<<16, 0}, access{arrayData | 1, 0, 0})
 		}
 	}
 	return encode(list)
@@ -195,7 +211,7 @@ func dumpList() []byte {
 
 // dst returns the rows of Dst: on Wormhole as they read, on Blackhole as they are, valid or not.
 func (o *oracle) dst() ([]uint32, error) {
-	if err := o.run(feederDump); err != nil {
+	if err := o.run(0, feederDump); err != nil {
 		return nil, err
 	}
 	return o.output(dstRows * 8), nil
