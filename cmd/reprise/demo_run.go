@@ -35,7 +35,7 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 	pipe, err := pipeline.New(r.dev, pipeline.Config{Name: "digits", Trace: trace, Queues: 2, Input: &input},
 		func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 			var err error
-			if dep, err = deploy.Over(ctx, b.Device, r.net, r.room, b.Device.Grid(), b.Input); err != nil {
+			if dep, err = deploy.NewWithInput(ctx, b.Device, r.net, r.room, b.Device.Grid(), b.Input); err != nil {
 				return nil, err
 			}
 			layers := dep.Layers()

@@ -13,12 +13,12 @@ var imagesFile []byte
 //go:embed weights.bin
 var weightsFile []byte
 
-// Images gives the 1,797 digits of the embedded data set in file order (credit and licence: data/README.md).
+// Images returns the 1,797 digits of the embedded data set in file order (credit and licence: data/README.md).
 func Images() ([]Image, error) {
 	return ParseImages(bytes.NewReader(imagesFile))
 }
 
-// Trained gives the network of the embedded weights.bin, trained on the first result of [Split].
+// Trained returns the network of the embedded weights.bin, trained on the first result of [Split].
 func Trained() (*Network, error) {
 	return DecodeNetwork(weightsFile)
 }

@@ -24,7 +24,7 @@ type Kernels struct {
 	Writer []byte // NCRISC: result pages to DRAM
 }
 
-// KernelsFor gives the kernels of an architecture, in memory of the caller's own. The error wraps ErrNoKernels.
+// KernelsFor returns the kernels of an architecture, in slices that the caller owns. The error wraps ErrNoKernels.
 func KernelsFor(a chip.Arch) (Kernels, error) {
 	var k Kernels
 	for _, f := range []struct {
@@ -45,21 +45,21 @@ const lanes = 3
 
 // Indices of the circular buffers that the kernels use (kernels/layout.h).
 const (
-	inputBuffer   = 0 // and the two behind it
+	inputBuffer   = 0 // and the next two
 	weightsBuffer = 3
-	outputBuffer  = 16 // and the two behind it
-	bufferPages   = 4  // of each input and output buffer: one in work, one ready, two on their way
+	outputBuffer  = 16 // and the next two
+	bufferPages   = 4  // of each input and output buffer: one being processed, one ready, two in flight
 )
 
 // CircularBuffer is a circular buffer that every core that runs a layer needs. Its address in L1 must be a multiple of
-// 64, which is what moving pages from and to DRAM asks of both ends on Blackhole.
+// 64, the alignment that Blackhole needs to copy pages from and to DRAM.
 type CircularBuffer struct {
 	Index    int
 	PageSize int // bytes
 	Pages    int
 }
 
-// CircularBuffers gives the circular buffers of a program that runs the layer, by index.
+// CircularBuffers returns the circular buffers of a program that runs the layer, by index.
 func (l *Layer) CircularBuffers() []CircularBuffer {
 	var all []CircularBuffer
 	for i := range lanes {
@@ -78,7 +78,7 @@ type Share struct {
 }
 
 // Shares divides pages among cores as evenly as possible, in order. Some shares are empty when there are more cores than
-// pages; a kernel with an empty share has nothing to do. There are no shares for less than one core.
+// pages; a kernel with an empty share has nothing to do. It returns nil for less than one core.
 func Shares(pages, cores int) []Share {
 	var all []Share
 	first := 0
@@ -90,16 +90,16 @@ func Shares(pages, cores int) []Share {
 	return all
 }
 
-// ReaderArgs gives the runtime arguments of the reader. input is the address of the interleaved DRAM buffer of
+// ReaderArgs returns the runtime arguments of the reader. input is the address of the interleaved DRAM buffer of
 // activation pages, weights that of the interleaved DRAM buffer whose only page is the packed layer.
 func (l *Layer) ReaderArgs(input, weights uint32, s Share) []uint32 {
 	return []uint32{input, s.First, s.Pages, PageBytes, weights, uint32(l.PackedSize())}
 }
 
-// DenseArgs gives the runtime arguments of the three compute processors.
+// DenseArgs returns the runtime arguments of the three compute processors.
 func (l *Layer) DenseArgs(s Share) []uint32 { return []uint32{s.Pages} }
 
-// WriterArgs gives the runtime arguments of the writer. output is the address of the interleaved DRAM buffer of result
+// WriterArgs returns the runtime arguments of the writer. output is the address of the interleaved DRAM buffer of result
 // pages.
 func (l *Layer) WriterArgs(output uint32, s Share) []uint32 {
 	return []uint32{output, s.First, s.Pages, PageBytes}

@@ -81,7 +81,7 @@ func TestInnermostLoopFitsTheInstructionCache(t *testing.T) {
 	}
 }
 
-// The kernels and the host read the same layout; this holds the header's constants to the host's.
+// The constants of the kernels' header are equal to the host's.
 func TestKernelHeaderAgreesWithTheHost(t *testing.T) {
 	text, err := os.ReadFile("kernels/layout.h")
 	if err != nil {

@@ -4,7 +4,7 @@
 // # The network
 //
 // Three dense layers, 64 to 64 to 32 to 10, with a rectifier after the first two. Everything the device does is integer
-// arithmetic that RV32IM has instructions for, so host and device agree bit for bit, not within a tolerance:
+// arithmetic with RV32IM instructions, so host and device agree bit for bit, not within a tolerance:
 //
 //	for o in 0..out-1:
 //	    acc = bias[o]                                     // int32
@@ -23,8 +23,8 @@
 // # Pages
 //
 // Activations travel as pages of 64 bytes, one image a page ([Page]). A page of the network's input holds the 64 pixels
-// (0 to 16) as int8; between layers it holds one int8 for each output of the layer and zeros behind them; after the last
-// layer it holds ten little-endian int32 scores and zeros behind them. The largest score is the answer; among equal
+// (0 to 16) as int8; between layers it holds one int8 for each output of the layer, then zeros; after the last
+// layer it holds ten little-endian int32 scores, then zeros. The largest score is the answer; among equal
 // scores the lowest digit wins.
 //
 // # Packed layers
@@ -35,7 +35,7 @@
 //	offset size
 //	0      4    magic "RPDL" (0x4C445052 as uint32)
 //	4      4    in: inputs, a multiple of 4, at most 64
-//	8      4    out: outputs that mean something, at most 64 (at most 16 for a layer of scores)
+//	8      4    out: outputs, at most 64 (at most 16 for a layer of scores)
 //	12     4    rows: rows of weights and biases stored, out rounded up to a multiple of 16; rows from out on are zero
 //	16     4    multiplier (0 for a layer of scores)
 //	20     4    shift, 1 to 31 (0 for a layer of scores)
@@ -43,9 +43,9 @@
 //	28     4    offset of the biases from the start of the header
 //	32     4    offset of the weights from the start of the header
 //	36     4    size of everything, a multiple of 64
-//	40     8    float64: what one unit of the input stands for
-//	48     8    float64: what one unit of a weight stands for
-//	56     8    float64: what one unit of the output stands for
+//	40     8    float64: value of one unit of the input
+//	48     8    float64: value of one unit of a weight
+//	56     8    float64: value of one unit of the output
 //	64          biases: rows int32
 //	...         weights: rows times in int8, row by row: weight of output o for input i at o*in + i
 //
@@ -53,7 +53,7 @@
 //
 // # weights.bin
 //
-// A header of 64 bytes and the packed layers behind it, first layer first:
+// A header of 64 bytes, then the packed layers in order:
 //
 //	offset size
 //	0      8    magic "RPDIGIT1"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What can be wrong with a file of images. A *ParseError carries one of them and where it is.
+// Errors of files of images. A *ParseError has one of them and its place.
 var (
 	// ErrEmpty: the file has no line at all, so it is not a data set.
 	ErrEmpty = errors.New("no images")
@@ -13,7 +13,7 @@ var (
 	ErrFieldCount = errors.New("wrong number of fields")
 	// ErrNotNumber: a field is not a decimal integer without sign, or has more than three digits.
 	ErrNotNumber = errors.New("not a small decimal integer")
-	// ErrPixelRange: a pixel is above 16, the most that the 4 by 4 blocks the data set counts ink in can give.
+	// ErrPixelRange: a pixel is above 16, the largest count of ink in the data set's 4 by 4 blocks.
 	ErrPixelRange = errors.New("pixel outside 0 to 16")
 	// ErrLabelRange: a label is not a digit.
 	ErrLabelRange = errors.New("label outside 0 to 9")
@@ -25,7 +25,7 @@ var (
 	ErrCompressed = errors.New("compressed data damaged")
 )
 
-// What can be wrong with a layer or a file of weights.
+// Errors of layers and files of weights.
 var (
 	// ErrShape: layer sizes that the format, a 64-byte page or the next layer can't hold.
 	ErrShape = errors.New("layer shape not supported")
@@ -37,11 +37,11 @@ var (
 	ErrChecksum = errors.New("checksum differs")
 )
 
-// ParseError says where a file of images is wrong. Err is, or wraps, one of the sentinels of this package, or is the
+// ParseError says where a file of images is invalid. Err is, or wraps, one of the sentinels of this package, or is the
 // error of the reader.
 type ParseError struct {
 	Line   int    // 1-based; the line that was being read
-	Column int    // 1-based field number in the line, 0 when the whole line is meant
+	Column int    // 1-based field number in the line, 0 for the whole line
 	Text   string // the offending field, shortened, or a description of what was found
 	Err    error
 }
@@ -58,5 +58,5 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("digits: parse images: %s: %v", where, e.Err)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *ParseError) Unwrap() error { return e.Err }

@@ -35,19 +35,19 @@ const (
 	offFileZero  = 20
 )
 
-// sizes gives the offset of the weights and the size of the packed layer.
+// sizes returns the offset of the weights and the size of the packed layer.
 func (l *Layer) sizes() (weights, size int) {
 	weights = layerHeader + roundUp(4*l.rows, packedAlign)
 	return weights, weights + roundUp(l.rows*l.in, packedAlign)
 }
 
-// PackedSize is the length of what Pack gives, a multiple of 64.
+// PackedSize returns the length of the packed layer in bytes, a multiple of 64.
 func (l *Layer) PackedSize() int {
 	_, size := l.sizes()
 	return size
 }
 
-// Pack gives the layer's bytes for the device; the package comment has the layout.
+// Pack returns the layer's bytes for the device; the package comment has the layout.
 func (l *Layer) Pack() []byte {
 	weights, size := l.sizes()
 	b := make([]byte, size)
@@ -77,7 +77,7 @@ func (l *Layer) Pack() []byte {
 	return b
 }
 
-// UnpackLayer reads a packed layer from the start of b and gives what is behind it. Errors wrap ErrFormat, ErrShape or
+// UnpackLayer reads a packed layer from the start of b and returns the rest of b. Errors wrap ErrFormat, ErrShape or
 // ErrRequantise. Only bytes that Pack can write are accepted.
 func UnpackLayer(b []byte) (*Layer, []byte, error) {
 	if len(b) < layerHeader || le.Uint32(b) != layerMagic {
@@ -96,7 +96,7 @@ func UnpackLayer(b []byte) (*Layer, []byte, error) {
 	}
 	weights, size := (&Layer{in: c.In, rows: roundUp(c.Out, RowMultiple)}).sizes()
 	if len(b) < size {
-		return nil, nil, fmt.Errorf("digits: unpack layer: %d by %d takes %d bytes, %d are there: %w",
+		return nil, nil, fmt.Errorf("digits: unpack layer: %d by %d takes %d bytes, have %d: %w",
 			out, in, size, len(b), ErrFormat)
 	}
 	for o := range c.Out {
@@ -109,14 +109,14 @@ func UnpackLayer(b []byte) (*Layer, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Writing it again finds every inconsistency of offsets, padding and flags at once.
+	// Packing it again finds every inconsistency of offsets, padding and flags.
 	if !bytes.Equal(l.Pack(), b[:size]) {
 		return nil, nil, fmt.Errorf("digits: unpack layer: offsets, flags or padding of %d by %d: %w", out, in, ErrFormat)
 	}
 	return l, b[size:], nil
 }
 
-// Encode gives the network as a file of weights.
+// Encode returns the network as a file of weights.
 func (n *Network) Encode() []byte {
 	b := make([]byte, fileHeader)
 	for _, l := range n.layers {
@@ -135,7 +135,7 @@ func DecodeNetwork(b []byte) (*Network, error) {
 		return nil, fmt.Errorf("digits: decode network: no header %q in %d bytes: %w", fileMagic, len(b), ErrFormat)
 	}
 	if size := le.Uint32(b[offFileSize:]); uint64(size) != uint64(len(b)) {
-		return nil, fmt.Errorf("digits: decode network: header says %d bytes, %d are there: %w", size, len(b), ErrFormat)
+		return nil, fmt.Errorf("digits: decode network: header says %d bytes, have %d: %w", size, len(b), ErrFormat)
 	}
 	if want, got := le.Uint32(b[offFileCRC:]), crc32.ChecksumIEEE(b[fileHeader:]); want != got {
 		return nil, fmt.Errorf("digits: decode network: content has CRC-32 %08x, header says %08x: %w", got, want, ErrChecksum)
@@ -154,7 +154,7 @@ func DecodeNetwork(b []byte) (*Network, error) {
 		}
 	}
 	if len(rest) != 0 {
-		return nil, fmt.Errorf("digits: decode network: %d bytes behind the last layer: %w", len(rest), ErrFormat)
+		return nil, fmt.Errorf("digits: decode network: %d bytes after the last layer: %w", len(rest), ErrFormat)
 	}
 	return NewNetwork(layers...)
 }

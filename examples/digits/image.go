@@ -23,7 +23,7 @@ const (
 	maxLine   = fields * (maxDigits + 1)
 )
 
-// Image is one handwritten digit: ink from 0 to MaxPixel, row by row from the top left, and what the writer meant.
+// Image is one handwritten digit: ink from 0 to MaxPixel, row by row from the top left, and its label.
 type Image struct {
 	Pixels [Pixels]uint8
 	Label  uint8
@@ -47,7 +47,7 @@ func ParseImages(r io.Reader) ([]Image, error) {
 	return parseLines(bufio.NewReader(zr))
 }
 
-// compressedError maps what package gzip reports to this package's reasons.
+// compressedError maps the errors of package gzip to this package's.
 func compressedError(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -131,8 +131,8 @@ func parseLine(text []byte) (Image, *ParseError) {
 	return img, nil
 }
 
-// parseField reads an integer of one to maxDigits digits. Signs, spaces and fractions are not part of the format, so
-// strconv is too kind here.
+// parseField parses an integer of one to maxDigits digits. The format has no signs, spaces or fractions, which strconv would
+// accept.
 func parseField(field []byte) (int, bool) {
 	if len(field) == 0 || len(field) > maxDigits {
 		return 0, false
@@ -147,7 +147,7 @@ func parseField(field []byte) (int, bool) {
 	return v, true
 }
 
-// shorten keeps an error message readable when a field is hostile.
+// shorten truncates a field for an error message.
 func shorten(field []byte) string {
 	const most = 16
 	if len(field) > most {

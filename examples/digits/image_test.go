@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// line is a valid line with one field replaced; field -1 replaces none.
+// line returns a valid line with one field replaced, or none if field is -1.
 func line(field int, text string) string {
 	f := strings.Split(strings.Repeat("0,", Pixels)+"7", ",")
 	if field >= 0 {
@@ -44,7 +44,7 @@ func TestEmbeddedImagesAreTheWholeDataSet(t *testing.T) {
 	for _, m := range images {
 		labels[m.Label]++
 	}
-	// The counts that the data set's description gives for its test part.
+	// The counts in the data set's description of its test part.
 	want := [Classes]int{178, 182, 177, 183, 181, 182, 181, 179, 174, 180}
 	if diff := cmp.Diff(want, labels); diff != "" {
 		t.Errorf("images of each label (-want +got):\n%s", diff)
@@ -155,7 +155,7 @@ func TestImagesSurviveTheFileFormat(t *testing.T) {
 			plain = m.AppendCSV(plain)
 		}
 		for _, b := range [][]byte{plain, compress(t, plain)} {
-			// One byte at a time: nothing may depend on how a reader cuts the file.
+			// One byte at a time: the result must not depend on the sizes of reads.
 			got, err := ParseImages(iotest.OneByteReader(bytes.NewReader(b)))
 			if err != nil {
 				t.Fatal(err)

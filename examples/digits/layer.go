@@ -11,9 +11,9 @@ var le = binary.LittleEndian
 
 // Limits of a layer.
 const (
-	// RowMultiple is what the stored rows of a layer are rounded up to, so that a kernel may take several at a time.
+	// RowMultiple is the multiple that the stored rows of a layer are rounded up to, so that a kernel can process several at a time.
 	RowMultiple = 16
-	// MaxScores is how many int32 scores a page holds.
+	// MaxScores is the number of int32 scores in a page.
 	MaxScores = PageBytes / 4
 
 	maxActivation = math.MaxInt8
@@ -25,12 +25,12 @@ type LayerConfig struct {
 	In, Out int     // inputs (a multiple of 4, 4 to 64) and outputs (1 to 64; 1 to 16 with Scores)
 	Weights []int8  // Out rows of In
 	Biases  []int32 // Out
-	Scores  bool    // give int32 sums instead of requantised int8; Multiplier and Shift are then 0
+	Scores  bool    // the outputs are int32 sums instead of requantised int8; Multiplier and Shift are then 0
 
 	Multiplier uint32 // of the requantisation, at least 1
 	Shift      uint32 // of the requantisation, 1 to 31
 
-	// What one unit of an input, a weight and an output stands for. They document the quantisation.
+	// The values of one unit of an input, a weight and an output. They document the quantisation and are not used.
 	InputScale, WeightScale, OutputScale float64
 }
 
@@ -46,7 +46,7 @@ type Layer struct {
 	weightScale, scale float64
 }
 
-// NewLayer makes a layer. Errors wrap ErrShape, or ErrRequantise when some input could overflow an int32.
+// NewLayer returns a layer. Errors wrap ErrShape, or ErrRequantise when some input could overflow an int32.
 func NewLayer(c LayerConfig) (*Layer, error) {
 	most := PageBytes
 	if c.Scores {
@@ -103,16 +103,16 @@ func (l *Layer) checkOverflow() error {
 	return nil
 }
 
-// In gives the number of inputs.
+// In returns the number of inputs.
 func (l *Layer) In() int { return l.in }
 
-// Out gives the number of outputs.
+// Out returns the number of outputs.
 func (l *Layer) Out() int { return l.out }
 
-// HasScores reports whether the layer gives int32 scores instead of int8 activations.
+// HasScores reports whether the layer's outputs are int32 scores instead of int8 activations.
 func (l *Layer) HasScores() bool { return l.scores }
 
-// String gives the shape, and the requantisation where there is one.
+// String returns the shape, and the requantisation where there is one.
 func (l *Layer) String() string {
 	if l.scores {
 		return fmt.Sprintf("%d to %d scores", l.in, l.out)
@@ -120,7 +120,7 @@ func (l *Layer) String() string {
 	return fmt.Sprintf("%d to %d, times %d shift %d", l.in, l.out, l.multiplier, l.shift)
 }
 
-// Forward gives the page that a device writes for a page of input. It is the definition of the layer's arithmetic.
+// Forward returns the page that a device writes for a page of input. It is the definition of the layer's arithmetic.
 func (l *Layer) Forward(in Page) Page {
 	var out Page
 	for o := range l.out {
@@ -134,7 +134,7 @@ func (l *Layer) Forward(in Page) Page {
 	return out
 }
 
-// sum is the bias and the products of one output. int32 wraps in Go as on the device, but checkOverflow excludes it.
+// sum adds the bias and the products of one output. int32 wraps in Go as on the device, but checkOverflow excludes it.
 func (l *Layer) sum(o int, in *Page) int32 {
 	acc := l.biases[o]
 	for i, w := range l.weights[o*l.in : (o+1)*l.in] {

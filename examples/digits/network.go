@@ -6,10 +6,10 @@ import "fmt"
 // the two architectures, so a page of an interleaved buffer is never padded.
 const PageBytes = 64
 
-// Page is what one image is at some point of the network; the package comment has its layouts.
+// Page is the activations of one image between two layers; the package comment has its layouts.
 type Page [PageBytes]byte
 
-// Page gives the network's input page of an image.
+// Page returns the network's input page of an image.
 func (m Image) Page() Page { return m.Pixels }
 
 // Network is a sequence of layers. It is immutable and safe for concurrent use.
@@ -17,8 +17,8 @@ type Network struct {
 	layers []*Layer
 }
 
-// NewNetwork checks that the layers fit each other: the first takes the pixels of an image, each takes what the one
-// before gives, and only the last gives scores, ten of them. Errors wrap ErrShape.
+// NewNetwork checks that the layers fit each other: the first takes the pixels of an image, each takes the outputs of the one
+// before, and only the last has scores, ten of them. Errors wrap ErrShape.
 func NewNetwork(layers ...*Layer) (*Network, error) {
 	if len(layers) == 0 {
 		return nil, fmt.Errorf("digits: new network: no layers: %w", ErrShape)
@@ -30,9 +30,9 @@ func NewNetwork(layers ...*Layer) (*Network, error) {
 		case l == nil:
 			return nil, fmt.Errorf("digits: new network: layer %d is nil: %w", i, ErrShape)
 		case l.in != in:
-			return nil, fmt.Errorf("digits: new network: layer %d takes %d inputs, %d come: %w", i, l.in, in, ErrShape)
+			return nil, fmt.Errorf("digits: new network: layer %d takes %d inputs, gets %d: %w", i, l.in, in, ErrShape)
 		case l.scores != last:
-			return nil, fmt.Errorf("digits: new network: layer %d of %d: only the last layer gives scores: %w",
+			return nil, fmt.Errorf("digits: new network: layer %d of %d: only the last layer has scores: %w",
 				i, len(layers), ErrShape)
 		}
 		in = l.out
@@ -43,10 +43,10 @@ func NewNetwork(layers ...*Layer) (*Network, error) {
 	return &Network{layers: append([]*Layer(nil), layers...)}, nil
 }
 
-// Layers gives the layers in order, for running them one by one on a device.
+// Layers returns the layers in order, for running them one by one on a device.
 func (n *Network) Layers() []*Layer { return append([]*Layer(nil), n.layers...) }
 
-// Forward gives the ten scores of an image, exactly as a device computes them.
+// Forward returns the ten scores of an image, exactly as a device computes them.
 func (n *Network) Forward(pixels [Pixels]uint8) [Classes]int32 {
 	p := Page(pixels)
 	for _, l := range n.layers {
@@ -55,7 +55,7 @@ func (n *Network) Forward(pixels [Pixels]uint8) [Classes]int32 {
 	return Scores(p)
 }
 
-// Classify gives the digit that the network sees in an image.
+// Classify returns the digit that the network recognises in an image.
 func (n *Network) Classify(pixels [Pixels]uint8) uint8 { return Best(n.Forward(pixels)) }
 
 // Scores reads the ten scores from a page that a last layer wrote.
@@ -67,7 +67,7 @@ func Scores(p Page) [Classes]int32 {
 	return s
 }
 
-// Best gives the digit with the largest score, the lowest such digit when several share it.
+// Best returns the digit with the largest score, the lowest such digit when several share it.
 func Best(scores [Classes]int32) uint8 {
 	best := 0
 	for i, s := range scores {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tiny is a layer of four inputs whose weights are the rows given.
+// tiny returns a layer of four inputs with the given rows of weights.
 func tiny(t *testing.T, c LayerConfig, rows ...[4]int8) *Layer {
 	t.Helper()
 	c.In, c.Out = 4, len(rows)
@@ -55,7 +55,7 @@ func TestRequantisationRoundsHalfUpRectifiesAndSaturates(t *testing.T) {
 
 func TestActivationsAreSigned(t *testing.T) {
 	l := tiny(t, LayerConfig{Scores: true, Biases: []int32{1000}}, [4]int8{-128, 127, 1, -1})
-	in := Page{0: 0x80, 1: 0xFF, 2: 3, 3: 4, 4: 99} // -128, -1, 3, 4; what is behind the inputs is not read
+	in := Page{0: 0x80, 1: 0xFF, 2: 3, 3: 4, 4: 99} // -128, -1, 3, 4; bytes after the inputs are not read
 	want := Page{}
 	le.PutUint32(want[:], 1000+128*128-127+3-4)
 	if diff := cmp.Diff(want, l.Forward(in)); diff != "" {

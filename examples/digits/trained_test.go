@@ -44,8 +44,8 @@ func TestTrainedNetworkFitsTheKernel(t *testing.T) {
 	}
 }
 
-// A quantised network whose activations all saturate or vanish may still classify well by luck of its biases; this one
-// must use the range that its scales promise.
+// A quantised network whose activations all saturate or vanish may still classify well because of its biases; this one
+// must use the range of its scales.
 func TestActivationsUseTheirRange(t *testing.T) {
 	images, err := Images()
 	if err != nil {

@@ -21,27 +21,27 @@ import (
 // ErrCount means that there are more images than a deployment was made for, or none.
 var ErrCount = errors.New("number of images")
 
-// Deployment is a network on a device, for a fixed number of images. Its methods may be called from any goroutine, but
-// there is one set of buffers: who writes new images while others still read scores gets a mixture.
+// Deployment is a network on a device, for a fixed number of images. Its methods may be called from several goroutines, but
+// they share one set of buffers: scores read while new images are written and run can be of either.
 type Deployment struct {
-	images  int
-	given   bool              // the input belongs to somebody else
-	pages   []*reprise.Buffer // the input of layer i, and behind the last layer the scores
-	weights []*reprise.Buffer // of layer i
-	layers  []*reprise.Executable
+	images   int
+	borrowed bool              // the caller owns the input buffer
+	pages    []*reprise.Buffer // the input of layer i; the last one has the scores
+	weights  []*reprise.Buffer // of layer i
+	layers   []*reprise.Executable
 }
 
 // New allocates the buffers on a device, writes the weights through its first queue and loads the programs, which divide
-// the images among cores. After an error nothing is left behind.
+// the images among cores. After an error nothing stays allocated.
 func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores reprise.Range) (*Deployment, error) {
-	return Over(ctx, d, n, images, cores, nil)
+	return NewWithInput(ctx, d, n, images, cores, nil)
 }
 
-// Over is New with an input buffer that belongs to somebody else: [Bytes] bytes in pages of digits.PageBytes. Close
-// doesn't free it.
-func Over(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores reprise.Range, input *reprise.Buffer) (*Deployment, error) {
-	dep := &Deployment{images: images, given: input != nil}
-	if dep.given {
+// NewWithInput is New with an input buffer of the caller: in DRAM, with a page of digits.PageBytes for each image. Close doesn't
+// free it.
+func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores reprise.Range, input *reprise.Buffer) (*Deployment, error) {
+	dep := &Deployment{images: images, borrowed: input != nil}
+	if dep.borrowed {
 		dep.pages = append(dep.pages, input)
 	}
 	if err := dep.build(ctx, d, n, cores); err != nil {
@@ -58,7 +58,7 @@ func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Net
 	if err != nil {
 		return err
 	}
-	if !p.given {
+	if !p.borrowed {
 		if err := p.addPages(d, "input"); err != nil {
 			return err
 		}
@@ -123,9 +123,9 @@ func (k kernelImages) program(name string, l *digits.Layer, input, weights, outp
 		share[c] = shares[len(share)]
 	}
 	on := []reprise.Range{cores}
-	kernel := func(what string, im *kernels.Image, p reprise.Processor, args func(digits.Share) []uint32) reprise.Kernel {
+	kernel := func(role string, im *kernels.Image, p reprise.Processor, args func(digits.Share) []uint32) reprise.Kernel {
 		return reprise.Kernel{
-			Name: name + " " + what, Image: im, Processor: p, Cores: on,
+			Name: name + " " + role, Image: im, Processor: p, Cores: on,
 			Args: func(c reprise.Core) []uint32 { return args(share[c]) },
 		}
 	}
@@ -152,18 +152,18 @@ func (k kernelImages) program(name string, l *digits.Layer, input, weights, outp
 	return prog
 }
 
-// Images gives the number of images that the deployment was made for.
+// Images returns the number of images that the deployment was made for.
 func (p *Deployment) Images() int { return p.images }
 
-// Layers gives the loaded programs, in order.
+// Layers returns the loaded programs, in order.
 func (p *Deployment) Layers() []*reprise.Executable {
 	return append([]*reprise.Executable(nil), p.layers...)
 }
 
-// Pages gives the buffer of pages that layer i reads; with the number of layers, the buffer of scores.
+// Pages returns the input buffer of layer i; if i is the number of layers, the buffer of scores.
 func (p *Deployment) Pages(i int) *reprise.Buffer { return p.pages[i] }
 
-// Write puts images into the input buffer, from the first on; the rest of the buffer stays as it is.
+// Write writes images to the start of the input buffer; the rest of the buffer stays unchanged.
 func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digits.Image) error {
 	if len(images) < 1 || len(images) > p.images {
 		return fmt.Errorf("deploy: write: %w: %d, want 1 to %d", ErrCount, len(images), p.images)
@@ -171,7 +171,7 @@ func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digit
 	return q.Write(ctx, p.pages[0], 0, Bytes(images, len(images)))
 }
 
-// Bytes are images as the input of a deployment for n images holds them; if there are fewer, the rest is zeros.
+// Bytes returns the content of the input buffer for up to n images; the rest of its n pages is zeros.
 func Bytes(images []digits.Image, n int) []byte {
 	b := make([]byte, 0, n*digits.PageBytes)
 	for _, m := range images {
@@ -181,7 +181,7 @@ func Bytes(images []digits.Image, n int) []byte {
 	return b[:n*digits.PageBytes]
 }
 
-// Scores are what the bytes of a deployment's scores say.
+// Scores decodes the content of the buffer of scores.
 func Scores(b []byte) [][digits.Classes]int32 {
 	scores := make([][digits.Classes]int32, len(b)/digits.PageBytes)
 	for i := range scores {
@@ -190,7 +190,7 @@ func Scores(b []byte) [][digits.Classes]int32 {
 	return scores
 }
 
-// Run puts all layers into a queue.
+// Run submits all layers to a queue.
 func (p *Deployment) Run(ctx context.Context, q *reprise.Queue) error {
 	for _, x := range p.layers {
 		if err := q.Run(ctx, x); err != nil {
@@ -200,7 +200,7 @@ func (p *Deployment) Run(ctx context.Context, q *reprise.Queue) error {
 	return nil
 }
 
-// Record records all layers; it is what reprise's Queue.Capture takes.
+// Record records all layers. It is a function for reprise.Queue.Capture.
 func (p *Deployment) Record(r *reprise.Recorder) error {
 	for _, x := range p.layers {
 		if err := r.Run(x); err != nil {
@@ -210,7 +210,7 @@ func (p *Deployment) Record(r *reprise.Recorder) error {
 	return nil
 }
 
-// ReadPages waits for the queue and reads the pages that layer i reads, or the scores when i is the number of layers.
+// ReadPages waits for the queue and reads the input pages of layer i, or the scores if i is the number of layers.
 func (p *Deployment) ReadPages(ctx context.Context, q *reprise.Queue, i int) ([]digits.Page, error) {
 	b := make([]byte, p.images*digits.PageBytes)
 	if err := q.Read(ctx, p.pages[i], 0, b); err != nil {
@@ -232,15 +232,14 @@ func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Cl
 	return Scores(b), nil
 }
 
-// Close gives programs and buffers up. What a trace has recorded lives on until the trace is released. Closing it again does
-// nothing.
+// Close releases programs and buffers. A trace holds what it recorded until it is released. A second Close does nothing.
 func (p *Deployment) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range p.layers {
 		errs = append(errs, x.Close(ctx))
 	}
 	pages := p.pages
-	if p.given && len(pages) > 0 {
+	if p.borrowed && len(pages) > 0 {
 		pages = pages[1:]
 	}
 	for _, b := range append(p.weights, pages...) {

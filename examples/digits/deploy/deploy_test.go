@@ -23,8 +23,8 @@ func TestVendorsSimulatorAgreesBitForBit(t *testing.T) {
 	}
 }
 
-// agrees holds every byte of every layer on a device against the host reference: once run, once replayed from a trace
-// on other images.
+// agrees compares every byte of every layer on a device with the host reference: once run, once replayed from a trace on other
+// images.
 func agrees(t *testing.T, target reprise.Target) {
 	r := newRig(t, target, 5*time.Minute)
 	ctx, dev, q, network, images, must := r.ctx, r.dev, r.q, r.network, r.images, r.must

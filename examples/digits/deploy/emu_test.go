@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// card is an emulated chip behind the model of the driver.
+// card is an emulated chip with the model of the driver.
 type card struct{ node seam.Node }
 
 func (c card) Node() seam.Node { return c.node }
@@ -35,8 +35,8 @@ func emulated(t *testing.T, cfg emu.Config) reprise.Target {
 	return card{d.Node(0)}
 }
 
-// Slow networks in several orders, on chips that refuse reads of memory that nobody has written: a page that is used
-// before it has arrived shows as a wrong byte or as a refusal.
+// Slow networks in several orders, on chips that refuse reads of memory that was never written: a page that is used before it
+// has arrived shows as a wrong byte or as an error.
 func TestEmulatorAgreesBitForBit(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, cfg := range []emu.Config{

@@ -41,7 +41,7 @@ func newRig(t *testing.T, target reprise.Target, atMost time.Duration) *rig {
 	return r
 }
 
-// must ends the test if there is an error, with all that is known of a hang.
+// must fails the test on an error, with the report of a hang.
 func (r *rig) must(err error) {
 	r.Helper()
 	if err == nil {

@@ -2,5 +2,5 @@
 
 package deploy
 
-// strictSeeds is how many seeds TestStrict runs on each architecture.
+// strictSeeds is the number of seeds that TestStrict runs on each architecture.
 const strictSeeds = 1000

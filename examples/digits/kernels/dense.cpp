@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint32_t kBlock = 4;  // outputs at a time
 
-// block adds the products of four rows to their biases. w is the first row, in a multiple of 4. A function of its own,
-// so that the loop has all registers.
+// block adds the products of four rows to their biases. w is the first row, in a multiple of 4. It is a function of its own so that
+// the loop has all registers.
 __attribute__((noinline)) void block(const int32_t* bias, const int8_t* w, const int8_t* x, uint32_t in,
                                      int32_t* sums) {
     int32_t s0 = bias[0], s1 = bias[1], s2 = bias[2], s3 = bias[3];
@@ -88,8 +88,7 @@ void kernel_main() {
     for (uint32_t page = lane; page < pages; page += kLanes) {
         cb_wait_front(input, 1);
         if (p->magic != kLayerMagic) {
-            // Sizes from anything but a layer would read and write all over L1. Stop here, where a report of the hang
-            // shows why.
+            // Sizes that are not those of a layer would overwrite L1. Stop here, so that the report of the hang shows why.
             rp_waypoint_detail("NOLY", p->magic);
             for (;;) {
             }

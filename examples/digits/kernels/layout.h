@@ -13,7 +13,7 @@
 
 constexpr uint32_t kLanes = 3;
 constexpr uint32_t kInputBuffer = 0;    // and 1, 2: pages of kPageBytes
-constexpr uint32_t kWeightsBuffer = 3;  // one page of the packed layer's size: storage alone, nobody pushes or pops
+constexpr uint32_t kWeightsBuffer = 3;  // one page of the packed layer's size; only storage, without push or pop
 constexpr uint32_t kOutputBuffer = 16;  // and 17, 18: pages of kPageBytes
 constexpr uint32_t kPageBytes = 64;
 

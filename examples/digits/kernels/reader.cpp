@@ -22,8 +22,8 @@ void kernel_main() {
         return;
     }
 
-    // The barrier before the first push below waits for this read too: a compute processor that has seen a page may use
-    // the layer without asking.
+    // The barrier before the first push below waits for this read too, so a compute processor that has received a page can use
+    // the layer.
     noc_async_read(get_noc_addr(0, weights), get_write_ptr(kWeightsBuffer), weights_bytes);
 
     for (uint32_t page = 0; page < pages; page += kLanes) {

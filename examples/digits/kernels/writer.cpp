@@ -20,12 +20,12 @@ void kernel_main() {
             cb_wait_front(kOutputBuffer + lane, 1);
             noc_async_write(get_read_ptr(kOutputBuffer + lane), get_noc_addr(first + page + lane, output), page_bytes);
         }
-        // A page's space may be reused when its bytes have left this core, wherever they are on their way.
+        // A page's space can be reused once its bytes have left this core.
         noc_async_writes_flushed();
         for (uint32_t lane = 0; lane < lanes; lane++) {
             cb_pop_front(kOutputBuffer + lane, 1);
         }
     }
-    // Whoever runs next may read the buffer: wait until DRAM has everything.
+    // The next program may read the buffer: wait until everything is in DRAM.
     noc_async_write_barrier();
 }

@@ -25,7 +25,7 @@ func warp(dst []float64, m *digits.Image, shift, bend float64, src *rng.Source) 
 	}
 }
 
-// sample gives the ink at a point between pixels; there is none outside of the image.
+// sample returns the ink at a point between pixels; outside of the image it is 0.
 func sample(m *digits.Image, x, y float64) float64 {
 	x0, y0 := math.Floor(x), math.Floor(y)
 	fx, fy := x-x0, y-y0

@@ -1,5 +1,5 @@
 // Command train makes examples/digits/weights.bin: it trains a small network on a part of the digits, quantises it to
-// int8 and reports how well the integer network does on the digits that it has never seen.
+// int8 and reports the accuracy of the integer network on digits that it was not trained on.
 //
 //	go run ./examples/digits/train                  train, write weights.bin, report
 //	go run ./examples/digits/train -cv              cross-validate inside the training part, write nothing

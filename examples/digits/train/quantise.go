@@ -8,7 +8,7 @@ import (
 )
 
 // quantise turns a trained model into the integer network. Each layer has one scale for its weights, chosen so that the
-// largest is 127, and one for its outputs, chosen so that the largest that the training images produce is 127. The
+// largest is 127, and one for its outputs, chosen so that the largest output for the training images is 127. The
 // factor between a sum and an output becomes a multiplier of ten bits and a shift.
 func quantise(m model, images []digits.Image) (*digits.Network, error) {
 	peaks := activations(m, images)
@@ -41,14 +41,14 @@ func quantise(m model, images []digits.Image) (*digits.Network, error) {
 	return digits.NewNetwork(layers...)
 }
 
-// ratio gives multiplier and shift with multiplier/2^shift next to f, the multiplier being below 1024.
+// ratio returns multiplier and shift with multiplier/2^shift next to f, the multiplier being below 1024.
 func ratio(f float64) (multiplier, shift uint32) {
 	frac, exp := math.Frexp(f) // f = frac * 2^exp, frac in [0.5, 1)
 	multiplier = uint32(math.Round(frac * 1024))
 	return multiplier, uint32(10 - exp)
 }
 
-// activations gives the largest output of each layer over images.
+// activations returns the largest output of each layer over images.
 func activations(m model, images []digits.Image) []float64 {
 	peaks := make([]float64, len(m))
 	x := make([]float64, digits.Pixels)
@@ -64,7 +64,7 @@ func activations(m model, images []digits.Image) []float64 {
 	return peaks
 }
 
-// largest gives the largest magnitude.
+// largest returns the largest magnitude.
 func largest(v []float64) float64 {
 	top := 0.0
 	for _, x := range v {

@@ -10,7 +10,7 @@ type options struct {
 	seed     uint64
 	epochs   int
 	batch    int
-	rate     float64 // at the start; falls linearly to a hundredth of it
+	rate     float64 // at the start; it falls linearly to a hundredth
 	momentum float64
 	decay    float64
 	shift    float64 // of the augmentation, pixels

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits/internal/rng"
 )
 
-// The committed weights must be what the committed trainer gives, on every architecture that runs this test.
+// The committed trainer makes the committed weights, on every architecture that runs this test.
 func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine, and slow under the race detector")

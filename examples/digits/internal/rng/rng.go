@@ -1,12 +1,12 @@
-// Package rng is a random sequence that is fixed for ever, for what must come out the same on every machine.
+// Package rng generates a random sequence that is the same on every machine and never changes.
 package rng
 
 // Source is the SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014); its
-// value is its state. The split and the trainer use it because weights.bin must come out the same for ever, and no
-// standard library promises its random sequences for that long.
+// value is its state. The split and the trainer use it because weights.bin must stay reproducible, which the standard library's
+// sequences don't promise.
 type Source uint64
 
-// Uint64 gives the next 64 bits.
+// Uint64 returns the next 64 bits.
 func (r *Source) Uint64() uint64 {
 	*r += 0x9E3779B97F4A7C15
 	z := uint64(*r)
@@ -15,11 +15,11 @@ func (r *Source) Uint64() uint64 {
 	return z ^ z>>31
 }
 
-// Float64 gives a number in [0, 1) with 53 random bits. The conversion keeps a caller's arithmetic from being fused
+// Float64 returns a number in [0, 1) with 53 random bits. The conversion keeps a caller's arithmetic from being fused
 // with the division.
 func (r *Source) Float64() float64 { return float64(float64(r.Uint64()>>11) / (1 << 53)) }
 
-// IntN gives a number in [0, n). n must be positive; the bias of the remainder is below n/2^64.
+// IntN returns a number in [0, n). n must be positive; the bias of the remainder is below n/2^64.
 func (r *Source) IntN(n int) int { return int(r.Uint64() % uint64(n)) }
 
 // Shuffle permutes s by Fisher and Yates.
