@@ -13,3 +13,20 @@ func (m Math) ElwAddScalar(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bo
 	}
 	m.add(hi, lo, a, b, flip)
 }
+
+// DecodeScalar is DecodeA and DecodeB without vector instructions, for floats.
+func (m Math) DecodeScalar(a *MatrixA, rows *[16]Row, b *RowB, row *Row) {
+	m.decodeA(a, rows)
+	m.decodeB(b, row)
+}
+
+// ReadScalar is how a row of Dst is read for packing, without vector instructions.
+func (p *Pack) ReadScalar(values *Row, hi, lo *DstRow) {
+	for c := range values {
+		if p.Wide {
+			values[c] = p.readWide(hi[c], lo[c])
+		} else {
+			values[c] = p.readNarrow(hi[c])
+		}
+	}
+}

@@ -34,6 +34,15 @@ func (m Math) DecodeA(a *MatrixA, rows *[16]Row) {
 		}
 		return
 	}
+	if haveAVX2() {
+		m.decodeAAVX2(a, rows)
+		return
+	}
+	m.decodeA(a, rows)
+}
+
+// decodeA is DecodeA for floats, without vector instructions.
+func (m Math) decodeA(a *MatrixA, rows *[16]Row) {
 	mask := m.A.srcMask()
 	for i := range rows {
 		for c, v := range rows[i] {
@@ -60,6 +69,27 @@ func (m Math) DecodeB(b *RowB, row *Row) {
 		}
 		return
 	}
+	if haveAVX2() {
+		m.decodeBAVX2(b, row, 1)
+		return
+	}
+	m.decodeB(b, row)
+}
+
+// DecodeRows is DecodeB for rows that follow one another, one for each of b.
+func (m Math) DecodeRows(b []RowB, rows []Row) {
+	rows = rows[:len(b)]
+	if !m.Int8 && len(b) > 0 && haveAVX2() {
+		m.decodeBAVX2(&b[0], &rows[0], len(b))
+		return
+	}
+	for i := range b {
+		m.DecodeB(&b[i], &rows[i])
+	}
+}
+
+// decodeB is DecodeB for floats, without vector instructions.
+func (m Math) decodeB(b *RowB, row *Row) {
 	mask := m.B.srcMask()
 	for i, v := range row {
 		v &= mask

@@ -35,18 +35,47 @@ type Pack struct {
 // Row converts a row of Dst. The values are as [Pack.Store] takes them, or [StoreBlock], for which each is a bf16. lo is
 // the row's lower half if Wide, and isn't read otherwise.
 func (p *Pack) Row(values *Row, hi, lo *DstRow) {
-	for c := range values {
-		var v uint32
-		if p.Wide {
-			v = p.readWide(hi[c], lo[c])
-		} else {
-			v = p.readNarrow(hi[c])
+	p.read(values, hi, lo)
+	if p.Relu != ReluOff {
+		for c, v := range values {
+			values[c] = p.relu(v)
 		}
-		if p.Relu != ReluOff {
-			v = p.relu(v)
-		}
-		values[c] = p.convert(v)
 	}
+	if p.converts() {
+		for c, v := range values {
+			values[c] = p.convert(v)
+		}
+	}
+}
+
+// read brings a row of Dst to the intermediate format.
+func (p *Pack) read(values *Row, hi, lo *DstRow) {
+	switch {
+	case p.Mid == BF16 && haveAVX2():
+		if !p.Wide {
+			lo = nil
+		}
+		readBF16AVX2(values, hi, lo)
+	case p.Wide:
+		for c := range values {
+			values[c] = p.readWide(hi[c], lo[c])
+		}
+	default:
+		for c := range values {
+			values[c] = p.readNarrow(hi[c])
+		}
+	}
+}
+
+// converts reports whether convert may change a datum.
+func (p *Pack) converts() bool {
+	switch p.Mid {
+	case FP16:
+		return p.Wide || p.Out != FP16
+	case BF16, BFP8:
+		return p.Out == FP32
+	}
+	return p.Mid != p.Out
 }
 
 // readWide brings a datum of 32 bits to the intermediate format. Of an fp32 for FP16 it leaves a tf32 in bits 18 to 0,
@@ -232,6 +261,11 @@ func (p *Pack) Store(l1 []byte, values []uint32) {
 			binary.LittleEndian.PutUint32(at, v)
 		}
 	case 16:
+		if !p.Accumulate && len(values)%8 == 0 && len(values) > 0 && haveAVX2() {
+			l1 = l1[:2*len(values)]
+			store16AVX2(&l1[0], &values[0], len(values)/8)
+			return
+		}
 		for i, v := range values {
 			at := l1[2*i:]
 			v := uint16(v)

@@ -2,6 +2,7 @@
 
 package arith
 
+// haveAVX2 reports that there are no vector instructions: what is below isn't called.
 func haveAVX2() bool { return false }
 
 func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {}
@@ -9,3 +10,13 @@ func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {}
 func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {}
 
 func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32) {}
+
+func (m Math) decodeAAVX2(a *MatrixA, rows *[16]Row) {}
+
+func (m Math) decodeBAVX2(b *RowB, rows *Row, n int) {}
+
+func widenBF16AVX2(dst *uint32, l1 *byte, blocks int) {}
+
+func readBF16AVX2(values *Row, hi, lo *DstRow) {}
+
+func store16AVX2(l1 *byte, values *uint32, blocks int) {}

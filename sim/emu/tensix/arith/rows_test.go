@@ -89,3 +89,42 @@ func TestRowsTogetherAreAsOneByOne(t *testing.T) {
 		}
 	}
 }
+
+func TestVectorInstructionsDecodeWhatTheirTwinsDo(t *testing.T) {
+	for _, c := range mathCases() {
+		if c.op != "mvmul" || c.m.Int8 {
+			continue
+		}
+		c.fill()
+		var a, twinA arith.MatrixA
+		var b, twinB arith.RowB
+		c.m.DecodeA(&a, &c.a)
+		c.m.DecodeB(&b, &c.b)
+		c.m.DecodeScalar(&twinA, &c.a, &twinB, &c.b)
+		if a != twinA || b != twinB {
+			t.Fatalf("%v: factors differ from those of plain Go", &c)
+		}
+	}
+}
+
+func TestVectorInstructionsPackWhatTheirTwinsDo(t *testing.T) {
+	for n := range uint64(2000) {
+		for _, wide := range []bool{false, true} {
+			c := packCase{p: arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: wide}, number: n}
+			c.fill()
+			c.p.Relu, c.p.Accumulate = arith.ReluOff, false
+			var got, want arith.Row
+			c.p.Row(&got, &c.hi, &c.lo)
+			c.p.ReadScalar(&want, &c.hi, &c.lo)
+			if got != want {
+				t.Fatalf("wide %v, %04x %04x: got %08x, want %08x", wide, c.hi, c.lo, got, want)
+			}
+			c.p.Store(c.l1[:], got[:])
+			for i, v := range want {
+				if c.l1[2*i] != byte(v) || c.l1[2*i+1] != byte(v>>8) {
+					t.Fatalf("L1 holds %x, want %04x", c.l1[:32], want)
+				}
+			}
+		}
+	}
+}

@@ -83,9 +83,7 @@ func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 	for face := range right {
 		m.DecodeA(&right[face], (*[16]Row)(a[faceSide*face:]))
 	}
-	for i := range left {
-		m.DecodeB(&left[i], &b[i])
-	}
+	m.DecodeRows(left[:], b[:])
 	for m.Phase = 0; m.Phase < uint8(f); m.Phase++ {
 		for k := range 2 {
 			for face := range 4 {

@@ -29,7 +29,13 @@ func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte
 			dst[i] = widenHalf(binary.LittleEndian.Uint16(data[2*i:]))
 		}
 	case BF16:
-		for i := range dst {
+		data = data[:2*len(dst)]
+		done := 0
+		if blocks := len(dst) / 8; blocks > 0 && haveAVX2() {
+			widenBF16AVX2(&dst[0], &data[0], blocks)
+			done = 8 * blocks
+		}
+		for i := done; i < len(dst); i++ {
 			dst[i] = uint32(binary.LittleEndian.Uint16(data[2*i:])) << 16
 		}
 	case INT16:
