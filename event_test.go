@@ -51,7 +51,7 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 		b.must(q1.Run(b.ctx, two))
 		refused("the owner before", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
 		b.must(tr.Replay(b.ctx))
-		refused("behind a replay", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `replay trace "tr"`})
+		refused("after a replay", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `replay trace "tr"`})
 
 		// An event from before the last program is no edge, and moving data takes nothing over.
 		b.must(q1.Record(b.ctx, f))
@@ -263,13 +263,13 @@ func TestStartedReads(t *testing.T) {
 				b.Errorf("read %d (-want +got)\n%s", i, diff)
 			}
 		}
-		// A read behind a kernel that spins isn't done; given up, it doesn't come.
+		// A read after a kernel that spins isn't done; once abandoned, its data don't arrive.
 		b.must(b.queue.Run(b.ctx, b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))))
 		dst := make([]byte, bufs[0].Size())
 		p, err := b.queue.StartRead(b.ctx, bufs[0], 0, dst)
 		b.must(err)
 		if done, err := p.Done(); done || err != nil {
-			b.Errorf("a read behind a kernel that spins: %v, %v", done, err)
+			b.Errorf("a read after a kernel that spins: %v, %v", done, err)
 		}
 		p.Abandon()
 		b.must(q.Write(b.ctx, word, 0, words(word.Size(), 1)))
@@ -347,13 +347,13 @@ func TestTimedEvents(t *testing.T) {
 			last = at
 		}
 		if last >= after[1].Cycles || !after[1].Host.After(before[1].Host) {
-			b.Errorf("the last event was at %d, a reading behind it %+v", last, after[1])
+			b.Errorf("the last event was at %d, a reading after it %+v", last, after[1])
 		}
 	}, reprise.WithQueues(2))
 }
 
-// A device is closed with more reports on their way than the completion queue holds: somebody has to take them out, or
-// the dispatcher never comes to its end, nor does the one that waits for it.
+// A device is closed with more reports on their way than the completion queue holds: they must be taken out, or
+// the dispatcher never ends, nor does Close.
 func TestCloseWithRecordingsUnread(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		e := b.dev.NewEvent("e")

@@ -22,7 +22,7 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// An open device with two queues of which nobody wants anything takes no processor time: all that waits is parked.
+// An open device with two idle queues takes no processor time: all goroutines are parked.
 func TestIdleDeviceBurnsNothing(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		x := b.load(b.blank("nothing", b.dev.Grid()))
@@ -31,8 +31,8 @@ func TestIdleDeviceBurnsNothing(t *testing.T) {
 			b.must(b.dev.Queue(id).Finish(b.ctx))
 		}
 		const idle = 300 * time.Millisecond
-		// Garbage is collected and given back here, which the runtime would do in small portions for long. Whatever else the
-		// tests before have left behind ends in a few tries; what burns goes on.
+		// Garbage is collected and returned to the system here, which the runtime would do in small portions for a while.
+		// Whatever earlier tests have left running ends in a few tries; a busy loop doesn't.
 		var used time.Duration
 		for range 5 {
 			debug.FreeOSMemory()

@@ -32,8 +32,8 @@ func (b *bench) letGo(q *reprise.Queue, word *reprise.Buffer) {
 	b.must(q.Finish(b.ctx))
 }
 
-// The kernels of a Load that its context ended are still on their way to their memory: nobody else gets it until the queue
-// has written them, and then it is free again.
+// If its context ends, a Load leaves kernels that the queue has still to write: their memory isn't allocated again until
+// the queue has written them, and then it is free.
 func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 	for name, load := range map[string]func(*bench, context.Context, *reprise.Program) error{
 		"Load": func(b *bench, ctx context.Context, p *reprise.Program) error {
@@ -63,11 +63,11 @@ func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 			got := make([]byte, mine.Size())
 			b.must(q1.Read(b.ctx, mine, 0, got))
 			if !bytes.Equal(got, want) {
-				t.Error("a buffer has changed that nobody else was given")
+				t.Error("a buffer has changed that only this test uses")
 			}
 			b.must(mine.Free())
 			if diff := cmp.Diff(before, b.allocated()); diff != "" {
-				t.Errorf("allocated behind the wait (-before +now):\n%s", diff)
+				t.Errorf("allocated after the wait (-before +now):\n%s", diff)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	b.must(b.queue.Finish(b.ctx))
 	b.must(other.Release(b.ctx))
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("allocated behind the wait (-before +now):\n%s", diff)
+		t.Errorf("allocated after the wait (-before +now):\n%s", diff)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestRecoverFreesWhatIsLeft(t *testing.T) {
 	}
 	b.must(b.dev.Recover(b.ctx))
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("allocated behind the recovery (-before +now):\n%s", diff)
+		t.Errorf("allocated after the recovery (-before +now):\n%s", diff)
 	}
 }
 

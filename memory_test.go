@@ -17,7 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What is larger than the device takes at once is written in parts, and not a byte behind it changes: neither of the same
+// What is larger than the device takes at once is written in parts, and not a byte after it changes: neither of the same
 // page nor of the next one in the same core.
 func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 	onEmulators(t, func(b *bench) {
@@ -66,7 +66,7 @@ func TestBufferSizes(t *testing.T) {
 	}
 }
 
-// Out of memory says what was asked for, what there is, and who has it.
+// An *OutOfMemoryError says what was asked for, what is free, and what the rest is allocated to.
 func TestOutOfMemory(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	big := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 30 << 30, PageSize: 1 << 20, Name: "hoard"})
@@ -100,8 +100,8 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// Circular buffers and L1 buffers don't overlap: programs take the bottom of L1, buffers the top, and who comes second
-// is told about the first.
+// Circular buffers and L1 buffers don't overlap: programs take the bottom of L1, buffers the top, and the error of
+// the second names the first.
 func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		total := b.dev.Memory(reprise.L1).Free
@@ -234,7 +234,7 @@ func TestTraceRegion(t *testing.T) {
 	}
 }
 
-// A read that nobody waits for any more doesn't write to memory that is its caller's again.
+// A read that was abandoned doesn't write to memory that is its caller's again.
 func TestAbandonedRead(t *testing.T) {
 	card := sim.Blackhole()
 	b := open(t, card)

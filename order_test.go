@@ -11,27 +11,27 @@ import (
 )
 
 // order is a plain model of what is ordered before what: a graph of everything that was submitted, with an edge from
-// each command to what it comes behind.
+// each command to what it comes after.
 type order struct {
-	behind [][]int // by command
-	tail   [2]int  // newest command of each queue, -1 for none
-	seen   []int   // what the host has waited for
-	work   [2]int  // newest program or replay of each queue, -1 for none
-	owner  int
+	after [][]int // by command
+	tail  [2]int  // newest command of each queue, -1 for none
+	seen  []int   // what the host has waited for
+	work  [2]int  // newest program or replay of each queue, -1 for none
+	owner int
 }
 
 func (o *order) add(q int, also ...int) int {
-	n := len(o.behind)
+	n := len(o.after)
 	also = append(also, o.seen...)
 	if o.tail[q] >= 0 {
 		also = append(also, o.tail[q])
 	}
-	o.behind = append(o.behind, also)
+	o.after = append(o.after, also)
 	o.tail[q] = n
 	return n
 }
 
-// reaches reports whether the next command of a queue comes behind another command.
+// reaches reports whether the next command of a queue comes after another command.
 func (o *order) reaches(q, to int) bool {
 	next := append([]int{}, o.seen...)
 	if o.tail[q] >= 0 {
@@ -46,13 +46,13 @@ func (o *order) reaches(q, to int) bool {
 		}
 		if !been[n] {
 			been[n] = true
-			next = append(next, o.behind[n]...)
+			next = append(next, o.after[n]...)
 		}
 	}
 	return false
 }
 
-// Programs are refused exactly where nothing orders them behind the other queue's last one, whatever is recorded,
+// Programs are refused exactly where nothing orders them after the other queue's last one, whatever is recorded,
 // waited for, finished and run in whatever order. And every schedule that is taken ends: waits can't go round in a
 // circle.
 func TestOverlapIsRefusedExactly(t *testing.T) {

@@ -242,7 +242,7 @@ func TestPinnedTransfersKeepOrder(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// Free waits for transfers that nobody waits for.
+// Free waits for transfers that were started and not waited for.
 func TestFreeWaitsForPinnedTransfers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		const n = 1 << 20
@@ -317,7 +317,7 @@ func allocatedBy(name string) (objects int64) {
 func TestPinnedTransfersAllocate(t *testing.T) {
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
 	runtime.MemProfileRate = 1
-	// A wait that lasts looks at the whole device now and then, which allocates: not before an eighth of the hang timeout.
+	// A long wait checks the whole device now and then, which allocates: not before an eighth of the hang timeout.
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(time.Hour))
 	h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
 	x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})

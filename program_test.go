@@ -65,7 +65,7 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []reprise.Range{reprise.Grid(8, 10)}}}},
 			[]string{`kernel "k"`, "not inside the worker grid (0,0)-(7,8)"},
 		},
-		"cores by the billion, whose arguments nobody asks for": {
+		"cores by the billion, whose arguments are never asked for": {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []reprise.Range{reprise.Grid(1<<40, 1<<40)}, Args: func(c reprise.Core) []uint32 { panic(c) }}}},
 			[]string{`kernel "k"`, "not inside the worker grid"},
 		},

@@ -84,7 +84,7 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 	}
 }
 
-// What a log says of its device lets others tell an emulator, which nobody shares, from a card.
+// What a log says of its device tells a card from an emulator, which processes don't share.
 func TestUsageLogNamesTheDevice(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, sim.Wormhole(), reprise.WithUsageLog(dir))
@@ -98,7 +98,7 @@ func TestUsageLogNamesTheDevice(t *testing.T) {
 	}
 }
 
-// A device can be used without a log, because nobody wants one or because there can be none.
+// A device can be used without a log, because it was turned off or because the file can't be made.
 func TestOpenWithoutUsageLog(t *testing.T) {
 	for _, tt := range []struct {
 		name string

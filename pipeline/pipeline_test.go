@@ -325,7 +325,7 @@ func TestPipelineRefusals(t *testing.T) {
 	}
 }
 
-// What a model does wrong fails Compile, and nothing is left behind.
+// What a model does wrong fails Compile, and everything is released.
 func TestPipelineModelMistakes(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
 	configs := pipeConfigs()
