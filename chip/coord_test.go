@@ -224,7 +224,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// TestEncodingsInvert checks that coordinate words and register fields give back what was put in.
+// TestEncodingsInvert checks that coordinate words and register fields return what was put in.
 func TestEncodingsInvert(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom([]Arch{Wormhole, Blackhole}).Draw(t, "arch")

@@ -87,7 +87,7 @@ func TestEthernetNamesEnd(t *testing.T) {
 	}
 }
 
-// TestHarvestedColumnOrder protects where a Blackhole's harvested columns go: behind the working ones, the one that
+// TestHarvestedColumnOrder protects where a Blackhole's harvested columns go: after the working ones, the one that
 // the fuses number first at the very end.
 func TestHarvestedColumnOrder(t *testing.T) {
 	c := mustNew(t, Blackhole, Harvesting{Tensix: 1<<0 | 1<<13 | 1<<7}) // columns 1, 16 and 10: fuses 0, 1 and 13

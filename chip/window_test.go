@@ -73,7 +73,7 @@ func TestWindowRefused(t *testing.T) {
 	}
 }
 
-// TestWindowInverts checks that decoding gives back what was encoded.
+// TestWindowInverts checks that decoding returns what was encoded.
 func TestWindowInverts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom([]Arch{Wormhole, Blackhole}).Draw(t, "arch")

@@ -96,7 +96,7 @@ func TestCleanupWritesComeBeforeUnpinning(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := []bool{true, true, true, true}; !slices.Equal(w.pinned, want) {
-				t.Errorf("behind %d files: memory was pinned at the stores: %v, want %v", before, w.pinned, want)
+				t.Errorf("after %d files: memory was pinned at the stores: %v, want %v", before, w.pinned, want)
 			}
 			_ = d.Close() // of a dead process
 			if err := drv.Close(); err != nil {
@@ -140,7 +140,7 @@ func TestCleanupWritesAndTheirFiles(t *testing.T) {
 			t.Errorf("made by the close: %v", got)
 		}
 		if n := m.drv.Node(0).OpenFiles(); n != 1 {
-			t.Errorf("%d files behind the close", n)
+			t.Errorf("%d files after the close", n)
 		}
 		if err := d.SetNOCCleanups(l...); !errors.Is(err, kmd.ErrClosed) {
 			t.Errorf("after the close: %v", err)

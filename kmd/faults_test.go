@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// A reset of somebody else's that is under way makes mmap fail for a moment. The device isn't lost by that.
+// A reset by another process makes mmap fail for a moment. The device isn't lost by that.
 func TestMmapWaitsForResets(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{})
 	tries := 0
@@ -75,7 +75,7 @@ func TestUnfinishedResets(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 	if err := m.dev.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
-		t.Errorf("who had it open before: %v", err)
+		t.Errorf("the user that had it open before: %v", err)
 	}
 }
 

@@ -167,7 +167,7 @@ func TestInterruptedIoctlsAreRetried(t *testing.T) {
 	}
 }
 
-// After a re-target that failed nobody knows where the window leads, so it isn't used for its old target as it is.
+// After a re-target that failed it is unknown where the window leads, so it isn't used for its old target.
 func TestFailedRetargetIsForgotten(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	fail := false
@@ -367,9 +367,9 @@ func TestPinsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A reset by somebody else loses the device for good: accesses say so instead of ending the process, and everything can
+// A reset by another process loses the device for good: accesses say so instead of ending the process, and everything can
 // still be closed.
-func TestResetBySomebodyElse(t *testing.T) {
+func TestResetByAnother(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
 		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
@@ -416,7 +416,7 @@ func TestResetBySomebodyElse(t *testing.T) {
 }
 
 // A reset of the link takes mappings away and leaves files good: the device is lost all the same, until it is recovered.
-func TestLinkResetBySomebodyElse(t *testing.T) {
+func TestLinkResetByAnother(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
 		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)

@@ -100,7 +100,7 @@ func TestBulkCopies(t *testing.T) {
 }
 
 // The width of each store of a block is what its address allows: 8 bytes where it is a multiple of 8, and 4 at the
-// edges. Read-only pages before and behind make a wrong one fault.
+// edges. Read-only pages before and after make a wrong one fault.
 func TestBulkCopyWords(t *testing.T) {
 	for _, n := range []uintptr{4, 8, 12, 60, 64, 68, 72, 128, 196} {
 		for _, off := range []int{0, 4} {

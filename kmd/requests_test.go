@@ -388,7 +388,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The clock is raised while anybody of the program works, and not longer.
+// The clock is raised while any hold of the program lasts, and not longer.
 func TestHoldPower(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{})
 	aiclk := func() bool {
@@ -413,7 +413,7 @@ func TestHoldPower(t *testing.T) {
 		t.Errorf("released: %t, %v", aiclk(), err)
 	}
 
-	// Older firmware of Wormhole takes no settings. Who asks for one is told, who works goes on.
+	// Older firmware of Wormhole takes no settings. SetPower returns an error, HoldPower doesn't.
 	end, err := m.drv.Node(0).Inject(driver.NoPower)
 	if err != nil {
 		t.Fatal(err)
@@ -468,7 +468,7 @@ func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 	})
 }
 
-// Every errno that a request can give becomes an error of the package that a caller can tell apart and that names what
+// Every errno that a request can give becomes an error of the package that a caller can distinguish and that names what
 // to do; the errno stays in it.
 func TestErrnosAreExplained(t *testing.T) {
 	const bh = chip.Blackhole

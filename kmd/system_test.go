@@ -51,7 +51,7 @@ func machineOf(t *testing.T, cfg driver.Config, cards int) (*driver.Driver, []*d
 	return drv, fns
 }
 
-// Nodes have gaps and no order; cards are told apart by where they are.
+// Nodes have gaps and no order; cards are identified by their PCI address.
 func TestListSortsByPlace(t *testing.T) {
 	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole, Ordinals: []int{7, 0, 3},
 		Addresses: []uint16{0x2200, 0x4100, 0x0100}, NUMANode: 2}, 3)
@@ -311,7 +311,7 @@ func TestDiagnoseEmptyMachines(t *testing.T) {
 	}
 }
 
-// Trap 7.1: looking at a card sends its firmware nothing and waits for nobody.
+// Trap 7.1: inspecting a card sends its firmware nothing and doesn't wait.
 func TestLookingDoesNotDisturb(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	var flags []int

@@ -34,7 +34,7 @@ var deviceAccess = map[string]map[string]string{
 	},
 }
 
-// opcodes tells the two narrow loads of amd64 apart, which have one mnemonic: 0FB6 loads a byte and 0FB7 two.
+// opcodes distinguishes the two narrow loads of amd64, which have one mnemonic: 0FB6 loads a byte and 0FB7 two.
 var opcodes = map[string]string{"load8": "0fb6", "load16": "0fb7"}
 
 // blockMoves are the instructions with which a block copy may touch memory: exactly 4 or 8 bytes.
@@ -123,7 +123,7 @@ func TestObjectCodeOfDeviceAccesses(t *testing.T) {
 				}
 			}
 			if len(code) != len(routines)+2 {
-				t.Errorf("%d routines, %d are looked at", len(code), len(routines)+2)
+				t.Errorf("%d routines, %d are checked", len(code), len(routines)+2)
 			}
 		})
 	}

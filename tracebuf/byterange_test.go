@@ -25,7 +25,7 @@ func TestByteRanges(t *testing.T) {
 			return ByteRange{start, rapid.IntRange(start+1, size).Draw(t, "end")}
 		}), 0, 6).Draw(t, name)
 	}
-	apart := func(t *rapid.T, rs []ByteRange) {
+	disjoint := func(t *rapid.T, rs []ByteRange) {
 		for i, r := range rs {
 			if r.Start >= r.End || i > 0 && r.Start <= rs[i-1].End {
 				t.Fatalf("ranges are %v", rs)
@@ -36,12 +36,12 @@ func TestByteRanges(t *testing.T) {
 		a, b := ranges(t, "a"), ranges(t, "b")
 		wantA, wantB := bits(a), bits(b)
 		ja, jb := JoinRanges(slices.Clone(a)), JoinRanges(slices.Clone(b))
-		apart(t, ja)
+		disjoint(t, ja)
 		if bits(ja) != wantA {
 			t.Fatalf("%v joined is %v", a, ja)
 		}
 		left := SubtractRanges(ja, jb)
-		apart(t, left)
+		disjoint(t, left)
 		for i, in := range bits(left) {
 			if in != (wantA[i] && !wantB[i]) {
 				t.Fatalf("%v without %v is %v", ja, jb, left)

@@ -183,8 +183,8 @@ func TestFileOfVersion1(t *testing.T) {
 	}
 }
 
-// The bytes of a version stay: files that people keep can be read by later programs. Who has to change the sums
-// changes FileVersion too, unless the trace itself is another one (its pages, for instance, are Recording's choice).
+// The bytes of a version stay: files that people keep can be read by later programs. A change of the sums
+// needs a new FileVersion, unless the trace itself is another one (its pages, for instance, are Recording's choice).
 func TestFileBytesStay(t *testing.T) {
 	for _, c := range []struct {
 		arch chip.Arch
@@ -232,7 +232,7 @@ func TestFileDamage(t *testing.T) {
 	}
 }
 
-// seal gives a changed file its length and checksum, as somebody would who wants it to be taken.
+// seal gives a changed file the right length and checksum, as a forger would.
 func seal(b []byte) []byte {
 	b = bytes.Clone(b)
 	binary.LittleEndian.PutUint64(b[16:], uint64(len(b)))
@@ -368,7 +368,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"kernels beyond kernel memory", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0)+cq.AtLargeSubAddr, 0x100000), "kernel memory ends"},
 		{"go for another core", poke("SEND_GO_SIGNAL", 2, 0, 0x00090E|0x03000000), "go word"},
 		{"go too early", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitCount, 0), "after 0 completions"},
-		{"go behind another stream", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitStream, 49), "stream 49"},
+		{"go after another stream", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitStream, 49), "stream 49"},
 		{"notify for another", poke("NOTIFY_SUBORDINATE_GO_SIGNAL", 0, 0, 0x0002010F), "mask 0x2"},
 		{"terminate", func(f *tracebuf.File) {
 			clear(f.Image.Bytes[field(t, &f.Image, "WAIT", 0, 0):][:16])

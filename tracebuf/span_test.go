@@ -133,7 +133,7 @@ func TestSpanFileRoundTrip(t *testing.T) {
 	}
 }
 
-// The order of steps lets nobody wait for what comes later, is fair to the parts, and has all steps.
+// In the order of steps none waits for a later one, all parts have their share, and no step is missing.
 func TestOrder(t *testing.T) {
 	f := spanFile(t, chip.Blackhole)
 	order, err := tracebuf.Order(f.Parts())
@@ -227,7 +227,7 @@ func TestValidateRefusesSpans(t *testing.T) {
 			f.Others[0].Image.Steps[2].Edge = tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}
 		}, "queue 0, commands at"},
 		{"circle", func(f *tracebuf.File) {
-			// The other part would have to get to its recording, for which it waits for what comes behind the wait for it.
+			// The other part would have to get to its recording, for which it waits for what comes after the wait for it.
 			o := &f.Others[0]
 			s := &o.Image.Steps[0]
 			s.Edge.Number = 2

@@ -14,7 +14,7 @@ import (
 
 const prefix = "riscv64-unknown-elf-"
 
-// tools is the cross compiler with a work directory of its own; the test is skipped where there is none.
+// tools is the cross compiler with a work directory of its own; the test is skipped without a compiler.
 func tools(t *testing.T) toolchain {
 	t.Helper()
 	if _, err := exec.LookPath(prefix + "gcc"); err != nil {

@@ -183,7 +183,7 @@ func TestParityWithHeader(t *testing.T) {
 	}
 }
 
-// A struct without explicit padding would hand the driver bytes that nobody set.
+// A struct without explicit padding would hand the driver bytes that aren't set.
 func TestNoHiddenPadding(t *testing.T) {
 	all := maps.Clone(goStructs)
 	for name, n := range newer {

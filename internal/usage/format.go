@@ -125,7 +125,7 @@ type Record struct {
 	Torn bool
 }
 
-// Decode checks and decodes the bytes of a log. It trusts nothing in them.
+// Decode checks and decodes the bytes of a log, which it doesn't trust. The error wraps [ErrFormat].
 func Decode(b []byte) (*Entry, error) {
 	le := binary.LittleEndian
 	switch {

@@ -90,7 +90,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	})
 }
 
-// Records keep their kinds' numbers and are apart from each other and from the header.
+// Records are numbered by kind and overlap neither each other nor the header.
 func TestLayout(t *testing.T) {
 	if atRecords%recordSize != 0 || atRecords+numKinds*recordSize > Size || atArch+32 > atRecords {
 		t.Error("records overlap the header or the end, or aren't cache lines")

@@ -85,7 +85,7 @@ func TestReadersSeeWhatWasSet(t *testing.T) {
 	}
 }
 
-// A process may have several devices open, and each is told apart.
+// A process may have several devices open, each with a log of its own.
 func TestEachDeviceHasALog(t *testing.T) {
 	dir := t.TempDir()
 	other := Device{Name: "emu:wormhole", PCI: "0000:01:00.0", Arch: "wormhole", NUMANode: 1, Emulated: true}
@@ -104,7 +104,7 @@ func TestEachDeviceHasALog(t *testing.T) {
 	}
 }
 
-// Close leaves nothing behind, and buffers may be freed after it.
+// Close leaves no file, and buffers may be freed after it.
 func TestCloseDeletesTheLog(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
@@ -138,7 +138,7 @@ func TestCloseUnlocksWhatReadersHaveOpen(t *testing.T) {
 	}
 }
 
-// The log must never end the process that writes it, even if somebody cuts its file off, which takes its memory away.
+// The log must never end the process that writes it, even if its file is cut off, which takes its memory away.
 func TestWriterSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	if err := l.file.Truncate(0); err != nil {

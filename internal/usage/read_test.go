@@ -265,7 +265,7 @@ func TestForeignFiles(t *testing.T) {
 		}
 	}
 	if n, err := Sweep(dir); n != 2 || err != nil {
-		t.Errorf("Sweep deleted %d logs that nobody will finish (%v), want 2", n, err)
+		t.Errorf("Sweep deleted %d logs that won't be finished (%v), want 2", n, err)
 	}
 }
 
