@@ -4,7 +4,7 @@ import "slices"
 
 // CircularAddr appends to dst the offsets, as those of CommonArg, of the words that hold the address of a circular buffer.
 // p is the program that the image was compiled from. On each core that has the buffer there must be a kernel with common
-// arguments: what a core is told of its circular buffers is behind them. The error is a *ProgramError.
+// arguments: the configuration of its circular buffers follows them. The error is a *ProgramError.
 func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 	lay := layoutSlot(p, nil)
 	n := len(dst)
@@ -22,9 +22,9 @@ func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 		}
 		for k := range p.Kernels {
 			// Common arguments of a core begin at those of its first processor.
-			behind := lay.cbs + 16*uint32(index) - lay.common[p.Kernels[k].Processor]
+			after := lay.cbs + 16*uint32(index) - lay.common[p.Kernels[k].Processor]
 			for _, at := range im.args[k].common {
-				if word := int(at) + int(behind); !slices.Contains(dst[n:], word) {
+				if word := int(at) + int(after); !slices.Contains(dst[n:], word) {
 					dst = append(dst, word)
 				}
 			}

@@ -42,7 +42,7 @@ func (c *completionRing) available() uint32 {
 	return uint32(len(c.mem)) - c.rd + off
 }
 
-// copyOut copies from the ring, starting skip bytes behind the read pointer.
+// copyOut copies from the ring, starting skip bytes after the read pointer.
 func (c *completionRing) copyOut(dst []byte, skip uint32) {
 	off := (uint64(c.rd) + uint64(skip)) % uint64(len(c.mem))
 	n := copy(dst, c.mem[off:])
@@ -55,7 +55,7 @@ func (c *completionRing) word(skip uint32) uint32 {
 	return binary.LittleEndian.Uint32(c.mem[c.rd+skip:])
 }
 
-// pop gives n bytes, a whole number of pages, back to the device.
+// pop returns n bytes, a whole number of pages, to the device.
 func (c *completionRing) pop(n uint32) {
 	c.rd += n
 	if c.rd >= uint32(len(c.mem)) {
@@ -68,7 +68,7 @@ func (c *completionRing) pop(n uint32) {
 	c.win.Store32(c.rdOff, p)
 }
 
-// pointer is the read pointer as the device takes it.
+// pointer returns the read pointer in the device's form.
 func (c *completionRing) pointer() uint32 {
 	p := c.base + c.rd/16
 	if c.toggled {

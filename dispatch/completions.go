@@ -8,25 +8,25 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// completion is something that the device will report: the data of a read, or an event.
+// completion is a record that the device will write: the data of a read, or an event.
 type completion struct {
 	isEvent  bool
 	event    cq.Seq
 	timed    bool   // the event's record carries the device's time
 	time     uint64 // that time, set before finished
-	dst      []byte // where the data of a read go
+	dst      []byte // of the data of a read
 	hostPage int    // bytes of a page in dst
 	devPage  int    // bytes of a page in the record
 	read     *read
 	finished atomic.Bool
-	lost     error  // why it will never come; set before finished
-	before   clock  // what the host knows to be done once it has seen this
-	entries  uint64 // of the prefetch queue that are taken by then
+	lost     error  // why it won't arrive; set before finished
+	before   clock  // what is done once it has arrived
+	entries  uint64 // of the prefetch queue that are taken once it has arrived
 }
 
-// read is what the completions of one read share.
+// read is shared by the completions of one read.
 type read struct {
-	abandoned bool // nobody waits any more, and dst is the caller's again; guarded by ringMu
+	abandoned bool // its data are dropped, and dst is the caller's again; guarded by ringMu
 }
 
 func (c *completion) done() bool { return c.finished.Load() }
@@ -39,8 +39,7 @@ func (c *completion) size() uint32 {
 	return uint32((len(c.dst) + c.hostPage - 1) / c.hostPage * c.devPage)
 }
 
-// completions are the records that a queue expects, in the order in which they will arrive, and the ring they arrive
-// in.
+// completions are the records that a queue expects, in the order in which they will arrive, and their ring.
 type completions struct {
 	queue uint16 // that records must name
 
@@ -54,23 +53,23 @@ type completions struct {
 	none     []*completion // the array of expected from the start
 }
 
-// expect adds a completion. The returned function takes it back, as long as its command was not sent.
+// expect adds a completion. The returned function removes it again, if its command was not sent.
 func (c *completions) expect(x *completion) (undo func()) {
 	c.push(x)
 	return func() { c.takeBack(x) }
 }
 
-// push is expect for who takes the completion back by itself.
+// push is expect for callers that call takeBack themselves.
 func (c *completions) push(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	had := cap(c.expected)
-	if c.expected = append(c.expected, x); cap(c.expected) != had {
+	before := cap(c.expected)
+	if c.expected = append(c.expected, x); cap(c.expected) != before {
 		c.none = c.expected[:0]
 	}
 }
 
-// takeBack forgets the newest completion, whose command was not sent.
+// takeBack removes the newest completion, whose command was not sent.
 func (c *completions) takeBack(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +78,7 @@ func (c *completions) takeBack(x *completion) {
 	}
 }
 
-// lose gives up everything that is expected.
+// lose finishes everything that is expected with a cause.
 func (c *completions) lose(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +96,7 @@ func (c *completions) restart(queue uint16) {
 	c.taken.Store(0)
 }
 
-// abandon makes what arrives for a read from now on go nowhere.
+// abandon drops data of a read that arrive from now on.
 func (c *completions) abandon(r *read) {
 	c.ringMu.Lock()
 	defer c.ringMu.Unlock()
@@ -128,7 +127,7 @@ func (c *completions) count() int {
 
 func (c *completions) seen() uint64 { return c.pages.Load() }
 
-// drain takes all complete records out of the ring. When another goroutine is at it, there is nothing to do.
+// drain takes all complete records out of the ring. It does nothing while another goroutine drains.
 func (c *completions) drain() error {
 	if !c.ringMu.TryLock() {
 		return nil

@@ -23,21 +23,20 @@ import (
 type Options struct {
 	// Queues is the number of command queues, 1 or 2. 0 means 1.
 	Queues int
-	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it takes what comes
-	// back from the device, the rest takes commands and data on their way to it.
+	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it is for data from the
+	// device, the rest for commands and data to it.
 	QueueMemory uint32
 	// Workers are the logical cores that a queue starts programs on, by its number; a queue that is left out uses the
-	// whole grid. The workers of two queues are equal or apart.
+	// whole grid. The workers of two queues are equal or disjoint.
 	Workers map[int]chip.Range
-	// FirstEvent is the number behind which event ids begin, which count up by one and may wrap at 32 bits.
+	// FirstEvent is the number before the first event id. Ids count up by one and may wrap at 32 bits.
 	FirstEvent uint32
 	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError; 0 means 10 s.
 	HangTimeout time.Duration
-	// Pace is how waits on the host go about it.
+	// Pace is how waits on the host poll.
 	Pace Pace
-	// StockWireFormat sends programs in the wire form of the pinned revision of tt-metal alone, where each command of the
-	// dispatcher has a relay and a page for itself and go signals pass through the prefetcher. The firmware takes both;
-	// this is to compare them.
+	// StockWireFormat sends programs in tt-metal's own wire format, in which each command of the dispatcher has a relay and a
+	// page of its own and go signals pass through the prefetcher. The firmware takes both formats; this is to compare them.
 	StockWireFormat bool
 	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
 	DumpDir string
@@ -65,7 +64,7 @@ type Device struct {
 	sets     []*workers // of the queues
 	eventXYs []uint32   // dispatch cores of all queues, as commands name them
 	seen     observed
-	power    func() error // gives back what guard asked for
+	power    func() error // releases the clock that guard raised
 	seed     maphash.Seed // of fingerprints
 
 	hostMu sync.Mutex
@@ -74,8 +73,7 @@ type Device struct {
 	texts atomic.Uint64 // programs compiled, which names their texts
 }
 
-// Start brings the chip up: firmware on every core, then the command queues. The caller keeps kd and closes it after
-// the Device.
+// Start brings the chip up: firmware on every core, then the command queues. The caller closes kd after the Device.
 func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if o.Queues == 0 {
 		o.Queues = 1
@@ -147,8 +145,8 @@ func (d *Device) start(ctx context.Context) error {
 }
 
 // guard asks the driver for the full clock while the device is in use, and for stores that stop the dispatchers and
-// prefetchers of all queues should this process be killed: they use its memory, as long as it is pinned and beyond. A
-// device that is open exclusively has one store, for the dispatcher of queue 0, which writes.
+// prefetchers of all queues if this process is killed: they would go on using its memory. A device that is open exclusively
+// has one store, for the dispatcher of queue 0, which writes.
 func (d *Device) guard() error {
 	if d.power != nil { // of the file before a recovery
 		_ = d.power()
@@ -209,11 +207,11 @@ func (d *Device) tensixRange() chip.Range {
 // Chip describes the chip.
 func (d *Device) Chip() *chip.Chip { return d.ch }
 
-// ErrNoClock is returned where the firmware's telemetry has no clock.
+// ErrNoClock is returned by AIClock if the firmware's telemetry has no clock.
 var ErrNoClock = errors.New("the card's firmware doesn't tell it")
 
-// AIClock reads the clock of the chip's tiles, in MHz, from its firmware's telemetry. The error wraps [ErrNoClock] where that
-// doesn't have it.
+// AIClock reads the clock of the chip's tiles, in MHz, from its firmware's telemetry. The error wraps [ErrNoClock] if the
+// telemetry doesn't have it.
 func (d *Device) AIClock(ctx context.Context) (float64, error) {
 	t, err := d.kd.Telemetry(ctx)
 	if err != nil {
@@ -235,12 +233,12 @@ func (d *Device) Queues() int { return len(d.queues) }
 // Queue returns a command queue by number, 0 up to Queues()-1.
 func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 
-// L1Banks returns the number of L1 banks that interleaved L1 buffers lie in: one for each core of Grid, row by row.
+// L1Banks returns the number of L1 banks of interleaved L1 buffers: one for each core of Grid, row by row.
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
-// Close ends the command queues and holds every core in reset, so that the chip is quiet afterwards. It waits for work
-// that is still queued as long as that moves; what it reports is lost, unless Queue.Finish came first. A device that is
-// lost is only let go of.
+// Close ends the command queues and holds every core in reset. It waits for work that is still queued as long as that makes
+// progress; its completions are lost, unless Queue.Finish came first. Of a device that is lost only the host's side is
+// released.
 func (d *Device) Close() error {
 	var errs []error
 	for _, q := range d.queues {
@@ -264,8 +262,8 @@ func (d *Device) Close() error {
 	return errors.Join(errs...)
 }
 
-// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer. When it returns the cores
-// are held: the store that tells them is on its way for a while, and until it arrives they use the host's memory.
+// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer. It waits until the cores
+// are in reset: until the store arrives they use the host's memory.
 func (d *Device) hold() error {
 	if err := d.kd.Alive(); err != nil {
 		return err
@@ -281,7 +279,7 @@ func (d *Device) hold() error {
 	return nil
 }
 
-// heldTries is how often a core is looked at that isn't in reset yet: each time takes a load over PCIe, about a microsecond.
+// heldTries is how often a core that isn't in reset yet is polled: each poll is a load over PCIe, about a microsecond.
 const heldTries = 10_000
 
 // held waits until a core is in reset.
@@ -302,7 +300,7 @@ func (d *Device) held(c chip.Core) error {
 	return fmt.Errorf("its reset register stays %#x, want the bits %#x: the chip needs a reset", v, d.pr.ResetAll)
 }
 
-// write writes to the L1 of one core, past the command queues.
+// write writes to the L1 of one core, bypassing the command queues.
 func (d *Device) write(c chip.Core, addr uint32, p []byte) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -311,7 +309,7 @@ func (d *Device) write(c chip.Core, addr uint32, p []byte) error {
 	return d.kd.Write(xy, uint64(addr), p)
 }
 
-// read reads from the L1 of one core, past the command queues.
+// read reads from the L1 of one core, bypassing the command queues.
 func (d *Device) read(c chip.Core, addr uint32, p []byte) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -320,7 +318,7 @@ func (d *Device) read(c chip.Core, addr uint32, p []byte) error {
 	return d.kd.Read(xy, uint64(addr), p)
 }
 
-// multicast writes the same bytes to every core of a range, past the command queues.
+// multicast writes the same bytes to every core of a range, bypassing the command queues.
 func (d *Device) multicast(r chip.Range, addr uint64, p []byte) error {
 	for _, rect := range d.ch.Rects(r) {
 		if err := d.kd.Multicast(rect.Start, rect.End, addr, p); err != nil {

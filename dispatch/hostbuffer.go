@@ -17,36 +17,36 @@ import (
 // core in the middle puts data behind headers of 16 and 32 bytes.
 const DirectAlign = cq.L1Align
 
-// DirectMin is from how many bytes on a page that has a gap behind it is worth commands of its own, which take the device
+// DirectMin is the number of bytes from which a page with a gap after it is worth commands of its own, which take the device
 // some microseconds: measured on the emulator, where a copy of fewer bytes through the queue's memory takes less.
 const DirectMin = 16 << 10
 
-// mostDirect is how many bytes one batch of commands moves from the device to host memory: little enough that a wait sees
-// the queue get on.
+// mostDirect is how many bytes one batch of commands moves from the device to host memory: few enough that a wait sees
+// progress.
 const mostDirect = 256 << 10
 
-// HostBuffer is pinned host memory that queues move data to and from without a copy by the host: the device's own
-// requests go to it.
+// HostBuffer is pinned host memory that the device reads and writes itself: queues move data to and from it without a copy by
+// the host.
 type HostBuffer struct {
 	d    *Device
 	all  []*Queue // of the device
 	mem  *kmd.HostMemory
 	gone bool // guarded by mu of every queue: changed with all of them held
 
-	// What the device puts into the memory must be there before it is fetched from it, but a prefetcher works ahead of its
+	// Data that the device writes to the memory must be there before it is read from it, but a prefetcher works ahead of its
 	// dispatcher: it has to wait.
 	delivered atomic.Uint64    // transfers to the memory
-	settled   [maxQueues]edges // what a queue's prefetcher has waited for last, guarded by the queue's mu
+	settled   [maxQueues]edges // that a queue's prefetcher has waited for last; guarded by the queue's mu
 }
 
-// edges is what may have put new data into host memory in front of a queue's commands.
+// edges counts what may have put new data into host memory before a queue's commands.
 type edges struct {
 	delivered uint64 // transfers to the memory, of all queues
 	waits     uint64 // waits of the queue for other queues
 }
 
-// ErrUnpinned is returned when pinned host memory is used after it was given up.
-var ErrUnpinned = errors.New("the host memory was given up already")
+// ErrUnpinned is returned when pinned host memory is used after Unpin.
+var ErrUnpinned = errors.New("the host memory was unpinned already")
 
 // PinHost pins memory for transfers without a copy, as c says.
 func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
@@ -67,13 +67,13 @@ func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	return h, nil
 }
 
-// Bytes is the memory, until Unpin.
+// Bytes returns the memory. It is valid until Unpin.
 func (h *HostBuffer) Bytes() []byte { return h.mem.Bytes() }
 
-// Unpin gives the memory up. It waits until everything in all queues of the device has run, and holds back what others
-// submit meanwhile: to take a range of addresses away, the driver sets its base to 0 before it switches the range off, and
-// a request of the device that comes in between is led astray. The error matches ErrUnpinned the second time. While a
-// queue hangs the memory stays pinned.
+// Unpin unpins the memory. It waits until everything in all queues of the device has run, and blocks submissions meanwhile:
+// to remove a range of addresses, the driver sets its base to 0 before it disables the range, and a request of the device
+// in between would go to a wrong address. The error matches ErrUnpinned the second time. While a queue hangs the memory
+// stays pinned.
 func (h *HostBuffer) Unpin(ctx context.Context) error { return h.quiet(ctx, 0) }
 
 // quiet takes the queues in the order of their numbers.
@@ -110,7 +110,7 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 	return h.mem.Close()
 }
 
-// unpinHosts gives all pinned memory up, when no core runs any more.
+// unpinHosts unpins all memory when no core runs any more.
 func (d *Device) unpinHosts() error {
 	d.hostMu.Lock()
 	defer d.hostMu.Unlock()
@@ -135,7 +135,7 @@ func (d *Device) repinHosts() error {
 	return nil
 }
 
-// addr returns the NoC address of n bytes of the memory. Called with mu of a queue held.
+// addr returns the NoC address of n bytes of the memory, for the holder of a queue's mu.
 func (h *HostBuffer) addr(d *Device, at, n int) (uint64, error) {
 	switch {
 	case h.gone:
@@ -151,7 +151,7 @@ func (h *HostBuffer) addr(d *Device, at, n int) (uint64, error) {
 // pcieXY is the tile of host memory, as commands name it.
 func (d *Device) pcieXY() uint32 { return d.ch.Arch().NOCXY(d.ch.PCIe(chip.NOC0)) }
 
-// direct says whether a stretch can be moved without a copy: bytes of one page, or whole pages without gaps.
+// direct returns an error unless a range can be moved without a copy: bytes of one page, or whole pages without gaps.
 func (b *Interleaved) direct(op string, off, at, n int) error {
 	page := int(b.HostPage)
 	one := off/page == (off+max(n, 1)-1)/page
@@ -164,9 +164,9 @@ func (b *Interleaved) direct(op string, off, at, n int) error {
 	return nil
 }
 
-// ReadDirect puts a transfer of n bytes from the buffer, from byte off on, to pinned memory into the queue, behind everything
-// so far. It moves bytes of one page, or whole pages of a buffer whose pages have no gaps. The first of several that belong
-// together waits for the writes before. Behind the last one comes a Report, in p, if that isn't nil.
+// ReadDirect submits a transfer of n bytes from the buffer, from byte off on, to pinned memory, after everything so far. It
+// moves bytes of one page, or whole pages of a buffer whose pages have no gaps. first makes it wait for the writes before; of
+// several transfers that belong together only the first has to. If p isn't nil, a Report in p follows.
 func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool, p *Pending) (err error) {
 	if err := b.direct("read", off, at, n); err != nil {
 		return err
@@ -210,9 +210,8 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	return err
 }
 
-// WriteDirect puts a transfer of n bytes of pinned memory to the buffer, from byte off on, into the queue: see ReadDirect.
-// The memory must stay as it is until a Report behind it has come. What kernels write to it themselves must be there
-// before the call.
+// WriteDirect submits a transfer of n bytes of pinned memory to the buffer, from byte off on: see ReadDirect. The memory must
+// not change until a later Report is done. Data that kernels write to it themselves must be there before the call.
 func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool) (err error) {
 	if err := b.direct("write", off, at, n); err != nil {
 		return err
@@ -259,7 +258,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 	return err
 }
 
-// hostAddrLocked says whether the queue may use pinned memory now, and where it is. Called with mu held.
+// hostAddrLocked returns the NoC address of pinned memory that the queue may use now.
 func (q *Queue) hostAddrLocked(op string, h *HostBuffer, at, n int) (uint64, error) {
 	if err := q.usable(op); err != nil {
 		return 0, err
@@ -271,7 +270,7 @@ func (q *Queue) hostAddrLocked(op string, h *HostBuffer, at, n int) (uint64, err
 	return addr, nil
 }
 
-// pieces cuts a stretch into pieces of at most most bytes, whole pages or parts of one. A piece is given as a buffer with
+// pieces cuts a range into pieces of at most most bytes, whole pages or parts of one. A piece is given as a buffer with
 // its first row at Addr, the bank of its first page, and its pages and bytes.
 func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, pages, size int) error) error {
 	page := int(b.HostPage)
@@ -294,13 +293,13 @@ func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, p
 	return nil
 }
 
-// sendTwoLocked puts commands into two batches, the second from byte cut on. Either both are sent or none. Called with mu held.
+// sendTwoLocked sends commands in two batches, the second from byte cut on: both or none.
 func (q *Queue) sendTwoLocked(ctx context.Context, p []byte, cut int) error {
 	q.stream.ends = append(q.stream.ends[:0], cut, len(p))
 	return q.sendTogetherLocked(ctx, p, q.stream.ends)
 }
 
-// roomForLocked waits until batches, cut behind each of ends, have room together.
+// roomForLocked waits until batches, cut at each of ends, have room together.
 func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
 	fits := func() bool { return q.fitTogetherLocked(ends) }
 	if fits() {
@@ -328,7 +327,7 @@ func (q *Queue) fitTogetherLocked(ends []int) bool {
 	wr, start := q.rings.issue.wr, 0
 	for _, end := range ends {
 		n := uint32(end - start)
-		off := q.rings.issue.placeBehind(wr, n)
+		off := q.rings.issue.placeAfter(wr, n)
 		if !q.fitsLocked(off, n) {
 			return false
 		}
@@ -337,7 +336,7 @@ func (q *Queue) fitTogetherLocked(ends []int) bool {
 	return true
 }
 
-// Report makes p say when everything so far in the queue has left the dispatcher and arrived: data in device memory, and
+// Report makes p complete when everything so far in the queue has left the dispatcher and arrived: data in device memory, and
 // data in pinned host memory. p is new, or one whose Wait has returned without an error.
 func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
 	q.mu.Lock()
@@ -350,7 +349,7 @@ func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
 	return q.reportLocked(ctx, &cmds, p)
 }
 
-// sendBuiltLocked sends commands that were built in q.stream.buf. Called with mu held.
+// sendBuiltLocked sends commands that were built in q.stream.buf.
 func (q *Queue) sendBuiltLocked(ctx context.Context, cmds *cq.Builder) error {
 	out, err := cmds.Finish()
 	if err != nil {
@@ -360,7 +359,7 @@ func (q *Queue) sendBuiltLocked(ctx context.Context, cmds *cq.Builder) error {
 	return q.sendLocked(ctx, out, false)
 }
 
-// reportLocked sends commands and a report behind them. Called with mu held.
+// reportLocked sends commands followed by a report.
 func (q *Queue) reportLocked(ctx context.Context, cmds *cq.Builder, p *Pending) error {
 	cmds.WriteHost(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize})
 	*p = Pending{q: q}

@@ -31,10 +31,10 @@ func (f *fetchRing) addr(i uint32) uint32 { return f.base + i*fetchEntryBytes }
 // whole ring is free.
 func (f *fetchRing) initialRead() uint32 { return f.addr(f.entries) }
 
-// full reports whether the next entry may not be written yet, as far as the last read of the device's pointer tells.
+// full returns whether the ring is full, as of the last read of the device's pointer.
 func (f *fetchRing) full() bool { return f.put-f.taken >= uint64(f.entries-1) }
 
-// spare returns how many entries may be written, as far as the last read of the device's pointer tells.
+// spare returns how many entries may be written, as of the last read of the device's pointer.
 func (f *fetchRing) spare() uint32 { return f.entries - 1 - uint32(f.put-f.taken) }
 
 // poll reads the device's pointer.
@@ -57,8 +57,8 @@ func (f *fetchRing) poll() error {
 	return nil
 }
 
-// advance takes n entries for taken, without asking the device: something that is behind them is done, so the pointer that
-// the device publishes is there or further on.
+// advance counts the first n entries as taken without reading the device's pointer: something after them is done, so the
+// pointer is there or further on.
 func (f *fetchRing) advance(n uint64) {
 	if n > f.taken {
 		f.taken, f.lastR = n, f.addr(uint32((n-1)%uint64(f.entries)))
@@ -80,7 +80,7 @@ func (f *fetchRing) push(entry cq.FetchEntry) {
 type issueRing struct {
 	mem  []byte
 	wr   uint32
-	ends [batchEnds]uint32 // end offset of the batch behind each prefetch queue entry, by its number
+	ends [batchEnds]uint32 // end offset of the batch of each prefetch queue entry, by its number
 }
 
 // batchEnds is how many batches' ends are remembered: a power of two, and more than the prefetch queue has entries.
@@ -89,22 +89,22 @@ const batchEnds = 2048
 func (r *issueRing) end(batch uint64) *uint32 { return &r.ends[batch%batchEnds] }
 
 // place returns the offset at which a batch of n bytes goes.
-func (r *issueRing) place(n uint32) uint32 { return r.placeBehind(r.wr, n) }
+func (r *issueRing) place(n uint32) uint32 { return r.placeAfter(r.wr, n) }
 
-// placeBehind returns the offset of a batch of n bytes behind one that ends at wr. The prefetcher follows the same rule for
-// each batch: those that belong together may be apart.
-func (r *issueRing) placeBehind(wr, n uint32) uint32 {
+// placeAfter returns the offset of a batch of n bytes after one that ends at wr. The prefetcher follows the same rule for
+// each batch, so batches of one program may wrap separately.
+func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	if wr+n > uint32(len(r.mem)) {
 		return 0
 	}
 	return wr
 }
 
-// prefetchAhead is how far behind the newest batch memory is fetched for writing: a replay is 128 or 256 bytes, and one takes
-// less than a cache miss.
+// prefetchAhead is how many bytes after the newest batch memory is fetched for writing: a replay has 128 or 256 bytes, and takes
+// less time than a cache miss.
 const prefetchAhead = 256
 
-// prefetch fetches what batches to come will be written to.
+// prefetch fetches the memory of the batches to come.
 func (r *issueRing) prefetch() {
 	if at := int(r.wr) + prefetchAhead; at < len(r.mem) {
 		kmd.PrefetchWrite(r.mem[at:])
@@ -123,7 +123,7 @@ func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 		tail = *r.end(oldest - 1)
 	}
 	if tail < r.wr {
-		// One piece [tail, wr): a batch placed behind it is fine, one that wrapped must end before it.
+		// One piece [tail, wr): a batch placed after it is fine, one that wrapped must end before it.
 		return off >= r.wr || off+n <= tail
 	}
 	// Two pieces [tail, end) and [0, wr).

@@ -5,13 +5,12 @@ import (
 	"fmt"
 )
 
-// sendBatchesLocked sends commands that need several batches, cut behind each of ends, the last of which is all of them: either
-// all are sent or none, so that a context that ends costs nothing. Commands that are too long to find room in the issue
-// ring at once wait for it with the context up to the first batch. From then on what is in the queue is half a program,
-// which comes to an end only with its other half: as the device takes one batch after the other, the rest follows, and only
-// a device that stops ends it. Called with mu held.
+// sendBatchesLocked sends commands that need several batches, cut at each of ends, the last of which is all of them: all are
+// sent or none, so that a context that ends changes nothing. For commands that don't fit the issue ring at once, the context
+// ends only the wait for the first batch. After that half a program is in the queue, which can end only with its other half:
+// the rest follows as the device takes one batch after the other, and only a device that stops ends the call.
 func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, ends []int) error {
-	// With the batch before still being read, a ring holds this much whatever its place.
+	// A ring holds this much wherever it begins, with the batch before still being read.
 	if n := len(p); n <= (len(q.rings.issue.mem)-maxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
 		return q.sendTogetherLocked(ctx, p, ends)
 	}
@@ -28,14 +27,14 @@ func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, en
 	return nil
 }
 
-// sendTogetherLocked sends commands in batches, cut behind each of ends: all of them or none. Called with mu held.
+// sendTogetherLocked sends commands in batches, cut at each of ends: all of them or none.
 func (q *Queue) sendTogetherLocked(ctx context.Context, p []byte, ends []int) error {
 	if err := q.roomForLocked(ctx, ends); err != nil {
 		return err
 	}
 	start := 0
 	for _, end := range ends {
-		// Each for itself goes to where the prefetcher looks for it, which may be the start of the ring.
+		// Each batch is placed where the prefetcher looks for it, which may be the start of the ring.
 		off := q.rings.issue.place(uint32(end - start))
 		copy(q.rings.issue.mem[off:], p[start:end])
 		q.publishLocked(off, uint32(end-start), false)

@@ -8,15 +8,14 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Patch is bytes of an interleaved DRAM buffer that change, all in one page.
+// Patch is a change of bytes of an interleaved DRAM buffer, all in one page.
 type Patch struct {
 	Off  int    // in the buffer, a multiple of the alignment of writes to DRAM
 	Data []byte // a multiple of it long
 }
 
-// SubmitPatched is Submit with patches of what lies in at for the commands to run. They are written when whatever is in
-// the queue before has been read by the prefetcher, which is when a replay before has read its trace, and the prefetcher
-// goes on to the commands only when they are in memory.
+// SubmitPatched submits p after patches of the trace in at that p runs. The patches are written once the prefetcher has read
+// everything before, traces of earlier replays included, and the prefetcher goes on to p only when they are in memory.
 func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved, patches []Patch) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
@@ -40,9 +39,9 @@ func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (er
 	return q.patchLocked(ctx, at, patches)
 }
 
-// patchLocked is called with mu held. Commands go to the dispatcher in order and the prefetcher takes nothing from the issue
-// queue while it reads a trace, so nothing has to wait before the writes. Behind them the dispatcher waits until they
-// are in memory and lets the prefetcher go on, which stalls until then.
+// patchLocked sends the writes of patches. Commands go to the dispatcher in order and the prefetcher takes nothing from the
+// issue queue while it reads a trace, so nothing has to wait before the writes. After them the dispatcher waits until they
+// are in memory and releases the prefetcher, which stalls until then.
 func (q *Queue) patchLocked(ctx context.Context, at *Interleaved, patches []Patch) error {
 	l := q.d.layout()
 	b := cq.NewBuilder(l, q.stream.buf[:0])

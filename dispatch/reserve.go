@@ -9,18 +9,18 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// ErrReserved is returned by Run and Submit while somebody has reserved the queue.
+// ErrReserved is returned for programs and replays while the queue is reserved.
 var ErrReserved = errors.New("the queue is reserved: a trace is being stepped through or checked")
 
-// maxRelay is more than the bytes of any relay that brings the data of a header.
+// maxRelay exceeds the bytes of any relay that brings the data of a header.
 const maxRelay = 1024
 
-// Reservation keeps a queue, and others with the same workers, from running anything but what comes through the
-// reservation. Transfers and waits go on as ever. That is how a sequence of programs can be sent piece by piece that assume
-// what the ones before left behind.
+// Reservation keeps a queue, and others with the same workers, from running anything but what is submitted through the
+// reservation. Transfers and waits go on. So a sequence of programs each of which assumes the state after the one before
+// can be sent piece by piece.
 type Reservation struct{ q *Queue }
 
-// Reserve reserves the queue. The error matches ErrReserved if somebody else has.
+// Reserve reserves the queue. The error matches ErrReserved if its workers are reserved already.
 func (q *Queue) Reserve() (*Reservation, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,8 +99,8 @@ func (r *Reservation) Run(ctx context.Context, im *Image, run []byte) error {
 	return r.RunAgain(ctx, im, run, im.byLength(len(run)))
 }
 
-// Commands sends commands as they are: a part of what a trace would have replayed. after is the state they leave the
-// queue in. Words at counts get the queue's completion count plus what is to be added.
+// Commands sends commands as they are, such as a part of a trace. after is the queue's state after them. The words at counts
+// are set to the queue's completion count plus Add.
 func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, counts []CountPatch, after State) error {
 	return r.with(opReplay, &name, func(q *Queue) error {
 		q.stream.buf = append(q.stream.buf[:0], cmds...)
@@ -116,7 +116,7 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 	})
 }
 
-// sendPiecesLocked sends commands in as many batches as fetch entries need. Called with mu held.
+// sendPiecesLocked sends commands in as many batches as the size of fetch entries needs.
 func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) error {
 	start, end := 0, 0
 	q.stream.ends = q.stream.ends[:0]
@@ -129,7 +129,7 @@ func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) 
 		_, header := e.Command.(cq.RelayInlineNoFlush)
 		limit := start + maxCommandSize
 		if header {
-			limit -= maxRelay // it stays with the relay behind it
+			limit -= maxRelay // it stays with the relay after it
 		}
 		if next > limit && !noFlush && end > start {
 			q.stream.ends = append(q.stream.ends, end)
@@ -146,7 +146,7 @@ func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) 
 	return q.sendBatchesLocked(ctx, name, cmds, q.stream.ends)
 }
 
-// StateAfter returns the state behind that many programs of a trace of the queue: see Device.Detach.
+// StateAfter returns the state after that many programs of a trace of the queue: see Device.Detach.
 func (q *Queue) StateAfter(programs int) State {
 	return q.d.Detach(State{Expected: cq.Count(programs) * cq.Count(q.dispatcher.workers), launch: uint32(programs % launchEntries)})
 }

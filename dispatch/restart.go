@@ -10,18 +10,18 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrOtherChip is returned by Restart when the chip behind the device isn't the one that was there before.
+// ErrOtherChip is returned by Restart when the device's chip isn't the one that it was started with.
 var ErrOtherChip = errors.New("it is another chip than before")
 
-// Content is what has to lie in device memory before a restarted queue takes commands.
+// Content is data that Restart writes to device memory.
 type Content struct {
 	Name string // for errors
 	At   Interleaved
 	Data []byte
 }
 
-// Interrupt ends every wait of the queues in cause, and makes the queues refuse commands with it until Restart. What
-// was in them is lost.
+// Interrupt ends every wait of the queues with cause, and makes the queues refuse commands with it until Restart. Commands in
+// the queues are lost.
 func (d *Device) Interrupt(cause error) {
 	for _, q := range d.queues {
 		q.status.stop.Store(&cause)
@@ -34,24 +34,24 @@ func (d *Device) Interrupt(cause error) {
 	}
 }
 
-// LetGo ends what would go on using the host memory of an interrupted device whose file is about to be closed, as far as that
-// can be reached: on the other side of an Ethernet link, which may be all that was lost, a program knows nothing of it.
+// LetGo stops the near end of an interrupted device's Ethernet link, which would go on using host memory after the device's
+// file is closed: its program doesn't notice that the far end is lost.
 func (d *Device) LetGo() {
-	_ = d.up.close() // Restart begins with a link that is in use by nobody, or says why
+	_ = d.up.close() // Restart closes it again and returns the error
 }
 
-// Restart starts a device anew whose queues were interrupted: it holds all cores in reset, brings the base firmware up,
-// writes contents, compares them, and starts the queues with empty rings. Queues stay the same values. If it fails the
-// queues go on refusing, and it can be called again. The driver's side (kmd.Device.Recover) is the caller's.
+// Restart restarts a device whose queues were interrupted: it holds all cores in reset, brings the base firmware up, writes
+// contents, reads them back, and starts the queues with empty rings. The *Queue values stay valid. If it fails, the queues go
+// on refusing commands and it can be called again. The caller has recovered the driver's side (kmd.Device.Recover).
 func (d *Device) Restart(ctx context.Context, contents []Content) error {
-	h, err := d.kd.Harvesting(ctx) // before any core is looked at, of which another chip may have others
+	h, err := d.kd.Harvesting(ctx) // before any core is accessed: another chip may have other cores
 	if err != nil {
 		return fmt.Errorf("dispatch: restart: read harvesting: %w", err)
 	}
 	if was := d.ch.Harvesting(); h != was || d.kd.Arch() != d.ch.Arch() {
 		return fmt.Errorf("dispatch: restart: %w: it is a %v with harvesting %+v, it was a %v with %+v: open it anew", ErrOtherChip, d.kd.Arch(), h, d.ch.Arch(), was)
 	}
-	// Cores stop before the memory that they write to goes.
+	// Cores stop before the memory that they write to is unpinned.
 	if err := d.hold(); err != nil {
 		return fmt.Errorf("dispatch: restart: %w", err)
 	}
@@ -99,13 +99,13 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	return nil
 }
 
-// restart starts the kernels of an interrupted queue. It goes on refusing commands.
+// restart starts the kernels of an interrupted queue, which still refuses commands.
 func (q *Queue) restart() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.life.mu.Lock()
 	defer q.life.mu.Unlock()
-	if !q.life.closed { // of an attempt before that failed behind this queue
+	if !q.life.closed { // of an earlier attempt that failed after this queue
 		if err := errors.Join(q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close()); err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (q *Queue) restart() error {
 	return nil
 }
 
-// restore writes contents page by page, past the command queues, and reads them back.
+// restore writes contents page by page, bypassing the command queues, and reads them back.
 func (d *Device) restore(ctx context.Context, c *Content) error {
 	if want := c.At.Bytes(); len(c.Data) != want {
 		return fmt.Errorf("%d B for a buffer of %d B", len(c.Data), want)

@@ -8,30 +8,29 @@ import (
 	"time"
 )
 
-// ErrTimeout is the cause of a wait that ended because nothing moved for as long as it was allowed to. It stands
-// inside a *HangError where the device's state could be collected.
+// ErrTimeout is the cause of a wait that ended because nothing moved for the hang timeout. A *HangError wraps it where the
+// device's state could be collected.
 var ErrTimeout = errors.New("no progress")
 
-// Pace says how waits on the host go about it. At first they look again and again and only let other goroutines run in
-// between, because replays take microseconds. Then they sleep longer and longer, because a core that waits for a device must
-// not take a processor from it.
+// Pace says how waits on the host poll. At first they only yield to other goroutines between polls, because replays take
+// microseconds. Then they sleep, longer and longer, so that a wait doesn't keep a processor busy.
 type Pace struct {
-	// Spin is how long a wait looks without sleeping, at most half of the hang timeout. 0 is 64 looks, some microseconds.
+	// Spin is how long a wait polls without sleeping, at most half of the hang timeout. 0 is 64 polls, some microseconds.
 	Spin time.Duration
-	// Longest is how long it sleeps at most, and so how late it may see what it waits for or the end of its context; 0
+	// Longest is the longest sleep between two polls, and so how late a wait may see its end or that of its context; 0
 	// means 1 ms. It is at most a quarter of the hang timeout.
 	Longest time.Duration
 }
 
 // waiter paces a polling loop.
 type waiter struct {
-	limit    time.Duration // how long without progress is a hang
+	limit    time.Duration // without progress, after which it is a hang
 	pace     Pace
 	rounds   int
 	spin     time.Time // until when it spins
 	sleep    time.Duration
 	deadline time.Time
-	check    time.Time // when to look at the whole device next
+	check    time.Time // when to poll the whole device next
 	asleep   time.Time // when the last sleep began; zero if none has
 }
 
@@ -39,8 +38,8 @@ const (
 	yieldRounds = 64
 	minSleep    = 20 * time.Microsecond
 	maxSleep    = time.Millisecond
-	// lateness is how much longer than asked a sleep and what is done behind it may take and still be watching: the time slice
-	// of a scheduler, or the tick of a kernel without fine timers.
+	// lateness is how much longer than asked a sleep and the poll after it may take without counting as a process that was
+	// stopped: the time slice of a scheduler, or the tick of a kernel without fine timers.
 	lateness = 10 * time.Millisecond
 )
 
@@ -56,7 +55,7 @@ func newWaiter(limit time.Duration, pace Pace) waiter {
 // progress restarts the clock.
 func (w *waiter) progress() { *w = waiter{limit: w.limit, pace: w.pace} }
 
-// spins says whether the wait is still to go without sleeping.
+// spins returns whether the next pause is without a sleep.
 func (w *waiter) spins() bool {
 	w.rounds++
 	if w.rounds <= yieldRounds {
@@ -72,10 +71,10 @@ func (w *waiter) spins() bool {
 	return now.Before(w.spin)
 }
 
-// checks is how often the whole device is looked at before a wait without progress is a hang.
+// checks is how often the whole device is polled before a wait without progress is a hang.
 const checks = 8
 
-// due says, once in a while, that it is time to look at the whole device.
+// due returns true each time when the whole device is to be polled.
 func (w *waiter) due() bool {
 	if w.sleep == 0 {
 		return false
@@ -88,9 +87,9 @@ func (w *waiter) due() bool {
 	return true
 }
 
-// polled says how long a look at the whole device has taken, which behind a tunnel may be longer than the limit. Nobody has
-// watched the queue meanwhile, so that time doesn't count as time without progress; and looks don't take most of a wait. There
-// are two before a hang at least: the first one only says what to compare with.
+// polled accounts for a poll of the whole device, which over a tunnel may take longer than the limit. The queue wasn't watched
+// meanwhile, so that time doesn't count as time without progress, and polls don't take most of a wait. At least two precede a
+// hang: the first one only gives what to compare with.
 func (w *waiter) polled(took time.Duration) {
 	if w.sleep == 0 {
 		return // something has moved
@@ -100,9 +99,8 @@ func (w *waiter) polled(took time.Duration) {
 	w.check = w.asleep.Add(min(max(w.limit/checks, took), w.limit/2))
 }
 
-// overslept lets time count as time without progress only as far as somebody has watched the queue. A process that was
-// stopped, in a debugger or because others had the processors, has not, and a device that works by the same processors
-// couldn't move either.
+// overslept excludes time in which the queue wasn't watched from the time without progress: a process that was stopped, in a
+// debugger or because others had the processors, didn't watch it, and an emulated device couldn't move either.
 func (w *waiter) overslept(now time.Time) {
 	if w.asleep.IsZero() {
 		return
@@ -112,7 +110,7 @@ func (w *waiter) overslept(now time.Time) {
 	}
 }
 
-// pause waits a little. It fails when the context is done or nothing has moved for the limit.
+// pause waits until the next poll. It fails when the context is done or nothing has moved for the limit.
 func (w *waiter) pause(ctx context.Context) error {
 	spins := w.spins()
 	if w.rounds > yieldRounds {
@@ -134,7 +132,7 @@ func (w *waiter) pause(ctx context.Context) error {
 	}
 	w.asleep = now
 	shortSleep(w.sleep)
-	// A sleep is about a quarter of the wait so far, and so is what it may come too late by.
+	// A sleep, and so the lateness of the next poll, is about a quarter of the wait so far.
 	w.sleep = min(w.sleep+w.sleep/4, w.pace.Longest)
 	return nil
 }

@@ -15,9 +15,9 @@ type workers struct {
 	shared bool // by more than one queue
 
 	mu    sync.Mutex
-	owner *Queue // who started something on them last; nil for nobody
+	owner *Queue // that started something on them last; nil if none did
 
-	reserved *Queue // that alone may start something; nil for none
+	reserved *Queue // the only one that may start something; nil if they aren't reserved
 }
 
 // workerSets gives each queue its workers: those that the options name, or the whole grid. Sets that touch are equal.
@@ -50,7 +50,7 @@ func (d *Device) workerSets() ([]*workers, error) {
 	return sets, nil
 }
 
-// WorkersError says that a program uses workers that its queue doesn't start.
+// WorkersError is returned for a program that uses workers which its queue doesn't start.
 type WorkersError struct {
 	Queue   int
 	Workers chip.Range // of the queue
@@ -66,7 +66,7 @@ func (e *WorkersError) Error() string {
 // Workers returns the logical cores that programs of the queue may use.
 func (q *Queue) Workers() chip.Range { return q.set.cores }
 
-// Fits says whether the queue starts all cores that a program uses. The error is a *WorkersError.
+// Fits returns a *WorkersError unless the queue starts all cores that a program uses.
 func (q *Queue) Fits(im *Image) error {
 	if q.set.cores.Contains(im.bounds.Start) && q.set.cores.Contains(im.bounds.End) {
 		return nil
