@@ -18,21 +18,21 @@ type AIClock struct {
 // clockTolerance is by how much the clock may move: the firmware's own readings jitter by less.
 const clockTolerance = 0.005
 
-// Moved says that the clock wasn't the same all the time.
+// Moved reports whether the clock changed by more than its readings jitter.
 func (c *AIClock) Moved() bool {
 	low, high := min(c.Before, c.During, c.After), max(c.Before, c.During, c.After)
 	return high-low > clockTolerance*high
 }
 
-// Refusal is a figure that was measured and isn't in the report.
+// Refusal is a figure that was measured and is not in the report, because the chip's clock moved.
 type Refusal struct {
 	Figure string `json:"figure"`
-	// AIClocks are those of each attempt.
+	// AIClocks are the readings of each attempt.
 	AIClocks []*AIClock `json:"aiclk_mhz"`
 }
 
 func (r *Refusal) String() string {
-	s := r.Figure + ": not told, since the clock of the chip moved while it was measured:"
+	s := r.Figure + ": not reported, since the clock of the chip moved while it was measured:"
 	for _, c := range r.AIClocks {
 		s += fmt.Sprintf(" %g, %g, %g MHz;", c.Before, c.During, c.After)
 	}
@@ -42,8 +42,7 @@ func (r *Refusal) String() string {
 // clockAttempts is how often a figure is measured, at most, until the clock stands still.
 const clockAttempts = 3
 
-// aiClock reads the clock of the chip. Without a device there is none to read, and where the firmware doesn't tell it
-// nothing is said.
+// aiClock reads the clock of the chip. It returns false without a device, and where the firmware doesn't report the clock.
 func (s *session) aiClock(ctx context.Context) (mhz float64, ok bool, err error) {
 	if s.dev == nil {
 		return 0, false, nil

@@ -65,7 +65,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	if err := s.report.WriteTable(&out); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "test/moving: not told, since the clock of the chip moved") {
+	if !strings.Contains(out.String(), "test/moving: not reported, since the clock of the chip moved") {
 		t.Errorf("the table doesn't say what was refused:\n%s", &out)
 	}
 }

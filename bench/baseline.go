@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// baseline is something whose cost everybody knows, to compare with.
+// baseline is a well-known operation to compare with.
 type baseline struct {
 	name string
 	per  int // operations in a sample

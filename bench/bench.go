@@ -23,35 +23,36 @@ type Config struct {
 	Device string
 	// Options are given to every Open.
 	Options []reprise.Option
-	// Families are the names of what to measure; all if there are none.
+	// Families are the names of what to measure; empty means all.
 	Families []string
-	// Rounds is how many rounds each figure is made of, Warmup how many go before them and don't count. 0 means 20 and 3.
+	// Rounds is the number of rounds of each figure, Warmup the number of rounds before them that don't count. 0 means 20
+	// and 3.
 	Rounds, Warmup int
 	// Programs are the lengths of the traces that the replay family measures; nil means 1, 10 and 1000.
 	Programs []int
-	// EBPF asks for a [Breakdown] of replays. Without it the kernel only counts their system calls, where it may be asked.
+	// EBPF asks for a [Breakdown] of replays. Without it eBPF only counts their system calls, where it is permitted.
 	EBPF bool
 	// Markers asks for [Markers] of every operation that is waited for, in the families that have any: replay, enqueue and
-	// events. They are done apart from what is measured.
+	// events. They run separately from what is measured.
 	Markers bool
-	// Timeline asks for a timeline of a few replays of each trace of the replay family, apart from what is measured.
+	// Timeline asks for a timeline of a few replays of each trace of the replay family, separately from what is measured.
 	Timeline bool
-	// ProbeTarget is the device on which it is measured what putting something into a queue costs the host, and whose replays
-	// the kernel watches; Target if nil. An emulated one that sleeps has to be woken by who rings its doorbell, with a system
-	// call now and then, which is none of silicon's: give it sim.Awake.
+	// ProbeTarget is the device on which the host's cost of a submission is measured, and whose replays eBPF watches; Target
+	// if nil. Ringing the doorbell of an emulated device that sleeps takes a system call to wake it, which silicon doesn't
+	// need: give it sim.Awake.
 	ProbeTarget reprise.Target
 	// CountTarget is a device whose instructions Retired counts: those of the cores of its first queue since it was opened. A
-	// synchronous emulator gives the same count every time. Without the two no instructions are reported.
+	// synchronous emulator returns the same count every time. If either is nil, no instructions are reported.
 	CountTarget reprise.Target
 	Retired     func() uint64
-	// Emulated makes a device like Target which this process emulates, and tells what that does: for the family "emulator",
-	// which measures nothing without it.
+	// Emulated makes a device like Target that this process emulates, and reports its work. The family "emulator" measures
+	// nothing without it.
 	Emulated func() Emulated
 	// Mesh is the cards of a machine for the mesh family, which measures nothing without it.
 	Mesh mesh.Machine
-	// Machine says what may be used of the kernel; nil means what it offers.
+	// Machine says which features of the kernel may be used; nil means those that it offers.
 	Machine probe.Machine
-	// Progress, if set, hears of every figure before it is measured.
+	// Progress, if set, is called with the name of each figure before it is measured.
 	Progress func(figure string)
 }
 
@@ -99,7 +100,7 @@ func Families() []Family {
 	return out
 }
 
-// ErrFamily is returned for a family that there isn't.
+// ErrFamily is the error of [Run] for a name in [Config].Families that is none of [Families].
 var ErrFamily = errors.New("there is no such family of measurements")
 
 // session is a run of the benchmarks.

@@ -18,11 +18,11 @@ type Breakdown struct {
 	// Stages are "submit", of the submitting thread alone, and "wait", of all threads of the process: those of an emulated
 	// device as well.
 	Stages []StageCost `json:"stages"`
-	// Jitter is what made submissions take longer, what took most first.
+	// Jitter is what made submissions take longer, by total time, longest first.
 	Jitter []JitterSource `json:"jitter"`
-	// Costs are what each probe takes for one event, measured before.
+	// Costs is the time that each probe takes for one event, measured before.
 	Costs []probe.Cost `json:"probe_costs"`
-	// Used are the probes, LeftOut those that this machine can't have, Lost what the figures lack.
+	// Used are the probes, LeftOut those that don't work on this machine, Lost the events that the figures lack.
 	Used    []string        `json:"used"`
 	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
 	Lost    probe.Lost      `json:"lost"`
@@ -63,8 +63,8 @@ const (
 	probeBursts = 10
 )
 
-// breakdown lets the kernel watch replays of the smallest trace, on a device of its own. Without EBPF only system calls
-// are counted, and nothing is said if they can't be.
+// breakdown has eBPF watch replays of the smallest trace, on a device of its own. Without Config.EBPF it counts system calls
+// only, and it is no error if that isn't possible.
 func (s *session) breakdown(ctx context.Context) (err error) {
 	kinds := []probe.Kind{probe.Calls}
 	if s.config.EBPF {
@@ -153,7 +153,7 @@ func (w *watched) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	counter, _ := probe.OpenCounter() // nil where there is none
+	counter, _ := probe.OpenCounter() // nil where it isn't available
 	if counter != nil {
 		defer func() { err = errors.Join(err, counter.Close()) }()
 		w.counted = true

@@ -15,12 +15,12 @@ type Verdict string
 
 // Verdicts.
 const (
-	Same   Verdict = "same"           // no difference that the noise doesn't explain
+	Same   Verdict = "same"           // no difference beyond the noise
 	Faster Verdict = "faster"         // takes less time
 	Slower Verdict = "slower"         // takes more time
 	Gone   Verdict = "gone"           // only the old report has it
 	New    Verdict = "new"            // only the new report has it
-	TooFew Verdict = "too few rounds" // for the test to tell even the clearest difference from chance: see EnoughRounds
+	TooFew Verdict = "too few rounds" // to say anything: see EnoughRounds
 )
 
 // Change compares one figure of two reports.
@@ -32,9 +32,9 @@ type Change struct {
 	// Scaled says that the reports are of different machines, and that Relative compares ratios to the baseline beside the
 	// figure instead of times.
 	Scaled  bool    `json:"scaled"`
-	P       float64 `json:"p"` // that the difference is chance: Mann-Whitney U test of the rounds' medians, two-sided
+	P       float64 `json:"p"` // of the two-sided Mann-Whitney U test of the rounds' medians
 	Verdict Verdict `json:"verdict"`
-	// Allocs and Bytes are changes of what doesn't vary; 0 if there is none.
+	// Allocs and Bytes are how much more an operation allocates and sends; they don't vary within a report.
 	Allocs float64 `json:"allocs_change"`
 	Bytes  float64 `json:"bytes_change"`
 }
@@ -45,14 +45,14 @@ const (
 	smallest     = 0.03
 )
 
-// Compare says what has changed from an old report to a new one. Figures keep the new report's order; those that are
+// Compare returns what has changed from an old report to a new one. Figures have the new report's order; those that are
 // gone come last.
 //
-// A figure is faster or slower if a test of its rounds says that it isn't chance, by 3 % at least, and if the middle halves
-// of its old and new rounds lie apart: what else a machine does changes from run to run by more than it does within one. On
-// the same machine the times and their ratios to a baseline must both say so: the one beside the figure, or else [MemcpyHot],
-// which is as fast as the processor happens to be. Between machines the ratios to the baseline beside the figure do. Figures
-// of too few rounds are none of that, and not the same either.
+// A figure is faster or slower if three things hold: a test of its rounds gives p below 1 %, the medians differ by 3 % at
+// least, and the middle halves of its old and new rounds don't overlap, because other load on a machine changes more from run
+// to run than within one. On the same machine this must hold for the times and for their ratios to a baseline, which is the
+// one beside the figure or else [MemcpyHot], which follows the processor's clock. Between machines it must hold for the ratios
+// to the baseline beside the figure. Figures of too few rounds are [TooFew].
 func Compare(old, cur *Report) []Change {
 	sameMachine := old.Host.sameMachine(cur.Host)
 	processor := 1.0
@@ -77,12 +77,12 @@ func Compare(old, cur *Report) []Change {
 	return out
 }
 
-// sameMachine says whether two reports are of machines that can't be told apart; kernel and Go may be others.
+// sameMachine reports whether two machines look the same; kernel and Go may differ.
 func (h Host) sameMachine(o Host) bool {
 	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
 }
 
-// against compares a figure. The machine's processor takes so many times as long as it did.
+// against compares a figure. processor is by how much slower the machine's processor has become.
 func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) {
 	c.Old = old.P50
 	base, has := baseChange(old, cur)
@@ -107,8 +107,9 @@ func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) 
 	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
 }
 
-// EnoughRounds says whether figures of so many rounds can be compared at all: whether there are at least four of each, and the
-// test gives less than half of what it must for rounds that lie wholly apart, so that others than those can pass.
+// EnoughRounds reports whether figures with so many rounds can be compared: there are at least four of each, and the test
+// gives p below 0.5 % for rounds that don't overlap at all. That is half of the limit, so that rounds that overlap a little can
+// stay below it too.
 func EnoughRounds(old, cur int) bool {
 	if old < 4 || cur < 4 {
 		return false
@@ -123,7 +124,7 @@ func EnoughRounds(old, cur int) bool {
 	return chance(a, b) < significance/2
 }
 
-// FewestRounds is how many rounds are enough if both reports have as many.
+// FewestRounds is the smallest number of rounds that is enough if both reports have it.
 func FewestRounds() int {
 	n := 1
 	for !EnoughRounds(n, n) {
@@ -132,7 +133,7 @@ func FewestRounds() int {
 	return n
 }
 
-// weigh compares the rounds of two figures, after the second's are divided by how much slower the machine was.
+// weigh compares the rounds of two figures, after those of the second are divided by how much slower the machine was.
 func weigh(old, cur []float64, machine float64) (relative, p float64, v Verdict) {
 	a, b := slices.Clone(old), slices.Clone(cur)
 	for i := range b {
@@ -183,7 +184,7 @@ func chance(a, b []float64) float64 {
 	return benchmath.AssumeNothing.Compare(test(a), test(b)).P
 }
 
-// WriteComparison writes changes for people.
+// WriteComparison writes changes as a table.
 func WriteComparison(w io.Writer, changes []Change) error {
 	t := newTable()
 	t.AppendHeader(table.Row{"figure", "old", "new", "change", "p", "verdict"})

@@ -116,7 +116,7 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 	return nil
 }
 
-// alongside says whether a clock of so many MHz runs along with the host's, and returns a reading of it.
+// alongside reports whether a clock of so many MHz runs along with the host's, and returns a reading of it.
 func alongside(read func() (reprise.Clock, error), mhz float64, sleep func(time.Duration)) (reprise.Clock, bool, error) {
 	const apart, tolerance = 20 * time.Millisecond, 0.01
 	a, err := read()

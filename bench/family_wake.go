@@ -35,7 +35,7 @@ var arrivals = []struct {
 // a goroutine changes it, which knows when, in the place of the device, which doesn't.
 func measureWake(ctx context.Context, s *session) error {
 	if runtime.GOMAXPROCS(0) < 2 {
-		s.leaveOut("wake", "", "who waits and who ends the wait need a processor each, and there is one in all")
+		s.leaveOut("wake", "", "the waiter and the goroutine that wakes it need a processor each, and the machine has one")
 		return nil
 	}
 	for _, p := range paces {

@@ -7,14 +7,14 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Figure is what one quantity came to. Times are nanoseconds for one operation.
+// Figure is the result of one measurement. Times are nanoseconds for one operation.
 type Figure struct {
-	// Family and Name say what was measured, Params under which circumstances, in the order in which they are printed.
+	// Family and Name say what was measured, Params with which parameters, in the order in which they are printed.
 	Family string  `json:"family"`
 	Name   string  `json:"name"`
 	Params []Param `json:"params,omitempty"`
 
-	// Samples is how many times were taken, PerSample how many operations each of them was over.
+	// Samples is the number of times that were taken, PerSample the number of operations in each.
 	Samples   int64 `json:"samples"`
 	PerSample int   `json:"operations_per_sample"`
 
@@ -30,24 +30,24 @@ type Figure struct {
 	// Histogram has all samples, in 1/100 ns: HdrHistogram's V2 form, compressed, as base64.
 	Histogram string `json:"histogram,omitempty"`
 
-	// What one operation moves and takes, where that can be told.
+	// What one operation sends, in bytes and commands, and allocates; nil if unknown.
 	Bytes    *float64 `json:"bytes_per_op,omitempty"`
 	Commands *float64 `json:"commands_per_op,omitempty"`
 	Allocs   *float64 `json:"allocs_per_op,omitempty"`
 
-	// AIClock is the chip's clock meanwhile; nil if it can't be read.
+	// AIClock is the chip's clock during the measurement; nil if it can't be read.
 	AIClock *AIClock `json:"aiclk_mhz,omitempty"`
 
-	// Rate is how many of what takes so long there are in a second, by the median, where that is what one asks for.
+	// Rate is the median as a number of operations in a second; nil where that means nothing.
 	Rate *Rate `json:"rate,omitempty"`
 
 	// Ratios are medians over rounds of this figure's time to a baseline's in the same round.
 	Ratios []Ratio `json:"ratios,omitempty"`
-	// Peers are ratios that others came to for the same job.
+	// Peers are published results of other runtimes for the same job.
 	Peers []Peer `json:"peers,omitempty"`
 }
 
-// Param is a circumstance of a measurement.
+// Param is a parameter of a measurement.
 type Param struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
@@ -66,7 +66,7 @@ type Ratio struct {
 	Value float64 `json:"value"`
 }
 
-// Peer is what somebody else's runtime needs for the same job, in the same terms.
+// Peer is what another runtime needs for the same job.
 type Peer struct {
 	Who   string  `json:"who"`
 	To    string  `json:"to"` // the baseline that Value is a ratio to; empty if Ns is all there is
@@ -83,7 +83,7 @@ func (f *Figure) ID() string {
 	return id
 }
 
-// Ratio returns the ratio to a baseline.
+// Ratio returns the ratio to a baseline, and false if the figure has none.
 func (f *Figure) Ratio(to string) (float64, bool) {
 	for _, r := range f.Ratios {
 		if r.To == to {
@@ -133,7 +133,7 @@ func (s *series) end() {
 	s.round = s.round[:0]
 }
 
-// figure sums the series up.
+// figure stores the series' statistics in f.
 func (s *series) figure(f *Figure) {
 	q := func(p float64) float64 { return float64(s.hist.ValueAtQuantile(p)) / unitsPerNs }
 	f.Samples = s.hist.TotalCount()

@@ -11,14 +11,14 @@ import (
 	"github.com/reprise-tt/reprise/bench/probe"
 )
 
-// Markers is what uprobes saw of operations that are waited for. Each is done a number of times more, apart from what is
-// measured, with a call of probe.MarkSubmitted after its submission and one of probe.MarkCompleted after the wait for its
+// Markers is what uprobes saw of operations that are waited for. Each is done a number of times more, separately from what
+// is measured, with a call of probe.MarkSubmitted after its submission and one of probe.MarkCompleted after the wait for its
 // end; no measured path has either.
 type Markers struct {
 	Operations []Marked `json:"operations"`
-	// Costs is what a marker takes from the process while a probe is attached, measured before.
+	// Costs is the time that a marker takes the process while a probe is attached, measured before.
 	Costs []probe.Cost `json:"probe_costs"`
-	// LeftOut says why no probe is attached. The markers are called all the same, for who watches from outside
+	// LeftOut says why no probe is attached. The markers are called anyway, for a probe from outside
 	// (`reprise probe --markers`).
 	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
 	Lost    probe.Lost      `json:"lost"`
@@ -28,12 +28,12 @@ type Markers struct {
 type Marked struct {
 	// Figure is the figure that is measured without markers.
 	Figure string `json:"figure"`
-	// Done is how often it was done; Submitted and Completed how often the markers were seen.
+	// Done is how often the operation ran; Submitted and Completed how often the probes saw its markers.
 	Done      int    `json:"done"`
 	Submitted uint64 `json:"submitted"`
 	Completed uint64 `json:"completed"`
-	// From the one marker to the other of the same number, by the kernel's clock. P50Ns and P99Ns are not exceeded by so many;
-	// they are ends of slots of a power of two.
+	// Times from one marker to the other of the same number, by the kernel's clock. P50Ns and P99Ns are upper bounds of the
+	// quantiles: powers of two.
 	MeanNs float64 `json:"ns_mean"`
 	P50Ns  float64 `json:"ns_p50_at_most"`
 	P99Ns  float64 `json:"ns_p99_at_most"`
@@ -50,7 +50,7 @@ func (s *session) calibrateMarkers() (err error) {
 	return err
 }
 
-// machine is what may be used of the kernel.
+// machine says which features of the kernel may be used.
 func (s *session) machine() probe.Machine {
 	if s.config.Machine != nil {
 		return s.config.Machine
@@ -106,13 +106,13 @@ func (s *session) mark(ctx context.Context, id string, j *job) (err error) {
 	return nil
 }
 
-// WriteTable writes what the markers told for people.
+// WriteTable writes what the probes saw as tables.
 func (m *Markers) WriteTable(w io.Writer) error {
 	if len(m.Operations) == 0 {
 		_, err := fmt.Fprintln(w, "\nmarkers: no family was measured that waits for what it submits")
 		return err
 	}
-	if _, err := fmt.Fprintln(w, "\nfrom marker to marker, by uprobes, apart from what is above"); err != nil {
+	if _, err := fmt.Fprintln(w, "\nfrom marker to marker, by uprobes, measured separately"); err != nil {
 		return err
 	}
 	t := newTable()

@@ -26,10 +26,10 @@ type job struct {
 	// against are measured in every round as well.
 	against []*baseline
 
-	bytes, commands float64 // of one operation; 0 if that can't be told
+	bytes, commands float64 // of one operation; 0 if unknown
 	allocs          bool    // count allocations of op
 	peers           []Peer
-	unit            string // of what the figure's rate is told; "" for none
+	unit            string // what the figure's rate counts; "" for no rate
 }
 
 // runner measures jobs.
@@ -103,7 +103,7 @@ func (r *runner) measure(ctx context.Context, family string, j *job) (*Figure, e
 	if j.unit != "" && f.P50 > 0 {
 		f.Rate = &Rate{Of: j.unit, PerSecond: 1e9 / f.P50}
 	}
-	f.Bytes, f.Commands = told(j.bytes), told(j.commands)
+	f.Bytes, f.Commands = known(j.bytes), known(j.commands)
 	if j.allocs {
 		n, err := allocations(ctx, j)
 		if err != nil {
@@ -129,8 +129,8 @@ func (r *runner) readClock(ctx context.Context, to *[]float64) error {
 	return nil
 }
 
-// told turns "can't be told" into nothing.
-func told(v float64) *float64 {
+// known returns nil for 0, which means that a quantity is unknown.
+func known(v float64) *float64 {
 	if v == 0 {
 		return nil
 	}

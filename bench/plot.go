@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Plot draws the report into a directory, which is made if there is none: for each figure how its samples are spread, as
+// Plot draws the report into a directory, which is created if it doesn't exist: for each figure how its samples are spread, as
 // the fraction of samples that took at most so long, and one chart of ratios to baselines, ours beside those of others.
 // Each is a PNG and an SVG file, named after the figure.
 func (r *Report) Plot(dir string) error {

@@ -25,23 +25,23 @@ type Report struct {
 	// Rounds and Warmup are the rounds of each figure, and those before them that don't count.
 	Rounds int `json:"rounds"`
 	Warmup int `json:"warmup_rounds"`
-	// TimerOverheadNs is what reading the counter costs; it is taken off every sample.
+	// TimerOverheadNs is the cost of reading the counter, which is subtracted from every sample.
 	TimerOverheadNs float64   `json:"timer_overhead_ns"`
 	Baselines       []*Figure `json:"baselines"`
 	Figures         []*Figure `json:"figures"`
-	// Refused are figures that aren't told, because the chip's clock moved each time that they were measured.
+	// Refused are figures that are not reported, because the chip's clock moved each time that they were measured.
 	Refused []Refusal `json:"refused,omitempty"`
 
-	// LeftOut are families that were asked for by name and have nothing to measure here, or a part that has not, with why.
+	// LeftOut are families that were asked for by name and have nothing to measure here, in whole or in part, with the reason.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 
-	// Breakdown is what the kernel saw of replays; nil if nobody asked.
+	// Breakdown is what the kernel saw of replays; nil without [Config].EBPF.
 	Breakdown *Breakdown `json:"ebpf,omitempty"`
 
-	// Markers is what uprobes of markers saw; nil if nobody asked.
+	// Markers is what uprobes of markers saw; nil without [Config].Markers.
 	Markers *Markers `json:"markers,omitempty"`
 
-	// Timeline is what host and queues did in a few replays; nil if nobody asked.
+	// Timeline is what host and queues did in a few replays; nil without [Config].Timeline.
 	Timeline *observe.Timeline `json:"-"`
 
 	// ReplaySummary is set when the replay family was measured.
@@ -64,7 +64,7 @@ type ReplaySummary struct {
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
-// LeftOut is a family that has nothing to measure, or of which a part has not, which is named after it then.
+// LeftOut is a family that has nothing to measure. If that is true of a part only, the part's name follows the family's.
 type LeftOut struct {
 	Family string `json:"family"`
 	Why    string `json:"why"`

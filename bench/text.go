@@ -11,7 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// WriteTable writes the report for people.
+// WriteTable writes the report as tables.
 func (r *Report) WriteTable(w io.Writer) error {
 	head := fmt.Sprintf("%s, %s", r.Device, r.Host.line())
 	if _, err := fmt.Fprintf(w, "%s\n%d rounds after %d to warm up; reading the clock costs %s, taken off\n\n", head, r.Rounds, r.Warmup, Duration(r.TimerOverheadNs)); err != nil {
@@ -71,7 +71,7 @@ func newTable() table.Writer {
 	return t
 }
 
-// render writes a table. Its own way to do so says nothing of errors.
+// render writes a table: its own method for that drops errors.
 func render(w io.Writer, t table.Writer) error {
 	_, err := fmt.Fprintln(w, t.Render())
 	return err

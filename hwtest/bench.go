@@ -46,8 +46,8 @@ func (b *bench) close() error {
 	return errors.Join(errs...)
 }
 
-// discard closes the device after a failure, whose doing an error of closing may be. A card that may be thrown away and
-// has stopped is reset, or nothing could open it any more.
+// discard closes the device after a failure, which may make closing fail too. With unsafe cases a card that has stopped is
+// reset, since nothing could open it otherwise.
 func (b *bench) discard(t tb) {
 	t.Helper()
 	if err := b.close(); err != nil {
@@ -69,7 +69,7 @@ func (b *bench) discard(t tb) {
 	t.Logf("reset after a failure, as %v: %v", err, reset)
 }
 
-// use returns what a case gets to see for a limited time, and opens the device at the level if it isn't.
+// use returns a fixture for a case, with a context that ends after limit, and opens the device at the level if it isn't open.
 func (b *bench) use(t tb, l level, limit time.Duration) *fixture {
 	t.Helper()
 	x := &fixture{tb: t, config: b.config, device: b.device, bench: b}
@@ -106,7 +106,7 @@ func (b *bench) use(t tb, l level, limit time.Duration) *fixture {
 	return x
 }
 
-// leave closes what is open at another level than l, and says whether there was another.
+// leave closes what is open at another level than l, and reports whether the level changes.
 func (b *bench) leave(t tb, l level) bool {
 	t.Helper()
 	if b.level == l {
@@ -163,8 +163,8 @@ func patience(d *target.Device) time.Duration {
 // caseTime is how long a case may take before its context is over.
 func caseTime(d *target.Device) time.Duration { return 10 * patience(d) }
 
-// size chooses between what an emulator or silicon does in no time and what the vendor's simulator, which needs about
-// 300 ns for each clock, and an emulator with every check do in bearable time. A short run takes the second everywhere.
+// size returns fast for an emulator or silicon, and slow for the vendor's simulator, which needs about 300 ns for each clock,
+// for an emulator with every check, and in short runs.
 func (t *fixture) size(fast, slow int) int {
 	if t.device.Slow() || t.config.short {
 		return slow
@@ -172,7 +172,7 @@ func (t *fixture) size(fast, slow int) int {
 	return fast
 }
 
-// more chooses between a handful and, in a long run, many.
+// more returns many in long runs, and few otherwise.
 func (t *fixture) more(few, many int) int {
 	if t.config.long {
 		return many

@@ -14,14 +14,14 @@
 //	                                                     the hardest cases with every check, 1,000 seeds each
 //	go test -short ./hwtest                              fewer repetitions
 //
-// The command reprise hwtest runs the same cases without Go and its sources; Run is how. Both go through one interface of
-// what a case needs of whoever runs it. Under go test, properties draw from rapid, which finds the smallest failure; in
-// the command, from seeds that are always the same. The command also runs the cases of each layer one after the other,
-// where go test lets those that wait for timeouts wait together.
+// The command reprise hwtest runs the same cases without Go and its sources, by [Run]. A case sees both runners through one
+// interface. Under go test, properties draw from rapid, which finds the smallest failure; in the command, from seeds that are
+// always the same. The command also runs the cases of each layer one after the other, where go test runs those that wait for
+// timeouts in parallel.
 //
 // A case is a named function in a table. Its layer says what the device must be opened as; cases of one layer share
-// an open device, which is opened anew after a failure. Cases marked unsafe leave silicon in a state that only a reset
-// mends; they are skipped there unless -unsafe is given.
+// an open device, which is opened anew after a failure. Cases marked unsafe leave silicon in need of a
+// reset; they are skipped there unless -unsafe is given.
 package hwtest
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild hwtest

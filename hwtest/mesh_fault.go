@@ -86,8 +86,8 @@ func (t *meshFixture) everyLink(do func(m *sim.Machine, chip, channel int) error
 	}
 }
 
-// upset makes every link do something to packets in both directions.
-func (t *meshFixture) upset(how ...string) {
+// disturb makes every link do something to packets in both directions.
+func (t *meshFixture) disturb(how ...string) {
 	t.Helper()
 	m := t.machine.Emulated
 	for _, l := range m.Spec().Links {
@@ -122,15 +122,15 @@ func (t *meshFixture) collectives(b *mesh.Buffer) {
 
 func meshLostPackets(t *meshFixture) {
 	b := t.linked()
-	t.upset("link-drop=%s/3")
+	t.disturb("link-drop=%s/3")
 	t.collectives(b)
 }
 
 func meshBadLinks(t *meshFixture) {
 	b := t.linked()
-	t.upset("link-delay=%s/3")
+	t.disturb("link-delay=%s/3")
 	t.collectives(b)
-	t.upset("link-duplicate=%s/2")
+	t.disturb("link-duplicate=%s/2")
 	t.collectives(b)
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Outcome is what became of a case.
+// Outcome is the outcome of a case.
 type Outcome string
 
 // The outcomes.
@@ -21,7 +21,7 @@ const (
 	Skip Outcome = "skip" // not for this device, not asked for, or interrupted
 )
 
-// Result is what became of a case on a device. The keys are those of reports and stay.
+// Result is the outcome of a case on a device. Its JSON keys are those of report files.
 type Result struct {
 	Device   string   `json:"device"`
 	Layer    string   `json:"layer"`
@@ -35,18 +35,18 @@ type Result struct {
 	interrupted bool // the run was over before the case had found anything
 }
 
-// Report is what Run found.
+// Report is the result of [Run].
 type Report struct {
 	Started time.Time `json:"started"` // in UTC
 	Seconds float64   `json:"seconds"`
 	Passed  int       `json:"passed"`
 	Failed  int       `json:"failed"`
 	Skipped int       `json:"skipped"`
-	Ended   string    `json:"ended,omitempty"` // why cases are missing: the run was cut short; empty if it wasn't
+	Ended   string    `json:"ended,omitempty"` // why the run was cut short, so that cases are missing; empty if it wasn't
 	Results []Result  `json:"results"`         // in the order in which the cases ended
 }
 
-// Add appends a result and counts it. Seconds is left to the caller, since cases may run beside each other.
+// Add appends a result and counts it. It leaves Seconds to the caller, since cases may run in parallel.
 func (r *Report) Add(res Result) {
 	switch res.Outcome {
 	case Pass:
@@ -59,7 +59,7 @@ func (r *Report) Add(res Result) {
 	r.Results = append(r.Results, res)
 }
 
-// written are the results that files have. They have no other place to say that the run was cut short than one more of them.
+// written returns the results for files, in which one more result says that the run was cut short.
 func (r *Report) written() []Result {
 	if r.Ended == "" {
 		return r.Results
@@ -71,8 +71,8 @@ func (r *Report) written() []Result {
 	return append(slices.Clone(r.Results), rest)
 }
 
-// WriteFile writes the results to a file: as a JSON array, or as JUnit's XML if the file's name ends in .xml. A run that was cut
-// short has one result more, which says so.
+// WriteFile writes the results to a file: as a JSON array, or as JUnit's XML if the file's name ends in .xml. If the run was cut
+// short, one more result says so.
 func (r *Report) WriteFile(path string) error {
 	var out []byte
 	var err error

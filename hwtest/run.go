@@ -12,14 +12,14 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrNoCases says that a pattern selects no case.
+// ErrNoCases means that a pattern selects no case.
 var ErrNoCases = errors.New("no case is called so")
 
-// ErrStuck says that a case neither ended in its time nor with its context. It still holds the device, so that the cases
-// after it were not run.
+// ErrStuck means that a case ended neither in time nor with its context. It still holds the device, so the cases after it
+// were not run.
 var ErrStuck = errors.New("the case doesn't end")
 
-// OpenError says that a device can't be opened at all, so that none of its cases were run.
+// OpenError means that a device can't be opened, so none of its cases were run.
 type OpenError struct {
 	Device string // as it was called
 	Err    error
@@ -30,19 +30,19 @@ func (e *OpenError) Error() string { return fmt.Sprintf("hwtest: open %s: %v", e
 // Unwrap returns the cause.
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// Config says what Run runs.
+// Config says what [Run] runs.
 type Config struct {
 	Devices []*target.Device // one after the other
 	Select  *Pattern         // which cases; nil for all
-	Compare *target.Device   // second device of the differential cases; nil for an emulator with slow networks, if the first is one
+	Compare *target.Device   // second device of the differential cases; nil compares an emulator with itself with slow networks
 	Short   bool             // fewer repetitions
 	Long    bool             // also the cases that take minutes, and more seeds
-	Unsafe  bool             // also on cards behind device nodes what leaves them in need of a reset: they may be thrown away, as virtual ones may
+	Unsafe  bool             // run the unsafe cases on cards behind device nodes too: such a card may need a reset afterwards
 	Victim  []string         // command that runs Victim on the device that it gets as an argument; "--once" may follow. nil skips the case that needs it
 	Done    func(Result)     // called with the result of each case when it ends; may be nil
 }
 
-// settings are what cases know of how they are run.
+// settings are the parts of a Config that cases see.
 type settings struct {
 	short, long, unsafe bool
 
@@ -94,7 +94,7 @@ func ParsePattern(s string) (*Pattern, error) {
 	return &Pattern{layer, name}, nil
 }
 
-// Match says whether the pattern selects a case. A nil pattern selects all.
+// Match reports whether the pattern selects a case. A nil pattern selects all.
 func (p *Pattern) Match(c Case) bool {
 	if p == nil {
 		return true
@@ -102,9 +102,9 @@ func (p *Pattern) Match(c Case) bool {
 	return p.layer.MatchString(c.Layer) && (p.name.MatchString(c.Name) || p.name.MatchString(strings.ReplaceAll(c.Name, " ", "_")))
 }
 
-// Run runs the cases on all devices, one at a time. The report has what was run, also with an error: a context that is
-// over, an *OpenError, ErrStuck, or ErrNoCases. Cases that fail are no error of Run. A case that fails only once the context is
-// over has found nothing: it is skipped.
+// Run runs the cases on all devices, one at a time. Its error is that of the context, an [*OpenError], [ErrStuck] or
+// [ErrNoCases]; the report then has the cases that were run before. Cases that fail are no error of Run. A case that fails
+// only after the context has ended counts as skipped.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	rep := Report{Started: time.Now().UTC(), Results: []Result{}}
 	var selected []testCase
@@ -169,7 +169,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 	return nil
 }
 
-// probe opens a device, asks it for a register, and closes it: one that only reads all ones can be opened as well.
+// probe opens a device, reads a register, and closes it: a device that only reads as all ones can be opened too.
 func probe(ctx context.Context, d *target.Device) error {
 	ctx, cancel := context.WithTimeout(ctx, patience(d))
 	defer cancel()
@@ -180,7 +180,7 @@ func probe(ctx context.Context, d *target.Device) error {
 	return errors.Join(kd.Alive(), kd.Close())
 }
 
-// trying runs a case and waits for its end: so long, and only for the grace when the context is over.
+// trying runs a case and waits for its end: until the limit, and once the context has ended for the grace only.
 func trying(ctx context.Context, d *target.Device, c *testCase, limit, grace time.Duration, fn func(tb)) (res Result, ended bool) {
 	start := time.Now()
 	t := newTrial(ctx)

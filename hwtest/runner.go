@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// tb is what cases need of whoever runs them: a test of go test, or a trial of the package's own runner. The methods do
-// what those of testing.T do.
+// tb is what a case needs of its runner: a test of go test, or a trial of the package's own runner. The methods do what those
+// of testing.T do.
 type tb interface {
 	Context() context.Context // over just before the cleanups
 	Helper()
@@ -53,7 +53,7 @@ func newTrial(ctx context.Context) *trial {
 	return t
 }
 
-// start runs a function as the trial's, and its cleanups after it. The channel is closed with the end of it all.
+// start runs a function as the trial's, and then its cleanups. The channel is closed when all of them have returned.
 func (t *trial) start(fn func(tb)) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -2,5 +2,5 @@
 
 package hwtest
 
-// long says whether cases that take minutes run.
+// long reports whether cases that take minutes run.
 const long = false

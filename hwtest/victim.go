@@ -13,15 +13,15 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// VictimRunning is the line that Victim writes when its work is under way.
+// VictimRunning is the line that [Victim] writes when it replays.
 const VictimRunning = "replaying"
 
-// VictimQueues is how many command queues a victim has.
+// VictimQueues is the number of command queues that [Victim] opens.
 const VictimQueues = 2
 
-// Victim is the life of a process that is there to be killed: it opens a device, brings it up, runs a program and a
-// trace, checks what they compute, takes a lock and a window, writes VictimRunning, and goes on replaying until ctx ends
-// or something fails. With once it checks and closes the device.
+// Victim is what a process does that the suite kills: it opens a device, runs a program and a trace, checks what they
+// compute, takes a lock and a window, writes [VictimRunning] to out, and replays until ctx ends or something fails. With once
+// it returns after the checks.
 func Victim(ctx context.Context, t reprise.Target, once bool, out io.Writer) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
 	if err != nil {

@@ -24,8 +24,8 @@ type Source struct {
 	Text string
 	// Arch is the architecture to compile for.
 	Arch chip.Arch
-	// Processors are those that will run the kernel: one whose local RAM is too small for its data is an error. If there
-	// are none, the data must fit the largest local RAM of any processor ([Image.Fits] tells later).
+	// Processors are those that will run the kernel: one whose local RAM is too small for its data is an error. If it
+	// is empty, the data must fit the largest local RAM of any processor ([Image.Fits] checks one).
 	Processors []chip.Processor
 	// CompileArgs are what get_compile_time_arg_val returns by index.
 	CompileArgs []uint32

@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/riscv"
 )
 
-// What [Load] refuses. Every error it returns wraps exactly one of these.
+// Every error of [Load] wraps exactly one of these; ErrNotFound is that of [Prebuilt].
 var (
 	// ErrNotELF means that the bytes are not a well-formed ELF file.
 	ErrNotELF = errors.New("not a well-formed ELF file")

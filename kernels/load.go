@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// maxFile bounds what Load looks at, in bytes: a kernel's file is its text, data, symbols and relocations.
+// maxFile bounds what Load reads, in bytes: a kernel's file is its text, data, symbols and relocations.
 const maxFile = 16 << 20
 
 // maxImage is the kernel configuration area of L1, the same size on both architectures: [chip.L1Map].KernelConfigSize.
@@ -28,7 +28,7 @@ const (
 // refer to file's memory. Load never panics, whatever the bytes.
 func Load(file []byte) (*Image, error) {
 	if len(file) > maxFile {
-		return nil, refuse(ErrTooLarge, "the file has %d bytes, at most %d are looked at", len(file), maxFile)
+		return nil, refuse(ErrTooLarge, "the file has %d bytes, and Load reads at most %d", len(file), maxFile)
 	}
 	f, err := elf.NewFile(bytes.NewReader(file))
 	if err != nil {

@@ -15,7 +15,7 @@ var images embed.FS
 var sources embed.FS
 
 // The kernels that come with Reprise, for [Prebuilt], with their unique runtime arguments in order. Addresses of
-// buffers are the same in every bank; L1 addresses are of the own core; x and y are virtual coordinates. Kernels that
+// buffers are the same in every bank; L1 addresses are of the kernel's core; x and y are virtual coordinates. Kernels that
 // say "any processor" need no NoC; the others run on BRISC or NCRISC.
 const (
 	// Blank does nothing. Any processor. No arguments.
@@ -66,5 +66,5 @@ func Prebuilt(arch chip.Arch, name string) (*Image, error) {
 }
 
 // Sources are the headers (include) and start-up code and linker script (lib) that kernels are compiled with, for
-// programs that compile kernels or hand the files to somebody who does.
+// builds that don't use [Compile].
 func Sources() fs.FS { return sources }

@@ -11,13 +11,13 @@ type Config struct {
 	Kinds []Kind
 	// Functions are functions of the kernel; nil means those of the kernel driver that are there.
 	Functions []string
-	// Slow is what is too long: whatever takes longer is also kept as an event of its own. 0 means 50 µs.
+	// Slow is the limit above which an event is also kept on its own. 0 means 50 µs.
 	Slow time.Duration
-	// Events is how many of those a Snapshot keeps at most, the latest. 0 means 1024.
+	// Events is the largest number of those that a Snapshot keeps, the latest ones. 0 means 1024.
 	Events int
 	// RingBytes is the size of the ring through which they come, a power of 2 of at least a page. 0 means 1 MiB.
 	RingBytes int
-	// Machine says what may be used; nil means what [Detect] finds.
+	// Machine says which features may be used; nil means those that [Detect] finds.
 	Machine Machine
 }
 

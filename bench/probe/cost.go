@@ -1,9 +1,9 @@
 package probe
 
-// Cost is what a probe takes from the process that is watched.
+// Cost is the time that a probe takes the process that it watches.
 type Cost struct {
 	Probe string `json:"probe"`
-	// Event is what costs it, Ns how much.
+	// Event is what runs the probe, Ns the time for one of them.
 	Event string  `json:"event"`
 	Ns    float64 `json:"ns"`
 }

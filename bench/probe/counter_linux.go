@@ -43,5 +43,5 @@ func (c *Counter) Read() (uint64, error) {
 	return binary.NativeEndian.Uint64(b[:]), nil
 }
 
-// Close ends it.
+// Close releases the counter.
 func (c *Counter) Close() error { return c.f.Close() }

@@ -34,9 +34,9 @@ var features = [...]Feature{BPF, RawTracepoints, BTF, Fentry, Tracefs, Kprobes, 
 // Features returns all features, in an order in which each comes after those it needs.
 func Features() []Feature { return append([]Feature(nil), features[:]...) }
 
-// Machine says what there is.
+// Machine says which features are available.
 type Machine interface {
-	// Missing returns nil if there is the feature, and otherwise what is missing and how to get it.
+	// Missing returns nil if a feature is available, and otherwise an error that says what is missing and how to get it.
 	Missing(Feature) error
 }
 
@@ -55,7 +55,7 @@ const (
 // Way is how something is measured.
 type Way string
 
-// Ways, those that tell most first.
+// Ways, the most detailed first.
 const (
 	ByRawTracepoint Way = "raw tracepoints"
 	ByTracepoint    Way = "tracepoints" // through tracefs
@@ -88,16 +88,16 @@ var ways = map[Kind][]way{
 	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
 }
 
-// Choice is how a kind may be measured, or why it can't be.
+// Choice is how a kind can be measured, or why it can't be.
 type Choice struct {
 	Kind Kind
-	// Ways are those whose features are there, those that tell most first.
+	// Ways are those whose features are available, the most detailed first.
 	Ways []Way
-	// Err joins what better ways lack than the first of Ways; nil if it is the best there is.
+	// Err joins the reasons why ways better than the first of Ways are not available; nil if the first is the best.
 	Err error
 }
 
-// Choose picks for each kind the ways that should work.
+// Choose returns for each kind the ways to measure it that should work.
 func Choose(m Machine, kinds ...Kind) []Choice {
 	out := make([]Choice, 0, len(kinds))
 	for _, k := range kinds {
@@ -140,5 +140,5 @@ func lacks(k Kind, by Way) string {
 	return ""
 }
 
-// ErrMissing is in the error of a feature that there isn't.
+// ErrMissing is wrapped by the errors of features that are not available.
 var ErrMissing = errors.New("not available")

@@ -22,7 +22,7 @@ type machine struct{ missing map[Feature]error }
 // Missing implements [Machine].
 func (m machine) Missing(f Feature) error { return m.missing[f] }
 
-// Detect finds out what this kernel offers to this process. It mounts nothing and attaches nothing.
+// Detect returns the features that this kernel offers to this process. It mounts nothing and attaches nothing.
 func Detect() Machine {
 	m := machine{missing: map[Feature]error{}}
 	for f, find := range map[Feature]func() error{
@@ -80,7 +80,7 @@ func findBPF() error {
 	return p.Close()
 }
 
-// mayLoad says whether a process with that /proc/PID/status may load tracing programs.
+// mayLoad reports whether a process with that /proc/PID/status may load tracing programs.
 func mayLoad(status string) error {
 	var caps uint64
 	found := false
@@ -115,7 +115,7 @@ func mayLoad(status string) error {
 	return nil
 }
 
-// newEnough says whether a release of Linux has what the programs need: ring buffers and CAP_BPF came with 5.8.
+// newEnough reports whether a release of Linux has what the programs need: ring buffers and CAP_BPF came with 5.8.
 func newEnough(release string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {

@@ -7,13 +7,13 @@ package probe
 // The functions don't check the stack's end (nosplit): a function that does starts anew when the stack has grown, and a
 // probe of its entry would count twice.
 
-// MarkSubmitted says that work with a number of the caller's was submitted.
+// MarkSubmitted marks the time when the caller has submitted the work to which it gives a number.
 //
 //go:noinline
 //go:nosplit
 func MarkSubmitted(number uint64) { keep(number) }
 
-// MarkCompleted says that it is known to be complete.
+// MarkCompleted marks the time when the caller knows that the work with a number is complete.
 //
 //go:noinline
 //go:nosplit

@@ -79,8 +79,8 @@ func Start(c Config) (_ *Probe, err error) {
 	return p, nil
 }
 
-// Running looks whether the process still runs. What /proc says of it goes with it: who wants to know that to the end looks
-// now and then. Running and Snapshot keep it.
+// Running reports whether the process still runs. What /proc says of a process is gone when it ends: call Running or
+// Snapshot now and then, which keep the latest.
 func (p *Probe) Running() bool {
 	_, running := p.look()
 	return running
@@ -335,7 +335,7 @@ func (p *Probe) Stage(n uint32) {
 	}
 }
 
-// Has says whether something is measured.
+// Has reports whether a kind is measured.
 func (p *Probe) Has(k Kind) bool {
 	for _, u := range p.used {
 		if strings.HasPrefix(u, string(k)+": ") {
@@ -348,7 +348,7 @@ func (p *Probe) Has(k Kind) bool {
 // ThreadID returns the number of the calling thread in this process's namespace, as [Thread] has it.
 func ThreadID() int { return unix.Gettid() }
 
-// Close ends it. It is idempotent.
+// Close detaches the probes. It is idempotent.
 func (p *Probe) Close() error {
 	var errs []error
 	for _, l := range p.links {

@@ -17,7 +17,7 @@ func (machine) Missing(Feature) error {
 	return fmt.Errorf("%w: %s on %s has no eBPF that this package knows", ErrMissing, runtime.GOOS, runtime.GOARCH)
 }
 
-// Detect finds out what this kernel offers to this process: nothing.
+// Detect returns a machine without features.
 func Detect() Machine { return machine{} }
 
 // Start fails.

@@ -78,7 +78,7 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 	return p, began, nil
 }
 
-// gone says whether /proc has nothing more of a thread or a process.
+// gone reports whether /proc has nothing more of a thread or a process.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
 // numbers say who a process is.

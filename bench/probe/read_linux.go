@@ -56,7 +56,7 @@ func (p *Probe) drain() {
 	}
 }
 
-// Snapshot returns what was seen so far.
+// Snapshot returns what the probes have seen so far.
 func (p *Probe) Snapshot() (*Snapshot, error) {
 	s := &Snapshot{PID: p.pid, Used: p.used, LeftOut: p.leftOut}
 	var running bool

@@ -27,7 +27,7 @@ type Snapshot struct {
 	// Used are the probes that work, in words, and LeftOut those that don't, with why.
 	Used    []string  `json:"used"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// Lost counts what the figures lack.
+	// Lost counts the events that the figures lack.
 	Lost Lost `json:"lost"`
 }
 
@@ -52,17 +52,16 @@ type Thread struct {
 	Major  uint64    `json:"major_faults"`
 }
 
-// Durations is a number of times and how long they were.
+// Durations is the distribution of a number of durations.
 type Durations struct {
 	Count uint64        `json:"count"`
 	Total time.Duration `json:"total_ns"`
 	Max   time.Duration `json:"max_ns"`
-	// Slots counts them by length: slot n those from 2^n ns on, up to twice that; the last one all longer ones.
+	// Slots counts them by length: slot n those from 2^n ns up to 2^(n+1) ns, the last slot all longer ones.
 	Slots [32]uint64 `json:"slots"`
 }
 
-// Quantile returns a length that the fraction q of all doesn't exceed, to the width of a slot, or 0 if there are no
-// slots.
+// Quantile returns an upper bound of the q-quantile, 0 <= q <= 1, to the width of a slot; 0 if there are no slots.
 func (d *Durations) Quantile(q float64) time.Duration {
 	var n, all uint64
 	for _, c := range d.Slots {
@@ -158,7 +157,7 @@ func (p Proc) most(o Proc) Proc {
 	}
 }
 
-// Lost counts what found no room or was missed.
+// Lost counts events that found no room or were missed.
 type Lost struct {
 	// Ring counts slow events that found the ring full; totals have them.
 	Ring uint64 `json:"ring"`
@@ -174,13 +173,13 @@ type Lost struct {
 	Old uint64 `json:"old"`
 }
 
-// Any says whether any figure misses something. Old events don't: they were seen.
+// Any reports whether a figure lacks something. Old events don't count: the totals have them.
 func (l Lost) Any() bool {
 	l.Old = 0
 	return l != Lost{}
 }
 
-// Add adds what another snapshot lacks.
+// Add adds the counts of another snapshot.
 func (l *Lost) Add(o Lost) {
 	l.Ring += o.Ring
 	l.Threads += o.Threads
@@ -192,7 +191,7 @@ func (l *Lost) Add(o Lost) {
 	l.Old += o.Old
 }
 
-// LeftOut is a probe that doesn't work here.
+// LeftOut is a probe that doesn't work on this machine, and why.
 type LeftOut struct {
 	Probe string `json:"probe"`
 	Why   string `json:"why"`

@@ -23,17 +23,17 @@ type benchCmd struct {
 	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
 	Machine  string   `help:"Machine whose chips the mesh family opens, which measures nothing without it: ${machine_help}." placeholder:"MACHINE"`
 	Rounds   int      `help:"Rounds of each figure." default:"20"`
-	Warmup   int      `help:"Rounds before them that don't count." default:"3"`
+	Warmup   int      `help:"Rounds of each figure before those that count." default:"3"`
 	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
 	JSON     bool     `help:"Print one JSON object." name:"json" xor:"form"`
 	Go       bool     `help:"Print lines in the form of Go's benchmarks, for benchstat." name:"go" xor:"form"`
 	Hist     bool     `help:"Also show how the samples of each figure are spread."`
 	Output   string   `help:"Write the JSON object to this file as well." short:"o" placeholder:"FILE"`
-	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or if there are too few rounds to tell." placeholder:"OLD.json"`
-	EBPF     bool     `help:"With the replay family: let the kernel say where the time of a replay goes, by eBPF." name:"ebpf"`
-	Markers  bool     `help:"Also do what is waited for with markers after submission and completion and uprobes on them, apart from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
+	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or if there are too few rounds to compare." placeholder:"OLD.json"`
+	EBPF     bool     `help:"With the replay family: show where the time of a replay goes, by eBPF." name:"ebpf"`
+	Markers  bool     `help:"Also run the operations that are waited for with markers after submission and completion, and uprobes on them, separately from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
 	Plot     string   `help:"Draw the figures into this directory as well, as PNG and SVG." placeholder:"DIR"`
-	Timeline string   `help:"With the replay family: write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, apart from what is measured." placeholder:"FILE" type:"path"`
+	Timeline string   `help:"With the replay family: write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, separately from what is measured." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List what can be measured, and measure nothing."`
 
 	target  *target.Device
@@ -42,7 +42,7 @@ type benchCmd struct {
 
 // Help is shown by --help.
 func (benchCmd) Help() string {
-	return "Every figure is measured in rounds, with what it is compared to right beside it. Times are over all samples, outliers included. " + exitHelp
+	return "Every figure is measured in rounds, each with the baselines that it is compared with. Times are over all samples, outliers included. " + exitHelp
 }
 
 // Validate refuses what no device has to be opened for.
@@ -115,7 +115,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 		if !bench.EnoughRounds(old.Rounds, c.Rounds) {
 			return &flagError{
-				flag: "--rounds", value: fmt.Sprint(c.Rounds), why: fmt.Sprintf("%s has %d rounds of each figure: with so few no change can be told from chance", c.Compare, old.Rounds),
+				flag: "--rounds", value: fmt.Sprint(c.Rounds), why: fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare, old.Rounds),
 				hint: fmt.Sprintf("measure both with %d or more", bench.FewestRounds()),
 			}
 		}

@@ -31,12 +31,12 @@ type demoCmd struct {
 	Batch  int    `help:"Images per batch." default:"128"`
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
 	// SaveTrace is for reprise trace.
-	SaveTrace string `help:"Keep the trace in this file, with its weights, the last batch and what comes out of it, for reprise trace." placeholder:"FILE" type:"path"`
+	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
 	Timeline  string `help:"Write what the host and each queue did to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
-	Record    string `help:"Keep all that passes between this program and the driver in this file: --device session:FILE plays it back without a device, if the other flags are the same. It takes longer, and so does what is measured." placeholder:"FILE" type:"path"`
+	Record    string `help:"Record all calls between this program and the driver in this file: --device session:FILE plays them back without a device, if the other flags are the same. Recording makes the run and the measured times longer." placeholder:"FILE" type:"path"`
 	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph and the vendor's visualizer." placeholder:"FILE" type:"path"`
 	// DumpDir is for hangs.
-	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	DumpDir string `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
 	target  reprise.Target  // what Device names
 	machine *target.Machine // if it names one of several chips

@@ -14,7 +14,7 @@ import (
 // looks at all of it for what has changed.
 const recordedQueue = 1 << 20
 
-// repeatable says whether the demo is recorded or played, and so has to do the same each time.
+// repeatable reports whether the demo is recorded or played, and so has to do the same each time.
 func (c *demoCmd) repeatable() bool {
 	_, played := c.target.(*session.Player)
 	return played || c.Record != ""

@@ -47,7 +47,7 @@ func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	return parseTarget(name)
 }
 
-// checkName says what is wrong with the name of a card before anything is looked at.
+// checkName says what is wrong with the name of a card, before any card is opened.
 func checkName(name string) error {
 	if name == "" || pciAddress.MatchString(name) || serial.MatchString(name) {
 		return nil
@@ -162,7 +162,7 @@ func toJSON(c *kmd.Card) cardJSON {
 	}
 	for _, h := range c.Holders {
 		if h.PID == os.Getpid() {
-			continue // it only looks
+			continue // this process lists the card and doesn't use it
 		}
 		j.Holders = append(j.Holders, holderJSON{h.PID, h.Name, h.Files})
 	}

@@ -18,7 +18,7 @@ type doctorCmd struct {
 
 // Help is shown by --help.
 func (doctorCmd) Help() string {
-	return "Checks that the driver is loaded and the cards are there, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails has one thing to do. " + exitHelp
+	return "Checks that the driver is loaded and the cards are there, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails names one thing to do. " + exitHelp
 }
 
 // doctorJSON is the outcome for scripts.
@@ -35,7 +35,7 @@ type checkJSON struct {
 	Fix    string     `json:"fix"`
 }
 
-// checksError says that checks failed, which their list has told already.
+// checksError says that checks failed; their list has been printed.
 type checksError struct{ failed int }
 
 func (e *checksError) Error() string {

@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// infoCmd tells all about a card.
+// infoCmd prints all about a card.
 type infoCmd struct {
 	Device string `help:"${card_help}; the only card of the machine if not given." placeholder:"DEVICE"`
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`

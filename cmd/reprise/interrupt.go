@@ -18,14 +18,14 @@ func (c *traceDumpCmd) onlyReads() bool { return isFile(c.Source) }
 func (c *traceStatCmd) onlyReads() bool { return isFile(c.Source) }
 func (c *traceDiffCmd) onlyReads() bool { return isFile(c.A) && isFile(c.B) }
 
-// isFile says that a name is that of a plain file, and so of no device.
+// isFile reports whether a name is that of a plain file, and so not of a device.
 func isFile(name string) bool {
 	st, err := os.Stat(name)
 	return err == nil && st.Mode().IsRegular()
 }
 
-// until does what only reads or prints, and leaves it where it is when ctx ends: it may wait for a pipe, which knows of no ctx,
-// and the process ends soon.
+// until calls a function that only reads or prints, and returns without it when ctx ends: the function may wait for a pipe,
+// which takes no context, and the process ends soon.
 func until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T

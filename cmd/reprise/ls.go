@@ -15,7 +15,7 @@ type lsCmd struct {
 
 // Help is shown by --help.
 func (lsCmd) Help() string {
-	return "Cards are named by where they are in the machine: numbers of device nodes change. " + exitHelp
+	return "Cards are named by their PCI address, since numbers of device nodes change. " + exitHelp
 }
 
 // Validate checks the flags.

@@ -32,17 +32,17 @@ type cli struct {
 	Inspect  inspectCmd  `cmd:"" help:"Print a dump of a hang or a recorded session."`
 	Ls       lsCmd       `cmd:"" help:"List the cards of this machine."`
 	Topology topologyCmd `cmd:"" help:"Show how the chips of a machine are linked."`
-	Info     infoCmd     `cmd:"" help:"Tell all about a card."`
-	Doctor   doctorCmd   `cmd:"" help:"Say what keeps programs from running, and what to do."`
+	Info     infoCmd     `cmd:"" help:"Show all about a card."`
+	Doctor   doctorCmd   `cmd:"" help:"Check what keeps programs from running, and say what to do."`
 	Reset    resetCmd    `cmd:"" help:"Reset a card and check that it answers."`
 	Monitor  monitorCmd  `cmd:"" help:"Show which processes use how much device memory."`
-	Hwtest   hwtestCmd   `cmd:"" help:"Test whether a device does what everything here builds on."`
+	Hwtest   hwtestCmd   `cmd:"" help:"Run the conformance suite on a device."`
 	Bench    benchCmd    `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device."`
-	Probe    probeCmd    `cmd:"" help:"Watch from the kernel's side what a running process does."`
-	Trace    traceCmd    `cmd:"" help:"Look into recorded traces, compare them, and run them from files."`
-	Graph    graphCmd    `cmd:"" help:"Look into reports of what ran and what it allocated, and import them for the visualizer."`
+	Probe    probeCmd    `cmd:"" help:"Watch a running process by eBPF."`
+	Trace    traceCmd    `cmd:"" help:"Inspect, compare and run recorded traces."`
+	Graph    graphCmd    `cmd:"" help:"Inspect reports of what ran and what it allocated, and import them for the visualizer."`
 	Kernel   kernelCmd   `cmd:"" help:"Compile kernels."`
-	Sim      simCmd      `cmd:"" help:"Emulated cards that several processes share."`
+	Sim      simCmd      `cmd:"" help:"Serve emulated cards to other processes."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
 	// So is the process that the suite kills.

@@ -14,18 +14,18 @@ import (
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
-// monitorCmd shows who uses how much device memory.
+// monitorCmd shows which processes use how much device memory.
 type monitorCmd struct {
-	Interval time.Duration `help:"Time between two looks; 1s if not given." default:"1s" placeholder:"DURATION"`
-	Once     bool          `help:"Look once, print a table and end." xor:"how"`
-	JSON     bool          `help:"Look once, print one JSON object and end." name:"json" xor:"json"`
-	Listen   string        `help:"Show nothing, and serve /metrics for Prometheus at this address, such as localhost:9417." placeholder:"ADDRESS" xor:"how,json"`
+	Interval time.Duration `help:"Time between updates; 1s if not given." default:"1s" placeholder:"DURATION"`
+	Once     bool          `help:"Print one table and exit." xor:"how"`
+	JSON     bool          `help:"Print one JSON object and exit." name:"json" xor:"json"`
+	Listen   string        `help:"Serve /metrics for Prometheus at this address, such as localhost:9417, and show nothing." placeholder:"ADDRESS" xor:"how,json"`
 	Dir      string        `help:"Where the processes' logs are; ${usage_dir} if not given." default:"${usage_dir}" placeholder:"DIR"`
 }
 
 // Help is shown by --help.
 func (monitorCmd) Help() string {
-	return "Every process that opens a device with this runtime keeps a small log of the memory that it uses in shared memory. They are all that is read: no device is opened. In a terminal: q ends, space looks at once, arrows scroll. " + exitHelp
+	return "Every process that opens a device with this runtime keeps a small log of the memory that it uses in shared memory. The command reads these logs only and opens no device. In a terminal: q quits, space updates, arrows scroll. " + exitHelp
 }
 
 // Validate checks the flags.
@@ -42,8 +42,8 @@ func (c *monitorCmd) Validate() error {
 	return nil
 }
 
-// look reads the logs, after what dead processes of this user have left is deleted.
-func (c *monitorCmd) look() (*monitorReport, error) {
+// poll deletes the logs that dead processes of this user have left, and reads the others.
+func (c *monitorCmd) poll() (*monitorReport, error) {
 	_, _ = usage.Sweep(c.Dir) // what can't be deleted is left out anyway
 	s, err := usage.Read(c.Dir)
 	if err != nil {
@@ -52,13 +52,13 @@ func (c *monitorCmd) look() (*monitorReport, error) {
 	return newMonitorReport(s), nil
 }
 
-// Run looks once, serves, or looks again and again.
+// Run polls once, serves, or polls until it is interrupted.
 func (c *monitorCmd) Run(ctx context.Context, s streams) error {
 	switch {
 	case c.Listen != "":
 		return c.serve(ctx, s.err)
 	case c.Once || c.JSON:
-		r, err := c.look()
+		r, err := c.poll()
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (c *monitorCmd) Run(ctx context.Context, s streams) error {
 		}
 		return r.print(s.out)
 	case isTerminal(s.out):
-		p := tea.NewProgram(newMonitorView(c.look, c.Interval), tea.WithContext(ctx), tea.WithOutput(s.out), tea.WithoutSignalHandler())
+		p := tea.NewProgram(newMonitorView(c.poll, c.Interval), tea.WithContext(ctx), tea.WithOutput(s.out), tea.WithoutSignalHandler())
 		m, err := p.Run()
 		if err != nil {
 			return err
@@ -77,12 +77,12 @@ func (c *monitorCmd) Run(ctx context.Context, s streams) error {
 	return c.follow(ctx, s.out)
 }
 
-// follow prints a table for each look, for logs and pipes.
+// follow prints a table after each poll, for logs and pipes.
 func (c *monitorCmd) follow(ctx context.Context, w io.Writer) error {
 	t := time.NewTicker(c.Interval)
 	defer t.Stop()
 	for {
-		r, err := c.look()
+		r, err := c.poll()
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (c *monitorCmd) serve(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("monitor: %w", err)
 	}
 	fmt.Fprintf(w, "serving http://%s/metrics\n", l.Addr())
-	srv := &http.Server{Handler: metricsHandler(c.look), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: metricsHandler(c.poll), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	select {

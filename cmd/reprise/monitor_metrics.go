@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// metricsHandler serves /metrics, with a look for each scrape.
-func metricsHandler(look func() (*monitorReport, error)) http.Handler {
+// metricsHandler serves /metrics, polling for each scrape.
+func metricsHandler(poll func() (*monitorReport, error)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		r, err := look()
+		r, err := poll()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -22,7 +22,7 @@ func metricsHandler(look func() (*monitorReport, error)) http.Handler {
 		var b bytes.Buffer
 		r.writeMetrics(&b)
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = b.WriteTo(w) // whoever asked is gone
+		_, _ = b.WriteTo(w) // the client has disconnected
 	})
 	return mux
 }

@@ -156,7 +156,7 @@ func TestMonitorMetrics(t *testing.T) {
 	w = httptest.NewRecorder()
 	metricsHandler(func() (*monitorReport, error) { return nil, errors.New("no such place") }).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 500 || !strings.Contains(w.Body.String(), "no such place") {
-		t.Errorf("a look that fails: status %d, %q", w.Code, w.Body)
+		t.Errorf("a poll that fails: status %d, %q", w.Code, w.Body)
 	}
 }
 

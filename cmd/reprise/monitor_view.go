@@ -12,52 +12,52 @@ import (
 
 // monitorView is the live view: bars for what is used of each device, and of what each of its processes has.
 type monitorView struct {
-	look     func() (*monitorReport, error)
+	poll     func() (*monitorReport, error)
 	interval time.Duration
 
-	report        *monitorReport // nil before the first look
+	report        *monitorReport // nil before the first poll
 	err           error          // why it ended
 	width, height int
 	top           int // first line that is shown
-	looks         int // ticks of earlier looks are void
+	polls         int // number of polls; ticks of earlier ones are ignored
 }
 
-// looked is the outcome of a look, and due says that it is time for the next.
+// polled is the outcome of a poll, and due says that it is time for the next.
 type (
-	looked struct {
+	polled struct {
 		report *monitorReport
 		err    error
 	}
 	due int
 )
 
-func newMonitorView(look func() (*monitorReport, error), interval time.Duration) *monitorView {
-	return &monitorView{look: look, interval: interval, width: 80, height: 24}
+func newMonitorView(poll func() (*monitorReport, error), interval time.Duration) *monitorView {
+	return &monitorView{poll: poll, interval: interval, width: 80, height: 24}
 }
 
 // Init implements tea.Model.
 func (v *monitorView) Init() tea.Cmd { return v.read }
 
 func (v *monitorView) read() tea.Msg {
-	r, err := v.look()
-	return looked{r, err}
+	r, err := v.poll()
+	return polled{r, err}
 }
 
 // Update implements tea.Model.
 func (v *monitorView) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := msg.(type) {
-	case looked:
+	case polled:
 		if m.err != nil {
 			v.err = m.err
 			return v, tea.Quit
 		}
 		v.report = m.report
 		v.scroll(0)
-		v.looks++
-		n := due(v.looks)
+		v.polls++
+		n := due(v.polls)
 		return v, tea.Tick(v.interval, func(time.Time) tea.Msg { return n })
 	case due:
-		if int(m) == v.looks {
+		if int(m) == v.polls {
 			return v, v.read
 		}
 	case tea.WindowSizeMsg:
@@ -74,7 +74,7 @@ func (v *monitorView) key(name string) tea.Cmd {
 	case "q", "ctrl+c", "esc":
 		return tea.Quit
 	case "space", "r":
-		v.looks++ // the tick that is under way must not start a second chain
+		v.polls++ // the tick that is under way must not start a second chain
 		return v.read
 	case "up", "k":
 		v.scroll(-1)

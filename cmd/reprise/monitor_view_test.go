@@ -137,25 +137,25 @@ func TestMonitorViewKeys(t *testing.T) {
 	}
 }
 
-// A look on request takes the place of the one that is due, so that looks don't multiply.
+// A poll on request takes the place of the one that is due, so that polls don't multiply.
 func TestMonitorViewLooks(t *testing.T) {
 	v := shown(snapshot(), 80, 24)
-	first := due(v.looks)
+	first := due(v.polls)
 	cmd := press(v, tea.Key{Code: tea.KeySpace, Text: " "})
 	if cmd == nil {
-		t.Fatal("space doesn't look")
+		t.Fatal("space doesn't poll")
 	}
 	if _, cmd := v.Update(first); cmd != nil {
-		t.Error("the look that was due before is made as well")
+		t.Error("the poll that was due before is made as well")
 	}
 	v.Update(cmd())
-	if _, cmd := v.Update(due(v.looks)); cmd == nil {
-		t.Error("there is no next look")
+	if _, cmd := v.Update(due(v.polls)); cmd == nil {
+		t.Error("there is no next poll")
 	}
-	v.look = func() (*monitorReport, error) { return nil, errors.New("gone") }
+	v.poll = func() (*monitorReport, error) { return nil, errors.New("gone") }
 	_, cmd = v.Update(v.read())
 	if _, ok := cmd().(tea.QuitMsg); !ok || v.err == nil {
-		t.Errorf("a look that fails doesn't end it: %v", v.err)
+		t.Errorf("a poll that fails doesn't end it: %v", v.err)
 	}
 }
 
@@ -165,14 +165,14 @@ func TestMonitorViewOfNothing(t *testing.T) {
 	}
 }
 
-// The whole program on a terminal that isn't one: it shows, looks again, ends by a key and leaves nothing running.
+// The whole program on a terminal that isn't one: it shows, polls again, ends by a key and leaves nothing running.
 func TestMonitorViewRuns(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	in, keys := io.Pipe()
 	defer keys.Close()
-	var looks atomic.Int64 // the program doesn't wait for a look that is under way when it ends
+	var polls atomic.Int64 // the program doesn't wait for a poll that is under way when it ends
 	v := newMonitorView(func() (*monitorReport, error) {
-		if looks.Add(1) == 3 {
+		if polls.Add(1) == 3 {
 			go fmt.Fprint(keys, "q")
 		}
 		return newMonitorReport(snapshot()), nil
@@ -184,7 +184,7 @@ func TestMonitorViewRuns(t *testing.T) {
 	if _, err := p.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if looks.Load() < 3 || !strings.Contains(out.String(), "/dev/tenstorrent/0") {
-		t.Errorf("%d looks, output %q", looks.Load(), out.String())
+	if polls.Load() < 3 || !strings.Contains(out.String(), "/dev/tenstorrent/0") {
+		t.Errorf("%d polls, output %q", polls.Load(), out.String())
 	}
 }

@@ -38,7 +38,7 @@ func save(ctx context.Context, flag, path string, write func(io.Writer) error) (
 	return errors.Join(buffered(f, write), f.Chmod(0o644))
 }
 
-// pass writes to what is there already. It ends with ctx: nobody may ever read a pipe.
+// pass writes to what is there already. It ends with ctx, since a pipe may have no reader.
 func pass(ctx context.Context, flag, path string, write func(io.Writer) error) error {
 	f, err := until(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
 	if err != nil {
@@ -59,7 +59,7 @@ func buffered(f *os.File, write func(io.Writer) error) error {
 }
 
 // place says where a file is written that a path names. A link stays, and the file is where it leads to. A new file takes the
-// place of a regular one or of none. Anything else is to be written through: a device node that is gone is gone for everybody.
+// place of a regular one or of none. Anything else is to be written through: a device node that is replaced is lost.
 func place(path string) (at string, through bool, err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
@@ -87,7 +87,7 @@ func place(path string) (at string, through bool, err error) {
 }
 
 // creatable says of a file that is written at the end, before all the work, whether it can be. Nothing is left there, and what
-// is no regular file isn't opened: whoever reads a pipe would see its end.
+// is no regular file isn't opened: the reader of a pipe would see its end.
 func creatable(flag, path string) error {
 	if path == "" {
 		return nil

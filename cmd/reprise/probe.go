@@ -12,15 +12,15 @@ import (
 // probeCmd watches a running process.
 type probeCmd struct {
 	PID      int            `required:"" help:"The process." name:"pid" placeholder:"N"`
-	Duration time.Duration  `help:"How long to watch, if the process doesn't end before; 10s if not given." default:"10s" placeholder:"DURATION"`
-	Interval *time.Duration `help:"Print what was seen so far so often, not only at the end." placeholder:"DURATION"`
+	Duration time.Duration  `help:"How long to watch, unless the process ends before; 10s if not given." default:"10s" placeholder:"DURATION"`
+	Interval *time.Duration `help:"Also print the figures so far at this interval, not only at the end." placeholder:"DURATION"`
 	Markers  bool           `help:"Attach to the markers for submissions and completions, if the program calls them. Each call then costs a trap, more than a replay."`
 	JSON     bool           `help:"Print JSON objects." name:"json"`
 }
 
 // Help is shown by --help.
 func (probeCmd) Help() string {
-	return "Root may watch, and who has CAP_BPF and CAP_PERFMON; others read what /proc tells, and what is missing. " + exitHelp
+	return "Needs root, or CAP_BPF and CAP_PERFMON. Without them it prints what /proc has, and what is missing. " + exitHelp
 }
 
 // Validate checks the flags.
@@ -37,8 +37,9 @@ func (c *probeCmd) Validate() error {
 	return nil
 }
 
-// look is how often it is looked whether the process still runs, and what /proc says of it, which goes with it.
-const look = 100 * time.Millisecond
+// pollInterval is the time between two polls of whether the process still runs and of what /proc says of it, which is gone when
+// the process ends.
+const pollInterval = 100 * time.Millisecond
 
 // Run watches until the time is over, the process ends or somebody interrupts.
 func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
@@ -66,7 +67,7 @@ func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
 		defer t.Stop()
 		tick = t.C
 	}
-	running := time.NewTicker(look)
+	running := time.NewTicker(pollInterval)
 	defer running.Stop()
 	for over := false; !over; {
 		select {

@@ -21,7 +21,7 @@ type simCmd struct {
 type simServeCmd struct {
 	Socket   string  `help:"Where processes find the card: they call it socket:PATH." placeholder:"PATH" xor:"where" required:""`
 	Device   *string `help:"Emulated card to serve, with the options that it has elsewhere: emu:blackhole (if not given), emu:wormhole,no-iommu and the like." placeholder:"DEVICE"`
-	Resident bool    `help:"Keep the chip while nobody has the card open, as silicon does. Otherwise each time is a new chip."`
+	Resident bool    `help:"Keep the chip's state while no process has the card open, as silicon does. Otherwise each first open gets a new chip."`
 
 	VFIOUser string `name:"vfio-user" help:"Where virtual machines find the card instead: a socket of the vfio-user protocol. Several cards have .0, .1… appended." placeholder:"PATH" xor:"where" required:""`
 	Machine  string `help:"With --vfio-user: emulated machine whose cards are served, such as p150 (the default), n150 or n300." placeholder:"NAME"`
@@ -30,7 +30,7 @@ type simServeCmd struct {
 
 // Help is shown by --help.
 func (simServeCmd) Help() string {
-	return "Several processes can open the card at a time, and what one leaves behind when it is killed is cleaned up as the kernel driver does it. With --vfio-user it is a PCI device for a virtual machine, which brings its own driver. It is for tests of programs, on Linux. " + exitHelp
+	return "Several processes can open the card at a time; when one is killed, the server cleans up as the kernel driver does. With --vfio-user the card is a PCI device for a virtual machine, which brings its own driver. It is for tests, on Linux. " + exitHelp
 }
 
 // Validate refuses what no emulator has to be started for.
@@ -100,13 +100,13 @@ func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
 	return servecards.Serve(ctx, l, d, 0)
 }
 
-// listen begins to listen at a path. A socket that a killed server has left there, which nobody answers at, is replaced.
+// listen listens at a path. It replaces a socket that a killed server has left there, to which no connection succeeds.
 func listen(path string) (*net.UnixListener, error) {
 	at := &net.UnixAddr{Name: path, Net: "unix"}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
 		switch c, err := net.DialUnix("unix", nil, at); {
 		case err == nil:
-			_ = c.Close() // only a look
+			_ = c.Close() // it was only to find out whether a server answers
 		case errors.Is(err, syscall.ECONNREFUSED): // anything else may be a server that is busy, or another user's
 			_ = os.Remove(path) // if that fails, listening says why
 		}

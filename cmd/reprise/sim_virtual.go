@@ -107,7 +107,7 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s streams) (err error) {
 		if len(cards) > 1 {
 			path, label = fmt.Sprintf("%s.%d", path, i), fmt.Sprintf("card %d of %s", i, name)
 		}
-		cards[i].conf.Report = func(err error) { _, _ = fmt.Fprintf(s.err, "reprise: %s: %v\n", label, err) } // nobody else to tell
+		cards[i].conf.Report = func(err error) { _, _ = fmt.Fprintf(s.err, "reprise: %s: %v\n", label, err) }
 		if served[i], err = vfiouser.New(cards[i].fn, cards[i].conf); err != nil {
 			return closed(err)
 		}

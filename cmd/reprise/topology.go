@@ -15,13 +15,13 @@ import (
 
 // topologyCmd shows how a machine's chips are linked.
 type topologyCmd struct {
-	Device string `help:"Another machine than this one: ${machine_help}." placeholder:"MACHINE"`
+	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
 	JSON   bool   `help:"Print one JSON object instead of tables." name:"json"`
 }
 
 // Help is shown by --help.
 func (topologyCmd) Help() string {
-	return "The chips are asked: what is printed is what their Ethernet firmware says, and of chips without a PCI interface what those in front of them pass on. " + exitHelp + " Links that are down and chips that can't be read are no failure of the command."
+	return "Prints what the chips' Ethernet firmware says; a chip without a PCI interface is read through the one in front of it. " + exitHelp + " Links that are down and chips that can't be read are no failure of the command."
 }
 
 // machine returns the machine that is meant.

@@ -20,7 +20,7 @@ import (
 // traceCmd are the commands about recorded traces.
 type traceCmd struct {
 	Dump traceDumpCmd `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
-	Stat traceStatCmd `cmd:"" help:"Say what a trace's bytes are spent on: programs, kinds of commands, pages in each DRAM bank."`
+	Stat traceStatCmd `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`
 	Diff traceDiffCmd `cmd:"" help:"Compare two traces program by program."`
 	// Verify and Run put the trace on a device.
 	Verify traceVerifyCmd `cmd:"" help:"Compare a trace in a device's DRAM with its file."`
@@ -32,9 +32,9 @@ const maxRaw = 1 << 30
 
 // sourceFlags say how to read a trace that isn't a trace file.
 type sourceFlags struct {
-	Arch     string `help:"Of raw commands in a file: blackhole or wormhole." placeholder:"ARCH"`
-	Revision string `help:"Protocol revision of raw commands, when it can't be told: one of ${revisions}." placeholder:"NAME"`
-	Addr     uint64 `help:"Where the trace lies in every DRAM bank, for a device." placeholder:"ADDRESS"`
+	Arch     string `help:"Architecture of raw commands in a file: blackhole or wormhole." placeholder:"ARCH"`
+	Revision string `help:"Protocol revision of raw commands, if it isn't clear from them: one of ${revisions}." placeholder:"NAME"`
+	Addr     uint64 `help:"Address of the trace in every DRAM bank, for a device." placeholder:"ADDRESS"`
 	Pages    int    `help:"Pages of the trace, for a device." placeholder:"N"`
 	PageSize int    `help:"Bytes of a page: 1024, 2048 or 4096." default:"4096" placeholder:"BYTES"`
 }
@@ -170,7 +170,7 @@ func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, erro
 	return []*tracebuf.Contents{t}, err
 }
 
-// readDevice reads DRAM through the driver. It starts nothing on the device, so whoever uses it isn't disturbed.
+// readDevice reads DRAM through the driver. It starts nothing on the device, so it doesn't disturb other users.
 func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target) (*source, error) {
 	if c.Pages == 0 {
 		return nil, fmt.Errorf("trace: %s is a device: say where in its DRAM the trace lies: --addr, --pages and --page-size, as in the EXEC_BUF that replays it", name)

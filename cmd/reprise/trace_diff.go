@@ -11,7 +11,7 @@ import (
 
 type traceDiffCmd struct {
 	A string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
-	B string `arg:"" help:"The other one; flags count for both." placeholder:"FILE|DEVICE"`
+	B string `arg:"" help:"Trace to compare with. The flags apply to both." placeholder:"FILE|DEVICE"`
 	sourceFlags
 	JSON bool `help:"Print one JSON object instead of text." name:"json"`
 }
@@ -80,7 +80,7 @@ func (c *traceDiffCmd) Run(ctx context.Context, s streams) error {
 	return errors.Join(w.Flush(), err)
 }
 
-// haveSameParts says whether two traces are for chips of one architecture, and have parts on the same devices.
+// haveSameParts reports whether two traces are for chips of one architecture, and have parts on the same devices.
 func haveSameParts(a, b *source) error {
 	const nothing = "they have nothing in common"
 	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {

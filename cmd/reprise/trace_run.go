@@ -22,11 +22,11 @@ type traceRunCmd struct {
 	Device  string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
 	Replays int    `help:"How often to replay it." default:"1"`
 	Step    bool   `help:"Run it program by program instead, and wait for each." xor:"mode"`
-	Split   *int   `help:"Run it as this many pieces instead that are replayed one after the other, and wait for each." placeholder:"N" xor:"mode"`
-	Bisect  bool   `help:"Find the first program with which a replay hangs, or leaves something else in the buffers than the programs one by one." xor:"mode"`
-	Check   bool   `help:"Compare a replay with the programs one by one, and name the first that differs. Unlike --bisect it ends with the first hang." xor:"mode"`
+	Split   *int   `help:"Replay it in this many pieces instead, one after the other, and wait for each." placeholder:"N" xor:"mode"`
+	Bisect  bool   `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
+	Check   bool   `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
-	DumpDir string `help:"Directory in which a hang leaves a file for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	DumpDir string `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 }
 
 // Help is shown by --help.

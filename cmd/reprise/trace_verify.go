@@ -13,7 +13,7 @@ import (
 type traceVerifyCmd struct {
 	File   string  `arg:"" help:"Trace file." type:"existingfile"`
 	Device string  `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
-	Addr   *uint64 `help:"Compare what lies at this address of every DRAM bank, and start nothing on the device. Without it the trace is loaded, and read back." placeholder:"ADDRESS"`
+	Addr   *uint64 `help:"Address in every DRAM bank of the trace to compare; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
 	JSON   bool    `help:"Print one JSON object instead of text." name:"json"`
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// Linked is cards that are linked.
+// Linked are cards that are linked.
 type Linked struct {
 	Cards    []kmd.Target
 	Emulated *sim.Machine // nil unless it is one of package sim
 	close    func() error
 }
 
-// Close ends what runs for the machine.
+// Close stops what runs for the machine.
 func (m *Linked) Close() error { return m.close() }
 
 // Machine returns the description of the machine that an emulator was named by; nil for others.

@@ -20,10 +20,10 @@ import (
 // Help is how flags describe what Parse accepts.
 const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), emu:t3000 or another machine (for what needs several chips, and one of its chips for the rest), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, session:FILE of a recorded session, far:MACHINE for a chip without a PCI interface (far:emu:n300), or a device node such as /dev/tenstorrent/0"
 
-// ErrUnknown says that a name is none of a kind of device that Parse knows.
+// ErrUnknown means that a name is not that of a device that [Parse] knows.
 var ErrUnknown = errors.New("unknown kind of device")
 
-// Kind is what sort of device a target is.
+// Kind is the kind of a device.
 type Kind uint8
 
 // The kinds of devices.
@@ -31,7 +31,7 @@ const (
 	Emulator  Kind = iota // the emulator of package sim: cheap, each opening is a card of its own
 	Simulator             // the vendor's simulator, or a card of another process: slow, may be thrown away as well
 	Silicon               // a card behind a device node
-	Recording             // no device: a recorded session in the place of one, which plays what was done once
+	Recording             // a recorded session, which is played back in place of a device
 )
 
 // Device is a device by name. It isn't open; each call of Open gives a target to open.
@@ -39,9 +39,9 @@ type Device struct {
 	Name  string    // of tests and reports: emu_blackhole, ttsim_wormhole, dev_tenstorrent_0
 	Given string    // as the user called it
 	Kind  Kind      // what it is
-	Arch  chip.Arch // of an emulator and of a far chip; zero for the others, which tell when they are open
+	Arch  chip.Arch // of an emulator and of a far chip; 0 for others, whose architecture is known when they are open
 
-	// Strict says that an emulator makes every check that it knows.
+	// Strict is set for an emulator with all checks on.
 	Strict bool
 
 	open    func() kmd.Target
@@ -55,14 +55,14 @@ type Device struct {
 	server  ttsim.Option
 }
 
-// One says that all openings of the device are of one card, which two users can't bring up at the same time. Otherwise
+// One reports whether all openings of the device are of one card, which two users can't bring up at the same time. Otherwise
 // each is of a card of its own.
 func (d *Device) One() bool { return d.Kind == Silicon || d.Served() }
 
-// Several says that other device nodes follow the one that the device is.
+// Several reports whether the name had more device nodes than this one.
 func (d *Device) Several() bool { return len(d.nodes) > 1 }
 
-// Served says that another process serves the card, so that each access is a request to it.
+// Served reports whether another process serves the card, so that each access is a request to it.
 func (d *Device) Served() bool { return strings.HasPrefix(d.Given, "socket:") }
 
 // socket returns what opens a card that is served. The machine that comes with a target is asked for over its
@@ -131,7 +131,7 @@ func label(path string) string {
 	return "ttsim"
 }
 
-// Slow says that the device needs a hundred times as long as others for the same work, or more.
+// Slow reports whether the device is slower than others by a factor of a hundred or more.
 func (d *Device) Slow() bool { return d.Kind == Simulator || d.Strict }
 
 // Open returns the device as a target to open.

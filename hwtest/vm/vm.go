@@ -1,5 +1,5 @@
 // Package vm boots a virtual machine that has Tenstorrent cards, and collects what its only program, hwtest/vm/guest,
-// says on the console. The cards are sockets of vfio-user servers, such as those of package sim/vfiouser; the machine is
+// says on the console. The cards are sockets of vfio-user servers, such as those of package sim/serve/vfiouser; the machine is
 // QEMU's, which has the client since release 10.1. Neither a kernel nor the vendor's driver comes with Reprise.
 package vm
 
@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Config is a machine.
+// Config describes a machine.
 type Config struct {
-	// Arch is the machine's architecture as Go calls it: "amd64", which is meant if it is empty, or "riscv64".
+	// Arch is the machine's architecture as Go calls it: "amd64", the default, or "riscv64".
 	Arch string
 	// QEMU is the command that starts qemu-system-x86_64 or qemu-system-riscv64, with arguments that come first.
 	QEMU []string
@@ -28,7 +28,8 @@ type Config struct {
 	Init string
 	// Sockets are the cards.
 	Sockets []string
-	// Module is a path of the vendor's driver, built for the kernel; without one the cards are only looked at.
+	// Module is a path of the vendor's driver, built for the kernel. If it is empty, the guest only reads the cards' PCI
+	// configuration and BARs.
 	Module string
 	// Commands run with the driver loaded, in their order. Programs have to be in Files.
 	Commands []string
@@ -41,11 +42,11 @@ type Config struct {
 	// Accelerate lets the kernel's virtual machines run the guest where there are some. Otherwise all instructions are
 	// emulated.
 	Accelerate bool
-	// Console is told everything that the machine prints; nobody if nil.
+	// Console gets everything that the machine prints; nil discards it.
 	Console io.Writer
 }
 
-// Result is what a machine said.
+// Result is what the guest reported.
 type Result struct {
 	Pass, Fail, Skip []string // the guest's lines, without the first word
 	Cards            []string // likewise, one for each card
@@ -55,7 +56,7 @@ type Result struct {
 // patience is how long a card may take to answer an access.
 const patience = 2 * time.Minute
 
-// ErrBoot is wrapped by the error of a machine that did not come to the end of its program.
+// ErrBoot is wrapped by the error of a machine that stopped before its program's end.
 var ErrBoot = errors.New("the machine did not get to its end")
 
 // Arguments are QEMU's for the machine with a given initial file system.
