@@ -1,0 +1,276 @@
+package tensix
+
+import (
+	"bufio"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// The golden cases of testdata/sfpu.txt were compared with ttsim 1.10.0. A line has the chip, an instruction and the number
+// of the case, which decides the state (see sfpuState); after the colon the FNV-1a hash of the state afterwards, or the
+// category of the refusal.
+var updateSFPU = flag.Bool("update-sfpu", false, "rewrite testdata/sfpu.txt with what the package computes")
+
+// bitSource is splitmix64: it decides a golden case by its number.
+type bitSource uint64
+
+func (s *bitSource) next() uint64 {
+	*s += 0x9E3779B97F4A7C15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// below returns an integer from 0 to n-1.
+func (s *bitSource) below(n uint64) uint32 { return uint32(s.next() >> 16 % n) }
+
+// laneSpecials are values about which instructions differ.
+var laneSpecials = [...]uint32{
+	0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 1, 0x007FFFFF,
+	0x00800000, 0x7F7FFFFF, 0x80800000, 0x40000000, 0x3F000000, 0x3FC00000, 0x40400000, 0xFF800001, 0x7FFFFFFF,
+}
+
+// value returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, small integers in two's
+// complement, or of sign and magnitude.
+func (s *bitSource) value(class uint32) uint32 {
+	v := uint32(s.next())
+	exponent := func(from uint32, n uint64) uint32 { return v&0x807FFFFF | (from+s.below(n))<<23 }
+	switch class {
+	case 1:
+		return exponent(124, 6)
+	case 2:
+		return exponent(100, 56)
+	case 3:
+		return exponent(0, 24)
+	case 4:
+		return exponent(232, 24)
+	case 5:
+		return laneSpecials[s.below(uint64(len(laneSpecials)))]
+	case 6:
+		return s.below(128) - 64
+	case 7:
+		return v&0x80000000 | v>>1>>s.below(31)
+	}
+	return v
+}
+
+// goldenRows is how many rows of Dst golden cases use: 16 of 32-bit data.
+const goldenRows = 32
+
+// sfpuCase is an instruction and the state that it meets.
+type sfpuCase struct {
+	chip   chip.Arch
+	word   uint32
+	number uint64
+}
+
+// sfpuCases returns the golden cases: of each instruction all modes, with fields that are mostly accepted.
+func sfpuCases() (cases []sfpuCase) {
+	for _, c := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
+			for n := range uint64(32) {
+				s := bitSource(uint64(op)<<32 | n)
+				cases = append(cases, sfpuCase{chip: c, word: op<<24 | goldenFields(&s, op, uint32(n)), number: n})
+			}
+		}
+	}
+	return cases
+}
+
+// goldenFields draws the fields of an instruction; n decides the mode.
+func goldenFields(s *bitSource, op, n uint32) uint32 {
+	mode, dst, c, b, a := n, s.below(8), s.below(16), s.below(16), s.below(16)
+	if n >= 16 {
+		mode = [...]uint32{0, 1, 2, 0, 1, 3, 8, 10}[n%8]
+	}
+	if s.below(24) == 0 {
+		dst = s.below(16)
+	}
+	switch op {
+	case opSFPLOAD, opSFPSTORE:
+		return 2*s.below(8) | mode<<16 | dst<<20
+	case opSFPLOADI:
+		return s.below(1<<16) | mode<<16 | dst<<20
+	case opSFPLUT:
+		return mode%8<<16 | dst<<20
+	case opSFPLOADMACRO:
+		return mode<<16 | dst<<20
+	case opSFPMULI, opSFPADDI:
+		return mode%2 | dst<<4 | s.below(1<<16)<<8
+	case opSFPCONFIG:
+		return mode%2 | n/2<<4 | [...]uint32{0, 0, 0x104, 0xABC}[s.below(4)]<<8
+	case opSFPSETCC, opSFPPUSHC, opSFPPOPC, opSFPENCC, opSFPCOMPC, opSFPTRANSP, opSFPNOP:
+		switch op {
+		case opSFPSETCC:
+			return mode%8 | c<<8
+		case opSFPENCC:
+			return mode | s.below(4)<<12&-(mode>>3)
+		}
+		return 0
+	case opSFPMAD, opSFPADD, opSFPMUL, opSFPMUL24:
+		if op != opSFPMAD && s.below(8) != 0 {
+			a = lregOne
+		}
+		if (op == opSFPMUL || op == opSFPMUL24) && s.below(8) != 0 {
+			a, c = s.below(16), lregZero
+		}
+		return mode%4 | dst<<4 | c<<8 | b<<12 | a<<16
+	case opSFPMOV:
+		if mode == 8 {
+			c = lregZero
+		}
+		return mode | dst<<4 | c<<8
+	case opSFPNOT, opSFPXOR:
+		return dst<<4 | c<<8
+	case opSFPLUTFP32:
+		return mode%4 | dst<<4
+	case opSFPSETSGN, opSFPAND, opSFPOR, opSFPSETEXP, opSFPIADD, opSFPDIVP2, opSFPSHFT, opSFPSHFT2:
+		immediate := map[uint32]uint64{opSFPSETSGN: 2, opSFPAND: 16, opSFPOR: 16, opSFPSETEXP: 256, opSFPSHFT2: 16}[op]
+		if immediate == 0 {
+			immediate = 128
+		}
+		i := s.below(immediate)
+		if mode%2 == 0 && s.below(4) != 0 {
+			i = 0
+		}
+		return mode | dst<<4 | c<<8 | i<<12
+	}
+	return mode | dst<<4 | c<<8
+}
+
+// state decides an engine's vector unit, the rows of Dst that it may reach, and the configuration.
+func (c *sfpuCase) state() *Engine {
+	s := bitSource(c.number<<16 ^ uint64(c.word>>24))
+	e := New(c.chip, nil)
+	u := &e.sfpu
+	classes := [2]uint32{s.below(8), s.below(8)}
+	for r := range u.l {
+		for lane := range u.l[r] {
+			class := classes[s.below(2)]
+			if s.below(10) == 0 {
+				class = s.below(8)
+			}
+			if u.l[r][lane] = s.value(class); r > 0 && s.below(8) == 0 {
+				u.l[r][lane] = u.l[r-1][lane] // for comparisons
+			}
+		}
+	}
+	if s.below(2) == 0 {
+		u.l[0] = broadcast([...]uint32{0, 4, 0x100, 0x104}[s.below(4)])
+	}
+	u.l[lregZero], u.l[lregOne] = broadcast(0), broadcast(fp32One)
+	for lane := range u.random {
+		u.random[lane] = uint32(s.next())
+	}
+	if s.below(4) == 0 {
+		u.laneConfig = [...]uint32{4, 0x100, 0x104}[s.below(3)]
+	}
+	u.cc = condition{on: s.below(6) != 0, lanes: allLanes}
+	if op := c.word >> 24; op != opSFPCONFIG && s.below(2) == 0 {
+		u.cc.lanes = uint32(s.next())
+	}
+	u.depth = int(s.below(9))
+	for i := range u.stack {
+		u.stack[i] = condition{on: s.below(6) != 0, lanes: uint32(s.next())}
+	}
+	for r := range goldenRows {
+		for column := range e.dst.rows[r] {
+			e.dst.rows[r][column] = uint16(s.next())
+		}
+		e.dst.valid[r] = s.below(3) != 0
+	}
+	set := func(f configField, v uint32) {
+		p := e.places[f]
+		e.threads[1].bank[p.word] |= v << p.shift
+	}
+	set(cfgFp32SFPU, s.below(2))
+	set(cfgSrcBFormat, [...]uint32{0, 1, 5, 5, 6, 7, 9, 15, 3}[s.below(9)])
+	return e
+}
+
+// hash returns a hash of what instructions of the vector unit change.
+func (e *Engine) sfpuHash() uint64 {
+	h := fnv.New64a()
+	u := &e.sfpu
+	for _, v := range []any{u.l, u.random, u.cc.on, u.cc.lanes, uint32(u.depth), u.laneConfig, u.templates, u.sequences, u.macro, e.dst.rows[:goldenRows], e.dst.valid[:goldenRows]} {
+		if err := binary.Write(h, binary.LittleEndian, v); err != nil {
+			panic(err)
+		}
+	}
+	for _, c := range u.stack {
+		fmt.Fprintf(h, "%v %d", c.on, c.lanes)
+	}
+	return h.Sum64()
+}
+
+func TestTheVectorUnitDoesWhatTtsimDoes(t *testing.T) {
+	var lines []string
+	for _, c := range sfpuCases() {
+		e := c.state()
+		result := ""
+		if e.execute(&e.threads[1], c.word) {
+			result = fmt.Sprintf("%016x", e.sfpuHash())
+		} else if e.fault != nil {
+			result = e.fault.Category.String()
+		}
+		lines = append(lines, fmt.Sprintf("%v %08x #%d: %s", c.chip, c.word, c.number, result))
+	}
+	const path = "testdata/sfpu.txt"
+	if *updateSFPU {
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var want []string
+	for s := bufio.NewScanner(f); s.Scan(); {
+		want = append(want, s.Text())
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("differs from ttsim (-ttsim +got):\n%s", diff)
+	}
+}
+
+func TestRandomNumbersFollowFromTheSeed(t *testing.T) {
+	var s sfpu
+	s.seed(0x12345678)
+	if s.random[0] == s.random[31] {
+		t.Errorf("lanes 0 and 31 begin with the same random number %#x", s.random[0])
+	}
+	last := s.random[31]
+	if want := nextRandom(nextRandom(last)); s.random[30] != want {
+		t.Errorf("lane 30 has %#x, want the second number after lane 31's, %#x", s.random[30], want)
+	}
+}
+
+func BenchmarkSFPMAD(b *testing.B) {
+	for _, c := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		b.Run(c.String(), func(b *testing.B) {
+			e := (&sfpuCase{chip: c, word: opSFPMAD << 24, number: 3}).state()
+			e.sfpu.cc = condition{on: true, lanes: allLanes}
+			for r := range 3 {
+				s := bitSource(r)
+				for lane := range e.sfpu.l[r] {
+					e.sfpu.l[r][lane] = s.value(1)
+				}
+			}
+			for b.Loop() {
+				e.execute(&e.threads[1], opSFPMAD<<24|3<<4|2<<8|1<<12|0<<16)
+			}
+		})
+	}
+}
