@@ -1,10 +1,6 @@
 package reprise
 
-import (
-	"fmt"
-
-	"github.com/reprise-tt/reprise/tracebuf"
-)
+import "fmt"
 
 // Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or get_common_arg_val.
 type Arg struct {
@@ -128,66 +124,4 @@ func (x *Executable) hold(b *Buffer) error {
 	}
 	x.holds, x.bufs = append(x.holds, b.owned()), append(x.bufs, b)
 	return nil
-}
-
-// Param names arguments of the run that was recorded last, so that [Trace.Set] can change them. A name that was given
-// before gets the arguments added, in this run or another: all of them change together, so all must have the same value
-// when they are recorded. An error ends the capture.
-func (r *Recorder) Param(name string, args ...Arg) error {
-	return r.param(name, tracebuf.Arg, nil, args)
-}
-
-// ParamBuffer is Param for arguments that hold the address of a buffer, which [Trace.SetBuffer] can change.
-func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
-	return r.param(name, tracebuf.BufferAddr, b, args)
-}
-
-func (r *Recorder) param(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
-	r.mu.Lock()
-	err := r.addParam(name, kind, b, args)
-	r.mu.Unlock()
-	if err != nil {
-		return r.refused(fmt.Sprintf("name parameter %q", name), err)
-	}
-	return nil
-}
-
-func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
-	r.apart()
-	steps := r.rec.Steps()
-	switch {
-	case r.ended:
-		return ErrCaptureEnded
-	case len(steps) == 0:
-		return fmt.Errorf("nothing was recorded yet: name arguments behind the run that they belong to")
-	}
-	if kind == tracebuf.BufferAddr {
-		if err := b.of(r.d); err != nil {
-			return err
-		}
-	}
-	s := steps[len(steps)-1]
-	if s.Program < 0 {
-		return fmt.Errorf("what was recorded last is no program but %q: name arguments behind the run that they belong to", s.Name)
-	}
-	x := r.t.progs[s.Program]
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	at, err := x.words(args)
-	if err != nil {
-		return err
-	}
-	if !x.image.Inline(s.Size) {
-		// What lies beside the kernels can't be changed for a single run.
-		r.state = r.prior
-		r.rec.Replace(func(dst []byte) []byte {
-			return x.image.AppendInline(dst, &r.state, r.q.q.Dispatcher(), uint16(len(steps)-1))
-		})
-		s = steps[len(steps)-1]
-	}
-	base := s.Offset + x.image.Shift(s.Size)
-	for i := range at {
-		at[i] += base
-	}
-	return r.t.params.add(r.t, r.rec.Bytes(), name, kind, b, at)
 }

@@ -59,7 +59,7 @@ func (d *Device) NewBuffer(c BufferConfig) (b *Buffer, err error) {
 	if err := d.usable("new buffer"); err != nil {
 		return nil, err
 	}
-	if err := d.refuse(nil, opAllocate, c.Name); err != nil {
+	if err := d.refuse(context.Background(), nil, opAllocate, c.Name); err != nil {
 		return nil, err
 	}
 	if b, err = d.newBuffer(&c); err != nil {

@@ -1,100 +1,169 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/allocator"
 )
 
-// captures are the captures of a device that are under way.
-type captures struct {
-	mu   sync.Mutex
-	open atomic.Pointer[[]*Recorder] // nil when there is none, so that others need look no further
+// capture is a trace that is being recorded, on one queue or several.
+type capture struct {
+	name  string
+	begun bool         // by Queue.Begin, so without a function
+	rs    []*Recorder  // by queue, in the order of the call
+	t     *Trace       // of a capture on one queue
+	one   Recorder     // the same
+	list  [1]*Recorder // what rs is made of if it is the only one
+	site  uintptr      // of the call; 0 if it isn't known yet
+	ctx   captureContext
+
+	mu    sync.Mutex  // guards what is recorded as well
+	err   error       // the first one: the capture fails with it
+	ended atomic.Bool // the function has returned, or End or Discard was called
 }
 
-// add enters a capture, with a mark that no other one of the device has.
-func (c *captures) add(r *Recorder) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var open []*Recorder
-	if p := c.open.Load(); p != nil {
-		open = *p
-	}
-	for r.mark = rand.Uint32(); slices.ContainsFunc(open, func(o *Recorder) bool { return o.mark == r.mark }); r.mark++ {
-	}
-	if len(open) == 0 {
-		r.self[0] = r
-		r.open = r.self[:]
-	} else {
-		r.open = append(slices.Clip(open), r)
-	}
-	c.open.Store(&r.open)
+// captureKey is the key under which the context of a capture's function holds the *capture.
+type captureKey struct{}
+
+// captureContext is the context of a capture's function.
+type captureContext struct {
+	context.Context
+	c *capture
 }
 
-func (c *captures) remove(r *Recorder) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	open := *c.open.Load()
-	if len(open) == 1 {
-		c.open.Store(nil)
-		return
+// Value implements context.Context.
+func (x *captureContext) Value(key any) any {
+	if _, ok := key.(captureKey); ok {
+		return x.c
 	}
-	rest := make([]*Recorder, 0, len(open)-1)
-	for _, o := range open {
-		if o != r {
-			rest = append(rest, o)
-		}
-	}
-	c.open.Store(&rest)
+	return x.Context.Value(key)
 }
 
 // Capture records what record puts into the Recorder as a trace of that name and writes the trace to DRAM. Nothing
 // runs, and the queue is as before; other goroutines may go on using it.
 //
-// Inside record the device can't be used otherwise: to transfer, to allocate, to load, to wait, to replay or to capture
-// is a *CaptureError that names the place, and the capture fails with it even if record drops it. (What record has other
-// goroutines do is theirs.) Buffers may be freed and executables closed: the trace keeps them.
+// A trace may have parts on other queues too, of this device or of others. They are given after record, and
+// [Recorder.On] returns the Recorder of each. At every replay all parts start together, and nothing orders those of one
+// device but the edges that [Recorder.Record] and [Recorder.Wait] make; the queues of one device must have workers of
+// their own then ([WithQueueWorkers]). Parts on several devices lie at the same address everywhere, and commands that
+// are equal on several devices are kept once on the host: record the same programs ([LoadAll]) in the same order, first
+// into the first Recorder. A queue for which nothing is recorded has no part in the trace.
 //
-// When record or anything else fails, nothing is left behind.
-func (q *Queue) Capture(ctx context.Context, name string, record func(*Recorder) error) (*Trace, error) {
-	if q.d.watch.on.Load() == nil {
-		return q.capture(ctx, name, record)
+// record is handed a context for everything that it calls. A transfer, a load, a wait, a run, a replay or a capture with
+// this context, on a device of the capture, is a *CaptureError that names the place, and the capture fails with it even
+// if record drops the error. With another context such calls are what other goroutines do: they happen, and the trace
+// has nothing of them. Nor is it noticed if record allocates, which does no harm. Buffers may be freed and executables
+// closed: the trace keeps them.
+//
+// If record or anything else fails, nothing is left allocated or queued.
+func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error, others ...*Queue) (*Trace, error) {
+	queues := q.self
+	if len(others) > 0 {
+		queues = append([]*Queue{q}, others...)
 	}
-	var t *Trace
-	call := &Call{Kind: CallCapture, Queues: q.self, Name: name}
-	err := q.d.observed(ctx, call, func() (err error) {
-		if t, err = q.capture(ctx, name, record); err == nil {
-			call.Object, call.Bytes = t, t.Size()
-		}
-		return err
-	})
-	return t, err
-}
-
-func (q *Queue) capture(ctx context.Context, name string, record func(*Recorder) error) (*Trace, error) {
+	if err := capturable(ctx, name, queues); err != nil {
+		return nil, err
+	}
 	if record == nil {
 		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
 	}
-	r, err := q.record(name, false)
+	if len(others) == 0 && !q.d.watched() {
+		return captureOn(ctx, queues, name, record)
+	}
+	return captureObserved(ctx, queues, name, record)
+}
+
+func captureObserved(ctx context.Context, queues []*Queue, name string, record func(context.Context, *Recorder) error) (*Trace, error) {
+	var t *Trace
+	calls := callsOf(queues)
+	call := func(i int) *Call { return &Call{Kind: CallCapture, Queues: calls[i].queues, Name: name} }
+	done := func(i int, c *Call) { c.Object, c.Bytes = t, t.sizeOn(calls[i].d) }
+	err := observeAll(ctx, calls, call, done, func() (err error) {
+		t, err = captureOn(ctx, queues, name, record)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	r.t.site = userPC() // from here it is near
-	if err := r.call(record); err != nil {
-		return nil, err
-	}
-	return r.finish(ctx)
+	return t, nil
 }
 
-// call has a function record, and ends the capture whatever becomes of it.
-func (r *Recorder) call(record func(*Recorder) error) (err error) {
+// capturable returns an error unless a trace can have a part on each of the queues.
+func capturable(ctx context.Context, name string, queues []*Queue) error {
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("reprise: capture %q: %w", name, fmt.Errorf(format, a...))
+	}
+	for i, q := range queues {
+		if q == nil {
+			return fail("queue %d of the list is nil", i)
+		}
+		if err := q.d.usable("capture"); err != nil {
+			return err
+		}
+		if err := q.d.refuse(ctx, q, opCapture, name); err != nil {
+			return err
+		}
+		for _, o := range queues[:i] {
+			if o == q {
+				return fail("queue %d of %s is given twice", q.ID(), q.d.name)
+			}
+			if o.d == q.d && o.Workers().Overlaps(q.Workers()) {
+				return fail("queues %d and %d start the same workers, which pass between queues only as a whole, after a replay: give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
+			}
+		}
+	}
+	return nil
+}
+
+func captureOn(ctx context.Context, queues []*Queue, name string, record func(context.Context, *Recorder) error) (*Trace, error) {
+	c := newCapture(name, queues)
+	c.site = userPC() // from here it is near
+	for _, r := range c.rs {
+		r.q.capturing.Add(1)
+		r.d.capturing.Add(1)
+	}
+	if err := c.call(ctx, record); err != nil {
+		return nil, err
+	}
+	return c.finish(ctx)
+}
+
+// newCapture makes the Recorders of a capture.
+func newCapture(name string, queues []*Queue) *capture {
+	c := &capture{name: name}
+	c.rs = c.list[:0]
+	if len(queues) == 1 {
+		c.t = &Trace{}
+		c.one.init(c, queues[0], &c.t.one.part)
+		c.rs = append(c.rs, &c.one)
+		return c
+	}
+	for _, q := range queues {
+		r := &Recorder{}
+		r.init(c, q, &part{})
+		c.rs = append(c.rs, r)
+	}
+	c.link()
+	return c
+}
+
+// call has a function record, and ends the capture whatever becomes of the function.
+func (c *capture) call(ctx context.Context, record func(context.Context, *Recorder) error) (err error) {
 	cause := errPanicked
-	defer func() { err = r.close(cause) }()
-	cause = spell(r.mark, markBits, func() error { return record(r) })
+	defer func() {
+		for _, r := range c.rs {
+			r.q.capturing.Add(-1)
+		}
+		err = c.close(cause)
+	}()
+	c.ctx = captureContext{ctx, c}
+	cause = record(&c.ctx, c.rs[0])
 	return nil
 }
 
@@ -104,38 +173,34 @@ var errPanicked = errors.New("the function that records panicked")
 // [Recorder.End] or [Recorder.Discard] whatever [Queue.Run] is given on this queue, by any goroutine, is recorded
 // instead of run. Transfers, Finish and replays on this queue fail meanwhile with a *CaptureError, and so do
 // allocating and loading on the device; if it is the queue that refuses, End fails too, since the trace would lack what
-// was refused.
+// was refused. The error is an ErrNestedCapture while another capture of the queue is under way.
 func (q *Queue) Begin(name string) (*Recorder, error) {
-	return q.record(name, true)
-}
-
-// record starts a capture.
-func (q *Queue) record(name string, begun bool) (*Recorder, error) {
-	d := q.d
-	if err := d.usable("capture"); err != nil {
+	if err := q.d.usable("capture"); err != nil {
 		return nil, err
 	}
-	if err := d.refuse(q, opCapture, name); err != nil {
+	if err := q.d.refuse(context.Background(), q, opCapture, name); err != nil {
 		return nil, err
 	}
-	r := newRecorder(q, name, begun)
-	if begun && !q.rec.CompareAndSwap(nil, r) {
-		return nil, fmt.Errorf("reprise: capture %q: %w", name, ErrNestedCapture)
+	c := newCapture(name, q.self)
+	c.begun = true
+	if q.capturing.Load() > 0 || !q.rec.CompareAndSwap(nil, c.rs[0]) {
+		at, why := callSite(), &refusals[opCapture]
+		return nil, &CaptureError{Trace: name, Op: "begin", File: at.File, Line: at.Line, Err: why.err, Instead: why.instead}
 	}
-	d.captures.add(r)
-	return r, nil
+	q.d.capturing.Add(1)
+	return c.rs[0], nil
 }
 
 // End ends a capture that [Queue.Begin] started and writes the trace to DRAM. From then on the queue runs what it is
-// given, also if End fails; then nothing else is left behind.
+// given, also if End fails; then nothing is left allocated or queued.
 func (r *Recorder) End(ctx context.Context) (*Trace, error) {
 	if err := r.end("end"); err != nil {
 		return nil, err
 	}
-	if err := r.close(nil); err != nil {
+	if err := r.c.close(nil); err != nil {
 		return nil, err
 	}
-	return r.finish(ctx)
+	return r.c.finish(ctx)
 }
 
 // Discard ends a capture that [Queue.Begin] started, without a trace, whether it could have become one or not.
@@ -143,7 +208,7 @@ func (r *Recorder) Discard() error {
 	if err := r.end("discard"); err != nil {
 		return err
 	}
-	_ = r.close(errDiscarded) // or why the capture would have failed anyway
+	_ = r.c.close(errDiscarded) // or why the capture would have failed anyway
 	return nil
 }
 
@@ -154,8 +219,297 @@ func (r *Recorder) end(op string) error {
 	if r == nil {
 		return fmt.Errorf("reprise: %s capture: no recorder: it is nil: %w", op, ErrNotCapturing)
 	}
-	if !r.begun || !r.q.rec.CompareAndSwap(r, nil) {
-		return fmt.Errorf("reprise: %s capture %q: %w", op, r.name, ErrNotCapturing)
+	if !r.c.begun || !r.q.rec.CompareAndSwap(r, nil) {
+		return fmt.Errorf("reprise: %s capture %q: %w", op, r.c.name, ErrNotCapturing)
+	}
+	return nil
+}
+
+// fail makes the capture fail.
+func (c *capture) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = cmp.Or(c.err, err)
+}
+
+// close ends the recording. If that failed, or the caller has a reason not to go on, it releases what was held and
+// returns the reason.
+func (c *capture) close(cause error) error {
+	for _, r := range c.rs {
+		r.d.capturing.Add(-1)
+	}
+	c.mu.Lock()
+	c.ended.Store(true)
+	err := c.err
+	c.mu.Unlock()
+	if err == nil && cause != nil {
+		err = fmt.Errorf("reprise: capture %q: %w", c.name, cause)
+	}
+	if err == nil {
+		return nil
+	}
+	errs := []error{err}
+	for _, r := range c.rs {
+		r.returnScratch()
+		errs = append(errs, r.part.drop())
+	}
+	return errors.Join(errs...)
+}
+
+// finish makes a trace of what was recorded.
+func (c *capture) finish(ctx context.Context) (*Trace, error) {
+	c.lockDevices()
+	defer c.unlockDevices()
+	defer c.returnScratch()
+	t, err := c.trace(ctx)
+	if err == nil {
+		return t, nil
+	}
+	where := ""
+	if devices := len(c.lockOrder()); devices > 1 {
+		where = fmt.Sprintf(" on %d devices", devices)
+	}
+	errs := []error{fmt.Errorf("reprise: capture %q%s: %w", c.name, where, err)}
+	for _, r := range c.rs {
+		errs = append(errs, r.part.discard(ctx))
+	}
+	return nil, errors.Join(errs...)
+}
+
+// lockDevices keeps the devices of the capture from being recovered while its trace is placed.
+func (c *capture) lockDevices() {
+	for _, r := range c.lockOrder() {
+		r.d.work.RLock()
+	}
+}
+
+func (c *capture) unlockDevices() {
+	for _, r := range c.lockOrder() {
+		r.d.work.RUnlock()
+	}
+}
+
+func (c *capture) returnScratch() {
+	for _, r := range c.rs {
+		r.returnScratch()
+	}
+}
+
+// lockOrder returns a Recorder of each device, in the order in which the devices' locks are taken.
+func (c *capture) lockOrder() []*Recorder {
+	if len(c.rs) == 1 {
+		return c.rs
+	}
+	var out []*Recorder
+	for _, r := range c.rs {
+		if !slices.ContainsFunc(out, func(o *Recorder) bool { return o.d == r.d }) {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Recorder) int { return compareDevices(a.d, b.d) })
+	return out
+}
+
+func (c *capture) trace(ctx context.Context) (*Trace, error) {
+	rs := c.rs
+	if len(rs) > 1 {
+		rs = slices.DeleteFunc(slices.Clone(rs), (*Recorder).empty)
+	}
+	if len(rs) == 0 || rs[0].empty() {
+		return nil, ErrEmptyTrace
+	}
+	for _, r := range c.rs {
+		if r.empty() && r.edges != nil && r.edges.any() {
+			return nil, fmt.Errorf("%s: %w", r.part.where(), ErrEmptyTrace)
+		}
+	}
+	if len(c.rs) == 1 {
+		return c.onePart(ctx, rs[0])
+	}
+	var parts []*part
+	for _, r := range rs {
+		if err := r.appendEnd(); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.part.where(), err)
+		}
+		if err := r.image(); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.part.where(), err)
+		}
+		r.part.site = c.site
+		parts = append(parts, r.part)
+	}
+	if err := allocateParts(parts); err != nil {
+		return nil, err
+	}
+	err := eachOf(len(rs), func(i int) error {
+		r := rs[i]
+		if err := r.part.place(ctx, r.d.disp.Detach(r.state)); err != nil {
+			return r.part.failure(len(rs), err)
+		}
+		return r.part.register()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newTrace(c.name, parts)
+}
+
+// onePart is trace for one queue.
+func (c *capture) onePart(ctx context.Context, r *Recorder) (*Trace, error) {
+	if err := r.appendEnd(); err != nil {
+		return nil, err
+	}
+	if err := r.image(); err != nil {
+		return nil, err
+	}
+	r.part.site = c.site
+	if err := r.part.allocate(); err != nil {
+		return nil, err
+	}
+	if err := r.part.place(ctx, r.d.disp.Detach(r.state)); err != nil {
+		return nil, err
+	}
+	if err := r.part.register(); err != nil {
+		return nil, err
+	}
+	return c.t.finishOne(c.name)
+}
+
+// allocateParts takes the memory of a new trace: at one address for the parts on queues of the same number, so that
+// devices that were alike stay so.
+func allocateParts(parts []*part) error {
+	for i, p := range parts {
+		if !p.ext.IsZero() {
+			continue
+		}
+		group := []*part{p}
+		for _, o := range parts[i+1:] {
+			if o.q.ID() == p.q.ID() {
+				group = append(group, o)
+			}
+		}
+		if len(group) == 1 {
+			if err := p.allocate(); err != nil {
+				return err
+			}
+			continue
+		}
+		mems, requests := make([]*allocator.Allocator, len(group)), make([]allocator.Request, len(group))
+		for k, o := range group {
+			mems[k], requests[k] = o.q.d.mem, o.request()
+		}
+		exts, err := allocator.AllocateAll(mems, requests)
+		if err != nil {
+			return p.noRoom(len(p.image.Bytes), err)
+		}
+		for k, o := range group {
+			o.ext = exts[k]
+		}
+	}
+	return nil
+}
+
+// CaptureError is returned for what can't be done during a capture. It names the operation, where it was called, and
+// what to do instead. Err is ErrInCapture or one of the more precise errors that wrap it, or why a program couldn't be
+// recorded.
+type CaptureError struct {
+	Trace   string // name of the trace
+	Op      string // "run program \"dense\"", "write buffer \"in\""
+	File    string // of the call; empty if it isn't on the stack of the goroutine that came to this package
+	Line    int
+	Err     error
+	Instead string // empty if nothing else would do
+}
+
+// Error implements error.
+func (e *CaptureError) Error() string {
+	at := ""
+	if e.File != "" {
+		at = fmt.Sprintf(" at %s:%d", e.File, e.Line)
+	}
+	s := fmt.Sprintf("reprise: capture %q: %s%s: %v", e.Trace, e.Op, at, e.Err)
+	if e.Instead != "" {
+		s += ": " + e.Instead
+	}
+	return s
+}
+
+// Unwrap returns why it can't be recorded.
+func (e *CaptureError) Unwrap() error { return e.Err }
+
+// captureOp is something that can't be done during a capture.
+type captureOp uint8
+
+const (
+	opWrite captureOp = iota
+	opRead
+	opFinish
+	opRun
+	opReplay
+	opCapture
+	opAllocate
+	opLoad
+	opLoadTrace
+	opDebug
+	opRecord
+	opWait
+	opSynchronize
+)
+
+// refusals says of each operation how it is named, what the error is, and what to do instead.
+var refusals = [...]struct {
+	what    string
+	err     error
+	instead string
+}{
+	opWrite:       {"write buffer", ErrInCapture, "a trace holds programs only: write before the capture, and between replays"},
+	opRead:        {"read buffer", ErrInCapture, "nothing has run yet: read after a replay"},
+	opFinish:      {"finish", ErrInCapture, "nothing of the capture has run yet: finish before it, or after a replay"},
+	opRun:         {"run program", ErrInCapture, "it would run now instead of being recorded: use Recorder.Run"},
+	opReplay:      {"replay trace", ErrReplayInCapture, "a trace can't hold another: record its programs, or replay both in turn"},
+	opCapture:     {"capture", ErrNestedCapture, "end this capture first, or record all programs into it"},
+	opAllocate:    {"allocate buffer", ErrInCapture, "allocate it before the capture, or take it from a Pool"},
+	opLoad:        {"load program", ErrInCapture, "its kernels would have to be written: load it before the capture"},
+	opLoadTrace:   {"load trace", ErrInCapture, "load it before the capture"},
+	opRecord:      {"record event", ErrInCapture, "use Recorder.Record in a capture over several queues, or record it after a replay"},
+	opWait:        {"wait for event", ErrInCapture, "use Recorder.Wait in a capture over several queues, or wait before a replay"},
+	opSynchronize: {"synchronize with event", ErrInCapture, "nothing of the capture has run yet: do it before the capture, or after a replay"},
+	opDebug:       {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
+}
+
+func (op captureOp) what() string { return refusals[op].what }
+
+// refuse returns a *CaptureError if an operation belongs to a capture of the device: its context is the one that a
+// capture's function was handed, or Begin has started a capture on the queue, or on any queue if q is nil. While no
+// capture is under way it costs one load.
+func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string) error {
+	if d.capturing.Load() == 0 {
+		return nil
+	}
+	c := d.captureOf(ctx, q)
+	if c == nil {
+		return nil
+	}
+	at, why := callSite(), &refusals[op]
+	err := &CaptureError{Trace: c.name, Op: why.what, File: at.File, Line: at.Line, Err: why.err, Instead: why.instead}
+	if name != "" {
+		err.Op = fmt.Sprintf("%s %q", why.what, name)
+	}
+	// A second Begin, or an allocation beside a capture that Begin started, has lost nothing of that capture.
+	if !c.begun || q != nil && op != opCapture {
+		c.fail(err)
+	}
+	return err
+}
+
+// captureOf returns the capture that an operation belongs to, or nil.
+func (d *Device) captureOf(ctx context.Context, q *Queue) *capture {
+	if c, ok := ctx.Value(captureKey{}).(*capture); ok && !c.ended.Load() && slices.ContainsFunc(c.rs, func(r *Recorder) bool { return r.d == d }) {
+		return c
+	}
+	for _, o := range d.queues {
+		if r := o.rec.Load(); r != nil && (q == nil || q == o) {
+			return r.c
+		}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // refusal is something that can't be done during a capture.
 type refusal struct {
 	name string
-	do   func() error
+	do   func(ctx context.Context) error
 	is   error
 	says string
 }
@@ -25,18 +25,12 @@ type refusal struct {
 func (b *bench) refusals(x *reprise.Executable, other *reprise.Trace, in *reprise.Buffer) []refusal {
 	data := make([]byte, in.Size())
 	return []refusal{
-		{"write", func() error { return b.queue.Write(b.ctx, in, 0, data) }, reprise.ErrInCapture, `write buffer "in"`},
-		{"read", func() error { return b.queue.Read(b.ctx, in, 0, data) }, reprise.ErrInCapture, `read buffer "in"`},
-		{"finish", func() error { return b.queue.Finish(b.ctx) }, reprise.ErrInCapture, "finish"},
-		{"replay", func() error { return other.Replay(b.ctx) }, reprise.ErrReplayInCapture, `replay trace "other"`},
-		{"replay by the queue", func() error { return b.queue.Replay(b.ctx, other) }, reprise.ErrReplayInCapture, `replay trace "other"`},
-		{"nested", func() error { _, err := b.queue.Capture(b.ctx, "inner", record(x)); return err }, reprise.ErrNestedCapture, `capture "inner"`},
-		{"begin", func() error { _, err := b.queue.Begin("inner"); return err }, reprise.ErrNestedCapture, `capture "inner"`},
-		{"allocate", func() error {
-			_, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "late"})
-			return err
-		}, reprise.ErrInCapture, `allocate buffer "late"`},
-		{"load", func() error { _, err := b.dev.Load(b.ctx, b.blank("late", b.dev.Grid())); return err }, reprise.ErrInCapture, `load program "late"`},
+		{"write", func(ctx context.Context) error { return b.queue.Write(ctx, in, 0, data) }, reprise.ErrInCapture, `write buffer "in"`},
+		{"read", func(ctx context.Context) error { return b.queue.Read(ctx, in, 0, data) }, reprise.ErrInCapture, `read buffer "in"`},
+		{"finish", func(ctx context.Context) error { return b.queue.Finish(ctx) }, reprise.ErrInCapture, "finish"},
+		{"replay", func(ctx context.Context) error { return other.Replay(ctx) }, reprise.ErrReplayInCapture, `replay trace "other"`},
+		{"nested", func(ctx context.Context) error { return second(b.queue.Capture(ctx, "inner", record(x))) }, reprise.ErrNestedCapture, `capture "inner"`},
+		{"load", func(ctx context.Context) error { return second(b.dev.Load(ctx, b.blank("late", b.dev.Grid()))) }, reprise.ErrInCapture, `load program "late"`},
 	}
 }
 
@@ -48,14 +42,14 @@ func TestCaptureRefuses(t *testing.T) {
 		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
 		other := b.capture("other", x)
 		before := b.allocated()
-		ops := append(b.refusals(x, other, in), refusal{"run", func() error { return b.queue.Run(b.ctx, x) }, reprise.ErrInCapture, `run program "adder"`})
+		ops := append(b.refusals(x, other, in), refusal{"run", func(ctx context.Context) error { return b.queue.Run(ctx, x) }, reprise.ErrInCapture, `run program "adder"`})
 		for _, op := range ops {
 			var got error
-			trace, err := b.queue.Capture(b.ctx, "outer", func(r *reprise.Recorder) error {
+			trace, err := b.queue.Capture(b.ctx, "outer", func(ctx context.Context, r *reprise.Recorder) error {
 				if err := r.Run(x); err != nil {
 					return err
 				}
-				got = op.do()
+				got = op.do(ctx)
 				return r.Run(x)
 			})
 			var ce *reprise.CaptureError
@@ -75,7 +69,7 @@ func TestCaptureRefuses(t *testing.T) {
 			}
 		}
 		for i, op := range ops[:5] { // each works again
-			if err := op.do(); err != nil {
+			if err := op.do(b.ctx); err != nil {
 				b.Errorf("%s after the captures: %v", ops[i].name, err)
 			}
 		}
@@ -83,6 +77,48 @@ func TestCaptureRefuses(t *testing.T) {
 		b.must(b.capture("good", x).Replay(b.ctx))
 		b.holds(out, 25)
 	})
+}
+
+// Begin on a queue of which another capture is under way is refused at the caller's line, and that capture goes on.
+func TestBeginInsideCapture(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x := b.load(b.blank("blank", b.dev.Grid()))
+	var got error
+	trace, err := b.queue.Capture(b.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
+		got = second(b.queue.Begin("inner"))
+		return r.Run(x)
+	})
+	b.must(err)
+	var ce *reprise.CaptureError
+	if !errors.Is(got, reprise.ErrNestedCapture) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Instead == "" || ce.Trace != "inner" {
+		t.Errorf("begun inside: %v", got)
+	}
+	b.must(trace.Release(b.ctx))
+	r, err := b.queue.Begin("after")
+	b.must(err)
+	b.must(r.Discard())
+}
+
+// With another context than the capture's, calls are those of other goroutines: they happen, and the trace has nothing of
+// them.
+func TestCallsWithOtherContextsAreNotOfTheCapture(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+	trace, err := b.queue.Capture(b.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
+		b.write(in, 1)
+		b.must(b.queue.Run(b.ctx, x))
+		b.holds(out, 6)
+		b.must(b.pages("late", 1).Free())
+		return r.Run(x)
+	})
+	b.must(err)
+	if n := len(trace.Parts()[0].Steps); n != 1 {
+		t.Errorf("%d programs were recorded, want 1", n)
+	}
+	b.write(in, 2)
+	b.must(trace.Replay(b.ctx))
+	b.holds(out, 7)
 }
 
 // A function that captures has no say in what others do meanwhile, on this device or another.
@@ -93,7 +129,7 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 	y := c.load(c.blank("blank", c.dev.Grid()))
 	other := b.capture("other", x)
 	var inner *reprise.Trace
-	trace, err := b.queue.Capture(b.ctx, "outer", func(r *reprise.Recorder) error {
+	trace, err := b.queue.Capture(b.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
 		done := make(chan error)
 		go func() {
 			b.write(in, 1)
@@ -142,7 +178,7 @@ func TestBeginAndEnd(t *testing.T) {
 		forward()
 		trace, err := r.End(b.ctx)
 		b.must(err)
-		if n := len(trace.Steps()); n != 2 {
+		if n := len(trace.Parts()[0].Steps); n != 2 {
 			b.Errorf("%d programs were recorded", n)
 		}
 		for op, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(), "end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
@@ -156,11 +192,11 @@ func TestBeginAndEnd(t *testing.T) {
 
 		other := b.capture("other", x)
 		before := b.allocated()
-		for _, op := range b.refusals(x, other, in)[:6] {
+		for _, op := range b.refusals(x, other, in)[:5] {
 			r, err := b.queue.Begin(op.name)
 			b.must(err)
 			forward()
-			got := op.do()
+			got := op.do(b.ctx)
 			if !errors.Is(got, op.is) {
 				b.Errorf("%s: %v, want %v", op.name, got, op.is)
 			}
@@ -190,28 +226,6 @@ func TestBeginAndEnd(t *testing.T) {
 	})
 }
 
-// A trace belongs to its device and queue.
-func TestReplayElsewhere(t *testing.T) {
-	b, c := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Wormhole())
-	trace := b.capture("trace", b.load(b.blank("blank", b.dev.Grid())))
-	for name, tt := range map[string]struct {
-		q    *reprise.Queue
-		t    *reprise.Trace
-		want error
-	}{
-		"device": {c.queue, trace, reprise.ErrForeign},
-		"queue":  {b.dev.Queue(1), trace, reprise.ErrOtherQueue},
-		"nil":    {b.queue, nil, nil},
-	} {
-		if err := tt.q.Replay(b.ctx, tt.t); err == nil || tt.want != nil && !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
-	}
-	b.must(b.queue.Replay(b.ctx, trace))
-	b.must(b.queue.Finish(b.ctx))
-	c.must(c.queue.Finish(c.ctx))
-}
-
 // Whatever goes wrong in a capture, and wherever, it leaves the memory as it was and the queue usable.
 func TestFailedCaptureLeavesNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithTraceRegion(200_000))
@@ -228,7 +242,7 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 		}
 		closed, freed := map[int]bool{0: true}, false
 		ops := b.refusals(keep, other, in)
-		body := func(run func(*reprise.Executable) error) error {
+		body := func(ctx context.Context, run func(*reprise.Executable) error) error {
 			for range rapid.IntRange(0, 6).Draw(t, "operations") {
 				switch i := rapid.IntRange(0, 5).Draw(t, "operation"); i {
 				case 0, 1, 2:
@@ -245,7 +259,7 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 						b.must(buf.Free())
 					}
 				case 5:
-					_ = rapid.SampledFrom(ops[:6]).Draw(t, "refused").do()
+					_ = rapid.SampledFrom(ops).Draw(t, "refused").do(ctx)
 				}
 			}
 			switch rapid.IntRange(0, 3).Draw(t, "end") {
@@ -274,7 +288,7 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 					panic(p)
 				}
 			}()
-			trace, _ = b.queue.Capture(ctx, "failing", func(r *reprise.Recorder) error { return body(r.Run) })
+			trace, _ = b.queue.Capture(ctx, "failing", func(ctx context.Context, r *reprise.Recorder) error { return body(ctx, r.Run) })
 		}()
 		if trace != nil {
 			if err := trace.Release(b.ctx); err != nil {
@@ -344,7 +358,7 @@ func TestRecoverKeepsParameters(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 2), b.pages("out", 2)
 	x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
-	trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})
 	b.must(err)

@@ -30,13 +30,13 @@ type Device struct {
 	closed bool
 	cancel context.CancelFunc // of the Recover that is under way
 	execs  map[*Executable]struct{}
-	traces map[*Trace]struct{}
+	parts  map[*part]struct{} // of traces
 	cbs    cbArea
 
-	captures captures
-	left     leftovers
-	scratch  atomic.Pointer[[]byte] // to record in; nil while a Recorder uses it
-	watch    watchers
+	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is looked at
+	left      leftovers
+	scratch   atomic.Pointer[[]byte] // to record in; nil while a Recorder has it
+	watch     watchers
 
 	admin sync.Mutex   // held by Recover and Close
 	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or released
@@ -61,7 +61,7 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	}
 	d := &Device{
 		name: t.String(), target: t, kd: kd, disp: disp,
-		execs: map[*Executable]struct{}{}, traces: map[*Trace]struct{}{},
+		execs: map[*Executable]struct{}{}, parts: map[*part]struct{}{},
 	}
 	p := disp.Chip().Params()
 	banks := disp.Chip().DRAMBanks()

@@ -39,11 +39,9 @@ var (
 	ErrNestedCapture = fmt.Errorf("a capture is under way: %w", ErrInCapture)
 	// ErrReplayInCapture is an ErrInCapture: a trace was replayed inside a capture, or on a queue that is recording.
 	ErrReplayInCapture = fmt.Errorf("a replay inside a capture: %w", ErrInCapture)
-	// ErrSpansQueues is returned by LoadTrace for the file of a trace over several queues, ErrOneQueue by LoadSpanningTrace
-	// for that of a trace of one queue: each loads what the other doesn't.
-	ErrSpansQueues = errors.New("it is a trace over several queues")
-	ErrOneQueue    = errors.New("it is a trace of one queue")
-	// ErrOtherQueue is returned when a trace is replayed on another queue than the one that it was captured on.
+	// ErrSkipped is the error of a part of a trace that wasn't replayed because another part couldn't be.
+	ErrSkipped = dispatch.ErrSkipped
+	// ErrOtherQueue is returned for a queue that a trace or a capture has no part on.
 	ErrOtherQueue = errors.New("it belongs to another queue")
 	// ErrNotRecorded is returned when an event is waited for that was never recorded.
 	ErrNotRecorded = dispatch.ErrNotRecorded

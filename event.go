@@ -48,7 +48,7 @@ func (e *Event) Synchronize(ctx context.Context) (err error) {
 		return err
 	}
 	if id, ok := e.e.Recorder(); ok {
-		if err := e.d.refuse(e.d.queues[id], opSynchronize, e.Name()); err != nil {
+		if err := e.d.refuse(ctx, e.d.queues[id], opSynchronize, e.Name()); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	if err := e.of(q.d, "record"); err != nil {
 		return err
 	}
-	if err := q.d.refuse(q, opRecord, e.Name()); err != nil {
+	if err := q.d.refuse(ctx, q, opRecord, e.Name()); err != nil {
 		return err
 	}
 	if err := q.q.Record(ctx, e.e, at); err != nil {
@@ -118,7 +118,7 @@ func (q *Queue) Wait(ctx context.Context, e *Event) (err error) {
 	if err := e.of(q.d, "wait"); err != nil {
 		return err
 	}
-	if err := q.d.refuse(q, opWait, e.Name()); err != nil {
+	if err := q.d.refuse(ctx, q, opWait, e.Name()); err != nil {
 		return err
 	}
 	if err := q.q.Wait(ctx, e.e, at); err != nil {

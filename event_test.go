@@ -88,11 +88,9 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			tr, err := q1.Capture(b.ctx, "tr", record(two))
 			b.must(err)
 			x := b.load(b.adder("x", reprise.Core{X: 2}, b.pages("in", 1), b.pages("out", 1), 1))
-			named, err := q1.Capture(b.ctx, "named", func(r *reprise.Recorder) error {
+			named, err := q1.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("addend", addend))
 			})
-			b.must(err)
-			salvo, err := reprise.NewSalvo([]*reprise.Trace{tr})
 			b.must(err)
 			e := b.dev.NewEvent("e")
 			b.must(errors.Join(q0.Finish(b.ctx), q1.Finish(b.ctx)))
@@ -124,7 +122,6 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 				"run":            func() error { return q1.Run(never, two) },
 				"replay":         func() error { return tr.Replay(never) },
 				"changed replay": func() error { return named.Replay(never) },
-				"salvo":          func() error { return errors.Join(salvo.Replay(never)...) },
 			} {
 				if err := do(); !errors.Is(err, context.Canceled) {
 					b.Errorf("%s: %v, want %v", what, err, context.Canceled)
@@ -291,13 +288,13 @@ func TestEventsInACapture(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	x, e := b.load(b.blank("x", reprise.Single(0, 0))), b.dev.NewEvent("e")
 	b.must(b.queue.Record(b.ctx, e))
-	for what, use := range map[string]func() error{
-		`record event "e" at `:           func() error { return b.queue.Record(b.ctx, e) },
-		`wait for event "e" at `:         func() error { return b.dev.Queue(1).Wait(b.ctx, e) },
-		`synchronize with event "e" at `: func() error { return e.Synchronize(b.ctx) },
+	for what, use := range map[string]func(ctx context.Context) error{
+		`record event "e" at `:           func(ctx context.Context) error { return b.queue.Record(ctx, e) },
+		`wait for event "e" at `:         func(ctx context.Context) error { return b.dev.Queue(1).Wait(ctx, e) },
+		`synchronize with event "e" at `: func(ctx context.Context) error { return e.Synchronize(ctx) },
 	} {
-		_, err := b.queue.Capture(b.ctx, "tr", func(r *reprise.Recorder) error {
-			_ = use()
+		_, err := b.queue.Capture(b.ctx, "tr", func(ctx context.Context, r *reprise.Recorder) error {
+			_ = use(ctx)
 			return r.Run(x)
 		})
 		if !errors.Is(err, reprise.ErrInCapture) {

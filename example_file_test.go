@@ -16,7 +16,7 @@ func ExampleTrace_Save() {
 	dev, err := reprise.Open(ctx, sim.Blackhole())
 	check(err)
 	layer := blank(ctx, dev, "layer")
-	trace, err := dev.Queue(0).Capture(ctx, "two layers", func(r *reprise.Recorder) error {
+	trace, err := dev.Queue(0).Capture(ctx, "two layers", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(layer), r.Run(layer))
 	})
 	check(err)
@@ -30,7 +30,7 @@ func ExampleTrace_Save() {
 	check(err)
 	check(loaded.Replay(ctx))
 	check(other.Queue(0).Finish(ctx))
-	for i, s := range loaded.Steps() {
+	for i, s := range loaded.Parts()[0].Steps {
 		fmt.Println(i, s.Name)
 	}
 	check(other.Close())
@@ -45,7 +45,7 @@ func ExampleDevice_LoadTrace() {
 	dev, err := reprise.Open(ctx, sim.Blackhole())
 	check(err)
 	layer := blank(ctx, dev, "layer")
-	trace, err := dev.Queue(0).Capture(ctx, "layer", func(r *reprise.Recorder) error { return r.Run(layer) })
+	trace, err := dev.Queue(0).Capture(ctx, "layer", func(_ context.Context, r *reprise.Recorder) error { return r.Run(layer) })
 	check(err)
 	var file bytes.Buffer
 	check(trace.Save(ctx, &file))
@@ -64,7 +64,7 @@ func ExampleDevice_LoadTrace() {
 
 // A trace over two queues is kept in a file too. Loaded, it can be stepped through: program by program, in an order that its
 // edges allow.
-func ExampleDevice_LoadSpanningTrace() {
+func ExampleDevice_LoadTrace_queues() {
 	ctx := context.Background()
 	split := []reprise.Option{
 		reprise.WithQueues(2), reprise.WithQueueWorkers(0, reprise.Grid(2, 2)), reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 2}, End: reprise.Core{X: 3, Y: 1}}),
@@ -73,9 +73,11 @@ func ExampleDevice_LoadSpanningTrace() {
 	check(err)
 	first, last := blank(ctx, dev, "first", reprise.Grid(2, 2)), blank(ctx, dev, "last", reprise.Single(2, 0))
 	done := dev.NewEvent("first is done")
-	trace, err := dev.CaptureQueues(ctx, "both", []*reprise.Queue{dev.Queue(0), dev.Queue(1)}, func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(first), rs[0].Record(done), rs[1].Wait(done), rs[1].Run(last))
-	})
+	second := dev.Queue(1)
+	trace, err := dev.Queue(0).Capture(ctx, "both", func(_ context.Context, r *reprise.Recorder) error {
+		other := r.On(second)
+		return errors.Join(r.Run(first), r.Record(done), other.Wait(done), other.Run(last))
+	}, second)
 	check(err)
 	var file bytes.Buffer
 	check(trace.Save(ctx, &file))
@@ -83,7 +85,7 @@ func ExampleDevice_LoadSpanningTrace() {
 
 	other, err := reprise.Open(ctx, sim.Blackhole(), split...)
 	check(err)
-	loaded, err := other.LoadSpanningTrace(ctx, &file)
+	loaded, err := other.LoadTrace(ctx, &file)
 	check(err)
 	programs := loaded.Programs()
 	check(loaded.Step(ctx, func(step int) error {

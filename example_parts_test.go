@@ -78,14 +78,14 @@ func ExampleQueue_Capture() {
 	queue := dev.Queue(0)
 	first, second := blank(ctx, dev, "first"), blank(ctx, dev, "second")
 
-	trace, err := queue.Capture(ctx, "both", func(r *reprise.Recorder) error {
+	trace, err := queue.Capture(ctx, "both", func(_ context.Context, r *reprise.Recorder) error {
 		if err := r.Run(first); err != nil {
 			return err
 		}
 		return r.Run(second)
 	})
 	check(err)
-	for _, s := range trace.Steps() {
+	for _, s := range trace.Parts()[0].Steps {
 		fmt.Println(s.Name)
 	}
 
@@ -95,7 +95,7 @@ func ExampleQueue_Capture() {
 	check(trace.Replay(ctx))
 	check(queue.Finish(ctx))
 
-	_, err = queue.Capture(ctx, "late", func(r *reprise.Recorder) error { return r.Run(first) })
+	_, err = queue.Capture(ctx, "late", func(_ context.Context, r *reprise.Recorder) error { return r.Run(first) })
 	var ce *reprise.CaptureError
 	if errors.As(err, &ce) {
 		fmt.Printf("%s in %s: %v\n", ce.Op, filepath.Base(ce.File), ce.Err)
@@ -107,13 +107,13 @@ func ExampleQueue_Capture() {
 }
 
 // A trace lies at the top of every DRAM bank.
-func ExampleTrace_Extents() {
+func ExampleTrace_Parts() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole())
 	check(err)
 	defer dev.Close()
 	x := blank(ctx, dev, "blank")
-	trace, err := dev.Queue(0).Capture(ctx, "long", func(r *reprise.Recorder) error {
+	trace, err := dev.Queue(0).Capture(ctx, "long", func(_ context.Context, r *reprise.Recorder) error {
 		for range 20 {
 			if err := r.Run(x); err != nil {
 				return err
@@ -122,7 +122,7 @@ func ExampleTrace_Extents() {
 		return nil
 	})
 	check(err)
-	for _, e := range trace.Extents()[:2] {
+	for _, e := range trace.Parts()[0].Extents[:2] {
 		fmt.Printf("bank %d: %#x to %#x\n", e.Bank, e.Start, e.End)
 	}
 	// Output:
@@ -137,7 +137,7 @@ func ExampleTrace_Print() {
 	check(err)
 	defer dev.Close()
 	x := blank(ctx, dev, "blank")
-	trace, err := dev.Queue(0).Capture(ctx, "short", func(r *reprise.Recorder) error { return r.Run(x) })
+	trace, err := dev.Queue(0).Capture(ctx, "short", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	check(err)
 	var text strings.Builder
 	check(trace.Print(&text))

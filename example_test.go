@@ -60,7 +60,7 @@ func Example() {
 	fmt.Println("run:     ", ends(result))
 
 	// Record it, and play it again.
-	trace, err := queue.Capture(ctx, "layer", func(r *reprise.Recorder) error { return r.Run(layer) })
+	trace, err := queue.Capture(ctx, "layer", func(_ context.Context, r *reprise.Recorder) error { return r.Run(layer) })
 	check(err)
 	batches := [][]byte{count(0), count(1 << 20), count(1 << 31)}
 	for _, batch := range batches {
@@ -72,7 +72,7 @@ func Example() {
 		check(err)
 		fmt.Println("replayed:", ends(result))
 	}
-	fmt.Printf("the host sends %d bytes to run it on %d cores\n", trace.ReplayBytes(), layer.Cores())
+	fmt.Printf("the host sends %d bytes to run it on %d cores\n", trace.Parts()[0].ReplayBytes, layer.Cores())
 	err = trace.Release(ctx)
 	check(err)
 	// Output:

@@ -49,7 +49,7 @@ func ExampleQueue_Begin() {
 	forward() // is recorded
 	trace, err := rec.End(ctx)
 	check(err)
-	fmt.Println(len(trace.Steps()), "programs")
+	fmt.Println(len(trace.Parts()[0].Steps), "programs")
 
 	// What a trace can't hold is refused, by name and place.
 	rec, err = queue.Begin("wrong")
@@ -76,7 +76,7 @@ func ExampleTrace_Set() {
 	check(err)
 	x := storing(ctx, dev, "store", out, 1)
 
-	trace, err := queue.Capture(ctx, "step", func(r *reprise.Recorder) error {
+	trace, err := queue.Capture(ctx, "step", func(_ context.Context, r *reprise.Recorder) error {
 		if err := r.Run(x); err != nil {
 			return err
 		}
@@ -106,12 +106,12 @@ func ExampleTrace_Step() {
 	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
 	check(err)
 	first, second := storing(ctx, dev, "first", out, 5), storing(ctx, dev, "second", out, 6)
-	trace, err := queue.Capture(ctx, "two", func(r *reprise.Recorder) error {
+	trace, err := queue.Capture(ctx, "two", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(first), r.Run(second))
 	})
 	check(err)
 	check(trace.Step(ctx, func(step int) error {
-		fmt.Println(trace.Steps()[step].Name, word(ctx, queue, out))
+		fmt.Println(trace.Parts()[0].Steps[step].Name, word(ctx, queue, out))
 		return nil
 	}))
 	check(trace.Check(ctx)) // a replay does what the programs do
@@ -130,13 +130,13 @@ func ExampleTrace_Bisect() {
 	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
 	check(err)
 	right, wrong := storing(ctx, dev, "right", out, 1), storing(ctx, dev, "wrong", out, 99)
-	trace, err := queue.Capture(ctx, "model", func(r *reprise.Recorder) error {
+	trace, err := queue.Capture(ctx, "model", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(right), r.Run(right), r.Run(wrong))
 	})
 	check(err)
 	step, err := trace.Bisect(ctx, nil, func(int) (bool, error) { return word(ctx, queue, out) == 1, nil })
 	check(err)
-	fmt.Printf("step %d, program %q\n", step, trace.Steps()[step].Name)
+	fmt.Printf("step %d, program %q\n", step, trace.Parts()[0].Steps[step].Name)
 	// Output:
 	// step 2, program "wrong"
 }
@@ -156,7 +156,7 @@ func ExamplePool() {
 	x := storing(ctx, dev, "x", out, 5)
 	same := map[uint32]bool{}
 	for _, name := range []string{"prefill", "decode"} {
-		_, err := queue.Capture(ctx, name, func(r *reprise.Recorder) error {
+		_, err := queue.Capture(ctx, name, func(_ context.Context, r *reprise.Recorder) error {
 			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: 16, Name: "intermediate"})
 			if err != nil {
 				return err

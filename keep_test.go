@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -16,7 +17,7 @@ func TestKeep(t *testing.T) {
 		x := b.load(b.blank("nothing", reprise.Single(0, 0)))
 		kept := b.pages("kept", 1)
 		addr := kept.Addr()
-		tr, err := b.queue.Capture(b.ctx, "keeps", func(r *reprise.Recorder) error {
+		tr, err := b.queue.Capture(b.ctx, "keeps", func(_ context.Context, r *reprise.Recorder) error {
 			if err := r.Run(x); err != nil {
 				return err
 			}
@@ -32,7 +33,7 @@ func TestKeep(t *testing.T) {
 			b.Errorf("memory at %#x is still held: the next buffer is at %#x", addr, again.Addr())
 		}
 		var late *reprise.Recorder
-		_, err = b.queue.Capture(b.ctx, "freed", func(r *reprise.Recorder) error {
+		_, err = b.queue.Capture(b.ctx, "freed", func(_ context.Context, r *reprise.Recorder) error {
 			late = r
 			_ = r.Run(x)
 			_ = r.Keep(kept)

@@ -141,8 +141,29 @@ func (b *bench) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 	return t
 }
 
-func record(xs ...*reprise.Executable) func(*reprise.Recorder) error {
-	return func(r *reprise.Recorder) error {
+// captureQueues captures a trace over queues, and gives the Recorders in their order.
+func captureQueues(ctx context.Context, name string, queues []*reprise.Queue, record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
+	return queues[0].Capture(ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+		var rs []*reprise.Recorder
+		for _, q := range queues {
+			rs = append(rs, r.On(q))
+		}
+		return record(rs)
+	}, queues[1:]...)
+}
+
+// partOn is what a trace has on a queue.
+func partOn(t *reprise.Trace, q *reprise.Queue) reprise.Part {
+	for _, p := range t.Parts() {
+		if p.Queue == q {
+			return p
+		}
+	}
+	return reprise.Part{}
+}
+
+func record(xs ...*reprise.Executable) func(context.Context, *reprise.Recorder) error {
+	return func(_ context.Context, r *reprise.Recorder) error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err

@@ -194,7 +194,7 @@ func TestTraceRegion(t *testing.T) {
 			b := open(t, sim.Blackhole(), reprise.WithTraceRegion(region))
 			x := b.load(b.blank("blank", b.dev.Grid()))
 			trace := b.capture("short", x)
-			for _, e := range trace.Extents() {
+			for _, e := range trace.Parts()[0].Extents {
 				if end := b.dev.DRAMBankSize(); e.End > end || region != 0 && e.Start < end-allocator.TracePerBank(region, 8, 64) || e.End < end-16<<10 {
 					t.Errorf("%+v is not at the top of a bank of %#x", e, end)
 				}

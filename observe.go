@@ -29,7 +29,7 @@ const (
 	CallWrite       CallKind = iota // Queue.Write; Object is the *Buffer
 	CallRead                        // Queue.StartRead and the first half of Queue.Read; Object is the *Buffer
 	CallRun                         // Queue.Run; Object is the *Executable
-	CallReplay                      // Trace.Replay; Object is the *Trace or *SpanningTrace
+	CallReplay                      // Trace.Replay; Object is the *Trace
 	CallRecord                      // Queue.Record; Object is the *Event
 	CallWait                        // Queue.Wait; Object is the *Event
 	CallAwait                       // Pending.Wait and the second half of Queue.Read; Object is the *Buffer
@@ -39,7 +39,7 @@ const (
 	CallFree                        // Buffer.Free; Object is the *Buffer
 	CallLoad                        // Device.Load; Object is the *Executable, from End on and if there was no error
 	CallUnload                      // Executable.Close; Object is the *Executable
-	CallCapture                     // Queue.Capture and Device.CaptureQueues; Object is the *Trace or *SpanningTrace, from End on
+	CallCapture                     // Queue.Capture; Object is the *Trace, from End on
 	CallRelease                     // Trace.Release; Object is the *Trace
 	numCalls
 )

@@ -2,6 +2,7 @@ package reprise_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -183,8 +184,8 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 				b.Errorf("%s after Free: %v", name, err)
 			}
 		}
-		_, err := b.queue.Capture(b.ctx, "captured", func(*reprise.Recorder) error {
-			return b.queue.ReadTo(b.ctx, x, 0, b.host(4096, reprise.HostBufferConfig{}), 0, 64)
+		_, err := b.queue.Capture(b.ctx, "captured", func(ctx context.Context, _ *reprise.Recorder) error {
+			return b.queue.ReadTo(ctx, x, 0, b.host(4096, reprise.HostBufferConfig{}), 0, 64)
 		})
 		if !errors.Is(err, reprise.ErrInCapture) {
 			b.Errorf("in a capture: %v", err)

@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -42,7 +43,7 @@ func (d *Device) NewPool(c PoolConfig) (*Pool, error) {
 	if err := d.usable("new pool"); err != nil {
 		return nil, err
 	}
-	if err := d.refuse(nil, opAllocate, c.Name); err != nil {
+	if err := d.refuse(context.Background(), nil, opAllocate, c.Name); err != nil {
 		return nil, err
 	}
 	p, err := d.newPool(c)

@@ -89,7 +89,7 @@ func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error
 	if p == nil {
 		return nil, errors.New("reprise: load: no program: it is nil")
 	}
-	if err := d.refuse(nil, opLoad, p.Name); err != nil {
+	if err := d.refuse(ctx, nil, opLoad, p.Name); err != nil {
 		return nil, err
 	}
 	d.work.RLock()

@@ -13,9 +13,10 @@ import (
 // the order is that in which the calls return. Nothing orders two queues but events ([Queue.Record], [Queue.Wait]) and
 // what the host has waited for.
 type Queue struct {
-	d   *Device
-	q   *dispatch.Queue
-	rec atomic.Pointer[Recorder] // that Run records into, between Begin and End
+	d         *Device
+	q         *dispatch.Queue
+	rec       atomic.Pointer[Recorder] // that Run records into, between Begin and End
+	capturing atomic.Int32             // captures of the queue with a function that are under way
 
 	self    []*Queue   // itself, for Calls
 	inOrder sync.Mutex // held by observed calls
@@ -46,11 +47,11 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 	if err := q.d.usable("run"); err != nil {
 		return err
 	}
-	if q.d.captures.open.Load() != nil {
+	if q.d.capturing.Load() != 0 {
 		if r := q.rec.Load(); r != nil {
 			return r.Run(x)
 		}
-		if err := q.d.refuse(q, opRun, x.label()); err != nil {
+		if err := q.d.refuse(ctx, q, opRun, x.label()); err != nil {
 			return err
 		}
 	}
@@ -76,7 +77,7 @@ func (q *Queue) Finish(ctx context.Context) (err error) {
 	if err := q.d.usable("finish"); err != nil {
 		return err
 	}
-	if err := q.d.refuse(q, opFinish, ""); err != nil {
+	if err := q.d.refuse(ctx, q, opFinish, ""); err != nil {
 		return err
 	}
 	if err := q.await(ctx); err != nil {

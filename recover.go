@@ -136,8 +136,8 @@ func (d *Device) contents() []dispatch.Content {
 	for x := range d.execs {
 		add(x)
 	}
-	for t := range d.traces {
-		for _, x := range t.progs {
+	for t := range d.parts {
+		for _, x := range t.programs {
 			add(x)
 		}
 		out = append(out, content("trace "+t.name, t.ext, t.commands()))

@@ -6,7 +6,7 @@
 // [Trace] that lies at the top of every DRAM bank, and [Trace.Replay] runs it again by writing a few words.
 //
 // A device has one or two queues. Nothing orders two queues but an [Event], which one queue records and the other waits
-// for, and what the host has waited for; [Device.CaptureQueues] records one trace over both.
+// for, and what the host has waited for; [Queue.Capture] records one trace over both.
 //
 // Nothing is global: everything hangs off a Device that somebody opened and closes.
 package reprise

@@ -2,6 +2,7 @@ package reprise_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"testing"
@@ -62,9 +63,9 @@ func TestResidentArguments(t *testing.T) {
 		resident := x.CommandBytes()
 		b.must(b.queue.Run(b.ctx, x))
 		want(1)
-		old, err := b.queue.Capture(b.ctx, "old", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+		old, err := b.queue.Capture(b.ctx, "old", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 		b.must(err)
-		named, err := b.queue.Capture(b.ctx, "named", func(r *reprise.Recorder) error {
+		named, err := b.queue.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Param("n", reprise.Arg{Kernel: "store", Index: 1}), r.Run(x), r.Run(x), r.ParamBuffer("out", out, reprise.Arg{Kernel: "store", Index: 0}))
 		})
 		b.must(err)
@@ -80,7 +81,7 @@ func TestResidentArguments(t *testing.T) {
 		b.must(old.Replay(b.ctx))
 		want(1)
 		b.must(old.Check(b.ctx))
-		now, err := b.queue.Capture(b.ctx, "now", func(r *reprise.Recorder) error { return r.Run(x) })
+		now, err := b.queue.Capture(b.ctx, "now", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		b.must(err)
 		b.must(errors.Join(x.SetArgs("store", add(100)), now.Replay(b.ctx)))
 		want(7)
@@ -133,7 +134,7 @@ func TestParamKeepsRecordedArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
 		out := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
 		x := b.load(b.wide(out, 1))
-		trace, err := b.queue.Capture(b.ctx, "t", func(r *reprise.Recorder) error {
+		trace, err := b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 			if err := r.Run(x); err != nil {
 				return err
 			}

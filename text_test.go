@@ -16,7 +16,7 @@ func TestKernelsAreSentOnce(t *testing.T) {
 	onAll(t, func(b *bench) {
 		trace, bufs := b.chain(8)
 		var sizes []int
-		for _, s := range trace.Steps() {
+		for _, s := range trace.Parts()[0].Steps {
 			sizes = append(sizes, s.Size)
 		}
 		if sizes[0] <= sizes[2] || sizes[1] <= sizes[3] {
@@ -67,7 +67,7 @@ func TestStockWireFormat(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("pinned %v (-want +got):\n%s\n%s", !own, diff, text.String())
 				}
-				sizes = append(sizes, trace.Steps()[5].Size, trace.ReplayBytes())
+				sizes = append(sizes, trace.Parts()[0].Steps[5].Size, trace.Parts()[0].ReplayBytes)
 				b.must(b.dev.Close())
 			}
 			if sizes[0] >= sizes[2] || sizes[1] > sizes[3] {

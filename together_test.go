@@ -80,19 +80,14 @@ func TestListsInAnyOrder(t *testing.T) {
 		b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
 		q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
 		x0, x1 := b.load(b.blank("x0", reprise.Single(0, 0))), b.load(b.blank("x1", reprise.Single(4, 0)))
-		t0, err := q0.Capture(b.ctx, "t0", record(x0))
-		b.must(err)
-		t1, err := q1.Capture(b.ctx, "t1", record(x1))
-		b.must(err)
-		both, err := b.dev.CaptureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
+		both, err := captureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
 			return errors.Join(rs[0].Run(x0), rs[1].Run(x1))
 		})
 		b.must(err)
-		salvo, err := reprise.NewSalvo([]*reprise.Trace{t1, t0})
+		other, err := captureQueues(b.ctx, "other", []*reprise.Queue{q1, q0}, func(rs []*reprise.Recorder) error {
+			return errors.Join(rs[0].Run(x1), rs[1].Run(x0))
+		})
 		b.must(err)
-		other, err := reprise.NewSalvo([]*reprise.Trace{t0, t1})
-		b.must(err)
-		all := func(s *reprise.Salvo) func() error { return func() error { return errors.Join(s.Replay(b.ctx)...) } }
-		beside(t, 2000, all(salvo), all(other), func() error { return both.Replay(b.ctx) })
+		beside(t, 2000, func() error { return both.Replay(b.ctx) }, func() error { return other.Replay(b.ctx) }, func() error { return both.Replay(b.ctx) })
 	})
 }

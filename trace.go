@@ -1,183 +1,414 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Trace is a recorded sequence of programs that lies in the device's DRAM. It owns what it touches: the kernels and
-// the buffers of its programs stay allocated until Release.
+// Trace is a recorded sequence of programs that lies in device memory: a part for each queue that it was captured on,
+// of one device or several. It owns what it touches: the kernels and the buffers of its programs stay allocated until
+// Release. Its methods may be called from any goroutine.
 type Trace struct {
-	q       *Queue
-	name    string
-	image   *tracebuf.Image
-	progs   []*Executable        // that Step.Program indexes; their kernels are held, closed or not
-	bufs    map[*Buffer]struct{} // those of buffers
-	buffers []*Buffer            // that it holds for its programs, in order of first use
-	params  params
-	loaded  bool      // from a file, so that there are only the recorded commands
-	spans   bool      // it is a part of a SpanningTrace
-	made    []*Buffer // the buffers of a loaded trace, by their number in the file
-	owned   []*Buffer // those of them that loading allocated
-	// results is what the buffers of a loaded trace hold after a replay.
-	results []tracebuf.Data
-	ext     allocator.Extent
-	holds   []allocator.Extent
-	cbEnd   uint64
-	prep    dispatch.Prepared
-	site    uintptr // who has asked for its memory; 0 if that isn't known yet
-	written bool    // the queue was told to write there
+	name  string
+	parts []*part // by queue, in the order of the capture
+	batch *dispatch.Batch
+	calls []deviceCall
+	whole *Trace // that a Subset was taken from; nil for a trace that owns its parts
+	use   use    // of the whole trace
 
-	use  use
-	gone bool // released, for who holds params.mu
+	one struct { // the part of a trace of one, and what the slices are made of then
+		part  part
+		parts [1]*part
+		calls [1]deviceCall
+	}
 }
 
-// Replay runs the trace again. It returns once the commands are in the issue ring; Queue.Finish waits for the
-// device. It allocates nothing. The error is an *OverlapError if another queue has put a program on the same workers and
-// nothing orders the two.
+// finishOne makes a trace of its one part, which lies in memory.
+func (t *Trace) finishOne(name string) (*Trace, error) {
+	p := &t.one.part
+	t.name = name
+	t.one.parts[0], t.one.calls[0] = p, deviceCall{p.q.d, p.q.self}
+	t.parts, t.calls = t.one.parts[:], t.one.calls[:]
+	var err error
+	if t.batch, err = dispatch.NewBatch(&p.prep); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// newTrace joins parts that lie in memory.
+func newTrace(name string, parts []*part) (*Trace, error) {
+	t := &Trace{name: name, parts: parts, calls: callsOf(queuesOf(parts))}
+	prepared := make([]*dispatch.Prepared, len(parts))
+	for i, p := range parts {
+		p.several = len(parts) > 1
+		prepared[i] = &p.prep
+	}
+	var err error
+	if t.batch, err = dispatch.NewBatch(prepared...); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func queuesOf(parts []*part) []*Queue {
+	if len(parts) == 1 {
+		return parts[0].q.self
+	}
+	out := make([]*Queue, len(parts))
+	for i, p := range parts {
+		out[i] = p.q
+	}
+	return out
+}
+
+// owner returns the trace that owns the parts.
+func (t *Trace) owner() *Trace {
+	if t.whole != nil {
+		return t.whole
+	}
+	return t
+}
+
+// Replay runs the trace again. It returns once the commands are in the issue rings; Queue.Finish waits for the device. It
+// allocates nothing.
+//
+// The parts of a trace start together: within the time that it takes the host to make one store for each queue. Either
+// all queues take their part or none; the error of a trace over several devices is a *PartsError then, with ErrSkipped
+// for the parts that nothing is wrong with. If a device stops in the middle, the others have their parts. On one device
+// the parts of two replays don't overlap across queues: a part begins when the other queues' parts of the replay before
+// are done. The error is an *OverlapError if another queue has put a program on the same workers and nothing orders the
+// two.
 func (t *Trace) Replay(ctx context.Context) error {
-	if t.q.d.watch.on.Load() != nil {
-		return t.q.d.observed(ctx, &Call{Kind: CallReplay, Queues: t.q.self, Name: t.name, Object: t, Bytes: len(t.prep.Bytes)}, func() error { return t.replay(ctx) })
+	for i := range t.calls {
+		if t.calls[i].d.watched() {
+			return t.replayObserved(ctx)
+		}
 	}
 	return t.replay(ctx)
 }
 
+func (t *Trace) replayObserved(ctx context.Context) error {
+	call := func(i int) *Call {
+		c := &t.calls[i]
+		return &Call{Kind: CallReplay, Queues: c.queues, Name: t.name, Object: t, Bytes: t.replayBytesOn(c.d)}
+	}
+	return observeAll(ctx, t.calls, call, func(int, *Call) {}, func() error { return t.replay(ctx) })
+}
+
 func (t *Trace) replay(ctx context.Context) error {
-	if t.q.d.captures.open.Load() != nil {
-		if err := t.q.d.refuse(t.q, opReplay, t.name); err != nil {
-			return err
+	changed := false
+	for _, p := range t.parts {
+		if p.q.d.capturing.Load() != 0 {
+			if err := p.q.d.refuse(ctx, p.q, opReplay, t.name); err != nil {
+				return err
+			}
 		}
+		changed = changed || p.params.changed.Load()
 	}
 	var err error
-	if t.params.changed.Load() {
-		err = t.replayChanged(ctx)
-	} else {
-		err = t.q.q.Submit(ctx, &t.prep)
-	}
-	if err != nil {
-		if errors.Is(err, dispatch.ErrRevoked) {
-			err = ErrReleased
+	switch {
+	case !changed:
+		err = t.batch.Submit(ctx)
+	case len(t.parts) == 1:
+		err = t.parts[0].replayChanged(ctx)
+	default:
+		if err := t.flush(ctx); err != nil {
+			return err
 		}
-		err = overlap(err)
-		return t.q.d.failed(fmt.Sprintf("replay trace %q", t.name), err)
+		err = t.batch.Submit(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	return t.replayError(err)
+}
+
+// replayError is the error of a replay, by what the queues say.
+func (t *Trace) replayError(err error) error {
+	var each *dispatch.BatchError
+	if errors.As(err, &each) {
+		errs := slices.Clone(each.Errs)
+		for i, p := range t.parts {
+			if errs[i] != nil && errs[i] != ErrSkipped {
+				errs[i] = p.replayError(errs[i])
+			}
+		}
+		return t.partsError("replay", errs)
+	}
+	return t.parts[0].replayError(err)
+}
+
+// flush writes the parameters that have changed, each part's in its queue.
+func (t *Trace) flush(ctx context.Context) error {
+	for i, p := range t.parts {
+		if !p.params.changed.Load() {
+			continue
+		}
+		if err := p.flush(ctx); err != nil {
+			return t.firstError("replay", i, p.replayError(err))
+		}
 	}
 	return nil
 }
 
-// Replay is [Trace.Replay] for programs that keep queue and trace apart. The trace must have been captured on q.
-func (q *Queue) Replay(ctx context.Context, t *Trace) error {
-	var err error
-	switch {
-	case t == nil:
-		err = errors.New("no trace: it is nil")
-	case t.q.d != q.d:
-		err = fmt.Errorf("trace %q: %w", t.name, ErrForeign)
-	case t.q != q:
-		err = fmt.Errorf("trace %q: %w: replay it on queue %d", t.name, ErrOtherQueue, t.q.ID())
-	default:
-		return t.Replay(ctx)
+// Subset returns the part of a trace over several devices that is on some of its queues, to be replayed, saved or looked
+// into by itself. Queues that the trace has no part on are left out. Of a device with several queues it takes all or
+// none. The whole trace keeps owning the memory; a Subset is never released.
+func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
+	fail := func(err error) (*Trace, error) {
+		return nil, fmt.Errorf("reprise: subset of trace %q: %w", t.name, err)
 	}
-	return fmt.Errorf("reprise: replay: %w", err)
+	in := func(q *Queue) bool { return slices.Contains(queues, q) }
+	s := &Trace{name: t.name, whole: t.owner()}
+	index := map[*dispatch.Queue]*Queue{}
+	for _, p := range t.parts {
+		index[p.q.q] = p.q
+		if in(p.q) {
+			s.parts = append(s.parts, p)
+		}
+	}
+	if len(s.parts) == 0 {
+		return fail(errNoPart)
+	}
+	var err error
+	if s.batch, err = t.batch.Subset(func(q *dispatch.Queue) bool { return in(index[q]) }); err != nil {
+		return fail(err)
+	}
+	s.calls = callsOf(queuesOf(s.parts))
+	return s, nil
 }
 
-// Release waits for the queue to finish and gives the trace's memory back, and that of the buffers and kernels that
-// nobody else holds. Replays that are in the queue run to their end first. Traces may be released in any order. While the
-// trace is being stepped through, split, checked or bisected the error is ErrReserved, also for who does it from inside.
+var errNoPart = errors.New("nothing was recorded for these queues")
+
+// Release waits for the queues to finish and frees the trace's memory, and that of the buffers and kernels that nobody
+// else holds. Replays that are in the queues run to their end first. Traces may be released in any order. If it fails, on
+// one device or on some, it can be called again. While the trace is being stepped through, split, checked or bisected the
+// error is ErrReserved, also for a call from inside.
 func (t *Trace) Release(ctx context.Context) error {
-	if t.q.d.watch.on.Load() != nil {
-		return t.q.d.observed(ctx, &Call{Kind: CallRelease, Queues: t.q.self, Name: t.name, Object: t}, func() error { return t.release(ctx) })
+	call := func(i int) *Call {
+		return &Call{Kind: CallRelease, Queues: t.calls[i].queues, Name: t.name, Object: t}
 	}
-	return t.release(ctx)
+	return observeAll(ctx, t.calls, call, func(int, *Call) {}, func() error { return t.release(ctx) })
 }
 
 func (t *Trace) release(ctx context.Context) error {
-	t.q.d.work.RLock()
-	defer t.q.d.work.RUnlock()
+	if t.whole != nil {
+		return fmt.Errorf("reprise: release trace %q: it is a subset: release the trace that it was taken from", t.name)
+	}
 	t.use.freeing.Lock()
 	defer t.use.freeing.Unlock()
 	if err := t.use.close(ctx); err != nil {
 		return fmt.Errorf("reprise: release trace %q: %w", t.name, err)
 	}
-	t.q.q.Revoke(&t.prep)
-	if err := t.q.await(ctx); err != nil {
-		return t.q.d.failed(fmt.Sprintf("release trace %q", t.name), fmt.Errorf("%w; call Release again", err))
+	errs := make([]error, len(t.parts))
+	_ = eachOf(len(t.parts), func(i int) error {
+		errs[i] = t.parts[i].release(ctx)
+		return nil
+	})
+	if err := t.errorOf("release", errs); err != nil {
+		return err
 	}
 	t.use.done()
-	t.params.mu.Lock()
-	t.gone = true
-	t.params.mu.Unlock()
-	t.q.d.mu.Lock()
-	delete(t.q.d.traces, t)
-	t.q.d.mu.Unlock()
-	if err := t.drop(); err != nil {
-		return fmt.Errorf("reprise: release trace %q: %w", t.name, err)
-	}
 	return nil
-}
-
-// discard takes a trace that nobody gets out of the device and gives everything back that it holds, once no queue writes to it
-// any more: its own, or others.
-func (t *Trace) discard(ctx context.Context, others ...*Queue) error {
-	d := t.q.d
-	d.mu.Lock()
-	delete(d.traces, t)
-	d.mu.Unlock()
-	if t.written || len(others) > 0 {
-		return d.freeBehind(ctx, t.drop, append(others, t.q)...)
-	}
-	return t.drop()
-}
-
-// drop gives everything back that the trace holds.
-func (t *Trace) drop() error {
-	mem := t.q.d.mem
-	var errs []error
-	for _, e := range t.holds {
-		errs = append(errs, mem.Unhold(e))
-	}
-	errs = append(errs, t.params.drop(mem))
-	if !t.ext.IsZero() {
-		errs = append(errs, mem.Free(t.ext))
-	}
-	if t.cbEnd != 0 {
-		errs = append(errs, t.q.d.cbs.shrink(t.cbEnd))
-	}
-	for _, b := range t.owned {
-		if !b.freed.Swap(true) {
-			errs = append(errs, mem.Free(b.ext))
-		}
-	}
-	t.owned = nil
-	t.holds, t.ext, t.cbEnd = nil, allocator.Extent{}, 0
-	return errors.Join(errs...)
 }
 
 // Name returns the trace's name.
 func (t *Trace) Name() string { return t.name }
 
-// Queue returns the queue that the trace runs on.
-func (t *Trace) Queue() *Queue { return t.q }
+// Size returns the bytes of device memory that the trace takes, over all banks of all its devices.
+func (t *Trace) Size() int {
+	n := 0
+	for _, p := range t.parts {
+		n += len(p.image.Bytes)
+	}
+	return n
+}
 
-// Size returns the bytes of device memory that the trace takes, over all banks.
-func (t *Trace) Size() int { return len(t.image.Bytes) }
+func (t *Trace) sizeOn(d *Device) int {
+	n := 0
+	for _, p := range t.parts {
+		if p.q.d == d {
+			n += len(p.image.Bytes)
+		}
+	}
+	return n
+}
 
-// ReplayBytes returns the bytes that the host writes for one replay.
-func (t *Trace) ReplayBytes() int { return len(t.prep.Bytes) }
+func (t *Trace) replayBytesOn(d *Device) int {
+	n := 0
+	for _, p := range t.parts {
+		if p.q.d == d {
+			n += len(p.prep.Bytes)
+		}
+	}
+	return n
+}
 
-// ReplayCommands returns the number of commands that the host writes for one replay.
-func (t *Trace) ReplayCommands() int { return t.prep.Commands(t.q.d.disp) }
+// Part is what a trace has on one queue.
+type Part struct {
+	Queue   *Queue
+	Steps   []tracebuf.Step   // what was recorded: programs, and recordings of events and waits for them
+	Params  []tracebuf.Param  // with the values of the next replay; their buffers are by number in [Trace.Buffers] of the device
+	Extents []tracebuf.Extent // where it lies in each DRAM bank; nothing once the trace is released
+	Size    int               // bytes of device memory, over all banks
 
-// Steps returns the recorded programs.
-func (t *Trace) Steps() []tracebuf.Step { return t.image.Steps }
+	ReplayBytes    int // that the host writes for a replay
+	ReplayCommands int // that the host writes for a replay
+}
 
-// Extents returns where the trace lies in each DRAM bank, or nothing once it is released.
-func (t *Trace) Extents() []tracebuf.Extent { return t.image.Extents(t.ext.Addr, int(t.ext.Banks)) }
+// Parts returns what the trace has on each queue, in the order in which the capture was given the queues.
+func (t *Trace) Parts() []Part {
+	out := make([]Part, len(t.parts))
+	for i, p := range t.parts {
+		out[i] = Part{
+			Queue: p.q, Steps: p.image.Steps, Params: p.params.describe(buffersOf(t.parts, p.q.d)),
+			Extents: p.extents(), Size: len(p.image.Bytes),
+			ReplayBytes: len(p.prep.Bytes), ReplayCommands: p.prep.Commands(p.q.d.disp),
+		}
+	}
+	return out
+}
+
+// Streams returns how many different streams of commands the host keeps for the parts, and their bytes: equal parts of
+// several devices share one.
+func (t *Trace) Streams() (n, bytes int) {
+	for i, p := range t.parts {
+		if !slices.ContainsFunc(t.parts[:i], func(o *part) bool { return o.image == p.image }) {
+			n, bytes = n+1, bytes+len(p.image.Bytes)
+		}
+	}
+	return n, bytes
+}
+
+// Buffers returns the buffers that the trace's programs use, in order of first use, and those that [Trace.SetBuffer] has
+// put in their place: the whole ones, where a program was given a part. Those of a loaded trace belong to it: they are gone
+// when it is released.
+func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
+
+// buffersOf returns the buffers of parts, of one device or, if d is nil, of all.
+func buffersOf(parts []*part, d *Device) []*Buffer {
+	type place struct {
+		d *Device
+		e allocator.Extent
+	}
+	var out []*Buffer
+	seen := map[place]bool{}
+	for _, p := range parts {
+		if d != nil && p.q.d != d {
+			continue
+		}
+		for _, all := range [][]*Buffer{p.buffers, p.fileBuffers, p.params.buffers()} {
+			for _, b := range all {
+				if at := (place{b.d, b.ext}); !seen[at] {
+					seen[at] = true
+					out = append(out, b.whole())
+				}
+			}
+		}
+	}
+	return out
+}
 
 // Print writes the trace's commands as text.
-func (t *Trace) Print(w io.Writer) error { return t.image.Print(w) }
+func (t *Trace) Print(w io.Writer) error {
+	for _, p := range t.parts {
+		if p.several {
+			if _, err := fmt.Fprintf(w, "%s:\n", p.where()); err != nil {
+				return err
+			}
+		}
+		if err := p.image.Print(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PartsError says what became of each part of a trace over several devices in something that some of them couldn't do.
+type PartsError struct {
+	Op    string // "replay trace \"layer\""
+	Parts []PartState
+}
+
+// PartState is what became of a part.
+type PartState struct {
+	Queue *Queue
+	Err   error // nil: it did what was asked; ErrSkipped: it wasn't asked, because another part failed
+}
+
+// Error implements error.
+func (e *PartsError) Error() string {
+	var states []string
+	for _, p := range e.Parts {
+		state := "ok"
+		if p.Err != nil {
+			state = p.Err.Error()
+		}
+		states = append(states, fmt.Sprintf("%s, queue %d: %s", p.Queue.d.name, p.Queue.ID(), state))
+	}
+	return fmt.Sprintf("reprise: %s: %d of %d parts failed: %s", e.Op, len(e.Failed()), len(e.Parts), strings.Join(states, "; "))
+}
+
+// Unwrap returns the errors of the parts.
+func (e *PartsError) Unwrap() []error {
+	var out []error
+	for _, p := range e.Parts {
+		if p.Err != nil {
+			out = append(out, p.Err)
+		}
+	}
+	return out
+}
+
+// Failed returns the parts that failed, without those that were skipped.
+func (e *PartsError) Failed() []PartState {
+	var out []PartState
+	for _, p := range e.Parts {
+		if p.Err != nil && !errors.Is(p.Err, ErrSkipped) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// errorOf returns the error of something that the parts did by themselves, nil if all did it: the first of a trace on
+// one device, and otherwise a *PartsError.
+func (t *Trace) errorOf(op string, errs []error) error {
+	if err := cmp.Or(errs...); err == nil || len(t.calls) == 1 {
+		return err
+	}
+	return t.partsError(op, errs)
+}
+
+// firstError is errorOf where part i failed and those after it weren't asked.
+func (t *Trace) firstError(op string, i int, err error) error {
+	errs := make([]error, len(t.parts))
+	errs[i] = err
+	for k := range errs {
+		if k != i {
+			errs[k] = ErrSkipped
+		}
+	}
+	if len(t.calls) == 1 {
+		return err
+	}
+	return t.partsError(op, errs)
+}
+
+func (t *Trace) partsError(op string, errs []error) error {
+	e := &PartsError{Op: fmt.Sprintf("%s trace %q", op, t.name)}
+	for i, p := range t.parts {
+		e.Parts = append(e.Parts, PartState{Queue: p.q, Err: errs[i]})
+	}
+	return e
+}

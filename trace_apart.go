@@ -8,7 +8,6 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -16,7 +15,8 @@ import (
 type apart struct {
 	d     *Device
 	name  string
-	parts []*Trace
+	t     *Trace
+	parts []*part
 	order []tracebuf.At // all steps, in an order that the edges allow
 	runs  []tracebuf.At // of them, those that run programs: what callers call steps
 
@@ -27,26 +27,15 @@ type apart struct {
 }
 
 func (t *Trace) takeApart() *apart {
-	a := newApart(t.q.d, t.name, []*Trace{t})
-	a.whole = func(ctx context.Context) error { return a.rs[0].Submit(ctx, &t.prep) }
-	return a
-}
-
-func (t *SpanningTrace) takeApart() *apart {
-	a := newApart(t.d, t.name, t.parts)
-	a.whole = func(ctx context.Context) error { return t.span.SubmitReserved(ctx, a.rs) }
-	return a
-}
-
-func newApart(d *Device, name string, parts []*Trace) *apart {
-	a := &apart{d: d, name: name, parts: parts}
+	a := &apart{d: t.parts[0].q.d, t: t, name: t.name, parts: t.parts}
+	a.whole = func(ctx context.Context) error { return t.batch.SubmitReserved(ctx, a.rs) }
 	var all []tracebuf.Part
-	for _, t := range parts {
+	for _, t := range t.parts {
 		all = append(all, tracebuf.Part{Target: tracebuf.Target{Queue: t.q.ID()}, Image: *t.image})
 	}
 	a.order, _ = tracebuf.Order(all) // what was recorded or loaded has one
 	for _, at := range a.order {
-		if parts[at.Part].image.Steps[at.Step].Program != tracebuf.NoProgram {
+		if a.parts[at.Part].image.Steps[at.Step].Program != tracebuf.NoProgram {
 			a.runs = append(a.runs, at)
 		}
 	}
@@ -54,7 +43,7 @@ func newApart(d *Device, name string, parts []*Trace) *apart {
 }
 
 // at is a program by its number.
-func (a *apart) at(run int) (*Trace, *tracebuf.Step) {
+func (a *apart) at(run int) (*part, *tracebuf.Step) {
 	t := a.parts[a.runs[run].Part]
 	return t, &t.image.Steps[a.runs[run].Step]
 }
@@ -98,8 +87,11 @@ func (a *apart) alone(ctx context.Context, op string, f func() error) error {
 	if err := a.d.usable(what); err != nil {
 		return err
 	}
+	if len(a.t.calls) > 1 {
+		return fmt.Errorf("reprise: %s: it has parts on %d devices, whose programs may wait for each other: take the Subset of one device: %w", what, len(a.t.calls), errors.ErrUnsupported)
+	}
 	for _, t := range a.parts {
-		if err := a.d.refuse(t.q, opDebug, a.name); err != nil {
+		if err := a.d.refuse(ctx, t.q, opDebug, a.name); err != nil {
 			return err
 		}
 	}
@@ -116,12 +108,11 @@ func (a *apart) alone(ctx context.Context, op string, f func() error) error {
 			return a.d.failed(what, err)
 		}
 	}
-	for _, t := range a.parts {
-		if err := t.use.enter(true); err != nil {
-			return fmt.Errorf("reprise: %s: %w", what, err)
-		}
-		defer t.use.leave(true)
+	u := &a.t.owner().use
+	if err := u.enter(true); err != nil {
+		return fmt.Errorf("reprise: %s: %w", what, err)
 	}
+	defer u.leave(true)
 	for _, t := range a.parts {
 		if err := t.flush(ctx); err != nil {
 			return a.d.failed(what, err)
@@ -149,8 +140,8 @@ type piece struct {
 	exts       []allocator.Extent
 	on         []int // parts of the trace that it has something of
 	preps      []*dispatch.Prepared
-	span       *dispatch.Span // if it is on several queues
-	busy       []*Queue       // that may write to its memory, or run what lies there
+	batch      *dispatch.Batch
+	busy       []*Queue // that may write to its memory, or run what lies there
 }
 
 func (a *apart) piece(ctx context.Context, first, end int) (*piece, error) {
@@ -164,15 +155,9 @@ func (a *apart) piece(ctx context.Context, first, end int) (*piece, error) {
 			return nil, errors.Join(err, p.free(ctx))
 		}
 	}
-	if len(p.on) > 1 {
-		byQueue := map[int]*dispatch.Prepared{}
-		for i, k := range p.on {
-			byQueue[a.parts[k].q.ID()] = p.preps[i]
-		}
-		var err error
-		if p.span, err = a.d.disp.NewSpan(byQueue); err != nil {
-			return nil, errors.Join(err, p.free(ctx))
-		}
+	var err error
+	if p.batch, err = dispatch.NewBatch(p.preps...); err != nil {
+		return nil, errors.Join(err, p.free(ctx))
 	}
 	return p, nil
 }
@@ -293,7 +278,7 @@ func (p *piece) place(ctx context.Context, part int, cuts []cut) error {
 	if err != nil {
 		return err
 	}
-	prep := &dispatch.Prepared{Name: a.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.StateAfter(runs)}
+	prep := &dispatch.Prepared{Queue: t.q.q, Name: a.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.StateAfter(runs)}
 	if c.runs == 0 {
 		prep.Bytes, prep.Counts = replay.Bytes, t.counts(replay)
 	}
@@ -310,23 +295,12 @@ func (p *piece) place(ctx context.Context, part int, cuts []cut) error {
 	return nil
 }
 
-// counts are the words of a replay's commands that depend on what its queue expects.
-func (t *Trace) counts(r *tracebuf.Replay) []dispatch.CountPatch {
-	return []dispatch.CountPatch{{At: r.GoCount}, {At: r.WaitCount, Add: cq.Count(t.q.q.Workers().Size())}}
-}
-
 // run replays the piece and waits for it.
 func (p *piece) run(ctx context.Context) error {
 	for _, k := range p.on {
 		p.busy = append(p.busy, p.a.parts[k].q)
 	}
-	var err error
-	if p.span != nil {
-		err = p.span.SubmitReserved(ctx, p.a.rs)
-	} else {
-		err = p.a.rs[p.on[0]].Submit(ctx, p.preps[0])
-	}
-	if err != nil {
+	if err := p.batch.SubmitReserved(ctx, p.a.rs); err != nil {
 		return err
 	}
 	for _, k := range p.on {

@@ -42,13 +42,9 @@ func (e *CheckError) Error() string {
 // keeps their contents several times in host memory, and the queue as Step does.
 func (t *Trace) Check(ctx context.Context) error { return t.takeApart().check(ctx) }
 
-// Check is [Trace.Check]: it runs the programs one by one in the order of [SpanningTrace.Programs], and compares with
-// replays in which they run as their edges let them. So it also finds edges that are missing.
-func (t *SpanningTrace) Check(ctx context.Context) error { return t.takeApart().check(ctx) }
-
 func (a *apart) check(ctx context.Context) error {
 	return a.alone(ctx, "check", func() error {
-		c := &check{apart: a, bufs: buffersOf(a.parts)}
+		c := &check{apart: a, bufs: buffersOf(a.parts, nil)}
 		return c.run(ctx)
 	})
 }
@@ -154,7 +150,7 @@ func (c *check) eager(ctx context.Context, n int) error {
 	}
 	for i, at := range c.runs[:n] {
 		t, s := c.apart.at(i)
-		err := c.rs[at.Part].Run(ctx, t.progs[s.Program].image, c.cmds[at.Part][s.Offset:s.Offset+s.Size])
+		err := c.rs[at.Part].Run(ctx, t.programs[s.Program].image, c.cmds[at.Part][s.Offset:s.Offset+s.Size])
 		if err == nil {
 			err = t.q.await(ctx)
 		}
@@ -194,12 +190,6 @@ func (c *check) restore(ctx context.Context) error {
 // loses what is in its queues and buffers, and the search goes on. step is the index of the program, or -1 if the whole
 // trace is good. Bisect keeps the queue as Step does.
 func (t *Trace) Bisect(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (step int, err error) {
-	return t.takeApart().bisect(ctx, prepare, good)
-}
-
-// Bisect is [Trace.Bisect], by the order of [SpanningTrace.Programs]. What prepare writes has to be there, not in a queue,
-// when it returns: the programs may be on another queue.
-func (t *SpanningTrace) Bisect(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (step int, err error) {
 	return t.takeApart().bisect(ctx, prepare, good)
 }
 

@@ -2,6 +2,7 @@ package reprise_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -60,8 +61,8 @@ func TestLoadedTraceRuns(t *testing.T) {
 			if diff := cmp.Diff([]string{"in", "mid", "out"}, names); diff != "" {
 				b.Fatal(diff)
 			}
-			if trace.Name() != "saved" || len(trace.Steps()) != 10 || trace.Steps()[1].Name != "two" {
-				b.Errorf("%q: %+v", trace.Name(), trace.Steps())
+			if trace.Name() != "saved" || len(trace.Parts()[0].Steps) != 10 || trace.Parts()[0].Steps[1].Name != "two" {
+				b.Errorf("%q: %+v", trace.Name(), trace.Parts()[0].Steps)
 			}
 			var v *reprise.VerifyError
 			b.write(bufs[1], 0)
@@ -212,7 +213,7 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 			ch, err := chip.New(kd.Arch(), chip.Harvesting{})
 			b.must(err)
 			bank := ch.DRAMBanks()[0]
-			at := bank.Offset + trace.Extents()[0].Start + 20
+			at := bank.Offset + trace.Parts()[0].Extents[0].Start + 20
 			old, err := kd.Read32(bank.HostEndpoint, at)
 			b.must(err)
 			b.must(kd.Write32(bank.HostEndpoint, at, ^old))
@@ -226,9 +227,10 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 			}
 			b.must(kd.Write32(bank.HostEndpoint, at, old))
 			b.must(trace.Verify(b.ctx))
-			live, err := trace.Inspect(b.ctx)
+			parts, err := trace.Inspect(b.ctx)
 			b.must(err)
-			if len(live.Steps) != 1 || live.Steps[0].Name != "adder" || live.Stats().Commands != len(live.Commands) || live.Steps[0].Size != trace.Steps()[0].Size {
+			live := parts[0]
+			if len(live.Steps) != 1 || live.Steps[0].Name != "adder" || live.Stats().Commands != len(live.Commands) || live.Steps[0].Size != trace.Parts()[0].Steps[0].Size {
 				b.Errorf("in DRAM: %+v", live.Steps)
 			}
 			b.must(trace.Release(b.ctx))
@@ -288,7 +290,7 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 				b.write(in, 5)
 				b.must(b.queue.Finish(b.ctx))
 				q := b.dev.Queue(1)
-				trace, err := q.Capture(b.ctx, "second", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+				trace, err := q.Capture(b.ctx, "second", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 				b.must(err)
 				var file bytes.Buffer
 				b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
@@ -325,7 +327,7 @@ func TestLoadedTraceHasParameters(t *testing.T) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		b.write(in, 10)
 		x := b.load(b.adder("adder", reprise.Core{X: 1}, in, out, 3))
-		trace, err := b.queue.Capture(b.ctx, "parameters", func(r *reprise.Recorder) error {
+		trace, err := b.queue.Capture(b.ctx, "parameters", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Param("addend", reprise.Arg{Kernel: "add", Index: 3}),
 				r.ParamBuffer("to", out, reprise.Arg{Kernel: "writer", Index: 0}))
 		})
@@ -333,12 +335,12 @@ func TestLoadedTraceHasParameters(t *testing.T) {
 		b.must(trace.Set("addend", 5))
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
-		want := trace.Params()
+		want := trace.Parts()[0].Params
 		b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx), in.Free(), out.Free()))
 
 		trace, err = b.dev.LoadTrace(b.ctx, &file)
 		b.must(err)
-		if diff := cmp.Diff(want, trace.Params()); diff != "" || len(want) != 2 {
+		if diff := cmp.Diff(want, trace.Parts()[0].Params); diff != "" || len(want) != 2 {
 			b.Errorf("parameters (-saved +loaded):\n%s", diff)
 		}
 		b.must(trace.Replay(b.ctx))

@@ -36,11 +36,11 @@ func TestInsideOfSteps(t *testing.T) {
 	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 2))
 	again := b.load(b.adder("again", reprise.Core{X: 2}, y, z, 2))
 	e := b.dev.NewEvent("there")
-	one, err := q[0].Capture(b.ctx, "one", func(r *reprise.Recorder) error {
+	one, err := q[0].Capture(b.ctx, "one", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(there), r.Param("addend", addend), r.Run(again))
 	})
 	b.must(err)
-	both, err := b.dev.CaptureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
+	both, err := captureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back))
 	})
 	b.must(err)

@@ -2,6 +2,7 @@ package reprise_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"testing"
@@ -80,7 +81,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 						x = b.numbers(buf)
 					}
 					y := b.load(x)
-					trace, err := b.queue.Capture(b.ctx, "sharded", func(r *reprise.Recorder) error {
+					trace, err := b.queue.Capture(b.ctx, "sharded", func(_ context.Context, r *reprise.Recorder) error {
 						err := r.Run(y)
 						if named {
 							err = errors.Join(err, r.ParamBuffer("to", buf, reprise.Arg{Kernel: "store"}))
@@ -203,7 +204,7 @@ func TestTraceFileOfParts(t *testing.T) {
 			p.Kernels[i].Args = func(reprise.Core) []uint32 { return args }
 		}
 		x := b.load(p)
-		trace, err := b.queue.Capture(b.ctx, "parts", func(r *reprise.Recorder) error {
+		trace, err := b.queue.Capture(b.ctx, "parts", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.ParamBuffer("in", in, readFrom), r.ParamBuffer("out", out, writeTo))
 		})
 		b.must(err)
@@ -212,7 +213,7 @@ func TestTraceFileOfParts(t *testing.T) {
 		b.holds(out, 100+16+3)
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file, reprise.WithData(), reprise.WithResults(out)))
-		want := trace.Params()
+		want := trace.Parts()[0].Params
 		f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
 		b.must(err)
 		var parts [][3]int
@@ -230,7 +231,7 @@ func TestTraceFileOfParts(t *testing.T) {
 		blocker := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Addr: whole.Addr()})
 		trace, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
 		b.must(err)
-		got := trace.Params()
+		got := trace.Parts()[0].Params
 		for i := range want {
 			want[i].Value = trace.Buffers()[0].Addr()
 		}
@@ -271,7 +272,7 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 			Args: func(reprise.Core) []uint32 { return []uint32{l1.Addr(), 1, 0x1234567} },
 		}}}
 		x, y := b.load(add), b.load(store)
-		trace, err := b.queue.Capture(b.ctx, "twice", func(r *reprise.Recorder) error {
+		trace, err := b.queue.Capture(b.ctx, "twice", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.ParamBuffer("dram", dram, writeTo), r.Run(y), r.ParamBuffer("l1", l1, reprise.Arg{Kernel: "store"}))
 		})
 		b.must(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -15,7 +16,10 @@ import (
 // LoadOption changes how Device.LoadTrace loads.
 type LoadOption func(*loadOptions)
 
-type loadOptions struct{ bufs []*Buffer }
+type loadOptions struct {
+	bufs    []*Buffer
+	devices []*Device
+}
 
 // WithBuffers has a loaded trace use these buffers instead of allocating those of the same names. They must have
 // the same size, pages and layout, and lie where the file says unless all arguments that name the place are parameters.
@@ -23,57 +27,91 @@ func WithBuffers(bufs ...*Buffer) LoadOption {
 	return func(o *loadOptions) { o.bufs = append(o.bufs, bufs...) }
 }
 
+// WithDevices names the other devices of a trace over several: the one whose LoadTrace is called gets the parts of the
+// first device of the trace, these those of the others, in order.
+func WithDevices(ds ...*Device) LoadOption {
+	return func(o *loadOptions) { o.devices = append(o.devices, ds...) }
+}
+
 // LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has the workers of the one
-// that it was captured on. The kernels and the commands get memory wherever there is some. Buffers are allocated where
-// they lay when the trace was recorded, or elsewhere if that is taken and all arguments with their addresses are
-// parameters ([Recorder.ParamBuffer]); they get the contents that are in the file. The shards of a sharded buffer come to
-// the cores that they were on.
+// that it was captured on. A trace over several queues needs a queue with the workers of each ([WithQueues],
+// [WithQueueWorkers]), and one over several devices as many ([WithDevices]). The kernels and the commands get memory
+// wherever there is some. Buffers are allocated where they lay when the trace was recorded, or elsewhere if that is taken
+// and all arguments with their addresses are parameters ([Recorder.ParamBuffer]); they get the contents that are in the
+// file. The shards of a sharded buffer come to the cores that they were on.
 //
 // A file is refused, before anything reaches the device, if it is damaged ([ErrDamagedTrace]), holds what no recorder
-// makes ([ErrInvalidTrace]), was recorded for another kind of device ([ErrOtherTarget]) or over several queues
-// ([ErrSpansQueues]); the error says what is wrong. The kernels in it run on the device: load files whose programs you
-// would run.
+// makes ([ErrInvalidTrace]) or was recorded for another kind of device or another number of devices ([ErrOtherTarget]);
+// the error says what is wrong. The kernels in it run on the device: load files whose programs you would run.
 func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption) (*Trace, error) {
+	var o loadOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	ds := append([]*Device{d}, o.devices...)
+	if err := distinct(ds); err != nil {
+		return nil, fmt.Errorf("reprise: load trace: %w", err)
+	}
+	for _, d := range ds {
+		if err := d.usable("load trace"); err != nil {
+			return nil, err
+		}
+		if err := d.refuse(ctx, nil, opLoadTrace, ""); err != nil {
+			return nil, err
+		}
+	}
+	f, err := tracebuf.Decode(r)
+	files := []*tracebuf.File{f}
+	if err != nil {
+		return nil, fmt.Errorf("reprise: load trace: %w", err)
+	}
+	name := files[0].Name
+	if len(files) != len(ds) {
+		return nil, fmt.Errorf("reprise: load trace %q: it was recorded on %d devices, and is loaded on %d: name them with WithDevices: %w", name, len(files), len(ds), ErrOtherTarget)
+	}
+	for _, b := range o.bufs {
+		if b == nil || !slices.Contains(ds, b.d) {
+			return nil, fmt.Errorf("reprise: load trace %q: %w", name, b.of(d))
+		}
+	}
+	for _, d := range lockOrder(ds) {
+		d.work.RLock()
+		defer d.work.RUnlock()
+	}
+	var parts []*part
+	var wrote []*Queue
+	for i, f := range files {
+		l := newLoading(ds[i], f, o.bufs)
+		err = l.load(ctx)
+		parts, wrote = append(parts, l.parts...), append(wrote, l.wrote...)
+		if err != nil {
+			d = ds[i]
+			break
+		}
+	}
 	var t *Trace
-	err := d.loadFile(ctx, r, opts, func(l *loading) error {
-		if len(l.parts) > 1 {
-			return fmt.Errorf("%w: use LoadSpanningTrace", ErrSpansQueues)
-		}
-		t = l.parts[0]
-		return nil
-	})
+	if err == nil {
+		t, err = newTrace(name, parts)
+	}
 	if err != nil {
-		return nil, err
+		for _, p := range parts {
+			err = errors.Join(err, p.discard(ctx, onDevice(wrote, p.q.d)...))
+		}
+		return nil, d.failed(fmt.Sprintf("load trace %q", name), err)
 	}
 	return t, nil
 }
 
-// LoadSpanningTrace is LoadTrace for a file that [SpanningTrace.Save] wrote. Each part goes to the queue that has the
-// workers of the one that it was recorded on, so the device must be opened with such queues ([WithQueues],
-// [WithQueueWorkers]).
-func (d *Device) LoadSpanningTrace(ctx context.Context, r io.Reader, opts ...LoadOption) (*SpanningTrace, error) {
-	var t *SpanningTrace
-	err := d.loadFile(ctx, r, opts, func(l *loading) error {
-		if len(l.parts) == 1 {
-			return fmt.Errorf("%w: use LoadTrace", ErrOneQueue)
-		}
-		t = &SpanningTrace{d: d, name: l.f.Name, parts: l.parts}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := t.join(); err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load trace %q: %w", t.name, err), discardAll(ctx, t.parts))
-	}
-	return t, nil
+// onDevice returns those of some queues that are of a device.
+func onDevice(queues []*Queue, d *Device) []*Queue {
+	return slices.DeleteFunc(slices.Clone(queues), func(q *Queue) bool { return q.d != d })
 }
 
-// loading is a file that becomes a trace.
+// loading is a file that becomes the parts of a trace on a device.
 type loading struct {
 	d     *Device
 	f     *tracebuf.File
-	parts []*Trace          // as in the file
+	parts []*part           // as in the file
 	made  []*Buffer         // the file's buffers
 	plans []*Buffer         // the same, without memory
 	here  []tracebuf.Target // what the parts' queues are
@@ -81,48 +119,18 @@ type loading struct {
 	wrote []*Queue // to which contents of buffers were given
 }
 
-// loadFile loads a file that suits, and enters its parts in the device.
-func (d *Device) loadFile(ctx context.Context, r io.Reader, opts []LoadOption, suits func(*loading) error) error {
-	if err := d.usable("load trace"); err != nil {
-		return err
-	}
-	if err := d.refuse(nil, opLoadTrace, ""); err != nil {
-		return err
-	}
-	var o loadOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	f, err := tracebuf.Decode(r)
-	if err != nil {
-		return fmt.Errorf("reprise: load trace: %w", err)
-	}
-	d.work.RLock()
-	defer d.work.RUnlock()
+func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
 	l := &loading{d: d, f: f, given: map[string]*Buffer{}}
-	for _, b := range o.bufs {
-		if err := b.of(d); err != nil {
-			return fmt.Errorf("reprise: load trace %q: %w", f.Name, err)
+	for _, b := range bufs {
+		if b.d == d {
+			l.given[b.name] = b
 		}
-		l.given[b.name] = b
 	}
+	images := f.Images()
 	for i, p := range f.Parts() {
-		im := &f.Image
-		if i > 0 {
-			im = &f.Others[i-1].Image
-		}
-		l.parts = append(l.parts, &Trace{q: d.queueFor(p.Target.Workers), name: f.Name, image: im, loaded: true})
+		l.parts = append(l.parts, &part{q: d.queueFor(p.Target.Workers), name: f.Name, image: images[i], loaded: true})
 	}
-	if err = suits(l); err == nil {
-		err = l.load(ctx)
-	}
-	if err != nil {
-		for _, t := range l.parts {
-			err = errors.Join(err, t.discard(ctx, l.wrote...))
-		}
-		return d.failed(fmt.Sprintf("load trace %q", f.Name), err)
-	}
-	return nil
+	return l
 }
 
 // queueFor is the first queue with these workers, or the first one if there is none.
@@ -174,9 +182,12 @@ func (l *loading) load(ctx context.Context) error {
 			return err
 		}
 	}
-	first.made, first.results = l.made, l.f.Results
+	first.fileBuffers, first.results = l.made, l.f.Results
 	for i, t := range l.parts {
-		if err := t.place(ctx, afters[i], t.name); err != nil {
+		if err := t.allocate(); err != nil {
+			return err
+		}
+		if err := t.place(ctx, afters[i]); err != nil {
 			return err
 		}
 	}
@@ -262,13 +273,31 @@ func (l *loading) loadBuffers() error {
 		if err != nil {
 			return fmt.Errorf("buffer %q: %w", wants[i].Name, err)
 		}
-		l.parts[0].owned = append(l.parts[0].owned, b)
-		l.moved(i, b)
+		l.parts[0].fileOwned = append(l.parts[0].fileOwned, b)
+		l.f.MoveBuffer(i, b.Addr())
 		if err := l.use(i, b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// movable returns an error unless a buffer of the trace may lie elsewhere than when it was recorded.
+func (l *loading) movable(i int) error {
+	return l.f.CheckMovable(i, l.rows(i)*uint64(l.f.Image.Buffers[i].Stride))
+}
+
+// rows returns how many pages of a buffer a bank has room for.
+func (l *loading) rows(i int) uint64 {
+	plan := l.plans[i]
+	if plan.dist != nil {
+		return uint64(plan.dist.CorePages())
+	}
+	banks := l.d.DRAMBanks()
+	if l.f.Image.Buffers[i].Kind != tracebuf.KindDRAM {
+		banks = l.d.disp.L1Banks()
+	}
+	return uint64((plan.pages + banks - 1) / banks)
 }
 
 // config is that of a buffer of the file.
@@ -287,7 +316,7 @@ func (l *loading) config(i int) *BufferConfig {
 func (l *loading) allocate(i int) (*Buffer, error) {
 	b, err := l.d.newBuffer(l.config(i))
 	if err == nil {
-		l.parts[0].owned = append(l.parts[0].owned, b)
+		l.parts[0].fileOwned = append(l.parts[0].fileOwned, b)
 	}
 	return b, err
 }
@@ -307,7 +336,7 @@ func (l *loading) take(i int, b *Buffer) error {
 		return fmt.Errorf("buffer %q is %v over %s, the trace was recorded with one that is %v over %s", b.name, b.Layout(), b.where(), plan.Layout(), plan.where())
 	}
 	if b.ext.Addr != want.Addr {
-		l.moved(i, b)
+		l.f.MoveBuffer(i, b.Addr())
 	}
 	return nil
 }
@@ -335,7 +364,7 @@ func (l *loading) use(i int, b *Buffer) error {
 }
 
 // keep holds a buffer for a loaded trace.
-func (t *Trace) keep(b *Buffer) error {
+func (t *part) keep(b *Buffer) error {
 	if err := t.q.d.mem.Hold(b.owned()); err != nil {
 		return err
 	}
@@ -344,10 +373,10 @@ func (t *Trace) keep(b *Buffer) error {
 }
 
 // loadKernels gives a program's kernels memory and writes them there.
-func (t *Trace) loadKernels(ctx context.Context, p *tracebuf.Program) error {
+func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary), closed: true}
-	t.progs = append(t.progs, x)
+	t.programs = append(t.programs, x)
 	ext, err := d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: hole * b.dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
 	mid := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
 	one := b.load(b.adder("one", reprise.Core{}, in, mid, 1))
-	first, err := b.queue.Capture(b.ctx, "first", func(r *reprise.Recorder) error {
+	first, err := b.queue.Capture(b.ctx, "first", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(one), one.Close(b.ctx), mid.Free())
 	})
 	b.must(err)
@@ -61,7 +62,7 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 			case 0: // capture, with an intermediate that is freed
 				mid, out := b.pages("mid", 2), b.pages("out", 2)
 				one, two := b.load(b.adder("one", reprise.Core{X: 1}, in, mid, next)), b.load(b.adder("two", reprise.Core{X: 2}, mid, out, 1))
-				trace, err := b.queue.Capture(b.ctx, "t", func(r *reprise.Recorder) error {
+				trace, err := b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 					return errors.Join(r.Run(one), r.Run(two), mid.Free())
 				})
 				b.must(errors.Join(err, one.Close(b.ctx), two.Close(b.ctx)))
@@ -123,7 +124,7 @@ func TestPool(t *testing.T) {
 		for i := range uint32(3) {
 			x := b.load(b.adder("in", reprise.Core{}, in, out, i))
 			y := b.load(b.adder("out", reprise.Core{X: 1}, in, out, 10*i))
-			trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+			trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 				mid := mk("mid")
 				at = append(at, mid.Addr())
 				return errors.Join(x.SetBuffer(mid, writeTo), r.Run(x), y.SetBuffer(mid, readFrom), r.Run(y), mid.Free())

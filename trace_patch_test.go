@@ -2,6 +2,7 @@ package reprise_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestSetParameters(t *testing.T) {
 		for range 3 {
 			others = append(others, b.pages("other", 4))
 		}
-		trace, err := b.queue.Capture(b.ctx, "patched", func(r *reprise.Recorder) error {
+		trace, err := b.queue.Capture(b.ctx, "patched", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(
 				r.Run(one), r.Param("first", addend), r.ParamBuffer("source", in, readFrom),
 				r.Run(two), r.Param("second", addend), r.ParamBuffer("target", out, writeTo),
@@ -40,7 +41,7 @@ func TestSetParameters(t *testing.T) {
 		})
 		b.must(err)
 		var kinds []tracebuf.ParamKind
-		for _, p := range trace.Params() {
+		for _, p := range trace.Parts()[0].Params {
 			kinds = append(kinds, p.Kind)
 		}
 		if diff := cmp.Diff([]tracebuf.ParamKind{tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg}, kinds); diff != "" {
@@ -83,7 +84,7 @@ func TestSetOnAllCores(t *testing.T) {
 			Name: "store", Image: b.image(kernels.Store), Processor: reprise.NCRISC, Cores: []reprise.Range{b.dev.Grid()}, Common: []uint32{3},
 			Args: func(reprise.Core) []uint32 { return []uint32{out.Addr(), 3, 4, 5, 6} },
 		}}})
-		trace, err := b.queue.Capture(b.ctx, "all", func(r *reprise.Recorder) error {
+		trace, err := b.queue.Capture(b.ctx, "all", func(_ context.Context, r *reprise.Recorder) error {
 			var errs []error
 			for range 5 {
 				errs = append(errs, r.Run(x), r.Param("base", reprise.Arg{Kernel: "store", Common: true}),
@@ -129,34 +130,40 @@ func TestParameterErrors(t *testing.T) {
 		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
 		before := b.allocated()
 		for name, tt := range map[string]struct {
-			param func(*reprise.Recorder) error
+			param func(context.Context, *reprise.Recorder) error
 			says  string
 		}{
-			"no run": {func(r *reprise.Recorder) error { return r.Param("p", addend) }, "nothing was recorded yet"},
-			"no kernel": {func(r *reprise.Recorder) error {
+			"no run": {func(_ context.Context, r *reprise.Recorder) error { return r.Param("p", addend) }, "nothing was recorded yet"},
+			"no kernel": {func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "sub"}))
 			}, `it has "add", "reader", "writer"`},
-			"no index": {func(r *reprise.Recorder) error {
+			"no index": {func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Index: 4}))
 			}, "core (0,0) has 4"},
-			"negative": {func(r *reprise.Recorder) error {
+			"negative": {func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Index: -1}))
 			}, "core (0,0) has 4"},
-			"no common": {func(r *reprise.Recorder) error {
+			"no common": {func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Common: true}))
 			}, "it has 0"},
-			"no such core": {func(r *reprise.Recorder) error {
+			"no such core": {func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Cores: []reprise.Range{reprise.Single(1, 1)}}))
 			}, "none of the cores"},
-			"no argument":  {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Param("p")) }, "no argument is named"},
-			"other values": {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Param("p", addend, readFrom)) }, "the arguments have different values"},
-			"no address":   {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.ParamBuffer("p", out, readFrom)) }, `buffer "out" is at`},
-			"no buffer":    {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.ParamBuffer("p", nil, readFrom)) }, "no buffer: it is nil"},
-			"used for both": {func(r *reprise.Recorder) error {
+			"no argument": {func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Param("p")) }, "no argument is named"},
+			"other values": {func(_ context.Context, r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.Param("p", addend, readFrom))
+			}, "the arguments have different values"},
+			"no address": {func(_ context.Context, r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.ParamBuffer("p", out, readFrom))
+			}, `buffer "out" is at`},
+			"no buffer": {func(_ context.Context, r *reprise.Recorder) error {
+				return errors.Join(r.Run(x), r.ParamBuffer("p", nil, readFrom))
+			}, "no buffer: it is nil"},
+			"used for both": {func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("p", addend), r.ParamBuffer("p", in, readFrom))
 			}, "use another name"},
 		} {
-			_, err := b.queue.Capture(b.ctx, name, func(r *reprise.Recorder) error { _ = tt.param(r); return nil })
+			_, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *reprise.Recorder) error { _ = tt.param(b.ctx, r); return nil })
 			var ce *reprise.CaptureError
 			if !errors.As(err, &ce) {
 				b.Errorf("%s: %v", name, err)
@@ -167,7 +174,7 @@ func TestParameterErrors(t *testing.T) {
 				b.Errorf("%s: something is left (-before +after):\n%s", name, diff)
 			}
 		}
-		trace, err := b.queue.Capture(b.ctx, "good", func(r *reprise.Recorder) error {
+		trace, err := b.queue.Capture(b.ctx, "good", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Param("addend", addend), r.ParamBuffer("in", in, readFrom))
 		})
 		b.must(err)
@@ -219,7 +226,7 @@ func TestParametersAgainstModel(t *testing.T) {
 		}
 		xs = append(xs, b.load(b.adder(names[i], reprise.Core{X: i}, from, bufs[1+(i+1)%2], uint32(i))))
 	}
-	trace, err := b.queue.Capture(b.ctx, "chain", func(r *reprise.Recorder) error {
+	trace, err := b.queue.Capture(b.ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
 		for i, n := range names {
 			value[n] = uint32(i)
 			if err := errors.Join(r.Run(xs[i]), r.Param(n, addend)); err != nil {
@@ -281,7 +288,7 @@ func TestParametersInFiles(t *testing.T) {
 		in, out := b.pages("in", 400), b.pages("out", 400)
 		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
 		save := func(named bool) []byte {
-			trace, err := b.queue.Capture(b.ctx, "saved", func(r *reprise.Recorder) error {
+			trace, err := b.queue.Capture(b.ctx, "saved", func(_ context.Context, r *reprise.Recorder) error {
 				errs := []error{r.Run(x), r.Param("addend", addend), r.ParamBuffer("from", in, readFrom)}
 				if named {
 					errs = append(errs, r.ParamBuffer("to", out, writeTo))

@@ -40,12 +40,6 @@ func (t *Trace) Step(ctx context.Context, after func(step int) error) error {
 	return t.takeApart().stepThrough(ctx, after)
 }
 
-// Step runs the trace program by program, in the order of [SpanningTrace.Programs]: the edges allow it, and the host's
-// waits take their place. Otherwise it is as [Trace.Step], for all queues.
-func (t *SpanningTrace) Step(ctx context.Context, after func(step int) error) error {
-	return t.takeApart().stepThrough(ctx, after)
-}
-
 // Split runs the trace as pieces of about equal numbers of programs that lie in DRAM and are replayed one behind the
 // other, with a wait after each. Programs that fail only in a replay, not in Step, are so found among fewer and fewer.
 // after is called with the steps of the piece that has finished, from first up to end, without end; an error ends the run.
@@ -54,26 +48,20 @@ func (t *Trace) Split(ctx context.Context, pieces int, after func(first, end int
 	return t.takeApart().split(ctx, pieces, after)
 }
 
-// Split is [Trace.Split], by the order of [SpanningTrace.Programs]. A piece has a part on each queue that its programs
-// are on, with those edges that lie inside of the piece.
-func (t *SpanningTrace) Split(ctx context.Context, pieces int, after func(first, end int) error) error {
-	return t.takeApart().split(ctx, pieces, after)
-}
-
-// SpanStep is a program of a trace over several queues.
-type SpanStep struct {
+// ProgramStep is a program of a trace.
+type ProgramStep struct {
 	Queue *Queue
 	tracebuf.Step
 }
 
 // Programs returns the recorded programs in an order that the edges allow. It is what Step, Split, Check and Bisect mean
 // by steps; replays run those at the same time that no edges order.
-func (t *SpanningTrace) Programs() []SpanStep {
+func (t *Trace) Programs() []ProgramStep {
 	a := t.takeApart()
-	var out []SpanStep
+	var out []ProgramStep
 	for i := range a.runs {
 		part, s := a.at(i)
-		out = append(out, SpanStep{part.q, *s})
+		out = append(out, ProgramStep{part.q, *s})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
 		b.load(b.adder("to odd", reprise.Core{X: 1}, bufs[0], bufs[1], 1)),
 		b.load(b.adder("to even", reprise.Core{X: 2}, bufs[1], bufs[0], 1)),
 	}
-	t, err := b.queue.Capture(b.ctx, "chain", func(r *reprise.Recorder) error {
+	t, err := b.queue.Capture(b.ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
 		var errs []error
 		for i := range n {
 			errs = append(errs, r.Run(x[i%2]))
@@ -167,20 +168,20 @@ func TestCheckFindsDamage(t *testing.T) {
 	b := open(t, card)
 	in, out := b.pages("in", 1), b.pages("out", 1)
 	x := b.load(b.adder("adder", reprise.Core{}, in, out, 3))
-	trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})
 	b.must(err)
 	b.write(in, 1)
 	b.must(trace.Check(b.ctx))
-	at := trace.Params()[0].At[0] // in the first page, which is in the first bank
+	at := trace.Parts()[0].Params[0].At[0] // in the first page, which is in the first bank
 	d, err := kmd.Open(b.ctx, card, kmd.WithoutPower(), kmd.WithoutWaiting())
 	b.must(err)
 	defer func() { b.must(d.Close()) }()
 	ch, err := chip.New(d.Arch(), chip.Harvesting{})
 	b.must(err)
 	bank := ch.DRAMBanks()[0]
-	b.must(d.Write32(bank.HostEndpoint, bank.Offset+trace.Extents()[0].Start+uint64(at), 77))
+	b.must(d.Write32(bank.HostEndpoint, bank.Offset+trace.Parts()[0].Extents[0].Start+uint64(at), 77))
 	err = trace.Check(b.ctx)
 	var v *reprise.VerifyError
 	if !errors.As(err, &v) || v.What != "the commands" || v.Offset != at || v.Got != 77 {
@@ -239,7 +240,7 @@ func TestCheckBehindReplay(t *testing.T) {
 		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(4, 0)},
 		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
-	both, err := b.dev.CaptureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
+	both, err := captureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(a0), rs[1].Run(wait), rs[1].Run(a1))
 	})
 	b.must(err)

@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -32,7 +33,7 @@ func TestFailedCaptures(t *testing.T) {
 		var where string
 		var kept *reprise.Recorder
 		sentinel := errors.New("the caller's own")
-		_, err := b.queue.Capture(b.ctx, "inner", func(r *reprise.Recorder) error {
+		_, err := b.queue.Capture(b.ctx, "inner", func(_ context.Context, r *reprise.Recorder) error {
 			kept = r
 			return nil
 		})
@@ -40,22 +41,22 @@ func TestFailedCaptures(t *testing.T) {
 			b.Errorf("an empty capture: %v", err)
 		}
 		for name, tt := range map[string]struct {
-			record func(*reprise.Recorder) error
+			record func(context.Context, *reprise.Recorder) error
 			is     error
 			place  bool
 		}{
-			"nothing recorded": {func(*reprise.Recorder) error { return nil }, reprise.ErrEmptyTrace, false},
-			"own error":        {func(r *reprise.Recorder) error { return errors.Join(r.Run(x), sentinel) }, sentinel, false},
-			"closed": {func(r *reprise.Recorder) error {
+			"nothing recorded": {func(context.Context, *reprise.Recorder) error { return nil }, reprise.ErrEmptyTrace, false},
+			"own error":        {func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), sentinel) }, sentinel, false},
+			"closed": {func(_ context.Context, r *reprise.Recorder) error {
 				where = here(1)
 				return r.Run(closed)
 			}, reprise.ErrReleased, true},
-			"dropped error": {func(r *reprise.Recorder) error {
+			"dropped error": {func(_ context.Context, r *reprise.Recorder) error {
 				where = here(1)
 				_ = r.Run(closed)
 				return r.Run(x)
 			}, reprise.ErrReleased, true},
-			"recorder of another capture": {func(r *reprise.Recorder) error {
+			"recorder of another capture": {func(_ context.Context, r *reprise.Recorder) error {
 				where = here(1)
 				return kept.Run(x)
 			}, reprise.ErrCaptureEnded, true},

@@ -22,12 +22,6 @@ type StepTime struct {
 // stamp itself costs is the figure replay/stamp of reprise bench.
 func (t *Trace) Times(ctx context.Context) ([]StepTime, error) { return t.takeApart().times(ctx) }
 
-// Times is [Trace.Times], in the order of [SpanningTrace.Programs], with the host's waits in place of edges. Clocks of
-// different queues may differ by a constant.
-func (t *SpanningTrace) Times(ctx context.Context) ([]StepTime, error) {
-	return t.takeApart().times(ctx)
-}
-
 func (a *apart) times(ctx context.Context) (out []StepTime, err error) {
 	err = a.alone(ctx, "time", func() error {
 		begins := make([]*dispatch.Event, len(a.parts)) // the last stamp of each queue

@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -98,7 +99,7 @@ func TestUpstreamNonConvexGrid(t *testing.T) {
 		Cores: []reprise.Range{{End: reprise.Core{X: 1, Y: 5}}, {Start: reprise.Core{X: 2, Y: 4}, End: reprise.Core{X: 6, Y: 5}}},
 		Args:  func(reprise.Core) []uint32 { return []uint32{words.Addr(), 1, 0} },
 	}}})
-	trace, err := b.queue.Capture(b.ctx, "L", func(r *reprise.Recorder) error {
+	trace, err := b.queue.Capture(b.ctx, "L", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("value", reprise.Arg{Kernel: "store", Index: 2}))
 	})
 	b.must(err)
@@ -128,7 +129,7 @@ func TestUpstreamAllocationInsideCapture(t *testing.T) {
 	b.must(err)
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	one, two := b.load(b.adder("one", reprise.Core{}, in, out, 1)), b.load(b.adder("two", reprise.Core{X: 1}, in, out, 1))
-	trace, err := b.queue.Capture(b.ctx, "trace", func(r *reprise.Recorder) error {
+	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 		mid, err := pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64, Name: "1 MB"})
 		if err != nil {
 			return err
@@ -177,7 +178,7 @@ func TestUpstreamSubDeviceTraces(t *testing.T) {
 	x, y, copied, added := b.pages("x", 32), b.pages("y", 32), b.pages("copied", 32), b.pages("added", 32)
 	syncer, waiter := b.load(b.adder("syncer", reprise.Core{}, x, y, 0)), b.load(b.adder("waiter", reprise.Core{X: 3, Y: 3}, y, x, 1))
 	event := b.dev.NewEvent("sync")
-	syncs, err := b.dev.CaptureQueues(b.ctx, "sync", q, func(rs []*reprise.Recorder) error {
+	syncs, err := captureQueues(b.ctx, "sync", q, func(rs []*reprise.Recorder) error {
 		back := b.dev.NewEvent("back")
 		var errs []error
 		for i := range 3 {
@@ -200,7 +201,7 @@ func TestUpstreamSubDeviceTraces(t *testing.T) {
 
 	copier, one := b.load(b.adder("copy", reprise.Core{X: 1, Y: 1}, x, copied, 0)), b.load(b.adder("add 1", reprise.Core{X: 2, Y: 2}, x, y, 1))
 	two := b.load(b.adder("add 2", reprise.Core{X: 4, Y: 4}, y, added, 2))
-	copies, err := b.dev.CaptureQueues(b.ctx, "copy", q, func(rs []*reprise.Recorder) error {
+	copies, err := captureQueues(b.ctx, "copy", q, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(copier), rs[0].Run(one), rs[0].Record(event), rs[1].Wait(event), rs[1].Run(two))
 	})
 	b.must(err)

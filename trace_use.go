@@ -79,24 +79,17 @@ func (u *use) done() {
 	u.mu.Unlock()
 }
 
-// enter begins a use of all parts of a trace of that name. The caller calls leave.
-func enter(op, name string, parts []*Trace) (leave func(), err error) {
-	d := parts[0].q.d
-	what := fmt.Sprintf("%s trace %q", op, name)
-	if err := d.usable(what); err != nil {
-		return nil, err
-	}
-	for i, t := range parts {
-		if err := t.use.enter(false); err != nil {
-			leaveAll(parts[:i], false)
-			return nil, fmt.Errorf("reprise: %s: %w", what, err)
+// enter begins a use of what the trace has in memory. The caller calls leave.
+func (t *Trace) enter(op string) (leave func(), err error) {
+	what := fmt.Sprintf("%s trace %q", op, t.name)
+	for i := range t.calls {
+		if err := t.calls[i].d.usable(what); err != nil {
+			return nil, err
 		}
 	}
-	return func() { leaveAll(parts, false) }, nil
-}
-
-func leaveAll(parts []*Trace, alone bool) {
-	for _, t := range parts {
-		t.use.leave(alone)
+	u := &t.owner().use
+	if err := u.enter(false); err != nil {
+		return nil, fmt.Errorf("reprise: %s: %w", what, err)
 	}
+	return func() { u.leave(false) }, nil
 }

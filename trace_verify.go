@@ -32,27 +32,24 @@ func (e *VerifyError) Error() string {
 
 // Verify reads back the commands and the kernels that replays use, and compares them with the host's copy. The error is
 // a *VerifyError if they differ: something has written to the trace's memory.
-func (t *Trace) Verify(ctx context.Context) error { return verify(ctx, t.name, []*Trace{t}) }
+func (t *Trace) Verify(ctx context.Context) error { return t.verify(ctx) }
 
-// Verify is [Trace.Verify] for all parts.
-func (t *SpanningTrace) Verify(ctx context.Context) error { return verify(ctx, t.name, t.parts) }
-
-func verify(ctx context.Context, name string, parts []*Trace) error {
+func (t *Trace) verify(ctx context.Context) error {
 	const op = "verify"
-	leave, err := enter(op, name, parts)
+	leave, err := t.enter(op)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	for _, t := range parts {
+	for _, t := range t.parts {
 		if err := t.flush(ctx); err != nil {
 			return t.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
 		}
 		if err := t.compareCommands(ctx, op, t.commands()); err != nil {
 			return err
 		}
-		for _, x := range t.progs {
-			if err := t.compare(op, t.what(fmt.Sprintf("the kernels of %q", x.Name())), 0, x.image.Binary(), t.reads(ctx, x.bin)); err != nil {
+		for _, x := range t.programs {
+			if err := t.compare(op, t.label(fmt.Sprintf("the kernels of %q", x.Name())), 0, x.image.Binary(), t.reads(ctx, x.bin)); err != nil {
 				return err
 			}
 		}
@@ -60,29 +57,27 @@ func verify(ctx context.Context, name string, parts []*Trace) error {
 	return nil
 }
 
-// Inspect waits for the queue and reads back what lies in DRAM of the trace now, as commands with the names of their
+// Inspect waits for the queues and reads back what lies in DRAM of each part now, as commands with the names of their
 // programs. It fails if these are no longer commands; Verify says what is different.
-func (t *Trace) Inspect(ctx context.Context) (*tracebuf.Contents, error) {
+func (t *Trace) Inspect(ctx context.Context) ([]*tracebuf.Contents, error) {
 	const op = "inspect"
-	leave, err := enter(op, t.name, []*Trace{t})
+	leave, err := t.enter(op)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return t.inspect(ctx, op)
-}
-
-// Inspect is [Trace.Inspect] for the part that is on a queue.
-func (t *SpanningTrace) Inspect(ctx context.Context, q *Queue) (*tracebuf.Contents, error) {
+	var out []*tracebuf.Contents
 	for _, p := range t.parts {
-		if p.q == q {
-			return p.Inspect(ctx)
+		c, err := p.inspect(ctx, op)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, c)
 	}
-	return nil, fmt.Errorf("reprise: inspect trace %q: %w: it has no part on the queue", t.name, ErrOtherQueue)
+	return out, nil
 }
 
-func (t *Trace) inspect(ctx context.Context, op string) (*tracebuf.Contents, error) {
+func (t *part) inspect(ctx context.Context, op string) (*tracebuf.Contents, error) {
 	err := t.flush(ctx)
 	im := *t.image
 	if err == nil {
@@ -99,36 +94,40 @@ func (t *Trace) inspect(ctx context.Context, op string) (*tracebuf.Contents, err
 	return c, nil
 }
 
-// CheckResults waits for the queue and compares what the buffers of a loaded trace hold with the results that are in its
+// CheckResults waits for the queues and compares what the buffers of a loaded trace hold with the results that are in its
 // file, which a replay on the file's data gives. The error is a *VerifyError if they differ.
 func (t *Trace) CheckResults(ctx context.Context) error {
-	return checkResults(ctx, t.name, []*Trace{t})
-}
-
-// CheckResults is [Trace.CheckResults]. It waits for all queues.
-func (t *SpanningTrace) CheckResults(ctx context.Context) error {
-	return checkResults(ctx, t.name, t.parts)
-}
-
-func checkResults(ctx context.Context, name string, parts []*Trace) error {
 	const op = "check results of"
-	leave, err := enter(op, name, parts)
+	leave, err := t.enter(op)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	first := parts[0]
-	if len(first.results) == 0 {
-		return fmt.Errorf("reprise: %s trace %q: %w", op, name, ErrNoResults)
+	none := true
+	for i := range t.calls {
+		parts := t.partsOn(t.calls[i].d)
+		none = none && len(parts[0].results) == 0
+		if err := checkResults(ctx, op, parts); err != nil {
+			return err
+		}
 	}
-	for _, t := range parts[1:] {
-		if err := t.q.await(ctx); err != nil {
-			return t.q.d.failed(fmt.Sprintf("%s trace %q", op, name), err)
+	if none {
+		return fmt.Errorf("reprise: %s trace %q: %w", op, t.name, ErrNoResults)
+	}
+	return nil
+}
+
+// checkResults compares the results on a device.
+func checkResults(ctx context.Context, op string, parts []*part) error {
+	first := parts[0]
+	for _, p := range parts[1:] { // the reads wait for the first part's queue
+		if err := p.q.await(ctx); err != nil {
+			return p.q.d.failed(fmt.Sprintf("%s trace %q", op, p.name), err)
 		}
 	}
 	for i := range first.results {
 		r := &first.results[i]
-		b := first.made[r.Buffer]
+		b := first.fileBuffers[r.Buffer]
 		read := func(off int, dst []byte) error { return b.read(ctx, first.q.q, off, dst) }
 		if err := first.compare(op, fmt.Sprintf("the results in %q", b.name), r.Offset, r.Bytes, read); err != nil {
 			return err
@@ -137,27 +136,19 @@ func checkResults(ctx context.Context, name string, parts []*Trace) error {
 	return nil
 }
 
-// what names something of the trace, and of a trace over several queues the part that it is in.
-func (t *Trace) what(s string) string {
-	if t.spans {
-		return fmt.Sprintf("%s on queue %d", s, t.q.ID())
-	}
-	return s
-}
-
 // reads reads an interleaved extent.
-func (t *Trace) reads(ctx context.Context, e allocator.Extent) func(off int, dst []byte) error {
+func (t *part) reads(ctx context.Context, e allocator.Extent) func(off int, dst []byte) error {
 	iv := interleaved(e)
 	return func(off int, dst []byte) error { return t.q.q.Read(ctx, &iv, off, dst) }
 }
 
 // compareCommands compares the commands in DRAM.
-func (t *Trace) compareCommands(ctx context.Context, op string, want []byte) error {
-	return t.compare(op, t.what("the commands"), 0, want, t.reads(ctx, t.ext))
+func (t *part) compareCommands(ctx context.Context, op string, want []byte) error {
+	return t.compare(op, t.label("the commands"), 0, want, t.reads(ctx, t.ext))
 }
 
 // compare reads device memory from byte off on and compares it.
-func (t *Trace) compare(op, what string, off int, want []byte, read func(off int, dst []byte) error) error {
+func (t *part) compare(op, what string, off int, want []byte, read func(off int, dst []byte) error) error {
 	got := make([]byte, len(want))
 	if err := read(off, got); err != nil {
 		return t.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)

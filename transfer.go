@@ -16,7 +16,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallWrite, Queues: q.self, Name: b.label(), Object: b, Bytes: len(data)}).end(ctx, &err)
 	}
-	if err := q.checkTransfer("write", opWrite, b); err != nil {
+	if err := q.checkTransfer(ctx, "write", opWrite, b); err != nil {
 		return err
 	}
 	if err := b.write(ctx, q.q, off, data); err != nil {
@@ -41,7 +41,7 @@ func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallRead, Queues: q.self, Name: b.label(), Object: b, Bytes: len(dst)}).end(ctx, &err)
 	}
-	if err := q.checkTransfer("read", opRead, b); err != nil {
+	if err := q.checkTransfer(ctx, "read", opRead, b); err != nil {
 		return nil, err
 	}
 	p = &Pending{b: b, q: q, n: len(dst)}
@@ -52,14 +52,14 @@ func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 }
 
 // checkTransfer checks that the queue can transfer data of a buffer now.
-func (q *Queue) checkTransfer(name string, op captureOp, b *Buffer) error {
+func (q *Queue) checkTransfer(ctx context.Context, name string, op captureOp, b *Buffer) error {
 	if err := q.d.usable(name); err != nil {
 		return err
 	}
 	if err := b.of(q.d); err != nil {
 		return fmt.Errorf("reprise: %s: %w", name, err)
 	}
-	return q.d.refuse(q, op, b.name)
+	return q.d.refuse(ctx, q, op, b.name)
 }
 
 // checkRange checks that a transfer stays inside the buffer.

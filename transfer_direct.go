@@ -92,7 +92,7 @@ func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer,
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: kind, Queues: q.self, Name: b.label(), Object: b, Bytes: n}).end(ctx, &err)
 	}
-	if err := q.checkTransfer(name, op, b); err != nil {
+	if err := q.checkTransfer(ctx, name, op, b); err != nil {
 		return err
 	}
 	if h == nil {

@@ -82,7 +82,7 @@ func (s *session) breakdown(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t, err := s.dev.Queue(0).Capture(ctx, "smallest", func(r *reprise.Recorder) error { return r.Run(x) })
+	t, err := s.dev.Queue(0).Capture(ctx, "smallest", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 		return err
 	}
 	// Later runs of a trace wait for kernel-config memory: the last one is as all others in a long trace.
-	steps := t.Steps()
+	steps := t.Parts()[0].Steps
 	run, err := fewestAllocations(func() error { return s.dev.Queue(0).Run(ctx, x) }, s.finish)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	}
 	var one *reprise.Trace
 	capture, err := fewestAllocations(func() (err error) {
-		one, err = s.dev.Queue(0).Capture(ctx, "one", func(r *reprise.Recorder) error { return r.Run(x) })
+		one, err = s.dev.Queue(0).Capture(ctx, "one", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		return err
 	}, func(ctx context.Context) error { return one.Release(ctx) })
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	if capture > captureAllocations {
 		return fmt.Errorf("a capture allocates %d times, more than %d", capture, captureAllocations)
 	}
-	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.CommandBytes(), x.Commands(), run, steps[programs-1].Size, t.ReplayBytes(), replay)
+	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.CommandBytes(), x.Commands(), run, steps[programs-1].Size, t.Parts()[0].ReplayBytes, replay)
 	if err := t.Release(ctx); err != nil {
 		return err
 	}

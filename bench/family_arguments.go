@@ -69,7 +69,7 @@ func measurePatching(ctx context.Context, s *session) error {
 	all := q.Workers()
 	for _, cores := range []reprise.Range{{Start: all.Start, End: all.Start}, all} {
 		arg := reprise.Arg{Kernel: "blank 0", Index: 7, Cores: []reprise.Range{cores}}
-		t, err := q.Capture(ctx, "patched", func(r *reprise.Recorder) error {
+		t, err := q.Capture(ctx, "patched", func(_ context.Context, r *reprise.Recorder) error {
 			if err := x.SetArg(arg, 0); err != nil { // the same on all cores
 				return err
 			}

@@ -91,7 +91,7 @@ func (s *session) replayMesh(ctx context.Context, m *mesh.Mesh, params ...Param)
 	if err != nil {
 		return err
 	}
-	t, err := m.Queue(0).Capture(ctx, "blank", func(r *mesh.Recorder) error { return r.Run(x) })
+	t, err := m.Queue(0).Capture(ctx, "blank", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
 	if err != nil {
 		return err
 	}

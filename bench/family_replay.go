@@ -111,7 +111,7 @@ func (s *session) replays(ctx context.Context, measure func(context.Context, *re
 
 // record records a program several times.
 func (s *session) record(ctx context.Context, x *reprise.Executable, programs int) (*reprise.Trace, error) {
-	return s.dev.Queue(0).Capture(ctx, fmt.Sprintf("%d programs", programs), func(r *reprise.Recorder) error {
+	return s.dev.Queue(0).Capture(ctx, fmt.Sprintf("%d programs", programs), func(_ context.Context, r *reprise.Recorder) error {
 		for range programs {
 			if err := r.Run(x); err != nil {
 				return err
@@ -138,10 +138,11 @@ func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs i
 	if programs > 32 {
 		per = 4
 	}
-	bytes := t.ReplayBytes()
+	part := t.Parts()[0]
+	bytes := part.ReplayBytes
 	job := &job{
 		name: "submit", params: []Param{param("programs", programs)}, op: replay(t), per: per, burst: burst, settle: s.finish,
-		against: []*baseline{memcpySame(bytes, per)}, bytes: float64(bytes), commands: float64(t.ReplayCommands()), allocs: true,
+		against: []*baseline{memcpySame(bytes, per)}, bytes: float64(bytes), commands: float64(part.ReplayCommands), allocs: true,
 		peers: replayPeers(),
 	}
 	if nt := nonTemporal(); nt != nil {

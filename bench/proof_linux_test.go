@@ -107,7 +107,7 @@ func prove(ctx context.Context) (_ *proof, err error) {
 		return nil, err
 	}
 	q := d.Queue(0)
-	tr, err := q.Capture(ctx, "smallest", func(r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := q.Capture(ctx, "smallest", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	if err != nil {
 		return nil, err
 	}

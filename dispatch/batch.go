@@ -39,6 +39,12 @@ type Batch struct {
 	locks   []*Queue // of the parts, in the order in which they are locked
 	devices int
 	linked  bool // some parts are on queues of one device
+
+	one struct { // what the slices of a batch of one part are made of
+		part [1]batchPart
+		err  [1]error
+		lock [1]*Queue
+	}
 }
 
 type batchPart struct {
@@ -109,8 +115,10 @@ func NewBatch(parts ...*Prepared) (*Batch, error) {
 			}
 		}
 	}
-	if err := link(parts); err != nil {
-		return nil, err
+	if len(parts) > 1 {
+		if err := link(parts); err != nil {
+			return nil, err
+		}
 	}
 	return newBatch(parts)
 }
@@ -118,6 +126,9 @@ func NewBatch(parts ...*Prepared) (*Batch, error) {
 func newBatch(parts []*Prepared) (*Batch, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("dispatch: join a batch: no parts")
+	}
+	if len(parts) == 1 {
+		return newSingle(parts[0]), nil
 	}
 	b := &Batch{parts: make([]batchPart, len(parts)), errs: make([]error, len(parts))}
 	devices := map[*Device]bool{}
@@ -129,10 +140,15 @@ func newBatch(parts []*Prepared) (*Batch, error) {
 	}
 	slices.SortFunc(b.locks, (*Queue).Compare)
 	b.devices = len(devices)
-	if len(parts) == 1 {
-		b.single, b.queue = parts[0], parts[0].Queue
-	}
 	return b, nil
+}
+
+// newSingle is newBatch for one part, which takes one allocation.
+func newSingle(p *Prepared) *Batch {
+	b := &Batch{single: p, queue: p.Queue, devices: 1}
+	b.one.part[0].Prepared, b.one.lock[0] = p, p.Queue
+	b.parts, b.errs, b.locks = b.one.part[:], b.one.err[:], b.one.lock[:]
+	return b
 }
 
 // link puts the waits for other queues of the same device before the commands of parts.

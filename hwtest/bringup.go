@@ -189,7 +189,7 @@ func useAfterClose(t *fixture) {
 	u.useDevice(d)
 	b := u.buffer(reprise.DRAM, 64, 64)
 	x := u.load(u.storeProgram("store", u.grid(), b, 1))
-	tr, err := u.rq.Capture(u.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := u.rq.Capture(u.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
 	t.ok(d.Close())
 	q := d.Queue(0)
@@ -204,7 +204,7 @@ func useAfterClose(t *fixture) {
 		"replay trace":     tr.Replay(t.ctx),
 		"release trace":    tr.Release(t.ctx),
 		"close executable": x.Close(t.ctx),
-		"capture": second(q.Capture(t.ctx, "t", func(*reprise.Recorder) error {
+		"capture": second(q.Capture(t.ctx, "t", func(context.Context, *reprise.Recorder) error {
 			t.Error("capture on a closed device calls its function")
 			return nil
 		})),
@@ -215,7 +215,7 @@ func useAfterClose(t *fixture) {
 		t.says(err, "reprise: "+name, "the device is closed")
 	}
 	// Names and sizes are only memory.
-	if b.Name() != "test" || x.Name() != "store" || tr.Name() != "t" || len(tr.Extents()) == 0 {
+	if b.Name() != "test" || x.Name() != "store" || tr.Name() != "t" || len(tr.Parts()[0].Extents) == 0 {
 		t.Error("what is known of closed things is lost")
 	}
 }

@@ -62,7 +62,7 @@ func (t *fixture) load(p *reprise.Program) *reprise.Executable {
 // capture records programs as a trace and releases it with the case.
 func (t *fixture) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 	t.Helper()
-	tr, err := t.rq.Capture(t.ctx, name, func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, name, func(_ context.Context, r *reprise.Recorder) error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err

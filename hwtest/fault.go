@@ -356,7 +356,7 @@ func closeBusy(t *fixture) {
 		t.ok(err)
 		x, err := d.Load(t.ctx, u.mixProgram("busy", d.Grid(), b, 1, 0))
 		t.ok(err)
-		tr, err := u.rq.Capture(t.ctx, "busy", func(r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := u.rq.Capture(t.ctx, "busy", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		t.ok(err)
 		for range t.size(50, 10) {
 			t.ok(u.rq.Run(t.ctx, x))
@@ -431,7 +431,7 @@ func foreignThings(t *fixture) {
 		`read: buffer "test"`:             b.rq.Read(t.ctx, buf, 0, p),
 		`run: executable "x"`:             b.rq.Run(t.ctx, x),
 		`load program "y": buffer "test"`: second(b.dev.Load(t.ctx, a.mixProgram("y", a.grid(), buf, 1, 0))),
-		`capture "t"`: second(b.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+		`capture "t"`: second(b.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 			return r.Run(x)
 		})),
 	} {

@@ -60,7 +60,7 @@ func removedCard(t *fixture) {
 	f := u.follow()
 	x, err := dev.Load(t.ctx, u.mixProgram("removed", u.grid(), f.b, 4, 0))
 	t.ok(err)
-	tr, err := u.rq.Capture(t.ctx, "removed", func(r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := u.rq.Capture(t.ctx, "removed", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
 	for range 20 {
 		t.ok(tr.Replay(t.ctx))

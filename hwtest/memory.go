@@ -379,7 +379,7 @@ func fixedTraceRegion(t *fixture) {
 	hole := int(t.dev.Memory(reprise.DRAM).LargestHole)
 	all := t.buffer(reprise.DRAM, hole*banks, hole)
 	trace := t.capture("in the region", x)
-	for _, e := range trace.Extents() {
+	for _, e := range trace.Parts()[0].Extents {
 		if e.Start < tr.Low || e.End > tr.High {
 			t.Errorf("the trace has %+v, outside of its region [%#x,%#x)", e, tr.Low, tr.High)
 		}

@@ -228,9 +228,9 @@ func (t *meshFixture) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
 	return in, out, t.loaded(t.adder(in, out, func(c *mesh.Chip) uint32 { return 100 * (1 + t.ordinal(c)) }))
 }
 
-func (t *meshFixture) recorded(xs ...*mesh.Executable) *mesh.Trace {
+func (t *meshFixture) recorded(xs ...*mesh.Executable) *reprise.Trace {
 	t.Helper()
-	tr, err := t.queue.Capture(t.ctx, "trace", func(r *mesh.Recorder) error {
+	tr, err := t.queue.Capture(t.ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err
@@ -241,6 +241,16 @@ func (t *meshFixture) recorded(xs ...*mesh.Executable) *mesh.Trace {
 	t.ok(err)
 	t.later(tr.Release)
 	return tr
+}
+
+// on is the part of a trace on some chips.
+func (t *meshFixture) on(tr *reprise.Trace, r mesh.Range) *reprise.Trace {
+	t.Helper()
+	qs, err := t.queue.In(r)
+	t.ok(err)
+	part, err := tr.Subset(qs...)
+	t.ok(err)
+	return part
 }
 
 func meshNeighbours(t *meshFixture) {

@@ -27,13 +27,13 @@ func meshFaultCases() []testCase {
 
 func meshCaptureRefuses(t *meshFixture) {
 	in, _, x := t.setUp()
-	for what, f := range map[string]func() error{
-		"write":  func() error { return t.queue.Write(t.ctx, in, make([]byte, in.Size())) },
-		"finish": func() error { return t.queue.Finish(t.ctx) },
-		"run":    func() error { return t.queue.Run(t.ctx, x) },
+	for what, f := range map[string]func(context.Context) error{
+		"write":  func(ctx context.Context) error { return t.queue.Write(ctx, in, make([]byte, in.Size())) },
+		"finish": func(ctx context.Context) error { return t.queue.Finish(ctx) },
+		"run":    func(ctx context.Context) error { return t.queue.Run(ctx, x) },
 	} {
-		_, err := t.queue.Capture(t.ctx, "refused", func(r *mesh.Recorder) error {
-			_ = f()
+		_, err := t.queue.Capture(t.ctx, "refused", func(ctx context.Context, r *mesh.Recorder) error {
+			_ = f(ctx)
 			return r.Run(x)
 		})
 		if !errors.Is(err, reprise.ErrInCapture) {
@@ -45,7 +45,7 @@ func meshCaptureRefuses(t *meshFixture) {
 }
 
 func meshEmptyTrace(t *meshFixture) {
-	if _, err := t.queue.Capture(t.ctx, "nothing", func(*mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
+	if _, err := t.queue.Capture(t.ctx, "nothing", func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
 		t.Errorf("nothing was recorded: %v", err)
 	}
 }
@@ -231,8 +231,7 @@ func meshCardLost(t *meshFixture) {
 		t.Fatalf("with card %s gone: %v", lost.Name, failed)
 	}
 	c := left[len(left)-1]
-	part, err := tr.Part(mesh.Range{Start: c.Coord, End: c.Coord})
-	t.ok(err)
+	part := t.on(tr, mesh.Range{Start: c.Coord, End: c.Coord})
 	t.ok(part.Replay(context.WithoutCancel(t.ctx)))
 	t.is("another chip", c, out, counting(out.Size(), 101+100*t.ordinal(c)))
 }

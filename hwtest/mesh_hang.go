@@ -96,8 +96,7 @@ func meshLostInTheMiddle(t *meshFixture) {
 	}
 	first := left[0]
 	t.ok(t.queue.On(first).Write(t.ctx, b.On(first), 0, counting(b.Size(), 0)))
-	part, err := tr.Part(mesh.Range{Start: first.Coord, End: first.Coord})
-	t.ok(err)
+	part := t.on(tr, mesh.Range{Start: first.Coord, End: first.Coord})
 	t.ok(part.Replay(t.ctx))
 	t.is("another chip", first, b, counting(b.Size(), 1))
 }

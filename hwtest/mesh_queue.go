@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -42,7 +43,7 @@ func meshBufferParam(t *meshFixture) {
 	in, out, x := t.setUp()
 	other := t.pages("other")
 	t.ok(t.queue.Write(t.ctx, other, counting(other.Size(), 5000)))
-	tr, err := t.queue.Capture(t.ctx, "trace", func(r *mesh.Recorder) error {
+	tr, err := t.queue.Capture(t.ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer(x, "in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	})
 	t.ok(err)
@@ -50,7 +51,7 @@ func meshBufferParam(t *meshFixture) {
 		b     *mesh.Buffer
 		first uint32
 	}{{other, 5000}, {in, 1}, {other, 5000}} {
-		t.ok(tr.SetBuffer("in", from.b))
+		t.ok(tr.SetBuffer("in", from.b.All()...))
 		t.ok(tr.Replay(t.ctx))
 		for _, c := range t.mesh.Chips() {
 			t.is(from.b.Name(), c, out, counting(out.Size(), from.first+100*(1+t.ordinal(c))))
@@ -101,8 +102,7 @@ func meshPartsInTurn(t *meshFixture) {
 			if len(chips)%3 == 0 {
 				c = chips[(k+round)%len(chips)]
 			}
-			part, err := tr.Part(mesh.Range{Start: c.Coord, End: c.Coord})
-			t.ok(err)
+			part := t.on(tr, mesh.Range{Start: c.Coord, End: c.Coord})
 			t.ok(part.Replay(t.ctx))
 		}
 	}
@@ -145,13 +145,13 @@ func (t *meshFixture) corner(q int) reprise.Core {
 
 func meshTwoTraces(t *meshFixture) {
 	var bufs [2]*mesh.Buffer
-	var traces [2]*mesh.Trace
+	var traces [2]*reprise.Trace
 	for i := range bufs {
 		b := t.pages(fmt.Sprintf("queue %d", i))
 		t.ok(t.mesh.Queue(i).Write(t.ctx, b, counting(b.Size(), 0)))
 		x := t.loaded(t.adderAt(t.corner(i), b, b, add(uint32(i+1))))
 		var err error
-		traces[i], err = t.mesh.Queue(i).Capture(t.ctx, "own", func(r *mesh.Recorder) error { return r.Run(x) })
+		traces[i], err = t.mesh.Queue(i).Capture(t.ctx, "own", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
 		t.ok(err)
 		bufs[i] = b
 	}
@@ -171,13 +171,18 @@ func meshTwoTraces(t *meshFixture) {
 func meshSpanning(t *meshFixture) {
 	in, mid, out := t.pages("in"), t.pages("mid"), t.pages("out")
 	qs := []*mesh.Queue{t.mesh.Queue(0), t.mesh.Queue(1)}
+	capture := func(name string, record func(rs []*mesh.Recorder) error) (*reprise.Trace, error) {
+		return qs[0].Capture(t.ctx, name, func(_ context.Context, r *mesh.Recorder) error {
+			return record([]*mesh.Recorder{r, r.Queue(qs[1])})
+		}, qs[1])
+	}
 	first, second := t.loaded(t.adderAt(t.corner(0), in, mid, add(10))), t.loaded(t.adderAt(t.corner(1), mid, out, t.ordinal))
 	done := t.mesh.NewEvent("done")
 	record := func(rs []*mesh.Recorder) error {
 		return errors.Join(rs[0].Run(first), rs[0].Record(done), rs[1].Wait(done), rs[1].Run(second))
 	}
 	before := t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM)
-	tr, err := t.mesh.CaptureQueues(t.ctx, "both", qs, record)
+	tr, err := capture("both", record)
 	t.ok(err)
 	for round := range uint32(4) {
 		t.ok(qs[0].Write(t.ctx, in, counting(in.Size(), 50*round)))
@@ -197,11 +202,16 @@ func meshSpanning(t *meshFixture) {
 	if t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM) != before {
 		t.Error("memory is left")
 	}
-	if _, err := t.mesh.CaptureQueues(t.ctx, "one", qs[:1], record); err == nil {
-		t.Error("one queue is a trace over several")
+	if _, err := qs[0].Capture(t.ctx, "one", func(_ context.Context, r *mesh.Recorder) error {
+		return errors.Join(r.Run(first), r.Record(done))
+	}); !errors.Is(err, reprise.ErrInCapture) {
+		t.Errorf("an edge in a trace on one queue of each chip: %v", err)
+	}
+	if _, err := qs[0].Capture(t.ctx, "twice", func(context.Context, *mesh.Recorder) error { return nil }, qs[0]); err == nil {
+		t.Error("a queue is in a capture twice")
 	}
 	part := errors.New("not today")
-	if _, err := t.mesh.CaptureQueues(t.ctx, "given up", qs, func([]*mesh.Recorder) error { return part }); !errors.Is(err, part) {
+	if _, err := capture("given up", func([]*mesh.Recorder) error { return part }); !errors.Is(err, part) {
 		t.Errorf("given up: %v", err)
 	}
 	if t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM) != before {

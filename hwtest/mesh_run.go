@@ -1,6 +1,7 @@
 package hwtest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -100,8 +101,7 @@ func meshTracePart(t *meshFixture) {
 	_, out, x := t.setUp()
 	tr := t.recorded(x)
 	first := t.mesh.Shape().Coord(0)
-	part, err := tr.Part(mesh.Range{Start: first, End: first})
-	t.ok(err)
+	part := t.on(tr, mesh.Range{Start: first, End: first})
 	t.ok(part.Replay(t.ctx))
 	t.ok(t.queue.Finish(t.ctx))
 	for i, c := range t.mesh.Chips() {
@@ -115,7 +115,7 @@ func meshTracePart(t *meshFixture) {
 
 func meshTraceParam(t *meshFixture) {
 	_, out, x := t.setUp()
-	tr, err := t.queue.Capture(t.ctx, "trace", func(r *mesh.Recorder) error {
+	tr, err := t.queue.Capture(t.ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.Param(x, "pages", reprise.Arg{Kernel: "reader", Index: 1}))
 	})
 	t.ok(err)
@@ -154,12 +154,12 @@ func meshSubmeshTraces(t *meshFixture) {
 	}
 	subs, err := t.mesh.Submeshes(one)
 	t.ok(err)
-	var traces []*mesh.Trace
+	var traces []*reprise.Trace
 	for i, sub := range subs {
 		x, err := sub.Load(t.ctx, "add", t.adder(in, out, func(*mesh.Chip) uint32 { return uint32(50 + i) }))
 		t.ok(err)
 		t.later(x.Close)
-		tr, err := sub.Queue(0).Capture(t.ctx, "sub", func(r *mesh.Recorder) error { return r.Run(x) })
+		tr, err := sub.Queue(0).Capture(t.ctx, "sub", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
 		t.ok(err)
 		t.later(tr.Release)
 		traces = append(traces, tr)
@@ -178,7 +178,7 @@ func meshSubmeshTraces(t *meshFixture) {
 func meshManyTraces(t *meshFixture) {
 	in, out, _ := t.setUp()
 	before := t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM)
-	var traces []*mesh.Trace
+	var traces []*reprise.Trace
 	var xs []*mesh.Executable
 	for i := range uint32(4) {
 		xs = append(xs, t.loaded(t.adder(in, out, func(*mesh.Chip) uint32 { return 10 * i })))
@@ -202,7 +202,7 @@ func meshManyTraces(t *meshFixture) {
 func meshSkew(t *meshFixture) {
 	_, _, x := t.setUp()
 	tr := t.recorded(x)
-	s, err := tr.Skew(t.ctx)
+	s, err := t.mesh.Skew(t.ctx, tr)
 	t.ok(err)
 	if len(s.Chips) != t.mesh.Size() || s.Spread < 0 || s.Spread > time.Minute {
 		t.Errorf("%d chips within %v", len(s.Chips), s.Spread)

@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
@@ -166,7 +167,7 @@ func everythingModel(t *fixture) {
 				for range r.IntRange(1, 12, "length") {
 					seq = append(seq, drawProgram(r))
 				}
-				tr, err := t.rq.Capture(t.ctx, "model", func(rec *reprise.Recorder) error {
+				tr, err := t.rq.Capture(t.ctx, "model", func(_ context.Context, rec *reprise.Recorder) error {
 					for i, p := range seq {
 						if err := errors.Join(rec.Run(p.x), rec.Param(fmt.Sprint(i), number)); err != nil {
 							return err

@@ -1,6 +1,7 @@
 package hwtest
 
 import (
+	"context"
 	"errors"
 
 	"github.com/reprise-tt/reprise"
@@ -83,7 +84,7 @@ func usedAfterClose(t *fixture) {
 	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}})
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
-	_, captured := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+	_, captured := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	for op, err := range map[string]error{"run": t.rq.Run(t.ctx, x), "close": x.Close(t.ctx), "capture": captured} {
 		if !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("%s: error %v, want ErrReleased", op, err)

@@ -263,7 +263,7 @@ func capturesOnBoth(t *fixture) {
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() {
-			trs[i], errs[i] = q[i].Capture(t.ctx, fmt.Sprint(i), func(r *reprise.Recorder) error {
+			trs[i], errs[i] = q[i].Capture(t.ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error {
 				for range 10 + i {
 					if err := r.Run(x); err != nil {
 						return err
@@ -277,7 +277,7 @@ func capturesOnBoth(t *fixture) {
 	t.ok(errors.Join(errs...))
 	for i := range 2 {
 		t.closing(trs[i].Release)
-		if n := len(trs[i].Steps()); n != 10+i {
+		if n := len(trs[i].Parts()[0].Steps); n != 10+i {
 			t.Errorf("trace %d has %d steps, want %d", i, n, 10+i)
 		}
 		t.ok(trs[i].Replay(t.ctx))
@@ -450,7 +450,7 @@ func splitRefuses(t *fixture) {
 	}
 	for _, wrong := range []reprise.Range{t.grid(), on[0], {Start: on[0].End, End: on[1].End}, reprise.Single(4, 0)} {
 		x := t.load(t.mixProgram("x", wrong, f.b, 6, 0))
-		_, err := q[1].Capture(t.ctx, "tr", func(r *reprise.Recorder) error { return r.Run(x) })
+		_, err := q[1].Capture(t.ctx, "tr", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		for what, err := range map[string]error{"run": q[1].Run(t.ctx, x), "capture": err} {
 			var w *reprise.WorkersError
 			if !errors.As(err, &w) || w.Queue != 1 || w.Workers != on[1] || w.Cores != wrong {

@@ -1,6 +1,7 @@
 package hwtest
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -241,7 +242,7 @@ func fixedRegion(t *fixture) {
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	tr := t.capture("t", x, x)
-	if e := tr.Extents()[0]; e.Start < s.Low || e.End > s.High {
+	if e := tr.Parts()[0].Extents[0]; e.Start < s.Low || e.End > s.High {
 		t.Errorf("the trace lies at %#x..%#x, the region at %#x..%#x", e.Start, e.End, s.Low, s.High)
 	}
 	t.ok(tr.Replay(t.ctx))
@@ -256,7 +257,7 @@ func regionTooSmall(t *fixture) {
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	before := t.allocated()
-	_, err := t.rq.Capture(t.ctx, "large", func(r *reprise.Recorder) error {
+	_, err := t.rq.Capture(t.ctx, "large", func(_ context.Context, r *reprise.Recorder) error {
 		for range 200 {
 			if err := r.Run(x); err != nil {
 				return err
@@ -296,7 +297,7 @@ func regionUsedUp(t *fixture) {
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	var all []*reprise.Trace
 	for {
-		tr, err := t.rq.Capture(t.ctx, fmt.Sprint(len(all)), func(r *reprise.Recorder) error {
+		tr, err := t.rq.Capture(t.ctx, fmt.Sprint(len(all)), func(_ context.Context, r *reprise.Recorder) error {
 			for range 50 {
 				if err := r.Run(x); err != nil {
 					return err
@@ -330,7 +331,7 @@ func manyCaptures(t *fixture) {
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	before := t.allocated()
 	for i := range t.size(200, 20) {
-		tr, err := t.rq.Capture(t.ctx, fmt.Sprint(i), func(r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := t.rq.Capture(t.ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		t.ok(err)
 		t.ok(tr.Replay(t.ctx))
 		f.run(5, t.grid())

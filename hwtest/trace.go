@@ -2,6 +2,7 @@ package hwtest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -251,7 +252,7 @@ func traceRelease(t *fixture) {
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	before := t.allocated()
 	for range 3 {
-		tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		t.ok(err)
 		if t.allocated().trace <= before.trace {
 			t.Error("a trace takes no memory")
@@ -271,9 +272,9 @@ func traceReuse(t *fixture) {
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	var places []uint64
 	for range 3 {
-		tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		t.ok(err)
-		places = append(places, tr.Extents()[0].Start)
+		places = append(places, tr.Parts()[0].Extents[0].Start)
 		t.ok(tr.Replay(t.ctx))
 		f.run(5, t.grid())
 		t.ok(tr.Release(t.ctx))
@@ -305,7 +306,7 @@ func failedCapture(t *fixture) {
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	before := t.allocated()
 	mine := errors.New("a reason of the caller's")
-	_, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+	_, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 		if err := r.Run(x); err != nil {
 			return err
 		}
@@ -324,7 +325,7 @@ func failedCapture(t *fixture) {
 
 func emptyTrace(t *fixture) {
 	before := t.allocated()
-	if _, err := t.rq.Capture(t.ctx, "t", func(*reprise.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
+	if _, err := t.rq.Capture(t.ctx, "t", func(context.Context, *reprise.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
 		t.Errorf("error %v, want ErrEmptyTrace", err)
 	}
 	if after := t.allocated(); after != before {
@@ -336,14 +337,14 @@ func recorderAfterEnd(t *fixture) {
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	var kept *reprise.Recorder
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) })
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { kept = r; return r.Run(x) })
 	t.ok(err)
 	t.closing(tr.Release)
-	steps := len(tr.Steps())
+	steps := len(tr.Parts()[0].Steps)
 	if err := kept.Run(x); !errors.Is(err, reprise.ErrCaptureEnded) {
 		t.Errorf("error %v, want ErrCaptureEnded", err)
 	}
-	if len(tr.Steps()) != steps {
+	if len(tr.Parts()[0].Steps) != steps {
 		t.Error("the trace has grown")
 	}
 	t.ok(tr.Replay(t.ctx))
@@ -356,13 +357,13 @@ func captureErrorPlace(t *fixture) {
 	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}})
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
-	_, err = t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+	_, err = t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	var c *reprise.CaptureError
 	if !errors.As(err, &c) || !strings.HasSuffix(c.File, "hwtest/trace.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
 		t.Errorf("error %#v: %v", c, err)
 	}
 	// An error that the caller swallows ends the capture all the same.
-	if _, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { _ = r.Run(x); return nil }); !errors.Is(err, reprise.ErrReleased) {
+	if _, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { _ = r.Run(x); return nil }); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("a swallowed error: %v", err)
 	}
 }
@@ -393,7 +394,7 @@ func freedInTrace(t *fixture) {
 	t.ok(err)
 	x, err := t.dev.Load(t.ctx, t.storeProgram("x", t.grid(), b, 1))
 	t.ok(err)
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
 	t.ok(b.Free())
@@ -423,7 +424,7 @@ func circularInTrace(t *fixture) {
 	addCB(t, prog, 3, 65536, 2)
 	x, err := t.dev.Load(t.ctx, prog)
 	t.ok(err)
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
 	if hole := t.dev.Memory(reprise.L1).LargestHole; hole > free-2*65536 {
@@ -443,18 +444,18 @@ func traceDescription(t *fixture) {
 	}
 	before := t.dev.Memory(allocator.Trace)
 	tr := t.capture("two", x, y, x)
-	if tr.Name() != "two" || len(tr.Steps()) != 3 || tr.Steps()[1].Name != "second" {
-		t.Errorf("%q: %+v", tr.Name(), tr.Steps())
+	if tr.Name() != "two" || len(tr.Parts()[0].Steps) != 3 || tr.Parts()[0].Steps[1].Name != "second" {
+		t.Errorf("%q: %+v", tr.Name(), tr.Parts()[0].Steps)
 	}
 	at := 0
-	for _, s := range tr.Steps() {
+	for _, s := range tr.Parts()[0].Steps {
 		if s.Offset != at || s.Size <= 0 {
 			t.Errorf("step %+v, want one at %d", s, at)
 		}
 		at += s.Size
 	}
 	total := 0
-	for i, e := range tr.Extents() {
+	for i, e := range tr.Parts()[0].Extents {
 		if e.Bank != i || e.End <= e.Start || e.End > t.dev.DRAMBankSize() {
 			t.Errorf("extent %+v", e)
 		}
@@ -466,7 +467,7 @@ func traceDescription(t *fixture) {
 	if m := t.dev.Memory(allocator.Trace); m.Extents != before.Extents+1 || (m.Allocated-before.Allocated)*uint64(m.Banks) < uint64(total) {
 		t.Errorf("the banks hold %d B, the allocator has %+v, before %+v", total, m, before)
 	}
-	if n := tr.ReplayBytes(); n <= 0 || n > 512 {
+	if n := tr.Parts()[0].ReplayBytes; n <= 0 || n > 512 {
 		t.Errorf("a replay writes %d B", n)
 	}
 	var text bytes.Buffer
@@ -534,7 +535,7 @@ func captureBesideUse(t *fixture) {
 		done <- err
 	}()
 	for i := range n {
-		tr, err := t.rq.Capture(t.ctx, fmt.Sprint(i), func(r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := t.rq.Capture(t.ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		t.ok(err)
 		t.ok(tr.Release(t.ctx))
 	}

@@ -1,6 +1,7 @@
 package hwtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -27,32 +28,30 @@ func captureCases() []testCase {
 }
 
 // forbidden does what a capture can't hold.
-func (t *fixture) forbidden(op string, x *reprise.Executable, tr *reprise.Trace, b *reprise.Buffer, e *reprise.Event) error {
+func (t *fixture) forbidden(ctx context.Context, op string, x *reprise.Executable, tr *reprise.Trace, b *reprise.Buffer, e *reprise.Event) error {
 	data := make([]byte, b.Size())
 	var err error
 	switch op {
 	case "write":
-		err = t.rq.Write(t.ctx, b, 0, data)
+		err = t.rq.Write(ctx, b, 0, data)
 	case "read":
-		err = t.rq.Read(t.ctx, b, 0, data)
+		err = t.rq.Read(ctx, b, 0, data)
 	case "finish":
-		err = t.rq.Finish(t.ctx)
+		err = t.rq.Finish(ctx)
 	case "run":
-		err = t.rq.Run(t.ctx, x)
+		err = t.rq.Run(ctx, x)
 	case "replay":
-		err = tr.Replay(t.ctx)
+		err = tr.Replay(ctx)
 	case "capture":
-		_, err = t.rq.Capture(t.ctx, "inner", func(r *reprise.Recorder) error { return r.Run(x) })
+		_, err = t.rq.Capture(ctx, "inner", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	case "begin":
 		_, err = t.rq.Begin("inner")
-	case "allocate":
-		_, err = t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Name: "late"})
 	case "load":
-		_, err = t.dev.Load(t.ctx, t.storeProgram("late", t.grid(), b, 1))
+		_, err = t.dev.Load(ctx, t.storeProgram("late", t.grid(), b, 1))
 	case "record":
-		err = t.rq.Record(t.ctx, e)
+		err = t.rq.Record(ctx, e)
 	case "wait":
-		err = t.rq.Wait(t.ctx, e)
+		err = t.rq.Wait(ctx, e)
 	default:
 		err = fmt.Errorf("no operation %q", op)
 	}
@@ -66,13 +65,26 @@ func insideCapture(t *fixture, op string) {
 	e := t.dev.NewEvent("e")
 	t.ok(t.rq.Record(t.ctx, e))
 	before := t.allocated()
-	_, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
-		if err := r.Run(x); err != nil {
-			return err
-		}
-		_ = t.forbidden(op, x, other, f.b, e)
-		return r.Run(x)
-	})
+	var err error
+	switch op {
+	case "allocate": // has no context, so that only Begin's captures know of it
+		err = t.allocateInCapture(x)
+	case "begin": // the same; the capture goes on
+		tr, failed := t.rq.Capture(t.ctx, "t", func(ctx context.Context, r *reprise.Recorder) error {
+			err = t.forbidden(ctx, op, x, other, f.b, e)
+			return r.Run(x)
+		})
+		t.ok(failed)
+		t.ok(tr.Release(t.ctx))
+	default:
+		_, err = t.rq.Capture(t.ctx, "t", func(ctx context.Context, r *reprise.Recorder) error {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+			_ = t.forbidden(ctx, op, x, other, f.b, e)
+			return r.Run(x)
+		})
+	}
 	var ce *reprise.CaptureError
 	if !errors.Is(err, reprise.ErrInCapture) || !errors.As(err, &ce) || ce.Instead == "" {
 		t.Errorf("error %v", err)
@@ -85,6 +97,16 @@ func insideCapture(t *fixture, op string) {
 	t.ok(other.Replay(t.ctx))
 	f.run(5, t.grid())
 	f.check("after the capture")
+}
+
+// allocateInCapture allocates between Begin and Discard.
+func (t *fixture) allocateInCapture(x *reprise.Executable) error {
+	r, err := t.rq.Begin("t")
+	t.ok(err)
+	t.ok(t.rq.Run(t.ctx, x))
+	_, err = t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Name: "late"})
+	t.ok(r.Discard())
+	return err
 }
 
 func beginAndEnd(t *fixture) {
@@ -101,7 +123,7 @@ func beginAndEnd(t *fixture) {
 	tr, err := r.End(t.ctx)
 	t.ok(err)
 	t.closing(tr.Release)
-	if n := len(tr.Steps()); n != 4 {
+	if n := len(tr.Parts()[0].Steps); n != 4 {
 		t.Errorf("%d programs were recorded, want 4", n)
 	}
 	forward()
@@ -150,7 +172,9 @@ func freedInCapture(t *fixture) {
 	t.ok(err)
 	x, err := t.dev.Load(t.ctx, t.storeProgram("x", t.grid(), b, 1))
 	t.ok(err)
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), x.Close(t.ctx), b.Free()) })
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), x.Close(t.ctx), b.Free())
+	})
 	t.ok(err)
 	t.closing(tr.Release)
 	var others []*reprise.Buffer
@@ -174,7 +198,7 @@ func releaseBehindReplays(t *fixture) {
 		if i%2 == 1 {
 			x, n = y, 6
 		}
-		tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+		tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 		t.ok(err)
 		for range 3 {
 			t.ok(tr.Replay(t.ctx))
@@ -207,7 +231,7 @@ func tracesSharePool(t *fixture) {
 	var traces []*reprise.Trace
 	var places []uint32
 	for range 2 {
-		tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+		tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: pages * page, PageSize: page, Name: "mid"})
 			if err != nil {
 				return err

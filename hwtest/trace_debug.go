@@ -1,6 +1,7 @@
 package hwtest
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func (t *fixture) sequence(f *follow, n int) (tr *reprise.Trace, play func()) {
 	for i, size := range []int{0, 30_000, 4000} {
 		xs = append(xs, t.load(t.mixProgram(fmt.Sprint(size), t.grid(), f.b, uint32(i+1), size&^15)))
 	}
-	tr, err := t.rq.Capture(t.ctx, "sequence", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "sequence", func(_ context.Context, r *reprise.Recorder) error {
 		var errs []error
 		for i := range n {
 			errs = append(errs, r.Run(xs[i%3]))

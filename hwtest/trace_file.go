@@ -47,7 +47,7 @@ func (t *fixture) saved(n int, opts ...reprise.SaveOption) ([]byte, *follow) {
 		t.ok(err)
 		xs = append(xs, x)
 	}
-	tr, err := t.rq.Capture(t.ctx, "file", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "file", func(_ context.Context, r *reprise.Recorder) error {
 		for i := range n {
 			if err := r.Run(xs[i%len(xs)]); err != nil {
 				return err
@@ -233,7 +233,7 @@ func shardedFromFile(t *fixture, s reprise.Sharding) {
 	b := t.bufferOf(conf)
 	p, numbers := t.numbers(b)
 	x := t.load(p)
-	tr, err := t.rq.Capture(t.ctx, "sharded", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "sharded", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
 	})
 	t.ok(err)
@@ -285,7 +285,7 @@ func partsFromFile(t *fixture) {
 	out, err := whole.Sub(20*page, page)
 	t.ok(err)
 	x := t.load(t.addTo("add", in, out, 5))
-	tr, err := t.rq.Capture(t.ctx, "parts", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "parts", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	})
 	t.ok(err)

@@ -1,6 +1,7 @@
 package hwtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -35,7 +36,7 @@ func paramOf(t *fixture, n int) { paramRounds(t, t.size(n, min(n, 6)), t.size(50
 func paramRounds(t *fixture, n, rounds int) {
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 		var errs []error
 		for range n {
 			errs = append(errs, r.Run(x), r.Param("number", number))
@@ -66,7 +67,7 @@ func paramOfCores(t *fixture) {
 	prog := t.mixProgram("x", t.grid(), b, 0, 0)
 	prog.Kernels[0].Args = func(reprise.Core) []uint32 { return []uint32{b.Addr(), 0} }
 	x := t.load(prog)
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 		errs := []error{r.Run(x)}
 		for c := range t.grid().Cores() {
 			errs = append(errs, r.Param(c.String(), reprise.Arg{Kernel: "mix", Index: 1, Cores: []reprise.Range{{Start: c, End: c}}}))
@@ -99,7 +100,7 @@ func paramOfMany(t *fixture) {
 		Name: "store", Image: t.kernel(kernels.Store), Processor: reprise.TRISC0, Cores: []reprise.Range{t.grid()}, Common: []uint32{0},
 		Args: func(reprise.Core) []uint32 { return append([]uint32{b.Addr(), n}, make([]uint32, n)...) },
 	}}})
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 		err := r.Run(x)
 		for i := range n {
 			err = errors.Join(err, r.Param(fmt.Sprint(i), reprise.Arg{Kernel: "store", Index: 2 + i}))
@@ -134,7 +135,7 @@ func paramBuffers(t *fixture) {
 			return []uint32{bufs[0].Addr(), bufs[1].Addr(), 0, pages, bufs[0].PageStride(), room.Addr()}
 		},
 	}}})
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"}), r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1}))
 	})
 	t.ok(err)
@@ -161,7 +162,7 @@ func paramBuffers(t *fixture) {
 func paramAllocates(t *fixture) {
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
-	tr, err := t.rq.Capture(t.ctx, "t", func(r *reprise.Recorder) error {
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("number", number))
 	})
 	t.ok(err)

@@ -89,7 +89,7 @@ func (v *victim) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if v.trace, err = q.Capture(ctx, "add", func(r *reprise.Recorder) error { return r.Run(x) }); err != nil {
+	if v.trace, err = q.Capture(ctx, "add", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) }); err != nil {
 		return err
 	}
 	for i, run := range []func() error{func() error { return q.Run(ctx, x) }, func() error { return v.trace.Replay(ctx) }} {

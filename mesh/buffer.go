@@ -86,6 +86,9 @@ func (b *Buffer) On(c *Chip) *reprise.Buffer {
 	return nil
 }
 
+// All returns the buffers of all chips, row by row.
+func (b *Buffer) All() []*reprise.Buffer { return slices.Clone(b.bufs) }
+
 // number returns which chip of the mesh c is, or -1.
 func (m *Mesh) number(c *Chip) int {
 	return slices.IndexFunc(m.chips, func(have *Chip) bool { return c != nil && have.Device == c.Device })

@@ -73,7 +73,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	q := m.Queue(0)
-	trace, err := q.Capture(ctx, "layer and sum", func(r *mesh.Recorder) error {
+	trace, err := q.Capture(ctx, "layer and sum", func(_ context.Context, r *mesh.Recorder) error {
 		return errors.Join(r.Run(layer), r.Run(sum))
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ func ExampleTrace() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	trace, err := m.Queue(0).Capture(ctx, "32 layers", func(r *mesh.Recorder) error {
+	trace, err := m.Queue(0).Capture(ctx, "32 layers", func(_ context.Context, r *mesh.Recorder) error {
 		for range 32 {
 			if err := r.Run(layer); err != nil {
 				return err
@@ -128,14 +128,13 @@ func ExampleTrace() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	first := trace.On(m.Chip(0, 0)).Extents()[0]
-	for _, c := range m.Chips() {
-		t := trace.On(c)
-		same := t.Extents()[0] == first && c.Device.Memory(allocator.Trace).Extents == 1
+	parts := trace.Parts()
+	for i, c := range m.Chips() {
+		same := parts[i].Extents[0] == parts[0].Extents[0] && c.Device.Memory(allocator.Trace).Extents == 1
 		fmt.Printf("%v: TRACE at the place of the first: %t\n", c.Coord, same)
 	}
 	streams, bytes := trace.Streams()
-	fmt.Printf("%d chips, %d stream of commands on the host, as large as on each chip: %t\n", m.Size(), streams, bytes == trace.Size())
+	fmt.Printf("%d chips, %d stream of commands on the host, as large as on each chip: %t\n", m.Size(), streams, bytes == parts[0].Size)
 	if err := errors.Join(trace.Replay(ctx), m.Queue(0).Finish(ctx), trace.Release(ctx)); err != nil {
 		log.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func proof(b *bench) {
 	for _, c := range b.mesh.Chips() {
 		b.holds(c, out, 10)
 	}
-	skew, err := trace.Skew(b.ctx)
+	skew, err := b.mesh.Skew(b.ctx, trace)
 	b.must(err)
 	b.Logf("%v: chips were through within %v of each other, clocks read within %v", b.mesh, skew.Spread, skew.Within)
 	if len(skew.Chips) != b.mesh.Size() || skew.Spread < 0 {

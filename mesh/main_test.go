@@ -106,9 +106,28 @@ func (b *bench) load(name string, parts ...mesh.Part) *mesh.Executable {
 	return x
 }
 
-func (b *bench) capture(name string, xs ...*mesh.Executable) *mesh.Trace {
+// part is what a trace has on the first queue of a chip.
+func (b *bench) part(t *reprise.Trace, c *mesh.Chip) reprise.Part {
+	for _, p := range t.Parts() {
+		if p.Queue == b.queue.On(c) {
+			return p
+		}
+	}
+	return reprise.Part{}
+}
+
+// subset is the part of a trace on the chips of a range.
+func (b *bench) subset(t *reprise.Trace, r mesh.Range) (*reprise.Trace, error) {
+	qs, err := b.queue.In(r)
+	if err != nil {
+		return nil, err
+	}
+	return t.Subset(qs...)
+}
+
+func (b *bench) capture(name string, xs ...*mesh.Executable) *reprise.Trace {
 	b.Helper()
-	t, err := b.queue.Capture(b.ctx, name, func(r *mesh.Recorder) error {
+	t, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *mesh.Recorder) error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err

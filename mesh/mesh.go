@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,13 +32,7 @@ type system struct {
 	inGraph  []int                  // by node: which chip of graph it is
 	carry    map[topology.Link]bool // links that carry command queues of chips of the mesh
 	problems []string
-	// start is held while traces of several chips are started: who starts several takes the locks of their queues, and
-	// two such would wait for each other.
-	start  sync.Mutex
-	closed atomic.Bool
-	// captures is how many are under way. Meanwhile nothing is done on other goroutines than the caller's, by whose stack a
-	// device knows what is part of a capture, and refuses it.
-	captures atomic.Int32
+	closed   atomic.Bool
 }
 
 // Chip is a chip of a mesh.
@@ -240,9 +235,9 @@ func failure(op string, chips []*Chip, errs []error) error {
 }
 
 // each calls f for each chip by number, side by side, and waits for all.
-func (m *Mesh) each(op string, f func(i int) error) error {
+func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	errs := make([]error, len(m.chips))
-	if len(m.chips) == 1 || m.s.captures.Load() > 0 {
+	if len(m.chips) == 1 || capturing(ctx) {
 		for i := range m.chips {
 			if errs[i] = f(i); errs[i] != nil && errors.Is(errs[i], reprise.ErrInCapture) {
 				for j := i + 1; j < len(errs); j++ {

@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"testing"
@@ -34,7 +35,7 @@ func TestParamOfEachChip(t *testing.T) {
 			}})
 		}
 		x, y := load(7), load(9)
-		trace, err := b.queue.Capture(b.ctx, "with", func(r *mesh.Recorder) error {
+		trace, err := b.queue.Capture(b.ctx, "with", func(_ context.Context, r *mesh.Recorder) error {
 			var errs []error
 			for range runs {
 				errs = append(errs, r.Run(x))

@@ -57,7 +57,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 	if len(data) != b.Size() {
 		return fmt.Errorf("mesh: write buffer %q: %d B of data, it has %d B", b.name, len(data), b.Size())
 	}
-	return q.m.each(fmt.Sprintf("write buffer %q", b.name), func(i int) error {
+	return q.m.each(ctx, fmt.Sprintf("write buffer %q", b.name), func(i int) error {
 		part := data
 		if b.lay != nil {
 			part = b.lay.take(q.m.chips[i].Coord, data)
@@ -76,7 +76,7 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	if len(dst) != b.Size() {
 		return fmt.Errorf("mesh: read buffer %q: room for %d B, it has %d B", b.name, len(dst), b.Size())
 	}
-	return q.m.each(fmt.Sprintf("read buffer %q", b.name), func(i int) error {
+	return q.m.each(ctx, fmt.Sprintf("read buffer %q", b.name), func(i int) error {
 		switch {
 		case b.lay == nil && i == 0:
 			return q.qs[i].Read(ctx, b.bufs[i], 0, dst)
@@ -121,7 +121,7 @@ func (q *Queue) Finish(ctx context.Context) error {
 	if err := q.m.usable("finish"); err != nil {
 		return err
 	}
-	return q.m.each("finish", func(i int) error { return q.qs[i].Finish(ctx) })
+	return q.m.each(ctx, "finish", func(i int) error { return q.qs[i].Finish(ctx) })
 }
 
 // Record makes an event mean this place in the queue, on every chip.
@@ -181,7 +181,7 @@ func (e *Event) Synchronize(ctx context.Context) error {
 	if e == nil {
 		return errors.New("mesh: synchronize: no event: it is nil")
 	}
-	return e.m.each(fmt.Sprintf("synchronize with event %q", e.name), func(i int) error { return e.es[i].Synchronize(ctx) })
+	return e.m.each(ctx, fmt.Sprintf("synchronize with event %q", e.name), func(i int) error { return e.es[i].Synchronize(ctx) })
 }
 
 // Query reports whether the event's newest recording is done on all chips, without waiting.

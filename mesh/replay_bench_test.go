@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -31,12 +32,16 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	trace, err := m.Queue(0).Capture(b.Context(), "blank", func(r *mesh.Recorder) error { return r.Run(x) })
+	trace, err := m.Queue(0).Capture(b.Context(), "blank", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, shape := range []mesh.Shape{{1, 1}, {1, 2}, {1, 4}, {2, 4}, {4, 4}, {8, 4}} {
-		part, err := trace.Part(mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{shape[0] - 1, shape[1] - 1}})
+		queues, err := m.Queue(0).In(mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{shape[0] - 1, shape[1] - 1}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		part, err := trace.Subset(queues...)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -11,7 +12,7 @@ import (
 
 // Skew is the difference in time between the chips of a replay.
 type Skew struct {
-	Chips []ChipTime // in the order of the trace's chips
+	Chips []ChipTime // in the order of the trace's parts
 	// Spread is the time from the first chip to the last. Within is the possible error of Spread: twice the duration of the
 	// longest reading of a clock.
 	Spread, Within time.Duration
@@ -26,23 +27,32 @@ type ChipTime struct {
 // clockGap is the time between the two readings that relate a chip's clock to the host's.
 const clockGap = 20 * time.Millisecond
 
-// Skew waits for the queues, replays the trace and returns the differences between the chips' ends of the replay, from time stamps
-// of their dispatchers. Each chip's clock is read before and after to relate them. If the trace takes the same time on every chip,
-// these are the differences of their starts. A call takes some tens of milliseconds.
-func (s *Span) Skew(ctx context.Context) (*Skew, error) {
+// Skew waits for the queues, replays a trace of the mesh's chips and returns the differences between the chips' ends of the
+// replay, from time stamps of their dispatchers. Each chip's clock is read before and after to relate them. If the trace takes
+// the same time on every chip, these are the differences of their starts. A call takes some tens of milliseconds.
+func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 	fail := func(err error) (*Skew, error) {
-		return nil, fmt.Errorf("mesh: skew of trace %q: %w", s.t.Name(), err)
+		return nil, fmt.Errorf("mesh: skew of trace %q: %w", t.Name(), err)
 	}
 	type reading struct {
+		chip        *Chip
+		queue       *reprise.Queue
 		first, last reprise.Clock
 		event       *reprise.Event
 	}
-	at := make([]reading, len(s.chips))
+	var at []reading
+	for _, p := range t.Parts() {
+		i := slices.IndexFunc(m.chips, func(c *Chip) bool { return c.Device == p.Queue.Device() })
+		if i < 0 {
+			return fail(ErrWrongMesh)
+		}
+		at = append(at, reading{chip: m.chips[i], queue: p.Queue})
+	}
 	out := &Skew{}
 	var errs []error
 	clocks := func(put func(r *reading, c reprise.Clock)) error {
-		for i, c := range s.chips {
-			now, err := s.queue(c).Clock()
+		for i := range at {
+			now, err := at[i].queue.Clock()
 			if err != nil {
 				return err
 			}
@@ -51,22 +61,22 @@ func (s *Span) Skew(ctx context.Context) (*Skew, error) {
 		}
 		return nil
 	}
-	for i, c := range s.chips {
-		if err := s.queue(c).Finish(ctx); err != nil {
+	for i := range at {
+		if err := at[i].queue.Finish(ctx); err != nil {
 			return fail(err)
 		}
-		at[i].event = c.Device.NewEvent("skew", reprise.Timed())
+		at[i].event = at[i].chip.Device.NewEvent("skew", reprise.Timed())
 	}
 	if err := clocks(func(r *reading, c reprise.Clock) { r.first = c }); err != nil {
 		return fail(err)
 	}
-	if err := s.Replay(ctx); err != nil {
+	if err := t.Replay(ctx); err != nil {
 		return nil, err
 	}
-	for i, c := range s.chips {
-		errs = append(errs, s.queue(c).Record(ctx, at[i].event))
+	for i := range at {
+		errs = append(errs, at[i].queue.Record(ctx, at[i].event))
 	}
-	for i := range s.chips {
+	for i := range at {
 		errs = append(errs, at[i].event.Synchronize(ctx))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -83,11 +93,11 @@ func (s *Span) Skew(ctx context.Context) (*Skew, error) {
 		return fail(err)
 	}
 	var first, last time.Duration
-	for i, c := range s.chips {
+	for i := range at {
 		r := &at[i]
 		cycles, ok := r.event.DeviceTime()
 		if !ok || r.last.Cycles == r.first.Cycles {
-			return fail(fmt.Errorf("chip %v: its clock stands still", c.Coord))
+			return fail(fmt.Errorf("chip %v: its clock stands still", r.chip.Coord))
 		}
 		perCycle := float64(r.last.Host.Sub(r.first.Host)) / float64(r.last.Cycles-r.first.Cycles)
 		when := r.first.Host.Sub(at[0].first.Host) + time.Duration(float64(int64(cycles-r.first.Cycles))*perCycle)
@@ -95,7 +105,7 @@ func (s *Span) Skew(ctx context.Context) (*Skew, error) {
 			first, last = when, when
 		}
 		first, last = min(first, when), max(last, when)
-		out.Chips = append(out.Chips, ChipTime{Chip: c, After: when})
+		out.Chips = append(out.Chips, ChipTime{Chip: r.chip, After: when})
 	}
 	for i := range out.Chips {
 		out.Chips[i].After -= first
@@ -103,6 +113,3 @@ func (s *Span) Skew(ctx context.Context) (*Skew, error) {
 	out.Spread = last - first
 	return out, nil
 }
-
-// queue returns the queue of a chip that the trace runs on.
-func (s *Span) queue(c *Chip) *reprise.Queue { return s.t.q.On(c) }

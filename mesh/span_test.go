@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -31,19 +32,20 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 		return p, err
 	}})
 	other := b.capture("other", x)
-	part, err := other.Part(mesh.At(0, 0))
+	part, err := b.subset(other, mesh.At(0, 0))
 	b.must(err)
 	qs := []*mesh.Queue{b.mesh.Queue(0), b.mesh.Queue(1)}
 	done := b.mesh.NewEvent("done")
-	trace, err := b.mesh.CaptureQueues(b.ctx, "both", qs, func(rs []*mesh.Recorder) error {
-		return errors.Join(rs[0].Run(x), rs[0].Record(done), rs[1].Wait(done), rs[1].Run(y))
-	})
+	trace, err := qs[0].Capture(b.ctx, "both", func(_ context.Context, r *mesh.Recorder) error {
+		second := r.Queue(qs[1])
+		return errors.Join(r.Run(x), r.Record(done), second.Wait(done), second.Run(y))
+	}, qs[1])
 	b.must(err)
 	b.must(trace.Replay(b.ctx))
 	release := b.held(b.mesh.Chip(0, 1))
 	released, replayed := make(chan error, 1), make(chan error, 1)
 	go func() { released <- trace.Release(b.ctx) }()
-	for trace.On(b.mesh.Chip(0, 0)) != nil { // then it is the turn of the chip that is held
+	for b.part(trace, b.mesh.Chip(0, 0)).Extents != nil { // then only the chip that is held is left
 		time.Sleep(time.Millisecond)
 	}
 	go func() { replayed <- part.Replay(b.ctx) }()

@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -21,16 +22,16 @@ func TestTraceOfAMesh(t *testing.T) {
 			same := b.load("same", b.adder("same", in, out, always(7)))
 			b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
 			calls := 0
-			trace, err := b.queue.Capture(b.ctx, "once", func(r *mesh.Recorder) error {
+			trace, err := b.queue.Capture(b.ctx, "once", func(_ context.Context, r *mesh.Recorder) error {
 				calls++
 				return errors.Join(r.Run(same), r.Run(same))
 			})
 			b.must(err)
-			if n, bytes := trace.Streams(); calls != 1 || n != 1 || bytes != trace.Size() {
+			if n, bytes := trace.Streams(); calls != 1 || n != 1 || bytes != trace.Parts()[0].Size {
 				t.Errorf("recorded %d times, %d streams of %d B for a trace of %d B", calls, n, bytes, trace.Size())
 			}
 			for _, c := range b.mesh.Chips() {
-				if got, want := trace.On(c).Extents()[0], trace.On(b.mesh.Chip(0, 0)).Extents()[0]; got != want {
+				if got, want := b.part(trace, c).Extents[0], b.part(trace, b.mesh.Chip(0, 0)).Extents[0]; got != want {
 					t.Errorf("chip %v has the trace at %+v, the first at %+v", c.Coord, got, want)
 				}
 			}
@@ -41,7 +42,7 @@ func TestTraceOfAMesh(t *testing.T) {
 			for _, c := range b.mesh.Chips() {
 				b.holds(c, out, 8)
 			}
-			part, err := trace.Part(mesh.At(1, 0))
+			part, err := b.subset(trace, mesh.At(1, 0))
 			b.must(err)
 			b.must(b.queue.Write(b.ctx, in, words(in.Size(), 50)))
 			b.must(part.Replay(b.ctx))
@@ -85,15 +86,15 @@ func TestTraceWithDifferentParts(t *testing.T) {
 	}
 	b.must(trace.Release(b.ctx))
 	some := b.capture("some", last)
-	if some.On(b.mesh.Chip(0, 1)) != nil || len(some.Chips()) != 2 {
-		t.Errorf("a trace of %d chips", len(some.Chips()))
+	if n := len(some.Parts()); b.part(some, b.mesh.Chip(0, 1)).Queue != nil || n != 2 {
+		t.Errorf("a trace of %d chips", n)
 	}
 	b.must(some.Replay(b.ctx))
 	b.must(b.queue.Finish(b.ctx))
-	if _, err := some.Part(mesh.At(0, 0)); err == nil {
+	if _, err := b.subset(some, mesh.At(0, 0)); err == nil {
 		t.Error("a part where nothing was recorded")
 	}
-	if _, err := b.queue.Capture(b.ctx, "nothing", func(*mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
+	if _, err := b.queue.Capture(b.ctx, "nothing", func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
 		t.Errorf("an empty trace: %v", err)
 	}
 }
@@ -106,26 +107,25 @@ func TestCapturesRefuse(t *testing.T) {
 	x := b.load("x", b.adder("x", in, out, always(1)))
 	earlier := b.capture("earlier", x)
 	e := b.mesh.NewEvent("e")
-	for what, f := range map[string]func() error{
-		"write":  func() error { return b.queue.Write(b.ctx, in, make([]byte, in.Size())) },
-		"read":   func() error { return b.queue.Read(b.ctx, in, make([]byte, in.Size())) },
-		"run":    func() error { return b.queue.Run(b.ctx, x) },
-		"finish": func() error { return b.queue.Finish(b.ctx) },
-		"record": func() error { return b.queue.Record(b.ctx, e) },
-		"replay": func() error { return earlier.Replay(b.ctx) },
-		"load":   func() error { _, err := b.mesh.Load(b.ctx, "y", b.adder("y", in, out, always(1))); return err },
-		"allocate": func() error {
-			_, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Size: 64}})
+	for what, f := range map[string]func(ctx context.Context) error{
+		"write":  func(ctx context.Context) error { return b.queue.Write(ctx, in, make([]byte, in.Size())) },
+		"read":   func(ctx context.Context) error { return b.queue.Read(ctx, in, make([]byte, in.Size())) },
+		"run":    func(ctx context.Context) error { return b.queue.Run(ctx, x) },
+		"finish": func(ctx context.Context) error { return b.queue.Finish(ctx) },
+		"record": func(ctx context.Context) error { return b.queue.Record(ctx, e) },
+		"replay": func(ctx context.Context) error { return earlier.Replay(ctx) },
+		"load": func(ctx context.Context) error {
+			_, err := b.mesh.Load(ctx, "y", b.adder("y", in, out, always(1)))
 			return err
 		},
-		"capture": func() error {
-			_, err := b.queue.Capture(b.ctx, "z", func(*mesh.Recorder) error { return nil })
+		"capture": func(ctx context.Context) error {
+			_, err := b.queue.Capture(ctx, "z", func(context.Context, *mesh.Recorder) error { return nil })
 			return err
 		},
 	} {
 		var inside error
-		_, err := b.queue.Capture(b.ctx, "t", func(r *mesh.Recorder) error {
-			inside = f()
+		_, err := b.queue.Capture(b.ctx, "t", func(ctx context.Context, r *mesh.Recorder) error {
+			inside = f(ctx)
 			return r.Run(x)
 		})
 		var ce *reprise.CaptureError
@@ -144,7 +144,7 @@ func TestTraceParameters(t *testing.T) {
 	in, out := b.pages("in", 8), b.pages("out", 8)
 	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 0)))
 	x := b.load("add", b.adder("add", in, out, always(3)))
-	trace, err := b.queue.Capture(b.ctx, "with", func(r *mesh.Recorder) error {
+	trace, err := b.queue.Capture(b.ctx, "with", func(_ context.Context, r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.Run(x), r.Param(x, "addend", reprise.Arg{Kernel: "add", Index: 3}))
 	})
 	b.must(err)
@@ -159,11 +159,11 @@ func TestTraceParameters(t *testing.T) {
 		}
 	}
 	other := b.pages("other", 8)
-	moved, err := b.queue.Capture(b.ctx, "moved", func(r *mesh.Recorder) error {
+	moved, err := b.queue.Capture(b.ctx, "moved", func(_ context.Context, r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer(x, "out", out, reprise.Arg{Kernel: "writer", Index: 0}))
 	})
 	b.must(err)
-	b.must(moved.SetBuffer("out", other))
+	b.must(moved.SetBuffer("out", other.All()...))
 	b.must(moved.Replay(b.ctx))
 	for _, c := range b.mesh.Chips() {
 		b.holds(c, other, 3)
@@ -219,15 +219,15 @@ func TestReplayWithAChipGone(t *testing.T) {
 	if failed == nil {
 		failed = b.queue.Finish(b.ctx)
 	}
-	var e *mesh.Error
-	if !errors.As(failed, &e) || len(e.Chips) != 4 || len(e.Failed()) != 1 || e.Failed()[0].Name != lost.Name || !errors.Is(failed, reprise.ErrDeviceLost) {
+	var e *reprise.PartsError
+	if !errors.As(failed, &e) || len(e.Parts) != 4 || len(e.Failed()) != 1 || e.Failed()[0].Queue.Device() != lost.Device || !errors.Is(failed, reprise.ErrDeviceLost) {
 		t.Fatalf("with a chip gone: %v", failed)
 	}
-	if err := trace.Replay(b.ctx); !errors.As(err, &e) || !errors.Is(err, mesh.ErrSkipped) {
+	if err := trace.Replay(b.ctx); !errors.As(err, &e) || !errors.Is(err, reprise.ErrSkipped) {
 		t.Errorf("the next replay: %v", err)
 	}
 	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}, mesh.At(1, 1)} {
-		part, err := trace.Part(r)
+		part, err := b.subset(trace, r)
 		b.must(err)
 		b.must(part.Replay(b.ctx))
 	}

@@ -2,6 +2,7 @@ package observe_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func TestTimeline(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		in, out := b.Pages("in", 8), b.Pages("out", 8)
 		x := b.Load(b.Adder("add", reprise.Core{X: 1}, in, out, 5))
-		tr, err := b.Queue.Capture(b.Ctx, "adds", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+		tr, err := b.Queue.Capture(b.Ctx, "adds", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 		b.Must(err)
 		other := b.Dev.Queue(1)
 		e := b.Dev.NewEvent("ran")

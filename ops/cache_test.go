@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -74,14 +75,14 @@ func TestTraceOfOperations(t *testing.T) {
 	l1 := ops.Interleaved(reprise.L1)
 	x, y := b.tensor(l1, ops.Int32, 2, 3), b.tensor(l1, ops.Int32, 1, 3)
 	sum, product := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
-	run := func() error {
+	run := func(context.Context) error {
 		if _, err := b.Add(b.ctx, x, y, ops.Into(sum)); err != nil {
 			return err
 		}
 		_, err := b.Add(b.ctx, sum, y, ops.Into(product))
 		return err
 	}
-	b.must(run())
+	b.must(run(b.ctx))
 	tr, err := b.Capture(b.ctx, "sums", run)
 	b.must(err)
 	h, err := ops.NewHost([]int{2, 3}, ops.Int32, []int32{10, 20, 30, -10, -20, -30})
@@ -107,7 +108,7 @@ func TestCacheMissDuringCapture(t *testing.T) {
 	x := b.tensor(ops.Interleaved(reprise.DRAM), ops.UInt32, 4)
 	out := b.ok(b.Empty(b.ctx, x.Spec()))
 	var got error
-	_, err := b.Capture(b.ctx, "cold", func() error {
+	_, err := b.Capture(b.ctx, "cold", func(context.Context) error {
 		_, got = b.Relu(b.ctx, x, ops.Into(out))
 		return nil
 	})
@@ -118,14 +119,14 @@ func TestCacheMissDuringCapture(t *testing.T) {
 	if !errors.Is(err, reprise.ErrInCapture) {
 		t.Errorf("of the capture: %v", err)
 	}
-	if _, err := b.Capture(b.ctx, "allocates", func() error { _, err := b.Relu(b.ctx, x); return err }); !errors.Is(err, reprise.ErrInCapture) {
+	if _, err := b.Capture(b.ctx, "allocates", func(context.Context) error { _, err := b.Relu(b.ctx, x); return err }); !errors.Is(err, reprise.ErrInCapture) {
 		t.Errorf("a result that has to be allocated: %v", err)
 	}
 	if n := b.ProgramCacheEntries(); n != 0 {
 		t.Errorf("%d programs in the cache", n)
 	}
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
-	tr, err := b.Capture(b.ctx, "warm", func() error { _, err := b.Relu(b.ctx, x, ops.Into(out)); return err })
+	tr, err := b.Capture(b.ctx, "warm", func(context.Context) error { _, err := b.Relu(b.ctx, x, ops.Into(out)); return err })
 	b.must(err)
 	b.must(tr.Release(b.ctx))
 }

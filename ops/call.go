@@ -141,6 +141,9 @@ func (c *call) create(s Spec) (*Tensor, error) {
 			t.plan, err = c.d.captures.allocate(c.d, g, cfg)
 			return t, err
 		}
+		if err := c.d.refuseLocked(fmt.Errorf("%w: it would have to allocate its result: say Into which tensor it goes", reprise.ErrInCapture)); err != nil {
+			return nil, err
+		}
 		b, err := c.d.dev.NewBuffer(cfg)
 		if err != nil {
 			return nil, err

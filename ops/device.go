@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,11 +22,12 @@ type Device struct {
 	observers      []Observer
 	captures       captures
 
-	mu     sync.Mutex // guards the fields below; an operation holds it from start to end
-	images map[string]*kernels.Image
-	cache  map[string]*reprise.Executable
-	rec    *reprise.Recorder // of the trace that is captured, or nil
-	lastID uint64            // of a tensor
+	mu      sync.Mutex // guards the fields below; an operation holds it from start to end
+	images  map[string]*kernels.Image
+	cache   map[string]*reprise.Executable
+	rec     *reprise.Recorder // of the trace that is captured, or nil
+	refused error             // why that capture fails
+	lastID  uint64            // of a tensor
 }
 
 // Option configures a Device.
@@ -97,18 +99,30 @@ func (d *Device) Synchronize(ctx context.Context) error {
 // Capture records the operations that the function record calls as a trace. Their programs must be in the program cache, or
 // the capture fails with a [*CacheMissError], and their results must go [Into] existing tensors, because a trace can't
 // allocate. The trace holds the memory of all tensors until it is released.
-func (d *Device) Capture(ctx context.Context, name string, record func() error) (*reprise.Trace, error) {
-	return d.q.Capture(ctx, name, func(r *reprise.Recorder) error {
+func (d *Device) Capture(ctx context.Context, name string, record func(ctx context.Context) error) (*reprise.Trace, error) {
+	return d.q.Capture(ctx, name, func(ctx context.Context, r *reprise.Recorder) error {
 		d.mu.Lock()
-		d.rec = r
+		d.rec, d.refused = r, nil
 		d.mu.Unlock()
 		defer func() {
 			d.mu.Lock()
 			d.rec = nil
 			d.mu.Unlock()
 		}()
-		return record()
+		err := record(ctx)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return cmp.Or(d.refused, err)
 	})
+}
+
+// refuseLocked returns an error if a trace is being captured, which then fails with it even if the caller drops it.
+func (d *Device) refuseLocked(err error) error {
+	if d.rec == nil {
+		return nil
+	}
+	d.refused = cmp.Or(d.refused, err)
+	return err
 }
 
 // image returns a kernel's image, which it loads once.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,6 +67,9 @@ func (c *call) program(j *job, on []reprise.Range, shares map[reprise.Core]share
 	if x := d.cache[key]; x != nil {
 		return x, j.set(x, common)
 	}
+	if err := d.refuseLocked(&CacheMissError{Op: j.kernel, Key: key, Err: reprise.ErrInCapture}); err != nil {
+		return nil, err
+	}
 	im, err := d.image(j.kernel)
 	if err != nil {
 		return nil, err
@@ -80,9 +82,6 @@ func (c *call) program(j *job, on []reprise.Range, shares map[reprise.Core]share
 		}},
 		CircularBuffers: j.circular(on),
 	})
-	if errors.Is(err, reprise.ErrInCapture) {
-		return nil, &CacheMissError{Op: j.kernel, Key: key, Err: err}
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (p *Pipeline) compile(ctx context.Context, input []byte) error {
 	if err != nil || !p.config.Trace {
 		return err
 	}
-	p.trace, err = p.ops.Capture(ctx, p.config.Name, func(r *reprise.Recorder) error {
+	p.trace, err = p.ops.Capture(ctx, p.config.Name, func(_ context.Context, r *reprise.Recorder) error {
 		for _, x := range p.stages.Body {
 			if err := r.Run(x); err != nil {
 				return err

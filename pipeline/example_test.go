@@ -76,7 +76,7 @@ func (n *network) allocateInput() {
 	check(err)
 }
 
-func (n *network) record(r *reprise.Recorder) error {
+func (n *network) record(_ context.Context, r *reprise.Recorder) error {
 	for _, x := range n.body {
 		if err := r.Run(x); err != nil {
 			return err

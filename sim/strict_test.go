@@ -157,7 +157,7 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 		for range 1 + rng.IntN(6) {
 			r.jobs = append(r.jobs, jobs[rng.IntN(len(jobs))])
 		}
-		r.trace, err = q.Capture(ctx, fmt.Sprint("trace ", i), func(rec *reprise.Recorder) error {
+		r.trace, err = q.Capture(ctx, fmt.Sprint("trace ", i), func(_ context.Context, rec *reprise.Recorder) error {
 			for _, j := range r.jobs {
 				if err := rec.Run(j.x); err != nil {
 					return err

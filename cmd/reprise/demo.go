@@ -270,11 +270,11 @@ func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Dev
 	for _, x := range dep.Layers() {
 		res.EagerBytes += x.CommandBytes()
 	}
-	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.ReplayBytes()
-	for _, step := range trace.Steps() {
+	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.Parts()[0].ReplayBytes
+	for _, step := range trace.Parts()[0].Steps {
 		res.TraceCommands += step.Size
 	}
-	for _, e := range trace.Extents() {
+	for _, e := range trace.Parts()[0].Extents {
 		res.TraceBanks = append(res.TraceBanks, traceBank{e.Bank, e.Start, e.End})
 	}
 	rounds := 32

@@ -103,9 +103,9 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net *digits.Networ
 		return err
 	}
 	q := m.Queue(0)
-	trace, err := q.Capture(ctx, "digits", func(r *mesh.Recorder) error {
+	trace, err := q.Capture(ctx, "digits", func(ctx context.Context, r *mesh.Recorder) error {
 		for i, c := range chips {
-			if err := deps[i].Record(r.On(c)); err != nil {
+			if err := deps[i].Record(ctx, r.On(c)); err != nil {
 				return err
 			}
 		}
@@ -115,7 +115,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net *digits.Networ
 		return err
 	}
 	defer func() { err = errors.Join(err, trace.Release(context.WithoutCancel(ctx))) }()
-	res.TraceBytes = trace.Size()
+	res.TraceBytes = trace.Parts()[0].Size
 	res.Streams, res.HostBytes = trace.Streams()
 	var times []time.Duration
 	for round := range slices.Chunk(images, res.Batch*len(chips)) {

@@ -12,7 +12,7 @@ import (
 
 // ran notes a piece that has run.
 func (r *traceRun) ran(first, end int) {
-	all := r.programs()
+	all := programsOf(r.Trace)
 	r.out.Pieces = append(r.out.Pieces, pieceJSON{all[first], all[end-1]})
 }
 
@@ -35,7 +35,7 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	var c *reprise.CheckError
 	if errors.As(err, &c) {
 		if c.Step >= 0 {
-			r.out.Found = &r.programs()[c.Step]
+			r.out.Found = &programsOf(r.Trace)[c.Step]
 		}
 		return err, nil
 	}
@@ -80,7 +80,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	if err != nil || step < 0 {
 		return nil, err
 	}
-	p := &r.programs()[step]
+	p := &programsOf(r.Trace)[step]
 	r.out.Found = p
 	return fmt.Errorf("trace run: program %d %s is the first with which a replay hangs, or leaves something else in the buffers than the programs one by one", p.Step, tracebuf.Printable(p.Name)), nil
 }

@@ -11,52 +11,18 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// loadedTrace is a trace from a file, on one queue or several.
-type loadedTrace struct {
-	anyTrace
-	one  *reprise.Trace
-	many *reprise.SpanningTrace
-}
-
-// anyTrace is what traces of one queue and of several have in common.
-type anyTrace interface {
-	Name() string
-	Buffers() []*reprise.Buffer
-	Replay(context.Context) error
-	Step(context.Context, func(step int) error) error
-	Split(context.Context, int, func(first, end int) error) error
-	Check(context.Context) error
-	Bisect(context.Context, func(programs int) error, func(programs int) (bool, error)) (int, error)
-	Verify(context.Context) error
-	CheckResults(context.Context) error
-	Release(context.Context) error
-}
-
-func (t *loadedTrace) queues() int {
-	if t.many != nil {
-		return len(t.many.Queues())
-	}
-	return 1
-}
-
-// programs are those of the trace, by the numbers that steps have.
-func (t *loadedTrace) programs() []programAt {
+// programsOf are the programs of a trace, by the numbers that steps have.
+func programsOf(t *reprise.Trace) []programAt {
 	var out []programAt
-	if t.many != nil {
-		for i, s := range t.many.Programs() {
-			out = append(out, programAt{i, s.Name, s.Queue.ID()})
-		}
-		return out
-	}
-	for i, s := range t.one.Steps() {
-		out = append(out, programAt{i, s.Name, t.one.Queue().ID()})
+	for i, s := range t.Programs() {
+		out = append(out, programAt{i, s.Name, s.Queue.ID()})
 	}
 	return out
 }
 
 // loadTrace loads a trace file into a device, which isn't opened for a file that is no good. An empty name stands for the
 // emulator of the file's chip, and is filled in. The device gets the queues that the trace needs.
-func loadTrace(ctx context.Context, path string, device *string, opts ...reprise.Option) (*loadedTrace, *reprise.Device, error) {
+func loadTrace(ctx context.Context, path string, device *string, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
 	file, err := readTraceFile(ctx, path)
 	if err != nil {
 		return nil, nil, err
@@ -64,7 +30,7 @@ func loadTrace(ctx context.Context, path string, device *string, opts ...reprise
 	if *device == "" {
 		*device = "emu:" + file.Target.Arch.String()
 	}
-	t, dev, err := loadInto(ctx, path, file, *device, opts)
+	t, dev, err := loadInto(ctx, path, *device, opts)
 	var other *tracebuf.TargetError
 	if errors.As(err, &other) && other.What == "grid of workers" {
 		// The device is of the right kind, so it can have these workers.
@@ -72,12 +38,12 @@ func loadTrace(ctx context.Context, path string, device *string, opts ...reprise
 		for i, p := range file.Parts() {
 			opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
 		}
-		t, dev, err = loadInto(ctx, path, file, *device, opts)
+		t, dev, err = loadInto(ctx, path, *device, opts)
 	}
 	return t, dev, err
 }
 
-func loadInto(ctx context.Context, path string, file *tracebuf.File, device string, opts []reprise.Option) (*loadedTrace, *reprise.Device, error) {
+func loadInto(ctx context.Context, path, device string, opts []reprise.Option) (*reprise.Trace, *reprise.Device, error) {
 	target, err := parseTarget(device)
 	if err != nil {
 		return nil, nil, err
@@ -93,15 +59,7 @@ func loadInto(ctx context.Context, path string, file *tracebuf.File, device stri
 	if err != nil {
 		return nil, nil, openError(device, err)
 	}
-	t := &loadedTrace{}
-	r := bufio.NewReaderSize(f, 1<<16)
-	if len(file.Others) > 0 {
-		t.many, err = dev.LoadSpanningTrace(ctx, r)
-		t.anyTrace = t.many
-	} else {
-		t.one, err = dev.LoadTrace(ctx, r)
-		t.anyTrace = t.one
-	}
+	t, err := dev.LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16))
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), dev.Close())
 	}

@@ -113,9 +113,11 @@ func (r *recorded) span(out *bytes.Buffer) {
 	x, y, z := r.pages("x", 0), r.pages("y", 0), r.pages("z", 0)
 	there, back := r.add("there", reprise.Core{X: 1}, x, y, 1, x, y), r.add("back", reprise.Core{X: 3, Y: 1}, y, z, 2, y, z)
 	e := r.dev.NewEvent("there")
-	t, err := r.dev.CaptureQueues(r.ctx, "to and fro", []*reprise.Queue{r.dev.Queue(0), r.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(there), rs[0].Param("addend", reprise.Arg{Kernel: "add", Index: 3}), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back))
-	})
+	second := r.dev.Queue(1)
+	t, err := r.dev.Queue(0).Capture(r.ctx, "to and fro", func(_ context.Context, rec *reprise.Recorder) error {
+		other := rec.On(second)
+		return errors.Join(rec.Run(there), rec.Param("addend", reprise.Arg{Kernel: "add", Index: 3}), rec.Record(e), other.Wait(e), other.Run(back))
+	}, second)
 	r.do(err)
 	r.fill(x, 10)
 	r.do(t.Replay(r.ctx), r.dev.Queue(1).Finish(r.ctx), t.Save(r.ctx, out, reprise.WithData(x), reprise.WithResults(y, z)))
@@ -124,7 +126,7 @@ func (r *recorded) span(out *bytes.Buffer) {
 func (r *recorded) apart(out *bytes.Buffer) {
 	x, y := r.pages("x", 0), r.pages("y", 0)
 	add, q := r.add("add", reprise.Core{X: 4}, x, y, 3, x, y), r.dev.Queue(1)
-	t, err := q.Capture(r.ctx, "apart", func(rec *reprise.Recorder) error { return rec.Run(add) })
+	t, err := q.Capture(r.ctx, "apart", func(_ context.Context, rec *reprise.Recorder) error { return rec.Run(add) })
 	r.do(err)
 	r.fill(x, 10)
 	r.do(t.Replay(r.ctx), t.Save(r.ctx, out, reprise.WithData(x), reprise.WithResults(y)))
@@ -140,7 +142,7 @@ func (r *recorded) sharded(out *bytes.Buffer) {
 		Name: "store", Image: r.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Grid(1, 3)}, Common: []uint32{0},
 		Args: func(c reprise.Core) []uint32 { return []uint32{b.Addr(), 8, uint32(c.Y), 7, 6, 5, 4, 3, 2, 1} },
 	}}})
-	t, err := r.dev.Queue(0).Capture(r.ctx, "shards", func(rec *reprise.Recorder) error {
+	t, err := r.dev.Queue(0).Capture(r.ctx, "shards", func(_ context.Context, rec *reprise.Recorder) error {
 		return errors.Join(rec.Run(x), rec.ParamBuffer("to", part, reprise.Arg{Kernel: "store"}))
 	})
 	r.do(err)
@@ -152,7 +154,7 @@ func (r *recorded) sharded(out *bytes.Buffer) {
 func (r *recorded) hidden(out *bytes.Buffer) {
 	x, h := r.pages("seen", 0), r.pages("hidden", 1<<24)
 	fine, count, show := r.add("fine", reprise.Core{}, x, x, 1, x), r.add("count", reprise.Core{X: 1}, h, h, 1), r.add("show", reprise.Core{}, h, x, 0, x)
-	t, err := r.dev.Queue(0).Capture(r.ctx, "hidden", func(rec *reprise.Recorder) error {
+	t, err := r.dev.Queue(0).Capture(r.ctx, "hidden", func(_ context.Context, rec *reprise.Recorder) error {
 		return errors.Join(rec.Run(fine), rec.Run(count), rec.Run(show), rec.Run(fine))
 	})
 	r.do(err)

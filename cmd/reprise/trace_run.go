@@ -111,8 +111,8 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	r := &traceRun{loadedTrace: t, dev: dev, out: &runJSON{
-		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: t.queues(), Programs: len(t.programs()), Mode: c.mode(), Results: "not compared",
+	r := &traceRun{Trace: t, replayer: t, dev: dev, out: &runJSON{
+		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Programs()), Mode: c.mode(), Results: "not compared",
 	}}
 	begin := time.Now()
 	// What is wrong with the trace is said after everything else.
@@ -147,9 +147,16 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 
 // traceRun is a trace that runs.
 type traceRun struct {
-	*loadedTrace
-	dev *reprise.Device
-	out *runJSON
+	*reprise.Trace
+	replayer replayer // the trace
+	dev      *reprise.Device
+	out      *runJSON
+}
+
+// replayer is what replays need of a trace.
+type replayer interface {
+	Replay(context.Context) error
+	CheckResults(context.Context) error
 }
 
 // finish waits for all queues.
@@ -167,7 +174,7 @@ func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	var times []time.Duration
 	for i := range n {
 		start := time.Now()
-		if err := r.Replay(ctx); err != nil {
+		if err := r.replayer.Replay(ctx); err != nil {
 			return nil, err
 		}
 		times = append(times, time.Since(start))
@@ -184,7 +191,7 @@ func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 
 // results compares with what the file has.
 func (r *traceRun) results(ctx context.Context) (wrong, err error) {
-	err = r.CheckResults(ctx)
+	err = r.replayer.CheckResults(ctx)
 	var v *reprise.VerifyError
 	switch {
 	case err == nil:

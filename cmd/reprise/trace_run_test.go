@@ -13,7 +13,6 @@ import (
 
 // fewReplays is a trace that fails when it was replayed so often.
 type fewReplays struct {
-	anyTrace
 	left int
 }
 
@@ -31,7 +30,7 @@ func (f *fewReplays) CheckResults(context.Context) error { return reprise.ErrNoR
 // However many replays are asked for, nothing is prepared for all of them.
 func TestManyReplays(t *testing.T) {
 	f := &fewReplays{left: 3}
-	r := &traceRun{loadedTrace: &loadedTrace{anyTrace: f}, out: &runJSON{}}
+	r := &traceRun{replayer: f, out: &runJSON{}}
 	if _, err := r.replay(t.Context(), math.MaxInt); !errors.Is(err, errEnough) || f.left != -1 {
 		t.Errorf("%v, %d replays left, want the fourth one's error", err, f.left)
 	}

@@ -41,7 +41,7 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 			}
 			found := 0
 			for _, size := range []int{1024, 2048, 4096} {
-				b, ch, err := readDRAM(ctx, card, trace.Extents()[0].Start, size, trace.Size()/size)
+				b, ch, err := readDRAM(ctx, card, trace.Parts()[0].Extents[0].Start, size, trace.Size()/size)
 				if err != nil {
 					continue // it would end beyond a bank
 				}
@@ -52,19 +52,20 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 				}
 				found++
 				c := parts[0]
-				if got, want := len(c.Steps), len(trace.Steps()); got != want {
+				if got, want := len(c.Steps), len(trace.Parts()[0].Steps); got != want {
 					t.Errorf("%d programs, want %d", got, want)
 				}
-				for i, s := range trace.Steps() {
+				for i, s := range trace.Parts()[0].Steps {
 					if c.Steps[i].Offset != s.Offset || c.Steps[i].Size != s.Size {
 						t.Errorf("program %d: %+v, recorded as %+v", i, c.Steps[i], s)
 					}
 				}
 				var own, read strings.Builder
-				recorded, err := trace.Inspect(t.Context())
+				found, err := trace.Inspect(t.Context())
 				if err := errors.Join(err, trace.Verify(t.Context())); err != nil {
 					t.Fatal(err)
 				}
+				recorded := found[0]
 				c.Steps, recorded.Steps = nil, nil // their names are lines of their own
 				if err := errors.Join(c.Print(&read), recorded.Print(&own)); err != nil {
 					t.Fatal(err)

@@ -63,7 +63,7 @@ func atOnce(ctx context.Context, t reprise.Target, rounds int, spoil byte) (err 
 		if err != nil {
 			return err
 		}
-		trace, err := q.Capture(ctx, "store", func(r *reprise.Recorder) error { return r.Run(x) })
+		trace, err := q.Capture(ctx, "store", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func (g *Group) alike(ctx context.Context, op string) error {
 	return failure(op, errs)
 }
 
-// Replayer is a trace over the chips of this host's mesh, such as a *mesh.Trace.
+// Replayer is a trace over the chips of this host's mesh: a *reprise.Trace.
 type Replayer interface {
 	Replay(ctx context.Context) error
 }

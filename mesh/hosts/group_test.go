@@ -19,7 +19,7 @@ import (
 type host struct {
 	*hosts.Group
 	queue *mesh.Queue
-	trace *mesh.Trace
+	trace *reprise.Trace
 	out   *mesh.Buffer
 }
 
@@ -63,7 +63,7 @@ func start(t *testing.T, n *hosts.Node, m *mesh.Mesh) (*host, error) {
 	if err := h.queue.Write(ctx, in, make([]byte, 64)); err != nil {
 		return nil, err
 	}
-	h.trace, err = h.queue.Capture(ctx, "step", func(r *mesh.Recorder) error { return r.Run(x) })
+	h.trace, err = h.queue.Capture(ctx, "step", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
 	return h, err
 }
 

@@ -201,7 +201,7 @@ func (p *Deployment) Run(ctx context.Context, q *reprise.Queue) error {
 }
 
 // Record records all layers. It is a function for reprise.Queue.Capture.
-func (p *Deployment) Record(r *reprise.Recorder) error {
+func (p *Deployment) Record(_ context.Context, r *reprise.Recorder) error {
 	for _, x := range p.layers {
 		if err := r.Run(x); err != nil {
 			return err

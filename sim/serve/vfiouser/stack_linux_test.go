@@ -142,7 +142,7 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 	})
 	check(err)
 	queue := dev.Queue(0)
-	trace, err := queue.Capture(ctx, "layer", func(r *reprise.Recorder) error { return r.Run(layer) })
+	trace, err := queue.Capture(ctx, "layer", func(_ context.Context, r *reprise.Recorder) error { return r.Run(layer) })
 	check(err)
 	for i, run := range []func() error{func() error { return queue.Run(ctx, layer) }, func() error { return trace.Replay(ctx) }} {
 		var data, want []byte

@@ -43,7 +43,7 @@ type retired struct {
 }
 
 // add names words of what is being recorded.
-func (ps *params) add(t *Trace, cmds []byte, name string, kind tracebuf.ParamKind, b *Buffer, at []int) error {
+func (ps *params) add(t *part, cmds []byte, name string, kind tracebuf.ParamKind, b *Buffer, at []int) error {
 	value := cq.Get32(cmds, at[0])
 	if kind == tracebuf.BufferAddr {
 		value = b.Addr()
@@ -122,10 +122,6 @@ func (ps *params) drop(mem *allocator.Allocator) error {
 	return errors.Join(errs...)
 }
 
-// Params returns the trace's parameters with the values that the next replay will use. Their buffers are by number in
-// [Trace.Buffers].
-func (t *Trace) Params() []tracebuf.Param { return t.params.describe(t.Buffers()) }
-
 // describe returns the parameters. Those that are the address of a buffer name one of bufs.
 func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 	ps.mu.Lock()
@@ -142,59 +138,113 @@ func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 	return out
 }
 
-// Set gives a parameter a value from the next replay on. Replays that are in the queue keep the one they have. The next
-// replay writes the words that have changed to the trace, and only these; until then it costs nothing.
+// Set gives a parameter a value from the next replay on, in all parts that have one of that name. Replays that are in a
+// queue keep the one they have. The next replay writes the words that have changed to the trace, and only these; until
+// then it costs nothing.
 func (t *Trace) Set(name string, v uint32) error {
-	t.params.mu.Lock()
-	defer t.params.mu.Unlock()
-	p, err := t.params.find(name, tracebuf.Arg)
+	if len(t.parts) == 1 {
+		return t.parts[0].set(name, v)
+	}
+	return t.set(name, func(p *part) error { return p.set(name, v) })
+}
+
+// SetBuffer is Set for the address of a buffer: of a trace over several devices, one on each that has the parameter. A
+// buffer must be of the same kind and have the same pages as the one before, and at least its size. The trace holds it in
+// place of that one.
+func (t *Trace) SetBuffer(name string, bufs ...*Buffer) error {
+	if len(t.parts) == 1 {
+		return t.parts[0].setOneBuffer(name, bufs)
+	}
+	return t.set(name, func(p *part) error { return p.setOneBuffer(name, bufs) })
+}
+
+func (p *part) setOneBuffer(name string, bufs []*Buffer) error {
+	b, err := bufferOn(p.q.d, bufs)
 	if err == nil {
-		err = t.usable()
+		err = p.setBuffer(name, b)
 	}
 	if err != nil {
-		return fmt.Errorf("reprise: trace %q: set parameter %q: %w", t.name, name, err)
-	}
-	t.setWords(p, v)
-	return nil
-}
-
-// SetBuffer is Set for the address of a buffer. The buffer must be of the same kind and have the same pages as the one
-// before, and at least its size. The trace holds it in place of that one.
-func (t *Trace) SetBuffer(name string, b *Buffer) error {
-	t.params.mu.Lock()
-	defer t.params.mu.Unlock()
-	if err := t.setBuffer(name, b); err != nil {
-		return fmt.Errorf("reprise: trace %q: set buffer %q: %w", t.name, name, err)
+		return fmt.Errorf("reprise: trace %q: set buffer %q: %w", p.name, name, err)
 	}
 	return nil
 }
 
-func (t *Trace) setBuffer(name string, b *Buffer) error {
-	p, err := t.params.find(name, tracebuf.BufferAddr)
+// bufferOn returns the one of some buffers that is on a device. If there is only one, it is that, and can be refused.
+func bufferOn(d *Device, bufs []*Buffer) (*Buffer, error) {
+	for _, b := range bufs {
+		if b != nil && b.d == d {
+			return b, nil
+		}
+	}
+	if len(bufs) == 1 {
+		return bufs[0], nil
+	}
+	return nil, fmt.Errorf("%d buffers are given, and none is on %s: %w", len(bufs), d.name, ErrForeign)
+}
+
+// set calls f for the parts that have a parameter.
+func (t *Trace) set(name string, f func(*part) error) error {
+	errs, found := make([]error, len(t.parts)), false
+	for i, p := range t.parts {
+		if p.params.has(name) {
+			found = true
+			errs[i] = f(p)
+		}
+	}
+	if !found {
+		return fmt.Errorf("reprise: trace %q: set parameter %q: %w", t.name, name, ErrNoParam)
+	}
+	return t.errorOf(fmt.Sprintf("set parameter %q of", name), errs)
+}
+
+func (p *part) set(name string, v uint32) error {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	one, err := p.params.find(name, tracebuf.Arg)
+	if err == nil {
+		err = p.usable()
+	}
+	if err != nil {
+		return fmt.Errorf("reprise: trace %q: set parameter %q: %w", p.name, name, err)
+	}
+	p.setWords(one, v)
+	return nil
+}
+
+func (p *part) setBuffer(name string, b *Buffer) error {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	one, err := p.params.find(name, tracebuf.BufferAddr)
 	if err != nil {
 		return err
 	}
-	if err := t.usable(); err != nil {
+	if err := p.usable(); err != nil {
 		return err
 	}
-	if err := b.of(t.q.d); err != nil {
+	if err := b.of(p.q.d); err != nil {
 		return err
 	}
-	if b == p.buf {
+	if b == one.buf {
 		return nil
 	}
-	if old := p.buf; !b.like(old) || b.Size() < old.Size() {
+	if old := one.buf; !b.like(old) || b.Size() < old.Size() {
 		return fmt.Errorf("buffer %q has %d B of %v in pages of %d B, the program was given %d B of %v in pages of %d B: take one like that",
 			b.name, b.Size(), b.ext.Kind, b.PageSize(), old.Size(), old.ext.Kind, old.PageSize())
 	}
-	mem := t.q.d.mem
+	mem := p.q.d.mem
 	if err := mem.Hold(b.owned()); err != nil {
 		return err
 	}
-	t.params.replaced = append(t.params.replaced, p.buf.owned())
-	p.buf = b
-	t.setWords(p, b.Addr())
-	return t.params.settle(mem, t.q.finished.Load())
+	p.params.replaced = append(p.params.replaced, one.buf.owned())
+	one.buf = b
+	p.setWords(one, b.Addr())
+	return p.params.settle(mem, p.q.finished.Load())
+}
+
+func (ps *params) has(name string) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.byName[name] != nil
 }
 
 // like says whether programs find the pages of two buffers in the same way.
@@ -223,7 +273,7 @@ func (ps *params) find(name string, kind tracebuf.ParamKind) (*param, error) {
 }
 
 // setWords changes a parameter on the host. Called with params.mu held.
-func (t *Trace) setWords(p *param, v uint32) {
+func (t *part) setWords(p *param, v uint32) {
 	if v == p.Value {
 		return
 	}
@@ -239,7 +289,7 @@ func (t *Trace) setWords(p *param, v uint32) {
 }
 
 // replayChanged is Replay when parameters have changed.
-func (t *Trace) replayChanged(ctx context.Context) error {
+func (t *part) replayChanged(ctx context.Context) error {
 	ps := &t.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -255,7 +305,7 @@ func (t *Trace) replayChanged(ctx context.Context) error {
 }
 
 // flush writes changed parameters to the trace without a replay.
-func (t *Trace) flush(ctx context.Context) error {
+func (t *part) flush(ctx context.Context) error {
 	ps := &t.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -309,7 +359,7 @@ func (ps *params) buffers() []*Buffer {
 }
 
 // restore makes parameters of those that a trace was loaded with. made are the file's buffers.
-func (ps *params) restore(t *Trace, made []*Buffer) error {
+func (ps *params) restore(t *part, made []*Buffer) error {
 	for _, p := range t.image.Params {
 		var b *Buffer
 		if p.Kind == tracebuf.BufferAddr {
@@ -362,15 +412,15 @@ func (ps *params) settle(mem *allocator.Allocator, finished uint64) error {
 }
 
 // usable says whether the trace has been released. Called with params.mu held.
-func (t *Trace) usable() error {
-	if t.gone {
+func (t *part) usable() error {
+	if t.released {
 		return ErrReleased
 	}
 	return nil
 }
 
 // commands returns the trace as the next replay will find it.
-func (t *Trace) commands() []byte {
+func (t *part) commands() []byte {
 	t.params.mu.Lock()
 	defer t.params.mu.Unlock()
 	return slices.Clone(t.image.Bytes)

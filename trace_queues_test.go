@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -34,8 +35,8 @@ func TestTraceSpansQueues(t *testing.T) {
 			back := b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, x, 2))
 			e, f := b.dev.NewEvent("there"), b.dev.NewEvent("back")
 			before := b.allocated()
-			capture := func(name string, rounds int) *reprise.SpanningTrace {
-				tr, err := b.dev.CaptureQueues(b.ctx, name, q, func(rs []*reprise.Recorder) error {
+			capture := func(name string, rounds int) *reprise.Trace {
+				tr, err := captureQueues(b.ctx, name, q, func(rs []*reprise.Recorder) error {
 					for i := range rounds {
 						if i > 0 {
 							b.must(rs[0].Wait(f))
@@ -54,8 +55,8 @@ func TestTraceSpansQueues(t *testing.T) {
 				return tr
 			}
 			one, five := capture("one", 1), capture("five", 5)
-			if n := len(five.Steps(q[0])); n != 5+5+5+4+1 {
-				b.Errorf("%d steps on queue 0: %+v", n, five.Steps(q[0]))
+			if n := len(partOn(five, q[0]).Steps); n != 5+5+5+4+1 {
+				b.Errorf("%d steps on queue 0: %+v", n, partOn(five, q[0]).Steps)
 			}
 			sum := uint32(0)
 			b.write(x, 0)
@@ -134,7 +135,7 @@ func drawSchedule(t *rapid.T) schedule {
 // Random traces over two queues, on a fast chip and on one that delays and reorders what it may and checks everything:
 // whatever edges they have beside those that order the data, and whatever comes in between, no update of a buffer is
 // lost and nothing hangs.
-func TestRandomSpanningTraces(t *testing.T) {
+func TestRandomTracesOverQueues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine and minutes under the race detector")
 	}
@@ -187,11 +188,11 @@ func okay(t failer, err error) {
 }
 
 // capture records a schedule, and returns what a replay adds to the buffers.
-func (r *spanRig) capture(t failer, s schedule) (tr *reprise.SpanningTrace, sums [scheduleChains]uint32) {
+func (r *spanRig) capture(t failer, s schedule) (tr *reprise.Trace, sums [scheduleChains]uint32) {
 	t.Helper()
 	must := func(err error) { t.Helper(); okay(t, err) }
 	events := []*reprise.Event{r.dev.NewEvent("a"), r.dev.NewEvent("b"), r.dev.NewEvent("c")}
-	tr, err := r.dev.CaptureQueues(r.ctx, "random", r.q[:], func(rs []*reprise.Recorder) error {
+	tr, err := captureQueues(r.ctx, "random", r.q[:], func(rs []*reprise.Recorder) error {
 		var last [scheduleChains]int // the queue that has each buffer
 		var recorded [3]bool
 		must(rs[0].Run(r.add[0][0]))
@@ -252,7 +253,7 @@ func (r *spanRig) run(t failer, s schedule) {
 }
 
 // What a trace over several queues can't hold is refused by name and place, and leaves nothing behind.
-func TestSpanningTracesThatCannotBe(t *testing.T) {
+func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	shared := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
@@ -268,19 +269,17 @@ func TestSpanningTracesThatCannotBe(t *testing.T) {
 		is     error
 		says   []string
 	}{
-		{"recorded outside", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Wait(outside) }, reprise.ErrInCapture, []string{`wait for event "outside" at `, "span_test.go:", "wasn't recorded in this capture"}},
+		{"recorded outside", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Wait(outside) }, reprise.ErrInCapture, []string{`wait for event "outside" at `, "trace_queues_test.go:", "wasn't recorded in this capture"}},
 		{"never recorded", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); _ = rs[1].Wait(e); return nil }, reprise.ErrInCapture, []string{`wait for event "e" at `, "wasn't recorded in this capture"}},
 		{"foreign", q, func(rs []*reprise.Recorder) error { return rs[1].Record(shared.dev.NewEvent("foreign")) }, reprise.ErrForeign, []string{`record event "foreign"`}},
 		{"no event", q, func(rs []*reprise.Recorder) error { return rs[1].Wait(nil) }, nil, []string{"no event"}},
-		{"the queue itself", q, func(rs []*reprise.Recorder) error { _ = q[0].Record(b.ctx, e); return rs[0].Run(x) }, reprise.ErrInCapture, []string{`record event "e" at `, "span_test.go:", "use Recorder.Record"}},
 		{"other's workers", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Run(x) }, nil, []string{`run program "x" at `, "the queue starts the workers"}},
-		{"empty part", q, func(rs []*reprise.Recorder) error { return rs[0].Run(x) }, reprise.ErrEmptyTrace, []string{"queue 1"}},
+		{"empty part", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[0].Record(e) }, reprise.ErrEmptyTrace, []string{"queue 1"}},
 		{"own error", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); _ = rs[1].Run(y); return errors.New("given up") }, nil, []string{"given up"}},
-		{"one queue", q[:1], func(rs []*reprise.Recorder) error { return nil }, nil, []string{"at least two"}},
-		{"twice", []*reprise.Queue{q[1], q[1]}, func(rs []*reprise.Recorder) error { return nil }, nil, []string{"queue 1 is given twice"}},
-		{"no function", q, nil, nil, []string{"no function"}},
+		{"one queue", q[:1], func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[0].Record(e) }, reprise.ErrInCapture, []string{`record event "e" at `, "of one queue"}},
+		{"twice", []*reprise.Queue{q[1], q[1]}, func(rs []*reprise.Recorder) error { return nil }, nil, []string{"queue 1 of emulated", "is given twice"}},
 	} {
-		_, err := b.dev.CaptureQueues(b.ctx, tt.name, tt.queues, tt.record)
+		_, err := captureQueues(b.ctx, tt.name, tt.queues, tt.record)
 		if tt.is != nil && !errors.Is(err, tt.is) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.is)
 		}
@@ -289,21 +288,38 @@ func TestSpanningTracesThatCannotBe(t *testing.T) {
 	if after := b.allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
 		b.Errorf("allocated before %v, after %v", before, after)
 	}
-	_, err := shared.dev.CaptureQueues(b.ctx, "shared", []*reprise.Queue{shared.dev.Queue(0), shared.dev.Queue(1)}, func([]*reprise.Recorder) error { return nil })
+	_, err := captureQueues(b.ctx, "shared", []*reprise.Queue{shared.dev.Queue(0), shared.dev.Queue(1)}, func([]*reprise.Recorder) error { return nil })
 	b.says(err, "queues 0 and 1 start the same workers", "WithQueueWorkers")
-	_, err = q[0].Capture(b.ctx, "alone", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Record(e)) })
-	b.says(err, `capture "alone": record event "e" at `, "of one queue", "CaptureQueues")
+	_, err = q[0].Capture(b.ctx, "elsewhere", func(_ context.Context, r *reprise.Recorder) error { return r.On(q[1]).Run(y) })
+	b.says(err, `capture "elsewhere": record on another queue at `, "trace_queues_test.go:", "name it when the capture starts")
+	if !errors.Is(err, reprise.ErrOtherQueue) {
+		b.Errorf("a queue that isn't part of the capture: %v", err)
+	}
+	_, err = q[0].Capture(b.ctx, "the queue itself", func(ctx context.Context, r *reprise.Recorder) error {
+		_ = q[1].Record(ctx, e)
+		return r.Run(x)
+	}, q[1])
+	b.says(err, `record event "e" at `, "trace_queues_test.go:", "use Recorder.Record")
+	_, err = q[0].Capture(b.ctx, "no function", nil, q[1])
+	b.says(err, "no function")
+	// A queue that nothing is recorded for has no part.
+	one, err := captureQueues(b.ctx, "one of two", q, func(rs []*reprise.Recorder) error { return rs[1].Run(y) })
+	b.must(err)
+	if p := one.Parts(); len(p) != 1 || p[0].Queue != q[1] {
+		b.Errorf("it has parts %+v", p)
+	}
+	b.must(errors.Join(one.Replay(b.ctx), one.Release(b.ctx)))
 }
 
 // A trace over several queues has parameters like others, in all its parts.
-func TestSpanningTraceParameters(t *testing.T) {
+func TestTraceOverQueuesParameters(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	x, y, z := b.pages("x", 4), b.pages("y", 4), b.pages("z", 4)
 	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 1))
 	e := b.dev.NewEvent("there")
 	var late error
-	trace, err := b.dev.CaptureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
+	trace, err := captureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e),
 			rs[1].Wait(e), rs[1].Run(back), rs[1].Param("addend", addend), rs[1].ParamBuffer("to", z, writeTo))
 	})
@@ -325,7 +341,7 @@ func TestSpanningTraceParameters(t *testing.T) {
 	if err := trace.Set("none", 1); !errors.Is(err, reprise.ErrNoParam) {
 		t.Errorf("an unknown parameter: %v", err)
 	}
-	_, err = b.dev.CaptureQueues(b.ctx, "late", q, func(rs []*reprise.Recorder) error {
+	_, err = captureQueues(b.ctx, "late", q, func(rs []*reprise.Recorder) error {
 		late = errors.Join(rs[0].Run(there), rs[0].Record(e), rs[0].Param("addend", addend))
 		return nil
 	})

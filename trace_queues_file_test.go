@@ -53,7 +53,7 @@ func (r *spanRig) clear(t failer, bufs []*reprise.Buffer) {
 
 // Random traces over two queues do the same in steps, in pieces and whole, and so do their files on a device whose queues
 // have exchanged their workers: each part finds its queue, and the edges the other one's dispatch core.
-func TestRandomSpanningTracesInPieces(t *testing.T) {
+func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine, and slow under the race detector")
 	}
@@ -63,7 +63,7 @@ func TestRandomSpanningTracesInPieces(t *testing.T) {
 			here := newSpanRig(split(t, target))
 			b := swapped(t, card(sim.Strict(5)), reprise.WithFirstEvent(0xFFFFFFF0))
 			there := &spanRig{bench: b, q: [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}}
-			pieces := func(t failer, r *spanRig, tr *reprise.SpanningTrace, sums [scheduleChains]uint32, cuts int) {
+			pieces := func(t failer, r *spanRig, tr *reprise.Trace, sums [scheduleChains]uint32, cuts int) {
 				t.Helper()
 				bufs, n := tr.Buffers(), len(tr.Programs())
 				r.clear(t, bufs)
@@ -108,11 +108,11 @@ func TestRandomSpanningTracesInPieces(t *testing.T) {
 				pieces(t, here, tr, sums, seed)
 				var file bytes.Buffer
 				okay(t, tr.Save(here.ctx, &file, reprise.WithData()))
-				loaded, err := there.dev.LoadSpanningTrace(there.ctx, &file)
+				loaded, err := there.dev.LoadTrace(there.ctx, &file)
 				okay(t, err)
 				pieces(t, there, loaded, sums, seed+1)
-				if q := loaded.Queues(); q[0].Workers() != tr.Queues()[0].Workers() || q[0].ID() == tr.Queues()[0].ID() {
-					t.Errorf("the first part is on queue %d with the workers %v", q[0].ID(), q[0].Workers())
+				if q := loaded.Parts(); q[0].Queue.Workers() != tr.Parts()[0].Queue.Workers() || q[0].Queue.ID() == tr.Parts()[0].Queue.ID() {
+					t.Errorf("the first part is on queue %d with the workers %v", q[0].Queue.ID(), q[0].Queue.Workers())
 				}
 				okay(t, errors.Join(tr.Release(here.ctx), loaded.Release(there.ctx)))
 			}
@@ -124,14 +124,14 @@ func TestRandomSpanningTracesInPieces(t *testing.T) {
 }
 
 // A file of a trace over two queues has buffers, parameters and results as others have, and is refused where it can't run.
-func TestSpanningTraceFile(t *testing.T) {
+func TestTraceFileOverQueues(t *testing.T) {
 	b := split(t, sim.Wormhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	below := b.pages("below", 4000) // no size looks like an address
 	x, y, z := b.pages("x", 4), b.pages("y", 4), b.pages("z", 4)
 	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 1))
 	e := b.dev.NewEvent("there")
-	trace, err := b.dev.CaptureQueues(b.ctx, "both", []*reprise.Queue{q[1], q[0]}, func(rs []*reprise.Recorder) error {
+	trace, err := captureQueues(b.ctx, "both", []*reprise.Queue{q[1], q[0]}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[1].Run(there), rs[1].Param("addend", addend), rs[1].ParamBuffer("to", y, writeTo), rs[1].Record(e),
 			rs[0].Wait(e), rs[0].Run(back), rs[0].Param("addend", addend), rs[0].ParamBuffer("from", y, readFrom))
 	})
@@ -146,17 +146,18 @@ func TestSpanningTraceFile(t *testing.T) {
 	b.write(x, 10)
 	b.must(q[0].Finish(b.ctx))
 	b.must(errors.Join(trace.Set("addend", 20), trace.Replay(b.ctx)))
-	want := [2][]tracebuf.Param{trace.Params(q[0]), trace.Params(q[1])}
+	want := [2][]tracebuf.Param{partOn(trace, q[0]).Params, partOn(trace, q[1]).Params}
 	var file bytes.Buffer
 	b.must(trace.Save(b.ctx, &file, reprise.WithData(x), reprise.WithResults(y, z)))
-	c, err := trace.Inspect(b.ctx, q[1])
+	parts, err := trace.Inspect(b.ctx)
 	b.must(err)
+	c := parts[0]
 	if len(c.Steps) != 3 || c.Steps[1].Name != "back" || c.Steps[0].Name != "wait for event there" {
 		t.Errorf("on queue 1: %+v", c.Steps)
 	}
 	b.must(errors.Join(trace.Release(b.ctx), there.Close(b.ctx), back.Close(b.ctx), x.Free(), z.Free()))
 	// y stays, so that the trace's has to go elsewhere, in both parts.
-	loaded, err := b.dev.LoadSpanningTrace(b.ctx, bytes.NewReader(file.Bytes()))
+	loaded, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
 	b.must(err)
 	var v *reprise.VerifyError
 	if err := loaded.CheckResults(b.ctx); !errors.As(err, &v) {
@@ -167,7 +168,7 @@ func TestSpanningTraceFile(t *testing.T) {
 		t.Errorf("parameters %+v, buffer %q is at %#x and was at %#x", want, moved.Name(), moved.Addr(), y.Addr())
 	}
 	want[0][1].Value, want[1][1].Value = moved.Addr(), moved.Addr()
-	if diff := cmp.Diff(want, [2][]tracebuf.Param{loaded.Params(q[0]), loaded.Params(q[1])}); diff != "" {
+	if diff := cmp.Diff(want, [2][]tracebuf.Param{partOn(loaded, q[0]).Params, partOn(loaded, q[1]).Params}); diff != "" {
 		t.Errorf("parameters (-saved +loaded):\n%s", diff)
 	}
 	b.must(errors.Join(loaded.Replay(b.ctx), loaded.CheckResults(b.ctx), loaded.Verify(b.ctx), loaded.Check(b.ctx)))
@@ -194,27 +195,17 @@ func TestSpanningTraceFile(t *testing.T) {
 		}
 	}
 
-	_, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
-	if !errors.Is(err, reprise.ErrSpansQueues) {
-		t.Errorf("loaded as a trace of one queue: %v", err)
-	}
 	plain := open(t, sim.Wormhole())
-	_, err = plain.dev.LoadSpanningTrace(b.ctx, bytes.NewReader(file.Bytes()))
+	_, err = plain.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
 	plain.says(err, `load trace "both"`, "grid of workers")
 	if !errors.Is(err, reprise.ErrOtherTarget) {
 		t.Errorf("loaded to a device with one queue: %v", err)
-	}
-	var single bytes.Buffer
-	w := plain.load(plain.blank("blank", reprise.Single(0, 0)))
-	plain.must(plain.capture("single", w).Save(plain.ctx, &single))
-	if _, err := plain.dev.LoadSpanningTrace(plain.ctx, &single); !errors.Is(err, reprise.ErrOneQueue) {
-		t.Errorf("a trace of one queue: %v", err)
 	}
 }
 
 // The program of a trace over two queues that hangs or goes wrong is found, whichever queue it is on; an edge that is
 // missing shows in a check.
-func TestSpanningTraceFindsPrograms(t *testing.T) {
+func TestTraceOverQueuesFindsPrograms(t *testing.T) {
 	b := split(t, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	x, y := b.pages("x", 2), b.pages("y", 2)
@@ -233,7 +224,7 @@ func TestSpanningTraceFindsPrograms(t *testing.T) {
 		}
 		return errors.Join(err, rs[0].Run(there), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back))
 	}
-	hangs, err := b.dev.CaptureQueues(b.ctx, "hangs", q, func(rs []*reprise.Recorder) error {
+	hangs, err := captureQueues(b.ctx, "hangs", q, func(rs []*reprise.Recorder) error {
 		return record(rs, func() error { return rs[0].Run(stuck) })
 	})
 	b.must(err)
@@ -262,11 +253,11 @@ func TestSpanningTraceFindsPrograms(t *testing.T) {
 }
 
 // A trace with nothing but edges can be looked at like others: it has no program that could go wrong.
-func TestSpanningTraceWithoutPrograms(t *testing.T) {
+func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	e := b.dev.NewEvent("e")
-	trace, err := b.dev.CaptureQueues(b.ctx, "edges", q, func(rs []*reprise.Recorder) error {
+	trace, err := captureQueues(b.ctx, "edges", q, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Record(e), rs[1].Wait(e))
 	})
 	b.must(err)
@@ -294,7 +285,7 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 	left, right := b.load(b.blank("left", reprise.Single(0, 0))), b.load(b.blank("right", reprise.Single(6, 0)))
 	e := b.dev.NewEvent("there")
 	for _, edge := range []bool{true, false} {
-		trace, err := b.dev.CaptureQueues(b.ctx, "edges", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
+		trace, err := captureQueues(b.ctx, "edges", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
 			err := errors.Join(rs[1].Run(right), rs[1].Run(there), rs[1].Record(e), rs[0].Run(left), rs[0].Run(left), rs[0].Run(left))
 			if edge {
 				err = errors.Join(err, rs[0].Wait(e))
@@ -319,7 +310,7 @@ func TestLoadMutatedFiles(t *testing.T) {
 	shards := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
 	one, two := b.load(b.adder("one", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("two", reprise.Core{X: 5}, y, x, 1))
 	numbers, e := b.load(b.numbers(shards)), b.dev.NewEvent("e")
-	trace, err := b.dev.CaptureQueues(b.ctx, "mutated", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
+	trace, err := captureQueues(b.ctx, "mutated", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(one), rs[0].ParamBuffer("x", x, readFrom), rs[0].Run(numbers), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(two))
 	})
 	b.must(err)
@@ -346,7 +337,7 @@ func TestLoadMutatedFiles(t *testing.T) {
 		}
 		sum := sha256.Sum256(c[:len(c)-sha256.Size])
 		copy(c[len(c)-sha256.Size:], sum[:])
-		if tr, err := b.dev.LoadSpanningTrace(b.ctx, bytes.NewReader(c)); err == nil {
+		if tr, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(c)); err == nil {
 			loaded++
 			b.must(tr.Release(b.ctx))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
-// What several devices do together. Package mesh is made of these functions; use that, unless the devices aren't one mesh.
+// Package mesh is made of what several devices do together here; use that, unless the devices aren't one mesh.
 
 // NewBuffers allocates a buffer of the same configuration on each of several devices, all at one address. Devices with equal
 // fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards; on others it is an address that is free everywhere.
@@ -22,9 +22,9 @@ func NewBuffers(ds []*Device, c BufferConfig) ([]*Buffer, error) {
 		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
 	}
 	bufs := make([]*Buffer, len(ds))
-	call := func(i int) *Call { return &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size} }
+	call := func(int) *Call { return &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size} }
 	done := func(i int, call *Call) { call.Object, call.Bytes = bufs[i], bufs[i].Size() }
-	err := observeAll(context.Background(), ds, call, done, func() error { return newBuffers(ds, bufs, &c) })
+	err := observeAll(context.Background(), callsOn(ds), call, done, func() error { return newBuffers(ds, bufs, &c) })
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 		if err := d.usable("new buffer"); err != nil {
 			return err
 		}
-		if err := d.refuse(nil, opAllocate, c.Name); err != nil {
+		if err := d.refuse(context.Background(), nil, opAllocate, c.Name); err != nil {
 			return err
 		}
 		var err error
@@ -93,7 +93,7 @@ func LoadAll(ctx context.Context, ds []*Device, ps []*Program) ([]*Executable, e
 		return &Call{Kind: CallLoad, Name: ps[i].Name}
 	}
 	done := func(i int, call *Call) { call.Object, call.Bytes = xs[i], len(xs[i].image.Binary()) }
-	if err := observeAll(ctx, ds, call, done, func() error { return loadAll(ctx, ds, ps, xs) }); err != nil {
+	if err := observeAll(ctx, callsOn(ds), call, done, func() error { return loadAll(ctx, ds, ps, xs) }); err != nil {
 		return nil, err
 	}
 	return xs, nil
@@ -107,7 +107,7 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 		if ps[i] == nil {
 			return errors.New("reprise: load: no program: it is nil")
 		}
-		if err := d.refuse(nil, opLoad, ps[i].Name); err != nil {
+		if err := d.refuse(ctx, nil, opLoad, ps[i].Name); err != nil {
 			return err
 		}
 		xs[i] = &Executable{d: d}
@@ -183,9 +183,26 @@ func placeAll(ds []*Device, xs []*Executable) error {
 	return nil
 }
 
-// lockOrder returns the devices in the order in which whoever needs several locks something of each.
-func lockOrder(ds []*Device) []*Device {
-	return slices.SortedFunc(slices.Values(ds), func(a, b *Device) int { return a.queues[0].q.Compare(b.queues[0].q) })
+// lockOrder returns the devices in the order in which locks of several are taken.
+func lockOrder(ds []*Device) []*Device { return slices.SortedFunc(slices.Values(ds), compareDevices) }
+
+// compareDevices orders devices as their queues are ordered.
+func compareDevices(a, b *Device) int { return a.queues[0].q.Compare(b.queues[0].q) }
+
+// distinct returns an error unless all devices are there and none is twice.
+func distinct(ds []*Device) error {
+	for i, d := range ds {
+		if d == nil {
+			return fmt.Errorf("device %d of the list is nil", i)
+		}
+		if slices.Contains(ds[:i], d) {
+			return fmt.Errorf("device %s is given twice", d.name)
+		}
+	}
+	if len(ds) == 0 {
+		return errors.New("no devices")
+	}
+	return nil
 }
 
 func memories(ds []*Device) []*allocator.Allocator {
@@ -196,8 +213,11 @@ func memories(ds []*Device) []*allocator.Allocator {
 	return out
 }
 
-// eachOf calls f for 0 up to n-1 side by side and returns the first error, when all have returned.
+// eachOf calls f for 0 up to n-1 concurrently and returns the first error, after all have returned.
 func eachOf(n int, f func(i int) error) error {
+	if n == 1 {
+		return f(0)
+	}
 	var g errgroup.Group
 	for i := range n {
 		g.Go(func() error { return f(i) })
@@ -205,16 +225,48 @@ func eachOf(n int, f func(i int) error) error {
 	return g.Wait()
 }
 
-// observeAll has the observers of each device hear of what all devices do.
-func observeAll(ctx context.Context, ds []*Device, call func(int) *Call, done func(int, *Call), f func() error) error {
+// deviceCall is the share of a device in a call on several.
+type deviceCall struct {
+	d      *Device
+	queues []*Queue // by their numbers
+}
+
+// callsOf returns the devices of some queues, in the order in which their locks are taken.
+func callsOf(queues []*Queue) []deviceCall {
+	if len(queues) == 1 {
+		return []deviceCall{{queues[0].d, queues}}
+	}
+	var out []deviceCall
+	for _, q := range slices.SortedFunc(slices.Values(queues), func(a, b *Queue) int { return a.q.Compare(b.q) }) {
+		if n := len(out); n > 0 && out[n-1].d == q.d {
+			out[n-1].queues = append(out[n-1].queues, q)
+			continue
+		}
+		out = append(out, deviceCall{q.d, []*Queue{q}})
+	}
+	return out
+}
+
+// callsOn is callsOf for what isn't about queues: in the order of the devices.
+func callsOn(ds []*Device) []deviceCall {
+	out := make([]deviceCall, len(ds))
+	for i, d := range ds {
+		out[i].d = d
+	}
+	return out
+}
+
+// observeAll has the observers of each device hear of what all devices do in f. call makes the Call of device i, and done
+// completes it if there was no error.
+func observeAll(ctx context.Context, on []deviceCall, call func(i int) *Call, done func(i int, c *Call), f func() error) error {
 	var from func(i int) error
 	from = func(i int) error {
-		for ; i < len(ds); i++ {
-			if ds[i].watch.on.Load() == nil {
+		for ; i < len(on); i++ {
+			if on[i].d.watch.on.Load() == nil {
 				continue
 			}
 			c := call(i)
-			return ds[i].observed(ctx, c, func() error {
+			return on[i].d.observed(ctx, c, func() error {
 				err := from(i + 1)
 				if err == nil {
 					done(i, c)

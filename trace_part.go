@@ -1,0 +1,264 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// part is what a trace has on one queue.
+type part struct {
+	q        *Queue
+	name     string // of the trace
+	several  bool   // the trace has other parts
+	image    *tracebuf.Image
+	programs []*Executable // that Step.Program indexes; their kernels are held, closed or not
+	buffers  []*Buffer     // that it holds for its programs, in order of first use
+	holding  map[*Buffer]struct{}
+	params   params
+
+	loaded      bool            // from a file, so that there are only the recorded commands
+	fileBuffers []*Buffer       // of the first part of a device: the buffers of a loaded trace, by their number in the file
+	fileOwned   []*Buffer       // those of them that loading allocated
+	results     []tracebuf.Data // what fileBuffers hold after a replay
+
+	ext     allocator.Extent
+	holds   []allocator.Extent
+	cbEnd   uint64
+	prep    dispatch.Prepared
+	site    uintptr // who has asked for its memory; 0 if that isn't known yet
+	written bool    // the queue was told to write there
+
+	released bool // guarded by params.mu
+}
+
+// where names the part in errors of a trace that has others.
+func (p *part) where() string { return fmt.Sprintf("queue %d of %s", p.q.ID(), p.q.d.name) }
+
+// label names something of the part in errors.
+func (p *part) label(s string) string {
+	if p.several {
+		return fmt.Sprintf("%s on queue %d", s, p.q.ID())
+	}
+	return s
+}
+
+// failure is an error of one of n parts.
+func (p *part) failure(n int, err error) error {
+	if n == 1 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", p.where(), err)
+}
+
+// hold makes the part keep a buffer.
+func (p *part) hold(b *Buffer) error {
+	if _, ok := p.holding[b]; ok {
+		return nil
+	}
+	if err := p.q.d.mem.Hold(b.owned()); err != nil {
+		return err
+	}
+	p.holds = append(p.holds, b.owned())
+	if p.holding == nil {
+		p.holding = map[*Buffer]struct{}{}
+	}
+	p.holding[b] = struct{}{}
+	p.buffers = append(p.buffers, b)
+	return nil
+}
+
+// holdProgram makes the part keep a program's kernels and the room of its circular buffers.
+func (p *part) holdProgram(x *Executable) error {
+	if err := p.q.d.mem.Hold(x.bin); err != nil {
+		return err
+	}
+	p.holds = append(p.holds, x.bin)
+	if x.cbEnd <= p.cbEnd {
+		return nil
+	}
+	// The larger end is taken before the smaller one is released, so that nothing is allocated in between.
+	if err := p.q.d.cbs.grow(x.cbEnd); err != nil {
+		return err
+	}
+	old := p.cbEnd
+	p.cbEnd = x.cbEnd
+	if old != 0 {
+		return p.q.d.cbs.shrink(old)
+	}
+	return nil
+}
+
+// request is for the part's DRAM.
+func (p *part) request() allocator.Request {
+	if p.site == 0 {
+		p.site = userPC()
+	}
+	return allocator.Request{
+		Kind: allocator.Trace, Size: uint64(len(p.image.Bytes)), PageSize: uint64(p.image.PageSize), Owner: p.name, Tag: "trace", Site: p.site,
+	}
+}
+
+// allocate takes the part's DRAM.
+func (p *part) allocate() error {
+	var err error
+	if p.ext, err = p.q.d.mem.Allocate(p.request()); err != nil {
+		return p.noRoom(len(p.image.Bytes), err)
+	}
+	return nil
+}
+
+// noRoom says how large a trace region of fixed size has to be.
+func (p *part) noRoom(n int, err error) error {
+	d := p.q.d
+	var oom *OutOfMemoryError
+	if !errors.As(err, &oom) || oom.TraceRegion == 0 {
+		return fmt.Errorf("trace needs %d B on %s: %w", n, d.name, err)
+	}
+	return fmt.Errorf("trace needs %d B on %s, the trace region holds %d B: open the device with reprise.WithTraceRegion(%d): %w",
+		n, d.name, oom.Total*uint64(oom.Banks), oom.TraceRegion, err)
+}
+
+// place writes the part to its DRAM and prepares the commands of a replay.
+func (p *part) place(ctx context.Context, after dispatch.State) error {
+	d := p.q.d
+	replay, err := tracebuf.NewReplay(p.q.replayConfig(p.image, p.ext))
+	if err != nil {
+		return err
+	}
+	p.prep = dispatch.Prepared{
+		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size], After: after,
+		Counts: p.counts(replay),
+	}
+	if len(p.params.list) > 0 {
+		p.params.place(p.image, int(d.disp.Chip().Params().Align.DRAMWrite))
+		p.prep.Image = slices.Clone(p.prep.Image) // hang reports read it while parameters are set
+	}
+	iv := interleaved(p.ext)
+	p.written = true
+	if err := p.q.q.Write(ctx, &iv, 0, p.image.Bytes); err != nil {
+		return err
+	}
+	// The host doesn't wait: the queue's later commands do, in the prefetcher, so that no replay reads what isn't written yet.
+	return p.q.q.Settle(ctx)
+}
+
+// replayConfig says how what lies in an extent is replayed.
+func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent) tracebuf.ReplayConfig {
+	core := q.q.DispatchCore()
+	return tracebuf.ReplayConfig{
+		Layout: im.Layout, Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages(),
+		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(q.q.Workers().Size()),
+		Stream: uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), Packed: q.d.disp.PackedPage() > 0,
+	}
+}
+
+// counts are the words of a replay's commands that depend on what its queue expects.
+func (p *part) counts(r *tracebuf.Replay) []dispatch.CountPatch {
+	return []dispatch.CountPatch{{At: r.GoCount}, {At: r.WaitCount, Add: cq.Count(p.q.q.Workers().Size())}}
+}
+
+// register enters the part in its device.
+func (p *part) register() error {
+	d := p.q.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	d.parts[p] = struct{}{}
+	return nil
+}
+
+// unregister takes the part out of its device.
+func (p *part) unregister() {
+	d := p.q.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.parts, p)
+}
+
+// replayError is the error of a replay.
+func (p *part) replayError(err error) error {
+	if errors.Is(err, dispatch.ErrRevoked) {
+		err = ErrReleased
+	}
+	return p.q.d.failed(fmt.Sprintf("replay trace %q", p.name), overlap(err))
+}
+
+// release ends the part once its queue has finished. It does nothing if that was done before.
+func (p *part) release(ctx context.Context) error {
+	if p.isReleased() {
+		return nil
+	}
+	d := p.q.d
+	d.work.RLock()
+	defer d.work.RUnlock()
+	p.q.q.Revoke(&p.prep)
+	if err := p.q.await(ctx); err != nil {
+		return d.failed(fmt.Sprintf("release trace %q", p.name), fmt.Errorf("%w; call Release again", err))
+	}
+	p.params.mu.Lock()
+	p.released = true
+	p.params.mu.Unlock()
+	p.unregister()
+	if err := p.drop(); err != nil {
+		return fmt.Errorf("reprise: release trace %q: %w", p.name, err)
+	}
+	return nil
+}
+
+// extents returns where the part lies in each DRAM bank.
+func (p *part) extents() []tracebuf.Extent {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	return p.image.Extents(p.ext.Addr, int(p.ext.Banks))
+}
+
+func (p *part) isReleased() bool {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	return p.released
+}
+
+// discard takes a part that never becomes a trace out of the device and releases what it holds, once no queue writes to
+// it any more: its own, or others.
+func (p *part) discard(ctx context.Context, others ...*Queue) error {
+	p.unregister()
+	if p.written || len(others) > 0 {
+		return p.q.d.freeBehind(ctx, p.drop, append(others, p.q)...)
+	}
+	return p.drop()
+}
+
+// drop releases everything that the part holds.
+func (p *part) drop() error {
+	mem := p.q.d.mem
+	var errs []error
+	for _, e := range p.holds {
+		errs = append(errs, mem.Unhold(e))
+	}
+	errs = append(errs, p.params.drop(mem))
+	if !p.ext.IsZero() {
+		errs = append(errs, mem.Free(p.ext))
+	}
+	if p.cbEnd != 0 {
+		errs = append(errs, p.q.d.cbs.shrink(p.cbEnd))
+	}
+	for _, b := range p.fileOwned {
+		if !b.freed.Swap(true) {
+			errs = append(errs, mem.Free(b.ext))
+		}
+	}
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	p.fileOwned = nil
+	p.holds, p.ext, p.cbEnd = nil, allocator.Extent{}, 0
+	return errors.Join(errs...)
+}
