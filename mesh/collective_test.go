@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// value is a word that kernels combine: small numbers and, of floats, every kind of number.
+// value returns a word for kernels to combine: small integers, and floats of every kind.
 func value(r *rand.Rand, how mesh.Combine) uint32 {
 	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x80000001, 0x7F7FFFFF, 0x00800000, 0x007FFFFF}
 	float := func() uint32 {
@@ -43,7 +43,7 @@ func quiet(f float32) uint32 {
 	return math.Float32bits(f)
 }
 
-// combined is what a kernel makes of two words.
+// combined returns the word that a kernel makes of two.
 func combined(how mesh.Combine, a, b uint32) uint32 {
 	fa, fb := math.Float32frombits(a), math.Float32frombits(b)
 	largest := func(a, b uint32) uint32 {
@@ -81,7 +81,7 @@ func combined(how mesh.Combine, a, b uint32) uint32 {
 	}
 }
 
-// group is a mesh with links and a buffer whose content on each chip is known, by place in the line.
+// group is a mesh with links and a buffer with known content on each chip.
 type group struct {
 	*bench
 	links *mesh.Links
@@ -95,7 +95,7 @@ func newGroup(b *bench, pages, page int) *group {
 	return newGroupOn(b, reprise.Core{X: 2, Y: 1}, pages, page)
 }
 
-// newGroupOn has a core of each chip drive the links.
+// newGroupOn returns a group whose links one core of each chip drives.
 func newGroupOn(b *bench, core reprise.Core, pages, page int) *group {
 	b.Helper()
 	links, err := b.mesh.NewLinks(b.ctx, core)
@@ -105,7 +105,7 @@ func newGroupOn(b *bench, core reprise.Core, pages, page int) *group {
 	return &group{bench: b, links: links, buf: buf, words: page / 4}
 }
 
-// fill gives every chip other data.
+// fill writes different data to every chip.
 func (g *group) fill(seed uint64, how mesh.Combine) {
 	g.Helper()
 	r := rand.New(rand.NewPCG(seed, 7))
@@ -122,7 +122,7 @@ func (g *group) fill(seed uint64, how mesh.Combine) {
 	}
 }
 
-// reduced is a word of a slice, combined over all chips in the order that Links documents.
+// reduced returns a word of a slice, combined over all chips in the order that Links documents.
 func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 {
 	n := len(g.was)
 	at := func(i int) uint32 { return g.was[((i%n)+n)%n][word] }
@@ -152,7 +152,7 @@ func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 
 	return v
 }
 
-// check compares what chips have with what want says of a word; ok is false for words that don't count.
+// check compares the chips' words with those of want, which returns false for words that are undefined.
 func (g *group) check(what string, want func(place, word, owner int) (uint32, bool)) {
 	g.Helper()
 	g.must(g.queue.Finish(g.ctx))
@@ -167,7 +167,7 @@ func (g *group) check(what string, want func(place, word, owner int) (uint32, bo
 	}
 }
 
-// owner is the place in the line of the chip whose slice a word is in.
+// owner returns the place in the line of the chip whose slice a word is in.
 func (g *group) owner(word int) int {
 	for o, c := range g.links.Line() {
 		if first, count := g.links.Slice(g.buf, c); word/g.words >= first && word/g.words < first+count {
@@ -218,7 +218,7 @@ func (g *group) all(seed uint64) {
 	g.must(g.queue.Finish(g.ctx))
 }
 
-// Collectives give what the host computes, in the documented order of combining, on lines and rings.
+// Collectives compute what the host computes in the documented order, on lines and rings.
 func TestCollectives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
@@ -241,7 +241,7 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// The same where networks are slow and whatever silicon leaves undefined is refused.
+// The same with slow networks and errors for all that is undefined on silicon.
 func TestCollectivesOnStrictMachines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
@@ -258,7 +258,7 @@ func TestCollectivesOnVendorSimulator(t *testing.T) {
 	newGroup(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}), 3, 64).all(1)
 }
 
-// A layer that is split over the chips: each has a part of the sum, and a collective in the same trace adds them up.
+// A layer is split over the chips: each computes a part of the sum, and a collective in the same trace adds the parts.
 func TestCollectivesInTraces(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	g := newGroup(b, 4, 64)
@@ -286,7 +286,7 @@ func TestCollectivesInTraces(t *testing.T) {
 	}
 }
 
-// Links that can't be prepared take no memory: what was allocated for them is given back on all chips.
+// Links that can't be prepared release their memory on all chips.
 func TestLinksThatFailTakeNothing(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	before := b.mesh.Chip(0, 0).Device.MemoryFingerprint(reprise.DRAM)
@@ -301,7 +301,7 @@ func TestLinksThatFailTakeNothing(t *testing.T) {
 	newGroup(b, 2, 64)
 }
 
-// What can't be a collective is refused before anything waits for it.
+// Invalid collectives are refused before they are loaded.
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	g := newGroup(b, 4, 64)
@@ -322,8 +322,8 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Packets that are late or come twice change nothing, and a link that is down holds a collective up until it is back; the
-// wait ends when its context does, with the state of both chips.
+// Late and repeated packets change nothing. A link that is down blocks a collective until it is up again; the wait ends with its
+// context, with the state of both chips.
 func TestCollectivesOnBadLinks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")

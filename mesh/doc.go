@@ -5,19 +5,19 @@
 //
 // # Places
 //
-// Which chip is where is found out: Open asks the chips for their Ethernet links and looks for a place of each coordinate
-// so that neighbours in the mesh are joined by a link that works. Links that are down and chips that are missing are left
-// out, so a smaller shape may fit where a larger one doesn't: see [OrShape] and [ShapeError].
+// Open reads the chips' Ethernet links and finds a chip for each coordinate so that neighbours in the mesh are joined by a working
+// link. Links that are down and chips that are missing are not used, so a smaller shape may fit where a larger one doesn't: see
+// [OrShape] and [ShapeError].
 //
 // # Memory
 //
-// Each chip has one allocator, whatever meshes it is part of: a submesh takes memory of its chips alone, and nobody else is
-// given it. What is allocated on a mesh has one address on all its chips. Chips with equal fingerprints ([Mesh.InStep]) are
-// in step: the same requests give the same addresses, as on one chip. A submesh that allocates for itself brings its chips
-// out of step with the others; from then on an address is looked for that is free on all.
+// Each chip has one allocator for all meshes that it is part of; a submesh allocates only on its own chips. A buffer of a mesh has
+// the same address on all its chips. Chips with equal fingerprints ([Mesh.InStep]) are in step: equal requests give equal
+// addresses, as on one chip. A submesh that allocates for itself takes its chips out of step with the others; after that the mesh
+// searches for an address that is free on all its chips.
 //
 // # Failures
 //
-// What spans chips fails as a whole with an [*Error] that lists the state of every chip. A chip that failed doesn't take
-// the others along: they can be used by themselves, or as a submesh.
+// An operation on several chips fails as a whole, with an [*Error] that has the state of every chip. The chips that didn't fail
+// stay usable by themselves or as a submesh.
 package mesh

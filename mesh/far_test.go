@@ -14,7 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A mesh takes chips without a PCI interface where it needs them, and they run and replay programs like the others.
+// A mesh uses chips without a PCI interface if it needs them, and they run and replay programs like the others.
 func TestFarChips(t *testing.T) {
 	for _, tt := range []struct {
 		make  func(...sim.Option) *sim.Machine
@@ -55,7 +55,7 @@ func TestFarChips(t *testing.T) {
 	}
 }
 
-// farPair is an n300 as a mesh, which gives up soon, with a program that adds 3.
+// farPair is an n300 as a mesh with short time limits, and a program that adds 3.
 type farPair struct {
 	*bench
 	machine   *sim.Machine
@@ -85,8 +85,8 @@ func (p *farPair) works(c *mesh.Chip, first uint32) {
 	p.holds(c, p.out, first+3)
 }
 
-// When the link that carries the far chip's queues goes down, what waits there ends in an error that names the link, the near
-// chip goes on, and the far one is there again after a recovery.
+// When the link that carries the far chip's queues goes down, its waits end in an error that names the link, the near chip goes on,
+// and the far one works again after a recovery.
 func TestFarLinkGoesDown(t *testing.T) {
 	p := openPair(t)
 	p.works(p.far, 1)
@@ -105,7 +105,7 @@ func TestFarLinkGoesDown(t *testing.T) {
 	p.works(p.near, 11)
 }
 
-// The same with all links: then nothing can be asked of the far chip, and it is lost until it is recovered.
+// The same with all links: then the far chip can't be accessed and is lost until it is recovered.
 func TestAllFarLinksGoDown(t *testing.T) {
 	p := openPair(t)
 	p.must(errors.Join(p.machine.SetLink(0, 8, false), p.machine.SetLink(0, 9, false)))
@@ -120,7 +120,7 @@ func TestAllFarLinksGoDown(t *testing.T) {
 	p.works(p.far, 9)
 }
 
-// A kernel of the far chip that hangs is reported and recovered from like any, and the near chip doesn't notice.
+// A kernel that hangs on the far chip is reported and recovered from like any other, without an effect on the near chip.
 func TestFarChipHangs(t *testing.T) {
 	p := openPair(t)
 	im, err := kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin)
@@ -140,7 +140,7 @@ func TestFarChipHangs(t *testing.T) {
 	p.works(p.far, 9)
 }
 
-// Packets that come late or twice change nothing in what is carried.
+// Late and repeated packets don't change the forwarded queues.
 func TestFarChipBehindBadLink(t *testing.T) {
 	p := openPair(t)
 	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2", "link-drop=0:9/4", "link-drop=1:1/4"} {
@@ -160,7 +160,7 @@ func TestFarChipBehindBadLink(t *testing.T) {
 	}
 }
 
-// What the far chip runs when it is closed is quiet afterwards: no processor is out of reset, and nothing runs on the link.
+// After Close the far chip is idle: no processor is out of reset, and nothing runs on the link.
 func TestFarChipIsQuietWhenClosed(t *testing.T) {
 	p := openPair(t)
 	p.works(p.far, 3)

@@ -12,7 +12,7 @@ import (
 )
 
 // A link that goes down in the middle of a collective and stays down makes it hang on both chips. Both can be recovered,
-// and with the links prepared anew collectives work again.
+// and with new Links collectives work again.
 func TestCollectiveHangsAndRecovers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
@@ -23,7 +23,7 @@ func TestCollectiveHangsAndRecovers(t *testing.T) {
 	sum, err := g.links.AllReduce(b.ctx, g.buf, mesh.SumInt32)
 	b.must(err)
 	g.fill(1, mesh.SumInt32)
-	// The second chip comes to the collective when the links are down, so that it can't be over before.
+	// The second chip starts the collective when the links are down, so that it can't end before.
 	release := b.held(b.mesh.Chip(0, 1))
 	b.must(b.queue.Run(b.ctx, sum))
 	b.must(errors.Join(machine.SetLink(0, 2, false), machine.SetLink(0, 3, false)))
@@ -46,7 +46,7 @@ func TestCollectiveHangsAndRecovers(t *testing.T) {
 	again.check("after recovery", func(_, k, o int) (uint32, bool) { return again.reduced(mesh.SumInt32, k, o, false), true })
 }
 
-// held keeps a chip's queue 0 from going on until release is called, which queue 1 does.
+// held blocks a chip's queue 0 until release is called, which uses queue 1.
 func (b *bench) held(c *mesh.Chip) (release func()) {
 	b.Helper()
 	word, err := c.Device.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
@@ -66,7 +66,7 @@ func (b *bench) held(c *mesh.Chip) (release func()) {
 	}
 }
 
-// A chip that was recovered by itself goes on in the mesh: the trace is there, at its address, and replays.
+// A chip that was recovered by itself works in the mesh: the trace is at its address and replays.
 func TestOneChipRecovers(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	in, out := b.pages("in", 4), b.pages("out", 4)
@@ -82,7 +82,7 @@ func TestOneChipRecovers(t *testing.T) {
 	}
 }
 
-// One chip that comes late holds the others up in a collective, and nothing else happens.
+// A chip that starts a collective late only delays the others.
 func TestOneChipIsSlower(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	g := newGroup(b, 4, 64)

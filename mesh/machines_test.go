@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// proof runs and replays on a mesh what needs all of it to work.
+// proof runs and replays a program on all chips of a mesh, and measures their skew.
 func proof(b *bench) {
 	in, out := b.pages("in", 8), b.pages("out", 8)
 	x := b.load("add", b.adder("add", in, out, func(c *mesh.Chip) uint32 { return 3 }))
@@ -40,7 +40,7 @@ func proof(b *bench) {
 	}
 }
 
-// Machines of 32 chips are meshes, as their links make them.
+// Machines of 32 chips open as meshes of the shapes of their links.
 func TestGalaxies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
@@ -58,7 +58,7 @@ func TestGalaxies(t *testing.T) {
 	}
 }
 
-// The same on machines whose networks are slow and which refuse what silicon leaves undefined.
+// The same on machines with slow networks and errors for all that is undefined on silicon.
 func TestStrictMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")

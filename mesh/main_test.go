@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// bench is a mesh under test with what tests need of it.
+// bench is a mesh under test.
 type bench struct {
 	*testing.T
 	ctx   context.Context
@@ -61,7 +61,7 @@ func (b *bench) must(err error) {
 	b.Fatal(err)
 }
 
-// pages is a DRAM buffer of n pages of 64 B on every chip.
+// pages allocates a DRAM buffer of n pages of 64 B on every chip.
 func (b *bench) pages(name string, n int) *mesh.Buffer {
 	b.Helper()
 	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: n * 64, PageSize: 64, Name: name}})
@@ -69,7 +69,7 @@ func (b *bench) pages(name string, n int) *mesh.Buffer {
 	return buf
 }
 
-// adder is a program that adds a number to every word of a buffer of pages of 64 B.
+// adder returns a program that adds a number to every word of a buffer of pages of 64 B.
 func (b *bench) adder(name string, in, out *mesh.Buffer, addend func(c *mesh.Chip) uint32) mesh.Part {
 	const from, to = 0, 16
 	cores := []reprise.Range{reprise.Single(1, 2)}
@@ -147,7 +147,7 @@ func words(n int, first uint32) []byte {
 	return p
 }
 
-// holds checks that a chip's buffer is full of words that count up from first.
+// holds checks that a chip's buffer has words that count up from first.
 func (b *bench) holds(c *mesh.Chip, buf *mesh.Buffer, first uint32) {
 	b.Helper()
 	got := make([]byte, buf.On(c).Size())

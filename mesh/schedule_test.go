@@ -8,11 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// packets is a direction of a link: what was sent and not taken yet. There are two slots.
+// packets is a direction of a link: what was sent and not received. It has two slots.
 type packets [][]int
 
-// run carries a plan out as kernels do, in an order that pick chooses among the chips that can go on, with pages of one
-// number; nil if none can. Pages hold lists of the chips whose values they were made of, in the order of combining.
+// run executes a plan as kernels do. pick chooses the next chip among those that can continue; run returns false if none can. A page
+// is the list of the chips whose values were combined in it, in that order.
 func run(p plan, pages [][][]int, pick func(n int) int) bool {
 	n := len(p)
 	wire := map[[2]int]packets{}
@@ -31,7 +31,7 @@ func run(p plan, pages [][][]int, pick func(n int) int) bool {
 		}
 		return k
 	}
-	// try does the next thing that a chip does, if it can.
+	// try executes the next action of a chip, if it can.
 	try := func(i int, really bool) bool {
 		st := &at[i]
 		s := p[i][st.step]
@@ -105,7 +105,7 @@ func run(p plan, pages [][][]int, pick func(n int) int) bool {
 	}
 }
 
-// Whatever the order in which chips come to it, every collective ends, with what it is to do.
+// Every collective ends with the right result, in any order of the chips.
 func TestSchedulesEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 9).Draw(t, "chips")
@@ -170,7 +170,7 @@ func TestSchedulesEnd(t *testing.T) {
 	})
 }
 
-// The line through a mesh passes every place once, from neighbour to neighbour.
+// The line through a mesh visits every place once, from neighbour to neighbour.
 func TestLinesGoFromNeighbourToNeighbour(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Shape(rapid.SliceOfN(rapid.IntRange(1, 4), 1, 4).Draw(t, "shape"))
@@ -190,7 +190,7 @@ func TestLinesGoFromNeighbourToNeighbour(t *testing.T) {
 	})
 }
 
-// Steps of very many pages are cut into what a kernel takes.
+// Steps of very many pages are split into steps that fit a kernel's arguments.
 func TestStepsAreCut(t *testing.T) {
 	p := allReduce(2, 70000, false, SumInt32)
 	n := 0

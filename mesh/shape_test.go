@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// Places count row by row, and every number has one place.
+// Places are numbered row by row, and every number has one place.
 func TestShapesCountRowByRow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := mesh.Shape(rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "shape"))
@@ -37,7 +37,7 @@ func TestShapesCountRowByRow(t *testing.T) {
 	})
 }
 
-// What two ranges have in common is what both contain.
+// The intersection of two ranges has the places that both contain.
 func TestRangesIntersect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		axes := rapid.IntRange(1, 3).Draw(t, "axes")
@@ -72,7 +72,7 @@ func TestRangesIntersect(t *testing.T) {
 	})
 }
 
-// A range whose ends have different numbers of axes is what a caller may make by mistake: it has nothing.
+// A range whose ends have different numbers of axes has no places.
 func TestRangesWhoseEndsDiffer(t *testing.T) {
 	whole := mesh.At(1, 1)
 	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}}, {End: mesh.Coord{1, 1}}, {Start: mesh.Coord{0, 0}, End: mesh.Coord{1}}, {Start: mesh.Coord{0}, End: mesh.Coord{1, 1}}} {
@@ -107,7 +107,7 @@ func TestShapesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A shape that is read is one that can be, and reads the same again.
+// A parsed shape is valid, and its string parses to the same shape.
 func FuzzParseShape(f *testing.F) {
 	for _, s := range []string{"2x4", "1", "8x4x2", "x", "0x1", "65536", "99999999999999999999"} {
 		f.Add(s)

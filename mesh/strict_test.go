@@ -11,11 +11,10 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Collectives in random order, on machines of two or three chips with every check and every freedom that the hardware
-// has, over links that are late and say things twice. Whatever the order and the delays, every chip has what a model of
-// the documented order of combining says, and nothing is refused.
+// Collectives in random order, on machines of two or three chips with every check and every reordering that hardware may do, over
+// links that delay and repeat packets. Every chip has the result of a model of the documented order, and no access is refused.
 func TestStrict(t *testing.T) {
-	// As few cores as a chip may have: what the others do takes time and shows nothing.
+	// The fewest cores that a chip can have: more take time and test nothing new.
 	for _, c := range []struct {
 		arch  chip.Arch
 		cores chip.Harvesting
@@ -34,7 +33,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// few is a machine of a few chips: a line of neighbours, each joined by one or two links, or a ring.
+// few returns a machine of a few chips: a line of neighbours joined by one or two links, or a ring.
 func few(r *rand.Rand, arch chip.Arch) chip.Machine {
 	m := chip.Machine{Name: "few", Arch: arch}
 	n := 2 + r.IntN(2)
@@ -114,7 +113,7 @@ func strict(t *testing.T, arch chip.Arch, cores chip.Harvesting, seed uint64) {
 	}
 }
 
-// random makes a collective, and what it does to the model.
+// random returns a collective and its effect on the model.
 func (g *group) random(r *rand.Rand, how mesh.Combine) ([]*mesh.Executable, func()) {
 	g.Helper()
 	line := g.links.Line()
@@ -124,7 +123,7 @@ func (g *group) random(r *rand.Rand, how mesh.Combine) ([]*mesh.Executable, func
 		g.must(err)
 		return x
 	}
-	// become gives every word of every chip a new value.
+	// become sets every word of every chip in the model.
 	become := func(f func(place, word, owner int) uint32) func() {
 		return func() {
 			next := make([][]uint32, n)

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// twoByFour is the mesh that tt-metal's trace tests are written for. Nothing here uses its links.
+// twoByFour opens the mesh of tt-metal's trace tests. No test uses its links.
 func twoByFour(t *testing.T, opts ...reprise.Option) *bench {
 	t.Helper()
 	var cards []*sim.Card
@@ -22,17 +22,17 @@ func twoByFour(t *testing.T, opts ...reprise.Option) *bench {
 	return openCards(t, mesh.Cards(cards...), mesh.Shape{2, 4}, mesh.Unlinked(), mesh.WithDevice(opts...))
 }
 
-// area is the range of a mesh of rows from y0 to y1 and columns from x0 to x1.
+// area returns the range of rows from y0 to y1 and columns from x0 to x1.
 func area(y0, x0, y1, x1 int) mesh.Range {
 	return mesh.Range{Start: mesh.Coord{y0, x0}, End: mesh.Coord{y1, x1}}
 }
 
-// constant is n bytes of a word.
+// constant returns n bytes of one repeated word.
 func constant(n int, v uint32) []byte {
 	return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, v), n/4)
 }
 
-// values checks that all words of a buffer are the value that is given for each chip, row by row.
+// values checks that all words of a buffer on each chip are that chip's value; the chips are in row order.
 func (b *bench) values(buf *mesh.Buffer, want []uint32) {
 	b.Helper()
 	b.must(b.queue.Finish(b.ctx))
@@ -46,8 +46,8 @@ func (b *bench) values(buf *mesh.Buffer, want []uint32) {
 }
 
 // EltwiseBinaryMeshTrace: three workloads of different programs on rows and columns, from 2 and 3, give 18, 18, 45, 12, 12,
-// 12, 27 and 6 on the chips after all replays. Our only arithmetic kernel adds a number, so a product or a difference is
-// what its constant input has to be given.
+// 12, 27 and 6 on the chips after all replays. Our only arithmetic kernel adds a number, so constant
+// inputs stand for products and differences.
 func TestUpstreamEltwiseBinaryMeshTrace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
@@ -174,8 +174,8 @@ func TestUpstreamSmallRegionOnMesh(t *testing.T) {
 }
 
 // MeshBufferTest2x4: 16 KiB of 64 by 128 elements of 2 B, cut into shards of 32 by 32, are 2 KiB for each chip; a buffer
-// without a tensor is whole on each; what can't be cut evenly is refused; a freed address is handed out again; and what is
-// written, over and over, is what is read, along either axis or both.
+// without a tensor is whole on each; tensors that can't be divided evenly are refused; a freed address is allocated again; and repeated
+// writes are read back, split along either axis or both.
 func TestUpstreamMeshBuffers(t *testing.T) {
 	b := twoByFour(t)
 	conf := func(page int, tensor, split []int) mesh.BufferConfig {
