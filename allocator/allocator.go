@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Allocator hands out extents of a device's memory. Its methods may be called from any goroutine.
+// Allocator allocates extents of a device's memory. Its methods may be called from any goroutine.
 type Allocator struct {
 	cfg    Config
 	mu     sync.Mutex
@@ -72,7 +72,7 @@ const stateHeld state = 1 << 31
 // next is the state after the extent was taken, or given up.
 func (s state) next() state { return (s + 1) &^ stateHeld }
 
-// liveLocked reports whether the slot has an extent.
+// live reports whether the slot has an extent.
 func (s state) live() bool { return s&1 != 0 }
 
 // block is the record of a live extent. What most extents don't need is in more and names.
@@ -131,7 +131,7 @@ func (a *Allocator) holdsLocked(slot uint32) uint16 {
 
 func (b *block) kind() Kind { return Kind(b.flags >> blockKind) }
 
-// name says whose an extent is and what it is.
+// name is the owner, tag and call site of an extent.
 type name struct {
 	owner, tag string
 	site       uintptr
@@ -148,10 +148,10 @@ type Request struct {
 	Shards int
 	// TopDown, if set, overrides the kind's direction.
 	TopDown *bool
-	// Owner and Tag say whose it is and what it is, for statistics and errors.
+	// Owner and Tag identify the extent in statistics and errors.
 	Owner, Tag string
 	// Site is the program counter of the call that asked, as [runtime.Callers] gives it, or 0. It is resolved to a file
-	// and line only when somebody looks.
+	// and line only by [SiteOf] and [Allocator.Map].
 	Site uintptr
 }
 
@@ -199,7 +199,8 @@ func (c *Config) region(low, high uint64, banks int, align uint64, topDown bool)
 // Config returns the configuration that the allocator was made with.
 func (a *Allocator) Config() Config { return a.cfg }
 
-// Allocate finds room. Errors wrap [ErrRequest] or are an [*OutOfMemoryError].
+// Allocate allocates an extent, by default in the lowest hole that fits, or the highest for a kind that grows downward
+// ([Config.Policy]). Errors wrap [ErrRequest] or are an [*OutOfMemoryError].
 func (a *Allocator) Allocate(r Request) (e Extent, err error) {
 	reg, err := a.plan(&r, &e)
 	if err != nil {
@@ -226,7 +227,7 @@ func (a *Allocator) Allocate(r Request) (e Extent, err error) {
 	return e, nil
 }
 
-// AllocateAt takes room at an address, which must be a multiple of [Config.DRAMAlign]. Errors wrap [ErrRequest] or
+// AllocateAt allocates an extent at an address, which must be a multiple of [Config.DRAMAlign]. Errors wrap [ErrRequest] or
 // are an [*OccupiedError].
 func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
 	reg, err := a.plan(&r, &e)
@@ -349,7 +350,7 @@ func (a *Allocator) lookupLocked(op string, e *Extent) (*block, error) {
 // Operations in errors.
 const opFree, opHold, opUnhold = "free", "hold", "unhold"
 
-// Free gives an extent up. Its memory becomes free at once or, if it is held, with the last [Allocator.Unhold].
+// Free frees an extent. Its memory becomes free at once or, if it is held, with the last [Allocator.Unhold].
 // Errors wrap [ErrDoubleFree] or [ErrWrongAllocator].
 func (a *Allocator) Free(e Extent) error {
 	a.mu.Lock()
@@ -370,7 +371,7 @@ func (a *Allocator) Free(e Extent) error {
 	return err
 }
 
-// Hold keeps an extent's memory from being handed out again until [Allocator.Unhold], even if its owner frees it.
+// Hold keeps an extent's memory from being allocated again until [Allocator.Unhold], even if its owner frees it.
 // That is how a trace keeps what its commands write to. Holds are counted, up to 65535. Errors wrap [ErrDoubleFree] or
 // [ErrWrongAllocator], or [ErrRequest] for one hold more.
 func (a *Allocator) Hold(e Extent) error {
@@ -412,8 +413,8 @@ func (a *Allocator) Unhold(e Extent) error {
 	return nil
 }
 
-// releaseLocked returns the memory of a live block that is not held. It reads e, which is equal to the block, and not the block,
-// which is seldom in a cache.
+// releaseLocked frees the memory of a live block that is not held. It reads e, which is equal to the block, and not the
+// block, which is seldom in a cache.
 func (a *Allocator) releaseLocked(e *Extent) {
 	reg := a.region[e.Kind]
 	reg.holes.give(uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift))

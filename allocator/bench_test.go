@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkAllocateFree measures a pair of one free and one allocation with a number of extents live: alignment 64,
-// sizesLocked uniform from 1 KiB to 4 MiB, victims in random order, the space twice what is live or, if that is less, the
+// sizes uniform from 1 KiB to 4 MiB, victims in random order, the space twice what is live or, if that is less, the
 // largest there is (256 GiB in each bank).
 //
 // Few extents are freed at random. Many are freed in rounds, each in a new random order: the table of extents, 64 bytes each,

@@ -19,8 +19,9 @@
 // # State
 //
 // [Allocator.Map] says what lies where, its owner and its call site, as text, JSON, a picture or CSV. [Allocator.Clone] copies
-// the state: to ask what would fit ([Allocator.Fits]), to compare ([Allocator.Diff]) and to go back ([Allocator.Restore]).
-// [Allocator.Fingerprint] stands for what decides where the next extent goes: if two are equal, so are the addresses.
+// the state: to find out what would fit ([Allocator.Fits]), to compare ([Allocator.Diff]) and to go back
+// ([Allocator.Restore]). [Allocator.Fingerprint] is a hash of everything that decides where the next extent goes: if two are
+// equal, so are the addresses.
 //
 // # Cost
 //

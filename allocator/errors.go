@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	// ErrOutOfMemory is returned when no hole holds what was asked for. An [*OutOfMemoryError] wraps it.
+	// ErrOutOfMemory is returned when no hole is large enough. An [*OutOfMemoryError] wraps it.
 	ErrOutOfMemory = errors.New("out of memory")
 	// ErrConfig is returned by [New] for a configuration that leaves a region empty, overlapping or misaligned.
 	ErrConfig = errors.New("impossible configuration")

@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// ErrHeld is returned by [Allocator.Restore] when something that would have to go is held.
+// ErrHeld is returned by [Allocator.Restore] if an extent that it would have to free is held.
 var ErrHeld = errors.New("extent is held")
 
-// Clone returns a copy that goes its own way: what is allocated and freed in it has no effect on a. The copy knows the
-// liveLocked extents of a, so that it can be asked what would fit without one; extents of the copy mean nothing to a. It has
+// Clone returns an independent copy: allocating and freeing in it have no effect on a. The live extents of a are valid in
+// the copy, for example to find out what would fit without one of them; extents of the copy aren't valid in a. The copy has
 // no gauge.
 func (a *Allocator) Clone() *Allocator {
 	a.mu.Lock()
@@ -48,8 +48,8 @@ func (a *Allocator) inherits(e *Extent) bool {
 	return a.origin != nil && e.from == a.origin && int(e.slot) < len(a.blocks) && a.blocks[e.slot].flags&blockInherited != 0
 }
 
-// Fits says where requests would be placed one after the other, and takes nothing: they are made of a copy, by the same
-// code. The error is that of the first request that doesn't fit.
+// Fits returns where requests would be placed one after the other, without allocating anything: it allocates them in a
+// copy. The error is that of the first request that doesn't fit.
 func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 	c := a.Clone()
 	out := make([]Extent, 0, len(rs))
@@ -63,10 +63,10 @@ func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 	return out, nil
 }
 
-// Fingerprint returns a number that stands for what decides where extents of a kind will be placed: the memory's
-// geometry, the policy and the holes. Two allocators, or one at two times, with the same fingerprint give the same
-// requests the same addresses, whatever happened before; it is the same in every process. The owners of the memory that is
-// not free make no difference. It is 0 for memory that is not there.
+// Fingerprint returns a hash of everything that decides where extents of a kind will be placed: the memory's geometry, the
+// policy and the holes. Two allocators, or one at two times, with the same fingerprint give the same requests the same
+// addresses, whatever happened before; it is the same in every process. The owners of memory that is not free make no
+// difference. It is 0 if the device has no memory of the kind.
 func (a *Allocator) Fingerprint(k Kind) uint64 {
 	if !k.valid() || a.region[k] == nil {
 		return 0
@@ -125,8 +125,7 @@ func (l *Live) identity() identity {
 	return identity{l.Kind, l.Addr, l.PerBank, l.Size, l.PageSize, l.Banks, l.Owner, l.Tag, l.Site}
 }
 
-// Diff lists what must change to come from an earlier state, a copy made by [Allocator.Clone], to the present one, by
-// kind and address.
+// Diff returns the changes from an earlier state, a copy made by [Allocator.Clone], to the present one, by kind and address.
 func (a *Allocator) Diff(earlier *Allocator) []Change {
 	was := map[identity]Live{}
 	for _, l := range earlier.all() {
@@ -171,9 +170,9 @@ func (a *Allocator) all() []Live {
 	return out
 }
 
-// Restore goes back to an earlier state of the same allocator, or of one with the same configuration: what is live now
-// and was not then is freed, and what was live then and is not now is allocated again at its address, with its owner,
-// tag and call site. Extents that are live in both stay valid; those that come back are found with [Allocator.Extents].
+// Restore goes back to an earlier state of the same allocator, or of one with the same configuration: extents that are live
+// now and were not then are freed, and extents that were live then and are not now are allocated again at their addresses,
+// with their owners, tags and call sites. Extents that are live in both stay valid; those that come back are found with [Allocator.Extents].
 // High-water marks stay. If something that would have to go is held, or the configurations differ, nothing changes and
 // the error wraps [ErrHeld] or [ErrConfig].
 func (a *Allocator) Restore(earlier *Allocator) error {

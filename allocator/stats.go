@@ -42,7 +42,7 @@ func (s Stats) String() string {
 		humanize.IBytes(s.Free), s.Holes, humanize.IBytes(s.LargestHole), 100*s.Fragmentation())
 }
 
-// Stats returns the numbers of one kind; the zero Stats for memory that is not there. Where traces have no region of
+// Stats returns the numbers of one kind; the zero Stats if the device has no memory of the kind. Where traces have no region of
 // their own, DRAM and Trace have the same Free, LargestHole and Holes.
 func (a *Allocator) Stats(k Kind) Stats {
 	if !k.valid() || a.region[k] == nil {
@@ -114,7 +114,7 @@ func (a *Allocator) liveLocked(slot uint32) Live {
 	return l
 }
 
-// nameOfLocked returns whose a live block is and what it is.
+// nameOfLocked returns owner, tag and call site of a live block.
 func (a *Allocator) nameOfLocked(slot uint32) name {
 	if a.blocks[slot].flags&blockNamed != 0 {
 		return a.names[slot]
