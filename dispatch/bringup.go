@@ -75,7 +75,7 @@ func (d *Device) bringUp(ctx context.Context) error {
 	return nil
 }
 
-// awaitDone waits until a core's first go message says DONE, and calls meanwhile again and again.
+// awaitDone waits until a core's first go message is DONE, and calls meanwhile between polls.
 func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration, meanwhile func()) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -100,7 +100,7 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 	}
 }
 
-// bankTable is what device code finds DRAM and L1 banks by: counts, then by NoC the coordinates of DRAM banks, their
+// bankTable returns the table by which device code finds DRAM and L1 banks: counts, then by NoC the coordinates of DRAM banks, their
 // offsets, then by NoC the coordinates of the workers' L1 banks.
 func (d *Device) bankTable() []byte {
 	banks := d.ch.DRAMBanks()
@@ -127,7 +127,7 @@ func (d *Device) bankTable() []byte {
 	return b
 }
 
-// coreInfo tells a core who it is.
+// coreInfo returns what a core is told of its place.
 func (d *Device) coreInfo(c chip.Core) []byte {
 	b := make([]byte, d.pr.L1.CoreInfoSize)
 	binary.LittleEndian.PutUint32(b, chip.CoreInfoMagic)

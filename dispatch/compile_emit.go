@@ -208,7 +208,7 @@ func (c *compiler) binaries() {
 	}
 	for i := 0; i < len(subs); i += cq.MaxLargeSubs {
 		j := min(i+cq.MaxLargeSubs, len(subs))
-		// Rectangles are re-read only behind an unlink, so a command ends with one; the next command starts afresh.
+		// Rectangles are re-read only after an unlink, so a command ends with one; the next command starts afresh.
 		w := cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(align), OffsetIndex: offsetBinary, Subs: slices.Clone(subs[i:j])}
 		w.Subs[len(w.Subs)-1].Unlink = true
 		relay := cq.RelayPagedPacked{}

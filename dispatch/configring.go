@@ -22,7 +22,7 @@ type slot struct {
 // configRing hands out the kernel-config memory of the workers. Below end is a ring of slots, one for each run, with its
 // arguments and configuration; above are the texts of programs' kernels, which stay until their place is needed, so that
 // a program that runs again need not be sent again (configtext.go). It is a value: copying it copies the state, which is
-// how a queue remembers what a trace leaves behind. It never looks at a device: it says what count a dispatcher must wait
+// how a queue keeps the state after a trace. It never accesses a device: it returns the count that a dispatcher must wait
 // for before the memory it hands out may be written.
 type configRing struct {
 	size  uint32 // of all the memory
@@ -34,7 +34,7 @@ type configRing struct {
 	slots [maxSlots]slot
 }
 
-// newRing returns a ring in whose memory nothing is.
+// newRing returns a ring over empty memory.
 func newRing(size uint32) configRing {
 	return configRing{size: size, end: size, texts: texts{low: size}}
 }
@@ -74,7 +74,7 @@ func (r *configRing) reserve(size, freeAt uint32) (off uint32, wait await) {
 	return off, wait
 }
 
-// drop takes the oldest slot for free, once the dispatcher has waited.
+// drop frees the oldest slot, once the dispatcher has waited.
 func (r *configRing) drop() await {
 	w := await{r.slots[r.first].freeAt, true}
 	r.first = (r.first + 1) % maxSlots
@@ -101,7 +101,7 @@ func (r *configRing) overlaps(off, size uint32) bool {
 	return false
 }
 
-// ended drops the slots up to the program that ends at a count. If there is none, that program is known to be done.
+// ended drops the slots up to the program that ends at a count. If no slot has that count, that program is done already.
 func (r *configRing) ended(count uint32) (wait await) {
 	for i := range r.n {
 		if r.slots[(r.first+i)%maxSlots].freeAt == count {
@@ -114,7 +114,7 @@ func (r *configRing) ended(count uint32) (wait await) {
 	return await{}
 }
 
-// later is the wait for whichever of two comes last, of which b was asked for later.
+// later returns the later of two waits; b was asked for after a.
 func later(a, b await) await {
 	if b.on {
 		return b

@@ -1,8 +1,8 @@
 package dispatch
 
 // Kernels' texts in the kernel-config memory of the workers. A program whose text is there already runs from it: it isn't
-// sent again. tt-metal knows this for traces only and plans it when the trace is done; here it follows from what ran
-// before, so that a queue has it as well.
+// sent again. tt-metal has this for traces only and plans it when the trace is done; here it follows from what ran
+// before, so it works for queues as well.
 //
 // Texts are put one below the other from the top down, and what was below becomes shorter for the slots, of which at
 // least a quarter of the memory is left, or as much as the program needs. When there is no more room they begin at the top
@@ -42,7 +42,7 @@ func (r *configRing) makeRoom(slot uint32) (wait await) {
 	if alignSlot(slot) <= r.end {
 		return await{}
 	}
-	wait = r.forget(0, r.size)
+	wait = r.evict(0, r.size)
 	r.end, r.texts.low = r.size, r.size
 	return wait
 }
@@ -59,7 +59,7 @@ func (r *configRing) place(id textID, size, slot, last uint32) (off uint32, wait
 		r.texts.low = r.size
 	}
 	off = r.texts.low - size
-	wait = r.forget(off, size)
+	wait = r.evict(off, size)
 	wait = later(wait, r.clear(off, size))
 	r.texts.low, r.end = off, min(r.end, off)
 	t, forgotten := r.entry(last)
@@ -67,8 +67,8 @@ func (r *configRing) place(id textID, size, slot, last uint32) (off uint32, wait
 	return off, later(wait, forgotten)
 }
 
-// forget drops the texts in the way of [off, off+size).
-func (r *configRing) forget(off, size uint32) (wait await) {
+// evict drops the texts in the way of [off, off+size).
+func (r *configRing) evict(off, size uint32) (wait await) {
 	for i := range r.texts.list {
 		if t := &r.texts.list[i]; t.id != 0 && off < t.off+t.size && t.off < off+size {
 			wait = later(wait, r.ended(t.last))

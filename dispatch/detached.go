@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 )
 
-// ErrState is returned for the binary form of a state that no trace leaves behind.
-var ErrState = errors.New("not the state of a queue behind a trace")
+// ErrState is returned for the binary form of a state that no trace ends in.
+var ErrState = errors.New("not the state of a queue after a trace")
 
 // AppendDetached appends the binary form of a state that Detach has made: the count of completions and the slot of the
 // next launch message, as 32-bit little-endian words. The rest of such a state follows from the device.
@@ -21,7 +21,7 @@ func (s *State) AppendDetached(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, s.launch)
 }
 
-// ParseDetached reads what AppendDetached wrote, for a trace of so many programs that is to run on the queue. The error
+// ParseDetached reads what AppendDetached wrote, for a trace of that many programs that is to run on the queue. The error
 // wraps ErrState.
 func (q *Queue) ParseDetached(b []byte, programs int) (State, error) {
 	st := q.StateAfter(programs)
@@ -31,8 +31,7 @@ func (q *Queue) ParseDetached(b []byte, programs int) (State, error) {
 	return st, nil
 }
 
-// BinaryImage returns an image that has kernels and no commands: it stands for a program whose commands are in a trace
-// already.
+// BinaryImage returns an image that has kernels and no commands, for a program whose commands are in a trace already.
 func BinaryImage(name string, binary []byte) *Image {
 	return &Image{name: name, binary: binary, placed: true}
 }

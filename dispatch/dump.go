@@ -52,8 +52,8 @@ type QueueDump struct {
 	Prefetch chip.Core `json:"prefetch"`
 	Dispatch chip.Core `json:"dispatch"`
 	Last     string    `json:"last"`
-	// Busy says that somebody was putting commands into the queue at that moment, so that what the host knows of its
-	// rings (Host and Entries) was not looked at.
+	// Busy says that another goroutine was putting commands into the queue at that moment, so that the host's side of its
+	// rings (Host and Entries) was not read.
 	Busy    bool         `json:"busy,omitempty"`
 	Host    HostRings    `json:"host"`
 	Device  DeviceRings  `json:"device"`

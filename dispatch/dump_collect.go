@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// shownTaken is how many entries of the prefetch queue that the prefetcher has taken are looked at beside those that
-	// it hasn't: it reads ahead by one entry, and a replayed trace hides behind the one before.
+	// shownTaken is how many entries of the prefetch queue that the prefetcher has taken are kept beside those that it
+	// hasn't: it reads ahead by one entry, so a replayed trace may be the one before.
 	shownTaken = 3
 	// shownWaiting is how many entries that it hasn't taken are.
 	shownWaiting = 16
@@ -20,7 +20,7 @@ const (
 	maxTraceImage = maxDump / 2
 )
 
-// collectLocked reads the state of the device and of all queues. Called with q.life held; locked says whether q.mu is as well.
+// collectLocked reads the state of the device and of all queues. q.life.mu is held; locked says whether q.mu is as well.
 func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 	d := q.d
 	dump := &Dump{
@@ -84,10 +84,10 @@ func (d *Device) dumpRegion(dump *Dump, name string, c chip.Core, addr, size uin
 	return p
 }
 
-// dumpLocked describes the queue. Called with life held.
+// dumpLocked describes the queue. life.mu is held.
 func (q *Queue) dumpLocked(dump *Dump, locked bool) QueueDump {
 	out := QueueDump{ID: q.id, Prefetch: q.tiles.prefetch, Dispatch: q.tiles.dispatch, Last: q.lastName()}
-	if locked || q.mu.TryLock() { // without waiting: who has it may wait for life
+	if locked || q.mu.TryLock() { // without waiting: its holder may wait for life.mu
 		q.dumpHostLocked(dump, &out)
 		if !locked {
 			q.mu.Unlock()
@@ -108,8 +108,8 @@ func (q *Queue) dumpLocked(dump *Dump, locked bool) QueueDump {
 	return out
 }
 
-// dumpHostLocked describes the host's side of the rings, and keeps the commands behind the entries of the prefetch queue that
-// matter. Called with mu held.
+// dumpHostLocked describes the host's side of the rings, and keeps the commands of the entries of the prefetch queue that
+// matter.
 func (q *Queue) dumpHostLocked(dump *Dump, out *QueueDump) {
 	if dump.Unreachable == "" {
 		_ = q.d.kd.Guard(q.rings.fetch.poll) // an impossible pointer shows in the dump

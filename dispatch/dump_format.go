@@ -135,7 +135,7 @@ func unpackDump(body []byte) (*Dump, error) {
 		r.Data, all = all[:r.Size:r.Size], all[r.Size:]
 	}
 	if len(all) != 0 {
-		return nil, fmt.Errorf("%d B behind its last region", len(all))
+		return nil, fmt.Errorf("%d B after its last region", len(all))
 	}
 	return d, nil
 }

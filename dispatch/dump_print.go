@@ -53,7 +53,7 @@ func (p *dumpPrinter) queue(q *QueueDump) {
 	p.printf("\nqueue %d, last submitted: %s\n", q.ID, q.Last)
 	h, r := &q.Host, &q.Device
 	if q.Busy {
-		p.printf("  somebody was putting commands into it at that moment\n")
+		p.printf("  another goroutine was putting commands into it at that moment\n")
 	} else {
 		p.printf("  prefetch queue    %d of %d entries taken; next to be written at %#x%s\n", h.FetchTaken, h.FetchPut, h.FetchNext, p.seen(r, ", taken last at %#x", r.FetchRead))
 		p.printf("  issue ring        host writes at %#x of %#x%s\n", h.IssueWrite, h.IssueSize, p.seen(r, ", device has read up to NoC address %#x", r.IssueRead))
@@ -142,7 +142,7 @@ func orNothing(s []string) string {
 	return strings.Join(s, ", ")
 }
 
-// entries prints the commands behind the entries of the prefetch queue. The prefetcher reads one entry ahead, so it
+// entries prints the commands of the entries of the prefetch queue. The prefetcher reads one entry ahead, so it
 // works on the one taken last or on the one before.
 func (p *dumpPrinter) entries(q *QueueDump) {
 	for _, e := range q.Entries {
@@ -229,7 +229,7 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 		p.printf("    page %3d  %s%s\n", c.page, cq.Line(p.layout(), cq.RelayInline{Command: c.command, To: masterOf(name)}), mark)
 	}
 	if last < len(cmds) {
-		p.printf("    ... %d behind\n", len(cmds)-last)
+		p.printf("    ... %d more\n", len(cmds)-last)
 	}
 }
 

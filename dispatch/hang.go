@@ -15,7 +15,7 @@ type HangError struct {
 	Last    string // what was put into the queue last
 	Cause   error  // ErrTimeout, or why the device stopped if that is known
 	// FetchRead and FetchWritten are the addresses in the prefetch core's L1 of the prefetch queue entry taken last and
-	// of the next one to be written, 0 if they could not be read, or if somebody was writing at that moment.
+	// of the next one to be written, 0 if they could not be read or another goroutine was writing at that moment.
 	FetchRead, FetchWritten uint32
 	Cores                   []CoreState // all Tensix cores, by logical coordinate
 	Dump                    *Dump       // everything that was read
@@ -77,7 +77,7 @@ const (
 	kindWorker   = "worker"
 	kindPrefetch = "prefetch"
 	kindDispatch = "dispatch"
-	kindMirror   = "mirror" // of a chip behind Ethernet: its L1 stands for host memory, and a kernel there never ends
+	kindMirror   = "mirror" // of a chip reached over Ethernet: its L1 mirrors host memory, and a kernel there never ends
 )
 
 // ProcessorState is what one of a core's processors left in the core's state area.

@@ -103,8 +103,8 @@ func (s CoreState) Explain(p chip.Processor) string {
 	return fmt.Sprintf("is at a waypoint of its kernel's own, detail %#x", at.Detail)
 }
 
-// awaitedWord says what is counted in a word of the dispatch core that a WAIT looks at; empty if it is none of the
-// runtime's. The words of the two architectures are apart.
+// awaitedWord names what is counted in a word of the dispatch core that a WAIT polls; empty if it isn't a word of this
+// runtime's. The words of the two architectures don't overlap.
 func awaitedWord(addr uint32) string {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		ctl := newControlBlock(arch.Params())

@@ -22,7 +22,7 @@ type Image struct {
 	launchSize uint32
 	stream     uint16     // that counts completions
 	cores      int        // that run a kernel
-	bounds     chip.Range // the smallest with everything that the program has on cores
+	bounds     chip.Range // the smallest with all cores of the program
 	binary     []byte
 	placed     bool
 
@@ -30,7 +30,7 @@ type Image struct {
 	main commands // everything else
 	args []kernelArgs
 
-	// resident, if it isn't nil, is the program with arguments and configuration that lie in Binary, behind the kernels,
+	// resident, if it isn't nil, is the program with arguments and configuration that lie in Binary, after the kernels,
 	// and are relayed from there: far fewer bytes for the host. It is what runs until arguments change.
 	resident *Image
 	changed  bool
@@ -119,7 +119,7 @@ func (im *Image) Place(addr uint32, banks int) error {
 	return nil
 }
 
-// State is what a command stream assumes about the workers and leaves behind. A queue has one; a trace starts from
+// State is what a command stream assumes about the workers and how it leaves them. A queue has one; a trace starts from
 // ReplayState and carries the one it ends with. It is a value.
 type State struct {
 	// Expected is the count of completions once everything so far has run. It wraps.
@@ -136,7 +136,7 @@ func (im *Image) change() {
 	im.changed = true
 }
 
-// placement is what of a run depends on the runs before it.
+// placement is where a run goes, which depends on the runs before it.
 type placement struct {
 	base     uint32 // L1 address of the program's slot
 	text     uint32 // L1 address of its kernels
@@ -225,7 +225,7 @@ func (d *Device) ReplayState() State {
 	return State{config: fullRing(d.pr.L1.KernelConfigSize, 0)}
 }
 
-// Detach returns the state behind a trace that ended in st: all kernel-config memory is in use until its last
+// Detach returns the state after a trace that ended in st: all kernel-config memory is in use until its last
 // program is done.
 func (d *Device) Detach(st State) State {
 	return State{Expected: st.Expected, launch: st.launch, config: fullRing(d.pr.L1.KernelConfigSize, uint32(st.Expected))}

@@ -5,7 +5,7 @@ import "github.com/reprise-tt/reprise/chip"
 // Sizes of the command queue's parts on Tensix dispatch cores. Source: tt-metal dispatch_settings.cpp.
 const (
 	fetchEntries        = 1534      // prefetch queue entries
-	maxCommandSize      = 128 << 10 // largest batch behind one prefetch queue entry
+	maxCommandSize      = 128 << 10 // largest batch of one prefetch queue entry
 	cmdDataSize         = 256 << 10 // command data buffer of the prefetcher
 	scratchSize         = 128 << 10 // its scratch double buffer
 	binaryRingSize      = 1 << 20   // its binary cache, at the same address as the scratch buffer
@@ -29,8 +29,8 @@ type controlBlock struct {
 	completionRd  uint32            // dispatch core: the host's pointer
 	lastEvent     [maxQueues]uint32 // dispatch core: last event seen of each queue
 	syncSemaphore uint32            // dispatch core: eight words, 16 bytes apart
-	spanWord      [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace that spans queues; ours alone
-	handed        uint32            // dispatch core: what the dispatcher hands to its subordinate, handedSize bytes; ours alone
+	spanWord      [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
+	handed        uint32            // dispatch core: commands forwarded to the subordinate, handedSize bytes; not in tt-metal
 	fetchQueue    uint32            // prefetch core
 	cmdData       uint32
 	scratch       uint32
@@ -48,7 +48,7 @@ func newControlBlock(p *chip.Params) controlBlock {
 		// 0xD0 and 0x150 are the fabric words of split queues.
 		fetchQueue: up(base + 0x160),
 	}
-	// On the dispatch core, where the fetch queue is on the prefetch core, nothing is up to the dispatch ring.
+	// On the dispatch core, the memory from the fetch queue's address up to the dispatch ring is free.
 	for i := range c.spanWord {
 		c.spanWord[i] = c.fetchQueue + 16*uint32(i)
 	}

@@ -40,7 +40,7 @@ type CircularBuffer struct {
 	Addr     uint32       // L1 address of its first page, a multiple of 16
 	PageSize uint32       // bytes, a multiple of 16
 	Pages    uint32
-	Given    bool // it lies in memory that belongs to somebody, and so may others
+	Given    bool // it lies in memory that the caller allocated, which circular buffers may share
 }
 
 // Semaphore is a 32-bit word in L1 that kernels of different cores signal each other with.

@@ -6,15 +6,15 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// movement is what a wait has seen last of everything that moves on a device that gets on.
+// movement is what a wait has seen last of everything that changes on a device that makes progress.
 type movement struct {
 	queue  [2]uint64
 	device uint64
-	polled bool // whether device is anything
+	polled bool // device is valid
 }
 
-// progressLocked is a fingerprint of what moves while queues take commands and report: this one, and those that it may wait
-// for. Called with life held.
+// progressLocked returns a fingerprint of what changes while queues take commands and report: this one, and those that it
+// may wait for. life.mu is held.
 func (q *Queue) progressLocked() [2]uint64 {
 	p := [2]uint64{q.comp.seen(), uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))}
 	for _, o := range q.d.queues {
@@ -25,8 +25,8 @@ func (q *Queue) progressLocked() [2]uint64 {
 	return p
 }
 
-// mix adds to a fingerprint what moves while the queue takes commands and reports, unless somebody ends it. The lock goes
-// also when the memory faults.
+// mix adds to a fingerprint what changes while the queue takes commands and reports, unless the queue is being closed. It
+// unlocks life.mu even if the memory faults.
 func (q *Queue) mix(p *[2]uint64) {
 	if !q.life.mu.TryRLock() {
 		return
@@ -45,10 +45,9 @@ func (f *fingerprint) word(v uint32) {
 	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
 }
 
-// pollDeviceLocked checks that the device is there, and takes it for progress when anything on it moved: a completion was
-// counted, or a processor is at another waypoint or has begun another kernel. So a program that takes longer than the
-// hang timeout is no hang as long as its kernels move. It is too slow to be done each time: it reads every core. Called
-// with life held.
+// pollDeviceLocked checks that the device answers, and counts any change on it as progress: a completion was counted, or a
+// processor is at another waypoint or has begun another kernel. So a program that takes longer than the hang timeout is no
+// hang as long as its kernels move. It reads every core, which is too slow for every poll. life.mu is held.
 func (q *Queue) pollDeviceLocked(w *waiter, seen *movement, what string, locked bool) error {
 	if err := q.d.kd.Alive(); err != nil {
 		return q.fail(q.hangErrorLocked(what, err, locked))
@@ -61,7 +60,7 @@ func (q *Queue) pollDeviceLocked(w *waiter, seen *movement, what string, locked 
 	return nil
 }
 
-// deviceFingerprint is a hash of all that moves on a device that works: completion counts, waypoints, kernels.
+// deviceFingerprint returns a hash of all that changes on a device that works: completion counts, waypoints, kernels.
 func (q *Queue) deviceFingerprint() uint64 {
 	var f fingerprint
 	f.SetSeed(q.d.seed)

@@ -2,8 +2,7 @@
 
 package dispatch
 
-// storeRelease stores v behind everything that was stored and loaded before it. sync/atomic has only stores that later
-// loads wait for as well.
+// storeRelease stores v after all earlier loads and stores. sync/atomic has only stores that order later loads as well.
 //
 //go:noescape
 func storeRelease(p *uint32, v uint32)

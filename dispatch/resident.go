@@ -34,17 +34,17 @@ func (c *compiler) blocks(blocks []block) {
 	}
 }
 
-// endsInPage says whether what a relay brings beyond the data, to end as DRAM is aligned, is in the page of the dispatcher
-// in which the data end. Only such bytes are skipped.
+// endsInPage returns whether the padding that a relay brings after the data, up to the alignment of DRAM, is in the
+// dispatcher's page in which the data end. Only such bytes are skipped.
 func (c *compiler) endsInPage(head, data int) bool {
 	align := c.b.Layout().DRAMAlign()
 	brought := (data + align - 1) &^ (align - 1)
 	return (head+data+pageSize-1)/pageSize == (head+brought+pageSize-1)/pageSize
 }
 
-// relay puts the data of the header before beside the kernels and relays them from there. One entry of a relay brings much,
-// since everything lies one behind the other; the last one brings zeros up to what DRAM is aligned to, which the dispatcher
-// skips with the rest of its page.
+// relay puts the data of the last header beside the kernels and relays them from there. One entry of a relay brings much,
+// since the data are contiguous; the last one brings zeros up to the alignment of DRAM, which the dispatcher skips with the
+// rest of its page.
 func (c *compiler) relay(data []byte) {
 	align := c.b.Layout().DRAMAlign()
 	page, n := len(c.im.binary)/BinaryPageSize, (len(data)+align-1)&^(align-1)

@@ -4,5 +4,5 @@ package dispatch
 
 import "time"
 
-// nap sleeps.
+// shortSleep sleeps.
 func shortSleep(d time.Duration) { time.Sleep(d) }

@@ -8,7 +8,7 @@ import (
 )
 
 // BenchmarkWakeBesideSleepers is how long a goroutine that has work waits for a place to run in, while as many others as there are
-// places sleep as waits do. Each nap is begun right behind the wake-up, as by a wait that has looked at an emulated device.
+// places sleep as waits do. Each sleep begins right after the wake-up, as in a wait that has polled an emulated device.
 func BenchmarkWakeBesideSleepers(b *testing.B) {
 	wake, stop := make(chan time.Time, 1), make(chan struct{})
 	var waits sync.WaitGroup

@@ -39,8 +39,7 @@ func (d *Device) startQueue(id int) (*Queue, error) {
 	return q, q.start()
 }
 
-// start starts the prefetcher and the dispatchers on their cores, with empty rings. After the first time it is called
-// with mu and life held.
+// start starts the prefetcher and the dispatchers on their cores, with empty rings. On a restart mu and life.mu are held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
 	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.event = State{config: configRing{size: d.pr.L1.KernelConfigSize}}, nil, 0, cq.Seq(d.opts.FirstEvent)
@@ -234,7 +233,7 @@ func (d *Device) dispatchXYs() []uint32 {
 	return out
 }
 
-// close ends the queue's kernels and gives its windows back.
+// close ends the queue's kernels and closes its windows.
 func (q *Queue) close() error {
 	q.status.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
 	q.mu.Lock()
@@ -250,9 +249,9 @@ func (q *Queue) close() error {
 	return errors.Join(err, q.releaseLocked(errClosed))
 }
 
-// releaseLocked gives the queue's windows back and ends what still waits. Called with mu held.
+// releaseLocked closes the queue's windows and ends what still waits.
 func (q *Queue) releaseLocked(cause error) error {
-	q.life.mu.Lock() // waits end before what they look at goes
+	q.life.mu.Lock() // waits end before the memory that they read is unmapped
 	defer q.life.mu.Unlock()
 	q.comp.lose(cause)
 	if q.life.closed {
@@ -269,7 +268,7 @@ func (q *Queue) terminate() error {
 	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
 	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
 	if !q.d.opts.StockWireFormat {
-		// Behind the go signals that come the same way.
+		// After the go signals that come the same way.
 		subordinate = func(b *cq.Builder) { b.ForwardSubordinate(cq.ForwardSubordinate{Command: cq.TerminateDispatch{}}) }
 		order = []func(*cq.Builder){subordinate, order[0]}
 	}
@@ -285,16 +284,16 @@ func (q *Queue) terminate() error {
 			return err
 		}
 	}
-	// The kernels end behind the work that is still queued, which may take long but must move. What it reports must be
-	// taken out, here and from queues that this one waits for, lest their dispatchers wait for space.
+	// The kernels end after the work that is still queued, which may take long but must make progress. Completions must be
+	// taken out, here and of queues that this one waits for, lest their dispatchers wait for space.
 	takeOut := func() {
 		_ = q.comp.drain() // what it would say is lost with the queue
 		q.drainOthersLocked()
 	}
 	for _, c := range []chip.Core{q.tiles.prefetch, q.tiles.dispatch} {
-		// What the device looks like is asked only when it takes long: behind a tunnel each core's state takes its time.
+		// The device is polled only when it takes long: over a tunnel reading each core's state is slow.
 		var before uint64
-		for looked := false; ; looked = true {
+		for polled := false; ; polled = true {
 			err := q.d.awaitDone(ctx, c, q.d.opts.HangTimeout, takeOut)
 			if err == nil {
 				break
@@ -302,7 +301,7 @@ func (q *Queue) terminate() error {
 			stuck := !errors.Is(err, ErrTimeout)
 			if !stuck {
 				now := q.deviceFingerprint()
-				stuck, before = looked && now == before, now
+				stuck, before = polled && now == before, now
 			}
 			if stuck {
 				return fmt.Errorf("dispatch: queue %d: end the kernels of core %v: %w", q.id, c, err)

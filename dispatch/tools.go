@@ -8,12 +8,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// What tools and conformance tests need beside what programs need: commands as bytes, and the means to tell the queue
-// what such commands have done. Commands that don't keep the rules of package cq stop the queue's kernels for good.
+// For tools and conformance tests: commands as bytes, and a way to tell the queue the state after them. Commands that break
+// the rules of package cq stop the queue's kernels for good.
 
-// Send puts commands, built by a [cq.Builder] for the chip, behind one prefetch queue entry. stall is the entry's stall
+// Send sends commands, built by a [cq.Builder] for the chip, as one prefetch queue entry. stall is the entry's stall
 // bit, which belongs to commands that end in an EXEC_BUF and only to those. It returns once the commands are in the
-// issue ring. Commands that change the completion count or the workers' launch pointers need a [Queue.SetState] behind
+// issue ring. Commands that change the completion count or the workers' launch pointers need a [Queue.SetState] after
 // them.
 func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) (err error) {
 	q.mu.Lock()
@@ -68,7 +68,7 @@ func (q *Queue) sendable(op string, commands []byte) error {
 	return nil
 }
 
-// SetState tells the queue in which state raw commands leave the workers and their completion count.
+// SetState sets the state of the workers and their completion count after raw commands.
 func (q *Queue) SetState(st State) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Interleaved is a buffer whose pages go round the banks: page p lies in bank p mod Banks, at
+// Interleaved is a buffer whose pages are distributed over the banks: page p lies in bank p mod Banks, at
 // Addr + p/Banks*PageSize.
 type Interleaved struct {
 	DRAM     bool   // in DRAM banks, otherwise in the L1 of the workers
@@ -26,12 +26,12 @@ func (b *Interleaved) Bytes() int { return b.Pages * int(b.HostPage) }
 // Names of transfers in hang reports; constants have no address.
 var opWrite, opRead = "write", "read"
 
-// TransferError says why a transfer doesn't fit its buffer.
+// TransferError is returned for a transfer that doesn't fit its buffer.
 type TransferError struct {
 	Op           string // "write" or "read"
 	Offset, Size int    // bytes asked for
 	Have         int    // bytes of the buffer
-	Page         int    // bytes that Offset and Size must be multiples of; 0 if it doesn't matter
+	Page         int    // bytes that Offset and Size must be multiples of; 0 if they needn't be
 }
 
 // Error implements error.
@@ -92,7 +92,7 @@ func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, d
 	for off := 0; off < int(b.HostPage); off += part {
 		n := min(part, int(b.HostPage)-off)
 		bank, addr := b.at(page)
-		// One page of just this part, in the same bank. Not a byte behind the page is written.
+		// One page of just this part, in the same bank. Not a byte after the page is written.
 		size := min(uint32(l.Stride(n)), b.PageSize-uint32(off))
 		piece := Interleaved{DRAM: b.DRAM, Addr: addr + uint32(off), PageSize: size, HostPage: uint32(n), Pages: bank + 1, Banks: b.Banks}
 		if err := q.writePagesLocked(ctx, &piece, bank, 1, data[off:off+n], wait && off == 0); err != nil {
@@ -138,7 +138,7 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 }
 
 // Settle makes later commands wait, already in the prefetcher, until the workers are done and everything written so
-// far is in memory. What a program's commands relay from DRAM has to be settled first.
+// far is in memory. Data that a program's commands relay from DRAM have to be settled first.
 func (q *Queue) Settle(ctx context.Context) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
@@ -177,8 +177,8 @@ type Pending struct {
 	own  completion  // that, of a Report
 }
 
-// StartRead puts a Read into the queue and returns without waiting for the data. dst belongs to the read until Wait has
-// returned, Done has reported true, or Abandon was called.
+// StartRead submits a Read and returns without waiting for the data. dst belongs to the read until Wait has returned, Done
+// has returned true, or Abandon was called.
 func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []byte) (*Pending, error) {
 	if err := b.check("read", off, len(dst)); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []by
 	return p, nil
 }
 
-// Wait waits for the data. When it fails, the read is given up: nothing is written to dst any more.
+// Wait waits for the data. If it fails, the read is abandoned.
 func (p *Pending) Wait(ctx context.Context) error {
 	if p.last == nil {
 		return nil
@@ -207,7 +207,7 @@ func (p *Pending) Wait(ctx context.Context) error {
 	return p.given()
 }
 
-// ErrAbandoned is returned for a read that was given up before: by Abandon, or by a Wait that failed.
+// ErrAbandoned is returned for a read that was abandoned before: by Abandon, or by a Wait that failed.
 var ErrAbandoned = errors.New("the read was given up")
 
 func (p *Pending) given() error {
@@ -230,7 +230,7 @@ func (p *Pending) Done() (bool, error) {
 	return err == nil, err
 }
 
-// Abandon gives dst back to the caller: nothing is written to it any more. The read itself stays in the queue.
+// Abandon returns dst to the caller: nothing is written to it any more. The read itself stays in the queue.
 func (p *Pending) Abandon() { p.q.comp.abandon(&p.read) }
 
 // enqueueRead sends the commands of a read and returns the completion of its last part.

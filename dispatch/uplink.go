@@ -102,7 +102,7 @@ func (d *Device) startLink() error {
 		return nil
 	}
 	if d.ch.Arch() != chip.Wormhole {
-		return fmt.Errorf("dispatch: start: %w: only Wormhole has chips behind Ethernet", ErrLink)
+		return fmt.Errorf("dispatch: start: %w: only Wormhole has chips that are reached over Ethernet", ErrLink)
 	}
 	if err := u.start(); err != nil {
 		return fmt.Errorf("dispatch: start: link %s: %w", u.Link.Name, err)
@@ -264,7 +264,7 @@ func (u *uplink) close() error {
 
 // guard asks for the full clock of the near chip, and has the driver stop the near end of the link should this process be
 // killed: it uses its memory. It stops at the next request, so it is told when the first file goes as well as right before the
-// last one, with which the memory goes. The far chip's cores then wait for a host that is gone, until somebody brings it up again.
+// last one, with which the memory goes. The far chip's cores then wait for a host that is gone, until the chip is brought up again.
 func (u *uplink) guard() error {
 	release, err := u.Near.HoldPower(kmd.PowerAIClock)
 	if err != nil {
