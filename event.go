@@ -44,7 +44,7 @@ func (e *Event) Synchronize(ctx context.Context) (err error) {
 	if e != nil && e.d.watched() {
 		defer e.d.begin(ctx, &Call{Kind: CallSynchronize, Name: e.Name(), Object: e}).end(ctx, &err)
 	}
-	if err := e.of(nil, "synchronize"); err != nil {
+	if err := e.checkDevice(nil, "synchronize"); err != nil {
 		return err
 	}
 	if id, ok := e.e.Recorder(); ok {
@@ -61,7 +61,7 @@ func (e *Event) Synchronize(ctx context.Context) (err error) {
 // Query reports whether the event's newest recording is done, without waiting.
 func (e *Event) Query() (bool, error) {
 	at := callerPC()
-	if err := e.of(nil, "query"); err != nil {
+	if err := e.checkDevice(nil, "query"); err != nil {
 		return false, err
 	}
 	done, err := e.e.Query(at)
@@ -77,8 +77,8 @@ func (e *Event) Query() (bool, error) {
 // two queues may differ by a constant.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) { return e.e.DeviceTime() }
 
-// of says whether the event may be used with a device; nil stands for its own.
-func (e *Event) of(d *Device, op string) error {
+// checkDevice checks that the event can be used with a device; nil stands for its own.
+func (e *Event) checkDevice(d *Device, op string) error {
 	if e == nil {
 		return fmt.Errorf("reprise: %s: no event: it is nil", op)
 	}
@@ -95,7 +95,7 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallRecord, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
 	}
-	if err := e.of(q.d, "record"); err != nil {
+	if err := e.checkDevice(q.d, "record"); err != nil {
 		return err
 	}
 	if err := q.d.refuse(ctx, q, opRecord, e.Name()); err != nil {
@@ -115,7 +115,7 @@ func (q *Queue) Wait(ctx context.Context, e *Event) (err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallWait, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
 	}
-	if err := e.of(q.d, "wait"); err != nil {
+	if err := e.checkDevice(q.d, "wait"); err != nil {
 		return err
 	}
 	if err := q.d.refuse(ctx, q, opWait, e.Name()); err != nil {
