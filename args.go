@@ -51,7 +51,7 @@ func (x *Executable) SetArg(a Arg, v uint32) error { return x.setWords([]Arg{a},
 // until the executable is closed.
 func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 	if x != nil {
-		if err := b.of(x.d); err != nil {
+		if err := b.checkDevice(x.d); err != nil {
 			return fmt.Errorf("reprise: set buffer of executable %q: %w", x.Name(), err)
 		}
 	}
@@ -60,11 +60,11 @@ func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 
 func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 	if x == nil {
-		return fmt.Errorf("reprise: set arguments: %w", x.of(nil))
+		return fmt.Errorf("reprise: set arguments: %w", x.checkDeviceLocked(nil))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err := x.of(x.d)
+	err := x.checkDeviceLocked(x.d)
 	var at []int
 	if err == nil {
 		at, err = x.words(args)
@@ -98,11 +98,11 @@ func (x *Executable) SetCommonArgs(kernel string, args []uint32) error {
 
 func (x *Executable) setAll(set func() error) error {
 	if x == nil {
-		return fmt.Errorf("reprise: set arguments: %w", x.of(nil))
+		return fmt.Errorf("reprise: set arguments: %w", x.checkDeviceLocked(nil))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err := x.of(x.d)
+	err := x.checkDeviceLocked(x.d)
 	if err == nil {
 		err = set()
 	}

@@ -196,8 +196,8 @@ func (b *Buffer) Free() (err error) {
 	return nil
 }
 
-// of says whether the buffer may be used with a device.
-func (b *Buffer) of(d *Device) error {
+// checkDevice checks that the buffer can be used with a device.
+func (b *Buffer) checkDevice(d *Device) error {
 	if b == nil {
 		return errors.New("no buffer: it is nil")
 	}

@@ -10,7 +10,7 @@ import (
 // which stays allocated until the buffer and all parts of it are freed. Pages of the part are numbered from 0, and lie
 // where they lie in the whole.
 func (b *Buffer) Sub(off, size int) (*Buffer, error) {
-	if err := b.of(b.d); err != nil {
+	if err := b.checkDevice(b.d); err != nil {
 		return nil, fmt.Errorf("reprise: part of a buffer: %w", err)
 	}
 	page := b.PageSize()

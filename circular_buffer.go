@@ -36,11 +36,11 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 // common arguments. It writes nothing to the device.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	if x == nil {
-		return fmt.Errorf("reprise: set circular buffer: %w", x.of(nil))
+		return fmt.Errorf("reprise: set circular buffer: %w", x.checkDeviceLocked(nil))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err := x.of(x.d)
+	err := x.checkDeviceLocked(x.d)
 	at := x.given[index]
 	if err == nil && at == nil {
 		err = &ProgramError{Program: x.Name(), Part: fmt.Sprintf("circular buffer %d", index), Why: "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"}

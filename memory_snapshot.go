@@ -29,7 +29,7 @@ func (s *MemorySnapshot) Changes() []MemoryChange { return s.d.mem.Diff(s.mem) }
 // Without takes a buffer out of the snapshot, as if it were freed.
 func (s *MemorySnapshot) Without(b *Buffer) error {
 	if b == nil || b.d != s.d {
-		return fmt.Errorf("reprise: memory snapshot: %w", b.of(s.d))
+		return fmt.Errorf("reprise: memory snapshot: %w", b.checkDevice(s.d))
 	}
 	free := s.mem.Free
 	if b.root != nil {

@@ -115,7 +115,7 @@ func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error
 func (x *Executable) prepare(p *Program) error {
 	d := x.d
 	for _, b := range p.Buffers {
-		if err := b.of(d); err != nil {
+		if err := b.checkDevice(d); err != nil {
 			return err
 		}
 		if err := x.hold(b); err != nil {
@@ -284,8 +284,8 @@ func (x *Executable) drop() error {
 	return errors.Join(errs...)
 }
 
-// of says whether the executable may be used with a device. Called with mu held.
-func (x *Executable) of(d *Device) error {
+// checkDeviceLocked checks that the executable can be used with a device.
+func (x *Executable) checkDeviceLocked(d *Device) error {
 	if x == nil {
 		return errors.New("no executable: it is nil")
 	}

@@ -60,7 +60,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 		x.mu.RLock()
 		defer x.mu.RUnlock()
 	}
-	if err := x.of(q.d); err != nil {
+	if err := x.checkDeviceLocked(q.d); err != nil {
 		return fmt.Errorf("reprise: run: %w", err)
 	}
 	if err := q.q.Run(ctx, x.image); err != nil {

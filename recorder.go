@@ -80,7 +80,7 @@ func (r *Recorder) run(x *Executable) error {
 		x.mu.RLock()
 		defer x.mu.RUnlock()
 	}
-	if err := x.of(r.d); err != nil {
+	if err := x.checkDeviceLocked(r.d); err != nil {
 		return err
 	}
 	if err := r.q.q.Fits(x.image); err != nil {
@@ -162,7 +162,7 @@ func (r *Recorder) keep(bs []*Buffer) error {
 		return ErrCaptureEnded
 	}
 	for _, b := range bs {
-		if err := b.of(r.d); err != nil {
+		if err := b.checkDevice(r.d); err != nil {
 			return err
 		}
 		if err := r.part.hold(b); err != nil {
@@ -203,7 +203,7 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 		return fmt.Errorf("nothing was recorded yet: name arguments after the run that they belong to")
 	}
 	if kind == tracebuf.BufferAddr {
-		if err := b.of(r.d); err != nil {
+		if err := b.checkDevice(r.d); err != nil {
 			return err
 		}
 	}

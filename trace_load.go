@@ -71,7 +71,7 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	}
 	for _, b := range o.bufs {
 		if b == nil || !slices.Contains(ds, b.d) {
-			return nil, fmt.Errorf("reprise: load trace %q: %w", name, b.of(d))
+			return nil, fmt.Errorf("reprise: load trace %q: %w", name, b.checkDevice(d))
 		}
 	}
 	for _, d := range lockOrder(ds) {

@@ -221,7 +221,7 @@ func (p *part) setBuffer(name string, b *Buffer) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	if err := b.of(p.q.d); err != nil {
+	if err := b.checkDevice(p.q.d); err != nil {
 		return err
 	}
 	if b == one.buf {

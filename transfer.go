@@ -56,7 +56,7 @@ func (q *Queue) checkTransfer(ctx context.Context, name string, op captureOp, b 
 	if err := q.d.usable(name); err != nil {
 		return err
 	}
-	if err := b.of(q.d); err != nil {
+	if err := b.checkDevice(q.d); err != nil {
 		return fmt.Errorf("reprise: %s: %w", name, err)
 	}
 	return q.d.refuse(ctx, q, op, b.name)
