@@ -101,7 +101,7 @@ func (k *windowCache) close() {
 	k.mu.Unlock()
 }
 
-// Read copies len(p) bytes at an address of a tile, in NoC 0 coordinates as software gives them. A read of four bytes
+// Read copies len(p) bytes at an address of a tile, given by the NoC 0 coordinates that software uses. A read of four bytes
 // at a multiple of four is exactly one access of that width, as registers need. The error is an *OpError.
 func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, false); err != nil {
@@ -110,7 +110,7 @@ func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Write copies p to an address of a tile, in NoC 0 coordinates as software gives them. A write of four bytes at a
+// Write copies p to an address of a tile, given by the NoC 0 coordinates that software uses. A write of four bytes at a
 // multiple of four is exactly one access of that width, as registers need. Writes of one caller arrive in order; that
 // they have arrived is known after a Read from the same tile. See Window.Write for unaligned edges.
 func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {

@@ -50,7 +50,7 @@ type Device struct {
 	mapped  map[*DMABuffer]struct{}
 }
 
-// Info says what a device is and which driver serves it.
+// Info is the PCI identity of a device and the version of its driver.
 type Info struct {
 	Vendor, Device                   uint16 // PCI ids
 	SubsystemVendor, SubsystemDevice uint16 // the subsystem device identifies the board
@@ -239,7 +239,7 @@ func (d *Device) Arch() chip.Arch { return d.arch }
 // Params returns the constants of the device's architecture. The caller must not change them.
 func (d *Device) Params() *chip.Params { return d.params }
 
-// Info returns what the device is.
+// Info returns the device's PCI identity and its driver's version.
 func (d *Device) Info() Info { return d.info }
 
 // Fault returns why the device stopped, where that is known: an emulator refused what silicon leaves undefined, or a

@@ -89,7 +89,7 @@ func (s System) List(ctx context.Context) ([]Card, error) {
 	return cards, nil
 }
 
-// Inspect finds out about one card.
+// Inspect returns what can be found out about one card: see [System.List].
 func Inspect(ctx context.Context, t Target) Card {
 	s := SystemOf(t)
 	slots, err := s.slots()
