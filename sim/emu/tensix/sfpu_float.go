@@ -12,12 +12,12 @@ const (
 	signBit = 0x80000000
 )
 
-// fma returns x times y plus z as the chip computes it.
-func (e *Engine) fma(x, y, z uint32) uint32 {
+// arithmetic returns whose arithmetic the chip has.
+func (e *Engine) arithmetic() arith.Arch {
 	if e.wormhole {
-		return arith.Wormhole.FMA(x, y, z)
+		return arith.Wormhole
 	}
-	return arith.Blackhole.FMA(x, y, z)
+	return arith.Blackhole
 }
 
 // signs accepts the mode of a multiplication or addition, which on Blackhole flips the signs of operands.
@@ -31,23 +31,33 @@ func (e *Engine) signs(mode, last uint32) bool {
 	return e.zero("the mode", mode)
 }
 
-// flip returns the sign bit if a bit of the mode asks for another sign.
-func flip(mode, bit uint32) uint32 { return mode >> bit & 1 << 31 }
-
 func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
 	if !e.signs(a.mod, 3) || !e.destination(a.dst) {
 		return false
 	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, flip(a.mod, 0), flip(a.mod, 1))
+	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	return true
 }
 
-// multiplyAdd computes a times b plus c, with the signs of a and c flipped by flipA and flipC.
-func (e *Engine) multiplyAdd(dst, a, b, c, flipA, flipC uint32) {
+// multiplyAdd computes a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the mode.
+func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) {
 	s := &e.sfpu
-	la, lb, lc, ld := &s.l[a], &s.l[b], &s.l[c], &s.l[dst]
-	for lane := range lanes(s.enabled()) {
-		ld[lane] = e.fma(la[lane]^flipA, lb[lane], lc[lane]^flipC)
+	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
+}
+
+// fmaLanes computes x times y plus z, with the signs of x and z flipped by bits 0 and 1 of the mode.
+func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
+	s := &e.sfpu
+	negateX, negateZ := mode&1 != 0, mode&2 != 0
+	enabled := s.enabled()
+	if enabled == allLanes {
+		e.arithmetic().FMALanes(&s.l[dst], x, y, z, negateX, negateZ)
+		return
+	}
+	var result lreg
+	e.arithmetic().FMALanes(&result, x, y, z, negateX, negateZ)
+	for lane := range lanes(enabled) {
+		s.l[dst][lane] = result[lane]
 	}
 }
 
@@ -61,7 +71,7 @@ func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
 	if a.a != lregOne {
 		a.a, a.b = a.b, a.a
 	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, flip(a.mod, 0), flip(a.mod, 1))
+	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	return true
 }
 
@@ -72,7 +82,7 @@ func (e *Engine) sfpmul(t *thread, a sfpmulArgs) bool {
 	if a.c != lregZero {
 		return e.refuse(NonContractualBehavior, "LReg %d is not LReg %d, the constant 0", a.c, lregZero)
 	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, flip(a.mod, 0), 0)
+	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	return true
 }
 
@@ -80,10 +90,8 @@ func (e *Engine) sfpmuli(t *thread, a sfpmuliArgs) bool {
 	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
 		return false
 	}
-	l := &e.sfpu.l[a.dst]
-	for lane := range lanes(e.sfpu.enabled()) {
-		l[lane] = e.fma(a.imm<<16, l[lane], 0)
-	}
+	immediate := broadcast(a.imm << 16)
+	e.fmaLanes(a.dst, &immediate, &e.sfpu.l[a.dst], &lreg{}, 0)
 	return true
 }
 
@@ -91,10 +99,8 @@ func (e *Engine) sfpaddi(t *thread, a sfpaddiArgs) bool {
 	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
 		return false
 	}
-	l := &e.sfpu.l[a.dst]
-	for lane := range lanes(e.sfpu.enabled()) {
-		l[lane] = e.fma(a.imm<<16, fp32One, l[lane])
-	}
+	immediate, one := broadcast(a.imm<<16), broadcast(fp32One)
+	e.fmaLanes(a.dst, &immediate, &one, &e.sfpu.l[a.dst], 0)
 	return true
 }
 
@@ -103,12 +109,16 @@ func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
 		return false
 	}
 	s := &e.sfpu
+	var slope, magnitude, offset lreg
+	signs := s.l[3]
+	for lane, x := range signs {
+		magnitude[lane] = x &^ signBit
+		line := s.l[lutThird(magnitude[lane])][lane]
+		slope[lane], offset[lane] = lut8(line>>8), lut8(line)
+	}
+	e.fmaLanes(a.lreg, &slope, &magnitude, &offset, 0)
 	for lane := range lanes(s.enabled()) {
-		x := s.l[3][lane]
-		magnitude := x &^ signBit
-		line := s.l[lutThird(magnitude)][lane]
-		y := e.fma(lut8(line>>8), magnitude, lut8(line))
-		s.l[a.lreg][lane] = y&^signBit | x&signBit
+		s.l[a.lreg][lane] = s.l[a.lreg][lane]&^signBit | signs[lane]&signBit
 	}
 	return true
 }
@@ -138,11 +148,13 @@ func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
 		return false
 	}
 	s := &e.sfpu
-	for lane := range lanes(s.enabled()) {
-		magnitude := s.l[3][lane] &^ signBit
-		third, shift := lutSixth(magnitude)
-		s.l[a.dst][lane] = e.fma(lut16(s.l[third][lane]>>shift), magnitude, lut16(s.l[4+third][lane]>>shift))
+	var slope, magnitude, offset lreg
+	for lane, x := range &s.l[3] {
+		magnitude[lane] = x &^ signBit
+		third, shift := lutSixth(magnitude[lane])
+		slope[lane], offset[lane] = lut16(s.l[third][lane]>>shift), lut16(s.l[4+third][lane]>>shift)
 	}
+	e.fmaLanes(a.dst, &slope, &magnitude, &offset, 0)
 	return true
 }
 

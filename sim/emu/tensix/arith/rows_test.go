@@ -128,3 +128,28 @@ func TestVectorInstructionsPackWhatTheirTwinsDo(t *testing.T) {
 		}
 	}
 }
+
+func TestLanesMultiplyAndAddAsOneByOne(t *testing.T) {
+	for _, chip := range chips {
+		for n := range uint64(3000) {
+			var x, y, z, got [32]uint32
+			negateX, negateZ := n&1 != 0, n&2 != 0
+			for lane := range x {
+				x[lane], y[lane], z[lane] = fmaCase(n<<8 | uint64(lane))
+			}
+			chip.FMALanes(&got, &x, &y, &z, negateX, negateZ)
+			for lane := range x {
+				vx, vz := x[lane], z[lane]
+				if negateX {
+					vx ^= 0x80000000
+				}
+				if negateZ {
+					vz ^= 0x80000000
+				}
+				if want := chip.FMA(vx, y[lane], vz); got[lane] != want {
+					t.Fatalf("%v: %08x times %08x plus %08x: got %08x, want %08x", chip, vx, y[lane], vz, got[lane], want)
+				}
+			}
+		}
+	}
+}
