@@ -21,7 +21,7 @@ func sample() *graph.Graph {
 	return r.Graph
 }
 
-// Which functions ran, in the order in which they began.
+// The functions that ran, in the order of their starts.
 func ExampleCallTrace() {
 	for _, name := range graph.CallTrace(sample()) {
 		fmt.Println(name)
@@ -37,25 +37,25 @@ func ExampleCallTrace() {
 	// create_device_tensor
 }
 
-// The most L1 that was in use: buffers, those of the arguments too, and a core's circular buffers.
+// The peak of L1: buffers, those of arguments included, and the circular buffers of a core.
 func ExamplePeakL1() {
 	fmt.Println(graph.PeakL1(sample()), "B")
 	// Output: 96256 B
 }
 
-// The most that was allocated during the capture, as the document counts it.
+// The peak of memory allocated during the capture, as TT-NN's document counts it.
 func ExamplePeakAllocated() {
 	fmt.Println(graph.PeakAllocated(sample()), "B")
 	// Output: 49152 B
 }
 
-// The most circular buffers that a core had at a time.
+// The peak of circular buffers on a core.
 func ExampleCircularPeak() {
 	fmt.Println(graph.CircularPeak(sample()), "B on a core")
 	// Output: 16384 B on a core
 }
 
-// How many tensors were made on the way, and how many came out.
+// The numbers of intermediate and output tensors.
 func ExampleCountTensors() {
 	intermediate, output, err := graph.CountTensors(sample())
 	if err != nil {
@@ -66,7 +66,7 @@ func ExampleCountTensors() {
 	// Output: 1 in between, 1 out
 }
 
-// The tensors that came out, by their nodes, and what they are.
+// The output tensors, by their nodes, and their shapes.
 func ExampleOutputTensors() {
 	g := sample()
 	nodes, err := graph.OutputTensors(g)

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// A capture of two operations, and what it says.
+// A capture of an operation, and figures of its graph.
 func Example() {
 	buffer := func(id uint64) *graph.Buffer {
 		return &graph.Buffer{ID: id, Type: graph.L1, Size: 2048, PageSize: 2048, Address: 1024 * id}

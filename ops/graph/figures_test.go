@@ -85,7 +85,7 @@ func TestAddFigures(t *testing.T) {
 	}
 }
 
-// The peak of circular buffers is that of the busiest core, not the sum over cores that have nothing in common.
+// The peak of circular buffers is that of the core with most of them, not the sum over disjoint cores.
 func TestPeakIsPerCoreAcrossDisjointCoreRanges(t *testing.T) {
 	r := NewRecorder(Config{})
 	r.AllocateCircular(CircularBuffer{Size: 8192, Cores: []CoreRange{{0, 0, 0, 0}, {3, 0, 3, 0}}})
@@ -100,7 +100,7 @@ func TestPeakIsPerCoreAcrossDisjointCoreRanges(t *testing.T) {
 	}
 }
 
-// A buffer from before the capture that is freed inside of it takes nothing below zero.
+// Freeing a buffer from before the capture doesn't make figures negative.
 func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
 	r := NewRecorder(Config{})
 	r.Deallocate(l1(1, 32768, 0))
@@ -111,7 +111,7 @@ func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
 	}
 }
 
-// A buffer from before the capture that is freed inside of it takes nothing off those that were allocated inside.
+// Freeing a buffer from before the capture doesn't reduce the peaks of buffers that were allocated inside.
 func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 	for _, kind := range []BufferType{DRAM, L1} {
 		r := NewRecorder(Config{})
@@ -136,7 +136,7 @@ func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 		if got := PerCore(g, 1).L1; got != core {
 			t.Errorf("%v: per core %d", kind, got)
 		}
-		// TT-NN's figure takes the older buffer off, though it never added it.
+		// TT-NN's figure subtracts the older buffer, which it never added.
 		if got := PeakL1(g); kind == L1 && got != 1500 {
 			t.Errorf("peak of L1: %d", got)
 		}
@@ -160,7 +160,7 @@ func TestParseCores(t *testing.T) {
 	}
 }
 
-// levelNames spells vertices out: name, what goes in, what goes out, what is inside.
+// levelNames returns vertices as text: name, inputs, outputs, internals.
 func levelNames(vs []Vertex) []string {
 	var out []string
 	for _, v := range vs {
@@ -199,7 +199,7 @@ func TestLevelizeSimpleBinaryOp(t *testing.T) {
 	}
 }
 
-// add(a, multiply(b, c)): the result of one goes into the other, in the order of the arguments.
+// add(a, multiply(b, c)): edges are in the order of the arguments.
 func TestLevelizeMultiplyAndAdd(t *testing.T) {
 	for _, format := range []Format{Format2026v1, Format2026v2} {
 		r := NewRecorder(Config{Format: format})
@@ -236,7 +236,7 @@ func TestLevelizeMultiplyAndAdd(t *testing.T) {
 	}
 }
 
-// A function that hangs has no end: it is listed, without outputs, and its report still decodes.
+// A function that hangs has no end: it is in the calls without outputs, and its report decodes.
 func TestFunctionWithoutEnd(t *testing.T) {
 	r := NewRecorder(Config{Format: Format2026v1})
 	r.Begin("ttnn::matmul")
@@ -284,7 +284,7 @@ func TestRecorderRefuses(t *testing.T) {
 	}
 }
 
-// Abort ends all that is open, without outputs.
+// Abort ends all open functions without outputs.
 func TestAbort(t *testing.T) {
 	r := NewRecorder(Config{})
 	r.Begin("a")
@@ -297,7 +297,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// Errors and stack traces are stored as they are, traces only on request, and in the form that the visualizer reads.
+// Errors are stored unchanged; stack traces only on request, in the form that the visualizer reads.
 func TestErrorsAndStackTraces(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		r := NewRecorder(Config{StackTraces: on})
@@ -319,7 +319,7 @@ func TestErrorsAndStackTraces(t *testing.T) {
 	}
 }
 
-// Of damaged files an error says what is wrong and where.
+// Errors of damaged files say what is wrong and where.
 func TestDecodeRefuses(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                               "want a report's JSON object",
@@ -344,7 +344,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is decoded can be asked everything, drawn, and written again.
+// Every decoded graph can be analysed, drawn and encoded.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","connections":[9,-1,0],"input_tensors":[7],"stacking_level":1}]}`))
 	f.Add([]byte(`[{"counter":0,"node_type":"tensor\u0001","params":{"name":"<\u0000\u001f\ufffe&","shape":"]]>"}}]`))

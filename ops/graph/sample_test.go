@@ -24,7 +24,7 @@ func readSample(t testing.TB) *Report {
 	return r
 }
 
-// other makes n arguments without tensors.
+// other returns n arguments without tensors.
 func other(n int) []Arg { return make([]Arg, n) }
 
 func take(ts ...*Tensor) []Arg {
@@ -128,7 +128,7 @@ func shapes(g *Graph) []shape {
 	return out
 }
 
-// Format2026v1 keeps the order and the connections of the sample, and adds fields.
+// Format2026v1 has the order and the connections of the sample, and more fields.
 func TestSampleIn2026v1(t *testing.T) {
 	g := finish(t, recordSample(Config{Format: Format2026v1})).Graph
 	if d := cmp.Diff(shapes(readSample(t).Graph), shapes(g)); d != "" {
@@ -159,7 +159,7 @@ func TestSampleIn2026v1(t *testing.T) {
 	}
 }
 
-// Format2026v2 makes a node for each use of a tensor, and has numbers.
+// Format2026v2 has a node for each use of a tensor, and JSON numbers.
 func TestSampleIn2026v2(t *testing.T) {
 	g := finish(t, recordSample(Config{})).Graph
 	uses := 0
@@ -245,7 +245,7 @@ func TestFiguresOfTheSample(t *testing.T) {
 	}
 }
 
-// A report that was written is the report that is read, in every format that is written.
+// An encoded report decodes to the same report, in every format that is written.
 func TestReportRoundTrip(t *testing.T) {
 	for _, format := range []Format{Format2025, Format2026v1, Format2026v2} {
 		r := recordSample(Config{Format: format, OperationBuffers: true})

@@ -24,7 +24,7 @@ import (
 
 var shots = flag.String("shots", "", "a folder to which the test in a browser puts pictures of the pages, to be looked at")
 
-// browser returns Debian's Chromium, by any of its names. Where there is none the test doesn't run.
+// browser returns the path of Debian's Chromium, or skips the test.
 func browser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -36,7 +36,7 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// shot is what a browser without a screen and without a network but this machine's shows of a page.
+// shot returns a screenshot of a page in a headless browser that can only reach this machine.
 func shot(t *testing.T, chromium, url string) image.Image {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -81,7 +81,7 @@ func area(img image.Image, c color.RGBA) int {
 	return n
 }
 
-// rgb reads a color as #rrggbb.
+// rgb parses a color such as #rrggbb.
 func rgb(t *testing.T, s string) color.RGBA {
 	t.Helper()
 	c := color.RGBA{A: 255}
@@ -91,8 +91,8 @@ func rgb(t *testing.T, s string) color.RGBA {
 	return c
 }
 
-// A browser shows the pictures, and asks nobody but us for anything: lines and circular buffers have their colors, those of
-// other cores aren't on a core's page, and the data flow has its tensors.
+// A browser shows the pictures without requests to other hosts: lines and circular buffers have their colors, those of other cores
+// aren't on a core's page, and the data flow has its tensors.
 func TestInABrowser(t *testing.T) {
 	chromium := browser(t)
 	r := graph.NewRecorder(graph.Config{BufferPages: true})

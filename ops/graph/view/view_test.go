@@ -61,7 +61,7 @@ func sample(t testing.TB) *graph.Report {
 	return r
 }
 
-// The document's sample is shown: its functions, its peak, its buffers and circular buffers with what they are.
+// The page of TT-NN's sample has its functions, its peak, its buffers and circular buffers with their tooltips.
 func TestOverview(t *testing.T) {
 	h := handler(t, sample(t))
 	code, page := get(t, h, "/")
@@ -92,7 +92,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// On a core lies what the report's pages say: buffers elsewhere aren't shown, nor circular buffers of other cores.
+// The page of a core shows the buffers with pages there, and its circular buffers, but none of other cores.
 func TestOneCore(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{BufferPages: true})
 	b := &graph.Buffer{ID: 1, Type: graph.L1, Size: 4096, PageSize: 2048, Address: 1024, Pages: func() []graph.Page {
@@ -134,7 +134,7 @@ func TestOneCore(t *testing.T) {
 	}
 }
 
-// What lies at far apart addresses is near in the picture, in the order of addresses and without covering each other.
+// Distant addresses are close in the picture, in order and without overlaps.
 func TestUnusedAddressesAreLeftOut(t *testing.T) {
 	var m addresses
 	m.Height = 260
@@ -145,7 +145,7 @@ func TestUnusedAddressesAreLeftOut(t *testing.T) {
 	}
 }
 
-// The uses of a tensor are one box.
+// All uses of a tensor are one box.
 func TestUsesOfATensorAreOneBox(t *testing.T) {
 	vs := []graph.Vertex{{Name: "tensor[1]"}, {Name: "tensor[1]", In: []int{2}}, {Name: "add", In: []int{0, 0}}, {Name: "add", In: []int{1}}}
 	got := [][]int{}
@@ -157,7 +157,7 @@ func TestUsesOfATensorAreOneBox(t *testing.T) {
 	}
 }
 
-// Functions lie inside of those that called them, and what didn't end says so.
+// Functions are inside their callers, and functions that didn't end are marked.
 func TestTimeline(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{})
 	r.Begin("outer")
@@ -183,7 +183,7 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// A function is below what it takes something from; levels count from 1.
+// A function is below its inputs; levels count from 1.
 func TestFlow(t *testing.T) {
 	h := handler(t, sample(t))
 	code, page := get(t, h, "/flow?level=2")
@@ -203,7 +203,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// Whatever decodes is shown, and every picture is XML.
+// Every report that decodes has pages, and every picture is XML.
 func FuzzPages(f *testing.F) {
 	text, err := os.ReadFile("../testdata/sample.json")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// relu is a report of an operation that makes tensor 2 of tensor 1.
+// relu returns a report of an operation with input tensor 1 and output tensor 2.
 func relu(t *testing.T, dir, name string, shape ...int) {
 	t.Helper()
 	tensor := func(id uint64) *graph.Tensor {
@@ -34,8 +34,8 @@ func relu(t *testing.T, dir, name string, shape ...int) {
 	}
 }
 
-// Tensors of different processes that have the same number are different rows, to which their operations point; those of one
-// process stay one.
+// Tensors of different processes with the same id are different rows, to which their operations refer; equal tensors of one
+// process are one row.
 func TestTensorsOfSeveralReports(t *testing.T) {
 	dir := t.TempDir()
 	relu(t, dir, "a.json", 1, 16)

@@ -14,7 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// imported imports reports, and returns a way to ask the database: a query gives its rows, values with | between them.
+// imported imports reports and returns a func that queries the database: rows are values joined by |.
 func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) []string) {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "db.sqlite")
@@ -78,8 +78,8 @@ func save(t *testing.T, text string) string {
 	return p
 }
 
-// The document's sample is an add and a deallocation; its buffers are freed though their deallocations have no address, and
-// its connections stay inside of an operation's part of the graph.
+// TT-NN's sample is an add and a deallocation. Its buffers are freed although their deallocations have no address, and its
+// connections stay inside an operation's part of the graph.
 func TestImportSample(t *testing.T) {
 	_, ask := imported(t, Options{}, "../testdata/sample.json")
 	want(t, ask("SELECT operation_id, name FROM operations"), "1|ttnn::add", "2|ttnn::deallocate")
@@ -90,7 +90,7 @@ func TestImportSample(t *testing.T) {
 	want(t, ask("SELECT json_extract(captured_graph, '$[1].params.name'), json_extract(captured_graph, '$[1].id') FROM captured_graph WHERE operation_id = 1"), "ttnn::add|1")
 }
 
-// All tables that the visualizer's newest readers of schema 2.1 ask for are there, with their columns.
+// The tables have all columns that the visualizer's newest readers of schema 2.1 query.
 func TestSchema(t *testing.T) {
 	_, ask := imported(t, Options{}, "../testdata/sample.json")
 	for table, columns := range map[string]string{
@@ -113,8 +113,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// An operation that failed has its error, and one that hung too; inputs are ids of tensors, and counters that no node has
-// give none; a second import changes nothing.
+// Operations that failed or hung have an error. Inputs are ids of tensors, without those of missing nodes. A second import changes
+// nothing.
 func TestImportErrorsAndInputs(t *testing.T) {
 	p := save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":64,"num_dram_channels":12}],"graph":[
 	{"counter":0,"node_type":"capture_start","stacking_level":0},
@@ -136,7 +136,7 @@ func TestImportErrorsAndInputs(t *testing.T) {
 	want(t, ask("SELECT device_id FROM devices"), "0")
 }
 
-// A folder's broken file is a warning, a named one an error, and a folder of nothing else is refused.
+// A broken file in a folder is a warning, a named one an error, and a folder of only broken files is an error.
 func TestImportRefuses(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	bad := filepath.Join(dir, "a.json")
@@ -151,7 +151,7 @@ func TestImportRefuses(t *testing.T) {
 	if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{t.TempDir()}, Options{}); !errors.Is(err, ErrNoReports) {
 		t.Errorf("an empty folder: %v", err)
 	}
-	// What lies beside a report is part of it: it isn't left out because it can't be read.
+	// Python records beside a report are part of it: if they can't be read the report isn't imported without them.
 	report := save(t, `{"version":1,"graph":[]}`)
 	if err := os.Mkdir(strings.TrimSuffix(report, ".json")+pythonSuffix, 0o777); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tree is what lies in a folder: the contents of files, by their names.
+// tree returns the contents of the files in a folder by name.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -34,7 +34,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// The database has the name that it was given, whatever a URI would make of that.
+// The database has the given name, also if it has characters with a meaning in URIs.
 func TestDatabaseIsCalledAsGiven(t *testing.T) {
 	for _, name := range []string{"what?.sqlite", "a#b.sqlite", "50%3f.sqlite", "file:x.sqlite", ":memory:", "a b&mode=ro.sqlite"} {
 		dir := t.TempDir()
@@ -53,7 +53,7 @@ func TestDatabaseIsCalledAsGiven(t *testing.T) {
 	}
 }
 
-// A folder is no database, and what to do is said.
+// A folder instead of a database is an error that says what to do.
 func TestFolderIsNoDatabase(t *testing.T) {
 	dir := t.TempDir()
 	relu(t, dir, "r.json", 1, 16)
@@ -63,7 +63,7 @@ func TestFolderIsNoDatabase(t *testing.T) {
 	}
 }
 
-// Reports of one name have a picture each.
+// Reports of the same name have a picture each.
 func TestPicturesOfOneName(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	var paths []string
@@ -92,7 +92,7 @@ func TestPicturesOfOneName(t *testing.T) {
 	}
 }
 
-// An import that fails leaves everything as it was: nothing where there was nothing, and what was there.
+// An import that fails leaves all files as they were and creates none.
 func TestFailedImportLeavesNothing(t *testing.T) {
 	dir, root := t.TempDir(), t.TempDir()
 	relu(t, dir, "a.json", 1, 16)

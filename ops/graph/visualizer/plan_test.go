@@ -30,7 +30,7 @@ func TestBufferMaxSizePerBank(t *testing.T) {
 	}
 }
 
-// Pages of a flat list are shown for each operation during which their buffer lives, and for no other.
+// Pages of a flat list belong to each operation during which their buffer is allocated, and to no other.
 func TestPagesBelongToOperations(t *testing.T) {
 	p := save(t, `{"version":1,"buffer_pages":[{"device_id":0,"address":64,"page_size":2048,"buffer_type":1}],"graph":[
 	{"counter":0,"node_type":"function_start","params":{"name":"f"},"stacking_level":1},

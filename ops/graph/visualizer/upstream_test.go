@@ -16,7 +16,7 @@ import (
 
 // These are upstream's tests of its importer (test_graph_report.py), with their values.
 
-// recorded writes the report of what f tells a recorder; two devices of 64 L1 banks and 12 DRAM channels.
+// recorded writes the report of a recorder that f uses, with two devices of 64 L1 banks and 12 DRAM channels.
 func recorded(t testing.TB, cfg graph.Config, f func(*graph.Recorder), edit ...func(*graph.Report)) string {
 	t.Helper()
 	tick := time.Unix(1700000000, 0)
@@ -67,8 +67,8 @@ func arg(ts ...*graph.Tensor) []graph.Arg {
 
 var writtenFormats = []graph.Format{graph.Format2026v1, graph.Format2026v2}
 
-// Outputs are the tensors of a function's end, in order; inputs are ids and not the nodes' numbers; arguments are rows; a
-// tensor has all its fields.
+// Outputs are the tensors of a function's end, in order; inputs are ids and not counters; arguments are rows; a tensor has all its
+// fields.
 func TestUpstreamOperation(t *testing.T) {
 	for _, format := range writtenFormats {
 		_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: format}, func(r *graph.Recorder) {
@@ -103,7 +103,7 @@ func TestUpstreamBufferTypes(t *testing.T) {
 	want(t, ask("SELECT address, buffer_type FROM buffers ORDER BY 1"), "1000|0", "2000|1", "3000|2", "4000|3", "5000|4")
 }
 
-// Each operation has all buffers that live at its end: 6 rows for three operations with one each.
+// Each operation has all buffers that are allocated at its end: 6 rows for three operations that allocate one each.
 func TestUpstreamCumulativeBuffers(t *testing.T) {
 	for _, c := range []graph.Config{{Format: graph.Format2026v1}, {Format: graph.Format2026v2}, {OperationBuffers: true}} {
 		_, ask := imported(t, Options{}, recorded(t, c, func(r *graph.Recorder) {
@@ -117,7 +117,7 @@ func TestUpstreamCumulativeBuffers(t *testing.T) {
 	}
 }
 
-// A tensor on several devices has a row for each; the number in the mesh counts when both are there.
+// A tensor on several devices has a row for each; the number in the mesh takes precedence.
 func TestUpstreamDeviceTensors(t *testing.T) {
 	_, ask := imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) {
 		x, y := tensor(5, buffer(1, graph.L1, 1374208, 2048)), tensor(6, buffer(2, graph.L1, 2000, 2048))
@@ -130,7 +130,7 @@ func TestUpstreamDeviceTensors(t *testing.T) {
 	want(t, ask("SELECT tensor_id, device_id, address FROM device_tensors ORDER BY 1, 3"), "5|0|1374208", "5|1|1374272", "6|0|2000", "6|1|2064")
 }
 
-// Counters of inputs become ids of tensors; several, and the same one once.
+// Counters of inputs become ids of tensors, without repetitions.
 func TestUpstreamInputTensorResolution(t *testing.T) {
 	_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: graph.Format2026v1}, func(r *graph.Recorder) {
 		five, eight, eleven := tensor(5, nil), tensor(8, nil), tensor(11, nil)
@@ -142,7 +142,7 @@ func TestUpstreamInputTensorResolution(t *testing.T) {
 	want(t, ask("SELECT operation_id, input_index, tensor_id FROM input_tensors ORDER BY 1, 2"), "1|0|5", "1|1|8", "1|2|11", "2|0|8")
 }
 
-// A clean report gives no warning; one whose outputs are nowhere does.
+// A valid report gives no warnings; one with missing output tensors does.
 func TestUpstreamValidation(t *testing.T) {
 	sum, _ := imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) {
 		r.Begin("ttnn::add", arg(tensor(1, nil))...)
@@ -198,7 +198,7 @@ func TestUpstreamDurations(t *testing.T) {
 	want(t, ask("SELECT name, duration FROM operations"), "ttnn::add|0.003")
 }
 
-// What belongs to a report is written beside the database: descriptors, pictures, and the caller's source.
+// Descriptors and pictures are written beside the database, and the caller's source into it.
 func TestUpstreamFilesBeside(t *testing.T) {
 	path := recorded(t, graph.Config{StackTraces: true}, func(r *graph.Recorder) { r.Begin("ttnn::add"); r.End() }, func(p *graph.Report) {
 		p.ClusterDescriptor, p.MeshMapping = "arch: [wormhole_b0]\n", "chips: {0: [0,0,0,0]}\n"
@@ -235,8 +235,8 @@ func TestUpstreamFilesBeside(t *testing.T) {
 	}
 }
 
-// Whatever decodes is imported, or refused with an error; what the database then says is whole: every row of inputs,
-// outputs, buffers and graphs belongs to an operation.
+// Every report that decodes is imported or refused with an error. In the database every row of inputs, outputs, buffers and graphs
+// belongs to an operation.
 func FuzzImport(f *testing.F) {
 	sample, err := os.ReadFile("../testdata/sample.json")
 	if err != nil {
