@@ -48,7 +48,7 @@ func (e *FormatError) Error() string {
 	return s
 }
 
-// Is makes the error an [ErrFormat].
+// Is matches [ErrFormat].
 func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
 // Unwrap returns the cause.

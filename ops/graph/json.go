@@ -168,7 +168,7 @@ func (r *readNode) node(i int) (Node, error) {
 	if *r.Counter != i {
 		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: strconv.Itoa(*r.Counter)}
 	}
-	if r.Type == "" || len(r.Type) > longestNodeTypeName {
+	if r.Type == "" || len(r.Type) > maxNodeType {
 		return Node{}, &FormatError{Node: i, Field: "node_type", Want: "the type of a node", Found: clip([]byte(r.Type))}
 	}
 	n := Node{Counter: i, Type: r.Type, Params: make(Params, len(r.Params)), Connections: r.Connections, Arguments: r.Arguments,

@@ -9,23 +9,25 @@ import (
 // NodeType is the kind of a node.
 type NodeType string
 
-// The types of nodes. The last three came with [Format2026v3].
+// The types of nodes. The last two came with [Format2026v3].
 const (
-	CaptureStart        NodeType = "capture_start"
-	CaptureEnd          NodeType = "capture_end"
-	FunctionStart       NodeType = "function_start"
-	FunctionEnd         NodeType = "function_end"
-	TensorNode          NodeType = "tensor"
-	BufferNode          NodeType = "buffer"
-	BufferAllocate      NodeType = "buffer_allocate"
-	BufferDeallocate    NodeType = "buffer_deallocate"
-	CircularAllocate    NodeType = "circular_buffer_allocate"
-	CircularDeallocate  NodeType = "circular_buffer_deallocate_all"
-	ErrorNode           NodeType = "error"
-	DataflowAllocate    NodeType = "dataflow_buffer_allocate"
-	ScratchpadAllocate  NodeType = "scratchpad_allocate"
-	longestNodeTypeName          = 256
+	CaptureStart       NodeType = "capture_start"
+	CaptureEnd         NodeType = "capture_end"
+	FunctionStart      NodeType = "function_start"
+	FunctionEnd        NodeType = "function_end"
+	TensorNode         NodeType = "tensor"
+	BufferNode         NodeType = "buffer"
+	BufferAllocate     NodeType = "buffer_allocate"
+	BufferDeallocate   NodeType = "buffer_deallocate"
+	CircularAllocate   NodeType = "circular_buffer_allocate"
+	CircularDeallocate NodeType = "circular_buffer_deallocate_all"
+	ErrorNode          NodeType = "error"
+	DataflowAllocate   NodeType = "dataflow_buffer_allocate"
+	ScratchpadAllocate NodeType = "scratchpad_allocate"
 )
+
+// maxNodeType is the longest type that is read, in bytes.
+const maxNodeType = 256
 
 // The keys of parameters.
 const (

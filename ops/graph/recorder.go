@@ -69,7 +69,7 @@ type frame struct {
 	start   time.Time
 }
 
-// NewRecorder begins a capture.
+// NewRecorder returns a Recorder whose capture has begun.
 func NewRecorder(c Config) *Recorder {
 	if c.Format == 0 || c.Format > Format2026v2 {
 		c.Format = Format2026v2
