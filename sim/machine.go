@@ -23,7 +23,7 @@ type Machine struct {
 	err   error
 
 	mu     sync.Mutex
-	upsets map[[2]int]emu.Upset // by chip and channel: what was injected so far
+	faults map[[2]int]emu.LinkFaults // by chip and channel: what was injected so far
 }
 
 // N150 returns a machine with a Wormhole card.
@@ -197,29 +197,29 @@ func (m *Machine) Inject(name string) error {
 	case "link-down":
 		return m.emu.SetLink(i, channel, false)
 	case "link-drop":
-		return m.upset(i, channel, func(u *emu.Upset) { u.Drop = n })
+		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Drop = n })
 	case "link-duplicate":
-		return m.upset(i, channel, func(u *emu.Upset) { u.Duplicate = n })
+		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Duplicate = n })
 	case "link-delay":
-		return m.upset(i, channel, func(u *emu.Upset) { u.Delay = n })
+		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Delay = n })
 	}
 	return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
 }
 
-// upset changes what an end of a link does to packets.
-func (m *Machine) upset(i, channel int, change func(*emu.Upset)) error {
+// changeLinkFaults changes what an end of a link does to packets.
+func (m *Machine) changeLinkFaults(i, channel int, change func(*emu.LinkFaults)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := [2]int{i, channel}
-	u := m.upsets[at]
+	u := m.faults[at]
 	change(&u)
-	if err := m.emu.Upset(i, channel, u); err != nil {
+	if err := m.emu.SetLinkFaults(i, channel, u); err != nil {
 		return err
 	}
-	if m.upsets == nil {
-		m.upsets = map[[2]int]emu.Upset{}
+	if m.faults == nil {
+		m.faults = map[[2]int]emu.LinkFaults{}
 	}
-	m.upsets[at] = u
+	m.faults[at] = u
 	return nil
 }
 

@@ -24,9 +24,9 @@ type follower struct {
 	arrive  []int // indices of what comes from the device
 	arrived int
 	tasks   map[uint64]*span
-	owed    []*debt
+	pending []*pendingWrite
 
-	together *debts // if goroutines were at work at the same time
+	together *pendingWrites // if goroutines were at work at the same time
 
 	overtook int           // the last event that came before an earlier one; -1 if none did
 	looks    uint64        // since the front moved
@@ -90,7 +90,7 @@ func newFollower(events []Event) *follower {
 		}
 	}
 	if overlap(f.tasks) {
-		f.together = newDebts(f)
+		f.together = newPendingWrites(f)
 	}
 	return f
 }
@@ -161,8 +161,8 @@ func (f *follower) pop(key string) int {
 	return s.acts[0]
 }
 
-// act plays an event that has to come. The caller holds mu.
-func (p *Player) act(got *Event, same func(want *Event) bool) *Event {
+// actLocked plays an event that has to come.
+func (p *Player) actLocked(got *Event, same func(want *Event) bool) *Event {
 	f := p.follow
 	next := f.next()
 	i := f.pop(p.places.key(got))
@@ -192,7 +192,7 @@ func (p *Player) act(got *Event, same func(want *Event) bool) *Event {
 		}
 		f.looks = 0
 	}
-	if !p.settle(got) || !p.arrives(false, false) {
+	if !p.settle(got) || !p.arrivesLocked(false, false) {
 		return nil
 	}
 	p.places.note(want)
@@ -226,7 +226,7 @@ func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
 	if !inOrder {
 		f.overtook = max(f.overtook, i)
 	}
-	if i > f.overtook && len(f.owed) == 0 {
+	if i > f.overtook && len(f.pending) == 0 {
 		if !sameDeltas(want.Host, got.Host) {
 			p.differs(got, want, i)
 			return false
@@ -234,7 +234,7 @@ func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
 		return true
 	}
 	for k := range want.Host {
-		f.owed = append(f.owed, &debt{event: i, piece: &want.Host[k]})
+		f.pending = append(f.pending, &pendingWrite{event: i, piece: &want.Host[k]})
 	}
 	return true
 }
@@ -242,8 +242,8 @@ func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
 // settle looks for what the host was to write. What has to be there by now and isn't is a difference.
 func (p *Player) settle(got *Event) bool {
 	f := p.follow
-	f.owed = slices.DeleteFunc(f.owed, func(d *debt) bool { return p.mem.holds(d.piece) })
-	for _, d := range f.owed {
+	f.pending = slices.DeleteFunc(f.pending, func(d *pendingWrite) bool { return p.mem.holds(d.piece) })
+	for _, d := range f.pending {
 		if d.event <= f.last() {
 			p.differsIn(got, d)
 			return false
@@ -253,7 +253,7 @@ func (p *Player) settle(got *Event) bool {
 }
 
 // differsIn stops the playback for what the host hasn't written to pinned memory.
-func (p *Player) differsIn(got *Event, d *debt) {
+func (p *Player) differsIn(got *Event, d *pendingWrite) {
 	want, is := p.s.Events[d.event], *got
 	want.Host, is.Host = []Delta{*d.piece}, nil
 	if _, host, _ := p.mem.piece(d.piece); host != nil {
@@ -262,9 +262,9 @@ func (p *Player) differsIn(got *Event, d *debt) {
 	p.differs(&is, &want, d.event)
 }
 
-// arrives does what the device does by itself, as far as it is time. looked says that the host has looked once more, quiet
-// that it did nothing for long. The caller holds mu.
-func (p *Player) arrives(looked, quiet bool) bool {
+// arrivesLocked does what the device does by itself, as far as it is time. looked says that the host has looked once more, quiet
+// that it did nothing for long.
+func (p *Player) arrivesLocked(looked, quiet bool) bool {
 	f := p.follow
 	for ; f.arrived < len(f.arrive); f.arrived++ {
 		a, last := f.arrive[f.arrived], f.last()
@@ -307,13 +307,13 @@ func (f *follower) waits() {
 	f.seen = now
 }
 
-// look plays an event that may come any number of times: with what was recorded last between the same events that have to
-// come. The caller holds mu.
-func (p *Player) look(got *Event) *Event {
+// lookLocked plays an event that may come any number of times: with what was recorded last between the same events that have to
+// come.
+func (p *Player) lookLocked(got *Event) *Event {
 	f := p.follow
 	if !got.loads() {
 		f.waits()
-	} else if !p.looked() {
+	} else if !p.lookedLocked() {
 		return nil
 	}
 	p.places.note(got)
@@ -343,12 +343,12 @@ func (p *Player) look(got *Event) *Event {
 	return &f.events[s.looks[0]]
 }
 
-// looked counts a look of the host, and stops one that waits for ever. The caller holds mu.
-func (p *Player) looked() bool {
+// lookedLocked counts a look of the host, and stops one that waits for ever.
+func (p *Player) lookedLocked() bool {
 	f := p.follow
 	f.looks++
 	f.waits()
-	if !p.arrives(true, false) {
+	if !p.arrivesLocked(true, false) {
 		return false
 	}
 	patience, next := p.patience, f.next()

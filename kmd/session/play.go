@@ -101,26 +101,26 @@ func (p *Player) Node() seam.Node { return playedNode{p} }
 // String names what was recorded.
 func (p *Player) String() string { return p.s.Target }
 
-// event compares what the host does with what was recorded, and returns that; nil if they differ. The caller holds mu.
-func (p *Player) event(got *Event, same func(want *Event) bool) *Event {
+// eventLocked compares what the host does with what was recorded, and returns that; nil if they differ.
+func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	if p.diff != nil {
 		return nil
 	}
 	p.last = time.Now()
 	switch {
 	case p.steps:
-		return p.step(got, same)
+		return p.stepLocked(got, same)
 	case !got.asks():
-		return p.act(got, same)
+		return p.actLocked(got, same)
 	}
 	if got.Request == kabi.IoctlLockCtl {
 		// Whether a lock is free depends on others. Getting it has to come, finding it taken doesn't.
 		key := p.places.key(got)
 		if i, s := p.follow.pop(key), p.follow.keys[key]; i >= 0 && (i == p.follow.next() || p.follow.mayOvertake(i) || len(s.looks) == 0) {
-			return p.act(got, same)
+			return p.actLocked(got, same)
 		}
 	}
-	want := p.look(got)
+	want := p.lookLocked(got)
 	if want != nil && want != got && !same(want) {
 		p.differs(got, want, p.follow.next())
 		return nil
@@ -128,8 +128,8 @@ func (p *Player) event(got *Event, same func(want *Event) bool) *Event {
 	return want
 }
 
-// step plays the next event. The caller holds mu.
-func (p *Player) step(got *Event, same func(want *Event) bool) *Event {
+// stepLocked plays the next event.
+func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
 	p.skipFaults()
 	if got.publishes() {
 		got.Host = p.mem.fromHost()
@@ -169,7 +169,7 @@ func (p *Player) whenQuiet() {
 		p.quiet.Reset(rest)
 		return
 	}
-	p.arrives(false, true)
+	p.arrivesLocked(false, true)
 }
 
 // differs stops the playback at an event.
@@ -279,7 +279,7 @@ func (n playedNode) Open(flags int) (seam.File, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got := Event{Kind: KindOpen, File: p.files, Value: uint64(flags)}
-	want := p.event(&got, func(w *Event) bool { return w.Value == got.Value })
+	want := p.eventLocked(&got, func(w *Event) bool { return w.Value == got.Value })
 	if want == nil {
 		return nil, p.refused()
 	}
@@ -301,7 +301,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got := Event{Kind: KindIoctl, File: f.n, Request: req, In: p.mem.anonymous(f.n, req, arg)}
-	want := p.event(&got, func(w *Event) bool {
+	want := p.eventLocked(&got, func(w *Event) bool {
 		return w.Request == req && (bytes.Equal(w.In, got.In) || !p.steps && req == kabi.IoctlConfigureTLB) && len(w.Data) == len(arg)
 	})
 	if req == kabi.IoctlUnpinPages {
@@ -366,7 +366,7 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		p.mem.attach(buffer, r)
 		got.Value = 1
 	}
-	want := p.event(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
+	want := p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
 	err := error(nil)
 	if want == nil {
 		err = p.refused()
@@ -396,7 +396,7 @@ func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	if buffer != nil {
 		got.Value, got.Off = 1, buffer.off
 	}
-	want := p.event(&got, anything)
+	want := p.eventLocked(&got, anything)
 	var err error
 	if buffer != nil {
 		err = p.mem.drop(p.mem.indexOf(buffer), false)
@@ -412,7 +412,7 @@ func (f *playedFile) Close() error {
 	p := f.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	want := p.event(&Event{Kind: KindClose, File: f.n}, anything)
+	want := p.eventLocked(&Event{Kind: KindClose, File: f.n}, anything)
 	_ = p.mem.dropFile(f.n) // it is the host's own
 	if want == nil {
 		return p.refused()
@@ -432,7 +432,7 @@ func (f *playedFile) Fault() error {
 		p.skipFaults()
 	} else if p.diff == nil {
 		p.last = time.Now()
-		p.looked()
+		p.lookedLocked()
 	}
 	if p.diff != nil {
 		return p.diff
@@ -451,7 +451,7 @@ func (m *playedMap) access(got Event, same func(want *Event) bool) *Event {
 	m.p.mu.Lock()
 	defer m.p.mu.Unlock()
 	got.File, got.Map = m.file, m.n
-	return m.p.event(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size && same(w) })
+	return m.p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size && same(w) })
 }
 
 func anything(*Event) bool { return true }

@@ -104,8 +104,8 @@ func (r *Recorder) Node() seam.Node { return recordedNode{r} }
 // String names what is recorded.
 func (r *Recorder) String() string { return r.name }
 
-// event writes an event. The caller holds mu.
-func (r *Recorder) event(e *Event) {
+// eventLocked writes an event.
+func (r *Recorder) eventLocked(e *Event) {
 	if r.ended {
 		return
 	}
@@ -133,18 +133,18 @@ func (r *Recorder) whenQuiet() {
 	}
 	if ds := r.mem.fromDevice(); ds != nil {
 		last := r.last
-		r.event(&Event{Kind: KindDevice, Device: ds})
+		r.eventLocked(&Event{Kind: KindDevice, Device: ds})
 		r.last = last // the host still does nothing
 	}
 	r.quiet.Reset(hostQuiet / 8)
 }
 
-// looked is a look of the host that may show what the device has written. The caller holds mu.
-func (r *Recorder) looked() {
+// lookedLocked is a look of the host that may show what the device has written.
+func (r *Recorder) lookedLocked() {
 	r.looks++
 	r.last = time.Now()
 	if ds := r.mem.fromDevice(); ds != nil {
-		r.event(&Event{Kind: KindDevice, Value: r.looks, Device: ds})
+		r.eventLocked(&Event{Kind: KindDevice, Value: r.looks, Device: ds})
 	}
 }
 
@@ -158,7 +158,7 @@ func (n recordedNode) Open(flags int) (seam.File, error) {
 	f, err := r.node.Open(flags)
 	e := Event{Kind: KindOpen, File: r.files, Value: uint64(flags)}
 	e.failed(err)
-	r.event(&e)
+	r.eventLocked(&e)
 	if err != nil {
 		return nil, err
 	}
@@ -178,21 +178,20 @@ func (e *Event) failed(err error) {
 	}
 }
 
-// during records an event: what the host has written to pinned memory before, and what the device has by its end. The
-// caller holds mu.
-func (r *Recorder) during(e *Event, do func()) {
+// duringLocked records an event: what the host has written to pinned memory before, and what the device has by its end.
+func (r *Recorder) duringLocked(e *Event, do func()) {
 	e.Host = r.mem.fromHost()
 	do()
 	e.Device = r.mem.fromDevice()
-	r.event(e)
+	r.eventLocked(e)
 }
 
-// asked records an event that only asks. The caller holds mu.
-func (r *Recorder) asked(e *Event, do func()) {
+// askedLocked records an event that only asks.
+func (r *Recorder) askedLocked(e *Event, do func()) {
 	do()
-	r.event(e)
+	r.eventLocked(e)
 	if e.loads() {
-		r.looked()
+		r.lookedLocked()
 	}
 }
 
@@ -215,7 +214,7 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 		copy(e.Data, e.In[:min(inputSize(req), len(e.In))]) // addresses in it have numbers
 	}
 	if e.asks() {
-		r.asked(&e, func() { do(arg) })
+		r.askedLocked(&e, func() { do(arg) })
 		return err
 	}
 	switch req {
@@ -226,7 +225,7 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	case kabi.IoctlUnpinPages:
 		f.unpin(&e, arg, do)
 	default:
-		r.during(&e, func() { do(arg) })
+		r.duringLocked(&e, func() { do(arg) })
 		if err == nil && req == kabi.IoctlAllocateDMABuf {
 			r.mem.allocated(f.n, arg)
 		}
@@ -241,7 +240,7 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	va, size := pinRange(arg)
 	in, at, overlaps := r.mem.holding(va, size)
 	if page := uint64(syscall.Getpagesize()); size == 0 || (va|size)%page != 0 || overlaps && in == nil {
-		r.during(e, func() { do(arg) }) // the driver says what is wrong with it
+		r.duringLocked(e, func() { do(arg) }) // the driver says what is wrong with it
 		if e.answer() == nil {
 			r.mem.add(&pin{file: f.n, va: va}, nil) // what the device does there can't be seen
 		}
@@ -256,7 +255,7 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	}
 	moved := bytes.Clone(arg)
 	setAddress(e.Request, moved, addressOf(in.device)+at)
-	r.during(e, func() { do(moved) })
+	r.duringLocked(e, func() { do(moved) })
 	setAddress(e.Request, moved, va)
 	copy(arg, moved)
 	switch {
@@ -274,13 +273,13 @@ func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r := f.r
 	n, ok := r.mem.unpinned(f.n, arg)
 	if !ok {
-		r.during(e, func() { do(arg) })
+		r.duringLocked(e, func() { do(arg) })
 		return
 	}
 	p := r.mem.pins[n]
 	moved := bytes.Clone(arg)
 	setAddress(e.Request, moved, addressOf(p.region.device)+p.at)
-	r.during(e, func() { do(moved) })
+	r.duringLocked(e, func() { do(moved) })
 	setAddress(e.Request, moved, p.va)
 	copy(arg, moved)
 	// Whatever became of it, the memory may be unmapped. That it can't be given back loses nothing: the host has memory with
@@ -308,9 +307,9 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 	e := Event{Kind: KindMmap, File: f.n, Map: r.maps, Off: offset, Size: uint64(length)}
 	buffer := r.mem.buffer(f.n, offset)
 	var host *region
-	record := r.asked
+	record := r.askedLocked
 	if buffer != nil {
-		record, e.Value = r.during, 1
+		record, e.Value = r.duringLocked, 1
 	}
 	record(&e, func() {
 		if m, err = f.f.Mmap(offset, length); err == nil && m.Mem != nil && buffer != nil {
@@ -354,9 +353,9 @@ func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapp
 		r.begin()
 		defer r.finish()
 		e := Event{Kind: KindUnmap, File: f.n, Map: n}
-		record := r.asked
+		record := r.askedLocked
 		if buffer != nil {
-			record, e.Value, e.Off = r.during, 1, buffer.off
+			record, e.Value, e.Off = r.duringLocked, 1, buffer.off
 		}
 		record(&e, func() {
 			if buffer != nil {
@@ -376,7 +375,7 @@ func (f *recordedFile) Close() (err error) {
 	r.begin()
 	defer r.finish()
 	e := Event{Kind: KindClose, File: f.n}
-	r.during(&e, func() {
+	r.duringLocked(&e, func() {
 		err = f.f.Close()
 		e.failed(err)
 	})
@@ -390,13 +389,13 @@ func (f *recordedFile) Fault() error {
 	err := f.f.Fault()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looked()
+	r.lookedLocked()
 	if err == nil {
 		return nil
 	}
 	if text := err.Error(); r.fault != text {
 		r.fault = text
-		r.event(&Event{Kind: KindFault, File: f.n, Value: r.looks, Text: text})
+		r.eventLocked(&Event{Kind: KindFault, File: f.n, Value: r.looks, Text: text})
 	}
 	return err
 }
@@ -414,7 +413,7 @@ func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
 	e.File, e.Map = m.file, m.n
-	m.r.asked(&e, func() { do(&e) })
+	m.r.askedLocked(&e, func() { do(&e) })
 	return e.Value
 }
 
@@ -423,7 +422,7 @@ func (m *recordedMap) store(e Event, do func()) {
 	m.r.begin()
 	defer m.r.finish()
 	e.File, e.Map = m.file, m.n
-	m.r.during(&e, do)
+	m.r.duringLocked(&e, do)
 }
 
 // Load implements seam.MMIO.

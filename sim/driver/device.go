@@ -20,7 +20,7 @@ type device struct {
 	bdf     uint16
 	node    Node
 	dma     iommu
-	upset   upset
+	faults  faults
 
 	// reset is held for writing by a reset and for reading by everything else that touches the device. As in the
 	// driver, mmap only tries it.
@@ -104,7 +104,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 		return nil, syscall.ENODEV
 	}
 	f.gen = d.gen // a reset while the open waits makes the file stale (tt-kmd chardev.c, tt_cdev_open)
-	for signals := by.signals.Load(); excl && (len(d.files) > 0 || d.upset.second) || !excl && d.excl; {
+	for signals := by.signals.Load(); excl && (len(d.files) > 0 || d.faults.second) || !excl && d.excl; {
 		if nonblock {
 			return nil, syscall.EAGAIN
 		}
@@ -127,16 +127,16 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	d.excl = excl
 	f.fd = by.descriptor()
 	d.files[f] = struct{}{}
-	d.unplugLater()
+	d.unplugLaterLocked()
 	if !aware && !d.needsInit {
-		d.aggregatePower()
+		d.aggregatePowerLocked()
 	}
 	return f, nil
 }
 
-// aggregatePower ors the flags and takes the largest settings of all live files. A flag that a file doesn't declare
-// counts as on (tt-kmd chardev.c). d.mu is held.
-func (d *device) aggregatePower() {
+// aggregatePowerLocked ors the flags and takes the largest settings of all live files. A flag that a file doesn't declare
+// counts as on (tt-kmd chardev.c).
+func (d *device) aggregatePowerLocked() {
 	if !d.cfg.Version.atLeast(2, 6) {
 		return
 	}
@@ -164,14 +164,14 @@ func (d *device) remove() error {
 	d.reset.Lock()
 	d.mu.Lock()
 	d.detached = true
-	d.zap()
+	d.zapLocked()
 	fn := d.fn
 	d.fn = nil
 	d.forPeers.Store(nil)
 	for f := range d.files {
-		f.releasePages()
+		f.releasePagesLocked()
 	}
-	d.revokeExports()
+	d.revokeExportsLocked()
 	d.wake.Broadcast()
 	d.mu.Unlock()
 	d.reset.Unlock()
@@ -181,8 +181,8 @@ func (d *device) remove() error {
 	return fn.Close()
 }
 
-// zap makes every BAR and window mapping of the device fault (tt-kmd memory.c, tenstorrent_vma_zap). d.mu is held.
-func (d *device) zap() {
+// zapLocked makes every BAR and window mapping of the device fault (tt-kmd memory.c, tenstorrent_vma_zap).
+func (d *device) zapLocked() {
 	for f := range d.files {
 		for m := range f.maps {
 			m.zapped.Store(true)
@@ -204,8 +204,8 @@ func (d *device) release(f *file) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f.releasePages()
-	f.dropDescriptor()
+	f.releasePagesLocked()
+	f.dropDescriptorLocked()
 	for i, holder := range d.locks {
 		if holder == f {
 			d.locks[i] = nil
@@ -218,7 +218,7 @@ func (d *device) release(f *file) error {
 	delete(d.files, f)
 	idle := f.power.Validity == kabi.PowerValidity(kabi.PowerFlagCount, 0) && f.power.PowerFlags == 0
 	if !d.detached && !d.needsInit && !idle {
-		d.aggregatePower()
+		d.aggregatePowerLocked()
 	}
 	if len(d.files) == 0 {
 		d.excl = false

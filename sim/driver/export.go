@@ -56,8 +56,8 @@ func (f *file) exportTLB(arg []byte) error {
 	return nil
 }
 
-// sweepExports forgets dma-bufs that were closed. d.mu is held.
-func (d *device) sweepExports() {
+// sweepExportsLocked forgets dma-bufs that were closed.
+func (d *device) sweepExportsLocked() {
 	d.exports = slices.DeleteFunc(d.exports, func(e *export) bool {
 		if !closedBy(e.keep) {
 			return false
@@ -67,22 +67,22 @@ func (d *device) sweepExports() {
 	})
 }
 
-// exported reports whether a window is a dma-buf somewhere. d.mu is held.
-func (d *device) exported(id uint32) bool {
+// exportedLocked reports whether a window is a dma-buf somewhere.
+func (d *device) exportedLocked(id uint32) bool {
 	if len(d.exports) == 0 {
 		return false
 	}
-	d.sweepExports()
+	d.sweepExportsLocked()
 	return slices.ContainsFunc(d.exports, func(e *export) bool { return e.window == id })
 }
 
 func (d *device) anyExport() bool {
-	d.sweepExports()
+	d.sweepExportsLocked()
 	return len(d.exports) > 0
 }
 
-// revokeExports ends all dma-bufs of a device that goes. d.mu is held.
-func (d *device) revokeExports() {
+// revokeExportsLocked ends all dma-bufs of a device that goes.
+func (d *device) revokeExportsLocked() {
 	for _, e := range d.exports {
 		closeDescriptor(e.keep)
 	}

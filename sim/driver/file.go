@@ -99,7 +99,7 @@ func (f *file) put() error {
 func (f *file) enter() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
-	if f.closed() {
+	if f.closedLocked() {
 		return syscall.EBADF
 	}
 	f.calls++
@@ -115,7 +115,7 @@ func (f *file) leave() {
 
 // unlockAndRelease releases the file if nothing holds it any more. d.mu is held before and not after.
 func (f *file) unlockAndRelease() error {
-	over := f.over()
+	over := f.overLocked()
 	f.dev.mu.Unlock()
 	if over {
 		return f.dev.release(f)
@@ -123,8 +123,8 @@ func (f *file) unlockAndRelease() error {
 	return nil
 }
 
-// over reports, once, that nothing holds the file any more: whoever is told releases it. d.mu is held.
-func (f *file) over() bool {
+// overLocked reports, once, that nothing holds the file any more: whoever is told releases it.
+func (f *file) overLocked() bool {
 	if f.ended || f.refs > 0 || f.calls > 0 {
 		return false
 	}
@@ -132,8 +132,8 @@ func (f *file) over() bool {
 	return true
 }
 
-// closed reports whether requests find no file behind the descriptor. d.mu is held.
-func (f *file) closed() bool { return f.fd < 0 || f.killed }
+// closedLocked reports whether requests find no file behind the descriptor.
+func (f *file) closedLocked() bool { return f.fd < 0 || f.killed }
 
 // gate is the check in front of every ioctl (tt-kmd chardev.c, tt_cdev_ioctl).
 func (f *file) gate(req uint32) error {
@@ -330,8 +330,8 @@ func (f *file) setPowerState(arg []byte) error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
 	f.power = in
-	f.dev.aggregatePower()
-	if f.dev.upset.noPower {
+	f.dev.aggregatePowerLocked()
+	if f.dev.faults.noPower {
 		return syscall.EINVAL // tt-kmd wormhole.c, wormhole_set_power_state: the message had no answer
 	}
 	return nil

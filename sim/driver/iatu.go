@@ -37,9 +37,9 @@ const (
 
 const noRegion = -1
 
-// mapOutbound takes a range of the aperture, first fit from the bottom or from the top, and an outbound region that
-// leads it to a bus address (tt-kmd memory.c, setup_noc_dma). d.mu is held.
-func (d *device) mapOutbound(topDown bool, size, target uint64) (region int, noc uint64, err error) {
+// mapOutboundLocked takes a range of the aperture, first fit from the bottom or from the top, and an outbound region that
+// leads it to a bus address (tt-kmd memory.c, setup_noc_dma).
+func (d *device) mapOutboundLocked(topDown bool, size, target uint64) (region int, noc uint64, err error) {
 	base, ok := d.findAperture(topDown, size)
 	if !ok {
 		return noRegion, 0, syscall.ENOMEM
@@ -95,8 +95,8 @@ func (d *device) findAperture(topDown bool, size uint64) (base uint64, ok bool) 
 	return end - size, end >= size
 }
 
-// unmapOutbound disables a region in hardware and gives it back. d.mu is held.
-func (d *device) unmapOutbound(region *int) {
+// unmapOutboundLocked disables a region in hardware and gives it back.
+func (d *device) unmapOutboundLocked(region *int) {
 	if *region == noRegion {
 		return
 	}

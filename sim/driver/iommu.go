@@ -100,8 +100,8 @@ func (r busRange) compare(bus uint64) int {
 	return 0
 }
 
-// find returns the range that holds [bus, bus+n). m.mu is held.
-func (m *iommu) find(bus, n uint64) *busRange {
+// findLocked returns the range that holds [bus, bus+n).
+func (m *iommu) findLocked(bus, n uint64) *busRange {
 	lo, hi := 0, len(m.ranges)
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
@@ -144,7 +144,7 @@ func (m *iommu) WriteHost(bus uint64, p []byte) error {
 func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	r := m.find(bus, uint64(len(p)))
+	r := m.findLocked(bus, uint64(len(p)))
 	switch {
 	case r == nil:
 		return nil, 0, &DMAError{Bus: bus, Size: len(p), Write: write, Why: "not mapped for this device"}

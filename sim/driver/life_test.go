@@ -180,7 +180,7 @@ func TestAssertion38_ResetModes(t *testing.T) {
 		if got := info(other) == syscall.ENODEV; got != tt.stale {
 			t.Errorf("mode %d: other file stale %t", tt.mode, got)
 		}
-		if got := faults(func() { m.IO.Load(0, 4) }); got != tt.zap {
+		if got := raisesFault(func() { m.IO.Load(0, 4) }); got != tt.zap {
 			t.Errorf("mode %d: mapping gone %t", tt.mode, got)
 		}
 		_, err := lock(by, kabi.LockTest, 0)

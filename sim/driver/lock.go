@@ -29,7 +29,7 @@ func (f *file) lockCtl(arg []byte) error {
 		if !d.cfg.Version.atLeast(2, 7) {
 			return syscall.EINVAL
 		}
-		if err := f.waitLock(in.Index); err != nil {
+		if err := f.awaitLocked(in.Index); err != nil {
 			return err
 		}
 		out.Value = 1
@@ -52,9 +52,9 @@ func (f *file) lockCtl(arg []byte) error {
 	return answer(rest, in.OutputSizeBytes, &out)
 }
 
-// waitLock waits for a lock as acquire_resource_lock_blocking does: without keeping resets away, and until the device
+// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without keeping resets away, and until the device
 // is lost for this file. d.mu is held before and after.
-func (f *file) waitLock(i uint8) error {
+func (f *file) awaitLocked(i uint8) error {
 	d := f.dev
 	signals := f.proc.signals.Load()
 	for !d.detached && d.gen == f.gen {

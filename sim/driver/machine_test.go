@@ -118,7 +118,7 @@ func TestAssertion12_WindowsDoNotSplit(t *testing.T) {
 	want(t, "a page of a BAR", b.IO.(splitter).UnmapRange(page, page), nil)
 	want(t, "half a page", b.IO.(splitter).UnmapRange(page/2, page), syscall.EINVAL)
 	want(t, "beyond", b.IO.(splitter).UnmapRange(4*page, page), syscall.EINVAL)
-	if !faults(func() { b.IO.Load(page, 4) }) || faults(func() { b.IO.Load(2*page, 4) }) {
+	if !raisesFault(func() { b.IO.Load(page, 4) }) || raisesFault(func() { b.IO.Load(2*page, 4) }) {
 		t.Error("the wrong part went")
 	}
 }
@@ -204,7 +204,7 @@ func TestAssertion42_AnotherNumberSameAddress(t *testing.T) {
 	want(t, "plug into a full slot", err, ErrConfig)
 	want(t, "unplug", r.drv.Unplug(0), nil)
 	want(t, "ioctl", info(f), syscall.ENODEV)
-	if !faults(func() { m.IO.Load(0, 4) }) {
+	if !raisesFault(func() { m.IO.Load(0, 4) }) {
 		t.Error("the mapping outlived the card")
 	}
 	_, err = r.drv.Node(0).Open(0)
@@ -521,7 +521,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	if err := r.fn.dma.ReadHost(pin.Out.PhysicalAddress, make([]byte, 4)); err == nil {
 		t.Error("the pin is alive")
 	}
-	if !faults(func() { m.IO.Load(0, 4) }) {
+	if !raisesFault(func() { m.IO.Load(0, 4) }) {
 		t.Error("the mapping is alive")
 	}
 	if n := r.drv.Node(0).OpenFiles(); n != 1 {
@@ -680,7 +680,7 @@ func TestUnplugByName(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	want(t, "afterwards", info(f), syscall.ENODEV)
-	if !faults(func() { m.IO.Load(0, 4) }) {
+	if !raisesFault(func() { m.IO.Load(0, 4) }) {
 		t.Error("a mapping of a card that is gone answers")
 	}
 	_, err = n.Open(0)

@@ -72,7 +72,7 @@ func (m *barMap) UnmapRange(off, n uint64) error {
 // Load implements seam.MMIO.
 func (m *barMap) Load(off uint64, width int) uint64 {
 	m.check(off, uint64(width))
-	if m.file.dev.upset.any.Load() && m.file.dev.upset.load() {
+	if m.file.dev.faults.any.Load() && m.file.dev.faults.load() {
 		return 1<<(8*width) - 1
 	}
 	return m.fn.BARLoad(m.bar, m.base+off, width)
@@ -81,7 +81,7 @@ func (m *barMap) Load(off uint64, width int) uint64 {
 // Store implements seam.MMIO.
 func (m *barMap) Store(off uint64, width int, v uint64) {
 	m.check(off, uint64(width))
-	if m.file.dev.upset.any.Load() && m.file.dev.upset.store() {
+	if m.file.dev.faults.any.Load() && m.file.dev.faults.store() {
 		return
 	}
 	if m.watched {
@@ -96,7 +96,7 @@ func (m *barMap) Read(off uint64, p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	if m.file.dev.upset.any.Load() && m.file.dev.upset.load() {
+	if m.file.dev.faults.any.Load() && m.file.dev.faults.load() {
 		for i := range p {
 			p[i] = 0xFF
 		}
@@ -108,7 +108,7 @@ func (m *barMap) Read(off uint64, p []byte) {
 // Write implements seam.MMIO.
 func (m *barMap) Write(off uint64, p []byte) {
 	m.check(off, uint64(len(p)))
-	if len(p) == 0 || m.file.dev.upset.any.Load() && m.file.dev.upset.store() {
+	if len(p) == 0 || m.file.dev.faults.any.Load() && m.file.dev.faults.store() {
 		return
 	}
 	if m.watched {
@@ -132,31 +132,31 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case f.closed():
+	case f.closedLocked():
 		return seam.Mapping{}, syscall.EBADF
-	case d.detached, f.gen != d.gen, d.upset.resetting:
+	case d.detached, f.gen != d.gen, d.faults.resetting:
 		return seam.Mapping{}, syscall.ENODEV
 	}
 	n := (uint64(length) + page - 1) &^ (page - 1)
 	switch {
 	case offset >= bufferBase():
-		return f.mapBuffer(offset-bufferBase(), n, length)
+		return f.mapBufferLocked(offset-bufferBase(), n, length)
 	case offset >= offsetTLBUC && offset-offsetTLBUC < 2*offsetStep:
-		return f.mapWindow((offset-offsetTLBUC)%offsetStep, n)
+		return f.mapWindowLocked((offset-offsetTLBUC)%offsetStep, n)
 	case offset < offsetTLBUC:
 		bar := int(offset / (2 * offsetStep) * 2)
 		in, size := offset%offsetStep, d.barLen(bar)
 		if in > size || n > size-in {
 			return seam.Mapping{}, syscall.EINVAL
 		}
-		return f.mapped(&barMap{file: f, fn: d.fn, bar: bar, base: in, size: n, window: -1,
+		return f.mappedLocked(&barMap{file: f, fn: d.fn, bar: bar, base: in, size: n, window: -1,
 			watched: bar == 0 && d.arch.params.BAR.StridedCount > 0}), nil
 	}
 	return seam.Mapping{}, syscall.EINVAL
 }
 
-// mapWindow maps a window or a prefix of it. d.mu is held.
-func (f *file) mapWindow(off, n uint64) (seam.Mapping, error) {
+// mapWindowLocked maps a window or a prefix of it.
+func (f *file) mapWindowLocked(off, n uint64) (seam.Mapping, error) {
 	d := f.dev
 	id, class, bar, start, ok := d.arch.windowByOffset(off)
 	if !ok || n > class.Size {
@@ -169,11 +169,11 @@ func (f *file) mapWindow(off, n uint64) (seam.Mapping, error) {
 		return seam.Mapping{}, syscall.ENXIO
 	}
 	f.tlbs[id]++
-	return f.mapped(&barMap{file: f, fn: d.fn, bar: bar, base: start, size: n, window: int(id)}), nil
+	return f.mappedLocked(&barMap{file: f, fn: d.fn, bar: bar, base: start, size: n, window: int(id)}), nil
 }
 
-// mapped lists a mapping, which holds a reference on the file until it is unmapped. d.mu is held.
-func (f *file) mapped(m *barMap) seam.Mapping {
+// mappedLocked lists a mapping, which holds a reference on the file until it is unmapped.
+func (f *file) mappedLocked(m *barMap) seam.Mapping {
 	if f.maps == nil {
 		f.maps = map[*barMap]struct{}{}
 	}
@@ -201,8 +201,8 @@ func (f *file) unmap(m *barMap) error {
 	return f.put()
 }
 
-// mapBuffer maps a range inside a DMA buffer. d.mu is held.
-func (f *file) mapBuffer(off, n uint64, length int) (seam.Mapping, error) {
+// mapBufferLocked maps a range inside a DMA buffer.
+func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) {
 	i, in := off/bufferStep, off%bufferStep
 	if i >= kabi.MaxDMABufs {
 		return seam.Mapping{}, syscall.EINVAL

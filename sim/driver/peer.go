@@ -13,7 +13,7 @@ func (f *file) Descriptor() (int, error) {
 	d := f.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if f.closed() {
+	if f.closedLocked() {
 		return -1, syscall.EBADF
 	}
 	if f.desc == 0 {
@@ -29,8 +29,8 @@ func (f *file) Descriptor() (int, error) {
 	return f.desc, nil
 }
 
-// dropDescriptor closes the descriptor. d.mu is held.
-func (f *file) dropDescriptor() {
+// dropDescriptorLocked closes the descriptor.
+func (f *file) dropDescriptorLocked() {
 	if f.desc == 0 {
 		return
 	}
@@ -128,7 +128,7 @@ func (b *peerBAR) read(bus, off uint64, p []byte) error {
 // ReadPeer implements PeerDMA.
 func (m *iommu) ReadPeer(bus uint64, n int, done func(p []byte)) bool {
 	m.mu.RLock()
-	r := m.find(bus, uint64(n))
+	r := m.findLocked(bus, uint64(n))
 	if r == nil || r.peer == nil {
 		m.mu.RUnlock()
 		return false

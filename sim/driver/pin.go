@@ -42,7 +42,7 @@ func (f *file) pinPages(arg []byte) error {
 		return syscall.EOPNOTSUPP
 	}
 
-	d.upset.pinning()
+	d.faults.pinning()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range f.pins {
@@ -69,7 +69,7 @@ func (f *file) pinPages(arg []byte) error {
 	p.bus = bus
 	out := kabi.PinPagesOutExtended{PhysicalAddress: bus}
 	if in.Flags&(kabi.PinPagesNOCDMA|kabi.PinPagesNOCTopDown) != 0 {
-		region, noc, err := d.mapOutbound(in.Flags&kabi.PinPagesNOCTopDown != 0, in.Size, bus)
+		region, noc, err := d.mapOutboundLocked(in.Flags&kabi.PinPagesNOCTopDown != 0, in.Size, bus)
 		if err != nil {
 			d.dma.remove(bus)
 			p.mem.drop()
@@ -103,15 +103,15 @@ func (f *file) unpinPages(arg []byte) error {
 			return syscall.EINVAL
 		}
 		f.pins = append(f.pins[:i], f.pins[i+1:]...)
-		d.unpin(p)
+		d.unpinLocked(p)
 		return nil
 	}
 	return syscall.EINVAL
 }
 
-// unpin ends a pin: the outbound region first, then the bus address, then the pages. d.mu is held.
-func (d *device) unpin(p *pin) {
-	d.unmapOutbound(&p.region)
+// unpinLocked ends a pin: the outbound region first, then the bus address, then the pages.
+func (d *device) unpinLocked(p *pin) {
+	d.unmapOutboundLocked(&p.region)
 	d.dma.remove(p.bus)
 	p.mem.drop()
 }
@@ -146,7 +146,7 @@ func (f *file) allocateDMABuf(arg []byte) error {
 		Size:            in.RequestedSize,
 	}
 	if in.Flags&kabi.AllocateDMABufNOCDMA != 0 {
-		if b.region, out.NOCAddress, err = d.mapOutbound(true, mem.size, b.bus); err != nil {
+		if b.region, out.NOCAddress, err = d.mapOutboundLocked(true, mem.size, b.bus); err != nil {
 			d.dma.remove(b.bus)
 			mem.drop()
 			return err
@@ -157,17 +157,17 @@ func (f *file) allocateDMABuf(arg []byte) error {
 	return nil
 }
 
-// releasePages ends what a file pinned and allocated. d.mu is held.
-func (f *file) releasePages() {
+// releasePagesLocked ends what a file pinned and allocated.
+func (f *file) releasePagesLocked() {
 	d := f.dev
 	for _, b := range f.bufs {
 		d.dma.remove(b.bus)
-		d.unmapOutbound(&b.region)
+		d.unmapOutboundLocked(&b.region)
 		b.mem.drop()
 	}
 	clear(f.bufs)
 	for _, p := range f.pins {
-		d.unpin(p)
+		d.unpinLocked(p)
 	}
 	f.pins = nil
 	for _, bus := range f.peers {

@@ -180,15 +180,15 @@ func TestAssertion28_NoRoom(t *testing.T) {
 	d := newRig(t, chip.Wormhole).drv.devices[0]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, _, err := d.mapOutbound(false, 0xFFFE0000, 0); err != nil {
+	if _, _, err := d.mapOutboundLocked(false, 0xFFFE0000, 0); err != nil {
 		t.Fatalf("all of it: %v", err)
 	}
-	_, _, err := d.mapOutbound(true, 4096, 0)
+	_, _, err := d.mapOutboundLocked(true, 4096, 0)
 	want(t, "one page more", err, syscall.ENOMEM)
 	b := newRig(t, chip.Blackhole).drv.devices[0]
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, _, err = b.mapOutbound(false, 1<<40+4096, 0)
+	_, _, err = b.mapOutboundLocked(false, 1<<40+4096, 0)
 	want(t, "more than a Blackhole region", err, syscall.EINVAL)
 }
 
@@ -205,11 +205,11 @@ func TestApertureInvariants(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(d.iatu)-1).Draw(t, "region")
 			if !d.iatu[i].free && rapid.Bool().Draw(t, "unmap") {
-				d.unmapOutbound(&i)
+				d.unmapOutboundLocked(&i)
 				continue
 			}
 			size := rapid.SampledFrom([]uint64{4096, 1 << 20, 1 << 30, 0x7FFF0000}).Draw(t, "size")
-			region, noc, err := d.mapOutbound(rapid.Bool().Draw(t, "top down"), size, 0)
+			region, noc, err := d.mapOutboundLocked(rapid.Bool().Draw(t, "top down"), size, 0)
 			if err != nil {
 				continue
 			}

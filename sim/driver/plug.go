@@ -26,7 +26,7 @@ func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 		d.gone = append(d.gone, old)
 	}
 	n := 0
-	for d.taken(n, old, open) {
+	for d.takenLocked(n, old, open) {
 		n++
 	}
 	dev := newDevice(d, n, old.bdf)
@@ -35,8 +35,8 @@ func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	return &dev.node, nil
 }
 
-// taken reports whether a number is in use. The place's old device counts while it is open. d.mu is held.
-func (d *Driver) taken(n int, old *device, open bool) bool {
+// takenLocked reports whether a number is in use. The place's old device counts while it is open.
+func (d *Driver) takenLocked(n int, old *device, open bool) bool {
 	for _, dev := range append(slices.Clone(d.devices), d.gone...) {
 		if dev.ordinal == n && (dev != old || open) {
 			return true

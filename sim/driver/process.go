@@ -146,7 +146,7 @@ func (p *Process) take() (files []*file) {
 			}
 			f.killed = true
 			f.refs = 0
-			if f.over() {
+			if f.overLocked() {
 				files = append(files, f)
 			}
 		}

@@ -36,7 +36,7 @@ func (f *file) resetDevice(arg []byte) error {
 		// Configuration space and hardware are as they were.
 	case kabi.ResetPCIeLink:
 		d.mu.Lock()
-		d.zapSince27()
+		d.zapSince27Locked()
 		d.mu.Unlock()
 		success = d.resetFunction()
 	case kabi.ResetConfigWrite:
@@ -82,17 +82,17 @@ func (d *device) setMarker() {
 
 // resetFunction resets the chip. One that can't be reset is a failed reset.
 func (d *device) resetFunction() bool {
-	if d.upset.stuckReset.Load() {
+	if d.faults.stuckReset.Load() {
 		return false
 	}
 	r, ok := d.fn.(Resetter)
 	return ok && r.Reset() == nil
 }
 
-// zapSince27 zaps mappings as drivers do since 2.7.0. d.mu is held.
-func (d *device) zapSince27() {
+// zapSince27Locked zaps mappings as drivers do since 2.7.0.
+func (d *device) zapSince27Locked() {
 	if d.cfg.Version.atLeast(2, 7) {
-		d.zap()
+		d.zapLocked()
 	}
 }
 
@@ -106,7 +106,7 @@ func (d *device) invalidate(by *file, window bool) {
 	if d.cfg.Version.atLeast(2, 6) {
 		d.gen++
 	}
-	d.zapSince27()
+	d.zapSince27Locked()
 	if d.cfg.Version.atLeast(2, 10) {
 		by.gen = d.gen
 		for f := range d.files {

@@ -43,7 +43,7 @@ func (d *Driver) tree(name string) tree {
 func (d *device) hasSecond() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.upset.second
+	return d.faults.second
 }
 
 // publish adds a device's files.
@@ -54,16 +54,16 @@ func (d *device) publish(t tree, telemetry bool) {
 	for f := range d.files {
 		fmt.Fprintf(&pids, "%d\n", f.proc.pid)
 	}
-	if d.upset.second {
+	if d.faults.second {
 		fmt.Fprintf(&pids, "%d\n", secondPID)
 	}
 	var config [64]byte
 	var sub uint32
 	if !detached { // the lock keeps the function from being closed
 		for off := uint32(0); off < 64; off += 4 {
-			binary.LittleEndian.PutUint32(config[off:], d.configWord(off))
+			binary.LittleEndian.PutUint32(config[off:], d.configWordLocked(off))
 		}
-		sub = d.configWord(0x2C)
+		sub = d.configWordLocked(0x2C)
 	}
 	d.mu.Unlock()
 	if detached {
@@ -103,9 +103,8 @@ func (d *device) publish(t tree, telemetry bool) {
 	d.attributes(t, class, pci)
 }
 
-// configWord reads a word of configuration space; of a card that starts when it is opened only the ids are known before.
-// d.mu is held.
-func (d *device) configWord(off uint32) uint32 {
+// configWordLocked reads a word of configuration space; of a card that starts when it is opened only the ids are known before.
+func (d *device) configWordLocked(off uint32) uint32 {
 	p := d.arch.params
 	switch {
 	case d.fn != nil:

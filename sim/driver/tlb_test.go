@@ -376,7 +376,7 @@ func TestAssertion43_ZappedMappingsFault(t *testing.T) {
 	f := r.open(0)
 	w, _ := allocate(f, 1<<20)
 	m := mmap(t, "map", f, w.MmapOffsetUC, 1<<20, nil)
-	if faults(func() { m.IO.Load(0, 4) }) {
+	if raisesFault(func() { m.IO.Load(0, 4) }) {
 		t.Error("a good mapping faults")
 	}
 	if res, err := reset(f, kabi.ResetPCIeLink); res != 0 || err != nil {
@@ -388,19 +388,19 @@ func TestAssertion43_ZappedMappingsFault(t *testing.T) {
 		"read":  func() { m.IO.Read(0, make([]byte, 8)) },
 		"write": func() { m.IO.Write(0, make([]byte, 8)) },
 	} {
-		if !faults(access) {
+		if !raisesFault(access) {
 			t.Errorf("%s through a zapped mapping", name)
 		}
 	}
 	// The window isn't mapped any more as far as the driver knows, and a new mapping works.
 	n := mmap(t, "map again", f, w.MmapOffsetUC, 1<<20, nil)
-	if faults(func() { n.IO.Load(0, 4) }) {
+	if raisesFault(func() { n.IO.Load(0, 4) }) {
 		t.Error("the new mapping faults")
 	}
 }
 
-// faults reports whether f raises a memory fault.
-func faults(f func()) (yes bool) {
+// raisesFault reports whether f raises a memory fault.
+func raisesFault(f func()) (yes bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		_, yes = recover().(interface{ Addr() uintptr })

@@ -147,7 +147,7 @@ func (f *file) allocateTLB(arg []byte) error {
 	p := d.arch.params
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.upset.windowsTaken(d, in.Size) {
+	if d.faults.windowsTakenLocked(d, in.Size) {
 		return syscall.ENOMEM
 	}
 	n := 0
@@ -155,7 +155,7 @@ func (f *file) allocateTLB(arg []byte) error {
 		if w.Size == in.Size || !d.cfg.Version.atLeast(2, 2) && n == 0 && w.Size >= in.Size {
 			n = d.arch.counts[i]
 			for id := w.First; id < w.First+n; id++ {
-				if !d.tlbs[id] && !d.exported(uint32(id)) {
+				if !d.tlbs[id] && !d.exportedLocked(uint32(id)) {
 					d.tlbs[id] = true
 					f.tlbs[uint32(id)] = 0
 					off := w.Offset + uint64(id-w.First)*w.Size

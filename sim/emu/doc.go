@@ -117,7 +117,7 @@
 //
 // Packets of one queue arrive in the order in which they were sent, those of different queues in any order. A queue is
 // busy while sixteen of its packets are not taken, and while the link is down. What is under way when a link goes down
-// is lost. The reset of a chip is that to its neighbours, and the link is up again at once. [Machine.Upset] drops,
+// is lost. The reset of a chip is that to its neighbours, and the link is up again at once. [Machine.SetLinkFaults] drops,
 // doubles and delays packets, which links of silicon do not do to software: it is for protocols that are to survive it.
 // A packet that arrives counts as an access of the host, also for the checks: what happens before what is not followed
 // from chip to chip.

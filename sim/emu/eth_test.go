@@ -221,20 +221,20 @@ func TestEthernetLinkGoesDown(t *testing.T) {
 
 // Packets are dropped, doubled and held up on request, as protocols above must survive: what is dropped is sent again, unless
 // all are, and then the queue stands still.
-func TestEthernetUpset(t *testing.T) {
+func TestEthernetFaults(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		upset Upset
-		min   uint32
-		max   uint32
+		name   string
+		faults LinkFaults
+		min    uint32
+		max    uint32
 	}{
-		{"dropped", Upset{Drop: 2, By: 500}, 100, 100},
-		{"lost", Upset{Drop: 1}, 0, 0},
-		{"doubled", Upset{Duplicate: 2}, 120, 180},
-		{"late", Upset{Delay: 2, By: 500}, 100, 100},
+		{"dropped", LinkFaults{Drop: 2, By: 500}, 100, 100},
+		{"lost", LinkFaults{Drop: 1}, 0, 0},
+		{"doubled", LinkFaults{Duplicate: 2}, 120, 180},
+		{"late", LinkFaults{Delay: 2, By: 500}, 100, 100},
 	} {
 		m, rs := pair(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 4})
-		if err := m.Upset(0, 8, tt.upset); err != nil {
+		if err := m.SetLinkFaults(0, 8, tt.faults); err != nil {
 			t.Fatal(err)
 		}
 		tx, rx := rs[0].eth(8), rs[1].eth(0)
@@ -244,7 +244,7 @@ func TestEthernetUpset(t *testing.T) {
 			stw(0xFFB90000+0x1C, space).stw(0xFFB90000+0x44, 1<<6).stw(0xFFB90004, 4).
 			li(t0, uint32(txBusy(chip.Blackhole))).label("busy").lw(t1, t0, 0).bne(t1, x0, "busy").
 			addi(s0, s0, -1).bne(s0, x0, "again").stw(0x30000, 1).halt())
-		if tt.upset.Drop == 1 {
+		if tt.faults.Drop == 1 {
 			rs[0].eventually("the queue stands still", func() bool { return rs[0].ld(tx, uint64(txBusy(chip.Blackhole)))&(1<<16) != 0 })
 			if rs[0].ld(tx, 0x30000) != 0 {
 				t.Errorf("%s: all are sent", tt.name)

@@ -24,7 +24,7 @@ type port struct {
 	channel int
 	wire    *wire
 	peer    *port
-	upset   atomic.Pointer[Upset]
+	faults  atomic.Pointer[LinkFaults]
 	landed  [3]uint64 // by transmit queue of the peer: when its last packet lands, by this chip's clock
 	lost    uint64    // how often what was under way was lost: packets of before don't count as taken
 }
@@ -34,12 +34,12 @@ func (c *Chip) linked() bool { return len(c.ports) > 0 }
 
 func (p *port) up() bool { return !p.wire.down.Load() }
 
-// Upset is what a link does to the packets that one of its ends sends. One in so many, drawn from the chip's seed, is
+// LinkFaults is what a link does to the packets that one of its ends sends. One in so many, drawn from the chip's seed, is
 // dropped, comes twice or is held up with all those behind it; 0 is none. What is dropped is sent again until it arrives, and
 // nothing behind it is taken before (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md, TT-link mode); if all are
 // dropped, none arrives, and the queue stands still once it is full. Of those that come twice, silicon discards one; here
 // both are written, as a check of what is above.
-type Upset struct {
+type LinkFaults struct {
 	Drop, Duplicate, Delay uint64
 	// By is how many clocks a delayed packet takes more, and how long it takes until one is sent again; 0 means 10000.
 	By uint64
@@ -149,7 +149,7 @@ func (c *Chip) transmit(k *packet) {
 			c.taken(from.channel, k.queue)
 		}
 	}
-	x := from.upset.Load()
+	x := from.faults.Load()
 	held := uint64(0)
 	if x != nil {
 		if x.Drop == 1 {

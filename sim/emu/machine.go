@@ -108,14 +108,14 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 	return nil
 }
 
-// Upset makes the link misbehave for packets that chip i sends through a channel; the zero Upset ends it. The error wraps
+// SetLinkFaults makes the link misbehave for packets that chip i sends through a channel; the zero value ends it. The error wraps
 // ErrConfig if there is no link.
-func (m *Machine) Upset(i, channel int, u Upset) error {
+func (m *Machine) SetLinkFaults(i, channel int, u LinkFaults) error {
 	p, err := m.port(i, channel)
 	if err != nil {
 		return err
 	}
-	p.upset.Store(&u)
+	p.faults.Store(&u)
 	return nil
 }
 

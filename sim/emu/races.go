@@ -6,9 +6,9 @@ import "github.com/reprise-tt/reprise/chip"
 // (flights) until software has made sure of them: not until they are done, which here may be at once, but until a
 // processor of the tile has loaded a counter whose value could not be without their being done.
 type races struct {
-	tile *tile
-	seq  [2]sequence // by NoC
-	owed [2]owed     // the same
+	tile    *tile
+	seq     [2]sequence // by NoC
+	unacked [2]unacked  // the same
 
 	flights [2][]*flight // of this tile, by NoC, of which something is not released yet
 
@@ -129,7 +129,7 @@ func (r *races) started(q *request) (*flight, bool) {
 		}
 		f.storing = f.core != nil && q.kind == reqWrite && q.marked && q.to != nil && q.to.kind == chip.DRAM
 	}
-	r.owed[q.noc].owe(f)
+	r.unacked[q.noc].started(f)
 	if f.core != nil && q.isSignal() {
 		f.signal()
 	}

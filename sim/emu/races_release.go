@@ -30,33 +30,33 @@ func (f *flight) String() string {
 // must be done for it to be v.
 func (r *races) counted(o origin, u *niu, noc int, i, v uint32) {
 	seer := o.mine()
-	s, w := &r.seq[noc], &r.owed[noc]
+	s, w := &r.seq[noc], &r.unacked[noc]
 	switch {
 	case i == cntAtomicResp && v == s.atomics:
-		w[owedAtomic] = [16]*flight{}
+		w[unackedAtomic] = [16]*flight{}
 	case i == cntReadResp && v == s.reads:
-		w[owedRead] = [16]*flight{}
+		w[unackedRead] = [16]*flight{}
 		r.sweep(seer, noc, func(f *flight) {
 			if f.q.kind == reqRead {
 				f.freeLanding(seer)
 			}
 		})
 	case i == cntWriteAck && v == s.acks:
-		w[owedWrite] = [16]*flight{}
+		w[unackedWrite] = [16]*flight{}
 		r.sweep(seer, noc, func(f *flight) {
 			if f.q.kind != reqRead && f.q.marked {
 				f.release(seer)
 			}
 		})
 	case i >= cntOutstanding && i < cntOutstanding+16 && v == 0 && u.open[i-cntOutstanding] == 0:
-		w[owedRead][i-cntOutstanding], w[owedWrite][i-cntOutstanding], w[owedAtomic][i-cntOutstanding] = nil, nil, nil
+		w[unackedRead][i-cntOutstanding], w[unackedWrite][i-cntOutstanding], w[unackedAtomic][i-cntOutstanding] = nil, nil, nil
 		r.sweep(seer, noc, func(f *flight) {
 			if f.q.id == i-cntOutstanding && (f.q.kind == reqRead || f.q.marked) {
 				f.release(seer)
 			}
 		})
 	case i >= cntOutgoing && i < cntOutgoing+16 && v == 0:
-		w[owedPosted][i-cntOutgoing] = nil
+		w[unackedPosted][i-cntOutgoing] = nil
 		r.sweep(seer, noc, func(f *flight) {
 			if f.q.id == i-cntOutgoing {
 				f.freeSource(seer)
@@ -86,7 +86,7 @@ func (r *races) sweep(seer *core, noc int, fn func(*flight)) {
 // stopped forgets what a processor that is put into reset has under way: whoever resets it takes care of that.
 func (r *races) stopped(k *core) {
 	for noc := range r.flights {
-		r.owed[noc].stopped(k)
+		r.unacked[noc].stopped(k)
 		r.sweep(k, noc, func(f *flight) {
 			if f.core == k {
 				f.release(k)

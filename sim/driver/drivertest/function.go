@@ -201,7 +201,7 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	var b [8]byte
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.access(bar, off, b[:width], false)
+	f.accessLocked(bar, off, b[:width], false)
 	v := binary.LittleEndian.Uint64(b[:])
 	f.record(Access{BAR: bar, Off: off, Width: width, Value: v})
 	return v
@@ -214,7 +214,7 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.record(Access{BAR: bar, Off: off, Width: width, Store: true, Value: v})
-	f.access(bar, off, b[:width], true)
+	f.accessLocked(bar, off, b[:width], true)
 }
 
 // BARRead implements driver.Function.
@@ -222,7 +222,7 @@ func (f *Function) BARRead(bar int, off uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.record(Access{BAR: bar, Off: off, Width: len(p), Bulk: true})
-	f.access(bar, off, p, false)
+	f.accessLocked(bar, off, p, false)
 }
 
 // BARWrite implements driver.Function.
@@ -230,11 +230,11 @@ func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.record(Access{BAR: bar, Off: off, Width: len(p), Store: true, Bulk: true})
-	f.access(bar, off, p, true)
+	f.accessLocked(bar, off, p, true)
 }
 
-// access performs an access. f.mu is held. What a real chip leaves undefined panics: it is a bug of the caller's.
-func (f *Function) access(bar int, off uint64, p []byte, store bool) {
+// accessLocked performs an access. What a real chip leaves undefined panics: it is a bug of the caller's.
+func (f *Function) accessLocked(bar int, off uint64, p []byte, store bool) {
 	if f.dead {
 		for i := range p {
 			if !store {
@@ -363,7 +363,7 @@ func (f *Function) window(bar int, off uint64, p []byte, store bool) {
 			if t.StartX|t.StartY != 0 {
 				panic(fmt.Sprintf("drivertest: window %d has a start corner without multicast", id))
 			}
-			f.tile(t.X, t.Y, addr, p, store)
+			f.tileLocked(t.X, t.Y, addr, p, store)
 			return
 		}
 		if !store {
@@ -371,7 +371,7 @@ func (f *Function) window(bar int, off uint64, p []byte, store bool) {
 		}
 		for y := t.StartY; y <= t.Y; y++ {
 			for x := t.StartX; x <= t.X; x++ {
-				f.tile(x, y, addr, p, true)
+				f.tileLocked(x, y, addr, p, true)
 			}
 		}
 		return

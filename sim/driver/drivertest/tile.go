@@ -17,8 +17,8 @@ const (
 	tableValues        = 0x1000
 )
 
-// tile accesses a tile. f.mu is held.
-func (f *Function) tile(x, y uint8, addr uint64, p []byte, store bool) {
+// tileLocked accesses a tile.
+func (f *Function) tileLocked(x, y uint8, addr uint64, p []byte, store bool) {
 	unit := uint64(resetUnitWormhole)
 	at := [2]uint8{0, 10}
 	if f.Arch == chip.Blackhole {

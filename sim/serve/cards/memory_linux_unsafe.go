@@ -54,7 +54,7 @@ type area struct {
 }
 
 // pin performs PIN_PAGES by do, which gets the file that the memory lies in and the offset there; -1 is memory that
-// there isn't, of which the driver has its opinion.
+// isn't mapped, which the driver refuses.
 func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error) error {
 	var in kabi.PinPagesIn
 	page := uint64(unix.Getpagesize())
@@ -64,7 +64,7 @@ func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	fd, off, err := h.shared(in.VirtualAddress, in.Size, in.Flags&kabi.PinPagesReadOnly == 0)
+	fd, off, err := h.sharedLocked(in.VirtualAddress, in.Size, in.Flags&kabi.PinPagesReadOnly == 0)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error)
 	return err
 }
 
-// unpinned forgets a pin.
+// unpinned removes a pin from the list.
 func (h *hostMemory) unpinned(f *file, arg []byte) {
 	var in kabi.UnpinPagesIn
 	copy(kabi.PartBytes(&in), arg)
@@ -88,18 +88,18 @@ func (h *hostMemory) unpinned(f *file, arg []byte) {
 	}
 }
 
-// closed forgets the pins of a file.
+// closed removes the pins of a file.
 func (h *hostMemory) closed(f *file) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pins = slices.DeleteFunc(h.pins, func(p hostPin) bool { return p.file == f })
 	if areas, err := processAreas(); err == nil {
-		h.sweep(areas)
+		h.sweepLocked(areas)
 	}
 }
 
-// sweep closes the files of which nothing is mapped any more.
-func (h *hostMemory) sweep(areas []area) {
+// sweepLocked closes the files of which nothing is mapped any more.
+func (h *hostMemory) sweepLocked(areas []area) {
 	h.files = slices.DeleteFunc(h.files, func(m memoryFile) bool {
 		if slices.ContainsFunc(areas, func(a area) bool { return a.inode == m.inode }) {
 			return false
@@ -109,14 +109,13 @@ func (h *hostMemory) sweep(areas []area) {
 	})
 }
 
-// shared returns the file that a range of memory lies in, and where; it moves the range into one if it isn't. h.mu is
-// held.
-func (h *hostMemory) shared(va, size uint64, write bool) (fd int, off uint64, err error) {
+// sharedLocked returns the file that a range of memory lies in, and where; it moves the range into one if it isn't.
+func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint64, err error) {
 	areas, err := processAreas()
 	if err != nil {
 		return -1, 0, err
 	}
-	h.sweep(areas)
+	h.sweepLocked(areas)
 	at := va
 	prot := unix.PROT_READ | unix.PROT_WRITE
 	for _, a := range areas {

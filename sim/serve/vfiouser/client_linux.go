@@ -78,7 +78,7 @@ func (c *Client) agree() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m, err := c.exchange(cmdVersion, body)
+	m, err := c.exchangeLocked(cmdVersion, body)
 	if err != nil {
 		return err
 	}
@@ -105,10 +105,10 @@ func (c *Client) agree() error {
 	return nil
 }
 
-// exchange sends a command with descriptors and returns the reply, whose descriptors are the caller's. c.mu is held. The
+// exchangeLocked sends a command with descriptors and returns the reply, whose descriptors are the caller's. The
 // error is the errno of an error reply; any other one ends the connection.
-func (c *Client) exchange(cmd command, body []byte, fds ...int) (*message, error) {
-	if err := c.send(cmd, 0, body, nil, fds...); err != nil {
+func (c *Client) exchangeLocked(cmd command, body []byte, fds ...int) (*message, error) {
+	if err := c.sendLocked(cmd, 0, body, nil, fds...); err != nil {
 		return nil, err
 	}
 	m, err := c.in.next()
@@ -126,8 +126,8 @@ func (c *Client) exchange(cmd command, body []byte, fds ...int) (*message, error
 	return m, nil
 }
 
-// send sends a command. c.mu is held.
-func (c *Client) send(cmd command, flags uint32, body, data []byte, fds ...int) error {
+// sendLocked sends a command.
+func (c *Client) sendLocked(cmd command, flags uint32, body, data []byte, fds ...int) error {
 	if err := c.Fault(); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (c *Client) lost(err error) error {
 func (c *Client) ask(cmd command, body []byte, take func([]byte) error, fds ...int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m, err := c.exchange(cmd, body, fds...)
+	m, err := c.exchangeLocked(cmd, body, fds...)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (c *Client) write(region int, off uint64, p []byte) error {
 		var b [accessSize]byte
 		a := access{offset: off, region: uint32(region), count: uint32(n)}
 		a.put(b[:])
-		if err := c.send(cmdRegionWrite, flagNoReply, b[:], p[:n]); err != nil {
+		if err := c.sendLocked(cmdRegionWrite, flagNoReply, b[:], p[:n]); err != nil {
 			return err
 		}
 		off, p = off+uint64(n), p[n:]

@@ -64,7 +64,7 @@ func (g *guest) add(m dmaMap, fd int) error {
 	}
 	if fd >= 0 {
 		var err error
-		if r.file, err = g.open(fd, m.offset, m.size, r.writable); err != nil {
+		if r.file, err = g.openLocked(fd, m.offset, m.size, r.writable); err != nil {
 			return err
 		}
 		r.mem = r.file.mem[m.offset:][:m.size]
@@ -83,9 +83,8 @@ func (r guestRange) compare(addr uint64) int {
 	return 0
 }
 
-// open maps a file that has a part. Devices are refused, and files that end before the part does: they would fault.
-// g.mu is held.
-func (g *guest) open(fd int, off, size uint64, writable bool) (*guestFile, error) {
+// openLocked maps a file that has a part. Devices are refused, and files that end before the part does: they would fault.
+func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, err
@@ -131,14 +130,14 @@ func (g *guest) remove(addr, size uint64) error {
 		return syscall.ENOENT
 	}
 	for _, r := range g.ranges[i:j] {
-		g.close(r.file)
+		g.closeLocked(r.file)
 	}
 	g.ranges = slices.Delete(g.ranges, i, j)
 	return nil
 }
 
-// close drops a range's reference to a file. g.mu is held.
-func (g *guest) close(f *guestFile) {
+// closeLocked drops a range's reference to a file.
+func (g *guest) closeLocked(f *guestFile) {
 	if f == nil {
 		return
 	}
@@ -153,13 +152,13 @@ func (g *guest) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.ranges {
-		g.close(r.file)
+		g.closeLocked(r.file)
 	}
 	g.ranges, g.twin = nil, nil
 }
 
-// find returns the range that has an address, or nil. g.mu is held.
-func (g *guest) find(addr uint64) *guestRange {
+// findLocked returns the range that has an address, or nil.
+func (g *guest) findLocked(addr uint64) *guestRange {
 	i, ok := slices.BinarySearchFunc(g.ranges, addr, guestRange.compare)
 	if !ok {
 		i--
@@ -187,7 +186,7 @@ func (g *guest) access(bus uint64, p []byte, write bool) error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for at, left := bus, uint64(len(p)); left > 0; {
-		r := g.find(at)
+		r := g.findLocked(at)
 		switch {
 		case r == nil:
 			return refused("the client has mapped no memory there")
@@ -200,7 +199,7 @@ func (g *guest) access(bus uint64, p []byte, write bool) error {
 		at, left = at+n, left-n
 	}
 	for len(p) > 0 {
-		r := g.find(bus)
+		r := g.findLocked(bus)
 		n := min(uint64(len(p)), r.size-(bus-r.addr))
 		if r.mem == nil {
 			if err := g.twin.access(bus, p[:n], write); err != nil {

@@ -22,8 +22,8 @@ func TestLinkFaultsAddUp(t *testing.T) {
 	if err := m.Inject("link-drop=0:1/2"); !errors.Is(err, emu.ErrConfig) {
 		t.Errorf("a link that isn't there: %v", err)
 	}
-	want := map[[2]int]emu.Upset{{0, 9}: {Drop: 4, Duplicate: 2, Delay: 5}, {1, 1}: {Drop: 7}}
-	if diff := cmp.Diff(want, m.upsets); diff != "" {
+	want := map[[2]int]emu.LinkFaults{{0, 9}: {Drop: 4, Duplicate: 2, Delay: 5}, {1, 1}: {Drop: 7}}
+	if diff := cmp.Diff(want, m.faults); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -2,36 +2,36 @@ package emu
 
 import "fmt"
 
-// owed is what a processor of a tile has asked one of its NIUs for, and nobody of the tile has seen the end of: for each
+// unacked is what a processor of a tile has asked one of its NIUs for, and nobody of the tile has seen the end of: for each
 // transaction id the newest request of each sort, since those before it end with it as far as counters tell. nil is none.
-type owed [numOwed][16]*flight
+type unacked [numUnacked][16]*flight
 
 const (
-	owedWrite  = iota // that are acknowledged
-	owedPosted        // whose source may still be read
-	owedAtomic
-	owedRead
-	numOwed
+	unackedWrite  = iota // that are acknowledged
+	unackedPosted        // whose source may still be read
+	unackedAtomic
+	unackedRead
+	numUnacked
 )
 
-// owe notes a request that a processor has started.
-func (w *owed) owe(f *flight) {
+// started notes a request that a processor has started.
+func (w *unacked) started(f *flight) {
 	q := &f.q
 	switch {
 	case f.core == nil:
 	case q.kind == reqRead:
-		w[owedRead][q.id] = f
+		w[unackedRead][q.id] = f
 	case q.kind == reqAtomic && q.marked:
-		w[owedAtomic][q.id] = f
+		w[unackedAtomic][q.id] = f
 	case q.kind != reqAtomic && q.marked:
-		w[owedWrite][q.id] = f
+		w[unackedWrite][q.id] = f
 	case q.kind == reqWrite:
-		w[owedPosted][q.id] = f
+		w[unackedPosted][q.id] = f
 	}
 }
 
 // stopped forgets what a processor that is put into reset has asked for.
-func (w *owed) stopped(k *core) {
+func (w *unacked) stopped(k *core) {
 	for i := range w {
 		for id, f := range w[i] {
 			if f != nil && f.core == k {
@@ -49,12 +49,12 @@ func (r *races) ends(q *request) bool {
 	if q.kind != reqInline || q.o.core == nil || q.to == nil || q.to.tile == nil || !r.completion(q.toAddr) {
 		return true
 	}
-	for noc := range r.owed {
-		for i := range r.owed[noc] {
-			for _, f := range r.owed[noc][i] {
+	for noc := range r.unacked {
+		for i := range r.unacked[noc] {
+			for _, f := range r.unacked[noc][i] {
 				if f != nil {
 					return r.refuse(q.o, uint32(f.q.toAddr), "the end of a program is reported to tile %v with work of its own under way: %v, and %s",
-						q.to.xy, f, owedText(i))
+						q.to.xy, f, unackedText(i))
 				}
 			}
 		}
@@ -62,16 +62,16 @@ func (r *races) ends(q *request) bool {
 	return true
 }
 
-func owedText(i int) string {
+func unackedText(i int) string {
 	seen := func(what, counter, barrier string) string {
 		return fmt.Sprintf("no processor of the tile has seen %s (%s) since; the kernel lacks %s before its end", what, counter, barrier)
 	}
 	switch i {
-	case owedWrite:
+	case unackedWrite:
 		return seen("its acknowledgement", "WR_ACK_RECEIVED or REQS_OUTSTANDING_ID", "a write barrier")
-	case owedPosted:
+	case unackedPosted:
 		return seen("that its data are read", "WRITE_REQS_OUTGOING_ID", "a flush of posted writes")
-	case owedAtomic:
+	case unackedAtomic:
 		return seen("its response", "ATOMIC_RESP_RECEIVED or REQS_OUTSTANDING_ID", "an atomic barrier")
 	}
 	return seen("its data", "RD_RESP_RECEIVED or REQS_OUTSTANDING_ID", "a read barrier")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// upset is how a device misbehaves at the moment.
-type upset struct {
+// faults is how a device misbehaves at the moment.
+type faults struct {
 	any        atomic.Bool // reads or stores are to look at the others
 	allOnes    atomic.Bool
 	slowReads  atomic.Int64 // nanoseconds
@@ -32,16 +32,16 @@ const (
 	secondName = "second"
 )
 
-// unplugLater takes the device out if that is asked for and somebody has it open. d.mu is held.
-func (d *device) unplugLater() {
-	if u := &d.upset; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
+// unplugLaterLocked takes the device out if that is asked for and somebody has it open.
+func (d *device) unplugLaterLocked() {
+	if u := &d.faults; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
 		// Nobody is there to be told how the chip has ended.
 		u.unplug = time.AfterFunc(u.unplugAfter, func() { _ = d.remove() })
 	}
 }
 
 // load waits if reads are slow and reports whether this one has no answer.
-func (u *upset) load() bool {
+func (u *faults) load() bool {
 	if d := u.slowReads.Load(); d != 0 {
 		time.Sleep(time.Duration(d))
 	}
@@ -49,16 +49,16 @@ func (u *upset) load() bool {
 }
 
 // store reports whether a store goes nowhere.
-func (u *upset) store() bool { return u.allOnes.Load() }
+func (u *faults) store() bool { return u.allOnes.Load() }
 
-func (u *upset) pinning() {
+func (u *faults) pinning() {
 	if d := u.slowPins.Load(); d != 0 {
 		time.Sleep(time.Duration(d))
 	}
 }
 
-// windowsTaken reports whether other processes hold all windows of a size that there is. d.mu is held.
-func (u *upset) windowsTaken(d *device, size uint64) bool {
+// windowsTakenLocked reports whether other processes hold all windows of a size that there is.
+func (u *faults) windowsTakenLocked(d *device, size uint64) bool {
 	if !u.busyWindows {
 		return false
 	}
@@ -70,7 +70,7 @@ func (u *upset) windowsTaken(d *device, size uint64) bool {
 	return false
 }
 
-func (u *upset) refresh() { u.any.Store(u.allOnes.Load() || u.slowReads.Load() != 0) }
+func (u *faults) refresh() { u.any.Store(u.allOnes.Load() || u.slowReads.Load() != 0) }
 
 // Fault is a way for a device to misbehave: see Node.Inject.
 type Fault string
@@ -107,7 +107,7 @@ const (
 func (n *Node) Inject(f Fault) (end func(), err error) {
 	name, value, _ := strings.Cut(string(f), "=")
 	d := n.dev
-	u := &d.upset
+	u := &d.faults
 	locked := func(f func()) { d.mu.Lock(); f(); d.mu.Unlock() }
 	switch Fault(name) {
 	case AllOnes:
@@ -135,7 +135,7 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 			return nil, fmt.Errorf("driver: fault %q: want a duration such as %s=700ms: %w", f, name, ErrConfig)
 		}
 		if Fault(name) == Unplug {
-			locked(func() { u.unplugAfter = t; d.unplugLater() })
+			locked(func() { u.unplugAfter = t; d.unplugLaterLocked() })
 			return func() {
 				locked(func() {
 					if u.unplug != nil {

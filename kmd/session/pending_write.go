@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// debt is host memory that the recorded host had written before an event.
-type debt struct {
+// pendingWrite is host memory that the recorded host had written before an event.
+type pendingWrite struct {
 	event   int
 	piece   *Delta
 	left    int    // events at which it may still be there
 	settled []bool // words that were, or needn't
 }
 
-// debts are what goroutines write to host memory at the same time. What was seen with an event of one may have been
+// pendingWrites are what goroutines write to host memory at the same time. What was seen with an event of one may have been
 // written by another that hadn't come to its own event yet. So it has to be there when the one's event is played, or when
 // the next event of one of the others is. What was written over in the meantime may have been half of something.
-type debts struct{ at map[int][]*debt }
+type pendingWrites struct{ at map[int][]*pendingWrite }
 
 // word is a place in host memory.
 type word struct{ pin, off uint64 }
@@ -25,8 +25,8 @@ type word struct{ pin, off uint64 }
 // maxTasks is how many goroutines at a time are told apart. What more of them write isn't compared.
 const maxTasks = 64
 
-func newDebts(f *follower) *debts {
-	ds := &debts{at: map[int][]*debt{}}
+func newPendingWrites(f *follower) *pendingWrites {
+	ds := &pendingWrites{at: map[int][]*pendingWrite{}}
 	next := map[uint64]int{}  // event of each goroutine, of those behind
 	written := map[word]int{} // event that a word is written before, of those behind
 	begun := slices.SortedFunc(maps.Keys(f.tasks), func(a, b uint64) int { return f.tasks[a].first - f.tasks[b].first })
@@ -46,7 +46,7 @@ func newDebts(f *follower) *debts {
 			}
 		}
 		for k := range e.Host {
-			d := &debt{event: n, piece: &e.Host[k], left: len(at)}
+			d := &pendingWrite{event: n, piece: &e.Host[k], left: len(at)}
 			for w := 0; w < len(d.piece.Data); w += memoryWord {
 				place := word{d.piece.Pin, d.piece.Off + uint64(w)}
 				later, ok := written[place]
@@ -63,7 +63,7 @@ func newDebts(f *follower) *debts {
 }
 
 // played looks for what may be there when an event is played, and returns the first of what should have been by now.
-func (ds *debts) played(m *memory, event int) (missing *debt) {
+func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	for _, d := range ds.at[event] {
 		whole := d.look(m)
 		if d.left--; d.left == 0 && !whole && missing == nil {
@@ -75,7 +75,7 @@ func (ds *debts) played(m *memory, event int) (missing *debt) {
 }
 
 // look says whether everything is or was there.
-func (d *debt) look(m *memory) bool {
+func (d *pendingWrite) look(m *memory) bool {
 	_, host, _ := m.piece(d.piece)
 	whole := true
 	for i := range d.settled {
@@ -90,7 +90,7 @@ func (d *debt) look(m *memory) bool {
 
 // oldest returns the first of what isn't there although the event that it was seen with was played. A host that waits for
 // ever has written all that it will.
-func (ds *debts) oldest(m *memory, played []bool) (missing *debt) {
+func (ds *pendingWrites) oldest(m *memory, played []bool) (missing *pendingWrite) {
 	for _, l := range ds.at {
 		for _, d := range l {
 			if played[d.event] && (missing == nil || d.event < missing.event) && !d.look(m) {
