@@ -133,5 +133,5 @@ func (q *Queue) edge(dst []byte, peers []tracebuf.Peer, e tracebuf.Edge, expecte
 }
 
 func (q *Queue) dispatcher() tracebuf.Dispatcher {
-	return tracebuf.Dispatcher{Queue: q.ID(), Core: q.q.DispatchCore(), Word: q.q.SpanWord()}
+	return tracebuf.Dispatcher{Queue: q.ID(), Core: q.q.DispatchCore(), Word: q.q.EdgeWord()}
 }

@@ -211,7 +211,7 @@ func (l *loading) match() (afters []dispatch.State, err error) {
 			return nil, err
 		}
 		if len(l.parts) > 1 {
-			here.Word = t.q.q.SpanWord()
+			here.Word = t.q.q.EdgeWord()
 		}
 		l.here = append(l.here, here)
 		after, err := t.q.q.ParseDetached(t.image.After, t.image.Runs())

@@ -100,7 +100,7 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 			return nil, err
 		}
 		if len(parts) > 1 {
-			target.Word = p.q.q.SpanWord()
+			target.Word = p.q.q.EdgeWord()
 		}
 		described = append(described, tracebuf.Part{Target: target, Image: p.file(bufs)})
 	}

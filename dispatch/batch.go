@@ -13,7 +13,7 @@ import (
 
 // A trace may have parts on several queues of a device, with edges between the parts. Ids of events can't be used for
 // these edges: what lies in DRAM is the same at every replay. So each dispatch core has words of its own for them
-// ([Queue.SpanWord]), one for each queue that records; package tracebuf knows the commands. The words start from 0 at
+// ([Queue.EdgeWord]), one for each queue that records; package tracebuf knows the commands. The words start from 0 at
 // every replay:
 //
 //   - A part ends by waiting until all recordings of the other parts have arrived, and then clears its own core's words.
@@ -24,6 +24,10 @@ import (
 //
 // All parts are put into their queues in one step, with all queues locked. So nothing that waits for one part can precede
 // another, and the edges go from what was recorded earlier to what was recorded later: no circle.
+
+// EdgeWord returns where the dispatch cores count the recordings of the queue's part of a trace over several queues: an
+// address in their L1, a multiple of 16.
+func (q *Queue) EdgeWord() uint32 { return q.d.ctl.edgeWord[q.id] }
 
 // Batch is prepared commands for one or more queues, of one device or several, that are submitted as one: all queues take
 // their part or none, and several devices start together. A Batch may be submitted from several goroutines.

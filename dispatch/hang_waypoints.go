@@ -112,7 +112,7 @@ func awaitedWord(addr uint32) string {
 			switch addr {
 			case ctl.lastEvent[id]:
 				return fmt.Sprintf("an event of queue %d", id)
-			case ctl.spanWord[id]:
+			case ctl.edgeWord[id]:
 				return fmt.Sprintf("queue %d's part of a trace", id)
 			}
 		}

@@ -29,7 +29,7 @@ type controlBlock struct {
 	completionRd  uint32            // dispatch core: the host's pointer
 	lastEvent     [maxQueues]uint32 // dispatch core: last event seen of each queue
 	syncSemaphore uint32            // dispatch core: eight words, 16 bytes apart
-	spanWord      [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
+	edgeWord      [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
 	handed        uint32            // dispatch core: commands forwarded to the subordinate, handedSize bytes; not in tt-metal
 	fetchQueue    uint32            // prefetch core
 	cmdData       uint32
@@ -49,10 +49,10 @@ func newControlBlock(p *chip.Params) controlBlock {
 		fetchQueue: up(base + 0x160),
 	}
 	// On the dispatch core, the memory from the fetch queue's address up to the dispatch ring is free.
-	for i := range c.spanWord {
-		c.spanWord[i] = c.fetchQueue + 16*uint32(i)
+	for i := range c.edgeWord {
+		c.edgeWord[i] = c.fetchQueue + 16*uint32(i)
 	}
-	c.handed = c.spanWord[maxQueues-1] + 16
+	c.handed = c.edgeWord[maxQueues-1] + 16
 	c.cmdData = up(c.fetchQueue + fetchEntries*fetchEntryBytes)
 	c.scratch = up(c.cmdData + cmdDataSize)
 	return c

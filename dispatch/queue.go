@@ -253,19 +253,6 @@ type CountPatch struct {
 	Add cq.Count
 }
 
-// Submit sends prepared commands, behind an entry that makes the prefetcher stop fetching until the commands say
-// otherwise. It allocates nothing and makes no system call unless the ring is full. A Prepared belongs to one queue.
-func (q *Queue) Submit(ctx context.Context, p *Prepared) (err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared { // not on the usual way
-		if err := q.submittableLocked(p, nil); err != nil {
-			return err
-		}
-	}
-	return q.submitLocked(ctx, p)
-}
-
 // submittableLocked checks that the queue takes prepared commands, and acquires workers that it shares. With rs the queue
 // must be reserved by one of them, without it must not be reserved.
 func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {

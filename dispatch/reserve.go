@@ -71,11 +71,6 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 	return nil
 }
 
-// Submit is Queue.Submit.
-func (r *Reservation) Submit(ctx context.Context, p *Prepared) error {
-	return r.with(opReplay, &p.Name, func(q *Queue) error { return q.submitLocked(ctx, p) })
-}
-
 // RunAgain runs a program once more with the runtime arguments of a run that was recorded before, whatever has been changed
 // since: run are its commands, v says how they were encoded.
 func (r *Reservation) RunAgain(ctx context.Context, im *Image, run []byte, v Variant) error {

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -101,32 +100,16 @@ func replayCommands(tb testing.TB) *Prepared {
 	}
 }
 
-// Submitting prepared commands allocates nothing, whatever is patched in them.
-func TestSubmitAllocatesNothing(t *testing.T) {
-	q, take := hostOnly(t)
-	p := replayCommands(t)
-	ctx := context.Background()
-	allocs := testing.AllocsPerRun(5000, func() {
-		if err := q.Submit(ctx, p); err != nil {
-			t.Fatal(err)
-		}
-		take()
-	})
-	if allocs != 0 {
-		t.Errorf("a submission allocates %v times", allocs)
-	}
-}
-
-// Who waits for what was submitted now and then never makes the host ask the device how far it is, which on silicon takes as
-// long as several replays: the reports say it.
+// A host that waits now and then for what it submitted never reads the device's pointer for room in the rings, which on silicon
+// takes as long as several replays: completions say how far the device is.
 func TestReportsSaveAskingTheDevice(t *testing.T) {
 	q, _ := hostOnly(t) // the pointer that the device publishes stays as it is
-	p := replayCommands(t)
+	b := batched(t, q)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("full"))
 	defer cancel()
 	for range 20 {
 		for range fetchEntries / 2 {
-			if err := q.Submit(ctx, p); err != nil {
+			if err := b.Submit(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -134,7 +117,7 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 	}
 	var err error
 	for range fetchEntries {
-		if err = q.Submit(ctx, p); err != nil {
+		if err = b.Submit(ctx); err != nil {
 			break
 		}
 	}
@@ -143,73 +126,27 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 	}
 }
 
-// What lies in the issue ring behind an entry is the prepared commands with the counts of the queue, and the entry
-// says how long they are and that fetching stops behind them.
-func TestSubmitWritesCommandsAndEntry(t *testing.T) {
-	q, _ := hostOnly(t)
-	p := replayCommands(t)
-	for i, expected := range []uint32{0, 390, 390} {
-		off := q.rings.issue.wr
-		if err := q.Submit(context.Background(), p); err != nil {
-			t.Fatal(err)
-		}
-		got := q.rings.issue.mem[off : off+256]
-		for _, c := range p.Counts {
-			if v := binary.LittleEndian.Uint32(got[c.At:]); v != expected+uint32(c.Add) {
-				t.Errorf("submission %d: the count at %d is %d, want %d", i, c.At, v, expected+uint32(c.Add))
-			}
-		}
-		if e := q.tiles.prefetchL1.Load16(uint64(q.rings.fetch.addr(uint32(i)))); e != 256/16|cq.FetchStall {
-			t.Errorf("submission %d: the prefetch queue entry is %#x", i, e)
-		}
-	}
-}
-
 // The host's side of a replay beside a copy of the same bytes into the same ring.
 func BenchmarkSubmit(b *testing.B) {
-	b.Run("replay", func(b *testing.B) {
-		q, take := hostOnly(b)
-		p := replayCommands(b)
-		ctx := context.Background()
-		b.SetBytes(int64(len(p.Bytes)))
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			if i%1024 == 0 {
-				take()
-			}
-			if err := q.Submit(ctx, p); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("replay on workers that two queues share", func(b *testing.B) {
-		q, take := hostOnly(b)
-		q.set, q.shared = &workers{shared: true}, true
-		p := replayCommands(b)
-		ctx := context.Background()
-		b.SetBytes(int64(len(p.Bytes)))
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			if i%1024 == 0 {
-				take()
-			}
-			if err := q.Submit(ctx, p); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	for name, qs := range map[string][]*Queue{
-		"batch of one queue":   hostOnlyDevice(b, 1).queues,
-		"batch of two queues":  hostOnlyDevice(b, 2).queues,
-		"batch of two devices": {hostOnlyDevice(b, 1).queues[0], hostOnlyDevice(b, 1).queues[0]},
+	shared := hostOnlyDevice(b, 1).queues[0]
+	shared.set, shared.shared = &workers{shared: true}, true
+	for _, c := range []struct {
+		name string
+		qs   []*Queue
+	}{
+		{"replay", hostOnlyDevice(b, 1).queues},
+		{"replay on workers that two queues share", []*Queue{shared}},
+		{"two queues", hostOnlyDevice(b, 2).queues},
+		{"two devices", []*Queue{hostOnlyDevice(b, 1).queues[0], hostOnlyDevice(b, 1).queues[0]}},
 	} {
-		b.Run(name, func(b *testing.B) {
-			batch := batchedAgain(b, qs)
+		b.Run(c.name, func(b *testing.B) {
+			batch := batchedAgain(b, c.qs)
 			ctx := context.Background()
+			b.SetBytes(int64(len(c.qs) * len(replayCommands(b).Bytes)))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if i%512 == 0 {
-					for _, q := range qs {
+					for _, q := range c.qs {
 						takeAll(q)
 					}
 				}
