@@ -214,8 +214,8 @@ func (r *rig) setThread(f threadField, v uint32) bool {
 // fillData is the address of an access that fills the data of L1 with random numbers from a seed.
 const fillData = 4
 
-// fill does such an access, here and on the vendor's simulator.
-func (r *rig) fill(o *oracle, seed uint32) {
+// randomData returns data of L1.
+func randomData(seed uint32) []byte {
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	p := make([]byte, dataSize)
 	style := rng.IntN(3)
@@ -229,6 +229,12 @@ func (r *rig) fill(o *oracle, seed uint32) {
 		}
 		binary.LittleEndian.PutUint32(p[i:], v)
 	}
+	return p
+}
+
+// fill does such an access, here and on the vendor's simulator.
+func (r *rig) fill(o *oracle, seed uint32) {
+	p := randomData(seed)
 	r.tile.write(dataBase, p)
 	o.write(dataBase, p)
 	r.history = append(r.history, access{fillData, seed, 0})

@@ -1,0 +1,168 @@
+package tensix
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+var updateGolden = flag.Bool("golden.update", false, "write testdata/*.golden, of programs that the vendor's simulator has executed with equal results")
+
+// A golden file holds a program in each line: its accesses, encoded, and a digest of what the vendor's simulator left in L1, Dst,
+// counters and registers.
+func goldenFile(arch chip.Arch) string { return "testdata/" + arch.String() + ".golden" }
+
+// Programs of a golden file.
+const (
+	goldenPrograms = 24
+	goldenSize     = 400 // accesses of each
+)
+
+func TestGoldenPrograms(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(arch.String(), func(t *testing.T) {
+			if *updateGolden {
+				writeGolden(t, arch)
+			}
+			f, err := os.Open(goldenFile(arch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			s := bufio.NewScanner(f)
+			s.Buffer(nil, 1<<20)
+			n := 0
+			for ; s.Scan(); n++ {
+				want, text, _ := strings.Cut(s.Text(), " ")
+				list, err := decodeProgram(text)
+				if err != nil {
+					t.Fatalf("program %d: %v", n, err)
+				}
+				if got := runProgram(t, arch, list); got != want {
+					t.Errorf("program %d, of %d accesses: digest %s, want %s", n, len(list), got, want)
+				}
+			}
+			if n != goldenPrograms {
+				t.Errorf("%d programs, want %d", n, goldenPrograms)
+			}
+		})
+	}
+}
+
+// runProgram executes a program on a new engine and returns the digest of its end.
+func runProgram(t *testing.T, arch chip.Arch, list []access) string {
+	r := newRig(arch, nil)
+	for _, a := range list {
+		if a.addr == fillData {
+			r.tile.write(dataBase, randomData(a.value))
+		} else if !r.try(a) {
+			t.Fatalf("%+v is refused: %v", a, r.why)
+		}
+	}
+	return r.digest()
+}
+
+// digest is of everything that comparisons with the vendor's simulator look at.
+func (r *rig) digest() string {
+	h := sha256.New()
+	h.Write(r.tile.bytes(dataBase, dataSize))
+	add := func(v uint32) { binary.Write(h, binary.LittleEndian, v) }
+	for row := range uint32(dstRows) {
+		for pair := range uint32(8) {
+			add(r.e.DebugDst(row, pair))
+		}
+	}
+	for _, b := range busReads() {
+		if b.addr == busControl {
+			v, _ := r.e.DebugBus(b.value>>16&0xFF, b.value&0xFFFF, b.value>>25&3)
+			add(v)
+		}
+	}
+	for thread := range numThreads {
+		for i := range NumGPRs {
+			add(r.e.GPR(thread, i))
+		}
+	}
+	for i := range numSemaphores {
+		add(r.e.Semaphore(i))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// writeGolden generates programs that the vendor's simulator executes with the same result.
+func writeGolden(t *testing.T, arch chip.Arch) {
+	var out strings.Builder
+	for n := range goldenPrograms {
+		o := newOracle(t, arch)
+		r := newRig(arch, rand.New(rand.NewPCG(2026, uint64(n))))
+		r.start(o)
+		r.fill(o, uint32(n))
+		g := generator{rig: r}
+		for len(r.pending) < goldenSize {
+			g.step()
+		}
+		if err := r.compare(o); err != nil {
+			t.Fatal(err)
+		}
+		o.close()
+		fmt.Fprintf(&out, "%s %s\n", runProgram(t, arch, r.history), encodeProgram(r.history))
+	}
+	if err := os.WriteFile(goldenFile(arch), []byte(out.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// encodeProgram writes accesses as numbers of variable size, each address as its difference to the last.
+func encodeProgram(list []access) string {
+	var p []byte
+	last := uint32(0)
+	for _, a := range list {
+		p = binary.AppendUvarint(p, uint64(a.core))
+		p = binary.AppendVarint(p, int64(int32(a.addr-last)))
+		p = binary.LittleEndian.AppendUint32(p, a.value)
+		last = a.addr
+	}
+	return base64.RawStdEncoding.EncodeToString(p)
+}
+
+func decodeProgram(s string) ([]access, error) {
+	p, err := base64.RawStdEncoding.DecodeString(s)
+	if err != nil {
+		return nil, err
+	}
+	var list []access
+	last := uint32(0)
+	for len(p) > 0 {
+		core, n := binary.Uvarint(p)
+		if n <= 0 {
+			return nil, fmt.Errorf("core of access %d", len(list))
+		}
+		delta, m := binary.Varint(p[n:])
+		if m <= 0 || len(p) < n+m+4 {
+			return nil, fmt.Errorf("address of access %d", len(list))
+		}
+		last += uint32(delta)
+		list = append(list, access{last, binary.LittleEndian.Uint32(p[n+m:]), int(core)})
+		p = p[n+m+4:]
+	}
+	return list, nil
+}
+
+func TestProgramsSurviveTheirEncoding(t *testing.T) {
+	list := []access{{fillData, 7, 0}, {pushAperture + 1<<16, 0xFFFFFFFF, 0}, {configWindow + 4, 1, 2}, {mopWindow, 0, 3}}
+	got, err := decodeProgram(encodeProgram(list))
+	if err != nil || !slices.Equal(got, list) {
+		t.Errorf("%v, %v, want %v", got, err, list)
+	}
+}
