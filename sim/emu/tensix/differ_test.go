@@ -214,6 +214,12 @@ func (r *rig) setThread(f threadField, v uint32) bool {
 // fillData is the address of an access that fills the data of L1 with random numbers from a seed.
 const fillData = 4
 
+// Where L1 holds ones.
+const (
+	onesBase = dataBase + 0x9000
+	onesSize = 0x1000
+)
+
 // randomData returns data of L1.
 func randomData(seed uint32) []byte {
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
@@ -228,6 +234,10 @@ func randomData(seed uint32) []byte {
 			v &= rng.Uint32() & rng.Uint32()
 		}
 		binary.LittleEndian.PutUint32(p[i:], v)
+	}
+	// Ones in bf16, and as they look in other formats.
+	for i := onesBase - dataBase; i < onesBase-dataBase+onesSize; i += 2 {
+		binary.LittleEndian.PutUint16(p[i:], 0x3F80)
 	}
 	return p
 }

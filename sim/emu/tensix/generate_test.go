@@ -1,13 +1,19 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"maps"
+	"slices"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
 
 // generator makes random programs that are mostly legal: scenes that configure a unit as kernels do, with some of it changed at
 // random, and instructions whose fields are random.
 type generator struct {
 	*rig
-	left int // instructions of the scene
-	mix  []weight
+	left  int // instructions of the scene
+	tiles bool
+	mix   []weight
 }
 
 type weight struct {
@@ -21,6 +27,9 @@ func (g *generator) step() (access, *Refusal) {
 		g.scene()
 	}
 	g.left--
+	if g.tiles && g.chance(6) {
+		g.tile()
+	}
 	var a access
 	switch g.rng.IntN(40) {
 	case 0:
@@ -112,14 +121,30 @@ func (g *generator) randomThread() access {
 
 // scene configures all units and chooses what is executed.
 func (g *generator) scene() {
-	g.left = 50 + g.rng.IntN(400)
+	g.left = 100 + g.rng.IntN(800)
 	g.thread = g.rng.IntN(numThreads)
 	g.core = pick(g, 0, g.thread+1)
 	g.unpackers()
 	g.matrix()
 	g.packers()
 	g.modes()
-	g.mix = pick(g, mixes...)
+	i := g.rng.IntN(len(mixes))
+	g.mix, g.tiles = mixes[i], i < tileMixes
+}
+
+// tile makes banks of both sources valid, if they can be, and begins at the first rows.
+func (g *generator) tile() {
+	g.try(g.push(opSETRWC<<24 | 15))
+	for unit := range uint32(2) {
+		g.try(g.push(opUNPACR<<24 | 1 | 1<<7 | 1<<6 | unit<<23))
+	}
+	if g.chance(3) { // GMPOOL wants ones
+		g.configure(cfgUnpackBase+2, onesBase/16-1)
+	}
+	if g.chance(4) {
+		g.try(g.push(opSETADCXY<<24 | 3<<21 | 0xB))
+		g.try(g.push(opSETADCZW<<24 | 3<<21 | 0xF))
+	}
 }
 
 // Formats of data, by what the vendor's simulator unpacks and computes with.
@@ -218,32 +243,50 @@ func (g *generator) matrix() {
 	g.try(g.push(opSETRWC<<24 | 15))
 }
 
+// modes sets all address modes, each word of the thread's configuration once.
 func (g *generator) modes() {
+	words := map[uint8]uint32{}
+	set := func(f threadField, v uint32) {
+		if p := g.e.threads[g.thread].places[f]; p.mask != 0 {
+			words[p.word] = words[p.word]&^(p.mask<<p.shift) | v&p.mask<<p.shift
+		}
+	}
+	g.matrixModes(set)
+	g.packModes(set)
+	for _, word := range slices.Sorted(maps.Keys(words)) {
+		g.try(g.push(opSETC16<<24 | uint32(word)<<16 | words[word]))
+	}
+}
+
+func (g *generator) matrixModes(set func(threadField, uint32)) {
 	for i := range threadField(numModes) {
 		ab := pick(g, uint32(0), 8, 16, 4)
-		g.setThread(thModeSrcAIncrement+i, ab)
-		g.setThread(thModeSrcBIncrement+i, pick(g, ab, 8, 0))
+		set(thModeSrcAIncrement+i, ab)
+		set(thModeSrcBIncrement+i, pick(g, ab, 8, 0))
 		for _, f := range []threadField{thModeSrcACarry, thModeSrcAClear, thModeSrcBCarry, thModeSrcBClear, thModeDstCarry, thModeDstClear} {
-			g.setThread(f+i, uint32(b2i(g.chance(6))))
+			set(f+i, uint32(b2i(g.chance(6))))
 		}
-		g.setThread(thModeDstToCarry+i, uint32(b2i(g.chance(12))))
-		g.setThread(thModeDstIncrement+i, pick(g, uint32(0), 8, 8, 4, 2, 16, 64, 1016))
-		g.setThread(thModeFidelityIncrement+i, uint32(g.rng.IntN(3)*b2i(g.chance(3))))
-		g.setThread(thModeFidelityClear+i, uint32(b2i(g.chance(4))))
-		g.setThread(thModeBiasIncrement+i, uint32(b2i(g.chance(12) && g.e.wormhole)))
-		g.setThread(thModeBiasClear+i, 0)
+		set(thModeDstToCarry+i, uint32(b2i(g.chance(12))))
+		set(thModeDstIncrement+i, pick(g, uint32(0), 8, 8, 4, 2, 16, 64, 1016))
+		set(thModeFidelityIncrement+i, uint32(g.rng.IntN(3)*b2i(g.chance(3))))
+		set(thModeFidelityClear+i, uint32(b2i(g.chance(4))))
+		set(thModeBiasIncrement+i, uint32(b2i(g.chance(12) && g.e.wormhole)))
+		set(thModeBiasClear+i, 0)
 	}
+}
+
+func (g *generator) packModes(set func(threadField, uint32)) {
 	for i := range threadField(4) {
-		g.setThread(thPackModeYSrcIncrement+i, uint32(g.rng.IntN(5)))
-		g.setThread(thPackModeYSrcCarry+i, uint32(b2i(g.chance(5))))
-		g.setThread(thPackModeYSrcClear+i, uint32(b2i(g.chance(5))))
-		g.setThread(thPackModeYDstIncrement+i, 0)
-		g.setThread(thPackModeYDstCarry+i, 0)
-		g.setThread(thPackModeYDstClear+i, uint32(b2i(g.chance(3))))
-		g.setThread(thPackModeZSrcIncrement+i, uint32(b2i(g.chance(4))))
-		g.setThread(thPackModeZSrcClear+i, uint32(b2i(g.chance(4))))
-		g.setThread(thPackModeZDstIncrement+i, 0)
-		g.setThread(thPackModeZDstClear+i, uint32(b2i(g.chance(2))))
+		set(thPackModeYSrcIncrement+i, uint32(g.rng.IntN(5)))
+		set(thPackModeYSrcCarry+i, uint32(b2i(g.chance(5))))
+		set(thPackModeYSrcClear+i, uint32(b2i(g.chance(5))))
+		set(thPackModeYDstIncrement+i, 0)
+		set(thPackModeYDstCarry+i, 0)
+		set(thPackModeYDstClear+i, uint32(b2i(g.chance(3))))
+		set(thPackModeZSrcIncrement+i, uint32(b2i(g.chance(4))))
+		set(thPackModeZSrcClear+i, uint32(b2i(g.chance(4))))
+		set(thPackModeZDstIncrement+i, 0)
+		set(thPackModeZDstClear+i, uint32(b2i(g.chance(2))))
 	}
 }
 
@@ -302,11 +345,15 @@ func (g *generator) packers() {
 	g.try(g.push(opSETADCZW<<24 | 4<<21 | 0xF))
 }
 
+// tileMixes is how many of the first mixes work on tiles.
+const tileMixes = 4
+
 // mixes are what scenes execute, beside everything else.
 var mixes = [][]weight{
-	{{opUNPACR, 6}, {opMVMUL, 8}, {opSETRWC, 2}, {opPACR, 4}, {opZEROACC, 1}, {opGAPOOL, 2}, {opGMPOOL, 2}},
-	{{opUNPACR, 6}, {opELWADD, 4}, {opELWSUB, 4}, {opELWMUL, 4}, {opSETRWC, 2}, {opPACR, 4}, {opZEROACC, 1}},
-	{{opUNPACR, 4}, {opMOVA2D, 4}, {opMOVB2D, 4}, {opMOVD2A, 2}, {opMOVD2B, 2}, {opMOVB2A, 2}, {opTRNSPSRCB, 1}, {opSETRWC, 2}, {opPACR, 3}},
+	{{opUNPACR, 1}, {opMVMUL, 16}, {opSETRWC, 2}, {opPACR, 2}, {opZEROACC, 1}, {opGAPOOL, 4}, {opGMPOOL, 4}},
+	{{opUNPACR, 1}, {opELWADD, 8}, {opELWSUB, 8}, {opELWMUL, 8}, {opSETRWC, 2}, {opPACR, 2}, {opZEROACC, 1}},
+	{{opGMPOOL, 8}, {opGAPOOL, 4}, {opSETRWC, 2}, {opPACR, 2}, {opZEROACC, 1}},
+	{{opUNPACR, 1}, {opMOVA2D, 4}, {opMOVB2D, 4}, {opMOVD2A, 2}, {opMOVD2B, 2}, {opMOVB2A, 2}, {opTRNSPSRCB, 1}, {opSETRWC, 2}, {opPACR, 3}},
 	{{opSFPLOAD, 6}, {opSFPSTORE, 6}, {0x70, 20}},
 	{{opPACR, 10}, {opZEROACC, 1}, {opSETADCXY, 1}},
 	{{opUNPACR, 10}, {opSETADCXY, 1}, {opSETADCXX, 1}, {opSETRWC, 3}, {opMVMUL, 2}, {opUNPACR_NOP, 3}},
@@ -382,13 +429,15 @@ func (g *generator) fields(op uint32) uint32 {
 		}
 	case opMVMUL:
 		w &^= 1<<19 | 7
+		w &^= 3 << 22 * uint32(b2i(!g.chance(6)))
 	case opELWADD, opELWSUB, opELWMUL:
 		w &^= 7
+		w &^= 3 << 22 * uint32(b2i(!g.chance(6)))
 		if op == opELWMUL {
 			w &^= 1 << 21
 		}
 	case opGMPOOL, opGAPOOL:
-		w = w&^(1<<14|3) | 1<<19
+		w = w&^(1<<14|3|3<<22*uint32(b2i(!g.chance(6)))) | 1<<19
 	case opMOVA2D:
 		w = w&^(3<<12|7|7<<17) | 2<<12
 	case opMOVD2A, opMOVB2A:
