@@ -14,13 +14,11 @@
 //   - atomic increments at any word of a 16-byte line, of any width, and compare-and-swap and swaps (Atomics.md);
 //   - CLEAR_OUTSTANDING_REQ_CNT with any mask;
 //   - mailboxes hold four values and can be queried (BabyRISCV/Mailboxes.md);
-//   - NCRISC_RESET_PC can be read back on Blackhole;
-//   - Tensix configuration words without a field of their own can be written and read back, since the coprocessor that
-//     they configure is not here.
+//   - NCRISC_RESET_PC can be read back on Blackhole.
 //
-// The Tensix coprocessor and the floating-point extension of Blackhole's TRISCs are
-// not emulated. Instructions for them are refused by name, except those with which base firmware initialises the
-// coprocessor, which do nothing or act on its semaphores.
+// The Tensix engines are those of package tensix, which names what they refuse with the thread and the instruction. They take no
+// time: what a core pushes is executed at once unless it waits for a semaphore, a mutex or a bank. The floating-point
+// extension of Blackhole's TRISCs is not emulated.
 //
 // Some things that silicon also refuses, or lets hang, show only as a hang here: a count of multicast destinations that
 // software got wrong, and a poll of a word that nobody writes. [Chip.Dump] says what every processor waits for, and
@@ -51,7 +49,8 @@
 //     tile's processors have reads, acknowledged writes or atomics under way of whose end none of them has loaded a counter,
 //     or posted writes whose source may still be read. The dispatcher tells others of the end, and the tile's next program
 //     would count responses that are not its own.
-//   - a command of an Ethernet transmit queue that nobody has seen ready since its last one.
+//   - a command of an Ethernet transmit queue that nobody has seen ready since its last one;
+//   - what the Tensix engines do right only if a unit is quick enough ([tensix.Engine.RefuseHazards]).
 //
 // Not found are: a signal that another processor passes on before the acknowledgement (Delay makes some of those happen).
 // The order of a write and an atomic on one path is taken as given, as all software does. Requests that the host starts

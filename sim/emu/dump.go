@@ -14,7 +14,7 @@ type CoreState struct {
 	Core    chip.Processor
 	PC      uint32
 	// State is "in reset", "runnable", "parked" (waits for something that it read to change) or "blocked" (in a load or
-	// store of a mailbox).
+	// store of a mailbox, or until the engines have room for an instruction or have executed all).
 	State   string
 	Retired uint64 // instructions
 	// Waits are the addresses in L1, of lines of 64 bytes, that a parked processor has read, and the names of groups of
@@ -24,6 +24,9 @@ type CoreState struct {
 	// Idle are the NIUs that a parked processor waits for although no answer is due: only another processor can change
 	// what it polls. If it waits for acknowledgements, software has counted a multicast's destinations wrong.
 	Idle []IdleNIU
+	// Engine says what the first instruction waits for that a T core has given to the Tensix engines and they have not
+	// executed.
+	Engine string
 }
 
 // IdleNIU is what an NIU has counted that expects nothing any more.
@@ -66,6 +69,9 @@ func (c *Chip) Cores() []CoreState {
 					}
 				}
 			}
+			if e := t.tensix.engine; e != nil && k.hw >= 1 && k.hw <= 3 {
+				s.Engine = e.Waiting(int(k.hw) - 1)
+			}
 			out = append(out, s)
 		}
 	}
@@ -95,6 +101,9 @@ func (c *Chip) Dump(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
 		if err == nil && len(s.Waits) > 0 {
 			_, err = fmt.Fprintf(w, ", waits on L1 %#x", s.Waits)
+		}
+		if err == nil && s.Engine != "" {
+			_, err = fmt.Fprintf(w, ", engines: %s", s.Engine)
 		}
 		if err == nil && len(s.Registers) > 0 {
 			_, err = fmt.Fprintf(w, ", waits on %q", s.Registers)

@@ -12,6 +12,7 @@ type coprocessor struct {
 	engine  *tensix.Engine // nil until somebody uses it
 	tile    *engineTile
 	mailbox [4][4]fifo // by writer, reader, in the order B, T0, T1, T2
+	stored  [3]uint64  // when each T core last stored to what the engines read
 
 	moverSource, moverSize uint32 // units of 16 bytes
 }
@@ -43,6 +44,9 @@ func (t *tile) engine(o origin) *tensix.Engine {
 	if x.engine == nil {
 		x.tile = &engineTile{tile: t}
 		x.engine = tensix.New(t.chip.arch, x.tile)
+		if t.chip.cfg.RefuseRaces {
+			x.engine.RefuseHazards()
+		}
 	}
 	x.tile.from = o
 	return x.engine
@@ -184,6 +188,7 @@ func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
 		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 		return 0, slowHalt
 	}
+	t.engine(o).Arrived(i, tensix.GPRs)
 	return t.engine(o).GPR(i, int(off/4)), slowDone
 }
 
@@ -197,6 +202,7 @@ func (t *tile) gprStore(o origin, off, v uint32) slowResult {
 		return slowHalt
 	}
 	t.engine(o).SetGPR(i, int(off/4), v)
+	t.storedForEngine(o, tensix.GPRs)
 	return slowDone
 }
 
@@ -217,7 +223,10 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 	switch {
 	case off == pcBufSync && t.engine(o).Queued(i) != 0:
 		return 0, slowBlocked
-	case off == pcBufSync, off == pcBufMOPSync:
+	case off == pcBufSync:
+		t.engine(o).Synced(i)
+		fallthrough
+	case off == pcBufMOPSync:
 		t.acquire(o, pcBufBase)
 		return 0, slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
@@ -350,6 +359,9 @@ func (t *tile) configLoad(o origin, off uint32) (uint32, slowResult) {
 	if !ok {
 		return 0, t.engineFault(o)
 	}
+	if o.core.hw != 0 {
+		t.engine(o).Arrived(int(o.core.hw)-1, tensix.Configuration)
+	}
 	return v, slowDone
 }
 
@@ -360,8 +372,21 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	if !t.engine(o).StoreConfig(off/4, v) {
 		return t.engineFault(o)
 	}
+	t.storedForEngine(o, tensix.Configuration)
 	t.release(o, configBase)
 	return t.configured()
+}
+
+// arrival is how many instructions after a T core's store to configuration or GPRs it is taken to have arrived, whatever the
+// core has done to be sure of it: no document bounds that.
+const arrival = 64
+
+// storedForEngine notes that a core has stored to what the engines read. BRISC does so before others start.
+func (t *tile) storedForEngine(o origin, p tensix.Place) {
+	if hw := o.core.hw; hw != 0 {
+		t.engine(o).StoredTo(int(hw)-1, p)
+		t.tensix.stored[hw-1] = t.chip.now(o)
+	}
 }
 
 // configProcessors stores a word of the configuration that acts on processors. It returns false if it is refused.
@@ -431,6 +456,10 @@ func (t *tile) pushTo(o origin, thread int, inst uint32, expand bool) slowResult
 	if inst>>24 == 0 {
 		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(inst), "Tensix instruction %#08x: opcode 0: it runs through memory that holds no code", inst)
 		return slowHalt
+	}
+	if t.chip.now(o)-t.tensix.stored[thread] > arrival {
+		t.engine(o).Arrived(thread, tensix.Configuration)
+		t.engine(o).Arrived(thread, tensix.GPRs)
 	}
 	if !t.engine(o).Push(thread, inst, expand) {
 		return t.engineFault(o)

@@ -44,7 +44,8 @@ type Engine struct {
 	packer     packer
 	buffers    *buffers // nil until an unpacker or packer needs them
 
-	fault *Refusal
+	hazards *hazards
+	fault   *Refusal
 }
 
 // thread is what the engine keeps for one T core.
@@ -116,7 +117,7 @@ func (e *Engine) Step() int {
 		if t.queue.n == 0 || e.fault != nil {
 			continue
 		}
-		if w := t.queue.peek(); e.execute(t, w) {
+		if w := t.queue.peek(); e.issue(t, w) {
 			t.queue.pop()
 			done++
 		} else if e.fault != nil {
@@ -124,6 +125,19 @@ func (e *Engine) Step() int {
 		}
 	}
 	return done
+}
+
+// issue executes an instruction, and looks for hazards if that is asked for.
+func (e *Engine) issue(t *thread, w uint32) bool {
+	if e.hazards == nil {
+		return e.execute(t, w)
+	}
+	row := t.dstRow(w & 0x3FF) // where matrix instructions start, before they move on
+	if !e.hazard(t, w) || !e.execute(t, w) {
+		return false
+	}
+	e.hazards.threads[t.index].done(e, t, w, row)
+	return true
 }
 
 // execute does an instruction. It returns false if the instruction must wait, and if it is refused.

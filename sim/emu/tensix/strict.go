@@ -1,0 +1,278 @@
+package tensix
+
+// Hazards: what is right here, where every instruction completes at once, and wrong on silicon, where units are busy for a
+// while and don't wait for each other (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{STALLWAIT,SFPMAD,SFPLOAD}.md).
+
+// unit is who executes an instruction, and what STALLWAIT's conditions and blocks are about.
+type unit uint16
+
+const (
+	unitUnpack0 unit = 1 << iota
+	unitUnpack1
+	unitPack
+	unitMatrix
+	unitVector
+	unitScalar
+	unitMisc
+	unitConfig
+	unitSync
+	// Not units: stores of the T core.
+	configStores
+	gprStores
+
+	stores     = configStores | gprStores
+	unitUnpack = unitUnpack0 | unitUnpack1
+)
+
+// blocks are the units whose instructions each bit of STALLWAIT's block mask holds back.
+var blocks = [9]unit{
+	unitMisc | unitScalar | unitPack | unitUnpack, unitSync, unitPack, unitUnpack, 0, unitScalar, unitMatrix, unitConfig, unitVector,
+}
+
+// conditions are what each bit of its condition mask waits for: Wormhole, Blackhole. Others wait for banks.
+var conditions = [2][15]unit{
+	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitPack, 5: unitPack, 6: unitPack, 7: unitMatrix, 13: stores, 14: unitVector},
+	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitMatrix, 10: stores, 11: unitVector},
+}
+
+// hazards is what has not been waited for. It is nil unless hazards are refused.
+type hazards struct {
+	threads [numThreads]hazard
+}
+
+type hazard struct {
+	busy    unit // units that may still execute instructions of the thread, and stores
+	blocked unit // units that the last STALLWAIT holds back until waits are no longer busy
+	waits   unit
+
+	matrix  [3]dstUse // what the matrix unit has written in the last instructions, the newest first
+	results uint16    // LRegs that the vector unit writes one cycle late, if its next instruction comes at once
+}
+
+// dstUse is rows of Dst.
+type dstUse struct{ first, end uint32 }
+
+// RefuseHazards makes the engine refuse, from now on, instructions that only give the right result if a unit is quick enough:
+// semaphores that tell others of work that may not be done, configuration that a T core has stored but may not have arrived,
+// and, on Wormhole, results of the vector unit that are used too soon.
+func (e *Engine) RefuseHazards() { e.hazards = new(hazards) }
+
+// Place is where a T core stores to for the engines.
+type Place uint8
+
+// Places.
+const (
+	Configuration Place = iota
+	GPRs
+)
+
+func (p Place) stores() unit { return configStores << p }
+
+// StoredTo tells that T core n has stored to a place.
+func (e *Engine) StoredTo(n int, p Place) {
+	if e.hazards != nil {
+		e.hazards.threads[n].busy |= p.stores()
+	}
+}
+
+// Arrived tells that T core n can know that its stores to a place have arrived, because it has loaded from there.
+func (e *Engine) Arrived(n int, p Place) {
+	if e.hazards != nil {
+		e.hazards.threads[n].busy &^= p.stores()
+	}
+}
+
+// Synced tells that T core n has waited until its thread has executed everything.
+func (e *Engine) Synced(n int) {
+	if e.hazards != nil {
+		e.hazards.threads[n].busy &= stores
+	}
+}
+
+// unitOf returns who executes an instruction.
+func unitOf(w uint32) unit {
+	switch op := w >> 24; {
+	case op >= opMOVD2A && op <= opINCRWC:
+		return unitMatrix
+	case op == opPACR:
+		return unitPack
+	case op == opUNPACR, op == opUNPACR_NOP:
+		return unitUnpack0 << (w >> 23 & 1)
+	case op >= opSETADC && op <= opSETDVALID, op == opSETADCXX:
+		return unitMisc
+	case op >= opSFPLOAD && op <= lastSFPU:
+		return unitVector
+	case op >= opATGETM && op <= opSEMWAIT:
+		return unitSync
+	case op >= opWRCFG:
+		return unitConfig
+	}
+	return unitScalar
+}
+
+// hazard refuses an instruction that comes too soon, and notes what it keeps busy. It is called before the instruction is done
+// and again whenever it has had to wait.
+func (e *Engine) hazard(t *thread, w uint32) bool {
+	h, u := &e.hazards.threads[t.index], unitOf(w)
+	if u&h.blocked != 0 || w>>24 == opSTALLWAIT {
+		h.busy &^= h.waits
+		h.blocked, h.waits = 0, 0
+	}
+	switch op := w >> 24; {
+	case (op == opSEMPOST || op == opSEMGET) && h.busy&^stores != 0:
+		return e.refuse(UndefinedBehavior, "it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked", h.busy&^stores)
+	case h.busy&reads(w) != 0:
+		return e.refuse(UndefinedBehavior, "the T core's stores to configuration or GPRs may not have arrived: STALLWAIT for them, with %v blocked", u)
+	case op == opSFPLOAD && h.overlaps(t.dstRow(w&0x3FF)):
+		return e.refuse(UndefinedBehavior, "the matrix unit may not have written rows of Dst from %d on: three other instructions or STALLWAIT must come before", t.dstRow(w&0x3FF)&^3)
+	case u == unitVector && e.wormhole && h.results&vectorReads(e, w) != 0:
+		return e.refuse(UndefinedBehavior, "LReg mask %#x is written one cycle late: SFPNOP must come before", h.results&vectorReads(e, w))
+	}
+	return true
+}
+
+// done notes an instruction that has been done.
+func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
+	u := unitOf(w)
+	if u&(unitUnpack|unitPack|unitMatrix|unitVector) != 0 {
+		h.busy |= u
+	}
+	if w>>24 == opSTALLWAIT {
+		h.latch(e, e.decodeSTALLWAIT(w))
+	}
+	copy(h.matrix[1:], h.matrix[:])
+	h.matrix[0] = dstUse{}
+	if writesDst(w) {
+		h.matrix[0] = dstUse{row, row + 8}
+	}
+	h.results = 0
+	if u == unitVector {
+		h.results = lateResults(w)
+	}
+}
+
+// latch notes what a STALLWAIT waits for. Vector instructions that it holds back need no gap after the matrix unit.
+func (h *hazard) latch(e *Engine, a stallwaitArgs) {
+	h.blocked, h.waits = 0, 0
+	for i, u := range blocks {
+		if a.block>>i&1 != 0 {
+			h.blocked |= u
+		}
+	}
+	for i, u := range conditions[e.chip] {
+		if a.wait>>i&1 != 0 {
+			h.waits |= u
+		}
+	}
+	if h.waits&unitMatrix != 0 && h.blocked&unitVector != 0 {
+		h.matrix = [3]dstUse{}
+	}
+}
+
+// overlaps reports whether the matrix unit may still write rows that an SFPLOAD reads.
+func (h *hazard) overlaps(row uint32) bool {
+	row &^= 3
+	for _, m := range h.matrix {
+		if m.first < row+4 && row < m.end {
+			return true
+		}
+	}
+	return false
+}
+
+// writesDst reports whether an instruction of the matrix unit writes data to Dst.
+func writesDst(w uint32) bool {
+	switch w >> 24 {
+	case opMVMUL, opELWADD, opELWSUB, opELWMUL, opGAPOOL, opGMPOOL, opMOVA2D, opMOVB2D:
+		return true
+	}
+	return false
+}
+
+// reads returns the stores that an instruction depends on.
+func reads(w uint32) unit {
+	switch w >> 24 {
+	case opUNPACR, opUNPACR_NOP, opPACR, opRDCFG, opMOVD2A, opMOVD2B:
+		return configStores
+	case opWRCFG, opREG2FLOP, opSTOREREG, opADDDMAREG, opMULDMAREG:
+		return gprStores
+	}
+	if writesDst(w) {
+		return configStores
+	}
+	return 0
+}
+
+// lateResults are the LRegs that an instruction writes in its second cycle.
+func lateResults(w uint32) uint16 {
+	const indirect = 8 // the mode in which LReg 7 says where results go
+	switch w >> 24 {
+	case opSFPMAD, opSFPADD, opSFPMUL:
+		if w&indirect != 0 {
+			return 0xFF
+		}
+		return 1 << (w >> 4 & 15)
+	case opSFPMULI, opSFPADDI, opSFPLUTFP32:
+		return 1 << (w >> 4 & 15)
+	case opSFPLUT:
+		return 1 << (w >> 20 & 15)
+	}
+	return 0
+}
+
+// vectorReads are the LRegs that an instruction of the vector unit reads.
+func vectorReads(e *Engine, w uint32) uint16 {
+	reg := func(shift int) uint16 { return 1 << (w >> shift & 15) }
+	const dst, c, b, a = 4, 8, 12, 16
+	switch w >> 24 {
+	case opSFPSTORE:
+		return reg(20)
+	case opSFPMAD, opSFPADD, opSFPMUL:
+		return reg(a) | reg(b) | reg(c)
+	case opSFPMULI, opSFPADDI:
+		return reg(dst)
+	case opSFPEXEXP, opSFPEXMAN, opSFPMOV, opSFPABS, opSFPNOT, opSFPLZ, opSFPSETCC, opSFPCAST, opSFPDIVP2, opSFP_STOCH_RND:
+		return reg(c)
+	case opSFPAND, opSFPOR, opSFPXOR, opSFPSWAP:
+		return reg(c) | reg(dst)
+	case opSFPSETEXP, opSFPSETMAN, opSFPSETSGN:
+		if w&1 != 0 { // immediate
+			return reg(c)
+		}
+		return reg(c) | reg(dst)
+	case opSFPSHFT:
+		if w&1 != 0 {
+			return reg(dst)
+		}
+		return reg(c) | reg(dst)
+	case opSFPIADD:
+		if w&1 != 0 {
+			return reg(c)
+		}
+		return reg(c) | reg(dst)
+	case opSFPLUT:
+		return 0xF
+	case opSFPLUTFP32:
+		return 0x7F
+	case opSFPTRANSP, opSFPSHFT2:
+		return 0xFF
+	case opSFPCONFIG:
+		return 1
+	}
+	return 0
+}
+
+// String names units.
+func (u unit) String() string {
+	names := []string{"unpacker 0", "unpacker 1", "packers", "matrix unit", "vector unit", "scalar unit", "counters", "configuration unit", "sync unit", "stores to configuration", "stores to GPRs"}
+	s := ""
+	for i, n := range names {
+		if u>>i&1 != 0 {
+			if s != "" {
+				s += ", "
+			}
+			s += n
+		}
+	}
+	return s
+}

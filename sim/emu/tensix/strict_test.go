@@ -1,0 +1,121 @@
+package tensix
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Instructions of the tests below, without fields that don't matter to them.
+const (
+	semInit1   = opSEMINIT<<24 | 15<<20 | 1<<3
+	semPost1   = opSEMPOST<<24 | 1<<3
+	zeroAll    = opZEROACC<<24 | 3<<19
+	stallSync  = opSTALLWAIT<<24 | 2<<15
+	sfpLoad0   = opSFPLOAD<<24 | 2<<16
+	sfpMad     = opSFPMAD<<24 | 10<<16 | 9<<12 | 9<<8 | 1<<4 // LReg 1 = 1 * 0 + 0
+	sfpMov     = opSFPMOV<<24 | 1<<8 | 2<<4                  // LReg 2 = LReg 1
+	sfpMovElse = opSFPMOV<<24 | 3<<8 | 2<<4
+	sfpNop     = opSFPNOP << 24
+	readConfig = opRDCFG << 24
+)
+
+// run pushes instructions to thread 1 and executes them.
+func run(e *Engine, list ...uint32) *Refusal {
+	for _, w := range list {
+		if !e.Push(1, w, true) {
+			break
+		}
+		for e.Step() > 0 {
+		}
+	}
+	return e.Fault()
+}
+
+func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
+	waitMath := map[chip.Arch]uint32{chip.Wormhole: 0x80, chip.Blackhole: 0x10}
+	waitStores := map[chip.Arch]uint32{chip.Wormhole: 0x2000, chip.Blackhole: 0x400}
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, tt := range []struct {
+			name     string
+			before   func(e *Engine)
+			list     []uint32
+			want     string // part of the refusal, if there is one
+			wormhole bool   // only there
+		}{
+			{name: "a post while the matrix unit may work", list: []uint32{semInit1, zeroAll, semPost1}, want: "matrix unit"},
+			{name: "a post after a wait for it", list: []uint32{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
+			{name: "a wait that blocks another unit", list: []uint32{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
+			{name: "a post after the core has waited for everything", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: []uint32{semPost1}},
+			{name: "configuration that a core has just stored", before: func(e *Engine) { e.StoredTo(1, Configuration) }, list: []uint32{readConfig}, want: "stores to configuration"},
+			{name: "configuration that has been waited for", before: func(e *Engine) { e.StoredTo(1, Configuration) }, list: []uint32{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
+			{name: "configuration that has been read back", before: func(e *Engine) { e.StoredTo(1, Configuration); e.Arrived(1, Configuration) }, list: []uint32{readConfig}},
+			{name: "another thread's stores", before: func(e *Engine) { e.StoredTo(2, Configuration) }, list: []uint32{readConfig}},
+			{name: "a result used at once", list: []uint32{sfpMad, sfpMov}, want: "one cycle late", wormhole: true},
+			{name: "a result used after SFPNOP", list: []uint32{sfpMad, sfpNop, sfpMov}},
+			{name: "another register used at once", list: []uint32{sfpMad, sfpMovElse}},
+		} {
+			e := New(arch, newTestTile(arch))
+			if tt.before != nil {
+				tt.before(e)
+			}
+			if f := run(e, tt.list...); f != nil {
+				t.Errorf("%v: %s: refused though nobody asked: %v", arch, tt.name, f)
+			}
+			e = New(arch, newTestTile(arch))
+			e.RefuseHazards()
+			if tt.before != nil {
+				tt.before(e)
+			}
+			f := run(e, tt.list...)
+			want := tt.want
+			if tt.wormhole && arch != chip.Wormhole {
+				want = ""
+			}
+			switch {
+			case want == "" && f != nil:
+				t.Errorf("%v: %s: %v", arch, tt.name, f)
+			case want != "" && (f == nil || !strings.Contains(f.Detail, want) || f.Category != UndefinedBehavior):
+				t.Errorf("%v: %s: %v, want %q", arch, tt.name, f, want)
+			}
+		}
+	}
+}
+
+func TestVectorUnitMustNotReadDstRightAfterTheMatrixUnitWroteIt(t *testing.T) {
+	for _, gap := range []int{0, 2, 3} {
+		e := New(chip.Wormhole, newTestTile(chip.Wormhole))
+		e.RefuseHazards()
+		e.srcA.valid[0] = true
+		list := []uint32{opMOVA2D<<24 | 2<<12}
+		for range gap {
+			list = append(list, opDMANOP<<24)
+		}
+		f := run(e, append(list, sfpLoad0)...)
+		if (f != nil) != (gap < 3) {
+			t.Errorf("%d instructions between: %v", gap, f)
+		}
+	}
+}
+
+func TestWaitsAreSaidInWords(t *testing.T) {
+	for _, tt := range []struct {
+		list []uint32
+		want string
+	}{
+		{nil, ""},
+		{[]uint32{opSEMWAIT<<24 | 1<<3 | whileZero}, "SEMWAIT 0xa6000009 waits while semaphore 1 is 0"},
+		{[]uint32{semInit1&^(15<<20) | 2<<20 | 2<<16, opSEMWAIT<<24 | 1<<3 | whileMax, sfpNop}, "SEMWAIT 0xa600000a waits while semaphore 1 is at its maximum, 2, 1 more instructions queued"},
+		{[]uint32{opMOVA2D<<24 | 2<<12}, "MOVA2D 0x12002000 waits for unpacker 0 to fill bank 0 of SrcA"},
+		{[]uint32{opMOVB2D<<24 | 2<<12}, "MOVB2D 0x13002000 waits for unpacker 1 to fill bank 0 of SrcB"},
+	} {
+		e := New(chip.Wormhole, newTestTile(chip.Wormhole))
+		if f := run(e, tt.list...); f != nil {
+			t.Fatal(f)
+		}
+		if got := e.Waiting(1); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
