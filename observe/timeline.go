@@ -1,5 +1,5 @@
-// Package observe shows what a device and its host do: [Timeline] when, with the device's own times, and [Log] as records
-// of log/slog. Both listen to the device as a [reprise.Observer]. Package observe/otel, a module of its own,
+// Package observe shows what a device and its host do: a [Timeline] says when, with the device's own times, and [Log]
+// writes records of log/slog. Both observe the device as a [reprise.Observer]. Package observe/otel, a module of its own,
 // makes spans of OpenTelemetry.
 package observe
 
@@ -57,12 +57,12 @@ type stamp struct {
 
 // Span is a time in which the host or a queue did something.
 type Span struct {
-	Queue      int    // -1 for the host
-	Kind       string // "write", "run", ... as the call that it belongs to, or "span" for what Timeline.Span recorded
-	Name       string // of the buffer, program, trace or event
-	Call       uint64 // number of the call; 0 for what Timeline.Span recorded
-	Object     any    // of the call
-	Start, End time.Duration
+	Queue      int           // -1 for the host
+	Kind       string        // "write", "run", ... as the call that it belongs to, or "span" for what Timeline.Span recorded
+	Name       string        // of the buffer, program, trace or event
+	Call       uint64        // number of the call; 0 for what Timeline.Span recorded
+	Object     any           // of the call
+	Start, End time.Duration // since StartTimeline
 	// StartCycles and EndCycles are the device's own times, on the clock of queue 0: 0 for the host's spans. They say in
 	// what order the device did things; Start and End put them beside what the host did, as well as two clocks agree.
 	StartCycles, EndCycles uint64
@@ -75,7 +75,7 @@ func (s *Span) Overlaps(o *Span) bool {
 }
 
 // StartTimeline begins to record what the host and the queues of a device do. It waits for the queues, as
-// [reprise.Queue.Finish] does; so does [Timeline.Stop].
+// [reprise.Queue.Finish] does, and so must not be called inside a capture; the same goes for [Timeline.Stop].
 func StartTimeline(ctx context.Context, dev *reprise.Device) (*Timeline, error) {
 	t := &Timeline{dev: dev, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, dev.Queues()), most: mostSpans}
 	if err := t.start(ctx); err != nil {
