@@ -16,7 +16,7 @@ func (b *Breakdown) WriteTable(w io.Writer) error {
 	t.AppendHeader(table.Row{"stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor", "of that ready"})
 	for _, s := range b.Stages {
 		t.AppendRow(table.Row{
-			s.Name, Duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions), measured(s.Faults),
+			s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions), measured(s.Faults),
 			measuredNs(s.OffNs), measuredNs(s.ReadyNs),
 		})
 	}
@@ -34,7 +34,7 @@ func (b *Breakdown) WriteTable(w io.Writer) error {
 		t = newTable()
 		t.AppendHeader(table.Row{"jitter while submitting", "times", "together", "longest"})
 		for _, j := range b.Jitter {
-			t.AppendRow(table.Row{j.Name, j.Count, Duration(j.Ns), Duration(j.MaxNs)})
+			t.AppendRow(table.Row{j.Name, j.Count, duration(j.Ns), duration(j.MaxNs)})
 		}
 		right(t, 2, 4)
 		if err := render(w, t); err != nil {
@@ -55,5 +55,5 @@ func measuredNs(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return Duration(*v)
+	return duration(*v)
 }

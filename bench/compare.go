@@ -191,10 +191,10 @@ func WriteComparison(w io.Writer, changes []Change) error {
 	for _, c := range changes {
 		row := table.Row{c.ID, "-", "-", "-", "-", string(c.Verdict)}
 		if c.Verdict != New {
-			row[1] = Duration(c.Old)
+			row[1] = duration(c.Old)
 		}
 		if c.Verdict != Gone {
-			row[2] = Duration(c.New)
+			row[2] = duration(c.New)
 		}
 		if c.Verdict != New && c.Verdict != Gone {
 			row[3], row[4] = fmt.Sprintf("%+.1f %%", (c.Relative-1)*100), fmt.Sprintf("%.2g", c.P)

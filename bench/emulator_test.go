@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -38,15 +37,8 @@ func TestEmulatorWork(t *testing.T) {
 // itself isn't in it. Third is what workers that have no program execute while one runs. No workers means all.
 func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	t.Helper()
-	card := sim.Blackhole(sim.Synchronous(), sim.Seed(1))
-	if arch == chip.Wormhole {
-		card = sim.Wormhole(sim.Synchronous(), sim.Seed(1))
-	}
-	ctx := context.Background()
-	dev, err := reprise.Open(ctx, card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := t.Context()
+	card, dev := openSynchronous(t, arch)
 	defer dev.Close()
 	grid := dev.Queue(0).Workers()
 	if w.workers == 0 {

@@ -83,16 +83,6 @@ func (f *Figure) ID() string {
 	return id
 }
 
-// Ratio returns the ratio to a baseline, and false if the figure has none.
-func (f *Figure) Ratio(to string) (float64, bool) {
-	for _, r := range f.Ratios {
-		if r.To == to {
-			return r.Value, true
-		}
-	}
-	return 0, false
-}
-
 // Times are counted in hundredths of a nanosecond, up to a hundred seconds, to three digits.
 const (
 	unitsPerNs = 100

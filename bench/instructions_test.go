@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,19 +41,26 @@ func TestInstructions(t *testing.T) {
 	unchanged(t, "instructions.txt", out.String())
 }
 
-// instructions returns what the prefetcher, the dispatcher and its subordinate retire for each program of a long trace, and
-// for a replay of a trace of one.
-func instructions(t *testing.T, arch chip.Arch, p shape) (each, one [3]float64) {
+// openSynchronous opens an emulated card whose processors do the same in every run.
+func openSynchronous(t *testing.T, arch chip.Arch) (*sim.Card, *reprise.Device) {
 	t.Helper()
 	card := sim.Blackhole(sim.Synchronous(), sim.Seed(1))
 	if arch == chip.Wormhole {
 		card = sim.Wormhole(sim.Synchronous(), sim.Seed(1))
 	}
-	ctx := context.Background()
-	dev, err := reprise.Open(ctx, card)
+	dev, err := reprise.Open(t.Context(), card)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return card, dev
+}
+
+// instructions returns what the prefetcher, the dispatcher and its subordinate retire for each program of a long trace, and
+// for a replay of a trace of one.
+func instructions(t *testing.T, arch chip.Arch, p shape) (each, one [3]float64) {
+	t.Helper()
+	ctx := t.Context()
+	card, dev := openSynchronous(t, arch)
 	defer dev.Close()
 	s := &session{dev: dev}
 	x, err := s.load(ctx, p)

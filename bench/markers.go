@@ -120,7 +120,7 @@ func (m *Markers) WriteTable(w io.Writer) error {
 	for _, o := range m.Operations {
 		row := table.Row{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
 		if len(m.LeftOut) == 0 {
-			row = table.Row{o.Figure, o.Done, o.Submitted, o.Completed, Duration(o.MeanNs), Duration(o.P50Ns), Duration(o.P99Ns), Duration(o.MaxNs)}
+			row = table.Row{o.Figure, o.Done, o.Submitted, o.Completed, duration(o.MeanNs), duration(o.P50Ns), duration(o.P99Ns), duration(o.MaxNs)}
 		}
 		t.AppendRow(row)
 	}
@@ -137,7 +137,7 @@ func writeProbes(w io.Writer, costs []probe.Cost, left []probe.LeftOut, lost pro
 		return err
 	}
 	for _, c := range costs {
-		if _, err := fmt.Fprintf(w, "probe of %s: %s for each %s\n", c.Probe, Duration(c.Ns), c.Event); err != nil {
+		if _, err := fmt.Fprintf(w, "probe of %s: %s for each %s\n", c.Probe, duration(c.Ns), c.Event); err != nil {
 			return err
 		}
 	}

@@ -93,7 +93,7 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		return nil, errors.New("there are no samples")
 	}
 	p := newPlot()
-	p.Title.Text = fmt.Sprintf("%s, %d samples: median %s, p99 %s, max %s", f.ID(), f.Samples, Duration(f.P50), Duration(f.P99), Duration(f.Max))
+	p.Title.Text = fmt.Sprintf("%s, %d samples: median %s, p99 %s, max %s", f.ID(), f.Samples, duration(f.P50), duration(f.P99), duration(f.Max))
 	p.X.Label.Text, p.Y.Label.Text = "time", "% of samples that take at most so long"
 	p.Y.Min, p.Y.Max = 0, 100
 	line, err := plotter.NewLine(points)
@@ -123,7 +123,7 @@ func logTime(a *plot.Axis, low, high float64) {
 				}
 				t := plot.Tick{Value: v}
 				if k == 1 || few && (k == 2 || k == 5) {
-					t.Label = Duration(v)
+					t.Label = duration(v)
 				}
 				out = append(out, t)
 			}

@@ -14,13 +14,13 @@ import (
 // WriteTable writes the report as tables.
 func (r *Report) WriteTable(w io.Writer) error {
 	head := fmt.Sprintf("%s, %s", r.Device, r.Host.line())
-	if _, err := fmt.Fprintf(w, "%s\n%d rounds after %d to warm up; reading the clock costs %s, taken off\n\n", head, r.Rounds, r.Warmup, Duration(r.TimerOverheadNs)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n%d rounds after %d to warm up; reading the clock costs %s, taken off\n\n", head, r.Rounds, r.Warmup, duration(r.TimerOverheadNs)); err != nil {
 		return err
 	}
 	t := newTable()
 	t.AppendHeader(table.Row{"baseline", "p50", "p90", "p99"})
 	for _, f := range r.Baselines {
-		t.AppendRow(table.Row{f.Name, Duration(f.P50), Duration(f.P90), Duration(f.P99)})
+		t.AppendRow(table.Row{f.Name, duration(f.P50), duration(f.P90), duration(f.P99)})
 	}
 	right(t, 2, 4)
 	if err := render(w, t); err != nil {
@@ -33,7 +33,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	t.AppendHeader(table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"})
 	for _, f := range r.Figures {
 		t.AppendRow(table.Row{
-			f.ID(), Duration(f.P50), Duration(f.P90), Duration(f.P99), Duration(f.P999), Duration(f.Max),
+			f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), duration(f.P999), duration(f.Max),
 			optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"),
 		})
 	}
@@ -97,7 +97,7 @@ func (f *Figure) against() []string {
 	}
 	for _, p := range f.Peers {
 		if p.To == "" {
-			out = append(out, fmt.Sprintf("%s: %s", p.Who, Duration(p.Ns)))
+			out = append(out, fmt.Sprintf("%s: %s", p.Who, duration(p.Ns)))
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s: %.3g × %s", p.Who, p.Value, p.To))
@@ -133,8 +133,8 @@ func optional(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', -1, 64)
 }
 
-// Duration prints nanoseconds in the unit that suits them, to three digits.
-func Duration(ns float64) string {
+// duration prints nanoseconds in the unit that suits them, to three digits.
+func duration(ns float64) string {
 	for _, u := range []struct {
 		ns   float64
 		unit string
@@ -175,7 +175,7 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 	for i, c := range counts {
 		from := "  beyond"
 		if i < lines {
-			from = fmt.Sprintf("%8s", Duration(low+(high-low)*float64(i)/lines))
+			from = fmt.Sprintf("%8s", duration(low+(high-low)*float64(i)/lines))
 		}
 		bar := strings.Repeat("█", int((c*width+most-1)/most))
 		if _, err := fmt.Fprintf(w, "  %10s %-*s %d\n", from, width, bar, c); err != nil {

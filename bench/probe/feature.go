@@ -28,12 +28,6 @@ const (
 	Counters Feature = "hardware counters"
 )
 
-// Features are all of them.
-var features = [...]Feature{BPF, RawTracepoints, BTF, Fentry, Tracefs, Kprobes, Uprobes, Counters}
-
-// Features returns all features, in an order in which each comes after those it needs.
-func Features() []Feature { return append([]Feature(nil), features[:]...) }
-
 // Machine says which features are available.
 type Machine interface {
 	// Missing returns nil if a feature is available, and otherwise an error that says what is missing and how to get it.

@@ -57,13 +57,13 @@ type Device struct {
 
 // One reports whether all openings of the device are of one card, which two users can't bring up at the same time. Otherwise
 // each is of a card of its own.
-func (d *Device) One() bool { return d.Kind == Silicon || d.Served() }
+func (d *Device) One() bool { return d.Kind == Silicon || d.served() }
 
 // Several reports whether the name had more device nodes than this one.
 func (d *Device) Several() bool { return len(d.nodes) > 1 }
 
-// Served reports whether another process serves the card, so that each access is a request to it.
-func (d *Device) Served() bool { return strings.HasPrefix(d.Given, "socket:") }
+// served reports whether another process serves the card, so that each access is a request to it.
+func (d *Device) served() bool { return strings.HasPrefix(d.Given, "socket:") }
 
 // socket returns what opens a card that is served. The machine that comes with a target is asked for over its
 // connections, so each opening has a target of its own.

@@ -184,18 +184,27 @@ func worker(d *kmd.Device) (chip.XY, error) {
 	return t.Virtual(chip.Core{})
 }
 
-// unbindBusy takes the driver from under a device that has command queues: its work fails with a reason, and it closes.
-func (l *lives) unbindBusy(ctx context.Context) error {
+// busy opens the card with command queues and writes a buffer.
+func (l *lives) busy(ctx context.Context) (*reprise.Device, *reprise.Buffer, error) {
 	dev, err := reprise.Open(ctx, kmd.Path(l.node))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4096, PageSize: 64, Name: "b"})
 	if err == nil {
 		err = dev.Queue(0).Write(ctx, b, 0, make([]byte, 4096))
 	}
 	if err != nil {
-		return errors.Join(err, dev.Close())
+		return nil, nil, errors.Join(err, dev.Close())
+	}
+	return dev, b, nil
+}
+
+// unbindBusy takes the driver from under a device that has command queues: its work fails with a reason, and it closes.
+func (l *lives) unbindBusy(ctx context.Context) error {
+	dev, b, err := l.busy(ctx)
+	if err != nil {
+		return err
 	}
 	var errs []error
 	if err := l.unbind(); err != nil {
@@ -389,18 +398,11 @@ func (l *lives) userReset(ctx context.Context) error {
 
 // resetBusy resets a card that has command queues, by force: its work fails with a reason, and it closes.
 func (l *lives) resetBusy(ctx context.Context) error {
-	dev, err := reprise.Open(ctx, kmd.Path(l.node))
+	dev, b, err := l.busy(ctx)
 	if err != nil {
 		return err
 	}
-	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4096, PageSize: 64, Name: "b"})
-	if err == nil {
-		err = dev.Queue(0).Write(ctx, b, 0, make([]byte, 4096))
-	}
-	if err == nil {
-		_, err = kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
-	}
-	if err != nil {
+	if _, err = kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
 		return errors.Join(err, dev.Close())
 	}
 	if e := dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)); !errors.Is(e, reprise.ErrDeviceLost) {
