@@ -1,5 +1,6 @@
-// Package mesh uses many chips as one. A [Mesh] is chips in a grid of any number of dimensions; every object of package
-// reprise has a counterpart that spans them: [Buffer], [Executable], [Queue], [Event] and [Trace].
+// Package mesh uses many chips as one. A [Mesh] is a grid of chips with any number of dimensions. [Buffer], [Executable], [Queue] and
+// [Event] are the counterparts of those of package reprise on all chips; a trace of a mesh is a reprise.Trace with a part for each
+// chip.
 //
 //	m, err := mesh.Open(ctx, mesh.Cards(sim.QuietBox().Cards()...), mesh.Shape{2, 2})
 //
