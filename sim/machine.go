@@ -14,7 +14,7 @@ import (
 )
 
 // Machine is an emulated machine with several chips, linked by Ethernet. Its cards are targets for kmd.Open; chips
-// without a PCI interface have none. A chip that nobody uses takes no processor time, and memory for what was written to.
+// without a PCI interface have none. A chip that isn't used takes no processor time, and memory for what was written to.
 type Machine struct {
 	spec  chip.Machine
 	emu   *emu.Machine

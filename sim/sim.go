@@ -50,14 +50,14 @@ func Seed(seed uint64) Option { return func(c *config) { c.chip.Seed = seed } }
 func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true } }
 
 // Awake keeps the chip looking for something to do, for which it takes a processor of the host: a doorbell then is never a
-// system call of whoever rings it, as on silicon.
+// system call of the goroutine that rings it, as on silicon.
 func Awake() Option { return func(c *config) { c.chip.Awake = true } }
 
 // Delay makes requests on the networks take up to so many clocks from step to step, so that responses come in any
 // order that the hardware allows.
 func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }
 
-// RefuseUnwritten refuses reads of L1, DRAM and local RAM that nobody wrote before. It makes processors several times
+// RefuseUnwritten refuses reads of L1, DRAM and local RAM that was never written. It makes processors several times
 // slower.
 func RefuseUnwritten() Option { return func(c *config) { c.chip.RefuseUnwritten = true } }
 
@@ -105,7 +105,7 @@ func DriverVersion(major, minor, patch uint8) Option {
 // Name chooses what the card is called in errors and reports.
 func Name(name string) Option { return func(c *config) { c.driver.Name = name } }
 
-// Resident makes the chip start with the card and keep its state while nobody has it open, as one of silicon does. Close
+// Resident makes the chip start with the card and keep its state while it isn't open, as one of silicon does. Close
 // ends it.
 func Resident() Option { return func(c *config) { c.stays = true } }
 

@@ -112,7 +112,7 @@ func TestCardsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A card that keeps its chip and can't be leaves nothing running: nobody could end it.
+// A card that keeps its chip and can't be leaves nothing running: no caller could end it.
 func TestResidentCardsThatCannotBe(t *testing.T) {
 	for _, option := range []sim.Option{sim.Fault("hiccups"), sim.DriverVersion(1, 34, 0)} {
 		card := sim.Blackhole(sim.Resident(), option)

@@ -3,7 +3,7 @@
 // value, and what host and device wrote to pinned host memory.
 //
 // [Record] wraps a target of kmd.Open or reprise.Open; [Play] is a target that answers as the recorded one did and
-// stops at the first thing that differs, with a [DifferenceError]. A recording of a bug needs no card to be looked at,
+// stops at the first thing that differs, with a [DifferenceError]. A recording of a bug can be studied without a card,
 // and a recording of a good run holds code to every byte that it sends.
 //
 // # What is compared
@@ -27,9 +27,9 @@
 // A device writes to host memory when it likes. So that a recording knows what the host could see, the device is given
 // memory of its own, and the recorder copies what changes there to the host's during the host's accesses, its requests and
 // its questions for a fault, and when the host does nothing for a quarter of a second. Each such copy is an event. When it is
-// played, it comes behind the same changes and when the host looks again, though not necessarily at the same look: it may have
+// played, it comes after the same changes and when the host looks again, though not necessarily at the same look: it may have
 // taken the device longer. A host that asks now and then, without waiting, whether something has arrived may therefore go on before
-// or after it has; it may be ahead or behind of the recording around such a copy.
+// or after it has; it may be ahead of the recording or after it around such a copy.
 //
 // Faults of memory (SIGBUS, when a card is removed) and targets' descriptions of their machines (kmd.SystemOf) aren't
 // recorded. A recording of a card without an IOMMU can be played where there are as many huge pages.

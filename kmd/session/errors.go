@@ -25,7 +25,7 @@ var (
 // DifferenceError is the first difference between a playback and its recording.
 type DifferenceError struct {
 	Index int    // of the event in the recording, from 0
-	Want  string // what was recorded, "" behind its end
+	Want  string // what was recorded, "" after its end
 	Got   string // what the host does instead
 	Where string // in what both texts have, where the first difference is; "" if they show it
 	Site  string // where it does it: callers outside of the driver boundary, innermost first

@@ -81,7 +81,7 @@ type Delta struct {
 	Data []byte `json:"data"`
 }
 
-// asks says of an event, by what the host gives, that it only asks, or may. Such an event can come more often or less often
+// asks reports of an event, by what the host gives, whether it only asks, or may. Such an event can come more often or less often
 // than it was recorded. Mapping device memory is one: a host that looks whether a card is there maps a register of it.
 func (e *Event) asks() bool {
 	if e.Kind == KindMmap || e.Kind == KindUnmap {
@@ -102,7 +102,7 @@ func (e *Event) asks() bool {
 	return e.loads()
 }
 
-// changes says that an event, once it is over, was one that has to come again when the recording is played.
+// changes reports whether an event, once it is over, was one that has to come again when the recording is played.
 func (e *Event) changes() bool {
 	if e.Kind == KindDevice || e.Kind == KindFault {
 		return false
@@ -119,15 +119,15 @@ func (e *Event) changes() bool {
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
 
-// loads says that the host looks at device memory. Behind it, it sees what the device has written before.
+// loads reports whether the host loads device memory. After it, the host sees what the device has written before.
 func (e *Event) loads() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 
-// ends says that an event only gives something back. A host that gives back all that it has may do so in any order.
+// ends reports whether an event only releases something. A host that releases all that it has may do so in any order.
 func (e *Event) ends() bool {
 	return e.Kind == KindUnmap || e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
 }
 
-// publishes says that what the host has written to pinned memory before is part of the event.
+// publishes reports whether what the host has written to pinned memory before is part of the event.
 func (e *Event) publishes() bool { return e.changes() && e.Kind != KindOpen && !e.asks() }
 
 var ioctlNames = map[uint32]string{

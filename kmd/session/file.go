@@ -84,7 +84,7 @@ func (o *writer) blob(p []byte) uint64 {
 	return n
 }
 
-// event adds an event. Behind the first one that there is no room for come no more.
+// event adds an event. After the first one that there is no room for come no more.
 func (o *writer) event(e *Event) {
 	if o.full = o.full || !o.fits(e); o.full {
 		return
@@ -124,7 +124,7 @@ func (o *writer) close() error {
 	}
 	err := errors.Join(o.err, o.z.Close())
 	if err == nil && o.full {
-		err = fmt.Errorf("%w: it ends behind event %d", ErrTooLong, o.n-1)
+		err = fmt.Errorf("%w: it ends after event %d", ErrTooLong, o.n-1)
 	}
 	if err != nil {
 		return fmt.Errorf("session: record: %w", err)
@@ -215,7 +215,7 @@ func readStream(r io.Reader) (*Session, error) {
 	for {
 		kind, err := c.ReadByte()
 		if err != nil {
-			return nil, fmt.Errorf("behind event %d: %w", len(s.Events), noEOF(err))
+			return nil, fmt.Errorf("after event %d: %w", len(s.Events), noEOF(err))
 		}
 		switch Kind(kind) {
 		case kindBlob:
@@ -246,7 +246,7 @@ func readStream(r io.Reader) (*Session, error) {
 	}
 }
 
-// end checks what stands behind the last event.
+// end checks what comes after the last event.
 func (c *counted) end(z *gzip.Reader, events int) error {
 	n, err := c.varint()
 	if err != nil {
@@ -261,7 +261,7 @@ func (c *counted) end(z *gzip.Reader, events int) error {
 		return fmt.Errorf("its checksum is wrong, or its %d events aren't %d", events, n)
 	}
 	if _, err := c.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("something stands behind its end (%w)", cmpErr(err))
+		return fmt.Errorf("something comes after its end (%w)", cmpErr(err))
 	}
 	return z.Close()
 }

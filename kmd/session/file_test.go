@@ -124,7 +124,7 @@ func TestReadRefuses(t *testing.T) {
 		{"cut off", whole[:len(whole)/2], ErrDamaged, "unexpected EOF"},
 		{"not closed", pack(stream[:len(stream)-40]), ErrDamaged, "unexpected EOF"},
 		{"a flipped bit", pack(flip), ErrDamaged, "checksum"},
-		{"more behind its end", pack(append(bytes.Clone(stream), 1)), ErrDamaged, "behind its end"},
+		{"more after its end", pack(append(bytes.Clone(stream), 1)), ErrDamaged, "after its end"},
 		{"a blob that is not there", pack([]byte{byte(KindIoctl), 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0}), ErrDamaged, "blob 6, there are 0"},
 		{"a blob that is too long", pack([]byte{byte(kindBlob), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1}), ErrDamaged, "more than"},
 		{"an unknown record", pack([]byte{99}), ErrDamaged, "kind 99"},

@@ -95,7 +95,7 @@ func newFollower(events []Event) *follower {
 	return f
 }
 
-// next is the index of the first event that has to come and didn't; behind all events if there is none.
+// next is the index of the first event that has to come and didn't, or the number of events.
 func (f *follower) next() int {
 	if f.front == len(f.must) {
 		return len(f.events)
@@ -103,7 +103,7 @@ func (f *follower) next() int {
 	return f.must[f.front]
 }
 
-// last is the index of the last event that was played with all before it; -1 if there is none.
+// last is the index of the last event that was played with all before it, or -1.
 func (f *follower) last() int {
 	if f.front == 0 {
 		return -1
@@ -111,7 +111,7 @@ func (f *follower) last() int {
 	return f.must[f.front-1]
 }
 
-// overlap says whether goroutines were at work at the same time. When one of them could have begun isn't known, only when
+// overlap reports whether goroutines were at work at the same time. When one of them could have begun isn't known, only when
 // it did something for the first time, so this is asked of the whole recording.
 func overlap(tasks map[uint64]*span) bool {
 	end := -1
@@ -124,7 +124,7 @@ func overlap(tasks map[uint64]*span) bool {
 	return false
 }
 
-// mayOvertake says whether an event may come although earlier ones didn't.
+// mayOvertake reports whether an event may come although earlier ones didn't.
 func (f *follower) mayOvertake(i int) bool {
 	if f.together != nil {
 		return true
@@ -146,7 +146,7 @@ func (f *follower) mayOvertake(i int) bool {
 	return false
 }
 
-// pop returns the next event of a stream that has to come; -1 if there is none.
+// pop returns the next event of a stream that has to come, or -1.
 func (f *follower) pop(key string) int {
 	s := f.keys[key]
 	if s == nil {
@@ -199,7 +199,7 @@ func (p *Player) actLocked(got *Event, same func(want *Event) bool) *Event {
 	return want
 }
 
-// allOf says whether all events of a file before one were played.
+// allOf reports whether all events of a file before one were played.
 func (f *follower) allOf(file uint64, i int) bool {
 	for _, k := range f.must[f.front:] {
 		if k >= i {
@@ -330,7 +330,7 @@ func (p *Player) lookLocked(got *Event) *Event {
 		return nil
 	}
 	// The first one is the one that was given last, or the first of all. It goes when there is a better one: all in front
-	// of the last event that was played are old, and those behind the next one didn't happen yet.
+	// of the last event that was played are old, and those after the next one didn't happen yet.
 	last, next := f.last(), f.next()
 	at := 0
 	for at+1 < len(s.looks) && s.looks[at+1] < last {
@@ -343,7 +343,7 @@ func (p *Player) lookLocked(got *Event) *Event {
 	return &f.events[s.looks[0]]
 }
 
-// lookedLocked counts a look of the host, and stops one that waits for ever.
+// lookedLocked counts a look of the host, and stops one that waits forever.
 func (p *Player) lookedLocked() bool {
 	f := p.follow
 	f.looks++

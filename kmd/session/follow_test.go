@@ -39,7 +39,7 @@ func host(t *testing.T, p *Player) (seam.File, seam.MMIO) {
 }
 
 // What a host may do otherwise than it was recorded, and what it may not: the order of what it does, what it leaves out,
-// and what it adds. index is that of the difference, -1 if there is none.
+// and what it adds. index is that of the difference, or -1.
 func TestOrder(t *testing.T) {
 	closed := Event{Kind: KindClose}
 	for _, tt := range []struct {
@@ -138,7 +138,7 @@ func TestLooks(t *testing.T) {
 }
 
 // A host whose process stood still hasn't waited meanwhile: what it looks at isn't excused by a long wait, and it isn't one
-// that waits for ever.
+// that waits forever.
 func TestStandingStillIsNoWait(t *testing.T) {
 	p := recorded(loaded(0, 1), stored(0, 1)).Player()
 	_, m := host(t, p)
@@ -149,7 +149,7 @@ func TestStandingStillIsNoWait(t *testing.T) {
 	if !errors.As(p.Err(), &d) || d.Index != 3 {
 		t.Errorf("%v, want event 3 before a look at something else", p.Err())
 	}
-	// Who really waits may look at other things, and doesn't for ever.
+	// A host that really waits may load other things, though not forever.
 	p = recorded(loaded(0, 1), stored(0, 1)).Player()
 	_, m = host(t, p)
 	for p.follow.waited <= idle {
@@ -157,21 +157,21 @@ func TestStandingStillIsNoWait(t *testing.T) {
 		m.Load(0, 4)
 	}
 	if m.Load(8, 4); p.Err() != nil {
-		t.Errorf("a look at something else behind a long wait: %v", p.Err())
+		t.Errorf("a look at something else after a long wait: %v", p.Err())
 	}
 	for n := 0; p.Err() == nil && n < 1000; n++ {
 		p.follow.seen = p.follow.seen.Add(-time.Hour)
 		m.Load(0, 4)
 	}
 	if !errors.As(p.Err(), &d) || !strings.Contains(d.Got, "the host waits") {
-		t.Errorf("a host that waits for ever: %v", p.Err())
+		t.Errorf("a host that waits forever: %v", p.Err())
 	}
 }
 
 // neverStill makes a host of which a test says itself what it does, however slowly it runs.
 func neverStill(p *Player) { p.still = time.Hour }
 
-// What the device does by itself comes behind what the host did before, when the host looks, or when it does nothing; a
+// What the device does by itself comes after what the host did before, when the host looks, or when it does nothing; a
 // fault as well as memory.
 func TestArrivals(t *testing.T) {
 	events := []Event{stored(0, 1), {Kind: KindFault, Value: 9, Text: "stopped"}, stored(0, 2)}

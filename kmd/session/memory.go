@@ -168,7 +168,7 @@ func (m *memory) dropFile(file uint64) error {
 
 const (
 	memoryBlock = 4096 // compared at once
-	memoryWord  = 4    // a piece is whole words, so that nothing is copied that nobody wrote
+	memoryWord  = 4    // a piece is whole words, so that nothing is copied that wasn't written
 )
 
 // fromHost returns what the host has written since the last time, in order, and shows it to the device.
@@ -300,7 +300,7 @@ func (m *memory) regionOf(pin uint64) *region {
 	return nil
 }
 
-// piece is the memory of a delta in its region; nil if there is none.
+// piece is the memory of a delta in its region, or nil.
 func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
 	if r = m.regionOf(d.Pin); r == nil || d.Off > uint64(len(r.host)) || uint64(len(d.Data)) > uint64(len(r.host))-d.Off {
 		return nil, nil, nil

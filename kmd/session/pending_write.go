@@ -14,7 +14,7 @@ type pendingWrite struct {
 	settled []bool // words that were, or needn't
 }
 
-// pendingWrites are what goroutines write to host memory at the same time. What was seen with an event of one may have been
+// pendingWrites is what goroutines write to host memory at the same time. What was seen with an event of one may have been
 // written by another that hadn't come to its own event yet. So it has to be there when the one's event is played, or when
 // the next event of one of the others is. What was written over in the meantime may have been half of something.
 type pendingWrites struct{ at map[int][]*pendingWrite }
@@ -27,8 +27,8 @@ const maxTasks = 64
 
 func newPendingWrites(f *follower) *pendingWrites {
 	ds := &pendingWrites{at: map[int][]*pendingWrite{}}
-	next := map[uint64]int{}  // event of each goroutine, of those behind
-	written := map[word]int{} // event that a word is written before, of those behind
+	next := map[uint64]int{}  // event of each goroutine, of those after this one
+	written := map[word]int{} // event that a word is written before, of those after this one
 	begun := slices.SortedFunc(maps.Keys(f.tasks), func(a, b uint64) int { return f.tasks[a].first - f.tasks[b].first })
 	for i := len(f.must) - 1; i >= 0; i-- {
 		n := f.must[i]
@@ -88,8 +88,8 @@ func (d *pendingWrite) look(m *memory) bool {
 	return whole
 }
 
-// oldest returns the first of what isn't there although the event that it was seen with was played. A host that waits for
-// ever has written all that it will.
+// oldest returns the first of what isn't there although the event that it was seen with was played. A host that waits
+// forever has written all that it will.
 func (ds *pendingWrites) oldest(m *memory, played []bool) (missing *pendingWrite) {
 	for _, l := range ds.at {
 		for _, d := range l {

@@ -68,7 +68,7 @@ func (m *memory) allocated(file uint64, arg []byte) {
 	m.add(&pin{file: file, off: out.MappingOffset}, nil)
 }
 
-// buffer returns the buffer of the driver that lies at an mmap offset and isn't mapped; nil if there is none.
+// buffer returns the buffer of the driver that lies at an mmap offset and isn't mapped, or nil.
 func (m *memory) buffer(file, off uint64) *pin {
 	for _, p := range m.pins {
 		if p.file == file && p.va == 0 && p.off == off && off != 0 && p.region == nil {

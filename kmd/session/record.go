@@ -268,7 +268,7 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	return nil
 }
 
-// unpin gives the host back the memory that the device had.
+// unpin joins the memory that host and device had each for themselves.
 func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r := f.r
 	n, ok := r.mem.unpinned(f.n, arg)
@@ -282,15 +282,15 @@ func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r.duringLocked(e, func() { do(moved) })
 	setAddress(e.Request, moved, p.va)
 	copy(arg, moved)
-	// Whatever became of it, the memory may be unmapped. That it can't be given back loses nothing: the host has memory with
+	// Whatever became of it, the memory may be unmapped. That it can't be joined again loses nothing: the host has memory with
 	// the same bytes.
 	_ = r.mem.drop(n, true)
 	if e.Errno == uint64(syscall.ENODEV) {
-		_ = r.mem.dropFile(f.n) // nobody asks a driver that has lost its device to unpin the rest
+		_ = r.mem.dropFile(f.n) // a driver that has lost its device isn't asked to unpin the rest
 	}
 }
 
-// ReleaseLast makes the end of the process release the file behind all others. The device sees nothing of it, so it isn't
+// ReleaseLast makes the end of the process release the file after all others. The device sees nothing of it, so it isn't
 // recorded.
 func (f *recordedFile) ReleaseLast() error {
 	if l, ok := f.f.(interface{ ReleaseLast() error }); ok {
@@ -407,7 +407,7 @@ type recordedMap struct {
 	file, n uint64
 }
 
-// load records one load, behind which the host sees what the device has written before. A fault of memory in it isn't
+// load records one load, after which the host sees what the device has written before. A fault of memory in it isn't
 // recorded.
 func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()

@@ -110,8 +110,8 @@ func ways() []how {
 	}
 }
 
-// A recording of the demo plays back to the last bit without any device behind it: the same results, every event in its
-// place, none left. Another input is noticed where it first matters: at the doorbell behind the commands that carry it.
+// A recording of the demo plays back to the last bit without any device: the same results, every event in its
+// place, none left. Another input is noticed where it first matters: at the doorbell after the commands that carry it.
 func TestPlayDemo(t *testing.T) {
 	for name, card := range cards {
 		for _, w := range ways() {
@@ -152,7 +152,7 @@ func TestPlayDemo(t *testing.T) {
 }
 
 // Everything that differs is found, named and ends the playback: a request, a mapping, the width, place or value of an
-// access, what is read or written, and what comes behind the end.
+// access, what is read or written, and what comes after the end.
 func TestDifferences(t *testing.T) {
 	file, _ := record(t, sim.Blackhole(sim.Synchronous(), sim.Seed(7)))
 	for _, tt := range []struct {
@@ -353,7 +353,7 @@ func TestRecordHostMemory(t *testing.T) {
 		pcie := c.PCIe(chip.NOC0)
 		err = errors.Join(
 			d.Write32(pcie, pinned.NOCAddr()+4100, 0x11223344), d.Write(pcie, buffer.NOCAddr()+64, []byte("from the device!")),
-			d.Alive(), // reads behind the writes
+			d.Alive(), // reads after the writes
 		)
 		got := append(bytes.Clone(pinned.Bytes()[4096:4108]), buffer.Bytes()[:96]...)
 		return got, errors.Join(err, buffer.Close(), pinned.Close(), d.Close())

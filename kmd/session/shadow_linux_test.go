@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Only pages that somebody has used are looked at, whoever did it, and looking doesn't use one. A page that is split keeps
-// its bytes on both sides, and when it is given back the host's.
+// Only pages that host or device has used are compared, and comparing doesn't use one. A page that is split keeps its
+// bytes on both sides, and when it is joined again the host's.
 func TestUsedPages(t *testing.T) {
 	page := syscall.Getpagesize()
 	mem, end, err := anonymous(16 * page)
@@ -49,7 +49,7 @@ func TestUsedPages(t *testing.T) {
 	}
 	before := bytes.Clone(mem)
 	if err := m.drop(0, true); err != nil || !bytes.Equal(mem, before) {
-		t.Errorf("given back: %v, the same bytes %v", err, bytes.Equal(mem, before))
+		t.Errorf("joined: %v, the same bytes %v", err, bytes.Equal(mem, before))
 	}
 	mem[0] = 1 // it can be used
 }

@@ -47,7 +47,7 @@ type Config struct {
 	Addresses []uint16
 	// NoExport makes the kernel one before 5.8, which has no dma-buf to export windows as.
 	NoExport bool
-	// NUMANode is the memory node of all cards less one: 0 says that there is none.
+	// NUMANode is the memory node of all cards less one: 0 for none.
 	NUMANode int
 	// BAR4Size is the size of BAR 4 in bytes where it differs from the architecture's, as firmware can configure on
 	// Blackhole.

@@ -42,7 +42,7 @@ type device struct {
 	barSize   [6]uint64
 	exports   []*export
 
-	// forPeers is fn for other cards, which must not wait for mu: whoever holds that may be waiting for them.
+	// forPeers is fn for other cards, which must not wait for mu: its holder may be waiting for them.
 	forPeers atomic.Pointer[Function]
 
 	// strided has a bit for every strided multicast register that a mapping of BAR 0 has stored to. The driver

@@ -32,10 +32,10 @@ const (
 	secondName = "second"
 )
 
-// unplugLaterLocked takes the device out if that is asked for and somebody has it open.
+// unplugLaterLocked takes the device out if that is asked for and it is open.
 func (d *device) unplugLaterLocked() {
 	if u := &d.faults; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
-		// Nobody is there to be told how the chip has ended.
+		// No caller is left to be told how the chip has ended.
 		u.unplug = time.AfterFunc(u.unplugAfter, func() { _ = d.remove() })
 	}
 }
@@ -90,8 +90,8 @@ const (
 	// Unplug=DURATION takes the card out of the machine that long after it is opened, or from now on if it is open: mappings
 	// fault and files are ENODEV, as with Driver.Unplug. What is out when the fault ends stays out.
 	Unplug Fault = "unplug"
-	// SecondProcess is another process that has the device open: it is among those that the system tells of, and who wants
-	// the device alone waits for it. One that does something is made by Driver.NewProcess.
+	// SecondProcess is another process that has the device open: it is among those that the system tells of, and a process that
+	// wants the device alone waits for it. One that does something is made by Driver.NewProcess.
 	SecondProcess Fault = "second-process"
 	// StuckReset makes resets fail: the chip doesn't come back.
 	StuckReset Fault = "stuck-reset"

@@ -22,7 +22,7 @@ type file struct {
 	calls   int  // requests under way
 	ended   bool // somebody releases it, or has done so
 	fd      int  // its descriptor in the process, negative once that is closed
-	last    bool // released behind all others at the end of the process
+	last    bool // released after all others at the end of the process
 	killed  bool
 	gen     uint64
 	tlbs    map[uint32]int // owned windows and how many mappings of each there are
@@ -32,7 +32,7 @@ type file struct {
 	cleanup kabi.SetNOCCleanup
 	power   kabi.PowerState
 	peers   []uint64 // bus addresses of peers' BARs
-	desc    int      // descriptor for other ioctls to name the file by, 0 if nobody asked
+	desc    int      // descriptor for other ioctls to name the file by, 0 if none was asked for
 	message *smcMessage
 }
 
@@ -73,7 +73,7 @@ func (f *file) Close() error {
 	return err
 }
 
-// ReleaseLast makes the end of the process release the file behind all others of the process, whatever its descriptor.
+// ReleaseLast makes the end of the process release the file after all others of the process, whatever its descriptor.
 func (f *file) ReleaseLast() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -95,7 +95,7 @@ func (f *file) put() error {
 }
 
 // enter takes the reference that a request holds on its file, as fdget does in the kernel: a file whose descriptor is
-// closed meanwhile is released behind the request, with what that took.
+// closed meanwhile is released after the request, with what that took.
 func (f *file) enter() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *file) unlockAndRelease() error {
 	return nil
 }
 
-// overLocked reports, once, that nothing holds the file any more: whoever is told releases it.
+// overLocked reports, once, that nothing holds the file any more: the caller that gets true releases it.
 func (f *file) overLocked() bool {
 	if f.ended || f.refs > 0 || f.calls > 0 {
 		return false
@@ -132,7 +132,7 @@ func (f *file) overLocked() bool {
 	return true
 }
 
-// closedLocked reports whether requests find no file behind the descriptor.
+// closedLocked reports whether requests find no file at the descriptor.
 func (f *file) closedLocked() bool { return f.fd < 0 || f.killed }
 
 // gate is the check in front of every ioctl (tt-kmd chardev.c, tt_cdev_ioctl).
@@ -152,7 +152,7 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 	if err := f.enter(); err != nil {
 		return err
 	}
-	defer f.leave() // behind the reset lock
+	defer f.leave() // after the reset lock
 	if req == kabi.IoctlResetDevice {
 		f.dev.reset.Lock()
 		defer f.dev.reset.Unlock()

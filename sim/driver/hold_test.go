@@ -71,7 +71,7 @@ func TestCloseDuringLock(t *testing.T) {
 	}
 }
 
-// The end of a process interrupts its wait for a lock, behind which the file is released.
+// The end of a process interrupts its wait for a lock, and then the file is released.
 func TestKillDuringLock(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	waits := r.waits()
@@ -92,7 +92,7 @@ func TestKillDuringLock(t *testing.T) {
 	if n := r.drv.Node(0).OpenFiles(); n != 1 {
 		t.Errorf("%d files are open, want 1", n)
 	}
-	want(t, "close behind the end", b.Close(), nil)
+	want(t, "close after the end", b.Close(), nil)
 }
 
 // inside waits until a request on device 0 is under way.

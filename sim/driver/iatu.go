@@ -95,7 +95,7 @@ func (d *device) findAperture(topDown bool, size uint64) (base uint64, ok bool) 
 	return end - size, end >= size
 }
 
-// unmapOutboundLocked disables a region in hardware and gives it back.
+// unmapOutboundLocked disables a region in hardware and releases it.
 func (d *device) unmapOutboundLocked(region *int) {
 	if *region == noRegion {
 		return

@@ -256,7 +256,7 @@ func TestAssertion40_ResetReclaims(t *testing.T) {
 func TestAssertion41_PostResetWithTheMarkerSet(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	f := r.open(0)
-	_, err := reset(f, kabi.ResetUser) // marks; nobody resets the chip
+	_, err := reset(f, kabi.ResetUser) // marks; the chip isn't reset
 	want(t, "reset", err, nil)
 	if res, err := reset(f, kabi.ResetPost); res != 1 || err != nil {
 		t.Errorf("post reset: %d, %v", res, err)

@@ -533,7 +533,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 }
 
 // The end of a process releases what is only mapped, then descriptors from the highest down, and what was asked to be
-// last behind all.
+// last after all.
 func TestOrderOfTheEndOfAProcess(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	p := r.drv.NewProcess(99, "victim")
@@ -687,7 +687,7 @@ func TestUnplugByName(t *testing.T) {
 	want(t, "open again", err, syscall.ENODEV)
 }
 
-// A second process is told of by the system, keeps who wants the device alone waiting, and else is in nobody's way.
+// A second process is told of by the system, keeps a process that wants the device alone waiting, and otherwise disturbs none.
 func TestSecondProcessByName(t *testing.T) {
 	r := newRig(t, chip.Wormhole)
 	n := r.drv.Node(0)

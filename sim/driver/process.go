@@ -89,11 +89,11 @@ func (p *Process) Signal() {
 	}
 }
 
-// Kill ends the process as kill -9 does: its waits end, its mappings go, its files are released, and behind each the
+// Kill ends the process as kill -9 does: its waits end, its mappings go, its files are released, and after each the
 // driver cleans up. The order is Linux's: mappings before descriptors (do_exit calls exit_mm before exit_files), of the
 // descriptors the highest first, because exit_files closes them upwards and the work that it leaves for the end of the
 // task is done last in, first out (kernel/task_work.c, since Linux 4.3). A file that was asked to be released last comes
-// behind all others, and one with a request under way when that has ended.
+// after all others, and one with a request under way when that has ended.
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
@@ -128,8 +128,8 @@ func (f *file) exitRank() int {
 	return 0
 }
 
-// take takes the process's files out of its hands, and returns those to release. Whoever made a request that is under way
-// releases its file behind it.
+// take takes the process's files out of its hands, and returns those to release. A request that is under way
+// releases its file when it ends.
 func (p *Process) take() (files []*file) {
 	for _, d := range p.drv.all() {
 		d.mu.Lock()

@@ -97,7 +97,7 @@ func (d *device) zapSince27Locked() {
 }
 
 // invalidate is what modes 2 to 5 do before the chip is touched: a new generation, mappings zapped, and from 2.10 on
-// the windows and outbound regions of the files it made stale given back, while the resetting file is carried along.
+// the windows and outbound regions of the files it made stale released, while the resetting file is carried along.
 // A reset wipes the outbound regions in hardware; only the bookkeeping goes here (tt-kmd memory.c,
 // tenstorrent_reset_reclaim_iatus).
 func (d *device) invalidate(by *file, window bool) {

@@ -188,7 +188,7 @@ func checks() []check {
 			},
 		},
 		{
-			name: "DRAM that nobody wrote is read", cfg: unwritten, cat: UnpredictableValueUsed,
+			name: "DRAM that was never written is read", cfg: unwritten, cat: UnpredictableValueUsed,
 			says: []string{"BRISC pc=", "read of memory of DRAM controller 0 that was never written"},
 			do: func(r *rig, right bool) {
 				v, b := r.worker(0, 0), r.topo.DRAMBanks()[0]
@@ -199,7 +199,7 @@ func checks() []check {
 			},
 		},
 		{
-			name: "local RAM that nobody wrote is read", arch: chip.Wormhole, cfg: unwritten, cat: UnpredictableValueUsed,
+			name: "local RAM that was never written is read", arch: chip.Wormhole, cfg: unwritten, cat: UnpredictableValueUsed,
 			says: []string{"BRISC pc=", "load from local RAM that was never written"},
 			do: func(r *rig, right bool) {
 				a := newAsm(0x1000).li(a0, localBase+64)

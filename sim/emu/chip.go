@@ -36,7 +36,7 @@ type Config struct {
 	Delay int
 
 	// RefuseUnwritten refuses reads of L1, DRAM and processors' local RAM that were never written, by processors, NoC
-	// and host. Reads of the host of more than 8 bytes give garbage instead, which Seed chooses: nobody acts on a block
+	// and host. Reads of the host of more than 8 bytes give garbage instead, which Seed chooses: a host doesn't act on a block
 	// without looking what is in it, and after a hang the host keeps whole rings. Blackhole clears local RAM when a
 	// processor leaves reset; nothing else is zero by itself. It makes processors several times slower.
 	RefuseUnwritten bool
@@ -59,8 +59,8 @@ type Config struct {
 	Identity Identity
 
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes that keep what they hold,
-	// whoever writes to L1, until a fence, an atomic memory operation or another line in the same place, which Seed
-	// chooses. A program that polls a word without a fence then waits for ever, where silicon, which drops the cache now
+	// whatever writes to L1, until a fence, an atomic memory operation or another line in the same place, which Seed
+	// chooses. A program that polls a word without a fence then waits forever, where silicon, which drops the cache now
 	// and then, would make it slow. It makes processors several times slower, and does nothing on Wormhole.
 	DataCache bool
 }

@@ -3,7 +3,7 @@ package emu
 import "github.com/reprise-tt/reprise/chip"
 
 // In a round of the scheduler all cores begin at the same time and run one after another, so that one could see an earlier time
-// than another one saw that it has heard of since. Clocks of silicon tick alike and don't do that. Here whoever reads a wall clock
+// than another one saw that it has heard of since. Clocks of silicon tick alike and don't do that. Here a reader of a wall clock
 // sees a later time than all that it may know of: the chip keeps the newest of these times for each tile, for each DRAM
 // controller, and for the host with its memory, and it goes wherever data go.
 

@@ -27,7 +27,7 @@ func clocked(t *testing.T, f func(r *rig)) {
 	}
 }
 
-// The host, which reads the wall clock of a tile behind one of its cores, sees a later time, and a core behind the host too.
+// The host, which reads the wall clock of a tile behind one of its cores, sees a later time, and a core after the host too.
 func TestWallClockForTheHost(t *testing.T) {
 	const clock, stamps = 0xFFB121F0, 0x40000
 	clocked(t, func(r *rig) {

@@ -113,7 +113,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// With RefuseUnwritten a read of L1 that nobody wrote is refused, whoever reads, and a written one is not.
+// With RefuseUnwritten a read of L1 that was never written is refused, whatever reads it, and of written L1 it is not.
 func TestRefuseUnwritten(t *testing.T) {
 	tests := []struct {
 		name string
@@ -152,7 +152,7 @@ func TestRefuseUnwritten(t *testing.T) {
 	}
 }
 
-// With RefuseUnwritten a block that the host reads has garbage where nobody wrote, other garbage with another seed, and what
+// With RefuseUnwritten a block that the host reads has garbage where nothing was written, other garbage with another seed, and what
 // was written elsewhere.
 func TestUnwrittenBlocks(t *testing.T) {
 	for _, arch := range arches {
@@ -175,7 +175,7 @@ func TestUnwrittenBlocks(t *testing.T) {
 	}
 }
 
-// With DataCache a poll without a fence waits for ever, and one with a fence sees what others write; the processor sees
+// With DataCache a poll without a fence waits forever, and one with a fence sees what others write; the processor sees
 // its own stores either way.
 func TestDataCache(t *testing.T) {
 	poll := func(fence bool) *asm {

@@ -21,7 +21,7 @@
 // extension of Blackhole's TRISCs is not emulated.
 //
 // Some things that silicon also refuses, or lets hang, show only as a hang here: a count of multicast destinations that
-// software got wrong, and a poll of a word that nobody writes. [Chip.Dump] says what every processor waits for, and
+// software got wrong, and a poll of a word that is never written. [Chip.Dump] says what every processor waits for, and
 // which NIUs it waits for have nothing under way.
 //
 // # Checks by option
@@ -54,7 +54,7 @@
 //
 // Not found are: a signal that another processor passes on before the acknowledgement (Delay makes some of those happen).
 // The order of a write and an atomic on one path is taken as given, as all software does. Requests that the host starts
-// through registers have sources and destinations, but signal nothing. Of writes to one tile that nobody acknowledged the
+// through registers have sources and destinations, but signal nothing. Of writes to one tile that weren't acknowledged the
 // newest 512 are remembered. Of the end of a program that the host polls for in L1 (host mode) nothing is known. Loads of the
 // host of more than 8 bytes aren't looked at: it keeps whole rings after a hang.
 //
@@ -95,7 +95,7 @@
 //     host stores through windows and registers is in the order in which it does so.
 //
 // Instructions are data that the processor reads when it fetches them, so code must be ordered before the processor gets
-// there, and nobody may change an instruction of the line of 64 bytes that a processor is executing. Whether an instruction
+// there, and nothing may change an instruction of the line of 64 bytes that a processor is executing. Whether an instruction
 // cache holds old code is for [Config.RefuseStaleCode].
 //
 // No program that has the edges above is refused. Some that lack them are not found: where a racing value only decides a
@@ -125,7 +125,7 @@
 //
 // Cards reach each other's BARs where the driver maps them (MAP_PEER_BAR), and never wait for each other. Writes are posted:
 // those of one card arrive in order, and before what the host stores or loads once it knows of them, and a card that is a
-// megabyte ahead of its peers stops until they have taken some. A NoC read is answered when the peer gets to it, behind all
+// megabyte ahead of its peers stops until they have taken some. A NoC read is answered when the peer gets to it, after all
 // writes before it. The host's own reads through the PCIe tile, and those of the controller's DMA engines, which end inside the
 // store that starts them, are refused. A peer that has stopped answers all-ones. At the peer all of this counts as an access
 // of the host, also for the checks.
@@ -133,7 +133,7 @@
 // # Time
 //
 // Processors run in slices of a few thousand instructions in an order drawn from [Config.Seed]. A processor that waits
-// costs nothing: when an iteration of a loop changed no register and no memory and read only what nobody changed, it is
+// costs nothing: when an iteration of a loop changed no register and no memory and read only what didn't change, it is
 // parked until something that it read can change. When it is woken and none of that has changed, its loop is counted as
 // executed and it is parked again. A chip on which all processors are parked or held in reset uses no
 // processor time of the host.

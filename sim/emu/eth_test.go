@@ -132,7 +132,7 @@ func TestEthernetCommandUnseen(t *testing.T) {
 	}
 }
 
-// A register of the other tile can be written: here a stream's counter, which the flag behind it can't overtake.
+// A register of the other tile can be written: here a stream's counter, which the flag after it can't overtake.
 func TestEthernetRemoteRegister(t *testing.T) {
 	for _, arch := range arches {
 		_, rs := pair(t, Config{Arch: arch, Synchronous: true, Delay: 30})
@@ -365,7 +365,7 @@ func TestEthernetSaysItsName(t *testing.T) {
 }
 
 // The reset of a chip that stopped is a link that goes down and comes up to its neighbour: a queue that was full of packets
-// which nobody took is ready again, and what is sent then arrives.
+// which wasn't taken is ready again, and what is sent then arrives.
 func TestEthernetQueueAfterPeersReset(t *testing.T) {
 	for name, cfg := range ethConfigs {
 		for _, arch := range arches {

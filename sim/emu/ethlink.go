@@ -35,8 +35,8 @@ func (c *Chip) linked() bool { return len(c.ports) > 0 }
 func (p *port) up() bool { return !p.wire.down.Load() }
 
 // LinkFaults is what a link does to the packets that one of its ends sends. One in so many, drawn from the chip's seed, is
-// dropped, comes twice or is held up with all those behind it; 0 is none. What is dropped is sent again until it arrives, and
-// nothing behind it is taken before (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md, TT-link mode); if all are
+// dropped, comes twice or is held up with all those after it; 0 is none. What is dropped is sent again until it arrives, and
+// nothing after it is taken before (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md, TT-link mode); if all are
 // dropped, none arrives, and the queue stands still once it is full. Of those that come twice, silicon discards one; here
 // both are written, as a check of what is above.
 type LinkFaults struct {
@@ -47,7 +47,7 @@ type LinkFaults struct {
 
 func oneIn(c *Chip, n uint64) bool { return n != 0 && c.random()%n == 0 }
 
-// port returns the tile's end of its link, or nil if there is none.
+// port returns the tile's end of its link, or nil.
 func (t *tile) port() *port {
 	if t.kind != chip.Ethernet || t.eth.channel >= len(t.chip.ports) || t.chip.ports[t.eth.channel].peer == nil {
 		return nil

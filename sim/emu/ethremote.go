@@ -57,12 +57,12 @@ func (t *tile) serveRemote() bool {
 		return bad(UnimplementedFunctionality, "there is no chip at (%d,%d)", x, y)
 	}
 	if !c.reaches(a.to) {
-		return true // nobody answers: the host's time runs out
+		return true // no answer comes: the host's time runs out
 	}
 	t.eth.fw.asking = a
 	a.to.inbox.post(a.to, func(there *Chip) {
 		if !there.remote(a) {
-			return // nobody answers until that chip is reset
+			return // no answer comes until that chip is reset
 		}
 		c.inbox.post(c, func(*Chip) {
 			if now := c.ethTile(t.eth.channel); now == t && t.eth.fw.asking == a { // neither chip was reset meanwhile
@@ -151,7 +151,7 @@ func (c *Chip) at(x, y uint8) *Chip {
 	return nil
 }
 
-// RemoteFault returns the fault of the chip of the machine at a place, nil if there is none.
+// RemoteFault returns the fault of the chip of the machine at a place, or nil.
 func (c *Chip) RemoteFault(x, y uint8) error {
 	if o := c.at(x, y); o != nil {
 		return o.Fault()

@@ -25,7 +25,7 @@ func TestMemoryThatGrows(t *testing.T) {
 				addr := edge - 8 + rapid.Uint32Range(0, 15).Draw(t, "offset")
 				width := rapid.SampledFrom([]uint32{1, 2, 4}).Draw(t, "width")
 				if addr = addr &^ (width - 1); addr >= size {
-					continue // registers begin behind
+					continue // registers begin after it
 				}
 				v := rapid.Uint32().Draw(t, "value")
 				f3 := map[uint32]uint32{1: 0, 2: 1, 4: 2}[width]
@@ -71,7 +71,7 @@ func TestMemoryThatGrows(t *testing.T) {
 	}
 }
 
-// A loop that waits for memory nobody has used yet is found, and ends when it is written.
+// A loop that waits for memory that wasn't used yet is found, and ends when it is written.
 func TestWaitForMemoryThatGrows(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)

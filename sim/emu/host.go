@@ -62,7 +62,7 @@ func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 	c.readBAR(bar, off, p)
 }
 
-// readBAR is BARRead by whoever holds the token.
+// readBAR is BARRead; the caller holds the token.
 func (c *Chip) readBAR(bar int, off uint64, p []byte) {
 	if c.fault == nil && c.inBAR(bar, off, len(p)) {
 		if bar0, ok := c.inWindows(bar, off); ok {
@@ -92,7 +92,7 @@ func (c *Chip) BARWrite(bar int, off uint64, p []byte) {
 	c.writeBAR(bar, off, p)
 }
 
-// writeBAR is BARWrite by whoever holds the token.
+// writeBAR is BARWrite; the caller holds the token.
 func (c *Chip) writeBAR(bar int, off uint64, p []byte) {
 	if c.fault != nil || !c.inBAR(bar, off, len(p)) {
 		return

@@ -119,7 +119,7 @@ func (c *core) slowLoad(o inst, addr uint32) slowResult {
 		c.refuse(NonContractualBehavior, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
 		return slowHalt
 	}
-	if t := c.tile; addr < t.size { // behind what of L1 was used so far
+	if t := c.tile; addr < t.size { // after what of L1 was used so far
 		c.x[o.rd] = extend(o.code, t.memory(addr + n)[addr>>2], addr)
 		return slowDone
 	}
@@ -142,7 +142,7 @@ func (c *core) slowStore(o inst, addr uint32) slowResult {
 	}
 	t := c.tile
 	v := c.x[o.rs2]
-	if w := addr >> 2; addr < t.size { // in a flagged line, or behind what of L1 was used so far
+	if w := addr >> 2; addr < t.size { // in a flagged line, or after what of L1 was used so far
 		l1 := t.memory(addr + n)
 		switch n {
 		case 1:

@@ -13,7 +13,7 @@ type order struct {
 	agents []*agent
 	host   *agent
 	carry  *stamp // of the request that is taking effect, or nil
-	open   bool   // nobody has made sure of it: it writes to DRAM
+	open   bool   // not known to be over: it writes to DRAM
 
 	drams []*shadow
 	bus   *shadow // host memory

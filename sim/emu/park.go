@@ -4,7 +4,7 @@ package emu
 const probeMax = 400
 
 // probe executes instructions one by one until it knows whether the core waits: if it comes back to where it started
-// with the same registers, having changed nothing and read only what nobody else changed, every further iteration
+// with the same registers, having changed nothing and read only what nothing else changed, every further iteration
 // would do the same until something that it read changes. It then fills in what the core waits for and returns true.
 // Otherwise the instructions it executed are simply executed.
 //
@@ -111,7 +111,7 @@ func (c *core) noteRead(addr, n uint32) bool {
 		return true
 	}
 	if (addr-localBase)>>2 < uint32(len(c.local)) {
-		return true // nobody else can change it
+		return true // nothing else can change it
 	}
 	cl, ok := t.readClass(addr)
 	c.classes |= cl
@@ -156,7 +156,7 @@ func (t *tile) changed(cl class) {
 	}
 }
 
-// touched is called for a store to a flagged line of L1: it drops decoded instructions and wakes whoever waits.
+// touched is called for a store to a flagged line of L1: it drops decoded instructions and wakes processors that wait.
 func (t *tile) touched(line uint32) {
 	f := t.flags[line]
 	if f&flagCode != 0 {

@@ -136,7 +136,7 @@ func (c *Chip) attend() {
 	}
 }
 
-// left reports whether other chips have left something since the token was given back.
+// left reports whether other chips have left something since the token was released.
 func (s *sched) left() bool {
 	if s.group == nil {
 		return s.behind()

@@ -166,7 +166,7 @@ func TestPeersBothWays(t *testing.T) {
 				for _, w := range q.stores(arch) {
 					a.stw(w[0], w[1])
 				}
-				// Whoever reads waits for the answer, in a2 the number of the last one.
+				// A reader waits for the answer, in a2 the number of the last one.
 				a.li(a0, 0x20000).li(a1, 0).li(a2, 1).li(t0, niu0Base+layoutOf(arch).cmd).li(t1, 1).li(a3, niu0Base+0x200+4*cntReadResp).label("loop")
 				if ctrl == ctrlRead {
 					a.label("wait").lw(a4, a3, 0).bltu(a4, a2, "wait").addi(a2, a2, 1)
@@ -271,7 +271,7 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	there.healthy()
 }
 
-// A peer that has stopped or is closed answers all-ones and takes no writes, and whoever asks goes on.
+// A peer that has stopped or is closed answers all-ones and takes no writes, and the card that asks goes on.
 func TestPeerThatStopped(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		for _, synchronous := range []bool{true, false} {
@@ -292,13 +292,13 @@ func TestPeerThatStopped(t *testing.T) {
 			}
 			r.healthy()
 			if n := r.c.pcie.peers.Posted(); n != 0 {
-				t.Errorf("closed %t: %d bytes are under way for ever", closed, n)
+				t.Errorf("closed %t: %d bytes are under way forever", closed, n)
 			}
 		}
 	}
 }
 
-// An answer to a card that was reset meanwhile is nobody's.
+// An answer to a card that was reset meanwhile is dropped.
 func TestPeerAnswersBehindReset(t *testing.T) {
 	p := peersOf(t, [2]*rig{newRig(t, Config{Arch: chip.Blackhole}), newRig(t, Config{Arch: chip.Blackhole})})
 	r, v := p.rigs[0], p.rigs[0].worker(0, 0)
@@ -316,7 +316,7 @@ func TestPeerAnswersBehindReset(t *testing.T) {
 	p.request(0, v, ctrlRead, 0x71000, 0x50000, 64)
 	r.eventually("the new answer", func() bool { return r.counter(v, chip.NOC0, cntReadResp) == 1 })
 	if !bytes.Equal(r.read(v, 0x70000, 64), make([]byte, 64)) || !bytes.Equal(r.read(v, 0x71000, 64), pattern(64, 1)) {
-		t.Error("the answer from before the reset is there, or the one behind it isn't")
+		t.Error("the answer from before the reset is there, or the one after it isn't")
 	}
 	r.healthy()
 }

@@ -15,7 +15,7 @@ type races struct {
 	// How many flights hold a line of L1, by line.
 	sources  []uint16 // as the source of a write
 	landings []uint16 // as the destination of a read
-	incoming []uint16 // as the destination of somebody's write that nobody made sure of
+	incoming []uint16 // as the destination of a write that isn't known to be over
 	pulses   []uint16 // signals that lie in the line
 
 	arriving []*flight            // those of incoming

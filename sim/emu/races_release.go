@@ -83,7 +83,7 @@ func (r *races) sweep(seer *core, noc int, fn func(*flight)) {
 	r.flights[noc] = live
 }
 
-// stopped forgets what a processor that is put into reset has under way: whoever resets it takes care of that.
+// stopped forgets what a processor that is put into reset has under way: the one that resets it takes care of that.
 func (r *races) stopped(k *core) {
 	for noc := range r.flights {
 		r.unacked[noc].stopped(k)

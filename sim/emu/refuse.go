@@ -29,9 +29,9 @@ const (
 	UndefinedBehavior = tensix.UndefinedBehavior
 	// NonContractualBehavior works on hardware by accident.
 	NonContractualBehavior = tensix.NonContractualBehavior
-	// UnpredictableValueUsed depends on a value that nobody set.
+	// UnpredictableValueUsed depends on a value that was never set.
 	UnpredictableValueUsed = tensix.UnpredictableValueUsed
-	// UntestedFunctionality exists but nobody has validated it.
+	// UntestedFunctionality exists but wasn't validated.
 	UntestedFunctionality = tensix.UntestedFunctionality
 	// UnimplementedFunctionality exists on silicon and not here.
 	UnimplementedFunctionality = tensix.UnimplementedFunctionality

@@ -156,7 +156,7 @@ func (s *shadow) writes(by *stamp, component int) clock {
 	return by.clock()
 }
 
-// unfinished is the time of an access that nobody has made sure of.
+// unfinished is the time of an access that isn't known to be over.
 const unfinished = 1<<epochBits - 1
 
 // finished is when the program of a processor knows that its NoC has read n bytes at addr.

@@ -286,7 +286,7 @@ func sharings() []check {
 			},
 		},
 		{
-			name: "a source is given back before the NoC is known to have read it", cfg: races, cat: ub,
+			name: "a source is reused before the NoC is known to have read it", cfg: races, cat: ub,
 			says: []string{"race", "0x40000"},
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 1)
@@ -381,7 +381,7 @@ func sharings() []check {
 				send.targ, send.ret = 0x42000, 0x2000
 				r.run(w, newAsm(0x2000).spend(60, "w").spend(60, "x").spend(60, "y").halt())
 				b := onB()
-				if right { // nobody runs there any more
+				if right { // nothing runs there any more
 					r.st(w, 0xFFB121B0, 0x47800)
 				}
 				r.run(v, b.request(r.arch, send).halt())
@@ -390,7 +390,7 @@ func sharings() []check {
 	}
 }
 
-// fine are programs that look wrong to whoever looks too coarsely.
+// fine are programs that a coarser check would refuse.
 func fine() []check {
 	races := Config{RefuseRaces: true}
 	return []check{

@@ -2,8 +2,9 @@ package emu
 
 import "fmt"
 
-// unacked is what a processor of a tile has asked one of its NIUs for, and nobody of the tile has seen the end of: for each
-// transaction id the newest request of each sort, since those before it end with it as far as counters tell. nil is none.
+// unacked holds the requests that a processor of a tile has made of one of its NIUs and that no processor of the tile has
+// seen the end of: for each transaction id the newest request of each sort, or nil, since those before it end with it as
+// far as counters tell.
 type unacked [numUnacked][16]*flight
 
 const (

@@ -22,7 +22,7 @@ func owedChecks() []check {
 			if right {
 				wait(a)
 			} else {
-				a.waitCounter(0, cntOutgoing+7, x0, "other") // an id that nobody uses says nothing
+				a.waitCounter(0, cntOutgoing+7, x0, "other") // an unused id says nothing
 			}
 			r.run(v, end(r, a, v, w, 0))
 		}}

@@ -76,7 +76,7 @@ func BenchmarkHostRead(b *testing.B) {
 	})
 }
 
-// BenchmarkClock reports how fast simulated time goes while nobody touches the device.
+// BenchmarkClock reports how fast simulated time goes while the host leaves the device alone.
 func BenchmarkClock(b *testing.B) {
 	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
 		load(c, f, program)

@@ -28,7 +28,7 @@ func Library(path string, opts ...Option) *Card {
 	return &Card{node: &libraryNode{path: path, opts: opts}}
 }
 
-// Cards returns the simulator's functions as targets for kmd.Open, behind one model of the kernel driver. They live
+// Cards returns the simulator's functions as targets for kmd.Open, with one model of the kernel driver. They live
 // until the simulator is closed, however often they are opened. Functions that are used through their card must not
 // be used directly. Every call returns the same cards.
 func (s *Sim) Cards() ([]*Card, error) {
@@ -55,7 +55,7 @@ func (s *Sim) Cards() ([]*Card, error) {
 	return s.cards, nil
 }
 
-// Driver returns the model of the kernel driver behind the simulator's cards, with which package sim/serve/cards serves them to
+// Driver returns the model of the kernel driver of the simulator's cards, with which package sim/serve/cards serves them to
 // other processes.
 func (s *Sim) Driver() (*driver.Driver, error) {
 	if _, err := s.Cards(); err != nil {
@@ -134,7 +134,7 @@ func (n *libraryNode) start() (driver.Function, error) {
 	return &only{Function: s.functions[0]}, nil
 }
 
-// only is the first function of a simulator whose other functions nobody can reach: resetting it
+// only is the first function of a simulator whose other functions have no card: resetting it
 // resets the simulator, and closing it ends that.
 type only struct{ *Function }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// firmware is as much of Wormhole's firmware as the simulator doesn't have: it answers the message that asks for a reset,
-// and nobody does it.
+// firmware is as much of Wormhole's firmware as the simulator doesn't have: the simulator answers the
+// message that asks for a reset, and does none.
 type firmware struct {
 	message atomic.Uint32
 	reset   atomic.Pointer[func()]

@@ -29,7 +29,7 @@ var (
 	// ErrSharedReset means that a chip could not be reset because others live in the same library, which has no way to
 	// reset one of them.
 	ErrSharedReset = errors.New("the chips of one library can only be reset together")
-	// ErrDMA means that the simulated device accessed host memory that nobody offered to it.
+	// ErrDMA means that the simulated device accessed host memory that isn't pinned for it.
 	ErrDMA = errors.New("the device accessed host memory that is not pinned for it")
 )
 

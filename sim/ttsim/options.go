@@ -36,7 +36,7 @@ func Output(w io.Writer) Option {
 }
 
 // ManualClock stops time from advancing by itself: it only does in Sim.Clock. A test that must reproduce an exact
-// interleaving uses it. Whoever waits for host memory to change without calling Clock waits forever.
+// interleaving uses it. A host that waits for its memory to change without calling Clock waits forever.
 func ManualClock() Option {
 	return func(c *config) { c.manual = true }
 }

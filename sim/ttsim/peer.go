@@ -15,7 +15,7 @@ var _ driver.Peer = (*Function)(nil)
 // which may be waiting for it, so these are done by another one, or by a host that comes to any of the devices.
 type peers struct {
 	waiting atomic.Int32 // those that aren't done
-	doing   sync.Mutex   // whoever does them; taken before mu
+	doing   sync.Mutex   // held while one is done; taken before mu
 	mu      sync.Mutex
 	list    []func()
 	running bool // a goroutine does them
@@ -32,7 +32,7 @@ func (p *peers) post(f func()) {
 	}
 }
 
-// run does what there is.
+// run does accesses until none is left.
 func (p *peers) run() {
 	for {
 		p.next()
@@ -53,7 +53,7 @@ func (p *peers) settle() {
 	}
 }
 
-// next does the oldest access, if there is one.
+// next does the oldest access, if any.
 func (p *peers) next() {
 	p.doing.Lock()
 	defer p.doing.Unlock()

@@ -217,7 +217,7 @@ func TestParentDies(t *testing.T) {
 	}
 	for end := time.Now().Add(20 * time.Second); syscall.Kill(kids[0], 0) == nil; time.Sleep(time.Millisecond) {
 		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(kids[0]) + "/stat"); bytes.Contains(b, []byte(") Z ")) {
-			break // ended; whoever adopted it has not asked yet
+			break // ended; its new parent hasn't waited for it yet
 		}
 		if time.Now().After(end) {
 			t.Fatal("the server outlives its parent")

@@ -347,7 +347,7 @@ func TestResetAsked(t *testing.T) {
 		}
 	}
 	const bar0, bar4 = 0x1FF30000, 0x1F30000
-	send(0, bar0, 0x56) // nobody listens
+	send(0, bar0, 0x56) // nothing listens
 	asked := 0
 	f.OnResetAsked(func() { asked++ })
 	for i, m := range []struct {

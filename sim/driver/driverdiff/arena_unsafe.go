@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newArena is memory to pin with memory behind it that nobody may touch.
+// newArena returns memory to pin, followed by memory that can't be accessed.
 func newArena() (mem []byte, free func(), err error) {
 	const guard = 16
 	page := os.Getpagesize()
@@ -24,7 +24,7 @@ func newArena() (mem []byte, free func(), err error) {
 	}
 	mem = all[:arenaPages*page]
 	for i := range mem {
-		mem[i] = 1 // so that there is memory behind it
+		mem[i] = 1 // so that there is memory
 	}
 	return mem, free, nil
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// at is the address of an offset in a side's arena, or behind it.
+// at is the address of an offset in a side's arena, or after it.
 func (s *side) at(off uint64) uint64 { return addressOf(s.arena) + off }
 
 // mmap maps a window, a part of a BAR, a buffer or what isn't there. It mostly succeeds.

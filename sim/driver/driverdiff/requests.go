@@ -18,7 +18,7 @@ func hideAddress(b []byte, off int) {
 	}
 }
 
-// arg is the bytes of an input, and room for so many bytes of output behind it.
+// arg is the bytes of an input, and room for so many bytes of output after it.
 func arg[T kabi.Part](in T) []byte { return append([]byte(nil), kabi.PartBytes(&in)...) }
 
 func (r *run) outputSize(n int) uint32 { return uint32(oneOf(r, n, n, n, n, 0, 1, n-1, n+8, 64)) }
@@ -55,7 +55,7 @@ func (r *run) allocateBuffer(f int) {
 	}
 }
 
-// arenaPages is what can be pinned, behind which nothing is mapped.
+// arenaPages is what can be pinned; nothing is mapped after it.
 const arenaPages = 64
 
 func (r *run) pin(f int) {
@@ -126,7 +126,7 @@ func (r *run) lock(f int) {
 	in := kabi.LockCtlIn{OutputSizeBytes: r.outputSize(4), Index: uint8(oneOf(r, 0, 1, 63, 63, 64, 255)),
 		Flags: uint32(oneOf(r, kabi.LockAcquire, kabi.LockRelease, kabi.LockTest, 4, 1<<20))}
 	if r.pick(6) == 0 && in.Index < kabi.LockCount {
-		// Who waits for a lock waits for ever here, so it is only asked for when it is free.
+		// A wait for a lock would never end here, so it is only asked for when it is free.
 		test := in
 		test.OutputSizeBytes, test.Flags = 4, kabi.LockTest
 		b, ok := r.ioctl(f, "LOCK_CTL", kabi.IoctlLockCtl, arg(test), nil, nil)
@@ -149,7 +149,7 @@ func (r *run) allocateWindow(f int) {
 	r.known.offsets[f][out.ID] = oneOf(r, out.MmapOffsetUC, out.MmapOffsetWC)
 }
 
-// window is one of a file's, mostly, and one of nobody's or of another file's otherwise.
+// window is one of a file's, mostly, and otherwise one that doesn't exist or is another file's.
 func (r *run) window(f int) uint32 {
 	ids := slices.Sorted(maps.Keys(r.known.windows[f]))
 	if len(ids) == 0 || r.pick(6) == 0 {
@@ -338,7 +338,7 @@ func (r *run) reset(f int) {
 			oneOf(r, r.deviceInfo, r.driverInfo, r.lock, r.allocateWindow, r.pin, r.queryMappings, r.configureWindow, r.mmap)(f)
 		}
 		ask(kabi.ResetPost)
-		if mode == kabi.ResetUser { // which nobody did: the chip was as it is all the time
+		if mode == kabi.ResetUser { // which didn't happen: the chip was as it is all the time
 			ask(kabi.ResetConfigWrite)
 			ask(kabi.ResetRestoreState)
 		}

@@ -51,7 +51,7 @@ type side struct {
 	maps  [fileCount][]*mapping
 }
 
-// mapping is a live mapping and what is known of the window behind it.
+// mapping is a live mapping and what is known of its window.
 type mapping struct {
 	seam.Mapping
 	window int // -1 for something else
@@ -230,7 +230,7 @@ func (r *run) close(f int) {
 }
 
 // ioctl makes a request with the same argument on both sides. Each side may change its copy before, and hide what it may
-// choose freely behind. The answer is of the first side.
+// choose freely after it. The answer is of the first side.
 func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*side, []byte), hide func([]byte)) (answer []byte, ok bool) {
 	const room, canary = 1024, 0xA5
 	var first []byte

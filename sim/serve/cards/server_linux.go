@@ -67,7 +67,7 @@ func (s *server) add(c *net.UnixConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conns == nil {
-		_ = c.Close() // nobody has said anything on it
+		_ = c.Close() // nothing was said on it
 		return false
 	}
 	s.conns[c] = struct{}{}

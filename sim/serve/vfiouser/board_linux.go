@@ -34,7 +34,7 @@ func (b *controller) ask() {
 	}
 }
 
-// now does the reset that was asked for, if there is one. Behind it, none is under way.
+// now does the reset that was asked for, if any. After it, none is under way.
 func (b *controller) now() {
 	b.doing.Lock()
 	defer b.doing.Unlock()
@@ -47,7 +47,7 @@ func (b *controller) now() {
 	}
 }
 
-// begin is the start of a client: what was asked for while there was none happens first.
+// begin is the start of a client: what was asked for while there was no client happens first.
 func (b *controller) begin() {
 	b.now()
 	b.mu.Lock()
@@ -55,7 +55,7 @@ func (b *controller) begin() {
 	b.mu.Unlock()
 }
 
-// end is the end of a client. Nothing happens behind it.
+// end is the end of a client. Nothing happens after it.
 func (b *controller) end() {
 	b.mu.Lock()
 	b.on = false

@@ -83,7 +83,7 @@ func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 }
 
 // ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and closes the connection. The
-// client's memory and descriptors are given back then; the chip's state stays. While another client is served it waits
+// client's memory and descriptors are released then; the chip's state stays. While another client is served it waits
 // for that one to go. The error says how the client broke the protocol; it is nil when ctx ended it.
 func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer func() { _ = conn.Close() }()

@@ -315,7 +315,7 @@ func (s *slow) BARStore(bar int, off uint64, width int, v uint64) {
 	s.fake.BARStore(bar, off, width, v)
 }
 
-// One client comes after the other, the chip's state stays, and what they gave is given back.
+// One client comes after the other, the chip's state stays, and what they gave is released.
 func TestReconnect(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	path := listen(t, present(t, f, Config{Arch: chip.Wormhole}))

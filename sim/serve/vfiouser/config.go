@@ -11,7 +11,7 @@ type Config struct {
 	// BAR4Size is the size of BAR 4 in bytes where it differs from the architecture's, as firmware can configure on
 	// Blackhole. A power of two.
 	BAR4Size uint64
-	// Report is told what nobody else is: why a client was disconnected, and once why a chip stopped. It may be called
-	// from several goroutines. Nil tells nobody.
+	// Report is called with why a client was disconnected, and once with why the chip stopped: no call returns these. It
+	// may be called from several goroutines. It may be nil.
 	Report func(error)
 }

@@ -33,7 +33,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzConnection gives a server any bytes: it ends when they do, with all memory and descriptors given back.
+// FuzzConnection gives a server any bytes: it ends when they do, with all memory and descriptors released.
 func FuzzConnection(f *testing.F) {
 	hello := "\x01\x00\x01\x00\x17\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00{}\x00"
 	f.Add([]byte(hello + "\x02\x00\x04\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))

@@ -206,7 +206,7 @@ func (g *guest) access(bus uint64, p []byte, write bool) error {
 				return refused(err.Error())
 			}
 		} else if !move(r.mem[bus-r.addr:][:n], p[:n], write) {
-			return refused("the client has cut the file behind its memory short")
+			return refused("the client has truncated the file of its memory")
 		}
 		bus, p = bus+n, p[n:]
 	}

@@ -49,7 +49,7 @@ func (s *session) run(conn *net.UnixConn) error {
 	}
 }
 
-// end gives back what the client gave.
+// end releases what the client gave.
 func (s *session) end() {
 	if s.twin != nil {
 		s.twin.close()
@@ -180,7 +180,7 @@ func (s *session) do(m *message) error {
 	case cmdVersion:
 		return syscall.EINVAL // it was agreed on
 	}
-	// Descriptors for accesses, features and migration: the card has none. Or what nobody has heard of.
+	// Descriptors for accesses, features and migration: the card has none. Or an unknown command.
 	return syscall.EOPNOTSUPP
 }
 

@@ -18,7 +18,7 @@ type message struct {
 	cut  bool // there were more descriptors than allowed
 }
 
-// close closes the descriptors that nobody has kept, which are those not negative.
+// close closes the descriptors that weren't kept, which are those not negative.
 func (m *message) close() {
 	for _, fd := range m.fds {
 		if fd >= 0 {
@@ -110,7 +110,7 @@ func (s *stream) take(oob []byte) {
 				continue
 			}
 			s.msg.cut = true
-			_ = unix.Close(fd) // not looked at
+			_ = unix.Close(fd) // there is no room for it
 		}
 	}
 }

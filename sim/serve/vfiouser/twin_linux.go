@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// twin is the second socket of a connection, on which the server asks the client to move memory that it can't map.
+// twin is the protocol's twin socket: the second one of a connection, on which the server asks the client to move memory that it can't map.
 type twin struct {
 	most int // bytes of a message's data
 
@@ -80,4 +80,4 @@ func (t *twin) exchange(addr uint64, p []byte, write bool) error {
 	return nil
 }
 
-func (t *twin) close() { _ = t.conn.Close() } // whoever waits for it gets an error
+func (t *twin) close() { _ = t.conn.Close() } // an access that waits for it gets an error
