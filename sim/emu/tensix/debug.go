@@ -124,7 +124,7 @@ func (e *Engine) showRWC(s *signals) {
 // DebugDst returns two data of a row of Dst as the register holds them, of eight pairs. Wormhole shows a row that is not valid
 // as zero, Blackhole as it is.
 func (e *Engine) DebugDst(row, pair uint32) uint32 {
-	if row >= dstRows || e.wormhole && !e.dst.valid[row] {
+	if row >= dstRows || e.registers == nil || e.wormhole && !e.dst.valid[row] {
 		return 0
 	}
 	r := &e.dst.rows[row]

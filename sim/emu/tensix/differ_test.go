@@ -98,6 +98,7 @@ type rig struct {
 	rng   *rand.Rand
 	e     *Engine
 	saved Engine
+	data  registers // of saved
 	tile  *testTile
 
 	pending []access // since the last comparison
@@ -159,17 +160,14 @@ func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 
 // try lets the engine do accesses, or none of them if one is refused or would wait.
 func (r *rig) try(list ...access) bool {
-	r.saved = *r.e
 	r.why = nil
+	r.save()
 	for _, a := range list {
 		if r.apply(a) && !r.tile.stray() {
 			continue
 		}
 		r.why = r.e.fault
-		// The caches that the engine points to go by what the sources hold.
-		*r.e = r.saved
-		r.e.srcA.decoded, r.e.srcB.decoded = nil, nil
-		r.tile.restore()
+		r.restore()
 		return false
 	}
 	r.tile.mark()
@@ -180,6 +178,21 @@ func (r *rig) try(list ...access) bool {
 		}
 	}
 	return true
+}
+
+// save keeps the engine as it is, restore brings it back.
+func (r *rig) save() {
+	if r.e.registers == nil {
+		r.e.allocate()
+	}
+	r.saved, r.data = *r.e, *r.e.registers
+}
+
+func (r *rig) restore() {
+	*r.e, *r.e.registers = r.saved, r.data
+	// The caches that the engine points to go by what the sources hold.
+	r.e.srcA.decoded, r.e.srcB.decoded = nil, nil
+	r.tile.restore()
 }
 
 // push is the access that pushes an instruction to the thread of the scene.

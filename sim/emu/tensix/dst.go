@@ -14,7 +14,7 @@ type dstRow = [rowSize]uint16
 
 // dst is the destination register. A row that is not valid reads as zero.
 type dst struct {
-	rows  [dstRows]dstRow
+	rows  *[dstRows]dstRow // of registers
 	valid [dstRows]bool
 }
 

@@ -38,6 +38,7 @@ type Engine struct {
 
 	config [2][numConfigWords]uint32 // by bank; words that both banks share are in both
 
+	registers  *registers // nil until an instruction uses data
 	srcA, srcB source
 	dst        dst
 	sfpu       sfpu
@@ -46,6 +47,29 @@ type Engine struct {
 
 	hazards *hazards
 	fault   *Refusal
+}
+
+// registers hold data. Engines that only firmware initialises have none: a chip has more than a hundred engines.
+type registers struct {
+	dst        [dstRows]dstRow
+	srcA, srcB [2][srcRows]srcRow
+}
+
+// usesData reports whether an instruction needs the registers.
+func usesData(op uint32) bool {
+	switch op {
+	case opZEROACC, opZEROSRC, opGATESRCRST, opCLEARDVALID, opSETRWC, opINCRWC:
+		return false
+	case opPACR, opUNPACR, opUNPACR_NOP, opSFPLOAD, opSFPSTORE, opSFPLOADMACRO:
+		return true
+	}
+	return op >= opMOVD2A && op < opSETRWC
+}
+
+// allocate makes the registers, with zeros.
+func (e *Engine) allocate() {
+	e.registers = new(registers)
+	e.dst.rows, e.srcA.rows, e.srcB.rows = &e.registers.dst, &e.registers.srcA, &e.registers.srcB
 }
 
 // thread is what the engine keeps for one T core.
@@ -152,6 +176,9 @@ func (e *Engine) execute(t *thread, w uint32) bool {
 	case c.kind == executed && w&c.unused != 0:
 		return e.refuse(UndefinedBehavior, "bits %#x are set, which %s doesn't have", w&c.unused, mnemonics[op])
 	case c.kind == executed:
+		if e.registers == nil && usesData(op) {
+			e.allocate()
+		}
 		return e.dispatch(t, w)
 	case c.kind == unsupported:
 		return e.refuse(UnsupportedFunctionality, "%s", mnemonics[op])

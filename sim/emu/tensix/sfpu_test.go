@@ -152,6 +152,7 @@ func goldenFields(s *bitSource, op, n uint32) uint32 {
 func (c *sfpuCase) state() *Engine {
 	s := bitSource(c.number<<16 ^ uint64(c.word>>24))
 	e := New(c.chip, nil)
+	e.allocate()
 	u := &e.sfpu
 	classes := [2]uint32{s.below(8), s.below(8)}
 	for r := range u.l {

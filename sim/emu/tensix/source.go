@@ -11,7 +11,7 @@ type srcRow = arith.Row
 
 // source is SrcA or SrcB: two banks. The unpacker fills one and makes it valid, the matrix unit uses it and frees it.
 type source struct {
-	rows   [2][srcRows]srcRow
+	rows   *[2][srcRows]srcRow // of registers
 	valid  [2]bool
 	unpack uint32    // bank of the unpacker
 	matrix uint32    // bank of the matrix unit
@@ -183,7 +183,7 @@ func (e *Engine) zerosrc(t *thread, a zerosrcArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "all banks of sources %d: want 3, both", a.sources)
 	}
 	for unit := range uint32(2) {
-		if a.sources>>unit&1 == 0 {
+		if a.sources>>unit&1 == 0 || e.registers == nil {
 			continue
 		}
 		s, _ := e.source(unit)
