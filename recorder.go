@@ -98,9 +98,12 @@ func (r *Recorder) run(x *Executable) error {
 		r.borrowScratch()
 	}
 	r.rec.Reserve(x.image.RunBytes())
-	r.rec.Add(x.Name(), i, func(dst []byte) []byte {
-		return x.image.Append(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())))
+	var v dispatch.Variant
+	step := r.rec.Add(x.Name(), i, func(dst []byte) []byte {
+		dst, v = x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())))
+		return dst
 	})
+	step.Variant = uint8(v)
 	return nil
 }
 
@@ -207,7 +210,7 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 			return err
 		}
 	}
-	s := steps[len(steps)-1]
+	s := &steps[len(steps)-1]
 	if s.Program < 0 {
 		return fmt.Errorf("what was recorded last is no program but %q: name arguments after the run that they belong to", s.Name)
 	}
@@ -218,15 +221,17 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 	if err != nil {
 		return err
 	}
-	if !x.image.Inline(s.Size) {
+	v := dispatch.Variant(s.Variant)
+	if !v.Inline() {
 		// Arguments that lie beside the kernels can't be changed for a single run.
 		r.state = r.prior
-		r.rec.Replace(func(dst []byte) []byte {
-			return x.image.AppendInline(dst, &r.state, r.q.q.Dispatcher(), uint16(len(steps)-1))
+		s = r.rec.Replace(func(dst []byte) []byte {
+			dst, v = x.image.AppendInlineRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(steps)-1))
+			return dst
 		})
-		s = steps[len(steps)-1]
+		s.Variant = uint8(v)
 	}
-	base := s.Offset + x.image.Shift(s.Size)
+	base := s.Offset + x.image.MainOffset(v)
 	for i := range at {
 		at[i] += base
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -68,11 +69,12 @@ func (r *Recorder) matchLeader(x *Executable) bool {
 		return false
 	}
 	st := r.state
-	l.buf = x.image.Append(l.buf[:0], &st, r.q.q.Dispatcher(), uint16(l.steps))
+	var v dispatch.Variant
+	l.buf, v = x.image.AppendRun(l.buf[:0], &st, r.q.q.Dispatcher(), uint16(l.steps))
 	s, _ := l.r.recorded()
 	if l.steps < len(s.steps) {
 		step := s.steps[l.steps]
-		if step.Name == x.Name() && step.Program == r.find(x) && bytes.Equal(l.buf, s.commands[step.Offset:step.Offset+step.Size]) {
+		if step.Name == x.Name() && step.Program == r.find(x) && step.Variant == uint8(v) && bytes.Equal(l.buf, s.commands[step.Offset:step.Offset+step.Size]) {
 			r.prior, r.state = r.state, st
 			l.steps++
 			return true
@@ -102,7 +104,7 @@ func (r *Recorder) copyLeader() {
 	for _, step := range s.steps[:l.steps] {
 		r.rec.Add(step.Name, step.Program, func(dst []byte) []byte {
 			return append(dst, s.commands[step.Offset:step.Offset+step.Size]...)
-		})
+		}).Variant = step.Variant
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // CheckError says which program of a trace computes something else in a replay than by itself.
@@ -150,7 +152,7 @@ func (c *check) eager(ctx context.Context, n int) error {
 	}
 	for i, at := range c.runs[:n] {
 		t, s := c.apart.at(i)
-		err := c.rs[at.Part].Run(ctx, t.programs[s.Program].image, c.cmds[at.Part][s.Offset:s.Offset+s.Size])
+		err := c.rs[at.Part].RunAgain(ctx, t.programs[s.Program].image, c.cmds[at.Part][s.Offset:s.Offset+s.Size], dispatch.Variant(s.Variant))
 		if err == nil {
 			err = t.q.await(ctx)
 		}

@@ -158,7 +158,7 @@ func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 func (t *part) relocations() []tracebuf.Reloc {
 	return t.image.FindRelocs(func(step int) []int {
 		s := &t.image.Steps[step]
-		return t.programs[s.Program].image.BinaryPages(s.Size)
+		return t.programs[s.Program].image.RelayedPages(dispatch.Variant(s.Variant))
 	})
 }
 

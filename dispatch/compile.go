@@ -72,8 +72,7 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A run's length tells its form.
-	if all := len(im.main.bytes); len(resident.main.bytes)+residentSaving <= all && len(resident.main.bytes)+len(resident.text.bytes) != all {
+	if len(resident.main.bytes)+residentSaving <= len(im.main.bytes) {
 		im.resident, im.binary = resident, resident.binary
 	}
 	return im, nil

@@ -89,11 +89,6 @@ func (r *Reservation) RunAgain(ctx context.Context, im *Image, run []byte, v Var
 	})
 }
 
-// Run is RunAgain for those who don't keep the variant.
-func (r *Reservation) Run(ctx context.Context, im *Image, run []byte) error {
-	return r.RunAgain(ctx, im, run, im.byLength(len(run)))
-}
-
 // Commands sends commands as they are, such as a part of a trace. after is the queue's state after them. The words at counts
 // are set to the queue's completion count plus Add.
 func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, counts []CountPatch, after State) error {
