@@ -124,8 +124,8 @@ func (b *bench) isOutput(i, steps int, out [][]byte) {
 	}
 }
 
-// Every configuration gives the outputs of the inputs, in order, through Run and through Enqueue and PopAll, and leaves
-// nothing behind.
+// Every configuration gives the outputs of the inputs, in order, through Run and through Enqueue and PopAll, and Close
+// releases everything.
 func TestPipelines(t *testing.T) {
 	devtest.OnEmulators(t, func(d *devtest.Bench) {
 		b := &bench{d}
