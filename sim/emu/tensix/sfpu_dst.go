@@ -54,9 +54,93 @@ func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
 	return place{row &^ 3, row >> 1 & 1}, true
 }
 
-// of returns the row and column of a lane.
-func (p place) of(lane int) (row, column uint32) {
-	return p.row + uint32(lane)/rowLanes, 2*(uint32(lane)%rowLanes) + p.column
+// gather returns the data of Dst that the lanes see, of 32 bits if wide, as the register holds them.
+func (e *Engine) gather(p place, wide bool) (values lreg) {
+	for r := range uint32(numLanes / rowLanes) {
+		to := (*[rowLanes]uint32)(values[r*rowLanes:])
+		row := p.row + r
+		if wide {
+			row = wideRow(row)
+		}
+		if !e.dst.valid[row] {
+			continue
+		}
+		if !wide {
+			gatherRow(to, &e.dst.rows[row], p.column)
+			continue
+		}
+		var low [rowLanes]uint32
+		gatherRow(to, &e.dst.rows[row], p.column)
+		gatherRow(&low, &e.dst.rows[row+wideLow], p.column)
+		for i, v := range low {
+			to[i] = to[i]<<16 | v
+		}
+	}
+	return values
+}
+
+// gatherRow takes every second datum of a row.
+func gatherRow(to *[rowLanes]uint32, row *dstRow, column uint32) {
+	from := row[column&1:]
+	for i := range to {
+		to[i] = uint32(from[2*i])
+	}
+}
+
+// scatter sets the data of Dst that the lanes of a mask reach, of 32 bits if wide, to values as the register holds them.
+func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
+	for r := range uint32(numLanes / rowLanes) {
+		enabled := mask >> (r * rowLanes) & (1<<rowLanes - 1)
+		if enabled == 0 {
+			continue
+		}
+		from := (*[rowLanes]uint32)(values[r*rowLanes:])
+		row := p.row + r
+		if wide {
+			row = wideRow(row)
+			scatterRow(&e.dst.rows[row+wideLow], p.column, from, 0, enabled)
+			scatterRow(&e.dst.rows[row], p.column, from, 16, enabled)
+		} else {
+			scatterRow(&e.dst.rows[row], p.column, from, 0, enabled)
+		}
+		e.dst.valid[row] = true
+	}
+}
+
+// scatterRow sets every second datum of a row, of enabled lanes, to the 16 bits of values from bit shift on.
+func scatterRow(row *dstRow, column uint32, values *[rowLanes]uint32, shift int, enabled uint32) {
+	to := row[column&1:]
+	if enabled == 1<<rowLanes-1 {
+		for i, v := range values {
+			to[2*i] = uint16(v >> (shift & 31))
+		}
+		return
+	}
+	for i, v := range values {
+		if enabled>>i&1 != 0 {
+			to[2*i] = uint16(v >> shift)
+		}
+	}
+}
+
+// wideMode reports whether a mode of SFPLOAD or SFPSTORE takes data of 32 bits.
+func wideMode(mode uint32) bool {
+	switch mode {
+	case sfpuFP32, sfpuInt32, sfpuSignMag, sfpuRaw32, sfpuSwapped:
+		return true
+	}
+	return false
+}
+
+// merge sets the lanes of a mask to those of values.
+func merge(l, values *lreg, mask uint32) {
+	if mask == allLanes {
+		*l = *values
+		return
+	}
+	for lane := range lanes(mask) {
+		l[lane] = values[lane]
+	}
 }
 
 func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
@@ -78,40 +162,58 @@ func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
 	}
 	if a.lreg < writable {
 		l := &e.sfpu.l[a.lreg]
-		for lane := range lanes(e.sfpu.enabled()) {
-			row, column := p.of(lane)
-			l[lane] = e.sfpuRead(a.mod, row, column, l[lane])
-		}
+		values := e.gather(p, wideMode(a.mod))
+		e.decodeLanes(a.mod, &values, l)
+		merge(l, &values, e.sfpu.enabled())
 	}
 	return e.advance(t, a.mode, false)
 }
 
-// sfpuRead returns a datum of Dst as a lane sees it that held old.
-func (e *Engine) sfpuRead(mode, row, column, old uint32) uint32 {
+// decodeLanes turns data of Dst to what lanes see that held old.
+func (e *Engine) decodeLanes(mode uint32, values, old *lreg) {
 	switch mode {
 	case sfpuFP16:
-		v := uint32(arith.DecodeDstFP16(e.dst.read16(row, column)))
-		bias := uint32(0)
-		if v&0x7C00 != 0 {
-			bias = 127 - 15
+		for lane, v := range values {
+			values[lane] = fp16ToFP32(uint32(arith.DecodeDstFP16(uint16(v))))
 		}
-		return v&0x8000<<16 | v&0x7FFF<<13 + bias<<23
 	case sfpuBF16:
-		return uint32(arith.DecodeDstBF16(e.dst.read16(row, column))) << 16
-	case sfpuFP32, sfpuInt32:
-		return arith.DecodeDst32(e.dst.read32(row, column))
-	case sfpuSignMag:
-		v := arith.DecodeDst32(e.dst.read32(row, column))
-		if e.wormhole && v&0x80000000 != 0 {
-			v = -(v & 0x7FFFFFFF)
+		for lane, v := range values {
+			values[lane] = uint32(arith.DecodeDstBF16(uint16(v))) << 16
 		}
-		return v
+	case sfpuFP32, sfpuInt32, sfpuSignMag:
+		for lane, v := range values {
+			values[lane] = arith.DecodeDst32(v)
+		}
+		if mode == sfpuSignMag && e.wormhole {
+			complement(values)
+		}
 	case sfpuLower16:
-		return old&0xFFFF0000 | uint32(e.dst.read16(row, column))
+		for lane, v := range values {
+			values[lane] = old[lane]&0xFFFF0000 | v
+		}
 	case sfpuUpper16:
-		return uint32(e.dst.read16(row, column))<<16 | old&0xFFFF
+		for lane, v := range values {
+			values[lane] = v<<16 | old[lane]&0xFFFF
+		}
 	}
-	return uint32(e.dst.read16(row, column)) // sfpuUint16
+}
+
+// fp16ToFP32 widens an fp16. An exponent of zero stays one.
+func fp16ToFP32(v uint32) uint32 {
+	bias := uint32(0)
+	if v&0x7C00 != 0 {
+		bias = 127 - 15
+	}
+	return v&0x8000<<16 | v&0x7FFF<<13 + bias<<23
+}
+
+// complement turns integers of sign and magnitude to two's complement.
+func complement(values *lreg) {
+	for lane, v := range values {
+		if v&signBit != 0 {
+			values[lane] = -(v &^ signBit)
+		}
+	}
 }
 
 func (e *Engine) sfploadi(t *thread, a sfploadiArgs) bool {
@@ -159,38 +261,39 @@ func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
 	if !ok {
 		return false
 	}
-	l := &e.sfpu.l[a.lreg]
-	for lane := range lanes(e.sfpu.enabled()) {
-		row, column := p.of(lane)
-		e.sfpuWrite(a.mod, row, column, l[lane])
-	}
+	values := e.sfpu.l[a.lreg]
+	e.encodeLanes(a.mod, &values)
+	e.scatter(p, wideMode(a.mod), &values, e.sfpu.enabled())
 	return e.advance(t, a.mode, false)
 }
 
-// sfpuWrite sets a datum of Dst to what a lane holds.
-func (e *Engine) sfpuWrite(mode, row, column, v uint32) {
-	switch mode {
-	case sfpuFP16:
-		e.dst.write16(row, column, arith.EncodeDstFP16(fp32ToFP16(v)))
-	case sfpuBF16:
-		e.dst.write16(row, column, arith.EncodeDstBF16(uint16(flushed(v)>>16)))
-	case sfpuFP32:
-		e.dst.write32(row, column, arith.EncodeDst32(flushed(v)))
-	case sfpuInt32:
-		e.dst.write32(row, column, arith.EncodeDst32(v))
-	case sfpuSignMag:
-		if e.wormhole && v&0x80000000 != 0 {
-			v = 0x80000000 | -v
+// encodeLanes turns what lanes hold to data of Dst.
+func (e *Engine) encodeLanes(mode uint32, values *lreg) {
+	if mode == sfpuBF16 { // the usual one
+		for lane, v := range values {
+			values[lane] = uint32(arith.EncodeDstBF16(uint16(flushed(v) >> 16)))
 		}
-		e.dst.write32(row, column, arith.EncodeDst32(v))
-	case sfpuRaw32:
-		e.dst.write32(row, column, v)
-	case sfpuSwapped:
-		e.dst.write32(row, column, v<<16|v>>16)
-	case sfpuUpper16:
-		e.dst.write16(row, column, uint16(v>>16))
-	default: // sfpuUint16, sfpuLower16
-		e.dst.write16(row, column, uint16(v))
+		return
+	}
+	for lane, v := range values {
+		switch mode {
+		case sfpuFP16:
+			v = uint32(arith.EncodeDstFP16(fp32ToFP16(v)))
+		case sfpuFP32:
+			v = arith.EncodeDst32(flushed(v))
+		case sfpuInt32:
+			v = arith.EncodeDst32(v)
+		case sfpuSignMag:
+			if e.wormhole && v&signBit != 0 {
+				v = signBit | -v
+			}
+			v = arith.EncodeDst32(v)
+		case sfpuSwapped:
+			v = v<<16 | v>>16
+		case sfpuUpper16:
+			v >>= 16
+		}
+		values[lane] = v
 	}
 }
 

@@ -56,9 +56,7 @@ func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
 	}
 	var result lreg
 	e.arithmetic().FMALanes(&result, x, y, z, negateX, negateZ)
-	for lane := range lanes(enabled) {
-		s.l[dst][lane] = result[lane]
-	}
+	merge(&s.l[dst], &result, enabled)
 }
 
 func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
