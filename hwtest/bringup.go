@@ -16,10 +16,10 @@ import (
 func bringupCases() []testCase {
 	return []testCase{
 		{name: "all cores report", protects: "after opening every worker's firmware waits in its idle loop with all processors up", fn: allCoresReport},
-		{name: "core information", protects: "every worker is told its own coordinate", fn: coreInformation},
+		{name: "core information", protects: "every worker has its own coordinate in its core information", fn: coreInformation},
 		{name: "open close open", protects: "a closed device can be opened again and works", fn: openCloseOpen},
 		{name: "closing quiets the chip", protects: "after closing all processors are held in reset", fn: closingQuiets},
-		{name: "nothing left", protects: "a device that nobody used has nothing allocated", fn: nothingLeft},
+		{name: "nothing left", protects: "a device that was just opened has nothing allocated", fn: nothingLeft},
 		{name: "two queues", protects: "a device opens with two command queues and both take commands", fn: twoQueues},
 		{name: "cancelled open", protects: "an open whose context is over fails and leaves the device free", fn: cancelledOpen},
 		{name: "impossible options", protects: "options that no device can fulfil are refused with what to do instead", fn: impossibleOptions},

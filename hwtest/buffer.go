@@ -36,7 +36,7 @@ func bufferCases() []testCase {
 		{name: "write behind write", protects: "writes to one buffer land in order, without waits between them", fn: writeBehindWrite},
 		{name: "outside of the buffer", protects: "transfers beyond a buffer are a *TransferError", fn: transferErrors},
 		{name: "empty transfers", protects: "a transfer of nothing does nothing", fn: emptyTransfers},
-		{name: "out of memory", protects: "what doesn't fit is an *OutOfMemoryError, and what fits is had to the last byte", fn: outOfMemory},
+		{name: "out of memory", protects: "what doesn't fit is an *OutOfMemoryError, and memory can be allocated to the last byte", fn: outOfMemory},
 		{name: "impossible buffers", protects: "sizes and pages that make no buffer are refused", fn: impossibleBuffers},
 		{name: "freed buffer", protects: "a freed buffer isn't used, and its memory is handed out again", fn: freedBuffer},
 		{name: "held by a program", protects: "a loaded program keeps its buffers' memory", fn: heldByProgram},

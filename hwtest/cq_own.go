@@ -25,8 +25,8 @@ func cqOwnCases() []testCase {
 		{name: "SEQUENCE of all kinds", protects: "packed writes, offsets and waits do in a sequence what they do alone", fn: sequenceKinds},
 		{name: "SEQUENCE with relayed data", protects: "the last command of a sequence may get its data by a relay, of any length", fn: sequenceRelay},
 		{name: "SEQUENCE in a trace", protects: "sequences run out of DRAM as out of the issue queue", fn: sequenceTrace},
-		{name: "FORWARD_SUBORDINATE to the workers", protects: "a go signal that the dispatcher hands over reaches every worker once, after what was written before", fn: forwardSubordinateWorkers},
-		{name: "FORWARD_SUBORDINATE laps", protects: "the places of what is handed over come back: each signal goes out whole, more of them than there are places", fn: func(t *fixture) { forwardSubordinateLaps(t, t.size(40, 8)) }},
+		{name: "FORWARD_SUBORDINATE to the workers", protects: "a go signal that the dispatcher forwards to its subordinate reaches every worker once, after what was written before", fn: forwardSubordinateWorkers},
+		{name: "FORWARD_SUBORDINATE laps", protects: "slots of forwarded go signals are reused: each signal goes out whole, more of them than there are slots", fn: func(t *fixture) { forwardSubordinateLaps(t, t.size(40, 8)) }},
 		{name: "FORWARD_SUBORDINATE beside pages", protects: "go signals from the dispatcher and from the prefetcher go out in the order of the commands", fn: forwardSubordinateBesidePages},
 	}...)
 }

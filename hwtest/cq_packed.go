@@ -51,7 +51,7 @@ func cqPackedCases() []testCase {
 		for _, size := range []int{1, 16, 100, 5000} {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("WRITE_PACKED_LARGE %d times %d bytes", subs, size),
-				protects: "runs of bytes go to their rectangles, linked or not",
+				protects: "pieces go to their rectangles, linked or not",
 				fn:       func(t *fixture) { writeLarge(t, subs, size) },
 			})
 		}

@@ -68,7 +68,7 @@ func cqRelayCases() []testCase {
 		{name: "ring buffer offsets", protects: "the cache's offsets choose what a relay counts from and where the next binary goes", fn: ringbufferOffsets},
 		{name: "ring buffer full", protects: "the cache holds a whole mebibyte", fn: ringbufferFull},
 		{name: "ring buffer and relay", protects: "a relay after a load of the cache waits for the load", fn: ringbufferThenRelay},
-		{name: "EXEC_BUF with payload over many pages", protects: "a payload in a trace goes on in the next pages", fn: execBufPayload},
+		{name: "EXEC_BUF with payload over many pages", protects: "a payload in a trace continues on the next pages", fn: execBufPayload},
 		{name: "EXEC_BUF with relays", protects: "relays work inside of a trace", fn: execBufRelays},
 		{name: "EXEC_BUF again and again", protects: "a trace and the issue queue take turns hundreds of times", fn: execBufRepeated},
 		{name: "EXEC_BUF padding", protects: "pages past the end are not run", fn: execBufPadding},

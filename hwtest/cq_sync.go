@@ -19,8 +19,8 @@ func cqSyncCases() []testCase {
 		{name: "WAIT clears the stream", protects: "a cleared stream counts from 0", fn: waitClears},
 		{name: "DELAY", protects: "a delay only takes time", fn: delays},
 		{name: "SINK and DEBUG", protects: "commands for tests are skipped with their payload", fn: sinkDebug},
-		{name: "SET_NUM_WORKER_SEMS", protects: "both dispatchers take it", fn: numWorkerSems},
-		{name: "subordinate's ring laps", protects: "the subordinate's ring wraps: every go signal is sent once, from a page that nobody overwrites", fn: func(t *fixture) { subordinateLaps(t, t.size(6, 2)) }},
+		{name: "SET_NUM_WORKER_SEMS", protects: "the command is valid for both dispatchers", fn: numWorkerSems},
+		{name: "subordinate's ring laps", protects: "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before", fn: func(t *fixture) { subordinateLaps(t, t.size(6, 2)) }},
 		{name: "events count up", protects: "each event arrives after everything before it", fn: eventsCount},
 	}
 	for _, s := range []struct {

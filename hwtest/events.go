@@ -22,7 +22,7 @@ func eventCases() []testCase {
 		})
 	}
 	return append(cs, []testCase{
-		{name: "ten events", protects: "events of a queue are done in order, and each can be asked for", fn: tenEvents},
+		{name: "ten events", protects: "events of a queue are done in order, and each can be queried", fn: tenEvents},
 		{name: "write here, read there", protects: "an event that is recorded again orders a buffer that is written and read again and again", fn: writeHereReadThere},
 		{name: "programs and transfers", protects: "transfers of one queue and programs of the other take turns on a buffer", fn: programsAndTransfers},
 		{name: "meaning at the call", protects: "a wait means the recording that was the newest when it was called", fn: meaningAtTheCall},
@@ -30,7 +30,7 @@ func eventCases() []testCase {
 		{name: "wait holds the queue", protects: "nothing after a wait runs before the recording is done", fn: waitHolds},
 		{name: "never recorded", protects: "a wait that nothing ends is an error at the call", fn: neverRecorded},
 		{name: "on the same queue", protects: "a wait for the own queue's recording doesn't stop it", fn: onTheSameQueue},
-		{name: "two waits for one recording", protects: "waits use nothing up", fn: twoWaits},
+		{name: "two waits for one recording", protects: "a recording can be waited for any number of times", fn: twoWaits},
 		{name: "synchronize with a limit", protects: "waiting on the host ends with its context, and the event goes on", fn: synchronizeLimit},
 		{name: "recordings that nobody waits for", protects: "the dispatcher never stops because the host reads no reports", fn: unreadRecordings},
 		{name: "ids wrap", protects: "ids of events wrap at 32 bits in the middle of a long exchange", fn: idsWrap},

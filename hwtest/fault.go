@@ -40,7 +40,7 @@ func faultCases() []testCase {
 	return append(cs, []testCase{
 		{name: "cancelled while waiting", protects: "a wait ends with its context and the queue stays usable", fn: cancelledWait},
 		{name: "deadline while waiting", protects: "a wait ends with its context's deadline", fn: deadlineWait},
-		{name: "cancelled before sending", protects: "a full queue gives up with its context", fn: cancelledSend},
+		{name: "cancelled before sending", protects: "a wait for room in a full queue ends with its context", fn: cancelledSend},
 		{name: "close with work in flight", protects: "closing a device whose queue is full of work ends, and the next open works", fn: closeBusy},
 		{name: "close while a kernel hangs", unsafe: hangs, needs: needSimulator, protects: "closing a hanging device ends, and the next open works", fn: closeHung},
 		{name: "misuse of raw commands", protects: "commands of an impossible length are refused before they are sent", fn: rawMisuse},

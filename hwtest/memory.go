@@ -48,9 +48,9 @@ func memoryCases() []testCase {
 	return append(cs, []testCase{
 		{name: "sharded in DRAM", protects: "shards in DRAM lie in the banks that were named", fn: shardedDRAM},
 		{name: "fixed address", protects: "a buffer lies where it was asked to, and comes back to where it was", fn: fixedAddress},
-		{name: "parts of a buffer", protects: "a part of a buffer is the same memory, and keeps it", fn: partsOfBuffer},
-		{name: "would it fit", protects: "what would fit does, at the address that was said", fn: wouldFit},
-		{name: "memory map", protects: "the map of a device's memory is without gaps and knows who has what", fn: memoryMap},
+		{name: "parts of a buffer", protects: "a part of a buffer is the same memory, and holds it", fn: partsOfBuffer},
+		{name: "would it fit", protects: "what would fit does fit, at the predicted address", fn: wouldFit},
+		{name: "memory map", protects: "the map of a device's memory has no gaps and names the owner of each range", fn: memoryMap},
 	}...)
 }
 

@@ -22,7 +22,7 @@ func meshCollectiveCases() []testCase {
 		{name: "all_reduce", protects: "after an all_reduce every chip has the sum", fn: onMesh(meshAllReduce)},
 		{name: "all_reduce maximum", protects: "after an all_reduce of maxima every chip has the largest of each", fn: onMesh(meshAllReduceMax)},
 		{name: "pages of every size", protects: "collectives carry pages from 4 B to 4 KiB, whatever their alignment", fn: onMesh(meshPageSizes)},
-		{name: "uneven slices", protects: "slices that can't be equal are gathered and scattered all the same", fn: onMesh(meshUneven)},
+		{name: "uneven slices", protects: "slices of unequal size are gathered and scattered too", fn: onMesh(meshUneven)},
 		{name: "collectives in a row", protects: "collectives that follow one another in a queue keep their numbers", fn: onMesh(meshRow)},
 		{name: "scatter and gather", protects: "a reduce_scatter and an all_gather after it are an all_reduce", fn: onMesh(meshScatterGather)},
 		{name: "float32 sum", protects: "sums of float32 have the bits that IEEE 754 gives in the documented order", fn: onMesh(meshFloatSum)},

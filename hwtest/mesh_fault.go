@@ -14,14 +14,14 @@ import (
 
 func meshFaultCases() []testCase {
 	return []testCase{
-		{name: "capture refuses", protects: "what can't be part of a trace is refused on a mesh as on a chip", fn: onMesh(meshCaptureRefuses)},
+		{name: "capture refuses", protects: "a mesh refuses in a capture what a chip refuses", fn: onMesh(meshCaptureRefuses)},
 		{name: "empty trace", protects: "a trace in which nothing was recorded on any chip is refused", fn: onMesh(meshEmptyTrace)},
 		{name: "foreign objects", protects: "objects of one mesh are refused by another, also by its submesh", fn: onMesh(meshForeign)},
 		{name: "closed", protects: "a mesh that is closed refuses everything, and closing it again does nothing", fn: onOwnMesh(meshClosed)},
 		{name: "lost packets", needs: needEmulator, protects: "packets that a link loses, and that are therefore sent again, change no result", fn: onOwnMesh(meshLostPackets)},
 		{name: "late and double packets", needs: needEmulator, protects: "packets that a link delays or repeats change no result", fn: onOwnMesh(meshBadLinks)},
 		{name: "link down", needs: needEmulator, protects: "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", fn: onOwnMesh(meshLinkDown)},
-		{name: "card lost", needs: needEmulator, protects: "when a card goes one error says so of every chip, and the others replay on", fn: onOwnMesh(meshCardLost)},
+		{name: "card lost", needs: needEmulator, protects: "when a card is lost one error names its chips, and the others still replay", fn: onOwnMesh(meshCardLost)},
 	}
 }
 

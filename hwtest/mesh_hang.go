@@ -15,8 +15,8 @@ import (
 
 func meshHangCases() []testCase {
 	return []testCase{
-		{name: "link down in the middle", needs: needEmulator, protects: "a link that goes down in the middle of collectives never makes a wrong result, and one that comes back goes on", fn: onOwnMesh(meshDownInTheMiddle)},
-		{name: "card lost in the middle", needs: needEmulator, protects: "a card that goes in the middle of replays ends them with the state of every chip", fn: onOwnMesh(meshLostInTheMiddle)},
+		{name: "link down in the middle", needs: needEmulator, protects: "a link that goes down during collectives never makes a wrong result, and collectives continue when it comes back", fn: onOwnMesh(meshDownInTheMiddle)},
+		{name: "card lost in the middle", needs: needEmulator, protects: "a card that is lost during replays ends them with the state of every chip", fn: onOwnMesh(meshLostInTheMiddle)},
 		{name: "slow links", needs: needEmulator, protects: "one chip whose packets all come late delays the others and changes nothing", fn: onOwnMesh(meshSlowChip)},
 		{name: "one chip hangs", needs: needSimulator, protects: "the error of a hang says which chip it is, the others work on, and so does that one after it is recovered", fn: onOwnMesh(meshOneHangs)},
 	}

@@ -11,7 +11,7 @@ import (
 
 func meshOrderCases() []testCase {
 	return []testCase{
-		{name: "float32 maximum", protects: "the largest float32 comes out, -0 is less than 0, and what is no number is the quiet one", fn: onMesh(meshFloatMax)},
+		{name: "float32 maximum", protects: "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", fn: onMesh(meshFloatMax)},
 		{name: "bfloat16 maximum", protects: "the largest bfloat16 comes out of each half of a word", fn: onMesh(meshBFloatMax)},
 		{name: "int32 wraps", protects: "sums of int32 wrap around", fn: onMesh(meshWraps)},
 		{name: "many pages", protects: "a buffer of more pages than links have room for is added up", fn: onMesh(meshManyPages)},
@@ -19,7 +19,7 @@ func meshOrderCases() []testCase {
 		{name: "same bits again", protects: "a sum of floats has the same bits every time, on every chip", fn: onMesh(meshSameBits)},
 		{name: "collectives replayed", protects: "collectives in a trace begin anew at each replay", fn: onMesh(meshReplayed)},
 		{name: "work between collectives", protects: "a program between a reduce_scatter and an all_gather works on the slice of its chip", fn: onMesh(meshBetween)},
-		{name: "late chip", protects: "chips that are ready wait for one that is late, and the result is the same", fn: onMesh(meshLate)},
+		{name: "late chip", protects: "chips that are ready wait for a late one, and the result is the same", fn: onMesh(meshLate)},
 		{name: "links of another core", protects: "any worker can drive the links", fn: onMesh(meshOtherCore)},
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 func meshQueueCases() []testCase {
 	return []testCase{
-		{name: "replays in a row", protects: "no replay of a trace is lost on any chip, however many are under way", fn: onMesh(meshReplays)},
-		{name: "buffer parameter", protects: "a trace of a mesh reads another buffer on every chip once it is told to", fn: onMesh(meshBufferParam)},
+		{name: "replays in a row", protects: "no replay of a trace is lost on any chip, however many are in flight", fn: onMesh(meshReplays)},
+		{name: "buffer parameter", protects: "a buffer parameter of a mesh's trace changes on every chip", fn: onMesh(meshBufferParam)},
 		{name: "several callers", protects: "goroutines that use a mesh at the same time don't disturb each other", fn: onMesh(meshCallers)},
 		{name: "parts in turn", protects: "parts of a trace are replayed chip by chip, in any order", fn: onMesh(meshPartsInTurn)},
 		{name: "events between queues", protects: "a queue of a mesh waits for another's event on every chip", fn: onOwnMesh(meshTwoQueues, queueOptions(false)...)},

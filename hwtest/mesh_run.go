@@ -14,15 +14,15 @@ func meshRunCases() []testCase {
 	return []testCase{
 		{name: "one program everywhere", protects: "a program that is loaded on a mesh runs on every chip", fn: onMesh(meshProgram)},
 		{name: "programs by range", protects: "chips run the program of their range, and those outside of all ranges none", fn: onMesh(meshRanges)},
-		{name: "submesh runs alone", protects: "what is put into a submesh's queue runs on its chips only", fn: onMesh(meshSubmeshRuns)},
+		{name: "submesh runs alone", protects: "work in a submesh's queue runs on its chips only", fn: onMesh(meshSubmeshRuns)},
 		{name: "events", protects: "an event of a mesh is done when it is done on every chip", fn: onMesh(meshEvents)},
 		{name: "trace", protects: "one trace runs on all chips, which share one stream of commands", fn: onMesh(meshTrace)},
 		{name: "trace on a part", protects: "a trace of a mesh can be replayed on some of its chips", fn: onMesh(meshTracePart)},
 		{name: "trace parameters", protects: "a parameter of a mesh's trace changes on every chip", fn: onMesh(meshTraceParam)},
-		{name: "trace release", protects: "releasing a mesh's trace gives the memory back on all chips", fn: onMesh(meshTraceRelease)},
+		{name: "trace release", protects: "releasing a mesh's trace frees its memory on all chips", fn: onMesh(meshTraceRelease)},
 		{name: "submeshes at once", protects: "submeshes that are apart run different traces at the same time", fn: onMesh(meshSubmeshTraces)},
 		{name: "traces in any order", protects: "traces of a mesh are replayed and released in any order", fn: onMesh(meshManyTraces)},
-		{name: "skew", protects: "chips say by their own clocks how far apart they were", fn: onMesh(meshSkew)},
+		{name: "skew", protects: "chips report by their own clocks how far apart they were", fn: onMesh(meshSkew)},
 	}
 }
 

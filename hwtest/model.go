@@ -12,8 +12,8 @@ import (
 
 func modelCases() []testCase {
 	return []testCase{
-		{name: "buffers against a model", protects: "any series of writes, reads, allocations and releases leaves what a plain model says", fn: buffersModel},
-		{name: "everything against a model", protects: "runs, replays, captures, releases, writes and reads in any order do what a plain list of them says", fn: everythingModel},
+		{name: "buffers against a model", protects: "any series of writes, reads, allocations and releases leaves what a model says", fn: buffersModel},
+		{name: "everything against a model", protects: "runs, replays, captures, releases, writes and reads in any order do what a model says", fn: everythingModel},
 	}
 }
 

@@ -37,7 +37,7 @@ func pinnedCases() []testCase {
 	return append(cs, []testCase{
 		{name: "pinned memory, large", protects: "a transfer without a copy may be larger than the queue's own memory", fn: pinnedLarge},
 		{name: "pinned memory in the order of the queue", protects: "transfers with pinned memory keep their place among other transfers and programs", fn: pinnedInOrder},
-		{name: "pinned memory given up in time", protects: "Free waits for transfers that nobody waits for", fn: pinnedFree},
+		{name: "pinned memory given up in time", protects: "Free waits for transfers that the caller hasn't waited for", fn: pinnedFree},
 		{name: "pinned memory and a context that ends", protects: "a wait for a transfer without a copy ends with its context, and the queue goes on", fn: pinnedCancelled},
 	}...)
 }

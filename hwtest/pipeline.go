@@ -63,16 +63,16 @@ func pipelineCases() []testCase {
 	for _, name := range []string{"one queue, L1", "trace, two queues", "transfer queue", "transfer queue, DRAM"} {
 		p := pipeOf(name)
 		cs = append(cs,
-			testCase{name: "canceled: " + name, protects: "what is canceled in the middle leaves the device clean", fn: p.canceled},
+			testCase{name: "canceled: " + name, protects: "a run that is canceled in the middle leaves the device clean", fn: p.canceled},
 			testCase{name: "left: " + name, protects: "a loop that ends early leaves the device clean", fn: p.left},
 		)
 	}
 	return append(cs, []testCase{
 		{name: "overlap", protects: "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", fn: pipelineOverlaps},
 		{name: "two pipelines", protects: "pipelines on one device take turns on its queues and workers", fn: twoPipelines},
-		{name: "other work in between", protects: "the queues may be used otherwise between two runs", fn: workBetween},
-		{name: "several outputs", protects: "all outputs of a model are read before they are written again", fn: severalOutputs},
-		{name: "preallocated outputs", protects: "outputs that are used again hold what they should when they are given out", fn: preallocated},
+		{name: "other work in between", protects: "the queues may be used for other work between two runs", fn: workBetween},
+		{name: "several outputs", protects: "all outputs of a model are read before they are overwritten", fn: severalOutputs},
+		{name: "preallocated outputs", protects: "outputs that are reused hold the right data when they are returned", fn: preallocated},
 		{name: "compile fails", protects: "a model that can't be set up leaves nothing behind", fn: compileFails},
 	}...)
 }

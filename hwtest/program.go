@@ -100,7 +100,7 @@ func programCases() []testCase {
 	for _, e := range programErrors() {
 		cs = append(cs, testCase{
 			name:     "refused: " + e.name,
-			protects: "a program that can't run is a *ProgramError before anything is allocated for good",
+			protects: "a program that can't run is a *ProgramError, and nothing stays allocated",
 			fn:       func(t *fixture) { refused(t, e.change) },
 		})
 	}
@@ -123,8 +123,8 @@ func programCases() []testCase {
 		{name: "config ring wraps", protects: "programs of changing size follow each other around the kernel-config ring", fn: configRing},
 		{name: "thousands of runs", protects: "nothing runs out in thousands of runs without a wait", fn: thousandsOfRuns},
 		{name: "two programs alternate", protects: "each run takes its own program's kernels and arguments", fn: alternate},
-		{name: "close one of two", protects: "closing a program leaves others as they are and gives its memory back", fn: closeOne},
-		{name: "no kernel at all on a core", protects: "cores without a kernel report back all the same", fn: emptyCores},
+		{name: "close one of two", protects: "closing a program frees its memory and leaves others as they are", fn: closeOne},
+		{name: "no kernel at all on a core", protects: "cores without a kernel report completion too", fn: emptyCores},
 		{name: "used after close", protects: "a closed program isn't run", fn: usedAfterClose},
 	}...)
 }

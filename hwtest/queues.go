@@ -51,7 +51,7 @@ func queueCases() []testCase {
 		{name: "transfers on both queues", protects: "both queues move data at the same time", fn: transfersOnBoth},
 		{name: "transfers beside a program", protects: "one queue moves data while a program of the other runs", fn: transfersBeside},
 		{name: "goroutines on both queues", protects: "several goroutines use each queue, and the order is that in which calls return", fn: goroutinesOnBoth},
-		{name: "started reads", protects: "reads that nobody waits for yet come back in order from both queues", fn: startedReads},
+		{name: "started reads", protects: "started reads complete in order on both queues", fn: startedReads},
 	}...)
 }
 

@@ -51,7 +51,7 @@ func ringCases() []testCase {
 		{name: "trace region too small", protects: "a trace that doesn't fit its region is refused with the size that would do", fn: regionTooSmall},
 		{name: "trace region used up", protects: "a region holds traces until it is full and again after a release", fn: regionUsedUp},
 		{name: "hundreds of captures", protects: "captures and releases leave nothing behind", fn: manyCaptures},
-		{name: "two queues take turns", protects: "two command queues share the workers when each waits for the other", fn: queuesTakeTurns},
+		{name: "two queues take turns", protects: "two command queues can share the workers if each waits for the other", fn: queuesTakeTurns},
 	}...)
 }
 

@@ -40,7 +40,7 @@ type trial struct {
 
 	mu       sync.Mutex
 	failed   bool
-	found    bool   // that the case failed while the run went on
+	found    bool   // the case failed before the run had ended
 	skipped  string // why; empty if it wasn't
 	log      []string
 	helpers  map[uintptr]bool // by program counter, as frames cost memory and cases count what is allocated
@@ -104,14 +104,14 @@ func (t *trial) overdue(after time.Duration) {
 	t.found = true // also in a run that is over
 }
 
-// interrupted says that the trial failed because the run is over, and not before: that is nothing that it has found.
+// interrupted reports whether the trial failed only after the run had ended, so that it has found nothing.
 func (t *trial) interrupted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failed && !t.found
 }
 
-// outcome is what became of the trial.
+// outcome returns the outcome of the trial, why it was skipped, and what it logged if it failed.
 func (t *trial) outcome() (o Outcome, reason string, log []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,12 +127,12 @@ func (t *trial) outcome() (o Outcome, reason string, log []string) {
 func (t *trial) fail(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failing()
+	t.setFailedLocked()
 	t.log = append(t.log, line)
 }
 
-// failing marks the trial as failed. t.mu is held.
-func (t *trial) failing() {
+// setFailedLocked marks the trial as failed.
+func (t *trial) setFailedLocked() {
 	t.failed = true
 	t.found = t.found || t.whole.Err() == nil
 }
@@ -157,7 +157,7 @@ func (t *trial) say(line string, failed bool) {
 	}
 	t.log = append(t.log, line)
 	if failed {
-		t.failing()
+		t.setFailedLocked()
 	}
 }
 

@@ -51,7 +51,7 @@ func traceCases() []testCase {
 		{name: "released memory is used again", protects: "a new trace lies where a released one lay", fn: traceReuse},
 		{name: "replay after release", protects: "a released trace isn't replayed, and not released again", fn: replayAfterRelease},
 		{name: "failed capture", protects: "a capture that fails leaves nothing behind", fn: failedCapture},
-		{name: "nothing recorded", protects: "an empty trace is a mistake", fn: emptyTrace},
+		{name: "nothing recorded", protects: "an empty capture is ErrEmptyTrace", fn: emptyTrace},
 		{name: "recorder after the end", protects: "a recorder that outlives its capture records nothing", fn: recorderAfterEnd},
 		{name: "error names the place", protects: "a *CaptureError names the operation and the caller's line", fn: captureErrorPlace},
 		{name: "closed program in a trace", protects: "a trace keeps the kernels of a program that was closed", fn: closedInTrace},
@@ -59,7 +59,7 @@ func traceCases() []testCase {
 		{name: "circular buffers in a trace", protects: "memory of circular buffers that a trace uses isn't handed out", fn: circularInTrace},
 		{name: "description", protects: "a trace's size, steps, extents and text agree", fn: traceDescription},
 		{name: "concurrent use", protects: "a queue takes replays, runs and transfers from several goroutines", fn: concurrentUse},
-		{name: "capture beside use", protects: "capturing doesn't disturb others who use the queue", fn: captureBesideUse},
+		{name: "capture beside use", protects: "capturing doesn't disturb other users of the queue", fn: captureBesideUse},
 		{name: "replays allocate nothing", alone: true, protects: "a replay allocates no memory on the host", fn: replayAllocates},
 	}...)
 }

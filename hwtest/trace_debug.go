@@ -24,7 +24,7 @@ func debugCases() []testCase {
 		{name: "times of programs", protects: "each program of a trace has a time on the device, one after the other, and does what it does in a replay", fn: timesOfPrograms},
 		{name: "large programs in steps", protects: "commands longer than a fetch entry can be stepped through", fn: stepLongCommands},
 		{name: "look between steps", protects: "buffers can be read and written between steps, and nothing else runs", fn: lookBetween},
-		{name: "inside of steps", protects: "what a trace can't do while it is stepped through is an error at once, and no wait for itself", fn: insideOfSteps},
+		{name: "inside of steps", protects: "what a trace can't do while it is stepped through is an error at once, not a deadlock", fn: insideOfSteps},
 		{name: "check a trace", protects: "a trace that does what its programs do passes, and its buffers stay as they were", fn: checkTrace},
 		{name: "check finds the program", protects: "the first program that differs in a replay is named", fn: checkFinds},
 		{name: "bisect by results", protects: "the first program after which a result is wrong is found", fn: bisectResults},

@@ -29,7 +29,7 @@ func traceFileCases() []testCase {
 	return append(cs, []testCase{
 		{name: "file of parts of a buffer", protects: "parameters and results of a trace from a file stand for the parts of buffers that they stood for", fn: partsFromFile},
 		{name: "file in parts", protects: "a trace from a file does the same program by program, in pieces and whole", fn: traceFileParts},
-		{name: "file with results", protects: "results that are saved with a trace are those of a replay of the file, and others are told", fn: traceFileResults},
+		{name: "file with results", protects: "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", fn: traceFileResults},
 		{name: "file of another device", protects: "a trace for other firmware or other workers is refused, and nothing is written", fn: traceFileElsewhere},
 		{name: "damaged file", protects: "a file with any change is refused, nothing is left behind, and the queue works on", fn: traceFileDamaged},
 	}...)

@@ -33,7 +33,7 @@ func transferCases() []testCase {
 		}
 	}
 	return append(cs, []testCase{
-		{name: "started reads of bytes", protects: "reads of parts that nobody waits for yet come back in order", fn: startedBytes},
+		{name: "started reads of bytes", protects: "started reads of parts complete in order", fn: startedBytes},
 		{name: "bytes of a part of a buffer", protects: "a part of a buffer has its own offsets", fn: bytesOfPart},
 	}...)
 }

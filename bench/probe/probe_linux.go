@@ -82,12 +82,12 @@ func Start(c Config) (_ *Probe, err error) {
 // Running reports whether the process still runs. What /proc says of a process is gone when it ends: call Running or
 // Snapshot now and then, which keep the latest.
 func (p *Probe) Running() bool {
-	_, running := p.look()
+	_, running := p.poll()
 	return running
 }
 
-// look returns what /proc says of the process since the probes started, and whether it still runs.
-func (p *Probe) look() (Proc, bool) {
+// poll returns what /proc says of the process since the probes started, and whether it still runs.
+func (p *Probe) poll() (Proc, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended.IsZero() {

@@ -60,7 +60,7 @@ func (p *Probe) drain() {
 func (p *Probe) Snapshot() (*Snapshot, error) {
 	s := &Snapshot{PID: p.pid, Used: p.used, LeftOut: p.leftOut}
 	var running bool
-	if s.Proc, running = p.look(); running {
+	if s.Proc, running = p.poll(); running {
 		s.Elapsed = time.Since(p.began)
 	} else {
 		s.Ended, s.Elapsed = true, p.ended.Sub(p.began)

@@ -83,7 +83,7 @@ func (n *farNode) Open(flags int) (seam.File, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.files == 0 {
-		if err := n.begin(); err != nil {
+		if err := n.startMachineLocked(); err != nil {
 			return nil, err
 		}
 	}
@@ -98,7 +98,7 @@ func (n *farNode) Open(flags int) (seam.File, error) {
 	return &farFile{File: f, n: n}, nil
 }
 
-func (n *farNode) begin() error {
+func (n *farNode) startMachineLocked() error {
 	cards, end, err := n.start()
 	if err != nil {
 		return err
