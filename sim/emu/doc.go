@@ -49,7 +49,7 @@
 //     tile's processors have reads, acknowledged writes or atomics under way of whose end none of them has loaded a counter,
 //     or posted writes whose source may still be read. The dispatcher tells others of the end, and the tile's next program
 //     would count responses that are not its own.
-//   - a command of an Ethernet transmit queue that nobody has seen ready since its last one;
+//   - a command of an Ethernet transmit queue that software hasn't seen ready since its last one;
 //   - what the Tensix engines do right only if a unit is quick enough ([tensix.Engine.RefuseHazards]).
 //
 // Not found are: a signal that another processor passes on before the acknowledgement (Delay makes some of those happen).

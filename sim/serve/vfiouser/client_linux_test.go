@@ -184,7 +184,7 @@ func TestMemory(t *testing.T) {
 	refused("no memory there", f.dma.ReadHost(0x10_1FFF, make([]byte, 2)))
 
 	check(unix.Ftruncate(fd, 3*page))
-	refused("cut the file", f.dma.ReadHost(0x10_1000, make([]byte, 4)))
+	refused("truncated the file", f.dma.ReadHost(0x10_1000, make([]byte, 4)))
 
 	check(c.Unmap(0x10_0000, page))
 	refused("no memory there", f.dma.ReadHost(0x10_0008, make([]byte, 4)))
