@@ -21,7 +21,7 @@ func meshFaultCases() []testCase {
 		{name: "lost packets", needs: needEmulator, protects: "packets that a link loses, and that are therefore sent again, change no result", fn: onOwnMesh(meshLostPackets)},
 		{name: "late and double packets", needs: needEmulator, protects: "packets that a link delays or repeats change no result", fn: onOwnMesh(meshBadLinks)},
 		{name: "link down", needs: needEmulator, protects: "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", fn: onOwnMesh(meshLinkDown)},
-		{name: "card lost", needs: needEmulator, protects: "when a card is lost one error names its chips, and the others still replay", fn: onOwnMesh(meshCardLost)},
+		{name: "card lost", needs: needEmulator, protects: "when a card is lost the error lists every chip of the mesh, and the others still replay", fn: onOwnMesh(meshCardLost)},
 	}
 }
 
