@@ -87,9 +87,9 @@ func ExampleDevice_LoadTrace_queues() {
 	check(err)
 	loaded, err := other.LoadTrace(ctx, &file)
 	check(err)
-	programs := loaded.Programs()
-	check(loaded.Step(ctx, func(step int) error {
-		fmt.Println(programs[step].Name, "on queue", programs[step].Queue.ID())
+	programs := loaded.Debug().Programs()
+	check(loaded.Debug().Step(ctx, func(step int) error {
+		fmt.Println(programs[step].Name, "on queue", programs[step].Queue)
 		return nil
 	}))
 	check(other.Close())

@@ -97,7 +97,7 @@ func ExampleTrace_Set() {
 }
 
 // Programs of a trace can be run one by one, to look at what each does.
-func ExampleTrace_Step() {
+func ExampleTrace_Debug() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
 	check(err)
@@ -110,18 +110,18 @@ func ExampleTrace_Step() {
 		return errors.Join(r.Run(first), r.Run(second))
 	})
 	check(err)
-	check(trace.Step(ctx, func(step int) error {
+	check(trace.Debug().Step(ctx, func(step int) error {
 		fmt.Println(trace.Parts()[0].Steps[step].Name, word(ctx, queue, out))
 		return nil
 	}))
-	check(trace.Check(ctx)) // a replay does what the programs do
+	check(trace.Debug().Check(ctx)) // a replay does what the programs do
 	// Output:
 	// first 5
 	// second 6
 }
 
 // Bisect finds the program behind which a result is wrong.
-func ExampleTrace_Bisect() {
+func ExampleTrace_Debug_bisect() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
 	check(err)
@@ -134,7 +134,7 @@ func ExampleTrace_Bisect() {
 		return errors.Join(r.Run(right), r.Run(right), r.Run(wrong))
 	})
 	check(err)
-	step, err := trace.Bisect(ctx, nil, func(int) (bool, error) { return word(ctx, queue, out) == 1, nil })
+	step, err := trace.Debug().Bisect(ctx, nil, func(int) (bool, error) { return word(ctx, queue, out) == 1, nil })
 	check(err)
 	fmt.Printf("step %d, program %q\n", step, trace.Parts()[0].Steps[step].Name)
 	// Output:

@@ -101,7 +101,7 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	}
 	trace := b.capture("long", xs...)
 	before := b.allocated()
-	if err := trace.Split(b.ends(), 1, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if err := trace.Debug().Split(b.ends(), 1, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	var ys []*reprise.Executable
@@ -150,7 +150,7 @@ func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()
-	go func() { done <- trace.Check(ctx) }()
+	go func() { done <- trace.Debug().Check(ctx) }()
 	for got := make([]byte, data.Size()); !bytes.Equal(got, words(data.Size(), 6)); { // the first program has run
 		b.must(b.dev.Queue(1).Read(b.ctx, data, 0, got))
 	}

@@ -80,14 +80,14 @@ func TestResidentArguments(t *testing.T) {
 		}
 		b.must(old.Replay(b.ctx))
 		want(1)
-		b.must(old.Check(b.ctx))
+		b.must(old.Debug().Check(b.ctx))
 		now, err := b.queue.Capture(b.ctx, "now", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		b.must(err)
 		b.must(errors.Join(x.SetArgs("store", add(100)), now.Replay(b.ctx)))
 		want(7)
 		b.must(named.Replay(b.ctx))
 		want(1)
-		b.must(errors.Join(b.queue.Run(b.ctx, x), named.Set("n", 8), named.Step(b.ctx, nil)))
+		b.must(errors.Join(b.queue.Run(b.ctx, x), named.Set("n", 8), named.Debug().Step(b.ctx, nil)))
 		want(1)
 
 		var file bytes.Buffer
@@ -96,7 +96,7 @@ func TestResidentArguments(t *testing.T) {
 		loaded, err := b.dev.LoadTrace(b.ctx, &file)
 		b.must(err)
 		b.must(loaded.Replay(b.ctx))
-		b.must(loaded.CheckResults(b.ctx))
+		b.must(loaded.Debug().CheckResults(b.ctx))
 		b.must(loaded.Release(b.ctx))
 	})
 }

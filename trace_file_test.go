@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 // saved records a trace of two programs over ten steps on a device of its own, and returns its file with the contents
@@ -64,28 +65,28 @@ func TestLoadedTraceRuns(t *testing.T) {
 			if trace.Name() != "saved" || len(trace.Parts()[0].Steps) != 10 || trace.Parts()[0].Steps[1].Name != "two" {
 				b.Errorf("%q: %+v", trace.Name(), trace.Parts()[0].Steps)
 			}
-			var v *reprise.VerifyError
+			var v *debug.VerifyError
 			b.write(bufs[1], 0)
 			b.write(bufs[2], 0)
-			if err := trace.CheckResults(b.ctx); !errors.As(err, &v) || v.What != `the results in "mid"` {
+			if err := trace.Debug().CheckResults(b.ctx); !errors.As(err, &v) || v.What != `the results in "mid"` {
 				b.Errorf("results before the first replay: %v", err)
 			}
 			b.must(trace.Replay(b.ctx))
-			b.must(trace.CheckResults(b.ctx))
+			b.must(trace.Debug().CheckResults(b.ctx))
 			b.holds(bufs[2], 112)
 			for i := range uint32(4) {
 				b.write(bufs[0], i)
 				b.must(errors.Join(trace.Replay(b.ctx), trace.Replay(b.ctx)))
 				b.holds(bufs[2], i+107)
 			}
-			b.must(trace.Verify(b.ctx))
+			b.must(trace.Debug().Verify(b.ctx))
 
 			// It mixes with what runs besides, and can be saved again.
 			x := b.load(b.blank("blank", b.dev.Grid()))
 			own := b.capture("own", x, x, x)
 			b.must(errors.Join(b.queue.Run(b.ctx, x), trace.Replay(b.ctx), own.Replay(b.ctx), trace.Replay(b.ctx)))
-			b.must(own.Verify(b.ctx))
-			if err := own.CheckResults(b.ctx); !errors.Is(err, reprise.ErrNoResults) {
+			b.must(own.Debug().Verify(b.ctx))
+			if err := own.Debug().CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
 				b.Errorf("results of a recorded trace: %v", err)
 			}
 			var again bytes.Buffer
@@ -204,7 +205,7 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 			b := open(t, target)
 			x := b.load(b.adder("adder", reprise.Core{}, b.pages("in", 1), b.pages("out", 1), 3))
 			trace := b.capture("trace", x)
-			b.must(trace.Verify(b.ctx))
+			b.must(trace.Debug().Verify(b.ctx))
 
 			// A write through the driver, as a stray kernel might do it.
 			kd, err := kmd.Open(b.ctx, target, kmd.WithoutPower(), kmd.WithoutWaiting())
@@ -217,24 +218,24 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 			old, err := kd.Read32(bank.HostEndpoint, at)
 			b.must(err)
 			b.must(kd.Write32(bank.HostEndpoint, at, ^old))
-			err = trace.Verify(b.ctx)
-			var v *reprise.VerifyError
+			err = trace.Debug().Verify(b.ctx)
+			var v *debug.VerifyError
 			if !errors.As(err, &v) || v.What != "the commands" || v.Offset != 20 || v.Differ != 4 || v.Trace != "trace" || v.Got != ^v.Want {
 				b.Errorf("error is %v", err)
 			}
-			if _, err := trace.Inspect(b.ctx); err == nil {
+			if _, err := trace.Debug().Inspect(b.ctx); err == nil {
 				b.Error("commands that were overwritten were read")
 			}
 			b.must(kd.Write32(bank.HostEndpoint, at, old))
-			b.must(trace.Verify(b.ctx))
-			parts, err := trace.Inspect(b.ctx)
+			b.must(trace.Debug().Verify(b.ctx))
+			parts, err := trace.Debug().Inspect(b.ctx)
 			b.must(err)
 			live := parts[0]
 			if len(live.Steps) != 1 || live.Steps[0].Name != "adder" || live.Stats().Commands != len(live.Commands) || live.Steps[0].Size != trace.Parts()[0].Steps[0].Size {
 				b.Errorf("in DRAM: %+v", live.Steps)
 			}
 			b.must(trace.Release(b.ctx))
-			if err := trace.Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+			if err := trace.Debug().Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
 				b.Errorf("verified after release: %v", err)
 			}
 		})
@@ -355,7 +356,7 @@ func TestLoadedTraceHasParameters(t *testing.T) {
 		b.must(trace.Replay(b.ctx))
 		b.holds(other, 210)
 		b.holds(trace.Buffers()[1], 110)
-		b.must(trace.Verify(b.ctx))
+		b.must(trace.Debug().Verify(b.ctx))
 		b.must(errors.Join(trace.Release(b.ctx), other.Free()))
 		for k, n := range b.allocated() {
 			if n != 0 {

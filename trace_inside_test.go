@@ -4,28 +4,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// inside is what traces of one queue and of several have in common.
-type inside interface {
-	Replay(context.Context) error
-	Release(context.Context) error
-	Step(context.Context, func(int) error) error
-	Split(context.Context, int, func(first, end int) error) error
-	Check(context.Context) error
-	Bisect(context.Context, func(int) error, func(int) (bool, error)) (int, error)
-	Verify(context.Context) error
-	CheckResults(context.Context) error
-	Set(string, uint32) error
-	Save(context.Context, io.Writer, ...reprise.SaveOption) error
+// inside is a trace with what debugs it.
+type inside struct {
+	*reprise.Trace
+	*debug.Debugger
 }
+
+func insideOf(t *reprise.Trace) inside { return inside{t, t.Debug()} }
 
 // From inside of its own steps and pieces a trace can be looked at, and everything else is an error at once: no function of
 // a caller's waits for itself. Nothing of it changes the trace.
@@ -45,7 +39,7 @@ func TestInsideOfSteps(t *testing.T) {
 	})
 	b.must(err)
 	before := b.allocated()
-	for name, tr := range map[string]inside{"one": one, "both": both} {
+	for name, tr := range map[string]inside{"one": insideOf(one), "both": insideOf(both)} {
 		t.Run(name, func(t *testing.T) {
 			b.write(x, 10)
 			b.must(q[0].Finish(b.ctx))
@@ -62,7 +56,7 @@ func TestInsideOfSteps(t *testing.T) {
 				if _, err := tr.Bisect(b.ctx, nil, nil); !errors.Is(err, reprise.ErrReserved) {
 					t.Errorf("bisect from inside: %v, want ErrReserved", err)
 				}
-				if err := tr.CheckResults(b.ctx); !errors.Is(err, reprise.ErrNoResults) {
+				if err := tr.CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
 					t.Errorf("check results from inside: %v, want ErrNoResults", err)
 				}
 				var file bytes.Buffer
@@ -95,12 +89,12 @@ func TestInsideOfSteps(t *testing.T) {
 		t.Errorf("something is left (-before +after):\n%s", diff)
 	}
 	// To recover the device from inside ends the run, and leaves traces that work.
-	for name, tr := range map[string]inside{"one": one, "both": both} {
+	for name, tr := range map[string]inside{"one": insideOf(one), "both": insideOf(both)} {
 		for op, err := range map[string]error{
 			"step":  tr.Step(b.ctx, func(int) error { return b.dev.Recover(b.ctx) }),
 			"split": tr.Split(b.ctx, 2, func(int, int) error { return b.dev.Recover(b.ctx) }),
 		} {
-			var at *reprise.StepError
+			var at *debug.StepError
 			if !errors.As(err, &at) || at.First != 0 || !errors.Is(err, reprise.ErrRecovering) {
 				t.Errorf("%s: %s, recovered from inside: %v", name, op, err)
 			}
@@ -110,7 +104,7 @@ func TestInsideOfSteps(t *testing.T) {
 	b.must(errors.Join(q[0].Finish(b.ctx), both.Replay(b.ctx), one.Replay(b.ctx), q[1].Finish(b.ctx)))
 	b.holds(z, 13)
 	b.must(errors.Join(one.Release(b.ctx), both.Release(b.ctx)))
-	if err := both.Step(b.ctx, nil); !errors.Is(err, reprise.ErrReleased) {
+	if err := both.Debug().Step(b.ctx, nil); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("stepped after the release: %v", err)
 	}
 }
@@ -120,7 +114,7 @@ func TestCloseInsideOfSteps(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		trace, _ := b.chain(3)
 		steps := 0
-		err := trace.Step(b.ctx, func(int) error {
+		err := trace.Debug().Step(b.ctx, func(int) error {
 			steps++
 			return b.dev.Close()
 		})
@@ -146,7 +140,7 @@ func TestReleaseWaitsForOthers(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
-	if err := trace.Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+	if err := trace.Debug().Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("verified while it is released: %v", err)
 	}
 	released := make(chan error)

@@ -93,7 +93,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 					var out bytes.Buffer
 					b.must(trace.Save(b.ctx, &out, reprise.WithData()))
 					data = b.read(buf)
-					b.must(errors.Join(trace.Check(b.ctx), trace.Replay(b.ctx)))
+					b.must(errors.Join(trace.Debug().Check(b.ctx), trace.Replay(b.ctx)))
 					return out.Bytes(), data, b.read(buf), buf
 				}
 				file, data, after, was := record(false)
@@ -119,7 +119,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 					if diff := cmp.Diff(data, b.read(buf)); diff != "" {
 						t.Errorf("the buffer's data (-saved +loaded):\n%s", diff)
 					}
-					b.must(errors.Join(trace.Check(b.ctx), trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
+					b.must(errors.Join(trace.Debug().Check(b.ctx), trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
 					if diff := cmp.Diff(after, b.read(buf)); diff != "" {
 						t.Errorf("behind a replay (-recorded +loaded):\n%s", diff)
 					}
@@ -238,7 +238,7 @@ func TestTraceFileOfParts(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			b.Errorf("parameters (-saved +loaded):\n%s", diff)
 		}
-		b.must(errors.Join(trace.Replay(b.ctx), trace.CheckResults(b.ctx)))
+		b.must(errors.Join(trace.Replay(b.ctx), trace.Debug().CheckResults(b.ctx)))
 		// The place of a part is taken by a part like it, not by a whole buffer.
 		other := b.pages("other", 8)
 		b.says(trace.SetBuffer("out", other), "take one like that")

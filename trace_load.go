@@ -60,8 +60,7 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 			return nil, err
 		}
 	}
-	f, err := tracebuf.Decode(r)
-	files := []*tracebuf.File{f}
+	files, err := tracebuf.DecodeAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reprise: load trace: %w", err)
 	}

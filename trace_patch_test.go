@@ -323,7 +323,7 @@ func TestParametersInFiles(t *testing.T) {
 		b.holds(out, 2000)
 		b.must(errors.Join(trace.Set("addend", 3), trace.SetBuffer("from", in), trace.Replay(b.ctx)))
 		b.holds(bufs[1], 1003)
-		b.must(errors.Join(trace.SetBuffer("to", out), trace.Replay(b.ctx), trace.Check(b.ctx)))
+		b.must(errors.Join(trace.SetBuffer("to", out), trace.Replay(b.ctx), trace.Debug().Check(b.ctx)))
 		b.holds(out, 1003)
 		b.must(trace.Release(b.ctx))
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 // swapped is split with the workers of the queues exchanged.
@@ -65,12 +66,12 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 			there := &spanRig{bench: b, q: [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}}
 			pieces := func(t failer, r *spanRig, tr *reprise.Trace, sums [scheduleChains]uint32, cuts int) {
 				t.Helper()
-				bufs, n := tr.Buffers(), len(tr.Programs())
+				bufs, n := tr.Buffers(), len(tr.Debug().Programs())
 				r.clear(t, bufs)
 				okay(t, tr.Replay(r.ctx))
 				r.sums(t, bufs, "a replay", sums, 1)
 				steps := 0
-				okay(t, tr.Step(r.ctx, func(i int) error {
+				okay(t, tr.Debug().Step(r.ctx, func(i int) error {
 					if steps++; i != steps-1 {
 						t.Fatalf("step %d is reported as %d", steps-1, i)
 					}
@@ -78,7 +79,7 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 				}))
 				r.sums(t, bufs, "in steps", sums, 2)
 				at := 0
-				okay(t, tr.Split(r.ctx, 1+cuts%n, func(first, end int) error {
+				okay(t, tr.Debug().Split(r.ctx, 1+cuts%n, func(first, end int) error {
 					if first != at {
 						t.Fatalf("a piece from %d on comes behind one up to %d", first, at)
 					}
@@ -89,9 +90,9 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 				if steps != n || at != n {
 					t.Fatalf("%d steps and pieces up to %d, of %d programs", steps, at, n)
 				}
-				okay(t, tr.Check(r.ctx))
-				okay(t, tr.Verify(r.ctx))
-				times, err := tr.Times(r.ctx)
+				okay(t, tr.Debug().Check(r.ctx))
+				okay(t, tr.Debug().Verify(r.ctx))
+				times, err := tr.Debug().Times(r.ctx)
 				okay(t, err)
 				if len(times) != n {
 					t.Fatalf("%d times of %d programs", len(times), n)
@@ -137,8 +138,8 @@ func TestTraceFileOverQueues(t *testing.T) {
 	})
 	b.must(err)
 	var names []string
-	for _, s := range trace.Programs() {
-		names = append(names, fmt.Sprintf("%s on %d", s.Name, s.Queue.ID()))
+	for _, s := range trace.Debug().Programs() {
+		names = append(names, fmt.Sprintf("%s on %d", s.Name, s.Queue))
 	}
 	if diff := cmp.Diff([]string{"there on 0", "back on 1"}, names); diff != "" {
 		t.Errorf("programs (-want +got):\n%s", diff)
@@ -149,7 +150,7 @@ func TestTraceFileOverQueues(t *testing.T) {
 	want := [2][]tracebuf.Param{partOn(trace, q[0]).Params, partOn(trace, q[1]).Params}
 	var file bytes.Buffer
 	b.must(trace.Save(b.ctx, &file, reprise.WithData(x), reprise.WithResults(y, z)))
-	parts, err := trace.Inspect(b.ctx)
+	parts, err := trace.Debug().Inspect(b.ctx)
 	b.must(err)
 	c := parts[0]
 	if len(c.Steps) != 3 || c.Steps[1].Name != "back" || c.Steps[0].Name != "wait for event there" {
@@ -159,8 +160,8 @@ func TestTraceFileOverQueues(t *testing.T) {
 	// y stays, so that the trace's has to go elsewhere, in both parts.
 	loaded, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
 	b.must(err)
-	var v *reprise.VerifyError
-	if err := loaded.CheckResults(b.ctx); !errors.As(err, &v) {
+	var v *debug.VerifyError
+	if err := loaded.Debug().CheckResults(b.ctx); !errors.As(err, &v) {
 		t.Errorf("results before the replay: %v", err)
 	}
 	moved := loaded.Buffers()[want[0][1].Buffer]
@@ -171,9 +172,9 @@ func TestTraceFileOverQueues(t *testing.T) {
 	if diff := cmp.Diff(want, [2][]tracebuf.Param{partOn(loaded, q[0]).Params, partOn(loaded, q[1]).Params}); diff != "" {
 		t.Errorf("parameters (-saved +loaded):\n%s", diff)
 	}
-	b.must(errors.Join(loaded.Replay(b.ctx), loaded.CheckResults(b.ctx), loaded.Verify(b.ctx), loaded.Check(b.ctx)))
+	b.must(errors.Join(loaded.Replay(b.ctx), loaded.Debug().CheckResults(b.ctx), loaded.Debug().Verify(b.ctx), loaded.Debug().Check(b.ctx)))
 	b.must(errors.Join(loaded.Set("addend", 1), loaded.Replay(b.ctx)))
-	if err := loaded.CheckResults(b.ctx); !errors.As(err, &v) || v.What != `the results in "y"` {
+	if err := loaded.Debug().CheckResults(b.ctx); !errors.As(err, &v) || v.What != `the results in "y"` {
 		t.Errorf("results of other arguments: %v", err)
 	}
 	var again bytes.Buffer
@@ -232,18 +233,18 @@ func TestTraceOverQueuesFindsPrograms(t *testing.T) {
 		return func(int) error { b.write(word, v); b.write(x, 0); return q[0].Finish(b.ctx) }
 	}
 	good := func(int) (bool, error) { return true, nil }
-	step, err := hangs.Bisect(b.ctx, prepare(5), good)
+	step, err := hangs.Debug().Bisect(b.ctx, prepare(5), good)
 	b.must(err)
 	if step != -1 {
 		t.Errorf("step %d goes wrong in a trace that works", step)
 	}
-	if step, err = hangs.Bisect(b.ctx, prepare(0), good); err != nil || step != 2 {
+	if step, err = hangs.Debug().Bisect(b.ctx, prepare(0), good); err != nil || step != 2 {
 		t.Errorf("step %d hangs, %v, want 2", step, err)
 	}
 	b.must(prepare(0)(0))
-	var at *reprise.StepError
+	var at *debug.StepError
 	var hang *reprise.HangError
-	if err := hangs.Step(b.ctx, nil); !errors.As(err, &at) || at.First != 2 || at.Name != "stuck" || !errors.As(err, &hang) {
+	if err := hangs.Debug().Step(b.ctx, nil); !errors.As(err, &at) || at.First != 2 || at.Name != "stuck" || !errors.As(err, &hang) {
 		t.Errorf("stepped: %v", err)
 	}
 	b.must(b.dev.Recover(b.ctx))
@@ -262,15 +263,15 @@ func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	})
 	b.must(err)
 	for range 2 {
-		b.must(errors.Join(trace.Replay(b.ctx), q[1].Finish(b.ctx), trace.Check(b.ctx), trace.Step(b.ctx, nil), trace.Verify(b.ctx)))
-		if times, err := trace.Times(b.ctx); err != nil || len(times) != 0 {
+		b.must(errors.Join(trace.Replay(b.ctx), q[1].Finish(b.ctx), trace.Debug().Check(b.ctx), trace.Debug().Step(b.ctx, nil), trace.Debug().Verify(b.ctx)))
+		if times, err := trace.Debug().Times(b.ctx); err != nil || len(times) != 0 {
 			t.Errorf("times %v, %v", times, err)
 		}
-		step, err := trace.Bisect(b.ctx, nil, func(int) (bool, error) { return true, nil })
+		step, err := trace.Debug().Bisect(b.ctx, nil, func(int) (bool, error) { return true, nil })
 		if err != nil || step != -1 {
 			t.Errorf("bisect: step %d, %v", step, err)
 		}
-		b.says(trace.Split(b.ctx, 1, nil), "it has 0 programs")
+		b.says(trace.Debug().Split(b.ctx, 1, nil), "it has 0 programs")
 	}
 	b.must(trace.Release(b.ctx))
 }
@@ -295,8 +296,8 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 		b.must(err)
 		b.write(x, 0)
 		b.write(y, 1000)
-		var ce *reprise.CheckError
-		if err := trace.Check(b.ctx); edge && err != nil || !edge && (!errors.As(err, &ce) || ce.Step != 5 || ce.Name != "back" || ce.Buffer != "y" || ce.Want != 1) {
+		var ce *debug.CheckError
+		if err := trace.Debug().Check(b.ctx); edge && err != nil || !edge && (!errors.As(err, &ce) || ce.Step != 5 || ce.Name != "back" || ce.Buffer != "y" || ce.Want != 1) {
 			t.Errorf("with the edge %v: %v", edge, err)
 		}
 		b.must(trace.Release(b.ctx))

@@ -73,10 +73,7 @@ func (t *Trace) save(ctx context.Context, w io.Writer, opts []SaveOption) error 
 		}
 		files = append(files, f)
 	}
-	if len(files) > 1 {
-		return fmt.Errorf("it has parts on %d devices: save the Subset of each: %w", len(files), errors.ErrUnsupported)
-	}
-	return tracebuf.Encode(w, files[0])
+	return tracebuf.EncodeAll(w, files)
 }
 
 // partsOn returns the parts on a device.

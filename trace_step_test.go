@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 // chain is a trace that adds 1 in each of n programs, from buffer to buffer and back.
@@ -52,7 +53,7 @@ func TestStepAndSplit(t *testing.T) {
 					want += 4
 				}
 				b.holds(bufs[end%2], want)
-				for op, err := range map[string]error{"run": b.queue.Run(b.ctx, other), "replay": trace.Replay(b.ctx), "step": trace.Step(b.ctx, nil)} {
+				for op, err := range map[string]error{"run": b.queue.Run(b.ctx, other), "replay": trace.Replay(b.ctx), "step": trace.Debug().Step(b.ctx, nil)} {
 					if !errors.Is(err, reprise.ErrReserved) {
 						b.Errorf("%s between pieces: %v", op, err)
 					}
@@ -64,9 +65,9 @@ func TestStepAndSplit(t *testing.T) {
 			want := pieces
 			if pieces == 0 {
 				want = n
-				err = trace.Step(b.ctx, func(i int) error { return look(i + 1) })
+				err = trace.Debug().Step(b.ctx, func(i int) error { return look(i + 1) })
 			} else {
-				err = trace.Split(b.ctx, pieces, func(first, end int) error {
+				err = trace.Debug().Split(b.ctx, pieces, func(first, end int) error {
 					if len(ends) > 0 && ends[len(ends)-1] != first {
 						b.Errorf("a piece starts at %d behind %v", first, ends)
 					}
@@ -88,10 +89,10 @@ func TestStepAndSplit(t *testing.T) {
 		// A run that is cut short leaves the queue usable.
 		mine := errors.New("mine")
 		for name, err := range map[string]error{
-			"step":  trace.Step(b.ctx, func(i int) error { return map[bool]error{true: mine}[i == 3] }),
-			"split": trace.Split(b.ctx, 4, func(int, int) error { return mine }),
+			"step":  trace.Debug().Step(b.ctx, func(i int) error { return map[bool]error{true: mine}[i == 3] }),
+			"split": trace.Debug().Split(b.ctx, 4, func(int, int) error { return mine }),
 		} {
-			var at *reprise.StepError
+			var at *debug.StepError
 			if !errors.Is(err, mine) || !errors.As(err, &at) || name == "step" && (at.First != 3 || at.Last != 3 || at.Name != "to even") {
 				b.Errorf("%s: %v", name, err)
 			}
@@ -100,10 +101,10 @@ func TestStepAndSplit(t *testing.T) {
 		b.must(errors.Join(b.queue.Run(b.ctx, other), trace.Replay(b.ctx)))
 		b.holds(bufs[n%2], 20+n+4)
 		for _, pieces := range []int{-1, 0, n + 1} {
-			b.says(trace.Split(b.ctx, pieces, nil), "pieces: it has 11 programs")
+			b.says(trace.Debug().Split(b.ctx, pieces, nil), "pieces: it has 11 programs")
 		}
 		b.must(trace.Release(b.ctx))
-		for name, err := range map[string]error{"step": trace.Step(b.ctx, nil), "split": trace.Split(b.ctx, 1, nil), "check": trace.Check(b.ctx)} {
+		for name, err := range map[string]error{"step": trace.Debug().Step(b.ctx, nil), "split": trace.Debug().Split(b.ctx, 1, nil), "check": trace.Debug().Check(b.ctx)} {
 			if !errors.Is(err, reprise.ErrReleased) {
 				b.Errorf("%s after the release: %v", name, err)
 			}
@@ -118,7 +119,7 @@ func TestCheck(t *testing.T) {
 		trace, bufs := b.chain(6)
 		b.write(bufs[0], 100)
 		b.write(bufs[1], 200)
-		b.must(errors.Join(trace.Set("last", 3), trace.Check(b.ctx)))
+		b.must(errors.Join(trace.Set("last", 3), trace.Debug().Check(b.ctx)))
 		b.holds(bufs[0], 100)
 		b.holds(bufs[1], 200)
 
@@ -134,11 +135,11 @@ func TestCheck(t *testing.T) {
 		b.write(seen, 0)
 		b.write(result, 7)
 		bad := b.capture("bad", first, b.load(count), first, b.load(show), use, use, first)
-		var ce *reprise.CheckError
-		if err := bad.Check(b.ctx); !errors.As(err, &ce) {
+		var ce *debug.CheckError
+		if err := bad.Debug().Check(b.ctx); !errors.As(err, &ce) {
 			b.Fatalf("error %v, want a *CheckError", err)
 		}
-		want := &reprise.CheckError{Trace: "bad", Step: 3, Name: "show", Buffer: "seen", Differ: 16, Want: ce.Want, Got: ce.Want + 1}
+		want := &debug.CheckError{Trace: "bad", Step: 3, Name: "show", Buffer: "seen", Differ: 16, Want: ce.Want, Got: ce.Want + 1}
 		if diff := cmp.Diff(want, ce); diff != "" {
 			b.Errorf("error (-want +got):\n%s", diff)
 		}
@@ -152,7 +153,7 @@ func TestCheck(t *testing.T) {
 		b.write(hidden, 0)
 		y, z := b.load(other), b.load(once)
 		lost := b.capture("lost", y, z)
-		if err := lost.Check(b.ctx); !errors.As(err, &ce) || ce.Step != -1 || ce.Buffer != "seen" {
+		if err := lost.Debug().Check(b.ctx); !errors.As(err, &ce) || ce.Step != -1 || ce.Buffer != "seen" {
 			b.Errorf("error %v, want a *CheckError for no step", err)
 		}
 		b.must(errors.Join(lost.Release(b.ctx), y.Close(b.ctx), z.Close(b.ctx)))
@@ -173,7 +174,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	})
 	b.must(err)
 	b.write(in, 1)
-	b.must(trace.Check(b.ctx))
+	b.must(trace.Debug().Check(b.ctx))
 	at := trace.Parts()[0].Params[0].At[0] // in the first page, which is in the first bank
 	d, err := kmd.Open(b.ctx, card, kmd.WithoutPower(), kmd.WithoutWaiting())
 	b.must(err)
@@ -182,8 +183,8 @@ func TestCheckFindsDamage(t *testing.T) {
 	b.must(err)
 	bank := ch.DRAMBanks()[0]
 	b.must(d.Write32(bank.HostEndpoint, bank.Offset+trace.Parts()[0].Extents[0].Start+uint64(at), 77))
-	err = trace.Check(b.ctx)
-	var v *reprise.VerifyError
+	err = trace.Debug().Check(b.ctx)
+	var v *debug.VerifyError
 	if !errors.As(err, &v) || v.What != "the commands" || v.Offset != at || v.Got != 77 {
 		t.Errorf("error %v, want a *VerifyError at %d", err, at)
 	}
@@ -211,7 +212,7 @@ func TestStepOnSecondQueue(t *testing.T) {
 			b.write(in, 5)
 			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Finish(b.ctx), trace.Set("addend", 9)))
 			steps := 0
-			b.must(trace.Step(b.ctx, func(i int) error {
+			b.must(trace.Debug().Step(b.ctx, func(i int) error {
 				steps++
 				b.holds(out, []uint32{14, 6}[i])
 				if err := b.queue.Run(b.ctx, other); apart && err != nil || !apart && !errors.Is(err, reprise.ErrReserved) {
@@ -222,7 +223,7 @@ func TestStepOnSecondQueue(t *testing.T) {
 			if steps != 2 {
 				b.Errorf("%d steps", steps)
 			}
-			b.must(errors.Join(trace.Split(b.ctx, 2, nil), trace.Check(b.ctx), trace.Replay(b.ctx), q.Finish(b.ctx)))
+			b.must(errors.Join(trace.Debug().Split(b.ctx, 2, nil), trace.Debug().Check(b.ctx), trace.Replay(b.ctx), q.Finish(b.ctx)))
 			b.holds(out, 6)
 			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Finish(b.ctx), trace.Replay(b.ctx), trace.Release(b.ctx)))
 		})
@@ -251,7 +252,7 @@ func TestCheckBehindReplay(t *testing.T) {
 	b.must(q0.Finish(b.ctx))
 	b.must(both.Replay(b.ctx))
 	done := make(chan error)
-	go func() { done <- both.Check(b.ctx) }()
+	go func() { done <- both.Debug().Check(b.ctx) }()
 	time.Sleep(50 * time.Millisecond) // for Check to begin
 	b.letGo(q0, word)
 	b.must(<-done)

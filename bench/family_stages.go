@@ -76,7 +76,7 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 	}
 	if programs <= 32 {
 		err := s.measure(ctx, "replay", &job{name: "program", params: params, per: 1, burst: burst, sample: func(ctx context.Context) (float64, error) {
-			times, err := t.Times(ctx)
+			times, err := t.Debug().Times(ctx)
 			if err != nil {
 				return 0, err
 			}

@@ -207,9 +207,9 @@ func everythingModel(t *fixture) {
 				}
 				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
 				if n := r.IntRange(0, len(tr.seq), "number of pieces"); n == 0 {
-					must(r, tr.tr.Step(t.ctx, nil))
+					must(r, tr.tr.Debug().Step(t.ctx, nil))
 				} else {
-					must(r, tr.tr.Split(t.ctx, n, nil))
+					must(r, tr.tr.Debug().Split(t.ctx, n, nil))
 				}
 				for _, p := range tr.seq {
 					mix(p)
@@ -217,7 +217,7 @@ func everythingModel(t *fixture) {
 			},
 			"check": func(r draw) {
 				if len(traces) > 0 {
-					must(r, traces[r.IntRange(0, len(traces)-1, "trace")].tr.Check(t.ctx))
+					must(r, traces[r.IntRange(0, len(traces)-1, "trace")].tr.Debug().Check(t.ctx))
 				}
 			},
 			"release": func(r draw) {

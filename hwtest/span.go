@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 // spanCases run on a device whose queues have workers of their own.
@@ -203,7 +204,7 @@ func spanInPieces(t *fixture) {
 	before := t.allocated()
 	rounds := 0
 	var names string
-	for _, s := range tr.Programs() {
+	for _, s := range tr.Debug().Programs() {
 		names += s.Name + " "
 	}
 	if want := "there back there back there back "; names != want {
@@ -212,11 +213,11 @@ func spanInPieces(t *fixture) {
 	for _, pieces := range []int{0, 4, 1, 2, 2 * n}[:t.size(5, 2)] { // 0 for steps
 		if pieces == 0 {
 			steps := 0
-			t.ok(tr.Step(t.ctx, func(i int) error {
+			t.ok(tr.Debug().Step(t.ctx, func(i int) error {
 				if steps++; i != steps-1 {
 					t.Errorf("step %d is reported as %d", steps-1, i)
 				}
-				for op, err := range map[string]error{"replay": tr.Replay(t.ctx), "release": tr.Release(t.ctx), "check": tr.Check(t.ctx)} {
+				for op, err := range map[string]error{"replay": tr.Replay(t.ctx), "release": tr.Release(t.ctx), "check": tr.Debug().Check(t.ctx)} {
 					if !errors.Is(err, reprise.ErrReserved) {
 						t.Errorf("%s from inside: %v, want ErrReserved", op, err)
 					}
@@ -224,7 +225,7 @@ func spanInPieces(t *fixture) {
 				return nil
 			}))
 		} else {
-			t.ok(tr.Split(t.ctx, pieces, nil))
+			t.ok(tr.Debug().Split(t.ctx, pieces, nil))
 		}
 		rounds += n
 		r.check(fmt.Sprintf("%d pieces", pieces), rounds)
@@ -232,16 +233,16 @@ func spanInPieces(t *fixture) {
 		rounds += n
 	}
 	r.check("a replay after it all", rounds)
-	t.ok(tr.Check(t.ctx))
+	t.ok(tr.Debug().Check(t.ctx))
 	r.check("after the check", rounds)
 	mine := errors.New("enough")
-	var at *reprise.StepError
-	if err := tr.Step(t.ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] }); !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 2 {
+	var at *debug.StepError
+	if err := tr.Debug().Step(t.ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] }); !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 2 {
 		t.Errorf("cut short: %v", err)
 	}
 	t.ok(tr.Replay(t.ctx))
 	t.finishBoth()
-	t.ok(tr.Verify(t.ctx))
+	t.ok(tr.Debug().Verify(t.ctx))
 	if after := t.allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
@@ -268,10 +269,10 @@ func spanFromFile(t *fixture) {
 			rounds += n
 		}
 		t.finishBoth()
-		t.ok(loaded.Step(t.ctx, nil))
-		t.ok(loaded.Split(t.ctx, 2, nil))
+		t.ok(loaded.Debug().Step(t.ctx, nil))
+		t.ok(loaded.Debug().Split(t.ctx, 2, nil))
 		rounds += 2 * n
-		t.ok(loaded.Verify(t.ctx))
+		t.ok(loaded.Debug().Verify(t.ctx))
 		r.check("after all replays of the file", rounds)
 		var again bytes.Buffer
 		t.ok(loaded.Save(t.ctx, &again))
@@ -289,13 +290,13 @@ func spanBisect(t *fixture) {
 		return errors.Join(t.rq.Write(t.ctx, r.a, 0, make([]byte, r.a.Size())), t.rq.Finish(t.ctx))
 	}
 	for _, bad := range []int{0, 3, 4} {
-		step, err := tr.Bisect(t.ctx, prepare, func(n int) (bool, error) { return n <= bad, nil })
+		step, err := tr.Debug().Bisect(t.ctx, prepare, func(n int) (bool, error) { return n <= bad, nil })
 		t.ok(err)
 		if step != bad {
 			t.Errorf("step %d was found, want %d", step, bad)
 		}
 	}
-	step, err := tr.Bisect(t.ctx, prepare, func(int) (bool, error) { return true, nil })
+	step, err := tr.Debug().Bisect(t.ctx, prepare, func(int) (bool, error) { return true, nil })
 	t.ok(err)
 	if step != -1 {
 		t.Errorf("step %d was found in a trace that is right", step)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 func debugCases() []testCase {
@@ -67,7 +68,7 @@ func timesOfPrograms(t *fixture) {
 	n := t.size(70, 9) // more than the smallest completion queue holds reports
 	tr, play := t.sequence(f, n)
 	before := t.allocated()
-	times, err := tr.Times(t.ctx)
+	times, err := tr.Debug().Times(t.ctx)
 	t.ok(err)
 	play()
 	if len(times) != n {
@@ -86,7 +87,7 @@ func timesOfPrograms(t *fixture) {
 	play()
 	f.check("after a replay")
 	t.ok(tr.Release(t.ctx))
-	if times, err := tr.Times(t.ctx); !errors.Is(err, reprise.ErrReleased) || times != nil {
+	if times, err := tr.Debug().Times(t.ctx); !errors.Is(err, reprise.ErrReleased) || times != nil {
 		t.Errorf("after the release: %v", err)
 	}
 }
@@ -98,9 +99,9 @@ func inPieces(t *fixture, n int) {
 	before := t.allocated()
 	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) { // 0 for steps
 		if pieces == 0 {
-			t.ok(tr.Step(t.ctx, nil))
+			t.ok(tr.Debug().Step(t.ctx, nil))
 		} else {
-			t.ok(tr.Split(t.ctx, pieces, nil))
+			t.ok(tr.Debug().Split(t.ctx, pieces, nil))
 		}
 		play()
 		t.ok(t.rq.Run(t.ctx, x))
@@ -116,8 +117,8 @@ func inPieces(t *fixture, n int) {
 
 func stepLongCommands(t *fixture) {
 	t.longTrace(func(tr *reprise.Trace) {
-		t.ok(tr.Step(t.ctx, nil))
-		t.ok(tr.Split(t.ctx, 2, nil))
+		t.ok(tr.Debug().Step(t.ctx, nil))
+		t.ok(tr.Debug().Split(t.ctx, 2, nil))
 	})
 }
 
@@ -126,7 +127,7 @@ func lookBetween(t *fixture) {
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	tr := t.capture("t", x, x, x)
 	side := t.buffer(reprise.DRAM, 4096, 64)
-	t.ok(tr.Step(t.ctx, func(i int) error {
+	t.ok(tr.Debug().Step(t.ctx, func(i int) error {
 		f.run(5, t.grid())
 		f.check(fmt.Sprintf("after step %d", i))
 		want := pattern(uint32(i), side.Size())
@@ -140,8 +141,8 @@ func lookBetween(t *fixture) {
 		return nil
 	}))
 	mine := errors.New("enough")
-	var at *reprise.StepError
-	err := tr.Step(t.ctx, func(i int) error {
+	var at *debug.StepError
+	err := tr.Debug().Step(t.ctx, func(i int) error {
 		f.run(5, t.grid())
 		return map[bool]error{true: mine}[i == 1]
 	})
@@ -160,20 +161,20 @@ func insideOfSteps(t *fixture) {
 	inside := func() error {
 		calls++
 		for op, err := range map[string]error{
-			"replay": tr.Replay(t.ctx), "release": tr.Release(t.ctx), "step": tr.Step(t.ctx, nil), "split": tr.Split(t.ctx, 2, nil), "check": tr.Check(t.ctx),
+			"replay": tr.Replay(t.ctx), "release": tr.Release(t.ctx), "step": tr.Debug().Step(t.ctx, nil), "split": tr.Debug().Split(t.ctx, 2, nil), "check": tr.Debug().Check(t.ctx),
 		} {
 			if !errors.Is(err, reprise.ErrReserved) {
 				t.Errorf("%s from inside: %v, want ErrReserved", op, err)
 			}
 		}
-		if err := tr.CheckResults(t.ctx); !errors.Is(err, reprise.ErrNoResults) {
+		if err := tr.Debug().CheckResults(t.ctx); !errors.Is(err, debug.ErrNoResults) {
 			t.Errorf("check results from inside: %v, want ErrNoResults", err)
 		}
-		return tr.Verify(t.ctx)
+		return tr.Debug().Verify(t.ctx)
 	}
-	t.ok(tr.Step(t.ctx, func(int) error { return inside() }))
+	t.ok(tr.Debug().Step(t.ctx, func(int) error { return inside() }))
 	play()
-	t.ok(tr.Split(t.ctx, 2, func(int, int) error { return inside() }))
+	t.ok(tr.Debug().Split(t.ctx, 2, func(int, int) error { return inside() }))
 	play()
 	if calls != 6 {
 		t.Errorf("%d calls, want 6", calls)
@@ -189,11 +190,11 @@ func checkTrace(t *fixture) {
 	f := t.follow()
 	tr, play := t.sequence(f, 9)
 	before := t.allocated()
-	t.ok(tr.Check(t.ctx))
+	t.ok(tr.Debug().Check(t.ctx))
 	f.check("after the check")
 	t.ok(tr.Replay(t.ctx))
 	play()
-	t.ok(tr.Check(t.ctx))
+	t.ok(tr.Debug().Check(t.ctx))
 	f.check("after a replay and a check")
 	if after := t.allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)
@@ -227,8 +228,8 @@ func checkFinds(t *fixture) {
 	f := t.follow()
 	x, y, z := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0)), t.load(count), t.load(show)
 	tr := t.capture("t", x, y, x, x, z, x, x)
-	var ce *reprise.CheckError
-	if err := tr.Check(t.ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
+	var ce *debug.CheckError
+	if err := tr.Debug().Check(t.ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
 		t.Errorf("error %v, want a *CheckError for step 4", err)
 	}
 	t.same("a buffer after the check", pattern(2, 64), t.readAll(out))
@@ -240,13 +241,13 @@ func bisectResults(t *fixture) {
 	tr, _ := t.sequence(f, 10)
 	clear := func(int) error { return t.rq.Write(t.ctx, f.b, 0, make([]byte, f.b.Size())) }
 	for _, bad := range []int{0, 3, 7, 9} {
-		step, err := tr.Bisect(t.ctx, clear, func(n int) (bool, error) { return n <= bad, nil })
+		step, err := tr.Debug().Bisect(t.ctx, clear, func(n int) (bool, error) { return n <= bad, nil })
 		t.ok(err)
 		if step != bad {
 			t.Errorf("step %d was found, want %d", step, bad)
 		}
 	}
-	step, err := tr.Bisect(t.ctx, clear, func(int) (bool, error) { return true, nil })
+	step, err := tr.Debug().Bisect(t.ctx, clear, func(int) (bool, error) { return true, nil })
 	t.ok(err)
 	if step != -1 {
 		t.Errorf("step %d was found in a trace that is right", step)
@@ -270,14 +271,14 @@ func bisectHang(t *fixture) {
 		}
 	}
 	good := func(int) (bool, error) { return true, nil }
-	step, err := tr.Bisect(u.ctx, prepare(0), good)
+	step, err := tr.Debug().Bisect(u.ctx, prepare(0), good)
 	t.ok(err)
 	if step != 2 {
 		t.Errorf("step %d was found, want 2", step)
 	}
 	t.ok(prepare(0)(0))
-	err = tr.Step(u.ctx, nil)
-	var at *reprise.StepError
+	err = tr.Debug().Step(u.ctx, nil)
+	var at *debug.StepError
 	var hang *reprise.HangError
 	if !errors.As(err, &at) || at.First != 2 || at.Name != "spin" || !errors.As(err, &hang) {
 		t.Errorf("stepped: %v", err)
@@ -285,7 +286,7 @@ func bisectHang(t *fixture) {
 	t.says(err, `trace "t": step 2, program "spin"`, "hangs", "step 2 of trace")
 	t.ok(u.dev.Recover(u.ctx))
 	for _, bad := range []int{-1, 3} { // what works, and what is said to be wrong after the program that can hang
-		step, err = tr.Bisect(u.ctx, prepare(0x12345678), func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
+		step, err = tr.Debug().Bisect(u.ctx, prepare(0x12345678), func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
 		t.ok(err)
 		if step != bad {
 			t.Errorf("step %d was found in a trace that works, want %d", step, bad)

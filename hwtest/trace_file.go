@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 func traceFileCases() []testCase {
@@ -108,7 +109,7 @@ func traceFromFile(t *fixture, n int) {
 			f.replay(n)
 		}
 		f.check("replays with runs between")
-		t.ok(tr.Verify(t.ctx))
+		t.ok(tr.Debug().Verify(t.ctx))
 	})
 	if after := t.allocated(); after != before {
 		t.Errorf("a released trace leaves memory: %+v, before %+v", after, before)
@@ -119,15 +120,15 @@ func traceFileParts(t *fixture) {
 	const n = 9
 	file, f := t.saved(n)
 	tr := t.fromFile(file, f)
-	t.ok(tr.Step(t.ctx, nil))
+	t.ok(tr.Debug().Step(t.ctx, nil))
 	f.replay(n)
 	f.check("step by step")
 	for _, pieces := range []int{1, 2, 4, n} {
-		t.ok(tr.Split(t.ctx, pieces, nil))
+		t.ok(tr.Debug().Split(t.ctx, pieces, nil))
 		f.replay(n)
 		f.check(fmt.Sprintf("%d pieces", pieces))
 	}
-	t.ok(tr.Check(t.ctx))
+	t.ok(tr.Debug().Check(t.ctx))
 	f.check("after the check")
 	t.ok(tr.Replay(t.ctx))
 	f.replay(n)
@@ -137,7 +138,7 @@ func traceFileParts(t *fixture) {
 func traceFileResults(t *fixture) {
 	file, f := t.saved(3)
 	tr := t.fromFile(file, f)
-	if err := tr.CheckResults(t.ctx); !errors.Is(err, reprise.ErrNoResults) {
+	if err := tr.Debug().CheckResults(t.ctx); !errors.Is(err, debug.ErrNoResults) {
 		t.Errorf("a file without results: %v", err)
 	}
 	t.ok(tr.Replay(t.ctx))
@@ -156,14 +157,14 @@ func traceFileResults(t *fixture) {
 	tr, err = t.dev.LoadTrace(t.ctx, &both)
 	t.ok(err)
 	t.closing(tr.Release)
-	var v *reprise.VerifyError
-	if err := tr.CheckResults(t.ctx); !errors.As(err, &v) {
+	var v *debug.VerifyError
+	if err := tr.Debug().CheckResults(t.ctx); !errors.As(err, &v) {
 		t.Errorf("results before the replay: %v", err)
 	}
 	t.ok(tr.Replay(t.ctx))
-	t.ok(tr.CheckResults(t.ctx))
+	t.ok(tr.Debug().CheckResults(t.ctx))
 	t.ok(tr.Replay(t.ctx))
-	if err := tr.CheckResults(t.ctx); !errors.As(err, &v) || v.Differ == 0 {
+	if err := tr.Debug().CheckResults(t.ctx); !errors.As(err, &v) || v.Differ == 0 {
 		t.Errorf("results after a second replay: %v", err)
 	}
 }
@@ -265,12 +266,12 @@ func shardedFromFile(t *fixture, s reprise.Sharding) {
 				}
 			}
 			t.same("data from the file", data, t.readAll(got))
-			t.ok(tr.Step(t.ctx, nil))
+			t.ok(tr.Debug().Step(t.ctx, nil))
 			t.same("after its step", numbers, t.readAll(got))
 			t.ok(t.rq.Write(t.ctx, got, 0, data))
 			t.ok(tr.Replay(t.ctx))
 			t.same("after a replay", numbers, t.readAll(got))
-			t.ok(tr.Verify(t.ctx))
+			t.ok(tr.Debug().Verify(t.ctx))
 		})
 	}
 }
@@ -311,12 +312,12 @@ func partsFromFile(t *fixture) {
 	t.ok(err)
 	t.closing(loaded.Release)
 	t.ok(t.rq.Write(t.ctx, whole, 20*page, make([]byte, page)))
-	var v *reprise.VerifyError
-	if err := loaded.CheckResults(t.ctx); !errors.As(err, &v) {
+	var v *debug.VerifyError
+	if err := loaded.Debug().CheckResults(t.ctx); !errors.As(err, &v) {
 		t.Errorf("results before the replay: %v", err)
 	}
 	t.ok(loaded.Replay(t.ctx))
-	t.ok(loaded.CheckResults(t.ctx))
+	t.ok(loaded.Debug().CheckResults(t.ctx))
 	t.same("the whole buffer", after, t.readAll(whole))
 	t.ok(errors.Join(in.Free(), out.Free()))
 }

@@ -59,7 +59,7 @@ func paramRounds(t *fixture, n, rounds int) {
 		}
 	}
 	f.check("all replays")
-	t.ok(tr.Verify(t.ctx))
+	t.ok(tr.Debug().Verify(t.ctx))
 }
 
 func paramOfCores(t *fixture) {

@@ -14,8 +14,8 @@ import (
 // programsOf are the programs of a trace, by the numbers that steps have.
 func programsOf(t *reprise.Trace) []programAt {
 	var out []programAt
-	for i, s := range t.Programs() {
-		out = append(out, programAt{i, s.Name, s.Queue.ID()})
+	for i, s := range t.Debug().Programs() {
+		out = append(out, programAt{i, s.Name, s.Queue})
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 type traceRunCmd struct {
@@ -111,8 +112,8 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	r := &traceRun{Trace: t, replayer: t, dev: dev, out: &runJSON{
-		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Programs()), Mode: c.mode(), Results: "not compared",
+	r := &traceRun{Trace: t, replayer: t, checkResults: t.Debug().CheckResults, dev: dev, out: &runJSON{
+		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()), Mode: c.mode(), Results: "not compared",
 	}}
 	begin := time.Now()
 	// What is wrong with the trace is said after everything else.
@@ -149,14 +150,15 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 type traceRun struct {
 	*reprise.Trace
 	replayer replayer // the trace
-	dev      *reprise.Device
-	out      *runJSON
+	// checkResults compares the buffers with the results in the trace's file.
+	checkResults func(context.Context) error
+	dev          *reprise.Device
+	out          *runJSON
 }
 
 // replayer is what replays need of a trace.
 type replayer interface {
 	Replay(context.Context) error
-	CheckResults(context.Context) error
 }
 
 // finish waits for all queues.
@@ -191,12 +193,12 @@ func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 
 // results compares with what the file has.
 func (r *traceRun) results(ctx context.Context) (wrong, err error) {
-	err = r.replayer.CheckResults(ctx)
-	var v *reprise.VerifyError
+	err = r.checkResults(ctx)
+	var v *debug.VerifyError
 	switch {
 	case err == nil:
 		r.out.Results = "same"
-	case errors.Is(err, reprise.ErrNoResults):
+	case errors.Is(err, debug.ErrNoResults):
 		r.out.Results = "none"
 	case errors.As(err, &v):
 		r.out.Results = "different"

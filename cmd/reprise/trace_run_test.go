@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 // fewReplays is a trace that fails when it was replayed so often.
@@ -25,12 +25,12 @@ func (f *fewReplays) Replay(context.Context) error {
 	return nil
 }
 
-func (f *fewReplays) CheckResults(context.Context) error { return reprise.ErrNoResults }
+func (f *fewReplays) CheckResults(context.Context) error { return debug.ErrNoResults }
 
 // However many replays are asked for, nothing is prepared for all of them.
 func TestManyReplays(t *testing.T) {
 	f := &fewReplays{left: 3}
-	r := &traceRun{replayer: f, out: &runJSON{}}
+	r := &traceRun{replayer: f, checkResults: f.CheckResults, out: &runJSON{}}
 	if _, err := r.replay(t.Context(), math.MaxInt); !errors.Is(err, errEnough) || f.left != -1 {
 		t.Errorf("%v, %d replays left, want the fourth one's error", err, f.left)
 	}

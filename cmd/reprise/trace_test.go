@@ -61,8 +61,8 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 					}
 				}
 				var own, read strings.Builder
-				found, err := trace.Inspect(t.Context())
-				if err := errors.Join(err, trace.Verify(t.Context())); err != nil {
+				found, err := trace.Debug().Inspect(t.Context())
+				if err := errors.Join(err, trace.Debug().Verify(t.Context())); err != nil {
 					t.Fatal(err)
 				}
 				recorded := found[0]

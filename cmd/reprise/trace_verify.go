@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 type traceVerifyCmd struct {
@@ -100,8 +100,8 @@ func (c *traceVerifyCmd) loaded(ctx context.Context, out *verifyJSON) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	err = t.Verify(ctx)
-	var v *reprise.VerifyError
+	err = t.Debug().Verify(ctx)
+	var v *debug.VerifyError
 	if errors.As(err, &v) {
 		out.Differ, out.What, out.Offset, err = v.Differ, v.What, v.Offset, nil
 	}

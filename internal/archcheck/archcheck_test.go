@@ -23,7 +23,7 @@ examples/digits/train      -> examples/digits examples/digits/internal/*  # trai
 examples/digits/internal/* -> examples/digits  # what the packages of digits share
 bench                      -> reprise allocator bench/probe chip kernels mesh observe sim/emu/tensix/arith  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
-hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kmd mesh observe pipeline sim sim/emu/tensix/arith tracebuf hwtest/target  # what every device must do, as cases
+hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kmd mesh observe pipeline sim sim/emu/tensix/arith tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
 hwtest/target              -> chip kmd kmd/session sim sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> nothing  # boots a virtual machine with cards
 hwtest/vm/guest            -> reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu  # the program in that machine
@@ -44,11 +44,12 @@ pipeline                   -> reprise  # transfers and replays that overlap
 observe                    -> reprise  # timelines, logs
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf dispatch dispatch/cq kernels kmd internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq kernels kmd internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
 tracebuf                   -> dispatch/cq chip  # the image of a trace, its commands, its file
+tracebuf/debug             -> tracebuf  # traces step by step, in pieces, checked and verified
 dispatch                   -> dispatch/cq dispatch/firmware dispatch/firmware/relay kmd chip  # command queues
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 // ran notes a piece that has run.
@@ -17,22 +17,22 @@ func (r *traceRun) ran(first, end int) {
 }
 
 func (r *traceRun) step(ctx context.Context) (wrong, err error) {
-	if err := r.Step(ctx, func(i int) error { r.ran(i, i+1); return nil }); err != nil {
+	if err := r.Debug().Step(ctx, func(i int) error { r.ran(i, i+1); return nil }); err != nil {
 		return nil, err
 	}
 	return r.results(ctx)
 }
 
 func (r *traceRun) split(ctx context.Context, pieces int) (wrong, err error) {
-	if err := r.Split(ctx, pieces, func(first, end int) error { r.ran(first, end); return nil }); err != nil {
+	if err := r.Debug().Split(ctx, pieces, func(first, end int) error { r.ran(first, end); return nil }); err != nil {
 		return nil, err
 	}
 	return r.results(ctx)
 }
 
 func (r *traceRun) check(ctx context.Context) (wrong, err error) {
-	err = r.Check(ctx)
-	var c *reprise.CheckError
+	err = r.Debug().Check(ctx)
+	var c *debug.CheckError
 	if errors.As(err, &c) {
 		if c.Step >= 0 {
 			r.out.Found = &programsOf(r.Trace)[c.Step]
@@ -62,7 +62,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 		return q.Finish(ctx)
 	}
 	var want [][]runBufferJSON // after each program
-	err = r.Step(ctx, func(int) error {
+	err = r.Debug().Step(ctx, func(int) error {
 		c, err := r.contents(ctx)
 		want = append(want, c)
 		return err
@@ -70,7 +70,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	if err != nil {
 		return nil, err
 	}
-	step, err := r.Bisect(ctx, func(int) error { return restore() }, func(n int) (bool, error) {
+	step, err := r.Debug().Bisect(ctx, func(int) error { return restore() }, func(n int) (bool, error) {
 		c, err := r.contents(ctx)
 		return slices.Equal(c, want[n-1]), err
 	})

@@ -1,0 +1,332 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+)
+
+// Debug returns what steps through the trace, splits it, checks it against its programs run one by one, bisects it, takes
+// the times of its programs and compares device memory with what was recorded. Of a trace over several devices only the
+// latter is possible: programs of different devices may wait for each other. Take the Subset of one device.
+func (t *Trace) Debug() *debug.Debugger { return debug.New(debugTrace{t}) }
+
+// debugTrace implements debug.Trace.
+type debugTrace struct{ t *Trace }
+
+func (d debugTrace) Name() string { return d.t.name }
+
+func (d debugTrace) Parts() []debug.Part {
+	out := make([]debug.Part, len(d.t.parts))
+	for i, p := range d.t.parts {
+		out[i] = debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded}
+	}
+	return out
+}
+
+// Inside implements debug.Trace.
+func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) error) error {
+	t := d.t
+	leave, err := t.enter(op)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	for i, p := range t.parts {
+		err := p.flush(ctx)
+		if err == nil && i > 0 { // results are read by the first queue
+			err = p.q.await(ctx)
+		}
+		if err != nil {
+			return p.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
+		}
+	}
+	return t.debugError(op, f(debugMemory(d)))
+}
+
+// debugError says which trace an error is of, unless the error does.
+func (t *Trace) debugError(op string, err error) error {
+	d, what := t.parts[0].q.d, fmt.Sprintf("%s trace %q", op, t.name)
+	var step *debug.StepError
+	var check *debug.CheckError
+	var verify *debug.VerifyError
+	if err == nil || d.usable(what) == nil && (errors.As(err, &step) || errors.As(err, &check) || errors.As(err, &verify)) {
+		return err
+	}
+	return d.failed(what, overlap(err))
+}
+
+// Exclusive implements debug.Trace.
+func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Session) error) error {
+	t, what := d.t, fmt.Sprintf("%s trace %q", op, d.t.name)
+	dev := t.parts[0].q.d
+	if err := dev.usable(what); err != nil {
+		return err
+	}
+	if len(t.calls) > 1 {
+		return fmt.Errorf("reprise: %s: it has parts on %d devices, whose programs may wait for each other: take the Subset of one device: %w", what, len(t.calls), errors.ErrUnsupported)
+	}
+	s := &debugSession{t: t, d: dev}
+	for _, p := range t.parts {
+		if err := dev.refuse(ctx, p.q, opDebug, t.name); err != nil {
+			return err
+		}
+	}
+	for _, p := range t.parts {
+		r, err := p.q.q.Reserve()
+		if err != nil {
+			return dev.failed(what, err)
+		}
+		defer r.Release()
+		s.rs, s.starts = append(s.rs, r), append(s.starts, r.Starts())
+	}
+	if len(t.parts) > 1 { // commands of one queue mustn't overtake earlier ones of another
+		for i := range t.parts {
+			if err := s.Await(ctx, i); err != nil {
+				return dev.failed(what, err)
+			}
+		}
+	}
+	u := &t.owner().use
+	if err := u.enter(true); err != nil {
+		return fmt.Errorf("reprise: %s: %w", what, err)
+	}
+	defer u.leave(true)
+	for _, p := range t.parts {
+		if err := p.flush(ctx); err != nil {
+			return dev.failed(what, err)
+		}
+		s.commands = append(s.commands, p.commands())
+	}
+	return t.debugError(op, f(s))
+}
+
+// debugSession implements debug.Session.
+type debugSession struct {
+	t        *Trace
+	d        *Device
+	rs       []*dispatch.Reservation // by part
+	starts   []uint64                // of the queues, when the session began
+	commands [][]byte                // of each part
+}
+
+func (s *debugSession) Restarted() error {
+	for i, r := range s.rs {
+		if r.Starts() != s.starts[i] {
+			return fmt.Errorf("the device was recovered in between, so that nothing can follow: %w", ErrRecovering)
+		}
+	}
+	return nil
+}
+
+func (s *debugSession) Commands(part int) []byte { return s.commands[part] }
+
+func (s *debugSession) Await(ctx context.Context, part int) error {
+	return s.t.parts[part].q.await(ctx)
+}
+
+func (s *debugSession) Replay(ctx context.Context) error { return s.t.batch.SubmitReserved(ctx, s.rs) }
+
+func (s *debugSession) Head(ctx context.Context, part int) error {
+	p := s.t.parts[part]
+	head, err := tracebuf.NewReplay(p.q.replayConfig(p.image, p.ext))
+	if err != nil {
+		return err
+	}
+	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(head), p.q.q.StateAfter(0))
+}
+
+func (s *debugSession) Send(ctx context.Context, part int, name string, commands []byte, programs int) error {
+	return s.rs[part].Commands(ctx, name, commands, nil, s.t.parts[part].q.q.StateAfter(programs))
+}
+
+func (s *debugSession) Run(ctx context.Context, part, step int) error {
+	p := s.t.parts[part]
+	at := &p.image.Steps[step]
+	return s.rs[part].RunAgain(ctx, p.programs[at.Program].image, s.commands[part][at.Offset:at.Offset+at.Size], dispatch.Variant(at.Variant))
+}
+
+func (s *debugSession) Edge(part int, recorded []uint32, e tracebuf.Edge, programs int) ([]byte, error) {
+	q := s.t.parts[part].q
+	var peers []tracebuf.Peer
+	for i, p := range s.t.parts {
+		if i != part {
+			peers = append(peers, tracebuf.Peer{Dispatcher: p.q.dispatcher(), Recorded: recorded[i]})
+		}
+	}
+	return q.edge(nil, peers, e, q.q.StateAfter(programs).Expected)
+}
+
+func (s *debugSession) Stamp(ctx context.Context, part int) (func() (uint64, bool), error) {
+	e := s.d.disp.NewEvent(s.t.name, true)
+	return e.DeviceTime, s.t.parts[part].q.q.Record(ctx, e, 0)
+}
+
+func (s *debugSession) Recover(ctx context.Context) error { return s.d.Recover(ctx) }
+
+func (s *debugSession) Hangs(err error) bool {
+	var h *HangError
+	return errors.As(err, &h)
+}
+
+func (s *debugSession) Buffers() []debug.Buffer {
+	var out []debug.Buffer
+	for _, b := range s.t.Buffers() {
+		out = append(out, debugBuffer{b, s.t.parts[0].q.q})
+	}
+	return out
+}
+
+func (s *debugSession) Verify(ctx context.Context, part int) error {
+	return debug.Compare(ctx, s.t.name, []debug.Region{s.t.parts[part].commandRegion(s.commands[part])})
+}
+
+// debugBuffer implements debug.Buffer.
+type debugBuffer struct {
+	*Buffer
+	q *dispatch.Queue
+}
+
+func (b debugBuffer) Read(ctx context.Context, dst []byte) error   { return b.read(ctx, b.q, 0, dst) }
+func (b debugBuffer) Write(ctx context.Context, data []byte) error { return b.write(ctx, b.q, 0, data) }
+
+// placed implements debug.Placed.
+type placed struct {
+	s       *debugSession
+	pieces  []debug.Piece
+	extents []allocator.Extent
+	batch   *dispatch.Batch
+	busy    []*Queue // that may write to its memory, or run what lies there
+}
+
+func (s *debugSession) Place(ctx context.Context, pieces []debug.Piece) (debug.Placed, error) {
+	p := &placed{s: s, pieces: pieces}
+	var prepared []*dispatch.Prepared
+	for i := range pieces {
+		one, err := p.place(ctx, &pieces[i])
+		if err != nil {
+			return nil, errors.Join(err, p.Free(ctx))
+		}
+		prepared = append(prepared, one)
+	}
+	var err error
+	if p.batch, err = dispatch.NewBatch(prepared...); err != nil {
+		return nil, errors.Join(err, p.Free(ctx))
+	}
+	return p, nil
+}
+
+// place writes a piece to DRAM.
+func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepared, error) {
+	t, im := p.s.t.parts[piece.Part], piece.Image
+	ext, err := t.q.d.mem.Allocate(allocator.Request{
+		Kind: allocator.Trace, Size: uint64(len(im.Bytes)), PageSize: uint64(im.PageSize), Owner: t.name, Tag: "part of a trace",
+	})
+	if err != nil {
+		return nil, t.noRoom(len(im.Bytes), err)
+	}
+	p.extents = append(p.extents, ext)
+	replay, err := tracebuf.NewReplay(t.q.replayConfig(im, ext))
+	if err != nil {
+		return nil, err
+	}
+	prep := &dispatch.Prepared{
+		Queue: t.q.q, Name: t.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.StateAfter(piece.After),
+	}
+	if piece.Before == 0 {
+		prep.Bytes, prep.Counts = replay.Bytes, t.counts(replay)
+	}
+	iv := interleaved(ext)
+	p.busy = []*Queue{t.q} // it has waited for the others
+	if err := t.q.q.Write(ctx, &iv, 0, im.Bytes); err != nil {
+		return nil, err
+	}
+	if err := t.q.await(ctx); err != nil {
+		return nil, err
+	}
+	p.busy = nil
+	return prep, nil
+}
+
+// Run implements debug.Placed.
+func (p *placed) Run(ctx context.Context) error {
+	for i := range p.pieces {
+		p.busy = append(p.busy, p.s.t.parts[p.pieces[i].Part].q)
+	}
+	if err := p.batch.SubmitReserved(ctx, p.s.rs); err != nil {
+		return err
+	}
+	for i := range p.pieces {
+		if err := p.s.Await(ctx, p.pieces[i].Part); err != nil {
+			return err
+		}
+	}
+	p.busy = nil
+	return nil
+}
+
+// Free implements debug.Placed.
+func (p *placed) Free(ctx context.Context) error {
+	free := func() error {
+		var errs []error
+		for _, e := range p.extents {
+			errs = append(errs, p.s.d.mem.Free(e))
+		}
+		return errors.Join(errs...)
+	}
+	if len(p.busy) > 0 {
+		return p.s.d.freeBehind(ctx, free, p.busy...)
+	}
+	return free()
+}
+
+// debugMemory implements debug.Memory.
+type debugMemory struct{ t *Trace }
+
+// region is DRAM of the part that holds some bytes.
+func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region {
+	iv := interleaved(e)
+	return debug.Region{What: p.label(what), Want: want, Read: func(ctx context.Context, dst []byte) error { return p.q.q.Read(ctx, &iv, 0, dst) }}
+}
+
+func (p *part) commandRegion(commands []byte) debug.Region {
+	return p.region("the commands", p.ext, commands)
+}
+
+func (m debugMemory) Regions() []debug.Region {
+	var out []debug.Region
+	for _, p := range m.t.parts {
+		out = append(out, p.commandRegion(p.commands()))
+		for _, x := range p.programs {
+			out = append(out, p.region(fmt.Sprintf("the kernels of %q", x.Name()), x.bin, x.image.Binary()))
+		}
+	}
+	return out
+}
+
+func (m debugMemory) Results() []debug.Region {
+	var out []debug.Region
+	for _, p := range m.t.parts { // the first of each device has them
+		for i := range p.results {
+			r := &p.results[i]
+			b := p.fileBuffers[r.Buffer]
+			out = append(out, debug.Region{
+				What: fmt.Sprintf("the results in %q", b.name), Offset: r.Offset, Want: r.Bytes,
+				Read: func(ctx context.Context, dst []byte) error { return b.read(ctx, p.q.q, r.Offset, dst) },
+			})
+		}
+	}
+	return out
+}
+
+func (m debugMemory) Image(ctx context.Context, part int) (*tracebuf.Image, error) {
+	p := m.t.parts[part]
+	im := *p.image
+	im.Bytes = make([]byte, len(p.image.Bytes))
+	return &im, p.commandRegion(nil).Read(ctx, im.Bytes)
+}

@@ -1,0 +1,249 @@
+package debug
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+)
+
+// CheckError says which program of a trace computes something else in a replay than by itself.
+type CheckError struct {
+	Trace  string
+	Step   int    // the first that differs; -1 if none did when the replay was repeated
+	Name   string // of its program
+	Buffer string // the first buffer that differs after it
+	Offset int    // of the first byte there that differs
+	Differ int    // bytes of that buffer that differ
+	Want   byte   // what the program writes by itself
+	Got    byte   // what it writes in a replay
+}
+
+// Error implements error.
+func (e *CheckError) Error() string {
+	where := fmt.Sprintf("step %d, program %q, differs in a replay", e.Step, e.Name)
+	if e.Step < 0 {
+		where = "a replay differs, but not when it is repeated, so programs keep something outside of their buffers"
+	}
+	return fmt.Sprintf("debug: check trace %q: %s: buffer %q has %d other bytes, from %#x on 0x%02x instead of 0x%02x",
+		e.Trace, where, e.Buffer, e.Differ, e.Offset, e.Got, e.Want)
+}
+
+// Check compares a replay with its programs: it runs them one by one, each waited for, restores the contents of all
+// buffers and replays the trace. If the buffers differ then, it finds the first program after which they do, by replaying
+// beginnings of the trace, and returns a *CheckError. (A *VerifyError means that the beginnings do what they should and
+// what lies in DRAM isn't what was recorded.) Programs whose results aren't determined by their buffers, arguments and
+// circular buffers can't be checked. Since the programs of several queues run as their edges let them in the replay, Check
+// also finds edges that are missing.
+//
+// All buffers that programs declare are compared, since a program doesn't declare which it writes. The programs of a
+// captured trace are run as Queue.Run would; of a loaded one there are only the recorded commands, which are sent as Step
+// does. Afterwards the buffers hold what they held before, also if ctx has ended: restoring them waits for the program that
+// runs then. Check keeps their contents several times in host memory, and the queues as Step does.
+func (d *Debugger) Check(ctx context.Context) error {
+	return d.exclusive(ctx, "check", func(r *run) error {
+		c := &check{run: r, bufs: r.s.Buffers()}
+		return c.check(ctx)
+	})
+}
+
+type check struct {
+	*run
+	bufs   []Buffer
+	before [][]byte
+}
+
+func (c *check) check(ctx context.Context) (err error) {
+	if c.before, err = c.contents(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.restore(context.WithoutCancel(ctx))) }()
+	n := len(c.runs)
+	diff, err := c.compare(ctx, n, func() error {
+		if err := c.s.Replay(ctx); err != nil {
+			return err
+		}
+		return c.finish(ctx)
+	})
+	if diff == nil || err != nil {
+		return err
+	}
+	var first *CheckError
+	probe := func(k int) (bool, error) {
+		p, err := c.place(ctx, 0, k)
+		if err != nil {
+			return false, err
+		}
+		d, err := c.compare(ctx, k, func() error { return p.Run(ctx) })
+		if d != nil {
+			first = d
+		}
+		return d == nil, errors.Join(err, p.Free(ctx))
+	}
+	if _, err := bisect(n, probe); err != nil {
+		return err
+	}
+	if first == nil { // no shorter one differs: the last program does, or what lies in DRAM
+		if _, err := probe(n); err != nil {
+			return err
+		}
+	}
+	if first != nil {
+		return first
+	}
+	for i := range c.parts {
+		if err := c.s.Verify(ctx, i); err != nil {
+			return err
+		}
+	}
+	diff.Step, diff.Name = -1, ""
+	return diff
+}
+
+// compare runs the first n programs both ways and compares the buffers.
+func (c *check) compare(ctx context.Context, n int, replay func() error) (*CheckError, error) {
+	if err := c.restore(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.oneByOne(ctx, n); err != nil {
+		return nil, err
+	}
+	want, err := c.contents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.restore(ctx); err != nil {
+		return nil, err
+	}
+	if err := replay(); err != nil {
+		return nil, c.stepError(0, n, err)
+	}
+	got, err := c.contents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.difference(n, want, got), nil
+}
+
+// difference describes the first buffer that differs after n programs, nil if none does.
+func (c *check) difference(n int, want, got [][]byte) *CheckError {
+	for i, b := range c.bufs {
+		if bytes.Equal(want[i], got[i]) {
+			continue
+		}
+		e := &CheckError{Trace: c.t.Name(), Step: n - 1, Name: c.step(c.runs[n-1]).Name, Buffer: b.Name()}
+		e.Offset, e.Differ = differ(want[i], got[i])
+		e.Want, e.Got = want[i][e.Offset], got[i][e.Offset]
+		return e
+	}
+	return nil
+}
+
+// differ returns where two slices of the same length differ first, and in how many bytes; first is -1 if they don't.
+func differ(want, got []byte) (first, bytes int) {
+	first = -1
+	for i := range want {
+		if want[i] == got[i] {
+			continue
+		}
+		if bytes++; first < 0 {
+			first = i
+		}
+	}
+	return first, bytes
+}
+
+// oneByOne runs the first n programs one by one.
+func (c *check) oneByOne(ctx context.Context, n int) error {
+	if c.parts[0].Loaded {
+		return c.stepThrough(ctx, n, nil)
+	}
+	for i, at := range c.runs[:n] {
+		err := c.s.Run(ctx, at.Part, at.Step)
+		if err == nil {
+			err = c.s.Await(ctx, at.Part)
+		}
+		if err != nil {
+			return c.stepError(i, i+1, err)
+		}
+	}
+	return nil
+}
+
+// contents reads all buffers.
+func (c *check) contents(ctx context.Context) ([][]byte, error) {
+	out := make([][]byte, len(c.bufs))
+	for i, b := range c.bufs {
+		out[i] = make([]byte, b.Size())
+		if err := b.Read(ctx, out[i]); err != nil {
+			return nil, fmt.Errorf("read buffer %q: %w", b.Name(), err)
+		}
+	}
+	return out, nil
+}
+
+// restore writes back what the buffers held at first, and waits for it: the programs may be another queue's.
+func (c *check) restore(ctx context.Context) error {
+	for i, b := range c.bufs {
+		if err := b.Write(ctx, c.before[i]); err != nil {
+			return fmt.Errorf("write buffer %q: %w", b.Name(), err)
+		}
+	}
+	return c.s.Await(ctx, 0)
+}
+
+// Bisect finds the first program with which a replay goes wrong: it replays beginnings of the trace, of different numbers
+// of programs. Before each it calls prepare, which brings what the programs read into place, and after it good, which
+// says whether the result is as it should be. What prepare writes has to be there, not in a queue, when it returns: the
+// programs may be on another queue. A beginning that hangs is not good; the device is recovered then, which loses what is
+// in its queues and buffers, and the search goes on. step is the index of the program, or -1 if the whole trace is good.
+// Bisect keeps the queues as Step does.
+func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (step int, err error) {
+	step = -1
+	err = d.exclusive(ctx, "bisect", func(r *run) error {
+		probe := func(n int) (ok bool, err error) {
+			if prepare != nil {
+				if err := prepare(n); err != nil {
+					return false, err
+				}
+			}
+			p, err := r.place(ctx, 0, n)
+			if err != nil {
+				return false, err
+			}
+			defer func() { err = errors.Join(err, p.Free(ctx)) }()
+			err = p.Run(ctx)
+			if r.s.Hangs(err) {
+				return false, r.s.Recover(ctx)
+			}
+			if err != nil {
+				return false, err
+			}
+			return good(n)
+		}
+		n := len(r.runs)
+		ok, err := probe(n)
+		if ok || err != nil {
+			return err
+		}
+		step, err = bisect(n, probe)
+		return err
+	})
+	return step, err
+}
+
+// bisect returns the index of the first of n programs with which good is false. The last beginning is known to be bad,
+// or is taken for it.
+func bisect(n int, good func(programs int) (bool, error)) (int, error) {
+	var failed error
+	i := sort.Search(n-1, func(i int) bool {
+		if failed != nil {
+			return true
+		}
+		ok, err := good(i + 1)
+		failed = err
+		return !ok
+	})
+	return i, failed
+}

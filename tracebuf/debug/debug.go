@@ -1,0 +1,183 @@
+// Package debug finds out what is wrong with a trace: it runs a trace program by program, in pieces or for the time of each
+// program, compares a replay with the programs one by one, searches for the first program that goes wrong, and compares
+// what lies in device memory with what was recorded.
+//
+// A trace's Debug method returns a [Debugger]. Programs are numbered in an order that the trace's edges allow
+// ([Debugger.Programs]); replays run programs at the same time that no edge orders.
+package debug
+
+import (
+	"context"
+
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// Debugger debugs a trace on the queues of one device. Its methods may be called from any goroutine.
+type Debugger struct {
+	t     Trace
+	parts []Part
+	order []tracebuf.At // all steps
+	runs  []tracebuf.At // those of them that run programs
+}
+
+// Trace is what a Debugger needs of a trace, whose parts are numbered in the order of its capture. Package reprise
+// implements it.
+type Trace interface {
+	Name() string
+	// Parts returns the parts of the trace. They don't change.
+	Parts() []Part
+	// Exclusive calls f while nothing else runs programs on the workers of the trace's queues and the trace isn't
+	// released. All parameters that were set are in device memory then. op names the call in errors.
+	Exclusive(ctx context.Context, op string, f func(Session) error) error
+	// Inside calls f with what lies in device memory while the trace isn't released.
+	Inside(ctx context.Context, op string, f func(Memory) error) error
+}
+
+// Part is what a trace has on one queue.
+type Part struct {
+	Queue  int
+	Image  *tracebuf.Image
+	Banks  int  // of DRAM of its device
+	Loaded bool // from a file, so that there are only the recorded commands
+}
+
+// Session is exclusive use of the queues of a trace.
+type Session interface {
+	// Restarted returns an error once a queue was started anew, as a recovery does: what follows assumes what came before.
+	Restarted() error
+	// Commands returns the commands of a part as the next replay would find them.
+	Commands(part int) []byte
+	// Await waits until the queue of a part has finished.
+	Await(ctx context.Context, part int) error
+	// Replay puts a replay of the whole trace into the queues.
+	Replay(ctx context.Context) error
+	// Head puts into the queue of a part what precedes its first program.
+	Head(ctx context.Context, part int) error
+	// Send puts recorded commands into the queue of a part, after which that many programs of the part have run.
+	Send(ctx context.Context, part int, name string, commands []byte, programs int) error
+	// Run puts a program of a part that isn't loaded into its queue, as if it were run without a trace, with the arguments
+	// of the recorded commands.
+	Run(ctx context.Context, part, step int) error
+	// Edge returns the commands of an edge of a part of which that many programs have run. recorded are the recordings of
+	// all parts.
+	Edge(part int, recorded []uint32, e tracebuf.Edge, programs int) ([]byte, error)
+	// Place writes pieces of parts to device memory, to be run together.
+	Place(ctx context.Context, pieces []Piece) (Placed, error)
+	// Stamp has the device note the time at this place in the queue of a part. The returned function returns it, once
+	// the queue has finished, in cycles of the clock of the queue's dispatch core, and false if it was lost.
+	Stamp(ctx context.Context, part int) (func() (cycles uint64, ok bool), error)
+	// Recover makes the device usable after a hang.
+	Recover(ctx context.Context) error
+	// Hangs reports whether an error is that of a queue that hangs.
+	Hangs(err error) bool
+	// Buffers returns the buffers that the programs use.
+	Buffers() []Buffer
+	// Verify compares the commands of a part in device memory with those that were recorded.
+	Verify(ctx context.Context, part int) error
+}
+
+// Buffer is a buffer that programs of the trace use.
+type Buffer interface {
+	Name() string
+	Size() int // bytes
+	Read(ctx context.Context, dst []byte) error
+	Write(ctx context.Context, data []byte) error
+}
+
+// Piece is programs of a part that lie in device memory by themselves.
+type Piece struct {
+	Part   int
+	Image  *tracebuf.Image
+	Before int // programs of the part before it; it may only be run right after those
+	After  int // programs of the part that have run after it
+}
+
+// Placed is pieces in device memory.
+type Placed interface {
+	// Run runs the pieces and waits for them.
+	Run(ctx context.Context) error
+	// Free frees the memory once no queue uses it any more.
+	Free(ctx context.Context) error
+}
+
+// Memory is what lies in device memory of a trace.
+type Memory interface {
+	// Regions returns the memory of the commands and kernels.
+	Regions() []Region
+	// Results returns the memory of the results that are in the trace's file.
+	Results() []Region
+	// Image returns a part as it lies in device memory.
+	Image(ctx context.Context, part int) (*tracebuf.Image, error)
+}
+
+// Region is device memory whose contents are known.
+type Region struct {
+	What   string // "the commands", "the kernels of \"dense\""
+	Offset int    // of the first byte in what the name stands for
+	Want   []byte
+	Read   func(ctx context.Context, dst []byte) error
+}
+
+// New returns a Debugger for a trace.
+func New(t Trace) *Debugger {
+	d := &Debugger{t: t, parts: t.Parts()}
+	var all []tracebuf.Part
+	for _, p := range d.parts {
+		all = append(all, tracebuf.Part{Target: tracebuf.Target{Queue: p.Queue}, Image: *p.Image})
+	}
+	d.order, _ = tracebuf.Order(all) // what was recorded or loaded has one
+	for _, at := range d.order {
+		if d.step(at).Program != tracebuf.NoProgram {
+			d.runs = append(d.runs, at)
+		}
+	}
+	return d
+}
+
+// step returns a step of the trace.
+func (d *Debugger) step(at tracebuf.At) *tracebuf.Step { return &d.parts[at.Part].Image.Steps[at.Step] }
+
+// Program is a program of a trace.
+type Program struct {
+	Queue int // number of the queue that it runs on
+	tracebuf.Step
+}
+
+// Programs returns the recorded programs in an order that the edges allow: what the other methods mean by steps.
+func (d *Debugger) Programs() []Program {
+	var out []Program
+	for _, at := range d.runs {
+		out = append(out, Program{d.parts[at.Part].Queue, *d.step(at)})
+	}
+	return out
+}
+
+// run is a call of a Debugger while it has the queues for itself.
+type run struct {
+	*Debugger
+	s Session
+}
+
+// exclusive calls f with the queues, unless the trace has no programs.
+func (d *Debugger) exclusive(ctx context.Context, op string, f func(*run) error) error {
+	return d.t.Exclusive(ctx, op, func(s Session) error {
+		if len(d.runs) == 0 {
+			return nil
+		}
+		return f(&run{d, s})
+	})
+}
+
+// finish waits for all queues of the trace.
+func (r *run) finish(ctx context.Context) error {
+	for i := range r.parts {
+		if err := r.s.Await(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) stepError(first, end int, err error) error {
+	return &StepError{Trace: r.t.Name(), First: first, Last: end - 1, Name: r.step(r.runs[first]).Name, Err: err}
+}

@@ -1,0 +1,192 @@
+package debug
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// StepError says at which of its programs a trace failed that was run in pieces.
+type StepError struct {
+	Trace string
+	First int // steps from First up to Last were under way
+	Last  int
+	Name  string // of the program of the first
+	Err   error
+}
+
+// Error implements error.
+func (e *StepError) Error() string {
+	if e.First == e.Last {
+		return fmt.Sprintf("debug: trace %q: step %d, program %q: %v", e.Trace, e.First, e.Name, e.Err)
+	}
+	return fmt.Sprintf("debug: trace %q: steps %d to %d, from program %q on: %v", e.Trace, e.First, e.Last, e.Name, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// Step runs the trace program by program: the host sends the commands that a replay would have read from DRAM, and waits
+// for each program to finish. So a program that hangs is known by name, and after may look at buffers after each one. It
+// is called with the index of the step that has finished; an error ends the run. The error is a *StepError, which holds
+// what went wrong.
+//
+// Until Step returns, the queues refuse other programs and replays, and the trace refuses its release, with
+// reprise.ErrReserved. Transfers are possible, and so are CheckResults, Verify and Save.
+func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
+	return d.exclusive(ctx, "step through", func(r *run) error { return r.stepThrough(ctx, len(r.runs), after) })
+}
+
+// Split runs the trace as pieces of about equal numbers of programs that lie in DRAM and are replayed one after the
+// other, with a wait after each. Programs that fail only in a replay, not in Step, are so found among fewer and fewer.
+// after is called with the steps of the piece that has finished, from first up to end, without end; an error ends the run.
+// The error is a *StepError. Split takes DRAM for the pieces until it returns, and the queues as Step does. On several
+// queues, a piece has a part on each queue that its programs are on, with those edges that lie inside of the piece.
+func (d *Debugger) Split(ctx context.Context, pieces int, after func(first, end int) error) error {
+	n := len(d.runs)
+	if pieces < 1 || pieces > n {
+		return fmt.Errorf("debug: split trace %q: %d pieces: it has %d programs, so 1 to %d pieces are possible", d.t.Name(), pieces, n, n)
+	}
+	return d.exclusive(ctx, "split", func(r *run) (err error) {
+		type piece struct {
+			Placed
+			first, end int
+		}
+		var all []piece
+		defer func() {
+			for _, p := range all {
+				err = errors.Join(err, p.Free(ctx))
+			}
+		}()
+		for i := range pieces {
+			first, end := i*n/pieces, (i+1)*n/pieces
+			p, err := r.place(ctx, first, end)
+			if err != nil {
+				return err
+			}
+			all = append(all, piece{p, first, end})
+		}
+		for _, p := range all {
+			err := p.Run(ctx)
+			if err == nil && after != nil {
+				err = cmp.Or(after(p.first, p.end), r.s.Restarted())
+			}
+			if err != nil {
+				return r.stepError(p.first, p.end, err)
+			}
+		}
+		return nil
+	})
+}
+
+// heads sends what precedes each queue's first program.
+func (r *run) heads(ctx context.Context) error {
+	for i := range r.parts {
+		if err := r.s.Head(ctx, i); err != nil {
+			return r.stepError(0, 1, err)
+		}
+	}
+	return nil
+}
+
+// send sends the commands of a program, by its number. It is the nth of its queue, from 1.
+func (r *run) send(ctx context.Context, i, nth int) error {
+	at := r.runs[i]
+	s := r.step(at)
+	name := fmt.Sprintf("step %d of trace %q, program %q", i, r.t.Name(), s.Name)
+	return r.s.Send(ctx, at.Part, name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], nth)
+}
+
+// stepThrough runs the first n programs one by one.
+func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error) error {
+	if err := r.heads(ctx); err != nil {
+		return err
+	}
+	sent := make([]int, len(r.parts))
+	for i, at := range r.runs[:n] {
+		sent[at.Part]++
+		err := r.send(ctx, i, sent[at.Part])
+		if err == nil {
+			err = r.s.Await(ctx, at.Part)
+		}
+		if err == nil && after != nil {
+			err = cmp.Or(after(i), r.s.Restarted())
+		}
+		if err != nil {
+			return r.stepError(i, i+1, err)
+		}
+	}
+	return nil
+}
+
+// Time is when a program of a trace ran.
+type Time struct {
+	Queue int    // number of the queue
+	Name  string // of the program
+	// Start and End are cycles of the clock of the queue's dispatch core: when the program before it was done, and when it
+	// was done itself, with all its results in memory. Clocks of different queues may differ by a constant.
+	Start, End uint64
+}
+
+// errTimeLost is the cause of a StepError of Times when a time stamp never came.
+var errTimeLost = errors.New("its time was lost")
+
+// Times runs the trace program by program, as Step does but without waiting on the host in between, and returns how long
+// each took on the device. A stamp of the dispatcher follows each program, so that programs don't overlap as those of a
+// replay do, where the next one's commands and kernels come in while one runs: the sum is more than a replay takes. What the
+// stamp itself costs is the figure replay/stamp of reprise bench. On several queues the host waits in place of edges.
+func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
+	err = d.exclusive(ctx, "time", func(r *run) (err error) {
+		out, err = r.times(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (r *run) times(ctx context.Context) ([]Time, error) {
+	type stamp = func() (uint64, bool)
+	if err := r.heads(ctx); err != nil {
+		return nil, err
+	}
+	last := make([]stamp, len(r.parts)) // the newest stamp of each queue
+	for i := range r.parts {
+		var err error
+		if last[i], err = r.s.Stamp(ctx, i); err != nil {
+			return nil, r.stepError(0, 1, err)
+		}
+	}
+	from, to := make([]stamp, len(r.runs)), make([]stamp, len(r.runs))
+	sent := make([]int, len(r.parts))
+	for i, at := range r.runs {
+		sent[at.Part]++
+		err := r.send(ctx, i, sent[at.Part])
+		if err == nil {
+			from[i] = last[at.Part]
+			to[i], err = r.s.Stamp(ctx, at.Part)
+			last[at.Part] = to[i]
+		}
+		if err == nil && len(r.parts) > 1 {
+			err = r.s.Await(ctx, at.Part)
+		}
+		if err != nil {
+			return nil, r.stepError(i, i+1, err)
+		}
+	}
+	if err := r.finish(ctx); err != nil {
+		return nil, r.stepError(0, len(r.runs), err)
+	}
+	var out []Time
+	for i, at := range r.runs {
+		start, began := from[i]()
+		end, ended := to[i]()
+		if !began || !ended {
+			return nil, r.stepError(i, i+1, cmp.Or(r.s.Restarted(), errTimeLost))
+		}
+		out = append(out, Time{Queue: r.parts[at.Part].Queue, Name: r.step(at).Name, Start: start, End: end})
+	}
+	return out, nil
+}
