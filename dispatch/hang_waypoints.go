@@ -57,7 +57,7 @@ var (
 		"IDLE": {"waits for commands from the prefetcher", ""},
 		"RUN":  {"works on a command", ""},
 		"WMEM": {"waits for a word of its L1 to reach a value", "the word is at %#x"},
-		"HAND": {"waits for its subordinate to take what it has handed over: that one doesn't get on", ""},
+		"HAND": {"waits for its subordinate to take what it has forwarded: that one doesn't get on", ""},
 		"HOST": {"waits for the host to take reports out of the completion queue", "%d units of 16 B are needed"},
 		"TERM": {"ends", ""},
 	}

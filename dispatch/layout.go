@@ -30,7 +30,7 @@ type controlBlock struct {
 	lastEvent     [maxQueues]uint32 // dispatch core: last event seen of each queue
 	syncSemaphore uint32            // dispatch core: eight words, 16 bytes apart
 	edgeWord      [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
-	handed        uint32            // dispatch core: commands forwarded to the subordinate, handedSize bytes; not in tt-metal
+	forwarded     uint32            // dispatch core: commands forwarded to the subordinate, forwardedSize bytes; not in tt-metal
 	fetchQueue    uint32            // prefetch core
 	cmdData       uint32
 	scratch       uint32
@@ -52,14 +52,14 @@ func newControlBlock(p *chip.Params) controlBlock {
 	for i := range c.edgeWord {
 		c.edgeWord[i] = c.fetchQueue + 16*uint32(i)
 	}
-	c.handed = c.edgeWord[maxQueues-1] + 16
+	c.forwarded = c.edgeWord[maxQueues-1] + 16
 	c.cmdData = up(c.fetchQueue + fetchEntries*fetchEntryBytes)
 	c.scratch = up(c.cmdData + cmdDataSize)
 	return c
 }
 
-// handedSize is two counts, 16 bytes apart, and eight commands of 16 bytes, 32 apart. Source: firmware, cq_handed.h.
-const handedSize = 32 + 8*32
+// forwardedSize is two counts, 16 bytes apart, and eight commands of 16 bytes, 32 apart. Source: firmware, cq_forward.h.
+const forwardedSize = 32 + 8*32
 
 // hostBlock holds the offsets of one queue's parts in its share of sysmem. Source: tt-metal
 // command_queue_common.cpp and system_memory_cq_interface.cpp.

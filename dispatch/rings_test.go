@@ -182,7 +182,7 @@ func TestFetchRingCountsEntries(t *testing.T) {
 					q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), f.addr(uint32((taken-1)%fetchEntries)))
 				}
 			}
-			// What is behind some of them is done, as a report said, maybe one from long ago.
+			// What is after some of them is done, as a report said, maybe one from long ago.
 			f.advance(uint64(rapid.IntRange(0, int(taken)).Draw(t, "known")))
 			if err := f.poll(); err != nil {
 				t.Fatal(err)

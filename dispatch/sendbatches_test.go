@@ -63,7 +63,7 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// fetched is what the prefetcher reads for batches, the first of them behind one that ends at rd: a batch that doesn't fit
+// fetched is what the prefetcher reads for batches, the first of them after one that ends at rd: a batch that doesn't fit
 // before the end of the ring is at its start.
 func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 	start := 0

@@ -131,11 +131,11 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
 			out.xy, out.hi, out.completion, out.completionSize, d.ctl.completionWr, d.ctl.completionRd, out.completionWr,
 			dispatchRing, dispatchPages, dispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, pageSize, d.ctl.handed,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, pageSize, d.ctl.forwarded,
 		}},
 		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
 			subordinateRing, subordinatePages, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, d.ctl.handed,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, d.ctl.forwarded,
 		}},
 	}
 
@@ -143,7 +143,7 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 	preWords := make([]byte, d.ctl.cmdData-l1.Unreserved)
 	le.PutUint32(preWords[d.ctl.fetchRead-l1.Unreserved:], d.ctl.fetchQueue+fetchEntries*fetchEntryBytes)
 	le.PutUint32(preWords[d.ctl.pcieRead-l1.Unreserved:], out.issue)
-	coreWords := make([]byte, d.ctl.handed+handedSize-l1.Unreserved)
+	coreWords := make([]byte, d.ctl.forwarded+forwardedSize-l1.Unreserved)
 	le.PutUint32(coreWords[d.ctl.completionWr-l1.Unreserved:], out.completion/16)
 	le.PutUint32(coreWords[d.ctl.completionRd-l1.Unreserved:], out.completion/16)
 	for _, at := range d.ctl.lastEvent {

@@ -15,7 +15,7 @@ import (
 )
 
 // plainNode is an emulated card whose TLB windows are plain memory, like a BAR of a real card but without a device
-// behind it. It shows what the host's side of a submission costs by itself.
+// after it. It shows what the host's side of a submission costs by itself.
 type plainNode struct{ seam.Node }
 
 type plainFile struct{ seam.File }

@@ -26,7 +26,7 @@ func TestEventsWrap(t *testing.T) {
 					t.Fatalf("event %d: %v", q.stream.event, err)
 				}
 				if err := q.Read(t.Context(), &iv, 0, got); err != nil || !bytes.Equal(want, got) {
-					t.Fatalf("behind event %d: %v", q.stream.event, err)
+					t.Fatalf("after event %d: %v", q.stream.event, err)
 				}
 				at := make([]byte, 4)
 				if err := d.read(q.tiles.dispatch, d.ctl.lastEvent[0], at); err != nil {

@@ -27,7 +27,7 @@ func (b *Builder) writeLinear(c *WriteLinear, noFlush bool) int {
 }
 
 func (b *Builder) failData(name string) int {
-	return b.fail(bad(ErrFormat, 0, name, "a NOFLUSH carries no data: give Length, and a relay behind it"))
+	return b.fail(bad(ErrFormat, 0, name, "a NOFLUSH carries no data: give Length, and a relay after it"))
 }
 
 // WriteHost appends the command with its data, or with Length-16 zeros to fill if
@@ -220,7 +220,7 @@ func (c *WritePackedLarge) check(noFlush bool) error {
 		}
 	}
 	if noFlush && len(c.Data) != 0 {
-		return bad(ErrFormat, 0, name, "a NOFLUSH carries no data: put a relay behind it")
+		return bad(ErrFormat, 0, name, "a NOFLUSH carries no data: put a relay after it")
 	}
 	if n := c.dataBytes(); len(c.Data) != 0 && len(c.Data) != n {
 		return bad(ErrFormat, AtLargeSub(len(c.Subs)), name, "%d bytes of data for blocks of %d bytes", len(c.Data), n)

@@ -17,7 +17,7 @@ const maxPayload = math.MaxInt32 - 128
 // an error that stays: Finish returns it.
 //
 // Methods for dispatcher commands wrap them in a RELAY_INLINE and return the
-// offset of the dispatcher command (16 bytes behind the prefetcher's); methods
+// offset of the dispatcher command (16 bytes after the prefetcher's); methods
 // for prefetcher commands return the offset of that. Offsets count from the
 // start of the slice, and At constants from there on name the fields. After an
 // error they return 0.
@@ -28,7 +28,7 @@ type Builder struct {
 	inside sequencing
 }
 
-// NewBuilder appends to buf. The commands lie right behind its bytes, whose
+// NewBuilder appends to buf. The commands follow its bytes, whose
 // number must be a multiple of the layout's PCIe alignment.
 func NewBuilder(l Layout, buf []byte) Builder {
 	b := Builder{layout: l}
@@ -76,7 +76,7 @@ func (b *Builder) grow(n int) []byte {
 	return b.buf[at:]
 }
 
-// more makes room; it is apart so that grow can be inlined.
+// more makes room. It is separate so that grow can be inlined.
 //
 //go:noinline
 func (b *Builder) more(n int) { b.buf = slices.Grow(b.buf, n) }
@@ -147,7 +147,7 @@ func (b *Builder) small(to Dispatcher, lo, hi uint64) int {
 	return at + HeaderSize
 }
 
-// relay appends the header of a relay with n bytes of payload, zeros behind the
+// relay appends the header of a relay with n bytes of payload, zeros after the
 // payload, and returns the payload (content unspecified) and its offset. It
 // returns nil after an error.
 func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {

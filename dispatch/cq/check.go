@@ -23,7 +23,7 @@ func Check(l Layout, m Limits, stream []byte) error {
 	return c.Idle()
 }
 
-// CheckTrace tests a stream for an EXEC_BUF: it must end in EXEC_BUF_END, behind
+// CheckTrace tests a stream for an EXEC_BUF: it must end in EXEC_BUF_END, after
 // which there may be zeros.
 func CheckTrace(l Layout, m Limits, stream []byte) error {
 	c := checker{Layout: l, Limits: m}
@@ -54,7 +54,7 @@ func (c *checker) Entry(stream []byte) error {
 // notification of the prefetcher has its STALL.
 func (c *checker) Idle() error {
 	if c.header != nil {
-		return bad(ErrOrder, 0, c.header.Name(), "the data for its NOFLUSH never come: put a relay behind it")
+		return bad(ErrOrder, 0, c.header.Name(), "the data for its NOFLUSH never come: put a relay after it")
 	}
 	if c.notifies != c.stalls {
 		return bad(ErrOrder, 0, DispatchWait.String(), "%d WAITs notify the prefetcher for %d STALLs: every later STALL would hang", c.notifies, c.stalls)
@@ -62,7 +62,7 @@ func (c *checker) Idle() error {
 	return nil
 }
 
-// run returns the offset behind an EXEC_BUF_END, or -1.
+// run returns the offset after an EXEC_BUF_END, or -1.
 func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 	execs := 0
 	for e, err := range All(c.Layout, stream) {
@@ -72,7 +72,7 @@ func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 				err = c.order(e.Command, e.Offset == 0 && len(e.Raw) == len(stream))
 			}
 			if err != nil {
-				err = behind(err, e.Offset)
+				err = shift(err, e.Offset)
 			}
 		}
 		if err != nil {

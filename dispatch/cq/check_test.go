@@ -92,7 +92,7 @@ func TestCheckerFollowsEntries(t *testing.T) {
 			t.Fatalf("entry %d: %v", i, err)
 		}
 		if err := c.Idle(); (err == nil) != (i != 0) {
-			t.Fatalf("behind entry %d: %v", i, err)
+			t.Fatalf("after entry %d: %v", i, err)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestCheckTrace(t *testing.T) {
 		t.Errorf("padded to a page: %v", err)
 	}
 	if err := CheckTrace(l, m, append(good[:len(good):len(good)], 1)); !errors.Is(err, ErrPadding) {
-		t.Errorf("bytes behind the end: %v", err)
+		t.Errorf("bytes after the end: %v", err)
 	}
 	if err := CheckTrace(l, m, build(t, l, body)); !errors.Is(err, ErrOrder) {
 		t.Errorf("no end: %v", err)

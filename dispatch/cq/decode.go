@@ -4,7 +4,7 @@ package cq
 // number of bytes to the next one. The command's data alias b.
 //
 // n is 0 if the size of the command could not be told; then c is nil too and
-// nothing behind it can be read. n is positive beside an error if only this
+// nothing after it can be read. n is positive beside an error if only this
 // command is bad: c is then nil, or what could be read. With ErrPadding c is the
 // whole command. A relay whose payload could not be read has an Opaque in it. A
 // command without an error encodes to the n bytes that it came from.
@@ -181,7 +181,7 @@ func (d *decoder) relay(lo, hi uint64) (PrefetchCommand, error) {
 	var inner DispatchCommand
 	var err error
 	if inner, err = DecodeDispatch(p, noFlush); err != nil {
-		err = behind(err, HeaderSize)
+		err = shift(err, HeaderSize)
 		if !isPadding(err) {
 			inner = Opaque{Payload: p}
 		}

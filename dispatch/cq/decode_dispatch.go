@@ -12,7 +12,7 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 	id := DispatchID(p[0])
 	name := id.String()
 	lo, hi := le.Uint64(p), le.Uint64(p[8:])
-	// data are the bytes behind a header of head bytes, which must be n.
+	// data are the bytes after a header of head bytes, which must be n.
 	data := func(head int, n uint64) ([]byte, error) {
 		if noFlush {
 			n = 0

@@ -73,7 +73,7 @@ type WritePackedLarge struct {
 
 // LargeSub is one run of a WritePackedLarge.
 type LargeSub struct {
-	NOC    uint32 // Layout.NOCRect, also for one tile; read only behind an Unlink
+	NOC    uint32 // Layout.NOCRect, also for one tile; read only after an Unlink
 	Addr   uint32
 	Length uint32 // bytes, 1 to 65536
 	Dests  uint8  // tiles in the rectangle, at least 1

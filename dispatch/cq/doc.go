@@ -7,9 +7,9 @@
 // control the prefetcher itself. Every prefetcher command starts at a multiple
 // of the PCIe alignment of the chip (Layout).
 //
-// Builder writes a stream behind the bytes that its caller gives it. Its
+// Builder appends a stream to the bytes that its caller gives it. Its
 // methods return the offset of what they wrote, and the At constants give the
-// place of each field behind that offset, so that a finished stream can be
+// place of each field from that offset on, so that a finished stream can be
 // patched in place. Decode and All read a stream, Check tests it against the
 // limits of the device's firmware, Print and Dump show it.
 //

@@ -10,7 +10,7 @@ var (
 	// or because a length in it is wrong.
 	ErrTruncated = errors.New("truncated command")
 	// ErrIllegal: no revision uses the id; usually the reader is not at the
-	// start of a command, or has run into the zeros behind the last one.
+	// start of a command, or has run into the zeros after the last one.
 	ErrIllegal = errors.New("illegal command id")
 	// ErrNewer: the id exists only in revisions after this package's, whose
 	// other ids and flags mean other things too.
@@ -73,8 +73,8 @@ func limit[T int | uint8 | uint16 | uint32 | uint64](command, field string, v T,
 	return &LimitError{Command: command, Field: field, Value: uint64(v), Want: want, Fix: fix}
 }
 
-// behind moves the offset in an error by n bytes.
-func behind(err error, n int) error {
+// shift moves the offset in an error by n bytes.
+func shift(err error, n int) error {
 	var f *FormatError
 	if errors.As(err, &f) {
 		g := *f

@@ -66,7 +66,7 @@ func ExampleBuilder_WritePacked() {
 	//     00000040     65 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
 }
 
-// A binary that the prefetcher reads from DRAM behind a header.
+// A binary that the prefetcher reads from DRAM after a header.
 func ExampleAll() {
 	b := cq.NewBuilder(cq.Blackhole, nil)
 	b.WritePackedLargeHeader(cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: 64, OffsetIndex: 2,

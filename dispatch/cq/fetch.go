@@ -4,7 +4,7 @@ import "fmt"
 
 // FetchEntry is one entry of the prefetch queue: the size of a piece of the
 // issue queue in units of 16 bytes in bits 0 to 14, and in bit 15 whether the
-// prefetcher stops fetching behind it until an EXEC_BUF in it has ended. 0 is an
+// prefetcher stops fetching after it until an EXEC_BUF in it has ended. 0 is an
 // empty entry (tt-metal cq_prefetch.cpp).
 type FetchEntry uint16
 

@@ -5,7 +5,7 @@ import "fmt"
 // Field is one field of a command as it lies in the stream.
 type Field struct {
 	Name   string
-	Offset int    // in bytes behind the command's start
+	Offset int    // in bytes from the command's start
 	Size   int    // in bytes
 	Value  uint64 // little-endian
 	Text   string // the value for people

@@ -2,7 +2,7 @@ package cq
 
 import "fmt"
 
-// GoWord is a GO message: the stream (behind the first one) to count completion
+// GoWord is a GO message: the stream (counted from the first one) to count completion
 // on, the tile whose stream it is, and the signal (tt-metal dev_msgs.h, go_msg_t).
 type GoWord uint32
 
@@ -37,13 +37,13 @@ func (s Signal) String() string {
 	return fmt.Sprintf("0x%02x", uint8(s))
 }
 
-// NewGoWord packs a go word. offset is the stream's index behind the first one
+// NewGoWord packs a go word. offset is the stream's index counted from the first one
 // (the sub-device), x and y are the tile that counts completions.
 func NewGoWord(offset, x, y uint8, s Signal) GoWord {
 	return GoWord(offset) | GoWord(x)<<8 | GoWord(y)<<16 | GoWord(s)<<24
 }
 
-// Offset is the stream's index behind the first one.
+// Offset is the stream's index counted from the first one.
 func (g GoWord) Offset() uint8 { return uint8(g) }
 
 // XY is the tile that counts completions.

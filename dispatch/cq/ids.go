@@ -98,7 +98,7 @@ func (id DispatchID) String() string {
 // Newer says whether only revisions after this package's use the id.
 func (id DispatchID) Newer() bool { return id >= 18 && id <= 20 }
 
-// Dispatcher chooses who gets a RELAY_INLINE.
+// Dispatcher selects the dispatcher that gets a RELAY_INLINE.
 type Dispatcher uint8
 
 const (

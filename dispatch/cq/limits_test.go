@@ -59,7 +59,7 @@ func TestEncoderLimits(t *testing.T) {
 		{"blocks without padding", func(b *Builder) {
 			b.WritePackedLarge(WritePackedLarge{Alignment: 64, Subs: subs(2, 16), Data: make([]byte, 32)})
 		}, ErrFormat},
-		{"data behind a NOFLUSH", func(b *Builder) { b.WriteLinearHeader(WriteLinear{Data: make([]byte, 4)}) }, ErrFormat},
+		{"data after a NOFLUSH", func(b *Builder) { b.WriteLinearHeader(WriteLinear{Data: make([]byte, 4)}) }, ErrFormat},
 		{"host record below its header", func(b *Builder) { b.WriteHost(WriteHost{Length: 15}) }, ErrLimit},
 		{"host record of its header", func(b *Builder) { b.WriteHost(WriteHost{Length: 16}) }, nil},
 		{"pages of 4 GiB", func(b *Builder) { b.WritePagedHeader(WritePaged{PageSize: 1 << 16, Pages: 1 << 16}) }, ErrLimit},
@@ -94,7 +94,7 @@ func TestEncoderLimits(t *testing.T) {
 				return
 			}
 			if b.Stall(); b.Len() != 64 {
-				t.Errorf("%d bytes behind an error", b.Len()-64)
+				t.Errorf("%d bytes after an error", b.Len()-64)
 			}
 			var le *LimitError
 			if errors.As(b.err, &le) && (le.Command == "" || le.Field == "" || le.Want == "" || le.Fix == "") {
@@ -155,7 +155,7 @@ func TestFirmwareLimits(t *testing.T) {
 		{RelayInline{}, Blackhole, ErrFormat},
 		{RelayInlineNoFlush{}, Blackhole, ErrFormat},
 		{RelayInlineNoFlush{WritePacked{Size: 4064, Cores: cores(1), Data: make([]byte, 4064)}}, Blackhole, nil},
-		{RelayInlineNoFlush{WritePacked{Size: 4080, Cores: cores(1)}}, Blackhole, nil}, // its data come behind it
+		{RelayInlineNoFlush{WritePacked{Size: 4080, Cores: cores(1)}}, Blackhole, nil}, // its data come after it
 		{RelayInlineNoFlush{WritePacked{Size: 4080, Cores: cores(1), Data: make([]byte, 4080)}}, Blackhole, ErrLimit},
 		{Wait{Flags: 0x1F}, Blackhole, nil},
 		{Wait{Flags: 0x20}, Blackhole, ErrLimit},
@@ -235,7 +235,7 @@ func TestBuilderWantsWholeSlots(t *testing.T) {
 	}{{Wormhole, 32, true}, {Wormhole, 16, false}, {Blackhole, 32, false}, {Blackhole, 128, true}} {
 		b := NewBuilder(c.l, make([]byte, c.n))
 		if (b.err == nil) != c.ok {
-			t.Errorf("%v behind %d bytes: %v", c.l, c.n, b.err)
+			t.Errorf("%v after %d bytes: %v", c.l, c.n, b.err)
 		}
 	}
 }

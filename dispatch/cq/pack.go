@@ -26,7 +26,7 @@ func (m Moved) At(at int) (now int, ok bool) {
 }
 
 // Pack rewrites a stream for this runtime's own firmware: neighbouring commands for the dispatcher share relays and pages
-// of page bytes, as far as they fit, and a NotifySubordinate with the go signal behind it becomes a ForwardSubordinate. It does the
+// of page bytes, as far as they fit, and a NotifySubordinate with the go signal after it becomes a ForwardSubordinate. It does the
 // same, with fewer relays, fewer pages and fewer bytes. Commands that fill a page stay as they are, and so does every
 // command that isn't for a dispatcher.
 //
@@ -39,7 +39,7 @@ func Pack(l Layout, page int, stream []byte) ([]byte, Moved, error) {
 			return nil, nil, err
 		}
 		if err := p.add(e); err != nil {
-			return nil, nil, behind(err, e.Offset)
+			return nil, nil, shift(err, e.Offset)
 		}
 	}
 	if h := p.header; h != nil {
@@ -137,7 +137,7 @@ func unpacked(d DispatchCommand) error {
 	return nil
 }
 
-// settle puts a NotifySubordinate without a go signal behind it where it belongs.
+// settle places a NotifySubordinate that no go signal follows.
 func (p *packer) settle() {
 	if n := p.notify; n != nil {
 		p.notify = nil

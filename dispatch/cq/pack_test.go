@@ -176,9 +176,9 @@ func TestSequenceLimits(t *testing.T) {
 		{"more than a page", Sequence{[]DispatchCommand{Wait{}, big}}, ErrLimit},
 		{"one in another", Sequence{[]DispatchCommand{Sequence{[]DispatchCommand{Wait{}}}}}, ErrFormat},
 		{"a command that is wrong", Sequence{[]DispatchCommand{Wait{Flags: 0x80}}}, ErrLimit},
-		{"a go signal handed over", ForwardSubordinate{Command: SendGoSignal{Multicast: NoMulticast}}, nil},
-		{"a write handed over", ForwardSubordinate{Command: Wait{}}, ErrFormat},
-		{"nothing handed over", ForwardSubordinate{}, ErrFormat},
+		{"a forwarded go signal", ForwardSubordinate{Command: SendGoSignal{Multicast: NoMulticast}}, nil},
+		{"a forwarded write", ForwardSubordinate{Command: Wait{}}, ErrFormat},
+		{"nothing forwarded", ForwardSubordinate{}, ErrFormat},
 	} {
 		err := RelayInline{Master, c.cmd}.Validate(Blackhole, m)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
@@ -234,7 +234,7 @@ func TestSequenceBuilder(t *testing.T) {
 		"a relay":                   func(b *Builder) { b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{Length: 64}}}) },
 		"the subordinate's command": func(b *Builder) { b.SendGoSignal(Subordinate, SendGoSignal{}) },
 		"a sequence":                func(b *Builder) { b.BeginSequence() },
-		"something behind a header": func(b *Builder) { b.WritePagedHeader(WritePaged{PageSize: 16, Pages: 1}); b.Sink() },
+		"something after a header":  func(b *Builder) { b.WritePagedHeader(WritePaged{PageSize: 16, Pages: 1}); b.Sink() },
 	} {
 		b := NewBuilder(Blackhole, nil)
 		b.BeginSequence()

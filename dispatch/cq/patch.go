@@ -1,11 +1,11 @@
 package cq
 
-// Offsets in bytes of the fields that a finished stream gets patched at, behind
+// Offsets in bytes of the fields that a finished stream is patched at, from
 // the start of their command: of the dispatcher command for those of a
 // dispatcher, not of the relay around it. All values are little-endian; many
 // are not aligned to their size. Put8 to Put32 write them.
 const (
-	// RELAY_INLINE and its kin: the dispatcher command behind the prefetcher's.
+	// RELAY_INLINE and its kin: the dispatcher command after the prefetcher's.
 	AtRelayed = HeaderSize
 
 	atRelayLinearLength = 3  // 64 bits
@@ -63,7 +63,7 @@ const (
 	atNotifyMask = 2 // 16 bits
 )
 
-// Offsets of the fields of a list entry, behind AtPagedSub, AtLargeSub or atRingSub.
+// Offsets of the fields of a list entry, from AtPagedSub, AtLargeSub or atRingSub.
 const (
 	AtPagedSubStart  = 0 // 16 bits
 	AtPagedSubBase   = 4

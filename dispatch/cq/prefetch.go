@@ -4,7 +4,7 @@ package cq
 type Command interface {
 	// Name is tt-metal's name without its prefix, as "RELAY_INLINE".
 	Name() string
-	// Fields lists the fields with their offsets behind the command's start.
+	// Fields lists the fields with their offsets from the command's start.
 	Fields(l Layout) []Field
 	// Validate tests the values against the limits of the device's firmware.
 	// A *LimitError says which one is beyond them.
@@ -123,7 +123,7 @@ type RelayRingbuffer struct {
 
 // RingSub is a range of the prefetcher's cache, in bytes.
 type RingSub struct {
-	Start  uint32 // behind the current offset
+	Start  uint32 // counted from the current offset
 	Length uint32
 }
 

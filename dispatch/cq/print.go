@@ -12,7 +12,7 @@ import (
 // listShown is how many entries of a list Line shows.
 const listShown = 4
 
-// Line is one command as a line: who executes it, its name, its fields. Long
+// Line is one command as a line: the processor that executes it, its name, its fields. Long
 // lists are cut, data are counted only.
 func Line(l Layout, c PrefetchCommand) string {
 	who, note := "prefetch", ""
@@ -85,7 +85,7 @@ func dataSize(c DispatchCommand) int {
 }
 
 // Print writes a stream, one line for each command: its offset, its size in
-// bytes, who executes it, its name and its fields. Commands that cannot be read
+// bytes, the processor that executes it, its name and its fields. Commands that cannot be read
 // get a line that says why. It returns the errors of w, and all errors of the
 // stream joined.
 func Print(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, false) }
@@ -115,7 +115,7 @@ func show(w io.Writer, l Layout, stream []byte, all bool) error {
 		}
 	}
 	if rest := len(stream) - end; rest > 0 {
-		fmt.Fprintf(out, "%08x %6d  behind the end\n", end, rest)
+		fmt.Fprintf(out, "%08x %6d  after the end\n", end, rest)
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("cq: print: %w", err)

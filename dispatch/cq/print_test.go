@@ -29,7 +29,7 @@ func TestPrintDamaged(t *testing.T) {
 00000140     64  prefetch    STALL
                  ! cq: STALL at +0x145: bytes that no encoder writes: header byte is 0x01, an encoder writes 0x00
 00000180     64  prefetch    EXEC_BUF_END to=dispatch length=16 stride=64
-000001c0     64  behind the end
+000001c0     64  after the end
 `
 	if s.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", s.String(), want)

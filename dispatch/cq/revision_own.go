@@ -14,7 +14,7 @@ func (d *revisionReader) all() []Reading {
 func (d *revisionReader) sequence(p []byte, noFlush bool) error {
 	c, err := DecodeDispatch(p, noFlush) // it tells where each begins, and that nothing lies between
 	if err != nil {
-		return behind(err, HeaderSize)
+		return shift(err, HeaderSize)
 	}
 	whole, n := d.r, len(c.(Sequence).Commands)
 	c.(Sequence).each(noFlush, func(at int, one DispatchCommand, header bool) bool {
@@ -23,7 +23,7 @@ func (d *revisionReader) sequence(p []byte, noFlush bool) error {
 			inner.r.Name = PrefetchRelayInline.String()
 		}
 		if err = inner.inline(p[at : at+size(one, header)]); err != nil {
-			err = behind(err, at)
+			err = shift(err, at)
 			return false
 		}
 		r := inner.all()[0]
@@ -48,12 +48,12 @@ func (d *revisionReader) sequence(p []byte, noFlush bool) error {
 // forwardSubordinate reads a FORWARD_SUBORDINATE as the command in it, which the subordinate carries out.
 func (d *revisionReader) forwardSubordinate(p []byte) error {
 	if _, err := DecodeDispatch(p, false); err != nil {
-		return behind(err, HeaderSize)
+		return shift(err, HeaderSize)
 	}
 	whole := d.r
 	inner := revisionReader{v: d.v, l: d.l, form: d.form, r: whole}
 	if err := inner.inline(p[AtForwarded:]); err != nil {
-		return behind(err, AtForwarded)
+		return shift(err, AtForwarded)
 	}
 	d.r = inner.r
 	d.r.Relay, d.r.Who, d.r.At = DispatchForwardSubordinate.String(), Subordinate.String(), d.r.At+AtForwarded

@@ -40,7 +40,7 @@ func (r *Reading) Value(name string) (v uint64, ok bool) {
 	return 0, false
 }
 
-// Read reads a stream: to its end, or to an EXEC_BUF_END, behind which there may be zeros. It is strict: bytes that no
+// Read reads a stream: to its end, or to an EXEC_BUF_END, after which there may be zeros. It is strict: bytes that no
 // field owns are zero, lengths and strides agree, relays bring the data of the command before them, and what a
 // command does not use is zero. So a stream of another revision is refused rather than misread.
 func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
@@ -56,7 +56,7 @@ func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 	for at := 0; at < len(stream); {
 		d := revisionReader{v: v, l: l, b: stream[at:]}
 		if err := d.prefetch(); err != nil {
-			return out, behind(err, at)
+			return out, shift(err, at)
 		}
 		r := d.r
 		switch {
@@ -224,7 +224,7 @@ func (d *revisionReader) inline(p []byte) error {
 		err = d.wait(f)
 	}
 	if err != nil {
-		return behind(err, HeaderSize)
+		return shift(err, HeaderSize)
 	}
 	if f.data != noData && f.list != nil {
 		padded := SlotStride(end)
@@ -232,13 +232,13 @@ func (d *revisionReader) inline(p []byte) error {
 			return bad(ErrTruncated, HeaderSize+len(p), f.name, "its list ends at %d of %d bytes", padded, len(p))
 		}
 		if err := zeros(p[:padded], end, f.name); err != nil {
-			return behind(err, HeaderSize)
+			return shift(err, HeaderSize)
 		}
 		end = padded
 	}
 	n, err := d.dataBytes(f)
 	if err != nil {
-		return behind(err, HeaderSize)
+		return shift(err, HeaderSize)
 	}
 	want := uint64(end) + n
 	if noFlush {

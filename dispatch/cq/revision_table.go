@@ -5,13 +5,13 @@ type form struct {
 	name   string // "" if the revision has no such command
 	head   int    // bytes in front of list and data
 	fields []slot
-	list   *list // behind the head; its length is the field "count"
+	list   *list // after the head; its length is the field "count"
 
 	stride string // field that holds the distance to the next prefetcher command; "" if it is that of the head alone
 	relays string // field that says how many bytes a relay brings for the command before it
 	sum    string // field of the list that adds up to the relayed bytes
 	inline bool   // carries a dispatcher command
-	data   data   // what lies behind head and list
+	data   data   // what follows head and list
 }
 
 // slot is a field: its name, its offset, its size in bytes, and how it is read.
@@ -50,7 +50,7 @@ const (
 	asMulticast // a slot, or none
 )
 
-// data says how many bytes lie behind the head and the list of a dispatcher command.
+// data says how many bytes follow the head and the list of a dispatcher command.
 type data uint8
 
 const (

@@ -175,7 +175,7 @@ func TestDetectRefuses(t *testing.T) {
 		{"nothing", nil, nil},
 		{"zeros", make([]byte, 4096), nil},
 		{"noise", slices.Repeat([]byte{0xA5, 3, 9}, 999), nil},
-		{"behind the end", append(golden("exec_buf_end"), 1), nil},
+		{"after the end", append(golden("exec_buf_end"), 1), nil},
 		{"cut", golden("write_packed_8x64")[:128], nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -232,7 +232,7 @@ func FuzzDetect(f *testing.F) {
 				_ = readings[i].String()
 			}
 			if err == nil && slices.ContainsFunc(stream[at:], func(b byte) bool { return b != 0 }) {
-				t.Fatalf("%s accepts bytes behind the end", v.Name)
+				t.Fatalf("%s accepts bytes after the end", v.Name)
 			}
 		}
 	})

@@ -38,7 +38,7 @@ func (c ForwardSubordinate) words() (lo, hi uint64) {
 	return uint64(DispatchForwardSubordinate) | bit(c.Wait)<<8, 0
 }
 
-// each yields the commands of a sequence with their offsets behind its header's start. header says that it is the last
+// each yields the commands of a sequence with their offsets from its header's start. header says that it is the last
 // one, without its data.
 func (c Sequence) each(noFlush bool, yield func(at int, c DispatchCommand, header bool) bool) int {
 	at := HeaderSize
@@ -53,7 +53,7 @@ func (c Sequence) each(noFlush bool, yield func(at int, c DispatchCommand, heade
 	return at
 }
 
-// Fields lists the number of commands, and the fields of each behind its place.
+// Fields lists the number of commands, and the fields of each after its place.
 func (c Sequence) Fields(l Layout) []Field {
 	f := []Field{deci("count", 2, 2, uint16(len(c.Commands)))}
 	c.each(false, func(at int, d DispatchCommand, _ bool) bool {
@@ -94,7 +94,7 @@ func (c Sequence) validate(l Layout, m Limits, noFlush bool) error {
 		if _, nested := d.(Sequence); nested {
 			err = bad(ErrFormat, at, c.Name(), "a sequence in a sequence: put its commands into this one")
 		} else {
-			err = behind(d.Validate(l, m), at)
+			err = shift(d.Validate(l, m), at)
 		}
 		return err == nil
 	})
@@ -108,7 +108,7 @@ func (c Sequence) validate(l Layout, m Limits, noFlush bool) error {
 func (c ForwardSubordinate) Validate(l Layout, m Limits) error {
 	switch d := c.Command.(type) {
 	case SendGoSignal:
-		return behind(d.Validate(l, m), AtForwarded)
+		return shift(d.Validate(l, m), AtForwarded)
 	case TerminateDispatch:
 		return nil
 	case nil:
@@ -149,7 +149,7 @@ func (b *Builder) add(id PrefetchID, to Dispatcher, n int) ([]byte, int) {
 		b.fail(bad(ErrFormat, 0, DispatchSequence.String(), "a command for %v in a sequence: hand it over", to))
 		return nil, 0
 	case s.id == PrefetchRelayInlineNoFlush:
-		b.fail(bad(ErrOrder, 0, DispatchSequence.String(), "a command behind a header whose data come with a relay: end the sequence with it"))
+		b.fail(bad(ErrOrder, 0, DispatchSequence.String(), "a command after a header whose data come with a relay: end the sequence with it"))
 		return nil, 0
 	}
 	s.id = id
@@ -178,7 +178,7 @@ func (b *Builder) EndSequence() int {
 		return 0
 	}
 	if !s.on || s.count == 0 || s.count > 1<<16-1 {
-		return b.fail(limit(DispatchSequence.String(), "count", s.count, "1 to 65535, behind BeginSequence", "begin a sequence, and put commands into it"))
+		return b.fail(limit(DispatchSequence.String(), "count", s.count, "1 to 65535, after BeginSequence", "begin a sequence, and put commands into it"))
 	}
 	n := len(b.buf) - s.start - HeaderSize
 	stride := b.layout.Stride(HeaderSize + n)
@@ -221,7 +221,7 @@ func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
 	case TerminateDispatch:
 		return b.forwardSubordinate(c, uint64(DispatchTerminate), 0)
 	}
-	return b.fail(bad(ErrFormat, AtForwarded, c.Name(), "%T can't be handed over", c.Command))
+	return b.fail(bad(ErrFormat, AtForwarded, c.Name(), "%T can't be forwarded", c.Command))
 }
 
 // ForwardSubordinateGo is ForwardSubordinate of a go signal, without an allocation.
@@ -243,7 +243,7 @@ func (b *Builder) forwardSubordinate(c ForwardSubordinate, lo, hi uint64) int {
 	return at
 }
 
-// decodeSequence reads the commands one behind the other: each says how long it is.
+// decodeSequence reads the commands one after the other: each says how long it is.
 func decodeSequence(p []byte, lo uint64, noFlush bool) (DispatchCommand, error) {
 	n := int(uint16(lo >> 16))
 	c := Sequence{}
@@ -268,14 +268,14 @@ func decodeSequence(p []byte, lo uint64, noFlush bool) (DispatchCommand, error) 
 			err = bad(ErrTruncated, len(rest), "", "command %d of %d takes %d bytes, %d are left", i, n, size, len(rest))
 		}
 		if err != nil {
-			return nil, behind(err, start)
+			return nil, shift(err, start)
 		}
 		d, err := DecodeDispatch(rest[:size:size], header)
 		switch {
 		case err != nil && !isPadding(err):
-			return nil, behind(err, start)
+			return nil, shift(err, start)
 		case err != nil && loose == nil:
-			loose = behind(err, start)
+			loose = shift(err, start)
 		}
 		c.Commands = append(c.Commands, d)
 		at = start + int(size)
@@ -297,16 +297,16 @@ func decodeForwardSubordinate(p []byte, lo uint64) (DispatchCommand, error) {
 	}
 	d, err := DecodeDispatch(p[AtForwarded:], false)
 	if err != nil && !isPadding(err) {
-		return nil, behind(err, AtForwarded)
+		return nil, shift(err, AtForwarded)
 	}
 	switch d.(type) {
 	case SendGoSignal, TerminateDispatch:
 	default:
-		return nil, bad(ErrFormat, AtForwarded, c.Name(), "%s can't be handed over", d.Name())
+		return nil, bad(ErrFormat, AtForwarded, c.Name(), "%s can't be forwarded", d.Name())
 	}
 	c.Command = d
 	if err != nil {
-		return c, behind(err, AtForwarded)
+		return c, shift(err, AtForwarded)
 	}
 	lo, hi := c.words()
 	return c, same(p, c.Name(), lo, hi)
@@ -388,10 +388,10 @@ type Relayed struct {
 	At      int // of the command in the stream
 	To      Dispatcher
 	Command DispatchCommand
-	Header  bool // without its data, which a relay behind it brings
+	Header  bool // without its data, which a relay after it brings
 }
 
-// Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A command that is handed over is
+// Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A command that is forwarded is
 // in its ForwardSubordinate.
 func (e Entry) Relayed(yield func(Relayed) bool) {
 	c, to, ok := e.Dispatch()

@@ -358,7 +358,7 @@ func (c SetGoSignalNOCData) Validate(_ Layout, m Limits) error {
 	return nil
 }
 
-// Validate refuses it: nobody knows what it is.
+// Validate refuses it: its command is unknown.
 func (c Opaque) Validate(Layout, Limits) error {
 	return bad(ErrFormat, 0, c.Name(), "%d bytes that are no known command", len(c.Payload))
 }

@@ -9,7 +9,7 @@ type Entry struct {
 	Command PrefetchCommand // nil if it could not be read
 }
 
-// Dispatch is the dispatcher command in a relay, and who gets it.
+// Dispatch is the dispatcher command in a relay, and the dispatcher that gets it.
 func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
 	switch p := e.Command.(type) {
 	case RelayInline:
@@ -23,16 +23,16 @@ func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
 }
 
 // All reads a stream command by command, as far as the prefetcher would: to its
-// end, or to an EXEC_BUF_END, behind which a buffer in DRAM has zeros up to its
+// end, or to an EXEC_BUF_END, after which a buffer in DRAM has zeros up to its
 // last page. An error beside an entry is about that command only; reading goes
-// on behind it unless its size is unknown. Offsets in errors count from the
+// on after it unless its size is unknown. Offsets in errors count from the
 // start of the stream.
 func All(l Layout, stream []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for at := 0; at < len(stream); {
 			c, n, err := Decode(l, stream[at:])
 			if err != nil {
-				err = behind(err, at)
+				err = shift(err, at)
 			}
 			e := Entry{Offset: at, Raw: stream[at : at+n : at+n], Command: c}
 			if n == 0 {

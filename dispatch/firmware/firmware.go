@@ -1,7 +1,7 @@
 // Package firmware holds what runs on a chip's RISC-V cores before any user's kernel does: the base firmware of each
 // Tensix processor, and the command-queue kernels (prefetcher, dispatcher, subordinate dispatcher).
 //
-// The sources are C, in src; the images are committed and embedded, so that nobody needs a cross compiler to use them.
+// The sources are C, in src; the images are committed and embedded, so that using them needs no cross compiler.
 // go generate rebuilds them, and its -check mode proves that they are what the sources give. The interface between
 // host, firmware and kernels is kernels/include/reprise/abi.h, and [chip.L1Map] on the host's side.
 package firmware

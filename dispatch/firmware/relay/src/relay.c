@@ -3,7 +3,7 @@
 // completion queue's read pointer. To the far chip's prefetcher and dispatcher the L1 of a spare core looks like host memory, the
 // mirror. The firmware of both is the same as on any chip.
 //
-// A message is a page of data and a header of 16 bytes behind it, through transmit queue 1, which keeps packets in order and
+// A message is a page of data and a header of 16 bytes after it, through transmit queue 1, which keeps packets in order and
 // on silicon sends them again until they arrive (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md); the base
 // firmware has queue 0. Each queue and direction has SLOTS messages under way, so queues that wait for each other can't block
 // each other, and what arrives always has a place. The receiver sends the number of the last message that it has taken.

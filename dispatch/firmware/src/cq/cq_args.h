@@ -21,7 +21,7 @@ enum cq_dispatch_semaphore {
 
 #define CQ_PAGE_LOG 12u              // a page of the dispatch ring and of the completion queue: 4096 B
 #define CQ_SUBORDINATE_PAGE_LOG 8u   // a page of the subordinate's ring: 256 B
-#define CQ_FETCH_STALL 0x8000u       // in a fetch queue entry: fetch nothing behind it until a trace has run
+#define CQ_FETCH_STALL 0x8000u       // in a fetch queue entry: fetch nothing after it until a trace has run
 #define CQ_FETCH_UNIT_LOG 4u         // an entry counts bytes in units of 16
 #define CQ_SYNC_STRIDE 16u           // bytes between the subordinate's sync words
 
@@ -70,7 +70,7 @@ struct cq_dispatch_args {
     uint32_t num_workers;
     uint32_t sync_base;  // L1: the subordinate's sync words
     uint32_t page_size;  // 4096
-    uint32_t handed;     // L1: what it hands to the subordinate, see cq_handed.h
+    uint32_t forwarded;  // L1: what it forwards to the subordinate, see cq_forward.h
 };
 
 struct cq_subordinate_args {
@@ -85,7 +85,7 @@ struct cq_subordinate_args {
     uint32_t workers_end_xy;
     uint32_t num_workers;
     uint32_t sync_base;
-    uint32_t handed;
+    uint32_t forwarded;
 };
 
 RP_STATIC_ASSERT(sizeof(struct cq_prefetch_args) == 4 * 21, "prefetcher arguments");

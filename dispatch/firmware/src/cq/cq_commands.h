@@ -53,7 +53,7 @@ enum cq_dispatch_id {
     CQ_DISPATCH_NOTIFY_SUBORDINATE = 15,
     CQ_DISPATCH_SET_NUM_WORKER_SEMS = 16,
     CQ_DISPATCH_SET_GO_SIGNAL_NOC_DATA = 17,
-    // Ours alone: no revision of tt-metal has them.
+    // Not in any revision of tt-metal.
     CQ_DISPATCH_SEQUENCE = 0xE0,
     CQ_DISPATCH_FORWARD_SUBORDINATE = 0xE1,
 };
@@ -140,7 +140,7 @@ struct cq_relay_inline {
     uint8_t id;
     uint8_t dispatcher;
     uint16_t pad;
-    uint32_t length; // of the payload behind this header
+    uint32_t length; // of the payload after this header
     uint32_t stride; // to the next command
     uint32_t unused;
 };
@@ -211,7 +211,7 @@ struct cq_write_host {
     uint32_t length_lo, length_hi; // including this header
 };
 
-// What an event's record carries behind the command. Upstream's dispatcher sends it as it came; ours puts the time in
+// What an event's record carries after the command. tt-metal's dispatcher sends it as it came; this one puts the time in
 // when the flags ask for it.
 struct cq_event {
     uint32_t id;
@@ -318,7 +318,7 @@ RP_INLINE uint64_t cq_pair(uint32_t lo, uint32_t hi) {
     return (uint64_t)lo | (uint64_t)hi << 32;
 }
 
-// Several commands of the dispatcher in one page: they lie behind this header, each at a multiple of 16 bytes, and all of
+// Several commands of the dispatcher in one page: they lie after this header, each at a multiple of 16 bytes, and all of
 // them in the page that the header is in, but for what the last one writes.
 struct cq_sequence {
     uint8_t id;
@@ -327,7 +327,7 @@ struct cq_sequence {
     uint32_t pad1[3];
 };
 
-// A command for the subordinate, 16 bytes behind this header. With wait set the subordinate gets it when all writes
+// A command for the subordinate, 16 bytes after this header. With wait set the subordinate gets it when all writes
 // before have arrived.
 struct cq_forward_subordinate {
     uint8_t id;

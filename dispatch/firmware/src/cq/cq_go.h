@@ -64,7 +64,7 @@ static inline void cq_send_go(const struct cq_go* go, uint32_t noc, uint32_t com
     }
 }
 
-// cq_copy_noc_data takes the words of SET_GO_SIGNAL_NOC_DATA, which lie behind its header in one piece.
+// cq_copy_noc_data takes the words of SET_GO_SIGNAL_NOC_DATA, which lie after its header in one piece.
 static inline void cq_copy_noc_data(struct cq_go* go, uint32_t from, uint32_t words) {
     for (uint32_t i = 0; i < words; i++) {
         go->noc_data[i] = rp_load(from + 4 * i);

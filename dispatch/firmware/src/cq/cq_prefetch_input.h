@@ -30,8 +30,8 @@ static struct {
 
 // The fetch queue, and the one PCIe read that may be under way.
 static struct {
-    uint32_t entry;      // next entry to look at
-    uint32_t pcie;       // lower half of the host address behind what was read or is being read
+    uint32_t entry;      // next entry to read
+    uint32_t pcie;       // lower half of the host address after what was read or is being read
     uint32_t landing;    // where the read under way puts its bytes
     uint32_t in_flight;  // how many; 0 = no read under way
     int stalled;         // a stall entry was fetched: no more of them until its trace has run
@@ -80,7 +80,7 @@ static void fetch_consume_entry(void) {
     }
 }
 
-// Starts the read for the next entry, if there is one and the buffer has room for it behind the commands at hand, or
+// Starts the read for the next entry, if there is one and the buffer has room for it after the commands at hand, or
 // at its base in front of them.
 static void fetch_start(void) {
     uint32_t entry = fetch_entry();
@@ -132,7 +132,7 @@ static void fetch_wait_entry(void) {
 }
 
 // Returns with at least one command at hand, and with a read for what follows under way if the host has given it.
-// A read that is under way while there are commands is left alone: waiting for it would only add to its latency.
+// A read that is under way while there are commands is not waited for: waiting for it would only add to its latency.
 static void fetch_commands(void) {
     for (;;) {
         if (fetch.in_flight == 0 && !fetch.stalled) {
@@ -173,7 +173,7 @@ static void trace_request(uint32_t landing, uint32_t bytes) {
 }
 
 // Makes the part that was read ahead the commands at hand, and reads further ahead. The commands before it have
-// been used up, so all the rest of the buffer is free: behind the new part, or from the base when it ends there.
+// been used up, so all the rest of the buffer is free: after the new part, or from the base when it ends there.
 static void trace_advance(void) {
     if (trace.in_flight == 0) {
         cq_park(CQ_BAD_TRACE, trace.pages.row);
@@ -194,7 +194,7 @@ static void trace_start(uint32_t base, uint32_t page_log, uint32_t pages) {
     trace_request(args.buffer, TRACE_FIRST_BYTES);
 }
 
-// The padding behind the last command may still be coming in: it must not land on what comes next.
+// The padding after the last command may still be coming in: it must not land on what comes next.
 static void trace_stop(void) {
     wait_reads(READ_TRACE);
     trace.active = 0;

@@ -18,7 +18,7 @@ struct source {
     struct cq_pages pages;
     const struct cq_relay_paged_packed_sub* sub;  // PAGED_PACKED: this one, and how many there are from it on
     uint32_t subs;
-    uint32_t sub_left;  // bytes of this one behind this run
+    uint32_t sub_left;  // bytes of this one after this run
 };
 
 CQ_SHARED void source_page(struct source* s) {
@@ -47,7 +47,7 @@ static void source_sub(struct source* s) {
     source_sub_page(s);
 }
 
-// Moves to the next run when this one is used up. Not sooner: behind the last run there is none.
+// Moves to the next run when this one is used up. Not sooner: no run follows the last one.
 static void source_ready(struct source* s) {
     if (s->run != 0) {
         return;

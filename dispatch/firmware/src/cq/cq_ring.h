@@ -101,7 +101,7 @@ RP_INLINE void cq_ring_publish(struct cq_ring_writer* w, uint32_t noc, uint32_t 
     }
 }
 
-// cq_ring_publish_full hands over the pages that are full, so that the consumer can begin on a long command.
+// cq_ring_publish_full publishes the pages that are full, so that the consumer can begin on a long command.
 RP_INLINE void cq_ring_publish_full(struct cq_ring_writer* w, uint32_t noc) {
     uint32_t page = 1u << w->page_log;
     cq_ring_publish(w, noc, w->unpublished - ((w->room + page - 1) >> w->page_log));
@@ -220,7 +220,7 @@ CQ_SHARED void cq_ring_skip(struct cq_ring_reader* r, uint32_t noc, uint32_t byt
 // cq_ring_end_command moves to the next page, where the next command begins.
 RP_INLINE void cq_ring_end_command(struct cq_ring_reader* r) { r->cursor = cq_align(r->cursor, 1u << r->page_log); }
 
-// cq_ring_return_all gives back everything that was used, for good.
+// cq_ring_return_all returns everything that was used, for good.
 RP_INLINE void cq_ring_return_all(struct cq_ring_reader* r, uint32_t noc) {
     rp_noc_write_flush(noc);
     cq_ring_return_held(r, noc);

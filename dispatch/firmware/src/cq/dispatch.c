@@ -1,13 +1,13 @@
 // The dispatcher: takes commands out of the ring that the prefetcher fills and carries them out.
 //
-// Most commands write the data behind them somewhere: to workers, to DRAM, to host memory. The NoC takes it straight
+// Most commands write the data that follow them somewhere: to workers, to DRAM, to host memory. The NoC takes it straight
 // out of the ring. Nothing here waits for a write to arrive unless a command says so (WAIT, NOTIFY_SUBORDINATE) or
 // a multicast is next.
 #include "cq_args.h"
 #include "cq_commands.h"
 #include "cq_completion.h"
 #include "cq_go.h"
-#include "cq_handed.h"
+#include "cq_forward.h"
 #include "cq_pages.h"
 #include "cq_ring.h"
 
@@ -20,7 +20,7 @@ static struct cq_ring_reader ring;
 static struct cq_completion completion;
 static struct cq_go go;
 static uint32_t write_offset[CQ_WRITE_OFFSETS];
-static uint32_t handed;      // commands that the subordinate got
+static uint32_t forwarded;   // commands that the subordinate got
 static uint32_t command_at;  // where the present command began
 
 // Sub-commands that must outlive their place in the ring. Enough for one word for each of 140 workers.
@@ -150,7 +150,7 @@ static void write_paged(void) {
 // --- writes to many cores ------------------------------------------------------------------------------------------
 
 // One sub-command's destination: the first word of each is the coordinate, multicasts have the number of tiles
-// behind it.
+// after it.
 static uint32_t packed_next(const uint32_t** sub, uint32_t kind, uint32_t* dests) {
     uint32_t coord = *(*sub)++;
     *dests = 1;
@@ -248,7 +248,7 @@ static void packed_same(const uint32_t* sub, uint32_t count, uint32_t kind, uint
 }
 
 // A table too long for local RAM stays in the ring. The page it is in comes back to the producer at the end of the
-// block behind its own, so the command must end within one block's length: each that came inline does.
+// block after its own, so the command must end within one block's length: each that came inline does.
 static const uint32_t* packed_table_in_place(uint32_t words, uint32_t items, uint32_t size) {
     const uint32_t* at = (const uint32_t*)ring.cursor;
     uint32_t table_bytes = cq_align(4 * words, RP_L1_ALIGNMENT);
@@ -420,7 +420,7 @@ static void forward_subordinate(void) {
     if (index >= MAX_SYNC_WORDS) {
         bad_command(CQ_BAD_LENGTH);
     }
-    cq_hand(args.handed, handed++, command, rp_load(args.sync_base + CQ_SYNC_STRIDE * index));
+    cq_forward(args.forwarded, forwarded++, command, rp_load(args.sync_base + CQ_SYNC_STRIDE * index));
     skip(2 * CQ_HEADER_BYTES);
 }
 

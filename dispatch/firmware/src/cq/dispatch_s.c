@@ -11,7 +11,7 @@
 #include "cq_args.h"
 #include "cq_commands.h"
 #include "cq_go.h"
-#include "cq_handed.h"
+#include "cq_forward.h"
 #include "cq_ring.h"
 
 #define NOC 1u
@@ -21,29 +21,29 @@ static struct cq_subordinate_args args;
 static struct cq_go go;
 static uint32_t pages_taken;
 static uint32_t cursor;
-static uint32_t handed_taken;
+static uint32_t forwarded_taken;
 static uint32_t gos_sent[MAX_SYNC_WORDS];
 
-static int run_handed(void);
+static int run_forwarded(void);
 
-// Whether the dispatcher has handed over a command whose turn it is.
-static int handed_ready(void) {
-    if (rp_load(args.handed) == handed_taken) {
+// Whether the dispatcher has forwarded a command whose turn it is.
+static int forwarded_ready(void) {
+    if (rp_load(args.forwarded) == forwarded_taken) {
         return 0;
     }
-    uint32_t at = cq_handed_entry(args.handed, handed_taken);
+    uint32_t at = cq_forward_entry(args.forwarded, forwarded_taken);
     uint32_t index = cq_sync_index((const struct cq_send_go*)at, args.first_stream);
-    return (int32_t)(rp_load(at + CQ_HANDED_SYNC) - gos_sent[index]) <= 0;
+    return (int32_t)(rp_load(at + CQ_FORWARDED_SYNC) - gos_sent[index]) <= 0;
 }
 
-enum input { NOTHING, PAGE, HANDED };
+enum input { NOTHING, PAGE, FORWARDED };
 
 static enum input look(void) {
     rp_invalidate_l1();
     if (rp_load(cq_own_semaphore(CQ_SEM_SUBORDINATE_PAGES)) != pages_taken) {
         return PAGE;
     }
-    return handed_ready() ? HANDED : NOTHING;
+    return forwarded_ready() ? FORWARDED : NOTHING;
 }
 
 static enum input wait_input(void) {
@@ -69,15 +69,15 @@ static void return_page(void) {
     }
 }
 
-// What the dispatcher has handed over before it counted the sync word goes out first.
+// What the dispatcher has forwarded before it counted the sync word goes out first.
 static void wait_sync(uint32_t index) {
     uint32_t word = args.sync_base + CQ_SYNC_STRIDE * index;
     int waiting = 0;
     for (;;) {
         rp_invalidate_l1();
         int reached = (int32_t)(rp_load(word) - gos_sent[index]) > 0;
-        if (handed_ready()) {
-            run_handed();
+        if (forwarded_ready()) {
+            run_forwarded();
         } else if (reached) {
             break;
         } else if (!waiting) {
@@ -101,10 +101,10 @@ static void send_go(void) {
     cq_send_go(&go, NOC, cursor);
 }
 
-// Runs the command that the dispatcher has handed over. Returns 0 after the last one. The command's place goes back when
+// Runs the command that the dispatcher has forwarded. Returns 0 after the last one. The command's place goes back when
 // what is sent out of it has left.
-static int run_handed(void) {
-    uint32_t at = cq_handed_entry(args.handed, handed_taken);
+static int run_forwarded(void) {
+    uint32_t at = cq_forward_entry(args.forwarded, forwarded_taken);
     uint8_t id = *(const uint8_t*)at;
     if (id == CQ_DISPATCH_SEND_GO_SIGNAL) {
         cq_send_go(&go, NOC, at);
@@ -112,8 +112,8 @@ static int run_handed(void) {
     } else if (id != CQ_DISPATCH_TERMINATE) {
         cq_park(CQ_BAD_COMMAND, rp_load(at));
     }
-    handed_taken++;
-    rp_store(args.handed + CQ_HANDED_TAKEN, handed_taken);
+    forwarded_taken++;
+    rp_store(args.forwarded + CQ_FORWARDED_TAKEN, forwarded_taken);
     return id != CQ_DISPATCH_TERMINATE;
 }
 
@@ -162,8 +162,8 @@ void kernel_main(void) {
     go.workers = args.num_workers;
     cursor = args.ring;
     do {
-        if (wait_input() == HANDED) {
-            more = run_handed();
+        if (wait_input() == FORWARDED) {
+            more = run_forwarded();
             continue;
         }
         pages_taken++;

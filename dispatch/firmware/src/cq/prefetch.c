@@ -2,7 +2,7 @@
 //
 // The host writes commands into the issue queue in its own memory and then their length into the fetch queue in this
 // core's L1. The prefetcher reads them over PCIe into the command-data buffer and runs them: most relay their payload
-// into a ring of the dispatcher (or of its subordinate, who sends go signals), some add data from DRAM. EXEC_BUF
+// into a ring of the dispatcher (or of its subordinate, which sends go signals), some add data from DRAM. EXEC_BUF
 // makes it read its commands from a trace until EXEC_BUF_END. A PCIe read takes microseconds, so one is always
 // under way while the commands before it run.
 #include "cq_args.h"
@@ -26,7 +26,7 @@ static uint32_t stalls;  // STALL commands so far
 
 // --- relaying data -------------------------------------------------------------------------------------------------
 
-// Relays a source behind the header that RELAY_INLINE_NOFLUSH has put at the start of a page. One half of the
+// Relays a source after the header that RELAY_INLINE_NOFLUSH has put at the start of a page. One half of the
 // scratch memory fills while the other one is being sent.
 static void relay(struct source* s, uint64_t bytes) {
     uint32_t half = args.scratch_size / 2;
@@ -306,8 +306,8 @@ void kernel_main(void) {
             fetch_commands();
         }
     } while (run_command());
-    // The dispatchers give their last pages back when they end, which they were told before. Only then is nobody
-    // left who writes into this core.
+    // The dispatchers return their last pages when they end, which they were told before. Only then does
+    // nothing write into this core any more.
     rp_waypoint("TERM");
     cq_ring_drain(&master);
     cq_ring_drain(&subordinate);
