@@ -75,6 +75,23 @@ func (d *dst) row32(r uint32) (high, low *dstRow) {
 	return &d.rows[r], &d.rows[r+wideLow]
 }
 
+// block16 is row16 for n rows, 4 or 8, from a multiple of n on.
+func (d *dst) block16(r, n uint32) []dstRow {
+	for i := range n {
+		d.row16(r + i)
+	}
+	return d.rows[r:][:n]
+}
+
+// block32 is row32 for n rows, 4 or 8, from a multiple of n on.
+func (d *dst) block32(r, n uint32) (high, low []dstRow) {
+	for i := range n {
+		d.row32(r + i)
+	}
+	r = wideRow(r)
+	return d.rows[r:][:n], d.rows[r+wideLow:][:n]
+}
+
 // lowest fills a row with what is less than all numbers, to take maxima from.
 func lowest(r *dstRow) {
 	for i := range r {

@@ -149,37 +149,35 @@ func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 		return false
 	}
 	right := e.srcA.decodedA(&o.math, o.rowA)
-	for i := range n {
-		left := e.srcB.decodedB(&o.math, o.rowB+i)
-		if o.math.Wide {
-			high, low := e.dst.row32(o.rowD + i)
-			o.math.MulRow(high, low, right, left)
-		} else {
-			o.math.MulRow(e.dst.row16(o.rowD+i), nil, right, left)
-		}
+	left := e.srcB.decodedB(&o.math, o.rowB)[:n]
+	if o.math.Wide {
+		high, low := e.dst.block32(o.rowD, n)
+		o.math.MulRows(high, low, right, left)
+	} else {
+		o.math.MulRows(e.dst.block16(o.rowD, n), nil, right, left)
 	}
 	return e.advance(t, mode, true) && e.clearValid(t, clear)
 }
 
-// elementwise is one of ELWADD, ELWSUB and ELWMUL on a row.
-type elementwise func(m *arith.Math, high, low *dstRow, a, b *srcRow, accumulate bool)
+// elementwise is one of ELWADD, ELWSUB and ELWMUL on rows.
+type elementwise func(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool)
 
 func (e *Engine) elwadd(t *thread, a elwaddArgs) bool {
-	return e.elementwise(t, elwmulArgs(a), false, func(m *arith.Math, high, low *dstRow, a, b *srcRow, accumulate bool) {
-		m.ElwAdd(high, low, a, b, accumulate)
+	return e.elementwise(t, elwmulArgs(a), false, func(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool) {
+		m.ElwAddRows(high, low, a, b, accumulate)
 	})
 }
 
 func (e *Engine) elwsub(t *thread, a elwsubArgs) bool {
-	return e.elementwise(t, elwmulArgs(a), false, func(m *arith.Math, high, low *dstRow, a, b *srcRow, accumulate bool) {
-		m.ElwSub(high, low, a, b, accumulate)
+	return e.elementwise(t, elwmulArgs(a), false, func(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool) {
+		m.ElwSubRows(high, low, a, b, accumulate)
 	})
 }
 
 // elwmul always adds to Dst.
 func (e *Engine) elwmul(t *thread, a elwmulArgs) bool {
-	return e.elementwise(t, a, true, func(m *arith.Math, high, low *dstRow, a, b *srcRow, _ bool) {
-		m.ElwMul(high, low, a, b)
+	return e.elementwise(t, a, true, func(m *arith.Math, high, low []dstRow, a, b []srcRow, _ bool) {
+		m.ElwMulRows(high, low, a, b)
 	})
 }
 
@@ -210,29 +208,36 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, product bool, f elementwis
 		return e.refuse(NonContractualBehavior, "fidelity phase %d of a sum", o.math.Phase)
 	}
 	left, right := e.srcA.bank()[o.rowA:][:8], e.srcB.bank()[o.rowB:][:8]
-	for i := range uint32(8) {
-		row := &right[i]
-		if a.mod&broadcastRow != 0 {
-			row = &right[0]
-		}
-		if a.mod&broadcastColumn != 0 {
-			var same srcRow
-			for c := range same {
-				same[c] = row[0]
-			}
-			row = &same
-		}
-		if o.shortExponents && (!e.shortFit("SrcA", left[i:i+1]) || !e.shortFit("SrcB", []srcRow{*row})) {
-			return false
-		}
-		if o.math.Wide {
-			high, low := e.dst.row32(o.rowD + i)
-			f(&o.math, high, low, &left[i], row, a.accumulate != 0)
-		} else {
-			f(&o.math, e.dst.row16(o.rowD+i), nil, &left[i], row, a.accumulate != 0)
-		}
+	if a.mod != 0 {
+		same := repeated(right, a.mod)
+		right = same[:]
+	}
+	if o.shortExponents && (!e.shortFit("SrcA", left) || !e.shortFit("SrcB", right)) {
+		return false
+	}
+	if o.math.Wide {
+		high, low := e.dst.block32(o.rowD, 8)
+		f(&o.math, high, low, left, right, a.accumulate != 0)
+	} else {
+		f(&o.math, e.dst.block16(o.rowD, 8), nil, left, right, a.accumulate != 0)
 	}
 	return e.advance(t, a.mode, true) && e.clearValid(t, a.clear)
+}
+
+// repeated repeats a row, or a column, of 8 rows of SrcB.
+func repeated(rows []srcRow, mod uint32) (same [8]srcRow) {
+	copy(same[:], rows)
+	for i := range same {
+		if mod&broadcastRow != 0 {
+			same[i] = rows[0]
+		}
+		if mod&broadcastColumn != 0 {
+			for c := range same[i] {
+				same[i][c] = same[i][0]
+			}
+		}
+	}
+	return same
 }
 
 // gmpool takes the maximum of 16 rows of SrcA and a row of Dst, and clears the next three rows. SrcB holds ones.

@@ -24,7 +24,7 @@ type source struct {
 type decoded struct {
 	a   [srcRows / 16]arith.MatrixA
 	b   [srcRows]arith.RowB
-	how [srcRows]decoding // of b, or of a at its first row
+	how [srcRows]decoding // by first row: of 16 of a, or 8 of b
 }
 
 // decoding is how rows were decoded; its zero value is that they weren't.
@@ -52,12 +52,12 @@ func (s *source) decodedA(m *arith.Math, row uint32) *arith.MatrixA {
 	return v
 }
 
-// decodedB returns a row of the matrix unit's bank of SrcB, decoded.
-func (s *source) decodedB(m *arith.Math, row uint32) *arith.RowB {
+// decodedB returns 8 rows of the matrix unit's bank of SrcB, decoded.
+func (s *source) decodedB(m *arith.Math, row uint32) []arith.RowB {
 	d := s.cache()
-	v := &d.b[row]
+	v := d.b[row:][:8]
 	if how := (decoding{true, m.Int8, m.B}); d.how[row] != how {
-		m.DecodeB(v, &s.bank()[row])
+		m.DecodeRows(v, s.bank()[row:][:8])
 		d.how[row] = how
 	}
 	return v
