@@ -88,6 +88,7 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 	if word >= numConfigWords {
 		return e.refuse(UnimplementedFunctionality, "there is no configuration word %d", word)
 	}
+	e.version++
 	switch w := &e.words()[word]; {
 	case w.unsupported:
 		return e.refuse(UnsupportedFunctionality, "store of %#x to configuration word %d, which is not supported", v, word)

@@ -36,7 +36,8 @@ type Engine struct {
 	threads [numThreads]thread
 	sync    syncUnit
 
-	config [2][numConfigWords]uint32 // by bank; words that both banks share are in both
+	config  [2][numConfigWords]uint32 // by bank; words that both banks share are in both
+	version uint32                    // of config: it changes with every store
 
 	registers  *registers // nil until an instruction uses data
 	srcA, srcB source
@@ -179,7 +180,7 @@ func (e *Engine) execute(t *thread, w uint32) bool {
 		if e.registers == nil && usesData(op) {
 			e.allocate()
 		}
-		return e.dispatch(t, w)
+		return executors[op](e, t, w)
 	case c.kind == unsupported:
 		return e.refuse(UnsupportedFunctionality, "%s", mnemonics[op])
 	}

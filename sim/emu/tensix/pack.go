@@ -15,6 +15,18 @@ const numPackers = 4
 type packer struct {
 	open  bool // a tile has been begun
 	place [numPackers]packPlace
+	plan  packPlan
+}
+
+// packPlan is what PACRs make of the configuration, as long as that stays the same.
+type packPlan struct {
+	bank       *[numConfigWords]uint32 // nil if there is none
+	version    uint32
+	conversion arith.Pack
+	in, out    uint32 // formats
+	outBits    uint32
+	bfp        bool
+	rows       uint32 // of a face
 }
 
 // packPlace is where a packer goes on.
@@ -25,23 +37,18 @@ type packPlace struct {
 
 // packing is a PACR on its way from configuration to data.
 type packing struct {
-	args       pacrArgs
-	adc        *adc
-	conversion arith.Pack
-	in, out    uint32 // formats
-	outBits    uint32
-	bfp        bool
-	rows       uint32 // of a face
-	count      uint32 // data that each packer packs
-	from       uint32 // row of Dst, before the packer's own offset
-	packers    uint32
-	checked    bool // that data which are no padding can be converted
+	packPlan
+	args    pacrArgs
+	adc     *adc
+	count   uint32 // data that each packer packs
+	from    uint32 // row of Dst, before the packer's own offset
+	packers uint32
+	checked bool // that data which are no padding can be converted
 }
 
 func (e *Engine) pacr(t *thread, a pacrArgs) bool {
 	p := packing{args: a, adc: &t.adc[adcPack]}
-	if !e.pacrOperands(t, &p) || !e.packFeatures(t) || !e.packFormats(t, &p) || !e.packFrom(t, &p) ||
-		!e.packAccumulation(t, &p) || !e.packCount(&p) {
+	if !e.pacrOperands(t, &p) || !e.planPack(t, &p) || !e.packFrom(t, &p) || !e.packAccumulation(t, &p) || !e.packCount(&p) {
 		return false
 	}
 	for i := range p.packers {
@@ -51,6 +58,21 @@ func (e *Engine) pacr(t *thread, a pacrArgs) bool {
 	}
 	e.packer.open = a.last == 0 && a.flush == 0
 	return e.packAdvance(t, p.adc, a.mode)
+}
+
+// planPack finds out what to make of the configuration, unless that is known.
+func (e *Engine) planPack(t *thread, p *packing) bool {
+	plan := &e.packer.plan
+	if plan.bank == t.bank && plan.version == e.version {
+		p.packPlan = *plan
+		return true
+	}
+	if !e.packFeatures(t) || !e.packFormats(t, p) {
+		return false
+	}
+	p.bank, p.version, p.rows = t.bank, e.version, e.cfg(t, cfgPackRows)
+	*plan = p.packPlan
+	return true
 }
 
 // Masks of Wormhole's packers, and Blackhole's of read interfaces, that are used.
@@ -212,7 +234,7 @@ func (e *Engine) packFrom(t *thread, p *packing) bool {
 	if at%rowSize != 0 {
 		return e.refuse(UnimplementedFunctionality, "data at %d: want the start of a row", at)
 	}
-	p.from, p.rows = at/rowSize, e.cfg(t, cfgPackRows)
+	p.from = at / rowSize
 	return true
 }
 

@@ -314,18 +314,18 @@ func writeDecoder(b *bytes.Buffer, in *instruction) {
 }
 
 func writeDispatch(b *bytes.Buffer, list []*instruction) {
-	fmt.Fprint(b, "\n// dispatch does an instruction that the architecture has. It returns false if the instruction must wait.\n"+
-		"func (e *Engine) dispatch(t *thread, w uint32) bool {\nswitch w >> 24 {\n")
+	fmt.Fprint(b, "\n// executors do instructions, by opcode. They return false if the instruction must wait, or is refused.\n"+
+		"var executors = [256]func(e *Engine, t *thread, w uint32) bool{\n")
 	for _, in := range list {
 		switch {
 		case in.unsupported || in.front():
 		case len(in.fields) == 0:
-			fmt.Fprintf(b, "case op%s:\nreturn e.%s(t)\n", in.name, in.method())
+			fmt.Fprintf(b, "op%s: func(e *Engine, t *thread, w uint32) bool { return e.%s(t) },\n", in.name, in.method())
 		default:
-			fmt.Fprintf(b, "case op%s:\nreturn e.%s(t, e.decode%s(w))\n", in.name, in.method(), in.name)
+			fmt.Fprintf(b, "op%s: func(e *Engine, t *thread, w uint32) bool { return e.%s(t, e.decode%s(w)) },\n", in.name, in.method(), in.name)
 		}
 	}
-	fmt.Fprint(b, "}\nreturn false\n}\n")
+	fmt.Fprint(b, "}\n")
 }
 
 // field is a config or thread line of registers.txt: an array of places by architecture.
