@@ -79,6 +79,8 @@ type thread struct {
 	index uint8
 	queue queue
 	front frontEnd
+	waits bool   // its next instruction, for a change
+	since uint32 // changes when it was last looked at
 
 	gpr    [64]uint32
 	config [numThreadWords]uint32
@@ -139,18 +141,24 @@ func (e *Engine) Step() int {
 	done := 0
 	for n := range e.threads {
 		t := &e.threads[n]
-		if t.queue.n == 0 || e.fault != nil {
+		if t.queue.n == 0 || e.fault != nil || t.waits && t.since == e.changes() {
 			continue
 		}
 		if w := t.queue.peek(); e.issue(t, w) {
 			t.queue.pop()
+			t.waits = false
 			done++
 		} else if e.fault != nil {
 			e.fault.Thread, e.fault.Instruction = n, w
+		} else {
+			t.waits, t.since = true, e.changes()
 		}
 	}
 	return done
 }
+
+// changes counts what instructions wait for: semaphores, mutexes and banks.
+func (e *Engine) changes() uint32 { return e.sync.changes + e.srcA.changes + e.srcB.changes }
 
 // issue executes an instruction, and looks for hazards if that is asked for.
 func (e *Engine) issue(t *thread, w uint32) bool {

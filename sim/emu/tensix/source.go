@@ -11,11 +11,12 @@ type srcRow = arith.Row
 
 // source is SrcA or SrcB: two banks. The unpacker fills one and makes it valid, the matrix unit uses it and frees it.
 type source struct {
-	rows   *[2][srcRows]srcRow // of registers
-	valid  [2]bool
-	unpack uint32    // bank of the unpacker
-	matrix uint32    // bank of the matrix unit
-	format [2]uint32 // of what the unpacker left there; Blackhole computes by it
+	rows    *[2][srcRows]srcRow // of registers
+	valid   [2]bool
+	unpack  uint32    // bank of the unpacker
+	matrix  uint32    // bank of the matrix unit
+	changes uint32    // of valid and matrix
+	format  [2]uint32 // of what the unpacker left there; Blackhole computes by it
 
 	decoded *[2]decoded // nil until a product needs it
 }
@@ -87,6 +88,7 @@ func (s *source) fill() bool {
 	}
 	s.valid[s.unpack] = true
 	s.unpack ^= 1
+	s.changes++
 	return true
 }
 
@@ -97,6 +99,7 @@ func (s *source) free() bool {
 	}
 	s.valid[s.matrix] = false
 	s.matrix ^= 1
+	s.changes++
 	return true
 }
 
@@ -130,6 +133,7 @@ func (e *Engine) clearValid(t *thread, mask uint32) bool {
 		s, name := e.source(unit)
 		if t.field(thKeepSrcValid+threadField(unit)) != 0 {
 			s.matrix ^= 1
+			s.changes++
 		} else if !s.free() {
 			return e.refuse(NonContractualBehavior, "the bank of %s is not valid", name)
 		}

@@ -7,6 +7,7 @@ import "math/bits"
 type syncUnit struct {
 	value, max [numSemaphores]uint8
 	owner      [8]uint8 // of each mutex: its thread + 1, or 0
+	changes    uint32
 }
 
 const (
@@ -23,6 +24,7 @@ func (e *Engine) PostSemaphore(i int) bool {
 		return e.refuse(NonContractualBehavior, "semaphore %d: post while it is %d", i, maxSemaphore)
 	}
 	e.sync.value[i]++
+	e.sync.changes++
 	return true
 }
 
@@ -32,6 +34,7 @@ func (e *Engine) GetSemaphore(i int) bool {
 		return e.refuse(NonContractualBehavior, "semaphore %d: get while it is 0", i)
 	}
 	e.sync.value[i]--
+	e.sync.changes++
 	return true
 }
 
@@ -73,6 +76,7 @@ func (e *Engine) atrelm(t *thread, a atrelmArgs) bool {
 		return e.refuse(NonContractualBehavior, "the thread doesn't have mutex %d", a.mutex)
 	}
 	*o = 0
+	e.sync.changes++
 	return true
 }
 
@@ -93,6 +97,7 @@ func (e *Engine) seminit(t *thread, a seminitArgs) bool {
 		return e.refuse(NonContractualBehavior, "semaphore %d: value %d of at most %d", i, a.value, a.max)
 	}
 	e.sync.value[i], e.sync.max[i] = uint8(a.value), uint8(a.max)
+	e.sync.changes++
 	return true
 }
 
@@ -105,6 +110,7 @@ func (e *Engine) sempost(t *thread, a sempostArgs) bool {
 		return e.refuse(NonContractualBehavior, "semaphore %d: post while it is %d of at most %d", i, e.sync.value[i], e.sync.max[i])
 	}
 	e.sync.value[i]++
+	e.sync.changes++
 	return true
 }
 

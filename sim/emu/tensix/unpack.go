@@ -302,8 +302,22 @@ func (e *Engine) convertible(u *unpacking) bool {
 	return e.refuse(cat, "%v as %v to %s", arith.Format(u.in), arith.Format(u.out), where)
 }
 
+// fits reports whether all data and exponents are inside of L1 and of the register, for data that follow one another.
+func (u *unpacking) fits(size uint32) bool {
+	rows := uint32(srcRows)
+	if u.toDst {
+		rows = dstRows
+	}
+	first, last := u.at(0), u.at(u.count-1)
+	return !u.tilize && first <= last && last+u.inBits <= size*8 && u.to < rows*rowSize && u.count <= rows*rowSize-u.to &&
+		(!u.bfp || u.forced || u.exponents/16 < size && (u.exponents+u.count-1)/16 < size)
+}
+
 // unpackLimit refuses data outside of L1 and of the register, 16 at a time.
 func (e *Engine) unpackLimit(u *unpacking, zero bool) bool {
+	if !zero && u.fits(e.tile.L1Size()) {
+		return e.convertible(u)
+	}
 	for i := uint32(0); i < u.count; i += rowSize {
 		if !e.unpackInside(u, i) {
 			return false
