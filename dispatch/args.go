@@ -107,16 +107,8 @@ func (im *Image) noArg(kernel string, arg int, common bool, why string, a ...any
 	return &ArgError{Program: im.name, Kernel: kernel, Common: common, Index: arg, Why: fmt.Sprintf(why, a...)}
 }
 
-// Words returns the words at offsets that UniqueArg or CommonArg gave.
-func (im *Image) Words(dst []uint32, at []int) []uint32 {
-	for _, o := range at {
-		dst = append(dst, cq.Get32(im.main.bytes, o))
-	}
-	return dst
-}
-
 // SetWords changes the words at offsets that UniqueArg or CommonArg gave, for the runs from now on. It must not be called
-// while Append or Words may be.
+// while AppendRun may be.
 func (im *Image) SetWords(at []int, v uint32) {
 	im.change()
 	for _, o := range at {
@@ -126,7 +118,7 @@ func (im *Image) SetWords(at []int, v uint32) {
 
 // SetArgs changes all unique arguments of a kernel, for the runs from now on: set is called for each core that has
 // some, row by row, with those that it has, and changes them. The slice is valid during the call. SetArgs must not be
-// called while Append or Words may be. The error is an *ArgError.
+// called while AppendRun may be. The error is an *ArgError.
 func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	k, err := im.kernel(kernel, 0, false)
 	if err != nil {
@@ -170,25 +162,4 @@ func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 		}
 	}
 	return nil
-}
-
-// Args yields the offsets of all runtime arguments.
-func (im *Image) Args(yield func(at int) bool) {
-	for i := range im.args {
-		k := &im.args[i]
-		for _, c := range k.unique {
-			for j := range c.n {
-				if !yield(int(c.at + 4*j)) {
-					return
-				}
-			}
-		}
-		for _, at := range k.common {
-			for j := range k.n {
-				if !yield(int(at) + 4*j) {
-					return
-				}
-			}
-		}
-	}
 }

@@ -47,9 +47,6 @@ func (d *Device) NewEvent(name string, timed bool) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.name }
 
-// Device returns the event's device.
-func (e *Event) Device() *Device { return e.d }
-
 var (
 	// ErrNotRecorded is returned when an event is waited for that was never recorded.
 	ErrNotRecorded = errors.New("it was never recorded, so nothing would end the wait: record it first")
