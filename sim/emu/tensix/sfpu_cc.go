@@ -1,5 +1,7 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+
 // Instructions on the condition of the lanes.
 
 func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
@@ -92,9 +94,6 @@ func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
 	return true
 }
 
-// totalOrder returns an integer that orders values of sign and magnitude.
-func totalOrder(v uint32) int32 { return int32(v ^ uint32(int32(v)>>31)>>1) }
-
 func (e *Engine) sfple(t *thread, a sfpleArgs) bool {
 	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d <= c })
 }
@@ -113,7 +112,7 @@ func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
 	enabled := s.enabled()
 	var result uint32
 	for lane := range lanes(enabled) {
-		if f(totalOrder(ld[lane]), totalOrder(lc[lane])) {
+		if f(arith.TotalOrder(ld[lane]), arith.TotalOrder(lc[lane])) {
 			result |= 1 << lane
 		}
 	}

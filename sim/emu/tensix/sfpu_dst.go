@@ -174,7 +174,7 @@ func (e *Engine) decodeLanes(mode uint32, values, old *lreg) {
 	switch mode {
 	case sfpuFP16:
 		for lane, v := range values {
-			values[lane] = fp16ToFP32(uint32(arith.DecodeDstFP16(uint16(v))))
+			values[lane] = arith.WidenFP16(arith.DecodeDstFP16(uint16(v)))
 		}
 	case sfpuBF16:
 		for lane, v := range values {
@@ -196,15 +196,6 @@ func (e *Engine) decodeLanes(mode uint32, values, old *lreg) {
 			values[lane] = v<<16 | old[lane]&0xFFFF
 		}
 	}
-}
-
-// fp16ToFP32 widens an fp16. An exponent of zero stays one.
-func fp16ToFP32(v uint32) uint32 {
-	bias := uint32(0)
-	if v&0x7C00 != 0 {
-		bias = 127 - 15
-	}
-	return v&0x8000<<16 | v&0x7FFF<<13 + bias<<23
 }
 
 // complement turns integers of sign and magnitude to two's complement.
@@ -271,16 +262,16 @@ func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
 func (e *Engine) encodeLanes(mode uint32, values *lreg) {
 	if mode == sfpuBF16 { // the usual one
 		for lane, v := range values {
-			values[lane] = uint32(arith.EncodeDstBF16(uint16(flushed(v) >> 16)))
+			values[lane] = uint32(arith.EncodeDstBF16(uint16(arith.FlushDenormal(v) >> 16)))
 		}
 		return
 	}
 	for lane, v := range values {
 		switch mode {
 		case sfpuFP16:
-			v = uint32(arith.EncodeDstFP16(fp32ToFP16(v)))
+			v = uint32(arith.EncodeDstFP16(arith.CutFP16(v)))
 		case sfpuFP32:
-			v = arith.EncodeDst32(flushed(v))
+			v = arith.EncodeDst32(arith.FlushDenormal(v))
 		case sfpuInt32:
 			v = arith.EncodeDst32(v)
 		case sfpuSignMag:
@@ -294,26 +285,5 @@ func (e *Engine) encodeLanes(mode uint32, values *lreg) {
 			v >>= 16
 		}
 		values[lane] = v
-	}
-}
-
-// flushed returns zero of the same sign for an fp32 with exponent 0.
-func flushed(v uint32) uint32 {
-	if v&0x7F800000 == 0 {
-		return v & 0x80000000
-	}
-	return v
-}
-
-// fp32ToFP16 cuts an fp32, with saturation and denormals flushed.
-func fp32ToFP16(v uint32) uint16 {
-	sign := uint16(v>>16) & 0x8000
-	switch exponent := int32(v>>23&0xFF) - 112; {
-	case exponent <= 0:
-		return sign
-	case exponent > 31:
-		return sign | 0x7FFF
-	default:
-		return sign | uint16(exponent)<<10 | uint16(v>>13)&0x3FF
 	}
 }

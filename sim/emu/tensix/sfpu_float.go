@@ -1,10 +1,6 @@
 package tensix
 
-import (
-	"math/bits"
-
-	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
-)
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
 // fp32One is 1 as fp32, signBit the sign of an fp32.
 const (
@@ -112,7 +108,7 @@ func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
 	for lane, x := range signs {
 		magnitude[lane] = x &^ signBit
 		line := s.l[lutThird(magnitude[lane])][lane]
-		slope[lane], offset[lane] = lut8(line>>8), lut8(line)
+		slope[lane], offset[lane] = arith.LutCoefficient8(line>>8), arith.LutCoefficient8(line)
 	}
 	e.fmaLanes(a.lreg, &slope, &magnitude, &offset, 0)
 	for lane := range lanes(s.enabled()) {
@@ -132,15 +128,6 @@ func lutThird(magnitude uint32) int {
 	return 2
 }
 
-// lut8 widens a coefficient of 8 bits: sign, 3 bits of negated exponent, 4 bits of mantissa; all ones are zero.
-func lut8(x uint32) uint32 {
-	x &= 0xFF
-	if x == 0xFF {
-		return 0
-	}
-	return x>>7<<31 | (127-x>>4&7)<<23 | x&0xF<<19
-}
-
 func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(2)) || !e.destination(a.dst) {
 		return false
@@ -150,7 +137,7 @@ func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
 	for lane, x := range &s.l[3] {
 		magnitude[lane] = x &^ signBit
 		third, shift := lutSixth(magnitude[lane])
-		slope[lane], offset[lane] = lut16(s.l[third][lane]>>shift), lut16(s.l[4+third][lane]>>shift)
+		slope[lane], offset[lane] = arith.LutCoefficient16(s.l[third][lane]>>shift), arith.LutCoefficient16(s.l[4+third][lane]>>shift)
 	}
 	e.fmaLanes(a.dst, &slope, &magnitude, &offset, 0)
 	return true
@@ -165,17 +152,6 @@ func lutSixth(magnitude uint32) (third int, shift uint32) {
 		return third, 16
 	}
 	return third, 0
-}
-
-// lut16 widens a coefficient of 16 bits: an fp16 whose largest exponent means zero.
-func lut16(x uint32) uint32 {
-	exponent := x >> 10 & 0x1F
-	if exponent == 31 {
-		exponent = 0
-	} else {
-		exponent += 112
-	}
-	return x&0x8000<<16 | exponent<<23 | x&0x3FF<<13
 }
 
 func (e *Engine) sfparecip(t *thread, a sfparecipArgs) bool {
@@ -344,38 +320,6 @@ func (e *Engine) sfpabs(t *thread, a sfpabsArgs) bool {
 	return true
 }
 
-// round16 rounds an fp32 to the mantissa of bf16, ties away from zero; denormals become zero, NaNs infinities.
-func round16(v uint32) uint32 {
-	switch v >> 23 & 0xFF {
-	case 0:
-		return 0
-	case 255:
-		return v & 0xFF800000
-	}
-	return (v + 0x8000) & 0xFFFF0000
-}
-
-// roundInteger rounds an fp32 to an integer of sign and magnitude, ties away from zero, that saturates at largest.
-func roundInteger(v, largest uint32, signed bool) uint32 {
-	var sign uint32
-	if signed {
-		sign = v & signBit
-	}
-	exponent := int32(v>>23&0xFF) - 127
-	switch {
-	case exponent < -1:
-		return 0
-	case exponent >= 16:
-		return sign | largest
-	}
-	m := uint64(v&0x7FFFFF|0x800000) << (exponent + 1) // 24 fractional bits
-	magnitude := min(uint32((m+1<<23)>>24), largest)
-	if magnitude == 0 {
-		return 0
-	}
-	return sign | magnitude
-}
-
 func (e *Engine) sfpstochrnd(t *thread, a sfpstochrndArgs) bool {
 	if !e.accept(UndefinedBehavior, a.mod, upTo(7)|modes(12, 13)) ||
 		!e.accept(UnimplementedFunctionality, a.mod, modes(1, 2, 3, 6, 7)) || !e.destination(a.dst) ||
@@ -388,9 +332,9 @@ func (e *Engine) sfpstochrnd(t *thread, a sfpstochrndArgs) bool {
 	}
 	largest := [8]uint32{2: 255, 3: 127, 6: 65535, 7: 32767}[a.mod]
 	if a.mod == 1 {
-		e.unary(a.dst, a.c, round16)
+		e.unary(a.dst, a.c, arith.RoundBF16)
 	} else {
-		e.unary(a.dst, a.c, func(v uint32) uint32 { return roundInteger(v, largest, a.mod&1 != 0) })
+		e.unary(a.dst, a.c, func(v uint32) uint32 { return arith.RoundInteger(v, largest, a.mod&1 != 0) })
 	}
 	return true
 }
@@ -410,7 +354,7 @@ func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
 	if a.mod == 3 {
 		e.unary(a.dst, a.c, negateMagnitude)
 	} else {
-		e.unary(a.dst, a.c, integerToFP32)
+		e.unary(a.dst, a.c, arith.IntegerToFP32)
 	}
 	return true
 }
@@ -421,19 +365,4 @@ func negateMagnitude(v uint32) uint32 {
 		return v
 	}
 	return signBit | -v
-}
-
-// integerToFP32 returns an integer of sign and magnitude as fp32, rounded to the nearest even.
-func integerToFP32(v uint32) uint32 {
-	sign, m := v&signBit, v&^signBit
-	if m == 0 {
-		return sign
-	}
-	zeros := uint32(bits.LeadingZeros32(m))
-	m <<= zeros
-	f := (157-zeros)<<23 + m>>8 // the leading one raises the exponent
-	if m&0x80 != 0 && m&0x17F != 0 {
-		f++
-	}
-	return sign | f
 }

@@ -1,5 +1,7 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+
 // Instructions that move registers, and SFPCONFIG.
 
 func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
@@ -65,7 +67,7 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 	for lane := range lanes(s.enabled()) {
 		c, d := s.l[a.c][lane], s.l[a.dst][lane]
 		if a.mod != 0 {
-			less := totalOrder(c) < totalOrder(d)
+			less := arith.TotalOrder(c) < arith.TotalOrder(d)
 			toMinimum := minimum>>lane&1 != 0
 			if less != toMinimum != reverse {
 				continue

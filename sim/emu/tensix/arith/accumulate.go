@@ -5,11 +5,11 @@ import "math"
 // AccumulateFP32 is what a packer writes when it adds an fp32 to one in L1: denormals count as zero and become zero, and
 // every NaN becomes 0x7FC00000.
 func AccumulateFP32(l1, v uint32) uint32 {
-	sum := math.Float32bits(math.Float32frombits(flushDenormal(l1)) + math.Float32frombits(flushDenormal(v)))
+	sum := math.Float32bits(math.Float32frombits(FlushDenormal(l1)) + math.Float32frombits(FlushDenormal(v)))
 	if sum&0x7FFFFFFF > 0x7F800000 {
 		return 0x7FC00000
 	}
-	return flushDenormal(sum)
+	return FlushDenormal(sum)
 }
 
 // AccumulateBF16 is what a packer writes when it adds a bf16 to one in L1. Denormals count as zero and become zero; a

@@ -12,21 +12,16 @@ func (m Math) MaxPool(hi, lo *DstRow, rows *[16]Row) {
 	}
 	for c := range values {
 		values[c] &= 0xFFFFE000
-		order := totalOrder(values[c])
+		order := TotalOrder(values[c])
 		for i := range rows {
 			v := rows[i][c] & mask
 			if v&0x7F800000 == 0 {
 				v = 0
 			}
-			if o := totalOrder(v); o > order {
+			if o := TotalOrder(v); o > order {
 				order, values[c] = o, v
 			}
 		}
 	}
 	m.store(hi, lo, &values)
-}
-
-// totalOrder returns an integer that orders patterns of sign and magnitude: minus zero below zero, NaNs outermost.
-func totalOrder(x uint32) int32 {
-	return int32(x ^ uint32(int32(x)>>31)>>1)
 }

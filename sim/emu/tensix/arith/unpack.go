@@ -75,7 +75,7 @@ func (u *Unpack) fp32(dst []uint32, data []byte) {
 		case TF32:
 			v &= 0xFFFFE000
 		case BF16:
-			v = flushDenormal(v) & 0xFFFF0000
+			v = FlushDenormal(v) & 0xFFFF0000
 		default:
 			v = 0
 		}
@@ -94,14 +94,6 @@ func fp32ToHalf(v uint32) uint32 {
 		return sign | 31<<23 | 0x7FE000
 	}
 	return sign | uint32(exponent)<<23 | v&0x7FE000
-}
-
-// flushDenormal returns zero of the same sign for an fp32 with exponent zero.
-func flushDenormal(v uint32) uint32 {
-	if v&0x7F800000 == 0 {
-		return v & 0x80000000
-	}
-	return v
 }
 
 // lf8 widens an 8-bit float to fp16. The largest magnitudes become the largest of fp16.
