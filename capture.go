@@ -350,7 +350,11 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newTrace(c.name, parts)
+	queues := make([]*Queue, len(c.rs))
+	for i, r := range c.rs {
+		queues[i] = r.q
+	}
+	return newTrace(c.name, parts, devicesOf(queues))
 }
 
 // onePart is trace for one queue.

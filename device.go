@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/kmd"
@@ -113,6 +114,27 @@ func (d *Device) Arch() Arch { return d.disp.Chip().Arch() }
 
 // Grid returns the workers that programs may use.
 func (d *Device) Grid() Range { return d.disp.Grid() }
+
+// Virtual returns the coordinate by which kernels name a worker in NoC addresses, the same on both NoCs. The error is a
+// *chip.CoordinateError for a core outside of the chip.
+func (d *Device) Virtual(c Core) (chip.XY, error) { return d.disp.Chip().Virtual(c) }
+
+// Multicast returns the rectangle of coordinates that a multicast to a range of workers takes, and how many workers that
+// are. Routers leave out columns and rows without workers, so one rectangle is enough on harvested chips too. Its Corners
+// are those of a NoC. The error is a
+// *chip.CoordinateError for a range that reaches beyond the chip.
+func (d *Device) Multicast(r Range) (chip.VirtualRect, error) {
+	rects := d.disp.Chip().Rects(r)
+	if len(rects) == 1 {
+		return rects[0], nil
+	}
+	for _, c := range []Core{r.Start, r.End} {
+		if _, err := d.disp.Chip().Virtual(c); err != nil {
+			return chip.VirtualRect{}, err
+		}
+	}
+	return chip.VirtualRect{}, fmt.Errorf("reprise: multicast: the range %v has no workers", r)
+}
 
 // DRAMBanks returns the number of DRAM banks.
 func (d *Device) DRAMBanks() int { return d.banks }

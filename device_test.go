@@ -215,3 +215,28 @@ func TestOpenKeepsTheCause(t *testing.T) {
 		t.Errorf("%v (%+v)", err, op)
 	}
 }
+
+// The coordinates that a device gives are those of its chip: kernels that were handed them reach the workers.
+func TestCoordinatesForKernels(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		g := b.dev.Grid()
+		first, err1 := b.dev.Virtual(g.Start)
+		last, err2 := b.dev.Virtual(g.End)
+		b.must(errors.Join(err1, err2))
+		all, err := b.dev.Multicast(g)
+		b.must(err)
+		if all.Start != first || all.End != last || all.Cores != g.Size() {
+			b.Errorf("a multicast to %v takes %+v, its corners are %v and %v", g, all, first, last)
+		}
+		if start, end := all.Corners(chip.NOC1); start != last || end != first {
+			b.Errorf("on NoC 1 it takes %v and %v", start, end)
+		}
+		var outside *chip.CoordinateError
+		if _, err := b.dev.Virtual(reprise.Core{X: 100}); !errors.As(err, &outside) {
+			b.Errorf("a core outside of the chip: %v", err)
+		}
+		if _, err := b.dev.Multicast(reprise.Grid(100, 1)); !errors.As(err, &outside) {
+			b.Errorf("a range beyond the chip: %v", err)
+		}
+	})
+}

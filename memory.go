@@ -1,11 +1,16 @@
 package reprise
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/usage"
+	"github.com/reprise-tt/reprise/kmd"
 )
 
 // MemoryMap returns what lies where in the device's memory now. It prints as text, JSON or a picture, and as CSV
@@ -17,33 +22,175 @@ func (d *Device) MemoryMap() *MemoryMap { return d.mem.Map() }
 // allocated again gets the address that it had.
 func (d *Device) MemoryFingerprint(k Kind) uint64 { return d.mem.Fingerprint(k) }
 
-// WouldFit returns the addresses that buffers would get if they were allocated now, one after the other. It allocates
-// nothing. The error is the one that NewBuffer would return for the first buffer that doesn't fit.
-func (d *Device) WouldFit(cs ...BufferConfig) ([]uint32, error) {
-	return d.MemorySnapshot().WouldFit(cs...)
+// MemorySnapshot is what was allocated at a moment. It says what would fit, also without some of the buffers.
+type MemorySnapshot struct {
+	d   *Device
+	mem *allocator.Allocator
 }
 
-// WriteMemoryReports writes the reports l1_usage_summary.csv, memory_usage_summary.csv and detailed_memory_usage.csv to a
-// directory, with a prefix to their names. Their columns are tt-metal's.
-func (d *Device) WriteMemoryReports(dir, prefix string) error {
-	m := d.MemoryMap()
-	var errs []error
-	for _, r := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{
-		{"l1_usage_summary.csv", m.WriteL1Summary},
-		{"memory_usage_summary.csv", m.WriteSummary},
-		{"detailed_memory_usage.csv", m.WriteDetailed},
-	} {
-		f, err := os.Create(filepath.Join(dir, prefix+r.name))
-		if err == nil {
-			err = errors.Join(r.write(f), f.Close())
-		}
-		errs = append(errs, err)
+// MemorySnapshot copies the state of the device's memory, not its content.
+func (d *Device) MemorySnapshot() *MemorySnapshot {
+	// While circular buffers grow or shrink, their place is free for a moment.
+	d.cbs.mu.Lock()
+	defer d.cbs.mu.Unlock()
+	return &MemorySnapshot{d: d, mem: d.mem.Clone()}
+}
+
+// Map returns what lay where when the snapshot was taken.
+func (s *MemorySnapshot) Map() *MemoryMap { return s.mem.Map() }
+
+// Changes lists what was allocated and freed since, by kind and address.
+func (s *MemorySnapshot) Changes() []MemoryChange { return s.d.mem.Diff(s.mem) }
+
+// Without takes a buffer out of the snapshot, as if it were freed.
+func (s *MemorySnapshot) Without(b *Buffer) error {
+	if b == nil || b.d != s.d {
+		return fmt.Errorf("reprise: memory snapshot: %w", b.checkDevice(s.d))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("reprise: write memory reports: %w", err)
+	free := s.mem.Free
+	if b.root != nil {
+		free = s.mem.Unhold
+	}
+	if err := free(b.ext); err != nil {
+		return fmt.Errorf("reprise: memory snapshot: buffer %q: %w", b.name, err)
 	}
 	return nil
+}
+
+// Take allocates in the snapshot as NewBuffer would on the device; WouldFit and later Takes see the memory as taken. It
+// returns the address in every bank and a function that frees it in the snapshot. The device's memory stays as it is.
+func (s *MemorySnapshot) Take(c BufferConfig) (addr uint32, free func() error, err error) {
+	_, r, err := s.d.plan(&c)
+	if err != nil {
+		return 0, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
+	}
+	e, err := place(s.mem, &c, r)
+	if err != nil {
+		return 0, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
+	}
+	return uint32(e.Addr), func() error { return s.mem.Free(e) }, nil
+}
+
+// WouldFit returns the addresses that buffers would get if they were allocated one after the other in the snapshot, which
+// stays as it is.
+func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
+	mem := s.mem.Clone()
+	out := make([]uint32, 0, len(cs))
+	for i := range cs {
+		_, r, err := s.d.plan(&cs[i])
+		if err == nil {
+			var e allocator.Extent
+			e, err = place(mem, &cs[i], r)
+			out = append(out, uint32(e.Addr))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reprise: buffer %q would not fit: %w", cs[i].Name, err)
+		}
+	}
+	return out, nil
+}
+
+// gauge writes what the allocator says into the device's log.
+type gauge struct{ log *usage.Log }
+
+// Set implements allocator.Gauge. The kinds of both packages have tt-metal's values.
+func (g gauge) Set(k Kind, u allocator.Usage) {
+	g.log.Set(usage.Kind(k), usage.Value{Capacity: u.Capacity, Allocated: u.Allocated, Peak: u.Peak, Extents: uint64(u.Extents)})
+}
+
+// openLog makes the device's log unless dir is empty. The device works without it, so an error is only kept for UsageLog.
+func (d *Device) openLog(dir string) allocator.Gauge {
+	if dir == "" {
+		return nil
+	}
+	id := usage.Device{Name: d.name, Arch: d.Arch().String(), NUMANode: -1, Emulated: true}
+	if d.target == Path(d.name) {
+		id.Emulated, id.PCI = false, d.kd.Info().BDF()
+		id.Serial, id.NUMANode = kmd.Host().Identity(id.PCI)
+	}
+	if d.log, d.logErr = usage.Create(dir, id); d.logErr != nil {
+		return nil
+	}
+	return gauge{d.log}
+}
+
+func (d *Device) closeLog() error {
+	if d.log == nil {
+		return nil
+	}
+	return d.log.Close()
+}
+
+// UsageLog returns the file in which other processes see how much memory of the device is in use. It is "" without one;
+// the error says why if the file could not be made.
+func (d *Device) UsageLog() (string, error) {
+	if d.log == nil {
+		return "", d.logErr
+	}
+	return d.log.Path(), nil
+}
+
+// leftovers are what calls have left that failed, mostly because their context ended, while queues may still write to their
+// memory or run what lies there. It is given back once the host has waited for those queues.
+type leftovers struct {
+	some atomic.Bool // list isn't empty
+	mu   sync.Mutex
+	list []leftover
+}
+
+type leftover struct {
+	behind []waitFor
+	free   func() error
+}
+
+// waitFor is a wait of the host for a queue, by number.
+type waitFor struct {
+	q *Queue
+	n uint64
+}
+
+// freeBehind calls free when the queues are done with what is in them now: at once if that can be waited for, otherwise when
+// somebody has.
+func (d *Device) freeBehind(ctx context.Context, free func() error, qs ...*Queue) error {
+	for _, q := range qs {
+		if q.await(ctx) != nil { // what has kept the call from its end keeps this from it too
+			d.leave(free, qs)
+			return nil
+		}
+	}
+	return free()
+}
+
+func (d *Device) leave(free func() error, qs []*Queue) {
+	l := leftover{free: free}
+	for _, q := range qs {
+		l.behind = append(l.behind, waitFor{q, q.begun.Load() + 1})
+	}
+	d.left.mu.Lock()
+	defer d.left.mu.Unlock()
+	d.left.list = append(d.left.list, l)
+	d.left.some.Store(true)
+}
+
+// freeLeft frees what no queue uses any more, or everything if the queues have lost what was in them.
+func (d *Device) freeLeft(all bool) error {
+	if !d.left.some.Load() {
+		return nil
+	}
+	var due []leftover
+	d.left.mu.Lock()
+	d.left.list = slices.DeleteFunc(d.left.list, func(l leftover) bool {
+		waited := all || !slices.ContainsFunc(l.behind, func(w waitFor) bool { return w.q.finished.Load() < w.n })
+		if waited {
+			due = append(due, l)
+		}
+		return waited
+	})
+	d.left.some.Store(len(d.left.list) > 0)
+	d.left.mu.Unlock()
+	var errs []error
+	for _, l := range due {
+		errs = append(errs, l.free())
+	}
+	return errors.Join(errs...)
 }

@@ -205,7 +205,7 @@ func TestMemorySnapshot(t *testing.T) {
 	shot := b.dev.MemorySnapshot()
 	late := big
 	late.Name, late.Size = "late", 8*3<<29
-	_, err := b.dev.WouldFit(late)
+	_, err := b.dev.MemorySnapshot().WouldFit(late)
 	if _, then := b.dev.NewBuffer(late); !errors.Is(err, reprise.ErrOutOfMemory) || !errors.Is(then, reprise.ErrOutOfMemory) {
 		t.Errorf("asked: %v, then: %v", err, then)
 	}
@@ -219,7 +219,7 @@ func TestMemorySnapshot(t *testing.T) {
 	if b.dev.Memory(reprise.DRAM).Allocated != 3<<30 {
 		t.Error("asking changed the device")
 	}
-	if _, err := b.dev.WouldFit(reprise.BufferConfig{Kind: reprise.DRAM, Size: 10, PageSize: 3}); err == nil {
+	if _, err := b.dev.MemorySnapshot().WouldFit(reprise.BufferConfig{Kind: reprise.DRAM, Size: 10, PageSize: 3}); err == nil {
 		t.Error("an impossible buffer fits")
 	}
 	if diff := cmp.Diff([]string{"+ DRAM [0x40,0xc0000040) of big \"buffer\""}, texts(shot.Changes())); diff != "" {
@@ -272,7 +272,7 @@ func TestMemoryReports(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	b.pages("data", 4)
 	dir := t.TempDir()
-	b.must(b.dev.WriteMemoryReports(dir, "run_"))
+	b.must(b.dev.MemoryMap().WriteReports(dir, "run_"))
 	for name, head := range map[string]string{
 		"run_l1_usage_summary.csv":      "This report indicates available space for interleaving L1 buffers\n, Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n",
 		"run_memory_usage_summary.csv":  ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\nDRAM,1048575,0,1048575,1048575\nL1,",
@@ -284,8 +284,8 @@ func TestMemoryReports(t *testing.T) {
 			t.Errorf("%s begins with %q", name, got[:min(len(got), 200)])
 		}
 	}
-	err := b.dev.WriteMemoryReports(filepath.Join(dir, "missing"), "")
-	if err == nil || !strings.HasPrefix(err.Error(), "reprise: write memory reports: ") {
+	err := b.dev.MemoryMap().WriteReports(filepath.Join(dir, "missing"), "")
+	if err == nil || !strings.HasPrefix(err.Error(), "allocator: write memory reports: ") {
 		t.Errorf("into a directory that isn't there: %v", err)
 	}
 }

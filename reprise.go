@@ -107,7 +107,7 @@ func Path(p string) Target { return kmd.Path(p) }
 func Grid(w, h int) Range { return Range{End: Core{X: w - 1, Y: h - 1}} }
 
 // Single returns the range of one worker.
-func Single(x, y int) Range { return chip.Single(Core{X: x, Y: y}) }
+func Single(x, y int) Range { return chip.Single(x, y) }
 
 type options struct {
 	dispatch    dispatch.Options
@@ -176,9 +176,6 @@ func WithStockWireFormat() Option { return func(o *options) { o.dispatch.StockWi
 func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpDir = dir } }
 
 // WithUsageLog puts the file that shows other processes how much device memory is in use, for "reprise monitor", into
-// a directory. The default is /dev/shm. Open succeeds without the file; Device.UsageLog says why there is none. A change of
+// a directory, or turns it off for an empty name. The default is /dev/shm. Open succeeds without the file; Device.UsageLog says why there is none. A change of
 // the memory in use costs a few stores and no system call.
 func WithUsageLog(dir string) Option { return func(o *options) { o.usageLog = dir } }
-
-// WithoutUsageLog turns the file of WithUsageLog off.
-func WithoutUsageLog() Option { return func(o *options) { o.usageLog = "" } }

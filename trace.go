@@ -19,7 +19,8 @@ import (
 // Release. Its methods may be called from any goroutine.
 type Trace struct {
 	name  string
-	parts []*part // by queue, in the order of the capture
+	parts []*part   // by queue, in the order of the capture
+	on    []*Device // in the order of the capture, also those without a part; nil for the one of all parts
 	batch *dispatch.Batch
 	calls []deviceCall
 	whole *Trace // that a Subset was taken from; nil for a trace that owns its parts
@@ -46,8 +47,8 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 }
 
 // newTrace joins parts that lie in memory.
-func newTrace(name string, parts []*part) (*Trace, error) {
-	t := &Trace{name: name, parts: parts, calls: callsOf(queuesOf(parts))}
+func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
+	t := &Trace{name: name, parts: parts, on: on, calls: callsOf(queuesOf(parts))}
 	prepared := make([]*dispatch.Prepared, len(parts))
 	for i, p := range parts {
 		p.several = len(parts) > 1
@@ -67,6 +68,25 @@ func queuesOf(parts []*part) []*Queue {
 	out := make([]*Queue, len(parts))
 	for i, p := range parts {
 		out[i] = p.q
+	}
+	return out
+}
+
+// devices returns the devices of the capture.
+func (t *Trace) devices() []*Device {
+	if t.on != nil {
+		return t.on
+	}
+	return []*Device{t.parts[0].q.d}
+}
+
+// devicesOf returns the devices of queues, each once.
+func devicesOf(queues []*Queue) []*Device {
+	var out []*Device
+	for _, q := range queues {
+		if !slices.Contains(out, q.d) {
+			out = append(out, q.d)
+		}
 	}
 	return out
 }
@@ -184,7 +204,7 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 	if s.batch, err = t.batch.Subset(func(q *dispatch.Queue) bool { return in(index[q]) }); err != nil {
 		return fail(err)
 	}
-	s.calls = callsOf(queuesOf(s.parts))
+	s.calls, s.on = callsOf(queuesOf(s.parts)), devicesOf(queuesOf(s.parts))
 	return s, nil
 }
 

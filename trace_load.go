@@ -64,7 +64,7 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	if err != nil {
 		return nil, fmt.Errorf("reprise: load trace: %w", err)
 	}
-	name := files[0].Name
+	name := files[slices.IndexFunc(files, func(f *tracebuf.File) bool { return f != nil })].Name
 	if len(files) != len(ds) {
 		return nil, fmt.Errorf("reprise: load trace %q: it was recorded on %d devices, and is loaded on %d: name them with WithDevices: %w", name, len(files), len(ds), ErrOtherTarget)
 	}
@@ -80,6 +80,9 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	var parts []*part
 	var wrote []*Queue
 	for i, f := range files {
+		if f == nil {
+			continue
+		}
 		l := newLoading(ds[i], f, o.bufs)
 		err = l.load(ctx)
 		parts, wrote = append(parts, l.parts...), append(wrote, l.wrote...)
@@ -90,7 +93,7 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	}
 	var t *Trace
 	if err == nil {
-		t, err = newTrace(name, parts)
+		t, err = newTrace(name, parts, ds)
 	}
 	if err != nil {
 		for _, p := range parts {

@@ -62,8 +62,12 @@ func (t *Trace) save(ctx context.Context, w io.Writer, opts []SaveOption) error 
 		return err
 	}
 	var files []*tracebuf.File
-	for i := range t.calls {
-		parts := t.partsOn(t.calls[i].d)
+	for _, d := range t.devices() {
+		parts := t.partsOn(d)
+		if len(parts) == 0 {
+			files = append(files, nil)
+			continue
+		}
 		f, err := fileOf(t.name, parts)
 		if err == nil {
 			err = readData(ctx, f, parts, &o, only, results)

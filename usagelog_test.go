@@ -105,7 +105,7 @@ func TestOpenWithoutUsageLog(t *testing.T) {
 		opt  reprise.Option
 		err  error
 	}{
-		{"unwanted", reprise.WithoutUsageLog(), nil},
+		{"unwanted", reprise.WithUsageLog(""), nil},
 		{"impossible", reprise.WithUsageLog(filepath.Join(t.TempDir(), "none")), fs.ErrNotExist},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,7 +2,11 @@ package allocator
 
 import (
 	"encoding/csv"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 )
 
@@ -10,6 +14,30 @@ import (
 // so that what reads those reads these. KB are 1024 B.
 
 const kb = 1024
+
+// WriteReports writes the reports l1_usage_summary.csv, memory_usage_summary.csv and detailed_memory_usage.csv to a
+// directory, with a prefix to their names. Their columns are tt-metal's.
+func (m *Map) WriteReports(dir, prefix string) error {
+	var errs []error
+	for _, r := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"l1_usage_summary.csv", m.WriteL1Summary},
+		{"memory_usage_summary.csv", m.WriteSummary},
+		{"detailed_memory_usage.csv", m.WriteDetailed},
+	} {
+		f, err := os.Create(filepath.Join(dir, prefix+r.name))
+		if err == nil {
+			err = errors.Join(r.write(f), f.Close())
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("allocator: write memory reports: %w", err)
+	}
+	return nil
+}
 
 // WriteL1Summary writes the report l1_usage_summary.csv: the largest hole that an interleaved L1 buffer could have in
 // each bank, and what that is over all banks.

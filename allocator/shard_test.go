@@ -94,7 +94,7 @@ func TestShardOrder(t *testing.T) {
 		{"height, columns", HeightSharded, []int{6, 2}, []int{1, 2}, grid(3, 2), ColMajor, 0, "(0,0)(0,1)(1,0)(1,1)(2,0)(2,1)"},
 		{"height, fewer shards than cores", HeightSharded, []int{6, 2}, []int{2, 2}, grid(3, 2), ColMajor, 0, "(0,0)(0,1)(1,0)"},
 		{"width, rows", WidthSharded, []int{2, 4}, []int{2, 1}, grid(2, 2), RowMajor, 0, "(0,0)(1,0)(0,1)(1,1)"},
-		{"width, several ranges", WidthSharded, []int{2, 3}, []int{2, 1}, []chip.Range{chip.Single(chip.Core{X: 5, Y: 1}), grid(2, 1)[0]}, RowMajor, 0, "(5,1)(0,0)(1,0)"},
+		{"width, several ranges", WidthSharded, []int{2, 3}, []int{2, 1}, []chip.Range{chip.Core{X: 5, Y: 1}.Range(), grid(2, 1)[0]}, RowMajor, 0, "(5,1)(0,0)(1,0)"},
 		{"block, rows", BlockSharded, []int{4, 6}, []int{2, 2}, grid(8, 8), RowMajor, 0, "(0,0)(1,0)(2,0)(0,1)(1,1)(2,1)"},
 		{"block, columns", BlockSharded, []int{4, 6}, []int{2, 2}, grid(8, 8), ColMajor, 0, "(0,0)(0,1)(0,2)(1,0)(1,1)(1,2)"},
 		{"block, not from (0,0)", BlockSharded, []int{2, 2}, []int{1, 1}, []chip.Range{{Start: chip.Core{X: 2, Y: 3}, End: chip.Core{X: 3, Y: 4}}}, RowMajor, 0, "(2,3)(3,3)(2,4)(3,4)"},

@@ -35,8 +35,11 @@ type Range struct{ Start, End Core }
 // Grid returns the range of w by h cores whose first core is (0,0). It is empty if w or h isn't positive.
 func Grid(w, h int) Range { return Range{End: Core{w - 1, h - 1}} }
 
-// Single returns the range that holds only c.
-func Single(c Core) Range { return Range{c, c} }
+// Single returns the range of one core.
+func Single(x, y int) Range { return Core{x, y}.Range() }
+
+// Range returns the range of the core alone.
+func (c Core) Range() Range { return Range{c, c} }
 
 // String returns "(x,y)-(x,y)".
 func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }

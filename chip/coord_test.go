@@ -209,7 +209,7 @@ func TestRange(t *testing.T) {
 		s    Range
 		want bool
 	}{
-		{Single(Core{3, 3}), true}, {Single(Core{4, 3}), false}, {Range{Core{0, 0}, Core{9, 9}}, true},
+		{Core{3, 3}.Range(), true}, {Core{4, 3}.Range(), false}, {Range{Core{0, 0}, Core{9, 9}}, true},
 		{Range{Core{2, 9}, Core{2, 0}}, false}, {Range{Core{0, 3}, Core{1, 8}}, true},
 	} {
 		if r.Overlaps(tc.s) != tc.want || tc.s.Overlaps(r) != tc.want {

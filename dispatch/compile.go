@@ -198,7 +198,7 @@ func coverCores(cores []chip.Core) []chip.Range {
 		if !left[c] {
 			continue
 		}
-		r := chip.Single(c)
+		r := c.Range()
 		for left[chip.Core{X: r.End.X + 1, Y: c.Y}] {
 			r.End.X++
 		}

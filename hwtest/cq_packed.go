@@ -192,7 +192,7 @@ func writeLargeLinked(t *fixture) {
 
 func writeLargeSingle(t *fixture) {
 	for i, c := range t.corners() {
-		noc, cores := t.nocRect(chip.Single(c))
+		noc, cores := t.nocRect(c.Range())
 		data := pattern(uint32(i), 1000)
 		t.do(func(b *cq.Builder) {
 			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, Data: append(data[:len(data):len(data)], make([]byte, 8)...), Subs: []cq.LargeSub{

@@ -125,7 +125,7 @@ func (t *fixture) spin(b *reprise.Buffer, p reprise.Processor, on reprise.Core) 
 	t.Helper()
 	t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
 	return &reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "spin", Image: t.kernel(kernels.Spin), Processor: p, Cores: []reprise.Range{chip.Single(on)},
+		Name: "spin", Image: t.kernel(kernels.Spin), Processor: p, Cores: []reprise.Range{on.Range()},
 		Args: func(reprise.Core) []uint32 { return []uint32{b.Addr(), 0x12345678} },
 	}}}
 }
@@ -168,7 +168,7 @@ func wildKernel(t *fixture, addr uint32) {
 	u := t.short()
 	b := u.perWorker(16)
 	x, err := u.dev.Load(u.ctx, &reprise.Program{Name: "wild", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "touch", Image: u.own("touch"), Processor: reprise.BRISC, Cores: []reprise.Range{chip.Single(reprise.Core{X: 1, Y: 1})},
+		Name: "touch", Image: u.own("touch"), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Core{X: 1, Y: 1}.Range()},
 		Args: func(reprise.Core) []uint32 { return []uint32{addr, b.Addr()} },
 	}}})
 	t.ok(err)

@@ -293,13 +293,13 @@ func wouldFit(t *fixture) {
 		s := t.dev.Memory(k)
 		half := int(s.LargestHole) / 2 &^ 63
 		c := reprise.BufferConfig{Kind: k, Size: half * s.Banks, PageSize: half, Name: "half"}
-		if addrs, err := t.dev.WouldFit(c, c); err != nil || len(addrs) != 2 {
+		if addrs, err := t.dev.MemorySnapshot().WouldFit(c, c); err != nil || len(addrs) != 2 {
 			t.Fatalf("%v: two halves: %v", k, err)
 		}
-		if _, err := t.dev.WouldFit(c, c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
+		if _, err := t.dev.MemorySnapshot().WouldFit(c, c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
 			t.Errorf("%v: three halves: %v", k, err)
 		}
-		addrs, err := t.dev.WouldFit(c)
+		addrs, err := t.dev.MemorySnapshot().WouldFit(c)
 		t.ok(err)
 		b := t.bufferOf(c)
 		if b.Addr() != addrs[0] {

@@ -262,7 +262,7 @@ func copyBuffer(t *fixture) {
 	for _, p := range []reprise.Processor{reprise.BRISC, reprise.NCRISC} {
 		t.ok(t.rq.Write(t.ctx, out, 0, make([]byte, out.Size())))
 		t.runAndWait(t.load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
-			Name: "copy", Image: t.kernel(kernels.Copy), Processor: p, Cores: []reprise.Range{chip.Single(t.grid().End)},
+			Name: "copy", Image: t.kernel(kernels.Copy), Processor: p, Cores: []reprise.Range{t.grid().End.Range()},
 			Args: func(reprise.Core) []uint32 {
 				return []uint32{in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()}
 			},

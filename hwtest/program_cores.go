@@ -13,7 +13,7 @@ import (
 // coreSets are shapes of sets of cores.
 func coreSets() map[string]func(reprise.Range) []reprise.Range {
 	return map[string]func(reprise.Range) []reprise.Range{
-		"one": func(g reprise.Range) []reprise.Range { return []reprise.Range{chip.Single(g.End)} },
+		"one": func(g reprise.Range) []reprise.Range { return []reprise.Range{g.End.Range()} },
 		"corners": func(g reprise.Range) []reprise.Range {
 			return pick(g, func(x, y int) bool { return (x == 0 || x == g.End.X) && (y == 0 || y == g.End.Y) })
 		},
@@ -37,7 +37,7 @@ func pick(g reprise.Range, in func(x, y int) bool) []reprise.Range {
 	var out []reprise.Range
 	for c := range g.Cores() {
 		if in(c.X, c.Y) {
-			out = append(out, chip.Single(c))
+			out = append(out, c.Range())
 		}
 	}
 	return out
@@ -143,7 +143,7 @@ func kernelMulticast(t *fixture, bytes int) {
 		x1, y1 := t.xy(g.End)
 		prog := &reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{b, sum}, Semaphores: []reprise.Semaphore{{ID: 3, Cores: []reprise.Range{g}}}}
 		prog.Kernels = []reprise.Kernel{
-			{Name: "send", Image: t.kernel(kernels.MulticastSend), Processor: reprise.BRISC, Cores: []reprise.Range{chip.Single(sender)},
+			{Name: "send", Image: t.kernel(kernels.MulticastSend), Processor: reprise.BRISC, Cores: []reprise.Range{sender.Range()},
 				Args: func(reprise.Core) []uint32 {
 					return []uint32{x0, y0, x1, y1, uint32(g.Size()), b.Addr(), uint32(len(data)), 3}
 				}},
@@ -165,10 +165,10 @@ func pingPong(t *fixture, turns int) {
 	for _, pair := range [][2]reprise.Core{{all[0], all[3]}, {all[1], all[2]}, {all[0], {X: 1}}} {
 		for _, p := range []reprise.Processor{reprise.BRISC, reprise.NCRISC} {
 			prog := &reprise.Program{Name: "ping-pong", Buffers: []*reprise.Buffer{b},
-				Semaphores: []reprise.Semaphore{{ID: 7, Cores: []reprise.Range{chip.Single(pair[0]), chip.Single(pair[1])}}}}
+				Semaphores: []reprise.Semaphore{{ID: 7, Cores: []reprise.Range{pair[0].Range(), pair[1].Range()}}}}
 			for i, c := range pair {
 				x, y := t.xy(pair[1-i])
-				prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprint(c), Image: t.kernel(kernels.PingPong), Processor: p, Cores: []reprise.Range{chip.Single(c)},
+				prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprint(c), Image: t.kernel(kernels.PingPong), Processor: p, Cores: []reprise.Range{c.Range()},
 					Args: func(reprise.Core) []uint32 { return []uint32{x, y, 7, uint32(turns), uint32(1 - i), b.Addr()} }})
 			}
 			t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
@@ -253,7 +253,7 @@ func sixteenSemaphores(t *fixture) {
 func emptyCores(t *fixture) {
 	// A circular buffer and a semaphore where no kernel runs.
 	x := t.load(&reprise.Program{Name: "empty",
-		Kernels:         []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.TRISC1, Cores: []reprise.Range{chip.Single(t.grid().End)}}},
+		Kernels:         []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.TRISC1, Cores: []reprise.Range{t.grid().End.Range()}}},
 		CircularBuffers: []reprise.CircularBuffer{{Index: 31, Cores: []reprise.Range{rectangle(t.grid(), "row")}, PageSize: 16, Pages: 1}},
 		Semaphores:      []reprise.Semaphore{{ID: 15, Cores: []reprise.Range{rectangle(t.grid(), "column")}, Initial: 9}},
 	})

@@ -56,7 +56,7 @@ func programErrors() []programError {
 			p.Semaphores = []reprise.Semaphore{{ID: -1, Cores: []reprise.Range{t.grid()}}}
 		}},
 		{"semaphore twice", func(t *fixture, p *reprise.Program) {
-			p.Semaphores = []reprise.Semaphore{{Cores: []reprise.Range{t.grid()}}, {Cores: []reprise.Range{chip.Single(t.grid().End)}}}
+			p.Semaphores = []reprise.Semaphore{{Cores: []reprise.Range{t.grid()}}, {Cores: []reprise.Range{t.grid().End.Range()}}}
 		}},
 	}
 }

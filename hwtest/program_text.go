@@ -30,7 +30,7 @@ func longText(t *fixture, free int, on []reprise.Processor) {
 			sum = sum*31 + binary.LittleEndian.Uint32(im.Text[k:])
 		}
 		want = append(want, sum)
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: im, Processor: p, Cores: []reprise.Range{chip.Single(t.grid().Start), chip.Single(t.grid().End)},
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: im, Processor: p, Cores: []reprise.Range{t.grid().Start.Range(), t.grid().End.Range()},
 			Args: func(reprise.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), uint32(len(im.Text) / 4)} }})
 	}
 	x := t.load(prog)

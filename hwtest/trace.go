@@ -233,7 +233,7 @@ func traceInputs(t *fixture) {
 	const size, pages = 512, 40
 	in, out, room := t.buffer(reprise.DRAM, pages*size, size), t.buffer(reprise.DRAM, pages*size, size), t.perWorker(size)
 	x := t.load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
-		Name: "copy", Image: t.kernel(kernels.Copy), Processor: reprise.NCRISC, Cores: []reprise.Range{chip.Single(t.grid().End)},
+		Name: "copy", Image: t.kernel(kernels.Copy), Processor: reprise.NCRISC, Cores: []reprise.Range{t.grid().End.Range()},
 		Args: func(reprise.Core) []uint32 {
 			return []uint32{in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()}
 		},
@@ -549,7 +549,7 @@ func captureBesideUse(t *fixture) {
 
 func replayAllocates(t *fixture) {
 	f := t.follow()
-	on := chip.Single(t.grid().Start)
+	on := t.grid().Start.Range()
 	x := t.load(t.mixProgram("x", on, f.b, 5, 0))
 	tr := t.capture("t", x)
 	const n = 20

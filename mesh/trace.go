@@ -3,6 +3,8 @@ package mesh
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 )
@@ -142,6 +144,20 @@ func (r *Recorder) each(op string, f func(i int) error) error {
 		}
 	}
 	return nil
+}
+
+// LoadTrace reads a file that Save of a trace over a mesh of the same shape wrote, and makes it a trace of this one. See
+// [reprise.Device.LoadTrace].
+func (m *Mesh) LoadTrace(ctx context.Context, r io.Reader, opts ...reprise.LoadOption) (*reprise.Trace, error) {
+	if err := m.usable("load trace"); err != nil {
+		return nil, err
+	}
+	ds := m.devices()
+	t, err := ds[0].LoadTrace(ctx, r, append(slices.Clip(opts), reprise.WithDevices(ds[1:]...))...)
+	if err != nil {
+		return nil, fmt.Errorf("mesh: %w", err)
+	}
+	return t, nil
 }
 
 // In returns the command queues of the chips of a range, for [reprise.Trace.Subset] and other uses of some chips.

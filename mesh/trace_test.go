@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -233,5 +234,49 @@ func TestReplayWithAChipGone(t *testing.T) {
 	}
 	for _, c := range []*mesh.Chip{b.mesh.Chip(0, 0), b.mesh.Chip(0, 1), b.mesh.Chip(1, 1)} {
 		b.holds(c, out, 10)
+	}
+}
+
+// A trace over the chips of a mesh is saved as one file, and loaded on a mesh of the same shape it does the same; chips that
+// it has no part on have none again.
+func TestTraceFileOfAMesh(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	in, out := b.pages("in", 8), b.pages("out", 8)
+	part := b.adder("some", in, out, func(c *mesh.Chip) uint32 { return uint32(10 * (1 + c.Coord[1])) })
+	part.Range = mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}
+	x := b.load("some", part)
+	trace := b.capture("some", x)
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+	b.must(b.queue.Finish(b.ctx))
+	var file bytes.Buffer
+	b.must(trace.Save(b.ctx, &file, reprise.WithData(in.All()[0], in.All()[1])))
+	b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx), in.Free(), out.Free()))
+
+	loaded, err := b.mesh.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
+	b.must(err)
+	if n := len(loaded.Parts()); n != 2 {
+		t.Fatalf("it has %d parts, want 2", n)
+	}
+	b.must(loaded.Replay(b.ctx))
+	b.must(b.queue.Finish(b.ctx))
+	for i, c := range b.mesh.Chips()[:2] {
+		for _, buf := range loaded.Buffers() {
+			if buf.Name() != "out" || buf.Device() != c.Device {
+				continue
+			}
+			got := make([]byte, buf.Size())
+			b.must(b.queue.On(c).Read(b.ctx, buf, 0, got))
+			if want := words(len(got), uint32(1+10*(1+i))); !bytes.Equal(got, want) {
+				t.Errorf("chip %v has % x, want % x", c.Coord, got[:8], want[:8])
+			}
+		}
+	}
+	b.must(loaded.Debug().Verify(b.ctx))
+	b.must(loaded.Release(b.ctx))
+	if _, err := b.mesh.Chip(0, 0).Device.LoadTrace(b.ctx, bytes.NewReader(file.Bytes())); !errors.Is(err, reprise.ErrOtherTarget) {
+		t.Errorf("loaded on one chip: %v", err)
+	}
+	if s := b.mesh.Chip(0, 0).Device.Memory(reprise.DRAM); s.Allocated != 0 {
+		t.Errorf("%d B are left", s.Allocated)
 	}
 }
