@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
