@@ -30,3 +30,13 @@ func (p *Pack) ReadScalar(values *Row, hi, lo *DstRow) {
 		}
 	}
 }
+
+// SumsInt8 are the sums of products of 8-bit integers with vector instructions and without.
+func (m Math) SumsInt8(a *MatrixA, b *RowB) (got, want [16]int32) {
+	fa, fb := &a.factor[m.Phase&1], &b.factor[m.Phase>>1&1]
+	sumInt8(&want, fa, fb)
+	if sumInt8(&got, fa, fb); haveAVX2() {
+		sumInt8AVX2(&got, fa, fb)
+	}
+	return got, want
+}

@@ -164,14 +164,23 @@ func (m Math) mulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 func (m Math) mulInt8(values *[16]uint32, a *MatrixA, b *RowB) {
 	fa, fb := &a.factor[m.Phase&1], &b.factor[m.Phase>>1&1]
 	var sums [16]int32
-	for i, f := range fb {
-		f := f.int()
-		for c, v := range &fa[i] {
-			sums[c] += f * int32(v)
-		}
+	if haveAVX2() {
+		sumInt8AVX2(&sums, fa, fb)
+	} else {
+		sumInt8(&sums, fa, fb)
 	}
 	for c, sum := range sums {
 		values[c] = signMagnitude(addSaturating(fromSignMagnitude(values[c]), sum))
+	}
+}
+
+// sumInt8 adds the products of a row of SrcB and each column of SrcA.
+func sumInt8(sums *[16]int32, a *[16][16]int16, b *[16]twice) {
+	for i, f := range b {
+		f := f.int()
+		for c, v := range &a[i] {
+			sums[c] += f * int32(v)
+		}
 	}
 }
 

@@ -109,3 +109,8 @@ func elwMulAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
 
 //go:noescape
 func elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
+
+// sumInt8AVX2 adds the products of a row of SrcB and each column of SrcA.
+//
+//go:noescape
+func sumInt8AVX2(sums *[16]int32, a *[16][16]int16, b *[16]twice)

@@ -426,3 +426,39 @@ next:
 	JNZ row
 	VZEROUPPER
 	RET
+
+// PAIR adds the products of factors i and i+1 to Y0, for columns 0 to 3 and 8 to 11, and to Y1 for the others.
+#define PAIR(i) \
+	VPBROADCASTD (4*(i))(DX), Y2      \
+	VPBROADCASTD (4*(i)+4)(DX), Y3    \
+	VPBLENDW     $0xAA, Y3, Y2, Y2    \
+	VMOVDQU      (32*(i))(SI), Y3     \
+	VMOVDQU      (32*(i)+32)(SI), Y4  \
+	VPUNPCKLWD   Y4, Y3, Y5           \
+	VPUNPCKHWD   Y4, Y3, Y6           \
+	VPMADDWD     Y2, Y5, Y5           \
+	VPMADDWD     Y2, Y6, Y6           \
+	VPADDD       Y5, Y0, Y0           \
+	VPADDD       Y6, Y1, Y1
+
+// func sumInt8AVX2(sums *[16]int32, a *[16][16]int16, b *[16]twice)
+TEXT ·sumInt8AVX2(SB), NOSPLIT, $0-24
+	MOVQ sums+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	PAIR(0)
+	PAIR(2)
+	PAIR(4)
+	PAIR(6)
+	PAIR(8)
+	PAIR(10)
+	PAIR(12)
+	PAIR(14)
+	VPERM2I128 $0x20, Y1, Y0, Y2
+	VPERM2I128 $0x31, Y1, Y0, Y3
+	VMOVDQU Y2, (DI)
+	VMOVDQU Y3, 32(DI)
+	VZEROUPPER
+	RET

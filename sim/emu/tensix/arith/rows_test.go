@@ -153,3 +153,17 @@ func TestLanesMultiplyAndAddAsOneByOne(t *testing.T) {
 		}
 	}
 }
+
+func TestVectorInstructionsSumIntegersAsTheirTwinDoes(t *testing.T) {
+	for n := range uint64(2000) {
+		c := mathCase{op: "mvmul", m: arith.Math{A: arith.INT8, B: arith.INT8, Int8: true, Phase: uint8(n % 4)}, number: n}
+		c.fill()
+		var a arith.MatrixA
+		var b arith.RowB
+		c.m.DecodeA(&a, &c.a)
+		c.m.DecodeB(&b, &c.b)
+		if got, want := c.m.SumsInt8(&a, &b); got != want {
+			t.Fatalf("got %d, want %d", got, want)
+		}
+	}
+}
