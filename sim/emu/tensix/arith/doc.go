@@ -2,9 +2,9 @@
 // compute, for each number format, fidelity and chip, bit for bit. It has no state, runs no instructions and knows
 // nothing of tiles' memories, so a test of a kernel can state what the chip will answer without running one.
 //
-// Everything is integer arithmetic over bit patterns. The model is the vendor's simulator (ttsim 1.10), which the
-// vendor keeps equal to silicon, and the functional descriptions of tt-isa-documentation; where those two differ the
-// simulator wins. Stochastic rounding, which the simulator refuses, isn't modelled.
+// Everything is integer arithmetic over bit patterns, but for the packer's accumulation in L1, which is plain IEEE addition.
+// The model is the vendor's simulator (ttsim 1.10) and the functional descriptions of tt-isa-documentation; where the two
+// differ the simulator wins, and results are compared with it. What it refuses isn't modelled: stochastic rounding and DOTPV.
 //
 // # Where numbers live
 //
@@ -28,6 +28,11 @@
 //
 // # Whole tiles
 //
-// [MatmulTile], [ElementwiseTile] and their like put the pieces together for tiles of 32 by 32 data, as a kernel of unpack,
-// math and pack does.
+// [Unpack.Tile], [Math.MatmulTile], [Math.AddTile] and their like, and [Pack.Tile] put the pieces together for tiles of 32
+// by 32 data, as a kernel of unpack, math and pack does.
+//
+// # Speed
+//
+// On amd64 rows are computed with AVX2 where the processor has it, with the same results. A product of two bf16 tiles at
+// full fidelity takes some 25 µs, with unpacking and packing, a sum 3 µs. The tag purego leaves the assembly out.
 package arith
