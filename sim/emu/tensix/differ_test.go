@@ -105,13 +105,14 @@ type rig struct {
 	history []access // since reset, without pending
 	why     *Refusal // of what was tried last, if it was refused
 	counts  map[string]int
+	cover   coverage
 	thread  int // of the scene
 	core    int // that pushes to it: BRISC 0, or the thread's own
 	o       *oracle
 }
 
 func newRig(arch chip.Arch, rng *rand.Rand) *rig {
-	r := &rig{arch: arch, rng: rng, tile: newTestTile(arch), counts: map[string]int{}}
+	r := &rig{arch: arch, rng: rng, tile: newTestTile(arch), counts: map[string]int{}, cover: coverage{}}
 	r.e = New(arch, r.tile)
 	return r
 }
@@ -162,6 +163,15 @@ func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 func (r *rig) try(list ...access) bool {
 	r.why = nil
 	r.save()
+	use := ""
+	if a := list[0]; a.addr >= pushAperture && a.addr < semWindow {
+		n := int(a.addr-pushAperture) >> 16
+		if a.core != 0 {
+			n = a.core - 1
+		}
+		use = r.use(n, a.value)
+		r.e.fault = nil
+	}
 	for _, a := range list {
 		if r.apply(a) && !r.tile.stray() {
 			continue
@@ -175,6 +185,7 @@ func (r *rig) try(list ...access) bool {
 	for _, a := range list {
 		if a.addr >= pushAperture && a.addr < semWindow {
 			r.counts[mnemonics[a.value>>24]]++
+			r.cover[use]++
 		}
 	}
 	return true
@@ -394,13 +405,13 @@ func TestRandomProgramsLikeTTSim(t *testing.T) {
 // differ compares random programs for a time.
 func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 	refused := map[string]int{}
-	counts := map[string]int{}
+	counts, cover := map[string]int{}, coverage{}
 	total := 0
 	episodes := 0
 	for deadline := time.Now().Add(d); time.Now().Before(deadline); episodes++ {
 		o := newOracle(t, arch)
 		r := newRig(arch, rand.New(rand.NewPCG(seed, uint64(episodes))))
-		r.counts, r.o = counts, o
+		r.counts, r.cover, r.o = counts, cover, o
 		r.start(o)
 		r.fill(o, r.rng.Uint32())
 		n, err := r.episode(o, deadline, refused)
@@ -410,7 +421,8 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 			t.Fatalf("seed %d, episode %d, after %d instructions: %v\nlast: %s", seed, episodes, n, err, r.tail(12))
 		}
 	}
-	t.Logf("%d instructions equal in %d episodes, %d kinds of refusal", total, episodes, len(refused))
+	t.Logf("%d instructions and stores equal in %d episodes, %d kinds of refusal", total, episodes, len(refused))
+	cover.report(t, New(arch, newTestTile(arch)), *differLog)
 	if *differLog {
 		for _, k := range slices.Sorted(mapsKeys(counts)) {
 			t.Logf("%8d %s", counts[k], k)

@@ -235,13 +235,26 @@ func (g *generator) matrix() {
 	g.configure(cfgFp32SFPU, uint32(g.rng.IntN(2)))
 	g.configure(cfgKeepDenormals, uint32(b2i(g.chance(6))))
 	g.setThread(thDstOffset, pick(g, uint32(0), 0, 64, 512, uint32(g.rng.IntN(64))*16))
-	g.setThread(thFidelityBase, uint32(g.rng.IntN(4)*b2i(g.chance(3))))
-	g.setThread(thExplicitSrcA, uint32(b2i(g.chance(5))))
-	g.setThread(thExplicitSrcB, uint32(b2i(g.chance(5))))
+	g.setThread(thFidelityBase, uint32(g.rng.IntN(4)*b2i(g.chance(2))))
+	g.sources()
 	g.setThread(thKeepSrcValid, uint32(b2i(g.chance(8))))
 	g.setThread(thKeepSrcValid+1, uint32(b2i(g.chance(8))))
 	g.try(g.push(opSETRWC<<24 | 15))
 }
+
+// sources chooses the formats of the sources: often others than the unpackers', of which Blackhole must be told.
+func (g *generator) sources() {
+	explicit := g.chance(2)
+	g.setThread(thExplicitSrcA, uint32(b2i(explicit)))
+	g.setThread(thExplicitSrcB, uint32(b2i(explicit)))
+	if explicit && !g.e.on(&g.e.threads[g.thread], cfgInt8Math) {
+		g.configure(cfgSrcAFormat, uint32(pick(g, elementwiseFormats...)))
+		g.configure(cfgSrcBFormat, uint32(pick(g, slices.Concat(elementwiseFormats, []arith.Format{arith.INT16, arith.INT32})...)))
+	}
+}
+
+// elementwiseFormats are those with exponents of 8 bits that elementwise instructions take of SrcA.
+var elementwiseFormats = []arith.Format{arith.FP32, arith.TF32, arith.BF16, arith.BFP8, arith.BFP4, arith.BFP2}
 
 // modes sets all address modes, each word of the thread's configuration once.
 func (g *generator) modes() {
