@@ -214,14 +214,23 @@ func (r *rig) push(w uint32) access {
 	return access{pushAperture + uint32(r.thread)<<16, w, 0}
 }
 
-// configure is the access that sets a field of the first bank.
+// configure sets a field of the bank that the thread of the scene uses: the first by a store, the second by way of a GPR.
 func (r *rig) configure(f configField, v uint32) bool {
+	const gpr = 60
 	p := r.e.places[f]
 	if p.mask == 0 {
 		return false
 	}
-	w := r.e.config[0][p.word]
-	return r.try(access{configWindow + 4*uint32(p.word), w&^(p.mask<<p.shift) | v&p.mask<<p.shift, r.core})
+	bank := r.e.threads[r.thread].field(thStateID)
+	w := r.e.config[bank][p.word]&^(p.mask<<p.shift) | v&p.mask<<p.shift
+	if bank == 0 {
+		return r.try(access{configWindow + 4*uint32(p.word), w, r.core})
+	}
+	half := func(i uint32) uint32 {
+		v := w >> (16 * i) & 0xFFFF
+		return opSETDMAREG<<24 | v>>14<<22 | v&0x3FFF<<8 | 2*gpr + i
+	}
+	return r.try(r.push(half(0)), r.push(half(1)), r.push(opWRCFG<<24|gpr<<16|uint32(p.word)))
 }
 
 // setThread is the access that sets a field of the thread's configuration.

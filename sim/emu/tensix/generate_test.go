@@ -124,6 +124,7 @@ func (g *generator) scene() {
 	g.left = 100 + g.rng.IntN(800)
 	g.thread = g.rng.IntN(numThreads)
 	g.core = pick(g, 0, g.thread+1)
+	g.setThread(thStateID, uint32(b2i(g.chance(6))))
 	g.unpackers()
 	g.matrix()
 	g.packers()
