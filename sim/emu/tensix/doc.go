@@ -12,6 +12,8 @@
 //	matrix.go     products, elementwise operations and pooling; move.go: moves, transposes and clears
 //	sfpu*.go      the vector unit
 //	pack.go       packers
+//	strict.go     hazards: what only works if a unit is quick enough
+//	debug.go      what debug registers show; wait.go: what an instruction waits for, in words
 //
 // Instructions and configuration are tables of facts, instructions.txt and registers.txt, that say where they are from.
 //
