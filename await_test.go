@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // A wait for something of the caller's own ends when it is there, with its context, or when nothing moves, and whatever
@@ -31,7 +32,7 @@ func TestAwait(t *testing.T) {
 			b.Errorf("error %v, want %v", err, why)
 		}
 		err := b.queue.Await(b.ctx, never)
-		var hang *reprise.HangError
+		var hang *dispatch.HangError
 		if !errors.Is(err, reprise.ErrTimeout) || errors.As(err, &hang) {
 			b.Errorf("error %v, want %v and no hang", err, reprise.ErrTimeout)
 		}

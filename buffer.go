@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/reprise-tt/reprise/chip"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -14,13 +15,13 @@ import (
 
 // BufferConfig says what to allocate.
 type BufferConfig struct {
-	Kind Kind // DRAM, L1 or L1Small
+	Kind allocator.Kind // DRAM, L1 or L1Small
 	// Size is in bytes, a multiple of PageSize. Of a sharded buffer it may be 0: its shape says how large it is.
 	Size     int
 	PageSize int    // bytes that stay together in one bank; 0 means Size
 	Name     string // for statistics and errors
 	// Sharding deals the pages to chosen cores; nil interleaves them over all banks. L1Small is for sharded buffers only.
-	Sharding *Sharding
+	Sharding *allocator.ShardSpec
 	// Addr, if it isn't 0, is where the buffer must lie in every bank: a multiple of the DRAM alignment. Otherwise the
 	// runtime chooses.
 	Addr uint32
@@ -35,7 +36,7 @@ type Buffer struct {
 	ext   allocator.Extent
 	iv    dispatch.Interleaved    // has no pages if the buffer is sharded, so that no transfer takes it for interleaved
 	dist  *allocator.Distribution // of a sharded buffer
-	spec  *Sharding               // that dist was made of; not changed
+	spec  *allocator.ShardSpec    // that dist was made of; not changed
 	banks []int                   // of a sharded buffer, by core
 	pool  *Pool                   // that it was taken from; nil for none
 	root  *Buffer                 // of a part of a buffer, the buffer
@@ -44,8 +45,8 @@ type Buffer struct {
 	freed atomic.Bool
 }
 
-// NewBuffer allocates a buffer. Its content is undefined. The error is a *OutOfMemoryError when there is no room and
-// an *OccupiedError when something is in the way of a fixed address.
+// NewBuffer allocates a buffer. Its content is undefined. The error is a *allocator.OutOfMemoryError when there is no room and
+// an *allocator.OccupiedError when something is in the way of a fixed address.
 func (d *Device) NewBuffer(c BufferConfig) (b *Buffer, err error) {
 	if ctx := context.Background(); d.watched() {
 		call := d.begin(ctx, &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size})
@@ -74,7 +75,7 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 		return nil, err
 	}
 	r.Site = userPC()
-	if c.Kind == L1 {
+	if c.Kind == allocator.L1 {
 		// While circular buffers grow or shrink, their place is free for a moment.
 		d.cbs.mu.Lock()
 		defer d.cbs.mu.Unlock()
@@ -97,7 +98,7 @@ func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 	bad := func(format string, args ...any) (*Buffer, allocator.Request, error) {
 		return nil, allocator.Request{}, fmt.Errorf(format, args...)
 	}
-	if c.Kind != DRAM && c.Kind != L1 && c.Kind != L1Small {
+	if c.Kind != allocator.DRAM && c.Kind != allocator.L1 && c.Kind != allocator.L1Small {
 		return bad("kind %v is not DRAM, L1 or L1 small", c.Kind)
 	}
 	b := &Buffer{d: d, name: c.Name}
@@ -155,7 +156,7 @@ func interleaved(e allocator.Extent) dispatch.Interleaved {
 func (b *Buffer) Addr() uint32 { return b.iv.Addr }
 
 // Kind returns the memory that the buffer is in.
-func (b *Buffer) Kind() Kind { return b.ext.Kind }
+func (b *Buffer) Kind() allocator.Kind { return b.ext.Kind }
 
 // Size returns the buffer's size in bytes.
 func (b *Buffer) Size() int { return b.Pages() * b.PageSize() }
@@ -177,9 +178,9 @@ func (b *Buffer) Device() *Device { return b.d }
 func (b *Buffer) Name() string { return b.name }
 
 // Layout returns how the pages are dealt to banks.
-func (b *Buffer) Layout() Layout {
+func (b *Buffer) Layout() allocator.Layout {
 	if b.dist == nil {
-		return Interleaved
+		return allocator.Interleaved
 	}
 	return b.dist.Layout()
 }
@@ -214,7 +215,7 @@ func (b *Buffer) checkDevice(d *Device) error {
 }
 
 // cloneSharding copies what a caller may change.
-func cloneSharding(s *Sharding) *Sharding {
+func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {
 	c := *s
 	c.Tensor, c.Shard, c.Cores = slices.Clone(s.Tensor), slices.Clone(s.Shard), slices.Clone(s.Cores)
 	return &c
@@ -229,7 +230,7 @@ func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	}
 	page := b.PageSize()
 	if off < 0 || size <= 0 || off%page != 0 || size%page != 0 || off > b.Size() || size > b.Size()-off {
-		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, &TransferError{Op: "part", Offset: off, Size: size, Have: b.Size(), Page: page})
+		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, &dispatch.TransferError{Op: "part", Offset: off, Size: size, Have: b.Size(), Page: page})
 	}
 	if b.pool != nil {
 		return nil, fmt.Errorf("reprise: part of buffer %q: it is in pool %q: take the part from the pool", b.name, b.pool.name)
@@ -264,7 +265,7 @@ func (b *Buffer) FirstPage() int { return b.first }
 // Place is where a page lies.
 type Place struct {
 	Bank int
-	Core Core // the worker whose L1 it is, or (bank,0) for DRAM
+	Core chip.Core // the worker whose L1 it is, or (bank,0) for DRAM
 	Addr uint32
 }
 
@@ -305,7 +306,7 @@ func (b *Buffer) PageAt(p Place) (page, off int, ok bool) {
 }
 
 // Cores returns the cores that hold shards, in the order in which shards are dealt; nil if the buffer is interleaved.
-func (b *Buffer) Cores() []Core {
+func (b *Buffer) Cores() []chip.Core {
 	if b.dist == nil {
 		return nil
 	}
@@ -313,22 +314,22 @@ func (b *Buffer) Cores() []Core {
 }
 
 // coreOf returns the core of a bank: L1 banks are the workers, row by row.
-func (d *Device) coreOf(k Kind, bank int) Core {
-	if k == DRAM {
-		return Core{X: bank}
+func (d *Device) coreOf(k allocator.Kind, bank int) chip.Core {
+	if k == allocator.DRAM {
+		return chip.Core{X: bank}
 	}
 	w := d.Grid().End.X + 1
-	return Core{X: bank % w, Y: bank / w}
+	return chip.Core{X: bank % w, Y: bank / w}
 }
 
 // banksOf returns the banks of the cores of a distribution.
-func (d *Device) banksOf(k Kind, dist *allocator.Distribution) ([]int, error) {
+func (d *Device) banksOf(k allocator.Kind, dist *allocator.Distribution) ([]int, error) {
 	var out []int
 	for _, c := range dist.Cores() {
 		switch {
-		case k == DRAM && (c.Y != 0 || c.X >= d.DRAMBanks()):
+		case k == allocator.DRAM && (c.Y != 0 || c.X >= d.DRAMBanks()):
 			return nil, fmt.Errorf("core %v: shards in DRAM are on (bank,0), with banks up to %d", c, d.DRAMBanks()-1)
-		case k == DRAM:
+		case k == allocator.DRAM:
 			out = append(out, c.X)
 		case !d.Grid().Contains(c):
 			return nil, fmt.Errorf("core %v is not one of the workers %v", c, d.Grid())

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -22,8 +23,8 @@ func BenchmarkRecord(b *testing.B) {
 		b.Fatal(err)
 	}
 	x, err := dev.Load(ctx, &reprise.Program{Name: "x", Kernels: []reprise.Kernel{{
-		Name: "store", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{dev.Grid()}, Common: []uint32{0},
-		Args: func(reprise.Core) []uint32 { return []uint32{0x20000, 1, 7} },
+		Name: "store", Image: im, Processor: chip.BRISC, Cores: []chip.Range{dev.Grid()}, Common: []uint32{0},
+		Args: func(chip.Core) []uint32 { return []uint32{0x20000, 1, 7} },
 	}}})
 	if err != nil {
 		b.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -39,7 +41,7 @@ func (b *bench) refusals(x *reprise.Executable, other *reprise.Trace, in *repris
 func TestCaptureRefuses(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 		other := b.capture("other", x)
 		before := b.allocated()
 		ops := append(b.refusals(x, other, in), refusal{"run", func(ctx context.Context) error { return b.queue.Run(ctx, x) }, reprise.ErrInCapture, `run program "adder"`})
@@ -104,7 +106,7 @@ func TestBeginInsideCapture(t *testing.T) {
 func TestCallsWithOtherContextsAreNotOfTheCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 	trace, err := b.queue.Capture(b.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
 		b.write(in, 1)
 		b.must(b.queue.Run(b.ctx, x))
@@ -125,7 +127,7 @@ func TestCallsWithOtherContextsAreNotOfTheCapture(t *testing.T) {
 func TestCaptureLeavesOthersAlone(t *testing.T) {
 	b, c := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Blackhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 	y := c.load(c.blank("blank", c.dev.Grid()))
 	other := b.capture("other", x)
 	var inner *reprise.Trace
@@ -158,7 +160,7 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 func TestBeginAndEnd(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 		forward := func() { b.must(b.queue.Run(b.ctx, x)) }
 		b.write(in, 1)
 		forward()
@@ -172,7 +174,7 @@ func TestBeginAndEnd(t *testing.T) {
 		if _, err := b.queue.Begin("again"); !errors.Is(err, reprise.ErrNestedCapture) {
 			b.Errorf("begun twice: %v", err)
 		}
-		if _, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64}); !errors.Is(err, reprise.ErrInCapture) {
+		if _, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64}); !errors.Is(err, reprise.ErrInCapture) {
 			b.Errorf("allocated: %v", err)
 		}
 		forward()
@@ -230,7 +232,7 @@ func TestBeginAndEnd(t *testing.T) {
 func TestFailedCaptureLeavesNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithTraceRegion(200_000))
 	in, out := b.pages("in", 4), b.pages("out", 4)
-	keep := b.load(b.adder("keep", reprise.Core{}, in, out, 5))
+	keep := b.load(b.adder("keep", chip.Core{}, in, out, 5))
 	other := b.capture("other", keep)
 	mine := errors.New("mine")
 	rapid.Check(t, func(t *rapid.T) {
@@ -238,7 +240,7 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 		buf := b.pages("temporary", rapid.IntRange(1, 30).Draw(t, "pages"))
 		xs := []*reprise.Executable{keep}
 		for i := range rapid.IntRange(0, 2).Draw(t, "programs") {
-			xs = append(xs, b.load(b.adder(fmt.Sprint(i), reprise.Core{X: i}, buf, buf, 1)))
+			xs = append(xs, b.load(b.adder(fmt.Sprint(i), chip.Core{X: i}, buf, buf, 1)))
 		}
 		closed, freed := map[int]bool{0: true}, false
 		ops := b.refusals(keep, other, in)
@@ -340,7 +342,7 @@ func TestTraceRegionAdvice(t *testing.T) {
 				if err == nil && size > 1 {
 					return
 				}
-				var oom *reprise.OutOfMemoryError
+				var oom *allocator.OutOfMemoryError
 				if !errors.As(err, &oom) || oom.TraceRegion <= size {
 					t.Fatalf("a region of %d B: %v", size, err)
 				}
@@ -357,7 +359,7 @@ func TestTraceRegionAdvice(t *testing.T) {
 func TestRecoverKeepsParameters(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 2), b.pages("out", 2)
-	x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})

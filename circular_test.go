@@ -8,18 +8,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
 // lying is a program that reads two pages into a circular buffer that lies at an address, on two workers, and leaves them
 // there.
 func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *reprise.Program {
-	cores := []reprise.Range{reprise.Grid(2, 1)}
+	cores := []chip.Range{chip.Grid(2, 1)}
 	return &reprise.Program{
 		Name: "lying", Buffers: []*reprise.Buffer{in}, CircularBuffers: []reprise.CircularBuffer{{Index: 5, Cores: cores, PageSize: 64, Pages: 2, Addr: addr}},
 		Kernels: []reprise.Kernel{{
-			Name: "reader", Image: b.image(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Common: common,
-			Args: func(c reprise.Core) []uint32 { return []uint32{in.Addr(), uint32(2 * c.X), 2, 64, 5} },
+			Name: "reader", Image: b.image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Common: common,
+			Args: func(c chip.Core) []uint32 { return []uint32{in.Addr(), uint32(2 * c.X), 2, 64, 5} },
 		}},
 	}
 }
@@ -31,19 +34,19 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 		in := b.pages("in", 4)
 		b.write(in, 1)
 		shards := func(name string) *reprise.Buffer {
-			out := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Name: name, PageSize: 64, Sharding: &reprise.Sharding{
-				Layout: reprise.HeightSharded, Tensor: []int{4, 1}, Shard: []int{2, 1}, Cores: []reprise.Range{reprise.Grid(2, 1)},
+			out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Name: name, PageSize: 64, Sharding: &allocator.ShardSpec{
+				Layout: allocator.HeightSharded, Tensor: []int{4, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(2, 1)},
 			}})
 			b.must(b.queue.Write(b.ctx, out, 0, make([]byte, out.Size())))
 			return out
 		}
 		first, second := shards("first"), shards("second")
-		before := b.dev.Memory(reprise.L1).Allocated
+		before := b.dev.Memory(allocator.L1).Allocated
 		x := b.load(b.lying(in, first.Addr(), 0))
-		if now := b.dev.Memory(reprise.L1).Allocated; now != before {
+		if now := b.dev.Memory(allocator.L1).Allocated; now != before {
 			b.Errorf("L1 in use grew from %d to %d B", before, now)
 		}
-		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []reprise.Range{reprise.Grid(2, 1)}, Addr: first.Addr(), Size: 128, Given: true}}, x.CircularBuffers()); d != "" {
+		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []chip.Range{chip.Grid(2, 1)}, Addr: first.Addr(), Size: 128, Given: true}}, x.CircularBuffers()); d != "" {
 			b.Error(d)
 		}
 		moved := func(from *reprise.Buffer, what string) {
@@ -73,8 +76,8 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in := b.pages("in", 4)
-		l1 := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * b.dev.Grid().Size() * 2, PageSize: 64, Name: "l1"})
-		var wrong *reprise.ProgramError
+		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size() * 2, PageSize: 64, Name: "l1"})
+		var wrong *dispatch.ProgramError
 		for name, addr := range map[string]uint32{"reserved": 16, "end": 0xFFFFFFF0, "unaligned": l1.Addr() + 4} {
 			if _, err := b.dev.Load(b.ctx, b.lying(in, addr, 0)); !errors.As(err, &wrong) {
 				b.Errorf("%s: %v", name, err)

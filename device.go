@@ -23,7 +23,7 @@ type Device struct {
 	mem    *allocator.Allocator
 	queues []*Queue
 
-	target Target
+	target kmd.Target
 	log    *usage.Log // nil if there is none
 	logErr error      // why there is none
 
@@ -44,7 +44,7 @@ type Device struct {
 }
 
 // Open opens a device, brings up its firmware and its command queues.
-func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
+func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	o := options{usageLog: usage.Dir}
 	for _, opt := range opts {
 		opt(&o)
@@ -110,25 +110,25 @@ func (d *Device) Close() error {
 func (d *Device) Name() string { return d.name }
 
 // Arch returns the chip's architecture.
-func (d *Device) Arch() Arch { return d.disp.Chip().Arch() }
+func (d *Device) Arch() chip.Arch { return d.disp.Chip().Arch() }
 
 // Grid returns the workers that programs may use.
-func (d *Device) Grid() Range { return d.disp.Grid() }
+func (d *Device) Grid() chip.Range { return d.disp.Grid() }
 
 // Virtual returns the coordinate by which kernels name a worker in NoC addresses, the same on both NoCs. The error is a
 // *chip.CoordinateError for a core outside of the chip.
-func (d *Device) Virtual(c Core) (chip.XY, error) { return d.disp.Chip().Virtual(c) }
+func (d *Device) Virtual(c chip.Core) (chip.XY, error) { return d.disp.Chip().Virtual(c) }
 
 // Multicast returns the rectangle of coordinates that a multicast to a range of workers takes, and how many workers that
 // are. Routers leave out columns and rows without workers, so one rectangle is enough on harvested chips too. Its Corners
 // are those of a NoC. The error is a
 // *chip.CoordinateError for a range that reaches beyond the chip.
-func (d *Device) Multicast(r Range) (chip.VirtualRect, error) {
+func (d *Device) Multicast(r chip.Range) (chip.VirtualRect, error) {
 	rects := d.disp.Chip().Rects(r)
 	if len(rects) == 1 {
 		return rects[0], nil
 	}
-	for _, c := range []Core{r.Start, r.End} {
+	for _, c := range []chip.Core{r.Start, r.End} {
 		if _, err := d.disp.Chip().Virtual(c); err != nil {
 			return chip.VirtualRect{}, err
 		}
@@ -163,7 +163,7 @@ func (d *Device) Queues() int { return len(d.queues) }
 func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 
 // Memory returns the state of one kind of memory. TRACE memory is counted with allocator.Trace.
-func (d *Device) Memory(k Kind) MemoryStats { return d.mem.Stats(k) }
+func (d *Device) Memory(k allocator.Kind) allocator.Stats { return d.mem.Stats(k) }
 
 // failed is the error of an operation: ErrClosed if the device was closed meanwhile, whatever broke.
 func (d *Device) failed(op string, err error) error {

@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -23,8 +25,8 @@ import (
 // What a device says of itself is what the chips are: grids without the row or column of the command queues, and banks.
 func TestDeviceDescribesItself(t *testing.T) {
 	type facts struct {
-		Arch   reprise.Arch
-		Grid   reprise.Range
+		Arch   chip.Arch
+		Grid   chip.Range
 		Banks  int
 		Bank   uint64
 		Queues int
@@ -33,10 +35,10 @@ func TestDeviceDescribesItself(t *testing.T) {
 		card *sim.Card
 		want facts
 	}{
-		{sim.Wormhole(), facts{reprise.Wormhole, reprise.Grid(8, 9), 12, 1 << 30, 1}},
-		{sim.Blackhole(), facts{reprise.Blackhole, reprise.Grid(13, 10), 8, 0xFF000000, 1}},
-		{sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 1<<1 | 1<<8})), facts{reprise.Wormhole, reprise.Grid(8, 7), 12, 1 << 30, 1}},
-		{sim.Blackhole(sim.Harvesting(chip.Harvesting{Tensix: 1<<3 | 1<<9, DRAM: 1 << 2})), facts{reprise.Blackhole, reprise.Grid(11, 10), 7, 0xFF000000, 1}},
+		{sim.Wormhole(), facts{chip.Wormhole, chip.Grid(8, 9), 12, 1 << 30, 1}},
+		{sim.Blackhole(), facts{chip.Blackhole, chip.Grid(13, 10), 8, 0xFF000000, 1}},
+		{sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 1<<1 | 1<<8})), facts{chip.Wormhole, chip.Grid(8, 7), 12, 1 << 30, 1}},
+		{sim.Blackhole(sim.Harvesting(chip.Harvesting{Tensix: 1<<3 | 1<<9, DRAM: 1 << 2})), facts{chip.Blackhole, chip.Grid(11, 10), 7, 0xFF000000, 1}},
 	} {
 		b := open(t, tt.card)
 		got := facts{b.dev.Arch(), b.dev.Grid(), b.dev.DRAMBanks(), b.dev.DRAMBankSize(), b.dev.Queues()}
@@ -61,15 +63,15 @@ func TestOpenErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		ctx    context.Context
-		target reprise.Target
+		target kmd.Target
 		opts   []reprise.Option
 		is     error // if errors.Is can tell
 		linux  bool  // only there
 		parts  []string
 	}{
-		{"no node", t.Context(), reprise.Path("/no/such/node"), nil, kmd.ErrNoDevice, true, []string{"reprise: open", "/no/such/node", "no such device", "modprobe tenstorrent"}},
-		{"no device", t.Context(), reprise.Path(file), nil, kmd.ErrNotDevice, true, []string{"reprise: open", file, "not a Tenstorrent device"}},
-		{"no target", t.Context(), nil, nil, nil, false, []string{"reprise: open: no target", "reprise.Path"}},
+		{"no node", t.Context(), kmd.Path("/no/such/node"), nil, kmd.ErrNoDevice, true, []string{"reprise: open", "/no/such/node", "no such device", "modprobe tenstorrent"}},
+		{"no device", t.Context(), kmd.Path(file), nil, kmd.ErrNotDevice, true, []string{"reprise: open", file, "not a Tenstorrent device"}},
+		{"no target", t.Context(), nil, nil, nil, false, []string{"reprise: open: no target", "kmd.Path"}},
 		{"cancelled", cancelled, sim.Blackhole(), nil, context.Canceled, false, []string{"reprise: open", "context canceled"}},
 		{"three queues", t.Context(), sim.Blackhole(), []reprise.Option{reprise.WithQueues(3)}, nil, false, []string{"reprise: open emulated blackhole 0", "3 command queues asked for", "1 or 2"}},
 		{"minus one queue", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithQueues(-1)}, nil, false, []string{"-1 command queues asked for"}},
@@ -104,12 +106,12 @@ func second[T any](_ T, err error) error { return err }
 func TestCloseWhileOthersWait(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onEmulators(t, func(b *bench) {
-		word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+		word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64)))
-		cores := []reprise.Range{reprise.Single(0, 0)}
+		cores := []chip.Range{chip.Single(0, 0)}
 		x := b.load(&reprise.Program{Name: "forever", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
-			Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: cores,
-			Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+			Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: cores,
+			Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 		}}})
 		b.must(b.queue.Run(b.ctx, x))
 		const waiters = 3
@@ -140,7 +142,7 @@ func TestNoPowerSettings(t *testing.T) {
 // What isn't there is an error, not a crash.
 func TestNothing(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	p := b.blank("blank", reprise.Single(0, 0))
+	p := b.blank("blank", chip.Single(0, 0))
 	p.Buffers = []*reprise.Buffer{nil}
 	for what, err := range map[string]error{
 		"reprise: write: no buffer":                              b.queue.Write(b.ctx, nil, 0, nil),
@@ -161,11 +163,11 @@ func TestNothing(t *testing.T) {
 // A wait that nothing ends by itself ends with a report of every core that is busy, and the device can be closed.
 func TestHang(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+		word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64)))
 		x := b.load(&reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-			Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.TRISC1, Cores: []reprise.Range{reprise.Single(2, 1)},
-			Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+			Name: "wait", Image: b.image(kernels.Spin), Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(2, 1)},
+			Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 		}}})
 		b.must(b.queue.Run(b.ctx, x))
 
@@ -175,7 +177,7 @@ func TestHang(t *testing.T) {
 		b.says(b.queue.Finish(ctx), "reprise: finish", "the commands so far to finish", "no patience")
 
 		err := b.queue.Finish(b.ctx)
-		var h *reprise.HangError
+		var h *dispatch.HangError
 		if !errors.As(err, &h) || !errors.Is(err, reprise.ErrTimeout) {
 			b.Fatalf("%v, want a *HangError", err)
 		}
@@ -209,7 +211,7 @@ func TestOpenKeepsTheCause(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("device nodes are for Linux")
 	}
-	_, err := reprise.Open(t.Context(), reprise.Path("/no/such/node"))
+	_, err := reprise.Open(t.Context(), kmd.Path("/no/such/node"))
 	var op *kmd.OpError
 	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, reprise.ErrNoDevice) || !errors.As(err, &op) || op.Path != "/no/such/node" {
 		t.Errorf("%v (%+v)", err, op)
@@ -232,10 +234,10 @@ func TestCoordinatesForKernels(t *testing.T) {
 			b.Errorf("on NoC 1 it takes %v and %v", start, end)
 		}
 		var outside *chip.CoordinateError
-		if _, err := b.dev.Virtual(reprise.Core{X: 100}); !errors.As(err, &outside) {
+		if _, err := b.dev.Virtual(chip.Core{X: 100}); !errors.As(err, &outside) {
 			b.Errorf("a core outside of the chip: %v", err)
 		}
-		if _, err := b.dev.Multicast(reprise.Grid(100, 1)); !errors.As(err, &outside) {
+		if _, err := b.dev.Multicast(chip.Grid(100, 1)); !errors.As(err, &outside) {
 			b.Errorf("a range beyond the chip: %v", err)
 		}
 	})

@@ -50,7 +50,7 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 		}
 		rs[i].Site = site
 	}
-	if c.Kind == L1 {
+	if c.Kind == allocator.L1 {
 		for _, d := range lockOrder(ds) { // as in newBuffer
 			d.cbs.mu.Lock()
 			defer d.cbs.mu.Unlock()

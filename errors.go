@@ -60,9 +60,9 @@ var (
 	ErrDamagedTrace = tracebuf.ErrDamaged
 	ErrInvalidTrace = tracebuf.ErrInvalid
 	ErrOtherTarget  = tracebuf.ErrTarget
-	// ErrOutOfMemory is returned when device memory doesn't hold what was asked for; a *OutOfMemoryError says more.
+	// ErrOutOfMemory is returned when device memory doesn't hold what was asked for; a *allocator.OutOfMemoryError says more.
 	ErrOutOfMemory = allocator.ErrOutOfMemory
-	// ErrTimeout is the cause of a *HangError when nothing else is known.
+	// ErrTimeout is the cause of a *dispatch.HangError when nothing else is known.
 	ErrTimeout = dispatch.ErrTimeout
 	// ErrBehind is returned for what needs a chip's own PCI interface, such as pinned host memory, where it is behind another
 	// chip. ErrLink is returned when the Ethernet link to such a chip can't carry its command queues.
@@ -89,9 +89,9 @@ func callerPC() uintptr {
 	return pc[0]
 }
 
-// overlap adds the call site to an *OverlapError.
+// overlap adds the call site to an *dispatch.OverlapError.
 func overlap(err error) error {
-	var o *OverlapError
+	var o *dispatch.OverlapError
 	if errors.As(err, &o) {
 		at := callSite()
 		o.Site = fmt.Sprintf("%s:%d", filepath.Base(at.File), at.Line)

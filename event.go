@@ -37,8 +37,8 @@ func (d *Device) NewEvent(name string, opts ...EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.e.Name() }
 
-// Synchronize waits until the event's newest recording is done. The error is an *EventError if it was never recorded or
-// the recording is lost, and wraps a *HangError if the device stops.
+// Synchronize waits until the event's newest recording is done. The error is an *dispatch.EventError if it was never recorded or
+// the recording is lost, and wraps a *dispatch.HangError if the device stops.
 func (e *Event) Synchronize(ctx context.Context) (err error) {
 	at := callerPC()
 	if e != nil && e.d.watched() {
@@ -108,7 +108,7 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 }
 
 // Wait holds whatever is put into the queue from now on until the event's newest recording is done. The call itself
-// returns at once. The error is an *EventError, which names both calls, if nothing would end the wait: the event was
+// returns at once. The error is an *dispatch.EventError, which names both calls, if nothing would end the wait: the event was
 // never recorded, or the recording is lost. Waiting for a recording of the same queue has no effect.
 func (q *Queue) Wait(ctx context.Context, e *Event) (err error) {
 	at := callerPC()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -20,14 +21,14 @@ import (
 func TestWorkersPassBetweenQueues(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		out := b.pages("out", 1)
-		one, two := b.load(b.blank("one", reprise.Single(0, 0))), b.load(b.blank("two", reprise.Single(1, 1)))
+		one, two := b.load(b.blank("one", chip.Single(0, 0))), b.load(b.blank("two", chip.Single(1, 1)))
 		q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
 		tr, err := q1.Capture(b.ctx, "tr", record(two))
 		b.must(err)
 		e, f := b.dev.NewEvent("e"), b.dev.NewEvent("f")
-		refused := func(what string, err error, want reprise.OverlapError) {
+		refused := func(what string, err error, want dispatch.OverlapError) {
 			b.Helper()
-			var o *reprise.OverlapError
+			var o *dispatch.OverlapError
 			if !errors.As(err, &o) {
 				b.Errorf("%s: error %v, want an *OverlapError", what, err)
 				return
@@ -42,23 +43,23 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 		b.must(q1.Finish(b.ctx))
 
 		b.must(q0.Run(b.ctx, one))
-		runTwo := reprise.OverlapError{Queue: 1, Op: `run program "two"`, Owner: 0, Last: `run program "one"`}
+		runTwo := dispatch.OverlapError{Queue: 1, Op: `run program "two"`, Owner: 0, Last: `run program "one"`}
 		refused("run at once", q1.Run(b.ctx, two), runTwo)
-		refused("replay at once", tr.Replay(b.ctx), reprise.OverlapError{Queue: 1, Op: `replay trace "tr"`, Owner: 0, Last: `run program "one"`})
+		refused("replay at once", tr.Replay(b.ctx), dispatch.OverlapError{Queue: 1, Op: `replay trace "tr"`, Owner: 0, Last: `run program "one"`})
 		b.must(q0.Record(b.ctx, e))
 		refused("recorded, not waited for", q1.Run(b.ctx, two), runTwo)
 		b.must(q1.Wait(b.ctx, e))
 		b.must(q1.Run(b.ctx, two))
-		refused("the owner before", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
+		refused("the owner before", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
 		b.must(tr.Replay(b.ctx))
-		refused("after a replay", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `replay trace "tr"`})
+		refused("after a replay", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `replay trace "tr"`})
 
 		// An event from before the last program is no edge, and moving data takes nothing over.
 		b.must(q1.Record(b.ctx, f))
 		b.must(q1.Run(b.ctx, two))
 		b.must(q0.Wait(b.ctx, f))
 		b.must(q0.Write(b.ctx, out, 0, make([]byte, out.Size())))
-		refused("recorded before the last program", q0.Run(b.ctx, one), reprise.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
+		refused("recorded before the last program", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
 
 		// What the host has seen is an edge as well: Finish, Synchronize, a Read.
 		b.must(q1.Finish(b.ctx))
@@ -84,17 +85,17 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			b := open(t, target, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(300*time.Millisecond))
 			q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
 			word := b.word()
-			one, two := b.load(b.blank("one", reprise.Single(0, 0))), b.load(b.blank("two", reprise.Single(1, 1)))
+			one, two := b.load(b.blank("one", chip.Single(0, 0))), b.load(b.blank("two", chip.Single(1, 1)))
 			tr, err := q1.Capture(b.ctx, "tr", record(two))
 			b.must(err)
-			x := b.load(b.adder("x", reprise.Core{X: 2}, b.pages("in", 1), b.pages("out", 1), 1))
+			x := b.load(b.adder("x", chip.Core{X: 2}, b.pages("in", 1), b.pages("out", 1), 1))
 			named, err := q1.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("addend", addend))
 			})
 			b.must(err)
 			e := b.dev.NewEvent("e")
 			b.must(errors.Join(q0.Finish(b.ctx), q1.Finish(b.ctx)))
-			b.must(q0.Run(b.ctx, b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))))
+			b.must(q0.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
 			b.must(q0.Record(b.ctx, e))
 			b.must(q1.Wait(b.ctx, e))
 			never, cancel := context.WithCancel(b.ctx)
@@ -135,7 +136,7 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			b.must(err)
 			ch, err := chip.New(b.dev.Arch(), chip.Harvesting{})
 			b.must(err)
-			xy, err := ch.Virtual(reprise.Core{})
+			xy, err := ch.Virtual(chip.Core{})
 			b.must(err)
 			b.must(errors.Join(c.Write32(xy, uint64(word.Addr()), 1), c.Close()))
 			b.must(errors.Join(q0.Finish(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Finish(b.ctx)))
@@ -150,11 +151,11 @@ func TestQueueWorkersThatCannotBe(t *testing.T) {
 		opts []reprise.Option
 		says []string
 	}{
-		{"overlap", []reprise.Option{reprise.WithQueueWorkers(0, reprise.Grid(4, 4)), reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 3, Y: 3}, End: reprise.Core{X: 5, Y: 5}})}, []string{"queue 0 uses the workers", "which overlap", "equal or apart"}},
-		{"one of two", []reprise.Option{reprise.WithQueueWorkers(1, reprise.Single(0, 0))}, []string{"queue 0 uses the workers", "queue without any uses the whole grid"}},
-		{"outside", []reprise.Option{reprise.WithQueueWorkers(0, reprise.Grid(40, 2)), reprise.WithQueueWorkers(1, reprise.Single(0, 5))}, []string{"not a rectangle inside the worker grid"}},
-		{"backwards", []reprise.Option{reprise.WithQueueWorkers(0, reprise.Range{Start: reprise.Core{X: 2}})}, []string{"not a rectangle inside the worker grid"}},
-		{"no such queue", []reprise.Option{reprise.WithQueueWorkers(2, reprise.Single(0, 0))}, []string{"given to queue 2", "has 2 queues"}},
+		{"overlap", []reprise.Option{reprise.WithQueueWorkers(0, chip.Grid(4, 4)), reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 3, Y: 3}, End: chip.Core{X: 5, Y: 5}})}, []string{"queue 0 uses the workers", "which overlap", "equal or apart"}},
+		{"one of two", []reprise.Option{reprise.WithQueueWorkers(1, chip.Single(0, 0))}, []string{"queue 0 uses the workers", "queue without any uses the whole grid"}},
+		{"outside", []reprise.Option{reprise.WithQueueWorkers(0, chip.Grid(40, 2)), reprise.WithQueueWorkers(1, chip.Single(0, 5))}, []string{"not a rectangle inside the worker grid"}},
+		{"backwards", []reprise.Option{reprise.WithQueueWorkers(0, chip.Range{Start: chip.Core{X: 2}})}, []string{"not a rectangle inside the worker grid"}},
+		{"no such queue", []reprise.Option{reprise.WithQueueWorkers(2, chip.Single(0, 0))}, []string{"given to queue 2", "has 2 queues"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &bench{T: t, ctx: t.Context()}
@@ -177,7 +178,7 @@ func TestWaitsThatNothingEnds(t *testing.T) {
 		`reprise: synchronize: dispatch: synchronize with event "never" at event_t`:  e.Synchronize(b.ctx),
 		`reprise: query: dispatch: query event "never" at event_test.go:`:            second(e.Query()),
 	} {
-		var ee *reprise.EventError
+		var ee *dispatch.EventError
 		if !errors.Is(err, reprise.ErrNotRecorded) || !errors.As(err, &ee) || ee.Event != "never" || ee.Recorder != -1 {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -204,7 +205,7 @@ func TestEventsOverARecovery(t *testing.T) {
 		done, lost := b.dev.NewEvent("done"), b.dev.NewEvent("lost")
 		b.must(b.queue.Record(b.ctx, done))
 		b.must(done.Synchronize(b.ctx))
-		b.must(b.queue.Run(b.ctx, b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))))
+		b.must(b.queue.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
 		b.must(b.queue.Record(b.ctx, lost))
 		if is, err := lost.Query(); is || err != nil {
 			b.Errorf("query before it is done: %v, %v", is, err)
@@ -230,7 +231,7 @@ func TestEventsOverARecovery(t *testing.T) {
 		}
 		b.must(b.queue.Record(b.ctx, lost))
 		b.must(b.dev.Queue(1).Wait(b.ctx, lost))
-		b.must(b.dev.Queue(1).Run(b.ctx, b.load(b.blank("blank", reprise.Single(0, 0)))))
+		b.must(b.dev.Queue(1).Run(b.ctx, b.load(b.blank("blank", chip.Single(0, 0)))))
 		b.must(b.dev.Queue(1).Finish(b.ctx))
 	}, reprise.WithQueues(2))
 }
@@ -261,7 +262,7 @@ func TestStartedReads(t *testing.T) {
 			}
 		}
 		// A read after a kernel that spins isn't done; once abandoned, its data don't arrive.
-		b.must(b.queue.Run(b.ctx, b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))))
+		b.must(b.queue.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
 		dst := make([]byte, bufs[0].Size())
 		p, err := b.queue.StartRead(b.ctx, bufs[0], 0, dst)
 		b.must(err)
@@ -286,7 +287,7 @@ func TestStartedReads(t *testing.T) {
 // Nothing of an event can be part of a capture, which says so, and with the place.
 func TestEventsInACapture(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
-	x, e := b.load(b.blank("x", reprise.Single(0, 0))), b.dev.NewEvent("e")
+	x, e := b.load(b.blank("x", chip.Single(0, 0))), b.dev.NewEvent("e")
 	b.must(b.queue.Record(b.ctx, e))
 	for what, use := range map[string]func(ctx context.Context) error{
 		`record event "e" at `:           func(ctx context.Context) error { return b.queue.Record(ctx, e) },
@@ -308,16 +309,16 @@ func TestEventsInACapture(t *testing.T) {
 // between two, and a reading past the queue agrees.
 func TestTimedEvents(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		var before, after [2]reprise.Clock
+		var before, after [2]dispatch.Clock
 		var err error
-		read := func(into *[2]reprise.Clock) {
+		read := func(into *[2]dispatch.Clock) {
 			for i := range into {
 				into[i], err = b.dev.Queue(i).Clock()
 				b.must(err)
 			}
 		}
 		read(&before)
-		x := b.load(b.blank("x", reprise.Single(0, 0)))
+		x := b.load(b.blank("x", chip.Single(0, 0)))
 		var events []*reprise.Event
 		for i := range 10 {
 			e := b.dev.NewEvent(fmt.Sprint(i), reprise.Timed())
@@ -356,7 +357,7 @@ func TestCloseWithRecordingsUnread(t *testing.T) {
 		e := b.dev.NewEvent("e")
 		release := b.word()
 		b.must(b.dev.Queue(0).Finish(b.ctx))
-		b.must(b.dev.Queue(1).Run(b.ctx, b.spin("spin", release, reprise.BRISC, reprise.Single(0, 0))))
+		b.must(b.dev.Queue(1).Run(b.ctx, b.spin("spin", release, chip.BRISC, chip.Single(0, 0))))
 		for range 400 {
 			b.must(b.dev.Queue(1).Record(b.ctx, e))
 		}
@@ -370,12 +371,12 @@ func TestCloseWithRecordingsUnread(t *testing.T) {
 func TestWaitForAStoppedQueue(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		e := b.dev.NewEvent("e")
-		b.must(b.queue.Run(b.ctx, b.spin("spin", b.word(), reprise.BRISC, reprise.Single(0, 0))))
+		b.must(b.queue.Run(b.ctx, b.spin("spin", b.word(), chip.BRISC, chip.Single(0, 0))))
 		b.must(b.queue.Record(b.ctx, e))
 		b.hang(b.queue.Finish(b.ctx))
 		err := b.dev.Queue(1).Wait(b.ctx, e)
 		b.hang(err)
-		var ee *reprise.EventError
+		var ee *dispatch.EventError
 		if !errors.As(err, &ee) || ee.Queue != 1 || ee.Recorder != 0 || ee.Event != "e" {
 			b.Errorf("error %v, want an *EventError", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -18,7 +19,7 @@ func ExampleQueue_Wait() {
 	}
 	defer dev.Close()
 	reader, writer := dev.Queue(0), dev.Queue(1)
-	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Name: "mailbox"})
+	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "mailbox"})
 	if err != nil {
 		fmt.Println(err)
 		return

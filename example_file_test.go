@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -67,11 +68,11 @@ func ExampleDevice_LoadTrace() {
 func ExampleDevice_LoadTrace_queues() {
 	ctx := context.Background()
 	split := []reprise.Option{
-		reprise.WithQueues(2), reprise.WithQueueWorkers(0, reprise.Grid(2, 2)), reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 2}, End: reprise.Core{X: 3, Y: 1}}),
+		reprise.WithQueues(2), reprise.WithQueueWorkers(0, chip.Grid(2, 2)), reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 3, Y: 1}}),
 	}
 	dev, err := reprise.Open(ctx, sim.Blackhole(), split...)
 	check(err)
-	first, last := blank(ctx, dev, "first", reprise.Grid(2, 2)), blank(ctx, dev, "last", reprise.Single(2, 0))
+	first, last := blank(ctx, dev, "first", chip.Grid(2, 2)), blank(ctx, dev, "last", chip.Single(2, 0))
 	done := dev.NewEvent("first is done")
 	second := dev.Queue(1)
 	trace, err := dev.Queue(0).Capture(ctx, "both", func(_ context.Context, r *reprise.Recorder) error {

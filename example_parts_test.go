@@ -10,19 +10,23 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // blank loads a program that does nothing on some workers, or on all.
-func blank(ctx context.Context, dev *reprise.Device, name string, on ...reprise.Range) *reprise.Executable {
+func blank(ctx context.Context, dev *reprise.Device, name string, on ...chip.Range) *reprise.Executable {
 	if on == nil {
-		on = []reprise.Range{dev.Grid()}
+		on = []chip.Range{dev.Grid()}
 	}
 	image, err := kernels.Prebuilt(dev.Arch(), kernels.Blank)
 	check(err)
 	x, err := dev.Load(ctx, &reprise.Program{Name: name, Kernels: []reprise.Kernel{{
-		Name: "nothing", Image: image, Processor: reprise.BRISC, Cores: on,
+		Name: "nothing", Image: image, Processor: chip.BRISC, Cores: on,
 	}}})
 	check(err)
 	return x
@@ -30,7 +34,7 @@ func blank(ctx context.Context, dev *reprise.Device, name string, on ...reprise.
 
 // A card that isn't there is an error that a program can tell from others.
 func ExampleOpen() {
-	_, err := reprise.Open(context.Background(), reprise.Path("/dev/tenstorrent/99"))
+	_, err := reprise.Open(context.Background(), kmd.Path("/dev/tenstorrent/99"))
 	switch {
 	case errors.Is(err, reprise.ErrPermission):
 		fmt.Println("there is a card, but not for us")
@@ -53,13 +57,13 @@ func ExampleDevice_NewBuffer() {
 	dev, err := reprise.Open(context.Background(), sim.Blackhole())
 	check(err)
 	defer dev.Close()
-	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 100 * 1000, PageSize: 1000, Name: "weights"})
+	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 100 * 1000, PageSize: 1000, Name: "weights"})
 	check(err)
 	fmt.Printf("%q: %d B in pages of %d B, %d B apart\n", b.Name(), b.Size(), b.PageSize(), b.PageStride())
-	fmt.Printf("each of %d banks gave %d B\n", dev.DRAMBanks(), dev.Memory(reprise.DRAM).Allocated)
+	fmt.Printf("each of %d banks gave %d B\n", dev.DRAMBanks(), dev.Memory(allocator.DRAM).Allocated)
 
-	_, err = dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 1 << 30, PageSize: 1 << 10, Name: "too much"})
-	var oom *reprise.OutOfMemoryError
+	_, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 1 << 30, PageSize: 1 << 10, Name: "too much"})
+	var oom *allocator.OutOfMemoryError
 	if errors.As(err, &oom) {
 		fmt.Printf("%s for %q: each bank must hold %d B and has %d B\n", oom.Kind, oom.Owner, oom.Need, oom.Have)
 	}
@@ -165,18 +169,18 @@ func ExampleHangError() {
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
 	check(err)
 	defer dev.Close()
-	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 	check(err)
 	check(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))
 	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
 	check(err)
 	x, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-		Name: "wait for 1", Image: image, Processor: reprise.TRISC0, Cores: []reprise.Range{reprise.Single(3, 4)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Name: "wait for 1", Image: image, Processor: chip.TRISC0, Cores: []chip.Range{chip.Single(3, 4)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 	check(err)
 	check(dev.Queue(0).Run(ctx, x))
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	if errors.As(dev.Queue(0).Finish(ctx), &hang) {
 		fmt.Println("last:", hang.Last, "- cause:", hang.Cause)
 		for _, c := range hang.Cores {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -18,7 +19,7 @@ func ExampleDevice_NewHostBuffer() {
 	}
 	defer dev.Close()
 	const size = 64 << 10
-	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: size, PageSize: 2 << 10, Name: "weights"})
+	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 2 << 10, Name: "weights"})
 	if err != nil {
 		fmt.Println(err)
 		return

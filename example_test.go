@@ -7,6 +7,8 @@ import (
 	"log"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -14,35 +16,35 @@ import (
 // Records a program that adds 7 to every word of a buffer, and replays it on one batch of words after another.
 func Example() {
 	ctx := context.Background()
-	dev, err := reprise.Open(ctx, sim.Blackhole()) // or reprise.Path("/dev/tenstorrent/0")
+	dev, err := reprise.Open(ctx, sim.Blackhole()) // or kmd.Path("/dev/tenstorrent/0")
 	check(err)
 	defer dev.Close()
 	queue := dev.Queue(0)
 
 	// Two buffers of 1024 pages of 64 bytes, spread over all DRAM banks.
-	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 1 << 16, PageSize: 64, Name: "in"})
+	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 16, PageSize: 64, Name: "in"})
 	check(err)
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 1 << 16, PageSize: 64, Name: "out"})
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 16, PageSize: 64, Name: "out"})
 	check(err)
 
 	// On each of 64 cores one processor fetches 16 pages, a second one adds, and a third one stores.
-	cores := reprise.Grid(8, 8)
-	first := func(c reprise.Core) uint32 { return uint32(c.Y*8+c.X) * 16 }
-	kernel := func(name string, p reprise.Processor, args func(reprise.Core) []uint32) reprise.Kernel {
+	cores := chip.Grid(8, 8)
+	first := func(c chip.Core) uint32 { return uint32(c.Y*8+c.X) * 16 }
+	kernel := func(name string, p chip.Processor, args func(chip.Core) []uint32) reprise.Kernel {
 		image, err := kernels.Prebuilt(dev.Arch(), name)
 		check(err)
-		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: []reprise.Range{cores}, Args: args}
+		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: []chip.Range{cores}, Args: args}
 	}
 	program := &reprise.Program{
 		Name: "add 7",
 		Kernels: []reprise.Kernel{
-			kernel(kernels.CopyReader, reprise.BRISC, func(c reprise.Core) []uint32 { return []uint32{in.Addr(), first(c), 16, 64, 0} }),
-			kernel(kernels.Add, reprise.TRISC0, func(reprise.Core) []uint32 { return []uint32{0, 1, 16, 7} }),
-			kernel(kernels.CopyWriter, reprise.NCRISC, func(c reprise.Core) []uint32 { return []uint32{out.Addr(), first(c), 16, 64, 1} }),
+			kernel(kernels.CopyReader, chip.BRISC, func(c chip.Core) []uint32 { return []uint32{in.Addr(), first(c), 16, 64, 0} }),
+			kernel(kernels.Add, chip.TRISC0, func(chip.Core) []uint32 { return []uint32{0, 1, 16, 7} }),
+			kernel(kernels.CopyWriter, chip.NCRISC, func(c chip.Core) []uint32 { return []uint32{out.Addr(), first(c), 16, 64, 1} }),
 		},
 		CircularBuffers: []reprise.CircularBuffer{
-			{Index: 0, Cores: []reprise.Range{cores}, PageSize: 64, Pages: 2},
-			{Index: 1, Cores: []reprise.Range{cores}, PageSize: 64, Pages: 2},
+			{Index: 0, Cores: []chip.Range{cores}, PageSize: 64, Pages: 2},
+			{Index: 1, Cores: []chip.Range{cores}, PageSize: 64, Pages: 2},
 		},
 		Buffers: []*reprise.Buffer{in, out},
 	}

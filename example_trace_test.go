@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -16,8 +18,8 @@ func storing(ctx context.Context, dev *reprise.Device, name string, to *reprise.
 	im, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
 	check(err)
 	x, err := dev.Load(ctx, &reprise.Program{Name: name, Buffers: []*reprise.Buffer{to}, Kernels: []reprise.Kernel{{
-		Name: "store", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)}, Common: []uint32{0},
-		Args: func(reprise.Core) []uint32 { return []uint32{to.Addr(), 1, value} },
+		Name: "store", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}, Common: []uint32{0},
+		Args: func(chip.Core) []uint32 { return []uint32{to.Addr(), 1, value} },
 	}}})
 	check(err)
 	return x
@@ -72,7 +74,7 @@ func ExampleTrace_Set() {
 	check(err)
 	defer dev.Close()
 	queue := dev.Queue(0)
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16, Name: "out"})
 	check(err)
 	x := storing(ctx, dev, "store", out, 1)
 
@@ -103,7 +105,7 @@ func ExampleTrace_Debug() {
 	check(err)
 	defer dev.Close()
 	queue := dev.Queue(0)
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16, Name: "out"})
 	check(err)
 	first, second := storing(ctx, dev, "first", out, 5), storing(ctx, dev, "second", out, 6)
 	trace, err := queue.Capture(ctx, "two", func(_ context.Context, r *reprise.Recorder) error {
@@ -127,7 +129,7 @@ func ExampleTrace_Debug_bisect() {
 	check(err)
 	defer dev.Close()
 	queue := dev.Queue(0)
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16, Name: "out"})
 	check(err)
 	right, wrong := storing(ctx, dev, "right", out, 1), storing(ctx, dev, "wrong", out, 99)
 	trace, err := queue.Capture(ctx, "model", func(_ context.Context, r *reprise.Recorder) error {
@@ -148,10 +150,10 @@ func ExamplePool() {
 	check(err)
 	defer dev.Close()
 	queue := dev.Queue(0)
-	pool, err := dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 64 << 10, Name: "scratch"})
+	pool, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 64 << 10, Name: "scratch"})
 	check(err)
 	to := reprise.Arg{Kernel: "store", Index: 0}
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16, Name: "out"})
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16, Name: "out"})
 	check(err)
 	x := storing(ctx, dev, "x", out, 5)
 	same := map[uint32]bool{}

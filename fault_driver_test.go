@@ -103,8 +103,8 @@ func TestRecoverResetsAStoppedChip(t *testing.T) {
 		b := open(t, m, short)
 		r := newRig(b)
 		wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: reprise.NCRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
-			Args: func(reprise.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(0, 0)},
+			Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
 		}}})
 		r.before = b.allocated()
 		for range 2 {
@@ -128,8 +128,8 @@ func TestRecoverDoesNotTakeTheCardFromOthers(t *testing.T) {
 	f, err := other.Node(0).Open(syscall.O_RDWR)
 	b.must(err)
 	wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
-		Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
-		Args: func(reprise.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+		Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+		Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
 	}}})
 	r.before = b.allocated()
 	b.must(b.queue.Run(b.ctx, wild))
@@ -210,7 +210,7 @@ func TestCloseAfterAHang(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
-		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), reprise.BRISC, b.dev.Grid())))
+		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, b.dev.Grid())))
 		b.hang(b.queue.Finish(b.ctx))
 		p := b.dev.Arch().Params()
 		cores := []chip.XY{dispatchCore(b)}
@@ -254,7 +254,7 @@ func TestDeviceOffTheBus(t *testing.T) {
 		b := open(t, m, short)
 		word := b.word()
 		r := newRig(b)
-		forever := b.spin("forever", word, reprise.BRISC, reprise.Single(0, 0))
+		forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0))
 		r.before = b.allocated()
 		b.must(b.queue.Run(b.ctx, forever))
 		end, err := m.drv.Node(0).Inject(driver.AllOnes)

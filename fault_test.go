@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
@@ -18,26 +19,26 @@ import (
 )
 
 // spin is a program that waits on the given cores until the first word of an L1 buffer is 1.
-func (b *bench) spin(name string, word *reprise.Buffer, proc reprise.Processor, cores ...reprise.Range) *reprise.Executable {
+func (b *bench) spin(name string, word *reprise.Buffer, proc chip.Processor, cores ...chip.Range) *reprise.Executable {
 	b.Helper()
 	return b.load(&reprise.Program{Name: name, Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
 		Name: "wait", Image: b.image(kernels.Spin), Processor: proc, Cores: cores,
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 }
 
 func (b *bench) word() *reprise.Buffer {
 	b.Helper()
 	n := (b.dev.Grid().End.X + 1) * (b.dev.Grid().End.Y + 1)
-	word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * n, PageSize: 64, Name: "word"})
+	word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "word"})
 	b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64*n)))
 	return word
 }
 
 // hang returns the error of a wait that must end in a *HangError.
-func (b *bench) hang(err error) *reprise.HangError {
+func (b *bench) hang(err error) *dispatch.HangError {
 	b.Helper()
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	if !errors.As(err, &h) {
 		b.Fatalf("%v, want a *HangError", err)
 	}
@@ -52,9 +53,9 @@ func TestHangLeavesADump(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.word()
 		in, out := b.pages("in", 4), b.pages("out", 4)
-		trace := b.capture("trace", b.load(b.adder("add", reprise.Core{}, in, out, 1)))
+		trace := b.capture("trace", b.load(b.adder("add", chip.Core{}, in, out, 1)))
 		b.must(trace.Replay(b.ctx))
-		b.must(b.queue.Run(b.ctx, b.spin("forever", word, reprise.TRISC1, reprise.Single(2, 1))))
+		b.must(b.queue.Run(b.ctx, b.spin("forever", word, chip.TRISC1, chip.Single(2, 1))))
 		b.must(trace.Replay(b.ctx))
 		err := b.queue.Finish(b.ctx)
 		h := b.hang(err)
@@ -84,7 +85,7 @@ func TestHangLeavesADump(t *testing.T) {
 // A dump that can't be written is no reason to hide the hang.
 func TestDumpThatCannotBeWritten(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond), reprise.WithDumpDir("/no/such/directory"))
-	b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), reprise.BRISC, reprise.Single(0, 0))))
+	b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
 	h := b.hang(b.queue.Finish(b.ctx))
 	if h.File != "" || !errors.Is(h.FileErr, fs.ErrNotExist) || !strings.Contains(h.Detail(), "could not be written") {
 		t.Errorf("file %q, %v", h.File, h.FileErr)
@@ -97,7 +98,7 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 		target := card()
 		b := open(t, target, reprise.WithHangTimeout(500*time.Millisecond))
 		word := b.word()
-		x := b.spin("steps", word, reprise.BRISC, b.dev.Grid())
+		x := b.spin("steps", word, chip.BRISC, b.dev.Grid())
 		b.must(b.queue.Run(b.ctx, x))
 		done := make(chan error, 1)
 		go func() { done <- b.queue.Finish(b.ctx) }()

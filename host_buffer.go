@@ -89,7 +89,7 @@ func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 	case h.freed:
 		return fmt.Errorf("host buffer %q: %w", h.name, ErrReleased)
 	case at < 0 || n < 0 || at > len(h.mem) || n > len(h.mem)-at:
-		return fmt.Errorf("host buffer %q: %w", h.name, &TransferError{Op: "transfer", Offset: at, Size: n, Have: len(h.mem)})
+		return fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: len(h.mem)})
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (e *DirectError) Error() string {
 // copies, as Read does. If the host buffer is strict, such pages are not copied either, and where the addresses need a
 // copy, the call fails with a *DirectError before anything has moved.
 //
-// The error is a *TransferError if a range isn't inside, and matches ErrReleased if the host buffer was freed. When it
+// The error is a *dispatch.TransferError if a range isn't inside, and matches ErrReleased if the host buffer was freed. When it
 // fails after it began, because ctx ended, the device may still write to the memory until the queue was finished.
 func (q *Queue) ReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	return q.direct(ctx, true, b, off, h, at, n)

@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -54,20 +57,20 @@ func TestPaces(t *testing.T) {
 	} {
 		b := open(t, emulators[0](), reprise.WithPace(pace.spin, pace.longest), reprise.WithHangTimeout(400*time.Millisecond))
 		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("add", reprise.Core{}, in, out, 3))
+		x := b.load(b.adder("add", chip.Core{}, in, out, 3))
 		for i := range uint32(20) {
 			b.write(in, i)
 			b.must(b.queue.Run(b.ctx, x))
 			b.holds(out, i+3)
 		}
 		forever := b.load(&reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-			Name: "spin", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
-			Args: func(reprise.Core) []uint32 {
-				return []uint32{b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"}).Addr(), 77}
+			Name: "spin", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+			Args: func(chip.Core) []uint32 {
+				return []uint32{b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"}).Addr(), 77}
 			},
 		}}})
 		b.must(b.queue.Run(b.ctx, forever))
-		var hang *reprise.HangError
+		var hang *dispatch.HangError
 		if err := b.queue.Finish(b.ctx); !errors.As(err, &hang) {
 			t.Errorf("spin %v, longest %v: %v", pace.spin, pace.longest, err)
 		}

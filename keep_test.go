@@ -9,12 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // A trace holds what Keep hands it until it is released; what isn't the device's ends the capture.
 func TestKeep(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		x := b.load(b.blank("nothing", reprise.Single(0, 0)))
+		x := b.load(b.blank("nothing", chip.Single(0, 0)))
 		kept := b.pages("kept", 1)
 		addr := kept.Addr()
 		tr, err := b.queue.Capture(b.ctx, "keeps", func(_ context.Context, r *reprise.Recorder) error {
@@ -56,12 +58,12 @@ func TestTakeFromASnapshot(t *testing.T) {
 		var got, want []uint32
 		var free []func() error
 		for _, size := range []int{64, 4096, 1 << 20} {
-			addr, f, err := s.Take(reprise.BufferConfig{Kind: reprise.DRAM, Size: size, PageSize: 64, Name: "taken"})
+			addr, f, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64, Name: "taken"})
 			b.must(err)
 			got, free = append(got, addr), append(free, f)
 		}
 		b.must(free[1]())
-		addr, _, err := s.Take(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4096, PageSize: 64})
+		addr, _, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64})
 		b.must(err)
 		if addr != got[1] {
 			b.Errorf("what was freed was at %#x, the next is at %#x", got[1], addr)
@@ -70,15 +72,15 @@ func TestTakeFromASnapshot(t *testing.T) {
 			b.Errorf("the device's memory changed: %s", d)
 		}
 		for _, size := range []int{64, 4096, 1 << 20} {
-			want = append(want, b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: size, PageSize: 64}).Addr())
+			want = append(want, b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64}).Addr())
 		}
 		if !slices.Equal(got, want) {
 			b.Errorf("taken at %#x, allocated at %#x", got, want)
 		}
-		if _, _, err := s.Take(reprise.BufferConfig{Kind: reprise.L1, Size: 1 << 40, PageSize: 1 << 10}); !errors.Is(err, reprise.ErrOutOfMemory) {
+		if _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1, Size: 1 << 40, PageSize: 1 << 10}); !errors.Is(err, reprise.ErrOutOfMemory) {
 			b.Errorf("more than there is: %v", err)
 		}
-		if _, _, err := s.Take(reprise.BufferConfig{Kind: reprise.L1}); err == nil {
+		if _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1}); err == nil {
 			b.Error("nothing can be taken")
 		}
 	})
@@ -88,8 +90,8 @@ func TestTakeFromASnapshot(t *testing.T) {
 func TestCircularBuffersHavePlaces(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 2), b.pages("out", 2)
-		cbs := b.load(b.adder("add", reprise.Core{X: 1}, in, out, 1)).CircularBuffers()
-		if len(cbs) != 2 || cbs[0].Index != 0 || cbs[1].Index != 16 || cbs[0].Size != 128 || cbs[1].Addr < cbs[0].Addr+cbs[0].Size || !cmp.Equal(cbs[0].Cores, []reprise.Range{reprise.Single(1, 0)}) {
+		cbs := b.load(b.adder("add", chip.Core{X: 1}, in, out, 1)).CircularBuffers()
+		if len(cbs) != 2 || cbs[0].Index != 0 || cbs[1].Index != 16 || cbs[0].Size != 128 || cbs[1].Addr < cbs[0].Addr+cbs[0].Size || !cmp.Equal(cbs[0].Cores, []chip.Range{chip.Single(1, 0)}) {
 			b.Errorf("%+v", cbs)
 		}
 	})

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -48,14 +50,14 @@ func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 			q1, word := b.dev.Queue(1), b.word()
-			x := b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))
-			out := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+			x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
+			out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
 			before := b.allocated()
 			b.must(b.queue.Run(b.ctx, x))
 			if err := load(b, b.ends(), b.wide(out, 1)); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
-			mine := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 1024, Name: "mine"})
+			mine := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1024, Name: "mine"})
 			want := bytes.Repeat([]byte{0xAB}, mine.Size())
 			b.must(q1.Write(b.ctx, mine, 0, want))
 			b.letGo(q1, word)
@@ -75,15 +77,15 @@ func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 
 // A Split that its context ended gives up its pieces only when the queue has run them.
 func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
-	left := reprise.Range{End: reprise.Core{X: 7, Y: 9}}
-	right := reprise.Range{Start: reprise.Core{X: 8}, End: reprise.Core{X: 9, Y: 9}}
+	left := chip.Range{End: chip.Core{X: 7, Y: 9}}
+	right := chip.Range{Start: chip.Core{X: 8}, End: chip.Core{X: 9, Y: 9}}
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
 	q1, word := b.dev.Queue(1), b.word()
-	out := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
-	long := func(on reprise.Range, value uint32) *reprise.Executable {
+	out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+	long := func(on chip.Range, value uint32) *reprise.Executable {
 		x := b.load(&reprise.Program{Name: "long", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{on}, Common: []uint32{0},
-			Args: func(reprise.Core) []uint32 {
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{0},
+			Args: func(chip.Core) []uint32 {
 				a := []uint32{out.Addr(), 16}
 				for len(a) < 64 {
 					a = append(a, value)
@@ -91,10 +93,10 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 				return a
 			},
 		}}})
-		b.must(x.SetArgs("store", func(reprise.Core, []uint32) {})) // from now on they are in the commands
+		b.must(x.SetArgs("store", func(chip.Core, []uint32) {})) // from now on they are in the commands
 		return x
 	}
-	xs := []*reprise.Executable{b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))}
+	xs := []*reprise.Executable{b.spin("spin", word, chip.BRISC, chip.Single(0, 0))}
 	x, y := long(left, 7), long(right, 9)
 	for range 60 {
 		xs = append(xs, x)
@@ -122,10 +124,10 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 func TestRecoverFreesWhatIsLeft(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word := b.word()
-	x := b.spin("spin", word, reprise.BRISC, reprise.Single(0, 0))
+	x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
 	before := b.allocated()
 	b.must(b.queue.Run(b.ctx, x))
-	if _, err := b.dev.Load(b.ends(), b.blank("other", reprise.Single(1, 0))); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := b.dev.Load(b.ends(), b.blank("other", chip.Single(1, 0))); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	if cmp.Equal(before, b.allocated()) {
@@ -141,10 +143,10 @@ func TestRecoverFreesWhatIsLeft(t *testing.T) {
 func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word, data := b.word(), b.pages("data", 4)
-	add := b.adder("add", reprise.Core{}, data, data, 1)
+	add := b.adder("add", chip.Core{}, data, data, 1)
 	// More than the queue takes at once, and before the other one.
-	add.Buffers = []*reprise.Buffer{b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 80 << 20, PageSize: 4096, Name: "big"}), data}
-	trace := b.capture("t", b.load(add), b.spin("spin", word, reprise.BRISC, reprise.Single(1, 0)))
+	add.Buffers = []*reprise.Buffer{b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 80 << 20, PageSize: 4096, Name: "big"}), data}
+	trace := b.capture("t", b.load(add), b.spin("spin", word, chip.BRISC, chip.Single(1, 0)))
 	b.write(data, 5)
 	b.must(b.queue.Finish(b.ctx))
 	done := make(chan error, 1)

@@ -11,7 +11,10 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -51,7 +54,7 @@ func onAll(t *testing.T, run func(*bench), opts ...reprise.Option) {
 	}
 }
 
-var _ reprise.Target = (*ttsim.Card)(nil)
+var _ kmd.Target = (*ttsim.Card)(nil)
 
 // bench is a device under test with what tests need of it.
 type bench struct {
@@ -62,7 +65,7 @@ type bench struct {
 }
 
 // open opens a device that is closed when the test ends.
-func open(t *testing.T, target reprise.Target, opts ...reprise.Option) *bench {
+func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	t.Helper()
 	b := &bench{T: t, ctx: t.Context()}
 	var err error
@@ -79,7 +82,7 @@ func (b *bench) must(err error) {
 	if err == nil {
 		return
 	}
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	if errors.As(err, &h) {
 		b.Log(h.Detail())
 	}
@@ -117,7 +120,7 @@ func (b *bench) buffer(c reprise.BufferConfig) *reprise.Buffer {
 // pages is a DRAM buffer of n pages of 64 B.
 func (b *bench) pages(name string, n int) *reprise.Buffer {
 	b.Helper()
-	return b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n * 64, PageSize: 64, Name: name})
+	return b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name})
 }
 
 func (b *bench) image(name string) *kernels.Image {
@@ -175,18 +178,18 @@ func record(xs ...*reprise.Executable) func(context.Context, *reprise.Recorder) 
 
 // adder is a program that adds a number to every word of a buffer of pages of 64 B: three kernels on one core, joined
 // by two circular buffers.
-func (b *bench) adder(name string, at reprise.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
+func (b *bench) adder(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	b.Helper()
 	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	n := uint32(in.Size() / in.PageSize())
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{
-			{Name: "reader", Image: b.image(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
-			{Name: "add", Image: b.image(kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(from, to, n, addend)},
-			{Name: "writer", Image: b.image(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
+			{Name: "reader", Image: b.image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
+			{Name: "add", Image: b.image(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(from, to, n, addend)},
+			{Name: "writer", Image: b.image(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
 		},
 		CircularBuffers: []reprise.CircularBuffer{
 			{Index: from, Cores: cores, PageSize: 64, Pages: 2},
@@ -197,10 +200,10 @@ func (b *bench) adder(name string, at reprise.Core, in, out *reprise.Buffer, add
 }
 
 // blank is a program that does nothing on some cores.
-func (b *bench) blank(name string, cores ...reprise.Range) *reprise.Program {
+func (b *bench) blank(name string, cores ...chip.Range) *reprise.Program {
 	b.Helper()
 	return &reprise.Program{Name: name, Kernels: []reprise.Kernel{{
-		Name: "nothing", Image: b.image(kernels.Blank), Processor: reprise.BRISC, Cores: cores,
+		Name: "nothing", Image: b.image(kernels.Blank), Processor: chip.BRISC, Cores: cores,
 	}}}
 }
 
@@ -234,9 +237,9 @@ func (b *bench) holds(buf *reprise.Buffer, first uint32) {
 }
 
 // allocated returns the bytes of each bank that are taken, by kind.
-func (b *bench) allocated() map[reprise.Kind]uint64 {
-	all := map[reprise.Kind]uint64{}
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1, allocator.Trace} {
+func (b *bench) allocated() map[allocator.Kind]uint64 {
+	all := map[allocator.Kind]uint64{}
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
 		all[k] = b.dev.Memory(k).Allocated
 	}
 	return all

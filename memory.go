@@ -13,14 +13,10 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// MemoryMap returns what lies where in the device's memory now. It prints as text, JSON or a picture, and as CSV
-// reports.
-func (d *Device) MemoryMap() *MemoryMap { return d.mem.Map() }
-
 // MemoryFingerprint returns a number that stands for everything that decides the addresses of later buffers of a kind. As long
 // as it is the same, the same buffers get the same addresses: note and compare it to learn whether a buffer that is
 // allocated again gets the address that it had.
-func (d *Device) MemoryFingerprint(k Kind) uint64 { return d.mem.Fingerprint(k) }
+func (d *Device) MemoryFingerprint(k allocator.Kind) uint64 { return d.mem.Fingerprint(k) }
 
 // MemorySnapshot is what was allocated at a moment. It says what would fit, also without some of the buffers.
 type MemorySnapshot struct {
@@ -37,10 +33,10 @@ func (d *Device) MemorySnapshot() *MemorySnapshot {
 }
 
 // Map returns what lay where when the snapshot was taken.
-func (s *MemorySnapshot) Map() *MemoryMap { return s.mem.Map() }
+func (s *MemorySnapshot) Map() *allocator.Map { return s.mem.Map() }
 
 // Changes lists what was allocated and freed since, by kind and address.
-func (s *MemorySnapshot) Changes() []MemoryChange { return s.d.mem.Diff(s.mem) }
+func (s *MemorySnapshot) Changes() []allocator.Change { return s.d.mem.Diff(s.mem) }
 
 // Without takes a buffer out of the snapshot, as if it were freed.
 func (s *MemorySnapshot) Without(b *Buffer) error {
@@ -94,7 +90,7 @@ func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 type gauge struct{ log *usage.Log }
 
 // Set implements allocator.Gauge. The kinds of both packages have tt-metal's values.
-func (g gauge) Set(k Kind, u allocator.Usage) {
+func (g gauge) Set(k allocator.Kind, u allocator.Usage) {
 	g.log.Set(usage.Kind(k), usage.Value{Capacity: u.Capacity, Allocated: u.Allocated, Peak: u.Peak, Extents: uint64(u.Extents)})
 }
 
@@ -104,7 +100,7 @@ func (d *Device) openLog(dir string) allocator.Gauge {
 		return nil
 	}
 	id := usage.Device{Name: d.name, Arch: d.Arch().String(), NUMANode: -1, Emulated: true}
-	if d.target == Path(d.name) {
+	if d.target == kmd.Path(d.name) {
 		id.Emulated, id.PCI = false, d.kd.Info().BDF()
 		id.Serial, id.NUMANode = kmd.Host().Identity(id.PCI)
 	}

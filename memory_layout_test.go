@@ -14,27 +14,28 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func heights(pages, shard, cores int) *reprise.Sharding {
-	return &reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{pages, 1}, Shard: []int{shard, 1}, Cores: []reprise.Range{reprise.Grid(cores, 1)}}
+func heights(pages, shard, cores int) *allocator.ShardSpec {
+	return &allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{pages, 1}, Shard: []int{shard, 1}, Cores: []chip.Range{chip.Grid(cores, 1)}}
 }
 
 // A sharded buffer takes the largest core's share of every bank, is as large as its pages, and states where they are.
 func TestShardedBuffer(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	buf := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
-	if buf.Size() != 700 || buf.Pages() != 7 || buf.PageSize() != 100 || buf.PageStride() != 112 || buf.Layout() != reprise.HeightSharded || buf.Kind() != reprise.L1 {
+	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
+	if buf.Size() != 700 || buf.Pages() != 7 || buf.PageSize() != 100 || buf.PageStride() != 112 || buf.Layout() != allocator.HeightSharded || buf.Kind() != allocator.L1 {
 		t.Errorf("%d B, %d pages of %d, %d apart, %s in %s", buf.Size(), buf.Pages(), buf.PageSize(), buf.PageStride(), buf.Layout(), buf.Kind())
 	}
-	if got := b.allocated()[reprise.L1]; got != 384 { // 3 pages of 112 B, up to a multiple of 64
+	if got := b.allocated()[allocator.L1]; got != 384 { // 3 pages of 112 B, up to a multiple of 64
 		t.Errorf("%d B of each bank are taken", got)
 	}
-	if diff := cmp.Diff([]reprise.Core{{X: 0}, {X: 1}, {X: 2}}, buf.Cores()); diff != "" {
+	if diff := cmp.Diff([]chip.Core{{X: 0}, {X: 1}, {X: 2}}, buf.Cores()); diff != "" {
 		t.Errorf("cores (-want +got):\n%s", diff)
 	}
-	for i, want := range map[int]reprise.Place{0: {0, reprise.Core{}, 0}, 2: {0, reprise.Core{}, 224}, 3: {1, reprise.Core{X: 1}, 0}, 6: {2, reprise.Core{X: 2}, 0}} {
+	for i, want := range map[int]reprise.Place{0: {0, chip.Core{}, 0}, 2: {0, chip.Core{}, 224}, 3: {1, chip.Core{X: 1}, 0}, 6: {2, chip.Core{X: 2}, 0}} {
 		want.Addr += buf.Addr()
 		got, ok := buf.Page(i)
 		if !ok || got != want {
@@ -49,7 +50,7 @@ func TestShardedBuffer(t *testing.T) {
 			t.Errorf("at %+v lies page %d + %d", got, page, off)
 		}
 	}
-	for _, p := range []reprise.Place{{2, reprise.Core{}, buf.Addr() + 112}, {3, reprise.Core{}, buf.Addr()}, {0, reprise.Core{}, buf.Addr() - 1}, {0, reprise.Core{}, buf.Addr() + 336}, {-1, reprise.Core{}, buf.Addr()}} {
+	for _, p := range []reprise.Place{{2, chip.Core{}, buf.Addr() + 112}, {3, chip.Core{}, buf.Addr()}, {0, chip.Core{}, buf.Addr() - 1}, {0, chip.Core{}, buf.Addr() + 336}, {-1, chip.Core{}, buf.Addr()}} {
 		if page, _, ok := buf.PageAt(p); ok {
 			t.Errorf("at %+v lies page %d", p, page)
 		}
@@ -59,11 +60,11 @@ func TestShardedBuffer(t *testing.T) {
 			t.Errorf("page %d is at %+v", i, p)
 		}
 	}
-	flat := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 131 * 64, PageSize: 64, Name: "flat"})
-	if p, ok := flat.Page(130); !ok || p != (reprise.Place{Bank: 0, Core: reprise.Core{}, Addr: flat.Addr() + 64}) {
+	flat := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 131 * 64, PageSize: 64, Name: "flat"})
+	if p, ok := flat.Page(130); !ok || p != (reprise.Place{Bank: 0, Core: chip.Core{}, Addr: flat.Addr() + 64}) {
 		t.Errorf("page 130 of an interleaved buffer is at %+v", p)
 	}
-	if p, _ := flat.Page(14); p.Core != (reprise.Core{X: 1, Y: 1}) || flat.Cores() != nil || flat.Layout() != reprise.Interleaved {
+	if p, _ := flat.Page(14); p.Core != (chip.Core{X: 1, Y: 1}) || flat.Cores() != nil || flat.Layout() != allocator.Interleaved {
 		t.Errorf("page 14 of an interleaved buffer is at %+v", p)
 	}
 	b.must(errors.Join(buf.Free(), flat.Free()))
@@ -73,24 +74,24 @@ func TestShardedBuffer(t *testing.T) {
 func TestImpossibleLayouts(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithL1Small(1024))
 	before := b.allocated()
-	wide := &reprise.Sharding{Layout: reprise.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1}, Cores: []reprise.Range{reprise.Grid(9, 1)}}
+	wide := &allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1}, Cores: []chip.Range{chip.Grid(9, 1)}}
 	for _, tt := range []struct {
 		c    reprise.BufferConfig
 		want error
 		part string
 	}{
-		{reprise.BufferConfig{Kind: reprise.L1, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
-		{reprise.BufferConfig{Kind: reprise.L1, PageSize: -16, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
-		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 1 << 62, Sharding: heights(4, 1, 4)}, nil, "a size that can be counted"},
-		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Size: 80, Sharding: heights(4, 1, 4)}, nil, "4 pages of 16 B are 64 B"},
-		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Sharding: heights(5, 1, 4)}, allocator.ErrRequest, "5 shards on 4 cores"},
-		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Sharding: wide}, nil, "core (8,0) is not one of the workers"},
-		{reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 16, Sharding: heights(13, 1, 13)}, nil, "core (12,0): shards in DRAM"},
-		{reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Sharding: &reprise.Sharding{}}, allocator.ErrRequest, "rank 0"},
-		{reprise.BufferConfig{Kind: reprise.L1Small, Size: 64, PageSize: 64}, allocator.ErrRequest, "sharded buffers only"},
-		{reprise.BufferConfig{Kind: reprise.L1Small, PageSize: 2048, Sharding: heights(4, 1, 4)}, reprise.ErrOutOfMemory, "1024 B"},
-		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Addr: 33}, allocator.ErrRequest, "not a multiple of 32 B"},
-		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Addr: 1 << 30}, allocator.ErrOccupied, "beyond the region"},
+		{reprise.BufferConfig{Kind: allocator.L1, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: -16, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 1 << 62, Sharding: heights(4, 1, 4)}, nil, "a size that can be counted"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Size: 80, Sharding: heights(4, 1, 4)}, nil, "4 pages of 16 B are 64 B"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: heights(5, 1, 4)}, allocator.ErrRequest, "5 shards on 4 cores"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: wide}, nil, "core (8,0) is not one of the workers"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 16, Sharding: heights(13, 1, 13)}, nil, "core (12,0): shards in DRAM"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: &allocator.ShardSpec{}}, allocator.ErrRequest, "rank 0"},
+		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, PageSize: 64}, allocator.ErrRequest, "sharded buffers only"},
+		{reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 2048, Sharding: heights(4, 1, 4)}, reprise.ErrOutOfMemory, "1024 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 33}, allocator.ErrRequest, "not a multiple of 32 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 1 << 30}, allocator.ErrOccupied, "beyond the region"},
 	} {
 		tt.c.Name = "odd"
 		_, err := b.dev.NewBuffer(tt.c)
@@ -103,14 +104,14 @@ func TestImpossibleLayouts(t *testing.T) {
 		t.Errorf("something is taken (-before +after):\n%s", diff)
 	}
 	without := open(t, sim.Wormhole())
-	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
+	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
 	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
 }
 
 // Reads that are started work with all layouts and with parts, and a trace that uses a part has the whole.
 func TestStartedReadsOfLayouts(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	buf := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
+	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
 	b.write(buf, 3)
 	got := make([]byte, 256)
 	read, err := b.queue.StartRead(b.ctx, buf, 0, got)
@@ -133,7 +134,7 @@ func TestStartedReadsOfLayouts(t *testing.T) {
 	}
 
 	var file bytes.Buffer
-	x := b.blank("uses a part", reprise.Single(0, 0))
+	x := b.blank("uses a part", chip.Single(0, 0))
 	x.Buffers = []*reprise.Buffer{part} // the trace has the whole
 	trace := b.capture("part", b.load(x))
 	if got := trace.Buffers(); len(got) != 1 || got[0] != flat {
@@ -156,7 +157,7 @@ func TestParts(t *testing.T) {
 	buf := b.pages("whole", 8)
 	for _, r := range [][2]int{{-64, 64}, {0, 0}, {0, 576}, {512, 64}, {32, 64}, {64, 32}, {1 << 40, 64}} {
 		_, err := buf.Sub(r[0], r[1])
-		var te *reprise.TransferError
+		var te *dispatch.TransferError
 		if !errors.As(err, &te) || te.Offset != r[0] || te.Size != r[1] || te.Have != 512 || te.Page != 64 {
 			t.Errorf("part of %d B at %d: %v", r[1], r[0], err)
 		}
@@ -184,14 +185,14 @@ func TestParts(t *testing.T) {
 	if _, err := buf.Sub(0, 64); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("part of a freed buffer: %v", err)
 	}
-	if b.allocated()[reprise.DRAM] == 0 {
+	if b.allocated()[allocator.DRAM] == 0 {
 		t.Error("the part's memory is gone")
 	}
 	b.must(part.Free())
 	if err := part.Free(); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("freed twice: %v", err)
 	}
-	if got := b.allocated()[reprise.DRAM]; got != 0 {
+	if got := b.allocated()[allocator.DRAM]; got != 0 {
 		t.Errorf("%d B are still taken", got)
 	}
 }
@@ -199,8 +200,8 @@ func TestParts(t *testing.T) {
 // A snapshot answers what would fit, by the same code that allocates, and says what has changed since.
 func TestMemorySnapshot(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	s := b.dev.Memory(reprise.DRAM)
-	big := reprise.BufferConfig{Kind: reprise.DRAM, Size: 8 * 3 << 30, PageSize: 1 << 20, Name: "big"}
+	s := b.dev.Memory(allocator.DRAM)
+	big := reprise.BufferConfig{Kind: allocator.DRAM, Size: 8 * 3 << 30, PageSize: 1 << 20, Name: "big"}
 	buf := b.buffer(big)
 	shot := b.dev.MemorySnapshot()
 	late := big
@@ -216,10 +217,10 @@ func TestMemorySnapshot(t *testing.T) {
 	if diff := cmp.Diff([]uint32{uint32(s.Low), uint32(s.Low) + 3<<29}, addrs); diff != "" {
 		t.Error(diff)
 	}
-	if b.dev.Memory(reprise.DRAM).Allocated != 3<<30 {
+	if b.dev.Memory(allocator.DRAM).Allocated != 3<<30 {
 		t.Error("asking changed the device")
 	}
-	if _, err := b.dev.MemorySnapshot().WouldFit(reprise.BufferConfig{Kind: reprise.DRAM, Size: 10, PageSize: 3}); err == nil {
+	if _, err := b.dev.MemorySnapshot().WouldFit(reprise.BufferConfig{Kind: allocator.DRAM, Size: 10, PageSize: 3}); err == nil {
 		t.Error("an impossible buffer fits")
 	}
 	if diff := cmp.Diff([]string{"+ DRAM [0x40,0xc0000040) of big \"buffer\""}, texts(shot.Changes())); diff != "" {
@@ -236,7 +237,7 @@ func TestMemorySnapshot(t *testing.T) {
 	}
 }
 
-func texts(cs []reprise.MemoryChange) (out []string) {
+func texts(cs []allocator.Change) (out []string) {
 	for _, c := range cs {
 		out = append(out, c.String())
 	}
@@ -246,12 +247,12 @@ func texts(cs []reprise.MemoryChange) (out []string) {
 // Everything that takes memory says where in the user's code it was asked for.
 func TestCallSites(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithL1Small(512))
-	b.buffer(reprise.BufferConfig{Kind: reprise.L1Small, PageSize: 64, Name: "small", Sharding: heights(2, 1, 2)})
-	p := b.blank("program", reprise.Single(0, 0))
-	p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: []reprise.Range{reprise.Single(0, 0)}, PageSize: 64, Pages: 1}}
+	b.buffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(2, 1, 2)})
+	p := b.blank("program", chip.Single(0, 0))
+	p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: []chip.Range{chip.Single(0, 0)}, PageSize: 64, Pages: 1}}
 	b.capture("trace", b.load(p))
 	owners := map[string]bool{}
-	for _, r := range b.dev.MemoryMap().Regions {
+	for _, r := range b.dev.MemorySnapshot().Map().Regions {
 		for _, e := range r.Entries {
 			if e.Free {
 				continue
@@ -272,7 +273,7 @@ func TestMemoryReports(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	b.pages("data", 4)
 	dir := t.TempDir()
-	b.must(b.dev.MemoryMap().WriteReports(dir, "run_"))
+	b.must(b.dev.MemorySnapshot().Map().WriteReports(dir, "run_"))
 	for name, head := range map[string]string{
 		"run_l1_usage_summary.csv":      "This report indicates available space for interleaving L1 buffers\n, Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n",
 		"run_memory_usage_summary.csv":  ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\nDRAM,1048575,0,1048575,1048575\nL1,",
@@ -284,7 +285,7 @@ func TestMemoryReports(t *testing.T) {
 			t.Errorf("%s begins with %q", name, got[:min(len(got), 200)])
 		}
 	}
-	err := b.dev.MemoryMap().WriteReports(filepath.Join(dir, "missing"), "")
+	err := b.dev.MemorySnapshot().Map().WriteReports(filepath.Join(dir, "missing"), "")
 	if err == nil || !strings.HasPrefix(err.Error(), "allocator: write memory reports: ") {
 		t.Errorf("into a directory that isn't there: %v", err)
 	}
@@ -295,12 +296,12 @@ func TestMemoryWithHarvesting(t *testing.T) {
 	for _, card := range []func(...sim.Option) *sim.Card{sim.Wormhole, sim.Blackhole} {
 		full := open(t, card())
 		less := open(t, card(sim.Harvesting(chip.Harvesting{Tensix: 0b101})))
-		a, c := full.dev.Memory(reprise.L1), less.dev.Memory(reprise.L1)
+		a, c := full.dev.Memory(allocator.L1), less.dev.Memory(allocator.L1)
 		if c.Banks >= a.Banks || c.Banks != less.dev.Grid().Size() || c.Total != a.Total || c.Low != a.Low {
 			t.Errorf("%v: %+v, harvested %+v", full.dev.Arch(), a, c)
 		}
 		n := c.Banks
-		buf := less.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: n * 64, PageSize: 64, Name: "all"})
+		buf := less.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * 64, PageSize: 64, Name: "all"})
 		last, _ := buf.Page(n - 1)
 		if last.Core != less.dev.Grid().End || last.Bank != n-1 {
 			t.Errorf("the last bank is %+v, the last worker %v", last, less.dev.Grid().End)
@@ -312,8 +313,8 @@ func TestMemoryWithHarvesting(t *testing.T) {
 
 func ExampleBufferConfig() {
 	// Six rows of two pages, three rows in each of two cores.
-	dist, err := allocator.NewDistribution(reprise.Sharding{
-		Layout: reprise.HeightSharded, Tensor: []int{6, 2}, Shard: []int{3, 2}, Cores: []reprise.Range{reprise.Grid(2, 1)},
+	dist, err := allocator.NewDistribution(allocator.ShardSpec{
+		Layout: allocator.HeightSharded, Tensor: []int{6, 2}, Shard: []int{3, 2}, Cores: []chip.Range{chip.Grid(2, 1)},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -22,8 +23,8 @@ import (
 func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		page := 200<<10 + 16
-		buf := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: page, Name: "large", Sharding: &reprise.Sharding{
-			Layout: reprise.HeightSharded, Tensor: []int{2, 1}, Shard: []int{2, 1}, Cores: []reprise.Range{reprise.Single(1, 1)},
+		buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Name: "large", Sharding: &allocator.ShardSpec{
+			Layout: allocator.HeightSharded, Tensor: []int{2, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Single(1, 1)},
 		}})
 		want := bytes.Repeat([]byte{1, 2, 3, 5, 7, 11, 13, 17}, 2*page/8)
 		b.must(b.queue.Write(b.ctx, buf, 0, want))
@@ -50,10 +51,10 @@ func TestBufferSizes(t *testing.T) {
 		c     reprise.BufferConfig
 		parts []string
 	}{
-		{reprise.BufferConfig{Kind: reprise.DRAM, Name: "none"}, []string{`new buffer "none"`, "0 B in pages of 0 B", "positive multiple"}},
-		{reprise.BufferConfig{Kind: reprise.L1, Size: -64, Name: "less"}, []string{`new buffer "less"`, "-64 B in pages of -64 B"}},
-		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: -1}, []string{"64 B in pages of -1 B"}},
-		{reprise.BufferConfig{Kind: reprise.DRAM, Size: 100, PageSize: 64, Name: "odd"}, []string{`new buffer "odd"`, "100 B in pages of 64 B", "multiple of the page"}},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Name: "none"}, []string{`new buffer "none"`, "0 B in pages of 0 B", "positive multiple"}},
+		{reprise.BufferConfig{Kind: allocator.L1, Size: -64, Name: "less"}, []string{`new buffer "less"`, "-64 B in pages of -64 B"}},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: -1}, []string{"64 B in pages of -1 B"}},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 100, PageSize: 64, Name: "odd"}, []string{`new buffer "odd"`, "100 B in pages of 64 B", "multiple of the page"}},
 		{reprise.BufferConfig{Kind: allocator.Trace, Size: 64}, []string{"kind trace is not DRAM, L1 or L1 small"}},
 		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64}, []string{"this region holds sharded buffers only"}},
 		{reprise.BufferConfig{Kind: 99, Size: 64}, []string{"kind kind(99) is not DRAM, L1 or L1 small"}},
@@ -69,24 +70,24 @@ func TestBufferSizes(t *testing.T) {
 // An *OutOfMemoryError says what was asked for, what is free, and what the rest is allocated to.
 func TestOutOfMemory(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	big := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 30 << 30, PageSize: 1 << 20, Name: "hoard"})
-	_, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
-	var oom *reprise.OutOfMemoryError
+	big := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 30 << 30, PageSize: 1 << 20, Name: "hoard"})
+	_, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
+	var oom *allocator.OutOfMemoryError
 	if !errors.As(err, &oom) || !errors.Is(err, reprise.ErrOutOfMemory) {
 		t.Fatalf("%v, want an *OutOfMemoryError", err)
 	}
-	if oom.Kind != reprise.DRAM || oom.Owner != "late" || oom.Banks != 8 || oom.Size != 4<<30 || oom.Need != 512<<20 || oom.Have >= oom.Need || oom.Hole > oom.Have {
+	if oom.Kind != allocator.DRAM || oom.Owner != "late" || oom.Banks != 8 || oom.Size != 4<<30 || oom.Need != 512<<20 || oom.Have >= oom.Need || oom.Hole > oom.Have {
 		t.Errorf("%+v", oom)
 	}
 	b.says(err, `new buffer "late"`, "4294967296 B (4.0 GiB) of DRAM", "each of 8 banks must hold 536870912 B", "free something first", "most is held by hoard")
 
-	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 1 << 45, Name: "impossible"})
+	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 45, Name: "impossible"})
 	b.says(err, "it would not fit an empty device")
-	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 2 << 20, Name: "one page"})
+	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 2 << 20, Name: "one page"})
 	b.says(err, `new buffer "one page"`, "of L1", "each of 130 banks must hold")
 
 	b.must(big.Free())
-	again := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
+	again := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
 	b.must(again.Free())
 	err = again.Free()
 	if !errors.Is(err, reprise.ErrReleased) {
@@ -104,8 +105,8 @@ func TestOutOfMemory(t *testing.T) {
 // the second names the first.
 func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		total := b.dev.Memory(reprise.L1).Free
-		cores := []reprise.Range{reprise.Single(0, 0)}
+		total := b.dev.Memory(allocator.L1).Free
+		cores := []chip.Range{chip.Single(0, 0)}
 		program := func(name string, bytes int) *reprise.Program {
 			p := b.blank(name, cores...)
 			p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: bytes, Pages: 1}}
@@ -115,7 +116,7 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 		perCore := b.dev.Grid().Size()
 
 		// Buffers first.
-		buf := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: half * perCore, PageSize: half, Name: "tall"})
+		buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"})
 		before := b.allocated()
 		_, err := b.dev.Load(b.ctx, program("wide", half+128))
 		if !errors.Is(err, allocator.ErrOccupied) {
@@ -130,24 +131,24 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 
 		// Programs first. They share their circular buffers' memory, which is as large as the largest needs.
 		large := b.load(program("large", half+128))
-		_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: half * perCore, PageSize: half, Name: "tall"})
+		_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"})
 		if !errors.Is(err, reprise.ErrOutOfMemory) {
 			b.Errorf("a buffer over circular buffers: %v", err)
 		}
 		b.says(err, `new buffer "tall"`, "most is held by circular buffers")
 		trace := b.capture("large", large)
 		b.must(large.Close(b.ctx))
-		if _, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: half * perCore, PageSize: half, Name: "tall"}); !errors.Is(err, reprise.ErrOutOfMemory) {
+		if _, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"}); !errors.Is(err, reprise.ErrOutOfMemory) {
 			b.Errorf("a buffer over the circular buffers of a trace: %v", err)
 		}
 		b.must(trace.Replay(b.ctx))
 		b.must(trace.Release(b.ctx))
-		buf = b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: half * perCore, PageSize: half, Name: "tall"})
-		if got := b.allocated()[reprise.L1]; got < uint64(half+half/2) || got > uint64(half+half/2+4096) {
+		buf = b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"})
+		if got := b.allocated()[allocator.L1]; got < uint64(half+half/2) || got > uint64(half+half/2+4096) {
 			b.Errorf("%d B of L1 are taken, want those of the buffer and the small program", got)
 		}
 		b.must(errors.Join(small.Close(b.ctx), buf.Free()))
-		if got := b.allocated()[reprise.L1]; got != 0 {
+		if got := b.allocated()[allocator.L1]; got != 0 {
 			b.Errorf("%d B of L1 are still taken", got)
 		}
 	})
@@ -156,7 +157,7 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 // Circular buffers that don't fit any core are the program's fault.
 func TestCircularBuffersBeyondL1(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	cores := []reprise.Range{reprise.Single(0, 0)}
+	cores := []chip.Range{chip.Single(0, 0)}
 	for _, tt := range []struct {
 		c     reprise.CircularBuffer
 		parts []string
@@ -167,18 +168,18 @@ func TestCircularBuffersBeyondL1(t *testing.T) {
 		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 1 << 40, Pages: 1 << 40}, []string{"circular buffer 3", "beyond the end of L1"}},
 		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 20, Pages: 1}, []string{"circular buffer 3", "multiple of 16 B"}},
 		{reprise.CircularBuffer{Index: 32, Cores: cores, PageSize: 64, Pages: 1}, []string{"circular buffer 32", "from 0 to 31"}},
-		{reprise.CircularBuffer{Index: 3, Cores: []reprise.Range{reprise.Single(8, 0)}, PageSize: 64, Pages: 1}, []string{"circular buffer 3", "not inside the worker grid"}},
+		{reprise.CircularBuffer{Index: 3, Cores: []chip.Range{chip.Single(8, 0)}, PageSize: 64, Pages: 1}, []string{"circular buffer 3", "not inside the worker grid"}},
 	} {
 		p := b.blank("program", cores...)
 		p.CircularBuffers = []reprise.CircularBuffer{tt.c}
 		_, err := b.dev.Load(b.ctx, p)
-		var pe *reprise.ProgramError
+		var pe *dispatch.ProgramError
 		if !errors.As(err, &pe) || pe.Program != "program" {
 			t.Errorf("%+v: %v, want a *ProgramError", tt.c, err)
 		}
 		b.says(err, tt.parts...)
 	}
-	if got := b.allocated(); got[reprise.DRAM] != 0 || got[reprise.L1] != 0 {
+	if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
 		t.Errorf("something is left of the failed loads: %v", got)
 	}
 }
@@ -214,7 +215,7 @@ func TestTraceRegion(t *testing.T) {
 				b.must(errors.Join(long.Release(b.ctx), trace.Release(b.ctx)))
 				return
 			}
-			var oom *reprise.OutOfMemoryError
+			var oom *allocator.OutOfMemoryError
 			if !errors.As(err, &oom) || oom.Kind != allocator.Trace || oom.TraceRegion <= region {
 				t.Fatalf("%v (%+v), want an *OutOfMemoryError for traces", err, oom)
 			}
@@ -238,13 +239,13 @@ func TestTraceRegion(t *testing.T) {
 func TestAbandonedRead(t *testing.T) {
 	card := sim.Blackhole()
 	b := open(t, card)
-	word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 	data := b.pages("data", 100)
 	b.write(word, 0)
 	b.write(data, 1)
 	x := b.load(&reprise.Program{Name: "gate", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 5} },
+		Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 5} },
 	}}})
 	b.must(b.queue.Run(b.ctx, x))
 	ctx, cancel := context.WithCancelCause(b.ctx)
@@ -252,7 +253,7 @@ func TestAbandonedRead(t *testing.T) {
 	dst := make([]byte, data.Size())
 	err := b.queue.Read(ctx, data, 0, dst)
 	b.says(err, `reprise: read buffer "data"`, "changed my mind")
-	poke(b, card, reprise.Core{}, word.Addr(), 5)
+	poke(b, card, chip.Core{}, word.Addr(), 5)
 	b.must(b.queue.Finish(b.ctx))
 	if len(bytes.Trim(dst, "\x00")) != 0 {
 		t.Error("the abandoned read wrote to its destination")
@@ -261,7 +262,7 @@ func TestAbandonedRead(t *testing.T) {
 }
 
 // poke writes a word to the L1 of a worker as a second user of the card would, past the queues.
-func poke(b *bench, card *sim.Card, at reprise.Core, addr, value uint32) {
+func poke(b *bench, card *sim.Card, at chip.Core, addr, value uint32) {
 	b.Helper()
 	d, err := kmd.Open(b.ctx, card)
 	b.must(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -31,7 +32,7 @@ func TestObserver(t *testing.T) {
 	stop := b.dev.Observe(&h)
 	stopSecond := b.dev.Observe(&second)
 	in := b.pages("in", 2)
-	x := b.load(b.adder("add", reprise.Core{}, in, in, 1))
+	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
 	tr := b.capture("adds", x)
 	b.write(in, 1)
 	b.must(b.queue.Run(b.ctx, x))
@@ -94,7 +95,7 @@ func (s *stamper) End(ctx context.Context, c *reprise.Call) {
 func TestStamps(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
 	in := b.pages("in", 2)
-	x := b.load(b.adder("add", reprise.Core{}, in, in, 1))
+	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
 	var s stamper
 	var h heard
 	defer b.dev.Observe(&s)()

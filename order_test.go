@@ -7,6 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -57,7 +59,7 @@ func (o *order) reaches(q, to int) bool {
 // circle.
 func TestOverlapIsRefusedExactly(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFF00))
-	x := b.load(b.blank("x", reprise.Single(3, 3)))
+	x := b.load(b.blank("x", chip.Single(3, 3)))
 	q := [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	var traces [2]*reprise.Trace
 	for i := range traces {
@@ -91,7 +93,7 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 				} else {
 					err = q[i].Run(b.ctx, x)
 				}
-				var overlap *reprise.OverlapError
+				var overlap *dispatch.OverlapError
 				if allowed != (err == nil) || err != nil && !errors.As(err, &overlap) {
 					t.Fatalf("queue %d: allowed %v, error %v", i, allowed, err)
 				}

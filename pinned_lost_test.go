@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -18,7 +19,7 @@ func TestPinnedMemoryOfALostDevice(t *testing.T) {
 		h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
 		mine, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: mapped(t, 16<<10), Name: "mine"})
 		b.must(err)
-		x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "x"})
+		x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "x"})
 		fill(h.Bytes(), 8)
 		_, err = kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
 		b.must(err)

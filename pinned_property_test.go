@@ -7,6 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // Any series of transfers by slices and by pinned memory, strict or not, on any layout, leaves in the buffer and in host
@@ -17,13 +19,13 @@ func TestPinnedTransfersAreCopies(t *testing.T) {
 		hosts := []*reprise.HostBuffer{
 			b.host(room, reprise.HostBufferConfig{Name: "any"}), b.host(room, reprise.HostBufferConfig{Name: "strict", Strict: true}),
 		}
-		shard := &reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []reprise.Range{reprise.Grid(3, 2)}}
+		shard := &allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}}
 		seed := 0
 		rapid.Check(b.T, func(r *rapid.T) {
-			c := reprise.BufferConfig{Name: "x", Kind: rapid.SampledFrom([]reprise.Kind{reprise.DRAM, reprise.L1}).Draw(r, "kind")}
+			c := reprise.BufferConfig{Name: "x", Kind: rapid.SampledFrom([]allocator.Kind{allocator.DRAM, allocator.L1}).Draw(r, "kind")}
 			c.PageSize = rapid.SampledFrom([]int{16, 48, 64, 100, 1024, 2064, 2048, 3000}).Draw(r, "page")
 			if rapid.Bool().Draw(r, "sharded") {
-				c.Kind, c.Sharding = reprise.L1, shard
+				c.Kind, c.Sharding = allocator.L1, shard
 			} else {
 				c.Size = c.PageSize * rapid.IntRange(1, 24).Draw(r, "pages")
 			}

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -57,18 +60,18 @@ func TestPinnedTransfers(t *testing.T) {
 	}
 	onStrict(t, func(b *bench) {
 		h := b.host(1<<20, reprise.HostBufferConfig{Name: "staging"})
-		block := &reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []reprise.Range{reprise.Grid(3, 2)}}
+		block := &allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}}
 		for _, c := range []reprise.BufferConfig{
-			{Kind: reprise.DRAM, Size: 20 * 4096, PageSize: 4096},
-			{Kind: reprise.DRAM, Size: 64 * 64, PageSize: 64},
-			{Kind: reprise.DRAM, Size: 50 * 100, PageSize: 100},
-			{Kind: reprise.DRAM, Size: 7 * 5008, PageSize: 5008},
-			{Kind: reprise.DRAM, Size: 3 * 5001, PageSize: 5001},
-			{Kind: reprise.DRAM, Size: 2 * 140 << 10, PageSize: 140 << 10},
-			{Kind: reprise.L1, Size: 20 * 2048, PageSize: 2048},
-			{Kind: reprise.L1, Size: 20 * 48, PageSize: 48},
-			{Kind: reprise.L1, PageSize: 1024, Sharding: block},
-			{Kind: reprise.L1, PageSize: 2056, Sharding: block},
+			{Kind: allocator.DRAM, Size: 20 * 4096, PageSize: 4096},
+			{Kind: allocator.DRAM, Size: 64 * 64, PageSize: 64},
+			{Kind: allocator.DRAM, Size: 50 * 100, PageSize: 100},
+			{Kind: allocator.DRAM, Size: 7 * 5008, PageSize: 5008},
+			{Kind: allocator.DRAM, Size: 3 * 5001, PageSize: 5001},
+			{Kind: allocator.DRAM, Size: 2 * 140 << 10, PageSize: 140 << 10},
+			{Kind: allocator.L1, Size: 20 * 2048, PageSize: 2048},
+			{Kind: allocator.L1, Size: 20 * 48, PageSize: 48},
+			{Kind: allocator.L1, PageSize: 1024, Sharding: block},
+			{Kind: allocator.L1, PageSize: 2056, Sharding: block},
 		} {
 			x := b.buffer(c)
 			n, page := x.Size(), x.PageSize()
@@ -109,9 +112,9 @@ func TestPinnedTransfers(t *testing.T) {
 func TestStrictPinnedTransfers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		h := b.host(64<<10, reprise.HostBufferConfig{Name: "strict", Strict: true})
-		even := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "even"})
-		odd := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 500, PageSize: 100, Name: "odd"})
-		small := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 480, PageSize: 48, Name: "gaps"})
+		even := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "even"})
+		odd := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 500, PageSize: 100, Name: "odd"})
+		small := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 480, PageSize: 48, Name: "gaps"})
 		for _, tt := range []struct {
 			x          *reprise.Buffer
 			off, at, n int
@@ -157,7 +160,7 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 		h := b.host(4096, reprise.HostBufferConfig{Name: "h"})
 		other := open(b.T, sim.Wormhole()).host(4096, reprise.HostBufferConfig{Name: "foreign"})
 		x := b.pages("x", 16)
-		var span *reprise.TransferError
+		var span *dispatch.TransferError
 		for name, err := range map[string]error{
 			"beyond the host buffer": b.queue.ReadTo(b.ctx, x, 0, h, 4000, 100),
 			"before the host buffer": b.queue.WriteFrom(b.ctx, x, 0, h, -16, 64),
@@ -207,8 +210,8 @@ func TestPinnedTransfersKeepOrder(t *testing.T) {
 	onStrict(t, func(b *bench) {
 		const n = 64 << 10
 		h := b.host(4*n, reprise.HostBufferConfig{Name: "h", Strict: true})
-		in := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 2 << 10, Name: "in"})
-		out := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 64, Name: "out"})
+		in := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, PageSize: 2 << 10, Name: "in"})
+		out := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, PageSize: 64, Name: "out"})
 		second := b.dev.Queue(1)
 		for i := range rounds(8, 2) {
 			fill(h.Bytes(), i)
@@ -247,7 +250,7 @@ func TestPinnedTransfersKeepOrder(t *testing.T) {
 func TestFreeWaitsForPinnedTransfers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		const n = 1 << 20
-		x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 4 << 10, Name: "x"})
+		x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, PageSize: 4 << 10, Name: "x"})
 		mem := mapped(b.T, n)
 		h, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: mem, Name: "mine"})
 		b.must(err)
@@ -274,7 +277,7 @@ func TestFreeWaitsForPinnedTransfers(t *testing.T) {
 func TestPinnedMemorySurvivesRecover(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
-		x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
+		x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
 		fill(h.Bytes(), 5)
 		want := bytes.Clone(h.Bytes())
 		p, err := b.queue.StartWriteFrom(b.ctx, x, 0, h, 0, h.Size())
@@ -321,7 +324,7 @@ func TestPinnedTransfersAllocate(t *testing.T) {
 	// A long wait checks the whole device now and then, which allocates: not before an eighth of the hang timeout.
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(time.Hour))
 	h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
-	x := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
+	x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
 	for _, tt := range []struct {
 		name string
 		want int64

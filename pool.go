@@ -23,7 +23,7 @@ import (
 type Pool struct {
 	d     *Device
 	name  string
-	kind  Kind
+	kind  allocator.Kind
 	ext   allocator.Extent
 	mem   *allocator.Allocator // of the memory in ext
 	freed atomic.Bool
@@ -31,14 +31,14 @@ type Pool struct {
 
 // PoolConfig says what memory a pool takes.
 type PoolConfig struct {
-	Kind Kind // DRAM or L1
+	Kind allocator.Kind // DRAM or L1
 	// Size is in bytes over all banks. Each bank gives an equal share, rounded up to the alignment of DRAM. A buffer whose
 	// pages don't fill their last row over the banks takes that row whole: leave room for it.
 	Size int
 	Name string // for statistics and errors
 }
 
-// NewPool takes memory for a pool. The error is a *OutOfMemoryError when there is no room.
+// NewPool takes memory for a pool. The error is a *allocator.OutOfMemoryError when there is no room.
 func (d *Device) NewPool(c PoolConfig) (*Pool, error) {
 	if err := d.usable("new pool"); err != nil {
 		return nil, err
@@ -57,11 +57,11 @@ func (d *Device) newPool(c PoolConfig) (*Pool, error) {
 	inside := d.mem.Config()
 	banks := inside.DRAMBanks
 	switch {
-	case c.Kind != DRAM && c.Kind != L1:
+	case c.Kind != allocator.DRAM && c.Kind != allocator.L1:
 		return nil, fmt.Errorf("kind %v is not DRAM or L1", c.Kind)
 	case c.Size <= 0:
 		return nil, fmt.Errorf("%d B: the size must be positive", c.Size)
-	case c.Kind == L1:
+	case c.Kind == allocator.L1:
 		banks = inside.L1Banks
 		d.cbs.mu.Lock()
 		defer d.cbs.mu.Unlock()
@@ -78,7 +78,7 @@ func (d *Device) newPool(c PoolConfig) (*Pool, error) {
 		return nil, err
 	}
 	inside.TraceRegion, inside.L1Small, inside.Gauge = 0, 0, nil
-	if c.Kind == L1 {
+	if c.Kind == allocator.L1 {
 		inside.L1Base, inside.L1End = p.ext.Addr, p.ext.End()
 	} else {
 		inside.DRAMBase, inside.DRAMEnd, inside.L1Banks = p.ext.Addr, p.ext.End(), 0
@@ -89,7 +89,7 @@ func (d *Device) newPool(c PoolConfig) (*Pool, error) {
 	return p, nil
 }
 
-// NewBuffer takes a buffer from the pool, whose kind it has. Its content is undefined. The error is a *OutOfMemoryError
+// NewBuffer takes a buffer from the pool, whose kind it has. Its content is undefined. The error is a *allocator.OutOfMemoryError
 // when the pool has no room.
 func (p *Pool) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := p.d.usable("new buffer"); err != nil {
@@ -127,7 +127,7 @@ func (p *Pool) newBuffer(c *BufferConfig) (*Buffer, error) {
 }
 
 // Memory returns what of the pool is taken and free.
-func (p *Pool) Memory() MemoryStats { return p.mem.Stats(p.kind) }
+func (p *Pool) Memory() allocator.Stats { return p.mem.Stats(p.kind) }
 
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.name }

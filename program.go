@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/reprise-tt/reprise/chip"
 	"sync"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -26,17 +27,17 @@ type Program struct {
 type Kernel struct {
 	Name      string // for errors and reports
 	Image     *kernels.Image
-	Processor Processor
-	Cores     []Range
-	Common    []uint32            // common runtime arguments
-	Args      func(Core) []uint32 // unique runtime arguments of a core; nil if there are none
-	NOC       NOC                 // network of a BRISC kernel; NCRISC takes the other one
+	Processor chip.Processor
+	Cores     []chip.Range
+	Common    []uint32                 // common runtime arguments
+	Args      func(chip.Core) []uint32 // unique runtime arguments of a core; nil if there are none
+	NOC       chip.NOC                 // network of a BRISC kernel; NCRISC takes the other one
 }
 
 // CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each other.
 type CircularBuffer struct {
 	Index    int // 0..31, by which kernels name it
-	Cores    []Range
+	Cores    []chip.Range
 	PageSize int // bytes, a multiple of 16
 	Pages    int
 	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime chooses, and the
@@ -49,7 +50,7 @@ type CircularBuffer struct {
 // Semaphore is a word in L1 that kernels signal each other with.
 type Semaphore struct {
 	ID      int // 0..15, by which kernels name it
-	Cores   []Range
+	Cores   []chip.Range
 	Initial uint32
 }
 
@@ -71,7 +72,7 @@ type Executable struct {
 }
 
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
-// the Executable. A *ProgramError says what is wrong with a program. If ctx ends while the kernels are being written,
+// the Executable. A *dispatch.ProgramError says what is wrong with a program. If ctx ends while the kernels are being written,
 // their memory is free again after the next successful wait for queue 0 ([Queue.Finish]).
 func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error) {
 	if d.watched() && p != nil {
@@ -126,7 +127,7 @@ func (x *Executable) prepare(p *Program) error {
 	addr := d.cbs.base
 	for _, c := range p.CircularBuffers {
 		if c.PageSize <= 0 || c.Pages <= 0 {
-			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
+			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
 		}
 		if c.Addr != 0 {
 			b, err := x.placedCircular(p.Name, &c)
@@ -138,7 +139,7 @@ func (x *Executable) prepare(p *Program) error {
 		}
 		// Divided instead of multiplied, so that nothing overflows.
 		if l1 := uint64(d.disp.Chip().Params().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
-			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
+			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
 		}
 		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{
 			Index: c.Index, Cores: c.Cores, Addr: uint32(addr), PageSize: uint32(c.PageSize), Pages: uint32(c.Pages),
@@ -152,7 +153,7 @@ func (x *Executable) prepare(p *Program) error {
 	for i := range p.Kernels {
 		k, err := dispatchKernel(d, &p.Kernels[i])
 		if err != nil {
-			return &ProgramError{Program: p.Name, Part: fmt.Sprintf("kernel %q", p.Kernels[i].Name), Why: err.Error()}
+			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("kernel %q", p.Kernels[i].Name), Why: err.Error()}
 		}
 		spec.Kernels = append(spec.Kernels, k)
 	}
@@ -169,7 +170,7 @@ func (x *Executable) prepare(p *Program) error {
 // request is for the kernels' DRAM.
 func (x *Executable) request() allocator.Request {
 	return allocator.Request{
-		Kind: DRAM, Size: uint64(len(x.image.Binary())), PageSize: dispatch.BinaryPageSize, Owner: x.Name(), Tag: "kernels", Site: userPC(),
+		Kind: allocator.DRAM, Size: uint64(len(x.image.Binary())), PageSize: dispatch.BinaryPageSize, Owner: x.Name(), Tag: "kernels", Site: userPC(),
 	}
 }
 
@@ -302,13 +303,13 @@ func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 // Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or get_common_arg_val.
 type Arg struct {
-	Kernel string  // name of the kernel in its Program, where no other kernel may have it
-	Index  int     // from 0
-	Common bool    // a common argument; otherwise a unique one
-	Cores  []Range // whose unique argument; nil for those of all cores that have some
+	Kernel string       // name of the kernel in its Program, where no other kernel may have it
+	Index  int          // from 0
+	Common bool         // a common argument; otherwise a unique one
+	Cores  []chip.Range // whose unique argument; nil for those of all cores that have some
 }
 
-func (a *Arg) on(c Core) bool {
+func (a *Arg) on(c chip.Core) bool {
 	if a.Cores == nil {
 		return true
 	}
@@ -382,7 +383,7 @@ func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 // each core that has some, row by row, and with the arguments that it has, which it changes in place. It must not keep the
 // slice, nor use the executable. What is in a queue or a trace already keeps the values that it has. SetArgs writes nothing
 // to the device and costs little more than going through the arguments.
-func (x *Executable) SetArgs(kernel string, set func(c Core, args []uint32)) error {
+func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	if set == nil {
 		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
 	}

@@ -11,6 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -18,12 +21,12 @@ import (
 // A program that can't run is refused by Load, which names the part and says what to do, and takes nothing.
 func TestProgramsThatCannotRun(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	other, err := kernels.Prebuilt(reprise.Blackhole, kernels.Blank)
+	other, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
 	b.must(err)
 	blank := b.image(kernels.Blank)
-	one := []reprise.Range{reprise.Single(0, 0)}
-	args := func(n int) func(reprise.Core) []uint32 {
-		return func(reprise.Core) []uint32 { return make([]uint32, n) }
+	one := []chip.Range{chip.Single(0, 0)}
+	args := func(n int) func(chip.Core) []uint32 {
+		return func(chip.Core) []uint32 { return make([]uint32, n) }
 	}
 	for name, tt := range map[string]struct {
 		p     reprise.Program
@@ -49,7 +52,7 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		"too large together": {
 			reprise.Program{Kernels: []reprise.Kernel{
 				{Name: "k", Image: &kernels.Image{Text: make([]byte, 40<<10)}, Cores: one},
-				{Name: "l", Image: &kernels.Image{Text: make([]byte, 40<<10)}, Cores: one, Processor: reprise.NCRISC},
+				{Name: "l", Image: &kernels.Image{Text: make([]byte, 40<<10)}, Cores: one, Processor: chip.NCRISC},
 			}},
 			[]string{"81984 B", "make the kernels smaller"},
 		},
@@ -62,19 +65,19 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			[]string{`kernel "k"`, "no cores"},
 		},
 		"cores of the command queues": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []reprise.Range{reprise.Grid(8, 10)}}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []chip.Range{chip.Grid(8, 10)}}}},
 			[]string{`kernel "k"`, "not inside the worker grid (0,0)-(7,8)"},
 		},
 		"cores by the billion, whose arguments are never asked for": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []reprise.Range{reprise.Grid(1<<40, 1<<40)}, Args: func(c reprise.Core) []uint32 { panic(c) }}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []chip.Range{chip.Grid(1<<40, 1<<40)}, Args: func(c chip.Core) []uint32 { panic(c) }}}},
 			[]string{`kernel "k"`, "not inside the worker grid"},
 		},
 		"a backward range": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []reprise.Range{{Start: reprise.Core{X: 3}, End: reprise.Core{X: 1}}}}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []chip.Range{{Start: chip.Core{X: 3}, End: chip.Core{X: 1}}}}}},
 			[]string{`kernel "k"`, "ends before it starts"},
 		},
 		"two on one processor": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}, {Name: "l", Image: blank, Cores: []reprise.Range{reprise.Grid(2, 2)}}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}, {Name: "l", Image: blank, Cores: []chip.Range{chip.Grid(2, 2)}}}},
 			[]string{`kernel "l"`, "core (0,0)", `already runs kernel "k" on BRISC`},
 		},
 		"many arguments": {
@@ -104,17 +107,17 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	} {
 		tt.p.Name = "bad"
 		x, err := b.dev.Load(b.ctx, &tt.p)
-		var pe *reprise.ProgramError
+		var pe *dispatch.ProgramError
 		if x != nil || !errors.As(err, &pe) || pe.Program != "bad" {
 			t.Errorf("%s: %v, want a *ProgramError", name, err)
 			continue
 		}
 		b.says(err, append([]string{`reprise: load program "bad": `}, tt.parts...)...)
 	}
-	if got := b.allocated(); got[reprise.DRAM] != 0 || got[reprise.L1] != 0 {
+	if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
 		t.Errorf("something is left of the failed loads: %v", got)
 	}
-	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", reprise.Single(0, 0)))))
+	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", chip.Single(0, 0)))))
 	b.must(b.queue.Finish(b.ctx))
 }
 
@@ -122,11 +125,11 @@ func TestProgramsThatCannotRun(t *testing.T) {
 func TestLargestProgram(t *testing.T) {
 	onAll(t, func(b *bench) {
 		const words = 338 // beside an address, a count and a common argument
-		dst := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 2048, Name: "dst"})
-		cores := []reprise.Range{reprise.Single(0, 0)}
+		dst := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 2048, Name: "dst"})
+		cores := []chip.Range{chip.Single(0, 0)}
 		p := &reprise.Program{Name: "large", Buffers: []*reprise.Buffer{dst}, Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: reprise.TRISC0, Cores: cores, Common: []uint32{1000},
-			Args: func(reprise.Core) []uint32 {
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.TRISC0, Cores: cores, Common: []uint32{1000},
+			Args: func(chip.Core) []uint32 {
 				a := []uint32{dst.Addr(), words}
 				for i := range uint32(words) {
 					a = append(a, i)
@@ -138,7 +141,7 @@ func TestLargestProgram(t *testing.T) {
 			p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 16 * (i + 1), Pages: 3})
 		}
 		for i := range 16 {
-			p.Semaphores = append(p.Semaphores, reprise.Semaphore{ID: i, Cores: []reprise.Range{b.dev.Grid()}, Initial: uint32(i)})
+			p.Semaphores = append(p.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{b.dev.Grid()}, Initial: uint32(i)})
 		}
 		x := b.load(p)
 		b.must(b.queue.Write(b.ctx, dst, 0, make([]byte, dst.Size())))
@@ -189,7 +192,7 @@ func TestKernelFiles(t *testing.T) {
 func TestProgramMayChangeAfterLoad(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
-	p := b.adder("adder", reprise.Core{}, in, out, 3)
+	p := b.adder("adder", chip.Core{}, in, out, 3)
 	x := b.load(p)
 	p.Name = "changed"
 	for i := range p.Kernels {
@@ -211,18 +214,18 @@ func TestConcurrentUse(t *testing.T) {
 		var wg sync.WaitGroup
 		for w := range workers {
 			wg.Go(func() {
-				in, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 8 * 64, PageSize: 64, Name: "in"})
+				in, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 8 * 64, PageSize: 64, Name: "in"})
 				if err != nil {
 					b.Error(err)
 					return
 				}
-				out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 8 * 64, PageSize: 64, Name: "out"})
+				out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 8 * 64, PageSize: 64, Name: "out"})
 				if err != nil {
 					b.Error(err)
 					return
 				}
 				addend := uint32(w+1) << 16
-				x, err := b.dev.Load(b.ctx, b.adder("adder", reprise.Core{X: w, Y: w}, in, out, addend))
+				x, err := b.dev.Load(b.ctx, b.adder("adder", chip.Core{X: w, Y: w}, in, out, addend))
 				if err != nil {
 					b.Error(err)
 					return
@@ -255,7 +258,7 @@ func TestConcurrentUse(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got := b.allocated(); got[reprise.DRAM] != 0 || got[reprise.L1] != 0 {
+		if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
 			b.Errorf("still allocated: %v", got)
 		}
 	})

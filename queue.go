@@ -3,6 +3,7 @@ package reprise
 import (
 	"context"
 	"fmt"
+	"github.com/reprise-tt/reprise/chip"
 	"sync"
 	"sync/atomic"
 
@@ -30,13 +31,13 @@ type Queue struct {
 func (q *Queue) ID() int { return q.q.ID() }
 
 // Workers returns the workers that the queue starts: what its programs may use.
-func (q *Queue) Workers() Range { return q.q.Workers() }
+func (q *Queue) Workers() chip.Range { return q.q.Workers() }
 
 // Device returns the queue's device.
 func (q *Queue) Device() *Device { return q.d }
 
-// Run puts a program into the queue. It returns once its commands are in the issue ring. The error is a *WorkersError if
-// the program uses cores that the queue doesn't start, and an *OverlapError if another queue has put a program on the same
+// Run puts a program into the queue. It returns once its commands are in the issue ring. The error is a *dispatch.WorkersError if
+// the program uses cores that the queue doesn't start, and an *dispatch.OverlapError if another queue has put a program on the same
 // workers and nothing orders the two. Between [Queue.Begin] and [Recorder.End] it records the program instead. If ctx ends
 // while the commands wait for room, the program isn't in the queue, not even in part. The exception is a program whose
 // commands are larger than a quarter of the queue's memory: once the first of them are in the queue, ctx no longer counts.
@@ -98,13 +99,13 @@ func (q *Queue) await(ctx context.Context) error {
 }
 
 // Clock reads the clock that the queue's timed events take their [Event.DeviceTime] from, without waiting for the queue.
-func (q *Queue) Clock() (Clock, error) {
+func (q *Queue) Clock() (dispatch.Clock, error) {
 	if err := q.d.usable("read clock"); err != nil {
-		return Clock{}, err
+		return dispatch.Clock{}, err
 	}
 	c, err := q.q.Clock()
 	if err != nil {
-		return Clock{}, q.d.failed("read clock", err)
+		return dispatch.Clock{}, q.d.failed("read clock", err)
 	}
 	return c, nil
 }

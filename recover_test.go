@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -22,15 +24,15 @@ type rig struct {
 	in, mid, out *reprise.Buffer
 	first        *reprise.Executable
 	trace        *reprise.Trace
-	before       map[reprise.Kind]uint64
+	before       map[allocator.Kind]uint64
 }
 
 // newRig loads two programs and records them; the second one is closed again, so that only the trace has its kernels.
 func newRig(b *bench) *rig {
 	b.Helper()
 	r := &rig{bench: b, in: b.pages("in", 8), mid: b.pages("mid", 8), out: b.pages("out", 8)}
-	r.first = b.load(b.adder("first", reprise.Core{X: 1}, r.in, r.mid, 10))
-	second := b.load(b.adder("second", reprise.Core{X: 2, Y: 1}, r.mid, r.out, 100))
+	r.first = b.load(b.adder("first", chip.Core{X: 1}, r.in, r.mid, 10))
+	second := b.load(b.adder("second", chip.Core{X: 2, Y: 1}, r.mid, r.out, 100))
 	r.trace = b.capture("both", r.first, second)
 	b.must(second.Close(b.ctx))
 	r.works("before")
@@ -66,7 +68,7 @@ func (r *rig) recovers() {
 		r.Errorf("allocated memory (-before +after):\n%s", diff)
 	}
 	r.works("after Recover")
-	x := r.load(r.adder("new", reprise.Core{X: 1, Y: 2}, r.in, r.out, 5))
+	x := r.load(r.adder("new", chip.Core{X: 1, Y: 2}, r.in, r.out, 5))
 	t := r.capture("new", x)
 	r.must(t.Replay(r.ctx))
 	r.holds(r.out, 1005)
@@ -87,7 +89,7 @@ func TestRecoverFromAHungKernel(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.word()
 		r := newRig(b)
-		forever := b.spin("forever", word, reprise.BRISC, reprise.Single(0, 0), reprise.Single(3, 3))
+		forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0), chip.Single(3, 3))
 		r.before = b.allocated()
 		for range 2 {
 			b.must(b.queue.Write(b.ctx, word, 0, make([]byte, word.Size())))
@@ -101,7 +103,7 @@ func TestRecoverFromAHungKernel(t *testing.T) {
 				"replay": r.trace.Replay(b.ctx),
 				"finish": b.queue.Finish(b.ctx),
 			} {
-				var again *reprise.HangError
+				var again *dispatch.HangError
 				if !errors.As(err, &again) || again != h {
 					b.Errorf("%s after a hang: %v, want the hang", what, err)
 				}
@@ -116,8 +118,8 @@ func TestRecoverFromAStoppedChip(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		r := newRig(b)
 		wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
-			Args: func(reprise.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+			Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
 		}}})
 		r.before = b.allocated()
 		b.must(b.queue.Run(b.ctx, wild))
@@ -135,7 +137,7 @@ func TestRecoverEndsWaits(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.word()
 		r := newRig(b)
-		forever := b.spin("forever", word, reprise.TRISC2, reprise.Single(1, 1))
+		forever := b.spin("forever", word, chip.TRISC2, chip.Single(1, 1))
 		r.before = b.allocated()
 		b.must(b.queue.Run(b.ctx, forever))
 		errs := make(chan error)
@@ -210,9 +212,9 @@ func dispatchCore(b *bench) chip.XY {
 	c, err := chip.New(b.dev.Arch(), chip.Harvesting{})
 	b.must(err)
 	w, h := c.Grid()
-	core := reprise.Core{X: w - 1, Y: 1}
-	if b.dev.Arch() == reprise.Wormhole {
-		core = reprise.Core{X: 1, Y: h - 1}
+	core := chip.Core{X: w - 1, Y: 1}
+	if b.dev.Arch() == chip.Wormhole {
+		core = chip.Core{X: 1, Y: h - 1}
 	}
 	xy, err := c.Virtual(core)
 	b.must(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
@@ -15,7 +16,7 @@ func TestRecoverOnTheVendorsSimulator(t *testing.T) {
 			b := open(t, ttsimtest.Card(t, v), reprise.WithHangTimeout(5*time.Second), reprise.WithDumpDir(t.TempDir()))
 			word := b.word()
 			r := newRig(b)
-			forever := b.spin("forever", word, reprise.NCRISC, reprise.Single(0, 0))
+			forever := b.spin("forever", word, chip.NCRISC, chip.Single(0, 0))
 			r.before = b.allocated()
 			b.must(b.queue.Run(b.ctx, forever))
 			h := b.hang(b.queue.Finish(b.ctx))

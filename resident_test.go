@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -19,8 +21,8 @@ func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 	return &reprise.Program{
 		Name: "wide", Buffers: []*reprise.Buffer{out},
 		Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{b.dev.Grid()}, Common: []uint32{0},
-			Args: func(c reprise.Core) []uint32 {
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{b.dev.Grid()}, Common: []uint32{0},
+			Args: func(c chip.Core) []uint32 {
 				a := []uint32{out.Addr(), 16}
 				for len(a) < 64 {
 					a = append(a, value+uint32(c.X)<<8+uint32(c.Y)<<16)
@@ -36,7 +38,7 @@ func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 func TestResidentArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
 		page := 64
-		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: page * b.dev.Grid().Size(), PageSize: page, Name: "out"})
+		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: page * b.dev.Grid().Size(), PageSize: page, Name: "out"})
 		b.must(err)
 		x := b.load(b.wide(out, 1))
 		want := func(value uint32) {
@@ -53,8 +55,8 @@ func TestResidentArguments(t *testing.T) {
 				b.Fatalf("first words of the cores (-want +got):\n%s", diff)
 			}
 		}
-		add := func(n uint32) func(reprise.Core, []uint32) {
-			return func(_ reprise.Core, args []uint32) {
+		add := func(n uint32) func(chip.Core, []uint32) {
+			return func(_ chip.Core, args []uint32) {
 				for i := range args[2:] {
 					args[2+i] += n
 				}
@@ -104,10 +106,10 @@ func TestResidentArguments(t *testing.T) {
 // All arguments of a kernel can be set at once, common ones as well; what doesn't fit changes nothing.
 func TestSetArgsRefuses(t *testing.T) {
 	onAll(t, func(b *bench) {
-		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
 		b.must(err)
 		x := b.load(b.wide(out, 1))
-		none := func(reprise.Core, []uint32) {}
+		none := func(chip.Core, []uint32) {}
 		for _, c := range []struct {
 			name string
 			err  error
@@ -132,7 +134,7 @@ func TestSetArgsRefuses(t *testing.T) {
 // A parameter of a run whose arguments lay beside the kernels keeps the values that the run was recorded with.
 func TestParamKeepsRecordedArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
-		out := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+		out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
 		x := b.load(b.wide(out, 1))
 		trace, err := b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 			if err := r.Run(x); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -32,7 +33,7 @@ func TestKernelsAreSentOnce(t *testing.T) {
 		if n := strings.Count(text.String(), "RELAY_PAGED_PACKED"); n != 2 {
 			b.Errorf("the trace reads kernels from DRAM %d times, want 2:\n%s", n, text.String())
 		}
-		eager := b.load(b.adder("eager", reprise.Core{X: 1}, bufs[0], bufs[1], 100))
+		eager := b.load(b.adder("eager", chip.Core{X: 1}, bufs[0], bufs[1], 100))
 		for range 3 {
 			b.write(bufs[0], 1)
 			b.must(trace.Replay(b.ctx))

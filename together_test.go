@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -24,7 +26,7 @@ func TestListsOfDevices(t *testing.T) {
 		{[]*reprise.Device{b.dev, nil}, "device 1 of the list is nil"},
 		{[]*reprise.Device{b.dev, b.dev}, "is given twice"},
 	} {
-		_, err := reprise.NewBuffers(tt.ds, reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: "x"})
+		_, err := reprise.NewBuffers(tt.ds, reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "x"})
 		b.says(err, `reprise: new buffer "x"`, tt.says)
 		_, err = reprise.LoadAll(b.ctx, tt.ds, make([]*reprise.Program, len(tt.ds)))
 		b.says(err, "reprise: load", tt.says)
@@ -66,7 +68,7 @@ func TestListsInAnyOrder(t *testing.T) {
 		a, b := open(t, sim.Blackhole()), open(t, sim.Blackhole())
 		allocate := func(ds ...*reprise.Device) func() error {
 			return func() error {
-				bufs, err := reprise.NewBuffers(ds, reprise.BufferConfig{Kind: reprise.L1, Size: 64, PageSize: 64, Name: "x"})
+				bufs, err := reprise.NewBuffers(ds, reprise.BufferConfig{Kind: allocator.L1, Size: 64, PageSize: 64, Name: "x"})
 				for _, buf := range bufs {
 					err = errors.Join(err, buf.Free())
 				}
@@ -76,10 +78,10 @@ func TestListsInAnyOrder(t *testing.T) {
 		beside(t, rounds(20_000, 2000), allocate(a.dev, b.dev), allocate(b.dev, a.dev))
 	})
 	t.Run("queues of a device", func(t *testing.T) {
-		left, right := reprise.Range{End: reprise.Core{X: 3, Y: 3}}, reprise.Range{Start: reprise.Core{X: 4}, End: reprise.Core{X: 7, Y: 3}}
+		left, right := chip.Range{End: chip.Core{X: 3, Y: 3}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 7, Y: 3}}
 		b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
 		q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
-		x0, x1 := b.load(b.blank("x0", reprise.Single(0, 0))), b.load(b.blank("x1", reprise.Single(4, 0)))
+		x0, x1 := b.load(b.blank("x0", chip.Single(0, 0))), b.load(b.blank("x1", chip.Single(4, 0)))
 		both, err := captureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
 			return errors.Join(rs[0].Run(x0), rs[1].Run(x1))
 		})

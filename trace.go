@@ -106,7 +106,7 @@ func (t *Trace) owner() *Trace {
 // all queues take their part or none; the error of a trace over several devices is a *PartsError then, with ErrSkipped
 // for the parts that nothing is wrong with. If a device stops in the middle, the others have their parts. On one device
 // the parts of two replays don't overlap across queues: a part begins when the other queues' parts of the replay before
-// are done. The error is an *OverlapError if another queue has put a program on the same workers and nothing orders the
+// are done. The error is an *dispatch.OverlapError if another queue has put a program on the same workers and nothing orders the
 // two.
 func (t *Trace) Replay(ctx context.Context) error {
 	for i := range t.calls {

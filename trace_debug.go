@@ -170,7 +170,7 @@ func (s *debugSession) Stamp(ctx context.Context, part int) (func() (uint64, boo
 func (s *debugSession) Recover(ctx context.Context) error { return s.d.Recover(ctx) }
 
 func (s *debugSession) Hangs(err error) bool {
-	var h *HangError
+	var h *dispatch.HangError
 	return errors.As(err, &h)
 }
 

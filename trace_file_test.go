@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -20,14 +21,14 @@ import (
 
 // saved records a trace of two programs over ten steps on a device of its own, and returns its file with the contents
 // of its buffers.
-func saved(t *testing.T, target reprise.Target) []byte {
+func saved(t *testing.T, target kmd.Target) []byte {
 	t.Helper()
 	b := open(t, target)
 	b.pages("in the way", 3) // so that kernels lie elsewhere than where they are loaded
 	in, mid := b.pages("in", 20), b.pages("mid", 20)
-	out := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 20 * 64, PageSize: 64, Name: "out"})
-	one := b.load(b.adder("one", reprise.Core{X: 1, Y: 2}, in, mid, 100))
-	two := b.load(b.adder("two", reprise.Core{X: 4, Y: 1}, mid, out, 7))
+	out := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 20 * 64, PageSize: 64, Name: "out"})
+	one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, in, mid, 100))
+	two := b.load(b.adder("two", chip.Core{X: 4, Y: 1}, mid, out, 7))
 	b.write(in, 5)
 	trace := b.capture("saved", one, two, one, two, one, two, one, two, one, two)
 	b.must(trace.Replay(b.ctx))
@@ -112,7 +113,7 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 8), b.pages("out", 8)
 		other := b.pages("other", 8)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 3))
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 3))
 		trace := b.capture("trace", x)
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file, reprise.WithData()))
@@ -169,7 +170,7 @@ func TestLoadTraceRefuses(t *testing.T) {
 	flipped[len(file)/2] ^= 1
 	for _, c := range []struct {
 		name   string
-		target reprise.Target
+		target kmd.Target
 		file   []byte
 		is     error
 		says   []string
@@ -203,7 +204,7 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 		target := card()
 		t.Run(target.String(), func(t *testing.T) {
 			b := open(t, target)
-			x := b.load(b.adder("adder", reprise.Core{}, b.pages("in", 1), b.pages("out", 1), 3))
+			x := b.load(b.adder("adder", chip.Core{}, b.pages("in", 1), b.pages("out", 1), 3))
 			trace := b.capture("trace", x)
 			b.must(trace.Debug().Verify(b.ctx))
 
@@ -245,7 +246,7 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 // Options that name buffers which aren't the trace's are refused.
 func TestSaveRefusesForeignBuffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		x := b.load(b.blank("blank", reprise.Single(0, 0)))
+		x := b.load(b.blank("blank", chip.Single(0, 0)))
 		trace := b.capture("trace", x)
 		var out strings.Builder
 		b.says(trace.Save(b.ctx, &out, reprise.WithData(b.pages("other", 1))), "none of the trace's")
@@ -259,7 +260,7 @@ func TestSaveRefusesForeignBuffers(t *testing.T) {
 // A trace of any queue is loaded to a queue with the same workers, whichever core dispatches there.
 func TestSaveRefusesOverlappingBuffers(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: reprise.DRAM, Size: 1 << 20, Name: "pool"})
+	pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 1 << 20, Name: "pool"})
 	b.must(err)
 	row := b.dev.DRAMBanks() // pages that lie side by side in the banks
 	take := func(name string, pages int) *reprise.Buffer {
@@ -268,23 +269,23 @@ func TestSaveRefusesOverlappingBuffers(t *testing.T) {
 		return buf
 	}
 	first, low := take("first", row), take("low", row)
-	x := b.load(b.adder("x", reprise.Core{}, b.pages("in", row), low, 1))
+	x := b.load(b.adder("x", chip.Core{}, b.pages("in", row), low, 1))
 	b.must(errors.Join(first.Free(), low.Free()))
 	both := take("both", 2*row)
 	if both.Addr() >= low.Addr() {
 		t.Fatalf("%q lies at %#x, %q at %#x: they were to begin at different addresses", low.Name(), low.Addr(), both.Name(), both.Addr())
 	}
-	y := b.load(b.adder("y", reprise.Core{}, both, b.pages("out", 2*row), 1))
+	y := b.load(b.adder("y", chip.Core{}, both, b.pages("out", 2*row), 1))
 	b.says(b.capture("t", x, y).Save(b.ctx, io.Discard), `"low"`, `"both"`, `share memory of pool "pool"`)
 }
 
 func TestLoadTraceOfAnotherQueue(t *testing.T) {
 	for _, card := range emulators {
 		t.Run(card().String(), func(t *testing.T) {
-			left := reprise.Grid(3, 4)
-			right := reprise.Range{Start: reprise.Core{X: 3}, End: reprise.Core{X: 6, Y: 3}}
+			left := chip.Grid(3, 4)
+			right := chip.Range{Start: chip.Core{X: 3}, End: chip.Core{X: 6, Y: 3}}
 			split := []reprise.Option{reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right)}
-			record := func(at reprise.Core, opts ...reprise.Option) []byte {
+			record := func(at chip.Core, opts ...reprise.Option) []byte {
 				b := open(t, card(), opts...)
 				in, out := b.pages("in", 4), b.pages("out", 4)
 				x := b.load(b.adder("adder", at, in, out, 3))
@@ -297,7 +298,7 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 				b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
 				return file.Bytes()
 			}
-			shared, apart := record(reprise.Core{}, reprise.WithQueues(2)), record(reprise.Core{X: 4, Y: 1}, split...)
+			shared, apart := record(chip.Core{}, reprise.WithQueues(2)), record(chip.Core{X: 4, Y: 1}, split...)
 			run := func(b *bench, file []byte) {
 				trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
 				b.must(err)
@@ -327,7 +328,7 @@ func TestLoadedTraceHasParameters(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		b.write(in, 10)
-		x := b.load(b.adder("adder", reprise.Core{X: 1}, in, out, 3))
+		x := b.load(b.adder("adder", chip.Core{X: 1}, in, out, 3))
 		trace, err := b.queue.Capture(b.ctx, "parameters", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Param("addend", reprise.Arg{Kernel: "add", Index: 3}),
 				r.ParamBuffer("to", out, reprise.Arg{Kernel: "writer", Index: 0}))

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -27,8 +28,8 @@ func TestInsideOfSteps(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	x, y, z := b.pages("x", 2), b.pages("y", 2), b.pages("z", 2)
-	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 2))
-	again := b.load(b.adder("again", reprise.Core{X: 2}, y, z, 2))
+	there, back := b.load(b.adder("there", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("back", chip.Core{X: 5, Y: 1}, y, z, 2))
+	again := b.load(b.adder("again", chip.Core{X: 2}, y, z, 2))
 	e := b.dev.NewEvent("there")
 	one, err := q[0].Capture(b.ctx, "one", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(there), r.Param("addend", addend), r.Run(again))
@@ -127,7 +128,7 @@ func TestCloseInsideOfSteps(t *testing.T) {
 // A release that can't wait for others that use the trace ends with its context, and can be called again.
 func TestReleaseWaitsForOthers(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.load(b.blank("blank", reprise.Single(0, 0)))
+	x := b.load(b.blank("blank", chip.Single(0, 0)))
 	trace := b.capture("t", x)
 	r, w := make(chan struct{}), make(chan struct{})
 	saved := make(chan error)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -19,12 +20,12 @@ import (
 // numbers is a program that has each core write the numbers of its pages to a sharded buffer in L1.
 func (b *bench) numbers(buf *reprise.Buffer) *reprise.Program {
 	b.Helper()
-	words := map[reprise.Core][]uint32{} // from the buffer's address on, in each core
-	var cores []reprise.Range
+	words := map[chip.Core][]uint32{} // from the buffer's address on, in each core
+	var cores []chip.Range
 	for i := range buf.Pages() {
 		p, _ := buf.Page(i)
 		if words[p.Core] == nil {
-			cores = append(cores, reprise.Single(p.Core.X, p.Core.Y))
+			cores = append(cores, chip.Single(p.Core.X, p.Core.Y))
 		}
 		at := int(p.Addr-buf.Addr()) / 4
 		for len(words[p.Core]) < at+buf.PageSize()/4 {
@@ -35,8 +36,8 @@ func (b *bench) numbers(buf *reprise.Buffer) *reprise.Program {
 		}
 	}
 	return &reprise.Program{Name: "numbers", Buffers: []*reprise.Buffer{buf}, Kernels: []reprise.Kernel{{
-		Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Cores: cores, Common: []uint32{0},
-		Args: func(c reprise.Core) []uint32 { return append([]uint32{buf.Addr(), uint32(len(words[c]))}, words[c]...) },
+		Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: cores, Common: []uint32{0},
+		Args: func(c chip.Core) []uint32 { return append([]uint32{buf.Addr(), uint32(len(words[c]))}, words[c]...) },
 	}}}
 }
 
@@ -54,20 +55,20 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine and minutes under the race detector")
 	}
-	grid := func(w, h int) []reprise.Range { return []reprise.Range{reprise.Grid(w, h)} }
+	grid := func(w, h int) []chip.Range { return []chip.Range{chip.Grid(w, h)} }
 	for _, c := range []struct {
 		name string
-		kind reprise.Kind
-		s    reprise.Sharding
+		kind allocator.Kind
+		s    allocator.ShardSpec
 	}{
-		{"height", reprise.L1, reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{11, 2}, Shard: []int{3, 2}, Cores: grid(2, 2)}},
-		{"height by columns", reprise.L1, reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid(2, 4), Orientation: reprise.ColMajor}},
-		{"width", reprise.L1, reprise.Sharding{Layout: reprise.WidthSharded, Tensor: []int{4, 7}, Shard: []int{4, 2}, Cores: grid(4, 1)}},
-		{"block", reprise.L1Small, reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{5, 5}, Shard: []int{2, 2}, Cores: grid(3, 3)}},
-		{"block by columns", reprise.L1, reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []reprise.Range{{Start: reprise.Core{X: 1, Y: 1}, End: reprise.Core{X: 2, Y: 3}}}, Orientation: reprise.ColMajor}},
-		{"ND", reprise.L1, reprise.Sharding{Layout: reprise.NDSharded, Tensor: []int{3, 4, 3}, Shard: []int{2, 2, 2}, Cores: append(grid(2, 1), reprise.Single(5, 5))}},
-		{"ND contiguous", reprise.L1, reprise.Sharding{Layout: reprise.NDSharded, Tensor: []int{4, 3}, Shard: []int{1, 2}, Strategy: allocator.Contiguous, Cores: grid(4, 1)}},
-		{"banks", reprise.DRAM, reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1}, Cores: grid(6, 1)}},
+		{"height", allocator.L1, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{11, 2}, Shard: []int{3, 2}, Cores: grid(2, 2)}},
+		{"height by columns", allocator.L1, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid(2, 4), Orientation: allocator.ColMajor}},
+		{"width", allocator.L1, allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{4, 7}, Shard: []int{4, 2}, Cores: grid(4, 1)}},
+		{"block", allocator.L1Small, allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{5, 5}, Shard: []int{2, 2}, Cores: grid(3, 3)}},
+		{"block by columns", allocator.L1, allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 2, Y: 3}}}, Orientation: allocator.ColMajor}},
+		{"ND", allocator.L1, allocator.ShardSpec{Layout: allocator.NDSharded, Tensor: []int{3, 4, 3}, Shard: []int{2, 2, 2}, Cores: append(grid(2, 1), chip.Single(5, 5))}},
+		{"ND contiguous", allocator.L1, allocator.ShardSpec{Layout: allocator.NDSharded, Tensor: []int{4, 3}, Shard: []int{1, 2}, Strategy: allocator.Contiguous, Cores: grid(4, 1)}},
+		{"banks", allocator.DRAM, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1}, Cores: grid(6, 1)}},
 	} {
 		for _, card := range emulators {
 			t.Run(c.name+" on "+card().String(), func(t *testing.T) {
@@ -75,9 +76,9 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 				record := func(named bool) (file, data, after []byte, was *reprise.Buffer) {
 					b := open(t, card(), reprise.WithL1Small(4096))
 					buf := b.buffer(conf)
-					x := b.blank("blank", reprise.Single(0, 0))
+					x := b.blank("blank", chip.Single(0, 0))
 					x.Buffers = []*reprise.Buffer{buf}
-					if c.kind != reprise.DRAM {
+					if c.kind != allocator.DRAM {
 						x = b.numbers(buf)
 					}
 					y := b.load(x)
@@ -139,7 +140,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 				_, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file), reprise.WithBuffers(wrong))
 				b.says(err, `buffer "sharded" is `)
 				b.must(wrong.Free())
-				if c.kind == reprise.DRAM {
+				if c.kind == allocator.DRAM {
 					return // its program has no address
 				}
 				_, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
@@ -157,7 +158,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 // Shards that a file has on cores which the device gives to nobody are refused by name, and nothing is left behind.
 func TestTraceFileOfOtherCores(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.numbers(b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)}))
+	x := b.numbers(b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)}))
 	var file bytes.Buffer
 	b.must(b.capture("t", b.load(x)).Save(b.ctx, &file))
 	f, err := tracebuf.Decode(&file)
@@ -171,7 +172,7 @@ func TestTraceFileOfOtherCores(t *testing.T) {
 		g := *f
 		g.Image.Buffers = []tracebuf.Buffer{f.Image.Buffers[0]}
 		s := *f.Image.Buffers[0].Sharding
-		s.Cores = append([]reprise.Range{}, s.Cores...)
+		s.Cores = append([]chip.Range{}, s.Cores...)
 		s.Tensor, s.Shard = []int{4, 1}, []int{1, 1}
 		change(&s)
 		g.Image.Buffers[0].Sharding = &s
@@ -197,11 +198,11 @@ func TestTraceFileOfParts(t *testing.T) {
 		b.must(err)
 		out, err := whole.Sub(320, 128)
 		b.must(err)
-		p := b.adder("adder", reprise.Core{X: 1}, in, out, 3)
+		p := b.adder("adder", chip.Core{X: 1}, in, out, 3)
 		for _, i := range []int{0, 2} {
-			args, first := p.Kernels[i].Args(reprise.Core{}), []*reprise.Buffer{in, nil, out}[i].FirstPage()
+			args, first := p.Kernels[i].Args(chip.Core{}), []*reprise.Buffer{in, nil, out}[i].FirstPage()
 			args[1] = uint32(first)
-			p.Kernels[i].Args = func(reprise.Core) []uint32 { return args }
+			p.Kernels[i].Args = func(chip.Core) []uint32 { return args }
 		}
 		x := b.load(p)
 		trace, err := b.queue.Capture(b.ctx, "parts", func(_ context.Context, r *reprise.Recorder) error {
@@ -228,7 +229,7 @@ func TestTraceFileOfParts(t *testing.T) {
 		}
 		b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx), in.Free(), out.Free(), whole.Free()))
 
-		blocker := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Addr: whole.Addr()})
+		blocker := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: whole.Addr()})
 		trace, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
 		b.must(err)
 		got := trace.Parts()[0].Params
@@ -263,13 +264,13 @@ func TestTraceFileOfParts(t *testing.T) {
 // also when one of them has to go elsewhere.
 func TestTraceFileOfOneAddressTwice(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		l1 := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, PageSize: 64, Name: "l1"})
-		dram := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: "dram", Addr: l1.Addr()})
+		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, PageSize: 64, Name: "l1"})
+		dram := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "dram", Addr: l1.Addr()})
 		in := b.pages("in", 1)
-		add := b.adder("add", reprise.Core{}, in, dram, 1)
+		add := b.adder("add", chip.Core{}, in, dram, 1)
 		store := &reprise.Program{Name: "store", Buffers: []*reprise.Buffer{l1}, Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)}, Common: []uint32{0},
-			Args: func(reprise.Core) []uint32 { return []uint32{l1.Addr(), 1, 0x1234567} },
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}, Common: []uint32{0},
+			Args: func(chip.Core) []uint32 { return []uint32{l1.Addr(), 1, 0x1234567} },
 		}}}
 		x, y := b.load(add), b.load(store)
 		trace, err := b.queue.Capture(b.ctx, "twice", func(_ context.Context, r *reprise.Recorder) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/reprise-tt/reprise/chip"
 	"io"
 	"reflect"
 	"slices"
@@ -136,7 +137,7 @@ func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
 }
 
 // queueFor is the first queue with these workers, or the first one if there is none.
-func (d *Device) queueFor(workers Range) *Queue {
+func (d *Device) queueFor(workers chip.Range) *Queue {
 	for _, q := range d.queues {
 		if q.q.Workers() == workers {
 			return q
@@ -305,10 +306,10 @@ func (l *loading) rows(i int) uint64 {
 // config is that of a buffer of the file.
 func (l *loading) config(i int) *BufferConfig {
 	u := &l.f.Image.Buffers[i]
-	c := &BufferConfig{Kind: Kind(u.Kind), Size: u.Size, PageSize: u.PageSize, Name: u.Name, Addr: uint32(u.Addr)}
+	c := &BufferConfig{Kind: allocator.Kind(u.Kind), Size: u.Size, PageSize: u.PageSize, Name: u.Name, Addr: uint32(u.Addr)}
 	if s := u.Sharding; s != nil {
-		c.Sharding = &Sharding{
-			Layout: Layout(s.Layout), Orientation: allocator.Orientation(s.Orientation), Strategy: allocator.Strategy(s.Strategy), Tensor: s.Tensor, Shard: s.Shard, Cores: s.Cores,
+		c.Sharding = &allocator.ShardSpec{
+			Layout: allocator.Layout(s.Layout), Orientation: allocator.Orientation(s.Orientation), Strategy: allocator.Strategy(s.Strategy), Tensor: s.Tensor, Shard: s.Shard, Cores: s.Cores,
 		}
 	}
 	return c
@@ -329,10 +330,10 @@ func (l *loading) take(i int, b *Buffer) error {
 	if b.root != nil {
 		return fmt.Errorf("buffer %q is a part of another: %w", b.name, ErrLayout)
 	}
-	same := b.ext.Kind == Kind(want.Kind) && b.Size() == want.Size && b.PageSize() == want.PageSize
+	same := b.ext.Kind == allocator.Kind(want.Kind) && b.Size() == want.Size && b.PageSize() == want.PageSize
 	if !same || b.ext.Addr != want.Addr && l.movable(i) != nil {
 		return fmt.Errorf("buffer %q is %d B of %v in pages of %d B at %#x, the trace was recorded with %d B of %v in pages of %d B at %#x",
-			b.name, b.Size(), b.ext.Kind, b.PageSize(), b.ext.Addr, want.Size, Kind(want.Kind), want.PageSize, want.Addr)
+			b.name, b.Size(), b.ext.Kind, b.PageSize(), b.ext.Addr, want.Size, allocator.Kind(want.Kind), want.PageSize, want.Addr)
 	}
 	if !reflect.DeepEqual(b.dist, plan.dist) {
 		return fmt.Errorf("buffer %q is %v over %s, the trace was recorded with one that is %v over %s", b.name, b.Layout(), b.where(), plan.Layout(), plan.where())
@@ -379,7 +380,7 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary), closed: true}
 	t.programs = append(t.programs, x)
-	ext, err := d.mem.Allocate(allocator.Request{Kind: DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels", Site: userPC()})
+	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -17,12 +18,12 @@ import (
 func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("x", reprise.Core{}, in, out, 1))
+	x := b.load(b.adder("x", chip.Core{}, in, out, 1))
 	// All DRAM but 64 KiB at the top of every bank, of which 40 are an intermediate buffer of the first trace.
-	hole := int(b.dev.Memory(reprise.DRAM).LargestHole) - 64<<10
-	b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: hole * b.dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
-	mid := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
-	one := b.load(b.adder("one", reprise.Core{}, in, mid, 1))
+	hole := int(b.dev.Memory(allocator.DRAM).LargestHole) - 64<<10
+	b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: hole * b.dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
+	mid := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
+	one := b.load(b.adder("one", chip.Core{}, in, mid, 1))
 	first, err := b.queue.Capture(b.ctx, "first", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(one), one.Close(b.ctx), mid.Free())
 	})
@@ -61,7 +62,7 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 			switch rapid.IntRange(0, 4).Draw(t, "operation") {
 			case 0: // capture, with an intermediate that is freed
 				mid, out := b.pages("mid", 2), b.pages("out", 2)
-				one, two := b.load(b.adder("one", reprise.Core{X: 1}, in, mid, next)), b.load(b.adder("two", reprise.Core{X: 2}, mid, out, 1))
+				one, two := b.load(b.adder("one", chip.Core{X: 1}, in, mid, next)), b.load(b.adder("two", chip.Core{X: 2}, mid, out, 1))
 				trace, err := b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 					return errors.Join(r.Run(one), r.Run(two), mid.Free())
 				})
@@ -107,7 +108,7 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 func TestPool(t *testing.T) {
 	onAll(t, func(b *bench) {
 		nothing := b.dev.MemorySnapshot()
-		pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: reprise.DRAM, Size: 64 << 10, Name: "scratch"})
+		pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 64 << 10, Name: "scratch"})
 		b.must(err)
 		if m := pool.Memory(); m.Allocated != 0 || m.Total*uint64(m.Banks) < 64<<10 {
 			b.Errorf("a new pool: %+v", m)
@@ -122,8 +123,8 @@ func TestPool(t *testing.T) {
 		var at []uint32
 		var xs []*reprise.Executable
 		for i := range uint32(3) {
-			x := b.load(b.adder("in", reprise.Core{}, in, out, i))
-			y := b.load(b.adder("out", reprise.Core{X: 1}, in, out, 10*i))
+			x := b.load(b.adder("in", chip.Core{}, in, out, i))
+			y := b.load(b.adder("out", chip.Core{X: 1}, in, out, 10*i))
 			trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 				mid := mk("mid")
 				at = append(at, mid.Addr())
@@ -155,7 +156,7 @@ func TestPool(t *testing.T) {
 			b.must(x.Close(b.ctx))
 		}
 		// The traces keep the memory.
-		junk := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 << 10, PageSize: 64, Name: "junk"})
+		junk := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 64, Name: "junk"})
 		data := words(junk.Size(), 0)
 		b.must(b.queue.Write(b.ctx, junk, 0, data))
 		for i, trace := range traces {
@@ -174,21 +175,21 @@ func TestPool(t *testing.T) {
 		if changes := nothing.Changes(); len(changes) > 0 {
 			b.Errorf("something is left: %v", changes)
 		}
-		l1, err := b.dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 1, Name: "l1"})
+		l1, err := b.dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 1, Name: "l1"})
 		b.must(err)
 		n := b.dev.Grid().Size() * int(l1.Memory().Total)
-		all, err := l1.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n, PageSize: 16, Name: "all"})
+		all, err := l1.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, PageSize: 16, Name: "all"})
 		b.must(err)
 		b.write(all, 3)
 		b.holds(all, 3)
-		if _, err := l1.NewBuffer(reprise.BufferConfig{Size: 16}); !errors.Is(err, reprise.ErrOutOfMemory) || all.Kind() != reprise.L1 {
+		if _, err := l1.NewBuffer(reprise.BufferConfig{Size: 16}); !errors.Is(err, reprise.ErrOutOfMemory) || all.Kind() != allocator.L1 {
 			b.Errorf("a full pool gives %v; the first buffer is in %v", err, all.Kind())
 		}
 		b.must(errors.Join(l1.Free(), all.Free()))
 		if changes := nothing.Changes(); len(changes) > 0 {
 			b.Errorf("something is left of a pool in L1: %v", changes)
 		}
-		for _, c := range []reprise.PoolConfig{{Kind: allocator.Trace, Size: 64}, {Kind: reprise.DRAM}, {Kind: reprise.L1, Size: -1}, {Kind: reprise.L1, Size: 1 << 40}} {
+		for _, c := range []reprise.PoolConfig{{Kind: allocator.Trace, Size: 64}, {Kind: allocator.DRAM}, {Kind: allocator.L1, Size: -1}, {Kind: allocator.L1, Size: 1 << 40}} {
 			if _, err := b.dev.NewPool(c); err == nil {
 				b.Errorf("a pool of %+v", c)
 			}

@@ -118,7 +118,7 @@ func (p *part) allocate() error {
 // noRoom says how large a trace region of fixed size has to be.
 func (p *part) noRoom(n int, err error) error {
 	d := p.q.d
-	var oom *OutOfMemoryError
+	var oom *allocator.OutOfMemoryError
 	if !errors.As(err, &oom) || oom.TraceRegion == 0 {
 		return fmt.Errorf("trace needs %d B on %s: %w", n, d.name, err)
 	}

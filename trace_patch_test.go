@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -26,8 +28,8 @@ var (
 func TestSetParameters(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in, mid, out := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4)
-		one := b.load(b.adder("one", reprise.Core{X: 1, Y: 2}, in, mid, 100))
-		two := b.load(b.adder("two", reprise.Core{X: 4, Y: 1}, mid, out, 7))
+		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, in, mid, 100))
+		two := b.load(b.adder("two", chip.Core{X: 4, Y: 1}, mid, out, 7))
 		var others []*reprise.Buffer
 		for range 3 {
 			others = append(others, b.pages("other", 4))
@@ -79,10 +81,10 @@ func TestSetParameters(t *testing.T) {
 func TestSetOnAllCores(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n := b.dev.Grid().Size()
-		out, other := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * n, PageSize: 64, Name: "out"}), b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * n, PageSize: 64, Name: "other"})
+		out, other := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "out"}), b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "other"})
 		x := b.load(&reprise.Program{Name: "store", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: reprise.NCRISC, Cores: []reprise.Range{b.dev.Grid()}, Common: []uint32{3},
-			Args: func(reprise.Core) []uint32 { return []uint32{out.Addr(), 3, 4, 5, 6} },
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{b.dev.Grid()}, Common: []uint32{3},
+			Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), 3, 4, 5, 6} },
 		}}})
 		trace, err := b.queue.Capture(b.ctx, "all", func(_ context.Context, r *reprise.Recorder) error {
 			var errs []error
@@ -114,10 +116,10 @@ func TestSetOnAllCores(t *testing.T) {
 			b.Errorf("a buffer that replays write was given away (-want +got):\n%s", diff)
 		}
 		b.must(errors.Join(trace.SetBuffer("out", out), trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
-		again := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * n, PageSize: 64, Name: "again"})
+		again := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "again"})
 		b.must(trace.SetBuffer("out", again)) // gives the one before the last one up
-		if after := b.allocated(); after[reprise.L1] != free[reprise.L1] {
-			b.Errorf("%d B of L1 are taken, %d B before", after[reprise.L1], free[reprise.L1])
+		if after := b.allocated(); after[allocator.L1] != free[allocator.L1] {
+			b.Errorf("%d B of L1 are taken, %d B before", after[allocator.L1], free[allocator.L1])
 		}
 		b.must(trace.Release(b.ctx))
 	})
@@ -127,7 +129,7 @@ func TestSetOnAllCores(t *testing.T) {
 func TestParameterErrors(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out, large := b.pages("in", 4), b.pages("out", 4), b.pages("large", 8)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 		before := b.allocated()
 		for name, tt := range map[string]struct {
 			param func(context.Context, *reprise.Recorder) error
@@ -147,7 +149,7 @@ func TestParameterErrors(t *testing.T) {
 				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Common: true}))
 			}, "it has 0"},
 			"no such core": {func(_ context.Context, r *reprise.Recorder) error {
-				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Cores: []reprise.Range{reprise.Single(1, 1)}}))
+				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Cores: []chip.Range{chip.Single(1, 1)}}))
 			}, "none of the cores"},
 			"no argument": {func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Param("p")) }, "no argument is named"},
 			"other values": {func(_ context.Context, r *reprise.Recorder) error {
@@ -178,7 +180,7 @@ func TestParameterErrors(t *testing.T) {
 			return errors.Join(r.Run(x), r.Param("addend", addend), r.ParamBuffer("in", in, readFrom))
 		})
 		b.must(err)
-		l1 := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 256, PageSize: 64, Name: "l1"})
+		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "l1"})
 		small := b.pages("small", 2)
 		freed := b.pages("freed", 4)
 		b.must(freed.Free())
@@ -224,7 +226,7 @@ func TestParametersAgainstModel(t *testing.T) {
 		if i > 0 {
 			from = bufs[1+i%2]
 		}
-		xs = append(xs, b.load(b.adder(names[i], reprise.Core{X: i}, from, bufs[1+(i+1)%2], uint32(i))))
+		xs = append(xs, b.load(b.adder(names[i], chip.Core{X: i}, from, bufs[1+(i+1)%2], uint32(i))))
 	}
 	trace, err := b.queue.Capture(b.ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
 		for i, n := range names {
@@ -258,7 +260,7 @@ func TestParametersAgainstModel(t *testing.T) {
 func TestSetArguments(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out, other := b.pages("in", 4), b.pages("out", 4), b.pages("other", 4)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 		b.write(in, 1)
 		trace := b.capture("before", x)
 		b.must(errors.Join(x.SetArg(addend, 70), b.queue.Run(b.ctx, x)))
@@ -286,7 +288,7 @@ func TestParametersInFiles(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		b.pages("below", 4000) // so that addresses don't look like small numbers
 		in, out := b.pages("in", 400), b.pages("out", 400)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 		save := func(named bool) []byte {
 			trace, err := b.queue.Capture(b.ctx, "saved", func(_ context.Context, r *reprise.Recorder) error {
 				errs := []error{r.Run(x), r.Param("addend", addend), r.ParamBuffer("from", in, readFrom)}

@@ -14,6 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -23,8 +26,8 @@ import (
 // swapped is split with the workers of the queues exchanged.
 func swapped(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
 	t.Helper()
-	return split(t, card, append(opts, reprise.WithQueueWorkers(1, reprise.Grid(4, 6)),
-		reprise.WithQueueWorkers(0, reprise.Range{Start: reprise.Core{X: 4}, End: reprise.Core{X: 7, Y: 5}}))...)
+	return split(t, card, append(opts, reprise.WithQueueWorkers(1, chip.Grid(4, 6)),
+		reprise.WithQueueWorkers(0, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 7, Y: 5}}))...)
 }
 
 // sums checks what buffers hold that a number of replays have added to.
@@ -130,7 +133,7 @@ func TestTraceFileOverQueues(t *testing.T) {
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	below := b.pages("below", 4000) // no size looks like an address
 	x, y, z := b.pages("x", 4), b.pages("y", 4), b.pages("z", 4)
-	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 1))
+	there, back := b.load(b.adder("there", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("back", chip.Core{X: 5, Y: 1}, y, z, 1))
 	e := b.dev.NewEvent("there")
 	trace, err := captureQueues(b.ctx, "both", []*reprise.Queue{q[1], q[0]}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[1].Run(there), rs[1].Param("addend", addend), rs[1].ParamBuffer("to", y, writeTo), rs[1].Record(e),
@@ -210,13 +213,13 @@ func TestTraceOverQueuesFindsPrograms(t *testing.T) {
 	b := split(t, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	x, y := b.pages("x", 2), b.pages("y", 2)
-	word := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
-	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, x, 2))
+	word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
+	there, back := b.load(b.adder("there", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("back", chip.Core{X: 5, Y: 1}, y, x, 2))
 	e, f := b.dev.NewEvent("there"), b.dev.NewEvent("back")
 	// L1 pages of 64 B begin with core (0,0).
 	stuck := b.load(&reprise.Program{Name: "stuck", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 5} },
+		Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 5} },
 	}}})
 	record := func(rs []*reprise.Recorder, mid ...func() error) error {
 		err := errors.Join(rs[0].Run(there), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back), rs[1].Record(f), rs[0].Wait(f))
@@ -243,7 +246,7 @@ func TestTraceOverQueuesFindsPrograms(t *testing.T) {
 	}
 	b.must(prepare(0)(0))
 	var at *debug.StepError
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	if err := hangs.Debug().Step(b.ctx, nil); !errors.As(err, &at) || at.First != 2 || at.Name != "stuck" || !errors.As(err, &hang) {
 		t.Errorf("stepped: %v", err)
 	}
@@ -282,8 +285,8 @@ func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 func TestCheckFindsMissingEdge(t *testing.T) {
 	b := split(t, sim.Wormhole(sim.Synchronous(), sim.Seed(1)))
 	x, y := b.pages("x", 2), b.pages("y", 2)
-	back, there := b.load(b.adder("back", reprise.Core{X: 1}, y, x, 2)), b.load(b.adder("there", reprise.Core{X: 5, Y: 1}, x, y, 1))
-	left, right := b.load(b.blank("left", reprise.Single(0, 0))), b.load(b.blank("right", reprise.Single(6, 0)))
+	back, there := b.load(b.adder("back", chip.Core{X: 1}, y, x, 2)), b.load(b.adder("there", chip.Core{X: 5, Y: 1}, x, y, 1))
+	left, right := b.load(b.blank("left", chip.Single(0, 0))), b.load(b.blank("right", chip.Single(6, 0)))
 	e := b.dev.NewEvent("there")
 	for _, edge := range []bool{true, false} {
 		trace, err := captureQueues(b.ctx, "edges", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
@@ -308,8 +311,8 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 func TestLoadMutatedFiles(t *testing.T) {
 	b := split(t, sim.Wormhole())
 	x, y := b.pages("x", 4), b.pages("y", 4)
-	shards := b.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
-	one, two := b.load(b.adder("one", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("two", reprise.Core{X: 5}, y, x, 1))
+	shards := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
+	one, two := b.load(b.adder("one", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("two", chip.Core{X: 5}, y, x, 1))
 	numbers, e := b.load(b.numbers(shards)), b.dev.NewEvent("e")
 	trace, err := captureQueues(b.ctx, "mutated", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(one), rs[0].ParamBuffer("x", x, readFrom), rs[0].Run(numbers), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(two))

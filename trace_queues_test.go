@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -17,8 +18,8 @@ import (
 func split(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
 	t.Helper()
 	return open(t, card, append([]reprise.Option{
-		reprise.WithQueues(2), reprise.WithQueueWorkers(0, reprise.Grid(4, 6)),
-		reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 4}, End: reprise.Core{X: 7, Y: 5}}),
+		reprise.WithQueues(2), reprise.WithQueueWorkers(0, chip.Grid(4, 6)),
+		reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 7, Y: 5}}),
 	}, opts...)...)
 }
 
@@ -31,8 +32,8 @@ func TestTraceSpansQueues(t *testing.T) {
 			b := split(t, target, reprise.WithFirstEvent(0xFFFFFFF8))
 			q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 			x, y := b.pages("x", 4), b.pages("y", 4)
-			there := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1))
-			back := b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, x, 2))
+			there := b.load(b.adder("there", chip.Core{X: 1}, x, y, 1))
+			back := b.load(b.adder("back", chip.Core{X: 5, Y: 1}, y, x, 2))
 			e, f := b.dev.NewEvent("there"), b.dev.NewEvent("back")
 			before := b.allocated()
 			capture := func(name string, rounds int) *reprise.Trace {
@@ -167,8 +168,8 @@ func newSpanRig(b *bench) *spanRig {
 	r := &spanRig{bench: b, q: [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}}
 	for c := range r.bufs {
 		r.bufs[c] = b.pages(fmt.Sprint(c), 2)
-		r.add[c][0] = b.load(b.adder("left", reprise.Core{X: c}, r.bufs[c], r.bufs[c], 1))
-		r.add[c][1] = b.load(b.adder("right", reprise.Core{X: 4 + c, Y: 1}, r.bufs[c], r.bufs[c], 100))
+		r.add[c][0] = b.load(b.adder("left", chip.Core{X: c}, r.bufs[c], r.bufs[c], 1))
+		r.add[c][1] = b.load(b.adder("right", chip.Core{X: 4 + c, Y: 1}, r.bufs[c], r.bufs[c], 100))
 	}
 	return r
 }
@@ -257,8 +258,8 @@ func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	shared := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
-	x := b.load(b.blank("x", reprise.Single(0, 0)))
-	y := b.load(b.blank("y", reprise.Single(5, 0)))
+	x := b.load(b.blank("x", chip.Single(0, 0)))
+	y := b.load(b.blank("y", chip.Single(5, 0)))
 	e, outside := b.dev.NewEvent("e"), b.dev.NewEvent("outside")
 	b.must(q[0].Record(b.ctx, outside))
 	before := b.allocated()
@@ -316,7 +317,7 @@ func TestTraceOverQueuesParameters(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	x, y, z := b.pages("x", 4), b.pages("y", 4), b.pages("z", 4)
-	there, back := b.load(b.adder("there", reprise.Core{X: 1}, x, y, 1)), b.load(b.adder("back", reprise.Core{X: 5, Y: 1}, y, z, 1))
+	there, back := b.load(b.adder("there", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("back", chip.Core{X: 5, Y: 1}, y, z, 1))
 	e := b.dev.NewEvent("there")
 	var late error
 	trace, err := captureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {

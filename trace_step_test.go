@@ -21,8 +21,8 @@ func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
 	b.Helper()
 	bufs = [2]*reprise.Buffer{b.pages("even", 2), b.pages("odd", 2)}
 	x := []*reprise.Executable{
-		b.load(b.adder("to odd", reprise.Core{X: 1}, bufs[0], bufs[1], 1)),
-		b.load(b.adder("to even", reprise.Core{X: 2}, bufs[1], bufs[0], 1)),
+		b.load(b.adder("to odd", chip.Core{X: 1}, bufs[0], bufs[1], 1)),
+		b.load(b.adder("to even", chip.Core{X: 2}, bufs[1], bufs[0], 1)),
 	}
 	t, err := b.queue.Capture(b.ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
 		var errs []error
@@ -126,11 +126,11 @@ func TestCheck(t *testing.T) {
 		// A buffer that no program declares keeps what the first of the two runs has put there, and so do the programs
 		// that read it.
 		in, hidden, seen, result := b.pages("in", 1), b.pages("hidden", 1), b.pages("seen", 1), b.pages("result", 1)
-		count := b.adder("count", reprise.Core{}, hidden, hidden, 1)
+		count := b.adder("count", chip.Core{}, hidden, hidden, 1)
 		count.Buffers = nil
-		show := b.adder("show", reprise.Core{X: 3}, hidden, seen, 0)
+		show := b.adder("show", chip.Core{X: 3}, hidden, seen, 0)
 		show.Buffers = []*reprise.Buffer{seen}
-		first, use := b.load(b.adder("first", reprise.Core{X: 5}, result, result, 1)), b.load(b.adder("use", reprise.Core{X: 4}, seen, result, 0))
+		first, use := b.load(b.adder("first", chip.Core{X: 5}, result, result, 1)), b.load(b.adder("use", chip.Core{X: 4}, seen, result, 0))
 		b.write(hidden, 0)
 		b.write(seen, 0)
 		b.write(result, 7)
@@ -146,7 +146,7 @@ func TestCheck(t *testing.T) {
 		b.holds(result, 7)
 
 		// What happens only once can't be found again.
-		once, other := b.adder("once", reprise.Core{}, in, hidden, 0), b.adder("again", reprise.Core{X: 3}, hidden, seen, 0)
+		once, other := b.adder("once", chip.Core{}, in, hidden, 0), b.adder("again", chip.Core{X: 3}, hidden, seen, 0)
 		before := b.allocated()
 		once.Buffers, other.Buffers = nil, []*reprise.Buffer{seen}
 		b.write(in, 50)
@@ -168,7 +168,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	card := sim.Wormhole()
 	b := open(t, card)
 	in, out := b.pages("in", 1), b.pages("out", 1)
-	x := b.load(b.adder("adder", reprise.Core{}, in, out, 3))
+	x := b.load(b.adder("adder", chip.Core{}, in, out, 3))
 	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})
@@ -196,14 +196,14 @@ func TestStepOnSecondQueue(t *testing.T) {
 	for name, apart := range map[string]bool{"shared": false, "apart": true} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, sim.Wormhole(), reprise.WithQueues(2))
-			first, at := reprise.Core{X: 1}, reprise.Core{X: 2}
+			first, at := chip.Core{X: 1}, chip.Core{X: 2}
 			if apart {
 				b = split(t, sim.Wormhole())
-				at = reprise.Core{X: 5}
+				at = chip.Core{X: 5}
 			}
 			q := b.dev.Queue(1)
 			in, out := b.pages("in", 2), b.pages("out", 2)
-			x, other := b.load(b.adder("x", at, in, out, 1)), b.load(b.blank("other", reprise.Single(first.X, first.Y)))
+			x, other := b.load(b.adder("x", at, in, out, 1)), b.load(b.blank("other", chip.Single(first.X, first.Y)))
 			r, err := q.Begin("second")
 			b.must(err)
 			b.must(errors.Join(q.Run(b.ctx, x), r.Param("addend", addend), b.queue.Finish(b.ctx), q.Run(b.ctx, x)))
@@ -232,14 +232,14 @@ func TestStepOnSecondQueue(t *testing.T) {
 
 // A Check behind a replay that is still running on another queue leaves that replay's results alone.
 func TestCheckBehindReplay(t *testing.T) {
-	left, right := reprise.Range{End: reprise.Core{X: 3, Y: 3}}, reprise.Range{Start: reprise.Core{X: 4}, End: reprise.Core{X: 7, Y: 3}}
+	left, right := chip.Range{End: chip.Core{X: 3, Y: 3}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 7, Y: 3}}
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
 	q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
 	in, mid, out, far, word := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4), b.pages("far", 4), b.word()
-	a0, a1 := b.load(b.adder("a0", reprise.Core{X: 0}, in, mid, 1)), b.load(b.adder("a1", reprise.Core{X: 4}, far, out, 100))
+	a0, a1 := b.load(b.adder("a0", chip.Core{X: 0}, in, mid, 1)), b.load(b.adder("a1", chip.Core{X: 4}, far, out, 100))
 	wait := b.load(&reprise.Program{Name: "wait", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(4, 0)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(4, 0)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 	both, err := captureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(a0), rs[1].Run(wait), rs[1].Run(a1))

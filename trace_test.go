@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -26,8 +27,8 @@ func here(lines int) string {
 func TestFailedCaptures(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("adder", reprise.Core{}, in, out, 5))
-		closed := b.load(b.blank("closed", reprise.Single(1, 1)))
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
+		closed := b.load(b.blank("closed", chip.Single(1, 1)))
 		b.must(closed.Close(b.ctx))
 		before := b.allocated()
 		var where string
@@ -101,14 +102,14 @@ func TestFailedCaptures(t *testing.T) {
 func TestCaptureWithoutRoom(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.load(b.blank("blank", b.dev.Grid()))
-	free := b.dev.Memory(reprise.DRAM).LargestHole
-	hoard := b.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: int(free) * b.dev.DRAMBanks(), PageSize: int(free), Name: "hoard"})
-	stats := func() [3]reprise.MemoryStats {
-		return [3]reprise.MemoryStats{b.dev.Memory(reprise.DRAM), b.dev.Memory(reprise.L1), b.dev.Memory(allocator.Trace)}
+	free := b.dev.Memory(allocator.DRAM).LargestHole
+	hoard := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: int(free) * b.dev.DRAMBanks(), PageSize: int(free), Name: "hoard"})
+	stats := func() [3]allocator.Stats {
+		return [3]allocator.Stats{b.dev.Memory(allocator.DRAM), b.dev.Memory(allocator.L1), b.dev.Memory(allocator.Trace)}
 	}
 	before := stats()
 	_, err := b.queue.Capture(b.ctx, "homeless", record(x))
-	var oom *reprise.OutOfMemoryError
+	var oom *allocator.OutOfMemoryError
 	if !errors.As(err, &oom) || oom.Kind != allocator.Trace || oom.Owner != "homeless" {
 		t.Fatalf("%v, want an *OutOfMemoryError", err)
 	}

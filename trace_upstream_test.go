@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -56,7 +57,7 @@ func TestUpstreamTraces(t *testing.T) {
 				var xs []*reprise.Executable
 				for k := range c.programs {
 					bufs = append(bufs, b.pages(fmt.Sprint(i, k), 2))
-					xs = append(xs, b.load(b.adder("adder", reprise.Core{X: k, Y: i}, bufs[k], bufs[k+1], uint32(i+1))))
+					xs = append(xs, b.load(b.adder("adder", chip.Core{X: k, Y: i}, bufs[k], bufs[k+1], uint32(i+1))))
 				}
 				// Eager first: what a replay must do as well.
 				write(in, 0)
@@ -93,11 +94,11 @@ func TestUpstreamTraces(t *testing.T) {
 func TestUpstreamNonConvexGrid(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	n := b.dev.Grid().Size()
-	words := b.buffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16 * n, PageSize: 16, Name: "words"})
+	words := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * n, PageSize: 16, Name: "words"})
 	x := b.load(&reprise.Program{Name: "L", Buffers: []*reprise.Buffer{words}, Kernels: []reprise.Kernel{{
-		Name: "store", Image: b.image(kernels.Store), Processor: reprise.BRISC, Common: []uint32{0},
-		Cores: []reprise.Range{{End: reprise.Core{X: 1, Y: 5}}, {Start: reprise.Core{X: 2, Y: 4}, End: reprise.Core{X: 6, Y: 5}}},
-		Args:  func(reprise.Core) []uint32 { return []uint32{words.Addr(), 1, 0} },
+		Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Common: []uint32{0},
+		Cores: []chip.Range{{End: chip.Core{X: 1, Y: 5}}, {Start: chip.Core{X: 2, Y: 4}, End: chip.Core{X: 6, Y: 5}}},
+		Args:  func(chip.Core) []uint32 { return []uint32{words.Addr(), 1, 0} },
 	}}})
 	trace, err := b.queue.Capture(b.ctx, "L", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("value", reprise.Arg{Kernel: "store", Index: 2}))
@@ -125,10 +126,10 @@ func TestUpstreamNonConvexGrid(t *testing.T) {
 // TraceWithSmallAllocationsDuringCapture: 1 MB taken inside a capture.
 func TestUpstreamAllocationInsideCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: reprise.DRAM, Size: 1<<20 + 64*b.dev.DRAMBanks(), Name: "scratch"})
+	pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 1<<20 + 64*b.dev.DRAMBanks(), Name: "scratch"})
 	b.must(err)
 	in, out := b.pages("in", 4), b.pages("out", 4)
-	one, two := b.load(b.adder("one", reprise.Core{}, in, out, 1)), b.load(b.adder("two", reprise.Core{X: 1}, in, out, 1))
+	one, two := b.load(b.adder("one", chip.Core{}, in, out, 1)), b.load(b.adder("two", chip.Core{X: 1}, in, out, 1))
 	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 		mid, err := pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64, Name: "1 MB"})
 		if err != nil {
@@ -172,11 +173,11 @@ func TestUpstreamSerialCaptures(t *testing.T) {
 // inside of a trace, where upstream's wait for semaphores of their own: three sets for 5 replays, and a copy and two
 // additions, of 3 together, for 50.
 func TestUpstreamSubDeviceTraces(t *testing.T) {
-	b := open(t, sim.Wormhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, reprise.Grid(3, 3)),
-		reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 3, Y: 3}, End: reprise.Core{X: 4, Y: 4}}))
+	b := open(t, sim.Wormhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, chip.Grid(3, 3)),
+		reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 3, Y: 3}, End: chip.Core{X: 4, Y: 4}}))
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	x, y, copied, added := b.pages("x", 32), b.pages("y", 32), b.pages("copied", 32), b.pages("added", 32)
-	syncer, waiter := b.load(b.adder("syncer", reprise.Core{}, x, y, 0)), b.load(b.adder("waiter", reprise.Core{X: 3, Y: 3}, y, x, 1))
+	syncer, waiter := b.load(b.adder("syncer", chip.Core{}, x, y, 0)), b.load(b.adder("waiter", chip.Core{X: 3, Y: 3}, y, x, 1))
 	event := b.dev.NewEvent("sync")
 	syncs, err := captureQueues(b.ctx, "sync", q, func(rs []*reprise.Recorder) error {
 		back := b.dev.NewEvent("back")
@@ -199,8 +200,8 @@ func TestUpstreamSubDeviceTraces(t *testing.T) {
 	b.holds(x, 3*5)
 	b.must(syncs.Release(b.ctx))
 
-	copier, one := b.load(b.adder("copy", reprise.Core{X: 1, Y: 1}, x, copied, 0)), b.load(b.adder("add 1", reprise.Core{X: 2, Y: 2}, x, y, 1))
-	two := b.load(b.adder("add 2", reprise.Core{X: 4, Y: 4}, y, added, 2))
+	copier, one := b.load(b.adder("copy", chip.Core{X: 1, Y: 1}, x, copied, 0)), b.load(b.adder("add 1", chip.Core{X: 2, Y: 2}, x, y, 1))
+	two := b.load(b.adder("add 2", chip.Core{X: 4, Y: 4}, y, added, 2))
 	copies, err := captureQueues(b.ctx, "copy", q, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(copier), rs[0].Run(one), rs[0].Record(event), rs[1].Wait(event), rs[1].Run(two))
 	})

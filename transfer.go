@@ -11,7 +11,7 @@ import (
 // are copied; the device may still be busy. Any range inside the buffer will do, but whole pages are the fastest: memory is
 // written in units of 16 to 64 bytes, and a unit that is only written in part is read first, which waits for the queue
 // and must not race with anything else that writes to the same unit. If ctx ends while a long write waits for room, its
-// first part is written; the queue goes on. The error is a *TransferError if the range isn't inside.
+// first part is written; the queue goes on. The error is a *dispatch.TransferError if the range isn't inside.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallWrite, Queues: q.self, Name: b.label(), Object: b, Bytes: len(data)}).end(ctx, &err)
@@ -26,7 +26,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err
 }
 
 // Read reads from a buffer, from byte off on, after everything so far in the queue has run, and waits for the data. Any
-// range inside the buffer will do. The error is a *TransferError if it isn't inside.
+// range inside the buffer will do. The error is a *dispatch.TransferError if it isn't inside.
 func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error {
 	p, err := q.StartRead(ctx, b, off, dst)
 	if err != nil {
@@ -65,7 +65,7 @@ func (q *Queue) checkTransfer(ctx context.Context, name string, op captureOp, b 
 // checkRange checks that a transfer stays inside the buffer.
 func (b *Buffer) checkRange(op string, off, n int) error {
 	if off < 0 || n < 0 || off > b.Size() || n > b.Size()-off {
-		return &TransferError{Op: op, Offset: off, Size: n, Have: b.Size()}
+		return &dispatch.TransferError{Op: op, Offset: off, Size: n, Have: b.Size()}
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -43,7 +45,7 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 		got := b.memoryIn(dir)[b.dev.Name()]
 		want := map[usage.Kind]usage.Value{}
 		for _, k := range usage.Kinds() {
-			m := b.dev.Memory(reprise.Kind(k))
+			m := b.dev.Memory(allocator.Kind(k))
 			n := uint64(m.Banks)
 			want[k] = usage.Value{Capacity: m.Total * n, Allocated: m.Allocated * n, Peak: m.Peak * n, Extents: uint64(m.Extents)}
 		}
@@ -54,7 +56,7 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 	}
 	empty := checked("after Open")
 	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("add", reprise.Core{}, in, out, 1))
+	x := b.load(b.adder("add", chip.Core{}, in, out, 1))
 	tr := b.capture("t", x)
 	full := checked("with a trace")
 	for _, k := range []usage.Kind{usage.DRAM, usage.L1, usage.Trace} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -77,7 +78,7 @@ func TestClockAlongside(t *testing.T) {
 		along bool
 	}{"as told": {1000, true}, "within a hundredth": {1009, true}, "faster": {1350, false}, "an emulator's": {3, false}, "standing": {0, false}} {
 		now, cycles := time.Unix(1, 0), uint64(1)<<63
-		read := func() (reprise.Clock, error) { return reprise.Clock{Cycles: cycles, Host: now}, nil }
+		read := func() (dispatch.Clock, error) { return dispatch.Clock{Cycles: cycles, Host: now}, nil }
 		sleep := func(d time.Duration) {
 			now, cycles = now.Add(d), cycles+uint64(want.mhz*float64(d)/1e3)
 		}

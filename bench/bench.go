@@ -12,13 +12,14 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/bench/probe"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
 // Config says what to measure and how often.
 type Config struct {
 	// Target is the device. Families that measure opening it open it several times, one after the other.
-	Target reprise.Target
+	Target kmd.Target
 	// Device is what the target is called in the report.
 	Device string
 	// Options are given to every Open.
@@ -40,10 +41,10 @@ type Config struct {
 	// ProbeTarget is the device on which the host's cost of a submission is measured, and whose replays eBPF watches; Target
 	// if nil. Ringing the doorbell of an emulated device that sleeps takes a system call to wake it, which silicon doesn't
 	// need: give it sim.Awake.
-	ProbeTarget reprise.Target
+	ProbeTarget kmd.Target
 	// CountTarget is a device whose instructions Retired counts: those of the cores of its first queue since it was opened. A
 	// synchronous emulator returns the same count every time. If either is nil, no instructions are reported.
-	CountTarget reprise.Target
+	CountTarget kmd.Target
 	Retired     func() uint64
 	// Emulated makes a device like Target that this process emulates, and reports its work. The family "emulator" measures
 	// nothing without it.
@@ -204,7 +205,7 @@ func (s *session) withProbe(ctx context.Context, do func() error, opts ...repris
 	return s.open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), do, opts)
 }
 
-func (s *session) open(ctx context.Context, t reprise.Target, do func() error, opts []reprise.Option) (err error) {
+func (s *session) open(ctx context.Context, t kmd.Target, do func() error, opts []reprise.Option) (err error) {
 	if s.dev, err = reprise.Open(ctx, t, append(slices.Clip(s.config.Options), opts...)...); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -157,7 +158,7 @@ func TestSetArgsAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := make([]uint32, worst.common)
-	set := func(_ reprise.Core, args []uint32) { args[0]++ }
+	set := func(_ chip.Core, args []uint32) { args[0]++ }
 	if n := testing.AllocsPerRun(10, func() {
 		if err := x.SetArgs("blank 3", set); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // measureArguments measures giving all runtime arguments of a loaded program other values: the unique ones of every core,
@@ -21,7 +22,7 @@ func measureArguments(ctx context.Context, s *session) error {
 			return err
 		}
 		next := uint32(0)
-		set := func(_ reprise.Core, args []uint32) {
+		set := func(_ chip.Core, args []uint32) {
 			for i := range args {
 				args[i] = next
 			}
@@ -67,8 +68,8 @@ func measurePatching(ctx context.Context, s *session) error {
 		return err
 	}
 	all := q.Workers()
-	for _, cores := range []reprise.Range{{Start: all.Start, End: all.Start}, all} {
-		arg := reprise.Arg{Kernel: "blank 0", Index: 7, Cores: []reprise.Range{cores}}
+	for _, cores := range []chip.Range{{Start: all.Start, End: all.Start}, all} {
+		arg := reprise.Arg{Kernel: "blank 0", Index: 7, Cores: []chip.Range{cores}}
 		t, err := q.Capture(ctx, "patched", func(_ context.Context, r *reprise.Recorder) error {
 			if err := x.SetArg(arg, 0); err != nil { // the same on all cores
 				return err

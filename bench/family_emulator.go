@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
 )
 
 // Emulated is a device that this process emulates, for the family "emulator".
 type Emulated struct {
 	// Target is a device of its own, for one opening.
-	Target reprise.Target
+	Target kmd.Target
 	// Work returns what the device has done since it was opened.
 	Work func() Work
 }
@@ -195,12 +197,12 @@ type workload struct {
 func (w workload) load(ctx context.Context, d *reprise.Device) (*reprise.Executable, error) {
 	grid := d.Queue(0).Workers()
 	columns := grid.End.X - grid.Start.X + 1
-	cores := []reprise.Range{grid}
+	cores := []chip.Range{grid}
 	if w.workers < grid.Size() {
 		if w.workers > columns {
 			return nil, fmt.Errorf("%d workers of a grid of %v", w.workers, grid)
 		}
-		cores = []reprise.Range{{Start: grid.Start, End: reprise.Core{X: grid.Start.X + w.workers - 1, Y: grid.Start.Y}}}
+		cores = []chip.Range{{Start: grid.Start, End: chip.Core{X: grid.Start.X + w.workers - 1, Y: grid.Start.Y}}}
 	}
 	var addresses [2]uint32
 	for i := range addresses {
@@ -210,16 +212,16 @@ func (w workload) load(ctx context.Context, d *reprise.Device) (*reprise.Executa
 		}
 		addresses[i] = b.Addr()
 	}
-	first := func(c reprise.Core) uint32 {
+	first := func(c chip.Core) uint32 {
 		return uint32(((c.Y-grid.Start.Y)*columns + c.X - grid.Start.X) * w.pages)
 	}
-	args := func(list func(first, pages, page uint32) []uint32) func(reprise.Core) []uint32 {
-		return func(c reprise.Core) []uint32 { return list(first(c), uint32(w.pages), uint32(w.page)) }
+	args := func(list func(first, pages, page uint32) []uint32) func(chip.Core) []uint32 {
+		return func(c chip.Core) []uint32 { return list(first(c), uint32(w.pages), uint32(w.page)) }
 	}
 	const in, out = 0, 1
 	p := &reprise.Program{Name: "emulator"}
 	var err error
-	kernel := func(name string, on reprise.Processor, list func(first, pages, page uint32) []uint32) {
+	kernel := func(name string, on chip.Processor, list func(first, pages, page uint32) []uint32) {
 		im, e := kernels.Prebuilt(d.Arch(), name)
 		err = errors.Join(err, e)
 		p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: cores, Args: args(list)})
@@ -230,12 +232,12 @@ func (w workload) load(ctx context.Context, d *reprise.Device) (*reprise.Executa
 	if w.add {
 		buffer(in, 2)
 		buffer(out, 2)
-		kernel(kernels.CopyReader, reprise.BRISC, func(first, pages, page uint32) []uint32 { return []uint32{addresses[0], first, pages, page, in} })
-		kernel(kernels.Add, reprise.TRISC1, func(_, pages, _ uint32) []uint32 { return []uint32{in, out, pages, 1} })
-		kernel(kernels.CopyWriter, reprise.NCRISC, func(first, pages, page uint32) []uint32 { return []uint32{addresses[1], first, pages, page, out} })
+		kernel(kernels.CopyReader, chip.BRISC, func(first, pages, page uint32) []uint32 { return []uint32{addresses[0], first, pages, page, in} })
+		kernel(kernels.Add, chip.TRISC1, func(_, pages, _ uint32) []uint32 { return []uint32{in, out, pages, 1} })
+		kernel(kernels.CopyWriter, chip.NCRISC, func(first, pages, page uint32) []uint32 { return []uint32{addresses[1], first, pages, page, out} })
 	} else {
 		buffer(in, 1)
-		kernel(kernels.Move, reprise.BRISC, func(first, pages, page uint32) []uint32 {
+		kernel(kernels.Move, chip.BRISC, func(first, pages, page uint32) []uint32 {
 			return []uint32{addresses[0], addresses[1], first, pages, page, in, 0}
 		})
 	}

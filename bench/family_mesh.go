@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 )
@@ -47,13 +48,13 @@ func measureMesh(ctx context.Context, s *session) error {
 
 // chips opens chips as a mesh. Its queues start one worker, so that emulated chips are done soon.
 func chips(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
-	return mesh.Open(ctx, m, mesh.Shape{len(m)}, mesh.Unlinked(), mesh.WithDevice(reprise.WithQueueWorkers(0, reprise.Range{})))
+	return mesh.Open(ctx, m, mesh.Shape{len(m)}, mesh.Unlinked(), mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})))
 }
 
 // withFar opens the cards with as many chips behind them, which have no PCI interface.
 func withFar(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
 	n := len(m)
-	return mesh.Open(ctx, m, mesh.Shape{2, n}, mesh.OrShape(mesh.Shape{1, 2 * n}), mesh.WithDevice(reprise.WithQueueWorkers(0, reprise.Range{})))
+	return mesh.Open(ctx, m, mesh.Shape{2, n}, mesh.OrShape(mesh.Shape{1, 2 * n}), mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})))
 }
 
 func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
@@ -86,7 +87,7 @@ func (s *session) replayMesh(ctx context.Context, m *mesh.Mesh, params ...Param)
 		return err
 	}
 	x, err := m.Load(ctx, "blank", mesh.Same(mesh.Range{}, &reprise.Program{Name: "blank", Kernels: []reprise.Kernel{{
-		Name: "nothing", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+		Name: "nothing", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
 	}}}))
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/observe"
 )
 
@@ -18,7 +19,7 @@ func measureReplay(ctx context.Context, s *session) error {
 			return fmt.Errorf("a trace of %d programs: there must be at least one", n)
 		}
 	}
-	err := s.withProbe(ctx, func() error { return s.replays(ctx, s.submitReplay) }, reprise.WithQueueWorkers(0, reprise.Range{}))
+	err := s.withProbe(ctx, func() error { return s.replays(ctx, s.submitReplay) }, reprise.WithQueueWorkers(0, chip.Range{}))
 	if err != nil {
 		return err
 	}

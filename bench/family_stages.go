@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // stamps are two events that take the device's time around what is measured, and the rate of its clock.
@@ -117,7 +118,7 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 }
 
 // alongside reports whether a clock of so many MHz runs along with the host's, and returns a reading of it.
-func alongside(read func() (reprise.Clock, error), mhz float64, sleep func(time.Duration)) (reprise.Clock, bool, error) {
+func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time.Duration)) (dispatch.Clock, bool, error) {
 	const apart, tolerance = 20 * time.Millisecond, 0.01
 	a, err := read()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 )
 
 // measureTransfer measures writing and reading interleaved buffers, to the end: the data are in memory. Each is measured
@@ -13,11 +14,11 @@ import (
 func measureTransfer(ctx context.Context, s *session) error {
 	var unreachable error // why the chip doesn't reach host memory
 	for _, t := range []struct {
-		kind              reprise.Kind
+		kind              allocator.Kind
 		size, page, burst int
 	}{
-		{reprise.DRAM, 4 << 10, 1 << 10, 4}, {reprise.DRAM, 64 << 10, 2 << 10, 4}, {reprise.DRAM, 1 << 20, 4 << 10, 4}, {reprise.DRAM, 1 << 20, 64, 4},
-		{reprise.DRAM, 64 << 20, 4 << 10, 1}, {reprise.L1, 64 << 10, 2 << 10, 4},
+		{allocator.DRAM, 4 << 10, 1 << 10, 4}, {allocator.DRAM, 64 << 10, 2 << 10, 4}, {allocator.DRAM, 1 << 20, 4 << 10, 4}, {allocator.DRAM, 1 << 20, 64, 4},
+		{allocator.DRAM, 64 << 20, 4 << 10, 1}, {allocator.L1, 64 << 10, 2 << 10, 4},
 	} {
 		b, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: t.kind, Size: t.size, PageSize: t.page, Name: "transfer"})
 		if err != nil {

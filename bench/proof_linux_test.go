@@ -20,6 +20,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/bench/probe"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -96,7 +97,7 @@ func proveInChild(t *testing.T) proof {
 // prove is the child.
 func prove(ctx context.Context) (_ *proof, err error) {
 	debug.SetGCPercent(-1)
-	d, err := reprise.Open(ctx, sim.Blackhole(sim.Awake()), reprise.WithQueueWorkers(0, reprise.Range{}))
+	d, err := reprise.Open(ctx, sim.Blackhole(sim.Awake()), reprise.WithQueueWorkers(0, chip.Range{}))
 	if err != nil {
 		return nil, err
 	}

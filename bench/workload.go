@@ -35,15 +35,15 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	out := &reprise.Program{Name: p.name}
 	grid := d.Queue(0).Workers()
 	if p.cores > 0 {
-		grid.End = reprise.Core{X: grid.Start.X + p.cores - 1, Y: grid.Start.Y}
+		grid.End = chip.Core{X: grid.Start.X + p.cores - 1, Y: grid.Start.Y}
 	}
 	for i, r := range split(grid, p.groups) {
 		k := reprise.Kernel{
-			Name: fmt.Sprintf("blank %d", i), Image: image, Processor: chip.BRISC, Cores: []reprise.Range{r},
+			Name: fmt.Sprintf("blank %d", i), Image: image, Processor: chip.BRISC, Cores: []chip.Range{r},
 			Common: make([]uint32, p.common),
 		}
 		if p.args > 0 {
-			k.Args = func(c reprise.Core) []uint32 {
+			k.Args = func(c chip.Core) []uint32 {
 				a := make([]uint32, p.args)
 				for i := range a {
 					a[i] = uint32(c.X)<<16 | uint32(c.Y)<<8 | uint32(i)
@@ -54,23 +54,23 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 		out.Kernels = append(out.Kernels, k)
 	}
 	for i := range p.cbs {
-		out.CircularBuffers = append(out.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: []reprise.Range{grid}, PageSize: 1024, Pages: 2})
+		out.CircularBuffers = append(out.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: []chip.Range{grid}, PageSize: 1024, Pages: 2})
 	}
 	for i := range p.semaphores {
-		out.Semaphores = append(out.Semaphores, reprise.Semaphore{ID: i, Cores: []reprise.Range{grid}})
+		out.Semaphores = append(out.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{grid}})
 	}
 	return out, nil
 }
 
 // split cuts a rectangle into n rectangles of whole rows, or as many as there are rows.
-func split(r reprise.Range, n int) []reprise.Range {
+func split(r chip.Range, n int) []chip.Range {
 	rows := r.End.Y - r.Start.Y + 1
 	n = max(1, min(n, rows))
-	out := make([]reprise.Range, 0, n)
+	out := make([]chip.Range, 0, n)
 	y := r.Start.Y
 	for i := range n {
 		end := r.Start.Y + rows*(i+1)/n - 1
-		out = append(out, reprise.Range{Start: reprise.Core{X: r.Start.X, Y: y}, End: reprise.Core{X: r.End.X, Y: end}})
+		out = append(out, chip.Range{Start: chip.Core{X: r.Start.X, Y: y}, End: chip.Core{X: r.End.X, Y: end}})
 		y = end + 1
 	}
 	return out

@@ -48,7 +48,7 @@ func (t *fixture) queues(o dispatch.Options) *fixture {
 }
 
 // full opens the whole device for the length of a case.
-func (t *fixture) full(target reprise.Target, opts ...reprise.Option) *fixture {
+func (t *fixture) full(target kmd.Target, opts ...reprise.Option) *fixture {
 	t.Helper()
 	d, err := reprise.Open(t.ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)
 	t.ok(err)
@@ -99,7 +99,7 @@ func openCloseOpen(t *fixture) {
 	for i := range 3 {
 		t.sub("round", func(t *fixture) {
 			t = t.full(t.device.Open())
-			b := t.buffer(reprise.DRAM, 64*t.dev.DRAMBanks(), 64)
+			b := t.buffer(allocator.DRAM, 64*t.dev.DRAMBanks(), 64)
 			want := pattern(uint32(i), b.Size())
 			t.ok(t.rq.Write(t.ctx, b, 0, want))
 			t.same("read back", want, t.readAll(b))
@@ -127,7 +127,7 @@ func closingQuiets(t *fixture) {
 
 func nothingLeft(t *fixture) {
 	t = t.full(t.device.Open())
-	for _, k := range []allocator.Kind{reprise.DRAM, reprise.L1, allocator.Trace} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
 		if s := t.dev.Memory(k); s.Allocated != 0 || s.Extents != 0 {
 			t.Errorf("%v: %d B in %d extents", k, s.Allocated, s.Extents)
 		}
@@ -139,7 +139,7 @@ func twoQueues(t *fixture) {
 	if t.dev.Queues() != 2 || t.dev.Queue(1).ID() != 1 {
 		t.Fatalf("%d queues, the second is %d", t.dev.Queues(), t.dev.Queue(1).ID())
 	}
-	b := t.buffer(reprise.DRAM, 4096, 64)
+	b := t.buffer(allocator.DRAM, 4096, 64)
 	for i := range 4 {
 		want := pattern(uint32(i), b.Size())
 		w, r := t.dev.Queue(i%2), t.dev.Queue(i/2)
@@ -187,7 +187,7 @@ func useAfterClose(t *fixture) {
 	t.ok(err)
 	u := *t
 	u.useDevice(d)
-	b := u.buffer(reprise.DRAM, 64, 64)
+	b := u.buffer(allocator.DRAM, 64, 64)
 	x := u.load(u.storeProgram("store", u.grid(), b, 1))
 	tr, err := u.rq.Capture(u.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
@@ -200,7 +200,7 @@ func useAfterClose(t *fixture) {
 		"finish":           q.Finish(t.ctx),
 		"run":              q.Run(t.ctx, x),
 		"load":             second(d.Load(t.ctx, &reprise.Program{})),
-		"new buffer":       second(d.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64})),
+		"new buffer":       second(d.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64})),
 		"replay trace":     tr.Replay(t.ctx),
 		"release trace":    tr.Release(t.ctx),
 		"close executable": x.Close(t.ctx),
@@ -231,7 +231,7 @@ func closeTwice(t *fixture) {
 
 func smallestQueueMemory(t *fixture) {
 	t = t.full(t.device.Open(), reprise.WithQueueMemory(1<<20))
-	b := t.buffer(reprise.DRAM, t.size(4<<20, 1<<20), 2048)
+	b := t.buffer(allocator.DRAM, t.size(4<<20, 1<<20), 2048)
 	want := pattern(3, b.Size())
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	t.same("several times the queue's memory", want, t.readAll(b))

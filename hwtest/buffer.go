@@ -5,14 +5,16 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 func bufferCases() []testCase {
 	var cs []testCase
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		for _, size := range []int{1, 4, 15, 16, 32, 48, 64, 100, 1000, 2048, 4096, 4097, 64 << 10, 200 << 10} {
 			for _, pages := range []int{1, 13, 150} {
-				if size*pages > 8<<20 || k == reprise.L1 && pages > 100 && size > 4097 {
+				if size*pages > 8<<20 || k == allocator.L1 && pages > 100 && size > 4097 {
 					continue
 				}
 				cs = append(cs, testCase{
@@ -45,7 +47,7 @@ func bufferCases() []testCase {
 	}...)
 }
 
-func writeRead(t *fixture, k reprise.Kind, size, pages int) {
+func writeRead(t *fixture, k allocator.Kind, size, pages int) {
 	page := size
 	if pages == 1 {
 		page = 0 // then the buffer is one page
@@ -61,7 +63,7 @@ func writeRead(t *fixture, k reprise.Kind, size, pages int) {
 	}
 }
 
-func partial(t *fixture, k reprise.Kind, size int) {
+func partial(t *fixture, k allocator.Kind, size int) {
 	const pages = 37
 	b := t.buffer(k, size*pages, size)
 	want := pattern(1, b.Size())
@@ -83,7 +85,7 @@ func partial(t *fixture, k reprise.Kind, size int) {
 
 func severalMiB(t *fixture) {
 	for _, size := range []int{2048, 4096, 100_000} {
-		b := t.buffer(reprise.DRAM, t.size(17<<20, 2<<20)/size*size, size)
+		b := t.buffer(allocator.DRAM, t.size(17<<20, 2<<20)/size*size, size)
 		want := pattern(uint32(size), b.Size())
 		t.ok(t.rq.Write(t.ctx, b, 0, want))
 		t.same(fmt.Sprintf("pages of %d", size), want, t.readAll(b))
@@ -91,7 +93,7 @@ func severalMiB(t *fixture) {
 }
 
 func neighbours(t *fixture) {
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		var bs []*reprise.Buffer
 		for i := range 10 {
 			size := []int{16, 100, 64, 4096, 33}[i%5]
@@ -109,7 +111,7 @@ func neighbours(t *fixture) {
 }
 
 func writeBehindWrite(t *fixture) {
-	b := t.buffer(reprise.DRAM, 64*64, 64)
+	b := t.buffer(allocator.DRAM, 64*64, 64)
 	for i := range 200 {
 		t.ok(t.rq.Write(t.ctx, b, 0, pattern(uint32(i), b.Size())))
 	}
@@ -117,7 +119,7 @@ func writeBehindWrite(t *fixture) {
 }
 
 func transferErrors(t *fixture) {
-	b := t.buffer(reprise.DRAM, 1000, 100)
+	b := t.buffer(allocator.DRAM, 1000, 100)
 	before := pattern(1, 1000)
 	t.ok(t.rq.Write(t.ctx, b, 0, before))
 	for _, r := range [][2]int{{-100, 100}, {0, 1100}, {1000, 100}, {950, 51}, {0, 1001}, {900, 200}, {1100, 0}, {1 << 40, 100}} {
@@ -125,7 +127,7 @@ func transferErrors(t *fixture) {
 			"write": func() error { return t.rq.Write(t.ctx, b, r[0], make([]byte, r[1])) },
 			"read":  func() error { return t.rq.Read(t.ctx, b, r[0], make([]byte, r[1])) },
 		} {
-			var e *reprise.TransferError
+			var e *dispatch.TransferError
 			err := do()
 			if !errors.As(err, &e) || e.Op != op || e.Offset != r[0] || e.Size != r[1] || e.Have != 1000 || e.Page != 0 {
 				t.Errorf("%s of %d at %d: error %v (%+v)", op, r[1], r[0], err, e)
@@ -137,7 +139,7 @@ func transferErrors(t *fixture) {
 }
 
 func emptyTransfers(t *fixture) {
-	b := t.buffer(reprise.DRAM, 1000, 100)
+	b := t.buffer(allocator.DRAM, 1000, 100)
 	for _, off := range []int{0, 100, 1000} {
 		t.ok(t.rq.Write(t.ctx, b, off, nil))
 		t.ok(t.rq.Read(t.ctx, b, off, nil))
@@ -146,9 +148,9 @@ func emptyTransfers(t *fixture) {
 }
 
 func outOfMemory(t *fixture) {
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		before := t.dev.Memory(k)
-		var oom *reprise.OutOfMemoryError
+		var oom *allocator.OutOfMemoryError
 		if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: int(before.LargestHole+64) * before.Banks, PageSize: int(before.LargestHole + 64), Name: "too large"}); !errors.As(err, &oom) || !errors.Is(err, reprise.ErrOutOfMemory) {
 			t.Errorf("%v: error %v, want an *OutOfMemoryError", k, err)
 		}
@@ -165,10 +167,10 @@ func outOfMemory(t *fixture) {
 
 func impossibleBuffers(t *fixture) {
 	for name, c := range map[string]reprise.BufferConfig{
-		"no size":        {Kind: reprise.DRAM},
-		"negative":       {Kind: reprise.DRAM, Size: -64, PageSize: 64},
-		"uneven":         {Kind: reprise.DRAM, Size: 100, PageSize: 64},
-		"negative page":  {Kind: reprise.DRAM, Size: 64, PageSize: -64},
+		"no size":        {Kind: allocator.DRAM},
+		"negative":       {Kind: allocator.DRAM, Size: -64, PageSize: 64},
+		"uneven":         {Kind: allocator.DRAM, Size: 100, PageSize: 64},
+		"negative page":  {Kind: allocator.DRAM, Size: 64, PageSize: -64},
 		"no such memory": {Kind: 77, Size: 64, PageSize: 64},
 	} {
 		before := t.allocated()
@@ -183,7 +185,7 @@ func impossibleBuffers(t *fixture) {
 }
 
 func freedBuffer(t *fixture) {
-	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
+	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
 	t.ok(err)
 	t.ok(b.Free())
 	p := make([]byte, 64)
@@ -192,19 +194,19 @@ func freedBuffer(t *fixture) {
 			t.Errorf("%s: error %v, want ErrReleased", op, err)
 		}
 	}
-	again := t.buffer(reprise.DRAM, 6400, 64)
+	again := t.buffer(allocator.DRAM, 6400, 64)
 	if again.Addr() != b.Addr() {
 		t.Errorf("the same size again is at %#x, the freed buffer was at %#x", again.Addr(), b.Addr())
 	}
 }
 
 func heldByProgram(t *fixture) {
-	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * t.grid().Size(), PageSize: 64, Name: "held"})
+	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * t.grid().Size(), PageSize: 64, Name: "held"})
 	t.ok(err)
 	x, err := t.dev.Load(t.ctx, t.storeProgram("holder", t.grid(), b, 1))
 	t.ok(err)
 	t.ok(b.Free())
-	other := t.buffer(reprise.L1, 64*t.grid().Size(), 64)
+	other := t.buffer(allocator.L1, 64*t.grid().Size(), 64)
 	if other.Addr() == b.Addr() {
 		t.Error("memory that a loaded program uses was handed out")
 	}
@@ -213,15 +215,15 @@ func heldByProgram(t *fixture) {
 	t.runAndWait(x)
 	t.same("another buffer after the program ran", want, t.readAll(other))
 	t.ok(x.Close(t.ctx))
-	if third := t.buffer(reprise.L1, 64*t.grid().Size(), 64); third.Addr() != b.Addr() {
+	if third := t.buffer(allocator.L1, 64*t.grid().Size(), 64); third.Addr() != b.Addr() {
 		t.Errorf("after the program was closed a buffer is at %#x, want %#x", third.Addr(), b.Addr())
 	}
 }
 
 func circularBesideBuffers(t *fixture) {
-	free := int(t.dev.Memory(reprise.L1).LargestHole)
+	free := int(t.dev.Memory(allocator.L1).LargestHole)
 	size := free/2 - 64<<10
-	b := t.buffer(reprise.L1, size*t.grid().Size(), size)
+	b := t.buffer(allocator.L1, size*t.grid().Size(), size)
 	prog := func(n int) *reprise.Program {
 		p := t.storeProgram("cb", t.grid(), b, 1)
 		addCB(t, p, 0, n&^15, 1)
@@ -232,14 +234,14 @@ func circularBesideBuffers(t *fixture) {
 	if y, err := t.dev.Load(t.ctx, prog(free-size+4096)); err == nil {
 		t.Error("circular buffers that reach into a buffer were loaded")
 		t.ok(y.Close(t.ctx))
-	} else if !errors.Is(err, reprise.ErrOutOfMemory) && errors.As(err, new(*reprise.ProgramError)) {
+	} else if !errors.Is(err, reprise.ErrOutOfMemory) && errors.As(err, new(*dispatch.ProgramError)) {
 		t.Errorf("error %v: the program isn't what is wrong", err)
 	}
 	if after := t.allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
 	t.runAndWait(x)
-	if hole := t.dev.Memory(reprise.L1).LargestHole; hole >= uint64(free-size) {
+	if hole := t.dev.Memory(allocator.L1).LargestHole; hole >= uint64(free-size) {
 		t.Errorf("%d B of L1 are free although circular buffers take a third of them", hole)
 	}
 }
@@ -249,7 +251,7 @@ func manyAllocations(t *fixture) {
 	var live []*reprise.Buffer
 	for i := range 600 {
 		size := 32 * (1 + i*i%100)
-		k := []reprise.Kind{reprise.DRAM, reprise.L1}[i%2]
+		k := []allocator.Kind{allocator.DRAM, allocator.L1}[i%2]
 		b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size * (1 + i%5), PageSize: size, Name: "many"})
 		t.ok(err)
 		live = append(live, b)

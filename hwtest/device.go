@@ -8,11 +8,12 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
 // buffer allocates a buffer and frees it with the case.
-func (t *fixture) buffer(k reprise.Kind, size, page int) *reprise.Buffer {
+func (t *fixture) buffer(k allocator.Kind, size, page int) *reprise.Buffer {
 	t.Helper()
 	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
 	t.ok(err)
@@ -35,13 +36,13 @@ func (t *fixture) readAll(b *reprise.Buffer) []byte {
 // bank i, which is worker i, row by row.
 func (t *fixture) perWorker(n int) *reprise.Buffer {
 	t.Helper()
-	b := t.buffer(reprise.L1, n*t.dev.Grid().Size(), n)
+	b := t.buffer(allocator.L1, n*t.dev.Grid().Size(), n)
 	t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
 	return b
 }
 
 // workerIndex is the page of a core in a buffer of perWorker.
-func (t *fixture) workerIndex(c reprise.Core) int { return c.Y*(t.dev.Grid().End.X+1) + c.X }
+func (t *fixture) workerIndex(c chip.Core) int { return c.Y*(t.dev.Grid().End.X+1) + c.X }
 
 func (t *fixture) kernel(name string) *kernels.Image {
 	t.Helper()
@@ -87,14 +88,14 @@ func (t *fixture) closing(fn func(context.Context) error) {
 }
 
 // storeProgram stores seed+index of the core to the buffer's address of each core of a range.
-func (t *fixture) storeProgram(name string, on reprise.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
+func (t *fixture) storeProgram(name string, on chip.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
 	t.Helper()
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{{
-			Name: "store", Image: t.kernel(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{on},
+			Name: "store", Image: t.kernel(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on},
 			Common: []uint32{seed},
-			Args:   func(c reprise.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(t.workerIndex(c))} },
+			Args:   func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(t.workerIndex(c))} },
 		}},
 		Buffers: []*reprise.Buffer{b},
 	}
@@ -112,7 +113,7 @@ func (t *fixture) words(b *reprise.Buffer, word int) []uint32 {
 }
 
 // wantWords compares a word of every worker with what it should be.
-func (t *fixture) wantWords(what string, b *reprise.Buffer, word int, want func(reprise.Core) uint32) {
+func (t *fixture) wantWords(what string, b *reprise.Buffer, word int, want func(chip.Core) uint32) {
 	t.Helper()
 	got := t.words(b, word)
 	wrong := 0
@@ -150,5 +151,5 @@ func (t *fixture) says(err error, parts ...string) {
 type memory struct{ dram, l1, trace uint64 }
 
 func (t *fixture) allocated() memory {
-	return memory{t.dev.Memory(reprise.DRAM).Allocated, t.dev.Memory(reprise.L1).Allocated, t.dev.Memory(allocator.Trace).Allocated}
+	return memory{t.dev.Memory(allocator.DRAM).Allocated, t.dev.Memory(allocator.L1).Allocated, t.dev.Memory(allocator.Trace).Allocated}
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // eventCases follow upstream's tests of events and of two queues (tt-metal EnqueueWaitForEvent and MeshEventsTestSuite
@@ -47,7 +49,7 @@ func readsBehindWaits(t *fixture, n int) {
 		if i > 0 && i%10 == 0 {
 			page *= 2
 		}
-		b := t.buffer(reprise.DRAM, page*(5+i%7), page)
+		b := t.buffer(allocator.DRAM, page*(5+i%7), page)
 		want, got := pattern(uint32(i), b.Size()), make([]byte, b.Size())
 		t.ok(q[i%2].Write(t.ctx, b, 0, want))
 		t.follows(q[1-i%2], q[i%2], e)
@@ -78,7 +80,7 @@ func tenEvents(t *fixture) {
 func writeHereReadThere(t *fixture) {
 	q := t.both()
 	written, read := t.dev.NewEvent("written"), t.dev.NewEvent("read")
-	b := t.buffer(reprise.DRAM, 2048*t.size(1000, 50), 2048)
+	b := t.buffer(allocator.DRAM, 2048*t.size(1000, 50), 2048)
 	t.ok(q[0].Record(t.ctx, read))
 	var reads []*reprise.Pending
 	var got [][]byte
@@ -103,7 +105,7 @@ func writeHereReadThere(t *fixture) {
 func programsAndTransfers(t *fixture) {
 	q := t.both()
 	written, ran := t.dev.NewEvent("written"), t.dev.NewEvent("ran")
-	in, out := t.buffer(reprise.DRAM, 64*8, 64), t.buffer(reprise.DRAM, 64*8, 64)
+	in, out := t.buffer(allocator.DRAM, 64*8, 64), t.buffer(allocator.DRAM, 64*8, 64)
 	x := t.load(t.addProgram("add", chip.Core{X: 1, Y: 1}, in, out, 5))
 	tr := t.capture("add", x)
 	t.ok(q[0].Record(t.ctx, ran))
@@ -133,12 +135,12 @@ func programsAndTransfers(t *fixture) {
 
 func meaningAtTheCall(t *fixture) {
 	q, e := t.both(), t.dev.NewEvent("e")
-	b := t.buffer(reprise.DRAM, 64*16, 64)
+	b := t.buffer(allocator.DRAM, 64*16, 64)
 	want := pattern(1, b.Size())
 	t.ok(q[1].Write(t.ctx, b, 0, want))
 	t.ok(q[1].Record(t.ctx, e))
 	t.ok(q[0].Wait(t.ctx, e)) // for this recording
-	release := t.spinning(q[1], reprise.Single(0, 0))
+	release := t.spinning(q[1], chip.Single(0, 0))
 	t.ok(q[1].Record(t.ctx, e)) // and not for this one, which isn't done before queue 0 has released it
 	got := make([]byte, b.Size())
 	t.ok(q[0].Read(t.ctx, b, 0, got))
@@ -175,7 +177,7 @@ func queryEvents(t *fixture) {
 
 func waitHolds(t *fixture) {
 	q, e := t.both(), t.dev.NewEvent("e")
-	b := t.buffer(reprise.DRAM, 64, 64)
+	b := t.buffer(allocator.DRAM, 64, 64)
 	t.ok(q[0].Write(t.ctx, b, 0, make([]byte, 64)))
 	t.ok(q[0].Finish(t.ctx))
 	release := t.spinning(q[0], t.grid())
@@ -194,7 +196,7 @@ func waitHolds(t *fixture) {
 func neverRecorded(t *fixture) {
 	e := t.dev.NewEvent("never")
 	for i, q := range t.both() {
-		var ee *reprise.EventError
+		var ee *dispatch.EventError
 		if err := q.Wait(t.ctx, e); !errors.Is(err, reprise.ErrNotRecorded) || !errors.As(err, &ee) || ee.Queue != i || ee.Site == "" {
 			t.Errorf("wait on queue %d: %v", i, err)
 		}
@@ -231,7 +233,7 @@ func twoWaits(t *fixture) {
 
 func synchronizeLimit(t *fixture) {
 	q, e := t.both(), t.dev.NewEvent("e")
-	release := t.spinning(q[0], reprise.Single(0, 0))
+	release := t.spinning(q[0], chip.Single(0, 0))
 	t.ok(q[0].Record(t.ctx, e))
 	ctx, cancel := context.WithTimeout(t.ctx, 20*time.Millisecond)
 	defer cancel()
@@ -256,7 +258,7 @@ func unreadRecordings(t *fixture) {
 
 func idsWrap(t *fixture) {
 	q, e := t.both(), t.dev.NewEvent("e")
-	b := t.buffer(reprise.DRAM, 64*4, 64)
+	b := t.buffer(allocator.DRAM, 64*4, 64)
 	for i := range 1 + -firstEvent&0xFF { // more than are left before the wrap
 		want, got := pattern(uint32(i), b.Size()), make([]byte, b.Size())
 		t.ok(q[i%2].Write(t.ctx, b, 0, want))
@@ -306,8 +308,8 @@ func fourEvents(t *fixture) { t.fourEvents(t.size(12, 4)) }
 
 func (t *fixture) fourEvents(n int) {
 	q := t.both()
-	in, out := t.buffer(reprise.DRAM, 64*16, 64), t.buffer(reprise.DRAM, 64*16, 64)
-	mid := t.buffer(reprise.DRAM, 64*16, 64)
+	in, out := t.buffer(allocator.DRAM, 64*16, 64), t.buffer(allocator.DRAM, 64*16, 64)
+	mid := t.buffer(allocator.DRAM, 64*16, 64)
 	first := t.load(t.addProgram("first", chip.Core{X: 1}, in, mid, 1))
 	rest := t.load(t.addProgram("rest", chip.Core{X: 2}, mid, mid, 1))
 	final := t.load(t.addProgram("last", chip.Core{X: 3}, mid, out, 1))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -121,24 +122,24 @@ func (t *fixture) worksAgain() {
 }
 
 // spin is a program that waits on one core until the first word of a buffer, which is cleared, has a value.
-func (t *fixture) spin(b *reprise.Buffer, p reprise.Processor, on reprise.Core) *reprise.Program {
+func (t *fixture) spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Program {
 	t.Helper()
 	t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
 	return &reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "spin", Image: t.kernel(kernels.Spin), Processor: p, Cores: []reprise.Range{on.Range()},
-		Args: func(reprise.Core) []uint32 { return []uint32{b.Addr(), 0x12345678} },
+		Name: "spin", Image: t.kernel(kernels.Spin), Processor: p, Cores: []chip.Range{on.Range()},
+		Args: func(chip.Core) []uint32 { return []uint32{b.Addr(), 0x12345678} },
 	}}}
 }
 
-func hungKernel(t *fixture, p reprise.Processor) {
+func hungKernel(t *fixture, p chip.Processor) {
 	u := t.short()
 	b := u.perWorker(16)
-	at := reprise.Core{X: 2, Y: 3}
+	at := chip.Core{X: 2, Y: 3}
 	x, err := u.dev.Load(u.ctx, u.spin(b, p, at))
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
 	err = u.rq.Finish(u.ctx)
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	if !errors.As(err, &hang) || !errors.Is(err, reprise.ErrTimeout) {
 		t.Fatalf("error %v, want a *HangError after no progress", err)
 	}
@@ -168,13 +169,13 @@ func wildKernel(t *fixture, addr uint32) {
 	u := t.short()
 	b := u.perWorker(16)
 	x, err := u.dev.Load(u.ctx, &reprise.Program{Name: "wild", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "touch", Image: u.own("touch"), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Core{X: 1, Y: 1}.Range()},
-		Args: func(reprise.Core) []uint32 { return []uint32{addr, b.Addr()} },
+		Name: "touch", Image: u.own("touch"), Processor: chip.BRISC, Cores: []chip.Range{chip.Core{X: 1, Y: 1}.Range()},
+		Args: func(chip.Core) []uint32 { return []uint32{addr, b.Addr()} },
 	}}})
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
 	err = u.rq.Finish(u.ctx)
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	card := t.device.Kind == target.Silicon
 	switch {
 	case card && err == nil: // as a real one may
@@ -352,7 +353,7 @@ func closeBusy(t *fixture) {
 		t.ok(err)
 		u := *t
 		u.useDevice(d)
-		b, err := d.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16 * d.Grid().Size(), PageSize: 16, Name: "busy"})
+		b, err := d.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * d.Grid().Size(), PageSize: 16, Name: "busy"})
 		t.ok(err)
 		x, err := d.Load(t.ctx, u.mixProgram("busy", d.Grid(), b, 1, 0))
 		t.ok(err)
@@ -377,7 +378,7 @@ func closeBusy(t *fixture) {
 func closeHung(t *fixture) {
 	u := t.opened(t.patience()) // nothing waits for the kernel
 	b := u.perWorker(16)
-	x, err := u.dev.Load(u.ctx, u.spin(b, reprise.TRISC0, u.grid().End))
+	x, err := u.dev.Load(u.ctx, u.spin(b, chip.TRISC0, u.grid().End))
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
 	// Whether this is an error depends on who waits for the worker: nobody does before the next program.
@@ -400,7 +401,7 @@ func rawMisuse(t *fixture) {
 func afterHang(t *fixture) {
 	u := t.short()
 	b := u.perWorker(16)
-	x, err := u.dev.Load(u.ctx, u.spin(b, reprise.BRISC, u.grid().Start))
+	x, err := u.dev.Load(u.ctx, u.spin(b, chip.BRISC, u.grid().Start))
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
 	t0 := u.rq.Finish(u.ctx)
@@ -410,7 +411,7 @@ func afterHang(t *fixture) {
 		"write":  u.rq.Write(u.ctx, b, 0, make([]byte, 16)),
 		"read":   u.rq.Read(u.ctx, b, 0, make([]byte, 16)),
 	} {
-		var hang *reprise.HangError
+		var hang *dispatch.HangError
 		if !errors.As(err, &hang) {
 			t.Errorf("%s after %v: error %v, want the *HangError", name, t0, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/sim"
@@ -88,13 +89,13 @@ func hardKeys() []hardKey {
 		{name: "other kernels", fn: func(t *fixture) {
 			freshData(t)
 			otherNetwork(t)
-			arguments(t, reprise.NCRISC, 3, 20)
-			arguments(t, reprise.TRISC1, 9, 2)
+			arguments(t, chip.NCRISC, 3, 20)
+			arguments(t, chip.TRISC1, 9, 2)
 			commonOnly(t, 16)
 			copyBuffer(t)
 			emptyCores(t)
 			longText(t, 60_000, processors())
-			shardedKernel(t, reprise.L1, shardedCases()[0].s)
+			shardedKernel(t, allocator.L1, shardedCases()[0].s)
 		}},
 		{name: "multicast", fn: func(t *fixture) { kernelMulticast(t, 8192) }},
 		{name: "config ring", fn: func(t *fixture) { hardConfigRing(t) }},

@@ -8,25 +8,26 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
 // shardedCases are layouts that every device has the cores for.
 func shardedCases() []struct {
 	name string
-	s    reprise.Sharding
+	s    allocator.ShardSpec
 } {
-	grid := func(w, h int) []reprise.Range { return []reprise.Range{reprise.Grid(w, h)} }
+	grid := func(w, h int) []chip.Range { return []chip.Range{chip.Grid(w, h)} }
 	return []struct {
 		name string
-		s    reprise.Sharding
+		s    allocator.ShardSpec
 	}{
-		{"height", reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{11, 2}, Shard: []int{3, 2}, Cores: grid(2, 2)}},
-		{"height by columns", reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid(2, 4), Orientation: reprise.ColMajor}},
-		{"width", reprise.Sharding{Layout: reprise.WidthSharded, Tensor: []int{4, 7}, Shard: []int{4, 2}, Cores: grid(4, 1)}},
-		{"block", reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{5, 5}, Shard: []int{2, 2}, Cores: grid(3, 3)}},
-		{"block by columns", reprise.Sharding{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []reprise.Range{{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 2, Y: 3}}}, Orientation: reprise.ColMajor}},
-		{"ND round robin", reprise.Sharding{Layout: reprise.NDSharded, Tensor: []int{3, 4, 3}, Shard: []int{2, 2, 2}, Cores: grid(3, 1)}},
+		{"height", allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{11, 2}, Shard: []int{3, 2}, Cores: grid(2, 2)}},
+		{"height by columns", allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid(2, 4), Orientation: allocator.ColMajor}},
+		{"width", allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{4, 7}, Shard: []int{4, 2}, Cores: grid(4, 1)}},
+		{"block", allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{5, 5}, Shard: []int{2, 2}, Cores: grid(3, 3)}},
+		{"block by columns", allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 2, Y: 3}}}, Orientation: allocator.ColMajor}},
+		{"ND round robin", allocator.ShardSpec{Layout: allocator.NDSharded, Tensor: []int{3, 4, 3}, Shard: []int{2, 2, 2}, Cores: grid(3, 1)}},
 	}
 }
 
@@ -37,12 +38,12 @@ func memoryCases() []testCase {
 			testCase{
 				name:     "sharded " + c.name,
 				protects: "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote",
-				fn:       func(t *fixture) { shardedKernel(t, reprise.L1, c.s) },
+				fn:       func(t *fixture) { shardedKernel(t, allocator.L1, c.s) },
 			},
 			testCase{
 				name:     "sharded transfers " + c.name,
 				protects: "what is written to a sharded buffer is read from it, in whole and in part",
-				fn:       func(t *fixture) { shardedTransfers(t, reprise.L1, c.s) },
+				fn:       func(t *fixture) { shardedTransfers(t, allocator.L1, c.s) },
 			})
 	}
 	return append(cs, []testCase{
@@ -63,7 +64,7 @@ func openedMemoryCases() []testCase {
 }
 
 // config of a sharded buffer with pages of 16 B, whose every word a kernel's arguments can give.
-func sharded(k reprise.Kind, s reprise.Sharding, page int) reprise.BufferConfig {
+func sharded(k allocator.Kind, s allocator.ShardSpec, page int) reprise.BufferConfig {
 	return reprise.BufferConfig{Kind: k, PageSize: page, Name: "sharded", Sharding: &s}
 }
 
@@ -86,7 +87,7 @@ func (t *fixture) numbers(b *reprise.Buffer) (p *reprise.Program, want []byte) {
 	page := uint32(b.PageSize())
 	// Kernels store runs of words, so the places from the first to the last are written, those without a page too.
 	type span struct{ low, high uint32 }
-	spans := map[reprise.Core]span{}
+	spans := map[chip.Core]span{}
 	for i := range b.Pages() {
 		p, ok := b.Page(i)
 		if back, off, ok2 := b.PageAt(p); !ok || !ok2 || back != i || off != 0 {
@@ -98,10 +99,10 @@ func (t *fixture) numbers(b *reprise.Buffer) (p *reprise.Program, want []byte) {
 		}
 		spans[p.Core] = span{min(at.low, p.Addr), max(at.high, p.Addr)}
 	}
-	var cores []reprise.Range
+	var cores []chip.Range
 	for _, c := range b.Cores() {
 		if _, ok := spans[c]; ok {
-			cores = append(cores, reprise.Single(c.X, c.Y))
+			cores = append(cores, chip.Single(c.X, c.Y))
 		}
 	}
 	for n := range b.Pages() {
@@ -112,8 +113,8 @@ func (t *fixture) numbers(b *reprise.Buffer) (p *reprise.Program, want []byte) {
 	return &reprise.Program{
 		Name: "number", Buffers: []*reprise.Buffer{b},
 		Kernels: []reprise.Kernel{{
-			Name: "store", Image: t.kernel(kernels.Store), Processor: reprise.BRISC, Cores: cores, Common: []uint32{0},
-			Args: func(c reprise.Core) []uint32 {
+			Name: "store", Image: t.kernel(kernels.Store), Processor: chip.BRISC, Cores: cores, Common: []uint32{0},
+			Args: func(c chip.Core) []uint32 {
 				s := spans[c]
 				args := []uint32{s.low, (s.high-s.low)/4 + page/4}
 				for addr := s.low; addr <= s.high; addr += page {
@@ -134,7 +135,7 @@ func (t *fixture) numbers(b *reprise.Buffer) (p *reprise.Program, want []byte) {
 
 func numberedWord(page int, i uint32) uint32 { return uint32(page)<<8 | i | 0xA5000000 }
 
-func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
+func shardedKernel(t *fixture, k allocator.Kind, s allocator.ShardSpec) {
 	b := t.bufferOf(sharded(k, s, 16))
 	p, want := t.numbers(b)
 	cores := p.Kernels[0].Cores
@@ -147,7 +148,7 @@ func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
 	}
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	seen := t.perWorker(64)
-	last := map[reprise.Core]int{}
+	last := map[chip.Core]int{}
 	for i := range b.Pages() {
 		p, _ := b.Page(i)
 		last[p.Core] = i
@@ -155,8 +156,8 @@ func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
 	y := t.load(&reprise.Program{
 		Name: "look", Buffers: []*reprise.Buffer{b, seen},
 		Kernels: []reprise.Kernel{{
-			Name: "touch", Image: t.own("touch"), Processor: reprise.BRISC, Cores: cores,
-			Args: func(c reprise.Core) []uint32 {
+			Name: "touch", Image: t.own("touch"), Processor: chip.BRISC, Cores: cores,
+			Args: func(c chip.Core) []uint32 {
 				p, _ := b.Page(last[c])
 				return []uint32{p.Addr, seen.Addr()}
 			},
@@ -171,7 +172,7 @@ func shardedKernel(t *fixture, k reprise.Kind, s reprise.Sharding) {
 	}
 }
 
-func shardedTransfers(t *fixture, k reprise.Kind, s reprise.Sharding) {
+func shardedTransfers(t *fixture, k allocator.Kind, s allocator.ShardSpec) {
 	for _, page := range []int{16, 100, 2048} {
 		b := t.bufferOf(sharded(k, s, page))
 		guard := t.buffer(k, 64*t.dev.Memory(k).Banks, 64)
@@ -189,7 +190,7 @@ func shardedTransfers(t *fixture, k reprise.Kind, s reprise.Sharding) {
 		t.ok(t.rq.Read(t.ctx, b, (first-1)*page, got))
 		t.same("two pages", want[(first-1)*page:(first+1)*page], got)
 		t.same("another buffer", beside, t.readAll(guard))
-		var e *reprise.TransferError
+		var e *dispatch.TransferError
 		if err := t.rq.Write(t.ctx, b, b.Size(), make([]byte, page)); !errors.As(err, &e) || e.Have != b.Size() {
 			t.Errorf("beyond the end: %v", err)
 		}
@@ -197,27 +198,27 @@ func shardedTransfers(t *fixture, k reprise.Kind, s reprise.Sharding) {
 }
 
 func shardedDRAM(t *fixture) {
-	s := reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1}, Cores: []reprise.Range{reprise.Grid(t.dev.DRAMBanks()-1, 1)}}
-	shardedTransfers(t, reprise.DRAM, s)
+	s := allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(t.dev.DRAMBanks()-1, 1)}}
+	shardedTransfers(t, allocator.DRAM, s)
 	// What was written as shards is found as pages of an interleaved buffer at the same address.
-	b := t.bufferOf(sharded(reprise.DRAM, s, 64))
+	b := t.bufferOf(sharded(allocator.DRAM, s, 64))
 	want := pattern(5, b.Size())
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	addr := b.Addr()
 	t.ok(b.Free())
-	flat := t.bufferOf(reprise.BufferConfig{Kind: reprise.DRAM, Size: 2 * 64 * t.dev.DRAMBanks(), PageSize: 64, Name: "flat", Addr: addr})
+	flat := t.bufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 2 * 64 * t.dev.DRAMBanks(), PageSize: 64, Name: "flat", Addr: addr})
 	got := t.readAll(flat)
 	for i := range 9 {
 		at := (i%2*t.dev.DRAMBanks() + i/2) * 64
 		t.same(fmt.Sprintf("page %d", i), want[i*64:i*64+64], got[at:at+64])
 	}
-	if _, err := t.dev.NewBuffer(sharded(reprise.DRAM, reprise.Sharding{Layout: reprise.HeightSharded, Tensor: []int{1, 1}, Shard: []int{1, 1}, Cores: []reprise.Range{reprise.Single(0, 1)}}, 64)); err == nil {
+	if _, err := t.dev.NewBuffer(sharded(allocator.DRAM, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{1, 1}, Shard: []int{1, 1}, Cores: []chip.Range{chip.Single(0, 1)}}, 64)); err == nil {
 		t.Error("a shard in a DRAM bank that isn't there was allocated")
 	}
 }
 
 func fixedAddress(t *fixture) {
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		before := t.dev.MemoryFingerprint(k)
 		size := 128 * t.dev.Memory(k).Banks
 		b := t.bufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "chosen"})
@@ -226,7 +227,7 @@ func fixedAddress(t *fixture) {
 		}
 		want := pattern(9, size)
 		t.ok(t.rq.Write(t.ctx, b, 0, want))
-		var occupied *reprise.OccupiedError
+		var occupied *allocator.OccupiedError
 		if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late", Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
 			t.Errorf("%v: where something is: %v", k, err)
 		}
@@ -250,8 +251,8 @@ func fixedAddress(t *fixture) {
 
 func partsOfBuffer(t *fixture) {
 	cs := []reprise.BufferConfig{
-		{Kind: reprise.DRAM, Size: 40 * 100, PageSize: 100, Name: "interleaved"},
-		sharded(reprise.L1, shardedCases()[3].s, 48),
+		{Kind: allocator.DRAM, Size: 40 * 100, PageSize: 100, Name: "interleaved"},
+		sharded(allocator.L1, shardedCases()[3].s, 48),
 	}
 	for _, c := range cs {
 		b := t.bufferOf(c)
@@ -289,7 +290,7 @@ func partsOfBuffer(t *fixture) {
 }
 
 func wouldFit(t *fixture) {
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		s := t.dev.Memory(k)
 		half := int(s.LargestHole) / 2 &^ 63
 		c := reprise.BufferConfig{Kind: k, Size: half * s.Banks, PageSize: half, Name: "half"}
@@ -321,9 +322,9 @@ func wouldFit(t *fixture) {
 }
 
 func memoryMap(t *fixture) {
-	b := t.buffer(reprise.DRAM, 4096, 64)
+	b := t.buffer(allocator.DRAM, 4096, 64)
 	found := false
-	for _, r := range t.dev.MemoryMap().Regions {
+	for _, r := range t.dev.MemorySnapshot().Map().Regions {
 		end := r.Entries[0].Start
 		for _, e := range r.Entries {
 			if e.Start != end {
@@ -342,24 +343,24 @@ func smallBuffers(t *fixture) {
 	const small = 24_576
 	t = t.full(t.device.Open(), reprise.WithL1Small(small))
 	top := uint64(t.p.L1.Size)
-	if m := t.dev.Memory(reprise.L1Small); m.Total != small || m.High != top || t.dev.Memory(reprise.L1).High != m.Low {
+	if m := t.dev.Memory(allocator.L1Small); m.Total != small || m.High != top || t.dev.Memory(allocator.L1).High != m.Low {
 		t.Errorf("L1 small is %+v", m)
 	}
 	c := shardedCases()[3].s
-	b := t.bufferOf(sharded(reprise.L1Small, c, 64))
+	b := t.bufferOf(sharded(allocator.L1Small, c, 64))
 	if want := top - 4*64; uint64(b.Addr()) != want {
 		t.Errorf("the first small buffer is at %#x, want %#x", b.Addr(), want)
 	}
 	want := pattern(1, b.Size())
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	t.same("a small buffer", want, t.readAll(b))
-	shardedKernel(t, reprise.L1Small, c)
+	shardedKernel(t, allocator.L1Small, c)
 	t.same("a small buffer beside another", want, t.readAll(b))
-	var oom *reprise.OutOfMemoryError
-	if _, err := t.dev.NewBuffer(sharded(reprise.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != reprise.L1Small || oom.Total != small {
+	var oom *allocator.OutOfMemoryError
+	if _, err := t.dev.NewBuffer(sharded(allocator.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != allocator.L1Small || oom.Total != small {
 		t.Errorf("more than the region has: %v", err)
 	}
-	if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1Small, Size: 64, Name: "interleaved"}); err == nil {
+	if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, Name: "interleaved"}); err == nil {
 		t.Error("an interleaved buffer was put into L1 small")
 	}
 	t.ok(b.Free())
@@ -369,15 +370,15 @@ func fixedTraceRegion(t *fixture) {
 	const region = 800_768
 	t = t.full(t.device.Open(), reprise.WithTraceRegion(region))
 	banks := t.dev.DRAMBanks()
-	tr, dram := t.dev.Memory(allocator.Trace), t.dev.Memory(reprise.DRAM)
+	tr, dram := t.dev.Memory(allocator.Trace), t.dev.Memory(allocator.DRAM)
 	if share := uint64((region/banks + 8191) / 8192 * 8192); tr.Total != share || tr.High != t.dev.DRAMBankSize() || dram.High != tr.Low {
 		t.Errorf("%d banks: %+v, and DRAM %+v", banks, tr, dram)
 	}
 	b := t.perWorker(64)
 	x := t.load(t.storeProgram("store", t.grid(), b, 40))
 	// With all other DRAM taken, a trace still finds its place.
-	hole := int(t.dev.Memory(reprise.DRAM).LargestHole)
-	all := t.buffer(reprise.DRAM, hole*banks, hole)
+	hole := int(t.dev.Memory(allocator.DRAM).LargestHole)
+	all := t.buffer(allocator.DRAM, hole*banks, hole)
 	trace := t.capture("in the region", x)
 	for _, e := range trace.Parts()[0].Extents {
 		if e.Start < tr.Low || e.End > tr.High {
@@ -386,6 +387,6 @@ func fixedTraceRegion(t *fixture) {
 	}
 	t.ok(trace.Replay(t.ctx))
 	t.ok(t.rq.Finish(t.ctx))
-	t.wantWords("after a replay", b, 0, func(c reprise.Core) uint32 { return 40 + uint32(t.workerIndex(c)) })
+	t.wantWords("after a replay", b, 0, func(c chip.Core) uint32 { return 40 + uint32(t.workerIndex(c)) })
 	t.ok(all.Free())
 }

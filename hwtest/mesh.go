@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kernels"
@@ -143,7 +144,7 @@ const meshPages = 4
 // pages is a buffer of a few pages of 64 B on every chip.
 func (t *meshFixture) pages(name string) *mesh.Buffer {
 	t.Helper()
-	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 * meshPages, PageSize: 64, Name: name}})
+	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * meshPages, PageSize: 64, Name: name}})
 	t.ok(err)
 	t.later(func(context.Context) error { return b.Free() })
 	return b
@@ -176,15 +177,15 @@ func (t *meshFixture) is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte)
 // adder adds a number, which may depend on the chip, to what is in a buffer.
 func (t *meshFixture) adder(in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	t.Helper()
-	return t.adderAt(reprise.Core{X: 1, Y: 1}, in, out, add)
+	return t.adderAt(chip.Core{X: 1, Y: 1}, in, out, add)
 }
 
 // adderAt is adder on one worker of each chip.
-func (t *meshFixture) adderAt(at reprise.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
+func (t *meshFixture) adderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	t.Helper()
 	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	image := func(name string) *kernels.Image {
 		im, err := kernels.Prebuilt(t.mesh.Chips()[0].Device.Arch(), name)
 		t.ok(err)
@@ -195,9 +196,9 @@ func (t *meshFixture) adderAt(at reprise.Core, in, out *mesh.Buffer, add func(*m
 		return &reprise.Program{
 			Name: "add",
 			Kernels: []reprise.Kernel{
-				{Name: "reader", Image: read, Processor: reprise.BRISC, Cores: cores, Args: args(in.Addr(), 0, meshPages, 64, from)},
-				{Name: "add", Image: sum, Processor: reprise.TRISC0, Cores: cores, Args: args(from, to, meshPages, add(c))},
-				{Name: "writer", Image: write, Processor: reprise.NCRISC, Cores: cores, Args: args(out.Addr(), 0, meshPages, 64, to)},
+				{Name: "reader", Image: read, Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, meshPages, 64, from)},
+				{Name: "add", Image: sum, Processor: chip.TRISC0, Cores: cores, Args: args(from, to, meshPages, add(c))},
+				{Name: "writer", Image: write, Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, meshPages, 64, to)},
 			},
 			CircularBuffers: []reprise.CircularBuffer{{Index: from, Cores: cores, PageSize: 64, Pages: 2}, {Index: to, Cores: cores, PageSize: 64, Pages: 2}},
 			Buffers:         []*reprise.Buffer{in.On(c), out.On(c)},
@@ -266,7 +267,7 @@ func meshNeighbours(t *meshFixture) {
 }
 
 func meshOneAddress(t *meshFixture) {
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		for i := range 5 {
 			b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 64 << i, PageSize: 64, Name: "b"}})
 			t.ok(err)
@@ -283,7 +284,7 @@ func meshOneAddress(t *meshFixture) {
 func meshSubmeshMemory(t *meshFixture) {
 	sub, err := t.mesh.Submesh(mesh.Range{Start: t.mesh.Shape().Coord(0), End: t.mesh.Shape().Coord(0)})
 	t.ok(err)
-	c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: "sub"}}
+	c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "sub"}}
 	one, err := sub.NewBuffer(c)
 	t.ok(err)
 	all, err := t.mesh.NewBuffer(c)
@@ -291,11 +292,11 @@ func meshSubmeshMemory(t *meshFixture) {
 	if one.Addr() == all.Addr() {
 		t.Errorf("both are at %#x", one.Addr())
 	}
-	if t.mesh.InStep(reprise.DRAM) == nil {
+	if t.mesh.InStep(allocator.DRAM) == nil {
 		t.Error("chips with different buffers are in step")
 	}
 	t.ok(errors.Join(one.Free(), all.Free()))
-	t.ok(t.mesh.InStep(reprise.DRAM))
+	t.ok(t.mesh.InStep(allocator.DRAM))
 }
 
 func meshReplicated(t *meshFixture) {
@@ -308,7 +309,7 @@ func meshReplicated(t *meshFixture) {
 
 func meshTensor(t *meshFixture) {
 	s := t.mesh.Shape()
-	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 64, Name: "t"}, Tensor: []int{2 * s[0], 16 * s[1]}, Unit: 4})
+	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "t"}, Tensor: []int{2 * s[0], 16 * s[1]}, Unit: 4})
 	t.ok(err)
 	data := counting(b.Size(), 0)
 	t.ok(t.queue.Write(t.ctx, b, data))
@@ -325,7 +326,7 @@ func meshTensor(t *meshFixture) {
 }
 
 func meshL1(t *meshFixture) {
-	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.L1, Size: 1024, PageSize: 32, Name: "l1"}})
+	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.L1, Size: 1024, PageSize: 32, Name: "l1"}})
 	t.ok(err)
 	for i, c := range t.mesh.Chips() {
 		if b.On(c).Addr() != b.Addr() {
@@ -348,7 +349,7 @@ func meshReshaped(t *meshFixture) {
 	for i, c := range line.Chips() {
 		t.is("reshaped", c, b, counting(b.Size(), uint32(100*i)))
 	}
-	other, err := line.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: b.Size(), PageSize: 64, Name: "other"}})
+	other, err := line.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: b.Size(), PageSize: 64, Name: "other"}})
 	t.ok(err)
 	if other.Addr() == b.Addr() {
 		t.Errorf("both shapes gave %#x away", b.Addr())

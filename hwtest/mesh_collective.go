@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -36,7 +38,7 @@ func meshCollectiveCases() []testCase {
 func (t *meshFixture) linked() *mesh.Buffer {
 	t.Helper()
 	var err error
-	t.links, err = t.mesh.NewLinks(t.ctx, reprise.Core{X: 2, Y: 2})
+	t.links, err = t.mesh.NewLinks(t.ctx, chip.Core{X: 2, Y: 2})
 	t.ok(err)
 	l := t.links
 	t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.ctx)) }) // it may be closed, or what it is on
@@ -68,7 +70,7 @@ func (t *meshFixture) sums(n int) []byte {
 // ofPages is a buffer of pages of some size that has words of its own on every chip of the line.
 func (t *meshFixture) ofPages(n, page int) *mesh.Buffer {
 	t.Helper()
-	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: n * page, PageSize: page, Name: "pages"}})
+	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * page, PageSize: page, Name: "pages"}})
 	t.ok(err)
 	t.later(func(context.Context) error { return b.Free() })
 	for i, c := range t.links.Line() {

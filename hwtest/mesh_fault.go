@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -198,7 +199,7 @@ func meshLinkDown(t *meshFixture) {
 	t.ok(t.queue.Run(t.ctx, x))
 	err = t.queue.Finish(t.ctx)
 	var e *mesh.Error
-	var he *reprise.HangError
+	var he *dispatch.HangError
 	if !errors.As(err, &e) || len(e.Chips) != m.Size() || !errors.As(err, &he) {
 		t.Errorf("all links are down: %v", err)
 	}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -125,22 +128,22 @@ func meshOneHangs(t *meshFixture) {
 	m := t.givesUp(2*time.Second, 10*time.Second)
 	_, out, x := t.setUp()
 	stuck := m.Chips()[m.Size()-1]
-	word, err := stuck.Device.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	word, err := stuck.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 	t.ok(err)
 	q := t.queue.On(stuck)
 	t.ok(q.Write(t.ctx, word, 0, make([]byte, 64)))
 	spin, err := kernels.Prebuilt(stuck.Device.Arch(), kernels.Spin)
 	t.ok(err)
 	forever, err := stuck.Device.Load(t.ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: spin, Processor: reprise.TRISC1, Cores: []reprise.Range{reprise.Single(0, 0)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Name: "wait", Image: spin, Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(0, 0)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 	t.ok(err)
 	t.ok(q.Run(t.ctx, forever))
 	t.ok(t.queue.Run(t.ctx, x))
 	err = t.queue.Finish(t.ctx)
 	var e *mesh.Error
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Name != stuck.Name || !errors.As(err, &h) {
 		t.Fatalf("chip %s hangs: %v", stuck.Name, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -196,7 +196,7 @@ func meshLate(t *meshFixture) {
 }
 
 func meshOtherCore(t *meshFixture) {
-	for _, core := range []reprise.Core{{}, {X: 5, Y: 3}} {
+	for _, core := range []chip.Core{{}, {X: 5, Y: 3}} {
 		var err error
 		t.links, err = t.mesh.NewLinks(t.ctx, core)
 		t.ok(err)

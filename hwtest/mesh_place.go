@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -30,7 +31,7 @@ func meshNames(t *meshFixture) {
 func meshOutOfMemory(t *meshFixture) {
 	before := t.pages("before")
 	t.ok(before.Free())
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 1 << 40, PageSize: 1 << 12, Name: "huge"}}
 		if _, err := t.mesh.NewBuffer(c); !errors.Is(err, reprise.ErrOutOfMemory) {
 			t.Errorf("%v: %v", k, err)
@@ -45,7 +46,7 @@ func meshOutOfMemory(t *meshFixture) {
 }
 
 func meshMemoryAgain(t *meshFixture) {
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 4096, PageSize: 64, Name: "again"}}
 		first, err := t.mesh.NewBuffer(c)
 		t.ok(err)
@@ -66,7 +67,7 @@ func meshMemoryAgain(t *meshFixture) {
 func meshAxis(t *meshFixture) {
 	s := t.mesh.Shape()
 	b, err := t.mesh.NewBuffer(mesh.BufferConfig{
-		BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 64, Name: "axis"}, Tensor: []int{2 * s[1], 16}, Unit: 4, Split: []int{mesh.Replicate, 0},
+		BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "axis"}, Tensor: []int{2 * s[1], 16}, Unit: 4, Split: []int{mesh.Replicate, 0},
 	})
 	t.ok(err)
 	data := counting(2*s[1]*64, 5)
@@ -88,7 +89,7 @@ func meshSubmeshTensor(t *meshFixture) {
 	s := t.mesh.Shape()
 	sub, err := t.mesh.Submesh(mesh.Range{Start: mesh.Coord{s[0] - 1, 0}, End: mesh.Coord{s[0] - 1, s[1] - 1}})
 	t.ok(err)
-	b, err := sub.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 64, Name: "row"}, Tensor: []int{1, 16 * s[1]}, Unit: 4})
+	b, err := sub.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "row"}, Tensor: []int{1, 16 * s[1]}, Unit: 4})
 	t.ok(err)
 	data := counting(64*s[1], 100)
 	t.ok(sub.Queue(0).Write(t.ctx, b, data))

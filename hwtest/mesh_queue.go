@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -139,7 +141,7 @@ func meshTwoQueues(t *meshFixture) {
 }
 
 // corner is the first worker of a queue.
-func (t *meshFixture) corner(q int) reprise.Core {
+func (t *meshFixture) corner(q int) chip.Core {
 	return t.mesh.Queue(q).On(t.mesh.Chips()[0]).Workers().Start
 }
 
@@ -181,7 +183,7 @@ func meshSpanning(t *meshFixture) {
 	record := func(rs []*mesh.Recorder) error {
 		return errors.Join(rs[0].Run(first), rs[0].Record(done), rs[1].Wait(done), rs[1].Run(second))
 	}
-	before := t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM)
+	before := t.mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM)
 	tr, err := capture("both", record)
 	t.ok(err)
 	for round := range uint32(4) {
@@ -199,7 +201,7 @@ func meshSpanning(t *meshFixture) {
 	if err := tr.Replay(t.ctx); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("replayed although it is released: %v", err)
 	}
-	if t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM) != before {
+	if t.mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
 		t.Error("memory is left")
 	}
 	if _, err := qs[0].Capture(t.ctx, "one", func(_ context.Context, r *mesh.Recorder) error {
@@ -214,8 +216,8 @@ func meshSpanning(t *meshFixture) {
 	if _, err := capture("given up", func([]*mesh.Recorder) error { return part }); !errors.Is(err, part) {
 		t.Errorf("given up: %v", err)
 	}
-	if t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM) != before {
+	if t.mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
 		t.Error("memory is left of a capture that was given up")
 	}
-	t.ok(t.mesh.InStep(reprise.DRAM))
+	t.ok(t.mesh.InStep(allocator.DRAM))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -134,13 +135,13 @@ func meshTraceRelease(t *meshFixture) {
 	_, _, x := t.setUp()
 	var before []uint64
 	for _, c := range t.mesh.Chips() {
-		before = append(before, c.Device.MemoryFingerprint(reprise.DRAM))
+		before = append(before, c.Device.MemoryFingerprint(allocator.DRAM))
 	}
 	tr := t.recorded(x, x)
 	t.ok(tr.Replay(t.ctx))
 	t.ok(tr.Release(t.ctx))
 	for i, c := range t.mesh.Chips() {
-		if c.Device.MemoryFingerprint(reprise.DRAM) != before[i] {
+		if c.Device.MemoryFingerprint(allocator.DRAM) != before[i] {
 			t.Errorf("chip %v hasn't got its memory back", c.Coord)
 		}
 	}
@@ -177,7 +178,7 @@ func meshSubmeshTraces(t *meshFixture) {
 
 func meshManyTraces(t *meshFixture) {
 	in, out, _ := t.setUp()
-	before := t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM)
+	before := t.mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM)
 	var traces []*reprise.Trace
 	var xs []*mesh.Executable
 	for i := range uint32(4) {
@@ -193,8 +194,8 @@ func meshManyTraces(t *meshFixture) {
 		t.ok(traces[i].Release(t.ctx))
 		t.ok(xs[i].Close(t.ctx))
 	}
-	t.ok(t.mesh.InStep(reprise.DRAM))
-	if t.mesh.Chips()[0].Device.MemoryFingerprint(reprise.DRAM) != before {
+	t.ok(t.mesh.InStep(allocator.DRAM))
+	if t.mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
 		t.Error("memory is left")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -49,7 +50,7 @@ type modelBuffer struct {
 func drawBuffer(r draw, t *fixture) *modelBuffer {
 	size := sample(r, []int{1, 16, 32, 48, 64, 100, 1000, 2048, 4096, 5000, 65536}, "page")
 	n := r.IntRange(1, max(1, min(300, 400_000/size)), "pages")
-	kind := sample(r, []reprise.Kind{reprise.DRAM, reprise.L1}, "kind")
+	kind := sample(r, []allocator.Kind{allocator.DRAM, allocator.L1}, "kind")
 	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: kind, Size: size * n, PageSize: size, Name: "model"})
 	must(r, err)
 	m := &modelBuffer{b: b, data: make([]byte, size*n)}
@@ -119,7 +120,7 @@ func everythingModel(t *fixture) {
 		t, done := t.fresh(r)
 		defer done()
 		// Words of every worker that programs mix their numbers into.
-		words, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16 * t.grid().Size(), PageSize: 16, Name: "words"})
+		words, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * t.grid().Size(), PageSize: 16, Name: "words"})
 		must(r, err)
 		must(r, t.rq.Write(t.ctx, words, 0, make([]byte, words.Size())))
 		want := make([]uint32, t.grid().Size())
@@ -128,7 +129,7 @@ func everythingModel(t *fixture) {
 		type program struct {
 			x      *reprise.Executable
 			number uint32
-			on     reprise.Range
+			on     chip.Range
 		}
 		var programs []program
 		mix := func(p program) {
@@ -140,7 +141,7 @@ func everythingModel(t *fixture) {
 		g := t.grid()
 		for i := range 4 {
 			at := chip.Core{X: r.IntRange(0, g.End.X, "x"), Y: r.IntRange(0, g.End.Y, "y")}
-			on := reprise.Range{Start: at, End: chip.Core{X: r.IntRange(at.X, g.End.X, "to x"), Y: r.IntRange(at.Y, g.End.Y, "to y")}}
+			on := chip.Range{Start: at, End: chip.Core{X: r.IntRange(at.X, g.End.X, "to x"), Y: r.IntRange(at.Y, g.End.Y, "to y")}}
 			size := sample(r, []int{0, 4096, 20_000, 60_000}, "text") &^ 15
 			x, err := t.dev.Load(t.ctx, t.mixProgram(fmt.Sprint(i), on, words, uint32(i+1), size))
 			must(r, err)

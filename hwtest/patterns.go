@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/observe"
@@ -73,20 +74,20 @@ type site struct {
 }
 
 // moveProgram copies all pages of a buffer to another, each in DRAM or L1, on one core.
-func (t *fixture) moveProgram(name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
+func (t *fixture) moveProgram(name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
 	t.Helper()
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	in := uint32(0)
 	for i, b := range []*reprise.Buffer{from, to} {
-		if b.Kind() == reprise.L1 {
+		if b.Kind() == allocator.L1 {
 			in |= 1 << i
 		}
 	}
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{{
-			Name: "move", Image: t.kernel(kernels.Move), Processor: reprise.BRISC, Cores: cores,
-			Args: func(reprise.Core) []uint32 {
+			Name: "move", Image: t.kernel(kernels.Move), Processor: chip.BRISC, Cores: cores,
+			Args: func(chip.Core) []uint32 {
 				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
 			},
 		}},
@@ -101,11 +102,11 @@ func (w way) buildOf(t *fixture, steps, pages int) *site {
 	t.Helper()
 	size := pages * wayPage
 	s := &site{steps: steps}
-	s.in, s.mid, s.out = t.buffer(reprise.DRAM, size, wayPage), t.buffer(reprise.DRAM, size, wayPage), t.buffer(reprise.DRAM, size, wayPage)
-	c := reprise.BufferConfig{Kind: reprise.L1, Size: size, PageSize: wayPage, Name: "L1 input"}
+	s.in, s.mid, s.out = t.buffer(allocator.DRAM, size, wayPage), t.buffer(allocator.DRAM, size, wayPage), t.buffer(allocator.DRAM, size, wayPage)
+	c := reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: wayPage, Name: "L1 input"}
 	take := t.dev.NewBuffer
 	if w.again {
-		pool, err := t.dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 1 << 17, Name: "scratch"})
+		pool, err := t.dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 1 << 17, Name: "scratch"})
 		t.ok(err)
 		t.Cleanup(func() { t.ok(pool.Free()) })
 		take = pool.NewBuffer

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 )
 
 const notCopied = "what the device itself reads and writes in host memory is right to the byte, and nothing beside it changes"
@@ -14,7 +16,7 @@ const notCopied = "what the device itself reads and writes in host memory is rig
 func pinnedCases() []testCase {
 	var cs []testCase
 	for _, page := range []int{16, 100, 2048, 5008} {
-		for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 			cs = append(cs, testCase{
 				name: fmt.Sprintf("pinned memory and pages of %d in %v", page, k), protects: notCopied,
 				fn: func(t *fixture) {
@@ -23,14 +25,14 @@ func pinnedCases() []testCase {
 			})
 		}
 	}
-	for _, s := range []reprise.Sharding{
-		{Layout: reprise.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: []reprise.Range{reprise.Grid(3, 2)}},
-		{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []reprise.Range{reprise.Grid(3, 2)}},
+	for _, s := range []allocator.ShardSpec{
+		{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(3, 2)}},
+		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}},
 	} {
 		cs = append(cs, testCase{
 			name: fmt.Sprintf("pinned memory and %v pages", s.Layout), protects: notCopied,
 			fn: func(t *fixture) {
-				t.pinnedRanges(reprise.BufferConfig{Kind: reprise.L1, PageSize: 256, Sharding: &s}, true)
+				t.pinnedRanges(reprise.BufferConfig{Kind: allocator.L1, PageSize: 256, Sharding: &s}, true)
 			},
 		})
 	}
@@ -94,7 +96,7 @@ func (t *fixture) pinnedRanges(c reprise.BufferConfig, strict bool) {
 
 func pinnedLarge(t *fixture) {
 	n := t.size(24<<20, 512<<10)
-	b := t.buffer(reprise.DRAM, n, n/4)
+	b := t.buffer(allocator.DRAM, n, n/4)
 	h := t.pinned(reprise.HostBufferConfig{Size: 2 * n, Strict: true})
 	copy(h.Bytes(), pattern(7, n))
 	w, err := t.rq.StartWriteFrom(t.ctx, b, 0, h, 0, n)
@@ -112,10 +114,10 @@ func pinnedLarge(t *fixture) {
 
 func pinnedInOrder(t *fixture) {
 	const pages = 8
-	in, out := t.buffer(reprise.DRAM, pages*64, 64), t.buffer(reprise.DRAM, pages*64, 64)
+	in, out := t.buffer(allocator.DRAM, pages*64, 64), t.buffer(allocator.DRAM, pages*64, 64)
 	h := t.pinned(reprise.HostBufferConfig{Size: 64 << 10, Strict: true})
 	const addend = 3
-	x := t.load(t.addProgram("add", reprise.Core{X: 1, Y: 1}, in, out, addend))
+	x := t.load(t.addProgram("add", chip.Core{X: 1, Y: 1}, in, out, addend))
 	n := t.size(20, 6)
 	var reads []*reprise.Pending
 	for i := range n {
@@ -143,7 +145,7 @@ func pinnedInOrder(t *fixture) {
 
 func pinnedFree(t *fixture) {
 	n := t.size(1<<20, 64<<10)
-	b := t.buffer(reprise.DRAM, n, 2048)
+	b := t.buffer(allocator.DRAM, n, 2048)
 	h := t.pinned(reprise.HostBufferConfig{Size: n, Strict: true})
 	copy(h.Bytes(), pattern(3, n))
 	_, err := t.rq.StartWriteFrom(t.ctx, b, 0, h, 0, n)
@@ -157,7 +159,7 @@ func pinnedFree(t *fixture) {
 
 func pinnedCancelled(t *fixture) {
 	n := t.size(1<<20, 64<<10)
-	b := t.buffer(reprise.DRAM, n, 2048)
+	b := t.buffer(allocator.DRAM, n, 2048)
 	h := t.pinned(reprise.HostBufferConfig{Size: n, Strict: true})
 	t.ok(t.rq.Write(t.ctx, b, 0, pattern(4, n)))
 	ctx, cancel := context.WithCancel(t.ctx)
@@ -177,7 +179,7 @@ func pinnedCancelled(t *fixture) {
 func pinnedBetweenQueues(t *fixture) {
 	const n = 32 << 10
 	q, e := t.both(), t.dev.NewEvent("delivered")
-	in, out := t.buffer(reprise.DRAM, n, 2048), t.buffer(reprise.DRAM, n, 1024)
+	in, out := t.buffer(allocator.DRAM, n, 2048), t.buffer(allocator.DRAM, n, 1024)
 	h := t.pinned(reprise.HostBufferConfig{Size: 3 * n, Strict: true})
 	for i := range t.size(20, 4) {
 		first, second := q[i%2], q[1-i%2]

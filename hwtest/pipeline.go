@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/pipeline"
@@ -18,14 +19,14 @@ type pipe struct {
 	c    pipeline.Config
 }
 
-func pipeBuffer(k reprise.Kind, name string) *reprise.BufferConfig {
+func pipeBuffer(k allocator.Kind, name string) *reprise.BufferConfig {
 	return &reprise.BufferConfig{Kind: k, Size: wayPages * wayPage, PageSize: wayPage, Name: name}
 }
 
 // pipes are the configurations that there are.
 func pipes() []pipe {
-	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
-	out := []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out")}
+	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
+	out := []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out")}
 	const scratch = 1 << 17
 	return []pipe{
 		{"one queue, L1", pipeline.Config{L1Input: l1}},
@@ -81,7 +82,7 @@ func pipelineCases() []testCase {
 func (t *fixture) model(steps int) pipeline.Model {
 	return func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 		st := &pipeline.Stages{}
-		mid := t.buffer(reprise.DRAM, wayPages*wayPage, wayPage)
+		mid := t.buffer(allocator.DRAM, wayPages*wayPage, wayPage)
 		from := b.Input
 		if b.L1Input != nil {
 			from = b.L1Input
@@ -276,7 +277,7 @@ func twoPipelines(t *fixture) {
 func workBetween(t *fixture) {
 	line := pipeOf("transfer queue").compile(t, pipeSteps)
 	q, e := t.both(), t.dev.NewEvent("between")
-	buf := t.buffer(reprise.DRAM, 64*40, 64)
+	buf := t.buffer(allocator.DRAM, 64*40, 64)
 	x := t.load(t.addProgram("other", chip.Core{X: 3}, buf, buf, 1))
 	for i := range t.size(5, 2) {
 		whole(t, line, 3, pipeSteps)
@@ -295,7 +296,7 @@ func workBetween(t *fixture) {
 
 func severalOutputs(t *fixture) {
 	p := pipeOf("transfer queue")
-	p.c.Outputs = []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out 0"), *pipeBuffer(reprise.DRAM, "out 1"), *pipeBuffer(reprise.DRAM, "out 2")}
+	p.c.Outputs = []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out 0"), *pipeBuffer(allocator.DRAM, "out 1"), *pipeBuffer(allocator.DRAM, "out 2")}
 	line := p.compile(t, pipeSteps)
 	n := 0
 	for out, err := range line.Run(t.ctx, pipeInputs(t.size(8, 4))) {

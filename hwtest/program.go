@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
@@ -24,8 +25,8 @@ func (t *fixture) own(name string) *kernels.Image {
 }
 
 // processors are those of a worker.
-func processors() []reprise.Processor {
-	return []reprise.Processor{reprise.BRISC, reprise.NCRISC, reprise.TRISC0, reprise.TRISC1, reprise.TRISC2}
+func processors() []chip.Processor {
+	return []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2}
 }
 
 func programCases() []testCase {
@@ -38,7 +39,7 @@ func programCases() []testCase {
 		})
 	}
 	for _, a := range []struct{ unique, common int }{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}} {
-		for _, p := range []reprise.Processor{reprise.BRISC, reprise.TRISC1} {
+		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p),
 				protects: "every core gets its own unique arguments and all get the common ones",
@@ -68,11 +69,11 @@ func programCases() []testCase {
 		})
 	}
 	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16}, {16384, 5, 2}} {
-		for _, p := range []reprise.Processor{reprise.TRISC0, reprise.TRISC2} {
+		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC2} {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth),
 				protects: "circular buffers hand pages from reader to compute to writer, in order, whatever their depth",
-				fn:       func(t *fixture) { kernelChain(t, []reprise.Processor{p}, g.page, g.pages, g.depth) },
+				fn:       func(t *fixture) { kernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) },
 			})
 		}
 	}
@@ -94,7 +95,7 @@ func programCases() []testCase {
 		cs = append(cs, testCase{
 			name:     fmt.Sprintf("kernel text %d bytes below the limit", free),
 			protects: "kernels up to the whole of the kernel-config memory arrive whole",
-			fn:       func(t *fixture) { longText(t, free, []reprise.Processor{reprise.BRISC}) },
+			fn:       func(t *fixture) { longText(t, free, []chip.Processor{chip.BRISC}) },
 		})
 	}
 	for _, e := range programErrors() {
@@ -115,7 +116,7 @@ func programCases() []testCase {
 		{name: "commands longer than a fetch entry", protects: "a program's commands may span several entries", fn: longCommands},
 		{name: "several kernel groups", protects: "rows of cores run different kernels of one program", fn: kernelGroups},
 		{name: "pipeline over three compute processors", protects: "circular buffers chain all five processors of a tile", fn: func(t *fixture) {
-			kernelChain(t, []reprise.Processor{reprise.TRISC0, reprise.TRISC1, reprise.TRISC2}, 1024, 20, 2)
+			kernelChain(t, []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2}, 1024, 20, 2)
 		}},
 		{name: "copy by one processor", protects: "a data-movement kernel alone copies an interleaved buffer", fn: copyBuffer},
 		{name: "chain through all cores", protects: "a word handed from core to core passes each exactly once", fn: chain},
@@ -136,12 +137,12 @@ func (t *fixture) runAndWait(x *reprise.Executable) {
 	t.ok(t.rq.Finish(t.ctx))
 }
 
-func alone(t *fixture, p reprise.Processor) {
+func alone(t *fixture, p chip.Processor) {
 	b := t.perWorker(64)
 	prog := t.storeProgram("alone", t.grid(), b, 0x1000)
 	prog.Kernels[0].Processor = p
 	t.runAndWait(t.load(prog))
-	t.wantWords("stored", b, 0, func(c reprise.Core) uint32 { return 0x1000 + uint32(t.workerIndex(c)) })
+	t.wantWords("stored", b, 0, func(c chip.Core) uint32 { return 0x1000 + uint32(t.workerIndex(c)) })
 }
 
 func allFive(t *fixture) {
@@ -149,35 +150,35 @@ func allFive(t *fixture) {
 	prog := &reprise.Program{Name: "five", Buffers: []*reprise.Buffer{b}}
 	for i, p := range processors() {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
-			Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []reprise.Range{t.grid()}, Common: []uint32{uint32(i) << 16},
-			Args: func(c reprise.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), 1, uint32(t.workerIndex(c))} },
+			Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []chip.Range{t.grid()}, Common: []uint32{uint32(i) << 16},
+			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), 1, uint32(t.workerIndex(c))} },
 		})
 	}
 	t.runAndWait(t.load(prog))
 	for i := range processors() {
-		t.wantWords(processors()[i].String(), b, i, func(c reprise.Core) uint32 { return uint32(i)<<16 + uint32(t.workerIndex(c)) })
+		t.wantWords(processors()[i].String(), b, i, func(c chip.Core) uint32 { return uint32(i)<<16 + uint32(t.workerIndex(c)) })
 	}
 }
 
 // whoProgram runs the who kernel on all processors of all cores.
-func (t *fixture) whoProgram(b *reprise.Buffer, noc reprise.NOC) *reprise.Program {
+func (t *fixture) whoProgram(b *reprise.Buffer, noc chip.NOC) *reprise.Program {
 	prog := &reprise.Program{Name: "who", Buffers: []*reprise.Buffer{b}}
 	for _, p := range processors() {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
-			Name: p.String(), Image: t.own("who"), Processor: p, Cores: []reprise.Range{t.grid()}, NOC: noc,
-			Args: func(reprise.Core) []uint32 { return []uint32{b.Addr()} },
+			Name: p.String(), Image: t.own("who"), Processor: p, Cores: []chip.Range{t.grid()}, NOC: noc,
+			Args: func(chip.Core) []uint32 { return []uint32{b.Addr()} },
 		})
 	}
 	return prog
 }
 
-func (t *fixture) checkWho(b *reprise.Buffer, noc reprise.NOC, runs uint32) {
+func (t *fixture) checkWho(b *reprise.Buffer, noc chip.NOC, runs uint32) {
 	t.Helper()
 	for i, p := range processors() {
 		word := func(k int) int { return 16*i + k }
-		t.wantWords(fmt.Sprintf("%v number", p), b, word(0), func(reprise.Core) uint32 { return uint32(p) })
-		t.wantWords(fmt.Sprintf("%v x", p), b, word(1), func(c reprise.Core) uint32 { return uint32(c.X) })
-		t.wantWords(fmt.Sprintf("%v y", p), b, word(2), func(c reprise.Core) uint32 { return uint32(c.Y) })
+		t.wantWords(fmt.Sprintf("%v number", p), b, word(0), func(chip.Core) uint32 { return uint32(p) })
+		t.wantWords(fmt.Sprintf("%v x", p), b, word(1), func(c chip.Core) uint32 { return uint32(c.X) })
+		t.wantWords(fmt.Sprintf("%v y", p), b, word(2), func(c chip.Core) uint32 { return uint32(c.Y) })
 		first, second := t.words(b, word(3)), t.words(b, word(4))
 		seen := map[uint32]bool{}
 		for k := range first {
@@ -186,12 +187,12 @@ func (t *fixture) checkWho(b *reprise.Buffer, noc reprise.NOC, runs uint32) {
 			}
 			seen[first[k]] = true
 		}
-		if p <= reprise.NCRISC {
-			t.wantWords(fmt.Sprintf("%v network", p), b, word(5), func(reprise.Core) uint32 { return uint32(noc) ^ uint32(p) })
+		if p <= chip.NCRISC {
+			t.wantWords(fmt.Sprintf("%v network", p), b, word(5), func(chip.Core) uint32 { return uint32(noc) ^ uint32(p) })
 		}
-		t.wantWords(fmt.Sprintf("%v initialized data", p), b, word(6), func(reprise.Core) uint32 { return 0x600D600D })
-		t.wantWords(fmt.Sprintf("%v cleared data", p), b, word(7), func(reprise.Core) uint32 { return 0 })
-		t.wantWords(fmt.Sprintf("%v runs", p), b, word(8), func(reprise.Core) uint32 { return runs })
+		t.wantWords(fmt.Sprintf("%v initialized data", p), b, word(6), func(chip.Core) uint32 { return 0x600D600D })
+		t.wantWords(fmt.Sprintf("%v cleared data", p), b, word(7), func(chip.Core) uint32 { return 0 })
+		t.wantWords(fmt.Sprintf("%v runs", p), b, word(8), func(chip.Core) uint32 { return runs })
 	}
 }
 
@@ -219,27 +220,27 @@ func otherNetwork(t *fixture) {
 
 // kernelChain passes pages through a circular buffer, some compute processors that each add 1, and others back to DRAM, on
 // several cores at once.
-func kernelChain(t *fixture, via []reprise.Processor, size, pages, depth int) {
-	cores := reprise.Range{End: chip.Core{X: 2, Y: 1}}
+func kernelChain(t *fixture, via []chip.Processor, size, pages, depth int) {
+	cores := chip.Range{End: chip.Core{X: 2, Y: 1}}
 	per := pages
-	in, out := t.buffer(reprise.DRAM, per*cores.Size()*size, size), t.buffer(reprise.DRAM, per*cores.Size()*size, size)
+	in, out := t.buffer(allocator.DRAM, per*cores.Size()*size, size), t.buffer(allocator.DRAM, per*cores.Size()*size, size)
 	data := pattern(uint32(size), in.Size())
 	t.ok(t.rq.Write(t.ctx, in, 0, data))
-	on := []reprise.Range{cores}
-	first := func(c reprise.Core) uint32 { return uint32((c.Y*3 + c.X) * per) }
+	on := []chip.Range{cores}
+	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * per) }
 	prog := &reprise.Program{Name: "pipeline", Buffers: []*reprise.Buffer{in, out}}
 	prog.Kernels = []reprise.Kernel{
-		{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: reprise.BRISC, Cores: on, Args: func(c reprise.Core) []uint32 {
+		{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: on, Args: func(c chip.Core) []uint32 {
 			return []uint32{in.Addr(), first(c), uint32(per), in.PageStride(), 0}
 		}},
-		{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: on, Args: func(c reprise.Core) []uint32 {
+		{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: on, Args: func(c chip.Core) []uint32 {
 			return []uint32{out.Addr(), first(c), uint32(per), out.PageStride(), uint32(len(via))}
 		}},
 	}
 	prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: 0, Cores: on, PageSize: size, Pages: depth})
 	for i, p := range via {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprintf("add %d", i), Image: t.kernel(kernels.Add), Processor: p, Cores: on,
-			Args: func(reprise.Core) []uint32 { return []uint32{uint32(i), uint32(i + 1), uint32(per), 1} }})
+			Args: func(chip.Core) []uint32 { return []uint32{uint32(i), uint32(i + 1), uint32(per), 1} }})
 		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: i + 1, Cores: on, PageSize: size, Pages: depth})
 	}
 	x := t.load(prog)
@@ -255,15 +256,15 @@ func kernelChain(t *fixture, via []reprise.Processor, size, pages, depth int) {
 
 func copyBuffer(t *fixture) {
 	const size, pages = 512, 100
-	in, out := t.buffer(reprise.DRAM, pages*size, size), t.buffer(reprise.DRAM, pages*size, size)
+	in, out := t.buffer(allocator.DRAM, pages*size, size), t.buffer(allocator.DRAM, pages*size, size)
 	room := t.perWorker(size)
 	data := pattern(4, in.Size())
 	t.ok(t.rq.Write(t.ctx, in, 0, data))
-	for _, p := range []reprise.Processor{reprise.BRISC, reprise.NCRISC} {
+	for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
 		t.ok(t.rq.Write(t.ctx, out, 0, make([]byte, out.Size())))
 		t.runAndWait(t.load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
-			Name: "copy", Image: t.kernel(kernels.Copy), Processor: p, Cores: []reprise.Range{t.grid().End.Range()},
-			Args: func(reprise.Core) []uint32 {
+			Name: "copy", Image: t.kernel(kernels.Copy), Processor: p, Cores: []chip.Range{t.grid().End.Range()},
+			Args: func(chip.Core) []uint32 {
 				return []uint32{in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()}
 			},
 		}}}))

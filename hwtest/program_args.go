@@ -5,15 +5,16 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 )
 
-func arguments(t *fixture, p reprise.Processor, unique, common int) {
+func arguments(t *fixture, p chip.Processor, unique, common int) {
 	b := t.perWorker(4 * (unique + common))
-	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: p, Cores: []reprise.Range{t.grid()}}
+	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: p, Cores: []chip.Range{t.grid()}}
 	for i := range common {
 		k.Common = append(k.Common, 0xC0000000+uint32(i))
 	}
-	k.Args = func(c reprise.Core) []uint32 {
+	k.Args = func(c chip.Core) []uint32 {
 		a := []uint32{b.Addr(), uint32(unique), uint32(common)}
 		for len(a) < unique {
 			a = append(a, uint32(t.workerIndex(c))<<16+uint32(len(a)))
@@ -34,26 +35,26 @@ func arguments(t *fixture, p reprise.Processor, unique, common int) {
 
 func commonOnly(t *fixture, n int) {
 	b := t.perWorker(4 * n)
-	k := reprise.Kernel{Name: "common", Image: t.own("common"), Processor: reprise.NCRISC, Cores: []reprise.Range{t.grid()}, Common: []uint32{b.Addr(), uint32(n)}}
+	k := reprise.Kernel{Name: "common", Image: t.own("common"), Processor: chip.NCRISC, Cores: []chip.Range{t.grid()}, Common: []uint32{b.Addr(), uint32(n)}}
 	for len(k.Common) < n {
 		k.Common = append(k.Common, 0xAB0000+uint32(len(k.Common)))
 	}
 	t.runAndWait(t.load(&reprise.Program{Name: "common", Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{b}}))
 	for _, i := range []int{0, 1, n / 2, n - 1} {
-		t.wantWords(fmt.Sprintf("argument %d", i), b, i, func(reprise.Core) uint32 { return k.Common[i] })
+		t.wantWords(fmt.Sprintf("argument %d", i), b, i, func(chip.Core) uint32 { return k.Common[i] })
 	}
 }
 
 func tooManyArguments(t *fixture, unique, common int) {
-	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}, Common: make([]uint32, common)}
-	k.Args = func(reprise.Core) []uint32 { return make([]uint32, unique) }
+	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}, Common: make([]uint32, common)}
+	k.Args = func(chip.Core) []uint32 { return make([]uint32, unique) }
 	t.wantProgramError(&reprise.Program{Name: "too many", Kernels: []reprise.Kernel{k}})
 }
 
 func differingArguments(t *fixture) {
 	b := t.perWorker(4 * 64)
-	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}
-	k.Args = func(c reprise.Core) []uint32 {
+	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}
+	k.Args = func(c chip.Core) []uint32 {
 		n := 3 + (t.workerIndex(c)*7)%50
 		a := []uint32{b.Addr(), uint32(n), 0}
 		for len(a) < n {

@@ -11,30 +11,30 @@ import (
 )
 
 // coreSets are shapes of sets of cores.
-func coreSets() map[string]func(reprise.Range) []reprise.Range {
-	return map[string]func(reprise.Range) []reprise.Range{
-		"one": func(g reprise.Range) []reprise.Range { return []reprise.Range{g.End.Range()} },
-		"corners": func(g reprise.Range) []reprise.Range {
+func coreSets() map[string]func(chip.Range) []chip.Range {
+	return map[string]func(chip.Range) []chip.Range{
+		"one": func(g chip.Range) []chip.Range { return []chip.Range{g.End.Range()} },
+		"corners": func(g chip.Range) []chip.Range {
 			return pick(g, func(x, y int) bool { return (x == 0 || x == g.End.X) && (y == 0 || y == g.End.Y) })
 		},
-		"diagonal": func(g reprise.Range) []reprise.Range {
+		"diagonal": func(g chip.Range) []chip.Range {
 			return pick(g, func(x, y int) bool { return x == y })
 		},
-		"checkerboard": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return (x+y)%2 == 0 }) },
-		"ring": func(g reprise.Range) []reprise.Range {
+		"checkerboard": func(g chip.Range) []chip.Range { return pick(g, func(x, y int) bool { return (x+y)%2 == 0 }) },
+		"ring": func(g chip.Range) []chip.Range {
 			return pick(g, func(x, y int) bool { return x == 0 || y == 0 || x == g.End.X || y == g.End.Y })
 		},
-		"L": func(g reprise.Range) []reprise.Range {
-			return []reprise.Range{rectangle(g, "column"), {Start: chip.Core{X: 1, Y: g.End.Y}, End: g.End}}
+		"L": func(g chip.Range) []chip.Range {
+			return []chip.Range{rectangle(g, "column"), {Start: chip.Core{X: 1, Y: g.End.Y}, End: g.End}}
 		},
-		"odd columns": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return x%2 == 1 }) },
-		"all but one": func(g reprise.Range) []reprise.Range { return pick(g, func(x, y int) bool { return x != 3 || y != 4 }) },
+		"odd columns": func(g chip.Range) []chip.Range { return pick(g, func(x, y int) bool { return x%2 == 1 }) },
+		"all but one": func(g chip.Range) []chip.Range { return pick(g, func(x, y int) bool { return x != 3 || y != 4 }) },
 	}
 }
 
 // pick makes a range of each core of a grid that a predicate names.
-func pick(g reprise.Range, in func(x, y int) bool) []reprise.Range {
-	var out []reprise.Range
+func pick(g chip.Range, in func(x, y int) bool) []chip.Range {
+	var out []chip.Range
 	for c := range g.Cores() {
 		if in(c.X, c.Y) {
 			out = append(out, c.Range())
@@ -43,7 +43,7 @@ func pick(g reprise.Range, in func(x, y int) bool) []reprise.Range {
 	return out
 }
 
-func contains(rs []reprise.Range, c reprise.Core) bool {
+func contains(rs []chip.Range, c chip.Core) bool {
 	for _, r := range rs {
 		if r.Contains(c) {
 			return true
@@ -70,7 +70,7 @@ func irregular(t *fixture, name string) {
 	for range 3 {
 		t.runAndWait(x)
 	}
-	t.wantWords(name, b, 0, func(c reprise.Core) uint32 {
+	t.wantWords(name, b, 0, func(c chip.Core) uint32 {
 		if contains(on, c) {
 			return 0x77000000 + uint32(t.workerIndex(c))
 		}
@@ -84,19 +84,19 @@ func kernelGroups(t *fixture) {
 	g := t.grid()
 	// Row y runs the store kernel on processor y mod 5 with a number of its own; odd columns another one on the next.
 	for y := range g.End.Y + 1 {
-		row := reprise.Range{Start: chip.Core{Y: y}, End: chip.Core{X: g.End.X, Y: y}}
+		row := chip.Range{Start: chip.Core{Y: y}, End: chip.Core{X: g.End.X, Y: y}}
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
-			Name: fmt.Sprintf("row %d", y), Image: t.kernel(kernels.Store), Processor: processors()[y%5], Cores: []reprise.Range{row}, Common: []uint32{uint32(y) << 8},
-			Args: func(c reprise.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(c.X)} },
+			Name: fmt.Sprintf("row %d", y), Image: t.kernel(kernels.Store), Processor: processors()[y%5], Cores: []chip.Range{row}, Common: []uint32{uint32(y) << 8},
+			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(c.X)} },
 		}, reprise.Kernel{
 			Name: fmt.Sprintf("odd %d", y), Image: t.own("mix"), Processor: processors()[(y+1)%5], Common: []uint32{5},
 			Cores: pick(row, func(x, _ int) bool { return x%2 == 1 }),
-			Args:  func(c reprise.Core) []uint32 { return []uint32{b.Addr() + 4, uint32(c.X)} },
+			Args:  func(c chip.Core) []uint32 { return []uint32{b.Addr() + 4, uint32(c.X)} },
 		})
 	}
 	t.runAndWait(t.load(prog))
-	t.wantWords("by row", b, 0, func(c reprise.Core) uint32 { return uint32(c.Y<<8 + c.X) })
-	t.wantWords("odd columns", b, 1, func(c reprise.Core) uint32 {
+	t.wantWords("by row", b, 0, func(c chip.Core) uint32 { return uint32(c.Y<<8 + c.X) })
+	t.wantWords("odd columns", b, 1, func(c chip.Core) uint32 {
 		if c.X%2 == 1 {
 			return uint32(c.X) + 5
 		}
@@ -105,7 +105,7 @@ func kernelGroups(t *fixture) {
 }
 
 // xy is a core's virtual coordinate.
-func (t *fixture) xy(c reprise.Core) (x, y uint32) {
+func (t *fixture) xy(c chip.Core) (x, y uint32) {
 	t.Helper()
 	if t.ch == nil {
 		// What a device without harvesting would need isn't enough: ask the device's own kernels.
@@ -135,45 +135,45 @@ func kernelMulticast(t *fixture, bytes int) {
 	g := t.grid()
 	b, sum := t.perWorker((bytes+15)&^15), t.perWorker(16)
 	data := pattern(uint32(bytes), bytes&^3)
-	for _, sender := range []reprise.Core{g.Start, g.End, {X: 3, Y: 4}} {
+	for _, sender := range []chip.Core{g.Start, g.End, {X: 3, Y: 4}} {
 		all := make([]byte, b.Size())
 		copy(all[t.workerIndex(sender)*b.PageSize():], data)
 		t.ok(t.rq.Write(t.ctx, b, 0, all))
 		x0, y0 := t.xy(g.Start)
 		x1, y1 := t.xy(g.End)
-		prog := &reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{b, sum}, Semaphores: []reprise.Semaphore{{ID: 3, Cores: []reprise.Range{g}}}}
+		prog := &reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{b, sum}, Semaphores: []reprise.Semaphore{{ID: 3, Cores: []chip.Range{g}}}}
 		prog.Kernels = []reprise.Kernel{
-			{Name: "send", Image: t.kernel(kernels.MulticastSend), Processor: reprise.BRISC, Cores: []reprise.Range{sender.Range()},
-				Args: func(reprise.Core) []uint32 {
+			{Name: "send", Image: t.kernel(kernels.MulticastSend), Processor: chip.BRISC, Cores: []chip.Range{sender.Range()},
+				Args: func(chip.Core) []uint32 {
 					return []uint32{x0, y0, x1, y1, uint32(g.Size()), b.Addr(), uint32(len(data)), 3}
 				}},
-			{Name: "wait", Image: t.kernel(kernels.MulticastWait), Processor: reprise.NCRISC, Cores: []reprise.Range{g},
-				Args: func(reprise.Core) []uint32 { return []uint32{b.Addr(), uint32(len(data)), 3, sum.Addr()} }},
+			{Name: "wait", Image: t.kernel(kernels.MulticastWait), Processor: chip.NCRISC, Cores: []chip.Range{g},
+				Args: func(chip.Core) []uint32 { return []uint32{b.Addr(), uint32(len(data)), 3, sum.Addr()} }},
 		}
 		t.runAndWait(t.load(prog))
 		var want uint32
 		for i := 0; i < len(data); i += 4 {
 			want += binary.LittleEndian.Uint32(data[i:])
 		}
-		t.wantWords(fmt.Sprintf("from %v", sender), sum, 0, func(reprise.Core) uint32 { return want })
+		t.wantWords(fmt.Sprintf("from %v", sender), sum, 0, func(chip.Core) uint32 { return want })
 	}
 }
 
 func pingPong(t *fixture, turns int) {
 	b := t.perWorker(16)
 	all := t.corners()
-	for _, pair := range [][2]reprise.Core{{all[0], all[3]}, {all[1], all[2]}, {all[0], {X: 1}}} {
-		for _, p := range []reprise.Processor{reprise.BRISC, reprise.NCRISC} {
+	for _, pair := range [][2]chip.Core{{all[0], all[3]}, {all[1], all[2]}, {all[0], {X: 1}}} {
+		for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
 			prog := &reprise.Program{Name: "ping-pong", Buffers: []*reprise.Buffer{b},
-				Semaphores: []reprise.Semaphore{{ID: 7, Cores: []reprise.Range{pair[0].Range(), pair[1].Range()}}}}
+				Semaphores: []reprise.Semaphore{{ID: 7, Cores: []chip.Range{pair[0].Range(), pair[1].Range()}}}}
 			for i, c := range pair {
 				x, y := t.xy(pair[1-i])
-				prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprint(c), Image: t.kernel(kernels.PingPong), Processor: p, Cores: []reprise.Range{c.Range()},
-					Args: func(reprise.Core) []uint32 { return []uint32{x, y, 7, uint32(turns), uint32(1 - i), b.Addr()} }})
+				prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprint(c), Image: t.kernel(kernels.PingPong), Processor: p, Cores: []chip.Range{c.Range()},
+					Args: func(chip.Core) []uint32 { return []uint32{x, y, 7, uint32(turns), uint32(1 - i), b.Addr()} }})
 			}
 			t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
 			t.runAndWait(t.load(prog))
-			t.wantWords("turns", b, 0, func(c reprise.Core) uint32 {
+			t.wantWords("turns", b, 0, func(c chip.Core) uint32 {
 				if c == pair[0] || c == pair[1] {
 					return uint32(turns)
 				}
@@ -186,22 +186,22 @@ func pingPong(t *fixture, turns int) {
 func chain(t *fixture) {
 	b := t.perWorker(16)
 	g := t.grid()
-	var order []reprise.Core // row by row, there and back
+	var order []chip.Core // row by row, there and back
 	for y := range g.End.Y + 1 {
 		for x := range g.End.X + 1 {
 			if y%2 == 1 {
 				x = g.End.X - x
 			}
-			order = append(order, reprise.Core{X: x, Y: y})
+			order = append(order, chip.Core{X: x, Y: y})
 		}
 	}
-	next := map[reprise.Core]reprise.Core{}
+	next := map[chip.Core]chip.Core{}
 	for i := range order[1:] {
 		next[order[i]] = order[i+1]
 	}
-	x := t.load(&reprise.Program{Name: "chain", Buffers: []*reprise.Buffer{b}, Semaphores: []reprise.Semaphore{{ID: 0, Cores: []reprise.Range{g}}}, Kernels: []reprise.Kernel{{
-		Name: "relay", Image: t.own("relay"), Processor: reprise.BRISC, Cores: []reprise.Range{g},
-		Args: func(c reprise.Core) []uint32 {
+	x := t.load(&reprise.Program{Name: "chain", Buffers: []*reprise.Buffer{b}, Semaphores: []reprise.Semaphore{{ID: 0, Cores: []chip.Range{g}}}, Kernels: []reprise.Kernel{{
+		Name: "relay", Image: t.own("relay"), Processor: chip.BRISC, Cores: []chip.Range{g},
+		Args: func(c chip.Core) []uint32 {
 			nx, ny := t.xy(next[c])
 			args := []uint32{nx, ny, 0, b.Addr(), 0, 0}
 			if c == order[0] {
@@ -236,26 +236,26 @@ func sixteenSemaphores(t *fixture) {
 			if i == id {
 				v = 1 // the others' waiters would hang
 			}
-			prog.Semaphores = append(prog.Semaphores, reprise.Semaphore{ID: i, Cores: []reprise.Range{g}, Initial: v})
+			prog.Semaphores = append(prog.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{g}, Initial: v})
 		}
-		prog.Kernels = []reprise.Kernel{{Name: "wait", Image: t.kernel(kernels.MulticastWait), Processor: reprise.BRISC, Cores: []reprise.Range{g},
-			Args: func(c reprise.Core) []uint32 { return []uint32{b.Addr(), 4, uint32(id), b.Addr() + 4} }}}
+		prog.Kernels = []reprise.Kernel{{Name: "wait", Image: t.kernel(kernels.MulticastWait), Processor: chip.BRISC, Cores: []chip.Range{g},
+			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 4, uint32(id), b.Addr() + 4} }}}
 		all := make([]byte, b.Size())
 		for i := range g.Size() {
 			binary.LittleEndian.PutUint32(all[i*b.PageSize():], uint32(i+id))
 		}
 		t.ok(t.rq.Write(t.ctx, b, 0, all))
 		t.runAndWait(t.load(prog))
-		t.wantWords("sum", b, 1, func(c reprise.Core) uint32 { return uint32(t.workerIndex(c) + id) })
+		t.wantWords("sum", b, 1, func(c chip.Core) uint32 { return uint32(t.workerIndex(c) + id) })
 	}
 }
 
 func emptyCores(t *fixture) {
 	// A circular buffer and a semaphore where no kernel runs.
 	x := t.load(&reprise.Program{Name: "empty",
-		Kernels:         []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.TRISC1, Cores: []reprise.Range{t.grid().End.Range()}}},
-		CircularBuffers: []reprise.CircularBuffer{{Index: 31, Cores: []reprise.Range{rectangle(t.grid(), "row")}, PageSize: 16, Pages: 1}},
-		Semaphores:      []reprise.Semaphore{{ID: 15, Cores: []reprise.Range{rectangle(t.grid(), "column")}, Initial: 9}},
+		Kernels:         []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.TRISC1, Cores: []chip.Range{t.grid().End.Range()}}},
+		CircularBuffers: []reprise.CircularBuffer{{Index: 31, Cores: []chip.Range{rectangle(t.grid(), "row")}, PageSize: 16, Pages: 1}},
+		Semaphores:      []reprise.Semaphore{{ID: 15, Cores: []chip.Range{rectangle(t.grid(), "column")}, Initial: 9}},
 	})
 	for range 20 {
 		t.ok(t.rq.Run(t.ctx, x))

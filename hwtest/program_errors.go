@@ -5,6 +5,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -21,13 +22,13 @@ func programErrors() []programError {
 		{"empty image", func(_ *fixture, p *reprise.Program) { p.Kernels[0].Image = &kernels.Image{} }},
 		{"no cores", func(_ *fixture, p *reprise.Program) { p.Kernels[0].Cores = nil }},
 		{"cores outside of the grid", func(t *fixture, p *reprise.Program) {
-			p.Kernels[0].Cores = []reprise.Range{{End: chip.Core{X: t.grid().End.X + 1}}}
+			p.Kernels[0].Cores = []chip.Range{{End: chip.Core{X: t.grid().End.X + 1}}}
 		}},
 		{"negative cores", func(_ *fixture, p *reprise.Program) {
-			p.Kernels[0].Cores = []reprise.Range{{Start: chip.Core{X: -1}, End: chip.Core{X: 1}}}
+			p.Kernels[0].Cores = []chip.Range{{Start: chip.Core{X: -1}, End: chip.Core{X: 1}}}
 		}},
 		{"empty range", func(_ *fixture, p *reprise.Program) {
-			p.Kernels[0].Cores = []reprise.Range{{Start: chip.Core{X: 2}, End: chip.Core{X: 1}}}
+			p.Kernels[0].Cores = []chip.Range{{Start: chip.Core{X: 2}, End: chip.Core{X: 1}}}
 		}},
 		{"two kernels on one processor", func(_ *fixture, p *reprise.Program) { p.Kernels = append(p.Kernels, p.Kernels[0]) }},
 		{"the same core twice", func(_ *fixture, p *reprise.Program) {
@@ -50,23 +51,23 @@ func programErrors() []programError {
 		{"circular buffer beyond L1", func(t *fixture, p *reprise.Program) { addCB(t, p, 0, 65536, 100) }},
 		{"circular buffer twice", func(t *fixture, p *reprise.Program) { addCB(t, p, 0, 64, 1); addCB(t, p, 0, 64, 1) }},
 		{"semaphore 16", func(t *fixture, p *reprise.Program) {
-			p.Semaphores = []reprise.Semaphore{{ID: 16, Cores: []reprise.Range{t.grid()}}}
+			p.Semaphores = []reprise.Semaphore{{ID: 16, Cores: []chip.Range{t.grid()}}}
 		}},
 		{"semaphore -1", func(t *fixture, p *reprise.Program) {
-			p.Semaphores = []reprise.Semaphore{{ID: -1, Cores: []reprise.Range{t.grid()}}}
+			p.Semaphores = []reprise.Semaphore{{ID: -1, Cores: []chip.Range{t.grid()}}}
 		}},
 		{"semaphore twice", func(t *fixture, p *reprise.Program) {
-			p.Semaphores = []reprise.Semaphore{{Cores: []reprise.Range{t.grid()}}, {Cores: []reprise.Range{t.grid().End.Range()}}}
+			p.Semaphores = []reprise.Semaphore{{Cores: []chip.Range{t.grid()}}, {Cores: []chip.Range{t.grid().End.Range()}}}
 		}},
 	}
 }
 
 func addCB(t *fixture, p *reprise.Program, index, size, pages int) {
-	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []reprise.Range{t.grid()}, PageSize: size, Pages: pages})
+	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []chip.Range{t.grid()}, PageSize: size, Pages: pages})
 }
 
 func refused(t *fixture, change func(*fixture, *reprise.Program)) {
-	p := &reprise.Program{Name: "bad", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}}
+	p := &reprise.Program{Name: "bad", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}}
 	change(t, p)
 	t.wantProgramError(p)
 }
@@ -80,7 +81,7 @@ func (t *fixture) wantProgramError(p *reprise.Program) {
 		t.ok(x.Close(t.ctx))
 		t.Fatal("it was loaded")
 	}
-	var perr *reprise.ProgramError
+	var perr *dispatch.ProgramError
 	if !errors.As(err, &perr) {
 		t.Fatalf("error %v, want a *ProgramError", err)
 	}

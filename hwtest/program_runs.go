@@ -10,15 +10,15 @@ import (
 )
 
 // mixProgram mixes a number of its own into a word of some cores, and has kernels of a given length.
-func (t *fixture) mixProgram(name string, on reprise.Range, b *reprise.Buffer, number uint32, size int) *reprise.Program {
+func (t *fixture) mixProgram(name string, on chip.Range, b *reprise.Buffer, number uint32, size int) *reprise.Program {
 	t.Helper()
 	im := t.own("mix")
 	if size > len(im.Text) {
 		im = padded(im, size)
 	}
 	return &reprise.Program{Name: name, Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "mix", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{on}, Common: []uint32{number},
-		Args: func(c reprise.Core) []uint32 { return []uint32{b.Addr(), uint32(t.workerIndex(c))} },
+		Name: "mix", Image: im, Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{number},
+		Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), uint32(t.workerIndex(c))} },
 	}}}
 }
 
@@ -27,7 +27,7 @@ func mixed(v, number uint32, index int) uint32 { return v*1664525 + uint32(index
 
 func thousandsOfRuns(t *fixture) {
 	b := t.perWorker(16)
-	one := reprise.Range{End: chip.Core{X: 1, Y: 1}}
+	one := chip.Range{End: chip.Core{X: 1, Y: 1}}
 	x := t.load(t.mixProgram("again", one, b, 3, 0))
 	n := t.size(t.more(2000, 100_000), 300)
 	want := make([]uint32, t.grid().Size())
@@ -39,7 +39,7 @@ func thousandsOfRuns(t *fixture) {
 		}
 	}
 	t.ok(t.rq.Finish(t.ctx))
-	t.wantWords("mixed", b, 0, func(c reprise.Core) uint32 { return want[t.workerIndex(c)] })
+	t.wantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.workerIndex(c)] })
 }
 
 func alternate(t *fixture) {
@@ -59,7 +59,7 @@ func alternate(t *fixture) {
 		}
 	}
 	t.ok(t.rq.Finish(t.ctx))
-	t.wantWords("mixed", b, 0, func(c reprise.Core) uint32 { return want[t.workerIndex(c)] })
+	t.wantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.workerIndex(c)] })
 }
 
 func closeOne(t *fixture) {
@@ -74,14 +74,14 @@ func closeOne(t *fixture) {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
 	t.runAndWait(a)
-	t.wantWords("mixed", b, 0, func(c reprise.Core) uint32 {
+	t.wantWords("mixed", b, 0, func(c chip.Core) uint32 {
 		i := t.workerIndex(c)
 		return mixed(mixed(0, 2, i), 1, i)
 	})
 }
 
 func usedAfterClose(t *fixture) {
-	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}})
+	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
 	_, captured := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })

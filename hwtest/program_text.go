@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -15,7 +16,7 @@ func padded(im *kernels.Image, n int) *kernels.Image {
 	return &out
 }
 
-func longText(t *fixture, free int, on []reprise.Processor) {
+func longText(t *fixture, free int, on []chip.Processor) {
 	b := t.perWorker(64)
 	// Beside the texts there are two unique arguments each, and alignment.
 	limit := int(t.p.L1.KernelConfigSize) - 64*((16*len(on)+63)/64)
@@ -29,8 +30,8 @@ func longText(t *fixture, free int, on []reprise.Processor) {
 			sum = sum*31 + binary.LittleEndian.Uint32(im.Text[k:])
 		}
 		want = append(want, sum)
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: im, Processor: p, Cores: []reprise.Range{t.grid().Start.Range(), t.grid().End.Range()},
-			Args: func(reprise.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), uint32(len(im.Text) / 4)} }})
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: im, Processor: p, Cores: []chip.Range{t.grid().Start.Range(), t.grid().End.Range()},
+			Args: func(chip.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), uint32(len(im.Text) / 4)} }})
 	}
 	x := t.load(prog)
 	for range 3 {
@@ -38,7 +39,7 @@ func longText(t *fixture, free int, on []reprise.Processor) {
 	}
 	for i, p := range on {
 		got := t.words(b, i)
-		for _, c := range []reprise.Core{t.grid().Start, t.grid().End} {
+		for _, c := range []chip.Core{t.grid().Start, t.grid().End} {
 			if g := got[t.workerIndex(c)]; g != want[i] {
 				t.Errorf("%v of core %v: sum %#x, want %#x", p, c, g, want[i])
 			}
@@ -49,7 +50,7 @@ func longText(t *fixture, free int, on []reprise.Processor) {
 func textBeyond(t *fixture) {
 	for _, over := range []int{16, 64, 100_000, 1 << 20} {
 		im := padded(t.own("sum_text"), int(t.p.L1.KernelConfigSize)+over)
-		t.wantProgramError(&reprise.Program{Name: "too long", Kernels: []reprise.Kernel{{Name: "k", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}})
+		t.wantProgramError(&reprise.Program{Name: "too long", Kernels: []reprise.Kernel{{Name: "k", Image: im, Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	}
 }
 
@@ -57,8 +58,8 @@ func longCommands(t *fixture) {
 	b := t.perWorker(64 * len(processors()))
 	prog := &reprise.Program{Name: "long commands", Buffers: []*reprise.Buffer{b}}
 	for i, p := range processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []reprise.Range{t.grid()}, Common: []uint32{0},
-			Args: func(c reprise.Core) []uint32 {
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []chip.Range{t.grid()}, Common: []uint32{0},
+			Args: func(c chip.Core) []uint32 {
 				a := []uint32{b.Addr() + uint32(64*i), 16}
 				for len(a) < 340 {
 					a = append(a, uint32(t.workerIndex(c))<<12+uint32(i)<<8+uint32(len(a)))
@@ -72,7 +73,7 @@ func longCommands(t *fixture) {
 	}
 	t.ok(t.rq.Run(t.ctx, x))
 	// Once arguments have changed, they all are among the commands.
-	t.ok(x.SetArgs(processors()[0].String(), func(_ reprise.Core, args []uint32) { args[339]++ }))
+	t.ok(x.SetArgs(processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
 	if x.CommandBytes() < 256<<10 {
 		t.Fatalf("the commands have %d bytes: not more than an entry", x.CommandBytes())
 	}
@@ -82,7 +83,7 @@ func longCommands(t *fixture) {
 	t.ok(t.rq.Finish(t.ctx))
 	for i := range processors() {
 		for _, w := range []int{0, 15} {
-			t.wantWords(fmt.Sprintf("%v word %d", processors()[i], w), b, 16*i+w, func(c reprise.Core) uint32 {
+			t.wantWords(fmt.Sprintf("%v word %d", processors()[i], w), b, 16*i+w, func(c chip.Core) uint32 {
 				return uint32(t.workerIndex(c))<<12 + uint32(i)<<8 + uint32(2+w)
 			})
 		}
@@ -108,5 +109,5 @@ func configRing(t *fixture) {
 		}
 	}
 	t.ok(t.rq.Finish(t.ctx))
-	t.wantWords("mixed", b, 0, func(c reprise.Core) uint32 { return want[t.workerIndex(c)] })
+	t.wantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.workerIndex(c)] })
 }

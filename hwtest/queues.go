@@ -7,7 +7,9 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -68,8 +70,8 @@ func splitCases() []testCase {
 }
 
 // splitRanges are the workers of the queues in the split layer: inside of every grid that there is.
-func splitRanges() [2]reprise.Range {
-	return [2]reprise.Range{
+func splitRanges() [2]chip.Range {
+	return [2]chip.Range{
 		{End: chip.Core{X: 3, Y: 5}},
 		{Start: chip.Core{X: 4, Y: 1}, End: chip.Core{X: 7, Y: 5}},
 	}
@@ -100,12 +102,12 @@ func (t *fixture) captureOn(q *reprise.Queue, name string, xs ...*reprise.Execut
 }
 
 // spinning starts a program that runs until release is called, which another queue has to do.
-func (t *fixture) spinning(q *reprise.Queue, on reprise.Range) (release func(*reprise.Queue)) {
+func (t *fixture) spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Queue)) {
 	t.Helper()
 	word := t.perWorker(16)
 	x := t.load(&reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
-		Name: "wait", Image: t.kernel(kernels.Spin), Processor: reprise.BRISC, Cores: []reprise.Range{on},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Name: "wait", Image: t.kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 	t.ok(q.Run(t.ctx, x))
 	ones := make([]byte, word.Size())
@@ -130,9 +132,9 @@ func programsInTurn(t *fixture, n int) { t.inTurn(n, t.size(24, 6)) }
 
 func (t *fixture) inTurn(n, turns int) {
 	f, e := t.follow(), t.dev.NewEvent("turn")
-	on := reprise.Range{End: chip.Core{X: 3, Y: 3}}
+	on := chip.Range{End: chip.Core{X: 3, Y: 3}}
 	xs := []*reprise.Executable{t.load(t.mixProgram("a", on, f.b, 1, 0)), t.load(t.mixProgram("b", t.grid(), f.b, 2, 0))}
-	ranges := []reprise.Range{on, t.grid()}
+	ranges := []chip.Range{on, t.grid()}
 	for turn := range turns {
 		q, last := t.both()[turn%2], t.both()[(turn+1)%2]
 		t.follows(q, last, e)
@@ -148,7 +150,7 @@ func (t *fixture) inTurn(n, turns int) {
 
 func sizesInTurn(t *fixture) {
 	f, e := t.follow(), t.dev.NewEvent("turn")
-	on := reprise.Range{End: chip.Core{X: 2, Y: 2}}
+	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
 	var xs []*reprise.Executable
 	for i, n := range []int{0, 40_000, 1000, 30_000, 60_000, 5000} {
 		xs = append(xs, t.load(t.mixProgram(fmt.Sprintf("size %d", n), on, f.b, uint32(i+1), n&^15)))
@@ -173,7 +175,7 @@ func overlapIsRefused(t *fixture) {
 	t.ok(q[0].Run(t.ctx, x))
 	f.run(9, t.grid())
 	for what, err := range map[string]error{"run": q[1].Run(t.ctx, x), "replay": tr.Replay(t.ctx)} {
-		var o *reprise.OverlapError
+		var o *dispatch.OverlapError
 		if !errors.As(err, &o) || o.Queue != 1 || o.Owner != 0 || o.Last != `run program "x"` {
 			t.Errorf("%s without an edge: %v", what, err)
 		}
@@ -211,7 +213,7 @@ func passedByHost(t *fixture) {
 
 func traceOnQueue1(t *fixture, n int) {
 	f, q, e := t.follow(), t.both(), t.dev.NewEvent("e")
-	on := reprise.Range{End: chip.Core{X: 3, Y: 2}}
+	on := chip.Range{End: chip.Core{X: 3, Y: 2}}
 	x := t.load(t.mixProgram("x", on, f.b, 7, 0))
 	var xs []*reprise.Executable
 	for range n {
@@ -236,7 +238,7 @@ func traceOnQueue1(t *fixture, n int) {
 
 func tracesInTurn(t *fixture) {
 	f, q, e := t.follow(), t.both(), t.dev.NewEvent("turn")
-	on := reprise.Range{End: chip.Core{X: 4, Y: 1}}
+	on := chip.Range{End: chip.Core{X: 4, Y: 1}}
 	x, y := t.load(t.mixProgram("x", on, f.b, 1, 0)), t.load(t.mixProgram("y", on, f.b, 2, 20_000))
 	trs := [2]*reprise.Trace{t.captureOn(q[0], "first", x, y, x), t.captureOn(q[1], "second", y, y, x, x, x, y, x, x, y)}
 	what := [2][]uint32{{1, 2, 1}, {2, 2, 1, 1, 1, 2, 1, 1, 2}}
@@ -256,7 +258,7 @@ func tracesInTurn(t *fixture) {
 
 func capturesOnBoth(t *fixture) {
 	f, q := t.follow(), t.both()
-	on := reprise.Range{End: chip.Core{X: 2, Y: 2}}
+	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
 	x := t.load(t.mixProgram("x", on, f.b, 5, 0))
 	var trs [2]*reprise.Trace
 	errs := make([]error, 2)
@@ -292,7 +294,7 @@ func capturesOnBoth(t *fixture) {
 func transfersOnBoth(t *fixture) {
 	var bufs [2]*reprise.Buffer
 	for i := range bufs {
-		bufs[i] = t.buffer(reprise.DRAM, 2048*t.size(500, 60), 2048)
+		bufs[i] = t.buffer(allocator.DRAM, 2048*t.size(500, 60), 2048)
 	}
 	var wg sync.WaitGroup
 	for i, q := range t.both() {
@@ -312,7 +314,7 @@ func transfersOnBoth(t *fixture) {
 }
 
 func transfersBeside(t *fixture) {
-	q, b := t.both(), t.buffer(reprise.DRAM, 2048*40, 2048)
+	q, b := t.both(), t.buffer(allocator.DRAM, 2048*40, 2048)
 	release := t.spinning(q[0], t.grid())
 	for i := range t.size(5, 2) {
 		want, got := pattern(uint32(i), b.Size()), make([]byte, b.Size())
@@ -327,10 +329,10 @@ func transfersBeside(t *fixture) {
 func goroutinesOnBoth(t *fixture) {
 	// Additions of one number commute; the queues take turns, the goroutines of a queue don't.
 	f, q, e := t.follow(), t.both(), t.dev.NewEvent("turn")
-	on := reprise.Range{End: chip.Core{X: 2, Y: 2}}
+	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
 	x := t.load(t.mixProgram("x", on, f.b, 5, 0))
 	trs := [2]*reprise.Trace{t.captureOn(q[0], "t0", x), t.captureOn(q[1], "t1", x)}
-	bufs := []*reprise.Buffer{t.buffer(reprise.DRAM, 64*50, 64), t.buffer(reprise.DRAM, 64*50, 64), t.buffer(reprise.DRAM, 64*50, 64), t.buffer(reprise.DRAM, 64*50, 64)}
+	bufs := []*reprise.Buffer{t.buffer(allocator.DRAM, 64*50, 64), t.buffer(allocator.DRAM, 64*50, 64), t.buffer(allocator.DRAM, 64*50, 64), t.buffer(allocator.DRAM, 64*50, 64)}
 	rounds := t.size(8, 3)
 	for round := range rounds {
 		k := round % 2
@@ -370,7 +372,7 @@ func startedReads(t *fixture) {
 	var reads []pending
 	for i := range t.size(500, 60) {
 		q := t.both()[i%2]
-		b := t.buffer(reprise.DRAM, 32*(1+i%40), 32)
+		b := t.buffer(allocator.DRAM, 32*(1+i%40), 32)
 		p := pending{want: pattern(uint32(i), b.Size()), got: make([]byte, b.Size())}
 		t.ok(q.Write(t.ctx, b, 0, p.want))
 		var err error
@@ -445,14 +447,14 @@ func splitRuns(t *fixture) {
 
 func splitRefuses(t *fixture) {
 	f, q, on := t.follow(), t.both(), splitRanges()
-	if got := [2]reprise.Range{q[0].Workers(), q[1].Workers()}; got != on {
+	if got := [2]chip.Range{q[0].Workers(), q[1].Workers()}; got != on {
 		t.Errorf("the queues have the workers %v, want %v", got, on)
 	}
-	for _, wrong := range []reprise.Range{t.grid(), on[0], {Start: on[0].End, End: on[1].End}, reprise.Single(4, 0)} {
+	for _, wrong := range []chip.Range{t.grid(), on[0], {Start: on[0].End, End: on[1].End}, chip.Single(4, 0)} {
 		x := t.load(t.mixProgram("x", wrong, f.b, 6, 0))
 		_, err := q[1].Capture(t.ctx, "tr", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		for what, err := range map[string]error{"run": q[1].Run(t.ctx, x), "capture": err} {
-			var w *reprise.WorkersError
+			var w *dispatch.WorkersError
 			if !errors.As(err, &w) || w.Queue != 1 || w.Workers != on[1] || w.Cores != wrong {
 				t.Errorf("%s on %v: %v", what, wrong, err)
 			}
@@ -479,7 +481,7 @@ func splitIdle(t *fixture) {
 func splitAcross(t *fixture) {
 	q, on := t.both(), splitRanges()
 	there, back := t.dev.NewEvent("there"), t.dev.NewEvent("back")
-	a, b := t.buffer(reprise.DRAM, 64*8, 64), t.buffer(reprise.DRAM, 64*8, 64)
+	a, b := t.buffer(allocator.DRAM, 64*8, 64), t.buffer(allocator.DRAM, 64*8, 64)
 	xs := [2]*reprise.Executable{t.load(t.addProgram("there", on[0].End, a, b, 1)), t.load(t.addProgram("back", on[1].Start, b, a, 2))}
 	tr := t.captureOn(q[1], "back", xs[1])
 	t.ok(q[0].Write(t.ctx, a, 0, make([]byte, a.Size())))
@@ -528,18 +530,18 @@ func splitFinish(t *fixture) {
 }
 
 // addProgram adds a number to every word of a buffer of pages of 64 B into another, on one core.
-func (t *fixture) addProgram(name string, at reprise.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
+func (t *fixture) addProgram(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	t.Helper()
 	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	n := uint32(in.Size() / in.PageSize())
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{
-			{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
-			{Name: "add", Image: t.kernel(kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(from, to, n, addend)},
-			{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
+			{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
+			{Name: "add", Image: t.kernel(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(from, to, n, addend)},
+			{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
 		},
 		CircularBuffers: []reprise.CircularBuffer{
 			{Index: from, Cores: cores, PageSize: 64, Pages: 2},

@@ -224,7 +224,7 @@ func completionFull(t *fixture) {
 func largeReads(t *fixture) {
 	t = t.full(t.device.Open(), reprise.WithQueueMemory(1<<20))
 	for _, size := range []int{48, 4096, 4100, 130_000} {
-		b := t.buffer(reprise.DRAM, t.size(6<<20, 600<<10)/size*size, size)
+		b := t.buffer(allocator.DRAM, t.size(6<<20, 600<<10)/size*size, size)
 		want := pattern(uint32(size), b.Size())
 		t.ok(t.rq.Write(t.ctx, b, 0, want))
 		for range 2 {
@@ -236,7 +236,7 @@ func largeReads(t *fixture) {
 func fixedRegion(t *fixture) {
 	t = t.full(t.device.Open(), reprise.WithTraceRegion(4<<20))
 	s := t.dev.Memory(allocator.Trace)
-	if d := t.dev.Memory(reprise.DRAM); d.High != s.Low {
+	if d := t.dev.Memory(allocator.DRAM); d.High != s.Low {
 		t.Errorf("buffers may lie up to %#x, traces from %#x on", d.High, s.Low)
 	}
 	f := t.follow()
@@ -265,7 +265,7 @@ func regionTooSmall(t *fixture) {
 		}
 		return nil
 	})
-	var oom *reprise.OutOfMemoryError
+	var oom *allocator.OutOfMemoryError
 	if !errors.As(err, &oom) || oom.TraceRegion == 0 || !strings.Contains(err.Error(), "large") {
 		t.Fatalf("error %v (%+v)", err, oom)
 	}
@@ -345,7 +345,7 @@ func manyCaptures(t *fixture) {
 
 func queuesTakeTurns(t *fixture) {
 	t = t.full(t.device.Open(), reprise.WithQueues(2))
-	b := t.buffer(reprise.DRAM, 64*100, 64)
+	b := t.buffer(allocator.DRAM, 64*100, 64)
 	for i := range t.size(50, 10) {
 		want := pattern(uint32(i), b.Size())
 		w, r := t.dev.Queue(i%2), t.dev.Queue((i+1)%2)

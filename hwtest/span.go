@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
@@ -44,7 +45,7 @@ func (t *fixture) relay() *relay {
 	t.Helper()
 	on := splitRanges()
 	conf := func(name string) reprise.BufferConfig {
-		return reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 * 8, PageSize: 64, Name: name}
+		return reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * 8, PageSize: 64, Name: name}
 	}
 	r := &relay{t: t, a: t.bufferOf(conf("a")), b: t.bufferOf(conf("b")), e: t.dev.NewEvent("there"), f: t.dev.NewEvent("back")}
 	r.there, r.back = t.load(t.addProgram("there", on[0].End, r.a, r.b, 1)), t.load(t.addProgram("back", on[1].Start, r.b, r.a, 2))

@@ -76,7 +76,7 @@ func (t *fixture) follow() *follow {
 }
 
 // run is what a run of the mix program with a number does.
-func (f *follow) run(number uint32, on reprise.Range) {
+func (f *follow) run(number uint32, on chip.Range) {
 	for c := range on.Cores() {
 		i := f.t.workerIndex(c)
 		f.words[i] = mixed(f.words[i], number, i)
@@ -85,7 +85,7 @@ func (f *follow) run(number uint32, on reprise.Range) {
 
 func (f *follow) check(what string) {
 	f.t.Helper()
-	f.t.wantWords(what, f.b, 0, func(c reprise.Core) uint32 { return f.words[f.t.workerIndex(c)] })
+	f.t.wantWords(what, f.b, 0, func(c chip.Core) uint32 { return f.words[f.t.workerIndex(c)] })
 }
 
 func traceOf(t *fixture, n, replays int, between bool) {
@@ -93,7 +93,7 @@ func traceOf(t *fixture, n, replays int, between bool) {
 		n, replays = min(n, 60), min(replays, 3)
 	}
 	f := t.follow()
-	on := reprise.Range{End: chip.Core{X: 3, Y: 2}}
+	on := chip.Range{End: chip.Core{X: 3, Y: 2}}
 	var xs []*reprise.Executable
 	for i := range min(n, 5) {
 		xs = append(xs, t.load(t.mixProgram(fmt.Sprint(i), on, f.b, uint32(i+1), 0)))
@@ -157,7 +157,7 @@ func captureRunsNothing(t *fixture) {
 
 func hundredsOfReplays(t *fixture) {
 	f := t.follow()
-	on := reprise.Range{End: chip.Core{X: 1, Y: 1}}
+	on := chip.Range{End: chip.Core{X: 1, Y: 1}}
 	x := t.load(t.mixProgram("x", on, f.b, 5, 0))
 	tr := t.capture("t", x, x)
 	n := t.size(t.more(1000, 50_000), 100)
@@ -209,8 +209,8 @@ func (t *fixture) longTrace(play func(*reprise.Trace)) {
 	b := t.perWorker(64 * len(processors()))
 	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
 	for i, p := range processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []reprise.Range{t.grid()}, Common: []uint32{0},
-			Args: func(c reprise.Core) []uint32 {
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []chip.Range{t.grid()}, Common: []uint32{0},
+			Args: func(c chip.Core) []uint32 {
 				a := make([]uint32, 340)
 				a[0], a[1], a[2], a[17] = b.Addr()+uint32(64*i), 16, uint32(t.workerIndex(c)), uint32(i)
 				return a
@@ -218,23 +218,23 @@ func (t *fixture) longTrace(play func(*reprise.Trace)) {
 	}
 	x := t.load(prog)
 	// Once arguments have changed, they all are among the commands.
-	t.ok(x.SetArgs(processors()[0].String(), func(_ reprise.Core, args []uint32) { args[339]++ }))
+	t.ok(x.SetArgs(processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
 	if x.CommandBytes() < 256<<10 {
 		t.Fatalf("the commands have %d bytes: not more than an entry", x.CommandBytes())
 	}
 	play(t.capture("t", x, x))
 	for i := range processors() {
-		t.wantWords("first word", b, 16*i, func(c reprise.Core) uint32 { return uint32(t.workerIndex(c)) })
-		t.wantWords("last word", b, 16*i+15, func(reprise.Core) uint32 { return uint32(i) })
+		t.wantWords("first word", b, 16*i, func(c chip.Core) uint32 { return uint32(t.workerIndex(c)) })
+		t.wantWords("last word", b, 16*i+15, func(chip.Core) uint32 { return uint32(i) })
 	}
 }
 
 func traceInputs(t *fixture) {
 	const size, pages = 512, 40
-	in, out, room := t.buffer(reprise.DRAM, pages*size, size), t.buffer(reprise.DRAM, pages*size, size), t.perWorker(size)
+	in, out, room := t.buffer(allocator.DRAM, pages*size, size), t.buffer(allocator.DRAM, pages*size, size), t.perWorker(size)
 	x := t.load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
-		Name: "copy", Image: t.kernel(kernels.Copy), Processor: reprise.NCRISC, Cores: []reprise.Range{t.grid().End.Range()},
-		Args: func(reprise.Core) []uint32 {
+		Name: "copy", Image: t.kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{t.grid().End.Range()},
+		Args: func(chip.Core) []uint32 {
 			return []uint32{in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()}
 		},
 	}}})
@@ -354,7 +354,7 @@ func recorderAfterEnd(t *fixture) {
 }
 
 func captureErrorPlace(t *fixture) {
-	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: reprise.BRISC, Cores: []reprise.Range{t.grid()}}}})
+	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
 	_, err = t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
@@ -375,7 +375,7 @@ func closedInTrace(t *fixture) {
 	tr := t.capture("t", x)
 	t.ok(x.Close(t.ctx))
 	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
-	b := t.buffer(reprise.DRAM, 1<<20, 2048)
+	b := t.buffer(allocator.DRAM, 1<<20, 2048)
 	t.ok(t.rq.Write(t.ctx, b, 0, pattern(3, b.Size())))
 	y := t.load(t.mixProgram("y", t.grid(), f.b, 6, 8192))
 	for range 3 {
@@ -390,7 +390,7 @@ func closedInTrace(t *fixture) {
 
 func freedInTrace(t *fixture) {
 	n := 64 * t.grid().Size()
-	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: n, PageSize: 64, Name: "freed"})
+	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n, PageSize: 64, Name: "freed"})
 	t.ok(err)
 	x, err := t.dev.Load(t.ctx, t.storeProgram("x", t.grid(), b, 1))
 	t.ok(err)
@@ -400,7 +400,7 @@ func freedInTrace(t *fixture) {
 	t.ok(b.Free())
 	var others []*reprise.Buffer
 	for range 4 {
-		o := t.buffer(reprise.L1, n, 64)
+		o := t.buffer(allocator.L1, n, 64)
 		if o.Addr() < b.Addr()+64 && b.Addr() < o.Addr()+64 {
 			t.Errorf("a buffer at %#x overlaps the one at %#x that a trace writes", o.Addr(), b.Addr())
 		}
@@ -412,14 +412,14 @@ func freedInTrace(t *fixture) {
 		t.same("another buffer after the replay", pattern(o.Addr(), n), t.readAll(o))
 	}
 	t.ok(tr.Release(t.ctx))
-	if o := t.buffer(reprise.L1, n, 64); o.Addr() != b.Addr() {
+	if o := t.buffer(allocator.L1, n, 64); o.Addr() != b.Addr() {
 		t.Errorf("after the release a buffer is at %#x, want %#x", o.Addr(), b.Addr())
 	}
 }
 
 func circularInTrace(t *fixture) {
 	b := t.perWorker(64)
-	free := t.dev.Memory(reprise.L1).LargestHole
+	free := t.dev.Memory(allocator.L1).LargestHole
 	prog := t.storeProgram("cb", t.grid(), b, 1)
 	addCB(t, prog, 3, 65536, 2)
 	x, err := t.dev.Load(t.ctx, prog)
@@ -427,11 +427,11 @@ func circularInTrace(t *fixture) {
 	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
 	t.ok(x.Close(t.ctx))
-	if hole := t.dev.Memory(reprise.L1).LargestHole; hole > free-2*65536 {
+	if hole := t.dev.Memory(allocator.L1).LargestHole; hole > free-2*65536 {
 		t.Errorf("%d B of L1 are free beside a trace with 128 KiB of circular buffers, %d B before", hole, free)
 	}
 	t.ok(tr.Release(t.ctx))
-	if hole := t.dev.Memory(reprise.L1).LargestHole; hole != free {
+	if hole := t.dev.Memory(allocator.L1).LargestHole; hole != free {
 		t.Errorf("%d B of L1 are free after the release, %d B before", hole, free)
 	}
 }
@@ -486,14 +486,14 @@ func traceDescription(t *fixture) {
 func concurrentUse(t *fixture) {
 	// Additions of one number commute, so the result doesn't depend on the order of the goroutines.
 	f := t.follow()
-	on := reprise.Range{End: chip.Core{X: 2, Y: 2}}
+	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
 	x := t.load(t.mixProgram("x", on, f.b, 5, 0))
 	tr := t.capture("t", x)
 	n := t.size(40, 10)
 	var wg sync.WaitGroup
 	errs := make(chan error, 100)
 	for g := range 4 {
-		b := t.buffer(reprise.DRAM, 64*50, 64)
+		b := t.buffer(allocator.DRAM, 64*50, 64)
 		wg.Go(func() {
 			for i := range n {
 				if g%2 == 0 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -104,7 +106,7 @@ func (t *fixture) allocateInCapture(x *reprise.Executable) error {
 	r, err := t.rq.Begin("t")
 	t.ok(err)
 	t.ok(t.rq.Run(t.ctx, x))
-	_, err = t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, Name: "late"})
+	_, err = t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "late"})
 	t.ok(r.Discard())
 	return err
 }
@@ -168,7 +170,7 @@ func beginLeavesNothing(t *fixture) {
 func freedInCapture(t *fixture) {
 	const n = 64
 	size := n * t.grid().Size()
-	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: size, PageSize: n, Name: "intermediate"})
+	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: n, Name: "intermediate"})
 	t.ok(err)
 	x, err := t.dev.Load(t.ctx, t.storeProgram("x", t.grid(), b, 1))
 	t.ok(err)
@@ -179,7 +181,7 @@ func freedInCapture(t *fixture) {
 	t.closing(tr.Release)
 	var others []*reprise.Buffer
 	for range 4 {
-		o := t.buffer(reprise.L1, size, n)
+		o := t.buffer(allocator.L1, size, n)
 		t.ok(t.rq.Write(t.ctx, o, 0, pattern(o.Addr(), size)))
 		others = append(others, o)
 	}
@@ -216,13 +218,13 @@ func releaseBehindReplays(t *fixture) {
 // tracesSharePool copies through a buffer of a pool, each trace through its own in the same place.
 func tracesSharePool(t *fixture) {
 	const page, pages = 512, 24
-	in, out, room := t.buffer(reprise.DRAM, pages*page, page), t.buffer(reprise.DRAM, pages*page, page), t.perWorker(page)
-	pool, err := t.dev.NewPool(reprise.PoolConfig{Kind: reprise.DRAM, Size: pages * page, Name: "scratch"})
+	in, out, room := t.buffer(allocator.DRAM, pages*page, page), t.buffer(allocator.DRAM, pages*page, page), t.perWorker(page)
+	pool, err := t.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: pages * page, Name: "scratch"})
 	t.ok(err)
 	copyProgram := func(name string, from, to *reprise.Buffer) *reprise.Executable {
 		return t.load(&reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to, room}, Kernels: []reprise.Kernel{{
-			Name: "copy", Image: t.kernel(kernels.Copy), Processor: reprise.NCRISC, Cores: []reprise.Range{{}},
-			Args: func(reprise.Core) []uint32 {
+			Name: "copy", Image: t.kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{{}},
+			Args: func(chip.Core) []uint32 {
 				return []uint32{from.Addr(), to.Addr(), 0, pages, from.PageStride(), room.Addr()}
 			},
 		}}})

@@ -8,6 +8,9 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -126,7 +129,7 @@ func lookBetween(t *fixture) {
 	f := t.follow()
 	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
 	tr := t.capture("t", x, x, x)
-	side := t.buffer(reprise.DRAM, 4096, 64)
+	side := t.buffer(allocator.DRAM, 4096, 64)
 	t.ok(tr.Debug().Step(t.ctx, func(i int) error {
 		f.run(5, t.grid())
 		f.check(fmt.Sprintf("after step %d", i))
@@ -204,12 +207,12 @@ func checkTrace(t *fixture) {
 // addTo is a program on one core that copies a page of 64 B from one DRAM buffer to another and adds to its words.
 func (t *fixture) addTo(name string, from, to *reprise.Buffer, n uint32) *reprise.Program {
 	t.Helper()
-	cores := []reprise.Range{{}}
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	cores := []chip.Range{{}}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	p := &reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to}, Kernels: []reprise.Kernel{
-		{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(from.Addr(), uint32(from.FirstPage()), 1, 64, 0)},
-		{Name: "add", Image: t.kernel(kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(0, 16, 1, n)},
-		{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(to.Addr(), uint32(to.FirstPage()), 1, 64, 16)},
+		{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(from.Addr(), uint32(from.FirstPage()), 1, 64, 0)},
+		{Name: "add", Image: t.kernel(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(0, 16, 1, n)},
+		{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(to.Addr(), uint32(to.FirstPage()), 1, 64, 16)},
 	}}
 	for _, i := range []int{0, 16} {
 		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 64, Pages: 2})
@@ -220,7 +223,7 @@ func (t *fixture) addTo(name string, from, to *reprise.Buffer, n uint32) *repris
 // checkFinds has a program count in a buffer that it doesn't declare, so that the second of two runs finds something else
 // there than the first.
 func checkFinds(t *fixture) {
-	hidden, out := t.buffer(reprise.DRAM, 64, 64), t.buffer(reprise.DRAM, 64, 64)
+	hidden, out := t.buffer(allocator.DRAM, 64, 64), t.buffer(allocator.DRAM, 64, 64)
 	t.ok(t.rq.Write(t.ctx, hidden, 0, pattern(1, 64)))
 	t.ok(t.rq.Write(t.ctx, out, 0, pattern(2, 64)))
 	count, show := t.addTo("count", hidden, hidden, 1), t.addTo("show", hidden, out, 0)
@@ -258,7 +261,7 @@ func bisectHang(t *fixture) {
 	u := t.short()
 	b := u.perWorker(16)
 	f := u.follow()
-	x, stuck := u.load(u.mixProgram("x", u.grid(), f.b, 5, 0)), u.load(u.spin(b, reprise.BRISC, reprise.Core{X: 1, Y: 1}))
+	x, stuck := u.load(u.mixProgram("x", u.grid(), f.b, 5, 0)), u.load(u.spin(b, chip.BRISC, chip.Core{X: 1, Y: 1}))
 	tr := u.capture("t", x, x, stuck, x)
 	prepare := func(v uint32) func(int) error {
 		return func(int) error {
@@ -279,7 +282,7 @@ func bisectHang(t *fixture) {
 	t.ok(prepare(0)(0))
 	err = tr.Debug().Step(u.ctx, nil)
 	var at *debug.StepError
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	if !errors.As(err, &at) || at.First != 2 || at.Name != "spin" || !errors.As(err, &hang) {
 		t.Errorf("stepped: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -81,7 +82,7 @@ func (f *follow) replay(n int) {
 func (t *fixture) fromFile(file []byte, f *follow) *reprise.Trace {
 	t.Helper()
 	// Kernels are to lie elsewhere than where they lay.
-	t.buffer(reprise.DRAM, 1<<18, 2048)
+	t.buffer(allocator.DRAM, 1<<18, 2048)
 	tr, err := t.dev.LoadTrace(t.ctx, bytes.NewReader(file))
 	t.ok(err)
 	t.closing(tr.Release)
@@ -229,8 +230,8 @@ func traceFileDamaged(t *fixture) {
 
 // shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first where that lay, and then
 // beside something that lies there.
-func shardedFromFile(t *fixture, s reprise.Sharding) {
-	conf := sharded(reprise.L1, s, 16)
+func shardedFromFile(t *fixture, s allocator.ShardSpec) {
+	conf := sharded(allocator.L1, s, 16)
 	b := t.bufferOf(conf)
 	p, numbers := t.numbers(b)
 	x := t.load(p)
@@ -279,8 +280,8 @@ func shardedFromFile(t *fixture, s reprise.Sharding) {
 // partsFromFile has a program copy one part of a buffer to another.
 func partsFromFile(t *fixture) {
 	const page = 64
-	t.buffer(reprise.DRAM, 1<<16, page) // so that no size looks like an address in the next one
-	whole := t.bufferOf(reprise.BufferConfig{Kind: reprise.DRAM, Size: 32 * page, PageSize: page, Name: "whole"})
+	t.buffer(allocator.DRAM, 1<<16, page) // so that no size looks like an address in the next one
+	whole := t.bufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 32 * page, PageSize: page, Name: "whole"})
 	in, err := whole.Sub(2*page, page)
 	t.ok(err)
 	out, err := whole.Sub(20*page, page)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -65,12 +67,12 @@ func paramRounds(t *fixture, n, rounds int) {
 func paramOfCores(t *fixture) {
 	b := t.perWorker(16)
 	prog := t.mixProgram("x", t.grid(), b, 0, 0)
-	prog.Kernels[0].Args = func(reprise.Core) []uint32 { return []uint32{b.Addr(), 0} }
+	prog.Kernels[0].Args = func(chip.Core) []uint32 { return []uint32{b.Addr(), 0} }
 	x := t.load(prog)
 	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 		errs := []error{r.Run(x)}
 		for c := range t.grid().Cores() {
-			errs = append(errs, r.Param(c.String(), reprise.Arg{Kernel: "mix", Index: 1, Cores: []reprise.Range{{Start: c, End: c}}}))
+			errs = append(errs, r.Param(c.String(), reprise.Arg{Kernel: "mix", Index: 1, Cores: []chip.Range{{Start: c, End: c}}}))
 		}
 		return errors.Join(errs...)
 	})
@@ -90,15 +92,15 @@ func paramOfCores(t *fixture) {
 			words[i] = words[i]*1664525 + value[i]
 		}
 	}
-	t.wantWords("mixed", b, 0, func(c reprise.Core) uint32 { return words[t.workerIndex(c)] })
+	t.wantWords("mixed", b, 0, func(c chip.Core) uint32 { return words[t.workerIndex(c)] })
 }
 
 func paramOfMany(t *fixture) {
 	const n = 300
 	b := t.perWorker(4 * n)
 	x := t.load(&reprise.Program{Name: "store", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "store", Image: t.kernel(kernels.Store), Processor: reprise.TRISC0, Cores: []reprise.Range{t.grid()}, Common: []uint32{0},
-		Args: func(reprise.Core) []uint32 { return append([]uint32{b.Addr(), n}, make([]uint32, n)...) },
+		Name: "store", Image: t.kernel(kernels.Store), Processor: chip.TRISC0, Cores: []chip.Range{t.grid()}, Common: []uint32{0},
+		Args: func(chip.Core) []uint32 { return append([]uint32{b.Addr(), n}, make([]uint32, n)...) },
 	}}})
 	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 		err := r.Run(x)
@@ -118,7 +120,7 @@ func paramOfMany(t *fixture) {
 		t.ok(tr.Replay(t.ctx))
 	}
 	for _, i := range []int{0, 1, 2, 3, 4, n / 2, n - 2, n - 1} {
-		t.wantWords(fmt.Sprintf("word %d", i), b, i, func(reprise.Core) uint32 { return value[i] })
+		t.wantWords(fmt.Sprintf("word %d", i), b, i, func(chip.Core) uint32 { return value[i] })
 	}
 }
 
@@ -126,12 +128,12 @@ func paramBuffers(t *fixture) {
 	const page, pages = 256, 30
 	var bufs []*reprise.Buffer
 	for range 4 {
-		bufs = append(bufs, t.buffer(reprise.DRAM, page*pages, page))
+		bufs = append(bufs, t.buffer(allocator.DRAM, page*pages, page))
 	}
 	room := t.perWorker(page)
 	x := t.load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{bufs[0], bufs[1], room}, Kernels: []reprise.Kernel{{
-		Name: "copy", Image: t.kernel(kernels.Copy), Processor: reprise.NCRISC, Cores: []reprise.Range{{}},
-		Args: func(reprise.Core) []uint32 {
+		Name: "copy", Image: t.kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{{}},
+		Args: func(chip.Core) []uint32 {
 			return []uint32{bufs[0].Addr(), bufs[1].Addr(), 0, pages, bufs[0].PageStride(), room.Addr()}
 		},
 	}}})

@@ -4,13 +4,15 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // transferCases move ranges that are no whole pages, on every layout.
 func transferCases() []testCase {
 	var cs []testCase
 	for _, page := range []int{16, 32, 100, 2048, 5000} {
-		for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("bytes of pages of %d in %v", page, k),
 				protects: "any range of bytes is read and written, and nothing beside it",
@@ -18,17 +20,17 @@ func transferCases() []testCase {
 			})
 		}
 	}
-	grid := []reprise.Range{reprise.Grid(3, 2)}
-	for _, s := range []reprise.Sharding{
-		{Layout: reprise.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid},
-		{Layout: reprise.WidthSharded, Tensor: []int{2, 12}, Shard: []int{2, 2}, Cores: grid},
-		{Layout: reprise.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: grid},
+	grid := []chip.Range{chip.Grid(3, 2)}
+	for _, s := range []allocator.ShardSpec{
+		{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid},
+		{Layout: allocator.WidthSharded, Tensor: []int{2, 12}, Shard: []int{2, 2}, Cores: grid},
+		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: grid},
 	} {
 		for _, page := range []int{48, 272} {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("bytes of %v pages of %d", s.Layout, page),
 				protects: "any range of bytes of a sharded buffer is read and written, and nothing beside it",
-				fn:       func(t *fixture) { t.byteRanges(reprise.BufferConfig{Kind: reprise.L1, PageSize: page, Sharding: &s}) },
+				fn:       func(t *fixture) { t.byteRanges(reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Sharding: &s}) },
 			})
 		}
 	}
@@ -59,7 +61,7 @@ func (t *fixture) byteRanges(c reprise.BufferConfig) {
 }
 
 func startedBytes(t *fixture) {
-	b := t.buffer(reprise.DRAM, 50*100, 100)
+	b := t.buffer(allocator.DRAM, 50*100, 100)
 	want := pattern(3, b.Size())
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	var reads []*reprise.Pending
@@ -80,7 +82,7 @@ func startedBytes(t *fixture) {
 }
 
 func bytesOfPart(t *fixture) {
-	b := t.buffer(reprise.DRAM, 20*64, 64)
+	b := t.buffer(allocator.DRAM, 20*64, 64)
 	want := pattern(4, b.Size())
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	part, err := b.Sub(5*64, 6*64)

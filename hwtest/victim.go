@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -22,7 +24,7 @@ const VictimQueues = 2
 // Victim is what a process does that the suite kills: it opens a device, runs a program and a trace, checks what they
 // compute, takes a lock and a window, writes [VictimRunning] to out, and replays until ctx ends or something fails. With once
 // it returns after the checks.
-func Victim(ctx context.Context, t reprise.Target, once bool, out io.Writer) (err error) {
+func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
 	if err != nil {
 		return err
@@ -33,7 +35,7 @@ func Victim(ctx context.Context, t reprise.Target, once bool, out io.Writer) (er
 		to   **reprise.Buffer
 		name string
 	}{{&v.in, "in"}, {&v.out, "out"}} {
-		if *b.to, err = dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: victimPages * victimPage, PageSize: victimPage, Name: b.name}); err != nil {
+		if *b.to, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: victimPages * victimPage, PageSize: victimPage, Name: b.name}); err != nil {
 			return err
 		}
 	}
@@ -122,25 +124,25 @@ func countUp(first uint32) []byte {
 // adder is a program that adds to every word of a buffer: three kernels on one core.
 func (v *victim) adder() (*reprise.Program, error) {
 	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(1, 0)}
+	cores := []chip.Range{chip.Single(1, 0)}
 	p := &reprise.Program{Name: "add", Buffers: []*reprise.Buffer{v.in, v.out}, CircularBuffers: []reprise.CircularBuffer{
 		{Index: from, Cores: cores, PageSize: victimPage, Pages: 2}, {Index: to, Cores: cores, PageSize: victimPage, Pages: 2},
 	}}
 	for _, k := range []struct {
 		name string
-		proc reprise.Processor
+		proc chip.Processor
 		args []uint32
 	}{
-		{kernels.CopyReader, reprise.BRISC, []uint32{v.in.Addr(), 0, victimPages, victimPage, from}},
-		{kernels.Add, reprise.TRISC0, []uint32{from, to, victimPages, addend}},
-		{kernels.CopyWriter, reprise.NCRISC, []uint32{v.out.Addr(), 0, victimPages, victimPage, to}},
+		{kernels.CopyReader, chip.BRISC, []uint32{v.in.Addr(), 0, victimPages, victimPage, from}},
+		{kernels.Add, chip.TRISC0, []uint32{from, to, victimPages, addend}},
+		{kernels.CopyWriter, chip.NCRISC, []uint32{v.out.Addr(), 0, victimPages, victimPage, to}},
 	} {
 		im, err := kernels.Prebuilt(v.dev.Arch(), k.name)
 		if err != nil {
 			return nil, err
 		}
 		p.Kernels = append(p.Kernels, reprise.Kernel{Name: k.name, Image: im, Processor: k.proc, Cores: cores,
-			Args: func(reprise.Core) []uint32 { return k.args }})
+			Args: func(chip.Core) []uint32 { return k.args }})
 	}
 	return p, nil
 }
@@ -149,7 +151,7 @@ func (v *victim) adder() (*reprise.Program, error) {
 // memory: to give up an outbound region the driver moves its base to 0 before it switches it off (tt-kmd wormhole.c and
 // blackhole.c, configure_outbound_atu), so for a moment it overlaps the regions of memory that the device is using, which
 // the emulator refuses.
-func holdLock(ctx context.Context, t reprise.Target) (*kmd.Device, error) {
+func holdLock(ctx context.Context, t kmd.Target) (*kmd.Device, error) {
 	d, err := kmd.Open(ctx, t)
 	if err != nil {
 		return nil, err

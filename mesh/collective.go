@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh/topology"
@@ -48,7 +49,7 @@ var ErrNoLinks = errors.New("the chips are not linked")
 // chip k is (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
 type Links struct {
 	m       *Mesh
-	core    reprise.Core
+	core    chip.Core
 	line    []int       // chips of the mesh in the order of the line
 	ring    bool        // the ends of the line are linked
 	tiles   [][2]uint32 // by place in the line: tiles of the links to the previous and the next chip
@@ -60,7 +61,7 @@ const noTile = 0xFFFFFFFF
 
 // NewLinks prepares the links of a mesh for collectives that one core of each chip drives; the core must be a worker of the queue
 // that they run on. Nothing may use the links during the call. The error wraps ErrNoLinks if the chips aren't linked.
-func (m *Mesh) NewLinks(ctx context.Context, core reprise.Core) (*Links, error) {
+func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	if err := m.usable("links"); err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func tileWord(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
 // prepare resets the counters in the tiles of the links and loads the barrier.
 func (l *Links) prepare(ctx context.Context) error {
 	var err error
-	l.token, err = l.m.NewBuffer(BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: "barrier"}})
+	l.token, err = l.m.NewBuffer(BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "barrier"}})
 	if err != nil {
 		return err
 	}
@@ -181,7 +182,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: want a buffer that each chip has for itself", name, b.name, ErrTensor)
 	}
 	one := b.bufs[0]
-	if page := one.PageSize(); one.Kind() != reprise.DRAM || one.Layout() != reprise.Interleaved || page > maxExchangePage || page%4 != 0 {
+	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage || page%4 != 0 {
 		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size that is a multiple of 4 up to %d B", name, b.name, ErrTensor, maxExchangePage)
 	}
 	place := make([]int, len(l.line))
@@ -192,7 +193,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	if err != nil {
 		return nil, fmt.Errorf("mesh: %s: %w", name, err)
 	}
-	cores := []reprise.Range{{Start: l.core, End: l.core}}
+	cores := []chip.Range{{Start: l.core, End: l.core}}
 	room := (one.PageSize() + 63) &^ 63
 	return l.m.Load(ctx, name, Part{Program: func(c *Chip) (*reprise.Program, error) {
 		i := place[l.m.number(c)]
@@ -203,7 +204,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		}
 		return &reprise.Program{
 			Name:            name,
-			Kernels:         []reprise.Kernel{{Name: "exchange", Image: im, Processor: reprise.BRISC, Cores: cores, NOC: chip.NOC0, Args: func(reprise.Core) []uint32 { return args }}},
+			Kernels:         []reprise.Kernel{{Name: "exchange", Image: im, Processor: chip.BRISC, Cores: cores, NOC: chip.NOC0, Args: func(chip.Core) []uint32 { return args }}},
 			CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: room, Pages: 4}},
 			Buffers:         []*reprise.Buffer{b.On(c)},
 		}, nil

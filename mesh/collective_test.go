@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -92,15 +94,15 @@ type group struct {
 
 func newGroup(b *bench, pages, page int) *group {
 	b.Helper()
-	return newGroupOn(b, reprise.Core{X: 2, Y: 1}, pages, page)
+	return newGroupOn(b, chip.Core{X: 2, Y: 1}, pages, page)
 }
 
 // newGroupOn returns a group whose links one core of each chip drives.
-func newGroupOn(b *bench, core reprise.Core, pages, page int) *group {
+func newGroupOn(b *bench, core chip.Core, pages, page int) *group {
 	b.Helper()
 	links, err := b.mesh.NewLinks(b.ctx, core)
 	b.must(err)
-	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * page, PageSize: page, Name: "data"}})
+	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page, PageSize: page, Name: "data"}})
 	b.must(err)
 	return &group{bench: b, links: links, buf: buf, words: page / 4}
 }
@@ -289,12 +291,12 @@ func TestCollectivesInTraces(t *testing.T) {
 // Links that can't be prepared release their memory on all chips.
 func TestLinksThatFailTakeNothing(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
-	before := b.mesh.Chip(0, 0).Device.MemoryFingerprint(reprise.DRAM)
-	if _, err := b.mesh.NewLinks(b.ctx, reprise.Core{X: 99, Y: 99}); err == nil {
+	before := b.mesh.Chip(0, 0).Device.MemoryFingerprint(allocator.DRAM)
+	if _, err := b.mesh.NewLinks(b.ctx, chip.Core{X: 99, Y: 99}); err == nil {
 		t.Fatal("a core that isn't there drives links")
 	}
 	for _, c := range b.mesh.Chips() {
-		if s := c.Device.Memory(reprise.DRAM); s.Allocated != 0 || c.Device.MemoryFingerprint(reprise.DRAM) != before {
+		if s := c.Device.Memory(allocator.DRAM); s.Allocated != 0 || c.Device.MemoryFingerprint(allocator.DRAM) != before {
 			t.Errorf("chip %v: %d B are taken", c.Coord, s.Allocated)
 		}
 	}
@@ -305,7 +307,7 @@ func TestLinksThatFailTakeNothing(t *testing.T) {
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	g := newGroup(b, 4, 64)
-	large, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 8192, Name: "large"}})
+	large, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 8192, Name: "large"}})
 	b.must(err)
 	if _, err := g.links.AllGather(b.ctx, large); !errors.Is(err, mesh.ErrTensor) {
 		t.Errorf("pages of 8 KiB: %v", err)
@@ -317,7 +319,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 		t.Errorf("from nowhere: %v", err)
 	}
 	alone := open(t, sim.QuietBox(), mesh.Shape{2}, mesh.Unlinked())
-	if _, err := alone.mesh.NewLinks(b.ctx, reprise.Core{}); !errors.Is(err, mesh.ErrNoLinks) {
+	if _, err := alone.mesh.NewLinks(b.ctx, chip.Core{}); !errors.Is(err, mesh.ErrNoLinks) {
 		t.Errorf("without links: %v", err)
 	}
 }

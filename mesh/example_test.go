@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -16,14 +17,14 @@ import (
 
 // page is a buffer of one page of 64 B on every chip.
 func page(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
-	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: name}})
+	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}})
 }
 
 // add is a program that writes in + a number of the chip to out: what stands for a layer whose weights are split over the
 // chips.
 func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
-	cores := []reprise.Range{reprise.Single(0, 0)}
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	cores := []chip.Range{chip.Single(0, 0)}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
 		p := &reprise.Program{
 			Name:            "layer",
@@ -31,9 +32,9 @@ func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
 			Buffers:         []*reprise.Buffer{in.On(c), out.On(c)},
 		}
 		for _, k := range []reprise.Kernel{
-			{Name: kernels.CopyReader, Processor: reprise.BRISC, Args: args(in.Addr(), 0, 1, 64, 0)},
-			{Name: kernels.Add, Processor: reprise.TRISC0, Args: args(0, 16, 1, weight(c))},
-			{Name: kernels.CopyWriter, Processor: reprise.NCRISC, Args: args(out.Addr(), 0, 1, 64, 16)},
+			{Name: kernels.CopyReader, Processor: chip.BRISC, Args: args(in.Addr(), 0, 1, 64, 0)},
+			{Name: kernels.Add, Processor: chip.TRISC0, Args: args(0, 16, 1, weight(c))},
+			{Name: kernels.CopyWriter, Processor: chip.NCRISC, Args: args(out.Addr(), 0, 1, 64, 16)},
 		} {
 			var err error
 			if k.Image, err = kernels.Prebuilt(c.Device.Arch(), k.Name); err != nil {
@@ -57,7 +58,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	links, err := m.NewLinks(ctx, reprise.Core{X: 1, Y: 0})
+	links, err := m.NewLinks(ctx, chip.Core{X: 1, Y: 0})
 	if err != nil {
 		log.Fatal(err)
 	}

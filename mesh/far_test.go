@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
@@ -93,7 +95,7 @@ func TestFarLinkGoesDown(t *testing.T) {
 	p.must(p.machine.SetLink(0, 9, false))
 	p.must(p.queue.On(p.far).Run(p.ctx, p.add.On(p.far)))
 	err := p.queue.Finish(p.ctx)
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	var e *mesh.Error
 	if !errors.As(err, &hang) || !errors.As(err, &e) || !errors.Is(err, kmd.ErrLinkDown) || !strings.Contains(err.Error(), "link 0000:01:00.0 eth9 - ") {
 		t.Fatalf("with the link down: %v", err)
@@ -126,12 +128,12 @@ func TestFarChipHangs(t *testing.T) {
 	im, err := kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin)
 	p.must(err)
 	x, err := p.far.Device.Load(p.ctx, &reprise.Program{Name: "spin", Kernels: []reprise.Kernel{{
-		Name: "spin", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(2, 3)},
-		Args: func(reprise.Core) []uint32 { return []uint32{0x100000, 1} },
+		Name: "spin", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(2, 3)},
+		Args: func(chip.Core) []uint32 { return []uint32{0x100000, 1} },
 	}}})
 	p.must(err)
 	p.must(p.queue.On(p.far).Run(p.ctx, x))
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	if err := p.queue.On(p.far).Finish(p.ctx); !errors.As(err, &hang) || len(hang.Cores) == 0 || errors.Is(err, kmd.ErrLinkDown) {
 		t.Fatalf("a far kernel hangs: %v", err)
 	}
@@ -150,7 +152,7 @@ func TestFarChipBehindBadLink(t *testing.T) {
 		p.works(p.far, i)
 	}
 	data := words(300<<10, 7)
-	buf, err := p.far.Device.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: len(data), PageSize: 2048})
+	buf, err := p.far.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: len(data), PageSize: 2048})
 	p.must(err)
 	p.must(p.queue.On(p.far).Write(p.ctx, buf, 0, data))
 	got := make([]byte, len(data))

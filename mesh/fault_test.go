@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -30,7 +33,7 @@ func TestCollectiveHangsAndRecovers(t *testing.T) {
 	release()
 	err = b.queue.Finish(b.ctx)
 	var e *mesh.Error
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	if !errors.As(err, &e) || len(e.Chips) != 2 || !errors.As(err, &hang) {
 		t.Fatalf("with the link down: %v", err)
 	}
@@ -49,14 +52,14 @@ func TestCollectiveHangsAndRecovers(t *testing.T) {
 // held blocks a chip's queue 0 until release is called, which uses queue 1.
 func (b *bench) held(c *mesh.Chip) (release func()) {
 	b.Helper()
-	word, err := c.Device.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	word, err := c.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 	b.must(err)
 	b.must(b.mesh.Queue(0).On(c).Write(b.ctx, word, 0, make([]byte, 64)))
 	im, err := kernels.Prebuilt(c.Device.Arch(), kernels.Spin)
 	b.must(err)
 	x, err := c.Device.Load(b.ctx, &reprise.Program{Name: "hold", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
-		Name: "wait", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Name: "wait", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 	b.must(err)
 	b.must(b.mesh.Queue(0).On(c).Run(b.ctx, x))
@@ -74,7 +77,7 @@ func TestOneChipRecovers(t *testing.T) {
 	b.must(trace.Replay(b.ctx))
 	b.must(b.queue.Finish(b.ctx))
 	b.must(b.mesh.Chip(1, 1).Device.Recover(b.ctx))
-	b.must(b.mesh.InStep(reprise.DRAM))
+	b.must(b.mesh.InStep(allocator.DRAM))
 	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 9)))
 	b.must(trace.Replay(b.ctx))
 	for _, c := range b.mesh.Chips() {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -35,7 +35,7 @@ func proof(b *bench) {
 		b.Errorf("skew %+v", skew)
 	}
 	b.must(trace.Release(b.ctx))
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		b.must(b.mesh.InStep(k))
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -54,7 +57,7 @@ func (b *bench) must(err error) {
 	if err == nil {
 		return
 	}
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	if errors.As(err, &h) {
 		b.Log(h.Detail())
 	}
@@ -64,7 +67,7 @@ func (b *bench) must(err error) {
 // pages allocates a DRAM buffer of n pages of 64 B on every chip.
 func (b *bench) pages(name string, n int) *mesh.Buffer {
 	b.Helper()
-	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: n * 64, PageSize: 64, Name: name}})
+	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name}})
 	b.must(err)
 	return buf
 }
@@ -72,8 +75,8 @@ func (b *bench) pages(name string, n int) *mesh.Buffer {
 // adder returns a program that adds a number to every word of a buffer of pages of 64 B.
 func (b *bench) adder(name string, in, out *mesh.Buffer, addend func(c *mesh.Chip) uint32) mesh.Part {
 	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(1, 2)}
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	cores := []chip.Range{chip.Single(1, 2)}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	image := func(c *mesh.Chip, name string) *kernels.Image {
 		im, err := kernels.Prebuilt(c.Device.Arch(), name)
 		b.must(err)
@@ -84,9 +87,9 @@ func (b *bench) adder(name string, in, out *mesh.Buffer, addend func(c *mesh.Chi
 		return &reprise.Program{
 			Name: name,
 			Kernels: []reprise.Kernel{
-				{Name: "reader", Image: image(c, kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
-				{Name: "add", Image: image(c, kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(from, to, n, addend(c))},
-				{Name: "writer", Image: image(c, kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
+				{Name: "reader", Image: image(c, kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
+				{Name: "add", Image: image(c, kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(from, to, n, addend(c))},
+				{Name: "writer", Image: image(c, kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
 			},
 			CircularBuffers: []reprise.CircularBuffer{
 				{Index: from, Cores: cores, PageSize: 64, Pages: 2},

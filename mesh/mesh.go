@@ -181,7 +181,7 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 
 // InStep says whether all chips would give the same requests for a kind of memory the same addresses; if not, the error
 // names those that wouldn't, beside the first.
-func (m *Mesh) InStep(k reprise.Kind) error {
+func (m *Mesh) InStep(k allocator.Kind) error {
 	errs := make([]error, len(m.chips))
 	want, differ := m.chips[0].Device.MemoryFingerprint(k), false
 	for i, c := range m.chips {

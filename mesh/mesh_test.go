@@ -10,6 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -67,7 +70,7 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 	}
 	b.must(b.mesh.Close())
 	// A card that isn't there.
-	cards[2] = reprise.Path("/dev/nowhere/7")
+	cards[2] = kmd.Path("/dev/nowhere/7")
 	_, err = mesh.Open(t.Context(), cards, mesh.Shape{2, 2})
 	if !errors.As(err, &shape) || !strings.Contains(err.Error(), "/dev/nowhere/7") || !strings.Contains(err.Error(), "3 chips") {
 		t.Errorf("three cards: %v", err)
@@ -96,7 +99,7 @@ func TestOneAddressEverywhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+			for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 				if err := b.mesh.InStep(k); err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +117,7 @@ func TestOneAddressEverywhere(t *testing.T) {
 			}
 			n := rapid.IntRange(0, 2).Draw(t, "mesh")
 			apart = apart || n > 0
-			kind := rapid.SampledFrom([]reprise.Kind{reprise.DRAM, reprise.L1}).Draw(t, "kind")
+			kind := rapid.SampledFrom([]allocator.Kind{allocator.DRAM, allocator.L1}).Draw(t, "kind")
 			buf, err := meshes[n].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{
 				Kind: kind, PageSize: 64, Size: 64 * rapid.IntRange(1, 5000).Draw(t, "pages"), Name: "b",
 			}})
@@ -166,7 +169,7 @@ func TestTensorsAreSpread(t *testing.T) {
 		{[]int{4, 16}, []int{mesh.Replicate, mesh.Replicate}, mesh.Coord{1, 0}, 0},
 	} {
 		buf, err := b.mesh.NewBuffer(mesh.BufferConfig{
-			BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 64, Name: "t"}, Tensor: c.tensor, Unit: 4, Split: c.split,
+			BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "t"}, Tensor: c.tensor, Unit: 4, Split: c.split,
 		})
 		b.must(err)
 		data := words(buf.Size(), 0)
@@ -188,7 +191,7 @@ func TestTensorsAreSpread(t *testing.T) {
 		{[]int{3, 16}, nil}, {[]int{}, nil}, {[]int{4, -1}, nil}, {[]int{4, 16}, []int{0}}, {[]int{4, 16}, []int{0, 0}}, {[]int{4, 16}, []int{0, 2}},
 		{[]int{1 << 40, 1 << 40}, nil},
 	} {
-		_, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: 64}, Tensor: c.tensor, Unit: 4, Split: c.split})
+		_, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64}, Tensor: c.tensor, Unit: 4, Split: c.split})
 		if !errors.Is(err, mesh.ErrTensor) {
 			t.Errorf("%v over %v: %v", c.tensor, c.split, err)
 		}
@@ -222,7 +225,7 @@ func TestProgramsByRange(t *testing.T) {
 		t.Errorf("run after close: %v", err)
 	}
 	b.must(errors.Join(in.Free(), out.Free()))
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		b.must(b.mesh.InStep(k))
 		if s := b.mesh.Chip(0, 0).Device.Memory(k); s.Allocated != 0 {
 			t.Errorf("%v: %d B are left", k, s.Allocated)
@@ -302,7 +305,7 @@ func TestMeshesWithoutLinks(t *testing.T) {
 	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(4))))
 	b.must(trace.Replay(b.ctx))
 	b.holds(b.mesh.Chip(0), out, 5)
-	links, err := b.mesh.NewLinks(b.ctx, reprise.Core{X: 2})
+	links, err := b.mesh.NewLinks(b.ctx, chip.Core{X: 2})
 	b.must(err)
 	sum, err := links.AllReduce(b.ctx, out, mesh.SumInt32)
 	b.must(err)
@@ -318,7 +321,7 @@ func TestMeshesWithoutLinks(t *testing.T) {
 	if _, err := mesh.Open(t.Context(), mesh.Cards(sim.Blackhole(), sim.Blackhole()), mesh.Shape{2}); !errors.Is(err, mesh.ErrShape) {
 		t.Errorf("cards that no link joins: %v", err)
 	}
-	if _, err := mesh.Open(t.Context(), mesh.Cards[reprise.Target](sim.Blackhole(), sim.Wormhole()), mesh.Shape{2}, mesh.Unlinked()); !errors.Is(err, mesh.ErrMismatch) {
+	if _, err := mesh.Open(t.Context(), mesh.Cards[kmd.Target](sim.Blackhole(), sim.Wormhole()), mesh.Shape{2}, mesh.Unlinked()); !errors.Is(err, mesh.ErrMismatch) {
 		t.Errorf("two architectures: %v", err)
 	}
 }

@@ -8,16 +8,17 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
 // Machine is the targets that a mesh can be made of, in any order.
-type Machine []reprise.Target
+type Machine []kmd.Target
 
-// Cards returns a machine of targets: those of an emulated machine or of the vendor's simulator, or reprise.Path.
-func Cards[T reprise.Target](targets ...T) Machine {
+// Cards returns a machine of targets: those of an emulated machine or of the vendor's simulator, or kmd.Path.
+func Cards[T kmd.Target](targets ...T) Machine {
 	var m Machine
 	for _, t := range targets {
 		m = append(m, t)
@@ -33,7 +34,7 @@ func Host(ctx context.Context) (Machine, error) {
 	}
 	var m Machine
 	for _, c := range cards {
-		m = append(m, reprise.Path(c.Node))
+		m = append(m, kmd.Path(c.Node))
 	}
 	return m, nil
 }
@@ -286,7 +287,7 @@ func (m *Mesh) alike() error {
 	of := func(d *reprise.Device) traits {
 		return traits{
 			d.Arch(), d.Grid(), d.DRAMBanks(), d.DRAMBankSize(), d.Queues(),
-			d.MemoryFingerprint(reprise.DRAM), d.MemoryFingerprint(reprise.L1), d.MemoryFingerprint(reprise.L1Small), d.MemoryFingerprint(traceKind),
+			d.MemoryFingerprint(allocator.DRAM), d.MemoryFingerprint(allocator.L1), d.MemoryFingerprint(allocator.L1Small), d.MemoryFingerprint(traceKind),
 		}
 	}
 	want := of(m.chips[0].Device)

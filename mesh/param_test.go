@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -17,14 +19,14 @@ func TestParamOfEachChip(t *testing.T) {
 	for _, runs := range []int{1, 3} {
 		b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2e9)))
 		g := b.mesh.Chip(0, 0).Device.Grid()
-		out, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.L1, Size: 64 * g.Size(), PageSize: 64, Name: "out"}})
+		out, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.L1, Size: 64 * g.Size(), PageSize: 64, Name: "out"}})
 		b.must(err)
 		load := func(value uint32) *mesh.Executable {
 			return b.load("wide", mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
 				im, err := kernels.Prebuilt(c.Device.Arch(), kernels.Store)
 				return &reprise.Program{Name: "wide", Buffers: []*reprise.Buffer{out.On(c)}, Kernels: []reprise.Kernel{{
-					Name: "store", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{g}, Common: []uint32{0},
-					Args: func(k reprise.Core) []uint32 {
+					Name: "store", Image: im, Processor: chip.BRISC, Cores: []chip.Range{g}, Common: []uint32{0},
+					Args: func(k chip.Core) []uint32 {
 						a := []uint32{out.On(c).Addr(), 16}
 						for len(a) < 64 {
 							a = append(a, value)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -22,12 +23,12 @@ func BenchmarkReplay(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer m.Close()
-	im, err := kernels.Prebuilt(reprise.Blackhole, kernels.Blank)
+	im, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
 	if err != nil {
 		b.Fatal(err)
 	}
 	x, err := m.Load(b.Context(), "blank", mesh.Same(mesh.Range{}, &reprise.Program{Name: "blank", Kernels: []reprise.Kernel{{
-		Name: "nothing", Image: im, Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Single(0, 0)},
+		Name: "nothing", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
 	}}}))
 	if err != nil {
 		b.Fatal(err)

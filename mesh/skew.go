@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // Skew is the difference in time between the chips of a replay.
@@ -37,7 +38,7 @@ func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 	type reading struct {
 		chip        *Chip
 		queue       *reprise.Queue
-		first, last reprise.Clock
+		first, last dispatch.Clock
 		event       *reprise.Event
 	}
 	var at []reading
@@ -50,7 +51,7 @@ func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 	}
 	out := &Skew{}
 	var errs []error
-	clocks := func(put func(r *reading, c reprise.Clock)) error {
+	clocks := func(put func(r *reading, c dispatch.Clock)) error {
 		for i := range at {
 			now, err := at[i].queue.Clock()
 			if err != nil {
@@ -67,7 +68,7 @@ func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 		}
 		at[i].event = at[i].chip.Device.NewEvent("skew", reprise.Timed())
 	}
-	if err := clocks(func(r *reading, c reprise.Clock) { r.first = c }); err != nil {
+	if err := clocks(func(r *reading, c dispatch.Clock) { r.first = c }); err != nil {
 		return fail(err)
 	}
 	if err := t.Replay(ctx); err != nil {
@@ -89,7 +90,7 @@ func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 		case <-time.After(rest):
 		}
 	}
-	if err := clocks(func(r *reading, c reprise.Clock) { r.last = c }); err != nil {
+	if err := clocks(func(r *reading, c dispatch.Clock) { r.last = c }); err != nil {
 		return fail(err)
 	}
 	var first, last time.Duration

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -14,7 +15,7 @@ import (
 // The release of a trace over queues waits for its own chips only: others are started meanwhile.
 func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 	workers := func(id, first, last int) reprise.Option {
-		return reprise.WithQueueWorkers(id, reprise.Range{Start: reprise.Core{X: first}, End: reprise.Core{X: last, Y: 3}})
+		return reprise.WithQueueWorkers(id, chip.Range{Start: chip.Core{X: first}, End: chip.Core{X: last, Y: 3}})
 	}
 	b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithQueues(2), workers(0, 0, 3), workers(1, 4, 7), reprise.WithHangTimeout(5*time.Minute)))
 	in, out, last := b.pages("in", 4), b.pages("out", 4), b.pages("last", 4)
@@ -22,7 +23,7 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 	second := b.adder("second", out, last, always(1))
 	y := b.load("y", mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
 		p, err := second.Program(c)
-		cores := []reprise.Range{reprise.Single(5, 1)} // a worker of queue 1
+		cores := []chip.Range{chip.Single(5, 1)} // a worker of queue 1
 		for i := range p.Kernels {
 			p.Kernels[i].Cores = cores
 		}

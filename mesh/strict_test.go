@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -159,7 +158,7 @@ func (g *group) random(r *rand.Rand, how mesh.Combine) ([]*mesh.Executable, func
 }
 
 // at numbers the workers of a grid row by row.
-func at(g reprise.Range, i int) reprise.Core {
+func at(g chip.Range, i int) chip.Core {
 	w := g.End.X - g.Start.X + 1
-	return reprise.Core{X: g.Start.X + i%w, Y: g.Start.Y + i/w}
+	return chip.Core{X: g.Start.X + i%w, Y: g.Start.Y + i/w}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -59,8 +60,8 @@ func TestTraceOfAMesh(t *testing.T) {
 				t.Errorf("replay after release: %v", err)
 			}
 			b.must(errors.Join(same.Close(b.ctx), in.Free(), out.Free()))
-			b.must(b.mesh.InStep(reprise.DRAM))
-			if s := b.mesh.Chip(0, 0).Device.Memory(reprise.DRAM); s.Allocated != 0 {
+			b.must(b.mesh.InStep(allocator.DRAM))
+			if s := b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM); s.Allocated != 0 {
 				t.Errorf("%d B are left", s.Allocated)
 			}
 		})
@@ -276,7 +277,7 @@ func TestTraceFileOfAMesh(t *testing.T) {
 	if _, err := b.mesh.Chip(0, 0).Device.LoadTrace(b.ctx, bytes.NewReader(file.Bytes())); !errors.Is(err, reprise.ErrOtherTarget) {
 		t.Errorf("loaded on one chip: %v", err)
 	}
-	if s := b.mesh.Chip(0, 0).Device.Memory(reprise.DRAM); s.Allocated != 0 {
+	if s := b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM); s.Allocated != 0 {
 		t.Errorf("%d B are left", s.Allocated)
 	}
 }

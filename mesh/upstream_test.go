@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -179,7 +180,7 @@ func TestUpstreamSmallRegionOnMesh(t *testing.T) {
 func TestUpstreamMeshBuffers(t *testing.T) {
 	b := twoByFour(t)
 	conf := func(page int, tensor, split []int) mesh.BufferConfig {
-		return mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, PageSize: page, Name: "buffer"}, Tensor: tensor, Unit: 2, Split: split}
+		return mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: page, Name: "buffer"}, Tensor: tensor, Unit: 2, Split: split}
 	}
 	for _, c := range []struct {
 		name          string

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -19,7 +20,7 @@ func TestFullTimelineStaysAsItIs(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64})
+	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/sim"
@@ -93,7 +94,7 @@ func readTrace(t *testing.T, file []byte) map[string][]string {
 func TestTimeline(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		in, out := b.Pages("in", 8), b.Pages("out", 8)
-		x := b.Load(b.Adder("add", reprise.Core{X: 1}, in, out, 5))
+		x := b.Load(b.Adder("add", chip.Core{X: 1}, in, out, 5))
 		tr, err := b.Queue.Capture(b.Ctx, "adds", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 		b.Must(err)
 		other := b.Dev.Queue(1)

@@ -9,6 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -47,7 +50,7 @@ func (b *bench) holds(t *ops.Tensor, want ...uint32) {
 // A program is loaded once for tensors of equal specs; tensors at other addresses use it from the cache.
 func TestProgramCache(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(reprise.DRAM)
+	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.tensor(dram, ops.UInt32, 4), b.tensor(dram, ops.UInt32, 4)
 	first := b.ok(b.Add(b.ctx, x, y))
 	entries := b.ProgramCacheEntries()
@@ -58,7 +61,7 @@ func TestProgramCache(t *testing.T) {
 	b.holds(first, 0, 2, 4, 6)
 	b.holds(second, 0, 3, 6, 9)
 	b.ok(b.Multiply(b.ctx, x, y))
-	b.ok(b.Add(b.ctx, b.tensor(ops.Interleaved(reprise.L1), ops.UInt32, 4), y))
+	b.ok(b.Add(b.ctx, b.tensor(ops.Interleaved(allocator.L1), ops.UInt32, 4), y))
 	if n := b.ProgramCacheEntries(); n != 3 {
 		t.Errorf("%d programs, want 3: another operation and another memory", n)
 	}
@@ -72,7 +75,7 @@ func TestProgramCache(t *testing.T) {
 // A trace replays operations whose programs are in the cache; it holds its tensors' memory.
 func TestTraceOfOperations(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	l1 := ops.Interleaved(reprise.L1)
+	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.tensor(l1, ops.Int32, 2, 3), b.tensor(l1, ops.Int32, 1, 3)
 	sum, product := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
 	run := func(context.Context) error {
@@ -105,7 +108,7 @@ func TestTraceOfOperations(t *testing.T) {
 // function ignores the error.
 func TestCacheMissDuringCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.tensor(ops.Interleaved(reprise.DRAM), ops.UInt32, 4)
+	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 4)
 	out := b.ok(b.Empty(b.ctx, x.Spec()))
 	var got error
 	_, err := b.Capture(b.ctx, "cold", func(context.Context) error {
@@ -134,14 +137,14 @@ func TestCacheMissDuringCapture(t *testing.T) {
 // Invalid calls return an error that says why, and leave nothing allocated.
 func TestOperationsThatCannotBe(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(reprise.DRAM)
+	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.tensor(dram, ops.UInt32, 4, 3), b.tensor(dram, ops.Float32, 4, 3)
 	gone := b.tensor(dram, ops.UInt32, 4, 3)
 	b.must(b.Deallocate(gone))
 	other := open(t, sim.Wormhole())
 	foreign := other.tensor(dram, ops.UInt32, 4, 3)
 	host := &ops.Host{Shape: []int{2, 2}, DType: ops.UInt32, Data: make([]byte, 16)}
-	before := b.dev.MemoryFingerprint(reprise.DRAM)
+	before := b.dev.MemoryFingerprint(allocator.DRAM)
 	for name, c := range map[string]struct {
 		do   func() error
 		want error
@@ -162,7 +165,7 @@ func TestOperationsThatCannotBe(t *testing.T) {
 		"never":         {func() error { _, err := b.Repeat(b.ctx, x, []int{0, 1}); return err }, ops.ErrShape},
 		"no shards":     {func() error { _, err := b.Reshard(b.ctx, x, dram); return err }, ops.ErrMemory},
 		"odd tile": {func() error {
-			_, err := b.Empty(b.ctx, ops.Spec{Shape: []int{64, 64}, Layout: ops.Tile, Memory: ops.Sharded(reprise.HeightSharded, 16, 64, reprise.Grid(4, 1))})
+			_, err := b.Empty(b.ctx, ops.Spec{Shape: []int{64, 64}, Layout: ops.Tile, Memory: ops.Sharded(allocator.HeightSharded, 16, 64, chip.Grid(4, 1))})
 			return err
 		}, ops.ErrMemory},
 		"host":     {func() error { return b.CopyHostToDevice(b.ctx, host, x) }, ops.ErrShape},
@@ -175,7 +178,7 @@ func TestOperationsThatCannotBe(t *testing.T) {
 			wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 1 << 20}, DType: ops.UInt32, Memory: dram}))
 			defer func() { b.must(b.Deallocate(wide)) }()
 			_, err := b.Relu(b.ctx, wide)
-			if !errors.As(err, new(*reprise.ProgramError)) {
+			if !errors.As(err, new(*dispatch.ProgramError)) {
 				t.Errorf("%v is no program error", err)
 			}
 			return nil
@@ -185,9 +188,9 @@ func TestOperationsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		if name == "shapes" {
-			before = b.dev.MemoryFingerprint(reprise.DRAM) // it made a tensor
+			before = b.dev.MemoryFingerprint(allocator.DRAM) // it made a tensor
 		}
-		if now := b.dev.MemoryFingerprint(reprise.DRAM); now != before {
+		if now := b.dev.MemoryFingerprint(allocator.DRAM); now != before {
 			t.Errorf("%s changed what is allocated", name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -81,7 +82,7 @@ func (c *call) captured(name string, args func() []graph.Arg, f func() (*Tensor,
 	}
 	captures.begin(name, args())
 	t, err := f()
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	switch {
 	case errors.As(err, &h):
 	case err != nil || t == nil:

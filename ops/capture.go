@@ -6,7 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -88,7 +89,7 @@ func (c *Capture) Open() []string { return c.rec.Open() }
 
 // describe returns the description of the device for reports.
 func (d *Device) describe() graph.Device {
-	grid, l1, p := d.dev.Grid(), d.dev.Memory(reprise.L1), d.dev.Arch().Params()
+	grid, l1, p := d.dev.Grid(), d.dev.Memory(allocator.L1), d.dev.Arch().Params()
 	g := graph.Device{
 		ID: int64(d.id), GridX: int64(grid.End.X + 1), GridY: int64(grid.End.Y + 1), ComputeX: int64(grid.End.X + 1), ComputeY: int64(grid.End.Y + 1),
 		WorkerL1Size: int64(p.L1.Size), L1Banks: int64(l1.Banks), L1BankSize: int64(l1.Total), FirstL1Bank: int64(p.L1.Unreserved),
@@ -99,8 +100,8 @@ func (d *Device) describe() graph.Device {
 }
 
 // archName returns the name of an architecture in reports.
-func archName(a reprise.Arch) string {
-	if a == reprise.Wormhole {
+func archName(a chip.Arch) string {
+	if a == chip.Wormhole {
 		return "wormhole_b0"
 	}
 	return a.String()

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -69,7 +71,7 @@ func (c *captures) failed(op string, err error) {
 
 // errorKind returns the kind of an error in graphs.
 func errorKind(err error) string {
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	if errors.As(err, &h) {
 		return "hang"
 	}
@@ -103,7 +105,7 @@ func (c *Capture) run(device int, x *reprise.Executable) {
 	}
 }
 
-func coreRanges(rs []reprise.Range) []graph.CoreRange {
+func coreRanges(rs []chip.Range) []graph.CoreRange {
 	out := make([]graph.CoreRange, len(rs))
 	for i, r := range rs {
 		out[i] = graph.CoreRange{X0: r.Start.X, Y0: r.Start.Y, X1: r.End.X, Y1: r.End.Y}

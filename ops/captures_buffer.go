@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -37,7 +38,7 @@ func (c *captures) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*
 		PageSize: int64(g.pageBytes), Address: uint64(p.addr),
 	}
 	banks := d.dev.DRAMBanks()
-	if cfg.Kind == reprise.L1 {
+	if cfg.Kind == allocator.L1 {
 		banks = d.dev.Grid().Size()
 	}
 	if s := g.sharding; s != nil {
@@ -76,11 +77,11 @@ func (c *captures) bufferLocked(d *Device, b *reprise.Buffer) *graph.Buffer {
 	return g
 }
 
-func bufferType(k reprise.Kind) graph.BufferType {
+func bufferType(k allocator.Kind) graph.BufferType {
 	switch k {
-	case reprise.DRAM:
+	case allocator.DRAM:
 		return graph.DRAM
-	case reprise.L1Small:
+	case allocator.L1Small:
 		return graph.L1Small
 	}
 	return graph.L1
@@ -94,7 +95,7 @@ func maxPerBank(b *reprise.Buffer) int64 {
 		if !ok {
 			break
 		}
-		if b.Layout() == reprise.Interleaved && i > 0 && p.Bank == 0 {
+		if b.Layout() == allocator.Interleaved && i > 0 && p.Bank == 0 {
 			most = int64(ceil(b.Pages(), i)) // the first i pages are in different banks, and the others repeat them
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -80,7 +81,7 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 // endLocked records the end of a call. A call that hangs has none.
 func (c *captures) endLocked(d *Device, call *reprise.Call) {
 	x, _ := call.Object.(*reprise.Executable)
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	hangs := errors.As(call.Err, &h)
 	for _, one := range c.stack {
 		if call.Kind == reprise.CallRun && x != nil {

@@ -40,7 +40,7 @@ func WithQueue(id int) Option { return func(d *Device) { d.q = d.dev.Queue(id) }
 func WithID(id int) Option { return func(d *Device) { d.id = id } }
 
 // WithBlocking makes every operation wait until the device has finished it. Then the operation that hangs is the one that
-// returns the *reprise.HangError, and durations in graphs include the work of the device.
+// returns the *dispatch.HangError, and durations in graphs include the work of the device.
 func WithBlocking() Option { return func(d *Device) { d.blocking = true } }
 
 // WithSeparateRepeat makes Add and Multiply repeat an operand with an operation of its own where one of its first two

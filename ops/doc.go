@@ -5,7 +5,7 @@
 // host's memory, row by row. Shapes have one to four dimensions.
 //
 //	d := ops.New(dev)
-//	a, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(reprise.L1))
+//	a, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.L1))
 //	s, err := d.Add(ctx, a, b)
 //	h, err = d.ToHost(ctx, s)
 //

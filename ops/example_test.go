@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -27,7 +28,7 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		t, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(reprise.L1))
+		t, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.L1))
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func ExampleDevice_BeginCapture() {
 	d := ops.New(dev)
 
 	c := d.BeginCapture(graph.Config{Mode: graph.NoDispatch})
-	a, err := d.Empty(ctx, ops.Spec{Shape: []int{64, 1, 8192, 8192}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(reprise.L1)})
+	a, err := d.Empty(ctx, ops.Spec{Shape: []int{64, 1, 8192, 8192}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)})
 	if err != nil {
 		log.Fatal(err)
 	}

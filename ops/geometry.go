@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 )
 
 // geometry is the layout of a tensor's elements in pages.
@@ -16,7 +17,7 @@ type geometry struct {
 	wide      int // pages in a row
 	high      int // rows of pages in a matrix
 	pages     int
-	sharding  *reprise.Sharding // nil if interleaved
+	sharding  *allocator.ShardSpec // nil if interleaved
 }
 
 // geometry checks a spec and computes the layout of its elements. The error wraps ErrShape, ErrDataType or ErrMemory.
@@ -31,18 +32,18 @@ func (s Spec) geometry() (*geometry, error) {
 		return nil, fmt.Errorf("%w: invalid %v", ErrMemory, s.Layout)
 	}
 	m := s.Memory
-	if m.Kind != reprise.DRAM && m.Kind != reprise.L1 {
+	if m.Kind != allocator.DRAM && m.Kind != allocator.L1 {
 		return nil, fmt.Errorf("%w: %v: tensors are in DRAM or L1", ErrMemory, m.Kind)
 	}
 	g := &geometry{spec: s.clone(), dims: to4D(s.Shape)}
 	g.pageWidth, g.high = g.dims[3], g.dims[2]
 	unit := 1 // rows of a page
 	switch m.Layout {
-	case reprise.Interleaved:
+	case allocator.Interleaved:
 		if m.Shard != nil {
 			return nil, fmt.Errorf("%w: an interleaved tensor has no shards", ErrMemory)
 		}
-	case reprise.HeightSharded, reprise.WidthSharded, reprise.BlockSharded:
+	case allocator.HeightSharded, allocator.WidthSharded, allocator.BlockSharded:
 		if m.Shard == nil || m.Shard.Shape[0] < 1 || m.Shard.Shape[1] < 1 {
 			return nil, fmt.Errorf("%w: a %v tensor needs shards with a height and a width", ErrMemory, m.Layout)
 		}
@@ -61,11 +62,11 @@ func (s Spec) geometry() (*geometry, error) {
 	rows := g.dims[0] * g.dims[1] * g.high
 	g.pages = rows * g.wide
 	if m.Shard != nil {
-		g.sharding = &reprise.Sharding{
+		g.sharding = &allocator.ShardSpec{
 			Layout: m.Layout, Tensor: []int{rows, g.wide}, Shard: []int{m.Shard.Shape[0] / unit, m.Shard.Shape[1] / g.pageWidth}, Cores: slices.Clone(m.Shard.Cores),
 		}
 		if m.Shard.Columns {
-			g.sharding.Orientation = reprise.ColMajor
+			g.sharding.Orientation = allocator.ColMajor
 		}
 	}
 	return g, nil

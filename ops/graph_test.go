@@ -10,8 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -20,7 +21,7 @@ import (
 var modes = map[string]graph.Mode{"normal": graph.Normal, "no dispatch": graph.NoDispatch}
 
 // eight is a Wormhole with the 8 by 8 workers of the document's sample.
-func eight() reprise.Target { return sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 0b1})) }
+func eight() kmd.Target { return sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 0b1})) }
 
 // zeros copies a host tensor of bfloat16 zeros to the device, in tiles.
 func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
@@ -35,7 +36,7 @@ func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
 // sample runs the operation of TT-NN's document: an add that repeats one of its operands.
 func sample(b *bench, cfg graph.Config) *graph.Graph {
 	b.Helper()
-	l1 := ops.Interleaved(reprise.L1)
+	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.zeros(l1, 4, 3, 32, 32), b.zeros(l1, 1, 3, 32, 32)
 	c := b.BeginCapture(cfg)
 	sum := b.ok(b.Add(b.ctx, x, y))
@@ -155,7 +156,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 			} else if !strings.HasSuffix(add.StackTrace[0], "ops_test.sample") || !strings.Contains(add.StackTrace[0], "graph_test.go\", line ") {
 				t.Errorf("it was called by %s, want the line of this test that adds", add.StackTrace[0])
 			}
-			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" || first["memory_config"] != ops.Interleaved(reprise.L1).String() || first["address"] == "" {
+			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" || first["memory_config"] != ops.Interleaved(allocator.L1).String() || first["address"] == "" {
 				t.Errorf("the first tensor: %v", first)
 			}
 			if got := graph.CircularPeak(g); mode == graph.NoDispatch && got == 0 {
@@ -181,7 +182,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 // Captures have the real addresses, and captures without dispatch the addresses that a real run would have.
 func TestCapturedAddressesAreReal(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.zeros(ops.Interleaved(reprise.L1), 1, 1, 64, 64)
+	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 64, 64)
 	var seen []string
 	for _, mode := range []graph.Mode{graph.NoDispatch, graph.Normal} {
 		c := b.BeginCapture(graph.Config{Mode: mode})
@@ -211,7 +212,7 @@ func TestCapturedAddressesAreReal(t *testing.T) {
 func workload(b *bench) []uint32 {
 	b.Helper()
 	var at []uint32
-	x, y := b.zeros(ops.Interleaved(reprise.L1), 2, 1, 32, 32), b.zeros(ops.Interleaved(reprise.DRAM), 1, 1, 32, 64)
+	x, y := b.zeros(ops.Interleaved(allocator.L1), 2, 1, 32, 32), b.zeros(ops.Interleaved(allocator.DRAM), 1, 1, 32, 64)
 	sum := b.ok(b.Add(b.ctx, x, x))
 	product := b.ok(b.Matmul(b.ctx, sum, y))
 	for _, t := range []*ops.Tensor{x, y, sum, product} {
@@ -226,7 +227,7 @@ func workload(b *bench) []uint32 {
 // Operations in and after a capture have the same addresses and program cache as without captures.
 func TestCaptureChangesNothing(t *testing.T) {
 	state := func(b *bench) []uint64 {
-		return []uint64{b.dev.MemoryFingerprint(reprise.DRAM), b.dev.MemoryFingerprint(reprise.L1), uint64(b.ProgramCacheEntries())}
+		return []uint64{b.dev.MemoryFingerprint(allocator.DRAM), b.dev.MemoryFingerprint(allocator.L1), uint64(b.ProgramCacheEntries())}
 	}
 	plain := open(t, sim.Wormhole())
 	want := [][]uint32{workload(plain), workload(plain)}
@@ -260,7 +261,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 // A tensor of a capture without dispatch can't be used after it; one from before the capture still can.
 func TestPlannedTensors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.tensor(ops.Interleaved(reprise.DRAM), ops.UInt32, 2)
+	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 2)
 	c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch})
 	sum := b.ok(b.Add(b.ctx, x, x))
 	if sum.Buffer() != nil {
@@ -271,7 +272,7 @@ func TestPlannedTensors(t *testing.T) {
 	if h.Data != nil || ops.Values[uint32](h) != nil {
 		t.Errorf("data of what never ran: %v", h.Data)
 	}
-	huge := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(reprise.L1)}))
+	huge := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(allocator.L1)}))
 	if huge.Address() != 0 {
 		t.Errorf("a tensor that doesn't fit is at %#x", huge.Address())
 	}

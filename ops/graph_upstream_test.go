@@ -14,6 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -47,7 +50,7 @@ func TestUpstreamBuffers(t *testing.T) {
 		c := b.BeginCapture(graph.Config{Mode: mode})
 		var made []*ops.Tensor
 		for _, n := range []int{1, 1, 32} {
-			made = append(made, b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{n, 1, 32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(reprise.L1)})))
+			made = append(made, b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{n, 1, 32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)})))
 		}
 		for _, x := range made {
 			b.must(b.Deallocate(x))
@@ -81,7 +84,7 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := func(fails bool) (outer, inner *graph.Graph) {
 				first := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
-				x := b.zeros(ops.Interleaved(reprise.L1), 1, 1, 32, 32)
+				x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 32, 32)
 				second := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
 				if _, err := first.End(); !errors.Is(err, ops.ErrNotCapturing) {
 					t.Errorf("the end of the outer one first: %v", err)
@@ -130,7 +133,7 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 // repetitions.
 func TestUpstreamInputOrder(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x, y := b.zeros(ops.Interleaved(reprise.L1), 32, 32), b.zeros(ops.Interleaved(reprise.L1), 32, 32)
+	x, y := b.zeros(ops.Interleaved(allocator.L1), 32, 32), b.zeros(ops.Interleaved(allocator.L1), 32, 32)
 	for _, args := range [][2]*ops.Tensor{{x, y}, {y, x}, {x, x}} {
 		c := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: graph.NoDispatch})
 		b.ok(b.Matmul(b.ctx, args[0], args[1]))
@@ -172,7 +175,7 @@ func (b *bench) read(path string) *graph.Report {
 func TestUpstreamReport(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
-		x := b.zeros(ops.Sharded(reprise.HeightSharded, 32, 32, reprise.Grid(2, 1)), 64, 32)
+		x := b.zeros(ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(2, 1)), 64, 32)
 		c := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
 		b.must(b.Deallocate(b.ok(b.Relu(b.ctx, x))))
 		during := c.Report()
@@ -209,8 +212,8 @@ func TestUpstreamReport(t *testing.T) {
 func TestBufferPages(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true})
-	x := b.zeros(ops.Sharded(reprise.HeightSharded, 32, 32, reprise.Grid(2, 1)), 64, 32)
-	b.zeros(ops.Interleaved(reprise.DRAM), 32, 32)
+	x := b.zeros(ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(2, 1)), 64, 32)
+	b.zeros(ops.Interleaved(allocator.DRAM), 32, 32)
 	r := b.report(c)
 	var where [][3]int64
 	for _, p := range r.BufferPages {
@@ -234,7 +237,7 @@ func TestBufferPages(t *testing.T) {
 // buffers are placed in the tensors' shards: they take no memory of their own, but count for the peak as in upstream.
 func TestUpstreamAddFigures(t *testing.T) {
 	b := open(t, eight())
-	l1 := ops.Interleaved(reprise.L1)
+	l1 := ops.Interleaved(allocator.L1)
 	type figures struct{ Peak, Circular, OutPerCore, L1PerCore, OutSize int64 }
 	for name, c := range map[string]struct {
 		memory ops.MemoryConfig
@@ -243,7 +246,7 @@ func TestUpstreamAddFigures(t *testing.T) {
 	}{
 		"interleaved": {l1, []int{1, 3, 32, 32}, []int{1, 3, 32, 32}, figures{30720, 12288, 2048, 2048, 6144}},
 		"broadcast":   {l1, []int{4, 3, 32, 32}, []int{1, 3, 32, 32}, figures{67584, 12288, 2048, 2048, 24576}},
-		"sharded": {ops.Sharded(reprise.HeightSharded, 192, 1024, reprise.Grid(4, 4)), []int{3, 1, 1024, 1024}, []int{3, 1, 1024, 1024},
+		"sharded": {ops.Sharded(allocator.HeightSharded, 192, 1024, chip.Grid(4, 4)), []int{3, 1, 1024, 1024}, []int{3, 1, 1024, 1024},
 			figures{20054016, 0, 393216, 393216, 6291456}},
 	} {
 		for kind, mode := range modes {
@@ -293,12 +296,12 @@ func TestOthersAreCaptured(t *testing.T) {
 	c := b.BeginCapture(graph.Config{})
 	image, err := kernels.Prebuilt(b.dev.Arch(), kernels.Blank)
 	b.must(err)
-	on := []reprise.Range{reprise.Grid(2, 1)}
+	on := []chip.Range{chip.Grid(2, 1)}
 	x, err := b.dev.Load(b.ctx, &reprise.Program{
 		Name: "nothing", Kernels: []reprise.Kernel{{Name: "blank", Image: image, Cores: on}}, CircularBuffers: []reprise.CircularBuffer{{Index: 3, Cores: on, PageSize: 64, Pages: 4}},
 	})
 	b.must(err)
-	buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 128, PageSize: 64, Name: "numbers"})
+	buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 128, PageSize: 64, Name: "numbers"})
 	b.must(err)
 	q := b.dev.Queue(0)
 	b.must(q.Write(b.ctx, buf, 0, make([]byte, 128)))
@@ -338,7 +341,7 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 	b := &bench{TB: t, ctx: t.Context(), dev: dev, Device: ops.New(dev)}
 	var bufs [2]*reprise.Buffer
 	for i, name := range []string{"first", "second"} {
-		bufs[i], err = dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: name})
+		bufs[i], err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name})
 		b.must(err)
 	}
 	for _, order := range [][2]int{{0, 1}, {1, 0}} {
@@ -387,22 +390,22 @@ func TestHangIsCaptured(t *testing.T) {
 	}
 	defer func() { _ = dev.Close() }() // a kernel that never ends may be worth an error
 	b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithBlocking())}
-	x := b.zeros(ops.Interleaved(reprise.L1), 1, 1, 32, 32)
-	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64, Name: "word"})
+	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 32, 32)
+	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 	b.must(err)
 	b.must(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))
 	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
 	b.must(err)
 	spin, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: image, Processor: reprise.TRISC1, Cores: []reprise.Range{reprise.Single(2, 1)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Name: "wait", Image: image, Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(2, 1)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 	b.must(err)
 	b.ok(b.Relu(ctx, x)) // so that its program is loaded before the other one hangs
 	b.must(dev.Queue(0).Run(ctx, spin))
 	c := b.BeginCapture(graph.Config{Format: graph.Format2026v1})
 	_, err = b.Relu(ctx, x)
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	if !errors.As(err, &h) {
 		t.Fatalf("%v, want a *HangError", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // job is one run of a kernel.
@@ -29,7 +30,7 @@ func (c *call) run(j job) error {
 	case j.sharded != nil:
 		on = j.out.geo.sharding.Cores
 	case j.allCores:
-		on = []reprise.Range{d.q.Workers()}
+		on = []chip.Range{d.q.Workers()}
 	}
 	if d.captures.noDispatch() {
 		d.captures.program(d.id, j.circular(on), j.sharded != nil)
@@ -62,7 +63,7 @@ func (c *call) run(j job) error {
 }
 
 // program returns the program of a job from the cache, with this job's arguments, or loads it.
-func (c *call) program(j *job, on []reprise.Range, shares map[reprise.Core]share, common []uint32) (*reprise.Executable, error) {
+func (c *call) program(j *job, on []chip.Range, shares map[chip.Core]share, common []uint32) (*reprise.Executable, error) {
 	d, key := c.d, j.key()
 	if x := d.cache[key]; x != nil {
 		return x, j.set(x, common)
@@ -77,8 +78,8 @@ func (c *call) program(j *job, on []reprise.Range, shares map[reprise.Core]share
 	x, err := d.dev.Load(c.ctx, &reprise.Program{
 		Name: j.kernel,
 		Kernels: []reprise.Kernel{{
-			Name: j.kernel, Image: im, Processor: reprise.BRISC, Cores: on, Common: common,
-			Args: func(at reprise.Core) []uint32 { s := shares[at]; return []uint32{s.first, s.pages} },
+			Name: j.kernel, Image: im, Processor: chip.BRISC, Cores: on, Common: common,
+			Args: func(at chip.Core) []uint32 { s := shares[at]; return []uint32{s.first, s.pages} },
 		}},
 		CircularBuffers: j.circular(on),
 	})
@@ -109,7 +110,7 @@ func (j *job) key() string {
 }
 
 // circular returns the circular buffers: in the shards of tensors, or of their own.
-func (j *job) circular(on []reprise.Range) []reprise.CircularBuffer {
+func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
 	if j.sharded != nil {
 		out := make([]reprise.CircularBuffer, len(j.sharded))
 		for i, t := range j.sharded {
@@ -133,22 +134,22 @@ func (j *job) circular(on []reprise.Range) []reprise.CircularBuffer {
 type share struct{ first, pages uint32 }
 
 // split divides the pages of a result among cores, column by column. It returns the cores that have pages, and their shares.
-func split(workers reprise.Range, pages int) ([]reprise.Range, map[reprise.Core]share) {
+func split(workers chip.Range, pages int) ([]chip.Range, map[chip.Core]share) {
 	width, height := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	n := min(pages, width*height)
-	shares := make(map[reprise.Core]share, n)
+	shares := make(map[chip.Core]share, n)
 	for i := range n {
 		first, next := pages*i/n, pages*(i+1)/n
-		shares[reprise.Core{X: workers.Start.X + i/height, Y: workers.Start.Y + i%height}] = share{uint32(first), uint32(next - first)}
+		shares[chip.Core{X: workers.Start.X + i/height, Y: workers.Start.Y + i%height}] = share{uint32(first), uint32(next - first)}
 	}
 	at := workers.Start
-	var on []reprise.Range
+	var on []chip.Range
 	if full := n / height; full > 0 {
-		on = append(on, reprise.Range{Start: at, End: reprise.Core{X: at.X + full - 1, Y: at.Y + height - 1}})
+		on = append(on, chip.Range{Start: at, End: chip.Core{X: at.X + full - 1, Y: at.Y + height - 1}})
 		at.X += full
 	}
 	if rest := n % height; rest > 0 {
-		on = append(on, reprise.Range{Start: at, End: reprise.Core{X: at.X, Y: at.Y + rest - 1}})
+		on = append(on, chip.Range{Start: at, End: chip.Core{X: at.X, Y: at.Y + rest - 1}})
 	}
 	return on, shares
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -28,7 +30,7 @@ const (
 	opMultiply
 )
 
-func loadKernel(a reprise.Arch, name string) (*kernels.Image, error) {
+func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {
 	file, err := kernelFiles.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", a, name))
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, kernels.ErrNotFound)
@@ -59,7 +61,7 @@ func (g *geometry) argWords() int {
 func describe(args []uint32, t *Tensor) ([]uint32, error) {
 	g, b := t.geo, t.buf
 	flags := uint32(0)
-	if g.spec.Memory.Kind == reprise.L1 {
+	if g.spec.Memory.Kind == allocator.L1 {
 		flags |= flagL1
 	}
 	if g.spec.Layout == Tile {

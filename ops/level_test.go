@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -45,7 +45,7 @@ func names(vs []graph.Vertex, of []int) []string {
 // SimpleBinaryOp: an add of a tensor to itself is two vertices at level 1; its inner functions are more at level 2.
 func TestUpstreamLevelsOfAdd(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	a := b.zeros(ops.Interleaved(reprise.L1), 64, 128)
+	a := b.zeros(ops.Interleaved(allocator.L1), 64, 128)
 	one := b.levels(graph.Config{Format: graph.Format2026v1}, 1, func() { b.ok(b.Add(b.ctx, a, a)) })
 	if len(one) != 2 || one[1].Name != "ttnn::add" || !cmp.Equal(one[1].In, []int{0, 0}) || !cmp.Equal(one[0].Out, []int{1}) || !cmp.Equal(one[1].OutputShape, []string{"Shape([64, 128])"}) {
 		t.Errorf("%+v", one)
@@ -67,7 +67,7 @@ func TestUpstreamLevelsOfAdd(t *testing.T) {
 // OutputLayoutInfo, MultiplyAndAddTest: a result is connected to its consumer, whose arguments describe it.
 func TestUpstreamChainOfOperations(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	l1 := ops.Interleaved(reprise.L1)
+	l1 := ops.Interleaved(allocator.L1)
 	x, y, z := b.zeros(l1, 16, 32, 64), b.zeros(l1, 16, 32, 64), b.zeros(l1, 16, 32, 64)
 	vs := b.levels(graph.Config{Format: graph.Format2026v1, Mode: graph.NoDispatch}, 1, func() {
 		product := b.ok(b.Multiply(b.ctx, y, z))
@@ -108,7 +108,7 @@ func TestUpstreamChainOfOperations(t *testing.T) {
 // test_graph_capture: how a capture begins and ends, that it can be printed and drawn, and how arguments are spelled.
 func TestUpstreamPython(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	l1 := ops.Interleaved(reprise.L1)
+	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.zeros(l1, 1, 1, 32, 64), b.zeros(l1, 1, 1, 32, 64)
 	c := b.BeginCapture(graph.Config{Format: graph.Format2026v1})
 	b.must(b.Deallocate(b.ok(b.Add(b.ctx, x, y))))

@@ -8,6 +8,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -21,11 +23,11 @@ func TestMain(m *testing.M) {
 }
 
 // cards are the targets of every test of results. Strict ones refuse what is undefined on silicon.
-var cards = map[string]func() reprise.Target{
-	"wormhole":         func() reprise.Target { return sim.Wormhole() },
-	"blackhole":        func() reprise.Target { return sim.Blackhole() },
-	"strict wormhole":  func() reprise.Target { return sim.Wormhole(sim.Strict(11)) },
-	"strict blackhole": func() reprise.Target { return sim.Blackhole(sim.Strict(12)) },
+var cards = map[string]func() kmd.Target{
+	"wormhole":         func() kmd.Target { return sim.Wormhole() },
+	"blackhole":        func() kmd.Target { return sim.Blackhole() },
+	"strict wormhole":  func() kmd.Target { return sim.Wormhole(sim.Strict(11)) },
+	"strict blackhole": func() kmd.Target { return sim.Blackhole(sim.Strict(12)) },
 }
 
 // bench is a device under test.
@@ -36,7 +38,7 @@ type bench struct {
 	*ops.Device
 }
 
-func open(t testing.TB, target reprise.Target, opts ...ops.Option) *bench {
+func open(t testing.TB, target kmd.Target, opts ...ops.Option) *bench {
 	t.Helper()
 	b := &bench{TB: t, ctx: t.Context()}
 	dev, err := reprise.Open(b.ctx, target)
@@ -54,7 +56,7 @@ func (b *bench) must(err error) {
 	if err == nil {
 		return
 	}
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	if errors.As(err, &h) {
 		b.Log(h.Detail())
 	}

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // Layout is the order of elements in pages.
@@ -36,7 +37,7 @@ const tileSize, faceSize = 32, 16
 // ShardSpec divides a tensor into shards and says which cores hold them.
 type ShardSpec struct {
 	// Cores hold the shards, in order; in DRAM, bank i is core (i,0).
-	Cores []reprise.Range
+	Cores []chip.Range
 	// Shape is the height and width of a shard in elements; multiples of 32 for tiles. The height counts the rows of all
 	// matrices of the tensor, padding included.
 	Shape [2]int
@@ -46,27 +47,27 @@ type ShardSpec struct {
 
 // MemoryConfig is the place of a tensor's pages.
 type MemoryConfig struct {
-	Kind   reprise.Kind   // DRAM or L1
-	Layout reprise.Layout // Interleaved, HeightSharded, WidthSharded or BlockSharded
-	Shard  *ShardSpec     // nil if interleaved
+	Kind   allocator.Kind   // DRAM or L1
+	Layout allocator.Layout // Interleaved, HeightSharded, WidthSharded or BlockSharded
+	Shard  *ShardSpec       // nil if interleaved
 }
 
 // Interleaved returns a configuration with pages distributed round-robin over all banks of DRAM or L1.
-func Interleaved(k reprise.Kind) MemoryConfig { return MemoryConfig{Kind: k} }
+func Interleaved(k allocator.Kind) MemoryConfig { return MemoryConfig{Kind: k} }
 
 // Sharded returns a configuration with shards in the L1 of cores; height and width of a shard are in elements (see
 // [ShardSpec]).
-func Sharded(layout reprise.Layout, height, width int, cores ...reprise.Range) MemoryConfig {
-	return MemoryConfig{Kind: reprise.L1, Layout: layout, Shard: &ShardSpec{Cores: cores, Shape: [2]int{height, width}}}
+func Sharded(layout allocator.Layout, height, width int, cores ...chip.Range) MemoryConfig {
+	return MemoryConfig{Kind: allocator.L1, Layout: layout, Shard: &ShardSpec{Cores: cores, Shape: [2]int{height, width}}}
 }
 
 // String returns the configuration in the form that TT-NN's visualizer reads.
 func (m MemoryConfig) String() string {
-	layouts := map[reprise.Layout]string{
-		reprise.Interleaved: "INTERLEAVED", reprise.HeightSharded: "HEIGHT_SHARDED", reprise.WidthSharded: "WIDTH_SHARDED", reprise.BlockSharded: "BLOCK_SHARDED",
+	layouts := map[allocator.Layout]string{
+		allocator.Interleaved: "INTERLEAVED", allocator.HeightSharded: "HEIGHT_SHARDED", allocator.WidthSharded: "WIDTH_SHARDED", allocator.BlockSharded: "BLOCK_SHARDED",
 	}
 	kind, shard := "L1", "std::nullopt"
-	if m.Kind == reprise.DRAM {
+	if m.Kind == allocator.DRAM {
 		kind = "DRAM"
 	}
 	if s := m.Shard; s != nil {

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -33,7 +34,7 @@ type Mesh struct {
 // NewMesh returns a Mesh that runs operations on queue 0 of each chip of m. One worker core of each chip drives the links for
 // collectives (see mesh.Links). Chips are numbered in the order of mesh.Mesh.Chips, in graphs too. The options apply to each
 // chip, except WithID and WithQueue. Observers are notified of collectives on chip 0.
-func NewMesh(ctx context.Context, m *mesh.Mesh, core reprise.Core, opts ...Option) (*Mesh, error) {
+func NewMesh(ctx context.Context, m *mesh.Mesh, core chip.Core, opts ...Option) (*Mesh, error) {
 	links, err := m.NewLinks(ctx, core)
 	if err != nil {
 		return nil, fmt.Errorf("ops: new mesh: %w", err)
@@ -79,7 +80,7 @@ func (m *Mesh) function(ctx context.Context, name string, args func(i int) []gra
 	}
 	out, err := f(ctx)
 	end(err)
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	for i, d := range m.chips {
 		switch {
 		case !d.captures.active() || errors.As(err, &h):

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -140,7 +140,7 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 // result returns the Spec of a part in interleaved DRAM, whose pages links transfer.
 func (t *MeshTensor) result() Spec {
 	s := t.Spec()
-	s.Memory = Interleaved(reprise.DRAM)
+	s.Memory = Interleaved(allocator.DRAM)
 	return s
 }
 

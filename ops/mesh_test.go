@@ -18,6 +18,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -41,7 +43,7 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *meshBench {
 	b.mesh, err = mesh.Open(b.ctx, mesh.Cards(machine.Cards()...), shape)
 	b.must(err)
 	t.Cleanup(func() { b.must(b.mesh.Close()) })
-	b.Mesh, err = ops.NewMesh(b.ctx, b.mesh, reprise.Core{X: 1, Y: 1})
+	b.Mesh, err = ops.NewMesh(b.ctx, b.mesh, chip.Core{X: 1, Y: 1})
 	b.must(err)
 	t.Cleanup(func() { b.must(b.Mesh.Close(context.Background())) })
 	return b
@@ -64,9 +66,9 @@ func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.Mes
 		b.must(err)
 		hs = append(hs, h)
 	}
-	m := ops.Interleaved(reprise.L1)
+	m := ops.Interleaved(allocator.L1)
 	if l == ops.RowMajor { // what is sharded goes to where links can take it first
-		m = ops.Sharded(reprise.HeightSharded, 4, shape[len(shape)-1], reprise.Grid(4, 2))
+		m = ops.Sharded(allocator.HeightSharded, 4, shape[len(shape)-1], chip.Grid(4, 2))
 	}
 	t, err := b.Mesh.ToDevice(b.ctx, hs, l, m)
 	b.must(err)
@@ -128,8 +130,8 @@ func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Lay
 		for _, x := range []*ops.MeshTensor{x, sum, whole, y, slice} {
 			b.must(b.Mesh.Deallocate(b.ctx, x))
 		}
-		b.must(b.mesh.InStep(reprise.L1))
-		b.must(b.mesh.InStep(reprise.DRAM))
+		b.must(b.mesh.InStep(allocator.L1))
+		b.must(b.mesh.InStep(allocator.DRAM))
 		if _, err := b.AllReduce(b.ctx, x); !errors.Is(err, ops.ErrReleased) {
 			t.Errorf("of a tensor that was deallocated: %v", err)
 		}
@@ -165,7 +167,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 		t.Errorf("slices with pages that links can't carry: %v", err)
 	}
 	c := b.Mesh.BeginCapture(graph.Config{})
-	if _, err := b.Mesh.Empty(b.ctx, ops.Spec{Shape: []int{1 << 15, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(reprise.L1)}); !errors.Is(err, reprise.ErrOutOfMemory) {
+	if _, err := b.Mesh.Empty(b.ctx, ops.Spec{Shape: []int{1 << 15, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(allocator.L1)}); !errors.Is(err, reprise.ErrOutOfMemory) {
 		t.Errorf("more than there is: %v", err)
 	}
 	r, err := c.End()
@@ -191,7 +193,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	if _, err := b.Mesh.ToHost(b.ctx, half); err != nil {
 		t.Errorf("what others tried to deallocate: %v", err)
 	}
-	if err := b.mesh.InStep(reprise.DRAM); err != nil {
+	if err := b.mesh.InStep(allocator.DRAM); err != nil {
 		t.Error(err)
 	}
 }

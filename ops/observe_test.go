@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
@@ -53,7 +55,7 @@ func (c *calls) End(ctx context.Context, call *reprise.Call) {
 func TestObserversHearOfFunctions(t *testing.T) {
 	h, c := &hearing{}, &calls{}
 	b := open(t, sim.Wormhole(), ops.WithObserver(h))
-	x := b.zeros(ops.Interleaved(reprise.L1), 32, 32)
+	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
 	b.ok(b.Relu(b.ctx, x))
 	h.lines = nil
 	defer b.dev.Observe(c)()
@@ -84,12 +86,12 @@ func TestObserversHearOfCollectives(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer two.Close()
-	chips, err := ops.NewMesh(t.Context(), two, reprise.Core{X: 1, Y: 1}, ops.WithObserver(h))
+	chips, err := ops.NewMesh(t.Context(), two, chip.Core{X: 1, Y: 1}, ops.WithObserver(h))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer chips.Close(t.Context())
-	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: ops.Interleaved(reprise.DRAM)})
+	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: ops.Interleaved(allocator.DRAM)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func TestLog(t *testing.T) {
 	var text bytes.Buffer
 	l := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b := open(t, sim.Wormhole(), ops.WithObserver(ops.Log(l)))
-	x := b.zeros(ops.Interleaved(reprise.L1), 32, 32)
+	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
 	stop := b.dev.Observe(observe.Log(l))
 	b.ok(b.Relu(b.ctx, x))
 	if _, err := b.Slice(b.ctx, x, []int{0}, []int{1}); err == nil {
@@ -140,7 +142,7 @@ func TestLog(t *testing.T) {
 // A timeline shows operations around the device's calls.
 func TestOnTimeline(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.zeros(ops.Interleaved(reprise.L1), 32, 32)
+	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
 	tl, err := observe.StartTimeline(b.ctx, b.dev)
 	b.must(err)
 	d := ops.New(b.dev, ops.WithObserver(ops.OnTimeline(tl)))

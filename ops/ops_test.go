@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
@@ -104,9 +105,9 @@ func (r room) place(t *rapid.T, name string, dims [4]int) (ops.Layout, ops.Memor
 }
 
 func (r room) memory(t *rapid.T, name string, dims [4]int, l ops.Layout) ops.MemoryConfig {
-	kind := rapid.SampledFrom([]reprise.Kind{reprise.L1, reprise.DRAM}).Draw(t, name+" memory")
-	layout := rapid.SampledFrom([]reprise.Layout{reprise.Interleaved, reprise.HeightSharded, reprise.WidthSharded, reprise.BlockSharded}).Draw(t, name+" pages")
-	if layout == reprise.Interleaved || kind == reprise.DRAM {
+	kind := rapid.SampledFrom([]allocator.Kind{allocator.L1, allocator.DRAM}).Draw(t, name+" memory")
+	layout := rapid.SampledFrom([]allocator.Layout{allocator.Interleaved, allocator.HeightSharded, allocator.WidthSharded, allocator.BlockSharded}).Draw(t, name+" pages")
+	if layout == allocator.Interleaved || kind == allocator.DRAM {
 		return ops.Interleaved(kind)
 	}
 	unit, high := 1, dims[2]
@@ -115,13 +116,13 @@ func (r room) memory(t *rapid.T, name string, dims [4]int, l ops.Layout) ops.Mem
 	}
 	rows, columns := dims[0]*dims[1]*high, (dims[3]+unit-1)/unit
 	h, w := rows, columns
-	if layout != reprise.WidthSharded {
+	if layout != allocator.WidthSharded {
 		h = rapid.IntRange((rows+r.side-1)/r.side, rows).Draw(t, name+" shard height")
 	}
-	if layout != reprise.HeightSharded {
+	if layout != allocator.HeightSharded {
 		w = rapid.IntRange((columns+r.side-1)/r.side, columns).Draw(t, name+" shard width")
 	}
-	m := ops.Sharded(layout, h*unit, w*unit, reprise.Grid(r.side, r.side))
+	m := ops.Sharded(layout, h*unit, w*unit, chip.Grid(r.side, r.side))
 	m.Shard.Columns = rapid.Bool().Draw(t, name+" along columns")
 	return m
 }
@@ -138,7 +139,7 @@ func (r room) dims(t *rapid.T, name string) [4]int {
 
 // shardsOf returns the number of shards in each direction.
 type shardsOf struct {
-	layout     reprise.Layout
+	layout     allocator.Layout
 	high, wide int
 }
 
@@ -209,9 +210,9 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		same(t, op, get(keep(b.Slice(b.ctx, ta, begin[:], end[:], ops.WithMemoryConfig(r.memory(t, "to", to, l))))), slice(a, begin, end))
 	case "in shards": // of four cores, which lie in the same way
 		high, wide := rapid.IntRange(1, 3).Draw(t, "shard height"), rapid.IntRange(1, 2).Draw(t, "shard width")*64/dt.Size()
-		shards := rapid.SampledFrom([]shardsOf{{reprise.HeightSharded, 4, 1}, {reprise.WidthSharded, 1, 4}, {reprise.BlockSharded, 2, 2}}).Draw(t, "shards")
+		shards := rapid.SampledFrom([]shardsOf{{allocator.HeightSharded, 4, 1}, {allocator.WidthSharded, 1, 4}, {allocator.BlockSharded, 2, 2}}).Draw(t, "shards")
 		da := [4]int{1, 1, high * shards.high, wide * shards.wide}
-		m := ops.Sharded(shards.layout, high, wide, reprise.Grid(2, 2))
+		m := ops.Sharded(shards.layout, high, wide, chip.Grid(2, 2))
 		lie := func(name string) (*plain, *ops.Tensor) {
 			p := values(t, name, da, dt)
 			return p, keep(b.ToDevice(b.ctx, host(t, p), ops.RowMajor, m))
@@ -259,7 +260,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		m := r.memory(t, "to", da, ta.Spec().Layout)
 		same(t, op, get(keep(b.ToMemoryConfig(b.ctx, ta, m))), a)
 		l := rapid.SampledFrom([]ops.Layout{ops.RowMajor, ops.Tile}).Draw(t, "to layout")
-		same(t, "to layout", get(keep(b.ToLayout(b.ctx, ta, l, ops.WithMemoryConfig(ops.Interleaved(reprise.DRAM))))), a)
+		same(t, "to layout", get(keep(b.ToLayout(b.ctx, ta, l, ops.WithMemoryConfig(ops.Interleaved(allocator.DRAM))))), a)
 	}
 }
 
@@ -318,10 +319,10 @@ func fixed(b *bench) {
 			}
 		}
 	}
-	a, ta := up([4]int{2, 1, 32, 32}, ops.Tile, ops.Interleaved(reprise.L1))
-	c, tc := up([4]int{1, 1, 32, 32}, ops.Tile, ops.Interleaved(reprise.L1))
-	e, te := up([4]int{1, 1, 5, 7}, ops.RowMajor, ops.Interleaved(reprise.DRAM))
-	f, tf := up([4]int{1, 1, 7, 3}, ops.RowMajor, ops.Sharded(reprise.HeightSharded, 3, 3, reprise.Grid(3, 1)))
+	a, ta := up([4]int{2, 1, 32, 32}, ops.Tile, ops.Interleaved(allocator.L1))
+	c, tc := up([4]int{1, 1, 32, 32}, ops.Tile, ops.Interleaved(allocator.L1))
+	e, te := up([4]int{1, 1, 5, 7}, ops.RowMajor, ops.Interleaved(allocator.DRAM))
+	f, tf := up([4]int{1, 1, 7, 3}, ops.RowMajor, ops.Sharded(allocator.HeightSharded, 3, 3, chip.Grid(3, 1)))
 	down(add(a, c))(b.Add(b.ctx, ta, tc))
 	down(multiply(a, c))(b.Multiply(b.ctx, ta, tc))
 	down(relu(a))(b.Relu(b.ctx, ta))
@@ -329,11 +330,11 @@ func fixed(b *bench) {
 	down(concat(a, c, 0))(b.Concat(b.ctx, []*ops.Tensor{ta, tc}, 0))
 	down(matmul(e, f, ops.BFloat16))(b.Matmul(b.ctx, te, tf))
 	down(argmax(e))(b.ArgMax(b.ctx, te, true))
-	down(f)(b.Reshard(b.ctx, tf, ops.Sharded(reprise.WidthSharded, 7, 2, reprise.Grid(1, 2))))
-	down(e)(b.ToMemoryConfig(b.ctx, te, ops.Interleaved(reprise.L1)))
+	down(f)(b.Reshard(b.ctx, tf, ops.Sharded(allocator.WidthSharded, 7, 2, chip.Grid(1, 2))))
+	down(e)(b.ToMemoryConfig(b.ctx, te, ops.Interleaved(allocator.L1)))
 	down(a)(b.ToLayout(b.ctx, ta, ops.RowMajor))
 	down(slice(a, [4]int{1, 0, 3, 5}, [4]int{2, 1, 20, 30}))(b.Slice(b.ctx, ta, []int{1, 0, 3, 5}, []int{2, 1, 20, 30}))
-	shards := ops.Sharded(reprise.BlockSharded, 32, 32, reprise.Grid(1, 2))
+	shards := ops.Sharded(allocator.BlockSharded, 32, 32, chip.Grid(1, 2))
 	g, tg := up([4]int{2, 1, 32, 32}, ops.Tile, shards)
 	h, th := up([4]int{2, 1, 32, 32}, ops.Tile, shards)
 	down(add(g, h))(b.Add(b.ctx, tg, th))

@@ -3,7 +3,7 @@ package ops
 import (
 	"slices"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 )
 
 // sameShards reports whether tensors of one data type have the same shards in L1, with a full shard of each on every core, so
@@ -11,7 +11,7 @@ import (
 func sameShards(out *Tensor, in ...*Tensor) bool {
 	g := out.geo
 	s := g.sharding
-	if s == nil || g.spec.Memory.Kind != reprise.L1 || g.pageBytes%64 != 0 { // pages in a bank are aligned to 64
+	if s == nil || g.spec.Memory.Kind != allocator.L1 || g.pageBytes%64 != 0 { // pages in a bank are aligned to 64
 		return false
 	}
 	cores := 0

@@ -8,7 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -41,16 +42,16 @@ func (b *bench) counted(m ops.MemoryConfig, l ops.Layout, dt ops.DataType, facto
 // Tensors with the same shards, one on each core, are computed in place: the program's circular buffers are their shards, also
 // when a program from the cache runs with other tensors.
 func TestShardsAreComputedInPlace(t *testing.T) {
-	grid := reprise.Grid(2, 2)
+	grid := chip.Grid(2, 2)
 	for name, c := range map[string]struct {
 		memory ops.MemoryConfig
 		layout ops.Layout
 		dtype  ops.DataType
 	}{
-		"block, tiles of bfloat16": {ops.Sharded(reprise.BlockSharded, 32, 32, grid), ops.Tile, ops.BFloat16},
-		"width, rows of float32":   {ops.Sharded(reprise.WidthSharded, 8, 16, grid), ops.RowMajor, ops.Float32},
-		"block, rows of int32":     {ops.Sharded(reprise.BlockSharded, 4, 32, grid), ops.RowMajor, ops.Int32},
-		"height, bytes":            {ops.Sharded(reprise.HeightSharded, 2, 64, grid), ops.RowMajor, ops.UInt8},
+		"block, tiles of bfloat16": {ops.Sharded(allocator.BlockSharded, 32, 32, grid), ops.Tile, ops.BFloat16},
+		"width, rows of float32":   {ops.Sharded(allocator.WidthSharded, 8, 16, grid), ops.RowMajor, ops.Float32},
+		"block, rows of int32":     {ops.Sharded(allocator.BlockSharded, 4, 32, grid), ops.RowMajor, ops.Int32},
+		"height, bytes":            {ops.Sharded(allocator.HeightSharded, 2, 64, grid), ops.RowMajor, ops.UInt8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, sim.Blackhole())
@@ -117,8 +118,8 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 // Tensors with different shards, or with cores without a full shard, are computed in circular buffers of their own.
 func TestShardsThatDiffer(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	high, wide := ops.Sharded(reprise.HeightSharded, 32, 64, reprise.Grid(2, 1)), ops.Sharded(reprise.WidthSharded, 64, 32, reprise.Grid(2, 1))
-	rest := ops.Sharded(reprise.HeightSharded, 40, 64, reprise.Grid(2, 1))
+	high, wide := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(2, 1)), ops.Sharded(allocator.WidthSharded, 64, 32, chip.Grid(2, 1))
+	rest := ops.Sharded(allocator.HeightSharded, 40, 64, chip.Grid(2, 1))
 	for name, m := range map[string][2]ops.MemoryConfig{"other shards": {high, wide}, "a shard that isn't full": {rest, rest}} {
 		x, y := b.counted(m[0], ops.RowMajor, ops.Int32, 1, 64, 64), b.counted(m[1], ops.RowMajor, ops.Int32, 10, 64, 64)
 		capture := b.BeginCapture(graph.Config{})
@@ -144,7 +145,7 @@ func TestConcatOfMany(t *testing.T) {
 	part := func(i, dim int, l ops.Layout) *ops.Tensor {
 		shape := []int{2, 3, 5}
 		shape[dim] = 1 + i%4
-		return b.counted(ops.Interleaved(reprise.DRAM), l, ops.UInt16, float32(i+1), shape...)
+		return b.counted(ops.Interleaved(allocator.DRAM), l, ops.UInt16, float32(i+1), shape...)
 	}
 	for _, c := range []struct {
 		n, dim, programs int

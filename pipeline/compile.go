@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 )
 
 // Compile allocates the buffers, has the model load its programs, runs it once on an input, and records the trace if the
@@ -89,7 +90,7 @@ func (p *Pipeline) allocate() error {
 	from := p.dev.NewBuffer
 	if p.config.Scratch > 0 {
 		var err error
-		p.buffers.Scratch, err = p.dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: p.config.Scratch, Name: p.config.Name + " scratch"})
+		p.buffers.Scratch, err = p.dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: p.config.Scratch, Name: p.config.Name + " scratch"})
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"log"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
@@ -40,12 +42,12 @@ func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool)
 		return x
 	}
 	move := func(name string, x int, from, to *reprise.Buffer) *reprise.Executable {
-		return load(moveProgram(image, name, reprise.Core{X: x}, from, to))
+		return load(moveProgram(image, name, chip.Core{X: x}, from, to))
 	}
 	n.first = move("first", 1, n.in, n.l1)
 	n.body = append(n.body, move("take", 2, n.l1, n.mid))
 	for range 3 {
-		n.body = append(n.body, load(addProgram(dev, "add", reprise.Core{X: 3}, n.mid, n.mid, 1)))
+		n.body = append(n.body, load(addProgram(dev, "add", chip.Core{X: 3}, n.mid, n.mid, 1)))
 	}
 	if scratch != nil {
 		// After "take" nothing reads the input in L1 any more, so its memory is free for something else.
@@ -60,7 +62,7 @@ func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool)
 }
 
 func (n *network) dram(name string) *reprise.Buffer {
-	b, err := n.dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: networkBytes, PageSize: 64, Name: name})
+	b, err := n.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: networkBytes, PageSize: 64, Name: name})
 	check(err)
 	return b
 }
@@ -72,7 +74,7 @@ func (n *network) allocateInput() {
 		take = n.scratch.NewBuffer
 	}
 	var err error
-	n.l1, err = take(reprise.BufferConfig{Kind: reprise.L1, Size: networkBytes, PageSize: 64, Name: "L1 input"})
+	n.l1, err = take(reprise.BufferConfig{Kind: allocator.L1, Size: networkBytes, PageSize: 64, Name: "L1 input"})
 	check(err)
 }
 
@@ -89,19 +91,19 @@ func (n *network) record(_ context.Context, r *reprise.Recorder) error {
 func (n *network) input(i int) []byte { return count(100 * uint32(i)) }
 
 // moveProgram copies all pages of a buffer to another, each in DRAM or L1.
-func moveProgram(image *kernels.Image, name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+func moveProgram(image *kernels.Image, name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	in := uint32(0)
 	for i, buf := range []*reprise.Buffer{from, to} {
-		if buf.Kind() == reprise.L1 {
+		if buf.Kind() == allocator.L1 {
 			in |= 1 << i
 		}
 	}
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{{
-			Name: "move", Image: image, Processor: reprise.BRISC, Cores: cores,
-			Args: func(reprise.Core) []uint32 {
+			Name: "move", Image: image, Processor: chip.BRISC, Cores: cores,
+			Args: func(chip.Core) []uint32 {
 				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
 			},
 		}},
@@ -112,20 +114,20 @@ func moveProgram(image *kernels.Image, name string, at reprise.Core, from, to *r
 
 // addProgram adds a number to every word of a buffer of pages of 64 B: three kernels on one core, joined by two circular
 // buffers.
-func addProgram(dev *reprise.Device, name string, at reprise.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+func addProgram(dev *reprise.Device, name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	n := uint32(in.Pages())
-	kernel := func(name string, p reprise.Processor, args ...uint32) reprise.Kernel {
+	kernel := func(name string, p chip.Processor, args ...uint32) reprise.Kernel {
 		image, err := kernels.Prebuilt(dev.Arch(), name)
 		check(err)
-		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores, Args: func(reprise.Core) []uint32 { return args }}
+		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores, Args: func(chip.Core) []uint32 { return args }}
 	}
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{
-			kernel(kernels.CopyReader, reprise.BRISC, in.Addr(), 0, n, 64, 0),
-			kernel(kernels.Add, reprise.TRISC0, 0, 16, n, addend),
-			kernel(kernels.CopyWriter, reprise.NCRISC, out.Addr(), 0, n, 64, 16),
+			kernel(kernels.CopyReader, chip.BRISC, in.Addr(), 0, n, 64, 0),
+			kernel(kernels.Add, chip.TRISC0, 0, 16, n, addend),
+			kernel(kernels.CopyWriter, chip.NCRISC, out.Addr(), 0, n, 64, 16),
 		},
 		CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 64, Pages: 2}, {Index: 16, Cores: cores, PageSize: 64, Pages: 2}},
 		Buffers:         []*reprise.Buffer{in, out},
@@ -241,7 +243,7 @@ func Example_writesOnQueue1WithTrace() {
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
 	check(err)
 	defer dev.Close()
-	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 128 << 10, Name: "scratch"})
+	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
 	check(err)
 	n := newNetwork(ctx, dev, scratch)
 	ops, writes := dev.Queue(0), dev.Queue(1)
@@ -280,7 +282,7 @@ func Example_readsAndWritesOnQueue1WithTrace() {
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
 	check(err)
 	defer dev.Close()
-	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: reprise.L1, Size: 128 << 10, Name: "scratch"})
+	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
 	check(err)
 	n := newNetwork(ctx, dev, scratch)
 	trace, err := dev.Queue(0).Capture(ctx, "body", n.record)
@@ -306,13 +308,13 @@ func ExamplePipeline() {
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
 	check(err)
 	defer dev.Close()
-	buffer := func(k reprise.Kind, name string) reprise.BufferConfig {
+	buffer := func(k allocator.Kind, name string) reprise.BufferConfig {
 		return reprise.BufferConfig{Kind: k, Size: networkBytes, PageSize: 64, Name: name}
 	}
-	in, l1 := buffer(reprise.DRAM, "in"), buffer(reprise.L1, "L1 input")
+	in, l1 := buffer(allocator.DRAM, "in"), buffer(allocator.L1, "L1 input")
 	pipe, err := pipeline.New(dev, pipeline.Config{
 		Name: "network", Trace: true, Queues: 2, TransferQueue: true,
-		Input: &in, L1Input: &l1, Outputs: []reprise.BufferConfig{buffer(reprise.DRAM, "out")},
+		Input: &in, L1Input: &l1, Outputs: []reprise.BufferConfig{buffer(allocator.DRAM, "out")},
 	}, func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 		image, err := kernels.Prebuilt(dev.Arch(), kernels.Move)
 		if err != nil {
@@ -323,17 +325,17 @@ func ExamplePipeline() {
 			check(err)
 			return x
 		}
-		mid, err := dev.NewBuffer(buffer(reprise.DRAM, "mid"))
+		mid, err := dev.NewBuffer(buffer(allocator.DRAM, "mid"))
 		if err != nil {
 			return nil, err
 		}
 		return &pipeline.Stages{
-			First: []*reprise.Executable{load(moveProgram(image, "first", reprise.Core{X: 1}, b.Input, b.L1Input))},
+			First: []*reprise.Executable{load(moveProgram(image, "first", chip.Core{X: 1}, b.Input, b.L1Input))},
 			Body: []*reprise.Executable{
-				load(moveProgram(image, "take", reprise.Core{X: 2}, b.L1Input, mid)),
-				load(addProgram(dev, "add", reprise.Core{X: 3}, mid, mid, 3)),
+				load(moveProgram(image, "take", chip.Core{X: 2}, b.L1Input, mid)),
+				load(addProgram(dev, "add", chip.Core{X: 3}, mid, mid, 3)),
 			},
-			Last: []*reprise.Executable{load(moveProgram(image, "last", reprise.Core{X: 4}, mid, b.Outputs[0]))},
+			Last: []*reprise.Executable{load(moveProgram(image, "last", chip.Core{X: 4}, mid, b.Outputs[0]))},
 		}, nil
 	})
 	check(err)

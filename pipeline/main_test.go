@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/kmd"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -14,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bench is a device under test, with models.
 type bench struct{ *devtest.Bench }
 
-func open(t *testing.T, target reprise.Target, opts ...reprise.Option) *bench {
+func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	t.Helper()
 	return &bench{devtest.Open(t, target, opts...)}
 }

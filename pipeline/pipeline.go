@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 )
 
 // Pipeline is a model on a device, with its buffers, its trace and the inputs under way. One goroutine at a time uses it;
@@ -109,13 +110,13 @@ func (c *Config) unsupported(dev *reprise.Device, model Model) string {
 		return "there is nothing to write inputs to: give Input, L1Input, or both"
 	case c.Input == nil && c.Queues == 2:
 		return "queue 1 writes an input while queue 0 still runs on the one before, so inputs need a buffer that stays: give Input"
-	case c.Input != nil && c.Input.Kind != reprise.DRAM:
+	case c.Input != nil && c.Input.Kind != allocator.DRAM:
 		return fmt.Sprintf("the input that stays is in DRAM, this one in %v: give it as L1Input", c.Input.Kind)
-	case c.L1Input != nil && c.L1Input.Kind == reprise.DRAM:
+	case c.L1Input != nil && c.L1Input.Kind == allocator.DRAM:
 		return "the L1 input is in DRAM: set its Kind"
 	case c.TransferQueue && len(c.Outputs) == 0:
 		return "queue 1 reads outputs while queue 0 already runs on the next input, so outputs need buffers that stay: give Outputs"
-	case c.Scratch < 0 || c.Scratch > 0 && (c.L1Input == nil || c.L1Input.Kind != reprise.L1):
+	case c.Scratch < 0 || c.Scratch > 0 && (c.L1Input == nil || c.L1Input.Kind != allocator.L1):
 		return "a scratch area is L1 that an L1 input shares with others: give L1Input"
 	case c.Depth < 0:
 		return fmt.Sprintf("a depth of %d: at least one input is under way", c.Depth)

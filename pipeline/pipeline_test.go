@@ -13,6 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
@@ -30,12 +33,12 @@ func (b *bench) model(steps int) pipeline.Model {
 		if bufs.L1Input != nil {
 			from = bufs.L1Input
 			if bufs.Input != nil {
-				st.First = append(st.First, b.Load(b.Mover("first", reprise.Core{X: 1}, bufs.Input, bufs.L1Input)))
+				st.First = append(st.First, b.Load(b.Mover("first", chip.Core{X: 1}, bufs.Input, bufs.L1Input)))
 			}
 		}
-		st.Body = append(st.Body, b.Load(b.Mover("take", reprise.Core{X: 2}, from, mid)))
+		st.Body = append(st.Body, b.Load(b.Mover("take", chip.Core{X: 2}, from, mid)))
 		for range steps {
-			st.Body = append(st.Body, b.Load(b.Adder("add", reprise.Core{X: 3}, mid, mid, 1)))
+			st.Body = append(st.Body, b.Load(b.Adder("add", chip.Core{X: 3}, mid, mid, 1)))
 		}
 		if bufs.Scratch != nil {
 			// What is in the input's place changes it.
@@ -49,14 +52,14 @@ func (b *bench) model(steps int) pipeline.Model {
 			if tmp.Addr() != bufs.L1Input.Addr() {
 				return nil, fmt.Errorf("tmp is at %#x, not in the input's place %#x", tmp.Addr(), bufs.L1Input.Addr())
 			}
-			st.Body = append(st.Body, b.Load(b.Mover("out", reprise.Core{X: 2}, mid, tmp)), b.Load(b.Mover("back", reprise.Core{X: 2}, tmp, mid)))
+			st.Body = append(st.Body, b.Load(b.Mover("out", chip.Core{X: 2}, mid, tmp)), b.Load(b.Mover("back", chip.Core{X: 2}, tmp, mid)))
 			if err := tmp.Free(); err != nil {
 				return nil, err
 			}
 		}
 		st.Outputs = []*reprise.Buffer{mid}
 		if len(bufs.Outputs) > 0 {
-			st.Last = append(st.Last, b.Load(b.Mover("last", reprise.Core{X: 4}, mid, bufs.Outputs[0])))
+			st.Last = append(st.Last, b.Load(b.Mover("last", chip.Core{X: 4}, mid, bufs.Outputs[0])))
 			st.Outputs = nil
 		}
 		loaded := slices.Concat(st.First, st.Body, st.Last)
@@ -71,14 +74,14 @@ func (b *bench) model(steps int) pipeline.Model {
 	}
 }
 
-func pipeBuffer(k reprise.Kind, name string) *reprise.BufferConfig {
+func pipeBuffer(k allocator.Kind, name string) *reprise.BufferConfig {
 	return &reprise.BufferConfig{Kind: k, Size: modelPages * 64, PageSize: 64, Name: name}
 }
 
 // pipeConfigs are the configurations that there are.
 func pipeConfigs() map[string]pipeline.Config {
-	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
-	out := []reprise.BufferConfig{*pipeBuffer(reprise.DRAM, "out")}
+	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
+	out := []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out")}
 	const scratch = 128 << 10
 	return map[string]pipeline.Config{
 		"eager, 1 queue, L1":                    {L1Input: l1},
@@ -237,7 +240,7 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 					n++
 				}
 			}
-			var te *reprise.TransferError
+			var te *dispatch.TransferError
 			if !errors.As(last, &te) || n != 2 {
 				t.Errorf("%d outputs, then %v", n, last)
 			}
@@ -292,7 +295,7 @@ func TestPipelineBackPressure(t *testing.T) {
 // A configuration that can't be is an error that says why and what to do.
 func TestPipelineRefusals(t *testing.T) {
 	two, one := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Wormhole())
-	dram, l1 := pipeBuffer(reprise.DRAM, "in"), pipeBuffer(reprise.L1, "l1 in")
+	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
 	out := []reprise.BufferConfig{*dram}
 	model := two.model(1)
 	for _, tt := range []struct {
@@ -458,12 +461,12 @@ func TestPipelineGoesOnAfterRecovery(t *testing.T) {
 func (b *bench) onePage(c pipeline.Config) *pipeline.Pipeline {
 	b.Helper()
 	page := func(name string) reprise.BufferConfig {
-		return reprise.BufferConfig{Kind: reprise.DRAM, Size: 256, PageSize: 64, Name: name}
+		return reprise.BufferConfig{Kind: allocator.DRAM, Size: 256, PageSize: 64, Name: name}
 	}
 	in := page("in")
 	c.Name, c.Input, c.Outputs = "p", &in, []reprise.BufferConfig{page("out")}
 	p, err := pipeline.New(b.Dev, c, func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
-		x, err := bufs.Device.Load(ctx, b.Adder("add", reprise.Core{}, bufs.Input, bufs.Outputs[0], 1))
+		x, err := bufs.Device.Load(ctx, b.Adder("add", chip.Core{}, bufs.Input, bufs.Outputs[0], 1))
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // inference is the model's work on one input: from the write of the input to the reads of the outputs.
@@ -36,7 +37,7 @@ func (p *Pipeline) target() *reprise.Buffer {
 // checkInput checks an input's size.
 func (p *Pipeline) checkInput(input []byte) error {
 	if b := p.target(); len(input) != b.Size() {
-		return fmt.Errorf("input: %w", &reprise.TransferError{Op: "write", Size: len(input), Have: b.Size()})
+		return fmt.Errorf("input: %w", &dispatch.TransferError{Op: "write", Size: len(input), Have: b.Size()})
 	}
 	return nil
 }

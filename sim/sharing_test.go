@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
@@ -49,27 +50,27 @@ type mistake struct {
 
 // site is what a mistake has to work with: buffers of 64 pages of 64 bytes.
 type site struct {
-	grid    reprise.Range
+	grid    chip.Range
 	image   func(name string) *kernels.Image
 	a, b, c *reprise.Buffer
 	l1      *reprise.Buffer
 }
 
-func values(v ...uint32) func(reprise.Core) []uint32 {
-	return func(reprise.Core) []uint32 { return v }
+func values(v ...uint32) func(chip.Core) []uint32 {
+	return func(chip.Core) []uint32 { return v }
 }
 
-func (s *site) one(i int) []reprise.Range {
+func (s *site) one(i int) []chip.Range {
 	c := at(s.grid, i)
-	return []reprise.Range{reprise.Single(c.X, c.Y)}
+	return []chip.Range{chip.Single(c.X, c.Y)}
 }
 
 func (s *site) copyKernel(core int, from, to *reprise.Buffer, scratch uint32) reprise.Kernel {
-	return reprise.Kernel{Name: fmt.Sprint("copy on ", core), Image: s.image(kernels.Copy), Processor: reprise.BRISC, Cores: s.one(core),
+	return reprise.Kernel{Name: fmt.Sprint("copy on ", core), Image: s.image(kernels.Copy), Processor: chip.BRISC, Cores: s.one(core),
 		Args: values(from.Addr(), to.Addr(), 0, 64, 64, scratch)}
 }
 
-func (s *site) store(p reprise.Processor, v uint32) reprise.Kernel {
+func (s *site) store(p chip.Processor, v uint32) reprise.Kernel {
 	return reprise.Kernel{Name: fmt.Sprint("store on ", p), Image: s.image(kernels.Store), Processor: p, Cores: s.one(1),
 		Common: []uint32{v}, Args: values(s.l1.Addr(), 1, 0)}
 }
@@ -100,7 +101,7 @@ func mistakes() []mistake {
 			name: "two processors store to one word of L1",
 			says: []string{"race: store to", "of L1", "wrote", "Nothing that one of the two did"},
 			program: func(t *testing.T, s *site) *reprise.Program {
-				return &reprise.Program{Kernels: []reprise.Kernel{s.store(reprise.TRISC0, 7), s.store(reprise.TRISC2, 8)}, Buffers: []*reprise.Buffer{s.l1}}
+				return &reprise.Program{Kernels: []reprise.Kernel{s.store(chip.TRISC0, 7), s.store(chip.TRISC2, 8)}, Buffers: []*reprise.Buffer{s.l1}}
 			},
 		},
 		{
@@ -121,7 +122,7 @@ func mistakes() []mistake {
 			says: []string{"race"},
 			program: func(t *testing.T, s *site) *reprise.Program {
 				p := pipeline(s.image, "add", at(s.grid, 1), s.a, s.b, 5)
-				p.Kernels = append(p.Kernels, reprise.Kernel{Name: "thief", Image: s.image(kernels.Add), Processor: reprise.TRISC2, Cores: s.one(1), Args: values(0, 16, 64, 9)})
+				p.Kernels = append(p.Kernels, reprise.Kernel{Name: "thief", Image: s.image(kernels.Add), Processor: chip.TRISC2, Cores: s.one(1), Args: values(0, 16, 64, 9)})
 				return p
 			},
 		},
@@ -175,7 +176,7 @@ func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 		return im
 	}}
 	for i, b := range []**reprise.Buffer{&s.a, &s.b, &s.c} {
-		if *b, err = dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 64 * 64, PageSize: 64, Name: fmt.Sprint(i)}); err != nil {
+		if *b, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * 64, PageSize: 64, Name: fmt.Sprint(i)}); err != nil {
 			return err
 		}
 		p := make([]byte, (*b).Size())
@@ -186,7 +187,7 @@ func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 			return err
 		}
 	}
-	if s.l1, err = dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: s.grid.Size() * 64, PageSize: 64, Name: "L1"}); err != nil {
+	if s.l1, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: s.grid.Size() * 64, PageSize: 64, Name: "L1"}); err != nil {
 		return err
 	}
 	x, err := dev.Load(ctx, m.program(t, s))

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -58,7 +60,7 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 		if err == nil {
 			return
 		}
-		var h *reprise.HangError
+		var h *dispatch.HangError
 		if errors.As(err, &h) {
 			t.Log(h.Detail())
 		}
@@ -95,7 +97,7 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 		model[i] = first
 	}
 	for i := range buffers {
-		b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: pages * 64, PageSize: 64, Name: fmt.Sprint(i)})
+		b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * 64, PageSize: 64, Name: fmt.Sprint(i)})
 		must(err)
 		bufs = append(bufs, b)
 		write(i, rng.Uint32())
@@ -105,12 +107,12 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 	if seed%8 == 3 {
 		size += 600 << 10
 	}
-	bulk, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: size, PageSize: []int{64, 2048, 4096}[rng.IntN(3)], Name: "bulk"})
+	bulk, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: []int{64, 2048, 4096}[rng.IntN(3)], Name: "bulk"})
 	must(err)
 	bulkFirst := rng.Uint32()
 	must(q.Write(ctx, bulk, 0, count(bulk, bulkFirst)))
 
-	marks, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: n * 64, PageSize: 64, Name: "marks"})
+	marks, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * 64, PageSize: 64, Name: "marks"})
 	must(err)
 	must(q.Write(ctx, marks, 0, make([]byte, marks.Size())))
 
@@ -136,12 +138,12 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 	mark := uint32(0)
 	for i := range 2 {
 		v := rng.Uint32()
-		processor := []reprise.Processor{reprise.BRISC, reprise.NCRISC, reprise.TRISC1}[rng.IntN(3)]
+		processor := []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC1}[rng.IntN(3)]
 		jobs = append(jobs, load(&reprise.Program{
 			Name: fmt.Sprint("mark ", i),
 			Kernels: []reprise.Kernel{{
-				Name: "store", Image: image(kernels.Store), Processor: processor, Cores: []reprise.Range{grid}, Common: []uint32{v},
-				Args: func(c reprise.Core) []uint32 { return []uint32{marks.Addr(), 1, uint32(index(grid, c))} },
+				Name: "store", Image: image(kernels.Store), Processor: processor, Cores: []chip.Range{grid}, Common: []uint32{v},
+				Args: func(c chip.Core) []uint32 { return []uint32{marks.Addr(), 1, uint32(index(grid, c))} },
 			}},
 			Buffers: []*reprise.Buffer{marks},
 		}, func([]uint32) { mark = v }))
@@ -231,28 +233,28 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 }
 
 // at and index number the workers of a grid row by row.
-func at(g reprise.Range, i int) reprise.Core {
+func at(g chip.Range, i int) chip.Core {
 	w := g.End.X - g.Start.X + 1
-	return reprise.Core{X: g.Start.X + i%w, Y: g.Start.Y + i/w}
+	return chip.Core{X: g.Start.X + i%w, Y: g.Start.Y + i/w}
 }
 
-func index(g reprise.Range, c reprise.Core) int {
+func index(g chip.Range, c chip.Core) int {
 	return (c.Y-g.Start.Y)*(g.End.X-g.Start.X+1) + c.X - g.Start.X
 }
 
 // pipeline is a program that adds a number to every word of a buffer: three kernels on one core, joined by two circular
 // buffers.
-func pipeline(image func(string) *kernels.Image, name string, c reprise.Core, in, out *reprise.Buffer, add uint32) *reprise.Program {
+func pipeline(image func(string) *kernels.Image, name string, c chip.Core, in, out *reprise.Buffer, add uint32) *reprise.Program {
 	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(c.X, c.Y)}
+	cores := []chip.Range{chip.Single(c.X, c.Y)}
 	n := uint32(in.Size() / in.PageSize())
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{
-			{Name: "reader", Image: image(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
-			{Name: "add", Image: image(kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(from, to, n, add)},
-			{Name: "writer", Image: image(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
+			{Name: "reader", Image: image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
+			{Name: "add", Image: image(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(from, to, n, add)},
+			{Name: "writer", Image: image(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
 		},
 		CircularBuffers: []reprise.CircularBuffer{
 			{Index: from, Cores: cores, PageSize: 64, Pages: 2},

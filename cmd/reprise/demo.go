@@ -20,6 +20,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -38,7 +39,7 @@ type demoCmd struct {
 	// DumpDir is for hangs.
 	DumpDir string `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
-	target  reprise.Target  // what Device names
+	target  kmd.Target      // what Device names
 	machine *target.Machine // if it names one of several chips
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
 )
 
@@ -25,7 +25,7 @@ var errPlayed = errors.New("the recording has more than the demo did")
 
 // recorded returns the target that the demo runs on: its own, or one that records it. end says what became of it, given
 // the demo's error.
-func (c *demoCmd) recorded() (on reprise.Target, end func(error) error, err error) {
+func (c *demoCmd) recorded() (on kmd.Target, end func(error) error, err error) {
 	if p, ok := c.target.(*session.Player); ok && c.Record == "" {
 		return p, func(err error) error {
 			switch left := p.Left(); {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/pipeline"
@@ -31,7 +32,7 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 		end = r.span(what)
 	}
 	var dep *deploy.Deployment
-	input := reprise.BufferConfig{Kind: reprise.DRAM, Size: r.room * digits.PageBytes, PageSize: digits.PageBytes, Name: "input"}
+	input := reprise.BufferConfig{Kind: allocator.DRAM, Size: r.room * digits.PageBytes, PageSize: digits.PageBytes, Name: "input"}
 	pipe, err := pipeline.New(r.dev, pipeline.Config{Name: "digits", Trace: trace, Queues: 2, Input: &input},
 		func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 			var err error

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
@@ -37,7 +38,7 @@ func hangFile(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64})
+	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +47,8 @@ func hangFile(t *testing.T) string {
 		t.Fatal(err)
 	}
 	x, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: image, Cores: []reprise.Range{reprise.Single(2, 1)},
-		Args: func(reprise.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Name: "wait", Image: image, Cores: []chip.Range{chip.Single(2, 1)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func hangFile(t *testing.T) string {
 	if err := queue.Run(ctx, x); err != nil {
 		t.Fatal(err)
 	}
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	if err := queue.Finish(ctx); !errors.As(err, &h) || h.File == "" {
 		t.Fatalf("%v, want a *HangError with a file", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/usage"
 )
@@ -127,7 +127,7 @@ func report(ctx context.Context, w io.Writer, err error) int {
 	}
 	// Errors of package reprise bring the name along.
 	fmt.Fprintln(w, "reprise:", strings.TrimPrefix(err.Error(), "reprise: "))
-	var h *reprise.HangError
+	var h *dispatch.HangError
 	switch {
 	case !errors.As(err, &h):
 	case h.File != "":

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
@@ -17,7 +17,7 @@ const serveCommand = "ttsim-serve"
 const deviceHelp = target.Help
 
 // parseTarget turns what the user calls a device into a target.
-func parseTarget(s string) (reprise.Target, error) {
+func parseTarget(s string) (kmd.Target, error) {
 	d, err := parseDevice("--device", s)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -38,7 +40,7 @@ type recorded struct {
 }
 
 func recordTrace(ctx context.Context, card *sim.Card, kind string) (file []byte, err error) {
-	left, right := reprise.Grid(3, 4), reprise.Range{Start: reprise.Core{X: 3}, End: reprise.Core{X: 5, Y: 3}}
+	left, right := chip.Grid(3, 4), chip.Range{Start: chip.Core{X: 3}, End: chip.Core{X: 5, Y: 3}}
 	dev, err := reprise.Open(ctx, card, reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
 	if kind == "sharded" || kind == "hidden" {
 		if err == nil {
@@ -71,7 +73,7 @@ func (r *recorded) buffer(c reprise.BufferConfig) *reprise.Buffer {
 }
 
 func (r *recorded) pages(name string, addr uint32) *reprise.Buffer {
-	return r.buffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 128, PageSize: 64, Name: name, Addr: addr})
+	return r.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 128, PageSize: 64, Name: name, Addr: addr})
 }
 
 func (r *recorded) load(p *reprise.Program) *reprise.Executable {
@@ -87,13 +89,13 @@ func (r *recorded) image(name string) *kernels.Image {
 }
 
 // add is a program that adds a number to the words of two pages.
-func (r *recorded) add(name string, at reprise.Core, from, to *reprise.Buffer, n uint32, uses ...*reprise.Buffer) *reprise.Executable {
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+func (r *recorded) add(name string, at chip.Core, from, to *reprise.Buffer, n uint32, uses ...*reprise.Buffer) *reprise.Executable {
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	p := &reprise.Program{Name: name, Buffers: uses, Kernels: []reprise.Kernel{
-		{Name: "reader", Image: r.image(kernels.CopyReader), Processor: reprise.BRISC, Cores: cores, Args: args(from.Addr(), 0, 2, 64, 0)},
-		{Name: "add", Image: r.image(kernels.Add), Processor: reprise.TRISC0, Cores: cores, Args: args(0, 16, 2, n)},
-		{Name: "writer", Image: r.image(kernels.CopyWriter), Processor: reprise.NCRISC, Cores: cores, Args: args(to.Addr(), 0, 2, 64, 16)},
+		{Name: "reader", Image: r.image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(from.Addr(), 0, 2, 64, 0)},
+		{Name: "add", Image: r.image(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(0, 16, 2, n)},
+		{Name: "writer", Image: r.image(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(to.Addr(), 0, 2, 64, 16)},
 	}}
 	for _, i := range []int{0, 16} {
 		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 64, Pages: 2})
@@ -111,7 +113,7 @@ func (r *recorded) fill(b *reprise.Buffer, v uint32) {
 
 func (r *recorded) span(out *bytes.Buffer) {
 	x, y, z := r.pages("x", 0), r.pages("y", 0), r.pages("z", 0)
-	there, back := r.add("there", reprise.Core{X: 1}, x, y, 1, x, y), r.add("back", reprise.Core{X: 3, Y: 1}, y, z, 2, y, z)
+	there, back := r.add("there", chip.Core{X: 1}, x, y, 1, x, y), r.add("back", chip.Core{X: 3, Y: 1}, y, z, 2, y, z)
 	e := r.dev.NewEvent("there")
 	second := r.dev.Queue(1)
 	t, err := r.dev.Queue(0).Capture(r.ctx, "to and fro", func(_ context.Context, rec *reprise.Recorder) error {
@@ -125,7 +127,7 @@ func (r *recorded) span(out *bytes.Buffer) {
 
 func (r *recorded) apart(out *bytes.Buffer) {
 	x, y := r.pages("x", 0), r.pages("y", 0)
-	add, q := r.add("add", reprise.Core{X: 4}, x, y, 3, x, y), r.dev.Queue(1)
+	add, q := r.add("add", chip.Core{X: 4}, x, y, 3, x, y), r.dev.Queue(1)
 	t, err := q.Capture(r.ctx, "apart", func(_ context.Context, rec *reprise.Recorder) error { return rec.Run(add) })
 	r.do(err)
 	r.fill(x, 10)
@@ -133,14 +135,14 @@ func (r *recorded) apart(out *bytes.Buffer) {
 }
 
 func (r *recorded) sharded(out *bytes.Buffer) {
-	b := r.buffer(reprise.BufferConfig{Kind: reprise.L1, PageSize: 16, Name: "shards", Sharding: &reprise.Sharding{
-		Layout: reprise.HeightSharded, Tensor: []int{6, 1}, Shard: []int{2, 1}, Cores: []reprise.Range{reprise.Grid(1, 3)}, Orientation: reprise.ColMajor,
+	b := r.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Name: "shards", Sharding: &allocator.ShardSpec{
+		Layout: allocator.HeightSharded, Tensor: []int{6, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(1, 3)}, Orientation: allocator.ColMajor,
 	}})
 	part, err := b.Sub(0, 32)
 	r.do(err)
 	x := r.load(&reprise.Program{Name: "store", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "store", Image: r.image(kernels.Store), Processor: reprise.BRISC, Cores: []reprise.Range{reprise.Grid(1, 3)}, Common: []uint32{0},
-		Args: func(c reprise.Core) []uint32 { return []uint32{b.Addr(), 8, uint32(c.Y), 7, 6, 5, 4, 3, 2, 1} },
+		Name: "store", Image: r.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Grid(1, 3)}, Common: []uint32{0},
+		Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 8, uint32(c.Y), 7, 6, 5, 4, 3, 2, 1} },
 	}}})
 	t, err := r.dev.Queue(0).Capture(r.ctx, "shards", func(_ context.Context, rec *reprise.Recorder) error {
 		return errors.Join(rec.Run(x), rec.ParamBuffer("to", part, reprise.Arg{Kernel: "store"}))
@@ -153,7 +155,7 @@ func (r *recorded) sharded(out *bytes.Buffer) {
 // hidden has the second program count in a buffer that none declares, and the third show it.
 func (r *recorded) hidden(out *bytes.Buffer) {
 	x, h := r.pages("seen", 0), r.pages("hidden", 1<<24)
-	fine, count, show := r.add("fine", reprise.Core{}, x, x, 1, x), r.add("count", reprise.Core{X: 1}, h, h, 1), r.add("show", reprise.Core{}, h, x, 0, x)
+	fine, count, show := r.add("fine", chip.Core{}, x, x, 1, x), r.add("count", chip.Core{X: 1}, h, h, 1), r.add("show", chip.Core{}, h, x, 0, x)
 	t, err := r.dev.Queue(0).Capture(r.ctx, "hidden", func(_ context.Context, rec *reprise.Recorder) error {
 		return errors.Join(rec.Run(fine), rec.Run(count), rec.Run(show), rec.Run(fine))
 	})

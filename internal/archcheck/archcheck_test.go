@@ -18,29 +18,29 @@ const arrows = `
 # Programs.
 cmd/reprise                -> reprise *  # the command: everything
 examples/digits            -> chip examples/digits/internal/*  # a network for digits: its data and parameters
-examples/digits/deploy     -> reprise kernels examples/digits  # digits as programs on a device
+examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
 examples/digits/train      -> examples/digits examples/digits/internal/*  # training of digits, on the host
 examples/digits/internal/* -> examples/digits  # what the packages of digits share
-bench                      -> reprise allocator bench/probe chip kernels mesh observe sim/emu/tensix/arith  # costs of operations beside baselines
+bench                      -> reprise allocator bench/probe chip kernels mesh observe sim/emu/tensix/arith dispatch kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
 hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kmd mesh observe pipeline sim sim/emu/tensix/arith tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
 hwtest/target              -> chip kmd kmd/session sim sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> nothing  # boots a virtual machine with cards
-hwtest/vm/guest            -> reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu  # the program in that machine
+hwtest/vm/guest            -> reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
 
 # Tensors and operations.
-ops                        -> reprise ops/graph kernels mesh observe  # tensors, layouts, operations as programs
+ops                        -> reprise ops/graph kernels mesh observe allocator chip dispatch  # tensors, layouts, operations as programs
 ops/graph                  -> nothing  # what ran and what it allocated; others report to it
 ops/graph/view             -> ops/graph  # reports as pages for a browser
 ops/graph/visualizer       -> ops/graph  # reports in the database of the vendor's visualizer
 
 # Many chips, many hosts.
-mesh                       -> reprise allocator chip kernels kmd mesh/topology  # chips as one
+mesh                       -> reprise allocator chip kernels kmd mesh/topology dispatch  # chips as one
 mesh/hosts                 -> reprise allocator mesh  # meshes on several hosts in step
 mesh/topology              -> chip kmd internal/seam internal/kabi  # which chips there are, and the driver of chips without a PCI interface
 
 # Patterns and observers on the API.
-pipeline                   -> reprise  # transfers and replays that overlap
+pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
 observe                    -> reprise  # timelines, logs
 
 # The API: devices, buffers, programs, queues, traces.
@@ -80,7 +80,7 @@ internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/riscv             -> chip  # the cross compiler
 internal/fwbuild           -> chip kernels internal/riscv  # builds the images that are committed
-internal/devtest           -> reprise allocator kernels sim  # devices for tests
+internal/devtest           -> reprise allocator kernels sim chip kmd  # devices for tests
 `
 
 // parseArrows returns the packages that each package may import. The root package's name is "".

@@ -9,7 +9,9 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -22,7 +24,7 @@ type Bench struct {
 }
 
 // Open opens a device and closes it when the test ends.
-func Open(t *testing.T, target reprise.Target, opts ...reprise.Option) *Bench {
+func Open(t *testing.T, target kmd.Target, opts ...reprise.Option) *Bench {
 	t.Helper()
 	dev, err := reprise.Open(t.Context(), target, opts...)
 	if err != nil {
@@ -80,7 +82,7 @@ func (b *Bench) Says(err error, parts ...string) {
 // Pages is a DRAM buffer of n pages of 64 B.
 func (b *Bench) Pages(name string, n int) *reprise.Buffer {
 	b.Helper()
-	buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: n * 64, PageSize: 64, Name: name})
+	buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name})
 	b.Must(err)
 	return buf
 }
@@ -103,20 +105,20 @@ func (b *Bench) Image(name string) *kernels.Image {
 
 // Adder is a program that adds a number to every word of a buffer of pages of 64 B: three kernels on one core, joined by
 // two circular buffers.
-func (b *Bench) Adder(name string, at reprise.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
+func (b *Bench) Adder(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	b.Helper()
 	const from, to = 0, 16
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	n := uint32(in.Pages())
-	kernel := func(name string, p reprise.Processor, args ...uint32) reprise.Kernel {
-		return reprise.Kernel{Name: name, Image: b.Image(name), Processor: p, Cores: cores, Args: func(reprise.Core) []uint32 { return args }}
+	kernel := func(name string, p chip.Processor, args ...uint32) reprise.Kernel {
+		return reprise.Kernel{Name: name, Image: b.Image(name), Processor: p, Cores: cores, Args: func(chip.Core) []uint32 { return args }}
 	}
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{
-			kernel(kernels.CopyReader, reprise.BRISC, in.Addr(), 0, n, 64, from),
-			kernel(kernels.Add, reprise.TRISC0, from, to, n, addend),
-			kernel(kernels.CopyWriter, reprise.NCRISC, out.Addr(), 0, n, 64, to),
+			kernel(kernels.CopyReader, chip.BRISC, in.Addr(), 0, n, 64, from),
+			kernel(kernels.Add, chip.TRISC0, from, to, n, addend),
+			kernel(kernels.CopyWriter, chip.NCRISC, out.Addr(), 0, n, 64, to),
 		},
 		CircularBuffers: []reprise.CircularBuffer{{Index: from, Cores: cores, PageSize: 64, Pages: 2}, {Index: to, Cores: cores, PageSize: 64, Pages: 2}},
 		Buffers:         []*reprise.Buffer{in, out},
@@ -124,13 +126,13 @@ func (b *Bench) Adder(name string, at reprise.Core, in, out *reprise.Buffer, add
 }
 
 // Mover is a program that copies all pages of a buffer to another, each in DRAM or L1.
-func (b *Bench) Mover(name string, at reprise.Core, from, to *reprise.Buffer) *reprise.Program {
+func (b *Bench) Mover(name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
 	b.Helper()
 	const cb = 2
-	cores := []reprise.Range{reprise.Single(at.X, at.Y)}
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	in := uint32(0) // bit 0: from is in L1; bit 1: to is
 	for i, buf := range []*reprise.Buffer{from, to} {
-		if buf.Kind() == reprise.L1 {
+		if buf.Kind() == allocator.L1 {
 			in |= 1 << i
 		}
 	}
@@ -138,8 +140,8 @@ func (b *Bench) Mover(name string, at reprise.Core, from, to *reprise.Buffer) *r
 	return &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{{
-			Name: "move", Image: b.Image(kernels.Move), Processor: reprise.BRISC, Cores: cores,
-			Args: func(reprise.Core) []uint32 { return args },
+			Name: "move", Image: b.Image(kernels.Move), Processor: chip.BRISC, Cores: cores,
+			Args: func(chip.Core) []uint32 { return args },
 		}},
 		CircularBuffers: []reprise.CircularBuffer{{Index: cb, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
 		Buffers:         []*reprise.Buffer{from, to},
@@ -156,9 +158,9 @@ func Words(n int, first uint32) []byte {
 }
 
 // Allocated returns the bytes of each bank that are taken, by kind.
-func (b *Bench) Allocated() map[reprise.Kind]uint64 {
-	all := map[reprise.Kind]uint64{}
-	for _, k := range []reprise.Kind{reprise.DRAM, reprise.L1, allocator.Trace} {
+func (b *Bench) Allocated() map[allocator.Kind]uint64 {
+	all := map[allocator.Kind]uint64{}
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
 		all[k] = b.Dev.Memory(k).Allocated
 	}
 	return all

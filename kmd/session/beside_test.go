@@ -14,28 +14,32 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 // storing is a program that stores a word to a buffer on each core of a range.
-func storing(dev *reprise.Device, on reprise.Range, b *reprise.Buffer, v uint32) (*reprise.Program, error) {
+func storing(dev *reprise.Device, on chip.Range, b *reprise.Buffer, v uint32) (*reprise.Program, error) {
 	im, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
 	if err != nil {
 		return nil, err
 	}
 	return &reprise.Program{Name: "store", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Image: im, Cores: []reprise.Range{on}, Args: func(reprise.Core) []uint32 { return []uint32{b.Addr(), 1, v} },
+		Image: im, Cores: []chip.Range{on}, Args: func(chip.Core) []uint32 { return []uint32{b.Addr(), 1, v} },
 	}}}, nil
 }
 
 // atOnce uses two queues at the same time, each with workers of its own and from a goroutine of its own: programs, replays,
 // writes, reads and direct transfers. spoil changes a byte that one of them writes.
-func atOnce(ctx context.Context, t reprise.Target, rounds int, spoil byte) (err error) {
+func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(2),
-		reprise.WithQueueWorkers(0, reprise.Grid(2, 2)), reprise.WithQueueWorkers(1, reprise.Range{Start: reprise.Core{X: 2}, End: reprise.Core{X: 3, Y: 1}}))
+		reprise.WithQueueWorkers(0, chip.Grid(2, 2)), reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 3, Y: 1}}))
 	if err != nil {
 		return err
 	}
@@ -43,11 +47,11 @@ func atOnce(ctx context.Context, t reprise.Target, rounds int, spoil byte) (err 
 	var work [2]func() error
 	for id := range work {
 		q := dev.Queue(id)
-		b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 64 * dev.Grid().Size(), PageSize: 64})
+		b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * dev.Grid().Size(), PageSize: 64})
 		if err != nil {
 			return err
 		}
-		data, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 1 << 13, PageSize: 4096})
+		data, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 13, PageSize: 4096})
 		if err != nil {
 			return err
 		}
@@ -139,7 +143,7 @@ func TestPlayGoroutines(t *testing.T) {
 
 // A host that spins on memory without asking the driver for anything sees what the device writes all the same.
 func TestPlaySpinning(t *testing.T) {
-	use := func(target reprise.Target) error {
+	use := func(target kmd.Target) error {
 		dev, err := reprise.Open(t.Context(), target, reprise.WithQueueMemory(1<<20), reprise.WithPace(time.Minute, 0), reprise.WithHangTimeout(2*time.Minute))
 		if err != nil {
 			return err
@@ -172,12 +176,12 @@ func TestPlaySpinning(t *testing.T) {
 }
 
 // hang runs a program that never ends.
-func hang(ctx context.Context, t reprise.Target) error {
+func hang(ctx context.Context, t kmd.Target) error {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 	if err != nil {
 		return err
 	}
-	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.L1, Size: 16 * dev.Grid().Size(), PageSize: 16})
+	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * dev.Grid().Size(), PageSize: 16})
 	if err != nil {
 		return err
 	}
@@ -190,7 +194,7 @@ func hang(ctx context.Context, t reprise.Target) error {
 		return err
 	}
 	x, err := dev.Load(ctx, &reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Image: im, Cores: []reprise.Range{reprise.Single(1, 1)}, Args: func(reprise.Core) []uint32 { return []uint32{b.Addr(), 1} },
+		Image: im, Cores: []chip.Range{chip.Single(1, 1)}, Args: func(chip.Core) []uint32 { return []uint32{b.Addr(), 1} },
 	}}})
 	if err != nil {
 		return err
@@ -203,7 +207,7 @@ func hang(ctx context.Context, t reprise.Target) error {
 	if broken := dev.Recover(ctx); broken != nil {
 		return broken
 	}
-	p, broken := storing(dev, reprise.Grid(2, 2), b, 5)
+	p, broken := storing(dev, chip.Grid(2, 2), b, 5)
 	if broken == nil {
 		x, broken = dev.Load(ctx, p)
 	}
@@ -217,7 +221,7 @@ func hang(ctx context.Context, t reprise.Target) error {
 func TestPlayHang(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Blackhole(), &file)
-	var want, got *reprise.HangError
+	var want, got *dispatch.HangError
 	if err := hang(t.Context(), r); !errors.As(err, &want) {
 		t.Fatalf("recorded: %v", err)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // demo classifies a few digits eagerly and by a trace, and returns the scores of both.
-func demo(ctx context.Context, t reprise.Target, change func(*[]digits.Image)) (out [][][digits.Classes]int32, err error) {
+func demo(ctx context.Context, t kmd.Target, change func(*[]digits.Image)) (out [][][digits.Classes]int32, err error) {
 	net, err := digits.Trained()
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func demo(ctx context.Context, t reprise.Target, change func(*[]digits.Image)) (
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	dep, err := deploy.New(ctx, dev, net, len(images), reprise.Grid(2, 2))
+	dep, err := deploy.New(ctx, dev, net, len(images), chip.Grid(2, 2))
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func demo(ctx context.Context, t reprise.Target, change func(*[]digits.Image)) (
 var cards = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
 
 // record returns a recording of the demo.
-func record(t *testing.T, card reprise.Target) ([]byte, [][][digits.Classes]int32) {
+func record(t *testing.T, card kmd.Target) ([]byte, [][][digits.Classes]int32) {
 	t.Helper()
 	var file bytes.Buffer
 	r := session.Record(card, &file)
@@ -393,7 +393,7 @@ func TestRecordAFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, err := dev.Load(t.Context(), &reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
-		Image: image, Cores: []reprise.Range{reprise.Single(0, 0)}, Args: func(reprise.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+		Image: image, Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
 	}}})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 )
@@ -57,7 +56,7 @@ func (g *Group) alike(ctx context.Context, op string) error {
 	d := g.m.Chips()[0].Device
 	mine := traits{
 		g.m.Shape(), d.Arch().String(), fmt.Sprint(d.Grid()), d.Queues(),
-		d.MemoryFingerprint(reprise.DRAM), d.MemoryFingerprint(reprise.L1), d.MemoryFingerprint(reprise.L1Small), d.MemoryFingerprint(allocator.Trace),
+		d.MemoryFingerprint(allocator.DRAM), d.MemoryFingerprint(allocator.L1), d.MemoryFingerprint(allocator.L1Small), d.MemoryFingerprint(allocator.Trace),
 	}
 	data, err := json.Marshal(mine)
 	if err != nil {

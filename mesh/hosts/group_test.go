@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
@@ -24,7 +26,7 @@ type host struct {
 }
 
 func buffer(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
-	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: reprise.DRAM, Size: 64, PageSize: 64, Name: name}})
+	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}})
 }
 
 // start opens a mesh, loads a program and captures a trace, as a host's program does.
@@ -42,13 +44,13 @@ func start(t *testing.T, n *hosts.Node, m *mesh.Mesh) (*host, error) {
 	if h.out, err = buffer(m, "out"); err != nil {
 		return nil, err
 	}
-	cores := []reprise.Range{reprise.Single(0, 0)}
-	args := func(a ...uint32) func(reprise.Core) []uint32 { return func(reprise.Core) []uint32 { return a } }
+	cores := []chip.Range{chip.Single(0, 0)}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	p := &reprise.Program{Name: "add", CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 64, Pages: 2}, {Index: 16, Cores: cores, PageSize: 64, Pages: 2}}}
 	for _, k := range []reprise.Kernel{
-		{Name: kernels.CopyReader, Processor: reprise.BRISC, Args: args(in.Addr(), 0, 1, 64, 0)},
-		{Name: kernels.Add, Processor: reprise.TRISC0, Args: args(0, 16, 1, uint32(7+n.Rank()))},
-		{Name: kernels.CopyWriter, Processor: reprise.NCRISC, Args: args(h.out.Addr(), 0, 1, 64, 16)},
+		{Name: kernels.CopyReader, Processor: chip.BRISC, Args: args(in.Addr(), 0, 1, 64, 0)},
+		{Name: kernels.Add, Processor: chip.TRISC0, Args: args(0, 16, 1, uint32(7+n.Rank()))},
+		{Name: kernels.CopyWriter, Processor: chip.NCRISC, Args: args(h.out.Addr(), 0, 1, 64, 16)},
 	} {
 		if k.Image, err = kernels.Prebuilt(m.Chips()[0].Device.Arch(), k.Name); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/observe/otel"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -31,7 +32,7 @@ func TestSpans(t *testing.T) {
 	defer dev.Close()
 	d := ops.New(dev, ops.WithObserver(spans))
 	defer d.Close(context.Background())
-	x, err := d.Empty(t.Context(), ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(reprise.L1)})
+	x, err := d.Empty(t.Context(), ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func Example() {
 	}
 	defer dev.Close()
 	d := ops.New(dev, ops.WithObserver(spans))
-	x, err := d.Empty(ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.Int32, Memory: ops.Interleaved(reprise.DRAM)})
+	x, err := d.Empty(ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.Int32, Memory: ops.Interleaved(allocator.DRAM)})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/kernels"
 )
@@ -33,13 +35,13 @@ type Deployment struct {
 
 // New allocates the buffers on a device, writes the weights through its first queue and loads the programs, which divide
 // the images among cores. After an error nothing stays allocated.
-func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores reprise.Range) (*Deployment, error) {
+func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range) (*Deployment, error) {
 	return NewWithInput(ctx, d, n, images, cores, nil)
 }
 
 // NewWithInput is New with an input buffer of the caller: in DRAM, with a page of digits.PageBytes for each image. Close doesn't
 // free it.
-func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores reprise.Range, input *reprise.Buffer) (*Deployment, error) {
+func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range, input *reprise.Buffer) (*Deployment, error) {
 	dep := &Deployment{images: images, borrowed: input != nil}
 	if dep.borrowed {
 		dep.pages = append(dep.pages, input)
@@ -50,7 +52,7 @@ func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, ima
 	return dep, nil
 }
 
-func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Network, cores reprise.Range) error {
+func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Network, cores chip.Range) error {
 	if p.images < 1 {
 		return fmt.Errorf("%w: %d, want at least 1", ErrCount, p.images)
 	}
@@ -65,7 +67,7 @@ func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Net
 	}
 	for i, l := range n.Layers() {
 		name := fmt.Sprintf("layer %d", i)
-		w, err := d.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: l.PackedSize(), Name: name + " weights"})
+		w, err := d.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: l.PackedSize(), Name: name + " weights"})
 		if err != nil {
 			return err
 		}
@@ -87,7 +89,7 @@ func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Net
 
 func (p *Deployment) addPages(d *reprise.Device, name string) error {
 	b, err := d.NewBuffer(reprise.BufferConfig{
-		Kind: reprise.DRAM, Size: p.images * digits.PageBytes, PageSize: digits.PageBytes, Name: name,
+		Kind: allocator.DRAM, Size: p.images * digits.PageBytes, PageSize: digits.PageBytes, Name: name,
 	})
 	if err == nil {
 		p.pages = append(p.pages, b)
@@ -98,7 +100,7 @@ func (p *Deployment) addPages(d *reprise.Device, name string) error {
 // kernelImages are the loaded kernels of an architecture.
 type kernelImages struct{ reader, dense, writer *kernels.Image }
 
-func load(a reprise.Arch) (kernelImages, error) {
+func load(a chip.Arch) (kernelImages, error) {
 	var k kernelImages
 	files, err := digits.KernelsFor(a)
 	if err != nil {
@@ -116,31 +118,31 @@ func load(a reprise.Arch) (kernelImages, error) {
 }
 
 // program is one layer from input to output.
-func (k kernelImages) program(name string, l *digits.Layer, input, weights, output *reprise.Buffer, images int, cores reprise.Range) *reprise.Program {
-	share := map[reprise.Core]digits.Share{}
+func (k kernelImages) program(name string, l *digits.Layer, input, weights, output *reprise.Buffer, images int, cores chip.Range) *reprise.Program {
+	share := map[chip.Core]digits.Share{}
 	shares := digits.Shares(images, cores.Size())
 	for c := range cores.Cores() {
 		share[c] = shares[len(share)]
 	}
-	on := []reprise.Range{cores}
-	kernel := func(role string, im *kernels.Image, p reprise.Processor, args func(digits.Share) []uint32) reprise.Kernel {
+	on := []chip.Range{cores}
+	kernel := func(role string, im *kernels.Image, p chip.Processor, args func(digits.Share) []uint32) reprise.Kernel {
 		return reprise.Kernel{
 			Name: name + " " + role, Image: im, Processor: p, Cores: on,
-			Args: func(c reprise.Core) []uint32 { return args(share[c]) },
+			Args: func(c chip.Core) []uint32 { return args(share[c]) },
 		}
 	}
 	prog := &reprise.Program{
 		Name: name,
 		Kernels: []reprise.Kernel{
-			kernel("reader", k.reader, reprise.BRISC, func(s digits.Share) []uint32 {
+			kernel("reader", k.reader, chip.BRISC, func(s digits.Share) []uint32 {
 				return l.ReaderArgs(input.Addr(), weights.Addr(), s)
 			}),
-			kernel("writer", k.writer, reprise.NCRISC, func(s digits.Share) []uint32 {
+			kernel("writer", k.writer, chip.NCRISC, func(s digits.Share) []uint32 {
 				return l.WriterArgs(output.Addr(), s)
 			}),
-			kernel("dense 0", k.dense, reprise.TRISC0, l.DenseArgs),
-			kernel("dense 1", k.dense, reprise.TRISC1, l.DenseArgs),
-			kernel("dense 2", k.dense, reprise.TRISC2, l.DenseArgs),
+			kernel("dense 0", k.dense, chip.TRISC0, l.DenseArgs),
+			kernel("dense 1", k.dense, chip.TRISC1, l.DenseArgs),
+			kernel("dense 2", k.dense, chip.TRISC2, l.DenseArgs),
 		},
 		Buffers: []*reprise.Buffer{input, weights, output},
 	}

@@ -7,8 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
@@ -25,20 +28,20 @@ func TestVendorsSimulatorAgreesBitForBit(t *testing.T) {
 
 // agrees compares every byte of every layer on a device with the host reference: once run, once replayed from a trace on other
 // images.
-func agrees(t *testing.T, target reprise.Target) {
+func agrees(t *testing.T, target kmd.Target) {
 	r := newRig(t, target, 5*time.Minute)
 	ctx, dev, q, network, images, must := r.ctx, r.dev, r.q, r.network, r.images, r.must
-	allocated := func() map[reprise.Kind]uint64 {
-		return map[reprise.Kind]uint64{
-			reprise.DRAM: dev.Memory(reprise.DRAM).Allocated, reprise.L1: dev.Memory(reprise.L1).Allocated,
+	allocated := func() map[allocator.Kind]uint64 {
+		return map[allocator.Kind]uint64{
+			allocator.DRAM: dev.Memory(allocator.DRAM).Allocated, allocator.L1: dev.Memory(allocator.L1).Allocated,
 		}
 	}
 	before := allocated()
 	if _, err := New(ctx, dev, network, 0, dev.Grid()); !errors.Is(err, ErrCount) {
 		t.Errorf("no images: error %v, want %v", err, ErrCount)
 	}
-	var perr *reprise.ProgramError
-	if _, err := New(ctx, dev, network, 1, reprise.Grid(50, 50)); !errors.As(err, &perr) {
+	var perr *dispatch.ProgramError
+	if _, err := New(ctx, dev, network, 1, chip.Grid(50, 50)); !errors.As(err, &perr) {
 		t.Errorf("cores that the chip lacks: error %v, want a *ProgramError", err)
 	}
 	if diff := cmp.Diff(before, allocated()); diff != "" {
@@ -47,7 +50,7 @@ func agrees(t *testing.T, target reprise.Target) {
 
 	// Six cores and 44 images: shares of seven and eight, so that lanes get different numbers of pages and buffers wrap.
 	const n = 44
-	dep, err := New(ctx, dev, network, n, reprise.Grid(3, 2))
+	dep, err := New(ctx, dev, network, n, chip.Grid(3, 2))
 	must(err)
 	check := func(what string, images []digits.Image) {
 		t.Helper()

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
@@ -17,7 +17,7 @@ type card struct{ node seam.Node }
 func (c card) Node() seam.Node { return c.node }
 func (c card) String() string  { return c.node.String() }
 
-func emulated(t *testing.T, cfg emu.Config) reprise.Target {
+func emulated(t *testing.T, cfg emu.Config) kmd.Target {
 	t.Helper()
 	c, err := emu.New(cfg)
 	if err != nil {

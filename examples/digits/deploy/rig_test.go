@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/kmd"
 )
 
 // rig is a device, the trained network and the images of a test.
@@ -20,7 +22,7 @@ type rig struct {
 	images  []digits.Image
 }
 
-func newRig(t *testing.T, target reprise.Target, atMost time.Duration) *rig {
+func newRig(t *testing.T, target kmd.Target, atMost time.Duration) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), atMost)
 	t.Cleanup(cancel)
@@ -47,7 +49,7 @@ func (r *rig) must(err error) {
 	if err == nil {
 		return
 	}
-	var hang *reprise.HangError
+	var hang *dispatch.HangError
 	if errors.As(err, &hang) {
 		r.Log(hang.Detail())
 	}

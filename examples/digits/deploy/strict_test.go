@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
@@ -33,11 +33,11 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-func strict(t *testing.T, target reprise.Target) {
+func strict(t *testing.T, target kmd.Target) {
 	r := newRig(t, target, 2*time.Minute)
 	ctx, dev, q, network, images, must := r.ctx, r.dev, r.q, r.network, r.images, r.must
 	const n = 31 // three lanes with buffers of four pages hold twelve
-	dep, err := New(ctx, dev, network, n, reprise.Single(0, 0))
+	dep, err := New(ctx, dev, network, n, chip.Single(0, 0))
 	must(err)
 	for round := range 2 {
 		set := images[round*n : (round+1)*n]

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/kmd"
@@ -190,7 +191,7 @@ func (l *lives) busy(ctx context.Context) (*reprise.Device, *reprise.Buffer, err
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: 4096, PageSize: 64, Name: "b"})
+	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64, Name: "b"})
 	if err == nil {
 		err = dev.Queue(0).Write(ctx, b, 0, make([]byte, 4096))
 	}

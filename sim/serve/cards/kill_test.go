@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
 	"github.com/reprise-tt/reprise/hwtest"
@@ -30,7 +29,7 @@ const asUser = "reprise-card-user"
 
 // user is the life of a process that uses a card, or the chip behind it.
 func user(what, path string) int {
-	var c reprise.Target = cards.Socket(path)
+	var c kmd.Target = cards.Socket(path)
 	what, far := strings.CutPrefix(what, "far-")
 	if far {
 		d, err := target.Parse("far:socket:"+path, nil)

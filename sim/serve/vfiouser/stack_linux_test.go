@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
@@ -117,12 +118,12 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 		}
 	}
 	const cores, pages = 4, 4
-	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "in"})
+	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "in"})
 	check(err)
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: reprise.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "out"})
+	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "out"})
 	check(err)
-	on := []reprise.Range{reprise.Grid(cores, 1)}
-	kernel := func(name string, p reprise.Processor, args func(reprise.Core) []uint32) reprise.Kernel {
+	on := []chip.Range{chip.Grid(cores, 1)}
+	kernel := func(name string, p chip.Processor, args func(chip.Core) []uint32) reprise.Kernel {
 		image, err := kernels.Prebuilt(dev.Arch(), name)
 		check(err)
 		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: on, Args: args}
@@ -130,9 +131,9 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 	layer, err := dev.Load(ctx, &reprise.Program{
 		Name: "add 7",
 		Kernels: []reprise.Kernel{
-			kernel(kernels.CopyReader, reprise.BRISC, func(c reprise.Core) []uint32 { return []uint32{in.Addr(), uint32(c.X) * pages, pages, 64, 0} }),
-			kernel(kernels.Add, reprise.TRISC0, func(reprise.Core) []uint32 { return []uint32{0, 1, pages, 7} }),
-			kernel(kernels.CopyWriter, reprise.NCRISC, func(c reprise.Core) []uint32 { return []uint32{out.Addr(), uint32(c.X) * pages, pages, 64, 1} }),
+			kernel(kernels.CopyReader, chip.BRISC, func(c chip.Core) []uint32 { return []uint32{in.Addr(), uint32(c.X) * pages, pages, 64, 0} }),
+			kernel(kernels.Add, chip.TRISC0, func(chip.Core) []uint32 { return []uint32{0, 1, pages, 7} }),
+			kernel(kernels.CopyWriter, chip.NCRISC, func(c chip.Core) []uint32 { return []uint32{out.Addr(), uint32(c.X) * pages, pages, 64, 1} }),
 		},
 		CircularBuffers: []reprise.CircularBuffer{
 			{Index: 0, Cores: on, PageSize: 64, Pages: 2},
