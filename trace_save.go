@@ -28,7 +28,7 @@ func WithData(only ...*Buffer) SaveOption {
 }
 
 // WithResults has the file hold what is in these buffers, or parts of buffers, now as what a replay gives, so that who
-// loads it can compare ([Trace.CheckResults]). Replay the trace on the data that are saved with it before. What WithData
+// loads it can compare (CheckResults of [Trace.Debug]). Replay the trace on the data that are saved with it before. What WithData
 // would save of these bytes is left out.
 func WithResults(bufs ...*Buffer) SaveOption {
 	return func(o *saveOptions) { o.results = append(o.results, bufs...) }
