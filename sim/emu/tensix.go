@@ -464,6 +464,8 @@ func (t *tile) pushTo(o origin, thread int, inst uint32, expand bool) slowResult
 	if !t.engine(o).Push(thread, inst, expand) {
 		return t.engineFault(o)
 	}
-	t.release(o, pcBufBase)
+	if tensix.Signals(inst) {
+		t.release(o, pcBufBase)
+	}
 	return t.runEngine(o)
 }

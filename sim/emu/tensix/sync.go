@@ -15,6 +15,16 @@ const (
 	maxSemaphore  = 15
 )
 
+// Signals reports whether an instruction that a core pushes may tell others something, by a semaphore or a mutex; those of its MOPs
+// and replays may.
+func Signals(w uint32) bool {
+	switch w >> 24 {
+	case opSEMINIT, opSEMPOST, opSEMGET, opATRELM, opMOP, opREPLAY:
+		return true
+	}
+	return false
+}
+
 // Semaphore returns the value of semaphore i.
 func (e *Engine) Semaphore(i int) uint32 { return uint32(e.sync.value[i]) }
 
