@@ -132,13 +132,6 @@ func (q *Queue) leave(err *error, before bool) {
 	q.mu.Unlock()
 }
 
-// recoverLostLocked turns the fault of an access to a device that was removed into an error.
-func (q *Queue) recoverLostLocked(err *error) {
-	if e := recover(); e != nil {
-		*err = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e)))
-	}
-}
-
 // fail closes the queue to further commands, because host and device may disagree about where they are.
 func (q *Queue) fail(err error) error {
 	q.status.failed.CompareAndSwap(nil, &err)
