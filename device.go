@@ -43,7 +43,9 @@ type Device struct {
 	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or released
 }
 
-// Open opens a device, brings up its firmware and its command queues.
+// Open opens a device, brings up its firmware and its command queues. The target is kmd.Path for a
+// device node of the kernel driver, sim.Blackhole() or sim.Wormhole() for the embedded emulator, or ttsim.Library for the
+// vendor's simulator.
 func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	o := options{usageLog: usage.Dir}
 	for _, opt := range opts {

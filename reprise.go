@@ -6,9 +6,12 @@
 // [Trace] that lies at the top of every DRAM bank, and [Trace.Replay] runs it again by writing a few words.
 //
 // A device has one or two queues. Nothing orders two queues but an [Event], which one queue records and the other waits
-// for, and what the host has waited for; [Queue.Capture] records one trace over both.
+// for, and what the host has waited for; [Queue.Capture] records one trace over both, or over queues of several devices.
 //
-// Nothing is global: everything hangs off a Device that somebody opened and closes.
+// Coordinates, architectures and processors are those of package chip, kinds of memory and layouts those of package
+// allocator. Errors of programs, hangs and events are types of package dispatch, those of memory types of package allocator.
+//
+// Nothing is global: everything hangs off a Device that a program opens and closes.
 package reprise
 
 import (
