@@ -52,7 +52,7 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 		opt(&o)
 	}
 	if t == nil {
-		return nil, errors.New("reprise: open: no target: give a reprise.Path, an emulated card of package sim or a library of package ttsim")
+		return nil, errors.New("reprise: open: no target: give a kmd.Path, an emulated card of package sim or a library of package ttsim")
 	}
 	kd, err := kmd.Open(ctx, t)
 	if err != nil {
