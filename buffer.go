@@ -206,7 +206,7 @@ func (b *Buffer) checkDevice(d *Device) error {
 		return errors.New("no buffer: it is nil")
 	}
 	if b.d != d {
-		return fmt.Errorf("buffer %q: %w", b.name, ErrForeign)
+		return fmt.Errorf("buffer %q: %w", b.name, ErrWrongDevice)
 	}
 	if b.freed.Load() {
 		return fmt.Errorf("buffer %q: %w", b.name, ErrReleased)

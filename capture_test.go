@@ -156,7 +156,7 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 }
 
 // Between Begin and End a queue records what it is given, and then it runs again. What can't be recorded fails, and
-// so does End; nothing is left behind.
+// so does End; nothing is left.
 func TestBeginAndEnd(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)

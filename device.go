@@ -35,7 +35,7 @@ type Device struct {
 	cbs    cbArea
 
 	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is looked at
-	left      leftovers
+	left      deferredFrees
 	scratch   atomic.Pointer[[]byte] // to record in; nil while a Recorder has it
 	watch     watchers
 

@@ -24,8 +24,8 @@ var (
 	ErrOtherChip = dispatch.ErrOtherChip
 	// ErrLayout is returned for a part of a buffer where only a whole one will do: in the place of a loaded trace's.
 	ErrLayout = errors.New("only a whole buffer can be used")
-	// ErrForeign is returned when a buffer, executable or trace of one device is used with another.
-	ErrForeign = errors.New("it belongs to another device")
+	// ErrWrongDevice is returned when a buffer, executable or trace of one device is used with another.
+	ErrWrongDevice = errors.New("it belongs to another device")
 	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.
 	ErrCaptureEnded = errors.New("the capture has ended")
 	// ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.

@@ -83,7 +83,7 @@ func (e *Event) checkDevice(d *Device, op string) error {
 		return fmt.Errorf("reprise: %s: no event: it is nil", op)
 	}
 	if d != nil && e.d != d {
-		return fmt.Errorf("reprise: %s: event %q: %w", op, e.Name(), ErrForeign)
+		return fmt.Errorf("reprise: %s: event %q: %w", op, e.Name(), ErrWrongDevice)
 	}
 	return e.d.usable(op)
 }

@@ -187,7 +187,7 @@ func TestWaitsThatNothingEnds(t *testing.T) {
 	for what, err := range map[string]error{
 		"record": b.queue.Record(b.ctx, foreign), "wait": b.queue.Wait(b.ctx, foreign),
 	} {
-		if !errors.Is(err, reprise.ErrForeign) {
+		if !errors.Is(err, reprise.ErrWrongDevice) {
 			t.Errorf("%s a foreign event: %v", what, err)
 		}
 	}

@@ -122,7 +122,7 @@ func ExampleTrace_Debug() {
 	// second 6
 }
 
-// Bisect finds the program behind which a result is wrong.
+// Bisect finds the program after which a result is wrong.
 func ExampleTrace_Debug_bisect() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())

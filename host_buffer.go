@@ -85,7 +85,7 @@ func (h *HostBuffer) Free(ctx context.Context) error {
 func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 	switch {
 	case h.d != d:
-		return fmt.Errorf("host buffer %q: %w", h.name, ErrForeign)
+		return fmt.Errorf("host buffer %q: %w", h.name, ErrWrongDevice)
 	case h.freed:
 		return fmt.Errorf("host buffer %q: %w", h.name, ErrReleased)
 	case at < 0 || n < 0 || at > len(h.mem) || n > len(h.mem)-at:

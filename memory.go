@@ -126,17 +126,17 @@ func (d *Device) UsageLog() (string, error) {
 	return d.log.Path(), nil
 }
 
-// leftovers are what calls have left that failed, mostly because their context ended, while queues may still write to their
-// memory or run what lies there. It is given back once the host has waited for those queues.
-type leftovers struct {
+// deferredFrees is memory of calls that failed, mostly because their context ended, while queues may still write to it or
+// run what lies there. It is freed once the host has waited for those queues.
+type deferredFrees struct {
 	some atomic.Bool // list isn't empty
 	mu   sync.Mutex
-	list []leftover
+	list []deferredFree
 }
 
-type leftover struct {
-	behind []waitFor
-	free   func() error
+type deferredFree struct {
+	waits []waitFor
+	free  func() error
 }
 
 // waitFor is a wait of the host for a queue, by number.
@@ -145,22 +145,23 @@ type waitFor struct {
 	n uint64
 }
 
-// freeBehind calls free when the queues are done with what is in them now: at once if that can be waited for, otherwise when
-// somebody has.
-func (d *Device) freeBehind(ctx context.Context, free func() error, qs ...*Queue) error {
+// freeAfter calls free after the queues have finished what is in them now: at once if that wait ends without an error,
+// otherwise after a later wait for them.
+func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue) error {
 	for _, q := range qs {
-		if q.await(ctx) != nil { // what has kept the call from its end keeps this from it too
-			d.leave(free, qs)
+		if q.await(ctx) != nil { // mostly for the reason for which the call failed
+			d.deferFree(free, qs)
 			return nil
 		}
 	}
 	return free()
 }
 
-func (d *Device) leave(free func() error, qs []*Queue) {
-	l := leftover{free: free}
+// deferFree calls free after the host has waited for the queues.
+func (d *Device) deferFree(free func() error, qs []*Queue) {
+	l := deferredFree{free: free}
 	for _, q := range qs {
-		l.behind = append(l.behind, waitFor{q, q.begun.Load() + 1})
+		l.waits = append(l.waits, waitFor{q, q.begun.Load() + 1})
 	}
 	d.left.mu.Lock()
 	defer d.left.mu.Unlock()
@@ -168,15 +169,15 @@ func (d *Device) leave(free func() error, qs []*Queue) {
 	d.left.some.Store(true)
 }
 
-// freeLeft frees what no queue uses any more, or everything if the queues have lost what was in them.
-func (d *Device) freeLeft(all bool) error {
+// freeDeferred frees the memory that no queue uses any more, or all of it if the queues have lost what was in them.
+func (d *Device) freeDeferred(all bool) error {
 	if !d.left.some.Load() {
 		return nil
 	}
-	var due []leftover
+	var due []deferredFree
 	d.left.mu.Lock()
-	d.left.list = slices.DeleteFunc(d.left.list, func(l leftover) bool {
-		waited := all || !slices.ContainsFunc(l.behind, func(w waitFor) bool { return w.q.finished.Load() < w.n })
+	d.left.list = slices.DeleteFunc(d.left.list, func(l deferredFree) bool {
+		waited := all || !slices.ContainsFunc(l.waits, func(w waitFor) bool { return w.q.finished.Load() < w.n })
 		if waited {
 			due = append(due, l)
 		}

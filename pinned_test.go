@@ -170,7 +170,7 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 				b.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := b.queue.ReadTo(b.ctx, x, 0, other, 0, 64); !errors.Is(err, reprise.ErrForeign) {
+		if err := b.queue.ReadTo(b.ctx, x, 0, other, 0, 64); !errors.Is(err, reprise.ErrWrongDevice) {
 			b.Errorf("foreign: %v", err)
 		}
 		if _, err := b.queue.StartWriteFrom(b.ctx, x, 0, nil, 0, 64); err == nil {

@@ -265,7 +265,7 @@ func (x *Executable) Close(ctx context.Context) (err error) {
 // discard is drop for an executable that Load doesn't return: it waits until the kernels are no longer being written.
 func (x *Executable) discard(ctx context.Context) error {
 	if x.written {
-		return x.d.freeBehind(ctx, x.drop, x.d.queues[0])
+		return x.d.freeAfter(ctx, x.drop, x.d.queues[0])
 	}
 	return x.drop()
 }
@@ -291,7 +291,7 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 		return errors.New("no executable: it is nil")
 	}
 	if x.d != d {
-		return fmt.Errorf("executable %q: %w", x.Name(), ErrForeign)
+		return fmt.Errorf("executable %q: %w", x.Name(), ErrWrongDevice)
 	}
 	if x.closed {
 		return fmt.Errorf("executable %q: %w", x.Name(), ErrReleased)

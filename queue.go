@@ -95,7 +95,7 @@ func (q *Queue) await(ctx context.Context) error {
 	}
 	for was := q.finished.Load(); was < n && !q.finished.CompareAndSwap(was, n); was = q.finished.Load() {
 	}
-	return q.d.freeLeft(false)
+	return q.d.freeDeferred(false)
 }
 
 // Clock reads the clock that the queue's timed events take their [Event.DeviceTime] from, without waiting for the queue.

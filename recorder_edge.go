@@ -85,7 +85,7 @@ func (r *Recorder) checkEvent(e *Event, add func() error) error {
 	case e == nil:
 		return errors.New("no event: it is nil")
 	case e.d != r.d:
-		return ErrForeign
+		return ErrWrongDevice
 	case r.edges == nil:
 		return errOneQueue
 	case r.c.ended.Load():

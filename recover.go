@@ -61,7 +61,7 @@ func (d *Device) Recover(ctx context.Context) error {
 		err.Device = d.name
 		return err
 	}
-	return d.freeLeft(true)
+	return d.freeDeferred(true)
 }
 
 func (d *Device) recover(ctx context.Context) *RecoverError {

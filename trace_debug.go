@@ -280,7 +280,7 @@ func (p *placed) Free(ctx context.Context) error {
 		return errors.Join(errs...)
 	}
 	if len(p.busy) > 0 {
-		return p.s.d.freeBehind(ctx, free, p.busy...)
+		return p.s.d.freeAfter(ctx, free, p.busy...)
 	}
 	return free()
 }

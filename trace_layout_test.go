@@ -122,7 +122,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 					}
 					b.must(errors.Join(trace.Debug().Check(b.ctx), trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
 					if diff := cmp.Diff(after, b.read(buf)); diff != "" {
-						t.Errorf("behind a replay (-recorded +loaded):\n%s", diff)
+						t.Errorf("after a replay (-recorded +loaded):\n%s", diff)
 					}
 					var again bytes.Buffer
 					b.must(trace.Save(b.ctx, &again))
@@ -155,7 +155,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 	}
 }
 
-// Shards that a file has on cores which the device gives to nobody are refused by name, and nothing is left behind.
+// Shards that a file has on cores which the device gives to nobody are refused by name, and nothing is left.
 func TestTraceFileOfOtherCores(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.numbers(b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)}))

@@ -179,7 +179,7 @@ func bufferOn(d *Device, bufs []*Buffer) (*Buffer, error) {
 	if len(bufs) == 1 {
 		return bufs[0], nil
 	}
-	return nil, fmt.Errorf("%d buffers are given, and none is on %s: %w", len(bufs), d.name, ErrForeign)
+	return nil, fmt.Errorf("%d buffers are given, and none is on %s: %w", len(bufs), d.name, ErrWrongDevice)
 }
 
 // set calls f for the parts that have a parameter.

@@ -233,7 +233,7 @@ func (p *part) isReleased() bool {
 func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
 	if p.written || len(others) > 0 {
-		return p.q.d.freeBehind(ctx, p.drop, append(others, p.q)...)
+		return p.q.d.freeAfter(ctx, p.drop, append(others, p.q)...)
 	}
 	return p.drop()
 }

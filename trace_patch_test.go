@@ -24,7 +24,7 @@ var (
 )
 
 // A replay has the arguments that were set last before it, and replays in the queue keep theirs: each write of the
-// trace comes behind the replay before and ahead of its own.
+// trace comes after the replay before and ahead of its own.
 func TestSetParameters(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in, mid, out := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4)

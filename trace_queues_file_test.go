@@ -84,7 +84,7 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 				at := 0
 				okay(t, tr.Debug().Split(r.ctx, 1+cuts%n, func(first, end int) error {
 					if first != at {
-						t.Fatalf("a piece from %d on comes behind one up to %d", first, at)
+						t.Fatalf("a piece from %d on comes after one up to %d", first, at)
 					}
 					at = end
 					return nil
@@ -102,7 +102,7 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 				}
 				r.sums(t, bufs, "timed", sums, 4)
 				okay(t, tr.Replay(r.ctx))
-				r.sums(t, bufs, "a replay behind it all", sums, 5)
+				r.sums(t, bufs, "a replay after it all", sums, 5)
 				r.clear(t, bufs)
 			}
 			before := there.dev.MemorySnapshot()
@@ -307,7 +307,7 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 	}
 }
 
-// Whatever a file says whose checksum is right: it is loaded or refused, nothing panics, and nothing is left behind.
+// Whatever a file says whose checksum is right: it is loaded or refused, nothing panics, and nothing is left.
 func TestLoadMutatedFiles(t *testing.T) {
 	b := split(t, sim.Wormhole())
 	x, y := b.pages("x", 4), b.pages("y", 4)

@@ -97,7 +97,7 @@ func TestTraceSpansQueues(t *testing.T) {
 			b.holds(x, 30)
 			b.must(five.Release(b.ctx))
 			if err := five.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-				b.Errorf("replay behind a release: %v", err)
+				b.Errorf("replay after a release: %v", err)
 			}
 			if err := five.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
 				b.Errorf("second release: %v", err)
@@ -113,7 +113,7 @@ func TestTraceSpansQueues(t *testing.T) {
 // schedule is a random trace over two queues, and how it is used.
 type schedule struct {
 	Steps   []scheduleStep
-	Between []int // behind each replay: the queue whose event the other one waits for, or -1 for nothing
+	Between []int // after each replay: the queue whose event the other one waits for, or -1 for nothing
 }
 
 type scheduleStep struct{ Op, Chain, Queue, Event int }
@@ -272,7 +272,7 @@ func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	}{
 		{"recorded outside", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Wait(outside) }, reprise.ErrInCapture, []string{`wait for event "outside" at `, "trace_queues_test.go:", "wasn't recorded in this capture"}},
 		{"never recorded", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); _ = rs[1].Wait(e); return nil }, reprise.ErrInCapture, []string{`wait for event "e" at `, "wasn't recorded in this capture"}},
-		{"foreign", q, func(rs []*reprise.Recorder) error { return rs[1].Record(shared.dev.NewEvent("foreign")) }, reprise.ErrForeign, []string{`record event "foreign"`}},
+		{"foreign", q, func(rs []*reprise.Recorder) error { return rs[1].Record(shared.dev.NewEvent("foreign")) }, reprise.ErrWrongDevice, []string{`record event "foreign"`}},
 		{"no event", q, func(rs []*reprise.Recorder) error { return rs[1].Wait(nil) }, nil, []string{"no event"}},
 		{"other's workers", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Run(x) }, nil, []string{`run program "x" at `, "the queue starts the workers"}},
 		{"empty part", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[0].Record(e) }, reprise.ErrEmptyTrace, []string{"queue 1"}},
@@ -353,9 +353,9 @@ func TestTraceOverQueuesParameters(t *testing.T) {
 	b.must(trace.Set("addend", 8))
 	b.must(trace.Release(b.ctx))
 	if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("replay with a changed parameter behind a release: %v", err)
+		t.Errorf("replay with a changed parameter after a release: %v", err)
 	}
 	if err := trace.Set("addend", 9); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("set behind a release: %v", err)
+		t.Errorf("set after a release: %v", err)
 	}
 }

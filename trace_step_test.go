@@ -69,7 +69,7 @@ func TestStepAndSplit(t *testing.T) {
 			} else {
 				err = trace.Debug().Split(b.ctx, pieces, func(first, end int) error {
 					if len(ends) > 0 && ends[len(ends)-1] != first {
-						b.Errorf("a piece starts at %d behind %v", first, ends)
+						b.Errorf("a piece starts at %d after %v", first, ends)
 					}
 					return look(end)
 				})
@@ -230,7 +230,7 @@ func TestStepOnSecondQueue(t *testing.T) {
 	}
 }
 
-// A Check behind a replay that is still running on another queue leaves that replay's results alone.
+// A Check after a replay that is still running on another queue leaves that replay's results alone.
 func TestCheckBehindReplay(t *testing.T) {
 	left, right := chip.Range{End: chip.Core{X: 3, Y: 3}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 7, Y: 3}}
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))

@@ -23,7 +23,7 @@ func here(lines int) string {
 }
 
 // What a capture can't record is an error that names the place in the caller's program, even if the caller drops it;
-// nothing is left behind, and the queue works as before.
+// nothing is left, and the queue works as before.
 func TestFailedCaptures(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)

@@ -436,8 +436,8 @@ func foreignThings(t *fixture) {
 			return r.Run(x)
 		})),
 	} {
-		if !errors.Is(err, reprise.ErrForeign) {
-			t.Errorf("%s: error %v, want ErrForeign", name, err)
+		if !errors.Is(err, reprise.ErrWrongDevice) {
+			t.Errorf("%s: error %v, want ErrWrongDevice", name, err)
 		}
 		t.says(err, name, "it belongs to another device")
 	}

@@ -17,7 +17,7 @@ var (
 	// ErrReleased is in errors about tensors that were deallocated.
 	ErrReleased = reprise.ErrReleased
 	// ErrWrongDevice is in errors about tensors that belong to another Device or Mesh.
-	ErrWrongDevice = reprise.ErrForeign
+	ErrWrongDevice = reprise.ErrWrongDevice
 	// ErrPlanned is in errors about the use of tensors of a capture without dispatch after its end: they have no memory.
 	ErrPlanned = errors.New("the tensor was only planned, in a capture without dispatch")
 	// ErrCacheMiss is in errors about programs that are not in the program cache while a trace is captured; the error is a
