@@ -33,8 +33,9 @@ type part struct {
 	holds   []allocator.Extent
 	cbEnd   uint64
 	prep    dispatch.Prepared
-	site    uintptr // who has asked for its memory; 0 if that isn't known yet
-	written bool    // the queue was told to write there
+	patches [2]dispatch.CountPatch // prep.Counts
+	site    uintptr                // who has asked for its memory; 0 if that isn't known yet
+	written bool                   // the queue was told to write there
 
 	released bool // guarded by params.mu
 }
@@ -135,7 +136,7 @@ func (p *part) place(ctx context.Context, after dispatch.State) error {
 	}
 	p.prep = dispatch.Prepared{
 		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size], After: after,
-		Counts: p.counts(replay),
+		Counts: append(p.patches[:0], p.counts(replay)...),
 	}
 	if len(p.params.list) > 0 {
 		p.params.place(p.image, int(d.disp.Chip().Params().Align.DRAMWrite))
