@@ -89,6 +89,6 @@ func WithStockWireFormat() Option { return func(o *options) { o.dispatch.StockWi
 func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpDir = dir } }
 
 // WithUsageLog puts the file that shows other processes how much device memory is in use, for "reprise monitor", into
-// a directory, or turns it off for an empty name. The default is /dev/shm. Open succeeds without the file; Device.UsageLog says why there is none. A change of
-// the memory in use costs a few stores and no system call.
+// a directory, or turns it off for an empty name. The default is /dev/shm. Open succeeds without the file;
+// Device.UsageLog says why it is missing. A change of the memory in use costs a few stores and no system call.
 func WithUsageLog(dir string) Option { return func(o *options) { o.usageLog = dir } }

@@ -83,25 +83,13 @@ func (ps *params) place(im *tracebuf.Image, align int) {
 		slices.Sort(p.At)
 		p.At = slices.Compact(p.At)
 		p.patches = p.patches[:0]
-		for _, at := range p.At {
-			off := at &^ (align - 1)
-			if n := len(p.patches); n > 0 {
-				last := &p.patches[n-1]
-				end := last.Off + len(last.Data)
-				if off < end {
-					continue
-				}
-				if off == end && end%im.PageSize != 0 {
-					last.Data = im.Bytes[last.Off : end+align]
-					continue
-				}
-			}
-			p.patches = append(p.patches, dispatch.Patch{Off: off, Data: im.Bytes[off : off+align]})
+		for _, r := range im.AlignedPieces(p.At, align) {
+			p.patches = append(p.patches, dispatch.Patch{Off: r.Start, Data: im.Bytes[r.Start:r.End]})
 		}
 	}
 }
 
-// drop gives back what the parameters hold.
+// drop releases what the parameters hold.
 func (ps *params) drop(mem *allocator.Allocator) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -202,12 +190,12 @@ func (p *part) set(name string, v uint32) error {
 	defer p.params.mu.Unlock()
 	one, err := p.params.find(name, tracebuf.Arg)
 	if err == nil {
-		err = p.usable()
+		err = p.usableLocked()
 	}
 	if err != nil {
 		return fmt.Errorf("reprise: trace %q: set parameter %q: %w", p.name, name, err)
 	}
-	p.setWords(one, v)
+	p.setWordsLocked(one, v)
 	return nil
 }
 
@@ -218,7 +206,7 @@ func (p *part) setBuffer(name string, b *Buffer) error {
 	if err != nil {
 		return err
 	}
-	if err := p.usable(); err != nil {
+	if err := p.usableLocked(); err != nil {
 		return err
 	}
 	if err := b.checkDevice(p.q.d); err != nil {
@@ -237,8 +225,8 @@ func (p *part) setBuffer(name string, b *Buffer) error {
 	}
 	p.params.replaced = append(p.params.replaced, one.buf.owned())
 	one.buf = b
-	p.setWords(one, b.Addr())
-	return p.params.settle(mem, p.q.finished.Load())
+	p.setWordsLocked(one, b.Addr())
+	return p.params.settleLocked(mem, p.q.finished.Load())
 }
 
 func (ps *params) has(name string) bool {
@@ -272,56 +260,53 @@ func (ps *params) find(name string, kind tracebuf.ParamKind) (*param, error) {
 	return p, nil
 }
 
-// setWords changes a parameter on the host. Called with params.mu held.
-func (t *part) setWords(p *param, v uint32) {
-	if v == p.Value {
+// setWordsLocked changes a parameter on the host.
+func (p *part) setWordsLocked(one *param, v uint32) {
+	if v == one.Value {
 		return
 	}
-	p.Value = v
-	for _, at := range p.At {
-		cq.Put32(t.image.Bytes, at, v)
+	one.SetValue(p.image.Bytes, v)
+	if !one.dirty {
+		one.dirty = true
+		p.params.dirty = append(p.params.dirty, one)
 	}
-	if !p.dirty {
-		p.dirty = true
-		t.params.dirty = append(t.params.dirty, p)
-	}
-	t.params.changed.Store(true)
+	p.params.changed.Store(true)
 }
 
 // replayChanged is Replay when parameters have changed.
-func (t *part) replayChanged(ctx context.Context) error {
-	ps := &t.params
+func (p *part) replayChanged(ctx context.Context) error {
+	ps := &p.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if err := t.usable(); err != nil {
+	if err := p.usableLocked(); err != nil {
 		return err
 	}
-	iv := interleaved(t.ext)
-	if err := t.q.q.SubmitPatched(ctx, &t.prep, &iv, ps.collect()); err != nil {
+	iv := interleaved(p.ext)
+	if err := p.q.q.SubmitPatched(ctx, &p.prep, &iv, ps.collectLocked()); err != nil {
 		return err
 	}
-	ps.written(t.q)
+	ps.writtenLocked(p.q)
 	return nil
 }
 
 // flush writes changed parameters to the trace without a replay.
-func (t *part) flush(ctx context.Context) error {
-	ps := &t.params
+func (p *part) flush(ctx context.Context) error {
+	ps := &p.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if err := t.usable(); err != nil || len(ps.dirty) == 0 {
+	if err := p.usableLocked(); err != nil || len(ps.dirty) == 0 {
 		return err
 	}
-	iv := interleaved(t.ext)
-	if err := t.q.q.Patch(ctx, &iv, ps.collect()); err != nil {
+	iv := interleaved(p.ext)
+	if err := p.q.q.Patch(ctx, &iv, ps.collectLocked()); err != nil {
 		return err
 	}
-	ps.written(t.q)
+	ps.writtenLocked(p.q)
 	return nil
 }
 
-// collect returns the patches of what has changed. Called with mu held.
-func (ps *params) collect() []dispatch.Patch {
+// collectLocked returns the patches of what has changed.
+func (ps *params) collectLocked() []dispatch.Patch {
 	ps.patches = ps.patches[:0]
 	for _, p := range ps.dirty {
 		ps.patches = append(ps.patches, p.patches...)
@@ -332,8 +317,8 @@ func (ps *params) collect() []dispatch.Patch {
 	return ps.patches
 }
 
-// written notes that the patches are in the queue. Called with mu held.
-func (ps *params) written(q *Queue) {
+// writtenLocked notes that the patches are in the queue.
+func (ps *params) writtenLocked(q *Queue) {
 	for _, p := range ps.dirty {
 		p.dirty = false
 	}
@@ -398,8 +383,8 @@ func merge(ps []dispatch.Patch) []dispatch.Patch {
 	return out
 }
 
-// settle gives back the buffers that nothing uses any more, when that Finish has returned.
-func (ps *params) settle(mem *allocator.Allocator, finished uint64) error {
+// settleLocked releases the buffers that nothing uses any more, after that many Finishes have returned.
+func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error {
 	var errs []error
 	ps.retired = slices.DeleteFunc(ps.retired, func(r retired) bool {
 		if finished < r.finish {
@@ -411,17 +396,17 @@ func (ps *params) settle(mem *allocator.Allocator, finished uint64) error {
 	return errors.Join(errs...)
 }
 
-// usable says whether the trace has been released. Called with params.mu held.
-func (t *part) usable() error {
-	if t.released {
+// usableLocked returns an error once the trace has been released.
+func (p *part) usableLocked() error {
+	if p.released {
 		return ErrReleased
 	}
 	return nil
 }
 
 // commands returns the trace as the next replay will find it.
-func (t *part) commands() []byte {
-	t.params.mu.Lock()
-	defer t.params.mu.Unlock()
-	return slices.Clone(t.image.Bytes)
+func (p *part) commands() []byte {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	return slices.Clone(p.image.Bytes)
 }
