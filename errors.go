@@ -112,20 +112,22 @@ func callSite() runtime.Frame {
 // userPC returns the call site that the caller works for: the innermost one outside of this package and of those that
 // call it for their own callers. It is 0 if that is on another goroutine.
 func userPC() uintptr {
-	var pcs [4]uintptr // the call site is near, and every frame takes time
-	runtime.Callers(1, pcs[:1])
-	ours := packageOf(runtime.FuncForPC(pcs[0] - 1).Name())
-	for skip := 2; ; skip += len(pcs) {
+	var pcs [5]uintptr // the call site is near, and every frame takes time
+	ours := ""
+	for skip := 1; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
 		for _, pc := range pcs[:n] {
 			f := runtime.FuncForPC(pc - 1)
-			if f == nil || worksForOthers(f.Name(), ours) {
-				continue
-			}
-			if f.Name() == "runtime.goexit" {
+			switch {
+			case f == nil:
+			case ours == "": // this function
+				ours = packageOf(f.Name())
+			case worksForOthers(f.Name(), ours):
+			case f.Name() == "runtime.goexit":
 				return 0
+			default:
+				return pc
 			}
-			return pc
 		}
 		if n < len(pcs) {
 			return 0
