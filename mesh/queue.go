@@ -93,7 +93,7 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 }
 
 // Run puts a program into the queues of the chips that have a part of it. It returns once the commands are in the issue
-// rings. When a chip fails, those before it have theirs and those behind it are left out (ErrSkipped).
+// rings. When a chip fails, those before it have theirs and those after it are left out (ErrSkipped).
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if err := q.ready("run", x.of); err != nil {
 		return err
