@@ -13,7 +13,8 @@
 //	image, err := kernels.Load(file) // the bytes of mine.elf, embedded for instance
 //
 // Kernels written against tt-metal's data-movement API include "api/dataflow/dataflow_api.h" or "dataflow_api.h" as they do
-// there; include/reprise/kernel.h has the layer below it. [Sources] are these files, for other build systems.
+// there; include/reprise/kernel.h has the layer below it. Kernels of the T cores drive the Tensix engines by
+// include/reprise/tensix.h. [Sources] are these files, for other build systems.
 //
 // A kernel's text may run anywhere in L1, so it must not contain its own address: no jump tables, no stored function
 // pointers, no virtual functions, no static constructors. Its data lives in the processor's local RAM, a few KiB that

@@ -11,7 +11,7 @@ import (
 func TestCommittedTablesAreWhatTheirTextsSay(t *testing.T) {
 	const dir = "../.."
 	for _, s := range sources {
-		want, err := generated(dir, s.from, s.generate)
+		want, err := s.generated(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
