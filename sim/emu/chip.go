@@ -19,6 +19,10 @@ type Config struct {
 	// Synchronous makes the chip run inside the host's accesses instead of on a goroutine of its own: each access
 	// returns when every processor waits or is in reset, or after MaxRun instructions.
 	Synchronous bool
+	// EngineWorkers is on how many goroutines Tensix engines of different tiles run at the same time, 0 for as many as Go uses
+	// processors. The run does not depend on it.
+	EngineWorkers int
+
 	// MaxRun bounds what runs inside one access of a Synchronous chip; 0 means 1<<24 instructions.
 	MaxRun int
 
@@ -117,8 +121,8 @@ func newChip(cfg Config) (*Chip, error) {
 	if err != nil {
 		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
 	}
-	if cfg.Delay < 0 || cfg.MaxRun < 0 {
-		return nil, fmt.Errorf("emu: %w: Delay %d and MaxRun %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun)
+	if cfg.Delay < 0 || cfg.MaxRun < 0 || cfg.EngineWorkers < 0 {
+		return nil, fmt.Errorf("emu: %w: Delay %d, MaxRun %d and EngineWorkers %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun, cfg.EngineWorkers)
 	}
 	if cfg.MaxRun == 0 {
 		cfg.MaxRun = 1 << 24
@@ -160,7 +164,7 @@ func (c *Chip) Reset() error {
 		return fmt.Errorf("emu: reset: %w", ErrClosed)
 	}
 	was := c.pcie
-	c.queue, c.pos, c.events = nil, 0, nil
+	c.queue, c.pos, c.events, c.waitingEngines = nil, 0, nil, nil
 	c.inbox.empty()
 	clear(c.order)
 	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, arc{}, 0

@@ -110,7 +110,7 @@ func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	if v&enable == 0 {
 		return refuse(UnsupportedFunctionality, "DBG_RD_DATA while DBG_BUS_CTRL doesn't enable the bus")
 	}
-	if data, ok := t.engine(o).DebugBus(daisy, signal, word); ok {
+	if data, ok := t.settledEngine().DebugBus(daisy, signal, word); ok {
 		return data, slowDone
 	}
 	return refuse(UnimplementedFunctionality, "signal %d at place %d of the debug bus is not emulated", signal, daisy)
@@ -132,7 +132,7 @@ func (t *tile) debugArray(o origin) (uint32, slowResult) {
 	case array != dst:
 		cat, why = MissingSpecification, "only array 2, Dst, is specified"
 	default:
-		return t.engine(o).DebugDst(row, pair), slowDone
+		return t.settledEngine().DebugDst(row, pair), slowDone
 	}
 	t.chip.refuse(o, cat, "debug registers", debugBase+regArrayReadData, "DBG_ARRAY_RD_CMD = %#x: %s", v, why)
 	return 0, slowHalt
@@ -187,9 +187,9 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 	case regArrayReadEnable, regArrayReadCommand:
 		return t.debugArrayStore(o, off, v)
 	case regConfigRead:
-		data, ok := t.engine(o).LoadConfig(v)
+		data, ok := t.settledEngine().LoadConfig(v)
 		if !ok {
-			return t.engineFault(o)
+			return t.refuseEngine(o)
 		}
 		d.configData = data
 		return slowDone

@@ -16,8 +16,7 @@
 //   - mailboxes hold four values and can be queried (BabyRISCV/Mailboxes.md);
 //   - NCRISC_RESET_PC can be read back on Blackhole.
 //
-// The Tensix engines are those of package tensix, which names what they refuse with the thread and the instruction. They take no
-// time: what a core pushes is executed at once unless it waits for a semaphore, a mutex or a bank. The floating-point
+// The Tensix engines are those of package tensix, which names what they refuse with the thread and the instruction. The floating-point
 // extension of Blackhole's TRISCs is not emulated.
 //
 // Some things that silicon also refuses, or lets hang, show only as a hang here: a count of multicast destinations that
@@ -137,6 +136,12 @@
 // parked until something that it read can change. When it is woken and none of that has changed, its loop is counted as
 // executed and it is parked again. A chip on which all processors are parked or held in reset uses no
 // processor time of the host.
+//
+// Tensix engines execute what cores have given them when all cores have had their slice, those of different tiles on as many
+// goroutines as [Config.EngineWorkers] says. A core that loads what they may change (semaphores, GPRs, configuration, whether
+// they are done) before that waits for it, and so does one that has given them 256 things. So a run depends on the seed and not
+// on how many goroutines there are, and programs that don't use engines run as if there were none. With [Config.RefuseRaces]
+// engines execute each instruction inside the store or .ttinsn that pushes it.
 //
 // NoC requests complete inside the store that starts them, unless [Config.Delay] is set: then they are counted as sent,
 // their data are read, arrive, and their responses are counted one after the other at later times, in any order that the

@@ -69,7 +69,7 @@ func (c *Chip) Cores() []CoreState {
 					}
 				}
 			}
-			if e := t.tensix.engine; e != nil && k.hw >= 1 && k.hw <= 3 {
+			if e := t.tensix.engines; e != nil && k.hw >= 1 && k.hw <= 3 {
 				s.Engine = e.Waiting(int(k.hw) - 1)
 			}
 			out = append(out, s)

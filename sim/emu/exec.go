@@ -8,6 +8,7 @@ type stop uint8
 const (
 	stopSlice   stop = iota // the slice is used up
 	stopBlocked             // the instruction at pc waits for a mailbox; pc is unchanged
+	stopAgain               // the same, but only until the next round
 	stopHalt                // the core was put into reset, or the chip stopped
 )
 
@@ -332,6 +333,9 @@ func (c *core) run(n int) stop {
 			case slowBlocked:
 				c.count(n)
 				return stopBlocked
+			case slowAgain:
+				c.count(n)
+				return stopAgain
 			}
 			// The core or the chip stopped, after the instruction did its work.
 			c.pc += 4

@@ -30,6 +30,7 @@ type slowResult uint8
 const (
 	slowDone slowResult = iota
 	slowBlocked
+	slowAgain // in the next round
 	slowHalt
 )
 

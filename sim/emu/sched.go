@@ -14,6 +14,9 @@ const (
 	maxSliceDelay = 128 // with Config.Delay, so that requests in flight overlap with what runs
 )
 
+// maxTurns is after how many slices engines run although the round goes on: cores that wake each other prolong it.
+const maxTurns = 4096
+
 // sched is how the chip runs: which cores are runnable, who may touch the chip, and what time it is.
 //
 // The token in tok is the right to touch the chip. A channel hands it on in the order of asking, so that a host
@@ -36,7 +39,11 @@ type sched struct {
 	order    map[orderKey]uint64
 	eventSeq uint64
 
-	stores  storeQueue
+	stores         storeQueue
+	waitingEngines []*engines // to which cores have given something since engines last ran
+	turns          int        // of cores, since then
+	crew           crew
+
 	inbox   inbox     // what other chips have sent
 	peers   peerQueue // what other cards have asked for
 	group   *group    // of a Synchronous chip with others: they run together
@@ -109,7 +116,7 @@ func (s *sched) wakeLoop() {
 
 // busy reports whether anything can happen without the host.
 func (s *sched) busy() bool {
-	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || s.inbox.waiting.Load() != 0) || s.peers.waiting.Load() != 0
+	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0) || s.peers.waiting.Load() != 0
 }
 
 // settle runs the chip until everything waits, and reports whether it came to that.
@@ -206,6 +213,10 @@ func (s *sched) step() int {
 		s.pos = 0
 		s.clock += uint64(s.longest)
 		s.longest = 0
+		s.runEngines()
+	}
+	if s.turns++; s.turns > maxTurns {
+		s.runEngines()
 	}
 	if len(s.events) > 0 {
 		if len(s.queue) == 0 {
@@ -321,6 +332,7 @@ func (c *Chip) now(o origin) uint64 {
 func (c *Chip) Close() error {
 	c.acquire()
 	c.closed = true
+	c.crew.close()
 	if c.fault == nil {
 		c.fault = ErrClosed
 		c.faulted.Store(true)

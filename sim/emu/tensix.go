@@ -1,92 +1,17 @@
 package emu
 
 import (
-	"errors"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
 // coprocessor is the Tensix engines of a tile, and what its cores have beside them.
 type coprocessor struct {
-	engine  *tensix.Engine // nil until somebody uses it
-	tile    *engineTile
-	mailbox [4][4]fifo // by writer, reader, in the order B, T0, T1, T2
-	stored  [3]uint64  // when each T core last stored to what the engines read
+	*engines            // nil until a core uses them
+	mailbox  [4][4]fifo // by writer, reader, in the order B, T0, T1, T2
+	stored   [3]uint64  // when each T core last stored to what the engines read
 
 	moverSource, moverSize uint32 // units of 16 bytes
-}
-
-// engineTile is a tile as its engines use it, for the access that from makes.
-type engineTile struct {
-	*tile
-	from origin
-}
-
-// L1 implements [tensix.Tile].
-func (e *engineTile) L1(end uint32) []uint32 { return e.memory(end) }
-
-// L1Size implements [tensix.Tile].
-func (e *engineTile) L1Size() uint32 { return e.size }
-
-// Stored implements [tensix.Tile].
-func (e *engineTile) Stored(addr uint32, n int) { e.stored(addr, n) }
-
-// StoreRegister implements [tensix.Tile].
-func (e *engineTile) StoreRegister(addr, v uint32) bool { return e.store(e.from, addr, v) == slowDone }
-
-// StoreConfig implements [tensix.Tile].
-func (e *engineTile) StoreConfig(word, v uint32) bool { return e.configProcessors(e.from, word, v) }
-
-// engine returns the engines of the tile, for an access by o.
-func (t *tile) engine(o origin) *tensix.Engine {
-	x := &t.tensix
-	if x.engine == nil {
-		x.tile = &engineTile{tile: t}
-		x.engine = tensix.New(t.chip.arch, x.tile)
-		if t.chip.cfg.RefuseRaces {
-			x.engine.RefuseHazards()
-		}
-	}
-	x.tile.from = o
-	return x.engine
-}
-
-// runEngine lets the engines do all they can after an access by o, and wakes cores that wait for it. Instructions take no time:
-// what stays queued waits for a semaphore, a mutex or a bank.
-func (t *tile) runEngine(o origin) slowResult {
-	e, ran := t.tensix.engine, false
-	for e.Step() > 0 {
-		ran = true
-	}
-	if f := e.Fault(); f != nil {
-		return t.refuseEngine(o, f)
-	}
-	if ran {
-		t.changed(classMailbox | classConfig)
-	}
-	return slowDone
-}
-
-// refuseEngine stops the chip for what the engines refuse.
-func (t *tile) refuseEngine(o origin, err error) slowResult {
-	cat, detail, addr := UnimplementedFunctionality, err.Error(), uint64(0)
-	if r := (*tensix.Refusal)(nil); errors.As(err, &r) {
-		cat, detail, addr = r.Category, r.Reason(), uint64(r.Instruction)
-		if o.core == nil || o.core.hw != 0 {
-			o.core = t.cores[1+r.Thread]
-		}
-	}
-	t.chip.refuse(o, cat, "tensix", addr, "%s", detail)
-	return slowHalt
-}
-
-// engineFault passes on a refusal of the engines, if there is one.
-func (t *tile) engineFault(o origin) slowResult {
-	if f := t.tensix.engine.Fault(); f != nil {
-		return t.refuseEngine(o, f)
-	}
-	return slowHalt
 }
 
 // fifo is a mailbox: four values at most.
@@ -175,8 +100,7 @@ func (t *tile) mopStore(o origin, off, v uint32) slowResult {
 	if off > 0x20 {
 		return t.unmapped(o, "store to", mopBase+off)
 	}
-	t.engine(o).StoreMOP(i, int(off/4), v)
-	return slowDone
+	return t.give(o, engineOp{kind: opStoreMOP, thread: uint8(i), at: off / 4, v: v})
 }
 
 func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
@@ -188,8 +112,12 @@ func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
 		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 		return 0, slowHalt
 	}
-	t.engine(o).Arrived(i, tensix.GPRs)
-	return t.engine(o).GPR(i, int(off/4)), slowDone
+	e, st := t.observe(o)
+	if st != slowDone {
+		return 0, st
+	}
+	e.Arrived(i, tensix.GPRs)
+	return e.GPR(i, int(off/4)), slowDone
 }
 
 func (t *tile) gprStore(o origin, off, v uint32) slowResult {
@@ -201,9 +129,7 @@ func (t *tile) gprStore(o origin, off, v uint32) slowResult {
 		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 		return slowHalt
 	}
-	t.engine(o).SetGPR(i, int(off/4), v)
-	t.storedForEngine(o, tensix.GPRs)
-	return slowDone
+	return t.give(o, engineOp{kind: opStoreGPR, thread: uint8(i), at: off / 4, v: v})
 }
 
 // Offsets in PCBuf.
@@ -220,25 +146,29 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 	if !ok {
 		return 0, slowHalt
 	}
+	e, st := t.observe(o)
 	switch {
-	case off == pcBufSync && t.engine(o).Queued(i) != 0:
+	case st != slowDone:
+		return 0, st
+	case off == pcBufSync && e.Queued(i) != 0:
 		return 0, slowBlocked
 	case off == pcBufSync:
-		t.engine(o).Synced(i)
+		e.Synced(i)
 		fallthrough
 	case off == pcBufMOPSync:
 		t.acquire(o, pcBufBase)
 		return 0, slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
 		t.acquire(o, pcBufBase)
-		return t.engine(o).Semaphore(int(off-pcBufSemaphores) / 4), slowDone
+		return e.Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
 	return 0, slowHalt
 }
 
 func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
-	if _, ok := t.trisc(o, pcBufBase+off); !ok {
+	i, ok := t.trisc(o, pcBufBase+off)
+	if !ok {
 		return slowHalt
 	}
 	bad := func(cat Category, format string, args ...any) slowResult {
@@ -252,24 +182,13 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		if v > 1 {
 			return bad(UnimplementedFunctionality, "semaphore: store of %#x: want 0, post, or 1, get", v)
 		}
-		return t.semaphoreStore(o, int(off-pcBufSemaphores)/4, v == 0)
+		st := t.give(o, engineOp{kind: opSemaphore, thread: uint8(i), at: (off - pcBufSemaphores) / 4, v: v})
+		if st == slowDone {
+			t.release(o, pcBufBase)
+		}
+		return st
 	}
 	return bad(UnimplementedFunctionality, "store to a PCBuf register that is not emulated")
-}
-
-// semaphoreStore posts or gets semaphore i.
-func (t *tile) semaphoreStore(o origin, i int, post bool) slowResult {
-	e := t.engine(o)
-	change := e.GetSemaphore
-	if post {
-		change = e.PostSemaphore
-	}
-	if !change(i) {
-		return t.engineFault(o)
-	}
-	t.release(o, pcBufBase)
-	t.changed(classMailbox)
-	return t.runEngine(o)
 }
 
 // mailbox returns the parts of a mailbox access that loads and stores share
@@ -354,13 +273,17 @@ func (t *tile) configLoad(o origin, off uint32) (uint32, slowResult) {
 	if !t.mayConfigure(o, off) {
 		return 0, slowHalt
 	}
+	e, st := t.observe(o)
+	if st != slowDone {
+		return 0, st
+	}
 	t.acquire(o, configBase)
-	v, ok := t.engine(o).LoadConfig(off / 4)
+	v, ok := e.LoadConfig(off / 4)
 	if !ok {
-		return 0, t.engineFault(o)
+		return 0, t.refuseEngine(o)
 	}
 	if o.core.hw != 0 {
-		t.engine(o).Arrived(int(o.core.hw)-1, tensix.Configuration)
+		e.Arrived(int(o.core.hw)-1, tensix.Configuration)
 	}
 	return v, slowDone
 }
@@ -369,24 +292,18 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	if !t.mayConfigure(o, off) {
 		return slowHalt
 	}
-	if !t.engine(o).StoreConfig(off/4, v) {
-		return t.engineFault(o)
+	if t.enginesOf().ActsOnProcessors(off / 4) {
+		// A core that is started next must find it.
+		if st := t.quiet(o); st != slowDone {
+			return st
+		}
 	}
-	t.storedForEngine(o, tensix.Configuration)
-	t.release(o, configBase)
-	return t.configured()
-}
-
-// arrival is how many instructions after a T core's store to configuration or GPRs it is taken to have arrived, whatever the
-// core has done to be sure of it: no document bounds that.
-const arrival = 64
-
-// storedForEngine notes that a core has stored to what the engines read. BRISC does so before others start.
-func (t *tile) storedForEngine(o origin, p tensix.Place) {
-	if hw := o.core.hw; hw != 0 {
-		t.engine(o).StoredTo(int(hw)-1, p)
-		t.tensix.stored[hw-1] = t.chip.now(o)
+	st := t.give(o, engineOp{kind: opStoreConfig, thread: max(o.core.hw, 1) - 1, at: off / 4, v: v})
+	if st == slowDone {
+		t.release(o, configBase)
+		t.changed(classConfig)
 	}
+	return st
 }
 
 // configProcessors stores a word of the configuration that acts on processors. It returns false if it is refused.
@@ -431,11 +348,11 @@ func (t *tile) pushStore(o origin, addr, v uint32) slowResult {
 	case o.mine() == nil || o.core.hw > 3:
 		return bad(UnimplementedFunctionality, "only BRISC and the TRISCs push Tensix instructions")
 	case o.core.hw == 0:
-		return t.pushTo(o, int(addr-pushBase)>>16, v, false)
+		return t.pushTo(o, engineOp{thread: uint8((addr - pushBase) >> 16), v: v})
 	case addr != pushBase:
 		return bad(UnsupportedFunctionality, "only BRISC has an aperture for each thread")
 	}
-	return t.pushTo(o, int(o.core.hw)-1, v, true)
+	return t.pushTo(o, engineOp{thread: o.core.hw - 1, v: v, expand: true})
 }
 
 // push executes .ttinsn: a word of the instruction stream whose low two bits are not 3. BRISC's go to the first thread.
@@ -445,27 +362,23 @@ func (c *core) push(inst uint32) slowResult {
 		return slowHalt
 	}
 	o, thread := origin{tile: c.tile, core: c}, max(int(c.hw)-1, 0)
-	if !c.tile.engine(o).CanPush(thread) {
+	if !c.tile.enginesOf().CanPush(thread) {
 		return slowBlocked
 	}
-	return c.tile.pushTo(o, thread, inst, c.hw != 0)
+	return c.tile.pushTo(o, engineOp{thread: uint8(thread), v: inst, expand: c.hw != 0, stalls: true})
 }
 
-// pushTo gives an instruction to a thread of the engines, through its MOP expander if expand is set.
-func (t *tile) pushTo(o origin, thread int, inst uint32, expand bool) slowResult {
+// pushTo gives an instruction to a thread of the engines.
+func (t *tile) pushTo(o origin, op engineOp) slowResult {
+	inst := op.v
 	if inst>>24 == 0 {
 		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(inst), "Tensix instruction %#08x: opcode 0: it runs through memory that holds no code", inst)
 		return slowHalt
 	}
-	if t.chip.now(o)-t.tensix.stored[thread] > arrival {
-		t.engine(o).Arrived(thread, tensix.Configuration)
-		t.engine(o).Arrived(thread, tensix.GPRs)
-	}
-	if !t.engine(o).Push(thread, inst, expand) {
-		return t.engineFault(o)
-	}
-	if tensix.Signals(inst) {
+	op.arrived = t.chip.now(o)-t.tensix.stored[op.thread] > arrival
+	st := t.give(o, op)
+	if st == slowDone && tensix.Signals(inst) {
 		t.release(o, pcBufBase)
 	}
-	return t.runEngine(o)
+	return st
 }

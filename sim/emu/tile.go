@@ -107,14 +107,19 @@ func (t *tile) grow(end uint32) {
 
 // stored is called after n bytes of L1 at addr were written by something other than the fast path of a core.
 func (t *tile) stored(addr uint32, n int) {
-	if t.known != nil {
-		for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
-			t.known[w>>6] |= 1 << (w & 63)
-		}
-	}
+	t.nowKnown(addr, n)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
 		if t.flags[line]&(flagCode|flagWatch) != 0 {
 			t.touched(line)
+		}
+	}
+}
+
+// nowKnown notes that n bytes of L1 at addr were written.
+func (t *tile) nowKnown(addr uint32, n int) {
+	if t.known != nil {
+		for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
+			t.known[w>>6] |= 1 << (w & 63)
 		}
 	}
 }

@@ -71,6 +71,11 @@ func (e *Engine) words() *[numConfigWords]configWord {
 	return &configWords[1]
 }
 
+// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors, so that its Tile keeps it.
+func (e *Engine) ActsOnProcessors(word uint32) bool {
+	return word < numConfigWords && e.words()[word].kind == wordTile
+}
+
 // LoadConfig returns a word of the first bank, which is the one that processors see. It returns false if the engine refuses.
 func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(0, word) }
 

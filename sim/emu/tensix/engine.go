@@ -18,9 +18,10 @@ type Tile interface {
 	L1Size() uint32
 	// Stored is called after the engine has changed n bytes of L1 at addr.
 	Stored(addr uint32, n int)
-	// StoreConfig stores a word of the configuration that acts on the tile's processors. It returns false if it refuses, as
-	// StoreRegister does, which stores a register of the tile at an address as its processors see it.
+	// StoreConfig stores a word of the configuration that acts on the tile's processors. It returns false if it refuses, or if
+	// it has suspended the engine because that can't be done now: then it is called again after Resume.
 	StoreConfig(word, value uint32) bool
+	// StoreRegister stores a register of the tile at an address as its processors see it. It returns what StoreConfig does.
 	StoreRegister(addr, value uint32) bool
 }
 
@@ -48,6 +49,9 @@ type Engine struct {
 
 	hazards *hazards
 	fault   *Refusal
+
+	suspended bool
+	first     uint8 // the thread with which the next step begins
 }
 
 // registers hold data. Engines that only firmware initialises have none: a chip has more than a hundred engines.
@@ -139,7 +143,11 @@ func (e *Engine) Idle() bool {
 // idle or the engine has stopped.
 func (e *Engine) Step() int {
 	done := 0
-	for n := range e.threads {
+	if e.suspended {
+		return 0
+	}
+	n := int(e.first)
+	for e.first = 0; n < numThreads; n++ {
 		t := &e.threads[n]
 		if t.queue.n == 0 || e.fault != nil || t.waits && t.since == e.changes() {
 			continue
@@ -150,12 +158,25 @@ func (e *Engine) Step() int {
 			done++
 		} else if e.fault != nil {
 			e.fault.Thread, e.fault.Instruction = n, w
+		} else if e.suspended {
+			e.first = uint8(n)
+			return done
 		} else {
 			t.waits, t.since = true, e.changes()
 		}
 	}
 	return done
 }
+
+// Suspend makes the engine stop in front of the instruction that it is executing, and of all others, until Resume. It is for methods
+// of the Tile, which return false then.
+func (e *Engine) Suspend() { e.suspended = true }
+
+// Suspended reports whether the engine is suspended.
+func (e *Engine) Suspended() bool { return e.suspended }
+
+// Resume lets a suspended engine go on with the same instruction.
+func (e *Engine) Resume() { e.suspended = false }
 
 // changes counts what instructions wait for: semaphores, mutexes and banks.
 func (e *Engine) changes() uint32 { return e.sync.changes + e.srcA.changes + e.srcB.changes }

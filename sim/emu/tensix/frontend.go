@@ -37,6 +37,9 @@ type frontEnd struct {
 	run       bool   // executes them too
 }
 
+// Expands reports whether an instruction that a core pushes may become many.
+func Expands(w uint32) bool { return w>>24 == opMOP || w>>24 == opREPLAY }
+
 // CanPush reports whether thread n takes another .ttinsn. Stores to its aperture do not ask.
 func (e *Engine) CanPush(n int) bool { return e.threads[n].queue.n <= queueHigh }
 

@@ -1,0 +1,174 @@
+package emu
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix"
+)
+
+// crew is goroutines that run engines of different tiles beside the one that runs the chip. It starts them when there is first
+// enough to do for two.
+type crew struct {
+	wake  chan struct{} // nil until then
+	size  int
+	group sync.WaitGroup
+
+	list []*engines
+	next atomic.Int32 // of list
+
+	mu     sync.Mutex
+	idle   sync.Cond // of mu: active became 0
+	open   bool      // those who wake may still begin
+	active int
+}
+
+// minShared is the least weight of what cores gave to engines for which waking another goroutine pays: some 20 µs.
+const minShared = 200
+
+// runEngines runs the engines to which cores have given something. All have ended when it returns, and cores are told in the
+// order in which they first gave something.
+func (s *sched) runEngines() {
+	s.turns = 0
+	list := s.waitingEngines
+	if len(list) == 0 {
+		return
+	}
+	for rest := list; len(rest) > 0 && s.chip.fault == nil; rest = s.suspendedEngines(rest) {
+		s.crew.run(s.chip.cfg.EngineWorkers, rest)
+	}
+	for _, e := range list {
+		if s.chip.fault == nil {
+			e.tile.engineRan(origin{tile: e.tile})
+		}
+	}
+	clear(list)
+	s.waitingEngines = list[:0]
+}
+
+// suspendedEngines lets each engine of a list that is suspended do the instruction that reaches registers, in their order. It
+// returns those that were.
+func (s *sched) suspendedEngines(list []*engines) []*engines {
+	var out []*engines
+	for _, e := range list {
+		if !e.Suspended() {
+			continue
+		}
+		e.Resume()
+		e.direct, e.from = true, origin{tile: e.tile}
+		e.ran = e.Step() > 0 || e.ran
+		e.direct = false
+		out = append(out, e)
+	}
+	return out
+}
+
+// run runs all engines of a list, on at most n goroutines, or as many as Go uses processors if n is 0.
+func (w *crew) run(n int, list []*engines) {
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	if n = min(n, len(list)); n <= 1 || !heavy(list) {
+		for _, e := range list {
+			e.run()
+		}
+		return
+	}
+	w.hire(n - 1)
+	w.list = list
+	w.next.Store(0)
+	w.mu.Lock()
+	w.open = true
+	w.mu.Unlock()
+	for range n - 1 {
+		select {
+		case w.wake <- struct{}{}:
+		default: // one who has not woken since the last time takes this one's place
+		}
+	}
+	w.work()
+	w.mu.Lock()
+	for w.open = false; w.active > 0; {
+		w.idle.Wait()
+	}
+	w.mu.Unlock()
+	w.list = nil
+}
+
+// heavy reports whether what was given to engines is worth waking another goroutine.
+func heavy(list []*engines) bool {
+	weight := 0
+	for _, e := range list {
+		for _, op := range e.ops[e.done:] {
+			weight += op.weight()
+		}
+		if weight >= minShared {
+			return true
+		}
+	}
+	return false
+}
+
+// weight is what an op costs, roughly, in tenths of a microsecond.
+func (op *engineOp) weight() int {
+	switch {
+	case op.kind != opPush:
+		return 0
+	case tensix.Expands(op.v):
+		return 32
+	}
+	return 1
+}
+
+// hire sees to it that there are n goroutines.
+func (w *crew) hire(n int) {
+	if w.wake == nil {
+		w.wake = make(chan struct{}, max(n, runtime.GOMAXPROCS(0)))
+		w.idle.L = &w.mu
+	}
+	for ; w.size < n; w.size++ {
+		w.group.Add(1)
+		go w.helper()
+	}
+}
+
+// helper runs engines whenever it is woken.
+func (w *crew) helper() {
+	defer w.group.Done()
+	for range w.wake {
+		w.mu.Lock()
+		if !w.open { // the others were quicker
+			w.mu.Unlock()
+			continue
+		}
+		w.active++
+		w.mu.Unlock()
+		w.work()
+		w.mu.Lock()
+		if w.active--; w.active == 0 {
+			w.idle.Signal()
+		}
+		w.mu.Unlock()
+	}
+}
+
+// work runs engines of the list until all are taken.
+func (w *crew) work() {
+	for {
+		i := int(w.next.Add(1)) - 1
+		if i >= len(w.list) {
+			return
+		}
+		w.list[i].run()
+	}
+}
+
+// close ends the goroutines.
+func (w *crew) close() {
+	if w.wake != nil {
+		close(w.wake)
+		w.group.Wait()
+		w.wake, w.size = nil, 0
+	}
+}
