@@ -1,6 +1,6 @@
 // Command tablegen writes the tables of instructions and configuration of package tensix from instructions.txt and
-// registers.txt, which say in their heads how they are to be read, and the headers for kernels from the same texts. It runs
-// in that package's directory.
+// registers.txt, which say in their heads how they are to be read, and from the same texts the package isa and the
+// headers for kernels. It runs in that package's directory.
 package main
 
 import (
@@ -34,7 +34,9 @@ const headers = "../../../kernels/include/reprise"
 var sources = []source{
 	{"instructions.txt", "instructions.go", instructions},
 	{"instructions.txt", headers + "/tensix_instructions.h", instructionHeader},
+	{"instructions.txt", "isa/instructions.go", instructionTypes},
 	{"registers.txt", "registers.go", registers},
+	{"registers.txt", "isa/fields.go", fieldTypes},
 	{"registers.txt", headers + "/tensix_registers.h", registerHeader},
 }
 
@@ -65,7 +67,11 @@ func (s *source) generated(dir string) ([]byte, error) {
 	if strings.HasSuffix(s.to, ".h") {
 		return append([]byte(strings.Replace(head, "internal/tablegen", "sim/emu/tensix/internal/tablegen", 1)), code...), nil
 	}
-	return format.Source(append([]byte(head+"package tensix\n\n"), code...))
+	name := "tensix"
+	if dir, _, ok := strings.Cut(s.to, "/"); ok {
+		name = dir
+	}
+	return format.Source(append([]byte(head+"package "+name+"\n\n"), code...))
 }
 
 // read returns the lines of a table that are not comments.
