@@ -100,7 +100,6 @@ func cases() []testCase {
 		in("rings", ringCases()),
 		in("programs", programCases()),
 		in("tensix", tensixMatrixCases()),
-		in("tensix", tensixLaneCases()),
 		in("buffers", bufferCases()),
 		in("buffers", memoryCases()),
 		in("buffers", transferCases()),

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,38 +60,58 @@ func CompileELF(ctx context.Context, src Source) ([]byte, error) {
 }
 
 func compile(ctx context.Context, src Source) (file []byte, im *Image, err error) {
-	if err := src.check(); err != nil {
+	err = src.build(func(b *build) error {
+		if err := b.library(ctx); err != nil {
+			return err
+		}
+		if file, err = b.link(ctx, "1", nil); err != nil {
+			return err
+		}
+		im, err = b.load(file, src.Processors)
+		return err
+	})
+	if err != nil {
 		return nil, nil, err
 	}
-	compiler, err := riscv.Find(src.Compiler)
+	return file, im, nil
+}
+
+// build calls f with a directory that has the headers, and removes it.
+func (s *Source) build(f func(*build) error) (err error) {
+	if err := s.check(); err != nil {
+		return err
+	}
+	compiler, err := riscv.Find(s.Compiler)
 	if err != nil {
-		return nil, nil, src.errorf("%w", err)
+		return s.errorf("%w", err)
 	}
 	work, err := os.MkdirTemp("", "reprise-kernel-")
 	if err != nil {
-		return nil, nil, src.errorf("make a directory for intermediate files: %w", err)
+		return s.errorf("make a directory for intermediate files: %w", err)
 	}
 	defer func() {
 		if left := os.RemoveAll(work); left != nil {
-			err = errors.Join(err, src.errorf("%w", left))
+			err = errors.Join(err, s.errorf("%w", left))
 		}
 	}()
 	if err := os.CopyFS(work, sources); err != nil {
-		return nil, nil, src.errorf("write the headers: %w", err)
+		return s.errorf("write the headers: %w", err)
 	}
-	b := build{Source: src, compiler: compiler, work: work}
-	if file, err = b.link(ctx); err != nil {
-		return nil, nil, err
+	return f(&build{Source: *s, compiler: compiler, work: work})
+}
+
+// load loads a linked file, for all of some processors.
+func (b *build) load(file []byte, processors []chip.Processor) (*Image, error) {
+	im, err := Load(file)
+	if err != nil {
+		return nil, b.errorf("%w", err)
 	}
-	if im, err = Load(file); err != nil {
-		return nil, nil, src.errorf("%w", err)
-	}
-	for _, p := range src.Processors {
-		if err := im.Fits(src.Arch, p); err != nil {
-			return nil, nil, src.errorf("%w", err)
+	for _, p := range processors {
+		if err := im.Fits(b.Arch, p); err != nil {
+			return nil, b.errorf("%w", err)
 		}
 	}
-	return file, im, nil
+	return im, nil
 }
 
 // check refuses what no compiler has to be asked about.
@@ -122,12 +143,26 @@ type build struct {
 	Source
 	compiler *riscv.Compiler
 	work     string // directory with a copy of sources, and for intermediate files
+
+	start, memory string // objects of library
 }
 
-// link compiles the source and what every kernel has, and returns the linked file.
-func (b *build) link(ctx context.Context) ([]byte, error) {
+// library compiles what every kernel has.
+func (b *build) library(ctx context.Context) (err error) {
 	lib := filepath.Join(b.work, "lib")
-	kernel := riscv.Unit{Source: b.Path, Defines: b.Defines, Include: b.Include, TrimPaths: append([]string{filepath.Dir(b.Path)}, b.Include...)}
+	if b.start, err = b.compile(ctx, "0", riscv.Unit{Source: filepath.Join(lib, "start.c")}); err != nil {
+		return err
+	}
+	b.memory, err = b.compile(ctx, "2", riscv.Unit{Source: filepath.Join(lib, "memory.c")})
+	return err
+}
+
+// link compiles the source with some more macros, and returns the linked file. The name is that of intermediate files.
+func (b *build) link(ctx context.Context, name string, defines []string) ([]byte, error) {
+	kernel := riscv.Unit{
+		Source: b.Path, Defines: slices.Concat(b.Defines, defines), Include: b.Include,
+		TrimPaths: append([]string{filepath.Dir(b.Path)}, b.Include...),
+	}
 	if len(b.CompileArgs) > 0 {
 		var args []string
 		for _, a := range b.CompileArgs {
@@ -141,26 +176,13 @@ func (b *build) link(ctx context.Context) ([]byte, error) {
 			return nil, b.errorf("write the source: %w", err)
 		}
 	}
-	units := []riscv.Unit{{Source: filepath.Join(lib, "start.c")}, kernel, {Source: filepath.Join(lib, "memory.c")}}
-	var objects []string
-	for i, u := range units {
-		u.Object = filepath.Join(b.work, strconv.Itoa(i)+".o")
-		u.Arch = b.Arch
-		u.Include = append(u.Include[:len(u.Include):len(u.Include)], filepath.Join(b.work, "include"))
-		u.TrimPaths = append(u.TrimPaths, b.work)
-		objects = append(objects, u.Object)
-		text, err := b.compiler.Compile(ctx, u)
-		if err != nil {
-			return nil, b.failed(ctx, text, err)
-		}
-		if b.Warnings != nil && text != "" {
-			if _, err := io.WriteString(b.Warnings, b.readable(text)); err != nil {
-				return nil, b.errorf("tell the compiler's warnings: %w", err)
-			}
-		}
+	object, err := b.compile(ctx, name, kernel)
+	if err != nil {
+		return nil, err
 	}
-	linked := filepath.Join(b.work, "kernel.elf")
-	if text, err := b.compiler.Link(ctx, filepath.Join(lib, "kernel.ld"), linked, objects, "-Wl,--emit-relocs"); err != nil {
+	linked := filepath.Join(b.work, name+".elf")
+	script := filepath.Join(b.work, "lib", "kernel.ld")
+	if text, err := b.compiler.Link(ctx, script, linked, []string{b.start, object, b.memory}, "-Wl,--emit-relocs"); err != nil {
 		return nil, b.failed(ctx, text, err)
 	}
 	file, err := os.ReadFile(linked)
@@ -168,6 +190,24 @@ func (b *build) link(ctx context.Context) ([]byte, error) {
 		return nil, b.errorf("%w", err)
 	}
 	return file, nil
+}
+
+// compile makes an object of a unit.
+func (b *build) compile(ctx context.Context, name string, u riscv.Unit) (object string, err error) {
+	u.Object = filepath.Join(b.work, name+".o")
+	u.Arch = b.Arch
+	u.Include = append(u.Include[:len(u.Include):len(u.Include)], filepath.Join(b.work, "include"))
+	u.TrimPaths = append(u.TrimPaths, b.work)
+	text, err := b.compiler.Compile(ctx, u)
+	if err != nil {
+		return "", b.failed(ctx, text, err)
+	}
+	if b.Warnings != nil && text != "" {
+		if _, err := io.WriteString(b.Warnings, b.readable(text)); err != nil {
+			return "", b.errorf("tell the compiler's warnings: %w", err)
+		}
+	}
+	return u.Object, nil
 }
 
 // failed is the error of a compiler that did not succeed: what it printed, unless it was ended or did not start.

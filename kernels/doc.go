@@ -13,8 +13,18 @@
 //	image, err := kernels.Load(file) // the bytes of mine.elf, embedded for instance
 //
 // Kernels written against tt-metal's data-movement API include "api/dataflow/dataflow_api.h" or "dataflow_api.h" as they do
-// there; include/reprise/kernel.h has the layer below it. Kernels of the T cores drive the Tensix engines by
-// include/reprise/tensix.h. [Sources] are these files, for other build systems.
+// there; include/reprise/kernel.h has the layer below it. [Sources] are these files, for other build systems.
+//
+// A kernel for the Tensix engines is one C++ file too. It includes headers of api/compute, as kernels of tt-metal do, and
+// [CompileCompute] makes three images of it, for TRISC0, TRISC1 and TRISC2:
+//
+//	compute, err := kernels.CompileCompute(ctx, kernels.ComputeSource{Source: kernels.Source{Path: "matmul.cpp", Arch: dev.Arch()}})
+//	for i, image := range compute.Images() {
+//		program.Kernels = append(program.Kernels, reprise.Kernel{Image: image, Processor: chip.TRISC0 + chip.Processor(i), Cores: cores})
+//	}
+//
+// What is known when compiling is part of [ComputeSource]: formats of circular buffers, fidelity, the width of Dst. The layer
+// below, in C, is include/reprise/tensix.h.
 //
 // A kernel's text may run anywhere in L1, so it must not contain its own address: no jump tables, no stored function
 // pointers, no virtual functions, no static constructors. Its data lives in the processor's local RAM, a few KiB that

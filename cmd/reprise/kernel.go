@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -27,8 +28,13 @@ type kernelBuildCmd struct {
 	Define      []string `short:"D" sep:"none" help:"Macro: NAME or NAME=VALUE." placeholder:"NAME"`
 	Include     []string `short:"I" sep:"none" help:"Directory that is searched for headers before those of Reprise." placeholder:"DIR"`
 	CompileArgs []uint32 `help:"What get_compile_time_arg_val returns, by index: 1,2,3." placeholder:"N"`
+	Compute     bool     `help:"Compile a kernel for the Tensix engines: three files, for TRISC0, TRISC1 and TRISC2, whose names end in .unpack.elf, .math.elf and .pack.elf."`
+	Format      []string `help:"Format of a circular buffer of a compute kernel, such as 0=bfp8,16=fp32: fp32, fp16, bf16 (the default), bfp8, bfp4, bfp2, int32, uint16, int8." placeholder:"CB=FORMAT"`
+	Fidelity    string   `help:"In how many phases a compute kernel multiplies: lofi, hifi2, hifi3 or hifi4 (the default)." default:"hifi4" placeholder:"NAME"`
+	WideDst     bool     `help:"Give a compute kernel a Dst of 32 bits."`
+	UnpackToDst []int    `help:"Circular buffers of fp32 that copy_tile moves to a wide Dst with all bits." placeholder:"CB"`
 	Compiler    string   `help:"What the names of the compiler's programs begin with, such as /opt/riscv/bin/riscv64-unknown-elf-; the usual ones in PATH if absent." placeholder:"PREFIX"`
-	JSON        bool     `help:"Print one JSON object instead of text." name:"json"`
+	JSON        bool     `help:"Print a JSON object for each file instead of text." name:"json"`
 }
 
 // Help is shown by --help.
@@ -45,10 +51,56 @@ type kernelJSON struct {
 	Processors []string `json:"processors"`
 }
 
+// fidelity returns what a name of --fidelity means.
+func fidelity(name string) (kernels.Fidelity, bool) {
+	switch strings.ToLower(name) {
+	case "hifi4", "":
+		return kernels.HiFi4, true
+	case "hifi3":
+		return kernels.HiFi3, true
+	case "hifi2":
+		return kernels.HiFi2, true
+	case "lofi":
+		return kernels.LoFi, true
+	}
+	return 0, false
+}
+
+// compute is what the flags ask for, of a compute kernel.
+func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, error) {
+	cs := kernels.ComputeSource{Source: src, Formats: map[int]kernels.Format{}, WideDst: c.WideDst, UnpackToDst: c.UnpackToDst}
+	var ok bool
+	if cs.Fidelity, ok = fidelity(c.Fidelity); !ok {
+		return cs, &flagError{flag: "--fidelity", value: c.Fidelity, why: "unknown fidelity", hint: "use lofi, hifi2, hifi3 or hifi4"}
+	}
+	for _, given := range c.Format {
+		cb, name, _ := strings.Cut(given, "=")
+		i, err := strconv.Atoi(cb)
+		if err != nil || i < 0 || i > 31 {
+			return cs, &flagError{flag: "--format", value: given, why: "no circular buffer", hint: "give one and its format, such as 16=fp32", err: err}
+		}
+		if cs.Formats[i], err = kernels.ParseFormat(name); err != nil {
+			return cs, &flagError{flag: "--format", value: given, why: "unknown format", hint: "use fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8", err: err}
+		}
+	}
+	return cs, nil
+}
+
 // Validate refuses what no compiler has to be started for. Package kong calls it.
 func (c *kernelBuildCmd) Validate() error {
-	_, err := c.source()
-	return err
+	src, err := c.source()
+	if err != nil {
+		return err
+	}
+	switch compute, err := c.compute(src); {
+	case err != nil:
+		return err
+	case !c.Compute && (len(compute.Formats) > 0 || compute.Fidelity != kernels.HiFi4 || c.WideDst || len(c.UnpackToDst) > 0):
+		return errors.New("--format, --fidelity, --wide-dst and --unpack-to-dst are for compute kernels: give --compute too")
+	case c.Compute && len(c.Processor) > 0:
+		return &flagError{flag: "--processor", value: strings.Join(c.Processor, ","), why: "compute kernels run on TRISC0, TRISC1 and TRISC2", hint: "leave it out"}
+	}
+	return nil
 }
 
 // source is what the flags ask for.
@@ -96,7 +148,28 @@ func (c *kernelBuildCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	src.Warnings = s.err
-	file, err := kernels.CompileELF(ctx, src)
+	if !c.Compute {
+		file, err := kernels.CompileELF(ctx, src)
+		return c.finish(ctx, s, src.Arch, err, part{c.output(), file})
+	}
+	cs, err := c.compute(src)
+	if err != nil {
+		return err
+	}
+	files, err := kernels.CompileComputeELF(ctx, cs)
+	stem := strings.TrimSuffix(c.output(), ".elf")
+	return c.finish(ctx, s, src.Arch, err,
+		part{stem + ".unpack.elf", files[0]}, part{stem + ".math.elf", files[1]}, part{stem + ".pack.elf", files[2]})
+}
+
+// part is a file to write.
+type part struct {
+	name string
+	file []byte
+}
+
+// finish writes what the compiler made, and says what it is; or what the compiler said.
+func (c *kernelBuildCmd) finish(ctx context.Context, s streams, arch chip.Arch, err error, parts ...part) error {
 	var refused *kernels.CompileError
 	if errors.As(err, &refused) {
 		fmt.Fprint(s.err, refused.Output)
@@ -104,19 +177,31 @@ func (c *kernelBuildCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	im, err := kernels.Load(file)
+	for i, p := range parts {
+		if err := c.write(ctx, s, arch, p, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes a file, for all processors or of a compute kernel for TRISC number i.
+func (c *kernelBuildCmd) write(ctx context.Context, s streams, arch chip.Arch, p part, i int) error {
+	im, err := kernels.Load(p.file)
 	if err != nil {
 		return err
 	}
-	if err := save(ctx, "--output", c.output(), func(w io.Writer) error {
-		_, err := w.Write(file)
+	if err := save(ctx, "--output", p.name, func(w io.Writer) error {
+		_, err := w.Write(p.file)
 		return err
 	}); err != nil {
 		return err
 	}
-	out := kernelJSON{File: c.output(), Arch: src.Arch.String(), L1: len(im.Text), Data: im.DataSize, BSS: im.BSSSize}
-	for _, p := range processors(func(p chip.Processor) bool { return im.Fits(src.Arch, p) == nil }) {
-		out.Processors = append(out.Processors, p.String())
+	out := kernelJSON{File: p.name, Arch: arch.String(), L1: len(im.Text), Data: im.DataSize, BSS: im.BSSSize}
+	for _, on := range processors(func(p chip.Processor) bool { return im.Fits(arch, p) == nil }) {
+		if !c.Compute || on == chip.TRISC0+chip.Processor(i) {
+			out.Processors = append(out.Processors, on.String())
+		}
 	}
 	if c.JSON {
 		return printJSON(s.out, out)

@@ -1,0 +1,209 @@
+package kernels_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+func TestMain(m *testing.M) { ttsimtest.Main(m) }
+
+// a backend is what a compute kernel can run on.
+type backend struct {
+	name string
+	arch chip.Arch
+	card func(t *testing.T) kmd.Target
+}
+
+// harvested leaves few cores, so that opening a card takes little time.
+var harvested = map[chip.Arch]sim.Option{
+	chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3FC}),
+	chip.Blackhole: sim.Harvesting(chip.Harvesting{Tensix: 0x3FFC}),
+}
+
+// backends are the emulator as it is and with all checks, and the vendor's simulator where it is at hand.
+func backends() []backend {
+	emulated := map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole}
+	var all []backend
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, kind := range []struct {
+			name string
+			opts []sim.Option
+		}{{"emulator", nil}, {"strict", []sim.Option{sim.Strict(1)}}} {
+			all = append(all, backend{kind.name + " " + arch.String(), arch, func(*testing.T) kmd.Target {
+				return emulated[arch](append(kind.opts, harvested[arch])...)
+			}})
+		}
+	}
+	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
+		all = append(all, backend{"ttsim " + arch.String(), arch, func(t *testing.T) kmd.Target { return ttsimtest.Card(t, variable) }})
+	}
+	return all
+}
+
+// onBackends runs a test on all of them.
+func onBackends(t *testing.T, f func(t *testing.T, b *bench)) {
+	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
+		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
+	}
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			f(t, open(t, b))
+		})
+	}
+}
+
+// a bench runs compute kernels on one core.
+type bench struct {
+	t   *testing.T
+	ctx context.Context
+	dev *reprise.Device
+	emu *sim.Card // nil for ttsim
+}
+
+func open(t *testing.T, b backend) *bench {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	card := b.card(t)
+	dev, err := reprise.Open(ctx, card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			if err := dev.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	emu, _ := card.(*sim.Card)
+	return &bench{t: t, ctx: ctx, dev: dev, emu: emu}
+}
+
+func (b *bench) arch() arith.Arch {
+	if b.dev.Arch() == chip.Wormhole {
+		return arith.Wormhole
+	}
+	return arith.Blackhole
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err == nil {
+		return
+	}
+	var h *dispatch.HangError
+	if errors.As(err, &h) {
+		b.t.Log(h.Detail())
+	}
+	if b.emu != nil && b.emu.Chip() != nil && b.emu.Chip().Fault() != nil {
+		b.t.Log(b.emu.Chip().Fault())
+	}
+	b.t.Fatal(err)
+}
+
+var compiled sync.Map // of functions, by what is compiled
+
+// compute compiles a kernel once.
+func (b *bench) compute(src kernels.ComputeSource) *kernels.Compute {
+	b.t.Helper()
+	src.Arch = b.dev.Arch()
+	f, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", src), sync.OnceValues(func() (*kernels.Compute, error) {
+		return kernels.CompileCompute(context.Background(), src)
+	}))
+	c, err := f.(func() (*kernels.Compute, error))()
+	b.must(err)
+	return c
+}
+
+// single is compute for a kernel of one processor.
+func (b *bench) single(path string) *kernels.Image {
+	b.t.Helper()
+	src := kernels.Source{Path: path, Arch: b.dev.Arch()}
+	f, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", src), sync.OnceValues(func() (*kernels.Image, error) {
+		return kernels.Compile(context.Background(), src)
+	}))
+	im, err := f.(func() (*kernels.Image, error))()
+	b.must(err)
+	return im
+}
+
+// pages are what a circular buffer takes or gives: whole tiles.
+type pages struct {
+	format kernels.Format
+	data   []byte
+}
+
+func (p pages) tiles() int { return len(p.data) / p.format.TileBytes() }
+
+// run runs a kernel that takes tiles from circular buffers 0, 1, ... and leaves n tiles in circular buffer 16.
+func (b *bench) run(src kernels.ComputeSource, in []pages, out kernels.Format, n int, args ...uint32) []byte {
+	b.t.Helper()
+	src.Formats = map[int]kernels.Format{16: out, 24: out}
+	for i, p := range in {
+		src.Formats[i] = p.format
+	}
+	return b.runFormats(src, in, out, n, args...)
+}
+
+func (b *bench) runFormats(src kernels.ComputeSource, in []pages, out kernels.Format, n int, args ...uint32) []byte {
+	b.t.Helper()
+	core := []chip.Range{chip.Single(0, 0)}
+	p := &reprise.Program{Name: src.Path}
+	q := b.dev.Queue(0)
+	buffer := func(name string, f kernels.Format, n int) *reprise.Buffer {
+		buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * f.TileBytes(), PageSize: f.TileBytes(), Name: name})
+		b.must(err)
+		p.Buffers = append(p.Buffers, buf)
+		return buf
+	}
+	circular := func(i int, f kernels.Format, n int) {
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: core, PageSize: f.TileBytes(), Pages: n})
+	}
+	words := []uint32{uint32(len(in))}
+	for i, pages := range in {
+		buf := buffer(fmt.Sprint("in ", i), pages.format, pages.tiles())
+		b.must(q.Write(b.ctx, buf, 0, pages.data))
+		words = append(words, buf.Addr(), uint32(pages.tiles()))
+		circular(i, pages.format, min(pages.tiles(), 32))
+	}
+	to := buffer("out", out, n)
+	circular(16, out, min(n, 16))
+	circular(24, out, 4)
+	kernel := func(name string, im *kernels.Image, on chip.Processor, args ...uint32) {
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: core, Args: func(chip.Core) []uint32 { return args }})
+	}
+	kernel("reader", b.single("testdata/compute/reader.cpp"), chip.BRISC, words...)
+	for i, im := range b.compute(src).Images() {
+		kernel(fmt.Sprint("compute ", i), im, chip.TRISC0+chip.Processor(i), args...)
+	}
+	writer, err := kernels.Prebuilt(b.dev.Arch(), kernels.CopyWriter)
+	b.must(err)
+	kernel("writer", writer, chip.NCRISC, to.Addr(), 0, uint32(n), uint32(out.TileBytes()), 16)
+	x, err := b.dev.Load(b.ctx, p)
+	b.must(err)
+	b.must(q.Run(b.ctx, x))
+	result := make([]byte, n*out.TileBytes())
+	b.must(q.Read(b.ctx, to, 0, result))
+	b.must(x.Close(b.ctx))
+	for _, buf := range p.Buffers {
+		b.must(buf.Free())
+	}
+	return result
+}
