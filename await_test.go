@@ -17,7 +17,7 @@ func TestAwait(t *testing.T) {
 		// A few looks after it has begun to sleep between them: a slow machine makes each of these count for 10 ms.
 		const sleeps = 70
 		looks := 0
-		b.must(b.queue.Await(b.ctx, func() bool { looks++; return looks > sleeps }))
+		b.must(b.queue.WaitFunc(b.ctx, func() bool { looks++; return looks > sleeps }))
 		never := func() bool { return false }
 		why := errors.New("no longer wanted")
 		ctx, cancel := context.WithCancelCause(b.ctx)
@@ -28,17 +28,17 @@ func TestAwait(t *testing.T) {
 			}
 			return false
 		}
-		if err := b.queue.Await(ctx, enough); !errors.Is(err, why) {
+		if err := b.queue.WaitFunc(ctx, enough); !errors.Is(err, why) {
 			b.Errorf("error %v, want %v", err, why)
 		}
-		err := b.queue.Await(b.ctx, never)
+		err := b.queue.WaitFunc(b.ctx, never)
 		var hang *dispatch.HangError
 		if !errors.Is(err, reprise.ErrTimeout) || errors.As(err, &hang) {
 			b.Errorf("error %v, want %v and no hang", err, reprise.ErrTimeout)
 		}
-		b.must(b.queue.Finish(b.ctx))
+		b.must(b.queue.Wait(b.ctx))
 		b.must(b.dev.Close())
-		if err := b.queue.Await(b.ctx, never); !errors.Is(err, reprise.ErrClosed) {
+		if err := b.queue.WaitFunc(b.ctx, never); !errors.Is(err, reprise.ErrClosed) {
 			b.Errorf("of a closed device: %v", err)
 		}
 	}, reprise.WithHangTimeout(200*time.Millisecond))

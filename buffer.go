@@ -185,9 +185,9 @@ func (b *Buffer) Layout() allocator.Layout {
 	return b.dist.Layout()
 }
 
-// Free releases the buffer. Its memory can be allocated again at once, or when the last executable and trace that use it
-// and the last part of it have been released. The error of a second Free matches ErrReleased.
-func (b *Buffer) Free() (err error) {
+// Release releases the buffer. Its memory can be allocated again at once, or when the last executable and trace that use it
+// and the last part of it have been released. The error of a second Release matches ErrReleased.
+func (b *Buffer) Release() (err error) {
 	if ctx := context.Background(); b.d.watched() {
 		defer b.d.begin(ctx, &Call{Kind: CallFree, Name: b.name, Object: b, Bytes: b.Size()}).end(ctx, &err)
 	}

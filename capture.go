@@ -50,7 +50,7 @@ func (x *captureContext) Value(key any) any {
 //
 // A trace may have parts on other queues too, of this device or of others. They are given after record, and
 // [Recorder.On] returns the Recorder of each. At every replay all parts start together, and nothing orders those of one
-// device but the edges that [Recorder.Record] and [Recorder.Wait] make; the queues of one device must have workers of
+// device but the edges that [Recorder.Record] and [Recorder.WaitEvent] make; the queues of one device must have workers of
 // their own then ([WithQueueWorkers]). Parts on several devices lie at the same address everywhere, and commands that
 // are equal on several devices are kept once on the host: record the same programs ([LoadAll]) in the same order, first
 // into the first Recorder. A queue for which nothing is recorded has no part in the trace.

@@ -29,7 +29,7 @@ func (b *bench) refusals(x *reprise.Executable, other *reprise.Trace, in *repris
 	return []refusal{
 		{"write", func(ctx context.Context) error { return b.queue.Write(ctx, in, 0, data) }, reprise.ErrInCapture, `write buffer "in"`},
 		{"read", func(ctx context.Context) error { return b.queue.Read(ctx, in, 0, data) }, reprise.ErrInCapture, `read buffer "in"`},
-		{"finish", func(ctx context.Context) error { return b.queue.Finish(ctx) }, reprise.ErrInCapture, "finish"},
+		{"finish", func(ctx context.Context) error { return b.queue.Wait(ctx) }, reprise.ErrInCapture, "finish"},
 		{"replay", func(ctx context.Context) error { return other.Replay(ctx) }, reprise.ErrReplayInCapture, `replay trace "other"`},
 		{"nested", func(ctx context.Context) error { return second(b.queue.Capture(ctx, "inner", record(x))) }, reprise.ErrNestedCapture, `capture "inner"`},
 		{"load", func(ctx context.Context) error { return second(b.dev.Load(ctx, b.blank("late", b.dev.Grid()))) }, reprise.ErrInCapture, `load program "late"`},
@@ -111,7 +111,7 @@ func TestCallsWithOtherContextsAreNotOfTheCapture(t *testing.T) {
 		b.write(in, 1)
 		b.must(b.queue.Run(b.ctx, x))
 		b.holds(out, 6)
-		b.must(b.pages("late", 1).Free())
+		b.must(b.pages("late", 1).Release())
 		return r.Run(x)
 	})
 	b.must(err)
@@ -135,7 +135,7 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			b.write(in, 1)
-			err := errors.Join(b.queue.Run(b.ctx, x), other.Replay(b.ctx), b.queue.Finish(b.ctx))
+			err := errors.Join(b.queue.Run(b.ctx, x), other.Replay(b.ctx), b.queue.Wait(b.ctx))
 			t2, e := b.queue.Capture(b.ctx, "beside", record(x))
 			if e == nil {
 				e = t2.Release(b.ctx)
@@ -145,14 +145,14 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 		// Another device is another matter.
 		var err error
 		inner, err = c.queue.Capture(c.ctx, "inner", record(y))
-		return errors.Join(err, c.queue.Run(c.ctx, y), c.queue.Finish(c.ctx), r.Run(x), <-done)
+		return errors.Join(err, c.queue.Run(c.ctx, y), c.queue.Wait(c.ctx), r.Run(x), <-done)
 	})
 	b.must(err)
 	b.holds(out, 6)
 	b.write(in, 2)
 	b.must(errors.Join(trace.Replay(b.ctx), inner.Replay(c.ctx)))
 	b.holds(out, 7)
-	c.must(c.queue.Finish(c.ctx))
+	c.must(c.queue.Wait(c.ctx))
 }
 
 // Between Begin and End a queue records what it is given, and then it runs again. What can't be recorded fails, and
@@ -166,7 +166,7 @@ func TestBeginAndEnd(t *testing.T) {
 		forward()
 		b.holds(out, 6)
 		b.write(in, 2)
-		b.must(b.queue.Finish(b.ctx))
+		b.must(b.queue.Wait(b.ctx))
 
 		r, err := b.queue.Begin("begun")
 		b.must(err)
@@ -253,12 +253,12 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 				case 3:
 					if k := rapid.IntRange(0, len(xs)-1).Draw(t, "close"); !closed[k] {
 						closed[k] = true
-						b.must(xs[k].Close(b.ctx))
+						b.must(xs[k].Release(b.ctx))
 					}
 				case 4:
 					if !freed {
 						freed = true
-						b.must(buf.Free())
+						b.must(buf.Release())
 					}
 				case 5:
 					_ = rapid.SampledFrom(ops).Draw(t, "refused").do(ctx)
@@ -299,16 +299,16 @@ func TestFailedCaptureLeavesNothing(t *testing.T) {
 		}
 		for i, x := range xs {
 			if !closed[i] {
-				b.must(x.Close(b.ctx))
+				b.must(x.Release(b.ctx))
 			}
 		}
 		if !freed {
-			b.must(buf.Free())
+			b.must(buf.Release())
 		}
 		if changes := before.Changes(); len(changes) > 0 {
 			t.Fatalf("something is left: %v", changes)
 		}
-		b.must(errors.Join(b.queue.Run(b.ctx, keep), other.Replay(b.ctx), b.queue.Finish(b.ctx)))
+		b.must(errors.Join(b.queue.Run(b.ctx, keep), other.Replay(b.ctx), b.queue.Wait(b.ctx)))
 	})
 }
 
@@ -331,7 +331,7 @@ func TestTraceRegionAdvice(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					b.must(errors.Join(trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
+					b.must(errors.Join(trace.Replay(b.ctx), b.queue.Wait(b.ctx)))
 				}
 				return nil
 			}

@@ -93,7 +93,7 @@ func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 		x := b.load(b.lying(in, l1.Addr(), 0))
 		b.says(x.SetCircularAddr(6, l1.Addr()), "circular buffer 6", "loaded with an address")
 		b.says(x.SetCircularAddr(5, l1.Addr()+4), "16-aligned")
-		b.must(x.Close(b.ctx))
+		b.must(x.Release(b.ctx))
 		if err := x.SetCircularAddr(5, l1.Addr()); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("of a closed executable: %v", err)
 		}

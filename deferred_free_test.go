@@ -31,7 +31,7 @@ func (b *bench) letGo(q *reprise.Queue, word *reprise.Buffer) {
 		one[i] = 1
 	}
 	b.must(q.Write(b.ctx, word, 0, one))
-	b.must(q.Finish(b.ctx))
+	b.must(q.Wait(b.ctx))
 }
 
 // If its context ends, a Load leaves kernels that the queue has still to write: their memory isn't allocated again until
@@ -61,13 +61,13 @@ func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 			want := bytes.Repeat([]byte{0xAB}, mine.Size())
 			b.must(q1.Write(b.ctx, mine, 0, want))
 			b.letGo(q1, word)
-			b.must(b.queue.Finish(b.ctx))
+			b.must(b.queue.Wait(b.ctx))
 			got := make([]byte, mine.Size())
 			b.must(q1.Read(b.ctx, mine, 0, got))
 			if !bytes.Equal(got, want) {
 				t.Error("a buffer has changed that only this test uses")
 			}
-			b.must(mine.Free())
+			b.must(mine.Release())
 			if diff := cmp.Diff(before, b.allocated()); diff != "" {
 				t.Errorf("allocated after the wait (-before +now):\n%s", diff)
 			}
@@ -113,7 +113,7 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	other, err := q1.Capture(b.ctx, "other", record(ys...)) // as large as what was running
 	b.must(err)
 	b.letGo(q1, word)
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	b.must(other.Release(b.ctx))
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
 		t.Errorf("allocated after the wait (-before +now):\n%s", diff)
@@ -148,7 +148,7 @@ func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	add.Buffers = []*reprise.Buffer{b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 80 << 20, PageSize: 4096, Name: "big"}), data}
 	trace := b.capture("t", b.load(add), b.spin("spin", word, chip.BRISC, chip.Single(1, 0)))
 	b.write(data, 5)
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()

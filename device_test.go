@@ -117,7 +117,7 @@ func TestCloseWhileOthersWait(t *testing.T) {
 		const waiters = 3
 		errs := make(chan error, waiters)
 		for range waiters {
-			go func() { errs <- b.queue.Finish(b.ctx) }()
+			go func() { errs <- b.queue.Wait(b.ctx) }()
 		}
 		time.Sleep(20 * time.Millisecond) // so that some of them wait already; the outcome is the same if not
 		_ = b.dev.Close()                 // a kernel that never ends may be worth an error
@@ -134,7 +134,7 @@ func TestNoPowerSettings(t *testing.T) {
 	for _, card := range emulators {
 		b := open(t, card(sim.Fault("no-power")))
 		b.must(b.queue.Run(b.ctx, b.load(b.blank("blank", b.dev.Grid()))))
-		b.must(b.queue.Finish(b.ctx))
+		b.must(b.queue.Wait(b.ctx))
 		b.must(b.dev.Close())
 	}
 }
@@ -157,7 +157,7 @@ func TestNothing(t *testing.T) {
 			b.says(err, part)
 		}
 	}
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 }
 
 // A wait that nothing ends by itself ends with a report of every core that is busy, and the device can be closed.
@@ -174,9 +174,9 @@ func TestHang(t *testing.T) {
 		// A context ends a wait earlier, and says why in its own words.
 		ctx, cancel := context.WithTimeoutCause(b.ctx, 10*time.Millisecond, errors.New("no patience"))
 		defer cancel()
-		b.says(b.queue.Finish(ctx), "reprise: finish", "the commands so far to finish", "no patience")
+		b.says(b.queue.Wait(ctx), "reprise: finish", "the commands so far to finish", "no patience")
 
-		err := b.queue.Finish(b.ctx)
+		err := b.queue.Wait(b.ctx)
 		var h *dispatch.HangError
 		if !errors.As(err, &h) || !errors.Is(err, reprise.ErrTimeout) {
 			b.Fatalf("%v, want a *HangError", err)

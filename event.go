@@ -8,7 +8,7 @@ import (
 )
 
 // Event marks a place among the commands of a queue, for other queues and for the host to wait for. It can be recorded
-// again and again: [Queue.Wait], Synchronize and Query mean its newest recording at the moment of the call, so a later
+// again and again: [Queue.WaitEvent], Synchronize and Query mean its newest recording at the moment of the call, so a later
 // recording doesn't change a wait that is in a queue already. Its methods may be called from any goroutine.
 //
 // Waits can't deadlock: what a queue waits for was put into another queue before the wait was.
@@ -37,9 +37,9 @@ func (d *Device) NewEvent(name string, opts ...EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.e.Name() }
 
-// Synchronize waits until the event's newest recording is done. The error is an *dispatch.EventError if it was never recorded or
+// Wait waits until the event's newest recording is done. The error is an *dispatch.EventError if it was never recorded or
 // the recording is lost, and wraps a *dispatch.HangError if the device stops.
-func (e *Event) Synchronize(ctx context.Context) (err error) {
+func (e *Event) Wait(ctx context.Context) (err error) {
 	at := callerPC()
 	if e != nil && e.d.watched() {
 		defer e.d.begin(ctx, &Call{Kind: CallSynchronize, Name: e.Name(), Object: e}).end(ctx, &err)
@@ -52,7 +52,7 @@ func (e *Event) Synchronize(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := e.e.Synchronize(ctx, at); err != nil {
+	if err := e.e.Wait(ctx, at); err != nil {
 		return e.d.failed("synchronize", err)
 	}
 	return nil
@@ -107,10 +107,10 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	return nil
 }
 
-// Wait holds whatever is put into the queue from now on until the event's newest recording is done. The call itself
+// WaitEvent holds whatever is put into the queue from now on until the event's newest recording is done. The call itself
 // returns at once. The error is an *dispatch.EventError, which names both calls, if nothing would end the wait: the event was
 // never recorded, or the recording is lost. Waiting for a recording of the same queue has no effect.
-func (q *Queue) Wait(ctx context.Context, e *Event) (err error) {
+func (q *Queue) WaitEvent(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallWait, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
@@ -121,7 +121,7 @@ func (q *Queue) Wait(ctx context.Context, e *Event) (err error) {
 	if err := q.d.refuse(ctx, q, opWait, e.Name()); err != nil {
 		return err
 	}
-	if err := q.q.Wait(ctx, e.e, at); err != nil {
+	if err := q.q.WaitEvent(ctx, e.e, at); err != nil {
 		return q.d.failed("wait", err)
 	}
 	return nil

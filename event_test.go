@@ -39,8 +39,8 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 				b.Errorf("%s: (-want +got)\n%s", what, diff)
 			}
 		}
-		b.must(q0.Finish(b.ctx))
-		b.must(q1.Finish(b.ctx))
+		b.must(q0.Wait(b.ctx))
+		b.must(q1.Wait(b.ctx))
 
 		b.must(q0.Run(b.ctx, one))
 		runTwo := dispatch.OverlapError{Queue: 1, Op: `run program "two"`, Owner: 0, Last: `run program "one"`}
@@ -48,7 +48,7 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 		refused("replay at once", tr.Replay(b.ctx), dispatch.OverlapError{Queue: 1, Op: `replay trace "tr"`, Owner: 0, Last: `run program "one"`})
 		b.must(q0.Record(b.ctx, e))
 		refused("recorded, not waited for", q1.Run(b.ctx, two), runTwo)
-		b.must(q1.Wait(b.ctx, e))
+		b.must(q1.WaitEvent(b.ctx, e))
 		b.must(q1.Run(b.ctx, two))
 		refused("the owner before", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
 		b.must(tr.Replay(b.ctx))
@@ -57,23 +57,23 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 		// An event from before the last program is no edge, and moving data takes nothing over.
 		b.must(q1.Record(b.ctx, f))
 		b.must(q1.Run(b.ctx, two))
-		b.must(q0.Wait(b.ctx, f))
+		b.must(q0.WaitEvent(b.ctx, f))
 		b.must(q0.Write(b.ctx, out, 0, make([]byte, out.Size())))
 		refused("recorded before the last program", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
 
 		// What the host has seen is an edge as well: Finish, Synchronize, a Read.
-		b.must(q1.Finish(b.ctx))
+		b.must(q1.Wait(b.ctx))
 		b.must(q0.Run(b.ctx, one))
 		b.must(q0.Record(b.ctx, e))
-		b.must(e.Synchronize(b.ctx))
+		b.must(e.Wait(b.ctx))
 		b.must(q1.Run(b.ctx, two))
 		b.must(q1.Read(b.ctx, out, 0, make([]byte, out.Size())))
 		b.must(q0.Run(b.ctx, one))
 		b.must(q0.Record(b.ctx, e))
-		b.must(q1.Wait(b.ctx, e))
+		b.must(q1.WaitEvent(b.ctx, e))
 		b.must(tr.Replay(b.ctx))
 		b.must(tr.Release(b.ctx))
-		b.must(q0.Finish(b.ctx))
+		b.must(q0.Wait(b.ctx))
 	}, reprise.WithQueues(2))
 }
 
@@ -94,10 +94,10 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			})
 			b.must(err)
 			e := b.dev.NewEvent("e")
-			b.must(errors.Join(q0.Finish(b.ctx), q1.Finish(b.ctx)))
+			b.must(errors.Join(q0.Wait(b.ctx), q1.Wait(b.ctx)))
 			b.must(q0.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
 			b.must(q0.Record(b.ctx, e))
-			b.must(q1.Wait(b.ctx, e))
+			b.must(q1.WaitEvent(b.ctx, e))
 			never, cancel := context.WithCancel(b.ctx)
 			cancel()
 			much := b.pages("much", 1000)
@@ -105,7 +105,7 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 				full = true
 				for _, put := range []func() error{
 					func() error { return q1.Write(never, much, 0, make([]byte, much.Size())) },
-					func() error { return q1.Wait(never, e) },
+					func() error { return q1.WaitEvent(never, e) },
 				} {
 					for err = put(); err == nil; err = put() {
 						full = false
@@ -114,7 +114,7 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 						b.must(err)
 					}
 				}
-				if err := q1.Await(b.ctx, func() bool { return false }); !errors.Is(err, reprise.ErrTimeout) {
+				if err := q1.WaitFunc(b.ctx, func() bool { return false }); !errors.Is(err, reprise.ErrTimeout) {
 					b.must(err)
 				}
 			}
@@ -139,7 +139,7 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			xy, err := ch.Virtual(chip.Core{})
 			b.must(err)
 			b.must(errors.Join(c.Write32(xy, uint64(word.Addr()), 1), c.Close()))
-			b.must(errors.Join(q0.Finish(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Finish(b.ctx)))
+			b.must(errors.Join(q0.Wait(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Wait(b.ctx)))
 		})
 	}
 }
@@ -174,8 +174,8 @@ func TestWaitsThatNothingEnds(t *testing.T) {
 	other := open(t, sim.Wormhole())
 	e, foreign := b.dev.NewEvent("never"), other.dev.NewEvent("foreign")
 	for what, err := range map[string]error{
-		`reprise: wait: dispatch: queue 1: wait for event "never" at event_test.go:`: b.dev.Queue(1).Wait(b.ctx, e),
-		`reprise: synchronize: dispatch: synchronize with event "never" at event_t`:  e.Synchronize(b.ctx),
+		`reprise: wait: dispatch: queue 1: wait for event "never" at event_test.go:`: b.dev.Queue(1).WaitEvent(b.ctx, e),
+		`reprise: synchronize: dispatch: synchronize with event "never" at event_t`:  e.Wait(b.ctx),
 		`reprise: query: dispatch: query event "never" at event_test.go:`:            second(e.Query()),
 	} {
 		var ee *dispatch.EventError
@@ -185,17 +185,17 @@ func TestWaitsThatNothingEnds(t *testing.T) {
 		b.says(err, what, "never recorded")
 	}
 	for what, err := range map[string]error{
-		"record": b.queue.Record(b.ctx, foreign), "wait": b.queue.Wait(b.ctx, foreign),
+		"record": b.queue.Record(b.ctx, foreign), "wait": b.queue.WaitEvent(b.ctx, foreign),
 	} {
 		if !errors.Is(err, reprise.ErrWrongDevice) {
 			t.Errorf("%s a foreign event: %v", what, err)
 		}
 	}
 	b.says(b.queue.Record(b.ctx, nil), "reprise: record: no event")
-	b.says((*reprise.Event)(nil).Synchronize(b.ctx), "reprise: synchronize: no event")
+	b.says((*reprise.Event)(nil).Wait(b.ctx), "reprise: synchronize: no event")
 	b.must(b.queue.Record(b.ctx, e))
-	b.must(b.queue.Wait(b.ctx, e)) // on its own queue: nothing to wait for
-	b.must(e.Synchronize(b.ctx))
+	b.must(b.queue.WaitEvent(b.ctx, e)) // on its own queue: nothing to wait for
+	b.must(e.Wait(b.ctx))
 }
 
 // A recovery loses recordings that weren't done, and keeps those that were.
@@ -204,20 +204,20 @@ func TestEventsOverARecovery(t *testing.T) {
 		word := b.word()
 		done, lost := b.dev.NewEvent("done"), b.dev.NewEvent("lost")
 		b.must(b.queue.Record(b.ctx, done))
-		b.must(done.Synchronize(b.ctx))
+		b.must(done.Wait(b.ctx))
 		b.must(b.queue.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
 		b.must(b.queue.Record(b.ctx, lost))
 		if is, err := lost.Query(); is || err != nil {
 			b.Errorf("query before it is done: %v, %v", is, err)
 		}
-		b.must(b.dev.Queue(1).Wait(b.ctx, lost))
+		b.must(b.dev.Queue(1).WaitEvent(b.ctx, lost))
 		ctx, cancel := context.WithCancel(b.ctx)
 		cancel()
-		if err := lost.Synchronize(ctx); !errors.Is(err, context.Canceled) {
+		if err := lost.Wait(ctx); !errors.Is(err, context.Canceled) {
 			b.Errorf("synchronize: %v, want %v", err, context.Canceled)
 		}
 		b.must(b.dev.Recover(b.ctx))
-		err := b.dev.Queue(1).Wait(b.ctx, lost)
+		err := b.dev.Queue(1).WaitEvent(b.ctx, lost)
 		if !errors.Is(err, reprise.ErrLost) || !errors.Is(err, reprise.ErrRecovering) {
 			b.Errorf("wait for a lost recording: %v", err)
 		}
@@ -225,14 +225,14 @@ func TestEventsOverARecovery(t *testing.T) {
 		if err := second(lost.Query()); !errors.Is(err, reprise.ErrRecovering) {
 			b.Errorf("query of a lost recording: %v", err)
 		}
-		b.must(b.dev.Queue(1).Wait(b.ctx, done))
+		b.must(b.dev.Queue(1).WaitEvent(b.ctx, done))
 		if is, err := done.Query(); !is || err != nil {
 			b.Errorf("query of what was done before: %v, %v", is, err)
 		}
 		b.must(b.queue.Record(b.ctx, lost))
-		b.must(b.dev.Queue(1).Wait(b.ctx, lost))
+		b.must(b.dev.Queue(1).WaitEvent(b.ctx, lost))
 		b.must(b.dev.Queue(1).Run(b.ctx, b.load(b.blank("blank", chip.Single(0, 0)))))
-		b.must(b.dev.Queue(1).Finish(b.ctx))
+		b.must(b.dev.Queue(1).Wait(b.ctx))
 	}, reprise.WithQueues(2))
 }
 
@@ -271,7 +271,7 @@ func TestStartedReads(t *testing.T) {
 		}
 		p.Abandon()
 		b.must(q.Write(b.ctx, word, 0, words(word.Size(), 1)))
-		b.must(b.queue.Finish(b.ctx))
+		b.must(b.queue.Wait(b.ctx))
 		if err := p.Wait(b.ctx); !errors.Is(err, reprise.ErrAbandoned) {
 			b.Errorf("wait for what was given up: %v", err)
 		}
@@ -291,8 +291,8 @@ func TestEventsInACapture(t *testing.T) {
 	b.must(b.queue.Record(b.ctx, e))
 	for what, use := range map[string]func(ctx context.Context) error{
 		`record event "e" at `:           func(ctx context.Context) error { return b.queue.Record(ctx, e) },
-		`wait for event "e" at `:         func(ctx context.Context) error { return b.dev.Queue(1).Wait(ctx, e) },
-		`synchronize with event "e" at `: func(ctx context.Context) error { return e.Synchronize(ctx) },
+		`wait for event "e" at `:         func(ctx context.Context) error { return b.dev.Queue(1).WaitEvent(ctx, e) },
+		`synchronize with event "e" at `: func(ctx context.Context) error { return e.Wait(ctx) },
 	} {
 		_, err := b.queue.Capture(b.ctx, "tr", func(ctx context.Context, r *reprise.Recorder) error {
 			_ = use(ctx)
@@ -327,14 +327,14 @@ func TestTimedEvents(t *testing.T) {
 			}
 			q := b.dev.Queue(i % 2)
 			if i > 0 {
-				b.must(q.Wait(b.ctx, events[i-1]))
+				b.must(q.WaitEvent(b.ctx, events[i-1]))
 			}
 			b.must(q.Run(b.ctx, x))
 			b.must(q.Record(b.ctx, e))
 			events = append(events, e)
 		}
-		b.must(events[9].Synchronize(b.ctx))
-		b.must(b.dev.Queue(0).Finish(b.ctx))
+		b.must(events[9].Wait(b.ctx))
+		b.must(b.dev.Queue(0).Wait(b.ctx))
 		read(&after)
 		last := before[0].Cycles
 		for i, e := range events {
@@ -356,13 +356,13 @@ func TestCloseWithRecordingsUnread(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		e := b.dev.NewEvent("e")
 		release := b.word()
-		b.must(b.dev.Queue(0).Finish(b.ctx))
+		b.must(b.dev.Queue(0).Wait(b.ctx))
 		b.must(b.dev.Queue(1).Run(b.ctx, b.spin("spin", release, chip.BRISC, chip.Single(0, 0))))
 		for range 400 {
 			b.must(b.dev.Queue(1).Record(b.ctx, e))
 		}
 		b.must(b.dev.Queue(0).Write(b.ctx, release, 0, words(release.Size(), 1)))
-		b.must(b.dev.Queue(0).Wait(b.ctx, e))
+		b.must(b.dev.Queue(0).WaitEvent(b.ctx, e))
 		b.must(b.dev.Close())
 	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 }
@@ -373,8 +373,8 @@ func TestWaitForAStoppedQueue(t *testing.T) {
 		e := b.dev.NewEvent("e")
 		b.must(b.queue.Run(b.ctx, b.spin("spin", b.word(), chip.BRISC, chip.Single(0, 0))))
 		b.must(b.queue.Record(b.ctx, e))
-		b.hang(b.queue.Finish(b.ctx))
-		err := b.dev.Queue(1).Wait(b.ctx, e)
+		b.hang(b.queue.Wait(b.ctx))
+		err := b.dev.Queue(1).WaitEvent(b.ctx, e)
 		b.hang(err)
 		var ee *dispatch.EventError
 		if !errors.As(err, &ee) || ee.Queue != 1 || ee.Recorder != 0 || ee.Event != "e" {
@@ -384,7 +384,7 @@ func TestWaitForAStoppedQueue(t *testing.T) {
 		if done, err := e.Query(); done || err == nil {
 			b.Errorf("query: %v, %v", done, err)
 		}
-		b.must(b.dev.Queue(1).Finish(b.ctx)) // it isn't held up
+		b.must(b.dev.Queue(1).Wait(b.ctx)) // it isn't held up
 		b.must(b.dev.Recover(b.ctx))
 	}, reprise.WithQueues(2), reprise.WithHangTimeout(300*time.Millisecond))
 }

@@ -28,13 +28,13 @@ func ExampleQueue_Wait() {
 	got := make([]byte, 64)
 	for i := range 3 {
 		if i > 0 {
-			err = writer.Wait(ctx, read) // the recording of the round before
+			err = writer.WaitEvent(ctx, read) // the recording of the round before
 		}
 		for _, step := range []func() error{
 			func() error { return err },
 			func() error { return writer.Write(ctx, buf, 0, fmt.Appendf(nil, "%-64s", fmt.Sprint("message ", i))) },
 			func() error { return writer.Record(ctx, written) },
-			func() error { return reader.Wait(ctx, written) },
+			func() error { return reader.WaitEvent(ctx, written) },
 			func() error { return reader.Read(ctx, buf, 0, got) },
 			func() error { return reader.Record(ctx, read) },
 		} {
@@ -46,7 +46,7 @@ func ExampleQueue_Wait() {
 		fmt.Println(string(got[:9]))
 	}
 	// Nobody has recorded this one, so nothing would end a wait for it.
-	if err := reader.Wait(ctx, dev.NewEvent("forgotten")); err != nil {
+	if err := reader.WaitEvent(ctx, dev.NewEvent("forgotten")); err != nil {
 		fmt.Println("refused")
 	}
 	// Output:

@@ -30,7 +30,7 @@ func ExampleTrace_Save() {
 	loaded, err := other.LoadTrace(ctx, &file)
 	check(err)
 	check(loaded.Replay(ctx))
-	check(other.Queue(0).Finish(ctx))
+	check(other.Queue(0).Wait(ctx))
 	for i, s := range loaded.Parts()[0].Steps {
 		fmt.Println(i, s.Name)
 	}
@@ -77,7 +77,7 @@ func ExampleDevice_LoadTrace_queues() {
 	second := dev.Queue(1)
 	trace, err := dev.Queue(0).Capture(ctx, "both", func(_ context.Context, r *reprise.Recorder) error {
 		other := r.On(second)
-		return errors.Join(r.Run(first), r.Record(done), other.Wait(done), other.Run(last))
+		return errors.Join(r.Run(first), r.Record(done), other.WaitEvent(done), other.Run(last))
 	}, second)
 	check(err)
 	var file bytes.Buffer

@@ -94,10 +94,10 @@ func ExampleQueue_Capture() {
 	}
 
 	// The trace holds what it needs, so the executables may go.
-	check(first.Close(ctx))
-	check(second.Close(ctx))
+	check(first.Release(ctx))
+	check(second.Release(ctx))
 	check(trace.Replay(ctx))
-	check(queue.Finish(ctx))
+	check(queue.Wait(ctx))
 
 	_, err = queue.Capture(ctx, "late", func(_ context.Context, r *reprise.Recorder) error { return r.Run(first) })
 	var ce *reprise.CaptureError
@@ -181,7 +181,7 @@ func ExampleHangError() {
 	check(err)
 	check(dev.Queue(0).Run(ctx, x))
 	var hang *dispatch.HangError
-	if errors.As(dev.Queue(0).Finish(ctx), &hang) {
+	if errors.As(dev.Queue(0).Wait(ctx), &hang) {
 		fmt.Println("last:", hang.Last, "- cause:", hang.Cause)
 		for _, c := range hang.Cores {
 			if c.Busy() && c.Kind == "worker" {

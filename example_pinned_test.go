@@ -46,7 +46,7 @@ func ExampleDevice_NewHostBuffer() {
 	fmt.Println(written.Done())
 	// What can't do without a copy is refused, since the buffer is strict: the NoC moves units of 16 bytes.
 	fmt.Println(q.ReadTo(ctx, buf, 5, host, 0, 100))
-	if err := host.Free(ctx); err != nil {
+	if err := host.Release(ctx); err != nil {
 		fmt.Println(err)
 	}
 	// Output:

@@ -56,7 +56,7 @@ func ExampleQueue_Begin() {
 	// What a trace can't hold is refused, by name and place.
 	rec, err = queue.Begin("wrong")
 	check(err)
-	err = queue.Finish(ctx)
+	err = queue.Wait(ctx)
 	var ce *reprise.CaptureError
 	if errors.As(err, &ce) {
 		fmt.Printf("%s in %s: %v\n", ce.Op, filepath.Base(ce.File), ce.Err)
@@ -164,7 +164,7 @@ func ExamplePool() {
 				return err
 			}
 			same[mid.Addr()] = true
-			return errors.Join(x.SetBuffer(mid, to), r.Run(x), mid.Free())
+			return errors.Join(x.SetBuffer(mid, to), r.Run(x), mid.Release())
 		})
 		check(err)
 	}

@@ -109,7 +109,7 @@ func TestRecoverResetsAStoppedChip(t *testing.T) {
 		r.before = b.allocated()
 		for range 2 {
 			b.must(b.queue.Run(b.ctx, wild))
-			err := b.queue.Finish(b.ctx)
+			err := b.queue.Wait(b.ctx)
 			b.hang(err)
 			b.says(err, "0x7fff0000")
 			r.recovers()
@@ -133,7 +133,7 @@ func TestRecoverDoesNotTakeTheCardFromOthers(t *testing.T) {
 	}}})
 	r.before = b.allocated()
 	b.must(b.queue.Run(b.ctx, wild))
-	b.hang(b.queue.Finish(b.ctx))
+	b.hang(b.queue.Wait(b.ctx))
 	err = b.dev.Recover(b.ctx)
 	var re *reprise.RecoverError
 	var held *kmd.HeldError
@@ -158,7 +158,7 @@ func TestUnplugDuringReplays(t *testing.T) {
 		var err error
 		for err == nil {
 			if err = r.trace.Replay(b.ctx); err == nil {
-				err = b.queue.Finish(b.ctx)
+				err = b.queue.Wait(b.ctx)
 			}
 		}
 		b.must(<-pulled)
@@ -168,7 +168,7 @@ func TestUnplugDuringReplays(t *testing.T) {
 		for what, err := range map[string]error{
 			"write":  b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
 			"replay": r.trace.Replay(b.ctx),
-			"finish": b.queue.Finish(b.ctx),
+			"finish": b.queue.Wait(b.ctx),
 		} {
 			if !errors.Is(err, reprise.ErrDeviceLost) {
 				t.Errorf("%s afterwards: %v, want %v", what, err, reprise.ErrDeviceLost)
@@ -211,7 +211,7 @@ func TestCloseAfterAHang(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, b.dev.Grid())))
-		b.hang(b.queue.Finish(b.ctx))
+		b.hang(b.queue.Wait(b.ctx))
 		p := b.dev.Arch().Params()
 		cores := []chip.XY{dispatchCore(b)}
 		c, err := chip.New(m.arch, chip.Harvesting{})
@@ -259,7 +259,7 @@ func TestDeviceOffTheBus(t *testing.T) {
 		b.must(b.queue.Run(b.ctx, forever))
 		end, err := m.drv.Node(0).Inject(driver.AllOnes)
 		b.must(err)
-		if err := b.queue.Finish(b.ctx); !errors.Is(err, reprise.ErrDeviceLost) {
+		if err := b.queue.Wait(b.ctx); !errors.Is(err, reprise.ErrDeviceLost) {
 			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
 		}
 		if err := b.dev.Recover(b.ctx); !errors.Is(err, kmd.ErrReset) && !errors.Is(err, reprise.ErrDeviceLost) {
@@ -280,7 +280,7 @@ func TestResetBySomebodyElse(t *testing.T) {
 		if len(rep.Losers) != 1 {
 			t.Errorf("losers %v, want this process", rep.Losers)
 		}
-		if err := errors.Join(r.trace.Replay(b.ctx), b.queue.Finish(b.ctx)); !errors.Is(err, reprise.ErrDeviceLost) {
+		if err := errors.Join(r.trace.Replay(b.ctx), b.queue.Wait(b.ctx)); !errors.Is(err, reprise.ErrDeviceLost) {
 			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
 		}
 		r.recovers()
@@ -323,7 +323,7 @@ func TestHostMemoryGone(t *testing.T) {
 			u := kabi.UnpinPages{In: kabi.UnpinPagesIn{VirtualAddress: p.va[i], Size: p.size[i]}}
 			b.must(p.Ioctl(kabi.IoctlUnpinPages, kabi.Bytes(&u)))
 		}
-		err := errors.Join(r.trace.Replay(b.ctx), b.queue.Finish(b.ctx))
+		err := errors.Join(r.trace.Replay(b.ctx), b.queue.Wait(b.ctx))
 		b.hang(err)
 		b.says(err, "of host memory", "not mapped for this device")
 		r.recovers()

@@ -57,7 +57,7 @@ func TestHangLeavesADump(t *testing.T) {
 		b.must(trace.Replay(b.ctx))
 		b.must(b.queue.Run(b.ctx, b.spin("forever", word, chip.TRISC1, chip.Single(2, 1))))
 		b.must(trace.Replay(b.ctx))
-		err := b.queue.Finish(b.ctx)
+		err := b.queue.Wait(b.ctx)
 		h := b.hang(err)
 		b.says(err, "queue 0 hangs", "last submitted trace", "no progress for", "; see "+dir)
 		f, err := os.Open(h.File)
@@ -86,7 +86,7 @@ func TestHangLeavesADump(t *testing.T) {
 func TestDumpThatCannotBeWritten(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond), reprise.WithDumpDir("/no/such/directory"))
 	b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
-	h := b.hang(b.queue.Finish(b.ctx))
+	h := b.hang(b.queue.Wait(b.ctx))
 	if h.File != "" || !errors.Is(h.FileErr, fs.ErrNotExist) || !strings.Contains(h.Detail(), "could not be written") {
 		t.Errorf("file %q, %v", h.File, h.FileErr)
 	}
@@ -101,7 +101,7 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 		x := b.spin("steps", word, chip.BRISC, b.dev.Grid())
 		b.must(b.queue.Run(b.ctx, x))
 		done := make(chan error, 1)
-		go func() { done <- b.queue.Finish(b.ctx) }()
+		go func() { done <- b.queue.Wait(b.ctx) }()
 		// The cores are let go one after the other, each well within the timeout, all of them well behind it.
 		c, err := kmd.Open(b.ctx, target)
 		b.must(err)

@@ -61,11 +61,11 @@ func (h *HostBuffer) Size() int { return len(h.mem) }
 // Name returns the buffer's name.
 func (h *HostBuffer) Name() string { return h.name }
 
-// Free unpins the memory and, unless it is the caller's, unmaps it. It first waits until everything in the device's queues
+// Release unpins the memory and, unless it is the caller's, unmaps it. It first waits until everything in the device's queues
 // has run, transfers with the buffer included, and blocks other calls that use the queues meanwhile. If ctx ends before
-// that, or a queue hangs, the buffer stays as it is. The error of a second Free
+// that, or a queue hangs, the buffer stays as it is. The error of a second Release
 // matches ErrReleased.
-func (h *HostBuffer) Free(ctx context.Context) error {
+func (h *HostBuffer) Release(ctx context.Context) error {
 	if err := h.d.usable("free host buffer"); err != nil {
 		return err
 	}

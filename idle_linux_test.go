@@ -31,7 +31,7 @@ func TestIdleDeviceBurnsNothing(t *testing.T) {
 		x := b.load(b.blank("nothing", b.dev.Grid()))
 		b.must(b.queue.Run(b.ctx, x))
 		for id := range b.dev.Queues() {
-			b.must(b.dev.Queue(id).Finish(b.ctx))
+			b.must(b.dev.Queue(id).Wait(b.ctx))
 		}
 		const idle = 300 * time.Millisecond
 		// Garbage is collected and returned to the system here, which the runtime would do in small portions for a while.
@@ -71,7 +71,7 @@ func TestPaces(t *testing.T) {
 		}}})
 		b.must(b.queue.Run(b.ctx, forever))
 		var hang *dispatch.HangError
-		if err := b.queue.Finish(b.ctx); !errors.As(err, &hang) {
+		if err := b.queue.Wait(b.ctx); !errors.As(err, &hang) {
 			t.Errorf("spin %v, longest %v: %v", pace.spin, pace.longest, err)
 		}
 	}

@@ -26,7 +26,7 @@ func TestKeep(t *testing.T) {
 			return r.Keep(kept, kept)
 		})
 		b.must(err)
-		b.must(kept.Free())
+		b.must(kept.Release())
 		if other := b.pages("other", 1); other.Addr() == addr {
 			b.Error("the memory was given away")
 		}

@@ -67,7 +67,7 @@ func TestShardedBuffer(t *testing.T) {
 	if p, _ := flat.Page(14); p.Core != (chip.Core{X: 1, Y: 1}) || flat.Cores() != nil || flat.Layout() != allocator.Interleaved {
 		t.Errorf("page 14 of an interleaved buffer is at %+v", p)
 	}
-	b.must(errors.Join(buf.Free(), flat.Free()))
+	b.must(errors.Join(buf.Release(), flat.Release()))
 }
 
 // A configuration that can't be says why, and takes nothing.
@@ -181,15 +181,15 @@ func TestParts(t *testing.T) {
 			t.Errorf("page %d of the part is at %+v", n, p)
 		}
 	}
-	b.must(buf.Free())
+	b.must(buf.Release())
 	if _, err := buf.Sub(0, 64); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("part of a freed buffer: %v", err)
 	}
 	if b.allocated()[allocator.DRAM] == 0 {
 		t.Error("the part's memory is gone")
 	}
-	b.must(part.Free())
-	if err := part.Free(); !errors.Is(err, reprise.ErrReleased) {
+	b.must(part.Release())
+	if err := part.Release(); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("freed twice: %v", err)
 	}
 	if got := b.allocated()[allocator.DRAM]; got != 0 {

@@ -86,10 +86,10 @@ func TestOutOfMemory(t *testing.T) {
 	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 2 << 20, Name: "one page"})
 	b.says(err, `new buffer "one page"`, "of L1", "each of 130 banks must hold")
 
-	b.must(big.Free())
+	b.must(big.Release())
 	again := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
-	b.must(again.Free())
-	err = again.Free()
+	b.must(again.Release())
+	err = again.Release()
 	if !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("freed twice: %v", err)
 	}
@@ -127,7 +127,7 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 			b.Errorf("something is left of the failed load (-before +after):\n%s", diff)
 		}
 		small := b.load(program("small", half/2))
-		b.must(buf.Free())
+		b.must(buf.Release())
 
 		// Programs first. They share their circular buffers' memory, which is as large as the largest needs.
 		large := b.load(program("large", half+128))
@@ -137,7 +137,7 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 		}
 		b.says(err, `new buffer "tall"`, "most is held by circular buffers")
 		trace := b.capture("large", large)
-		b.must(large.Close(b.ctx))
+		b.must(large.Release(b.ctx))
 		if _, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"}); !errors.Is(err, reprise.ErrOutOfMemory) {
 			b.Errorf("a buffer over the circular buffers of a trace: %v", err)
 		}
@@ -147,7 +147,7 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 		if got := b.allocated()[allocator.L1]; got < uint64(half+half/2) || got > uint64(half+half/2+4096) {
 			b.Errorf("%d B of L1 are taken, want those of the buffer and the small program", got)
 		}
-		b.must(errors.Join(small.Close(b.ctx), buf.Free()))
+		b.must(errors.Join(small.Release(b.ctx), buf.Release()))
 		if got := b.allocated()[allocator.L1]; got != 0 {
 			b.Errorf("%d B of L1 are still taken", got)
 		}
@@ -230,7 +230,7 @@ func TestTraceRegion(t *testing.T) {
 			}
 			c.must(c.capture("short", x).Replay(c.ctx))
 			c.must(c.capture("long", xs...).Replay(c.ctx))
-			c.must(c.queue.Finish(c.ctx))
+			c.must(c.queue.Wait(c.ctx))
 		})
 	}
 }
@@ -254,7 +254,7 @@ func TestAbandonedRead(t *testing.T) {
 	err := b.queue.Read(ctx, data, 0, dst)
 	b.says(err, `reprise: read buffer "data"`, "changed my mind")
 	poke(b, card, chip.Core{}, word.Addr(), 5)
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	if len(bytes.Trim(dst, "\x00")) != 0 {
 		t.Error("the abandoned read wrote to its destination")
 	}

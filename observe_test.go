@@ -40,14 +40,14 @@ func TestObserver(t *testing.T) {
 	b.must(tr.Replay(b.ctx))
 	b.holds(in, 3)
 	e := b.dev.NewEvent("e")
-	if err := b.queue.Wait(b.ctx, e); err == nil {
+	if err := b.queue.WaitEvent(b.ctx, e); err == nil {
 		t.Error("a wait for what was never recorded")
 	}
 	b.must(b.queue.Record(b.ctx, e))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	b.must(tr.Release(b.ctx))
-	b.must(x.Close(b.ctx))
-	b.must(in.Free())
+	b.must(x.Release(b.ctx))
+	b.must(in.Release())
 	stop()
 	b.pages("later", 1)
 	want := []string{
@@ -102,8 +102,8 @@ func TestStamps(t *testing.T) {
 	defer b.dev.Observe(&h)()
 	b.write(in, 1)
 	b.must(b.queue.Run(b.ctx, x))
-	b.must(b.queue.Finish(b.ctx))
-	b.must(b.dev.Queue(1).Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
+	b.must(b.dev.Queue(1).Wait(b.ctx))
 	if want := []string{"write in", "run add", "finish ", "finish "}; !cmp.Equal(want, h.calls) {
 		t.Errorf("observers heard of %q, want %q", h.calls, want)
 	}

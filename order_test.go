@@ -73,8 +73,8 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		must(q[0].Finish(b.ctx))
-		must(q[1].Finish(b.ctx))
+		must(q[0].Wait(b.ctx))
+		must(q[1].Wait(b.ctx))
 		o := &order{tail: [2]int{-1, -1}, work: [2]int{-1, -1}}
 		events := [3]*reprise.Event{}
 		recorded := [3]int{-1, -1, -1}
@@ -104,7 +104,7 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 				must(q[i].Record(b.ctx, events[e]))
 				recorded[e] = o.add(i)
 			case 6, 7:
-				err := q[i].Wait(b.ctx, events[e])
+				err := q[i].WaitEvent(b.ctx, events[e])
 				if recorded[e] < 0 {
 					if !errors.Is(err, reprise.ErrNotRecorded) {
 						t.Fatalf("wait for what was never recorded: %v", err)
@@ -115,16 +115,16 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 				o.add(i, recorded[e])
 			case 8:
 				n := o.add(i)
-				must(q[i].Finish(b.ctx))
+				must(q[i].Wait(b.ctx))
 				o.seen = append(o.seen, n)
 			case 9:
 				if recorded[e] >= 0 {
-					must(events[e].Synchronize(b.ctx))
+					must(events[e].Wait(b.ctx))
 					o.seen = append(o.seen, recorded[e])
 				}
 			}
 		}
-		must(q[0].Finish(b.ctx))
-		must(q[1].Finish(b.ctx))
+		must(q[0].Wait(b.ctx))
+		must(q[1].Wait(b.ctx))
 	})
 }

@@ -26,7 +26,7 @@ func TestPinnedMemoryOfALostDevice(t *testing.T) {
 		if err := b.queue.WriteFrom(b.ctx, x, 0, h, 0, x.Size()); !errors.Is(err, reprise.ErrDeviceLost) {
 			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
 		}
-		if err := h.Free(b.ctx); err == nil {
+		if err := h.Release(b.ctx); err == nil {
 			t.Error("memory of a device that may still use it was given up")
 		}
 		b.must(b.dev.Recover(b.ctx))
@@ -35,6 +35,6 @@ func TestPinnedMemoryOfALostDevice(t *testing.T) {
 		if !bytes.Equal(mine.Bytes(), h.Bytes()[:x.Size()]) {
 			t.Error("the data differ")
 		}
-		b.must(errors.Join(h.Free(b.ctx), mine.Free(b.ctx)))
+		b.must(errors.Join(h.Release(b.ctx), mine.Release(b.ctx)))
 	})
 }

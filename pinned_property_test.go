@@ -31,7 +31,7 @@ func TestPinnedTransfersAreCopies(t *testing.T) {
 			}
 			x, err := b.dev.NewBuffer(c)
 			b.must(err)
-			defer func() { b.must(x.Free()) }()
+			defer func() { b.must(x.Release()) }()
 			n := x.Size()
 			device := make([]byte, n)
 			b.must(b.queue.Write(b.ctx, x, 0, device))

@@ -99,10 +99,10 @@ func TestPinnedTransfers(t *testing.T) {
 					b.Fatalf("%s: wrong after reading", name)
 				}
 			}
-			b.must(x.Free())
+			b.must(x.Release())
 		}
-		b.must(h.Free(b.ctx))
-		if err := h.Free(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+		b.must(h.Release(b.ctx))
+		if err := h.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("freed twice: %v", err)
 		}
 	})
@@ -179,9 +179,9 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 		if _, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: make([]byte, 100)}); err == nil {
 			b.Error("memory that is no whole pages was pinned")
 		}
-		b.must(h.Free(b.ctx))
+		b.must(h.Release(b.ctx))
 		for name, err := range map[string]error{
-			"read": b.queue.ReadTo(b.ctx, x, 0, h, 0, 64), "write": b.queue.WriteFrom(b.ctx, x, 0, h, 0, 64), "free": h.Free(b.ctx),
+			"read": b.queue.ReadTo(b.ctx, x, 0, h, 0, 64), "write": b.queue.WriteFrom(b.ctx, x, 0, h, 0, 64), "free": h.Release(b.ctx),
 		} {
 			if !errors.Is(err, reprise.ErrReleased) {
 				b.Errorf("%s after Free: %v", name, err)
@@ -229,7 +229,7 @@ func TestPinnedTransfersKeepOrder(t *testing.T) {
 				b.must(err)
 				e := b.dev.NewEvent("moved")
 				b.must(b.queue.Record(b.ctx, e))
-				b.must(second.Wait(b.ctx, e))
+				b.must(second.WaitEvent(b.ctx, e))
 			}
 			last, err := from.StartWriteFrom(b.ctx, out, 0, h, n, n)
 			b.must(err)
@@ -260,10 +260,10 @@ func TestFreeWaitsForPinnedTransfers(t *testing.T) {
 		p, err := b.dev.Queue(1).StartReadTo(b.ctx, x, 0, h, 0, n)
 		b.must(err)
 		p.Abandon()
-		b.must(b.queue.Finish(b.ctx))
+		b.must(b.queue.Wait(b.ctx))
 		_, err = b.queue.StartReadTo(b.ctx, x, 0, h, 0, n)
 		b.must(err)
-		b.must(h.Free(b.ctx))
+		b.must(h.Release(b.ctx))
 		if !bytes.Equal(mem, want) {
 			b.Error("Free came before the data")
 		}

@@ -132,9 +132,9 @@ func (p *Pool) Memory() allocator.Stats { return p.mem.Stats(p.kind) }
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.name }
 
-// Free releases the pool. Its memory can be allocated again when its buffers are freed and the traces and executables that
+// Release releases the pool. Its memory can be allocated again when its buffers are freed and the traces and executables that
 // use them are released.
-func (p *Pool) Free() error {
+func (p *Pool) Release() error {
 	err := ErrReleased
 	if !p.freed.Swap(true) {
 		err = p.d.mem.Free(p.ext)

@@ -73,7 +73,7 @@ type Executable struct {
 
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
 // the Executable. A *dispatch.ProgramError says what is wrong with a program. If ctx ends while the kernels are being written,
-// their memory is free again after the next successful wait for queue 0 ([Queue.Finish]).
+// their memory is free again after the next successful wait for queue 0 ([Queue.Wait]).
 func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error) {
 	if d.watched() && p != nil {
 		call := d.begin(ctx, &Call{Kind: CallLoad, Name: p.Name})
@@ -234,9 +234,9 @@ func (x *Executable) CommandBytes() int { return x.image.CommandBytes() }
 // Commands returns the number of commands of one run.
 func (x *Executable) Commands() int { return x.image.Commands() }
 
-// Close releases the kernels' memory and the program's buffers. It waits for the device's queues first; traces keep the
+// Release releases the kernels' memory and the program's buffers. It waits for the device's queues first; traces keep the
 // kernels that they run.
-func (x *Executable) Close(ctx context.Context) (err error) {
+func (x *Executable) Release(ctx context.Context) (err error) {
 	if x.d.watched() {
 		defer x.d.begin(ctx, &Call{Kind: CallUnload, Name: x.Name(), Object: x}).end(ctx, &err)
 	}

@@ -118,7 +118,7 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		t.Errorf("something is left of the failed loads: %v", got)
 	}
 	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", chip.Single(0, 0)))))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 }
 
 // The largest that is allowed does run: as many arguments as fit, all circular buffers, all semaphores.
@@ -252,7 +252,7 @@ func TestConcurrentUse(t *testing.T) {
 						b.Errorf("goroutine %d, round %d: it read what it didn't ask for", w, i)
 					}
 				}
-				if err := errors.Join(trace.Release(b.ctx), x.Close(b.ctx), in.Free(), out.Free()); err != nil {
+				if err := errors.Join(trace.Release(b.ctx), x.Release(b.ctx), in.Release(), out.Release()); err != nil {
 					b.Error(err)
 				}
 			})
@@ -282,8 +282,8 @@ func TestCloseWhileOthersRun(t *testing.T) {
 				}
 			})
 		}
-		b.must(x.Close(b.ctx))
+		b.must(x.Release(b.ctx))
 		wg.Wait()
 	}
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Queue is a hardware command queue: what is put into it runs in order. Its methods may be called from any goroutine;
-// the order is that in which the calls return. Nothing orders two queues but events ([Queue.Record], [Queue.Wait]) and
+// the order is that in which the calls return. Nothing orders two queues but events ([Queue.Record], [Queue.WaitEvent]) and
 // what the host has waited for.
 type Queue struct {
 	d         *Device
@@ -70,8 +70,8 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 	return nil
 }
 
-// Finish waits until everything in the queue has run and all its results are in memory.
-func (q *Queue) Finish(ctx context.Context) (err error) {
+// Wait waits until everything in the queue has run and all its results are in memory.
+func (q *Queue) Wait(ctx context.Context) (err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallFinish, Queues: q.self}).end(ctx, &err)
 	}
@@ -90,7 +90,7 @@ func (q *Queue) Finish(ctx context.Context) (err error) {
 // await waits until everything in the queue has run, and frees what was kept until then.
 func (q *Queue) await(ctx context.Context) error {
 	n := q.begun.Add(1)
-	if err := q.q.Finish(ctx); err != nil {
+	if err := q.q.Wait(ctx); err != nil {
 		return err
 	}
 	for was := q.finished.Load(); was < n && !q.finished.CompareAndSwap(was, n); was = q.finished.Load() {
@@ -110,14 +110,14 @@ func (q *Queue) Clock() (dispatch.Clock, error) {
 	return c, nil
 }
 
-// Await waits until done reports true, at the pace of all waits ([WithPace]): it polls for a while, then sleeps between
+// WaitFunc waits until done reports true, at the pace of all waits ([WithPace]): it polls for a while, then sleeps between
 // polls. It ends early with ctx, or in an ErrTimeout when nothing on the device moves for the hang timeout; the queue stays
 // as it is. It is for what kernels store to a [HostBuffer]: done reads memory and must not call the device.
-func (q *Queue) Await(ctx context.Context, done func() bool) error {
+func (q *Queue) WaitFunc(ctx context.Context, done func() bool) error {
 	if err := q.d.usable("wait"); err != nil {
 		return err
 	}
-	if err := q.q.Await(ctx, "what the caller asked for", done); err != nil {
+	if err := q.q.WaitFunc(ctx, "what the caller asked for", done); err != nil {
 		return q.d.failed("wait", err)
 	}
 	return nil

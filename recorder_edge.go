@@ -50,10 +50,10 @@ func (r *Recorder) Record(e *Event) error {
 	})
 }
 
-// Wait holds what is recorded into this queue's part from now on, at every replay, until the place of the event's newest
+// WaitEvent holds what is recorded into this queue's part from now on, at every replay, until the place of the event's newest
 // recording in this capture is reached: everything before it has run and all its results are in memory. An event that
 // wasn't recorded in this capture can't be waited for. An error also ends the capture.
-func (r *Recorder) Wait(e *Event) error {
+func (r *Recorder) WaitEvent(e *Event) error {
 	return r.addEvent(opWait, e, func() error {
 		at, ok := r.edges.newest[e]
 		if !ok {

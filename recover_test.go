@@ -34,7 +34,7 @@ func newRig(b *bench) *rig {
 	r.first = b.load(b.adder("first", chip.Core{X: 1}, r.in, r.mid, 10))
 	second := b.load(b.adder("second", chip.Core{X: 2, Y: 1}, r.mid, r.out, 100))
 	r.trace = b.capture("both", r.first, second)
-	b.must(second.Close(b.ctx))
+	b.must(second.Release(b.ctx))
 	r.works("before")
 	r.before = b.allocated()
 	return r
@@ -53,7 +53,7 @@ func (r *rig) works(when string) {
 	r.holds(r.out, 117)
 	r.write(r.in, 1000)
 	r.must(r.queue.Run(r.ctx, r.first))
-	r.must(r.queue.Finish(r.ctx))
+	r.must(r.queue.Wait(r.ctx))
 	r.holds(r.mid, 1010)
 	if r.Failed() {
 		r.Fatalf("%s: wrong results", when)
@@ -73,7 +73,7 @@ func (r *rig) recovers() {
 	r.must(t.Replay(r.ctx))
 	r.holds(r.out, 1005)
 	r.must(t.Release(r.ctx))
-	r.must(x.Close(r.ctx))
+	r.must(x.Release(r.ctx))
 	if diff := cmp.Diff(r.before, r.allocated()); diff != "" {
 		r.Errorf("allocated memory (-before +after new things):\n%s", diff)
 	}
@@ -95,13 +95,13 @@ func TestRecoverFromAHungKernel(t *testing.T) {
 			b.must(b.queue.Write(b.ctx, word, 0, make([]byte, word.Size())))
 			b.must(b.queue.Run(b.ctx, forever))
 			b.must(r.trace.Replay(b.ctx))
-			h := b.hang(b.queue.Finish(b.ctx))
+			h := b.hang(b.queue.Wait(b.ctx))
 			for what, err := range map[string]error{
 				"write":  b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
 				"read":   b.queue.Read(b.ctx, r.in, 0, make([]byte, 64)),
 				"run":    b.queue.Run(b.ctx, r.first),
 				"replay": r.trace.Replay(b.ctx),
-				"finish": b.queue.Finish(b.ctx),
+				"finish": b.queue.Wait(b.ctx),
 			} {
 				var again *dispatch.HangError
 				if !errors.As(err, &again) || again != h {
@@ -123,7 +123,7 @@ func TestRecoverFromAStoppedChip(t *testing.T) {
 		}}})
 		r.before = b.allocated()
 		b.must(b.queue.Run(b.ctx, wild))
-		err := b.queue.Finish(b.ctx)
+		err := b.queue.Wait(b.ctx)
 		h := b.hang(err)
 		if !strings.Contains(h.Error(), "0x7fff0000") || h.Dump.Unreachable == "" {
 			b.Errorf("%v; unreachable: %q; want the address that was touched", err, h.Dump.Unreachable)
@@ -143,7 +143,7 @@ func TestRecoverEndsWaits(t *testing.T) {
 		errs := make(chan error)
 		const waiters = 3
 		for range waiters {
-			go func() { errs <- b.queue.Finish(b.ctx) }()
+			go func() { errs <- b.queue.Wait(b.ctx) }()
 		}
 		time.Sleep(5 * time.Millisecond) // so that some of them wait already; the outcome is the same if not
 		done := make(chan error, 1)
@@ -171,7 +171,7 @@ func TestRecoverErrors(t *testing.T) {
 		t.Errorf("%v, want a *RecoverError of the start", err)
 	}
 	b.says(err, "reprise: recover emulated blackhole 0: start:")
-	if err := b.queue.Finish(b.ctx); !errors.Is(err, reprise.ErrRecovering) {
+	if err := b.queue.Wait(b.ctx); !errors.Is(err, reprise.ErrRecovering) {
 		t.Errorf("after a recovery that failed: %v, want %v", err, reprise.ErrRecovering)
 	}
 	r.recovers()
@@ -198,7 +198,7 @@ func TestRecoverFromAStoppedDispatcher(t *testing.T) {
 			b.must(err)
 			b.must(other.Write32(core, uint64(p.SoftReset), reset|1<<11))
 			b.must(r.trace.Replay(b.ctx))
-			h := b.hang(b.queue.Finish(b.ctx))
+			h := b.hang(b.queue.Wait(b.ctx))
 			b.says(errors.New(strings.ReplaceAll(h.Detail(), "\n", " ")), "(dispatch): held in reset: BRISC")
 			r.recovers()
 		})

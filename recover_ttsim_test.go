@@ -19,7 +19,7 @@ func TestRecoverOnTheVendorsSimulator(t *testing.T) {
 			forever := b.spin("forever", word, chip.NCRISC, chip.Single(0, 0))
 			r.before = b.allocated()
 			b.must(b.queue.Run(b.ctx, forever))
-			h := b.hang(b.queue.Finish(b.ctx))
+			h := b.hang(b.queue.Wait(b.ctx))
 			if h.File == "" {
 				t.Errorf("no dump: %v", h.FileErr)
 			}

@@ -94,7 +94,7 @@ func TestResidentArguments(t *testing.T) {
 
 		var file bytes.Buffer
 		b.must(old.Save(b.ctx, &file, reprise.WithResults(out)))
-		b.must(errors.Join(old.Release(b.ctx), named.Release(b.ctx), now.Release(b.ctx), x.Close(b.ctx), out.Free()))
+		b.must(errors.Join(old.Release(b.ctx), named.Release(b.ctx), now.Release(b.ctx), x.Release(b.ctx), out.Release()))
 		loaded, err := b.dev.LoadTrace(b.ctx, &file)
 		b.must(err)
 		b.must(loaded.Replay(b.ctx))
@@ -124,7 +124,7 @@ func TestSetArgsRefuses(t *testing.T) {
 			}
 		}
 		b.must(x.SetCommonArgs("store", []uint32{0}))
-		b.must(x.Close(b.ctx))
+		b.must(x.Release(b.ctx))
 		if err := x.SetArgs("store", none); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("closed executable: %v, want ErrReleased", err)
 		}

@@ -70,7 +70,7 @@ func TestListsInAnyOrder(t *testing.T) {
 			return func() error {
 				bufs, err := reprise.NewBuffers(ds, reprise.BufferConfig{Kind: allocator.L1, Size: 64, PageSize: 64, Name: "x"})
 				for _, buf := range bufs {
-					err = errors.Join(err, buf.Free())
+					err = errors.Join(err, buf.Release())
 				}
 				return err
 			}

@@ -87,7 +87,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	}
 	if len(t.parts) > 1 { // commands of one queue mustn't overtake earlier ones of another
 		for i := range t.parts {
-			if err := s.Await(ctx, i); err != nil {
+			if err := s.Wait(ctx, i); err != nil {
 				return dev.failed(what, err)
 			}
 		}
@@ -126,7 +126,7 @@ func (s *debugSession) Restarted() error {
 
 func (s *debugSession) Commands(part int) []byte { return s.commands[part] }
 
-func (s *debugSession) Await(ctx context.Context, part int) error {
+func (s *debugSession) Wait(ctx context.Context, part int) error {
 	return s.t.parts[part].q.await(ctx)
 }
 
@@ -210,13 +210,13 @@ func (s *debugSession) Place(ctx context.Context, pieces []debug.Piece) (debug.P
 	for i := range pieces {
 		one, err := p.place(ctx, &pieces[i])
 		if err != nil {
-			return nil, errors.Join(err, p.Free(ctx))
+			return nil, errors.Join(err, p.Release(ctx))
 		}
 		prepared = append(prepared, one)
 	}
 	var err error
 	if p.batch, err = dispatch.NewBatch(prepared...); err != nil {
-		return nil, errors.Join(err, p.Free(ctx))
+		return nil, errors.Join(err, p.Release(ctx))
 	}
 	return p, nil
 }
@@ -262,7 +262,7 @@ func (p *placed) Run(ctx context.Context) error {
 		return err
 	}
 	for i := range p.pieces {
-		if err := p.s.Await(ctx, p.pieces[i].Part); err != nil {
+		if err := p.s.Wait(ctx, p.pieces[i].Part); err != nil {
 			return err
 		}
 	}
@@ -270,8 +270,8 @@ func (p *placed) Run(ctx context.Context) error {
 	return nil
 }
 
-// Free implements debug.Placed.
-func (p *placed) Free(ctx context.Context) error {
+// Release implements debug.Placed.
+func (p *placed) Release(ctx context.Context) error {
 	free := func() error {
 		var errs []error
 		for _, e := range p.extents {

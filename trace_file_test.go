@@ -97,7 +97,7 @@ func TestLoadedTraceRuns(t *testing.T) {
 			if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output || f.Image.Buffers[0].Output || f.Name != "saved" {
 				b.Errorf("%q saved again: %d data, %d programs, %d relocations", f.Name, len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
 			}
-			b.must(errors.Join(own.Release(b.ctx), x.Close(b.ctx), trace.Release(b.ctx)))
+			b.must(errors.Join(own.Release(b.ctx), x.Release(b.ctx), trace.Release(b.ctx)))
 			if diff := cmp.Diff(nothing, b.allocated()); diff != "" {
 				b.Errorf("a released trace leaves memory (-before +after):\n%s", diff)
 			}
@@ -117,7 +117,7 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 		trace := b.capture("trace", x)
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file, reprise.WithData()))
-		b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx)))
+		b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx)))
 		before := b.allocated()
 		load := func(bufs ...*reprise.Buffer) (*reprise.Trace, error) {
 			return b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(bufs...))
@@ -129,7 +129,7 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 		wrong := b.pages("in", 8)
 		_, err = load(wrong, out)
 		b.says(err, `buffer "in" is 512 B`, "the trace was recorded with")
-		b.must(wrong.Free())
+		b.must(wrong.Release())
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {
 			b.Errorf("a trace that wasn't loaded leaves memory (-before +after):\n%s", diff)
 		}
@@ -138,10 +138,10 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 		b.write(in, 9)
 		b.must(again.Replay(b.ctx))
 		b.holds(out, 12)
-		b.must(in.Free()) // the trace has it still
+		b.must(in.Release()) // the trace has it still
 		b.must(again.Replay(b.ctx))
 		b.holds(out, 12)
-		b.must(errors.Join(again.Release(b.ctx), out.Free(), other.Free()))
+		b.must(errors.Join(again.Release(b.ctx), out.Release(), other.Release()))
 		for k, n := range b.allocated() {
 			if n != 0 {
 				b.Errorf("%d B of %v are left", n, k)
@@ -270,7 +270,7 @@ func TestSaveRefusesOverlappingBuffers(t *testing.T) {
 	}
 	first, low := take("first", row), take("low", row)
 	x := b.load(b.adder("x", chip.Core{}, b.pages("in", row), low, 1))
-	b.must(errors.Join(first.Free(), low.Free()))
+	b.must(errors.Join(first.Release(), low.Release()))
 	both := take("both", 2*row)
 	if both.Addr() >= low.Addr() {
 		t.Fatalf("%q lies at %#x, %q at %#x: they were to begin at different addresses", low.Name(), low.Addr(), both.Name(), both.Addr())
@@ -290,7 +290,7 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 				in, out := b.pages("in", 4), b.pages("out", 4)
 				x := b.load(b.adder("adder", at, in, out, 3))
 				b.write(in, 5)
-				b.must(b.queue.Finish(b.ctx))
+				b.must(b.queue.Wait(b.ctx))
 				q := b.dev.Queue(1)
 				trace, err := q.Capture(b.ctx, "second", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 				b.must(err)
@@ -338,7 +338,7 @@ func TestLoadedTraceHasParameters(t *testing.T) {
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
 		want := trace.Parts()[0].Params
-		b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx), in.Free(), out.Free()))
+		b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx), in.Release(), out.Release()))
 
 		trace, err = b.dev.LoadTrace(b.ctx, &file)
 		b.must(err)
@@ -358,7 +358,7 @@ func TestLoadedTraceHasParameters(t *testing.T) {
 		b.holds(other, 210)
 		b.holds(trace.Buffers()[1], 110)
 		b.must(trace.Debug().Verify(b.ctx))
-		b.must(errors.Join(trace.Release(b.ctx), other.Free()))
+		b.must(errors.Join(trace.Release(b.ctx), other.Release()))
 		for k, n := range b.allocated() {
 			if n != 0 {
 				b.Errorf("%d B of %v are left", n, k)

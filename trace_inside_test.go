@@ -36,14 +36,14 @@ func TestInsideOfSteps(t *testing.T) {
 	})
 	b.must(err)
 	both, err := captureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back))
+		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(back))
 	})
 	b.must(err)
 	before := b.allocated()
 	for name, tr := range map[string]inside{"one": insideOf(one), "both": insideOf(both)} {
 		t.Run(name, func(t *testing.T) {
 			b.write(x, 10)
-			b.must(q[0].Finish(b.ctx))
+			b.must(q[0].Wait(b.ctx))
 			calls := 0
 			look := func() error {
 				calls++
@@ -81,7 +81,7 @@ func TestInsideOfSteps(t *testing.T) {
 				}
 				return nil
 			}))
-			b.must(errors.Join(tr.Set("addend", 5), tr.Replay(b.ctx), q[1].Finish(b.ctx)))
+			b.must(errors.Join(tr.Set("addend", 5), tr.Replay(b.ctx), q[1].Wait(b.ctx)))
 			b.holds(z, 17)
 			b.must(tr.Set("addend", 1))
 		})
@@ -102,7 +102,7 @@ func TestInsideOfSteps(t *testing.T) {
 		}
 	}
 	b.write(x, 10)
-	b.must(errors.Join(q[0].Finish(b.ctx), both.Replay(b.ctx), one.Replay(b.ctx), q[1].Finish(b.ctx)))
+	b.must(errors.Join(q[0].Wait(b.ctx), both.Replay(b.ctx), one.Replay(b.ctx), q[1].Wait(b.ctx)))
 	b.holds(z, 13)
 	b.must(errors.Join(one.Release(b.ctx), both.Release(b.ctx)))
 	if err := both.Debug().Step(b.ctx, nil); !errors.Is(err, reprise.ErrReleased) {

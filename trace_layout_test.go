@@ -120,7 +120,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 					if diff := cmp.Diff(data, b.read(buf)); diff != "" {
 						t.Errorf("the buffer's data (-saved +loaded):\n%s", diff)
 					}
-					b.must(errors.Join(trace.Debug().Check(b.ctx), trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
+					b.must(errors.Join(trace.Debug().Check(b.ctx), trace.Replay(b.ctx), b.queue.Wait(b.ctx)))
 					if diff := cmp.Diff(after, b.read(buf)); diff != "" {
 						t.Errorf("after a replay (-recorded +loaded):\n%s", diff)
 					}
@@ -139,7 +139,7 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 				wrong := b.buffer(other)
 				_, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file), reprise.WithBuffers(wrong))
 				b.says(err, `buffer "sharded" is `)
-				b.must(wrong.Free())
+				b.must(wrong.Release())
 				if c.kind == allocator.DRAM {
 					return // its program has no address
 				}
@@ -227,7 +227,7 @@ func TestTraceFileOfParts(t *testing.T) {
 		if p := f.Image.Params; len(p) != 2 || p[0].Buffer != 0 || p[0].First != 1 || p[0].Pages != 2 || p[1].First != 5 {
 			b.Errorf("parameters: %+v", p)
 		}
-		b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx), in.Free(), out.Free(), whole.Free()))
+		b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx), in.Release(), out.Release(), whole.Release()))
 
 		blocker := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: whole.Addr()})
 		trace, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
@@ -251,7 +251,7 @@ func TestTraceFileOfParts(t *testing.T) {
 		if _, err := b.dev.LoadTrace(b.ctx, &file, reprise.WithBuffers(like)); err == nil {
 			b.Error("a part took the place of a whole buffer")
 		}
-		b.must(errors.Join(trace.Release(b.ctx), like.Free(), other.Free(), blocker.Free(), below.Free()))
+		b.must(errors.Join(trace.Release(b.ctx), like.Release(), other.Release(), blocker.Release(), below.Release()))
 		for k, n := range b.allocated() {
 			if n != 0 {
 				b.Errorf("%d B of %v are left", n, k)
@@ -279,7 +279,7 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 		b.must(err)
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file))
-		b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx), y.Close(b.ctx), dram.Free(), in.Free()))
+		b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx), y.Release(b.ctx), dram.Release(), in.Release()))
 		trace, err = b.dev.LoadTrace(b.ctx, &file) // l1 is still there
 		b.must(err)
 		bufs := map[string]*reprise.Buffer{}
@@ -298,6 +298,6 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 			b.Errorf("the buffer in L1 has %#x", got)
 		}
 		b.says(trace.SetBuffer("dram", l1), "take one like that")
-		b.must(errors.Join(trace.Release(b.ctx), l1.Free()))
+		b.must(errors.Join(trace.Release(b.ctx), l1.Release()))
 	})
 }

@@ -25,7 +25,7 @@ func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	mid := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
 	one := b.load(b.adder("one", chip.Core{}, in, mid, 1))
 	first, err := b.queue.Capture(b.ctx, "first", func(_ context.Context, r *reprise.Recorder) error {
-		return errors.Join(r.Run(one), one.Close(b.ctx), mid.Free())
+		return errors.Join(r.Run(one), one.Release(b.ctx), mid.Release())
 	})
 	b.must(err)
 	var xs []*reprise.Executable
@@ -64,9 +64,9 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 				mid, out := b.pages("mid", 2), b.pages("out", 2)
 				one, two := b.load(b.adder("one", chip.Core{X: 1}, in, mid, next)), b.load(b.adder("two", chip.Core{X: 2}, mid, out, 1))
 				trace, err := b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
-					return errors.Join(r.Run(one), r.Run(two), mid.Free())
+					return errors.Join(r.Run(one), r.Run(two), mid.Release())
 				})
-				b.must(errors.Join(err, one.Close(b.ctx), two.Close(b.ctx)))
+				b.must(errors.Join(err, one.Release(b.ctx), two.Release(b.ctx)))
 				traces = append(traces, live{trace, out, next + 1})
 				next++
 			case 1, 2:
@@ -79,7 +79,7 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 			case 3:
 				if len(traces) > 0 {
 					i := rapid.IntRange(0, len(traces)-1).Draw(t, "release")
-					b.must(errors.Join(traces[i].trace.Release(b.ctx), traces[i].out.Free()))
+					b.must(errors.Join(traces[i].trace.Release(b.ctx), traces[i].out.Release()))
 					traces = append(traces[:i], traces[i+1:]...)
 				}
 			case 4:
@@ -92,10 +92,10 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 		}
 		for _, o := range order {
 			b.holds(o, bufs[o])
-			b.must(o.Free())
+			b.must(o.Release())
 		}
 		for _, l := range traces {
-			b.must(errors.Join(l.trace.Release(b.ctx), l.out.Free()))
+			b.must(errors.Join(l.trace.Release(b.ctx), l.out.Release()))
 		}
 		if changes := before.Changes(); len(changes) > 0 {
 			t.Fatalf("something is left: %v", changes)
@@ -128,7 +128,7 @@ func TestPool(t *testing.T) {
 			trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
 				mid := mk("mid")
 				at = append(at, mid.Addr())
-				return errors.Join(x.SetBuffer(mid, writeTo), r.Run(x), y.SetBuffer(mid, readFrom), r.Run(y), mid.Free())
+				return errors.Join(x.SetBuffer(mid, writeTo), r.Run(x), y.SetBuffer(mid, readFrom), r.Run(y), mid.Release())
 			})
 			b.must(err)
 			traces, xs = append(traces, trace), append(xs, x, y)
@@ -145,15 +145,15 @@ func TestPool(t *testing.T) {
 		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64}); !errors.Is(err, reprise.ErrOutOfMemory) {
 			b.Errorf("more than the pool has: %v", err)
 		}
-		b.must(pool.Free())
-		if err := pool.Free(); !errors.Is(err, reprise.ErrReleased) {
+		b.must(pool.Release())
+		if err := pool.Release(); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("freed twice: %v", err)
 		}
 		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 64}); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("taken from a freed pool: %v", err)
 		}
 		for _, x := range xs {
-			b.must(x.Close(b.ctx))
+			b.must(x.Release(b.ctx))
 		}
 		// The traces keep the memory.
 		junk := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 64, Name: "junk"})
@@ -171,7 +171,7 @@ func TestPool(t *testing.T) {
 		for _, trace := range traces {
 			b.must(trace.Release(b.ctx))
 		}
-		b.must(errors.Join(in.Free(), out.Free(), junk.Free()))
+		b.must(errors.Join(in.Release(), out.Release(), junk.Release()))
 		if changes := nothing.Changes(); len(changes) > 0 {
 			b.Errorf("something is left: %v", changes)
 		}
@@ -185,7 +185,7 @@ func TestPool(t *testing.T) {
 		if _, err := l1.NewBuffer(reprise.BufferConfig{Size: 16}); !errors.Is(err, reprise.ErrOutOfMemory) || all.Kind() != allocator.L1 {
 			b.Errorf("a full pool gives %v; the first buffer is in %v", err, all.Kind())
 		}
-		b.must(errors.Join(l1.Free(), all.Free()))
+		b.must(errors.Join(l1.Release(), all.Release()))
 		if changes := nothing.Changes(); len(changes) > 0 {
 			b.Errorf("something is left of a pool in L1: %v", changes)
 		}

@@ -111,11 +111,11 @@ func TestSetOnAllCores(t *testing.T) {
 		check(other, 150, 105, 106)
 		check(out, 7, 8, 9)
 		free := b.allocated()
-		b.must(errors.Join(other.Free(), b.queue.Finish(b.ctx)))
+		b.must(errors.Join(other.Release(), b.queue.Wait(b.ctx)))
 		if diff := cmp.Diff(free, b.allocated()); diff != "" {
 			b.Errorf("a buffer that replays write was given away (-want +got):\n%s", diff)
 		}
-		b.must(errors.Join(trace.SetBuffer("out", out), trace.Replay(b.ctx), b.queue.Finish(b.ctx)))
+		b.must(errors.Join(trace.SetBuffer("out", out), trace.Replay(b.ctx), b.queue.Wait(b.ctx)))
 		again := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "again"})
 		b.must(trace.SetBuffer("out", again)) // gives the one before the last one up
 		if after := b.allocated(); after[allocator.L1] != free[allocator.L1] {
@@ -183,7 +183,7 @@ func TestParameterErrors(t *testing.T) {
 		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "l1"})
 		small := b.pages("small", 2)
 		freed := b.pages("freed", 4)
-		b.must(freed.Free())
+		b.must(freed.Release())
 		for name, tt := range map[string]struct {
 			err  error
 			is   error
@@ -265,14 +265,14 @@ func TestSetArguments(t *testing.T) {
 		trace := b.capture("before", x)
 		b.must(errors.Join(x.SetArg(addend, 70), b.queue.Run(b.ctx, x)))
 		b.holds(out, 71)
-		b.must(errors.Join(x.SetBuffer(other, writeTo), other.Free(), x.SetArg(addend, 0), b.queue.Run(b.ctx, x)))
+		b.must(errors.Join(x.SetBuffer(other, writeTo), other.Release(), x.SetArg(addend, 0), b.queue.Run(b.ctx, x)))
 		if again := b.pages("again", 4); again.Addr() == other.Addr() {
 			b.Error("a buffer that a program writes was handed out")
 		}
 		after := b.capture("after", x)
 		b.must(errors.Join(trace.Replay(b.ctx), after.Replay(b.ctx)))
 		b.holds(out, 6)
-		b.must(x.Close(b.ctx))
+		b.must(x.Release(b.ctx))
 		if err := x.SetArg(addend, 1); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("set after close: %v", err)
 		}

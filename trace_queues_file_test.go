@@ -33,7 +33,7 @@ func swapped(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
 // sums checks what buffers hold that a number of replays have added to.
 func (r *spanRig) sums(t failer, bufs []*reprise.Buffer, what string, want [scheduleChains]uint32, times uint32) {
 	t.Helper()
-	okay(t, r.q[1].Finish(r.ctx))
+	okay(t, r.q[1].Wait(r.ctx))
 	for _, buf := range bufs {
 		got := make([]byte, buf.Size())
 		okay(t, r.q[0].Read(r.ctx, buf, 0, got))
@@ -52,7 +52,7 @@ func (r *spanRig) clear(t failer, bufs []*reprise.Buffer) {
 	for _, buf := range bufs {
 		okay(t, r.q[0].Write(r.ctx, buf, 0, words(buf.Size(), 0)))
 	}
-	okay(t, r.q[0].Finish(r.ctx))
+	okay(t, r.q[0].Wait(r.ctx))
 }
 
 // Random traces over two queues do the same in steps, in pieces and whole, and so do their files on a device whose queues
@@ -137,7 +137,7 @@ func TestTraceFileOverQueues(t *testing.T) {
 	e := b.dev.NewEvent("there")
 	trace, err := captureQueues(b.ctx, "both", []*reprise.Queue{q[1], q[0]}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[1].Run(there), rs[1].Param("addend", addend), rs[1].ParamBuffer("to", y, writeTo), rs[1].Record(e),
-			rs[0].Wait(e), rs[0].Run(back), rs[0].Param("addend", addend), rs[0].ParamBuffer("from", y, readFrom))
+			rs[0].WaitEvent(e), rs[0].Run(back), rs[0].Param("addend", addend), rs[0].ParamBuffer("from", y, readFrom))
 	})
 	b.must(err)
 	var names []string
@@ -148,7 +148,7 @@ func TestTraceFileOverQueues(t *testing.T) {
 		t.Errorf("programs (-want +got):\n%s", diff)
 	}
 	b.write(x, 10)
-	b.must(q[0].Finish(b.ctx))
+	b.must(q[0].Wait(b.ctx))
 	b.must(errors.Join(trace.Set("addend", 20), trace.Replay(b.ctx)))
 	want := [2][]tracebuf.Param{partOn(trace, q[0]).Params, partOn(trace, q[1]).Params}
 	var file bytes.Buffer
@@ -159,7 +159,7 @@ func TestTraceFileOverQueues(t *testing.T) {
 	if len(c.Steps) != 3 || c.Steps[1].Name != "back" || c.Steps[0].Name != "wait for event there" {
 		t.Errorf("on queue 1: %+v", c.Steps)
 	}
-	b.must(errors.Join(trace.Release(b.ctx), there.Close(b.ctx), back.Close(b.ctx), x.Free(), z.Free()))
+	b.must(errors.Join(trace.Release(b.ctx), there.Release(b.ctx), back.Release(b.ctx), x.Release(), z.Release()))
 	// y stays, so that the trace's has to go elsewhere, in both parts.
 	loaded, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
 	b.must(err)
@@ -192,7 +192,7 @@ func TestTraceFileOverQueues(t *testing.T) {
 			t.Errorf("part %d is another one when it is saved again", i)
 		}
 	}
-	b.must(errors.Join(loaded.Release(b.ctx), y.Free(), below.Free()))
+	b.must(errors.Join(loaded.Release(b.ctx), y.Release(), below.Release()))
 	for k, n := range b.allocated() {
 		if n != 0 {
 			t.Errorf("%d B of %v are left", n, k)
@@ -222,18 +222,18 @@ func TestTraceOverQueuesFindsPrograms(t *testing.T) {
 		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 5} },
 	}}})
 	record := func(rs []*reprise.Recorder, mid ...func() error) error {
-		err := errors.Join(rs[0].Run(there), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back), rs[1].Record(f), rs[0].Wait(f))
+		err := errors.Join(rs[0].Run(there), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(back), rs[1].Record(f), rs[0].WaitEvent(f))
 		for _, m := range mid {
 			err = errors.Join(err, m())
 		}
-		return errors.Join(err, rs[0].Run(there), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(back))
+		return errors.Join(err, rs[0].Run(there), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(back))
 	}
 	hangs, err := captureQueues(b.ctx, "hangs", q, func(rs []*reprise.Recorder) error {
 		return record(rs, func() error { return rs[0].Run(stuck) })
 	})
 	b.must(err)
 	prepare := func(v uint32) func(int) error {
-		return func(int) error { b.write(word, v); b.write(x, 0); return q[0].Finish(b.ctx) }
+		return func(int) error { b.write(word, v); b.write(x, 0); return q[0].Wait(b.ctx) }
 	}
 	good := func(int) (bool, error) { return true, nil }
 	step, err := hangs.Debug().Bisect(b.ctx, prepare(5), good)
@@ -252,7 +252,7 @@ func TestTraceOverQueuesFindsPrograms(t *testing.T) {
 	}
 	b.must(b.dev.Recover(b.ctx))
 	b.must(prepare(5)(0))
-	b.must(errors.Join(hangs.Replay(b.ctx), q[1].Finish(b.ctx)))
+	b.must(errors.Join(hangs.Replay(b.ctx), q[1].Wait(b.ctx)))
 	b.holds(x, 6)
 }
 
@@ -262,11 +262,11 @@ func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	e := b.dev.NewEvent("e")
 	trace, err := captureQueues(b.ctx, "edges", q, func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Record(e), rs[1].Wait(e))
+		return errors.Join(rs[0].Record(e), rs[1].WaitEvent(e))
 	})
 	b.must(err)
 	for range 2 {
-		b.must(errors.Join(trace.Replay(b.ctx), q[1].Finish(b.ctx), trace.Debug().Check(b.ctx), trace.Debug().Step(b.ctx, nil), trace.Debug().Verify(b.ctx)))
+		b.must(errors.Join(trace.Replay(b.ctx), q[1].Wait(b.ctx), trace.Debug().Check(b.ctx), trace.Debug().Step(b.ctx, nil), trace.Debug().Verify(b.ctx)))
 		if times, err := trace.Debug().Times(b.ctx); err != nil || len(times) != 0 {
 			t.Errorf("times %v, %v", times, err)
 		}
@@ -292,7 +292,7 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 		trace, err := captureQueues(b.ctx, "edges", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
 			err := errors.Join(rs[1].Run(right), rs[1].Run(there), rs[1].Record(e), rs[0].Run(left), rs[0].Run(left), rs[0].Run(left))
 			if edge {
-				err = errors.Join(err, rs[0].Wait(e))
+				err = errors.Join(err, rs[0].WaitEvent(e))
 			}
 			return errors.Join(err, rs[0].Run(back))
 		})
@@ -315,12 +315,12 @@ func TestLoadMutatedFiles(t *testing.T) {
 	one, two := b.load(b.adder("one", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("two", chip.Core{X: 5}, y, x, 1))
 	numbers, e := b.load(b.numbers(shards)), b.dev.NewEvent("e")
 	trace, err := captureQueues(b.ctx, "mutated", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(one), rs[0].ParamBuffer("x", x, readFrom), rs[0].Run(numbers), rs[0].Record(e), rs[1].Wait(e), rs[1].Run(two))
+		return errors.Join(rs[0].Run(one), rs[0].ParamBuffer("x", x, readFrom), rs[0].Run(numbers), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(two))
 	})
 	b.must(err)
 	var file bytes.Buffer
 	b.must(trace.Save(b.ctx, &file, reprise.WithData()))
-	b.must(errors.Join(trace.Release(b.ctx), one.Close(b.ctx), two.Close(b.ctx), numbers.Close(b.ctx), x.Free(), y.Free(), shards.Free()))
+	b.must(errors.Join(trace.Release(b.ctx), one.Release(b.ctx), two.Release(b.ctx), numbers.Release(b.ctx), x.Release(), y.Release(), shards.Release()))
 	before := b.allocated()
 	rng := rand.New(rand.NewPCG(1, 2))
 	loaded := 0

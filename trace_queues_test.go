@@ -40,11 +40,11 @@ func TestTraceSpansQueues(t *testing.T) {
 				tr, err := captureQueues(b.ctx, name, q, func(rs []*reprise.Recorder) error {
 					for i := range rounds {
 						if i > 0 {
-							b.must(rs[0].Wait(f))
+							b.must(rs[0].WaitEvent(f))
 						}
 						b.must(rs[0].Run(there))
 						b.must(rs[0].Record(e))
-						b.must(rs[1].Wait(e))
+						b.must(rs[1].WaitEvent(e))
 						b.must(rs[1].Run(back))
 						b.must(rs[1].Record(f))
 						b.must(rs[1].Record(f)) // nobody waits for the first one
@@ -61,7 +61,7 @@ func TestTraceSpansQueues(t *testing.T) {
 			}
 			sum := uint32(0)
 			b.write(x, 0)
-			b.must(q[0].Finish(b.ctx))
+			b.must(q[0].Wait(b.ctx))
 			for i := range 24 {
 				tr, n := one, uint32(1)
 				if i%3 == 1 {
@@ -72,19 +72,19 @@ func TestTraceSpansQueues(t *testing.T) {
 				if i%4 == 3 { // what isn't part of a trace, ordered by events
 					b.must(q[0].Run(b.ctx, there))
 					b.must(q[0].Record(b.ctx, e))
-					b.must(q[1].Wait(b.ctx, e))
+					b.must(q[1].WaitEvent(b.ctx, e))
 					b.must(q[1].Run(b.ctx, back))
 					b.must(q[1].Record(b.ctx, f))
-					b.must(q[0].Wait(b.ctx, f))
+					b.must(q[0].WaitEvent(b.ctx, f))
 					sum += 3
 				}
 			}
-			b.must(q[1].Finish(b.ctx))
+			b.must(q[1].Wait(b.ctx))
 			b.holds(x, sum)
 			fewest := math.Inf(1) // the emulator may allocate now and then
 			for range 5 {
 				fewest = min(fewest, testing.AllocsPerRun(20, func() { b.must(one.Replay(b.ctx)) }))
-				b.must(q[1].Finish(b.ctx))
+				b.must(q[1].Wait(b.ctx))
 			}
 			if fewest != 0 {
 				b.Errorf("a replay allocates %v times", fewest)
@@ -93,7 +93,7 @@ func TestTraceSpansQueues(t *testing.T) {
 			b.write(x, 0)
 			b.must(five.Replay(b.ctx))
 			b.must(five.Replay(b.ctx))
-			b.must(q[1].Finish(b.ctx))
+			b.must(q[1].Wait(b.ctx))
 			b.holds(x, 30)
 			b.must(five.Release(b.ctx))
 			if err := five.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
@@ -207,13 +207,13 @@ func (r *spanRig) capture(t failer, s schedule) (tr *reprise.Trace, sums [schedu
 				recorded[at.Event] = true
 			case 1:
 				if recorded[at.Event] {
-					must(rs[i].Wait(events[at.Event]))
+					must(rs[i].WaitEvent(events[at.Event]))
 				}
 			default:
 				if last[c] != i {
 					handed := r.dev.NewEvent("handed on")
 					must(rs[1-i].Record(handed))
-					must(rs[i].Wait(handed))
+					must(rs[i].WaitEvent(handed))
 				}
 				must(rs[i].Run(r.add[c][i]))
 				sums[c] += []uint32{1, 100}[i]
@@ -234,15 +234,15 @@ func (r *spanRig) run(t failer, s schedule) {
 	for _, buf := range r.bufs {
 		must(r.q[0].Write(r.ctx, buf, 0, words(buf.Size(), 0)))
 	}
-	must(r.q[0].Finish(r.ctx))
+	must(r.q[0].Wait(r.ctx))
 	for _, i := range s.Between {
 		must(tr.Replay(r.ctx))
 		if i >= 0 {
 			must(r.q[i].Record(r.ctx, event))
-			must(r.q[1-i].Wait(r.ctx, event))
+			must(r.q[1-i].WaitEvent(r.ctx, event))
 		}
 	}
-	must(r.q[1].Finish(r.ctx))
+	must(r.q[1].Wait(r.ctx))
 	for c, buf := range r.bufs {
 		got := make([]byte, buf.Size())
 		must(r.q[0].Read(r.ctx, buf, 0, got))
@@ -270,10 +270,10 @@ func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 		is     error
 		says   []string
 	}{
-		{"recorded outside", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Wait(outside) }, reprise.ErrInCapture, []string{`wait for event "outside" at `, "trace_queues_test.go:", "wasn't recorded in this capture"}},
-		{"never recorded", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); _ = rs[1].Wait(e); return nil }, reprise.ErrInCapture, []string{`wait for event "e" at `, "wasn't recorded in this capture"}},
+		{"recorded outside", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].WaitEvent(outside) }, reprise.ErrInCapture, []string{`wait for event "outside" at `, "trace_queues_test.go:", "wasn't recorded in this capture"}},
+		{"never recorded", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); _ = rs[1].WaitEvent(e); return nil }, reprise.ErrInCapture, []string{`wait for event "e" at `, "wasn't recorded in this capture"}},
 		{"foreign", q, func(rs []*reprise.Recorder) error { return rs[1].Record(shared.dev.NewEvent("foreign")) }, reprise.ErrWrongDevice, []string{`record event "foreign"`}},
-		{"no event", q, func(rs []*reprise.Recorder) error { return rs[1].Wait(nil) }, nil, []string{"no event"}},
+		{"no event", q, func(rs []*reprise.Recorder) error { return rs[1].WaitEvent(nil) }, nil, []string{"no event"}},
 		{"other's workers", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[1].Run(x) }, nil, []string{`run program "x" at `, "the queue starts the workers"}},
 		{"empty part", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); return rs[0].Record(e) }, reprise.ErrEmptyTrace, []string{"queue 1"}},
 		{"own error", q, func(rs []*reprise.Recorder) error { _ = rs[0].Run(x); _ = rs[1].Run(y); return errors.New("given up") }, nil, []string{"given up"}},
@@ -322,14 +322,14 @@ func TestTraceOverQueuesParameters(t *testing.T) {
 	var late error
 	trace, err := captureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e),
-			rs[1].Wait(e), rs[1].Run(back), rs[1].Param("addend", addend), rs[1].ParamBuffer("to", z, writeTo))
+			rs[1].WaitEvent(e), rs[1].Run(back), rs[1].Param("addend", addend), rs[1].ParamBuffer("to", z, writeTo))
 	})
 	b.must(err)
 	b.write(x, 10)
-	b.must(q[0].Finish(b.ctx))
+	b.must(q[0].Wait(b.ctx))
 	read := func(buf *reprise.Buffer, want uint32) {
 		b.Helper()
-		b.must(q[1].Finish(b.ctx))
+		b.must(q[1].Wait(b.ctx))
 		b.holds(buf, want)
 	}
 	b.must(trace.Replay(b.ctx))

@@ -156,7 +156,7 @@ func TestCheck(t *testing.T) {
 		if err := lost.Debug().Check(b.ctx); !errors.As(err, &ce) || ce.Step != -1 || ce.Buffer != "seen" {
 			b.Errorf("error %v, want a *CheckError for no step", err)
 		}
-		b.must(errors.Join(lost.Release(b.ctx), y.Close(b.ctx), z.Close(b.ctx)))
+		b.must(errors.Join(lost.Release(b.ctx), y.Release(b.ctx), z.Release(b.ctx)))
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {
 			b.Errorf("something is left (-before +after):\n%s", diff)
 		}
@@ -206,11 +206,11 @@ func TestStepOnSecondQueue(t *testing.T) {
 			x, other := b.load(b.adder("x", at, in, out, 1)), b.load(b.blank("other", chip.Single(first.X, first.Y)))
 			r, err := q.Begin("second")
 			b.must(err)
-			b.must(errors.Join(q.Run(b.ctx, x), r.Param("addend", addend), b.queue.Finish(b.ctx), q.Run(b.ctx, x)))
+			b.must(errors.Join(q.Run(b.ctx, x), r.Param("addend", addend), b.queue.Wait(b.ctx), q.Run(b.ctx, x)))
 			trace, err := r.End(b.ctx)
 			b.must(err)
 			b.write(in, 5)
-			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Finish(b.ctx), trace.Set("addend", 9)))
+			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Wait(b.ctx), trace.Set("addend", 9)))
 			steps := 0
 			b.must(trace.Debug().Step(b.ctx, func(i int) error {
 				steps++
@@ -218,14 +218,14 @@ func TestStepOnSecondQueue(t *testing.T) {
 				if err := b.queue.Run(b.ctx, other); apart && err != nil || !apart && !errors.Is(err, reprise.ErrReserved) {
 					b.Errorf("queue 0 beside a step: %v", err)
 				}
-				return b.queue.Finish(b.ctx)
+				return b.queue.Wait(b.ctx)
 			}))
 			if steps != 2 {
 				b.Errorf("%d steps", steps)
 			}
-			b.must(errors.Join(trace.Debug().Split(b.ctx, 2, nil), trace.Debug().Check(b.ctx), trace.Replay(b.ctx), q.Finish(b.ctx)))
+			b.must(errors.Join(trace.Debug().Split(b.ctx, 2, nil), trace.Debug().Check(b.ctx), trace.Replay(b.ctx), q.Wait(b.ctx)))
 			b.holds(out, 6)
-			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Finish(b.ctx), trace.Replay(b.ctx), trace.Release(b.ctx)))
+			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Wait(b.ctx), trace.Replay(b.ctx), trace.Release(b.ctx)))
 		})
 	}
 }
@@ -249,13 +249,13 @@ func TestCheckBehindReplay(t *testing.T) {
 	b.write(mid, 0)
 	b.write(far, 5)
 	b.write(out, 0)
-	b.must(q0.Finish(b.ctx))
+	b.must(q0.Wait(b.ctx))
 	b.must(both.Replay(b.ctx))
 	done := make(chan error)
 	go func() { done <- both.Debug().Check(b.ctx) }()
 	time.Sleep(50 * time.Millisecond) // for Check to begin
 	b.letGo(q0, word)
 	b.must(<-done)
-	b.must(q1.Finish(b.ctx))
+	b.must(q1.Wait(b.ctx))
 	b.holds(out, 105)
 }

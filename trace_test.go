@@ -29,7 +29,7 @@ func TestFailedCaptures(t *testing.T) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 		closed := b.load(b.blank("closed", chip.Single(1, 1)))
-		b.must(closed.Close(b.ctx))
+		b.must(closed.Release(b.ctx))
 		before := b.allocated()
 		var where string
 		var kept *reprise.Recorder
@@ -117,7 +117,7 @@ func TestCaptureWithoutRoom(t *testing.T) {
 	if diff := cmp.Diff(before, stats()); diff != "" {
 		t.Errorf("statistics (-before +after):\n%s", diff)
 	}
-	b.must(hoard.Free())
+	b.must(hoard.Release())
 	b.must(b.capture("housed", x).Replay(b.ctx))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 }

@@ -39,9 +39,9 @@ func TestUpstreamTraces(t *testing.T) {
 			data, moved, ran := b.dev.Queue(c.queues-1), b.dev.NewEvent("moved"), b.dev.NewEvent("ran")
 			write := func(buf *reprise.Buffer, first uint32) {
 				b.must(data.Write(b.ctx, buf, 0, words(buf.Size(), first)))
-				b.must(errors.Join(data.Record(b.ctx, moved), b.queue.Wait(b.ctx, moved)))
+				b.must(errors.Join(data.Record(b.ctx, moved), b.queue.WaitEvent(b.ctx, moved)))
 			}
-			behind := func() { b.must(errors.Join(b.queue.Record(b.ctx, ran), data.Wait(b.ctx, ran))) }
+			behind := func() { b.must(errors.Join(b.queue.Record(b.ctx, ran), data.WaitEvent(b.ctx, ran))) }
 			holds := func(buf *reprise.Buffer, first uint32) {
 				got := make([]byte, buf.Size())
 				b.must(data.Read(b.ctx, buf, 0, got))
@@ -135,7 +135,7 @@ func TestUpstreamAllocationInsideCapture(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(one.SetBuffer(mid, writeTo), r.Run(one), two.SetBuffer(mid, readFrom), r.Run(two), mid.Free())
+		return errors.Join(one.SetBuffer(mid, writeTo), r.Run(one), two.SetBuffer(mid, readFrom), r.Run(two), mid.Release())
 	})
 	b.must(err)
 	for i := range uint32(5) {
@@ -184,31 +184,31 @@ func TestUpstreamSubDeviceTraces(t *testing.T) {
 		var errs []error
 		for i := range 3 {
 			if i > 0 {
-				errs = append(errs, rs[0].Wait(back))
+				errs = append(errs, rs[0].WaitEvent(back))
 			}
-			errs = append(errs, rs[0].Run(syncer), rs[0].Record(event), rs[1].Wait(event), rs[1].Run(waiter), rs[1].Record(back))
+			errs = append(errs, rs[0].Run(syncer), rs[0].Record(event), rs[1].WaitEvent(event), rs[1].Run(waiter), rs[1].Record(back))
 		}
 		return errors.Join(errs...)
 	})
 	b.must(err)
 	b.write(x, 0)
-	b.must(q[0].Finish(b.ctx))
+	b.must(q[0].Wait(b.ctx))
 	for range 5 {
 		b.must(syncs.Replay(b.ctx))
 	}
-	b.must(q[1].Finish(b.ctx))
+	b.must(q[1].Wait(b.ctx))
 	b.holds(x, 3*5)
 	b.must(syncs.Release(b.ctx))
 
 	copier, one := b.load(b.adder("copy", chip.Core{X: 1, Y: 1}, x, copied, 0)), b.load(b.adder("add 1", chip.Core{X: 2, Y: 2}, x, y, 1))
 	two := b.load(b.adder("add 2", chip.Core{X: 4, Y: 4}, y, added, 2))
 	copies, err := captureQueues(b.ctx, "copy", q, func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(copier), rs[0].Run(one), rs[0].Record(event), rs[1].Wait(event), rs[1].Run(two))
+		return errors.Join(rs[0].Run(copier), rs[0].Run(one), rs[0].Record(event), rs[1].WaitEvent(event), rs[1].Run(two))
 	})
 	b.must(err)
 	for i := range uint32(50) {
 		b.write(x, i)
-		b.must(errors.Join(q[0].Finish(b.ctx), copies.Replay(b.ctx), q[1].Finish(b.ctx)))
+		b.must(errors.Join(q[0].Wait(b.ctx), copies.Replay(b.ctx), q[1].Wait(b.ctx)))
 		b.holds(copied, i)
 		b.holds(added, i+3)
 	}

@@ -65,9 +65,9 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 		}
 	}
 	b.must(tr.Release(b.ctx))
-	b.must(x.Close(b.ctx))
-	b.must(in.Free())
-	b.must(out.Free())
+	b.must(x.Release(b.ctx))
+	b.must(in.Release())
+	b.must(out.Release())
 	for k, v := range checked("after all is freed") {
 		if v.Allocated != empty[k].Allocated || v.Peak != full[k].Peak {
 			t.Errorf("%v is %+v, want %d B allocated and a peak of %d", k, v, empty[k].Allocated, full[k].Peak)
@@ -80,7 +80,7 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 	late := b.pages("late", 1)
 	b.must(other.dev.Close())
 	b.must(b.dev.Close())
-	_ = late.Free() // whatever it says, the log is gone
+	_ = late.Release() // whatever it says, the log is gone
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 		t.Errorf("after Close the directory has %v (%v)", files, err)
 	}

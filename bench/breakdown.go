@@ -127,7 +127,7 @@ func (w *watched) run(ctx context.Context) (err error) {
 	begin, done := make(chan struct{}), make(chan error)
 	go func() {
 		for range begin {
-			done <- q.Finish(ctx)
+			done <- q.Wait(ctx)
 		}
 	}()
 	defer close(begin)

@@ -120,7 +120,7 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	if err := t.Release(ctx); err != nil {
 		return err
 	}
-	return x.Close(ctx)
+	return x.Release(ctx)
 }
 
 // fewestAllocations is how often an operation allocates when nothing else does: an emulated device may, now and then.

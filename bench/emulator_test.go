@@ -75,7 +75,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 			if err := q.Run(ctx, x); err != nil {
 				t.Fatal(err)
 			}
-			if err := q.Finish(ctx); err != nil {
+			if err := q.Wait(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -84,7 +84,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 		run()
 		after := card.Chip().Work()
 		did[i] = [3]float64{float64(after.Instructions - before.Instructions), float64(after.NoCBytes - before.NoCBytes), float64(others() - idle)}
-		if err := x.Close(ctx); err != nil {
+		if err := x.Release(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

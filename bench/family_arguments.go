@@ -53,7 +53,7 @@ func measureArguments(ctx context.Context, s *session) error {
 		if err := s.measure(ctx, "arguments", job); err != nil {
 			return err
 		}
-		if err := x.Close(ctx); err != nil {
+		if err := x.Release(ctx); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func measurePatching(ctx context.Context, s *session) error {
 			return err
 		}
 	}
-	return x.Close(ctx)
+	return x.Release(ctx)
 }
 
 // measureEvents measures recording an event, the way to the host that waits for it, and handing over from queue to queue
@@ -119,13 +119,13 @@ func measureEvents(ctx context.Context, s *session) error {
 		if err := s.measure(ctx, "events", &job{name: "record", per: 8, burst: 8, op: record, settle: s.finish, allocs: true}); err != nil {
 			return err
 		}
-		wait := func(ctx context.Context) error { return there.Synchronize(ctx) }
+		wait := func(ctx context.Context) error { return there.Wait(ctx) }
 		if err := s.measure(ctx, "events", jobToEnd("record_to_host", nil, 8, record, wait)); err != nil {
 			return err
 		}
 		handOver := func(ctx context.Context, n int) error {
 			for range n {
-				if err := errors.Join(a.Record(ctx, there), b.Wait(ctx, there), b.Record(ctx, back), a.Wait(ctx, back)); err != nil {
+				if err := errors.Join(a.Record(ctx, there), b.WaitEvent(ctx, there), b.Record(ctx, back), a.WaitEvent(ctx, back)); err != nil {
 					return err
 				}
 			}

@@ -133,7 +133,7 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 			running.Go(func() {
 				q := c.Queue(0)
 				if errs[i] = q.Run(ctx, all[i]); errs[i] == nil {
-					errs[i] = q.Finish(ctx)
+					errs[i] = q.Wait(ctx)
 				}
 			})
 		}
@@ -166,7 +166,7 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 		}))
 	}
 	for _, x := range all {
-		err = errors.Join(err, x.Close(ctx))
+		err = errors.Join(err, x.Release(ctx))
 	}
 	return err
 }

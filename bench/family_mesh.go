@@ -101,7 +101,7 @@ func (s *session) replayMesh(ctx context.Context, m *mesh.Mesh, params ...Param)
 		return fmt.Errorf("equal chips have %d streams of commands", n)
 	}
 	return s.measure(ctx, "mesh", &job{
-		name: "replay for each chip", params: params, per: 1, burst: 4, settle: m.Queue(0).Finish,
+		name: "replay for each chip", params: params, per: 1, burst: 4, settle: m.Queue(0).Wait,
 		sample: func(ctx context.Context) (float64, error) {
 			start := time.Now()
 			for range replays {

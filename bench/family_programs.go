@@ -34,7 +34,7 @@ func measureEnqueue(ctx context.Context, s *session) error {
 		if err := s.measure(ctx, "enqueue", jobToEnd("run_to_end", params, 4, run, s.finish)); err != nil {
 			return err
 		}
-		if err := x.Close(ctx); err != nil {
+		if err := x.Release(ctx); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func measureCapture(ctx context.Context, s *session) error {
 		if err := s.measure(ctx, "capture", job); err != nil {
 			return err
 		}
-		if err := x.Close(ctx); err != nil {
+		if err := x.Release(ctx); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func (s *session) countInstructions(ctx context.Context) error {
 		}
 		each := float64(retired[1]-retired[0]) / more
 		s.report.InstructionsPerProgram = &each
-		return x.Close(ctx)
+		return x.Release(ctx)
 	}, nil)
 }
 
@@ -107,7 +107,7 @@ func (s *session) replays(ctx context.Context, measure func(context.Context, *re
 			return err
 		}
 	}
-	return x.Close(ctx)
+	return x.Release(ctx)
 }
 
 // record records a program several times.

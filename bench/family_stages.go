@@ -47,7 +47,7 @@ func (p *stamps) around(ctx context.Context, op func(context.Context) error) (fr
 	if err := q.Record(ctx, p.after); err != nil {
 		return 0, 0, err
 	}
-	if err := p.after.Synchronize(ctx); err != nil {
+	if err := p.after.Wait(ctx); err != nil {
 		return 0, 0, err
 	}
 	from, _ = p.before.DeviceTime()

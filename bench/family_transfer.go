@@ -39,11 +39,11 @@ func measureTransfer(ctx context.Context, s *session) error {
 			}
 		}
 		if h != nil {
-			if err := h.Free(ctx); err != nil {
+			if err := h.Release(ctx); err != nil {
 				return err
 			}
 		}
-		if err := b.Free(); err != nil {
+		if err := b.Release(); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (s *session) transfers(b *reprise.Buffer, h *reprise.HostBuffer) []*job {
 			if err := q.Write(ctx, b, 0, data); err != nil {
 				return err
 			}
-			return q.Finish(ctx)
+			return q.Wait(ctx)
 		}},
 		{"read", func(ctx context.Context) error { return q.Read(ctx, b, 0, data) }},
 	}

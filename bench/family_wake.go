@@ -67,7 +67,7 @@ func wakeJob(c clock, q *reprise.Queue, params []Param, after time.Duration) *jo
 			}
 			came.Store(ticks())
 		}()
-		err := q.Await(ctx, func() bool { return came.Load() != 0 })
+		err := q.WaitFunc(ctx, func() bool { return came.Load() != 0 })
 		return c.ns(came.Load(), ticks()), err
 	}}
 }

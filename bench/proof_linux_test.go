@@ -120,7 +120,7 @@ func prove(ctx context.Context) (_ *proof, err error) {
 	begin, done := make(chan struct{}), make(chan waited)
 	go func() {
 		for range begin {
-			err := q.Finish(ctx)
+			err := q.Wait(ctx)
 			done <- waited{time.Now(), err}
 		}
 	}()

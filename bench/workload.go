@@ -85,6 +85,6 @@ func (s *session) load(ctx context.Context, p shape) (*reprise.Executable, error
 	return s.dev.Load(ctx, prog)
 }
 
-func (s *session) finish(ctx context.Context) error { return s.dev.Queue(0).Finish(ctx) }
+func (s *session) finish(ctx context.Context) error { return s.dev.Queue(0).Wait(ctx) }
 
 func param(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }

@@ -34,7 +34,7 @@ func TestCloseWithFullRings(t *testing.T) {
 	if !errors.As(err, &hang) || hang.Waiting != "space in the issue queue" || errors.Is(err, errClosed) {
 		t.Errorf("closed with %v, want a *HangError", err)
 	}
-	for what, err := range map[string]error{"finish": d.Queue(0).Finish(t.Context()), "send": q.Send(context.Background(), garbage, false)} {
+	for what, err := range map[string]error{"finish": d.Queue(0).Wait(t.Context()), "send": q.Send(context.Background(), garbage, false)} {
 		if !errors.As(err, &hang) && !errors.Is(err, errClosed) {
 			t.Errorf("%s of a closed queue: %v", what, err)
 		}

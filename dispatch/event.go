@@ -229,9 +229,9 @@ func (q *Queue) tidyLocked() {
 	}
 }
 
-// Wait makes later commands of the queue wait for the event's newest recording; the call returns at once. The error is an
+// WaitEvent makes later commands of the queue wait for the event's newest recording; the call returns at once. The error is an
 // *EventError if the event was never recorded or its recording is lost. A recording on the same queue needs no wait.
-func (q *Queue) Wait(ctx context.Context, e *Event, site uintptr) (err error) {
+func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err error) {
 	if e.d != q.d {
 		return e.fail("wait for", q.id, site, nil, ErrOtherDevice)
 	}
@@ -268,8 +268,8 @@ func (q *Queue) Wait(ctx context.Context, e *Event, site uintptr) (err error) {
 	return nil
 }
 
-// Synchronize waits until the event's newest recording is done.
-func (e *Event) Synchronize(ctx context.Context, site uintptr) error {
+// Wait waits until the event's newest recording is done.
+func (e *Event) Wait(ctx context.Context, site uintptr) error {
 	r, err := e.newest("synchronize with", -1, site)
 	if err != nil {
 		return err

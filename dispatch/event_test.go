@@ -31,7 +31,7 @@ func TestEventRecords(t *testing.T) {
 				if err := q.Record(t.Context(), e, 0); err != nil {
 					t.Fatal(err)
 				}
-				if err := e.Synchronize(t.Context(), 0); err != nil {
+				if err := e.Wait(t.Context(), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -69,18 +69,18 @@ func TestWaitForALongGoneRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 { // as if there had been 2^30 recordings in between, three times
-		if err := d.Queue(0).Finish(t.Context()); err != nil {
+		if err := d.Queue(0).Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		d.Queue(0).stream.event += 1 << 30
 	}
-	if err := d.Queue(0).Finish(t.Context()); err != nil {
+	if err := d.Queue(0).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Queue(1).Wait(t.Context(), old, 0); err != nil {
+	if err := d.Queue(1).WaitEvent(t.Context(), old, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Queue(1).Finish(t.Context()); err != nil {
+	if err := d.Queue(1).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -359,9 +359,9 @@ func (q *Queue) await(ctx context.Context, what string, done func() bool) error 
 	return q.awaitWith(ctx, what, done, false)
 }
 
-// Await waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
+// WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
 // queue: done may depend on something else than the queue.
-func (q *Queue) Await(ctx context.Context, what string, done func() bool) error {
+func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
 	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
 	var seen movement
 	for {
@@ -477,8 +477,8 @@ func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, l
 	return false, err
 }
 
-// Finish waits until everything that was submitted before has run and all its results are in memory.
-func (q *Queue) Finish(ctx context.Context) error {
+// Wait waits until everything that was submitted before has run and all its results are in memory.
+func (q *Queue) Wait(ctx context.Context) error {
 	done, _, err := q.record(ctx, "finish", false)
 	if err != nil {
 		return err

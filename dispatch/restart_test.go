@@ -57,7 +57,7 @@ func TestRestartAfterABadCommand(t *testing.T) {
 		if err := q.Send(t.Context(), tt.commands, false); err != nil {
 			t.Fatal(err)
 		}
-		err := q.Finish(t.Context())
+		err := q.Wait(t.Context())
 		var h *dispatch.HangError
 		if !errors.As(err, &h) {
 			t.Fatalf("%s: %v, want a *HangError", tt.name, err)
@@ -72,7 +72,7 @@ func TestRestartAfterABadCommand(t *testing.T) {
 		}
 		ended := errors.New("restarted")
 		d.Interrupt(ended)
-		if err := q.Finish(t.Context()); !errors.As(err, &h) {
+		if err := q.Wait(t.Context()); !errors.As(err, &h) {
 			t.Errorf("%s: after an interruption: %v, want the first cause", tt.name, err)
 		}
 		content := []byte(strings.Repeat("0123456789abcdef", 3*64/16))

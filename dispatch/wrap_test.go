@@ -22,7 +22,7 @@ func TestEventsWrap(t *testing.T) {
 				if err := q.Write(t.Context(), &iv, 0, want); err != nil {
 					t.Fatal(err)
 				}
-				if err := q.Finish(t.Context()); err != nil {
+				if err := q.Wait(t.Context()); err != nil {
 					t.Fatalf("event %d: %v", q.stream.event, err)
 				}
 				if err := q.Read(t.Context(), &iv, 0, got); err != nil || !bytes.Equal(want, got) {

@@ -323,7 +323,7 @@ func (t *fixture) send(add func(*cq.Builder)) {
 
 func (t *fixture) finish() {
 	t.Helper()
-	t.ok(t.q.Finish(t.ctx))
+	t.ok(t.q.Wait(t.ctx))
 }
 
 // do sends commands and waits for them.

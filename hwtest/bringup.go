@@ -144,7 +144,7 @@ func twoQueues(t *fixture) {
 		want := pattern(uint32(i), b.Size())
 		w, r := t.dev.Queue(i%2), t.dev.Queue(i/2)
 		t.ok(w.Write(t.ctx, b, 0, want))
-		t.ok(w.Finish(t.ctx))
+		t.ok(w.Wait(t.ctx))
 		got := make([]byte, b.Size())
 		t.ok(r.Read(t.ctx, b, 0, got))
 		t.same("written through one queue, read through the other", want, got)
@@ -197,13 +197,13 @@ func useAfterClose(t *fixture) {
 	for name, err := range map[string]error{
 		"write":            q.Write(t.ctx, b, 0, data),
 		"read":             q.Read(t.ctx, b, 0, data),
-		"finish":           q.Finish(t.ctx),
+		"finish":           q.Wait(t.ctx),
 		"run":              q.Run(t.ctx, x),
 		"load":             second(d.Load(t.ctx, &reprise.Program{})),
 		"new buffer":       second(d.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64})),
 		"replay trace":     tr.Replay(t.ctx),
 		"release trace":    tr.Release(t.ctx),
-		"close executable": x.Close(t.ctx),
+		"close executable": x.Release(t.ctx),
 		"capture": second(q.Capture(t.ctx, "t", func(context.Context, *reprise.Recorder) error {
 			t.Error("capture on a closed device calls its function")
 			return nil

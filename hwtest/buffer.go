@@ -144,7 +144,7 @@ func emptyTransfers(t *fixture) {
 		t.ok(t.rq.Write(t.ctx, b, off, nil))
 		t.ok(t.rq.Read(t.ctx, b, off, nil))
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 }
 
 func outOfMemory(t *fixture) {
@@ -158,7 +158,7 @@ func outOfMemory(t *fixture) {
 		if free := t.dev.Memory(k).Free; free != before.Free-before.LargestHole {
 			t.Errorf("%v: %d B free beside the largest buffer", k, free)
 		}
-		t.ok(all.Free())
+		t.ok(all.Release())
 		if after := t.dev.Memory(k); after.Allocated != before.Allocated || after.LargestHole != before.LargestHole {
 			t.Errorf("%v: before %+v, after %+v", k, before, after)
 		}
@@ -176,7 +176,7 @@ func impossibleBuffers(t *fixture) {
 		before := t.allocated()
 		if b, err := t.dev.NewBuffer(c); err == nil {
 			t.Errorf("%s: got a buffer of %d B", name, b.Size())
-			t.ok(b.Free())
+			t.ok(b.Release())
 		}
 		if t.allocated() != before {
 			t.Errorf("%s: something stays allocated", name)
@@ -187,9 +187,9 @@ func impossibleBuffers(t *fixture) {
 func freedBuffer(t *fixture) {
 	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
 	t.ok(err)
-	t.ok(b.Free())
+	t.ok(b.Release())
 	p := make([]byte, 64)
-	for op, err := range map[string]error{"write": t.rq.Write(t.ctx, b, 0, p), "read": t.rq.Read(t.ctx, b, 0, p), "free": b.Free()} {
+	for op, err := range map[string]error{"write": t.rq.Write(t.ctx, b, 0, p), "read": t.rq.Read(t.ctx, b, 0, p), "free": b.Release()} {
 		if !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("%s: error %v, want ErrReleased", op, err)
 		}
@@ -205,7 +205,7 @@ func heldByProgram(t *fixture) {
 	t.ok(err)
 	x, err := t.dev.Load(t.ctx, t.storeProgram("holder", t.grid(), b, 1))
 	t.ok(err)
-	t.ok(b.Free())
+	t.ok(b.Release())
 	other := t.buffer(allocator.L1, 64*t.grid().Size(), 64)
 	if other.Addr() == b.Addr() {
 		t.Error("memory that a loaded program uses was handed out")
@@ -214,7 +214,7 @@ func heldByProgram(t *fixture) {
 	t.ok(t.rq.Write(t.ctx, other, 0, want))
 	t.runAndWait(x)
 	t.same("another buffer after the program ran", want, t.readAll(other))
-	t.ok(x.Close(t.ctx))
+	t.ok(x.Release(t.ctx))
 	if third := t.buffer(allocator.L1, 64*t.grid().Size(), 64); third.Addr() != b.Addr() {
 		t.Errorf("after the program was closed a buffer is at %#x, want %#x", third.Addr(), b.Addr())
 	}
@@ -233,7 +233,7 @@ func circularBesideBuffers(t *fixture) {
 	before := t.allocated()
 	if y, err := t.dev.Load(t.ctx, prog(free-size+4096)); err == nil {
 		t.Error("circular buffers that reach into a buffer were loaded")
-		t.ok(y.Close(t.ctx))
+		t.ok(y.Release(t.ctx))
 	} else if !errors.Is(err, reprise.ErrOutOfMemory) && errors.As(err, new(*dispatch.ProgramError)) {
 		t.Errorf("error %v: the program isn't what is wrong", err)
 	}
@@ -257,12 +257,12 @@ func manyAllocations(t *fixture) {
 		live = append(live, b)
 		if i%3 == 2 {
 			k := i * 7 % len(live)
-			t.ok(live[k].Free())
+			t.ok(live[k].Release())
 			live = append(live[:k], live[k+1:]...)
 		}
 	}
 	for _, b := range live {
-		t.ok(b.Free())
+		t.ok(b.Release())
 	}
 	if after := t.allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)

@@ -18,7 +18,7 @@ func (t *fixture) buffer(k allocator.Kind, size, page int) *reprise.Buffer {
 	b, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
 	t.ok(err)
 	t.Cleanup(func() {
-		if err := b.Free(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+		if err := b.Release(); err != nil && !errors.Is(err, reprise.ErrReleased) {
 			t.Error(err)
 		}
 	})
@@ -56,7 +56,7 @@ func (t *fixture) load(p *reprise.Program) *reprise.Executable {
 	t.Helper()
 	x, err := t.dev.Load(t.ctx, p)
 	t.ok(err)
-	t.closing(x.Close)
+	t.closing(x.Release)
 	return x
 }
 
@@ -81,7 +81,7 @@ func (t *fixture) closing(fn func(context.Context) error) {
 	q := t.rq
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.ctx)
-		if err := fn(ctx); err != nil && !t.Failed() && !errors.Is(err, reprise.ErrReleased) && !errors.Is(q.Finish(ctx), reprise.ErrClosed) {
+		if err := fn(ctx); err != nil && !t.Failed() && !errors.Is(err, reprise.ErrReleased) && !errors.Is(q.Wait(ctx), reprise.ErrClosed) {
 			t.Error(err)
 		}
 	})

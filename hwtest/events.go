@@ -66,7 +66,7 @@ func tenEvents(t *fixture) {
 		t.ok(q.Record(t.ctx, e))
 		es = append(es, e)
 	}
-	t.ok(es[9].Synchronize(t.ctx))
+	t.ok(es[9].Wait(t.ctx))
 	for i, e := range es {
 		if done, err := e.Query(); !done || err != nil {
 			t.Errorf("event %d after a synchronization with the last one: %v, %v", i, done, err)
@@ -86,7 +86,7 @@ func writeHereReadThere(t *fixture) {
 	var got [][]byte
 	n := t.size(20, 4)
 	for i := range n {
-		t.ok(q[1].Wait(t.ctx, read))
+		t.ok(q[1].WaitEvent(t.ctx, read))
 		t.ok(q[1].Write(t.ctx, b, 0, pattern(uint32(i), b.Size())))
 		t.follows(q[0], q[1], written)
 		dst := make([]byte, b.Size())
@@ -114,7 +114,7 @@ func programsAndTransfers(t *fixture) {
 		for k := 0; k < len(words); k += 4 {
 			words[k] = byte(2 * i)
 		}
-		t.ok(q[1].Wait(t.ctx, ran))
+		t.ok(q[1].WaitEvent(t.ctx, ran))
 		t.ok(q[1].Write(t.ctx, in, 0, words))
 		t.follows(q[0], q[1], written)
 		if i%2 == 0 {
@@ -139,7 +139,7 @@ func meaningAtTheCall(t *fixture) {
 	want := pattern(1, b.Size())
 	t.ok(q[1].Write(t.ctx, b, 0, want))
 	t.ok(q[1].Record(t.ctx, e))
-	t.ok(q[0].Wait(t.ctx, e)) // for this recording
+	t.ok(q[0].WaitEvent(t.ctx, e)) // for this recording
 	release := t.spinning(q[1], chip.Single(0, 0))
 	t.ok(q[1].Record(t.ctx, e)) // and not for this one, which isn't done before queue 0 has released it
 	got := make([]byte, b.Size())
@@ -149,7 +149,7 @@ func meaningAtTheCall(t *fixture) {
 		t.Errorf("the newer recording: %v, %v", done, err)
 	}
 	release(q[0])
-	t.ok(e.Synchronize(t.ctx))
+	t.ok(e.Wait(t.ctx))
 	t.finishBoth()
 }
 
@@ -179,7 +179,7 @@ func waitHolds(t *fixture) {
 	q, e := t.both(), t.dev.NewEvent("e")
 	b := t.buffer(allocator.DRAM, 64, 64)
 	t.ok(q[0].Write(t.ctx, b, 0, make([]byte, 64)))
-	t.ok(q[0].Finish(t.ctx))
+	t.ok(q[0].Wait(t.ctx))
 	release := t.spinning(q[0], t.grid())
 	want := pattern(5, 64)
 	t.ok(q[0].Write(t.ctx, b, 0, want)) // waits for the workers
@@ -188,7 +188,7 @@ func waitHolds(t *fixture) {
 	t.ok(q[1].Read(t.ctx, b, 0, got))
 	t.same("before the wait", make([]byte, 64), got)
 	release(q[1])
-	t.ok(q[1].Wait(t.ctx, e))
+	t.ok(q[1].WaitEvent(t.ctx, e))
 	t.ok(q[1].Read(t.ctx, b, 0, got))
 	t.same("after the wait", want, got)
 }
@@ -197,11 +197,11 @@ func neverRecorded(t *fixture) {
 	e := t.dev.NewEvent("never")
 	for i, q := range t.both() {
 		var ee *dispatch.EventError
-		if err := q.Wait(t.ctx, e); !errors.Is(err, reprise.ErrNotRecorded) || !errors.As(err, &ee) || ee.Queue != i || ee.Site == "" {
+		if err := q.WaitEvent(t.ctx, e); !errors.Is(err, reprise.ErrNotRecorded) || !errors.As(err, &ee) || ee.Queue != i || ee.Site == "" {
 			t.Errorf("wait on queue %d: %v", i, err)
 		}
 	}
-	if err := e.Synchronize(t.ctx); !errors.Is(err, reprise.ErrNotRecorded) {
+	if err := e.Wait(t.ctx); !errors.Is(err, reprise.ErrNotRecorded) {
 		t.Errorf("synchronize: %v", err)
 	}
 	if _, err := e.Query(); !errors.Is(err, reprise.ErrNotRecorded) {
@@ -215,9 +215,9 @@ func onTheSameQueue(t *fixture) {
 	for _, q := range t.both() {
 		for range 10 {
 			t.ok(q.Record(t.ctx, e))
-			t.ok(q.Wait(t.ctx, e))
+			t.ok(q.WaitEvent(t.ctx, e))
 		}
-		t.ok(q.Finish(t.ctx))
+		t.ok(q.Wait(t.ctx))
 	}
 }
 
@@ -225,8 +225,8 @@ func twoWaits(t *fixture) {
 	q, e := t.both(), t.dev.NewEvent("e")
 	t.ok(q[0].Record(t.ctx, e))
 	for range 10 {
-		t.ok(q[1].Wait(t.ctx, e))
-		t.ok(e.Synchronize(t.ctx))
+		t.ok(q[1].WaitEvent(t.ctx, e))
+		t.ok(e.Wait(t.ctx))
 	}
 	t.finishBoth()
 }
@@ -237,11 +237,11 @@ func synchronizeLimit(t *fixture) {
 	t.ok(q[0].Record(t.ctx, e))
 	ctx, cancel := context.WithTimeout(t.ctx, 20*time.Millisecond)
 	defer cancel()
-	if err := e.Synchronize(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := e.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
 	}
 	release(q[1])
-	t.ok(e.Synchronize(t.ctx))
+	t.ok(e.Wait(t.ctx))
 	t.finishBoth()
 }
 
@@ -252,7 +252,7 @@ func unreadRecordings(t *fixture) {
 		t.follows(q[1], q[0], e)
 		t.follows(q[0], q[1], f)
 	}
-	t.ok(f.Synchronize(t.ctx))
+	t.ok(f.Wait(t.ctx))
 	t.finishBoth()
 }
 
@@ -286,7 +286,7 @@ func deviceTime(t *fixture) {
 			t.ok(q.Record(t.ctx, e))
 			es = append(es, e)
 		}
-		t.ok(q.Finish(t.ctx))
+		t.ok(q.Wait(t.ctx))
 		after, err := q.Clock()
 		t.ok(err)
 		last := before.Cycles
@@ -327,7 +327,7 @@ func (t *fixture) fourEvents(n int) {
 	t.ok(q[1].Record(t.ctx, read))
 	write := func(i int) {
 		t.Helper()
-		t.ok(q[1].Wait(t.ctx, firstDone))
+		t.ok(q[1].WaitEvent(t.ctx, firstDone))
 		t.ok(q[1].Write(t.ctx, in, 0, input(i)))
 		t.ok(q[1].Record(t.ctx, written))
 	}
@@ -335,17 +335,17 @@ func (t *fixture) fourEvents(n int) {
 	got := make([][]byte, n)
 	write(0)
 	for i := range n {
-		t.ok(q[0].Wait(t.ctx, written))
+		t.ok(q[0].WaitEvent(t.ctx, written))
 		t.ok(q[0].Run(t.ctx, first))
 		t.ok(q[0].Record(t.ctx, firstDone))
 		t.ok(model.Replay(t.ctx))
-		t.ok(q[0].Wait(t.ctx, read))
+		t.ok(q[0].WaitEvent(t.ctx, read))
 		t.ok(q[0].Run(t.ctx, final))
 		t.ok(q[0].Record(t.ctx, lastDone))
 		if i+1 < n {
 			write(i + 1)
 		}
-		t.ok(q[1].Wait(t.ctx, lastDone))
+		t.ok(q[1].WaitEvent(t.ctx, lastDone))
 		got[i] = make([]byte, out.Size())
 		p, err := q[1].StartRead(t.ctx, out, 0, got[i])
 		t.ok(err)

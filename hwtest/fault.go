@@ -138,7 +138,7 @@ func hungKernel(t *fixture, p chip.Processor) {
 	x, err := u.dev.Load(u.ctx, u.spin(b, p, at))
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
-	err = u.rq.Finish(u.ctx)
+	err = u.rq.Wait(u.ctx)
 	var hang *dispatch.HangError
 	if !errors.As(err, &hang) || !errors.Is(err, reprise.ErrTimeout) {
 		t.Fatalf("error %v, want a *HangError after no progress", err)
@@ -174,7 +174,7 @@ func wildKernel(t *fixture, addr uint32) {
 	}}})
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
-	err = u.rq.Finish(u.ctx)
+	err = u.rq.Wait(u.ctx)
 	var hang *dispatch.HangError
 	card := t.device.Kind == target.Silicon
 	switch {
@@ -270,7 +270,7 @@ func badCommand(t *fixture, waypoint string, onDispatch, stall bool, commands fu
 		pre = core
 	}
 	t.ok(u.q.Send(u.ctx, u.commands(func(b *cq.Builder) { commands(u, b) }), stall))
-	err := u.q.Finish(u.ctx)
+	err := u.q.Wait(u.ctx)
 	var hang *dispatch.HangError
 	if !errors.As(err, &hang) {
 		t.Fatalf("error %v, want a *HangError", err)
@@ -304,7 +304,7 @@ func cancelledWait(t *fixture) {
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	mine := errors.New("a cause of the caller's")
 	done := make(chan error, 1)
-	go func() { done <- t.q.Finish(ctx) }()
+	go func() { done <- t.q.Wait(ctx) }()
 	cancel(mine)
 	if err := <-done; !errors.Is(err, mine) {
 		t.Errorf("error %v, want the context's cause", err)
@@ -318,7 +318,7 @@ func deadlineWait(t *fixture) {
 	release := t.blocked()
 	ctx, cancel := context.WithTimeout(t.ctx, 20*time.Millisecond)
 	defer cancel()
-	if err := t.q.Finish(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := t.q.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
 	}
 	release()
@@ -404,9 +404,9 @@ func afterHang(t *fixture) {
 	x, err := u.dev.Load(u.ctx, u.spin(b, chip.BRISC, u.grid().Start))
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
-	t0 := u.rq.Finish(u.ctx)
+	t0 := u.rq.Wait(u.ctx)
 	for name, err := range map[string]error{
-		"finish": u.rq.Finish(u.ctx),
+		"finish": u.rq.Wait(u.ctx),
 		"run":    u.rq.Run(u.ctx, x),
 		"write":  u.rq.Write(u.ctx, b, 0, make([]byte, 16)),
 		"read":   u.rq.Read(u.ctx, b, 0, make([]byte, 16)),
@@ -444,5 +444,5 @@ func foreignThings(t *fixture) {
 	if after := b.allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
-	t.ok(b.rq.Finish(t.ctx))
+	t.ok(b.rq.Wait(t.ctx))
 }

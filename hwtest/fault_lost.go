@@ -32,7 +32,7 @@ func stoppedDispatcher(t *fixture) {
 	t.ok(u.q.Send(u.ctx, u.commands(func(b *cq.Builder) {
 		b.WriteLinear(cq.WriteLinear{NOC: u.nocXY(u.grid().Start), Addr: scratch, Data: pattern(1, 64)})
 	}), false))
-	err = u.q.Finish(u.ctx)
+	err = u.q.Wait(u.ctx)
 	var hang *dispatch.HangError
 	if !errors.As(err, &hang) || !errors.Is(err, dispatch.ErrTimeout) {
 		t.Fatalf("error %v, want a *HangError after no progress", err)
@@ -69,7 +69,7 @@ func removedCard(t *fixture) {
 	go func() { pulled <- drv.Unplug(0) }() // while the replays go on
 	for err == nil {
 		if err = tr.Replay(t.ctx); err == nil {
-			err = u.rq.Finish(t.ctx)
+			err = u.rq.Wait(t.ctx)
 		}
 	}
 	t.ok(<-pulled)
@@ -78,7 +78,7 @@ func removedCard(t *fixture) {
 		"replay":         tr.Replay(t.ctx),
 		"run":            u.rq.Run(t.ctx, x),
 		"write":          u.rq.Write(t.ctx, f.b, 0, make([]byte, 16)),
-		"finish":         u.rq.Finish(t.ctx),
+		"finish":         u.rq.Wait(t.ctx),
 	} {
 		if !errors.Is(err, reprise.ErrDeviceLost) {
 			t.Errorf("%s: error %v, want ErrDeviceLost", name, err)
@@ -109,16 +109,16 @@ func doubleRelease(t *fixture) {
 	}
 	f, x, tr := use(1)
 	replay(f, tr, 1)
-	free := func(context.Context) error { return f.b.Free() }
-	for _, release := range []func(context.Context) error{tr.Release, x.Close, free} {
+	free := func(context.Context) error { return f.b.Release() }
+	for _, release := range []func(context.Context) error{tr.Release, x.Release, free} {
 		t.ok(release(t.ctx))
 	}
 	g, _, second := use(2) // takes the places that the first ones had
 	before := u.allocated()
 	for name, err := range map[string]error{
 		"release trace":    tr.Release(t.ctx),
-		"close executable": x.Close(t.ctx),
-		"free buffer":      f.b.Free(),
+		"close executable": x.Release(t.ctx),
+		"free buffer":      f.b.Release(),
 		"replay trace":     tr.Replay(t.ctx),
 		"run":              u.rq.Run(t.ctx, x),
 		"write":            u.rq.Write(t.ctx, f.b, 0, make([]byte, 16)),

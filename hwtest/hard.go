@@ -142,6 +142,6 @@ func hardConfigRing(t *fixture) {
 			f.run(uint32(k+1), t.grid())
 		}
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("mixed")
 }

@@ -73,7 +73,7 @@ func (t *fixture) bufferOf(c reprise.BufferConfig) *reprise.Buffer {
 	b, err := t.dev.NewBuffer(c)
 	t.ok(err)
 	t.Cleanup(func() {
-		if err := b.Free(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+		if err := b.Release(); err != nil && !errors.Is(err, reprise.ErrReleased) {
 			t.Error(err)
 		}
 	})
@@ -205,7 +205,7 @@ func shardedDRAM(t *fixture) {
 	want := pattern(5, b.Size())
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	addr := b.Addr()
-	t.ok(b.Free())
+	t.ok(b.Release())
 	flat := t.bufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 2 * 64 * t.dev.DRAMBanks(), PageSize: 64, Name: "flat", Addr: addr})
 	got := t.readAll(flat)
 	for i := range 9 {
@@ -231,7 +231,7 @@ func fixedAddress(t *fixture) {
 		if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late", Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
 			t.Errorf("%v: where something is: %v", k, err)
 		}
-		t.ok(b.Free())
+		t.ok(b.Release())
 		if t.dev.MemoryFingerprint(k) != before {
 			t.Errorf("%v: the fingerprint differs after a buffer came and went", k)
 		}
@@ -240,7 +240,7 @@ func fixedAddress(t *fixture) {
 			t.Errorf("%v: with the same fingerprint at %#x, then at %#x", k, b.Addr(), again.Addr())
 		}
 		t.same("what was there before", want, t.readAll(again))
-		t.ok(again.Free())
+		t.ok(again.Release())
 		fixed := t.bufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "fixed", Addr: b.Addr()})
 		if fixed.Addr() != b.Addr() {
 			t.Errorf("%v: asked for %#x, at %#x", k, b.Addr(), fixed.Addr())
@@ -276,13 +276,13 @@ func partsOfBuffer(t *fixture) {
 			t.Error("a write beyond a part went through")
 		}
 		taken := t.allocated()
-		t.ok(b.Free())
-		t.ok(part.Free())
+		t.ok(b.Release())
+		t.ok(part.Release())
 		if t.allocated() != taken {
 			t.Error("memory of which a part is in use was given away")
 		}
 		t.same(b.Name()+": a part after the whole was freed", data, t.readAll(in))
-		t.ok(in.Free())
+		t.ok(in.Release())
 		if t.allocated() == taken {
 			t.Error("memory of which no part is in use any more stays allocated")
 		}
@@ -314,7 +314,7 @@ func wouldFit(t *fixture) {
 		if _, err := shot.WouldFit(c, c); err != nil {
 			t.Errorf("%v: two halves without the first: %v", k, err)
 		}
-		t.ok(b.Free())
+		t.ok(b.Release())
 		if ch := shot.Changes(); len(ch) != 0 {
 			t.Errorf("%v: the snapshot without the buffer, and the device after freeing it, differ by %v", k, ch)
 		}
@@ -363,7 +363,7 @@ func smallBuffers(t *fixture) {
 	if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, Name: "interleaved"}); err == nil {
 		t.Error("an interleaved buffer was put into L1 small")
 	}
-	t.ok(b.Free())
+	t.ok(b.Release())
 }
 
 func fixedTraceRegion(t *fixture) {
@@ -386,7 +386,7 @@ func fixedTraceRegion(t *fixture) {
 		}
 	}
 	t.ok(trace.Replay(t.ctx))
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	t.wantWords("after a replay", b, 0, func(c chip.Core) uint32 { return 40 + uint32(t.workerIndex(c)) })
-	t.ok(all.Free())
+	t.ok(all.Release())
 }

@@ -146,7 +146,7 @@ func (t *meshFixture) pages(name string) *mesh.Buffer {
 	t.Helper()
 	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * meshPages, PageSize: 64, Name: name}})
 	t.ok(err)
-	t.later(func(context.Context) error { return b.Free() })
+	t.later(func(context.Context) error { return b.Release() })
 	return b
 }
 
@@ -216,7 +216,7 @@ func (t *meshFixture) loaded(parts ...mesh.Part) *mesh.Executable {
 	t.Helper()
 	x, err := t.mesh.Load(t.ctx, "add", parts...)
 	t.ok(err)
-	t.later(x.Close)
+	t.later(x.Release)
 	return x
 }
 
@@ -295,7 +295,7 @@ func meshSubmeshMemory(t *meshFixture) {
 	if t.mesh.InStep(allocator.DRAM) == nil {
 		t.Error("chips with different buffers are in step")
 	}
-	t.ok(errors.Join(one.Free(), all.Free()))
+	t.ok(errors.Join(one.Release(), all.Release()))
 	t.ok(t.mesh.InStep(allocator.DRAM))
 }
 

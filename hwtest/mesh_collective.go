@@ -41,7 +41,7 @@ func (t *meshFixture) linked() *mesh.Buffer {
 	t.links, err = t.mesh.NewLinks(t.ctx, chip.Core{X: 2, Y: 2})
 	t.ok(err)
 	l := t.links
-	t.Cleanup(func() { _ = l.Close(context.WithoutCancel(t.ctx)) }) // it may be closed, or what it is on
+	t.Cleanup(func() { _ = l.Release(context.WithoutCancel(t.ctx)) }) // it may be closed, or what it is on
 	b := t.pages("data")
 	for i, c := range t.links.Line() {
 		t.put(c, b, 1000*uint32(i+1))
@@ -52,9 +52,9 @@ func (t *meshFixture) linked() *mesh.Buffer {
 func (t *meshFixture) carryOut(x *mesh.Executable, err error) {
 	t.Helper()
 	t.ok(err)
-	t.later(x.Close)
+	t.later(x.Release)
 	t.ok(t.queue.Run(t.ctx, x))
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 }
 
 // sums is what all chips' data add up to.
@@ -72,7 +72,7 @@ func (t *meshFixture) ofPages(n, page int) *mesh.Buffer {
 	t.Helper()
 	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * page, PageSize: page, Name: "pages"}})
 	t.ok(err)
-	t.later(func(context.Context) error { return b.Free() })
+	t.later(func(context.Context) error { return b.Release() })
 	for i, c := range t.links.Line() {
 		t.put(c, b, 1000*uint32(i+1))
 	}
@@ -84,7 +84,7 @@ func meshBarrier(t *meshFixture) {
 	for range 5 {
 		t.ok(t.queue.Run(t.ctx, t.links.Barrier()))
 	}
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 }
 
 func meshBroadcast(t *meshFixture) {
@@ -126,7 +126,7 @@ func meshAllPairs(t *meshFixture) {
 			}
 			x, err := t.links.Send(t.ctx, b, from, to)
 			t.carryOut(x, err)
-			t.ok(x.Close(t.ctx))
+			t.ok(x.Release(t.ctx))
 			for k, c := range line {
 				want := k
 				if k == j {
@@ -229,7 +229,7 @@ func meshRow(t *meshFixture) {
 		t.ok(t.queue.Run(t.ctx, x))
 		t.ok(t.queue.Run(t.ctx, t.links.Barrier()))
 	}
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	for _, c := range t.links.Line() {
 		t.is("maximum", c, b, counting(b.Size(), 1000*uint32(t.mesh.Size())))
 	}
@@ -243,7 +243,7 @@ func meshScatterGather(t *meshFixture) {
 	t.ok(err)
 	tr := t.recorded(scatter, gather)
 	t.ok(tr.Replay(t.ctx))
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	for _, c := range t.links.Line() {
 		t.is("sum", c, b, t.sums(b.Size()))
 	}
@@ -330,6 +330,6 @@ func meshAnew(t *meshFixture) {
 		for _, c := range t.links.Line() {
 			t.is("sum", c, b, t.sums(b.Size()))
 		}
-		t.ok(t.links.Close(t.ctx))
+		t.ok(t.links.Release(t.ctx))
 	}
 }

@@ -30,7 +30,7 @@ func meshCaptureRefuses(t *meshFixture) {
 	in, _, x := t.setUp()
 	for what, f := range map[string]func(context.Context) error{
 		"write":  func(ctx context.Context) error { return t.queue.Write(ctx, in, make([]byte, in.Size())) },
-		"finish": func(ctx context.Context) error { return t.queue.Finish(ctx) },
+		"finish": func(ctx context.Context) error { return t.queue.Wait(ctx) },
 		"run":    func(ctx context.Context) error { return t.queue.Run(ctx, x) },
 	} {
 		_, err := t.queue.Capture(t.ctx, "refused", func(ctx context.Context, r *mesh.Recorder) error {
@@ -42,7 +42,7 @@ func meshCaptureRefuses(t *meshFixture) {
 		}
 	}
 	t.ok(t.queue.Run(t.ctx, x))
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 }
 
 func meshEmptyTrace(t *meshFixture) {
@@ -71,7 +71,7 @@ func meshClosed(t *meshFixture) {
 	t.ok(t.mesh.Close())
 	t.ok(t.mesh.Close())
 	for what, err := range map[string]error{
-		"write": t.queue.Write(t.ctx, in, make([]byte, in.Size())), "run": t.queue.Run(t.ctx, x), "finish": t.queue.Finish(t.ctx),
+		"write": t.queue.Write(t.ctx, in, make([]byte, in.Size())), "run": t.queue.Run(t.ctx, x), "finish": t.queue.Wait(t.ctx),
 	} {
 		if !errors.Is(err, mesh.ErrClosed) {
 			t.Errorf("%s: %v", what, err)
@@ -194,10 +194,10 @@ func meshLinkDown(t *meshFixture) {
 	b := t.linked()
 	x, err := t.links.AllReduce(t.ctx, b, mesh.SumInt32)
 	t.ok(err)
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, false) })
 	t.ok(t.queue.Run(t.ctx, x))
-	err = t.queue.Finish(t.ctx)
+	err = t.queue.Wait(t.ctx)
 	var e *mesh.Error
 	var he *dispatch.HangError
 	if !errors.As(err, &e) || len(e.Chips) != m.Size() || !errors.As(err, &he) {
@@ -219,11 +219,11 @@ func meshCardLost(t *meshFixture) {
 	lost, unplug, left := t.takeAway()
 	_, out, x := t.setUp()
 	tr := t.recorded(x)
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	t.ok(unplug())
 	var failed error
 	for range 100 {
-		if failed = errors.Join(tr.Replay(t.ctx), t.queue.Finish(t.ctx)); failed != nil {
+		if failed = errors.Join(tr.Replay(t.ctx), t.queue.Wait(t.ctx)); failed != nil {
 			break
 		}
 	}

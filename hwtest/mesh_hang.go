@@ -32,7 +32,7 @@ func meshDownInTheMiddle(t *meshFixture) {
 	t.ok(err)
 	sum, err := t.links.AllReduce(t.ctx, b, mesh.SumInt32)
 	t.ok(err)
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	for range 8 {
 		t.ok(t.queue.Run(t.ctx, x))
 	}
@@ -41,13 +41,13 @@ func meshDownInTheMiddle(t *meshFixture) {
 	short, cancel := context.WithTimeout(t.ctx, 200*time.Millisecond)
 	defer cancel()
 	var e *mesh.Error
-	if err := t.queue.Finish(short); err != nil && (!errors.As(err, &e) || len(e.Chips) != t.mesh.Size()) {
+	if err := t.queue.Wait(short); err != nil && (!errors.As(err, &e) || len(e.Chips) != t.mesh.Size()) {
 		t.Errorf("while the links are down: %v", err)
 	}
 	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, true) })
 	long, cancel := context.WithTimeout(t.ctx, 5*time.Second)
 	defer cancel()
-	if err := t.queue.Finish(long); err != nil {
+	if err := t.queue.Wait(long); err != nil {
 		// Packets that were on their way are gone for good. Then every chip is recovered, and nobody took a wrong sum for one.
 		for _, c := range t.mesh.Chips() {
 			t.ok(c.Device.Recover(t.ctx))
@@ -75,7 +75,7 @@ func meshLostInTheMiddle(t *meshFixture) {
 	b := t.pages("sum")
 	t.ok(t.queue.Write(t.ctx, b, counting(b.Size(), 0)))
 	tr := t.recorded(t.loaded(t.adder(b, b, add(1))))
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	gone := make(chan error, 1)
 	var failed error
 	for i := 0; failed == nil && i < 1e6; i++ {
@@ -84,7 +84,7 @@ func meshLostInTheMiddle(t *meshFixture) {
 		}
 		failed = tr.Replay(t.ctx)
 		if i%16 == 15 {
-			failed = errors.Join(failed, t.queue.Finish(t.ctx))
+			failed = errors.Join(failed, t.queue.Wait(t.ctx))
 		}
 	}
 	t.ok(<-gone)
@@ -141,7 +141,7 @@ func meshOneHangs(t *meshFixture) {
 	t.ok(err)
 	t.ok(q.Run(t.ctx, forever))
 	t.ok(t.queue.Run(t.ctx, x))
-	err = t.queue.Finish(t.ctx)
+	err = t.queue.Wait(t.ctx)
 	var e *mesh.Error
 	var h *dispatch.HangError
 	if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Name != stuck.Name || !errors.As(err, &h) {

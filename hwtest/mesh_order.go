@@ -89,7 +89,7 @@ func meshRows(t *meshFixture) {
 		t.ok(r.queue.Run(t.ctx, r.x))
 	}
 	for _, r := range all {
-		t.ok(r.queue.Finish(t.ctx))
+		t.ok(r.queue.Wait(t.ctx))
 		for _, c := range r.links.Line() {
 			r.is("sum of a row", c, r.b, r.sums(r.b.Size()))
 		}
@@ -155,7 +155,7 @@ func meshBetween(t *meshFixture) {
 	t.ok(err)
 	tr := t.recorded(scatter, t.loaded(t.adder(b, b, add(7))), gather)
 	t.ok(tr.Replay(t.ctx))
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	want := t.sums(b.Size())
 	for i := 0; i < len(want); i += 4 {
 		binary.LittleEndian.PutUint32(want[i:], binary.LittleEndian.Uint32(want[i:])+7)
@@ -206,7 +206,7 @@ func meshOtherCore(t *meshFixture) {
 		for _, c := range t.links.Line() {
 			t.is("sum", c, b, t.sums(b.Size()))
 		}
-		t.ok(x.Close(t.ctx))
-		t.ok(t.links.Close(t.ctx))
+		t.ok(x.Release(t.ctx))
+		t.ok(t.links.Release(t.ctx))
 	}
 }

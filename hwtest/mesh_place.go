@@ -30,7 +30,7 @@ func meshNames(t *meshFixture) {
 
 func meshOutOfMemory(t *meshFixture) {
 	before := t.pages("before")
-	t.ok(before.Free())
+	t.ok(before.Release())
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 1 << 40, PageSize: 1 << 12, Name: "huge"}}
 		if _, err := t.mesh.NewBuffer(c); !errors.Is(err, reprise.ErrOutOfMemory) {
@@ -42,7 +42,7 @@ func meshOutOfMemory(t *meshFixture) {
 	if after.Addr() != before.Addr() {
 		t.Errorf("a buffer is at %#x, and was at %#x before", after.Addr(), before.Addr())
 	}
-	t.ok(after.Free())
+	t.ok(after.Release())
 }
 
 func meshMemoryAgain(t *meshFixture) {
@@ -50,7 +50,7 @@ func meshMemoryAgain(t *meshFixture) {
 		c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 4096, PageSize: 64, Name: "again"}}
 		first, err := t.mesh.NewBuffer(c)
 		t.ok(err)
-		t.ok(first.Free())
+		t.ok(first.Release())
 		second, err := t.mesh.NewBuffer(c)
 		t.ok(err)
 		if first.Addr() != second.Addr() {
@@ -59,7 +59,7 @@ func meshMemoryAgain(t *meshFixture) {
 		if err := t.queue.Write(t.ctx, first, make([]byte, 4096)); !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("%v: a write to what was freed: %v", k, err)
 		}
-		t.ok(second.Free())
+		t.ok(second.Release())
 		t.ok(t.mesh.InStep(k))
 	}
 }
@@ -80,7 +80,7 @@ func meshAxis(t *meshFixture) {
 	if !bytes.Equal(got, data) {
 		t.Error("it comes back changed")
 	}
-	t.ok(b.Free())
+	t.ok(b.Release())
 }
 
 func meshSubmeshTensor(t *meshFixture) {
@@ -101,7 +101,7 @@ func meshSubmeshTensor(t *meshFixture) {
 	for _, c := range t.mesh.Chips() {
 		t.is("whole", c, whole, counting(whole.Size(), 9))
 	}
-	t.ok(b.Free())
+	t.ok(b.Release())
 }
 
 func meshShapes(t *meshFixture) {

@@ -122,14 +122,14 @@ func meshTwoQueues(t *meshFixture) {
 	for round := range uint32(4) {
 		t.ok(q[0].Write(t.ctx, in, counting(in.Size(), round)))
 		if round > 0 {
-			t.ok(q[0].Wait(t.ctx, read))
+			t.ok(q[0].WaitEvent(t.ctx, read))
 		}
 		t.ok(q[0].Run(t.ctx, first))
 		t.ok(q[0].Record(t.ctx, done))
-		t.ok(q[1].Wait(t.ctx, done))
+		t.ok(q[1].WaitEvent(t.ctx, done))
 		t.ok(q[1].Run(t.ctx, second))
 		t.ok(q[1].Record(t.ctx, read))
-		t.ok(read.Synchronize(t.ctx))
+		t.ok(read.Wait(t.ctx))
 		for _, c := range t.mesh.Chips() {
 			got := make([]byte, out.Size())
 			t.ok(q[1].On(c).Read(t.ctx, out.On(c), 0, got))
@@ -162,7 +162,7 @@ func meshTwoTraces(t *meshFixture) {
 			t.ok(tr.Replay(t.ctx))
 		}
 	}
-	t.ok(t.mesh.Queue(1).Finish(t.ctx))
+	t.ok(t.mesh.Queue(1).Wait(t.ctx))
 	for i, b := range bufs {
 		for _, c := range t.mesh.Chips() {
 			t.is(b.Name(), c, b, counting(b.Size(), uint32(10*(i+1))))
@@ -181,7 +181,7 @@ func meshSpanning(t *meshFixture) {
 	first, second := t.loaded(t.adderAt(t.corner(0), in, mid, add(10))), t.loaded(t.adderAt(t.corner(1), mid, out, t.ordinal))
 	done := t.mesh.NewEvent("done")
 	record := func(rs []*mesh.Recorder) error {
-		return errors.Join(rs[0].Run(first), rs[0].Record(done), rs[1].Wait(done), rs[1].Run(second))
+		return errors.Join(rs[0].Run(first), rs[0].Record(done), rs[1].WaitEvent(done), rs[1].Run(second))
 	}
 	before := t.mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM)
 	tr, err := capture("both", record)
@@ -189,7 +189,7 @@ func meshSpanning(t *meshFixture) {
 	for round := range uint32(4) {
 		t.ok(qs[0].Write(t.ctx, in, counting(in.Size(), 50*round)))
 		t.ok(tr.Replay(t.ctx))
-		t.ok(qs[1].Finish(t.ctx))
+		t.ok(qs[1].Wait(t.ctx))
 		for _, c := range t.mesh.Chips() {
 			t.is("out", c, out, counting(out.Size(), 50*round+10+t.ordinal(c)))
 		}

@@ -57,9 +57,9 @@ func meshSubmeshRuns(t *meshFixture) {
 	t.ok(err)
 	x, err := sub.Load(t.ctx, "add", t.adder(in, out, func(*mesh.Chip) uint32 { return 9 }))
 	t.ok(err)
-	t.later(x.Close)
+	t.later(x.Release)
 	t.ok(sub.Queue(0).Run(t.ctx, x))
-	t.ok(sub.Queue(0).Finish(t.ctx))
+	t.ok(sub.Queue(0).Wait(t.ctx))
 	for i, c := range t.mesh.Chips() {
 		want := make([]byte, out.Size())
 		if i == 0 {
@@ -74,7 +74,7 @@ func meshEvents(t *meshFixture) {
 	e := t.mesh.NewEvent("e")
 	t.ok(t.queue.Run(t.ctx, x))
 	t.ok(t.queue.Record(t.ctx, e))
-	t.ok(e.Synchronize(t.ctx))
+	t.ok(e.Wait(t.ctx))
 	if done, err := e.Query(); err != nil || !done {
 		t.Errorf("done %t, %v", done, err)
 	}
@@ -104,7 +104,7 @@ func meshTracePart(t *meshFixture) {
 	first := t.mesh.Shape().Coord(0)
 	part := t.on(tr, mesh.Range{Start: first, End: first})
 	t.ok(part.Replay(t.ctx))
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	for i, c := range t.mesh.Chips() {
 		want := make([]byte, out.Size())
 		if i == 0 {
@@ -122,7 +122,7 @@ func meshTraceParam(t *meshFixture) {
 	t.ok(err)
 	t.ok(tr.Set("pages", 0))
 	t.ok(tr.Replay(t.ctx))
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	for _, c := range t.mesh.Chips() {
 		t.is("out", c, out, counting(out.Size(), 101+100*t.ordinal(c)))
 	}
@@ -159,7 +159,7 @@ func meshSubmeshTraces(t *meshFixture) {
 	for i, sub := range subs {
 		x, err := sub.Load(t.ctx, "add", t.adder(in, out, func(*mesh.Chip) uint32 { return uint32(50 + i) }))
 		t.ok(err)
-		t.later(x.Close)
+		t.later(x.Release)
 		tr, err := sub.Queue(0).Capture(t.ctx, "sub", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
 		t.ok(err)
 		t.later(tr.Release)
@@ -170,7 +170,7 @@ func meshSubmeshTraces(t *meshFixture) {
 			t.ok(tr.Replay(t.ctx))
 		}
 	}
-	t.ok(t.queue.Finish(t.ctx))
+	t.ok(t.queue.Wait(t.ctx))
 	for i, c := range t.mesh.Chips() {
 		t.is("out", c, out, counting(out.Size(), uint32(51+i)))
 	}
@@ -187,12 +187,12 @@ func meshManyTraces(t *meshFixture) {
 	}
 	for _, i := range []int{2, 0, 3, 1} {
 		t.ok(traces[i].Replay(t.ctx))
-		t.ok(t.queue.Finish(t.ctx))
+		t.ok(t.queue.Wait(t.ctx))
 		for _, c := range t.mesh.Chips() {
 			t.is("out", c, out, counting(out.Size(), uint32(10*i+1)))
 		}
 		t.ok(traces[i].Release(t.ctx))
-		t.ok(xs[i].Close(t.ctx))
+		t.ok(xs[i].Release(t.ctx))
 	}
 	t.ok(t.mesh.InStep(allocator.DRAM))
 	if t.mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {

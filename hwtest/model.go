@@ -97,7 +97,7 @@ func buffersModel(t *fixture) {
 			"free": func(r draw) {
 				if len(live) > 0 {
 					i := r.IntRange(0, len(live)-1, "buffer")
-					must(r, live[i].b.Free())
+					must(r, live[i].b.Release())
 					live = append(live[:i], live[i+1:]...)
 				}
 			},
@@ -231,7 +231,7 @@ func everythingModel(t *fixture) {
 			},
 			"write":  func(r draw) { side.write(r, t) },
 			"read":   func(r draw) { side.read(r, t) },
-			"finish": func(r draw) { must(r, t.rq.Finish(t.ctx)) },
+			"finish": func(r draw) { must(r, t.rq.Wait(t.ctx)) },
 			"words": func(r draw) {
 				got := make([]byte, words.Size())
 				must(r, t.rq.Read(t.ctx, words, 0, got))

@@ -108,7 +108,7 @@ func (w way) buildOf(t *fixture, steps, pages int) *site {
 	if w.again {
 		pool, err := t.dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 1 << 17, Name: "scratch"})
 		t.ok(err)
-		t.Cleanup(func() { t.ok(pool.Free()) })
+		t.Cleanup(func() { t.ok(pool.Release()) })
 		take = pool.NewBuffer
 	}
 	var err error
@@ -122,21 +122,21 @@ func (w way) buildOf(t *fixture, steps, pages int) *site {
 	if w.again {
 		// The L1 input gives its place to something that the model computes with.
 		addr := s.l1.Addr()
-		t.ok(s.l1.Free())
+		t.ok(s.l1.Release())
 		tmp, err := take(reprise.BufferConfig{Size: size, PageSize: wayPage, Name: "tmp"})
 		t.ok(err)
 		if tmp.Addr() != addr {
 			t.Errorf("tmp is at %#x, not in the place of the L1 input at %#x", tmp.Addr(), addr)
 		}
 		s.body = append(s.body, t.load(t.moveProgram("out", chip.Core{X: 2}, s.mid, tmp)), t.load(t.moveProgram("back", chip.Core{X: 2}, tmp, s.mid)))
-		t.ok(tmp.Free())
+		t.ok(tmp.Release())
 		s.l1, err = take(c)
 		t.ok(err)
 		if s.l1.Addr() != addr {
 			t.Fatalf("the L1 input is at %#x again, was at %#x", s.l1.Addr(), addr)
 		}
 	}
-	t.Cleanup(func() { t.ok(s.l1.Free()) })
+	t.Cleanup(func() { t.ok(s.l1.Release()) })
 	s.last = t.load(t.moveProgram("last", chip.Core{X: 4}, s.mid, s.out))
 	if w.trace {
 		s.trace = t.capture("model", s.body...)
@@ -169,7 +169,7 @@ func (w way) run(t *fixture, s *site, n int, between func()) {
 	step(q[1].Record(t.ctx, read))
 	write := func(i int) {
 		t.Helper()
-		step(q[1].Wait(t.ctx, firstDone))
+		step(q[1].WaitEvent(t.ctx, firstDone))
 		step(q[1].Write(t.ctx, s.in, 0, s.input(i)))
 		step(q[1].Record(t.ctx, written))
 	}
@@ -197,7 +197,7 @@ func (w way) run(t *fixture, s *site, n int, between func()) {
 	const ahead = 4
 	write(0)
 	for i := range n {
-		step(q[0].Wait(t.ctx, written))
+		step(q[0].WaitEvent(t.ctx, written))
 		step(q[0].Run(t.ctx, s.first))
 		step(q[0].Record(t.ctx, firstDone))
 		if w.trace {
@@ -208,7 +208,7 @@ func (w way) run(t *fixture, s *site, n int, between func()) {
 			}
 		}
 		if w.reads {
-			step(q[0].Wait(t.ctx, read))
+			step(q[0].WaitEvent(t.ctx, read))
 		}
 		step(q[0].Run(t.ctx, s.last))
 		step(q[0].Record(t.ctx, lastDone))
@@ -216,7 +216,7 @@ func (w way) run(t *fixture, s *site, n int, between func()) {
 			write(i + 1)
 		}
 		if w.reads {
-			step(q[1].Wait(t.ctx, lastDone))
+			step(q[1].WaitEvent(t.ctx, lastDone))
 			fetch(q[1], i)
 			step(q[1].Record(t.ctx, read))
 		} else {

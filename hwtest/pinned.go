@@ -57,7 +57,7 @@ func (t *fixture) pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 		t.Skip("the chip reaches no memory of the host")
 	}
 	t.ok(err)
-	t.closing(h.Free)
+	t.closing(h.Release)
 	return h
 }
 
@@ -65,7 +65,7 @@ func (t *fixture) pinnedRanges(c reprise.BufferConfig, strict bool) {
 	c.Name = "device"
 	b, err := t.dev.NewBuffer(c)
 	t.ok(err)
-	t.Cleanup(func() { t.ok(b.Free()) })
+	t.Cleanup(func() { t.ok(b.Release()) })
 	h := t.pinned(reprise.HostBufferConfig{Size: b.Size() + 1024})
 	exact := t.pinned(reprise.HostBufferConfig{Size: b.Size() + 1024, Strict: strict})
 	want := pattern(1, b.Size())
@@ -150,7 +150,7 @@ func pinnedFree(t *fixture) {
 	copy(h.Bytes(), pattern(3, n))
 	_, err := t.rq.StartWriteFrom(t.ctx, b, 0, h, 0, n)
 	t.ok(err)
-	t.ok(h.Free(t.ctx))
+	t.ok(h.Release(t.ctx))
 	t.same("written by a transfer that nobody waited for", pattern(3, n), t.readAll(b))
 	if err := t.rq.ReadTo(t.ctx, b, 0, h, 0, n); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("after Free: %v, want %v", err, reprise.ErrReleased)
@@ -169,7 +169,7 @@ func pinnedCancelled(t *fixture) {
 	if err := p.Wait(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	t.same("what the device wrote all the same", pattern(4, n), h.Bytes())
 	clear(h.Bytes())
 	t.ok(t.rq.ReadTo(t.ctx, b, 0, h, 0, n))

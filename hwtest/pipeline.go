@@ -103,7 +103,7 @@ func (t *fixture) model(steps int) pipeline.Model {
 				return nil, err
 			}
 			st.Body = append(st.Body, t.load(t.moveProgram("out", chip.Core{X: 2}, mid, tmp)), t.load(t.moveProgram("back", chip.Core{X: 2}, tmp, mid)))
-			if err := tmp.Free(); err != nil {
+			if err := tmp.Release(); err != nil {
 				return nil, err
 			}
 		}
@@ -118,9 +118,9 @@ func (t *fixture) model(steps int) pipeline.Model {
 		st.Close = func(ctx context.Context) error {
 			var errs []error
 			for _, x := range loaded {
-				errs = append(errs, x.Close(ctx))
+				errs = append(errs, x.Release(ctx))
 			}
-			return errors.Join(append(errs, mid.Free())...)
+			return errors.Join(append(errs, mid.Release())...)
 		}
 		return st, nil
 	}
@@ -134,7 +134,7 @@ func (p pipe) compile(t *fixture, steps int) *pipeline.Pipeline {
 	p.c.Name = p.name
 	line, err := pipeline.New(t.dev, p.c, t.model(steps))
 	t.ok(err)
-	t.closing(line.Close)
+	t.closing(line.Release)
 	t.ok(line.Compile(t.ctx, pipeInput(0)))
 	return line
 }
@@ -200,7 +200,7 @@ func (p pipe) stream(t *fixture) {
 			t.pipeOutput(i, pipeSteps, out)
 		}
 	}
-	t.ok(line.Close(t.ctx))
+	t.ok(line.Release(t.ctx))
 	if after := t.allocated(); after != before {
 		t.Errorf("%+v is taken, was %+v", after, before)
 	}
@@ -332,7 +332,7 @@ func preallocated(t *fixture) {
 			}
 			first = &outs[0][0][0]
 		}
-		t.ok(line.Close(t.ctx))
+		t.ok(line.Release(t.ctx))
 	}
 }
 

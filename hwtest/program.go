@@ -134,7 +134,7 @@ func programCases() []testCase {
 func (t *fixture) runAndWait(x *reprise.Executable) {
 	t.Helper()
 	t.ok(t.rq.Run(t.ctx, x))
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 }
 
 func alone(t *fixture, p chip.Processor) {
@@ -208,7 +208,7 @@ func freshData(t *fixture) {
 	for range 9 {
 		t.ok(t.rq.Run(t.ctx, x))
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	t.checkWho(b, 0, 9)
 }
 

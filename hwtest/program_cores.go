@@ -260,5 +260,5 @@ func emptyCores(t *fixture) {
 	for range 20 {
 		t.ok(t.rq.Run(t.ctx, x))
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 }

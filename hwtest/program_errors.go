@@ -78,7 +78,7 @@ func (t *fixture) wantProgramError(p *reprise.Program) {
 	before := t.allocated()
 	x, err := t.dev.Load(t.ctx, p)
 	if err == nil {
-		t.ok(x.Close(t.ctx))
+		t.ok(x.Release(t.ctx))
 		t.Fatal("it was loaded")
 	}
 	var perr *dispatch.ProgramError

@@ -38,7 +38,7 @@ func thousandsOfRuns(t *fixture) {
 			want[i] = mixed(want[i], 3, i)
 		}
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	t.wantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.workerIndex(c)] })
 }
 
@@ -58,7 +58,7 @@ func alternate(t *fixture) {
 			want[j] = mixed(want[j], []uint32{1000, 77}[k], j)
 		}
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	t.wantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.workerIndex(c)] })
 }
 
@@ -69,7 +69,7 @@ func closeOne(t *fixture) {
 	x, err := t.dev.Load(t.ctx, t.mixProgram("b", t.grid(), b, 2, 10_000))
 	t.ok(err)
 	t.ok(t.rq.Run(t.ctx, x))
-	t.ok(x.Close(t.ctx))
+	t.ok(x.Release(t.ctx))
 	if after := t.allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
@@ -83,9 +83,9 @@ func closeOne(t *fixture) {
 func usedAfterClose(t *fixture) {
 	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	t.ok(err)
-	t.ok(x.Close(t.ctx))
+	t.ok(x.Release(t.ctx))
 	_, captured := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-	for op, err := range map[string]error{"run": t.rq.Run(t.ctx, x), "close": x.Close(t.ctx), "capture": captured} {
+	for op, err := range map[string]error{"run": t.rq.Run(t.ctx, x), "close": x.Release(t.ctx), "capture": captured} {
 		if !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("%s: error %v, want ErrReleased", op, err)
 		}

@@ -80,7 +80,7 @@ func longCommands(t *fixture) {
 	for range 4 {
 		t.ok(t.rq.Run(t.ctx, x))
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	for i := range processors() {
 		for _, w := range []int{0, 15} {
 			t.wantWords(fmt.Sprintf("%v word %d", processors()[i], w), b, 16*i+w, func(c chip.Core) uint32 {
@@ -108,6 +108,6 @@ func configRing(t *fixture) {
 			want[c] = mixed(want[c], uint32(k+1), c)
 		}
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	t.wantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.workerIndex(c)] })
 }

@@ -82,7 +82,7 @@ func (t *fixture) both() [2]*reprise.Queue { return [2]*reprise.Queue{t.dev.Queu
 func (t *fixture) finishBoth() {
 	t.Helper()
 	for _, q := range t.both() {
-		t.ok(q.Finish(t.ctx))
+		t.ok(q.Wait(t.ctx))
 	}
 }
 
@@ -90,7 +90,7 @@ func (t *fixture) finishBoth() {
 func (t *fixture) follows(second, first *reprise.Queue, e *reprise.Event) {
 	t.Helper()
 	t.ok(first.Record(t.ctx, e))
-	t.ok(second.Wait(t.ctx, e))
+	t.ok(second.WaitEvent(t.ctx, e))
 }
 
 // captureOn is capture for another queue.
@@ -199,10 +199,10 @@ func passedByHost(t *fixture) {
 		f.run(4, t.grid())
 		switch i % 3 {
 		case 0:
-			t.ok(by.Finish(t.ctx))
+			t.ok(by.Wait(t.ctx))
 		case 1:
 			t.ok(by.Record(t.ctx, e))
-			t.ok(e.Synchronize(t.ctx))
+			t.ok(e.Wait(t.ctx))
 		case 2:
 			t.ok(by.Read(t.ctx, f.b, 0, make([]byte, f.b.Size())))
 		}
@@ -283,7 +283,7 @@ func capturesOnBoth(t *fixture) {
 			t.Errorf("trace %d has %d steps, want %d", i, n, 10+i)
 		}
 		t.ok(trs[i].Replay(t.ctx))
-		t.ok(q[i].Finish(t.ctx))
+		t.ok(q[i].Wait(t.ctx))
 	}
 	for range 21 {
 		f.run(5, on)
@@ -398,7 +398,7 @@ func bothAtOnce(t *fixture) {
 			f.run(6, on[1])
 		}
 	}
-	t.ok(q[1].Finish(t.ctx)) // while the other queue's program runs
+	t.ok(q[1].Wait(t.ctx)) // while the other queue's program runs
 	release(q[1])
 	t.finishBoth()
 	f.check("after both")
@@ -513,17 +513,17 @@ func splitFinish(t *fixture) {
 	t.ok(q[0].Record(t.ctx, held))
 	for range t.size(20, 5) {
 		t.ok(q[1].Record(t.ctx, e))
-		t.ok(e.Synchronize(t.ctx))
-		t.ok(q[1].Finish(t.ctx))
+		t.ok(e.Wait(t.ctx))
+		t.ok(q[1].Wait(t.ctx))
 	}
 	if done, err := held.Query(); done || err != nil {
 		t.Errorf("an event after a program that spins: %v, %v", done, err)
 	}
 	release(q[1])
-	t.ok(held.Synchronize(t.ctx))
+	t.ok(held.Wait(t.ctx))
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()
-	if err := held.Synchronize(ctx); err != nil { // what is done needs no time
+	if err := held.Wait(ctx); err != nil { // what is done needs no time
 		t.Errorf("synchronize with what is done: %v", err)
 	}
 	t.finishBoth()

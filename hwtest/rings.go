@@ -246,7 +246,7 @@ func fixedRegion(t *fixture) {
 		t.Errorf("the trace lies at %#x..%#x, the region at %#x..%#x", e.Start, e.End, s.Low, s.High)
 	}
 	t.ok(tr.Replay(t.ctx))
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.run(5, t.grid())
 	f.run(5, t.grid())
 	f.check("replayed")
@@ -317,7 +317,7 @@ func regionUsedUp(t *fixture) {
 	t.ok(all[0].Release(t.ctx))
 	again := t.capture("again", x)
 	t.ok(again.Replay(t.ctx))
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.run(5, t.grid())
 	f.check("replayed")
 	for _, tr := range all[1:] {
@@ -350,7 +350,7 @@ func queuesTakeTurns(t *fixture) {
 		want := pattern(uint32(i), b.Size())
 		w, r := t.dev.Queue(i%2), t.dev.Queue((i+1)%2)
 		t.ok(w.Write(t.ctx, b, 0, want))
-		t.ok(w.Finish(t.ctx))
+		t.ok(w.Wait(t.ctx))
 		got := make([]byte, b.Size())
 		t.ok(r.Read(t.ctx, b, 0, got))
 		t.same(fmt.Sprintf("round %d", i), want, got)

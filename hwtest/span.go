@@ -50,7 +50,7 @@ func (t *fixture) relay() *relay {
 	r := &relay{t: t, a: t.bufferOf(conf("a")), b: t.bufferOf(conf("b")), e: t.dev.NewEvent("there"), f: t.dev.NewEvent("back")}
 	r.there, r.back = t.load(t.addProgram("there", on[0].End, r.a, r.b, 1)), t.load(t.addProgram("back", on[1].Start, r.b, r.a, 2))
 	t.ok(t.rq.Write(t.ctx, r.a, 0, make([]byte, r.a.Size())))
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	return r
 }
 
@@ -77,9 +77,9 @@ func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
 	var errs []error
 	for i := range rounds {
 		if i > 0 {
-			errs = append(errs, rs[0].Wait(r.f))
+			errs = append(errs, rs[0].WaitEvent(r.f))
 		}
-		errs = append(errs, rs[0].Run(r.there), rs[0].Record(r.e), rs[1].Wait(r.e), rs[1].Run(r.back), rs[1].Record(r.f))
+		errs = append(errs, rs[0].Run(r.there), rs[0].Record(r.e), rs[1].WaitEvent(r.e), rs[1].Run(r.back), rs[1].Record(r.f))
 	}
 	return errors.Join(errs...)
 }
@@ -113,7 +113,7 @@ func spanPartsAtOnce(t *fixture) {
 	e, g := t.dev.NewEvent("e"), t.dev.NewEvent("g")
 	tr := t.spans("at once", func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(left), rs[0].Record(e), rs[1].Run(right), rs[1].Record(g),
-			rs[0].Wait(g), rs[1].Wait(e), rs[0].Run(left), rs[1].Run(right))
+			rs[0].WaitEvent(g), rs[1].WaitEvent(e), rs[0].Run(left), rs[1].Run(right))
 	})
 	for range t.size(20, 4) {
 		t.ok(tr.Replay(t.ctx))
@@ -186,7 +186,7 @@ func spanRefuses(t *fixture) {
 	before := t.allocated()
 	t.ok(q[0].Record(t.ctx, r.e))
 	_, err := t.captureOver("outside", q[0], q[1], func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(r.there), rs[1].Wait(r.e), rs[1].Run(r.back))
+		return errors.Join(rs[0].Run(r.there), rs[1].WaitEvent(r.e), rs[1].Run(r.back))
 	})
 	var ce *reprise.CaptureError
 	if !errors.Is(err, reprise.ErrInCapture) || !errors.As(err, &ce) || ce.Op != `wait for event "there"` || ce.Line == 0 {
@@ -288,7 +288,7 @@ func spanBisect(t *fixture) {
 	r := t.relay()
 	tr := t.spans("bisected", func(rs []*reprise.Recorder) error { return r.record(rs, 3) })
 	prepare := func(int) error {
-		return errors.Join(t.rq.Write(t.ctx, r.a, 0, make([]byte, r.a.Size())), t.rq.Finish(t.ctx))
+		return errors.Join(t.rq.Write(t.ctx, r.a, 0, make([]byte, r.a.Size())), t.rq.Wait(t.ctx))
 	}
 	for _, bad := range []int{0, 3, 4} {
 		step, err := tr.Debug().Bisect(t.ctx, prepare, func(n int) (bool, error) { return n <= bad, nil })

@@ -115,7 +115,7 @@ func traceOf(t *fixture, n, replays int, between bool) {
 			}
 		}
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("after all replays")
 }
 
@@ -133,7 +133,7 @@ func tracesAlive(t *fixture, n int) {
 		f.run(uint32(100+i), on)
 		f.run(uint32(100+i), on)
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("all traces")
 }
 
@@ -143,11 +143,11 @@ func captureRunsNothing(t *fixture) {
 	t.ok(t.rq.Run(t.ctx, x))
 	f.run(9, t.grid())
 	tr := t.capture("t", x, x, x)
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("after the capture")
 	t.ok(t.rq.Run(t.ctx, x))
 	f.run(9, t.grid())
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("after a run after the capture")
 	t.ok(tr.Release(t.ctx))
 	t.runAndWait(x)
@@ -166,7 +166,7 @@ func hundredsOfReplays(t *fixture) {
 		f.run(5, on)
 		f.run(5, on)
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("after all replays")
 }
 
@@ -191,14 +191,14 @@ func traceMixedSizes(t *fixture) {
 		t.ok(t.rq.Run(t.ctx, xs[r]))
 		f.run(uint32(r+1), t.grid())
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("after three replays")
 }
 
 func traceLongCommands(t *fixture) {
 	t.longTrace(func(tr *reprise.Trace) {
 		t.ok(tr.Replay(t.ctx))
-		t.ok(t.rq.Finish(t.ctx))
+		t.ok(t.rq.Wait(t.ctx))
 	})
 }
 
@@ -297,7 +297,7 @@ func replayAfterRelease(t *fixture) {
 	if err := tr.Release(t.ctx); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("release: error %v, want ErrReleased", err)
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("nothing ran")
 }
 
@@ -348,7 +348,7 @@ func recorderAfterEnd(t *fixture) {
 		t.Error("the trace has grown")
 	}
 	t.ok(tr.Replay(t.ctx))
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.run(5, t.grid())
 	f.check("the replay")
 }
@@ -356,7 +356,7 @@ func recorderAfterEnd(t *fixture) {
 func captureErrorPlace(t *fixture) {
 	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	t.ok(err)
-	t.ok(x.Close(t.ctx))
+	t.ok(x.Release(t.ctx))
 	_, err = t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	var c *reprise.CaptureError
 	if !errors.As(err, &c) || !strings.HasSuffix(c.File, "hwtest/trace.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
@@ -373,7 +373,7 @@ func closedInTrace(t *fixture) {
 	x, err := t.dev.Load(t.ctx, t.mixProgram("x", t.grid(), f.b, 5, 8192))
 	t.ok(err)
 	tr := t.capture("t", x)
-	t.ok(x.Close(t.ctx))
+	t.ok(x.Release(t.ctx))
 	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
 	b := t.buffer(allocator.DRAM, 1<<20, 2048)
 	t.ok(t.rq.Write(t.ctx, b, 0, pattern(3, b.Size())))
@@ -384,7 +384,7 @@ func closedInTrace(t *fixture) {
 		t.ok(t.rq.Run(t.ctx, y))
 		f.run(6, t.grid())
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("replays of a closed program")
 }
 
@@ -396,8 +396,8 @@ func freedInTrace(t *fixture) {
 	t.ok(err)
 	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
-	t.ok(x.Close(t.ctx))
-	t.ok(b.Free())
+	t.ok(x.Release(t.ctx))
+	t.ok(b.Release())
 	var others []*reprise.Buffer
 	for range 4 {
 		o := t.buffer(allocator.L1, n, 64)
@@ -426,7 +426,7 @@ func circularInTrace(t *fixture) {
 	t.ok(err)
 	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
-	t.ok(x.Close(t.ctx))
+	t.ok(x.Release(t.ctx))
 	if hole := t.dev.Memory(allocator.L1).LargestHole; hole > free-2*65536 {
 		t.Errorf("%d B of L1 are free beside a trace with 128 KiB of circular buffers, %d B before", hole, free)
 	}
@@ -515,7 +515,7 @@ func concurrentUse(t *fixture) {
 			t.Error(err)
 		}
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	for range 4 * n {
 		f.run(5, on)
 	}
@@ -540,7 +540,7 @@ func captureBesideUse(t *fixture) {
 		t.ok(tr.Release(t.ctx))
 	}
 	t.ok(<-done)
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	for range n {
 		f.run(5, t.grid())
 	}
@@ -563,7 +563,7 @@ func replayAllocates(t *fixture) {
 	for range n + 2 { // one to warm up
 		f.run(5, on)
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("all replays")
 }
 

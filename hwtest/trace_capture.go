@@ -39,7 +39,7 @@ func (t *fixture) forbidden(ctx context.Context, op string, x *reprise.Executabl
 	case "read":
 		err = t.rq.Read(ctx, b, 0, data)
 	case "finish":
-		err = t.rq.Finish(ctx)
+		err = t.rq.Wait(ctx)
 	case "run":
 		err = t.rq.Run(ctx, x)
 	case "replay":
@@ -53,7 +53,7 @@ func (t *fixture) forbidden(ctx context.Context, op string, x *reprise.Executabl
 	case "record":
 		err = t.rq.Record(ctx, e)
 	case "wait":
-		err = t.rq.Wait(ctx, e)
+		err = t.rq.WaitEvent(ctx, e)
 	default:
 		err = fmt.Errorf("no operation %q", op)
 	}
@@ -144,7 +144,7 @@ func beginLeavesNothing(t *fixture) {
 	for _, end := range []func(*reprise.Recorder) error{
 		func(r *reprise.Recorder) error { return r.Discard() },
 		func(r *reprise.Recorder) error {
-			_ = t.rq.Finish(t.ctx)
+			_ = t.rq.Wait(t.ctx)
 			if _, err := r.End(t.ctx); !errors.Is(err, reprise.ErrInCapture) {
 				return fmt.Errorf("the capture ended in %v", err)
 			}
@@ -175,7 +175,7 @@ func freedInCapture(t *fixture) {
 	x, err := t.dev.Load(t.ctx, t.storeProgram("x", t.grid(), b, 1))
 	t.ok(err)
 	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), x.Close(t.ctx), b.Free())
+		return errors.Join(r.Run(x), x.Release(t.ctx), b.Release())
 	})
 	t.ok(err)
 	t.closing(tr.Release)
@@ -241,13 +241,13 @@ func tracesSharePool(t *fixture) {
 			places = append(places, mid.Addr())
 			return errors.Join(
 				first.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 1}), r.Run(first),
-				second.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 0}), r.Run(second), mid.Free())
+				second.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 0}), r.Run(second), mid.Release())
 		})
 		t.ok(err)
 		t.closing(tr.Release)
 		traces = append(traces, tr)
 	}
-	t.ok(pool.Free())
+	t.ok(pool.Release())
 	if places[0] != places[1] {
 		t.Errorf("intermediates lie at %#x", places)
 	}

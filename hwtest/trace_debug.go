@@ -295,5 +295,5 @@ func bisectHang(t *fixture) {
 			t.Errorf("step %d was found in a trace that works, want %d", step, bad)
 		}
 	}
-	t.ok(errors.Join(prepare(0x12345678)(0), tr.Replay(u.ctx), u.rq.Finish(u.ctx)))
+	t.ok(errors.Join(prepare(0x12345678)(0), tr.Replay(u.ctx), u.rq.Wait(u.ctx)))
 }

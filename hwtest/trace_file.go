@@ -65,9 +65,9 @@ func (t *fixture) saved(n int, opts ...reprise.SaveOption) ([]byte, *follow) {
 	t.ok(tr.Save(t.ctx, &out, append(opts, reprise.WithData())...))
 	t.ok(tr.Release(t.ctx))
 	for _, x := range xs {
-		t.ok(x.Close(t.ctx))
+		t.ok(x.Release(t.ctx))
 	}
-	t.ok(f.b.Free())
+	t.ok(f.b.Release())
 	return out.Bytes(), f
 }
 
@@ -244,8 +244,8 @@ func shardedFromFile(t *fixture, s allocator.ShardSpec) {
 	var file bytes.Buffer
 	t.ok(tr.Save(t.ctx, &file, reprise.WithData()))
 	t.ok(tr.Release(t.ctx))
-	t.ok(x.Close(t.ctx))
-	t.ok(b.Free())
+	t.ok(x.Release(t.ctx))
+	t.ok(b.Release())
 	for _, taken := range []bool{false, true} {
 		t.sub(fmt.Sprintf("taken %v", taken), func(t *fixture) {
 			if taken {
@@ -320,5 +320,5 @@ func partsFromFile(t *fixture) {
 	t.ok(loaded.Replay(t.ctx))
 	t.ok(loaded.Debug().CheckResults(t.ctx))
 	t.same("the whole buffer", after, t.readAll(whole))
-	t.ok(errors.Join(in.Free(), out.Free()))
+	t.ok(errors.Join(in.Release(), out.Release()))
 }

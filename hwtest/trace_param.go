@@ -185,7 +185,7 @@ func paramAllocates(t *fixture) {
 	if !t.device.Slow() && (same != 0 || changed != 0) {
 		t.Errorf("a replay allocates %d times, with a changed parameter %d times", same, changed)
 	}
-	t.ok(t.rq.Finish(t.ctx))
+	t.ok(t.rq.Wait(t.ctx))
 	f.check("all replays")
 }
 

@@ -44,7 +44,7 @@ func (t *fixture) byteRanges(c reprise.BufferConfig) {
 	c.Name = "bytes"
 	b, err := t.dev.NewBuffer(c)
 	t.ok(err)
-	t.Cleanup(func() { t.ok(b.Free()) })
+	t.Cleanup(func() { t.ok(b.Release()) })
 	want := pattern(1, b.Size())
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	page, n := b.PageSize(), b.Size()
@@ -87,7 +87,7 @@ func bytesOfPart(t *fixture) {
 	t.ok(t.rq.Write(t.ctx, b, 0, want))
 	part, err := b.Sub(5*64, 6*64)
 	t.ok(err)
-	t.Cleanup(func() { t.ok(part.Free()) })
+	t.Cleanup(func() { t.ok(part.Release()) })
 	t.ok(t.rq.Write(t.ctx, part, 70, pattern(5, 100)))
 	copy(want[5*64+70:], pattern(5, 100))
 	got := make([]byte, 150)

@@ -56,7 +56,7 @@ func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if b.lay != nil && bufs[0].Size() != b.lay.bytes {
 		err := fmt.Errorf("mesh: new buffer %q: %w: a chip has %d B of the tensor, and its buffer has %d B", c.Name, ErrTensor, b.lay.bytes, bufs[0].Size())
 		for _, b := range bufs {
-			err = errors.Join(err, b.Free())
+			err = errors.Join(err, b.Release())
 		}
 		return nil, err
 	}
@@ -94,11 +94,11 @@ func (m *Mesh) number(c *Chip) int {
 	return slices.IndexFunc(m.chips, func(have *Chip) bool { return c != nil && have.Device == c.Device })
 }
 
-// Free gives the buffer up on all chips.
-func (b *Buffer) Free() error {
+// Release gives the buffer up on all chips.
+func (b *Buffer) Release() error {
 	errs := make([]error, len(b.bufs))
 	for i, buf := range b.bufs {
-		errs[i] = buf.Free()
+		errs[i] = buf.Release()
 	}
 	return b.m.failure(fmt.Sprintf("free buffer %q", b.name), errs)
 }

@@ -91,7 +91,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	}
 	if err := l.prepare(ctx); err != nil {
 		if l.token != nil {
-			err = errors.Join(err, l.token.Free())
+			err = errors.Join(err, l.token.Release())
 		}
 		return fail(err)
 	}
@@ -160,13 +160,13 @@ func (l *Links) prepare(ctx context.Context) error {
 	}
 	err = q.Run(ctx, first)
 	if err == nil {
-		err = q.Finish(ctx) // no chip sends before all are ready
+		err = q.Wait(ctx) // no chip sends before all are ready
 	}
 	if err != nil {
-		_ = first.Close(ctx) // it fails if a chip has failed or ctx has ended, which err says
+		_ = first.Release(ctx) // it fails if a chip has failed or ctx has ended, which err says
 		return err
 	}
-	if err := first.Close(ctx); err != nil {
+	if err := first.Release(ctx); err != nil {
 		return err
 	}
 	l.barrier, err = l.load(ctx, "barrier", l.token, allReduce(len(l.line), 1, false, MaxInt32), 0)
@@ -308,10 +308,10 @@ func (c Combine) reduces() error {
 	return nil
 }
 
-// Close releases the barrier and its memory.
-func (l *Links) Close(ctx context.Context) error {
+// Release releases the barrier and its memory.
+func (l *Links) Release(ctx context.Context) error {
 	if l.barrier == nil {
 		return nil
 	}
-	return errors.Join(l.barrier.Close(ctx), l.token.Free())
+	return errors.Join(l.barrier.Release(ctx), l.token.Release())
 }

@@ -157,7 +157,7 @@ func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 
 // check compares the chips' words with those of want, which returns false for words that are undefined.
 func (g *group) check(what string, want func(place, word, owner int) (uint32, bool)) {
 	g.Helper()
-	g.must(g.queue.Finish(g.ctx))
+	g.must(g.queue.Wait(g.ctx))
 	for i, c := range g.links.Line() {
 		got := make([]byte, g.buf.Size())
 		g.must(g.queue.On(c).Read(g.ctx, g.buf.On(c), 0, got))
@@ -187,8 +187,8 @@ func (g *group) all(seed uint64) {
 		g.Helper()
 		g.must(err)
 		g.must(g.queue.Run(g.ctx, x))
-		g.must(g.queue.Finish(g.ctx))
-		g.must(x.Close(g.ctx))
+		g.must(g.queue.Wait(g.ctx))
+		g.must(x.Release(g.ctx))
 	}
 	for how := mesh.SumInt32; how <= mesh.MaxBFloat16; how++ {
 		if len(line) > 2 && how != mesh.SumFloat32 {
@@ -217,7 +217,7 @@ func (g *group) all(seed uint64) {
 		return g.was[i][k], true
 	})
 	g.must(g.queue.Run(g.ctx, g.links.Barrier()))
-	g.must(g.queue.Finish(g.ctx))
+	g.must(g.queue.Wait(g.ctx))
 }
 
 // Collectives compute what the host computes in the documented order, on lines and rings.
@@ -275,7 +275,7 @@ func TestCollectivesInTraces(t *testing.T) {
 		for range 2 {
 			b.must(trace.Replay(b.ctx))
 		}
-		b.must(b.queue.Finish(b.ctx))
+		b.must(b.queue.Wait(b.ctx))
 		for _, c := range b.mesh.Chips() {
 			got := make([]byte, g.buf.Size())
 			b.must(b.queue.On(c).Read(b.ctx, g.buf.On(c), 0, got))
@@ -342,14 +342,14 @@ func TestCollectivesOnBadLinks(t *testing.T) {
 		g.check("late and double packets", want)
 	}
 	g.fill(9, mesh.SumInt32)
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	b.must(machine.SetLink(0, 2, false))
 	b.must(machine.SetLink(0, 3, false))
 	b.must(b.queue.Run(b.ctx, sum))
 	short, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
 	defer cancel()
 	var e *mesh.Error
-	if err := b.queue.Finish(short); !errors.As(err, &e) || len(e.Failed()) != 2 || !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.queue.Wait(short); !errors.As(err, &e) || len(e.Failed()) != 2 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("while the link is down: %v", err)
 	}
 	b.must(machine.SetLink(0, 2, true))

@@ -136,7 +136,7 @@ func ExampleTrace() {
 	}
 	streams, bytes := trace.Streams()
 	fmt.Printf("%d chips, %d stream of commands on the host, as large as on each chip: %t\n", m.Size(), streams, bytes == parts[0].Size)
-	if err := errors.Join(trace.Replay(ctx), m.Queue(0).Finish(ctx), trace.Release(ctx)); err != nil {
+	if err := errors.Join(trace.Replay(ctx), m.Queue(0).Wait(ctx), trace.Release(ctx)); err != nil {
 		log.Fatal(err)
 	}
 	// Output:

@@ -94,7 +94,7 @@ func TestFarLinkGoesDown(t *testing.T) {
 	p.works(p.far, 1)
 	p.must(p.machine.SetLink(0, 9, false))
 	p.must(p.queue.On(p.far).Run(p.ctx, p.add.On(p.far)))
-	err := p.queue.Finish(p.ctx)
+	err := p.queue.Wait(p.ctx)
 	var hang *dispatch.HangError
 	var e *mesh.Error
 	if !errors.As(err, &hang) || !errors.As(err, &e) || !errors.Is(err, kmd.ErrLinkDown) || !strings.Contains(err.Error(), "link 0000:01:00.0 eth9 - ") {
@@ -112,7 +112,7 @@ func TestAllFarLinksGoDown(t *testing.T) {
 	p := openPair(t)
 	p.must(errors.Join(p.machine.SetLink(0, 8, false), p.machine.SetLink(0, 9, false)))
 	p.must(p.queue.On(p.far).Run(p.ctx, p.add.On(p.far)))
-	err := p.queue.On(p.far).Finish(p.ctx)
+	err := p.queue.On(p.far).Wait(p.ctx)
 	if !errors.Is(err, kmd.ErrLinkDown) {
 		t.Fatalf("with all links down: %v", err)
 	}
@@ -134,7 +134,7 @@ func TestFarChipHangs(t *testing.T) {
 	p.must(err)
 	p.must(p.queue.On(p.far).Run(p.ctx, x))
 	var hang *dispatch.HangError
-	if err := p.queue.On(p.far).Finish(p.ctx); !errors.As(err, &hang) || len(hang.Cores) == 0 || errors.Is(err, kmd.ErrLinkDown) {
+	if err := p.queue.On(p.far).Wait(p.ctx); !errors.As(err, &hang) || len(hang.Cores) == 0 || errors.Is(err, kmd.ErrLinkDown) {
 		t.Fatalf("a far kernel hangs: %v", err)
 	}
 	p.works(p.near, 5)
@@ -174,5 +174,5 @@ func TestFarChipIsQuietWhenClosed(t *testing.T) {
 		t.Errorf("the Ethernet tile's launch flag is %d, %v", v, err)
 	}
 	b := openCards(t, mesh.Cards(p.machine.Cards()...), mesh.Shape{1, 2})
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 }

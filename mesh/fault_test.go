@@ -31,7 +31,7 @@ func TestCollectiveHangsAndRecovers(t *testing.T) {
 	b.must(b.queue.Run(b.ctx, sum))
 	b.must(errors.Join(machine.SetLink(0, 2, false), machine.SetLink(0, 3, false)))
 	release()
-	err = b.queue.Finish(b.ctx)
+	err = b.queue.Wait(b.ctx)
 	var e *mesh.Error
 	var hang *dispatch.HangError
 	if !errors.As(err, &e) || len(e.Chips) != 2 || !errors.As(err, &hang) {
@@ -75,7 +75,7 @@ func TestOneChipRecovers(t *testing.T) {
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(2))))
 	b.must(trace.Replay(b.ctx))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	b.must(b.mesh.Chip(1, 1).Device.Recover(b.ctx))
 	b.must(b.mesh.InStep(allocator.DRAM))
 	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 9)))

@@ -95,7 +95,7 @@ func TestOneAddressEverywhere(t *testing.T) {
 		var live []owned
 		defer func() {
 			for _, o := range live {
-				if err := o.buf.Free(); err != nil {
+				if err := o.buf.Release(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -109,7 +109,7 @@ func TestOneAddressEverywhere(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			if len(live) > 0 && rapid.Bool().Draw(t, "free") {
 				i := rapid.IntRange(0, len(live)-1).Draw(t, "which")
-				if err := live[i].buf.Free(); err != nil {
+				if err := live[i].buf.Release(); err != nil {
 					t.Fatal(err)
 				}
 				live = append(live[:i], live[i+1:]...)
@@ -185,7 +185,7 @@ func TestTensorsAreSpread(t *testing.T) {
 		if !bytes.Equal(part, words(4, c.first)) {
 			t.Errorf("%v over %v: chip %v begins with % x, want word %d", c.tensor, c.split, c.chip, part, c.first)
 		}
-		b.must(buf.Free())
+		b.must(buf.Release())
 	}
 	for _, c := range []struct{ tensor, split []int }{
 		{[]int{3, 16}, nil}, {[]int{}, nil}, {[]int{4, -1}, nil}, {[]int{4, 16}, []int{0}}, {[]int{4, 16}, []int{0, 0}}, {[]int{4, 16}, []int{0, 2}},
@@ -208,7 +208,7 @@ func TestProgramsByRange(t *testing.T) {
 	top.Range, left.Range = mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}, mesh.At(1, 0)
 	x := b.load("split", top, left)
 	b.must(b.queue.Run(b.ctx, x))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	for i, want := range []uint32{105, 105, 2005, 0} {
 		b.holds(b.mesh.Chips()[i], out, want)
 	}
@@ -220,11 +220,11 @@ func TestProgramsByRange(t *testing.T) {
 	if _, err := b.mesh.Load(b.ctx, "outside", left); !errors.Is(err, mesh.ErrShape) {
 		t.Errorf("a chip that isn't there: %v", err)
 	}
-	b.must(x.Close(b.ctx))
+	b.must(x.Release(b.ctx))
 	if err := b.queue.Run(b.ctx, x); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("run after close: %v", err)
 	}
-	b.must(errors.Join(in.Free(), out.Free()))
+	b.must(errors.Join(in.Release(), out.Release()))
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		b.must(b.mesh.InStep(k))
 		if s := b.mesh.Chip(0, 0).Device.Memory(k); s.Allocated != 0 {
@@ -241,14 +241,14 @@ func TestEventsSpanTheMesh(t *testing.T) {
 	for i := range uint32(5) {
 		b.must(b.mesh.Queue(0).Write(b.ctx, buf, words(buf.Size(), i)))
 		b.must(b.mesh.Queue(0).Record(b.ctx, e))
-		b.must(b.mesh.Queue(1).Wait(b.ctx, e))
+		b.must(b.mesh.Queue(1).WaitEvent(b.ctx, e))
 		got := make([]byte, buf.Size())
 		b.must(b.mesh.Queue(1).Read(b.ctx, buf, got))
 		if !bytes.Equal(got, words(len(got), i)) {
 			t.Fatalf("round %d reads what was there before", i)
 		}
 	}
-	b.must(e.Synchronize(b.ctx))
+	b.must(e.Wait(b.ctx))
 	if done, err := e.Query(); err != nil || !done {
 		t.Errorf("done %t, %v", done, err)
 	}
@@ -311,7 +311,7 @@ func TestMeshesWithoutLinks(t *testing.T) {
 	b.must(err)
 	b.must(b.queue.Run(b.ctx, sum))
 	b.holds(b.mesh.Chip(0), out, 5)
-	b.must(links.Close(b.ctx))
+	b.must(links.Release(b.ctx))
 
 	apart := openCards(t, mesh.Cards(sim.Blackhole(), sim.Blackhole()), mesh.Shape{2}, mesh.Unlinked())
 	if apart.mesh.Linked(mesh.Coord{0}, mesh.Coord{1}) || apart.mesh.Ring() {

@@ -47,7 +47,7 @@ func TestParamOfEachChip(t *testing.T) {
 		b.must(err)
 		b.must(trace.Replay(b.ctx))
 		for _, c := range b.mesh.Chips() {
-			if err := c.Device.Queue(0).Finish(b.ctx); err != nil {
+			if err := c.Device.Queue(0).Wait(b.ctx); err != nil {
 				t.Errorf("%d runs: chip %v: %v", runs, c.Coord, err)
 				continue
 			}

@@ -106,13 +106,13 @@ func (x *Executable) On(c *Chip) *reprise.Executable {
 	return nil
 }
 
-// Close gives up the kernels' memory on all chips, and the hold on buffers.
-func (x *Executable) Close(ctx context.Context) error {
+// Release gives up the kernels' memory on all chips, and the hold on buffers.
+func (x *Executable) Release(ctx context.Context) error {
 	return x.m.each(ctx, fmt.Sprintf("close executable %q", x.name), func(i int) error {
 		if x.xs[i] == nil {
 			return nil
 		}
-		return x.xs[i].Close(ctx)
+		return x.xs[i].Release(ctx)
 	})
 }
 

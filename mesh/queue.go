@@ -116,12 +116,12 @@ func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	return nil
 }
 
-// Finish waits until everything in the queue has run on all chips and all its results are in memory.
-func (q *Queue) Finish(ctx context.Context) error {
+// Wait waits until everything in the queue has run on all chips and all its results are in memory.
+func (q *Queue) Wait(ctx context.Context) error {
 	if err := q.m.usable("finish"); err != nil {
 		return err
 	}
-	return q.m.each(ctx, "finish", func(i int) error { return q.qs[i].Finish(ctx) })
+	return q.m.each(ctx, "finish", func(i int) error { return q.qs[i].Wait(ctx) })
 }
 
 // Record makes an event mean this place in the queue, on every chip.
@@ -136,15 +136,15 @@ func (q *Queue) Record(ctx context.Context, e *Event) error {
 	return q.m.failure(fmt.Sprintf("record event %q", e.name), errs)
 }
 
-// Wait holds on every chip whatever is put into the queue from now on until the event's newest recording is done on the same
+// WaitEvent holds on every chip whatever is put into the queue from now on until the event's newest recording is done on the same
 // chip.
-func (q *Queue) Wait(ctx context.Context, e *Event) error {
+func (q *Queue) WaitEvent(ctx context.Context, e *Event) error {
 	if err := q.ready("wait", e.of); err != nil {
 		return err
 	}
 	errs := make([]error, len(q.qs))
 	for i, c := range q.qs {
-		errs[i] = c.Wait(ctx, e.es[i])
+		errs[i] = c.WaitEvent(ctx, e.es[i])
 	}
 	return q.m.failure(fmt.Sprintf("wait for event %q", e.name), errs)
 }
@@ -176,12 +176,12 @@ func (e *Event) On(c *Chip) *reprise.Event {
 	return nil
 }
 
-// Synchronize waits until the event's newest recording is done on all chips.
-func (e *Event) Synchronize(ctx context.Context) error {
+// Wait waits until the event's newest recording is done on all chips.
+func (e *Event) Wait(ctx context.Context) error {
 	if e == nil {
 		return errors.New("mesh: synchronize: no event: it is nil")
 	}
-	return e.m.each(ctx, fmt.Sprintf("synchronize with event %q", e.name), func(i int) error { return e.es[i].Synchronize(ctx) })
+	return e.m.each(ctx, fmt.Sprintf("synchronize with event %q", e.name), func(i int) error { return e.es[i].Wait(ctx) })
 }
 
 // Query reports whether the event's newest recording is done on all chips, without waiting.

@@ -56,7 +56,7 @@ func BenchmarkReplay(b *testing.B) {
 				best = min(best, time.Since(start))
 				if i%16 == 15 {
 					b.StopTimer()
-					if err := m.Queue(0).Finish(b.Context()); err != nil {
+					if err := m.Queue(0).Wait(b.Context()); err != nil {
 						b.Fatal(err)
 					}
 					b.StartTimer()

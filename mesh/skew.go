@@ -63,7 +63,7 @@ func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 		return nil
 	}
 	for i := range at {
-		if err := at[i].queue.Finish(ctx); err != nil {
+		if err := at[i].queue.Wait(ctx); err != nil {
 			return fail(err)
 		}
 		at[i].event = at[i].chip.Device.NewEvent("skew", reprise.Timed())
@@ -78,7 +78,7 @@ func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 		errs = append(errs, at[i].queue.Record(ctx, at[i].event))
 	}
 	for i := range at {
-		errs = append(errs, at[i].event.Synchronize(ctx))
+		errs = append(errs, at[i].event.Wait(ctx))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fail(err)

@@ -39,7 +39,7 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 	done := b.mesh.NewEvent("done")
 	trace, err := qs[0].Capture(b.ctx, "both", func(_ context.Context, r *mesh.Recorder) error {
 		second := r.Queue(qs[1])
-		return errors.Join(r.Run(x), r.Record(done), second.Wait(done), second.Run(y))
+		return errors.Join(r.Run(x), r.Record(done), second.WaitEvent(done), second.Run(y))
 	}, qs[1])
 	b.must(err)
 	b.must(trace.Replay(b.ctx))
@@ -65,5 +65,5 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 	}
 	release()
 	b.must(<-released)
-	b.must(b.mesh.Queue(0).Finish(b.ctx))
+	b.must(b.mesh.Queue(0).Wait(b.ctx))
 }

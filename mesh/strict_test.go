@@ -89,7 +89,7 @@ func strict(t *testing.T, arch chip.Arch, cores chip.Harvesting, seed uint64) {
 			for _, x := range steps {
 				b.must(b.queue.Run(b.ctx, x))
 				if r.IntN(4) == 0 {
-					b.must(b.queue.Finish(b.ctx))
+					b.must(b.queue.Wait(b.ctx))
 				}
 			}
 		}
@@ -101,7 +101,7 @@ func strict(t *testing.T, arch chip.Arch, cores chip.Harvesting, seed uint64) {
 		g.check("after the collectives", func(i, k, _ int) (uint32, bool) { return g.was[i][k], true })
 		for _, x := range steps {
 			if x != g.links.Barrier() {
-				b.must(x.Close(b.ctx))
+				b.must(x.Release(b.ctx))
 			}
 		}
 	}

@@ -126,12 +126,12 @@ func (r *Recorder) Record(e *Event) error {
 	return r.each(fmt.Sprintf("record event %q", e.name), func(i int) error { return r.rs[i].Record(e.es[i]) })
 }
 
-// Wait makes what is recorded from now on wait for an event of another queue of the trace, on every chip for its own.
-func (r *Recorder) Wait(e *Event) error {
+// WaitEvent makes what is recorded from now on wait for an event of another queue of the trace, on every chip for its own.
+func (r *Recorder) WaitEvent(e *Event) error {
 	if err := e.of(r.m); err != nil {
 		return fmt.Errorf("mesh: wait: %w", err)
 	}
-	return r.each(fmt.Sprintf("wait for event %q", e.name), func(i int) error { return r.rs[i].Wait(e.es[i]) })
+	return r.each(fmt.Sprintf("wait for event %q", e.name), func(i int) error { return r.rs[i].WaitEvent(e.es[i]) })
 }
 
 // each calls f for each chip until one fails.

@@ -40,7 +40,7 @@ func TestTraceOfAMesh(t *testing.T) {
 			for range 5 {
 				b.must(trace.Replay(b.ctx))
 			}
-			b.must(b.queue.Finish(b.ctx))
+			b.must(b.queue.Wait(b.ctx))
 			for _, c := range b.mesh.Chips() {
 				b.holds(c, out, 8)
 			}
@@ -48,7 +48,7 @@ func TestTraceOfAMesh(t *testing.T) {
 			b.must(err)
 			b.must(b.queue.Write(b.ctx, in, words(in.Size(), 50)))
 			b.must(part.Replay(b.ctx))
-			b.must(b.queue.Finish(b.ctx))
+			b.must(b.queue.Wait(b.ctx))
 			for i, want := range []uint32{8, 8, 57, 8} {
 				b.holds(b.mesh.Chips()[i], out, want)
 			}
@@ -59,7 +59,7 @@ func TestTraceOfAMesh(t *testing.T) {
 			if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
 				t.Errorf("replay after release: %v", err)
 			}
-			b.must(errors.Join(same.Close(b.ctx), in.Free(), out.Free()))
+			b.must(errors.Join(same.Release(b.ctx), in.Release(), out.Release()))
 			b.must(b.mesh.InStep(allocator.DRAM))
 			if s := b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM); s.Allocated != 0 {
 				t.Errorf("%d B are left", s.Allocated)
@@ -92,7 +92,7 @@ func TestTraceWithDifferentParts(t *testing.T) {
 		t.Errorf("a trace of %d chips", n)
 	}
 	b.must(some.Replay(b.ctx))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	if _, err := b.subset(some, mesh.At(0, 0)); err == nil {
 		t.Error("a part where nothing was recorded")
 	}
@@ -113,7 +113,7 @@ func TestCapturesRefuse(t *testing.T) {
 		"write":  func(ctx context.Context) error { return b.queue.Write(ctx, in, make([]byte, in.Size())) },
 		"read":   func(ctx context.Context) error { return b.queue.Read(ctx, in, make([]byte, in.Size())) },
 		"run":    func(ctx context.Context) error { return b.queue.Run(ctx, x) },
-		"finish": func(ctx context.Context) error { return b.queue.Finish(ctx) },
+		"finish": func(ctx context.Context) error { return b.queue.Wait(ctx) },
 		"record": func(ctx context.Context) error { return b.queue.Record(ctx, e) },
 		"replay": func(ctx context.Context) error { return earlier.Replay(ctx) },
 		"load": func(ctx context.Context) error {
@@ -136,7 +136,7 @@ func TestCapturesRefuse(t *testing.T) {
 		}
 	}
 	b.must(b.queue.Run(b.ctx, x))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	b.must(earlier.Release(b.ctx))
 }
 
@@ -186,7 +186,7 @@ func TestReplayAllocatesNothing(t *testing.T) {
 	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(1))))
 	b.must(trace.Replay(b.ctx))
 	n := testing.AllocsPerRun(20, func() { b.must(trace.Replay(b.ctx)) })
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	if n != 0 {
 		t.Errorf("a replay on 4 chips takes memory %v times", n)
 	}
@@ -201,7 +201,7 @@ func TestReplayWithAChipGone(t *testing.T) {
 	x := b.load("add", b.adder("add", in, out, always(9)))
 	trace := b.capture("t", x)
 	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	lost := b.mesh.Chip(1, 0)
 	card := 0
 	for i, c := range machine.Cards() {
@@ -219,7 +219,7 @@ func TestReplayWithAChipGone(t *testing.T) {
 		}
 	}
 	if failed == nil {
-		failed = b.queue.Finish(b.ctx)
+		failed = b.queue.Wait(b.ctx)
 	}
 	var e *reprise.PartsError
 	if !errors.As(failed, &e) || len(e.Parts) != 4 || len(e.Failed()) != 1 || e.Failed()[0].Queue.Device() != lost.Device || !errors.Is(failed, reprise.ErrDeviceLost) {
@@ -248,10 +248,10 @@ func TestTraceFileOfAMesh(t *testing.T) {
 	x := b.load("some", part)
 	trace := b.capture("some", x)
 	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	var file bytes.Buffer
 	b.must(trace.Save(b.ctx, &file, reprise.WithData(in.All()[0], in.All()[1])))
-	b.must(errors.Join(trace.Release(b.ctx), x.Close(b.ctx), in.Free(), out.Free()))
+	b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx), in.Release(), out.Release()))
 
 	loaded, err := b.mesh.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
 	b.must(err)
@@ -259,7 +259,7 @@ func TestTraceFileOfAMesh(t *testing.T) {
 		t.Fatalf("it has %d parts, want 2", n)
 	}
 	b.must(loaded.Replay(b.ctx))
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	for i, c := range b.mesh.Chips()[:2] {
 		for _, buf := range loaded.Buffers() {
 			if buf.Name() != "out" || buf.Device() != c.Device {

@@ -36,7 +36,7 @@ func constant(n int, v uint32) []byte {
 // values checks that all words of a buffer on each chip are that chip's value; the chips are in row order.
 func (b *bench) values(buf *mesh.Buffer, want []uint32) {
 	b.Helper()
-	b.must(b.queue.Finish(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
 	for i, c := range b.mesh.Chips() {
 		got := make([]byte, buf.On(c).Size())
 		b.must(b.queue.On(c).Read(b.ctx, buf.On(c), 0, got))
@@ -157,7 +157,7 @@ func TestUpstreamTraceSweep(t *testing.T) {
 			b.values(buf, want)
 			b.must(trace.Release(b.ctx))
 			for _, x := range xs {
-				b.must(x.Close(b.ctx))
+				b.must(x.Release(b.ctx))
 			}
 		})
 	}
@@ -210,13 +210,13 @@ func TestUpstreamMeshBuffers(t *testing.T) {
 				}
 			}
 			at := buf.Addr()
-			b.must(buf.Free())
+			b.must(buf.Release())
 			again, err := b.mesh.NewBuffer(conf(32, c.tensor, c.split))
 			b.must(err)
 			if again.Addr() != at {
 				t.Errorf("the next buffer is at %#x, the freed one was at %#x", again.Addr(), at)
 			}
-			b.must(again.Free())
+			b.must(again.Release())
 		})
 	}
 	for _, c := range []mesh.BufferConfig{

@@ -75,7 +75,7 @@ func (s *Span) Overlaps(o *Span) bool {
 }
 
 // StartTimeline begins to record what the host and the queues of a device do. It waits for the queues, as
-// [reprise.Queue.Finish] does, and so must not be called inside a capture; the same goes for [Timeline.Stop].
+// [reprise.Queue.Wait] does, and so must not be called inside a capture; the same goes for [Timeline.Stop].
 func StartTimeline(ctx context.Context, dev *reprise.Device) (*Timeline, error) {
 	t := &Timeline{dev: dev, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, dev.Queues()), most: mostSpans}
 	if err := t.start(ctx); err != nil {
@@ -91,7 +91,7 @@ func (t *Timeline) start(ctx context.Context) error {
 	}
 	// The first span of a queue begins no earlier than here.
 	for id := range t.dev.Queues() {
-		if err := t.dev.Queue(id).Finish(ctx); err != nil {
+		if err := t.dev.Queue(id).Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -250,7 +250,7 @@ func (t *Timeline) Stop(ctx context.Context) error {
 	t.stop()
 	var errs []error
 	for id := range t.dev.Queues() {
-		errs = append(errs, t.dev.Queue(id).Finish(ctx))
+		errs = append(errs, t.dev.Queue(id).Wait(ctx))
 	}
 	_, err := t.read(t.dev.Queue(0))
 	errs = append(errs, err)

@@ -39,7 +39,7 @@ func TestFullTimelineStaysAsItIs(t *testing.T) {
 	write(2) // a span of the host and a stamp each
 	clocks, spans := len(line.clocks), len(line.Spans())
 	write(5)
-	if err := errors.Join(dev.Queue(0).Finish(t.Context()), buf.Free()); err != nil {
+	if err := errors.Join(dev.Queue(0).Wait(t.Context()), buf.Release()); err != nil {
 		t.Fatal(err)
 	}
 	if len(line.clocks) != clocks || len(line.begin) != 0 || line.Dropped() != 7 {

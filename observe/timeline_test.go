@@ -106,10 +106,10 @@ func TestTimeline(t *testing.T) {
 		b.Must(b.Queue.Run(b.Ctx, x))
 		b.Must(tr.Replay(b.Ctx))
 		b.Must(b.Queue.Record(b.Ctx, e))
-		b.Must(other.Wait(b.Ctx, e))
+		b.Must(other.WaitEvent(b.Ctx, e))
 		got := make([]byte, out.Size())
 		b.Must(other.Read(b.Ctx, out, 0, got))
-		b.Must(e.Synchronize(b.Ctx))
+		b.Must(e.Wait(b.Ctx))
 		end()
 		b.Must(line.Stop(b.Ctx))
 		if !bytes.Equal(got, devtest.Words(out.Size(), 12)) {

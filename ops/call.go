@@ -43,7 +43,7 @@ func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() 
 	t, err := c.function(name, args, func() (*Tensor, error) {
 		t, err := f(c)
 		if err == nil && d.blocking && d.rec == nil && !d.captures.noDispatch() {
-			err = d.q.Finish(c.ctx)
+			err = d.q.Wait(c.ctx)
 		}
 		if err != nil {
 			d.captures.failed(name, err)

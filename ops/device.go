@@ -60,8 +60,8 @@ func New(dev *reprise.Device, opts ...Option) *Device {
 // Device returns the device under the operations.
 func (d *Device) Device() *reprise.Device { return d.dev }
 
-// Close unloads all programs. Tensors stay allocated until they are deallocated or the device is closed.
-func (d *Device) Close(ctx context.Context) error { return d.ClearProgramCache(ctx) }
+// Release unloads all programs. Tensors stay allocated until they are deallocated or the device is closed.
+func (d *Device) Release(ctx context.Context) error { return d.ClearProgramCache(ctx) }
 
 // ProgramCacheEntries returns the number of programs in the program cache.
 func (d *Device) ProgramCacheEntries() int {
@@ -76,7 +76,7 @@ func (d *Device) ClearProgramCache(ctx context.Context) error {
 	defer d.mu.Unlock()
 	var errs []error
 	for key, x := range d.cache {
-		if err := x.Close(ctx); err != nil && !errors.Is(err, reprise.ErrReleased) {
+		if err := x.Release(ctx); err != nil && !errors.Is(err, reprise.ErrReleased) {
 			errs = append(errs, err)
 			continue
 		}
@@ -88,12 +88,12 @@ func (d *Device) ClearProgramCache(ctx context.Context) error {
 	return nil
 }
 
-// Synchronize waits until the queue has finished all operations.
-func (d *Device) Synchronize(ctx context.Context) error {
+// Wait waits until the queue has finished all operations.
+func (d *Device) Wait(ctx context.Context) error {
 	if d.captures.noDispatch() {
 		return nil
 	}
-	return d.q.Finish(ctx)
+	return d.q.Wait(ctx)
 }
 
 // Capture records the operations that the function record calls as a trace. Their programs must be in the program cache, or

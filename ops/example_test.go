@@ -21,7 +21,7 @@ func Example() {
 	}
 	defer dev.Close()
 	d := ops.New(dev)
-	defer d.Close(ctx)
+	defer d.Release(ctx)
 
 	send := func(shape []int, v ...float32) *ops.Tensor {
 		h, err := ops.NewHost(shape, ops.BFloat16, v)

@@ -306,8 +306,8 @@ func TestOthersAreCaptured(t *testing.T) {
 	q := b.dev.Queue(0)
 	b.must(q.Write(b.ctx, buf, 0, make([]byte, 128)))
 	b.must(q.Run(b.ctx, x))
-	b.must(q.Finish(b.ctx))
-	b.must(buf.Free())
+	b.must(q.Wait(b.ctx))
+	b.must(buf.Release())
 	g := b.report(c).Graph
 	if d := cmp.Diff([]string{"reprise::write", "reprise::run", "nothing", "reprise::finish"}, graph.CallTrace(g)); d != "" {
 		t.Error(d)

@@ -45,7 +45,7 @@ func open(t testing.TB, target kmd.Target, opts ...ops.Option) *bench {
 	b.must(err)
 	b.dev, b.Device = dev, ops.New(dev, opts...)
 	t.Cleanup(func() {
-		b.must(b.Device.Close(context.Background()))
+		b.must(b.Device.Release(context.Background()))
 		b.must(dev.Close())
 	})
 	return b

@@ -46,19 +46,19 @@ func NewMesh(ctx context.Context, m *mesh.Mesh, core chip.Core, opts ...Option) 
 	return out, nil
 }
 
-// Close unloads all programs and releases the links. Tensors stay allocated until they are deallocated or the mesh is closed.
-func (m *Mesh) Close(ctx context.Context) error {
+// Release unloads all programs and releases the links. Tensors stay allocated until they are deallocated or the mesh is closed.
+func (m *Mesh) Release(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var errs []error
 	for t, x := range m.execs {
-		errs = append(errs, x.Close(ctx))
+		errs = append(errs, x.Release(ctx))
 		delete(m.execs, t)
 	}
 	for _, d := range m.chips {
-		errs = append(errs, d.Close(ctx))
+		errs = append(errs, d.Release(ctx))
 	}
-	return errors.Join(append(errs, m.links.Close(ctx))...)
+	return errors.Join(append(errs, m.links.Release(ctx))...)
 }
 
 // Size returns the number of chips.

@@ -127,7 +127,7 @@ func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
 	m.mu.Unlock()
 	var errs []error
 	if x != nil {
-		errs = append(errs, x.Close(ctx))
+		errs = append(errs, x.Release(ctx))
 	}
 	for i, d := range m.chips {
 		errs = append(errs, d.Deallocate(t.parts[i]))

@@ -45,7 +45,7 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *meshBench {
 	t.Cleanup(func() { b.must(b.mesh.Close()) })
 	b.Mesh, err = ops.NewMesh(b.ctx, b.mesh, chip.Core{X: 1, Y: 1})
 	b.must(err)
-	t.Cleanup(func() { b.must(b.Mesh.Close(context.Background())) })
+	t.Cleanup(func() { b.must(b.Mesh.Release(context.Background())) })
 	return b
 }
 

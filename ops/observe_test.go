@@ -90,7 +90,7 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer chips.Close(t.Context())
+	defer chips.Release(t.Context())
 	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: ops.Interleaved(allocator.DRAM)})
 	if err != nil {
 		t.Fatal(err)
@@ -162,5 +162,5 @@ func TestOnTimeline(t *testing.T) {
 	if op.Start > run.Start || op.End < run.End {
 		t.Errorf("the operation %v..%v doesn't hold the run %v..%v", op.Start, op.End, run.Start, run.End)
 	}
-	b.must(d.Close(b.ctx))
+	b.must(d.Release(b.ctx))
 }

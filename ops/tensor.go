@@ -190,7 +190,7 @@ func (t *Tensor) releaseLocked() error {
 	}
 	t.freed = true
 	if t.buf != nil {
-		return t.buf.Free()
+		return t.buf.Release()
 	}
 	t.d.captures.deallocate(t.plan.buffer)
 	return t.plan.free()

@@ -167,9 +167,9 @@ func (p *Pipeline) prime(ctx context.Context) error {
 	return p.transfers.Record(ctx, p.read)
 }
 
-// Close waits for what is under way, drops outputs that were not taken, and releases the trace, the model and the
+// Release waits for what is under way, drops outputs that were not taken, and releases the trace, the model and the
 // buffers. If it fails it can be called again.
-func (p *Pipeline) Close(ctx context.Context) error {
+func (p *Pipeline) Release(ctx context.Context) error {
 	if !p.mu.TryLock() {
 		return p.wrap("close", ErrBusy)
 	}
@@ -200,13 +200,13 @@ func (p *Pipeline) release(ctx context.Context) error {
 	p.stages = nil
 	var errs []error
 	for _, b := range slices.Backward(p.owned) {
-		if err := b.Free(); !errors.Is(err, reprise.ErrReleased) {
+		if err := b.Release(); !errors.Is(err, reprise.ErrReleased) {
 			errs = append(errs, err)
 		}
 	}
 	p.owned = nil
 	if p.buffers.Scratch != nil {
-		errs = append(errs, p.buffers.Scratch.Free())
+		errs = append(errs, p.buffers.Scratch.Release())
 	}
 	p.buffers = Buffers{}
 	return errors.Join(errs...)

@@ -51,11 +51,11 @@ func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool)
 	}
 	if scratch != nil {
 		// After "take" nothing reads the input in L1 any more, so its memory is free for something else.
-		check(n.l1.Free())
+		check(n.l1.Release())
 		tmp, err := scratch.NewBuffer(reprise.BufferConfig{Size: networkBytes, PageSize: 64, Name: "tmp"})
 		check(err)
 		n.body = append(n.body, move("out", 2, n.mid, tmp), move("back", 2, tmp, n.mid))
-		check(tmp.Free())
+		check(tmp.Release())
 	}
 	n.last = move("last", 4, n.mid, n.out)
 	return n
@@ -148,11 +148,11 @@ func Example_writesOnQueue1() {
 	var outputs [][]byte
 	var reads []*reprise.Pending
 	for i := range 4 {
-		check(writes.Wait(ctx, opDone))
+		check(writes.WaitEvent(ctx, opDone))
 		check(writes.Write(ctx, n.in, 0, n.input(i)))
 		check(writes.Record(ctx, written))
 
-		check(ops.Wait(ctx, written))
+		check(ops.WaitEvent(ctx, written))
 		check(ops.Run(ctx, n.first))
 		check(ops.Record(ctx, opDone))
 		for _, x := range n.body {
@@ -204,7 +204,7 @@ func (n *network) moveEverythingOnQueue1(ctx context.Context, inputs int, body f
 	check(ops.Record(ctx, firstDone))
 	check(transfers.Record(ctx, read))
 	write := func(i int) {
-		check(transfers.Wait(ctx, firstDone))
+		check(transfers.WaitEvent(ctx, firstDone))
 		check(transfers.Write(ctx, n.in, 0, n.input(i)))
 		check(transfers.Record(ctx, written))
 	}
@@ -212,18 +212,18 @@ func (n *network) moveEverythingOnQueue1(ctx context.Context, inputs int, body f
 	var reads []*reprise.Pending
 	write(0)
 	for i := range inputs {
-		check(ops.Wait(ctx, written))
+		check(ops.WaitEvent(ctx, written))
 		check(ops.Run(ctx, n.first))
 		check(ops.Record(ctx, firstDone))
 		body()
-		check(ops.Wait(ctx, read)) // of the output before
+		check(ops.WaitEvent(ctx, read)) // of the output before
 		check(ops.Run(ctx, n.last))
 		check(ops.Record(ctx, lastDone))
 
 		if i+1 < inputs {
 			write(i + 1)
 		}
-		check(transfers.Wait(ctx, lastDone))
+		check(transfers.WaitEvent(ctx, lastDone))
 		outputs = append(outputs, make([]byte, networkBytes))
 		r, err := transfers.StartRead(ctx, n.out, 0, outputs[i])
 		check(err)
@@ -257,11 +257,11 @@ func Example_writesOnQueue1WithTrace() {
 	check(ops.Record(ctx, opDone))
 	output := make([]byte, networkBytes)
 	for i := range 4 {
-		check(writes.Wait(ctx, opDone))
+		check(writes.WaitEvent(ctx, opDone))
 		check(writes.Write(ctx, n.in, 0, n.input(i)))
 		check(writes.Record(ctx, written))
 
-		check(ops.Wait(ctx, written))
+		check(ops.WaitEvent(ctx, written))
 		check(ops.Run(ctx, n.first))
 		check(ops.Record(ctx, opDone))
 		check(trace.Replay(ctx))
@@ -348,7 +348,7 @@ func ExamplePipeline() {
 		check(err)
 		fmt.Println(ends(out[0]))
 	}
-	check(pipe.Close(ctx))
+	check(pipe.Release(ctx))
 	// Output:
 	// 3 ... 258
 	// 103 ... 358

@@ -29,7 +29,7 @@ func (b *Buffers) FreeL1Input() error {
 		return errors.New("pipeline: free L1 input: it is not in a scratch area: give L1Input and Scratch, and free it once")
 	}
 	b.freed = true
-	return b.L1Input.Free()
+	return b.L1Input.Release()
 }
 
 // Stages are the programs of a model, in the order in which they run.

@@ -2,7 +2,7 @@
 // queue it moves inputs and outputs while the model runs: the four patterns of tt-metal's advanced performance notes,
 // with the configurations of tt_cnn's pipeline.
 //
-// [New] checks a configuration, [Pipeline.Compile] sets the model up, and [Pipeline.Close] releases it. In between,
+// [New] checks a configuration, [Pipeline.Compile] sets the model up, and [Pipeline.Release] releases it. In between,
 // inputs go through [Pipeline.Run], or through [Pipeline.Enqueue] and [Pipeline.PopAll].
 package pipeline
 

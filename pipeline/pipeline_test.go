@@ -53,7 +53,7 @@ func (b *bench) model(steps int) pipeline.Model {
 				return nil, fmt.Errorf("tmp is at %#x, not in the input's place %#x", tmp.Addr(), bufs.L1Input.Addr())
 			}
 			st.Body = append(st.Body, b.Load(b.Mover("out", chip.Core{X: 2}, mid, tmp)), b.Load(b.Mover("back", chip.Core{X: 2}, tmp, mid)))
-			if err := tmp.Free(); err != nil {
+			if err := tmp.Release(); err != nil {
 				return nil, err
 			}
 		}
@@ -66,9 +66,9 @@ func (b *bench) model(steps int) pipeline.Model {
 		st.Close = func(ctx context.Context) error {
 			var errs []error
 			for _, x := range loaded {
-				errs = append(errs, x.Close(ctx))
+				errs = append(errs, x.Release(ctx))
 			}
-			return errors.Join(append(errs, mid.Free())...)
+			return errors.Join(append(errs, mid.Release())...)
 		}
 		return st, nil
 	}
@@ -168,8 +168,8 @@ func TestPipelines(t *testing.T) {
 						b.isOutput(i, 3, out)
 					}
 				}
-				b.Must(p.Close(b.Ctx))
-				if err := p.Close(b.Ctx); !errors.Is(err, reprise.ErrReleased) {
+				b.Must(p.Release(b.Ctx))
+				if err := p.Release(b.Ctx); !errors.Is(err, reprise.ErrReleased) {
 					t.Errorf("a second close: %v", err)
 				}
 				if diff := cmp.Diff(before, b.Allocated()); diff != "" {
@@ -258,7 +258,7 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 				b.Must(err)
 			}
 			whole()
-			b.Must(p.Close(b.Ctx))
+			b.Must(p.Release(b.Ctx))
 		})
 	}
 }
@@ -288,7 +288,7 @@ func TestPipelineBackPressure(t *testing.T) {
 			b.Must(err)
 			given++
 		}
-		b.Must(p.Close(b.Ctx))
+		b.Must(p.Release(b.Ctx))
 	}
 }
 
@@ -368,7 +368,7 @@ func TestPipelineModelMistakes(t *testing.T) {
 			t.Errorf("no *MovedError: %v", err)
 		}
 		if left != nil {
-			b.Must(left.Free())
+			b.Must(left.Release())
 		}
 		if diff := cmp.Diff(before, b.Allocated()); diff != "" {
 			t.Errorf("%s: something is taken (-before +after):\n%s", tt.says, diff)
@@ -376,7 +376,7 @@ func TestPipelineModelMistakes(t *testing.T) {
 		if err := p.Enqueue(b.Ctx, inputs(1)...); !errors.Is(err, pipeline.ErrNotCompiled) {
 			t.Errorf("enqueue: %v", err)
 		}
-		b.Must(p.Close(b.Ctx))
+		b.Must(p.Release(b.Ctx))
 	}
 }
 
@@ -397,7 +397,7 @@ func TestPipelineBusy(t *testing.T) {
 	for _, err := range p.Run(b.Ctx, slices.Values(inputs(2))) {
 		b.Must(err)
 		for what, err := range map[string]error{
-			"enqueue": p.Enqueue(b.Ctx, inputs(1)...), "close": p.Close(b.Ctx), "preallocate": p.PreallocateOutputs(1),
+			"enqueue": p.Enqueue(b.Ctx, inputs(1)...), "close": p.Release(b.Ctx), "preallocate": p.PreallocateOutputs(1),
 		} {
 			if !errors.Is(err, pipeline.ErrBusy) {
 				t.Errorf("%s inside Run: %v", what, err)
@@ -408,7 +408,7 @@ func TestPipelineBusy(t *testing.T) {
 	for _, err := range p.Run(b.Ctx, slices.Values(inputs(1))) {
 		b.Says(err, "call PopAll first")
 	}
-	b.Must(p.Close(b.Ctx))
+	b.Must(p.Release(b.Ctx))
 }
 
 // Outputs that were handed out stay good for as many inputs as were promised, also when one of those was refused.
@@ -432,7 +432,7 @@ func TestPipelineKeepsOutputsAfterErrors(t *testing.T) {
 	if diff := cmp.Diff(devtest.Words(256, 11), kept); diff != "" {
 		t.Errorf("an output that one more input of three has overwritten (-want +got):\n%s", diff)
 	}
-	b.Must(p.Close(b.Ctx))
+	b.Must(p.Release(b.Ctx))
 }
 
 // A pipeline in which nothing is under way goes on when the device was recovered.
@@ -454,7 +454,7 @@ func TestPipelineGoesOnAfterRecovery(t *testing.T) {
 	if diff := cmp.Diff(devtest.Words(256, 100), outs[0][0]); diff != "" {
 		t.Errorf("after the last recovery (-want +got):\n%s", diff)
 	}
-	b.Must(p.Close(b.Ctx))
+	b.Must(p.Release(b.Ctx))
 }
 
 // onePage is a pipeline that adds 1 to 256 B.
@@ -470,7 +470,7 @@ func (b *bench) onePage(c pipeline.Config) *pipeline.Pipeline {
 		if err != nil {
 			return nil, err
 		}
-		return &pipeline.Stages{Body: []*reprise.Executable{x}, Close: x.Close}, nil
+		return &pipeline.Stages{Body: []*reprise.Executable{x}, Close: x.Release}, nil
 	})
 	b.Must(err)
 	return p

@@ -112,7 +112,7 @@ func (p *Pipeline) startReads(ctx context.Context, f *inference) error {
 	q := p.ops
 	if p.config.TransferQueue {
 		q = p.transfers
-		if err := q.Wait(ctx, p.finished); err != nil {
+		if err := q.WaitEvent(ctx, p.finished); err != nil {
 			return err
 		}
 	}
@@ -149,9 +149,9 @@ func (p *Pipeline) drain(ctx context.Context) error {
 	}
 	p.inFlight = nil // next stays: outputs that were returned stay valid
 	ctx = context.WithoutCancel(ctx)
-	err := p.ops.Finish(ctx)
+	err := p.ops.Wait(ctx)
 	if p.transfers != p.ops {
-		err = errors.Join(err, p.transfers.Finish(ctx))
+		err = errors.Join(err, p.transfers.Wait(ctx))
 	}
 	p.broken = err
 	return err
@@ -165,7 +165,7 @@ type script struct {
 
 func (s *script) wait(q *reprise.Queue, e *reprise.Event) {
 	if s.err == nil {
-		s.err = q.Wait(s.ctx, e)
+		s.err = q.WaitEvent(s.ctx, e)
 	}
 }
 

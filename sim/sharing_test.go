@@ -197,5 +197,5 @@ func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 	if err := q.Run(ctx, x); err != nil {
 		return err
 	}
-	return q.Finish(ctx)
+	return q.Wait(ctx)
 }

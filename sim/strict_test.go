@@ -204,7 +204,7 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 				}
 			}
 		case 9:
-			must(q.Finish(ctx))
+			must(q.Wait(ctx))
 		case 10:
 			bulkFirst = rng.Uint32()
 			must(q.Write(ctx, bulk, 0, count(bulk, bulkFirst)))

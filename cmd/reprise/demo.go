@@ -314,7 +314,7 @@ func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, round
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
 	for i := 0; i < rounds && fewest > 0; i++ {
-		if err := q.Finish(ctx); err != nil {
+		if err := q.Wait(ctx); err != nil {
 			return 0, err
 		}
 		var before, after runtime.MemStats

@@ -138,7 +138,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net *digits.Networ
 		res.Replays++
 	}
 	res.ReplayNs = median(times)
-	return q.Finish(ctx)
+	return q.Wait(ctx)
 }
 
 // compare compares a chip's scores with the network on the host. Images to measure the accuracy on come first.

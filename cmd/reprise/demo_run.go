@@ -46,7 +46,7 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 		return nil, err
 	}
 	// The first error counts, and what was canceled is still cleaned up.
-	defer func() { err = errors.Join(err, pipe.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, pipe.Release(context.WithoutCancel(ctx))) }()
 	if err := pipe.Compile(ctx, deploy.Bytes(r.batches[0], r.room)); err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func hangFile(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var h *dispatch.HangError
-	if err := queue.Finish(ctx); !errors.As(err, &h) || h.File == "" {
+	if err := queue.Wait(ctx); !errors.As(err, &h) || h.File == "" {
 		t.Fatalf("%v, want a *HangError with a file", err)
 	}
 	return h.File

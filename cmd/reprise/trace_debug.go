@@ -59,7 +59,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 				return err
 			}
 		}
-		return q.Finish(ctx)
+		return q.Wait(ctx)
 	}
 	var want [][]runBufferJSON // after each program
 	err = r.Debug().Step(ctx, func(int) error {

@@ -108,7 +108,7 @@ func (r *recorded) fill(b *reprise.Buffer, v uint32) {
 	for range b.Size() / 4 {
 		data = binary.LittleEndian.AppendUint32(data, v)
 	}
-	r.do(r.dev.Queue(0).Write(r.ctx, b, 0, data), r.dev.Queue(0).Finish(r.ctx))
+	r.do(r.dev.Queue(0).Write(r.ctx, b, 0, data), r.dev.Queue(0).Wait(r.ctx))
 }
 
 func (r *recorded) span(out *bytes.Buffer) {
@@ -118,11 +118,11 @@ func (r *recorded) span(out *bytes.Buffer) {
 	second := r.dev.Queue(1)
 	t, err := r.dev.Queue(0).Capture(r.ctx, "to and fro", func(_ context.Context, rec *reprise.Recorder) error {
 		other := rec.On(second)
-		return errors.Join(rec.Run(there), rec.Param("addend", reprise.Arg{Kernel: "add", Index: 3}), rec.Record(e), other.Wait(e), other.Run(back))
+		return errors.Join(rec.Run(there), rec.Param("addend", reprise.Arg{Kernel: "add", Index: 3}), rec.Record(e), other.WaitEvent(e), other.Run(back))
 	}, second)
 	r.do(err)
 	r.fill(x, 10)
-	r.do(t.Replay(r.ctx), r.dev.Queue(1).Finish(r.ctx), t.Save(r.ctx, out, reprise.WithData(x), reprise.WithResults(y, z)))
+	r.do(t.Replay(r.ctx), r.dev.Queue(1).Wait(r.ctx), t.Save(r.ctx, out, reprise.WithData(x), reprise.WithResults(y, z)))
 }
 
 func (r *recorded) apart(out *bytes.Buffer) {

@@ -164,7 +164,7 @@ type replayer interface {
 // finish waits for all queues.
 func (r *traceRun) finish(ctx context.Context) error {
 	for i := range r.dev.Queues() {
-		if err := r.dev.Queue(i).Finish(ctx); err != nil {
+		if err := r.dev.Queue(i).Wait(ctx); err != nil {
 			return err
 		}
 	}

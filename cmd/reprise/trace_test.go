@@ -36,7 +36,7 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := dev.Queue(0).Finish(ctx); err != nil { // the trace is in DRAM
+			if err := dev.Queue(0).Wait(ctx); err != nil { // the trace is in DRAM
 				t.Fatal(err)
 			}
 			found := 0

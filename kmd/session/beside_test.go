@@ -148,7 +148,7 @@ func TestPlaySpinning(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(dev.Queue(0).Finish(t.Context()), dev.Close())
+		return errors.Join(dev.Queue(0).Wait(t.Context()), dev.Close())
 	}
 	var s *session.Session
 	// A device that is faster than the host may be done before the host begins to wait.
@@ -202,7 +202,7 @@ func hang(ctx context.Context, t kmd.Target) error {
 	if err := q.Run(ctx, x); err != nil {
 		return err
 	}
-	err = q.Finish(ctx)
+	err = q.Wait(ctx)
 	// The device comes back with new firmware and other memory.
 	if broken := dev.Recover(ctx); broken != nil {
 		return broken
@@ -211,7 +211,7 @@ func hang(ctx context.Context, t kmd.Target) error {
 	if broken == nil {
 		x, broken = dev.Load(ctx, p)
 	}
-	if broken = errors.Join(broken, q.Run(ctx, x), q.Finish(ctx), dev.Close()); broken != nil {
+	if broken = errors.Join(broken, q.Run(ctx, x), q.Wait(ctx), dev.Close()); broken != nil {
 		return broken
 	}
 	return err

@@ -399,7 +399,7 @@ func TestRecordAFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := dev.Queue(0)
-	if err := errors.Join(q.Run(t.Context(), x), q.Finish(t.Context())); err == nil {
+	if err := errors.Join(q.Run(t.Context(), x), q.Wait(t.Context())); err == nil {
 		t.Fatal("a wild store ended well")
 	}
 	if err := errors.Join(dev.Close(), r.Close()); err != nil {

@@ -1,6 +1,6 @@
 // Package hosts keeps meshes on several hosts in step. Each host opens a mesh of its own chips and loads, captures and replays by
 // itself. Hosts check that all have the same shape and memory ([Join], [Group.InStep]), start replays together ([Group.Replay]),
-// and report failures to each other ([Group.Finish]).
+// and report failures to each other ([Group.Wait]).
 //
 // All of that uses one operation, [Engine].Exchange, an all-gather of a few bytes. [Listen] returns an Engine on the standard
 // library's net/rpc over connections that the caller makes. Starting the processes, assigning ranks and restarting is left to an

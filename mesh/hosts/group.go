@@ -100,12 +100,12 @@ func (g *Group) Replay(ctx context.Context, t Replayer) error {
 	return g.fault
 }
 
-// Finish waits until the chips of this host have finished everything in a queue, then for the other hosts. If a host failed, now
+// Wait waits until the chips of this host have finished everything in a queue, then for the other hosts. If a host failed, now
 // or in a replay that it has not reported, all get an *Error with the state of every host.
-func (g *Group) Finish(ctx context.Context, q *mesh.Queue) error {
+func (g *Group) Wait(ctx context.Context, q *mesh.Queue) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	done := q.Finish(ctx)
+	done := q.Wait(ctx)
 	err := g.report(ctx, "finish", errors.Join(g.unreported, done))
 	// A failure that could not be reported is kept: an exchange that has not started can be tried again.
 	g.fault = errors.Join(g.unreported, done)

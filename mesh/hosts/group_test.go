@@ -100,7 +100,7 @@ func TestGroup(t *testing.T) {
 				return err
 			}
 		}
-		if err := errors.Join(h.Finish(t.Context(), h.queue), h.InStep(t.Context())); err != nil {
+		if err := errors.Join(h.Wait(t.Context(), h.queue), h.InStep(t.Context())); err != nil {
 			return err
 		}
 		got := make([]byte, 64)
@@ -149,7 +149,7 @@ func TestGroup(t *testing.T) {
 	}
 	// After a Finish all hosts replay again.
 	for i, err := range each(func(i int) error {
-		return errors.Join(group[i].Finish(t.Context(), group[i].queue), group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
+		return errors.Join(group[i].Wait(t.Context(), group[i].queue), group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
 	}) {
 		if err != nil || !ran[i] {
 			t.Errorf("host %d: %v, replayed: %t", i, err, ran[i])
@@ -176,7 +176,7 @@ func TestFinishTellsOfReplay(t *testing.T) {
 		return all(nodes, func(n *hosts.Node) error { return f(n.Rank()) })
 	}
 	finish := func(ctx context.Context) func(i int) error {
-		return func(i int) error { return group[i].Finish(ctx, meshes[i].Queue(0)) }
+		return func(i int) error { return group[i].Wait(ctx, meshes[i].Queue(0)) }
 	}
 	if err := errors.Join(each(func(i int) (err error) { group[i], err = hosts.Join(t.Context(), nodes[i], meshes[i]); return err })...); err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestFaultOutlivesExchange(t *testing.T) {
 		t.Error(err)
 	}
 	e.err = errors.New("the exchange broke")
-	for name, err := range map[string]error{"replay": g.Replay(t.Context(), failing{}), "finish": g.Finish(t.Context(), m.Queue(0))} {
+	for name, err := range map[string]error{"replay": g.Replay(t.Context(), failing{}), "finish": g.Wait(t.Context(), m.Queue(0))} {
 		if !errors.Is(err, lost) || !errors.Is(err, e.err) {
 			t.Errorf("%s: %v", name, err)
 		}

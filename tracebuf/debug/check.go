@@ -79,7 +79,7 @@ func (c *check) check(ctx context.Context) (err error) {
 		if d != nil {
 			first = d
 		}
-		return d == nil, errors.Join(err, p.Free(ctx))
+		return d == nil, errors.Join(err, p.Release(ctx))
 	}
 	if _, err := bisect(n, probe); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (c *check) oneByOne(ctx context.Context, n int) error {
 	for i, at := range c.runs[:n] {
 		err := c.s.Run(ctx, at.Part, at.Step)
 		if err == nil {
-			err = c.s.Await(ctx, at.Part)
+			err = c.s.Wait(ctx, at.Part)
 		}
 		if err != nil {
 			return c.stepError(i, i+1, err)
@@ -190,7 +190,7 @@ func (c *check) restore(ctx context.Context) error {
 			return fmt.Errorf("write buffer %q: %w", b.Name(), err)
 		}
 	}
-	return c.s.Await(ctx, 0)
+	return c.s.Wait(ctx, 0)
 }
 
 // Bisect finds the first program with which a replay goes wrong: it replays beginnings of the trace, of different numbers
@@ -212,7 +212,7 @@ func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error,
 			if err != nil {
 				return false, err
 			}
-			defer func() { err = errors.Join(err, p.Free(ctx)) }()
+			defer func() { err = errors.Join(err, p.Release(ctx)) }()
 			err = p.Run(ctx)
 			if r.s.Hangs(err) {
 				return false, r.s.Recover(ctx)

@@ -47,8 +47,8 @@ type Session interface {
 	Restarted() error
 	// Commands returns the commands of a part as the next replay would find them.
 	Commands(part int) []byte
-	// Await waits until the queue of a part has finished.
-	Await(ctx context.Context, part int) error
+	// Wait waits until the queue of a part has finished.
+	Wait(ctx context.Context, part int) error
 	// Replay puts a replay of the whole trace into the queues.
 	Replay(ctx context.Context) error
 	// Head puts into the queue of a part what precedes its first program.
@@ -96,8 +96,8 @@ type Piece struct {
 type Placed interface {
 	// Run runs the pieces and waits for them.
 	Run(ctx context.Context) error
-	// Free frees the memory once no queue uses it any more.
-	Free(ctx context.Context) error
+	// Release frees the memory once no queue uses it any more.
+	Release(ctx context.Context) error
 }
 
 // Memory is what lies in device memory of a trace.
@@ -171,7 +171,7 @@ func (d *Debugger) exclusive(ctx context.Context, op string, f func(*run) error)
 // finish waits for all queues of the trace.
 func (r *run) finish(ctx context.Context) error {
 	for i := range r.parts {
-		if err := r.s.Await(ctx, i); err != nil {
+		if err := r.s.Wait(ctx, i); err != nil {
 			return err
 		}
 	}

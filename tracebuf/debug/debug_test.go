@@ -85,7 +85,7 @@ func (m *machine) Exclusive(_ context.Context, _ string, f func(debug.Session) e
 func (m *machine) Inside(context.Context, string, func(debug.Memory) error) error { return nil }
 func (m *machine) Restarted() error                                               { return nil }
 func (m *machine) Commands(part int) []byte                                       { return m.parts[part].Image.Bytes }
-func (m *machine) Await(context.Context, int) error                               { return nil }
+func (m *machine) Wait(context.Context, int) error                               { return nil }
 func (m *machine) Recover(context.Context) error                                  { return nil }
 func (m *machine) Hangs(error) bool                                               { return false }
 func (m *machine) Verify(context.Context, int) error                              { return nil }
@@ -142,7 +142,7 @@ func (m *machine) Place(_ context.Context, pieces []debug.Piece) (debug.Placed, 
 	return &placed{m, pieces}, nil
 }
 
-func (p *placed) Free(context.Context) error { p.m.free--; return nil }
+func (p *placed) Release(context.Context) error { p.m.free--; return nil }
 
 func (p *placed) Run(context.Context) error {
 	for _, piece := range p.pieces {

@@ -56,7 +56,7 @@ func (d *Debugger) Split(ctx context.Context, pieces int, after func(first, end 
 		var all []piece
 		defer func() {
 			for _, p := range all {
-				err = errors.Join(err, p.Free(ctx))
+				err = errors.Join(err, p.Release(ctx))
 			}
 		}()
 		for i := range pieces {
@@ -108,7 +108,7 @@ func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error
 		sent[at.Part]++
 		err := r.send(ctx, i, sent[at.Part])
 		if err == nil {
-			err = r.s.Await(ctx, at.Part)
+			err = r.s.Wait(ctx, at.Part)
 		}
 		if err == nil && after != nil {
 			err = cmp.Or(after(i), r.s.Restarted())
@@ -170,7 +170,7 @@ func (r *run) times(ctx context.Context) ([]Time, error) {
 			last[at.Part] = to[i]
 		}
 		if err == nil && len(r.parts) > 1 {
-			err = r.s.Await(ctx, at.Part)
+			err = r.s.Wait(ctx, at.Part)
 		}
 		if err != nil {
 			return nil, r.stepError(i, i+1, err)

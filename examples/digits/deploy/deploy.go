@@ -238,14 +238,14 @@ func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Cl
 func (p *Deployment) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range p.layers {
-		errs = append(errs, x.Close(ctx))
+		errs = append(errs, x.Release(ctx))
 	}
 	pages := p.pages
 	if p.borrowed && len(pages) > 0 {
 		pages = pages[1:]
 	}
 	for _, b := range append(p.weights, pages...) {
-		errs = append(errs, b.Free())
+		errs = append(errs, b.Release())
 	}
 	p.layers, p.weights, p.pages = nil, nil, nil
 	return errors.Join(errs...)

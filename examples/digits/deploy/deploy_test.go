@@ -78,7 +78,7 @@ func agrees(t *testing.T, target kmd.Target) {
 	must(dep.Write(ctx, q, images[:n]))
 	start := time.Now()
 	must(dep.Run(ctx, q))
-	must(q.Finish(ctx))
+	must(q.Wait(ctx))
 	t.Logf("first run of %d images: %v", n, time.Since(start))
 	check("first run", images[:n])
 
@@ -87,7 +87,7 @@ func agrees(t *testing.T, target kmd.Target) {
 	must(dep.Write(ctx, q, images[100:100+n]))
 	start = time.Now()
 	must(trace.Replay(ctx))
-	must(q.Finish(ctx))
+	must(q.Wait(ctx))
 	t.Logf("replay: %v", time.Since(start))
 	check("replay", images[100:100+n])
 
