@@ -37,7 +37,7 @@ func TestAwait(t *testing.T) {
 			b.Errorf("error %v, want %v and no hang", err, reprise.ErrTimeout)
 		}
 		b.must(b.queue.Wait(b.ctx))
-		b.must(b.dev.Close())
+		b.must(b.dev.Close(ctx))
 		if err := b.queue.WaitFunc(b.ctx, never); !errors.Is(err, reprise.ErrClosed) {
 			b.Errorf("of a closed device: %v", err)
 		}

@@ -17,7 +17,7 @@ func BenchmarkRecord(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(ctx)
 	im, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
 	if err != nil {
 		b.Fatal(err)

@@ -348,7 +348,7 @@ func TestTraceRegionAdvice(t *testing.T) {
 				}
 				b.says(err, "reprise: capture ", "trace needs ", " B on "+b.dev.Name(), "the trace region holds ", fmt.Sprintf("open the device with reprise.WithTraceRegion(%d)", oom.TraceRegion))
 				size = oom.TraceRegion
-				b.must(b.dev.Close())
+				b.must(b.dev.Close(t.Context()))
 			}
 			t.Errorf("the advice doesn't lead to a size that is enough: %d", size)
 		})

@@ -78,7 +78,7 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 		Gauge:   d.openLog(o.usageLog),
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), d.closeLog(), disp.Close(), kd.Close())
+		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), d.closeLog(), disp.Close(ctx), kd.Close())
 	}
 	d.cbs = cbArea{mem: d.mem, base: uint64(p.L1.Unreserved)}
 	for id := range disp.Queues() {
@@ -90,8 +90,10 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 }
 
 // Close releases everything of the device and closes it. It waits for work that is still in the queues as long as it makes
-// progress, but errors of that work are lost; use Queue.Finish first.
-func (d *Device) Close() error {
+// progress and ctx lasts, and a second longer, so that an idle device closes under a context that has ended. Errors of that
+// work are lost; use [Queue.Wait] first. Work that is cut off is an error that wraps the context's cause; the device is
+// closed all the same. Closing it again does nothing.
+func (d *Device) Close(ctx context.Context) error {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -105,7 +107,7 @@ func (d *Device) Close() error {
 	}
 	d.admin.Lock()
 	defer d.admin.Unlock()
-	return errors.Join(d.disp.Close(), d.kd.Close(), d.closeLog())
+	return errors.Join(d.disp.Close(ctx), d.kd.Close(), d.closeLog())
 }
 
 // Name returns the name of the target that was opened.

@@ -90,7 +90,7 @@ func TestOpenErrors(t *testing.T) {
 			b.T = t
 			d, err := reprise.Open(tt.ctx, tt.target, tt.opts...)
 			if d != nil {
-				t.Error("an error and a device", d.Close())
+				t.Error("an error and a device", d.Close(t.Context()))
 			}
 			b.says(err, tt.parts...)
 			if tt.is != nil && !errors.Is(err, tt.is) {
@@ -101,6 +101,15 @@ func TestOpenErrors(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// An idle device closes under a context that has ended, such as that of a test in its clean-up.
+func TestCloseIdleUnderEndedContext(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		b.must(b.dev.Close(ctx))
+	})
+}
 
 // A device that is closed while others wait for it ends their waits; nothing crashes and nothing hangs.
 func TestCloseWhileOthersWait(t *testing.T) {
@@ -120,7 +129,7 @@ func TestCloseWhileOthersWait(t *testing.T) {
 			go func() { errs <- b.queue.Wait(b.ctx) }()
 		}
 		time.Sleep(20 * time.Millisecond) // so that some of them wait already; the outcome is the same if not
-		_ = b.dev.Close()                 // a kernel that never ends may be worth an error
+		_ = b.dev.Close(t.Context())      // a kernel that never ends may be worth an error
 		for range waiters {
 			if err := <-errs; !errors.Is(err, reprise.ErrClosed) {
 				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrClosed)
@@ -135,7 +144,7 @@ func TestNoPowerSettings(t *testing.T) {
 		b := open(t, card(sim.Fault("no-power")))
 		b.must(b.queue.Run(b.ctx, b.load(b.blank("blank", b.dev.Grid()))))
 		b.must(b.queue.Wait(b.ctx))
-		b.must(b.dev.Close())
+		b.must(b.dev.Close(t.Context()))
 	}
 }
 

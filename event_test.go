@@ -161,7 +161,7 @@ func TestQueueWorkersThatCannotBe(t *testing.T) {
 			b := &bench{T: t, ctx: t.Context()}
 			d, err := reprise.Open(b.ctx, sim.Blackhole(), append([]reprise.Option{reprise.WithQueues(2)}, tt.opts...)...)
 			if err == nil {
-				b.must(d.Close())
+				b.must(d.Close(t.Context()))
 			}
 			b.says(err, append([]string{"reprise: open"}, tt.says...)...)
 		})
@@ -363,7 +363,7 @@ func TestCloseWithRecordingsUnread(t *testing.T) {
 		}
 		b.must(b.dev.Queue(0).Write(b.ctx, release, 0, words(release.Size(), 1)))
 		b.must(b.dev.Queue(0).WaitEvent(b.ctx, e))
-		b.must(b.dev.Close())
+		b.must(b.dev.Close(t.Context()))
 	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 }
 

@@ -17,7 +17,7 @@ func ExampleQueue_Wait() {
 		fmt.Println(err)
 		return
 	}
-	defer dev.Close()
+	defer dev.Close(ctx)
 	reader, writer := dev.Queue(0), dev.Queue(1)
 	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "mailbox"})
 	if err != nil {

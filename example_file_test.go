@@ -23,7 +23,7 @@ func ExampleTrace_Save() {
 	check(err)
 	var file bytes.Buffer
 	check(trace.Save(ctx, &file, reprise.WithData()))
-	check(dev.Close())
+	check(dev.Close(ctx))
 
 	other, err := reprise.Open(ctx, sim.Blackhole())
 	check(err)
@@ -34,7 +34,7 @@ func ExampleTrace_Save() {
 	for i, s := range loaded.Parts()[0].Steps {
 		fmt.Println(i, s.Name)
 	}
-	check(other.Close())
+	check(other.Close(ctx))
 	// Output:
 	// 0 layer
 	// 1 layer
@@ -50,14 +50,14 @@ func ExampleDevice_LoadTrace() {
 	check(err)
 	var file bytes.Buffer
 	check(trace.Save(ctx, &file))
-	check(dev.Close())
+	check(dev.Close(ctx))
 
 	wormhole, err := reprise.Open(ctx, sim.Wormhole())
 	check(err)
 	_, err = wormhole.LoadTrace(ctx, &file)
 	fmt.Println(errors.Is(err, reprise.ErrOtherTarget))
 	fmt.Println(err)
-	check(wormhole.Close())
+	check(wormhole.Close(ctx))
 	// Output:
 	// true
 	// reprise: load trace "layer": the trace is for another kind of device: its architecture is blackhole, this device's is wormhole; record it again here
@@ -82,7 +82,7 @@ func ExampleDevice_LoadTrace_queues() {
 	check(err)
 	var file bytes.Buffer
 	check(trace.Save(ctx, &file))
-	check(dev.Close())
+	check(dev.Close(ctx))
 
 	other, err := reprise.Open(ctx, sim.Blackhole(), split...)
 	check(err)
@@ -93,7 +93,7 @@ func ExampleDevice_LoadTrace_queues() {
 		fmt.Println(programs[step].Name, "on queue", programs[step].Queue)
 		return nil
 	}))
-	check(other.Close())
+	check(other.Close(ctx))
 	// Output:
 	// first on queue 0
 	// last on queue 1

@@ -45,7 +45,7 @@ func ExampleOpen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(context.Background())
 	fmt.Println(dev.Arch(), dev.Grid(), dev.DRAMBanks(), "DRAM banks")
 	// Output:
 	// no card: use the emulator
@@ -56,7 +56,7 @@ func ExampleOpen() {
 func ExampleDevice_NewBuffer() {
 	dev, err := reprise.Open(context.Background(), sim.Blackhole())
 	check(err)
-	defer dev.Close()
+	defer dev.Close(context.Background())
 	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 100 * 1000, PageSize: 1000, Name: "weights"})
 	check(err)
 	fmt.Printf("%q: %d B in pages of %d B, %d B apart\n", b.Name(), b.Size(), b.PageSize(), b.PageStride())
@@ -78,7 +78,7 @@ func ExampleQueue_Capture() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	queue := dev.Queue(0)
 	first, second := blank(ctx, dev, "first"), blank(ctx, dev, "second")
 
@@ -115,7 +115,7 @@ func ExampleTrace_Parts() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole())
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	x := blank(ctx, dev, "blank")
 	trace, err := dev.Queue(0).Capture(ctx, "long", func(_ context.Context, r *reprise.Recorder) error {
 		for range 20 {
@@ -139,7 +139,7 @@ func ExampleTrace_Print() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	x := blank(ctx, dev, "blank")
 	trace, err := dev.Queue(0).Capture(ctx, "short", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	check(err)
@@ -168,7 +168,7 @@ func ExampleHangError() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 	check(err)
 	check(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))

@@ -17,7 +17,7 @@ func ExampleDevice_NewHostBuffer() {
 		fmt.Println(err)
 		return
 	}
-	defer dev.Close()
+	defer dev.Close(ctx)
 	const size = 64 << 10
 	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 2 << 10, Name: "weights"})
 	if err != nil {

@@ -18,7 +18,7 @@ func Example() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole()) // or kmd.Path("/dev/tenstorrent/0")
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	queue := dev.Queue(0)
 
 	// Two buffers of 1024 pages of 64 bytes, spread over all DRAM banks.

@@ -114,7 +114,7 @@ func TestRecoverResetsAStoppedChip(t *testing.T) {
 			b.says(err, "0x7fff0000")
 			r.recovers()
 		}
-		b.must(b.dev.Close())
+		b.must(b.dev.Close(t.Context()))
 		m.idle()
 	})
 }
@@ -181,7 +181,7 @@ func TestUnplugDuringReplays(t *testing.T) {
 		}
 		b.must(second(m.drv.Plug(0, m.chip())))
 		r.recovers()
-		b.must(b.dev.Close())
+		b.must(b.dev.Close(t.Context()))
 		m.idle()
 	})
 }
@@ -221,7 +221,7 @@ func TestCloseAfterAHang(t *testing.T) {
 			b.must(err)
 			cores = append(cores, xy)
 		}
-		b.must(b.dev.Close())
+		b.must(b.dev.Close(t.Context()))
 		m.idle()
 		kd, err := kmd.Open(b.ctx, m)
 		b.must(err)
@@ -242,7 +242,7 @@ func TestCloseALostDevice(t *testing.T) {
 		b := open(t, m, short)
 		newRig(b)
 		b.must(m.drv.Unplug(0))
-		b.must(b.dev.Close())
+		b.must(b.dev.Close(t.Context()))
 		b.must(second(m.drv.Plug(0, m.chip())))
 	})
 }
@@ -472,7 +472,7 @@ func TestCoresAreHeldBeforeTheirMemoryGoes(t *testing.T) {
 			b.must(b.dev.Recover(b.ctx))
 			recovered := unpinned
 			late()
-			b.must(b.dev.Close())
+			b.must(b.dev.Close(t.Context()))
 			if recovered == 0 || unpinned == recovered {
 				t.Errorf("memory was given up %d times in a recovery and %d times in Close", recovered, unpinned-recovered)
 			}

@@ -71,7 +71,7 @@ func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	var err error
 	b.dev, err = reprise.Open(b.ctx, target, opts...)
 	b.must(err)
-	t.Cleanup(func() { b.must(b.dev.Close()) })
+	t.Cleanup(func() { b.must(b.dev.Close(context.Background())) })
 	b.queue = b.dev.Queue(0)
 	return b
 }

@@ -175,7 +175,7 @@ func TestRecoverErrors(t *testing.T) {
 		t.Errorf("after a recovery that failed: %v, want %v", err, reprise.ErrRecovering)
 	}
 	r.recovers()
-	b.must(b.dev.Close())
+	b.must(b.dev.Close(t.Context()))
 	if err := b.dev.Recover(b.ctx); !errors.Is(err, reprise.ErrClosed) {
 		t.Errorf("recover a closed device: %v, want %v", err, reprise.ErrClosed)
 	}

@@ -74,9 +74,11 @@ func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispa
 
 // WithPace sets how long waits on the host spin before they sleep, and how long they sleep at most between polls. Longer
 // spinning sees results earlier and costs processor time. 0 stands for the defaults, some microseconds and 1 ms. Nothing
-// polls while no call waits.
+// polls while no call waits. Devices that are opened with the same Option count together how many waits sleep in the kernel,
+// so that one of GOMAXPROCS stays free for other goroutines; those of a mesh do so anyway.
 func WithPace(spin, longest time.Duration) Option {
-	return func(o *options) { o.dispatch.Pace = dispatch.Pace{Spin: spin, Longest: longest} }
+	pace := dispatch.Pace{Spin: spin, Longest: longest, Sleepers: new(dispatch.Sleepers)}
+	return func(o *options) { o.dispatch.Pace = pace }
 }
 
 // WithStockWireFormat makes queues send programs and replays in the wire form of tt-metal alone, of the revision that this

@@ -69,7 +69,7 @@ func TestStockWireFormat(t *testing.T) {
 					t.Errorf("pinned %v (-want +got):\n%s\n%s", !own, diff, text.String())
 				}
 				sizes = append(sizes, trace.Parts()[0].Steps[5].Size, trace.Parts()[0].ReplayBytes)
-				b.must(b.dev.Close())
+				b.must(b.dev.Close(t.Context()))
 			}
 			if sizes[0] >= sizes[2] || sizes[1] > sizes[3] {
 				t.Errorf("a program and a replay have %d B, in the stock wire format %d B", sizes[:2], sizes[2:])

@@ -117,7 +117,7 @@ func TestCloseInsideOfSteps(t *testing.T) {
 		steps := 0
 		err := trace.Debug().Step(b.ctx, func(int) error {
 			steps++
-			return b.dev.Close()
+			return b.dev.Close(t.Context())
 		})
 		if !errors.Is(err, reprise.ErrClosed) || steps != 1 {
 			b.Errorf("%d steps, %v, want ErrClosed", steps, err)

@@ -78,8 +78,8 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 		t.Errorf("two devices have logs %v", got)
 	}
 	late := b.pages("late", 1)
-	b.must(other.dev.Close())
-	b.must(b.dev.Close())
+	b.must(other.dev.Close(t.Context()))
+	b.must(b.dev.Close(t.Context()))
 	_ = late.Release() // whatever it says, the log is gone
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 		t.Errorf("after Close the directory has %v (%v)", files, err)

@@ -25,7 +25,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(ctx)
 	set := telemetryWriter(t, card, chip.TagAICLK)
 
 	s := &session{dev: dev, report: &Report{}, runner: runner{rounds: 4}}

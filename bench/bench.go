@@ -210,7 +210,7 @@ func (s *session) open(ctx context.Context, t kmd.Target, do func() error, opts 
 		return err
 	}
 	s.report.Arch = s.dev.Arch().String()
-	defer func() { err = errors.Join(err, s.dev.Close()); s.dev = nil }()
+	defer func() { err = errors.Join(err, s.dev.Close(ctx)); s.dev = nil }()
 	runtime.GC() // what was before isn't collected while this is timed
 	return do()
 }

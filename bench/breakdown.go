@@ -77,7 +77,7 @@ func (s *session) breakdown(ctx context.Context) (err error) {
 	if s.dev, err = reprise.Open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), s.config.Options...); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.dev.Close()); s.dev = nil }()
+	defer func() { err = errors.Join(err, s.dev.Close(ctx)); s.dev = nil }()
 	x, err := s.load(ctx, shape{name: "smallest", groups: 1, cores: 1})
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func TestCounts(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
-		if err := dev.Close(); err != nil {
+		if err := dev.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestSetArgsAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(ctx)
 	x, err := (&session{dev: dev}).load(ctx, worst)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	t.Helper()
 	ctx := t.Context()
 	card, dev := openSynchronous(t, arch)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	grid := dev.Queue(0).Workers()
 	if w.workers == 0 {
 		w.workers = grid.Size()

@@ -86,7 +86,7 @@ func (s *session) emulate(ctx context.Context, n int, do func([]emulated) error)
 	var chips []emulated
 	defer func() {
 		for _, c := range chips {
-			err = errors.Join(err, c.Close())
+			err = errors.Join(err, c.Close(ctx))
 		}
 	}()
 	for range n {

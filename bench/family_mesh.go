@@ -61,7 +61,7 @@ func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
 	var last *mesh.Mesh
 	closeLast := func(context.Context) (err error) {
 		if last != nil {
-			err, last = last.Close(), nil
+			err, last = last.Close(ctx), nil
 		}
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
 
 // replayMesh measures on a mesh, which it closes.
 func (s *session) replayMesh(ctx context.Context, m *mesh.Mesh, params ...Param) (err error) {
-	defer func() { err = errors.Join(err, m.Close()) }()
+	defer func() { err = errors.Join(err, m.Close(ctx)) }()
 	d := m.Chips()[0].Device
 	s.report.Arch = d.Arch().String()
 	im, err := kernels.Prebuilt(d.Arch(), kernels.Blank)

@@ -92,7 +92,7 @@ func measureOpen(ctx context.Context, s *session) error {
 				return err
 			}
 			s.report.Arch = d.Arch().String()
-			if err := d.Close(); err != nil {
+			if err := d.Close(ctx); err != nil {
 				return err
 			}
 		}

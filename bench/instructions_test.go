@@ -61,7 +61,7 @@ func instructions(t *testing.T, arch chip.Arch, p shape) (each, one [3]float64) 
 	t.Helper()
 	ctx := t.Context()
 	card, dev := openSynchronous(t, arch)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	s := &session{dev: dev}
 	x, err := s.load(ctx, p)
 	if err != nil {

@@ -101,7 +101,7 @@ func prove(ctx context.Context) (_ *proof, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, d.Close(ctx)) }()
 	s := &session{dev: d}
 	x, err := s.load(ctx, shape{name: "smallest", groups: 1, cores: 1})
 	if err != nil {

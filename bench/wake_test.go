@@ -51,7 +51,7 @@ func BenchmarkWake(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				defer d.Close()
+				defer d.Close(b.Context())
 				j, sum := wakeJob(c, d.Queue(0), nil, a.after), 0.0
 				for b.Loop() {
 					ns, err := j.sample(b.Context())

@@ -370,7 +370,7 @@ func TestBatchToALostDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	defer d.Close(t.Context())
 	for _, q := range d.queues {
 		q.shared = false // as if they had workers of their own
 		q.stream.end = partEnd{start: q.status.starts.Load()}

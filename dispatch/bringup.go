@@ -81,7 +81,7 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 	if err != nil {
 		return err
 	}
-	w := newWaiter(limit, Pace{})
+	w := newWaiter(limit, Pace{Sleepers: d.opts.Pace.Sleepers})
 	for {
 		v, err := d.kd.Read32(xy, uint64(d.pr.L1.Go))
 		if err != nil {

@@ -29,7 +29,7 @@ func TestCloseWithFullRings(t *testing.T) {
 	}
 	fillRing(t, q, maxCommandSize)
 	fillRing(t, q, 64)
-	err = d.Close()
+	err = d.Close(t.Context())
 	var hang *HangError
 	if !errors.As(err, &hang) || hang.Waiting != "space in the issue queue" || errors.Is(err, errClosed) {
 		t.Errorf("closed with %v, want a *HangError", err)

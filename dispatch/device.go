@@ -93,6 +93,9 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if o.HangTimeout < 0 {
 		return nil, fmt.Errorf("dispatch: start: a hang timeout of %v asked for: give a positive one, or 0 for %v", o.HangTimeout, defaultHangTimeout)
 	}
+	if o.Pace.Sleepers == nil {
+		o.Pace.Sleepers = new(Sleepers)
+	}
 	h, err := kd.Harvesting(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: read harvesting: %w", err)
@@ -106,7 +109,7 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 		d.up = &uplink{Uplink: u, d: d}
 	}
 	if err := d.start(ctx); err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, errors.Join(err, d.Close(ctx))
 	}
 	return d, nil
 }
@@ -236,13 +239,20 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // L1Banks returns the number of L1 banks of interleaved L1 buffers: one for each core of Grid, row by row.
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
+// closeGrace is what Close still waits when its context has ended: a context that had ended before, such as that of a test in
+// its clean-up, must not cut off queues that have nothing to do. Their kernels end within microseconds on a chip.
+const closeGrace = time.Second
+
 // Close ends the command queues and holds every core in reset. It waits for work that is still queued as long as that makes
-// progress; its completions are lost, unless Queue.Finish came first. Of a device that is lost only the host's side is
-// released.
-func (d *Device) Close() error {
+// progress and for a second after ctx has ended; the completions of that work are lost, unless Queue.Wait came first. Work
+// that is cut off is an error that wraps the context's cause; everything is released all the same. Of a device that is lost
+// only the host's side is released.
+func (d *Device) Close(ctx context.Context) error {
+	ctx, cancel := endsLater(ctx, closeGrace)
+	defer cancel()
 	var errs []error
 	for _, q := range d.queues {
-		errs = append(errs, q.close())
+		errs = append(errs, q.close(ctx))
 	}
 	errs = append(errs, d.up.close())
 	if err := d.hold(); !errors.Is(err, kmd.ErrDeviceLost) {
@@ -260,6 +270,29 @@ func (d *Device) Close() error {
 		d.sysmem = nil
 	}
 	return errors.Join(errs...)
+}
+
+// endsLater returns a context that ends, with the same cause, some time after another one.
+func endsLater(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var mu sync.Mutex
+	var timer *time.Timer
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if later.Err() == nil {
+			timer = time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })
+		}
+	})
+	return later, func() {
+		stop()
+		cancel(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		if timer != nil {
+			timer.Stop()
+		}
+	}
 }
 
 // hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer. It waits until the cores

@@ -40,7 +40,7 @@ func TestRestartAfterABadCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := d.Close(); err != nil {
+		if err := d.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -2,30 +2,26 @@ package dispatch
 
 import (
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// shortSleep sleeps. Go's timers are too coarse for short times: when nothing else runs, the runtime waits for the next one in
+// sleep sleeps. Go's timers are too coarse for short times: when nothing else runs, the runtime waits for the next one in
 // epoll_wait, which counts milliseconds, so a sleep of 20 µs takes 1.07 ms. The kernel's sleep takes what it was asked for
 // and its slack, 50 µs unless the process has another one. It blocks a thread but no processor of the machine. But the runtime
 // hands the thread's P (GOMAXPROCS) to another thread only when it next checks, which is about when a short sleep ends. So one
 // P is left to others: a goroutine that comes when all but one are taken sleeps by Go's timers, as do all longer sleeps.
-func shortSleep(d time.Duration) {
+func (s *Sleepers) sleep(d time.Duration) {
 	if d > 10*time.Millisecond {
 		time.Sleep(d)
 		return
 	}
-	defer sleepers.Add(-1)
-	if n := sleepers.Add(1); n > 1 && int(n) >= runtime.GOMAXPROCS(0) {
+	defer s.n.Add(-1)
+	if n := s.n.Add(1); n > 1 && int(n) >= runtime.GOMAXPROCS(0) {
 		time.Sleep(d)
 		return
 	}
 	t := unix.NsecToTimespec(int64(d))
 	_ = unix.Nanosleep(&t, nil) // a signal ends it early, and then a wait polls early
 }
-
-// sleepers is how many goroutines of the process are in shortSleep. It is the process's because GOMAXPROCS is.
-var sleepers atomic.Int32

@@ -4,5 +4,5 @@ package dispatch
 
 import "time"
 
-// shortSleep sleeps.
-func shortSleep(d time.Duration) { time.Sleep(d) }
+// sleep sleeps.
+func (s *Sleepers) sleep(d time.Duration) { time.Sleep(d) }

@@ -12,6 +12,7 @@ import (
 func BenchmarkWakeBesideSleepers(b *testing.B) {
 	wake, stop := make(chan time.Time, 1), make(chan struct{})
 	var waits sync.WaitGroup
+	var sleepers Sleepers
 	for range runtime.GOMAXPROCS(0) {
 		waits.Go(func() {
 			for {
@@ -21,7 +22,7 @@ func BenchmarkWakeBesideSleepers(b *testing.B) {
 				case wake <- time.Now():
 				default:
 				}
-				shortSleep(time.Millisecond)
+				sleepers.sleep(time.Millisecond)
 			}
 		})
 	}

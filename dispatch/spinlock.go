@@ -8,7 +8,7 @@ import (
 )
 
 // spinLock is a lock that costs one atomic instruction, to lock it. A plain store unlocks it, which neither drains the store
-// buffer nor looks for waiters. So nobody is woken: waiters poll, first at once, then with Gosched, then with short sleeps. It
+// buffer nor looks for waiters, so waiters aren't woken: they poll, first at once, then with Gosched, then with short sleeps. It
 // is held for some 50 ns unless the rings are full; then its holder waits for the device in the same way.
 //
 // Waiters queue up on turn, and newcomers queue up after them.
@@ -16,6 +16,8 @@ type spinLock struct {
 	held    uint32
 	waiting atomic.Int32
 	turn    sync.Mutex // held by the waiter whose turn it is
+	// sleepers are set before the first use.
+	sleepers *Sleepers
 }
 
 // Lock locks l.
@@ -42,7 +44,7 @@ func (l *spinLock) wait() {
 		case n < lockSpins+lockYields:
 			runtime.Gosched()
 		default:
-			shortSleep(lockSleep)
+			l.sleepers.sleep(lockSleep)
 		}
 	}
 	l.turn.Unlock()

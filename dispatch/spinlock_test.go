@@ -8,7 +8,7 @@ import (
 
 // One goroutine at a time is inside, all get in, and what one has written the next one sees.
 func TestSpinLockExcludes(t *testing.T) {
-	var g spinLock
+	g := spinLock{sleepers: new(Sleepers)}
 	var group sync.WaitGroup
 	n, inside := 0, 0
 	const goroutines, times = 8, 2000
@@ -42,7 +42,7 @@ func TestSpinLockExcludes(t *testing.T) {
 
 // Who waits gets in, although another one takes the spinLock again and again without a pause.
 func TestSpinLockIsFair(t *testing.T) {
-	var g spinLock
+	g := spinLock{sleepers: new(Sleepers)}
 	done := make(chan struct{})
 	var busy sync.WaitGroup
 	for range 3 {
@@ -70,7 +70,7 @@ func TestSpinLockIsFair(t *testing.T) {
 
 // A spinLock that is held for long keeps others waiting, and TryLock out.
 func TestSpinLockHeldForLong(t *testing.T) {
-	var g spinLock
+	g := spinLock{sleepers: new(Sleepers)}
 	g.Lock()
 	if g.TryLock() {
 		t.Fatal("taken twice")

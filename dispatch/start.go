@@ -35,7 +35,7 @@ type hostKernel struct {
 
 // startQueue starts a queue on its cores.
 func (d *Device) startQueue(id int) (*Queue, error) {
-	q := &Queue{d: d, id: id, set: d.sets[id], shared: d.sets[id].shared}
+	q := &Queue{d: d, id: id, set: d.sets[id], shared: d.sets[id].shared, mu: spinLock{sleepers: d.opts.Pace.Sleepers}}
 	return q, q.start()
 }
 
@@ -233,15 +233,15 @@ func (d *Device) dispatchXYs() []uint32 {
 	return out
 }
 
-// close ends the queue's kernels and closes its windows.
-func (q *Queue) close() error {
+// close ends the queue's kernels, after the work that is queued unless ctx ends first, and closes its windows.
+func (q *Queue) close(ctx context.Context) error {
 	q.status.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var err error
 	if q.status.failed.Load() == nil {
 		q.life.ending = true
-		if err = q.d.kd.Guard(q.terminate); errors.Is(err, kmd.ErrDeviceLost) {
+		if err = q.d.kd.Guard(func() error { return q.terminate(ctx) }); errors.Is(err, kmd.ErrDeviceLost) {
 			err = nil // its kernels have ended with it
 		}
 		q.fail(errClosed)
@@ -263,8 +263,7 @@ func (q *Queue) releaseLocked(cause error) error {
 
 // terminate makes the kernels leave their loops, so that no transfer to host memory is on its way when that memory
 // goes. Source: tt-metal host_runtime_commands.cpp sends the three commands in this order, each in its own batch.
-func (q *Queue) terminate() error {
-	ctx := context.Background() // what waits ends when nothing moves
+func (q *Queue) terminate(ctx context.Context) error {
 	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
 	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
 	if !q.d.opts.StockWireFormat {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"testing"
 
 	"github.com/reprise-tt/reprise/kmd"
@@ -29,7 +30,7 @@ func started(t *testing.T, target kmd.Target, o Options) *Device {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
+		if err := d.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

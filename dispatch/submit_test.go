@@ -51,7 +51,7 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	}
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, ctl: newControlBlock(p), opts: Options{HangTimeout: defaultHangTimeout, Queues: queues}}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, ctl: newControlBlock(p), opts: Options{HangTimeout: defaultHangTimeout, Pace: Pace{Sleepers: new(Sleepers)}, Queues: queues}}
 	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
 		tb.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 		tb.Fatal(err)
 	}
 	for id := range queues {
-		q := &Queue{d: d, id: id, set: &workers{}}
+		q := &Queue{d: d, id: id, set: &workers{}, mu: spinLock{sleepers: d.opts.Pace.Sleepers}}
 		if q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
 			tb.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 				}
 				q.life.mu.Unlock()
 			}
-			_ = d.Close() // what can't be given back is a lost card's
+			_ = d.Close(t.Context()) // what can't be given back is a lost card's
 			_ = kd.Close()
 			if n := drv.Node(0).OpenFiles(); n != 0 {
 				t.Errorf("%d files are open", n)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,7 +21,14 @@ type Pace struct {
 	// Longest is the longest sleep between two polls, and so how late a wait may see its end or that of its context; 0
 	// means 1 ms. It is at most a quarter of the hang timeout.
 	Longest time.Duration
+	// Sleepers counts the waits that sleep. Devices of one process that are waited for at the same time should share one;
+	// nil stands for the device's own.
+	Sleepers *Sleepers
 }
+
+// Sleepers counts goroutines that sleep between polls. A sleep in the kernel keeps one of Go's processors for itself, so one
+// of GOMAXPROCS is left to other goroutines. The zero value is ready to use, by several devices and goroutines.
+type Sleepers struct{ n atomic.Int32 }
 
 // waiter paces a polling loop.
 type waiter struct {
@@ -47,6 +55,9 @@ func newWaiter(limit time.Duration, pace Pace) waiter {
 	pace.Spin = min(pace.Spin, limit/2)
 	if pace.Longest <= 0 {
 		pace.Longest = maxSleep
+	}
+	if pace.Sleepers == nil {
+		pace.Sleepers = new(Sleepers)
 	}
 	pace.Longest = max(min(pace.Longest, limit/4), 1) // 0 would be a wait that never sleeps, which is never a hang
 	return waiter{limit: limit, pace: pace}
@@ -131,7 +142,7 @@ func (w *waiter) pause(ctx context.Context) error {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
 	w.asleep = now
-	shortSleep(w.sleep)
+	w.pace.Sleepers.sleep(w.sleep)
 	// A sleep, and so the lateness of the next poll, is about a quarter of the wait so far.
 	w.sleep = min(w.sleep+w.sleep/4, w.pace.Longest)
 	return nil

@@ -28,19 +28,19 @@ type bench struct {
 }
 
 // close closes what is open, in order.
-func (b *bench) close() error {
+func (b *bench) close(ctx context.Context) error {
 	var errs []error
 	if b.dev != nil {
-		errs = append(errs, b.dev.Close())
+		errs = append(errs, b.dev.Close(ctx))
 	}
 	if b.disp != nil {
-		errs = append(errs, b.disp.Close())
+		errs = append(errs, b.disp.Close(ctx))
 	}
 	if b.kd != nil {
 		errs = append(errs, b.kd.Close())
 	}
 	if b.meshed != nil {
-		errs = append(errs, b.meshed.close())
+		errs = append(errs, b.meshed.close(ctx))
 	}
 	b.dev, b.disp, b.kd, b.meshed, b.level = nil, nil, nil, nil, levelNone
 	return errors.Join(errs...)
@@ -50,7 +50,7 @@ func (b *bench) close() error {
 // reset, since nothing could open it otherwise.
 func (b *bench) discard(t tb) {
 	t.Helper()
-	if err := b.close(); err != nil {
+	if err := b.close(t.Context()); err != nil {
 		t.Logf("close after a failure: %v", err)
 	}
 	if b.device.Kind != target.Silicon || !b.config.unsafe {
@@ -112,7 +112,7 @@ func (b *bench) leave(t tb, l level) bool {
 	if b.level == l {
 		return false
 	}
-	if err := b.close(); err != nil {
+	if err := b.close(t.Context()); err != nil {
 		t.Errorf("close: %v", err)
 	}
 	return true

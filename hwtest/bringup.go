@@ -38,7 +38,7 @@ func (t *fixture) queues(o dispatch.Options) *fixture {
 	kd, d, err := openQueues(t.ctx, t.device.Open(), o)
 	t.ok(err)
 	t.Cleanup(func() {
-		if err := errors.Join(d.Close(), kd.Close()); err != nil && !t.Failed() {
+		if err := errors.Join(d.Close(context.WithoutCancel(t.Context())), kd.Close()); err != nil && !t.Failed() {
 			t.Errorf("close: %v", err)
 		}
 	})
@@ -53,7 +53,7 @@ func (t *fixture) full(target kmd.Target, opts ...reprise.Option) *fixture {
 	d, err := reprise.Open(t.ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)
 	t.ok(err)
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil && !t.Failed() {
+		if err := d.Close(context.WithoutCancel(t.Context())); err != nil && !t.Failed() {
 			t.Errorf("close: %v", err)
 		}
 	})
@@ -121,7 +121,7 @@ func closingQuiets(t *fixture) {
 	if v&t.p.ResetAll != 0 {
 		t.Errorf("soft reset of an open device is %#x", v)
 	}
-	t.ok(d.Close())
+	t.ok(d.Close(t.Context()))
 	resetRegisters(t)
 }
 
@@ -156,7 +156,7 @@ func cancelledOpen(t *fixture) {
 	cancel()
 	d, err := reprise.Open(ctx, t.device.Open())
 	if err == nil {
-		t.ok(d.Close())
+		t.ok(d.Close(ctx))
 		t.Skip("the device opens without waiting for anything")
 	}
 	if !errors.Is(err, context.Canceled) {
@@ -176,7 +176,7 @@ func impossibleOptions(t *fixture) {
 		d, err := reprise.Open(t.ctx, t.device.Open(), o)
 		if err == nil {
 			t.Errorf("%s: opened", name)
-			t.ok(d.Close())
+			t.ok(d.Close(t.Context()))
 		}
 	}
 	t.full(t.device.Open())
@@ -191,7 +191,7 @@ func useAfterClose(t *fixture) {
 	x := u.load(u.storeProgram("store", u.grid(), b, 1))
 	tr, err := u.rq.Capture(u.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.ok(err)
-	t.ok(d.Close())
+	t.ok(d.Close(t.Context()))
 	q := d.Queue(0)
 	data := make([]byte, 64)
 	for name, err := range map[string]error{
@@ -225,8 +225,8 @@ func second[A any](_ A, err error) error { return err }
 func closeTwice(t *fixture) {
 	d, err := reprise.Open(t.ctx, t.device.Open())
 	t.ok(err)
-	t.ok(d.Close())
-	t.ok(d.Close())
+	t.ok(d.Close(t.Context()))
+	t.ok(d.Close(t.Context()))
 }
 
 func smallestQueueMemory(t *fixture) {

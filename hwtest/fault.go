@@ -44,6 +44,7 @@ func faultCases() []testCase {
 		{name: "cancelled before sending", protects: "a wait for room in a full queue ends with its context", fn: cancelledSend},
 		{name: "close with work in flight", protects: "closing a device whose queue is full of work ends, and the next open works", fn: closeBusy},
 		{name: "close while a kernel hangs", unsafe: hangs, needs: needSimulator, protects: "closing a hanging device ends, and the next open works", fn: closeHung},
+		{name: "close until a deadline", unsafe: hangs, needs: needSimulator, protects: "Close cuts off work when its context ends, says so, and the next open works", fn: closeInTime},
 		{name: "misuse of raw commands", protects: "commands of an impossible length are refused before they are sent", fn: rawMisuse},
 		{name: "after a hang", unsafe: hangs, needs: needSimulator, protects: "a queue that hung says so to everything that follows", fn: afterHang},
 		{name: "process is killed", protects: "a process that is killed with SIGKILL in the middle of replays leaves nothing behind, and the next one uses the device at once", fn: killedProcess},
@@ -67,7 +68,7 @@ func (t *fixture) hangTimeout() time.Duration {
 	start := time.Now()
 	kd, d, err := openQueues(t.ctx, t.device.Open(), dispatch.Options{HangTimeout: t.patience()})
 	t.ok(err)
-	t.ok(errors.Join(d.Close(), kd.Close()))
+	t.ok(errors.Join(d.Close(t.Context()), kd.Close()))
 	return min(max(least, times*time.Since(start)), t.patience())
 }
 
@@ -81,7 +82,7 @@ func (t *fixture) short() *fixture {
 func (t *fixture) leave() {
 	t.Helper()
 	if t.device.One() {
-		t.ok(t.bench.close())
+		t.ok(t.bench.close(t.Context()))
 	}
 }
 
@@ -90,7 +91,7 @@ func (t *fixture) opened(hang time.Duration) *fixture {
 	t.leave()
 	d, err := reprise.Open(t.ctx, t.device.Open(), reprise.WithHangTimeout(hang))
 	t.ok(err)
-	t.Cleanup(func() { _ = d.Close() })
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
 	u := *t
 	u.useDevice(d)
 	return &u
@@ -102,7 +103,7 @@ func (t *fixture) shortQueues() *fixture {
 	kd, d, err := openQueues(t.ctx, t.device.Open(), dispatch.Options{HangTimeout: hang})
 	t.ok(err)
 	t.Cleanup(func() {
-		_ = d.Close()
+		_ = d.Close(context.WithoutCancel(t.Context()))
 		_ = kd.Close()
 	})
 	u := *t
@@ -161,7 +162,7 @@ func hungKernel(t *fixture, p chip.Processor) {
 	if !found || !strings.Contains(hang.Detail(), at.String()) {
 		t.Errorf("the report doesn't speak of core %v:\n%s", at, hang.Detail())
 	}
-	_ = u.dev.Close()
+	_ = u.dev.Close(t.Context())
 	t.worksAgain()
 }
 
@@ -194,7 +195,7 @@ func wildKernel(t *fixture, addr uint32) {
 		f.run(4, u.grid())
 		f.check("after the device was recovered")
 	}
-	_ = u.dev.Close()
+	_ = u.dev.Close(t.Context())
 	t.worksAgain()
 }
 
@@ -283,7 +284,7 @@ func badCommand(t *fixture, waypoint string, onDispatch, stall bool, commands fu
 	if !strings.Contains(hang.Detail(), waypoint) {
 		t.Errorf("the report lacks %s:\n%s", waypoint, hang.Detail())
 	}
-	_ = u.disp.Close()
+	_ = u.disp.Close(t.Context())
 	_ = u.kd.Close()
 	t.worksAgain()
 }
@@ -363,7 +364,7 @@ func closeBusy(t *fixture) {
 			t.ok(u.rq.Run(t.ctx, x))
 			t.ok(tr.Replay(t.ctx))
 		}
-		t.ok(d.Close())
+		t.ok(d.Close(t.Context()))
 		if card, ok := opened.(*sim.Card); ok {
 			drv, err := card.Driver()
 			t.ok(err)
@@ -382,8 +383,24 @@ func closeHung(t *fixture) {
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
 	// Whether this is an error depends on who waits for the worker: nobody does before the next program.
-	if err := u.dev.Close(); err != nil {
+	if err := u.dev.Close(t.Context()); err != nil {
 		t.Logf("close: %v", err)
+	}
+	t.worksAgain()
+}
+
+func closeInTime(t *fixture) {
+	u := t.opened(t.patience())
+	b := u.perWorker(16)
+	x, err := u.dev.Load(u.ctx, u.spin(b, chip.BRISC, u.grid().Start))
+	t.ok(err)
+	for range 2 { // the second run waits for the worker, and so do the queue's kernels
+		t.ok(u.rq.Run(u.ctx, x))
+	}
+	ctx, cancel := context.WithTimeout(u.ctx, 10*time.Millisecond)
+	defer cancel()
+	if err := u.dev.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("closed with %v, want %v", err, context.DeadlineExceeded)
 	}
 	t.worksAgain()
 }

@@ -40,7 +40,7 @@ func stoppedDispatcher(t *fixture) {
 	if want := "(dispatch): held in reset: BRISC"; !strings.Contains(strings.ReplaceAll(hang.Detail(), "\n", " "), want) {
 		t.Errorf("the report lacks %q:\n%s", want, hang.Detail())
 	}
-	_ = u.disp.Close()
+	_ = u.disp.Close(t.Context())
 	_ = u.kd.Close()
 	t.worksAgain()
 }
@@ -54,7 +54,7 @@ func removedCard(t *fixture) {
 	t.ok(err)
 	dev, err := reprise.Open(t.ctx, card, reprise.WithHangTimeout(t.patience()), reprise.WithQueues(2)) // waits look at the other queue, too
 	t.ok(err)
-	t.Cleanup(func() { _ = dev.Close() })
+	t.Cleanup(func() { _ = dev.Close(context.Background()) })
 	u := *t
 	u.useDevice(dev)
 	f := u.follow()
@@ -88,7 +88,7 @@ func removedCard(t *fixture) {
 	if err := dev.Recover(t.ctx); !errors.As(err, &failed) || failed.Step != "reopen" {
 		t.Errorf("recover without a card: error %v, want a *RecoverError of the reopening", err)
 	}
-	t.ok(dev.Close())
+	t.ok(dev.Close(t.Context()))
 	if n := drv.Node(0).OpenFiles(); n != 0 {
 		t.Errorf("%d files of the driver are still open", n)
 	}

@@ -134,7 +134,7 @@ func TestConformance(t *testing.T) {
 			}
 			b := &bench{device: d, config: s}
 			t.Cleanup(func() {
-				if err := b.close(); err != nil {
+				if err := b.close(context.Background()); err != nil {
 					t.Errorf("close: %v", err)
 				}
 			})

@@ -22,12 +22,12 @@ func onMesh(fn func(*meshFixture)) func(*fixture) {
 // onOwnMesh gives a case chips that no other case gets to see, opened with options.
 func onOwnMesh(fn func(*meshFixture), opts ...reprise.Option) func(*fixture) {
 	return func(t *fixture) {
-		if err := t.bench.close(); err != nil { // so that there is one machine at a time
+		if err := t.bench.close(t.Context()); err != nil { // so that there is one machine at a time
 			t.Errorf("close: %v", err)
 		}
 		t.bench.level = levelMesh
 		m := t.openMesh(opts...)
-		t.Cleanup(func() { _ = m.close() })
+		t.Cleanup(func() { _ = m.close(context.WithoutCancel(t.ctx)) })
 		fn(t.onMachine(m))
 	}
 }
@@ -65,7 +65,9 @@ type meshed struct {
 	mesh    *mesh.Mesh
 }
 
-func (m *meshed) close() error { return errors.Join(m.mesh.Close(), m.machine.Close()) }
+func (m *meshed) close(ctx context.Context) error {
+	return errors.Join(m.mesh.Close(ctx), m.machine.Close())
+}
 
 // sharedMesh opens a mesh unless a case before has.
 func (t *fixture) sharedMesh() *meshFixture {
@@ -123,7 +125,7 @@ func (t *fixture) openMesh(opts ...reprise.Option) *meshed {
 		t.ok(err)
 	}
 	if open.Size() < 2 {
-		_ = errors.Join(open.Close(), m.Close())
+		_ = errors.Join(open.Close(t.Context()), m.Close())
 		t.bench.alone = "needs a machine of several chips, and this one has one that a mesh can have"
 		t.Skip(t.bench.alone)
 	}

@@ -68,8 +68,8 @@ func meshForeign(t *meshFixture) {
 
 func meshClosed(t *meshFixture) {
 	in, _, x := t.setUp()
-	t.ok(t.mesh.Close())
-	t.ok(t.mesh.Close())
+	t.ok(t.mesh.Close(t.Context()))
+	t.ok(t.mesh.Close(t.Context()))
 	for what, err := range map[string]error{
 		"write": t.queue.Write(t.ctx, in, make([]byte, in.Size())), "run": t.queue.Run(t.ctx, x), "finish": t.queue.Wait(t.ctx),
 	} {
@@ -177,13 +177,13 @@ func (t *meshFixture) takeAway() (lost *mesh.Chip, unplug func() error, left []*
 // givesUp opens the mesh once more, with waits that end soon where nothing moves.
 func (t *meshFixture) givesUp(soon, slow time.Duration) *mesh.Mesh {
 	t.Helper()
-	t.ok(t.mesh.Close())
+	t.ok(t.mesh.Close(t.Context()))
 	if t.device.Slow() {
 		soon = slow
 	}
 	m, err := mesh.Open(t.ctx, mesh.Cards(t.machine.Cards...), t.mesh.Shape(), mesh.WithDevice(reprise.WithHangTimeout(soon)))
 	t.ok(err)
-	t.Cleanup(func() { _ = m.Close() })
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
 	t.mesh, t.queue = m, m.Queue(0)
 	return m
 }

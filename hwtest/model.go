@@ -38,7 +38,7 @@ func (t *fixture) fresh(r draw) (*fixture, func()) {
 	must(r, err)
 	u := *t
 	u.useDevice(d)
-	return &u, func() { must(r, d.Close()) }
+	return &u, func() { must(r, d.Close(t.Context())) }
 }
 
 // modelBuffer is a buffer and what it holds.

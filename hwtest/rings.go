@@ -287,7 +287,7 @@ func regionTooSmall(t *fixture) {
 // reopened closes the device of a case that has opened it itself, and opens it with other options.
 func (t *fixture) reopened(opts ...reprise.Option) *fixture {
 	t.Helper()
-	t.ok(t.dev.Close())
+	t.ok(t.dev.Close(t.Context()))
 	return t.full(t.device.Open(), opts...)
 }
 

@@ -147,7 +147,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 	}}
 	for i := range selected {
 		if ctx.Err() != nil {
-			return errors.Join(cut(), b.close())
+			return errors.Join(cut(), b.close(ctx))
 		}
 		c := &selected[i]
 		res, ended := trying(ctx, d, c, c.time(d)+2*patience(d), patience(d), func(t tb) { run(t, b, c) })
@@ -159,11 +159,11 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 			return fmt.Errorf("hwtest: %s: %s/%s: %w: %d cases after it were not run", d.Given, c.layer, c.name, ErrStuck, len(selected)-i-1)
 		}
 		if res.interrupted {
-			return errors.Join(cut(), b.close())
+			return errors.Join(cut(), b.close(ctx))
 		}
 		ran++
 	}
-	if err := b.close(); err != nil {
+	if err := b.close(ctx); err != nil {
 		return fmt.Errorf("hwtest: close %s after the last case: %w", d.Given, err)
 	}
 	return nil

@@ -29,7 +29,7 @@ func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err er
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	v := victim{dev: dev}
 	for _, b := range []struct {
 		to   **reprise.Buffer

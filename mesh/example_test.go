@@ -57,7 +57,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer m.Close()
+	defer m.Close(ctx)
 	links, err := m.NewLinks(ctx, chip.Core{X: 1, Y: 0})
 	if err != nil {
 		log.Fatal(err)
@@ -108,7 +108,7 @@ func ExampleTrace() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer m.Close()
+	defer m.Close(ctx)
 	x, err1 := page(m, "x")
 	y, err2 := page(m, "y")
 	if err := errors.Join(err1, err2); err != nil {

@@ -46,7 +46,7 @@ func TestFarChips(t *testing.T) {
 				newGroup(b, 3, 64).all(1)
 			}
 			start = time.Now()
-			b.must(b.mesh.Close())
+			b.must(b.mesh.Close(t.Context()))
 			t.Logf("close in %v", time.Since(start))
 			for i := range m.Spec().Chips {
 				if err := m.Chip(i).Fault(); err != nil {
@@ -166,7 +166,7 @@ func TestFarChipBehindBadLink(t *testing.T) {
 func TestFarChipIsQuietWhenClosed(t *testing.T) {
 	p := openPair(t)
 	p.works(p.far, 3)
-	p.must(p.mesh.Close())
+	p.must(p.mesh.Close(t.Context()))
 	near, err := kmd.Open(p.ctx, p.machine.Card(0))
 	p.must(err)
 	defer near.Close()

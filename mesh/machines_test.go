@@ -53,7 +53,7 @@ func TestGalaxies(t *testing.T) {
 			b := open(t, m, mesh.Shape{8, 4})
 			t.Logf("open in %v", time.Since(start))
 			proof(b)
-			b.must(b.mesh.Close())
+			b.must(b.mesh.Close(t.Context()))
 		})
 	}
 }

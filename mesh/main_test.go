@@ -47,7 +47,7 @@ func openCards(t *testing.T, cards mesh.Machine, shape mesh.Shape, opts ...mesh.
 	var err error
 	b.mesh, err = mesh.Open(b.ctx, cards, shape, opts...)
 	b.must(err)
-	t.Cleanup(func() { _ = b.mesh.Close() })
+	t.Cleanup(func() { _ = b.mesh.Close(context.Background()) })
 	b.queue = b.mesh.Queue(0)
 	return b
 }

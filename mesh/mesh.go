@@ -195,12 +195,12 @@ func (m *Mesh) InStep(k allocator.Kind) error {
 	return m.failure("compare memory", errs)
 }
 
-// Close closes all chips. Closing a submesh does nothing.
-func (m *Mesh) Close() error {
+// Close closes all chips, side by side, as [reprise.Device.Close] does. Closing a submesh does nothing.
+func (m *Mesh) Close(ctx context.Context) error {
 	if m.parent != nil || m.s.closed.Swap(true) {
 		return nil
 	}
-	return m.closeDevices()
+	return m.closeDevices(ctx)
 }
 
 // usable says whether the mesh is open.

@@ -68,7 +68,7 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 	if !cmp.Equal(b.mesh.Shape(), mesh.Shape{1, 4}) || b.mesh.Ring() || len(b.mesh.Problems()) != 4 {
 		t.Errorf("%v, ring %t, problems %q", b.mesh, b.mesh.Ring(), b.mesh.Problems())
 	}
-	b.must(b.mesh.Close())
+	b.must(b.mesh.Close(t.Context()))
 	// A card that isn't there.
 	cards[2] = kmd.Path("/dev/nowhere/7")
 	_, err = mesh.Open(t.Context(), cards, mesh.Shape{2, 2})
@@ -277,8 +277,8 @@ func TestOpenSaysWhatEachChipDid(t *testing.T) {
 		}
 	}
 	b := openCards(t, mesh.Cards(m.Cards()...), mesh.Shape{2, 2})
-	b.must(b.mesh.Close())
-	b.must(b.mesh.Close())
+	b.must(b.mesh.Close(t.Context()))
+	b.must(b.mesh.Close(t.Context()))
 	if _, err := b.mesh.NewBuffer(mesh.BufferConfig{}); !errors.Is(err, mesh.ErrClosed) {
 		t.Errorf("buffer of a mesh that is closed: %v", err)
 	}

@@ -97,7 +97,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 		err = cerr
 	}
 	if err != nil {
-		return nil, errors.Join(err, mesh.closeDevices())
+		return nil, errors.Join(err, mesh.closeDevices(ctx))
 	}
 	mesh.finish()
 	return mesh, nil
@@ -250,6 +250,8 @@ func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Opti
 	var wg sync.WaitGroup
 	var once sync.Once
 	first := -1
+	// One Option for all chips, so that their waits count together how many of them sleep; one of the caller's comes after it.
+	opts = append([]reprise.Option{reprise.WithPace(0, 0)}, opts...)
 	for i, c := range m.chips {
 		wg.Go(func() {
 			if c.Device, errs[i] = reprise.Open(up, targets[c.node], opts...); errs[i] != nil {
@@ -301,12 +303,12 @@ func (m *Mesh) alike() error {
 }
 
 // closeDevices closes the open devices concurrently.
-func (m *Mesh) closeDevices() error {
+func (m *Mesh) closeDevices(ctx context.Context) error {
 	errs := make([]error, len(m.chips))
 	var wg sync.WaitGroup
 	for i, c := range m.chips {
 		if c.Device != nil {
-			wg.Go(func() { errs[i] = c.Device.Close() })
+			wg.Go(func() { errs[i] = c.Device.Close(ctx) })
 		}
 	}
 	wg.Wait()

@@ -22,7 +22,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer m.Close()
+	defer m.Close(b.Context())
 	im, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
 	if err != nil {
 		b.Fatal(err)

@@ -16,7 +16,7 @@ func TestFullTimelineStaysAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := dev.Close(); err != nil {
+		if err := dev.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -18,7 +18,7 @@ func TestTimelineFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(t.Context())
 	began := time.Now()
 	line := &Timeline{
 		dev: dev, began: began, shift: []int64{0}, most: mostSpans, dropped: 3,

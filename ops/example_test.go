@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(ctx)
 	d := ops.New(dev)
 	defer d.Release(ctx)
 
@@ -55,7 +55,7 @@ func ExampleDevice_BeginCapture() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(ctx)
 	d := ops.New(dev)
 
 	c := d.BeginCapture(graph.Config{Mode: graph.NoDispatch})

@@ -337,7 +337,7 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(t.Context())
 	b := &bench{TB: t, ctx: t.Context(), dev: dev, Device: ops.New(dev)}
 	var bufs [2]*reprise.Buffer
 	for i, name := range []string{"first", "second"} {
@@ -388,7 +388,7 @@ func TestHangIsCaptured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = dev.Close() }() // a kernel that never ends may be worth an error
+	defer func() { _ = dev.Close(ctx) }() // a kernel that never ends may be worth an error
 	b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithBlocking())}
 	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 32, 32)
 	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})

@@ -46,7 +46,7 @@ func open(t testing.TB, target kmd.Target, opts ...ops.Option) *bench {
 	b.dev, b.Device = dev, ops.New(dev, opts...)
 	t.Cleanup(func() {
 		b.must(b.Device.Release(context.Background()))
-		b.must(dev.Close())
+		b.must(dev.Close(context.WithoutCancel(t.Context())))
 	})
 	return b
 }

@@ -42,7 +42,7 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *meshBench {
 	var err error
 	b.mesh, err = mesh.Open(b.ctx, mesh.Cards(machine.Cards()...), shape)
 	b.must(err)
-	t.Cleanup(func() { b.must(b.mesh.Close()) })
+	t.Cleanup(func() { b.must(b.mesh.Close(context.Background())) })
 	b.Mesh, err = ops.NewMesh(b.ctx, b.mesh, chip.Core{X: 1, Y: 1})
 	b.must(err)
 	t.Cleanup(func() { b.must(b.Mesh.Release(context.Background())) })

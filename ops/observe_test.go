@@ -85,7 +85,7 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer two.Close()
+	defer two.Close(t.Context())
 	chips, err := ops.NewMesh(t.Context(), two, chip.Core{X: 1, Y: 1}, ops.WithObserver(h))
 	if err != nil {
 		t.Fatal(err)

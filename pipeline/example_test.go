@@ -140,7 +140,7 @@ func Example_writesOnQueue1() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	n := newNetwork(ctx, dev, nil)
 	ops, writes := dev.Queue(0), dev.Queue(1)
 	opDone, written := dev.NewEvent("op done"), dev.NewEvent("written")
@@ -181,7 +181,7 @@ func Example_readsAndWritesOnQueue1() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	n := newNetwork(ctx, dev, nil)
 	n.moveEverythingOnQueue1(ctx, 4, func() {
 		for _, x := range n.body {
@@ -242,7 +242,7 @@ func Example_writesOnQueue1WithTrace() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
 	check(err)
 	n := newNetwork(ctx, dev, scratch)
@@ -281,7 +281,7 @@ func Example_readsAndWritesOnQueue1WithTrace() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
 	check(err)
 	n := newNetwork(ctx, dev, scratch)
@@ -307,7 +307,7 @@ func ExamplePipeline() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
 	check(err)
-	defer dev.Close()
+	defer dev.Close(ctx)
 	buffer := func(k allocator.Kind, name string) reprise.BufferConfig {
 		return reprise.BufferConfig{Kind: k, Size: networkBytes, PageSize: 64, Name: name}
 	}

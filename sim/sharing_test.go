@@ -166,7 +166,7 @@ func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 	if err != nil {
 		return err
 	}
-	defer dev.Close() // it has stopped
+	defer dev.Close(ctx) // it has stopped
 	q := dev.Queue(0)
 	s := &site{grid: dev.Grid(), image: func(name string) *kernels.Image {
 		im, err := kernels.Prebuilt(dev.Arch(), name)

@@ -73,7 +73,7 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 	dev, err := reprise.Open(ctx, card)
 	must(err)
 	defer func() {
-		if err := dev.Close(); err != nil {
+		if err := dev.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	}()

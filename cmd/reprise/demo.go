@@ -190,7 +190,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	opened := time.Since(start)
 
 	r := &demoRun{

@@ -72,7 +72,7 @@ func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
+	defer func() { err = errors.Join(err, m.Close(ctx)) }()
 	res = &meshResult{
 		Device: c.Device, Arch: m.Chips()[0].Device.Arch().String(), Shape: shape, Images: len(images),
 		Batch: min(c.Batch, (len(images)+m.Size()-1)/m.Size()), Measured: measured, OpenSeconds: time.Since(start).Seconds(),

@@ -30,7 +30,7 @@ func hangFile(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := dev.Close(); err != nil {
+		if err := dev.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -61,7 +61,7 @@ func loadInto(ctx context.Context, path, device string, opts []reprise.Option) (
 	}
 	t, err := dev.LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16))
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), dev.Close())
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), dev.Close(ctx))
 	}
 	return t, dev, nil
 }

@@ -44,7 +44,7 @@ func recordTrace(ctx context.Context, card *sim.Card, kind string) (file []byte,
 	dev, err := reprise.Open(ctx, card, reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
 	if kind == "sharded" || kind == "hidden" {
 		if err == nil {
-			err = dev.Close()
+			err = dev.Close(ctx)
 		}
 		if err == nil {
 			dev, err = reprise.Open(ctx, card)
@@ -53,7 +53,7 @@ func recordTrace(ctx context.Context, card *sim.Card, kind string) (file []byte,
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	r := &recorded{ctx: ctx, dev: dev}
 	var out bytes.Buffer
 	record := map[string]func(*bytes.Buffer){"span": r.span, "sharded": r.sharded, "apart": r.apart, "hidden": r.hidden}[kind]

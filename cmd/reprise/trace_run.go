@@ -111,7 +111,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	r := &traceRun{Trace: t, replayer: t, checkResults: t.Debug().CheckResults, dev: dev, out: &runJSON{
 		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()), Mode: c.mode(), Results: "not compared",
 	}}

@@ -23,7 +23,7 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer dev.Close()
+			defer dev.Close(ctx)
 			net, err := digits.Trained()
 			if err != nil {
 				t.Fatal(err)

@@ -99,7 +99,7 @@ func (c *traceVerifyCmd) loaded(ctx context.Context, out *verifyJSON) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	err = t.Debug().Verify(ctx)
 	var v *debug.VerifyError
 	if errors.As(err, &v) {

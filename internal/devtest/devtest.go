@@ -31,7 +31,7 @@ func Open(t *testing.T, target kmd.Target, opts ...reprise.Option) *Bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
+		if err := dev.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

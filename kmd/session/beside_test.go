@@ -43,7 +43,7 @@ func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err erro
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	var work [2]func() error
 	for id := range work {
 		q := dev.Queue(id)
@@ -148,7 +148,7 @@ func TestPlaySpinning(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(dev.Queue(0).Wait(t.Context()), dev.Close())
+		return errors.Join(dev.Queue(0).Wait(t.Context()), dev.Close(t.Context()))
 	}
 	var s *session.Session
 	// A device that is faster than the host may be done before the host begins to wait.
@@ -211,7 +211,7 @@ func hang(ctx context.Context, t kmd.Target) error {
 	if broken == nil {
 		x, broken = dev.Load(ctx, p)
 	}
-	if broken = errors.Join(broken, q.Run(ctx, x), q.Wait(ctx), dev.Close()); broken != nil {
+	if broken = errors.Join(broken, q.Run(ctx, x), q.Wait(ctx), dev.Close(ctx)); broken != nil {
 		return broken
 	}
 	return err

@@ -39,7 +39,7 @@ func demo(ctx context.Context, t kmd.Target, change func(*[]digits.Image)) (out 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	dep, err := deploy.New(ctx, dev, net, len(images), chip.Grid(2, 2))
 	if err != nil {
 		return nil, err
@@ -402,7 +402,7 @@ func TestRecordAFault(t *testing.T) {
 	if err := errors.Join(q.Run(t.Context(), x), q.Wait(t.Context())); err == nil {
 		t.Fatal("a wild store ended well")
 	}
-	if err := errors.Join(dev.Close(), r.Close()); err != nil {
+	if err := errors.Join(dev.Close(t.Context()), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 	s, err := session.Read(&file)

@@ -76,7 +76,7 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *mesh.Mesh {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = m.Close() })
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
 	return m
 }
 
@@ -286,7 +286,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer m.Close()
+	defer m.Close(ctx)
 	group, err := hosts.Join(ctx, engine, m)
 	if err != nil {
 		log.Fatal(err)

@@ -35,7 +35,7 @@ func newRig(t *testing.T, target kmd.Target, atMost time.Duration) *rig {
 	r.dev, err = reprise.Open(ctx, target)
 	r.must(err)
 	t.Cleanup(func() {
-		if err := r.dev.Close(); err != nil {
+		if err := r.dev.Close(context.WithoutCancel(ctx)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -196,7 +196,7 @@ func (l *lives) busy(ctx context.Context) (*reprise.Device, *reprise.Buffer, err
 		err = dev.Queue(0).Write(ctx, b, 0, make([]byte, 4096))
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, dev.Close())
+		return nil, nil, errors.Join(err, dev.Close(ctx))
 	}
 	return dev, b, nil
 }
@@ -209,13 +209,13 @@ func (l *lives) unbindBusy(ctx context.Context) error {
 	}
 	var errs []error
 	if err := l.unbind(); err != nil {
-		return errors.Join(err, dev.Close())
+		return errors.Join(err, dev.Close(ctx))
 	}
 	if err := dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)); !errors.Is(err, reprise.ErrDeviceLost) {
 		errs = append(errs, fmt.Errorf("read a buffer: %v, want ErrDeviceLost", err))
 	}
 	start := time.Now()
-	_ = dev.Close() // it may say that the card is lost
+	_ = dev.Close(ctx) // it may say that the card is lost
 	if took := time.Since(start); took > 10*time.Second {
 		errs = append(errs, fmt.Errorf("close took %v", took))
 	}
@@ -404,12 +404,12 @@ func (l *lives) resetBusy(ctx context.Context) error {
 		return err
 	}
 	if _, err = kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
-		return errors.Join(err, dev.Close())
+		return errors.Join(err, dev.Close(ctx))
 	}
 	if e := dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)); !errors.Is(e, reprise.ErrDeviceLost) {
 		err = fmt.Errorf("read a buffer: %v, want ErrDeviceLost", e)
 	}
-	_ = dev.Close() // it may say that the card is lost
+	_ = dev.Close(ctx) // it may say that the card is lost
 	return errors.Join(err, l.use(ctx, l.node))
 }
 

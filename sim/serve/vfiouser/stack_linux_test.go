@@ -98,7 +98,7 @@ func TestStack(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() {
-				if err := dev.Close(); err != nil {
+				if err := dev.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}()
