@@ -189,13 +189,13 @@ func (b *Buffer) Layout() allocator.Layout {
 // and the last part of it have been released. The error of a second Release matches ErrReleased.
 func (b *Buffer) Release() (err error) {
 	if ctx := context.Background(); b.d.watched() {
-		defer b.d.begin(ctx, &Call{Kind: CallFree, Name: b.name, Object: b, Bytes: b.Size()}).end(ctx, &err)
+		defer b.d.begin(ctx, &Call{Kind: CallReleaseBuffer, Name: b.name, Object: b, Bytes: b.Size()}).end(ctx, &err)
 	}
 	if b.freed.Swap(true) {
-		return fmt.Errorf("reprise: free buffer %q: %w", b.name, ErrReleased)
+		return fmt.Errorf("reprise: release buffer %q: %w", b.name, ErrReleased)
 	}
 	if err := b.freeMemory(); err != nil {
-		return fmt.Errorf("reprise: free buffer %q: %w", b.name, err)
+		return fmt.Errorf("reprise: release buffer %q: %w", b.name, err)
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ var errPanicked = errors.New("the function that records panicked")
 
 // Begin starts a capture without a function, for programs that are ported from interfaces where it is so. Until
 // [Recorder.End] or [Recorder.Discard] whatever [Queue.Run] is given on this queue, by any goroutine, is recorded
-// instead of run. Transfers, Finish and replays on this queue fail meanwhile with a *CaptureError, and so do
+// instead of run. Transfers, waits and replays on this queue fail meanwhile with a *CaptureError, and so do
 // allocating and loading on the device; if it is the queue that refuses, End fails too, since the trace would lack what
 // was refused. The error is an ErrNestedCapture while another capture of the queue is under way.
 func (q *Queue) Begin(name string) (*Recorder, error) {
@@ -446,7 +446,7 @@ type captureOp uint8
 const (
 	opWrite captureOp = iota
 	opRead
-	opFinish
+	opQueueWait
 	opRun
 	opReplay
 	opCapture
@@ -455,8 +455,8 @@ const (
 	opLoadTrace
 	opDebug
 	opRecord
-	opWait
-	opSynchronize
+	opWaitEvent
+	opEventWait
 )
 
 // refusals says of each operation how it is named, what the error is, and what to do instead.
@@ -465,19 +465,19 @@ var refusals = [...]struct {
 	err     error
 	instead string
 }{
-	opWrite:       {"write buffer", ErrInCapture, "a trace holds programs only: write before the capture, and between replays"},
-	opRead:        {"read buffer", ErrInCapture, "nothing has run yet: read after a replay"},
-	opFinish:      {"finish", ErrInCapture, "nothing of the capture has run yet: finish before it, or after a replay"},
-	opRun:         {"run program", ErrInCapture, "it would run now instead of being recorded: use Recorder.Run"},
-	opReplay:      {"replay trace", ErrReplayInCapture, "a trace can't hold another: record its programs, or replay both in turn"},
-	opCapture:     {"capture", ErrNestedCapture, "end this capture first, or record all programs into it"},
-	opAllocate:    {"allocate buffer", ErrInCapture, "allocate it before the capture, or take it from a Pool"},
-	opLoad:        {"load program", ErrInCapture, "its kernels would have to be written: load it before the capture"},
-	opLoadTrace:   {"load trace", ErrInCapture, "load it before the capture"},
-	opRecord:      {"record event", ErrInCapture, "use Recorder.Record in a capture over several queues, or record it after a replay"},
-	opWait:        {"wait for event", ErrInCapture, "use Recorder.Wait in a capture over several queues, or wait before a replay"},
-	opSynchronize: {"synchronize with event", ErrInCapture, "nothing of the capture has run yet: do it before the capture, or after a replay"},
-	opDebug:       {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
+	opWrite:     {"write buffer", ErrInCapture, "a trace holds programs only: write before the capture, and between replays"},
+	opRead:      {"read buffer", ErrInCapture, "nothing has run yet: read after a replay"},
+	opQueueWait: {"wait for queue", ErrInCapture, "nothing of the capture has run yet: wait before it, or after a replay"},
+	opRun:       {"run program", ErrInCapture, "it would run now instead of being recorded: use Recorder.Run"},
+	opReplay:    {"replay trace", ErrReplayInCapture, "a trace can't hold another: record its programs, or replay both in turn"},
+	opCapture:   {"capture", ErrNestedCapture, "end this capture first, or record all programs into it"},
+	opAllocate:  {"allocate buffer", ErrInCapture, "allocate it before the capture, or take it from a Pool"},
+	opLoad:      {"load program", ErrInCapture, "its kernels would have to be written: load it before the capture"},
+	opLoadTrace: {"load trace", ErrInCapture, "load it before the capture"},
+	opRecord:    {"record event", ErrInCapture, "use Recorder.Record in a capture over several queues, or record it after a replay"},
+	opWaitEvent: {"wait for event", ErrInCapture, "use Recorder.WaitEvent in a capture over several queues, or wait before a replay"},
+	opEventWait: {"wait on the host for event", ErrInCapture, "nothing of the capture has run yet: do it before the capture, or after a replay"},
+	opDebug:     {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
 }
 
 func (op captureOp) what() string { return refusals[op].what }

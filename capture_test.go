@@ -29,7 +29,7 @@ func (b *bench) refusals(x *reprise.Executable, other *reprise.Trace, in *repris
 	return []refusal{
 		{"write", func(ctx context.Context) error { return b.queue.Write(ctx, in, 0, data) }, reprise.ErrInCapture, `write buffer "in"`},
 		{"read", func(ctx context.Context) error { return b.queue.Read(ctx, in, 0, data) }, reprise.ErrInCapture, `read buffer "in"`},
-		{"finish", func(ctx context.Context) error { return b.queue.Wait(ctx) }, reprise.ErrInCapture, "finish"},
+		{"wait", func(ctx context.Context) error { return b.queue.Wait(ctx) }, reprise.ErrInCapture, "wait for queue"},
 		{"replay", func(ctx context.Context) error { return other.Replay(ctx) }, reprise.ErrReplayInCapture, `replay trace "other"`},
 		{"nested", func(ctx context.Context) error { return second(b.queue.Capture(ctx, "inner", record(x))) }, reprise.ErrNestedCapture, `capture "inner"`},
 		{"load", func(ctx context.Context) error { return second(b.dev.Load(ctx, b.blank("late", b.dev.Grid()))) }, reprise.ErrInCapture, `load program "late"`},

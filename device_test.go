@@ -183,7 +183,7 @@ func TestHang(t *testing.T) {
 		// A context ends a wait earlier, and says why in its own words.
 		ctx, cancel := context.WithTimeoutCause(b.ctx, 10*time.Millisecond, errors.New("no patience"))
 		defer cancel()
-		b.says(b.queue.Wait(ctx), "reprise: finish", "the commands so far to finish", "no patience")
+		b.says(b.queue.Wait(ctx), "reprise: wait for queue", "the commands so far to finish", "no patience")
 
 		err := b.queue.Wait(b.ctx)
 		var h *dispatch.HangError
@@ -206,7 +206,7 @@ func TestHang(t *testing.T) {
 		if !found {
 			b.Errorf("busy cores %q, want the one that runs the kernel among them", busy)
 		}
-		b.says(err, "reprise: finish", `last submitted forever`, "no progress for 300ms")
+		b.says(err, "reprise: wait for queue", `last submitted forever`, "no progress for 300ms")
 		if !strings.Contains(h.Detail(), "core (2,1) (worker)") {
 			b.Errorf("the report doesn't name the core:\n%s", h.Detail())
 		}

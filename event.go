@@ -8,7 +8,7 @@ import (
 )
 
 // Event marks a place among the commands of a queue, for other queues and for the host to wait for. It can be recorded
-// again and again: [Queue.WaitEvent], Synchronize and Query mean its newest recording at the moment of the call, so a later
+// again and again: [Queue.WaitEvent], Wait and Query mean its newest recording at the moment of the call, so a later
 // recording doesn't change a wait that is in a queue already. Its methods may be called from any goroutine.
 //
 // Waits can't deadlock: what a queue waits for was put into another queue before the wait was.
@@ -42,13 +42,13 @@ func (e *Event) Name() string { return e.e.Name() }
 func (e *Event) Wait(ctx context.Context) (err error) {
 	at := callerPC()
 	if e != nil && e.d.watched() {
-		defer e.d.begin(ctx, &Call{Kind: CallSynchronize, Name: e.Name(), Object: e}).end(ctx, &err)
+		defer e.d.begin(ctx, &Call{Kind: CallEventWait, Name: e.Name(), Object: e}).end(ctx, &err)
 	}
 	if err := e.checkDevice(nil, "synchronize"); err != nil {
 		return err
 	}
 	if id, ok := e.e.Recorder(); ok {
-		if err := e.d.refuse(ctx, e.d.queues[id], opSynchronize, e.Name()); err != nil {
+		if err := e.d.refuse(ctx, e.d.queues[id], opEventWait, e.Name()); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (e *Event) Query() (bool, error) {
 
 // DeviceTime returns when the newest recording of a timed event was done, in cycles of the clock of the queue's dispatch
 // core since its reset. ok is false if the event isn't timed or the host hasn't seen the recording done yet; after
-// Synchronize, a Query that returned true, or Queue.Finish it has. The cores' clocks run at the same rate, but the times of
+// Wait, a Query that returned true, or Queue.Wait it has. The cores' clocks run at the same rate, but the times of
 // two queues may differ by a constant.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) { return e.e.DeviceTime() }
 
@@ -113,12 +113,12 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 func (q *Queue) WaitEvent(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
 	if q.d.watched() {
-		defer q.d.begin(ctx, &Call{Kind: CallWait, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
+		defer q.d.begin(ctx, &Call{Kind: CallWaitEvent, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
 	}
 	if err := e.checkDevice(q.d, "wait"); err != nil {
 		return err
 	}
-	if err := q.d.refuse(ctx, q, opWait, e.Name()); err != nil {
+	if err := q.d.refuse(ctx, q, opWaitEvent, e.Name()); err != nil {
 		return err
 	}
 	if err := q.q.WaitEvent(ctx, e.e, at); err != nil {

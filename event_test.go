@@ -61,7 +61,7 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 		b.must(q0.Write(b.ctx, out, 0, make([]byte, out.Size())))
 		refused("recorded before the last program", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
 
-		// What the host has seen is an edge as well: Finish, Synchronize, a Read.
+		// What the host has seen is an edge as well: a wait for the queue or for the event, a Read.
 		b.must(q1.Wait(b.ctx))
 		b.must(q0.Run(b.ctx, one))
 		b.must(q0.Record(b.ctx, e))
@@ -290,9 +290,9 @@ func TestEventsInACapture(t *testing.T) {
 	x, e := b.load(b.blank("x", chip.Single(0, 0))), b.dev.NewEvent("e")
 	b.must(b.queue.Record(b.ctx, e))
 	for what, use := range map[string]func(ctx context.Context) error{
-		`record event "e" at `:           func(ctx context.Context) error { return b.queue.Record(ctx, e) },
-		`wait for event "e" at `:         func(ctx context.Context) error { return b.dev.Queue(1).WaitEvent(ctx, e) },
-		`synchronize with event "e" at `: func(ctx context.Context) error { return e.Wait(ctx) },
+		`record event "e" at `:               func(ctx context.Context) error { return b.queue.Record(ctx, e) },
+		`wait for event "e" at `:             func(ctx context.Context) error { return b.dev.Queue(1).WaitEvent(ctx, e) },
+		`wait on the host for event "e" at `: func(ctx context.Context) error { return e.Wait(ctx) },
 	} {
 		_, err := b.queue.Capture(b.ctx, "tr", func(ctx context.Context, r *reprise.Recorder) error {
 			_ = use(ctx)

@@ -64,7 +64,7 @@ func ExampleQueue_Begin() {
 	check(rec.Discard())
 	// Output:
 	// 2 programs
-	// finish in example_trace_test.go: it can't be part of a trace
+	// wait for queue in example_trace_test.go: it can't be part of a trace
 }
 
 // A parameter is an argument that can be set for each replay.

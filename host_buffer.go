@@ -66,16 +66,16 @@ func (h *HostBuffer) Name() string { return h.name }
 // that, or a queue hangs, the buffer stays as it is. The error of a second Release
 // matches ErrReleased.
 func (h *HostBuffer) Release(ctx context.Context) error {
-	if err := h.d.usable("free host buffer"); err != nil {
+	if err := h.d.usable("release host buffer"); err != nil {
 		return err
 	}
 	h.life.Lock()
 	defer h.life.Unlock()
 	if h.freed {
-		return fmt.Errorf("reprise: free host buffer %q: %w", h.name, ErrReleased)
+		return fmt.Errorf("reprise: release host buffer %q: %w", h.name, ErrReleased)
 	}
 	if err := h.h.Unpin(ctx); err != nil {
-		return h.d.failed(fmt.Sprintf("free host buffer %q", h.name), err)
+		return h.d.failed(fmt.Sprintf("release host buffer %q", h.name), err)
 	}
 	h.freed = true
 	return nil

@@ -93,7 +93,7 @@ func TestOutOfMemory(t *testing.T) {
 	if !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("freed twice: %v", err)
 	}
-	b.says(err, `reprise: free buffer "late": it has been released already`)
+	b.says(err, `reprise: release buffer "late": it has been released already`)
 	for _, err := range []error{b.queue.Write(b.ctx, again, 0, nil), b.queue.Read(b.ctx, again, 0, nil)} {
 		if !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("used after it was freed: %v", err)

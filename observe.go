@@ -24,28 +24,29 @@ type Observer interface {
 // CallKind is what a call does.
 type CallKind uint8
 
-// The kinds of calls. Those up to CallWait put something into queues and return while the device may still work on it.
+// The kinds of calls. Those up to CallWaitEvent put something into queues and return while the device may still work on it.
 const (
-	CallWrite       CallKind = iota // Queue.Write; Object is the *Buffer
-	CallRead                        // Queue.StartRead and the first half of Queue.Read; Object is the *Buffer
-	CallRun                         // Queue.Run; Object is the *Executable
-	CallReplay                      // Trace.Replay; Object is the *Trace
-	CallRecord                      // Queue.Record; Object is the *Event
-	CallWait                        // Queue.Wait; Object is the *Event
-	CallAwait                       // Pending.Wait and the second half of Queue.Read; Object is the *Buffer
-	CallSynchronize                 // Event.Synchronize; Object is the *Event
-	CallFinish                      // Queue.Finish
-	CallAllocate                    // Device.NewBuffer; Object is the *Buffer, from End on and if there was no error
-	CallFree                        // Buffer.Free; Object is the *Buffer
-	CallLoad                        // Device.Load; Object is the *Executable, from End on and if there was no error
-	CallUnload                      // Executable.Close; Object is the *Executable
-	CallCapture                     // Queue.Capture; Object is the *Trace, from End on
-	CallRelease                     // Trace.Release; Object is the *Trace
+	CallWrite             CallKind = iota // Queue.Write; Object is the *Buffer
+	CallRead                              // Queue.StartRead and the first half of Queue.Read; Object is the *Buffer
+	CallRun                               // Queue.Run; Object is the *Executable
+	CallReplay                            // Trace.Replay; Object is the *Trace
+	CallRecord                            // Queue.Record; Object is the *Event
+	CallWaitEvent                         // Queue.WaitEvent; Object is the *Event
+	CallPendingWait                       // Pending.Wait and the second half of Queue.Read; Object is the *Buffer
+	CallEventWait                         // Event.Wait; Object is the *Event
+	CallQueueWait                         // Queue.Wait
+	CallAllocate                          // Device.NewBuffer; Object is the *Buffer, from End on and if there was no error
+	CallReleaseBuffer                     // Buffer.Release; Object is the *Buffer
+	CallLoad                              // Device.Load; Object is the *Executable, from End on and if there was no error
+	CallReleaseExecutable                 // Executable.Release; Object is the *Executable
+	CallCapture                           // Queue.Capture; Object is the *Trace, from End on
+	CallReleaseTrace                      // Trace.Release; Object is the *Trace
 	numCalls
 )
 
 var callNames = [numCalls]string{
-	"write", "read", "run", "replay", "record", "wait", "await", "synchronize", "finish", "allocate", "free", "load", "unload", "capture", "release",
+	"write", "read", "run", "replay", "record", "wait event", "pending wait", "event wait", "queue wait", "allocate", "release buffer",
+	"load", "release executable", "capture", "release trace",
 }
 
 // String names the kind.
@@ -57,7 +58,7 @@ func (k CallKind) String() string {
 }
 
 // Queued reports whether such calls put something into queues.
-func (k CallKind) Queued() bool { return k <= CallWait }
+func (k CallKind) Queued() bool { return k <= CallWaitEvent }
 
 // Call is a call that uses a device.
 type Call struct {

@@ -51,8 +51,8 @@ func TestObserver(t *testing.T) {
 	stop()
 	b.pages("later", 1)
 	want := []string{
-		"allocate in", "load add", "capture adds", "write in", "run add", "replay adds", "read in", "await in", "wait e", "failed",
-		"record e", "finish ", "release adds", "unload add", "free in",
+		"allocate in", "load add", "capture adds", "write in", "run add", "replay adds", "read in", "pending wait in", "wait event e", "failed",
+		"record e", "queue wait ", "release trace adds", "release executable add", "release buffer in",
 	}
 	if diff := cmp.Diff(want, h.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
@@ -104,7 +104,7 @@ func TestStamps(t *testing.T) {
 	b.must(b.queue.Run(b.ctx, x))
 	b.must(b.queue.Wait(b.ctx))
 	b.must(b.dev.Queue(1).Wait(b.ctx))
-	if want := []string{"write in", "run add", "finish ", "finish "}; !cmp.Equal(want, h.calls) {
+	if want := []string{"write in", "run add", "queue wait ", "queue wait "}; !cmp.Equal(want, h.calls) {
 		t.Errorf("observers heard of %q, want %q", h.calls, want)
 	}
 	if len(s.stamps) != 2 || len(s.errs) != 3 {

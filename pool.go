@@ -140,7 +140,7 @@ func (p *Pool) Release() error {
 		err = p.d.mem.Free(p.ext)
 	}
 	if err != nil {
-		return fmt.Errorf("reprise: free pool %q: %w", p.name, err)
+		return fmt.Errorf("reprise: release pool %q: %w", p.name, err)
 	}
 	return nil
 }

@@ -238,18 +238,18 @@ func (x *Executable) Commands() int { return x.image.Commands() }
 // kernels that they run.
 func (x *Executable) Release(ctx context.Context) (err error) {
 	if x.d.watched() {
-		defer x.d.begin(ctx, &Call{Kind: CallUnload, Name: x.Name(), Object: x}).end(ctx, &err)
+		defer x.d.begin(ctx, &Call{Kind: CallReleaseExecutable, Name: x.Name(), Object: x}).end(ctx, &err)
 	}
 	x.d.work.RLock()
 	defer x.d.work.RUnlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closed {
-		return fmt.Errorf("reprise: close executable %q: %w", x.Name(), ErrReleased)
+		return fmt.Errorf("reprise: release executable %q: %w", x.Name(), ErrReleased)
 	}
 	for _, q := range x.d.queues {
 		if err := q.await(ctx); err != nil {
-			return x.d.failed(fmt.Sprintf("close executable %q", x.Name()), err)
+			return x.d.failed(fmt.Sprintf("release executable %q", x.Name()), err)
 		}
 	}
 	x.closed = true
@@ -257,7 +257,7 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 	delete(x.d.execs, x)
 	x.d.mu.Unlock()
 	if err := x.drop(); err != nil {
-		return fmt.Errorf("reprise: close executable %q: %w", x.Name(), err)
+		return fmt.Errorf("reprise: release executable %q: %w", x.Name(), err)
 	}
 	return nil
 }

@@ -73,16 +73,16 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 // Wait waits until everything in the queue has run and all its results are in memory.
 func (q *Queue) Wait(ctx context.Context) (err error) {
 	if q.d.watched() {
-		defer q.d.begin(ctx, &Call{Kind: CallFinish, Queues: q.self}).end(ctx, &err)
+		defer q.d.begin(ctx, &Call{Kind: CallQueueWait, Queues: q.self}).end(ctx, &err)
 	}
-	if err := q.d.usable("finish"); err != nil {
+	if err := q.d.usable("wait for queue"); err != nil {
 		return err
 	}
-	if err := q.d.refuse(ctx, q, opFinish, ""); err != nil {
+	if err := q.d.refuse(ctx, q, opQueueWait, ""); err != nil {
 		return err
 	}
 	if err := q.await(ctx); err != nil {
-		return q.d.failed("finish", err)
+		return q.d.failed("wait for queue", err)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (p *Pending) add(part *dispatch.Pending, err error) error {
 // Wait waits for the data. When it fails, the read is abandoned: nothing is written to dst any more, unless it is pinned.
 func (p *Pending) Wait(ctx context.Context) (err error) {
 	if p.b.d.watched() {
-		defer p.b.d.begin(ctx, &Call{Kind: CallAwait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}).end(ctx, &err)
+		defer p.b.d.begin(ctx, &Call{Kind: CallPendingWait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}).end(ctx, &err)
 	}
 	return p.wait(ctx)
 }

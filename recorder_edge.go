@@ -54,7 +54,7 @@ func (r *Recorder) Record(e *Event) error {
 // recording in this capture is reached: everything before it has run and all its results are in memory. An event that
 // wasn't recorded in this capture can't be waited for. An error also ends the capture.
 func (r *Recorder) WaitEvent(e *Event) error {
-	return r.addEvent(opWait, e, func() error {
+	return r.addEvent(opWaitEvent, e, func() error {
 		at, ok := r.edges.newest[e]
 		if !ok {
 			return errOutside

@@ -99,7 +99,7 @@ func (t *Trace) owner() *Trace {
 	return t
 }
 
-// Replay runs the trace again. It returns once the commands are in the issue rings; Queue.Finish waits for the device. It
+// Replay runs the trace again. It returns once the commands are in the issue rings; Queue.Wait waits for the device. It
 // allocates nothing.
 //
 // The parts of a trace start together: within the time that it takes the host to make one store for each queue. Either
@@ -216,7 +216,7 @@ var errNoPart = errors.New("nothing was recorded for these queues")
 // error is ErrReserved, also for a call from inside.
 func (t *Trace) Release(ctx context.Context) error {
 	call := func(i int) *Call {
-		return &Call{Kind: CallRelease, Queues: t.calls[i].queues, Name: t.name, Object: t}
+		return &Call{Kind: CallReleaseTrace, Queues: t.calls[i].queues, Name: t.name, Object: t}
 	}
 	return observeAll(ctx, t.calls, call, func(int, *Call) {}, func() error { return t.release(ctx) })
 }

@@ -39,7 +39,7 @@ type param struct {
 
 type retired struct {
 	ext    allocator.Extent
-	finish uint64 // the number of the first Finish after which nothing uses it
+	finish uint64 // the number of the first wait for the queue after which nothing uses it
 }
 
 // add names words of what is being recorded.
@@ -383,7 +383,7 @@ func merge(ps []dispatch.Patch) []dispatch.Patch {
 	return out
 }
 
-// settleLocked releases the buffers that nothing uses any more, after that many Finishes have returned.
+// settleLocked releases the buffers that nothing uses any more, after that many waits have returned.
 func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error {
 	var errs []error
 	ps.retired = slices.DeleteFunc(ps.retired, func(r retired) bool {

@@ -75,7 +75,7 @@ func (e *OverlapError) Error() string {
 	if e.Site != "" {
 		at = " at " + e.Site
 	}
-	return fmt.Sprintf("dispatch: queue %d: %s%s: queue %d has put %s on the same workers, and nothing orders the two: record an event on queue %d after it and wait for it on queue %d, or finish queue %d first",
+	return fmt.Sprintf("dispatch: queue %d: %s%s: queue %d has put %s on the same workers, and nothing orders the two: record an event on queue %d after it and wait for it on queue %d, or wait for queue %d first",
 		e.Queue, e.Op, at, e.Owner, e.Last, e.Owner, e.Queue, e.Owner)
 }
 

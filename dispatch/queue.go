@@ -479,7 +479,7 @@ func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, l
 
 // Wait waits until everything that was submitted before has run and all its results are in memory.
 func (q *Queue) Wait(ctx context.Context) error {
-	done, _, err := q.record(ctx, "finish", false)
+	done, _, err := q.record(ctx, "wait", false)
 	if err != nil {
 		return err
 	}

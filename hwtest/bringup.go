@@ -195,15 +195,15 @@ func useAfterClose(t *fixture) {
 	q := d.Queue(0)
 	data := make([]byte, 64)
 	for name, err := range map[string]error{
-		"write":            q.Write(t.ctx, b, 0, data),
-		"read":             q.Read(t.ctx, b, 0, data),
-		"finish":           q.Wait(t.ctx),
-		"run":              q.Run(t.ctx, x),
-		"load":             second(d.Load(t.ctx, &reprise.Program{})),
-		"new buffer":       second(d.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64})),
-		"replay trace":     tr.Replay(t.ctx),
-		"release trace":    tr.Release(t.ctx),
-		"close executable": x.Release(t.ctx),
+		"write":              q.Write(t.ctx, b, 0, data),
+		"read":               q.Read(t.ctx, b, 0, data),
+		"wait for queue":     q.Wait(t.ctx),
+		"run":                q.Run(t.ctx, x),
+		"load":               second(d.Load(t.ctx, &reprise.Program{})),
+		"new buffer":         second(d.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64})),
+		"replay trace":       tr.Replay(t.ctx),
+		"release trace":      tr.Release(t.ctx),
+		"release executable": x.Release(t.ctx),
 		"capture": second(q.Capture(t.ctx, "t", func(context.Context, *reprise.Recorder) error {
 			t.Error("capture on a closed device calls its function")
 			return nil

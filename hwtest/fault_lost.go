@@ -116,12 +116,12 @@ func doubleRelease(t *fixture) {
 	g, _, second := use(2) // takes the places that the first ones had
 	before := u.allocated()
 	for name, err := range map[string]error{
-		"release trace":    tr.Release(t.ctx),
-		"close executable": x.Release(t.ctx),
-		"free buffer":      f.b.Release(),
-		"replay trace":     tr.Replay(t.ctx),
-		"run":              u.rq.Run(t.ctx, x),
-		"write":            u.rq.Write(t.ctx, f.b, 0, make([]byte, 16)),
+		"release trace":      tr.Release(t.ctx),
+		"release executable": x.Release(t.ctx),
+		"release buffer":     f.b.Release(),
+		"replay trace":       tr.Replay(t.ctx),
+		"run":                u.rq.Run(t.ctx, x),
+		"write":              u.rq.Write(t.ctx, f.b, 0, make([]byte, 16)),
 	} {
 		if !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("%s again: error %v, want ErrReleased", name, err)

@@ -100,7 +100,7 @@ func (b *Buffer) Release() error {
 	for i, buf := range b.bufs {
 		errs[i] = buf.Release()
 	}
-	return b.m.failure(fmt.Sprintf("free buffer %q", b.name), errs)
+	return b.m.failure(fmt.Sprintf("release buffer %q", b.name), errs)
 }
 
 // of says whether the buffer may be used with a mesh.

@@ -108,7 +108,7 @@ func (x *Executable) On(c *Chip) *reprise.Executable {
 
 // Release gives up the kernels' memory on all chips, and the hold on buffers.
 func (x *Executable) Release(ctx context.Context) error {
-	return x.m.each(ctx, fmt.Sprintf("close executable %q", x.name), func(i int) error {
+	return x.m.each(ctx, fmt.Sprintf("release executable %q", x.name), func(i int) error {
 		if x.xs[i] == nil {
 			return nil
 		}

@@ -118,10 +118,10 @@ func (q *Queue) Run(ctx context.Context, x *Executable) error {
 
 // Wait waits until everything in the queue has run on all chips and all its results are in memory.
 func (q *Queue) Wait(ctx context.Context) error {
-	if err := q.m.usable("finish"); err != nil {
+	if err := q.m.usable("wait for queue"); err != nil {
 		return err
 	}
-	return q.m.each(ctx, "finish", func(i int) error { return q.qs[i].Wait(ctx) })
+	return q.m.each(ctx, "wait for queue", func(i int) error { return q.qs[i].Wait(ctx) })
 }
 
 // Record makes an event mean this place in the queue, on every chip.

@@ -120,9 +120,9 @@ func TestTimeline(t *testing.T) {
 		var file bytes.Buffer
 		b.Must(line.WriteJSON(&file))
 		want := map[string][]string{
-			"host":    {"all of it", "write in", "run add", "replay adds", "record ran", "wait ran", "read out", "await out", "synchronize ran"},
+			"host":    {"all of it", "write in", "run add", "replay adds", "record ran", "wait event ran", "read out", "pending wait out", "event wait ran"},
 			"queue 0": {"write in", "run add", "replay adds"},
-			"queue 1": {"wait ran", "read out"},
+			"queue 1": {"wait event ran", "read out"},
 		}
 		if diff := cmp.Diff(want, readTrace(b.T, file.Bytes())); diff != "" {
 			b.Errorf("tracks (-want +got):\n%s", diff)
@@ -134,7 +134,7 @@ func TestTimeline(t *testing.T) {
 			i := slices.IndexFunc(spans, func(s observe.Span) bool { return s.Kind == kind && s.Queue == queue })
 			return &spans[i]
 		}
-		if replay, wait := find("replay", 0), find("wait", 1); wait.EndCycles < replay.EndCycles {
+		if replay, wait := find("replay", 0), find("wait event", 1); wait.EndCycles < replay.EndCycles {
 			b.Errorf("the wait ended at %d, before the replay did at %d", wait.EndCycles, replay.EndCycles)
 		}
 		for _, s := range spans {

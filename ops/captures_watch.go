@@ -3,7 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -16,7 +16,7 @@ type watcher struct{ d *Device }
 // isFunction reports whether a call is a function in graphs when it isn't part of an operation.
 func isFunction(k reprise.CallKind) bool {
 	switch k {
-	case reprise.CallWrite, reprise.CallRead, reprise.CallAwait, reprise.CallRun, reprise.CallReplay, reprise.CallFinish:
+	case reprise.CallWrite, reprise.CallRead, reprise.CallPendingWait, reprise.CallRun, reprise.CallReplay, reprise.CallQueueWait:
 		return true
 	}
 	return false
@@ -38,7 +38,7 @@ func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
 }
 
 func (c *captures) beginLocked(call *reprise.Call) {
-	name := fmt.Sprintf("reprise::%v", call.Kind)
+	name := "reprise::" + strings.ReplaceAll(call.Kind.String(), " ", "_")
 	args := []graph.Arg{{Text: call.Name}}
 	if call.Bytes > 0 {
 		args = append(args, text(call.Bytes))
@@ -62,7 +62,7 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 		for _, one := range c.stack {
 			one.rec.Allocate(g)
 		}
-	case call.Kind == reprise.CallFree && call.Err == nil && b != nil:
+	case call.Kind == reprise.CallReleaseBuffer && call.Err == nil && b != nil:
 		g := c.bufferLocked(w.d, b)
 		for _, one := range c.stack {
 			one.rec.Deallocate(g)

@@ -309,7 +309,7 @@ func TestOthersAreCaptured(t *testing.T) {
 	b.must(q.Wait(b.ctx))
 	b.must(buf.Release())
 	g := b.report(c).Graph
-	if d := cmp.Diff([]string{"reprise::write", "reprise::run", "nothing", "reprise::finish"}, graph.CallTrace(g)); d != "" {
+	if d := cmp.Diff([]string{"reprise::write", "reprise::run", "nothing", "reprise::queue_wait"}, graph.CallTrace(g)); d != "" {
 		t.Error(d)
 	}
 	cbs := only(g, graph.CircularAllocate)

@@ -40,7 +40,7 @@ func (e *MovedError) Error() string {
 	if e.Err != nil {
 		why = e.Err.Error()
 	}
-	return fmt.Sprintf("L1 input %q was at %#x when the programs were loaded: %s: free everything that was taken from the scratch area after it before the model returns", e.Buffer, e.Want, why)
+	return fmt.Sprintf("L1 input %q was at %#x when the programs were loaded: %s: release everything that was taken from the scratch area after it before the model returns", e.Buffer, e.Want, why)
 }
 
 // Unwrap returns why there was no room.

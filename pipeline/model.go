@@ -43,6 +43,6 @@ type Stages struct {
 	Last []*reprise.Executable
 	// Outputs are what is read for each input; nil stands for those of the configuration.
 	Outputs []*reprise.Buffer
-	// Close releases what the model holds; Pipeline.Close calls it. It may be nil.
+	// Close releases what the model holds; Pipeline.Release calls it. It may be nil.
 	Close func(context.Context) error
 }

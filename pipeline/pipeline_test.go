@@ -356,7 +356,7 @@ func TestPipelineModelMistakes(t *testing.T) {
 			var err error
 			left, err = bufs.Scratch.NewBuffer(reprise.BufferConfig{Size: 64, PageSize: 64, Name: "left"})
 			b.Must(err)
-		}), "free everything that was taken"},
+		}), "release everything that was taken"},
 	} {
 		before := b.Allocated()
 		p, err := pipeline.New(b.Dev, configs[tt.config], tt.model)

@@ -75,7 +75,7 @@ func TestExitCodes(t *testing.T) {
 			"a mismatch", t.Context(), &mismatchError{count: 1, how: "replayed"}, exitFailed,
 			"reprise: 1 results differ; the first is image 0 of batch 0, replayed: the device gave the scores [0 0 0 0 0 0 0 0 0 0], the integer network is defined to give [0 0 0 0 0 0 0 0 0 0]\n",
 		},
-		{"an error of package reprise", t.Context(), errors.New("reprise: finish: the device is closed"), exitFailed, "reprise: finish: the device is closed\n"},
+		{"an error of package reprise", t.Context(), errors.New("reprise: wait for queue: the device is closed"), exitFailed, "reprise: wait for queue: the device is closed\n"},
 		{"interrupted", interrupted, errors.New("whatever broke then"), exitInterrupted, "reprise: ended: interrupt signal received\n"},
 	} {
 		var b bytes.Buffer

@@ -91,7 +91,7 @@ func TestDemoTimeline(t *testing.T) {
 		track, name string
 		want        int
 	}{
-		{"host", "eager", 1}, {"host", "replay", 1}, {"host", "replay digits", batches}, {"host", "await layer 2 output", 2*batches + 2},
+		{"host", "eager", 1}, {"host", "replay", 1}, {"host", "replay digits", batches}, {"host", "pending wait layer 2 output", 2*batches + 2},
 		{"queue 0", "replay digits", batches}, {"queue 0", "run layer 0", batches + 2}, {"queue 0", "read layer 2 output", 2*batches + 2},
 		{"queue 1", "write input", 2*batches + 2}, // once more in each Compile
 	} {

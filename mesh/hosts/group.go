@@ -18,7 +18,7 @@ type Group struct {
 	m *mesh.Mesh
 
 	mu         sync.Mutex
-	fault      error // of this host, until a Finish succeeds
+	fault      error // of this host, until a Wait succeeds
 	unreported error // of its last replay, until the others have received it
 }
 
@@ -83,8 +83,8 @@ type Replayer interface {
 }
 
 // Replay waits until all hosts have called it and then replays a trace of this host's mesh. If a host has failed since its last
-// Finish, no host replays, and all get an *Error with the state of every host. A failure of this host's replay is returned here,
-// and by the next Replay or Finish on the other hosts. Traces with a Name must have the same one on all hosts (ErrOrder).
+// Wait, no host replays, and all get an *Error with the state of every host. A failure of this host's replay is returned here,
+// and by the next Replay or Wait on the other hosts. Traces with a Name must have the same one on all hosts (ErrOrder).
 func (g *Group) Replay(ctx context.Context, t Replayer) error {
 	op := "replay"
 	if named, ok := t.(interface{ Name() string }); ok {
@@ -106,7 +106,7 @@ func (g *Group) Wait(ctx context.Context, q *mesh.Queue) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	done := q.Wait(ctx)
-	err := g.report(ctx, "finish", errors.Join(g.unreported, done))
+	err := g.report(ctx, "wait for queue", errors.Join(g.unreported, done))
 	// A failure that could not be reported is kept: an exchange that has not started can be tried again.
 	g.fault = errors.Join(g.unreported, done)
 	return err

@@ -147,7 +147,7 @@ func TestGroup(t *testing.T) {
 			t.Errorf("host %d replayed", i)
 		}
 	}
-	// After a Finish all hosts replay again.
+	// After a Wait all hosts replay again.
 	for i, err := range each(func(i int) error {
 		return errors.Join(group[i].Wait(t.Context(), group[i].queue), group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
 	}) {
@@ -164,7 +164,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// A replay that failed on one host is reported to all in the next exchange, also if that is Finish, and also if a first Finish
+// A replay that failed on one host is reported to all in the next exchange, also if that is Wait, and also if a first Wait
 // ended before its exchange. Then all hosts work again.
 func TestFinishTellsOfReplay(t *testing.T) {
 	nodes := listen(t, 2, 2)

@@ -2,6 +2,7 @@ package otel
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -57,7 +58,7 @@ type calls struct {
 
 // Begin implements reprise.Observer.
 func (c *calls) Begin(ctx context.Context, call *reprise.Call) {
-	_, span := c.tracer.Start(ctx, "reprise::"+call.Kind.String())
+	_, span := c.tracer.Start(ctx, "reprise::"+strings.ReplaceAll(call.Kind.String(), " ", "_"))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open[call] = span

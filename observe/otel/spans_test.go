@@ -29,9 +29,9 @@ func TestSpans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(t.Context())
 	d := ops.New(dev, ops.WithObserver(spans))
-	defer d.Close(context.Background())
+	defer d.Release(context.Background())
 	x, err := d.Empty(t.Context(), ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer dev.Close()
+	defer dev.Close(ctx)
 	d := ops.New(dev, ops.WithObserver(spans))
 	x, err := d.Empty(ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.Int32, Memory: ops.Interleaved(allocator.DRAM)})
 	if err != nil {

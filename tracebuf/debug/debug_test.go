@@ -85,7 +85,7 @@ func (m *machine) Exclusive(_ context.Context, _ string, f func(debug.Session) e
 func (m *machine) Inside(context.Context, string, func(debug.Memory) error) error { return nil }
 func (m *machine) Restarted() error                                               { return nil }
 func (m *machine) Commands(part int) []byte                                       { return m.parts[part].Image.Bytes }
-func (m *machine) Wait(context.Context, int) error                               { return nil }
+func (m *machine) Wait(context.Context, int) error                                { return nil }
 func (m *machine) Recover(context.Context) error                                  { return nil }
 func (m *machine) Hangs(error) bool                                               { return false }
 func (m *machine) Verify(context.Context, int) error                              { return nil }
