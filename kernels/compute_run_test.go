@@ -87,7 +87,7 @@ func open(t *testing.T, b backend) *bench {
 	}
 	t.Cleanup(func() {
 		if !t.Failed() {
-			if err := dev.Close(); err != nil {
+			if err := dev.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -201,9 +201,9 @@ func (b *bench) runFormats(src kernels.ComputeSource, in []pages, out kernels.Fo
 	b.must(q.Run(b.ctx, x))
 	result := make([]byte, n*out.TileBytes())
 	b.must(q.Read(b.ctx, to, 0, result))
-	b.must(x.Close(b.ctx))
+	b.must(x.Release(b.ctx))
 	for _, buf := range p.Buffers {
-		b.must(buf.Free())
+		b.must(buf.Release())
 	}
 	return result
 }
