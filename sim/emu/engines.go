@@ -18,7 +18,7 @@ type engines struct {
 	ops []engineOp // in the order in which cores gave them; done of them are taken
 	// Ops of a thread whose queue has no room for an instruction: it, and what its core gave after it. Only a core that gave
 	// several in one round gets here; it can't give more.
-	waiting [3][]engineOp
+	waiting [3]opQueue
 	done    int
 	ran     bool      // an instruction was executed, since cores were last told
 	core    *core     // who gave what was taken last
@@ -39,6 +39,23 @@ type engineOp struct {
 	arrived bool  // what the core has stored before has arrived
 	at, v   uint32
 	pc      uint32
+}
+
+// opQueue is ops that wait.
+type opQueue struct {
+	ops   []engineOp
+	first int
+}
+
+func (q *opQueue) empty() bool { return q.first == len(q.ops) }
+
+// pop takes the first op.
+func (q *opQueue) pop() engineOp {
+	op := q.ops[q.first]
+	if q.first++; q.empty() {
+		q.ops, q.first = q.ops[:0], 0
+	}
+	return op
 }
 
 type engineOpKind uint8
@@ -76,7 +93,7 @@ func (t *tile) enginesOf() *engines {
 func (t *tile) give(o origin, op engineOp) slowResult {
 	e, c := t.enginesOf(), t.chip
 	switch {
-	case len(e.waiting[op.thread]) != 0 && (o.core.hw != 0 || op.kind == opPush):
+	case !e.waiting[op.thread].empty() && (o.core.hw != 0 || op.kind == opPush):
 		return slowBlocked
 	case len(e.ops) >= maxEngineOps:
 		return slowAgain
@@ -110,7 +127,7 @@ func (t *tile) quiet(o origin) slowResult {
 	switch {
 	case len(e.ops) != 0:
 		return slowAgain
-	case o.core.hw != 0 && len(e.waiting[o.core.hw-1]) != 0:
+	case o.core.hw != 0 && !e.waiting[o.core.hw-1].empty():
 		return slowBlocked
 	}
 	return slowDone
@@ -150,8 +167,8 @@ func (e *engines) run() {
 		}
 		op := e.ops[e.done]
 		e.done++
-		if w := &e.waiting[op.thread]; e.mustWait(op) || len(*w) != 0 && (op.hw != 0 || op.kind == opPush) {
-			*w = append(*w, op)
+		if w := &e.waiting[op.thread]; e.mustWait(&op) || !w.empty() && (op.hw != 0 || op.kind == opPush) {
+			w.ops = append(w.ops, op)
 		} else {
 			e.take(op)
 		}
@@ -159,19 +176,17 @@ func (e *engines) run() {
 }
 
 // mustWait reports whether the queue has no room for an op.
-func (e *engines) mustWait(op engineOp) bool { return op.stalls && !e.CanPush(int(op.thread)) }
+func (e *engines) mustWait(op *engineOp) bool { return op.stalls && !e.CanPush(int(op.thread)) }
 
 // takeWaiting takes an op that has waited for room in a queue, if there is one that can be taken.
 func (e *engines) takeWaiting() bool {
 	for n := range e.waiting {
 		w := &e.waiting[n]
-		if len(*w) == 0 || e.mustWait((*w)[0]) {
+		if w.empty() || e.mustWait(&w.ops[w.first]) {
 			continue
 		}
-		op := (*w)[0]
-		*w = (*w)[:copy(*w, (*w)[1:])]
 		e.ran = true // cores may go on
-		e.take(op)
+		e.take(w.pop())
 		return true
 	}
 	return false

@@ -45,6 +45,7 @@ type Engine struct {
 	dst        dst
 	sfpu       sfpu
 	packer     packer
+	mathPlan   mathPlan
 	buffers    *buffers // nil until an unpacker or packer needs them
 
 	hazards *hazards

@@ -41,20 +41,38 @@ type operation struct {
 	shortExponents bool   // of data in the sources
 }
 
-// begin resolves formats and rows. It returns false if it refuses.
-func (e *Engine) begin(t *thread, o *operation, dst uint32) bool {
+// mathPlan is what the matrix unit makes of the configuration, as long as that stays the same.
+type mathPlan struct {
+	bank    *[numConfigWords]uint32 // nil if there is none
+	version uint32
+	a, b    uint32 // formats
+	math    arith.Math
+}
+
+// planMath finds out what to make of the configuration. It returns false if it refuses.
+func (e *Engine) planMath(t *thread) bool {
 	if e.on(t, cfgSrcAForced) {
 		return e.refuse(UnsupportedFunctionality, "a format of SrcA that overrides the configured one")
 	}
-	o.a = e.implied(t, thExplicitSrcA, e.cfg(t, cfgSrcAFormat), &e.srcA)
-	o.b = e.implied(t, thExplicitSrcB, e.cfg(t, cfgSrcBFormat), &e.srcB)
-	o.math = arith.Math{
-		Arch: e.chip, A: arith.Format(o.a), B: arith.Format(o.b),
-		Int8:           e.on(t, cfgInt8Math),
-		Phase:          uint8((t.fidelity + t.field(thFidelityBase)) & 3),
-		KeepDenormalsB: e.on(t, cfgKeepDenormals),
+	int8 := e.on(t, cfgInt8Math)
+	e.mathPlan = mathPlan{
+		bank: t.bank, version: e.version, a: e.cfg(t, cfgSrcAFormat), b: e.cfg(t, cfgSrcBFormat),
+		math: arith.Math{Arch: e.chip, Int8: int8, Wide: int8 || e.on(t, cfgFp32Dst), KeepDenormalsB: e.on(t, cfgKeepDenormals)},
 	}
-	o.math.Wide = o.math.Int8 || e.on(t, cfgFp32Dst)
+	return true
+}
+
+// begin resolves formats and rows. It returns false if it refuses.
+func (e *Engine) begin(t *thread, o *operation, dst uint32) bool {
+	p := &e.mathPlan
+	if (p.bank != t.bank || p.version != e.version) && !e.planMath(t) {
+		return false
+	}
+	o.a = e.implied(t, thExplicitSrcA, p.a, &e.srcA)
+	o.b = e.implied(t, thExplicitSrcB, p.b, &e.srcB)
+	o.math = p.math
+	o.math.A, o.math.B = arith.Format(o.a), arith.Format(o.b)
+	o.math.Phase = uint8((t.fidelity + t.field(thFidelityBase)) & 3)
 	o.shortExponents = o.math.Int8 || formats(shortExponents).has(o.a)
 	o.rowA, o.rowB, o.rowD = t.a.value, t.b.value, t.d.value+dst+t.field(thDstOffset)
 	return true
@@ -159,26 +177,32 @@ func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 	return e.advance(t, mode, true) && e.clearValid(t, clear)
 }
 
-// elementwise is one of ELWADD, ELWSUB and ELWMUL on rows.
-type elementwise func(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool)
+// elementwise is one of ELWADD, ELWSUB and ELWMUL.
+type elementwise uint8
 
-func (e *Engine) elwadd(t *thread, a elwaddArgs) bool {
-	return e.elementwise(t, elwmulArgs(a), false, func(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool) {
-		m.ElwAddRows(high, low, a, b, accumulate)
-	})
-}
+const (
+	elwadd elementwise = iota
+	elwsub
+	elwmul
+)
 
-func (e *Engine) elwsub(t *thread, a elwsubArgs) bool {
-	return e.elementwise(t, elwmulArgs(a), false, func(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool) {
-		m.ElwSubRows(high, low, a, b, accumulate)
-	})
-}
+func (e *Engine) elwadd(t *thread, a elwaddArgs) bool { return e.elementwise(t, elwmulArgs(a), elwadd) }
+
+func (e *Engine) elwsub(t *thread, a elwsubArgs) bool { return e.elementwise(t, elwmulArgs(a), elwsub) }
 
 // elwmul always adds to Dst.
-func (e *Engine) elwmul(t *thread, a elwmulArgs) bool {
-	return e.elementwise(t, a, true, func(m *arith.Math, high, low []dstRow, a, b []srcRow, _ bool) {
+func (e *Engine) elwmul(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwmul) }
+
+// rows computes rows of Dst.
+func (f elementwise) rows(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool) {
+	switch f {
+	case elwadd:
+		m.ElwAddRows(high, low, a, b, accumulate)
+	case elwsub:
+		m.ElwSubRows(high, low, a, b, accumulate)
+	default:
 		m.ElwMulRows(high, low, a, b)
-	})
+	}
 }
 
 // Broadcasts of SrcB, in the modifier of elementwise instructions.
@@ -188,7 +212,8 @@ const (
 )
 
 // elementwise computes 8 rows.
-func (e *Engine) elementwise(t *thread, a elwmulArgs, product bool, f elementwise) bool {
+func (e *Engine) elementwise(t *thread, a elwmulArgs, f elementwise) bool {
+	product := f == elwmul
 	switch {
 	case a.dst%8 != 0:
 		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 8", a.dst)
@@ -217,9 +242,9 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, product bool, f elementwis
 	}
 	if o.math.Wide {
 		high, low := e.dst.block32(o.rowD, 8)
-		f(&o.math, high, low, left, right, a.accumulate != 0)
+		f.rows(&o.math, high, low, left, right, a.accumulate != 0)
 	} else {
-		f(&o.math, e.dst.block16(o.rowD, 8), nil, left, right, a.accumulate != 0)
+		f.rows(&o.math, e.dst.block16(o.rowD, 8), nil, left, right, a.accumulate != 0)
 	}
 	return e.advance(t, a.mode, true) && e.clearValid(t, a.clear)
 }

@@ -27,6 +27,11 @@ type packPlan struct {
 	outBits    uint32
 	bfp        bool
 	rows       uint32 // of a face
+	strides    [4]uint32
+	align      uint32             // of strides
+	places     [numPackers]uint32 // in Dst, of each packer
+	sets       uint32             // of edges, by packer
+	whole      [2]bool            // the edges of a set hide nothing
 }
 
 // packPlace is where a packer goes on.
@@ -71,7 +76,34 @@ func (e *Engine) planPack(t *thread, p *packing) bool {
 		return false
 	}
 	p.bank, p.version, p.rows = t.bank, e.version, e.cfg(t, cfgPackRows)
+	p.align = bytesOf(elementBits(p.in))
+	for i, f := range []configField{cfgPackXStride, cfgPackYStride, cfgPackZStride, cfgPackWStride} {
+		if p.strides[i] = e.cfg(t, f); p.strides[i]%p.align != 0 {
+			return e.refuse(UndefinedBehavior, "stride %d of data of %d bytes", p.strides[i], p.align)
+		}
+	}
+	for i := range p.places {
+		p.places[i] = e.cfg(t, cfgPackDst+configField(i))
+	}
+	p.sets = e.cfg(t, cfgEdgeRowSet)
+	for set := range p.whole {
+		p.whole[set] = e.edgesHideNothing(t, uint32(set), p.rows)
+	}
 	*plan = p.packPlan
+	return true
+}
+
+// edgesHideNothing reports whether a set of edges keeps all data of a face of so many rows.
+func (e *Engine) edgesHideNothing(t *thread, set, rows uint32) bool {
+	if e.on(t, cfgEdgeMode) {
+		return false
+	}
+	for row := range rows {
+		which := e.cfg(t, cfgRowSets+configField(16*set+row))
+		if which > 1 || e.cfg(t, cfgEdgeMask+configField(which)) != 0xFFFF {
+			return false
+		}
+	}
 	return true
 }
 
@@ -220,17 +252,11 @@ func (e *Engine) packFormats(t *thread, p *packing) bool {
 
 // packFrom finds the first row of Dst.
 func (e *Engine) packFrom(t *thread, p *packing) bool {
-	align := bytesOf(elementBits(p.in))
-	for _, f := range []configField{cfgPackXStride, cfgPackYStride, cfgPackZStride, cfgPackWStride} {
-		if v := e.cfg(t, f); v%align != 0 {
-			return e.refuse(UndefinedBehavior, "stride %d of data of %d bytes", v, align)
-		}
-	}
 	in := &p.adc.channel[0]
 	if in.x.value != 0 {
 		return e.refuse(UnimplementedFunctionality, "X counter %d of channel 0", in.x.value)
 	}
-	at := (in.y.value*e.cfg(t, cfgPackYStride) + in.z.value*e.cfg(t, cfgPackZStride) + in.w.value*e.cfg(t, cfgPackWStride)) / align
+	at := (in.y.value*p.strides[1] + in.z.value*p.strides[2] + in.w.value*p.strides[3]) / p.align
 	if at%rowSize != 0 {
 		return e.refuse(UnimplementedFunctionality, "data at %d: want the start of a row", at)
 	}
@@ -279,11 +305,11 @@ func (e *Engine) packCount(p *packing) bool {
 
 // packOne lets packer i pack its data.
 func (e *Engine) packOne(t *thread, p *packing, i uint32) bool {
-	set := e.cfg(t, cfgEdgeRowSet) >> (2 * i) & 3
+	set := p.sets >> (2 * i) & 3
 	if set > 1 {
 		return e.refuse(UnimplementedFunctionality, "edges of set %d: want 0 or 1", set)
 	}
-	first := (p.from + e.cfg(t, cfgPackDst+configField(i))) % dstRows
+	first := (p.from + p.places[i]) % dstRows
 	if first+(p.count+rowSize-1)/rowSize > dstRows {
 		return e.refuse(UnimplementedFunctionality, "%d data from row %d of Dst on", p.count, first)
 	}
@@ -405,6 +431,23 @@ func (e *Engine) packCheck(t *thread, p *packing) bool {
 // packRows packs p.count data.
 func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint32) bool {
 	values := e.buffer().values[:p.count]
+	if e.packWhole(p, at, set, first) {
+		if !p.checked && !e.packCheck(t, p) {
+			return false
+		}
+		for i := uint32(0); i < p.count; i += rowSize {
+			row := (*srcRow)(values[i:])
+			e.convertRow(p, row, p.row(first, i/rowSize))
+			if p.bfp && !e.packBlock(p, at.data+p.outBits*i/8, at.exponents+i/16, row) {
+				return false
+			}
+		}
+		at.row = (at.row + p.count/rowSize) % p.rows
+		if !p.bfp {
+			e.packStore(p, at.data, values)
+		}
+		return true
+	}
 	for i := uint32(0); i < p.count; i += rowSize {
 		n := min(p.count-i, rowSize)
 		keep, ok := e.edge(t, p, at, set, n)
@@ -435,11 +478,24 @@ func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint3
 	return true
 }
 
+// packWhole reports whether data are whole rows of which edges hide nothing, all of them inside of Dst and L1.
+func (e *Engine) packWhole(p *packing, at *packPlace, set, first uint32) bool {
+	n := p.count / rowSize
+	return p.whole[set] && p.count%rowSize == 0 && at.column == 0 && at.row < p.rows && p.row(first, n-1) < dstRows &&
+		at.data < e.tile.L1Size() && at.data+p.outBits*p.count/8 <= e.tile.L1Size()
+}
+
 // packRow reads and converts a row of Dst.
 func (e *Engine) packRow(p *packing, values *srcRow, row uint32) bool {
 	if row >= dstRows {
 		return e.refuse(UndefinedBehavior, "row %d of Dst", row)
 	}
+	e.convertRow(p, values, row)
+	return true
+}
+
+// convertRow is packRow for a row that exists.
+func (e *Engine) convertRow(p *packing, values *srcRow, row uint32) {
 	var zero dstRow
 	high, low := &zero, &zero
 	at := row
@@ -453,18 +509,15 @@ func (e *Engine) packRow(p *packing, values *srcRow, row uint32) bool {
 		}
 	}
 	p.conversion.Row(values, high, low)
-	return true
 }
 
 // packStore writes data without shared exponents to L1, or adds them.
 func (e *Engine) packStore(p *packing, addr uint32, values []uint32) {
-	data := e.buffer().bytes[:uint32(len(values))*p.outBits/8]
-	words := e.tile.L1(addr + uint32(len(data)))
-	if p.conversion.Accumulate {
-		wordBytes(data, words, addr)
-	}
+	buf := e.buffer().bytes[:uint32(len(values))*p.outBits/8]
+	words := e.tile.L1(addr + uint32(len(buf)))
+	data := view(words, addr, buf)
 	p.conversion.Store(data, values)
-	setWordBytes(words, addr, data)
+	unview(words, addr, data)
 	e.tile.Stored(addr, len(data))
 }
 

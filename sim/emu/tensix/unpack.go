@@ -390,7 +390,11 @@ func (e *Engine) unpackData(t *thread, u *unpacking, zero bool) bool {
 	words := e.tile.L1(u.end(e.tile.L1Size()))
 	for i := uint32(0); i < u.count; i += step {
 		n := min(step, u.count-i)
-		values := e.chunk(&conversion, u, words, i, n)
+		if to, ok := e.unpackRows(u, u.to+i, n); ok {
+			e.chunk(&conversion, u, words, i, to)
+			continue
+		}
+		values := e.chunk(&conversion, u, words, i, e.buffer().values[:n])
 		if u.toDst {
 			e.unpackDst(u, u.to+i, values)
 		} else {
@@ -415,13 +419,20 @@ func (e *Engine) buffer() *buffers {
 	return e.buffers
 }
 
-// chunk converts n data, from datum i on.
-func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i, n uint32) []uint32 {
-	b := e.buffer()
+// unpackRows returns where in the unpacker's bank of a source n data go, if they are whole rows and come as they are.
+func (e *Engine) unpackRows(u *unpacking, to, n uint32) ([]uint32, bool) {
+	if u.toDst || u.haloize || n%rowSize != 0 || to/rowSize+n/rowSize > srcRows {
+		return nil, false
+	}
+	s, _ := e.source(u.unit)
+	return flat(s.change(s.unpack), to/rowSize, n/rowSize), true
+}
+
+// chunk converts data to values, from datum i on.
+func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i uint32, values []uint32) []uint32 {
+	b, n := e.buffer(), uint32(len(values))
 	at := u.at(i)
-	data := b.bytes[:(at%8+n*u.inBits+7)/8]
-	wordBytes(data, words, at/8)
-	values := b.values[:n]
+	data := view(words, at/8, b.bytes[:(at%8+n*u.inBits+7)/8])
 	if u.toDst {
 		conversion.DstElements(values, data)
 		return values
@@ -429,8 +440,7 @@ func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i
 	var exponents []byte
 	first := u.exponents + i
 	if u.bfp && !u.forced {
-		exponents = b.exponents[:(first%16+n+15)/16]
-		wordBytes(exponents, words, first/16)
+		exponents = view(words, first/16, b.exponents[:(first%16+n+15)/16])
 	}
 	conversion.Elements(values, data, int(at%8), exponents, int(first%16))
 	return values

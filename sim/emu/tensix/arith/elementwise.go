@@ -121,17 +121,17 @@ func (m Math) addOrSub(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bool) 
 	if !m.wide() {
 		lo = nil
 	}
+	if m.vectorAdd() {
+		m.elwAddAVX2(hi, lo, a, b, 1, flip, accumulate)
+		return
+	}
 	if !accumulate {
 		*hi = DstRow{}
 		if lo != nil {
 			*lo = DstRow{}
 		}
 	}
-	if !m.vectorAdd() {
-		m.add(hi, lo, a, b, flip)
-		return
-	}
-	m.elwAddAVX2(hi, lo, a, b, 1, flip)
+	m.add(hi, lo, a, b, flip)
 }
 
 func (m Math) addOrSubRows(hi, lo []DstRow, a, b []Row, flip uint32, accumulate bool) {
@@ -151,13 +151,7 @@ func (m Math) addOrSubRows(hi, lo []DstRow, a, b []Row, flip uint32, accumulate 
 		lo = lo[:n]
 		low = &lo[0]
 	}
-	if !accumulate {
-		clear(hi)
-		if low != nil {
-			clear(lo)
-		}
-	}
-	m.elwAddAVX2(&hi[0], low, &a[0], &b[0], n, flip)
+	m.elwAddAVX2(&hi[0], low, &a[0], &b[0], n, flip, accumulate)
 }
 
 // add is addOrSub without vector instructions; it accumulates.

@@ -22,15 +22,12 @@ type kernel struct {
 	c152, c253   uint32
 }
 
-func (m Math) kernel() kernel {
-	bias := m.productBias()
-	k := kernel{
-		bias: makeTwice(int16(bias)), least: makeTwice(int16(max(bias, 0) - bias)),
-		exponentMask: 0xFF, mantissaMask: 0x7F00,
-		roundMask: ^uint32(0),
-		limit:     0x7F800000 - 1<<23,
-		c152:      152, c253: 253,
-	}
+// fill sets all but bias and least.
+func (k *kernel) fill(m *Math) {
+	k.exponentMask, k.mantissaMask = 0xFF, 0x7F00
+	k.roundAdd, k.roundMask, k.drop = 0, ^uint32(0), 0
+	k.limit = 0x7F800000 - 1<<23
+	k.c152, k.c253 = 152, 253
 	if !m.wide() {
 		k.roundAdd, k.roundMask, k.drop = 1<<12, ^uint32(0x1FFF), 16
 		if m.half() {
@@ -40,15 +37,17 @@ func (m Math) kernel() kernel {
 		}
 	}
 	k.point = 150 - uint32(k.drop)
+	k.quirk = 0
 	if m.Arch == Wormhole {
 		k.quirk = 27
 	}
-	return k
 }
 
 // mulRowsAVX2 is mulRow for n rows that follow one another in hi, lo and b. lo is nil if Dst is narrow.
 func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {
-	k := m.kernel()
+	bias := m.productBias()
+	k := kernel{bias: makeTwice(int16(bias)), least: makeTwice(int16(max(bias, 0) - bias))}
+	k.fill(&m)
 	mulRowsAVX2(hi, lo, &a.exponent, &a.factor[m.Phase&1], &b.exponent, &b.factor[m.Phase>>1&1], n, &k)
 }
 
@@ -68,44 +67,56 @@ type pairKernel struct {
 	rebias       uint32    // of a sum
 }
 
-func (m Math) pairKernel() pairKernel {
-	k := pairKernel{
-		kernel: m.kernel(),
-		maskA:  m.A.srcMask() &^ 0x1FFF, maskB: m.B.srcMask() &^ 0x1FFF,
-		bias:  m.productBias(),
-		shift: [2]uint64{19, 17}, bits: [2]uint32{0xF, 0x3F}, lead: [2]uint32{0x10, 0x40},
-	}
+func (k *pairKernel) fill(m *Math) {
+	k.kernel.fill(m)
+	k.maskA, k.maskB = m.A.srcMask()&^0x1FFF, m.B.srcMask()&^0x1FFF
 	if m.KeepDenormalsB {
 		k.keep = ^uint32(0)
 	}
+}
+
+// fillPhase sets what only products need.
+func (k *pairKernel) fillPhase(m *Math) {
+	k.bias = m.productBias()
+	k.zero = uint32(max(k.bias, 0))
+	k.shift, k.bits, k.lead = [2]uint64{19, 17}, [2]uint32{0xF, 0x3F}, [2]uint32{0x10, 0x40}
 	if m.Phase&1 != 0 {
 		k.shift[0], k.bits[0], k.lead[0] = 14, 0x1F, 0
 	}
 	if m.Phase&2 != 0 {
 		k.shift[1], k.bits[1], k.lead[1] = 10, 0x78, 0
 	}
-	return k
 }
 
 // elwMulAVX2 is mul for n rows that follow one another. lo is nil if Dst is narrow.
 func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
-	k := m.pairKernel()
-	k.zero = uint32(max(k.bias, 0))
+	var k pairKernel
+	k.fill(&m)
+	k.fillPhase(&m)
 	elwMulAVX2(hi, lo, a, b, n, &k)
 }
 
-// elwAddAVX2 is add for n rows that follow one another. lo is nil if Dst is narrow.
-func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32) {
-	k := m.pairKernel()
-	k.flip = flip
+// elwAddAVX2 is add for n rows that follow one another. lo is nil if Dst is narrow. Unless it accumulates, Dst isn't read.
+func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32, accumulate bool) {
+	k := pairKernel{flip: flip}
+	k.fill(&m)
 	if m.wide() && m.half() {
 		k.rebias, k.zero = 127-15, 127-30
 	}
-	elwAddAVX2(hi, lo, a, b, n, &k)
+	if accumulate {
+		elwAddAVX2(hi, lo, a, b, n, &k)
+	} else {
+		elwSumAVX2(hi, lo, a, b, n, &k)
+	}
 }
 
 //go:noescape
 func elwMulAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
+
+// elwSumAVX2 is elwAddAVX2 for a Dst of zeros.
+//
+//go:noescape
+func elwSumAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
 
 //go:noescape
 func elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)

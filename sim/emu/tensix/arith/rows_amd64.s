@@ -91,13 +91,8 @@ GLOBL fifteen<>(SB), RODATA|NOPTR, $32
 	VPADDD  Y11, v, v    \
 	VPSRAVD d, v, v
 
-// ACCUMULATE adds to the eight data of Dst from byte at on the terms Y0 with exponents Y1 and Y2 with exponents Y3, as
-// Math.accumulate does. Terms are signed: to align one, half of what is shifted out is added. The leading one of a sum is
-// the exponent of its conversion to float, which can't round up to the next power of two as the bit below the leading one is
-// cleared for it. Exponents are kept less 2, so that results that overflow have no sign bit before they are limited.
-#define ACCUMULATE(at, narrowIn, narrowOut) \
-	VPSLLD       $13, Y0, Y0              \
-	VPSLLD       $13, Y2, Y2              \
+// LOAD loads eight data of Dst from byte at on: bits to Y4, exponents to Y5, mantissas to Y6. Y7 is ones, Y12 31.
+#define LOAD(at, narrowIn) \
 	VPMOVZXWD    at(DI), Y4               \
 	VPBROADCASTD kernel_exponentMask, Y5  \
 	VPAND        Y4, Y5, Y5               \
@@ -117,29 +112,12 @@ narrowIn: \
 	VPCMPEQD     Y10, Y5, Y10             \
 	VPOR         Y11, Y6, Y6              \
 	VPANDN       Y6, Y10, Y6              \
-	VPSLLD       $16, Y4, Y4              \
-	VPMAXSD      Y3, Y1, Y10              \
-	VPMAXSD      Y5, Y10, Y10             \
-	VPSUBD       Y1, Y10, Y1              \
-	VPSUBD       Y3, Y10, Y3              \
-	VPSUBD       Y5, Y10, Y5              \
-	VPMINSD      Y12, Y1, Y1              \
-	VPMINSD      Y12, Y3, Y3              \
-	VPMINSD      Y12, Y5, Y5              \
-	ALIGN(Y1, Y0)                         \
-	ALIGN(Y3, Y2)                         \
-	ALIGN(Y5, Y6)                         \
-	VPBROADCASTD kernel_roundAdd, Y11     \
-	VPBROADCASTD kernel_roundMask, Y12    \
-	VPADDD       Y11, Y0, Y0              \
-	VPADDD       Y11, Y2, Y2              \
-	VPADDD       Y11, Y6, Y6              \
-	VPAND        Y12, Y0, Y0              \
-	VPAND        Y12, Y2, Y2              \
-	VPAND        Y12, Y6, Y6              \
-	VPSIGND      Y4, Y6, Y6               \
-	VPADDD       Y2, Y0, Y0               \
-	VPADDD       Y6, Y0, Y0 \
+	VPSLLD       $16, Y4, Y4
+
+// NORMALISE rounds the eight sums Y0, of exponents Y10, and stores them to Dst from byte at on. The leading one of a sum is the
+// exponent of its conversion to float, which can't round up to the next power of two as the bit below the leading one is
+// cleared for it. Exponents are kept less 2, so that results that overflow have no sign bit before they are limited.
+#define NORMALISE(at, narrowOut) \
 	VPABSD       Y0, Y2                   \
 	VPSRLD       $1, Y2, Y3               \
 	VPANDN       Y2, Y3, Y3 \
@@ -201,6 +179,69 @@ narrowOut: \
 	VEXTRACTI128 $1, Y0, X1               \
 	VPACKUSDW    X1, X0, X0               \
 	VMOVDQU      X0, at(DI)
+
+// ACCUMULATE adds to the eight data of Dst from byte at on the terms Y0 with exponents Y1 and Y2 with exponents Y3, as
+// Math.accumulate does. Terms are signed: to align one, half of what is shifted out is added.
+#define ACCUMULATE(at, narrowIn, narrowOut) \
+	VPSLLD       $13, Y0, Y0              \
+	VPSLLD       $13, Y2, Y2              \
+	LOAD(at, narrowIn)                    \
+	VPMAXSD      Y3, Y1, Y10              \
+	VPMAXSD      Y5, Y10, Y10             \
+	VPSUBD       Y1, Y10, Y1              \
+	VPSUBD       Y3, Y10, Y3              \
+	VPSUBD       Y5, Y10, Y5              \
+	VPMINSD      Y12, Y1, Y1              \
+	VPMINSD      Y12, Y3, Y3              \
+	VPMINSD      Y12, Y5, Y5              \
+	ALIGN(Y1, Y0)                         \
+	ALIGN(Y3, Y2)                         \
+	ALIGN(Y5, Y6)                         \
+	VPBROADCASTD kernel_roundAdd, Y11     \
+	VPBROADCASTD kernel_roundMask, Y12    \
+	VPADDD       Y11, Y0, Y0              \
+	VPADDD       Y11, Y2, Y2              \
+	VPADDD       Y11, Y6, Y6              \
+	VPAND        Y12, Y0, Y0              \
+	VPAND        Y12, Y2, Y2              \
+	VPAND        Y12, Y6, Y6              \
+	VPSIGND      Y4, Y6, Y6               \
+	VPADDD       Y2, Y0, Y0               \
+	VPADDD       Y6, Y0, Y0 \
+	NORMALISE(at, narrowOut)
+
+// ACCUMULATE1 is ACCUMULATE without the second term. Exponents are not negative.
+#define ACCUMULATE1(at, narrowIn, narrowOut) \
+	VPSLLD       $13, Y0, Y0              \
+	LOAD(at, narrowIn)                    \
+	VPMAXSD      Y5, Y1, Y10              \
+	VPSUBD       Y1, Y10, Y1              \
+	VPSUBD       Y5, Y10, Y5              \
+	VPMINSD      Y12, Y1, Y1              \
+	VPMINSD      Y12, Y5, Y5              \
+	ALIGN(Y1, Y0)                         \
+	ALIGN(Y5, Y6)                         \
+	VPBROADCASTD kernel_roundAdd, Y11     \
+	VPBROADCASTD kernel_roundMask, Y12    \
+	VPADDD       Y11, Y0, Y0              \
+	VPADDD       Y11, Y6, Y6              \
+	VPAND        Y12, Y0, Y0              \
+	VPAND        Y12, Y6, Y6              \
+	VPSIGND      Y4, Y6, Y6               \
+	VPADDD       Y6, Y0, Y0               \
+	NORMALISE(at, narrowOut)
+
+// SET is ACCUMULATE1 for a Dst of zeros, without loading it.
+#define SET(at, narrowOut) \
+	VPSLLD       $13, Y0, Y0              \
+	VPCMPEQD     Y7, Y7, Y7               \
+	VPSRLD       $31, Y7, Y7              \
+	VMOVDQA      Y1, Y10                  \
+	VPBROADCASTD kernel_roundAdd, Y11     \
+	VPBROADCASTD kernel_roundMask, Y12    \
+	VPADDD       Y11, Y0, Y0              \
+	VPAND        Y12, Y0, Y0              \
+	NORMALISE(at, narrowOut)
 
 // func mulRowsAVX2(hi, lo *DstRow, ae, af *[16][16]int16, be, bf *[16]twice, n int, k *kernel)
 TEXT ·mulRowsAVX2(SB), NOSPLIT, $0-64
@@ -364,11 +405,6 @@ next:
 	VPBROADCASTD pair_zero, Y3    \
 	VPBLENDVB    Y2, Y3, Y1, Y1
 
-// SECOND is no second term.
-#define SECOND \
-	VPXOR Y2, Y2, Y2 \
-	VPXOR Y3, Y3, Y3
-
 // func elwMulAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
 TEXT ·elwMulAVX2(SB), NOSPLIT, $0-48
 	MOVQ hi+0(FP), DI
@@ -380,11 +416,9 @@ TEXT ·elwMulAVX2(SB), NOSPLIT, $0-48
 
 row:
 	MULTIPLY(0)
-	SECOND
-	ACCUMULATE(0, in0, out0)
+	ACCUMULATE1(0, in0, out0)
 	MULTIPLY(32)
-	SECOND
-	ACCUMULATE(16, in1, out1)
+	ACCUMULATE1(16, in1, out1)
 	ADDQ $32, DI
 	ADDQ $64, SI
 	ADDQ $64, DX
@@ -409,11 +443,36 @@ TEXT ·elwAddAVX2(SB), NOSPLIT, $0-48
 
 row:
 	ADD(0)
-	SECOND
-	ACCUMULATE(0, in0, out0)
+	ACCUMULATE1(0, in0, out0)
 	ADD(32)
-	SECOND
-	ACCUMULATE(16, in1, out1)
+	ACCUMULATE1(16, in1, out1)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	TESTQ R8, R8
+	JZ next
+	ADDQ $32, R8
+
+next:
+	DECQ CX
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func elwSumAVX2(hi, lo *DstRow, a, b *Row, n int, k *pairKernel)
+TEXT ·elwSumAVX2(SB), NOSPLIT, $0-48
+	MOVQ hi+0(FP), DI
+	MOVQ lo+8(FP), R8
+	MOVQ a+16(FP), SI
+	MOVQ b+24(FP), DX
+	MOVQ n+32(FP), CX
+	MOVQ k+40(FP), BX
+
+row:
+	ADD(0)
+	SET(0, out0)
+	ADD(32)
+	SET(16, out1)
 	ADDQ $32, DI
 	ADDQ $64, SI
 	ADDQ $64, DX

@@ -9,7 +9,7 @@ func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {}
 
 func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {}
 
-func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32) {}
+func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32, accumulate bool) {}
 
 func (m Math) decodeAAVX2(a *MatrixA, rows *[16]Row) {}
 
