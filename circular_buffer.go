@@ -3,12 +3,12 @@ package reprise
 import (
 	"errors"
 	"fmt"
-	"github.com/reprise-tt/reprise/chip"
 	"math"
 	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 )
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/reprise-tt/reprise/chip"
 	"sync"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 )

@@ -3,10 +3,10 @@ package reprise
 import (
 	"context"
 	"fmt"
-	"github.com/reprise-tt/reprise/chip"
 	"sync"
 	"sync/atomic"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 )
 

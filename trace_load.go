@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/reprise-tt/reprise/chip"
 	"io"
 	"reflect"
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/tracebuf"
 )

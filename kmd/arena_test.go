@@ -10,15 +10,13 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"golang.org/x/sys/unix"
 )
 
 // huge maps ordinary memory at a multiple of 2 MiB and calls it huge pages of those sizes that there are.

@@ -6,14 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // The tests are numbered after the list of what a model of the driver must match. Each number is one assertion about

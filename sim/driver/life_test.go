@@ -7,13 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
+	"golang.org/x/sys/unix"
 )
 
 func TestAssertion33_Locks(t *testing.T) {

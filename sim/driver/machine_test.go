@@ -14,13 +14,11 @@ import (
 	"testing/fstest"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
+	"golang.org/x/sys/unix"
 )
 
 func (r *rig) file(name string) string {

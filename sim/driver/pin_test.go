@@ -9,13 +9,11 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
-	"pgregory.net/rapid"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 )
 
 func pinAt(f seam.File, va, size uint64, flags uint32) (kabi.PinPagesOutExtended, error) {

@@ -5,15 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
