@@ -100,6 +100,8 @@ func cases() []testCase {
 		in("rings", ringCases()),
 		in("programs", programCases()),
 		in("tensix", tensixMatrixCases()),
+		in("tensix", tensixMoveCases()),
+		in("tensix", tensixLaneCases()),
 		in("buffers", bufferCases()),
 		in("buffers", memoryCases()),
 		in("buffers", transferCases()),

@@ -272,6 +272,16 @@ func (r *engineRun) matmul(f arith.Fidelity) {
 	m.freeSources(3)
 }
 
+// eight lets the math thread compute a tile with an elementwise instruction, in fidelity phase 0, and return to row 0.
+func (r *engineRun) eight(in isa.Instruction) {
+	m := r.math()
+	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	for range 8 {
+		m.do(in)
+	}
+	m.do(rowCounters)
+}
+
 // elementwise lets the math thread compute eight rows of a tile after another, in fidelity phases, and free the sources.
 func (r *engineRun) elementwise(in isa.Instruction, f arith.Fidelity) {
 	m := r.math()

@@ -98,14 +98,20 @@ type operands struct {
 	at   int // of the result in the output
 }
 
-// operands begins a run that unpacks two tiles to SrcA and SrcB and packs a tile of Dst.
+// operands begins a run that unpacks two random tiles to SrcA and SrcB and packs a tile of Dst.
 func (e *engines) operands(rnd *rand.Rand, p path) *operands {
+	e.Helper()
+	return e.operandsOf(p, randomTile(rnd, p.in), randomTile(rnd, p.in))
+}
+
+// operandsOf is operands with data given.
+func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
 	e.Helper()
 	o := &operands{engineRun: e.newRun(), path: p}
 	o.m = arith.Math{Arch: e.sort, A: p.src, B: p.src, Wide: p.wide, Int8: p.int8()}
 	conversion := arith.Unpack{Arch: e.sort, In: p.in, Out: p.src}
-	for unit, to := range []*arith.SrcTile{&o.a, &o.b} {
-		data := randomTile(rnd, p.in)
+	for unit, data := range [][]byte{dataA, dataB} {
+		to := []*arith.SrcTile{&o.a, &o.b}[unit]
 		conversion.Tile(to, data)
 		o.unpacker(source{unit: isa.Config(unit), in: p.in, out: p.src, addr: o.place(data)})
 	}
@@ -120,6 +126,8 @@ func (e *engines) operands(rnd *rand.Rand, p path) *operands {
 	o.at, addr = o.reserve(p.out.TileBytes())
 	o.packer(packer{p.mid, p.out, p.wide, addr})
 	o.unpackTile(3, arith.TileData)
+	// Instructions wait only for the sources that they read, and the end frees both.
+	o.math().do(isa.STALLWAIT{Block: stallMath, Wait: e.waitValid()})
 	return o
 }
 
@@ -155,24 +163,214 @@ var fidelityNames = map[arith.Fidelity]string{arith.LoFi: "LoFi", arith.HiFi2: "
 
 func tensixMatrixCases() []testCase {
 	var cs []testCase
-	for _, p := range paths() {
-		name := fmt.Sprintf("MVMUL of tiles, %v", p)
-		cs = append(cs, testCase{
-			name:     name,
-			protects: "a product of tiles has the bits that package arith computes, in each fidelity",
-			fn:       func(t *fixture) { products(t, name, p) },
-		})
+	add := func(name, protects string, fn func(*fixture, *rand.Rand)) {
+		cs = append(cs, testCase{name: name, protects: protects, fn: func(t *fixture) { fn(t, random(name)) }})
 	}
+	for _, p := range paths() {
+		add(fmt.Sprintf("MVMUL of tiles, %v", p), "a product of tiles has the bits that package arith computes, in each fidelity",
+			func(t *fixture, rnd *rand.Rand) { products(t, rnd, p) })
+	}
+	for _, p := range paths() {
+		add(fmt.Sprintf("ELWMUL of tiles, %v", p), "products of data have the bits that package arith computes, in each fidelity",
+			func(t *fixture, rnd *rand.Rand) { elementwiseProducts(t, rnd, p) })
+	}
+	for _, p := range append(paths(), path{arith.BFP2, arith.BFP2, false, arith.BF16, arith.BF16}) {
+		add(fmt.Sprintf("ELWADD and ELWSUB of tiles, %v", p), "sums and differences have the bits that package arith computes, and add to Dst if asked",
+			func(t *fixture, rnd *rand.Rand) { sums(t, rnd, p) })
+	}
+	for mod, what := range []string{1: "a column", 2: "a row", 3: "one datum"} {
+		if mod == 0 {
+			continue
+		}
+		add("SrcB broadcast from "+what, "elementwise instructions repeat what they are told of SrcB",
+			func(t *fixture, rnd *rand.Rand) { broadcasts(t, rnd, uint32(mod)) })
+	}
+	for _, p := range paths()[:4] {
+		add(fmt.Sprintf("GAPOOL, %v", p), "a product with four rows of SrcB has the bits that package arith computes",
+			func(t *fixture, rnd *rand.Rand) { averages(t, rnd, p) })
+		add(fmt.Sprintf("GMPOOL, %v", p), "maxima of columns are taken over rows of SrcA and what Dst has",
+			func(t *fixture, rnd *rand.Rand) { maxima(t, rnd, p) })
+	}
+	add("products add to what Dst has", "a product of several tiles along K is accumulated in Dst", accumulated)
+	add("denormals of SrcB count if asked", "elementwise instructions take denormals of SrcB for numbers if the configuration says so", denormals)
 	return cs
 }
 
-func products(t *fixture, name string, p path) {
-	e, rnd := t.engines(), random(name)
+func products(t *fixture, rnd *rand.Rand, p path) {
+	e := t.engines()
 	for _, f := range fidelities() {
 		o := e.operands(rnd, p)
 		o.matmul(f)
 		var dst arith.DstTile
 		o.m.MatmulTile(&dst, &o.b, &o.a, f)
 		o.want(fidelityNames[f], &dst)
+	}
+}
+
+func elementwiseProducts(t *fixture, rnd *rand.Rand, p path) {
+	e := t.engines()
+	for _, f := range fidelities() {
+		o := e.operands(rnd, p)
+		o.elementwise(isa.ELWMUL{}, f)
+		var dst arith.DstTile
+		o.m.MulTile(&dst, &o.a, &o.b, f)
+		o.want(fidelityNames[f], &dst)
+	}
+}
+
+func sums(t *fixture, rnd *rand.Rand, p path) {
+	e := t.engines()
+	for _, twice := range []bool{false, true} {
+		o := e.operands(rnd, p)
+		var dst arith.DstTile
+		o.m.AddTile(&dst, &o.a, &o.b, false)
+		if twice {
+			o.eight(isa.ELWADD{})
+			o.eight(isa.ELWSUB{Accumulate: 1})
+			o.m.SubTile(&dst, &o.a, &o.b, true)
+		} else {
+			o.eight(isa.ELWADD{})
+		}
+		o.math().freeSources(3)
+		o.want(fmt.Sprintf("difference added: %v", twice), &dst)
+
+		o = e.operands(rnd, p)
+		o.elementwise(isa.ELWSUB{}, 1)
+		dst = arith.DstTile{}
+		o.m.SubTile(&dst, &o.a, &o.b, false)
+		o.want("difference", &dst)
+	}
+}
+
+func broadcasts(t *fixture, rnd *rand.Rand, mod uint32) {
+	e := t.engines()
+	for i, in := range []isa.Instruction{isa.ELWADD{Mod: mod}, isa.ELWSUB{Mod: mod}, isa.ELWMUL{Mod: mod}} {
+		o := e.operands(rnd, paths()[i%2])
+		o.elementwise(in, 1)
+		repeated := o.b
+		for row := range repeated {
+			if mod&2 != 0 {
+				repeated[row] = o.b[row&^7]
+			}
+			if mod&1 != 0 {
+				for c := range repeated[row] {
+					repeated[row][c] = repeated[row][0]
+				}
+			}
+		}
+		var dst arith.DstTile
+		switch i {
+		case 0:
+			o.m.AddTile(&dst, &o.a, &repeated, false)
+		case 1:
+			o.m.SubTile(&dst, &o.a, &repeated, false)
+		case 2:
+			o.m.MulTile(&dst, &o.a, &repeated, arith.LoFi)
+		}
+		o.want(fmt.Sprintf("%T", in), &dst)
+	}
+}
+
+// averages multiplies four rows of SrcB and each face of SrcA.
+func averages(t *fixture, rnd *rand.Rand, p path) {
+	e := t.engines()
+	for _, f := range fidelities() {
+		o := e.operands(rnd, p)
+		m := o.math()
+		m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
+		var dst arith.DstTile
+		for n := range uint32(f) {
+			last := o.phase(n)
+			for face := range uint32(4) {
+				mode := uint32(0)
+				if face == 3 {
+					mode = last
+				}
+				m.do(isa.GAPOOL{Dst: 4 * face, Mode: mode, Mod: 1})
+			}
+			m.do(rowCounters)
+			o.m.Phase = uint8(n)
+			var right [4]arith.MatrixA
+			var left [4]arith.RowB
+			o.m.DecodeRows(left[:], o.b[:4])
+			for face := range right {
+				o.m.DecodeA(&right[face], (*[16]arith.Row)(o.a[16*face:]))
+				o.m.MulRows(dst.Hi[4*face:], dst.Lo[4*face:], &right[face], left[:])
+			}
+		}
+		m.freeSources(3)
+		o.want(fidelityNames[f], &dst)
+	}
+}
+
+// maxima takes the maxima of the columns of faces 0 and 1, and of 2 and 3, into rows 0 and 4. SrcB holds ones.
+func maxima(t *fixture, rnd *rand.Rand, p path) {
+	e := t.engines()
+	ones := make([]byte, p.in.TileBytes())
+	for i := range arith.TileData {
+		if p.in == arith.FP32 {
+			binary.LittleEndian.PutUint32(ones[4*i:], fp32One)
+		} else {
+			binary.LittleEndian.PutUint16(ones[2*i:], fp32One>>16)
+		}
+	}
+	o := e.operandsOf(p, randomTile(rnd, p.in), ones)
+	m := o.math()
+	m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
+	var dst arith.DstTile
+	for face := range uint32(4) {
+		row := 4 * (face / 2)
+		m.do(isa.GMPOOL{Dst: row, Mod: 1})
+		low := (*arith.DstRow)(nil)
+		if p.wide {
+			low = &dst.Lo[row]
+		}
+		if face%2 == 0 { // less than all numbers, as a row that was cleared
+			for c := range dst.Hi[row] {
+				dst.Hi[row][c], dst.Lo[row][c] = 0xFFFF, 0xFFFF
+			}
+		}
+		o.m.MaxPool(&dst.Hi[row], low, (*[16]arith.Row)(o.a[16*face:]))
+	}
+	m.freeSources(3)
+	o.want("maxima", &dst)
+}
+
+// accumulated multiplies two pairs of tiles.
+func accumulated(t *fixture, rnd *rand.Rand) {
+	e := t.engines()
+	for _, p := range paths()[:2] {
+		o := e.operands(rnd, p)
+		o.matmul(arith.LoFi)
+		var dst arith.DstTile
+		o.m.MatmulTile(&dst, &o.b, &o.a, arith.LoFi)
+		o.unpackTile(3, arith.TileData) // the same tiles once more
+		m := o.math()
+		m.do(mvmuls(0)...)
+		m.do(rowCounters)
+		m.freeSources(3)
+		o.m.MatmulTile(&dst, &o.b, &o.a, arith.LoFi)
+		o.want(fmt.Sprint(p), &dst)
+	}
+}
+
+// denormals adds tiles with denormals in both, of which only those of SrcB count, and only if asked.
+func denormals(t *fixture, rnd *rand.Rand) {
+	e := t.engines()
+	for keep := range uint32(2) {
+		data := func() []byte {
+			b := make([]byte, arith.BF16.TileBytes())
+			for i := range arith.TileData {
+				binary.LittleEndian.PutUint16(b[2*i:], uint16(rnd.Uint32())&0x81FF)
+			}
+			return b
+		}
+		o := e.operandsOf(paths()[0], data(), data())
+		o.set(isa.KeepDenormals, keep)
+		o.m.KeepDenormalsB = keep != 0
+		o.elementwise(isa.ELWADD{}, 1)
+		var dst arith.DstTile
+		o.m.AddTile(&dst, &o.a, &o.b, false)
+		o.want(fmt.Sprintf("keep %d", keep), &dst)
 	}
 }
