@@ -242,6 +242,6 @@ func (e *Engine) setc16(t *thread, a setc16Args) bool {
 	}
 	t.config[a.reg] = a.value
 	t.bank = &e.config[t.field(thStateID)]
-	t.modesKnown = 0
+	t.modesKnown, t.packModesKnown = 0, 0
 	return true
 }

@@ -100,6 +100,9 @@ type thread struct {
 
 	modes      [numModes]addressMode
 	modesKnown uint8 // which of them are decoded
+
+	packModes      [numPackModes]packMode
+	packModesKnown uint8
 }
 
 // New returns the engine of a tile, as it is after reset.

@@ -552,17 +552,44 @@ func (e *Engine) packPad(from uint32) bool {
 	return true
 }
 
+// packMode is what a packers' address mode does to their counters.
+type packMode struct {
+	yIn, yOut, zIn, zOut step
+	restores             bool // the Y counter of channel 1
+}
+
+// numPackModes is how many address modes packers have.
+const numPackModes = 4
+
+// packMode returns address mode i of packers, decoded once after each change.
+func (t *thread) packMode(i uint32) *packMode {
+	m := &t.packModes[i]
+	if t.packModesKnown>>i&1 != 0 {
+		return m
+	}
+	get := func(f threadField) uint32 { return t.field(f + threadField(i)) }
+	on := func(f threadField) bool { return get(f) != 0 }
+	*m = packMode{
+		yIn:      step{by: get(thPackModeYSrcIncrement), clear: on(thPackModeYSrcClear), carry: on(thPackModeYSrcCarry)},
+		yOut:     step{by: get(thPackModeYDstIncrement), clear: on(thPackModeYDstClear)},
+		zIn:      step{by: get(thPackModeZSrcIncrement), clear: on(thPackModeZSrcClear)},
+		zOut:     step{by: get(thPackModeZDstIncrement), clear: on(thPackModeZDstClear)},
+		restores: on(thPackModeYDstCarry),
+	}
+	t.packModesKnown |= 1 << i
+	return m
+}
+
 // packAdvance applies a packers' address mode to their counters.
 func (e *Engine) packAdvance(t *thread, c *adc, mode uint32) bool {
-	get := func(f threadField) uint32 { return t.field(f + threadField(mode)) }
-	on := func(f threadField) bool { return get(f) != 0 }
-	if on(thPackModeYDstCarry) {
+	m := t.packMode(mode)
+	if m.restores {
 		return e.refuse(UnimplementedFunctionality, "address mode %d restores the Y counter of channel 1", mode)
 	}
 	in, out := &c.channel[0], &c.channel[1]
-	in.y.advance(&step{by: get(thPackModeYSrcIncrement), clear: on(thPackModeYSrcClear), carry: on(thPackModeYSrcCarry)}, sizeY)
-	out.y.advance(&step{by: get(thPackModeYDstIncrement), clear: on(thPackModeYDstClear)}, sizeY)
-	in.z.advance(&step{by: get(thPackModeZSrcIncrement), clear: on(thPackModeZSrcClear)}, sizeZ)
-	out.z.advance(&step{by: get(thPackModeZDstIncrement), clear: on(thPackModeZDstClear)}, sizeZ)
+	in.y.advance(&m.yIn, sizeY)
+	out.y.advance(&m.yOut, sizeY)
+	in.z.advance(&m.zIn, sizeZ)
+	out.z.advance(&m.zOut, sizeZ)
 	return true
 }
