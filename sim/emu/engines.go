@@ -19,6 +19,7 @@ type engines struct {
 	// Ops of a thread whose queue has no room for an instruction: it, and what its core gave after it. Only a core that gave
 	// several in one round gets here; it can't give more.
 	waiting [3]opQueue
+	held    int // in waiting
 	done    int
 	ran     bool      // an instruction was executed, since cores were last told
 	core    *core     // who gave what was taken last
@@ -152,23 +153,24 @@ func (t *tile) settledEngine() *engines {
 // engine is suspended. Of the chip it touches the tile's own state only.
 func (e *engines) run() {
 	for {
-		for n := e.Step(); n > 0; n = e.Step() {
+		if e.Run() {
 			e.ran = true
 		}
 		if e.Suspended() || e.Fault() != nil {
 			return
 		}
-		if e.takeWaiting() {
+		if e.held > 0 && e.takeWaiting() {
 			continue
 		}
 		if e.done == len(e.ops) {
 			e.ops, e.done = e.ops[:0], 0
 			return
 		}
-		op := e.ops[e.done]
+		op := &e.ops[e.done]
 		e.done++
-		if w := &e.waiting[op.thread]; e.mustWait(&op) || !w.empty() && (op.hw != 0 || op.kind == opPush) {
-			w.ops = append(w.ops, op)
+		if w := &e.waiting[op.thread]; e.mustWait(op) || !w.empty() && (op.hw != 0 || op.kind == opPush) {
+			w.ops = append(w.ops, *op)
+			e.held++
 		} else {
 			e.take(op)
 		}
@@ -186,14 +188,16 @@ func (e *engines) takeWaiting() bool {
 			continue
 		}
 		e.ran = true // cores may go on
-		e.take(w.pop())
+		e.held--
+		op := w.pop()
+		e.take(&op)
 		return true
 	}
 	return false
 }
 
 // take does what a core asked.
-func (e *engines) take(op engineOp) {
+func (e *engines) take(op *engineOp) {
 	e.core = e.tile.cores[op.hw]
 	e.pc[op.hw] = op.pc
 	n := int(op.thread)

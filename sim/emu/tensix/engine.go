@@ -135,12 +135,7 @@ func (e *Engine) refuse(cat Category, format string, args ...any) bool {
 
 // Idle reports whether no thread has an instruction to execute.
 func (e *Engine) Idle() bool {
-	for n := range e.threads {
-		if e.threads[n].queue.n != 0 {
-			return false
-		}
-	}
-	return true
+	return e.threads[0].queue.n|e.threads[1].queue.n|e.threads[2].queue.n == 0
 }
 
 // Step lets each thread that has one execute its next instruction. It returns how many did: 0 if all wait for something, are
@@ -170,6 +165,18 @@ func (e *Engine) Step() int {
 		}
 	}
 	return done
+}
+
+// Run steps until no thread can execute anything: all wait for something or are idle, or the engine has stopped or is suspended.
+// It returns whether any has.
+func (e *Engine) Run() (ran bool) {
+	for e.Step() > 0 {
+		ran = true
+		if e.Idle() {
+			break
+		}
+	}
+	return ran
 }
 
 // Suspend makes the engine stop in front of the instruction that it is executing, and of all others, until Resume. It is for methods

@@ -166,7 +166,14 @@ func (e *Engine) sfparecip(t *thread, a sfparecipArgs) bool {
 func (e *Engine) unary(dst, c uint32, f func(uint32) uint32) {
 	s := &e.sfpu
 	lc, ld := &s.l[c], &s.l[dst]
-	for lane := range lanes(s.enabled()) {
+	enabled := s.enabled()
+	if enabled == allLanes {
+		for lane := range ld {
+			ld[lane] = f(lc[lane])
+		}
+		return
+	}
+	for lane := range lanes(enabled) {
 		ld[lane] = f(lc[lane])
 	}
 }
@@ -246,7 +253,14 @@ func (e *Engine) sfpexman(t *thread, a sfpexmanArgs) bool {
 func (e *Engine) combine(dst, c uint32, f func(c, d uint32) uint32) {
 	s := &e.sfpu
 	lc, ld := &s.l[c], &s.l[dst]
-	for lane := range lanes(s.enabled()) {
+	enabled := s.enabled()
+	if enabled == allLanes {
+		for lane := range ld {
+			ld[lane] = f(lc[lane], ld[lane])
+		}
+		return
+	}
+	for lane := range lanes(enabled) {
 		ld[lane] = f(lc[lane], ld[lane])
 	}
 }

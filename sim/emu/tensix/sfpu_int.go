@@ -146,7 +146,14 @@ func (e *Engine) bitwise(dst, b, c uint32, f func(b, c uint32) uint32) bool {
 	}
 	s := &e.sfpu
 	lb, lc, ld := &s.l[b], &s.l[c], &s.l[dst]
-	for lane := range lanes(s.enabled()) {
+	enabled := s.enabled()
+	if enabled == allLanes {
+		for lane := range ld {
+			ld[lane] = f(lb[lane], lc[lane])
+		}
+		return true
+	}
+	for lane := range lanes(enabled) {
 		ld[lane] = f(lb[lane], lc[lane])
 	}
 	return true

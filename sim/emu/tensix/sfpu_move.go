@@ -64,6 +64,10 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "LReg %d and %d, while LReg 4 to 7 are the index of 0 to 3", a.c, a.dst)
 	}
 	reverse := s.laneConfig&laneReverseSwap != 0
+	if (a.mod == 1 || a.mod == 9) && !index && !reverse && s.enabled() == allLanes {
+		s.sort(a.c, a.dst, a.mod == 1)
+		return true
+	}
 	for lane := range lanes(s.enabled()) {
 		c, d := s.l[a.c][lane], s.l[a.dst][lane]
 		if a.mod != 0 {
@@ -84,6 +88,28 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 		}
 	}
 	return true
+}
+
+// sort puts the smaller of two numbers into one register, of which the constants keep what they are, and the larger one into
+// the other, in all lanes: the smaller into d, or into c unless toD.
+func (s *sfpu) sort(c, d uint32, toD bool) {
+	lc, ld := s.l[c], s.l[d]
+	for lane := range lc {
+		x, y := lc[lane], ld[lane]
+		if arith.TotalOrder(x) < arith.TotalOrder(y) {
+			x, y = y, x
+		}
+		lc[lane], ld[lane] = x, y // the larger, the smaller
+	}
+	if !toD {
+		lc, ld = ld, lc
+	}
+	if c < writable {
+		s.l[c] = lc
+	}
+	if d < writable {
+		s.l[d] = ld
+	}
 }
 
 // swapOrder returns the lanes in which the destination of SFPSWAP gets the smaller of two numbers.
