@@ -3,7 +3,7 @@
 //
 // Instructions name their rows of Dst themselves; the counters of SrcA and SrcB move by address modes 0 to 3, modulo 64, and
 // return to where they began with the last instruction of a phase, which also counts the phase. Each operation's init sets
-// its modes and records its instructions at 0 to 15 of the replay buffer. Mode 7 moves nothing.
+// its modes and records its instructions in the replay buffer. Modes 6 and 7 are the vector unit's.
 #pragma once
 
 #include "reprise/compute/config.h"
@@ -11,16 +11,24 @@
 namespace reprise {
 namespace math {
 
-// The address mode that moves nothing. On Wormhole it is reached with the modes' bias set.
-constexpr uint32_t still = RP_ADDRESS_MODES - 1;
-
 #define RP_STEP(a, b) (RP_MODE_A(a) | RP_MODE_B(b))
 
-// A byte of configuration word 1, which all threads change.
+// Formats of the sources, in configuration word 1, which all threads change.
 FORCE_INLINE void formats(uint32_t a, uint32_t b) {
     RP_STALLWAIT(RP_STALL_CFG, RP_WAIT_MATH | RP_WAIT_SFPU);
     RP_CFG_LOCK();
     tt(RP_OP_RMWCIB2(1, 0, 0xFE) | ((a << 1 | b << 5) & 0xFFu) << 8);
+    tt(RP_OP_RMWCIB3(1, 0, 0x01) | (b >> 3 & 1u) << 8);
+    RP_CFG_UNLOCK();
+}
+FORCE_INLINE void format_a(uint32_t a) {
+    RP_STALLWAIT(RP_STALL_CFG, RP_WAIT_MATH | RP_WAIT_SFPU);
+    tt(RP_OP_RMWCIB2(1, 0, 0x1E) | a << 1 << 8);
+}
+FORCE_INLINE void format_b(uint32_t b) {
+    RP_STALLWAIT(RP_STALL_CFG, RP_WAIT_MATH | RP_WAIT_SFPU);
+    RP_CFG_LOCK();
+    tt(RP_OP_RMWCIB2(1, 0, 0xE0) | (b << 5 & 0xFFu) << 8);
     tt(RP_OP_RMWCIB3(1, 0, 0x01) | (b >> 3 & 1u) << 8);
     RP_CFG_UNLOCK();
 }
@@ -44,6 +52,7 @@ FORCE_INLINE void start() {
     rp_cfg_store(0, 0);  // no format overrides the configured ones
     RP_STALLWAIT(RP_STALL_MATH | RP_STALL_CFG | RP_STALL_SFPU, RP_WAIT_STORES);
     RP_ADDRESS_MODE(7, 0, 0);
+    RP_ADDRESS_MODE(6, 0, RP_MODE_DST(2));
     RP_CFG_LOCK();
     RP_TTI(RP_OP_RMWCIB0(1, 0, 0xFF));  // no random rounding
     RP_TTI(RP_OP_RMWCIB1(1, 0, 0xFF));
@@ -81,42 +90,11 @@ FORCE_INLINE void record() {
     RP_TTI(RP_OP_REPLAY(1, 0, n, 0));
 }
 
-// --- products ----------------------------------------------------------------------------------------------------
-// 16 instructions of eight rows are a phase. Their order is one that three steps of the counters make, and in which five
-// others come before Dst is used again, for which the unit would wait.
-constexpr uint32_t matmul_b = 8;  // where SrcB's counter begins
-FORCE_INLINE void matmul_init(uint32_t left, uint32_t right) {
-    formats(source_format(cb_format(right)), source_format(cb_format(left)));
-    RP_ADDRESS_MODE(0, RP_STEP(0, 8), 0);
-    RP_ADDRESS_MODE(1, RP_STEP(16, 56), 0);
-    RP_ADDRESS_MODE(2, RP_STEP(48, 24), 0);
-    RP_ADDRESS_MODE(3, RP_STEP(16, 56), RP_MODE_FIDELITY(1));
-    record<16>();
-#define RP_PRODUCT(dst, mode) RP_TTI(RP_OP_MVMUL(dst, mode, 0, 0))
-    RP_PRODUCT(8, 1); RP_PRODUCT(16, 0); RP_PRODUCT(24, 2); RP_PRODUCT(32, 0);
-    RP_PRODUCT(40, 1); RP_PRODUCT(48, 0); RP_PRODUCT(56, 2); RP_PRODUCT(0, 2);
-    RP_PRODUCT(24, 2); RP_PRODUCT(32, 0); RP_PRODUCT(40, 1); RP_PRODUCT(48, 0);
-    RP_PRODUCT(56, 2); RP_PRODUCT(0, 0); RP_PRODUCT(8, 1); RP_PRODUCT(16, 3);
-#undef RP_PRODUCT
-    RP_TTI(RP_OP_SETRWC(RP_RWC_ALL, 0, matmul_b, 0, 0, 0));
-}
 // The counters begin anew, and banks are free again.
 FORCE_INLINE void finish(uint32_t b, uint32_t sources) { tt(RP_OP_SETRWC(RP_RWC_ALL, 0, b, 0, 0, sources)); }
 
-FORCE_INLINE void matmul(uint32_t dst, uint32_t sources = RP_SRCA | RP_SRCB) {
-    tile(dst);
-    for (uint32_t p = 0; p < phases; p++) {
-        replay<16>();
-    }
-    finish(matmul_b, sources);
-}
-FORCE_INLINE void matmul_block(uint32_t dst, uint32_t columns, uint32_t rows) {
-    for (uint32_t r = 0; r < rows; r++) {
-        for (uint32_t c = 1; c < columns; c++) {
-            matmul(dst++, RP_SRCA);
-        }
-        matmul(dst++);
-    }
+FORCE_INLINE void formats_of(uint32_t cb_a, uint32_t cb_b) {
+    formats(source_format(cb_format(cb_a)), source_format(cb_format(cb_b)));
 }
 
 }  // namespace math

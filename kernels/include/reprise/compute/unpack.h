@@ -111,15 +111,13 @@ FORCE_INLINE void matmul_block(uint32_t left, uint32_t right, uint32_t left_tile
 }
 
 // Makes a bank valid that nothing has been unpacked to.
-FORCE_INLINE void empty(uint32_t unit, bool clear) {
+template <uint32_t unit>
+FORCE_INLINE void empty() {
 #if defined(REPRISE_WORMHOLE)
-    if (clear) {
-        tt(RP_OP_UNPACR_NOP(1, unit, 0, 0, 0, 0, 0, 0, 0, 0));
-    }
-    tt(RP_OP_UNPACR_NOP(7, unit, 0, 0, 0, 0, 0, 0, 0, 0));
+    RP_STALLWAIT(RP_STALL_UNPACK, unit == 0 ? RP_WAIT_SRCA_FREE : RP_WAIT_SRCB_FREE);
+    RP_TTI(RP_OP_UNPACR_NOP(7, unit, 0, 0, 0, 0, 0, 0, 0, 0));
 #else
-    (void)clear;
-    tt(RP_OP_UNPACR_NOP(0, unit, 1, 0, 0, 1, 0, 1, 0, 0));
+    RP_TTI(RP_OP_UNPACR_NOP(0, unit, 1, 0, 0, 1, 0, 1, 0, 0));
 #endif
 }
 

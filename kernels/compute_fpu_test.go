@@ -1,0 +1,257 @@
+package kernels_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// widths are formats and widths of Dst that operations of the matrix unit are tested with.
+var widths = []struct {
+	name    string
+	in, out kernels.Format
+	wide    bool
+}{
+	{"bf16", kernels.BF16, kernels.BF16, false},
+	{"bf16 and a wide Dst", kernels.BF16, kernels.FP32, true},
+	{"fp32 and a wide Dst", kernels.FP32, kernels.FP32, true},
+	{"bfp8", kernels.BFP8, kernels.BFP8, false},
+}
+
+// fpu runs operation op of a group of testdata/compute/fpu.cpp.
+func (b *bench) fpu(group, op int, w int, in []pages, n int) []byte {
+	b.t.Helper()
+	return b.run(kernels.ComputeSource{
+		Source:  kernels.Source{Path: "testdata/compute/fpu.cpp", Defines: []string{fmt.Sprintf("OPERATIONS=%d", group)}},
+		WideDst: widths[w].wide,
+	}, in, widths[w].out, n, uint32(op), uint32(n))
+}
+
+var seen sync.Map // of results, by chip and what was computed
+
+// everywhere fails if a result differs from that of another backend with the same chip.
+func (b *bench) everywhere(what string, got []byte) {
+	b.t.Helper()
+	before, _ := seen.LoadOrStore(fmt.Sprint(b.dev.Arch(), " ", what), got)
+	if !bytes.Equal(before.([]byte), got) {
+		b.t.Errorf("%s: not the result of another backend", what)
+	}
+}
+
+// Sums, differences, products and their like equal the arithmetic of the engines bit for bit.
+func TestComputeElementwise(t *testing.T) {
+	const n = 3
+	type tile = *arith.SrcTile
+	ops := []struct {
+		name string
+		each int
+		do   func(m arith.Math, dst *arith.DstTile, a, b tile)
+	}{
+		{"add", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.AddTile(dst, a, b, false) }},
+		{"sub", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.SubTile(dst, a, b, false) }},
+		{"mul", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.MulTile(dst, a, b, arith.HiFi4) }},
+		{"add to Dst", 2, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.AddTile(dst, a, b, true) }},
+		{"copy", 1, func(m arith.Math, dst *arith.DstTile, a, _ tile) { move(m, dst, a) }},
+		{"transpose", 1, func(m arith.Math, dst *arith.DstTile, a, _ tile) { move(m, dst, transposed(a)) }},
+		{"product with the transposed", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+			m.A, m.B = m.B, m.A
+			m.MatmulTile(dst, a, transposed(b), arith.HiFi4)
+		}},
+		{"add, left in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+			m.A = inDst(m)
+			m.AddTile(dst, a, b, false)
+		}},
+		{"sub, right in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+			m.B = inDst(m)
+			if m.Wide {
+				m.A = m.B
+			}
+			m.SubTile(dst, b, a, false)
+		}},
+		{"mul, left in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+			m.A = inDst(m)
+			m.MulTile(dst, a, b, arith.HiFi4)
+		}},
+	}
+	onBackends(t, func(t *testing.T, b *bench) {
+		for w, width := range widths {
+			for i, op := range ops {
+				in := []pages{random(width.in, n*op.each, 1), random(width.in, n*op.each, 2)}
+				got := b.fpu(0, i, w, in, n)
+				var want []byte
+				for r := range n {
+					var dst arith.DstTile
+					for k := range op.each {
+						x, f := source(b.arch(), in[0], r*op.each+k, width.wide)
+						y, _ := source(b.arch(), in[1], r*op.each+k, width.wide)
+						op.do(arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}, &dst, x, y)
+					}
+					want = append(want, packed(&dst, width.out, width.wide)...)
+				}
+				b.same(width.name+", "+op.name, got, want, width.out)
+			}
+		}
+	})
+}
+
+// inDst is the format of a source that data of Dst become.
+func inDst(m arith.Math) arith.Format {
+	if m.Wide {
+		return arith.TF32
+	}
+	return arith.BF16
+}
+
+// move copies SrcA to Dst.
+func move(m arith.Math, dst *arith.DstTile, a *arith.SrcTile) {
+	for r, row := range a {
+		for c, v := range row {
+			if m.Wide {
+				v = arith.EncodeDst32(v)
+				dst.Hi[r][c], dst.Lo[r][c] = uint16(v>>16), uint16(v)
+			} else {
+				dst.Hi[r][c] = arith.EncodeDstBF16(uint16(v >> 16))
+			}
+		}
+	}
+}
+
+// at returns where a datum of a tile is in a source: row and column.
+func at(row, column int) (int, int) {
+	i := arith.FaceOrder(row, column)
+	return i / 16, i % 16
+}
+
+// remade returns a tile whose data are others of a tile.
+func remade(t *arith.SrcTile, from func(row, column int) (int, int)) *arith.SrcTile {
+	var made arith.SrcTile
+	for row := range 32 {
+		for column := range 32 {
+			r, c := at(row, column)
+			fr, fc := at(from(row, column))
+			made[r][c] = t[fr][fc]
+		}
+	}
+	return &made
+}
+
+func transposed(t *arith.SrcTile) *arith.SrcTile {
+	return remade(t, func(r, c int) (int, int) { return c, r })
+}
+
+// A row, a column or one datum of the second operand stands for all of it.
+func TestComputeBroadcast(t *testing.T) {
+	const n = 2
+	repeat := []func(r, c int) (int, int){
+		func(_, c int) (int, int) { return 0, c },
+		func(r, _ int) (int, int) { return r, 0 },
+		func(_, _ int) (int, int) { return 0, 0 },
+	}
+	onBackends(t, func(t *testing.T, b *bench) {
+		for w, width := range widths[:2] {
+			in := []pages{random(width.in, n, 3), random(width.in, n, 4)}
+			for op := range 9 {
+				got := b.fpu(1, op, w, in, n)
+				var want []byte
+				for r := range n {
+					var dst arith.DstTile
+					x, f := source(b.arch(), in[0], r, width.wide)
+					y, _ := source(b.arch(), in[1], r, width.wide)
+					y = remade(y, repeat[op%3])
+					m := arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}
+					switch op / 3 {
+					case 0:
+						m.AddTile(&dst, x, y, false)
+					case 1:
+						m.SubTile(&dst, x, y, false)
+					default:
+						m.MulTile(&dst, x, y, arith.HiFi4)
+					}
+					want = append(want, packed(&dst, width.out, width.wide)...)
+				}
+				b.same(fmt.Sprint(width.name, ", operation ", op), got, want, width.out)
+			}
+		}
+	})
+}
+
+// decode returns the data of tiles of bf16 or fp32, row by row in each.
+func decode(f kernels.Format, tiles []byte) (values []float64) {
+	n := f.TileBytes() / arith.TileData
+	for t := 0; t < len(tiles); t += f.TileBytes() {
+		for i := range arith.TileData {
+			at := tiles[t+n*arith.FaceOrder(i/32, i%32):]
+			if f == kernels.FP32 {
+				values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(at))))
+			} else {
+				values = append(values, float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(at))<<16)))
+			}
+		}
+	}
+	return values
+}
+
+// Sums and maxima of two tiles each are what they should be, zeros stand beside them, and backends agree on every bit.
+func TestComputeReduce(t *testing.T) {
+	const n, each = 2, 2
+	factors := make([]float32, arith.TileData)
+	for i := range factors {
+		if i%256 < 16 {
+			factors[i] = 1
+		}
+	}
+	onBackends(t, func(t *testing.T, b *bench) {
+		for w, width := range widths[:3] {
+			in := []pages{random(width.in, n*each, 5), {width.in, encode(width.in, factors)}}
+			for i, v := range in[0].data { // only negative numbers, so that a maximum with a zero is noticed
+				if last := width.in.TileBytes() / arith.TileData; i%last == last-1 {
+					in[0].data[i] = v | 0x80
+				}
+			}
+			data := decode(width.in, in[0].data)
+			for op := range 6 {
+				what := fmt.Sprint(width.name, ", operation ", op)
+				bits := b.fpu(2, op, w, in, n)
+				b.everywhere("reduce "+what, bits)
+				got := decode(width.out, bits)
+				want, size := make([]float64, n*arith.TileData), make([]float64, n*arith.TileData)
+				maximum := op >= 3
+				for i, v := range data {
+					tile, row, column := i/arith.TileData/each, i/32%32, i%32
+					to := [3]int{row * 32, column, 0}[op%3] + tile*arith.TileData
+					first := i/arith.TileData%each == 0 && [3]bool{column == 0, row == 0, row == 0 && column == 0}[op%3]
+					switch {
+					case !maximum:
+						want[to] += v
+						size[to] += math.Abs(v)
+					case first:
+						want[to] = v
+					default:
+						want[to] = max(want[to], v)
+					}
+				}
+				for i, v := range got {
+					bound := size[i] * 0.016 // Dst rounds after each product of 16
+					if width.wide {
+						bound = size[i] * 0.0005
+						if op%3 == 2 {
+							bound = size[i] * 0x1p-9 // sums of columns become tf32, cut off
+						}
+					}
+					if maximum {
+						bound = math.Abs(want[i]) * 0x1p-10 // of fp32, 19 bits
+					}
+					if math.Abs(v-want[i]) > bound {
+						t.Fatalf("%s: datum %d is %v, want %v within %v", what, i, v, want[i], bound)
+					}
+				}
+			}
+		}
+	})
+}
