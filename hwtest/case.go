@@ -100,6 +100,7 @@ func cases() []testCase {
 		in("rings", ringCases()),
 		in("programs", programCases()),
 		in("tensix", tensixMatrixCases()),
+		in("tensix", tensixUnpackCases()),
 		in("tensix", tensixMoveCases()),
 		in("tensix", tensixLaneCases()),
 		in("buffers", bufferCases()),
