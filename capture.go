@@ -79,19 +79,11 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 	return captureObserved(ctx, queues, name, record)
 }
 
-func captureObserved(ctx context.Context, queues []*Queue, name string, record func(context.Context, *Recorder) error) (*Trace, error) {
-	var t *Trace
+func captureObserved(ctx context.Context, queues []*Queue, name string, record func(context.Context, *Recorder) error) (t *Trace, err error) {
 	calls := callsOf(queues)
-	call := func(i int) *Call { return &Call{Kind: CallCapture, Queues: calls[i].queues, Name: name} }
-	done := func(i int, c *Call) { c.Object, c.Bytes = t, t.sizeOn(calls[i].d) }
-	err := observeAll(ctx, calls, call, done, func() (err error) {
-		t, err = captureOn(ctx, queues, name, record)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	begun := beginAll(ctx, calls, func(i int) *Call { return &Call{Kind: CallCapture, Queues: calls[i].queues, Name: name} })
+	defer endAll(ctx, begun, func(i int, c *Call) { c.Object, c.Bytes = t, t.sizeOn(calls[i].d) }, &err)
+	return captureOn(ctx, queues, name, record)
 }
 
 // capturable returns an error unless a trace can have a part on each of the queues.

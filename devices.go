@@ -17,18 +17,18 @@ import (
 // fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards; on others it is an address that is free everywhere.
 // Either all devices have their buffer or none. Errors are as those of NewBuffer, or an *allocator.NoCommonAddressError where each
 // device has room and no address is free in all.
-func NewBuffers(ds []*Device, c BufferConfig) ([]*Buffer, error) {
+func NewBuffers(ds []*Device, c BufferConfig) (bufs []*Buffer, err error) {
 	if err := distinct(ds); err != nil {
 		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
 	}
-	bufs := make([]*Buffer, len(ds))
-	call := func(int) *Call { return &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size} }
-	done := func(i int, call *Call) { call.Object, call.Bytes = bufs[i], bufs[i].Size() }
-	err := observeAll(context.Background(), callsOn(ds), call, done, func() error { return newBuffers(ds, bufs, &c) })
-	if err != nil {
+	ctx := context.Background()
+	begun := beginAll(ctx, callsOn(ds), func(int) *Call { return &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size} })
+	defer endAll(ctx, begun, func(i int, call *Call) { call.Object, call.Bytes = bufs[i], bufs[i].Size() }, &err)
+	made := make([]*Buffer, len(ds))
+	if err := newBuffers(ds, made, &c); err != nil {
 		return nil, err
 	}
-	return bufs, nil
+	return made, nil
 }
 
 func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
@@ -78,25 +78,25 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 // LoadAll loads program ps[i] on device ds[i], as [Device.Load] does, with the kernels of all programs at one address: so
 // programs that are equal have equal commands on all devices. Each takes as much memory as the largest of them. Either all
 // programs are loaded or none.
-func LoadAll(ctx context.Context, ds []*Device, ps []*Program) ([]*Executable, error) {
+func LoadAll(ctx context.Context, ds []*Device, ps []*Program) (xs []*Executable, err error) {
 	if len(ds) != len(ps) {
 		return nil, fmt.Errorf("reprise: load: %d programs for %d devices", len(ps), len(ds))
 	}
 	if err := distinct(ds); err != nil {
 		return nil, fmt.Errorf("reprise: load: %w", err)
 	}
-	xs := make([]*Executable, len(ds))
-	call := func(i int) *Call {
+	begun := beginAll(ctx, callsOn(ds), func(i int) *Call {
 		if ps[i] == nil {
 			return &Call{Kind: CallLoad}
 		}
 		return &Call{Kind: CallLoad, Name: ps[i].Name}
-	}
-	done := func(i int, call *Call) { call.Object, call.Bytes = xs[i], len(xs[i].image.Binary()) }
-	if err := observeAll(ctx, callsOn(ds), call, done, func() error { return loadAll(ctx, ds, ps, xs) }); err != nil {
+	})
+	defer endAll(ctx, begun, func(i int, call *Call) { call.Object, call.Bytes = xs[i], len(xs[i].image.Binary()) }, &err)
+	made := make([]*Executable, len(ds))
+	if err := loadAll(ctx, ds, ps, made); err != nil {
 		return nil, err
 	}
-	return xs, nil
+	return made, nil
 }
 
 func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable) error {
@@ -223,58 +223,4 @@ func eachOf(n int, f func(i int) error) error {
 		g.Go(func() error { return f(i) })
 	}
 	return g.Wait()
-}
-
-// deviceCall is the share of a device in a call on several.
-type deviceCall struct {
-	d      *Device
-	queues []*Queue // by their numbers
-}
-
-// callsOf returns the devices of some queues, in the order in which their locks are taken.
-func callsOf(queues []*Queue) []deviceCall {
-	if len(queues) == 1 {
-		return []deviceCall{{queues[0].d, queues}}
-	}
-	var out []deviceCall
-	for _, q := range slices.SortedFunc(slices.Values(queues), func(a, b *Queue) int { return a.q.Compare(b.q) }) {
-		if n := len(out); n > 0 && out[n-1].d == q.d {
-			out[n-1].queues = append(out[n-1].queues, q)
-			continue
-		}
-		out = append(out, deviceCall{q.d, []*Queue{q}})
-	}
-	return out
-}
-
-// callsOn is callsOf for what isn't about queues: in the order of the devices.
-func callsOn(ds []*Device) []deviceCall {
-	out := make([]deviceCall, len(ds))
-	for i, d := range ds {
-		out[i].d = d
-	}
-	return out
-}
-
-// observeAll has the observers of each device hear of what all devices do in f. call makes the Call of device i, and done
-// completes it if there was no error.
-func observeAll(ctx context.Context, on []deviceCall, call func(i int) *Call, done func(i int, c *Call), f func() error) error {
-	var from func(i int) error
-	from = func(i int) error {
-		for ; i < len(on); i++ {
-			if on[i].d.watch.on.Load() == nil {
-				continue
-			}
-			c := call(i)
-			return on[i].d.observed(ctx, c, func() error {
-				err := from(i + 1)
-				if err == nil {
-					done(i, c)
-				}
-				return err
-			})
-		}
-		return f()
-	}
-	return from(0)
 }

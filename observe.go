@@ -130,7 +130,7 @@ func (w *watchers) set(list []*observer) {
 	w.on.Store(&list)
 }
 
-// watched reports whether anybody observes the device.
+// watched reports whether the device has Observers.
 func (d *Device) watched() bool { return d.watch.on.Load() != nil }
 
 // begin tells the device's Observers that a call begins. The caller defers c.end:
@@ -167,10 +167,59 @@ func (c *Call) end(ctx context.Context, err *error) {
 	c.observers, c.ending = nil, false
 }
 
-// observed makes a call that is observed: f does it, and may fill in the Object.
-func (d *Device) observed(ctx context.Context, c *Call, f func() error) (err error) {
-	defer d.begin(ctx, c).end(ctx, &err)
-	return f()
+// deviceCall is the share of a device in a call on several.
+type deviceCall struct {
+	d      *Device
+	queues []*Queue // by their numbers
+}
+
+// callsOf returns the devices of some queues, in the order in which their locks are taken.
+func callsOf(queues []*Queue) []deviceCall {
+	if len(queues) == 1 {
+		return []deviceCall{{queues[0].d, queues}}
+	}
+	var out []deviceCall
+	for _, q := range slices.SortedFunc(slices.Values(queues), func(a, b *Queue) int { return a.q.Compare(b.q) }) {
+		if n := len(out); n > 0 && out[n-1].d == q.d {
+			out[n-1].queues = append(out[n-1].queues, q)
+			continue
+		}
+		out = append(out, deviceCall{q.d, []*Queue{q}})
+	}
+	return out
+}
+
+// callsOn is callsOf for what isn't about queues: in the order of the devices.
+func callsOn(ds []*Device) []deviceCall {
+	out := make([]deviceCall, len(ds))
+	for i, d := range ds {
+		out[i].d = d
+	}
+	return out
+}
+
+// beginAll is begin on each of several devices that has Observers. The caller defers endAll.
+func beginAll(ctx context.Context, on []deviceCall, call func(i int) *Call) []*Call {
+	begun := make([]*Call, len(on))
+	for i := range on {
+		if on[i].d.watched() {
+			begun[i] = on[i].d.begin(ctx, call(i))
+		}
+	}
+	return begun
+}
+
+// endAll ends what beginAll began. done completes the Call of device i if there was no error; nil if nothing is missing.
+func endAll(ctx context.Context, begun []*Call, done func(i int, c *Call), err *error) {
+	for i, c := range slices.Backward(begun) {
+		if c == nil {
+			continue
+		}
+		if *err == nil && done != nil {
+			done(i, c)
+		}
+		c.end(ctx, err)
+	}
 }
 
 // label returns a buffer's name, also of nil.

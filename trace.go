@@ -117,12 +117,13 @@ func (t *Trace) Replay(ctx context.Context) error {
 	return t.replay(ctx)
 }
 
-func (t *Trace) replayObserved(ctx context.Context) error {
-	call := func(i int) *Call {
+func (t *Trace) replayObserved(ctx context.Context) (err error) {
+	begun := beginAll(ctx, t.calls, func(i int) *Call {
 		c := &t.calls[i]
 		return &Call{Kind: CallReplay, Queues: c.queues, Name: t.name, Object: t, Bytes: t.replayBytesOn(c.d)}
-	}
-	return observeAll(ctx, t.calls, call, func(int, *Call) {}, func() error { return t.replay(ctx) })
+	})
+	defer endAll(ctx, begun, nil, &err)
+	return t.replay(ctx)
 }
 
 func (t *Trace) replay(ctx context.Context) error {
@@ -214,14 +215,11 @@ var errNoPart = errors.New("nothing was recorded for these queues")
 // else holds. Replays that are in the queues run to their end first. Traces may be released in any order. If it fails, on
 // one device or on some, it can be called again. While the trace is being stepped through, split, checked or bisected the
 // error is ErrReserved, also for a call from inside.
-func (t *Trace) Release(ctx context.Context) error {
-	call := func(i int) *Call {
+func (t *Trace) Release(ctx context.Context) (err error) {
+	begun := beginAll(ctx, t.calls, func(i int) *Call {
 		return &Call{Kind: CallReleaseTrace, Queues: t.calls[i].queues, Name: t.name, Object: t}
-	}
-	return observeAll(ctx, t.calls, call, func(int, *Call) {}, func() error { return t.release(ctx) })
-}
-
-func (t *Trace) release(ctx context.Context) error {
+	})
+	defer endAll(ctx, begun, nil, &err)
 	if t.whole != nil {
 		return fmt.Errorf("reprise: release trace %q: it is a subset: release the trace that it was taken from", t.name)
 	}
