@@ -145,6 +145,31 @@ func newCapture(name string, queues []*Queue) *capture {
 	return c
 }
 
+// link has the Recorders of different devices share commands, and gives those of one device their edges.
+func (c *capture) link() {
+	if len(c.rs) == 1 {
+		return
+	}
+	for i, r := range c.rs {
+		for _, o := range c.rs[:i] {
+			if o.d == r.d {
+				if o.edges == nil {
+					o.edges = newEdges(o)
+				}
+				r.edges = o.edges
+				r.edges.rs = append(r.edges.rs, r)
+				break
+			}
+		}
+	}
+	if slices.ContainsFunc(c.rs, func(r *Recorder) bool { return r.edges != nil }) {
+		return // edges differ from queue to queue
+	}
+	for _, r := range c.rs[1:] {
+		r.rec.Follow(&c.rs[0].rec)
+	}
+}
+
 // call has a function record, and ends the capture whatever becomes of the function.
 func (c *capture) call(ctx context.Context, record func(context.Context, *Recorder) error) (err error) {
 	cause := errPanicked
@@ -316,29 +341,29 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 		}
 	}
 	if len(c.rs) == 1 {
-		return c.onePart(ctx, rs[0])
+		r := rs[0]
+		if err := r.finish(); err != nil {
+			return nil, err
+		}
+		if err := r.part.allocate(); err != nil {
+			return nil, err
+		}
+		if err := r.place(ctx); err != nil {
+			return nil, err
+		}
+		return c.t.finishOne(c.name)
 	}
 	var parts []*part
 	for _, r := range rs {
-		if err := r.appendEnd(); err != nil {
+		if err := r.finish(); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.part.where(), err)
 		}
-		if err := r.image(); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.part.where(), err)
-		}
-		r.part.site = c.site
 		parts = append(parts, r.part)
 	}
 	if err := allocateParts(parts); err != nil {
 		return nil, err
 	}
-	err := eachOf(len(rs), func(i int) error {
-		r := rs[i]
-		if err := r.part.place(ctx, r.d.disp.Detach(r.state)); err != nil {
-			return r.part.failure(len(rs), err)
-		}
-		return r.part.register()
-	})
+	err := eachOf(len(rs), func(i int) error { return rs[i].part.failure(len(rs), rs[i].place(ctx)) })
 	if err != nil {
 		return nil, err
 	}
@@ -347,27 +372,6 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 		queues[i] = r.q
 	}
 	return newTrace(c.name, parts, devicesOf(queues))
-}
-
-// onePart is trace for one queue.
-func (c *capture) onePart(ctx context.Context, r *Recorder) (*Trace, error) {
-	if err := r.appendEnd(); err != nil {
-		return nil, err
-	}
-	if err := r.image(); err != nil {
-		return nil, err
-	}
-	r.part.site = c.site
-	if err := r.part.allocate(); err != nil {
-		return nil, err
-	}
-	if err := r.part.place(ctx, r.d.disp.Detach(r.state)); err != nil {
-		return nil, err
-	}
-	if err := r.part.register(); err != nil {
-		return nil, err
-	}
-	return c.t.finishOne(c.name)
 }
 
 // allocateParts takes the memory of a new trace: at one address for the parts on queues of the same number, so that

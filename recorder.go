@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -16,17 +17,14 @@ type Recorder struct {
 	d *Device
 	q *Queue
 
-	part     *part // what it becomes; it holds what the programs need
-	rec      tracebuf.Recording
-	scratch  *[]byte // that rec has borrowed
-	state    dispatch.State
-	prior    dispatch.State      // before what was recorded last
-	held     []int               // by part.programs: buffers of the program that the part holds
-	index    map[*Executable]int // place in part.programs, once there are many
-	edges    *edges              // of a device on which the capture has several queues
-	leader   *leader             // whose commands this one's are equal to so far
-	followed bool                // others have it as their leader
-	snapshot *snapshot
+	part    *part // what it becomes; it holds what the programs need
+	rec     tracebuf.Recording
+	scratch *[]byte // that rec has borrowed
+	state   dispatch.State
+	prior   dispatch.State      // before what was recorded last
+	held    []int               // by part.programs: buffers of the program that the part holds
+	index   map[*Executable]int // place in part.programs, once there are many
+	edges   *edges              // of a device on which the capture has several queues
 }
 
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
@@ -90,20 +88,15 @@ func (r *Recorder) run(x *Executable) error {
 	if err != nil {
 		return err
 	}
-	if r.matchLeader(x) {
-		return nil
-	}
 	r.prior = r.state
-	if len(r.rec.Steps()) == 0 {
+	if r.rec.Len() == 0 {
 		r.borrowScratch()
 	}
 	r.rec.Reserve(x.image.RunBytes())
-	var v dispatch.Variant
-	step := r.rec.Add(x.Name(), i, func(dst []byte) []byte {
-		dst, v = x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())))
-		return dst
+	r.rec.Add(x.Name(), i, func(dst []byte) ([]byte, uint8) {
+		dst, v := x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
+		return dst, uint8(v)
 	})
-	step.Variant = uint8(v)
 	return nil
 }
 
@@ -197,7 +190,7 @@ func (r *Recorder) param(name string, kind tracebuf.ParamKind, b *Buffer, args [
 func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	r.leaveLeader()
+	r.rec.Own() // the commands change
 	steps := r.rec.Steps()
 	switch {
 	case r.c.ended.Load():
@@ -225,11 +218,10 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 	if !v.Inline() {
 		// Arguments that lie beside the kernels can't be changed for a single run.
 		r.state = r.prior
-		s = r.rec.Replace(func(dst []byte) []byte {
+		s = r.rec.Replace(func(dst []byte) ([]byte, uint8) {
 			dst, v = x.image.AppendInlineRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(steps)-1))
-			return dst
+			return dst, uint8(v)
 		})
-		s.Variant = uint8(v)
 	}
 	base := s.Offset + x.image.MainOffset(v)
 	for i := range at {
@@ -246,9 +238,28 @@ func (r *Recorder) refused(op string, err error) error {
 	return err
 }
 
+// finish makes an image of what was recorded.
+func (r *Recorder) finish() error {
+	if err := r.appendEnd(); err != nil {
+		return err
+	}
+	var err error
+	r.part.image, err = r.rec.Finish(r.d.DRAMBanks())
+	r.part.site = r.c.site
+	return err
+}
+
+// place writes the image to its memory and enters the part in its device.
+func (r *Recorder) place(ctx context.Context) error {
+	if err := r.part.place(ctx, r.d.disp.Detach(r.state)); err != nil {
+		return err
+	}
+	return r.part.register()
+}
+
 // empty reports whether nothing was recorded.
 func (r *Recorder) empty() bool {
-	return len(r.rec.Steps()) == 0 && (r.leader == nil || r.leader.steps == 0)
+	return r.rec.Len() == 0
 }
 
 // scratchSize is enough for traces of some programs; others are recorded in memory of their own.

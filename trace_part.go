@@ -53,7 +53,7 @@ func (p *part) label(s string) string {
 
 // failure is an error of one of n parts.
 func (p *part) failure(n int, err error) error {
-	if n == 1 {
+	if err == nil || n == 1 {
 		return err
 	}
 	return fmt.Errorf("%s: %w", p.where(), err)

@@ -12,7 +12,7 @@ import (
 func TestBorrowedMemory(t *testing.T) {
 	add := func(r *Recording, n int) {
 		r.Reserve(n)
-		r.Add("x", 0, func(dst []byte) []byte { return append(dst, bytes.Repeat([]byte{byte(n)}, n)...) })
+		r.Add("x", 0, func(dst []byte) ([]byte, uint8) { return append(dst, bytes.Repeat([]byte{byte(n)}, n)...), 0 })
 	}
 	mem := make([]byte, 8<<10)
 	for _, n := range []int{64, 4096, 6000 &^ 63, 16 << 10} {

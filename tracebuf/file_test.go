@@ -53,7 +53,7 @@ func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	var relocs []tracebuf.Reloc
 	param := tracebuf.Param{Name: "n", Value: 0x2A}
 	for i := range testSteps {
-		rec.Add([]string{"even", "odd"}[i%2], i%2, func(dst []byte) []byte {
+		rec.Add([]string{"even", "odd"}[i%2], i%2, func(dst []byte) ([]byte, uint8) {
 			b := cq.NewBuilder(l, dst)
 			b.SetWriteOffset(cq.SetWriteOffset{HostID: uint16(i), Count: 3, Offsets: [4]uint32{0, l1.KernelConfig, l1.KernelConfig + 1024}})
 			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: uint32(i * 8)})
@@ -74,7 +74,7 @@ func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return out
+			return out, 0
 		})
 	}
 	im, err := rec.Finish(f.Target.Banks)

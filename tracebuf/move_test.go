@@ -67,11 +67,11 @@ func TestMoveBuffer(t *testing.T) {
 func TestResidentArgumentsDontMove(t *testing.T) {
 	for large, movable := range map[cq.LargeType]bool{cq.LargeBinaries: true, cq.LargeConfig: false} {
 		rec := tracebuf.NewRecording(cq.Blackhole)
-		rec.Add("p", 0, func(dst []byte) []byte {
+		rec.Add("p", 0, func(dst []byte) ([]byte, uint8) {
 			b := cq.NewBuilder(cq.Blackhole, dst)
 			b.WritePackedLargeHeader(cq.WritePackedLarge{Type: large, Alignment: 64, OffsetIndex: 1, Subs: []cq.LargeSub{{NOC: 1, Length: 64, Dests: 1, Unlink: true}}})
 			b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: 1, LogPageSize: 11, Length: 64}}})
-			return b.Bytes()
+			return b.Bytes(), 0
 		})
 		im, err := rec.Finish(8)
 		if err != nil {

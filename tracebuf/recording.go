@@ -38,6 +38,10 @@ type Recording struct {
 	steps  []Step
 
 	borrowed []byte // the memory given to Borrow, in which cmds began
+
+	follow follow // of Follow
+	image  *Image // that Finish has made
+	banks  int    // for which
 }
 
 // NewRecording returns an empty recording.
@@ -56,17 +60,26 @@ func (r *Recording) Return() []byte {
 
 // Reserve makes room for n more bytes of commands and the end of the trace, so that recording them copies nothing.
 func (r *Recording) Reserve(n int) {
+	if r.follow.leader != nil {
+		return // most likely it keeps nothing
+	}
 	all := len(r.cmds) + n + r.layout.Stride(2*cq.HeaderSize)
 	r.cmds = slices.Grow(r.cmds, all-len(r.cmds)+min(max(all/4, minPageSize), maxPageSize)) // a short trace has small pages
 }
 
-// Add records a run of a program, given by its index in Image.Programs. encode appends the run's commands to its argument
-// and returns the result. The returned step is valid until the next one is recorded.
-func (r *Recording) Add(name string, program int, encode func(dst []byte) []byte) *Step {
-	start := len(r.cmds)
-	r.cmds = encode(r.cmds)
-	r.steps = append(r.steps, Step{Name: name, Offset: start, Size: len(r.cmds) - start, Program: program})
-	return &r.steps[len(r.steps)-1]
+// Encoder appends the commands of a run to dst. It returns the result and, for the Step, how the run was encoded.
+type Encoder func(dst []byte) (cmds []byte, variant uint8)
+
+// Add records a run of a program, given by its index in Image.Programs.
+func (r *Recording) Add(name string, program int, encode Encoder) {
+	if r.follow.leader != nil {
+		r.addFollowing(name, program, encode)
+		return
+	}
+	step := Step{Name: name, Offset: len(r.cmds), Program: program}
+	r.cmds, step.Variant = encode(r.cmds)
+	step.Size = len(r.cmds) - step.Offset
+	r.steps = append(r.steps, step)
 }
 
 // AddEdge records an edge to other parts, with the commands of [AppendEdge].
@@ -75,22 +88,23 @@ func (r *Recording) AddEdge(name string, e Edge, commands []byte) {
 	r.cmds = append(r.cmds, commands...)
 }
 
-// Replace replaces the commands of the last run by others of the same effect.
-func (r *Recording) Replace(encode func(dst []byte) []byte) *Step {
+// Replace replaces the commands of the last run by others of the same effect. A recording that follows another one, or is
+// followed, calls Own before.
+func (r *Recording) Replace(encode Encoder) *Step {
 	last := &r.steps[len(r.steps)-1]
-	r.cmds = encode(r.cmds[:last.Offset])
+	r.cmds, last.Variant = encode(r.cmds[:last.Offset])
 	last.Size = len(r.cmds) - last.Offset
 	return last
 }
 
-// Steps returns the steps recorded so far.
+// Len returns the number of steps recorded so far.
+func (r *Recording) Len() int { return r.follow.steps + len(r.steps) }
+
+// Steps returns the steps recorded so far, without those that are shared with a leader: none after Own.
 func (r *Recording) Steps() []Step { return r.steps }
 
-// Bytes returns the commands recorded so far.
+// Bytes returns the commands of Steps.
 func (r *Recording) Bytes() []byte { return r.cmds }
-
-// Len returns the number of bytes recorded so far.
-func (r *Recording) Len() int { return len(r.cmds) }
 
 // Image is a finished trace: the commands that are written to DRAM, and what relocating and patching them needs.
 type Image struct {
@@ -108,12 +122,16 @@ type Image struct {
 	After    []byte    // state of a queue after the trace, in the form of package dispatch
 }
 
-// Finish ends the recording and lays it out for a number of DRAM banks. The error wraps [ErrEmpty] for a recording without
-// steps.
+// Finish ends the recording and lays it out for a number of DRAM banks. A recording that is equal to its leader's, which
+// has ended for as many banks, has the leader's image. The error wraps [ErrEmpty] for a recording without steps.
 func (r *Recording) Finish(banks int) (*Image, error) {
-	if len(r.steps) == 0 {
+	if r.Len() == 0 {
 		return nil, fmt.Errorf("tracebuf: finish: %w", ErrEmpty)
 	}
+	if im := r.sharedImage(banks); im != nil {
+		return im, nil
+	}
+	r.leave()
 	if banks <= 0 {
 		return nil, fmt.Errorf("tracebuf: finish: %d DRAM banks, there must be at least one", banks)
 	}
@@ -128,6 +146,7 @@ func (r *Recording) Finish(banks int) (*Image, error) {
 	if len(r.borrowed) > 0 && &im.Bytes[0] == &r.borrowed[0] {
 		im.Bytes = bytes.Clone(im.Bytes)
 	}
+	r.image, r.banks = im, banks
 	return im, nil
 }
 

@@ -84,8 +84,8 @@ func withEdges(f *tracebuf.File, other *tracebuf.Target, edges []tracebuf.Edge, 
 		}
 		if i < len(old.Steps) {
 			s := old.Steps[i]
-			moved[s.Offset] = rec.Len() - s.Offset
-			rec.Add(s.Name, s.Program, func(dst []byte) []byte { return append(dst, old.Bytes[s.Offset:s.Offset+s.Size]...) })
+			moved[s.Offset] = len(rec.Bytes()) - s.Offset
+			rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, old.Bytes[s.Offset:s.Offset+s.Size]...), 0 })
 		}
 	}
 	im, err := rec.Finish(f.Target.Banks)

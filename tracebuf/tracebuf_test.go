@@ -38,10 +38,10 @@ func TestReplayEqualsReference(t *testing.T) {
 func record(n int) *tracebuf.Recording {
 	r := tracebuf.NewRecording(cq.Blackhole)
 	for i := range n {
-		r.Add("p", 0, func(dst []byte) []byte {
+		r.Add("p", 0, func(dst []byte) ([]byte, uint8) {
 			b := cq.NewBuilder(cq.Blackhole, dst)
 			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: uint32(i)})
-			return b.Bytes()
+			return b.Bytes(), 0
 		})
 	}
 	return r

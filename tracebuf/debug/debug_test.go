@@ -38,7 +38,7 @@ func newMachine(t *testing.T, first, second int) *machine {
 		for i := range programs {
 			edges(rec, i)
 			number := n
-			rec.Add(fmt.Sprint(number), i, func(dst []byte) []byte { return append(dst, make([]byte, 64)...) })
+			rec.Add(fmt.Sprint(number), i, func(dst []byte) ([]byte, uint8) { return append(dst, make([]byte, 64)...), 0 })
 			n++
 		}
 		edges(rec, programs)
