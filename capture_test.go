@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -155,49 +154,21 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 	c.must(c.queue.Wait(c.ctx))
 }
 
-// Between Begin and End a queue records what it is given, and then it runs again. What can't be recorded fails, and
-// so does End; nothing is left.
-func TestBeginAndEnd(t *testing.T) {
+// What can't be recorded between Begin and End fails, and so does End, except that a nested capture fails alone. A recorder
+// that has ended can't be ended again.
+func TestBeginRefuses(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-		forward := func() { b.must(b.queue.Run(b.ctx, x)) }
-		b.write(in, 1)
-		forward()
-		b.holds(out, 6)
-		b.write(in, 2)
-		b.must(b.queue.Wait(b.ctx))
-
-		r, err := b.queue.Begin("begun")
-		b.must(err)
-		forward()
-		if _, err := b.queue.Begin("again"); !errors.Is(err, reprise.ErrNestedCapture) {
-			b.Errorf("begun twice: %v", err)
-		}
-		if _, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64}); !errors.Is(err, reprise.ErrInCapture) {
-			b.Errorf("allocated: %v", err)
-		}
-		forward()
-		trace, err := r.End(b.ctx)
-		b.must(err)
-		if n := len(trace.Parts()[0].Steps); n != 2 {
-			b.Errorf("%d programs were recorded", n)
-		}
-		for op, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(), "end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
-			if !errors.Is(err, reprise.ErrNotCapturing) {
-				b.Errorf("%s after the end: %v", op, err)
-			}
-		}
-		b.holds(out, 6)
-		b.must(trace.Replay(b.ctx))
-		b.holds(out, 7)
-
 		other := b.capture("other", x)
 		before := b.allocated()
 		for _, op := range b.refusals(x, other, in)[:5] {
 			r, err := b.queue.Begin(op.name)
 			b.must(err)
-			forward()
+			b.must(b.queue.Run(b.ctx, x))
+			if _, err := b.queue.Begin("again"); !errors.Is(err, reprise.ErrNestedCapture) {
+				b.Errorf("begun twice: %v", err)
+			}
 			got := op.do(b.ctx)
 			if !errors.Is(got, op.is) {
 				b.Errorf("%s: %v, want %v", op.name, got, op.is)
@@ -209,12 +180,13 @@ func TestBeginAndEnd(t *testing.T) {
 			if lost := op.is != reprise.ErrNestedCapture; lost != errors.Is(err, op.is) {
 				b.Errorf("%s: the capture ended in %v", op.name, err)
 			}
+			for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(), "end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
+				if !errors.Is(err, reprise.ErrNotCapturing) {
+					b.Errorf("%s after the end: %v", what, err)
+				}
+			}
 		}
-		r, err = b.queue.Begin("discarded")
-		b.must(err)
-		forward()
-		b.must(r.Discard())
-		r, err = b.queue.Begin("empty")
+		r, err := b.queue.Begin("empty")
 		b.must(err)
 		if _, err := r.End(b.ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
 			b.Errorf("an empty capture: %v", err)
@@ -222,94 +194,56 @@ func TestBeginAndEnd(t *testing.T) {
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {
 			b.Errorf("something is left (-before +after):\n%s", diff)
 		}
-		b.write(in, 3)
-		forward()
-		b.holds(out, 8)
 	})
 }
 
-// Whatever goes wrong in a capture, and wherever, it leaves the memory as it was and the queue usable.
-func TestFailedCaptureLeavesNothing(t *testing.T) {
+// A capture that ends in a panic, under a context that is over, or without room for its trace leaves the memory as it was
+// and the queue usable, also when its function has released what it recorded.
+func TestLostCaptureLeavesNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithTraceRegion(200_000))
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	keep := b.load(b.adder("keep", chip.Core{}, in, out, 5))
 	other := b.capture("other", keep)
-	mine := errors.New("mine")
-	rapid.Check(t, func(t *rapid.T) {
+	canceled, cancel := context.WithCancel(b.ctx)
+	cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		runs int // of keep, after the rest
+		end  func() error
+	}{
+		"panic":    {b.ctx, 1, func() error { panic("mine") }},
+		"canceled": {canceled, 1, func() error { return nil }},
+		"no room":  {b.ctx, 2000, func() error { return nil }},
+	} {
 		before := b.dev.MemorySnapshot()
-		buf := b.pages("temporary", rapid.IntRange(1, 30).Draw(t, "pages"))
-		xs := []*reprise.Executable{keep}
-		for i := range rapid.IntRange(0, 2).Draw(t, "programs") {
-			xs = append(xs, b.load(b.adder(fmt.Sprint(i), chip.Core{X: i}, buf, buf, 1)))
-		}
-		closed, freed := map[int]bool{0: true}, false
-		ops := b.refusals(keep, other, in)
-		body := func(ctx context.Context, run func(*reprise.Executable) error) error {
-			for range rapid.IntRange(0, 6).Draw(t, "operations") {
-				switch i := rapid.IntRange(0, 5).Draw(t, "operation"); i {
-				case 0, 1, 2:
-					k := rapid.IntRange(0, len(xs)-1).Draw(t, "program")
-					_ = run(xs[k])
-				case 3:
-					if k := rapid.IntRange(0, len(xs)-1).Draw(t, "close"); !closed[k] {
-						closed[k] = true
-						b.must(xs[k].Release(b.ctx))
-					}
-				case 4:
-					if !freed {
-						freed = true
-						b.must(buf.Release())
-					}
-				case 5:
-					_ = rapid.SampledFrom(ops).Draw(t, "refused").do(ctx)
-				}
-			}
-			switch rapid.IntRange(0, 3).Draw(t, "end") {
-			case 0:
-				for range 2000 { // more than the trace region holds
-					_ = run(keep)
-				}
-				return nil
-			case 1:
-				return mine
-			case 2:
-				panic(mine)
-			}
-			return nil
-		}
-		ctx := b.ctx
-		if rapid.Bool().Draw(t, "canceled") {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithCancel(ctx)
-			cancel()
-		}
-		var trace *reprise.Trace
+		buf := b.pages("temporary", 9)
+		x := b.load(b.adder("x", chip.Core{X: 1}, buf, buf, 1))
 		func() {
 			defer func() {
-				if p := recover(); p != nil && p != mine { //nolint:errorlint // the same value
+				if p := recover(); p != nil && p != "mine" {
 					panic(p)
 				}
 			}()
-			trace, _ = b.queue.Capture(ctx, "failing", func(ctx context.Context, r *reprise.Recorder) error { return body(ctx, r.Run) })
+			trace, err := b.queue.Capture(c.ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+				b.must(r.Run(x))
+				b.must(errors.Join(x.Release(b.ctx), buf.Release()))
+				for range c.runs {
+					_ = r.Run(keep)
+				}
+				return c.end()
+			})
+			if name == "no room" && !errors.Is(err, reprise.ErrOutOfMemory) {
+				b.Errorf("%s: %v", name, err)
+			}
+			if trace != nil { // a capture needs nothing of a context
+				b.must(trace.Release(b.ctx))
+			}
 		}()
-		if trace != nil {
-			if err := trace.Release(b.ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i, x := range xs {
-			if !closed[i] {
-				b.must(x.Release(b.ctx))
-			}
-		}
-		if !freed {
-			b.must(buf.Release())
-		}
 		if changes := before.Changes(); len(changes) > 0 {
-			t.Fatalf("something is left: %v", changes)
+			t.Errorf("%s: something is left: %v", name, changes)
 		}
 		b.must(errors.Join(b.queue.Run(b.ctx, keep), other.Replay(b.ctx), b.queue.Wait(b.ctx)))
-	})
+	}
 }
 
 // A trace region of fixed size that is too small says which size to open the device with; that size is enough.

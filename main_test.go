@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -76,38 +75,16 @@ func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	return b
 }
 
-// must ends the test on an error, with the state of the device's cores if it hangs.
+// must ends the test on an error.
 func (b *bench) must(err error) {
 	b.Helper()
-	if err == nil {
-		return
-	}
-	var h *dispatch.HangError
-	if errors.As(err, &h) {
-		b.Log(h.Detail())
-	}
-	b.Fatal(err)
+	devtest.Must(b, err)
 }
 
-// says fails the test unless the error's text has all parts in order.
+// says fails the test unless the error is one line of text that has all parts in order.
 func (b *bench) says(err error, parts ...string) {
 	b.Helper()
-	if err == nil {
-		b.Errorf("no error, want one that says %q", parts)
-		return
-	}
-	rest := err.Error()
-	for _, p := range parts {
-		_, after, ok := bytes.Cut([]byte(rest), []byte(p))
-		if !ok {
-			b.Errorf("error %q doesn't say %q", err, p)
-			return
-		}
-		rest = string(after)
-	}
-	if bytes.ContainsRune([]byte(err.Error()), '\n') {
-		b.Errorf("error has more than one line: %q", err)
-	}
+	devtest.Says(b, err, parts...)
 }
 
 func (b *bench) buffer(c reprise.BufferConfig) *reprise.Buffer {
@@ -176,27 +153,12 @@ func record(xs ...*reprise.Executable) func(context.Context, *reprise.Recorder) 
 	}
 }
 
-// adder is a program that adds a number to every word of a buffer of pages of 64 B: three kernels on one core, joined
-// by two circular buffers.
+// adder returns [devtest.Adder]'s program.
 func (b *bench) adder(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	b.Helper()
-	const from, to = 0, 16
-	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	n := uint32(in.Size() / in.PageSize())
-	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
-	return &reprise.Program{
-		Name: name,
-		Kernels: []reprise.Kernel{
-			{Name: "reader", Image: b.image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
-			{Name: "add", Image: b.image(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(from, to, n, addend)},
-			{Name: "writer", Image: b.image(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
-		},
-		CircularBuffers: []reprise.CircularBuffer{
-			{Index: from, Cores: cores, PageSize: 64, Pages: 2},
-			{Index: to, Cores: cores, PageSize: 64, Pages: 2},
-		},
-		Buffers: []*reprise.Buffer{in, out},
-	}
+	p, err := devtest.Adder(b.dev, name, at, in, out, addend)
+	b.must(err)
+	return p
 }
 
 // blank is a program that does nothing on some cores.
@@ -207,19 +169,13 @@ func (b *bench) blank(name string, cores ...chip.Range) *reprise.Program {
 	}}}
 }
 
-// words writes a buffer full of words that count up from first.
+// write fills a buffer with words that count up from first.
 func (b *bench) write(buf *reprise.Buffer, first uint32) {
 	b.Helper()
 	b.must(b.queue.Write(b.ctx, buf, 0, words(buf.Size(), first)))
 }
 
-func words(n int, first uint32) []byte {
-	var p []byte
-	for i := range uint32(n / 4) {
-		p = binary.LittleEndian.AppendUint32(p, first+i)
-	}
-	return p
-}
+func words(n int, first uint32) []byte { return devtest.Words(n, first) }
 
 // holds checks that a buffer is full of words that count up from first.
 func (b *bench) holds(buf *reprise.Buffer, first uint32) {
@@ -237,10 +193,4 @@ func (b *bench) holds(buf *reprise.Buffer, first uint32) {
 }
 
 // allocated returns the bytes of each bank that are taken, by kind.
-func (b *bench) allocated() map[allocator.Kind]uint64 {
-	all := map[allocator.Kind]uint64{}
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
-		all[k] = b.dev.Memory(k).Allocated
-	}
-	return all
-}
+func (b *bench) allocated() map[allocator.Kind]uint64 { return devtest.Allocated(b.dev) }

@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -68,11 +69,7 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 		b.must(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		must := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must := func(err error) { t.Helper(); devtest.Must(t, err) }
 		must(q[0].Wait(b.ctx))
 		must(q[1].Wait(b.ctx))
 		o := &order{tail: [2]int{-1, -1}, work: [2]int{-1, -1}}

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -31,12 +32,12 @@ func swapped(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
 }
 
 // sums checks what buffers hold that a number of replays have added to.
-func (r *spanRig) sums(t failer, bufs []*reprise.Buffer, what string, want [scheduleChains]uint32, times uint32) {
+func (r *spanRig) sums(t devtest.Fataler, bufs []*reprise.Buffer, what string, want [scheduleChains]uint32, times uint32) {
 	t.Helper()
-	okay(t, r.q[1].Wait(r.ctx))
+	devtest.Must(t, r.q[1].Wait(r.ctx))
 	for _, buf := range bufs {
 		got := make([]byte, buf.Size())
-		okay(t, r.q[0].Read(r.ctx, buf, 0, got))
+		devtest.Must(t, r.q[0].Read(r.ctx, buf, 0, got))
 		var c int
 		if _, err := fmt.Sscan(buf.Name(), &c); err != nil {
 			t.Fatal(err)
@@ -47,12 +48,12 @@ func (r *spanRig) sums(t failer, bufs []*reprise.Buffer, what string, want [sche
 	}
 }
 
-func (r *spanRig) clear(t failer, bufs []*reprise.Buffer) {
+func (r *spanRig) clear(t devtest.Fataler, bufs []*reprise.Buffer) {
 	t.Helper()
 	for _, buf := range bufs {
-		okay(t, r.q[0].Write(r.ctx, buf, 0, words(buf.Size(), 0)))
+		devtest.Must(t, r.q[0].Write(r.ctx, buf, 0, words(buf.Size(), 0)))
 	}
-	okay(t, r.q[0].Wait(r.ctx))
+	devtest.Must(t, r.q[0].Wait(r.ctx))
 }
 
 // Random traces over two queues do the same in steps, in pieces and whole, and so do their files on a device whose queues
@@ -67,14 +68,14 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 			here := newSpanRig(split(t, target))
 			b := swapped(t, card(sim.Strict(5)), reprise.WithFirstEvent(0xFFFFFFF0))
 			there := &spanRig{bench: b, q: [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}}
-			pieces := func(t failer, r *spanRig, tr *reprise.Trace, sums [scheduleChains]uint32, cuts int) {
+			pieces := func(t devtest.Fataler, r *spanRig, tr *reprise.Trace, sums [scheduleChains]uint32, cuts int) {
 				t.Helper()
 				bufs, n := tr.Buffers(), len(tr.Debug().Programs())
 				r.clear(t, bufs)
-				okay(t, tr.Replay(r.ctx))
+				devtest.Must(t, tr.Replay(r.ctx))
 				r.sums(t, bufs, "a replay", sums, 1)
 				steps := 0
-				okay(t, tr.Debug().Step(r.ctx, func(i int) error {
+				devtest.Must(t, tr.Debug().Step(r.ctx, func(i int) error {
 					if steps++; i != steps-1 {
 						t.Fatalf("step %d is reported as %d", steps-1, i)
 					}
@@ -82,7 +83,7 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 				}))
 				r.sums(t, bufs, "in steps", sums, 2)
 				at := 0
-				okay(t, tr.Debug().Split(r.ctx, 1+cuts%n, func(first, end int) error {
+				devtest.Must(t, tr.Debug().Split(r.ctx, 1+cuts%n, func(first, end int) error {
 					if first != at {
 						t.Fatalf("a piece from %d on comes after one up to %d", first, at)
 					}
@@ -93,15 +94,15 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 				if steps != n || at != n {
 					t.Fatalf("%d steps and pieces up to %d, of %d programs", steps, at, n)
 				}
-				okay(t, tr.Debug().Check(r.ctx))
-				okay(t, tr.Debug().Verify(r.ctx))
+				devtest.Must(t, tr.Debug().Check(r.ctx))
+				devtest.Must(t, tr.Debug().Verify(r.ctx))
 				times, err := tr.Debug().Times(r.ctx)
-				okay(t, err)
+				devtest.Must(t, err)
 				if len(times) != n {
 					t.Fatalf("%d times of %d programs", len(times), n)
 				}
 				r.sums(t, bufs, "timed", sums, 4)
-				okay(t, tr.Replay(r.ctx))
+				devtest.Must(t, tr.Replay(r.ctx))
 				r.sums(t, bufs, "a replay after it all", sums, 5)
 				r.clear(t, bufs)
 			}
@@ -111,14 +112,14 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 				tr, sums := here.capture(t, s)
 				pieces(t, here, tr, sums, seed)
 				var file bytes.Buffer
-				okay(t, tr.Save(here.ctx, &file, reprise.WithData()))
+				devtest.Must(t, tr.Save(here.ctx, &file, reprise.WithData()))
 				loaded, err := there.dev.LoadTrace(there.ctx, &file)
-				okay(t, err)
+				devtest.Must(t, err)
 				pieces(t, there, loaded, sums, seed+1)
 				if q := loaded.Parts(); q[0].Queue.Workers() != tr.Parts()[0].Queue.Workers() || q[0].Queue.ID() == tr.Parts()[0].Queue.ID() {
 					t.Errorf("the first part is on queue %d with the workers %v", q[0].Queue.ID(), q[0].Queue.Workers())
 				}
-				okay(t, errors.Join(tr.Release(here.ctx), loaded.Release(there.ctx)))
+				devtest.Must(t, errors.Join(tr.Release(here.ctx), loaded.Release(there.ctx)))
 			}
 			if changes := before.Changes(); len(changes) > 0 {
 				t.Errorf("loaded traces leave %v", changes)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -174,24 +175,10 @@ func newSpanRig(b *bench) *spanRig {
 	return r
 }
 
-// failer is a test, or one of package rapid's.
-type failer interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
-
-func okay(t failer, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // capture records a schedule, and returns what a replay adds to the buffers.
-func (r *spanRig) capture(t failer, s schedule) (tr *reprise.Trace, sums [scheduleChains]uint32) {
+func (r *spanRig) capture(t devtest.Fataler, s schedule) (tr *reprise.Trace, sums [scheduleChains]uint32) {
 	t.Helper()
-	must := func(err error) { t.Helper(); okay(t, err) }
+	must := func(err error) { t.Helper(); devtest.Must(t, err) }
 	events := []*reprise.Event{r.dev.NewEvent("a"), r.dev.NewEvent("b"), r.dev.NewEvent("c")}
 	tr, err := captureQueues(r.ctx, "random", r.q[:], func(rs []*reprise.Recorder) error {
 		var last [scheduleChains]int // the queue that has each buffer
@@ -226,9 +213,9 @@ func (r *spanRig) capture(t failer, s schedule) (tr *reprise.Trace, sums [schedu
 	return tr, sums
 }
 
-func (r *spanRig) run(t failer, s schedule) {
+func (r *spanRig) run(t devtest.Fataler, s schedule) {
 	t.Helper()
-	must := func(err error) { t.Helper(); okay(t, err) }
+	must := func(err error) { t.Helper(); devtest.Must(t, err) }
 	tr, sums := r.capture(t, s)
 	event := r.dev.NewEvent("between")
 	for _, buf := range r.bufs {

@@ -2,7 +2,6 @@ package kernels_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"sync"
@@ -12,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -105,17 +104,10 @@ func (b *bench) arch() arith.Arch {
 
 func (b *bench) must(err error) {
 	b.t.Helper()
-	if err == nil {
-		return
-	}
-	var h *dispatch.HangError
-	if errors.As(err, &h) {
-		b.t.Log(h.Detail())
-	}
-	if b.emu != nil && b.emu.Chip() != nil && b.emu.Chip().Fault() != nil {
+	if err != nil && b.emu != nil && b.emu.Chip() != nil && b.emu.Chip().Fault() != nil {
 		b.t.Log(b.emu.Chip().Fault())
 	}
-	b.t.Fatal(err)
+	devtest.Must(b.t, err)
 }
 
 var compiled sync.Map // of functions, by what is compiled

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,8 +11,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -54,14 +52,7 @@ func openCards(t *testing.T, cards mesh.Machine, shape mesh.Shape, opts ...mesh.
 
 func (b *bench) must(err error) {
 	b.Helper()
-	if err == nil {
-		return
-	}
-	var h *dispatch.HangError
-	if errors.As(err, &h) {
-		b.Log(h.Detail())
-	}
-	b.Fatal(err)
+	devtest.Must(b, err)
 }
 
 // pages allocates a DRAM buffer of n pages of 64 B on every chip.
@@ -74,29 +65,8 @@ func (b *bench) pages(name string, n int) *mesh.Buffer {
 
 // adder returns a program that adds a number to every word of a buffer of pages of 64 B.
 func (b *bench) adder(name string, in, out *mesh.Buffer, addend func(c *mesh.Chip) uint32) mesh.Part {
-	const from, to = 0, 16
-	cores := []chip.Range{chip.Single(1, 2)}
-	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
-	image := func(c *mesh.Chip, name string) *kernels.Image {
-		im, err := kernels.Prebuilt(c.Device.Arch(), name)
-		b.must(err)
-		return im
-	}
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
-		n := uint32(in.On(c).Pages())
-		return &reprise.Program{
-			Name: name,
-			Kernels: []reprise.Kernel{
-				{Name: "reader", Image: image(c, kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
-				{Name: "add", Image: image(c, kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(from, to, n, addend(c))},
-				{Name: "writer", Image: image(c, kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
-			},
-			CircularBuffers: []reprise.CircularBuffer{
-				{Index: from, Cores: cores, PageSize: 64, Pages: 2},
-				{Index: to, Cores: cores, PageSize: 64, Pages: 2},
-			},
-			Buffers: []*reprise.Buffer{in.On(c), out.On(c)},
-		}, nil
+		return devtest.Adder(c.Device, name, chip.Core{X: 1, Y: 2}, in.On(c), out.On(c), addend(c))
 	}}
 }
 
@@ -142,13 +112,7 @@ func (b *bench) capture(name string, xs ...*mesh.Executable) *reprise.Trace {
 	return t
 }
 
-func words(n int, first uint32) []byte {
-	var p []byte
-	for i := range uint32(n / 4) {
-		p = binary.LittleEndian.AppendUint32(p, first+i)
-	}
-	return p
-}
+func words(n int, first uint32) []byte { return devtest.Words(n, first) }
 
 // holds checks that a chip's buffer has words that count up from first.
 func (b *bench) holds(c *mesh.Chip, buf *mesh.Buffer, first uint32) {

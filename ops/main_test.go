@@ -2,13 +2,12 @@ package ops_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -53,12 +52,5 @@ func open(t testing.TB, target kmd.Target, opts ...ops.Option) *bench {
 
 func (b *bench) must(err error) {
 	b.Helper()
-	if err == nil {
-		return
-	}
-	var h *dispatch.HangError
-	if errors.As(err, &h) {
-		b.Log(h.Detail())
-	}
-	b.Fatal(err)
+	devtest.Must(b, err)
 }

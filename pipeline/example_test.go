@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -34,31 +34,56 @@ func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool)
 	n.in, n.mid, n.out = n.dram("in"), n.dram("mid"), n.dram("out")
 	n.allocateInput()
 	n.inputAddress = n.l1.Addr()
-	image, err := kernels.Prebuilt(dev.Arch(), kernels.Move)
-	check(err)
-	load := func(p *reprise.Program) *reprise.Executable {
-		x, err := dev.Load(ctx, p)
-		check(err)
-		return x
-	}
-	move := func(name string, x int, from, to *reprise.Buffer) *reprise.Executable {
-		return load(moveProgram(image, name, chip.Core{X: x}, from, to))
-	}
-	n.first = move("first", 1, n.in, n.l1)
-	n.body = append(n.body, move("take", 2, n.l1, n.mid))
+	n.first = move(ctx, dev, "first", 1, n.in, n.l1)
+	n.body = append(n.body, move(ctx, dev, "take", 2, n.l1, n.mid))
 	for range 3 {
-		n.body = append(n.body, load(addProgram(dev, "add", chip.Core{X: 3}, n.mid, n.mid, 1)))
+		n.body = append(n.body, add(ctx, dev, 3, n.mid, 1))
 	}
 	if scratch != nil {
 		// After "take" nothing reads the input in L1 any more, so its memory is free for something else.
 		check(n.l1.Release())
 		tmp, err := scratch.NewBuffer(reprise.BufferConfig{Size: networkBytes, PageSize: 64, Name: "tmp"})
 		check(err)
-		n.body = append(n.body, move("out", 2, n.mid, tmp), move("back", 2, tmp, n.mid))
+		n.body = append(n.body, move(ctx, dev, "out", 2, n.mid, tmp), move(ctx, dev, "back", 2, tmp, n.mid))
 		check(tmp.Release())
 	}
-	n.last = move("last", 4, n.mid, n.out)
+	n.last = move(ctx, dev, "last", 4, n.mid, n.out)
 	return n
+}
+
+// newTracedNetwork is newNetwork with a pool that the input in L1 shares with an intermediate buffer, and a trace of the
+// body. After the capture the input is allocated again, and must be where it was.
+func newTracedNetwork(ctx context.Context, dev *reprise.Device) (*network, *reprise.Trace) {
+	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
+	check(err)
+	n := newNetwork(ctx, dev, scratch)
+	trace, err := dev.Queue(0).Capture(ctx, "body", n.record)
+	check(err)
+	n.allocateInput()
+	if n.l1.Addr() != n.inputAddress {
+		check(errors.New("the L1 input has moved"))
+	}
+	return n, trace
+}
+
+// move loads a program on one core that copies a buffer to another.
+func move(ctx context.Context, dev *reprise.Device, name string, x int, from, to *reprise.Buffer) *reprise.Executable {
+	p, err := devtest.Mover(dev, name, chip.Core{X: x}, from, to)
+	check(err)
+	return load(ctx, dev, p)
+}
+
+// add loads a program on one core that adds a number to every word of a buffer.
+func add(ctx context.Context, dev *reprise.Device, x int, b *reprise.Buffer, addend uint32) *reprise.Executable {
+	p, err := devtest.Adder(dev, "add", chip.Core{X: x}, b, b, addend)
+	check(err)
+	return load(ctx, dev, p)
+}
+
+func load(ctx context.Context, dev *reprise.Device, p *reprise.Program) *reprise.Executable {
+	x, err := dev.Load(ctx, p)
+	check(err)
+	return x
 }
 
 func (n *network) dram(name string) *reprise.Buffer {
@@ -89,50 +114,6 @@ func (n *network) record(_ context.Context, r *reprise.Recorder) error {
 
 // input is full of words that count up from 100 times its number.
 func (n *network) input(i int) []byte { return count(100 * uint32(i)) }
-
-// moveProgram copies all pages of a buffer to another, each in DRAM or L1.
-func moveProgram(image *kernels.Image, name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
-	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	in := uint32(0)
-	for i, buf := range []*reprise.Buffer{from, to} {
-		if buf.Kind() == allocator.L1 {
-			in |= 1 << i
-		}
-	}
-	return &reprise.Program{
-		Name: name,
-		Kernels: []reprise.Kernel{{
-			Name: "move", Image: image, Processor: chip.BRISC, Cores: cores,
-			Args: func(chip.Core) []uint32 {
-				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
-			},
-		}},
-		CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
-		Buffers:         []*reprise.Buffer{from, to},
-	}
-}
-
-// addProgram adds a number to every word of a buffer of pages of 64 B: three kernels on one core, joined by two circular
-// buffers.
-func addProgram(dev *reprise.Device, name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
-	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	n := uint32(in.Pages())
-	kernel := func(name string, p chip.Processor, args ...uint32) reprise.Kernel {
-		image, err := kernels.Prebuilt(dev.Arch(), name)
-		check(err)
-		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores, Args: func(chip.Core) []uint32 { return args }}
-	}
-	return &reprise.Program{
-		Name: name,
-		Kernels: []reprise.Kernel{
-			kernel(kernels.CopyReader, chip.BRISC, in.Addr(), 0, n, 64, 0),
-			kernel(kernels.Add, chip.TRISC0, 0, 16, n, addend),
-			kernel(kernels.CopyWriter, chip.NCRISC, out.Addr(), 0, n, 64, 16),
-		},
-		CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 64, Pages: 2}, {Index: 16, Cores: cores, PageSize: 64, Pages: 2}},
-		Buffers:         []*reprise.Buffer{in, out},
-	}
-}
 
 // Queue 1 writes the inputs, queue 0 runs the model and reads the outputs. Two events keep the queues from touching the
 // input at the same time: the next one is written as soon as the first program is through with the one before.
@@ -243,16 +224,8 @@ func Example_writesOnQueue1WithTrace() {
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
 	check(err)
 	defer dev.Close(ctx)
-	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
-	check(err)
-	n := newNetwork(ctx, dev, scratch)
+	n, trace := newTracedNetwork(ctx, dev)
 	ops, writes := dev.Queue(0), dev.Queue(1)
-	trace, err := ops.Capture(ctx, "body", n.record)
-	check(err)
-	n.allocateInput()
-	if n.l1.Addr() != n.inputAddress {
-		check(errors.New("the L1 input has moved"))
-	}
 	opDone, written := dev.NewEvent("op done"), dev.NewEvent("written")
 	check(ops.Record(ctx, opDone))
 	output := make([]byte, networkBytes)
@@ -282,15 +255,7 @@ func Example_readsAndWritesOnQueue1WithTrace() {
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
 	check(err)
 	defer dev.Close(ctx)
-	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
-	check(err)
-	n := newNetwork(ctx, dev, scratch)
-	trace, err := dev.Queue(0).Capture(ctx, "body", n.record)
-	check(err)
-	n.allocateInput()
-	if n.l1.Addr() != n.inputAddress {
-		check(errors.New("the L1 input has moved"))
-	}
+	n, trace := newTracedNetwork(ctx, dev)
 	n.moveEverythingOnQueue1(ctx, 4, func() { check(trace.Replay(ctx)) })
 	first := binary.LittleEndian.Uint32(n.input(3))
 	fmt.Println("the last input began with", first)
@@ -316,26 +281,17 @@ func ExamplePipeline() {
 		Name: "network", Trace: true, Queues: 2, TransferQueue: true,
 		Input: &in, L1Input: &l1, Outputs: []reprise.BufferConfig{buffer(allocator.DRAM, "out")},
 	}, func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
-		image, err := kernels.Prebuilt(dev.Arch(), kernels.Move)
-		if err != nil {
-			return nil, err
-		}
-		load := func(p *reprise.Program) *reprise.Executable {
-			x, err := dev.Load(ctx, p)
-			check(err)
-			return x
-		}
 		mid, err := dev.NewBuffer(buffer(allocator.DRAM, "mid"))
 		if err != nil {
 			return nil, err
 		}
 		return &pipeline.Stages{
-			First: []*reprise.Executable{load(moveProgram(image, "first", chip.Core{X: 1}, b.Input, b.L1Input))},
+			First: []*reprise.Executable{move(ctx, dev, "first", 1, b.Input, b.L1Input)},
 			Body: []*reprise.Executable{
-				load(moveProgram(image, "take", chip.Core{X: 2}, b.L1Input, mid)),
-				load(addProgram(dev, "add", chip.Core{X: 3}, mid, mid, 3)),
+				move(ctx, dev, "take", 2, b.L1Input, mid),
+				add(ctx, dev, 3, mid, 3),
 			},
-			Last: []*reprise.Executable{load(moveProgram(image, "last", chip.Core{X: 4}, mid, b.Outputs[0]))},
+			Last: []*reprise.Executable{move(ctx, dev, "last", 4, mid, b.Outputs[0])},
 		}, nil
 	})
 	check(err)
@@ -357,13 +313,7 @@ func ExamplePipeline() {
 }
 
 // count returns an input of words that count up.
-func count(from uint32) []byte {
-	var b []byte
-	for i := range uint32(networkBytes / 4) {
-		b = binary.LittleEndian.AppendUint32(b, from+i)
-	}
-	return b
-}
+func count(from uint32) []byte { return devtest.Words(networkBytes, from) }
 
 // ends shows the first and the last word.
 func ends(b []byte) string {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -57,17 +56,10 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 	defer cancel()
 	must := func(err error) {
 		t.Helper()
-		if err == nil {
-			return
-		}
-		var h *dispatch.HangError
-		if errors.As(err, &h) {
-			t.Log(h.Detail())
-		}
-		if c := card.Chip(); c != nil && c.Fault() != nil {
+		if c := card.Chip(); err != nil && c != nil && c.Fault() != nil {
 			t.Log(c.Fault())
 		}
-		t.Fatal(err)
+		devtest.Must(t, err)
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	dev, err := reprise.Open(ctx, card)

@@ -107,11 +107,27 @@ func encode(t testing.TB, f *tracebuf.File) []byte {
 	return b.Bytes()
 }
 
-// What is decoded is what was encoded, and encodes to the same bytes again, however the reader hands them out.
+// encodeRefuses checks that a file is invalid for a reason and that nothing of it is written.
+func encodeRefuses(t *testing.T, f *tracebuf.File, reason string) {
+	t.Helper()
+	var b bytes.Buffer
+	err := tracebuf.Encode(&b, f)
+	var e *tracebuf.FileError
+	if !errors.Is(err, tracebuf.ErrInvalid) || !errors.As(err, &e) || !strings.Contains(err.Error(), reason) {
+		t.Errorf("error is %v, want an ErrInvalid with %q", err, reason)
+	}
+	if b.Len() > 0 {
+		t.Error("something was written all the same")
+	}
+}
+
+// What is decoded is what was encoded, and encodes to the same bytes again, however the reader hands them out: traces of
+// one queue and of several, with buffers of all layouts.
 func TestFileRoundTrip(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		t.Run(arch.String(), func(t *testing.T) {
-			f := testFile(t, arch)
+	for _, f := range []*tracebuf.File{
+		testFile(t, chip.Wormhole), testFile(t, chip.Blackhole), spanFile(t, chip.Wormhole), spanFile(t, chip.Blackhole),
+	} {
+		t.Run(fmt.Sprintf("%v, %d parts", f.Target.Arch, len(f.Parts())), func(t *testing.T) {
 			b := encode(t, f)
 			if !tracebuf.IsFile(b) {
 				t.Error("the file isn't known as one")
@@ -390,15 +406,7 @@ func TestValidateRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := testFile(t, chip.Blackhole)
 			c.change(f)
-			var b bytes.Buffer
-			err := tracebuf.Encode(&b, f)
-			var e *tracebuf.FileError
-			if !errors.Is(err, tracebuf.ErrInvalid) || !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error is %v, want an ErrInvalid with %q", err, c.want)
-			}
-			if b.Len() > 0 {
-				t.Error("something was written all the same")
-			}
+			encodeRefuses(t, f, c.want)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
@@ -36,18 +37,11 @@ func TestManyReplays(t *testing.T) {
 	}
 }
 
-// full is a file on a disk without room.
-type full struct{}
-
-var errFull = errors.New("no space left on device")
-
-func (full) Write([]byte) (int, error) { return 0, errFull }
-
 // JSON that can't be written is one line that says so, in the name of no other command.
 func TestJSONWithoutRoom(t *testing.T) {
 	var errs bytes.Buffer
-	code := run(t.Context(), []string{"monitor", "--json", "--dir", t.TempDir()}, streams{out: full{}, err: &errs})
-	if want := "reprise: " + errFull.Error() + "\n"; code != exitFailed || errs.String() != want {
+	code := run(t.Context(), []string{"monitor", "--json", "--dir", t.TempDir()}, streams{out: writertest.Full{}, err: &errs})
+	if want := "reprise: " + writertest.ErrFull.Error() + "\n"; code != exitFailed || errs.String() != want {
 		t.Errorf("exit code %d, %q, want %q", code, strings.TrimSpace(errs.String()), want)
 	}
 }

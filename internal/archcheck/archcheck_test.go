@@ -67,6 +67,7 @@ sim/emu                    -> chip sim/driver sim/emu/tensix  # the emulator
 sim/emu/tensix             -> chip sim/emu/tensix/arith  # the engines of one tile
 sim/emu/tensix/arith       -> nothing  # their arithmetic, the reference of kernel tests
 sim/emu/tensix/isa         -> chip  # words of their instructions and configuration, for tests
+sim/emu/tensix/internal/goldentest -> nothing  # what golden tests of the engines share
 sim/serve                  -> nothing  # the protocol of cards in other processes
 sim/serve/cards            -> internal/seam internal/kabi sim/driver sim/serve  # cards over that protocol
 sim/serve/function         -> sim/serve  # PCI functions over that protocol
@@ -81,7 +82,7 @@ internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/riscv             -> chip  # the cross compiler
 internal/fwbuild           -> chip kernels internal/riscv  # builds the images that are committed
-internal/devtest           -> reprise allocator kernels sim chip kmd  # devices for tests
+internal/devtest           -> reprise allocator dispatch kernels sim chip kmd  # devices for tests
 `
 
 // parseArrows returns the packages that each package may import. The root package's name is "".

@@ -10,6 +10,11 @@ import (
 // ErrFull is the error of a write that fails.
 var ErrFull = errors.New("no space left")
 
+// Full is a file on a disk without room: every write fails with [ErrFull].
+type Full struct{}
+
+func (Full) Write([]byte) (int, error) { return 0, ErrFull }
+
 // failing is a file that takes all writes but one.
 type failing struct{ left int } // writes before that one
 

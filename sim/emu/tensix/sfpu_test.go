@@ -1,18 +1,14 @@
 package tensix
 
 import (
-	"bufio"
 	"encoding/binary"
 	"flag"
 	"fmt"
 	"hash/fnv"
-	"os"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
 )
 
 // The golden cases of testdata/sfpu.txt were compared with ttsim 1.10.0. A line has the chip, an instruction and the number
@@ -20,19 +16,11 @@ import (
 // category of the refusal.
 var updateSFPU = flag.Bool("update-sfpu", false, "rewrite testdata/sfpu.txt with what the package computes")
 
-// bitSource is splitmix64: it decides a golden case by its number.
-type bitSource uint64
-
-func (s *bitSource) next() uint64 {
-	*s += 0x9E3779B97F4A7C15
-	z := uint64(*s)
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
-}
+// bitSource decides a golden case by its number.
+type bitSource struct{ goldentest.Bits }
 
 // below returns an integer from 0 to n-1.
-func (s *bitSource) below(n uint64) uint32 { return uint32(s.next() >> 16 % n) }
+func (s *bitSource) below(n uint64) uint32 { return uint32(s.Below(n)) }
 
 // laneSpecials are values about which instructions differ.
 var laneSpecials = [...]uint32{
@@ -43,7 +31,7 @@ var laneSpecials = [...]uint32{
 // value returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, small integers in two's
 // complement, or of sign and magnitude.
 func (s *bitSource) value(class uint32) uint32 {
-	v := uint32(s.next())
+	v := uint32(s.Next())
 	exponent := func(from uint32, n uint64) uint32 { return v&0x807FFFFF | (from+s.below(n))<<23 }
 	switch class {
 	case 1:
@@ -79,7 +67,7 @@ func sfpuCases() (cases []sfpuCase) {
 	for _, c := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
 			for n := range uint64(32) {
-				s := bitSource(uint64(op)<<32 | n)
+				s := bitSource{goldentest.Bits(uint64(op)<<32 | n)}
 				cases = append(cases, sfpuCase{chip: c, word: op<<24 | goldenFields(&s, op, uint32(n)), number: n})
 			}
 		}
@@ -150,7 +138,7 @@ func goldenFields(s *bitSource, op, n uint32) uint32 {
 
 // state decides an engine's vector unit, the rows of Dst that it may reach, and the configuration.
 func (c *sfpuCase) state() *Engine {
-	s := bitSource(c.number<<16 ^ uint64(c.word>>24))
+	s := bitSource{goldentest.Bits(c.number<<16 ^ uint64(c.word>>24))}
 	e := New(c.chip, nil)
 	e.allocate()
 	u := &e.sfpu
@@ -171,22 +159,22 @@ func (c *sfpuCase) state() *Engine {
 	}
 	u.l[lregZero], u.l[lregOne] = broadcast(0), broadcast(fp32One)
 	for lane := range u.random {
-		u.random[lane] = uint32(s.next())
+		u.random[lane] = uint32(s.Next())
 	}
 	if s.below(4) == 0 {
 		u.laneConfig = [...]uint32{4, 0x100, 0x104}[s.below(3)]
 	}
 	u.cc = condition{on: s.below(6) != 0, lanes: allLanes}
 	if op := c.word >> 24; op != opSFPCONFIG && s.below(2) == 0 {
-		u.cc.lanes = uint32(s.next())
+		u.cc.lanes = uint32(s.Next())
 	}
 	u.depth = int(s.below(9))
 	for i := range u.stack {
-		u.stack[i] = condition{on: s.below(6) != 0, lanes: uint32(s.next())}
+		u.stack[i] = condition{on: s.below(6) != 0, lanes: uint32(s.Next())}
 	}
 	for r := range goldenRows {
 		for column := range e.dst.rows[r] {
-			e.dst.rows[r][column] = uint16(s.next())
+			e.dst.rows[r][column] = uint16(s.Next())
 		}
 		e.dst.valid[r] = s.below(3) != 0
 	}
@@ -226,24 +214,7 @@ func TestTheVectorUnitDoesWhatTtsimDoes(t *testing.T) {
 		}
 		lines = append(lines, fmt.Sprintf("%v %08x #%d: %s", c.chip, c.word, c.number, result))
 	}
-	const path = "testdata/sfpu.txt"
-	if *updateSFPU {
-		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var want []string
-	for s := bufio.NewScanner(f); s.Scan(); {
-		want = append(want, s.Text())
-	}
-	if diff := cmp.Diff(want, lines); diff != "" {
-		t.Errorf("differs from ttsim (-ttsim +got):\n%s", diff)
-	}
+	goldentest.Compare(t, "testdata/sfpu.txt", *updateSFPU, lines)
 }
 
 func TestRandomNumbersFollowFromTheSeed(t *testing.T) {
@@ -264,7 +235,7 @@ func BenchmarkSFPMAD(b *testing.B) {
 			e := (&sfpuCase{chip: c, word: opSFPMAD << 24, number: 3}).state()
 			e.sfpu.cc = condition{on: true, lanes: allLanes}
 			for r := range 3 {
-				s := bitSource(r)
+				s := bitSource{goldentest.Bits(r)}
 				for lane := range e.sfpu.l[r] {
 					e.sfpu.l[r][lane] = s.value(1)
 				}

@@ -1,35 +1,21 @@
 package arith_test
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
 )
 
 // The golden cases of testdata were compared with ttsim 1.10.0. A line says what is computed, the number of the case, which
 // decides its operands (see bitSource), and after the colon the results in hexadecimal.
 var update = flag.Bool("update", false, "rewrite the golden cases in testdata with what the package computes")
 
-// bitSource is splitmix64: it decides the operands of a golden case by the case's number.
-type bitSource uint64
-
-func (s *bitSource) next() uint64 {
-	*s += 0x9E3779B97F4A7C15
-	z := uint64(*s)
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
-}
-
-// below returns an integer from 0 to n-1.
-func (s *bitSource) below(n uint64) uint64 { return s.next() >> 16 % n }
+// bitSource decides the operands of a golden case by the case's number.
+type bitSource struct{ goldentest.Bits }
 
 // specials are fp32 patterns about which formats and operations differ.
 var specials = [...]uint32{
@@ -40,8 +26,8 @@ var specials = [...]uint32{
 // word returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, with few mantissa bits, or
 // integers of sign and magnitude.
 func (s *bitSource) word(class uint64) uint32 {
-	v := uint32(s.next())
-	exponent := func(from, n uint64) uint32 { return v&0x807FFFFF | uint32(from+s.below(n))<<23 }
+	v := uint32(s.Next())
+	exponent := func(from, n uint64) uint32 { return v&0x807FFFFF | uint32(from+s.Below(n))<<23 }
 	switch class {
 	case 1:
 		return exponent(124, 6)
@@ -52,45 +38,21 @@ func (s *bitSource) word(class uint64) uint32 {
 	case 4:
 		return exponent(232, 24)
 	case 5:
-		return specials[s.below(uint64(len(specials)))]
+		return specials[s.Below(uint64(len(specials)))]
 	case 6:
 		return exponent(120, 12) & 0xFFF00000
 	case 7:
-		return v&0x80000000 | v>>1>>s.below(31)
+		return v&0x80000000 | v>>1>>s.Below(31)
 	}
 	return v
 }
 
 // mixed returns a word of a class, sometimes of another.
 func (s *bitSource) mixed(class uint64) uint32 {
-	if s.below(8) == 0 {
-		class = s.below(8)
+	if s.Below(8) == 0 {
+		class = s.Below(8)
 	}
 	return s.word(class)
-}
-
-// golden compares lines with a file of testdata, or writes it.
-func golden(t *testing.T, name string, got []string) {
-	t.Helper()
-	path := "testdata/" + name
-	if *update {
-		if err := os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var want []string
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		want = append(want, lines.Text())
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("differs from ttsim (-ttsim +got):\n%s", diff)
-	}
 }
 
 var chips = []arith.Arch{arith.Wormhole, arith.Blackhole}
@@ -109,10 +71,10 @@ type mathCase struct {
 
 // fill decides the operands by the number.
 func (c *mathCase) fill() {
-	s := bitSource(c.number)
+	s := bitSource{goldentest.Bits(c.number)}
 	half := c.m.A == arith.FP16 || c.m.A == arith.LF8 || c.m.Int8
-	classA, classB, classD := s.below(8), s.below(8), s.below(3)
-	pure := s.below(4) != 0
+	classA, classB, classD := s.Below(8), s.Below(8), s.Below(3)
+	pure := s.Below(4) != 0
 	datum := func(class uint64) uint32 {
 		v := s.word(class)
 		if !pure {
@@ -121,11 +83,11 @@ func (c *mathCase) fill() {
 		switch {
 		case c.m.Int8:
 			v = v&0x801FE000 | 16<<23
-			if s.below(8) == 0 {
+			if s.Below(8) == 0 {
 				v &= 0x80000000
 			}
 		case half:
-			v = v&0x807FFFFF | uint32(s.below(32))<<23
+			v = v&0x807FFFFF | uint32(s.Below(32))<<23
 		}
 		return v & 0xFFFFE000
 	}
@@ -142,10 +104,10 @@ func (c *mathCase) fill() {
 	for i := range c.hi {
 		switch classD {
 		case 0:
-			v := uint32(s.next())
+			v := uint32(s.Next())
 			c.hi[i], c.lo[i] = uint16(v>>16), uint16(v)
 		case 1:
-			v := arith.EncodeDst32(s.mixed(s.below(8)))
+			v := arith.EncodeDst32(s.mixed(s.Below(8)))
 			c.hi[i], c.lo[i] = uint16(v>>16), uint16(v)
 		}
 	}
@@ -153,7 +115,7 @@ func (c *mathCase) fill() {
 		c.run()
 		for i := range c.hi {
 			c.hi[i] ^= 0x8000
-			c.lo[i] += uint16(s.below(5)) - 2
+			c.lo[i] += uint16(s.Below(5)) - 2
 		}
 	}
 	if !c.m.Wide && !c.m.Int8 {
@@ -201,8 +163,8 @@ func mathCases() (cases []mathCase) {
 	for _, chip := range chips {
 		for _, op := range []string{"mvmul", "elwmul", "elwadd", "elwsub", "gmpool"} {
 			for n := range uint64(80) {
-				s := bitSource(n ^ 0x5EED)
-				m := arith.Math{Arch: chip, A: formats[s.below(5)], B: formats[s.below(5)], Wide: n&1 != 0}
+				s := bitSource{goldentest.Bits(n ^ 0x5EED)}
+				m := arith.Math{Arch: chip, A: formats[s.Below(5)], B: formats[s.Below(5)], Wide: n&1 != 0}
 				elementwise := strings.HasPrefix(op, "elw")
 				sum := op == "elwadd" || op == "elwsub"
 				switch {
@@ -219,8 +181,8 @@ func mathCases() (cases []mathCase) {
 				if !sum && op != "gmpool" {
 					m.Phase = uint8(n / 2 % 4)
 				}
-				m.KeepDenormalsB = elementwise && s.below(4) == 0
-				cases = append(cases, mathCase{op: op, m: m, accumulate: sum && s.below(2) == 0, number: n})
+				m.KeepDenormalsB = elementwise && s.Below(4) == 0
+				cases = append(cases, mathCase{op: op, m: m, accumulate: sum && s.Below(2) == 0, number: n})
 			}
 		}
 	}
@@ -238,21 +200,21 @@ func TestTheMatrixUnitComputesWhatTtsimDoes(t *testing.T) {
 		}
 		lines = append(lines, fmt.Sprintf("%v: %s", &c, results))
 	}
-	golden(t, "math.txt", lines)
+	goldentest.Compare(t, "testdata/math.txt", *update, lines)
 }
 
 // fmaCase returns the operands of a multiply-add. A third of them nearly cancel, or come near the smallest normal number.
 func fmaCase(number uint64) (x, y, z uint32) {
-	s := bitSource(number)
-	x, y, z = s.mixed(s.below(8)), s.mixed(s.below(8)), s.mixed(s.below(8))
+	s := bitSource{goldentest.Bits(number)}
+	x, y, z = s.mixed(s.Below(8)), s.mixed(s.Below(8)), s.mixed(s.Below(8))
 	switch number % 6 {
 	case 0:
-		z = arith.Blackhole.FMA(x, y, 0) ^ 0x80000000 + uint32(s.below(9)) - 4
+		z = arith.Blackhole.FMA(x, y, 0) ^ 0x80000000 + uint32(s.Below(9)) - 4
 	case 1:
-		exponent := 1 + s.below(253)
+		exponent := 1 + s.Below(253)
 		x = x&0x807FFFFF | uint32(exponent)<<23
-		y = y&0x807FFFFF | uint32(min(max(130-int(exponent)-int(s.below(5)), 0), 255))<<23
-		z = z&0x807FFFFF | uint32(s.below(4))<<23
+		y = y&0x807FFFFF | uint32(min(max(130-int(exponent)-int(s.Below(5)), 0), 255))<<23
+		z = z&0x807FFFFF | uint32(s.Below(4))<<23
 	}
 	return x, y, z
 }
@@ -264,7 +226,7 @@ func TestMultiplyAddsAreWhatTtsimComputes(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%08x %08x %08x: ieee %08x wormhole %08x blackhole %08x reciprocal %08x", x, y, z,
 			arith.FMAIEEE(x, y, z), arith.Wormhole.FMA(x, y, z), arith.Blackhole.FMA(x, y, z), arith.ApproximateReciprocal(x)))
 	}
-	golden(t, "fma.txt", lines)
+	goldentest.Compare(t, "testdata/fma.txt", *update, lines)
 }
 
 // unpackCase is 16 data of L1 that go to a register.
@@ -277,18 +239,18 @@ type unpackCase struct {
 }
 
 func (c *unpackCase) fill() {
-	s := bitSource(c.number)
-	class := s.below(8)
+	s := bitSource{goldentest.Bits(c.number)}
+	class := s.Below(8)
 	for i := 0; i < len(c.data); i += 4 {
 		v := s.mixed(class)
 		c.data[i], c.data[i+1], c.data[i+2], c.data[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 	}
-	c.exponents = [2]byte{byte(s.next()), byte(s.next())}
-	c.first = int(s.below(16))
-	c.u.Exp4 = c.u.In == arith.LF8 && c.u.Arch == arith.Blackhole && s.below(2) == 0
-	c.u.Unsigned = c.u.In == arith.INT8 && s.below(2) == 0
-	c.u.Forced = c.u.In.BFP() && s.below(4) == 0
-	c.u.SharedExponent = byte(s.next())
+	c.exponents = [2]byte{byte(s.Next()), byte(s.Next())}
+	c.first = int(s.Below(16))
+	c.u.Exp4 = c.u.In == arith.LF8 && c.u.Arch == arith.Blackhole && s.Below(2) == 0
+	c.u.Unsigned = c.u.In == arith.INT8 && s.Below(2) == 0
+	c.u.Forced = c.u.In.BFP() && s.Below(4) == 0
+	c.u.SharedExponent = byte(s.Next())
 }
 
 // unpackModes are the conversions that unpackers do; the last three write to Dst.
@@ -326,7 +288,7 @@ func TestUnpackersConvertAsTtsimDoes(t *testing.T) {
 		c.fill()
 		lines = append(lines, fmt.Sprintf("%v %v %v #%d: %08x", c.u.Arch, c.u.In, c.u.Out, c.number, c.run()))
 	}
-	golden(t, "unpack.txt", lines)
+	goldentest.Compare(t, "testdata/unpack.txt", *update, lines)
 }
 
 // packCase is a row of Dst that goes to L1.
@@ -338,13 +300,13 @@ type packCase struct {
 }
 
 func (c *packCase) fill() {
-	s := bitSource(c.number)
-	class := s.below(8)
+	s := bitSource{goldentest.Bits(c.number)}
+	class := s.Below(8)
 	half := !c.p.Wide && !c.p.Round10 && (c.p.Mid == arith.FP16 || c.p.Mid == arith.BFP8A)
 	switch c.p.Mid {
 	case arith.FP32, arith.FP16, arith.BFP8A, arith.BF16, arith.BFP8:
 		c.p.Relu = arith.Relu(c.number % 4)
-		c.p.Threshold = uint16(s.next()) & 0x7FFF
+		c.p.Threshold = uint16(s.Next()) & 0x7FFF
 	case arith.INT32:
 		c.p.Relu = arith.Relu(c.number % 2)
 	case arith.INT8:
@@ -356,20 +318,20 @@ func (c *packCase) fill() {
 	}
 	for i := range c.hi {
 		v := arith.EncodeDst32(s.mixed(class))
-		if half && s.below(2) == 0 {
-			v = uint32(s.next())
+		if half && s.Below(2) == 0 {
+			v = uint32(s.Next())
 		}
 		c.hi[i], c.lo[i] = uint16(v>>16), uint16(v)
 	}
-	class = s.below(8)
+	class = s.Below(8)
 	for i := 0; i < len(c.l1); i += 4 {
 		v := s.mixed(class)
-		if s.below(3) == 0 { // about what is added
+		if s.Below(3) == 0 { // about what is added
 			h := uint32(arith.DecodeDstBF16(c.hi[i/4]))
 			if c.p.Out == arith.FP16 {
 				h = uint32(arith.DecodeDstFP16(c.hi[i/4]))
 			}
-			v = h<<16 ^ h ^ uint32(s.below(4))<<14 ^ 0x80008000
+			v = h<<16 ^ h ^ uint32(s.Below(4))<<14 ^ 0x80008000
 		}
 		c.l1[i], c.l1[i+1], c.l1[i+2], c.l1[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 	}
@@ -425,5 +387,5 @@ func TestPackersConvertAsTtsimDoes(t *testing.T) {
 		l1, exponent := c.run()
 		lines = append(lines, fmt.Sprintf("%s %v %v relu %d #%d: %02x %x", width, c.p.Mid, c.p.Out, c.p.Relu, c.number, exponent, l1))
 	}
-	golden(t, "pack.txt", lines)
+	goldentest.Compare(t, "testdata/pack.txt", *update, lines)
 }

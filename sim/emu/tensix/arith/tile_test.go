@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
 )
 
 func TestTilesHaveFourFaces(t *testing.T) {
@@ -97,7 +98,7 @@ func BenchmarkElementwiseTile(b *testing.B) {
 
 // benchTile returns a tile of bf16 numbers about 1.
 func benchTile(seed uint64) []byte {
-	s := bitSource(seed)
+	s := bitSource{goldentest.Bits(seed)}
 	l1 := make([]byte, arith.BF16.TileBytes())
 	for i := 0; i < len(l1); i += 2 {
 		v := s.word(1) >> 16

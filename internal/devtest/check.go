@@ -1,0 +1,72 @@
+package devtest
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+)
+
+// A Fataler is a test that can be ended: a [testing.TB] or a rapid.T.
+type Fataler interface {
+	Helper()
+	Log(args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// Must ends the test on an error, and logs the state of the device's cores if it is a hang.
+func Must(t Fataler, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	var h *dispatch.HangError
+	if errors.As(err, &h) {
+		t.Log(h.Detail())
+	}
+	t.Fatal(err)
+}
+
+// Says fails the test unless the error is one line of text that has all parts in order.
+func Says(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one that says %q", parts)
+		return
+	}
+	rest := err.Error()
+	for _, p := range parts {
+		_, after, ok := strings.Cut(rest, p)
+		if !ok {
+			t.Errorf("error %q doesn't say %q", err, p)
+			return
+		}
+		rest = after
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("error has more than one line: %q", err)
+	}
+}
+
+// Words returns n bytes of words that count up from first.
+func Words(n int, first uint32) []byte {
+	var p []byte
+	for i := range uint32(n / 4) {
+		p = binary.LittleEndian.AppendUint32(p, first+i)
+	}
+	return p
+}
+
+// Allocated returns the bytes of each bank of a device that are taken, by kind.
+func Allocated(dev *reprise.Device) map[allocator.Kind]uint64 {
+	all := map[allocator.Kind]uint64{}
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
+		all[k] = dev.Memory(k).Allocated
+	}
+	return all
+}

@@ -1,0 +1,53 @@
+// Package goldentest holds what the golden tests of the engines share: operands that follow from a case's number, and files
+// of results.
+package goldentest
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Bits is splitmix64: it decides a golden case by the number that it begins with.
+type Bits uint64
+
+// Next returns 64 bits.
+func (s *Bits) Next() uint64 {
+	*s += 0x9E3779B97F4A7C15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// Below returns an integer from 0 to n-1.
+func (s *Bits) Below(n uint64) uint64 { return s.Next() >> 16 % n }
+
+// Compare compares lines with those of a file, or writes the file if it is to be updated.
+func Compare(t *testing.T, path string, update bool, got []string) {
+	t.Helper()
+	if update {
+		if err := os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var want []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		want = append(want, lines.Text())
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d cases, and %d from ttsim", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Errorf("differs from ttsim:\n-ttsim %s\n+got   %s", want[i], got[i])
+		}
+	}
+}
