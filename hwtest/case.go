@@ -102,6 +102,7 @@ func cases() []testCase {
 		in("tensix", tensixMatrixCases()),
 		in("tensix", tensixUnpackCases()),
 		in("tensix", tensixMoveCases()),
+		in("tensix", tensixPackCases()),
 		in("tensix", tensixLaneCases()),
 		in("buffers", bufferCases()),
 		in("buffers", memoryCases()),

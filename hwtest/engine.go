@@ -3,7 +3,6 @@ package hwtest
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -91,13 +90,14 @@ type engineRun struct {
 	config  map[uint32]uint32
 	threads [3]engineThread
 	input   []byte
-	output  int // bytes
+	output  int            // bytes
+	before  map[int][]byte // what is in the output before the run, where it matters
 	log     [3][]uint32
 	packed  []byte // the output after the run
 }
 
 func (e *engines) newRun() *engineRun {
-	r := &engineRun{engines: e, config: map[uint32]uint32{}}
+	r := &engineRun{engines: e, config: map[uint32]uint32{}, before: map[int][]byte{}}
 	for i := range r.threads {
 		r.threads[i] = engineThread{r: r}
 	}
@@ -303,6 +303,9 @@ func (r *engineRun) run() {
 		r.ok(r.rq.Write(r.ctx, r.in, 0, r.input))
 	}
 	r.packed = bytes.Repeat([]byte{unwritten}, r.output)
+	for at, data := range r.before {
+		copy(r.packed[at:], data)
+	}
 	if r.output > 0 {
 		r.ok(r.rq.Write(r.ctx, r.out, 0, r.packed))
 	}
@@ -351,6 +354,3 @@ func (r *engineRun) wantBytes(what string, at int, want []byte) {
 	to := min(from+16, len(want))
 	r.Errorf("%s: %d of %d bytes differ; bytes %d to %d are % x, want % x", what, wrong, len(want), from, to-1, got[from:to], want[from:to])
 }
-
-// formatName names an arithmetic format in a case's name.
-func formatName(f arith.Format) string { return fmt.Sprint(f) }
