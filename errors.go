@@ -28,8 +28,6 @@ var (
 	ErrWrongDevice = errors.New("it belongs to another device")
 	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has returned.
 	ErrCaptureEnded = errors.New("the capture has ended")
-	// ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.
-	ErrNoParam = errors.New("the trace has no such parameter")
 	// ErrReserved is returned by what would run while a trace is being stepped through or checked on the queue, and by
 	// releasing that trace meanwhile.
 	ErrReserved = dispatch.ErrReserved
@@ -44,6 +42,8 @@ var (
 	ErrReplayInCapture = fmt.Errorf("a replay inside a capture: %w", ErrInCapture)
 	// ErrSkipped is the error of a part of a trace that wasn't replayed because another part couldn't be.
 	ErrSkipped = dispatch.ErrSkipped
+	// ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.
+	ErrNoParam = tracebuf.ErrNoParam
 	// ErrOtherQueue is returned for a queue that a trace or a capture has no part on.
 	ErrOtherQueue = errors.New("it belongs to another queue")
 	// ErrNotRecorded is returned when an event is waited for that was never recorded.

@@ -6,87 +6,45 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// params are the patch points of a trace.
+// params are the patch points of a part of a trace, and the buffers that they hold.
 type params struct {
 	changed atomic.Bool // some are not in DRAM yet
 
-	mu      sync.Mutex // guards everything below, and the trace's commands on the host once it has been placed
-	list    []*param
-	byName  map[string]*param
-	dirty   []*param
-	patches []dispatch.Patch
+	mu      sync.Mutex // guards everything below, and the part's commands on the host once it has been placed
+	patches tracebuf.Patches[*Buffer]
+	pieces  []dispatch.Patch
 	// replaced buffers may be named by what is in DRAM; retired ones aren't, but replays under way may use them.
 	replaced []allocator.Extent
 	retired  []retired
 }
 
-type param struct {
-	tracebuf.Param
-	buf     *Buffer          // whose address it is
-	patches []dispatch.Patch // the aligned pieces of the commands that hold it
-	dirty   bool
-}
-
 type retired struct {
-	ext    allocator.Extent
-	finish uint64 // the number of the first wait for the queue after which nothing uses it
+	ext  allocator.Extent
+	wait uint64 // the number of the first wait for the queue after which nothing uses it
 }
 
 // add names words of what is being recorded.
 func (ps *params) add(t *part, cmds []byte, name string, kind tracebuf.ParamKind, b *Buffer, at []int) error {
-	value := cq.Get32(cmds, at[0])
-	if kind == tracebuf.BufferAddr {
-		value = b.Addr()
+	value, err := tracebuf.SameWords(cmds, at)
+	if err != nil {
+		return err
 	}
-	for _, o := range at {
-		if v := cq.Get32(cmds, o); v != value {
-			if kind == tracebuf.BufferAddr {
-				return fmt.Errorf("an argument is %#x, buffer %q is at %#x", v, b.name, value)
-			}
-			return fmt.Errorf("the arguments have different values, %#x and %#x: use a name for each", value, v)
-		}
+	if kind == tracebuf.BufferAddr && value != b.Addr() {
+		return fmt.Errorf("an argument is %#x, buffer %q is at %#x", value, b.name, b.Addr())
 	}
-	p := ps.byName[name]
-	if p == nil {
-		p = &param{Param: tracebuf.Param{Name: name, Kind: kind, Value: value}, buf: b}
-		if b != nil {
-			if err := t.q.d.mem.Hold(b.owned()); err != nil {
-				return err
-			}
-		}
-		if ps.byName == nil {
-			ps.byName = map[string]*param{}
-		}
-		ps.byName[name] = p
-		ps.list = append(ps.list, p)
+	added, err := ps.patches.Add(name, kind, value, b, at)
+	if err == nil && added && b != nil {
+		err = t.q.d.mem.Hold(b.owned())
 	}
-	if p.Kind != kind || p.Value != value || p.buf != b {
-		return fmt.Errorf("the name stands for a %v of value %#x already, this is a %v of value %#x: use another name", p.Kind, p.Value, kind, value)
-	}
-	p.At = append(p.At, at...)
-	return nil
-}
-
-// place finds out which aligned pieces of the trace have to be written for each parameter.
-func (ps *params) place(im *tracebuf.Image, align int) {
-	for _, p := range ps.list {
-		slices.Sort(p.At)
-		p.At = slices.Compact(p.At)
-		p.patches = p.patches[:0]
-		for _, r := range im.AlignedPieces(p.At, align) {
-			p.patches = append(p.patches, dispatch.Patch{Off: r.Start, Data: im.Bytes[r.Start:r.End]})
-		}
-	}
+	return err
 }
 
 // drop releases what the parameters hold.
@@ -94,10 +52,10 @@ func (ps *params) drop(mem *allocator.Allocator) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	var errs []error
-	for _, p := range ps.list {
-		if p.buf != nil {
-			errs = append(errs, mem.Unhold(p.buf.owned()))
-			p.buf = nil
+	for _, p := range ps.patches.All() {
+		if p.Of != nil {
+			errs = append(errs, mem.Unhold(p.Of.owned()))
+			p.Of = nil
 		}
 	}
 	for _, e := range ps.replaced {
@@ -115,10 +73,10 @@ func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	var out []tracebuf.Param
-	for _, p := range ps.list {
+	for _, p := range ps.patches.All() {
 		c := p.Param
 		c.At = slices.Clone(c.At)
-		if b := p.buf; b != nil {
+		if b := p.Of; b != nil {
 			c.Buffer, c.First, c.Pages = slices.IndexFunc(bufs, func(o *Buffer) bool { return o.ext == b.ext }), b.first, b.pages
 		}
 		out = append(out, c)
@@ -188,7 +146,7 @@ func (t *Trace) set(name string, f func(*part) error) error {
 func (p *part) set(name string, v uint32) error {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
-	one, err := p.params.find(name, tracebuf.Arg)
+	one, err := p.params.patches.Find(name, tracebuf.Arg)
 	if err == nil {
 		err = p.usableLocked()
 	}
@@ -202,7 +160,7 @@ func (p *part) set(name string, v uint32) error {
 func (p *part) setBuffer(name string, b *Buffer) error {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
-	one, err := p.params.find(name, tracebuf.BufferAddr)
+	one, err := p.params.patches.Find(name, tracebuf.BufferAddr)
 	if err != nil {
 		return err
 	}
@@ -212,10 +170,10 @@ func (p *part) setBuffer(name string, b *Buffer) error {
 	if err := b.checkDevice(p.q.d); err != nil {
 		return err
 	}
-	if b == one.buf {
+	if b == one.Of {
 		return nil
 	}
-	if old := one.buf; !b.like(old) || b.Size() < old.Size() {
+	if old := one.Of; !b.like(old) || b.Size() < old.Size() {
 		return fmt.Errorf("buffer %q has %d B of %v in pages of %d B, the program was given %d B of %v in pages of %d B: take one like that",
 			b.name, b.Size(), b.ext.Kind, b.PageSize(), old.Size(), old.ext.Kind, old.PageSize())
 	}
@@ -223,8 +181,8 @@ func (p *part) setBuffer(name string, b *Buffer) error {
 	if err := mem.Hold(b.owned()); err != nil {
 		return err
 	}
-	p.params.replaced = append(p.params.replaced, one.buf.owned())
-	one.buf = b
+	p.params.replaced = append(p.params.replaced, one.Of.owned())
+	one.Of = b
 	p.setWordsLocked(one, b.Addr())
 	return p.params.settleLocked(mem, p.q.finished.Load())
 }
@@ -232,7 +190,7 @@ func (p *part) setBuffer(name string, b *Buffer) error {
 func (ps *params) has(name string) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	return ps.byName[name] != nil
+	return ps.patches.Has(name)
 }
 
 // like says whether programs find the pages of two buffers in the same way.
@@ -241,36 +199,11 @@ func (b *Buffer) like(o *Buffer) bool {
 		slices.Equal(b.banks, o.banks) && reflect.DeepEqual(b.dist, o.dist)
 }
 
-// find returns the parameter of a name.
-func (ps *params) find(name string, kind tracebuf.ParamKind) (*param, error) {
-	p := ps.byName[name]
-	if p == nil {
-		var names []string
-		for _, p := range ps.list {
-			names = append(names, fmt.Sprintf("%q", p.Name))
-		}
-		if len(names) == 0 {
-			return nil, fmt.Errorf("%w: it has none", ErrNoParam)
-		}
-		return nil, fmt.Errorf("%w: it has %s", ErrNoParam, strings.Join(names, ", "))
-	}
-	if p.Kind != kind {
-		return nil, fmt.Errorf("%w: it is of the other kind (%v): use Set for arguments and SetBuffer for buffers", ErrNoParam, p.Kind)
-	}
-	return p, nil
-}
-
 // setWordsLocked changes a parameter on the host.
-func (p *part) setWordsLocked(one *param, v uint32) {
-	if v == one.Value {
-		return
+func (p *part) setWordsLocked(one *tracebuf.Patch[*Buffer], v uint32) {
+	if p.params.patches.Set(p.image.Bytes, one, v) {
+		p.params.changed.Store(true)
 	}
-	one.SetValue(p.image.Bytes, v)
-	if !one.dirty {
-		one.dirty = true
-		p.params.dirty = append(p.params.dirty, one)
-	}
-	p.params.changed.Store(true)
 }
 
 // replayChanged is Replay when parameters have changed.
@@ -282,7 +215,7 @@ func (p *part) replayChanged(ctx context.Context) error {
 		return err
 	}
 	iv := interleaved(p.ext)
-	if err := p.q.q.SubmitPatched(ctx, &p.prep, &iv, ps.collectLocked()); err != nil {
+	if err := p.q.q.SubmitPatched(ctx, &p.prep, &iv, ps.piecesLocked(p.image.Bytes)); err != nil {
 		return err
 	}
 	ps.writtenLocked(p.q)
@@ -294,38 +227,32 @@ func (p *part) flush(ctx context.Context) error {
 	ps := &p.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if err := p.usableLocked(); err != nil || len(ps.dirty) == 0 {
+	if err := p.usableLocked(); err != nil || !ps.changed.Load() {
 		return err
 	}
 	iv := interleaved(p.ext)
-	if err := p.q.q.Patch(ctx, &iv, ps.collectLocked()); err != nil {
+	if err := p.q.q.Patch(ctx, &iv, ps.piecesLocked(p.image.Bytes)); err != nil {
 		return err
 	}
 	ps.writtenLocked(p.q)
 	return nil
 }
 
-// collectLocked returns the patches of what has changed.
-func (ps *params) collectLocked() []dispatch.Patch {
-	ps.patches = ps.patches[:0]
-	for _, p := range ps.dirty {
-		ps.patches = append(ps.patches, p.patches...)
+// piecesLocked returns the pieces of the commands that have changed.
+func (ps *params) piecesLocked(commands []byte) []dispatch.Patch {
+	ps.pieces = ps.pieces[:0]
+	for _, r := range ps.patches.Changed() {
+		ps.pieces = append(ps.pieces, dispatch.Patch{Off: r.Start, Data: commands[r.Start:r.End]})
 	}
-	if len(ps.dirty) > 1 {
-		ps.patches = merge(ps.patches)
-	}
-	return ps.patches
+	return ps.pieces
 }
 
 // writtenLocked notes that the patches are in the queue.
 func (ps *params) writtenLocked(q *Queue) {
-	for _, p := range ps.dirty {
-		p.dirty = false
-	}
-	ps.dirty = ps.dirty[:0]
+	ps.patches.Written()
 	ps.changed.Store(false)
 	for _, e := range ps.replaced {
-		ps.retired = append(ps.retired, retired{ext: e, finish: q.begun.Load() + 1})
+		ps.retired = append(ps.retired, retired{ext: e, wait: q.begun.Load() + 1})
 	}
 	ps.replaced = ps.replaced[:0]
 }
@@ -335,9 +262,9 @@ func (ps *params) buffers() []*Buffer {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	var out []*Buffer
-	for _, p := range ps.list {
-		if p.buf != nil {
-			out = append(out, p.buf)
+	for _, p := range ps.patches.All() {
+		if p.Of != nil {
+			out = append(out, p.Of)
 		}
 	}
 	return out
@@ -359,35 +286,11 @@ func (ps *params) restore(t *part, made []*Buffer) error {
 	return nil
 }
 
-// merge sorts patches and leaves out those that are part of another. Patches may overlap only in whole.
-func merge(ps []dispatch.Patch) []dispatch.Patch {
-	slices.SortFunc(ps, func(a, b dispatch.Patch) int {
-		if a.Off != b.Off {
-			return a.Off - b.Off
-		}
-		return len(b.Data) - len(a.Data)
-	})
-	out := ps[:0]
-	for _, p := range ps {
-		if n := len(out); n > 0 {
-			last := &out[n-1]
-			if p.Off+len(p.Data) <= last.Off+len(last.Data) {
-				continue
-			}
-			if over := last.Off + len(last.Data) - p.Off; over > 0 {
-				p.Off, p.Data = p.Off+over, p.Data[over:]
-			}
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
 // settleLocked releases the buffers that nothing uses any more, after that many waits have returned.
 func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error {
 	var errs []error
 	ps.retired = slices.DeleteFunc(ps.retired, func(r retired) bool {
-		if finished < r.finish {
+		if finished < r.wait {
 			return false
 		}
 		errs = append(errs, mem.Unhold(r.ext))

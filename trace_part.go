@@ -138,8 +138,8 @@ func (p *part) place(ctx context.Context, after dispatch.State) error {
 		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size], After: after,
 		Counts: append(p.patches[:0], p.counts(replay)...),
 	}
-	if len(p.params.list) > 0 {
-		p.params.place(p.image, int(d.disp.Chip().Params().Align.DRAMWrite))
+	if len(p.params.patches.All()) > 0 {
+		p.params.patches.Place(p.image, int(d.disp.Chip().Params().Align.DRAMWrite))
 		p.prep.Image = slices.Clone(p.prep.Image) // hang reports read it while parameters are set
 	}
 	iv := interleaved(p.ext)
