@@ -151,6 +151,15 @@ func interleaved(e allocator.Extent) dispatch.Interleaved {
 	}
 }
 
+// memory describes the buffer to the queues.
+func (b *Buffer) memory() dispatch.Buffer {
+	m := dispatch.Buffer{Whole: b.iv, First: b.first, Pages: b.pages}
+	if b.dist != nil {
+		m.Sharding, m.Banks = b.dist, b.banks
+	}
+	return m
+}
+
 // Addr returns the buffer's address, the same in every bank. It is what kernels take as an argument. Of a part of a
 // buffer it is that of the whole.
 func (b *Buffer) Addr() uint32 { return b.iv.Addr }
@@ -274,14 +283,9 @@ func (b *Buffer) Page(i int) (Place, bool) {
 	if i < 0 || i >= b.pages {
 		return Place{}, false
 	}
-	i += b.first
-	if b.dist == nil {
-		bank, addr := b.ext.Page(uint64(i))
-		return Place{bank, b.d.coreOf(b.ext.Kind, bank), uint32(addr)}, true
-	}
-	core, slot := b.dist.Page(i)
-	bank := b.banks[core]
-	return Place{bank, b.d.coreOf(b.ext.Kind, bank), b.iv.Addr + uint32(slot)*b.iv.PageSize}, true
+	m := b.memory()
+	bank, addr := m.Page(i)
+	return Place{bank, b.d.coreOf(b.ext.Kind, bank), addr}, true
 }
 
 // PageAt is the inverse of [Buffer.Page]: the page at an address of a bank, and the offset in it in bytes. It is false

@@ -3,7 +3,6 @@ package reprise
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 
 	"github.com/reprise-tt/reprise/dispatch"
@@ -11,17 +10,16 @@ import (
 )
 
 // HostBuffer is memory of this process that the device reads and writes itself: transfers with it need no copy by the
-// host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned until Free, and it is not on Go's heap. Its methods may be called
-// from any goroutine.
+// host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned until Release, and it is not on Go's heap. Its methods may be
+// called from any goroutine.
 type HostBuffer struct {
 	d      *Device
 	h      *dispatch.HostBuffer
-	mem    []byte
 	name   string
 	strict bool
 
-	life  sync.RWMutex // held for reading while transfers are put into a queue
-	freed bool
+	life     sync.RWMutex // held for reading while transfers are put into a queue
+	released bool
 }
 
 // HostBufferConfig says what memory to pin.
@@ -30,10 +28,10 @@ type HostBufferConfig struct {
 	// some.
 	Size int
 	// Memory, if it isn't nil, is used instead of new memory: whole pages that the caller has mmap'ed, anonymous or shared
-	// memory, and keeps mapped until Free. Go's heap won't do.
+	// memory, and keeps mapped until Release. Go's heap won't do.
 	Memory []byte
-	// Strict makes transfers with the buffer fail with a *DirectError where a part of them can't do without a copy.
-	// Otherwise the host copies such parts.
+	// Strict makes transfers with the buffer fail with a *dispatch.DirectError where a part of them can't do without a
+	// copy. Otherwise the host copies such parts.
 	Strict bool
 	Name   string // for errors
 }
@@ -49,35 +47,34 @@ func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	if err != nil {
 		return nil, d.failed(fmt.Sprintf("new host buffer %q", c.Name), err)
 	}
-	return &HostBuffer{d: d, h: h, mem: h.Bytes(), name: c.Name, strict: c.Strict}, nil
+	return &HostBuffer{d: d, h: h, name: c.Name, strict: c.Strict}, nil
 }
 
-// Bytes returns the memory. After Free, or the device's Close, it must not be accessed unless it is the caller's.
-func (h *HostBuffer) Bytes() []byte { return h.mem }
+// Bytes returns the memory. After Release, or the device's Close, it must not be accessed unless it is the caller's.
+func (h *HostBuffer) Bytes() []byte { return h.h.Bytes() }
 
 // Size returns the buffer's size in bytes.
-func (h *HostBuffer) Size() int { return len(h.mem) }
+func (h *HostBuffer) Size() int { return len(h.h.Bytes()) }
 
 // Name returns the buffer's name.
 func (h *HostBuffer) Name() string { return h.name }
 
-// Release unpins the memory and, unless it is the caller's, unmaps it. It first waits until everything in the device's queues
-// has run, transfers with the buffer included, and blocks other calls that use the queues meanwhile. If ctx ends before
-// that, or a queue hangs, the buffer stays as it is. The error of a second Release
-// matches ErrReleased.
+// Release unpins the memory and, unless it is the caller's, unmaps it. It first waits until everything in the device's
+// queues has run, transfers with the buffer included, and blocks other calls that use the queues meanwhile. If ctx ends
+// before that, or a queue hangs, the buffer stays as it is. The error of a second Release matches ErrReleased.
 func (h *HostBuffer) Release(ctx context.Context) error {
 	if err := h.d.usable("release host buffer"); err != nil {
 		return err
 	}
 	h.life.Lock()
 	defer h.life.Unlock()
-	if h.freed {
+	if h.released {
 		return fmt.Errorf("reprise: release host buffer %q: %w", h.name, ErrReleased)
 	}
 	if err := h.h.Unpin(ctx); err != nil {
 		return h.d.failed(fmt.Sprintf("release host buffer %q", h.name), err)
 	}
-	h.freed = true
+	h.released = true
 	return nil
 }
 
@@ -86,38 +83,25 @@ func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 	switch {
 	case h.d != d:
 		return fmt.Errorf("host buffer %q: %w", h.name, ErrWrongDevice)
-	case h.freed:
+	case h.released:
 		return fmt.Errorf("host buffer %q: %w", h.name, ErrReleased)
-	case at < 0 || n < 0 || at > len(h.mem) || n > len(h.mem)-at:
-		return fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: len(h.mem)})
+	case at < 0 || n < 0 || at > h.Size() || n > h.Size()-at:
+		return fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: h.Size()})
 	}
 	return nil
 }
 
-// DirectError says which part of a transfer with a strict HostBuffer can't do without a copy.
-type DirectError struct {
-	Op     string // "read" or "write"
-	Offset int    // in the device's buffer, of the part
-	At     int    // in the host buffer
-	Size   int    // of the part
-}
-
-// Error implements error.
-func (e *DirectError) Error() string {
-	return fmt.Sprintf("%s of %d B at offset %d to or from offset %d of the host buffer without a copy: the place on the device and the place in host memory must be equal modulo %d, the NoC's unit: move one of them, or use a HostBuffer that isn't strict", e.Op, e.Size, e.Offset, e.At, dispatch.DirectAlign)
-}
-
 // ReadTo reads n bytes from a buffer, from byte off on, into pinned host memory from byte at on, after everything so far in
 // the queue has run, and waits for them. The device writes them there itself; nothing passes through the queue's own
-// memory. It allocates nothing unless the buffer is sharded.
+// memory. It allocates nothing unless the host copies.
 //
 // No copy is needed where off, counted from the start of its page, and at are equal modulo 16. Where they aren't, for the
 // first bytes up to a multiple of 16, and for pages below 16 KiB that have gaps between them on the device, the host
 // copies, as Read does. If the host buffer is strict, such pages are not copied either, and where the addresses need a
-// copy, the call fails with a *DirectError before anything has moved.
+// copy, the call fails with a *dispatch.DirectError before anything has moved.
 //
-// The error is a *dispatch.TransferError if a range isn't inside, and matches ErrReleased if the host buffer was freed. When it
-// fails after it began, because ctx ended, the device may still write to the memory until the queue was finished.
+// The error is a *dispatch.TransferError if a range isn't inside, and matches ErrReleased if the host buffer was released.
+// When it fails after it began, because ctx ended, the device may still write to the memory until the queue was finished.
 func (q *Queue) ReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	return q.direct(ctx, true, b, off, h, at, n)
 }
@@ -163,7 +147,8 @@ func (q *Queue) direct(ctx context.Context, read bool, b *Buffer, off int, h *Ho
 		err = p.Wait(ctx)
 	}
 	if err == nil { // otherwise the queue may still use it
-		p.reset()
+		p.b = nil
+		p.transfer.Reset()
 		q.spare.Store(p)
 	}
 	return err
@@ -190,114 +175,9 @@ func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer,
 		return fmt.Errorf("reprise: %s: %w", name, err)
 	}
 	p.b, p.q, p.n, p.write = b, q, n, !read
-	t := direct{ctx: ctx, q: q.q, b: b, h: h, p: p, read: read, shift: at - off, end: off + n}
-	if err := t.put(off, n); err != nil {
-		p.Abandon()
+	m, t := b.memory(), dispatch.Direct{Read: read, Offset: off, Host: h.h, At: at, Size: n, Strict: h.strict}
+	if err := m.StartDirect(ctx, q.q, &p.transfer, t); err != nil {
 		return q.d.failed(fmt.Sprintf("%s buffer %q", name, b.name), err)
 	}
 	return nil
-}
-
-// direct is a transfer between a buffer and pinned host memory.
-type direct struct {
-	ctx   context.Context
-	q     *dispatch.Queue
-	b     *Buffer
-	h     *HostBuffer
-	p     *Pending
-	read  bool
-	shift int // from an offset in the buffer to the one in the host memory
-	end   int // of the transfer in the buffer
-
-	dry      bool // only check that nothing needs a copy
-	used     bool // a part needed no copy
-	reported bool // the queue will report the end of the transfer
-}
-
-// put puts the whole transfer into the queue: n bytes from byte off of the buffer on.
-func (t *direct) put(off, n int) error {
-	if err := t.b.checkRange(t.op(), off, n); err != nil {
-		return err
-	}
-	if t.h.strict {
-		t.dry = true
-		if err := t.move(off, n); err != nil {
-			return err
-		}
-		t.dry = false
-	}
-	if err := t.move(off, n); err != nil {
-		return err
-	}
-	switch {
-	case t.reported:
-		return t.p.add(&t.p.direct, nil)
-	case t.used || t.p.last == nil: // else the last part that the host copies reports it
-		return t.p.add(&t.p.direct, t.q.Report(t.ctx, &t.p.direct))
-	}
-	return nil
-}
-
-func (t *direct) op() string {
-	if t.read {
-		return "read"
-	}
-	return "write"
-}
-
-// move moves n bytes from byte off of the buffer on. Small pages with gaps between them are copied as a whole, since each
-// would take commands of its own.
-func (t *direct) move(off, n int) error {
-	gaps := t.b.iv.PageSize != t.b.iv.HostPage
-	if gaps && (t.h.strict || t.b.PageSize() >= dispatch.DirectMin) {
-		return t.b.eachPage(off, n, t.moveDirectly)
-	}
-	return t.b.eachChunk(off, n, math.MaxInt, func(c chunk) error {
-		if gaps && !c.inPage {
-			return t.copy(c.off, c.n)
-		}
-		return t.moveDirectly(c)
-	})
-}
-
-// moveDirectly moves a chunk without a copy, except for the bytes before the first multiple of the NoC's unit, if the
-// addresses on the device and in host memory are equal modulo that unit. Otherwise it copies the chunk.
-func (t *direct) moveDirectly(c chunk) error {
-	const unit = dispatch.DirectAlign
-	start, at := int(c.iv.Addr)%unit, c.off+t.shift
-	if start != at%unit {
-		return t.copy(c.off, c.n)
-	}
-	from, n := c.at, c.n
-	if head := min((unit-start)%unit, n); head > 0 {
-		if err := t.copy(c.off, head); err != nil {
-			return err
-		}
-		from, at, n = from+head, at+head, n-head
-	}
-	if n == 0 || t.dry {
-		return nil
-	}
-	first := !t.used
-	t.used = true
-	if !t.read {
-		return t.q.WriteDirect(t.ctx, &c.iv, from, t.h.h, at, n, first)
-	}
-	var report *dispatch.Pending
-	if c.off+c.n == t.end {
-		report, t.reported = &t.p.direct, true
-	}
-	return t.q.ReadDirect(t.ctx, &c.iv, from, t.h.h, at, n, first, report)
-}
-
-// copy has the host copy n bytes from byte off of the buffer on, by way of the queue's own memory.
-func (t *direct) copy(off, n int) error {
-	at := off + t.shift
-	if t.dry {
-		return &DirectError{Op: t.op(), Offset: off, At: at, Size: n}
-	}
-	if t.read {
-		return t.b.addReads(t.ctx, t.q, t.p, off, t.h.mem[at:][:n])
-	}
-	return t.b.write(t.ctx, t.q, off, t.h.mem[at:][:n])
 }

@@ -118,15 +118,15 @@ func TestStrictPinnedTransfers(t *testing.T) {
 		for _, tt := range []struct {
 			x          *reprise.Buffer
 			off, at, n int
-			part       *reprise.DirectError // its place; nil if all goes
+			part       *dispatch.DirectError // its place; nil if all goes
 		}{
 			{even, 0, 0, 16 << 10, nil},
 			{even, 32, 48, 5000, nil},
-			{even, 16, 8, 100, &reprise.DirectError{Offset: 16, At: 8, Size: 100}},
-			{even, 1 << 10, 4, 2 << 10, &reprise.DirectError{Offset: 1 << 10, At: 4, Size: 2 << 10}},
-			{even, 5, 5, 100, &reprise.DirectError{Offset: 5, At: 5, Size: 11}},
+			{even, 16, 8, 100, &dispatch.DirectError{Offset: 16, At: 8, Size: 100}},
+			{even, 1 << 10, 4, 2 << 10, &dispatch.DirectError{Offset: 1 << 10, At: 4, Size: 2 << 10}},
+			{even, 5, 5, 100, &dispatch.DirectError{Offset: 5, At: 5, Size: 11}},
 			{odd, 0, 0, 100, nil},
-			{odd, 0, 0, 200, &reprise.DirectError{Offset: 100, At: 100, Size: 100}},
+			{odd, 0, 0, 200, &dispatch.DirectError{Offset: 100, At: 100, Size: 100}},
 			{small, 0, 0, 480, nil},
 		} {
 			fill(h.Bytes(), 1)
@@ -139,7 +139,7 @@ func TestStrictPinnedTransfers(t *testing.T) {
 					b.must(do())
 					continue
 				}
-				var e *reprise.DirectError
+				var e *dispatch.DirectError
 				tt.part.Op = op
 				if err := do(); !errors.As(err, &e) || *e != *tt.part {
 					b.Errorf("%s of %d B at %d, host %d: %v, want a part of %d B at %d", op, tt.n, tt.off, tt.at, err, tt.part.Size, tt.part.Offset)
@@ -325,6 +325,7 @@ func TestPinnedTransfersAllocate(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(time.Hour))
 	h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
 	x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
+	sharded := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 1 << 10, Sharding: heights(64, 16, 4), Name: "sharded"})
 	for _, tt := range []struct {
 		name string
 		want int64
@@ -333,6 +334,8 @@ func TestPinnedTransfersAllocate(t *testing.T) {
 		{"ReadTo", 0, func() error { return b.queue.ReadTo(b.ctx, x, 0, h, 0, h.Size()) }},
 		{"WriteFrom", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 0, h, 0, h.Size()) }},
 		{"WriteFrom of part of a page", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 32, h, 64, 100) }},
+		{"ReadTo of a sharded buffer", 0, func() error { return b.queue.ReadTo(b.ctx, sharded, 0, h, 0, h.Size()) }},
+		{"WriteFrom to a sharded buffer", 0, func() error { return b.queue.WriteFrom(b.ctx, sharded, 0, h, 0, h.Size()) }},
 		{"StartReadTo", 1, func() error {
 			p, err := b.queue.StartReadTo(b.ctx, x, 0, h, 0, h.Size())
 			if err != nil {

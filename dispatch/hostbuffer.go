@@ -28,10 +28,11 @@ const mostDirect = 256 << 10
 // HostBuffer is pinned host memory that the device reads and writes itself: queues move data to and from it without a copy by
 // the host.
 type HostBuffer struct {
-	d    *Device
-	all  []*Queue // of the device
-	mem  *kmd.HostMemory
-	gone bool // guarded by mu of every queue: changed with all of them held
+	d     *Device
+	all   []*Queue // of the device
+	mem   *kmd.HostMemory
+	bytes []byte
+	gone  bool // guarded by mu of every queue: changed with all of them held
 
 	// Data that the device writes to the memory must be there before it is read from it, but a prefetcher works ahead of its
 	// dispatcher: it has to wait.
@@ -57,7 +58,7 @@ func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &HostBuffer{d: d, all: d.queues, mem: mem}
+	h := &HostBuffer{d: d, all: d.queues, mem: mem, bytes: mem.Bytes()}
 	d.hostMu.Lock()
 	defer d.hostMu.Unlock()
 	if d.hosts == nil {
@@ -68,7 +69,7 @@ func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 }
 
 // Bytes returns the memory. It is valid until Unpin.
-func (h *HostBuffer) Bytes() []byte { return h.mem.Bytes() }
+func (h *HostBuffer) Bytes() []byte { return h.bytes }
 
 // Unpin unpins the memory. It waits until everything in all queues of the device has run, and blocks submissions meanwhile:
 // to remove a range of addresses, the driver sets its base to 0 before it disables the range, and a request of the device
@@ -142,10 +143,19 @@ func (h *HostBuffer) addr(d *Device, at, n int) (uint64, error) {
 		return 0, ErrUnpinned
 	case h.d != d:
 		return 0, ErrOtherDevice
-	case at < 0 || n < 0 || at > len(h.mem.Bytes()) || n > len(h.mem.Bytes())-at:
-		return 0, &TransferError{Op: "transfer with host memory", Offset: at, Size: n, Have: len(h.mem.Bytes())}
+	}
+	if err := h.check(at, n); err != nil {
+		return 0, err
 	}
 	return h.mem.NOCAddr() + uint64(at), nil
+}
+
+// check checks that a range is inside the memory.
+func (h *HostBuffer) check(at, n int) error {
+	if at < 0 || n < 0 || at > len(h.bytes) || n > len(h.bytes)-at {
+		return &TransferError{Op: "transfer with host memory", Offset: at, Size: n, Have: len(h.bytes)}
+	}
+	return nil
 }
 
 // pcieXY is the tile of host memory, as commands name it.
