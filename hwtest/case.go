@@ -99,6 +99,7 @@ func cases() []testCase {
 		in("cq", cqOwnCases()),
 		in("rings", ringCases()),
 		in("programs", programCases()),
+		in("tensix", tensixFrontCases()),
 		in("tensix", tensixMatrixCases()),
 		in("tensix", tensixUnpackCases()),
 		in("tensix", tensixMoveCases()),
