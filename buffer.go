@@ -231,7 +231,7 @@ func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {
 }
 
 // Sub returns a part of the buffer: pages from byte off on, size bytes, both multiples of the page. It shares the memory,
-// which stays allocated until the buffer and all parts of it are freed. Pages of the part are numbered from 0, and lie
+// which stays allocated until the buffer and all parts of it are released. Pages of the part are numbered from 0, and lie
 // where they lie in the whole.
 func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	if err := b.checkDevice(b.d); err != nil {

@@ -58,8 +58,8 @@ func (x *captureContext) Value(key any) any {
 // record is handed a context for everything that it calls. A transfer, a load, a wait, a run, a replay or a capture with
 // this context, on a device of the capture, is a *CaptureError that names the place, and the capture fails with it even
 // if record drops the error. With another context such calls are what other goroutines do: they happen, and the trace
-// has nothing of them. Nor is it noticed if record allocates, which does no harm. Buffers may be freed and executables
-// closed: the trace keeps them.
+// has nothing of them. Nor is it noticed if record allocates, which does no harm. Buffers and executables may be
+// released: the trace keeps them.
 //
 // If record or anything else fails, nothing is left allocated or queued.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error, others ...*Queue) (*Trace, error) {

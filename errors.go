@@ -16,7 +16,7 @@ import (
 var (
 	// ErrClosed is returned when something is used after its device was closed.
 	ErrClosed = errors.New("the device is closed")
-	// ErrReleased is returned when a buffer, executable or trace is used after it was freed, closed or released.
+	// ErrReleased is returned when a buffer, executable or trace is used after it was released.
 	ErrReleased = errors.New("it has been released already")
 	// ErrRecovering is returned by what a Recover ends, and by what is put into a queue before it is through.
 	ErrRecovering = errors.New("the device is being recovered")

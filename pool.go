@@ -14,7 +14,7 @@ import (
 // which are all traces of one queue.
 //
 // A trace holds the memory of every buffer that it uses until it is released, so each trace costs its intermediate
-// buffers. Of a buffer that comes from a pool it holds the pool instead. What is freed can be taken from the pool again,
+// buffers. Of a buffer that comes from a pool it holds the pool instead. What is released can be taken from the pool again,
 // by programs of the next trace; so a replay may change any buffer of the pool, also one that its trace doesn't use.
 // Keep in a pool only what a trace computes for itself. Copy results to buffers outside of it, or read them before the next
 // replay of another trace.
@@ -132,7 +132,7 @@ func (p *Pool) Memory() allocator.Stats { return p.mem.Stats(p.kind) }
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.name }
 
-// Release releases the pool. Its memory can be allocated again when its buffers are freed and the traces and executables that
+// Release releases the pool. Its memory can be allocated again when its buffers are released and the traces and executables that
 // use them are released.
 func (p *Pool) Release() error {
 	err := ErrReleased
@@ -153,7 +153,7 @@ func (b *Buffer) owned() allocator.Extent {
 	return b.ext
 }
 
-// freeMemory frees the memory of a buffer that was freed.
+// freeMemory frees the memory of a buffer that was released.
 func (b *Buffer) freeMemory() error {
 	switch {
 	case b.pool != nil:

@@ -67,8 +67,8 @@ type Executable struct {
 
 	written bool // queue 0 was told to write the kernels
 
-	mu     sync.RWMutex // held for reading while closed must not change
-	closed bool
+	mu       sync.RWMutex // held for reading while released must not change
+	released bool
 }
 
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
@@ -244,7 +244,7 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 	defer x.d.work.RUnlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.closed {
+	if x.released {
 		return fmt.Errorf("reprise: release executable %q: %w", x.Name(), ErrReleased)
 	}
 	for _, q := range x.d.queues {
@@ -252,7 +252,7 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 			return x.d.failed(fmt.Sprintf("release executable %q", x.Name()), err)
 		}
 	}
-	x.closed = true
+	x.released = true
 	x.d.mu.Lock()
 	delete(x.d.execs, x)
 	x.d.mu.Unlock()
@@ -293,7 +293,7 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 	if x.d != d {
 		return fmt.Errorf("executable %q: %w", x.Name(), ErrWrongDevice)
 	}
-	if x.closed {
+	if x.released {
 		return fmt.Errorf("executable %q: %w", x.Name(), ErrReleased)
 	}
 	return nil
@@ -347,7 +347,7 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 func (x *Executable) SetArg(a Arg, v uint32) error { return x.setWords([]Arg{a}, v, nil) }
 
 // SetBuffer makes arguments the address of another buffer, for the runs and captures from now on. The buffer is held
-// until the executable is closed.
+// until the executable is released.
 func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 	if x != nil {
 		if err := b.checkDevice(x.d); err != nil {

@@ -57,7 +57,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 		}
 	}
 	if x != nil {
-		// Until its commands are in the queue, where Close waits for them, the kernels' memory must not be freed.
+		// Until its commands are in the queue, where Release waits for them, the kernels' memory must not be freed.
 		x.mu.RLock()
 		defer x.mu.RUnlock()
 	}

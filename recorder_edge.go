@@ -37,8 +37,8 @@ var (
 	errOutside  = fmt.Errorf("it wasn't recorded in this capture, and a replay can't wait for what happens outside: wait on the queues before the replay: %w", ErrInCapture)
 )
 
-// Record records an event into a capture over several queues of a device: a place that a Wait in another queue's part
-// can refer to, by the newest recording at that moment. The event's recordings outside of the capture are untouched. An
+// Record records an event into a capture over several queues of a device: a place that a WaitEvent in another queue's
+// part can refer to, by the newest recording at that moment. The event's recordings outside of the capture are untouched. An
 // error also ends the capture.
 func (r *Recorder) Record(e *Event) error {
 	return r.addEvent(opRecord, e, func() error {

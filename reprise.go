@@ -34,7 +34,7 @@ type Option func(*options)
 
 // WithQueues asks for n command queues, 1 or 2. The default is 1. Every queue moves data and runs programs and traces;
 // see WithQueueWorkers. Nothing but events and what the host waits for orders two queues. That goes for memory too: what
-// one queue still reads or writes must not be freed and reused by the other without an event between them.
+// one queue still reads or writes must not be released and reused by the other without an event between them.
 func WithQueues(n int) Option { return func(o *options) { o.dispatch.Queues = n } }
 
 // WithQueueWorkers gives a queue the workers that its programs may use. A queue that is given none uses the whole grid.

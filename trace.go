@@ -211,8 +211,8 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 
 var errNoPart = errors.New("nothing was recorded for these queues")
 
-// Release waits for the queues to finish and frees the trace's memory, and that of the buffers and kernels that nobody
-// else holds. Replays that are in the queues run to their end first. Traces may be released in any order. If it fails, on
+// Release waits for the queues and frees the trace's memory, and that of the buffers and kernels that nothing else
+// holds. Replays that are in the queues run to their end first. Traces may be released in any order. If it fails, on
 // one device or on some, it can be called again. While the trace is being stepped through, split, checked or bisected the
 // error is ErrReserved, also for a call from inside.
 func (t *Trace) Release(ctx context.Context) (err error) {

@@ -19,7 +19,7 @@ type part struct {
 	name     string // of the trace
 	several  bool   // the trace has other parts
 	image    *tracebuf.Image
-	programs []*Executable // that Step.Program indexes; their kernels are held, closed or not
+	programs []*Executable // that Step.Program indexes; their kernels are held, released or not
 	buffers  []*Buffer     // that it holds for its programs, in order of first use
 	holding  map[*Buffer]struct{}
 	params   params
@@ -271,7 +271,7 @@ type use struct {
 	mu       sync.Mutex
 	n        int
 	alone    bool          // the trace is being stepped through or checked
-	idle     chan struct{} // closed when n falls to 0, if somebody waits for it
+	idle     chan struct{} // closed when n falls to 0, if a release waits for it
 	going    bool          // a release is under way, or has failed and is to be called again
 	released bool
 

@@ -167,7 +167,7 @@ func (t *part) relocations() []tracebuf.Reloc {
 type byteRanges map[*Buffer][]tracebuf.ByteRange
 
 // readData adds the contents of buffers to a file: of those in only, or of all, without the results, which stand by
-// themselves. The trace holds the buffers' memory, also if they were freed.
+// themselves. The trace holds the buffers' memory, also if they were released.
 func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptions, only, results byteRanges) error {
 	if o.data || len(results) > 0 {
 		for _, p := range parts[1:] { // the reads wait for the first part's queue
