@@ -63,6 +63,9 @@ func (e *Engine) gather(p place, wide bool) (values lreg) {
 			row = wideRow(row)
 		}
 		if !e.dst.valid[row] {
+			if e.hazards != nil && e.wormhole && e.sfpu.enabled()>>(r*rowLanes)&(1<<rowLanes-1) != 0 { // ZEROACC.md
+				e.refuse(UndefinedBehavior, "row %d of Dst is undefined since ZEROACC", row)
+			}
 			continue
 		}
 		if !wide {
@@ -163,6 +166,9 @@ func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
 	if a.lreg < writable {
 		l := &e.sfpu.l[a.lreg]
 		values := e.gather(p, wideMode(a.mod))
+		if e.fault != nil {
+			return false
+		}
 		e.decodeLanes(a.mod, &values, l)
 		merge(l, &values, e.sfpu.enabled())
 	}

@@ -45,16 +45,33 @@ type hazard struct {
 	blocked unit // units that the last STALLWAIT holds back until waits are no longer busy
 	waits   unit
 
-	matrix  [3]dstUse // what the matrix unit has written in the last instructions, the newest first
-	results uint16    // LRegs that the vector unit writes one cycle late, if its next instruction comes at once
+	matrix   [3]dstUse // what the matrix unit has written in the last instructions, the newest first
+	results  uint16    // LRegs that the vector unit writes one cycle late, if its next instruction comes at once
+	shuffles bool      // the vector unit's last instruction shuffled lanes, which takes another cycle
+	config   wordRange // of the configuration, that the last instruction writes one cycle late
 }
 
-// dstUse is rows of Dst.
-type dstUse struct{ first, end uint32 }
+// dstUse is rows of Dst; moved is set if a MOVA2D or MOVB2D has written them.
+type dstUse struct {
+	first, end uint32
+	moved      bool
+}
+
+// wordRange is words of the configuration.
+type wordRange struct{ first, end uint32 }
 
 // RefuseHazards makes the engine refuse, from now on, instructions that only give the right result if a unit is quick enough:
 // semaphores that tell others of work that may not be done, configuration that a T core has stored but may not have arrived,
-// and, on Wormhole, results of the vector unit that are used too soon.
+// and, on Wormhole, whose timing is documented:
+//
+//   - a result of the vector unit that is used, or a shuffle of lanes after which its round unit is used, one cycle too soon;
+//   - configuration written by WRCFG that the very next instruction uses;
+//   - a sum that accumulates onto rows of Dst that MOVA2D or MOVB2D has written less than four instructions before;
+//   - SFPLOAD from rows of Dst that ZEROACC has made undefined.
+//
+// Not refused, since documents define them, or leave them to what the program means: formats of SrcA and SrcB that differ from
+// those of the data but mean the same to the matrix unit (0 and bf16), STALLWAIT for a unit without blocking that unit, and
+// configuration that a T core stores while earlier instructions that use it may not have begun.
 func (e *Engine) RefuseHazards() { e.hazards = new(hazards) }
 
 // Place is where a T core stores to for the engines.
@@ -125,10 +142,109 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 		return e.refuse(UndefinedBehavior, "the T core's stores to configuration or GPRs may not have arrived: STALLWAIT for them, with %v blocked", u)
 	case op == opSFPLOAD && h.overlaps(t.dstRow(w&0x3FF)):
 		return e.refuse(UndefinedBehavior, "the matrix unit may not have written rows of Dst from %d on: three other instructions or STALLWAIT must come before", t.dstRow(w&0x3FF)&^3)
-	case u == unitVector && e.wormhole && h.results&vectorReads(e, w) != 0:
+	}
+	return !e.wormhole || e.lateHazard(t, h, w, u)
+}
+
+// lateHazard refuses what comes too soon on Wormhole, as its documents say under "Instruction scheduling".
+func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
+	op := w >> 24
+	switch {
+	case u == unitVector && h.results&vectorReads(e, w) != 0: // SFPMAD.md, SFPLUT.md and so on
 		return e.refuse(UndefinedBehavior, "LReg mask %#x is written one cycle late: SFPNOP must come before", h.results&vectorReads(e, w))
+	case u == unitVector && h.shuffles && rounds(w): // SFPSHFT2.md
+		return e.refuse(UndefinedBehavior, "the vector unit's round unit shuffles lanes for another cycle: SFPNOP must come before")
+	case h.config.first < h.config.end && e.uses(t, w, h.config): // WRCFG.md
+		return e.refuse(UndefinedBehavior, "configuration words %d to %d are written one cycle late: a NOP must come before", h.config.first, h.config.end-1)
+	case op == opELWADD && e.decodeELWADD(w).accumulate != 0, op == opELWSUB && e.decodeELWSUB(w).accumulate != 0:
+		// MOVA2D.md, MOVB2D.md: hardware holds back other instructions.
+		row := t.dstRow(e.decodeELWADD(w).dst) &^ 7
+		for _, m := range h.matrix {
+			if m.moved && m.first < row+8 && row < m.end {
+				return e.refuse(UndefinedBehavior, "rows of Dst from %d on may not have been moved there: three other instructions must come before", row)
+			}
+		}
 	}
 	return true
+}
+
+// rounds reports whether an instruction needs the round unit of the vector unit, or another one that shares its result.
+func rounds(w uint32) bool {
+	switch w >> 24 {
+	case opSFPABS, opSFPAND, opSFPCAST, opSFPDIVP2, opSFPEXEXP, opSFPEXMAN, opSFPIADD, opSFPLZ, opSFPMOV, opSFPNOT, opSFPOR,
+		opSFPSETEXP, opSFPSETMAN, opSFPSETSGN, opSFPSHFT, opSFP_STOCH_RND, opSFPXOR:
+		return true
+	case opSFPSHFT2:
+		return !shuffles(w)
+	}
+	return false
+}
+
+// shuffles reports whether an instruction is an SFPSHFT2 that moves data between lanes, in two cycles.
+func shuffles(w uint32) bool { return w>>24 == opSFPSHFT2 && w&15 >= 2 && w&15 <= 4 }
+
+// Fields of the configuration by who uses them: of each unpacker, of each context of each unpacker, of unpacker 0 alone, and
+// the first and last of ranges of the packers and of the matrix unit.
+var (
+	unpackerFields = []configField{
+		cfgUnpackDescriptor, cfgUnpackDescriptor1, cfgUnpackOutFormat, cfgUnpackThrottle, cfgUnpackHaloize, cfgUnpackTilize,
+		cfgUnpackSetUpdate, cfgUnpackUpsample, cfgUnpackOverrideFormat, cfgUnpackInterleave, cfgUnpackForceExponent, cfgUnpackFP8E4,
+		cfgUnpackYStride, cfgUnpackZStride, cfgUnpackWStride, cfgUnpackExponent,
+	}
+	contextFields   = []configField{cfgUnpackUncompressed, cfgUnpackBase, cfgUnpackOffset}
+	unpacker0Fields = []configField{cfgUnpackShift0, cfgUnpackShift1, cfgUnpackShift2, cfgUnpackAddDst}
+	context0Fields  = []configField{cfgUnpackToDstContext, cfgUnpackDst, cfgUnpackXDim}
+)
+
+const (
+	firstPackField, lastPackField = cfgPackXStride, cfgPackDstZ + numPackers - 1
+	firstMathField, lastMathField = cfgSrcAFormatForced, cfgKeepDenormals
+)
+
+// uses reports whether an instruction uses words of the configuration.
+func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
+	in := func(f configField) bool {
+		word := uint32(e.places[f].word)
+		return e.places[f].mask != 0 && r.first <= word && word < r.end
+	}
+	switch op := w >> 24; {
+	case op == opRDCFG:
+		word := e.decodeRDCFG(w).word
+		return r.first <= word && word < r.end
+	case op == opUNPACR:
+		return e.unpackerUses(t, configField(w>>23&1), in)
+	case op == opPACR:
+		for f := configField(firstPackField); f <= lastPackField; f++ {
+			if in(f) {
+				return true
+			}
+		}
+		return in(cfgDstFormat) || in(cfgRelu) || in(cfgReluThreshold)
+	case writesDst(w), op == opMOVD2A, op == opMOVD2B:
+		for f := configField(firstMathField); f <= lastMathField; f++ {
+			if in(f) {
+				return true
+			}
+		}
+	case op == opSFPLOAD, op == opSFPSTORE:
+		return in(cfgFp32SFPU) || in(cfgSrcBFormat)
+	}
+	return false
+}
+
+// unpackerUses reports whether an unpacker uses a field for which in holds.
+func (e *Engine) unpackerUses(t *thread, unit configField, in func(configField) bool) bool {
+	context := configField(t.field(thUnpackContext+threadField(unit)) & 1)
+	any := func(list []configField, at configField) bool {
+		for _, f := range list {
+			if in(f + at) {
+				return true
+			}
+		}
+		return false
+	}
+	return any(unpackerFields, unit) || any(contextFields, 2*unit+context) || in(cfgSrcUnsigned+unit) ||
+		unit == 0 && (any(unpacker0Fields, 0) || any(context0Fields, context))
 }
 
 // done notes an instruction that has been done.
@@ -142,12 +258,19 @@ func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
 	}
 	copy(h.matrix[1:], h.matrix[:])
 	h.matrix[0] = dstUse{}
-	if writesDst(w) {
-		h.matrix[0] = dstUse{row, row + 8}
+	if op := w >> 24; writesDst(w) {
+		h.matrix[0] = dstUse{row &^ 7, row&^7 + 8, op == opMOVA2D || op == opMOVB2D}
 	}
-	h.results = 0
-	if u == unitVector {
-		h.results = lateResults(w)
+	h.results, h.shuffles, h.config = 0, false, wordRange{}
+	switch {
+	case u == unitVector:
+		h.results, h.shuffles = lateResults(w), shuffles(w)
+	case w>>24 == opWRCFG:
+		a := e.decodeWRCFG(w)
+		h.config = wordRange{a.word, a.word + 1}
+		if a.wide != 0 {
+			h.config.end = a.word + 4
+		}
 	}
 }
 
@@ -216,6 +339,12 @@ func lateResults(w uint32) uint16 {
 		return 1 << (w >> 4 & 15)
 	case opSFPLUT:
 		return 1 << (w >> 20 & 15)
+	case opSFPSHFT2:
+		if mode, dst := w&15, w>>4&15; shuffles(w) && mode != 2 && dst < writable {
+			return 1 << dst
+		} else if mode == 2 {
+			return 0xF
+		}
 	}
 	return 0
 }
@@ -254,8 +383,18 @@ func vectorReads(e *Engine, w uint32) uint16 {
 		return 0xF
 	case opSFPLUTFP32:
 		return 0x7F
-	case opSFPTRANSP, opSFPSHFT2:
+	case opSFPTRANSP:
 		return 0xFF
+	case opSFPSHFT2:
+		switch w & 15 {
+		case 3, 4:
+			return reg(c)
+		case 5:
+			return reg(b) | reg(c)
+		case 6:
+			return reg(b)
+		}
+		return 0xF
 	case opSFPCONFIG:
 		return 1
 	}

@@ -83,6 +83,65 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
+// What the documents call undefined on Wormhole, because a unit takes a second cycle, and what they allow.
+func TestLateHazardsOfWormhole(t *testing.T) {
+	const (
+		add     = opSFPADD<<24 | 10<<12
+		iadd    = opSFPIADD<<24 | 4
+		rotate  = opSFPSHFT2<<24 | 3
+		wrcfg   = opWRCFG << 24
+		nopAny  = opDMANOP << 24
+		moveRow = opMOVA2D<<24 | 2<<12 // eight rows
+		sum     = opELWADD << 24
+		acc     = sum | 1<<21
+		zero16  = opZEROACC<<24 | 1<<19
+	)
+	reg := func(c, d uint32) uint32 { return c<<8 | d<<4 }
+	for _, tt := range []struct {
+		name string
+		list []uint32
+		want string // part of the refusal, if there is one
+	}{
+		{"a rotation and the same register", []uint32{rotate | reg(1, 1), rotate | reg(1, 2)}, "one cycle late"},
+		{"rotations of two registers in turn, as LLK has them", []uint32{rotate | reg(1, 1), rotate | reg(5, 5), rotate | reg(1, 1), rotate | reg(5, 5), sfpNop, iadd | reg(1, 0), iadd | reg(5, 4)}, ""},
+		{"rotations and sums of floats, as LLK has them", []uint32{rotate | reg(1, 1), rotate | reg(5, 5), add | reg(1, 0), add | 4<<16 | reg(5, 4)}, ""},
+		{"a rotation and an instruction of the round unit", []uint32{rotate | reg(1, 1), iadd | reg(5, 4)}, "round unit"},
+		{"a rotation and a shift of another register", []uint32{rotate | reg(1, 1), opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, "round unit"},
+		{"a shift that doesn't read a late result", []uint32{sfpMad, opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, ""},
+		{"a shift of a late result", []uint32{sfpMad, opSFPSHFT2<<24 | 1<<12 | reg(2, 4) | 5}, "one cycle late"},
+		{"configuration read right after WRCFG", []uint32{wrcfg | 64, readConfig | 64}, "configuration words 64 to 64"},
+		{"another word", []uint32{wrcfg | 64, readConfig | 65}, ""},
+		{"four words", []uint32{wrcfg | 1<<15 | 24, readConfig | 27}, "configuration words 24 to 27"},
+		{"the word after a NOP", []uint32{wrcfg | 64, nopAny, readConfig | 64}, ""},
+		{"unpacking from an address that WRCFG has just written", []uint32{wrcfg | 64, opUNPACR<<24 | 0xC1}, "configuration words 64"},
+		{"unpacking from another context's", []uint32{wrcfg | 65, opUNPACR<<24 | 0xC1}, ""},
+		{"rows that were moved, and a sum that accumulates", []uint32{moveRow, acc}, "may not have been moved"},
+		{"the same three instructions later", []uint32{moveRow, nopAny, nopAny, nopAny, acc}, ""},
+		{"a sum that doesn't", []uint32{moveRow, sum}, ""},
+		{"rows that are undefined", []uint32{zero16, sfpLoad0}, "undefined since ZEROACC"},
+		{"rows that are not", []uint32{zero16, sfpLoad0 | 16}, ""},
+	} {
+		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+			e := New(arch, newTestTile(arch))
+			e.allocate()
+			e.RefuseHazards()
+			for _, s := range []*source{&e.srcA, &e.srcB} {
+				s.valid[0] = true
+			}
+			f := run(e, tt.list...)
+			late := f != nil && f.Category == UndefinedBehavior && (strings.Contains(f.Detail, "late") || strings.Contains(f.Detail, "round unit") || strings.Contains(f.Detail, "may not") || strings.Contains(f.Detail, "undefined since"))
+			switch {
+			case arch == chip.Blackhole || tt.want == "":
+				if late {
+					t.Errorf("%v: %s: %v", arch, tt.name, f)
+				}
+			case f == nil || !strings.Contains(f.Detail, tt.want) || f.Category != UndefinedBehavior:
+				t.Errorf("%v: %s: %v, want %q", arch, tt.name, f, tt.want)
+			}
+		}
+	}
+}
+
 func TestVectorUnitMustNotReadDstRightAfterTheMatrixUnitWroteIt(t *testing.T) {
 	for _, gap := range []int{0, 2, 3} {
 		e := New(chip.Wormhole, newTestTile(chip.Wormhole))
