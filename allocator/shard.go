@@ -255,28 +255,3 @@ func (d *Distribution) PageAt(core, slot int) (page int, ok bool) {
 	}
 	return page, true
 }
-
-// Run is a sequence of pages that follow each other in the tensor and in a core.
-type Run struct {
-	Core  int // number in Cores
-	Slot  int // first place in the core
-	Page  int // first page of the tensor
-	Pages int
-}
-
-// Runs returns the pages from first on, n of them, as runs by core and place. Out of range it returns nil.
-func (d *Distribution) Runs(first, n int) []Run {
-	if first < 0 || n < 0 || first > d.pages || n > d.pages-first {
-		return nil
-	}
-	var out []Run
-	for i := first; i < first+n; i++ {
-		core, slot := d.Page(i)
-		if k := len(out) - 1; k >= 0 && out[k].Core == core && out[k].Slot+out[k].Pages == slot {
-			out[k].Pages++
-			continue
-		}
-		out = append(out, Run{core, slot, i, 1})
-	}
-	return out
-}
