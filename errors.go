@@ -64,10 +64,10 @@ var (
 	ErrOutOfMemory = allocator.ErrOutOfMemory
 	// ErrTimeout is the cause of a *dispatch.HangError when nothing else is known.
 	ErrTimeout = dispatch.ErrTimeout
-	// ErrBehind is returned for what needs a chip's own PCI interface, such as pinned host memory, where it is behind another
-	// chip. ErrLink is returned when the Ethernet link to such a chip can't carry its command queues.
-	ErrBehind = dispatch.ErrBehind
-	ErrLink   = dispatch.ErrLink
+	// ErrRemoteChip is returned for what needs a chip's own PCI interface, such as pinned host memory, on a remote chip, which
+	// has none. ErrLink is returned when the Ethernet link to such a chip can't carry its command queues.
+	ErrRemoteChip = dispatch.ErrRemoteChip
+	ErrLink       = dispatch.ErrLink
 	// ErrNoClock is returned when the chip's clock is asked for and its firmware doesn't tell it.
 	ErrNoClock = dispatch.ErrNoClock
 	// ErrNoDevice is returned when there is no device at a path: the card is absent or the driver isn't loaded.

@@ -51,7 +51,7 @@ func chips(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
 	return mesh.Open(ctx, m, mesh.Shape{len(m)}, mesh.Unlinked(), mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})))
 }
 
-// withFar opens the cards with as many chips behind them, which have no PCI interface.
+// withFar opens the cards with as many remote chips, which have no PCI interface.
 func withFar(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
 	n := len(m)
 	return mesh.Open(ctx, m, mesh.Shape{2, n}, mesh.OrShape(mesh.Shape{1, 2 * n}), mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})))

@@ -25,7 +25,7 @@ func measureTransfer(ctx context.Context, s *session) error {
 			return err
 		}
 		h, err := s.dev.NewHostBuffer(reprise.HostBufferConfig{Size: t.size, Strict: true, Name: "transfer"})
-		if errors.Is(err, reprise.ErrBehind) {
+		if errors.Is(err, reprise.ErrRemoteChip) {
 			h, unreachable = nil, err
 		} else if err != nil {
 			return err

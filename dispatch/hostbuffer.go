@@ -52,7 +52,7 @@ var ErrUnpinned = errors.New("the host memory was unpinned already")
 // PinHost pins memory for transfers without a copy, as c says.
 func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	if d.up != nil {
-		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrBehind)
+		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrRemoteChip)
 	}
 	mem, err := d.kd.Pin(c)
 	if err != nil {

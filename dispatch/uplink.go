@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrBehind is returned for what needs a chip's own PCI interface, where it has none.
-var ErrBehind = errors.New("the chip has no PCI interface of its own")
+// ErrRemoteChip is returned for what needs a chip's own PCI interface on a remote chip, which has none.
+var ErrRemoteChip = errors.New("the chip has no PCI interface of its own")
 
 // ErrLink is returned when the Ethernet tiles of the link that should carry a chip's command queues can't do it.
 var ErrLink = errors.New("the link can't carry command queues")
@@ -262,9 +262,9 @@ func (u *uplink) close() error {
 	return nil
 }
 
-// guard asks for the full clock of the near chip, and has the driver stop the near end of the link should this process be
+// guard asks for the full clock of the local chip, and has the driver stop the near end of the link should this process be
 // killed: it uses its memory. It stops at the next request, so it is told when the first file goes as well as right before the
-// last one, with which the memory goes. The far chip's cores then wait for a host that is gone, until the chip is brought up again.
+// last one, with which the memory goes. The remote chip's cores then wait for a host that is gone, until the chip is brought up again.
 func (u *uplink) guard() error {
 	release, err := u.Near.HoldPower(kmd.PowerAIClock)
 	if err != nil {

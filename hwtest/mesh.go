@@ -102,7 +102,7 @@ func (t *fixture) openMesh(opts ...reprise.Option) *meshed {
 	if named := t.device.Machine(); named != nil {
 		shapes = append(shapes, named.Shape[:])
 	}
-	if len(m.Cards) == 1 { // of which a chip may be behind the other
+	if len(m.Cards) == 1 { // of which a chip may be remote
 		shapes = append(shapes, mesh.Shape{1, 2})
 	}
 	if len(m.Cards) == 4 {

@@ -53,7 +53,7 @@ func (t *fixture) pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	t.Helper()
 	c.Name = "pinned"
 	h, err := t.dev.NewHostBuffer(c)
-	if errors.Is(err, reprise.ErrBehind) {
+	if errors.Is(err, reprise.ErrRemoteChip) {
 		t.Skip("the chip reaches no memory of the host")
 	}
 	t.ok(err)

@@ -16,7 +16,7 @@ type Uplink struct {
 type Link struct {
 	Name        string  // both ends, for errors
 	Near, Far   chip.XY // raw NoC 0 coordinates of the tiles
-	NearChannel int     // among the working Ethernet tiles of the near chip
+	NearChannel int     // among the working Ethernet tiles of the local chip
 }
 
 // Uplink returns how the chip reaches the host, nil if it has a PCI interface of its own. It may change with a Recover.

@@ -39,7 +39,7 @@ type system struct {
 type Chip struct {
 	Coord  Coord
 	Name   string // PCI address, or what the target is called
-	Far    bool   // it has no PCI interface, and is reached over a link
+	Remote bool   // it has no PCI interface and is accessed over a link
 	Device *reprise.Device
 	node   int // in system.links
 }

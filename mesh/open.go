@@ -86,7 +86,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: o.unlinked, inGraph: f.inGraph, carry: map[topology.Link]bool{}}
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
-		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Far: n >= len(m), node: n})
+		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Remote: n >= len(m), node: n})
 		for _, l := range f.carry[n] {
 			s.carry[l] = true
 		}
@@ -106,7 +106,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 // found is the chips and links of a machine before any chip is opened as a Device.
 type found struct {
 	devices  []*kmd.Device // by target, nil where one can't be opened
-	targets  Machine       // by node: those of the caller, then the chips behind them
+	targets  Machine       // by node: those of the caller, then the remote chips
 	names    []string      // by node
 	graph    *topology.Graph
 	links    links                   // by node
@@ -191,7 +191,7 @@ func (f *found) far(m Machine, node []int) []int {
 		if g.Problem != nil {
 			continue // Degraded reports it
 		}
-		t, err := f.graph.Far(i, near)
+		t, err := f.graph.Remote(i, near)
 		if err != nil {
 			f.problems = append(f.problems, fmt.Sprintf("chip %s has no PCI interface: %v", g.Name, err))
 			continue

@@ -29,7 +29,7 @@ type Machine struct {
 // N150 returns a machine with a Wormhole card.
 func N150(opts ...Option) *Machine { return NewMachine(chip.N150(), opts...) }
 
-// N300 returns a machine with a Wormhole card of two chips, one behind the other.
+// N300 returns a machine with a Wormhole card of two chips, one of them remote.
 func N300(opts ...Option) *Machine { return NewMachine(chip.N300(), opts...) }
 
 // T3000 returns a machine with four N300: eight chips, four of them behind others.

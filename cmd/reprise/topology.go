@@ -123,8 +123,8 @@ func graphJSON(g *topology.Graph) topologyJSON {
 		if c.Place != (topology.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}
 		}
-		if c.Behind != nil {
-			j.Behind = &endJSON{c.Behind.Chip, c.Behind.Channel}
+		if c.Gateway != nil {
+			j.Behind = &endJSON{c.Gateway.Chip, c.Gateway.Channel}
 		}
 		if c.Problem != nil {
 			j.Problem = c.Problem.Error()

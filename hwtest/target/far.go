@@ -67,7 +67,7 @@ type farTarget struct {
 
 	mu    sync.Mutex
 	files int
-	chip  *topology.FarTarget
+	chip  *topology.RemoteTarget
 	end   func() error
 }
 
@@ -118,7 +118,7 @@ func (n *farNode) startMachineLocked() error {
 		g, err = topology.Discover(ctx, open)
 	}
 	if err == nil {
-		n.chip, err = g.Far(len(cards), cards)
+		n.chip, err = g.Remote(len(cards), cards)
 	}
 	if err != nil {
 		return errors.Join(err, end())

@@ -24,7 +24,7 @@ func (d *Device) Machine() *chip.Machine { return d.machine }
 
 // Linked returns cards that are linked and like the device: for an emulator those of its machine or, if it was named by an
 // architecture, of a description; the chips have the device's options. For the vendor's simulator they are the cards of its
-// library, of which there may be one, with chips behind it or without. Device nodes are what was named, likewise one or
+// library, of which there may be one, with remote chips or without. Device nodes are what was named, likewise one or
 // several. It is nil for others.
 func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 	switch {

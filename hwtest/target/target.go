@@ -39,7 +39,7 @@ type Device struct {
 	Name  string    // of tests and reports: emu_blackhole, ttsim_wormhole, dev_tenstorrent_0
 	Given string    // as the user called it
 	Kind  Kind      // what it is
-	Arch  chip.Arch // of an emulator and of a far chip; 0 for others, whose architecture is known when they are open
+	Arch  chip.Arch // of an emulator and of a remote chip; 0 for others, whose architecture is known when they are open
 
 	// Strict is set for an emulator with all checks on.
 	Strict bool

@@ -20,9 +20,9 @@ type finder struct {
 // asicID identifies a chip in an Ethernet tile: by its number, and on Wormhole also by the shortened number of its board.
 type asicID [2]uint32
 
-// Discover reads the links of the devices' chips, and of the chips behind them that have no PCI interface. The devices must be
-// of one architecture; Discover opens one window of each for a short time. A chip behind others that can't be read has a Problem
-// in the graph; the errors are those of the devices themselves, of ctx, or wrap [ErrMixed].
+// Discover reads the links of the devices' chips, which are the local ones, and of the remote chips: those without a PCI
+// interface that are linked to them. The devices must be of one architecture; Discover opens one window of each for a short
+// time. A remote chip that can't be read has a Problem in the graph; the errors are those of the devices themselves, of ctx, or wrap [ErrMixed].
 func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 	f := &finder{graph: &Graph{}, devices: devices, known: map[asicID]int{}, via: map[int]int{}}
 	var found []*seen
@@ -45,7 +45,7 @@ func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 	// Chips behind others are read in the order in which they are found, the nearest first.
 	for i := 0; i < len(f.graph.Chips); i++ {
 		if i == len(found) {
-			s, err := f.behind(ctx, i)
+			s, err := f.readRemote(ctx, i)
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("topology: %w", ctx.Err())
 			}
@@ -132,7 +132,7 @@ func (f *finder) join(i int, s *seen) {
 				from := End{i, n}
 				f.known[t.peer] = at
 				f.graph.Chips = append(f.graph.Chips, Chip{
-					Name: fmt.Sprintf("%s/eth%d", f.graph.Chips[i].Name, n), Behind: &from,
+					Name: fmt.Sprintf("%s/eth%d", f.graph.Chips[i].Name, n), Gateway: &from,
 					Serial: t.peerSerial, ASIC: t.peer.asic(), Place: t.peerPlace, Location: t.peerLocation,
 				})
 				ok = true
@@ -145,13 +145,13 @@ func (f *finder) join(i int, s *seen) {
 	}
 }
 
-// behind reads a chip without a PCI interface through one that has one.
-func (f *finder) behind(ctx context.Context, i int) (*seen, error) {
+// readRemote reads a chip without a PCI interface through one that has one.
+func (f *finder) readRemote(ctx context.Context, i int) (*seen, error) {
 	c := &f.graph.Chips[i]
 	if f.graph.Arch != chip.Wormhole {
 		return nil, fmt.Errorf("%w: it has no device on this host, and only Wormhole's Ethernet firmware forwards", ErrUnreachable)
 	}
-	from := *c.Behind
+	from := *c.Gateway
 	if v, ok := f.via[from.Chip]; ok { // more than one link away: the firmware on the way forwards
 		from = f.entry(v, -1)
 	} else if e := f.entry(from.Chip, i); e.Chip < len(f.devices) { // prefer a link that is up
@@ -187,7 +187,7 @@ func (f *finder) behind(ctx context.Context, i int) (*seen, error) {
 	return s, nil
 }
 
-// entry returns a channel of a device whose link is up and leads to a chip behind it, or to any such chip if to is negative.
+// entry returns a channel of a device whose link is up and leads to a remote chip, or to any remote chip if to is negative.
 func (f *finder) entry(device, to int) End {
 	for _, p := range f.graph.Chips[device].Ports {
 		if p.State == Up && p.Peer != nil && (p.Peer.Chip == to || to < 0 && p.Peer.Chip >= len(f.devices)) {

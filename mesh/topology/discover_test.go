@@ -111,10 +111,10 @@ func TestDiscoverMachines(t *testing.T) {
 func TestDiscoverNamesChips(t *testing.T) {
 	m := emulated(t, sim.N300())
 	g := discover(t, devices(t, m)...)
-	if c := g.Chips[0]; c.Name != "0000:01:00.0" || c.Serial != "0000014000000001" || c.ASIC != "0000000100000001" || c.Behind != nil {
+	if c := g.Chips[0]; c.Name != "0000:01:00.0" || c.Serial != "0000014000000001" || c.ASIC != "0000000100000001" || c.Gateway != nil {
 		t.Errorf("%+v", c)
 	}
-	if c := g.Chips[1]; c.Name != "0000:01:00.0/eth8" || c.ASIC != "0000000100000002" || *c.Behind != (topology.End{Chip: 0, Channel: 8}) ||
+	if c := g.Chips[1]; c.Name != "0000:01:00.0/eth8" || c.ASIC != "0000000100000002" || *c.Gateway != (topology.End{Chip: 0, Channel: 8}) ||
 		c.Place != (topology.Place{X: 1}) || c.Problem != nil {
 		t.Errorf("%+v", c)
 	}
@@ -148,7 +148,7 @@ func TestDiscoverDegraded(t *testing.T) {
 	}
 }
 
-// The chips of the vendor's simulator are found, and the far chip of its n300 answers.
+// The chips of the vendor's simulator are found, and the remote chip of its n300 answers.
 func TestDiscoverSimulator(t *testing.T) {
 	for _, tt := range []struct {
 		variable string

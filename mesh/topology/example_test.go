@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The chips of an n300: the second one is found behind the first.
+// The chips of an n300: the second one, which is remote, is found through the first.
 func ExampleDiscover() {
 	ctx := context.Background()
 	m := sim.N300()

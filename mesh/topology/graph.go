@@ -9,7 +9,7 @@ import (
 // Graph is the chips of a machine and their links.
 type Graph struct {
 	Arch  chip.Arch
-	Chips []Chip // those of the devices, in their order, then the chips behind them
+	Chips []Chip // those of the devices, in their order, then the remote chips
 	Links []Link
 }
 
@@ -25,9 +25,9 @@ type Chip struct {
 	Location int
 	// Place is the chip's coordinate in Wormhole's Ethernet firmware.
 	Place Place
-	// Behind is the link that leads to a chip without a PCI interface.
-	Behind *End
-	Ports  []Port // by channel
+	// Gateway is the channel of another chip that leads to a remote chip, or nil for a chip with a PCI interface.
+	Gateway *End
+	Ports   []Port // by channel
 	// Problem is why the chip's own links could not be read, or nil. It wraps ErrUnreachable, ErrNoAnswer or an error of
 	// package kmd.
 	Problem error

@@ -115,7 +115,7 @@ func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {
 	}, nil
 }
 
-// Load32 loads the word at an address, a multiple of 4, of a tile of the far chip. The tile is given by its NoC 0 coordinate as
+// Load32 loads the word at an address, a multiple of 4, of a tile of the remote chip. The tile is given by its NoC 0 coordinate as
 // software uses it.
 func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, error) {
 	unlock, err := t.lock(ctx)
@@ -130,7 +130,7 @@ func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, e
 	return t.w.Load32(slot + 8), nil
 }
 
-// Store32 stores a word at an address, a multiple of 4, of a tile of the far chip. It returns after the write.
+// Store32 stores a word at an address, a multiple of 4, of a tile of the remote chip. It returns after the write.
 func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32) error {
 	unlock, err := t.lock(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32)
 	return err
 }
 
-// Read reads memory of a tile of the far chip. Address and length must be multiples of 32, the largest
+// Read reads memory of a tile of the remote chip. Address and length must be multiples of 32, the largest
 // alignment of any memory. Other errors wrap [ErrNoAnswer] or those of package kmd.
 func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
 	return t.blocks(ctx, xy, addr, p, func(slot uint64, b []byte) {
@@ -152,12 +152,12 @@ func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) er
 	}, commandRead|commandBlock)
 }
 
-// Write writes memory of a tile of the far chip, with the alignment of Read. It returns after the last write.
+// Write writes memory of a tile of the remote chip, with the alignment of Read. It returns after the last write.
 func (t *Tunnel) Write(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
 	return t.blocks(ctx, xy, addr, p, nil, commandWrite|commandBlock)
 }
 
-// blocks transfers blocks: to the far chip, or from it if copyOut is set, which copies the data of an answer.
+// blocks transfers blocks: to the remote chip, or from it if copyOut is set, which copies the data of an answer.
 func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, copyOut func(slot uint64, b []byte), flags uint32) error {
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("topology: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)

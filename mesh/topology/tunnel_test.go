@@ -36,7 +36,7 @@ func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 	return m
 }
 
-// Data written through a tunnel is read back through it, and is in the far chip.
+// Data written through a tunnel is read back through it, and is in the remote chip.
 func testTunnel(t *testing.T, d *kmd.Device) {
 	ctx := t.Context()
 	tun, err := topology.OpenTunnel(d, chip.XY{X: 9, Y: 6}, topology.Place{X: 1})

@@ -447,7 +447,7 @@ func TestRemoteAfterReset(t *testing.T) {
 			ask(far, 0xFFB121B0)
 			r.eventually("an answer", func() bool { return answers() == n+1 })
 			ask(far, 0xFFB13000) // refused there
-			r.eventually("the far chip stops", func() bool { return m.Chip(int(far)).Fault() != nil })
+			r.eventually("the remote chip stops", func() bool { return m.Chip(int(far)).Fault() != nil })
 			if got := answers(); got != n+1 {
 				t.Errorf("%d answers of chip %d, which stopped, want %d", got, far, n+1)
 			}

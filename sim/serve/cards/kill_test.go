@@ -111,7 +111,7 @@ func TestKilledProcess(t *testing.T) {
 	})
 }
 
-// A process that is killed while it uses a chip behind Ethernet leaves the link to its near end quiet: the program there, which
+// A process that is killed while it uses a remote chip leaves the link to its near end quiet: the program there, which
 // is what uses the process's memory, ends at the driver's store. The next process has the link, and the chip.
 func TestKilledProcessOfFarChip(t *testing.T) {
 	m := sim.N300(sim.Resident())

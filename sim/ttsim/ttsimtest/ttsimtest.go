@@ -20,7 +20,7 @@ import (
 const (
 	Wormhole    = "REPRISE_TTSIM_WH"    // a wh build
 	Blackhole   = "REPRISE_TTSIM_BH"    // a bh build
-	WormholeX2  = "REPRISE_TTSIM_WH_X2" // a wh_x2 build: one PCI function and a chip behind it
+	WormholeX2  = "REPRISE_TTSIM_WH_X2" // a wh_x2 build: one PCI function, and a remote chip
 	BlackholeX2 = "REPRISE_TTSIM_BH_X2" // a bh_x2 build: two PCI functions
 )
 

@@ -1,6 +1,6 @@
 // Carries the command queues of a chip that has no PCI interface over an Ethernet link: this program runs on the Ethernet
 // tiles at both ends. To the host the near tile looks like a prefetch core and a dispatch core: it has a fetch queue and the
-// completion queue's read pointer. To the far chip's prefetcher and dispatcher the L1 of a spare core looks like host memory, the
+// completion queue's read pointer. To the remote chip's prefetcher and dispatcher the L1 of a spare core looks like host memory, the
 // mirror. The firmware of both is the same as on any chip.
 //
 // A message is a page of data and a header of 16 bytes after it, through transmit queue 1, which keeps packets in order and

@@ -1,4 +1,4 @@
-// Sends words of this core's L1 on to the far chip's Ethernet tile when they change, so that the relay there has to look at its
+// Sends words of this core's L1 on to the remote chip's Ethernet tile when they change, so that the relay there has to look at its
 // own memory only: on the core that the dispatchers take for host memory how far they have published their completions (BRISC),
 // and on a prefetch core which entry of the fetch queue was taken last (NCRISC, beside the prefetcher, with which it ends).
 //

@@ -20,14 +20,14 @@ func far(t *testing.T, m *sim.Machine) *kmd.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := g.Far(1, []kmd.Target{m.Card(0)})
+	target, err := g.Remote(1, []kmd.Target{m.Card(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return open(t, target)
 }
 
-// A far chip is read and written like any other device: bytes at any address, words of registers, multicasts.
+// A remote chip is read and written like any other device: bytes at any address, words of registers, multicasts.
 func TestFarDevice(t *testing.T) {
 	m := emulated(t, sim.N300(sim.Strict(3)))
 	d := far(t, m)
@@ -114,7 +114,7 @@ func TestFarLinkWithoutAnEnd(t *testing.T) {
 		{Name: "near", PCI: "0000:01:00.0", Ports: []topology.Port{port(0, topology.End{Chip: 1, Channel: 0})}},
 		{Name: "far", Ports: []topology.Port{port(0, topology.End{Chip: 0, Channel: 200})}},
 	}, Links: []topology.Link{{A: topology.End{Chip: 1}, B: topology.End{Channel: 200}, State: topology.Up}}}
-	if _, err := g.Far(1, []kmd.Target{sim.Wormhole()}); !errors.Is(err, topology.ErrUnreachable) {
+	if _, err := g.Remote(1, []kmd.Target{sim.Wormhole()}); !errors.Is(err, topology.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -139,7 +139,7 @@ func TestFarLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := g.Far(1, []kmd.Target{m.Card(0)})
+		f, err := g.Remote(1, []kmd.Target{m.Card(0)})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -152,10 +152,10 @@ func TestFarLinks(t *testing.T) {
 				t.Errorf("%s: link %v carries queues: %v", tt.name, l, got)
 			}
 		}
-		for i := range g.Links { // they go down behind the search
+		for i := range g.Links { // they go down after the search
 			g.Links[i].State = topology.Down
 		}
-		if _, err := g.Far(1, []kmd.Target{m.Card(0)}); !errors.Is(err, topology.ErrUnreachable) || !strings.Contains(err.Error(), "eth8 - ") {
+		if _, err := g.Remote(1, []kmd.Target{m.Card(0)}); !errors.Is(err, topology.ErrUnreachable) || !strings.Contains(err.Error(), "eth8 - ") {
 			t.Errorf("%s: without a link: %v", tt.name, err)
 		}
 	}

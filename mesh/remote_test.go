@@ -34,7 +34,7 @@ func TestFarChips(t *testing.T) {
 			t.Logf("open in %v", time.Since(start))
 			far := 0
 			for _, c := range b.mesh.Chips() {
-				if c.Far {
+				if c.Remote {
 					far++
 				}
 			}
@@ -71,8 +71,8 @@ func openPair(t *testing.T, opts ...sim.Option) *farPair {
 	p := &farPair{machine: sim.N300(opts...)}
 	p.bench = open(t, p.machine, mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2*time.Second)))
 	p.near, p.far = p.mesh.Chip(0, 0), p.mesh.Chip(0, 1)
-	if p.near.Far || !p.far.Far {
-		t.Fatal("want the near chip first")
+	if p.near.Remote || !p.far.Remote {
+		t.Fatal("want the local chip first")
 	}
 	p.in, p.out = p.pages("in", 4), p.pages("out", 4)
 	p.add = p.load("add", p.adder("add", p.in, p.out, always(3)))
@@ -87,8 +87,8 @@ func (p *farPair) works(c *mesh.Chip, first uint32) {
 	p.holds(c, p.out, first+3)
 }
 
-// When the link that carries the far chip's queues goes down, its waits end in an error that names the link, the near chip goes on,
-// and the far one works again after a recovery.
+// When the link that carries the remote chip's queues goes down, its waits end in an error that names the link, the local chip goes on,
+// and the remote one works again after a recovery.
 func TestFarLinkGoesDown(t *testing.T) {
 	p := openPair(t)
 	p.works(p.far, 1)
@@ -107,7 +107,7 @@ func TestFarLinkGoesDown(t *testing.T) {
 	p.works(p.near, 11)
 }
 
-// The same with all links: then the far chip can't be accessed and is lost until it is recovered.
+// The same with all links: then the remote chip can't be accessed and is lost until it is recovered.
 func TestAllFarLinksGoDown(t *testing.T) {
 	p := openPair(t)
 	p.must(errors.Join(p.machine.SetLink(0, 8, false), p.machine.SetLink(0, 9, false)))
@@ -122,7 +122,7 @@ func TestAllFarLinksGoDown(t *testing.T) {
 	p.works(p.far, 9)
 }
 
-// A kernel that hangs on the far chip is reported and recovered from like any other, without an effect on the near chip.
+// A kernel that hangs on the remote chip is reported and recovered from like any other, without an effect on the local chip.
 func TestFarChipHangs(t *testing.T) {
 	p := openPair(t)
 	im, err := kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin)
@@ -162,7 +162,7 @@ func TestFarChipBehindBadLink(t *testing.T) {
 	}
 }
 
-// After Close the far chip is idle: no processor is out of reset, and nothing runs on the link.
+// After Close the remote chip is idle: no processor is out of reset, and nothing runs on the link.
 func TestFarChipIsQuietWhenClosed(t *testing.T) {
 	p := openPair(t)
 	p.works(p.far, 3)

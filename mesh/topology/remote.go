@@ -11,39 +11,39 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// FarTarget is a Wormhole without a PCI interface, as a target for kmd.Open. Accesses go through a [Tunnel]. Its device has
+// RemoteTarget is a Wormhole without a PCI interface, as a target for kmd.Open. Accesses go through a [Tunnel]. Its device has
 // windows, but can't pin host memory, which the chip can't reach. Command queues use the link that kmd.Device.Uplink returns.
-type FarTarget struct {
-	near   kmd.Target
+type RemoteTarget struct {
+	local  kmd.Target
 	name   string
 	place  Place
-	tunnel chip.XY // Ethernet tile of the near chip
+	tunnel chip.XY // Ethernet tile of the local chip
 	link   kmd.Link
 }
 
-// Far returns the target of chip i of the graph, which has no PCI interface and is accessed through a neighbour that has one.
-// near are the targets of the devices that the graph was found with, in order. Of the links to the neighbour that are up, the
+// Remote returns the target of chip i of the graph, which has no PCI interface and is accessed through a neighbour that has one.
+// local are the targets of the devices that the graph was found with, in order. Of the links to the neighbour that are up, the
 // first one carries the tunnel and the last one the command queues. The error wraps ErrUnreachable or ErrRange, or is the
 // chip's Problem.
-func (g *Graph) Far(i int, near []kmd.Target) (*FarTarget, error) {
-	if i < len(near) || i >= len(g.Chips) {
-		return nil, fmt.Errorf("topology: chip %d: %w: of %d chips those from %d on have no PCI interface", i, ErrRange, len(g.Chips), len(near))
+func (g *Graph) Remote(i int, local []kmd.Target) (*RemoteTarget, error) {
+	if i < len(local) || i >= len(g.Chips) {
+		return nil, fmt.Errorf("topology: chip %d: %w: of %d chips those from %d on have no PCI interface", i, ErrRange, len(g.Chips), len(local))
 	}
 	c := &g.Chips[i]
-	fail := func(err error) (*FarTarget, error) { return nil, fmt.Errorf("topology: chip %s: %w", c.Name, err) }
+	fail := func(err error) (*RemoteTarget, error) { return nil, fmt.Errorf("topology: chip %s: %w", c.Name, err) }
 	switch {
 	case c.Problem != nil:
 		return fail(c.Problem)
 	case g.Arch != chip.Wormhole:
 		return fail(fmt.Errorf("%w: only Wormhole's Ethernet firmware forwards", ErrUnreachable))
 	}
-	links := g.linksToNear(i, len(near))
+	links := g.linksToLocal(i, len(local))
 	if len(links) == 0 {
 		return fail(fmt.Errorf("%w: no link that is up leads to a chip with a PCI interface%s", ErrUnreachable, g.lost(i)))
 	}
 	n, last := links[0].A.Chip, links[len(links)-1]
-	return &FarTarget{
-		near: near[n], name: g.Chips[n].Name + "/" + c.Place.String(), place: c.Place,
+	return &RemoteTarget{
+		local: local[n], name: g.Chips[n].Name + "/" + c.Place.String(), place: c.Place,
 		tunnel: g.Chips[n].Ports[links[0].A.Channel].Tile,
 		link: kmd.Link{
 			Name: g.linkName(last),
@@ -59,7 +59,7 @@ func (g *Graph) Carries(l Link, devices int) bool {
 		if e.Chip < devices || e.Chip >= len(g.Chips) || g.Chips[e.Chip].Problem != nil {
 			continue
 		}
-		if links := g.linksToNear(e.Chip, devices); len(links) > 0 {
+		if links := g.linksToLocal(e.Chip, devices); len(links) > 0 {
 			last := links[len(links)-1]
 			if l == last || l == (Link{A: last.B, B: last.A, State: last.State}) {
 				return true
@@ -69,9 +69,9 @@ func (g *Graph) Carries(l Link, devices int) bool {
 	return false
 }
 
-// linksToNear returns the links that are up from the first chip with a PCI interface that has any to chip i. End A is the near
+// linksToLocal returns the links that are up from the first chip with a PCI interface that has any to chip i. End A is the local
 // chip, and the links are in the order of its channels.
-func (g *Graph) linksToNear(i, devices int) []Link {
+func (g *Graph) linksToLocal(i, devices int) []Link {
 	var out []Link
 	for _, l := range g.Links {
 		if l.B.Chip != i {
@@ -107,29 +107,29 @@ func (g *Graph) lost(i int) string {
 	return s
 }
 
-// String returns the near chip's PCI address and the chip's place, such as "0000:01:00.0/(1,0)".
-func (t *FarTarget) String() string { return t.name }
+// String returns the local chip's PCI address and the chip's place, such as "0000:01:00.0/(1,0)".
+func (t *RemoteTarget) String() string { return t.name }
 
 // Node implements kmd.Target.
-func (t *FarTarget) Node() seam.Node { return farNode{t} }
+func (t *RemoteTarget) Node() seam.Node { return remoteNode{t} }
 
-type farNode struct{ t *FarTarget }
+type remoteNode struct{ t *RemoteTarget }
 
-func (n farNode) String() string { return n.t.name }
+func (n remoteNode) String() string { return n.t.name }
 
-// Open implements seam.Node. It opens the near chip again for itself.
-func (n farNode) Open(flags int) (seam.File, error) {
+// Open implements seam.Node. It opens the local chip again for itself.
+func (n remoteNode) Open(flags int) (seam.File, error) {
 	if flags&syscall.O_EXCL != 0 {
 		return nil, fmt.Errorf("%s: a chip without a PCI interface can't be opened exclusively: %w", n.t.name, syscall.EINVAL)
 	}
-	near, err := kmd.Open(context.Background(), n.t.near, kmd.WithoutWaiting())
+	local, err := kmd.Open(context.Background(), n.t.local, kmd.WithoutWaiting())
 	if err != nil {
 		return nil, err
 	}
-	tun, err := OpenTunnel(near, n.t.tunnel, n.t.place)
+	tun, err := OpenTunnel(local, n.t.tunnel, n.t.place)
 	if err != nil {
-		near.Close()
+		local.Close()
 		return nil, err
 	}
-	return &farFile{t: n.t, near: near, tun: tun, windows: map[uint32]*farWindow{}}, nil
+	return &remoteFile{t: n.t, local: local, tun: tun, windows: map[uint32]*remoteWindow{}}, nil
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// farFile implements what a tunnel can do of the kernel driver's device node, for the far chip. A window is an id and a target;
+// remoteFile implements what a tunnel can do of the kernel driver's device node, for the remote chip. A window is an id and a target;
 // each access to it is a command to the Ethernet firmware. Requests that need the chip's own PCI interface (pinning, DMA buffers,
 // resets, cleanup stores, power) fail as they do on a driver that doesn't have them.
-type farFile struct {
-	t    *FarTarget
-	near *kmd.Device
-	tun  *Tunnel
+type remoteFile struct {
+	t     *RemoteTarget
+	local *kmd.Device
+	tun   *Tunnel
 
 	mu      sync.Mutex
-	windows map[uint32]*farWindow
+	windows map[uint32]*remoteWindow
 	next    uint32               // id of the last window
-	locks   [kabi.LockCount]bool // held by this process, the only one that uses the far chip
+	locks   [kabi.LockCount]bool // held by this process, the only one that uses the remote chip
 }
 
 // Uplink returns the result of kmd.Device.Uplink.
-func (f *farFile) Uplink() *kmd.Uplink {
-	return &kmd.Uplink{Near: f.near, Link: f.t.link, Check: func() error {
-		state, err := f.near.Read32(f.t.link.Near, wormholeTrained)
+func (f *remoteFile) Uplink() *kmd.Uplink {
+	return &kmd.Uplink{Near: f.local, Link: f.t.link, Check: func() error {
+		state, err := f.local.Read32(f.t.link.Near, wormholeTrained)
 		if err == nil && state != wormholeIsUp {
 			err = kmd.ErrLinkDown
 		}
@@ -41,27 +41,27 @@ func (f *farFile) Uplink() *kmd.Uplink {
 }
 
 // Fault implements seam.File.
-func (f *farFile) Fault() error {
-	if err := f.near.Fault(); err != nil {
+func (f *remoteFile) Fault() error {
+	if err := f.local.Fault(); err != nil {
 		return err
 	}
-	return f.near.RemoteFault(f.t.place.X, f.t.place.Y)
+	return f.local.RemoteFault(f.t.place.X, f.t.place.Y)
 }
 
 // Close implements seam.File.
-func (f *farFile) Close() error { return errors.Join(f.tun.Close(), f.near.Close()) }
+func (f *remoteFile) Close() error { return errors.Join(f.tun.Close(), f.local.Close()) }
 
-// farWindowShift is the shift from a window's id to its mmap offset, which is above all of BAR 0.
-const farWindowShift = 36
+// remoteWindowShift is the shift from a window's id to its mmap offset, which is above all of BAR 0.
+const remoteWindowShift = 36
 
 // Mmap implements seam.File. An offset below the windows is in the registers of the PCI tile. Package kmd reads one of them, the
 // NoC node id, to find out whether the chip answers; the node id of another tile serves as well.
-func (f *farFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
+func (f *remoteFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := f.windows[uint32(offset>>farWindowShift)]
-	if offset>>farWindowShift == 0 {
-		w = &farWindow{tun: f.tun, size: uint64(length), id: true}
+	w := f.windows[uint32(offset>>remoteWindowShift)]
+	if offset>>remoteWindowShift == 0 {
+		w = &remoteWindow{tun: f.tun, size: uint64(length), id: true}
 	}
 	if w == nil || uint64(length) > w.size {
 		return seam.Mapping{}, syscall.EINVAL

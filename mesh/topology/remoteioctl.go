@@ -28,7 +28,7 @@ func reply[T kabi.Part](rest []byte, out T) error {
 }
 
 // Ioctl implements seam.File.
-func (f *farFile) Ioctl(req uint32, arg []byte) error {
+func (f *remoteFile) Ioctl(req uint32, arg []byte) error {
 	switch req {
 	case kabi.IoctlGetDeviceInfo:
 		return f.deviceInfo(arg)
@@ -48,13 +48,13 @@ func (f *farFile) Ioctl(req uint32, arg []byte) error {
 	return syscall.EINVAL
 }
 
-// deviceInfo returns the PCI address and ids of the near chip.
-func (f *farFile) deviceInfo(arg []byte) error {
+// deviceInfo returns the PCI address and ids of the local chip.
+func (f *remoteFile) deviceInfo(arg []byte) error {
 	_, rest, err := argument[kabi.GetDeviceInfoIn](arg)
 	if err != nil {
 		return err
 	}
-	i := f.near.Info()
+	i := f.local.Info()
 	return reply(rest, kabi.GetDeviceInfoOut{
 		OutputSizeBytes: uint32(kabi.Size[kabi.GetDeviceInfoOut]()), VendorID: i.Vendor, DeviceID: i.Device,
 		SubsystemVendorID: i.SubsystemVendor, SubsystemID: i.SubsystemDevice, PCIDomain: i.Domain,
@@ -62,7 +62,7 @@ func (f *farFile) deviceInfo(arg []byte) error {
 	})
 }
 
-func (f *farFile) driverInfo(arg []byte) error {
+func (f *remoteFile) driverInfo(arg []byte) error {
 	_, rest, err := argument[kabi.GetDriverInfoIn](arg)
 	if err == nil {
 		err = f.alive()
@@ -70,16 +70,16 @@ func (f *farFile) driverInfo(arg []byte) error {
 	if err != nil {
 		return err
 	}
-	v := f.near.Info().Driver
+	v := f.local.Info().Driver
 	return reply(rest, kabi.GetDriverInfoOut{
 		OutputSizeBytes: uint32(kabi.Size[kabi.GetDriverInfoOut]()), DriverVersion: kabi.DriverAPIVersion,
 		DriverVersionMajor: v.Major, DriverVersionMinor: v.Minor, DriverVersionPatch: v.Patch,
 	})
 }
 
-// alive returns the driver's error for a lost device if the near chip is lost or the far one doesn't answer.
-func (f *farFile) alive() error {
-	if err := f.near.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
+// alive returns the driver's error for a lost device if the local chip is lost or the remote one doesn't answer.
+func (f *remoteFile) alive() error {
+	if err := f.local.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
 		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
 	}
 	if _, err := f.tun.nodeID(); err != nil {
@@ -89,7 +89,7 @@ func (f *farFile) alive() error {
 }
 
 // mappings returns no mappings: the chip has no BARs.
-func (f *farFile) mappings(arg []byte) error {
+func (f *remoteFile) mappings(arg []byte) error {
 	in, rest, err := argument[kabi.QueryMappingsIn](arg)
 	if err != nil {
 		return err
@@ -102,12 +102,12 @@ func (f *farFile) mappings(arg []byte) error {
 	return nil
 }
 
-func (f *farFile) allocateWindow(arg []byte) error {
+func (f *remoteFile) allocateWindow(arg []byte) error {
 	in, rest, err := argument[kabi.AllocateTLBIn](arg)
 	if err != nil {
 		return err
 	}
-	classes := f.near.Params().Windows
+	classes := f.local.Params().Windows
 	i := slices.IndexFunc(classes, func(c chip.WindowClass) bool { return c.Size == in.Size })
 	if i < 0 {
 		return syscall.EINVAL
@@ -125,12 +125,12 @@ func (f *farFile) allocateWindow(arg []byte) error {
 		return syscall.ENOMEM
 	}
 	f.next++ // ids are not reused, so an old mapping can't access a newer window
-	f.windows[f.next] = &farWindow{tun: f.tun, size: in.Size}
-	at := uint64(f.next) << farWindowShift
+	f.windows[f.next] = &remoteWindow{tun: f.tun, size: in.Size}
+	at := uint64(f.next) << remoteWindowShift
 	return reply(rest, kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at})
 }
 
-func (f *farFile) configureWindow(arg []byte) error {
+func (f *remoteFile) configureWindow(arg []byte) error {
 	in, _, err := argument[kabi.ConfigureTLBIn](arg)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (f *farFile) configureWindow(arg []byte) error {
 	return nil
 }
 
-func (f *farFile) freeWindow(arg []byte) error {
+func (f *remoteFile) freeWindow(arg []byte) error {
 	in, _, err := argument[kabi.FreeTLBIn](arg)
 	if err != nil {
 		return err
@@ -163,8 +163,8 @@ func (f *farFile) freeWindow(arg []byte) error {
 	return nil
 }
 
-// lock acquires, releases or tests a lock. Only this file can hold the locks of the far chip.
-func (f *farFile) lock(arg []byte) error {
+// lock acquires, releases or tests a lock. Only this file can hold the locks of the remote chip.
+func (f *remoteFile) lock(arg []byte) error {
 	in, rest, err := argument[kabi.LockCtlIn](arg)
 	if err != nil {
 		return err
