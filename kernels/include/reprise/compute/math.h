@@ -13,12 +13,14 @@ namespace math {
 
 #define RP_STEP(a, b) (RP_MODE_A(a) | RP_MODE_B(b))
 
-// Formats of the sources, in configuration word 1, which all threads change.
+// Formats of the sources, in configuration words 1 and 2, which all threads change. Integers of 16 bits look like denormal numbers
+// to moves, which are zero otherwise.
 FORCE_INLINE void formats(uint32_t a, uint32_t b) {
     RP_STALLWAIT(RP_STALL_CFG, RP_WAIT_MATH | RP_WAIT_SFPU);
     RP_CFG_LOCK();
     tt(RP_OP_RMWCIB2(1, 0, 0xFE) | ((a << 1 | b << 5) & 0xFFu) << 8);
     tt(RP_OP_RMWCIB3(1, 0, 0x01) | (b >> 3 & 1u) << 8);
+    tt(RP_OP_RMWCIB0(2, 0, 0x01) | (uint32_t)(a == RP_UINT16) << 8);
     RP_CFG_UNLOCK();
 }
 FORCE_INLINE void format_a(uint32_t a) {
@@ -58,7 +60,6 @@ FORCE_INLINE void start() {
     RP_TTI(RP_OP_RMWCIB1(1, 0, 0xFF));
     RP_TTI(RP_OP_RMWCIB2(1, 0, 0x01));
     RP_TTI(RP_OP_RMWCIB3(1, wide_dst ? 0x60 : 0, 0xE0));
-    RP_TTI(RP_OP_RMWCIB0(2, 0, 0x01));
     RP_CFG_UNLOCK();
     RP_TTI(RP_OP_SETRWC(RP_RWC_ALL, 0, 0, 0, 0, 0));
     half = 0;
