@@ -122,8 +122,8 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	}
 	return c.deviceOp("ttnn::prim::concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
 		return c.run(job{
-			kernel: kernelConcat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in))}, out: out, in: in, allCores: true, pages: 1,
-			pageSizes: []int{page, page, out.geo.pageBytes, tensorStructBytes * len(in)},
+			kernel: kernelConcat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in))}, out: out, in: in, allCores: true,
+			buffers: rings(1, page, page, out.geo.pageBytes, tensorStructBytes*len(in)),
 		})
 	})
 }

@@ -9,10 +9,14 @@
 //	s, err := d.Add(ctx, a, b)
 //	h, err = d.ToHost(ctx, s)
 //
-// Results are those of plain arithmetic, bit for bit: integers wrap around; floats are rounded to single precision after
-// each addition and multiplication, to nearest with ties to even, and to bfloat16 once at the end. Every NaN result is the
-// quiet NaN 0x7FC00000. The kernels compute with integer instructions of the RISC-V cores, so operations are slow: they serve
-// exact references, traces and as examples of programs, not speed.
+// Products of matrices of BFloat16 in tile layout run on the Tensix engines of all cores (see [Device.Matmul]), with the same
+// bits on every backend.
+//
+// All other results are those of plain arithmetic, bit for bit: integers wrap around; floats are rounded to single precision
+// after each addition and multiplication, to nearest with ties to even, and to bfloat16 once at the end. Every NaN result is
+// the quiet NaN 0x7FC00000. Their kernels compute with integer instructions of the RISC-V cores, which is slow.
+//
+// The padding of tiles is zero in every result.
 //
 // An operation makes and loads a program for each kind of tensors that it runs with; later calls find it in the program
 // cache. Inside [Device.Capture] only programs in the cache can run: for any other the operation returns a

@@ -98,7 +98,7 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 		}
 		return c.run(job{
 			kernel: kernelElementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
-			pageSizes: []int{a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes},
+			buffers: rings(2, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes),
 		})
 	})
 }
@@ -118,7 +118,7 @@ func (c *call) unaryFrom(op uint32, name, class string, args func() []graph.Arg,
 		for _, n := range begin {
 			words = append(words, uint32(n))
 		}
-		return c.run(job{kernel: kernelElementwise, args: words, out: out, in: []*Tensor{a}, pageSizes: []int{max(a.geo.pageBytes, out.geo.pageBytes)}})
+		return c.run(job{kernel: kernelElementwise, args: words, out: out, in: []*Tensor{a}, buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
 	})
 }
 

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,17 +11,31 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// job is one run of a kernel.
+// job is one run of a program. Its kernel computes the result or, for a kernel of the engines, reads the operands.
 type job struct {
 	kernel string
 	args   []uint32 // common arguments before those of the tensors
 	out    *Tensor
 	in     []*Tensor
 
-	pageSizes []int     // of circular buffers, in bytes
-	pages     int       // of each circular buffer; 2 if 0
-	allCores  bool      // the program is on all workers, not only on those with a page of the result
-	sharded   []*Tensor // place the circular buffers in these tensors instead: every core has a shard of each
+	engine     string   // kernel of the engines, or empty
+	engineArgs []uint32 // its arguments after those of each core: first tile of the result, number of tiles
+
+	buffers  []ring    // circular buffers by index
+	allCores bool      // the program is on all workers, not only on those with a page of the result
+	sharded  []*Tensor // place the circular buffers in these tensors instead: every core has a shard of each
+}
+
+// ring is the size of a circular buffer: bytes of a page, and number of pages.
+type ring struct{ page, pages int }
+
+// rings returns circular buffers of so many pages each.
+func rings(pages int, sizes ...int) []ring {
+	out := make([]ring, len(sizes))
+	for i, n := range sizes {
+		out[i] = ring{n, pages}
+	}
+	return out
 }
 
 // run submits a job to the queue or records it in the trace. It takes the program from the program cache, or loads it.
@@ -71,23 +87,43 @@ func (c *call) program(j *job, on []chip.Range, shares map[chip.Core]share, comm
 	if err := d.refuseLocked(&CacheMissError{Op: j.kernel, Key: key, Err: reprise.ErrInCapture}); err != nil {
 		return nil, err
 	}
-	im, err := d.image(j.kernel)
+	list, err := c.kernels(j, on, shares, common)
 	if err != nil {
 		return nil, err
 	}
-	x, err := d.dev.Load(c.ctx, &reprise.Program{
-		Name: j.kernel,
-		Kernels: []reprise.Kernel{{
-			Name: j.kernel, Image: im, Processor: chip.BRISC, Cores: on, Common: common,
-			Args: func(at chip.Core) []uint32 { s := shares[at]; return []uint32{s.first, s.pages} },
-		}},
-		CircularBuffers: j.circular(on),
-	})
+	x, err := d.dev.Load(c.ctx, &reprise.Program{Name: cmp.Or(j.engine, j.kernel), Kernels: list, CircularBuffers: j.circular(on)})
 	if err != nil {
 		return nil, err
 	}
 	d.cache[key] = x
 	return x, nil
+}
+
+// kernels returns the kernels of a job's program.
+func (c *call) kernels(j *job, on []chip.Range, shares map[chip.Core]share, common []uint32) ([]reprise.Kernel, error) {
+	var list []reprise.Kernel
+	add := func(name string, p chip.Processor, common, more []uint32) error {
+		im, err := c.d.image(name)
+		list = append(list, reprise.Kernel{
+			Name: name, Image: im, Processor: p, Cores: on, Common: common,
+			Args: func(at chip.Core) []uint32 { return append([]uint32{shares[at].first, shares[at].pages}, more...) },
+		})
+		return err
+	}
+	err := add(j.kernel, chip.BRISC, common, nil)
+	if j.engine == "" {
+		return list, err
+	}
+	err = errors.Join(err, add(kernelTileWriter, chip.NCRISC, j.result(common), nil))
+	for i, thread := range engineThreads {
+		err = errors.Join(err, add(j.engine+thread, chip.TRISC0+chip.Processor(i), nil, j.engineArgs))
+	}
+	return list, err
+}
+
+// result returns those common arguments that describe the result.
+func (j *job) result(common []uint32) []uint32 {
+	return common[len(j.args) : len(j.args)+j.out.geo.argWords()]
 }
 
 // set points a loaded program to this job's tensors.
@@ -97,12 +133,17 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 			return err
 		}
 	}
+	if j.engine != "" {
+		if err := x.SetCommonArgs(kernelTileWriter, j.result(common)); err != nil {
+			return err
+		}
+	}
 	return x.SetCommonArgs(j.kernel, common)
 }
 
 // key identifies the program in the cache. Addresses are not part of it: each run sets its own.
 func (j *job) key() string {
-	parts := []string{j.kernel, fmt.Sprint(j.args)}
+	parts := []string{j.kernel, j.engine, fmt.Sprint(j.args, j.engineArgs)}
 	for _, t := range append([]*Tensor{j.out}, j.in...) {
 		parts = append(parts, t.geo.spec.String())
 	}
@@ -119,13 +160,11 @@ func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
 		}
 		return out
 	}
-	out := make([]reprise.CircularBuffer, len(j.pageSizes))
-	pages := j.pages
-	if pages == 0 {
-		pages = 2
-	}
-	for i, n := range j.pageSizes {
-		out[i] = reprise.CircularBuffer{Index: i, Cores: on, PageSize: ceil(n, 64) * 64, Pages: pages}
+	var out []reprise.CircularBuffer
+	for i, r := range j.buffers {
+		if r.pages > 0 {
+			out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: ceil(r.page, 64) * 64, Pages: r.pages})
+		}
 	}
 	return out
 }

@@ -20,7 +20,13 @@ const (
 	kernelConcat      = "concat"
 	kernelMatmul      = "matmul"
 	kernelArgMax      = "argmax"
+
+	kernelMatmulReader = "matmul_reader"
+	kernelTileWriter   = "tile_writer"
 )
+
+// engineThreads are what the names of the images of an engine's kernel end in: those for TRISC0, TRISC1 and TRISC2.
+var engineThreads = [3]string{".unpack", ".math", ".pack"}
 
 // Operations of kernelElementwise and kernelShards, with the kernels' numbers.
 const (

@@ -64,7 +64,7 @@ func bfloat(f float32) float32 {
 	return math.Float32frombits(u)
 }
 
-func binary(a, b *plain, ints func(x, y int64) int64, floats func(x, y float32) float32) *plain {
+func pairwise(a, b *plain, ints func(x, y int64) int64, floats func(x, y float32) float32) *plain {
 	var d [4]int
 	for i := range d {
 		d[i] = max(a.dims[i], b.dims[i])
@@ -79,11 +79,11 @@ func binary(a, b *plain, ints func(x, y int64) int64, floats func(x, y float32) 
 }
 
 func add(a, b *plain) *plain {
-	return binary(a, b, func(x, y int64) int64 { return x + y }, func(x, y float32) float32 { return x + y })
+	return pairwise(a, b, func(x, y int64) int64 { return x + y }, func(x, y float32) float32 { return x + y })
 }
 
 func multiply(a, b *plain) *plain {
-	return binary(a, b, func(x, y int64) int64 { return x * y }, func(x, y float32) float32 { return x * y })
+	return pairwise(a, b, func(x, y int64) int64 { return x * y }, func(x, y float32) float32 { return x * y })
 }
 
 func relu(a *plain) *plain {

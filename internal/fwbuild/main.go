@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -75,7 +76,7 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 			targets, err = kernelTargetsIn(root, digitsSource, "", elfFile)
 		case "ops":
 			dir = "ops/kernels/prebuilt"
-			targets, err = kernelTargetsIn(root, opsSource, "", elfFile)
+			targets, err = opsTargets(root)
 		case "hwtest":
 			dir = "hwtest/kernels/prebuilt"
 			targets, err = kernelTargetsIn(root, hwtestSource, "", elfFile)
@@ -97,11 +98,11 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 func build(tools toolchain, dir string, targets []target, check bool) error {
 	made := map[string][]byte{}
 	for _, t := range targets {
-		image, err := tools.make(t)
+		images, err := tools.images(t)
 		if err != nil {
 			return err
 		}
-		made[t.output] = image
+		maps.Copy(made, images)
 	}
 	found, err := filesBelow(dir)
 	if err != nil {
@@ -118,26 +119,26 @@ func build(tools toolchain, dir string, targets []target, check bool) error {
 			return fmt.Errorf("fwbuild: remove an image without source: %w", err)
 		}
 	}
-	for _, t := range targets {
-		path := filepath.Join(dir, t.output)
+	for _, output := range slices.Sorted(maps.Keys(made)) {
+		path := filepath.Join(dir, output)
 		old, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("fwbuild: read the committed image: %w", err)
 		}
-		if err == nil && bytes.Equal(old, made[t.output]) {
+		if err == nil && bytes.Equal(old, made[output]) {
 			continue
 		}
 		if check {
-			stale = append(stale, t.output)
+			stale = append(stale, output)
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("fwbuild: write an image: %w", err)
 		}
-		if err := os.WriteFile(path, made[t.output], 0o644); err != nil {
+		if err := os.WriteFile(path, made[output], 0o644); err != nil {
 			return fmt.Errorf("fwbuild: write an image: %w", err)
 		}
-		fmt.Printf("%s: %d bytes\n", filepath.Join(filepath.Base(dir), t.output), len(made[t.output]))
+		fmt.Printf("%s: %d bytes\n", filepath.Join(filepath.Base(dir), output), len(made[output]))
 	}
 	if len(stale) > 0 {
 		slices.Sort(stale)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
 )
 
 // A target is one committed image.
@@ -17,6 +18,9 @@ type target struct {
 	form    form
 	sources []string // relative to the module's root, in link order; a kernel has one
 	defines []string // preprocessor definitions
+
+	// Of compute kernels only: each is three files, whose names begin with output.
+	compute *kernels.ComputeSource
 
 	// Of firmware only.
 	script  string   // linker script
@@ -41,6 +45,7 @@ const (
 	digitsSource   = "examples/digits/kernels"
 	hwtestSource   = "hwtest/kernels"
 	opsSource      = "ops/kernels"
+	opsCompute     = "ops/kernels/compute"
 	relaySource    = "dispatch/firmware/relay/src"
 )
 
@@ -84,6 +89,29 @@ func relayTargets(root string) ([]target, error) {
 		symbols: []string{"__base=0x9040", "__size=0x7FC0"},
 		form:    flat,
 	}), err
+}
+
+// opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines for the
+// formats of operands and result that they support.
+func opsTargets(root string) ([]target, error) {
+	targets, err := kernelTargetsIn(root, opsSource, "", elfFile)
+	for _, arch := range arches {
+		for _, k := range []struct {
+			name    string
+			in, out kernels.Format
+		}{
+			{"matmul", kernels.BF16, kernels.BF16},
+			{"matmul", kernels.BF16, kernels.FP32},
+		} {
+			targets = append(targets, target{
+				output:  fmt.Sprintf("%v/compute/%s_%v_%v", arch, k.name, k.in, k.out),
+				arch:    arch,
+				sources: []string{opsCompute + "/" + k.name + ".cpp"},
+				compute: &kernels.ComputeSource{Formats: map[int]kernels.Format{0: k.in, 1: k.in, 2: k.out}, Fidelity: kernels.HiFi4, WideDst: true},
+			})
+		}
+	}
+	return targets, err
 }
 
 // kernelTargets returns a kernel for each source file in kernels/src.

@@ -22,7 +22,30 @@ type toolchain struct {
 	work   string // for intermediate files
 }
 
-// make builds one image.
+// computeThreads are what the names of a compute kernel's images end in: those of TRISC0, TRISC1 and TRISC2.
+var computeThreads = [3]string{".unpack.elf", ".math.elf", ".pack.elf"}
+
+// images builds a target: its images by their paths below the images directory.
+func (t toolchain) images(target target) (map[string][]byte, error) {
+	if target.compute == nil {
+		image, err := t.make(target)
+		return map[string][]byte{target.output: image}, err
+	}
+	var warnings bytes.Buffer
+	source := *target.compute
+	source.Source = t.source(target, &warnings)
+	files, err := kernels.CompileComputeELF(t.ctx, source)
+	if err = refusal(err, &warnings); err != nil {
+		return nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
+	}
+	made := map[string][]byte{}
+	for i, thread := range computeThreads {
+		made[target.output+thread] = files[i]
+	}
+	return made, nil
+}
+
+// make builds the image of a target that has one.
 func (t toolchain) make(target target) ([]byte, error) {
 	var image []byte
 	var err error
@@ -42,21 +65,30 @@ func (t toolchain) intermediate(target target, suffix string) string {
 	return filepath.Join(t.work, strings.NewReplacer("/", "-", ".", "-").Replace(target.output)+suffix)
 }
 
-// kernel compiles a kernel with package kernels. Warnings are errors here.
-func (t toolchain) kernel(target target) ([]byte, error) {
-	path := filepath.Join(t.root, target.sources[0])
-	var warnings bytes.Buffer
-	file, err := kernels.CompileELF(t.ctx, kernels.Source{
-		Path: path, Arch: target.arch, Defines: target.defines, Compiler: t.prefix, Warnings: &warnings,
-	})
+// source is the source of a kernel for package kernels.
+func (t toolchain) source(target target, warnings *bytes.Buffer) kernels.Source {
+	return kernels.Source{
+		Path: filepath.Join(t.root, target.sources[0]), Arch: target.arch, Defines: target.defines, Compiler: t.prefix, Warnings: warnings,
+	}
+}
+
+// refusal adds to an error what the compiler said. Warnings are errors here.
+func refusal(err error, warnings *bytes.Buffer) error {
 	if err == nil && warnings.Len() > 0 {
 		err = fmt.Errorf("warnings are errors:\n%s", warnings.Bytes())
 	}
-	if err != nil {
-		var refused *kernels.CompileError
-		if errors.As(err, &refused) {
-			err = fmt.Errorf("%w\n%s", err, refused.Output)
-		}
+	var refused *kernels.CompileError
+	if errors.As(err, &refused) {
+		err = fmt.Errorf("%w\n%s", err, refused.Output)
+	}
+	return err
+}
+
+// kernel compiles a kernel with package kernels.
+func (t toolchain) kernel(target target) ([]byte, error) {
+	var warnings bytes.Buffer
+	file, err := kernels.CompileELF(t.ctx, t.source(target, &warnings))
+	if err = refusal(err, &warnings); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(t.intermediate(target, ".elf"), file, 0o644); err != nil { // images have no symbols to disassemble

@@ -90,6 +90,12 @@ struct Tensor {
         cached = page;
     }
 
+    // copy begins to read a page to L1.
+    void copy(uint32_t page, uint32_t to) const {
+        const rp_place p = place(page);
+        rp_noc_read(noc_index, p.coord, p.addr, to, bytes);
+    }
+
     // flush writes the page buffer to a page and waits until it can be reused. The padding up to the next page is written
     // too, because copies of pages include it.
     void flush(uint32_t page) {

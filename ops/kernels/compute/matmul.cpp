@@ -1,0 +1,32 @@
+// Products of matrices of tiles, block by block; the reader is ../matmul_reader.cpp.
+//
+// Arguments: 0 first tile of the result, 1 number of tiles, 2 tiles in a row of the result, 3 tiles of the inner dimension.
+
+#include "../blocks.h"
+#include "api/compute/matmul.h"
+
+void kernel_main() {
+    const uint32_t first = get_arg_val<uint32_t>(0), end = first + get_arg_val<uint32_t>(1);
+    const uint32_t wide = get_arg_val<uint32_t>(2), inner = get_arg_val<uint32_t>(3);
+    mm_init(kLeft, kRight, kOut);
+    for (uint32_t page = first; page != end;) {
+        const uint32_t count = block_width(page, end, wide);
+        tile_regs_acquire();
+        for (uint32_t k = 0; k < inner; k++) {
+            cb_wait_front(kLeft, 1);
+            cb_wait_front(kRight, kBlock);
+            matmul_block(kLeft, kRight, 0, 0, 0, 0, count, 1, 1);
+            cb_pop_front(kLeft, 1);
+            cb_pop_front(kRight, kBlock);
+        }
+        tile_regs_commit();
+        tile_regs_wait();
+        for (uint32_t i = 0; i < count; i++) {
+            cb_reserve_back(kOut, 1);
+            pack_tile(i, kOut);
+            cb_push_back(kOut, 1);
+        }
+        tile_regs_release();
+        page += count;
+    }
+}
