@@ -100,6 +100,7 @@ func cases() []testCase {
 		in("rings", ringCases()),
 		in("programs", programCases()),
 		in("tensix", tensixFrontCases()),
+		in("tensix", tensixSyncCases()),
 		in("tensix", tensixMatrixCases()),
 		in("tensix", tensixUnpackCases()),
 		in("tensix", tensixMoveCases()),
