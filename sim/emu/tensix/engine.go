@@ -197,6 +197,10 @@ func (e *Engine) issue(t *thread, w uint32) bool {
 	if e.hazards == nil {
 		return e.execute(t, w)
 	}
+	if w == nop {
+		e.hazards.threads[t.index].done(e, t, w, 0)
+		return true
+	}
 	row := t.dstRow(w & 0x3FF) // where matrix instructions start, before they move on
 	if !e.hazard(t, w) || !e.execute(t, w) {
 		return false

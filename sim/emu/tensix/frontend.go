@@ -79,9 +79,9 @@ func (t *thread) maskHigh(w uint32) {
 	t.front.maskHigh = t.e.decodeMOP_CFG(w).mask
 }
 
-// enqueue appends to the queue. It drops NOPs, of which MOPs make many.
+// enqueue appends to the queue. It drops NOPs, of which MOPs make many, unless it matters that they take a cycle.
 func (t *thread) enqueue(w uint32) {
-	if w == nop {
+	if w == nop && t.e.hazards == nil {
 		return
 	}
 	q := &t.queue
