@@ -32,7 +32,7 @@ func N150(opts ...Option) *Machine { return NewMachine(chip.N150(), opts...) }
 // N300 returns a machine with a Wormhole card of two chips, one of them remote.
 func N300(opts ...Option) *Machine { return NewMachine(chip.N300(), opts...) }
 
-// T3000 returns a machine with four N300: eight chips, four of them behind others.
+// T3000 returns a machine with four N300: eight chips, four of them remote.
 func T3000(opts ...Option) *Machine { return NewMachine(chip.T3000(), opts...) }
 
 // P100 returns a machine with a Blackhole card without Ethernet.
@@ -223,7 +223,7 @@ func (m *Machine) changeLinkFaults(i, channel int, change func(*emu.LinkFaults))
 	return nil
 }
 
-// Close ends the machine. Who has a card open loses it.
+// Close ends the machine. Programs that have a card open lose it.
 func (m *Machine) Close() error {
 	if m.err != nil {
 		return nil
@@ -234,7 +234,7 @@ func (m *Machine) Close() error {
 }
 
 // Beside returns the node of another card of the card's machine, such as /dev/tenstorrent/1: package kmd asks for it when
-// it looks at the machine that a card is in.
+// it lists the machine that a card is in.
 func (c *Card) Beside(node string) seam.Node {
 	n, err := strconv.Atoi(node[strings.LastIndexByte(node, '/')+1:])
 	if c.machine == nil || err != nil || n < 0 || n >= len(c.machine.cards) {

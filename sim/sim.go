@@ -173,7 +173,7 @@ func (c *Card) String() string { return c.node.String() }
 // processes, faults, serving the card to others. The error is that of a card that can't exist.
 func (c *Card) Driver() (*driver.Driver, error) { return c.drv, c.err }
 
-// Close ends the chip of a Resident card; who has it open loses it. Other cards end with their last file.
+// Close ends the chip of a Resident card; programs that have it open lose it. Other cards end with their last file.
 func (c *Card) Close() error {
 	if c.drv == nil {
 		return nil

@@ -17,7 +17,7 @@ const (
 	arcAPBBase   = 0x80000000
 	arcResetUnit = 0x30000
 
-	// Places in ARC memory: ours, software finds them through pointers.
+	// Places in ARC memory. They are chosen here: software finds them through pointers.
 	arcTelemetryTable  = 0x100
 	arcTelemetryValues = 0x300
 	arcQueueControl    = 0x500

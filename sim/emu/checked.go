@@ -15,7 +15,7 @@ func (cfg *Config) checks() bool {
 	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces
 }
 
-// runChecked is run for the options that look at every access: one instruction at a time.
+// runChecked is run for the options that check every access: one instruction at a time.
 func (c *core) runChecked(n int) stop {
 	used, base := 0, c.base
 	st := stopSlice
@@ -79,7 +79,7 @@ func (c *core) runOne() stop {
 	return c.run(1)
 }
 
-// checkFetch looks at the fetch of the instruction at pc, which lies in memory.
+// checkFetch checks the fetch of the instruction at pc, which lies in memory.
 func (c *core) checkFetch() bool {
 	t := c.tile
 	if c.pc >= t.size {
@@ -94,7 +94,7 @@ func (c *core) checkFetch() bool {
 	return (c.icache == nil || c.icache.fetch(c)) && (c.share == nil || c.share.fetch())
 }
 
-// checkL1 looks at an access of n bytes to L1.
+// checkL1 checks an access of n bytes to L1.
 func (c *core) checkL1(addr, n uint32, load, store bool) bool {
 	t := c.tile
 	if load && t.known != nil {
@@ -112,7 +112,7 @@ func (c *core) checkL1(addr, n uint32, load, store bool) bool {
 	return true
 }
 
-// checkLocal looks at an access to the word of local RAM at addr.
+// checkLocal checks an access to the word of local RAM at addr.
 func (c *core) checkLocal(addr uint32, store bool) bool {
 	w := (addr - localBase) >> 2
 	if store {
@@ -124,7 +124,7 @@ func (c *core) checkLocal(addr uint32, store bool) bool {
 	return true
 }
 
-// extend is what a load puts into its register, of the word that holds addr.
+// extend returns what a load puts into its register, given the word that holds addr.
 func extend(o opcode, w, addr uint32) uint32 {
 	switch o {
 	case opLB:

@@ -26,12 +26,12 @@ type Config struct {
 	// MaxRun bounds what runs inside one access of a Synchronous chip; 0 means 1<<24 instructions.
 	MaxRun int
 
-	// alwaysLooks lets cores that wait execute their loops whenever they are woken, also when it is known what will come of it:
-	// for tests of that.
+	// alwaysLooks makes cores that wait execute their loops whenever they are woken, also when the outcome is known. It is
+	// for tests of that shortcut.
 	alwaysLooks bool
 
-	// Awake keeps the goroutine that runs the chip looking for something to do, for which it takes a processor of the host.
-	// A store to a chip that waits then never has to wake a thread, which is a system call of the host that stores.
+	// Awake keeps the goroutine that runs the chip polling for work, for which it uses a processor of the host. A store to a
+	// chip that waits then never has to wake a thread, which would be a system call of the host thread that stores.
 	Awake bool
 
 	// Delay makes NoC requests take up to so many clocks between their steps (virtual channel, packet sent, arrival,
@@ -39,9 +39,9 @@ type Config struct {
 	// inside the store that starts it.
 	Delay int
 
-	// RefuseUnwritten refuses reads of L1, DRAM and processors' local RAM that were never written, by processors, NoC
-	// and host. Reads of the host of more than 8 bytes give garbage instead, which Seed chooses: a host doesn't act on a block
-	// without looking what is in it, and after a hang the host keeps whole rings. Blackhole clears local RAM when a
+	// RefuseUnwritten refuses reads of L1, DRAM and processors' local RAM that were never written, by processors, NoC and
+	// host. Reads of the host of more than 8 bytes give garbage instead, which Seed chooses: a host doesn't act on a block
+	// without checking what is in it, and after a hang the host keeps whole rings. Blackhole clears local RAM when a
 	// processor leaves reset; nothing else is zero by itself. It makes processors several times slower.
 	RefuseUnwritten bool
 
@@ -115,7 +115,7 @@ func New(cfg Config) (*Chip, error) {
 	return c, err
 }
 
-// newChip is New but for starting it.
+// newChip is New without starting the chip.
 func newChip(cfg Config) (*Chip, error) {
 	topology, err := chip.New(cfg.Arch, cfg.Harvesting)
 	if err != nil {

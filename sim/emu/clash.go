@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// describe says who made the access before.
+// describe names the agent that made the earlier access.
 func (o *order) describe(c clash) string {
 	if c.atomic {
 		return fmt.Sprintf("atomics have changed %#x since this one last looked (the last from pc=%#x): what they did is lost", c.addr, c.pc)
@@ -42,7 +42,7 @@ func (o *order) missing(a *agent, e epoch) string {
 	return "Nothing that one of the two did, and the other has seen since, orders them: no poll of a word in L1, stream, mailbox, semaphore or reset"
 }
 
-// refuse stops the chip for a clash. It returns false, as a check that fails.
+// refuse stops the chip for a clash. It returns false, as a failed check does.
 func (o *order) refuse(from origin, what, where string, by *stamp, c clash) bool {
 	o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e))
 	return false
@@ -69,7 +69,7 @@ func (o *order) codeWritten(from origin, by *stamp, t *tile, addr uint32, n int)
 	return true
 }
 
-// wroteL1 is a write of n bytes to L1 of a tile through a NoC, or by the host.
+// wroteL1 records a write of n bytes to L1 of a tile through a NoC, or by the host.
 func (o *order) wroteL1(from origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	by, l1 := o.by(from), t.memory(addr+uint32(n))
 	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, false, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
@@ -77,14 +77,14 @@ func (o *order) wroteL1(from origin, t *tile, addr uint32, n int, buf []uint32) 
 		(!changedWords(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))
 }
 
-// readL1 is a read of n bytes of L1 of a tile through a NoC, or by the host.
+// readL1 records a read of n bytes of L1 of a tile through a NoC, or by the host.
 func (o *order) readL1(from origin, t *tile, addr uint32, n int) bool {
 	by := o.by(from)
 	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil)
 	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.xy), by, c)
 }
 
-// wroteDRAM and readDRAM are the same for a DRAM controller.
+// wroteDRAM and readDRAM do the same for a DRAM controller.
 func (o *order) wroteDRAM(from origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.drams[bank].wroteRange(o, by, addr, n, o.open, nil)
@@ -97,7 +97,7 @@ func (o *order) readDRAM(from origin, bank int, addr uint64, n int) bool {
 	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c)
 }
 
-// wroteHost and readHost are the same for host memory. The host may see at once what is written there.
+// wroteHost and readHost do the same for host memory. The host may see at once what is written there.
 func (o *order) wroteHost(from origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
@@ -111,7 +111,7 @@ func (o *order) readHost(from origin, bus uint64, n int) bool {
 	return ok || o.refuse(from, "NoC read of", "host memory", by, c)
 }
 
-// starts is when a request is started: it knows what its processor knows. The source of a write must be in L1.
+// starts records the start of a request, which knows what its processor knows. The source of a write must be in L1.
 func (o *order) starts(q *request) bool {
 	q.by = o.by(q.o)
 	q.flight.q.by = q.by
@@ -122,15 +122,15 @@ func (o *order) starts(q *request) bool {
 	return ok || o.refuse(q.o, "NoC write from", fmt.Sprintf("L1 of tile %v", q.tile.xy), q.by, c)
 }
 
-// landed is when the data of a read are written to L1 of the tile that asked for them.
+// landed records that the data of a read are written to L1 of the tile that asked for them.
 func (o *order) landed(q *request) bool {
 	o.carry = q.by
 	defer func() { o.carry = nil }()
 	return o.wroteL1(q.o, q.tile, uint32(q.toAddr), q.n, q.data)
 }
 
-// finished is when processor seer has seen that the NoC has read the source of f. If it is not the one that started f, that
-// one may not know.
+// finished records that processor seer has seen that the NoC has read the source of f. If seer is not the processor that
+// started f, that one may not know.
 func (o *order) finished(f *flight, seer *core) {
 	q := &f.q
 	if q.by == nil || q.by.agent.core == nil {
@@ -147,15 +147,15 @@ func (o *order) finished(f *flight, seer *core) {
 	}
 }
 
-// stored is when processor seer has seen that DRAM has the data of f.
+// stored records that processor seer has seen that DRAM has the data of f.
 func (o *order) stored(f *flight, seer *core) {
 	if q := &f.q; q.by != nil {
 		o.drams[q.to.bank].stored(q.by.agent, q.toAddr, q.n, f.known(seer))
 	}
 }
 
-// known is when the program that started f knows of its end, if seer has just seen it: now, or if that is another
-// processor, which has to tell it, not later than when it started it.
+// known returns the time at which the program that started f knows of its end, if seer has just seen it: now, or if seer is
+// another processor, which has to tell it, not later than when it started f.
 func (f *flight) known(seer *core) uint64 {
 	a := f.q.by.agent
 	if seer != a.core {

@@ -33,7 +33,7 @@ func (c *Chip) newestAt(ep *endpoint) *uint64 {
 	return &c.newest
 }
 
-// newestOf is that of whoever causes an access.
+// newestOf is the newest time that the origin of an access may know.
 func (c *Chip) newestOf(o origin) *uint64 {
 	if o.tile != nil {
 		return &o.tile.newest
@@ -41,5 +41,5 @@ func (c *Chip) newestOf(o origin) *uint64 {
 	return &c.newest
 }
 
-// hears notes that data go from one to the other.
+// hears notes that data go from one place to another, and the newest time with them.
 func hears(to, from *uint64) { *to = max(*to, *from) }

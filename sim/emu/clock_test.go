@@ -27,13 +27,13 @@ func clocked(t *testing.T, f func(r *rig)) {
 	}
 }
 
-// The host, which reads the wall clock of a tile behind one of its cores, sees a later time, and a core after the host too.
+// The host, which reads the wall clock of a tile after one of its cores, sees a later time, and a core after the host too.
 func TestWallClockForTheHost(t *testing.T) {
 	const clock, stamps = 0xFFB121F0, 0x40000
 	clocked(t, func(r *rig) {
 		v := r.worker(0, 0)
 		a := newAsm(0x1000)
-		for i := range uint32(8) { // behind the first one each is behind a word of the host
+		for i := range uint32(8) { // after the first one each comes after a word of the host
 			if i > 0 {
 				a.poll(r.arch, 0x50000+64*i, fmt.Sprint("host ", i))
 			}

@@ -20,7 +20,7 @@ const (
 const (
 	flagCode  = 1 << iota // instructions in the line are decoded
 	flagWatch             // a parked core has read the line
-	flagTrap              // every store is looked at, because reads of memory never written are refused
+	flagTrap              // every store is checked, because reads of memory never written are refused
 )
 
 // codePage holds the decoded instructions of one page. All cores of a tile share it.
@@ -59,7 +59,7 @@ type core struct {
 	ahead              uint64 // of the clock of its slice, what it reads of wall clocks
 	retired            uint64
 
-	// Scheduling: where in the run queue, next slice, how often to look for a wait.
+	// Scheduling: where in the run queue, next slice, how often to probe for a wait.
 	queueIndex int
 	slice      int
 	probeFirst bool
@@ -180,8 +180,8 @@ const (
 	decodedLines = 512 // a power of two
 )
 
-// reset is what holding a core in reset and letting it go does: GPRs become zero, its pc is loaded, and on Blackhole
-// its local RAM is cleared unless software turned that off (tt-isa-documentation */TensixTile/SoftReset.md).
+// reset does what holding a core in reset and releasing it does: GPRs become zero, its pc is loaded, and on Blackhole its
+// local RAM is cleared unless software turned that off (tt-isa-documentation */TensixTile/SoftReset.md).
 func (c *core) reset(pc uint32, clearLocal bool) {
 	if c.local == nil {
 		c.local = make([]uint32, c.localBytes()/4)

@@ -20,7 +20,7 @@ type crew struct {
 
 	mu     sync.Mutex
 	idle   sync.Cond // of mu: active became 0
-	open   bool      // those who wake may still begin
+	open   bool      // goroutines that wake may still begin
 	active int
 }
 
@@ -84,7 +84,7 @@ func (w *crew) run(n int, list []*engines) {
 	for range n - 1 {
 		select {
 		case w.wake <- struct{}{}:
-		default: // one who has not woken since the last time takes this one's place
+		default: // a goroutine that has not woken since the last time takes this one's place
 		}
 	}
 	w.work()
@@ -110,7 +110,7 @@ func heavy(list []*engines) bool {
 	return false
 }
 
-// weight is what an op costs, roughly, in tenths of a microsecond.
+// weight is the rough cost of an op in tenths of a microsecond.
 func (op *engineOp) weight() int {
 	switch {
 	case op.kind != opPush:
@@ -121,7 +121,7 @@ func (op *engineOp) weight() int {
 	return 1
 }
 
-// hire sees to it that there are n goroutines.
+// hire makes sure that there are n goroutines.
 func (w *crew) hire(n int) {
 	if w.wake == nil {
 		w.wake = make(chan struct{}, max(n, runtime.GOMAXPROCS(0)))

@@ -258,7 +258,7 @@ func (c *core) hold(o origin) {
 	c.state = inReset
 }
 
-// start lets a core in reset go at pc.
+// start releases a core from reset at pc.
 func (c *core) start(o origin, pc uint32) {
 	t := c.tile
 	t.memory(0)

@@ -95,7 +95,7 @@ func (c *Chip) delay(q *request) {
 // someTime draws a delay.
 func (c *Chip) someTime() uint64 { return 1 + c.random()%uint64(c.cfg.Delay) }
 
-// runEvents does what is due.
+// runEvents performs the events that are due.
 func (s *sched) runEvents() {
 	for len(s.events) > 0 && s.events[0].at <= s.clock && s.chip.fault == nil {
 		e := heap.Pop(&s.events).(event)

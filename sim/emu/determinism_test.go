@@ -45,7 +45,7 @@ func ring(r *rig, laps uint32) {
 	}
 }
 
-// Nobody misses a wake-up: a token goes around all workers of the chip, in every mode.
+// No core misses a wake-up: a token goes around all workers of the chip, in every mode.
 func TestRing(t *testing.T) {
 	for _, arch := range arches {
 		for _, cfg := range []Config{

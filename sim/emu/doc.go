@@ -31,7 +31,7 @@
 // # Races
 //
 // [Config.RefuseRaces] follows each NoC request that touches L1 until software has made sure of it: not until it is
-// done, but until somebody has loaded a counter of the tile's NIU with a value that it can only have when the request is
+// done, but until a processor has loaded a counter of the tile's NIU with a value that it can only have when the request is
 // done. A race is found whether or not the NoC was quick enough this time. Refused are, with both sides by name:
 //
 //   - a store, atomic, NoC read or NoC write that changes the source of a write before WRITE_REQS_OUTGOING_ID of its
@@ -43,7 +43,7 @@
 //     and a processor of this tile has seen a signal (an atomic, an inline write or a write of one word, to L1 or a
 //     stream) that the sender started later and on another path. Paths are the same if NoC, static virtual channel and
 //     destination are; then nothing overtakes, and the signal says what it should. A poll of bytes that no such signal
-//     told about is left alone, since words may be their own signal.
+//     told about is accepted, since words may be their own signal.
 //   - the end of a program, which is an update of a stream from [chip.StreamParams].FirstDispatch on through a NoC, while the
 //     tile's processors have reads, acknowledged writes or atomics under way of whose end none of them has loaded a counter,
 //     or posted writes whose source may still be read. The dispatcher tells others of the end, and the tile's next program
@@ -55,7 +55,7 @@
 // The order of a write and an atomic on one path is taken as given, as all software does. Requests that the host starts
 // through registers have sources and destinations, but signal nothing. Of writes to one tile that weren't acknowledged the
 // newest 512 are remembered. Of the end of a program that the host polls for in L1 (host mode) nothing is known. Loads of the
-// host of more than 8 bytes aren't looked at: it keeps whole rings after a hang.
+// host of more than 8 bytes aren't checked: it keeps whole rings after a hang.
 //
 // # Shared memory
 //
@@ -79,8 +79,8 @@
 //     polls learns what the writer of the word knew when it wrote it, or started the request that did. A load whose value is
 //     used in any other way - stored to L1, as an address of a store, in a register, as a target of a jump - is one of data,
 //     and refused if nothing orders it after the last write;
-//   - an atomic, through a NoC or by a processor: the word collects what all who change it know, and a load learns it. An
-//     increment of a word that somebody has set without an edge, and a store to it by one who has not loaded all increments,
+//   - an atomic, through a NoC or by a processor: the word collects what all agents know that change it, and a load learns it. An
+//     increment of a word that was set without an edge, and a store to it by an agent that has not loaded all increments,
 //     are refused: they lose something. A word whose bytes come from several agents without an edge, or to which they write
 //     the same value, collects in the same way, and is never refused;
 //   - a NoC read of at most 16 bytes, which may be a poll: whoever started it learns;
@@ -108,15 +108,15 @@
 // # Ethernet
 //
 // [NewMachine] makes chips whose Ethernet tiles are linked. A tile has its processors (one on Wormhole, two on Blackhole),
-// the transmit queues of both chips, and what its base firmware leaves in L1: state of the link, who is at both ends, a
+// the transmit queues of both chips, and what its base firmware leaves in L1: state of the link, the chips at both ends, a
 // heartbeat. That firmware is not code on the tile: it starts applications as the real one does (Wormhole's launch flag,
 // Blackhole's mailbox), and on Wormhole carries out the commands with which a host reaches chips without a PCI interface,
-// words and blocks in L1, beside whatever the processor runs, until somebody holds that in reset.
+// words and blocks in L1, beside whatever the processor runs, until that is held in reset.
 //
 // Packets of one queue arrive in the order in which they were sent, those of different queues in any order. A queue is
 // busy while sixteen of its packets are not taken, and while the link is down. What is under way when a link goes down
 // is lost. The reset of a chip is that to its neighbours, and the link is up again at once. [Machine.SetLinkFaults] drops,
-// doubles and delays packets, which links of silicon do not do to software: it is for protocols that are to survive it.
+// doubles and delays packets, which links of silicon never do visibly to software: it is for protocols that are to survive it.
 // A packet that arrives counts as an access of the host, also for the checks: what happens before what is not followed
 // from chip to chip.
 //

@@ -29,7 +29,7 @@ type CoreState struct {
 	Engine string
 }
 
-// IdleNIU is what an NIU has counted that expects nothing any more.
+// IdleNIU is the counts of an NIU that expects no answer any more.
 type IdleNIU struct {
 	NIU                  int
 	Acks, Reads, Atomics uint32

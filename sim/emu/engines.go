@@ -16,13 +16,13 @@ type engines struct {
 	tile *tile
 
 	ops []engineOp // in the order in which cores gave them; done of them are taken
-	// Ops of a thread whose queue has no room for an instruction: it, and what its core gave after it. Only a core that gave
-	// several in one round gets here; it can't give more.
+	// Ops of a thread whose queue has no room for an instruction: that instruction, and what its core gave after it. They
+	// hold only ops of a core that gave several in one round; it can't give more.
 	waiting [3]opQueue
 	held    int // in waiting
 	done    int
 	ran     bool      // an instruction was executed, since cores were last told
-	core    *core     // who gave what was taken last
+	core    *core     // the core that gave the op taken last
 	pc      [5]uint32 // where each core, in the order of hardware, gave what was taken last
 
 	direct  bool     // the goroutine that runs the chip runs the engines: they may reach registers
@@ -122,7 +122,7 @@ func (t *tile) noteStored(o origin) {
 	}
 }
 
-// quiet reports whether nothing that cores of the tile gave the engines waits to be taken, for an access by one of them.
+// quiet reports whether all ops that cores of the tile gave the engines have been taken, for an access by one of them.
 func (t *tile) quiet(o origin) slowResult {
 	e := t.enginesOf()
 	switch {
@@ -139,7 +139,8 @@ func (t *tile) observe(o origin) (*engines, slowResult) {
 	return t.enginesOf(), t.quiet(o)
 }
 
-// settledEngine returns the engines after they have done what cores gave them: for debug registers, which anybody loads.
+// settledEngine returns the engines after they have executed what cores gave them: for debug registers, which any agent may
+// load.
 func (t *tile) settledEngine() *engines {
 	e := t.enginesOf()
 	if len(e.ops) != 0 {
@@ -196,7 +197,7 @@ func (e *engines) takeWaiting() bool {
 	return false
 }
 
-// take does what a core asked.
+// take performs an op of a core.
 func (e *engines) take(op *engineOp) {
 	e.core = e.tile.cores[op.hw]
 	e.pc[op.hw] = op.pc
@@ -315,7 +316,7 @@ func (t engineTile) mayReach() bool {
 	return t.e.direct
 }
 
-// origin is who causes what the engines do to registers.
+// origin is the origin of what the engines do to registers.
 func (e *engines) origin() origin {
 	o := e.from
 	if o.core == nil {

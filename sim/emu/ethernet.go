@@ -45,7 +45,7 @@ type txQueue struct {
 	open                               int     // packets that the other side has not taken yet
 }
 
-// poll is a load of the register that says whether the queue is busy.
+// poll records a load of the register that says whether the queue is busy.
 func (u *txQueue) poll() bool {
 	u.unseen = u.unseen && u.busy
 	return u.busy

@@ -2,7 +2,7 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Identity is what a chip's firmware knows of its place in a machine.
+// Identity is what a chip's firmware knows of the chip's place in a machine.
 type Identity struct {
 	Board    uint64 // serial number of the board: the kind of board is in bits 36 to 51
 	ASIC     uint64 // number of the chip, different for each chip of a machine
@@ -46,7 +46,7 @@ const (
 // ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on the tile's processor,
 // so it needs none.
 type ethFirmware struct {
-	stopped bool          // somebody has held the processor in reset
+	stopped bool          // the processor has been held in reset
 	asking  *remoteAccess // to another chip, and under way
 }
 
@@ -129,7 +129,7 @@ func (t *tile) fwOwns(from, to uint32) {
 	}
 }
 
-// noteLink writes the state of the link where software looks for it.
+// noteLink writes the state of the link to where software polls it.
 func (e *ethRegs) noteLink(t *tile) {
 	if t.l1 == nil {
 		return // memory writes it when it is first used
@@ -156,7 +156,7 @@ func (e *ethRegs) noteLink(t *tile) {
 	t.poke(bhRxLink, b2u(up))
 }
 
-// beat counts the heartbeat on when somebody looks at it, while the firmware runs.
+// beat increments the heartbeat when it is loaded, while the firmware runs.
 func (e *ethRegs) beat(t *tile, addr uint32) {
 	switch m := t.memory(addr + 4); {
 	case e.fw.stopped || t.cores[0].state != inReset && t.chip.arch == chip.Blackhole:
@@ -167,7 +167,7 @@ func (e *ethRegs) beat(t *tile, addr uint32) {
 	}
 }
 
-// told is called when somebody else than the tile's own processors has written n bytes at addr of its L1: some words there
+// told is called when an agent other than the tile's own processors has written n bytes at addr of its L1: some words there
 // are requests to the base firmware. It reports whether the chip still works.
 func (e *ethRegs) told(o origin, t *tile, addr uint32, n int) bool {
 	if e.fw.stopped {

@@ -9,7 +9,7 @@ import (
 )
 
 // txWindow is how many packets of a transmit queue may be under way before the queue stays busy until one has landed. On
-// silicon the receiver's buffers and pause frames do it.
+// silicon the receiver's buffers and pause frames have that effect.
 const txWindow = 16
 
 // wire is a cable between two Ethernet tiles.
@@ -35,13 +35,13 @@ func (c *Chip) linked() bool { return len(c.ports) > 0 }
 func (p *port) up() bool { return !p.wire.down.Load() }
 
 // LinkFaults is what a link does to the packets that one of its ends sends. One in so many, drawn from the chip's seed, is
-// dropped, comes twice or is held up with all those after it; 0 is none. What is dropped is sent again until it arrives, and
+// dropped, comes twice or is held up with all those after it; 0 means never. What is dropped is sent again until it arrives, and
 // nothing after it is taken before (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md, TT-link mode); if all are
 // dropped, none arrives, and the queue stands still once it is full. Of those that come twice, silicon discards one; here
 // both are written, as a check of what is above.
 type LinkFaults struct {
 	Drop, Duplicate, Delay uint64
-	// By is how many clocks a delayed packet takes more, and how long it takes until one is sent again; 0 means 10000.
+	// By is the delay of a delayed packet, and the time until a dropped one is sent again, in clocks; 0 means 10000.
 	By uint64
 }
 
@@ -119,7 +119,7 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	return slowDone
 }
 
-// after puts a step of a packet among the events.
+// after schedules a step of a packet.
 func (c *Chip) after(at uint64, do step, k *packet) {
 	c.eventSeq++
 	heap.Push(&c.events, event{at: at, seq: c.eventSeq, eth: k, do: do})
@@ -170,7 +170,7 @@ func (c *Chip) transmit(k *packet) {
 	to := from.peer
 	to.chip.inbox.post(to.chip, func(c *Chip) {
 		if !from.up() {
-			return // the link went down under it
+			return // the link went down meanwhile
 		}
 		at := c.clock + held
 		if c.cfg.Delay > 0 {
@@ -203,7 +203,7 @@ func (c *Chip) taken(channel, queue int) {
 	}
 }
 
-// land writes a packet that has arrived. Who sent it is on another chip, so that it counts as the host's here.
+// land writes a packet that has arrived. Its sender is on another chip, so it counts as an access of the host here.
 func (c *Chip) land(k *packet) {
 	to := k.from.peer
 	t := c.ethTile(to.channel)
@@ -232,7 +232,7 @@ func (c *Chip) linkChanged(channel int) {
 	if p == nil || !p.up() {
 		return
 	}
-	for _, o := range c.eths { // whose way may lead over this link
+	for _, o := range c.eths { // whose route may lead over this link
 		if o != nil && o.l1 != nil && !o.serveRemote() {
 			return
 		}

@@ -74,8 +74,9 @@ func (t *tile) serveRemote() bool {
 	return true
 }
 
-// loseRemote ends the command that is under way to a chip which was reset: it reads all ones, as what no bus answers does. The
-// host may wait for it, or have given it up, and the next one has to get its turn. It reports whether the chip still works.
+// loseRemote ends the command that is under way to a chip that was reset: it reads all ones, as a bus does on which nothing
+// answers. The host may still wait for the command or have abandoned it, and the next one has to get its turn. It reports
+// whether the chip still works.
 func (t *tile) loseRemote(to *Chip) bool {
 	a := t.eth.fw.asking
 	if a == nil || a.to != to {
@@ -159,7 +160,7 @@ func (c *Chip) RemoteFault(x, y uint8) error {
 	return nil
 }
 
-// reaches reports whether a way over links that are up leads to another chip.
+// reaches reports whether a route over links that are up leads to another chip.
 func (c *Chip) reaches(to *Chip) bool {
 	seen := map[*Chip]bool{c: true}
 	for next := []*Chip{c}; len(next) > 0; next = next[1:] {

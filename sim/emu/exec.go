@@ -16,7 +16,7 @@ const (
 // up, control leaves ops, or an instruction needs more than registers and plain memory. It returns the index of the
 // next instruction, and true if that one is for core.slow.
 //
-// The budget is m - idx: the index at which it ends if no branch is taken. It is looked at where a branch is taken, so
+// The budget is m - idx: the index at which it ends if no branch is taken. It is checked where a branch is taken, so
 // that a straight run of instructions costs nothing but its dispatch.
 //
 // There are no calls in here, so that the compiler keeps everything in registers. L1 and local RAM are accessed in

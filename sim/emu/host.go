@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// AttachDMA gives the chip its way to host memory, before any access to it.
+// AttachDMA connects the chip to host memory, before any access to it.
 func (c *Chip) AttachDMA(d DMA) {
 	c.acquire()
 	c.pcie.host = d
@@ -36,7 +36,7 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 		return
 	}
 	if c.cfg.Awake && !c.cfg.Synchronous && c.stores.push(storeEntry{bar, width, off, v}) {
-		return // the loop looks; not even a channel's lock is taken
+		return // the loop polls; not even a channel's lock is taken
 	}
 	select {
 	case <-c.tok:

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// writer is who last changed something.
+// writer is the agent that last changed something.
 type writer struct {
 	core *core // nil: the host
 	pc   uint32
@@ -33,7 +33,7 @@ func (w writer) String() string {
 	return s
 }
 
-// writers remembers for each line of a tile's L1 how often it was changed, and by whom last.
+// writers records for each line of a tile's L1 how often it was changed, and which agent changed it last.
 type writers struct {
 	version []uint32
 	last    []writer
@@ -60,7 +60,7 @@ type instructionCache struct {
 	prefetch uint32 // lines
 
 	line    uint32 // that the last instruction came from
-	version uint32 // of it; none if there is no such line
+	version uint32 // of that line, if any
 	valid   bool
 }
 

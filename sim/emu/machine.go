@@ -158,7 +158,7 @@ func (g *group) settle() bool {
 	return false
 }
 
-// inbox is what other chips have sent to a chip and it has not looked at.
+// inbox is what other chips have sent to a chip and it has not taken yet.
 type inbox struct {
 	mu      sync.Mutex
 	waiting atomic.Int32
@@ -175,7 +175,7 @@ func (b *inbox) post(c *Chip, f func(*Chip)) {
 	c.wakeLoop()
 }
 
-// drain does what was left. The caller holds the token.
+// drain performs what was posted. The caller holds the token.
 func (b *inbox) drain(c *Chip) {
 	for b.waiting.Load() != 0 && c.fault == nil {
 		b.mu.Lock()

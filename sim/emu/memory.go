@@ -115,9 +115,9 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 	return true
 }
 
-// looks says whether a read of n bytes is one of the host that is more than a word for it to act upon. It isn't refused for
-// what it finds, and what was never written reads as garbage: after a hang the host keeps whole rings, whatever is in them or
-// still on the way.
+// looks reports whether a read of n bytes is a host's read of a block, as opposed to a word on which it acts. Such a read
+// isn't refused for what it finds, and what was never written reads as garbage: after a hang the host keeps whole rings,
+// whatever is in them or still on its way.
 func (o origin) looks(n int) bool { return o.loads && n > 8 }
 
 // scramble puts garbage, which the seed chooses, where words were never written.

@@ -236,7 +236,7 @@ func (t *tile) readClass(addr uint32) (class, bool) {
 	return 0, false
 }
 
-// unmapped refuses an access to an address that nothing answers.
+// unmapped refuses an access to an address at which nothing answers.
 func (t *tile) unmapped(o origin, what string, addr uint32) slowResult {
 	t.chip.refuse(o, UnimplementedFunctionality, "mmio", uint64(addr), "%s %s tile %v, %s: nothing answers at this address",
 		what, t.kind, t.xy, fmt.Sprintf("L1 ends at %#x", t.bytes()))

@@ -177,9 +177,8 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 	return v, slowDone
 }
 
-// checkID refuses a look at an id's counter that tells nothing: one that cannot become zero, since nothing is
-// unanswered any more, and one that need not count yet what was started before (tt-isa-documentation
-// BlackholeA0/NoC/Counters.md).
+// checkID refuses a load of an id's counter that tells nothing: of one that cannot become zero, since nothing is unanswered
+// any more, and of one that need not count yet what was started before (tt-isa-documentation BlackholeA0/NoC/Counters.md).
 func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	u, id := &t.niu[noc], (i-cntOutstanding)&15
 	bad := func(format string, args ...any) bool {

@@ -69,7 +69,7 @@ func (q *request) words() uint32 {
 	return uint32((q.n + flit - 1) / flit)
 }
 
-// posted is 1 for a posted request: the offset from a non-posted counter to its posted neighbour.
+// posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.
 func (q *request) posted() uint32 { return b2u(!q.marked) }
 
 // resolve finds the tile that software means with a coordinate on a NoC.

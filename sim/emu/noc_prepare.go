@@ -81,7 +81,7 @@ func (q *request) checkOwn(p place, what string) bool {
 		q.refuse(UnimplementedFunctionality, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
 }
 
-// checkLength refuses a length that is no burst's.
+// checkLength refuses a length that no burst may have.
 func (q *request) checkLength() bool {
 	most := q.tile.chip.params.MaxBurst
 	return q.n >= 1 && uint32(q.n) <= most ||

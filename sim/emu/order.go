@@ -2,8 +2,9 @@ package emu
 
 import "slices"
 
-// order knows, for Config.RefuseRaces, what happens before what: each agent's vector clock, and for each word of L1, DRAM
-// and host memory who wrote and who read it last. Shared memory section of the package's documentation says what counts.
+// order records, for Config.RefuseRaces, what happens before what: each agent's vector clock, and for each word of L1, DRAM
+// and host memory which agents wrote and read it last. The section Shared memory of the package's documentation has the
+// rules.
 //
 // An agent is the host or a processor. It has two components in every vector clock: its program order (loads, and the
 // requests that it starts), and its stores to L1, which reach L1 in their order, but may do so later than anything that it
@@ -56,7 +57,7 @@ func (c clock) join(d clock) clock {
 	return out
 }
 
-// epoch is one access: a component and its time; 0 is none.
+// epoch is one access: a component and its time; 0 means no access.
 type epoch uint64
 
 const (
@@ -168,7 +169,7 @@ type stamp struct {
 	pc     uint32
 }
 
-// now is an access of the agent that is not to L1: its stores to L1 may be on their way yet.
+// now stamps an access of the agent that is not to L1: its stores to L1 may still be on their way.
 func (a *agent) now() *stamp {
 	a.time++
 	s := &stamp{agent: a, time: a.time, known: a.known, landed: a.landed}
@@ -184,7 +185,7 @@ func (s *stamp) epoch(component int) epoch {
 	return epoch(s.agent.index*components+component)<<epochBits | epoch(s.time)
 }
 
-// clock is what others learn.
+// clock returns what other agents learn from the stamp.
 func (s *stamp) clock() clock { return full(s.agent.index, s.known, s.time, s.landed) }
 
 func full(index int, known clock, time, landed uint64) clock {
@@ -225,7 +226,7 @@ func newOrder(c *Chip) *order {
 	return o
 }
 
-// by is what whoever causes an access knows.
+// by returns the stamp of the agent that causes an access.
 func (o *order) by(from origin) *stamp {
 	switch {
 	case o.carry != nil:
@@ -236,7 +237,7 @@ func (o *order) by(from origin) *stamp {
 	return o.host.now()
 }
 
-// released is what whoever learns of access e learns.
+// released returns the clock that an agent acquires when it learns of access e.
 func (o *order) released(e epoch) clock {
 	if e == 0 {
 		return nil
@@ -269,7 +270,7 @@ func (t *tile) acquire(from origin, name uint32) {
 	}
 }
 
-// held is when a processor is put into reset by somebody, who then knows all it did; let go when it starts.
+// held records that another agent puts a processor into reset: that agent then knows all that the processor did.
 func (o *order) held(from origin, k *core) {
 	if o == nil {
 		return

@@ -54,7 +54,7 @@ func (c *core) probe() (waiting bool, st stop) {
 			break
 		}
 	}
-	// It computes something. Looking again soon would cost more than it can save.
+	// It computes something. Probing again soon would cost more than it can save.
 	c.probeDelay = min(2*c.probeDelay+1, 15)
 	c.probeSkip = c.probeDelay
 	return false, stopSlice
@@ -130,7 +130,7 @@ func (c *core) park(s coreState) {
 	t.chip.dequeue(c)
 }
 
-// wake lets a parked core look again.
+// wake makes a parked core runnable, so that it polls again.
 func (c *core) wake() {
 	c.state = runnable
 	c.probeFirst = true

@@ -35,7 +35,7 @@ type pcie struct {
 
 	host  DMA
 	peers driver.PeerDMA // the same, where it leads to other cards
-	asks  *request       // the NoC read that is at it, or nil
+	asks  *request       // the NoC read that reads host memory now, or nil
 	bytes []byte         // staging for host memory
 }
 

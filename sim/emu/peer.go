@@ -71,7 +71,7 @@ func (q *peerQueue) take(head uint32) (a peerAccess, ok bool) {
 	return a, true
 }
 
-// close answers what is there and will come as a card that isn't.
+// close answers all accesses, present and future, as a card that is gone.
 func (q *peerQueue) close(c *Chip) {
 	q.mu.Lock()
 	left := q.list
@@ -83,7 +83,7 @@ func (q *peerQueue) close(c *Chip) {
 	}
 }
 
-// end does an access of another card, if there is still a chip, and tells that card. The caller holds the token then.
+// end performs an access of another card, if there is still a chip, and tells that card. The caller holds the token then.
 func (a *peerAccess) end(c *Chip, live bool) {
 	if a.done == nil {
 		if live {
@@ -101,11 +101,11 @@ func (a *peerAccess) end(c *Chip, live bool) {
 	a.done(p)
 }
 
-// takePosted does what the host and other cards have posted, in the order in which it came as far as anybody can tell. What
-// comes meanwhile is for the next time. The caller holds the token.
+// takePosted performs what the host and other cards have posted, in the order in which it came as far as that can be told.
+// What comes meanwhile is left for the next call. The caller holds the token.
 func (s *sched) takePosted() {
 	tail := s.stores.tail.Load()
-	// Behind the tail: whatever another card did before the host's last store is counted.
+	// Read after the tail: whatever another card did before the host's last store is counted.
 	for n := s.peers.waiting.Load(); ; {
 		head := s.stores.head.Load()
 		if n > 0 {
@@ -122,8 +122,8 @@ func (s *sched) takePosted() {
 	}
 }
 
-// attend has the chip look at what other cards left for it. A Synchronous one looks at once, unless somebody has its token:
-// that looks before it leaves.
+// attend makes the chip take what other cards left for it. A Synchronous chip takes it at once, unless another goroutine has
+// its token: that one takes it before it releases the token.
 func (c *Chip) attend() {
 	if !c.cfg.Synchronous {
 		c.wakeLoop()
@@ -149,7 +149,7 @@ func (s *sched) behind() bool {
 }
 
 // maxPosted is how many bytes of writes to other cards may be under way before the chip stops running until those have taken
-// some, and breath is how long it then waits before it looks again. On silicon PCIe's credits do it.
+// some, and breath is how long it then waits before it polls again. On silicon PCIe's credits limit them.
 const (
 	maxPosted = 1 << 20
 	breath    = 20 * time.Microsecond
@@ -176,7 +176,7 @@ func (q *request) askPeer(bus uint64, n int) bool {
 	})
 }
 
-// answered is when another card's answer to a NoC read is there.
+// answered completes a NoC read with another card's answer.
 func (q *request) answered(p []byte) {
 	c := q.tile.chip
 	if c.tileAt(q.tile.xy) != q.tile {

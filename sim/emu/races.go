@@ -10,7 +10,7 @@ type races struct {
 	seq     [2]sequence // by NoC
 	unacked [2]unacked  // the same
 
-	flights [2][]*flight // of this tile, by NoC, of which something is not released yet
+	flights [2][]*flight // of this tile, by NoC, not wholly released yet
 
 	// How many flights hold a line of L1, by line.
 	sources  []uint16 // as the source of a write
@@ -23,7 +23,7 @@ type races struct {
 	seen     []*signal            // what processors of the tile have loaded since, newest for each path
 }
 
-// sequence counts what an NIU was asked for, as its own counters do at the other end.
+// sequence counts the requests that an NIU was asked for, as its own counters do at the other end.
 type sequence struct {
 	reads, acks, atomics uint32
 }
@@ -84,7 +84,7 @@ func overlap(a uint64, n int, b, m uint32) bool {
 	return a < uint64(b)+uint64(m) && uint64(b) < a+uint64(n)
 }
 
-// isSignal says whether a request tells rather than carries: it moves one word.
+// isSignal reports whether a request is a signal: it moves one word.
 func (q *request) isSignal() bool { return q.kind != reqRead && q.n == 4 }
 
 // started follows a request that a processor of the tile has just started, or refuses it.
@@ -180,7 +180,7 @@ func (r *races) expect(f *flight) {
 	hold(r.incoming, f.q.toAddr, f.q.n, 1)
 }
 
-// publish is when the sender knows that its write is where it should be.
+// publish records that the sender knows that its write is where it should be.
 func (f *flight) publish() {
 	if f.arriving {
 		f.arriving = false
@@ -206,7 +206,7 @@ func (f *flight) freeLanding(seer *core) {
 	}
 }
 
-// stored is when the sender knows that its write is in DRAM.
+// stored records that the sender knows that its write is in DRAM.
 func (f *flight) stored(seer *core) {
 	if f.storing {
 		f.storing = false
@@ -217,7 +217,7 @@ func (f *flight) stored(seer *core) {
 // pending reports whether something of f is not released.
 func (f *flight) pending() bool { return f.source || f.landing || f.arriving || f.storing }
 
-// release is for flights that have wholly ended, as seer has seen.
+// release releases a flight that has wholly ended, as seer has seen.
 func (f *flight) release(seer *core) {
 	f.publish()
 	f.stored(seer)
@@ -254,7 +254,7 @@ func (f *flight) signal() {
 	}
 }
 
-// word is what signals are known by: the address of a word of L1, or the first of a stream.
+// word returns the key of signals: the address of a word of L1, or the first address of a stream.
 func (r *races) word(addr uint32) uint32 {
 	if addr >= streamBase && addr < streamEnd {
 		return addr &^ 0xFFF
@@ -262,7 +262,7 @@ func (r *races) word(addr uint32) uint32 {
 	return addr &^ 3
 }
 
-// look is a processor's load of a word that signals may have come to.
+// look records a processor's load of a word that signals may have come to.
 func (r *races) look(addr uint32) {
 	for _, s := range r.signals[r.word(addr)] {
 		if !s.f.arrived {
@@ -283,7 +283,7 @@ func (r *races) look(addr uint32) {
 	}
 }
 
-// access looks at an access to n bytes of the tile's L1: by one of its processors, or through a NoC.
+// access checks an access to n bytes of the tile's L1: by one of its processors, or through a NoC.
 func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
 	what := "load of"
 	if store {

@@ -2,7 +2,7 @@ package emu
 
 import "fmt"
 
-// String says who started the request, and what it is.
+// String names the processor that started the request, and describes the request.
 func (f *flight) String() string {
 	kind := map[requestKind]string{reqRead: "read", reqWrite: "write", reqInline: "inline write", reqAtomic: "atomic"}[f.q.kind]
 	if f.q.multicast {
@@ -26,8 +26,8 @@ func (f *flight) String() string {
 	return fmt.Sprintf("%s of %d bytes %s, started by tile %v %s on NoC %d", kind, f.q.n, where, f.q.tile.xy, by, f.q.noc)
 }
 
-// counted is a load of counter i of an NIU by a processor of the tile, which finds v there: it releases the flights that
-// must be done for it to be v.
+// counted records a load of counter i of an NIU by a processor of the tile, with value v: it releases the flights that must
+// be done for the counter to be v.
 func (r *races) counted(o origin, u *niu, noc int, i, v uint32) {
 	seer := o.mine()
 	s, w := &r.seq[noc], &r.unacked[noc]
@@ -65,8 +65,8 @@ func (r *races) counted(o origin, u *niu, noc int, i, v uint32) {
 	}
 }
 
-// sweep calls fn for the flights of a NoC and forgets those of which nothing is left to hold. Who has seen the end of
-// somebody else's request knows what that one knew when it started it.
+// sweep calls fn for the flights of a NoC and drops those that hold nothing any more. A processor that has seen the end of
+// another one's request knows what that one knew when it started the request.
 func (r *races) sweep(seer *core, noc int, fn func(*flight)) {
 	live := r.flights[noc][:0]
 	for _, f := range r.flights[noc] {
@@ -83,7 +83,7 @@ func (r *races) sweep(seer *core, noc int, fn func(*flight)) {
 	r.flights[noc] = live
 }
 
-// stopped forgets what a processor that is put into reset has under way: the one that resets it takes care of that.
+// stopped drops what a processor that is put into reset has under way: the agent that resets it takes care of that.
 func (r *races) stopped(k *core) {
 	for noc := range r.flights {
 		r.unacked[noc].stopped(k)

@@ -77,14 +77,14 @@ func (r *Refusal) Error() string {
 // Unwrap returns ErrRefused.
 func (r *Refusal) Unwrap() error { return ErrRefused }
 
-// origin is who caused an access: the host, or a tile, or a core of a tile. It travels with requests so that a refusal
-// found far away can name the culprit.
+// origin is the agent that caused an access: the host, a tile, or a core of a tile. It travels with requests so that a
+// refusal found far away can name the culprit.
 type origin struct {
 	tile *tile
 	core *core
 	// remote is set where the access comes through a NoC, and so does not reach what only the tile's own cores see.
 	remote bool
-	// loads is set where the host's own load is all there is to it.
+	// loads is set for a plain load by the host.
 	loads bool
 }
 

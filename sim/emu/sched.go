@@ -17,10 +17,10 @@ const (
 // maxTurns is after how many slices engines run although the round goes on: cores that wake each other prolong it.
 const maxTurns = 4096
 
-// sched is how the chip runs: which cores are runnable, who may touch the chip, and what time it is.
+// sched runs the chip: which cores are runnable, which goroutine may touch the chip, and what time it is.
 //
-// The token in tok is the right to touch the chip. A channel hands it on in the order of asking, so that a host
-// that loads in a loop and the goroutine that runs the cores take turns.
+// The token in tok is the right to touch the chip. A channel passes it on in the order of asking, so that a host that loads
+// in a loop and the goroutine that runs the cores take turns.
 type sched struct {
 	chip *Chip
 	tok  chan struct{}
@@ -47,7 +47,7 @@ type sched struct {
 	inbox   inbox     // what other chips have sent
 	peers   peerQueue // what other cards have asked for
 	group   *group    // of a Synchronous chip with others: they run together
-	skipped bool      // loop last gave the token back because a host wanted it
+	skipped bool      // loop last released the token because a host wanted it
 }
 
 func (s *sched) init(c *Chip) {
@@ -86,7 +86,7 @@ func (s *sched) acquire() {
 	s.takePosted()
 }
 
-// release gives it back and sees to it that somebody runs what has become runnable.
+// release releases the token and makes sure that what has become runnable runs.
 func (s *sched) release() {
 	for s.chip.cfg.Synchronous {
 		all := s.group != nil && s.group.settle() || s.group == nil && s.settle()
@@ -95,7 +95,7 @@ func (s *sched) release() {
 			return
 		}
 		select {
-		case <-s.tok: // another card left something before the token was back
+		case <-s.tok: // another card left something before the token was released
 		default:
 			return
 		}
@@ -168,7 +168,7 @@ func (s *sched) loop() {
 // Go's own turns are 10 ms: with 32 chips on two processors a packet would wait a sixth of a second for its chip.
 const turn = 20000
 
-// spins is how often a chip that is Awake looks before it lets other goroutines run.
+// spins is how often a chip that is Awake polls before it lets other goroutines run.
 const spins = 256
 
 // takeToken takes the token for loop.
@@ -262,7 +262,7 @@ func (s *sched) slice(k *core) int {
 		n := min(k.slice, limit)
 		// Jitter, so that seeds differ in more than the order of cores.
 		n = n/2 + 1 + int(s.random()%uint64(n/2+1))
-		if len(s.events) > 0 { // which are seen to at the ends of slices
+		if len(s.events) > 0 { // which are handled at the ends of slices
 			n = min(n, int(max(s.events[0].at, s.clock+1)-s.clock))
 		}
 		st = k.advance(n)
@@ -287,7 +287,7 @@ func (s *sched) slice(k *core) int {
 	}
 	if st == stopBlocked {
 		k.watched, k.classes = 0, classMailbox
-		k.wait.known = false // what it knows is of a loop that the core has left
+		k.wait.known = false // it describes a loop that the core has left
 		k.park(blocked)
 	}
 	return used
@@ -346,14 +346,14 @@ func (c *Chip) Close() error {
 	return nil
 }
 
-// storeQueue holds stores of the host that came while the chip was running, in order. Whoever takes from it never makes a host
-// wait: the mutex is between hosts.
+// storeQueue holds stores of the host that came while the chip was running, in order. The goroutine that takes from it never
+// makes a host wait: the mutex is between hosts.
 //
-// What hosts write, what the chip writes and what the chip looks at again and again lie in cache lines of their own: a store
-// would wait for the chip's processor to give a line back several times otherwise.
+// Words that hosts write, words that the chip writes and words that the chip polls lie in cache lines of their own:
+// otherwise a store would wait several times for the chip's processor to release a line.
 type storeQueue struct {
 	mu      sync.Mutex
-	taken   uint32 // head, when a host last looked: under mu
+	taken   uint32 // head, when a host last loaded it; guarded by mu
 	_       [52]byte
 	tail    atomic.Uint32 // where the next entry goes, modulo 2^32
 	_       [60]byte
@@ -367,7 +367,7 @@ type storeEntry struct {
 	off, v     uint64
 }
 
-// pending reports whether there are any.
+// pending reports whether the queue has stores.
 func (q *storeQueue) pending() bool { return q.head.Load() != q.tail.Load() }
 
 // push reports whether there was room.

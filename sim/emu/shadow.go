@@ -1,6 +1,6 @@
 package emu
 
-// cell is what is known of a word of memory.
+// cell is the record of a word of memory.
 type cell struct {
 	w      epoch    // last write
 	before epoch    // the write that other bytes come from: it happened before w
@@ -10,7 +10,7 @@ type cell struct {
 	rbytes [2]uint8 // that were read
 	bytes  uint8    // that are from w, one bit each
 	older  uint8    // that are from before
-	common bool     // several agents write it without an edge, and mean to: shadow.common holds what they knew
+	common bool     // several agents write it without an edge, deliberately: shadow.common holds what they knew
 	atomic bool     // all of them by atomics
 }
 
@@ -19,12 +19,12 @@ const (
 	wholeWord   = 15
 )
 
-// shadow is what is known of a memory.
+// shadow is the records of a memory.
 type shadow struct {
 	low    []*shadowPage          // of a small memory, all of it
 	high   map[uint64]*shadowPage // of a large one, what was used
 	common map[uint64]clock
-	told   map[uint32]clock // by register: what those knew who stored there
+	told   map[uint32]clock // by register: what the agents that stored there knew
 }
 
 type shadowPage [shadowWords]cell
@@ -79,7 +79,7 @@ func (s *shadow) share(o *order, addr uint64, c *cell, by clock) {
 	s.common[addr&^3] = s.common[addr&^3].join(by)
 }
 
-// learned is what a load of the word tells.
+// learned returns what an agent that loads the word learns.
 func (s *shadow) learned(o *order, addr uint64, c *cell) clock {
 	if c.common {
 		return s.common[addr&^3]
@@ -87,7 +87,7 @@ func (s *shadow) learned(o *order, addr uint64, c *cell) clock {
 	return o.released(c.w) // which knew of the write before
 }
 
-// clash is an access without an edge to the one before.
+// clash is an access without an edge to an earlier one.
 type clash struct {
 	addr  uint64
 	e     epoch // the access before
@@ -97,7 +97,7 @@ type clash struct {
 	atomic bool // it was an atomic, the last of some of which not all are known
 }
 
-// wrote is a write to bytes of the word at addr, by s through component; same says that it changes nothing.
+// wrote records a write to bytes of the word at addr, by s through component; same says that it changes nothing.
 func (s *shadow) wrote(o *order, by *stamp, component int, addr uint64, bytes uint8, same bool) (clash, bool) {
 	c := s.at(addr)
 	trusted := by.agent.core == nil
@@ -148,7 +148,7 @@ func (s *shadow) wrote(o *order, by *stamp, component int, addr uint64, bytes ui
 	return clash{}, true
 }
 
-// writes is what a write tells whoever sees it: through L1 it comes after all stores to L1 before it.
+// writes returns what an agent learns that sees a write: through L1 it comes after all stores to L1 before it.
 func (s *shadow) writes(by *stamp, component int) clock {
 	if component == l1Stores {
 		return full(by.agent.index, by.known, by.time, by.time)
@@ -159,7 +159,7 @@ func (s *shadow) writes(by *stamp, component int) clock {
 // unfinished is the time of an access that isn't known to be over.
 const unfinished = 1<<epochBits - 1
 
-// finished is when the program of a processor knows that its NoC has read n bytes at addr.
+// finished records that the program of a processor knows that its NoC has read n bytes at addr.
 func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
 	e := epoch(a.index*components+programs) << epochBits
 	for at := addr &^ 3; at < addr+uint64(n); at += 4 {
@@ -172,7 +172,7 @@ func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
 	}
 }
 
-// stored is when the program of a processor knows that its write of n bytes at addr has arrived.
+// stored records that the program of a processor knows that its write of n bytes at addr has arrived.
 func (s *shadow) stored(a *agent, addr uint64, n int, t uint64) {
 	e := epoch(a.index*components+programs) << epochBits
 	for at := addr &^ 3; at < addr+uint64(n); at += 4 {
@@ -184,7 +184,7 @@ func (s *shadow) stored(a *agent, addr uint64, n int, t uint64) {
 	}
 }
 
-// stampRead remembers a read of bytes.
+// stampRead records a read of bytes.
 func (c *cell) stampRead(by *stamp, bytes uint8) {
 	if c.common {
 		return
@@ -202,8 +202,8 @@ func (c *cell) stampRead(by *stamp, bytes uint8) {
 	c.r[i], c.rpc[i], c.rbytes[i] = by.epoch(programs), by.pc, bytes
 }
 
-// wroteRange is a write of n bytes through a NoC or by the host. open is set for one that is not finished before
-// shadow.stored says so; unchanged tells of a word whether it keeps its value.
+// wroteRange records a write of n bytes through a NoC or by the host. open is set for a write that is not finished before
+// shadow.stored says so; unchanged reports of a word whether it keeps its value.
 func (s *shadow) wroteRange(o *order, by *stamp, addr uint64, n int, open bool, unchanged func(i int) bool) (clash, bool) {
 	end := addr + uint64(n)
 	for i, a := 0, addr&^3; a < end; i, a = i+1, a+4 {
@@ -217,8 +217,8 @@ func (s *shadow) wroteRange(o *order, by *stamp, addr uint64, n int, open bool, 
 	return clash{}, true
 }
 
-// readRange is a read of n bytes through a NoC. Up to a flit of 16 bytes may be a poll, which learns what it reads. open is
-// set for a read that is not finished before shadow.finished says so.
+// readRange records a read of n bytes through a NoC. A read of up to a flit of 16 bytes may be a poll, which learns from
+// what it reads. open is set for a read that is not finished before shadow.finished says so.
 func (s *shadow) readRange(o *order, by *stamp, addr uint64, n int, open bool) (clash, bool) {
 	reader := *by
 	if open && by.agent.core != nil {
@@ -241,7 +241,7 @@ func (s *shadow) readRange(o *order, by *stamp, addr uint64, n int, open bool) (
 	return clash{}, true
 }
 
-// atomic is an atomic: the word belongs to several agents from now on. Who uses the old value learns what it tells.
+// atomic records an atomic: the word belongs to several agents from now on. An agent that uses the old value learns from it.
 func (s *shadow) atomic(o *order, by *stamp, addr uint64, component int, learns bool) (clash, bool) {
 	c := s.at(addr)
 	if learns {

@@ -24,7 +24,7 @@ type sharing struct {
 	count   uint64     // instructions
 
 	line uint32 // being executed
-	seen uint16 // words of it that were looked at
+	seen uint16 // words of it that were checked
 }
 
 type tag uint32
@@ -66,7 +66,7 @@ func newSharing(k *core) *sharing {
 	return &sharing{core: k, agent: k.agent, wormhole: k.tile.chip.arch == chip.Wormhole, local: make([]tag, k.localBytes()/4), next: 1}
 }
 
-// forget is for a processor that starts anew.
+// forget resets the record of a processor that starts anew.
 func (s *sharing) forget() {
 	clear(s.tags[:])
 	clear(s.local)
@@ -113,7 +113,7 @@ func (s *sharing) both(a, b tag) tag {
 	return s.new(load{a: a, b: b})
 }
 
-// poll is a branch that depends on a value.
+// poll records a branch that depends on a value.
 func (s *sharing) poll(t tag) {
 	for l := s.get(t); l != nil && !l.poll; l = s.get(t) {
 		l.poll = true
@@ -129,7 +129,7 @@ func (s *sharing) poll(t tag) {
 	}
 }
 
-// use is anything else that depends on a value. It refuses one that came without an edge.
+// use records any other use of a value. It refuses one that came without an edge.
 func (s *sharing) use(t tag) bool {
 	for l := s.get(t); l != nil && !l.data; l = s.get(t) {
 		l.data = true
@@ -157,7 +157,7 @@ func (s *sharing) useLoad(l *load) bool {
 	return true
 }
 
-// step looks at an instruction before it is executed. addr and inL1 are those of a load, store or atomic.
+// step checks an instruction before it is executed. addr and inL1 are those of a load, store or atomic.
 func (s *sharing) step(o inst, addr, n uint32, inL1 bool) bool {
 	s.count++
 	s.retire(o)
@@ -248,7 +248,7 @@ func (s *sharing) waits(addr, n uint32) bool {
 	return true
 }
 
-// unseen is the last write of n bytes at addr that nothing orders before, or 0.
+// unseen returns the last write of n bytes at addr that nothing orders before, or 0.
 func (s *sharing) unseen(c *cell, addr, n uint32) epoch {
 	bytes := uint8((1<<n - 1) << (addr & 3))
 	for _, e := range [...]struct {
@@ -343,7 +343,7 @@ func (s *sharing) retire(o inst) {
 	}
 }
 
-// fetch looks at the fetch of the instruction at pc, which lies in L1.
+// fetch checks the fetch of the instruction at pc, which lies in L1.
 func (s *sharing) fetch() bool {
 	k := s.core
 	line, bit := k.pc>>lineShift, uint16(1)<<(k.pc>>2&15)

@@ -118,7 +118,7 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 				"SPACE_AVAILABLE_UPDATE = %#x: the destination index in bits 5:0 must be 0", v)
 			return slowHalt
 		}
-		// Half of the range goes down. Up it may wrap: who waits compares modulo the range. The host may set any value.
+		// Half of the range goes down. Up it may wrap: cores that wait compare modulo the range. The host may set any value.
 		if n := v >> 6 & streamMask; t.chip.cfg.RefuseCounters && o.core != nil && n > streamMask/2+1 && s.available < streamMask+1-n {
 			t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
 				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n)

@@ -74,7 +74,7 @@ func (t *tile) core(p chip.Processor) *core {
 func (t *tile) bytes() uint64 { return uint64(t.size) }
 
 // memory returns L1, at least up to the byte address end, which is inside it. It takes host memory when it is used: a chip
-// has some 200 MB of L1, of which most tiles use what firmware and programs take at its start. All else that looks at l1 does
+// has some 200 MB of L1, of which most tiles use what firmware and programs take at its start. All else that reads l1 does
 // so as far as it goes, and asks for more if an address lies after its end and before size.
 func (t *tile) memory(end uint32) []uint32 {
 	if t.l1 == nil || int(end) > 4*len(t.l1) {

@@ -1,6 +1,6 @@
 package emu
 
-// accept is when the request gets its virtual channel.
+// accept gives the request its virtual channel.
 func (q *request) accept() {
 	u := &q.tile.niu[q.noc]
 	u.buf[q.buf].busy = false
@@ -21,7 +21,7 @@ func (q *request) accept() {
 	q.tile.changed(classNIU0 << q.noc)
 }
 
-// leave is when the request's packet begins to leave the NIU. A write's data are still to be read then.
+// leave makes the request's packet begin to leave the NIU. A write's data are still to be read then.
 func (q *request) leave() bool {
 	t := q.tile
 	u := &t.niu[q.noc]
@@ -38,7 +38,7 @@ func (q *request) leave() bool {
 	return true
 }
 
-// drain is when the request's packet has left the NIU wholly: the data of a write are read.
+// drain records that the request's packet has left the NIU wholly: the data of a write are read.
 func (q *request) drain() bool {
 	if q.kind != reqWrite {
 		return true
@@ -62,7 +62,7 @@ func (q *request) buffer() []uint32 {
 	return q.data
 }
 
-// arrive is when the request reaches its target and takes effect there.
+// arrive makes the request take effect at its target.
 func (q *request) arrive() bool {
 	c := q.tile.chip
 	if q.flight != nil {
@@ -185,7 +185,7 @@ func (q *request) atomic() bool {
 	return true
 }
 
-// respond is when the last response is back: data of a read, the old value of an atomic, acks of a write.
+// respond completes a request with its last response: data of a read, the old value of an atomic, acks of a write.
 func (q *request) respond() bool {
 	c, t := q.tile.chip, q.tile
 	u := &t.niu[q.noc]

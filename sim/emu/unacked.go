@@ -31,7 +31,7 @@ func (w *unacked) started(f *flight) {
 	}
 }
 
-// stopped forgets what a processor that is put into reset has asked for.
+// stopped drops what a processor that is put into reset has asked for.
 func (w *unacked) stopped(k *core) {
 	for i := range w {
 		for id, f := range w[i] {

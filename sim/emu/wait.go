@@ -1,11 +1,11 @@
 package emu
 
-// maxReads is how many places in L1 a loop may read to be known.
+// maxReads is the most places in L1 that a loop may read for its wait to be known.
 const maxReads = 8
 
-// wait is what the loop depends on in which a core waits. When a core is woken and none of it has changed, as when somebody
-// stored beside what it looks at, its loop would go round as before: it needn't be executed to know that. A core that is woken
-// does the same then in the same order as if it had been.
+// wait is what a core's waiting loop depends on. When the core is woken and none of it has changed, for instance because the
+// store was next to a polled word, the loop would go round as before: it needn't be executed to know that. The core then
+// does the same, in the same order, as if it had been executed.
 type wait struct {
 	known  bool
 	used   int // instructions until the core is where it was
@@ -14,16 +14,16 @@ type wait struct {
 	lo, hi uint32 // the loop's lines of code
 }
 
-// read is a place in L1: part of a word, and what was there.
+// read is a place in L1: part of a word, and its value.
 type read struct{ word, mask, value uint32 }
 
-// begin notes that the core begins to look whether it waits.
+// begin notes that the core begins to probe whether it waits.
 func (w *wait) begin(c *core) {
 	w.known = !c.checked && c.cache == nil && !c.tile.chip.cfg.alwaysLooks
 	w.n, w.lo, w.hi = 0, ^uint32(0), 0
 }
 
-// at notes an instruction of the loop. Nobody tells of changes of instruction RAM.
+// at notes an instruction of the loop. Changes of instruction RAM aren't reported, so a loop there isn't known.
 func (w *wait) at(pc uint32) {
 	line := pc >> lineShift
 	w.lo, w.hi = min(w.lo, line), max(w.hi, line)
@@ -53,7 +53,7 @@ func (w *wait) end(c *core, used int) {
 	w.used = used
 }
 
-// overwritten notes that somebody stores to a line of code.
+// overwritten notes a store to a line of code.
 func (w *wait) overwritten(line uint32) {
 	if w.lo <= line && line <= w.hi {
 		w.known = false

@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// state is all that a run leaves behind: what processors wait for and have executed, the time, the seeded sequence, and L1.
+// state is all that a run leaves: what processors wait for and have executed, the time, the seeded sequence, and L1.
 func (r *rig) state() string {
 	r.t.Helper()
 	r.healthy()
