@@ -34,14 +34,11 @@ type Buffer struct {
 	d     *Device
 	name  string
 	ext   allocator.Extent
-	iv    dispatch.Interleaved    // has no pages if the buffer is sharded, so that no transfer takes it for interleaved
-	dist  *allocator.Distribution // of a sharded buffer
+	mem   dispatch.Buffer         // where its pages lie, for the queues
+	dist  *allocator.Distribution // of a sharded buffer; mem.Sharding
 	spec  *allocator.ShardSpec    // that dist was made of; not changed
-	banks []int                   // of a sharded buffer, by core
 	pool  *Pool                   // that it was taken from; nil for none
 	root  *Buffer                 // of a part of a buffer, the buffer
-	first int                     // page of root that is page 0 of the part
-	pages int
 	freed atomic.Bool
 }
 
@@ -80,16 +77,14 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 		d.cbs.mu.Lock()
 		defer d.cbs.mu.Unlock()
 	}
-	if b.ext, err = place(d.mem, c, r); err != nil {
+	ext, err := place(d.mem, c, r)
+	if err != nil {
 		if d.mem.Stats(c.Kind).Total == 0 {
 			return nil, fmt.Errorf("%w; this memory is only there if the device is opened with WithL1Small", err)
 		}
 		return nil, err
 	}
-	b.iv = interleaved(b.ext)
-	if b.dist != nil {
-		b.iv.Pages = 0
-	}
+	b.lieIn(ext)
 	return b, nil
 }
 
@@ -108,21 +103,21 @@ func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 		if b.dist, err = allocator.NewDistribution(*c.Sharding); err != nil {
 			return bad("%w", err)
 		}
-		b.spec, b.pages = cloneSharding(c.Sharding), b.dist.Pages()
+		b.spec, b.mem.Sharding, b.mem.Pages = cloneSharding(c.Sharding), b.dist, b.dist.Pages()
 		if page < 1 || page > math.MaxInt/b.dist.DevicePages() {
 			return bad("pages of %d B: a sharded buffer needs a page size, and a size that can be counted", page)
 		}
 		if size == 0 {
-			size = b.pages * page
+			size = b.mem.Pages * page
 		}
-		if size != b.pages*page {
-			return bad("%d B: %d pages of %d B are %d B; give no size or this one", size, b.pages, page, b.pages*page)
+		if size != b.mem.Pages*page {
+			return bad("%d B: %d pages of %d B are %d B; give no size or this one", size, b.mem.Pages, page, b.mem.Pages*page)
 		}
-		if b.banks, err = d.banksOf(c.Kind, b.dist); err != nil {
+		if b.mem.Banks, err = d.banksOf(c.Kind, b.dist); err != nil {
 			return bad("%w", err)
 		}
 		return b, allocator.Request{
-			Kind: c.Kind, Size: uint64(b.dist.DevicePages()) * uint64(page), PageSize: uint64(page), Shards: len(b.banks), Owner: c.Name, Tag: "buffer",
+			Kind: c.Kind, Size: uint64(b.dist.DevicePages()) * uint64(page), PageSize: uint64(page), Shards: len(b.mem.Banks), Owner: c.Name, Tag: "buffer",
 		}, nil
 	}
 	if page == 0 {
@@ -131,7 +126,7 @@ func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 	if size <= 0 || page < 0 || size%page != 0 {
 		return bad("%d B in pages of %d B: the size must be a positive multiple of the page", size, page)
 	}
-	b.pages = size / page
+	b.mem.Pages = size / page
 	return b, allocator.Request{Kind: c.Kind, Size: uint64(size), PageSize: uint64(page), Owner: c.Name, Tag: "buffer"}, nil
 }
 
@@ -151,18 +146,12 @@ func interleaved(e allocator.Extent) dispatch.Interleaved {
 	}
 }
 
-// memory describes the buffer to the queues.
-func (b *Buffer) memory() dispatch.Buffer {
-	m := dispatch.Buffer{Whole: b.iv, First: b.first, Pages: b.pages}
-	if b.dist != nil {
-		m.Sharding, m.Banks = b.dist, b.banks
-	}
-	return m
-}
+// lieIn gives the buffer its memory.
+func (b *Buffer) lieIn(e allocator.Extent) { b.ext, b.mem.Whole = e, interleaved(e) }
 
 // Addr returns the buffer's address, the same in every bank. It is what kernels take as an argument. Of a part of a
 // buffer it is that of the whole.
-func (b *Buffer) Addr() uint32 { return b.iv.Addr }
+func (b *Buffer) Addr() uint32 { return b.mem.Whole.Addr }
 
 // Kind returns the memory that the buffer is in.
 func (b *Buffer) Kind() allocator.Kind { return b.ext.Kind }
@@ -171,14 +160,14 @@ func (b *Buffer) Kind() allocator.Kind { return b.ext.Kind }
 func (b *Buffer) Size() int { return b.Pages() * b.PageSize() }
 
 // Pages returns the number of pages.
-func (b *Buffer) Pages() int { return b.pages }
+func (b *Buffer) Pages() int { return b.mem.Pages }
 
 // PageSize returns the bytes of a page.
-func (b *Buffer) PageSize() int { return int(b.iv.HostPage) }
+func (b *Buffer) PageSize() int { return int(b.mem.Whole.HostPage) }
 
 // PageStride returns the bytes from one page to the next in a bank: PageSize, aligned for the memory. Kernels that
 // address pages take it as an argument.
-func (b *Buffer) PageStride() uint32 { return b.iv.PageSize }
+func (b *Buffer) PageStride() uint32 { return b.mem.Whole.PageSize }
 
 // Device returns the buffer's device.
 func (b *Buffer) Device() *Device { return b.d }
@@ -252,10 +241,10 @@ func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 
 // part returns pages of the buffer, without holding its memory.
 func (b *Buffer) part(first, pages int) *Buffer {
-	page := b.PageSize()
+	page, mem := b.PageSize(), b.mem
+	mem.First, mem.Pages = mem.First+first, pages
 	return &Buffer{
-		d: b.d, name: fmt.Sprintf("%s[%d:%d]", b.name, first*page, (first+pages)*page), ext: b.ext, iv: b.iv, dist: b.dist, spec: b.spec, banks: b.banks,
-		root: b.whole(), first: b.first + first, pages: pages,
+		d: b.d, name: fmt.Sprintf("%s[%d:%d]", b.name, first*page, (first+pages)*page), ext: b.ext, mem: mem, dist: b.dist, spec: b.spec, root: b.whole(),
 	}
 }
 
@@ -269,7 +258,7 @@ func (b *Buffer) whole() *Buffer {
 
 // FirstPage returns which page of the whole buffer is the first of this one: 0 unless it is a part. Kernels that address
 // the pages of an interleaved buffer add it to the page numbers of a part.
-func (b *Buffer) FirstPage() int { return b.first }
+func (b *Buffer) FirstPage() int { return b.mem.First }
 
 // Place is where a page lies.
 type Place struct {
@@ -280,11 +269,10 @@ type Place struct {
 
 // Page returns where page i lies; false if there is no such page.
 func (b *Buffer) Page(i int) (Place, bool) {
-	if i < 0 || i >= b.pages {
+	if i < 0 || i >= b.mem.Pages {
 		return Place{}, false
 	}
-	m := b.memory()
-	bank, addr := m.Page(i)
+	bank, addr := b.mem.Page(i)
 	return Place{bank, b.d.coreOf(b.ext.Kind, bank), addr}, true
 }
 
@@ -294,17 +282,17 @@ func (b *Buffer) PageAt(p Place) (page, off int, ok bool) {
 	if b.dist == nil {
 		at, o, ok := b.ext.PageAt(p.Bank, uint64(p.Addr))
 		page, off = int(at), int(o)
-		return page - b.first, off, ok && page >= b.first && page < b.first+b.pages
+		return page - b.mem.First, off, ok && page >= b.mem.First && page < b.mem.First+b.mem.Pages
 	}
-	for core, bank := range b.banks {
-		if bank != p.Bank || p.Addr < b.iv.Addr {
+	for core, bank := range b.mem.Banks {
+		if bank != p.Bank || p.Addr < b.mem.Whole.Addr {
 			continue
 		}
-		slot := (p.Addr - b.iv.Addr) / b.iv.PageSize
-		off = int((p.Addr - b.iv.Addr) % b.iv.PageSize)
+		slot := (p.Addr - b.mem.Whole.Addr) / b.mem.Whole.PageSize
+		off = int((p.Addr - b.mem.Whole.Addr) % b.mem.Whole.PageSize)
 		page, ok = b.dist.PageAt(core, int(slot))
-		ok = ok && off < b.PageSize() && page >= b.first && page < b.first+b.pages
-		return page - b.first, off, ok
+		ok = ok && off < b.PageSize() && page >= b.mem.First && page < b.mem.First+b.mem.Pages
+		return page - b.mem.First, off, ok
 	}
 	return 0, 0, false
 }

@@ -67,10 +67,7 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 		return fail(err)
 	}
 	for i, b := range bufs {
-		b.ext, b.iv = exts[i], interleaved(exts[i])
-		if b.dist != nil {
-			b.iv.Pages = 0
-		}
+		b.lieIn(exts[i])
 	}
 	return nil
 }

@@ -175,8 +175,8 @@ func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer,
 		return fmt.Errorf("reprise: %s: %w", name, err)
 	}
 	p.b, p.q, p.n, p.write = b, q, n, !read
-	m, t := b.memory(), dispatch.Direct{Read: read, Offset: off, Host: h.h, At: at, Size: n, Strict: h.strict}
-	if err := m.StartDirect(ctx, q.q, &p.transfer, t); err != nil {
+	t := dispatch.Direct{Read: read, Offset: off, Host: h.h, At: at, Size: n, Strict: h.strict}
+	if err := b.mem.StartDirect(ctx, q.q, &p.transfer, t); err != nil {
 		return q.d.failed(fmt.Sprintf("%s buffer %q", name, b.name), err)
 	}
 	return nil

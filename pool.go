@@ -116,13 +116,12 @@ func (p *Pool) newBuffer(c *BufferConfig) (*Buffer, error) {
 	if err := p.d.mem.Hold(p.ext); err != nil {
 		return nil, err
 	}
-	if b.ext, err = place(p.mem, c, r); err != nil {
+	ext, err := place(p.mem, c, r)
+	if err != nil {
 		return nil, errors.Join(err, p.d.mem.Unhold(p.ext))
 	}
-	b.pool, b.iv = p, interleaved(b.ext)
-	if b.dist != nil {
-		b.iv.Pages = 0
-	}
+	b.pool = p
+	b.lieIn(ext)
 	return b, nil
 }
 

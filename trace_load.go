@@ -300,7 +300,7 @@ func (l *loading) rows(i int) uint64 {
 	if l.f.Image.Buffers[i].Kind != tracebuf.KindDRAM {
 		banks = l.d.disp.L1Banks()
 	}
-	return uint64((plan.pages + banks - 1) / banks)
+	return uint64((plan.mem.Pages + banks - 1) / banks)
 }
 
 // config is that of a buffer of the file.

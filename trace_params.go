@@ -77,7 +77,7 @@ func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 		c := p.Param
 		c.At = slices.Clone(c.At)
 		if b := p.Of; b != nil {
-			c.Buffer, c.First, c.Pages = slices.IndexFunc(bufs, func(o *Buffer) bool { return o.ext == b.ext }), b.first, b.pages
+			c.Buffer, c.First, c.Pages = slices.IndexFunc(bufs, func(o *Buffer) bool { return o.ext == b.ext }), b.mem.First, b.mem.Pages
 		}
 		out = append(out, c)
 	}
@@ -195,8 +195,8 @@ func (ps *params) has(name string) bool {
 
 // like says whether programs find the pages of two buffers in the same way.
 func (b *Buffer) like(o *Buffer) bool {
-	return b.ext.Kind == o.ext.Kind && b.PageSize() == o.PageSize() && b.PageStride() == o.PageStride() && b.first == o.first &&
-		slices.Equal(b.banks, o.banks) && reflect.DeepEqual(b.dist, o.dist)
+	return b.ext.Kind == o.ext.Kind && b.PageSize() == o.PageSize() && b.PageStride() == o.PageStride() && b.mem.First == o.mem.First &&
+		slices.Equal(b.mem.Banks, o.mem.Banks) && reflect.DeepEqual(b.dist, o.dist)
 }
 
 // setWordsLocked changes a parameter on the host.
@@ -275,7 +275,7 @@ func (ps *params) restore(t *part, made []*Buffer) error {
 	for _, p := range t.image.Params {
 		var b *Buffer
 		if p.Kind == tracebuf.BufferAddr {
-			if b = made[p.Buffer]; p.Pages != b.pages {
+			if b = made[p.Buffer]; p.Pages != b.mem.Pages {
 				b = b.part(p.First, p.Pages)
 			}
 		}

@@ -218,7 +218,7 @@ func among(all, bufs []*Buffer) (byteRanges, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("buffer %q is none of the trace's: give only buffers of its programs", b.name)
 		}
-		start := b.first * b.PageSize()
+		start := b.mem.First * b.PageSize()
 		out[all[i]] = append(out[all[i]], tracebuf.ByteRange{Start: start, End: start + b.Size()})
 	}
 	for b := range out {

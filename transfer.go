@@ -45,8 +45,7 @@ func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 		return nil, err
 	}
 	p = &Pending{b: b, q: q, n: len(dst)}
-	m := b.memory()
-	if err := m.StartRead(ctx, q.q, &p.transfer, off, dst); err != nil {
+	if err := b.mem.StartRead(ctx, q.q, &p.transfer, off, dst); err != nil {
 		return nil, q.d.failed(fmt.Sprintf("read buffer %q", b.name), err)
 	}
 	return p, nil
@@ -65,8 +64,8 @@ func (q *Queue) checkTransfer(ctx context.Context, name string, op captureOp, b 
 
 // read reads from the buffer through a queue, unobserved, and waits for the data.
 func (b *Buffer) read(ctx context.Context, q *dispatch.Queue, off int, dst []byte) error {
-	p, m := &Pending{b: b}, b.memory()
-	if err := m.StartRead(ctx, q, &p.transfer, off, dst); err != nil {
+	p := &Pending{b: b}
+	if err := b.mem.StartRead(ctx, q, &p.transfer, off, dst); err != nil {
 		return err
 	}
 	return p.wait(ctx)
@@ -74,8 +73,7 @@ func (b *Buffer) read(ctx context.Context, q *dispatch.Queue, off int, dst []byt
 
 // write writes to the buffer through a queue, unobserved.
 func (b *Buffer) write(ctx context.Context, q *dispatch.Queue, off int, data []byte) error {
-	m := b.memory()
-	return m.Write(ctx, q, off, data)
+	return b.mem.Write(ctx, q, off, data)
 }
 
 // Pending is a read, or a write from pinned host memory, that was put into a queue. Its methods may be called from any
