@@ -398,12 +398,12 @@ func (l *lateStores) store(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kept = append(l.kept, f); !l.late {
-		l.landLocked()
+		l.land()
 	}
 }
 
-// landLocked lets everything arrive.
-func (l *lateStores) landLocked() {
+// land lets everything arrive. Called with mu held.
+func (l *lateStores) land() {
 	for _, f := range l.kept {
 		f()
 	}
@@ -413,7 +413,7 @@ func (l *lateStores) landLocked() {
 func (l *lateStores) load() *emu.Chip {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.landLocked()
+	l.land()
 	return l.Chip
 }
 

@@ -9,5 +9,3 @@ func machine() (cpu, kernel string) { return "", "" }
 
 // processorTime isn't asked for here.
 func processorTime() (time.Duration, bool) { return 0, false }
-
-func familyTime() (time.Duration, bool) { return 0, false }

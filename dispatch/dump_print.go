@@ -175,8 +175,8 @@ func (p *dumpPrinter) commands(b []byte, indent string) {
 	}
 }
 
-// ring prints the commands that lie in a ring between the pages released and the pages published. Readers release pages by
-// the block and late, so most of what is listed has been executed.
+// ring prints the commands that lie in a ring between what was given back and what was published. Readers give pages
+// back by the block and late, so most of what is listed has been worked through.
 func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published uint32, proc chip.Processor) {
 	r, ok := p.d.Region(name, q.Dispatch)
 	if !ok || len(r.Data) < page {
@@ -342,9 +342,6 @@ func (p *dumpPrinter) core(c CoreState) {
 	for i := range c.Processors {
 		at := &c.Processors[i]
 		p.printf("    %-7v %-4s after %d kernels: %s\n", chip.Processor(i), at.Waypoint, at.Kernels, c.Explain(chip.Processor(i)))
-		if at.Engine != "" {
-			p.printf("            its engines: %s\n", at.Engine)
-		}
 	}
 }
 

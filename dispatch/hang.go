@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// HangError is returned when a queue makes no progress. Error is one line; Detail describes the device.
+// HangError says that a queue stopped moving. Error is one line; Detail describes the device.
 type HangError struct {
 	Queue   int    // number of the queue
 	Waiting string // what the caller waited for
@@ -61,7 +61,7 @@ func (e *HangError) Detail() string {
 	return b.String()
 }
 
-// CoreState is the state of a Tensix core, as its L1 has it.
+// CoreState is what a Tensix core's L1 says that it is doing.
 type CoreState struct {
 	Core       chip.Core                          `json:"core"`
 	Kind       string                             `json:"kind"`        // "worker", "prefetch", "dispatch", "mirror"
@@ -85,9 +85,6 @@ type ProcessorState struct {
 	Waypoint string `json:"waypoint"` // up to four characters that name a place in the firmware or kernel
 	Detail   uint32 `json:"detail"`   // what the waypoint says of it
 	Kernels  uint32 `json:"kernels"`  // kernels run since bring-up
-	// Engine says what the first instruction waits for that a T core has given to the Tensix engines and they have not
-	// executed; empty if there is none, and if the device can't tell.
-	Engine string `json:"engine,omitempty"`
 }
 
 // Busy reports whether the core has something to do.
@@ -102,9 +99,6 @@ func (s CoreState) String() string {
 	fmt.Fprintf(&b, "core %v (%s): go %#08x, launch message %d;", s.Core, s.Kind, s.Go, s.LaunchRead)
 	for i, p := range s.Processors {
 		fmt.Fprintf(&b, " %v at %s(%#x) after %d kernels", chip.Processor(i), p.Waypoint, p.Detail, p.Kernels)
-		if p.Engine != "" {
-			fmt.Fprintf(&b, " (its engines: %s)", p.Engine)
-		}
 	}
 	return b.String()
 }
@@ -133,11 +127,6 @@ func (d *Device) readCore(c chip.Core) (CoreState, []byte) {
 	for i := range s.Processors {
 		at := b[l1.CoreState-l1.Mailbox+uint32(i)*l1.CoreStateSize:]
 		s.Processors[i] = ProcessorState{Waypoint: waypoint(at[:4]), Detail: le.Uint32(at[4:]), Kernels: le.Uint32(at[8:])}
-	}
-	if xy, err := d.ch.Virtual(c); err == nil && s.Busy() {
-		for thread := range 3 {
-			s.Processors[chip.TRISC0+chip.Processor(thread)].Engine = d.kd.EngineWait(xy, thread)
-		}
 	}
 	return s, b
 }
@@ -178,8 +167,8 @@ func (q *Queue) hang(what string, cause error, locked bool) error {
 	return q.fail(q.hangErrorLocked(what, cause, locked))
 }
 
-// hangErrorLocked collects the state of the device for an error, and writes its file. Of the queue's locks life.mu is held,
-// and mu if locked is set.
+// hangErrorLocked collects the state of the device for an error, and writes its file. Called with life held; locked says
+// whether mu is as well.
 func (q *Queue) hangErrorLocked(what string, cause error, locked bool) error {
 	if u := q.d.up; u != nil {
 		if err := u.Check(); err != nil {

@@ -2,7 +2,8 @@ package dispatch
 
 import "fmt"
 
-// Variant is how a run of a program was encoded: which of its commands it has. [Image.AppendRun] returns it.
+// Variant says how a run of a program was encoded: which of its commands it has. It is what [Image.AppendRun] returned for
+// the run.
 type Variant uint8
 
 const (
@@ -10,7 +11,7 @@ const (
 	withTexts                        // it begins with the commands that bring the kernels
 )
 
-// Inline reports whether the run has its arguments among the commands. Otherwise they lie in DRAM beside the kernels, for
+// Inline says whether the run has its arguments among the commands. Those of another one lie in DRAM beside the kernels, for
 // all runs that have the same.
 func (v Variant) Inline() bool { return v&residentArgs == 0 }
 
@@ -51,8 +52,8 @@ func (im *Image) AppendRun(dst []byte, st *State, dispatcher Dispatcher, id uint
 	return f.build(dst, f.main.bytes, &p, dispatcher, id), im.variant(f, &p)
 }
 
-// AppendInlineRun appends a run in place of one that isn't [Variant.Inline]: the arguments are among the commands. They are
-// those that the run has, whatever has been changed since.
+// AppendInlineRun is AppendRun in the place of a run that isn't [Variant.Inline]: the arguments are among the commands.
+// They are those that the run has, whatever has been changed since.
 func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
 	main := im.main.bytes
 	if im.changed {

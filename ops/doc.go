@@ -9,12 +9,14 @@
 //	s, err := d.Add(ctx, a, b)
 //	h, err = d.ToHost(ctx, s)
 //
-// Products of matrices of BFloat16 in tile layout run on the Tensix engines of all cores (see [Device.Matmul]), with the same
-// bits on every backend.
+// Sums, differences and products of floats in tile layout, [Device.Relu] and [Device.Matmul] run on the Tensix engines, with
+// the same bits on every backend. Their packers round to bfloat16 to nearest, with ties away from zero, take subnormal numbers for
+// zero and make infinities of NaNs. Results in row-major layout and results of integers are computed by the RISC-V cores, as
+// [Device.ToLayout] and other copies are; TT-NN refuses or converts row-major operands of some of these operations.
 //
-// All other results are those of plain arithmetic, bit for bit: integers wrap around; floats are rounded to single precision
+// Results of RISC-V cores are those of plain arithmetic, bit for bit: integers wrap around; floats are rounded to single precision
 // after each addition and multiplication, to nearest with ties to even, and to bfloat16 once at the end. Every NaN result is
-// the quiet NaN 0x7FC00000. Their kernels compute with integer instructions of the RISC-V cores, which is slow.
+// the quiet NaN 0x7FC00000. They are computed with integer instructions, which is slow.
 //
 // The padding of tiles is zero in every result.
 //

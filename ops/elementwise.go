@@ -9,12 +9,21 @@ import (
 )
 
 // Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
+//
+// Tiles of BFloat16 and Float32 are added by the engines, if the result is in tile layout too, as they are by TT-NN: of BFloat16 by
+// the matrix unit with sums in 32 bits, rounded once; of Float32 by the vector unit, which takes subnormal numbers for zero.
 func (d *Device) Add(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::add", opAdd, a, b, opts)
 }
 
+// Subtract subtracts the second tensor from the first, of the same data type. A dimension that is 1 in one of them is repeated.
+// See [Device.Add].
+func (d *Device) Subtract(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.binary(ctx, "ttnn::subtract", opSubtract, a, b, opts)
+}
+
 // Multiply multiplies two tensors of the same data type, element by element. A dimension that is 1 in one of them is
-// repeated.
+// repeated. See [Device.Add].
 func (d *Device) Multiply(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::multiply", opMultiply, a, b, opts)
 }
@@ -93,8 +102,11 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 		name = "ttnn::prim::binary"
 	}
 	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
-		if sameShards(out, a, b) && c.hasShards(out) {
+		switch {
+		case sameShards(out, a, b) && c.hasShards(out):
 			return c.runInShards(op, out, a, b)
+		case onEngines(out, a, b):
+			return c.run(engineBinary(op, out, a, b))
 		}
 		return c.run(job{
 			kernel: kernelElementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
@@ -111,8 +123,11 @@ func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *
 // unaryFrom is unary for a result that starts at an offset in the tensor.
 func (c *call) unaryFrom(op uint32, name, class string, args func() []graph.Arg, a *Tensor, begin [4]int, s Spec) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		if op == opRelu && sameShards(out, a) && c.hasShards(out) {
+		switch {
+		case op == opRelu && sameShards(out, a) && c.hasShards(out):
 			return c.runInShards(op, out, a)
+		case op == opRelu && onEngines(out, a):
+			return c.run(engineUnary("relu", out, a))
 		}
 		words := []uint32{op}
 		for _, n := range begin {

@@ -5,29 +5,63 @@ import "github.com/reprise-tt/reprise/kernels"
 // engineFormats are the formats that data types have in the engines, for those that the engines compute with.
 var engineFormats = map[DataType]kernels.Format{BFloat16: kernels.BF16, Float32: kernels.FP32}
 
-// onEngines reports whether the engines compute a result: all tensors are tiles, the operands bfloat16 and the result a float.
+// onEngines reports whether the engines compute a result: all tensors are floats in tile layout, the operands of one data type.
 func onEngines(out *Tensor, in ...*Tensor) bool {
 	for _, t := range in {
-		if t.geo.spec.Layout != Tile || t.geo.spec.DType != BFloat16 {
+		if t.geo.spec.Layout != Tile || !t.geo.spec.DType.Float() {
 			return false
 		}
 	}
 	return out.geo.spec.Layout == Tile && out.geo.spec.DType.Float()
 }
 
-// engineKernel returns the name of an engines' kernel for the formats of operands and result.
-func engineKernel(name string, in, out *Tensor) string {
-	return "compute/" + name + "_" + engineFormats[in.geo.spec.DType].String() + "_" + engineFormats[out.geo.spec.DType].String()
+// engineKernel is a kernel of the engines, of which each thread has an image.
+type engineKernel struct {
+	name     string   // of its source in kernels/compute
+	function string   // of elements of the result, by its name in the compute API, or empty
+	args     []uint32 // arguments after those of each core: first tile of the result, number of tiles
+}
+
+// images returns the names of the images for TRISC0, TRISC1 and TRISC2, for data types of operands and result. An image is named
+// after what it depends on.
+func (k *engineKernel) images(in, out DataType) [3]string {
+	from, to, function := "_"+engineFormats[in].String(), "_"+engineFormats[out].String(), ""
+	if k.function != "" {
+		function = "_" + k.function
+	}
+	name := "compute/" + k.name
+	return [3]string{name + from + ".unpack", name + function + from + ".math", name + to + ".pack"}
 }
 
 // matmulBlock is the number of tiles of a product that a core computes at once; kBlock in kernels/blocks.h.
 const matmulBlock = 4
 
-// matmulOnEngines returns the job that computes a product of tiles.
-func matmulOnEngines(out, a, b *Tensor) job {
+// engineMatmul returns the job that multiplies matrices of tiles.
+func engineMatmul(out, a, b *Tensor) job {
 	return job{
-		kernel: kernelMatmulReader, engine: engineKernel("matmul", a, out), out: out, in: []*Tensor{a, b},
-		engineArgs: []uint32{uint32(out.geo.wide), uint32(a.geo.wide)},
-		buffers:    []ring{{a.geo.pageBytes, 2}, {b.geo.pageBytes, 2 * matmulBlock}, {out.geo.pageBytes, 2}},
+		kernel: kernelMatmulReader, out: out, in: []*Tensor{a, b},
+		engine:  &engineKernel{name: "matmul", args: []uint32{uint32(out.geo.wide), uint32(a.geo.wide)}},
+		buffers: []ring{{out.geo.pageBytes, 2}, {a.geo.pageBytes, 2}, {b.geo.pageBytes, 2 * matmulBlock}},
+	}
+}
+
+// engineRight is the circular buffer of a second operand; kRight in kernels/blocks.h.
+const engineRight = 2
+
+// engineBinary returns the job that computes an operation on the elements of two tensors of tiles.
+func engineBinary(op uint32, out, a, b *Tensor) job {
+	return job{
+		kernel: kernelTileReader, args: []uint32{2}, out: out, in: []*Tensor{a, b}, allCores: true,
+		engine:  &engineKernel{name: "binary", args: []uint32{op, engineRight}},
+		buffers: rings(2, out.geo.pageBytes, a.geo.pageBytes, b.geo.pageBytes),
+	}
+}
+
+// engineUnary returns the job that computes a function of the elements of a tensor of tiles.
+func engineUnary(function string, out, a *Tensor) job {
+	return job{
+		kernel: kernelTileReader, args: []uint32{1}, out: out, in: []*Tensor{a},
+		engine:  &engineKernel{name: "unary", function: function},
+		buffers: rings(2, out.geo.pageBytes, a.geo.pageBytes),
 	}
 }

@@ -1,13 +1,13 @@
 package ops
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -18,12 +18,10 @@ type job struct {
 	out    *Tensor
 	in     []*Tensor
 
-	engine     string   // kernel of the engines, or empty
-	engineArgs []uint32 // its arguments after those of each core: first tile of the result, number of tiles
-
-	buffers  []ring    // circular buffers by index
-	allCores bool      // the program is on all workers, not only on those with a page of the result
-	sharded  []*Tensor // place the circular buffers in these tensors instead: every core has a shard of each
+	engine   *engineKernel // computes what kernel reads, or nil
+	buffers  []ring        // circular buffers by index
+	allCores bool          // the program is on all workers, not only on those with a page of the result
+	sharded  []*Tensor     // place the circular buffers in these tensors instead: every core has a shard of each
 }
 
 // ring is the size of a circular buffer: bytes of a page, and number of pages.
@@ -44,7 +42,7 @@ func (c *call) run(j job) error {
 	on, shares := split(d.q.Workers(), j.out.geo.pages)
 	switch {
 	case j.sharded != nil:
-		on = j.out.geo.sharding.Cores
+		on, shares = inShards(j.out.geo.sharding)
 	case j.allCores:
 		on = []chip.Range{d.q.Workers()}
 	}
@@ -84,14 +82,14 @@ func (c *call) program(j *job, on []chip.Range, shares map[chip.Core]share, comm
 	if x := d.cache[key]; x != nil {
 		return x, j.set(x, common)
 	}
-	if err := d.refuseLocked(&CacheMissError{Op: j.kernel, Key: key, Err: reprise.ErrInCapture}); err != nil {
+	if err := d.refuseLocked(&CacheMissError{Op: j.name(), Key: key, Err: reprise.ErrInCapture}); err != nil {
 		return nil, err
 	}
 	list, err := c.kernels(j, on, shares, common)
 	if err != nil {
 		return nil, err
 	}
-	x, err := d.dev.Load(c.ctx, &reprise.Program{Name: cmp.Or(j.engine, j.kernel), Kernels: list, CircularBuffers: j.circular(on)})
+	x, err := d.dev.Load(c.ctx, &reprise.Program{Name: j.name(), Kernels: list, CircularBuffers: j.circular(on)})
 	if err != nil {
 		return nil, err
 	}
@@ -111,14 +109,27 @@ func (c *call) kernels(j *job, on []chip.Range, shares map[chip.Core]share, comm
 		return err
 	}
 	err := add(j.kernel, chip.BRISC, common, nil)
-	if j.engine == "" {
+	if j.engine == nil {
 		return list, err
 	}
-	err = errors.Join(err, add(kernelTileWriter, chip.NCRISC, j.result(common), nil))
-	for i, thread := range engineThreads {
-		err = errors.Join(err, add(j.engine+thread, chip.TRISC0+chip.Processor(i), nil, j.engineArgs))
+	if j.sharded == nil {
+		err = errors.Join(err, add(kernelTileWriter, chip.NCRISC, j.result(common), nil))
+	}
+	for i, name := range j.engine.images(j.in[0].geo.spec.DType, j.out.geo.spec.DType) {
+		err = errors.Join(err, add(name, chip.TRISC0+chip.Processor(i), nil, j.engine.args))
 	}
 	return list, err
+}
+
+// name returns the name of the kernel that computes.
+func (j *job) name() string {
+	switch {
+	case j.engine == nil:
+		return j.kernel
+	case j.engine.function != "":
+		return j.engine.function
+	}
+	return j.engine.name
 }
 
 // result returns those common arguments that describe the result.
@@ -133,7 +144,7 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 			return err
 		}
 	}
-	if j.engine != "" {
+	if j.engine != nil && j.sharded == nil {
 		if err := x.SetCommonArgs(kernelTileWriter, j.result(common)); err != nil {
 			return err
 		}
@@ -143,7 +154,10 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 
 // key identifies the program in the cache. Addresses are not part of it: each run sets its own.
 func (j *job) key() string {
-	parts := []string{j.kernel, j.engine, fmt.Sprint(j.args, j.engineArgs)}
+	parts := []string{j.kernel, fmt.Sprint(j.args)}
+	if j.engine != nil {
+		parts = append(parts, fmt.Sprint(*j.engine))
+	}
 	for _, t := range append([]*Tensor{j.out}, j.in...) {
 		parts = append(parts, t.geo.spec.String())
 	}
@@ -162,15 +176,24 @@ func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
 	}
 	var out []reprise.CircularBuffer
 	for i, r := range j.buffers {
-		if r.pages > 0 {
-			out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: ceil(r.page, 64) * 64, Pages: r.pages})
-		}
+		out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: ceil(r.page, 64) * 64, Pages: r.pages})
 	}
 	return out
 }
 
 // share is the pages of a result that one core computes.
 type share struct{ first, pages uint32 }
+
+// inShards returns the cores of shards, and the share of each: its shard.
+func inShards(s *allocator.ShardSpec) ([]chip.Range, map[chip.Core]share) {
+	shares := map[chip.Core]share{}
+	for _, r := range s.Cores {
+		for c := range r.Cores() {
+			shares[c] = share{0, uint32(s.Shard[0] * s.Shard[1])}
+		}
+	}
+	return s.Cores, shares
+}
 
 // split divides the pages of a result among cores, column by column. It returns the cores that have pages, and their shares.
 func split(workers chip.Range, pages int) ([]chip.Range, map[chip.Core]share) {

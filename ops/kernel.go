@@ -22,11 +22,10 @@ const (
 	kernelArgMax      = "argmax"
 
 	kernelMatmulReader = "matmul_reader"
+	kernelTileReader   = "tile_reader"
+	kernelShardTiles   = "shard_tiles"
 	kernelTileWriter   = "tile_writer"
 )
-
-// engineThreads are what the names of the images of an engine's kernel end in: those for TRISC0, TRISC1 and TRISC2.
-var engineThreads = [3]string{".unpack", ".math", ".pack"}
 
 // Operations of kernelElementwise and kernelShards, with the kernels' numbers.
 const (
@@ -34,6 +33,7 @@ const (
 	opRelu
 	opAdd
 	opMultiply
+	opSubtract
 )
 
 func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {

@@ -10,10 +10,11 @@ import (
 // Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1 in one of the tensors. The
 // result has the operands' data type or that of [WithDataType], to which it is converted once, at the end.
 //
-// Tiles of BFloat16 are multiplied by the engines, if the result is in tile layout too: with all bits of the operands (HiFi4)
-// and sums in 32 bits, whatever the data type of the result. The error of a sum is at most 2^-12 of the sum of the absolute
-// values of its products; rounding to BFloat16 adds 2^-8 of the result. TT-NN's default for bfloat16 is half the phases (HiFi2)
-// and sums in 16 bits; its options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
+// Tiles of floats are multiplied by the engines, if the result is in tile layout too: with all bits of the operands (HiFi4) and
+// sums in 32 bits, whatever the data types. Of BFloat16, the error of a sum is at most 2^-12 of the sum of the absolute values
+// of its products; rounding to BFloat16 adds 2^-8 of the result. Of Float32 the engines take 11 bits of the significand (TF32),
+// as in TT-NN: each product adds an error of 2^-10 of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums
+// in 16 bits; its options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
 //
 // For any other tensors each element is the sum of its products in the order of their indices; products and sums are rounded
 // to single precision, and integers are summed in 32 bits.
@@ -43,7 +44,7 @@ func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 		args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(s.DType), text(s.Memory)} }
 		return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 			if onEngines(out, a, b) {
-				return c.run(matmulOnEngines(out, a, b))
+				return c.run(engineMatmul(out, a, b))
 			}
 			return c.run(job{
 				kernel: kernelMatmul, out: out, in: []*Tensor{a, b},

@@ -122,7 +122,7 @@ func TestLog(t *testing.T) {
 	stop()
 	for _, part := range [][]string{
 		{"level=INFO", "msg=ttnn::relu", "device=0", "level=1", "took="}, {"level=DEBUG", "msg=UnaryDeviceOperation", "level=3"},
-		{"level=ERROR", "msg=ttnn::slice", "error="}, {"level=DEBUG", "msg=run", "name=elementwise", "queues=[0]"}, {"level=ERROR", "msg=allocate", "error="},
+		{"level=ERROR", "msg=ttnn::slice", "error="}, {"level=DEBUG", "msg=run", "name=relu", "queues=[0]"}, {"level=ERROR", "msg=allocate", "error="},
 	} {
 		if !slices.ContainsFunc(strings.Split(text.String(), "\n"), func(line string) bool {
 			return !slices.ContainsFunc(part, func(p string) bool { return !strings.Contains(line, p) })
@@ -158,7 +158,7 @@ func TestOnTimeline(t *testing.T) {
 		}
 		return spans[i]
 	}
-	op, run := at("ttnn::relu"), at("elementwise")
+	op, run := at("ttnn::relu"), at("relu")
 	if op.Start > run.Start || op.End < run.End {
 		t.Errorf("the operation %v..%v doesn't hold the run %v..%v", op.Start, op.End, run.Start, run.End)
 	}

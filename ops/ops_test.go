@@ -143,13 +143,13 @@ type shardsOf struct {
 	high, wide int
 }
 
-// onEngines reports whether the engines compute a result from tensors: they do for tiles of bfloat16.
+// onEngines reports whether the engines compute a result from tensors: they do for tiles of floats.
 func onEngines(in ...*ops.Tensor) bool {
-	return !slices.ContainsFunc(in, func(t *ops.Tensor) bool { return t.Spec().Layout != ops.Tile || t.Spec().DType != ops.BFloat16 })
+	return !slices.ContainsFunc(in, func(t *ops.Tensor) bool { return t.Spec().Layout != ops.Tile || !t.Spec().DType.Float() })
 }
 
 // operations are the operations that check runs, by kernel.
-var operations = [][]string{{"add", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}}
+var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}}
 
 // check runs a drawn operation of a list, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
@@ -182,7 +182,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 	a := values(t, "a", da, dt)
 	ta := put("a", a)
 	switch op := rapid.SampledFrom(names).Draw(t, "op"); op {
-	case "add", "multiply":
+	case "add", "subtract", "multiply":
 		db := da
 		for i := range db {
 			if rapid.Bool().Draw(t, "broadcast") {
@@ -194,13 +194,14 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		if rapid.Bool().Draw(t, "swap") {
 			a, p, ta, tp = p, a, tp, ta
 		}
-		if op == "add" {
-			same(t, op, get(keep(b.Add(b.ctx, ta, tp))), add(a, p))
-		} else {
-			same(t, op, get(keep(b.Multiply(b.ctx, ta, tp))), multiply(a, p))
-		}
+		f := b.binary(op, ta, tp)
+		same(t, op, get(keep(f.device(b.ctx, ta, tp))), f.host(a, p))
 	case "relu":
-		same(t, op, get(keep(b.Relu(b.ctx, ta))), relu(a))
+		want := relu
+		if onEngines(ta) {
+			want = b.engines().relu
+		}
+		same(t, op, get(keep(b.Relu(b.ctx, ta))), want(a))
 	case "repeat":
 		times := [4]int{rapid.IntRange(1, 2).Draw(t, "n times"), rapid.IntRange(1, 2).Draw(t, "c times"), rapid.IntRange(1, 2).Draw(t, "h times"), rapid.IntRange(1, 2).Draw(t, "w times")}
 		same(t, op, get(keep(b.Repeat(b.ctx, ta, times[:]))), repeat(a, times))
@@ -261,7 +262,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		tp := put("b", p)
 		want := matmul
 		if onEngines(ta, tp) {
-			want = enginesOf(b.dev.Arch()).matmul
+			want = b.engines().matmul
 		}
 		same(t, op, get(keep(b.Matmul(b.ctx, ta, tp, ops.WithDataType(to)))), want(a, p, to))
 	case "argmax":
@@ -333,9 +334,10 @@ func fixed(b *bench) {
 	c, tc := up([4]int{1, 1, 32, 32}, ops.Tile, ops.Interleaved(allocator.L1))
 	e, te := up([4]int{1, 1, 5, 7}, ops.RowMajor, ops.Interleaved(allocator.DRAM))
 	f, tf := up([4]int{1, 1, 7, 3}, ops.RowMajor, ops.Sharded(allocator.HeightSharded, 3, 3, chip.Grid(3, 1)))
-	down(add(a, c))(b.Add(b.ctx, ta, tc))
-	down(multiply(a, c))(b.Multiply(b.ctx, ta, tc))
-	down(relu(a))(b.Relu(b.ctx, ta))
+	down(b.engines().add(a, c))(b.Add(b.ctx, ta, tc))
+	down(b.engines().multiply(a, c))(b.Multiply(b.ctx, ta, tc))
+	down(b.engines().relu(a))(b.Relu(b.ctx, ta))
+	down(subtract(e, e))(b.Subtract(b.ctx, te, te))
 	down(repeat(e, [4]int{1, 2, 1, 2}))(b.Repeat(b.ctx, te, []int{1, 2, 1, 2}))
 	down(concat(a, c, 0))(b.Concat(b.ctx, []*ops.Tensor{ta, tc}, 0))
 	down(matmul(e, f, ops.BFloat16))(b.Matmul(b.ctx, te, tf))
@@ -347,6 +349,6 @@ func fixed(b *bench) {
 	shards := ops.Sharded(allocator.BlockSharded, 32, 32, chip.Grid(1, 2))
 	g, tg := up([4]int{2, 1, 32, 32}, ops.Tile, shards)
 	h, th := up([4]int{2, 1, 32, 32}, ops.Tile, shards)
-	down(add(g, h))(b.Add(b.ctx, tg, th))
+	down(b.engines().add(g, h))(b.Add(b.ctx, tg, th))
 	down(concat(concat(a, c, 0), g, 0))(b.Concat(b.ctx, []*ops.Tensor{ta, tc, tg}, 0))
 }

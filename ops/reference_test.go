@@ -82,6 +82,10 @@ func add(a, b *plain) *plain {
 	return pairwise(a, b, func(x, y int64) int64 { return x + y }, func(x, y float32) float32 { return x + y })
 }
 
+func subtract(a, b *plain) *plain {
+	return pairwise(a, b, func(x, y int64) int64 { return x - y }, func(x, y float32) float32 { return x - y })
+}
+
 func multiply(a, b *plain) *plain {
 	return pairwise(a, b, func(x, y int64) int64 { return x * y }, func(x, y float32) float32 { return x * y })
 }

@@ -54,6 +54,13 @@ func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 		at = append(at, uint32(i))
 	}
 	g := out.geo
+	if onEngines(out, in...) {
+		kernel := &engineKernel{name: "binary", args: []uint32{op, at[len(at)-1]}}
+		if op == opRelu {
+			kernel = &engineKernel{name: "unary", function: "relu"}
+		}
+		return c.run(job{kernel: kernelShardTiles, args: []uint32{uint32(len(tensors) - 1)}, engine: kernel, out: out, in: in, sharded: tensors})
+	}
 	elements := g.sharding.Shard[0] * g.sharding.Shard[1] * g.pageBytes / g.spec.DType.Size()
 	return c.run(job{
 		kernel: kernelShards, args: []uint32{op, uint32(g.spec.DType), uint32(elements), at[0], at[len(at)-1]}, out: out, in: in, sharded: tensors,

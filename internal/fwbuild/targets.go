@@ -19,12 +19,28 @@ type target struct {
 	sources []string // relative to the module's root, in link order; a kernel has one
 	defines []string // preprocessor definitions
 
-	// Of compute kernels only: each is three files, whose names begin with output.
-	compute *kernels.ComputeSource
+	// Of compute kernels only: output is what the names of their three images begin with.
+	compute *computeTarget
 
 	// Of firmware only.
 	script  string   // linker script
 	symbols []string // linker symbols, name=value
+}
+
+// computeTarget is how a compute kernel is compiled. An image is named after what it depends on: the unpack thread's after the
+// format of the operands, the math thread's after that and the function, the pack thread's after the format of the result.
+type computeTarget struct {
+	function string // of the elements of a result, or empty
+	source   kernels.ComputeSource
+}
+
+// names returns what the names of the images of TRISC0, TRISC1 and TRISC2 end in.
+func (c *computeTarget) names() [3]string {
+	in, out, function := c.source.Formats[1], c.source.Formats[0], ""
+	if c.function != "" {
+		function = "_" + c.function
+	}
+	return [3]string{fmt.Sprintf("_%v.unpack.elf", in), fmt.Sprintf("%s_%v.math.elf", function, in), fmt.Sprintf("_%v.pack.elf", out)}
 }
 
 // A form is the form in which the linker's output is committed.
@@ -44,7 +60,6 @@ const (
 	kernelSource   = "kernels/src"
 	digitsSource   = "examples/digits/kernels"
 	hwtestSource   = "hwtest/kernels"
-	benchSource    = "bench/kernels"
 	opsSource      = "ops/kernels"
 	opsCompute     = "ops/kernels/compute"
 	relaySource    = "dispatch/firmware/relay/src"
@@ -92,24 +107,36 @@ func relayTargets(root string) ([]target, error) {
 	}), err
 }
 
+// opsFunctions are the functions of elements that operations have, by the name of their functions in the compute API.
+var opsFunctions = []string{
+	"relu",
+}
+
 // opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines for the
 // formats of operands and result that they support.
 func opsTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, opsSource, "", elfFile)
 	for _, arch := range arches {
-		for _, k := range []struct {
-			name    string
-			in, out kernels.Format
-		}{
-			{"matmul", kernels.BF16, kernels.BF16},
-			{"matmul", kernels.BF16, kernels.FP32},
-		} {
-			targets = append(targets, target{
-				output:  fmt.Sprintf("%v/compute/%s_%v_%v", arch, k.name, k.in, k.out),
-				arch:    arch,
-				sources: []string{opsCompute + "/" + k.name + ".cpp"},
-				compute: &kernels.ComputeSource{Formats: map[int]kernels.Format{0: k.in, 1: k.in, 2: k.out}, Fidelity: kernels.HiFi4, WideDst: true},
-			})
+		add := func(kernel, function string, in, out kernels.Format) {
+			t := target{output: fmt.Sprintf("%v/compute/%s", arch, kernel), arch: arch, sources: []string{opsCompute + "/" + kernel + ".cpp"}}
+			if function != "" {
+				t.defines = []string{"FUNCTION=" + function + "_tile"}
+			}
+			t.compute = &computeTarget{function, kernels.ComputeSource{
+				Formats: map[int]kernels.Format{0: out, 1: in, 2: in}, Fidelity: kernels.HiFi4, WideDst: true,
+			}}
+			if in == kernels.FP32 && kernel != "matmul" { // with all bits
+				t.compute.source.UnpackToDst = []int{1, 2}
+			}
+			targets = append(targets, t)
+		}
+		add("matmul", "", kernels.BF16, kernels.FP32)
+		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
+			add("matmul", "", f, kernels.BF16)
+			add("binary", "", f, f)
+			for _, function := range opsFunctions {
+				add("unary", function, f, f)
+			}
 		}
 	}
 	return targets, err

@@ -22,9 +22,6 @@ type toolchain struct {
 	work   string // for intermediate files
 }
 
-// computeThreads are what the names of a compute kernel's images end in: those of TRISC0, TRISC1 and TRISC2.
-var computeThreads = [3]string{".unpack.elf", ".math.elf", ".pack.elf"}
-
 // images builds a target: its images by their paths below the images directory.
 func (t toolchain) images(target target) (map[string][]byte, error) {
 	if target.compute == nil {
@@ -32,15 +29,15 @@ func (t toolchain) images(target target) (map[string][]byte, error) {
 		return map[string][]byte{target.output: image}, err
 	}
 	var warnings bytes.Buffer
-	source := *target.compute
+	source := target.compute.source
 	source.Source = t.source(target, &warnings)
 	files, err := kernels.CompileComputeELF(t.ctx, source)
 	if err = refusal(err, &warnings); err != nil {
 		return nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
 	}
 	made := map[string][]byte{}
-	for i, thread := range computeThreads {
-		made[target.output+thread] = files[i]
+	for i, name := range target.compute.names() {
+		made[target.output+name] = files[i]
 	}
 	return made, nil
 }

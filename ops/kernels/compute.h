@@ -1,9 +1,7 @@
 // The operations on elements.
 #pragma once
+#include "operations.h"
 #include "tensor.h"
-
-// The operations, with the host's numbers.
-enum Operation : uint32_t { kCopy, kRelu, kAdd, kMultiply };
 
 // compute takes and returns 32-bit integers, or the bits of single-precision floats.
 static inline uint32_t compute(uint32_t op, bool floats, uint32_t a, uint32_t b) {
@@ -11,6 +9,7 @@ static inline uint32_t compute(uint32_t op, bool floats, uint32_t a, uint32_t b)
     case kRelu: return a & kSign && (!floats || a <= (kSign | kInfinity)) ? 0 : a;
     case kAdd: return floats ? f32_add(a, b) : a + b;
     case kMultiply: return floats ? f32_mul(a, b) : a * b;
+    case kSubtract: return floats ? f32_add(a, b ^ kSign) : a - b;
     default: return a;
     }
 }

@@ -208,9 +208,7 @@ func (e *engines) take(op *engineOp) {
 			e.Arrived(n, tensix.Configuration)
 			e.Arrived(n, tensix.GPRs)
 		}
-		if e.PushRun(n, op.v, op.expand) {
-			e.ran = true
-		}
+		e.Push(n, op.v, op.expand)
 	case opStoreMOP:
 		e.StoreMOP(n, int(op.at), op.v)
 	case opStoreGPR:

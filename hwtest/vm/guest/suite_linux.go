@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
-// builtin returns a command that is part of this program, so that a machine needs no other files; nil if the name is
-// unknown.
+// builtin is a command that the program itself is, so that a machine needs no other files; nil if it has none of the name.
 func builtin(name string) func(context.Context, []string) error {
 	switch name {
 	case "hwtest":
@@ -30,7 +29,7 @@ func builtin(name string) func(context.Context, []string) error {
 	return nil
 }
 
-// self is the path of this program, the only one of the machine.
+// self starts this program: there is no other one.
 const self = "/proc/self/exe"
 
 // suite runs the conformance suite: hwtest [-short] [-unsafe] [-run PATTERN] [DEVICE]...
