@@ -15,7 +15,7 @@ type AIClock struct {
 	After  float64 `json:"after"`
 }
 
-// clockTolerance is by how much the clock may move: the firmware's own readings jitter by less.
+// clockTolerance is the most by which the clock may move: the firmware's own readings jitter by less.
 const clockTolerance = 0.005
 
 // Moved reports whether the clock changed by more than its readings jitter.

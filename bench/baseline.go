@@ -22,7 +22,7 @@ const (
 	MemcpyRing = "memcpy_4KiB_into_64MiB_ring"
 	// NonTemporal stores 64 bytes past the caches, from place to place of 64 MiB.
 	NonTemporal = "nt_store_64B"
-	// EmptySyscall is the cheapest system call there is.
+	// EmptySyscall is the cheapest system call.
 	EmptySyscall = "empty_syscall"
 	// TimerRead is time.Now.
 	TimerRead = "timer_read"

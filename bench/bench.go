@@ -16,7 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// Config says what to measure and how often.
+// Config selects what to measure, and how often.
 type Config struct {
 	// Target is the device. Families that measure opening it open it several times, one after the other.
 	Target kmd.Target
@@ -101,7 +101,7 @@ func Families() []Family {
 	return out
 }
 
-// ErrFamily is the error of [Run] for a name in [Config].Families that is none of [Families].
+// ErrFamily is the error of [Run] for a name in [Config].Families that is not among [Families].
 var ErrFamily = errors.New("there is no such family of measurements")
 
 // session is a run of the benchmarks.
@@ -113,7 +113,7 @@ type session struct {
 	marked uint64 // operations done with markers, which are their numbers
 }
 
-// Run measures.
+// Run runs the measurements that the Config selects, and returns their report.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Rounds < 0 || c.Warmup < 0 {
 		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
@@ -175,7 +175,7 @@ func pick(names []string) ([]family, error) {
 	return out, nil
 }
 
-// run measures one family, with a device of its own, so that no family sees what another left behind.
+// run measures one family, with a device of its own, so that no family sees what another has left.
 func (s *session) run(ctx context.Context, f family) (err error) {
 	switch run := func() error { return f.run(ctx, s) }; f.device {
 	case target:
@@ -187,8 +187,8 @@ func (s *session) run(ctx context.Context, f family) (err error) {
 	return f.run(ctx, s)
 }
 
-// leaveOut notes that a family measures nothing here, or nothing of a part if that isn't empty. It is told if the family was asked
-// for by name.
+// leaveOut notes that a family measures nothing here, or nothing of a part if that isn't empty. It is reported if the family
+// was asked for by name.
 func (s *session) leaveOut(family, part, why string) {
 	if slices.Contains(s.config.Families, family) {
 		s.report.LeftOut = append(s.report.LeftOut, LeftOut{Family: family + part, Why: why})
@@ -200,7 +200,7 @@ func (s *session) with(ctx context.Context, do func() error, opts ...reprise.Opt
 	return s.open(ctx, s.config.Target, do, opts)
 }
 
-// withProbe is with for what the host's part alone is measured of.
+// withProbe is with for measurements of the host's part alone.
 func (s *session) withProbe(ctx context.Context, do func() error, opts ...reprise.Option) error {
 	return s.open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), do, opts)
 }
@@ -211,7 +211,7 @@ func (s *session) open(ctx context.Context, t kmd.Target, do func() error, opts 
 	}
 	s.report.Arch = s.dev.Arch().String()
 	defer func() { err = errors.Join(err, s.dev.Close(ctx)); s.dev = nil }()
-	runtime.GC() // what was before isn't collected while this is timed
+	runtime.GC() // earlier garbage isn't collected while this is timed
 	return do()
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/bench/probe"
 )
 
-// Breakdown is what the kernel saw of replays: bursts of submissions on one thread, and the waits between them.
+// Breakdown is what the kernel observed of replays: bursts of submissions on one thread, and the waits between them.
 type Breakdown struct {
 	Replays int `json:"replays"`
 	// Stages are "submit", of the submitting thread alone, and "wait", of all threads of the process: those of an emulated
@@ -63,8 +63,8 @@ const (
 	probeBursts = 10
 )
 
-// breakdown has eBPF watch replays of the smallest trace, on a device of its own. Without Config.EBPF it counts system calls
-// only, and it is no error if that isn't possible.
+// breakdown makes eBPF watch replays of the smallest trace, on a device of its own. Without Config.EBPF it counts system
+// calls only, and it is no error if that isn't possible.
 func (s *session) breakdown(ctx context.Context) (err error) {
 	kinds := []probe.Kind{probe.Calls}
 	if s.config.EBPF {
@@ -243,8 +243,8 @@ func (w *watched) stage(name string, ns float64, threads ...probe.Thread) StageC
 	return c
 }
 
-// jitter ranks what kept the submitting thread. What is left of the bursts' time beyond their median is what no probe
-// sees.
+// jitter ranks the causes that delayed the submitting thread. The rest of the bursts' time beyond their median has a cause
+// that no probe sees.
 func (w *watched) jitter(t probe.Thread) []JitterSource {
 	var out []JitterSource
 	add := func(name string, n uint64, total, longest time.Duration) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Verdict says how a figure has changed.
+// Verdict is how a figure has changed.
 type Verdict string
 
 // Verdicts.
@@ -77,7 +77,7 @@ func Compare(old, cur *Report) []Change {
 	return out
 }
 
-// sameMachine reports whether two machines look the same; kernel and Go may differ.
+// sameMachine reports whether two machines are the same by their descriptions; kernel and Go may differ.
 func (h Host) sameMachine(o Host) bool {
 	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
 }

@@ -102,8 +102,8 @@ func measurePatching(ctx context.Context, s *session) error {
 	return x.Release(ctx)
 }
 
-// measureEvents measures recording an event, the way to the host that waits for it, and handing over from queue to queue
-// and back.
+// measureEvents measures recording an event, the time until the host that waits for it knows, and passing work from queue to
+// queue and back.
 func measureEvents(ctx context.Context, s *session) error {
 	return s.with(ctx, func() error {
 		a, b := s.dev.Queue(0), s.dev.Queue(1)

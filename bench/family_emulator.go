@@ -100,7 +100,7 @@ func (s *session) emulate(ctx context.Context, n int, do func([]emulated) error)
 	return do(chips)
 }
 
-// counter picks what a figure is of.
+// counter selects the quantity that a figure is of.
 type counter struct {
 	name, unit string
 	of         func(Work) uint64
@@ -140,8 +140,7 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 		running.Wait()
 		return errors.Join(errs...)
 	}
-	// By the clock on the wall, and by what this process takes of all processors together, in which others on the machine have
-	// no part.
+	// By wall-clock time, and by the processor time of this process, in which other processes have no part.
 	origin := time.Now()
 	var err error
 	for _, t := range []struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// measureEnqueue measures putting a loaded program into the queue, and the way to its end and back.
+// measureEnqueue measures putting a loaded program into the queue, and the round trip until it has ended.
 func measureEnqueue(ctx context.Context, s *session) error {
 	q := s.dev.Queue(0)
 	for _, shape := range []shape{common, worst} {

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// stamps are two events that take the device's time around what is measured, and the rate of its clock.
+// stamps are two events that record the device's time before and after what is measured, and the rate of its clock.
 type stamps struct {
 	s             *session
 	before, after *reprise.Event

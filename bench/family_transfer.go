@@ -53,7 +53,7 @@ func measureTransfer(ctx context.Context, s *session) error {
 	return nil
 }
 
-// transfers are the ways to move all of a buffer; h is nil where there is no pinned memory.
+// transfers returns the ways to move all of a buffer; h is nil without pinned memory.
 func (s *session) transfers(b *reprise.Buffer, h *reprise.HostBuffer) []*job {
 	q, data := s.dev.Queue(0), make([]byte, b.Size())
 	var jobs []*job

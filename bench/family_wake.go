@@ -30,9 +30,9 @@ var arrivals = []struct {
 	{"soon", 5 * time.Microsecond}, {"200us", 200 * time.Microsecond}, {"4ms", 4 * time.Millisecond},
 }
 
-// measureWake measures how late a wait notices: from when the word that it waits for has changed in host memory to when
-// the waiter runs again. The wait is a queue's own, with all that it looks at between pauses. The word is the measurement's:
-// a goroutine changes it, which knows when, in the place of the device, which doesn't.
+// measureWake measures how late a wait notices: from when the word that it waits for has changed in host memory to when the
+// waiter runs again. The wait is a queue's own, with everything that it polls between pauses. The word is the measurement's:
+// a goroutine changes it in place of the device, and unlike the device knows when.
 func measureWake(ctx context.Context, s *session) error {
 	if runtime.GOMAXPROCS(0) < 2 {
 		s.leaveOut("wake", "", "the waiter and the goroutine that wakes it need a processor each, and the machine has one")

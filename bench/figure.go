@@ -66,7 +66,7 @@ type Ratio struct {
 	Value float64 `json:"value"`
 }
 
-// Peer is what another runtime needs for the same job.
+// Peer is the time of another runtime for the same job.
 type Peer struct {
 	Who   string  `json:"who"`
 	To    string  `json:"to"` // the baseline that Value is a ratio to; empty if Ns is all there is

@@ -7,5 +7,5 @@ import "time"
 // machine returns nothing: the names are only known on Linux.
 func machine() (cpu, kernel string) { return "", "" }
 
-// processorTime isn't asked for here.
+// processorTime reports that the time isn't known.
 func processorTime() (time.Duration, bool) { return 0, false }

@@ -11,9 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/bench/probe"
 )
 
-// Markers is what uprobes saw of operations that are waited for. Each is done a number of times more, separately from what
-// is measured, with a call of probe.MarkSubmitted after its submission and one of probe.MarkCompleted after the wait for its
-// end; no measured path has either.
+// Markers is what uprobes observed of operations that are waited for. Each is done a number of times more, separately from
+// what is measured, with a call of probe.MarkSubmitted after its submission and one of probe.MarkCompleted after the wait
+// for its end; no measured path has either.
 type Markers struct {
 	Operations []Marked `json:"operations"`
 	// Costs is the time that a marker takes the process while a probe is attached, measured before.
@@ -24,7 +24,7 @@ type Markers struct {
 	Lost    probe.Lost      `json:"lost"`
 }
 
-// Marked is what uprobes saw of one operation.
+// Marked is what uprobes observed of one operation.
 type Marked struct {
 	// Figure is the figure that is measured without markers.
 	Figure string `json:"figure"`

@@ -22,7 +22,7 @@ func markedEvents(t *testing.T, c Config) *Report {
 }
 
 // When asked, uprobes see both markers of every operation that is waited for, in the order of what happened, and what a
-// marker costs is said. Unless asked nobody calls one.
+// marker costs is said. Unless asked for, no marker is called.
 func TestMarkers(t *testing.T) {
 	m := probe.Detect()
 	if err := m.Missing(probe.BPF); err != nil {

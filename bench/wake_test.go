@@ -27,7 +27,7 @@ func TestWakeReport(t *testing.T) {
 	}
 }
 
-// With one processor who waits and who ends the wait would wait for each other: nothing is measured, and that is said. All else
+// With one processor the waiter and the goroutine that ends the wait would wait for each other: nothing is measured, and that is said. All else
 // that was asked for is measured.
 func TestWakeNeedsTwoProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

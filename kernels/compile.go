@@ -35,7 +35,7 @@ type Source struct {
 	// Include are directories that are searched for headers before the ones of this package.
 	Include []string
 	// Compiler is what the names of the cross compiler's programs begin with, such as "/opt/riscv/bin/riscv64-unknown-elf-".
-	// If it is empty, the usual names are looked for in the directories of PATH.
+	// If it is empty, the usual names are tried in the directories of PATH.
 	Compiler string
 	// Warnings gets what the compiler says about a source that it compiles. Nil discards it.
 	Warnings io.Writer

@@ -191,7 +191,7 @@ void kernel_main(void) { table[rp_arg(0)] = 1; rp_store(rp_arg(1), table[rp_arg(
 	}
 }
 
-// Without a compiler the error says what was looked for and what to install.
+// Without a compiler the error says which names were tried and what to install.
 func TestCompileNoCompiler(t *testing.T) {
 	src := Source{Path: "mine.c", Text: "int x;", Arch: chip.Wormhole, Compiler: "no-such-prefix-"}
 	_, err := Compile(t.Context(), src)
@@ -214,7 +214,7 @@ func TestCompileNoCompiler(t *testing.T) {
 	}
 }
 
-// What no compiler has to be asked about is refused before one is looked for.
+// What needs no compiler to be refused is refused before one is searched for.
 func TestCompileRefuses(t *testing.T) {
 	tests := []struct {
 		src  Source

@@ -55,8 +55,8 @@ func (e *RelocationError) Error() string {
 // Is reports whether target is [ErrRelocation].
 func (e *RelocationError) Is(target error) bool { return target == ErrRelocation }
 
-// ErrNoCompiler means that [Compile] found no cross compiler. The error that wraps it says what it looked for and which
-// package to install.
+// ErrNoCompiler is returned when [Compile] finds no cross compiler. The error that wraps it says which names were tried and
+// which package to install.
 var ErrNoCompiler = riscv.ErrNotFound
 
 // A CompileError is what [Compile] returns for a source that the compiler or the linker refuses.

@@ -39,7 +39,7 @@ func TestPrebuilt(t *testing.T) {
 	}
 }
 
-// Every image has a name in the API, so that none is embedded for nobody.
+// Every image has a name in the API, so that none is embedded without a use.
 func TestPrebuiltNames(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		files, err := fs.Glob(images, "images/"+arch.String()+"/*.elf")
@@ -78,7 +78,7 @@ func TestPrebuiltFences(t *testing.T) {
 	}
 }
 
-// Sources has what somebody needs to compile a kernel.
+// Sources has what one needs to compile a kernel.
 func TestSources(t *testing.T) {
 	for _, name := range []string{"include/api/dataflow/dataflow_api.h", "include/dataflow_api.h", "include/reprise/noc.h", "lib/start.c", "lib/kernel.ld"} {
 		if _, err := fs.Stat(Sources(), name); err != nil {

@@ -486,7 +486,7 @@ func TestHarvesting(t *testing.T) {
 	}
 }
 
-// Firmware that doesn't answer ends with the context, and the lock between processes is given back.
+// Firmware that doesn't answer ends with the context, and the lock between processes is released.
 func TestFirmwareThatDoesNotAnswer(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})

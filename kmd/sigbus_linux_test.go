@@ -64,7 +64,7 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 	}
 }
 
-// So is the page with the register that Alive looks at, which a reset can take away under it.
+// So is the page with the register that Alive loads, which a reset can take away under it.
 func TestSIGBUSUnderAlive(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})

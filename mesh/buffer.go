@@ -94,7 +94,7 @@ func (m *Mesh) number(c *Chip) int {
 	return slices.IndexFunc(m.chips, func(have *Chip) bool { return c != nil && have.Device == c.Device })
 }
 
-// Release gives the buffer up on all chips.
+// Release releases the buffer on all chips.
 func (b *Buffer) Release() error {
 	errs := make([]error, len(b.bufs))
 	for i, buf := range b.bufs {

@@ -23,7 +23,7 @@ var (
 	ErrSkipped = errors.New("skipped because another chip failed")
 )
 
-// ShapeError says why the chips can't form a mesh of a shape.
+// ShapeError is returned when the chips can't form a mesh of a shape.
 type ShapeError struct {
 	Shape    Shape
 	Why      string
@@ -50,7 +50,7 @@ func (e *ShapeError) Error() string {
 // Unwrap returns ErrShape.
 func (e *ShapeError) Unwrap() error { return ErrShape }
 
-// RangeError says why a range of a mesh is invalid.
+// RangeError is returned for an invalid range of a mesh.
 type RangeError struct {
 	Range Range
 	Shape Shape // of the mesh

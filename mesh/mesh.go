@@ -28,7 +28,7 @@ type Mesh struct {
 type system struct {
 	graph    *topology.Graph // nil if it isn't known
 	links    links
-	unlinked bool                   // links says that all are joined, and nobody looked
+	unlinked bool                   // links counts all chips as joined; their links were not read
 	inGraph  []int                  // by node: which chip of graph it is
 	carry    map[topology.Link]bool // links that carry command queues of chips of the mesh
 	problems []string
@@ -75,10 +75,10 @@ func (m *Mesh) Chip(c ...int) *Chip {
 // Parent returns the mesh that this is a submesh of, or nil.
 func (m *Mesh) Parent() *Mesh { return m.parent }
 
-// Graph returns what was found out about the machine's chips and links; nil if nobody looked.
+// Graph returns the machine's chips and links as they were found; nil if they were not read.
 func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
 
-// Problems says what was wrong with the machine when the mesh was opened, whether or not the mesh is affected: links that
+// Problems lists what was wrong with the machine when the mesh was opened, whether or not the mesh is affected: links that
 // are down, chips that can't be used.
 func (m *Mesh) Problems() []string { return slices.Clone(m.s.problems) }
 
@@ -99,7 +99,7 @@ func (m *Mesh) Ring() bool {
 func (m *Mesh) String() string { return "mesh " + m.shape.String() }
 
 // Submesh returns a part of the mesh as a mesh of its own. It has the same devices, and so the same memory and queues:
-// what one allocates the other can't be given. Closing it is not needed, and closes nothing.
+// memory that one has allocated is not free for the other. Closing it is not needed, and closes nothing.
 func (m *Mesh) Submesh(r Range) (*Mesh, error) {
 	if err := m.usable("submesh"); err != nil {
 		return nil, err
@@ -179,8 +179,8 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	return out, nil
 }
 
-// InStep says whether all chips would give the same requests for a kind of memory the same addresses; if not, the error
-// names those that wouldn't, beside the first.
+// InStep returns nil if all chips would give equal requests for a kind of memory equal addresses; otherwise the error names
+// the chips that differ from the first.
 func (m *Mesh) InStep(k allocator.Kind) error {
 	errs := make([]error, len(m.chips))
 	want, differ := m.chips[0].Device.MemoryFingerprint(k), false

@@ -11,8 +11,8 @@ import (
 // Part is a program for the chips of a range.
 type Part struct {
 	Range Range // the zero Range: all chips
-	// Program says what runs on a chip. It is called for each chip of the range, one after the other. What it returns may
-	// be the same *reprise.Program for all; it must use the chip's own buffers (Buffer.On).
+	// Program returns the program of a chip. It is called for each chip of the range, one after the other. It may return the
+	// same *reprise.Program for all; the program must use the chip's own buffers (Buffer.On).
 	Program func(c *Chip) (*reprise.Program, error)
 }
 
@@ -106,7 +106,7 @@ func (x *Executable) On(c *Chip) *reprise.Executable {
 	return nil
 }
 
-// Release gives up the kernels' memory on all chips, and the hold on buffers.
+// Release releases the kernels' memory on all chips, and the hold on buffers.
 func (x *Executable) Release(ctx context.Context) error {
 	return x.m.each(ctx, fmt.Sprintf("release executable %q", x.name), func(i int) error {
 		if x.xs[i] == nil {

@@ -126,7 +126,8 @@ func (r *Recorder) Record(e *Event) error {
 	return r.each(fmt.Sprintf("record event %q", e.name), func(i int) error { return r.rs[i].Record(e.es[i]) })
 }
 
-// WaitEvent makes what is recorded from now on wait for an event of another queue of the trace, on every chip for its own.
+// WaitEvent makes everything that is recorded from now on wait for an event of another queue of the trace: on every chip,
+// for that chip's own event.
 func (r *Recorder) WaitEvent(e *Event) error {
 	if err := e.of(r.m); err != nil {
 		return fmt.Errorf("mesh: wait: %w", err)

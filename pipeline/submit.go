@@ -99,7 +99,7 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 	return f, nil
 }
 
-// deferred returns the inference whose outputs no queue reads yet; nil if there is none.
+// deferred returns the inference whose outputs no queue reads yet, or nil.
 func (p *Pipeline) deferred() *inference {
 	if n := len(p.inFlight); n > 0 && p.inFlight[n-1].deferred {
 		return p.inFlight[n-1]

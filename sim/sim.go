@@ -169,7 +169,7 @@ func (c *Card) Node() seam.Node { return c.node }
 // String names the card.
 func (c *Card) String() string { return c.node.String() }
 
-// Driver returns the model of the driver that the card belongs to, as device 0, for who plays its machine: other
+// Driver returns the model of the driver that the card belongs to, as device 0, for code that acts as its machine: other
 // processes, faults, serving the card to others. The error is that of a card that can't exist.
 func (c *Card) Driver() (*driver.Driver, error) { return c.drv, c.err }
 

@@ -31,7 +31,7 @@ type Patch[B comparable] struct {
 	dirty  bool
 }
 
-// Add makes words of the commands part of a parameter, a new one if there is none of that name, and reports whether it is.
+// Add makes words of the commands part of a parameter, a new one if the name is new, and reports whether it is.
 // All words of a parameter have one value.
 func (ps *Patches[B]) Add(name string, kind ParamKind, value uint32, of B, at []int) (added bool, err error) {
 	p := ps.byName[name]

@@ -11,7 +11,7 @@ import (
 )
 
 // recordedQueue is the host memory of each queue of a demo that is recorded or played, in bytes. Each access of the host
-// looks at all of it for what has changed.
+// compares all of it with its earlier contents.
 const recordedQueue = 1 << 20
 
 // repeatable reports whether the demo is recorded or played, and so has to do the same each time.

@@ -16,7 +16,7 @@ import (
 type flagError struct {
 	flag, value string
 	why, hint   string
-	err         error // the cause, for errors.Is; nil if there is none
+	err         error // the cause, for errors.Is; may be nil
 }
 
 func (e *flagError) Error() string {

@@ -56,7 +56,7 @@ func pipe(t *testing.T) string {
 	return path
 }
 
-// A command that waits for somebody to write to a pipe ends with the first signal, and with the code of that.
+// A command that waits for another process to write to a pipe ends with the first signal, and with the code of that.
 func TestSignalWhileReading(t *testing.T) {
 	path := pipe(t)
 	for i, line := range []string{
@@ -91,7 +91,7 @@ func TestSignalWhileReading(t *testing.T) {
 	}
 }
 
-// So does one whose output nobody takes.
+// So does one whose output no process reads.
 func TestSignalWhilePrinting(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	var b strings.Builder

@@ -211,7 +211,7 @@ func TestMonitorServes(t *testing.T) {
 	_ = w.Close()
 }
 
-// Without a terminal a table comes again and again, until somebody ends it.
+// Without a terminal a table comes again and again, until the command is interrupted.
 func TestMonitorFollows(t *testing.T) {
 	dir := t.TempDir()
 	use(t, dir)

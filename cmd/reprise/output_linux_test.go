@@ -87,7 +87,7 @@ func TestSaveBehindLinks(t *testing.T) {
 	}
 }
 
-// A pipe stays one, and whoever reads it gets all that is written: nobody opens it before that only to look.
+// A pipe stays one, and its reader gets all that is written: the command doesn't open and close it before that.
 func TestSaveToPipe(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -116,7 +116,7 @@ func TestSaveToPipe(t *testing.T) {
 	}
 }
 
-// A pipe that nobody reads is waited for until the context ends, so that a device is closed in the end.
+// A pipe without a reader is waited for until the context ends, so that a device is closed in the end.
 func TestSaveToPipeOfNobody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(path, 0o666); err != nil {

@@ -41,7 +41,7 @@ func (c *probeCmd) Validate() error {
 // the process ends.
 const pollInterval = 100 * time.Millisecond
 
-// Run watches until the time is over, the process ends or somebody interrupts.
+// Run watches until the time is over, the process ends or the command is interrupted.
 func (c *probeCmd) Run(ctx context.Context, s streams) (err error) {
 	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults, probe.Functions}
 	if c.Markers {

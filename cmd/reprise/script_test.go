@@ -90,7 +90,7 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWaitFor waits until somebody listens at a socket: `waitfor SOCKET`. A look at it by connecting would be a client.
+// cmdWaitFor waits until a process listens at a socket: `waitfor SOCKET`. It doesn't connect, which would make it a client.
 func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waitfor SOCKET")

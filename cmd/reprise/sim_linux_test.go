@@ -27,7 +27,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	for range 10 { // nobody takes them
+	for range 10 { // no reader takes them
 		fd := open()
 		defer unix.Close(fd)
 		if err = unix.Connect(fd, at); err != nil {

@@ -119,7 +119,7 @@ func graphJSON(g *topology.Graph) topologyJSON {
 	for i := range g.Chips {
 		c := &g.Chips[i]
 		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location, Up: upLinks(g, i)}
-		// Wormhole's firmware says where a chip is where it says who it is, and one of them is at (0,0).
+		// Wormhole's firmware reports a chip's place along with its identity, and one of them is at (0,0).
 		if c.Place != (topology.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}
 		}

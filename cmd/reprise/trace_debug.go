@@ -42,8 +42,8 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	return nil, err
 }
 
-// bisect notes what the programs leave in the buffers one by one, and looks for the first beginning of the trace that
-// leaves something else when it is replayed, or hangs. At the end the buffers hold what they held before.
+// bisect records what the programs leave in the buffers one by one, and searches for the shortest beginning of the trace
+// that leaves something else when it is replayed, or hangs. At the end the buffers hold what they held before.
 func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	bufs, q := r.Buffers(), r.dev.Queue(0)
 	before := make([][]byte, len(bufs))

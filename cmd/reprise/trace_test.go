@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A trace is read from the DRAM of a device that somebody else has open, and names the programs that were recorded. With
+// A trace is read from the DRAM of a device that another process has open, and names the programs that were recorded. With
 // another size of pages, its pages are in another order: that is refused.
 func TestReadTraceFromLiveDevice(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Blackhole(), sim.Wormhole()} {

@@ -49,8 +49,8 @@ var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64
 // hostVariables change what the host's compiler finds, and must not reach the cross compiler.
 var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}
 
-// ErrNotFound means that the compiler is not installed. The error that wraps it says what was looked for and which package
-// has it.
+// ErrNotFound is returned when the compiler is not installed. The error that wraps it says which names were tried and which
+// package has it.
 var ErrNotFound = errors.New("no RISC-V cross compiler")
 
 // A Compiler is an installed cross compiler.

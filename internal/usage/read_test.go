@@ -269,7 +269,7 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// A file that is cut off between a look at its size and the copy takes the memory away under the reader.
+// A file that is cut off between the call for its size and the copy takes the memory away under the reader.
 func TestReaderSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	if err := l.file.Truncate(0); err != nil {

@@ -81,8 +81,9 @@ type Delta struct {
 	Data []byte `json:"data"`
 }
 
-// asks reports of an event, by what the host gives, whether it only asks, or may. Such an event can come more often or less often
-// than it was recorded. Mapping device memory is one: a host that looks whether a card is there maps a register of it.
+// asks reports of an event, from the host's arguments, whether it only asks, or may. Such an event can come more often or
+// less often than it was recorded. Mapping device memory is one: a host that checks whether a card is there maps a register
+// of it.
 func (e *Event) asks() bool {
 	if e.Kind == KindMmap || e.Kind == KindUnmap {
 		return e.Value == 0
@@ -139,7 +140,7 @@ var ioctlNames = map[uint32]string{
 	kabi.IoctlSMCMessage: "SMC_MSG", kabi.IoctlNOCRead: "NOC_READ", kabi.IoctlNOCWrite: "NOC_WRITE",
 }
 
-// String is the event in one line.
+// String describes the event in one line.
 func (e *Event) String() string {
 	var b strings.Builder
 	if e.Kind == KindDevice {

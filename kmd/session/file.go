@@ -37,7 +37,7 @@ type writer struct {
 
 	pieces, size          uint64 // of memory, and bytes, so far
 	mostEvents, mostBytes uint64 // that can be read
-	full                  bool   // there was more
+	full                  bool   // events were left out
 }
 
 func newWriter(w io.Writer, name string) *writer {
@@ -56,7 +56,7 @@ func (o *writer) put(p []byte) {
 	}
 }
 
-// fits says whether an event can be added so that the recording can be read.
+// fits reports whether an event can be added so that the recording can be read.
 func (o *writer) fits(e *Event) bool {
 	const number = binary.MaxVarintLen64
 	pieces := len(e.Host) + len(e.Device)
@@ -84,7 +84,7 @@ func (o *writer) blob(p []byte) uint64 {
 	return n
 }
 
-// event adds an event. After the first one that there is no room for come no more.
+// event adds an event. Once one has found no room, none is added any more.
 func (o *writer) event(e *Event) {
 	if o.full = o.full || !o.fits(e); o.full {
 		return
@@ -113,7 +113,7 @@ func (o *writer) event(e *Event) {
 	o.n++
 }
 
-// close ends the recording. Whatever failed before is told now.
+// close ends the recording, and returns the first error of all writes.
 func (o *writer) close() error {
 	o.put(binary.AppendUvarint([]byte{byte(kindEnd)}, o.n))
 	if o.err == nil {

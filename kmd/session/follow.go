@@ -40,21 +40,21 @@ type stream struct {
 	given       bool
 }
 
-// span is from where to where a goroutine is at work.
+// span is the range of events in which a goroutine is at work.
 type span struct{ first, last int }
 
 const (
-	// maxLooks is how often the host looks until it sees something that took it longer when it was recorded.
+	// maxLooks is how often the host polls until it sees something that took it longer when it was recorded.
 	maxLooks = 4
-	// overtaken is how many events the host may be early by.
+	// overtaken is how many events early a host's event may be.
 	overtaken = 256
-	// idle is how long a host that waits may look at what it hasn't looked at in the recording: when waiting takes it long,
-	// it looks at the whole device.
+	// idle is after how long a host that waits may load what it hasn't loaded in the recording: when waiting takes it long,
+	// it polls the whole device.
 	idle = 500 * time.Millisecond
 	// stuck is how long it may wait for what doesn't come, beyond what it took when it was recorded.
 	stuck = 5 * time.Second
-	// blink is how much of the time between two looks counts as waiting. A process that stood still, because others had the
-	// processors or in a debugger, hasn't waited.
+	// blink is the most of the time between two polls that counts as waiting. A process that stood still, because others had
+	// the processors or in a debugger, hasn't waited.
 	blink = idle / 4
 )
 
@@ -95,7 +95,7 @@ func newFollower(events []Event) *follower {
 	return f
 }
 
-// next is the index of the first event that has to come and didn't, or the number of events.
+// next returns the index of the first event that has to come and didn't, or the number of events.
 func (f *follower) next() int {
 	if f.front == len(f.must) {
 		return len(f.events)
@@ -103,7 +103,7 @@ func (f *follower) next() int {
 	return f.must[f.front]
 }
 
-// last is the index of the last event that was played with all before it, or -1.
+// last returns the index of the last event that was played with all before it, or -1.
 func (f *follower) last() int {
 	if f.front == 0 {
 		return -1
@@ -239,7 +239,7 @@ func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
 	return true
 }
 
-// settle looks for what the host was to write. What has to be there by now and isn't is a difference.
+// settle checks for what the host was to write. What has to be there by now and isn't is a difference.
 func (p *Player) settle(got *Event) bool {
 	f := p.follow
 	f.pending = slices.DeleteFunc(f.pending, func(d *pendingWrite) bool { return p.mem.holds(d.piece) })
@@ -262,8 +262,8 @@ func (p *Player) differsIn(got *Event, d *pendingWrite) {
 	p.differs(&is, &want, d.event)
 }
 
-// arrivesLocked does what the device does by itself, as far as it is time. looked says that the host has looked once more, quiet
-// that it did nothing for long.
+// arrivesLocked plays what the device does by itself, as far as it is time. looked says that the host has polled once more,
+// quiet that it did nothing for long.
 func (p *Player) arrivesLocked(looked, quiet bool) bool {
 	f := p.follow
 	for ; f.arrived < len(f.arrive); f.arrived++ {
@@ -300,15 +300,15 @@ func (p *Player) arrivesLocked(looked, quiet bool) bool {
 // playedQuiet is how long a host that does nothing waits for what the device writes by itself.
 const playedQuiet = 20 * time.Millisecond
 
-// waits counts the time since the host last looked or did anything.
+// waits counts the time since the host last polled or did anything.
 func (f *follower) waits() {
 	now := time.Now()
 	f.waited += min(now.Sub(f.seen), blink)
 	f.seen = now
 }
 
-// lookLocked plays an event that may come any number of times: with what was recorded last between the same events that have to
-// come.
+// lookLocked plays an event that may come any number of times: with the answer that was recorded last between the same
+// events that have to come.
 func (p *Player) lookLocked(got *Event) *Event {
 	f := p.follow
 	if !got.loads() {
@@ -329,8 +329,8 @@ func (p *Player) lookLocked(got *Event) *Event {
 		p.differs(got, before, f.next())
 		return nil
 	}
-	// The first one is the one that was given last, or the first of all. It goes when there is a better one: all in front
-	// of the last event that was played are old, and those after the next one didn't happen yet.
+	// The first one is the one whose answer was returned last, or the first of all. It is dropped for a better one: all
+	// before the last event that was played are old, and those after the next one didn't happen yet.
 	last, next := f.last(), f.next()
 	at := 0
 	for at+1 < len(s.looks) && s.looks[at+1] < last {
@@ -343,7 +343,7 @@ func (p *Player) lookLocked(got *Event) *Event {
 	return &f.events[s.looks[0]]
 }
 
-// lookedLocked counts a look of the host, and stops one that waits forever.
+// lookedLocked counts a poll of the host, and stops a host that waits forever.
 func (p *Player) lookedLocked() bool {
 	f := p.follow
 	f.looks++

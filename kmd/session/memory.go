@@ -15,7 +15,7 @@ import (
 type region struct {
 	host   []byte   // nil when it is not there any more
 	device []byte   // nil when a recording is played
-	seen   []byte   // what both held when last looked at
+	seen   []byte   // what both held when last compared
 	used   [2]pages // of host and device
 	first  int      // number of its first pin
 	pins   int      // that need it
@@ -63,8 +63,8 @@ func newRegion(host, device []byte) *region {
 	return &region{host: host, device: device, seen: bytes.Clone(host), used: [2]pages{{all: true}, {all: true}}}
 }
 
-// pages are the pages of a memory that anybody has ever used. Rings and buffers are larger than what is used of them, and
-// looking at the rest takes most of the time that recording takes.
+// pages are the pages of a memory that were ever used. Rings and buffers are larger than what is used of them, and comparing
+// the rest takes most of the time that recording takes.
 type pages struct {
 	all  bool // it isn't known
 	used []bool
@@ -91,7 +91,7 @@ func (p *pages) look(mem []byte) {
 	}
 }
 
-// has says whether the page at an offset is used.
+// has reports whether the page at an offset is used.
 func (p *pages) has(at int) bool { return p.all || p.used[at/syscall.Getpagesize()] }
 
 // copyTo copies to memory that is zero what is used of another.
@@ -127,7 +127,7 @@ func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) 
 	return nil, 0, overlaps
 }
 
-// drop stops looking at a pin: it may be unmapped at any time from now on. With restore the host's memory becomes the one
+// drop stops comparing a pin: it may be unmapped at any time from now on. With restore the host's memory becomes the one
 // that the device had.
 func (m *memory) drop(i int, restore bool) (err error) {
 	p := m.pins[i]
@@ -176,8 +176,8 @@ func (m *memory) fromHost() []Delta {
 	return m.changes(func(r *region) (from, to []byte, used *pages) { return r.host, r.device, &r.used[0] })
 }
 
-// fromDevice returns what the device has written since the last time, and shows it to the host. A device writes data
-// before it says that they are there, and may do both while this looks. So it looks until nothing has changed: then all
+// fromDevice returns what the device has written since the last time, and shows it to the host. A device writes data before
+// it says that they are there, and may do both during the comparison. So it compares until nothing has changed: then all
 // that came before what was found is found as well.
 func (m *memory) fromDevice() []Delta {
 	var out []Delta
@@ -193,7 +193,7 @@ func (m *memory) fromDevice() []Delta {
 	return out
 }
 
-// merged puts pieces of several looks in order, with what was seen last.
+// merged puts pieces of several comparisons in order, with what was seen last.
 func (m *memory) merged(ds []Delta) (out []Delta) {
 	slices.SortStableFunc(ds, func(a, b Delta) int { return cmp.Or(cmp.Compare(a.Pin, b.Pin), cmp.Compare(a.Off, b.Off)) })
 	for _, d := range ds {
@@ -209,9 +209,9 @@ func (m *memory) merged(ds []Delta) (out []Delta) {
 	return out
 }
 
-// show lets the host see what the device has written. Other goroutines may look meanwhile, at data and at the words which
-// say that data are there. Those lie in front of what they speak of, in every layout of queues that there is, and queues
-// in front of buffers that are pinned later. So the last piece comes first.
+// show makes visible to the host what the device has written. Other goroutines may meanwhile load data, and the words that
+// say that data are there. Those words lie before their data, in every layout of queues, and queues before buffers that are
+// pinned later. So the last piece comes first.
 func (m *memory) show(ds []Delta, seen bool) bool {
 	for i := range ds {
 		if r, _, _ := m.piece(&ds[i]); r == nil && seen {
@@ -231,8 +231,8 @@ func (m *memory) show(ds []Delta, seen bool) bool {
 	return true
 }
 
-// changes finds what differs from what was seen last. The first of the two memories is looked at, the second, if there
-// is one, gets the changes.
+// changes finds what differs from what was seen last. It reads the first of the two memories and writes the changes to the
+// second, if there is a second.
 func (m *memory) changes(which func(*region) (from, to []byte, used *pages)) []Delta {
 	var out []Delta
 	for _, r := range m.regions {
@@ -251,7 +251,7 @@ func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 		if !used.has(at) || bytes.Equal(from[at:end], r.seen[at:end]) {
 			continue
 		}
-		// Looked at once: the other side may go on writing.
+		// Read only once: the other side may go on writing.
 		now := bytes.Clone(from[at:end])
 		first := len(out)
 		out = pieces(out, uint64(r.first), at, now, r.seen[at:end])
@@ -312,7 +312,7 @@ func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
 // apply writes what the device wrote. It reports a piece that lies in no pin.
 func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }
 
-// holds says whether memory has what a piece says.
+// holds reports whether memory has the bytes of a piece.
 func (m *memory) holds(d *Delta) bool {
 	r, host, _ := m.piece(d)
 	return r != nil && bytes.Equal(host, d.Data)

@@ -18,7 +18,7 @@ func pointerTo(va uint64) unsafe.Pointer {
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
-// store copies to memory that others look at meanwhile: aligned words in one piece each, the last one first.
+// store copies to memory that others load meanwhile: aligned words in one piece each, the last one first.
 func store(to, from []byte) {
 	rest := len(from) % memoryWord
 	whole := len(from) - rest

@@ -22,7 +22,7 @@ type pendingWrites struct{ at map[int][]*pendingWrite }
 // word is a place in host memory.
 type word struct{ pin, off uint64 }
 
-// maxTasks is how many goroutines at a time are told apart. What more of them write isn't compared.
+// maxTasks is how many goroutines at a time are told apart. Writes of further ones aren't compared.
 const maxTasks = 64
 
 func newPendingWrites(f *follower) *pendingWrites {
@@ -62,7 +62,7 @@ func newPendingWrites(f *follower) *pendingWrites {
 	return ds
 }
 
-// played looks for what may be there when an event is played, and returns the first of what should have been by now.
+// played checks for what may be there when an event is played, and returns the first of what should have been by now.
 func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	for _, d := range ds.at[event] {
 		whole := d.look(m)
@@ -74,7 +74,7 @@ func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	return missing
 }
 
-// look says whether everything is or was there.
+// look reports whether everything is or was there.
 func (d *pendingWrite) look(m *memory) bool {
 	_, host, _ := m.piece(d.piece)
 	whole := true

@@ -29,7 +29,7 @@ func (m *memory) anonymous(file uint64, req uint32, arg []byte) []byte {
 	return b
 }
 
-// pinRange is what a request wants to be pinned.
+// pinRange returns the range that a request wants to be pinned.
 func pinRange(arg []byte) (va, size uint64) {
 	var in kabi.PinPagesIn
 	copy(kabi.PartBytes(&in), arg)
@@ -59,7 +59,7 @@ func (m *memory) unpinned(file uint64, arg []byte) (int, bool) {
 	return m.number(file, in.VirtualAddress)
 }
 
-// allocated lists a buffer of the driver after the request for it. It is looked at when it is mapped.
+// allocated lists a buffer of the driver after the request for it. Its bytes are compared once it is mapped.
 func (m *memory) allocated(file uint64, arg []byte) {
 	var out kabi.AllocateDMABufOut
 	if at := kabi.Size[kabi.AllocateDMABufIn](); len(arg) > at {
@@ -88,7 +88,7 @@ func (m *memory) indexOf(p *pin) int {
 	return -1
 }
 
-// inputSize is how many bytes at the start of a request's argument are replaced by anonymous.
+// inputSize returns how many bytes at the start of a request's argument are replaced by anonymous.
 func inputSize(req uint32) int {
 	switch req {
 	case kabi.IoctlPinPages:

@@ -80,7 +80,7 @@ func configOf(arg []byte) string {
 	return hex.EncodeToString(kabi.PartBytes(&in))
 }
 
-// key names what an event is done to. Events with one key keep their order.
+// key names the object of an event. Events with one key keep their order.
 func (p *places) key(e *Event) string {
 	switch e.Kind {
 	case KindLoad, KindStore, KindRead, KindWrite:

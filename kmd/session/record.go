@@ -45,7 +45,7 @@ var _ kmd.Target = (*Recorder)(nil)
 const hostQuiet = 250 * time.Millisecond
 
 // Record returns a target that is t and records everything to w. All accesses of all goroutines wait for each other, and
-// each looks at all memory that is pinned, so that little pinned memory (reprise.WithQueueMemory) is recorded faster.
+// each compares all memory that is pinned, so that little pinned memory (reprise.WithQueueMemory) is recorded faster.
 func Record(t kmd.Target, w io.Writer) *Recorder {
 	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now()}
 	r.out = newWriter(w, r.name)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// split makes two memories of one: the pages that lie at an address, huge ones as they are, move to another, where the
-// device gets them, and the host gets new ones with the same bytes. Nobody may use the memory meanwhile.
+// split makes two memories of one: the pages that lie at an address, huge ones as they are, move to another address for the
+// device, and the host gets new ones with the same bytes. No other code may use the memory meanwhile.
 func split(va, size uint64) (*region, error) {
 	at, err := moveAway(va, size)
 	if err != nil {
@@ -58,7 +58,7 @@ func copyChanged(to, from []byte, used *pages) {
 	}
 }
 
-// whole is memory of the host as it is, which is looked at where it is used.
+// whole is memory of the host as it is, of which only used pages are compared.
 func whole(va, size uint64) *region {
 	r := &region{host: memoryAt(va, size), seen: make([]byte, size)}
 	r.used[0].look(r.host)

@@ -42,7 +42,7 @@ func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 			}
 		}
 	}
-	// Chips behind others are read in the order in which they are found, the nearest first.
+	// Remote chips are read in the order in which they are found, the nearest first.
 	for i := 0; i < len(f.graph.Chips); i++ {
 		if i == len(found) {
 			s, err := f.readRemote(ctx, i)

@@ -43,7 +43,7 @@ func devices(t *testing.T, m *sim.Machine) []*kmd.Device {
 }
 
 // ends returns the links of a graph with the chip numbers of a machine's description: the index of a device, and for a chip
-// behind another one that of its place.
+// without a PCI interface that of its place.
 func ends(g *topology.Graph, m chip.Machine) []chip.Link {
 	number := func(i int) int {
 		for n, c := range m.Chips {

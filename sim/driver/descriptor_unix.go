@@ -30,7 +30,7 @@ func newDescriptor() (int, error) {
 	return p[0], nil
 }
 
-// closeDescriptor closes a descriptor of the model's own, of which no error can be told to anybody.
+// closeDescriptor closes a descriptor of the model's own, whose error no caller could handle.
 func closeDescriptor(fd int) { _ = unix.Close(fd) }
 
 // isDescriptor reports whether a number is an open descriptor of this process.

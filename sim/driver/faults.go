@@ -10,7 +10,7 @@ import (
 
 // faults is how a device misbehaves at the moment.
 type faults struct {
-	any        atomic.Bool // reads or stores are to look at the others
+	any        atomic.Bool // reads or stores have to check the other fields
 	allOnes    atomic.Bool
 	slowReads  atomic.Int64 // nanoseconds
 	slowPins   atomic.Int64

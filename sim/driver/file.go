@@ -20,7 +20,7 @@ type file struct {
 	// Guarded by device.mu.
 	refs    int  // of the descriptor and mappings
 	calls   int  // requests under way
-	ended   bool // somebody releases it, or has done so
+	ended   bool // it is being released, or has been
 	fd      int  // its descriptor in the process, negative once that is closed
 	last    bool // released after all others at the end of the process
 	killed  bool

@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// seenWait is the lock of a condition, and tells when somebody has begun to wait.
+// seenWait is the lock of a condition, and reports when a goroutine has begun to wait.
 type seenWait struct {
 	sync.Locker
 	waits chan struct{}
@@ -26,7 +26,7 @@ func (s seenWait) Unlock() {
 	s.waits <- struct{}{}
 }
 
-// waits returns a channel that tells of everybody who begins to wait for device 0 from now on.
+// waits returns a channel that reports every request that begins to wait for device 0 from now on.
 func (r *rig) waits() <-chan struct{} {
 	d := r.drv.devices[0]
 	s := seenWait{&d.mu, make(chan struct{}, 100)}
@@ -34,7 +34,7 @@ func (r *rig) waits() <-chan struct{} {
 	return s.waits
 }
 
-// blocked starts a blocking acquire of lock 5, which somebody holds, and returns when it waits.
+// blocked starts a blocking acquire of lock 5, which another file holds, and returns when it waits.
 func blocked(t *testing.T, f seam.File, waits <-chan struct{}) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)

@@ -319,7 +319,7 @@ func TestAssertion48_NodesHaveGapsAndNoOrder(t *testing.T) {
 	}
 }
 
-// setTelemetry lays a table where the driver's own window shows it: what the window leads to isn't looked at.
+// setTelemetry lays a table where the driver's own window shows it: the window's target isn't checked.
 func (r *regFile) setTelemetry(v map[chip.TelemetryTag]uint32) {
 	p := r.arch.Params()
 	class, _ := p.WindowClassOf(p.BAR.KernelWindow)
@@ -565,8 +565,7 @@ func TestOrderOfTheEndOfAProcess(t *testing.T) {
 	}
 }
 
-// vanishing is a card that ends with its last file, which somebody closes while its ids are read, and that can't be ended
-// well.
+// vanishing is a card that ends with its last file, which is closed while its ids are read, and that can't be ended well.
 type vanishing struct {
 	*regFile
 	read   func()
@@ -591,7 +590,7 @@ func (v *vanishing) Close() error {
 	return errVanishing
 }
 
-// Who reads the machine's files doesn't ask a card that is closed meanwhile, and a process is gone after its end, also if
+// A reader of the machine's files doesn't ask a card that is closed meanwhile, and a process is gone after its end, also if
 // its card didn't end well.
 func TestCardsThatVanish(t *testing.T) {
 	v := &vanishing{regFile: newRegFile(chip.Blackhole)}
@@ -658,7 +657,7 @@ func TestFaultsOfTheMoment(t *testing.T) {
 	end()
 }
 
-// A card that somebody takes out loses its files and faults under its mappings, and isn't there any more.
+// A card that is taken out loses its files and faults under its mappings, and isn't there any more.
 func TestUnplugByName(t *testing.T) {
 	r := newRig(t, chip.Wormhole)
 	n := r.drv.Node(0)

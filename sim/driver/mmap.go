@@ -220,7 +220,7 @@ func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) 
 	}}, nil
 }
 
-// Backing returns the descriptor of the memory behind a mapped buffer, which stays the driver's own, and the offset of
+// Backing returns the descriptor of a mapped buffer's memory, which stays the driver's own, and the offset of
 // the mapping's first byte in it. It is how a buffer is mapped into another process. There is none on systems that have
 // no files without names.
 func (f *file) Backing(mem []byte) (fd int, off int64, ok bool) {

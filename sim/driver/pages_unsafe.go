@@ -12,8 +12,8 @@ import (
 type hostPages struct {
 	addr uint64
 	size uint64
-	file int // descriptor of the memory behind a buffer, negative if there is none
-	// unmap ends an alias of the pages that the model made to outlive the caller's mapping; nil if there is none.
+	file int // descriptor of a buffer's memory, negative if it has none
+	// unmap ends an alias of the pages that the model made to outlive the caller's mapping; nil without an alias.
 	unmap func()
 }
 

@@ -33,7 +33,7 @@ func (s *slowPeer) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	s.ends = append(s.ends, func() { done(make([]byte, n)) })
 }
 
-// A card that reaches another one waits for nothing that the other one, or somebody who maps memory or makes a request on
+// A card that reaches another one waits for nothing that the other one, or a caller that maps memory or makes a request on
 // either device, may hold.
 func TestPeersWaitForNobody(t *testing.T) {
 	second := &slowPeer{regFile: newRegFile(chip.Blackhole)}

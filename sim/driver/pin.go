@@ -93,7 +93,7 @@ func (f *file) unpinPages(arg []byte) error {
 	d := f.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Of several pins that start at an address the driver looks at the newest only.
+	// Of several pins that start at an address the driver considers the newest only.
 	for i := len(f.pins) - 1; i >= 0; i-- {
 		p := f.pins[i]
 		if p.va != in.VirtualAddress {

@@ -10,7 +10,7 @@ import (
 func (d *Driver) Unplug(i int) error { return d.list()[i].remove() }
 
 // Plug puts a card into the place that Unplug(i) left. It has the PCI address of the one before and the lowest free
-// number, which is another one if somebody still has the old node open.
+// number, which is another one if a process still has the old node open.
 func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

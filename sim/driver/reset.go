@@ -22,7 +22,7 @@ func (f *file) resetDevice(arg []byte) error {
 	d := f.dev
 	switch in.Flags {
 	case kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
-		// Nobody may be doing peer-to-peer transfers into a chip that is reset (tt-kmd chardev.c).
+		// No card may be doing peer-to-peer transfers into a chip that is reset (tt-kmd chardev.c).
 		d.mu.Lock()
 		live := d.anyExport()
 		d.mu.Unlock()

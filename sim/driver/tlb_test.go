@@ -329,7 +329,7 @@ func TestPackWindowAgreesWithChip(t *testing.T) {
 	})
 }
 
-// CONFIGURE_TLB takes a strided multicast that somebody set through BAR 0 away.
+// CONFIGURE_TLB removes a strided multicast that was set through BAR 0.
 func TestConfigureClearsStrides(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	f := r.open(0)

@@ -69,7 +69,7 @@ func (c *Conn) take(h *Head) error {
 }
 
 // ReceiveFD is Receive, and returns the descriptor that comes along with the message, or -1. The descriptor is the
-// caller's; after an error there is none.
+// caller's; after an error it is -1.
 func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	n, oobn, _, _, err := c.conn.ReadMsgUnix(c.in[:], c.oob)
 	if err != nil {

@@ -14,7 +14,7 @@
 //
 // A message is a [Head] of 32 bytes and a payload. Requests and replies have the same head, and loads, stores, reads and
 // writes are the same operations in both services; what they are made to, the Object, is the service's. Requests on a
-// connection are answered one after the other, in their order; who wants several under way uses several connections.
+// connection are answered one after the other, in their order; a client that wants several under way uses several connections.
 // Errors come back as an errno, as a text, or as a fault of memory, see [Fail].
 //
 // # Connections

@@ -33,7 +33,7 @@ type Memory struct {
 	mem []byte
 }
 
-// Channel carries messages one way, and replies to them the other way. There is room for one reply: who wants one sends
+// Channel carries messages one way, and replies to them the other way. There is room for one reply: a sender that wants one sends
 // its request, calls Await, and is done with the reply before the next one of the channel is asked for.
 type Channel struct {
 	Ring
@@ -110,7 +110,7 @@ func (m *Memory) Wake() {
 	}
 }
 
-// Replies returns how many replies the channel has had. Who sends a request asks before, for Await.
+// Replies returns how many replies the channel has had. A sender of a request calls it before the request, for Await.
 func (c *Channel) Replies() uint32 { return atomic.LoadUint32(c.replies) }
 
 // Await returns when there is another reply than the number that Replies returned before the request was sent, or when

@@ -72,7 +72,7 @@ func (r *Ring) Publish(n int) {
 // Empty reports whether all messages have been consumed.
 func (r *Ring) Empty() bool { return atomic.LoadUint64(r.head) == atomic.LoadUint64(r.tail) }
 
-// Next reads the oldest message into rec, and reports false if there is none. The error wraps ErrProtocol: what is in
+// Next reads the oldest message into rec, and reports false if the ring is empty. The error wraps ErrProtocol: what is in
 // the ring can't have been put there by Slot, and nothing of it can be read any more.
 func (r *Ring) Next(rec *Record) (ok bool, err error) {
 	mask := uint64(len(r.data) - 1)

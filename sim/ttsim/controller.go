@@ -39,7 +39,7 @@ type controller struct {
 }
 
 const (
-	message       = 0x1FF30074 // a message to the firmware, which a store to the next one makes it look at (tt-kmd wormhole.c)
+	message       = 0x1FF30074 // a message to the firmware, which it reads after a store to the next one (tt-kmd wormhole.c)
 	interrupt     = 0x1FF30100
 	interruptBit  = 1 << 16
 	messageReset  = 0x56

@@ -28,7 +28,7 @@ func (e *StepError) Error() string {
 func (e *StepError) Unwrap() error { return e.Err }
 
 // Step runs the trace program by program: the host sends the commands that a replay would have read from DRAM, and waits
-// for each program to finish. So a program that hangs is known by name, and after may look at buffers after each one. It
+// for each program to finish. So a program that hangs is known by name, and after may read buffers after each one. It
 // is called with the index of the step that has finished; an error ends the run. The error is a *StepError, which holds
 // what went wrong.
 //
@@ -120,7 +120,7 @@ func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error
 	return nil
 }
 
-// Time is when a program of a trace ran.
+// Time is the time at which a program of a trace ran.
 type Time struct {
 	Queue int    // number of the queue
 	Name  string // of the program

@@ -193,7 +193,7 @@ func (r *run) configureWindow(f int) {
 	}
 }
 
-// exhaust takes all that there is of something, and gives it back with the file.
+// exhaust takes all of a resource, and releases it with the file.
 func (r *run) exhaust(f int) {
 	page := uint64(os.Getpagesize())
 	size, flags := oneOf[uint64](r, 0, 1<<20, 2<<20, 16<<20, 4<<30), oneOf[uint32](r, kabi.PinPagesNOCDMA, kabi.PinPagesNOCTopDown)

@@ -80,7 +80,8 @@ type run struct {
 	differ []Difference
 }
 
-// Run compares. Nobody else may use the cards meanwhile. An error is of the comparison itself, not of a driver.
+// Run compares the driver and its model. No other program may use the cards meanwhile. An error is of the comparison itself,
+// not of a driver.
 func Run(cfg Config) (_ []Difference, err error) {
 	p := cfg.Arch.Params()
 	if p == nil {

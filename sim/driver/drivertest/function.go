@@ -102,7 +102,7 @@ func (f *Function) Closed() bool {
 	return f.closed
 }
 
-// Quiet turns the record of accesses off, so that counting allocations counts only those of who makes the accesses.
+// Quiet turns the record of accesses off, so that counting allocations counts only those of the caller that makes the accesses.
 func (f *Function) Quiet(on bool) {
 	f.mu.Lock()
 	f.quiet = on

@@ -61,7 +61,7 @@ func New(fn driver.Function, cfg Config) (*Card, error) {
 }
 
 // Serve answers the clients that connect to l, one at a time: the next one waits until the one before has gone. It
-// returns nil when ctx ends, and closes l. Who breaks the protocol is disconnected; Config.Report says why.
+// returns nil when ctx ends, and closes l. A client that breaks the protocol is disconnected; Config.Report says why.
 func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	defer func() { _ = l.Close() }()

@@ -40,14 +40,14 @@ var (
 )
 
 // Dial connects to a server at a path, and agrees on a version with it, for which it waits until the client before it has
-// gone or ctx ends. The error wraps ErrProtocol if it is none.
+// gone or ctx ends. The error wraps ErrProtocol if the peer is no such server.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("vfiouser: dial: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // who waits for an answer gets an error
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a call that waits for an answer gets an error
 	c, err := newClient(conn.(*net.UnixConn))
 	if stop() {
 		return c, err
@@ -377,7 +377,7 @@ func (c *Client) Close() error {
 	if c.err == nil {
 		c.err = fmt.Errorf("vfiouser: connection: %w", net.ErrClosed)
 	}
-	_ = c.conn.Close() // there is nothing that could get lost; who waits for an answer gets an error
+	_ = c.conn.Close() // there is nothing that could get lost; a call that waits for an answer gets an error
 	c.errMu.Unlock()
 	if c.twin != nil {
 		_ = c.twin.Close()

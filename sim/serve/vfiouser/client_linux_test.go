@@ -419,7 +419,7 @@ func TestCloseUnderAnAccess(t *testing.T) {
 	}
 }
 
-// Who speaks something else is disconnected, the reason is told, and the next client is served.
+// A client that speaks something else is disconnected, the reason is told, and the next client is served.
 func TestStranger(t *testing.T) {
 	why := make(chan error, 10)
 	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole, Report: func(err error) { why <- err }})
@@ -439,7 +439,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// A stopped chip is told of once, when somebody sees it.
+// A stopped chip is reported once, when a client notices it.
 func TestStopped(t *testing.T) {
 	var told []error
 	f := newFake(chip.Wormhole)

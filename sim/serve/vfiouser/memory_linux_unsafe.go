@@ -39,7 +39,7 @@ type fileID struct {
 	writable bool
 }
 
-// guestFile is a file that ranges show parts of. It is mapped as a whole and once: behind the translation of a guest's
+// guestFile is a file that ranges show parts of. It is mapped as a whole and once: after the translation of a guest's
 // IOMMU ranges can be as small as pages, and a process can't have so many mappings.
 type guestFile struct {
 	id   fileID
