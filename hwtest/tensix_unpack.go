@@ -163,15 +163,15 @@ func tensixUnpackCases() []testCase {
 			})
 		}
 	}
-	for _, f := range []arith.Format{arith.FP32, arith.INT32} {
-		add(fmt.Sprintf("UNPACR of %v to Dst", f), converts, func(e *engines, rnd *rand.Rand) {
+	for _, f := range []unpackFormat{{in: arith.FP32, out: arith.FP32}, {in: arith.INT32, out: arith.INT32}} {
+		add(fmt.Sprintf("UNPACR of %s to Dst", f), converts, func(e *engines, rnd *rand.Rand) {
 			r := e.newRun()
 			data := make([]byte, 4*arith.TileData)
 			for i := range data {
 				data[i] = byte(rnd.Uint32())
 			}
 			r.set(isa.Fp32Dst, 1)
-			r.unpacker(source{in: f, out: f, addr: r.place(data), toDst: true})
+			r.unpacker(source{in: f.in, out: f.out, addr: r.place(data), toDst: true})
 			r.unpackToDst(arith.TileData)
 			at, addr := r.reserve(len(data))
 			r.packer(packer{arith.INT32, arith.INT32, true, addr})
