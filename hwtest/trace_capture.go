@@ -19,7 +19,7 @@ func captureCases() []testCase {
 		{name: "release with replays in the queue", protects: "a release waits for replays, and new traces work in its place, over and over", fn: releaseBehindReplays},
 		{name: "traces share a pool", protects: "traces whose intermediates share memory each compute what they should", fn: tracesSharePool},
 	}
-	for _, op := range []string{"write", "read", "finish", "run", "replay", "capture", "begin", "allocate", "load", "record", "wait"} {
+	for _, op := range []string{"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record", "event wait"} {
 		cs = append(cs, testCase{
 			name:     op + " inside a capture",
 			protects: "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on",
@@ -38,7 +38,7 @@ func (t *fixture) forbidden(ctx context.Context, op string, x *reprise.Executabl
 		err = t.rq.Write(ctx, b, 0, data)
 	case "read":
 		err = t.rq.Read(ctx, b, 0, data)
-	case "finish":
+	case "queue wait":
 		err = t.rq.Wait(ctx)
 	case "run":
 		err = t.rq.Run(ctx, x)
@@ -52,7 +52,7 @@ func (t *fixture) forbidden(ctx context.Context, op string, x *reprise.Executabl
 		_, err = t.dev.Load(ctx, t.storeProgram("late", t.grid(), b, 1))
 	case "record":
 		err = t.rq.Record(ctx, e)
-	case "wait":
+	case "event wait":
 		err = t.rq.WaitEvent(ctx, e)
 	default:
 		err = fmt.Errorf("no operation %q", op)

@@ -22,7 +22,7 @@ type hwtestCmd struct {
 	Report  string `help:"Write the results to this file as well: JSON, or JUnit if its name ends in .xml." placeholder:"FILE"`
 	Short   bool   `help:"Fewer repetitions."`
 	Long    bool   `help:"Also the cases that take minutes, and many more seeds."`
-	Unsafe  bool   `help:"Also run the cases after which a card behind a device node needs a reset (reprise reset)."`
+	Unsafe  bool   `help:"Also run the cases after which a card with a device node needs a reset (reprise reset)."`
 	List    bool   `help:"List the cases and what they protect, and run none."`
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
 }

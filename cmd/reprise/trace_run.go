@@ -32,7 +32,7 @@ type traceRunCmd struct {
 
 // Help is shown by --help.
 func (traceRunCmd) Help() string {
-	return "The buffers of the file are allocated where they lay when the trace was recorded, or elsewhere if parameters name all of their addresses, and filled with what the file has of them. Results that the file has are compared after the first replay, or after all steps or pieces. The programs of a trace over several queues are numbered in an order that its edges allow."
+	return "The buffers of the file are allocated at the addresses that they had when the trace was recorded, or at others if parameters name all of those addresses, and filled with the data that the file has for them. Results that the file has are compared after the first replay, or after all steps or pieces. The programs of a trace over several queues are numbered in an order that its edges allow."
 }
 
 // Validate checks the flags.

@@ -30,7 +30,7 @@ type Kind uint8
 const (
 	Emulator  Kind = iota // the emulator of package sim: cheap, each opening is a card of its own
 	Simulator             // the vendor's simulator, or a card of another process: slow, may be thrown away as well
-	Silicon               // a card behind a device node
+	Silicon               // a card with a device node
 	Recording             // a recorded session, which is played back in place of a device
 )
 
