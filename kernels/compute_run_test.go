@@ -35,7 +35,7 @@ var harvested = map[chip.Arch]sim.Option{
 }
 
 // backends are the emulator as it is and with all checks, and the vendor's simulator where it is at hand.
-func backends() []backend {
+func backends(harvested map[chip.Arch]sim.Option) []backend {
 	emulated := map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole}
 	var all []backend
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -56,10 +56,14 @@ func backends() []backend {
 
 // onBackends runs a test on all of them.
 func onBackends(t *testing.T, f func(t *testing.T, b *bench)) {
+	onBackendsWith(t, harvested, f)
+}
+
+func onBackendsWith(t *testing.T, harvested map[chip.Arch]sim.Option, f func(t *testing.T, b *bench)) {
 	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
 		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
 	}
-	for _, b := range backends() {
+	for _, b := range backends(harvested) {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			f(t, open(t, b))

@@ -144,6 +144,28 @@ struct InterleavedAddrGen {
     }
 };
 
+// The same under the name of earlier kernels, with a format of the data that says nothing more.
+enum class DataFormat : uint8_t {
+    Float32 = 0, Float16 = 1, Bfp8 = 2, Bfp4 = 3, Tf32 = 4, Float16_b = 5, Bfp8_b = 6, Bfp4_b = 7, Int32 = 8, UInt16 = 9,
+    Lf8 = 10, Bfp2 = 11, Int8 = 14, Bfp2_b = 15, UInt32 = 24, UInt8 = 30, Invalid = 0xFF
+};
+template <bool DRAM>
+struct InterleavedAddrGenFast {
+    uint32_t bank_base_address;
+    uint32_t page_size;
+    DataFormat data_format;
+
+    FORCE_INLINE uint64_t get_noc_addr(uint32_t id, uint32_t offset = 0, uint8_t noc = noc_index) const {
+        return InterleavedAddrGen<DRAM>{bank_base_address, page_size}.get_noc_addr(id, offset, noc);
+    }
+    FORCE_INLINE void noc_async_read_page(uint32_t id, uint32_t dest_addr, uint32_t offset = 0, uint8_t noc = noc_index) const {
+        InterleavedAddrGen<DRAM>{bank_base_address, page_size}.noc_async_read_page(id, dest_addr, offset, noc);
+    }
+    FORCE_INLINE void noc_async_write_page(uint32_t id, uint32_t src_addr, uint32_t size, uint32_t offset = 0, uint8_t noc = noc_index) const {
+        InterleavedAddrGen<DRAM>{bank_base_address, page_size}.noc_async_write_page(id, src_addr, size, offset, noc);
+    }
+};
+
 template <bool DRAM>
 struct InterleavedPow2AddrGen {
     const uint32_t bank_base_address;
@@ -334,7 +356,11 @@ template <bool posted = false>
 FORCE_INLINE void noc_semaphore_inc(uint64_t addr, uint32_t incr, uint8_t noc_id = noc_index) {
     rp_noc_atomic_inc(noc_id, reprise::coord(addr), reprise::low(addr), incr);
 }
-static FORCE_INLINE void noc_semaphore_set(volatile tt_l1_ptr uint32_t* sem_addr, uint32_t val) { *sem_addr = val; }
+// The word has its value when a NoC request that comes afterwards tells others of it.
+static FORCE_INLINE void noc_semaphore_set(volatile tt_l1_ptr uint32_t* sem_addr, uint32_t val) {
+    *sem_addr = val;
+    rp_l1_commit((uint32_t)sem_addr);
+}
 static FORCE_INLINE void noc_semaphore_wait(volatile tt_l1_ptr uint32_t* sem_addr, uint32_t val) {
     rp_semaphore_wait((uint32_t)sem_addr, val);
 }
@@ -386,3 +412,7 @@ static FORCE_INLINE uint32_t get_write_ptr(uint32_t operand) { return rp_cb_writ
 static FORCE_INLINE uint32_t get_read_ptr(uint32_t operand) { return rp_cb_read_ptr(operand); }
 // Bytes of a page, which is a tile where a buffer holds tiles.
 static FORCE_INLINE uint32_t get_tile_size(uint32_t operand) { return rp_cb_page_size(operand); }
+// The format of a circular buffer is not known on the device.
+static FORCE_INLINE DataFormat get_dataformat(uint32_t) { return DataFormat::Invalid; }
+
+#include "api/tensor/tensor_accessor.h"
