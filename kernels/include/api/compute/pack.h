@@ -38,3 +38,15 @@ ALWI void pack_reconfig_data_format(uint32_t old_cb, uint32_t cb) {
         pack_reconfig_data_format(cb);
     }
 }
+
+// Packing adds to what is in L1, or no longer: bf16 and fp32.
+ALWI void pack_reconfig_l1_acc(uint32_t accumulate) {
+    PACK((reprise::pack::accumulate(accumulate != 0)));
+    (void)accumulate;
+}
+
+// Packing takes the greater of a datum and zero, or no longer.
+ALWI void pack_relu_config(uint32_t config) {
+    PACK((reprise::pack::relu(config)));
+    (void)config;
+}

@@ -150,24 +150,31 @@ FORCE_INLINE void direct_init(uint32_t cb) {
     rp_cfg_store(RP_FIELD_WORD(RP_CFG_UNPACK_OUT_FORMAT(0)), cb_format(cb) | 2u << RP_FIELD_SHIFT(RP_CFG_UNPACK_THROTTLE(0)));
     end();
 }
-FORCE_INLINE void tile_directly(uint32_t cb, uint32_t tile, uint32_t dst) {
+// Around UNPACRs that go to a tile of Dst, which the math thread has let this one write to.
+FORCE_INLINE void begin_directly(uint32_t dst) {
     const uint32_t at = (half + dst * tile_rows) * 16 + 64;
-    constexpr uint32_t where = RP_FIELD_WORD(RP_CFG_UNPACK_DST(0)), how = RP_FIELD_WORD(RP_CFG_UNPACK_TO_DST_CONTEXT(0));
     set_gpr(gpr_dst, at << 16 | at);
-    use_a(tile_address(cb, tile));
-    RP_TTI(RP_OP_WRCFG(where, 0, gpr_dst));
-    RP_TTI(RP_OP_RMWCIB0(how, 0x30, 0x30));
+    RP_STALLWAIT(RP_STALL_CFG, RP_WAIT_THCON | RP_WAIT_UNPACK);
+    RP_TTI(RP_OP_WRCFG(RP_FIELD_WORD(RP_CFG_UNPACK_DST(0)), 0, gpr_dst));
+    RP_TTI(RP_OP_RMWCIB0(RP_FIELD_WORD(RP_CFG_UNPACK_TO_DST_CONTEXT(0)), 0x30, 0x30));
     RP_THREAD_SET(RP_THREAD_SRC_A_SET_BY_ADDRESS, 0);
     RP_SEM_WAIT(sem_dst_free, RP_SEM_WHILE_ZERO, RP_STALL_UNPACK | RP_STALL_SYNC);
     RP_SEM_GET(sem_dst_free);
-    RP_TTI(unpacr(0, 0));
+}
+FORCE_INLINE void end_directly() {
     RP_STALLWAIT(RP_STALL_SYNC | RP_STALL_CFG, RP_WAIT_UNPACK0);
     RP_SEM_POST(sem_unpacked);
     set_gpr(gpr_dst, 0x00400040);
     RP_STALLWAIT(RP_STALL_CFG, RP_WAIT_THCON | RP_WAIT_UNPACK0);
-    RP_TTI(RP_OP_WRCFG(where, 0, gpr_dst));
-    RP_TTI(RP_OP_RMWCIB0(how, 0, 0x30));
+    RP_TTI(RP_OP_WRCFG(RP_FIELD_WORD(RP_CFG_UNPACK_DST(0)), 0, gpr_dst));
+    RP_TTI(RP_OP_RMWCIB0(RP_FIELD_WORD(RP_CFG_UNPACK_TO_DST_CONTEXT(0)), 0, 0x30));
     RP_THREAD_SET(RP_THREAD_SRC_A_SET_BY_ADDRESS, 4);
+}
+FORCE_INLINE void tile_directly(uint32_t cb, uint32_t tile, uint32_t dst) {
+    use_a(tile_address(cb, tile));
+    begin_directly(dst);
+    RP_TTI(unpacr(0, 0));
+    end_directly();
 }
 
 }  // namespace unpack

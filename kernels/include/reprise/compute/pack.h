@@ -107,6 +107,28 @@ FORCE_INLINE void configure(uint32_t format, bool accumulate = false) {
     RP_CFG_UNLOCK();
 }
 
+// Whether packing adds to what is in L1, in the format that was configured last.
+FORCE_INLINE void accumulate(bool on) {
+    rp_tensix_sync();
+    for (uint32_t i = 0; i < packers; i++) {
+        rp_cfg_store(RP_FIELD_WORD(RP_CFG_PACK_ROW_STARTS(i)) + 3, (uint32_t)on << RP_FIELD_SHIFT(RP_CFG_PACK_ACCUMULATE(0)));
+    }
+    RP_STALLWAIT(RP_STALL_PACK, RP_WAIT_STORES);
+}
+
+// Rectifies: mode in bits 1 and 0 (0 none, 1 zero instead of negative numbers, 2 zero up to a threshold, 3 no more than it), the
+// threshold in bits 31 to 16, in the format of Dst.
+FORCE_INLINE void relu(uint32_t config) {
+    constexpr uint32_t word = RP_FIELD_WORD(RP_CFG_RELU);
+    const uint32_t value = (config & 3) << 2 | config >> 16 << 6;
+    RP_STALLWAIT(RP_STALL_CFG, RP_WAIT_PACK);
+    RP_CFG_LOCK();
+    tt(RP_OP_RMWCIB0(word, 0, 0xFC) | (value & 0xFC) << 8);
+    tt(RP_OP_RMWCIB1(word, 0, 0xFF) | (value >> 8 & 0xFF) << 8);
+    tt(RP_OP_RMWCIB2(word, 0, 0x3F) | (value >> 16 & 0x3F) << 8);
+    RP_CFG_UNLOCK();
+}
+
 // Waits for a half of Dst that the math thread has filled; releases it.
 FORCE_INLINE void wait() { RP_SEM_WAIT(sem_dst, RP_SEM_WHILE_ZERO, RP_STALL_TDMA); }
 FORCE_INLINE void release() {
