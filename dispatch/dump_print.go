@@ -342,6 +342,9 @@ func (p *dumpPrinter) core(c CoreState) {
 	for i := range c.Processors {
 		at := &c.Processors[i]
 		p.printf("    %-7v %-4s after %d kernels: %s\n", chip.Processor(i), at.Waypoint, at.Kernels, c.Explain(chip.Processor(i)))
+		if at.Engine != "" {
+			p.printf("            its engines: %s\n", at.Engine)
+		}
 	}
 }
 

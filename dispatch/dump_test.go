@@ -34,7 +34,7 @@ func sampleDump(tb testing.TB) *Dump {
 	waits := CoreState{Core: core, Kind: kindDispatch, Go: signalGo << 24}
 	waits.Processors[chip.BRISC] = ProcessorState{Waypoint: "WRKR", Detail: 48<<24 | 130, Kernels: 1}
 	busy := CoreState{Core: worker, Kind: kindWorker, Go: signalGo << 24}
-	busy.Processors[chip.TRISC1] = ProcessorState{Waypoint: "SEMW", Detail: 0x1234, Kernels: 1}
+	busy.Processors[chip.TRISC1] = ProcessorState{Waypoint: "SEMW", Detail: 0x1234, Kernels: 1, Engine: "SEMWAIT waits while semaphore 1 is 0"}
 	return &Dump{
 		Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Target: "a card", Arch: "blackhole",
 		Harvesting: chip.Harvesting{Tensix: 1}, Waiting: "data of a read", Last: "dense", Cause: "no progress for 10s",
@@ -107,6 +107,7 @@ func TestDumpPrint(t *testing.T) {
 		"dispatch ring, newest commands last", "page   2", "<- waits here",
 		"the trace that was replayed last has 1 commands", "<- waits here",
 		"core (2,1) (worker)", "TRISC1  SEMW after 1 kernels: waits for a word to have a value, the word is at L1 address 0x1234",
+		"its engines: SEMWAIT waits while semaphore 1 is 0",
 		"unreadable: lost",
 	} {
 		_, after, ok := strings.Cut(rest, part)

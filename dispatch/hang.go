@@ -85,6 +85,9 @@ type ProcessorState struct {
 	Waypoint string `json:"waypoint"` // up to four characters that name a place in the firmware or kernel
 	Detail   uint32 `json:"detail"`   // what the waypoint says of it
 	Kernels  uint32 `json:"kernels"`  // kernels run since bring-up
+	// Engine says what the first instruction waits for that a T core has given to the Tensix engines and they have not
+	// executed; empty if there is none, and if the device can't tell.
+	Engine string `json:"engine,omitempty"`
 }
 
 // Busy reports whether the core has something to do.
@@ -99,6 +102,9 @@ func (s CoreState) String() string {
 	fmt.Fprintf(&b, "core %v (%s): go %#08x, launch message %d;", s.Core, s.Kind, s.Go, s.LaunchRead)
 	for i, p := range s.Processors {
 		fmt.Fprintf(&b, " %v at %s(%#x) after %d kernels", chip.Processor(i), p.Waypoint, p.Detail, p.Kernels)
+		if p.Engine != "" {
+			fmt.Fprintf(&b, " (its engines: %s)", p.Engine)
+		}
 	}
 	return b.String()
 }
@@ -127,6 +133,11 @@ func (d *Device) readCore(c chip.Core) (CoreState, []byte) {
 	for i := range s.Processors {
 		at := b[l1.CoreState-l1.Mailbox+uint32(i)*l1.CoreStateSize:]
 		s.Processors[i] = ProcessorState{Waypoint: waypoint(at[:4]), Detail: le.Uint32(at[4:]), Kernels: le.Uint32(at[8:])}
+	}
+	if xy, err := d.ch.Virtual(c); err == nil && s.Busy() {
+		for thread := range 3 {
+			s.Processors[chip.TRISC0+chip.Processor(thread)].Engine = d.kd.EngineWait(xy, thread)
+		}
 	}
 	return s, b
 }

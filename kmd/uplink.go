@@ -29,6 +29,20 @@ func (d *Device) Uplink() *Uplink {
 	return nil
 }
 
+// EngineWait returns what the first instruction waits for, in words, that T core thread, 0 to 2, of the tile at a virtual coordinate
+// has given to the Tensix engines and they have not executed. It is empty if there is none, and if the device can't tell:
+// an emulated one can, silicon and the vendor's simulator don't.
+func (d *Device) EngineWait(virtual chip.XY, thread int) string {
+	if f := d.file.p.Load(); f != nil {
+		if b, ok := (*f).(interface {
+			EngineWait(x, y uint8, thread int) string
+		}); ok {
+			return b.EngineWait(virtual.X, virtual.Y, thread)
+		}
+	}
+	return ""
+}
+
 // RemoteFault returns why a chip without a PCI interface that is reached through this device stopped, where that is known:
 // see Fault. x and y are the chip's place in the machine.
 func (d *Device) RemoteFault(x, y uint8) error {

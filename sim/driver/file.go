@@ -49,6 +49,19 @@ func (f *file) Fault() error {
 	return fn.Fault()
 }
 
+// EngineWait says what a thread of the Tensix engines of the tile at a virtual coordinate waits for, where the function knows.
+func (f *file) EngineWait(x, y uint8, thread int) string {
+	f.dev.mu.Lock()
+	fn := f.dev.fn
+	f.dev.mu.Unlock()
+	if b, ok := fn.(interface {
+		EngineWait(x, y uint8, thread int) string
+	}); ok {
+		return b.EngineWait(x, y, thread)
+	}
+	return ""
+}
+
 // RemoteFault says why a chip that is reached through the function's links stopped, by its place, where the function knows.
 func (f *file) RemoteFault(x, y uint8) error {
 	f.dev.mu.Lock()

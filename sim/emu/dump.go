@@ -27,6 +27,8 @@ type CoreState struct {
 	// Engine says what the first instruction waits for that a T core has given to the Tensix engines and they have not
 	// executed.
 	Engine string
+	// Executed is how many instructions the engines have executed for a T core, after expansion of MOP and REPLAY.
+	Executed uint64
 }
 
 // IdleNIU is the counts of an NIU that expects no answer any more.
@@ -69,13 +71,45 @@ func (c *Chip) Cores() []CoreState {
 					}
 				}
 			}
-			if e := t.tensix.engines; e != nil && k.hw >= 1 && k.hw <= 3 {
-				s.Engine = e.Waiting(int(k.hw) - 1)
+			if k.hw >= 1 && k.hw <= 3 {
+				s.Engine = t.engineWait(int(k.hw) - 1)
+				if e := t.tensix.engines; e != nil {
+					s.Executed = e.Executed(int(k.hw) - 1)
+				}
 			}
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// EngineWait returns what the first instruction waits for that T core thread, 0 to 2, of the tile at a virtual coordinate has
+// given to the engines and they have not executed; nothing if there is none.
+func (c *Chip) EngineWait(x, y uint8, thread int) string {
+	c.acquire()
+	defer c.release()
+	raw, err := c.topology.Translate(chip.NOC0, chip.XY{X: x, Y: y})
+	if err != nil {
+		return ""
+	}
+	t := c.tileAt(raw)
+	if t == nil || t.kind != chip.Tensix || thread < 0 || thread > 2 {
+		return ""
+	}
+	return t.engineWait(thread)
+}
+
+// engineWait is what a thread of the engines waits for, in words.
+func (t *tile) engineWait(thread int) string {
+	e := t.tensix.engines
+	if e == nil {
+		return ""
+	}
+	s := e.Waiting(thread)
+	if w := &e.waiting[thread]; s != "" && !w.empty() {
+		s += fmt.Sprintf(", and %d that have no room in the queue", len(w.ops)-w.first)
+	}
+	return s
 }
 
 // Dump writes the state of the chip as text: why it stopped, requests in flight, and a line per processor that is not in
@@ -101,6 +135,9 @@ func (c *Chip) Dump(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
 		if err == nil && len(s.Waits) > 0 {
 			_, err = fmt.Fprintf(w, ", waits on L1 %#x", s.Waits)
+		}
+		if err == nil && s.Executed > 0 {
+			_, err = fmt.Fprintf(w, ", engines executed %d", s.Executed)
 		}
 		if err == nil && s.Engine != "" {
 			_, err = fmt.Fprintf(w, ", engines: %s", s.Engine)

@@ -89,7 +89,7 @@ func TestDumpSaysWhatAnEngineWaitsFor(t *testing.T) {
 	if err := r.c.Dump(&b); err != nil {
 		t.Fatal(err)
 	}
-	if want := "engines: SEMWAIT 0xa6ff8009 waits while semaphore 1 is 0, 1 more instructions queued"; !strings.Contains(b.String(), want) {
+	if want := "engines executed 1, engines: SEMWAIT 0xa6ff8009 waits while semaphore 1 is 0, 1 more instructions queued"; !strings.Contains(b.String(), want) {
 		t.Errorf("the dump doesn't say %q:\n%s", want, b.String())
 	}
 }

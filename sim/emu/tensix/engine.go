@@ -85,6 +85,7 @@ type thread struct {
 	queue queue
 	front frontEnd
 	waits bool   // its next instruction, for a change
+	ended uint64 // instructions
 	since uint32 // changes when it was last looked at
 
 	gpr    [64]uint32
@@ -154,6 +155,7 @@ func (e *Engine) Step() int {
 		if w := t.queue.peek(); e.issue(t, w) {
 			t.queue.pop()
 			t.waits = false
+			t.ended++
 			done++
 		} else if e.fault != nil {
 			e.fault.Thread, e.fault.Instruction = n, w
@@ -178,6 +180,9 @@ func (e *Engine) Run() (ran bool) {
 	}
 	return ran
 }
+
+// Executed returns how many instructions of thread n the engine has executed, after expansion and without NOPs.
+func (e *Engine) Executed(n int) uint64 { return e.threads[n].ended }
 
 // Suspend makes the engine stop in front of the instruction that it is executing, and of all others, until Resume. It is for methods
 // of the Tile, which return false then.
