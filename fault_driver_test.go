@@ -398,12 +398,12 @@ func (l *lateStores) store(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kept = append(l.kept, f); !l.late {
-		l.land()
+		l.landLocked()
 	}
 }
 
-// land lets everything arrive. Called with mu held.
-func (l *lateStores) land() {
+// landLocked lets everything arrive.
+func (l *lateStores) landLocked() {
 	for _, f := range l.kept {
 		f()
 	}
@@ -413,7 +413,7 @@ func (l *lateStores) land() {
 func (l *lateStores) load() *emu.Chip {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.land()
+	l.landLocked()
 	return l.Chip
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// kernelArgs says where the runtime arguments of a kernel lie in a program's commands.
+// kernelArgs is where the runtime arguments of a kernel lie in a program's commands.
 type kernelArgs struct {
 	name   string
 	unique []coreArgs // by core, row by row
@@ -24,7 +24,7 @@ type coreArgs struct {
 	n    int32
 }
 
-// ArgError says why a runtime argument can't be named.
+// ArgError is returned when a runtime argument can't be named: Error says why.
 type ArgError struct {
 	Program, Kernel string
 	Common          bool
@@ -116,9 +116,9 @@ func (im *Image) SetWords(at []int, v uint32) {
 	}
 }
 
-// SetArgs changes all unique arguments of a kernel, for the runs from now on: set is called for each core that has
-// some, row by row, with those that it has, and changes them. The slice is valid during the call. SetArgs must not be
-// called while AppendRun may be. The error is an *ArgError.
+// SetArgs changes all unique arguments of a kernel for the runs from now on. It calls set for each core that has some, row
+// by row, with its arguments, which set changes in place. The slice is valid during the call. SetArgs must not be called
+// while AppendRun may be. The error is an *ArgError.
 func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	k, err := im.kernel(kernel, 0, false)
 	if err != nil {

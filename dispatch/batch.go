@@ -38,7 +38,7 @@ type Batch struct {
 	// While it is submitted, guarded by the locks of all queues:
 	parts  []batchPart // in the order of the caller
 	errs   []error     // by part
-	failed bool        // there is one
+	failed bool        // a part has an error
 
 	locks   []*Queue // of the parts, in the order in which they are locked
 	devices int
@@ -371,7 +371,7 @@ func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err e
 	return err
 }
 
-// awaitPeersLocked sets the events that a linked part waits for.
+// awaitPeersLocked sets the event ids that a linked part waits for.
 func (p *batchPart) awaitPeersLocked() {
 	for _, w := range p.peers {
 		cq.Put32(p.Bytes, w.at, uint32(w.peer.stream.end.id))
@@ -416,8 +416,8 @@ func (p *batchPart) settleLocked() {
 	}
 }
 
-// recordEndLocked records the events that the next submission's linked parts wait for. A context that ends must not leave
-// them nothing to wait for.
+// recordEndLocked records the events that the next submission's linked parts wait for. Should ctx end, they are recorded all
+// the same: otherwise those parts would have nothing to wait for.
 func (b *Batch) recordEndLocked(i *int) {
 	defer b.lostLocked(i)
 	for ; *i < len(b.parts); *i++ {

@@ -127,7 +127,7 @@ func (d *Device) bankTable() []byte {
 	return b
 }
 
-// coreInfo returns what a core is told of its place.
+// coreInfo returns a core's description of its place.
 func (d *Device) coreInfo(c chip.Core) []byte {
 	b := make([]byte, d.pr.L1.CoreInfoSize)
 	binary.LittleEndian.PutUint32(b, chip.CoreInfoMagic)

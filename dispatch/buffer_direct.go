@@ -25,7 +25,7 @@ func (d *Direct) op() string {
 	return "write"
 }
 
-// DirectError says which part of a strict transfer with pinned host memory can't do without a copy.
+// DirectError is returned when a strict transfer with pinned host memory would need a copy: it names the part.
 type DirectError struct {
 	Op     string // "read" or "write"
 	Offset int    // in the device's buffer, of the part

@@ -94,7 +94,8 @@ func (b *Buffer) addReads(ctx context.Context, q *Queue, into *Transfer, off int
 	})
 }
 
-// unit is what part of a page is copied in: a multiple of the alignment of reads and writes of the memory.
+// unit returns the granularity, in bytes, in which parts of a page are copied: a multiple of the alignment of reads and
+// writes of the memory.
 func (b *Buffer) unit(q *Queue) int {
 	if b.Whole.DRAM {
 		return int(q.d.pr.Align.DRAM())
@@ -158,7 +159,7 @@ func (t *Transfer) Done() (bool, error) {
 	return done, err
 }
 
-// arrange copies what arrived elsewhere to where it belongs, once.
+// arrange copies data that arrived elsewhere to where they belong, once.
 func (t *Transfer) arrange() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

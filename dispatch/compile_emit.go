@@ -263,8 +263,8 @@ func (c *compiler) launch() {
 	flush()
 }
 
-// atKernelText is where a launch message says where the kernel of processor 0 begins, counted from the program's slot.
-// Source: tt-metal dev_msgs.h.
+// atKernelText is the offset in a launch message of the word that says where the kernel of processor 0 begins, counted from
+// the program's slot. Source: tt-metal dev_msgs.h.
 const atKernelText = 44
 
 // launchMessage lays out what a core needs to know to start its kernels. Source: tt-metal dev_msgs.h, the offsets of

@@ -89,7 +89,7 @@ func (c *completions) lose(cause error) {
 	c.expected = nil
 }
 
-// restart expects nothing, from an empty ring of a queue.
+// restart empties the queue of expected records, with an empty ring.
 func (c *completions) restart(queue uint16) {
 	c.queue = queue
 	c.pages.Store(0)
@@ -170,7 +170,7 @@ func (c *completions) drain() error {
 	}
 }
 
-// check compares a record's header, the dispatcher command that wrote it, with what is expected.
+// check compares a record's header, which is the dispatcher command that wrote it, with the expected one.
 func (c *completions) check(x *completion, size uint32) error {
 	w0, length := c.ring.word(0), c.ring.word(8)
 	event := w0>>8&0xFF != 0

@@ -47,7 +47,7 @@ func fullRing(size, freeAt uint32) configRing {
 	return r
 }
 
-// await is a count that a dispatcher waits for.
+// await is a completion count that a dispatcher waits for.
 type await struct {
 	count uint32
 	on    bool

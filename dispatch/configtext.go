@@ -8,10 +8,10 @@ package dispatch
 // least a quarter of the memory is left, or as much as the program needs. When there is no more room they begin at the top
 // again, over the oldest.
 
-// maxTexts is how many texts are remembered.
+// maxTexts is the most texts in the memory at a time.
 const maxTexts = 16
 
-// textID names a program's text. No two programs have the same; 0 is none.
+// textID names a program's text. No two programs have the same; 0 names no text.
 type textID uint64
 
 // residentText is a program's text in the memory.

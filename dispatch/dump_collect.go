@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// shownTaken is how many entries of the prefetch queue that the prefetcher has taken are kept beside those that it
-	// hasn't: it reads ahead by one entry, so a replayed trace may be the one before.
+	// shownTaken is how many entries of the prefetch queue are kept that the prefetcher has taken: it reads ahead by one
+	// entry, so a replayed trace may be the one before the last.
 	shownTaken = 3
-	// shownWaiting is how many entries that it hasn't taken are.
+	// shownWaiting is how many entries are kept that it hasn't taken.
 	shownWaiting = 16
-	// busyConfigs is of how many busy workers the kernel-config memory is kept.
+	// busyConfigs is the number of busy workers whose kernel-config memory is kept.
 	busyConfigs = 4
-	// maxTraceImage is up to how many bytes the image of a trace is kept: with a larger one nothing could read the file.
+	// maxTraceImage is the size in bytes of the largest trace image that is kept: a file with a larger one could not be
+	// read.
 	maxTraceImage = maxDump / 2
 )
 

@@ -175,8 +175,8 @@ func (p *dumpPrinter) commands(b []byte, indent string) {
 	}
 }
 
-// ring prints the commands that lie in a ring between what was given back and what was published. Readers give pages
-// back by the block and late, so most of what is listed has been worked through.
+// ring prints the commands that lie in a ring between the pages released and the pages published. Readers release pages by
+// the block and late, so most of what is listed has been executed.
 func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published uint32, proc chip.Processor) {
 	r, ok := p.d.Region(name, q.Dispatch)
 	if !ok || len(r.Data) < page {

@@ -56,7 +56,7 @@ var (
 	ErrOtherDevice = errors.New("it belongs to another device")
 )
 
-// EventError says why an event can't be waited for.
+// EventError is returned when an event can't be recorded or waited for.
 type EventError struct {
 	Event      string // its name
 	Op         string // "record", "wait", "synchronize" or "query"
@@ -215,8 +215,8 @@ func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
 	})
 }
 
-// tidyFrom is the number of outstanding completions from which recording an event takes them out: the smallest completion
-// queue holds 63.
+// tidyFrom is the number of outstanding completions at which recording an event takes them out of the ring: the smallest
+// completion queue holds 63.
 const tidyFrom = 32
 
 // tidyLocked takes completions out of the ring when many are outstanding, so that a host that only records and never

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// HangError says that a queue stopped moving. Error is one line; Detail describes the device.
+// HangError is returned when a queue makes no progress. Error is one line; Detail describes the device.
 type HangError struct {
 	Queue   int    // number of the queue
 	Waiting string // what the caller waited for
@@ -61,7 +61,7 @@ func (e *HangError) Detail() string {
 	return b.String()
 }
 
-// CoreState is what a Tensix core's L1 says that it is doing.
+// CoreState is the state of a Tensix core, as its L1 has it.
 type CoreState struct {
 	Core       chip.Core                          `json:"core"`
 	Kind       string                             `json:"kind"`        // "worker", "prefetch", "dispatch", "mirror"
@@ -178,8 +178,8 @@ func (q *Queue) hang(what string, cause error, locked bool) error {
 	return q.fail(q.hangErrorLocked(what, cause, locked))
 }
 
-// hangErrorLocked collects the state of the device for an error, and writes its file. Called with life held; locked says
-// whether mu is as well.
+// hangErrorLocked collects the state of the device for an error, and writes its file. Of the queue's locks life.mu is held,
+// and mu if locked is set.
 func (q *Queue) hangErrorLocked(what string, cause error, locked bool) error {
 	if u := q.d.up; u != nil {
 		if err := u.Check(); err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// DirectAlign is what addresses in host memory and in device memory have to agree in for a transfer without a copy: they
-// are equal modulo it, in bytes. The NoC moves data between its own memory and a tile's only between such addresses; the
-// core in the middle puts data behind headers of 16 and 32 bytes.
+// DirectAlign is the alignment, in bytes, in which addresses in host memory and in device memory must agree for a transfer
+// without a copy: they are equal modulo it. The NoC moves data between its own memory and a tile's only between such
+// addresses; the core in the middle puts data after headers of 16 and 32 bytes.
 const DirectAlign = cq.L1Align
 
 // DirectMin is the number of bytes from which a page with a gap after it is worth commands of its own, which take the device
@@ -77,7 +77,7 @@ func (h *HostBuffer) Bytes() []byte { return h.bytes }
 // stays pinned.
 func (h *HostBuffer) Unpin(ctx context.Context) error { return h.quiet(ctx, 0) }
 
-// quiet takes the queues in the order of their numbers.
+// quiet locks the queues in the order of their numbers and waits until they are idle.
 func (h *HostBuffer) quiet(ctx context.Context, i int) (err error) {
 	if i == len(h.all) {
 		return h.unpin(ctx)

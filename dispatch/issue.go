@@ -104,7 +104,7 @@ func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 // less time than a cache miss.
 const prefetchAhead = 256
 
-// prefetch fetches the memory of the batches to come.
+// prefetch fetches the memory of the next batches into the cache, for writing.
 func (r *issueRing) prefetch() {
 	if at := int(r.wr) + prefetchAhead; at < len(r.mem) {
 		kmd.PrefetchWrite(r.mem[at:])

@@ -35,7 +35,7 @@ func (o *observed) add(c clock) {
 	o.clock.merge(c)
 }
 
-// nowLocked returns what the queue's next command is ordered after.
+// nowLocked returns the clock of everything that the queue's next command is ordered after.
 func (q *Queue) nowLocked() clock {
 	seen := &q.d.seen
 	seen.mu.Lock()

@@ -59,7 +59,7 @@ type Program struct {
 	Semaphores      []Semaphore
 }
 
-// ProgramError says which part of a program can't be run, and why.
+// ProgramError is returned for a program that can't be run: it names the part, and the reason.
 type ProgramError struct {
 	Program string
 	Part    string // "kernel reader on (0,0)-(7,7)", "circular buffer 3", ...

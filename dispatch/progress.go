@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// movement is what a wait has seen last of everything that changes on a device that makes progress.
+// movement is the last fingerprint that a wait has seen of everything that changes on a device that makes progress.
 type movement struct {
 	queue  [2]uint64
 	device uint64

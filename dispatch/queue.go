@@ -416,7 +416,7 @@ func (q *Queue) drainOthersLocked() {
 }
 
 // drainAlive takes the queue's completions out of the ring unless the queue is being closed. It doesn't wait for life.mu,
-// because whoever is about to lock it may wait for the caller. It unlocks life.mu even if the memory faults.
+// because a goroutine that is about to lock it may wait for the caller. It unlocks life.mu even if the memory faults.
 func (q *Queue) drainAlive() {
 	if !q.life.mu.TryRLock() {
 		return
@@ -429,7 +429,7 @@ func (q *Queue) drainAlive() {
 	}
 }
 
-// overLocked returns why waits have to end; nil if they don't. locked says whether mu is held as well.
+// overLocked returns why waits have to end; nil if they may go on. locked says whether mu is held as well.
 func (q *Queue) overLocked(locked bool) error {
 	switch stop := q.status.stop.Load(); {
 	case stop != nil && (!locked || !q.life.ending):
@@ -440,7 +440,7 @@ func (q *Queue) overLocked(locked bool) error {
 	return nil
 }
 
-// poll is what a wait does between pauses: it takes completions out of the ring, calls done and looks for progress.
+// poll is one poll of a wait: it takes completions out of the ring, calls done and checks for progress.
 func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, locked bool) (ended bool, err error) {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()

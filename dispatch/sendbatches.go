@@ -34,7 +34,7 @@ func (q *Queue) sendTogetherLocked(ctx context.Context, p []byte, ends []int) er
 	}
 	start := 0
 	for _, end := range ends {
-		// Each batch is placed where the prefetcher looks for it, which may be the start of the ring.
+		// Each batch is placed at the offset at which the prefetcher will read it, which may be the start of the ring.
 		off := q.rings.issue.place(uint32(end - start))
 		copy(q.rings.issue.mem[off:], p[start:end])
 		q.publishLocked(off, uint32(end-start), false)

@@ -78,7 +78,7 @@ func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 	return p
 }
 
-// Batches that belong together lie where the prefetcher looks for each of them, wherever the ring ends.
+// Batches that belong together lie where the prefetcher will read each of them, wherever the ring ends.
 func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 	for _, rest := range []int{128, maxCommandSize - 128, maxCommandSize, maxCommandSize + 128, 2 * maxCommandSize, 5*maxCommandSize/2 + 64, 5*maxCommandSize/2 + 128, 3 * maxCommandSize} {
 		q, _ := hostOnly(t)
@@ -99,7 +99,7 @@ func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 	q, _ := hostOnly(t)
 	p, ends := parts(len(q.rings.issue.mem) + maxCommandSize)
 	ctx, cancel := context.WithCancel(t.Context())
-	// The prefetcher begins to take entries when nobody wants the program any more.
+	// The prefetcher begins to take entries when the program has been abandoned.
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

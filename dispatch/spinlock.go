@@ -8,7 +8,7 @@ import (
 )
 
 // spinLock is a lock that costs one atomic instruction, to lock it. A plain store unlocks it, which neither drains the store
-// buffer nor looks for waiters, so waiters aren't woken: they poll, first at once, then with Gosched, then with short sleeps. It
+// buffer nor checks for waiters, so waiters aren't woken: they poll, first at once, then with Gosched, then with short sleeps. It
 // is held for some 50 ns unless the rings are full; then its holder waits for the device in the same way.
 //
 // Waiters queue up on turn, and newcomers queue up after them.

@@ -172,8 +172,8 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 // slotArgs is the room for one processor's arguments in the kernel-config memory of a command-queue core, in bytes.
 const slotArgs = 128
 
-// startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode: the core reports
-// to nobody and its launch pointer stays.
+// startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode: the core reports its end
+// to no dispatcher, and its launch pointer stays.
 func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems [numSemaphores]uint32) error {
 	l1 := &d.pr.L1
 	le := binary.LittleEndian
@@ -284,7 +284,7 @@ func (q *Queue) terminate(ctx context.Context) error {
 		}
 	}
 	// The kernels end after the work that is still queued, which may take long but must make progress. Completions must be
-	// taken out, here and of queues that this one waits for, lest their dispatchers wait for space.
+	// taken out, here and of queues that this one waits for; otherwise their dispatchers would wait for space.
 	takeOut := func() {
 		_ = q.comp.drain() // what it would say is lost with the queue
 		q.drainOthersLocked()

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A wait looks at the other queues too. When the card is gone and that faults, the other queues' locks are free again, so that
+// A wait polls the other queues too. When the card is gone and that faults, the other queues' locks are free again, so that
 // they can be closed.
 func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 	for name, look := range map[string]func(q *Queue){
@@ -53,7 +53,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 				}
 				q.life.mu.Unlock()
 			}
-			_ = d.Close(t.Context()) // what can't be given back is a lost card's
+			_ = d.Close(t.Context()) // what can't be released belongs to a lost card
 			_ = kd.Close()
 			if n := drv.Node(0).OpenFiles(); n != 0 {
 				t.Errorf("%d files are open", n)

@@ -35,7 +35,7 @@ func (d *Device) hostSide() *kmd.Device {
 	return d.kd
 }
 
-// outside is what the prefetcher and dispatcher of a queue take for host memory.
+// outside is the addresses that the prefetcher and dispatcher of a queue use as host memory.
 type outside struct {
 	xy, hi                     uint32
 	issue, issueSize           uint32
@@ -78,8 +78,8 @@ func (d *Device) outside(id int, host hostBlock, noc uint64) (outside, error) {
 	return mirrorOf(id, xy.Packed()), err
 }
 
-// doorbells are what the host shares with whoever reads a queue's commands first: the prefetch core and the dispatch core,
-// or the near end of the link.
+// doorbells are the words that the host shares with the reader of a queue's commands: the prefetch core and the dispatch
+// core, or the near end of the link.
 type doorbells struct {
 	pre, disp                 chip.XY
 	fetch, fetchRd, completRd uint32
@@ -239,7 +239,7 @@ func (u *uplink) stop() error {
 	return errors.Join(errs...)
 }
 
-// close ends the programs and lets others have the link.
+// close ends the programs and releases the link.
 func (u *uplink) close() error {
 	if u == nil {
 		return nil
@@ -263,8 +263,9 @@ func (u *uplink) close() error {
 }
 
 // guard asks for the full clock of the local chip, and has the driver stop the near end of the link should this process be
-// killed: it uses its memory. It stops at the next request, so it is told when the first file goes as well as right before the
-// last one, with which the memory goes. The remote chip's cores then wait for a host that is gone, until the chip is brought up again.
+// killed, since that end uses the process's memory. It stops at the next request, so it is told when the first file goes as
+// well as right before the last one, with which the memory goes. The remote chip's cores then wait for a host that is gone,
+// until the chip is brought up again.
 func (u *uplink) guard() error {
 	release, err := u.Near.HoldPower(kmd.PowerAIClock)
 	if err != nil {

@@ -2,8 +2,7 @@ package dispatch
 
 import "fmt"
 
-// Variant says how a run of a program was encoded: which of its commands it has. It is what [Image.AppendRun] returned for
-// the run.
+// Variant is how a run of a program was encoded: which of its commands it has. [Image.AppendRun] returns it.
 type Variant uint8
 
 const (
@@ -11,7 +10,7 @@ const (
 	withTexts                        // it begins with the commands that bring the kernels
 )
 
-// Inline says whether the run has its arguments among the commands. Those of another one lie in DRAM beside the kernels, for
+// Inline reports whether the run has its arguments among the commands. Otherwise they lie in DRAM beside the kernels, for
 // all runs that have the same.
 func (v Variant) Inline() bool { return v&residentArgs == 0 }
 
@@ -52,8 +51,8 @@ func (im *Image) AppendRun(dst []byte, st *State, dispatcher Dispatcher, id uint
 	return f.build(dst, f.main.bytes, &p, dispatcher, id), im.variant(f, &p)
 }
 
-// AppendInlineRun is AppendRun in the place of a run that isn't [Variant.Inline]: the arguments are among the commands.
-// They are those that the run has, whatever has been changed since.
+// AppendInlineRun appends a run in place of one that isn't [Variant.Inline]: the arguments are among the commands. They are
+// those that the run has, whatever has been changed since.
 func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
 	main := im.main.bytes
 	if im.changed {

@@ -111,7 +111,7 @@ func (w *waiter) polled(took time.Duration) {
 }
 
 // overslept excludes time in which the queue wasn't watched from the time without progress: a process that was stopped, in a
-// debugger or because others had the processors, didn't watch it, and an emulated device couldn't move either.
+// debugger or because others had the processors, didn't watch it, and an emulated device couldn't make progress either.
 func (w *waiter) overslept(now time.Time) {
 	if w.asleep.IsZero() {
 		return

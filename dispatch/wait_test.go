@@ -54,7 +54,7 @@ func TestShortestTimeoutEnds(t *testing.T) {
 	t.Error("it goes on and on")
 }
 
-// A wait whose process was stopped goes on afterwards: nobody has watched meanwhile, so it is no hang. Without progress it
+// A wait whose process was stopped goes on afterwards: the queue wasn't watched meanwhile, so it is no hang. Without progress it
 // ends all the same.
 func TestStoppedWaitsAreNoHang(t *testing.T) {
 	const limit = time.Hour

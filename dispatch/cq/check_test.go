@@ -25,7 +25,7 @@ func TestCheckOrder(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		build func(b *Builder)
-		text  string // part of the error, empty if there is none
+		text  string // part of the error, empty for no error
 	}{
 		{"nothing", func(*Builder) {}, "size is 0"},
 		{"a replay", exampleReplay, ""},

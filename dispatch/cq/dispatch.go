@@ -289,7 +289,7 @@ func (NotifySubordinate) ID() DispatchID  { return DispatchNotifySubordinate }
 func (SetNumWorkerSems) ID() DispatchID   { return DispatchSetNumWorkerSems }
 func (SetGoSignalNOCData) ID() DispatchID { return DispatchSetGoSignalNOCData }
 
-// ID is the first byte of the payload, 0 if there is none.
+// ID is the first byte of the payload, 0 if the payload is empty.
 func (c Opaque) ID() DispatchID {
 	if len(c.Payload) == 0 {
 		return 0

@@ -18,7 +18,7 @@ type Revision struct {
 	wait      waitBits
 }
 
-// waitBits are the flags of a WAIT that say which of its fields matter. clearMemory is 0 where there is none.
+// waitBits are the flags of a WAIT that say which of its fields matter. clearMemory is 0 in a revision without it.
 type waitBits struct{ memory, clearMemory, stream, clearStream uint64 }
 
 // Revisions returns all known revisions, oldest first. They are those that public sources show: tt-metal's
@@ -53,7 +53,7 @@ func Revisions() []*Revision {
 	return []*Revision{early, mid, autumn, pin, newerA, newerB}
 }
 
-// RevisionByName returns a revision, nil if there is none of that name.
+// RevisionByName returns the revision of a name, nil if it is unknown.
 func RevisionByName(name string) *Revision {
 	for _, r := range Revisions() {
 		if r.Name == name {

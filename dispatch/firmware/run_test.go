@@ -210,7 +210,7 @@ func TestWaypoints(t *testing.T) {
 			m.setWord(xy, flag+16*uint32(proc), 0)
 			p.kernels[proc] = kernel{name: kernels.Spin, args: []uint32{flag + 16*uint32(proc), 7}}
 		}
-		p.kernels[chip.TRISC2] = kernel{name: kernels.Add, args: []uint32{1, 0, 1, 0}} // nobody fills buffer 1
+		p.kernels[chip.TRISC2] = kernel{name: kernels.Add, args: []uint32{1, 0, 1, 0}} // no core fills buffer 1
 		m.launch(xy, p)
 		m.signal(xy, 0, signalGo, 0, m.work[0])
 		want := [5]state{{"SEMW", flag, 1}, {"SEMW", flag + 16, 1}, {"SEMW", flag + 32, 1}, {"SEMW", flag + 48, 1}, {"CWFW", 1, 1}}
@@ -245,7 +245,7 @@ func TestWaitingCoresRest(t *testing.T) {
 				m.setWord(other, m.scratch()+0x4000, 1)
 				before := count()
 				for i := range uint32(100) {
-					m.setWord(other, m.scratch()+0x4000, i) // nobody waits for this word
+					m.setWord(other, m.scratch()+0x4000, i) // no core waits for this word
 				}
 				if n := count() - before; n > 0 {
 					t.Errorf("%s: the chip ran %d instructions with nothing to do", what, n)

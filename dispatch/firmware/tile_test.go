@@ -181,7 +181,7 @@ func (m *machine) bankTable() []byte {
 	return b
 }
 
-// How often wait looks at once, which is far more often than any program here takes, and how often a millisecond later each
+// How often wait polls without a pause, which is far more often than any program here takes, and how often a millisecond later each
 // time: a chip that runs beside the test may get no processor for a while.
 const (
 	polls     = 1 << 20

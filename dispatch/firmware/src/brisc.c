@@ -8,8 +8,8 @@
 //   PREP  read the launch message, start the other cores, get ready
 //   (the kernel sets its own waypoints; its start-up waits for the go signal)
 //   GOW   no BRISC kernel here: wait for the go signal in the kernel's place
-//   WAIT  the own kernel is through, wait for the other cores
-//   DONE  tell whoever launched
+//   WAIT  its own kernel has ended, wait for the other cores
+//   DONE  tell the core or host that launched
 //
 // The launch ring: entry launch[read pointer] is next. The dispatcher writes entries ahead of their go signals, at
 // most seven; this core clears an entry it has run and moves on. Cores that a program doesn't use get its go signal
@@ -65,7 +65,7 @@ static void boot_device(void) {
     invalidate_instruction_caches();
 }
 
-// clear_core_states forgets what an earlier life of the tile left: a core that doesn't start shows no waypoint at all.
+// clear_core_states clears what an earlier life of the tile left: a core that doesn't start shows no waypoint at all.
 static void clear_core_states(void) {
     for (uint32_t p = 0; p < RP_NUM_PROCESSORS; p++) {
         volatile struct rp_core_state* state = &RP_MAILBOX->core_state[p];
@@ -77,7 +77,7 @@ static void clear_core_states(void) {
 }
 
 // start_subordinates releases the other four cores. Their reset addresses were stored hundreds of stores ago, in
-// another memory region; the sync word is in L1 and must be there before they look.
+// another memory region; the sync word is in L1 and must be there before they poll it.
 static void start_subordinates(void) {
     *sync_word = RP_SYNC_ALL_INIT;
     rp_l1_commit((uint32_t)sync_word);

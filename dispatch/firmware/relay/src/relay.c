@@ -8,8 +8,8 @@
 // firmware has queue 0. Each queue and direction has SLOTS messages under way, so queues that wait for each other can't block
 // each other, and what arrives always has a place. The receiver sends the number of the last message that it has taken.
 //
-// The processor belongs to the base firmware, which is called in every round. Nothing here waits for somebody else but the
-// transmit queue: what can't go on is looked at again in the next round.
+// The processor belongs to the base firmware, which is called in every round. Nothing here waits but for the
+// transmit queue: a message that can't be sent yet is tried again in the next round.
 
 #include "relay.h"
 #include "reprise/noc.h"

@@ -1,7 +1,7 @@
 // The prefetcher's input: commands from the issue queue in host memory, or from a trace in DRAM. Part of prefetch.c.
 //
-// Memory that is the source of a write must not change before the write has left. Nobody waits for that after
-// writing; whoever is about to overwrite such memory flushes first.
+// Memory that is the source of a write must not change before the write has left. The code that writes doesn't
+// wait for that; code that is about to overwrite such memory flushes first.
 #ifndef REPRISE_CQ_PREFETCH_INPUT_H
 #define REPRISE_CQ_PREFETCH_INPUT_H
 

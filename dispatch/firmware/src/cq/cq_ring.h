@@ -21,7 +21,7 @@ struct cq_ring_writer {
     uint32_t buf;        // command buffer whose state points there
     uint32_t credits;    // own semaphore
     uint32_t published;  // the consumer's semaphore
-    uint32_t limit;      // what it held when last looked at
+    uint32_t limit;      // what it held when last polled
     uint32_t taken;      // pages ever acquired
     uint32_t cursor;     // where the next byte goes
     uint32_t room;       // acquired bytes from cursor on

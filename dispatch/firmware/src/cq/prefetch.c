@@ -174,7 +174,7 @@ static void debug(void) {
     command_end(stride, CQ_HEADER_BYTES);
 }
 
-// Fills the cache. Nobody waits for the reads here: RELAY_RINGBUFFER does.
+// Fills the cache. It doesn't wait for the reads: RELAY_RINGBUFFER does.
 static void paged_to_ringbuffer(void) {
     const struct cq_paged_to_ringbuffer* c = (const struct cq_paged_to_ringbuffer*)commands.ptr;
     struct source s = {.kind = SOURCE_PAGED};
