@@ -51,6 +51,8 @@ type Config struct {
 	Emulated func() Emulated
 	// Mesh is the cards of a machine for the mesh family, which measures nothing without it.
 	Mesh mesh.Machine
+	// Against is a device that the tensix family measures beside the target; nil means none.
+	Against *Against
 	// Machine says which features of the kernel may be used; nil means those that it offers.
 	Machine probe.Machine
 	// Progress, if set, is called with the name of each figure before it is measured.
@@ -86,6 +88,7 @@ var families = [...]family{
 	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
 	{"open", "opening and closing the device", opensOwn, measureOpen},
 	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
+	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
 	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
 }
 

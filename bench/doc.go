@@ -7,3 +7,5 @@
 // percentiles are over all samples, outliers included. What can't be measured on a device is left out of the report, not
 // filled in.
 package bench
+
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench

@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"bytes"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,4 +35,60 @@ func processorTime() (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
+}
+
+// familyTime returns how much processor time this process and its children have taken: simulators may be processes of their own.
+func familyTime() (time.Duration, bool) {
+	own, ok := processorTime()
+	if !ok {
+		return 0, false
+	}
+	for _, pid := range children(os.Getpid()) {
+		own += taskTime(pid)
+	}
+	return own, true
+}
+
+// children returns the processes whose parent is pid.
+func children(pid int) (list []int) {
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range all {
+		child, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		// The name in parentheses may have any characters; state and parent follow it.
+		_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')'):], []byte(" "))
+		if fields := bytes.Fields(rest); ok && len(fields) > 1 && string(fields[1]) == strconv.Itoa(pid) {
+			list = append(list, child)
+		}
+	}
+	return list
+}
+
+// taskTime returns the processor time that the threads of a process have taken.
+func taskTime(pid int) (sum time.Duration) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, t := range tasks {
+		stat, err := os.ReadFile(dir + "/" + t.Name() + "/schedstat")
+		if err != nil {
+			continue
+		}
+		first, _, _ := bytes.Cut(stat, []byte(" "))
+		if ns, err := strconv.ParseInt(string(first), 10, 64); err == nil {
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
 }

@@ -9,3 +9,5 @@ func machine() (cpu, kernel string) { return "", "" }
 
 // processorTime reports that the time isn't known.
 func processorTime() (time.Duration, bool) { return 0, false }
+
+func familyTime() (time.Duration, bool) { return 0, false }

@@ -22,6 +22,7 @@ type benchCmd struct {
 	Families []string `arg:"" optional:"" help:"What to measure; everything if nothing is named. --list lists them." placeholder:"FAMILY"`
 	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
 	Machine  string   `help:"Machine whose chips the mesh family opens, which measures nothing without it: ${machine_help}." placeholder:"MACHINE"`
+	Against  string   `help:"With the tensix family: measure this device as well, such as the vendor's simulator, and print ratios to it." placeholder:"DEVICE"`
 	Rounds   int      `help:"Rounds of each figure." default:"20"`
 	Warmup   int      `help:"Rounds of each figure before those that count." default:"3"`
 	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
@@ -37,6 +38,7 @@ type benchCmd struct {
 	List     bool     `help:"List what can be measured, and measure nothing."`
 
 	target  *target.Device
+	against *target.Device
 	machine *target.Machine
 }
 
@@ -65,8 +67,16 @@ func (c *benchCmd) Validate() error {
 		return err
 	}
 	var err error
-	if c.target, err = parseDevice("--device", c.Device); err != nil || c.Machine == "" {
+	if c.target, err = parseDevice("--device", c.Device); err != nil {
 		return err
+	}
+	if c.Against != "" {
+		if c.against, err = parseDevice("--against", c.Against); err != nil {
+			return err
+		}
+	}
+	if c.Machine == "" {
+		return nil
 	}
 	c.machine, err = parseMachine("--machine", c.Machine)
 	return err
@@ -83,8 +93,12 @@ func (c *benchCmd) families() error {
 			return &flagError{flag: "FAMILY", value: n, why: "there is no such family of measurements", hint: "have " + strings.Join(have, ", ")}
 		}
 	}
-	const replay = "replay"
-	if len(c.Families) == 0 || slices.Contains(c.Families, replay) {
+	measured := func(name string) bool { return len(c.Families) == 0 || slices.Contains(c.Families, name) }
+	const replay, tensix = "replay", "tensix"
+	if c.Against != "" && !measured(tensix) {
+		return &flagError{flag: "--against", value: c.Against, why: "it is of operations on tiles, and their family isn't measured", hint: "name " + tensix + " as well"}
+	}
+	if measured(replay) {
 		return nil
 	}
 	e := &flagError{why: "it is of replays, and their family isn't measured", hint: "name " + replay + " as well"}
@@ -132,6 +146,9 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 			card := c.target.Open().(*sim.Card)
 			return bench.Emulated{Target: card, Work: func() bench.Work { return bench.Work(card.Chip().Work()) }}
 		}
+	}
+	if c.against != nil {
+		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against}
 	}
 	if runtime.NumCPU() > 1 {
 		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()

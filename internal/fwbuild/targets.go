@@ -60,6 +60,7 @@ const (
 	kernelSource   = "kernels/src"
 	digitsSource   = "examples/digits/kernels"
 	hwtestSource   = "hwtest/kernels"
+	benchSource    = "bench/kernels"
 	opsSource      = "ops/kernels"
 	opsCompute     = "ops/kernels/compute"
 	relaySource    = "dispatch/firmware/relay/src"
