@@ -253,7 +253,7 @@ func difference(want, got []byte) string {
 	return fmt.Sprintf("%d of %d bytes differ, from %#x to %#x: first % x, want % x", n, len(want), first, last, got[first:end], want[first:end])
 }
 
-// pattern gives n bytes that differ from those of another seed, and at any shift.
+// pattern returns n bytes that differ from those of another seed, and at any shift.
 func pattern(seed uint32, n int) []byte {
 	b := make([]byte, n)
 	x := seed*2654435761 + 1

@@ -108,7 +108,7 @@ func openCloseOpen(t *fixture) {
 }
 
 func closingQuiets(t *fixture) {
-	// A second opener, which sees what the first one leaves behind.
+	// A second opener, which sees what the first one leaves.
 	target := t.device.Open()
 	kd, err := kmd.Open(t.ctx, target)
 	t.ok(err)

@@ -15,7 +15,7 @@ type testCase struct {
 	unsafe   string // why it isn't run on silicon unless asked for; empty if it may
 	long     bool   // only in long runs
 	needs    need
-	alone    bool // it looks at memory of the whole process, so nothing may run beside it
+	alone    bool // it inspects memory of the whole process, so nothing may run beside it
 	hours    int  // that it may take, for the longest ones; 0 for what is usual
 	fn       func(*fixture)
 }
@@ -142,7 +142,7 @@ func in(layer string, cs []testCase) []testCase {
 	return cs
 }
 
-// skip says why a case doesn't run on a device; it is empty if the case runs.
+// skip returns why a case doesn't run on a device; it is empty if the case runs.
 func (s *settings) skip(d *target.Device, c *testCase) string {
 	switch {
 	case c.long && !s.long:
@@ -178,5 +178,5 @@ func run(t tb, b *bench, c *testCase) {
 			b.discard(t)
 		}
 	}()
-	c.fn(b.use(t, level, c.time(b.device))) // after Parallel: waiting for a turn is none of the case's time
+	c.fn(b.use(t, level, c.time(b.device))) // after Parallel: waiting for a turn doesn't count as the case's time
 }

@@ -31,7 +31,7 @@ func cqOwnCases() []testCase {
 	}...)
 }
 
-// writer makes commands that write to places of their own, and knows what lies there then.
+// writer makes commands that write to places of their own, and records what lies there afterwards.
 type writer struct {
 	t    *fixture
 	core chip.Core
@@ -64,7 +64,7 @@ func sequenceOf(t *fixture, n int) {
 	for i := range n {
 		at := i
 		if i%5 == 4 {
-			at-- // over the one before
+			at-- // over the previous one
 		}
 		s.Commands = append(s.Commands, w.write(64*at+at%3*16, 1+at%37))
 	}
@@ -164,7 +164,7 @@ func sequenceTrace(t *fixture) {
 	}
 }
 
-// handedGo is a go signal that the dispatcher hands over.
+// handedGo is a go signal that the dispatcher forwards to its subordinate.
 func (t *fixture) handedGo(word cq.GoWord, slot uint8) cq.ForwardSubordinate {
 	return cq.ForwardSubordinate{Wait: true, Command: cq.SendGoSignal{
 		Go: word, Multicast: slot, WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch),
@@ -196,7 +196,7 @@ func forwardSubordinateWorkers(t *fixture) {
 	}
 }
 
-// lastSignal waits until all corners have a go message in a slot that workers don't look at.
+// lastSignal waits until all corners have a go message in a slot that workers don't poll.
 func (t *fixture) lastSignal(what string, slot uint8, word cq.GoWord) {
 	t.Helper()
 	at := t.p.L1.Go + 4*uint32(slot)

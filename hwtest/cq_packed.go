@@ -63,7 +63,7 @@ func cqPackedCases() []testCase {
 	}...)
 }
 
-// some gives n cores of the grid, all different as long as there are enough.
+// some returns n cores of the grid, all different as long as there are enough.
 func (t *fixture) some(n int) []chip.Core {
 	g := t.grid()
 	var out []chip.Core
@@ -136,7 +136,7 @@ func writePackedRects(t *fixture, rects int, same bool) {
 	}
 }
 
-// writeLarge gives each run a place of its own in all cores of a rectangle; every third run begins a new rectangle.
+// writeLarge writes each run to a place of its own in all cores of a rectangle; every third run begins a new rectangle.
 func writeLarge(t *fixture, subs, size int) {
 	if n := subs * (size + 16); n > 120<<10 {
 		subs = 120 << 10 / (size + 16)

@@ -137,7 +137,7 @@ func stallSeries(t *fixture) {
 	t.finish()
 }
 
-// stallOrders copies a block from place to place, each time reading what the step before has written.
+// stallOrders copies a block from place to place; each step reads what the step before has written.
 func stallOrders(t *fixture) {
 	c := t.grid().Start
 	data := pattern(2, 5000&^15)
@@ -295,7 +295,7 @@ func goSignal(t *fixture, sub bool, slots []uint8) {
 			}
 			b.SendGoSignal(to, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch)})
 		})
-		if slot == 0 { // the one that workers look at
+		if slot == 0 { // the one that workers poll
 			t.answered(t.disp.L1Banks())
 			t.finish()
 			continue
@@ -320,8 +320,8 @@ func goSignal(t *fixture, sub bool, slots []uint8) {
 // subordinatePages is the length of the subordinate's ring.
 const subordinatePages = 128
 
-// subordinateLaps fills the subordinate's ring several times over. Each go signal is one of its own: a page that is given
-// back before its signal is out, or is read at the wrong place, shows.
+// subordinateLaps fills the subordinate's ring several times over. Each go signal differs from the others, so a page shows
+// that is released before its signal is sent, or is read at the wrong place.
 func subordinateLaps(t *fixture, laps int) {
 	d := t.virtual(t.dispatchCore())
 	const slot = 5

@@ -33,8 +33,8 @@ func differentialCases() []testCase {
 	})
 }
 
-// other is the device to compare with: what was asked for; for an emulator otherwise the emulator with slow networks and
-// another order of processors.
+// other returns the device to compare with: the one that was asked for; otherwise, for an emulator, the emulator with slow
+// networks and another order of processors.
 func (t *fixture) other() *target.Device {
 	t.Helper()
 	if d := t.config.compare(t.device); d != nil {
@@ -46,8 +46,7 @@ func (t *fixture) other() *target.Device {
 	return t.device.Emulated("_slow", sim.Seed(99), sim.Delay(40))
 }
 
-// leaving is something that random commands leave behind: a piece of memory that they write, what was reported to the
-// host, or counters.
+// leaving is a result of random commands: a piece of memory that they write, what was reported to the host, or counters.
 type leaving struct {
 	what string
 	data []byte

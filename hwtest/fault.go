@@ -289,7 +289,7 @@ func badCommand(t *fixture, waypoint string, onDispatch, stall bool, commands fu
 	t.worksAgain()
 }
 
-// blocked has the dispatcher wait for a word until the returned function is called.
+// blocked makes the dispatcher wait for a word until the returned function is called.
 func (t *fixture) blocked() (release func()) {
 	t.Helper()
 	d := t.dispatchCore()
@@ -382,7 +382,7 @@ func closeHung(t *fixture) {
 	x, err := u.dev.Load(u.ctx, u.spin(b, chip.TRISC0, u.grid().End))
 	t.ok(err)
 	t.ok(u.rq.Run(u.ctx, x))
-	// Whether this is an error depends on who waits for the worker: nobody does before the next program.
+	// Whether this is an error depends on the program that waits for the worker next: none does here.
 	if err := u.dev.Close(t.Context()); err != nil {
 		t.Logf("close: %v", err)
 	}

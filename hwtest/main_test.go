@@ -61,7 +61,7 @@ func (t testT) Run(name string, fn func(tb)) bool {
 }
 
 // Parallel lets go of the lock while the case waits for its turn. Cases only get one when all of their layer wait for it,
-// and with a lock that somebody wants for writing the next one would never come as far as that.
+// and with a lock that another goroutine wants for writing the next one would never get that far.
 func (t testT) Parallel() {
 	t.beside.RUnlock()
 	defer t.beside.RLock()

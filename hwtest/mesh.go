@@ -14,12 +14,12 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// onMesh gives a case the chips of its machine, which it shares with those before.
+// onMesh passes a case the chips of its machine, which it shares with earlier cases.
 func onMesh(fn func(*meshFixture)) func(*fixture) {
 	return func(t *fixture) { fn(t.sharedMesh()) }
 }
 
-// onOwnMesh gives a case chips that no other case gets to see, opened with options.
+// onOwnMesh passes a case chips of its own, opened with options.
 func onOwnMesh(fn func(*meshFixture), opts ...reprise.Option) func(*fixture) {
 	return func(t *fixture) {
 		if err := t.bench.close(t.Context()); err != nil { // so that there is one machine at a time
@@ -69,7 +69,7 @@ func (m *meshed) close(ctx context.Context) error {
 	return errors.Join(m.mesh.Close(ctx), m.machine.Close())
 }
 
-// sharedMesh opens a mesh unless a case before has.
+// sharedMesh opens a mesh, unless an earlier case has.
 func (t *fixture) sharedMesh() *meshFixture {
 	t.Helper()
 	if t.bench.meshed == nil {
@@ -106,7 +106,7 @@ func (t *fixture) openMesh(opts ...reprise.Option) *meshed {
 		shapes = append(shapes, mesh.Shape{1, 2})
 	}
 	if len(m.Cards) == 4 {
-		if m.Emulated == nil { // of which as many may be behind others
+		if m.Emulated == nil { // of which each may have a remote chip
 			shapes = append(shapes, mesh.Shape{2, 4})
 		}
 		shapes = append(shapes, mesh.Shape{2, 2})
@@ -132,7 +132,7 @@ func (t *fixture) openMesh(opts ...reprise.Option) *meshed {
 	return &meshed{m, open}
 }
 
-// later gives something back at the end of a case that passes: cases share the chips' memory.
+// later releases something at the end of a case that passes: cases share the chips' memory.
 func (t *meshFixture) later(fn func(context.Context) error) {
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -166,7 +166,7 @@ func counting(n int, first uint32) []byte {
 	return p
 }
 
-// is checks a chip's buffer.
+// is checks the contents of a chip's buffer.
 func (t *meshFixture) is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	got := make([]byte, b.On(c).Size())

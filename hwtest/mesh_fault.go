@@ -143,8 +143,8 @@ func (t *meshFixture) ownInterfaces() {
 	}
 }
 
-// takeAway picks a card, and gives what takes it out of the machine, and the chips that are left then. A case that no chip
-// would be left for is skipped.
+// takeAway picks a card, and returns a function that takes it out of the machine, and the chips that are left then. It skips
+// a case for which no chip would be left.
 func (t *meshFixture) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip) {
 	t.Helper()
 	var cards []*mesh.Chip
@@ -174,7 +174,7 @@ func (t *meshFixture) takeAway() (lost *mesh.Chip, unplug func() error, left []*
 	}, left
 }
 
-// givesUp opens the mesh once more, with waits that end soon where nothing moves.
+// givesUp opens the mesh once more, with waits that end soon when nothing moves.
 func (t *meshFixture) givesUp(soon, slow time.Duration) *mesh.Mesh {
 	t.Helper()
 	t.ok(t.mesh.Close(t.Context()))

@@ -48,7 +48,8 @@ func meshDownInTheMiddle(t *meshFixture) {
 	long, cancel := context.WithTimeout(t.ctx, 5*time.Second)
 	defer cancel()
 	if err := t.queue.Wait(long); err != nil {
-		// Packets that were on their way are gone for good. Then every chip is recovered, and nobody took a wrong sum for one.
+		// Packets that were on their way are gone for good. Then every chip is recovered, and no chip took a wrong sum for a
+		// right one.
 		for _, c := range t.mesh.Chips() {
 			t.ok(c.Device.Recover(t.ctx))
 		}

@@ -120,7 +120,7 @@ func (w way) buildOf(t *fixture, steps, pages int) *site {
 		s.body = append(s.body, t.load(t.addProgram("add", chip.Core{X: 3}, s.mid, s.mid, 1)))
 	}
 	if w.again {
-		// The L1 input gives its place to something that the model computes with.
+		// The L1 input's place goes to something that the model computes with.
 		addr := s.l1.Addr()
 		t.ok(s.l1.Release())
 		tmp, err := take(reprise.BufferConfig{Size: size, PageSize: wayPage, Name: "tmp"})
@@ -276,8 +276,7 @@ func (o overlap) missing(t *fixture) {
 	t.Errorf("no transfer overlapped with the model, %d writes had the chance in the last run: %s", o.chances, o.closest)
 }
 
-// verify holds what a timeline shows against what the events demand, and looks for transfers that overlapped with the
-// model.
+// verify compares a timeline with what the events demand, and finds transfers that overlapped with the model.
 func (w way) verify(t *fixture, spans []observe.Span, n int) (o overlap) {
 	t.Helper()
 	pick := func(queue int, kind string, names ...string) (out []observe.Span) {

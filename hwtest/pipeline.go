@@ -23,7 +23,7 @@ func pipeBuffer(k allocator.Kind, name string) *reprise.BufferConfig {
 	return &reprise.BufferConfig{Kind: k, Size: wayPages * wayPage, PageSize: wayPage, Name: name}
 }
 
-// pipes are the configurations that there are.
+// pipes are all configurations.
 func pipes() []pipe {
 	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
 	out := []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out")}

@@ -32,7 +32,7 @@ func coreSets() map[string]func(chip.Range) []chip.Range {
 	}
 }
 
-// pick makes a range of each core of a grid that a predicate names.
+// pick returns a range for each core of a grid that a predicate selects.
 func pick(g chip.Range, in func(x, y int) bool) []chip.Range {
 	var out []chip.Range
 	for c := range g.Cores() {
@@ -225,7 +225,7 @@ func chain(t *fixture) {
 	}
 }
 
-// sixteenSemaphores has a kernel look at the semaphores as memory: they lie where the launch message says, 16 B apart.
+// sixteenSemaphores makes a kernel read the semaphores as memory: they lie where the launch message says, 16 B apart.
 func sixteenSemaphores(t *fixture) {
 	b := t.perWorker(16)
 	g := t.grid()

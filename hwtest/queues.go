@@ -69,7 +69,7 @@ func splitCases() []testCase {
 	}
 }
 
-// splitRanges are the workers of the queues in the split layer: inside of every grid that there is.
+// splitRanges are the workers of the queues in the split layer: inside the grid of every chip.
 func splitRanges() [2]chip.Range {
 	return [2]chip.Range{
 		{End: chip.Core{X: 3, Y: 5}},

@@ -152,7 +152,7 @@ func prefetchLaps(t *fixture) {
 	}
 }
 
-// prefetchFull holds the dispatcher up, fills everything in front of it, and lets it go.
+// prefetchFull blocks the dispatcher, fills everything in front of it, and releases it.
 func prefetchFull(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	c, d := t.grid().End, t.dispatchCore()

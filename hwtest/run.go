@@ -12,14 +12,14 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrNoCases means that a pattern selects no case.
+// ErrNoCases is returned when a pattern selects no case.
 var ErrNoCases = errors.New("no case is called so")
 
-// ErrStuck means that a case ended neither in time nor with its context. It still holds the device, so the cases after it
-// were not run.
+// ErrStuck is returned when a case ended neither in time nor with its context. It still holds the device, so the cases after
+// it were not run.
 var ErrStuck = errors.New("the case doesn't end")
 
-// OpenError means that a device can't be opened, so none of its cases were run.
+// OpenError is returned when a device can't be opened, so none of its cases were run.
 type OpenError struct {
 	Device string // as it was called
 	Err    error
@@ -30,14 +30,14 @@ func (e *OpenError) Error() string { return fmt.Sprintf("hwtest: open %s: %v", e
 // Unwrap returns the cause.
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// Config says what [Run] runs.
+// Config selects what [Run] runs.
 type Config struct {
 	Devices []*target.Device // one after the other
 	Select  *Pattern         // which cases; nil for all
 	Compare *target.Device   // second device of the differential cases; nil compares an emulator with itself with slow networks
 	Short   bool             // fewer repetitions
 	Long    bool             // also the cases that take minutes, and more seeds
-	Unsafe  bool             // run the unsafe cases on cards behind device nodes too: such a card may need a reset afterwards
+	Unsafe  bool             // run the unsafe cases on device nodes too: such a card may need a reset afterwards
 	Victim  []string         // command that runs Victim on the device that it gets as an argument; "--once" may follow. nil skips the case that needs it
 	Done    func(Result)     // called with the result of each case when it ends; may be nil
 }

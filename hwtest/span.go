@@ -24,7 +24,7 @@ func spanCases() []testCase {
 	return append(cs, []testCase{
 		{name: "parts run at once", protects: "parts of a trace without an edge between them run at the same time", fn: spanPartsAtOnce},
 		{name: "traces over one and both queues", protects: "traces over both queues, traces of one, runs and transfers follow each other in any order", fn: spanAmongOthers},
-		{name: "edges that nobody waits for", protects: "recordings that nothing waits for don't reach into the next replay", fn: spanLooseEdges},
+		{name: "edges that nothing waits for", protects: "recordings that nothing waits for don't reach into the next replay", fn: spanLooseEdges},
 		{name: "trace over both queues released", protects: "a release frees everything of all parts of a trace", fn: spanRelease},
 		{name: "trace over both queues in steps and pieces", protects: "a trace over both queues does the same program by program, in pieces and whole", fn: spanInPieces},
 		{name: "trace over both queues from a file", protects: "a trace over both queues from a file has its edges, whatever its queues were called", fn: spanFromFile},
@@ -72,7 +72,7 @@ func (t *fixture) captureOver(name string, q, o *reprise.Queue, record func(rs [
 	}, o)
 }
 
-// record hands the data over and back a number of times.
+// record passes the data to and fro a number of times.
 func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
 	var errs []error
 	for i := range rounds {

@@ -568,7 +568,7 @@ func replayAllocates(t *fixture) {
 }
 
 // allocations returns how often a function allocates on the heap, by the whole process's counter; what happens less than
-// once per run is somebody else's. One processor keeps others from counting in.
+// once per run belongs to other goroutines. One processor keeps others from counting in.
 func allocations(runs int, fn func()) uint64 {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fn()

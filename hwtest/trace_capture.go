@@ -29,7 +29,7 @@ func captureCases() []testCase {
 	return cs
 }
 
-// forbidden does what a capture can't hold.
+// forbidden performs an operation that a capture can't hold.
 func (t *fixture) forbidden(ctx context.Context, op string, x *reprise.Executable, tr *reprise.Trace, b *reprise.Buffer, e *reprise.Event) error {
 	data := make([]byte, b.Size())
 	var err error

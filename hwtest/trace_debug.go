@@ -220,7 +220,7 @@ func (t *fixture) addTo(name string, from, to *reprise.Buffer, n uint32) *repris
 	return p
 }
 
-// checkFinds has a program count in a buffer that it doesn't declare, so that the second of two runs finds something else
+// checkFinds makes a program count in a buffer that it doesn't declare, so that the second of two runs finds something else
 // there than the first.
 func checkFinds(t *fixture) {
 	hidden, out := t.buffer(allocator.DRAM, 64, 64), t.buffer(allocator.DRAM, 64, 64)

@@ -37,8 +37,8 @@ func traceFileCases() []testCase {
 	}...)
 }
 
-// saved records programs of several sizes that mix numbers into words of L1, saves the trace with the words, and gives
-// everything of it back. The model has the words as they are saved.
+// saved records programs of several sizes that mix numbers into words of L1, saves the trace with the words, and releases
+// everything. The model has the words as they are saved.
 func (t *fixture) saved(n int, opts ...reprise.SaveOption) ([]byte, *follow) {
 	t.Helper()
 	f := t.follow()
@@ -81,7 +81,7 @@ func (f *follow) replay(n int) {
 // fromFile loads a trace and releases it with the case; the model follows its buffer from then on.
 func (t *fixture) fromFile(file []byte, f *follow) *reprise.Trace {
 	t.Helper()
-	// Kernels are to lie elsewhere than where they lay.
+	// Moves the kernels away from where they were when the trace was recorded.
 	t.buffer(allocator.DRAM, 1<<18, 2048)
 	tr, err := t.dev.LoadTrace(t.ctx, bytes.NewReader(file))
 	t.ok(err)
@@ -228,8 +228,8 @@ func traceFileDamaged(t *fixture) {
 	f.check("the file as it was")
 }
 
-// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first where that lay, and then
-// beside something that lies there.
+// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first at the buffer's old address,
+// and then beside something that lies there.
 func shardedFromFile(t *fixture, s allocator.ShardSpec) {
 	conf := sharded(allocator.L1, s, 16)
 	b := t.bufferOf(conf)
@@ -277,10 +277,10 @@ func shardedFromFile(t *fixture, s allocator.ShardSpec) {
 	}
 }
 
-// partsFromFile has a program copy one part of a buffer to another.
+// partsFromFile makes a program copy one part of a buffer to another.
 func partsFromFile(t *fixture) {
 	const page = 64
-	t.buffer(allocator.DRAM, 1<<16, page) // so that no size looks like an address in the next one
+	t.buffer(allocator.DRAM, 1<<16, page) // so that no size equals an address in the next one
 	whole := t.bufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 32 * page, PageSize: page, Name: "whole"})
 	in, err := whole.Sub(2*page, page)
 	t.ok(err)

@@ -21,9 +21,9 @@ const VictimRunning = "replaying"
 // VictimQueues is the number of command queues that [Victim] opens.
 const VictimQueues = 2
 
-// Victim is what a process does that the suite kills: it opens a device, runs a program and a trace, checks what they
-// compute, takes a lock and a window, writes [VictimRunning] to out, and replays until ctx ends or something fails. With once
-// it returns after the checks.
+// Victim is the process that the suite kills: it opens a device, runs a program and a trace, checks what they compute, takes
+// a lock and a window, writes [VictimRunning] to out, and replays until ctx ends or something fails. With once it returns
+// after the checks.
 func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
 	if err != nil {
@@ -50,7 +50,7 @@ func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	const first = 20 // replays, before somebody may kill it
+	const first = 20 // replays, before it may be killed
 	for i := 0; ; i++ {
 		if i == first {
 			if _, err := fmt.Fprintln(out, VictimRunning); err != nil {
@@ -73,7 +73,7 @@ const (
 	addend      = 7
 )
 
-// victim is what a victim uses.
+// victim is the device, buffers and programs of a victim.
 type victim struct {
 	dev     *reprise.Device
 	in, out *reprise.Buffer

@@ -23,7 +23,7 @@ type Machine struct {
 	open func() ([]kmd.Target, func() error, error)
 }
 
-// Open starts the machine, where it has to be, and returns its cards and what ends it.
+// Open starts the machine, if it has to be started, and returns its cards and a function that ends it.
 func (m *Machine) Open() (cards []kmd.Target, end func() error, err error) { return m.open() }
 
 // ParseMachine turns a name into a machine; an error is an *Error. Names of devices are machines with one card, or

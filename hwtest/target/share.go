@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// ErrNotShared means that a second process can't open the device.
+// ErrNotShared is returned when a second process can't open the device.
 var ErrNotShared = errors.New("a second process can't open the same device")
 
 // Share returns the device as one that other processes can open at the same time, by the name that is its Given, until

@@ -20,7 +20,7 @@ import (
 // Help is how flags describe what Parse accepts.
 const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), emu:t3000 or another machine (for what needs several chips, and one of its chips for the rest), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, session:FILE of a recorded session, far:MACHINE for a chip without a PCI interface (far:emu:n300), or a device node such as /dev/tenstorrent/0"
 
-// ErrUnknown means that a name is not that of a device that [Parse] knows.
+// ErrUnknown is returned for a name that is not that of a device that [Parse] knows.
 var ErrUnknown = errors.New("unknown kind of device")
 
 // Kind is the kind of a device.
@@ -69,7 +69,7 @@ func (d *Device) served() bool { return strings.HasPrefix(d.Given, "socket:") }
 // connections, so each opening has a target of its own.
 func socket(path string) func() kmd.Target { return func() kmd.Target { return cards.Socket(path) } }
 
-// Error says what is wrong with the name of a device, and what to do.
+// Error is returned for a device's name that is wrong: it says why, and what to do.
 type Error struct {
 	Value string // what was given
 	Why   string // what is wrong with it

@@ -77,7 +77,7 @@ func (c *Config) Arguments(initial string) []string {
 	args := []string{
 		// 32 GiB of BAR need more address bits than the default processor of amd64 has.
 		"-machine", machine + ",memory-backend=ram,accel=" + accel, "-cpu", "max", "-m", fmt.Sprintf("%dM", memory), "-smp", "2",
-		// The chip reaches memory through the file behind it.
+		// The chip reaches memory through its file.
 		"-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", memory),
 		"-kernel", c.Kernel, "-initrd", initial,
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",

@@ -63,7 +63,7 @@ func TestRISCV(t *testing.T) {
 	}
 }
 
-// found boots a machine that looks at the cards without a driver.
+// found boots a machine that tests the cards without a driver.
 func found(t *testing.T, c vm.Config, m chip.Machine) {
 	t.Helper()
 	c.Sockets, c.Console = serve(t, m), t.Output()

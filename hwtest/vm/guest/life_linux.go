@@ -291,7 +291,7 @@ func (l *lives) killed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		time.Sleep(time.Duration(i) * 7 * time.Millisecond) // somewhere else each time
+		time.Sleep(time.Duration(i) * 7 * time.Millisecond) // at another point each time
 		if err := errors.Join(kill(cmd), l.use(ctx, l.node)); err != nil {
 			return fmt.Errorf("round %d: %w", i, err)
 		}
@@ -299,7 +299,7 @@ func (l *lives) killed(ctx context.Context) error {
 	return nil
 }
 
-// killedExclusive kills a process that has the card for itself: nobody else can open it before, and anybody after.
+// killedExclusive kills a process that has the card for itself: no other process can open it before, and any can afterwards.
 func (l *lives) killedExclusive(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, self, "keep", l.node)
 	out, err := cmd.StdoutPipe()
@@ -333,8 +333,8 @@ func keep(ctx context.Context, args []string) error {
 	return d.Close()
 }
 
-// two opens a card that another process computes on: both reach it, who wants it alone doesn't get it, and the other
-// goes on.
+// two opens a card that another process computes on: both reach it, a process that wants it alone doesn't get it, and the
+// other goes on.
 func (l *lives) two(ctx context.Context) error {
 	cmd, err := l.start(ctx, l.node)
 	if err != nil {

@@ -127,7 +127,7 @@ func drive() error {
 			words = append([]string{self}, words...)
 		}
 		cmd := exec.Command(words[0], words[1:]...)
-		// Through a pipe, or the command would think that somebody looks at a terminal.
+		// Through a pipe: to a terminal the command would print its interactive display.
 		out := struct{ io.Writer }{os.Stdout}
 		cmd.Stdout, cmd.Stderr = out, out
 		cmd.Env = []string{"HOME=/tmp", "PATH=/"}

@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
-// builtin is a command that the program itself is, so that a machine needs no other files; nil if it has none of the name.
+// builtin returns a command that is part of this program, so that a machine needs no other files; nil if the name is
+// unknown.
 func builtin(name string) func(context.Context, []string) error {
 	switch name {
 	case "hwtest":
@@ -29,7 +30,7 @@ func builtin(name string) func(context.Context, []string) error {
 	return nil
 }
 
-// self starts this program: there is no other one.
+// self is the path of this program, the only one of the machine.
 const self = "/proc/self/exe"
 
 // suite runs the conformance suite: hwtest [-short] [-unsafe] [-run PATTERN] [DEVICE]...
