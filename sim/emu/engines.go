@@ -208,7 +208,9 @@ func (e *engines) take(op *engineOp) {
 			e.Arrived(n, tensix.Configuration)
 			e.Arrived(n, tensix.GPRs)
 		}
-		e.Push(n, op.v, op.expand)
+		if e.PushRun(n, op.v, op.expand) {
+			e.ran = true
+		}
 	case opStoreMOP:
 		e.StoreMOP(n, int(op.at), op.v)
 	case opStoreGPR:

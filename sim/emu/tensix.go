@@ -361,11 +361,17 @@ func (c *core) push(inst uint32) slowResult {
 		c.refuse(UndefinedBehavior, uint64(c.pc), "a Tensix instruction in the instruction stream of NCRISC, or no instruction at all")
 		return slowHalt
 	}
-	o, thread := origin{tile: c.tile, core: c}, max(int(c.hw)-1, 0)
-	if !c.tile.enginesOf().CanPush(thread) {
+	e, thread := c.tile.enginesOf(), max(int(c.hw)-1, 0)
+	if !e.CanPush(thread) {
 		return slowBlocked
 	}
-	return c.tile.pushTo(o, engineOp{thread: uint8(thread), v: inst, expand: c.hw != 0, stalls: true})
+	op := engineOp{thread: uint8(thread), hw: c.hw, v: inst, expand: c.hw != 0, stalls: true, pc: c.pc}
+	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.shadow == nil {
+		e.ops = append(e.ops, op) // as give does
+		return slowDone
+	}
+	o := origin{tile: c.tile, core: c}
+	return c.tile.pushTo(o, op)
 }
 
 // pushTo gives an instruction to a thread of the engines.

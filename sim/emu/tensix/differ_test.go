@@ -146,6 +146,10 @@ func (r *rig) apply(a access) bool {
 
 // pushTo pushes an instruction, and lets the engine execute what it stands for.
 func (r *rig) pushTo(n int, w uint32, expand bool) bool {
+	if w>>24 != opUNPACR && !Expands(w) {
+		r.e.PushRun(n, w, expand)
+		return r.e.fault == nil && r.e.Idle()
+	}
 	if !r.e.Push(n, w, expand) {
 		return false
 	}

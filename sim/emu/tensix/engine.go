@@ -172,13 +172,36 @@ func (e *Engine) Step() int {
 // Run steps until no thread can execute anything: all wait for something or are idle, or the engine has stopped or is suspended.
 // It returns whether any has.
 func (e *Engine) Run() (ran bool) {
-	for e.Step() > 0 {
+	for !e.Idle() && e.Step() > 0 {
 		ran = true
-		if e.Idle() {
-			break
-		}
 	}
 	return ran
+}
+
+// PushRun is Push and then Run, of an engine that can't execute anything before. It returns whether anything was executed.
+func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
+	t := &e.threads[n]
+	if op := w >> 24; t.queue.n != 0 || t.front.recording != 0 || op == opMOP || op == opMOP_CFG || op == opREPLAY || op == opNOP ||
+		e.fault != nil || e.suspended {
+		e.Push(n, w, expand)
+		return e.Run()
+	}
+	// It is the only one that can be executed: it needn't go through the queue.
+	if e.issue(t, w) {
+		t.ended++
+		e.Run()
+		return true
+	}
+	t.enqueue(w)
+	switch {
+	case e.fault != nil:
+		e.fault.Thread, e.fault.Instruction = n, w
+	case e.suspended:
+		e.first = uint8(n)
+	default:
+		t.waits, t.since = true, e.changes()
+	}
+	return false
 }
 
 // Executed returns how many instructions of thread n the engine has executed, after expansion and without NOPs.
