@@ -49,16 +49,16 @@ const (
 type engines struct {
 	*fixture
 	arch             chip.Arch
-	sort             arith.Arch
+	model            arith.Arch
 	scripts, in, out *reprise.Buffer
 	program          *reprise.Executable
 }
 
 func (t *fixture) engines() *engines {
 	t.Helper()
-	e := &engines{fixture: t, arch: t.dev.Arch(), sort: arith.Wormhole}
+	e := &engines{fixture: t, arch: t.dev.Arch(), model: arith.Wormhole}
 	if e.blackhole() {
-		e.sort = arith.Blackhole
+		e.model = arith.Blackhole
 	}
 	one := func(n int) *reprise.Buffer { return t.buffer(allocator.L1, n, n) } // one page: on worker (0, 0)
 	e.scripts, e.in, e.out = one(3*(scriptBytes+logBytes)), one(engineBytes), one(engineBytes)

@@ -108,8 +108,8 @@ func (e *engines) operands(rnd *rand.Rand, p path) *operands {
 func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
 	e.Helper()
 	o := &operands{engineRun: e.newRun(), path: p}
-	o.m = arith.Math{Arch: e.sort, A: p.src, B: p.src, Wide: p.wide, Int8: p.int8()}
-	conversion := arith.Unpack{Arch: e.sort, In: p.in, Out: p.src}
+	o.m = arith.Math{Arch: e.model, A: p.src, B: p.src, Wide: p.wide, Int8: p.int8()}
+	conversion := arith.Unpack{Arch: e.model, In: p.in, Out: p.src}
 	for unit, data := range [][]byte{dataA, dataB} {
 		to := []*arith.SrcTile{&o.a, &o.b}[unit]
 		conversion.Tile(to, data)

@@ -52,7 +52,7 @@ func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith
 		r.unpacker(source{in: arith.INT32, out: arith.INT32, addr: r.place(data), toDst: true})
 		r.unpackToDst(arith.TileData)
 		dst = new(arith.DstTile)
-		(&arith.Unpack{Arch: e.sort, In: arith.INT32, Out: arith.INT32}).DstTile(dst, data)
+		(&arith.Unpack{Arch: e.model, In: arith.INT32, Out: arith.INT32}).DstTile(dst, data)
 		return r, dst
 	}
 	f := unpackFormat{in: arith.BF16, out: arith.BF16}

@@ -261,31 +261,31 @@ func floatLanes() []laneCase {
 		{
 			name: "SFPMAD multiplies and adds",
 			each: sfpu(isa.SFPMAD{Dst: 3, A: 0, B: 1, C: 2}),
-			want: lane(func(e *engines, x *[4]uint32) { x[3] = e.sort.FMA(x[0], x[1], x[2]) }),
+			want: lane(func(e *engines, x *[4]uint32) { x[3] = e.model.FMA(x[0], x[1], x[2]) }),
 		},
 		{
 			name: "SFPMAD whose destination is an operand",
 			each: sfpu(isa.SFPMAD{Dst: 0, A: 0, B: 0, C: 0}, isa.SFPMAD{Dst: 1, A: 0, B: 1, C: lregMinusOne}),
 			want: lane(func(e *engines, x *[4]uint32) {
-				x[0] = e.sort.FMA(x[0], x[0], x[0])
-				x[1] = e.sort.FMA(x[0], x[1], 0xBF800000)
+				x[0] = e.model.FMA(x[0], x[0], x[0])
+				x[1] = e.model.FMA(x[0], x[1], 0xBF800000)
 			}),
 		},
 		{
 			name: "SFPADD adds",
 			each: sfpu(isa.SFPADD{Dst: 3, A: lregOne, B: 0, C: 1}),
-			want: lane(func(e *engines, x *[4]uint32) { x[3] = e.sort.FMA(fp32One, x[0], x[1]) }),
+			want: lane(func(e *engines, x *[4]uint32) { x[3] = e.model.FMA(fp32One, x[0], x[1]) }),
 		},
 		{
 			name: "SFPMUL multiplies",
 			each: sfpu(isa.SFPMUL{Dst: 3, A: 0, B: 1, C: lregZero}),
-			want: lane(func(e *engines, x *[4]uint32) { x[3] = e.sort.FMA(x[0], x[1], 0) }),
+			want: lane(func(e *engines, x *[4]uint32) { x[3] = e.model.FMA(x[0], x[1], 0) }),
 		},
 		{
 			name: "SFPMULI and SFPADDI take a bf16",
 			each: sfpu(isa.SFPMULI{Dst: 0, Imm: 0x4049}, isa.SFPADDI{Dst: 1, Imm: 0xC0A0}),
 			want: lane(func(e *engines, x *[4]uint32) {
-				x[0], x[1] = e.sort.FMA(0x40490000, x[0], 0), e.sort.FMA(0xC0A00000, fp32One, x[1])
+				x[0], x[1] = e.model.FMA(0x40490000, x[0], 0), e.model.FMA(0xC0A00000, fp32One, x[1])
 			}),
 		},
 		{
@@ -364,7 +364,7 @@ func floatLanes() []laneCase {
 					third = 1
 				}
 				line := lines[third]
-				y := e.sort.FMA(arith.LutCoefficient8(line>>8), v&^signBit, arith.LutCoefficient8(line))
+				y := e.model.FMA(arith.LutCoefficient8(line>>8), v&^signBit, arith.LutCoefficient8(line))
 				*x = [4]uint32{y&^signBit | v&signBit, lines[1], lines[2], v}
 			}),
 		},
@@ -386,7 +386,7 @@ func floatLanes() []laneCase {
 				if m >= middle {
 					shift = 16
 				}
-				y := e.sort.FMA(arith.LutCoefficient16(slopes[third]>>shift), m, arith.LutCoefficient16(offsets[third]>>shift))
+				y := e.model.FMA(arith.LutCoefficient16(slopes[third]>>shift), m, arith.LutCoefficient16(offsets[third]>>shift))
 				*x = [4]uint32{y, slopes[1], slopes[2], v}
 			}),
 		},
@@ -657,7 +657,7 @@ func blackholeLanes() []laneCase {
 		{
 			name: "SFPMAD flips signs of operands", blackhole: true,
 			each: sfpu(isa.SFPMAD{Dst: 3, A: 0, B: 1, C: 2, Mod: 3}),
-			want: lane(func(e *engines, x *[4]uint32) { x[3] = e.sort.FMA(x[0]^signBit, x[1], x[2]^signBit) }),
+			want: lane(func(e *engines, x *[4]uint32) { x[3] = e.model.FMA(x[0]^signBit, x[1], x[2]^signBit) }),
 		},
 		{
 			name: "SFPSHFT shifts with the sign, and another register than the destination", blackhole: true,

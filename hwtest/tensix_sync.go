@@ -449,7 +449,7 @@ func pipelined(e *engines, rnd *rand.Rand) {
 	base, _, err := isa.PackOut.Place(e.arch, 0)
 	e.ok(err)
 	var want []byte
-	math := arith.Math{Arch: e.sort, A: p.src, B: p.src}
+	math := arith.Math{Arch: e.model, A: p.src, B: p.src}
 	for i := range n {
 		half := uint32(i % 2)
 		tiles := [2]*arith.SrcTile{}

@@ -59,7 +59,7 @@ const forcedExponent = 125
 
 // conversion is what package arith says of the format.
 func (f unpackFormat) conversion(e *engines) arith.Unpack {
-	return arith.Unpack{Arch: e.sort, In: f.in, Out: f.out, Exp4: f.exp4, Unsigned: f.unsigned, Forced: f.forced, SharedExponent: forcedExponent}
+	return arith.Unpack{Arch: e.model, In: f.in, Out: f.out, Exp4: f.exp4, Unsigned: f.unsigned, Forced: f.forced, SharedExponent: forcedExponent}
 }
 
 // moves is the path by which a source's data show: moves to Dst and packing, of which both keep the bits.
@@ -335,7 +335,7 @@ func tensixUnpackCases() []testCase {
 		first := f.anyTile(rnd)
 		r.unpacker(source{unit: 0, in: f.in, out: f.out, addr: r.place(first)})
 		r.unpacker(source{unit: 1, in: f.in, out: f.out, addr: r.place(first)})
-		m := arith.Math{Arch: e.sort, A: f.in, B: f.in}
+		m := arith.Math{Arch: e.model, A: f.in, B: f.in}
 		var dst arith.DstTile
 		u := r.unpack()
 		u.do(isa.SETADCXX{Units: 3, End: arith.TileData - 1})
