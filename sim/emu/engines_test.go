@@ -261,6 +261,50 @@ func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 	}
 }
 
+// Engines on several goroutines store to registers of their tiles: each store is done, in its place among the instructions of its
+// thread, and wakes who polls.
+func TestEnginesStoreToRegistersFromAnyGoroutine(t *testing.T) {
+	const rounds, increment = 6, 3
+	for _, arch := range arches {
+		update, available := uint32(0x088), uint32(0x100)
+		if arch == chip.Blackhole {
+			update, available = 0x438, 0x4A4
+		}
+		for _, n := range []int{1, 4} {
+			r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1, Seed: 5, EngineWorkers: n})
+			core := newAsm(triscBase[0]).ttinsn(setGPR(2, increment<<6), 0x04000000|16<<4|1)
+			for range 16 {
+				core.ttinsn(0x58000000 | 4<<12 | 4<<6 | 1) // GPR 4 += GPR 1
+			}
+			for range rounds {
+				core.ttinsn(0x04000000|16<<4, 0x04000000|16<<4, 0x67000000|2<<18|(streamBase+update-0xFFB00000)>>2)
+			}
+			core.sync().halt()
+			poller := newAsm(triscBase[1]).li(a0, streamBase+available).li(a2, rounds*increment).
+				label("poll").lw(a1, a0, 0).bne(a1, a2, "poll").li(t0, tileDone).li(t1, 0x600D).sw(t1, t0, 0).halt()
+			var workers []chip.XY
+			for w := range r.topo.Workers() {
+				if len(workers) == 12 {
+					break
+				}
+				v := r.worker(w.X, w.Y)
+				workers = append(workers, v)
+				r.st(v, tileDone, 0)
+				for _, a := range []*asm{core, poller} {
+					r.write(v, uint64(a.base), a.bytes())
+				}
+			}
+			for _, v := range workers {
+				r.st(v, 0xFFB121B0, 0x47800&^0x3000)
+			}
+			r.await(workers)
+			if n > 1 && r.c.crew.size == 0 {
+				t.Errorf("%v: no goroutine helped", arch)
+			}
+		}
+	}
+}
+
 // BenchmarkEngines is a HiFi4 matmul of bf16 tiles with unpacking and packing, on 64 tiles of a chip at once.
 func BenchmarkEngines(b *testing.B) {
 	for _, arch := range arches {
