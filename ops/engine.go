@@ -1,18 +1,37 @@
 package ops
 
-import "github.com/reprise-tt/reprise/kernels"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/kernels"
+)
 
 // engineFormats are the formats that data types have in the engines, for those that the engines compute with.
 var engineFormats = map[DataType]kernels.Format{BFloat16: kernels.BF16, Float32: kernels.FP32}
 
 // onEngines reports whether the engines compute a result: all tensors are floats in tile layout, the operands of one data type.
 func onEngines(out *Tensor, in ...*Tensor) bool {
-	for _, t := range in {
+	return notOnEngines(append(slices.Clip(in), out)...) == nil
+}
+
+// notOnEngines returns a tensor that the engines don't compute with, or nil.
+func notOnEngines(ts ...*Tensor) *Tensor {
+	for _, t := range ts {
 		if t.geo.spec.Layout != Tile || !t.geo.spec.DType.Float() {
-			return false
+			return t
 		}
 	}
-	return out.geo.spec.Layout == Tile && out.geo.spec.DType.Float()
+	return nil
+}
+
+// notOnEngines returns the error of an operation that only the engines have, for a tensor that they don't compute with.
+func (t *Tensor) notOnEngines() error {
+	s := t.geo.spec
+	if !s.DType.Float() {
+		return fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, s.DType)
+	}
+	return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, s.Layout)
 }
 
 // engineKernel is a kernel of the engines, of which each thread has an image.
@@ -36,13 +55,19 @@ func (k *engineKernel) images(in, out DataType) [3]string {
 // matmulBlock is the number of tiles of a product that a core computes at once; kBlock in kernels/blocks.h.
 const matmulBlock = 4
 
-// engineMatmul returns the job that multiplies matrices of tiles.
-func engineMatmul(out, a, b *Tensor) job {
-	return job{
-		kernel: kernelMatmulReader, out: out, in: []*Tensor{a, b},
-		engine:  &engineKernel{name: "matmul", args: []uint32{uint32(out.geo.wide), uint32(a.geo.wide)}},
+// engineMatmul returns the job that multiplies matrices of tiles, and adds a bias unless it is nil. The function, which may be
+// empty, is applied to the elements of the result.
+func engineMatmul(out, a, b, bias *Tensor, function string) job {
+	j := job{
+		kernel: kernelMatmulReader, args: []uint32{0}, out: out, in: []*Tensor{a, b},
+		engine:  &engineKernel{name: "matmul", function: function, args: []uint32{uint32(out.geo.wide), uint32(a.geo.wide), 0}},
 		buffers: []ring{{out.geo.pageBytes, 2}, {a.geo.pageBytes, 2}, {b.geo.pageBytes, 2 * matmulBlock}},
 	}
+	if bias != nil {
+		j.args[0], j.engine.args[2] = 1, 1
+		j.in, j.buffers = append(j.in, bias), append(j.buffers, ring{a.geo.pageBytes, 1})
+	}
+	return j
 }
 
 // engineRight is the circular buffer of a second operand; kRight in kernels/blocks.h.

@@ -23,6 +23,7 @@ const (
 
 	kernelMatmulReader = "matmul_reader"
 	kernelTileReader   = "tile_reader"
+	kernelReduceReader = "reduce_reader"
 	kernelShardTiles   = "shard_tiles"
 	kernelTileWriter   = "tile_writer"
 )

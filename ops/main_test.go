@@ -50,6 +50,9 @@ func open(t testing.TB, target kmd.Target, opts ...ops.Option) *bench {
 	return b
 }
 
+// Log is that of the test, not the function of tensors.
+func (b *bench) Log(args ...any) { b.Helper(); b.TB.Log(args...) }
+
 func (b *bench) must(err error) {
 	b.Helper()
 	devtest.Must(b, err)

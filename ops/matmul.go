@@ -20,38 +20,77 @@ import (
 // to single precision, and integers are summed in 32 bits.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
-		x, y := a.geo.spec, b.geo.spec
-		if x.DType != y.DType {
-			return nil, fmt.Errorf("%w: %v and %v", ErrDataType, x.DType, y.DType)
-		}
-		shape := [4]int{0, 0, a.geo.dims[2], b.geo.dims[3]}
-		fits := a.geo.dims[3] == b.geo.dims[2] && len(x.Shape) > 1 && len(y.Shape) > 1
-		for i := range 2 {
-			m, n := a.geo.dims[i], b.geo.dims[i]
-			fits = fits && (m == n || m == 1 || n == 1)
-			shape[i] = max(m, n)
-		}
-		if !fits {
-			return nil, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1", ErrShape, x.Shape, y.Shape)
-		}
-		s := Spec{Shape: shape[4-max(len(x.Shape), len(y.Shape)):], DType: x.DType, Layout: x.Layout}
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		if c.dtype != nil {
-			if s.DType = *c.dtype; s.DType >= numDataTypes || s.DType.Float() != x.DType.Float() {
-				return nil, fmt.Errorf("%w: a product of %v can't be %v", ErrDataType, x.DType, s.DType)
-			}
-		}
-		args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(s.DType), text(s.Memory)} }
-		return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
-			if onEngines(out, a, b) {
-				return c.run(engineMatmul(out, a, b))
-			}
-			return c.run(job{
-				kernel: kernelMatmul, out: out, in: []*Tensor{a, b},
-				buffers: rings(1, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes/s.DType.Size()*4),
-			})
-		})
+		return c.matmul(a, b, nil)
 	}, opts...)
+}
+
+// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias, to which [WithActivation] applies a function. The
+// bias is nil, or it has the operands' data type, tile layout and one row for all of the result, or for all of a matrix of it. It
+// is added to the sums before they are rounded.
+func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
+	in := []*Tensor{a, b}
+	if bias != nil {
+		in = append(in, bias)
+	}
+	return d.do(ctx, "ttnn::linear", in, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), bias.arg()} }, func(c *call) (*Tensor, error) {
+		if t := notOnEngines(in...); t != nil {
+			return nil, t.notOnEngines()
+		}
+		return c.matmul(a, b, bias)
+	}, opts...)
+}
+
+// matmul multiplies the matrices of two tensors, and adds a bias unless it is nil.
+func (c *call) matmul(a, b, bias *Tensor) (*Tensor, error) {
+	s, err := c.product(a, b, bias)
+	if err != nil {
+		return nil, err
+	}
+	args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(s.DType), text(s.Memory)} }
+	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
+		switch {
+		case onEngines(out, a, b):
+			return c.run(engineMatmul(out, a, b, bias, string(c.activation)))
+		case bias != nil || c.activation != "":
+			return out.notOnEngines()
+		}
+		return c.run(job{
+			kernel: kernelMatmul, out: out, in: []*Tensor{a, b},
+			buffers: rings(1, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes/s.DType.Size()*4),
+		})
+	})
+}
+
+// product returns the spec of a product of matrices with a bias, which may be nil.
+func (c *call) product(a, b, bias *Tensor) (Spec, error) {
+	x, y := a.geo.spec, b.geo.spec
+	if x.DType != y.DType || bias != nil && bias.geo.spec.DType != x.DType {
+		return Spec{}, fmt.Errorf("%w: %v and %v: operands and bias have one", ErrDataType, x.DType, y.DType)
+	}
+	shape := [4]int{0, 0, a.geo.dims[2], b.geo.dims[3]}
+	fits := a.geo.dims[3] == b.geo.dims[2] && len(x.Shape) > 1 && len(y.Shape) > 1
+	for i := range 2 {
+		m, n := a.geo.dims[i], b.geo.dims[i]
+		fits = fits && (m == n || m == 1 || n == 1)
+		shape[i] = max(m, n)
+	}
+	if !fits {
+		return Spec{}, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1", ErrShape, x.Shape, y.Shape)
+	}
+	if bias != nil {
+		d := bias.geo.dims
+		if d[3] != shape[3] || d[2] != 1 || d[0] != 1 && d[0] != shape[0] || d[1] != 1 && d[1] != shape[1] {
+			return Spec{}, fmt.Errorf("%w: a bias of %v for a product of %v: want one row of it", ErrShape, bias.geo.spec.Shape, shape)
+		}
+	}
+	s := Spec{Shape: shape[4-max(len(x.Shape), len(y.Shape)):], DType: x.DType, Layout: x.Layout}
+	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	if c.dtype != nil {
+		if s.DType = *c.dtype; s.DType >= numDataTypes || s.DType.Float() != x.DType.Float() {
+			return Spec{}, fmt.Errorf("%w: a product of %v can't be %v", ErrDataType, x.DType, s.DType)
+		}
+	}
+	return s, nil
 }
 
 // ArgMax returns the index of the largest element of each row, as UInt32: the first one if several are equal. NaN is larger

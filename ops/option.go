@@ -8,6 +8,8 @@ type result struct {
 	memory *MemoryConfig
 	dtype  *DataType
 	into   *Tensor
+
+	activation Activation
 }
 
 // WithMemoryConfig sets the memory configuration of the result. The default is that of the first operand; if its shards don't
@@ -20,3 +22,16 @@ func WithDataType(t DataType) OpOption { return func(r *result) { r.dtype = &t }
 // Into writes the result to an existing tensor of the result's shape and data type, instead of a new one. It can't be an
 // operand.
 func Into(t *Tensor) OpOption { return func(r *result) { r.into = t } }
+
+// Activation is a function that [Device.Linear] applies to the elements of its result.
+type Activation string
+
+// The activations.
+const (
+	ReLU Activation = "relu" // the element, or 0 if it is negative
+	GELU Activation = "gelu" // the element times the standard normal distribution at it
+	SiLU Activation = "silu" // the element times its sigmoid
+)
+
+// WithActivation applies a function to the sums of Linear before they are rounded.
+func WithActivation(f Activation) OpOption { return func(r *result) { r.activation = f } }

@@ -110,8 +110,11 @@ func relayTargets(root string) ([]target, error) {
 
 // opsFunctions are the functions of elements that operations have, by the name of their functions in the compute API.
 var opsFunctions = []string{
-	"relu",
+	"abs", "exp", "gelu", "log", "negative", "recip", "relu", "rsqrt", "sigmoid", "sign", "silu", "sqrt", "square", "tanh",
 }
+
+// opsActivations are those that a product of matrices can have applied to its result.
+var opsActivations = []string{"gelu", "relu", "silu"}
 
 // opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines for the
 // formats of operands and result that they support.
@@ -124,9 +127,9 @@ func opsTargets(root string) ([]target, error) {
 				t.defines = []string{"FUNCTION=" + function + "_tile"}
 			}
 			t.compute = &computeTarget{function, kernels.ComputeSource{
-				Formats: map[int]kernels.Format{0: out, 1: in, 2: in}, Fidelity: kernels.HiFi4, WideDst: true,
+				Formats: map[int]kernels.Format{0: out, 1: in, 2: in, 3: in}, Fidelity: kernels.HiFi4, WideDst: true,
 			}}
-			if in == kernels.FP32 && kernel != "matmul" { // with all bits
+			if in == kernels.FP32 && (kernel == "unary" || kernel == "binary") { // with all bits
 				t.compute.source.UnpackToDst = []int{1, 2}
 			}
 			targets = append(targets, t)
@@ -135,6 +138,10 @@ func opsTargets(root string) ([]target, error) {
 		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
 			add("matmul", "", f, kernels.BF16)
 			add("binary", "", f, f)
+			add("reduce", "", f, f)
+			for _, function := range opsActivations {
+				add("matmul", function, f, f)
+			}
 			for _, function := range opsFunctions {
 				add("unary", function, f, f)
 			}

@@ -2,8 +2,8 @@
 #pragma once
 #include <cstdint>
 
-// The circular buffers: result, operands.
-constexpr uint32_t kOut = 0, kLeft = 1, kRight = 2;
+// The circular buffers: result, operands, and a tile that stays the same.
+constexpr uint32_t kOut = 0, kLeft = 1, kRight = 2, kConstant = 3;
 
 // A product is computed in blocks of up to kBlock tiles, which follow one another in a row of the result: as many as Dst has
 // room for in 32 bits. They share the tiles of the left operand.

@@ -3,15 +3,45 @@
 // For each block of the result, and each index of the inner dimension, a tile of the left operand goes to kLeft, and one for each
 // tile of the block to kRight, which always gets kBlock pages, so that they follow one another in L1.
 //
-// Unique arguments: 0 first tile of the result, 1 number of tiles. Common arguments: the result, the left and the right operand.
+// With a bias, its tiles follow those of the right operand, and kConstant gets a tile with ones in its first column.
+//
+// Unique arguments: 0 first tile of the result, 1 number of tiles. Common arguments: 0 whether there is a bias, then the result,
+// the left and the right operand, and the bias, whose matrices have one row.
 
 #include "blocks.h"
 #include "tensor.h"
 
+// ones stores a tile with ones in its first column and zeros elsewhere.
+static void ones(uint32_t tile, uint32_t size) {
+    for (uint32_t i = 0; i < 256 * size; i++) {
+        // 4 size words are a row of a face; the left faces are the first and the third.
+        const bool first = i % (4 * size) == 0 && (i / (64 * size)) % 2 == 0;
+        reinterpret_cast<volatile uint32_t*>(tile)[i] = !first ? 0 : size == 2 ? 0x3F80 : 0x3F800000;
+    }
+    rp_publish();
+}
+
+// read brings count tiles that follow one another to kRight.
+static void read(const Tensor& t, uint32_t page, uint32_t count) {
+    cb_reserve_back(kRight, kBlock);
+    for (uint32_t i = 0; i < count; i++) {
+        t.copy(page + i, get_write_ptr(kRight) + i * t.bytes);
+    }
+    noc_async_read_barrier();
+    cb_push_back(kRight, kBlock);
+}
+
 void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1);
-    Tensor out, a, b;
-    b.read(a.read(out.read(0, 0), 0), 0);
+    const bool biased = rp_common_arg(0) != 0;
+    Tensor out, a, b, bias;
+    const uint32_t at = b.read(a.read(out.read(1, 0), 0), 0);
+    if (biased) {
+        bias.read(at, 0);
+        cb_reserve_back(kConstant, 1);
+        ones(get_write_ptr(kConstant), size_of(a.type));
+        cb_push_back(kConstant, 1);
+    }
     for (uint32_t page = first; page != end;) {
         const uint32_t count = block_width(page, end, out.wide);
         const uint32_t row = page / out.wide, matrix = row / out.high;
@@ -21,13 +51,11 @@ void kernel_main() {
         for (uint32_t k = 0; k < a.wide; k++, left++, right += b.wide) {
             cb_reserve_back(kLeft, 1);
             a.copy(left, get_write_ptr(kLeft));
-            cb_reserve_back(kRight, kBlock);
-            for (uint32_t i = 0; i < count; i++) {
-                b.copy(right + i, get_write_ptr(kRight) + i * b.bytes);
-            }
-            noc_async_read_barrier();
+            read(b, right, count);
             cb_push_back(kLeft, 1);
-            cb_push_back(kRight, kBlock);
+        }
+        if (biased) {
+            read(bias, bias.matrix(n, c) * bias.wide + page % out.wide, count);
         }
         page += count;
     }

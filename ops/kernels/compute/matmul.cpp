@@ -1,14 +1,22 @@
-// Products of matrices of tiles, block by block; the reader is ../matmul_reader.cpp.
+// Products of matrices of tiles, block by block; the reader is ../matmul_reader.cpp. A bias is one more index of the inner
+// dimension: a tile with ones in its first column, which is in kConstant, times tiles with the bias in their first row. With
+// FUNCTION, a function of the compute API is applied to the elements of the result.
 //
-// Arguments: 0 first tile of the result, 1 number of tiles, 2 tiles in a row of the result, 3 tiles of the inner dimension.
+// Arguments: 0 first tile of the result, 1 number of tiles, 2 tiles in a row of the result, 3 tiles of the inner dimension, 4
+// whether there is a bias.
 
 #include "../blocks.h"
+#include "api/compute/eltwise_unary/sfpu_split_includes.h"
 #include "api/compute/matmul.h"
 
 void kernel_main() {
     const uint32_t first = get_arg_val<uint32_t>(0), end = first + get_arg_val<uint32_t>(1);
     const uint32_t wide = get_arg_val<uint32_t>(2), inner = get_arg_val<uint32_t>(3);
+    const bool bias = get_arg_val<uint32_t>(4) != 0;
     mm_init(kLeft, kRight, kOut);
+    if (bias) {
+        cb_wait_front(kConstant, 1);
+    }
     for (uint32_t page = first; page != end;) {
         const uint32_t count = block_width(page, end, wide);
         tile_regs_acquire();
@@ -19,6 +27,16 @@ void kernel_main() {
             cb_pop_front(kLeft, 1);
             cb_pop_front(kRight, kBlock);
         }
+        if (bias) {
+            cb_wait_front(kRight, kBlock);
+            matmul_block(kConstant, kRight, 0, 0, 0, 0, count, 1, 1);
+            cb_pop_front(kRight, kBlock);
+        }
+#if defined(FUNCTION) && defined(TRISC_MATH)
+        for (uint32_t i = 0; i < count; i++) {
+            FUNCTION(i);
+        }
+#endif
         tile_regs_commit();
         tile_regs_wait();
         for (uint32_t i = 0; i < count; i++) {

@@ -1,0 +1,142 @@
+package ops_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+func (e engines) linear(a, b, bias *plain, f func(uint32) uint32) *plain {
+	d := [4]int{max(a.dims[0], b.dims[0]), max(a.dims[1], b.dims[1]), a.dims[2], b.dims[3]}
+	ones := make4([4]int{1, 1, 32, 32}, a.dtype, func(_, _, _, w int) float64 {
+		if w == 0 {
+			return 1
+		}
+		return 0
+	})
+	return e.tiles(d, a.dtype, func(dst *arith.DstTile, n, c, h, w int) {
+		m := e.math(a.dtype)
+		for k := 0; k < a.dims[3]; k += 32 {
+			m.MatmulTile(dst, e.unpack(a, a.dims, n, c, h, k), e.unpack(b, b.dims, n, c, k, w), arith.HiFi4)
+		}
+		m.MatmulTile(dst, e.unpack(ones, ones.dims, 0, 0, 0, 0), e.unpack(bias, bias.dims, n, c, 0, w), arith.HiFi4)
+		for i := range dst.Hi {
+			for k := range dst.Hi[i] {
+				v := arith.EncodeDst32(f(arith.DecodeDst32(uint32(dst.Hi[i][k])<<16 | uint32(dst.Lo[i][k]))))
+				dst.Hi[i][k], dst.Lo[i][k] = uint16(v>>16), uint16(v)
+			}
+		}
+	})
+}
+
+// A bias is added to the sums in Dst, and an activation is applied to them, before they are rounded.
+func TestLinear(t *testing.T) {
+	dram := ops.Interleaved(allocator.DRAM)
+	relu := func(v uint32) uint32 {
+		if arith.TotalOrder(v) > 0 {
+			return v
+		}
+		return 0
+	}
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			a, b, bias [4]int
+			dt         ops.DataType
+			opts       []ops.OpOption
+			f          func(uint32) uint32
+		}{
+			{[4]int{1, 1, 40, 70}, [4]int{1, 1, 70, 200}, [4]int{1, 1, 1, 200}, ops.BFloat16, nil, func(v uint32) uint32 { return v }},
+			{[4]int{1, 2, 5, 64}, [4]int{1, 1, 64, 33}, [4]int{1, 2, 1, 33}, ops.BFloat16, []ops.OpOption{ops.WithActivation(ops.ReLU)}, relu},
+			{[4]int{1, 1, 5, 64}, [4]int{1, 1, 64, 33}, [4]int{1, 1, 1, 33}, ops.Float32, []ops.OpOption{ops.WithActivation(ops.ReLU)}, relu},
+		} {
+			x, y, z := normal(c.a, c.dt, uint64(3*i)), normal(c.b, c.dt, uint64(3*i+1)), normal(c.bias, c.dt, uint64(3*i+2))
+			got := b.get(b.ok(b.Linear(b.ctx, b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram), b.put(z, ops.Tile, dram), c.opts...)))
+			if d := cmp.Diff(b.engines().linear(x, y, z, c.f).v, got); d != "" {
+				b.Errorf("%v times %v: %s", c.a, c.b, d)
+			}
+		}
+	})
+}
+
+// Each function of elements is within half a unit of the last place of bfloat16, plus 1 %, of the exact one.
+func TestFunctionsOfElements(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		x := normal([4]int{1, 1, 33, 40}, ops.BFloat16, 1)
+		positive := abs(x)
+		for _, f := range []struct {
+			name   string
+			device func(*ops.Tensor) (*ops.Tensor, error)
+			exact  func(float64) float64
+			in     *plain
+		}{
+			{"abs", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Abs(b.ctx, t) }, math.Abs, x},
+			{"exp", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Exp(b.ctx, t) }, math.Exp, x},
+			{"gelu", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Gelu(b.ctx, t) }, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, x},
+			{"log", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Device.Log(b.ctx, t) }, math.Log, positive},
+			{"neg", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Neg(b.ctx, t) }, func(v float64) float64 { return -v }, x},
+			{"reciprocal", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Reciprocal(b.ctx, t) }, func(v float64) float64 { return 1 / v }, x},
+			{"rsqrt", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Rsqrt(b.ctx, t) }, func(v float64) float64 { return 1 / math.Sqrt(v) }, positive},
+			{"sigmoid", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Sigmoid(b.ctx, t) }, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, x},
+			{"sign", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Sign(b.ctx, t) }, func(v float64) float64 { return math.Copysign(1, v) }, x},
+			{"silu", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Silu(b.ctx, t) }, func(v float64) float64 { return v / (1 + math.Exp(-v)) }, x},
+			{"sqrt", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Sqrt(b.ctx, t) }, math.Sqrt, positive},
+			{"square", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Square(b.ctx, t) }, func(v float64) float64 { return v * v }, x},
+			{"tanh", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Tanh(b.ctx, t) }, math.Tanh, x},
+		} {
+			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+				in := &plain{f.in.dims, dt, f.in.v}
+				got := b.get(b.ok(f.device(b.put(in, ops.Tile, ops.Interleaved(allocator.DRAM)))))
+				for i, v := range in.v {
+					want := f.exact(v)
+					exponent := max(math.Floor(math.Log2(math.Abs(want))), -126)
+					tolerance := 0.505 * math.Exp2(exponent-7)
+					if dt == ops.Float32 {
+						tolerance = 200 * math.Exp2(exponent-23)
+					}
+					if !(math.Abs(got[i]-want) <= tolerance) {
+						b.Errorf("%s of %v as %v is %v, want %v", f.name, v, dt, got[i], want)
+						break
+					}
+				}
+			}
+		}
+	})
+}
+
+func abs(p *plain) *plain {
+	return make4(p.dims, p.dtype, func(n, c, h, w int) float64 { return math.Abs(p.at(n, c, h, w)) })
+}
+
+// Operations that only the engines have refuse other tensors, and leave nothing allocated.
+func TestOnlyOnTheEngines(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	dram := ops.Interleaved(allocator.DRAM)
+	tiles := b.zeros(dram, 32, 32)
+	rows, ints := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor)), b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.UInt32, Layout: ops.Tile, Memory: dram}))
+	bias := b.zeros(dram, 2, 32)
+	before := b.dev.MemoryFingerprint(allocator.DRAM)
+	for name, c := range map[string]struct {
+		do   func() error
+		want error
+	}{
+		"rows":             {func() error { _, err := b.Exp(b.ctx, rows); return err }, ops.ErrMemory},
+		"integers":         {func() error { _, err := b.Exp(b.ctx, ints); return err }, ops.ErrDataType},
+		"into rows":        {func() error { _, err := b.Exp(b.ctx, tiles, ops.Into(rows)); return err }, ops.ErrMemory},
+		"linear of rows":   {func() error { _, err := b.Linear(b.ctx, rows, tiles, nil); return err }, ops.ErrMemory},
+		"a bias of 2 rows": {func() error { _, err := b.Linear(b.ctx, tiles, tiles, bias); return err }, ops.ErrShape},
+	} {
+		if err := c.do(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
+			t.Errorf("%s changed what is allocated", name)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Sum returns the sums along one of the last two dimensions, which becomes 1; -1 is the last one. The tensor is one of floats in tile
+// layout. Sums have 32 bits and are rounded once; of Float32 elements 11 bits of the significand are taken, as in TT-NN.
+func (d *Device) Sum(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
+	return d.reduce(ctx, "sum", a, dim, opts)
+}
+
+// Mean returns the means along a dimension: sums of elements times 1/n, which has the precision of the tensor's elements as in
+// TT-NN: 8 bits, or 11 of Float32. The tensor and the dimension are as for [Device.Sum].
+func (d *Device) Mean(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
+	return d.reduce(ctx, "mean", a, dim, opts)
+}
+
+// Max returns the largest elements along a dimension. The tensor and the dimension are as for [Device.Sum].
+func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
+	return d.reduce(ctx, "max", a, dim, opts)
+}
+
+func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts []OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} }, func(c *call) (*Tensor, error) {
+		if t := notOnEngines(a); t != nil {
+			return nil, t.notOnEngines()
+		}
+		s := a.geo.spec.clone()
+		rank := len(s.Shape)
+		along := dim
+		if along < 0 {
+			along += rank
+		}
+		if along < 0 || along >= rank || along < rank-2 {
+			return nil, fmt.Errorf("%w: dimension %d of %v: want one of the last two", ErrShape, dim, s.Shape)
+		}
+		rows, n := along != rank-1, s.Shape[along]
+		s.Shape[along] = 1
+		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		args := func() []graph.Arg { return []graph.Arg{a.arg(), text(op), text(dim), text(s.Memory)} }
+		return c.deviceOp("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) error {
+			if !onEngines(out) {
+				return out.notOnEngines()
+			}
+			return c.run(engineReduce(op, rows, n, out, a))
+		})
+	}, opts...)
+}
+
+// engineReduce returns the job that reduces n rows or columns of a tensor of tiles.
+func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
+	each, factor, padding := a.geo.wide, float32(1), uint32(0)
+	var maxima, byRows uint32
+	if rows {
+		each, byRows = a.geo.high, 1
+	}
+	switch op {
+	case "max":
+		maxima, padding = 1, math.Float32bits(float32(math.Inf(-1)))
+		if a.geo.spec.DType == BFloat16 {
+			padding >>= 16
+		}
+	case "mean":
+		factor = 1 / float32(n)
+	}
+	word := math.Float32bits(factor)
+	if a.geo.spec.DType == BFloat16 {
+		word = (word + 0x7FFF + word>>16&1) >> 16
+		word |= word << 16
+	}
+	return job{
+		kernel: kernelReduceReader, args: []uint32{byRows, padding, word}, out: out, in: []*Tensor{a},
+		engine:  &engineKernel{name: "reduce", args: []uint32{uint32(each), maxima, byRows}},
+		buffers: []ring{{out.geo.pageBytes, 2}, {a.geo.pageBytes, 2}, {a.geo.pageBytes, 1}, {a.geo.pageBytes, 1}},
+	}
+}

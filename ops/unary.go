@@ -1,0 +1,97 @@
+package ops
+
+import (
+	"context"
+	"strings"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// The functions below take floats in tile layout and compute in fp32 on the vector unit. The error of a BFloat16 is at most 0.505
+// units of its last place where the function is inexact; package kernels has that of each over all BFloat16 numbers. Errors wrap
+// [ErrMemory] for other layouts and [ErrDataType] for integers.
+
+// function computes a function of elements that only the engines have. op is its name in TT-NN, kernel that in the compute API.
+func (d *Device) function(ctx context.Context, op, kernel string, a *Tensor, opts []OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
+		if t := notOnEngines(a); t != nil {
+			return nil, t.notOnEngines()
+		}
+		s := a.geo.spec
+		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		args := func() []graph.Arg {
+			return []graph.Arg{a.arg(), text("UnaryOpType::" + strings.ToUpper(op)), text(s.Memory)}
+		}
+		return c.deviceOp("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) error {
+			if !onEngines(out) {
+				return out.notOnEngines()
+			}
+			return c.run(engineUnary(kernel, out, a))
+		})
+	}, opts...)
+}
+
+// Abs is the absolute value of each element. The tensor is one of floats in tile layout.
+func (d *Device) Abs(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "abs", "abs", a, opts)
+}
+
+// Exp is e to the power of each element. The tensor is one of floats in tile layout.
+func (d *Device) Exp(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "exp", "exp", a, opts)
+}
+
+// Gelu is each element times the standard normal distribution at it. The tensor is one of floats in tile layout.
+func (d *Device) Gelu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "gelu", "gelu", a, opts)
+}
+
+// Log is the natural logarithm of each element. The tensor is one of floats in tile layout.
+func (d *Device) Log(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "log", "log", a, opts)
+}
+
+// Neg is each element with the other sign. The tensor is one of floats in tile layout.
+func (d *Device) Neg(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "neg", "negative", a, opts)
+}
+
+// Reciprocal is 1 divided by each element. The tensor is one of floats in tile layout.
+func (d *Device) Reciprocal(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "reciprocal", "recip", a, opts)
+}
+
+// Rsqrt is 1 divided by the square root of each element. The tensor is one of floats in tile layout.
+func (d *Device) Rsqrt(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "rsqrt", "rsqrt", a, opts)
+}
+
+// Sigmoid is 1 / (1 + e^-x) of each element x. The tensor is one of floats in tile layout.
+func (d *Device) Sigmoid(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "sigmoid", "sigmoid", a, opts)
+}
+
+// Sign is -1, 0 or 1 for each element. The tensor is one of floats in tile layout.
+func (d *Device) Sign(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "sign", "sign", a, opts)
+}
+
+// Silu is each element times its sigmoid. The tensor is one of floats in tile layout.
+func (d *Device) Silu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "silu", "silu", a, opts)
+}
+
+// Sqrt is the square root of each element. The tensor is one of floats in tile layout.
+func (d *Device) Sqrt(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "sqrt", "sqrt", a, opts)
+}
+
+// Square is the square of each element. The tensor is one of floats in tile layout.
+func (d *Device) Square(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "square", "square", a, opts)
+}
+
+// Tanh is the hyperbolic tangent of each element. The tensor is one of floats in tile layout.
+func (d *Device) Tanh(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "tanh", "tanh", a, opts)
+}
