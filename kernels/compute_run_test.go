@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +49,9 @@ func backends(harvested map[chip.Arch]sim.Option) []backend {
 				return emulated[arch](append(kind.opts, harvested[arch])...)
 			}})
 		}
+	}
+	if testing.Short() {
+		return slices.DeleteFunc(all, func(b backend) bool { return strings.HasPrefix(b.name, "strict") })
 	}
 	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
 		all = append(all, backend{"ttsim " + arch.String(), arch, func(t *testing.T) kmd.Target { return ttsimtest.Card(t, variable) }})

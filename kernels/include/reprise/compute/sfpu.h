@@ -315,8 +315,13 @@ FORCE_INLINE void gelu() {
     loadi(l1, 0x3E99999A);
     mad(l0, l5, l1, one);
     recip();
-    loadi(l6, 0xBD9DE533);
-    horner(l6, l0, l1, 0x3E5D38BEu, 0xBC8AD618u, 0x3E13A82Fu, 0x3DE8F18Bu, 0x3DF5E97Au);
+    if constexpr (wide_dst) {
+        loadi(l6, 0x3D121FB4);
+        horner(l6, l0, l1, 0xBE20F9D6u, 0x3E534E52u, 0xBD5BE356u, 0x3E03A5A7u, 0x3DCC9F73u, 0x3DF74DDAu, 0x3DF50035u);
+    } else {
+        loadi(l6, 0xBD9DE533);
+        horner(l6, l0, l1, 0x3E5D38BEu, 0xBC8AD618u, 0x3E13A82Fu, 0x3DE8F18Bu, 0x3DF5E97Au);
+    }
     mul(l6, l6, l0);
     mul(l0, l5, l5);
     muli(l0, 0xBF00);
