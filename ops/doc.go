@@ -1,5 +1,5 @@
-// Package ops runs tensor operations on a device, under the names of TT-NN: add, multiply, matmul, relu, repeat, concat,
-// argmax, and copies between layouts and memories.
+// Package ops runs tensor operations on a device, under the names of TT-NN: matmul and linear, add, subtract, multiply, functions
+// of elements such as relu and gelu, sums and maxima, repeat, concat, argmax, and copies between layouts and memories.
 //
 // A [Tensor] is device memory with a shape, a data type, a layout and a memory configuration; a [Host] is a tensor in the
 // host's memory, row by row. Shapes have one to four dimensions.
@@ -9,10 +9,13 @@
 //	s, err := d.Add(ctx, a, b)
 //	h, err = d.ToHost(ctx, s)
 //
-// Sums, differences and products of floats in tile layout, [Device.Relu] and [Device.Matmul] run on the Tensix engines, with
-// the same bits on every backend. Their packers round to bfloat16 to nearest, with ties away from zero, take subnormal numbers for
-// zero and make infinities of NaNs. Results in row-major layout and results of integers are computed by the RISC-V cores, as
-// [Device.ToLayout] and other copies are; TT-NN refuses or converts row-major operands of some of these operations.
+// Products of matrices, arithmetic, functions of elements and reductions of floats in tile layout run on the Tensix engines, with
+// the same bits on every backend. The packers of the engines round to bfloat16 to nearest, with ties away from zero, take
+// subnormal numbers for zero and make infinities of NaNs.
+//
+// Matmul, Add, Subtract, Multiply and Relu of row-major tensors or integers run on the RISC-V cores, as ArgMax and everything
+// that only copies do. TT-NN refuses or converts such tensors; here [Device.ToLayout] makes tiles of them. The other operations
+// are for the engines only: their errors wrap [ErrMemory] for row-major tensors and [ErrDataType] for integers.
 //
 // Results of RISC-V cores are those of plain arithmetic, bit for bit: integers wrap around; floats are rounded to single precision
 // after each addition and multiplication, to nearest with ties to even, and to bfloat16 once at the end. Every NaN result is

@@ -25,7 +25,7 @@ func notOnEngines(ts ...*Tensor) *Tensor {
 	return nil
 }
 
-// notOnEngines returns the error of an operation that only the engines have, for a tensor that they don't compute with.
+// notOnEngines returns the error of an operation for the engines only, for a tensor that they don't compute with.
 func (t *Tensor) notOnEngines() error {
 	s := t.geo.spec
 	if !s.DType.Float() {

@@ -12,7 +12,7 @@ var (
 	ErrShape = errors.New("shapes don't fit")
 	// ErrDataType is in errors about data types that differ or that an operation doesn't support.
 	ErrDataType = errors.New("data types don't fit")
-	// ErrMemory is in errors about a memory configuration that a tensor can't have.
+	// ErrMemory is in errors about a memory configuration that a tensor can't have, or a layout that an operation doesn't support.
 	ErrMemory = errors.New("memory configuration doesn't fit")
 	// ErrReleased is in errors about tensors that were deallocated.
 	ErrReleased = reprise.ErrReleased

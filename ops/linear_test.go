@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -139,4 +140,41 @@ func TestOnlyOnTheEngines(t *testing.T) {
 			t.Errorf("%s changed what is allocated", name)
 		}
 	}
+}
+
+// A trace of operations on the engines computes with what is in its tensors when it is replayed.
+func TestTraceOnTheEngines(t *testing.T) {
+	b := open(t, sim.Blackhole(sim.Strict(5)))
+	dram := ops.Interleaved(allocator.DRAM)
+	x, y, bias := normal([4]int{1, 1, 40, 64}, ops.BFloat16, 1), normal([4]int{1, 1, 64, 50}, ops.BFloat16, 2), normal([4]int{1, 1, 1, 50}, ops.BFloat16, 3)
+	tx, ty, tb := b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram), b.put(bias, ops.Tile, dram)
+	product := b.ok(b.Linear(b.ctx, tx, ty, tb))
+	sums := b.ok(b.Sum(b.ctx, product, -1))
+	run := func(ctx context.Context) error {
+		if _, err := b.Linear(ctx, tx, ty, tb, ops.Into(product)); err != nil {
+			return err
+		}
+		_, err := b.Sum(ctx, product, -1, ops.Into(sums))
+		return err
+	}
+	tr, err := b.Capture(b.ctx, "linear", run)
+	b.must(err)
+	next := normal(x.dims, ops.BFloat16, 4)
+	v := make([]float32, len(next.v))
+	for i := range v {
+		v[i] = float32(next.v[i])
+	}
+	h, err := ops.NewHost(next.dims[:], ops.BFloat16, v)
+	b.must(err)
+	b.must(b.CopyHostToDevice(b.ctx, h, tx))
+	b.must(tr.Replay(b.ctx))
+	if d := cmp.Diff(b.engines().linear(next, y, bias, func(v uint32) uint32 { return v }).v, b.get(product)); d != "" {
+		t.Error(d)
+	}
+	replayed := b.get(sums)
+	b.must(run(b.ctx))
+	if d := cmp.Diff(b.get(sums), replayed); d != "" {
+		t.Error(d)
+	}
+	b.must(tr.Release(b.ctx))
 }

@@ -7,10 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// The functions below take floats in tile layout and compute in fp32 on the vector unit. The error of a BFloat16 is at most 0.505
-// units of its last place where the function is inexact; package kernels has that of each over all BFloat16 numbers. Errors wrap
-// [ErrMemory] for other layouts and [ErrDataType] for integers.
-
 // function computes a function of elements that only the engines have. op is its name in TT-NN, kernel that in the compute API.
 func (d *Device) function(ctx context.Context, op, kernel string, a *Tensor, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
@@ -30,6 +26,9 @@ func (d *Device) function(ctx context.Context, op, kernel string, a *Tensor, opt
 		})
 	}, opts...)
 }
+
+// Functions of elements compute in fp32 on the vector unit: the error of a BFloat16 result is at most 0.505 units of its last place.
+// The test of the compute API in package kernels has the error of each function over all BFloat16 numbers.
 
 // Abs is the absolute value of each element. The tensor is one of floats in tile layout.
 func (d *Device) Abs(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
