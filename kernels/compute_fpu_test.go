@@ -197,18 +197,23 @@ func decode(f kernels.Format, tiles []byte) (values []float64) {
 	return values
 }
 
+// factors is a tile of ones in row 0 of each face, as reductions want it.
+func factors(f kernels.Format) pages {
+	values := make([]float32, arith.TileData)
+	for i := range values {
+		if i%256 < 16 {
+			values[i] = 1
+		}
+	}
+	return pages{f, encode(f, values)}
+}
+
 // Sums and maxima of two tiles each are what they should be, zeros stand beside them, and backends agree on every bit.
 func TestComputeReduce(t *testing.T) {
 	const n, each = 2, 2
-	factors := make([]float32, arith.TileData)
-	for i := range factors {
-		if i%256 < 16 {
-			factors[i] = 1
-		}
-	}
 	onBackends(t, func(t *testing.T, b *bench) {
 		for w, width := range widths[:3] {
-			in := []pages{random(width.in, n*each, 5), {width.in, encode(width.in, factors)}}
+			in := []pages{random(width.in, n*each, 5), factors(width.in)}
 			for i, v := range in[0].data { // only negative numbers, so that a maximum with a zero is noticed
 				if last := width.in.TileBytes() / arith.TileData; i%last == last-1 {
 					in[0].data[i] = v | 0x80

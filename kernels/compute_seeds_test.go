@@ -1,0 +1,102 @@
+package kernels_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+var computeSeeds = flag.Uint64("compute.seeds", 2, "on how many strict cards TestComputeSeeds runs each kernel")
+
+// Whatever the order and the delays, kernels leave the same bits and nothing is refused.
+func TestComputeSeeds(t *testing.T) {
+	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
+		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
+	}
+	const n = 2
+	in := []pages{random(kernels.BF16, 2*n, 17), random(kernels.BF16, 2*n, 18), random(kernels.BF16, 2*n, 19)}
+	for arch, card := range map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole} {
+		for seed := range *computeSeeds {
+			name := fmt.Sprintf("%v, seed %d", arch, seed)
+			ok := t.Run(name, func(t *testing.T) {
+				b := open(t, backend{name, arch, func(*testing.T) kmd.Target { return card(sim.Strict(seed), harvested[arch]) }})
+				for op := range 10 {
+					b.everywhere(fmt.Sprint("seeds, matrix unit ", op), b.fpu(0, op, 0, in[:2], n))
+				}
+				for op := range 6 {
+					b.everywhere(fmt.Sprint("seeds, reduction ", op), b.fpu(2, op, 0, []pages{in[0], factors(kernels.BF16)}, n))
+				}
+				for f := range inexact {
+					b.everywhere(fmt.Sprint("seeds, function ", f), b.sfpu(0, f, false, in[:1], kernels.BF16))
+				}
+				b.everywhere("seeds, three tiles", b.sfpu(2, 6, false, in, kernels.BF16))
+				for action := range 2 {
+					b.everywhere(fmt.Sprint("seeds, rows ", action), b.rows(action, in[0], kernels.BF16, false, 2*n, n, 2))
+				}
+				b.everywhere("seeds, sums in L1", b.rows(2, in[0], kernels.BF16, false, n, n, 2))
+			})
+			if !ok {
+				return
+			}
+		}
+	}
+}
+
+// All headers of the compute API compile together, without warnings.
+func TestComputeHeaders(t *testing.T) {
+	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
+		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
+	}
+	var text strings.Builder
+	n := 0
+	for _, dir := range []string{"api/compute", "compute_kernel_api"} {
+		err := fs.WalkDir(kernels.Sources(), "include/"+dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				fmt.Fprintf(&text, "#include %q\n", strings.TrimPrefix(path, "include/"))
+				n++
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 60 {
+		t.Errorf("only %d headers", n)
+	}
+	text.WriteString("void kernel_main() {}\n")
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		var warnings bytes.Buffer
+		src := kernels.ComputeSource{Source: kernels.Source{Path: "all.cpp", Text: text.String(), Arch: arch, Warnings: &warnings}, WideDst: true}
+		if _, err := kernels.CompileCompute(t.Context(), src); err != nil {
+			t.Fatal(err)
+		}
+		if warnings.Len() > 0 {
+			t.Error(warnings.String())
+		}
+	}
+}
+
+// What a compute kernel can't be compiled for is refused.
+func TestComputeRefused(t *testing.T) {
+	src := kernels.Source{Path: "k.cpp", Text: "void kernel_main() {}", Arch: chip.Wormhole}
+	for says, s := range map[string]kernels.ComputeSource{
+		"circular buffer 32":       {Source: src, Formats: map[int]kernels.Format{32: kernels.BF16}},
+		"no such format: format 3": {Source: src, Formats: map[int]kernels.Format{0: 3}},
+		"fidelity 4":               {Source: src, Fidelity: 4},
+		"can't be unpacked to Dst": {Source: src, UnpackToDst: []int{0}},
+	} {
+		if _, err := kernels.CompileCompute(t.Context(), s); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want a refusal that says %q", err, says)
+		}
+	}
+}
