@@ -24,8 +24,8 @@ type Device struct {
 	queues []*Queue
 
 	target kmd.Target
-	log    *usage.Log // nil if there is none
-	logErr error      // why there is none
+	log    *usage.Log // nil without one
+	logErr error      // why it is nil
 
 	mu     sync.Mutex
 	closed bool
@@ -34,7 +34,7 @@ type Device struct {
 	parts  map[*part]struct{} // of traces
 	cbs    cbArea
 
-	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is looked at
+	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is checked
 	left      deferredFrees
 	scratch   atomic.Pointer[[]byte] // to record in; nil while a Recorder has it
 	watch     watchers

@@ -80,8 +80,8 @@ func (p *dumpPrinter) queue(q *QueueDump) {
 // rings prints the words on the command-queue cores.
 func (p *dumpPrinter) rings(q *QueueDump) {
 	r := &q.Device
-	p.printf("  dispatch ring     %d pages published, %d given back\n", r.DispatchPages, r.DispatchCredits-dispatchPages)
-	p.printf("  subordinate ring  %d pages published, %d given back\n", r.SubordinatePages, r.SubordinateCredits-subordinatePages)
+	p.printf("  dispatch ring     %d pages published, %d returned\n", r.DispatchPages, r.DispatchCredits-dispatchPages)
+	p.printf("  subordinate ring  %d pages published, %d returned\n", r.SubordinatePages, r.SubordinateCredits-subordinatePages)
 	p.printf("  completions       %d of workers expected by the host", q.Host.Expected)
 	for i, v := range r.Streams {
 		if v != 0 || i == 0 {
@@ -185,7 +185,7 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 	pages := uint32(len(r.Data) / page)
 	n := published - back
 	if n > pages {
-		p.printf("  %s: %d pages lie between what was published and given back, it has %d: one of the words was overwritten\n", name, n, pages)
+		p.printf("  %s: %d pages lie between what was published and returned, it has %d: one of the words was overwritten\n", name, n, pages)
 		return
 	}
 	var state CoreState

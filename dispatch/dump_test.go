@@ -101,7 +101,7 @@ func TestDumpPrint(t *testing.T) {
 	rest := b.String()
 	for _, part := range []string{
 		"a card (blackhole) at 2026-01-02 03:04:05 UTC: queue 0 waited for data of a read; last submitted: dense",
-		"1 of 1 entries taken", "host at 0x100+toggle", "expected          64 B of data", "3 pages published, 0 given back",
+		"1 of 1 entries taken", "host at 0x100+toggle", "expected          64 B of data", "3 pages published, 0 returned",
 		"130 of workers expected by the host; stream 48 counts 129", "core (13,1) (dispatch): held in reset: BRISC",
 		"waits for workers: completion stream 48 to reach 130", "entry 0 (taken last)", "WAIT flags=stream stream=48",
 		"dispatch ring, newest commands last", "page   2", "<- waits here",

@@ -40,7 +40,7 @@ func TestSpinLockExcludes(t *testing.T) {
 	}
 }
 
-// Who waits gets in, although another one takes the spinLock again and again without a pause.
+// A waiter gets in, although another one takes the spinLock again and again without a pause.
 func TestSpinLockIsFair(t *testing.T) {
 	g := spinLock{sleepers: new(Sleepers)}
 	done := make(chan struct{})

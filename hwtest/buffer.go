@@ -35,7 +35,7 @@ func bufferCases() []testCase {
 	return append(cs, []testCase{
 		{name: "several MiB", protects: "transfers much larger than the queue's rings come through whole", fn: severalMiB},
 		{name: "neighbours", protects: "buffers beside each other don't touch each other", fn: neighbours},
-		{name: "write behind write", protects: "writes to one buffer land in order, without waits between them", fn: writeBehindWrite},
+		{name: "write after write", protects: "writes to one buffer land in order, without waits between them", fn: writeAfterWrite},
 		{name: "outside of the buffer", protects: "transfers beyond a buffer are a *TransferError", fn: transferErrors},
 		{name: "empty transfers", protects: "a transfer of nothing does nothing", fn: emptyTransfers},
 		{name: "out of memory", protects: "what doesn't fit is an *OutOfMemoryError, and memory can be allocated to the last byte", fn: outOfMemory},
@@ -110,7 +110,7 @@ func neighbours(t *fixture) {
 	}
 }
 
-func writeBehindWrite(t *fixture) {
+func writeAfterWrite(t *fixture) {
 	b := t.buffer(allocator.DRAM, 64*64, 64)
 	for i := range 200 {
 		t.ok(t.rq.Write(t.ctx, b, 0, pattern(uint32(i), b.Size())))

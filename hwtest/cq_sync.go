@@ -15,7 +15,7 @@ func cqSyncCases() []testCase {
 		{name: "WAIT without flags", protects: "a WAIT that waits for nothing goes on", fn: waitNothing},
 		{name: "WAIT barrier", protects: "after a barrier everything written has landed", fn: waitBarrier},
 		{name: "STALL in series", protects: "each STALL waits for its own notification, thousands of times", fn: stallSeries},
-		{name: "STALL orders reads behind writes", protects: "what the prefetcher relays after a STALL is what was written before it", fn: stallOrders},
+		{name: "STALL orders reads after writes", protects: "what the prefetcher relays after a STALL is what was written before it", fn: stallOrders},
 		{name: "WAIT clears the stream", protects: "a cleared stream counts from 0", fn: waitClears},
 		{name: "DELAY", protects: "a delay only takes time", fn: delays},
 		{name: "SINK and DEBUG", protects: "commands for tests are skipped with their payload", fn: sinkDebug},

@@ -18,7 +18,7 @@ func eventCases() []testCase {
 	var cs []testCase
 	for _, n := range []int{10, 50} {
 		cs = append(cs, testCase{
-			name:     fmt.Sprintf("%d buffers read behind a wait", n),
+			name:     fmt.Sprintf("%d buffers read after a wait", n),
 			protects: "what one queue wrote, another reads after a wait, for pages of all sizes",
 			fn:       func(t *fixture) { readsBehindWaits(t, n) },
 		})

@@ -228,7 +228,7 @@ func brokenCommands() []brokenCommand {
 		{"EXEC_BUF_END outside of a trace", "BADS", false, false, func(_ *fixture, b *cq.Builder) { b.ExecBufEnd() }},
 		{"EXEC_BUF with pages of 32 bytes", "BADL", false, true, func(_ *fixture, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 5, Pages: 1}) }},
 		{"EXEC_BUF without pages", "BADL", false, true, func(_ *fixture, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12}) }},
-		{"commands behind an EXEC_BUF", "BADS", false, true, func(_ *fixture, b *cq.Builder) {
+		{"commands after an EXEC_BUF", "BADS", false, true, func(_ *fixture, b *cq.Builder) {
 			b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
 			b.Wait(cq.Master, cq.Wait{})
 		}},

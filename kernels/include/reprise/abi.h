@@ -288,7 +288,7 @@ RP_INLINE uint32_t rp_stream_available(uint32_t stream) {
 RP_INLINE void rp_stream_add(uint32_t stream, uint32_t n) {
     rp_store(RP_STREAM_BASE(stream) + RP_STREAM_UPDATE, n << RP_STREAM_INCREMENT_SHIFT);
 }
-// rp_stream_clear subtracts what is there; nobody may be adding at the same time.
+// rp_stream_clear subtracts what is there; nothing may be adding at the same time.
 RP_INLINE void rp_stream_clear(uint32_t stream) { rp_stream_add(stream, 0u - rp_stream_available(stream)); }
 // rp_stream_reached compares modulo 2^17: true while available is at most 2^16 - 1 past count.
 RP_INLINE int rp_stream_reached(uint32_t available, uint32_t count) {

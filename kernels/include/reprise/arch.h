@@ -11,7 +11,7 @@
 #endif
 
 // --- L1 of a Tensix tile -------------------------------------------------------------------------------------
-#define RP_L1_ATOMIC_RETURN 0x4u  // u32: old values of atomics land here, nobody reads them
+#define RP_L1_ATOMIC_RETURN 0x4u  // u32: old values of atomics land here, which nothing reads
 #define RP_L1_BARRIER 0xCu        // u32: host barrier word
 #define RP_ZEROS_SIZE 512u
 #define RP_KERNEL_CONFIG_SIZE 0x11400u  // 69 KiB

@@ -310,7 +310,7 @@ RP_INLINE void rp_noc_write_barrier(uint32_t noc) {
 // --- transaction ids -------------------------------------------------------------------------------------------
 // rp_noc_set_id tags what the buffer sends from now on (0..15); the barriers wait for one tag only. At most 255
 // requests of a tag may be open. Wormhole's PCIe writes must use 0. A multicast leaves the count of its tag wrong,
-// so give multicasts a tag nobody waits for.
+// so give multicasts a tag that nothing waits for.
 RP_INLINE void rp_noc_set_id(uint32_t noc, uint32_t buf, uint32_t id) {
     rp_noc_ready(noc, buf);
     rp_noc_set(noc, buf, RP_NOC_PACKET_TAG, id << 10);
