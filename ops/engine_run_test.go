@@ -1,7 +1,6 @@
 package ops_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -108,7 +107,7 @@ func TestMatmulOnTheEngines(t *testing.T) {
 				return 0
 			})
 			if worst > 1 {
-				b.Error(fmt.Sprintf("%v times %v: %.2f of the tolerated error", c.a, c.b, worst))
+				b.Errorf("%v times %v: %.2f of the tolerated error", c.a, c.b, worst)
 			}
 			b.Logf("%v times %v: %.2f of the tolerated error", c.a, c.b, worst)
 		}

@@ -72,7 +72,7 @@ func TestSpans(t *testing.T) {
 		}
 		want := map[string]attribute.KeyValue{
 			"ttnn::relu":   attribute.Int("reprise.level", 1),
-			"reprise::run": attribute.String("reprise.object", "elementwise"),
+			"reprise::run": attribute.String("reprise.object", "relu"),
 		}[s.Name()]
 		found := want.Key == ""
 		for _, a := range s.Attributes() {
