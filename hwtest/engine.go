@@ -234,7 +234,11 @@ func (r *engineRun) prologues() [3]engineThread {
 	}
 	u, m, k := &p[threadUnpack], &p[threadMath], &p[threadPack]
 	for i := range uint32(8) {
-		if i != 0 {
+		switch i {
+		case 0:
+		case semFree:
+			u.do(isa.SEMINIT{Semaphores: 1 << i, Max: 15})
+		default:
 			u.do(isa.SEMINIT{Semaphores: 1 << i, Max: 1})
 		}
 	}

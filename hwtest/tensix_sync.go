@@ -209,7 +209,6 @@ func tensixSyncCases() []testCase {
 			}
 			th.do(isa.SEMPOST{Semaphores: 1 << semFree})
 		}
-		r.unpack().words = slices.Insert(r.unpack().words, 0, r.word(isa.SEMINIT{Semaphores: 1 << semFree, Max: 15}))
 		r.math().poll(coreSemaphore(semFree), 3)
 		r.math().load(configAperture + 4*word)
 		r.run()
