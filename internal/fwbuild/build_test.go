@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -69,13 +70,13 @@ func TestCheck(t *testing.T) {
 	orphan := filepath.Join(dir, "orphan.elf")
 	check := func(want string) {
 		t.Helper()
-		err := build(tools, dir, targets, true)
+		err := build(tools, dir, targets, true, nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("check says %v, want %q", err, want)
 		}
 	}
 	check("store.c.elf")
-	if err := build(tools, dir, targets, false); err != nil {
+	if err := build(tools, dir, targets, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	check("")
@@ -92,7 +93,11 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("store.c.elf")
-	if err := build(tools, dir, targets, false); err != nil {
+	if err := build(tools, dir, targets, false, regexp.MustCompile("^other$")); err != nil {
+		t.Fatal(err)
+	}
+	check("orphan.elf (no source makes it), wormhole/store.c.elf") // which were not asked for
+	if err := build(tools, dir, targets, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	check("")
@@ -116,7 +121,7 @@ func TestNoCompiler(t *testing.T) {
 
 func TestUnknownSet(t *testing.T) {
 	for _, sets := range [][]string{nil, {"kernel"}} {
-		if err := run(t.Context(), prefix, t.TempDir(), true, sets); err == nil {
+		if err := run(t.Context(), prefix, t.TempDir(), true, nil, sets); err == nil {
 			t.Errorf("%q: no error", sets)
 		}
 	}

@@ -3,11 +3,12 @@
 // Reprise (kernels), its operations (ops), its example (examples/digits), its conformance suite (hwtest) and its benchmarks (bench).
 // go generate runs it in those packages:
 //
-//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] firmware|relay|kernels|digits|hwtest|bench|ops...
+//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] firmware|relay|kernels|digits|hwtest|bench|ops...
 //
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Kernels are made by
 // [kernels.CompileELF]. The output depends on the sources and the compiler only: it has no paths, times or build ids. With
-// -check it writes nothing, and fails if the committed images differ from what it built.
+// -check it writes nothing, and fails if the committed images differ from what it built. With -only it makes the images whose
+// names, such as blackhole/compute/matmul, match, and leaves the others alone.
 package main
 
 import (
@@ -21,12 +22,18 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 func main() {
 	check := flag.Bool("check", false, "compare with the committed images instead of writing them")
+	var only *regexp.Regexp
+	flag.Func("only", "make only images whose names match this regular expression", func(s string) (err error) {
+		only, err = regexp.Compile(s)
+		return err
+	})
 	compiler := flag.String("compiler", "", "prefix of the compiler's programs; default riscv64-unknown-elf- or another usual one")
 	keep := flag.String("work", "", "directory for intermediate files, kept; default a temporary one")
 	flag.Usage = func() {
@@ -36,14 +43,14 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *compiler, *keep, *check, flag.Args()); err != nil {
+	if err := run(ctx, *compiler, *keep, *check, only, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, compiler, work string, check bool, sets []string) (err error) {
+func run(ctx context.Context, compiler, work string, check bool, only *regexp.Regexp, sets []string) (err error) {
 	if len(sets) == 0 {
 		return errors.New("fwbuild: nothing to build: name firmware, relay, kernels, digits, hwtest, bench or ops")
 	}
@@ -89,7 +96,7 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 		if err != nil {
 			return err
 		}
-		if err := build(tools, filepath.Join(root, dir), targets, check); err != nil {
+		if err := build(tools, filepath.Join(root, dir), targets, check, only); err != nil {
 			return err
 		}
 	}
@@ -97,10 +104,13 @@ func run(ctx context.Context, compiler, work string, check bool, sets []string) 
 }
 
 // build makes targets and writes them below dir, or compares them with the files there. Files below dir that no target
-// makes are removed, or reported.
-func build(tools toolchain, dir string, targets []target, check bool) error {
+// makes are removed, or reported, unless only some targets are made.
+func build(tools toolchain, dir string, targets []target, check bool, only *regexp.Regexp) error {
 	made := map[string][]byte{}
 	for _, t := range targets {
+		if only != nil && !only.MatchString(t.output) {
+			continue
+		}
 		images, err := tools.images(t)
 		if err != nil {
 			return err
@@ -118,7 +128,7 @@ func build(tools toolchain, dir string, targets []target, check bool) error {
 	}
 	var stale []string
 	for _, name := range found {
-		if _, ok := made[name]; ok {
+		if _, ok := made[name]; ok || only != nil {
 			continue
 		}
 		if check {
