@@ -22,8 +22,8 @@ type loadOptions struct {
 	devices []*Device
 }
 
-// WithBuffers has a loaded trace use these buffers instead of allocating those of the same names. They must have
-// the same size, pages and layout, and lie where the file says unless all arguments that name the place are parameters.
+// WithBuffers makes a loaded trace use these buffers instead of allocating those of the same names. They must have the same size,
+// pages and layout, and the address in the file unless all arguments with that address are parameters.
 func WithBuffers(bufs ...*Buffer) LoadOption {
 	return func(o *loadOptions) { o.bufs = append(o.bufs, bufs...) }
 }
@@ -34,12 +34,12 @@ func WithDevices(ds ...*Device) LoadOption {
 	return func(o *loadOptions) { o.devices = append(o.devices, ds...) }
 }
 
-// LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has the workers of the one
+// LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has the same workers as the queue
 // that it was captured on. A trace over several queues needs a queue with the workers of each ([WithQueues],
-// [WithQueueWorkers]), and one over several devices as many ([WithDevices]). The kernels and the commands get memory
-// wherever there is some. Buffers are allocated where they lay when the trace was recorded, or elsewhere if that is taken
-// and all arguments with their addresses are parameters ([Recorder.ParamBuffer]); they get the contents that are in the
-// file. The shards of a sharded buffer come to the cores that they were on.
+// [WithQueueWorkers]), and one over several devices as many devices ([WithDevices]). Kernels and commands are allocated anywhere.
+// Buffers are allocated at the addresses that they had when the trace was recorded, or elsewhere if those are taken and all
+// arguments with their addresses are parameters ([Recorder.ParamBuffer]); they get the contents that are in the file. The shards
+// of a sharded buffer stay on the same cores.
 //
 // A file is refused, before anything reaches the device, if it is damaged ([ErrDamagedTrace]), holds what no recorder
 // makes ([ErrInvalidTrace]) or was recorded for another kind of device or another number of devices ([ErrOtherTarget]);

@@ -258,7 +258,7 @@ func TestPlayWaitsForEver(t *testing.T) {
 	start := time.Now()
 	_, err = demo(t.Context(), p, nil)
 	var d *session.DifferenceError
-	if !errors.Is(err, session.ErrRefused) || !errors.As(p.Err(), &d) || d.Want == "" || !strings.Contains(d.Got, "the host waits: it has looked") {
+	if !errors.Is(err, session.ErrRefused) || !errors.As(p.Err(), &d) || d.Want == "" || !strings.Contains(d.Got, "the host waits: it has polled") {
 		t.Errorf("after %v: %v, difference %v", time.Since(start), err, p.Err())
 	}
 	t.Log(d)

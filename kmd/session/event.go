@@ -54,7 +54,7 @@ type Event struct {
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`
 	// Off is the offset of an access or of a mapping, Size its bytes, Value what was loaded, stored, or given to open. Of a
-	// Fault and of what a Device wrote by itself, Value counts the host's looks (loads, and questions for a fault) since it
+	// Fault and of what a Device wrote by itself, Value counts the host's polls (loads, and queries for a fault) since it
 	// last changed anything; 0 is a host that did nothing for long. Of a mapping and its end, 1 says that it is of a buffer of
 	// the driver in host memory.
 	Off   uint64 `json:"offset,omitempty"`
@@ -81,10 +81,10 @@ type Delta struct {
 	Data []byte `json:"data"`
 }
 
-// asks reports of an event, from the host's arguments, whether it only asks, or may. Such an event can come more often or
-// less often than it was recorded. Mapping device memory is one: a host that checks whether a card is there maps a register
-// of it.
-func (e *Event) asks() bool {
+// isQuery reports from the host's arguments whether an event changes nothing, or may change nothing. Such an event can come more
+// often or less often than it was recorded. Mapping device memory is one: a host that checks whether a card is there maps one
+// of its registers.
+func (e *Event) isQuery() bool {
 	if e.Kind == KindMmap || e.Kind == KindUnmap {
 		return e.Value == 0
 	}
@@ -100,16 +100,16 @@ func (e *Event) asks() bool {
 		copy(kabi.PartBytes(&l), e.In)
 		return e.Kind == KindIoctl && l.Flags != kabi.LockRelease
 	}
-	return e.loads()
+	return e.isLoad()
 }
 
-// changes reports whether an event, once it is over, was one that has to come again when the recording is played.
-func (e *Event) changes() bool {
+// isChange reports whether a completed event has to come again when the recording is played.
+func (e *Event) isChange() bool {
 	if e.Kind == KindDevice || e.Kind == KindFault {
 		return false
 	}
 	if e.Kind != KindIoctl || e.Request != kabi.IoctlLockCtl {
-		return !e.asks()
+		return !e.isQuery()
 	}
 	var in kabi.LockCtlIn
 	var out kabi.LockCtlOut
@@ -120,16 +120,16 @@ func (e *Event) changes() bool {
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
 
-// loads reports whether the host loads device memory. After it, the host sees what the device has written before.
-func (e *Event) loads() bool { return e.Kind == KindLoad || e.Kind == KindRead }
+// isLoad reports whether the host loads device memory. After it, the host sees what the device has written before.
+func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 
-// ends reports whether an event only releases something. A host that releases all that it has may do so in any order.
-func (e *Event) ends() bool {
+// isRelease reports whether an event only releases something. A host that releases all that it has may do so in any order.
+func (e *Event) isRelease() bool {
 	return e.Kind == KindUnmap || e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
 }
 
-// publishes reports whether what the host has written to pinned memory before is part of the event.
-func (e *Event) publishes() bool { return e.changes() && e.Kind != KindOpen && !e.asks() }
+// carriesWrites reports whether what the host has written to pinned memory before is part of the event.
+func (e *Event) carriesWrites() bool { return e.isChange() && e.Kind != KindOpen && !e.isQuery() }
 
 var ioctlNames = map[uint32]string{
 	kabi.IoctlGetDeviceInfo: "GET_DEVICE_INFO", kabi.IoctlQueryMappings: "QUERY_MAPPINGS", kabi.IoctlAllocateDMABuf: "ALLOCATE_DMA_BUF",

@@ -9,53 +9,53 @@ import (
 	"time"
 )
 
-// follower plays a recording of a device that moves by itself. What changes the device has to come as it was recorded;
-// how often the host looks meanwhile doesn't matter, since that depends on who was faster.
+// follower plays a recording of a device that runs by itself. Everything that changes the device has to come as recorded.
+// How often the host polls in between doesn't matter: that depends on how fast host and device are.
 //
-// A host that does everything in one goroutine keeps the order of the recording. It may differ only around what the
-// device wrote to host memory, which the host may notice a little earlier or later. Goroutines that were at it at the same
-// time keep the order at each register.
+// A host that uses the device from one goroutine has to keep the order of the recording, except around what the device wrote
+// to host memory, which the host may notice a little earlier or later. Goroutines that used the device at the same time have
+// to keep the order at each register.
 type follower struct {
-	events  []Event
-	keys    map[string]*stream
-	must    []int // indices of the events that have to come
-	played  []bool
-	front   int   // of must: all before it were played
-	arrive  []int // indices of what comes from the device
-	arrived int
-	tasks   map[uint64]*span
-	pending []*pendingWrite
+	events   []Event
+	keys     map[string]*stream
+	required []int // indices of the events that have to come again
+	played   []bool
+	front    int   // of required: all before it were played
+	arrive   []int // indices of events that the device causes
+	arrived  int
+	tasks    map[uint64]*span
+	pending  []*pendingWrite
 
-	together *pendingWrites // if goroutines were at work at the same time
+	concurrent *pendingWrites // if goroutines used the device at the same time
 
 	overtook int           // the last event that came before an earlier one; -1 if none did
-	looks    uint64        // since the front moved
-	waited   time.Duration // for which the host has looked since it last did anything
-	seen     time.Time     // when it last looked or did anything
+	polls    uint64        // since the front moved
+	waited   time.Duration // for which the host has polled since it last did anything else
+	seen     time.Time     // when it last polled or did anything else
 }
 
-// stream is what is done with one key. The first look is the one that is given; given says that it was.
+// stream is the events of one key. The first of polls is the one that answers; answered says that it has done so.
 type stream struct {
-	acts, looks []int
-	given       bool
+	changes, polls []int
+	answered       bool
 }
 
-// span is the range of events in which a goroutine is at work.
+// span is the range of events of a goroutine.
 type span struct{ first, last int }
 
 const (
-	// maxLooks is how often the host polls until it sees something that took it longer when it was recorded.
-	maxLooks = 4
-	// overtaken is how many events early a host's event may be.
-	overtaken = 256
-	// idle is after how long a host that waits may load what it hasn't loaded in the recording: when waiting takes it long,
-	// it polls the whole device.
-	idle = 500 * time.Millisecond
-	// stuck is how long it may wait for what doesn't come, beyond what it took when it was recorded.
-	stuck = 5 * time.Second
-	// blink is the most of the time between two polls that counts as waiting. A process that stood still, because others had
-	// the processors or in a debugger, hasn't waited.
-	blink = idle / 4
+	// maxPolls is after how many polls the host sees what the device wrote, if more were recorded.
+	maxPolls = 4
+	// maxOvertaken is how many events early a host's event may be.
+	maxOvertaken = 256
+	// idleAfter is how long a host has to wait until it may load what it didn't load in the recording: a host that waits long
+	// checks the whole device.
+	idleAfter = 500 * time.Millisecond
+	// stuckAfter is how much longer than in the recording the host may wait for something.
+	stuckAfter = 5 * time.Second
+	// maxPollGap is the most of the time between two polls that counts as waiting. A process that was stopped, by the
+	// scheduler or in a debugger, hasn't waited.
+	maxPollGap = idleAfter / 4
 )
 
 func newFollower(events []Event) *follower {
@@ -79,28 +79,28 @@ func newFollower(events []Event) *follower {
 			s = &stream{}
 			f.keys[k] = s
 		}
-		if !e.changes() {
-			s.looks = append(s.looks, i)
+		if !e.isChange() {
+			s.polls = append(s.polls, i)
 			continue
 		}
-		s.acts = append(s.acts, i)
-		f.must = append(f.must, i)
+		s.changes = append(s.changes, i)
+		f.required = append(f.required, i)
 		if len(e.Device) > 0 {
 			f.arrive = append(f.arrive, i)
 		}
 	}
 	if overlap(f.tasks) {
-		f.together = newPendingWrites(f)
+		f.concurrent = newPendingWrites(f)
 	}
 	return f
 }
 
-// next returns the index of the first event that has to come and didn't, or the number of events.
+// next returns the index of the first required event that wasn't played, or the number of events.
 func (f *follower) next() int {
-	if f.front == len(f.must) {
+	if f.front == len(f.required) {
 		return len(f.events)
 	}
-	return f.must[f.front]
+	return f.required[f.front]
 }
 
 // last returns the index of the last event that was played with all before it, or -1.
@@ -108,11 +108,11 @@ func (f *follower) last() int {
 	if f.front == 0 {
 		return -1
 	}
-	return f.must[f.front-1]
+	return f.required[f.front-1]
 }
 
-// overlap reports whether goroutines were at work at the same time. When one of them could have begun isn't known, only when
-// it did something for the first time, so this is asked of the whole recording.
+// overlap reports whether goroutines used the device at the same time. The recording shows when each one did something first,
+// not when it could have, so this is decided for the whole recording.
 func overlap(tasks map[uint64]*span) bool {
 	end := -1
 	for _, t := range slices.SortedFunc(maps.Values(tasks), func(a, b *span) int { return a.first - b.first }) {
@@ -124,19 +124,19 @@ func overlap(tasks map[uint64]*span) bool {
 	return false
 }
 
-// mayOvertake reports whether an event may come although earlier ones didn't.
+// mayOvertake reports whether an event may be played before earlier ones.
 func (f *follower) mayOvertake(i int) bool {
-	if f.together != nil {
+	if f.concurrent != nil {
 		return true
 	}
-	rank, _ := slices.BinarySearch(f.must, i)
-	if rank-f.front > overtaken {
+	rank, _ := slices.BinarySearch(f.required, i)
+	if rank-f.front > maxOvertaken {
 		return false
 	}
-	if !slices.ContainsFunc(f.must[f.front:rank+1], func(k int) bool { return !f.played[k] && !f.events[k].ends() }) {
+	if !slices.ContainsFunc(f.required[f.front:rank+1], func(k int) bool { return !f.played[k] && !f.events[k].isRelease() }) {
 		return true
 	}
-	// What the device wrote by itself stands between: the host saw it earlier or later.
+	// The device wrote something in between, which the host may have seen earlier or later.
 	at, _ := slices.BinarySearch(f.arrive, f.last()+1)
 	for ; at < len(f.arrive) && f.arrive[at] < i; at++ {
 		if f.events[f.arrive[at]].Kind == KindDevice {
@@ -146,53 +146,53 @@ func (f *follower) mayOvertake(i int) bool {
 	return false
 }
 
-// pop returns the next event of a stream that has to come, or -1.
+// pop returns the next required event of a stream, or -1.
 func (f *follower) pop(key string) int {
 	s := f.keys[key]
 	if s == nil {
 		return -1
 	}
-	for len(s.acts) > 0 && f.played[s.acts[0]] {
-		s.acts = s.acts[1:]
+	for len(s.changes) > 0 && f.played[s.changes[0]] {
+		s.changes = s.changes[1:]
 	}
-	if len(s.acts) == 0 {
+	if len(s.changes) == 0 {
 		return -1
 	}
-	return s.acts[0]
+	return s.changes[0]
 }
 
-// actLocked plays an event that has to come.
-func (p *Player) actLocked(got *Event, same func(want *Event) bool) *Event {
+// playChangeLocked plays a required event.
+func (p *Player) playChangeLocked(got *Event, same func(want *Event) bool) *Event {
 	f := p.follow
 	next := f.next()
 	i := f.pop(p.places.key(got))
-	var before *Event // that has to come first
+	var before *Event // the event that should come first
 	if next < len(f.events) {
 		before = &f.events[next]
 	}
-	if got.publishes() {
+	if got.carriesWrites() {
 		got.Host = p.mem.fromHost()
 	}
 	switch {
 	case i < 0, i != next && !f.mayOvertake(i), got.Kind == KindClose && !f.allOf(got.File, i):
-		p.differs(got, before, next)
+		p.stopAt(got, before, next)
 		return nil
 	case !same(&f.events[i]):
-		p.differs(got, &f.events[i], i)
+		p.stopAt(got, &f.events[i], i)
 		return nil
 	}
 	want := &f.events[i]
-	if !p.wrote(got, want, i, i == next) {
+	if !p.checkWrites(got, want, i, i == next) {
 		return nil
 	}
 	f.played[i], f.waited, f.seen = true, 0, time.Now()
 	if i == next {
-		for f.front < len(f.must) && f.played[f.must[f.front]] {
+		for f.front < len(f.required) && f.played[f.required[f.front]] {
 			f.front++
 		}
-		f.looks = 0
+		f.polls = 0
 	}
-	if !p.settle(got) || !p.arrivesLocked(false, false) {
+	if !p.checkPending(got) || !p.arrivesLocked(false, false) {
 		return nil
 	}
 	p.places.note(want)
@@ -201,7 +201,7 @@ func (p *Player) actLocked(got *Event, same func(want *Event) bool) *Event {
 
 // allOf reports whether all events of a file before one were played.
 func (f *follower) allOf(file uint64, i int) bool {
-	for _, k := range f.must[f.front:] {
+	for _, k := range f.required[f.front:] {
 		if k >= i {
 			break
 		}
@@ -212,13 +212,13 @@ func (f *follower) allOf(file uint64, i int) bool {
 	return true
 }
 
-// wrote compares what the host has written to pinned memory. An event that comes before an earlier one, and those that it
-// overtakes, may have each other's.
-func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
+// checkWrites compares what the host has written to pinned memory. Writes of an event that overtakes others, and of those that
+// it overtakes, may have been recorded with either.
+func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	f := p.follow
-	if f.together != nil {
-		if d := f.together.played(&p.mem, i); d != nil {
-			p.differsIn(got, d)
+	if f.concurrent != nil {
+		if d := f.concurrent.played(&p.mem, i); d != nil {
+			p.stopAtWrite(got, d)
 			return false
 		}
 		return true
@@ -228,7 +228,7 @@ func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
 	}
 	if i > f.overtook && len(f.pending) == 0 {
 		if !sameDeltas(want.Host, got.Host) {
-			p.differs(got, want, i)
+			p.stopAt(got, want, i)
 			return false
 		}
 		return true
@@ -239,32 +239,32 @@ func (p *Player) wrote(got, want *Event, i int, inOrder bool) bool {
 	return true
 }
 
-// settle checks for what the host was to write. What has to be there by now and isn't is a difference.
-func (p *Player) settle(got *Event) bool {
+// checkPending stops the playback if the host hasn't written by now what it had written in the recording.
+func (p *Player) checkPending(got *Event) bool {
 	f := p.follow
 	f.pending = slices.DeleteFunc(f.pending, func(d *pendingWrite) bool { return p.mem.holds(d.piece) })
 	for _, d := range f.pending {
 		if d.event <= f.last() {
-			p.differsIn(got, d)
+			p.stopAtWrite(got, d)
 			return false
 		}
 	}
 	return true
 }
 
-// differsIn stops the playback for what the host hasn't written to pinned memory.
-func (p *Player) differsIn(got *Event, d *pendingWrite) {
+// stopAtWrite stops the playback because the host hasn't written something to pinned memory.
+func (p *Player) stopAtWrite(got *Event, d *pendingWrite) {
 	want, is := p.s.Events[d.event], *got
 	want.Host, is.Host = []Delta{*d.piece}, nil
 	if _, host, _ := p.mem.piece(d.piece); host != nil {
 		is.Host = []Delta{{Pin: d.piece.Pin, Off: d.piece.Off, Data: bytes.Clone(host)}}
 	}
-	p.differs(&is, &want, d.event)
+	p.stopAt(&is, &want, d.event)
 }
 
-// arrivesLocked plays what the device does by itself, as far as it is time. looked says that the host has polled once more,
+// arrivesLocked plays what the device does by itself, as far as it is time. polled says that the host has polled once more,
 // quiet that it did nothing for long.
-func (p *Player) arrivesLocked(looked, quiet bool) bool {
+func (p *Player) arrivesLocked(polled, quiet bool) bool {
 	f := p.follow
 	for ; f.arrived < len(f.arrive); f.arrived++ {
 		a, last := f.arrive[f.arrived], f.last()
@@ -272,25 +272,25 @@ func (p *Player) arrivesLocked(looked, quiet bool) bool {
 		own := e.Kind == KindDevice || e.Kind == KindFault
 		if a > last {
 			after := e.Value
-			if after == 0 || after > maxLooks {
-				after = maxLooks
+			if after == 0 || after > maxPolls {
+				after = maxPolls
 			}
-			if !own || a > f.next() || !quiet && (!looked || f.looks < after) {
+			if !own || a > f.next() || !quiet && (!polled || f.polls < after) {
 				break
 			}
-			looked, quiet = false, false // one at a time
+			polled, quiet = false, false // one at a time
 		}
 		if e.Kind == KindFault {
 			p.fault = errors.New(e.Text)
 			continue
 		}
 		if !p.mem.apply(e.Device) {
-			p.differs(&Event{Kind: KindFault, Text: "no such host memory is pinned"}, e, a)
+			p.stopAt(&Event{Kind: KindFault, Text: "no such host memory is pinned"}, e, a)
 			return false
 		}
 	}
 	if f.arrived < len(f.arrive) && f.arrive[f.arrived] < f.next() {
-		p.quiet.Reset(p.still)
+		p.quiet.Reset(p.quietAfter)
 	} else {
 		p.quiet.Stop()
 	}
@@ -300,54 +300,54 @@ func (p *Player) arrivesLocked(looked, quiet bool) bool {
 // playedQuiet is how long a host that does nothing waits for what the device writes by itself.
 const playedQuiet = 20 * time.Millisecond
 
-// waits counts the time since the host last polled or did anything.
-func (f *follower) waits() {
+// countWait adds the time since the host last polled or did anything else.
+func (f *follower) countWait() {
 	now := time.Now()
-	f.waited += min(now.Sub(f.seen), blink)
+	f.waited += min(now.Sub(f.seen), maxPollGap)
 	f.seen = now
 }
 
-// lookLocked plays an event that may come any number of times: with the answer that was recorded last between the same
-// events that have to come.
-func (p *Player) lookLocked(got *Event) *Event {
+// playQueryLocked plays an event that may come any number of times. Its answer is the last one recorded between the same
+// required events.
+func (p *Player) playQueryLocked(got *Event) *Event {
 	f := p.follow
-	if !got.loads() {
-		f.waits()
-	} else if !p.lookedLocked() {
+	if !got.isLoad() {
+		f.countWait()
+	} else if !p.pollLocked() {
 		return nil
 	}
 	p.places.note(got)
 	s := f.keys[p.places.key(got)]
-	if s == nil || len(s.looks) == 0 {
-		if f.waited > idle {
+	if s == nil || len(s.polls) == 0 {
+		if f.waited > idleAfter {
 			return got
 		}
 		var before *Event
 		if f.next() < len(f.events) {
 			before = &f.events[f.next()]
 		}
-		p.differs(got, before, f.next())
+		p.stopAt(got, before, f.next())
 		return nil
 	}
-	// The first one is the one whose answer was returned last, or the first of all. It is dropped for a better one: all
-	// before the last event that was played are old, and those after the next one didn't happen yet.
+	// polls[0] answered last, or is the first of all. A newer one replaces it, unless that one is from after the next required
+	// event, which didn't happen yet.
 	last, next := f.last(), f.next()
 	at := 0
-	for at+1 < len(s.looks) && s.looks[at+1] < last {
+	for at+1 < len(s.polls) && s.polls[at+1] < last {
 		at++
 	}
-	if at+1 < len(s.looks) && s.looks[at+1] < next && (s.given || s.looks[at] < last) {
+	if at+1 < len(s.polls) && s.polls[at+1] < next && (s.answered || s.polls[at] < last) {
 		at++
 	}
-	s.looks, s.given = s.looks[at:], s.looks[at] < next
-	return &f.events[s.looks[0]]
+	s.polls, s.answered = s.polls[at:], s.polls[at] < next
+	return &f.events[s.polls[0]]
 }
 
-// lookedLocked counts a poll of the host, and stops a host that waits forever.
-func (p *Player) lookedLocked() bool {
+// pollLocked counts a poll of the host, and stops the playback if the host waits forever.
+func (p *Player) pollLocked() bool {
 	f := p.follow
-	f.looks++
-	f.waits()
+	f.polls++
+	f.countWait()
 	if !p.arrivesLocked(true, false) {
 		return false
 	}
@@ -359,19 +359,19 @@ func (p *Player) lookedLocked() bool {
 		}
 		patience += 2 * time.Duration(min(at, uint64(time.Hour)))
 	}
-	if f.looks < 4*maxLooks || f.waited < patience {
+	if f.polls < 4*maxPolls || f.waited < patience {
 		return true
 	}
 	var before *Event
 	if next < len(f.events) {
 		before = &f.events[next]
 	}
-	if f.together != nil {
-		if d := f.together.oldest(&p.mem, f.played); d != nil {
-			p.differsIn(&f.events[d.event], d)
+	if f.concurrent != nil {
+		if d := f.concurrent.oldest(&p.mem, f.played); d != nil {
+			p.stopAtWrite(&f.events[d.event], d)
 			return false
 		}
 	}
-	p.differs(&Event{Kind: KindFault, Text: fmt.Sprintf("the host waits: it has looked %d times without doing anything", f.looks)}, before, next)
+	p.stopAt(&Event{Kind: KindFault, Text: fmt.Sprintf("the host waits: it has polled %d times without doing anything else", f.polls)}, before, next)
 	return false
 }

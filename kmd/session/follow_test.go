@@ -152,7 +152,7 @@ func TestStandingStillIsNoWait(t *testing.T) {
 	// A host that really waits may load other things, though not forever.
 	p = recorded(loaded(0, 1), stored(0, 1)).Player()
 	_, m = host(t, p)
-	for p.follow.waited <= idle {
+	for p.follow.waited <= idleAfter {
 		p.follow.seen = p.follow.seen.Add(-time.Hour)
 		m.Load(0, 4)
 	}
@@ -169,7 +169,7 @@ func TestStandingStillIsNoWait(t *testing.T) {
 }
 
 // neverStill makes a host of which a test says itself what it does, however slowly it runs.
-func neverStill(p *Player) { p.still = time.Hour }
+func neverStill(p *Player) { p.quietAfter = time.Hour }
 
 // What the device does by itself comes after what the host did before, when the host looks, or when it does nothing; a
 // fault as well as memory.
@@ -185,8 +185,8 @@ func TestArrivals(t *testing.T) {
 	m.Store(0, 4, 1)
 	for i := 1; ; i++ {
 		if err := f.Fault(); err != nil {
-			if i != maxLooks || err.Error() != "stopped" {
-				t.Errorf("look %d: %v, want it with look %d", i, err, maxLooks)
+			if i != maxPolls || err.Error() != "stopped" {
+				t.Errorf("look %d: %v, want it with look %d", i, err, maxPolls)
 			}
 			break
 		}

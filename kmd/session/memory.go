@@ -71,8 +71,8 @@ type pages struct {
 	vec  []byte
 }
 
-// look finds out which pages are used.
-func (p *pages) look(mem []byte) {
+// update finds out which pages are used.
+func (p *pages) update(mem []byte) {
 	if p.all || len(mem) == 0 {
 		return
 	}
@@ -245,7 +245,7 @@ func (m *memory) changes(which func(*region) (from, to []byte, used *pages)) []D
 
 func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 	defer unmapped(debug.SetPanicOnFault(true))
-	used.look(from)
+	used.update(from)
 	for at := 0; at < len(from); at += memoryBlock {
 		end := min(at+memoryBlock, len(from))
 		if !used.has(at) || bytes.Equal(from[at:end], r.seen[at:end]) {

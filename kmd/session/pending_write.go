@@ -11,18 +11,18 @@ type pendingWrite struct {
 	event   int
 	piece   *Delta
 	left    int    // events at which it may still be there
-	settled []bool // words that were, or needn't
+	settled []bool // words that were there, or needn't be
 }
 
-// pendingWrites is what goroutines write to host memory at the same time. What was seen with an event of one may have been
-// written by another that hadn't come to its own event yet. So it has to be there when the one's event is played, or when
-// the next event of one of the others is. What was written over in the meantime may have been half of something.
+// pendingWrites is what goroutines write to host memory at the same time. A write recorded with an event of one goroutine may be
+// by another, before that one's next event. So it has to be there when the event is played, or at the next event of one of the
+// others. A word that is written again in the meantime isn't compared: the recording may have caught half of a write.
 type pendingWrites struct{ at map[int][]*pendingWrite }
 
 // word is a place in host memory.
 type word struct{ pin, off uint64 }
 
-// maxTasks is how many goroutines at a time are told apart. Writes of further ones aren't compared.
+// maxTasks is how many concurrent goroutines are told apart. Writes of further ones aren't compared.
 const maxTasks = 64
 
 func newPendingWrites(f *follower) *pendingWrites {
@@ -30,8 +30,8 @@ func newPendingWrites(f *follower) *pendingWrites {
 	next := map[uint64]int{}  // event of each goroutine, of those after this one
 	written := map[word]int{} // event that a word is written before, of those after this one
 	begun := slices.SortedFunc(maps.Keys(f.tasks), func(a, b uint64) int { return f.tasks[a].first - f.tasks[b].first })
-	for i := len(f.must) - 1; i >= 0; i-- {
-		n := f.must[i]
+	for i := len(f.required) - 1; i >= 0; i-- {
+		n := f.required[i]
 		e := &f.events[n]
 		for k := len(begun) - 1; k >= 0 && f.tasks[begun[k]].first > n; k-- {
 			delete(next, begun[k])
@@ -62,10 +62,10 @@ func newPendingWrites(f *follower) *pendingWrites {
 	return ds
 }
 
-// played checks for what may be there when an event is played, and returns the first of what should have been by now.
+// played checks the writes that may be there when an event is played, and returns the first that is overdue.
 func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	for _, d := range ds.at[event] {
-		whole := d.look(m)
+		whole := d.check(m)
 		if d.left--; d.left == 0 && !whole && missing == nil {
 			missing = d
 		}
@@ -74,8 +74,8 @@ func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	return missing
 }
 
-// look reports whether everything is or was there.
-func (d *pendingWrite) look(m *memory) bool {
+// check reports whether all words are or were there.
+func (d *pendingWrite) check(m *memory) bool {
 	_, host, _ := m.piece(d.piece)
 	whole := true
 	for i := range d.settled {
@@ -88,12 +88,12 @@ func (d *pendingWrite) look(m *memory) bool {
 	return whole
 }
 
-// oldest returns the first of what isn't there although the event that it was seen with was played. A host that waits
-// forever has written all that it will.
+// oldest returns the first write that is missing although the event that it was recorded with was played. It is for a host that
+// waits forever, and so won't write any more.
 func (ds *pendingWrites) oldest(m *memory, played []bool) (missing *pendingWrite) {
 	for _, l := range ds.at {
 		for _, d := range l {
-			if played[d.event] && (missing == nil || d.event < missing.event) && !d.look(m) {
+			if played[d.event] && (missing == nil || d.event < missing.event) && !d.check(m) {
 				missing = d
 			}
 		}

@@ -93,7 +93,7 @@ func (p *places) key(e *Event) string {
 		switch {
 		case e.Request == kabi.IoctlConfigureTLB:
 			return fmt.Sprintf("tlb %d %s", e.File, configOf(e.In))
-		case e.asks() || e.ends() || e.Request == kabi.IoctlLockCtl:
+		case e.isQuery() || e.isRelease() || e.Request == kabi.IoctlLockCtl:
 			return fmt.Sprintf("ask %d %x %x", e.File, e.Request, e.In)
 		}
 		return fmt.Sprintf("ioctl %d %x", e.File, e.Request)

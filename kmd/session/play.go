@@ -17,15 +17,16 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Player is a target that answers as a recorded one did. It can be opened once, as it was recorded. At the first
-// difference it stops: loads give all ones, requests fail with ENODEV, and the device's Fault is a *DifferenceError.
+// Player is a target that answers as a recorded one did. It can be opened as often as the recorded one was. It stops at the
+// first difference: from then on loads return all ones, requests fail with ENODEV, and the device's Fault is a
+// *DifferenceError.
 type Player struct {
 	s     *Session
 	steps bool // Lockstep
 
-	patience time.Duration // with a host that waits for what doesn't come, beyond what it took when it was recorded
-	still    time.Duration // after which a host does nothing
-	quiet    *time.Timer
+	patience   time.Duration // how much longer than in the recording the host may wait
+	quietAfter time.Duration // after which a host without accesses counts as idle
+	quiet      *time.Timer
 
 	mu     sync.Mutex
 	next   int // event to play, in lockstep
@@ -35,7 +36,7 @@ type Player struct {
 	files  uint64
 	maps   uint64
 	last   time.Time // when the host last did anything
-	fault  error     // that was recorded and reached
+	fault  error     // recorded, and reached by now
 	diff   error
 }
 
@@ -44,12 +45,11 @@ var _ kmd.Target = (*Player)(nil)
 // PlayOption changes how a recording is played.
 type PlayOption func(*Player)
 
-// Lockstep holds the host to every event in its order, loads and questions among them. It is for recordings of devices
-// that move only inside the host's accesses (sim.Synchronous). With others, how often a host looks whether something has
-// happened depends on how fast it is.
+// Lockstep compares every event in its order, loads and queries among them. It is for recordings of devices that run only
+// during the host's accesses (sim.Synchronous). With others, how often a host polls depends on how fast it is.
 func Lockstep() PlayOption { return func(p *Player) { p.steps = true } }
 
-// Play reads a recording and returns the target that plays it. See Read for errors.
+// Play reads a recording and returns a target that plays it. Its errors are those of [Read].
 func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
 	s, err := Read(r)
 	if err != nil {
@@ -60,7 +60,7 @@ func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
 
 // Player returns a target that plays the recording from its start.
 func (s *Session) Player(opts ...PlayOption) *Player {
-	p := &Player{s: s, places: newPlaces(), patience: stuck, still: playedQuiet}
+	p := &Player{s: s, places: newPlaces(), patience: stuckAfter, quietAfter: playedQuiet}
 	for _, o := range opts {
 		o(p)
 	}
@@ -79,7 +79,7 @@ func (p *Player) Err() error {
 	return p.diff
 }
 
-// Left returns how many events of the recording were not played: of those that have to come, unless in lockstep.
+// Left returns how many events of the recording were not played: in lockstep of all, otherwise of those that are required.
 func (p *Player) Left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *Player) Left() int {
 		return len(p.s.Events) - p.next
 	}
 	n := 0
-	for _, i := range p.follow.must[p.follow.front:] {
+	for _, i := range p.follow.required[p.follow.front:] {
 		if !p.follow.played[i] {
 			n++
 		}
@@ -101,7 +101,7 @@ func (p *Player) Node() seam.Node { return playedNode{p} }
 // String names what was recorded.
 func (p *Player) String() string { return p.s.Target }
 
-// eventLocked compares what the host does with what was recorded, and returns that; nil if they differ.
+// eventLocked compares what the host does with the recording, and returns the recorded event; nil if they differ.
 func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	if p.diff != nil {
 		return nil
@@ -110,19 +110,19 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	switch {
 	case p.steps:
 		return p.stepLocked(got, same)
-	case !got.asks():
-		return p.actLocked(got, same)
+	case !got.isQuery():
+		return p.playChangeLocked(got, same)
 	}
 	if got.Request == kabi.IoctlLockCtl {
-		// Whether a lock is free depends on others. Getting it has to come, finding it taken doesn't.
+		// Whether a lock is free depends on other processes. Acquiring it is required, finding it taken isn't.
 		key := p.places.key(got)
-		if i, s := p.follow.pop(key), p.follow.keys[key]; i >= 0 && (i == p.follow.next() || p.follow.mayOvertake(i) || len(s.looks) == 0) {
-			return p.actLocked(got, same)
+		if i, s := p.follow.pop(key), p.follow.keys[key]; i >= 0 && (i == p.follow.next() || p.follow.mayOvertake(i) || len(s.polls) == 0) {
+			return p.playChangeLocked(got, same)
 		}
 	}
-	want := p.lookLocked(got)
+	want := p.playQueryLocked(got)
 	if want != nil && want != got && !same(want) {
-		p.differs(got, want, p.follow.next())
+		p.stopAt(got, want, p.follow.next())
 		return nil
 	}
 	return want
@@ -131,16 +131,16 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 // stepLocked plays the next event.
 func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
 	p.skipFaults()
-	if got.publishes() {
+	if got.carriesWrites() {
 		got.Host = p.mem.fromHost()
 	}
 	if p.next == len(p.s.Events) {
-		p.differs(got, nil, p.next)
+		p.stopAt(got, nil, p.next)
 		return nil
 	}
 	want := &p.s.Events[p.next]
 	if want.Kind != got.Kind || want.File != got.File || want.Map != got.Map || !sameDeltas(want.Host, got.Host) || !same(want) || !p.mem.apply(want.Device) {
-		p.differs(got, want, p.next)
+		p.stopAt(got, want, p.next)
 		return nil
 	}
 	p.next++
@@ -150,7 +150,7 @@ func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
 	return want
 }
 
-// skipFaults passes over faults that the host may have heard of earlier or later.
+// skipFaults passes over faults: the host may have learned of them earlier or later.
 func (p *Player) skipFaults() {
 	for p.next < len(p.s.Events) && p.s.Events[p.next].Kind == KindFault {
 		p.fault = errors.New(p.s.Events[p.next].Text)
@@ -158,22 +158,22 @@ func (p *Player) skipFaults() {
 	}
 }
 
-// whenQuiet shows a host that does nothing what the device writes meanwhile.
+// whenQuiet lets a host that does nothing see what the device wrote meanwhile.
 func (p *Player) whenQuiet() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.diff != nil {
 		return
 	}
-	if rest := p.still - time.Since(p.last); rest > 0 {
+	if rest := p.quietAfter - time.Since(p.last); rest > 0 {
 		p.quiet.Reset(rest)
 		return
 	}
 	p.arrivesLocked(false, true)
 }
 
-// differs stops the playback at an event.
-func (p *Player) differs(got, want *Event, index int) {
+// stopAt stops the playback at an event that differs.
+func (p *Player) stopAt(got, want *Event, index int) {
 	p.quiet.Stop()
 	d := &DifferenceError{Index: index, Site: site()}
 	if want == nil {
@@ -306,18 +306,18 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	})
 	if req == kabi.IoctlUnpinPages {
 		if n, ok := p.mem.unpinned(f.n, arg); ok {
-			_ = p.mem.drop(n, false) // it is the host's own
+			_ = p.mem.drop(n, false) // the memory is the host's own
 		}
 		if want != nil && want.Errno == uint64(syscall.ENODEV) {
-			_ = p.mem.dropFile(f.n) // as it was when it was recorded
+			_ = p.mem.dropFile(f.n) // as in the recording
 		}
 	}
 	switch {
 	case want == nil:
 		return p.refused()
 	case want == &got:
-		return nil // nothing is known of it
-	case req != kabi.IoctlConfigureTLB: // whose argument comes back as it was
+		return nil // the recording doesn't have it
+	case req != kabi.IoctlConfigureTLB: // which leaves its argument as it is
 		in := min(inputSize(req), len(arg))
 		copy(arg[in:], want.Data[in:])
 	}
@@ -333,7 +333,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	return nil
 }
 
-// pinned lists memory that the host has pinned, in the way of the recorder.
+// pinned lists memory that the host has pinned, as the recorder did.
 func (p *Player) pinned(file uint64, arg []byte) {
 	va, size := pinRange(arg)
 	in, at, overlaps := p.mem.holding(va, size)
@@ -396,7 +396,7 @@ func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	if buffer != nil {
 		got.Value, got.Off = 1, buffer.off
 	}
-	want := p.eventLocked(&got, anything)
+	want := p.eventLocked(&got, anyEvent)
 	var err error
 	if buffer != nil {
 		err = p.mem.drop(p.mem.indexOf(buffer), false)
@@ -412,8 +412,8 @@ func (f *playedFile) Close() error {
 	p := f.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	want := p.eventLocked(&Event{Kind: KindClose, File: f.n}, anything)
-	_ = p.mem.dropFile(f.n) // it is the host's own
+	want := p.eventLocked(&Event{Kind: KindClose, File: f.n}, anyEvent)
+	_ = p.mem.dropFile(f.n) // the memory is the host's own
 	if want == nil {
 		return p.refused()
 	}
@@ -432,7 +432,7 @@ func (f *playedFile) Fault() error {
 		p.skipFaults()
 	} else if p.diff == nil {
 		p.last = time.Now()
-		p.lookedLocked()
+		p.pollLocked()
 	}
 	if p.diff != nil {
 		return p.diff
@@ -454,11 +454,11 @@ func (m *playedMap) access(got Event, same func(want *Event) bool) *Event {
 	return m.p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size && same(w) })
 }
 
-func anything(*Event) bool { return true }
+func anyEvent(*Event) bool { return true }
 
 // Load implements seam.MMIO.
 func (m *playedMap) Load(off uint64, width int) uint64 {
-	want := m.access(Event{Kind: KindLoad, Off: off, Size: uint64(width)}, anything)
+	want := m.access(Event{Kind: KindLoad, Off: off, Size: uint64(width)}, anyEvent)
 	if want == nil {
 		return ^uint64(0) >> (64 - 8*width)
 	}

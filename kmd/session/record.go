@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Recorder is a target that records what passes between host and driver. Close ends the recording; the device must be
-// closed before.
+// Recorder is a target that records what passes between host and driver. Close the device first, then the Recorder, which ends
+// the recording.
 type Recorder struct {
 	node  seam.Node
 	name  string
@@ -24,7 +24,7 @@ type Recorder struct {
 	quiet *time.Timer
 
 	busy    atomic.Int32 // requests of the host under way
-	overlap atomic.Bool  // there were several outside of Concurrent
+	overlap atomic.Bool  // several were under way outside of Concurrent
 
 	mu    sync.Mutex // held during every event, so that events have an order
 	out   *writer
@@ -34,18 +34,18 @@ type Recorder struct {
 	maps  uint64
 	fault string
 	phase uint64    // Task of events: 1 during Concurrent
-	looks uint64    // of the host, since it last changed anything
+	polls uint64    // by the host, since it last changed anything
 	last  time.Time // when the host last did anything
 }
 
 var _ kmd.Target = (*Recorder)(nil)
 
-// hostQuiet is how long a host that does nothing is taken to compute. After it, it must be looking at memory that the
-// device writes, in a loop that asks the driver for nothing.
+// hostQuiet is after how long a host without accesses is taken to poll pinned memory, which the device writes; until then it is
+// taken to compute.
 const hostQuiet = 250 * time.Millisecond
 
-// Record returns a target that is t and records everything to w. All accesses of all goroutines wait for each other, and
-// each compares all memory that is pinned, so that little pinned memory (reprise.WithQueueMemory) is recorded faster.
+// Record returns a target that does what t does and records everything to w. Accesses of several goroutines are serialised, and
+// each compares all pinned memory, so recording is faster with little of it (reprise.WithQueueMemory).
 func Record(t kmd.Target, w io.Writer) *Recorder {
 	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now()}
 	r.out = newWriter(w, r.name)
@@ -70,10 +70,9 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// Concurrent tells the recorder that several goroutines use the device at the same time, until end is called. What they do
-// may then come in another order when it is played, see the package. The recorder can't know on its own which requests
-// could have come in another order. A recording made without this by goroutines whose requests overlap is refused by
-// Close.
+// Concurrent tells the recorder that several goroutines use the device at the same time, until end is called. Their requests may
+// then come in another order when the recording is played (see the package's documentation): the recorder can't find out by
+// itself which ones could have. If requests overlap without it, Close returns an error that wraps [ErrConcurrent].
 func (r *Recorder) Concurrent() (end func()) {
 	set := func(phase uint64) {
 		r.mu.Lock()
@@ -84,7 +83,7 @@ func (r *Recorder) Concurrent() (end func()) {
 	return func() { set(0) }
 }
 
-// begin takes the recorder for a request that may change something, and finish releases it.
+// begin locks the recorder for a request that may change something; finish unlocks it.
 func (r *Recorder) begin() {
 	n := r.busy.Add(1)
 	r.mu.Lock()
@@ -114,13 +113,13 @@ func (r *Recorder) eventLocked(e *Event) {
 	}
 	e.At = uint64(time.Since(r.start))
 	r.out.event(e)
-	if e.changes() {
-		r.looks = 0
+	if e.isChange() {
+		r.polls = 0
 	}
 	r.last = time.Now()
 }
 
-// whenQuiet shows the host what the device has written when it has asked for nothing for long.
+// whenQuiet shows the host what the device has written if the host has made no request for long.
 func (r *Recorder) whenQuiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,12 +138,12 @@ func (r *Recorder) whenQuiet() {
 	r.quiet.Reset(hostQuiet / 8)
 }
 
-// lookedLocked is a look of the host that may show what the device has written.
-func (r *Recorder) lookedLocked() {
-	r.looks++
+// pollLocked records a poll of the host, which may show what the device has written.
+func (r *Recorder) pollLocked() {
+	r.polls++
 	r.last = time.Now()
 	if ds := r.mem.fromDevice(); ds != nil {
-		r.eventLocked(&Event{Kind: KindDevice, Value: r.looks, Device: ds})
+		r.eventLocked(&Event{Kind: KindDevice, Value: r.polls, Device: ds})
 	}
 }
 
@@ -178,20 +177,20 @@ func (e *Event) failed(err error) {
 	}
 }
 
-// duringLocked records an event: what the host has written to pinned memory before, and what the device has by its end.
-func (r *Recorder) duringLocked(e *Event, do func()) {
+// changeLocked records an event with what the host has written to pinned memory before it, and the device by its end.
+func (r *Recorder) changeLocked(e *Event, do func()) {
 	e.Host = r.mem.fromHost()
 	do()
 	e.Device = r.mem.fromDevice()
 	r.eventLocked(e)
 }
 
-// askedLocked records an event that only asks.
-func (r *Recorder) askedLocked(e *Event, do func()) {
+// queryLocked records an event that changes nothing.
+func (r *Recorder) queryLocked(e *Event, do func()) {
 	do()
 	r.eventLocked(e)
-	if e.loads() {
-		r.lookedLocked()
+	if e.isLoad() {
+		r.pollLocked()
 	}
 }
 
@@ -213,8 +212,8 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 		e.Data = bytes.Clone(arg)
 		copy(e.Data, e.In[:min(inputSize(req), len(e.In))]) // addresses in it have numbers
 	}
-	if e.asks() {
-		r.askedLocked(&e, func() { do(arg) })
+	if e.isQuery() {
+		r.queryLocked(&e, func() { do(arg) })
 		return err
 	}
 	switch req {
@@ -225,7 +224,7 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	case kabi.IoctlUnpinPages:
 		f.unpin(&e, arg, do)
 	default:
-		r.duringLocked(&e, func() { do(arg) })
+		r.changeLocked(&e, func() { do(arg) })
 		if err == nil && req == kabi.IoctlAllocateDMABuf {
 			r.mem.allocated(f.n, arg)
 		}
@@ -233,16 +232,15 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	return err
 }
 
-// pin gives the device memory of its own for what the host pins. It fails if there can be none, and then the driver
-// wasn't asked.
+// pin gives the device memory of its own in place of what the host pins. If that fails the driver isn't asked.
 func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	r := f.r
 	va, size := pinRange(arg)
 	in, at, overlaps := r.mem.holding(va, size)
 	if page := uint64(syscall.Getpagesize()); size == 0 || (va|size)%page != 0 || overlaps && in == nil {
-		r.duringLocked(e, func() { do(arg) }) // the driver says what is wrong with it
+		r.changeLocked(e, func() { do(arg) }) // the driver says what is wrong with it
 		if e.answer() == nil {
-			r.mem.add(&pin{file: f.n, va: va}, nil) // what the device does there can't be seen
+			r.mem.add(&pin{file: f.n, va: va}, nil) // the recorder can't see what the device does there
 		}
 		return nil
 	}
@@ -255,7 +253,7 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	}
 	moved := bytes.Clone(arg)
 	setAddress(e.Request, moved, addressOf(in.device)+at)
-	r.duringLocked(e, func() { do(moved) })
+	r.changeLocked(e, func() { do(moved) })
 	setAddress(e.Request, moved, va)
 	copy(arg, moved)
 	switch {
@@ -268,30 +266,30 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	return nil
 }
 
-// unpin joins the memory that host and device had each for themselves.
+// unpin replaces the two copies of memory, the host's and the device's, by one again.
 func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r := f.r
 	n, ok := r.mem.unpinned(f.n, arg)
 	if !ok {
-		r.duringLocked(e, func() { do(arg) })
+		r.changeLocked(e, func() { do(arg) })
 		return
 	}
 	p := r.mem.pins[n]
 	moved := bytes.Clone(arg)
 	setAddress(e.Request, moved, addressOf(p.region.device)+p.at)
-	r.duringLocked(e, func() { do(moved) })
+	r.changeLocked(e, func() { do(moved) })
 	setAddress(e.Request, moved, p.va)
 	copy(arg, moved)
-	// Whatever became of it, the memory may be unmapped. That it can't be joined again loses nothing: the host has memory with
-	// the same bytes.
+	// The host may unmap the memory now, whatever the driver answered. If it can't be replaced nothing is lost: the host's copy
+	// has the same bytes.
 	_ = r.mem.drop(n, true)
 	if e.Errno == uint64(syscall.ENODEV) {
 		_ = r.mem.dropFile(f.n) // a driver that has lost its device isn't asked to unpin the rest
 	}
 }
 
-// ReleaseLast makes the end of the process release the file after all others. The device sees nothing of it, so it isn't
-// recorded.
+// ReleaseLast makes the end of the process release the file after all others. It isn't recorded, because the device doesn't
+// see it.
 func (f *recordedFile) ReleaseLast() error {
 	if l, ok := f.f.(interface{ ReleaseLast() error }); ok {
 		return l.ReleaseLast()
@@ -307,9 +305,9 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 	e := Event{Kind: KindMmap, File: f.n, Map: r.maps, Off: offset, Size: uint64(length)}
 	buffer := r.mem.buffer(f.n, offset)
 	var host *region
-	record := r.askedLocked
+	record := r.queryLocked
 	if buffer != nil {
-		record, e.Value = r.duringLocked, 1
+		record, e.Value = r.changeLocked, 1
 	}
 	record(&e, func() {
 		if m, err = f.f.Mmap(offset, length); err == nil && m.Mem != nil && buffer != nil {
@@ -346,16 +344,16 @@ func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
 	return r, nil
 }
 
-// unmapped makes a mapping's end an event. buffer is the driver's that it maps, if it maps one.
+// unmapped makes a mapping's end an event. buffer is the driver's buffer that it maps, or nil.
 func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapping {
 	r, unmap := f.r, m.Unmap
 	m.Unmap = func() (err error) {
 		r.begin()
 		defer r.finish()
 		e := Event{Kind: KindUnmap, File: f.n, Map: n}
-		record := r.askedLocked
+		record := r.queryLocked
 		if buffer != nil {
-			record, e.Value, e.Off = r.duringLocked, 1, buffer.off
+			record, e.Value, e.Off = r.changeLocked, 1, buffer.off
 		}
 		record(&e, func() {
 			if buffer != nil {
@@ -375,7 +373,7 @@ func (f *recordedFile) Close() (err error) {
 	r.begin()
 	defer r.finish()
 	e := Event{Kind: KindClose, File: f.n}
-	r.duringLocked(&e, func() {
+	r.changeLocked(&e, func() {
 		err = f.f.Close()
 		e.failed(err)
 	})
@@ -383,19 +381,19 @@ func (f *recordedFile) Close() (err error) {
 	return err
 }
 
-// Fault implements seam.File. A fault is recorded when the host first hears of it.
+// Fault implements seam.File. A fault is recorded when the host first learns of it.
 func (f *recordedFile) Fault() error {
 	r := f.r
 	err := f.f.Fault()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lookedLocked()
+	r.pollLocked()
 	if err == nil {
 		return nil
 	}
 	if text := err.Error(); r.fault != text {
 		r.fault = text
-		r.eventLocked(&Event{Kind: KindFault, File: f.n, Value: r.looks, Text: text})
+		r.eventLocked(&Event{Kind: KindFault, File: f.n, Value: r.polls, Text: text})
 	}
 	return err
 }
@@ -413,7 +411,7 @@ func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
 	e.File, e.Map = m.file, m.n
-	m.r.askedLocked(&e, func() { do(&e) })
+	m.r.queryLocked(&e, func() { do(&e) })
 	return e.Value
 }
 
@@ -422,7 +420,7 @@ func (m *recordedMap) store(e Event, do func()) {
 	m.r.begin()
 	defer m.r.finish()
 	e.File, e.Map = m.file, m.n
-	m.r.duringLocked(&e, do)
+	m.r.changeLocked(&e, do)
 }
 
 // Load implements seam.MMIO.

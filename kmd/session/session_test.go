@@ -159,7 +159,7 @@ func TestDifferences(t *testing.T) {
 		name   string
 		change func(*session.Event) bool // makes an event differ and reports whether it was one to change
 		says   string
-		looks  bool // it is one that may come any number of times
+		polls  bool // it is one that may come any number of times
 	}{
 		{"flags of open", func(e *session.Event) bool { e.Value ^= 1; return e.Kind == session.KindOpen }, "open flags", false},
 		{"a request's argument", func(e *session.Event) bool {
@@ -197,7 +197,7 @@ func TestDifferences(t *testing.T) {
 		{"the kind", func(e *session.Event) bool { e.Kind = session.KindUnmap; return true }, "munmap", false},
 	} {
 		for name, opts := range map[string][]session.PlayOption{"lockstep": {session.Lockstep()}, "beside": nil} {
-			if tt.looks && opts == nil {
+			if tt.polls && opts == nil {
 				continue
 			}
 			t.Run(tt.name+"/"+name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func split(va, size uint64) (*region, error) {
 	}
 	device := unsafe.Slice((*byte)(at), int(size))
 	r := &region{host: memoryAt(va, size), device: device, seen: make([]byte, size)}
-	r.used[1].look(device)
+	r.used[1].update(device)
 	r.used[1].copyTo(r.seen, device)
 	r.used[1].copyTo(r.host, device)
 	r.end = func(restore bool) error {
@@ -49,7 +49,7 @@ func moveAway(va, size uint64) (unsafe.Pointer, error) {
 
 // copyChanged copies, and writes only to pages that differ.
 func copyChanged(to, from []byte, used *pages) {
-	used.look(from)
+	used.update(from)
 	for at := 0; at < len(from); at += memoryBlock {
 		end := min(at+memoryBlock, len(from))
 		if used.has(at) && !bytes.Equal(to[at:end], from[at:end]) {
@@ -61,7 +61,7 @@ func copyChanged(to, from []byte, used *pages) {
 // whole is memory of the host as it is, of which only used pages are compared.
 func whole(va, size uint64) *region {
 	r := &region{host: memoryAt(va, size), seen: make([]byte, size)}
-	r.used[0].look(r.host)
+	r.used[0].update(r.host)
 	r.used[0].copyTo(r.seen, r.host)
 	return r
 }
