@@ -56,6 +56,15 @@ const (
 	Exchange = "exchange"
 )
 
+// The kernels of the engines that come with Reprise, for [PrebuiltCompute].
+const (
+	// SumBF16 adds tiles of BF16 from circular buffers 1 and 2 and leaves the sums, rounded once, in 0. Argument: number of
+	// tiles.
+	SumBF16 = "sum_bf16"
+	// SumFP32 adds tiles of FP32 as [SumBF16] does, by the vector unit, which takes subnormal numbers for zero.
+	SumFP32 = "sum_fp32"
+)
+
 // Prebuilt loads a kernel that comes with Reprise. The error wraps [ErrNotFound].
 func Prebuilt(arch chip.Arch, name string) (*Image, error) {
 	file, err := images.ReadFile("images/" + arch.String() + "/" + name + ".elf")
@@ -63,6 +72,18 @@ func Prebuilt(arch chip.Arch, name string) (*Image, error) {
 		return nil, fmt.Errorf("kernels: %q for %v: %w", name, arch, ErrNotFound)
 	}
 	return Load(file)
+}
+
+// PrebuiltCompute loads a kernel of the engines that comes with Reprise. The error wraps [ErrNotFound].
+func PrebuiltCompute(arch chip.Arch, name string) (*Compute, error) {
+	var images [3]*Image
+	for i, thread := range [3]string{"unpack", "math", "pack"} {
+		var err error
+		if images[i], err = Prebuilt(arch, name+"."+thread); err != nil {
+			return nil, err
+		}
+	}
+	return &Compute{Unpack: images[0], Math: images[1], Pack: images[2]}, nil
 }
 
 // Sources are the headers (include) and start-up code and linker script (lib) that kernels are compiled with, for

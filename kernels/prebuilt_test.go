@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 )
 
 var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Exchange, Move, MulticastSend, MulticastWait, PingPong, Spin, Store}
+
+var computeNames = []string{SumBF16, SumFP32}
 
 // Each kernel that comes along loads, fits the smallest local RAM, and was compiled for its architecture.
 func TestPrebuilt(t *testing.T) {
@@ -39,6 +42,27 @@ func TestPrebuilt(t *testing.T) {
 	}
 }
 
+// Each kernel of the engines that comes along has an image for each thread, which fits it.
+func TestPrebuiltCompute(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, name := range computeNames {
+			c, err := PrebuiltCompute(arch, name)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			for i, im := range c.Images() {
+				if err := im.Fits(arch, chip.TRISC0+chip.Processor(i)); err != nil || im.Arch != arch {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	}
+	if _, err := PrebuiltCompute(chip.Wormhole, Add); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+}
+
 // Every image has a name in the API, so that none is embedded without a use.
 func TestPrebuiltNames(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -50,7 +74,12 @@ func TestPrebuiltNames(t *testing.T) {
 		for _, f := range files {
 			got = append(got, strings.TrimSuffix(path.Base(f), ".elf"))
 		}
-		if diff := cmp.Diff(names, got); diff != "" {
+		want := slices.Clone(names)
+		for _, name := range computeNames {
+			want = append(want, name+".math", name+".pack", name+".unpack")
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: (-names +images)\n%s", arch, diff)
 		}
 	}

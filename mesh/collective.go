@@ -18,6 +18,10 @@ type Combine uint8
 
 // Ways to combine values. Sums of int32 wrap around. Sums of float32 and bfloat16 are rounded to nearest, ties to even, with
 // subnormals; a NaN operand gives the NaN 0x7FC00000 (0x7FC0), and in a maximum -0 is less than 0.
+//
+// Sums of tiles are computed by the Tensix engines, while the next tile arrives: of bfloat16 by the matrix unit in a Dst of 32
+// bits, rounded once for each addition; of float32 by the vector unit. Subnormal numbers are zero for both. Package
+// sim/emu/tensix/arith says what the engines compute. Partial sums are sent in the type of the tensor.
 const (
 	Replace Combine = iota // the received value replaces the chip's own
 	SumInt32
@@ -26,7 +30,20 @@ const (
 	MaxFloat32
 	SumBFloat16
 	MaxBFloat16
+	SumTilesBFloat16 // sums of bfloat16 by the Tensix engines; pages are tiles
+	SumTilesFloat32  // sums of float32 by the Tensix engines; pages are tiles
 )
+
+// tiles returns the engines' kernel that adds tiles, and the bytes of a tile; none if RISC-V cores combine.
+func (c Combine) tiles() (kernel string, bytes int) {
+	switch c {
+	case SumTilesBFloat16:
+		return kernels.SumBF16, kernels.BF16.TileBytes()
+	case SumTilesFloat32:
+		return kernels.SumFP32, kernels.FP32.TileBytes()
+	}
+	return "", 0
+}
 
 // maxExchangePage is the largest page that links transfer, in bytes (kernels/src/exchange.cpp).
 const maxExchangePage = 4096
@@ -37,7 +54,7 @@ var ErrNoLinks = errors.New("the chips are not linked")
 // Links makes collectives: programs that move data between the chips of a mesh over their Ethernet links. The chips form a line in
 // which neighbours are linked ([Links.Line]), and a ring if its ends are linked too. A collective is an [Executable]: it runs in a
 // queue and can be part of a trace. It works in place on a buffer that every chip has for itself, interleaved in DRAM, with a page
-// size that is a multiple of 4 up to 4096 bytes.
+// size that is a multiple of 4 up to 4096 bytes. For sums of tiles a page is a tile: 2048 bytes of bfloat16, 4096 of float32.
 //
 // One worker core of each chip drives the links, and no program runs on the Ethernet tiles. Collectives that use the same link must
 // not run at the same time: submit them to one queue. Either all chips of the mesh run a collective or none does: a chip that waits
@@ -189,25 +206,42 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	for i, n := range l.line {
 		place[n] = i
 	}
-	im, err := kernels.Prebuilt(l.m.chips[0].Device.Arch(), kernels.Exchange)
+	arch := l.m.chips[0].Device.Arch()
+	im, err := kernels.Prebuilt(arch, kernels.Exchange)
 	if err != nil {
 		return nil, fmt.Errorf("mesh: %s: %w", name, err)
 	}
 	cores := []chip.Range{{Start: l.core, End: l.core}}
 	room := (one.PageSize() + 63) &^ 63
+	const scratch = 3
+	buffers := []reprise.CircularBuffer{{Index: scratch, Cores: cores, PageSize: room, Pages: 4}}
+	var engine *kernels.Compute
+	if kernel, bytes := p.how().tiles(); kernel != "" {
+		if one.PageSize() != bytes {
+			return nil, fmt.Errorf("mesh: %s of buffer %q: %w: its pages are %d B, and tiles are %d B", name, b.name, ErrTensor, one.PageSize(), bytes)
+		}
+		if engine, err = kernels.PrebuiltCompute(arch, kernel); err != nil {
+			return nil, fmt.Errorf("mesh: %s: %w", name, err)
+		}
+		for i := range 3 { // sums, own tiles, arrived tiles
+			buffers = append(buffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: room, Pages: 2})
+		}
+	}
 	return l.m.Load(ctx, name, Part{Program: func(c *Chip) (*reprise.Program, error) {
 		i := place[l.m.number(c)]
 		const head = 8
-		args := []uint32{mode, l.tiles[i][0], l.tiles[i][1], b.Addr(), uint32(one.PageSize()), 0, uint32(len(p[i])), head}
+		args := []uint32{mode, l.tiles[i][0], l.tiles[i][1], b.Addr(), uint32(one.PageSize()), scratch, uint32(len(p[i])), head}
 		for _, s := range p[i] {
 			args = append(args, s.words()...)
 		}
-		return &reprise.Program{
-			Name:            name,
-			Kernels:         []reprise.Kernel{{Name: "exchange", Image: im, Processor: chip.BRISC, Cores: cores, NOC: chip.NOC0, Args: func(chip.Core) []uint32 { return args }}},
-			CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: room, Pages: 4}},
-			Buffers:         []*reprise.Buffer{b.On(c)},
-		}, nil
+		list := []reprise.Kernel{{Name: "exchange", Image: im, Processor: chip.BRISC, Cores: cores, NOC: chip.NOC0, Args: func(chip.Core) []uint32 { return args }}}
+		if engine != nil {
+			tiles := []uint32{uint32(combined(p[i]))}
+			for k, im := range engine.Images() {
+				list = append(list, reprise.Kernel{Name: "sum", Image: im, Processor: chip.TRISC0 + chip.Processor(k), Cores: cores, Args: func(chip.Core) []uint32 { return tiles }})
+			}
+		}
+		return &reprise.Program{Name: name, Kernels: list, CircularBuffers: buffers, Buffers: []*reprise.Buffer{b.On(c)}}, nil
 	}})
 }
 
@@ -302,7 +336,7 @@ func (l *Links) place(c *Chip) (int, error) {
 var errReplace = errors.New("want a way to combine values, such as SumFloat32")
 
 func (c Combine) reduces() error {
-	if c == Replace || c > MaxBFloat16 {
+	if c == Replace || c > SumTilesFloat32 {
 		return fmt.Errorf("combine %d: %w", c, errReplace)
 	}
 	return nil

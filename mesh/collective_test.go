@@ -30,9 +30,9 @@ func value(r *rand.Rand, how mesh.Combine) uint32 {
 		return math.Float32bits(float32(r.NormFloat64()) * float32(math.Pow(2, float64(r.IntN(12)))))
 	}
 	switch how {
-	case mesh.SumFloat32, mesh.MaxFloat32:
+	case mesh.SumFloat32, mesh.MaxFloat32, mesh.SumTilesFloat32:
 		return float()
-	case mesh.SumBFloat16, mesh.MaxBFloat16:
+	case mesh.SumBFloat16, mesh.MaxBFloat16, mesh.SumTilesBFloat16:
 		return float()>>16 | float()&0xFFFF0000
 	}
 	return r.Uint32()
@@ -132,7 +132,7 @@ func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 
 	if g.links.Ring() && pages%n == 0 {
 		v := at(owner + 1)
 		for i := 2; i <= n; i++ {
-			v = combined(how, v, at(owner+i))
+			v = g.combined(how, v, at(owner+i))
 		}
 		return v
 	}
@@ -142,14 +142,17 @@ func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 
 	}
 	v := at(0)
 	for i := 1; i <= last; i++ {
-		v = combined(how, v, at(i))
+		v = g.combined(how, v, at(i))
 	}
 	if last < n-1 {
 		w := at(n - 1)
 		for i := n - 2; i > last; i-- {
-			w = combined(how, w, at(i))
+			w = g.combined(how, w, at(i))
 		}
-		v = combined(how, v, w)
+		if engines(how) { // the slice's chip adds the second part to its own sum
+			return g.combined(how, w, v)
+		}
+		v = g.combined(how, v, w)
 	}
 	return v
 }

@@ -47,6 +47,28 @@ func (p plan) add(chip int, s step) {
 
 const maxStepPages = 1<<16 - 1
 
+// how returns how pages are combined; Replace if they aren't.
+func (p plan) how() Combine {
+	for _, steps := range p {
+		for _, s := range steps {
+			if s.recv && s.how != Replace {
+				return s.how
+			}
+		}
+	}
+	return Replace
+}
+
+// combined returns the number of received pages that a chip combines with its own.
+func combined(steps []step) (pages int) {
+	for _, s := range steps {
+		if s.recv && s.how != Replace {
+			pages += s.pages
+		}
+	}
+	return pages
+}
+
 // flow sends pages along the line from one chip to another. Each chip on the way combines them with its own and forwards the
 // result; with drop it forwards them unchanged and keeps its own pages.
 func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {

@@ -69,6 +69,10 @@ func strict(t *testing.T, arch chip.Arch, cores chip.Harvesting, seed uint64) {
 		g = newGroupOn(b, at(grid, r.IntN(grid.Size())), 2, 4096)
 	}
 	how := mesh.SumInt32 + mesh.Combine(r.IntN(int(mesh.MaxBFloat16)))
+	if seed%4 == 2 { // sums of the engines
+		how = mesh.SumTilesBFloat16 + mesh.Combine(r.IntN(2))
+		g = newGroupOn(b, at(grid, r.IntN(grid.Size())), 1+r.IntN(4), tileBytes(how))
+	}
 	g.fill(seed, how)
 	for range 2 {
 		var steps []*mesh.Executable

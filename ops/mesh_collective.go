@@ -14,13 +14,16 @@ import (
 // AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers, which wrap around, or
 // Float32 or BFloat16, which are rounded after each addition, in the order that mesh.Links documents. The result is
 // interleaved in DRAM; its page size must be a multiple of 4 up to 4096 bytes.
+//
+// The engines add the tiles of Float32 and BFloat16, each while the next one arrives, as [Device.Add] does. RISC-V cores add
+// integers and rows.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
 	if err := t.check(m); err != nil {
 		return nil, &opError{name, err}
 	}
 	s := t.result()
-	sum, err := sumOf(s.DType)
+	sum, err := sumOf(s)
 	if err != nil {
 		return nil, &opError{name, err}
 	}
@@ -30,17 +33,22 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, sum) })
 }
 
-// sumOf returns how links add numbers of a type.
-func sumOf(t DataType) (mesh.Combine, error) {
-	switch t {
-	case UInt32, Int32:
+// sumOf returns how links add the elements of a tensor.
+func sumOf(s Spec) (mesh.Combine, error) {
+	tiles := s.Layout == Tile
+	switch {
+	case s.DType == UInt32 || s.DType == Int32:
 		return mesh.SumInt32, nil
-	case BFloat16:
+	case s.DType == BFloat16 && tiles:
+		return mesh.SumTilesBFloat16, nil
+	case s.DType == Float32 && tiles:
+		return mesh.SumTilesFloat32, nil
+	case s.DType == BFloat16:
 		return mesh.SumBFloat16, nil
-	case Float32:
+	case s.DType == Float32:
 		return mesh.SumFloat32, nil
 	}
-	return mesh.Replace, fmt.Errorf("%w: %v: links add 32-bit integers, float32 and bfloat16", ErrDataType, t)
+	return mesh.Replace, fmt.Errorf("%w: %v: links add 32-bit integers, float32 and bfloat16", ErrDataType, s.DType)
 }
 
 // ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves each chip one slice of the sum: slice i along the
@@ -52,7 +60,7 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 		return nil, &opError{name, err}
 	}
 	whole, s := t.result(), t.result()
-	sum, err := sumOf(s.DType)
+	sum, err := sumOf(s)
 	if err != nil {
 		return nil, &opError{name, err}
 	}

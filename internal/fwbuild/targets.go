@@ -150,9 +150,21 @@ func opsTargets(root string) ([]target, error) {
 	return targets, err
 }
 
-// kernelTargets returns a kernel for each source file in kernels/src.
+// kernelTargets returns a kernel for each source file in kernels/src, and the engines' sums of collectives.
 func kernelTargets(root string) ([]target, error) {
-	return kernelTargetsIn(root, kernelSource, "", elfFile)
+	targets, err := kernelTargetsIn(root, kernelSource, "", elfFile)
+	for _, arch := range arches {
+		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
+			c := &computeTarget{source: kernels.ComputeSource{Formats: map[int]kernels.Format{0: f, 1: f, 2: f}, WideDst: true}}
+			if f == kernels.FP32 { // with all bits
+				c.source.UnpackToDst = []int{1, 2}
+			}
+			targets = append(targets, target{
+				output: fmt.Sprintf("%v/sum", arch), arch: arch, sources: []string{kernelSource + "/compute/sum.cpp"}, compute: c,
+			})
+		}
+	}
+	return targets, err
 }
 
 // kernelTargetsIn returns a kernel for each source file in a directory.

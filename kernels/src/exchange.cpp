@@ -15,8 +15,10 @@
 // A step is three arguments: flags, first page to send, first page to receive. Flags:
 //   bit 0 send, bit 1 to the next chip (otherwise the previous), bit 2 receive, bit 3 from the next chip,
 //   bits 4..7 how what arrives is combined: 0 it replaces the page, 1 sum of int32, 2 largest int32, 3 sum of float32,
-//   4 largest float32, 5 sum of bfloat16, 6 largest bfloat16; bit 8 send each page on once it has arrived, bit 9 keep
-//   nothing of it here; bits 16..31 number of pages.
+//   4 largest float32, 5 sum of bfloat16, 6 largest bfloat16, 7 sum of tiles of bfloat16, 8 of float32; bit 8 send each page
+//   on once it has arrived, bit 9 keep nothing of it here; bits 16..31 number of pages.
+// Tiles are added by the engines (compute/sum.cpp), which take pages from circular buffers 1 and 2 and leave sums in 0: while
+// they add two pages, the next one arrives.
 
 #include "api/dataflow/dataflow_api.h"
 
@@ -201,6 +203,33 @@ void combine(uint32_t how, uint32_t to, uint32_t from, uint32_t bytes) {
     rp_l1_commit(to + bytes - 4);
 }
 
+constexpr uint32_t TILES = 7;                        // from here on the engines combine
+constexpr uint32_t SUMS = 0, OWN = 1, ARRIVED = 2;  // their circular buffers
+
+// Receives a page, and passes it and the chip's own to the engines.
+void receive_tile(link& l, const InterleavedAddrGen<true>& buffer, uint32_t page, uint32_t bytes) {
+    cb_reserve_back(OWN, 1);
+    cb_reserve_back(ARRIVED, 1);
+    noc_async_read_page(page, buffer, get_write_ptr(OWN));
+    receive(l, get_write_ptr(ARRIVED), bytes);
+    cb_push_back(OWN, 1);
+    cb_push_back(ARRIVED, 1);
+}
+
+// Takes a sum from the engines: writes it to its page, and sends it on if there is a link.
+void take_sum(link* to, bool keep, const InterleavedAddrGen<true>& buffer, uint32_t page, uint32_t bytes) {
+    cb_wait_front(SUMS, 1);
+    uint32_t from = get_read_ptr(SUMS);
+    if (keep) {
+        noc_async_write_page(page, buffer, from);
+    }
+    if (to != nullptr) {
+        send(*to, from, bytes);
+    }
+    noc_async_write_barrier();
+    cb_pop_front(SUMS, 1);
+}
+
 void load(link& l, uint32_t tile) {
     l.tile = tile;
     if (tile != NONE) {
@@ -263,13 +292,21 @@ void kernel_main() {
     for (; steps != 0; steps--, arg += 3) {
         uint32_t flags = get_arg_val<uint32_t>(arg), out = get_arg_val<uint32_t>(arg + 1), in = get_arg_val<uint32_t>(arg + 2);
         uint32_t how = flags >> 4 & 15;
+        bool sum = (flags & 4) != 0 && how >= TILES, adding = false;
+        link* on = (flags & 0x101) == 0x101 ? &links[flags >> 1 & 1] : nullptr;
         for (uint32_t n = flags >> 16; n != 0; n--, out++, in++) {
             if ((flags & 1) != 0 && (flags & 0x100) == 0) {
                 noc_async_read_page(out, buffer, mine);
                 noc_async_read_barrier();
                 send(links[flags >> 1 & 1], mine, bytes);
             }
-            if ((flags & 4) != 0) {
+            if (sum) {
+                receive_tile(links[flags >> 3 & 1], buffer, in, bytes);
+                if (adding) {
+                    take_sum(on, (flags & 0x200) == 0, buffer, in - 1, bytes);
+                }
+                adding = true;
+            } else if ((flags & 4) != 0) {
                 uint32_t page = how == 0 ? mine : theirs;
                 receive(links[flags >> 3 & 1], page, bytes);
                 if (how != 0) {
@@ -281,10 +318,13 @@ void kernel_main() {
                     noc_async_write_page(in, buffer, mine);
                     noc_async_write_barrier();
                 }
-                if ((flags & 0x101) == 0x101) {
-                    send(links[flags >> 1 & 1], mine, bytes);
+                if (on != nullptr) {
+                    send(*on, mine, bytes);
                 }
             }
+        }
+        if (adding) {
+            take_sum(on, (flags & 0x200) == 0, buffer, in - 1, bytes);
         }
     }
     save(links[0]);
