@@ -47,7 +47,7 @@ func (benchCmd) Help() string {
 	return "Every figure is measured in rounds, each with the baselines that it is compared with. Times are over all samples, outliers included. " + exitHelp
 }
 
-// Validate refuses what no device has to be opened for.
+// Validate checks what can be checked without a device.
 func (c *benchCmd) Validate() error {
 	for _, n := range []struct {
 		flag  string
@@ -82,7 +82,7 @@ func (c *benchCmd) Validate() error {
 	return err
 }
 
-// families refuses families that there aren't, and flags for one that isn't measured.
+// families refuses unknown families, and flags for a family that isn't measured.
 func (c *benchCmd) families() error {
 	var have []string
 	for _, f := range bench.Families() {
@@ -169,7 +169,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return openError(c.Device, err)
 	}
-	// What was measured is printed, even if a file can't be written.
+	// The figures are printed even if a file can't be written.
 	return errors.Join(c.print(s.out, old, r), c.files(r))
 }
 
@@ -188,7 +188,7 @@ func (c *benchCmd) files(r *bench.Report) error {
 	return errors.Join(errs...)
 }
 
-// print writes the report in the form that was asked for, or what changed since an old one.
+// print writes the report in the requested form, or the changes since an old one.
 func (c *benchCmd) print(w io.Writer, old, r *bench.Report) error {
 	switch {
 	case old != nil:
@@ -212,7 +212,7 @@ func (c *benchCmd) print(w io.Writer, old, r *bench.Report) error {
 	return nil
 }
 
-// compare prints what changed.
+// compare prints the changes.
 func (c *benchCmd) compare(w io.Writer, old, cur *bench.Report) error {
 	changes := bench.Compare(old, cur)
 	var err error
@@ -264,8 +264,8 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// queueInstructions returns what the cores that workers leave for queues have retired: the last column of Blackhole, the
-// last row of Wormhole.
+// queueInstructions returns how many instructions the cores of command queues have retired: those of Blackhole's last column or
+// Wormhole's last row, which workers don't use.
 func queueInstructions(card *sim.Card) uint64 {
 	ch := card.Chip()
 	if ch == nil {

@@ -43,7 +43,7 @@ type demoCmd struct {
 	machine *target.Machine // if it names one of several chips
 }
 
-// demoResult is what the demo found out; its JSON form is for scripts.
+// demoResult is the demo's result; its JSON form is for scripts.
 type demoResult struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
@@ -86,13 +86,13 @@ type traceBank struct {
 	End   uint64 `json:"end"`
 }
 
-// sample is an image and what the chip said it is.
+// sample is an image and the chip's answer.
 type sample struct {
 	image digits.Image
 	said  uint8
 }
 
-// mismatchError says that a device computed something else than the network is defined to give.
+// mismatchError says that a device's scores differ from those of the network on the host.
 type mismatchError struct {
 	count         int
 	batch, index  int
@@ -104,7 +104,7 @@ func (e *mismatchError) Error() string {
 	return fmt.Sprintf("%d results differ; the first is image %d of batch %d, %s: the device gave the scores %v, the integer network is defined to give %v", e.count, e.index, e.batch, e.how, e.got, e.expected)
 }
 
-// Validate refuses what no device has to be opened for. Package kong calls it.
+// Validate checks what can be checked without a device. Package kong calls it.
 func (c *demoCmd) Validate() error {
 	if c.Batch < 1 {
 		return &flagError{flag: "--batch", value: strconv.Itoa(c.Batch), why: "a batch has at least one image", hint: "give a positive number"}
@@ -155,7 +155,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) error {
 	return errors.Join(res.print(s.out), err)
 }
 
-// images returns what to classify, with the images to measure the accuracy on in front, and the number of those.
+// images returns the images to classify, those that measure the accuracy first, and the number of those.
 func (c *demoCmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
@@ -170,7 +170,7 @@ func (c *demoCmd) images(ctx context.Context) ([]digits.Image, int, error) {
 }
 
 // classify does the work: eager runs, a capture, replays, each compared with the network on the host.
-// When results differ it returns both what was measured and a *mismatchError.
+// When results differ it returns both the measurements and a *mismatchError.
 func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *demoResult, err error) {
 	start := time.Now()
 	net, err := digits.Trained()
@@ -194,7 +194,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	opened := time.Since(start)
 
 	r := &demoRun{
-		// Room for more images than there are would only be padding.
+		// A larger batch would only be padding.
 		dev: dev, net: net, bar: bar, room: min(c.Batch, len(images)), batches: slices.Collect(slices.Chunk(images, c.Batch)),
 		check: checker{net: net},
 	}
@@ -213,7 +213,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 		}
 	}
 	if c.Graph != "" {
-		// Also after an error: it shows how far the network came.
+		// Also after an error: it shows how far the network got.
 		capture := ops.New(dev).BeginCapture(graph.Config{StackTraces: true, BufferPages: true, OperationBuffers: true})
 		defer func() {
 			_, end := capture.EndToFile(c.Graph)
@@ -265,7 +265,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	return res, r.check.err()
 }
 
-// inspect notes what there is to know of the trace and its programs, and keeps the trace in a file if asked to.
+// inspect records the properties of the trace and its programs, and saves the trace to a file if asked to.
 func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Device, trace *reprise.Trace, dep *deploy.Deployment) (err error) {
 	res.Cores, res.Programs = dep.Layers()[0].Cores(), len(dep.Layers())
 	for _, x := range dep.Layers() {
@@ -295,7 +295,7 @@ func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Dev
 	return nil
 }
 
-// saveTrace keeps the trace in a file, with all buffers but those that a replay fills as data, and those as results.
+// saveTrace saves the trace to a file, with the buffers that a replay fills as results and all others as data.
 func saveTrace(ctx context.Context, path string, t *reprise.Trace, dep *deploy.Deployment) error {
 	var results []*reprise.Buffer
 	for i := range dep.Layers() {

@@ -18,7 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// meshResult is what the demo found out on a machine of several chips; its JSON form is for scripts.
+// meshResult is the demo's result on a machine of several chips; its JSON form is for scripts.
 type meshResult struct {
 	Device      string      `json:"device"`
 	Arch        string      `json:"arch"`
@@ -38,7 +38,7 @@ type meshResult struct {
 	Chips       []meshShare `json:"chips"`
 }
 
-// meshShare is what one chip did.
+// meshShare is the part of one chip.
 type meshShare struct {
 	Coord      []int  `json:"coord"`
 	Name       string `json:"name"`
@@ -159,7 +159,7 @@ func (res *meshResult) compare(c *meshShare, net *digits.Network, images []digit
 	c.Images += len(images)
 }
 
-// each calls f for 0 up to n-1 side by side.
+// each calls f for 0 up to n-1 concurrently.
 func each(n int, f func(int) error) error {
 	var g errgroup.Group
 	for i := range n {

@@ -22,7 +22,7 @@ var (
 	serial     = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 )
 
-// findCard turns what the user calls a card into a target: by place or serial number, which stay when numbers change.
+// findCard turns the user's name of a card into a target: its place or serial number, which stay when numbers change.
 func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	wrong := func(why, hint string, err error) error {
 		return &flagError{flag: "--device", value: name, why: why, hint: hint, err: err}
@@ -56,7 +56,7 @@ func checkName(name string) error {
 	return err
 }
 
-// oneCard returns the card that is meant: the named one, or the machine's only one.
+// oneCard returns the named card, or the machine's only one.
 func oneCard(ctx context.Context, name string) (kmd.Target, error) {
 	if name != "" {
 		return findCard(ctx, name)
@@ -183,7 +183,7 @@ func toJSON(c *kmd.Card) cardJSON {
 	return j
 }
 
-// problem is what an error says without where it comes from, which is beside it.
+// problem is an error's text without its origin, which is printed beside it.
 func problem(err error) string {
 	s := err.Error()
 	if _, rest, ok := strings.Cut(s, ": open: "); ok && strings.HasPrefix(s, "kmd: ") {

@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// doctorCmd says what keeps programs from running.
+// doctorCmd finds out why programs can't run.
 type doctorCmd struct {
 	Device string `help:"Only this one: ${card_help}." placeholder:"DEVICE"`
 	JSON   bool   `help:"Print one JSON object instead of a table." name:"json"`

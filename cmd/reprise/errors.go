@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// flagError says what is wrong with what the user gave a flag, and what to do.
+// flagError says what is wrong with the value of a flag, and what to do.
 type flagError struct {
 	flag, value string
 	why, hint   string
@@ -29,8 +29,8 @@ func (e *flagError) Error() string {
 
 func (e *flagError) Unwrap() error { return e.err }
 
-// openError says in the user's words why a device can't be opened. Errors that the user can't do anything about by
-// another choice of device stay as they are.
+// openError says in the user's words why a device can't be opened. Errors that another choice of device doesn't help stay as
+// they are.
 func openError(device string, err error) error {
 	e := &flagError{flag: "--device", value: device, err: err}
 	var lib *ttsim.LibraryError

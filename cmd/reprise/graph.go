@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 )
 
-// graphCmd are the commands about reports of what ran.
+// graphCmd is the commands about reports of captures.
 type graphCmd struct {
 	Show   graphShowCmd   `cmd:"" help:"Print what ran, in the order of time."`
 	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
@@ -95,7 +95,7 @@ type peakJSON struct {
 	Outputs      int   `json:"output_tensors"`
 }
 
-// Validate refuses what no grid has. Package kong calls it.
+// Validate checks that a grid can have so many cores. Package kong calls it.
 func (c *graphPeakCmd) Validate() error {
 	if c.Cores < 1 {
 		return &flagError{flag: "--cores", value: fmt.Sprint(c.Cores), why: "pages need a core", hint: "give 1 or more"}
@@ -148,7 +148,7 @@ type graphImportCmd struct {
 	JSON  bool     `help:"Print one JSON object instead of text." name:"json"`
 }
 
-// Validate wants a source and a place. Package kong calls it.
+// Validate checks that there are sources and a destination. Package kong calls it.
 func (c *graphImportCmd) Validate() error {
 	if len(c.Paths) < 2 {
 		return errors.New("import wants reports and a database: reprise graph import REPORT... DB")

@@ -32,7 +32,7 @@ func (hwtestCmd) Help() string {
 	return "The suite that the emulator, the vendor's simulator and silicon must pass. Cases of one layer share an open device, which is opened anew after a failure; layers run from the driver up, so the first failure is the deepest. " + exitHelp
 }
 
-// Validate refuses what no device has to be opened for.
+// Validate checks what can be checked without a device.
 func (c *hwtestCmd) Validate() error {
 	_, err := c.config()
 	return err
@@ -104,7 +104,7 @@ func (c *hwtestCmd) Run(ctx context.Context, s streams) error {
 		return c.list(s.out, cfg.Select)
 	}
 	if c.Report != "" {
-		// What can't be written should be known before a night's run.
+		// Whether the report can be written should be known before a night's run.
 		if err := (&hwtest.Report{Results: []hwtest.Result{}}).WriteFile(c.Report); err != nil {
 			return err
 		}

@@ -160,7 +160,7 @@ func (i *infoJSON) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// list joins what there is, or says that there is nothing.
+// list joins the items, or says that there are none.
 func list(l []string) string { return dash(strings.Join(l, ", ")) }
 
 // reading is a measured value, nil where the card doesn't tell, with how it is printed.

@@ -63,7 +63,7 @@ type monitorMemory struct {
 	Torn      bool   `json:"torn,omitempty"`
 }
 
-// label is how a device is called: a card by its place, which is the same for all processes.
+// label is a device's name: of a card its place, which is the same for all processes.
 func (d *monitorDevice) label() string {
 	if d.Emulated {
 		return d.Name

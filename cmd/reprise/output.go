@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// save writes a file that a flag names, which is there whole or not at all. What is there and is no regular file, such as a
-// device or a pipe, stays what it is and gets what is written.
+// save writes a file that a flag names, whole or not at all. If the name is that of a device, a pipe or anything else that is no
+// regular file, save writes to it.
 func save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
 	at, through, err := place(path)
 	if err != nil {
@@ -38,7 +38,7 @@ func save(ctx context.Context, flag, path string, write func(io.Writer) error) (
 	return errors.Join(buffered(f, write), f.Chmod(0o644))
 }
 
-// pass writes to what is there already. It ends with ctx, since a pipe may have no reader.
+// pass writes to an existing device or pipe. It ends with ctx, since a pipe may have no reader.
 func pass(ctx context.Context, flag, path string, write func(io.Writer) error) error {
 	f, err := until(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
 	if err != nil {
@@ -58,8 +58,8 @@ func buffered(f *os.File, write func(io.Writer) error) error {
 	return w.Flush()
 }
 
-// place says where a file is written that a path names. A link stays, and the file is where it leads to. A new file takes the
-// place of a regular one or of none. Anything else is to be written through: a device node that is replaced is lost.
+// place returns where the file of a path is written. A link is followed. A new file replaces a regular one or none; anything else
+// has to be written to, since replacing a device node would lose it.
 func place(path string) (at string, through bool, err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
@@ -86,8 +86,8 @@ func place(path string) (at string, through bool, err error) {
 	}
 }
 
-// creatable says of a file that is written at the end, before all the work, whether it can be. Nothing is left there, and what
-// is no regular file isn't opened: the reader of a pipe would see its end.
+// creatable checks before all the work that a file can be written at the end. It leaves nothing behind, and doesn't open anything
+// but regular files: the reader of a pipe would see its end.
 func creatable(flag, path string) error {
 	if path == "" {
 		return nil
@@ -105,7 +105,7 @@ func creatable(flag, path string) error {
 	return nil
 }
 
-// cannotMake is the error of a file for which there is no place.
+// cannotMake is the error of a file that can't be created.
 func cannotMake(flag, path string, err error) error {
 	return &flagError{flag: flag, value: path, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
 }

@@ -33,7 +33,7 @@ func (simServeCmd) Help() string {
 	return "Several processes can open the card at a time; when one is killed, the server cleans up as the kernel driver does. With --vfio-user the card is a PCI device for a virtual machine, which brings its own driver. It is for tests, on Linux. " + exitHelp
 }
 
-// Validate refuses what no emulator has to be started for.
+// Validate checks what can be checked without an emulator.
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
 		if c.Device != nil {

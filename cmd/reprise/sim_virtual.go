@@ -37,7 +37,7 @@ func (c *simServeCmd) virtual() (chip.Machine, error) {
 	return m, nil
 }
 
-// virtualCard is a card to be, by its function.
+// virtualCard is the PCI function of a card, and how it is served.
 type virtualCard struct {
 	fn   driver.Function
 	conf vfiouser.Config

@@ -16,7 +16,7 @@ const serveCommand = "ttsim-serve"
 // deviceHelp is how flags describe what parseTarget accepts.
 const deviceHelp = target.Help
 
-// parseTarget turns what the user calls a device into a target.
+// parseTarget turns the user's name of a device into a target.
 func parseTarget(s string) (kmd.Target, error) {
 	d, err := parseDevice("--device", s)
 	if err != nil {
@@ -25,7 +25,7 @@ func parseTarget(s string) (kmd.Target, error) {
 	return d.Open(), nil
 }
 
-// parseDevice turns what the user gave a flag into a device, one of them.
+// parseDevice turns the value of a flag into one device.
 func parseDevice(flag, s string) (*target.Device, error) {
 	d, err := parseDevices(flag, s)
 	if err == nil && d.Several() {
@@ -34,7 +34,7 @@ func parseDevice(flag, s string) (*target.Device, error) {
 	return d, err
 }
 
-// parseDevices turns what the user gave a flag into a device, which may be the first of several device nodes.
+// parseDevices turns the value of a flag into a device, which may be the first of several device nodes.
 func parseDevices(flag, s string) (*target.Device, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -24,7 +24,7 @@ func (topologyCmd) Help() string {
 	return "Prints what the chips' Ethernet firmware says; a chip without a PCI interface is read through the one in front of it. " + exitHelp + " Links that are down and chips that can't be read are no failure of the command."
 }
 
-// machine returns the machine that is meant.
+// machine returns the named machine, or this one.
 func (c *topologyCmd) machine() (*target.Machine, error) { return parseMachine("--device", c.Device) }
 
 // Validate checks the flags.
@@ -36,7 +36,7 @@ func (c *topologyCmd) Validate() error {
 	return err
 }
 
-// targets returns the cards to ask, and what ends them.
+// targets returns the cards to ask, and a function that closes them.
 func (c *topologyCmd) targets(ctx context.Context) ([]kmd.Target, func() error, error) {
 	if c.Device != "" {
 		m, err := c.machine()

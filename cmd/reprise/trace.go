@@ -58,7 +58,7 @@ type source struct {
 	parts []*tracebuf.Contents // one for each queue of each device
 	banks int                  // DRAM banks of a device, 0 for a file
 	addr  uint64               // in each, with placed
-	// placed says that the trace lies at addr.
+	// placed is set if the address is known.
 	placed bool
 }
 
@@ -73,7 +73,7 @@ func (s *source) partName(device, queue int) string {
 	return ""
 }
 
-// Validate refuses what nothing has to be opened for. Package kong calls it.
+// Validate checks what can be checked without opening anything. Package kong calls it.
 func (c *sourceFlags) Validate() error {
 	if _, err := c.layout(); err != nil {
 		return err

@@ -20,7 +20,7 @@ func programsOf(t *reprise.Trace) []programAt {
 	return out
 }
 
-// loadTrace loads a trace file into a device, which isn't opened for a file that is no good. An empty name stands for the
+// loadTrace loads a trace file into a device, which isn't opened for a bad file. An empty name stands for the
 // emulator of the file's chip, and is filled in. The device gets the queues that the trace needs.
 func loadTrace(ctx context.Context, path string, device *string, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
 	file, err := readTraceFile(ctx, path)

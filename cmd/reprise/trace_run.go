@@ -116,7 +116,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()), Mode: c.mode(), Results: "not compared",
 	}}
 	begin := time.Now()
-	// What is wrong with the trace is said after everything else.
+	// The trace's faults are printed after everything else.
 	var wrong error
 	switch r.out.Mode {
 	case "step":
@@ -156,7 +156,7 @@ type traceRun struct {
 	out          *runJSON
 }
 
-// replayer is what replays need of a trace.
+// replayer is the methods of a trace that replays need.
 type replayer interface {
 	Replay(context.Context) error
 }
@@ -191,7 +191,7 @@ func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	return wrong, r.finish(ctx)
 }
 
-// results compares with what the file has.
+// results compares the buffers with the results in the file.
 func (r *traceRun) results(ctx context.Context) (wrong, err error) {
 	err = r.checkResults(ctx)
 	var v *debug.VerifyError
@@ -209,7 +209,7 @@ func (r *traceRun) results(ctx context.Context) (wrong, err error) {
 	return nil, nil
 }
 
-// contents are the buffers of a trace by the hash of what they hold.
+// contents is the hashes of the buffers of a trace.
 func (r *traceRun) contents(ctx context.Context) ([]runBufferJSON, error) {
 	out := []runBufferJSON{}
 	for _, b := range r.Buffers() {
