@@ -21,6 +21,7 @@ type job struct {
 	engine   *engineKernel // computes what kernel reads, or nil
 	buffers  []ring        // circular buffers by index
 	allCores bool          // the program is on all workers, not only on those with a page of the result
+	together int           // pages of the result that follow one another on one core; 0 is 1
 	sharded  []*Tensor     // place the circular buffers in these tensors instead: every core has a shard of each
 }
 
@@ -39,7 +40,7 @@ func rings(pages int, sizes ...int) []ring {
 // run submits a job to the queue or records it in the trace. It takes the program from the program cache, or loads it.
 func (c *call) run(j job) error {
 	d := c.d
-	on, shares := split(d.q.Workers(), j.out.geo.pages)
+	on, shares := split(d.q.Workers(), j.out.geo.pages, max(j.together, 1))
 	switch {
 	case j.sharded != nil:
 		on, shares = inShards(j.out.geo.sharding)
@@ -195,13 +196,15 @@ func inShards(s *allocator.ShardSpec) ([]chip.Range, map[chip.Core]share) {
 	return s.Cores, shares
 }
 
-// split divides the pages of a result among cores, column by column. It returns the cores that have pages, and their shares.
-func split(workers chip.Range, pages int) ([]chip.Range, map[chip.Core]share) {
+// split divides the pages of a result among cores, column by column; so many of them stay together. It returns the cores that have
+// pages, and their shares.
+func split(workers chip.Range, pages, together int) ([]chip.Range, map[chip.Core]share) {
 	width, height := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
-	n := min(pages, width*height)
+	parts := pages / together
+	n := min(parts, width*height)
 	shares := make(map[chip.Core]share, n)
 	for i := range n {
-		first, next := pages*i/n, pages*(i+1)/n
+		first, next := parts*i/n*together, parts*(i+1)/n*together
 		shares[chip.Core{X: workers.Start.X + i/height, Y: workers.Start.Y + i%height}] = share{uint32(first), uint32(next - first)}
 	}
 	at := workers.Start

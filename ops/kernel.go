@@ -24,6 +24,7 @@ const (
 	kernelMatmulReader = "matmul_reader"
 	kernelTileReader   = "tile_reader"
 	kernelReduceReader = "reduce_reader"
+	kernelRowReader    = "row_reader"
 	kernelShardTiles   = "shard_tiles"
 	kernelTileWriter   = "tile_writer"
 )

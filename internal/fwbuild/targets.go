@@ -116,6 +116,9 @@ var opsFunctions = []string{
 // opsActivations are those that a product of matrices can have applied to its result.
 var opsActivations = []string{"gelu", "relu", "silu"}
 
+// opsRows are the kernels that pass several times over a row of tiles.
+var opsRows = []string{"softmax"}
+
 // opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines for the
 // formats of operands and result that they support.
 func opsTargets(root string) ([]target, error) {
@@ -132,6 +135,13 @@ func opsTargets(root string) ([]target, error) {
 			if in == kernels.FP32 && (kernel == "unary" || kernel == "binary") { // with all bits
 				t.compute.source.UnpackToDst = []int{1, 2}
 			}
+			if slices.Contains(opsRows, kernel) { // with fp32 tiles of what passes over rows leave
+				t.compute.source.Formats[4], t.compute.source.Formats[5] = kernels.FP32, kernels.FP32
+				t.compute.source.UnpackToDst = []int{4, 5}
+				if in == kernels.FP32 {
+					t.compute.source.UnpackToDst = []int{1, 2, 3, 4, 5}
+				}
+			}
 			targets = append(targets, t)
 		}
 		add("matmul", "", kernels.BF16, kernels.FP32)
@@ -139,6 +149,9 @@ func opsTargets(root string) ([]target, error) {
 			add("matmul", "", f, kernels.BF16)
 			add("binary", "", f, f)
 			add("reduce", "", f, f)
+			for _, kernel := range opsRows {
+				add(kernel, "", f, f)
+			}
 			for _, function := range opsActivations {
 				add("matmul", function, f, f)
 			}

@@ -1,0 +1,63 @@
+package ops
+
+import "fmt"
+
+// rowOperation is a kernel of the engines that passes several times over each row of tiles of a tensor, of which a core has all.
+type rowOperation struct {
+	kernel  string
+	args    []uint32  // of the engines, after those of all these kernels
+	passes  int       // over a row
+	mask    *Tensor   // of the tensor's width, or nil
+	weights []*Tensor // of one row each, or nil
+}
+
+// Circular buffers of rowOperation: those of fp32 tiles are after the operands', in kernels/compute/rows.h.
+const rowOperands, rowStates = 3, 2
+
+// maxResident limits the bytes of circular buffers that hold the operands of whole rows. Longer rows are read again in each pass.
+const maxResident = 512 << 10
+
+// job returns the operation as a job.
+func (o rowOperation) job(out, a *Tensor) job {
+	wide, page := out.geo.wide, a.geo.pageBytes
+	in, masks, weights := []*Tensor{a}, 0, 0
+	if o.mask != nil {
+		in, masks = append(in, o.mask), 1
+	}
+	for _, w := range o.weights {
+		if w != nil {
+			in, weights = append(in, w), weights+1
+		}
+	}
+	resident, pages := uint32(0), 2
+	if n := len(in) * wide * page; n <= maxResident {
+		if resident, pages = 1, wide; 2*n <= maxResident {
+			pages = 2 * wide
+		}
+	}
+	buffers := []ring{{out.geo.pageBytes, 2}}
+	for i := range rowOperands {
+		if i < len(in) {
+			buffers = append(buffers, ring{page, pages})
+		} else {
+			buffers = append(buffers, ring{page, 1})
+		}
+	}
+	for range rowStates {
+		buffers = append(buffers, ring{tileSize * tileSize * Float32.Size(), 1})
+	}
+	columns := a.geo.dims[3] - (wide-1)*tileSize
+	return job{
+		kernel: kernelRowReader, args: []uint32{resident, uint32(o.passes), uint32(weights), uint32(masks)}, out: out, in: in,
+		engine:  &engineKernel{name: o.kernel, args: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...)},
+		buffers: buffers, together: wide,
+	}
+}
+
+// lastDimension returns an error unless a dimension of a tensor is the last one.
+func (t *Tensor) lastDimension(dim int) error {
+	if rank := len(t.geo.spec.Shape); dim != -1 && dim != rank-1 {
+		return fmt.Errorf("%w: dimension %d of %v: want the last one, -1 or %d", ErrShape, dim, t.geo.spec.Shape, rank-1)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Softmax returns e^(x - m) / s for each element x, where m is the largest element of its row and s the sum of the row's e^(x - m).
+// dim is the last dimension, by its number or -1. The tensor is one of BFloat16 or Float32 in tile layout, and so is the result, of
+// the tensor's shape and data type. Padding doesn't count.
+//
+// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en and numeric_stable: the error is at most 2^-18 of the result
+// plus 2^-126, and that of rounding to BFloat16. A row stays in the L1 of its core if it takes no more than 512 KiB, and is read three
+// times otherwise.
+//
+// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for another dimension.
+func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} }, func(c *call) (*Tensor, error) {
+		if err := a.lastDimension(dim); err != nil {
+			return nil, err
+		}
+		return c.softmax(a, nil, 1)
+	}, opts...)
+}
+
+// ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last dimension, as attention needs it. The mask
+// is nil, or it has the tensor's data type, tile layout and width, and each of its other dimensions is that of the tensor or 1; it
+// typically has zeros, and minus infinity where an element must not count. A row must have an element that counts. The scale is a
+// positive number. The scaled and masked element v is rounded to fp32, which adds 2^-23 of the largest |v| of the row to the error.
+func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale float32, opts ...OpOption) (*Tensor, error) {
+	in := []*Tensor{a}
+	if mask != nil {
+		in = append(in, mask)
+	}
+	return d.do(ctx, "ttnn::scale_mask_softmax", in, func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), mask.arg()} }, func(c *call) (*Tensor, error) {
+		return c.softmax(a, mask, scale)
+	}, opts...)
+}
+
+func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
+	if !(scale > 0 && scale <= math.MaxFloat32) {
+		return nil, fmt.Errorf("%w: a scale of %v: want a positive number", ErrShape, scale)
+	}
+	in, masked := []*Tensor{a}, uint32(0)
+	if mask != nil {
+		in, masked = append(in, mask), 1
+		if err := a.fitsMask(mask); err != nil {
+			return nil, err
+		}
+	}
+	if t := notOnEngines(in...); t != nil {
+		return nil, t.notOnEngines()
+	}
+	s := a.geo.spec.clone()
+	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	args := func() []graph.Arg { return []graph.Arg{a.arg(), mask.arg(), text(scale), text(s.Memory)} }
+	return c.deviceOp("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) error {
+		if !onEngines(out) {
+			return out.notOnEngines()
+		}
+		o := rowOperation{kernel: "softmax", args: []uint32{masked, math.Float32bits(scale)}, passes: 3, mask: mask}
+		return c.run(o.job(out, a))
+	})
+}
+
+// fitsMask returns an error unless a mask fits the tensor.
+func (t *Tensor) fitsMask(mask *Tensor) error {
+	if have, want := mask.geo.spec.DType, t.geo.spec.DType; have != want {
+		return fmt.Errorf("%w: a mask of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)
+	}
+	for i, n := range mask.geo.dims {
+		if n != t.geo.dims[i] && (n != 1 || i == 3) {
+			return fmt.Errorf("%w: a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", ErrShape, mask.geo.spec.Shape, t.geo.spec.Shape)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package ops_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// near fails unless results are within a share of the exact ones, half a unit of the last place of bfloat16 (a little more, for
+// numbers that are nearly halfway), and an absolute error.
+func (b *bench) near(what string, dt ops.DataType, got, want []float64, relative, absolute float64) {
+	b.Helper()
+	worst := 0.
+	for i, w := range want {
+		tolerance := relative*math.Abs(w) + absolute
+		if dt == ops.BFloat16 {
+			tolerance += 0.5 * math.Exp2(math.Floor(math.Log2(math.Abs(w)))-7)
+		}
+		if e := math.Abs(got[i]-w) / tolerance; !(e <= 1) && !(got[i] == w) {
+			b.Errorf("%s: element %d is %v, want %v: %.2f of the tolerated error", what, i, got[i], w, e)
+			return
+		} else if e > worst {
+			worst = e
+		}
+	}
+	b.Logf("%s: %.2f of the tolerated error", what, worst)
+}
+
+// softmax is the exact one of scale x + mask.
+func softmax(x, mask *plain, scale float64) *plain {
+	at := func(n, c, h, w int) float64 {
+		v := x.at(n, c, h, w) * scale
+		if mask != nil {
+			v += mask.at(n, c, h, w)
+		}
+		return v
+	}
+	return make4(x.dims, x.dtype, func(n, c, h, w int) float64 {
+		most, sum := math.Inf(-1), 0.
+		for k := range x.dims[3] {
+			most = max(most, at(n, c, h, k))
+		}
+		for k := range x.dims[3] {
+			sum += math.Exp(at(n, c, h, k) - most)
+		}
+		return math.Exp(at(n, c, h, w)-most) / sum
+	})
+}
+
+// Softmax is the same on every backend, and within 2^-18 of the exact one: e^x has an error of 2^-21 and one of 2^-24 of x, the
+// reciprocal of the sum one of 2^-22. A scaled or masked element is rounded before the maximum is subtracted.
+func TestSoftmax(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			dims, mask [4]int
+			dt         ops.DataType
+			scale      float32
+		}{
+			{dims: [4]int{1, 1, 32, 32}, dt: ops.BFloat16},
+			{dims: [4]int{1, 2, 40, 70}, dt: ops.BFloat16},
+			{dims: [4]int{1, 2, 40, 70}, dt: ops.Float32},
+			{dims: [4]int{2, 3, 5, 1}, dt: ops.Float32},
+			{dims: [4]int{1, 1, 1, 300}, dt: ops.BFloat16, scale: 0.125},
+			{dims: [4]int{2, 2, 33, 65}, mask: [4]int{1, 1, 33, 65}, dt: ops.BFloat16, scale: 0.125},
+			{dims: [4]int{2, 2, 33, 65}, mask: [4]int{2, 1, 1, 65}, dt: ops.Float32, scale: 3},
+			{dims: [4]int{1, 1, 2, 4170}, mask: [4]int{1, 1, 2, 4170}, dt: ops.BFloat16, scale: 1},
+		} {
+			x := normal(c.dims, c.dt, uint64(i))
+			for j := range x.v {
+				x.v[j] = fit(c.dt, 0, float32(8*x.v[j]-1000)) // padding would be the largest; without the maximum all would be 0
+			}
+			tx := b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM))
+			what := fmt.Sprintf("softmax of %v %v, mask %v", c.dt, c.dims, c.mask)
+			var got *ops.Tensor
+			var mask *plain
+			switch {
+			case c.scale == 0:
+				c.scale = 1
+				got = b.ok(b.Softmax(b.ctx, tx, -1))
+			case c.mask[3] == 0:
+				got = b.ok(b.ScaleMaskSoftmax(b.ctx, tx, nil, c.scale))
+			default:
+				mask = make4(c.mask, c.dt, func(_, _, h, w int) float64 {
+					if w > h+1 && w%3 == 0 {
+						return math.Inf(-1)
+					}
+					return float64(w % 4)
+				})
+				got = b.ok(b.ScaleMaskSoftmax(b.ctx, tx, b.put(mask, ops.Tile, ops.Interleaved(allocator.L1)), c.scale))
+			}
+			v := b.get(got)
+			b.everywhere(what, v)
+			relative := 0x1p-18
+			if mask != nil || c.scale != 1 {
+				relative += 0x1p-23 * 1100 * float64(c.scale)
+			}
+			b.near(what, c.dt, v, softmax(x, mask, float64(c.scale)).v, relative, 0x1p-126)
+		}
+	})
+}
