@@ -20,6 +20,8 @@ const (
 	kernelConcat      = "concat"
 	kernelMatmul      = "matmul"
 	kernelArgMax      = "argmax"
+	kernelPages       = "pages"
+	kernelRearrange   = "rearrange"
 
 	kernelMatmulReader = "matmul_reader"
 	kernelTileReader   = "tile_reader"

@@ -1,0 +1,95 @@
+// Copies a share of the pages of a tensor from the pages of another one, whole, with pages of a value where that one has none.
+// BRISC or NCRISC.
+//
+// Unique arguments: 0 first page, 1 number of pages. Common arguments: for each dimension of the result, the last two counted in
+// pages, 0..3 its number of pages, 4..7 from one page to the next in the operand, 8..11 the number of pages that the operand has
+// there, after which they begin again, 12..15 where it begins there, 16..19 the step there, 20..23 how many pages of the result come
+// before, 24..27 how many pages are taken; 28 a word of elements of the value; 29 pages that each half of circular buffer 0 holds;
+// then the result and the operand.
+//
+// Circular buffers are only used as memory in L1: 0 holds pages on their way, 1 a page of the value.
+
+#include "tensor.h"
+
+struct Dimension {
+    uint32_t pages, distance, size, start, step, before, taken;
+};
+
+void kernel_main() {
+    const uint32_t first = rp_arg(0), end = first + rp_arg(1), half = rp_common_arg(29);
+    Tensor out, a;
+    a.read(out.read(30, 0), 0);
+    Dimension d[4];
+    uint32_t at[4], page = first;
+    for (uint32_t i = 4; i-- != 0;) {
+        d[i] = {rp_common_arg(i), rp_common_arg(4 + i), rp_common_arg(8 + i), rp_common_arg(12 + i), rp_common_arg(16 + i), rp_common_arg(20 + i),
+                rp_common_arg(24 + i)};
+        at[i] = page % d[i].pages;
+        page /= d[i].pages;
+    }
+    const uint32_t memory = get_write_ptr(0), blank = get_write_ptr(1);
+    const uint32_t room = get_local_cb_interface(0).fifo_page_size / (2 * half);
+    // Zeros from a page to the next one, which no read changes.
+    for (uint32_t i = 0; i < 2 * half; i++) {
+        out.scratch = memory + i * room;
+        for (uint32_t k = out.bytes & ~3u; k < out.stride; k += 4) {
+            *reinterpret_cast<uint32_t*>(out.scratch + k) = 0;
+        }
+    }
+    rp_publish();
+    bool value = false;  // is in the blank page
+    uint32_t source[2][8];
+    uint32_t count[2] = {0, 0}, next = first, written = first;
+    for (uint32_t turn = 0; written != end; turn ^= 1) {
+        // Reads into one half while writes from the other one are on their way.
+        count[turn] = 0;
+        for (; count[turn] != half && next != end; next++) {
+            uint32_t from = 0;
+            bool inside = true;
+            for (uint32_t i = 0; i < 4; i++) {
+                const uint32_t x = at[i] - d[i].before;
+                inside = inside && x < d[i].taken;
+                uint32_t y = d[i].start + x * d[i].step;
+                if (y >= d[i].size) {
+                    y %= d[i].size;
+                }
+                from += y * d[i].distance;
+            }
+            for (uint32_t i = 4; i-- != 0 && ++at[i] == d[i].pages;) {
+                at[i] = 0;
+            }
+            const uint32_t slot = count[turn]++;
+            if (inside) {
+                source[turn][slot] = memory + (turn * half + slot) * room;
+                a.copy(from, source[turn][slot]);
+                continue;
+            }
+            source[turn][slot] = blank;
+            if (!value) {
+                value = true;
+                out.scratch = blank;
+                clear(out);
+                const uint32_t word = rp_common_arg(28), size = size_of(out.type);
+                uint32_t k = 0;
+                for (; k + 4 <= out.bytes; k += 4) {
+                    *reinterpret_cast<uint32_t*>(blank + k) = word;
+                }
+                for (; k < out.bytes; k += size) {  // size is 1 or 2
+                    if (size == 1) {
+                        *reinterpret_cast<uint8_t*>(blank + k) = word;
+                    } else {
+                        *reinterpret_cast<uint16_t*>(blank + k) = word;
+                    }
+                }
+                rp_publish();
+            }
+        }
+        rp_wait_reads(noc_index);
+        rp_wait_writes_sent(noc_index);
+        for (uint32_t i = 0; i < count[turn]; i++, written++) {
+            const rp_place p = out.place(written);
+            rp_noc_write(noc_index, p.coord, p.addr, source[turn][i], out.stride);
+        }
+    }
+    rp_wait_writes(noc_index);
+}

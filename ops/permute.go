@@ -1,0 +1,71 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Transpose exchanges two dimensions of a tensor; negative ones count from the end: -1 is the last one. It takes all data types,
+// layouts and memories, and copies elements unchanged. The result has the operand's layout. The error wraps [ErrShape] if the
+// tensor doesn't have the dimensions.
+func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::transpose", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim0), text(dim1)} }, func(c *call) (*Tensor, error) {
+		return c.transpose(a, dim0, dim1)
+	}, opts...)
+}
+
+func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
+	rank := len(a.geo.spec.Shape)
+	x, y := fromEnd(dim0, rank), fromEnd(dim1, rank)
+	if x < 0 || x >= rank || y < 0 || y >= rank {
+		return nil, fmt.Errorf("%w: dimensions %d and %d of %v: want dimensions from %d to %d", ErrShape, dim0, dim1, a.geo.spec.Shape, -rank, rank-1)
+	}
+	order := make([]int, rank)
+	for i := range order {
+		order[i] = i
+	}
+	order[x], order[y] = y, x
+	return c.permute("ttnn::prim::transpose", "TransposeDeviceOperation", a, order, text(dim0), text(dim1))
+}
+
+// Permute returns a tensor whose dimension i is dimension dims[i] of another one. dims has each dimension once; negative ones
+// count from the end. Otherwise it is as [Device.Transpose].
+//
+// Where the elements of pages stay together, whole pages are copied: rows of row-major tensors if the last dimension stays, tiles
+// if the last two do. Permutations of tiles that exchange more than the last two dimensions read a tile for each row of 16 elements,
+// at worst, or 64 bytes for each element.
+func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::permute", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(dims))} }, func(c *call) (*Tensor, error) {
+		order := slices.Clone(dims)
+		for i := range order {
+			order[i] = fromEnd(order[i], len(order))
+		}
+		if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
+			return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
+		}
+		return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, text(shapeText(dims)))
+	}, opts...)
+}
+
+// fromEnd counts a dimension from 0.
+func fromEnd(dim, rank int) int {
+	if dim < 0 {
+		return dim + rank
+	}
+	return dim
+}
+
+func (c *call) permute(name, class string, a *Tensor, order []int, more ...graph.Arg) (*Tensor, error) {
+	s := a.geo.spec.clone()
+	for i, k := range order {
+		s.Shape[i] = a.geo.spec.Shape[k]
+	}
+	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	args := func() []graph.Arg { return append(append([]graph.Arg{a.arg()}, more...), text(s.Memory)) }
+	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
+		return c.rearrange(permuted(a.geo.dims, order4(order)), out, a)
+	})
+}

@@ -1,0 +1,202 @@
+package ops
+
+import "slices"
+
+// axis says which elements of a tensor a dimension of a result has.
+type axis struct {
+	from   int // dimension of the tensor
+	begin  int // index of the first element taken
+	step   int // to the next one
+	before int // elements of the result before it, which have the value
+	taken  int // number of elements taken; those after them have the value too
+}
+
+// arrangement says which element of a tensor each element of a result is.
+type arrangement struct {
+	axes  [4]axis
+	value uint32 // bits of the elements that the tensor doesn't have
+	order bool   // both tensors have the same elements, row by row; axes don't matter
+	wraps bool   // axes begin again at the end of the tensor
+}
+
+// whole returns the arrangement that takes all elements at their places.
+func whole(dims [4]int) arrangement {
+	var m arrangement
+	for i, n := range dims {
+		m.axes[i] = axis{from: i, step: 1, taken: n}
+	}
+	return m
+}
+
+// Memory that a core uses for pages of an operand, at most, and the size of a chunk in kernels/rearrange.cpp.
+const slotBytes, chunkBytes = 128 << 10, 64
+
+// Keys of slots in kernels/rearrange.cpp.
+const (
+	byColumn = iota
+	byRow
+	byPage
+)
+
+// rearrange computes a result from a tensor of the same data type.
+func (c *call) rearrange(m arrangement, out, a *Tensor) error {
+	if p, ok := m.pages(out.geo, a.geo); ok {
+		return c.run(p.job(out, a))
+	}
+	return c.run(m.job(out, a))
+}
+
+// job returns the job that moves elements.
+func (m *arrangement) job(out, a *Tensor) job {
+	g, from := out.geo, a.geo
+	tiles := from.spec.Layout == Tile
+	key, chunks := byPage, false
+	bytes, slots := ceil(from.pageBytes, chunkBytes)*chunkBytes, 1
+	outer := 3 // the first dimension inside pages of the operand
+	if tiles {
+		outer = 2
+	}
+	switch {
+	case m.order && tiles, !m.order && tiles && g.spec.Layout == RowMajor && m.axes[3].from == 3:
+		slots = max(from.wide, ceil(g.pageWidth, tileSize)+1)
+	case m.order:
+	case m.axes[3].from < outer:
+		key, chunks, bytes, slots = byColumn, true, chunkBytes, g.dims[3]
+	case g.spec.Layout == Tile && m.axes[2].from < outer:
+		key, slots = byRow, min(g.dims[2], tileSize)
+	}
+	slots = max(1, min(slots, slotBytes/bytes))
+	var words []uint32
+	for _, f := range []func(axis) int{
+		func(x axis) int { return x.from }, func(x axis) int { return x.begin }, func(x axis) int { return x.step },
+		func(x axis) int { return x.before }, func(x axis) int { return x.taken },
+	} {
+		for _, x := range m.axes {
+			words = append(words, uint32(f(x)))
+		}
+	}
+	flag := map[bool]uint32{true: 1}
+	value := m.value
+	if g.spec.DType == BFloat16 {
+		value >>= 16
+	}
+	words = append(words, value, uint32(slots), uint32(key), uint32(bytes), flag[chunks], flag[m.order])
+	return job{
+		kernel: kernelRearrange, args: words, out: out, in: []*Tensor{a},
+		buffers: []ring{{g.pageBytes, 1}, {slots * bytes, 1}, {4 * slots, 1}},
+	}
+}
+
+// pageMap is an arrangement of whole pages.
+type pageMap struct {
+	axes     [4]axis // in pages
+	pages    [4]int  // of the result
+	size     [4]int  // of the tensor, by dimension of the result
+	distance [4]int  // from page to page in the tensor, by dimension of the result
+	value    uint32
+}
+
+// pages returns the arrangement of whole pages that has the same result, if there is one.
+func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
+	if m.order || out.spec.Layout != from.spec.Layout || out.pageBytes != from.pageBytes || out.pageWidth != from.pageWidth {
+		return nil, false
+	}
+	unit := [4]int{1, 1, 1, out.pageWidth}
+	if out.spec.Layout == Tile {
+		unit[2] = tileSize
+	}
+	p := &pageMap{value: m.value}
+	blank, ragged := false, false
+	for i, x := range m.axes {
+		u, n, have := unit[i], out.dims[i], from.dims[x.from]
+		if u != unit[x.from] || u > 1 && (x.from != i || x.step != 1 || x.begin%u != 0 || x.before%u != 0) {
+			return nil, false
+		}
+		last := x.begin + (x.taken-1)*x.step + 1
+		if m.wraps && last > have && have%u != 0 || n%u != 0 && x.before+x.taken == n && x.taken > 0 && last != have && (last-1)%have+1 != have {
+			return nil, false
+		}
+		if x.before+x.taken < n && x.taken%u != 0 || n%u == 0 && x.before+x.taken == n && x.taken%u != 0 {
+			return nil, false
+		}
+		blank = blank || x.before+x.taken < n || x.before > 0
+		ragged = ragged || n%u != 0
+		p.axes[i] = axis{x.from, x.begin / u, x.step, x.before / u, ceil(x.taken, u)}
+		p.pages[i], p.size[i] = ceil(n, u), ceil(have, u)
+		p.distance[i] = [4]int{from.dims[1] * from.high * from.wide, from.high * from.wide, from.wide, 1}[x.from]
+	}
+	return p, !blank || !ragged || m.value == 0
+}
+
+// halfBytes is the memory that kernels/pages.cpp reads pages to at a time, if more than one page fits; halfPages is the most pages.
+const halfBytes, halfPages = 16 << 10, 8
+
+// job returns the job that copies pages.
+func (p *pageMap) job(out, a *Tensor) job {
+	var words []uint32
+	add := func(n [4]int) {
+		for _, v := range n {
+			words = append(words, uint32(v))
+		}
+	}
+	add(p.pages)
+	add(p.distance)
+	add(p.size)
+	for _, f := range []func(axis) int{
+		func(x axis) int { return x.begin }, func(x axis) int { return x.step }, func(x axis) int { return x.before }, func(x axis) int { return x.taken },
+	} {
+		var n [4]int
+		for i, x := range p.axes {
+			n[i] = f(x)
+		}
+		add(n)
+	}
+	bytes := ceil(out.geo.pageBytes, chunkBytes) * chunkBytes
+	half := min(max(1, halfBytes/bytes), halfPages)
+	return job{
+		kernel: kernelPages, args: append(words, elementWord(out.geo.spec.DType, p.value), uint32(half)), out: out, in: []*Tensor{a},
+		buffers: []ring{{2 * half * bytes, 1}, {bytes, 1}},
+	}
+}
+
+// elementWord returns a word of elements, all with the same bits.
+func elementWord(t DataType, v uint32) uint32 {
+	switch t {
+	case UInt8:
+		return v & 0xFF * 0x01010101
+	case UInt16:
+		return v & 0xFFFF * 0x10001
+	case BFloat16:
+		return v >> 16 * 0x10001
+	}
+	return v
+}
+
+// permuted returns the arrangement that takes dimension order[i] of a tensor for dimension i of the result.
+func permuted(dims, order [4]int) arrangement {
+	m := whole(dims)
+	for i, k := range order {
+		m.axes[i] = axis{from: k, step: 1, taken: dims[k]}
+	}
+	return m
+}
+
+// order4 counts an order of dimensions from the first of four.
+func order4(order []int) [4]int {
+	d := [4]int{0, 1, 2, 3}
+	for i, k := range order {
+		d[4-len(order)+i] = k + 4 - len(order)
+	}
+	return d
+}
+
+// isOrder reports whether a list has each of its indices once.
+func isOrder(order []int) bool {
+	s := slices.Sorted(slices.Values(order))
+	for i, k := range s {
+		if i != k {
+			return false
+		}
+	}
+	return true
+}
