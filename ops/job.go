@@ -20,12 +20,13 @@ type job struct {
 
 	engine   *engineKernel // computes what kernel reads, or nil
 	buffers  []ring        // circular buffers by index
+	blocks   *blocking     // of a product that is computed in blocks, or nil
 	allCores bool          // the program is on all workers, not only on those with a page of the result
 	together int           // pages of the result that follow one another on one core; 0 is 1
 	sharded  []*Tensor     // place the circular buffers in these tensors instead: every core has a shard of each
 }
 
-// ring is the size of a circular buffer: bytes of a page, and number of pages.
+// ring is the size of a circular buffer: bytes of a page, and number of pages, 0 if there is no such buffer.
 type ring struct{ page, pages int }
 
 // rings returns circular buffers of so many pages each.
@@ -44,6 +45,8 @@ func (c *call) run(j job) error {
 	switch {
 	case j.sharded != nil:
 		on, shares = inShards(j.out.geo.sharding)
+	case j.blocks != nil:
+		on = []chip.Range{j.blocks.grid}
 	case j.allCores:
 		on = []chip.Range{d.q.Workers()}
 	}
@@ -86,11 +89,18 @@ func (c *call) program(j *job, on []chip.Range, shares map[chip.Core]share, comm
 	if err := d.refuseLocked(&CacheMissError{Op: j.name(), Key: key, Err: reprise.ErrInCapture}); err != nil {
 		return nil, err
 	}
-	list, err := c.kernels(j, on, shares, common)
+	p := &reprise.Program{Name: j.name(), CircularBuffers: j.circular(on)}
+	var err error
+	if j.blocks != nil {
+		p.Semaphores = j.blocks.semaphores()
+		p.Kernels, err = j.blocks.kernels(c, j, common)
+	} else {
+		p.Kernels, err = c.kernels(j, on, shares, common)
+	}
 	if err != nil {
 		return nil, err
 	}
-	x, err := d.dev.Load(c.ctx, &reprise.Program{Name: j.name(), Kernels: list, CircularBuffers: j.circular(on)})
+	x, err := d.dev.Load(c.ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +155,12 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 			return err
 		}
 	}
-	if j.engine != nil && j.sharded == nil {
+	switch {
+	case j.blocks != nil:
+		if err := x.SetCommonArgs(kernelMatmulRight, common); err != nil {
+			return err
+		}
+	case j.engine != nil && j.sharded == nil:
 		if err := x.SetCommonArgs(kernelTileWriter, j.result(common)); err != nil {
 			return err
 		}
@@ -158,6 +173,9 @@ func (j *job) key() string {
 	parts := []string{j.kernel, fmt.Sprint(j.args)}
 	if j.engine != nil {
 		parts = append(parts, fmt.Sprint(*j.engine))
+	}
+	if j.blocks != nil {
+		parts = append(parts, fmt.Sprint(*j.blocks))
 	}
 	for _, t := range append([]*Tensor{j.out}, j.in...) {
 		parts = append(parts, t.geo.spec.String())
@@ -177,6 +195,9 @@ func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
 	}
 	var out []reprise.CircularBuffer
 	for i, r := range j.buffers {
+		if r.pages == 0 {
+			continue
+		}
 		out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: ceil(r.page, 64) * 64, Pages: r.pages})
 	}
 	return out

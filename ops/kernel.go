@@ -23,6 +23,8 @@ const (
 	kernelPages       = "pages"
 	kernelRearrange   = "rearrange"
 
+	kernelMatmulLeft   = "matmul_left"
+	kernelMatmulRight  = "matmul_right"
 	kernelMatmulReader = "matmul_reader"
 	kernelTileReader   = "tile_reader"
 	kernelReduceReader = "reduce_reader"

@@ -50,7 +50,7 @@ func (c *call) matmul(a, b, bias *Tensor) (*Tensor, error) {
 	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
 		case onEngines(out, a, b):
-			return c.run(engineMatmul(out, a, b, bias, string(c.activation)))
+			return c.multiply(out, a, b, bias)
 		case bias != nil || c.activation != "":
 			return out.notOnEngines()
 		}
@@ -59,6 +59,19 @@ func (c *call) matmul(a, b, bias *Tensor) (*Tensor, error) {
 			buffers: rings(1, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes/s.DType.Size()*4),
 		})
 	})
+}
+
+// multiply computes a product on the engines, in the form that takes less time.
+func (c *call) multiply(out, a, b, bias *Tensor) error {
+	simple := engineMatmul(out, a, b, bias, string(c.activation))
+	k, err := c.blocks(out, a, b, bias)
+	if err != nil {
+		return err
+	}
+	if k == nil {
+		return c.run(simple)
+	}
+	return c.run(engineMatmulBlocks(k, out, a, b, bias, string(c.activation)))
 }
 
 // product returns the spec of a product of matrices with a bias, which may be nil.

@@ -9,7 +9,8 @@ type result struct {
 	dtype  *DataType
 	into   *Tensor
 
-	activation Activation
+	activation    Activation
+	matmulProgram MatmulProgram
 }
 
 // WithMemoryConfig sets the memory configuration of the result. The default is that of the first operand; if its shards don't

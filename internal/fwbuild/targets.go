@@ -36,11 +36,14 @@ type computeTarget struct {
 
 // names returns what the names of the images of TRISC0, TRISC1 and TRISC2 end in.
 func (c *computeTarget) names() [3]string {
-	in, out, function := c.source.Formats[1], c.source.Formats[0], ""
+	in, out, function := c.source.Formats[1].String(), c.source.Formats[0], ""
+	if right := c.source.Formats[2]; right != c.source.Formats[1] {
+		in += "_" + right.String()
+	}
 	if c.function != "" {
 		function = "_" + c.function
 	}
-	return [3]string{fmt.Sprintf("_%v.unpack.elf", in), fmt.Sprintf("%s_%v.math.elf", function, in), fmt.Sprintf("_%v.pack.elf", out)}
+	return [3]string{"_" + in + ".unpack.elf", fmt.Sprintf("%s_%s.math.elf", function, in), fmt.Sprintf("_%v.pack.elf", out)}
 }
 
 // A form is the form in which the linker's output is committed.
@@ -144,9 +147,16 @@ func opsTargets(root string) ([]target, error) {
 			}
 			targets = append(targets, t)
 		}
+		blocks := func(function string, in, right, out kernels.Format) {
+			add("matmul_blocks", function, in, out)
+			s := &targets[len(targets)-1].compute.source
+			s.Formats[2], s.Formats[4], s.Formats[5], s.UnpackToDst = right, in, kernels.FP32, []int{5} // sums between passes, with all bits
+		}
 		add("matmul", "", kernels.BF16, kernels.FP32)
 		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
 			add("matmul", "", f, kernels.BF16)
+			blocks("", f, f, kernels.BF16)
+			blocks("", f, kernels.BFP8, kernels.FP32)
 			add("binary", "", f, f)
 			add("reduce", "", f, f)
 			for _, kernel := range opsRows {
@@ -154,6 +164,8 @@ func opsTargets(root string) ([]target, error) {
 			}
 			for _, function := range opsActivations {
 				add("matmul", function, f, f)
+				blocks(function, f, f, f)
+				blocks(function, f, kernels.BFP8, f)
 			}
 			for _, function := range opsFunctions {
 				add("unary", function, f, f)

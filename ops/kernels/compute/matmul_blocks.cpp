@@ -1,0 +1,103 @@
+// A core's block of a product of matrices of tiles; ../matmul_left.cpp and ../matmul_right.cpp bring the operands. A part of the
+// block that Dst has room for is computed after another. Tiles of the first part are used as they arrive; they stay for the others.
+// If not all of the inner dimension has room in L1, sums of a pass are kept in kPartial, with all bits, until the next one goes on
+// with them: the result doesn't depend on how the product is cut. Where the block is one part, they stay in Dst.
+//
+// A bias is one more index of the inner dimension, as in matmul.cpp. With FUNCTION, a function of the compute API is applied to the
+// elements of the result. Arguments: those of Blocks.
+
+#include "../matmul_blocks.h"
+#include "api/compute/eltwise_unary/sfpu_split_includes.h"
+#include "api/compute/matmul.h"
+#include "api/compute/tile_move_copy.h"
+
+// pack packs count tiles of Dst, and passes on as many pages as a part can have.
+static void pack(uint32_t cb, uint32_t count, uint32_t pages) {
+    cb_reserve_back(cb, pages);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_tile(i, cb);
+    }
+    cb_push_back(cb, pages);
+}
+
+// resume copies sums of the pass before to Dst.
+static void resume(uint32_t count, uint32_t pages) {
+    cb_wait_front(kPartial, pages);
+    copy_init(kPartial);
+    for (uint32_t i = 0; i < count; i++) {
+        copy_tile(kPartial, i, i);
+    }
+    cb_pop_front(kPartial, pages);
+    mm_init_short(kLeft, kRight);
+}
+
+void kernel_main() {
+    const Blocks b = Blocks::read();
+    const uint32_t left_pages = b.nominal_rows * b.step, right_pages = b.nominal_columns * b.step;
+    const bool one = b.rows <= b.sub_rows && b.columns <= b.sub_columns;
+    mm_init(kLeft, kRight, kOut);
+    if (b.bias) {
+        cb_wait_front(kConstant, 1);
+    }
+    for (uint32_t m = 0; m < b.matrices; m++) {
+        if (b.bias) {
+            cb_wait_front(kBias, b.nominal_columns);
+        }
+        for (uint32_t pass = 0; pass < b.passes; pass++) {
+            const bool last = pass + 1 == b.passes;
+            const uint32_t first = pass * b.pass_steps;
+            uint32_t arrived = 0;
+            if (!one && b.passes > 1 && (last || pass == 0)) {
+                pack_reconfig_data_format(last ? kOut : kPartial);
+            }
+            b.each([&](uint32_t row, uint32_t column, uint32_t rows, uint32_t columns) {
+                if (!one || pass == 0) {
+                    tile_regs_acquire();
+                }
+                if (!one && pass > 0) {
+                    resume(rows * columns, b.sub());
+                }
+                for (uint32_t s = 0; s < b.pass_steps; s++) {
+                    if (s == arrived) {
+                        arrived++;
+                        cb_wait_front(kLeft, arrived * left_pages);
+                        cb_wait_front(kRight, arrived * right_pages);
+                    }
+                    const uint32_t depth = b.depth(first + s);
+                    uint32_t l = s * left_pages + row * depth, r = s * right_pages + column;
+                    for (uint32_t k = 0; k < depth; k++, l++, r += b.columns) {
+                        matmul_block(kLeft, kRight, l, r, 0, 0, columns, rows, depth);
+                    }
+                }
+                if (last && b.bias) {
+                    if (reprise::cb_format(kBias) != reprise::cb_format(kRight)) {
+                        mm_init_short(kConstant, kBias);
+                    }
+                    matmul_block(kConstant, kBias, 0, column, 0, 0, columns, rows, 0);
+                    if (reprise::cb_format(kBias) != reprise::cb_format(kRight)) {
+                        mm_init_short(kLeft, kRight);
+                    }
+                }
+                if (one && !last) {
+                    return;
+                }
+#if defined(FUNCTION) && defined(TRISC_MATH)
+                if (last) {
+                    for (uint32_t i = 0; i < rows * columns; i++) {
+                        FUNCTION(i);
+                    }
+                }
+#endif
+                tile_regs_commit();
+                tile_regs_wait();
+                pack(last ? kOut : kPartial, rows * columns, b.sub());
+                tile_regs_release();
+            });
+            cb_pop_front(kLeft, b.pass_steps * left_pages);
+            cb_pop_front(kRight, b.pass_steps * right_pages);
+        }
+        if (b.bias) {
+            cb_pop_front(kBias, b.nominal_columns);
+        }
+    }
+}

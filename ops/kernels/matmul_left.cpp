@@ -1,0 +1,42 @@
+// Brings tiles of the left operand to kLeft, for a product in blocks: the first core of each row of cores reads them and sends
+// them to the others. BRISC.
+//
+// A step is rows x depth tiles, row by row. Unique arguments: those of Blocks, then those of two Shares, of which the first is
+// the row's. Common arguments: the result, the left and the right operand, and the bias.
+
+#include "matmul_blocks.h"
+#include "matmul_multicast.h"
+#include "tensor.h"
+
+void kernel_main() {
+    const Blocks b = Blocks::read();
+    Share share = Share::read(b.at, kReadyLeft, kSentLeft);
+    Tensor out, a;
+    a.read(out.read(0, 0), 0);
+    const uint32_t pages = b.nominal_rows * b.step;
+    for (uint32_t m = 0; m < b.matrices; m++) {
+        const uint32_t row = (b.matrices == 1 ? 0 : a.matrix(m / out.dims[1], m % out.dims[1]) * a.high) + b.row;
+        for (uint32_t s = 0; s < b.all_steps(); s++) {
+            const uint32_t depth = b.depth(s);
+            share.flush();
+            cb_reserve_back(kLeft, pages);
+            const uint32_t to = get_write_ptr(kLeft);
+            if (depth == 0) {
+                // nothing comes
+            } else if (share.sends()) {
+                uint32_t at = to;
+                for (uint32_t r = 0; r < b.rows; r++) {
+                    for (uint32_t k = 0; k < depth; k++, at += a.bytes) {
+                        a.copy((row + r) * a.wide + s * b.step + k, at);
+                    }
+                }
+                noc_async_read_barrier();
+                share.send(to, b.rows * depth * a.bytes);
+            } else {
+                share.receive();
+            }
+            cb_push_back(kLeft, pages);
+        }
+    }
+    share.finish();
+}

@@ -1,0 +1,263 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// MatmulForm is how a product of tiles is spread over the cores. The bits of the result don't depend on it.
+type MatmulForm uint8
+
+// The forms.
+const (
+	// MatmulAuto chooses by the shape.
+	MatmulAuto MatmulForm = iota
+	// MatmulSimple lets each core read the operands of its tiles by itself: TT-NN's MatmulMultiCoreProgramConfig.
+	MatmulSimple
+	// MatmulBlocked cuts the result into a block for each core. One core of each row and column of cores reads tiles and sends
+	// them to the others: TT-NN's MatmulMultiCoreReuseMultiCastProgramConfig.
+	MatmulBlocked
+)
+
+// MatmulProgram chooses how a product of tiles is computed. What is 0 is chosen by the shape. The other fields are of
+// [MatmulBlocked].
+type MatmulProgram struct {
+	Form MatmulForm
+	// PerCoreM and PerCoreN are the height and the width of a core's block, in tiles. TT-NN: per_core_M, per_core_N.
+	PerCoreM, PerCoreN int
+	// InnerStep is how many tiles of the inner dimension are sent at once. TT-NN: in0_block_w.
+	InnerStep int
+	// PassSteps is how many steps are in L1 at once. If there are more, sums of each pass are kept in L1.
+	PassSteps int
+}
+
+// WithMatmulProgram sets how Matmul and Linear compute. The error of an operation that can't compute so wraps [ErrShape].
+func WithMatmulProgram(p MatmulProgram) OpOption { return func(r *result) { r.matmulProgram = p } }
+
+const (
+	// blocksBudget is the L1 that the circular buffers of a product in blocks may take of each core: a third, so that tensors in
+	// L1 have room.
+	blocksBudget = 512 << 10
+	// tileClocks is what the matrix unit takes for a product of two tiles in four phases: 16 instructions each.
+	tileClocks = 64
+	// readClocks is how often a tile can be read from DRAM, by all cores together: 2 KiB of some 350 B in a clock.
+	readClocks = 6
+	// blocksLatency is what the first step of a product in blocks takes until all cores have it, in clocks.
+	blocksLatency = 2000
+	// stepClocks is the work that should follow a step: some times what a hand-over takes, so that it is hidden.
+	stepClocks = 2000
+)
+
+// blocking is how a product is cut into blocks. Lengths are in tiles.
+type blocking struct {
+	m, n, inner        int // of the whole product
+	matrices           int
+	perM, perN         int
+	step               int // indices of the inner dimension that are sent at once
+	passSteps, passes  int
+	subRows, subWidth  int // of the part of a block that Dst has room for
+	grid               chip.Range
+	bias               bool
+	leftBytes, outSize int // of a page
+	rightBytes         int
+}
+
+// blocks cuts a product into blocks, or returns nil if the simple form is quicker.
+//
+// Each core's block is as small as the grid allows, since all cores work at the same time: the height of the result in tiles
+// divided by the rows of cores, and the width by the columns. If there is one right matrix, the rows of all left ones are those
+// of one matrix. A row of the grid needs the same tiles of the left operand and a column those of the right one, so that each
+// tile is read from DRAM once, where in the simple form it is read once for every four tiles of the result that need it.
+//
+// A step has as many indices of the inner dimension as keep the engines busy for stepClocks; the next ones arrive meanwhile. Dst
+// has room for four sums of 32 bits in each of its halves, of which one is computed while the other is packed. A tile of the left
+// operand stays in SrcB for all tiles of its row, so a part of a block is as wide as possible. The tiles of a block's first part
+// are used as they arrive; the others find them in L1. As many steps as have room in blocksBudget make a pass; if that isn't all,
+// there is room for two passes, so that tiles of the next one arrive, and sums of 32 bits are kept between them.
+func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
+	p := c.matmulProgram
+	if p.Form == MatmulSimple {
+		return nil, nil
+	}
+	workers := c.d.q.Workers()
+	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
+	k := &blocking{
+		m: out.geo.high, n: out.geo.wide, inner: a.geo.wide, matrices: out.geo.dims[0] * out.geo.dims[1],
+		bias: bias != nil, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
+	}
+	if one := b.geo.dims[0] * b.geo.dims[1]; one == 1 && (bias == nil || bias.geo.dims[0]*bias.geo.dims[1] == 1) {
+		k.m, k.matrices = k.m*k.matrices, 1
+	}
+	k.perM, k.perN = or(p.PerCoreM, ceil(k.m, high)), or(p.PerCoreN, ceil(k.n, wide))
+	across, down := ceil(k.n, k.perN), ceil(k.m, k.perM)
+	if k.perM < 1 || k.perN < 1 || across > wide || down > high {
+		return nil, fmt.Errorf("%w: blocks of %d by %d tiles for a product of %d by %d: want at most %d by %d blocks, one for each core", ErrShape, k.perM, k.perN, k.m, k.n, high, wide)
+	}
+	k.grid = chip.Range{Start: workers.Start, End: chip.Core{X: workers.Start.X + across - 1, Y: workers.Start.Y + down - 1}}
+	if p == (MatmulProgram{}) && !k.worthwhile(a.geo.dims[0]*a.geo.dims[1], wide*high) {
+		return nil, nil
+	}
+	k.subWidth = ceil(k.perN, ceil(k.perN, matmulBlock))
+	k.subRows = min(k.perM, matmulBlock/k.subWidth)
+	k.step = min(k.inner, or(p.InnerStep, ceil(stepClocks, k.perM*k.perN*tileClocks)))
+	if k.step < 1 || p.PassSteps < 0 {
+		return nil, fmt.Errorf("%w: steps of %d tiles, passes of %d steps: want at least 1", ErrShape, k.step, p.PassSteps)
+	}
+	if err := k.cut(p.PassSteps); err != nil {
+		if p == (MatmulProgram{}) {
+			err = nil // the simple form takes little L1
+		}
+		return nil, err
+	}
+	return k, nil
+}
+
+func or(n, other int) int {
+	if n != 0 {
+		return n
+	}
+	return other
+}
+
+// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form: those of the core with most
+// work, or those in which DRAM gives the tiles.
+func (k *blocking) worthwhile(left, cores int) bool {
+	tiles := k.matrices * k.m * k.n
+	simple := max(ceil(tiles, min(tiles, cores))*tileClocks, readClocks*(tiles+ceil(tiles, matmulBlock)))
+	inBlocks := max(k.matrices*k.perM*k.perN*tileClocks, readClocks*k.matrices*(k.m+k.n))
+	return inBlocks*k.inner+blocksLatency < simple*k.inner
+}
+
+// cut divides the inner dimension into passes, of steps if it isn't 0.
+func (k *blocking) cut(steps int) error {
+	all := ceil(k.inner, k.step)
+	fits := func(n int) bool {
+		k.passSteps, k.passes = n, ceil(all, n)
+		bytes := 0
+		for _, r := range k.rings() {
+			bytes += ceil(r.page, 64) * 64 * r.pages
+		}
+		return bytes <= blocksBudget
+	}
+	if steps != 0 {
+		fits(min(steps, all))
+		return nil
+	}
+	for n := all; n > 0; n-- {
+		if fits(n) {
+			k.passSteps = ceil(all, k.passes) // all passes have the same length
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: blocks of %d by %d tiles take more than %d B of L1: use smaller ones, on more cores", ErrMemory, k.perM, k.perN, blocksBudget)
+}
+
+// rings returns the circular buffers by index, as kernels/matmul_blocks.h has them.
+func (k *blocking) rings() []ring {
+	parts := ceil(k.perM, k.subRows) * ceil(k.perN, k.subWidth)
+	sub := k.subRows * k.subWidth
+	steps := min(2, k.passes*k.matrices) * k.passSteps * k.step
+	r := []ring{{k.outSize, 2 * sub}, {k.leftBytes, steps * k.perM}, {k.rightBytes, steps * k.perN}}
+	constants, bias := ring{}, ring{}
+	if k.bias {
+		constants, bias = ring{k.leftBytes, 1}, ring{k.leftBytes, k.perN}
+	}
+	r = append(r, constants, bias)
+	if k.passes > 1 && parts > 1 {
+		r = append(r, ring{4 * tileSize * tileSize, parts * sub})
+	}
+	return r
+}
+
+// engineMatmulBlocks returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
+func engineMatmulBlocks(k *blocking, out, a, b, bias *Tensor, function string) job {
+	j := job{
+		kernel: kernelMatmulLeft, out: out, in: []*Tensor{a, b}, blocks: k, buffers: k.rings(),
+		engine: &engineKernel{name: "matmul_blocks", function: function},
+	}
+	if bias != nil {
+		j.in = append(j.in, bias)
+	}
+	return j
+}
+
+// noSender marks the sender of an operand among those that take it; Share::kNone in kernels/matmul_multicast.h.
+const noSender = 1<<32 - 1
+
+// kernels returns the kernels of the product.
+func (k *blocking) kernels(c *call, j *job, common []uint32) ([]reprise.Kernel, error) {
+	args := map[chip.Core][]uint32{}
+	for at := range k.grid.Cores() {
+		words, err := k.args(c.d.dev, at)
+		if err != nil {
+			return nil, err
+		}
+		args[at] = words
+	}
+	images := j.engine.images(j.in[0].geo.spec.DType, j.out.geo.spec.DType)
+	var list []reprise.Kernel
+	for i, name := range []string{kernelMatmulLeft, kernelMatmulRight, images[0], images[1], images[2]} {
+		im, err := c.d.image(name)
+		if err != nil {
+			return nil, err
+		}
+		x := reprise.Kernel{Name: name, Image: im, Processor: chip.BRISC + chip.Processor(i), Cores: []chip.Range{k.grid}, Args: func(at chip.Core) []uint32 { return args[at] }}
+		if i < 2 {
+			x.Common = common
+		}
+		list = append(list, x)
+	}
+	return list, nil
+}
+
+// semaphores returns those of kernels/matmul_blocks.h.
+func (k *blocking) semaphores() []reprise.Semaphore {
+	var out []reprise.Semaphore
+	for id := range 4 {
+		out = append(out, reprise.Semaphore{ID: id, Cores: []chip.Range{k.grid}})
+	}
+	return out
+}
+
+// args returns the unique arguments of a core.
+func (k *blocking) args(d *reprise.Device, at chip.Core) ([]uint32, error) {
+	x, y := at.X-k.grid.Start.X, at.Y-k.grid.Start.Y
+	var words []uint32
+	for _, n := range []int{
+		y * k.perM, min(k.perM, k.m-y*k.perM), x * k.perN, min(k.perN, k.n-x*k.perN), k.perM, k.perN, k.matrices, k.inner,
+		k.step, k.passSteps, k.passes, k.subRows, k.subWidth,
+	} {
+		words = append(words, uint32(n))
+	}
+	bias := uint32(0)
+	if k.bias {
+		bias = 1
+	}
+	words = append(words, bias)
+	for _, others := range []struct{ first, next, last chip.Core }{
+		{chip.Core{X: k.grid.Start.X, Y: at.Y}, chip.Core{X: k.grid.Start.X + 1, Y: at.Y}, chip.Core{X: k.grid.End.X, Y: at.Y}},
+		{chip.Core{X: at.X, Y: k.grid.Start.Y}, chip.Core{X: at.X, Y: k.grid.Start.Y + 1}, chip.Core{X: at.X, Y: k.grid.End.Y}},
+	} {
+		if at != others.first {
+			v, err := d.Virtual(others.first)
+			if err != nil {
+				return nil, err
+			}
+			words = append(words, 0, 0, 0, v.Packed())
+			continue
+		}
+		to := chip.Range{Start: others.next, End: others.last}
+		if to.Empty() {
+			words = append(words, 0, 0, 0, noSender)
+			continue
+		}
+		r, err := d.Multicast(to)
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, uint32(r.Cores), r.Start.Packed(), r.End.Packed(), noSender)
+	}
+	return words, nil
+}
