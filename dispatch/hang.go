@@ -136,7 +136,7 @@ func (d *Device) readCore(c chip.Core) (CoreState, []byte) {
 	}
 	if xy, err := d.ch.Virtual(c); err == nil && s.Busy() {
 		for thread := range 3 {
-			s.Processors[chip.TRISC0+chip.Processor(thread)].Engine = d.kd.EngineWait(xy, thread)
+			s.Processors[chip.TRISC0+chip.Processor(thread)].Engine, _ = d.kd.EngineWait(xy, thread)
 		}
 	}
 	return s, b

@@ -30,17 +30,17 @@ func (d *Device) Uplink() *Uplink {
 }
 
 // EngineWait returns what the first instruction waits for, in words, that T core thread, 0 to 2, of the tile at a virtual coordinate
-// has given to the Tensix engines and they have not executed. It is empty if there is none, and if the device can't tell:
+// has given to the Tensix engines and they have not executed; nothing if there is none. It returns false if the device can't tell:
 // an emulated one can, silicon and the vendor's simulator don't.
-func (d *Device) EngineWait(virtual chip.XY, thread int) string {
+func (d *Device) EngineWait(virtual chip.XY, thread int) (wait string, known bool) {
 	if f := d.file.p.Load(); f != nil {
 		if b, ok := (*f).(interface {
-			EngineWait(x, y uint8, thread int) string
+			EngineWait(x, y uint8, thread int) (string, bool)
 		}); ok {
 			return b.EngineWait(virtual.X, virtual.Y, thread)
 		}
 	}
-	return ""
+	return "", false
 }
 
 // RemoteFault returns why a chip without a PCI interface that is reached through this device stopped, where that is known:

@@ -37,6 +37,9 @@ type Timeline struct {
 	begin   map[uint64]uint64 // cycles at which the calls under way began, by call
 	dropped int
 	err     error // the first one
+
+	samplers []*sampler
+	engines  []EngineSpan // in the order of their starts
 }
 
 // mostSpans bounds what a timeline keeps: a span takes some 200 bytes.
@@ -249,6 +252,7 @@ func (t *Timeline) Span(name string) (end func()) {
 func (t *Timeline) Stop(ctx context.Context) error {
 	t.stop()
 	var errs []error
+	defer t.stopSamplers()
 	for id := range t.dev.Queues() {
 		errs = append(errs, t.dev.Queue(id).Wait(ctx))
 	}
@@ -272,7 +276,18 @@ func (t *Timeline) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Dropped returns how many calls a timeline had no room for.
+// stopSamplers ends what SampleEngines has begun.
+func (t *Timeline) stopSamplers() {
+	t.mu.Lock()
+	samplers := t.samplers
+	t.samplers = nil
+	t.mu.Unlock()
+	for _, s := range samplers {
+		s.stop()
+	}
+}
+
+// Dropped returns how many calls, and spans of engines, a timeline had no room for.
 func (t *Timeline) Dropped() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

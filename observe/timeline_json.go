@@ -24,15 +24,16 @@ type traceEvent struct {
 }
 
 // Tracks: the host is one process with a thread for each set of calls that nest, the device another with a thread for
-// each queue.
+// each queue, and the engines a third with a thread for each of theirs.
 const (
 	hostProcess   = 1
 	deviceProcess = 2
+	engineProcess = 3
 )
 
 // WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and one for each queue, with
 // arrows from calls to what the device made of them. Calls that were made at the same time by several goroutines get
-// further tracks of the host.
+// further tracks of the host, and engines that were sampled a track for each of their threads.
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
 	events := []traceEvent{
@@ -82,6 +83,8 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 		}
 		events = append(events, meta("thread_name", hostProcess, i, name))
 	}
+	tracks, waits := t.engineEvents()
+	events, body = append(events, tracks...), append(body, waits...)
 	slices.SortStableFunc(body, func(a, b traceEvent) int {
 		switch {
 		case a.Time < b.Time:

@@ -50,16 +50,16 @@ func (f *file) Fault() error {
 }
 
 // EngineWait says what a thread of the Tensix engines of the tile at a virtual coordinate waits for, where the function knows.
-func (f *file) EngineWait(x, y uint8, thread int) string {
+func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 	f.dev.mu.Lock()
 	fn := f.dev.fn
 	f.dev.mu.Unlock()
 	if b, ok := fn.(interface {
 		EngineWait(x, y uint8, thread int) string
 	}); ok {
-		return b.EngineWait(x, y, thread)
+		return b.EngineWait(x, y, thread), true
 	}
-	return ""
+	return "", false
 }
 
 // RemoteFault says why a chip that is reached through the function's links stopped, by its place, where the function knows.

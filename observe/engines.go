@@ -1,0 +1,134 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// EngineSpan is a time in which each sample found a thread of a worker's Tensix engines waiting for the same.
+type EngineSpan struct {
+	Worker     chip.Core
+	Thread     int           // 0 unpacks, 1 computes, 2 packs
+	Wait       string        // the waiting instruction and its condition, in words
+	Start, End time.Duration // of the first and the last sample, since StartTimeline
+}
+
+// sampler asks now and then what engines wait for.
+type sampler struct {
+	quit chan struct{}
+	done sync.WaitGroup
+	once sync.Once
+}
+
+// stop ends the sampling.
+func (s *sampler) stop() {
+	s.once.Do(func() { close(s.quit) })
+	s.done.Wait()
+}
+
+// engineThread is a thread of the engines of a worker.
+type engineThread struct {
+	worker chip.Core
+	thread int
+}
+
+// SampleEngines asks the device every interval until Stop what the threads of these workers' engines wait for, and adds what it
+// says to the timeline: see [Timeline.EngineSpans]. What is shorter than an interval may be missed. Only an emulated device
+// tells; for others, and for a core outside of the chip, SampleEngines returns the error of [reprise.Device.EngineWait]. Each
+// question stops the emulated chip for less than a microsecond.
+func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) error {
+	if interval <= 0 {
+		return fmt.Errorf("observe: sample engines every %v: want an interval above 0", interval)
+	}
+	if len(workers) == 0 {
+		return fmt.Errorf("observe: sample engines: no worker is named")
+	}
+	var threads []engineThread
+	for _, w := range workers {
+		for i := range 3 {
+			threads = append(threads, engineThread{w, i})
+		}
+		if _, err := t.dev.EngineWait(w, 0); err != nil {
+			return fmt.Errorf("observe: sample engines: %w", err)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return fmt.Errorf("observe: sample engines: the timeline has stopped")
+	}
+	s := &sampler{quit: make(chan struct{})}
+	t.samplers = append(t.samplers, s)
+	s.done.Go(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		open := make([]int, len(threads)) // index + 1 of the span that each thread was in, 0 if it didn't wait
+		for {
+			select {
+			case <-s.quit:
+				return
+			case <-tick.C:
+				t.sample(threads, open)
+			}
+		}
+	})
+	return nil
+}
+
+// sample asks what threads wait for, and extends their spans or begins new ones.
+func (t *Timeline) sample(threads []engineThread, open []int) {
+	for i, th := range threads {
+		wait, err := t.dev.EngineWait(th.worker, th.thread)
+		now := time.Since(t.began)
+		t.mu.Lock()
+		t.noteLocked(err)
+		switch {
+		case wait == "":
+			open[i] = 0
+		case open[i] > 0 && t.engines[open[i]-1].Wait == wait:
+			t.engines[open[i]-1].End = now
+		case len(t.engines) == t.most:
+			t.dropped++
+		default:
+			t.engines = append(t.engines, EngineSpan{th.worker, th.thread, wait, now, now})
+			open[i] = len(t.engines)
+		}
+		t.mu.Unlock()
+	}
+}
+
+// EngineSpans returns what [Timeline.SampleEngines] has found, by worker and thread, each in the order of time. It is complete once
+// Stop has returned.
+func (t *Timeline) EngineSpans() []EngineSpan {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := slices.Clone(t.engines)
+	slices.SortStableFunc(out, func(a, b EngineSpan) int {
+		return cmp.Or(cmp.Compare(a.Worker.Y, b.Worker.Y), cmp.Compare(a.Worker.X, b.Worker.X), cmp.Compare(a.Thread, b.Thread))
+	})
+	return out
+}
+
+// engineEvents are the events of engines: a track for each thread of a worker.
+func (t *Timeline) engineEvents() (tracks, body []traceEvent) {
+	names := [3]string{"unpack", "math", "pack"}
+	var last engineThread
+	for i, s := range t.EngineSpans() {
+		if th := (engineThread{s.Worker, s.Thread}); i == 0 || th != last {
+			if i == 0 {
+				tracks = append(tracks, meta("process_name", engineProcess, 0, "Tensix engines"))
+			}
+			last = th
+			tracks = append(tracks, meta("thread_name", engineProcess, len(tracks), fmt.Sprintf("worker %v %s", s.Worker, names[s.Thread])))
+		}
+		d := micros(s.End - s.Start)
+		body = append(body, traceEvent{Name: s.Wait, Category: "engine", Phase: "X", Time: micros(s.Start), Duration: &d,
+			Process: engineProcess, Thread: len(tracks) - 1})
+	}
+	return tracks, body
+}
