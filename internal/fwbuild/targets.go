@@ -120,7 +120,7 @@ var opsFunctions = []string{
 var opsActivations = []string{"gelu", "relu", "silu"}
 
 // opsRows are the kernels that pass several times over a row of tiles.
-var opsRows = []string{"softmax"}
+var opsRows = []string{"norm", "softmax"}
 
 // opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines for the
 // formats of operands and result that they support.

@@ -127,7 +127,8 @@ struct Rows {
 
     MEMBER bool last(uint32_t k) const { return k == wide - 1 && column < 32; }
     // take copies tile k of an operand to a tile of Dst.
-    MEMBER void take(uint32_t cb, uint32_t k, uint32_t dst) const {
+    template <uint32_t cb>
+    MEMBER void take(uint32_t k, uint32_t dst) const {
         cb_wait_front(cb, resident ? k + 1 : 1);
         copy_init(cb);
         copy_tile(cb, resident ? k : 0, dst);
@@ -144,7 +145,8 @@ struct Rows {
 };
 
 // take_rows copies what a pass has left to a tile of Dst.
-ALWI void take_rows(uint32_t cb, uint32_t dst) {
+template <uint32_t cb>
+ALWI void take_rows(uint32_t dst) {
     cb_wait_front(cb, 1);
     copy_init(cb);
     copy_tile(cb, 0, dst);

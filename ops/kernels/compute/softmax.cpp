@@ -14,9 +14,9 @@ struct Softmax : Rows {
 
     // x leaves tile k in kTile.
     MEMBER void x(uint32_t k) const {
-        take(kLeft, k, kTile);
+        take<kLeft>(k, kTile);
         if (mask) {
-            take(kRight, k, kOther);
+            take<kRight>(k, kOther);
             MATH((rows::each_with(scale, [] { using namespace rows; rows::take<kTile>(l0); rows::take<kOther>(l1); mad(l0, l0, l7, l1); leave<kTile>(l0); })));
         } else if (scale != kUnity) {
             MATH((rows::each_with(scale, [] { using namespace rows; rows::take<kTile>(l0); mul(l0, l0, l7); leave<kTile>(l0); })));
@@ -38,7 +38,7 @@ struct Softmax : Rows {
 
         tile_regs_acquire();
         MATH((rows::clear<kSecond>()));
-        take_rows(kFirstRows, kFirst);
+        take_rows<kFirstRows>(kFirst);
         for (uint32_t k = 0; k < wide; k++) {
             x(k);
             MATH((rows::each([] { exponential(); using namespace rows; rows::take<kSecond>(l1); add(l0, l0, l1); leave<kSecond>(l0); })));
@@ -50,8 +50,8 @@ struct Softmax : Rows {
         for (uint32_t k = 0; k < wide; k++) {
             tile_regs_acquire();
             x(k);
-            take_rows(kFirstRows, kFirst);
-            take_rows(kSecondRows, kSecond);
+            take_rows<kFirstRows>(kFirst);
+            take_rows<kSecondRows>(kSecond);
             MATH((rows::each([] { exponential(); using namespace rows; rows::take<kSecond>(l1); mul(l0, l0, l1); leave<kTile>(l0); })));
             pack(kTile, kOut);
         }

@@ -1,0 +1,116 @@
+package ops_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// normalised is the exact result of LayerNorm, or of RMSNorm if the mean stays.
+func normalised(x, gamma, beta *plain, eps float64, keepMean bool) *plain {
+	n := float64(x.dims[3])
+	return make4(x.dims, x.dtype, func(m, c, h, w int) float64 {
+		mean, square := 0., 0.
+		for k := range x.dims[3] {
+			mean += x.at(m, c, h, k) / n
+		}
+		if keepMean {
+			mean = 0
+		}
+		for k := range x.dims[3] {
+			square += math.Pow(x.at(m, c, h, k)-mean, 2) / n
+		}
+		v := (x.at(m, c, h, w) - mean) / math.Sqrt(square+eps)
+		if gamma != nil {
+			v *= gamma.at(0, 0, 0, w)
+		}
+		if beta != nil {
+			v += beta.at(0, 0, 0, w)
+		}
+		return v
+	})
+}
+
+// LayerNorm and RMSNorm are the same on every backend, and within 2^-18 of the exact results and of the weights.
+func TestNorms(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			dims        [4]int
+			dt          ops.DataType
+			gamma, beta bool
+		}{
+			{[4]int{1, 1, 32, 32}, ops.BFloat16, false, false},
+			{[4]int{1, 2, 40, 70}, ops.BFloat16, true, true},
+			{[4]int{1, 2, 40, 70}, ops.Float32, true, true},
+			{[4]int{2, 1, 3, 129}, ops.Float32, true, false},
+			{[4]int{1, 3, 33, 5}, ops.BFloat16, false, true},
+			{[4]int{1, 1, 2, 1400}, ops.Float32, true, true},
+		} {
+			x := normal(c.dims, c.dt, uint64(i))
+			for j := range x.v {
+				x.v[j] = fit(c.dt, 0, float32(2*x.v[j]+3))
+			}
+			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM)) }
+			tx := put(x)
+			weights := func(use bool, seed uint64) (*plain, *ops.Tensor) {
+				if !use {
+					return nil, nil
+				}
+				p := normal([4]int{1, 1, 1, c.dims[3]}, c.dt, seed)
+				return p, put(p)
+			}
+			gamma, tg := weights(c.gamma, 100)
+			beta, tb := weights(c.beta, 200)
+			what := fmt.Sprintf("layer norm of %v %v", c.dt, c.dims)
+			got := b.get(b.ok(b.LayerNorm(b.ctx, tx, tg, tb, 1e-5)))
+			b.everywhere(what, got)
+			b.near(what, c.dt, got, normalised(x, gamma, beta, 1e-5, false).v, 0x1p-18, 0x1p-17)
+			what = fmt.Sprintf("RMS norm of %v %v", c.dt, c.dims)
+			got = b.get(b.ok(b.RMSNorm(b.ctx, tx, tg, 1e-5)))
+			b.everywhere(what, got)
+			b.near(what, c.dt, got, normalised(x, gamma, nil, 1e-5, true).v, 0x1p-18, 0x1p-126)
+		}
+	})
+}
+
+// Operations on rows refuse what they can't compute, and leave nothing allocated.
+func TestRowsRefused(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	dram := ops.Interleaved(allocator.DRAM)
+	tiles, row, other := b.zeros(dram, 2, 64), b.zeros(dram, 1, 64), b.zeros(dram, 1, 32)
+	rows := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor))
+	wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 64}, DType: ops.Float32, Layout: ops.Tile, Memory: dram}))
+	before := b.dev.MemoryFingerprint(allocator.DRAM)
+	for name, c := range map[string]struct {
+		do   func() (*ops.Tensor, error)
+		want error
+	}{
+		"another dimension":     {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, 0) }, ops.ErrShape},
+		"rows":                  {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, rows, -1) }, ops.ErrMemory},
+		"a mask of rows":        {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, rows, 1) }, ops.ErrMemory},
+		"a narrow mask":         {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, other, 1) }, ops.ErrShape},
+		"a mask of fp32":        {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, wide, 1) }, ops.ErrDataType},
+		"a scale of 0":          {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, row, 0) }, ops.ErrShape},
+		"an infinite scale":     {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, row, float32(math.Inf(1))) }, ops.ErrShape},
+		"into rows":             {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, -1, ops.Into(rows)) }, ops.ErrMemory},
+		"norm of rows":          {func() (*ops.Tensor, error) { return b.LayerNorm(b.ctx, rows, nil, nil, 0) }, ops.ErrMemory},
+		"weights of two rows":   {func() (*ops.Tensor, error) { return b.LayerNorm(b.ctx, tiles, row, tiles, 0) }, ops.ErrShape},
+		"narrow weights":        {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, other, 0) }, ops.ErrShape},
+		"weights of fp32":       {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, wide, 0) }, ops.ErrDataType},
+		"a negative eps":        {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, row, -1) }, ops.ErrShape},
+		"an eps of NaN":         {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, row, float32(math.NaN())) }, ops.ErrShape},
+		"a norm into its input": {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, row, 0, ops.Into(tiles)) }, ops.ErrMemory},
+	} {
+		if _, err := c.do(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
+			t.Errorf("%s changed what is allocated", name)
+		}
+	}
+}
