@@ -64,9 +64,10 @@ sim                        -> chip internal/seam sim/driver sim/emu  # emulated 
 sim/driver                 -> chip internal/seam internal/kabi  # a model of tt-kmd
 sim/driver/*               -> chip sim/driver internal/seam internal/kabi  # the model beside a real driver
 sim/emu                    -> chip sim/driver sim/emu/tensix  # the emulator
-sim/emu/tensix             -> chip sim/emu/tensix/arith  # the engines of one tile
+sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/internal/lanes  # the engines of one tile
 sim/emu/tensix/arith       -> nothing  # their arithmetic, the reference of kernel tests
 sim/emu/tensix/isa         -> chip  # words of their instructions and configuration, for tests
+sim/emu/tensix/internal/lanes -> nothing  # inner loops of their vector unit
 sim/emu/tensix/internal/goldentest -> nothing  # what golden tests of the engines share
 sim/serve                  -> nothing  # the protocol of cards in other processes
 sim/serve/cards            -> internal/seam internal/kabi sim/driver sim/serve  # cards over that protocol

@@ -3,14 +3,17 @@ package tensix
 import (
 	"iter"
 	"math/bits"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
 // The vector unit (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/VectorUnit.md): 32 lanes, as four rows of
 // eight, each with 16 registers of 32 bits.
 
 const (
-	numLanes  = 32
+	numLanes  = lanes.Count
 	allLanes  = 1<<numLanes - 1
+	allBits   = 1<<32 - 1
 	rowLanes  = 8 // lanes of a row
 	writable  = 8 // LReg 0 to 7 can be written by every instruction
 	templates = 4 // LReg 12 to 15, as destinations, mean instruction templates
@@ -29,7 +32,7 @@ const (
 )
 
 // lreg is a register of all lanes.
-type lreg = [numLanes]uint32
+type lreg = lanes.Register
 
 // sfpu is the vector unit's state.
 type sfpu struct {
@@ -45,6 +48,8 @@ type sfpu struct {
 	templates [templates]uint32
 	sequences [4]uint32
 	macro     uint32
+
+	scratch lreg // for what instructions don't keep
 }
 
 // condition says which lanes execute: those of lanes if on, else all.
@@ -62,6 +67,12 @@ func (s *sfpu) reset() {
 	for lane := range s.l[15] {
 		s.l[15][lane] = uint32(lane) << 1
 	}
+}
+
+// constant returns a register, valid until the next call, with v in all lanes.
+func (s *sfpu) constant(v uint32) *lreg {
+	lanes.Fill(&s.scratch, v)
+	return &s.scratch
 }
 
 // broadcast returns a register with v in all lanes.
@@ -97,8 +108,8 @@ func (s *sfpu) enabled() uint32 {
 	return allLanes
 }
 
-// lanes iterates over the lanes of a mask.
-func lanes(mask uint32) iter.Seq[int] {
+// each iterates over the lanes of a mask.
+func each(mask uint32) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for ; mask != 0; mask &= mask - 1 {
 			if !yield(bits.TrailingZeros32(mask)) {

@@ -1,6 +1,9 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+)
 
 // Instructions on the condition of the lanes.
 
@@ -13,15 +16,17 @@ func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
 	if !s.cc.on {
 		return e.refuse(UnsupportedFunctionality, "the lanes are not conditional: all conditions would be cleared")
 	}
-	l := &s.l[a.c]
-	var result uint32
-	for lane := range lanes(s.cc.lanes) {
-		v := int32(l[lane])
-		if a.mod == 0 && v < 0 || a.mod == 2 && v != 0 || a.mod == 4 && v >= 0 || a.mod == 6 && v == 0 {
-			result |= 1 << lane
-		}
+	negative, zero := lanes.Test(&s.l[a.c])
+	switch a.mod {
+	case 0:
+		s.cc.lanes &= negative
+	case 2:
+		s.cc.lanes &^= zero
+	case 4:
+		s.cc.lanes &^= negative
+	case 6:
+		s.cc.lanes &= zero
 	}
-	s.cc.lanes = result
 	return true
 }
 
@@ -111,7 +116,7 @@ func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
 	lc, ld := &s.l[c], &s.l[dst]
 	enabled := s.enabled()
 	var result uint32
-	for lane := range lanes(enabled) {
+	for lane := range each(enabled) {
 		if f(arith.TotalOrder(ld[lane]), arith.TotalOrder(lc[lane])) {
 			result |= 1 << lane
 		}
@@ -120,7 +125,7 @@ func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
 		s.cc.set(enabled, result)
 		return true
 	}
-	for lane := range lanes(enabled) {
+	for lane := range each(enabled) {
 		ld[lane] = -(result >> lane & 1)
 	}
 	return true

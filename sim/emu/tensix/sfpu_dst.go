@@ -1,6 +1,9 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+)
 
 // Modes of SFPLOAD and SFPSTORE: how a datum stands in Dst (tt-isa-documentation SFPLOAD.md, SFPSTORE.md).
 const (
@@ -135,13 +138,65 @@ func wideMode(mode uint32) bool {
 	return false
 }
 
+// loadBlock does an SFPLOAD of the usual data, bf16 or of 32 bits, if all its rows are valid. It reports whether it has.
+func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
+	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
+	switch mode {
+	case sfpuBF16:
+		if !d.allValid(p.row) {
+			return false
+		}
+		lanes.LoadBF16(l, d.block(p.row), p.column, enabled)
+	case sfpuFP32, sfpuInt32:
+		row := wideRow(p.row)
+		if !d.allValid(row) {
+			return false
+		}
+		lanes.Load32(l, d.block(row), d.block(row+wideLow), p.column, enabled)
+	default:
+		return false
+	}
+	return true
+}
+
+// storeBlock does an SFPSTORE of the usual data, bf16 or of 32 bits. It reports whether it has.
+func (e *Engine) storeBlock(p place, mode, lreg uint32) bool {
+	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
+	row := p.row
+	switch mode {
+	case sfpuBF16:
+		lanes.StoreBF16(d.block(row), l, p.column, enabled)
+	case sfpuFP32, sfpuInt32:
+		row = wideRow(row)
+		lanes.Store32(d.block(row), d.block(row+wideLow), l, mode == sfpuFP32, p.column, enabled)
+	default:
+		return false
+	}
+	valid := (*[lanes.Rows]bool)(d.valid[row:])
+	for r := range valid {
+		if enabled>>(r*rowLanes)&(1<<rowLanes-1) != 0 {
+			valid[r] = true
+		}
+	}
+	return true
+}
+
+// allValid reports whether the rows are valid that the lanes see from a row on.
+func (d *dst) allValid(row uint32) bool {
+	v := (*[lanes.Rows]bool)(d.valid[row:])
+	return v[0] && v[1] && v[2] && v[3]
+}
+
+// block returns the rows that the lanes see from a row on.
+func (d *dst) block(row uint32) *lanes.Block { return (*lanes.Block)(d.rows[row:]) }
+
 // merge sets the lanes of a mask to those of values.
 func merge(l, values *lreg, mask uint32) {
 	if mask == allLanes {
 		*l = *values
 		return
 	}
-	for lane := range lanes(mask) {
+	for lane := range each(mask) {
 		l[lane] = values[lane]
 	}
 }
@@ -163,7 +218,7 @@ func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
 	if !ok {
 		return false
 	}
-	if a.lreg < writable {
+	if a.lreg < writable && !e.loadBlock(p, a.mod, a.lreg) {
 		l := &e.sfpu.l[a.lreg]
 		values := e.gather(p, wideMode(a.mod))
 		if e.fault != nil {
@@ -235,9 +290,7 @@ func (e *Engine) sfploadi(t *thread, a sfploadiArgs) bool {
 		return e.refuse(UndefinedBehavior, "mode %d", a.mod)
 	}
 	l := &e.sfpu.l[a.lreg]
-	for lane := range lanes(e.sfpu.enabled()) {
-		l[lane] = l[lane]&keep | v
-	}
+	lanes.Bits(l, l, 0, keep, v, e.sfpu.enabled())
 	return true
 }
 
@@ -258,9 +311,11 @@ func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
 	if !ok {
 		return false
 	}
-	values := e.sfpu.l[a.lreg]
-	e.encodeLanes(a.mod, &values)
-	e.scatter(p, wideMode(a.mod), &values, e.sfpu.enabled())
+	if !e.storeBlock(p, a.mod, a.lreg) {
+		values := e.sfpu.l[a.lreg]
+		e.encodeLanes(a.mod, &values)
+		e.scatter(p, wideMode(a.mod), &values, e.sfpu.enabled())
+	}
 	return e.advance(t, a.mode, false)
 }
 

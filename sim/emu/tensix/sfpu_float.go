@@ -1,20 +1,15 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+)
 
 // fp32One is 1 as fp32, signBit the sign of an fp32.
 const (
 	fp32One = 0x3F800000
 	signBit = 0x80000000
 )
-
-// arithmetic returns whose arithmetic the chip has.
-func (e *Engine) arithmetic() arith.Arch {
-	if e.wormhole {
-		return arith.Wormhole
-	}
-	return arith.Blackhole
-}
 
 // signs accepts the mode of a multiplication or addition, which on Blackhole flips the signs of operands.
 func (e *Engine) signs(mode, last uint32) bool {
@@ -44,15 +39,7 @@ func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) {
 // fmaLanes computes x times y plus z, with the signs of x and z flipped by bits 0 and 1 of the mode.
 func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
 	s := &e.sfpu
-	negateX, negateZ := mode&1 != 0, mode&2 != 0
-	enabled := s.enabled()
-	if enabled == allLanes {
-		e.arithmetic().FMALanes(&s.l[dst], x, y, z, negateX, negateZ)
-		return
-	}
-	var result lreg
-	e.arithmetic().FMALanes(&result, x, y, z, negateX, negateZ)
-	merge(&s.l[dst], &result, enabled)
+	e.chip.FMALanes(&s.l[dst], x, y, z, mode&1 != 0, mode&2 != 0, s.enabled())
 }
 
 func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
@@ -84,8 +71,8 @@ func (e *Engine) sfpmuli(t *thread, a sfpmuliArgs) bool {
 	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
 		return false
 	}
-	immediate := broadcast(a.imm << 16)
-	e.fmaLanes(a.dst, &immediate, &e.sfpu.l[a.dst], &lreg{}, 0)
+	s := &e.sfpu
+	e.fmaLanes(a.dst, s.constant(a.imm<<16), &s.l[a.dst], &s.l[lregZero], 0)
 	return true
 }
 
@@ -93,8 +80,8 @@ func (e *Engine) sfpaddi(t *thread, a sfpaddiArgs) bool {
 	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
 		return false
 	}
-	immediate, one := broadcast(a.imm<<16), broadcast(fp32One)
-	e.fmaLanes(a.dst, &immediate, &one, &e.sfpu.l[a.dst], 0)
+	s := &e.sfpu
+	e.fmaLanes(a.dst, s.constant(a.imm<<16), &s.l[lregOne], &s.l[a.dst], 0)
 	return true
 }
 
@@ -111,7 +98,7 @@ func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
 		slope[lane], offset[lane] = arith.LutCoefficient8(line>>8), arith.LutCoefficient8(line)
 	}
 	e.fmaLanes(a.lreg, &slope, &magnitude, &offset, 0)
-	for lane := range lanes(s.enabled()) {
+	for lane := range each(s.enabled()) {
 		s.l[a.lreg][lane] = s.l[a.lreg][lane]&^signBit | signs[lane]&signBit
 	}
 	return true
@@ -173,9 +160,15 @@ func (e *Engine) unary(dst, c uint32, f func(uint32) uint32) {
 		}
 		return
 	}
-	for lane := range lanes(enabled) {
+	for lane := range each(enabled) {
 		ld[lane] = f(lc[lane])
 	}
+}
+
+// bits sets a register to the bits keep of another one and the bits own of itself, and flips the bits flip of that.
+func (e *Engine) bits(dst, c, keep, own, flip uint32) {
+	s := &e.sfpu
+	lanes.Bits(&s.l[dst], &s.l[c], keep, own, flip, s.enabled())
 }
 
 // reserved refuses modes with bits that mean nothing.
@@ -193,15 +186,17 @@ func (e *Engine) sfpdivp2(t *thread, a sfpdivp2Args) bool {
 	if a.imm > 0x7F && a.imm < 0xF80 {
 		return e.refuse(NonContractualBehavior, "an exponent of %#x, which 8 bits don't hold", a.imm)
 	}
+	if a.mod == 0 {
+		e.bits(a.dst, a.c, 0x807FFFFF, 0, a.imm&0xFF<<23)
+		return true
+	}
 	s := &e.sfpu
 	lc, ld := &s.l[a.c], &s.l[a.dst]
-	for lane := range lanes(s.enabled()) {
+	for lane := range each(s.enabled()) {
 		v := lc[lane]
-		exponent := a.imm & 0xFF
-		if old := v >> 23 & 0xFF; a.mod == 1 && old == 0xFF {
-			exponent = old
-		} else if a.mod == 1 {
-			exponent = (old + a.imm) & 0xFF
+		exponent := v >> 23 & 0xFF
+		if exponent != 0xFF {
+			exponent = (exponent + a.imm) & 0xFF
 		}
 		ld[lane] = v&0x807FFFFF | exponent<<23
 	}
@@ -220,14 +215,8 @@ func (e *Engine) sfpexexp(t *thread, a sfpexexpArgs) bool {
 		bias = 0
 	}
 	s := &e.sfpu
-	lc, ld := &s.l[a.c], &s.l[a.dst]
 	enabled := s.enabled()
-	var negative uint32
-	for lane := range lanes(enabled) {
-		v := lc[lane]>>23&0xFF - bias
-		ld[lane] = v
-		negative |= v >> 31 << lane
-	}
+	negative := lanes.Exponents(&s.l[a.dst], &s.l[a.c], bias, enabled)
 	switch a.mod {
 	case 2:
 		s.cc.set(enabled, negative)
@@ -245,24 +234,8 @@ func (e *Engine) sfpexman(t *thread, a sfpexmanArgs) bool {
 	if a.mod == 1 {
 		hidden = 0
 	}
-	e.unary(a.dst, a.c, func(v uint32) uint32 { return v&0x7FFFFF | hidden })
+	e.bits(a.dst, a.c, 0x7FFFFF, 0, hidden)
 	return true
-}
-
-// combine replaces bits of a register's value from c by those of the register's own value.
-func (e *Engine) combine(dst, c uint32, f func(c, d uint32) uint32) {
-	s := &e.sfpu
-	lc, ld := &s.l[c], &s.l[dst]
-	enabled := s.enabled()
-	if enabled == allLanes {
-		for lane := range ld {
-			ld[lane] = f(lc[lane], ld[lane])
-		}
-		return
-	}
-	for lane := range lanes(enabled) {
-		ld[lane] = f(lc[lane], ld[lane])
-	}
 }
 
 func (e *Engine) sfpsetexp(t *thread, a sfpsetexpArgs) bool {
@@ -275,11 +248,11 @@ func (e *Engine) sfpsetexp(t *thread, a sfpsetexpArgs) bool {
 	const rest = 0x807FFFFF
 	switch a.mod {
 	case 0:
-		e.combine(a.dst, a.c, func(c, d uint32) uint32 { return c&rest | d&0xFF<<23 })
+		e.binary(a.dst, a.c, a.dst, func(c, d uint32) uint32 { return c&rest | d&0xFF<<23 })
 	case 1:
-		e.unary(a.dst, a.c, func(c uint32) uint32 { return c&rest | a.imm<<23 })
+		e.bits(a.dst, a.c, rest, 0, a.imm<<23)
 	case 2:
-		e.combine(a.dst, a.c, func(c, d uint32) uint32 { return c&rest | d&^rest })
+		e.bits(a.dst, a.c, rest, ^uint32(rest), 0)
 	}
 	return true
 }
@@ -289,11 +262,11 @@ func (e *Engine) sfpsetman(t *thread, a sfpsetmanArgs) bool {
 		return false
 	}
 	const rest = 0xFF800000
+	own := ^uint32(rest)
 	if a.mod == 1 { // the immediate, which is 0
-		e.unary(a.dst, a.c, func(c uint32) uint32 { return c & rest })
-	} else {
-		e.combine(a.dst, a.c, func(c, d uint32) uint32 { return c&rest | d&^rest })
+		own = 0
 	}
+	e.bits(a.dst, a.c, rest, own, 0)
 	return true
 }
 
@@ -302,13 +275,13 @@ func (e *Engine) sfpsetsgn(t *thread, a sfpsetsgnArgs) bool {
 		return false
 	}
 	if a.mod == 1 {
-		e.unary(a.dst, a.c, func(c uint32) uint32 { return c&^signBit | a.imm<<31 })
+		e.bits(a.dst, a.c, ^uint32(signBit), 0, a.imm<<31)
 		return true
 	}
 	if !e.zero("the immediate", a.imm) {
 		return false
 	}
-	e.combine(a.dst, a.c, func(c, d uint32) uint32 { return c&^signBit | d&signBit })
+	e.bits(a.dst, a.c, ^uint32(signBit), signBit, 0)
 	return true
 }
 
@@ -341,12 +314,10 @@ func (e *Engine) sfpstochrnd(t *thread, a sfpstochrndArgs) bool {
 		return false
 	}
 	s := &e.sfpu
-	for lane := range lanes(s.enabled()) {
-		s.random[lane] = nextRandom(s.random[lane]) // also where nothing is random
-	}
+	lanes.Random(&s.random, s.enabled()) // also where nothing is random
 	largest := [8]uint32{2: 255, 3: 127, 6: 65535, 7: 32767}[a.mod]
 	if a.mod == 1 {
-		e.unary(a.dst, a.c, arith.RoundBF16)
+		lanes.RoundBF16(&s.l[a.dst], &s.l[a.c], s.enabled())
 	} else {
 		e.unary(a.dst, a.c, func(v uint32) uint32 { return arith.RoundInteger(v, largest, a.mod&1 != 0) })
 	}

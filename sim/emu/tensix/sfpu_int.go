@@ -1,6 +1,10 @@
 package tensix
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+)
 
 func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 1, 2, 4, 5, 6, 8, 9, 10)) || !e.destination(a.dst) {
@@ -11,18 +15,10 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 	lc, ld := &s.l[a.c], &s.l[a.dst]
 	enabled := s.enabled()
 	var negative uint32
-	for lane := range lanes(enabled) {
-		v := lc[lane]
-		switch {
-		case a.mod&1 != 0:
-			v += immediate
-		case a.mod&2 != 0:
-			v -= ld[lane]
-		default:
-			v += ld[lane]
-		}
-		ld[lane] = v
-		negative |= v >> 31 << lane
+	if a.mod&1 != 0 {
+		negative = lanes.Add(ld, lc, s.constant(immediate), false, enabled)
+	} else {
+		negative = lanes.Add(ld, lc, ld, a.mod&2 != 0, enabled)
 	}
 	switch {
 	case a.mod&8 != 0:
@@ -31,18 +27,6 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 		s.cc.set(enabled, negative)
 	}
 	return true
-}
-
-// shift shifts left, or right by a negative amount; only the lower five bits of the distance count. Right shifts copy
-// the sign if arithmetic.
-func shift(v uint32, by int32, arithmetic bool) uint32 {
-	switch {
-	case by >= 0:
-		return v << (by & 31)
-	case arithmetic:
-		return uint32(int32(v) >> (-by & 31))
-	}
-	return v >> (-by & 31)
 }
 
 func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
@@ -57,17 +41,16 @@ func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
 	if !byImmediate && !e.zero("the immediate", a.imm) {
 		return false
 	}
-	immediate := int32(a.imm<<20) >> 20
-	e.combine(a.dst, a.c, func(c, d uint32) uint32 {
-		by := immediate
-		if !byImmediate {
-			by = int32(c)
-		}
-		if fromC {
-			d = c
-		}
-		return shift(d, by, arithmetic)
-	})
+	s := &e.sfpu
+	ld := &s.l[a.dst]
+	by, from := &s.l[a.c], ld
+	if fromC {
+		from = by
+	}
+	if byImmediate {
+		by = s.constant(uint32(int32(a.imm<<20) >> 20))
+	}
+	lanes.Shift(ld, from, by, arithmetic, s.enabled())
 	return true
 }
 
@@ -88,10 +71,7 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 		return e.refuse(UnsupportedFunctionality, "there is no LReg %d", a.imm)
 	}
 	s := &e.sfpu
-	lb, lc, ld := &s.l[a.imm], &s.l[a.c], &s.l[a.dst]
-	for lane := range lanes(s.enabled()) {
-		ld[lane] = shift(lb[lane], int32(lc[lane]), false)
-	}
+	lanes.Shift(&s.l[a.dst], &s.l[a.imm], &s.l[a.c], false, s.enabled())
 	return true
 }
 
@@ -99,7 +79,7 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	s := &e.sfpu
 	from := s.l[c] // a copy: dst may be c
-	for lane := range lanes(s.enabled()) {
+	for lane := range each(s.enabled()) {
 		var v uint32
 		switch {
 		case lane%rowLanes != 0:
@@ -123,40 +103,43 @@ func (e *Engine) second(mode, dst, immediate uint32) (b uint32, ok bool) {
 
 func (e *Engine) sfpand(t *thread, a sfpandArgs) bool {
 	b, ok := e.second(a.mod, a.dst, a.imm)
-	return ok && e.bitwise(a.dst, b, a.c, func(b, c uint32) uint32 { return b & c })
+	return ok && e.bitwise(a.dst, b, a.c, lanes.And)
 }
 
 func (e *Engine) sfpor(t *thread, a sfporArgs) bool {
 	b, ok := e.second(a.mod, a.dst, a.imm)
-	return ok && e.bitwise(a.dst, b, a.c, func(b, c uint32) uint32 { return b | c })
+	return ok && e.bitwise(a.dst, b, a.c, lanes.Or)
 }
 
 func (e *Engine) sfpxor(t *thread, a sfpxorArgs) bool {
-	return e.bitwise(a.dst, a.dst, a.c, func(b, c uint32) uint32 { return b ^ c })
+	return e.bitwise(a.dst, a.dst, a.c, lanes.Xor)
 }
 
 func (e *Engine) sfpnot(t *thread, a sfpnotArgs) bool {
-	return e.bitwise(a.dst, a.dst, a.c, func(_, c uint32) uint32 { return ^c })
+	if !e.destination(a.dst) {
+		return false
+	}
+	e.bits(a.dst, a.c, allBits, 0, allBits)
+	return true
 }
 
 // bitwise computes a register from two others.
-func (e *Engine) bitwise(dst, b, c uint32, f func(b, c uint32) uint32) bool {
+func (e *Engine) bitwise(dst, b, c uint32, f func(d, b, c *lreg, enabled uint32)) bool {
 	if !e.destination(dst) {
 		return false
 	}
 	s := &e.sfpu
+	f(&s.l[dst], &s.l[b], &s.l[c], s.enabled())
+	return true
+}
+
+// binary computes each lane of a register from those of two others.
+func (e *Engine) binary(dst, b, c uint32, f func(b, c uint32) uint32) {
+	s := &e.sfpu
 	lb, lc, ld := &s.l[b], &s.l[c], &s.l[dst]
-	enabled := s.enabled()
-	if enabled == allLanes {
-		for lane := range ld {
-			ld[lane] = f(lb[lane], lc[lane])
-		}
-		return true
-	}
-	for lane := range lanes(enabled) {
+	for lane := range each(s.enabled()) {
 		ld[lane] = f(lb[lane], lc[lane])
 	}
-	return true
 }
 
 func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
@@ -174,7 +157,7 @@ func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
 	lc, ld := &s.l[a.c], &s.l[a.dst]
 	enabled := s.enabled()
 	var nonzero uint32
-	for lane := range lanes(enabled) {
+	for lane := range each(enabled) {
 		v := lc[lane] & mask
 		ld[lane] = uint32(bits.LeadingZeros32(v))
 		if v != 0 {
@@ -199,7 +182,9 @@ func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
 	}
 	const mask = 1<<23 - 1
 	if a.mod == 1 {
-		return e.bitwise(a.dst, a.b, a.a, func(b, a uint32) uint32 { return uint32(uint64(a&mask) * uint64(b&mask) >> 23) })
+		e.binary(a.dst, a.b, a.a, func(b, a uint32) uint32 { return uint32(uint64(a&mask) * uint64(b&mask) >> 23) })
+	} else {
+		e.binary(a.dst, a.b, a.a, func(b, a uint32) uint32 { return a * b & mask })
 	}
-	return e.bitwise(a.dst, a.b, a.a, func(b, a uint32) uint32 { return a * b & mask })
+	return true
 }

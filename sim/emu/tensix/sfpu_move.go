@@ -1,6 +1,9 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+)
 
 // Instructions that move registers, and SFPCONFIG.
 
@@ -14,19 +17,17 @@ func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
 	s := &e.sfpu
 	switch a.mod {
 	case 0:
-		e.unary(a.dst, a.c, func(v uint32) uint32 { return v })
+		e.bits(a.dst, a.c, allBits, 0, 0)
 	case 1:
-		e.unary(a.dst, a.c, func(v uint32) uint32 { return v ^ signBit })
+		e.bits(a.dst, a.c, allBits, 0, signBit)
 	case 2: // all lanes
 		s.l[a.dst] = s.l[a.c]
 	case 8:
 		if a.c != lregZero {
 			return e.refuse(UnimplementedFunctionality, "mode 8 of LReg %d; LReg 9 is the random numbers", a.c)
 		}
-		for lane := range lanes(s.enabled()) {
-			s.l[a.dst][lane] = s.random[lane]
-			s.random[lane] = nextRandom(s.random[lane])
-		}
+		lanes.Bits(&s.l[a.dst], &s.random, allBits, 0, 0, s.enabled())
+		lanes.Random(&s.random, s.enabled())
 	}
 	return true
 }
@@ -40,7 +41,7 @@ func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
 	s := &e.sfpu
 	enabled := s.enabled()
 	old := s.l
-	for lane := range lanes(enabled) {
+	for lane := range each(enabled) {
 		row, column := lane/rowLanes, lane%rowLanes
 		for r := range 4 {
 			s.l[r][lane] = old[row][r*rowLanes+column]
@@ -64,11 +65,15 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "LReg %d and %d, while LReg 4 to 7 are the index of 0 to 3", a.c, a.dst)
 	}
 	reverse := s.laneConfig&laneReverseSwap != 0
-	if (a.mod == 1 || a.mod == 9) && !index && !reverse && s.enabled() == allLanes {
-		s.sort(a.c, a.dst, a.mod == 1)
+	if a.mod != 0 && !index {
+		if reverse {
+			minimum = ^minimum
+		}
+		s.sort(a.c, a.dst, s.enabled()&minimum)
+		s.sort(a.dst, a.c, s.enabled()&^minimum)
 		return true
 	}
-	for lane := range lanes(s.enabled()) {
+	for lane := range each(s.enabled()) {
 		c, d := s.l[a.c][lane], s.l[a.dst][lane]
 		if a.mod != 0 {
 			less := arith.TotalOrder(c) < arith.TotalOrder(d)
@@ -90,26 +95,20 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 	return true
 }
 
-// sort puts the smaller of two numbers into one register, of which the constants keep what they are, and the larger one into
-// the other, in all lanes: the smaller into d, or into c unless toD.
-func (s *sfpu) sort(c, d uint32, toD bool) {
-	lc, ld := s.l[c], s.l[d]
-	for lane := range lc {
-		x, y := lc[lane], ld[lane]
-		if arith.TotalOrder(x) < arith.TotalOrder(y) {
-			x, y = y, x
-		}
-		lc[lane], ld[lane] = x, y // the larger, the smaller
+// sort puts the greater of two numbers into c, and the other into d, in some lanes. Constants keep what they are.
+func (s *sfpu) sort(c, d, enabled uint32) {
+	if enabled == 0 {
+		return
 	}
-	if !toD {
-		lc, ld = ld, lc
+	lc, ld := &s.l[c], &s.l[d]
+	greater, less := lc, ld
+	if c >= writable {
+		greater = &s.scratch
 	}
-	if c < writable {
-		s.l[c] = lc
+	if d >= writable {
+		less = &s.scratch
 	}
-	if d < writable {
-		s.l[d] = ld
-	}
+	lanes.Sort(greater, less, lc, ld, enabled)
 }
 
 // swapOrder returns the lanes in which the destination of SFPSWAP gets the smaller of two numbers.

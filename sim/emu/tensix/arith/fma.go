@@ -13,13 +13,14 @@ func (a Arch) FMA(x, y, z uint32) uint32 {
 	return fmaWormhole(x, y, z)
 }
 
-// FMALanes computes x times y plus z in each lane, with the signs of x and z flipped as asked. The result may be one of the
-// operands.
-func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool) {
-	var out [32]uint32
-	todo := ^uint32(0)
+// FMALanes computes x times y plus z in the lanes of a mask, with the signs of x and z flipped as asked. The result may be one of
+// the operands.
+func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled uint32) {
+	todo := enabled
 	if haveAVX2() {
-		todo = a.fmaAVX2(&out, x, y, z, negateX, negateZ)
+		if todo = a.fmaAVX2(dst, x, y, z, negateX, negateZ, enabled); todo == 0 {
+			return
+		}
 	}
 	flipX, flipZ := uint32(0), uint32(0)
 	if negateX {
@@ -30,9 +31,8 @@ func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool) {
 	}
 	for ; todo != 0; todo &= todo - 1 {
 		lane := bits.TrailingZeros32(todo)
-		out[lane] = a.FMA(x[lane]^flipX, y[lane], z[lane]^flipZ)
+		dst[lane] = a.FMA(x[lane]^flipX, y[lane], z[lane]^flipZ)
 	}
-	*dst = out
 }
 
 // unpacked is an fp32 whose mantissa has its leading one at bit 23, unless it is zero.

@@ -37,7 +37,7 @@ func TestTheAssemblyKnowsTheLayoutOfItsOperands(t *testing.T) {
 		{factorKernel{}, map[string]uintptr{
 			"mask": 0, "upperShift": 8, "lowerShift": 16, "upperBits": 24, "lowerBits": 28, "lead": 32, "zero": 36,
 		}},
-		{fmaKernel{}, map[string]uintptr{"flipX": 0, "flipZ": 4, "lost": 8, "gradual": 12, "signed": 16}},
+		{fmaKernel{}, map[string]uintptr{"flipX": 0, "flipZ": 4, "signed": 8, "sticky": 12}},
 	} {
 		typ := reflect.TypeOf(c.v)
 		if diff := cmp.Diff(c.want, offsets(typ, 0, map[string]uintptr{})); diff != "" {

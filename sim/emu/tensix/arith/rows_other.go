@@ -21,6 +21,8 @@ func readBF16AVX2(values *Row, hi, lo *DstRow) {}
 
 func store16AVX2(l1 *byte, values *uint32, blocks int) {}
 
-func (a Arch) fmaAVX2(dst, x, y, z *[32]uint32, negateX, negateZ bool) (special uint32) { return 0 }
+func (a Arch) fmaAVX2(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled uint32) (special uint32) {
+	return 0
+}
 
 func sumInt8AVX2(sums *[16]int32, a *[16][16]int16, b *[16]twice) {}

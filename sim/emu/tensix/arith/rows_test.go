@@ -133,11 +133,18 @@ func TestLanesMultiplyAndAddAsOneByOne(t *testing.T) {
 	for _, chip := range chips {
 		for n := range uint64(3000) {
 			var x, y, z, got [32]uint32
-			negateX, negateZ := n&1 != 0, n&2 != 0
+			negateX, negateZ, enabled := n&1 != 0, n&2 != 0, ^uint32(0)
+			if n&4 != 0 {
+				enabled = uint32(n * 0x9E3779B9)
+			}
 			for lane := range x {
 				x[lane], y[lane], z[lane] = fmaCase(n<<8 | uint64(lane))
 			}
-			chip.FMALanes(&got, &x, &y, &z, negateX, negateZ)
+			ops := [4]*[32]uint32{&got, &x, &y, &z}
+			old := [4][32]uint32{got, x, y, z}
+			to := ops[n>>3&3]
+			chip.FMALanes(to, &x, &y, &z, negateX, negateZ, enabled)
+			got, x, y, z = *to, old[1], old[2], old[3]
 			for lane := range x {
 				vx, vz := x[lane], z[lane]
 				if negateX {
@@ -146,7 +153,11 @@ func TestLanesMultiplyAndAddAsOneByOne(t *testing.T) {
 				if negateZ {
 					vz ^= 0x80000000
 				}
-				if want := chip.FMA(vx, y[lane], vz); got[lane] != want {
+				want := chip.FMA(vx, y[lane], vz)
+				if enabled>>lane&1 == 0 {
+					want = old[n>>3&3][lane]
+				}
+				if got[lane] != want {
 					t.Fatalf("%v: %08x times %08x plus %08x: got %08x, want %08x", chip, vx, y[lane], vz, got[lane], want)
 				}
 			}

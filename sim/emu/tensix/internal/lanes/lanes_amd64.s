@@ -1,0 +1,472 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// Each function is the Go function of its name, eight lanes in a round. Y11 has the mask of lanes, shifted as rounds go on; DI
+// points to the result and CX counts rounds.
+
+// Bits of eight lanes, as shifts that bring them to the top.
+DATA laneShifts<>+0(SB)/8, $0x0000001E0000001F
+DATA laneShifts<>+8(SB)/8, $0x0000001C0000001D
+DATA laneShifts<>+16(SB)/8, $0x0000001A0000001B
+DATA laneShifts<>+24(SB)/8, $0x0000001800000019
+GLOBL laneShifts<>(SB), RODATA|NOPTR, $32
+
+// SPREAD copies a word to all of a vector.
+#define SPREAD(R, X, Y) \
+	VMOVD R, X          \
+	VPBROADCASTD X, Y
+
+// BLEND makes R what OLD has in lanes that are not enabled.
+#define BLEND(R, OLD, T) \
+	VPSLLVD laneShifts<>(SB), Y11, T \
+	VBLENDVPS T, R, OLD, R           \
+	VPSRLD $8, Y11, Y11
+
+#define BEGIN(mask) \
+	MOVL mask, AX             \
+	SPREAD(AX, X11, Y11)      \
+	VPCMPEQD Y15, Y15, Y15    \
+	MOVL $4, CX
+
+#define END \
+	DECL CX    \
+	JNE round
+
+// func bitsAVX2(d, c *Register, keep, own, flip, enabled uint32)
+TEXT ·bitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ d+0(FP), DI
+	MOVQ c+8(FP), SI
+	MOVL keep+16(FP), AX
+	SPREAD(AX, X12, Y12)
+	MOVL own+20(FP), AX
+	SPREAD(AX, X13, Y13)
+	MOVL flip+24(FP), AX
+	SPREAD(AX, X14, Y14)
+	BEGIN(enabled+28(FP))
+
+round:
+	VPAND (SI), Y12, Y0
+	VMOVDQU (DI), Y1
+	VPAND Y1, Y13, Y2
+	VPOR Y2, Y0, Y0
+	VPXOR Y14, Y0, Y0
+	BLEND(Y0, Y1, Y2)
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	END
+	VZEROUPPER
+	RET
+
+// LOGIC is the rounds of a function of the registers at SI and DX by one instruction.
+#define LOGIC(INSTRUCTION) \
+round:                         \
+	VMOVDQU (SI), Y0           \
+	INSTRUCTION (DX), Y0, Y0   \
+	VMOVDQU (DI), Y1           \
+	BLEND(Y0, Y1, Y2)          \
+	VMOVDQU Y0, (DI)           \
+	ADDQ $32, DI               \
+	ADDQ $32, SI               \
+	ADDQ $32, DX               \
+	END                        \
+	VZEROUPPER
+
+// func andAVX2(d, b, c *Register, enabled uint32)
+TEXT ·andAVX2(SB), NOSPLIT, $0-28
+	MOVQ d+0(FP), DI
+	MOVQ b+8(FP), SI
+	MOVQ c+16(FP), DX
+	BEGIN(enabled+24(FP))
+	LOGIC(VPAND)
+	RET
+
+// func orAVX2(d, b, c *Register, enabled uint32)
+TEXT ·orAVX2(SB), NOSPLIT, $0-28
+	MOVQ d+0(FP), DI
+	MOVQ b+8(FP), SI
+	MOVQ c+16(FP), DX
+	BEGIN(enabled+24(FP))
+	LOGIC(VPOR)
+	RET
+
+// func xorAVX2(d, b, c *Register, enabled uint32)
+TEXT ·xorAVX2(SB), NOSPLIT, $0-28
+	MOVQ d+0(FP), DI
+	MOVQ b+8(FP), SI
+	MOVQ c+16(FP), DX
+	BEGIN(enabled+24(FP))
+	LOGIC(VPXOR)
+	RET
+
+// func exponentsAVX2(d, c *Register, bias, enabled uint32) (negative uint32)
+TEXT ·exponentsAVX2(SB), NOSPLIT, $0-28
+	MOVQ d+0(FP), DI
+	MOVQ c+8(FP), SI
+	MOVL bias+16(FP), AX
+	SPREAD(AX, X12, Y12)
+	BEGIN(enabled+20(FP))
+	XORL R8, R8
+
+round:
+	VMOVDQU (SI), Y0
+	VPADDD Y0, Y0, Y0
+	VPSRLD $24, Y0, Y0
+	VPSUBD Y12, Y0, Y0
+	VMOVMSKPS Y0, AX
+	SHLL $24, AX
+	SHRL $8, R8
+	ORL AX, R8
+	VMOVDQU (DI), Y1
+	BLEND(Y0, Y1, Y2)
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	END
+	MOVL R8, negative+24(FP)
+	VZEROUPPER
+	RET
+
+// func shiftAVX2(d, c, by *Register, arithmetic bool, enabled uint32)
+TEXT ·shiftAVX2(SB), NOSPLIT, $0-32
+	MOVQ d+0(FP), DI
+	MOVQ c+8(FP), SI
+	MOVQ by+16(FP), DX
+	MOVBLZX arithmetic+24(FP), BX
+	BEGIN(enabled+28(FP))
+	VPSRLD $27, Y15, Y12 // 31
+	VPXOR Y14, Y14, Y14
+
+round:
+	VMOVDQU (DX), Y0
+	VMOVDQU (SI), Y1
+	VPAND Y12, Y0, Y2
+	VPSLLVD Y2, Y1, Y2
+	VPSUBD Y0, Y14, Y3
+	VPAND Y12, Y3, Y3
+	TESTL BX, BX
+	JNE arithmetic
+	VPSRLVD Y3, Y1, Y3
+	JMP shifted
+
+arithmetic:
+	VPSRAVD Y3, Y1, Y3
+
+shifted:
+	VBLENDVPS Y0, Y3, Y2, Y0
+	VMOVDQU (DI), Y1
+	BLEND(Y0, Y1, Y2)
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	END
+	VZEROUPPER
+	RET
+
+// func addAVX2(d, a, b *Register, minus bool, enabled uint32) (negative uint32)
+TEXT ·addAVX2(SB), NOSPLIT, $0-36
+	MOVQ d+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVBLZX minus+24(FP), AX
+	NEGL AX
+	SPREAD(AX, X12, Y12)
+	BEGIN(enabled+28(FP))
+	XORL R8, R8
+
+round:
+	VPXOR (DX), Y12, Y0
+	VPSUBD Y12, Y0, Y0
+	VPADDD (SI), Y0, Y0
+	VMOVMSKPS Y0, AX
+	SHLL $24, AX
+	SHRL $8, R8
+	ORL AX, R8
+	VMOVDQU (DI), Y1
+	BLEND(Y0, Y1, Y2)
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	END
+	MOVL R8, negative+32(FP)
+	VZEROUPPER
+	RET
+
+// ORDER returns in K what orders V, of sign and magnitude, as an integer.
+#define ORDER(V, K) \
+	VPSRAD $31, V, K \
+	VPSRLD $1, K, K  \
+	VPXOR V, K, K
+
+// func sortAVX2(greater, less, x, y *Register, enabled uint32)
+TEXT ·sortAVX2(SB), NOSPLIT, $0-36
+	MOVQ greater+0(FP), DI
+	MOVQ less+8(FP), R8
+	MOVQ x+16(FP), SI
+	MOVQ y+24(FP), DX
+	BEGIN(enabled+32(FP))
+
+round:
+	VMOVDQU (SI), Y0
+	VMOVDQU (DX), Y1
+	ORDER(Y0, Y2)
+	ORDER(Y1, Y3)
+	VPCMPGTD Y2, Y3, Y2
+	VPSLLVD laneShifts<>(SB), Y11, Y3
+	VPAND Y3, Y2, Y2
+	VPSRLD $8, Y11, Y11
+	VBLENDVPS Y2, Y1, Y0, Y3
+	VBLENDVPS Y2, Y0, Y1, Y4
+	VMOVDQU Y3, (DI)
+	VMOVDQU Y4, (R8)
+	ADDQ $32, DI
+	ADDQ $32, R8
+	ADDQ $32, SI
+	ADDQ $32, DX
+	END
+	VZEROUPPER
+	RET
+
+// func roundBF16AVX2(d, c *Register, enabled uint32)
+TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-20
+	MOVQ d+0(FP), DI
+	MOVQ c+8(FP), SI
+	BEGIN(enabled+16(FP))
+	VPXOR Y14, Y14, Y14
+	VPSRLD $24, Y15, Y13 // 255
+	VPSLLD $23, Y15, Y12 // sign and exponent
+	VPSRLD $31, Y15, Y10
+	VPSLLD $15, Y10, Y10 // half of what is cut off
+	VPSLLD $16, Y15, Y9
+
+round:
+	VMOVDQU (SI), Y0
+	VPADDD Y0, Y0, Y1
+	VPSRLD $24, Y1, Y1
+	VPADDD Y10, Y0, Y2
+	VPAND Y9, Y2, Y2
+	VPAND Y12, Y0, Y0
+	VPCMPEQD Y13, Y1, Y3
+	VPBLENDVB Y3, Y0, Y2, Y0
+	VPCMPEQD Y14, Y1, Y3
+	VPANDN Y0, Y3, Y0
+	VMOVDQU (DI), Y1
+	BLEND(Y0, Y1, Y2)
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	END
+	VZEROUPPER
+	RET
+
+// func randomAVX2(d *Register, enabled uint32)
+TEXT ·randomAVX2(SB), NOSPLIT, $0-12
+	MOVQ d+0(FP), DI
+	BEGIN(enabled+8(FP))
+
+round:
+	VMOVDQU (DI), Y0
+	VPSRLD $1, Y0, Y1
+	VPSRLD $21, Y0, Y2
+	VPSRLD $31, Y0, Y3
+	VPXOR Y2, Y3, Y3
+	VPXOR Y1, Y3, Y3
+	VPXOR Y0, Y3, Y3
+	VPXOR Y15, Y3, Y3
+	VPSLLD $31, Y3, Y3
+	VPOR Y1, Y3, Y3
+	BLEND(Y3, Y0, Y2)
+	VMOVDQU Y3, (DI)
+	ADDQ $32, DI
+	END
+	VZEROUPPER
+	RET
+
+// func testAVX2(c *Register) (negative, zero uint32)
+TEXT ·testAVX2(SB), NOSPLIT, $0-16
+	MOVQ c+0(FP), SI
+	MOVL $4, CX
+	VPXOR Y14, Y14, Y14
+	XORL R8, R8
+	XORL R9, R9
+
+round:
+	VMOVDQU (SI), Y0
+	VMOVMSKPS Y0, AX
+	VPCMPEQD Y14, Y0, Y0
+	VMOVMSKPS Y0, BX
+	SHLL $24, AX
+	SHRL $8, R8
+	ORL AX, R8
+	SHLL $24, BX
+	SHRL $8, R9
+	ORL BX, R9
+	ADDQ $32, SI
+	END
+	MOVL R8, negative+8(FP)
+	MOVL R9, zero+12(FP)
+	VZEROUPPER
+	RET
+
+// COLUMN makes X10 the shift that brings the data of a column to the upper halves, and back.
+#define COLUMN(column) \
+	MOVL column, AX \
+	ANDL $1, AX     \
+	XORL $1, AX     \
+	SHLL $4, AX     \
+	VMOVD AX, X10
+
+// MASKS makes Y12 the bits of fp32's exponent, Y13 those of its upper mantissa, Y14 the sign.
+#define MASKS \
+	VPSRLD $24, Y15, Y12 \
+	VPSLLD $23, Y12, Y12 \
+	VPSRLD $25, Y15, Y13 \
+	VPSLLD $16, Y13, Y13 \
+	VPSLLD $31, Y15, Y14
+
+// DECODE turns V as Dst holds it in the upper half.
+#define DECODE(V, T) \
+	VPSLLD $7, V, T  \
+	VPAND Y12, T, T  \
+	VPAND Y14, V, Y9 \
+	VPSRLD $8, V, V  \
+	VPAND Y13, V, V  \
+	VPOR T, V, V     \
+	VPOR Y9, V, V
+
+// func loadBF16AVX2(d *Register, from *Block, column, enabled uint32)
+TEXT ·loadBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ d+0(FP), DI
+	MOVQ from+8(FP), SI
+	COLUMN(column+16(FP))
+	BEGIN(enabled+20(FP))
+	MASKS
+
+round:
+	VMOVDQU (SI), Y0
+	VPSLLD X10, Y0, Y0
+	DECODE(Y0, Y1)
+	VMOVDQU (DI), Y1
+	BLEND(Y0, Y1, Y2)
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	END
+	VZEROUPPER
+	RET
+
+// func load32AVX2(d *Register, high, low *Block, column, enabled uint32)
+TEXT ·load32AVX2(SB), NOSPLIT, $0-32
+	MOVQ d+0(FP), DI
+	MOVQ high+8(FP), SI
+	MOVQ low+16(FP), DX
+	COLUMN(column+24(FP))
+	BEGIN(enabled+28(FP))
+	MASKS
+
+round:
+	VMOVDQU (SI), Y0
+	VPSLLD X10, Y0, Y0
+	DECODE(Y0, Y1)
+	VMOVDQU (DX), Y1
+	VPSLLD X10, Y1, Y1
+	VPSRLD $16, Y1, Y1
+	VPOR Y1, Y0, Y0
+	VMOVDQU (DI), Y1
+	BLEND(Y0, Y1, Y2)
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	END
+	VZEROUPPER
+	RET
+
+// ENCODE returns in R the upper half of V as Dst holds it, in the upper half.
+#define ENCODE(V, R, T) \
+	VPAND Y13, V, R  \
+	VPSLLD $8, R, R  \
+	VPAND Y12, V, T  \
+	VPSRLD $7, T, T  \
+	VPOR T, R, R     \
+	VPAND Y14, V, T  \
+	VPOR T, R, R
+
+// FLUSH makes denormals zero, if Y8 is all ones.
+#define FLUSH(V, T, Z) \
+	VPXOR Z, Z, Z      \
+	VPAND Y12, V, T    \
+	VPCMPEQD Z, T, T   \
+	VPAND Y8, T, T     \
+	VPSRLD $1, T, T    \
+	VPANDN V, T, V
+
+// PUT stores the upper halves of V to a column of the rows at P, in enabled lanes; K has those, and Y7 the other column's bits.
+#define PUT(P, V, K, OLD, T) \
+	VPSRLD X10, V, V          \
+	VMOVDQU P, OLD            \
+	VPAND Y7, OLD, T          \
+	VPOR T, V, V              \
+	VBLENDVPS K, V, OLD, V    \
+	VMOVDQU V, P
+
+// OTHERS makes Y7 the bits of the column that isn't stored to.
+#define OTHERS \
+	VPSLLD $16, Y15, Y7 \
+	VPSRLD X10, Y7, Y7  \
+	VPXOR Y15, Y7, Y7
+
+// func storeBF16AVX2(to *Block, c *Register, column, enabled uint32)
+TEXT ·storeBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), DI
+	MOVQ c+8(FP), SI
+	COLUMN(column+16(FP))
+	BEGIN(enabled+20(FP))
+	MASKS
+	OTHERS
+	VMOVDQA Y15, Y8
+
+round:
+	VMOVDQU (SI), Y0
+	FLUSH(Y0, Y1, Y2)
+	ENCODE(Y0, Y1, Y2)
+	VPSLLVD laneShifts<>(SB), Y11, Y3
+	VPSRLD $8, Y11, Y11
+	PUT((DI), Y1, Y3, Y4, Y5)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	END
+	VZEROUPPER
+	RET
+
+// func store32AVX2(high, low *Block, c *Register, flushed bool, column, enabled uint32)
+TEXT ·store32AVX2(SB), NOSPLIT, $0-36
+	MOVQ high+0(FP), DI
+	MOVQ low+8(FP), DX
+	MOVQ c+16(FP), SI
+	MOVBLZX flushed+24(FP), AX
+	NEGL AX
+	SPREAD(AX, X8, Y8)
+	COLUMN(column+28(FP))
+	BEGIN(enabled+32(FP))
+	MASKS
+	OTHERS
+
+round:
+	VMOVDQU (SI), Y0
+	FLUSH(Y0, Y1, Y2)
+	ENCODE(Y0, Y1, Y2)
+	VPSLLD $16, Y0, Y0
+	VPSLLVD laneShifts<>(SB), Y11, Y3
+	VPSRLD $8, Y11, Y11
+	PUT((DI), Y1, Y3, Y4, Y5)
+	PUT((DX), Y0, Y3, Y4, Y5)
+	ADDQ $32, DI
+	ADDQ $32, DX
+	ADDQ $32, SI
+	END
+	VZEROUPPER
+	RET
