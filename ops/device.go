@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise"
@@ -75,7 +77,8 @@ func (d *Device) ClearProgramCache(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
-	for key, x := range d.cache {
+	for _, key := range slices.Sorted(maps.Keys(d.cache)) { // the same order each time
+		x := d.cache[key]
 		if err := x.Release(ctx); err != nil && !errors.Is(err, reprise.ErrReleased) {
 			errs = append(errs, err)
 			continue

@@ -18,6 +18,8 @@ type Tensor struct {
 	plan  *planned        // of a tensor without a buffer
 	parts []*Tensor       // of a tensor on a mesh: those on all chips, this one included
 	freed bool            // guarded by d.mu
+
+	borrowed bool // buf is the caller's
 }
 
 // ID returns the tensor's number in graphs.
@@ -135,8 +137,8 @@ func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error
 		if err := h.check(); err != nil {
 			return nil, err
 		}
-		if s := t.geo.spec; !slices.Equal(h.Shape, s.Shape) || h.DType != s.DType {
-			return nil, fmt.Errorf("%w: host tensor %v of %v, device tensor %v of %v", ErrShape, h.Shape, h.DType, s.Shape, s.DType)
+		if err := h.fits(t.geo.spec); err != nil {
+			return nil, err
 		}
 		return nil, c.write(h, t)
 	})
@@ -189,6 +191,9 @@ func (t *Tensor) releaseLocked() error {
 		return nil
 	}
 	t.freed = true
+	if t.borrowed {
+		return nil
+	}
 	if t.buf != nil {
 		return t.buf.Release()
 	}

@@ -60,6 +60,10 @@ func (p *Pipeline) compile(ctx context.Context, input []byte) error {
 	if err != nil || !p.config.Trace {
 		return err
 	}
+	if p.stages.Run != nil {
+		p.trace, err = p.stages.Capture(ctx, p.config.Name)
+		return err
+	}
 	p.trace, err = p.ops.Capture(ctx, p.config.Name, func(_ context.Context, r *reprise.Recorder) error {
 		for _, x := range p.stages.Body {
 			if err := r.Run(x); err != nil {
@@ -116,7 +120,10 @@ func (p *Pipeline) checkStages() error {
 	if s == nil {
 		return errors.New("the model returned no stages")
 	}
-	if p.config.Trace && len(s.Body) == 0 {
+	if s.Run != nil && (len(s.Body) > 0 || p.config.Trace && s.Capture == nil) {
+		return errors.New("the model runs itself: it must have no body, and Capture to be recorded")
+	}
+	if p.config.Trace && s.Run == nil && len(s.Body) == 0 {
 		return fmt.Errorf("the model has no body to record: %w", reprise.ErrEmptyTrace)
 	}
 	if p.buffers.Input != nil && p.buffers.L1Input != nil && len(s.First) == 0 {

@@ -39,6 +39,10 @@ type Stages struct {
 	First []*reprise.Executable
 	// Body is the model; what a trace records.
 	Body []*reprise.Executable
+	// Run submits the model to queue 0, for a model whose operations load their programs themselves, as those of package ops do.
+	// Body is empty then. Capture records what Run submits as a trace of a name; it is needed for a trace only.
+	Run     func(ctx context.Context) error
+	Capture func(ctx context.Context, name string) (*reprise.Trace, error)
 	// Last writes the outputs. Only Last has to wait until the previous outputs have been read. If it is empty, Body waits.
 	Last []*reprise.Executable
 	// Outputs are what is read for each input; nil stands for those of the configuration.

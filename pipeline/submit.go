@@ -78,6 +78,7 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 		do.replay(p.trace)
 	} else {
 		do.run(p.ops, p.stages.Body)
+		do.call(p.stages.Run)
 	}
 	if two && len(p.stages.First) == 0 {
 		do.record(p.ops, p.consumed)
@@ -193,6 +194,12 @@ func (s *script) run(q *reprise.Queue, xs []*reprise.Executable) {
 		if s.err == nil {
 			s.err = q.Run(s.ctx, x)
 		}
+	}
+}
+
+func (s *script) call(f func(context.Context) error) {
+	if s.err == nil && f != nil {
+		s.err = f(s.ctx)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/observe"
@@ -30,7 +29,9 @@ type demoCmd struct {
 	Device string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
 	Input  string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
 	Batch  int    `help:"Images per batch." default:"128"`
-	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+	// Network is for people who want to see kernels of their own.
+	Network string `help:"Network: bfloat16, of operations on the engines; or integer, of kernels on the RISC-V cores." enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
+	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
 	// SaveTrace is for reprise trace.
 	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
 	Timeline  string `help:"Write what the host and each queue did to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
@@ -47,6 +48,7 @@ type demoCmd struct {
 type demoResult struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
+	Engine   string `json:"engine"` // that computes: tensix, or riscv of the integer network
 	Images   int    `json:"images"`
 	Batch    int    `json:"batch"`
 	Replays  int    `json:"replays"`
@@ -75,6 +77,7 @@ type demoResult struct {
 	Seconds     float64 `json:"seconds"`
 	OpenSeconds float64 `json:"open_seconds"`
 
+	network  string // its name
 	input    string // file that the images come from, if they aren't the embedded ones
 	bankSize uint64
 	samples  []sample
@@ -97,11 +100,12 @@ type mismatchError struct {
 	count         int
 	batch, index  int
 	how           string
-	got, expected [digits.Classes]int32
+	network       string
+	got, expected scores
 }
 
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf("%d results differ; the first is image %d of batch %d, %s: the device gave the scores %v, the integer network is defined to give %v", e.count, e.index, e.batch, e.how, e.got, e.expected)
+	return fmt.Sprintf("%d results differ; the first is image %d of batch %d, %s: the device gave the scores %v, the %s gives %v", e.count, e.index, e.batch, e.how, e.got, e.network, e.expected)
 }
 
 // Validate checks what can be checked without a device. Package kong calls it.
@@ -173,7 +177,7 @@ func (c *demoCmd) images(ctx context.Context) ([]digits.Image, int, error) {
 // When results differ it returns both the measurements and a *mismatchError.
 func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *demoResult, err error) {
 	start := time.Now()
-	net, err := digits.Trained()
+	net, err := trained(c.Network)
 	if err != nil {
 		return nil, err
 	}
@@ -195,9 +199,10 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 
 	r := &demoRun{
 		// A larger batch would only be padding.
-		dev: dev, net: net, bar: bar, room: min(c.Batch, len(images)), batches: slices.Collect(slices.Chunk(images, c.Batch)),
-		check: checker{net: net},
+		dev: dev, ops: ops.New(dev), net: net, bar: bar, room: min(c.Batch, len(images)), batches: slices.Collect(slices.Chunk(images, c.Batch)),
+		check: checker{network: net.name()},
 	}
+	defer func() { err = errors.Join(err, r.ops.Release(context.WithoutCancel(ctx))) }()
 	listened := func() error { return nil }
 	if c.Timeline != "" {
 		line, err := observe.StartTimeline(ctx, dev)
@@ -214,35 +219,32 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	}
 	if c.Graph != "" {
 		// Also after an error: it shows how far the network got.
-		capture := ops.New(dev).BeginCapture(graph.Config{StackTraces: true, BufferPages: true, OperationBuffers: true})
+		capture := r.ops.BeginCapture(graph.Config{StackTraces: true, BufferPages: true, OperationBuffers: true})
 		defer func() {
 			_, end := capture.EndToFile(c.Graph)
 			err = errors.Join(err, end)
 		}()
 	}
 	res = &demoResult{
-		Device: c.Device, Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
-		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), input: c.Input, TimelineFile: c.Timeline, GraphFile: c.Graph,
+		Device: c.Device, Arch: dev.Arch().String(), Engine: net.engine(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
+		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), network: net.name(), input: c.Input, TimelineFile: c.Timeline, GraphFile: c.Graph,
 	}
 
-	eager := make([][][digits.Classes]int32, len(r.batches))
-	times, err := r.pass(ctx, "eager", false, func(i int, scores [][digits.Classes]int32) {
-		eager[i] = scores
-		r.check.compare(i, "run eagerly", r.batches[i], scores)
+	expected := make([][]scores, len(r.batches))
+	eager, err := r.pass(ctx, "eager", false, func(i int, got []scores) {
+		expected[i] = net.forward(dev.Arch(), r.batches[i])
+		r.check.compare(i, "run eagerly", got, expected[i])
 	}, nil)
 	if err != nil {
 		return nil, err
 	}
-	res.EagerNs = median(times)
+	res.EagerNs, res.Programs, res.Cores, res.EagerBytes = median(eager.times), eager.programs, eager.cores, eager.bytes
 
 	correct := 0
-	times, err = r.pass(ctx, "replay", true, func(i int, scores [][digits.Classes]int32) {
-		r.check.compare(i, "replayed", r.batches[i], scores)
+	replay, err := r.pass(ctx, "replay", true, func(i int, got []scores) {
+		r.check.compare(i, "replayed", got, expected[i])
 		for j, m := range r.batches[i] {
-			if scores[j] != eager[i][j] {
-				r.check.differ(i, j, "replayed after the eager run gave something else", scores[j], eager[i][j])
-			}
-			said := digits.Best(scores[j])
+			said := got[j].best()
 			if i*c.Batch+j < measured {
 				if said == m.Label {
 					correct++
@@ -250,13 +252,13 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 				res.sample(m, said)
 			}
 		}
-	}, func(trace *reprise.Trace, dep *deploy.Deployment) error {
-		return errors.Join(listened(), c.inspect(ctx, res, dev, trace, dep))
+	}, func(trace *reprise.Trace, on deployed) error {
+		return errors.Join(listened(), c.inspect(ctx, res, dev, trace, on))
 	})
 	if err != nil {
 		return nil, err
 	}
-	res.ReplayNs = median(times)
+	res.ReplayNs = median(replay.times)
 	res.Accuracy = float64(correct) / float64(measured)
 	mem := dev.Memory(allocator.Trace)
 	res.TraceAfter = mem.Allocated * uint64(mem.Banks)
@@ -266,11 +268,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 }
 
 // inspect records the properties of the trace and its programs, and saves the trace to a file if asked to.
-func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Device, trace *reprise.Trace, dep *deploy.Deployment) (err error) {
-	res.Cores, res.Programs = dep.Layers()[0].Cores(), len(dep.Layers())
-	for _, x := range dep.Layers() {
-		res.EagerBytes += x.CommandBytes()
-	}
+func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
 	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.Parts()[0].ReplayBytes
 	for _, step := range trace.Parts()[0].Steps {
 		res.TraceCommands += step.Size
@@ -287,7 +285,7 @@ func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Dev
 	}
 	if c.SaveTrace != "" {
 		// replayAllocs has replayed the last batch again, so the results are still its own.
-		if err := saveTrace(ctx, c.SaveTrace, trace, dep); err != nil {
+		if err := saveTrace(ctx, c.SaveTrace, trace, on); err != nil {
 			return err
 		}
 		res.TraceFile = c.SaveTrace
@@ -296,13 +294,9 @@ func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Dev
 }
 
 // saveTrace saves the trace to a file, with the buffers that a replay fills as results and all others as data.
-func saveTrace(ctx context.Context, path string, t *reprise.Trace, dep *deploy.Deployment) error {
-	var results []*reprise.Buffer
-	for i := range dep.Layers() {
-		results = append(results, dep.Pages(i+1))
-	}
+func saveTrace(ctx context.Context, path string, t *reprise.Trace, on deployed) error {
 	return save(ctx, "--save-trace", path, func(w io.Writer) error {
-		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(results...))
+		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(on.results...))
 	})
 }
 
@@ -334,25 +328,21 @@ func median(t []time.Duration) int64 {
 	return s[len(s)/2].Nanoseconds()
 }
 
-// checker compares a device's scores with those of the network on the host.
+// checker compares a device's scores with those that the host computed.
 type checker struct {
-	net        *digits.Network
+	network    string
 	mismatches int
 	first      *mismatchError
 }
 
-func (c *checker) compare(batch int, how string, images []digits.Image, scores [][digits.Classes]int32) {
-	for i, m := range images {
-		if want := c.net.Forward(m.Pixels); scores[i] != want {
-			c.differ(batch, i, how, scores[i], want)
+func (c *checker) compare(batch int, how string, got, expected []scores) {
+	for i, want := range expected {
+		if !want.same(got[i]) {
+			c.mismatches++
+			if c.first == nil {
+				c.first = &mismatchError{batch: batch, index: i, how: how, network: c.network, got: got[i], expected: want}
+			}
 		}
-	}
-}
-
-func (c *checker) differ(batch, index int, how string, got, want [digits.Classes]int32) {
-	c.mismatches++
-	if c.first == nil {
-		c.first = &mismatchError{batch: batch, index: index, how: how, got: got, expected: want}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,42 +21,41 @@ import (
 )
 
 // A device that computes one score of one image wrongly can't go unnoticed: the checker compares with the network on
-// the host, names the first difference, and makes the demo fail.
+// the host, names the first difference, and makes the demo fail. A zero of the other sign is a difference.
 func TestCheckerFindsOneCorruptedScore(t *testing.T) {
-	net, err := digits.Trained()
-	if err != nil {
-		t.Fatal(err)
-	}
 	images, err := digits.Images()
 	if err != nil {
 		t.Fatal(err)
 	}
-	images = images[:20]
-	var scores [][digits.Classes]int32
-	for _, m := range images {
-		scores = append(scores, net.Forward(m.Pixels))
-	}
-	c := checker{net: net}
-	c.compare(0, "replayed", images, scores)
-	if err := c.err(); err != nil || c.mismatches != 0 {
-		t.Errorf("scores of the network itself: %d mismatches, %v", c.mismatches, err)
-	}
+	for _, name := range []string{"bfloat16", "integer"} {
+		net, err := trained(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected := net.forward(chip.Blackhole, images[:20])
+		got := slices.Clone(expected)
+		c := checker{network: net.name()}
+		c.compare(0, "replayed", got, expected)
+		if err := c.err(); err != nil || c.mismatches != 0 {
+			t.Errorf("scores of the network itself: %d mismatches, %v", c.mismatches, err)
+		}
 
-	want := scores[7]
-	scores[7][3]++
-	scores[11][0] = -scores[11][0] - 1
-	c.compare(4, "replayed", images, scores)
-	var wrong *mismatchError
-	if err := c.err(); !errors.As(err, &wrong) {
-		t.Fatalf("two corrupted scores: %v", err)
-	}
-	got := [...]any{wrong.count, wrong.batch, wrong.index, wrong.how, wrong.got, wrong.expected}
-	if diff := cmp.Diff([...]any{2, 4, 7, "replayed", scores[7], want}, got); diff != "" {
-		t.Errorf("mismatch (-want +got):\n%s", diff)
-	}
-	for _, part := range []string{"2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(scores[7]), fmt.Sprint(want)} {
-		if !strings.Contains(wrong.Error(), part) {
-			t.Errorf("%q doesn't say %q", wrong, part)
+		expected[11][0] = 0
+		got[7][3]++
+		got[11][0] = math.Copysign(0, -1)
+		c.compare(4, "replayed", got, expected)
+		var wrong *mismatchError
+		if err := c.err(); !errors.As(err, &wrong) {
+			t.Fatalf("two corrupted scores: %v", err)
+		}
+		what := [...]any{wrong.count, wrong.batch, wrong.index, wrong.how, wrong.got, wrong.expected}
+		if diff := cmp.Diff([...]any{2, 4, 7, "replayed", got[7], expected[7]}, what); diff != "" {
+			t.Errorf("mismatch (-want +got):\n%s", diff)
+		}
+		for _, part := range []string{"2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), fmt.Sprint(expected[7]), net.name()} {
+			if !strings.Contains(wrong.Error(), part) {
+				t.Errorf("%q doesn't say %q", wrong, part)
+			}
 		}
 	}
 }
@@ -72,8 +73,8 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"nothing wrong", t.Context(), nil, exitOK, ""},
 		{
-			"a mismatch", t.Context(), &mismatchError{count: 1, how: "replayed"}, exitFailed,
-			"reprise: 1 results differ; the first is image 0 of batch 0, replayed: the device gave the scores [0 0 0 0 0 0 0 0 0 0], the integer network is defined to give [0 0 0 0 0 0 0 0 0 0]\n",
+			"a mismatch", t.Context(), &mismatchError{count: 1, how: "replayed", network: "integer network"}, exitFailed,
+			"reprise: 1 results differ; the first is image 0 of batch 0, replayed: the device gave the scores [0 0 0 0 0 0 0 0 0 0], the integer network gives [0 0 0 0 0 0 0 0 0 0]\n",
 		},
 		{"an error of package reprise", t.Context(), errors.New("reprise: wait for queue: the device is closed"), exitFailed, "reprise: wait for queue: the device is closed\n"},
 		{"interrupted", interrupted, errors.New("whatever broke then"), exitInterrupted, "reprise: ended: interrupt signal received\n"},

@@ -35,7 +35,7 @@ func (r *demoResult) print(w io.Writer) error {
 		which = "images of " + r.input
 	}
 	fmt.Fprintf(&b, "accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
-	fmt.Fprintf(&b, "checked   %d replays and as many eager runs, bit for bit against the integer network: %d mismatches\n\n", r.Replays, r.Mismatches)
+	fmt.Fprintf(&b, "checked   %d replays and as many eager runs, bit for bit against the %s: %d mismatches\n\n", r.Replays, r.network, r.Mismatches)
 	fmt.Fprintf(&b, "          %14s %14s\n", "eager", "replay")
 	fmt.Fprintf(&b, "host time %14s %14s   to submit a batch, median\n", nanoseconds(r.EagerNs), nanoseconds(r.ReplayNs))
 	fmt.Fprintf(&b, "commands  %14s %14s   sent per batch\n", humanize.Comma(int64(r.EagerBytes))+" B", humanize.Comma(int64(r.ReplayBytes))+" B")

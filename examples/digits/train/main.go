@@ -20,6 +20,7 @@ import (
 func main() {
 	o := defaults()
 	out := flag.String("o", "examples/digits/weights.bin", "file to write")
+	tensors := flag.String("tensors", "examples/digits/convnet/weights.safetensors", "file to write for the network in bfloat16")
 	cv := flag.Bool("cv", false, "cross-validate inside the training part and write nothing")
 	flag.Uint64Var(&o.seed, "seed", o.seed, "of initial weights, order and augmentation")
 	flag.IntVar(&o.epochs, "epochs", o.epochs, "passes over the training part")
@@ -34,7 +35,7 @@ func main() {
 		if *cv {
 			return validate(os.Stdout, o)
 		}
-		return write(os.Stdout, *out, o)
+		return write(os.Stdout, *out, *tensors, o)
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "train:", err)
@@ -42,19 +43,27 @@ func main() {
 	}
 }
 
-// write trains on the training part, writes the file and reports.
-func write(w io.Writer, path string, o options) error {
+// write trains on the training part, writes the files of the two networks and reports.
+func write(w io.Writer, path, tensors string, o options) error {
 	images, err := digits.Images()
 	if err != nil {
 		return err
 	}
 	training, heldOut := digits.Split(images)
-	n, err := quantise(train(training, o), training)
+	m := train(training, o)
+	n, err := quantise(m, training)
 	if err != nil {
 		return err
 	}
 	b := n.Encode()
 	if err := os.WriteFile(path, b, 0o644); err != nil {
+		return err
+	}
+	c, err := bfloat(m)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(tensors, c.Encode(), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "wrote %s, %d bytes\n", path, len(b))

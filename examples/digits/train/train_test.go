@@ -17,20 +17,23 @@ func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine, and slow under the race detector")
 	}
-	path := filepath.Join(t.TempDir(), "weights.bin")
-	if err := write(io.Discard, path, defaults()); err != nil {
+	dir := t.TempDir()
+	files := map[string]string{filepath.Join(dir, "weights.bin"): "../weights.bin", filepath.Join(dir, "tensors"): "../convnet/weights.safetensors"}
+	if err := write(io.Discard, filepath.Join(dir, "weights.bin"), filepath.Join(dir, "tensors"), defaults()); err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile("../weights.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%d bytes that differ from the %d of weights.bin; run go run ./examples/digits/train", len(got), len(want))
+	for made, committed := range files {
+		got, err := os.ReadFile(made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(committed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d bytes that differ from the %d of %s; run go run ./examples/digits/train", len(got), len(want), committed)
+		}
 	}
 }
 

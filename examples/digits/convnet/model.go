@@ -1,0 +1,152 @@
+package convnet
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// Model is a network on a device, for a fixed number of images. Its tensors are in DRAM, in tiles of bfloat16, and its operations
+// run on the engines.
+type Model struct {
+	dev    *ops.Device
+	net    *Network
+	images int
+	input  *ops.Tensor
+	layers []layer
+}
+
+// layer is a layer's tensors on the device.
+type layer struct{ weights, bias, out *ops.Tensor }
+
+// InputSpec returns the spec of the input for a number of images: a row for each position, image after image.
+func (n *Network) InputSpec(images int) ops.Spec {
+	l := &n.Layers[0]
+	return tiles(images*l.Height*l.Width, l.In)
+}
+
+// tiles returns the spec of a matrix.
+func tiles(rows, columns int) ops.Spec {
+	return ops.Spec{Shape: []int{1, 1, rows, columns}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
+}
+
+// Load allocates the tensors, and writes the weights. The input is a tensor of the spec of [Network.InputSpec], which the caller
+// deallocates. After an error nothing stays allocated.
+func Load(ctx context.Context, d *ops.Device, n *Network, images int, input *ops.Tensor) (*Model, error) {
+	m := &Model{dev: d, net: n, images: images, input: input}
+	for i := range n.Layers {
+		l, err := m.load(ctx, &n.Layers[i])
+		m.layers = append(m.layers, l)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("convnet: load %s: %w", n.Layers[i].Name, err), m.Close(ctx))
+		}
+	}
+	return m, nil
+}
+
+func (m *Model) load(ctx context.Context, l *Layer) (out layer, err error) {
+	if l.Kind != Pool {
+		if out.weights, err = m.put(ctx, l.Weights, l.In, l.Out); err != nil {
+			return out, err
+		}
+		if out.bias, err = m.put(ctx, l.Bias, 1, l.Out); err != nil {
+			return out, err
+		}
+	}
+	out.out, err = m.dev.Empty(ctx, tiles(m.images*l.OutHeight()*l.OutWidth(), l.Out))
+	return out, err
+}
+
+// put writes a matrix to a new tensor.
+func (m *Model) put(ctx context.Context, v []BFloat16, rows, columns int) (*ops.Tensor, error) {
+	h, err := host(v, rows, columns)
+	if err != nil {
+		return nil, err
+	}
+	return m.dev.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM))
+}
+
+func host(v []BFloat16, rows, columns int) (*ops.Host, error) {
+	floats := make([]float32, len(v))
+	for i, x := range v {
+		floats[i] = x.Float()
+	}
+	return ops.NewHost([]int{1, 1, rows, columns}, ops.BFloat16, floats)
+}
+
+// Run runs the network on what is in the input. In a function that ops.Device.Capture calls, it records the network.
+func (m *Model) Run(ctx context.Context) error {
+	x := m.input
+	for i := range m.layers {
+		l, t := &m.net.Layers[i], m.layers[i]
+		opts := []ops.OpOption{ops.Into(t.out)}
+		if l.ReLU {
+			opts = append(opts, ops.WithActivation(ops.ReLU))
+		}
+		if _, err := m.dev.Linear(ctx, x, t.weights, t.bias, opts...); err != nil {
+			return fmt.Errorf("convnet: run %s: %w", l.Name, err)
+		}
+		x = t.out
+	}
+	return nil
+}
+
+// Results returns the result of each layer, that of the last one being the scores.
+func (m *Model) Results() []*ops.Tensor {
+	var all []*ops.Tensor
+	for _, l := range m.layers {
+		all = append(all, l.out)
+	}
+	return all
+}
+
+// Close deallocates the weights and the results. A trace holds their memory until it is released. A second Close does nothing.
+func (m *Model) Close(context.Context) error {
+	var errs []error
+	for _, l := range m.layers {
+		for _, t := range []*ops.Tensor{l.weights, l.bias, l.out} {
+			if t != nil {
+				errs = append(errs, m.dev.Deallocate(t))
+			}
+		}
+	}
+	m.layers = nil
+	return errors.Join(errs...)
+}
+
+// EncodeImages returns the content of the input's buffer for images, and zeros for the rest of so many.
+func (n *Network) EncodeImages(images []digits.Image, room int) ([]byte, error) {
+	s := n.InputSpec(room)
+	v := make([]BFloat16, 0, room*digits.Pixels)
+	for _, m := range images {
+		p := Pixels(m)
+		v = append(v, p[:]...)
+	}
+	h, err := host(append(v, make([]BFloat16, room*digits.Pixels-len(v))...), s.Shape[2], s.Shape[3])
+	if err != nil {
+		return nil, err
+	}
+	return s.Encode(h)
+}
+
+// DecodeScores returns the scores of so many images in the content of the buffer of scores.
+func (n *Network) DecodeScores(pages []byte, images int) ([]Scores, error) {
+	l := &n.Layers[len(n.Layers)-1]
+	h, err := tiles(images*l.OutHeight()*l.OutWidth(), l.Out).Decode(pages)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Scores, images)
+	for i := range out {
+		for k := range out[i] {
+			at := 2 * (i*digits.Classes + k)
+			out[i][k] = BFloat16(binary.LittleEndian.Uint16(h.Data[at:]))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,132 @@
+// Package reference computes on the host what the engines of a chip answer for the network of package convnet, bit for bit: how
+// tiles are unpacked, what the matrix unit adds up in which order and how it rounds, what the vector unit does to a sum, and how
+// the packer rounds it to bfloat16. It runs nothing on a device.
+package reference
+
+import (
+	"encoding/binary"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/digits/convnet"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// matrix is a matrix of bfloat16, row by row.
+type matrix struct {
+	rows, columns int
+	v             []convnet.BFloat16
+}
+
+func newMatrix(rows, columns int) matrix {
+	return matrix{rows, columns, make([]convnet.BFloat16, rows*columns)}
+}
+
+// at returns an element; outside of the matrix it is 0.
+func (m *matrix) at(row, column int) convnet.BFloat16 {
+	if row >= m.rows || column >= m.columns {
+		return 0
+	}
+	return m.v[row*m.columns+column]
+}
+
+// tile returns the tile at a row and a column as it is in L1.
+func (m *matrix) tile(row, column int) []byte {
+	l1 := make([]byte, arith.BF16.TileBytes())
+	for i := range arith.TileSide {
+		for k := range arith.TileSide {
+			binary.LittleEndian.PutUint16(l1[2*arith.FaceOrder(i, k):], uint16(m.at(row+i, column+k)))
+		}
+	}
+	return l1
+}
+
+// engine is the engine of a chip.
+type engine struct{ arch arith.Arch }
+
+// Scores returns the scores of images, as a chip of an architecture computes them.
+func Scores(a chip.Arch, n *convnet.Network, images []digits.Image) []convnet.Scores {
+	e := engine{arith.Wormhole}
+	if a == chip.Blackhole {
+		e.arch = arith.Blackhole
+	}
+	l := &n.Layers[0]
+	x := matrix{len(images) * l.Height * l.Width, l.In, nil}
+	for _, m := range images {
+		p := convnet.Pixels(m)
+		x.v = append(x.v, p[:]...)
+	}
+	for i := range n.Layers {
+		x = e.layer(&n.Layers[i], x)
+	}
+	out := make([]convnet.Scores, len(images))
+	for i := range out {
+		copy(out[i][:], x.v[i*digits.Classes:])
+	}
+	return out
+}
+
+// layer returns the result of a layer.
+func (e engine) layer(l *convnet.Layer, x matrix) matrix {
+	return e.linear(x, matrix{l.In, l.Out, l.Weights}, matrix{1, l.Out, l.Bias}, l.ReLU)
+}
+
+// linear returns x times w plus a bias for each row. The bias is one more step of the inner dimension: a tile with ones in its
+// first column times the bias in the first row of a tile.
+func (e engine) linear(x, w, bias matrix, relu bool) matrix {
+	ones := newMatrix(arith.TileSide, arith.TileSide)
+	for i := range ones.rows {
+		ones.v[i*ones.columns] = convnet.Round(1)
+	}
+	left := e.unpack(&ones, 0, 0)
+	out := newMatrix(x.rows, w.columns)
+	for column := 0; column < w.columns; column += arith.TileSide {
+		right := e.unpack(&bias, 0, column)
+		var inner []*arith.SrcTile
+		for k := 0; k < w.rows; k += arith.TileSide {
+			inner = append(inner, e.unpack(&w, k, column))
+		}
+		for row := 0; row < x.rows; row += arith.TileSide {
+			m := arith.Math{Arch: e.arch, A: arith.BF16, B: arith.BF16, Wide: true}
+			var dst arith.DstTile
+			for k, t := range inner {
+				m.MatmulTile(&dst, e.unpack(&x, row, k*arith.TileSide), t, arith.HiFi4)
+			}
+			m.MatmulTile(&dst, left, right, arith.HiFi4)
+			if relu {
+				rectify(&dst)
+			}
+			out.pack(row, column, &dst)
+		}
+	}
+	return out
+}
+
+// unpack returns the tile at a row and a column as it is in SrcA or SrcB.
+func (e engine) unpack(m *matrix, row, column int) *arith.SrcTile {
+	var t arith.SrcTile
+	(&arith.Unpack{Arch: e.arch, In: arith.BF16, Out: arith.BF16}).Tile(&t, m.tile(row, column))
+	return &t
+}
+
+// rectify replaces what is below zero in a tile of Dst by zero, as the vector unit does.
+func rectify(dst *arith.DstTile) {
+	for i := range dst.Hi {
+		for k := range dst.Hi[i] {
+			if v := arith.DecodeDst32(uint32(dst.Hi[i][k])<<16 | uint32(dst.Lo[i][k])); arith.TotalOrder(v) <= 0 {
+				dst.Hi[i][k], dst.Lo[i][k] = 0, 0
+			}
+		}
+	}
+}
+
+// pack stores a tile of Dst at a row and a column.
+func (m *matrix) pack(row, column int, dst *arith.DstTile) {
+	l1 := make([]byte, arith.BF16.TileBytes())
+	(&arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: true}).Tile(l1, dst)
+	for i := range min(arith.TileSide, m.rows-row) {
+		for k := range min(arith.TileSide, m.columns-column) {
+			m.v[(row+i)*m.columns+column+k] = convnet.BFloat16(binary.LittleEndian.Uint16(l1[2*arith.FaceOrder(i, k):]))
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+)
+
+// BufferConfig returns the configuration of a buffer for a tensor with this spec. The error wraps [ErrShape], [ErrDataType] or
+// [ErrMemory].
+func (s Spec) BufferConfig(name string) (reprise.BufferConfig, error) {
+	g, err := s.geometry()
+	if err != nil {
+		return reprise.BufferConfig{}, fmt.Errorf("ops: buffer configuration: %w", err)
+	}
+	return g.config(name), nil
+}
+
+// Encode returns the content of the buffer of a tensor with this spec: the pages of the host tensor's elements, with zeros in the
+// padding of tiles. The error wraps [ErrShape] or [ErrDataType] unless both have the same shape and data type.
+func (s Spec) Encode(h *Host) ([]byte, error) {
+	g, err := s.geometry()
+	if err == nil {
+		err = h.check()
+	}
+	if err == nil {
+		err = h.fits(s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ops: encode: %w", err)
+	}
+	return g.encode(h.Data), nil
+}
+
+// Decode is the inverse of [Spec.Encode]: the host tensor of a buffer's content. The error wraps [ErrShape] if that doesn't have
+// the size of the tensor.
+func (s Spec) Decode(pages []byte) (*Host, error) {
+	g, err := s.geometry()
+	if want := 0; err == nil {
+		if want = g.pages * g.pageBytes; len(pages) != want {
+			err = fmt.Errorf("%w: %d B are not the %d B of %v", ErrShape, len(pages), want, s)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ops: decode: %w", err)
+	}
+	return &Host{Shape: s.clone().Shape, DType: s.DType, Data: g.decode(pages)}, nil
+}
+
+// FromBuffer returns a tensor whose elements are in a buffer that the caller allocated, by [Spec.BufferConfig], and that the caller
+// releases: [Device.Deallocate] only ends the use of the tensor. The tensor is interleaved. The error wraps [ErrWrongDevice], or
+// [ErrMemory] if the buffer has other pages.
+func (d *Device) FromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
+	t, err := d.fromBuffer(b, s)
+	if err != nil {
+		return nil, &opError{"ttnn::from_buffer", err}
+	}
+	return t, nil
+}
+
+func (d *Device) fromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
+	g, err := s.geometry()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case b == nil:
+		return nil, fmt.Errorf("%w: the buffer is nil", ErrMemory)
+	case b.Device() != d.dev:
+		return nil, fmt.Errorf("buffer %q: %w", b.Name(), ErrWrongDevice)
+	case g.sharding != nil || b.Layout() != allocator.Interleaved:
+		return nil, fmt.Errorf("%w: a sharded tensor: want an interleaved one", ErrMemory)
+	case b.Kind() != s.Memory.Kind || b.PageSize() != g.pageBytes || b.Pages() != g.pages:
+		return nil, fmt.Errorf("%w: buffer %q has %d pages of %d B in %v, the tensor %d of %d B in %v: see Spec.BufferConfig",
+			ErrMemory, b.Name(), b.Pages(), b.PageSize(), b.Kind(), g.pages, g.pageBytes, s.Memory.Kind)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lastID++
+	return &Tensor{d: d, id: d.lastID, geo: g, buf: b, borrowed: true}, nil
+}
+
+// fits returns an error unless the host tensor has the shape and the data type of a spec.
+func (h *Host) fits(s Spec) error {
+	if !slices.Equal(h.Shape, s.Shape) || h.DType != s.DType {
+		return fmt.Errorf("%w: host tensor %v of %v, device tensor %v of %v", ErrShape, h.Shape, h.DType, s.Shape, s.DType)
+	}
+	return nil
+}
