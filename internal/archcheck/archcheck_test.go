@@ -41,7 +41,7 @@ mesh/topology              -> chip kmd internal/seam internal/kabi  # which chip
 
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
-observe                    -> reprise  # timelines, logs
+observe                    -> reprise chip  # timelines, logs
 
 # The API: devices, buffers, programs, queues, traces.
 reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq kernels kmd internal/usage chip  # ties the layers below together
