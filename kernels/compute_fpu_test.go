@@ -22,6 +22,8 @@ var widths = []struct {
 	{"bf16 and a wide Dst", kernels.BF16, kernels.FP32, true},
 	{"fp32 and a wide Dst", kernels.FP32, kernels.FP32, true},
 	{"bfp8", kernels.BFP8, kernels.BFP8, false},
+	{"fp16", kernels.FP16, kernels.FP16, false},
+	{"fp16 and a wide Dst", kernels.FP16, kernels.FP32, true},
 }
 
 // fpu runs operation op of a group of testdata/compute/fpu.cpp.
@@ -82,6 +84,9 @@ func TestComputeElementwise(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		for w, width := range widths {
 			for i, op := range ops {
+				if width.in == kernels.FP16 && (i > 6 || width.wide && (i == 4 || i == 5)) {
+					continue // moves between sources and Dst are of bf16 or tf32, whose exponents are not those of fp16
+				}
 				in := []pages{random(width.in, n*op.each, 1), random(width.in, n*op.each, 2)}
 				got := b.fpu(0, i, w, in, n)
 				var want []byte
@@ -96,6 +101,34 @@ func TestComputeElementwise(t *testing.T) {
 				}
 				b.same(width.name+", "+op.name, got, want, width.out)
 			}
+		}
+	})
+}
+
+// Formats of operands change between operations without another init, of one source or of both.
+func TestComputeReconfigure(t *testing.T) {
+	const n = 2
+	onBackends(t, func(t *testing.T, b *bench) {
+		for _, formats := range [][4]kernels.Format{
+			{kernels.BF16, kernels.BF16, kernels.BFP8, kernels.BFP4},
+			{kernels.BF16, kernels.FP32, kernels.FP32, kernels.BFP8},
+		} {
+			var in []pages
+			for i, f := range formats {
+				in = append(in, random(f, n, uint64(20+i)))
+			}
+			got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"}, WideDst: true}, in, kernels.FP32, 5*n, n)
+			var want []byte
+			for i := range n {
+				for _, pair := range [][2]int{{0, 1}, {2, 1}, {2, 3}, {0, 1}, {3, 2}} {
+					var dst arith.DstTile
+					x, fx := source(b.arch(), in[pair[0]], i, true)
+					y, fy := source(b.arch(), in[pair[1]], i, true)
+					arith.Math{Arch: b.arch(), A: fx, B: fy, Wide: true}.AddTile(&dst, x, y, false)
+					want = append(want, packed(&dst, kernels.FP32, true)...)
+				}
+			}
+			b.same(fmt.Sprint(formats), got, want, kernels.FP32)
 		}
 	})
 }
@@ -115,6 +148,8 @@ func move(m arith.Math, dst *arith.DstTile, a *arith.SrcTile) {
 			if m.Wide {
 				v = arith.EncodeDst32(v)
 				dst.Hi[r][c], dst.Lo[r][c] = uint16(v>>16), uint16(v)
+			} else if m.A == arith.FP16 {
+				dst.Hi[r][c] = arith.EncodeDstFP16(uint16(v>>16&0x8000 | v>>13&0x7FFF))
 			} else {
 				dst.Hi[r][c] = arith.EncodeDstBF16(uint16(v >> 16))
 			}

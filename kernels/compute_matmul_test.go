@@ -32,6 +32,15 @@ func encode(f kernels.Format, values []float32) (tile []byte) {
 		for _, v := range values {
 			tile = binary.LittleEndian.AppendUint32(tile, math.Float32bits(v))
 		}
+	case kernels.FP16:
+		for _, v := range values {
+			tile = binary.LittleEndian.AppendUint16(tile, arith.CutFP16(math.Float32bits(v)))
+		}
+	case kernels.Int8:
+		for _, v := range values { // a third of the numbers that there are is one standard deviation
+			magnitude := byte(min(math.Abs(float64(v))*42, 127))
+			tile = append(tile, byte(math.Float32bits(v)>>31)<<7|magnitude)
+		}
 	case kernels.BF16:
 		for _, v := range values {
 			tile = binary.LittleEndian.AppendUint16(tile, uint16((math.Float32bits(v)+0x7FFF+math.Float32bits(v)>>16&1)>>16))
@@ -67,7 +76,10 @@ func source(arch arith.Arch, p pages, i int, wide bool) (*arith.SrcTile, arith.F
 // packed returns a tile of Dst as packers write it.
 func packed(dst *arith.DstTile, out kernels.Format, wide bool) []byte {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.Format(out), Wide: wide}
-	if wide && out != kernels.BF16 {
+	switch {
+	case out == kernels.Int32 || out == kernels.Int8 || out == kernels.FP16 && !wide:
+		p.Mid = p.Out
+	case wide && out != kernels.BF16:
 		p.Mid = arith.FP32
 	}
 	l1 := make([]byte, out.TileBytes())
@@ -106,6 +118,11 @@ func TestComputeMatmul(t *testing.T) {
 			{"tf32", kernels.FP32, kernels.FP32, kernels.FP32, kernels.HiFi3, true, 1, 2, 2},
 			{"mixed", kernels.BF16, kernels.BFP4, kernels.BF16, kernels.HiFi4, true, 1, 2, 2},
 			{"fp32 in a Dst of 16 bits", kernels.FP32, kernels.BFP8, kernels.FP32, kernels.HiFi4, false, 1, 2, 2},
+			{"fp16", kernels.FP16, kernels.FP16, kernels.FP16, kernels.HiFi4, false, 2, 3, 2},
+			{"fp16 and a wide Dst", kernels.FP16, kernels.FP16, kernels.FP32, kernels.HiFi3, true, 1, 3, 2},
+			{"fp16 from a wide Dst", kernels.FP16, kernels.FP16, kernels.FP16, kernels.LoFi, true, 1, 2, 2},
+			{"int8", kernels.Int8, kernels.Int8, kernels.Int32, kernels.HiFi4, true, 2, 3, 2},
+			{"int8 to int8", kernels.Int8, kernels.Int8, kernels.Int8, kernels.HiFi4, true, 1, 1, 2},
 			{"to bfp4", kernels.BF16, kernels.BF16, kernels.BFP4, kernels.HiFi4, false, 1, 2, 1},
 		} {
 			results := tt.rows * tt.n
@@ -121,7 +138,7 @@ func TestComputeMatmul(t *testing.T) {
 				for k := range tt.inner {
 					l, lf := source(b.arch(), left, r*tt.inner+k, tt.wide)
 					r, rf := source(b.arch(), right, r*tt.inner+k, tt.wide)
-					arith.Math{Arch: b.arch(), A: rf, B: lf, Wide: tt.wide}.MatmulTile(&dst, l, r, fidelity)
+					arith.Math{Arch: b.arch(), A: rf, B: lf, Wide: tt.wide, Int8: tt.in0 == kernels.Int8}.MatmulTile(&dst, l, r, fidelity)
 				}
 				want = append(want, packed(&dst, tt.out, tt.wide)...)
 			}

@@ -24,6 +24,8 @@ func TestComputeSeeds(t *testing.T) {
 	}
 	const n = 2
 	in := []pages{random(kernels.BF16, 2*n, 17), random(kernels.BF16, 2*n, 18), random(kernels.BF16, 2*n, 19)}
+	triple, ints := random(kernels.BF16, 3, 24), random(kernels.Int8, n, 25)
+	mixed := []pages{random(kernels.BF16, 1, 26), random(kernels.BF16, 1, 27), random(kernels.BFP8, 1, 28), random(kernels.BFP4, 1, 29)}
 	for arch, card := range map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole} {
 		for seed := range *computeSeeds {
 			name := fmt.Sprintf("%v, seed %d", arch, seed)
@@ -42,6 +44,11 @@ func TestComputeSeeds(t *testing.T) {
 				for action := range 2 {
 					b.everywhere(fmt.Sprint("seeds, rows ", action), b.rows(action, in[0], kernels.BF16, false, 2*n, n, 2))
 				}
+				b.everywhere("seeds, packed rows", b.rows(3, triple, kernels.BF16, false, 3, 1, 3))
+				b.everywhere("seeds, other formats", b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"}, WideDst: true}, mixed, kernels.FP32, 5, 1))
+				b.everywhere("seeds, integers", b.run(kernels.ComputeSource{
+					Source: kernels.Source{Path: "testdata/compute/matmul.cpp", CompileArgs: []uint32{1, n, 1}}, WideDst: true,
+				}, []pages{ints, ints}, kernels.Int32, 1))
 				b.everywhere("seeds, sums in L1", b.rows(2, in[0], kernels.BF16, false, n, n, 2))
 			})
 			if !ok {

@@ -268,23 +268,39 @@ func TestComputeRandom(t *testing.T) {
 	})
 }
 
-// Conversions go through Dst and back: integers of sign and magnitude, of 16 bits, and rounding to bf16.
+// Conversions go through Dst and back: integers of sign and magnitude, of 16 bits, rounding to bf16, and blocks with one exponent.
 func TestComputeTypecast(t *testing.T) {
 	type conversion struct {
 		from, to kernels.Format
 		wide     bool
-		exact    func(v float64) float64
+		exact    func(v float64) float64 // what Dst has in the end
 	}
-	clamp := func(low, high float64) func(float64) float64 {
-		return func(v float64) float64 { return max(low, min(high, math.Trunc(v))) }
-	}
+	int32s := func(v float64) float64 { return max(-math.MaxInt32, min(math.MaxInt32, math.Trunc(v))) }
+	uint16s := func(v float64) float64 { return max(0, min(65535, math.Round(v))) }
+	single := func(v float64) float64 { return float64(float32(v)) }
+	bits := func(v float64) uint32 { return math.Float32bits(float32(v)) }
+	half := func(v float64) float64 { return float64(math.Float32frombits((bits(v) + 1<<15) &^ 0xFFFF)) } // away from zero
+	cut := func(v float64) float64 { return float64(math.Float32frombits(bits(v) &^ 0xFFFF)) }            // by unpackers
 	onBackends(t, func(t *testing.T, b *bench) {
 		for _, c := range []conversion{
-			{kernels.BF16, kernels.Int32, true, clamp(-math.MaxInt32, math.MaxInt32)},
-			{kernels.Int32, kernels.FP32, true, func(v float64) float64 { return float64(float32(v)) }},
-			{kernels.FP32, kernels.BF16, true, nil},
-			{kernels.BF16, kernels.Uint16, false, func(v float64) float64 { return max(0, min(65535, math.Round(v))) }},
-			{kernels.Uint16, kernels.BF16, false, nil},
+			{kernels.BF16, kernels.Int32, true, int32s},
+			{kernels.FP32, kernels.Int32, true, int32s},
+			{kernels.BFP8, kernels.Int32, true, int32s},
+			{kernels.Int32, kernels.FP32, true, single},
+			{kernels.Int32, kernels.BF16, true, func(v float64) float64 { return half(single(v)) }},
+			{kernels.Int32, kernels.BFP8, true, single},
+			{kernels.BF16, kernels.Uint16, false, uint16s},
+			{kernels.FP32, kernels.Uint16, false, func(v float64) float64 { return uint16s(cut(v)) }},
+			{kernels.BFP8, kernels.Uint16, false, uint16s},
+			{kernels.Uint16, kernels.BF16, false, half},
+			{kernels.Uint16, kernels.FP32, false, half},
+			{kernels.Uint16, kernels.BFP8, false, half},
+			{kernels.FP32, kernels.BF16, true, half},
+			{kernels.FP32, kernels.BFP8, true, half},
+			{kernels.BF16, kernels.FP32, true, single},
+			{kernels.BF16, kernels.BFP8, false, single},
+			{kernels.BFP8, kernels.BF16, false, single},
+			{kernels.BFP8, kernels.FP32, true, single},
 		} {
 			what := fmt.Sprintf("%v to %v", c.from, c.to)
 			in := integers(c.from)
@@ -293,30 +309,45 @@ func TestComputeTypecast(t *testing.T) {
 				Defines: []string{"FUNCTIONS=3", fmt.Sprintf("FROM=%d", c.from), fmt.Sprintf("TO=%d", c.to)},
 			}, WideDst: c.wide}
 			src.Formats = map[int]kernels.Format{0: c.from, 16: c.to}
-			if c.from == kernels.FP32 {
+			if c.from == kernels.FP32 && c.wide {
 				src.UnpackToDst = []int{0}
 			}
-			bits := b.runFormats(src, []pages{in}, c.to, in.tiles(), 0, uint32(in.tiles()), 0, 0)
-			b.everywhere(what, bits)
-			got, values := numbers(c.to, bits), numbers(c.from, in.data)
+			result := b.runFormats(src, []pages{in}, c.to, in.tiles(), 0, uint32(in.tiles()), 0, 0)
+			b.everywhere(what, result)
+			got, values := numbers(c.to, result), numbers(c.from, in.data)
+			want := make([]float64, len(values))
 			for i, v := range values {
-				var want float64
-				if c.exact != nil {
-					want = c.exact(v)
-				} else {
-					want = float64(math.Float32frombits((math.Float32bits(float32(v)) + 1<<15) &^ 0xFFFF)) // halves away from zero
-				}
-				if got[i] != want {
-					t.Fatalf("%s: %v becomes %v, want %v", what, v, got[i], want)
+				want[i] = c.exact(v)
+			}
+			if c.to == kernels.BFP8 {
+				want = numbers(c.to, inBlocks(want, c.wide))
+			}
+			for i, v := range values {
+				if got[i] != want[i] {
+					t.Fatalf("%s: %v becomes %v, want %v", what, v, got[i], want[i])
 				}
 			}
 		}
 	})
 }
 
+// inBlocks returns what packers make of tiles of numbers in Dst.
+func inBlocks(values []float64, wide bool) (tiles []byte) {
+	for ; len(values) > 0; values = values[arith.TileData:] {
+		var dst arith.DstTile
+		for i, v := range values[:arith.TileData] {
+			u := arith.EncodeDst32(math.Float32bits(float32(v)))
+			dst.Hi[i/16][i%16], dst.Lo[i/16][i%16] = uint16(u>>16), uint16(u)
+		}
+		tiles = append(tiles, packed(&dst, kernels.BFP8, wide)...)
+	}
+	return tiles
+}
+
 // integers returns two tiles of numbers with and without fractions.
 func integers(f kernels.Format) pages {
 	p := pages{format: f}
+	var tile []float32
 	for i := range 2 * arith.TileData {
 		v := float32(i-700) * 1.25
 		if i%5 == 0 {
@@ -335,7 +366,9 @@ func integers(f kernels.Format) pages {
 		case kernels.Uint16:
 			p.data = binary.LittleEndian.AppendUint16(p.data, uint16(i*31))
 		default:
-			p.data = append(p.data, encode(f, []float32{v})...)
+			if tile = append(tile, v); len(tile) == arith.TileData {
+				p.data, tile = append(p.data, encode(f, tile)...), nil
+			}
 		}
 	}
 	return p
@@ -356,6 +389,15 @@ func numbers(f kernels.Format, data []byte) (values []float64) {
 	case kernels.Uint16:
 		for i := 0; i < len(data); i += 2 {
 			values = append(values, float64(binary.LittleEndian.Uint16(data[i:])))
+		}
+	case kernels.BFP8:
+		for ; len(data) > 0; data = data[f.TileBytes():] {
+			tile, _ := source(arith.Wormhole, pages{f, data}, 0, false)
+			for _, row := range tile {
+				for _, v := range row {
+					values = append(values, float64(math.Float32frombits(v)))
+				}
+			}
 		}
 	default:
 		return plain(f, data)

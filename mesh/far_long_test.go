@@ -20,4 +20,7 @@ func TestFarChipOnVendorSimulator(t *testing.T) {
 	b := openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2*time.Minute)))
 	proof(b)
 	newGroup(b, 3, 64).all(1)
+	for _, how := range []mesh.Combine{mesh.SumTilesBFloat16, mesh.SumTilesFloat32} {
+		newGroup(b, 3, tileBytes(how)).tiles(1, how)
+	}
 }

@@ -1,4 +1,5 @@
-// Rows to tiles (ACTION 0), tiles to rows (1) or sums in L1 and a rectifier (2). Arguments: 0 rows of tiles, 1 tiles in each.
+// Rows to tiles (ACTION 0), tiles to rows (1), sums in L1 and a rectifier (2) or tiles to rows as packers do it (3, for 3 tiles).
+// Arguments: 0 rows of tiles, 1 tiles in each.
 #include "api/compute/pack_untilize.h"
 #include "api/compute/tilize.h"
 #include "api/compute/untilize.h"
@@ -30,6 +31,8 @@ void kernel_main() {
 #else
 #if ACTION == 0
     tilize_init(in, tiles, out);
+#elif ACTION == 3
+    pack_untilize_init<3>(in, out);
 #else
     untilize_init(in, out);
 #endif
@@ -38,6 +41,8 @@ void kernel_main() {
         cb_reserve_back(out, tiles);
 #if ACTION == 0
         tilize_block(in, tiles, out);
+#elif ACTION == 3
+        pack_untilize_block<3>(in, 1, out);
 #else
         untilize_block(in, tiles, out);
 #endif
@@ -46,6 +51,8 @@ void kernel_main() {
     }
 #if ACTION == 0
     tilize_uninit(in, out);
+#elif ACTION == 3
+    pack_untilize_uninit(out);
 #else
     untilize_uninit(in);
 #endif

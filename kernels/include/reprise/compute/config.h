@@ -53,6 +53,16 @@ constexpr uint8_t cb_formats[] = {CB_FORMATS};
 static_assert(sizeof(cb_formats) == RP_NUM_CBS, "CB_FORMATS has a format for each circular buffer");
 FORCE_INLINE constexpr uint32_t cb_format(uint32_t cb) { return cb_formats[cb]; }
 
+// Whether a circular buffer has integers of 8 bits, which the matrix unit multiplies in a mode of their own.
+FORCE_INLINE constexpr bool any_int8() {
+    for (uint8_t format : cb_formats) {
+        if (format == RP_INT8) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // What unpackers make of a format in SrcA and SrcB: fp32 doesn't fit there.
 FORCE_INLINE constexpr uint32_t source_format(uint32_t format) {
     return format != RP_FP32 ? format : (uint32_t)(wide_dst ? RP_TF32 : RP_BF16);

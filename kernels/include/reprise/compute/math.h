@@ -21,6 +21,9 @@ FORCE_INLINE void formats(uint32_t a, uint32_t b) {
     tt(RP_OP_RMWCIB2(1, 0, 0xFE) | ((a << 1 | b << 5) & 0xFFu) << 8);
     tt(RP_OP_RMWCIB3(1, 0, 0x01) | (b >> 3 & 1u) << 8);
     tt(RP_OP_RMWCIB0(2, 0, 0x01) | (uint32_t)(a == RP_UINT16) << 8);
+    if constexpr (any_int8()) {
+        tt(RP_OP_RMWCIB3(1, 0, 0x80) | (uint32_t)(a == RP_INT8) << 15);
+    }
     RP_CFG_UNLOCK();
 }
 FORCE_INLINE void format_a(uint32_t a) {
