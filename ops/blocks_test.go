@@ -1,14 +1,18 @@
 package ops_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // A product in blocks has the bits of the engines' arithmetic, as the simple form has, however it is cut.
@@ -28,6 +32,8 @@ func TestMatmulInBlocks(t *testing.T) {
 			// Several matrices: of one right one the left ones are one, of several a matrix comes after another.
 			{[4]int{2, 2, 40, 70}, [4]int{1, 1, 70, 70}, ops.BFloat16, ops.Float32, ops.MatmulProgram{}},
 			{[4]int{2, 1, 70, 160}, [4]int{2, 3, 160, 100}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 4, InnerStep: 2, PassSteps: 2}},
+			// Several blocks in turn, of which some are empty.
+			{[4]int{1, 1, 700, 70}, [4]int{1, 1, 70, 330}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 1, PerCoreN: 1, InnerStep: 1, PassSteps: 2}},
 		} {
 			c.p.Form = ops.MatmulBlocked
 			x, y := normal(c.a, c.from, uint64(2*i)), normal(c.b, c.from, uint64(2*i+1))
@@ -38,6 +44,78 @@ func TestMatmulInBlocks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A linear layer in blocks has the bits of one in the simple form, with bias and activation, also of several matrices and if
+// passes are between. In a trace it takes its program from the cache.
+func TestLinearInBlocks(t *testing.T) {
+	dram := ops.Interleaved(allocator.DRAM)
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			a, b, bias [4]int
+			dt         ops.DataType
+			f          ops.Activation
+		}{
+			{[4]int{1, 1, 100, 140}, [4]int{1, 1, 140, 200}, [4]int{1, 1, 1, 200}, ops.BFloat16, ops.ReLU},
+			{[4]int{1, 2, 70, 140}, [4]int{1, 1, 140, 130}, [4]int{1, 2, 1, 130}, ops.BFloat16, ops.GELU},
+			{[4]int{1, 1, 70, 100}, [4]int{1, 1, 100, 130}, [4]int{1, 1, 1, 130}, ops.Float32, ops.SiLU},
+		} {
+			tx, ty := b.put(normal(c.a, c.dt, uint64(3*i)), ops.Tile, dram), b.put(normal(c.b, c.dt, uint64(3*i+1)), ops.Tile, dram)
+			bias := b.put(normal(c.bias, c.dt, uint64(3*i+2)), ops.Tile, dram)
+			want := b.get(b.ok(b.Linear(b.ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulSimple}))))
+			for _, p := range []ops.MatmulProgram{{Form: ops.MatmulBlocked}, {Form: ops.MatmulBlocked, PerCoreM: 3, PerCoreN: 3, InnerStep: 1, PassSteps: 2}} {
+				out := b.ok(b.Linear(b.ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(p)))
+				if got := b.get(out); !slices.Equal(got, want) {
+					b.Errorf("%v times %v, %+v: %s", c.a, c.b, p, first(want, got))
+				}
+				other := normal(c.a, c.dt, 77)
+				tr, err := b.Capture(b.ctx, "linear", func(ctx context.Context) error {
+					_, err := b.Linear(ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(p), ops.Into(out))
+					return err
+				})
+				b.must(err)
+				b.must(b.CopyHostToDevice(b.ctx, b.host(other), tx))
+				b.must(tr.Replay(b.ctx))
+				replayed := b.get(out)
+				if again := b.get(b.ok(b.Linear(b.ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulSimple})))); !slices.Equal(again, replayed) {
+					b.Errorf("replayed: %s", first(again, replayed))
+				}
+				b.must(tr.Release(b.ctx))
+				b.must(b.CopyHostToDevice(b.ctx, b.host(normal(c.a, c.dt, uint64(3*i))), tx))
+			}
+		}
+	})
+}
+
+// Without room in L1 a product takes the simple form, in a trace too; asked for blocks, it says what is wrong.
+func TestNoRoomForBlocks(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	dram := ops.Interleaved(allocator.DRAM)
+	x, y := b.zeros(dram, 640, 320), b.zeros(dram, 320, 640)
+	free := b.dev.Memory(allocator.L1)
+	big, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 1024, Size: int(free.LargestHole-100<<10) / 1024 * 1024 * free.Banks, Name: "big"})
+	b.must(err)
+	out := b.ok(b.Matmul(b.ctx, x, y))
+	tr, err := b.Capture(b.ctx, "product", func(ctx context.Context) error {
+		_, err := b.Matmul(ctx, x, y, ops.Into(out))
+		return err
+	})
+	b.must(err)
+	b.must(tr.Replay(b.ctx))
+	if _, err := b.Matmul(b.ctx, x, y, ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked})); !errors.Is(err, allocator.ErrOccupied) && !errors.Is(err, allocator.ErrOutOfMemory) {
+		t.Error(err)
+	}
+	b.must(tr.Release(b.ctx))
+	b.must(big.Release())
+	for p, want := range map[ops.MatmulProgram]error{
+		{PerCoreM: 100, PerCoreN: 100}:                         ops.ErrMemory,
+		{Form: ops.MatmulBlocked, PassSteps: -1}:               ops.ErrShape,
+		{Form: ops.MatmulBlocked, InnerStep: 10, PassSteps: 1}: nil,
+	} {
+		if _, err := b.Matmul(b.ctx, x, y, ops.WithMatmulProgram(p)); !errors.Is(err, want) {
+			t.Errorf("%+v: %v, want %v", p, err, want)
+		}
+	}
 }
 
 // first describes the first difference.

@@ -43,13 +43,18 @@ func normal(dims [4]int, dt ops.DataType, seed uint64) *plain {
 
 func (b *bench) put(p *plain, l ops.Layout, m ops.MemoryConfig) *ops.Tensor {
 	b.Helper()
+	return b.ok(b.ToDevice(b.ctx, b.host(p), l, m))
+}
+
+func (b *bench) host(p *plain) *ops.Host {
+	b.Helper()
 	v := make([]float32, len(p.v))
 	for i := range v {
 		v[i] = float32(p.v[i])
 	}
 	h, err := ops.NewHost(p.dims[:], p.dtype, v)
 	b.must(err)
-	return b.ok(b.ToDevice(b.ctx, h, l, m))
+	return h
 }
 
 func (b *bench) get(t *ops.Tensor) []float64 {

@@ -2,8 +2,10 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -71,7 +73,19 @@ func (c *call) multiply(out, a, b, bias *Tensor) error {
 	if k == nil {
 		return c.run(simple)
 	}
-	return c.run(engineMatmulBlocks(k, out, a, b, bias, string(c.activation)))
+	blocked := engineMatmulBlocks(k, out, a, b, bias, string(c.activation))
+	if c.matmulProgram != (MatmulProgram{}) {
+		return c.run(blocked)
+	}
+	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room for.
+	if cache := c.d.cache; c.d.rec != nil && cache[blocked.key()] == nil && cache[simple.key()] != nil {
+		return c.run(simple)
+	}
+	err = c.run(blocked)
+	if errors.Is(err, allocator.ErrOutOfMemory) || errors.Is(err, allocator.ErrOccupied) {
+		return c.run(simple)
+	}
+	return err
 }
 
 // product returns the spec of a product of matrices with a bias, which may be nil.

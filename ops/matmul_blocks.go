@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -46,18 +47,22 @@ const (
 	readClocks = 6
 	// blocksLatency is what the first step of a product in blocks takes until all cores have it, in clocks.
 	blocksLatency = 2000
+	// passTiles is the least length of a pass.
+	passTiles = 8
 	// stepClocks is the work that should follow a step: some times what a hand-over takes, so that it is hidden.
 	stepClocks = 2000
 )
 
 // blocking is how a product is cut into blocks. Lengths are in tiles.
 type blocking struct {
-	m, n, inner        int // of the whole product
+	m, n, inner        int // of the result, and what is summed over
 	matrices           int
-	perM, perN         int
-	step               int // indices of the inner dimension that are sent at once
+	one                bool // all left matrices are one
+	perM, perN         int  // the largest block
+	step               int  // indices of the inner dimension that are sent at once
 	passSteps, passes  int
-	subRows, subWidth  int // of the part of a block that Dst has room for
+	subRows, subWidth  int       // of the part of a block that Dst has room for
+	most               chip.Core // how many cores there are in each direction
 	grid               chip.Range
 	bias               bool
 	leftBytes, outSize int // of a page
@@ -68,14 +73,16 @@ type blocking struct {
 //
 // Each core's block is as small as the grid allows, since all cores work at the same time: the height of the result in tiles
 // divided by the rows of cores, and the width by the columns. If there is one right matrix, the rows of all left ones are those
-// of one matrix. A row of the grid needs the same tiles of the left operand and a column those of the right one, so that each
-// tile is read from DRAM once, where in the simple form it is read once for every four tiles of the result that need it.
+// of one matrix. Blocks that don't fit into L1 are halved, and a core computes several in turn. A row of the grid needs the same
+// tiles of the left operand and a column those of the right one, so each tile is read from DRAM once for all blocks of a turn; in
+// the simple form it is read once for every four tiles of the result that need it.
 //
 // A step has as many indices of the inner dimension as keep the engines busy for stepClocks; the next ones arrive meanwhile. Dst
 // has room for four sums of 32 bits in each of its halves, of which one is computed while the other is packed. A tile of the left
 // operand stays in SrcB for all tiles of its row, so a part of a block is as wide as possible. The tiles of a block's first part
 // are used as they arrive; the others find them in L1. As many steps as have room in blocksBudget make a pass; if that isn't all,
-// there is room for two passes, so that tiles of the next one arrive, and sums of 32 bits are kept between them.
+// there is room for two passes, so that tiles of the next one arrive, and sums of 32 bits are kept between them. A pass has at
+// least passTiles indices, so that moving the sums takes less time than computing them.
 func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
 	if p.Form == MatmulSimple {
@@ -85,80 +92,83 @@ func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	k := &blocking{
 		m: out.geo.high, n: out.geo.wide, inner: a.geo.wide, matrices: out.geo.dims[0] * out.geo.dims[1],
-		bias: bias != nil, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
+		bias: bias != nil, most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
 	}
 	if one := b.geo.dims[0] * b.geo.dims[1]; one == 1 && (bias == nil || bias.geo.dims[0]*bias.geo.dims[1] == 1) {
-		k.m, k.matrices = k.m*k.matrices, 1
+		k.m, k.matrices, k.one = k.m*k.matrices, 1, true
 	}
-	k.perM, k.perN = or(p.PerCoreM, ceil(k.m, high)), or(p.PerCoreN, ceil(k.n, wide))
-	across, down := ceil(k.n, k.perN), ceil(k.m, k.perM)
-	if k.perM < 1 || k.perN < 1 || across > wide || down > high {
-		return nil, fmt.Errorf("%w: blocks of %d by %d tiles for a product of %d by %d: want at most %d by %d blocks, one for each core", ErrShape, k.perM, k.perN, k.m, k.n, high, wide)
+	if min(p.PerCoreM, p.PerCoreN, p.InnerStep, p.PassSteps) < 0 {
+		return nil, fmt.Errorf("%w: %+v: want no negative number", ErrShape, p)
 	}
-	k.grid = chip.Range{Start: workers.Start, End: chip.Core{X: workers.Start.X + across - 1, Y: workers.Start.Y + down - 1}}
-	if p == (MatmulProgram{}) && !k.worthwhile(a.geo.dims[0]*a.geo.dims[1], wide*high) {
+	k.perM, k.perN = cmp.Or(p.PerCoreM, ceil(k.m, high)), cmp.Or(p.PerCoreN, ceil(k.n, wide))
+	if p == (MatmulProgram{}) && !k.worthwhile() {
 		return nil, nil
 	}
-	k.subWidth = ceil(k.perN, ceil(k.perN, matmulBlock))
-	k.subRows = min(k.perM, matmulBlock/k.subWidth)
-	k.step = min(k.inner, or(p.InnerStep, ceil(stepClocks, k.perM*k.perN*tileClocks)))
-	if k.step < 1 || p.PassSteps < 0 {
-		return nil, fmt.Errorf("%w: steps of %d tiles, passes of %d steps: want at least 1", ErrShape, k.step, p.PassSteps)
-	}
-	if err := k.cut(p.PassSteps); err != nil {
-		if p == (MatmulProgram{}) {
-			err = nil // the simple form takes little L1
+	for err := k.cut(p); err != nil; err = k.cut(p) {
+		switch {
+		case p.PerCoreN == 0 && k.perN > 1 && (k.perN >= k.perM || p.PerCoreM != 0 || k.perM == 1):
+			k.perN = ceil(k.perN, 2)
+		case p.PerCoreM == 0 && k.perM > 1:
+			k.perM = ceil(k.perM, 2)
+		default:
+			return nil, err
 		}
-		return nil, err
 	}
+	k.grid = chip.Range{Start: workers.Start, End: chip.Core{
+		X: workers.Start.X + min(wide, ceil(k.n, k.perN)) - 1,
+		Y: workers.Start.Y + min(high, ceil(k.m, k.perM)) - 1,
+	}}
 	return k, nil
-}
-
-func or(n, other int) int {
-	if n != 0 {
-		return n
-	}
-	return other
 }
 
 // worthwhile reports whether the product takes fewer clocks in blocks than in the simple form: those of the core with most
 // work, or those in which DRAM gives the tiles.
-func (k *blocking) worthwhile(left, cores int) bool {
-	tiles := k.matrices * k.m * k.n
+func (k *blocking) worthwhile() bool {
+	tiles, cores := k.matrices*k.m*k.n, k.most.X*k.most.Y
 	simple := max(ceil(tiles, min(tiles, cores))*tileClocks, readClocks*(tiles+ceil(tiles, matmulBlock)))
 	inBlocks := max(k.matrices*k.perM*k.perN*tileClocks, readClocks*k.matrices*(k.m+k.n))
 	return inBlocks*k.inner+blocksLatency < simple*k.inner
 }
 
-// cut divides the inner dimension into passes, of steps if it isn't 0.
-func (k *blocking) cut(steps int) error {
-	all := ceil(k.inner, k.step)
-	fits := func(n int) bool {
-		k.passSteps, k.passes = n, ceil(all, n)
+// cut divides blocks into parts and the inner dimension into passes. It fails if that takes too much L1.
+func (k *blocking) cut(p MatmulProgram) error {
+	k.subWidth = ceil(k.perN, ceil(k.perN, matmulBlock))
+	k.subRows = min(k.perM, matmulBlock/k.subWidth)
+	k.step = min(k.inner, cmp.Or(p.InnerStep, ceil(stepClocks, k.perM*k.perN*tileClocks)))
+	steps := ceil(k.inner, k.step)
+	for n := min(steps, cmp.Or(p.PassSteps, steps)); n > 0; n-- {
+		k.passes = ceil(steps, n)
+		k.passSteps = n
+		if p.PassSteps == 0 {
+			k.passSteps = ceil(steps, k.passes) // all passes have the same length
+		}
 		bytes := 0
 		for _, r := range k.rings() {
 			bytes += ceil(r.page, 64) * 64 * r.pages
 		}
-		return bytes <= blocksBudget
-	}
-	if steps != 0 {
-		fits(min(steps, all))
-		return nil
-	}
-	for n := all; n > 0; n-- {
-		if fits(n) {
-			k.passSteps = ceil(all, k.passes) // all passes have the same length
+		if bytes <= blocksBudget && (p.PassSteps != 0 || k.passSteps*k.step >= min(passTiles, k.inner)) {
 			return nil
 		}
+		if p.PassSteps != 0 {
+			break
+		}
 	}
-	return fmt.Errorf("%w: blocks of %d by %d tiles take more than %d B of L1: use smaller ones, on more cores", ErrMemory, k.perM, k.perN, blocksBudget)
+	return fmt.Errorf("%w: blocks of %d by %d tiles in steps of %d take more than %d B of L1: want smaller ones", ErrMemory, k.perM, k.perN, k.step, blocksBudget)
+}
+
+// turns returns an upper bound of the number of blocks that a core computes in turn: 2 if there are several.
+func (k *blocking) turns() int {
+	if k.matrices > 1 || ceil(k.m, k.perM) > k.most.Y || ceil(k.n, k.perN) > k.most.X {
+		return 2
+	}
+	return 1
 }
 
 // rings returns the circular buffers by index, as kernels/matmul_blocks.h has them.
 func (k *blocking) rings() []ring {
 	parts := ceil(k.perM, k.subRows) * ceil(k.perN, k.subWidth)
 	sub := k.subRows * k.subWidth
-	steps := min(2, k.passes*k.matrices) * k.passSteps * k.step
+	steps := min(2, k.passes*k.turns()) * k.passSteps * k.step
 	r := []ring{{k.outSize, 2 * sub}, {k.leftBytes, steps * k.perM}, {k.rightBytes, steps * k.perN}}
 	constants, bias := ring{}, ring{}
 	if k.bias {
@@ -212,6 +222,13 @@ func (k *blocking) kernels(c *call, j *job, common []uint32) ([]reprise.Kernel, 
 	return list, nil
 }
 
+func flag(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
 // semaphores returns those of kernels/matmul_blocks.h.
 func (k *blocking) semaphores() []reprise.Semaphore {
 	var out []reprise.Semaphore
@@ -224,18 +241,14 @@ func (k *blocking) semaphores() []reprise.Semaphore {
 // args returns the unique arguments of a core.
 func (k *blocking) args(d *reprise.Device, at chip.Core) ([]uint32, error) {
 	x, y := at.X-k.grid.Start.X, at.Y-k.grid.Start.Y
+	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
 	var words []uint32
 	for _, n := range []int{
-		y * k.perM, min(k.perM, k.m-y*k.perM), x * k.perN, min(k.perN, k.n-x*k.perN), k.perM, k.perN, k.matrices, k.inner,
-		k.step, k.passSteps, k.passes, k.subRows, k.subWidth,
+		y * k.perM, down * k.perM, k.m, x * k.perN, across * k.perN, k.n, k.matrices, flag(!k.one),
+		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, flag(k.bias),
 	} {
 		words = append(words, uint32(n))
 	}
-	bias := uint32(0)
-	if k.bias {
-		bias = 1
-	}
-	words = append(words, bias)
 	for _, others := range []struct{ first, next, last chip.Core }{
 		{chip.Core{X: k.grid.Start.X, Y: at.Y}, chip.Core{X: k.grid.Start.X + 1, Y: at.Y}, chip.Core{X: k.grid.End.X, Y: at.Y}},
 		{chip.Core{X: at.X, Y: k.grid.Start.Y}, chip.Core{X: at.X, Y: k.grid.Start.Y + 1}, chip.Core{X: at.X, Y: k.grid.End.Y}},

@@ -1,5 +1,5 @@
-// What the kernels of a product in blocks agree on: a core computes a block of the result, by which a row of cores shares tiles of
-// the left operand and a column of cores tiles of the right one.
+// What the kernels of a product in blocks agree on: a core computes a block of the result, or several in turn. A row of cores
+// shares tiles of the left operand, a column of cores those of the right one.
 //
 // The inner dimension is cut into steps, in which tiles arrive, and steps into passes, whose tiles are in L1 at once. All kernels
 // of a core have the same unique arguments.
@@ -15,31 +15,48 @@ constexpr uint32_t kBias = 4, kPartial = 5;
 constexpr uint32_t kReadyLeft = 0, kSentLeft = 1, kReadyRight = 2, kSentRight = 3;
 
 struct Blocks {
-    uint32_t row, rows, column, columns;  // this core's block of tiles
     uint32_t nominal_rows, nominal_columns;  // of the largest block, for which circular buffers have room
-    uint32_t matrices, inner;  // inner: tiles
+    uint32_t inner;                          // tiles
     uint32_t step, pass_steps, passes;
-    uint32_t sub_rows, sub_columns;  // of the part of the block that Dst has room for
+    uint32_t sub_rows, sub_columns;  // of the part of a block that Dst has room for
     uint32_t bias;
     uint32_t at;  // of the first argument after these
 
+    // The block of a turn: the matrix of the result, first row and column of tiles, rows and columns, which may be 0.
+    uint32_t matrix, row, column, rows, columns;
+
     static Blocks read() {
         Blocks b;
-        b.row = rp_arg(0), b.rows = rp_arg(1), b.column = rp_arg(2), b.columns = rp_arg(3);
-        b.nominal_rows = rp_arg(4), b.nominal_columns = rp_arg(5);
-        b.matrices = rp_arg(6), b.inner = rp_arg(7);
-        b.step = rp_arg(8), b.pass_steps = rp_arg(9), b.passes = rp_arg(10);
-        b.sub_rows = rp_arg(11), b.sub_columns = rp_arg(12), b.bias = rp_arg(13);
-        b.at = 14;
+        b.nominal_rows = rp_arg(8), b.nominal_columns = rp_arg(9), b.inner = rp_arg(10);
+        b.step = rp_arg(11), b.pass_steps = rp_arg(12), b.passes = rp_arg(13);
+        b.sub_rows = rp_arg(14), b.sub_columns = rp_arg(15), b.bias = rp_arg(16);
+        b.at = 17;
         return b;
+    }
+    // A core computes several blocks in turn: of each matrix those that begin at its row and column, and at every so many tiles
+    // from there on. Arguments: 0 first row, 1 tiles to the next one, 2 rows of the matrix, 3 to 5 the same of columns, 6 matrices,
+    // 7 whether a matrix of the result has matrices of the operands of its own.
+    static uint32_t high() { return (rp_arg(2) + rp_arg(1) - 1) / rp_arg(1); }
+    static uint32_t wide() { return (rp_arg(5) + rp_arg(4) - 1) / rp_arg(4); }
+    uint32_t turns() const { return rp_arg(6) * high() * wide(); }
+    bool matrices() const { return rp_arg(7) != 0; }
+    void turn(uint32_t i) {
+        const uint32_t w = wide(), h = high();
+        matrix = i / (h * w);
+        row = rp_arg(0) + i / w % h * rp_arg(1);
+        column = rp_arg(3) + i % w * rp_arg(4);
+        rows = left(row, rp_arg(2), nominal_rows);
+        columns = left(column, rp_arg(5), nominal_columns);
+    }
+    static uint32_t left(uint32_t from, uint32_t end, uint32_t most) {
+        return from >= end ? 0 : end - from < most ? end - from : most;
     }
     uint32_t steps() const { return (inner + step - 1) / step; }
     // all_steps includes empty ones, which fill the last pass.
     uint32_t all_steps() const { return passes * pass_steps; }
     // depth is the number of indices in a step: the last ones may have less, or none.
     uint32_t depth(uint32_t s) const {
-        const uint32_t from = s * step;
-        return from >= inner ? 0 : inner - from < step ? inner - from : step;
+        return left(s * step, inner, step);
     }
     uint32_t sub() const { return sub_rows * sub_columns; }
 

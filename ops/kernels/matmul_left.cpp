@@ -9,19 +9,21 @@
 #include "tensor.h"
 
 void kernel_main() {
-    const Blocks b = Blocks::read();
+    Blocks b = Blocks::read();
     Share share = Share::read(b.at, kReadyLeft, kSentLeft);
     Tensor out, a;
     a.read(out.read(0, 0), 0);
     const uint32_t pages = b.nominal_rows * b.step;
-    for (uint32_t m = 0; m < b.matrices; m++) {
-        const uint32_t row = (b.matrices == 1 ? 0 : a.matrix(m / out.dims[1], m % out.dims[1]) * a.high) + b.row;
+    for (uint32_t i = 0; i < b.turns(); i++) {
+        b.turn(i);
+        const uint32_t matrix = b.matrices() ? a.matrix(b.matrix / out.dims[1], b.matrix % out.dims[1]) : 0;
+        const uint32_t row = matrix * a.high + b.row;
         for (uint32_t s = 0; s < b.all_steps(); s++) {
             const uint32_t depth = b.depth(s);
             share.flush();
             cb_reserve_back(kLeft, pages);
             const uint32_t to = get_write_ptr(kLeft);
-            if (depth == 0) {
+            if (depth == 0 || b.rows == 0) {
                 // nothing comes
             } else if (share.sends()) {
                 uint32_t at = to;

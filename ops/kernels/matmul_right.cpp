@@ -35,7 +35,7 @@ static void write(const Tensor& out, uint32_t from, uint32_t row, uint32_t colum
 }
 
 void kernel_main() {
-    const Blocks b = Blocks::read();
+    Blocks b = Blocks::read();
     Share share = Share::read(b.at + 4, kReadyRight, kSentRight);
     Tensor out, a, right, bias;
     const uint32_t at = right.read(a.read(out.read(0, 0), 0), 0);
@@ -46,12 +46,13 @@ void kernel_main() {
         cb_push_back(kConstant, 1);
     }
     const uint32_t pages = b.nominal_columns * b.step;
-    for (uint32_t m = 0; m < b.matrices; m++) {
-        const uint32_t n = m / out.dims[1], c = m % out.dims[1];
-        const uint32_t first = b.matrices == 1 ? 0 : right.matrix(n, c) * right.high;
+    for (uint32_t i = 0; i < b.turns(); i++) {
+        b.turn(i);
+        const uint32_t n = b.matrix / out.dims[1], c = b.matrix % out.dims[1];
+        const uint32_t first = b.matrices() ? right.matrix(n, c) * right.high : 0;
         if (b.bias) {
             cb_reserve_back(kBias, b.nominal_columns);
-            const uint32_t page = (b.matrices == 1 ? 0 : bias.matrix(n, c) * bias.wide) + b.column;
+            const uint32_t page = (b.matrices() ? bias.matrix(n, c) * bias.wide : 0) + b.column;
             for (uint32_t i = 0; i < b.columns; i++) {
                 bias.copy(page + i, get_write_ptr(kBias) + i * bias.bytes);
             }
@@ -63,7 +64,7 @@ void kernel_main() {
             share.flush();
             cb_reserve_back(kRight, pages);
             const uint32_t to = get_write_ptr(kRight);
-            if (depth == 0) {
+            if (depth == 0 || b.columns == 0) {
                 // nothing comes
             } else if (share.sends()) {
                 uint32_t addr = to;
@@ -82,7 +83,7 @@ void kernel_main() {
         }
         b.each([&](uint32_t r, uint32_t column, uint32_t rows, uint32_t columns) {
             cb_wait_front(kOut, b.sub());
-            write(out, get_read_ptr(kOut), m * out.high + b.row + r, b.column + column, rows, columns);
+            write(out, get_read_ptr(kOut), b.matrix * out.high + b.row + r, b.column + column, rows, columns);
             rp_wait_writes_sent(noc_index);
             cb_pop_front(kOut, b.sub());
         });

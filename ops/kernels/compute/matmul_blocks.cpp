@@ -1,4 +1,4 @@
-// A core's block of a product of matrices of tiles; ../matmul_left.cpp and ../matmul_right.cpp bring the operands. A part of the
+// A core's blocks of a product of matrices of tiles; ../matmul_left.cpp and ../matmul_right.cpp bring the operands. A part of the
 // block that Dst has room for is computed after another. Tiles of the first part are used as they arrive; they stay for the others.
 // If not all of the inner dimension has room in L1, sums of a pass are kept in kPartial, with all bits, until the next one goes on
 // with them: the result doesn't depend on how the product is cut. Where the block is one part, they stay in Dst.
@@ -32,14 +32,15 @@ static void resume(uint32_t count, uint32_t pages) {
 }
 
 void kernel_main() {
-    const Blocks b = Blocks::read();
+    Blocks b = Blocks::read();
     const uint32_t left_pages = b.nominal_rows * b.step, right_pages = b.nominal_columns * b.step;
-    const bool one = b.rows <= b.sub_rows && b.columns <= b.sub_columns;
     mm_init(kLeft, kRight, kOut);
     if (b.bias) {
         cb_wait_front(kConstant, 1);
     }
-    for (uint32_t m = 0; m < b.matrices; m++) {
+    for (uint32_t i = 0; i < b.turns(); i++) {
+        b.turn(i);
+        const bool one = b.rows <= b.sub_rows && b.columns <= b.sub_columns;
         if (b.bias) {
             cb_wait_front(kBias, b.nominal_columns);
         }
@@ -93,6 +94,8 @@ void kernel_main() {
                 pack(last ? kOut : kPartial, rows * columns, b.sub());
                 tile_regs_release();
             });
+            cb_wait_front(kLeft, b.pass_steps * left_pages);
+            cb_wait_front(kRight, b.pass_steps * right_pages);
             cb_pop_front(kLeft, b.pass_steps * left_pages);
             cb_pop_front(kRight, b.pass_steps * right_pages);
         }
