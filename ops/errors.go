@@ -23,6 +23,8 @@ var (
 	// ErrCacheMiss is in errors about programs that are not in the program cache while a trace is captured; the error is a
 	// [*CacheMissError].
 	ErrCacheMiss = errors.New("the program is not in the program cache")
+	// ErrNoParam is in errors about parameters that an operation doesn't have.
+	ErrNoParam = reprise.ErrNoParam
 	// ErrNotCapturing is in errors about ending a graph capture that has ended, or that isn't the innermost one.
 	ErrNotCapturing = errors.New("it is not the innermost capture that is under way")
 )

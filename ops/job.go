@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,10 +16,13 @@ import (
 type job struct {
 	kernel string
 	args   []uint32 // common arguments before those of the tensors
+	varied []uint32 // common arguments before these, and all of the engines' kernels: what may differ from run to run
+	pieces int      // what cores share, if not the pages of out
 	out    *Tensor
 	in     []*Tensor
 
 	engine   *engineKernel // computes what kernel reads, or nil
+	writer   string        // of what engine leaves, if not kernelTileWriter
 	buffers  []ring        // circular buffers by index
 	blocks   *blocking     // of a product that is computed in blocks, or nil
 	allCores bool          // the program is on all workers, not only on those with a page of the result
@@ -41,7 +45,7 @@ func rings(pages int, sizes ...int) []ring {
 // run submits a job to the queue or records it in the trace. It takes the program from the program cache, or loads it.
 func (c *call) run(j job) error {
 	d := c.d
-	on, shares := split(d.q.Workers(), j.out.geo.pages, max(j.together, 1))
+	on, shares := split(d.q.Workers(), cmp.Or(j.pieces, j.out.geo.pages), max(j.together, 1))
 	switch {
 	case j.sharded != nil:
 		on, shares = inShards(j.out.geo.sharding)
@@ -54,7 +58,10 @@ func (c *call) run(j job) error {
 		d.captures.program(d.id, j.circular(on), j.sharded != nil)
 		return nil
 	}
-	common := slices.Clone(j.args)
+	if c.param != "" && j.varied == nil {
+		return fmt.Errorf("%w: %s has no argument that could be parameter %q", ErrNoParam, j.name(), c.param)
+	}
+	common := slices.Concat(j.varied, j.args)
 	buffers := []*reprise.Buffer{}
 	for _, t := range append([]*Tensor{j.out}, j.in...) {
 		buffers = append(buffers, t.buf)
@@ -76,6 +83,11 @@ func (c *call) run(j job) error {
 	}
 	if err := d.rec.Run(x); err != nil {
 		return err
+	}
+	if c.param != "" {
+		if err := d.rec.Param(c.param, j.variedArgs()...); err != nil {
+			return err
+		}
 	}
 	return d.rec.Keep(buffers...)
 }
@@ -124,12 +136,28 @@ func (c *call) kernels(j *job, on []chip.Range, shares map[chip.Core]share, comm
 		return list, err
 	}
 	if j.sharded == nil {
-		err = errors.Join(err, add(kernelTileWriter, chip.NCRISC, j.result(common), nil))
+		err = errors.Join(err, add(cmp.Or(j.writer, kernelTileWriter), chip.NCRISC, j.result(common), nil))
 	}
-	for i, name := range j.engine.images(j.in[0].geo.spec.DType, j.out.geo.spec.DType) {
-		err = errors.Join(err, add(name, chip.TRISC0+chip.Processor(i), nil, j.engine.args))
+	for i, name := range j.images() {
+		err = errors.Join(err, add(name, chip.TRISC0+chip.Processor(i), j.varied, j.engine.args))
 	}
 	return list, err
+}
+
+// images returns the names of the engines' kernels.
+func (j *job) images() [3]string {
+	return j.engine.images(j.in[0].geo.spec.DType, j.out.geo.spec.DType)
+}
+
+// variedArgs returns the first of the arguments that may differ from run to run, in all kernels.
+func (j *job) variedArgs() []reprise.Arg {
+	args := []reprise.Arg{{Kernel: j.kernel, Common: true}}
+	if j.engine != nil {
+		for _, name := range j.images() {
+			args = append(args, reprise.Arg{Kernel: name, Common: true})
+		}
+	}
+	return args
 }
 
 // name returns the name of the kernel that computes.
@@ -145,7 +173,8 @@ func (j *job) name() string {
 
 // result returns those common arguments that describe the result.
 func (j *job) result(common []uint32) []uint32 {
-	return common[len(j.args) : len(j.args)+j.out.geo.argWords()]
+	first := len(j.varied) + len(j.args)
+	return common[first : first+j.out.geo.argWords()]
 }
 
 // set points a loaded program to this job's tensors.
@@ -161,8 +190,15 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 			return err
 		}
 	case j.engine != nil && j.sharded == nil:
-		if err := x.SetCommonArgs(kernelTileWriter, j.result(common)); err != nil {
+		if err := x.SetCommonArgs(cmp.Or(j.writer, kernelTileWriter), j.result(common)); err != nil {
 			return err
+		}
+	}
+	if j.engine != nil && j.varied != nil {
+		for _, name := range j.images() {
+			if err := x.SetCommonArgs(name, j.varied); err != nil {
+				return err
+			}
 		}
 	}
 	return x.SetCommonArgs(j.kernel, common)

@@ -8,6 +8,8 @@ type result struct {
 	memory *MemoryConfig
 	dtype  *DataType
 	into   *Tensor
+	each   []*Tensor // of an operation with several results
+	param  string
 
 	activation    Activation
 	matmulProgram MatmulProgram
@@ -23,6 +25,14 @@ func WithDataType(t DataType) OpOption { return func(r *result) { r.dtype = &t }
 // Into writes the result to an existing tensor of the result's shape and data type, instead of a new one. It can't be an
 // operand.
 func Into(t *Tensor) OpOption { return func(r *result) { r.into = t } }
+
+// IntoEach is [Into] for an operation with several results.
+func IntoEach(ts ...*Tensor) OpOption { return func(r *result) { r.each = ts } }
+
+// WithParam names the position of an operation, or the batch of [Device.FillCache], as a parameter of the trace that is being
+// captured. [reprise.Trace.Set] then changes it for replays, in all operations that gave it the same name: all must have the same
+// value when they are recorded. Outside of a capture it does nothing. The error wraps [ErrNoParam] for other operations.
+func WithParam(name string) OpOption { return func(r *result) { r.param = name } }
 
 // Activation is a function that [Device.Linear] applies to the elements of its result.
 type Activation string

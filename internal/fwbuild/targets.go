@@ -135,7 +135,7 @@ func opsTargets(root string) ([]target, error) {
 			t.compute = &computeTarget{function, kernels.ComputeSource{
 				Formats: map[int]kernels.Format{0: out, 1: in, 2: in, 3: in}, Fidelity: kernels.HiFi4, WideDst: true,
 			}}
-			if in == kernels.FP32 && (kernel == "unary" || kernel == "binary") { // with all bits
+			if in == kernels.FP32 && (kernel == "unary" || kernel == "binary" || kernel == "rotary") { // with all bits
 				t.compute.source.UnpackToDst = []int{1, 2}
 			}
 			if slices.Contains(opsRows, kernel) { // with fp32 tiles of what passes over rows leave
@@ -159,6 +159,7 @@ func opsTargets(root string) ([]target, error) {
 			blocks("", f, kernels.BFP8, kernels.FP32)
 			add("binary", "", f, f)
 			add("reduce", "", f, f)
+			add("rotary", "", f, f)
 			for _, kernel := range opsRows {
 				add(kernel, "", f, f)
 			}
@@ -170,9 +171,28 @@ func opsTargets(root string) ([]target, error) {
 			for _, function := range opsFunctions {
 				add("unary", function, f, f)
 			}
+			targets = append(targets, attentionTarget(arch, f))
 		}
 	}
 	return targets, err
+}
+
+// attentionTarget returns the kernel of attention, which keeps scores and sums in fp32; the circular buffers are those of
+// ops/kernels/attention.h.
+func attentionTarget(arch chip.Arch, f kernels.Format) target {
+	source := kernels.ComputeSource{Formats: map[int]kernels.Format{}, UnpackToDst: []int{6, 9, 10, 11}, Fidelity: kernels.HiFi4, WideDst: true}
+	for _, cb := range []int{0, 1, 2, 3, 4, 5, 7} {
+		source.Formats[cb] = f
+	}
+	for _, cb := range []int{6, 8, 9, 10, 11} {
+		source.Formats[cb] = kernels.FP32
+	}
+	if f == kernels.FP32 {
+		source.UnpackToDst = append(source.UnpackToDst, 4)
+	}
+	return target{
+		output: fmt.Sprintf("%v/compute/attention", arch), arch: arch, sources: []string{opsCompute + "/attention.cpp"}, compute: &computeTarget{"", source},
+	}
 }
 
 // kernelTargets returns a kernel for each source file in kernels/src, and the engines' sums of collectives.

@@ -1,0 +1,133 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Kernels of attention.
+const (
+	kernelAttentionReader = "attention_reader"
+	kernelAttentionWriter = "attention_writer"
+)
+
+// attentionColumns is the number of tiles of values in a block; kColumns in kernels/attention.h.
+const attentionColumns = 4
+
+// Attention says which keys queries attend to, and how much.
+type Attention struct {
+	// Causal lets a query attend only to the keys up to its position.
+	Causal bool
+	// Mask is added to the scores unless it is nil: [batches or 1, heads or 1, query rows, key rows], of the operands' data type, in
+	// tile layout.
+	Mask *Tensor
+	// Scale is the factor of scores; 0 stands for 1/sqrt(width).
+	Scale float32
+}
+
+// ScaledDotProductAttention returns softmax(scale q kᵀ + mask) v of each head: the prefill. Queries are [batches, heads, rows, width],
+// keys [batches, kvHeads, n, width] and values [batches, kvHeads, n, any width]; heads is a multiple of kvHeads, and neighbouring
+// heads share keys and values. The result has a row for each query, as wide as the values. With Causal, query i attends to keys 0 to i.
+//
+// All are floats of one data type in tile layout. One program computes it on the engines. Scores stay in the L1 of the core that
+// computes them, in fp32; probabilities are rounded to the data type, or to TF32, before they are summed and multiplied by the
+// values. A core needs 6 KB of L1 (8 KB of Float32) for 32 keys: some 6,000 keys fit.
+//
+// What stands in keys and values after the last key that is attended to must be finite, because it is multiplied by 0; a cache
+// begins with zeros.
+//
+// The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor, a Attention, opts ...OpOption) (*Tensor, error) {
+	return d.attention(ctx, "ttnn::transformer::scaled_dot_product_attention", q, k, v, 0, a, false, opts)
+}
+
+// ScaledDotProductAttentionDecode is [Device.ScaledDotProductAttention] of queries at positions position, position+1, ... against
+// caches of keys and values: query i attends to keys 0 to position+i. The new rows must be in the caches already (see
+// [Device.UpdateCache]). In a capture [WithParam] makes the position a parameter of the trace; positions after the last key attend to
+// all of them.
+//
+// Queries have the shape of the prefill, unlike TT-NN's scaled_dot_product_attention_decode, whose heads are rows.
+func (d *Device) ScaledDotProductAttentionDecode(ctx context.Context, q, k, v *Tensor, position int, a Attention, opts ...OpOption) (*Tensor, error) {
+	a.Causal = true
+	return d.attention(ctx, "ttnn::transformer::scaled_dot_product_attention_decode", q, k, v, position, a, true, opts)
+}
+
+func (d *Device) attention(ctx context.Context, name string, q, k, v *Tensor, position int, a Attention, decode bool, opts []OpOption) (*Tensor, error) {
+	in := []*Tensor{q, k, v}
+	if a.Mask != nil {
+		in = append(in, a.Mask)
+	}
+	args := func() []graph.Arg {
+		return []graph.Arg{q.arg(), k.arg(), v.arg(), a.Mask.arg(), text(a.Causal), text(a.Scale), text(position)}
+	}
+	return d.do(ctx, name, in, args, func(c *call) (*Tensor, error) {
+		if err := sameKind(in...); err != nil {
+			return nil, err
+		}
+		if err := a.fits(q.geo, k.geo, v.geo, position); err != nil {
+			return nil, err
+		}
+		if c.param != "" && !decode {
+			return nil, fmt.Errorf("%w: only decoding has a position that could be parameter %q", ErrNoParam, c.param)
+		}
+		dims := q.geo.dims
+		s := Spec{Shape: []int{dims[0], dims[1], dims[2], v.geo.dims[3]}, DType: q.geo.spec.DType, Layout: Tile}
+		s.Memory = c.memoryLike(q, s.Shape, Tile)
+		return c.deviceOp("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) error {
+			if !onEngines(out) {
+				return out.notOnEngines()
+			}
+			return c.run(a.job(out, position, in))
+		})
+	}, opts...)
+}
+
+// fits checks shapes.
+func (a *Attention) fits(q, k, v *geometry, position int) error {
+	x, y, z := q.dims, k.dims, v.dims
+	if y[0] != x[0] || z[0] != x[0] || x[1]%y[1] != 0 || z[1] != y[1] || z[2] != y[2] || y[3] != x[3] {
+		return fmt.Errorf("%w: queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, keys as wide as queries, and a value for each key",
+			ErrShape, q.spec.Shape, k.spec.Shape, v.spec.Shape)
+	}
+	if position < 0 || position+x[2] > y[2] && a.Causal {
+		return fmt.Errorf("%w: %d queries at position %d, and %d keys: want a key for each position", ErrShape, x[2], position, y[2])
+	}
+	if a.Mask == nil {
+		return nil
+	}
+	if m := a.Mask.geo.dims; m[0] != 1 && m[0] != x[0] || m[1] != 1 && m[1] != x[1] || m[2] != x[2] || m[3] != y[2] {
+		return fmt.Errorf("%w: a mask of %v for %d queries and %d keys: want a row for each query with an element for each key", ErrShape, a.Mask.geo.spec.Shape, x[2], y[2])
+	}
+	return nil
+}
+
+// job returns the job of an attention; in are queries, keys, values, and the mask if there is one.
+func (a *Attention) job(out *Tensor, position int, in []*Tensor) job {
+	q, k, v := in[0].geo, in[1].geo, in[2].geo
+	flag := func(b bool) uint32 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale
+	if scale == 0 {
+		scale = float32(1 / math.Sqrt(float64(q.dims[3])))
+	}
+	const wide = 4 * tileSize * tileSize // bytes of a tile of fp32
+	page := q.pageBytes
+	return job{
+		kernel: kernelAttentionReader, writer: kernelAttentionWriter, varied: []uint32{uint32(position)}, args: []uint32{causal, masked},
+		pieces: q.dims[0] * q.dims[1] * q.high, out: out, in: in,
+		engine: &engineKernel{name: "attention", args: []uint32{
+			uint32(q.wide), uint32(v.wide), uint32(q.dims[2]), uint32(q.high), uint32(k.dims[2]), causal, masked, math.Float32bits(scale),
+		}},
+		buffers: []ring{
+			{page, 2}, {page, q.wide}, {page, 2 * k.wide}, {page, 2 * attentionColumns}, {page, 2}, {page, 2}, // from outside
+			{wide, k.high}, {page, k.high}, {wide, 1}, {wide, 1}, {wide, 1}, {wide, attentionColumns}, // of the engines
+		},
+	}
+}

@@ -1,0 +1,105 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Kernels of key-value caches.
+const (
+	kernelUpdateCache = "update_cache"
+	kernelFillCache   = "fill_cache"
+)
+
+// UpdateCache writes one row to each matrix of a key-value cache, at a row position, and nothing else of it. The cache is
+// [batches, heads, rows, width] in tile layout, of any data type; in has its data type and layout. It is [batches, heads, 1, width], or
+// [1, heads, batches, width] as in TT-NN.
+//
+// In a capture [WithParam] makes the position a parameter of the trace. A position that is set to the number of rows or more writes
+// nothing.
+//
+// The error wraps [ErrShape], [ErrDataType] or [ErrMemory]. It wraps ErrShape if the position isn't a row of the cache.
+func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position int, opts ...OpOption) error {
+	args := func() []graph.Arg { return []graph.Arg{cache.arg(), in.arg(), text(position)} }
+	_, err := d.do(ctx, "ttnn::update_cache", []*Tensor{cache, in}, args, func(c *call) (*Tensor, error) {
+		if err := c.checkCache(cache, in); err != nil {
+			return nil, err
+		}
+		have, want := in.geo.dims, cache.geo.dims
+		if one, each := [4]int{1, want[1], want[0], want[3]}, [4]int{want[0], want[1], 1, want[3]}; have != one && have != each {
+			return nil, fmt.Errorf("%w: rows of %v for a cache of %v: want %v or %v", ErrShape, in.geo.spec.Shape, cache.geo.spec.Shape, each, one)
+		}
+		if position < 0 || position >= want[2] {
+			return nil, fmt.Errorf("%w: position %d: the cache %v has rows 0 to %d", ErrShape, position, cache.geo.spec.Shape, want[2]-1)
+		}
+		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
+			kernel: kernelUpdateCache, varied: []uint32{uint32(position)}, pieces: want[0] * want[1] * cache.geo.wide, in: []*Tensor{in}, buffers: rings(1, in.geo.pageBytes),
+		})
+	}, opts...)
+	return err
+}
+
+// FillCache writes rows to the first rows of a key-value cache's matrices in one batch, and nothing else of it: what [Device.UpdateCache]
+// does at positions 0 to n-1. The cache is as for UpdateCache; in is [1, heads, n, width], where n is at most the cache's rows.
+//
+// In a capture [WithParam] makes the batch a parameter of the trace. A batch that is set to the number of batches or more writes
+// nothing.
+//
+// The error wraps [ErrShape], [ErrDataType] or [ErrMemory]. It wraps ErrShape if the batch isn't one of the cache.
+func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, opts ...OpOption) error {
+	args := func() []graph.Arg { return []graph.Arg{cache.arg(), in.arg(), text(batch)} }
+	_, err := d.do(ctx, "ttnn::fill_cache", []*Tensor{cache, in}, args, func(c *call) (*Tensor, error) {
+		if err := c.checkCache(cache, in); err != nil {
+			return nil, err
+		}
+		have, want := in.geo.dims, cache.geo.dims
+		if have[0] != 1 || have[1] != want[1] || have[2] > want[2] || have[3] != want[3] {
+			return nil, fmt.Errorf("%w: rows of %v for a cache of %v: want one batch of its heads and width, and no more rows", ErrShape, in.geo.spec.Shape, cache.geo.spec.Shape)
+		}
+		if batch < 0 || batch >= want[0] {
+			return nil, fmt.Errorf("%w: batch %d: the cache %v has batches 0 to %d", ErrShape, batch, cache.geo.spec.Shape, want[0]-1)
+		}
+		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
+			kernel: kernelFillCache, varied: []uint32{uint32(batch)}, pieces: in.geo.pages, in: []*Tensor{in}, buffers: rings(1, in.geo.pageBytes),
+		})
+	}, opts...)
+	return err
+}
+
+// checkCache checks what a cache and rows for it have in common.
+func (c *call) checkCache(cache, in *Tensor) error {
+	switch {
+	case cache == in:
+		return fmt.Errorf("%w: the rows are the cache itself", ErrMemory)
+	case cache.geo.spec.DType != in.geo.spec.DType:
+		return fmt.Errorf("%w: rows of %v for a cache of %v", ErrDataType, in.geo.spec.DType, cache.geo.spec.DType)
+	case c.into != nil || c.memory != nil || c.dtype != nil:
+		return fmt.Errorf("%w: the result is the cache: options for another one don't fit", ErrMemory)
+	}
+	for _, t := range []*Tensor{cache, in} {
+		if t.geo.spec.Layout != Tile {
+			return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, t.geo.spec.Layout)
+		}
+	}
+	return nil
+}
+
+// inPlace runs a job that changes a part of a tensor.
+func (c *call) inPlace(name, class string, args func() []graph.Arg, t *Tensor, j job) (*Tensor, error) {
+	c.into, j.out = t, t
+	return c.deviceOp(name, class, args, t.geo.spec, func(*Tensor) error { return c.run(j) })
+}
+
+// sameKind returns an error unless tensors are floats in tile layout, of one data type.
+func sameKind(ts ...*Tensor) error {
+	if t := notOnEngines(ts...); t != nil {
+		return t.notOnEngines()
+	}
+	if i := slices.IndexFunc(ts, func(t *Tensor) bool { return t.geo.spec.DType != ts[0].geo.spec.DType }); i >= 0 {
+		return fmt.Errorf("%w: %v and %v: want one for all tensors", ErrDataType, ts[0].geo.spec.DType, ts[i].geo.spec.DType)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+const kernelRotaryReader = "rotary_reader"
+
+// AllRows is the position of [Device.RotaryEmbedding] for rows that each have their own.
+const AllRows = -1
+
+// RotaryEmbedding turns pairs of elements of each row by an angle that depends on the row's position, as in TT-NN's
+// rotary_embedding: in the form of Hugging Face's models, where element i of a row is paired with element i + width/2,
+//
+//	y = x cos + rotate(x) sin, where rotate(x) is the negative right half of the row, then the left half.
+//
+// (The form of the Llama authors' checkpoints pairs neighbours; permuting the columns of the weights makes one of the other.)
+//
+// The tensor is [batches, heads, rows, width]; width is a multiple of 64. cos and sin have a row for each position, and the two
+// elements of a pair have the same angle: [1, 1, positions, width], or the tensor's batches and heads instead of 1. If position is
+// [AllRows], row i is at position i; otherwise all rows are at that one, as in decoding, and in a capture [WithParam] makes it a
+// parameter of the trace. One that is set beyond the last row of cos is that row.
+//
+// All are floats of one data type in tile layout. Of BFloat16, products are exact and their sum has 32 bits and is rounded once; of
+// Float32, each is rounded. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, position int, opts ...OpOption) (*Tensor, error) {
+	args := func() []graph.Arg { return []graph.Arg{x.arg(), cos.arg(), sin.arg(), text(position)} }
+	return d.do(ctx, "ttnn::experimental::rotary_embedding", []*Tensor{x, cos, sin}, args, func(c *call) (*Tensor, error) {
+		if err := sameKind(x, cos, sin); err != nil {
+			return nil, err
+		}
+		a, b := x.geo.dims, cos.geo.dims
+		if a[3]%(2*tileSize) != 0 {
+			return nil, fmt.Errorf("%w: rows of %d elements: want a multiple of %d", ErrShape, a[3], 2*tileSize)
+		}
+		if b != sin.geo.dims || b[3] != a[3] || b[0] != 1 && b[0] != a[0] || b[1] != 1 && b[1] != a[1] {
+			return nil, fmt.Errorf("%w: %v with cosines of %v and sines of %v: want two equal tensors, as wide, with a row for each position", ErrShape, x.geo.spec.Shape, cos.geo.spec.Shape, sin.geo.spec.Shape)
+		}
+		at, one := uint32(position), uint32(1)
+		switch {
+		case position == AllRows && b[2] < a[2]:
+			return nil, fmt.Errorf("%w: %d rows, and cosines of %d positions: want one for each row", ErrShape, a[2], b[2])
+		case position == AllRows:
+			at, one = 0, 0
+		case position < 0 || position >= b[2]:
+			return nil, fmt.Errorf("%w: position %d: cosines are of positions 0 to %d", ErrShape, position, b[2]-1)
+		}
+		if c.param != "" && one == 0 {
+			return nil, fmt.Errorf("%w: rows at their own positions have none that could be parameter %q", ErrNoParam, c.param)
+		}
+		s := x.geo.spec
+		s.Memory = c.memoryLike(x, s.Shape, s.Layout)
+		return c.deviceOp("ttnn::prim::rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) error {
+			if !onEngines(out) {
+				return out.notOnEngines()
+			}
+			return c.run(job{
+				kernel: kernelRotaryReader, varied: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},
+				engine:  &engineKernel{name: "rotary", args: []uint32{uint32(out.geo.wide)}},
+				buffers: []ring{{out.geo.pageBytes, 2}, {x.geo.pageBytes, 4}, {x.geo.pageBytes, 4}},
+			})
+		})
+	}, opts...)
+}
