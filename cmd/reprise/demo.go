@@ -34,7 +34,7 @@ type demoCmd struct {
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
 	// SaveTrace is for reprise trace.
 	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
-	Timeline  string `help:"Write what the host and each queue did to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
+	Timeline  string `help:"Write what the host and each queue did, and on the emulator what engines waited for, to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
 	Record    string `help:"Record all calls between this program and the driver in this file: --device session:FILE plays them back without a device, if the other flags are the same. Recording makes the run and the measured times longer." placeholder:"FILE" type:"path"`
 	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph and the vendor's visualizer." placeholder:"FILE" type:"path"`
 	// DumpDir is for hangs.
@@ -210,6 +210,12 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 			return nil, err
 		}
 		r.span = line.Span
+		workers := slices.Collect(dev.Grid().Cores())
+		workers = workers[:min(sampledWorkers, len(workers))]
+		// Recordings, simulators and silicon don't tell.
+		if err := line.SampleEngines(engineSampling, workers...); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, err
+		}
 		listened = func() error {
 			if err := line.Stop(ctx); err != nil {
 				return err
@@ -266,6 +272,12 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	res.Seconds = time.Since(start).Seconds()
 	return res, r.check.err()
 }
+
+// How often a timeline asks what engines wait for, and those of how many workers.
+const (
+	engineSampling = 100 * time.Microsecond
+	sampledWorkers = 4
+)
 
 // inspect records the properties of the trace and its programs, and saves the trace to a file if asked to.
 func (c *demoCmd) inspect(ctx context.Context, res *demoResult, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
