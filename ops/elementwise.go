@@ -117,22 +117,21 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 
 // unary computes a result from one tensor.
 func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *Tensor, s Spec) (*Tensor, error) {
-	return c.unaryFrom(op, name, class, args, a, [4]int{}, s)
-}
-
-// unaryFrom is unary for a result that starts at an offset in the tensor.
-func (c *call) unaryFrom(op uint32, name, class string, args func() []graph.Arg, a *Tensor, begin [4]int, s Spec) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		switch {
 		case op == opRelu && sameShards(out, a) && c.hasShards(out):
 			return c.runInShards(op, out, a)
 		case op == opRelu && onEngines(out, a):
 			return c.run(engineUnary("relu", out, a))
+		case op == opCopy && out.geo.dims == a.geo.dims:
+			return c.rearrange(whole(a.geo.dims), out, a)
+		case op == opCopy: // repeated
+			m := arrangement{wraps: true, axes: whole(out.geo.dims).axes}
+			if p, ok := m.pages(out.geo, a.geo); ok {
+				return c.run(c.pages(p, out, a))
+			}
 		}
-		words := []uint32{op}
-		for _, n := range begin {
-			words = append(words, uint32(n))
-		}
+		words := []uint32{op, 0, 0, 0, 0}
 		return c.run(job{kernel: kernelElementwise, args: words, out: out, in: []*Tensor{a}, buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
 	})
 }

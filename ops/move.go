@@ -42,25 +42,66 @@ func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
 	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
 }
 
-// Slice copies a part of a tensor: the elements from begin up to, but not including, end in each dimension.
+// WithSteps makes Slice take elements at a distance of steps[i] in dimension i, which is at least 1.
+func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps } }
+
+// Slice copies a part of a tensor: the elements from begin up to, but not including, end in each dimension, or some of them
+// (see [WithSteps]). It takes all data types, layouts and memories. Whole pages are copied where the part has them: rows of
+// row-major tensors if it has all of the last dimension, tiles if it begins and ends at borders of tiles.
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
 	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(begin)), text(shapeText(end))} }
 	return d.do(ctx, "ttnn::slice", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
-		s := a.geo.spec
+		s := a.geo.spec.clone()
 		rank := len(s.Shape)
-		if len(begin) != rank || len(end) != rank {
+		if len(begin) != rank || len(end) != rank || c.steps != nil && len(c.steps) != rank {
 			return nil, fmt.Errorf("%w: %v from %v to %v: want a number for each dimension", ErrShape, s.Shape, begin, end)
 		}
-		shape := make([]int, rank)
-		var at [4]int
+		m := whole(a.geo.dims)
 		for i, n := range s.Shape {
 			if begin[i] < 0 || begin[i] >= end[i] || end[i] > n {
 				return nil, fmt.Errorf("%w: %v from %v to %v: want a part of the tensor that isn't empty", ErrShape, s.Shape, begin, end)
 			}
-			shape[i], at[4-rank+i] = end[i]-begin[i], begin[i]
+			step := 1
+			if c.steps != nil {
+				step = c.steps[i]
+			}
+			if step < 1 {
+				return nil, fmt.Errorf("%w: steps %v: want 1 or more", ErrShape, c.steps)
+			}
+			s.Shape[i] = 1 + (end[i]-begin[i]-1)/step
+			m.axes[4-rank+i] = axis{from: 4 - rank + i, begin: begin[i], step: step, taken: s.Shape[i]}
 		}
-		s.Memory = c.memoryLike(a, shape, s.Layout)
-		s.Shape = shape
-		return c.unaryFrom(opCopy, "ttnn::prim::slice", "SliceDeviceOperation", args, a, at, s)
+		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		return c.deviceOp("ttnn::prim::slice", "SliceDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+	}, opts...)
+}
+
+// Tilize copies a row-major tensor to tiles. Its name in graphs is TT-NN's; otherwise it is [Device.ToLayout]. The error wraps
+// [ErrMemory] if the tensor isn't row-major.
+func (d *Device) Tilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.relay(ctx, "ttnn::tilize", a, Tile, "tilize", "tilize_with_val_padding", "Tilize", "TilizeWithValPadding", opts)
+}
+
+// Untilize copies a tensor of tiles to rows, without the tiles' padding. Its name in graphs is TT-NN's; otherwise it is
+// [Device.ToLayout]. The error wraps [ErrMemory] if the tensor is row-major.
+func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.relay(ctx, "ttnn::untilize", a, RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding", opts)
+}
+
+// relay copies a tensor of the other layout to a layout. The names are those in graphs for shapes of whole tiles, and for others.
+func (d *Device) relay(ctx context.Context, name string, a *Tensor, l Layout, op, padded, class, paddedClass string, opts []OpOption) (*Tensor, error) {
+	return d.do(ctx, name, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
+		s := a.geo.spec.clone()
+		if s.Layout == l {
+			return nil, fmt.Errorf("%w: the tensor is in %v already", ErrMemory, l)
+		}
+		if a.geo.dims[2]%tileSize != 0 || a.geo.dims[3]%tileSize != 0 {
+			op, class = padded, paddedClass
+		}
+		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
+		args := func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Memory)} }
+		return c.deviceOp("ttnn::prim::"+op, class+"DeviceOperation", args, s, func(out *Tensor) error {
+			return c.rearrange(whole(a.geo.dims), out, a)
+		})
 	}, opts...)
 }

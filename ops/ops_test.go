@@ -149,7 +149,7 @@ func onEngines(in ...*ops.Tensor) bool {
 }
 
 // operations are the operations that check runs, by kernel.
-var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}, {"permute"}}
+var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}, {"permute", "pad", "steps", "reshape", "tilize"}}
 
 // check runs a drawn operation of a list, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
@@ -267,8 +267,8 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		same(t, op, get(keep(b.Matmul(b.ctx, ta, tp, ops.WithDataType(to)))), want(a, p, to))
 	case "argmax":
 		same(t, op, get(keep(b.ArgMax(b.ctx, ta, true))), argmax(a))
-	case "permute":
-		got, want := r.permute(b, t, ta, a)
+	case "permute", "pad", "steps", "reshape", "tilize":
+		got, want := r.rearrange(op, b, t, ta, a)
 		same(t, op, get(keep(got, nil)), want)
 	default:
 		m := r.memory(t, "to", da, ta.Spec().Layout)

@@ -13,6 +13,7 @@ type result struct {
 
 	activation    Activation
 	matmulProgram MatmulProgram
+	steps         []int
 }
 
 // WithMemoryConfig sets the memory configuration of the result. The default is that of the first operand; if its shards don't

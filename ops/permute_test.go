@@ -2,12 +2,9 @@ package ops_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -22,29 +19,6 @@ func permute(a *plain, order [4]int) *plain {
 		}
 		return a.at(at[0], at[1], at[2], at[3])
 	})
-}
-
-// permute runs Transpose or Permute with drawn dimensions.
-func (r room) permute(b *bench, t *rapid.T, ta *ops.Tensor, a *plain) (*ops.Tensor, *plain) {
-	order := rapid.Permutation([]int{0, 1, 2, 3}).Draw(t, "order")
-	want := permute(a, [4]int(order))
-	to := ops.WithMemoryConfig(r.memory(t, "to", want.dims, ta.Spec().Layout))
-	got, err := b.Permute(b.ctx, ta, order, to)
-	if x := slices.IndexFunc(order, func(k int) bool { return order[k] != k }); x >= 0 && order[order[x]] == x && rapid.Bool().Draw(t, "transpose") {
-		// It may exchange two more.
-		exchange := [4]int{0, 1, 2, 3}
-		exchange[x], exchange[order[x]] = order[x], x
-		if err == nil {
-			err = b.Deallocate(got)
-		}
-		if want = permute(a, exchange); err == nil {
-			got, err = b.Transpose(b.ctx, ta, x-4, order[x])
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got, want
 }
 
 // Typical permutations agree with plain Go on every backend.

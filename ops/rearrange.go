@@ -41,7 +41,7 @@ const (
 // rearrange computes a result from a tensor of the same data type.
 func (c *call) rearrange(m arrangement, out, a *Tensor) error {
 	if p, ok := m.pages(out.geo, a.geo); ok {
-		return c.run(p.job(out, a))
+		return c.run(c.pages(p, out, a))
 	}
 	return c.run(m.job(out, a))
 }
@@ -57,8 +57,10 @@ func (m *arrangement) job(out, a *Tensor) job {
 		outer = 2
 	}
 	switch {
-	case m.order && tiles, !m.order && tiles && g.spec.Layout == RowMajor && m.axes[3].from == 3:
-		slots = max(from.wide, ceil(g.pageWidth, tileSize)+1)
+	case m.order && tiles:
+		slots = from.wide * (ceil(g.dims[3], from.dims[3]) + 1)
+	case !m.order && tiles && g.spec.Layout == RowMajor && m.axes[3].from == 3:
+		slots = from.wide
 	case m.order:
 	case m.axes[3].from < outer:
 		key, chunks, bytes, slots = byColumn, true, chunkBytes, g.dims[3]
@@ -94,10 +96,15 @@ type pageMap struct {
 	size     [4]int  // of the tensor, by dimension of the result
 	distance [4]int  // from page to page in the tensor, by dimension of the result
 	value    uint32
+	blank    bool // pages of the value are needed
 }
 
 // pages returns the arrangement of whole pages that has the same result, if there is one.
 func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
+	if m.order && out.spec.Layout == from.spec.Layout && out.samePlaces(from) {
+		n := out.pages
+		return &pageMap{axes: whole([4]int{1, 1, 1, n}).axes, pages: [4]int{1, 1, 1, n}, size: [4]int{1, 1, 1, n}, distance: [4]int{3: 1}}, true
+	}
 	if m.order || out.spec.Layout != from.spec.Layout || out.pageBytes != from.pageBytes || out.pageWidth != from.pageWidth {
 		return nil, false
 	}
@@ -106,7 +113,7 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 		unit[2] = tileSize
 	}
 	p := &pageMap{value: m.value}
-	blank, ragged := false, false
+	ragged := false
 	for i, x := range m.axes {
 		u, n, have := unit[i], out.dims[i], from.dims[x.from]
 		if u != unit[x.from] || u > 1 && (x.from != i || x.step != 1 || x.begin%u != 0 || x.before%u != 0) {
@@ -119,20 +126,20 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 		if x.before+x.taken < n && x.taken%u != 0 || n%u == 0 && x.before+x.taken == n && x.taken%u != 0 {
 			return nil, false
 		}
-		blank = blank || x.before+x.taken < n || x.before > 0
+		p.blank = p.blank || x.before+x.taken < n || x.before > 0
 		ragged = ragged || n%u != 0
 		p.axes[i] = axis{x.from, x.begin / u, x.step, x.before / u, ceil(x.taken, u)}
 		p.pages[i], p.size[i] = ceil(n, u), ceil(have, u)
 		p.distance[i] = [4]int{from.dims[1] * from.high * from.wide, from.high * from.wide, from.wide, 1}[x.from]
 	}
-	return p, !blank || !ragged || m.value == 0
+	return p, !p.blank || !ragged || m.value == 0
 }
 
 // halfBytes is the memory that kernels/pages.cpp reads pages to at a time, if more than one page fits; halfPages is the most pages.
 const halfBytes, halfPages = 16 << 10, 8
 
-// job returns the job that copies pages.
-func (p *pageMap) job(out, a *Tensor) job {
+// pages returns the job that copies pages.
+func (c *call) pages(p *pageMap, out, a *Tensor) job {
 	var words []uint32
 	add := func(n [4]int) {
 		for _, v := range n {
@@ -152,10 +159,14 @@ func (p *pageMap) job(out, a *Tensor) job {
 		add(n)
 	}
 	bytes := ceil(out.geo.pageBytes, chunkBytes) * chunkBytes
-	half := min(max(1, halfBytes/bytes), halfPages)
+	half := min(max(1, halfBytes/bytes), halfPages, ceil(out.geo.pages, c.d.q.Workers().Size()))
+	room := 2 * half
+	if p.blank {
+		room++
+	}
 	return job{
 		kernel: kernelPages, args: append(words, elementWord(out.geo.spec.DType, p.value), uint32(half)), out: out, in: []*Tensor{a},
-		buffers: []ring{{2 * half * bytes, 1}, {bytes, 1}},
+		buffers: []ring{{bytes, room}},
 	}
 }
 

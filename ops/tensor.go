@@ -17,6 +17,7 @@ type Tensor struct {
 	buf   *reprise.Buffer // nil if it is only planned
 	plan  *planned        // of a tensor without a buffer
 	parts []*Tensor       // of a tensor on a mesh: those on all chips, this one included
+	users *int            // number of tensors that share the memory, or nil if no other does; guarded by d.mu
 	freed bool            // guarded by d.mu
 
 	borrowed bool // buf is the caller's
@@ -173,7 +174,7 @@ func (d *Device) ToHost(ctx context.Context, t *Tensor) (*Host, error) {
 	return h, nil
 }
 
-// Deallocate frees the tensor's memory. Operations that are in the queue still use it, and traces hold it.
+// Deallocate frees the tensor's memory, unless another tensor shares it (see [Device.Reshape]). Operations that are in the queue still use it, and traces hold it.
 func (d *Device) Deallocate(t *Tensor) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,6 +186,13 @@ func (d *Device) Deallocate(t *Tensor) error {
 
 // releaseLocked frees the memory.
 func (t *Tensor) releaseLocked() error {
+	if t.users != nil && *t.users > 1 {
+		if t.buf == nil || !t.d.captures.noDispatch() {
+			t.freed = true
+			*t.users--
+		}
+		return nil
+	}
 	if t.buf != nil && t.d.captures.noDispatch() {
 		// Only the graph records it: the device must stay unchanged.
 		t.d.captures.deallocate(t.d.captures.buffer(t.d, t.buf))

@@ -7,7 +7,7 @@
 // before, 24..27 how many pages are taken; 28 a word of elements of the value; 29 pages that each half of circular buffer 0 holds;
 // then the result and the operand.
 //
-// Circular buffers are only used as memory in L1: 0 holds pages on their way, 1 a page of the value.
+// Circular buffer 0 is only used as memory in L1: it holds the pages of both halves and, if the result has any, one of the value.
 
 #include "tensor.h"
 
@@ -27,8 +27,7 @@ void kernel_main() {
         at[i] = page % d[i].pages;
         page /= d[i].pages;
     }
-    const uint32_t memory = get_write_ptr(0), blank = get_write_ptr(1);
-    const uint32_t room = get_local_cb_interface(0).fifo_page_size / (2 * half);
+    const uint32_t memory = get_write_ptr(0), room = get_local_cb_interface(0).fifo_page_size, blank = memory + 2 * half * room;
     // Zeros from a page to the next one, which no read changes.
     for (uint32_t i = 0; i < 2 * half; i++) {
         out.scratch = memory + i * room;

@@ -1,0 +1,89 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Reshape returns a tensor of another shape with the same elements, row by row. One dimension of the shape may be -1: it is what
+// the number of elements makes it. It takes all data types, layouts and memories.
+//
+// Where the elements keep their places in memory, no element is copied and the result shares the operand's memory, which is
+// allocated until both have been deallocated: in row-major layout if the last dimension stays the same; in tile layout if
+// moreover the last but one does, or is a multiple of 32 before and after. Options that say where the result goes make it a copy.
+// The error wraps [ErrShape] if the shape doesn't have as many elements.
+func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::reshape", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(shape))} }, func(c *call) (*Tensor, error) {
+		s := a.geo.spec.clone()
+		var err error
+		if s.Shape, err = reshaped(a.geo.spec.Shape, shape); err != nil {
+			return nil, err
+		}
+		if c.into == nil && c.memory == nil {
+			if t := c.view(a, s); t != nil {
+				return t, nil
+			}
+		}
+		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(s.Shape)), text(s.Memory)} }
+		return c.deviceOp("ttnn::prim::reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
+			return c.rearrange(arrangement{order: true}, out, a)
+		})
+	}, opts...)
+}
+
+// reshaped returns a shape with as many elements as another one, of which one dimension may be -1.
+func reshaped(from, shape []int) ([]int, error) {
+	n, err := volume(from)
+	if err != nil {
+		return nil, err
+	}
+	out, open, rest := make([]int, len(shape)), -1, n
+	for i, d := range shape {
+		out[i] = d
+		switch {
+		case d == -1 && open < 0:
+			open = i
+		case d < 1 || rest%d != 0:
+			return nil, fmt.Errorf("%w: %v as %v: want the same number of elements; one dimension may be -1", ErrShape, from, shape)
+		default:
+			rest /= d
+		}
+	}
+	if open >= 0 {
+		out[open], rest = rest, 1
+	}
+	if _, err := volume(out); err != nil {
+		return nil, err
+	}
+	if rest != 1 {
+		return nil, fmt.Errorf("%w: %v as %v: want the same number of elements", ErrShape, from, shape)
+	}
+	return out, nil
+}
+
+// view returns a tensor that shares another one's memory, or nil if the elements of its spec have other places there.
+func (c *call) view(a *Tensor, s Spec) *Tensor {
+	g, err := s.geometry()
+	if err != nil || !g.samePlaces(a.geo) {
+		return nil
+	}
+	if a.users == nil {
+		a.users = new(int)
+		*a.users = 1
+	}
+	*a.users++
+	c.d.lastID++
+	return &Tensor{d: c.d, id: c.d.lastID, geo: g, buf: a.buf, plan: a.plan, users: a.users}
+}
+
+// samePlaces reports whether tensors with the same number of elements, data type, layout and memory configuration have them at the
+// same places.
+func (g *geometry) samePlaces(o *geometry) bool {
+	if g.pages != o.pages || g.pageBytes != o.pageBytes || g.wide != o.wide || g.dims[3] != o.dims[3] {
+		return false
+	}
+	return g.spec.Layout == RowMajor || g.dims[2] == o.dims[2] || g.dims[2]%tileSize == 0 && o.dims[2]%tileSize == 0
+}
