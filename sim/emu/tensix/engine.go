@@ -44,6 +44,7 @@ type Engine struct {
 	srcA, srcB source
 	dst        dst
 	sfpu       sfpu
+	plans      *plans // nil until an instruction of the vector unit is executed
 	packer     packer
 	mathPlan   mathPlan
 	buffers    *buffers // nil until an unpacker or packer needs them
@@ -157,13 +158,8 @@ func (e *Engine) Step() int {
 			t.waits = false
 			t.ended++
 			done++
-		} else if e.fault != nil {
-			e.fault.Thread, e.fault.Instruction = n, w
-		} else if e.suspended {
-			e.first = uint8(n)
+		} else if e.stopped(t, w); e.suspended {
 			return done
-		} else {
-			t.waits, t.since = true, e.changes()
 		}
 	}
 	return done
@@ -181,6 +177,9 @@ func (e *Engine) Run() (ran bool) {
 // PushRun is Push and then Run, of an engine that can't execute anything before. It returns whether anything was executed.
 func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 	t := &e.threads[n]
+	if w>>24 == opREPLAY && e.canReplay(t, w) {
+		return e.replayRun(t, w)
+	}
 	if op := w >> 24; t.queue.n != 0 || t.front.recording != 0 || op == opMOP || op == opMOP_CFG || op == opREPLAY || op == opNOP ||
 		e.fault != nil || e.suspended {
 		e.Push(n, w, expand)
@@ -193,15 +192,60 @@ func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 		return true
 	}
 	t.enqueue(w)
+	e.stopped(t, w)
+	return false
+}
+
+// stopped notes why an instruction, the first of its thread's queue, has not been done.
+func (e *Engine) stopped(t *thread, w uint32) {
 	switch {
 	case e.fault != nil:
-		e.fault.Thread, e.fault.Instruction = n, w
+		e.fault.Thread, e.fault.Instruction = int(t.index), w
 	case e.suspended:
-		e.first = uint8(n)
+		e.first = t.index
 	default:
 		t.waits, t.since = true, e.changes()
 	}
-	return false
+}
+
+// canReplay reports whether a REPLAY plays a sequence of which each instruction can be executed before the next one is queued.
+func (e *Engine) canReplay(t *thread, w uint32) bool {
+	a := e.decodeREPLAY(w)
+	return t.queue.n == 0 && t.front.recording == 0 && e.hazards == nil && e.fault == nil && !e.suspended &&
+		w&0xC == 0 && a.record == 0 && a.run == 0 && a.length-1 < replaySize && a.start < replaySize
+}
+
+// replayRun plays a sequence in an engine that can't execute anything else. As soon as others can, or an instruction has to wait,
+// the rest goes through the queue.
+func (e *Engine) replayRun(t *thread, w uint32) (ran bool) {
+	a, before := e.decodeREPLAY(w), e.changes()
+	for i := range a.length {
+		w := t.front.replay[(a.start+i)%replaySize]
+		if w == nop {
+			continue
+		}
+		done := e.issue(t, w)
+		if done {
+			ran = true
+			t.ended++
+			if e.changes() == before {
+				continue
+			}
+			i++
+		}
+		for ; i < a.length; i++ {
+			t.enqueue(t.front.replay[(a.start+i)%replaySize])
+		}
+		if !done {
+			e.stopped(t, w)
+			return ran
+		}
+		e.first = t.index + 1 // it is the others' turn
+		e.Step()
+		break
+	}
+	e.Run()
+	return ran
 }
 
 // Executed returns how many instructions of thread n the engine has executed, after expansion and without NOPs.
@@ -239,12 +283,15 @@ func (e *Engine) issue(t *thread, w uint32) bool {
 
 // execute does an instruction. It returns false if the instruction must wait, and if it is refused.
 func (e *Engine) execute(t *thread, w uint32) bool {
-	op := w >> 24
-	if op >= opSFPLOAD && op <= lastSFPU {
-		if taken := e.sfpuTemplate(w); taken || e.fault != nil {
-			return e.fault == nil
-		}
+	if op := w >> 24; op >= opSFPLOAD && op <= lastSFPU {
+		return e.vector(t, w)
 	}
+	return e.decoded(t, w)
+}
+
+// decoded does an instruction after it has decoded it. It returns what execute does.
+func (e *Engine) decoded(t *thread, w uint32) bool {
+	op := w >> 24
 	switch c := &e.encoding[op]; {
 	case c.kind == executed && w&c.unused != 0:
 		return e.refuse(UndefinedBehavior, "bits %#x are set, which %s doesn't have", w&c.unused, mnemonics[op])

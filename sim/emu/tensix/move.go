@@ -1,6 +1,9 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+)
 
 // Moves between SrcA, SrcB and Dst, and the clearing of Dst
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MOVA2D,MOVB2D,MOVD2A,MOVD2B,MOVB2A,ZEROACC}.md).
@@ -243,6 +246,13 @@ func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
 		return false
 	}
 	keep := e.on(t, cfgKeepDenormals)
+	if m.format != arith.TF32 && !m.short && !m.low { // the usual one
+		for i := range uint32(8) {
+			lanes.EncodeRow(&e.dst.rows[row+i], &e.srcA.bank()[src+i], !keep)
+			e.dst.valid[row+i] = true
+		}
+		return e.advance(t, a.mode, true)
+	}
 	for i := range uint32(8) {
 		data := e.srcA.bank()[src+i]
 		for c, v := range data {

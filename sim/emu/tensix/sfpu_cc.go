@@ -16,8 +16,13 @@ func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
 	if !s.cc.on {
 		return e.refuse(UnsupportedFunctionality, "the lanes are not conditional: all conditions would be cleared")
 	}
-	negative, zero := lanes.Test(&s.l[a.c])
-	switch a.mod {
+	return s.test(a.c, a.mod)
+}
+
+// test turns off the lanes in which a register is not what a mode of SFPSETCC asks for.
+func (s *sfpu) test(c, mode uint32) bool {
+	negative, zero := lanes.Test(&s.l[c])
+	switch mode {
 	case 0:
 		s.cc.lanes &= negative
 	case 2:

@@ -50,11 +50,16 @@ type place struct{ row, column uint32 }
 
 // sfpuPlace returns where an instruction that names a row of Dst reads or writes.
 func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
-	row := t.dstRow(dst)
-	if row&1 != 0 {
-		return place{}, e.refuse(UnsupportedFunctionality, "row %d of Dst, which is odd", row)
+	if p, ok = t.lanesPlace(dst); !ok {
+		return place{}, e.refuse(UnsupportedFunctionality, "row %d of Dst, which is odd", t.dstRow(dst))
 	}
-	return place{row &^ 3, row >> 1 & 1}, true
+	return p, true
+}
+
+// lanesPlace returns where an instruction that names a row of Dst reads or writes, which is nowhere if the row is odd.
+func (t *thread) lanesPlace(dst uint32) (p place, ok bool) {
+	row := t.dstRow(dst)
+	return place{row &^ 3, row >> 1 & 1}, row&1 == 0
 }
 
 // gather returns the data of Dst that the lanes see, of 32 bits if wide, as the register holds them.
@@ -272,26 +277,31 @@ func (e *Engine) sfploadi(t *thread, a sfploadiArgs) bool {
 	if !e.destination(a.lreg) {
 		return false
 	}
-	keep := uint32(0) // bits that a lane keeps
-	v := a.imm
-	switch a.mod {
-	case 0: // bf16
-		v <<= 16
-	case 1: // fp16
-		v = a.imm&0x8000<<16 | (a.imm&0x7FFF+112<<10)<<13
-	case 2: // unsigned
-	case 4: // signed
-		v = uint32(int32(int16(a.imm)))
-	case 8:
-		v, keep = v<<16, 0xFFFF
-	case 10:
-		keep = 0xFFFF0000
-	default:
+	keep, v, ok := a.bits()
+	if !ok {
 		return e.refuse(UndefinedBehavior, "mode %d", a.mod)
 	}
-	l := &e.sfpu.l[a.lreg]
-	lanes.Bits(l, l, 0, keep, v, e.sfpu.enabled())
+	e.bits(a.lreg, a.lreg, 0, keep, v)
 	return true
+}
+
+// bits returns the bits that a lane keeps, and those that it gets.
+func (a *sfploadiArgs) bits() (keep, v uint32, ok bool) {
+	switch a.mod {
+	case 0: // bf16
+		return 0, a.imm << 16, true
+	case 1: // fp16
+		return 0, a.imm&0x8000<<16 | (a.imm&0x7FFF+112<<10)<<13, true
+	case 2: // unsigned
+		return 0, a.imm, true
+	case 4: // signed
+		return 0, uint32(int32(int16(a.imm))), true
+	case 8:
+		return 0xFFFF, a.imm << 16, true
+	case 10:
+		return 0xFFFF0000, a.imm, true
+	}
+	return 0, 0, false
 }
 
 func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {

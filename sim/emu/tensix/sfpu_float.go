@@ -5,10 +5,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-// fp32One is 1 as fp32, signBit the sign of an fp32.
+// fp32One is 1 as fp32, and the others the bits of its parts.
 const (
-	fp32One = 0x3F800000
-	signBit = 0x80000000
+	fp32One      = 0x3F800000
+	signBit      = 0x80000000
+	exponentBits = 0x7F800000
+	mantissaBits = 0x007FFFFF
 )
 
 // signs accepts the mode of a multiplication or addition, which on Blackhole flips the signs of operands.
@@ -210,13 +212,9 @@ func (e *Engine) sfpexexp(t *thread, a sfpexexpArgs) bool {
 	if !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 10)) || !e.destination(a.dst) {
 		return false
 	}
-	bias := uint32(127)
-	if a.mod&1 != 0 {
-		bias = 0
-	}
 	s := &e.sfpu
 	enabled := s.enabled()
-	negative := lanes.Exponents(&s.l[a.dst], &s.l[a.c], bias, enabled)
+	negative := lanes.Exponents(&s.l[a.dst], &s.l[a.c], a.bias(), enabled)
 	switch a.mod {
 	case 2:
 		s.cc.set(enabled, negative)
@@ -224,6 +222,14 @@ func (e *Engine) sfpexexp(t *thread, a sfpexexpArgs) bool {
 		s.cc.set(enabled, ^negative)
 	}
 	return true
+}
+
+// bias returns what is subtracted from the exponents.
+func (a *sfpexexpArgs) bias() uint32 {
+	if a.mod&1 != 0 {
+		return 0
+	}
+	return 127
 }
 
 func (e *Engine) sfpexman(t *thread, a sfpexmanArgs) bool {

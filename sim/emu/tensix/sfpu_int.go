@@ -10,13 +10,12 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 1, 2, 4, 5, 6, 8, 9, 10)) || !e.destination(a.dst) {
 		return false
 	}
-	immediate := uint32(int32(a.imm<<20) >> 20)
 	s := &e.sfpu
 	lc, ld := &s.l[a.c], &s.l[a.dst]
 	enabled := s.enabled()
 	var negative uint32
 	if a.mod&1 != 0 {
-		negative = lanes.Add(ld, lc, s.constant(immediate), false, enabled)
+		negative = lanes.Add(ld, lc, s.constant(a.immediate()), false, enabled)
 	} else {
 		negative = lanes.Add(ld, lc, ld, a.mod&2 != 0, enabled)
 	}
@@ -28,6 +27,12 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 	}
 	return true
 }
+
+// immediate returns the operand of 12 bits, with its sign.
+func (a *sfpiaddArgs) immediate() uint32 { return uint32(int32(a.imm<<20) >> 20) }
+
+// distance returns the operand of 12 bits, with its sign.
+func (a *sfpshftArgs) distance() uint32 { return uint32(int32(a.imm<<20) >> 20) }
 
 func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
 	set := modes(0, 1)
@@ -48,7 +53,7 @@ func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
 		from = by
 	}
 	if byImmediate {
-		by = s.constant(uint32(int32(a.imm<<20) >> 20))
+		by = s.constant(a.distance())
 	}
 	lanes.Shift(ld, from, by, arithmetic, s.enabled())
 	return true

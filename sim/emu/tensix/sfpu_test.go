@@ -217,6 +217,35 @@ func TestTheVectorUnitDoesWhatTtsimDoes(t *testing.T) {
 	goldentest.Compare(t, "testdata/sfpu.txt", *updateSFPU, lines)
 }
 
+// An instruction that was executed before does the same when it comes again, decoded, in any state of the vector unit.
+func TestTheVectorUnitDoesTheSameAgain(t *testing.T) {
+	planned := map[uint32]int{}
+	for _, c := range sfpuCases() {
+		// A copy of the instruction in a state in which nothing is refused makes the plan.
+		before := vectorEngine(c.chip)
+		before.execute(&before.threads[1], c.word)
+		if before.plans == nil || before.planOf(c.word).word != c.word {
+			continue
+		}
+		planned[c.word>>24]++
+		for n := range uint64(8) {
+			c.number = n
+			first, again := c.state(), c.state()
+			*again.planOf(c.word) = *before.planOf(c.word)
+			want, got := first.execute(&first.threads[1], c.word), again.execute(&again.threads[1], c.word)
+			if got != want || got && again.sfpuHash() != first.sfpuHash() || again.threads[1].d != first.threads[1].d ||
+				fmt.Sprint(again.fault) != fmt.Sprint(first.fault) {
+				t.Errorf("%v %s %#08x in state %d: done %v, %v; at first %v, %v", c.chip, mnemonics[c.word>>24], c.word, n, got, again.fault, want, first.fault)
+			}
+		}
+	}
+	for op := range planners {
+		if planners[op] != nil && planned[uint32(op)] == 0 {
+			t.Errorf("no %s is planned", mnemonics[op])
+		}
+	}
+}
+
 func TestRandomNumbersFollowFromTheSeed(t *testing.T) {
 	var s sfpu
 	s.seed(0x12345678)

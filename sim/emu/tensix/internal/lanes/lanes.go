@@ -330,3 +330,22 @@ func store32Go(high, low *Block, c *Register, flushed bool, column, enabled uint
 		high[r][i], low[r][i] = uint16(encode(v)>>16), uint16(v)
 	}
 }
+
+// EncodeRow sets a row of Dst to the upper halves of fp32, encoded as Dst does. Denormals become zero without a sign
+// if asked.
+func EncodeRow(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool) {
+	if haveAVX2() {
+		encodeRowAVX2(to, from, flushed)
+	} else {
+		encodeRowGo(to, from, flushed)
+	}
+}
+
+func encodeRowGo(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool) {
+	for i, v := range from {
+		if flushed && v&0x7F800000 == 0 {
+			v = 0
+		}
+		to[i] = uint16(encode(v) >> 16)
+	}
+}

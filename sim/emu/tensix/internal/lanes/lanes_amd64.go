@@ -51,3 +51,6 @@ func storeBF16AVX2(to *Block, c *Register, column, enabled uint32)
 
 //go:noescape
 func store32AVX2(high, low *Block, c *Register, flushed bool, column, enabled uint32)
+
+//go:noescape
+func encodeRowAVX2(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool)

@@ -34,3 +34,5 @@ func load32AVX2(d *Register, high, low *Block, column, enabled uint32) {}
 func storeBF16AVX2(to *Block, c *Register, column, enabled uint32) {}
 
 func store32AVX2(high, low *Block, c *Register, flushed bool, column, enabled uint32) {}
+
+func encodeRowAVX2(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool) {}

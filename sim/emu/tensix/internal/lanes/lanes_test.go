@@ -93,6 +93,13 @@ func TestVectorInstructionsDoWhatTheirTwinsDo(t *testing.T) {
 			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
 				store32Go(&s.blocks[0], &s.blocks[1], a, x[1]&1 != 0, x[0]&1, m)
 			}},
+		{"EncodeRow",
+			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
+				EncodeRow(&s.blocks[0][1], (*[16]uint32)(a[x[1]&15:]), x[0]&1 != 0)
+			},
+			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
+				encodeRowGo(&s.blocks[0][1], (*[16]uint32)(a[x[1]&15:]), x[0]&1 != 0)
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
