@@ -21,6 +21,9 @@ type call struct {
 // internalCall is the context key that marks an operation's own transfers and runs: graphs leave them out.
 type internalCall struct{}
 
+// takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
+var takesBlocks = map[string]bool{"ttnn::matmul": true, "ttnn::linear": true, "ttnn::from_device": true, "ttnn::copy_host_to_device_tensor": true}
+
 // do runs an operation for the user. name is the function's name in graphs, in are its tensors.
 func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() []graph.Arg, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
@@ -38,6 +41,9 @@ func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() 
 	for _, t := range in {
 		if err := t.checkLocked(d); err != nil {
 			return nil, &opError{name, err}
+		}
+		if t.geo.spec.DType == BFloat8B && !takesBlocks[name] {
+			return nil, &opError{name, fmt.Errorf("%w: %v is for the right operand of a product", ErrDataType, BFloat8B)}
 		}
 	}
 	t, err := c.function(name, args, func() (*Tensor, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // engineFormats are the formats that data types have in the engines, for those that the engines compute with.
-var engineFormats = map[DataType]kernels.Format{BFloat16: kernels.BF16, Float32: kernels.FP32}
+var engineFormats = map[DataType]kernels.Format{BFloat16: kernels.BF16, Float32: kernels.FP32, BFloat8B: kernels.BFP8}
 
 // onEngines reports whether the engines compute a result: all tensors are floats in tile layout, the operands of one data type.
 func onEngines(out *Tensor, in ...*Tensor) bool {
@@ -42,9 +42,12 @@ type engineKernel struct {
 }
 
 // images returns the names of the images for TRISC0, TRISC1 and TRISC2, for data types of operands and result. An image is named
-// after what it depends on.
-func (k *engineKernel) images(in, out DataType) [3]string {
+// after what it depends on; the second operand's type is only named if it isn't the first one's.
+func (k *engineKernel) images(in, right, out DataType) [3]string {
 	from, to, function := "_"+engineFormats[in].String(), "_"+engineFormats[out].String(), ""
+	if right == BFloat8B {
+		from += "_" + engineFormats[right].String()
+	}
 	if k.function != "" {
 		function = "_" + k.function
 	}

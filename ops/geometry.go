@@ -58,6 +58,12 @@ func (s Spec) geometry() (*geometry, error) {
 		}
 	}
 	g.pageBytes = g.pageWidth * unit * s.DType.Size()
+	if s.DType == BFloat8B {
+		if s.Layout != Tile {
+			return nil, fmt.Errorf("%w: %v in %v: its blocks are those of tiles", ErrMemory, s.DType, s.Layout)
+		}
+		g.pageBytes = blockTileBytes
+	}
 	g.wide = ceil(g.dims[3], g.pageWidth)
 	rows := g.dims[0] * g.dims[1] * g.high
 	g.pages = rows * g.wide
@@ -89,9 +95,9 @@ func (g *geometry) at(row, w int) (off, run int) {
 		return (row*g.wide+w/g.pageWidth)*g.pageBytes + x*size, min(g.pageWidth-x, g.dims[3]-w)
 	}
 	matrix, h := row/g.dims[2], row%g.dims[2]
-	page := (matrix*g.high+h/tileSize)*g.wide + w/tileSize
+	page := (matrix*g.high+h/tileSize)*g.wide + w/tileSize // of elements as the host has them
 	in := ((h/faceSize%2*2+w/faceSize%2)*faceSize+h%faceSize)*faceSize + w%faceSize
-	return page*g.pageBytes + in*size, min(faceSize-w%faceSize, g.dims[3]-w)
+	return page*g.hostPageBytes() + in*size, min(faceSize-w%faceSize, g.dims[3]-w)
 }
 
 // each calls f for every contiguous run of elements: its offset in the pages, its offset in the rows, and its length, in
@@ -107,15 +113,29 @@ func (g *geometry) each(f func(page, row, n int)) {
 	}
 }
 
+// hostPageBytes returns the size of a page whose elements are those of the host.
+func (g *geometry) hostPageBytes() int {
+	if g.spec.DType == BFloat8B {
+		return tileSize * tileSize * g.spec.DType.Size()
+	}
+	return g.pageBytes
+}
+
 // encode copies rows to pages.
 func (g *geometry) encode(rows []byte) []byte {
-	pages := make([]byte, g.pages*g.pageBytes)
+	pages := make([]byte, g.pages*g.hostPageBytes())
 	g.each(func(page, row, n int) { copy(pages[page:page+n], rows[row:]) })
+	if g.spec.DType == BFloat8B {
+		return packBlocks(pages)
+	}
 	return pages
 }
 
 // decode copies pages to rows.
 func (g *geometry) decode(pages []byte) []byte {
+	if g.spec.DType == BFloat8B {
+		pages = unpackBlocks(pages)
+	}
 	rows := make([]byte, g.dims[0]*g.dims[1]*g.dims[2]*g.dims[3]*g.spec.DType.Size())
 	g.each(func(page, row, n int) { copy(rows[row:row+n], pages[page:]) })
 	return rows

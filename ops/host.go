@@ -46,6 +46,25 @@ func Values[T Number](h *Host) []T {
 	return out
 }
 
+// Convert returns a tensor of another type of floats, such as BFloat16 or BFloat8B for weights in Float32: each element is rounded
+// to nearest, ties to even, to the type that it has on the host. The error wraps [ErrDataType] if one of the types isn't of floats.
+func (h *Host) Convert(to DataType) (*Host, error) {
+	if err := h.check(); err != nil {
+		return nil, fmt.Errorf("ops: convert host tensor: %w", err)
+	}
+	for _, t := range []DataType{h.DType, to} {
+		if t != BFloat8B && !t.Float() {
+			return nil, fmt.Errorf("ops: convert host tensor: %w: %v to %v: want BFloat16, Float32 or BFloat8B", ErrDataType, h.DType, to)
+		}
+	}
+	size := h.DType.Size()
+	out := &Host{Shape: slices.Clone(h.Shape), DType: to, Data: make([]byte, len(h.Data)/size*to.Size())}
+	for i := range len(h.Data) / size {
+		to.put(out.Data[i*to.Size():], h.DType.bits(h.Data[i*size:]))
+	}
+	return out, nil
+}
+
 // check returns an error unless the data have the size of the shape.
 func (h *Host) check() error {
 	if h == nil {

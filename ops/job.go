@@ -146,7 +146,8 @@ func (c *call) kernels(j *job, on []chip.Range, shares map[chip.Core]share, comm
 
 // images returns the names of the engines' kernels.
 func (j *job) images() [3]string {
-	return j.engine.images(j.in[0].geo.spec.DType, j.out.geo.spec.DType)
+	right := j.in[min(1, len(j.in)-1)]
+	return j.engine.images(j.in[0].geo.spec.DType, right.geo.spec.DType, j.out.geo.spec.DType)
 }
 
 // variedArgs returns the first of the arguments that may differ from run to run, in all kernels.

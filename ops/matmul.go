@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -17,6 +18,8 @@ import (
 // of its products; rounding to BFloat16 adds 2^-8 of the result. Of Float32 the engines take 11 bits of the significand (TF32),
 // as in TT-NN: each product adds an error of 2^-10 of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums
 // in 16 bits; its options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
+//
+// The right operand of tiles of floats may be BFloat8B; its elements are then those of BFloat16 that its blocks have.
 //
 // For any other tensors each element is the sum of its products in the order of their indices; products and sums are rounded
 // to single precision, and integers are summed in 32 bits.
@@ -35,7 +38,8 @@ func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOptio
 		in = append(in, bias)
 	}
 	return d.do(ctx, "ttnn::linear", in, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), bias.arg()} }, func(c *call) (*Tensor, error) {
-		if t := notOnEngines(in...); t != nil {
+		others := slices.DeleteFunc(slices.Clone(in), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
+		if t := notOnEngines(others...); t != nil {
 			return nil, t.notOnEngines()
 		}
 		return c.matmul(a, b, bias)
@@ -51,8 +55,10 @@ func (c *call) matmul(a, b, bias *Tensor) (*Tensor, error) {
 	args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(s.DType), text(s.Memory)} }
 	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
-		case onEngines(out, a, b):
+		case onEngines(out, a) && (onEngines(b) || b.geo.spec.DType == BFloat8B):
 			return c.multiply(out, a, b, bias)
+		case b.geo.spec.DType == BFloat8B:
+			return notOnEngines(a, out).notOnEngines()
 		case bias != nil || c.activation != "":
 			return out.notOnEngines()
 		}
@@ -74,7 +80,7 @@ func (c *call) multiply(out, a, b, bias *Tensor) error {
 		return c.run(simple)
 	}
 	blocked := engineMatmulBlocks(k, out, a, b, bias, string(c.activation))
-	if c.matmulProgram != (MatmulProgram{}) {
+	if c.matmulProgram != (MatmulProgram{}) || b.geo.spec.DType == BFloat8B {
 		return c.run(blocked)
 	}
 	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room for.
@@ -91,8 +97,9 @@ func (c *call) multiply(out, a, b, bias *Tensor) error {
 // product returns the spec of a product of matrices with a bias, which may be nil.
 func (c *call) product(a, b, bias *Tensor) (Spec, error) {
 	x, y := a.geo.spec, b.geo.spec
-	if x.DType != y.DType || bias != nil && bias.geo.spec.DType != x.DType {
-		return Spec{}, fmt.Errorf("%w: %v and %v: operands and bias have one", ErrDataType, x.DType, y.DType)
+	weights := y.DType == BFloat8B && x.DType.Float()
+	if x.DType != y.DType && !weights || x.DType == BFloat8B || bias != nil && bias.geo.spec.DType != x.DType {
+		return Spec{}, fmt.Errorf("%w: %v and %v: operands and bias have one, but the right operand of floats may be BFloat8B", ErrDataType, x.DType, y.DType)
 	}
 	shape := [4]int{0, 0, a.geo.dims[2], b.geo.dims[3]}
 	fits := a.geo.dims[3] == b.geo.dims[2] && len(x.Shape) > 1 && len(y.Shape) > 1

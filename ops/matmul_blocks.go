@@ -15,7 +15,8 @@ type MatmulForm uint8
 const (
 	// MatmulAuto chooses by the shape.
 	MatmulAuto MatmulForm = iota
-	// MatmulSimple lets each core read the operands of its tiles by itself: TT-NN's MatmulMultiCoreProgramConfig.
+	// MatmulSimple lets each core read the operands of its tiles by itself: TT-NN's MatmulMultiCoreProgramConfig. A right operand
+	// of BFloat8B is multiplied in blocks all the same.
 	MatmulSimple
 	// MatmulBlocked cuts the result into a block for each core. One core of each row and column of cores reads tiles and sends
 	// them to the others: TT-NN's MatmulMultiCoreReuseMultiCastProgramConfig.
@@ -85,7 +86,8 @@ type blocking struct {
 // least passTiles indices, so that moving the sums takes less time than computing them.
 func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
-	if p.Form == MatmulSimple {
+	blocksOnly := b.geo.spec.DType == BFloat8B
+	if p.Form == MatmulSimple && !blocksOnly {
 		return nil, nil
 	}
 	workers := c.d.q.Workers()
@@ -101,7 +103,7 @@ func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
 		return nil, fmt.Errorf("%w: %+v: want no negative number", ErrShape, p)
 	}
 	k.perM, k.perN = cmp.Or(p.PerCoreM, ceil(k.m, high)), cmp.Or(p.PerCoreN, ceil(k.n, wide))
-	if p == (MatmulProgram{}) && !k.worthwhile() {
+	if p == (MatmulProgram{}) && !blocksOnly && !k.worthwhile() {
 		return nil, nil
 	}
 	for err := k.cut(p); err != nil; err = k.cut(p) {
@@ -206,7 +208,7 @@ func (k *blocking) kernels(c *call, j *job, common []uint32) ([]reprise.Kernel, 
 		}
 		args[at] = words
 	}
-	images := j.engine.images(j.in[0].geo.spec.DType, j.out.geo.spec.DType)
+	images := j.images()
 	var list []reprise.Kernel
 	for i, name := range []string{kernelMatmulLeft, kernelMatmulRight, images[0], images[1], images[2]} {
 		im, err := c.d.image(name)

@@ -68,6 +68,9 @@ func (t *Tensor) graph() *graph.Tensor {
 	g := &graph.Tensor{
 		ID: t.id, Shape: s.Shape, DType: s.DType.String(), Layout: s.Layout.String(), Size: int64(n) * int64(s.DType.Size()), MemoryConfig: s.Memory.String(),
 	}
+	if s.DType == BFloat8B {
+		g.Size = int64(t.geo.pages) * blockTileBytes
+	}
 	if t.buf != nil {
 		g.Buffer = t.d.captures.buffer(t.d, t.buf)
 	} else {

@@ -33,6 +33,7 @@ ops                        -> reprise ops/graph kernels mesh observe allocator c
 ops/graph                  -> nothing  # what ran and what it allocated; others report to it
 ops/graph/view             -> ops/graph  # reports as pages for a browser
 ops/graph/visualizer       -> ops/graph  # reports in the database of the vendor's visualizer
+ops/safetensors            -> ops  # files of weights as host tensors
 
 # Many chips, many hosts.
 mesh                       -> reprise allocator chip kernels kmd mesh/topology dispatch  # chips as one

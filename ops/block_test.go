@@ -1,0 +1,163 @@
+package ops_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// blocks is a tensor of wide-ranging numbers as BFloat8B, of which the second result is what its blocks have.
+func (b *bench) blocks(dims [4]int, seed uint64) (*ops.Tensor, *plain) {
+	b.Helper()
+	p := normal(dims, ops.BFloat16, seed)
+	for i := range p.v {
+		p.v[i] = math.Ldexp(p.v[i], i*7%11-5)
+	}
+	p.dtype = ops.BFloat8B
+	t := b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM))
+	return t, &plain{dims, ops.BFloat16, b.get(t)}
+}
+
+// Tiles of BFloat8B are those that packers make of BFloat16, and are read as unpackers do; the error is what the type says.
+func TestBlocksOfWeights(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	dims := [4]int{1, 2, 40, 70}
+	p := normal(dims, ops.BFloat16, 3)
+	for i := range p.v {
+		p.v[i] = math.Ldexp(p.v[i], i*7%31-15)
+	}
+	p.v[5], p.v[300] = math.Inf(1), math.Copysign(0, -1)
+	single := b.host(&plain{dims, ops.Float32, p.v})
+	h, err := single.Convert(ops.BFloat8B)
+	b.must(err)
+	if _, err := h.Convert(ops.Int32); !errors.Is(err, ops.ErrDataType) {
+		t.Error(err)
+	}
+	x := b.ok(b.ToDevice(b.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
+	if n := x.Buffer().PageSize(); n != arith.BFP8.TileBytes() {
+		t.Fatalf("a tile has %d bytes", n)
+	}
+	pages := make([]byte, x.Buffer().Size())
+	b.must(b.dev.Queue(0).Read(b.ctx, x.Buffer(), 0, pages))
+	read := b.get(x)
+	at := func(n, c, h, w int) float64 { return read[((n*dims[1]+c)*dims[2]+h)*dims[3]+w] }
+	page := 0
+	for c := range dims[1] {
+		for i := 0; i < dims[2]; i += 32 {
+			for k := 0; k < dims[3]; k += 32 {
+				from := tile(p, dims, 0, c, i, k)
+				want := make([]byte, arith.BFP8.TileBytes())
+				for n := range 64 {
+					var row arith.Row
+					for e := range row {
+						row[e] = uint32(binary.LittleEndian.Uint16(from[32*n+2*e:]))
+					}
+					want[n] = arith.BFP8.StoreBlock(want[64+16*n:], &row)
+				}
+				got := pages[page*len(want):][:len(want)]
+				if page++; !bytes.Equal(got, want) {
+					t.Fatalf("tile %d differs", page-1)
+				}
+				var src arith.SrcTile
+				(&arith.Unpack{In: arith.BFP8, Out: arith.BFP8}).Tile(&src, got)
+				for y := range min(32, dims[2]-i) {
+					largest := [2]float64{}
+					for z := range min(32, dims[3]-k) {
+						largest[z/16] = max(largest[z/16], math.Abs(p.at(0, c, i+y, k+z)))
+					}
+					for z := range min(32, dims[3]-k) {
+						have := at(0, c, i+y, k+z)
+						o := arith.FaceOrder(y, z)
+						if unpacked := float64(math.Float32frombits(src[o/16][o%16])); have != unpacked {
+							t.Fatalf("element %d, %d of tile %d is %v, want %v", y, z, page-1, have, unpacked)
+						}
+						if was := p.at(0, c, i+y, k+z); math.Abs(have-was) > largest[z/16]/128 {
+							t.Errorf("%v became %v in a block up to %v", was, have, largest[z/16])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Products with weights of BFloat8B are those of the engines' arithmetic with the numbers that the blocks have.
+func TestMatmulOfBlockWeights(t *testing.T) {
+	dram := ops.Interleaved(allocator.DRAM)
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			a, b     [4]int
+			from, to ops.DataType
+			p        ops.MatmulProgram
+		}{
+			{[4]int{1, 1, 20, 32}, [4]int{1, 1, 32, 20}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{}},
+			{[4]int{1, 2, 40, 300}, [4]int{1, 1, 300, 200}, ops.BFloat16, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 2, PassSteps: 2}},
+			{[4]int{2, 1, 40, 70}, [4]int{2, 1, 70, 40}, ops.Float32, ops.BFloat16, ops.MatmulProgram{}},
+			{[4]int{1, 1, 40, 70}, [4]int{1, 1, 70, 40}, ops.Float32, ops.Float32, ops.MatmulProgram{Form: ops.MatmulSimple}},
+		} {
+			x := normal(c.a, c.from, uint64(2*i))
+			tx := b.put(x, ops.Tile, dram)
+			ty, y := b.blocks(c.b, uint64(2*i+1))
+			got := b.get(b.ok(b.Matmul(b.ctx, tx, ty, ops.WithDataType(c.to), ops.WithMatmulProgram(c.p))))
+			if want := b.engines().matmul(x, y, c.to); !slices.Equal(got, want.v) {
+				b.Errorf("%v times %v: %s", c.a, c.b, first(want.v, got))
+			}
+		}
+		x, bias := normal([4]int{1, 1, 50, 70}, ops.BFloat16, 1), normal([4]int{1, 1, 1, 100}, ops.BFloat16, 2)
+		ty, y := b.blocks([4]int{1, 1, 70, 100}, 3)
+		relu := func(v uint32) uint32 {
+			if arith.TotalOrder(v) > 0 {
+				return v
+			}
+			return 0
+		}
+		got := b.get(b.ok(b.Linear(b.ctx, b.put(x, ops.Tile, dram), ty, b.put(bias, ops.Tile, dram), ops.WithActivation(ops.ReLU))))
+		if want := b.engines().linear(x, y, bias, relu); !slices.Equal(got, want.v) {
+			b.Errorf("linear: %s", first(want.v, got))
+		}
+	})
+}
+
+// BFloat8B is refused where it isn't the right operand of a product of tiles, with nothing left allocated.
+func TestBlocksAreWeightsOnly(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	dram := ops.Interleaved(allocator.DRAM)
+	w, _ := b.blocks([4]int{1, 1, 32, 32}, 1)
+	x := b.zeros(dram, 32, 32)
+	rows := b.ok(b.ToLayout(b.ctx, x, ops.RowMajor))
+	h, err := ops.NewHost([]int{32, 32}, ops.BFloat8B, make([]float32, 1024))
+	b.must(err)
+	before := b.dev.MemoryFingerprint(allocator.DRAM)
+	for name, c := range map[string]struct {
+		do   func() error
+		want error
+	}{
+		"in rows":           {func() error { _, err := b.ToDevice(b.ctx, h, ops.RowMajor, dram); return err }, ops.ErrMemory},
+		"add":               {func() error { _, err := b.Add(b.ctx, w, w); return err }, ops.ErrDataType},
+		"left of a product": {func() error { _, err := b.Matmul(b.ctx, w, x); return err }, ops.ErrDataType},
+		"both":              {func() error { _, err := b.Matmul(b.ctx, w, w); return err }, ops.ErrDataType},
+		"times rows":        {func() error { _, err := b.Matmul(b.ctx, rows, w); return err }, ops.ErrMemory},
+		"to other layouts":  {func() error { _, err := b.ToLayout(b.ctx, w, ops.RowMajor); return err }, ops.ErrDataType},
+		"in shards of rows": {func() error {
+			_, err := b.ToDevice(b.ctx, h, ops.RowMajor, ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(1, 1)))
+			return err
+		}, ops.ErrMemory},
+		"result": {func() error { _, err := b.Matmul(b.ctx, x, x, ops.WithDataType(ops.BFloat8B)); return err }, ops.ErrDataType},
+	} {
+		if err := c.do(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
+			t.Errorf("%s changed what is allocated", name)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// maxHeader is the longest header that the format allows, in bytes.
+const maxHeader = 100_000_000
+
+// metadataKey is the entry of a header that is no tensor.
+const metadataKey = "__metadata__"
+
+// entry is a tensor in the header.
+type entry struct {
+	DType   DType    `json:"dtype"`
+	Shape   []int64  `json:"shape"`
+	Offsets [2]int64 `json:"data_offsets"`
+}
+
+// readHeader reads and checks the header of a file of size bytes.
+func (f *File) readHeader(size int64) error {
+	if size < 8 {
+		return &FormatError{Why: fmt.Sprintf("it has %d bytes: want at least the 8 of the header's length", size)}
+	}
+	var length [8]byte
+	if n, err := f.r.ReadAt(length[:], 0); n != len(length) {
+		return &FormatError{Why: "can't read the header's length", Err: err}
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n > maxHeader || int64(n) > size-8 {
+		return &FormatError{Why: fmt.Sprintf("a header of %d bytes: want at most %d, and no more than the %d that follow", n, maxHeader, size-8)}
+	}
+	text := make([]byte, n)
+	if got, err := f.r.ReadAt(text, 8); got != len(text) {
+		return &FormatError{Why: "can't read the header", Err: err}
+	}
+	if n == 0 || text[0] != '{' {
+		return &FormatError{Why: "the header doesn't begin with {"}
+	}
+	if err := f.parse(text); err != nil {
+		return err
+	}
+	f.data = 8 + int64(n)
+	return f.layOut(size - f.data)
+}
+
+// parse reads the JSON of the header.
+func (f *File) parse(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	bad := func(err error) error { return &FormatError{Why: "the header isn't JSON of that form", Err: err} }
+	if _, err := d.Token(); err != nil { // {
+		return bad(err)
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return bad(err)
+		}
+		name, _ := key.(string)
+		if name == metadataKey {
+			if f.metadata != nil {
+				return &FormatError{Tensor: name, Why: "it is there twice"}
+			}
+			f.metadata = map[string]string{}
+			if err := d.Decode(&f.metadata); err != nil {
+				return bad(err)
+			}
+			continue
+		}
+		if _, ok := f.byName[name]; ok {
+			return &FormatError{Tensor: name, Why: "it is there twice"}
+		}
+		var e entry
+		if err := d.Decode(&e); err != nil {
+			return &FormatError{Tensor: name, Why: "the entry isn't JSON of that form", Err: err}
+		}
+		f.byName[name] = 0
+		f.tensors = append(f.tensors, Info{Name: name, DType: e.DType, Shape: e.Shape, Begin: e.Offsets[0], End: e.Offsets[1]})
+	}
+	if _, err := d.Token(); err != nil { // }
+		return bad(err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return &FormatError{Why: "something follows the header's object"}
+	}
+	return nil
+}
+
+// layOut checks that the tensors fill the data, one after another, and sorts them in that order.
+func (f *File) layOut(size int64) error {
+	slices.SortStableFunc(f.tensors, func(a, b Info) int {
+		if a.Begin != b.Begin {
+			return int(min(max(a.Begin-b.Begin, -1), 1))
+		}
+		return int(min(max(a.End-b.End, -1), 1))
+	})
+	var at int64
+	for i, t := range f.tensors {
+		if t.Begin != at || t.End < t.Begin || t.End > size {
+			return &FormatError{Tensor: t.Name, Why: fmt.Sprintf("data from %d to %d: want it to begin at %d, where the one before ends, and to end within %d bytes", t.Begin, t.End, at, size)}
+		}
+		want, err := t.bytes()
+		if err != nil {
+			return err
+		}
+		if want != t.End-t.Begin {
+			return &FormatError{Tensor: t.Name, Why: fmt.Sprintf("%d bytes of data: want %d for %v of %s", t.End-t.Begin, want, t.Shape, t.DType)}
+		}
+		f.byName[t.Name] = i
+		at = t.End
+	}
+	if at != size {
+		return &FormatError{Why: fmt.Sprintf("%d bytes of data, of which tensors use %d", size, at)}
+	}
+	return nil
+}
+
+// bytes returns the size of a tensor's data.
+func (t *Info) bytes() (int64, error) {
+	n := int64(t.DType.Size())
+	if n == 0 {
+		return 0, &FormatError{Tensor: t.Name, Why: fmt.Sprintf("unknown data type %q", string(t.DType))}
+	}
+	for _, d := range t.Shape {
+		if d < 0 || d > math.MaxInt32 || d != 0 && n > math.MaxInt64/d {
+			return 0, &FormatError{Tensor: t.Name, Why: fmt.Sprintf("the shape %v", t.Shape)}
+		}
+		n *= d
+	}
+	return n, nil
+}

@@ -1,0 +1,177 @@
+package safetensors_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/safetensors"
+)
+
+// file makes a file of a header and data.
+func file(header string, data ...byte) []byte {
+	return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), data...)
+}
+
+func read(b []byte) (*safetensors.File, error) {
+	return safetensors.NewFile(bytes.NewReader(b), int64(len(b)))
+}
+
+// What is written is read again.
+func TestWriteAndLoad(t *testing.T) {
+	want := map[string]*ops.Host{}
+	for name, dt := range map[string]ops.DataType{"a": ops.UInt8, "b.c": ops.UInt16, "d": ops.UInt32, "e": ops.Int32, "weight": ops.BFloat16, "z": ops.Float32} {
+		h, err := ops.NewHost([]int{2, 3}, dt, []float32{0, 1, 2, 3, 4, 250})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[name] = h
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, want, map[string]string{"format": "pt"}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := safetensors.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"format": "pt"}, f.Metadata()); d != "" {
+		t.Error(d)
+	}
+	if info := f.Tensors()[1]; info.Name != "b.c" || info.DType != safetensors.U16 || info.Begin != 6 || info.End != 18 {
+		t.Errorf("%+v", info)
+	}
+	if _, err := f.Tensor("none"); !errors.Is(err, safetensors.ErrNoTensor) {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Types that operations don't have are converted exactly, or refused.
+func TestConversions(t *testing.T) {
+	for name, c := range map[string]struct {
+		dtype string
+		data  []byte
+		to    ops.DataType
+		want  []float32
+		err   error
+	}{
+		"half":            {"F16", []byte{0, 0x3C, 1, 0, 0xFF, 0x7B, 0, 0xFC}, ops.Float32, []float32{1, 1.0 / (1 << 24), 65504, float32(math.Inf(-1))}, nil},
+		"int8":            {"I8", []byte{0xFF, 5}, ops.Int32, []float32{-1, 5}, nil},
+		"int16":           {"I16", []byte{0, 0x80}, ops.Int32, []float32{-32768}, nil},
+		"bool":            {"BOOL", []byte{0, 1}, ops.UInt8, []float32{0, 1}, nil},
+		"int64":           {"I64", []byte{0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, ops.Int32, []float32{-2}, nil},
+		"uint64":          {"U64", []byte{7, 0, 0, 0, 0, 0, 0, 0}, ops.Int32, []float32{7}, nil},
+		"a large integer": {"I64", []byte{0, 0, 0, 0, 1, 0, 0, 0}, 0, nil, ops.ErrDataType},
+		"a larger one":    {"U64", []byte{0, 0, 0, 0, 0, 0, 0, 0x80}, 0, nil, ops.ErrDataType},
+		"double":          {"F64", make([]byte, 8), 0, nil, ops.ErrDataType},
+		"float8":          {"F8_E4M3", []byte{1}, 0, nil, ops.ErrDataType},
+	} {
+		t.Run(name, func(t *testing.T) {
+			size := safetensors.DType(c.dtype).Size()
+			f, err := read(file(`{"x":{"dtype":"`+c.dtype+`","shape":[`+string(rune('0'+len(c.data)/size))+`],"data_offsets":[0,`+string(rune('0'+len(c.data)))+`]}}  `, c.data...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := f.Tensor("x")
+			if !errors.Is(err, c.err) {
+				t.Fatalf("%v, want %v", err, c.err)
+			}
+			if err == nil && (h.DType != c.to || !cmp.Equal(ops.Values[float32](h), c.want)) {
+				t.Errorf("%v of %v, want %v of %v", ops.Values[float32](h), h.DType, c.want, c.to)
+			}
+		})
+	}
+}
+
+// Shapes that operations don't take are refused only where they are asked for; a scalar has one dimension.
+func TestShapes(t *testing.T) {
+	f, err := read(file(`{"scalar":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"deep":{"dtype":"U8","shape":[1,1,1,1,1],"data_offsets":[1,2]},"none":{"dtype":"U8","shape":[0,4],"data_offsets":[2,2]}}`, 1, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := f.Tensor("scalar"); err != nil || !cmp.Equal(h.Shape, []int{1}) {
+		t.Errorf("%v, %v", h, err)
+	}
+	for _, name := range []string{"deep", "none"} {
+		if _, err := f.Tensor(name); !errors.Is(err, ops.ErrShape) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What isn't a file of that form is a FormatError.
+func TestFormatErrors(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"nothing":                  nil,
+		"no header":                {1, 2, 3},
+		"a length beyond the file": file("")[:8:8],
+		"a huge length":            {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, '{', '}'},
+		"a list":                   file(`[]`),
+		"no JSON":                  file(`{"x"`),
+		"something after it":       file(`{} {}`),
+		"a tensor twice":           file(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1),
+		"metadata twice":           file(`{"__metadata__":{},"__metadata__":{}}`),
+		"an unknown type":          file(`{"x":{"dtype":"F7","shape":[1],"data_offsets":[0,1]}}`, 1),
+		"a hole":                   file(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 1, 2),
+		"more data":                file(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1, 2),
+		"less data":                file(`{"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 1),
+		"another size":             file(`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,1]}}`, 1),
+		"a negative dimension":     file(`{"x":{"dtype":"U8","shape":[-1,-1],"data_offsets":[0,1]}}`, 1),
+		"an overflow":              file(`{"x":{"dtype":"U8","shape":[2147483647,2147483647,2147483647],"data_offsets":[0,1]}}`, 1),
+		"offsets backwards":        file(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}}`, 1),
+		"a shape of text":          file(`{"x":{"dtype":"U8","shape":["a"],"data_offsets":[0,1]}}`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e *safetensors.FormatError
+			if _, err := read(b); !errors.As(err, &e) || !errors.Is(err, safetensors.ErrFormat) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// FuzzFile reads any bytes: there is an error, or all tensors can be read or are refused.
+func FuzzFile(f *testing.F) {
+	f.Add(file(`{"x":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]},"__metadata__":{"a":"b"}}`, 1, 2, 3, 4))
+	f.Add(file(`{"x":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"y":{"dtype":"BOOL","shape":[0],"data_offsets":[8,8]}}`, 1, 2, 3, 4, 5, 6, 7, 8))
+	f.Add([]byte{0xFF, 0xFF, 0, 0, 0, 0, 0, 0, '{'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := read(b)
+		if err != nil {
+			if !errors.Is(err, safetensors.ErrFormat) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		for _, info := range s.Tensors() {
+			h, err := s.Tensor(info.Name)
+			switch {
+			case err == nil:
+				ops.Values[float32](h)
+			case !errors.Is(err, ops.ErrShape) && !errors.Is(err, ops.ErrDataType):
+				t.Error(err)
+			}
+		}
+	})
+}
