@@ -21,6 +21,8 @@ const (
 	kernelMatmul      = "matmul"
 	kernelArgMax      = "argmax"
 	kernelPages       = "pages"
+	kernelEmbedding   = "embedding"
+	kernelTopK        = "top_k"
 	kernelRearrange   = "rearrange"
 
 	kernelMatmulLeft   = "matmul_left"

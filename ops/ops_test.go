@@ -149,7 +149,7 @@ func onEngines(in ...*ops.Tensor) bool {
 }
 
 // operations are the operations that check runs, by kernel.
-var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}, {"permute", "pad", "steps", "reshape", "tilize"}}
+var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}, {"permute", "pad", "steps", "reshape", "tilize"}, {"embedding"}, {"top k"}}
 
 // check runs a drawn operation of a list, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
@@ -267,6 +267,19 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		same(t, op, get(keep(b.Matmul(b.ctx, ta, tp, ops.WithDataType(to)))), want(a, p, to))
 	case "argmax":
 		same(t, op, get(keep(b.ArgMax(b.ctx, ta, true))), argmax(a))
+	case "embedding":
+		if s := ta.Spec(); s.Layout != ops.RowMajor || s.Memory.Shard != nil && s.Memory.Shard.Shape[1] < da[3] || da[0] != 1 || da[1] != 1 {
+			a = values(t, "table", [4]int{1, 1, da[2], da[3]}, dt)
+			ta = keep(b.ToDevice(b.ctx, host(t, a), ops.RowMajor, ops.Interleaved(allocator.DRAM)))
+		}
+		got, want := r.embedding(b, t, ta, a, put)
+		same(t, op, get(keep(got, nil)), want)
+	case "top k":
+		k := rapid.IntRange(1, da[3]).Draw(t, "k")
+		v, i, err := b.TopK(b.ctx, ta, k)
+		values, indices := topK(a, k)
+		same(t, op, get(keep(v, err)), values)
+		same(t, op, get(keep(i, err)), indices)
 	case "permute", "pad", "steps", "reshape", "tilize":
 		got, want := r.rearrange(op, b, t, ta, a)
 		same(t, op, get(keep(got, nil)), want)

@@ -14,6 +14,7 @@ type result struct {
 	activation    Activation
 	matmulProgram MatmulProgram
 	steps         []int
+	layout        *Layout
 }
 
 // WithMemoryConfig sets the memory configuration of the result. The default is that of the first operand; if its shards don't

@@ -115,8 +115,8 @@ func take(a *plain, begin, end, steps [4]int) *plain {
 
 // Operations that move elements agree with plain Go, bit for bit, for all shapes, types, layouts and places.
 func TestRearrange(t *testing.T) {
-	open2 := []*bench{open(t, sim.Wormhole(sim.Strict(31))), open(t, sim.Blackhole(sim.Strict(32)))}
-	names := operations[len(operations)-1]
+	open2 := []*bench{open(t, sim.Wormhole()), open(t, sim.Blackhole())}
+	names := []string{"permute", "pad", "steps", "slice", "repeat", "reshape", "tilize", "move", "embedding", "top k"}
 	rapid.Check(t, func(t *rapid.T) {
 		large.check(open2[rapid.IntRange(0, 1).Draw(t, "card")], t, names...)
 	})

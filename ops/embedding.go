@@ -1,0 +1,61 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Embedding returns the rows of a table that indices choose: of indices [..., n] and a table [rows, width] it is [..., n, width].
+// Indices are unsigned integers or Int32, in one to three dimensions, of any layout and memory; the table, in two dimensions or
+// with others of 1 before, is row-major with a row in each page: interleaved or height sharded, of any data type. The row of an index
+// that isn't below the number of rows is zero.
+//
+// The result has the table's data type, is row-major and interleaved in the table's memory; [WithLayout] makes it tiles. Rows of a
+// row-major result are copied whole. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::embedding", []*Tensor{indices, table}, func() []graph.Arg { return []graph.Arg{indices.arg(), table.arg()} }, func(c *call) (*Tensor, error) {
+		x, t := indices.geo.spec, table.geo
+		if x.DType.Float() {
+			return nil, fmt.Errorf("%w: indices of %v: want integers", ErrDataType, x.DType)
+		}
+		if len(x.Shape) > 3 || t.dims[0] != 1 || t.dims[1] != 1 {
+			return nil, fmt.Errorf("%w: indices of %v and a table of %v: want up to three dimensions of indices, and a table of rows and columns", ErrShape, x.Shape, t.spec.Shape)
+		}
+		if t.spec.Layout != RowMajor || t.wide != 1 {
+			return nil, fmt.Errorf("%w: a table in %v, %v: want a row in each page: row-major, interleaved or height sharded", ErrMemory, t.spec.Layout, t.spec.Memory)
+		}
+		s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor, Memory: Interleaved(t.spec.Memory.Kind)}
+		if c.layout != nil {
+			s.Layout = *c.layout
+		}
+		if c.memory != nil {
+			s.Memory = c.memory.clone()
+		}
+		args := func() []graph.Arg { return []graph.Arg{indices.arg(), table.arg(), text(s.Layout), text(s.Memory)} }
+		return c.deviceOp("ttnn::prim::embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) error {
+			return c.run(embedRows(out, indices, table))
+		})
+	}, opts...)
+}
+
+// embedRows returns the job that copies rows of a table.
+func embedRows(out, indices, table *Tensor) job {
+	g := out.geo
+	bytes := ceil(g.pageBytes, chunkBytes) * chunkBytes
+	rows := min(max(1, halfBytes/bytes), halfPages)
+	switch {
+	case g.spec.Layout == Tile:
+		rows, bytes = tileSize, 2*chunkBytes // a row of a tile
+	case g.wide > 1:
+		rows, bytes = 1, bytes+chunkBytes
+	}
+	return job{
+		kernel: kernelEmbedding, args: []uint32{uint32(rows), uint32(bytes)}, out: out, in: []*Tensor{indices, table},
+		buffers: []ring{{g.pageBytes, 1}, {indices.geo.pageBytes, 1}, {bytes, rows}},
+	}
+}
+
+// WithLayout sets the layout of the result of [Device.Embedding].
+func WithLayout(l Layout) OpOption { return func(r *result) { r.layout = &l } }
