@@ -14,6 +14,7 @@ import (
 
 // job is one run of a program. Its kernel computes the result or, for a kernel of the engines, reads the operands.
 type job struct {
+	title  string // name of the program, if it isn't the kernel's that computes
 	kernel string
 	args   []uint32 // common arguments before those of the tensors
 	varied []uint32 // common arguments before these, and all of the engines' kernels: what may differ from run to run
@@ -164,6 +165,8 @@ func (j *job) variedArgs() []reprise.Arg {
 // name returns the name of the kernel that computes.
 func (j *job) name() string {
 	switch {
+	case j.title != "":
+		return j.title
 	case j.engine == nil:
 		return j.kernel
 	case j.engine.function != "":

@@ -31,6 +31,8 @@ const (
 	kernelTileReader   = "tile_reader"
 	kernelReduceReader = "reduce_reader"
 	kernelRowReader    = "row_reader"
+	kernelConvReader   = "conv_reader"
+	kernelPoolReader   = "pool_reader"
 	kernelShardTiles   = "shard_tiles"
 	kernelTileWriter   = "tile_writer"
 )

@@ -122,6 +122,9 @@ var opsActivations = []string{"gelu", "relu", "silu"}
 // opsRows are the kernels that pass several times over a row of tiles.
 var opsRows = []string{"norm", "softmax"}
 
+// opsAllBits are the kernels that take all bits of fp32 operands.
+var opsAllBits = []string{"binary", "pool", "rotary", "unary"}
+
 // opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines for the
 // formats of operands and result that they support.
 func opsTargets(root string) ([]target, error) {
@@ -135,7 +138,7 @@ func opsTargets(root string) ([]target, error) {
 			t.compute = &computeTarget{function, kernels.ComputeSource{
 				Formats: map[int]kernels.Format{0: out, 1: in, 2: in, 3: in}, Fidelity: kernels.HiFi4, WideDst: true,
 			}}
-			if in == kernels.FP32 && (kernel == "unary" || kernel == "binary" || kernel == "rotary") { // with all bits
+			if in == kernels.FP32 && slices.Contains(opsAllBits, kernel) {
 				t.compute.source.UnpackToDst = []int{1, 2}
 			}
 			if slices.Contains(opsRows, kernel) { // with fp32 tiles of what passes over rows leave
@@ -160,6 +163,7 @@ func opsTargets(root string) ([]target, error) {
 			add("binary", "", f, f)
 			add("reduce", "", f, f)
 			add("rotary", "", f, f)
+			add("pool", "", f, f)
 			for _, kernel := range opsRows {
 				add(kernel, "", f, f)
 			}

@@ -8,28 +8,7 @@
 // Unique arguments: 0 first tile of the result, 1 number of tiles. Common arguments: 0 whether there is a bias, then the result,
 // the left and the right operand, and the bias, whose matrices have one row.
 
-#include "blocks.h"
-#include "tensor.h"
-
-// ones stores a tile with ones in its first column and zeros elsewhere.
-static void ones(uint32_t tile, uint32_t size) {
-    for (uint32_t i = 0; i < 256 * size; i++) {
-        // 4 size words are a row of a face; the left faces are the first and the third.
-        const bool first = i % (4 * size) == 0 && (i / (64 * size)) % 2 == 0;
-        reinterpret_cast<volatile uint32_t*>(tile)[i] = !first ? 0 : size == 2 ? 0x3F80 : 0x3F800000;
-    }
-    rp_publish();
-}
-
-// read brings count tiles that follow one another to kRight.
-static void read(const Tensor& t, uint32_t page, uint32_t count) {
-    cb_reserve_back(kRight, kBlock);
-    for (uint32_t i = 0; i < count; i++) {
-        t.copy(page + i, get_write_ptr(kRight) + i * t.bytes);
-    }
-    noc_async_read_barrier();
-    cb_push_back(kRight, kBlock);
-}
+#include "product.h"
 
 void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1);
@@ -51,11 +30,11 @@ void kernel_main() {
         for (uint32_t k = 0; k < a.wide; k++, left++, right += b.wide) {
             cb_reserve_back(kLeft, 1);
             a.copy(left, get_write_ptr(kLeft));
-            read(b, right, count);
+            read_block(b, right, count);
             cb_push_back(kLeft, 1);
         }
         if (biased) {
-            read(bias, bias.matrix(n, c) * bias.wide + page % out.wide, count);
+            read_block(bias, bias.matrix(n, c) * bias.wide + page % out.wide, count);
         }
         page += count;
     }

@@ -7,17 +7,8 @@
 #include "matmul_blocks.h"
 #include "matmul_multicast.h"
 #include "padding.h"
+#include "product.h"
 #include "tensor.h"
-
-// ones stores a tile with ones in its first column and zeros elsewhere.
-static void ones(uint32_t tile, uint32_t size) {
-    for (uint32_t i = 0; i < 256 * size; i++) {
-        // 4 size words are a row of a face; the left faces are the first and the third.
-        const bool first = i % (4 * size) == 0 && (i / (64 * size)) % 2 == 0;
-        reinterpret_cast<volatile uint32_t*>(tile)[i] = !first ? 0 : size == 2 ? 0x3F80 : 0x3F800000;
-    }
-    rp_publish();
-}
 
 // write writes a part of the result, in whose padding it puts zeros.
 static void write(const Tensor& out, uint32_t from, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns) {

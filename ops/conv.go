@@ -1,0 +1,158 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Conv2dConfig describes a convolution of images. Pairs are of height and width.
+type Conv2dConfig struct {
+	Batch, Height, Width int // images
+	In, Out              int // channels
+
+	Kernel   [2]int // of the window
+	Stride   [2]int // the default is 1, 1
+	Padding  [2]int // rows and columns of zeros on either side
+	Dilation [2]int // distance of the elements of the window; the default is 1, 1
+}
+
+// windows returns the windows of a convolution.
+func (c Conv2dConfig) windows() windows {
+	one := [2]int{1, 1}
+	return windows{c.Batch, [2]int{c.Height, c.Width}, c.In, c.Kernel, orElse(c.Stride, one), c.Padding, orElse(c.Dilation, one)}
+}
+
+// Conv2dWeights prepares the weights of a convolution on the host: elements of [out channels, in channels, height, width] of the
+// window, as in TT-NN, become a matrix of [1, 1, height * width * in channels, out channels], which [Device.Conv2d] takes. With
+// groups, the channels in and out are divided into that many parts, and a part of the result depends on the same part of the
+// images only: the weights then have in channels / groups, and the matrix has zeros for the other channels. The error wraps
+// [ErrShape].
+func Conv2dWeights(h *Host, groups int) (*Host, error) {
+	if err := h.check(); err != nil {
+		return nil, fmt.Errorf("ops: conv2d weights: %w", err)
+	}
+	if len(h.Shape) != 4 || groups < 1 || h.Shape[0]%groups != 0 {
+		return nil, fmt.Errorf("ops: conv2d weights: %w: %v in %d groups: want [out, in, height, width], and as many channels out in each group", ErrShape, h.Shape, groups)
+	}
+	out, in, high, wide := h.Shape[0], h.Shape[1], h.Shape[2], h.Shape[3]
+	size, each := h.DType.Size(), out/groups
+	m := &Host{Shape: []int{1, 1, high * wide * in * groups, out}, DType: h.DType}
+	m.Data = make([]byte, m.Shape[2]*out*size)
+	for o := range out {
+		for c := range in {
+			for k := range high * wide {
+				row := k*in*groups + o/each*in + c
+				from := (o*in+c)*high*wide + k
+				copy(m.Data[(row*out+o)*size:][:size], h.Data[from*size:])
+			}
+		}
+	}
+	return m, nil
+}
+
+// Conv2d slides a window over images and computes, at each of its positions, the sums of the elements under it times weights, plus a
+// bias, on the engines. [WithActivation] applies a function to the sums, and [WithDataType] sets the type of the result.
+//
+// The images are [1, 1, Batch * Height * Width, In], of BFloat16 or Float32, in either layout: a row for each position, row by row
+// of an image, image after image. The weights are a matrix as [Conv2dWeights] makes it, in tile layout; the bias is
+// [1, 1, 1, Out] in tile layout, or nil. All of them have one data type. The result is [1, 1, Batch * height * width, Out] in tile
+// layout, where height and width are the number of the window's positions.
+//
+// It is computed as a product of matrices, as by [Device.Linear], whose left operand a core gathers from the images in its L1. Of
+// BFloat16, the error is at most 2^-11 of the sum of the absolute values of products and bias, and 2^-8 of the result for rounding;
+// of Float32 it is at most 2^-9 of that sum. The pages of the images that a row of tiles of the result needs have to fit in L1.
+//
+// The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg Conv2dConfig, opts ...OpOption) (*Tensor, error) {
+	in := []*Tensor{images, weights}
+	if bias != nil {
+		in = append(in, bias)
+	}
+	args := func() []graph.Arg {
+		w := cfg.windows()
+		return []graph.Arg{
+			images.arg(), weights.arg(), text(d.id), text(cfg.In), text(cfg.Out), text(cfg.Batch), text(cfg.Height), text(cfg.Width),
+			text(w.kernel), text(w.stride), text(w.padding), text(w.dilation), bias.arg(),
+		}
+	}
+	return d.do(ctx, "ttnn::conv2d", in, args, func(c *call) (*Tensor, error) {
+		w := cfg.windows()
+		positions, s, err := c.convolved(&w, images, weights, bias, cfg.Out)
+		if err != nil {
+			return nil, err
+		}
+		args := func() []graph.Arg {
+			return []graph.Arg{images.arg(), weights.arg(), bias.arg(), text(s.DType), text(s.Memory)}
+		}
+		return c.deviceOp("ttnn::prim::conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) error {
+			if !onEngines(out) {
+				return out.notOnEngines()
+			}
+			return c.run(w.convolution(out, images, weights, bias, positions, string(c.activation)))
+		})
+	}, opts...)
+}
+
+// convolved checks the operands of a convolution, and returns the number of positions in an image and the spec of the result.
+func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int) ([2]int, Spec, error) {
+	positions, err := w.positions()
+	if err == nil {
+		err = w.check(images)
+	}
+	if err != nil {
+		return positions, Spec{}, err
+	}
+	t := images.geo.spec.DType
+	operands := []*Tensor{weights}
+	shapes := [][4]int{{1, 1, w.kernel[0] * w.kernel[1] * w.channels, channels}}
+	if bias != nil {
+		operands, shapes = append(operands, bias), append(shapes, [4]int{1, 1, 1, channels})
+	}
+	for i, o := range operands {
+		switch s := o.geo.spec; {
+		case s.DType != t:
+			return positions, Spec{}, fmt.Errorf("%w: images of %v, weights or bias of %v: want one type", ErrDataType, t, s.DType)
+		case o.geo.dims != shapes[i]:
+			return positions, Spec{}, fmt.Errorf("%w: weights or bias of %v: want %v (see Conv2dWeights)", ErrShape, s.Shape, shapes[i])
+		case s.Layout != Tile:
+			return positions, Spec{}, o.notOnEngines()
+		}
+	}
+	s, err := c.windowed(w, images, positions, channels)
+	if c.dtype != nil {
+		s.DType = *c.dtype
+	}
+	return positions, s, err
+}
+
+// windowed returns the spec of what windows over images leave, in tiles.
+func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels int) (Spec, error) {
+	s := Spec{Shape: []int{1, 1, w.batch * positions[0] * positions[1], channels}, DType: images.geo.spec.DType, Layout: Tile}
+	s.Memory = c.memoryLike(images, s.Shape, Tile)
+	if c.memory == nil {
+		s.Memory = Interleaved(images.geo.spec.Memory.Kind)
+	}
+	_, err := s.geometry()
+	return s, err
+}
+
+// convolution returns the job of a convolution: the product of matrices of engineMatmul, with another reader.
+func (w *windows) convolution(out, images, weights, bias *Tensor, positions [2]int, function string) job {
+	slots := w.slots(images.geo, positions)
+	t := images.geo.spec.DType
+	tile := tileSize * tileSize * t.Size()
+	j := job{
+		title: "conv2d", kernel: kernelConvReader, out: out, in: []*Tensor{images, weights},
+		args:    append([]uint32{0}, w.args(positions, 0, slots)...),
+		engine:  &engineKernel{name: "matmul", function: function, args: []uint32{uint32(out.geo.wide), uint32(weights.geo.high), 0}},
+		buffers: []ring{{out.geo.pageBytes, 2}, {tile, 2}, {tile, 2 * matmulBlock}, {tile, 1}},
+	}
+	if bias != nil {
+		j.args[0], j.engine.args[2] = 1, 1
+		j.in = append(j.in, bias)
+	}
+	j.buffers = append(j.buffers, w.rings(images.geo, slots)...)
+	return j
+}
