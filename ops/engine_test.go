@@ -41,8 +41,8 @@ func tile(p *plain, dims [4]int, n, c, h, w int) []byte {
 	for i := range min(32, dims[2]-h) {
 		for k := range min(32, dims[3]-w) {
 			v := math.Float32bits(float32(p.at(n, c, h+i, w+k)))
-			if v&^(1<<31) > 0x7F800000 {
-				v = 0x7FC00000
+			if size == 2 && v&^(1<<31) > 0x7F800000 {
+				v = 0x7FC00000 // as NewHost makes it
 			}
 			at := l1[size*arith.FaceOrder(i, k):]
 			if size == 4 {
