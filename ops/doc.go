@@ -9,17 +9,14 @@
 //	s, err := d.Add(ctx, a, b)
 //	h, err = d.ToHost(ctx, s)
 //
-// Products of matrices, arithmetic, functions of elements and reductions of floats in tile layout run on the Tensix engines, with
-// the same bits on every backend. The packers of the engines round to bfloat16 to nearest, with ties away from zero, take
-// subnormal numbers for zero and make infinities of NaNs.
+// Products of matrices, arithmetic, functions of elements and reductions of floats run on the Tensix engines, with the same bits
+// on every backend. The packers of the engines round to bfloat16 to nearest, with ties away from zero, take subnormal numbers for
+// zero and make infinities of NaNs.
 //
-// Matmul, Add, Subtract, Multiply and Relu of row-major tensors or integers run on the RISC-V cores, as ArgMax and everything
-// that only copies do. TT-NN refuses or converts such tensors; here [Device.ToLayout] makes tiles of them. The other operations
-// are for the engines only: their errors wrap [ErrMemory] for row-major tensors and [ErrDataType] for integers.
-//
-// Results of RISC-V cores are those of plain arithmetic, bit for bit: integers wrap around; floats are rounded to single precision
-// after each addition and multiplication, to nearest with ties to even, and to bfloat16 once at the end. Every NaN result is
-// the quiet NaN 0x7FC00000. They are computed with integer instructions, which is slow.
+// Matmul, Add, Subtract, Multiply and Relu take floats in any layout; those of row-major tensors have the same results as those of
+// tiles, and take longer. TT-NN refuses or converts such tensors; here [Device.ToLayout] makes tiles of them. With integers, which
+// wrap around, these operations run on the RISC-V cores, as ArgMax and everything that only copies do. The other operations are
+// for tiles of floats only: their errors wrap [ErrMemory] for row-major tensors and [ErrDataType] for integers.
 //
 // The padding of tiles is zero in every result.
 //

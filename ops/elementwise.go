@@ -10,8 +10,9 @@ import (
 
 // Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
 //
-// Tiles of BFloat16 and Float32 are added by the engines, if the result is in tile layout too, as they are by TT-NN: of BFloat16 by
-// the matrix unit with sums in 32 bits, rounded once; of Float32 by the vector unit, which takes subnormal numbers for zero.
+// Floats are added by the engines, as they are by TT-NN: BFloat16 by the matrix unit with sums in 32 bits, rounded once; Float32 by
+// the vector unit, which takes subnormal numbers for zero. Tiles go to the engines as they are; of tensors in rows, or in different
+// layouts, the elements are brought into the order of the result first, with the same sums.
 func (d *Device) Add(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::add", opAdd, a, b, opts)
 }
@@ -103,10 +104,12 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 	}
 	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
-		case sameShards(out, a, b) && c.hasShards(out):
+		case sameShards(out, a, b) && c.hasShards(out) && !inRows(out):
 			return c.runInShards(op, out, a, b)
 		case onEngines(out, a, b):
 			return c.run(engineBinary(op, out, a, b))
+		case floats(a):
+			return c.run(engineElements(&engineKernel{name: "binary", args: []uint32{op, engineRight}}, out, a, b))
 		}
 		return c.run(job{
 			kernel: kernelElementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
@@ -119,10 +122,12 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *Tensor, s Spec) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		switch {
-		case op == opRelu && sameShards(out, a) && c.hasShards(out):
+		case op == opRelu && sameShards(out, a) && c.hasShards(out) && !inRows(out):
 			return c.runInShards(op, out, a)
 		case op == opRelu && onEngines(out, a):
 			return c.run(engineUnary("relu", out, a))
+		case op == opRelu && floats(a):
+			return c.run(engineElements(&engineKernel{name: "unary", function: "relu"}, out, a))
 		case op == opCopy && out.geo.dims == a.geo.dims:
 			return c.rearrange(whole(a.geo.dims), out, a)
 		case op == opCopy: // repeated

@@ -178,7 +178,7 @@ type binaryOperation struct {
 
 // binary returns an operation by its name, for tensors.
 func (b *bench) binary(name string, in ...*ops.Tensor) binaryOperation {
-	e, on := b.engines(), onEngines(in...)
+	e, on := b.engines(), floats(in...)
 	choose := func(engine, other func(a, b *plain) *plain) func(a, b *plain) *plain {
 		if on {
 			return engine

@@ -35,6 +35,11 @@ const (
 	kernelPoolReader   = "pool_reader"
 	kernelShardTiles   = "shard_tiles"
 	kernelTileWriter   = "tile_writer"
+
+	kernelElementReader    = "element_reader"
+	kernelPageWriter       = "page_writer"
+	kernelMatmulRowsReader = "matmul_rows_reader"
+	kernelRowsWriter       = "rows_writer"
 )
 
 // Operations of kernelElementwise and kernelShards, with the kernels' numbers.

@@ -13,16 +13,15 @@ import (
 // Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1 in one of the tensors. The
 // result has the operands' data type or that of [WithDataType], to which it is converted once, at the end.
 //
-// Tiles of floats are multiplied by the engines, if the result is in tile layout too: with all bits of the operands (HiFi4) and
-// sums in 32 bits, whatever the data types. Of BFloat16, the error of a sum is at most 2^-12 of the sum of the absolute values
+// Floats are multiplied by the engines: with all bits of the operands (HiFi4) and sums in 32 bits, whatever the data types. Of BFloat16, the error of a sum is at most 2^-12 of the sum of the absolute values
 // of its products; rounding to BFloat16 adds 2^-8 of the result. Of Float32 the engines take 11 bits of the significand (TF32),
 // as in TT-NN: each product adds an error of 2^-10 of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums
 // in 16 bits; its options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
 //
 // The right operand of tiles of floats may be BFloat8B; its elements are then those of BFloat16 that its blocks have.
 //
-// For any other tensors each element is the sum of its products in the order of their indices; products and sums are rounded
-// to single precision, and integers are summed in 32 bits.
+// Of tensors in rows, data-movement cores make tiles for the engines; a result in rows needs memory on a core for 32 rows of it.
+// Integers are summed in 32 bits by RISC-V cores.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
 		return c.matmul(a, b, nil)
@@ -61,6 +60,8 @@ func (c *call) matmul(a, b, bias *Tensor) (*Tensor, error) {
 			return notOnEngines(a, out).notOnEngines()
 		case bias != nil || c.activation != "":
 			return out.notOnEngines()
+		case floats(a):
+			return c.run(engineMatmulRows(out, a, b))
 		}
 		return c.run(job{
 			kernel: kernelMatmul, out: out, in: []*Tensor{a, b},

@@ -143,9 +143,9 @@ type shardsOf struct {
 	high, wide int
 }
 
-// onEngines reports whether the engines compute a result from tensors: they do for tiles of floats.
-func onEngines(in ...*ops.Tensor) bool {
-	return !slices.ContainsFunc(in, func(t *ops.Tensor) bool { return t.Spec().Layout != ops.Tile || !t.Spec().DType.Float() })
+// floats reports whether tensors are of floats, which the engines compute with.
+func floats(in ...*ops.Tensor) bool {
+	return !slices.ContainsFunc(in, func(t *ops.Tensor) bool { return !t.Spec().DType.Float() })
 }
 
 // operations are the operations that check runs, by kernel.
@@ -198,7 +198,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		same(t, op, get(keep(f.device(b.ctx, ta, tp))), f.host(a, p))
 	case "relu":
 		want := relu
-		if onEngines(ta) {
+		if floats(ta) {
 			want = b.engines().relu
 		}
 		same(t, op, get(keep(b.Relu(b.ctx, ta))), want(a))
@@ -233,11 +233,15 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 			}
 			switch rapid.IntRange(0, 2).Draw(t, "op in shards"+again) {
 			case 0:
-				same(t, "add in shards"+again, get(keep(b.Add(b.ctx, tx, ty))), add(x, y))
+				same(t, "add in shards"+again, get(keep(b.Add(b.ctx, tx, ty))), b.binary("add", tx, ty).host(x, y))
 			case 1:
-				same(t, "multiply in shards"+again, get(keep(b.Multiply(b.ctx, tx, ty))), multiply(x, y))
+				same(t, "multiply in shards"+again, get(keep(b.Multiply(b.ctx, tx, ty))), b.binary("multiply", tx, ty).host(x, y))
 			default:
-				same(t, "relu in shards"+again, get(keep(b.Relu(b.ctx, tx))), relu(x))
+				want := relu
+				if floats(tx) {
+					want = b.engines().relu
+				}
+				same(t, "relu in shards"+again, get(keep(b.Relu(b.ctx, tx))), want(x))
 			}
 		}
 	case "concat":
@@ -261,7 +265,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		}
 		tp := put("b", p)
 		want := matmul
-		if onEngines(ta, tp) {
+		if floats(ta, tp) {
 			want = b.engines().matmul
 		}
 		same(t, op, get(keep(b.Matmul(b.ctx, ta, tp, ops.WithDataType(to)))), want(a, p, to))
@@ -353,10 +357,10 @@ func fixed(b *bench) {
 	down(b.engines().add(a, c))(b.Add(b.ctx, ta, tc))
 	down(b.engines().multiply(a, c))(b.Multiply(b.ctx, ta, tc))
 	down(b.engines().relu(a))(b.Relu(b.ctx, ta))
-	down(subtract(e, e))(b.Subtract(b.ctx, te, te))
+	down(b.engines().subtract(e, e))(b.Subtract(b.ctx, te, te))
 	down(repeat(e, [4]int{1, 2, 1, 2}))(b.Repeat(b.ctx, te, []int{1, 2, 1, 2}))
 	down(concat(a, c, 0))(b.Concat(b.ctx, []*ops.Tensor{ta, tc}, 0))
-	down(matmul(e, f, ops.BFloat16))(b.Matmul(b.ctx, te, tf))
+	down(b.engines().matmul(e, f, ops.BFloat16))(b.Matmul(b.ctx, te, tf))
 	down(argmax(e))(b.ArgMax(b.ctx, te, true))
 	down(f)(b.Reshard(b.ctx, tf, ops.Sharded(allocator.WidthSharded, 7, 2, chip.Grid(1, 2))))
 	down(e)(b.ToMemoryConfig(b.ctx, te, ops.Interleaved(allocator.L1)))

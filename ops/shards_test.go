@@ -50,7 +50,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 		dtype  ops.DataType
 	}{
 		"block, tiles of bfloat16": {ops.Sharded(allocator.BlockSharded, 32, 32, grid), ops.Tile, ops.BFloat16},
-		"width, rows of float32":   {ops.Sharded(allocator.WidthSharded, 8, 16, grid), ops.RowMajor, ops.Float32},
+		"width, rows of uint32":    {ops.Sharded(allocator.WidthSharded, 8, 16, grid), ops.RowMajor, ops.UInt32},
 		"block, rows of int32":     {ops.Sharded(allocator.BlockSharded, 4, 32, grid), ops.RowMajor, ops.Int32},
 		"height, bytes":            {ops.Sharded(allocator.HeightSharded, 2, 64, grid), ops.RowMajor, ops.UInt8},
 	} {

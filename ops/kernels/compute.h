@@ -1,15 +1,15 @@
-// The operations on elements.
+// The operations on integers.
 #pragma once
 #include "operations.h"
 #include "tensor.h"
 
-// compute takes and returns 32-bit integers, or the bits of single-precision floats.
-static inline uint32_t compute(uint32_t op, bool floats, uint32_t a, uint32_t b) {
+// compute takes and returns integers of 32 bits.
+static inline uint32_t compute(uint32_t op, uint32_t a, uint32_t b) {
     switch (op) {
-    case kRelu: return a & kSign && (!floats || a <= (kSign | kInfinity)) ? 0 : a;
-    case kAdd: return floats ? f32_add(a, b) : a + b;
-    case kMultiply: return floats ? f32_mul(a, b) : a * b;
-    case kSubtract: return floats ? f32_add(a, b ^ kSign) : a - b;
+    case kRelu: return a >> 31 ? 0 : a;
+    case kAdd: return a + b;
+    case kMultiply: return a * b;
+    case kSubtract: return a - b;
     default: return a;
     }
 }

@@ -1,4 +1,5 @@
-// Computes a share of a tensor's pages from one or two others, element by element. BRISC or NCRISC.
+// Computes a share of a tensor's pages from one or two others, element by element: copies, and operations on integers. BRISC or
+// NCRISC.
 //
 // Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 operation, 1..4 start of the result in
 // the first operand, then the result, the first and, if the operation has two, the second operand. Circular buffers are only used as memory in L1:
@@ -54,9 +55,7 @@ void kernel_main() {
                 for (; n != 0; n--, i++, x += step, y += y_step) {
                     const uint32_t v = load(type, x), to = r.addr + i * to_size;
                     if (!same) {
-                        store(out.type, to, compute(op, is_float(type), v, y != 0 ? load(type, y) : 0));
-                    } else if (type == kBfloat16) {
-                        store(kUint16, to, v >> 16);  // unchanged, NaNs too
+                        store(out.type, to, compute(op, v, y != 0 ? load(type, y) : 0));
                     } else {
                         store(out.type, to, v);
                     }

@@ -1,7 +1,5 @@
-// Computes a share of the pages of a product of matrices. BRISC or NCRISC.
-//
-// Each element is the sum of its products in the order of their indices, each product and each sum rounded to single
-// precision; integers are summed in 32 bits. The result is converted once, at the end.
+// Computes a share of the pages of a product of matrices of integers, which are summed in 32 bits and converted once, at the end.
+// BRISC or NCRISC.
 //
 // Unique arguments: 0 first page, 1 number of pages. Common arguments: the result, the left and the right matrix.
 // Circular buffers are only used as memory in L1: 0 left, 1 right, 2 result, 3 sums.
@@ -16,7 +14,7 @@ void kernel_main() {
     b.read(a.read(out.read(0, get_write_ptr(2)), get_write_ptr(0)), get_write_ptr(1));
     uint32_t* const sums = reinterpret_cast<uint32_t*>(get_write_ptr(3));
     const uint32_t inner = a.dims[3], type = a.type, size = size_of(type);
-    const bool floats = is_float(type), tile = out.flags & kFlagTile;
+    const bool tile = out.flags & kFlagTile;
     for (uint32_t page = first; page != end; page++) {
         const uint32_t row = page / out.wide, w = page % out.wide * out.page_width;
         const uint32_t matrix = row / out.high, n = matrix / out.dims[1], c = matrix % out.dims[1];
@@ -41,10 +39,7 @@ void kernel_main() {
                     for (uint32_t i = 0; i < columns;) {
                         uint32_t y = b.find(right, k, w + i, &run);
                         for (; run != 0 && i < columns; run--, i++, y += size) {
-                            uint32_t* sum = sums + r * columns + i;
-                            const uint32_t v = load(type, y);
-                            // The sum starts as the first product, so that -0 stays -0.
-                            *sum = !floats ? *sum + x * v : k == 0 ? f32_mul(x, v) : f32_add(*sum, f32_mul(x, v));
+                            sums[r * columns + i] += x * load(type, y);
                         }
                     }
                 }

@@ -1,12 +1,14 @@
 // Tensors in kernels: the address of each element, for any layout and memory configuration.
 #pragma once
 #include "api/dataflow/dataflow_api.h"
-#include "softfloat.h"
 
 // Data types, with the host's numbers.
 enum DataType : uint32_t { kUint8, kUint16, kUint32, kInt32, kBfloat16, kFloat32 };
 
 static inline bool is_float(uint32_t type) { return type >= kBfloat16; }
+
+// Bits of a single-precision float.
+constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7F800000;
 
 // load and store use 32 bits for an element: an integer, or the bits of a single-precision float.
 static inline uint32_t load(uint32_t type, uint32_t addr) {
@@ -22,7 +24,7 @@ static inline void store(uint32_t type, uint32_t addr, uint32_t v) {
     switch (type) {
     case kUint8: *reinterpret_cast<uint8_t*>(addr) = v; break;
     case kUint16: *reinterpret_cast<uint16_t*>(addr) = v; break;
-    case kBfloat16: *reinterpret_cast<uint16_t*>(addr) = f32_to_bf16(v); break;
+    case kBfloat16: *reinterpret_cast<uint16_t*>(addr) = v >> 16; break;
     default: *reinterpret_cast<uint32_t*>(addr) = v;
     }
 }
