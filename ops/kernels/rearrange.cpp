@@ -24,19 +24,15 @@ struct Slots {
     uint32_t* held;
     bool chunks, reading;
 
-    // begin starts to read what has the byte at an offset of a page, unless the slot holds it, and returns the byte's address.
-    uint32_t begin(uint32_t page, uint32_t off, uint32_t slot) {
-        const uint32_t first = chunks ? off & ~(kChunk - 1) : 0;
-        const uint32_t what = chunks ? page * ((from.bytes + kChunk - 1) / kChunk) + first / kChunk : page;
+    // begin starts to read a page unless the slot holds it, and returns its address.
+    uint32_t begin(uint32_t page, uint32_t slot) {
         const uint32_t at = memory + slot * bytes;
-        if (held[slot] != what) {
-            held[slot] = what;
+        if (held[slot] != page) {
+            held[slot] = page;
             reading = true;
-            const uint32_t left = from.bytes - first;
-            const rp_place p = from.place(page);
-            rp_noc_read(noc_index, p.coord, p.addr + first, at, left < bytes ? left : bytes);
+            from.copy(page, at);
         }
-        return at + off - first;
+        return at;
     }
 
     // wait waits for what was begun.
@@ -48,107 +44,178 @@ struct Slots {
     }
 };
 
-template <class T>
-static void fill(uint32_t to, uint32_t count, uint32_t value) {
-    for (T* p = reinterpret_cast<T*>(to); count != 0; count--) {
-        *p++ = value;
-    }
-}
+static inline uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-// copy copies elements whose distance is given in bytes to elements that follow one another.
+// Row is what is left to be stored of a row of a page: tiles have 16 elements of it in one face, and 16 in the next.
 template <class T>
-static void copy(uint32_t to, uint32_t from, uint32_t distance, uint32_t count) {
-    if (sizeof(T) < 4 && distance == sizeof(T) && ((to ^ from) & 3) == 0) {
-        constexpr uint32_t each = 4 / sizeof(T);
-        for (; count != 0 && (to & 3) != 0; count--, to += sizeof(T), from += sizeof(T)) {
-            *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
+struct Row {
+    uint32_t to, left;  // address, and elements up to the end of the face
+
+    void advance(uint32_t n) {
+        to += n * sizeof(T);
+        left -= n;
+        if (left == 0) {
+            to += 240 * sizeof(T);
+            left = 16;
         }
-        for (; count >= 4 * each; count -= 4 * each, to += 16, from += 16) {
-            const uint32_t* p = reinterpret_cast<const uint32_t*>(from);
-            const uint32_t a = p[0], b = p[1], c = p[2], d = p[3];
-            uint32_t* q = reinterpret_cast<uint32_t*>(to);
+    }
+
+    void fill(uint32_t count, uint32_t value) {
+        while (count != 0) {
+            const uint32_t n = least(count, left);
+            for (uint32_t i = 0; i < n; i++) {
+                reinterpret_cast<T*>(to)[i] = value;
+            }
+            advance(n);
+            count -= n;
+        }
+    }
+
+    // unrolled copies elements with a constant distance.
+    template <class E, uint32_t distance, uint32_t count>
+    static void unrolled(uint32_t to, uint32_t from) {
+#pragma GCC unroll 16
+        for (uint32_t i = 0; i < count; i += 4) {
+            const E a = *reinterpret_cast<const E*>(from + i * distance), b = *reinterpret_cast<const E*>(from + (i + 1) * distance);
+            const E c = *reinterpret_cast<const E*>(from + (i + 2) * distance), d = *reinterpret_cast<const E*>(from + (i + 3) * distance);
+            E* q = reinterpret_cast<E*>(to) + i;
             q[0] = a, q[1] = b, q[2] = c, q[3] = d;
         }
     }
-    for (; count >= 4; count -= 4, to += 4 * sizeof(T), from += 4 * distance) {
-        const T a = *reinterpret_cast<const T*>(from), b = *reinterpret_cast<const T*>(from + distance);
-        const T c = *reinterpret_cast<const T*>(from + 2 * distance), d = *reinterpret_cast<const T*>(from + 3 * distance);
-        T* q = reinterpret_cast<T*>(to);
-        q[0] = a, q[1] = b, q[2] = c, q[3] = d;
+
+    // copy copies elements whose distance is given in bytes; there is room for them up to the end of the face.
+    void copy(uint32_t from, uint32_t distance, uint32_t count) {
+        uint32_t at = to, n = count;
+        if (n == 16) {
+            switch (distance) {
+            case sizeof(T):
+                if (((at | from) & 3) != 0) {
+                    break;
+                }
+                unrolled<uint32_t, 4, 4 * sizeof(T)>(at, from);
+                advance(16);
+                return;
+            case 16 * sizeof(T):
+                unrolled<T, 16 * sizeof(T), 16>(at, from);
+                advance(16);
+                return;
+            }
+        }
+        if (sizeof(T) < 4 && distance == sizeof(T) && ((at ^ from) & 3) == 0) {
+            constexpr uint32_t each = 4 / sizeof(T);
+            for (; n != 0 && (at & 3) != 0; n--, at += sizeof(T), from += sizeof(T)) {
+                *reinterpret_cast<T*>(at) = *reinterpret_cast<const T*>(from);
+            }
+            for (; n >= 4 * each; n -= 4 * each, at += 16, from += 16) {
+                const uint32_t* p = reinterpret_cast<const uint32_t*>(from);
+                const uint32_t a = p[0], b = p[1], c = p[2], d = p[3];
+                uint32_t* q = reinterpret_cast<uint32_t*>(at);
+                q[0] = a, q[1] = b, q[2] = c, q[3] = d;
+            }
+        }
+        if (distance == kChunk) {
+            for (; n >= 8; n -= 8, at += 8 * sizeof(T), from += 8 * kChunk) {
+                unrolled<T, kChunk, 8>(at, from);
+            }
+        }
+        for (; n >= 4; n -= 4, at += 4 * sizeof(T), from += 4 * distance) {
+            const T a = *reinterpret_cast<const T*>(from), b = *reinterpret_cast<const T*>(from + distance);
+            const T c = *reinterpret_cast<const T*>(from + 2 * distance), d = *reinterpret_cast<const T*>(from + 3 * distance);
+            T* q = reinterpret_cast<T*>(at);
+            q[0] = a, q[1] = b, q[2] = c, q[3] = d;
+        }
+        for (; n != 0; n--, at += sizeof(T), from += distance) {
+            *reinterpret_cast<T*>(at) = *reinterpret_cast<const T*>(from);
+        }
+        advance(count);
     }
-    for (; count != 0; count--, to += sizeof(T), from += distance) {
-        *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
+};
+
+// across takes count elements from pages with a distance, each from the same place, which is in row and column of the result without
+// what comes before.
+template <class T>
+static void across(Slots& s, Row<T>& r, const uint32_t* index, uint32_t along, uint32_t step, uint32_t count, uint32_t column, bool all) {
+    const Tensor& t = s.from;
+    const uint32_t h = index[2], w = index[3], matrix = (index[0] * t.dims[1] + index[1]) * t.high;
+    uint32_t distance = along == 2 ? t.wide : t.high * t.wide, page, off;
+    if (along == 0) {
+        distance *= t.dims[1];
+    }
+    distance *= step;
+    if (t.flags & kFlagTile) {
+        page = (matrix + h / 32) * t.wide + w / 32;
+        off = (((h / 16 % 2 * 2 + w / 16 % 2) << 8) + h % 16 * 16 + w % 16) * sizeof(T);
+    } else {
+        page = (matrix + h) * t.wide + w / t.page_width;
+        off = w % t.page_width * sizeof(T);
+    }
+    const uint32_t first = off & ~(kChunk - 1), length = least(t.bytes - first, kChunk);
+    const uint32_t chunk = page * ((t.bytes + kChunk - 1) / kChunk) + first / kChunk;  // of the first element
+    uint32_t slot = column % s.count;
+    while (count != 0) {
+        const uint32_t n = least(least(count, s.count - slot), r.left);
+        // If there is a slot for each column, the same columns always begin at the same slot.
+        if (!all || s.held[slot] != chunk + slot) {
+            s.held[slot] = chunk + slot;
+            for (uint32_t i = 0; i < n; i++) {
+                const rp_place p = t.place(page + i * distance);
+                rp_noc_read(noc_index, p.coord, p.addr + first, s.memory + (slot + i) * kChunk, length);
+            }
+            rp_wait_reads(noc_index);
+        }
+        r.copy(s.memory + slot * kChunk + off - first, kChunk, n);
+        page += n * distance;
+        count -= n;
+        slot = slot + n == s.count ? 0 : slot + n;
     }
 }
 
-static inline uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
-// gather copies count elements from index on, along a dimension of the operand with a step. column and row are the position in the
-// result, without what comes before.
+// gather takes count elements from index on, along a dimension of the operand with a step. row is the slot of a row.
 template <class T>
-static void gather(Slots& s, uint32_t to, uint32_t* index, uint32_t along, uint32_t step, uint32_t count, uint32_t row, uint32_t column) {
+static void gather(Slots& s, Row<T>& r, const uint32_t* index, uint32_t along, uint32_t step, uint32_t count, uint32_t row) {
     const Tensor& t = s.from;
-    const bool tiles = t.flags & kFlagTile;
-    if (along < 2 || (along == 2 && !tiles)) {
-        // Each element is in a page of its own, at the same place in it.
-        uint32_t pages = along == 2 ? t.wide : t.high * t.wide, page, off;
-        if (along == 0) {
-            pages *= t.dims[1];
-        }
-        pages *= step;
-        if (tiles) {
-            const uint32_t h = index[2], w = index[3];
-            page = ((index[0] * t.dims[1] + index[1]) * t.high + h / 32) * t.wide + w / 32;
-            off = (((h / 16 % 2 * 2 + w / 16 % 2) << 8) + h % 16 * 16 + w % 16) * sizeof(T);
-        } else {
-            page = ((index[0] * t.dims[1] + index[1]) * t.high + index[2]) * t.wide + index[3] / t.page_width;
-            off = index[3] % t.page_width * sizeof(T);
-        }
+    const uint32_t matrix = (index[0] * t.dims[1] + index[1]) * t.high;
+    uint32_t h = index[2], w = index[3];
+    if (!(t.flags & kFlagTile)) {
+        const uint32_t line = (matrix + h) * t.wide;
         while (count != 0) {
-            const uint32_t n = least(count, s.count);
-            uint32_t slot = column % s.count, p = page;
-            for (uint32_t i = 0; i < n; i++, p += pages) {
-                s.begin(p, off, slot);
-                slot = slot + 1 == s.count ? 0 : slot + 1;
+            uint32_t page = line, column = w, n = least(count, r.left);
+            if (t.wide != 1) {
+                page += w / t.page_width;
+                column = w % t.page_width;
+                const uint32_t left = t.page_width - column;
+                n = least(n, step == 1 ? left : (left + step - 1) / step);
             }
+            const uint32_t from = s.begin(page, s.key == kByRow ? row : page % s.count) + column * sizeof(T);
             s.wait();
-            slot = column % s.count;
-            const uint32_t in = s.memory + (s.chunks ? off % kChunk : off);
-            for (uint32_t i = 0; i < n; i++, to += sizeof(T)) {
-                *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(in + slot * s.bytes);
-                slot = slot + 1 == s.count ? 0 : slot + 1;
-            }
-            page = p;
-            column += n;
+            r.copy(from, step * sizeof(T), n);
+            w += n * step;
             count -= n;
         }
         return;
     }
     while (count != 0) {
-        uint32_t page = (index[0] * t.dims[1] + index[1]) * t.high, off, left, distance = step * sizeof(T);
-        const uint32_t h = index[2], w = index[3];
-        if (tiles) {
-            page = (page + h / 32) * t.wide + w / 32;
-            off = (((h / 16 % 2 * 2 + w / 16 % 2) << 8) + h % 16 * 16 + w % 16) * sizeof(T);
-            left = 16 - w % 16;
-            if (along == 2) {
-                left = 16 - h % 16;
-                distance *= 16;
-            }
-        } else {
-            page = (page + h) * t.wide + w / t.page_width;
-            off = w % t.page_width * sizeof(T);
-            left = t.page_width - w % t.page_width;
-        }
-        const uint32_t n = least(count, step == 1 ? left : (left + step - 1) / step);
-        const uint32_t from = s.begin(page, off, s.key == kByPage ? page % s.count : row % s.count);
+        const uint32_t page = (matrix + (h >> 5)) * t.wide + (w >> 5);
+        const uint32_t place = ((h >> 4 & 1) * 2 + (w >> 4 & 1)) * 256 + (h & 15) * 16 + (w & 15);
+        const uint32_t left = 16 - ((along == 3 ? w : h) & 15);
+        const uint32_t n = least(least(count, r.left), step == 1 ? left : (left + step - 1) / step);
+        const uint32_t from = s.begin(page, s.key == kByRow ? row : page % s.count) + place * sizeof(T);
         s.wait();
-        copy<T>(to, from, distance, n);
-        index[along] += n * step;
-        to += n * sizeof(T);
+        if (along == 3) {
+            r.copy(from, step * sizeof(T), n);
+            w += n * step;
+        } else {
+            r.copy(from, step * 16 * sizeof(T), n);
+            h += n * step;
+        }
         count -= n;
     }
 }
+
+// Axis says which elements of the operand a dimension of the result has.
+struct Axis {
+    uint32_t from, begin, step, before, taken;
+};
 
 template <class T>
 static void rearrange(uint32_t first, uint32_t end) {
@@ -167,61 +234,75 @@ static void rearrange(uint32_t first, uint32_t end) {
     for (uint32_t i = 0; i < s.count; i++) {
         s.held[i] = 0xFFFFFFFF;
     }
+    Axis axes[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        axes[i] = {rp_common_arg(i), rp_common_arg(4 + i), rp_common_arg(8 + i), rp_common_arg(12 + i), rp_common_arg(16 + i)};
+    }
+    const Axis &x = axes[3], &y = axes[2];
+    const bool tiles = out.flags & kFlagTile, every = axes[3].taken <= s.count;
     clear(out);
-    const uint32_t along = same_order ? 3 : rp_common_arg(3), step = same_order ? 1 : rp_common_arg(11);
-    const uint32_t before = rp_common_arg(15), taken = rp_common_arg(19), start = rp_common_arg(7);
     for (uint32_t page = first; page != end; page++) {
-        const uint32_t rows = out.dims[2] - page / out.wide % out.high * 32, columns = out.dims[3] - page % out.wide * out.page_width;
-        if (columns < out.page_width || (out.flags & kFlagTile && rows < 32)) {
+        const uint32_t line = page / out.wide, column = page % out.wide * out.page_width, matrix = line / out.high;
+        const uint32_t h = line % out.high * (tiles ? 32 : 1), rows = tiles ? least(32, out.dims[2] - h) : 1;
+        const uint32_t columns = least(out.page_width, out.dims[3] - column);
+        if (columns < out.page_width || (tiles && rows < 32)) {
             clear(out);
         }
-        each_run(out, page, [&](const Run& r) {
-            const uint32_t at[4] = {r.n, r.c, r.h, r.w};
-            uint32_t index[4], to = r.addr, count = r.count;
+        const uint32_t at[2] = {matrix / out.dims[1], matrix % out.dims[1]};
+        uint32_t index[4];
+        bool inside = true;
+        for (uint32_t i = 0; i < 2 && !same_order; i++) {
+            const uint32_t k = at[i] - axes[i].before;
+            inside = inside && k < axes[i].taken;
+            index[axes[i].from] = axes[i].begin + k * axes[i].step;
+        }
+        for (uint32_t i = 0; i < rows; i++) {
+            Row<T> r = {out.scratch + ((i >> 4) * 512 + (i & 15) * 16) * (uint32_t)sizeof(T), tiles ? 16 : 0xFFFFFFFF};
+            uint32_t left = columns;
             if (same_order) {
                 const uint32_t* dims = s.from.dims;
-                uint32_t flat = ((r.n * out.dims[1] + r.c) * out.dims[2] + r.h) * out.dims[3] + r.w;
-                while (count != 0) {
-                    uint32_t q = flat;
-                    index[3] = q % dims[3];
-                    q /= dims[3];
-                    index[2] = q % dims[2];
-                    q /= dims[2];
-                    index[1] = q % dims[1];
-                    index[0] = q / dims[1];
-                    const uint32_t n = least(count, dims[3] - index[3]);
-                    gather<T>(s, to, index, 3, 1, n, index[2], index[3]);
-                    flat += n;
-                    to += n * sizeof(T);
-                    count -= n;
+                uint32_t q = (matrix * out.dims[2] + h + i) * out.dims[3] + column;
+                index[3] = q % dims[3];
+                q /= dims[3];
+                index[2] = q % dims[2];
+                q /= dims[2];
+                index[1] = q % dims[1];
+                index[0] = q / dims[1];
+                while (left != 0) {
+                    const uint32_t n = least(left, dims[3] - index[3]);
+                    gather<T>(s, r, index, 3, 1, n, 0);
+                    left -= n;
+                    index[3] = 0;
+                    for (uint32_t k = 2; ++index[k] == dims[k] && k != 0; k--) {
+                        index[k] = 0;
+                    }
                 }
-                return;
+                continue;
             }
-            uint32_t row = 0;
-            for (uint32_t i = 0; i < 3; i++) {
-                row = at[i] - rp_common_arg(12 + i);
-                if (row >= rp_common_arg(16 + i)) {
-                    fill<T>(to, count, value);
-                    return;
+            const uint32_t row = h + i - y.before;
+            if (!inside || row >= y.taken) {
+                r.fill(left, value);
+                continue;
+            }
+            index[y.from] = y.begin + row * y.step;
+            if (column < x.before) {
+                const uint32_t n = least(left, x.before - column);
+                r.fill(n, value);
+                left -= n;
+            }
+            const uint32_t begin = column + columns - left - x.before;
+            if (left != 0 && begin < x.taken) {
+                const uint32_t n = least(left, x.taken - begin);
+                index[x.from] = x.begin + begin * x.step;
+                if (s.chunks) {
+                    across<T>(s, r, index, x.from, x.step, n, begin, every);
+                } else {
+                    gather<T>(s, r, index, x.from, x.step, n, s.key == kByRow ? row % s.count : 0);
                 }
-                index[rp_common_arg(i)] = rp_common_arg(4 + i) + row * rp_common_arg(8 + i);
+                left -= n;
             }
-            if (r.w < before) {
-                const uint32_t n = least(count, before - r.w);
-                fill<T>(to, n, value);
-                to += n * sizeof(T);
-                count -= n;
-            }
-            const uint32_t column = r.w + r.count - count - before;
-            if (count != 0 && column < taken) {
-                const uint32_t n = least(count, taken - column);
-                index[along] = start + column * step;
-                gather<T>(s, to, index, along, step, n, row, column);
-                to += n * sizeof(T);
-                count -= n;
-            }
-            fill<T>(to, count, value);
-        });
+            r.fill(left, value);
+        }
         out.flush(page);
     }
     rp_wait_writes(noc_index);
