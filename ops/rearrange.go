@@ -36,6 +36,7 @@ const (
 	byColumn = iota
 	byRow
 	byPage
+	transposed
 )
 
 // rearrange computes a result from a tensor of the same data type.
@@ -57,6 +58,8 @@ func (m *arrangement) job(out, a *Tensor) job {
 		outer = 2
 	}
 	switch {
+	case m.transposesTiles(g, from):
+		key, slots = transposed, 2
 	case m.order && tiles:
 		slots = from.wide * (ceil(g.dims[3], from.dims[3]) + 1)
 	case !m.order && tiles && g.spec.Layout == RowMajor && m.axes[3].from == 3:
@@ -87,6 +90,16 @@ func (m *arrangement) job(out, a *Tensor) job {
 		kernel: kernelRearrange, args: words, out: out, in: []*Tensor{a},
 		buffers: []ring{{g.pageBytes, 1}, {slots * bytes, 1}, {4 * slots, 1}},
 	}
+}
+
+// transposesTiles reports whether each tile of a result is a tile of the tensor with rows and columns exchanged.
+func (m *arrangement) transposesTiles(out, from *geometry) bool {
+	whole := func(x axis, dim int) bool {
+		return x.from == dim && x.begin == 0 && x.step == 1 && x.before == 0 && x.taken == from.dims[dim]
+	}
+	n, c := m.axes[0], m.axes[1]
+	return !m.order && out.spec.Layout == Tile && from.spec.Layout == Tile && whole(m.axes[2], 3) && whole(m.axes[3], 2) &&
+		n.before == 0 && n.taken == out.dims[0] && c.before == 0 && c.taken == out.dims[1]
 }
 
 // pageMap is an arrangement of whole pages.

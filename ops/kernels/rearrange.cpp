@@ -15,7 +15,8 @@
 constexpr uint32_t kChunk = 64;
 
 // What a slot is chosen by: the position in the last or the last but one dimension of the result, or the page.
-enum Key : uint32_t { kByColumn, kByRow, kByPage };
+// Of transposed tiles there are two slots, in turn.
+enum Key : uint32_t { kByColumn, kByRow, kByPage, kTransposed };
 
 // Slots hold pages of the operand, or chunks of them, each at one place only.
 struct Slots {
@@ -217,6 +218,37 @@ struct Axis {
     uint32_t from, begin, step, before, taken;
 };
 
+// source returns the tile that a tile of the result is, transposed.
+static inline uint32_t source(const Tensor& out, const Tensor& from, const Axis* axes, uint32_t page) {
+    const uint32_t line = page / out.wide, matrix = line / out.high;
+    const uint32_t at[2] = {matrix / out.dims[1], matrix % out.dims[1]};
+    uint32_t index[4];
+    for (uint32_t i = 0; i < 2; i++) {
+        index[axes[i].from] = axes[i].begin + at[i] * axes[i].step;
+    }
+    return ((index[0] * from.dims[1] + index[1]) * from.high + page % out.wide) * from.wide + line % out.high;
+}
+
+// transpose stores tiles with rows and columns exchanged, and reads one while it stores the one before.
+template <class T>
+static void transpose(Tensor& out, Slots& s, const Axis* axes, uint32_t first, uint32_t end) {
+    constexpr uint32_t size = sizeof(T);
+    s.from.copy(source(out, s.from, axes, first), s.memory);
+    for (uint32_t page = first, turn = 0; page != end; page++, turn ^= 1) {
+        rp_wait_reads(noc_index);
+        if (page + 1 != end) {
+            s.from.copy(source(out, s.from, axes, page + 1), s.memory + (turn ^ 1) * s.bytes);
+        }
+        for (uint32_t face = 0; face < 4; face++) {
+            uint32_t to = out.scratch + face * 256 * size, from = s.memory + turn * s.bytes + ((face & 1) * 2 + (face >> 1)) * 256 * size;
+            for (uint32_t i = 0; i < 16; i++, to += 16 * size, from += size) {
+                Row<T>::template unrolled<T, 16 * size, 16>(to, from);
+            }
+        }
+        out.flush(page);
+    }
+}
+
 template <class T>
 static void rearrange(uint32_t first, uint32_t end) {
     const uint32_t value = rp_common_arg(20);
@@ -237,6 +269,11 @@ static void rearrange(uint32_t first, uint32_t end) {
     Axis axes[4];
     for (uint32_t i = 0; i < 4; i++) {
         axes[i] = {rp_common_arg(i), rp_common_arg(4 + i), rp_common_arg(8 + i), rp_common_arg(12 + i), rp_common_arg(16 + i)};
+    }
+    if (s.key == kTransposed) {
+        transpose<T>(out, s, axes, first, end);
+        rp_wait_writes(noc_index);
+        return;
     }
     const Axis &x = axes[3], &y = axes[2];
     const bool tiles = out.flags & kFlagTile, every = axes[3].taken <= s.count;
