@@ -29,11 +29,23 @@ func (d *Device) Multiply(ctx context.Context, a, b *Tensor, opts ...OpOption) (
 	return d.binary(ctx, "ttnn::multiply", opMultiply, a, b, opts)
 }
 
+// Divide divides the first tensor by the second, of the same data type, element by element. A dimension that is 1 in one of them is
+// repeated. The tensors are of floats in tile layout: the vector unit multiplies with 1 / b, which has an error of 2^-22 of itself, and
+// is 0 for |b| above 2^126.
+func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.binary(ctx, "ttnn::divide", opDivide, a, b, opts)
+}
+
 func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tensor, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, name, []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
 		shape, err := broadcast(a, b)
 		if err != nil {
 			return nil, err
+		}
+		if op == opDivide {
+			if t := notOnEngines(a, b); t != nil {
+				return nil, t.notOnEngines()
+			}
 		}
 		if !c.d.separateRepeat || c.into != nil { // a trace can't allocate the intermediate tensor
 			return c.prim(op, a, b, shape)
@@ -104,6 +116,8 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 	}
 	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
+		case op == opDivide && !onEngines(out):
+			return out.notOnEngines()
 		case sameShards(out, a, b) && c.hasShards(out) && !inRows(out):
 			return c.runInShards(op, out, a, b)
 		case onEngines(out, a, b):

@@ -8,7 +8,7 @@ import (
 )
 
 // engineFormats are the formats that data types have in the engines, for those that the engines compute with.
-var engineFormats = map[DataType]kernels.Format{BFloat16: kernels.BF16, Float32: kernels.FP32, BFloat8B: kernels.BFP8}
+var engineFormats = map[DataType]kernels.Format{BFloat16: kernels.BF16, Float32: kernels.FP32, Int32: kernels.Int32, BFloat8B: kernels.BFP8}
 
 // onEngines reports whether the engines compute a result: all tensors are floats in tile layout, the operands of one data type.
 func onEngines(out *Tensor, in ...*Tensor) bool {
@@ -85,11 +85,17 @@ func engineBinary(op uint32, out, a, b *Tensor) job {
 	}
 }
 
-// engineUnary returns the job that computes a function of the elements of a tensor of tiles.
-func engineUnary(function string, out, a *Tensor) job {
+// engineEach returns the job of a kernel that computes a tensor of tiles from one of them, element by element, with numbers.
+func engineEach(kernel, function string, out, a *Tensor, numbers ...uint32) job {
 	return job{
 		kernel: kernelTileReader, args: []uint32{1}, out: out, in: []*Tensor{a},
-		engine:  &engineKernel{name: "unary", function: function},
+		engine:  &engineKernel{name: kernel, function: function},
+		numbers: numbers,
 		buffers: rings(2, out.geo.pageBytes, a.geo.pageBytes),
 	}
+}
+
+// engineUnary returns the job that computes a function of the elements of a tensor of tiles.
+func engineUnary(function string, out, a *Tensor) job {
+	return engineEach("unary", function, out, a)
 }

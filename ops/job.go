@@ -24,6 +24,7 @@ type job struct {
 
 	engine   *engineKernel // computes what kernel reads, or nil
 	writer   string        // of what engine leaves, if not kernelTileWriter
+	numbers  []uint32      // common arguments of engine after varied, which the program doesn't depend on
 	buffers  []ring        // circular buffers by index
 	blocks   *blocking     // of a product that is computed in blocks, or nil
 	allCores bool          // the program is on all workers, not only on those with a page of the result
@@ -140,16 +141,20 @@ func (c *call) kernels(j *job, on []chip.Range, shares map[chip.Core]share, comm
 		err = errors.Join(err, add(cmp.Or(j.writer, kernelTileWriter), chip.NCRISC, j.result(common), nil))
 	}
 	for i, name := range j.images() {
-		err = errors.Join(err, add(name, chip.TRISC0+chip.Processor(i), j.varied, j.engine.args))
+		err = errors.Join(err, add(name, chip.TRISC0+chip.Processor(i), j.engineCommon(), j.engine.args))
 	}
 	return list, err
 }
 
 // images returns the names of the engines' kernels.
 func (j *job) images() [3]string {
-	right := j.in[min(1, len(j.in)-1)]
-	return j.engine.images(j.in[0].geo.spec.DType, right.geo.spec.DType, j.out.geo.spec.DType)
+	in := append(slices.Clip(j.in), j.out) // the result alone, if there are no operands
+	right := in[min(1, max(len(j.in)-1, 0))]
+	return j.engine.images(in[0].geo.spec.DType, right.geo.spec.DType, j.out.geo.spec.DType)
 }
+
+// engineCommon returns the common arguments of the engines' kernels.
+func (j *job) engineCommon() []uint32 { return slices.Concat(j.varied, j.numbers) }
 
 // variedArgs returns the first of the arguments that may differ from run to run, in all kernels.
 func (j *job) variedArgs() []reprise.Arg {
@@ -198,9 +203,9 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 			return err
 		}
 	}
-	if j.engine != nil && j.varied != nil {
+	if words := j.engineCommon(); j.engine != nil && len(words) > 0 {
 		for _, name := range j.images() {
-			if err := x.SetCommonArgs(name, j.varied); err != nil {
+			if err := x.SetCommonArgs(name, words); err != nil {
 				return err
 			}
 		}

@@ -33,6 +33,9 @@ const (
 	kernelRowReader    = "row_reader"
 	kernelConvReader   = "conv_reader"
 	kernelPoolReader   = "pool_reader"
+	kernelFoldReader   = "fold_reader"
+	kernelNoReader     = "no_reader"
+	kernelConvert      = "convert"
 	kernelShardTiles   = "shard_tiles"
 	kernelTileWriter   = "tile_writer"
 
@@ -49,6 +52,7 @@ const (
 	opAdd
 	opMultiply
 	opSubtract
+	opDivide
 )
 
 func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {

@@ -8,14 +8,15 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Sum returns the sums along one of the last two dimensions, which becomes 1; -1 is the last one. The tensor is one of floats in tile
-// layout. Sums have 32 bits and are rounded once; of Float32 elements 11 bits of the significand are taken, as in TT-NN.
+// Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is one of floats in tile layout. Sums have 32
+// bits and are rounded once. Along one of the last two dimensions the matrix unit sums, which takes 11 bits of the significand of
+// Float32 elements, as in TT-NN; along another one the vector unit, which takes all bits.
 func (d *Device) Sum(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "sum", a, dim, opts)
 }
 
-// Mean returns the means along a dimension: sums of elements times 1/n, which has the precision of the tensor's elements as in
-// TT-NN: 8 bits, or 11 of Float32. The tensor and the dimension are as for [Device.Sum].
+// Mean returns the means along a dimension: sums of elements times 1/n, which along one of the last two dimensions has the precision of
+// the tensor's elements as in TT-NN: 8 bits, or 11 of Float32. The tensor and the dimension are as for [Device.Sum].
 func (d *Device) Mean(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "mean", a, dim, opts)
 }
@@ -36,8 +37,8 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		if along < 0 {
 			along += rank
 		}
-		if along < 0 || along >= rank || along < rank-2 {
-			return nil, fmt.Errorf("%w: dimension %d of %v: want one of the last two", ErrShape, dim, s.Shape)
+		if along < 0 || along >= rank {
+			return nil, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, s.Shape, -rank, rank-1)
 		}
 		rows, n := along != rank-1, s.Shape[along]
 		s.Shape[along] = 1
@@ -46,6 +47,9 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		return c.deviceOp("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
 				return out.notOnEngines()
+			}
+			if along < rank-2 {
+				return c.run(engineFold(op, along == rank-3, n, out, a))
 			}
 			return c.run(engineReduce(op, rows, n, out, a))
 		})
@@ -77,5 +81,25 @@ func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
 		kernel: kernelReduceReader, args: []uint32{byRows, padding, word}, out: out, in: []*Tensor{a},
 		engine:  &engineKernel{name: "reduce", args: []uint32{uint32(each), maxima, byRows}},
 		buffers: []ring{{out.geo.pageBytes, 2}, {a.geo.pageBytes, 2}, {a.geo.pageBytes, 1}, {a.geo.pageBytes, 1}},
+	}
+}
+
+// engineFold returns the job that reduces the first or the second of four dimensions, of n, of a tensor of tiles.
+func engineFold(op string, second bool, n int, out, a *Tensor) job {
+	var maxima, inSecond uint32
+	factor := float32(1)
+	if second {
+		inSecond = 1
+	}
+	switch op {
+	case "max":
+		maxima = 1
+	case "mean":
+		factor /= float32(n)
+	}
+	return job{
+		kernel: kernelFoldReader, args: []uint32{inSecond}, out: out, in: []*Tensor{a},
+		engine:  &engineKernel{name: "fold", args: []uint32{uint32(n), maxima, math.Float32bits(factor)}},
+		buffers: rings(2, out.geo.pageBytes, a.geo.pageBytes),
 	}
 }

@@ -35,9 +35,24 @@ func (d *Device) Abs(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor,
 	return d.function(ctx, "abs", "abs", a, opts)
 }
 
+// Ceil is the next whole number from each element upwards. The tensor is one of floats in tile layout.
+func (d *Device) Ceil(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "ceil", "ceil", a, opts)
+}
+
 // Exp is e to the power of each element. The tensor is one of floats in tile layout.
 func (d *Device) Exp(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "exp", "exp", a, opts)
+}
+
+// Floor is the next whole number from each element downwards. The tensor is one of floats in tile layout.
+func (d *Device) Floor(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "floor", "floor", a, opts)
+}
+
+// Frac is each element without its whole part, with its sign. The tensor is one of floats in tile layout.
+func (d *Device) Frac(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "frac", "frac", a, opts)
 }
 
 // Gelu is each element times the standard normal distribution at it. The tensor is one of floats in tile layout.
@@ -58,6 +73,11 @@ func (d *Device) Neg(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor,
 // Reciprocal is 1 divided by each element. The tensor is one of floats in tile layout.
 func (d *Device) Reciprocal(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "reciprocal", "recip", a, opts)
+}
+
+// Round is the whole number nearest to each element; the even one of two. The tensor is one of floats in tile layout.
+func (d *Device) Round(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "round", "round", a, opts)
 }
 
 // Rsqrt is 1 divided by the square root of each element. The tensor is one of floats in tile layout.
@@ -93,4 +113,9 @@ func (d *Device) Square(ctx context.Context, a *Tensor, opts ...OpOption) (*Tens
 // Tanh is the hyperbolic tangent of each element. The tensor is one of floats in tile layout.
 func (d *Device) Tanh(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "tanh", "tanh", a, opts)
+}
+
+// Trunc is the next whole number from each element towards zero. The tensor is one of floats in tile layout.
+func (d *Device) Trunc(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
+	return d.function(ctx, "trunc", "trunc", a, opts)
 }

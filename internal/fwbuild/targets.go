@@ -113,7 +113,8 @@ func relayTargets(root string) ([]target, error) {
 
 // opsFunctions are the functions of elements that operations have, by the name of their functions in the compute API.
 var opsFunctions = []string{
-	"abs", "exp", "gelu", "log", "negative", "recip", "relu", "rsqrt", "sigmoid", "sign", "silu", "sqrt", "square", "tanh",
+	"abs", "ceil", "exp", "floor", "frac", "gelu", "log", "negative", "recip", "relu", "round", "rsqrt", "sigmoid", "sign", "silu", "sqrt", "square",
+	"tanh", "trunc",
 }
 
 // opsActivations are those that a product of matrices can have applied to its result.
@@ -123,7 +124,7 @@ var opsActivations = []string{"gelu", "relu", "silu"}
 var opsRows = []string{"norm", "softmax"}
 
 // opsAllBits are the kernels that take all bits of fp32 operands.
-var opsAllBits = []string{"binary", "pool", "rotary", "unary"}
+var opsAllBits = []string{"binary", "dequantize", "fold", "pool", "quantize", "rotary", "typecast", "unary", "where"}
 
 // opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines for the
 // formats of operands and result that they support.
@@ -140,6 +141,9 @@ func opsTargets(root string) ([]target, error) {
 			}}
 			if in == kernels.FP32 && slices.Contains(opsAllBits, kernel) {
 				t.compute.source.UnpackToDst = []int{1, 2}
+				if kernel == "where" {
+					t.compute.source.UnpackToDst = []int{1, 2, 3}
+				}
 			}
 			if slices.Contains(opsRows, kernel) { // with fp32 tiles of what passes over rows leave
 				t.compute.source.Formats[4], t.compute.source.Formats[5] = kernels.FP32, kernels.FP32
@@ -156,6 +160,7 @@ func opsTargets(root string) ([]target, error) {
 			s.Formats[2], s.Formats[4], s.Formats[5], s.UnpackToDst = right, in, kernels.FP32, []int{5} // sums between passes, with all bits
 		}
 		add("matmul", "", kernels.BF16, kernels.FP32)
+		add("quantize", "", kernels.Int32, kernels.Int32)
 		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
 			add("matmul", "", f, kernels.BF16)
 			blocks("", f, f, kernels.BF16)
@@ -164,6 +169,17 @@ func opsTargets(root string) ([]target, error) {
 			add("reduce", "", f, f)
 			add("rotary", "", f, f)
 			add("pool", "", f, f)
+			add("fold", "", f, f)
+			add("where", "", f, f)
+			add("rand", "", f, f)
+			add("quantize", "", f, kernels.Int32)
+			add("dequantize", "", kernels.Int32, f)
+			for _, to := range []kernels.Format{kernels.BF16, kernels.FP32, kernels.Int32} {
+				if to != f {
+					add("typecast", "to_"+to.String(), f, to)
+				}
+			}
+			add("typecast", "to_"+f.String(), kernels.Int32, f)
 			for _, kernel := range opsRows {
 				add(kernel, "", f, f)
 			}

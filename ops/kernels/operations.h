@@ -2,4 +2,4 @@
 #pragma once
 #include <cstdint>
 
-enum Operation : uint32_t { kCopy, kRelu, kAdd, kMultiply, kSubtract };
+enum Operation : uint32_t { kCopy, kRelu, kAdd, kMultiply, kSubtract, kDivide };

@@ -1,4 +1,4 @@
-// Reads the tiles of one or two operands for the engines, to kLeft and kRight, as the result needs them: an operand's dimension
+// Reads the tiles of one to three operands for the engines, to kLeft, kRight and kConstant, as the result needs them: an operand's dimension
 // of 1 is repeated. BRISC.
 //
 // Unique arguments: 0 first tile of the result, 1 number of tiles. Common arguments: 0 number of operands, then the result and
@@ -42,22 +42,19 @@ static void finish(const Tensor& t, const Tensor& out, uint32_t cb) {
 }
 
 void kernel_main() {
-    const uint32_t first = rp_arg(0), end = first + rp_arg(1);
-    const bool two = rp_common_arg(0) == 2;
-    Tensor out, a, b;
-    const uint32_t at = a.read(out.read(1, 0), 0);
-    if (two) {
-        b.read(at, 0);
+    const uint32_t first = rp_arg(0), end = first + rp_arg(1), operands = rp_common_arg(0);
+    Tensor out, in[3];
+    uint32_t at = out.read(1, 0);
+    for (uint32_t i = 0; i < operands; i++) {
+        at = in[i].read(at, 0);
     }
     for (uint32_t page = first; page != end; page++) {
-        read(a, out, page, kLeft);
-        if (two) {
-            read(b, out, page, kRight);
+        for (uint32_t i = 0; i < operands; i++) {
+            read(in[i], out, page, kLeft + i);
         }
         noc_async_read_barrier();
-        finish(a, out, kLeft);
-        if (two) {
-            finish(b, out, kRight);
+        for (uint32_t i = 0; i < operands; i++) {
+            finish(in[i], out, kLeft + i);
         }
     }
 }

@@ -1,5 +1,5 @@
-// Sums, differences and products of the elements of tiles: of bf16 by the matrix unit, of fp32 by the vector unit, which has all
-// bits of them. The reader is ../tile_reader.cpp.
+// Sums, differences, products and quotients of the elements of tiles: of bf16 by the matrix unit, of fp32 and quotients by the vector
+// unit, which has all bits of them. The reader is ../tile_reader.cpp.
 //
 // Arguments: 0 first tile of the result, 1 number of tiles, 2 operation, 3 the second operand's circular buffer: kRight, or kLeft
 // for an operation on one tensor.
@@ -39,7 +39,7 @@ ALWI void of_bf16(uint32_t tiles, uint32_t right) {
 }
 
 template <typename F>
-ALWI void of_fp32(uint32_t tiles, uint32_t right, F compute) {
+ALWI void by_vectors(uint32_t tiles, uint32_t right, F compute) {
     copy_tile_to_dst_init_short(kLeft);
     run(tiles, right, [right, compute] {
         copy_tile(kLeft, 0, 0);
@@ -55,13 +55,17 @@ ALWI void of_fp32(uint32_t tiles, uint32_t right, F compute) {
 void kernel_main() {
     const uint32_t tiles = get_arg_val<uint32_t>(1), op = get_arg_val<uint32_t>(2), right = get_arg_val<uint32_t>(3);
     binary_op_init_common(kLeft, kRight, kOut);
+    if (op == kDivide) {
+        by_vectors(tiles, right, [] { div_binary_tile(0, 1, 0); });
+        return;
+    }
     if constexpr (reprise::to_dst(kLeft)) {
         if (op == kAdd) {
-            of_fp32(tiles, right, [] { add_binary_tile(0, 1, 0); });
+            by_vectors(tiles, right, [] { add_binary_tile(0, 1, 0); });
         } else if (op == kSubtract) {
-            of_fp32(tiles, right, [] { sub_binary_tile(0, 1, 0); });
+            by_vectors(tiles, right, [] { sub_binary_tile(0, 1, 0); });
         } else {
-            of_fp32(tiles, right, [] { mul_binary_tile(0, 1, 0); });
+            by_vectors(tiles, right, [] { mul_binary_tile(0, 1, 0); });
         }
     } else if (op == kAdd) {
         of_bf16<ELWADD>(tiles, right);

@@ -1,0 +1,262 @@
+package ops_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Reductions of the first two dimensions are the same on every backend, and within 2^-20 of the sum of absolute values; maxima are
+// exact.
+func TestReductionsOfOuterDimensions(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for i, dims := range [][4]int{{3, 2, 40, 33}, {1, 5, 7, 70}} {
+			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+				x := normal(dims, dt, uint64(i))
+				tx := b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM))
+				for _, dim := range []int{0, -3} {
+					d := dims
+					along := (dim + 4) % 4
+					n := d[along]
+					d[along] = 1
+					var sums, means, maxima, sizes []float64
+					make4(d, dt, func(n4, c, h, w int) float64 {
+						at := [4]int{n4, c, h, w}
+						sum, size, most := 0., 0., math.Inf(-1)
+						for at[along] = range n {
+							v := x.at(at[0], at[1], at[2], at[3])
+							sum, size, most = sum+v, size+math.Abs(v), max(most, v)
+						}
+						sums, means, maxima, sizes = append(sums, sum), append(means, sum/float64(n)), append(maxima, most), append(sizes, size)
+						return 0
+					})
+					most := slices.Max(sizes)
+					what := fmt.Sprintf("of %v %v along %d", dt, dims, dim)
+					got := b.get(b.ok(b.Sum(b.ctx, tx, dim)))
+					b.everywhere("sum "+what, got)
+					b.near("sum "+what, dt, got, sums, 0x1p-20, most*0x1p-20)
+					got = b.get(b.ok(b.Mean(b.ctx, tx, dim)))
+					b.everywhere("mean "+what, got)
+					b.near("mean "+what, dt, got, means, 0x1p-20, most/float64(n)*0x1p-20)
+					if d := cmp.Diff(maxima, b.get(b.ok(b.Max(b.ctx, tx, dim)))); d != "" {
+						b.Errorf("max %s: %s", what, d)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Quotients are the same on every backend, and within 2^-21 of the exact ones.
+func TestDivide(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			a, b [4]int
+			dt   ops.DataType
+		}{
+			{[4]int{1, 2, 40, 70}, [4]int{1, 2, 40, 70}, ops.BFloat16},
+			{[4]int{2, 1, 33, 7}, [4]int{1, 3, 1, 7}, ops.BFloat16},
+			{[4]int{1, 1, 33, 1}, [4]int{1, 1, 1, 35}, ops.Float32},
+			{[4]int{1, 1, 1, 1}, [4]int{1, 1, 33, 40}, ops.Float32},
+		} {
+			x, y := normal(c.a, c.dt, uint64(2*i)), normal(c.b, c.dt, uint64(2*i+1))
+			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM)) }
+			what := fmt.Sprintf("%v %v by %v", c.dt, c.a, c.b)
+			got := b.get(b.ok(b.Divide(b.ctx, put(x), put(y))))
+			var d [4]int
+			for i := range d {
+				d[i] = max(c.a[i], c.b[i])
+			}
+			want := make4(d, c.dt, func(n, ch, h, w int) float64 { return x.at(n, ch, h, w) / y.at(n, ch, h, w) })
+			b.everywhere(what, got)
+			b.near(what, c.dt, got, want.v, 0x1p-21, 0)
+		}
+	})
+}
+
+// Where chooses elements, of repeated operands too.
+func TestWhere(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			condition, a, b [4]int
+			dt              ops.DataType
+		}{
+			{[4]int{1, 2, 40, 70}, [4]int{1, 2, 40, 70}, [4]int{1, 2, 40, 70}, ops.BFloat16},
+			{[4]int{1, 1, 33, 1}, [4]int{2, 1, 33, 40}, [4]int{1, 1, 1, 1}, ops.Float32},
+			{[4]int{1, 1, 33, 5}, [4]int{1, 1, 1, 5}, [4]int{1, 3, 33, 1}, ops.BFloat16},
+		} {
+			condition := make4(c.condition, c.dt, func(n, c, h, w int) float64 { return float64((n+c+2*h+3*w)%5 - 2) })
+			x, y := normal(c.a, c.dt, uint64(2*i)), normal(c.b, c.dt, uint64(2*i+1))
+			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, ops.Interleaved(allocator.L1)) }
+			got := b.get(b.ok(b.Where(b.ctx, put(condition), put(x), put(y))))
+			var d [4]int
+			for i := range d {
+				d[i] = max(c.condition[i], c.a[i], c.b[i])
+			}
+			want := make4(d, c.dt, func(n, c, h, w int) float64 {
+				if condition.at(n, c, h, w) != 0 {
+					return x.at(n, c, h, w)
+				}
+				return y.at(n, c, h, w)
+			})
+			if d := cmp.Diff(want.v, got); d != "" {
+				b.Errorf("where %v of %v and %v: %s", c.condition, c.a, c.b, d)
+			}
+		}
+	})
+}
+
+// Roundings are exact.
+func TestRoundings(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+			x := normal([4]int{1, 1, 33, 40}, dt, 1)
+			for i := range x.v {
+				x.v[i] = fit(dt, 0, float32(3*x.v[i]))
+				if i%5 == 0 {
+					x.v[i] = float64(i%8) - 3.5
+				}
+			}
+			tx := b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM))
+			for name, f := range map[string]struct {
+				device *ops.Tensor
+				exact  func(float64) float64
+			}{
+				"ceil":  {b.ok(b.Ceil(b.ctx, tx)), math.Ceil},
+				"floor": {b.ok(b.Floor(b.ctx, tx)), math.Floor},
+				"frac":  {b.ok(b.Frac(b.ctx, tx)), func(v float64) float64 { return v - math.Trunc(v) }},
+				"round": {b.ok(b.Round(b.ctx, tx)), math.RoundToEven},
+				"trunc": {b.ok(b.Trunc(b.ctx, tx)), math.Trunc},
+			} {
+				var want []float64
+				for _, v := range x.v {
+					want = append(want, f.exact(v)+0) // without the sign of zero
+				}
+				got := b.get(f.device)
+				for i := range got {
+					got[i] += 0
+				}
+				if d := cmp.Diff(want, got); d != "" {
+					b.Errorf("%s of %v: %s", name, dt, d)
+				}
+			}
+		}
+	})
+}
+
+// Random numbers are in their range and evenly distributed, and the same for the same seed, on every backend.
+func TestRand(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+			s := ops.Spec{Shape: []int{2, 40, 70}, DType: dt, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
+			first := b.get(b.ok(b.Rand(b.ctx, s, -1, 3, 5)))
+			b.everywhere("random "+dt.String(), first[:1120]) // of the first tiles, whatever the grid
+			entries := b.ProgramCacheEntries()
+			second := b.get(b.ok(b.Rand(b.ctx, s, -1, 3, 6)))
+			if !slices.Equal(first, b.get(b.ok(b.Rand(b.ctx, s, -1, 3, 5)))) || slices.Equal(first, second) {
+				b.Error("numbers don't depend on the seed alone")
+			}
+			if b.ProgramCacheEntries() != entries {
+				b.Error("another seed is another program")
+			}
+			sum, square := 0., 0.
+			for _, v := range first {
+				if v < -1 || v > 3 {
+					b.Fatalf("%v isn't from -1 to 3", v)
+				}
+				sum, square = sum+v, square+(v-1)*(v-1)
+			}
+			n := float64(len(first))
+			if mean, variance := sum/n, square/n; math.Abs(mean-1) > 0.1 || math.Abs(variance-16./12) > 0.1 {
+				b.Errorf("mean %v and variance %v, want 1 and 1.33", mean, variance)
+			}
+		}
+	})
+}
+
+// GELU and SiLU of sums in Dst are within their own errors and those of the sums of the exact ones.
+func TestActivations(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for activation, f := range map[ops.Activation]func(float64) float64{
+			ops.GELU: func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 },
+			ops.SiLU: func(v float64) float64 { return v / (1 + math.Exp(-v)) },
+		} {
+			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+				x, y, z := normal([4]int{1, 2, 40, 70}, dt, 1), normal([4]int{1, 1, 70, 40}, dt, 2), normal([4]int{1, 1, 1, 40}, dt, 3)
+				put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM)) }
+				got, at := b.get(b.ok(b.Linear(b.ctx, put(x), put(y), put(z), ops.WithActivation(activation)))), 0
+				what := fmt.Sprintf("linear with %s of %v", activation, dt)
+				b.everywhere(what, got)
+				make4([4]int{1, 2, 40, 40}, dt, func(n, c, h, w int) float64 {
+					sum := z.at(0, 0, 0, w)
+					size := math.Abs(sum)
+					for k := range 70 {
+						p := x.at(n, c, h, k) * y.at(0, 0, k, w)
+						sum, size = sum+p, size+math.Abs(p)
+					}
+					tolerance := 1.2 * size / (1 << 12) // their slopes are at most 1.13
+					if dt == ops.Float32 {
+						tolerance += 1.2 * size / (1 << 10)
+					} else {
+						tolerance += math.Abs(f(sum)) / (1 << 8)
+					}
+					if e := math.Abs(got[at]-f(sum)) / tolerance; !(e <= 1) {
+						b.Fatalf("%s: %v, want %v: %.2f of the tolerated error", what, got[at], f(sum), e)
+					}
+					at++
+					return 0
+				})
+			}
+		}
+	})
+}
+
+// These operations refuse what they can't compute, and leave nothing allocated.
+func TestElementsRefused(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	dram := ops.Interleaved(allocator.DRAM)
+	tiles, other := b.zeros(dram, 32, 32), b.zeros(dram, 5, 32)
+	rows := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor))
+	ints := b.ok(b.Typecast(b.ctx, tiles, ops.Int32))
+	bytes := b.ok(b.Typecast(b.ctx, tiles, ops.UInt8))
+	before := b.dev.MemoryFingerprint(allocator.DRAM)
+	for name, c := range map[string]struct {
+		do   func() (*ops.Tensor, error)
+		want error
+	}{
+		"quotients of rows":       {func() (*ops.Tensor, error) { return b.Divide(b.ctx, rows, rows) }, ops.ErrMemory},
+		"quotients of integers":   {func() (*ops.Tensor, error) { return b.Divide(b.ctx, ints, ints) }, ops.ErrDataType},
+		"quotients into rows":     {func() (*ops.Tensor, error) { return b.Divide(b.ctx, tiles, tiles, ops.Into(rows)) }, ops.ErrMemory},
+		"an unknown type":         {func() (*ops.Tensor, error) { return b.Typecast(b.ctx, tiles, 77) }, ops.ErrDataType},
+		"blocks":                  {func() (*ops.Tensor, error) { return b.Typecast(b.ctx, tiles, ops.BFloat8B) }, ops.ErrDataType},
+		"quantised integers":      {func() (*ops.Tensor, error) { return b.Quantize(b.ctx, ints, 1, 0) }, ops.ErrDataType},
+		"quantised rows":          {func() (*ops.Tensor, error) { return b.Quantize(b.ctx, rows, 1, 0) }, ops.ErrMemory},
+		"a scale of 0":            {func() (*ops.Tensor, error) { return b.Quantize(b.ctx, tiles, 0, 0) }, ops.ErrShape},
+		"a large zero point":      {func() (*ops.Tensor, error) { return b.Dequantize(b.ctx, ints, 1, 1<<24+1) }, ops.ErrShape},
+		"dequantised floats":      {func() (*ops.Tensor, error) { return b.Dequantize(b.ctx, tiles, 1, 0) }, ops.ErrDataType},
+		"dequantised bytes":       {func() (*ops.Tensor, error) { return b.Dequantize(b.ctx, bytes, 1, 0) }, ops.ErrDataType},
+		"dequantised to integers": {func() (*ops.Tensor, error) { return b.Dequantize(b.ctx, ints, 1, 0, ops.WithDataType(ops.Int32)) }, ops.ErrDataType},
+		"requantised to scale 0":  {func() (*ops.Tensor, error) { return b.Requantize(b.ctx, ints, 1, 0, 0, 0) }, ops.ErrShape},
+		"where of other heights":  {func() (*ops.Tensor, error) { return b.Where(b.ctx, tiles, other, tiles) }, ops.ErrShape},
+		"where of rows":           {func() (*ops.Tensor, error) { return b.Where(b.ctx, tiles, rows, tiles) }, ops.ErrMemory},
+		"random integers":         {func() (*ops.Tensor, error) { return b.Rand(b.ctx, ints.Spec(), 0, 1, 0) }, ops.ErrDataType},
+		"random rows":             {func() (*ops.Tensor, error) { return b.Rand(b.ctx, rows.Spec(), 0, 1, 0) }, ops.ErrMemory},
+		"no range":                {func() (*ops.Tensor, error) { return b.Rand(b.ctx, tiles.Spec(), 1, 0, 0) }, ops.ErrShape},
+		"no such dimension":       {func() (*ops.Tensor, error) { return b.Sum(b.ctx, tiles, -3) }, ops.ErrShape},
+	} {
+		if _, err := c.do(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
+			t.Errorf("%s changed what is allocated", name)
+		}
+	}
+}

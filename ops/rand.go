@@ -1,0 +1,36 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Rand returns a tensor of random numbers, evenly distributed from low on and below high, or high by rounding. The spec is one of
+// BFloat16 or Float32 in tile layout. The numbers are those of the engines' generators, one for each core, which start with seed plus
+// the core's first tile: they are the same again for the same seed, spec and grid of cores.
+//
+// Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for numbers that are no range.
+func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint32, opts ...OpOption) (*Tensor, error) {
+	args := func() []graph.Arg { return append(specArgs(s, d.id), text(low), text(high), text(seed)) }
+	return d.do(ctx, "ttnn::rand", nil, args, func(c *call) (*Tensor, error) {
+		width := high - low
+		if !(width >= 0 && width <= math.MaxFloat32) {
+			return nil, fmt.Errorf("%w: numbers from %v to %v", ErrShape, low, high)
+		}
+		if c.memory != nil {
+			s.Memory = c.memory.clone()
+		}
+		return c.deviceOp("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) error {
+			if !onEngines(out) {
+				return out.notOnEngines()
+			}
+			return c.run(job{
+				kernel: kernelNoReader, out: out, engine: &engineKernel{name: "rand"}, buffers: rings(2, out.geo.pageBytes),
+				numbers: []uint32{seed, math.Float32bits(low), math.Float32bits(width)},
+			})
+		})
+	}, opts...)
+}
