@@ -115,6 +115,9 @@ func (r room) memory(t *rapid.T, name string, dims [4]int, l ops.Layout) ops.Mem
 		unit, high = 32, (high+31)/32
 	}
 	rows, columns := dims[0]*dims[1]*high, (dims[3]+unit-1)/unit
+	if rows*columns*unit*unit*4 > r.side*r.side<<18 {
+		return ops.Interleaved(allocator.DRAM) // more than the cores' memories have room for
+	}
 	h, w := rows, columns
 	if layout != allocator.WidthSharded {
 		h = rapid.IntRange((rows+r.side-1)/r.side, rows).Draw(t, name+" shard height")
