@@ -51,7 +51,7 @@ type Config struct {
 	Emulated func() Emulated
 	// Mesh is the cards of a machine for the mesh family, which measures nothing without it.
 	Mesh mesh.Machine
-	// Against is a device that the tensix family measures beside the target; nil means none.
+	// Against is a device that the families tensix and ops measure beside the target; nil means none.
 	Against *Against
 	// Machine says which features of the kernel may be used; nil means those that it offers.
 	Machine probe.Machine
@@ -89,6 +89,7 @@ var families = [...]family{
 	{"open", "opening and closing the device", opensOwn, measureOpen},
 	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
 	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
+	{"ops", "operations on tensors: products in blocks, and what limits them, of two devices if asked", opensOwn, measureOps},
 	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
 }
 

@@ -21,12 +21,14 @@ import (
 //go:embed kernels/prebuilt
 var prebuilt embed.FS
 
-// Against is a device that the family "tensix" measures beside the target.
+// Against is a device that the families "tensix" and "ops" measure beside the target.
 type Against struct {
 	// Target is the device.
 	Target kmd.Target
 	// Name is what ratios call it.
 	Name string
+	// Emulated says that it is one of this project's emulators, whose clocks aren't reported.
+	Emulated bool
 }
 
 // operation is what the kernels of bench/kernels compute; the numbers are theirs.

@@ -29,6 +29,8 @@ type Report struct {
 	TimerOverheadNs float64   `json:"timer_overhead_ns"`
 	Baselines       []*Figure `json:"baselines"`
 	Figures         []*Figure `json:"figures"`
+	// Operations are what operations on tensors take of devices.
+	Operations []*Operation `json:"operations,omitempty"`
 	// Refused are figures that are not reported, because the chip's clock moved each time that they were measured.
 	Refused []Refusal `json:"refused,omitempty"`
 
@@ -132,7 +134,7 @@ func ReadReport(rd io.Reader) (*Report, error) {
 	if r.Schema != schema {
 		return nil, fmt.Errorf("bench: read report: its form is version %d, this program reads version %d: measure again", r.Schema, schema)
 	}
-	if slices.Contains(r.Figures, nil) || slices.Contains(r.Baselines, nil) {
+	if slices.Contains(r.Figures, nil) || slices.Contains(r.Baselines, nil) || slices.Contains(r.Operations, nil) {
 		return nil, errors.New("bench: read report: a figure is null: nothing that this program writes has that")
 	}
 	return &r, nil

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -29,16 +30,12 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	t = newTable()
-	t.AppendHeader(table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"})
-	for _, f := range r.Figures {
-		t.AppendRow(table.Row{
-			f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), duration(f.P999), duration(f.Max),
-			optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"),
-		})
+	if len(r.Figures) > 0 || len(r.Operations) == 0 {
+		if err := r.writeFigures(w); err != nil {
+			return err
+		}
 	}
-	right(t, 2, 8)
-	if err := render(w, t); err != nil {
+	if err := r.writeOperations(w); err != nil {
 		return err
 	}
 	for i := range r.Refused {
@@ -60,6 +57,57 @@ func (r *Report) WriteTable(w io.Writer) error {
 		return r.Breakdown.WriteTable(w)
 	}
 	return nil
+}
+
+// writeFigures writes the figures as a table.
+func (r *Report) writeFigures(w io.Writer) error {
+	t := newTable()
+	t.AppendHeader(table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"})
+	for _, f := range r.Figures {
+		t.AppendRow(table.Row{
+			f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), duration(f.P999), duration(f.Max),
+			optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"),
+		})
+	}
+	right(t, 2, 8)
+	return render(w, t)
+}
+
+// writeOperations writes what operations on tensors take, as a table.
+func (r *Report) writeOperations(w io.Writer) error {
+	if len(r.Operations) == 0 {
+		return nil
+	}
+	t := newTable()
+	t.AppendHeader(table.Row{"operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch", "readers", "engines", "writers", "limited by"})
+	for _, o := range r.Operations {
+		var shape []string
+		for _, n := range o.Shape {
+			shape = append(shape, strconv.Itoa(n))
+		}
+		row := table.Row{o.Name + " " + strings.Join(shape, " x "), cmp.Or(o.Device, r.Device), duration(o.ElapsedNs)}
+		for _, v := range []*float64{o.Instructions, o.Clocks, o.PerClock} {
+			text := "-"
+			if v != nil {
+				text = count(*v)
+			}
+			row = append(row, text)
+		}
+		share := "-"
+		if o.PeakShare != nil {
+			share = fmt.Sprintf("%.3g %%", 100**o.PeakShare)
+		}
+		row = append(row, share)
+		if a := o.Alone; a != nil {
+			row = append(row, count(a.Launch), count(a.Readers), count(a.Engines), count(a.Writers), o.LimitedBy)
+		}
+		t.AppendRow(row)
+	}
+	right(t, 3, 11)
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return render(w, t)
 }
 
 func newTable() table.Writer {

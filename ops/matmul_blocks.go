@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -33,7 +32,19 @@ type MatmulProgram struct {
 	InnerStep int
 	// PassSteps is how many steps are in L1 at once. If there are more, sums of each pass are kept in L1.
 	PassSteps int
+	// Skip leaves out parts of the work, to measure what the others take: the result is undefined.
+	Skip MatmulParts
 }
+
+// MatmulParts are parts of the work of a product in blocks.
+type MatmulParts uint8
+
+// The parts.
+const (
+	MatmulReads    MatmulParts = 1 << iota // reading tiles and sending them to rows and columns of cores
+	MatmulProducts                         // multiplying
+	MatmulWrites                           // writing the result
+)
 
 // WithMatmulProgram sets how Matmul and Linear compute. The error of an operation that can't compute so wraps [ErrShape].
 func WithMatmulProgram(p MatmulProgram) OpOption { return func(r *result) { r.matmulProgram = p } }
@@ -66,6 +77,7 @@ type blocking struct {
 	most               chip.Core // how many cores there are in each direction
 	grid               chip.Range
 	bias               bool
+	skip               MatmulParts
 	leftBytes, outSize int // of a page
 	rightBytes         int
 }
@@ -94,7 +106,7 @@ func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	k := &blocking{
 		m: out.geo.high, n: out.geo.wide, inner: a.geo.wide, matrices: out.geo.dims[0] * out.geo.dims[1],
-		bias: bias != nil, most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
+		bias: bias != nil, skip: p.Skip, most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
 	}
 	if one := b.geo.dims[0] * b.geo.dims[1]; one == 1 && (bias == nil || bias.geo.dims[0]*bias.geo.dims[1] == 1) {
 		k.m, k.matrices, k.one = k.m*k.matrices, 1, true
@@ -181,98 +193,4 @@ func (k *blocking) rings() []ring {
 		r = append(r, ring{4 * tileSize * tileSize, parts * sub})
 	}
 	return r
-}
-
-// engineMatmulBlocks returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
-func engineMatmulBlocks(k *blocking, out, a, b, bias *Tensor, function string) job {
-	j := job{
-		kernel: kernelMatmulLeft, out: out, in: []*Tensor{a, b}, blocks: k, buffers: k.rings(),
-		engine: &engineKernel{name: "matmul_blocks", function: function},
-	}
-	if bias != nil {
-		j.in = append(j.in, bias)
-	}
-	return j
-}
-
-// noSender marks the sender of an operand among those that take it; Share::kNone in kernels/matmul_multicast.h.
-const noSender = 1<<32 - 1
-
-// kernels returns the kernels of the product.
-func (k *blocking) kernels(c *call, j *job, common []uint32) ([]reprise.Kernel, error) {
-	args := map[chip.Core][]uint32{}
-	for at := range k.grid.Cores() {
-		words, err := k.args(c.d.dev, at)
-		if err != nil {
-			return nil, err
-		}
-		args[at] = words
-	}
-	images := j.images()
-	var list []reprise.Kernel
-	for i, name := range []string{kernelMatmulLeft, kernelMatmulRight, images[0], images[1], images[2]} {
-		im, err := c.d.image(name)
-		if err != nil {
-			return nil, err
-		}
-		x := reprise.Kernel{Name: name, Image: im, Processor: chip.BRISC + chip.Processor(i), Cores: []chip.Range{k.grid}, Args: func(at chip.Core) []uint32 { return args[at] }}
-		if i < 2 {
-			x.Common = common
-		}
-		list = append(list, x)
-	}
-	return list, nil
-}
-
-func flag(on bool) int {
-	if on {
-		return 1
-	}
-	return 0
-}
-
-// semaphores returns those of kernels/matmul_blocks.h.
-func (k *blocking) semaphores() []reprise.Semaphore {
-	var out []reprise.Semaphore
-	for id := range 4 {
-		out = append(out, reprise.Semaphore{ID: id, Cores: []chip.Range{k.grid}})
-	}
-	return out
-}
-
-// args returns the unique arguments of a core.
-func (k *blocking) args(d *reprise.Device, at chip.Core) ([]uint32, error) {
-	x, y := at.X-k.grid.Start.X, at.Y-k.grid.Start.Y
-	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
-	var words []uint32
-	for _, n := range []int{
-		y * k.perM, down * k.perM, k.m, x * k.perN, across * k.perN, k.n, k.matrices, flag(!k.one),
-		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, flag(k.bias),
-	} {
-		words = append(words, uint32(n))
-	}
-	for _, others := range []struct{ first, next, last chip.Core }{
-		{chip.Core{X: k.grid.Start.X, Y: at.Y}, chip.Core{X: k.grid.Start.X + 1, Y: at.Y}, chip.Core{X: k.grid.End.X, Y: at.Y}},
-		{chip.Core{X: at.X, Y: k.grid.Start.Y}, chip.Core{X: at.X, Y: k.grid.Start.Y + 1}, chip.Core{X: at.X, Y: k.grid.End.Y}},
-	} {
-		if at != others.first {
-			v, err := d.Virtual(others.first)
-			if err != nil {
-				return nil, err
-			}
-			words = append(words, 0, 0, 0, v.Packed())
-			continue
-		}
-		to := chip.Range{Start: others.next, End: others.last}
-		if to.Empty() {
-			words = append(words, 0, 0, 0, noSender)
-			continue
-		}
-		r, err := d.Multicast(to)
-		if err != nil {
-			return nil, err
-		}
-		words = append(words, uint32(r.Cores), r.Start.Packed(), r.End.Packed(), noSender)
-	}
-	return words, nil
 }

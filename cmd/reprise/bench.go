@@ -22,7 +22,7 @@ type benchCmd struct {
 	Families []string `arg:"" optional:"" help:"What to measure; everything if nothing is named. --list lists them." placeholder:"FAMILY"`
 	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
 	Machine  string   `help:"Machine whose chips the mesh family opens, which measures nothing without it: ${machine_help}." placeholder:"MACHINE"`
-	Against  string   `help:"With the tensix family: measure this device as well, such as the vendor's simulator, and print ratios to it." placeholder:"DEVICE"`
+	Against  string   `help:"With the families tensix and ops: measure this device as well, such as the vendor's simulator, and print ratios to it." placeholder:"DEVICE"`
 	Rounds   int      `help:"Rounds of each figure." default:"20"`
 	Warmup   int      `help:"Rounds of each figure before those that count." default:"3"`
 	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
@@ -94,9 +94,9 @@ func (c *benchCmd) families() error {
 		}
 	}
 	measured := func(name string) bool { return len(c.Families) == 0 || slices.Contains(c.Families, name) }
-	const replay, tensix = "replay", "tensix"
-	if c.Against != "" && !measured(tensix) {
-		return &flagError{flag: "--against", value: c.Against, why: "it is of operations on tiles, and their family isn't measured", hint: "name " + tensix + " as well"}
+	const replay, tensix, tensors = "replay", "tensix", "ops"
+	if c.Against != "" && !measured(tensix) && !measured(tensors) {
+		return &flagError{flag: "--against", value: c.Against, why: "it is of operations on tiles and tensors, and their families aren't measured", hint: "name " + tensix + " or " + tensors + " as well"}
 	}
 	if measured(replay) {
 		return nil
@@ -148,7 +148,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 	}
 	if c.against != nil {
-		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against}
+		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against, Emulated: c.against.Kind == target.Emulator}
 	}
 	if runtime.NumCPU() > 1 {
 		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()

@@ -21,7 +21,7 @@ examples/digits            -> chip examples/digits/internal/*  # a network for d
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
 examples/digits/train      -> examples/digits examples/digits/internal/*  # training of digits, on the host
 examples/digits/internal/* -> examples/digits  # what the packages of digits share
-bench                      -> reprise allocator bench/probe chip kernels mesh observe sim/emu/tensix/arith dispatch kmd  # costs of operations beside baselines
+bench                      -> reprise ops allocator bench/probe chip kernels mesh observe sim/emu/tensix/arith dispatch kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
 hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kmd mesh observe ops pipeline sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
 hwtest/target              -> chip kmd kmd/session sim sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite

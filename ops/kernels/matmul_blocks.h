@@ -1,8 +1,7 @@
 // What the kernels of a product in blocks agree on: a core computes a block of the result, or several in turn. A row of cores
 // shares tiles of the left operand, a column of cores those of the right one.
 //
-// The inner dimension is cut into steps, in which tiles arrive, and steps into passes, whose tiles are in L1 at once. All kernels
-// of a core have the same unique arguments.
+// The inner dimension is cut into steps, in which tiles arrive, and steps into passes, whose tiles are in L1 at once.
 #pragma once
 #include "blocks.h"
 #include "reprise/arguments.h"
@@ -14,39 +13,43 @@ constexpr uint32_t kBias = 4, kPartial = 5;
 // Semaphores: receivers that have room for the next step, at its sender; steps that have been sent, at receivers.
 constexpr uint32_t kReadyLeft = 0, kSentLeft = 1, kReadyRight = 2, kSentRight = 3;
 
+constexpr uint32_t kSkipReads = 1, kSkipProducts = 2, kSkipWrites = 4;
+
 struct Blocks {
     uint32_t nominal_rows, nominal_columns;  // of the largest block, for which circular buffers have room
     uint32_t inner;                          // tiles
     uint32_t step, pass_steps, passes;
     uint32_t sub_rows, sub_columns;  // of the part of a block that Dst has room for
     uint32_t bias;
-    uint32_t at;  // of the first argument after these
+    uint32_t skip;  // parts that are left out, when the others are measured
 
     // The block of a turn: the matrix of the result, first row and column of tiles, rows and columns, which may be 0.
     uint32_t matrix, row, column, rows, columns;
 
+    // Unique arguments: 0 row and 1 column of the core's first block. The common ones are the same for all kernels: 0 tiles from a
+    // block's row to the next one, 1 rows of the matrix, 2 and 3 the same of columns, 4 matrices, 5 whether a matrix of the result
+    // has matrices of the operands of its own, then the members above.
     static Blocks read() {
         Blocks b;
-        b.nominal_rows = rp_arg(8), b.nominal_columns = rp_arg(9), b.inner = rp_arg(10);
-        b.step = rp_arg(11), b.pass_steps = rp_arg(12), b.passes = rp_arg(13);
-        b.sub_rows = rp_arg(14), b.sub_columns = rp_arg(15), b.bias = rp_arg(16);
-        b.at = 17;
+        b.nominal_rows = rp_common_arg(6), b.nominal_columns = rp_common_arg(7), b.inner = rp_common_arg(8);
+        b.step = rp_common_arg(9), b.pass_steps = rp_common_arg(10), b.passes = rp_common_arg(11);
+        b.sub_rows = rp_common_arg(12), b.sub_columns = rp_common_arg(13), b.bias = rp_common_arg(14), b.skip = rp_common_arg(15);
         return b;
     }
-    // A core computes several blocks in turn: of each matrix those that begin at its row and column, and at every so many tiles
-    // from there on. Arguments: 0 first row, 1 tiles to the next one, 2 rows of the matrix, 3 to 5 the same of columns, 6 matrices,
-    // 7 whether a matrix of the result has matrices of the operands of its own.
-    static uint32_t high() { return (rp_arg(2) + rp_arg(1) - 1) / rp_arg(1); }
-    static uint32_t wide() { return (rp_arg(5) + rp_arg(4) - 1) / rp_arg(4); }
-    uint32_t turns() const { return rp_arg(6) * high() * wide(); }
-    bool matrices() const { return rp_arg(7) != 0; }
+    static constexpr uint32_t kArgs = 2, kCommonArgs = 16;  // how many these are
+
+    // A core computes several blocks in turn: of each matrix those that begin at its row and column, and so many tiles from there.
+    static uint32_t high() { return (rp_common_arg(1) + rp_common_arg(0) - 1) / rp_common_arg(0); }
+    static uint32_t wide() { return (rp_common_arg(3) + rp_common_arg(2) - 1) / rp_common_arg(2); }
+    uint32_t turns() const { return rp_common_arg(4) * high() * wide(); }
+    bool matrices() const { return rp_common_arg(5) != 0; }
     void turn(uint32_t i) {
         const uint32_t w = wide(), h = high();
         matrix = i / (h * w);
-        row = rp_arg(0) + i / w % h * rp_arg(1);
-        column = rp_arg(3) + i % w * rp_arg(4);
-        rows = left(row, rp_arg(2), nominal_rows);
-        columns = left(column, rp_arg(5), nominal_columns);
+        row = rp_arg(0) + i / w % h * rp_common_arg(0);
+        column = rp_arg(1) + i % w * rp_common_arg(2);
+        rows = left(row, rp_common_arg(1), nominal_rows);
+        columns = left(column, rp_common_arg(3), nominal_columns);
     }
     static uint32_t left(uint32_t from, uint32_t end, uint32_t most) {
         return from >= end ? 0 : end - from < most ? end - from : most;

@@ -1,8 +1,8 @@
 // Brings tiles of the left operand to kLeft, for a product in blocks: the first core of each row of cores reads them and sends
 // them to the others. BRISC.
 //
-// A step is rows x depth tiles, row by row. Unique arguments: those of Blocks, then those of two Shares, of which the first is
-// the row's. Common arguments: the result, the left and the right operand, and the bias.
+// A step is rows x depth tiles, row by row. Unique arguments: those of Blocks, then those of the row's Share. Common arguments:
+// those of Blocks, the result, the left and the right operand, and the bias.
 
 #include "matmul_blocks.h"
 #include "matmul_multicast.h"
@@ -10,9 +10,9 @@
 
 void kernel_main() {
     Blocks b = Blocks::read();
-    Share share = Share::read(b.at, kReadyLeft, kSentLeft);
+    Share share = Share::read(Blocks::kArgs, kReadyLeft, kSentLeft);
     Tensor out, a;
-    a.read(out.read(0, 0), 0);
+    a.read(out.read(Blocks::kCommonArgs, 0), 0);
     const uint32_t pages = b.nominal_rows * b.step;
     for (uint32_t i = 0; i < b.turns(); i++) {
         b.turn(i);
@@ -23,7 +23,7 @@ void kernel_main() {
             share.flush();
             cb_reserve_back(kLeft, pages);
             const uint32_t to = get_write_ptr(kLeft);
-            if (depth == 0 || b.rows == 0) {
+            if (depth == 0 || b.rows == 0 || (b.skip & kSkipReads)) {
                 // nothing comes
             } else if (share.sends()) {
                 uint32_t at = to;

@@ -1,8 +1,8 @@
 // Brings tiles of the right operand to kRight, for a product in blocks, and writes the result: the first core of each column of
 // cores reads the tiles and sends them to the others. NCRISC.
 //
-// A step is depth x columns tiles, row by row. Unique arguments: those of Blocks, then those of two Shares, of which the second is
-// the column's. Common arguments: the result, the left and the right operand, and the bias.
+// A step is depth x columns tiles, row by row. Unique arguments: those of Blocks, then those of the column's Share. Common arguments:
+// those of Blocks, the result, the left and the right operand, and the bias.
 
 #include "matmul_blocks.h"
 #include "matmul_multicast.h"
@@ -27,9 +27,9 @@ static void write(const Tensor& out, uint32_t from, uint32_t row, uint32_t colum
 
 void kernel_main() {
     Blocks b = Blocks::read();
-    Share share = Share::read(b.at + 4, kReadyRight, kSentRight);
+    Share share = Share::read(Blocks::kArgs, kReadyRight, kSentRight);
     Tensor out, a, right, bias;
-    const uint32_t at = right.read(a.read(out.read(0, 0), 0), 0);
+    const uint32_t at = right.read(a.read(out.read(Blocks::kCommonArgs, 0), 0), 0);
     if (b.bias) {
         bias.read(at, 0);
         cb_reserve_back(kConstant, 1);
@@ -55,7 +55,7 @@ void kernel_main() {
             share.flush();
             cb_reserve_back(kRight, pages);
             const uint32_t to = get_write_ptr(kRight);
-            if (depth == 0 || b.columns == 0) {
+            if (depth == 0 || b.columns == 0 || (b.skip & kSkipReads)) {
                 // nothing comes
             } else if (share.sends()) {
                 uint32_t addr = to;
@@ -74,8 +74,10 @@ void kernel_main() {
         }
         b.each([&](uint32_t r, uint32_t column, uint32_t rows, uint32_t columns) {
             cb_wait_front(kOut, b.sub());
-            write(out, get_read_ptr(kOut), b.matrix * out.high + b.row + r, b.column + column, rows, columns);
-            rp_wait_writes_sent(noc_index);
+            if (!(b.skip & kSkipWrites)) {
+                write(out, get_read_ptr(kOut), b.matrix * out.high + b.row + r, b.column + column, rows, columns);
+                rp_wait_writes_sent(noc_index);
+            }
             cb_pop_front(kOut, b.sub());
         });
     }

@@ -64,7 +64,7 @@ void kernel_main() {
                         cb_wait_front(kLeft, arrived * left_pages);
                         cb_wait_front(kRight, arrived * right_pages);
                     }
-                    const uint32_t depth = b.depth(first + s);
+                    const uint32_t depth = b.skip & kSkipProducts ? 0 : b.depth(first + s);
                     uint32_t l = s * left_pages + row * depth, r = s * right_pages + column;
                     for (uint32_t k = 0; k < depth; k++, l++, r += b.columns) {
                         matmul_block(kLeft, kRight, l, r, 0, 0, columns, rows, depth);
