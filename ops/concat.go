@@ -17,6 +17,9 @@ const maxConcat = 16
 // Concat concatenates tensors of one data type along a dimension; -1 is the last one. One program takes up to 16 tensors, or
 // fewer if they have very many shards. More are concatenated in groups first, whose results need memory for the time of the
 // call, so a trace can't hold such a call (see [Device.Capture]).
+//
+// It takes all data types, layouts and memories. Whole pages are copied where all tensors have the result's: of row-major tensors
+// along any dimension but the last, of tiles unless a tensor before the last ends inside of one along the dimension.
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	args := func() []graph.Arg {
 		all := graph.Arg{Text: fmt.Sprintf("[%d tensors]", len(in))}
@@ -93,7 +96,7 @@ func fitting(in []*Tensor) int {
 	for _, t := range in {
 		most = max(most, t.geo.argWords())
 	}
-	words := 4 + most
+	words := 5 + most
 	for i, t := range in {
 		if words += t.geo.argWords(); i >= 2 && (i == maxConcat || words > maxArgs) {
 			return i
@@ -121,9 +124,33 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 		return append(all, text(dim), text(s.Memory))
 	}
 	return c.deviceOp("ttnn::prim::concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
-		return c.run(job{
-			kernel: kernelConcat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in))}, out: out, in: in, allCores: true,
+		j := job{
+			kernel: kernelConcat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in)), 0}, out: out, in: in, allCores: true,
 			buffers: rings(1, page, page, out.geo.pageBytes, tensorStructBytes*len(in)),
-		})
+		}
+		if wholePages(out, in, 4-len(shape)+dim) {
+			half, bytes := c.half(out.geo)
+			j.args[2] = uint32(half)
+			j.buffers = []ring{{bytes, 2 * half}, {}, {}, {tensorStructBytes * len(in), 1}}
+		}
+		return c.run(j)
 	})
+}
+
+// wholePages reports whether each page of a result is a page of one of the tensors that it has along a dimension.
+func wholePages(out *Tensor, in []*Tensor, dim int) bool {
+	g, unit := out.geo, 1
+	switch {
+	case dim == 3:
+		unit = g.pageWidth
+	case dim == 2 && g.spec.Layout == Tile:
+		unit = tileSize
+	}
+	for i, t := range in {
+		o := t.geo
+		if o.spec.Layout != g.spec.Layout || o.pageBytes != g.pageBytes || o.pageWidth != g.pageWidth || i+1 < len(in) && o.dims[dim]%unit != 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -25,7 +25,7 @@ import (
 // Integers are summed in 32 bits by RISC-V cores.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
-		return c.matmul(a, b, nil)
+		return c.withTransposed(a, b, func(a, b *Tensor) (*Tensor, error) { return c.matmul(a, b, nil) })
 	}, opts...)
 }
 
@@ -42,7 +42,7 @@ func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOptio
 		if t := notOnEngines(others...); t != nil {
 			return nil, t.notOnEngines()
 		}
-		return c.matmul(a, b, bias)
+		return c.withTransposed(a, b, func(a, b *Tensor) (*Tensor, error) { return c.matmul(a, b, bias) })
 	}, opts...)
 }
 

@@ -15,6 +15,8 @@ type result struct {
 	matmulProgram MatmulProgram
 	steps         []int
 	layout        *Layout
+	transposeA    bool
+	transposeB    bool
 }
 
 // WithMemoryConfig sets the memory configuration of the result. The default is that of the first operand; if its shards don't

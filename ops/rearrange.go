@@ -151,6 +151,12 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 // halfBytes is the memory that kernels/pages.cpp reads pages to at a time, if more than one page fits; halfPages is the most pages.
 const halfBytes, halfPages = 16 << 10, 8
 
+// half returns how many pages of a result are copied at a time, and the room for each.
+func (c *call) half(g *geometry) (pages, bytes int) {
+	bytes = ceil(g.pageBytes, chunkBytes) * chunkBytes
+	return min(max(1, halfBytes/bytes), halfPages, ceil(g.pages, c.d.q.Workers().Size())), bytes
+}
+
 // pages returns the job that copies pages.
 func (c *call) pages(p *pageMap, out, a *Tensor) job {
 	var words []uint32
@@ -171,8 +177,7 @@ func (c *call) pages(p *pageMap, out, a *Tensor) job {
 		}
 		add(n)
 	}
-	bytes := ceil(out.geo.pageBytes, chunkBytes) * chunkBytes
-	half := min(max(1, halfBytes/bytes), halfPages, ceil(out.geo.pages, c.d.q.Workers().Size()))
+	half, bytes := c.half(out.geo)
 	room := 2 * half
 	if p.blank {
 		room++

@@ -37,8 +37,10 @@ static void begin(uint32_t from, uint32_t off, uint32_t length, uint32_t to) {
 
 // whole copies rows to pages.
 static void whole(uint32_t first, uint32_t end, uint32_t most) {
-    for (uint32_t i = 0; i < most * bytes; i += 4) {
-        *reinterpret_cast<uint32_t*>(room + i) = 0;
+    for (uint32_t i = 0; i < most; i++) {  // zeros from a page to the next one, which no read changes
+        for (uint32_t k = out.bytes & ~3u; k < out.stride; k += 4) {
+            *reinterpret_cast<uint32_t*>(room + i * bytes + k) = 0;
+        }
     }
     rp_publish();
     for (uint32_t page = first; page != end;) {
