@@ -1,5 +1,5 @@
-// Package digits is a small int8 neural network that reads handwritten digits: the data, the trained weights, and an
-// exact host reference to hold a device's results against.
+// Package digits is a data set of handwritten digits, and a small int8 neural network that reads them: the trained weights, and an
+// exact host reference to compare a device's results with. Package convnet is a network in bfloat16 for the same digits.
 //
 // # The network
 //
@@ -62,5 +62,5 @@
 //	16     4    size of the file
 //	20     44   zero
 //
-// The trainer in the directory train writes it; the same bytes come out on every architecture.
+// The trainer writes it (go run ./examples/digits/train integer); the same bytes come out on every architecture.
 package digits

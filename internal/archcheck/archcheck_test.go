@@ -19,7 +19,9 @@ const arrows = `
 cmd/reprise                -> reprise *  # the command: everything
 examples/digits            -> chip examples/digits/internal/*  # a network for digits: its data and parameters
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
-examples/digits/train      -> examples/digits examples/digits/internal/*  # training of digits, on the host
+examples/digits/convnet    -> ops ops/safetensors examples/digits allocator  # a network of operations for digits
+examples/digits/convnet/reference -> examples/digits examples/digits/convnet chip sim/emu/tensix/arith  # what the engines answer for it
+examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/digits/internal/*  # training of digits, on the host
 examples/digits/internal/* -> examples/digits  # what the packages of digits share
 bench                      -> reprise ops allocator bench/probe chip kernels mesh observe sim/emu/tensix/arith dispatch kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process

@@ -19,9 +19,9 @@ struct Windows {
     uint32_t* held;               // page in each slot
     uint32_t first_page, first_slot;
 
-    // The positions of a tile: the image's first row, and the element of the image under the window's corner.
-    uint32_t count, base[32];
-    int32_t y[32], x[32];
+    // The positions of a tile: where the window's corner is in the image, and which row of the tensor that is.
+    uint32_t count;
+    int32_t y[32], x[32], row[32];
 
     // read reads the arguments from an index on, then the images after other arguments, and returns the index after them. Circular
     // buffers are used as memory: one for pages, one for a word for each of them.
@@ -64,9 +64,9 @@ struct Windows {
         const uint32_t each = out_height * out_width;
         uint32_t image = position / each, oy = position % each / out_width, ox = position % out_width;
         for (uint32_t i = 0; i < count; i++) {
-            base[i] = image * height * width;
             y[i] = static_cast<int32_t>(oy * stride_y) - static_cast<int32_t>(padding_y);
             x[i] = static_cast<int32_t>(ox * stride_x) - static_cast<int32_t>(padding_x);
+            row[i] = static_cast<int32_t>(image * height * width) + y[i] * static_cast<int32_t>(width) + x[i];
             if (++ox == out_width) {
                 ox = 0;
                 if (++oy == out_height) {
@@ -75,10 +75,9 @@ struct Windows {
                 }
             }
         }
-        const uint32_t last = count - 1;
-        const uint32_t bottom = clamped(y[last] + static_cast<int32_t>((kernel_height - 1) * dilation_y));
-        const uint32_t end = row_page(base[last] + (bottom + 1) * width - 1) + images.wide;
-        first_page = row_page(base[0] + clamped(y[0]) * width);
+        const uint32_t top = clamped(y[0]), bottom = clamped(y[count - 1] + static_cast<int32_t>((kernel_height - 1) * dilation_y));
+        const uint32_t end = row_page(((position + count - 1) / each * height + bottom + 1) * width - 1) + images.wide;
+        first_page = row_page((position / each * height + top) * width);
         first_slot = first_page % slots;
         bool reading = false;
         for (uint32_t page = first_page, slot = first_slot; page != end; page++) {
@@ -96,22 +95,30 @@ struct Windows {
         }
     }
 
-    // find returns the L1 address of an element under the window.
-    uint32_t find(uint32_t row, uint32_t channel) const {
-        const uint32_t size = size_of(images.type);
-        uint32_t page, off;
+    // find returns an element of a row, given the page of a row that its channel is in, and where it is there.
+    template <class T>
+    const T* find(uint32_t row, uint32_t page, uint32_t off) const {
         if (images.flags & kFlagTile) {
-            page = row / 32 * images.wide + channel / 32;
-            off = ((row / 16 % 2 * 2 + channel / 16 % 2) << 8) + row % 16 * 16 + channel % 16;
-        } else {
-            page = row * images.wide + channel / images.page_width;
-            off = channel % images.page_width;
+            off += (row / 16 % 2 << 9) + row % 16 * 16;
+            row /= 32;
         }
-        uint32_t slot = first_slot + page - first_page;
+        uint32_t slot = first_slot + row * images.wide + page - first_page;
         if (slot >= slots) {
             slot -= slots;
         }
-        return memory + slot * slot_bytes + off * size;
+        return reinterpret_cast<const T*>(memory + slot * slot_bytes) + off;
+    }
+
+    // fill stores the element outside in a tile.
+    template <class T>
+    void fill(uint32_t tile) const {
+        const uint32_t word = sizeof(T) == 2 ? outside << 16 | outside : outside;
+        volatile uint32_t* to = reinterpret_cast<volatile uint32_t*>(tile);
+        for (uint32_t i = 0; i < 256 * sizeof(T); i += 8) {
+            for (uint32_t k = 0; k < 8; k++) {
+                to[i + k] = word;
+            }
+        }
     }
 
     // gather fills a tile with the elements under the window: a row for each position, and columns for channels from one on at an
@@ -119,29 +126,31 @@ struct Windows {
     template <class T>
     void gather(uint32_t tile, uint32_t element, uint32_t channel, uint32_t columns) const {
         if (count < 32 || columns < 32) {
-            for (uint32_t i = 0; i < 1024; i++) {
-                reinterpret_cast<volatile T*>(tile)[i] = outside;
-            }
+            fill<T>(tile);
         }
-        const uint32_t inner = images.flags & kFlagTile ? 16 : images.page_width;
+        const bool tiles = images.flags & kFlagTile;
+        const uint32_t inner = tiles ? 16 : images.page_width;
         for (uint32_t column = 0; column < columns;) {
             uint32_t run = channels - channel;  // columns that follow one another in the images and in the tile
             const uint32_t in_page = inner - channel % inner, in_face = 16 - column % 16, left = columns - column;
             run = run < in_page ? run : in_page;
             run = run < in_face ? run : in_face;
             run = run < left ? run : left;
+            const uint32_t page = tiles ? channel / 32 : channel / inner;
+            const uint32_t off = tiles ? (channel / 16 % 2 << 8) + channel % 16 : channel % inner;
             const int32_t dy = element / kernel_width * dilation_y, dx = element % kernel_width * dilation_x;
-            for (uint32_t i = 0; i < count; i++) {
-                T* to = reinterpret_cast<T*>(tile) + ((i / 16 * 2 + column / 16) << 8) + i % 16 * 16 + column % 16;
-                const int32_t at_y = y[i] + dy, at_x = x[i] + dx;
-                if (at_y < 0 || at_y >= static_cast<int32_t>(height) || at_x < 0 || at_x >= static_cast<int32_t>(width)) {
+            const int32_t rows = dy * static_cast<int32_t>(width) + dx;
+            T* to = reinterpret_cast<T*>(tile) + (column / 16 << 8) + column % 16;
+            const bool words = sizeof(T) == 2 && ((run | off | column) & 1) == 0;
+            for (uint32_t i = 0; i < count; i++, to += i == 16 ? 256 + 16 : 16) {
+                if (static_cast<uint32_t>(y[i] + dy) >= height || static_cast<uint32_t>(x[i] + dx) >= width) {
                     for (uint32_t k = 0; k < run; k++) {
                         to[k] = outside;
                     }
                     continue;
                 }
-                const T* from = reinterpret_cast<const T*>(find(base[i] + at_y * width + at_x, channel));
-                if (sizeof(T) == 2 && run % 2 == 0 && ((reinterpret_cast<uint32_t>(from) | reinterpret_cast<uint32_t>(to)) & 2) == 0) {
+                const T* from = find<T>(row[i] + rows, page, off);
+                if (words) {
                     for (uint32_t k = 0; k < run / 2; k++) {
                         reinterpret_cast<uint32_t*>(to)[k] = reinterpret_cast<const uint32_t*>(from)[k];
                     }

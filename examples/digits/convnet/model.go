@@ -51,10 +51,18 @@ func Load(ctx context.Context, d *ops.Device, n *Network, images int, input *ops
 
 func (m *Model) load(ctx context.Context, l *Layer) (out layer, err error) {
 	if l.Kind != Pool {
-		if out.weights, err = m.put(ctx, l.Weights, l.In, l.Out); err != nil {
+		weights, err := l.matrix()
+		if err != nil {
 			return out, err
 		}
-		if out.bias, err = m.put(ctx, l.Bias, 1, l.Out); err != nil {
+		if out.weights, err = m.dev.ToDevice(ctx, weights, ops.Tile, ops.Interleaved(allocator.DRAM)); err != nil {
+			return out, err
+		}
+		bias, err := host(l.Bias, 1, 1, 1, l.Out)
+		if err != nil {
+			return out, err
+		}
+		if out.bias, err = m.dev.ToDevice(ctx, bias, ops.Tile, ops.Interleaved(allocator.DRAM)); err != nil {
 			return out, err
 		}
 	}
@@ -62,38 +70,60 @@ func (m *Model) load(ctx context.Context, l *Layer) (out layer, err error) {
 	return out, err
 }
 
-// put writes a matrix to a new tensor.
-func (m *Model) put(ctx context.Context, v []BFloat16, rows, columns int) (*ops.Tensor, error) {
-	h, err := host(v, rows, columns)
+// matrix returns the weights as the operations take them: the rows are the inputs.
+func (l *Layer) matrix() (*ops.Host, error) {
+	if l.Kind == Linear {
+		return host(l.Weights, 1, 1, l.In, l.Out)
+	}
+	h, err := host(l.Weights, l.Out, l.In, l.Kernel, l.Kernel)
 	if err != nil {
 		return nil, err
 	}
-	return m.dev.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM))
+	return ops.Conv2dWeights(h, 1)
 }
 
-func host(v []BFloat16, rows, columns int) (*ops.Host, error) {
+func host(v []BFloat16, shape ...int) (*ops.Host, error) {
 	floats := make([]float32, len(v))
 	for i, x := range v {
 		floats[i] = x.Float()
 	}
-	return ops.NewHost([]int{1, 1, rows, columns}, ops.BFloat16, floats)
+	return ops.NewHost(shape, ops.BFloat16, floats)
 }
 
 // Run runs the network on what is in the input. In a function that ops.Device.Capture calls, it records the network.
 func (m *Model) Run(ctx context.Context) error {
 	x := m.input
-	for i := range m.layers {
-		l, t := &m.net.Layers[i], m.layers[i]
-		opts := []ops.OpOption{ops.Into(t.out)}
-		if l.ReLU {
-			opts = append(opts, ops.WithActivation(ops.ReLU))
-		}
-		if _, err := m.dev.Linear(ctx, x, t.weights, t.bias, opts...); err != nil {
-			return fmt.Errorf("convnet: run %s: %w", l.Name, err)
+	for i, t := range m.layers {
+		if err := m.run(ctx, &m.net.Layers[i], t, x); err != nil {
+			return fmt.Errorf("convnet: run %s: %w", m.net.Layers[i].Name, err)
 		}
 		x = t.out
 	}
 	return nil
+}
+
+// run runs a layer on a tensor.
+func (m *Model) run(ctx context.Context, l *Layer, t layer, x *ops.Tensor) error {
+	opts := []ops.OpOption{ops.Into(t.out)}
+	if l.ReLU {
+		opts = append(opts, ops.WithActivation(ops.ReLU))
+	}
+	square := func(n int) [2]int { return [2]int{n, n} }
+	var err error
+	switch l.Kind {
+	case Conv:
+		_, err = m.dev.Conv2d(ctx, x, t.weights, t.bias, ops.Conv2dConfig{
+			Batch: m.images, Height: l.Height, Width: l.Width, In: l.In, Out: l.Out,
+			Kernel: square(l.Kernel), Stride: square(l.Stride), Padding: square(l.Padding),
+		}, opts...)
+	case Pool:
+		_, err = m.dev.MaxPool2d(ctx, x, ops.Pool2dConfig{
+			Batch: m.images, Height: l.Height, Width: l.Width, Channels: l.In, Kernel: square(l.Kernel), Stride: square(l.Stride), Padding: square(l.Padding),
+		}, opts...)
+	default:
+		_, err = m.dev.Linear(ctx, x, t.weights, t.bias, opts...)
+	}
+	return err
 }
 
 // Results returns the result of each layer, that of the last one being the scores.
@@ -127,7 +157,7 @@ func (n *Network) EncodeImages(images []digits.Image, room int) ([]byte, error) 
 		p := Pixels(m)
 		v = append(v, p[:]...)
 	}
-	h, err := host(append(v, make([]BFloat16, room*digits.Pixels-len(v))...), s.Shape[2], s.Shape[3])
+	h, err := host(append(v, make([]BFloat16, room*digits.Pixels-len(v))...), s.Shape...)
 	if err != nil {
 		return nil, err
 	}

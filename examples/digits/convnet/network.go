@@ -4,11 +4,16 @@
 package convnet
 
 import (
+	"bytes"
 	_ "embed" // the trained weights are part of the package
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/safetensors"
 )
 
 //go:embed weights.safetensors
@@ -51,33 +56,41 @@ func (l *Layer) OutWidth() int { return (l.Width+2*l.Padding-l.Kernel)/l.Stride 
 // Network is a sequence of layers from the pixels of an image to ten scores.
 type Network struct{ Layers []Layer }
 
-// architecture returns the layers without weights.
-func architecture() []Layer {
-	linear := func(name string, in, out int, relu bool) Layer {
-		return Layer{Name: name, Kind: Linear, Height: 1, Width: 1, In: in, Out: out, Kernel: 1, Stride: 1, ReLU: relu}
+// Architecture returns the layers without weights: a convolution, a pool, a convolution whose window is as large as its images, so
+// that it makes a row of features of each, and a linear layer from these to the scores.
+func Architecture() []Layer {
+	const channels, features, window = 16, 32, 2
+	return []Layer{
+		{Name: "conv1", Kind: Conv, Height: digits.Height, Width: digits.Width, In: 1, Out: channels, Kernel: 3, Stride: 1, Padding: 1, ReLU: true},
+		{Name: "pool1", Kind: Pool, Height: digits.Height, Width: digits.Width, In: channels, Out: channels, Kernel: window, Stride: window},
+		{Name: "conv2", Kind: Conv, Height: digits.Height / window, Width: digits.Width / window, In: channels, Out: features, Kernel: digits.Height / window, Stride: 1, ReLU: true},
+		{Name: "linear", Kind: Linear, Height: 1, Width: 1, In: features, Out: digits.Classes, Kernel: 1, Stride: 1},
 	}
-	return []Layer{linear("linear1", digits.Pixels, 64, true), linear("linear2", 64, 32, true), linear("linear3", 32, digits.Classes, false)}
 }
 
 // Trained returns the network of the embedded weights.safetensors, trained on the first result of [digits.Split].
 func Trained() (*Network, error) { return Decode(weightsFile) }
 
 // Decode returns the network of a safetensors file with the weights and the bias of each layer, as [Network.Encode] makes it. The
-// error wraps [ErrFormat] or [ErrShape].
+// error wraps [ErrShape], or is one of package safetensors.
 func Decode(file []byte) (*Network, error) {
-	tensors, err := decodeTensors(file)
+	f, err := safetensors.NewFile(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		return nil, fmt.Errorf("convnet: decode: %w", err)
 	}
-	n := &Network{Layers: architecture()}
+	n := &Network{Layers: Architecture()}
 	for i := range n.Layers {
-		l := &n.Layers[i]
-		for _, part := range l.parts() {
-			t, ok := tensors[part.name]
-			if !ok || len(t) != part.size() {
-				return nil, fmt.Errorf("convnet: decode: %w: %s has %d elements, want %v", ErrShape, part.name, len(t), part.shape)
+		for _, part := range n.Layers[i].parts() {
+			t, err := f.Tensor(part.name)
+			if err != nil {
+				return nil, fmt.Errorf("convnet: decode: %w", err)
 			}
-			*part.data = t
+			if !slices.Equal(t.Shape, part.shape) || t.DType != ops.BFloat16 {
+				return nil, fmt.Errorf("convnet: decode: %w: %s is %v of %v, want %v of bfloat16", ErrShape, part.name, t.Shape, t.DType, part.shape)
+			}
+			for b := t.Data; len(b) > 0; b = b[2:] {
+				*part.data = append(*part.data, BFloat16(binary.LittleEndian.Uint16(b)))
+			}
 		}
 	}
 	return n, nil
@@ -86,7 +99,7 @@ func Decode(file []byte) (*Network, error) {
 // New returns the network with weights in float64, rounded to the nearest bfloat16, by the names of the tensors of the file:
 // "conv1.weight", "conv1.bias" and so on. The error wraps [ErrShape].
 func New(weights map[string][]float64) (*Network, error) {
-	n := &Network{Layers: architecture()}
+	n := &Network{Layers: Architecture()}
 	for i := range n.Layers {
 		for _, part := range n.Layers[i].parts() {
 			v := weights[part.name]
@@ -102,12 +115,22 @@ func New(weights map[string][]float64) (*Network, error) {
 }
 
 // Encode returns the weights as a safetensors file.
-func (n *Network) Encode() []byte {
-	var parts []part
+func (n *Network) Encode() ([]byte, error) {
+	tensors := map[string]*ops.Host{}
 	for i := range n.Layers {
-		parts = append(parts, n.Layers[i].parts()...)
+		for _, part := range n.Layers[i].parts() {
+			h := &ops.Host{Shape: part.shape, DType: ops.BFloat16}
+			for _, v := range *part.data {
+				h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
+			}
+			tensors[part.name] = h
+		}
 	}
-	return encodeTensors(parts)
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, tensors, nil); err != nil {
+		return nil, fmt.Errorf("convnet: encode: %w", err)
+	}
+	return b.Bytes(), nil
 }
 
 // part is a tensor of a layer.

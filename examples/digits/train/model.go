@@ -99,6 +99,13 @@ func (m model) forward(x []float64) []float64 {
 	return x
 }
 
+// step moves all parameters.
+func (m model) step(rate, momentum, decay float64, batch int) {
+	for _, d := range m {
+		d.step(rate, momentum, decay, batch)
+	}
+}
+
 // learn adds the gradients of one sample under softmax and cross entropy.
 func (m model) learn(x []float64, label uint8) {
 	scores := m.forward(x)

@@ -17,22 +17,21 @@ func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine, and slow under the race detector")
 	}
-	dir := t.TempDir()
-	files := map[string]string{filepath.Join(dir, "weights.bin"): "../weights.bin", filepath.Join(dir, "tensors"): "../convnet/weights.safetensors"}
-	if err := write(io.Discard, filepath.Join(dir, "weights.bin"), filepath.Join(dir, "tensors"), defaults()); err != nil {
-		t.Fatal(err)
-	}
-	for made, committed := range files {
-		got, err := os.ReadFile(made)
+	for _, r := range []recipe{convolutional, integer} {
+		path := filepath.Join(t.TempDir(), "weights")
+		if err := r.write(io.Discard, path, r.options); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := os.ReadFile(committed)
+		want, err := os.ReadFile(filepath.Join("../../..", r.file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%d bytes that differ from the %d of %s; run go run ./examples/digits/train", len(got), len(want), committed)
+			t.Errorf("%d bytes that differ from the %d of %s; run go run ./examples/digits/train", len(got), len(want), r.file)
 		}
 	}
 }
@@ -65,6 +64,48 @@ func TestGradientIsTheDerivativeOfTheLoss(t *testing.T) {
 			d.w[i] = w
 			if slope := (up - down) / (2 * h); math.Abs(slope-d.gw[i]) > 1e-6 {
 				t.Errorf("layer %d weight %d: gradient %g, the loss changes by %g", layer, i, d.gw[i], slope)
+			}
+		}
+	}
+}
+
+func TestConvolutionGradientIsTheDerivativeOfTheLoss(t *testing.T) {
+	images, err := digits.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := trainConv(images[:40], options{seed: 3, epochs: 1, batch: 8, rate: 0.01, shift: 0, bend: 0})
+	x := make([]float64, digits.Pixels)
+	for i, p := range images[7].Pixels {
+		x[i] = float64(p) / digits.MaxPixel
+	}
+	label := images[7].Label
+	loss := func() float64 {
+		p := make([]float64, digits.Classes)
+		softmax(p, m.forward(x))
+		return -math.Log(p[label])
+	}
+	m.learn(x, label)
+	const h = 1e-6
+	for i, s := range m.stages {
+		var d *dense
+		switch s := s.(type) {
+		case *convolution:
+			d = &s.dense
+		case *dense:
+			d = s
+		default:
+			continue
+		}
+		for _, k := range []int{0, 8, len(d.w) / 2, len(d.w) - 1} {
+			w := d.w[k]
+			d.w[k] = w + h
+			up := loss()
+			d.w[k] = w - h
+			down := loss()
+			d.w[k] = w
+			if slope := (up - down) / (2 * h); math.Abs(slope-d.gw[k]) > 1e-6 {
+				t.Errorf("%s weight %d: gradient %g, the loss changes by %g", m.layers[i].Name, k, d.gw[k], slope)
 			}
 		}
 	}

@@ -68,7 +68,65 @@ func Scores(a chip.Arch, n *convnet.Network, images []digits.Image) []convnet.Sc
 
 // layer returns the result of a layer.
 func (e engine) layer(l *convnet.Layer, x matrix) matrix {
-	return e.linear(x, matrix{l.In, l.Out, l.Weights}, matrix{1, l.Out, l.Bias}, l.ReLU)
+	bias := matrix{1, l.Out, l.Bias}
+	switch l.Kind {
+	case convnet.Conv:
+		return e.linear(under(l, x), weights(l), bias, l.ReLU)
+	case convnet.Pool:
+		return largest(l, x)
+	}
+	return e.linear(x, matrix{l.In, l.Out, l.Weights}, bias, l.ReLU)
+}
+
+// under returns a matrix with a row for each position of a layer's window: the elements under it, channel by channel of each.
+func under(l *convnet.Layer, x matrix) matrix {
+	high, wide := l.OutHeight(), l.OutWidth()
+	images := x.rows / (l.Height * l.Width)
+	out := matrix{images * high * wide, l.Kernel * l.Kernel * l.In, nil}
+	for position := range out.rows {
+		image, y, x0 := position/(high*wide), position/wide%high, position%wide
+		for element := range l.Kernel * l.Kernel {
+			i, k := y*l.Stride-l.Padding+element/l.Kernel, x0*l.Stride-l.Padding+element%l.Kernel
+			if i < 0 || i >= l.Height || k < 0 || k >= l.Width {
+				out.v = append(out.v, make([]convnet.BFloat16, l.In)...)
+				continue
+			}
+			row := (image*l.Height+i)*l.Width + k
+			out.v = append(out.v, x.v[row*x.columns:][:l.In]...)
+		}
+	}
+	return out
+}
+
+// weights returns the matrix that a convolution multiplies by: a row for each channel of each element of the window.
+func weights(l *convnet.Layer) matrix {
+	out := newMatrix(l.Kernel*l.Kernel*l.In, l.Out)
+	for row := range out.rows {
+		for o := range l.Out {
+			out.v[row*l.Out+o] = l.Weights[(o*l.In+row%l.In)*l.Kernel*l.Kernel+row/l.In]
+		}
+	}
+	return out
+}
+
+// largest returns the largest element of each channel under the window of a layer without padding. Subnormal numbers, which no sum
+// of a layer before is, would be zero.
+func largest(l *convnet.Layer, x matrix) matrix {
+	all := under(l, x)
+	out := newMatrix(all.rows, l.In)
+	for row := range out.rows {
+		v := all.v[row*all.columns:][:all.columns]
+		for c := range l.In {
+			most := v[c]
+			for k := c; k < len(v); k += l.In {
+				if v[k].Float() > most.Float() {
+					most = v[k]
+				}
+			}
+			out.v[row*l.In+c] = most
+		}
+	}
+	return out
 }
 
 // linear returns x times w plus a bias for each row. The bias is one more step of the inner dimension: a tile with ones in its
