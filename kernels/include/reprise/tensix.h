@@ -307,7 +307,9 @@ enum rp_sfpu_format {
     RP_SFPU_HIGH16 = 15
 };
 // RP_SFPU_SETTLE comes between an instruction of two cycles (SFPMAD, SFPADD, SFPMUL, SFPMULI, SFPADDI, SFPLUT, SFPLUTFP32,
-// SFPSWAP) and the next instruction of the vector unit if that uses its result. Blackhole waits by itself.
+// SFPSWAP) and the next instruction of the vector unit if that uses its result. Blackhole waits by itself, but after others than
+// SFPSWAP not for SFPIADD and SFPSHFT of their destination, SFPSWAP that compares, SFPSHFT2, SFPCONFIG of LReg 0 and the second
+// register of SFPAND and SFPOR: they want SFPNOP, or another instruction, before them.
 #if defined(REPRISE_WORMHOLE)
 #define RP_SFPU_SETTLE() RP_TTI(RP_OP_SFPNOP)
 #else

@@ -43,6 +43,9 @@ FORCE_INLINE void each_with(uint32_t bits, F f) {
 
 // d = c with each row of lanes rotated by one.
 FORCE_INLINE void rotate(uint32_t d, uint32_t c) {
+#if defined(REPRISE_BLACKHOLE)
+    RP_TTI(RP_OP_SFPNOP);  // it doesn't wait for a sum in c
+#endif
     RP_TTI(RP_OP_SFPSHFT2(3, d, c, 0));
     RP_SFPU_SETTLE();
 }

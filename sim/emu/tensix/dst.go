@@ -16,6 +16,20 @@ type dstRow = [rowSize]uint16
 type dst struct {
 	rows  *[dstRows]dstRow // of registers
 	valid [dstRows]bool
+	// unwritten is, of each valid row, the columns that have no value since SFPSTORE wrote others while the row was undefined. It
+	// is nil unless their use is refused.
+	unwritten *[dstRows]uint16
+}
+
+// written notes that all columns of rows have values.
+func (d *dst) written(row, n uint32, wide bool) {
+	if d.unwritten == nil {
+		return
+	}
+	if wide {
+		row = wideRow(row)
+	}
+	clear(d.unwritten[row:][:n])
 }
 
 // reset makes it as ttsim has it after reset; on silicon no row would be valid.
@@ -40,6 +54,9 @@ func (d *dst) read16(row, col uint32) uint16 {
 func (d *dst) write16(row, col uint32, v uint16) {
 	d.rows[row][col] = v
 	d.valid[row] = true
+	if d.unwritten != nil {
+		d.unwritten[row] &^= 1 << col
+	}
 }
 
 // read32 returns a datum of 32 bits, in the order of the register.
@@ -56,6 +73,9 @@ func (d *dst) write32(row, col, v uint32) {
 	r := wideRow(row)
 	d.rows[r][col], d.rows[r+wideLow][col] = uint16(v>>16), uint16(v)
 	d.valid[r] = true
+	if d.unwritten != nil {
+		d.unwritten[r] &^= 1 << col
+	}
 }
 
 // row16 makes row r valid and returns it: as it was, or cleared if it was not valid.
@@ -119,6 +139,7 @@ func (d *dst) lowest32(r uint32) (high, low *dstRow) {
 
 // clear makes a row of zeros, of 32-bit data if wide.
 func (d *dst) clear(r uint32, wide bool) {
+	d.written(r, 1, wide)
 	if wide {
 		r = wideRow(r)
 		d.rows[r+wideLow] = dstRow{}

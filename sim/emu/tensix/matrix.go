@@ -168,6 +168,9 @@ func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 	}
 	right := e.srcA.decodedA(&o.math, o.rowA)
 	left := e.srcB.decodedB(&o.math, o.rowB)[:n]
+	if e.unwritten(o.rowD, n, o.math.Wide) {
+		return false
+	}
 	if o.math.Wide {
 		high, low := e.dst.block32(o.rowD, n)
 		o.math.MulRows(high, low, right, left)
@@ -240,6 +243,10 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, f elementwise) bool {
 	if o.shortExponents && (!e.shortFit("SrcA", left) || !e.shortFit("SrcB", right)) {
 		return false
 	}
+	if (product || a.accumulate != 0) && e.unwritten(o.rowD, 8, o.math.Wide) {
+		return false
+	}
+	e.dst.written(o.rowD, 8, o.math.Wide)
 	if o.math.Wide {
 		high, low := e.dst.block32(o.rowD, 8)
 		f.rows(&o.math, high, low, left, right, a.accumulate != 0)
@@ -299,6 +306,9 @@ func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 		}
 	}
 	rows := (*[16]srcRow)(e.srcA.bank()[o.rowA:])
+	if e.unwritten(o.rowD, 1, o.math.Wide) {
+		return false
+	}
 	if o.math.Wide {
 		high, low := e.dst.lowest32(o.rowD)
 		o.math.MaxPool(high, low, rows)

@@ -251,6 +251,7 @@ func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
 			lanes.EncodeRow(&e.dst.rows[row+i], &e.srcA.bank()[src+i], !keep)
 			e.dst.valid[row+i] = true
 		}
+		e.dst.written(row, 8, false)
 		return e.advance(t, a.mode, true)
 	}
 	for i := range uint32(8) {

@@ -436,8 +436,11 @@ func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint3
 			return false
 		}
 		for i := uint32(0); i < p.count; i += rowSize {
-			row := (*srcRow)(values[i:])
-			e.convertRow(p, row, p.row(first, i/rowSize))
+			row, from := (*srcRow)(values[i:]), p.row(first, i/rowSize)
+			if e.dst.unwritten != nil && e.unwritten(from, 1, p.conversion.Wide) {
+				return false
+			}
+			e.convertRow(p, row, from)
 			if p.bfp && !e.packBlock(p, at.data+p.outBits*i/8, at.exponents+i/16, row) {
 				return false
 			}
@@ -489,6 +492,9 @@ func (e *Engine) packWhole(p *packing, at *packPlace, set, first uint32) bool {
 func (e *Engine) packRow(p *packing, values *srcRow, row uint32) bool {
 	if row >= dstRows {
 		return e.refuse(UndefinedBehavior, "row %d of Dst", row)
+	}
+	if e.unwritten(row, 1, p.conversion.Wide) {
+		return false
 	}
 	e.convertRow(p, values, row)
 	return true

@@ -76,6 +76,9 @@ func (e *Engine) gather(p place, wide bool) (values lreg) {
 			}
 			continue
 		}
+		if u := e.dst.unwritten; u != nil && u[row]&laneColumns(e.sfpu.enabled()>>(r*rowLanes), p.column) != 0 { // ZEROACC.md
+			e.refuseUnwritten(row)
+		}
 		if !wide {
 			gatherRow(to, &e.dst.rows[row], p.column)
 			continue
@@ -114,8 +117,22 @@ func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
 		} else {
 			scatterRow(&e.dst.rows[row], p.column, from, 0, enabled)
 		}
+		if u := e.dst.unwritten; u != nil {
+			if !e.dst.valid[row] {
+				u[row] = 1<<rowSize - 1
+			}
+			u[row] &^= laneColumns(enabled, p.column)
+		}
 		e.dst.valid[row] = true
 	}
+}
+
+// laneColumns returns the columns of a row of Dst that lanes of a row of lanes read or write.
+func laneColumns(lanes, column uint32) (columns uint16) {
+	for lane := range uint32(rowLanes) {
+		columns |= uint16(lanes >> lane & 1 << (2*lane + column&1))
+	}
+	return columns
 }
 
 // scatterRow sets every second datum of a row, of enabled lanes, to the 16 bits of values from bit shift on.
@@ -143,9 +160,13 @@ func wideMode(mode uint32) bool {
 	return false
 }
 
-// loadBlock does an SFPLOAD of the usual data, bf16 or of 32 bits, if all its rows are valid. It reports whether it has.
+// loadBlock does an SFPLOAD of the usual data, bf16 or of 32 bits, if all its rows are valid and hazards are not looked for. It
+// reports whether it has.
 func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
 	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
+	if e.hazards != nil {
+		return false
+	}
 	switch mode {
 	case sfpuBF16:
 		if !d.allValid(p.row) {
@@ -164,9 +185,12 @@ func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
 	return true
 }
 
-// storeBlock does an SFPSTORE of the usual data, bf16 or of 32 bits. It reports whether it has.
+// storeBlock does an SFPSTORE of the usual data, bf16 or of 32 bits, if hazards are not looked for. It reports whether it has.
 func (e *Engine) storeBlock(p place, mode, lreg uint32) bool {
 	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
+	if e.hazards != nil {
+		return false
+	}
 	row := p.row
 	switch mode {
 	case sfpuBF16:

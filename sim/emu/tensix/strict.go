@@ -62,17 +62,48 @@ type wordRange struct{ first, end uint32 }
 
 // RefuseHazards makes the engine refuse, from now on, instructions that only give the right result if a unit is quick enough:
 // semaphores that tell others of work that may not be done, configuration that a T core has stored but may not have arrived,
-// and, on Wormhole, whose timing is documented:
+// configuration written by WRCFG that the very next instruction uses, and a result of the vector unit that is used one cycle too
+// soon: by any instruction on Wormhole, and on Blackhole, where hardware waits, by those of which it doesn't know what they read
+// (SFPIADD and SFPSHFT of their destination, SFPSWAP that compares, SFPSHFT2, SFPCONFIG of LReg 0, SFPAND and SFPOR of a second
+// register). On Wormhole also:
 //
-//   - a result of the vector unit that is used, or a shuffle of lanes after which its round unit is used, one cycle too soon;
-//   - configuration written by WRCFG that the very next instruction uses;
+//   - a shuffle of lanes after which the round unit is used one cycle too soon;
 //   - a sum that accumulates onto rows of Dst that MOVA2D or MOVB2D has written less than four instructions before;
-//   - SFPLOAD from rows of Dst that ZEROACC has made undefined.
+//   - SFPLOAD from rows of Dst that ZEROACC has made undefined;
+//   - use, by SFPLOAD, packers, products and accumulating sums, of columns of such a row that were not written when SFPSTORE wrote
+//     others.
 //
 // Not refused, since documents define them, or leave them to what the program means: formats of SrcA and SrcB that differ from
 // those of the data but mean the same to the matrix unit (0 and bf16), STALLWAIT for a unit without blocking that unit, and
 // configuration that a T core stores while earlier instructions that use it may not have begun.
-func (e *Engine) RefuseHazards() { e.hazards = new(hazards) }
+func (e *Engine) RefuseHazards() {
+	e.hazards = new(hazards)
+	if e.wormhole {
+		e.dst.unwritten = new([dstRows]uint16)
+	}
+}
+
+// unwritten refuses the use of rows of Dst that SFPSTORE has written some columns of while they were undefined. It reports whether it
+// has.
+func (e *Engine) unwritten(row, n uint32, wide bool) bool {
+	if e.dst.unwritten == nil {
+		return false
+	}
+	if wide {
+		row = wideRow(row)
+	}
+	for r := row; r < row+n; r++ {
+		if e.dst.valid[r] && e.dst.unwritten[r] != 0 {
+			return !e.refuseUnwritten(r)
+		}
+	}
+	return false
+}
+
+// refuseUnwritten refuses the use of columns of a row that have no value.
+func (e *Engine) refuseUnwritten(row uint32) bool {
+	return e.refuse(UndefinedBehavior, "columns %#x of row %d of Dst have been undefined since ZEROACC, though SFPSTORE has written others", e.dst.unwritten[row], row)
+}
 
 // Place is where a T core stores to for the engines.
 type Place uint8
@@ -143,19 +174,31 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 	case op == opSFPLOAD && h.overlaps(t.dstRow(w&0x3FF)):
 		return e.refuse(UndefinedBehavior, "the matrix unit may not have written rows of Dst from %d on: three other instructions or STALLWAIT must come before", t.dstRow(w&0x3FF)&^3)
 	}
+	if late := h.results & e.lateReads(w); u == unitVector && late != 0 { // SFPMAD.md, SFPLUT.md and so on
+		return e.refuse(UndefinedBehavior, "LReg mask %#x is written one cycle late: SFPNOP must come before", late)
+	}
+	if h.config.first < h.config.end && e.uses(t, w, h.config) { // WRCFG.md
+		return e.refuse(UndefinedBehavior, "configuration words %d to %d are written one cycle late: a NOP must come before", h.config.first, h.config.end-1)
+	}
 	return !e.wormhole || e.lateHazard(t, h, w, u)
 }
 
-// lateHazard refuses what comes too soon on Wormhole, as its documents say under "Instruction scheduling".
+// lateReads returns the LRegs that an instruction of the vector unit reads without waiting for the one before it. On Blackhole
+// hardware waits, but does not know all that instructions read (tt-isa-documentation
+// BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
+func (e *Engine) lateReads(w uint32) uint16 {
+	if e.wormhole {
+		return vectorReads(e, w)
+	}
+	return unseenReads(w)
+}
+
+// lateHazard refuses what comes too soon on Wormhole alone, as its documents say under "Instruction scheduling".
 func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	op := w >> 24
 	switch {
-	case u == unitVector && h.results&vectorReads(e, w) != 0: // SFPMAD.md, SFPLUT.md and so on
-		return e.refuse(UndefinedBehavior, "LReg mask %#x is written one cycle late: SFPNOP must come before", h.results&vectorReads(e, w))
 	case u == unitVector && h.shuffles && rounds(w): // SFPSHFT2.md
 		return e.refuse(UndefinedBehavior, "the vector unit's round unit shuffles lanes for another cycle: SFPNOP must come before")
-	case h.config.first < h.config.end && e.uses(t, w, h.config): // WRCFG.md
-		return e.refuse(UndefinedBehavior, "configuration words %d to %d are written one cycle late: a NOP must come before", h.config.first, h.config.end-1)
 	case op == opELWADD && e.decodeELWADD(w).accumulate != 0, op == opELWSUB && e.decodeELWSUB(w).accumulate != 0:
 		// MOVA2D.md, MOVB2D.md: hardware holds back other instructions.
 		row := t.dstRow(e.decodeELWADD(w).dst) &^ 7
@@ -264,7 +307,7 @@ func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
 	h.results, h.shuffles, h.config = 0, false, wordRange{}
 	switch {
 	case u == unitVector:
-		h.results, h.shuffles = lateResults(w), shuffles(w)
+		h.results, h.shuffles = e.lateResults(w), shuffles(w)
 	case w>>24 == opWRCFG:
 		a := e.decodeWRCFG(w)
 		h.config = wordRange{a.word, a.word + 1}
@@ -327,10 +370,10 @@ func reads(w uint32) unit {
 }
 
 // lateResults are the LRegs that an instruction writes in its second cycle.
-func lateResults(w uint32) uint16 {
+func (e *Engine) lateResults(w uint32) uint16 {
 	const indirect = 8 // the mode in which LReg 7 says where results go
 	switch w >> 24 {
-	case opSFPMAD, opSFPADD, opSFPMUL:
+	case opSFPMAD, opSFPADD, opSFPMUL, opSFPMUL24:
 		if w&indirect != 0 {
 			return 0xFF
 		}
@@ -340,6 +383,9 @@ func lateResults(w uint32) uint16 {
 	case opSFPLUT:
 		return 1 << (w >> 20 & 15)
 	case opSFPSHFT2:
+		if !e.wormhole { // hardware waits whatever comes next
+			return 0
+		}
 		if mode, dst := w&15, w>>4&15; shuffles(w) && mode != 2 && dst < writable {
 			return 1 << dst
 		} else if mode == 2 {
@@ -397,6 +443,44 @@ func vectorReads(e *Engine, w uint32) uint16 {
 		return 0xF
 	case opSFPCONFIG:
 		return 1
+	}
+	return 0
+}
+
+// unseenReads are the LRegs that an instruction of Blackhole's vector unit reads although hardware doesn't know it.
+func unseenReads(w uint32) uint16 {
+	reg := func(shift int) uint16 { return 1 << (w >> shift & 15) }
+	const dst, c, b = 4, 8, 12
+	switch mode := w & 15; w >> 24 {
+	case opSFPAND, opSFPOR:
+		if mode&1 != 0 {
+			return reg(b)
+		}
+	case opSFPIADD:
+		if mode&1 == 0 { // else the immediate
+			return reg(dst)
+		}
+	case opSFPSHFT:
+		if mode&4 == 0 {
+			return reg(dst)
+		}
+	case opSFPCONFIG:
+		if mode&1 == 0 {
+			return 1
+		}
+	case opSFPSWAP:
+		if mode != 0 {
+			return reg(c) | reg(dst)
+		}
+	case opSFPSHFT2:
+		switch mode {
+		case 2:
+			return reg(c) | 0xF
+		case 3, 4:
+			return reg(c)
+		case 5, 6:
+			return reg(b)
+		}
 	}
 	return 0
 }

@@ -407,8 +407,8 @@ FORCE_INLINE void exp_narrow(uint32_t dst) {
     loadi(l7, 0x3C5DE713);
     for (uint32_t i = 0; i < 32; i++) {
         load(l0);
-        loadi(l1, 0x437F0000);  // 255, infinity
         mad(l0, l0, c12, c13);
+        loadi(l1, 0x437F0000);  // 255, infinity; min doesn't wait for mad, on Blackhole either
         min(l0, l1);
         max(l0, zero);
         RP_TTI(RP_OP_SFPEXEXP(0, l1, l0));
