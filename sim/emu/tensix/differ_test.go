@@ -19,9 +19,10 @@ import (
 )
 
 var (
-	differFor  = flag.Duration("differ", 2*time.Second, "how long to compare random programs with the vendor's simulator, per architecture")
-	differSeed = flag.Uint64("differ.seed", 1, "seed of the random programs")
-	differLog  = flag.Bool("differ.log", false, "print counts per opcode and per kind of refusal")
+	differFor    = flag.Duration("differ", 2*time.Second, "how long to compare random programs with the vendor's simulator, per architecture")
+	differSeed   = flag.Uint64("differ.seed", 1, "seed of the random programs")
+	differLog    = flag.Bool("differ.log", false, "print counts per opcode and per kind of refusal")
+	differVector = flag.Bool("differ.vector", false, "make programs of the vector unit only")
 )
 
 // testTile is a tile with L1 and nothing else.

@@ -14,6 +14,7 @@ type generator struct {
 	left  int // instructions of the scene
 	tiles bool
 	mix   []weight
+	again [8]uint32 // instructions of the vector unit, which come more than once
 }
 
 type weight struct {
@@ -130,6 +131,9 @@ func (g *generator) scene() {
 	g.packers()
 	g.modes()
 	i := g.rng.IntN(len(mixes))
+	if *differVector {
+		i = vectorMix
+	}
 	g.mix, g.tiles = mixes[i], i < tileMixes
 }
 
@@ -362,6 +366,9 @@ func (g *generator) packers() {
 // tileMixes is how many of the first mixes work on tiles.
 const tileMixes = 4
 
+// vectorMix is the one of the vector unit.
+const vectorMix = tileMixes
+
 // mixes are what scenes execute, beside everything else.
 var mixes = [][]weight{
 	{{opUNPACR, 1}, {opMVMUL, 16}, {opSETRWC, 2}, {opPACR, 2}, {opZEROACC, 1}, {opGAPOOL, 4}, {opGMPOOL, 4}},
@@ -399,8 +406,14 @@ func (g *generator) instruction() uint32 {
 	return nop
 }
 
-// vector is any instruction of the vector unit.
-func (g *generator) vector() uint32 { return g.fields(uint32(0x70 + g.rng.IntN(lastSFPU-0x70+1))) }
+// vector is any instruction of the vector unit, or one that has been before.
+func (g *generator) vector() uint32 {
+	w := &g.again[g.rng.IntN(len(g.again))]
+	if *w == 0 || !g.chance(3) {
+		*w = g.fields(uint32(0x70 + g.rng.IntN(lastSFPU-0x70+1)))
+	}
+	return *w
+}
 
 // anyOpcode is any instruction that exists.
 func (g *generator) anyOpcode() uint32 {
