@@ -33,6 +33,7 @@ func opsAttentionCases() []opsCase {
 		{dt: ops.Float32, q: index{1, 2, 40, 40}, k: index{1, 2, 40, 40}, causal: true, mask: true},
 		{dt: ops.BFloat16, q: index{2, 4, 1, 64}, k: index{2, 2, 96, 64}, causal: true, position: 40},
 		{dt: ops.Float32, q: index{1, 2, 5, 64}, k: index{1, 1, 128, 64}, causal: true, position: 61},
+		{dt: ops.BFloat16, q: index{1, 1, 33, 64}, k: index{1, 1, 300, 64}, causal: true, position: 262},
 	} {
 		cs = append(cs, opsCase{c.name(), func(t *opsRun) { attention(t, c) }})
 	}

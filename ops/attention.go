@@ -14,8 +14,9 @@ const (
 	kernelAttentionWriter = "attention_writer"
 )
 
-// attentionColumns is the number of tiles of values in a block; kColumns in kernels/attention.h.
-const attentionColumns = 4
+// attentionColumns is the number of tiles of values in a block, attentionChunk that of tiles of keys whose scores are in L1 at once;
+// kColumns and kChunk in kernels/attention.h.
+const attentionColumns, attentionChunk = 4, 8
 
 // Attention says which keys queries attend to, and how much.
 type Attention struct {
@@ -32,9 +33,10 @@ type Attention struct {
 // keys [batches, kvHeads, n, width] and values [batches, kvHeads, n, any width]; heads is a multiple of kvHeads, and neighbouring
 // heads share keys and values. The result has a row for each query, as wide as the values. With Causal, query i attends to keys 0 to i.
 //
-// All are floats of one data type in tile layout. One program computes it on the engines. Scores stay in the L1 of the core that
-// computes them, in fp32; probabilities are rounded to the data type, or to TF32, before they are summed and multiplied by the
-// values. A core needs 6 KB of L1 (8 KB of Float32) for 32 keys: some 6,000 keys fit.
+// All are floats of one data type in tile layout. One program computes it on the engines, a row of tiles of queries on a core, against
+// 256 keys at a time, as flash attention does: scores stay in the L1 of the core that computes them, in fp32, and any number of keys
+// fits. Probabilities are rounded to the data type, or to TF32, before they are summed and multiplied by the values. A query must
+// attend to some key.
 //
 // What stands in keys and values after the last key that is attended to must be finite, because it is multiplied by 0; a cache
 // begins with zeros.
@@ -127,7 +129,7 @@ func (a *Attention) job(out *Tensor, position int, in []*Tensor) job {
 		}},
 		buffers: []ring{
 			{page, 2}, {page, q.wide}, {page, 2 * k.wide}, {page, 2 * attentionColumns}, {page, 2}, {page, 2}, // from outside
-			{wide, k.high}, {page, k.high}, {wide, 1}, {wide, 1}, {wide, 1}, {wide, attentionColumns}, // of the engines
+			{wide, attentionChunk}, {page, attentionChunk}, {wide, 1}, {wide, 1}, {wide, 1}, {wide, attentionColumns}, {wide, 1}, {wide, 2 * v.wide}, // of the engines
 		},
 	}
 }

@@ -139,6 +139,8 @@ func TestAttention(t *testing.T) {
 			{[4]int{1, 2, 40, 40}, [4]int{1, 2, 40, 40}, 33, ops.Float32, dram, true, []int{1, 1}, -1},
 			{[4]int{2, 4, 1, 64}, [4]int{2, 2, 96, 64}, 64, ops.BFloat16, dram, true, nil, 40},
 			{[4]int{1, 2, 5, 64}, [4]int{1, 1, 128, 64}, 64, ops.Float32, dram, true, nil, 61},
+			{[4]int{1, 1, 40, 64}, [4]int{1, 1, 700, 64}, 160, ops.BFloat16, dram, false, nil, -1},      // several chunks of keys
+			{[4]int{1, 1, 3, 32}, [4]int{1, 1, 600, 32}, 32, ops.Float32, dram, true, []int{1, 1}, 520}, // the same
 		} {
 			q, k := normal(c.q, c.dt, uint64(4*i)), normal(c.k, c.dt, uint64(4*i+1))
 			v := normal([4]int{c.k[0], c.k[1], c.k[2], c.width}, c.dt, uint64(4*i+2))
@@ -146,6 +148,11 @@ func TestAttention(t *testing.T) {
 			a := ops.Attention{Causal: c.causal}
 			if c.mask != nil {
 				mask = normal([4]int{c.mask[0], c.mask[1], c.q[2], c.k[2]}, c.dt, uint64(4*i+3))
+				if c.k[2] > 500 { // the second row doesn't attend to the first chunk
+					for j := range 300 {
+						mask.put(0, 0, 1, j, math.Inf(-1))
+					}
+				}
 				a.Mask = b.put(mask, ops.Tile, dram)
 			}
 			tq, tk, tv := b.put(q, ops.Tile, c.m), b.put(k, ops.Tile, dram), b.put(v, ops.Tile, c.m)

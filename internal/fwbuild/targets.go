@@ -200,11 +200,11 @@ func opsTargets(root string) ([]target, error) {
 // attentionTarget returns the kernel of attention, which keeps scores and sums in fp32; the circular buffers are those of
 // ops/kernels/attention.h.
 func attentionTarget(arch chip.Arch, f kernels.Format) target {
-	source := kernels.ComputeSource{Formats: map[int]kernels.Format{}, UnpackToDst: []int{6, 9, 10, 11}, Fidelity: kernels.HiFi4, WideDst: true}
+	source := kernels.ComputeSource{Formats: map[int]kernels.Format{}, UnpackToDst: []int{6, 9, 10, 11, 12, 13}, Fidelity: kernels.HiFi4, WideDst: true}
 	for _, cb := range []int{0, 1, 2, 3, 4, 5, 7} {
 		source.Formats[cb] = f
 	}
-	for _, cb := range []int{6, 8, 9, 10, 11} {
+	for _, cb := range []int{6, 8, 9, 10, 11, 12, 13} {
 		source.Formats[cb] = kernels.FP32
 	}
 	if f == kernels.FP32 {

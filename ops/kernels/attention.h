@@ -2,10 +2,14 @@
 #pragma once
 #include <cstdint>
 
-// The circular buffers: result, tiles of queries, keys, values and masks, constants, and what the engines keep for one row of tiles:
-// scores, probabilities, the greatest score of each row in a column and in all columns, factors, and sums of values.
+// The circular buffers: result, tiles of queries, keys, values and masks, constants, and what the engines keep of a row of tiles: of
+// one chunk of keys scores, probabilities, the greatest score of each row in a column, and sums of values; of all chunks so far the
+// greatest score in all columns, a factor, the total of the probabilities in all columns, and sums of values.
 constexpr uint32_t kResult = 0, kQueries = 1, kKeys = 2, kValues = 3, kMask = 4, kConstants = 5, kScores = 6, kProbabilities = 7,
-                   kGreatest = 8, kGreatestAll = 9, kFactors = 10, kSums = 11;
+                   kGreatest = 8, kGreatestAll = 9, kFactor = 10, kPart = 11, kTotal = 12, kSums = 13;
+
+// kChunk is the number of tiles of keys whose scores are in L1 at once.
+constexpr uint32_t kChunk = 8;
 
 // kConstants has two tiles: one with 1 in row 0 of each face and 0 elsewhere, and one of 1.
 constexpr uint32_t kFirstRows = 0, kOnes = 1;
@@ -28,8 +32,6 @@ struct Shape {
         const uint32_t last = r * 32 + 31 < rows ? r * 32 + 31 : rows - 1;
         return (limit(last, position) + 31) / 32;
     }
-    // room returns the number of tiles that kScores and kProbabilities hold.
-    uint32_t room() const { return (keys + 31) / 32; }
     // has_mask says whether some query of a row of tiles doesn't attend to some key of a tile, or there is a mask for all.
     bool has_mask(uint32_t r, uint32_t position, uint32_t tile) const { return masked || tile * 32 + 32 > limit(r * 32, position); }
 };

@@ -1,5 +1,5 @@
-// Reads the tiles of an attention for the engines. For each row of tiles of the queries: its tiles, then those of the keys, each row
-// of them after its mask if it has one, then those of the values, block of columns by block of columns. BRISC.
+// Reads the tiles of an attention for the engines. For each row of tiles of the queries: its tiles, and for each chunk of keys their
+// tiles, each row of them after its mask if it has one, then those of the values, block of columns by block of columns. BRISC.
 //
 // Unique arguments: 0 first row of tiles, 1 number of rows of tiles. Common arguments: 0 position of the first query, 1 whether
 // queries attend only to keys up to their position, 2 whether there is a mask, then the result, queries, keys, values, and the mask.
@@ -48,6 +48,27 @@ static void read_row(const Tensor& t, uint32_t page, uint32_t count, uint32_t cb
     cb_push_back(cb, pages);
 }
 
+// read_mask passes on the mask for row r of tiles of the queries and row j of those of the keys: a page of a tensor, or zeros, and the
+// lowest number where a query doesn't attend to a key.
+static void read_mask(const Shape& s, const Tensor& mask, uint32_t page, uint32_t r, uint32_t j, uint32_t position, uint32_t size) {
+    cb_reserve_back(kMask, 1);
+    const uint32_t tile = get_write_ptr(kMask);
+    if (s.masked) {
+        mask.copy(page, tile);
+        noc_async_read_barrier();
+    } else {
+        fill(tile, size, 0);
+    }
+    for (uint32_t i = 0; i < 32; i++) {
+        const uint32_t limit = s.limit(r * 32 + i, position);
+        for (uint32_t w = limit < j * 32 ? 0 : limit - j * 32; w < 32; w++) {
+            put(tile, i, w, size, lowest(size));
+        }
+    }
+    rp_publish();
+    cb_push_back(kMask, 1);
+}
+
 void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1), position = rp_common_arg(0);
     Tensor out, q, k, v, mask;
@@ -62,30 +83,18 @@ void kernel_main() {
         const uint32_t r = row % s.high, matrix = row / s.high, n = matrix / q.dims[1], c = matrix % q.dims[1];
         const uint32_t tiles = s.tiles(r, position), keys = k.matrix(n, c / group) * k.high, values = v.matrix(n, c / group) * v.high;
         read_row(q, row * q.wide, q.wide, kQueries, q.wide);
-        for (uint32_t j = 0; j < tiles; j++) {
-            if (s.has_mask(r, position, j)) {
-                cb_reserve_back(kMask, 1);
-                const uint32_t tile = get_write_ptr(kMask);
-                if (s.masked) {
-                    mask.copy((mask.matrix(n, c) * mask.high + r) * mask.wide + j, tile);
-                    noc_async_read_barrier();
-                } else {
-                    fill(tile, size, 0);
+        for (uint32_t from = 0; from < tiles; from += kChunk) {
+            const uint32_t to = tiles - from < kChunk ? tiles : from + kChunk;
+            for (uint32_t j = from; j < to; j++) {
+                if (s.has_mask(r, position, j)) {
+                    read_mask(s, mask, s.masked ? (mask.matrix(n, c) * mask.high + r) * mask.wide + j : 0, r, j, position, size);
                 }
-                for (uint32_t i = 0; i < 32; i++) {
-                    const uint32_t limit = s.limit(r * 32 + i, position);
-                    for (uint32_t w = limit < j * 32 ? 0 : limit - j * 32; w < 32; w++) {
-                        put(tile, i, w, size, lowest(size));
-                    }
-                }
-                rp_publish();
-                cb_push_back(kMask, 1);
+                read_row(k, (keys + j) * k.wide, k.wide, kKeys, k.wide);
             }
-            read_row(k, (keys + j) * k.wide, k.wide, kKeys, k.wide);
-        }
-        for (uint32_t w = 0; w < v.wide; w += kColumns) {
-            for (uint32_t j = 0; j < tiles; j++) {
-                read_row(v, (values + j) * v.wide + w, v.wide - w < kColumns ? v.wide - w : kColumns, kValues, kColumns);
+            for (uint32_t w = 0; w < v.wide; w += kColumns) {
+                for (uint32_t j = from; j < to; j++) {
+                    read_row(v, (values + j) * v.wide + w, v.wide - w < kColumns ? v.wide - w : kColumns, kValues, kColumns);
+                }
             }
         }
     }
