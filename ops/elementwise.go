@@ -30,8 +30,8 @@ func (d *Device) Multiply(ctx context.Context, a, b *Tensor, opts ...OpOption) (
 }
 
 // Divide divides the first tensor by the second, of the same data type, element by element. A dimension that is 1 in one of them is
-// repeated. The tensors are of floats in tile layout: the vector unit multiplies with 1 / b, which has an error of 2^-22 of itself, and
-// is 0 for |b| above 2^126.
+// repeated. The tensors are of floats: the vector unit multiplies with 1 / b, which has an error of 2^-22 of itself, and is 0 for |b|
+// above 2^126.
 func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::divide", opDivide, a, b, opts)
 }
@@ -42,10 +42,8 @@ func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tenso
 		if err != nil {
 			return nil, err
 		}
-		if op == opDivide {
-			if t := notOnEngines(a, b); t != nil {
-				return nil, t.notOnEngines()
-			}
+		if op == opDivide && !floats(a) {
+			return nil, fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, a.geo.spec.DType)
 		}
 		if !c.d.separateRepeat || c.into != nil { // a trace can't allocate the intermediate tensor
 			return c.prim(op, a, b, shape)
@@ -116,8 +114,6 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 	}
 	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
-		case op == opDivide && !onEngines(out):
-			return out.notOnEngines()
 		case sameShards(out, a, b) && c.hasShards(out) && !inRows(out):
 			return c.runInShards(op, out, a, b)
 		case onEngines(out, a, b):

@@ -13,20 +13,9 @@ import (
 // numbers that are nearly halfway), and an absolute error.
 func (b *bench) near(what string, dt ops.DataType, got, want []float64, relative, absolute float64) {
 	b.Helper()
-	worst := 0.
-	for i, w := range want {
-		tolerance := relative*math.Abs(w) + absolute
-		if dt == ops.BFloat16 {
-			tolerance += 0.5 * math.Exp2(math.Floor(math.Log2(math.Abs(w)))-7)
-		}
-		if e := math.Abs(got[i]-w) / tolerance; !(e <= 1) && !(got[i] == w) {
-			b.Errorf("%s: element %d is %v, want %v: %.2f of the tolerated error", what, i, got[i], w, e)
-			return
-		} else if e > worst {
-			worst = e
-		}
+	if s := off(dt, got, want, relative, absolute); s != "" {
+		b.Errorf("%s: %s", what, s)
 	}
-	b.Logf("%s: %.2f of the tolerated error", what, worst)
 }
 
 // softmax is the exact one of scale x + mask.

@@ -38,12 +38,18 @@ func TestStrict(t *testing.T) {
 func strict(t *testing.T, card *sim.Card, seed uint64) {
 	b := open(t, card)
 	r := rand.New(rand.NewPCG(seed, 5))
-	for _, names := range operations {
+	run := func(check func(room, *bench, *rapid.T, ...string), names []string) {
 		bits := make([]byte, 8*1000) // what rapid draws from, some hundred numbers
 		for i := range bits {
 			bits[i] = byte(r.Uint32())
 		}
-		rapid.MakeFuzz(func(t *rapid.T) { room{side: 2, elements: 600}.check(b, t, names...) })(t, bits)
+		rapid.MakeFuzz(func(t *rapid.T) { check(room{side: 2, elements: 600}, b, t, names...) })(t, bits)
+	}
+	for _, names := range operations {
+		run(room.check, names)
+	}
+	for _, names := range reals {
+		run(room.checkReals, names)
 	}
 	if err := card.Chip().Fault(); err != nil {
 		t.Error(err)

@@ -1,0 +1,174 @@
+package ops_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// reals are the operations on tiles of floats that checkReals runs, by kernel. They are compared with exact ones, with a tolerance.
+var reals = [][]string{{"softmax"}, {"norm"}, {"divide"}, {"where"}, {"fold"}, {"typecast"}, {"convert"}, {"quantize"}, {"round"}}
+
+// off returns what is wrong with results, which may be off by a share of the exact ones and an absolute error, and by rounding to
+// bfloat16.
+func off(dt ops.DataType, got, want []float64, relative, absolute float64) string {
+	for i, w := range want {
+		tolerance := relative*math.Abs(w) + absolute
+		if dt == ops.BFloat16 {
+			tolerance += 0.5 * math.Exp2(math.Floor(math.Log2(math.Abs(w)))-7)
+		}
+		if !(math.Abs(got[i]-w) <= tolerance) && got[i] != w {
+			return fmt.Sprintf("element %d is %v, want %v", i, got[i], w)
+		}
+	}
+	return ""
+}
+
+// checkReals runs a drawn operation of a list on tensors of drawn shapes, types and places.
+func (r room) checkReals(b *bench, t *rapid.T, names ...string) {
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var live []*ops.Tensor
+	keep := func(x *ops.Tensor, err error) *ops.Tensor {
+		t.Helper()
+		ok(err)
+		live = append(live, x)
+		return x
+	}
+	defer func() {
+		for _, x := range live {
+			ok(b.Deallocate(x))
+		}
+	}()
+	dt := rapid.SampledFrom([]ops.DataType{ops.BFloat16, ops.Float32}).Draw(t, "type")
+	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "numbers"), 2))
+	draw := func(name string, dims [4]int) (*plain, *ops.Tensor) {
+		p := make4(dims, dt, func(_, _, _, _ int) float64 { return fit(dt, 0, float32(3*random.NormFloat64())) })
+		return p, keep(b.ToDevice(b.ctx, host(t, p), ops.Tile, r.memory(t, name, dims, ops.Tile)))
+	}
+	smaller := func(name string, d [4]int, last int) [4]int {
+		for i := range last {
+			if rapid.Bool().Draw(t, fmt.Sprint(name, " repeats ", i)) {
+				d[i] = 1
+			}
+		}
+		return d
+	}
+	get := func(x *ops.Tensor) []float64 {
+		return convert[float64](ops.Values[float32](must(t)(b.ToHost(b.ctx, keep(x, nil)))))
+	}
+	run := func(x *ops.Tensor, err error) []float64 { t.Helper(); ok(err); return get(x) }
+	same := func(got, want []float64, relative, absolute float64) {
+		t.Helper()
+		if s := off(dt, got, want, relative, absolute); s != "" {
+			t.Fatal(s)
+		}
+	}
+
+	dims := r.dims(t, "a")
+	a, ta := draw("a", dims)
+	switch op := rapid.SampledFrom(names).Draw(t, "op"); op {
+	case "softmax":
+		if rapid.Bool().Draw(t, "plain") {
+			same(run(b.Softmax(b.ctx, ta, -1)), softmax(a, nil, 1).v, 0x1p-18, 0x1p-126)
+			return
+		}
+		mask, tm := draw("mask", smaller("mask", dims, 3))
+		same(run(b.ScaleMaskSoftmax(b.ctx, ta, tm, 0.7)), softmax(a, mask, float64(float32(0.7))).v, 0x1p-17, 0x1p-126)
+	case "norm":
+		row := [4]int{1, 1, 1, dims[3]}
+		var gamma, beta *plain
+		var tg, tb *ops.Tensor
+		if rapid.Bool().Draw(t, "with gamma") {
+			gamma, tg = draw("gamma", row)
+		}
+		if rapid.Bool().Draw(t, "mean stays") {
+			same(run(b.RMSNorm(b.ctx, ta, tg, 1)), normalised(a, gamma, nil, 1, true).v, 0x1p-18, 0x1p-126)
+			return
+		}
+		if rapid.Bool().Draw(t, "with beta") {
+			beta, tb = draw("beta", row)
+		}
+		same(run(b.LayerNorm(b.ctx, ta, tg, tb, 1)), normalised(a, gamma, beta, 1, false).v, 0x1p-18, 0x1p-15)
+	case "divide":
+		y, ty := draw("b", smaller("b", dims, 4))
+		same(run(b.Divide(b.ctx, ta, ty)), make4(dims, dt, func(n, c, h, w int) float64 { return a.at(n, c, h, w) / y.at(n, c, h, w) }).v, 0x1p-21, 0)
+	case "where":
+		for i := range a.v {
+			if i%3 == 0 {
+				a.v[i] = 0
+			}
+		}
+		condition := keep(b.ToDevice(b.ctx, host(t, a), ops.Tile, r.memory(t, "condition", dims, ops.Tile)))
+		x, tx := draw("x", smaller("x", dims, 4))
+		y, ty := draw("y", smaller("y", dims, 4))
+		want := make4(dims, dt, func(n, c, h, w int) float64 {
+			if a.at(n, c, h, w) != 0 {
+				return x.at(n, c, h, w)
+			}
+			return y.at(n, c, h, w)
+		})
+		if got := run(b.Where(b.ctx, condition, tx, ty)); !slices.Equal(got, want.v) {
+			t.Fatal(got, want.v)
+		}
+	case "fold":
+		dim := rapid.IntRange(0, 1).Draw(t, "dim")
+		d := dims
+		d[dim] = 1
+		sum := func(n, c, h, w int, f func(float64) float64) (s float64) {
+			at := [4]int{n, c, h, w}
+			for at[dim] = range dims[dim] {
+				s += f(a.at(at[0], at[1], at[2], at[3]))
+			}
+			return s
+		}
+		most := slices.Max(make4(d, dt, func(n, c, h, w int) float64 { return sum(n, c, h, w, math.Abs) }).v)
+		want := make4(d, dt, func(n, c, h, w int) float64 { return sum(n, c, h, w, func(v float64) float64 { return v }) })
+		same(run(b.Sum(b.ctx, ta, dim)), want.v, 0x1p-20, most*0x1p-20)
+	case "typecast", "convert": // by the engines, by RISC-V cores
+		to := rapid.SampledFrom([]ops.DataType{ops.BFloat16, ops.Float32, ops.Int32}).Draw(t, "to")
+		if op == "convert" {
+			to = rapid.SampledFrom([]ops.DataType{ops.UInt8, ops.UInt16, ops.UInt32}).Draw(t, "to")
+		}
+		if to == dt {
+			return
+		}
+		var want []float64
+		for _, v := range a.v {
+			want = append(want, converted(v, dt, to, op == "typecast"))
+		}
+		tc := keep(b.Typecast(b.ctx, ta, to))
+		if got := numbers(b, tc); !slices.Equal(got, want) {
+			t.Fatalf("%v to %v: %v, want %v", dt, to, got, want)
+		}
+	case "quantize":
+		q := keep(b.Quantize(b.ctx, ta, 0.0625, 3))
+		for i, v := range numbers(b, q) {
+			if exact := min(max(a.v[i]/0.0625+3, -127), 127); !(math.Abs(v-exact) <= 0.5) {
+				t.Fatalf("%v is quantised to %v, want %v", a.v[i], v, exact)
+			}
+		}
+		var want []float64
+		for _, v := range numbers(b, q) {
+			want = append(want, (v-3)*0.0625)
+		}
+		same(run(b.Dequantize(b.ctx, q, 0.0625, 3, ops.WithDataType(dt))), want, 0x1p-23, 0)
+	default:
+		var want []float64
+		for _, v := range a.v {
+			want = append(want, math.Floor(v))
+		}
+		if got := run(b.Floor(b.ctx, ta)); !slices.Equal(got, want) {
+			t.Fatal(got, want)
+		}
+	}
+}
