@@ -1,5 +1,6 @@
 // Package ops runs tensor operations on a device, under the names of TT-NN: matmul and linear, add, subtract, multiply, functions
-// of elements such as relu and gelu, sums and maxima, repeat, concat, argmax, and copies between layouts and memories.
+// of elements such as relu and gelu, sums and maxima, permute, reshape, pad, slice, repeat, concat, embedding, argmax, topk, and copies
+// between layouts and memories.
 //
 // A [Tensor] is device memory with a shape, a data type, a layout and a memory configuration; a [Host] is a tensor in the
 // host's memory, row by row. Shapes have one to four dimensions.

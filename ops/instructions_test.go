@@ -10,7 +10,7 @@ import (
 )
 
 // Operations that move elements of BFloat16 in DRAM take at most so many instructions for an element of the result, those of
-// waiting, of the firmware and of other cores included.
+// waiting, of the firmware and of other cores included: the limits are 1.4 times what was measured.
 func TestInstructionsOfMoves(t *testing.T) {
 	card := sim.Blackhole(sim.Synchronous(), sim.Harvesting(chip.Harvesting{Tensix: 0x3FF8}))
 	b := open(t, card)
@@ -25,18 +25,18 @@ func TestInstructionsOfMoves(t *testing.T) {
 			most [2]float64 // of each layout
 			f    func() (*ops.Tensor, error)
 		}{
-			{"transpose of the last two dimensions", [2]float64{10.5, 4}, func() (*ops.Tensor, error) { return b.Transpose(b.ctx, a, 2, 3) }},
-			{"permute 0 2 1 3", [2]float64{5.5, 15.5}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{0, 2, 1, 3}) }},
-			{"permute 0 2 3 1", [2]float64{13, 17.5}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{0, 2, 3, 1}) }},
-			{"permute 1 0 2 3", [2]float64{5.5, 1.5}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{1, 0, 2, 3}) }},
-			{"to the other layout", [2]float64{12, 9}, func() (*ops.Tensor, error) { return b.ToLayout(b.ctx, a, 1-l) }},
-			{"slice of pages", [2]float64{2.5, 2}, func() (*ops.Tensor, error) { return b.Slice(b.ctx, a, []int{0, 0, 128, 0}, []int{1, 1, 256, 256}) }},
-			{"slice", [2]float64{5, 29.5}, func() (*ops.Tensor, error) { return b.Slice(b.ctx, a, []int{0, 0, 1, 6}, []int{1, 1, 256, 256}) }},
-			{"pad", [2]float64{5, 14.5}, func() (*ops.Tensor, error) { return b.Pad(b.ctx, a, [][2]int{{0, 0}, {0, 0}, {3, 0}, {0, 5}}, 1) }},
-			{"reshape", [2]float64{4.5, 13}, func() (*ops.Tensor, error) { return b.Reshape(b.ctx, a, []int{1, 1, 128, 512}) }},
+			{"transpose of the last two dimensions", [2]float64{13, 4.5}, func() (*ops.Tensor, error) { return b.Transpose(b.ctx, a, 2, 3) }},
+			{"permute 0 2 1 3", [2]float64{7, 18}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{0, 2, 1, 3}) }},
+			{"permute 0 2 3 1", [2]float64{17, 21.5}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{0, 2, 3, 1}) }},
+			{"permute 1 0 2 3", [2]float64{7, 2}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{1, 0, 2, 3}) }},
+			{"to the other layout", [2]float64{14.5, 7}, func() (*ops.Tensor, error) { return b.ToLayout(b.ctx, a, 1-l) }},
+			{"slice of pages", [2]float64{3.5, 2}, func() (*ops.Tensor, error) { return b.Slice(b.ctx, a, []int{0, 0, 128, 0}, []int{1, 1, 256, 256}) }},
+			{"slice", [2]float64{7.5, 43}, func() (*ops.Tensor, error) { return b.Slice(b.ctx, a, []int{0, 0, 1, 6}, []int{1, 1, 256, 256}) }},
+			{"pad", [2]float64{6.5, 14}, func() (*ops.Tensor, error) { return b.Pad(b.ctx, a, [][2]int{{0, 0}, {0, 0}, {3, 0}, {0, 5}}, 1) }},
+			{"reshape", [2]float64{6, 15.5}, func() (*ops.Tensor, error) { return b.Reshape(b.ctx, a, []int{1, 1, 128, 512}) }},
 			{"concat along rows", [2]float64{1.5, 1}, func() (*ops.Tensor, error) { return b.Concat(b.ctx, []*ops.Tensor{a, a}, 2) }},
-			{"repeat", [2]float64{2, 1}, func() (*ops.Tensor, error) { return b.Repeat(b.ctx, a, []int{1, 1, 2, 1}) }},
-			{"embedding", [2]float64{3.5, 16}, func() (*ops.Tensor, error) { return b.Embedding(b.ctx, indices, table, ops.WithLayout(l)) }},
+			{"repeat", [2]float64{2.5, 1}, func() (*ops.Tensor, error) { return b.Repeat(b.ctx, a, []int{1, 1, 2, 1}) }},
+			{"embedding", [2]float64{5, 20.5}, func() (*ops.Tensor, error) { return b.Embedding(b.ctx, indices, table, ops.WithLayout(l)) }},
 		} {
 			n := 1
 			for _, d := range b.ok(c.f()).Shape() { // the first time loads the program

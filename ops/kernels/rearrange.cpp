@@ -25,15 +25,27 @@ struct Slots {
     uint32_t* held;
     bool chunks, reading;
 
+    // page returns the page of an element.
+    uint32_t page(const uint32_t* index) const {
+        const uint32_t matrix = (index[0] * from.dims[1] + index[1]) * from.high;
+        if (from.flags & kFlagTile) {
+            return (matrix + (index[2] >> 5)) * from.wide + (index[3] >> 5);
+        }
+        return (matrix + index[2]) * from.wide + index[3] / from.page_width;
+    }
+
     // begin starts to read a page unless the slot holds it, and returns its address.
     uint32_t begin(uint32_t page, uint32_t slot) {
-        const uint32_t at = memory + slot * bytes;
         if (held[slot] != page) {
-            held[slot] = page;
-            reading = true;
-            from.copy(page, at);
+            fetch(page, slot);
         }
-        return at;
+        return memory + slot * bytes;
+    }
+
+    __attribute__((noinline)) void fetch(uint32_t page, uint32_t slot) {
+        held[slot] = page;
+        reading = true;
+        from.copy(page, memory + slot * bytes);
     }
 
     // wait waits for what was begun.
@@ -213,6 +225,47 @@ static void gather(Slots& s, Row<T>& r, const uint32_t* index, uint32_t along, u
     }
 }
 
+// words_of takes as many of count elements of a row as are words in 16 elements that follow one another in both tensors, from index on,
+// and returns how many. row is the slot of a row.
+template <class T>
+static inline uint32_t words_of(Slots& s, Row<T>& r, const uint32_t* index, uint32_t count, uint32_t row) {
+    constexpr uint32_t size = sizeof(T), words = 4 * size;
+    const Tensor& t = s.from;
+    uint32_t w = index[3], page = (index[0] * t.dims[1] + index[1]) * t.high;
+    const uint32_t h = index[2], jump = r.left == 16 ? 256 * size : 16 * size;
+    count &= ~15u;
+    if ((r.to & 3) != 0 || (r.left < count && r.left != 16)) {
+        return 0;
+    }
+    if (!(t.flags & kFlagTile)) {
+        if (t.wide != 1 || (w * size & 3) != 0 || count == 0) {
+            return 0;
+        }
+        page += h;
+        uint32_t from = s.begin(page, s.key == kByRow ? row : page % s.count) + w * size;
+        s.wait();
+        for (uint32_t i = 0; i < count; i += 16, r.to += jump, from += 16 * size) {
+            Row<T>::template unrolled<uint32_t, 4, words>(r.to, from);
+        }
+        return count;
+    }
+    if ((w & 15) != 0) {
+        return 0;
+    }
+    page = (page + (h >> 5)) * t.wide + (w >> 5);
+    const uint32_t off = ((h >> 4 & 1) * 512 + (h & 15) * 16) * size;
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < count; i += 16, w += 16, r.to += jump) {
+        if ((w & 16) == 0 || i == 0) {
+            from = s.begin(page, s.key == kByRow ? row : page % s.count) + off;
+            s.wait();
+            page++;
+        }
+        Row<T>::template unrolled<uint32_t, 4, words>(r.to, from + (w & 16) * 16 * size);
+    }
+    return count;
+}
+
 // Axis says which elements of the operand a dimension of the result has.
 struct Axis {
     uint32_t from, begin, step, before, taken;
@@ -276,7 +329,7 @@ static void rearrange(uint32_t first, uint32_t end) {
         return;
     }
     const Axis &x = axes[3], &y = axes[2];
-    const bool tiles = out.flags & kFlagTile, every = axes[3].taken <= s.count;
+    const bool tiles = out.flags & kFlagTile, every = axes[3].taken <= s.count, straight = x.from == 3 && x.step == 1;
     clear(out);
     for (uint32_t page = first; page != end; page++) {
         const uint32_t line = page / out.wide, column = page % out.wide * out.page_width, matrix = line / out.high;
@@ -293,6 +346,18 @@ static void rearrange(uint32_t first, uint32_t end) {
             inside = inside && k < axes[i].taken;
             index[axes[i].from] = axes[i].begin + k * axes[i].step;
         }
+        // A page for each row: all are read at the same time.
+        const uint32_t skipped = column < x.before ? x.before : column;
+        if (s.key == kByRow && inside && rows <= s.count && skipped - x.before < x.taken) {
+            index[x.from] = x.begin + (skipped - x.before) * x.step;
+            for (uint32_t i = 0; i < rows; i++) {
+                const uint32_t row = h + i - y.before;
+                if (row < y.taken) {
+                    index[y.from] = y.begin + row * y.step;
+                    s.begin(s.page(index), row % s.count);
+                }
+            }
+        }
         for (uint32_t i = 0; i < rows; i++) {
             Row<T> r = {out.scratch + ((i >> 4) * 512 + (i & 15) * 16) * (uint32_t)sizeof(T), tiles ? 16 : 0xFFFFFFFF};
             uint32_t left = columns;
@@ -307,7 +372,9 @@ static void rearrange(uint32_t first, uint32_t end) {
                 index[0] = q / dims[1];
                 while (left != 0) {
                     const uint32_t n = least(left, dims[3] - index[3]);
-                    gather<T>(s, r, index, 3, 1, n, 0);
+                    const uint32_t done = words_of<T>(s, r, index, n, 0);
+                    index[3] += done;
+                    gather<T>(s, r, index, 3, 1, n - done, 0);
                     left -= n;
                     index[3] = 0;
                     for (uint32_t k = 2; ++index[k] == dims[k] && k != 0; k--) {
@@ -334,7 +401,12 @@ static void rearrange(uint32_t first, uint32_t end) {
                 if (s.chunks) {
                     across<T>(s, r, index, x.from, x.step, n, begin, every);
                 } else {
-                    gather<T>(s, r, index, x.from, x.step, n, s.key == kByRow ? row % s.count : 0);
+                    const uint32_t slot = s.key == kByRow ? row % s.count : 0;
+                    const uint32_t done = straight ? words_of<T>(s, r, index, n, slot) : 0;
+                    if (done != n) {
+                        index[x.from] += done * x.step;
+                        gather<T>(s, r, index, x.from, x.step, n - done, slot);
+                    }
                 }
                 left -= n;
             }
