@@ -82,13 +82,15 @@ type opsBench struct {
 
 // measureOps measures operations on tensors, on the device and on the one that it is compared with.
 func measureOps(ctx context.Context, s *session) error {
+	// The vendor's simulator takes minutes for what takes silicon a millisecond.
+	patient := reprise.WithHangTimeout(10 * time.Minute)
 	var err error
 	if s.config.Emulated != nil {
 		err = s.emulate(ctx, 1, func(chips []emulated) error {
 			return s.measureOperations(ctx, &opsBench{s: s, dev: chips[0].Device, work: chips[0].Work})
 		})
 	} else {
-		err = s.with(ctx, func() error { return s.measureOperations(ctx, &opsBench{s: s, dev: s.dev, clock: true}) })
+		err = s.with(ctx, func() error { return s.measureOperations(ctx, &opsBench{s: s, dev: s.dev, clock: true}) }, patient)
 	}
 	a := s.config.Against
 	if err != nil || a == nil {
@@ -96,7 +98,7 @@ func measureOps(ctx context.Context, s *session) error {
 	}
 	err = s.open(ctx, a.Target, func() error {
 		return s.measureOperations(ctx, &opsBench{s: s, device: a.Name, dev: s.dev, clock: !a.Emulated})
-	}, nil)
+	}, []reprise.Option{patient})
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.Name, err)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -126,4 +128,25 @@ func first(want, got []float64) string {
 		}
 	}
 	return cmp.Diff(len(want), len(got))
+}
+
+// A queue whose workers don't begin at the grid's corner multiplies in blocks too.
+func TestBlocksOnSomeWorkers(t *testing.T) {
+	for name, card := range cards {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			dev, err := reprise.Open(ctx, card(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, chip.Range{End: chip.Core{X: 1, Y: 1}}),
+				reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2, Y: 3}, End: chip.Core{X: 4, Y: 5}}))
+			devtest.Must(t, err)
+			b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithQueue(1))}
+			x, y := normal([4]int{1, 1, 160, 70}, ops.BFloat16, 1), normal([4]int{1, 1, 70, 130}, ops.BFloat16, 2)
+			dram := ops.Interleaved(allocator.DRAM)
+			got := b.get(b.ok(b.Matmul(ctx, b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram), ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked}))))
+			if want := b.engines().matmul(x, y, ops.BFloat16); !slices.Equal(got, want.v) {
+				t.Error(first(want.v, got))
+			}
+			b.must(b.Device.Release(ctx))
+			b.must(dev.Close(ctx))
+		})
+	}
 }

@@ -81,7 +81,10 @@ func (c *call) multiply(out, a, b, bias *Tensor) error {
 	if k == nil {
 		return c.run(simple)
 	}
-	blocked := engineMatmulBlocks(k, out, a, b, bias, string(c.activation))
+	blocked, err := k.job(c, out, a, b, bias)
+	if err != nil {
+		return err
+	}
 	if c.matmulProgram != (MatmulProgram{}) || b.geo.spec.DType == BFloat8B {
 		return c.run(blocked)
 	}

@@ -5,86 +5,61 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// engineMatmulBlocks returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
-func engineMatmulBlocks(k *blocking, out, a, b, bias *Tensor, function string) job {
+// job returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
+func (k *blocking) job(c *call, out, a, b, bias *Tensor) (job, error) {
+	args, err := k.args(c.d.dev)
 	j := job{
-		kernel: kernelMatmulLeft, args: k.common(), out: out, in: []*Tensor{a, b}, blocks: k, buffers: k.rings(),
-		engine: &engineKernel{name: "matmul_blocks", function: function},
+		kernel: kernelMatmulLeft, args: args, out: out, in: []*Tensor{a, b}, blocks: k, buffers: k.rings(),
+		engine: &engineKernel{name: "matmul_blocks", function: string(c.activation)},
 	}
 	if bias != nil {
 		j.in = append(j.in, bias)
 	}
-	return j
+	return j, err
 }
 
-// common returns the common arguments of all kernels, as kernels/matmul_blocks.h has them.
-func (k *blocking) common() []uint32 {
+// args returns the arguments of all kernels, as kernels/matmul_blocks.h has them.
+func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
 	flag := map[bool]int{true: 1}
+	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
 	var words []uint32
 	for _, n := range []int{
-		(k.grid.End.Y - k.grid.Start.Y + 1) * k.perM, k.m, (k.grid.End.X - k.grid.Start.X + 1) * k.perN, k.n, k.matrices, flag[!k.one],
+		down * k.perM, k.m, across * k.perN, k.n, k.matrices, flag[!k.one],
 		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, flag[k.bias], int(k.skip),
+		k.grid.Start.X, k.grid.Start.Y,
 	} {
 		words = append(words, uint32(n))
 	}
-	return words
+	// A core's x depends on its column only, and y on its row.
+	var x, y uint32
+	for i, at := range []chip.Core{
+		k.grid.Start, {X: k.grid.Start.X + min(1, across-1), Y: k.grid.Start.Y + min(1, down-1)}, k.grid.End,
+	} {
+		v, err := d.Virtual(at)
+		if err != nil {
+			return nil, err
+		}
+		x, y = x|uint32(v.X)<<(6*i), y|uint32(v.Y)<<(6*i)
+	}
+	return append(words, x, y), nil
 }
 
-// kernels returns the kernels of the product. Their unique arguments are few, since each core's are sent by themselves.
+// kernels returns the kernels of the product.
 func (k *blocking) kernels(c *call, j *job, common []uint32) ([]reprise.Kernel, error) {
-	left, right, blocks := map[chip.Core][]uint32{}, map[chip.Core][]uint32{}, map[chip.Core][]uint32{}
-	for at := range k.grid.Cores() {
-		block := []uint32{uint32((at.Y - k.grid.Start.Y) * k.perM), uint32((at.X - k.grid.Start.X) * k.perN)}
-		row := chip.Range{Start: chip.Core{X: k.grid.Start.X, Y: at.Y}, End: chip.Core{X: k.grid.End.X, Y: at.Y}}
-		rowShare, err := shareArgs(c.d.dev, at, row, chip.Core{X: 1})
-		if err != nil {
-			return nil, err
-		}
-		column := chip.Range{Start: chip.Core{X: at.X, Y: k.grid.Start.Y}, End: chip.Core{X: at.X, Y: k.grid.End.Y}}
-		columnShare, err := shareArgs(c.d.dev, at, column, chip.Core{Y: 1})
-		if err != nil {
-			return nil, err
-		}
-		blocks[at], left[at], right[at] = block, append(block[:2:2], rowShare...), append(block[:2:2], columnShare...)
-	}
 	images := j.images()
 	var list []reprise.Kernel
-	for i, x := range []struct {
-		name   string
-		common []uint32
-		args   map[chip.Core][]uint32
-	}{
-		{kernelMatmulLeft, common, left}, {kernelMatmulRight, common, right},
-		{images[0], j.args, blocks}, {images[1], j.args, blocks}, {images[2], j.args, blocks},
-	} {
-		im, err := c.d.image(x.name)
+	for i, name := range []string{kernelMatmulLeft, kernelMatmulRight, images[0], images[1], images[2]} {
+		im, err := c.d.image(name)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, reprise.Kernel{
-			Name: x.name, Image: im, Processor: chip.BRISC + chip.Processor(i), Cores: []chip.Range{k.grid},
-			Common: x.common, Args: func(at chip.Core) []uint32 { return x.args[at] },
-		})
+		x := reprise.Kernel{Name: name, Image: im, Processor: chip.BRISC + chip.Processor(i), Cores: []chip.Range{k.grid}, Common: common}
+		if i >= 2 {
+			x.Common = j.args
+		}
+		list = append(list, x)
 	}
 	return list, nil
-}
-
-// isReceiver marks a receiver of tiles; Share::kReceiver in kernels/matmul_multicast.h.
-const isReceiver = 1<<32 - 1
-
-// shareArgs returns the arguments of Share in kernels/matmul_multicast.h, for a core of a row or a column of cores, whose first one
-// sends. The second one is a step away from it.
-func shareArgs(d *reprise.Device, at chip.Core, cores chip.Range, step chip.Core) ([]uint32, error) {
-	if at != cores.Start {
-		v, err := d.Virtual(cores.Start)
-		return []uint32{isReceiver, v.Packed()}, err
-	}
-	to := chip.Range{Start: chip.Core{X: at.X + step.X, Y: at.Y + step.Y}, End: cores.End}
-	if to.Empty() {
-		return []uint32{0, 0}, nil
-	}
-	r, err := d.Multicast(to)
-	return []uint32{uint32(r.Cores), r.Start.Packed() | r.End.Packed()<<12}, err
 }
 
 // semaphores returns those of kernels/matmul_blocks.h.

@@ -26,9 +26,10 @@ struct Blocks {
     // The block of a turn: the matrix of the result, first row and column of tiles, rows and columns, which may be 0.
     uint32_t matrix, row, column, rows, columns;
 
-    // Unique arguments: 0 row and 1 column of the core's first block. The common ones are the same for all kernels: 0 tiles from a
-    // block's row to the next one, 1 rows of the matrix, 2 and 3 the same of columns, 4 matrices, 5 whether a matrix of the result
-    // has matrices of the operands of its own, then the members above.
+    // All arguments are common ones, which a launch sends to all cores at once, and the same for all kernels: 0 tiles from a block's
+    // row to the next one, 1 rows of the matrix, 2 and 3 the same of columns, 4 matrices, 5 whether a matrix of the result has
+    // matrices of the operands of its own, then the members above; 16 and 17 the grid's first column and row of cores, 18 virtual x
+    // of its first, second and last column, 6 bits each, 19 virtual y of the rows.
     static Blocks read() {
         Blocks b;
         b.nominal_rows = rp_common_arg(6), b.nominal_columns = rp_common_arg(7), b.inner = rp_common_arg(8);
@@ -36,7 +37,11 @@ struct Blocks {
         b.sub_rows = rp_common_arg(12), b.sub_columns = rp_common_arg(13), b.bias = rp_common_arg(14), b.skip = rp_common_arg(15);
         return b;
     }
-    static constexpr uint32_t kArgs = 2, kCommonArgs = 16;  // how many these are
+    static constexpr uint32_t kArgs = 20;  // how many these are
+
+    // This core's place in the grid.
+    static uint32_t x() { return get_absolute_logical_x() - rp_common_arg(16); }
+    static uint32_t y() { return get_absolute_logical_y() - rp_common_arg(17); }
 
     // A core computes several blocks in turn: of each matrix those that begin at its row and column, and so many tiles from there.
     static uint32_t high() { return (rp_common_arg(1) + rp_common_arg(0) - 1) / rp_common_arg(0); }
@@ -46,8 +51,8 @@ struct Blocks {
     void turn(uint32_t i) {
         const uint32_t w = wide(), h = high();
         matrix = i / (h * w);
-        row = rp_arg(0) + i / w % h * rp_common_arg(0);
-        column = rp_arg(1) + i % w * rp_common_arg(2);
+        row = y() * nominal_rows + i / w % h * rp_common_arg(0);
+        column = x() * nominal_columns + i % w * rp_common_arg(2);
         rows = left(row, rp_common_arg(1), nominal_rows);
         columns = left(column, rp_common_arg(3), nominal_columns);
     }

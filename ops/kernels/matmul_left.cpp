@@ -1,7 +1,7 @@
 // Brings tiles of the left operand to kLeft, for a product in blocks: the first core of each row of cores reads them and sends
 // them to the others. BRISC.
 //
-// A step is rows x depth tiles, row by row. Unique arguments: those of Blocks, then those of the row's Share. Common arguments:
+// A step is rows x depth tiles, row by row. Common arguments:
 // those of Blocks, the result, the left and the right operand, and the bias.
 
 #include "matmul_blocks.h"
@@ -10,9 +10,9 @@
 
 void kernel_main() {
     Blocks b = Blocks::read();
-    Share share = Share::read(Blocks::kArgs, kReadyLeft, kSentLeft);
+    Share share = Share::of_row(b);
     Tensor out, a;
-    a.read(out.read(Blocks::kCommonArgs, 0), 0);
+    a.read(out.read(Blocks::kArgs, 0), 0);
     const uint32_t pages = b.nominal_rows * b.step;
     for (uint32_t i = 0; i < b.turns(); i++) {
         b.turn(i);

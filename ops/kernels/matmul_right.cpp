@@ -1,7 +1,7 @@
 // Brings tiles of the right operand to kRight, for a product in blocks, and writes the result: the first core of each column of
 // cores reads the tiles and sends them to the others. NCRISC.
 //
-// A step is depth x columns tiles, row by row. Unique arguments: those of Blocks, then those of the column's Share. Common arguments:
+// A step is depth x columns tiles, row by row. Common arguments:
 // those of Blocks, the result, the left and the right operand, and the bias.
 
 #include "matmul_blocks.h"
@@ -27,9 +27,9 @@ static void write(const Tensor& out, uint32_t from, uint32_t row, uint32_t colum
 
 void kernel_main() {
     Blocks b = Blocks::read();
-    Share share = Share::read(Blocks::kArgs, kReadyRight, kSentRight);
+    Share share = Share::of_column(b);
     Tensor out, a, right, bias;
-    const uint32_t at = right.read(a.read(out.read(Blocks::kCommonArgs, 0), 0), 0);
+    const uint32_t at = right.read(a.read(out.read(Blocks::kArgs, 0), 0), 0);
     if (b.bias) {
         bias.read(at, 0);
         cb_reserve_back(kConstant, 1);
