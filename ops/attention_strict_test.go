@@ -1,0 +1,136 @@
+package ops_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Attention, rotary embeddings and caches of random shapes are near the exact ones on a card with every check and every reordering
+// that hardware may do, and no access is refused.
+func TestStrictAttention(t *testing.T) {
+	for _, c := range []struct {
+		card    func(...sim.Option) *sim.Card
+		harvest uint32
+	}{{sim.Wormhole, 0x3F8}, {sim.Blackhole, 0x3FF8}} {
+		t.Run(c.card().String(), func(t *testing.T) {
+			seeds := uint64(strictSeeds)
+			if testing.Short() {
+				seeds = 1
+			}
+			for seed := range seeds {
+				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+					card := c.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: c.harvest}))
+					strictAttention(open(t, card), rand.New(rand.NewPCG(seed, 7)))
+					if err := card.Chip().Fault(); err != nil {
+						t.Error(err)
+					}
+				}) && !strictAll {
+					return
+				}
+			}
+		})
+	}
+}
+
+func strictAttention(b *bench, r *rand.Rand) {
+	dt := []ops.DataType{ops.BFloat16, ops.Float32}[r.IntN(2)]
+	place := func() ops.MemoryConfig {
+		return ops.Interleaved([]allocator.Kind{allocator.DRAM, allocator.L1}[r.IntN(2)])
+	}
+	kv, group, batches := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(2)
+	rows, width, wide := 1+r.IntN(40), 64*(1+r.IntN(2)), 1+r.IntN(140)
+	keys := rows + r.IntN(60)
+	if r.IntN(4) == 0 {
+		keys += 250
+	}
+	position := r.IntN(keys - rows + 1)
+	x := normal([4]int{batches, kv * group, rows, width}, dt, r.Uint64())
+	cos, sin := angles(keys, width, dt)
+	tx, tc, ts := b.put(x, ops.Tile, place()), b.put(cos, ops.Tile, place()), b.put(sin, ops.Tile, place())
+	what := fmt.Sprintf("%v of %v to %d keys at %d, %d wide", x.dims, dt, keys, position, wide)
+	relative := math.Exp2(-8)
+	if dt == ops.Float32 {
+		relative = 0
+	}
+	q := b.ok(b.RotaryEmbedding(b.ctx, tx, tc, ts, position))
+	turned := &plain{x.dims, dt, b.get(q)}
+	b.within("rotary embedding "+what, turned.v, rotate(x, cos, sin, func(int) int { return position }), relative, math.Exp2(-20))
+
+	k, v := normal([4]int{batches, kv, keys, width}, dt, r.Uint64()), normal([4]int{batches, kv, keys, wide}, dt, r.Uint64())
+	tk, tv := b.put(k, ops.Tile, place()), b.put(v, ops.Tile, place())
+	row, at := normal([4]int{batches, kv, 1, width}, dt, r.Uint64()), r.IntN(keys)
+	b.must(b.UpdateCache(b.ctx, tk, b.put(row, ops.Tile, place()), at))
+	first, batch := normal([4]int{1, kv, 1 + r.IntN(keys), wide}, dt, r.Uint64()), r.IntN(batches)
+	b.must(b.FillCache(b.ctx, tv, b.put(first, ops.Tile, place()), batch))
+	make4(row.dims, dt, func(n, c, _, w int) float64 { k.put(n, c, at, w, row.at(n, c, 0, w)); return 0 })
+	make4(first.dims, dt, func(_, c, h, w int) float64 { v.put(batch, c, h, w, first.at(0, c, h, w)); return 0 })
+	for _, one := range []struct {
+		t    *ops.Tensor
+		want *plain
+	}{{tk, k}, {tv, v}} {
+		if d := cmp.Diff(one.want.v, b.get(one.t)); d != "" {
+			b.Errorf("cache %s: %s", what, d)
+		}
+	}
+
+	var mask *plain
+	a, limit := ops.Attention{}, func(h int) int { return position + h + 1 }
+	if r.IntN(2) == 0 {
+		mask = normal([4]int{1 + r.IntN(2)*(batches-1), 1, rows, keys}, dt, r.Uint64())
+		a.Mask = b.put(mask, ops.Tile, place())
+	}
+	scale := float64(float32(1 / math.Sqrt(float64(width))))
+	if r.IntN(2) == 0 {
+		limit = func(int) int { return keys }
+		b.within("attention "+what, b.get(b.ok(b.ScaledDotProductAttention(b.ctx, q, tk, tv, a))), attend(turned, k, v, mask, scale, limit), relative, math.Exp2(-7))
+		return
+	}
+	b.within("attention "+what, b.get(b.ok(b.ScaledDotProductAttentionDecode(b.ctx, q, tk, tv, position, a))), attend(turned, k, v, mask, scale, limit), relative, math.Exp2(-7))
+}
+
+// Graphs have the operations of attention under TT-NN's names, and what they allocate, also without dispatch.
+func TestAttentionInGraphs(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	dram := ops.Interleaved(allocator.DRAM)
+	for _, mode := range []graph.Mode{graph.Normal, graph.NoDispatch} {
+		c := b.BeginCapture(graph.Config{Mode: mode})
+		empty := func(shape ...int) *ops.Tensor {
+			return b.ok(b.Empty(b.ctx, ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: dram}))
+		}
+		h, err := b.SplitHeads(b.ctx, empty(1, 1, 32, 256), 2, 1)
+		b.must(err)
+		angles, cache := empty(1, 1, 64, 64), empty(1, 1, 64, 64)
+		q := b.ok(b.RotaryEmbedding(b.ctx, h.Q, angles, angles, ops.AllRows))
+		b.must(b.FillCache(b.ctx, cache, h.K, 0))
+		b.must(b.UpdateCache(b.ctx, cache, empty(1, 1, 1, 64), 40))
+		b.ok(b.ConcatHeads(b.ctx, b.ok(b.ScaledDotProductAttention(b.ctx, q, cache, cache, ops.Attention{Causal: true}))))
+		r, err := c.End()
+		b.must(err)
+		var got []string
+		for _, name := range graph.CallTrace(r.Graph) {
+			if len(name) > 6 && name[:6] == "ttnn::" && name != "ttnn::empty" {
+				got = append(got, name)
+			}
+		}
+		want := []string{
+			"ttnn::experimental::nlp_create_qkv_heads", "ttnn::prim::nlp_create_qkv_heads", "ttnn::prim::nlp_create_qkv_heads", "ttnn::prim::nlp_create_qkv_heads",
+			"ttnn::experimental::rotary_embedding", "ttnn::prim::rotary_embedding",
+			"ttnn::fill_cache", "ttnn::prim::update_cache", "ttnn::update_cache", "ttnn::prim::update_cache",
+			"ttnn::transformer::scaled_dot_product_attention", "ttnn::prim::sdpa",
+			"ttnn::experimental::nlp_concat_heads", "ttnn::prim::nlp_concat_heads",
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%v: %s", mode, d)
+		}
+	}
+}
