@@ -103,20 +103,24 @@ func (d *Device) Wait(ctx context.Context) error {
 // the capture fails with a [*CacheMissError], and their results must go [Into] existing tensors, because a trace can't
 // allocate. The trace holds the memory of all tensors until it is released.
 func (d *Device) Capture(ctx context.Context, name string, record func(ctx context.Context) error) (*reprise.Trace, error) {
-	return d.q.Capture(ctx, name, func(ctx context.Context, r *reprise.Recorder) error {
+	return d.q.Capture(ctx, name, func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, record) })
+}
+
+// Record records the operations that the function record calls with a recorder of the Device's queue, as [Device.Capture] does: it
+// is for a trace that has more in it, such as one over several devices.
+func (d *Device) Record(ctx context.Context, r *reprise.Recorder, record func(ctx context.Context) error) error {
+	d.mu.Lock()
+	d.rec, d.refused = r, nil
+	d.mu.Unlock()
+	defer func() {
 		d.mu.Lock()
-		d.rec, d.refused = r, nil
+		d.rec = nil
 		d.mu.Unlock()
-		defer func() {
-			d.mu.Lock()
-			d.rec = nil
-			d.mu.Unlock()
-		}()
-		err := record(ctx)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return cmp.Or(d.refused, err)
-	})
+	}()
+	err := record(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return cmp.Or(d.refused, err)
 }
 
 // refuseLocked returns an error if a trace is being captured, which then fails with it even if the caller drops it.

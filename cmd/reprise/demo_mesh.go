@@ -13,15 +13,16 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/ops"
 )
 
 // meshResult is the demo's result on a machine of several chips; its JSON form is for scripts.
 type meshResult struct {
 	Device      string      `json:"device"`
 	Arch        string      `json:"arch"`
+	Engine      string      `json:"engine"` // as of demoResult
 	Shape       []int       `json:"shape"`
 	Images      int         `json:"images"`
 	Batch       int         `json:"batch"` // of each chip
@@ -58,7 +59,7 @@ func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 // onMachine classifies the images on all chips of a machine, each a part of them, with one trace over all chips.
 func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
-	net, err := digits.Trained()
+	net, err := trained(c.Network)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured
 	}
 	defer func() { err = errors.Join(err, m.Close(ctx)) }()
 	res = &meshResult{
-		Device: c.Device, Arch: m.Chips()[0].Device.Arch().String(), Shape: shape, Images: len(images),
+		Device: c.Device, Arch: m.Chips()[0].Device.Arch().String(), Engine: net.engine(), Shape: shape, Images: len(images),
 		Batch: min(c.Batch, (len(images)+m.Size()-1)/m.Size()), Measured: measured, OpenSeconds: time.Since(start).Seconds(),
 	}
 	for _, chip := range m.Chips() {
@@ -86,26 +87,39 @@ func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured
 	res.Accuracy /= float64(measured)
 	res.Seconds = time.Since(start).Seconds()
 	if res.Mismatches > 0 {
-		return res, fmt.Errorf("%d results differ from what the integer network is defined to give", res.Mismatches)
+		return res, fmt.Errorf("%d results differ from what the %s gives", res.Mismatches, net.name())
 	}
 	return res, nil
 }
 
 // run deploys the network on every chip, records all of them as one trace and replays it until all images are through.
-func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net *digits.Network, images []digits.Image) (err error) {
+func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net network, images []digits.Image) (err error) {
 	chips := m.Chips()
-	deps := make([]*deploy.Deployment, len(chips))
+	on, inputs := make([]deployed, len(chips)), make([]*reprise.Buffer, len(chips))
+	input, err := net.input(res.Batch)
+	if err != nil {
+		return err
+	}
 	if err := each(len(chips), func(i int) (err error) {
 		d := chips[i].Device
-		deps[i], err = deploy.New(ctx, d, net, res.Batch, d.Grid())
-		return err
+		if inputs[i], err = d.NewBuffer(input); err != nil {
+			return err
+		}
+		if on[i], err = net.load(ctx, ops.New(d), inputs[i], res.Batch); err != nil {
+			return err
+		}
+		// Once without a trace: operations load their programs.
+		if err := writeImages(ctx, d.Queue(0), inputs[i], net, images[:1], res.Batch); err != nil {
+			return err
+		}
+		return on[i].run(ctx)
 	}); err != nil {
 		return err
 	}
 	q := m.Queue(0)
 	trace, err := q.Capture(ctx, "digits", func(ctx context.Context, r *mesh.Recorder) error {
 		for i, c := range chips {
-			if err := deps[i].Record(ctx, r.On(c)); err != nil {
+			if err := on[i].record(ctx, r.On(c)); err != nil {
 				return err
 			}
 		}
@@ -120,7 +134,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net *digits.Networ
 	var times []time.Duration
 	for round := range slices.Chunk(images, res.Batch*len(chips)) {
 		parts := slices.Collect(slices.Chunk(round, res.Batch))
-		if err := each(len(parts), func(i int) error { return deps[i].Write(ctx, q.On(chips[i]), parts[i]) }); err != nil {
+		if err := each(len(parts), func(i int) error { return writeImages(ctx, q.On(chips[i]), inputs[i], net, parts[i], res.Batch) }); err != nil {
 			return err
 		}
 		start := time.Now()
@@ -128,12 +142,21 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net *digits.Networ
 			return err
 		}
 		times = append(times, time.Since(start))
-		scores := make([][][digits.Classes]int32, len(parts))
-		if err := each(len(parts), func(i int) (err error) { scores[i], err = deps[i].Scores(ctx, q.On(chips[i])); return err }); err != nil {
+		got := make([][]scores, len(parts))
+		if err := each(len(parts), func(i int) error {
+			last := on[i].results[len(on[i].results)-1]
+			b := make([]byte, last.Size())
+			if err := q.On(chips[i]).Read(ctx, last, 0, b); err != nil {
+				return err
+			}
+			var err error
+			got[i], err = net.decode(b, res.Batch)
+			return err
+		}); err != nil {
 			return err
 		}
 		for i, part := range parts {
-			res.compare(&res.Chips[i], net, part, scores[i])
+			res.compare(&res.Chips[i], part, got[i], net.forward(chips[i].Device.Arch(), part))
 		}
 		res.Replays++
 	}
@@ -141,18 +164,27 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net *digits.Networ
 	return q.Wait(ctx)
 }
 
-// compare compares a chip's scores with the network on the host. Images to measure the accuracy on come first.
-func (res *meshResult) compare(c *meshShare, net *digits.Network, images []digits.Image, scores [][digits.Classes]int32) {
+// writeImages writes images to the input of a network for so many.
+func writeImages(ctx context.Context, q *reprise.Queue, to *reprise.Buffer, net network, images []digits.Image, room int) error {
+	b, err := net.encode(images, room)
+	if err != nil {
+		return err
+	}
+	return q.Write(ctx, to, 0, b)
+}
+
+// compare compares a chip's scores with those that the host computed. Images to measure the accuracy on come first.
+func (res *meshResult) compare(c *meshShare, images []digits.Image, got, expected []scores) {
 	before := 0
 	for i := range res.Chips {
 		before += res.Chips[i].Images
 	}
 	for i, m := range images {
-		if scores[i] != net.Forward(m.Pixels) {
+		if !expected[i].same(got[i]) {
 			c.Mismatches++
 			res.Mismatches++
 		}
-		if before+i < res.Measured && digits.Best(scores[i]) == m.Label {
+		if before+i < res.Measured && got[i].best() == m.Label {
 			res.Accuracy++
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/ops"
-	"github.com/reprise-tt/reprise/pipeline"
 )
 
 // scores are the answer for an image: of every network these numbers are exact.
@@ -47,8 +46,8 @@ type network interface {
 	input(room int) (reprise.BufferConfig, error)
 	// encode returns the content of that buffer for up to so many images.
 	encode(images []digits.Image, room int) ([]byte, error)
-	// load puts the network on a device.
-	load(ctx context.Context, b *pipeline.Buffers, d *ops.Device, room int) (deployed, error)
+	// load puts the network on the device of an input buffer, for so many images.
+	load(ctx context.Context, d *ops.Device, input *reprise.Buffer, room int) (deployed, error)
 	// decode returns the scores of so many images in the content of the last result.
 	decode(b []byte, room int) ([]scores, error)
 	// forward computes on the host what a device of an architecture has to answer.
@@ -57,9 +56,9 @@ type network interface {
 
 // deployed is a network on a device.
 type deployed struct {
-	run     func(ctx context.Context) error
-	capture func(ctx context.Context, name string) (*reprise.Trace, error)
-	results []*reprise.Buffer // of the layers; the last one has the scores
+	run     func(ctx context.Context) error                      // on queue 0
+	record  func(ctx context.Context, r *reprise.Recorder) error // what run does
+	results []*reprise.Buffer                                    // of the layers; the last one has the scores
 	close   func(ctx context.Context) error
 }
 
@@ -77,19 +76,19 @@ func (n tensorNetwork) encode(images []digits.Image, room int) ([]byte, error) {
 	return n.EncodeImages(images, room)
 }
 
-func (n tensorNetwork) load(ctx context.Context, b *pipeline.Buffers, d *ops.Device, room int) (deployed, error) {
-	input, err := d.FromBuffer(b.Input, n.InputSpec(room))
+func (n tensorNetwork) load(ctx context.Context, d *ops.Device, input *reprise.Buffer, room int) (deployed, error) {
+	t, err := d.FromBuffer(input, n.InputSpec(room))
 	if err != nil {
 		return deployed{}, err
 	}
-	m, err := convnet.Load(ctx, d, n.Network, room, input)
+	m, err := convnet.Load(ctx, d, n.Network, room, t)
 	if err != nil {
 		return deployed{}, err
 	}
 	out := deployed{
-		run:     m.Run,
-		capture: func(ctx context.Context, name string) (*reprise.Trace, error) { return d.Capture(ctx, name, m.Run) },
-		close:   m.Close,
+		run:    m.Run,
+		record: func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, m.Run) },
+		close:  m.Close,
 	}
 	for _, t := range m.Results() {
 		out.results = append(out.results, t.Buffer())
@@ -130,18 +129,16 @@ func (integerNetwork) encode(images []digits.Image, room int) ([]byte, error) {
 	return deploy.Bytes(images, room), nil
 }
 
-func (n integerNetwork) load(ctx context.Context, b *pipeline.Buffers, _ *ops.Device, room int) (deployed, error) {
-	dep, err := deploy.NewWithInput(ctx, b.Device, n.Network, room, b.Device.Grid(), b.Input)
+func (n integerNetwork) load(ctx context.Context, _ *ops.Device, input *reprise.Buffer, room int) (deployed, error) {
+	d := input.Device()
+	dep, err := deploy.NewWithInput(ctx, d, n.Network, room, d.Grid(), input)
 	if err != nil {
 		return deployed{}, err
 	}
-	q := b.Device.Queue(0)
 	out := deployed{
-		run: func(ctx context.Context) error { return dep.Run(ctx, q) },
-		capture: func(ctx context.Context, name string) (*reprise.Trace, error) {
-			return q.Capture(ctx, name, dep.Record)
-		},
-		close: dep.Close,
+		run:    func(ctx context.Context) error { return dep.Run(ctx, d.Queue(0)) },
+		record: dep.Record,
+		close:  dep.Close,
 	}
 	for i := range dep.Layers() {
 		out.results = append(out.results, dep.Pages(i+1))

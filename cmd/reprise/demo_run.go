@@ -53,11 +53,14 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 	pipe, err := pipeline.New(r.dev, pipeline.Config{Name: "digits", Trace: trace, Queues: 2, Input: &input},
 		func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 			var err error
-			if on, err = r.net.load(ctx, b, r.ops, r.room); err != nil {
+			if on, err = r.net.load(ctx, r.ops, b.Input, r.room); err != nil {
 				return nil, err
 			}
 			run := func(ctx context.Context) error { return clock.run(ctx, on.run) }
-			return &pipeline.Stages{Run: run, Capture: on.capture, Outputs: on.results[len(on.results)-1:], Close: on.close}, nil
+			capture := func(ctx context.Context, name string) (*reprise.Trace, error) {
+				return r.dev.Queue(0).Capture(ctx, name, on.record)
+			}
+			return &pipeline.Stages{Run: run, Capture: capture, Outputs: on.results[len(on.results)-1:], Close: on.close}, nil
 		})
 	if err != nil {
 		return p, err
