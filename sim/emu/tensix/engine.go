@@ -224,7 +224,12 @@ func (e *Engine) replayRun(t *thread, w uint32) (ran bool) {
 		if w == nop {
 			continue
 		}
-		done := e.issue(t, w)
+		if e.planned(t, w) { // others can't go on after it if they couldn't before
+			ran = true
+			t.ended++
+			continue
+		}
+		done := e.fault == nil && e.execute(t, w)
 		if done {
 			ran = true
 			t.ended++

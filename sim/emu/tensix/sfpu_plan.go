@@ -44,10 +44,16 @@ func (e *Engine) planOf(w uint32) *plan {
 	return &e.plans[w*0x9E3779B1>>24]
 }
 
+// planned executes an instruction that has a plan. It reports whether it has.
+func (e *Engine) planned(t *thread, w uint32) bool {
+	p := e.planOf(w)
+	return p.word == w && e.sfpu.laneConfig == 0 && p.do(e, t, p)
+}
+
 // vector executes an instruction of the vector unit.
 func (e *Engine) vector(t *thread, w uint32) bool {
 	p := e.planOf(w)
-	if p.word == w && e.sfpu.laneConfig == 0 && p.do(e, t, p) {
+	if e.planned(t, w) {
 		return true
 	}
 	if taken := e.sfpuTemplate(w); taken || e.fault != nil {
