@@ -35,8 +35,9 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 // count from the end. Otherwise it is as [Device.Transpose].
 //
 // Where the elements of pages stay together, whole pages are copied: rows of row-major tensors if the last dimension stays, tiles
-// if the last two do. Permutations of tiles that exchange more than the last two dimensions read a tile for each row of 16 elements,
-// at worst, or 64 bytes for each element.
+// if the last two do. Tiles with their last two dimensions exchanged are read once and transposed. Otherwise a core keeps up to
+// 128 KiB of the operand in L1: whole tiles where rows of 16 elements stay together, or the 64 bytes around each element, which
+// are those of the next rows of the result too.
 func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::permute", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(dims))} }, func(c *call) (*Tensor, error) {
 		order := slices.Clone(dims)
