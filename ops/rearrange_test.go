@@ -25,7 +25,13 @@ func (r room) rearrange(op string, b *bench, t *rapid.T, ta *ops.Tensor, a *plai
 		return x
 	}
 	l := ta.Spec().Layout
-	to := func(dims [4]int) ops.OpOption { return ops.WithMemoryConfig(r.memory(t, "to", dims, l)) }
+	to := func(dims [4]int) ops.OpOption {
+		high, wide := (dims[2]+31)/32*32, (dims[3]+31)/32*32
+		if dims[0]*dims[1]*high*wide*4 > 256<<10 { // as one shard it may not fit beside others
+			return ops.WithMemoryConfig(ops.Interleaved(allocator.DRAM))
+		}
+		return ops.WithMemoryConfig(r.memory(t, "to", dims, l))
+	}
 	switch op {
 	case "permute":
 		order := rapid.Permutation([]int{0, 1, 2, 3}).Draw(t, "order")
