@@ -10,14 +10,16 @@
 //	s, err := d.Add(ctx, a, b)
 //	h, err = d.ToHost(ctx, s)
 //
-// Products of matrices, arithmetic, functions of elements and reductions of floats run on the Tensix engines, with the same bits
-// on every backend. The packers of the engines round to bfloat16 to nearest, with ties away from zero, take subnormal numbers for
+// Products of matrices, arithmetic, functions of elements, reductions, softmax and norms of floats run on the Tensix engines, with the
+// same bits on every backend. The packers of the engines round to bfloat16 to nearest, with ties away from zero, take subnormal numbers for
 // zero and make infinities of NaNs.
 //
-// Matmul, Add, Subtract, Multiply and Relu take floats in any layout; those of row-major tensors have the same results as those of
-// tiles, and take longer. TT-NN refuses or converts such tensors; here [Device.ToLayout] makes tiles of them. With integers, which
-// wrap around, these operations run on the RISC-V cores, as ArgMax and everything that only copies do. The other operations are
-// for tiles of floats only: their errors wrap [ErrMemory] for row-major tensors and [ErrDataType] for integers.
+// Matmul, Add, Subtract, Multiply, Divide and Relu take floats in any layout; those of row-major tensors have the same results as
+// those of tiles, and take longer. TT-NN refuses or converts such tensors; here [Device.ToLayout] makes tiles of them. With integers, which
+// wrap around, these operations run on the RISC-V cores, but for Divide, which refuses them; so do ArgMax and everything that only
+// copies. Typecast takes any tensor, and runs on the engines for tiles of floats and Int32; Dequantize and Requantize take tiles of
+// Int32. The other operations are for tiles of floats only: their errors wrap [ErrMemory] for row-major tensors and [ErrDataType] for
+// integers.
 //
 // The padding of tiles is zero in every result.
 //
