@@ -58,7 +58,9 @@ const (
 	// readClocks is how often a tile can be read from DRAM, by all cores together: 2 KiB of some 350 B in a clock.
 	readClocks = 6
 	// blocksLatency is what the first step of a product in blocks takes until all cores have it, in clocks.
-	blocksLatency = 2000
+	blocksLatency = 1000
+	// argsClocks is what the arguments of a core add to the launch of the simple form, in clocks.
+	argsClocks = 100
 	// passTiles is the least length of a pass.
 	passTiles = 8
 	// stepClocks is the work that should follow a step: some times what a hand-over takes, so that it is hidden.
@@ -136,12 +138,13 @@ func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
 }
 
 // worthwhile reports whether the product takes fewer clocks in blocks than in the simple form: those of the core with most
-// work, or those in which DRAM gives the tiles.
+// work, or those in which DRAM gives the tiles, and what is needed before. The figures are from bench ops on the vendor's simulator.
 func (k *blocking) worthwhile() bool {
 	tiles, cores := k.matrices*k.m*k.n, k.most.X*k.most.Y
-	simple := max(ceil(tiles, min(tiles, cores))*tileClocks, readClocks*(tiles+ceil(tiles, matmulBlock)))
+	busy := min(tiles, cores)
+	simple := max(ceil(tiles, busy)*tileClocks, readClocks*(tiles+ceil(tiles, matmulBlock)))
 	inBlocks := max(k.matrices*k.perM*k.perN*tileClocks, readClocks*k.matrices*(k.m+k.n))
-	return inBlocks*k.inner+blocksLatency < simple*k.inner
+	return inBlocks*k.inner+blocksLatency < simple*k.inner+busy*argsClocks
 }
 
 // cut divides blocks into parts and the inner dimension into passes. It fails if that takes too much L1.
