@@ -2,7 +2,6 @@ package kernels_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os/exec"
@@ -15,10 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-var computeSeeds = flag.Uint64("compute.seeds", 2, "on how many strict cards TestComputeSeeds runs each kernel")
-
 // Whatever the order and the delays, kernels leave the same bits and nothing is refused.
-func TestComputeSeeds(t *testing.T) {
+func TestStrict(t *testing.T) {
 	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
 		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
 	}
@@ -27,7 +24,7 @@ func TestComputeSeeds(t *testing.T) {
 	triple, ints := random(kernels.BF16, 3, 24), random(kernels.Int8, n, 25)
 	mixed := []pages{random(kernels.BF16, 1, 26), random(kernels.BF16, 1, 27), random(kernels.BFP8, 1, 28), random(kernels.BFP4, 1, 29)}
 	for arch, card := range map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole} {
-		for seed := range *computeSeeds {
+		for seed := range uint64(strictSeeds) {
 			name := fmt.Sprintf("%v, seed %d", arch, seed)
 			ok := t.Run(name, func(t *testing.T) {
 				b := open(t, backend{name, arch, func(*testing.T) kmd.Target { return card(sim.Strict(seed), harvested[arch]) }})

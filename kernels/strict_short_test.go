@@ -1,0 +1,6 @@
+//go:build !long
+
+package kernels_test
+
+// strictSeeds is the number of seeds that TestStrict runs on each architecture.
+const strictSeeds = 2
