@@ -95,7 +95,7 @@ func open(t *testing.T, b backend) *bench {
 	}
 	t.Cleanup(func() {
 		if !t.Failed() {
-			if err := dev.Close(t.Context()); err != nil {
+			if err := dev.Close(context.Background()); err != nil { // t.Context ends before this
 				t.Error(err)
 			}
 		}
