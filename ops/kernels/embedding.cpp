@@ -29,6 +29,9 @@ static void begin(uint32_t from, uint32_t off, uint32_t length, uint32_t to) {
         for (uint32_t i = 0; i < length; i += 4) {
             *reinterpret_cast<uint32_t*>(to + i) = 0;
         }
+        for (uint32_t i = 0; i < 3; i++) {  // parts loads bytes of them: the store queue, of three, must have others by then
+            rp_publish();
+        }
         return;
     }
     const rp_place p = table.place(from);
