@@ -25,7 +25,8 @@
 //
 // An operation makes and loads a program for each kind of tensors that it runs with; later calls find it in the program
 // cache. Inside [Device.Capture] only programs in the cache can run: for any other the operation returns a
-// [*CacheMissError].
+// [*CacheMissError]. [WithParam] makes the position of [Device.RotaryEmbedding], [Device.UpdateCache] and
+// [Device.ScaledDotProductAttentionDecode] a parameter of the trace, so that one trace decodes a sequence.
 //
 // [Device.BeginCapture] records operations and their allocations as a graph, for TT-NN's visualizer.
 package ops
