@@ -118,7 +118,7 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 		{"the word after a NOP", []uint32{wrcfg | 64, nop, readConfig | 64}, ""},
 		{"the word after a NOP of another unit", []uint32{wrcfg | 64, nopAny, readConfig | 64}, ""},
 		{"unpacking from an address that WRCFG has just written", []uint32{wrcfg | 64, opUNPACR<<24 | 0xC1}, "configuration words 64"},
-		{"unpacking from an address that no unpacker uses", []uint32{wrcfg | 0, opUNPACR<<24 | 0xC1}, ""},
+		{"unpacking from an address that no unpacker uses", []uint32{wrcfg, opUNPACR<<24 | 0xC1}, ""},
 		{"rows that were moved, and a sum that accumulates", []uint32{moveRow, acc}, "may not have been moved"},
 		{"the same three instructions later", []uint32{moveRow, nopAny, nopAny, nopAny, acc}, ""},
 		{"a sum that doesn't", []uint32{moveRow, sum}, ""},
