@@ -129,6 +129,9 @@ func (g *generator) scene() {
 	g.unpackers()
 	g.matrix()
 	g.packers()
+	if g.chance(2) {
+		g.everyPhase()
+	}
 	g.modes()
 	i := g.rng.IntN(len(mixes))
 	if *differVector {
@@ -273,6 +276,26 @@ func (g *generator) modes() {
 	g.packModes(set)
 	for _, word := range slices.Sorted(maps.Keys(words)) {
 		g.try(g.push(opSETC16<<24 | uint32(word)<<16 | words[word]))
+	}
+}
+
+// everyPhase makes products and pools of each phase of the formats of the sources, which are rare otherwise.
+func (g *generator) everyPhase() {
+	p := g.e.threads[g.thread].places[thModeFidelityIncrement]
+	for i := range threadField(numModes) {
+		for _, f := range []threadField{thModeSrcAIncrement, thModeDstIncrement, thModeBiasIncrement} { // their words have all of a mode
+			if g.e.threads[g.thread].places[f+i].mask != 0 {
+				g.setThread(f+i, 0)
+			}
+		}
+	}
+	g.try(g.push(opSETC16<<24 | uint32(p.word)<<16 | 1<<p.shift))
+	g.configure(cfgUnpackBase+2, pick(g, uint32(onesBase), onesBase, dataBase)/16-1)
+	for _, w := range []uint32{opMVMUL << 24, opELWMUL << 24, opGAPOOL<<24 | 1<<19, opGMPOOL<<24 | 1<<19} {
+		g.tile()
+		for range 4 {
+			g.try(g.push(w))
+		}
 	}
 }
 
