@@ -4,24 +4,8 @@
 // Unique arguments: 0 first page, 1 number of pages. Common arguments: the result, as many elements as there are rows, and
 // the tensor to search. Circular buffer 0, of two pages, is only used as memory in L1.
 
+#include "ordered.h"
 #include "tensor.h"
-
-// ordered maps values to integers of the same order.
-static uint32_t ordered(uint32_t type, uint32_t v) {
-    if (type == kInt32) {
-        return v ^ kSign;
-    }
-    if (!is_float(type)) {
-        return v;
-    }
-    if ((v & ~kSign) > kInfinity) {
-        return 0xFFFFFFFF;
-    }
-    if (v == kSign) {
-        v = 0;
-    }
-    return v & kSign ? ~v : v | kSign;
-}
 
 void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1);

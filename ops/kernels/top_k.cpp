@@ -7,24 +7,8 @@
 // Circular buffers are only used as memory in L1: 0 holds a page of any of the tensors, 1 for each row of a page three words for
 // each element to find: its place in the order, its bits and its index.
 
+#include "ordered.h"
 #include "tensor.h"
-
-// ordered maps values to integers of the same order.
-static uint32_t ordered(uint32_t type, uint32_t v) {
-    if (type == kInt32) {
-        return v ^ kSign;
-    }
-    if (!is_float(type)) {
-        return v;
-    }
-    if ((v & ~kSign) > kInfinity) {
-        return 0xFFFFFFFF;
-    }
-    if (v == kSign) {
-        v = 0;
-    }
-    return v & kSign ? ~v : v | kSign;
-}
 
 // Found is the largest elements of a row so far, in their order.
 struct Found {
