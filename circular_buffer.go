@@ -72,7 +72,7 @@ func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch
 
 // checkInL1 checks that a circular buffer can lie at an address.
 func (x *Executable) checkInL1(program string, index int, addr uint32, size uint64) error {
-	l1 := &x.d.disp.Chip().Params().L1
+	l1 := &x.d.disp.WorkerLayout().L1
 	if addr%16 == 0 && addr >= l1.Unreserved && uint64(addr)+size <= uint64(l1.Size) {
 		return nil
 	}

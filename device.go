@@ -66,21 +66,21 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 		name: t.String(), target: t, kd: kd, disp: disp,
 		execs: map[*Executable]struct{}{}, parts: map[*part]struct{}{},
 	}
-	p := disp.Chip().Params()
+	p, l1 := disp.Chip().Params(), &disp.WorkerLayout().L1
 	banks := disp.Chip().DRAMBanks()
 	d.banks = len(banks)
 	d.mem, err = allocator.New(allocator.Config{
 		// The first aligned unit of a bank holds the word that memory barriers write.
 		DRAMBanks: len(banks), DRAMBase: uint64(p.Align.DRAM()), DRAMEnd: banks[0].Size, DRAMAlign: uint64(p.Align.DRAM()),
 		TraceRegion: o.traceRegion,
-		L1Banks:     disp.L1Banks(), L1Base: uint64(p.L1.Unreserved), L1End: uint64(p.L1.Size), L1Align: uint64(p.Align.L1),
+		L1Banks:     disp.L1Banks(), L1Base: uint64(l1.Unreserved), L1End: uint64(l1.Size), L1Align: uint64(p.Align.L1),
 		L1Small: o.l1Small,
 		Gauge:   d.openLog(o.usageLog),
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), d.closeLog(), disp.Close(ctx), kd.Close())
 	}
-	d.cbs = cbArea{mem: d.mem, base: uint64(p.L1.Unreserved)}
+	d.cbs = cbArea{mem: d.mem, base: uint64(l1.Unreserved)}
 	for id := range disp.Queues() {
 		q := &Queue{d: d, q: disp.Queue(id)}
 		q.self = []*Queue{q}

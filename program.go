@@ -138,7 +138,7 @@ func (x *Executable) prepare(p *Program) error {
 			continue
 		}
 		// Divided instead of multiplied, so that nothing overflows.
-		if l1 := uint64(d.disp.Chip().Params().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
+		if l1 := uint64(d.disp.WorkerLayout().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
 			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
 		}
 		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{

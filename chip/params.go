@@ -31,7 +31,6 @@ type Params struct {
 	NIU    NIURegs
 	Debug  DebugRegs
 	ARC    ARCParams
-	L1     L1Map
 	Stream StreamParams
 
 	// SoftReset is the address of a Tensix tile's soft reset register. Bits hold processors: see [Processor.ResetBit].

@@ -41,7 +41,6 @@ func blackholeParams() *Params {
 		NIU:    blackholeNIU(),
 		Debug:  debugRegs(0xFFB12224),
 		ARC:    blackholeARC(),
-		L1:     blackholeL1(),
 		Stream: blackholeStreams(),
 
 		SoftReset:             0xFFB121B0,

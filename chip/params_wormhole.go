@@ -41,7 +41,6 @@ func wormholeParams() *Params {
 		NIU:    wormholeNIU(),
 		Debug:  debugRegs(NoRegister),
 		ARC:    wormholeARC(),
-		L1:     wormholeL1(),
 		Stream: wormholeStreams(),
 
 		SoftReset:        0xFFB121B0,

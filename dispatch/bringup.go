@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 )
 
@@ -28,7 +29,7 @@ func (d *Device) bringUp(ctx context.Context) error {
 		return fmt.Errorf("dispatch: bring-up: %w", err)
 	}
 	all := d.tensixRange()
-	l1 := &d.pr.L1
+	l1 := &d.queue.L1
 	word := func(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
 
 	if err := d.multicast(all, uint64(d.pr.SoftReset), word(d.pr.ResetAll)); err != nil {
@@ -83,7 +84,7 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 	}
 	w := newWaiter(limit, Pace{Sleepers: d.opts.Pace.Sleepers})
 	for {
-		v, err := d.kd.Read32(xy, uint64(d.pr.L1.Go))
+		v, err := d.kd.Read32(xy, uint64(d.layoutOf(c).L1.Go))
 		if err != nil {
 			return err
 		}
@@ -104,24 +105,24 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 // offsets, then by NoC the coordinates of the workers' L1 banks.
 func (d *Device) bankTable() []byte {
 	banks := d.ch.DRAMBanks()
-	b := make([]byte, d.pr.L1.BankTableSize)
+	b := make([]byte, d.queue.L1.BankTableSize)
 	le := binary.LittleEndian
 	le.PutUint32(b[0:], uint32(len(banks)))
 	le.PutUint32(b[4:], uint32(len(d.l1Banks)))
 	const (
 		dramXY  = 8
-		dramOff = dramXY + 2*2*chip.BankTableDRAM
-		l1XY    = dramOff + 4*chip.BankTableDRAM
+		dramOff = dramXY + 2*2*abi.BankTableDRAM
+		l1XY    = dramOff + 4*abi.BankTableDRAM
 	)
 	for i, bank := range banks {
 		for n := range 2 {
-			le.PutUint16(b[dramXY+2*(n*chip.BankTableDRAM+i):], uint16(bank.Endpoint[n].Packed()))
+			le.PutUint16(b[dramXY+2*(n*abi.BankTableDRAM+i):], uint16(bank.Endpoint[n].Packed()))
 		}
 		le.PutUint32(b[dramOff+4*i:], uint32(bank.Offset))
 	}
 	for i, xy := range d.l1Banks {
 		for n := range 2 {
-			le.PutUint16(b[l1XY+2*(n*chip.BankTableL1+i):], uint16(xy.Packed()))
+			le.PutUint16(b[l1XY+2*(n*abi.BankTableL1+i):], uint16(xy.Packed()))
 		}
 	}
 	return b
@@ -129,8 +130,8 @@ func (d *Device) bankTable() []byte {
 
 // coreInfo returns a core's description of its place.
 func (d *Device) coreInfo(c chip.Core) []byte {
-	b := make([]byte, d.pr.L1.CoreInfoSize)
-	binary.LittleEndian.PutUint32(b, chip.CoreInfoMagic)
+	b := make([]byte, d.queue.L1.CoreInfoSize)
+	binary.LittleEndian.PutUint32(b, abi.CoreInfoMagic)
 	b[4], b[5] = uint8(c.X), uint8(c.Y)
 	if !d.grid.Contains(c) {
 		b[6] = 1

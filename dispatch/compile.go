@@ -49,7 +49,7 @@ type slotLayout struct {
 
 // Compile checks a program and turns it into commands.
 func (d *Device) Compile(p *Program) (*Image, error) {
-	l1 := &d.pr.L1
+	l1 := &d.worker.L1
 	if err := p.validate(d.grid, l1.Unreserved, l1.Size); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 // emit makes the commands of a program: with all arguments and all configuration in them or, when there are such commands
 // already, with these beside the kernels that they have.
 func (d *Device) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
-	l1 := &d.pr.L1
+	l1 := &d.worker.L1
 	im := &Image{
 		name: p.Name, slotSize: lay.size, textSize: lay.text, bounds: bounds(groups),
 		layout: d.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,

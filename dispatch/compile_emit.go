@@ -226,7 +226,8 @@ func (c *compiler) binaries() {
 // launch writes the launch message of each group. Its address and the place of the program's slot change with every
 // run.
 func (c *compiler) launch() {
-	size := c.d.pr.L1.LaunchSize
+	l := &c.d.worker.Launch
+	size := c.d.worker.L1.LaunchSize
 	per := min(maxCommandBytes/int(size+8), 400)
 	var rects []cq.Rect
 	var data []byte
@@ -236,7 +237,7 @@ func (c *compiler) launch() {
 			return
 		}
 		w := c.b.WritePacked(cq.WritePacked{
-			Type: cq.PackedLaunch, OffsetIndex: offsetNone, Size: uint16(size), Addr: c.d.pr.L1.Launch, Rects: rects, Data: data,
+			Type: cq.PackedLaunch, OffsetIndex: offsetNone, Size: uint16(size), Addr: c.d.worker.L1.Launch, Rects: rects, Data: data,
 		})
 		c.to.launchAddr = append(c.to.launchAddr, int32(w.At+cq.AtPackedAddr))
 		for i, g := range of {
@@ -244,7 +245,7 @@ func (c *compiler) launch() {
 			c.to.slots = append(c.to.slots, int32(at))
 			for proc, k := range g.kernels {
 				if k != nil {
-					c.to.entries = append(c.to.entries, entryPatch{at: int32(at + atKernelText + 4*proc), off: g.textOff[proc]})
+					c.to.entries = append(c.to.entries, entryPatch{at: int32(at + int(l.Text) + 4*proc), off: g.textOff[proc]})
 				}
 			}
 		}
@@ -263,40 +264,34 @@ func (c *compiler) launch() {
 	flush()
 }
 
-// atKernelText is the offset in a launch message of the word that says where the kernel of processor 0 begins, counted from
-// the program's slot. Source: tt-metal dev_msgs.h.
-const atKernelText = 44
-
-// launchMessage lays out what a core needs to know to start its kernels. Source: tt-metal dev_msgs.h, the offsets of
-// the pinned revision.
+// launchMessage lays out what a core needs to know to start its kernels, as the layout of the workers has it.
 func (c *compiler) launchMessage(g *group) []byte {
 	le := binary.LittleEndian
-	b := make([]byte, c.d.pr.L1.LaunchSize)
-	le.PutUint16(b[12:], uint16(c.lay.sems))
-	le.PutUint16(b[18:], uint16(c.lay.cbs))
-	var mask, enables uint32
+	l := &c.d.worker.Launch
+	b := make([]byte, c.d.worker.L1.LaunchSize)
+	le.PutUint16(b[l.Semaphores:], uint16(c.lay.sems))
+	le.PutUint16(b[l.Circular:], uint16(c.lay.cbs))
+	var enables uint32
 	for _, cb := range g.cbs {
-		mask |= 1 << cb.Index
+		b[int(l.CBMask)+cb.Index/8] |= 1 << (cb.Index % 8)
 	}
 	for proc, k := range g.kernels {
-		le.PutUint16(b[22+4*proc:], uint16(c.lay.args[proc]))
-		le.PutUint16(b[24+4*proc:], uint16(c.lay.common[proc]))
+		le.PutUint16(b[int(l.Args)+4*proc:], uint16(c.lay.args[proc]))
+		le.PutUint16(b[int(l.Args)+4*proc+2:], uint16(c.lay.common[proc]))
 		if k == nil {
 			continue
 		}
 		enables |= 1 << proc
 		if proc == int(chip.BRISC) {
-			b[68] = uint8(k.NOC)
+			b[l.NOC] = uint8(k.NOC)
 		}
 		if proc == int(chip.NCRISC) && g.kernels[chip.BRISC] == nil {
-			b[68] = uint8(k.NOC.Other())
+			b[l.NOC] = uint8(k.NOC.Other())
 		}
 	}
-	le.PutUint32(b[64:], mask)
-	b[70] = MaxCircularBuffers // no remote circular buffers
-	le.PutUint32(b[76:], enables)
-	b[92], b[94] = 0, 0
-	b[95] = 0x80 // preload: the core may prepare before its go signal
+	b[l.FirstRemote] = uint8(l.CircularBuffers) // no remote circular buffers
+	le.PutUint32(b[l.Enables:], enables)
+	b[l.Preload] = 0x80 // the core may prepare before its go signal
 	return b
 }
 

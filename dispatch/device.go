@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -55,6 +56,8 @@ type Device struct {
 	up       *uplink // nil if the chip has a PCI interface
 	ch       *chip.Chip
 	pr       *chip.Params
+	worker   *abi.Layout // of the cores that programs may use
+	queue    *abi.Layout // of the others, some of which are the command queues'
 	opts     Options
 	grid     chip.Range // cores that programs may use
 	l1Banks  []chip.XY  // virtual coordinates of the workers, by L1 bank
@@ -104,7 +107,8 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, ctl: newControlBlock(ch.Params()), seed: maphash.MakeSeed()}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed()}
+	d.ctl = newControlBlock(d.queue)
 	if u := kd.Uplink(); u != nil {
 		d.up = &uplink{Uplink: u, d: d}
 	}
@@ -205,6 +209,17 @@ func (d *Device) queueCores(id int) (prefetch, dispatch chip.Core) {
 func (d *Device) tensixRange() chip.Range {
 	w, h := d.ch.Grid()
 	return chip.Range{End: chip.Core{X: w - 1, Y: h - 1}}
+}
+
+// WorkerLayout returns the layout of the workers' L1 and messages.
+func (d *Device) WorkerLayout() *abi.Layout { return d.worker }
+
+// layoutOf returns the layout of a core: a worker's or that of the cores that no program may use.
+func (d *Device) layoutOf(c chip.Core) *abi.Layout {
+	if d.grid.Contains(c) {
+		return d.worker
+	}
+	return d.queue
 }
 
 // Chip describes the chip.

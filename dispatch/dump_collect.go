@@ -51,11 +51,11 @@ func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 		s, mailbox := d.readCore(c)
 		dump.Cores = append(dump.Cores, s)
 		if s.Err == nil {
-			dump.add(RegionMailbox, c, uint64(d.pr.L1.Mailbox), mailbox)
+			dump.add(RegionMailbox, c, uint64(d.layoutOf(c).L1.Mailbox), mailbox)
 		}
 		if s.Kind == kindWorker && s.Err == nil && s.Busy() && configs < busyConfigs {
 			configs++
-			d.dumpRegion(dump, RegionKernelConfig, c, d.pr.L1.KernelConfig, d.pr.L1.KernelConfigSize)
+			d.dumpRegion(dump, RegionKernelConfig, c, d.worker.L1.KernelConfig, d.worker.L1.KernelConfigSize)
 		}
 	}
 	if last := q.history.replayed.Load(); last != nil && len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
@@ -146,7 +146,7 @@ func (q *Queue) dumpHostLocked(dump *Dump, out *QueueDump) {
 
 // dumpDevice reads the words and rings of the command-queue cores.
 func (q *Queue) dumpDevice(dump *Dump, out *QueueDump) {
-	d, l1, ctl := q.d, &q.d.pr.L1, &q.d.ctl
+	d, l1, ctl := q.d, &q.d.queue.L1, &q.d.ctl
 	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
 	configSize := min(l1.KernelConfigSize, ctl.fetchQueue-l1.KernelConfig)
 	pre := d.dumpRegion(dump, RegionControl, q.tiles.prefetch, l1.Unreserved, ctl.cmdData-l1.Unreserved)

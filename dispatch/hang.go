@@ -117,7 +117,7 @@ func (d *Device) coreState(c chip.Core) CoreState {
 
 // readCore reads what a core is doing, and returns the bytes of its mailbox as well.
 func (d *Device) readCore(c chip.Core) (CoreState, []byte) {
-	l1 := &d.pr.L1
+	l1 := &d.layoutOf(c).L1
 	s := CoreState{Core: c, Kind: d.coreKind(c)}
 	b := make([]byte, l1.CoreState+chip.NumProcessors*l1.CoreStateSize-l1.Mailbox)
 	if s.Err = d.read(c, l1.Mailbox, b); s.Err != nil {

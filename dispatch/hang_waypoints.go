@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 // place explains a waypoint: what it says without its detail, and how its detail reads.
@@ -107,7 +108,7 @@ func (s CoreState) Explain(p chip.Processor) string {
 // runtime's. The words of the two architectures don't overlap.
 func awaitedWord(addr uint32) string {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		ctl := newControlBlock(arch.Params())
+		ctl := newControlBlock(abi.Own(arch))
 		for id := range maxQueues {
 			switch addr {
 			case ctl.lastEvent[id]:

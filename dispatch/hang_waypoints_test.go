@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 // A dispatcher that waits for another queue says for what, whatever the architecture.
 func TestExplainWaitsForOtherQueues(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		ctl := newControlBlock(arch.Params())
+		ctl := newControlBlock(abi.Own(arch))
 		for _, tt := range []struct {
 			addr uint32
 			want string

@@ -222,13 +222,13 @@ func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, disp
 // ReplayState is the state in which a trace's commands run: no completions counted, launch messages at the first
 // slot, and all kernel-config memory in use by something that is known to be done.
 func (d *Device) ReplayState() State {
-	return State{config: fullRing(d.pr.L1.KernelConfigSize, 0)}
+	return State{config: fullRing(d.worker.L1.KernelConfigSize, 0)}
 }
 
 // Detach returns the state after a trace that ended in st: all kernel-config memory is in use until its last
 // program is done.
 func (d *Device) Detach(st State) State {
-	return State{Expected: st.Expected, launch: st.launch, config: fullRing(d.pr.L1.KernelConfigSize, uint32(st.Expected))}
+	return State{Expected: st.Expected, launch: st.launch, config: fullRing(d.worker.L1.KernelConfigSize, uint32(st.Expected))}
 }
 
 // Dispatcher is the core that starts workers and to which they report completions.

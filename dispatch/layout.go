@@ -1,6 +1,9 @@
 package dispatch
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+)
 
 // Sizes of the command queue's parts on Tensix dispatch cores. Source: tt-metal dispatch_settings.cpp.
 const (
@@ -36,9 +39,9 @@ type controlBlock struct {
 	scratch       uint32
 }
 
-func newControlBlock(p *chip.Params) controlBlock {
-	base := p.L1.Unreserved
-	align := p.Align.PCIe()
+func newControlBlock(l *abi.Layout) controlBlock {
+	base := l.L1.Unreserved
+	align := l.Arch.Params().Align.PCIe()
 	up := func(a uint32) uint32 { return (a + align - 1) &^ (align - 1) }
 	c := controlBlock{
 		fetchRead: base, pcieRead: base + 4,

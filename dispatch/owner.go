@@ -95,7 +95,7 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 		}
 		// o.stream.state doesn't change meanwhile: another run on o would have counted a position that isn't known here.
 		q.stream.state.launch = o.stream.state.launch
-		q.stream.state.config = configRing{size: q.d.pr.L1.KernelConfigSize}
+		q.stream.state.config = configRing{size: q.d.worker.L1.KernelConfigSize}
 		q.stream.lastPrepared = nil
 	}
 	q.order.prevOwner.owner, q.order.prevOwner.work = s.owner, q.order.work

@@ -10,7 +10,7 @@ import (
 // kernel_types.hpp (max_runtime_args).
 const MaxArgs = 341
 
-// MaxCircularBuffers is how many circular buffers a core has at the pinned revision.
+// MaxCircularBuffers is how many circular buffers a core has with this runtime's own firmware.
 const MaxCircularBuffers = 32
 
 // MaxSemaphores is how many semaphores a program may have on a core. Source: tt-metal NUM_SEMAPHORES.

@@ -42,7 +42,7 @@ func (d *Device) startQueue(id int) (*Queue, error) {
 // start starts the prefetcher and the dispatchers on their cores, with empty rings. On a restart mu and life.mu are held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
-	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.event = State{config: configRing{size: d.pr.L1.KernelConfigSize}}, nil, 0, cq.Seq(d.opts.FirstEvent)
+	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.event = State{config: configRing{size: d.worker.L1.KernelConfigSize}}, nil, 0, cq.Seq(d.opts.FirstEvent)
 	q.status.latest.Store(d.opts.FirstEvent)
 	q.status.starts.Add(1)
 	q.tiles.prefetch, q.tiles.dispatch = d.queueCores(id)
@@ -113,7 +113,7 @@ func (d *Device) openL1(xy chip.XY) (*kmd.Window, error) {
 }
 
 func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error {
-	l1 := &d.pr.L1
+	l1 := &d.queue.L1
 	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
 	first := uint32(d.pr.Stream.FirstDispatch)
 	rect := d.ch.Rects(q.set.cores)[0]
@@ -130,11 +130,11 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 	dispatch := []hostKernel{
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
 			out.xy, out.hi, out.completion, out.completionSize, d.ctl.completionWr, d.ctl.completionRd, out.completionWr,
-			dispatchRing, dispatchPages, dispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
+			dispatchRing, dispatchPages, dispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
 			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, pageSize, d.ctl.forwarded,
 		}},
 		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
-			subordinateRing, subordinatePages, preXY.Packed(), sems, first, maxSubDevices, l1.Go,
+			subordinateRing, subordinatePages, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
 			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, d.ctl.forwarded,
 		}},
 	}
@@ -175,7 +175,7 @@ const slotArgs = 128
 // startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode: the core reports its end
 // to no dispatcher, and its launch pointer stays.
 func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems [numSemaphores]uint32) error {
-	l1 := &d.pr.L1
+	l1, launch := &d.queue.L1, &d.queue.Launch
 	le := binary.LittleEndian
 	slot := make([]byte, slotArgs*chip.NumProcessors)
 	semOff := len(slot)
@@ -183,9 +183,9 @@ func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems [numSemapho
 		slot = append(le.AppendUint32(slot, v), make([]byte, 12)...)
 	}
 	msg := make([]byte, l1.LaunchSize)
-	le.PutUint32(msg[0:], l1.KernelConfig)
-	le.PutUint16(msg[12:], uint16(semOff))
-	msg[42] = 1 // host mode
+	le.PutUint32(msg[launch.ConfigBase:], l1.KernelConfig)
+	le.PutUint16(msg[launch.Semaphores:], uint16(semOff))
+	msg[launch.Mode] = 1 // host mode
 	var enables uint32
 	for _, k := range ks {
 		image := k.image
@@ -202,13 +202,13 @@ func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems [numSemapho
 		for len(slot)%slotAlign != 0 {
 			slot = append(slot, 0)
 		}
-		le.PutUint16(msg[22+4*int(k.proc):], uint16(slotArgs*int(k.proc)))
-		le.PutUint32(msg[44+4*int(k.proc):], uint32(len(slot)))
+		le.PutUint16(msg[launch.Args+4*uint32(k.proc):], uint16(slotArgs*int(k.proc)))
+		le.PutUint32(msg[launch.Text+4*uint32(k.proc):], uint32(len(slot)))
 		enables |= 1 << k.proc
 		slot = append(slot, image...)
 	}
-	le.PutUint32(msg[76:], enables)
-	msg[70] = MaxCircularBuffers
+	le.PutUint32(msg[launch.Enables:], enables)
+	msg[launch.FirstRemote] = uint8(launch.CircularBuffers)
 	if uint32(len(slot)) > l1.KernelConfigSize {
 		return fmt.Errorf("its kernels need %d B, the kernel-config memory has %d B", len(slot), l1.KernelConfigSize)
 	}

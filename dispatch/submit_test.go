@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
@@ -51,7 +52,7 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	}
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, ctl: newControlBlock(p), opts: Options{HangTimeout: defaultHangTimeout, Pace: Pace{Sleepers: new(Sleepers)}, Queues: queues}}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, worker: abi.Own(p.Arch), queue: abi.Own(p.Arch), ctl: newControlBlock(abi.Own(p.Arch)), opts: Options{HangTimeout: defaultHangTimeout, Pace: Pace{Sleepers: new(Sleepers)}, Queues: queues}}
 	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
 		tb.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
@@ -141,6 +142,7 @@ type fixture struct {
 
 	ch *chip.Chip
 	p  *chip.Params
+	l1 *abi.L1Map // of workers
 
 	kd   *kmd.Device
 	disp *dispatch.Device
@@ -187,17 +189,17 @@ func (t *fixture) useDriver(kd *kmd.Device) {
 	t.ok(err)
 	t.ch, err = chip.New(kd.Arch(), h)
 	t.ok(err)
-	t.p = t.ch.Params()
+	t.p, t.l1 = t.ch.Params(), &abi.Own(t.ch.Arch()).L1
 }
 
 func (t *fixture) useQueues(kd *kmd.Device, d *dispatch.Device) {
 	t.kd, t.disp, t.q = kd, d, d.Queue(0)
-	t.ch, t.p = d.Chip(), d.Chip().Params()
+	t.ch, t.p, t.l1 = d.Chip(), d.Chip().Params(), &d.WorkerLayout().L1
 }
 
 func (t *fixture) useDevice(d *reprise.Device) {
 	t.dev, t.rq = d, d.Queue(0)
-	t.p = d.Arch().Params()
+	t.p, t.l1 = d.Arch().Params(), &abi.Own(d.Arch()).L1
 }
 
 // sub runs part of a case with a name of its own.

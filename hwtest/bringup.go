@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -65,18 +66,18 @@ func (t *fixture) full(target kmd.Target, opts ...reprise.Option) *fixture {
 func allCoresReport(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	for c := range t.disp.Grid().Cores() {
-		if v := t.peek(c, t.p.L1.Go, 4); v[3] != 0 {
+		if v := t.peek(c, t.l1.Go, 4); v[3] != 0 {
 			t.Errorf("core %v: go message % x, want the signal DONE", c, v)
 		}
 		for p := range uint32(chip.NumProcessors) {
-			state := t.peek(c, t.p.L1.CoreState+p*t.p.L1.CoreStateSize, 16)
+			state := t.peek(c, t.l1.CoreState+p*t.l1.CoreStateSize, 16)
 			// BRISC says DONE to the host and goes to its loop a few instructions later.
 			for end := time.Now().Add(t.patience()); chip.Processor(p) == chip.BRISC && string(state[:4]) != "IDLE"; {
 				if time.Now().After(end) {
 					t.Errorf("core %v: BRISC is at %q", c, state[:4])
 					break
 				}
-				state = t.peek(c, t.p.L1.CoreState+p*t.p.L1.CoreStateSize, 16)
+				state = t.peek(c, t.l1.CoreState+p*t.l1.CoreStateSize, 16)
 			}
 			if binary.LittleEndian.Uint32(state[:4]) == 0 {
 				t.Errorf("core %v: %v hasn't started", c, chip.Processor(p))
@@ -88,8 +89,8 @@ func allCoresReport(t *fixture) {
 func coreInformation(t *fixture) {
 	t = t.queues(dispatch.Options{})
 	for c := range t.ch.Workers() {
-		b := t.peek(c, t.p.L1.CoreInfo, 8)
-		if binary.LittleEndian.Uint32(b) != chip.CoreInfoMagic || int(b[4]) != c.X || int(b[5]) != c.Y {
+		b := t.peek(c, t.l1.CoreInfo, 8)
+		if binary.LittleEndian.Uint32(b) != abi.CoreInfoMagic || int(b[4]) != c.X || int(b[5]) != c.Y {
 			t.Errorf("core %v has % x", c, b)
 		}
 	}

@@ -190,7 +190,7 @@ func forwardSubordinateWorkers(t *fixture) {
 		w.check("written before")
 	}
 	for c := range t.grid().Cores() {
-		if p := binary.LittleEndian.Uint32(t.peek(c, t.p.L1.LaunchReadPtr, 4)); p != 0 {
+		if p := binary.LittleEndian.Uint32(t.peek(c, t.l1.LaunchReadPtr, 4)); p != 0 {
 			t.Errorf("core %v: launch pointer %d", c, p)
 		}
 	}
@@ -199,7 +199,7 @@ func forwardSubordinateWorkers(t *fixture) {
 // lastSignal waits until all corners have a go message in a slot that workers don't poll.
 func (t *fixture) lastSignal(what string, slot uint8, word cq.GoWord) {
 	t.Helper()
-	at := t.p.L1.Go + 4*uint32(slot)
+	at := t.l1.Go + 4*uint32(slot)
 	for _, c := range t.corners() {
 		for binary.LittleEndian.Uint32(t.peek(c, at, 4)) != uint32(word) {
 			if t.ctx.Err() != nil {

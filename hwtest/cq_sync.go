@@ -86,7 +86,7 @@ func (t *fixture) dispatchCore() chip.Core {
 func (t *fixture) waypoint(c chip.Core, p chip.Processor, name string) {
 	t.Helper()
 	for {
-		b := t.peek(c, t.p.L1.CoreState+uint32(p)*t.p.L1.CoreStateSize, 4)
+		b := t.peek(c, t.l1.CoreState+uint32(p)*t.l1.CoreStateSize, 4)
 		if string(b) == name {
 			return
 		}
@@ -302,16 +302,16 @@ func goSignal(t *fixture, sub bool, slots []uint8) {
 		}
 		t.finish()
 		for _, c := range t.corners() {
-			for binary.LittleEndian.Uint32(t.peek(c, t.p.L1.Go+4*uint32(slot), 4)) != uint32(word) {
+			for binary.LittleEndian.Uint32(t.peek(c, t.l1.Go+4*uint32(slot), 4)) != uint32(word) {
 				if t.ctx.Err() != nil {
 					t.Fatalf("core %v never gets its go message %d", c, slot)
 				}
 			}
-			t.poke(c, t.p.L1.Go+4*uint32(slot), make([]byte, 4))
+			t.poke(c, t.l1.Go+4*uint32(slot), make([]byte, 4))
 		}
 	}
 	for c := range t.grid().Cores() {
-		if p := binary.LittleEndian.Uint32(t.peek(c, t.p.L1.LaunchReadPtr, 4)); p != 0 {
+		if p := binary.LittleEndian.Uint32(t.peek(c, t.l1.LaunchReadPtr, 4)); p != 0 {
 			t.Errorf("core %v: launch pointer %d", c, p)
 		}
 	}
@@ -339,12 +339,12 @@ func subordinateLaps(t *fixture, laps int) {
 		})
 		t.finish()
 		for _, c := range t.corners() {
-			for binary.LittleEndian.Uint32(t.peek(c, t.p.L1.Go+4*slot, 4)) != uint32(last) {
+			for binary.LittleEndian.Uint32(t.peek(c, t.l1.Go+4*slot, 4)) != uint32(last) {
 				if t.ctx.Err() != nil {
 					t.Fatalf("lap %d: core %v never gets the last go message", lap, c)
 				}
 			}
-			t.poke(c, t.p.L1.Go+4*slot, make([]byte, 4))
+			t.poke(c, t.l1.Go+4*slot, make([]byte, 4))
 		}
 	}
 }
@@ -384,7 +384,7 @@ func goUnicast(t *fixture, n int, sub bool) {
 
 func notifyMask(t *fixture, mask uint16) {
 	// The sync words lie in the control block at the start of free L1.
-	at := t.p.L1.Unreserved + 0x50
+	at := t.l1.Unreserved + 0x50
 	read := func() (w [8]uint32) {
 		b := t.peek(t.dispatchCore(), at, 8*16)
 		for i := range w {

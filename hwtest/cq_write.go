@@ -140,10 +140,10 @@ func writeLinearEnds(t *fixture) {
 	data := pattern(5, 64)
 	t.do(func(b *cq.Builder) {
 		b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(c), Addr: uint64(t.p.L1Size) - 64, Data: data})
-		b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(c), Addr: uint64(t.p.L1.Unreserved), Data: data})
+		b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(c), Addr: uint64(t.l1.Unreserved), Data: data})
 	})
 	t.same("last bytes of L1", data, t.peek(c, t.p.L1Size-64, 64))
-	t.same("first free bytes of L1", data, t.peek(c, t.p.L1.Unreserved, 64))
+	t.same("first free bytes of L1", data, t.peek(c, t.l1.Unreserved, 64))
 }
 
 func writeLinearHigh(t *fixture) {

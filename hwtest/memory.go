@@ -342,7 +342,7 @@ func memoryMap(t *fixture) {
 func smallBuffers(t *fixture) {
 	const small = 24_576
 	t = t.full(t.device.Open(), reprise.WithL1Small(small))
-	top := uint64(t.p.L1.Size)
+	top := uint64(t.l1.Size)
 	if m := t.dev.Memory(allocator.L1Small); m.Total != small || m.High != top || t.dev.Memory(allocator.L1).High != m.Low {
 		t.Errorf("L1 small is %+v", m)
 	}

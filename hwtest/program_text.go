@@ -19,7 +19,7 @@ func padded(im *kernels.Image, n int) *kernels.Image {
 func longText(t *fixture, free int, on []chip.Processor) {
 	b := t.perWorker(64)
 	// Beside the texts there are two unique arguments each, and alignment.
-	limit := int(t.p.L1.KernelConfigSize) - 64*((16*len(on)+63)/64)
+	limit := int(t.l1.KernelConfigSize) - 64*((16*len(on)+63)/64)
 	size := (limit - free) / len(on) &^ 63
 	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
 	var want []uint32
@@ -49,7 +49,7 @@ func longText(t *fixture, free int, on []chip.Processor) {
 
 func textBeyond(t *fixture) {
 	for _, over := range []int{16, 64, 100_000, 1 << 20} {
-		im := padded(t.own("sum_text"), int(t.p.L1.KernelConfigSize)+over)
+		im := padded(t.own("sum_text"), int(t.l1.KernelConfigSize)+over)
 		t.wantProgramError(&reprise.Program{Name: "too long", Kernels: []reprise.Kernel{{Name: "k", Image: im, Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 // define reads arch.h as the compiler does for one architecture, as far as it needs to: names with a number.
@@ -57,23 +58,23 @@ func defines(t *testing.T, arch chip.Arch) map[string]uint32 {
 func TestHeadersAgreeWithChip(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		c := defines(t, arch)
-		p := arch.Params()
+		p, l1 := arch.Params(), abi.Own(arch).L1
 		want := map[string]uint32{
 			"RP_L1_SIZE":                  p.L1Size,
-			"RP_L1_ATOMIC_RETURN":         p.L1.AtomicReturn,
-			"RP_L1_BARRIER":               p.L1.Barrier,
-			"RP_L1_MAILBOX":               p.L1.Mailbox,
-			"RP_L1_ZEROS":                 p.L1.Zeros,
-			"RP_ZEROS_SIZE":               p.L1.ZerosSize,
-			"RP_L1_FIRMWARE_BRISC":        p.L1.Firmware[chip.BRISC],
-			"RP_L1_FIRMWARE_NCRISC":       p.L1.Firmware[chip.NCRISC],
-			"RP_L1_FIRMWARE_TRISC0":       p.L1.Firmware[chip.TRISC0],
-			"RP_L1_FIRMWARE_TRISC1":       p.L1.Firmware[chip.TRISC1],
-			"RP_L1_FIRMWARE_TRISC2":       p.L1.Firmware[chip.TRISC2],
-			"RP_L1_BANK_TABLE":            p.L1.BankTable,
-			"RP_L1_KERNEL_CONFIG":         p.L1.KernelConfig,
-			"RP_KERNEL_CONFIG_SIZE":       p.L1.KernelConfigSize,
-			"RP_L1_UNRESERVED":            p.L1.Unreserved,
+			"RP_L1_ATOMIC_RETURN":         l1.AtomicReturn,
+			"RP_L1_BARRIER":               l1.Barrier,
+			"RP_L1_MAILBOX":               l1.Mailbox,
+			"RP_L1_ZEROS":                 l1.Zeros,
+			"RP_ZEROS_SIZE":               l1.ZerosSize,
+			"RP_L1_FIRMWARE_BRISC":        l1.Firmware[chip.BRISC],
+			"RP_L1_FIRMWARE_NCRISC":       l1.Firmware[chip.NCRISC],
+			"RP_L1_FIRMWARE_TRISC0":       l1.Firmware[chip.TRISC0],
+			"RP_L1_FIRMWARE_TRISC1":       l1.Firmware[chip.TRISC1],
+			"RP_L1_FIRMWARE_TRISC2":       l1.Firmware[chip.TRISC2],
+			"RP_L1_BANK_TABLE":            l1.BankTable,
+			"RP_L1_KERNEL_CONFIG":         l1.KernelConfig,
+			"RP_KERNEL_CONFIG_SIZE":       l1.KernelConfigSize,
+			"RP_L1_UNRESERVED":            l1.Unreserved,
 			"RP_LOCAL_RAM":                p.LocalRAM,
 			"RP_LOCAL_RAM_SIZE_DM":        p.LocalRAMSize[chip.BRISC],
 			"RP_LOCAL_RAM_SIZE_TRISC":     p.LocalRAMSize[chip.TRISC0],

@@ -13,7 +13,7 @@ import (
 // maxFile bounds what Load reads, in bytes: a kernel's file is its text, data, symbols and relocations.
 const maxFile = 16 << 20
 
-// maxImage is the kernel configuration area of L1, the same size on both architectures: [chip.L1Map].KernelConfigSize.
+// maxImage is the kernel configuration area of L1, the same size on both architectures: abi.L1Map.KernelConfigSize.
 const maxImage = 0x11400
 
 // ncriscIRAM is the instruction RAM of Wormhole's NCRISC, where upstream's kernels for it are linked. Here NCRISC runs

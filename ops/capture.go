@@ -92,8 +92,8 @@ func (d *Device) describe() graph.Device {
 	grid, l1, p := d.dev.Grid(), d.dev.Memory(allocator.L1), d.dev.Arch().Params()
 	g := graph.Device{
 		ID: int64(d.id), GridX: int64(grid.End.X + 1), GridY: int64(grid.End.Y + 1), ComputeX: int64(grid.End.X + 1), ComputeY: int64(grid.End.Y + 1),
-		WorkerL1Size: int64(p.L1.Size), L1Banks: int64(l1.Banks), L1BankSize: int64(l1.Total), FirstL1Bank: int64(p.L1.Unreserved),
-		FirstCircularBuffer: int64(p.L1.Unreserved), Arch: archName(d.dev.Arch()), DRAMChannels: int64(d.dev.DRAMBanks()), DRAMSizePerChannel: int64(d.dev.DRAMBankSize()),
+		WorkerL1Size: int64(p.L1Size), L1Banks: int64(l1.Banks), L1BankSize: int64(l1.Total), FirstL1Bank: int64(l1.Low),
+		FirstCircularBuffer: int64(l1.Low), Arch: archName(d.dev.Arch()), DRAMChannels: int64(d.dev.DRAMBanks()), DRAMSizePerChannel: int64(d.dev.DRAMBankSize()),
 	}
 	g.Derive()
 	return g

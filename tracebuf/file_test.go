@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -35,7 +36,7 @@ func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, l1 := cq.Layout(arch), &ch.Params().L1
+	l, l1 := cq.Layout(arch), &abi.Own(arch).L1
 	f := &tracebuf.File{
 		Name:   "two programs",
 		Target: tracebuf.Target{Arch: arch, Workers: chip.Range{End: chip.Core{X: 3, Y: 1}}, Banks: len(ch.DRAMBanks()), Revision: cq.Pinned, Firmware: sha256.Sum256([]byte("firmware"))},
@@ -377,7 +378,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"arguments to the dispatcher", poke("WRITE_PACKED", 0, cq.AtPackedCore(0), noc(14, 3)), "no worker"},
 		{"arguments beyond kernel memory", poke("WRITE_PACKED", 0, cq.AtPackedAddr, 0x100000), "kernel memory ends"},
 		{"launch message elsewhere", poke("WRITE_PACKED", 1, cq.AtPackedAddr, 0x10), "want the launch message"},
-		{"launch message of another step", poke("WRITE_PACKED", 3, cq.AtPackedAddr, chip.Blackhole.Params().L1.Launch), "want the launch message"},
+		{"launch message of another step", poke("WRITE_PACKED", 3, cq.AtPackedAddr, abi.Own(chip.Blackhole).L1.Launch), "want the launch message"},
 		{"kernels to the dispatcher", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(1, 2, 2, 5)), "is no worker"},
 		{"no rectangle", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(2, 2, 1, 2)), "no rectangle"},
 		{"rectangle of another size", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(1, 2, 1, 2)), "which has 1 workers"},

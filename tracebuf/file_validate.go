@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
@@ -102,7 +103,7 @@ func (f *File) validatePart(parts []Part, i int, ch *chip.Chip) error {
 	if err := im.checkPrograms(ch); err != nil {
 		return err
 	}
-	w := walker{im: im, target: &p.Target, ch: ch, l1: &ch.Params().L1}
+	w := walker{im: im, target: &p.Target, ch: ch, l1: &abi.Own(ch.Arch()).L1}
 	for k := range parts {
 		if k != i {
 			o := &parts[k]
@@ -129,7 +130,7 @@ func checkParts(parts []Part, ch *chip.Chip) error {
 		if t.Queue < 0 || t.Queue > math.MaxUint8 {
 			return invalid(part, "it is no number of a queue")
 		}
-		if one := len(parts) == 1; one != (t.Word == 0) || t.Word%cq.L1Align != 0 || t.Word >= ch.Params().L1.Size {
+		if one := len(parts) == 1; one != (t.Word == 0) || t.Word%cq.L1Align != 0 || t.Word >= ch.Params().L1Size {
 			return invalid(part, "its recordings are counted at %#x, want a multiple of 16 in L1, or 0 in a trace of one queue", t.Word)
 		}
 		if i > 0 && len(parts[i].Image.Buffers) > 0 {
@@ -263,7 +264,7 @@ func (im *Image) checkPrograms(ch *chip.Chip) error {
 			return invalid(part, "its kernels lie at %#x, which isn't a multiple of %d inside of a bank of %#x bytes", p.Addr, align, banks[0].Size)
 		}
 	}
-	if end := uint64(ch.Params().L1.Size); im.L1End > end {
+	if end := uint64(ch.Params().L1Size); im.L1End > end {
 		return invalid("circular buffers", "they end at %#x, L1 ends at %#x", im.L1End, end)
 	}
 	return nil
@@ -281,7 +282,7 @@ func (im *Image) checkBuffers(ch *chip.Chip) error {
 // check tests that a buffer has pages, and room for them in its kind of memory. Whether its shards can be dealt to its
 // cores is for the allocator to say.
 func (b *Buffer) check(part string, ch *chip.Chip) error {
-	start, end, banks := uint64(1), uint64(ch.Params().L1.Size), ch.All().Size()
+	start, end, banks := uint64(1), uint64(ch.Params().L1Size), ch.All().Size()
 	switch b.Kind {
 	case KindDRAM:
 		end, banks = ch.DRAMBanks()[0].Size, len(ch.DRAMBanks())

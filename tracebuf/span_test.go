@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -48,7 +49,7 @@ func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	}
 	im.After = []byte("other queue")
 	f.Others = []tracebuf.Part{{Target: other, Image: *im}}
-	l1 := ch.Params().L1.Unreserved
+	l1 := abi.Own(ch.Arch()).L1.Unreserved
 	grid := []chip.Range{{End: chip.Core{X: 3}}, {Start: chip.Core{Y: 1}, End: chip.Core{X: 1, Y: 1}}}
 	f.Image.Buffers = append(f.Image.Buffers,
 		tracebuf.Buffer{Name: "height", Kind: tracebuf.KindL1, Addr: uint64(l1), Size: 700, PageSize: 100, Stride: 112, Sharding: &tracebuf.Sharding{Layout: 2, Tensor: []int{7, 1}, Shard: []int{2, 1}, Cores: grid[:1]}},

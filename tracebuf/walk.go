@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
@@ -14,7 +15,7 @@ type walker struct {
 	im     *Image
 	target *Target
 	ch     *chip.Chip
-	l1     *chip.L1Map
+	l1     *abi.L1Map
 
 	peers []Peer // the other parts of a trace over several queues
 

@@ -3,7 +3,7 @@
 //
 // The sources are C, in src; the images are committed and embedded, so that using them needs no cross compiler.
 // go generate rebuilds them, and its -check mode proves that they are what the sources give. The interface between
-// host, firmware and kernels is kernels/include/reprise/abi.h, and [chip.L1Map] on the host's side.
+// host, firmware and kernels is kernels/include/reprise/abi.h, and abi.L1Map on the host's side.
 package firmware
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild firmware
@@ -33,8 +33,8 @@ const (
 )
 
 // Images are the base firmware of one architecture, by processor. Each is flat: its bytes go to the processor's
-// [chip.L1Map].Firmware address, where the first one is executed when the processor leaves reset. It fits
-// [chip.L1Map].FirmwareSize, and its length is a multiple of 16.
+// abi.L1Map.Firmware address, where the first one is executed when the processor leaves reset. It fits
+// abi.L1Map.FirmwareSize, and its length is a multiple of 16.
 type Images [chip.NumProcessors][]byte
 
 // Base returns the base firmware of an architecture, in memory of the caller's own. The error wraps [ErrNotFound].

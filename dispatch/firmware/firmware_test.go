@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 // Every image fits its place: a longer one would overwrite the next processor's firmware.
@@ -16,7 +17,7 @@ func TestBaseFits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for p, image := range images {
-			if room := arch.Params().L1.FirmwareSize[p]; len(image) == 0 || uint32(len(image)) > room {
+			if room := abi.Own(arch).L1.FirmwareSize[p]; len(image) == 0 || uint32(len(image)) > room {
 				t.Errorf("%v %v: %d bytes for a place of %d", arch, chip.Processor(p), len(image), room)
 			}
 			if len(image)%16 != 0 {

@@ -53,7 +53,7 @@ func everywhere(t *testing.T, test func(*testing.T, *machine)) {
 }
 
 // scratch is L1 for tests: above what the runtime gives to anybody.
-func (m *machine) scratch() uint32 { return m.p.L1.Unreserved&^0xFFF + 0x1000 }
+func (m *machine) scratch() uint32 { return m.l1.Unreserved&^0xFFF + 0x1000 }
 
 // After boot every core waits at the same place, and knows who it is.
 func TestBoot(t *testing.T) {
@@ -62,7 +62,7 @@ func TestBoot(t *testing.T) {
 		for _, xy := range m.work {
 			m.until("idle", xy, func() bool { return m.states(xy) == [5]state{idle, idle, idle, idle, idle} })
 		}
-		if z := m.read(m.work[3], m.p.L1.Zeros, int(m.p.L1.ZerosSize)); !bytes.Equal(z, make([]byte, len(z))) {
+		if z := m.read(m.work[3], m.l1.Zeros, int(m.l1.ZerosSize)); !bytes.Equal(z, make([]byte, len(z))) {
 			t.Error("the zeros are not zero")
 		}
 	})
@@ -85,7 +85,7 @@ func TestHostMode(t *testing.T) {
 				}
 			}
 		}
-		if n := m.word(xy, m.p.L1.LaunchReadPtr); n != 0 {
+		if n := m.word(xy, m.l1.LaunchReadPtr); n != 0 {
 			t.Errorf("launch read pointer %d, want 0", n)
 		}
 		if n := m.completions(master, 0); n != 0 {
@@ -121,7 +121,7 @@ func TestDeviceMode(t *testing.T) {
 					}
 				}
 			}
-			slot := m.word(xy, m.p.L1.LaunchReadPtr)
+			slot := m.word(xy, m.l1.LaunchReadPtr)
 			m.signal(xy, 0, signalGo, stream, master)
 			m.wait(0, xy)
 			m.until("counted", master, func() bool { return m.completions(master, stream) == uint32(i+1) })
@@ -130,11 +130,11 @@ func TestDeviceMode(t *testing.T) {
 					t.Errorf("launch %d: %v left %#x", i, proc, got)
 				}
 			}
-			entry := m.read(xy, m.p.L1.Launch+slot*m.p.L1.LaunchSize, int(m.p.L1.LaunchSize))
+			entry := m.read(xy, m.l1.Launch+slot*m.l1.LaunchSize, int(m.l1.LaunchSize))
 			if e := binary.LittleEndian.Uint32(entry[76:]); e != 0 || entry[95] != 0 {
 				t.Errorf("launch %d: enables %#x, preload %#x left", i, e, entry[95])
 			}
-			if n := m.word(xy, m.p.L1.LaunchReadPtr); n != uint32(i+1)%m.p.L1.LaunchEntries {
+			if n := m.word(xy, m.l1.LaunchReadPtr); n != uint32(i+1)%m.l1.LaunchEntries {
 				t.Errorf("launch %d: read pointer %d", i, n)
 			}
 		}
@@ -151,7 +151,7 @@ func TestUnusedCore(t *testing.T) {
 		m.wait(0, m.work...)
 		m.until("counted", master, func() bool { return m.completions(master, 2) == uint32(len(m.work)) })
 		for _, xy := range m.work {
-			if n := m.word(xy, m.p.L1.LaunchReadPtr); n != 1 {
+			if n := m.word(xy, m.l1.LaunchReadPtr); n != 1 {
 				t.Fatalf("core %v: read pointer %d, want 1", xy, n)
 			}
 		}
@@ -164,18 +164,18 @@ func TestResetSignals(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		xy, master := m.work[6], m.work[1]
 		const index, stream = 7, 3
-		m.setWord(xy, m.p.L1.GoIndex, index)
+		m.setWord(xy, m.l1.GoIndex, index)
 		counted := uint32(0)
 		advance := func() {
 			m.signal(xy, index, signalGo, stream, master)
 			m.wait(index, xy)
 			counted++
 			m.until("counted", master, func() bool { return m.completions(master, stream) == counted })
-			if n := m.word(xy, m.p.L1.LaunchReadPtr); n != 1 {
+			if n := m.word(xy, m.l1.LaunchReadPtr); n != 1 {
 				t.Fatalf("read pointer %d, want 1", n)
 			}
 		}
-		pointer := func() uint32 { return m.word(xy, m.p.L1.LaunchReadPtr) }
+		pointer := func() uint32 { return m.word(xy, m.l1.LaunchReadPtr) }
 		for _, signal := range []uint8{signalReset, signalReplay} {
 			advance()
 			m.signal(xy, index, signal, stream, master)
@@ -189,7 +189,7 @@ func TestResetSignals(t *testing.T) {
 		advance()
 		m.signal(xy, index, signalResetHost, stream, master)
 		m.until("pointer reset", xy, func() bool { return pointer() == 0 })
-		if s := m.read(xy, m.p.L1.Go+4*index+3, 1)[0]; s != signalResetHost {
+		if s := m.read(xy, m.l1.Go+4*index+3, 1)[0]; s != signalResetHost {
 			t.Errorf("the host's reset signal became %#x", s)
 		}
 		m.signal(xy, index, 0, stream, master)

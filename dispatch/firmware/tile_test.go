@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
@@ -43,6 +44,7 @@ type machine struct {
 	d    *kmd.Device
 	c    *chip.Chip
 	p    *chip.Params
+	l1   *abi.L1Map
 	emu  *emu.Chip // nil on the vendor's simulator
 	work []chip.XY // virtual coordinates of all workers
 }
@@ -85,7 +87,7 @@ func open(t *testing.T, target kmd.Target) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, d: d, c: c, p: d.Arch().Params()}
+	m := &machine{t: t, d: d, c: c, p: d.Arch().Params(), l1: &abi.Own(d.Arch()).L1}
 	for core := range c.Workers() {
 		xy, err := c.Virtual(core)
 		if err != nil {
@@ -134,7 +136,7 @@ func (m *machine) boot() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	l1 := &m.p.L1
+	l1 := m.l1
 	banks := m.bankTable()
 	i := 0
 	for core := range m.c.Workers() {
@@ -146,7 +148,7 @@ func (m *machine) boot() {
 		}
 		base := l1.Firmware[chip.BRISC]
 		m.setWord(xy, 0, base&0xFF000|base&0x800<<9|base&0x7FE<<20|0x6F) // JAL x0, base
-		m.write(xy, l1.CoreInfo, append(words(chip.CoreInfoMagic, uint32(core.X)|uint32(core.Y)<<8), make([]byte, l1.CoreInfoSize-8)...))
+		m.write(xy, l1.CoreInfo, append(words(abi.CoreInfoMagic, uint32(core.X)|uint32(core.Y)<<8), make([]byte, l1.CoreInfoSize-8)...))
 		m.write(xy, l1.BankTable, banks)
 		m.write(xy, l1.Launch, make([]byte, l1.LaunchEntries*l1.LaunchSize))
 		m.setWord(xy, l1.GoIndex, 0)
@@ -161,21 +163,21 @@ func (m *machine) boot() {
 
 func (m *machine) bankTable() []byte {
 	banks := m.c.DRAMBanks()
-	b := make([]byte, m.p.L1.BankTableSize)
+	b := make([]byte, m.l1.BankTableSize)
 	le := binary.LittleEndian
 	le.PutUint32(b, uint32(len(banks)))
 	le.PutUint32(b[4:], uint32(len(m.work)))
-	const xyAt, offsetAt = 8, 8 + 2*2*chip.BankTableDRAM
-	const l1At = offsetAt + 4*chip.BankTableDRAM
+	const xyAt, offsetAt = 8, 8 + 2*2*abi.BankTableDRAM
+	const l1At = offsetAt + 4*abi.BankTableDRAM
 	for i, bank := range banks {
 		for n, xy := range bank.Endpoint {
-			le.PutUint16(b[xyAt+2*chip.BankTableDRAM*n+2*i:], uint16(xy.X)|uint16(xy.Y)<<6)
+			le.PutUint16(b[xyAt+2*abi.BankTableDRAM*n+2*i:], uint16(xy.X)|uint16(xy.Y)<<6)
 		}
 		le.PutUint32(b[offsetAt+4*i:], uint32(bank.Offset))
 	}
 	for i, xy := range m.work {
 		for n := range 2 {
-			le.PutUint16(b[l1At+2*chip.BankTableL1*n+2*i:], uint16(xy.X)|uint16(xy.Y)<<6)
+			le.PutUint16(b[l1At+2*abi.BankTableL1*n+2*i:], uint16(xy.X)|uint16(xy.Y)<<6)
 		}
 	}
 	return b
@@ -200,7 +202,7 @@ func again(n int) bool {
 func (m *machine) wait(index uint32, cores ...chip.XY) {
 	m.t.Helper()
 	for _, xy := range cores {
-		for n := 0; m.read(xy, m.p.L1.Go+4*index+3, 1)[0] != 0; n++ {
+		for n := 0; m.read(xy, m.l1.Go+4*index+3, 1)[0] != 0; n++ {
 			if !again(n) {
 				m.t.Fatalf("core %v does not finish: %v", xy, m.states(xy))
 			}
@@ -228,10 +230,10 @@ func (s state) String() string { return fmt.Sprintf("%s %#x (%d)", s.waypoint, s
 
 func (m *machine) states(xy chip.XY) (all [chip.NumProcessors]state) {
 	m.t.Helper()
-	b := m.read(xy, m.p.L1.CoreState, int(m.p.L1.CoreStateSize)*chip.NumProcessors)
+	b := m.read(xy, m.l1.CoreState, int(m.l1.CoreStateSize)*chip.NumProcessors)
 	le := binary.LittleEndian
 	for p := range all {
-		s := b[int(m.p.L1.CoreStateSize)*p:]
+		s := b[int(m.l1.CoreStateSize)*p:]
 		all[p] = state{strings.TrimRight(string(s[:4]), " "), le.Uint32(s[4:]), le.Uint32(s[8:])}
 	}
 	return all
@@ -270,7 +272,7 @@ type program struct {
 // launch writes a program's configuration, at a place of its own in each launch slot, and its launch message.
 func (m *machine) launch(xy chip.XY, p program) {
 	m.t.Helper()
-	l1 := &m.p.L1
+	l1 := m.l1
 	slot := m.word(xy, l1.LaunchReadPtr)
 	base := l1.KernelConfig + slot*0x2000
 	var config []byte
@@ -325,7 +327,7 @@ func (m *machine) launch(xy chip.XY, p program) {
 // signal writes a go message as the dispatcher would: master counts the completion.
 func (m *machine) signal(xy chip.XY, index uint32, signal, stream uint8, master chip.XY) {
 	m.t.Helper()
-	m.write(xy, m.p.L1.Go+4*index, []byte{stream, master.X, master.Y, signal})
+	m.write(xy, m.l1.Go+4*index, []byte{stream, master.X, master.Y, signal})
 }
 
 // run launches a program and waits for its end.

@@ -47,13 +47,14 @@ pipeline                   -> reprise allocator dispatch  # transfers and replay
 observe                    -> reprise chip  # timelines, logs
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq kernels kmd internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kmd internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
-tracebuf                   -> dispatch/cq chip  # the image of a trace, its commands, its file
+tracebuf                   -> dispatch/cq dispatch/abi chip  # the image of a trace, its commands, its file
 tracebuf/debug             -> tracebuf  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/firmware dispatch/firmware/relay kmd chip  # command queues
+dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kmd chip  # command queues
+dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
 kernels                    -> chip internal/riscv  # compiles, loads and relocates kernels
@@ -85,7 +86,7 @@ internal/usage             -> nothing  # logs of memory use for other processes
 internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/riscv             -> chip  # the cross compiler
-internal/fwbuild           -> chip kernels internal/riscv  # builds the images that are committed
+internal/fwbuild           -> chip dispatch/abi kernels internal/riscv  # builds the images that are committed
 internal/devtest           -> reprise allocator dispatch kernels sim chip kmd  # devices for tests
 `
 

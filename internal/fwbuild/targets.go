@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -74,7 +75,7 @@ func firmwareTargets(root string) ([]target, error) {
 	sources := [chip.NumProcessors]string{"brisc", "ncrisc", "trisc", "trisc", "trisc"}
 	var targets []target
 	for _, arch := range arches {
-		params := arch.Params()
+		params, l1 := arch.Params(), abi.Own(arch).L1
 		for p := range chip.Processor(chip.NumProcessors) {
 			targets = append(targets, target{
 				output:  fmt.Sprintf("%v/%s.bin", arch, strings.ToLower(p.String())),
@@ -83,8 +84,8 @@ func firmwareTargets(root string) ([]target, error) {
 				script:  firmwareSource + "/firmware.ld",
 				defines: []string{fmt.Sprintf("REPRISE_PROCESSOR=%d", p)},
 				symbols: []string{
-					fmt.Sprintf("__base=%#x", params.L1.Firmware[p]),
-					fmt.Sprintf("__size=%#x", params.L1.FirmwareSize[p]),
+					fmt.Sprintf("__base=%#x", l1.Firmware[p]),
+					fmt.Sprintf("__size=%#x", l1.FirmwareSize[p]),
 					fmt.Sprintf("__stack_top=%#x", params.LocalRAM+params.LocalRAMSize[p]),
 				},
 				form: flat,

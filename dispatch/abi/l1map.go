@@ -1,11 +1,13 @@
-package chip
+package abi
+
+import "github.com/reprise-tt/reprise/chip"
 
 // L1Map is the layout of a worker's L1: what the base firmware, the host and kernels agree on. Addresses are bytes from
 // the start of L1. Fields that tt-metal also has are where tt-metal has them (tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h).
 type L1Map struct {
 	AtomicReturn    uint32 // u32 that atomics return old values to
 	Barrier         uint32 // u32 for the host's memory barriers
-	InlineScratch   uint32 // Blackhole: staging for inline writes to L1, 64 B; NoRegister on Wormhole
+	InlineScratch   uint32 // Blackhole: staging for inline writes to L1, 64 B; chip.NoRegister on Wormhole
 	Mailbox         uint32 // start of the mailbox area
 	SubordinateSync uint32 // u8[4]: NCRISC, TRISC0, TRISC1, TRISC2
 	LaunchReadPtr   uint32 // u32: next launch message to run
@@ -22,8 +24,8 @@ type L1Map struct {
 	Zeros           uint32 // ZerosSize bytes that stay zero
 	ZerosSize       uint32
 	// Firmware is, by Processor, the load and link address of the base firmware, FirmwareSize its room.
-	Firmware         [NumProcessors]uint32
-	FirmwareSize     [NumProcessors]uint32
+	Firmware         [chip.NumProcessors]uint32
+	FirmwareSize     [chip.NumProcessors]uint32
 	BankTable        uint32 // bank to NoC table, BankTableSize bytes, written by the host at bring-up
 	BankTableSize    uint32
 	KernelConfig     uint32 // ring of kernel configurations: KernelConfigSize bytes
@@ -46,14 +48,14 @@ const bankTableSize = 4 + 4 + 2*2*BankTableDRAM + 4*BankTableDRAM + 2*2*BankTabl
 
 func wormholeL1() L1Map {
 	return L1Map{
-		AtomicReturn: 4, Barrier: 12, InlineScratch: NoRegister,
+		AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
 		Mailbox: 0x10, SubordinateSync: 0x18, LaunchReadPtr: 0x1C,
 		Launch: 0x20, LaunchEntries: 8, LaunchSize: 96,
 		Go: 0x320, GoEntries: 9, GoIndex: 0x350,
 		CoreInfo: 0x380, CoreInfoSize: 64, CoreState: 0x3D0, CoreStateSize: 16,
 		Zeros: 0x3200, ZerosSize: 512,
-		Firmware:     [NumProcessors]uint32{0x3800, 0x5000, 0x5800, 0x5E00, 0x6400},
-		FirmwareSize: [NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600},
+		Firmware:     [chip.NumProcessors]uint32{0x3800, 0x5000, 0x5800, 0x5E00, 0x6400},
+		FirmwareSize: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600},
 		BankTable:    0x6A00, BankTableSize: bankTableSize,
 		KernelConfig: 0x7D80, KernelConfigSize: 0x11400,
 		Unreserved: 0x19180, Size: 0x16E000,
@@ -68,8 +70,8 @@ func blackholeL1() L1Map {
 		Go: 0x370, GoEntries: 9, GoIndex: 0x3A0,
 		CoreInfo: 0x3D0, CoreInfoSize: 64, CoreState: 0x420, CoreStateSize: 16,
 		Zeros: 0x3240, ZerosSize: 512,
-		Firmware:     [NumProcessors]uint32{0x3840, 0x5440, 0x5A40, 0x6040, 0x6640},
-		FirmwareSize: [NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600},
+		Firmware:     [chip.NumProcessors]uint32{0x3840, 0x5440, 0x5A40, 0x6040, 0x6640},
+		FirmwareSize: [chip.NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600},
 		BankTable:    0x6C40, BankTableSize: bankTableSize,
 		KernelConfig: 0x8740, KernelConfigSize: 0x11400,
 		Unreserved: 0x19B40, Size: 0x180000,

@@ -1,0 +1,76 @@
+// Package abi describes, as data, what the host and the firmware of a Tensix core agree on: where things lie in L1, the
+// launch message, and what the host writes before a core starts. A [Revision] is a state of tt-metal's sources, or this
+// runtime's own; a [Layout] is a revision on one architecture. Workers and command-queue cores of one chip may have layouts of
+// different revisions.
+package abi
+
+import "github.com/reprise-tt/reprise/chip"
+
+// Revision names a state of the sources that a layout was read from.
+type Revision struct {
+	Name   string // "reprise" for this runtime's own, otherwise the date
+	Commit string // of tt-metal, 10 hexadecimal digits; empty for this runtime's own
+	Date   string // of the commit, YYYY-MM-DD
+}
+
+// Own reports whether the revision is this runtime's own firmware.
+func (r Revision) Own() bool { return r.Name == ownName }
+
+// String returns the revision as errors name it.
+func (r Revision) String() string {
+	if r.Own() {
+		return "this runtime's own firmware"
+	}
+	return "tt-metal of " + r.Date + " (" + r.Commit + ")"
+}
+
+const ownName = "reprise"
+
+// Layout is a revision on one architecture. It is read only.
+type Layout struct {
+	Revision Revision
+	Arch     chip.Arch
+	L1       L1Map
+	Launch   Launch
+}
+
+// Launch has the offsets, in bytes, of the launch message's fields. Its size is L1Map.LaunchSize. Source: tt-metal
+// tt_metal/hw/inc/hostdev/dev_msgs.h (kernel_config_msg_t).
+type Launch struct {
+	ConfigBase  uint32 // u32: L1 address of the program's slot
+	Semaphores  uint32 // u16: offset of the semaphores in the slot
+	Circular    uint32 // u16: offset of the circular buffers' configuration in the slot
+	Args        uint32 // by processor, u16 offset of its unique and u16 offset of its common arguments in the slot
+	Mode        uint32 // u8: 0 started by the dispatcher, 1 by the host
+	Text        uint32 // by processor, u32: offset of its kernel from the slot
+	CBMask      uint32 // u32, or u64 with more than 32 circular buffers: which of them are in use
+	NOC         uint32 // u8: the NoC of BRISC's kernel
+	FirstRemote uint32 // u8: the lowest remote circular buffer, CircularBuffers if there are none
+	Enables     uint32 // u32: a bit for each processor that runs a kernel
+	NCRISCSize  uint32 // u16: bytes of NCRISC's kernel / 16, which its instruction RAM is loaded with
+	Preload     uint32 // u8, the last of the message: 0x80 lets a core prepare before its go signal
+
+	CircularBuffers int // that a core has
+}
+
+// Own returns the layout of this runtime's own firmware; nil for a value that is no architecture.
+func Own(arch chip.Arch) *Layout {
+	l := &Layout{Revision: Revision{Name: ownName}, Arch: arch, Launch: launch96()}
+	switch arch {
+	case chip.Wormhole:
+		l.L1 = wormholeL1()
+	case chip.Blackhole:
+		l.L1 = blackholeL1()
+	default:
+		return nil
+	}
+	return l
+}
+
+// launch96 is the launch message of 96 bytes, up to 28 January 2026.
+func launch96() Launch {
+	return Launch{
+		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 68, FirstRemote: 70,
+		Enables: 76, NCRISCSize: 90, Preload: 95, CircularBuffers: 32,
+	}
+}
