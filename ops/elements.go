@@ -51,21 +51,24 @@ func engineElements(k *engineKernel, out *Tensor, in ...*Tensor) job {
 }
 
 // engineMatmulRows returns the job that multiplies matrices in any layout: tiles are made of rows, and rows of tiles.
-func engineMatmulRows(out, a, b *Tensor) job {
+func engineMatmulRows(out *Tensor, a, b operand) job {
 	tile := func(t *Tensor) int { return tileElements * t.geo.spec.DType.Size() }
 	d := out.geo.dims
-	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), ceil(a.geo.dims[3], 32)
+	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
 	j := job{
-		kernel: kernelMatmulRowsReader, out: out, in: []*Tensor{a, b},
+		title: "matmul", kernel: kernelMatmulRowsReader, out: out, in: []*Tensor{a.Tensor, b.Tensor},
 		engine: &engineKernel{name: "matmul", args: []uint32{uint32(wide), uint32(inner), 0}},
 		pieces: d[0] * d[1] * high * wide,
 		buffers: []ring{
-			{tile(out), 2}, {tile(a), 2}, {tile(b), 2 * matmulBlock}, {}, {a.geo.pageBytes, 1}, {b.geo.pageBytes, 1}, {},
+			{tile(out), 2}, {tile(a.Tensor), 2}, {tile(b.Tensor), 2 * matmulBlock}, {}, {a.geo.pageBytes, 1}, {b.geo.pageBytes, 1}, {},
 		},
 	}
 	if out.geo.spec.Layout != Tile {
 		j.writer, j.together = kernelRowsWriter, wide
 		j.buffers[0].pages, j.buffers[6] = doubled(wide, tile(out)), ring{out.geo.pageBytes, 1}
+	}
+	if j.transposedKernel(a, b); a.transposed {
+		j.buffers = turnRings(j.buffers)
 	}
 	return j
 }

@@ -38,6 +38,7 @@ func (t *Tensor) notOnEngines() error {
 type engineKernel struct {
 	name     string   // of its source in kernels/compute
 	function string   // of elements of the result, by its name in the compute API, or empty
+	packs    bool     // the pack thread packs operands too, and has an image for each of their data types
 	args     []uint32 // arguments after those of each core: first tile of the result, number of tiles
 }
 
@@ -47,6 +48,9 @@ func (k *engineKernel) images(in, right, out DataType) [3]string {
 	from, to, function := "_"+engineFormats[in].String(), "_"+engineFormats[out].String(), ""
 	if right == BFloat8B {
 		from += "_" + engineFormats[right].String()
+	}
+	if k.packs && in != out {
+		to = "_" + engineFormats[in].String() + to
 	}
 	if k.function != "" {
 		function = "_" + k.function
@@ -60,15 +64,18 @@ const matmulBlock = 4
 
 // engineMatmul returns the job that multiplies matrices of tiles, and adds a bias unless it is nil. The function, which may be
 // empty, is applied to the elements of the result.
-func engineMatmul(out, a, b, bias *Tensor, function string) job {
+func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
 	j := job{
-		kernel: kernelMatmulReader, args: []uint32{0}, out: out, in: []*Tensor{a, b},
-		engine:  &engineKernel{name: "matmul", function: function, args: []uint32{uint32(out.geo.wide), uint32(a.geo.wide), 0}},
+		kernel: kernelMatmulReader, args: []uint32{0}, out: out, in: []*Tensor{a.Tensor, b.Tensor},
+		engine:  &engineKernel{name: "matmul", function: function, args: []uint32{uint32(out.geo.wide), uint32(a.inner()), 0}},
 		buffers: []ring{{out.geo.pageBytes, 2}, {a.geo.pageBytes, 2}, {b.geo.pageBytes, 2 * matmulBlock}},
 	}
 	if bias != nil {
 		j.args[0], j.engine.args[2] = 1, 1
 		j.in, j.buffers = append(j.in, bias), append(j.buffers, ring{a.geo.pageBytes, 1})
+	}
+	if j.transposedKernel(a, b); a.transposed {
+		j.buffers = turnRings(j.buffers)
 	}
 	return j
 }

@@ -22,6 +22,8 @@ type job struct {
 	out    *Tensor
 	in     []*Tensor
 
+	transposed [2]bool // of a product, which operands are
+
 	engine   *engineKernel // computes what kernel reads, or nil
 	writer   string        // of what engine leaves, if not kernelTileWriter
 	numbers  []uint32      // common arguments of engine after varied, which the program doesn't depend on
@@ -65,14 +67,18 @@ func (c *call) run(j job) error {
 	}
 	common := slices.Concat(j.varied, j.args)
 	buffers := []*reprise.Buffer{}
-	for _, t := range append([]*Tensor{j.out}, j.in...) {
+	for i, t := range append([]*Tensor{j.out}, j.in...) {
 		buffers = append(buffers, t.buf)
 		if j.sharded != nil {
 			continue // the kernel accesses tensors only as circular buffers
 		}
 		var err error
+		at := len(common)
 		if common, err = describe(common, t); err != nil {
 			return err
+		}
+		if 1 <= i && i <= 2 && j.transposed[i-1] {
+			common[at+flagsWord] |= flagTransposed
 		}
 	}
 	x, err := c.program(&j, on, shares, common)

@@ -68,11 +68,15 @@ const (
 	flagL1 = 1 << iota
 	flagTile
 	flagSharded
+	flagTransposed // in kernels/transposed.h: of a product
 )
 
 // headerWords is the length of a tensor's description in a kernel's common arguments, without the banks of its shards;
 // tensorStructBytes is the size of the struct that a kernel makes of it.
 const headerWords, tensorStructBytes = 16, 72
+
+// flagsWord is the word of the flags in it.
+const flagsWord = 3
 
 // argWords returns the number of words that describe appends.
 func (g *geometry) argWords() int {

@@ -24,8 +24,8 @@ import (
 // Of tensors in rows, data-movement cores make tiles for the engines; a result in rows needs memory on a core for 32 rows of it.
 // Integers are summed in 32 bits by RISC-V cores.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
-		return c.withTransposed(a, b, func(a, b *Tensor) (*Tensor, error) { return c.matmul(a, b, nil) })
+	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, productArgs(opts, a, b), func(c *call) (*Tensor, error) {
+		return c.matmul("matmul", a, b, nil)
 	}, opts...)
 }
 
@@ -37,43 +37,76 @@ func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOptio
 	if bias != nil {
 		in = append(in, bias)
 	}
-	return d.do(ctx, "ttnn::linear", in, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), bias.arg()} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::linear", in, productArgs(opts, a, b, bias), func(c *call) (*Tensor, error) {
 		others := slices.DeleteFunc(slices.Clone(in), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
 		if t := notOnEngines(others...); t != nil {
 			return nil, t.notOnEngines()
 		}
-		return c.withTransposed(a, b, func(a, b *Tensor) (*Tensor, error) { return c.matmul(a, b, bias) })
+		return c.matmul("linear", a, b, bias)
 	}, opts...)
 }
 
-// matmul multiplies the matrices of two tensors, and adds a bias unless it is nil.
-func (c *call) matmul(a, b, bias *Tensor) (*Tensor, error) {
+// matmul multiplies the matrices of two tensors, and adds a bias unless it is nil. title is the program's name.
+func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
+	a, b := c.operands(x, y)
 	s, err := c.product(a, b, bias)
 	if err != nil {
 		return nil, err
 	}
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), b.arg(), text(s.DType), text(s.Memory)} }
+	args := func() []graph.Arg {
+		return append([]graph.Arg{x.arg(), y.arg(), text(s.DType), text(s.Memory)}, c.productOptions()...)
+	}
 	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
-		case onEngines(out, a) && (onEngines(b) || b.geo.spec.DType == BFloat8B):
-			return c.multiply(out, a, b, bias)
-		case b.geo.spec.DType == BFloat8B:
-			return notOnEngines(a, out).notOnEngines()
+		case onEngines(out, x) && (onEngines(y) || y.geo.spec.DType == BFloat8B):
+			return c.multiply(title, out, a, b, bias)
+		case y.geo.spec.DType == BFloat8B:
+			return notOnEngines(x, out).notOnEngines()
 		case bias != nil || c.activation != "":
 			return out.notOnEngines()
-		case floats(a):
+		case floats(x):
 			return c.run(engineMatmulRows(out, a, b))
 		}
 		return c.run(job{
-			kernel: kernelMatmul, out: out, in: []*Tensor{a, b},
+			kernel: kernelMatmul, out: out, in: []*Tensor{x, y}, transposed: [2]bool{a.transposed, b.transposed},
 			buffers: rings(1, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes/s.DType.Size()*4),
 		})
 	})
 }
 
+// productArgs returns the arguments of a product of tensors in graphs.
+func productArgs(opts []OpOption, ts ...*Tensor) func() []graph.Arg {
+	return func() []graph.Arg {
+		var r result
+		for _, o := range opts {
+			o(&r)
+		}
+		var args []graph.Arg
+		for _, t := range ts {
+			args = append(args, t.arg())
+		}
+		return append(args, r.productOptions()...)
+	}
+}
+
+// productOptions returns those options of a product that are set, by their names in TT-NN.
+func (r *result) productOptions() []graph.Arg {
+	var args []graph.Arg
+	for _, o := range []struct {
+		name string
+		set  bool
+	}{{"transpose_a=true", r.transposeA}, {"transpose_b=true", r.transposeB}, {"activation=" + string(r.activation), r.activation != ""}} {
+		if o.set {
+			args = append(args, text(o.name))
+		}
+	}
+	return args
+}
+
 // multiply computes a product on the engines, in the form that takes less time.
-func (c *call) multiply(out, a, b, bias *Tensor) error {
+func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) error {
 	simple := engineMatmul(out, a, b, bias, string(c.activation))
+	simple.title = title
 	k, err := c.blocks(out, a, b, bias)
 	if err != nil {
 		return err
@@ -85,6 +118,7 @@ func (c *call) multiply(out, a, b, bias *Tensor) error {
 	if err != nil {
 		return err
 	}
+	blocked.title = title
 	if c.matmulProgram != (MatmulProgram{}) || b.geo.spec.DType == BFloat8B {
 		return c.run(blocked)
 	}
@@ -100,21 +134,22 @@ func (c *call) multiply(out, a, b, bias *Tensor) error {
 }
 
 // product returns the spec of a product of matrices with a bias, which may be nil.
-func (c *call) product(a, b, bias *Tensor) (Spec, error) {
+func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 	x, y := a.geo.spec, b.geo.spec
 	weights := y.DType == BFloat8B && x.DType.Float()
 	if x.DType != y.DType && !weights || x.DType == BFloat8B || bias != nil && bias.geo.spec.DType != x.DType {
 		return Spec{}, fmt.Errorf("%w: %v and %v: operands and bias have one, but the right operand of floats may be BFloat8B", ErrDataType, x.DType, y.DType)
 	}
-	shape := [4]int{0, 0, a.geo.dims[2], b.geo.dims[3]}
-	fits := a.geo.dims[3] == b.geo.dims[2] && len(x.Shape) > 1 && len(y.Shape) > 1
+	left, right := a.dims(), b.dims()
+	shape := [4]int{0, 0, left[2], right[3]}
+	fits := left[3] == right[2] && len(x.Shape) > 1 && len(y.Shape) > 1
 	for i := range 2 {
-		m, n := a.geo.dims[i], b.geo.dims[i]
+		m, n := left[i], right[i]
 		fits = fits && (m == n || m == 1 || n == 1)
 		shape[i] = max(m, n)
 	}
 	if !fits {
-		return Spec{}, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1", ErrShape, x.Shape, y.Shape)
+		return Spec{}, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1", ErrShape, a.text(), b.text())
 	}
 	if bias != nil {
 		d := bias.geo.dims
@@ -123,7 +158,7 @@ func (c *call) product(a, b, bias *Tensor) (Spec, error) {
 		}
 	}
 	s := Spec{Shape: shape[4-max(len(x.Shape), len(y.Shape)):], DType: x.DType, Layout: x.Layout}
-	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	s.Memory = c.memoryLike(a.Tensor, s.Shape, s.Layout)
 	if c.dtype != nil {
 		if s.DType = *c.dtype; s.DType >= numDataTypes || s.DType.Float() != x.DType.Float() {
 			return Spec{}, fmt.Errorf("%w: a product of %v can't be %v", ErrDataType, x.DType, s.DType)

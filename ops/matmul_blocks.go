@@ -61,6 +61,8 @@ const (
 	blocksLatency = 1000
 	// argsClocks is what the arguments of a core add to the launch of the simple form, in clocks.
 	argsClocks = 100
+	// blocksTransposedLeft and blocksTransposedRight are flags after those of MatmulParts, in kernels/matmul_blocks.h.
+	blocksTransposedLeft, blocksTransposedRight = 8, 16
 	// passTiles is the least length of a pass.
 	passTiles = 8
 	// stepClocks is the work that should follow a step: some times what a hand-over takes, so that it is hidden.
@@ -79,7 +81,7 @@ type blocking struct {
 	most               chip.Core // how many cores there are in each direction
 	grid               chip.Range
 	bias               bool
-	skip               MatmulParts
+	flags              uint32
 	leftBytes, outSize int // of a page
 	rightBytes         int
 }
@@ -88,7 +90,7 @@ type blocking struct {
 //
 // Each core's block is as small as the grid allows, since all cores work at the same time: the height of the result in tiles
 // divided by the rows of cores, and the width by the columns. If there is one right matrix, the rows of all left ones are those
-// of one matrix. Blocks that don't fit into L1 are halved, and a core computes several in turn. A row of the grid needs the same
+// of one matrix, unless they are transposed. Blocks that don't fit into L1 are halved, and a core computes several in turn. A row of the grid needs the same
 // tiles of the left operand and a column those of the right one, so each tile is read from DRAM once for all blocks of a turn; in
 // the simple form it is read once for every four tiles of the result that need it.
 //
@@ -98,7 +100,7 @@ type blocking struct {
 // are used as they arrive; the others find them in L1. As many steps as have room in blocksBudget make a pass; if that isn't all,
 // there is room for two passes, so that tiles of the next one arrive, and sums of 32 bits are kept between them. A pass has at
 // least passTiles indices, so that moving the sums takes less time than computing them.
-func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
+func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
 	blocksOnly := b.geo.spec.DType == BFloat8B
 	if p.Form == MatmulSimple && !blocksOnly {
@@ -107,10 +109,16 @@ func (c *call) blocks(out, a, b, bias *Tensor) (*blocking, error) {
 	workers := c.d.q.Workers()
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	k := &blocking{
-		m: out.geo.high, n: out.geo.wide, inner: a.geo.wide, matrices: out.geo.dims[0] * out.geo.dims[1],
-		bias: bias != nil, skip: p.Skip, most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
+		m: out.geo.high, n: out.geo.wide, inner: a.inner(), matrices: out.geo.dims[0] * out.geo.dims[1],
+		bias: bias != nil, flags: uint32(p.Skip & (MatmulReads | MatmulProducts | MatmulWrites)), most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
 	}
-	if one := b.geo.dims[0] * b.geo.dims[1]; one == 1 && (bias == nil || bias.geo.dims[0]*bias.geo.dims[1] == 1) {
+	if a.transposed {
+		k.flags |= blocksTransposedLeft
+	}
+	if b.transposed {
+		k.flags |= blocksTransposedRight
+	}
+	if one := b.geo.dims[0] * b.geo.dims[1]; one == 1 && (bias == nil || bias.geo.dims[0]*bias.geo.dims[1] == 1) && !a.transposed {
 		k.m, k.matrices, k.one = k.m*k.matrices, 1, true
 	}
 	if min(p.PerCoreM, p.PerCoreN, p.InnerStep, p.PassSteps) < 0 {
@@ -187,6 +195,9 @@ func (k *blocking) rings() []ring {
 	sub := k.subRows * k.subWidth
 	steps := min(2, k.passes*k.turns()) * k.passSteps * k.step
 	r := []ring{{k.outSize, 2 * sub}, {k.leftBytes, steps * k.perM}, {k.rightBytes, steps * k.perN}}
+	if k.flags&blocksTransposedLeft != 0 { // the tiles stay where they are turned
+		r[1].pages = min(r[1].pages, 2*k.step*k.perM)
+	}
 	constants, bias := ring{}, ring{}
 	if k.bias {
 		constants, bias = ring{k.leftBytes, 1}, ring{k.leftBytes, k.perN}
@@ -194,6 +205,12 @@ func (k *blocking) rings() []ring {
 	r = append(r, constants, bias)
 	if k.passes > 1 && parts > 1 {
 		r = append(r, ring{4 * tileSize * tileSize, parts * sub})
+	}
+	if k.flags&blocksTransposedLeft != 0 {
+		for len(r) < engineTurned {
+			r = append(r, ring{})
+		}
+		r = append(r, ring{k.leftBytes, steps * k.perM})
 	}
 	return r
 }

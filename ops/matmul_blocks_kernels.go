@@ -6,12 +6,13 @@ import (
 )
 
 // job returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
-func (k *blocking) job(c *call, out, a, b, bias *Tensor) (job, error) {
+func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, error) {
 	args, err := k.args(c.d.dev)
 	j := job{
-		kernel: kernelMatmulLeft, args: args, out: out, in: []*Tensor{a, b}, blocks: k, buffers: k.rings(),
+		kernel: kernelMatmulLeft, args: args, out: out, in: []*Tensor{a.Tensor, b.Tensor}, blocks: k, buffers: k.rings(),
 		engine: &engineKernel{name: "matmul_blocks", function: string(c.activation)},
 	}
+	j.transposedKernel(a, b)
 	if bias != nil {
 		j.in = append(j.in, bias)
 	}
@@ -25,7 +26,7 @@ func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
 	var words []uint32
 	for _, n := range []int{
 		down * k.perM, k.m, across * k.perN, k.n, k.matrices, flag[!k.one],
-		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, flag[k.bias], int(k.skip),
+		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, flag[k.bias], int(k.flags),
 		k.grid.Start.X, k.grid.Start.Y,
 	} {
 		words = append(words, uint32(n))

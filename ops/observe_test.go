@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -163,4 +164,23 @@ func TestOnTimeline(t *testing.T) {
 		t.Errorf("the operation %v..%v doesn't hold the run %v..%v", op.Start, op.End, run.Start, run.End)
 	}
 	b.must(d.Release(b.ctx))
+}
+
+// A linear layer with an activation is ttnn::linear, and so is its program, in each form; its options are among the arguments.
+func TestNamesOfLinear(t *testing.T) {
+	h := &hearing{}
+	var log bytes.Buffer
+	b := open(t, sim.Blackhole(), ops.WithObserver(h))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	h.lines = nil
+	defer b.dev.Observe(observe.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))()
+	for _, form := range []ops.MatmulForm{ops.MatmulSimple, ops.MatmulBlocked} {
+		b.ok(b.Linear(b.ctx, x, x, nil, ops.WithActivation(ops.ReLU), ops.WithTransposeB(), ops.WithMatmulProgram(ops.MatmulProgram{Form: form})))
+	}
+	if h.lines[0] != `1 ttnn::linear from "", 5 arguments` {
+		t.Errorf("%q", h.lines)
+	}
+	if n := len(regexp.MustCompile(`msg=run call=\d+ name=linear `).FindAllString(log.String(), -1)); n != 2 {
+		t.Errorf("%d runs of linear: %s", n, log.String())
+	}
 }

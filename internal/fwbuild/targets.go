@@ -29,9 +29,11 @@ type target struct {
 }
 
 // computeTarget is how a compute kernel is compiled. An image is named after what it depends on: the unpack thread's after the
-// format of the operands, the math thread's after that and the function, the pack thread's after the format of the result.
+// format of the operands, the math thread's after that and the function, the pack thread's after the format of the result, and that of
+// operands which it packs.
 type computeTarget struct {
 	function string // of the elements of a result, or empty
+	packs    bool   // the pack thread packs operands too
 	source   kernels.ComputeSource
 }
 
@@ -44,7 +46,11 @@ func (c *computeTarget) names() [3]string {
 	if c.function != "" {
 		function = "_" + c.function
 	}
-	return [3]string{"_" + in + ".unpack.elf", fmt.Sprintf("%s_%s.math.elf", function, in), fmt.Sprintf("_%v.pack.elf", out)}
+	pack := fmt.Sprintf("_%v.pack.elf", out)
+	if from := c.source.Formats[1]; c.packs && from != out {
+		pack = fmt.Sprintf("_%v%s", from, pack)
+	}
+	return [3]string{"_" + in + ".unpack.elf", fmt.Sprintf("%s_%s.math.elf", function, in), pack}
 }
 
 // A form is the form in which the linker's output is committed.
@@ -137,7 +143,7 @@ func opsTargets(root string) ([]target, error) {
 			if function != "" {
 				t.defines = []string{"FUNCTION=" + function + "_tile"}
 			}
-			t.compute = &computeTarget{function, kernels.ComputeSource{
+			t.compute = &computeTarget{function: function, source: kernels.ComputeSource{
 				Formats: map[int]kernels.Format{0: out, 1: in, 2: in, 3: in}, Fidelity: kernels.HiFi4, WideDst: true,
 			}}
 			if in == kernels.FP32 && slices.Contains(opsAllBits, kernel) {
@@ -153,17 +159,26 @@ func opsTargets(root string) ([]target, error) {
 					t.compute.source.UnpackToDst = []int{1, 2, 3, 4, 5}
 				}
 			}
+			if t.compute.packs = strings.HasSuffix(kernel, "_transposed"); t.compute.packs {
+				t.compute.source.Formats[7] = in // turned tiles
+			}
 			targets = append(targets, t)
 		}
-		blocks := func(function string, in, right, out kernels.Format) {
-			add("matmul_blocks", function, in, out)
-			s := &targets[len(targets)-1].compute.source
-			s.Formats[2], s.Formats[4], s.Formats[5], s.UnpackToDst = right, in, kernels.FP32, []int{5} // sums between passes, with all bits
+		matmul := func(function string, in, out kernels.Format) {
+			add("matmul", function, in, out)
+			add("matmul_transposed", function, in, out)
 		}
-		add("matmul", "", kernels.BF16, kernels.FP32)
+		blocks := func(function string, in, right, out kernels.Format) {
+			for _, kernel := range []string{"matmul_blocks", "matmul_blocks_transposed"} {
+				add(kernel, function, in, out)
+				s := &targets[len(targets)-1].compute.source
+				s.Formats[2], s.Formats[4], s.Formats[5], s.UnpackToDst = right, in, kernels.FP32, []int{5} // sums between passes, with all bits
+			}
+		}
+		matmul("", kernels.BF16, kernels.FP32)
 		add("quantize", "", kernels.Int32, kernels.Int32)
 		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
-			add("matmul", "", f, kernels.BF16)
+			matmul("", f, kernels.BF16)
 			blocks("", f, f, kernels.BF16)
 			blocks("", f, kernels.BFP8, kernels.FP32)
 			add("binary", "", f, f)
@@ -185,7 +200,7 @@ func opsTargets(root string) ([]target, error) {
 				add(kernel, "", f, f)
 			}
 			for _, function := range opsActivations {
-				add("matmul", function, f, f)
+				matmul(function, f, f)
 				blocks(function, f, f, f)
 				blocks(function, f, kernels.BFP8, f)
 			}
@@ -212,7 +227,7 @@ func attentionTarget(arch chip.Arch, f kernels.Format) target {
 		source.UnpackToDst = append(source.UnpackToDst, 4)
 	}
 	return target{
-		output: fmt.Sprintf("%v/compute/attention", arch), arch: arch, sources: []string{opsCompute + "/attention.cpp"}, compute: &computeTarget{"", source},
+		output: fmt.Sprintf("%v/compute/attention", arch), arch: arch, sources: []string{opsCompute + "/attention.cpp"}, compute: &computeTarget{source: source},
 	}
 }
 

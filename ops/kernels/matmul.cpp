@@ -5,6 +5,7 @@
 // Circular buffers are only used as memory in L1: 0 left, 1 right, 2 result, 3 sums.
 
 #include "tensor.h"
+#include "transposed.h"
 
 constexpr uint32_t kBlock = 32;  // indices at a time: those of a tile
 
@@ -13,7 +14,8 @@ void kernel_main() {
     Tensor out, a, b;
     b.read(a.read(out.read(0, get_write_ptr(2)), get_write_ptr(0)), get_write_ptr(1));
     uint32_t* const sums = reinterpret_cast<uint32_t*>(get_write_ptr(3));
-    const uint32_t inner = a.dims[3], type = a.type, size = size_of(type);
+    const bool left_turned = a.flags & kFlagTransposed, right_turned = b.flags & kFlagTransposed;
+    const uint32_t inner = a.dims[left_turned ? 2 : 3], type = a.type, size = size_of(type);
     const bool tile = out.flags & kFlagTile;
     for (uint32_t page = first; page != end; page++) {
         const uint32_t row = page / out.wide, w = page % out.wide * out.page_width;
@@ -33,9 +35,20 @@ void kernel_main() {
         for (uint32_t k0 = 0; k0 < inner; k0 += kBlock) {
             const uint32_t k1 = inner - k0 < kBlock ? inner : k0 + kBlock;
             for (uint32_t r = 0; r < rows; r++) {
+                uint32_t run, row_of_left[kBlock];
                 for (uint32_t k = k0; k < k1; k++) {
-                    uint32_t run;
-                    const uint32_t x = load(type, a.find(left, h + r, k, &run));
+                    row_of_left[k - k0] = load(type, left_turned ? a.find(left, k, h + r, &run) : a.find(left, h + r, k, &run));
+                }
+                for (uint32_t i = 0; right_turned && i < columns; i++) {
+                    for (uint32_t k = k0; k < k1;) {
+                        uint32_t y = b.find(right, w + i, k, &run);
+                        for (; run != 0 && k < k1; run--, k++, y += size) {
+                            sums[r * columns + i] += row_of_left[k - k0] * load(type, y);
+                        }
+                    }
+                }
+                for (uint32_t k = k0; !right_turned && k < k1; k++) {
+                    const uint32_t x = row_of_left[k - k0];
                     for (uint32_t i = 0; i < columns;) {
                         uint32_t y = b.find(right, k, w + i, &run);
                         for (; run != 0 && i < columns; run--, i++, y += size) {

@@ -13,7 +13,8 @@ constexpr uint32_t kBias = 4, kPartial = 5;
 // Semaphores: receivers that have room for the next step, at its sender; steps that have been sent, at receivers.
 constexpr uint32_t kReadyLeft = 0, kSentLeft = 1, kReadyRight = 2, kSentRight = 3;
 
-constexpr uint32_t kSkipReads = 1, kSkipProducts = 2, kSkipWrites = 4;
+// Flags: parts that are left out, when the others are measured, and operands that are transposed.
+constexpr uint32_t kSkipReads = 1, kSkipProducts = 2, kSkipWrites = 4, kTransposedLeft = 8, kTransposedRight = 16;
 
 struct Blocks {
     uint32_t nominal_rows, nominal_columns;  // of the largest block, for which circular buffers have room
@@ -21,7 +22,7 @@ struct Blocks {
     uint32_t step, pass_steps, passes;
     uint32_t sub_rows, sub_columns;  // of the part of a block that Dst has room for
     uint32_t bias;
-    uint32_t skip;  // parts that are left out, when the others are measured
+    uint32_t flags;
 
     // The block of a turn: the matrix of the result, first row and column of tiles, rows and columns, which may be 0.
     uint32_t matrix, row, column, rows, columns;
@@ -34,7 +35,7 @@ struct Blocks {
         Blocks b;
         b.nominal_rows = rp_common_arg(6), b.nominal_columns = rp_common_arg(7), b.inner = rp_common_arg(8);
         b.step = rp_common_arg(9), b.pass_steps = rp_common_arg(10), b.passes = rp_common_arg(11);
-        b.sub_rows = rp_common_arg(12), b.sub_columns = rp_common_arg(13), b.bias = rp_common_arg(14), b.skip = rp_common_arg(15);
+        b.sub_rows = rp_common_arg(12), b.sub_columns = rp_common_arg(13), b.bias = rp_common_arg(14), b.flags = rp_common_arg(15);
         return b;
     }
     static constexpr uint32_t kArgs = 20;  // how many these are

@@ -9,6 +9,17 @@
 // the left and the right operand, and the bias, whose matrices have one row.
 
 #include "product.h"
+#include "transposed.h"
+
+// read_row is read_block for tiles of which each is step pages after the one before.
+static inline void read_row(const Tensor& t, uint32_t page, uint32_t step, uint32_t count) {
+    cb_reserve_back(kRight, kBlock);
+    for (uint32_t i = 0; i < count; i++, page += step) {
+        t.copy(page, get_write_ptr(kRight) + i * t.bytes);
+    }
+    noc_async_read_barrier();
+    cb_push_back(kRight, kBlock);
+}
 
 void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1);
@@ -21,16 +32,18 @@ void kernel_main() {
         ones(get_write_ptr(kConstant), size_of(a.type));
         cb_push_back(kConstant, 1);
     }
+    const Pages of_a(a), of_b(b);
+    const uint32_t inner = a.flags & kFlagTransposed ? a.high : a.wide;
     for (uint32_t page = first; page != end;) {
         const uint32_t count = block_width(page, end, out.wide);
         const uint32_t row = page / out.wide, matrix = row / out.high;
         const uint32_t n = matrix / out.dims[1], c = matrix % out.dims[1];
-        uint32_t left = (a.matrix(n, c) * a.high + row % out.high) * a.wide;
-        uint32_t right = b.matrix(n, c) * b.high * b.wide + page % out.wide;
-        for (uint32_t k = 0; k < a.wide; k++, left++, right += b.wide) {
+        uint32_t left = a.matrix(n, c) * of_a.matrix + row % out.high * of_a.down;
+        uint32_t right = b.matrix(n, c) * of_b.matrix + page % out.wide * of_b.right;
+        for (uint32_t k = 0; k < inner; k++, left += of_a.right, right += of_b.down) {
             cb_reserve_back(kLeft, 1);
             a.copy(left, get_write_ptr(kLeft));
-            read_block(b, right, count);
+            read_row(b, right, of_b.right, count);
             cb_push_back(kLeft, 1);
         }
         if (biased) {

@@ -9,6 +9,7 @@
 #include "padding.h"
 #include "product.h"
 #include "tensor.h"
+#include "transposed.h"
 
 // write writes a part of the result, in whose padding it puts zeros.
 static void write(const Tensor& out, uint32_t from, uint32_t row, uint32_t column, uint32_t rows, uint32_t columns) {
@@ -36,11 +37,12 @@ void kernel_main() {
         ones(get_write_ptr(kConstant), size_of(a.type));
         cb_push_back(kConstant, 1);
     }
+    const Pages of(right);
     const uint32_t pages = b.nominal_columns * b.step;
     for (uint32_t i = 0; i < b.turns(); i++) {
         b.turn(i);
         const uint32_t n = b.matrix / out.dims[1], c = b.matrix % out.dims[1];
-        const uint32_t first = b.matrices() ? right.matrix(n, c) * right.high : 0;
+        const uint32_t first = (b.matrices() ? right.matrix(n, c) * of.matrix : 0) + b.column * of.right;
         if (b.bias) {
             cb_reserve_back(kBias, b.nominal_columns);
             const uint32_t page = (b.matrices() ? bias.matrix(n, c) * bias.wide : 0) + b.column;
@@ -55,14 +57,14 @@ void kernel_main() {
             share.flush();
             cb_reserve_back(kRight, pages);
             const uint32_t to = get_write_ptr(kRight);
-            if (depth == 0 || b.columns == 0 || (b.skip & kSkipReads)) {
+            if (depth == 0 || b.columns == 0 || (b.flags & kSkipReads)) {
                 // nothing comes
             } else if (share.sends()) {
                 uint32_t addr = to;
                 for (uint32_t k = 0; k < depth; k++) {
-                    const uint32_t page = (first + s * b.step + k) * right.wide + b.column;
-                    for (uint32_t i = 0; i < b.columns; i++, addr += right.bytes) {
-                        right.copy(page + i, addr);
+                    uint32_t page = first + (s * b.step + k) * of.down;
+                    for (uint32_t i = 0; i < b.columns; i++, addr += right.bytes, page += of.right) {
+                        right.copy(page, addr);
                     }
                 }
                 noc_async_read_barrier();
@@ -74,7 +76,7 @@ void kernel_main() {
         }
         b.each([&](uint32_t r, uint32_t column, uint32_t rows, uint32_t columns) {
             cb_wait_front(kOut, b.sub());
-            if (!(b.skip & kSkipWrites)) {
+            if (!(b.flags & kSkipWrites)) {
                 write(out, get_read_ptr(kOut), b.matrix * out.high + b.row + r, b.column + column, rows, columns);
                 rp_wait_writes_sent(noc_index);
             }

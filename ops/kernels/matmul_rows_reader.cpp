@@ -6,9 +6,16 @@
 
 #include "blocks.h"
 #include "elements.h"
+#include "transposed.h"
 
-// read brings tile row, column of a matrix to an address, with zeros outside of the matrix.
+// read brings tile row, column of an operand's matrix to an address, with zeros outside of the matrix. Of a transposed operand, it is
+// not the tile that is transposed but its place.
 static void read(Tensor& t, uint32_t matrix, uint32_t row, uint32_t column, uint32_t to) {
+    if (t.flags & kFlagTransposed) {
+        const uint32_t other = row;
+        row = column;
+        column = other;
+    }
     if (t.flags & kFlagTile) {
         t.copy((matrix * t.high + row) * t.wide + column, to);
         return;
@@ -38,7 +45,7 @@ void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1);
     Tensor out, a, b;
     b.read(a.read(out.read(0, 0), get_write_ptr(4)), get_write_ptr(5));
-    const uint32_t wide = (out.dims[3] + 31) / 32, high = (out.dims[2] + 31) / 32, inner = (a.dims[3] + 31) / 32;
+    const uint32_t wide = (out.dims[3] + 31) / 32, high = (out.dims[2] + 31) / 32, inner = (a.dims[a.flags & kFlagTransposed ? 2 : 3] + 31) / 32;
     for (uint32_t page = first; page != end;) {
         const uint32_t count = block_width(page, end, wide);
         const uint32_t row = page / wide, matrix = row / high;

@@ -8,8 +8,8 @@
 
 #include "../matmul_blocks.h"
 #include "api/compute/eltwise_unary/sfpu_split_includes.h"
-#include "api/compute/matmul.h"
 #include "api/compute/tile_move_copy.h"
+#include "transposed.h"
 
 // pack packs count tiles of Dst, and passes on as many pages as a part can have.
 static void pack(uint32_t cb, uint32_t count, uint32_t pages) {
@@ -21,20 +21,39 @@ static void pack(uint32_t cb, uint32_t count, uint32_t pages) {
 }
 
 // resume copies sums of the pass before to Dst.
-static void resume(uint32_t count, uint32_t pages) {
+static void resume(uint32_t count, uint32_t pages, uint32_t transpose_right) {
     cb_wait_front(kPartial, pages);
     copy_init(kPartial);
     for (uint32_t i = 0; i < count; i++) {
         copy_tile(kPartial, i, i);
     }
     cb_pop_front(kPartial, pages);
-    mm_init_short(kLeft, kRight);
+    mm_init_short(kLeft, kRight, transpose_right);
+}
+
+// turn_step turns the tiles of a step of the left operand, where sums are packed to kPartial or to kOut.
+static void turn_step(uint32_t tiles, uint32_t pages, bool partial, uint32_t transpose_right) {
+    const uint32_t format = partial ? reprise::cb_format(kPartial) : reprise::cb_format(kOut);
+    begin_turns(format);
+    cb_wait_front(kLeft, pages);
+    cb_reserve_back(kTurned, pages);
+    for (uint32_t first = 0; first < tiles; first += kTurn) {
+        turn(tiles - first < kTurn ? tiles - first : kTurn, [&](uint32_t i) {
+            UNPACK((reprise::unpack::tile_a(kLeft, first + i)));
+            (void)i;
+        });
+    }
+    cb_push_back(kTurned, pages);
+    cb_pop_front(kLeft, pages);
+    end_turns(format, transpose_right);
 }
 
 void kernel_main() {
     Blocks b = Blocks::read();
     const uint32_t left_pages = b.nominal_rows * b.step, right_pages = b.nominal_columns * b.step;
-    mm_init(kLeft, kRight, kOut);
+    const bool turned = TRANSPOSED && (b.flags & kTransposedLeft);
+    const uint32_t transpose_right = TRANSPOSED && (b.flags & kTransposedRight), left = turned ? kTurned : kLeft;
+    mm_init(kLeft, kRight, kOut, transpose_right);
     if (b.bias) {
         cb_wait_front(kConstant, 1);
     }
@@ -56,27 +75,31 @@ void kernel_main() {
                     tile_regs_acquire();
                 }
                 if (!one && pass > 0) {
-                    resume(rows * columns, b.sub());
+                    resume(rows * columns, b.sub(), transpose_right);
                 }
                 for (uint32_t s = 0; s < b.pass_steps; s++) {
                     if (s == arrived) {
+                        if (turned) {
+                            const uint32_t depth = b.flags & kSkipProducts ? 0 : b.depth(first + s);
+                            turn_step(b.rows * depth, left_pages, !one && !last, transpose_right);
+                        }
                         arrived++;
-                        cb_wait_front(kLeft, arrived * left_pages);
+                        cb_wait_front(left, arrived * left_pages);
                         cb_wait_front(kRight, arrived * right_pages);
                     }
-                    const uint32_t depth = b.skip & kSkipProducts ? 0 : b.depth(first + s);
+                    const uint32_t depth = b.flags & kSkipProducts ? 0 : b.depth(first + s);
                     uint32_t l = s * left_pages + row * depth, r = s * right_pages + column;
                     for (uint32_t k = 0; k < depth; k++, l++, r += b.columns) {
-                        matmul_block(kLeft, kRight, l, r, 0, 0, columns, rows, depth);
+                        matmul_block(left, kRight, l, r, 0, 0, columns, rows, depth);
                     }
                 }
                 if (last && b.bias) {
-                    if (reprise::cb_format(kBias) != reprise::cb_format(kRight)) {
+                    if (transpose_right || reprise::cb_format(kBias) != reprise::cb_format(kRight)) {
                         mm_init_short(kConstant, kBias);
                     }
                     matmul_block(kConstant, kBias, 0, column, 0, 0, columns, rows, 0);
-                    if (reprise::cb_format(kBias) != reprise::cb_format(kRight)) {
-                        mm_init_short(kLeft, kRight);
+                    if (transpose_right || reprise::cb_format(kBias) != reprise::cb_format(kRight)) {
+                        mm_init_short(kLeft, kRight, transpose_right);
                     }
                 }
                 if (one && !last) {
@@ -94,9 +117,12 @@ void kernel_main() {
                 pack(last ? kOut : kPartial, rows * columns, b.sub());
                 tile_regs_release();
             });
-            cb_wait_front(kLeft, b.pass_steps * left_pages);
+            for (; turned && arrived < b.pass_steps; arrived++) {  // of a block without tiles
+                turn_step(0, left_pages, false, transpose_right);
+            }
+            cb_wait_front(left, b.pass_steps * left_pages);
             cb_wait_front(kRight, b.pass_steps * right_pages);
-            cb_pop_front(kLeft, b.pass_steps * left_pages);
+            cb_pop_front(left, b.pass_steps * left_pages);
             cb_pop_front(kRight, b.pass_steps * right_pages);
         }
         if (b.bias) {

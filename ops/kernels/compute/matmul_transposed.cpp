@@ -1,0 +1,3 @@
+// Products of matrices of tiles of which one, or both, are transposed.
+#define TRANSPOSED 1
+#include "matmul.cpp"
