@@ -197,6 +197,9 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
 		return dispatch.Kernel{}, err
 	}
+	if k.Image.Metal != nil {
+		return dispatch.Kernel{}, errors.New("tt-metal built it, and it runs only on the base firmware that it was linked with; the workers run Reprise's")
+	}
 	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, Common: k.Common, NOC: k.NOC}
 	if k.Args == nil {
 		return out, nil

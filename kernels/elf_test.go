@@ -104,7 +104,9 @@ func (f testFile) build() []byte {
 	for i, s := range f.symbols {
 		s.Name = uint32(len(names))
 		names = append(append(names, f.names[i]...), 0)
-		s.Info = uint8(elf.STB_GLOBAL) << 4
+		if s.Info == 0 {
+			s.Info = uint8(elf.STB_GLOBAL) << 4
+		}
 		symbols = append(symbols, s)
 	}
 	symOff, symSize := put(symbols)

@@ -27,16 +27,22 @@ type Image struct {
 	Arch chip.Arch
 	// DataSize and BSSSize are the bytes of local RAM that the kernel initializes from Text and clears.
 	DataSize, BSSSize uint32
+	// Metal is what the file of a kernel that tt-metal built says beside that, nil for kernels of [Load].
+	Metal *MetalKernel
 }
 
 // Fits reports whether a processor of an architecture can run the kernel: it was compiled for that architecture, and
-// its data leaves [MinStack] bytes of local RAM. The error wraps [ErrMachine] or [ErrLocalRAM].
+// its data leaves [MinStack] bytes of local RAM, or what tt-metal's linker script leaves for kernels of [LoadMetal]. The
+// error wraps [ErrMachine] or [ErrLocalRAM].
 func (im *Image) Fits(arch chip.Arch, p chip.Processor) error {
 	if !arch.Valid() || p >= chip.NumProcessors {
 		return fmt.Errorf("kernels: %v of %v: %w", p, arch, ErrMachine)
 	}
 	if im.Arch != 0 && im.Arch != arch {
 		return fmt.Errorf("kernels: %v of %v: %w: compiled for %v", p, arch, ErrMachine, im.Arch)
+	}
+	if im.Metal != nil {
+		return im.metalFits(arch, p)
 	}
 	room := arch.Params().LocalRAMSize[p] - (localData - localRAM) - MinStack
 	if need := im.DataSize + im.BSSSize; need > room {

@@ -27,29 +27,46 @@ const (
 // in L1 on any processor; each error wraps one of the package's sentinels and says what to change. The result does not
 // refer to file's memory. Load never panics, whatever the bytes.
 func Load(file []byte) (*Image, error) {
-	if len(file) > maxFile {
-		return nil, refuse(ErrTooLarge, "the file has %d bytes, and Load reads at most %d", len(file), maxFile)
-	}
-	f, err := elf.NewFile(bytes.NewReader(file))
-	if err != nil {
-		return nil, refuse(ErrNotELF, "%v", err)
-	}
-	defer f.Close()
-	if f.Class != elf.ELFCLASS32 || f.Data != elf.ELFDATA2LSB || f.Machine != elf.EM_RISCV || f.Type != elf.ET_EXEC {
-		return nil, refuse(ErrMachine, "it is %v %v %v %v", f.Class, f.Data, f.Machine, f.Type)
-	}
-	if flags := headerFlags(file); flags != 0 {
-		return nil, refuse(ErrFlags, "ELF flags %#x, want 0", flags)
-	}
-	im, text, err := layout(f)
+	f, err := open(file)
 	if err != nil {
 		return nil, err
+	}
+	im, text, err := layout(f, span{localData, localRAMEnd})
+	if err != nil {
+		return nil, err
+	}
+	if text.start < ncriscIRAMEnd && text.end > ncriscIRAM {
+		return nil, refuse(ErrAddress, "text at %#x is in NCRISC's instruction RAM", text.start)
 	}
 	if err := checkRelocations(f, text, uint32(len(im.Text))); err != nil {
 		return nil, err
 	}
 	im.Arch = archOf(f)
 	return im, nil
+}
+
+// open reads the headers of a linked executable for the cores.
+func open(file []byte) (*elf.File, error) {
+	if len(file) > maxFile {
+		return nil, refuse(ErrTooLarge, "the file has %d bytes, and at most %d are read", len(file), maxFile)
+	}
+	f, err := elf.NewFile(bytes.NewReader(file))
+	if err != nil {
+		return nil, refuse(ErrNotELF, "%v", err)
+	}
+	if f.Class != elf.ELFCLASS32 || f.Data != elf.ELFDATA2LSB || f.Machine != elf.EM_RISCV || f.Type != elf.ET_EXEC {
+		return nil, refuse(ErrMachine, "it is %v %v %v %v", f.Class, f.Data, f.Machine, f.Type)
+	}
+	if flags := headerFlags(file); flags != 0 {
+		return nil, refuse(ErrFlags, "ELF flags %#x, want 0", flags)
+	}
+	for _, s := range f.Sections {
+		// A few bytes could expand to gigabytes, and linkers compress debug information only.
+		if s.Flags&elf.SHF_COMPRESSED != 0 && (s.Type == elf.SHT_RELA || s.Type == elf.SHT_SYMTAB || s.Type == elf.SHT_STRTAB) {
+			return nil, refuse(ErrNotELF, "section %s is compressed", s.Name)
+		}
+	}
+	return f, nil
 }
 
 // headerFlags is e_flags, which debug/elf doesn't export for ELF32: bytes 36..39 of the header. elf.NewFile has read a
@@ -63,8 +80,9 @@ type span struct{ start, end uint64 }
 
 func (s span) contains(addr uint64) bool { return s.start <= addr && addr < s.end }
 
-// layout puts the loaded segments, ordered by physical address, into one image, and returns it and the text's span.
-func layout(f *elf.File) (*Image, span, error) {
+// layout puts the loaded segments, ordered by physical address, into one image, and returns it and the text's span. Data
+// must be within room.
+func layout(f *elf.File, room span) (*Image, span, error) {
 	var loads []*elf.Prog
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Memsz != 0 {
@@ -81,8 +99,6 @@ func layout(f *elf.File) (*Image, span, error) {
 		switch {
 		case p.Filesz > p.Memsz:
 			return nil, span{}, refuse(ErrNotELF, "segment at %#x has more bytes in the file than in memory", p.Vaddr)
-		case mem.end > ncriscIRAM && mem.start < ncriscIRAMEnd:
-			return nil, span{}, refuse(ErrAddress, "segment at %#x is in NCRISC's instruction RAM", p.Vaddr)
 		case p.Flags&elf.PF_X != 0:
 			if text.end != 0 {
 				return nil, span{}, refuse(ErrAddress, "more than one executable segment, the second at %#x", p.Vaddr)
@@ -94,10 +110,12 @@ func layout(f *elf.File) (*Image, span, error) {
 				return nil, span{}, refuse(ErrEntry, "entry %#x, text at %#x", f.Entry, p.Vaddr)
 			}
 			text, base, end = mem, p.Paddr, p.Paddr
-		case mem.start < localData || mem.end > 1<<32:
-			return nil, span{}, refuse(ErrAddress, "data at %#x..%#x, want it from %#x", mem.start, mem.end, uint32(localData))
-		case mem.end > localRAMEnd:
-			return nil, span{}, refuse(ErrLocalRAM, "data ends at %#x, local RAM at most at %#x", mem.end, uint32(localRAMEnd))
+		case mem.start < room.start || mem.start >= 1<<32 || mem.end > 1<<32:
+			return nil, span{}, refuse(ErrAddress, "data at %#x..%#x, want it from %#x", mem.start, mem.end, room.start)
+		case mem.start < ncriscIRAMEnd && mem.end > ncriscIRAM:
+			return nil, span{}, refuse(ErrAddress, "data at %#x is in NCRISC's instruction RAM", mem.start)
+		case mem.end > room.end:
+			return nil, span{}, refuse(ErrLocalRAM, "data ends at %#x, local RAM at most at %#x", mem.end, room.end)
 		case p.Filesz != 0 && text.end == 0:
 			return nil, span{}, refuse(ErrEntry, "data at %#x is in front of the text", p.Vaddr)
 		default:

@@ -1,0 +1,207 @@
+package kernels
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// minMetalStack is the least room for a stack, in bytes, that tt-metal's linker script leaves on any processor.
+const minMetalStack = 192
+
+// maxVariables bounds the firmware's variables that a kernel may name. tt-metal's firmware has fewer than 40.
+const maxVariables = 1 << 12
+
+// A MetalKernel is what the file of a kernel that tt-metal built says about the base firmware that it was linked with. The
+// kernel reads and writes that firmware's variables at addresses that were fixed then, so it runs on that firmware only.
+type MetalKernel struct {
+	// LinkedAt is the address that the text was linked at: the end of the base firmware's text of the same processor, or the
+	// first byte of NCRISC's instruction RAM if IRAM is set.
+	LinkedAt uint32
+	// FirmwareEnd is the end of the base firmware's text as the kernel knows it, 0 if the kernel doesn't name it.
+	FirmwareEnd uint32
+	// LocalStart is the address in local RAM where the firmware's data ends and the kernel's begins.
+	LocalStart uint32
+	// LocalLimit is how many bytes of data tt-metal's linker script allows from LocalStart, 0 if the file doesn't say it.
+	LocalLimit uint32
+	// GlobalPointer is the value of register gp that the kernel expects, which the firmware sets.
+	GlobalPointer uint32
+	// Variables are the firmware's variables that the kernel was linked with, ordered by address and name.
+	Variables []MetalVariable
+	// DRAMBanks and L1Banks are how many banks the kernel was compiled for, 0 if it doesn't know the bank tables. Compute
+	// kernels don't.
+	DRAMBanks, L1Banks int
+	// IRAM says that the kernel runs in the instruction RAM of Wormhole's NCRISC, where the firmware copies it from L1. Its text
+	// can't run anywhere else.
+	IRAM bool
+	// NCRISC says that the kernel was linked for NCRISC. Files for the other processors don't say which one it is; the base
+	// firmware with the same end of text does.
+	NCRISC bool
+}
+
+// A MetalVariable is a variable of tt-metal's base firmware.
+type MetalVariable struct {
+	Name string
+	Addr uint32 // in local RAM
+	Size uint32 // bytes
+}
+
+// LoadMetal reads a kernel that tt-metal built, as it lies in tt-metal's kernel cache: <processor>/<processor>.elf. It does
+// what tt-metal's host does before it writes the kernel to a core: instructions that make absolute addresses of text become
+// relative to the program counter, so that the text may be placed at any multiple of 16 in L1.
+//
+// The kernel runs only on the base firmware that it was linked with: [Image.Metal] has what proves that they belong together.
+// Each error wraps one of the package's sentinels and says what to do. The result does not refer to file's memory. LoadMetal
+// never panics, whatever the bytes.
+func LoadMetal(file []byte) (*Image, error) {
+	f, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	symbols, err := f.Symbols()
+	if err != nil {
+		return nil, refuse(ErrNotMetal, "it has no symbols (%v): use the file as tt-metal wrote it, not stripped", err)
+	}
+	m, err := metalSymbols(symbols)
+	if err != nil {
+		return nil, err
+	}
+	im, text, err := layout(f, span{localRAM, localRAMEnd})
+	if err != nil {
+		return nil, err
+	}
+	im.Metal = m
+	if err := m.checkPlaces(f, text); err != nil {
+		return nil, err
+	}
+	m.LocalLimit = dataLimit(f, m.LocalStart)
+	if need := im.DataSize + im.BSSSize; m.LocalLimit != 0 && need > m.LocalLimit {
+		return nil, refuse(ErrLocalRAM, "%d bytes of data, tt-metal's linker script leaves %d", need, m.LocalLimit)
+	}
+	if m.IRAM {
+		return im, nil // runs where it was linked
+	}
+	x := mover{file: f, symbols: symbols, text: text, image: im.Text}
+	if err := x.move(); err != nil {
+		return nil, err
+	}
+	return im, nil
+}
+
+// metalSymbols reads the absolute symbols that tt-metal's linker script and the weakened base firmware give a kernel.
+func metalSymbols(symbols []elf.Symbol) (*MetalKernel, error) {
+	m := &MetalKernel{}
+	var local bool
+	for _, s := range symbols {
+		if s.Section != elf.SHN_ABS {
+			continue
+		}
+		switch s.Name {
+		case "__reprise_arch":
+			return nil, refuse(ErrNotMetal, "it was linked by Reprise: use Load")
+		case "__stack_top":
+			return nil, refuse(ErrNotMetal, "it is base firmware, which package kernels/metal reads with that of the other processors")
+		case "__fw_export_text_end":
+			m.FirmwareEnd = uint32(s.Value)
+		case "__fw_export_ldm_end":
+			m.LocalStart, local = uint32(s.Value), true
+		case "__global_pointer$":
+			m.GlobalPointer = uint32(s.Value)
+		case "__kernel_text_start":
+			m.NCRISC = true
+		}
+		if elf.ST_BIND(s.Info) == elf.STB_WEAK && s.Value >= localRAM && s.Value < localRAMEnd && s.Size <= localRAMEnd-localRAM {
+			m.Variables = append(m.Variables, MetalVariable{Name: s.Name, Addr: uint32(s.Value), Size: uint32(s.Size)})
+		}
+	}
+	switch {
+	case !local:
+		return nil, refuse(ErrNotMetal, "no symbol __fw_export_ldm_end, which says where the firmware's data ends")
+	case len(m.Variables) == 0:
+		return nil, refuse(ErrNotMetal, "no variable of a base firmware: link with tt-metal's, weakened, by --just-symbols")
+	case len(m.Variables) > maxVariables:
+		return nil, refuse(ErrNotMetal, "%d variables of a base firmware", len(m.Variables))
+	}
+	slices.SortFunc(m.Variables, func(a, b MetalVariable) int {
+		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.Name, b.Name))
+	})
+	const nocs, coordinate = 2, 2
+	for _, v := range m.Variables {
+		switch v.Name { // of 16 bits per bank and NoC
+		case "dram_bank_to_noc_xy":
+			m.DRAMBanks = int(v.Size) / (nocs * coordinate)
+		case "l1_bank_to_noc_xy":
+			m.L1Banks = int(v.Size) / (nocs * coordinate)
+		}
+	}
+	return m, nil
+}
+
+// checkPlaces compares where text and data are with what the symbols say.
+func (m *MetalKernel) checkPlaces(f *elf.File, text span) error {
+	m.LinkedAt = uint32(text.start)
+	if text.start%4 != 0 || text.end%4 != 0 {
+		return refuse(ErrAddress, "text at %#x..%#x is not in words", text.start, text.end)
+	}
+	switch iram := (span{ncriscIRAM, ncriscIRAMEnd}); {
+	case text.start == iram.start && text.end <= iram.end:
+		m.IRAM, m.NCRISC = true, true
+	case text.start == iram.start:
+		return refuse(ErrTooLarge, "%d bytes of text, NCRISC's instruction RAM has %d", text.end-text.start, iram.end-iram.start)
+	case text.end > localRAM:
+		return refuse(ErrAddress, "text at %#x is neither in L1 nor at the start of NCRISC's instruction RAM", text.start)
+	case m.FirmwareEnd != m.LinkedAt:
+		return refuse(ErrAddress, "text at %#x, but the firmware's text ends at %#x (__fw_export_text_end)", m.LinkedAt, m.FirmwareEnd)
+	}
+	if m.LocalStart < localRAM || m.LocalStart >= localRAMEnd {
+		return refuse(ErrAddress, "__fw_export_ldm_end is %#x, outside of local RAM", m.LocalStart)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Memsz != 0 && p.Flags&elf.PF_X == 0 && p.Vaddr < uint64(m.LocalStart) {
+			return refuse(ErrAddress, "data at %#x, the firmware's data ends at %#x", p.Vaddr, m.LocalStart)
+		}
+	}
+	return nil
+}
+
+// dataLimit reads the size that tt-metal's linker script allows for the data segment at an address. The section has three
+// words for each segment: address, address after trimming, limit in bytes.
+func dataLimit(f *elf.File, addr uint32) uint32 {
+	s := f.Section(".segments")
+	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 || s.Type != elf.SHT_PROGBITS {
+		return 0
+	}
+	words, err := s.Data()
+	if err != nil {
+		return 0
+	}
+	for ; len(words) >= 12; words = words[12:] {
+		if binary.LittleEndian.Uint32(words) == addr {
+			return binary.LittleEndian.Uint32(words[8:])
+		}
+	}
+	return 0
+}
+
+// metalFits is [Image.Fits] for a kernel that tt-metal built.
+func (im *Image) metalFits(arch chip.Arch, p chip.Processor) error {
+	m := im.Metal
+	switch {
+	case m.NCRISC && p != chip.NCRISC:
+		return fmt.Errorf("kernels: %v of %v: %w: linked for NCRISC", p, arch, ErrMachine)
+	case m.IRAM && arch != chip.Wormhole:
+		return fmt.Errorf("kernels: %v of %v: %w: linked for the instruction RAM of Wormhole's NCRISC", p, arch, ErrMachine)
+	case p == chip.NCRISC && !m.NCRISC:
+		return fmt.Errorf("kernels: %v of %v: %w: linked for another processor", p, arch, ErrMachine)
+	}
+	need := m.LocalStart - localRAM + im.DataSize + im.BSSSize
+	if room := arch.Params().LocalRAMSize[p] - minMetalStack; need > room {
+		return fmt.Errorf("kernels: %v of %v: %w: firmware and kernel need %d bytes, there are %d beside %d for the stack",
+			p, arch, ErrLocalRAM, need, room, minMetalStack)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package kernels
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"maps"
+	"slices"
+)
+
+// maxSteps bounds the search for the instructions that use the upper half of an address, over a whole file.
+const maxSteps = 1 << 22
+
+// A mover makes the text of a kernel that was linked at a fixed address independent of where it is placed, with the
+// relocations that the linker kept. Two instructions that make an absolute address of text, LUI and ADDI or a load or a store,
+// become relative to the program counter: AUIPC and the same second instruction. Instructions that make an address of data or
+// a number from the program counter become absolute. Relocation types: RISC-V ELF psABI, "Relocations".
+type mover struct {
+	file    *elf.File
+	symbols []elf.Symbol
+	text    span
+	image   []byte // text from byte 0
+
+	upper   map[uint32]*upper   // HI20 of addresses of text, by place
+	lower   map[uint32]lower    // LO12 of addresses of text, by place
+	pcUpper map[uint32]*upper   // PCREL_HI20 of addresses that are not text, by place
+	pcLower map[uint32][]uint32 // places of PCREL_LO12, by the place of their HI20
+	steps   int                 // left for search
+}
+
+// An upper is the relocation of an instruction that makes the upper 20 bits of an address.
+type upper struct {
+	place  uint32
+	symbol uint32
+	target uint32
+	lows   []lower // those that use it
+}
+
+// A lower is the relocation of an instruction that adds the lower 12 bits of an address.
+type lower struct {
+	place  uint32
+	symbol uint32
+	target uint32
+}
+
+func (m *mover) move() error {
+	m.upper, m.lower = map[uint32]*upper{}, map[uint32]lower{}
+	m.pcUpper, m.pcLower = map[uint32]*upper{}, map[uint32][]uint32{}
+	m.steps = maxSteps
+	var seen bool
+	for _, s := range m.file.Sections {
+		if s.Type != elf.SHT_RELA || int(s.Info) >= len(m.file.Sections) {
+			continue
+		}
+		place := m.file.Sections[s.Info]
+		if place.Flags&elf.SHF_ALLOC == 0 || !m.loaded(place) {
+			continue // debug information and strings for the host: not in the image
+		}
+		inText := m.holds(place)
+		seen = seen || inText
+		rela, err := s.Data()
+		if err != nil {
+			return refuse(ErrNotELF, "relocations %s: %v", s.Name, err)
+		}
+		if err := m.read(rela, inText); err != nil {
+			return err
+		}
+	}
+	if !seen {
+		return refuse(ErrNoRelocations, "none for the text: use the file as tt-metal wrote it, not stripped")
+	}
+	if err := m.pair(); err != nil {
+		return err
+	}
+	for _, place := range slices.Sorted(maps.Keys(m.upper)) {
+		if err := m.rewrite(m.upper[place], opLUI, opAUIPC); err != nil {
+			return err
+		}
+	}
+	for _, place := range slices.Sorted(maps.Keys(m.pcUpper)) {
+		u := m.pcUpper[place]
+		for _, l := range m.pcLower[place] {
+			u.lows = append(u.lows, lower{place: l, symbol: u.symbol, target: u.target})
+		}
+		if err := m.rewrite(u, opAUIPC, opLUI); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loaded reports whether a section is part of a segment that is copied to the core.
+func (m *mover) loaded(s *elf.Section) bool {
+	for _, p := range m.file.Progs {
+		if p.Type == elf.PT_LOAD && p.Vaddr <= s.Addr && s.Addr+s.Size <= p.Vaddr+p.Memsz {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether a section is part of the text. One without bytes at its end is: tt-metal's linker script puts the
+// symbol of the initial data's place there.
+func (m *mover) holds(s *elf.Section) bool {
+	return s.Flags&elf.SHF_ALLOC != 0 && m.text.start <= s.Addr && s.Addr+s.Size <= m.text.end
+}
+
+// isText reports whether a symbol moves with the text.
+func (m *mover) isText(s elf.Symbol) bool {
+	return s.Section != elf.SHN_UNDEF && int(s.Section) < len(m.file.Sections) && m.holds(m.file.Sections[s.Section])
+}
+
+// read sorts the relocations of one section, and refuses those that can't be right wherever the text is placed.
+func (m *mover) read(rela []byte, inText bool) error {
+	differences := map[uint32]int{} // by place: addresses of text that are added less those that are subtracted
+	for ; len(rela) >= 12; rela = rela[12:] {
+		offset := binary.LittleEndian.Uint32(rela)
+		info := binary.LittleEndian.Uint32(rela[4:])
+		addend := binary.LittleEndian.Uint32(rela[8:])
+		var symbol elf.Symbol
+		index := info >> 8
+		if index != 0 {
+			if int64(index) > int64(len(m.symbols)) {
+				return refuse(ErrNotELF, "relocation at %#x names symbol %d of %d", offset, index, len(m.symbols))
+			}
+			symbol = m.symbols[index-1]
+		}
+		toText := m.isText(symbol)
+		target := uint32(symbol.Value) + addend
+		t := elf.R_RISCV(info & 0xFF)
+		switch t {
+		case elf.R_RISCV_NONE, elf.R_RISCV_RELAX, elf.R_RISCV_ALIGN:
+			continue
+		}
+		bad := func(why string) error {
+			return &RelocationError{Offset: offset, Type: uint32(t), Symbol: nameOf(m.file, symbol), Why: why}
+		}
+		if inText && (offset%4 != 0 || !m.text.contains(uint64(offset))) {
+			return bad("outside of the text or between instructions")
+		}
+		switch t {
+		case elf.R_RISCV_ADD8, elf.R_RISCV_ADD16, elf.R_RISCV_ADD32, elf.R_RISCV_ADD64, elf.R_RISCV_SET6, elf.R_RISCV_SET8, elf.R_RISCV_SET16, elf.R_RISCV_SET32:
+			if toText {
+				differences[offset]++
+			}
+		case elf.R_RISCV_SUB6, elf.R_RISCV_SUB8, elf.R_RISCV_SUB16, elf.R_RISCV_SUB32, elf.R_RISCV_SUB64:
+			if toText {
+				differences[offset]--
+			}
+		case elf.R_RISCV_32, elf.R_RISCV_64:
+			if toText {
+				return bad("stored address of text, which may be placed anywhere: tt-metal's loader refuses it too; avoid tables of functions, virtual functions and static constructors")
+			}
+		case elf.R_RISCV_BRANCH, elf.R_RISCV_JAL, elf.R_RISCV_CALL, elf.R_RISCV_CALL_PLT:
+			if inText != toText {
+				return bad("jump out of the text, whose distance depends on where the text is placed")
+			}
+		case elf.R_RISCV_32_PCREL:
+			if inText != toText {
+				return bad("distance between text and data, which is known only when the kernel is placed")
+			}
+		case elf.R_RISCV_HI20, elf.R_RISCV_LO12_I, elf.R_RISCV_LO12_S:
+			switch {
+			case !toText:
+			case !inText:
+				return bad("instruction in data that makes an address of text")
+			case t == elf.R_RISCV_HI20:
+				m.upper[offset] = &upper{place: offset, symbol: index, target: target}
+			default:
+				m.lower[offset] = lower{place: offset, symbol: index, target: target}
+			}
+		case elf.R_RISCV_PCREL_HI20:
+			switch {
+			case inText == toText:
+			case !inText:
+				return bad("instruction in data that makes an address of text")
+			default:
+				m.pcUpper[offset] = &upper{place: offset, symbol: index, target: target}
+			}
+		case elf.R_RISCV_PCREL_LO12_I, elf.R_RISCV_PCREL_LO12_S:
+			at := target
+			if index == 0 {
+				at += offset // as tt-metal's loader writes it into the .xip.elf files beside the kernels
+			}
+			if inText {
+				m.pcLower[at] = append(m.pcLower[at], offset)
+			}
+		default:
+			// The linker has numbers of its own, which change with its version, for instructions that it made relative to gp or
+			// to zero. Those do not depend on where the text is.
+			own := t == 47 || t == 48 || t >= 60
+			if !own || toText || !inText || !relativeToFixed(m.word(offset)) {
+				return bad("a kind that kernels don't use: link with the script and options of tt-metal")
+			}
+		}
+	}
+	for _, offset := range slices.Sorted(maps.Keys(differences)) {
+		if differences[offset] != 0 {
+			return &RelocationError{Offset: offset, Type: uint32(elf.R_RISCV_ADD32), Why: "distance between text and something else, which is known only when the kernel is placed"}
+		}
+	}
+	return nil
+}

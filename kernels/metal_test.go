@@ -1,0 +1,313 @@
+package kernels
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Where the firmware of goodMetal ends.
+const (
+	metalText  = 0x49F0
+	metalLocal = localRAM + 0x830
+)
+
+// Symbols of goodMetal, by index in relocations.
+const (
+	symLabel = iota + 1 // text, at byte 24
+	symVariable
+	symDataImage // end of text
+	symTextEnd
+	symLocalEnd
+	symFirst = symLocalEnd + 2 // the firmware's variables, after gp
+)
+
+func lui(rd, value uint32) uint32   { return (value+0x800)&^0xFFF | rd<<7 | opLUI }
+func auipc(rd, value uint32) uint32 { return (value+0x800)&^0xFFF | rd<<7 | opAUIPC }
+func addi(rd, rs, value uint32) uint32 {
+	return value<<20 | rs<<15 | rd<<7 | opImm
+}
+func lw(rd, rs, value uint32) uint32 { return value<<20 | rs<<15 | 2<<12 | rd<<7 | opLoad }
+func sw(value, rs, offset uint32) uint32 {
+	return offset>>5&0x7F<<25 | value<<20 | rs<<15 | 2<<12 | offset&0x1F<<7 | opStore
+}
+
+const (
+	nop = 0x00000013
+	ret = 0x00008067
+)
+
+func words(ws ...uint32) []byte {
+	var b []byte
+	for _, w := range ws {
+		b = binary.LittleEndian.AppendUint32(b, w)
+	}
+	return b
+}
+
+// goodMetal is a kernel as tt-metal links it, with some text and relocations: 8 bytes of data, 4 of zeroed data, three variables
+// of the firmware.
+func goodMetal(text []byte, rela ...elf.Rela32) testFile {
+	end := uint32(metalText + len(text))
+	weak := func(addr, size uint32) elf.Sym32 {
+		return elf.Sym32{Value: addr, Size: size, Info: uint8(elf.STB_WEAK)<<4 | uint8(elf.STT_OBJECT), Shndx: secABS}
+	}
+	return testFile{
+		entry: metalText,
+		segments: []testSegment{
+			{flags: elf.PF_R | elf.PF_X, vaddr: metalText, paddr: metalText, bytes: text},
+			{flags: elf.PF_R | elf.PF_W, vaddr: metalLocal, paddr: end, bytes: []byte("initial."), memory: 12},
+		},
+		symbols: []elf.Sym32{
+			{Value: metalText + 24, Shndx: secText},
+			{Value: metalLocal, Shndx: secData},
+			{Value: end, Shndx: secText},
+			{Value: metalText, Shndx: secABS},
+			{Value: metalLocal, Shndx: secABS},
+			{Value: localRAM + 0x7F0, Shndx: secABS},
+			weak(localRAM+0x464, 440),
+			weak(localRAM+0x448, 28),
+			weak(localRAM+0x48, 1024),
+		},
+		names: []string{"label", "variable", "__kernel_data_lma", "__fw_export_text_end", "__fw_export_ldm_end", "__global_pointer$",
+			"l1_bank_to_noc_xy", "dram_bank_to_noc_xy", "cb_interface"},
+		rela: rela,
+	}
+}
+
+// simple is text that makes the address of its label, and its relocations.
+func simple() ([]byte, []elf.Rela32) {
+	label := uint32(metalText + 24)
+	return words(nop, lui(15, label), nop, addi(14, 15, label), ret, nop, nop, nop),
+		[]elf.Rela32{
+			reloc(metalText+4, elf.R_RISCV_HI20, symLabel, 0), reloc(metalText+4, elf.R_RISCV_RELAX, 0, 0),
+			reloc(metalText+12, elf.R_RISCV_LO12_I, symLabel, 0), reloc(metalText+12, elf.R_RISCV_RELAX, 0, 0),
+		}
+}
+
+func TestLoadMetal(t *testing.T) {
+	text, rela := simple()
+	im, err := LoadMetal(goodMetal(text, rela...).build())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Image{
+		Text:     append(words(nop, auipc(15, 20), nop, addi(14, 15, 20), ret, nop, nop, nop), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...),
+		DataSize: 8, BSSSize: 4,
+		Metal: &MetalKernel{
+			LinkedAt: metalText, FirmwareEnd: metalText, LocalStart: metalLocal, GlobalPointer: localRAM + 0x7F0,
+			Variables: []MetalVariable{
+				{"cb_interface", localRAM + 0x48, 1024}, {"dram_bank_to_noc_xy", localRAM + 0x448, 28}, {"l1_bank_to_noc_xy", localRAM + 0x464, 440},
+			},
+			DRAMBanks: 7, L1Banks: 110,
+		},
+	}
+	if diff := cmp.Diff(want, im); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Wormhole's NCRISC runs kernels where they were linked.
+func TestLoadMetalInstructionRAM(t *testing.T) {
+	text, _ := simple()
+	f := goodMetal(text, reloc(ncriscIRAM+4, elf.R_RISCV_HI20, symLabel, 0))
+	f.entry = ncriscIRAM
+	f.segments[0].vaddr, f.segments[0].paddr = ncriscIRAM, ncriscIRAM
+	f.segments[1].paddr = ncriscIRAM + uint32(len(text))
+	im, err := LoadMetal(f.build())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(im.Text, text) || !im.Metal.IRAM || !im.Metal.NCRISC || im.Metal.FirmwareEnd != metalText {
+		t.Errorf("%x, %+v", im.Text, im.Metal)
+	}
+	if err := im.Fits(chip.Wormhole, chip.NCRISC); err != nil {
+		t.Error(err)
+	}
+	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0} {
+		if err := im.Fits(chip.Wormhole, p); !errors.Is(err, ErrMachine) {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+	if err := im.Fits(chip.Blackhole, chip.NCRISC); !errors.Is(err, ErrMachine) {
+		t.Error(err)
+	}
+}
+
+// Each text makes addresses in a way that compilers do; run at another place, each makes the same addresses, moved.
+func TestLoadMetalPairs(t *testing.T) {
+	const at = metalText
+	label := uint32(at + 24)
+	hi := func(off uint32, addend int32) elf.Rela32 { return reloc(at+off, elf.R_RISCV_HI20, symLabel, addend) }
+	lo := func(off uint32, addend int32) elf.Rela32 {
+		return reloc(at+off, elf.R_RISCV_LO12_I, symLabel, addend)
+	}
+	jump := func(distance uint32) uint32 { // of a few instructions forward
+		return distance&0x7FE<<20 | opJAL
+	}
+	tests := []struct {
+		name string
+		text []byte
+		rela []elf.Rela32
+		want []byte
+	}{
+		{"two loads by one upper half",
+			words(lui(15, label), lw(10, 15, label), lw(11, 15, label+4), ret), []elf.Rela32{hi(0, 0), lo(4, 0), lo(8, 4)},
+			words(auipc(15, 24), lw(10, 15, 24), lw(11, 15, 28), ret)},
+		{"a store",
+			words(lui(15, label), nop, nop, sw(11, 15, label+8&0xFFF), ret), []elf.Rela32{hi(0, 8), reloc(at+12, elf.R_RISCV_LO12_S, symLabel, 8)},
+			words(auipc(15, 32), nop, nop, sw(11, 15, 32), ret)},
+		{"pairs that cross",
+			words(lui(15, label), lui(14, label+0x1000), addi(15, 15, label), addi(14, 14, label+0x1000), ret), []elf.Rela32{hi(0, 0), hi(4, 0x1000), lo(8, 0), lo(12, 0x1000)},
+			words(auipc(15, 24), auipc(14, 0x1014), addi(15, 15, 24), addi(14, 14, 0x1014), ret)},
+		{"pairs inside one another in one register's order",
+			words(lui(15, label), lui(14, label), addi(14, 14, label), addi(15, 15, label), ret), []elf.Rela32{hi(0, 0), hi(4, 0), lo(8, 0), lo(12, 0)},
+			words(auipc(15, 24), auipc(14, 20), addi(14, 14, 20), addi(15, 15, 24), ret)},
+		{"upper half after its lower half in the text",
+			// 0: j 16; 4: addi; 8: ret; 16: lui; 20: j 4
+			words(jump(16), addi(15, 15, label), ret, nop, lui(15, label), 0xFF1FF06F, ret), []elf.Rela32{hi(16, 0), lo(4, 0)},
+			words(jump(16), addi(15, 15, 8), ret, nop, auipc(15, 8), 0xFF1FF06F, ret)},
+		{"another pair between the halves",
+			words(lui(15, label), jump(12), lui(15, label), addi(15, 15, label), addi(14, 15, label), ret), []elf.Rela32{hi(0, 0), hi(8, 0), lo(12, 0), lo(16, 0)},
+			words(auipc(15, 24), jump(12), auipc(15, 16), addi(15, 15, 16), addi(14, 15, 24), ret)},
+		{"beyond a jump table",
+			words(lui(15, label), 14<<15|opJALR, nop, addi(15, 15, label), ret), []elf.Rela32{hi(0, 0), lo(12, 0)},
+			words(auipc(15, 24), 14<<15|opJALR, nop, addi(15, 15, 24), ret)},
+		{"saved across a call",
+			words(lui(8, label), 0x008000EF, ret, addi(10, 8, label), ret), []elf.Rela32{hi(0, 0), lo(12, 0)},
+			words(auipc(8, 24), 0x008000EF, ret, addi(10, 8, 24), ret)},
+		{"an address of data from the program counter",
+			words(nop, 0x0000_0797, addi(15, 15, 0), ret), []elf.Rela32{reloc(at+4, elf.R_RISCV_PCREL_HI20, symVariable, 4), reloc(at+8, elf.R_RISCV_PCREL_LO12_I, symLabel, -20)},
+			words(nop, lui(15, metalLocal+4), addi(15, 15, metalLocal+4&0xFFF), ret)},
+		{"a distance within the text",
+			words(0x0000_0797, addi(15, 15, 24), ret), []elf.Rela32{reloc(at, elf.R_RISCV_PCREL_HI20, symLabel, 0), reloc(at+4, elf.R_RISCV_PCREL_LO12_I, symLabel, -24)},
+			words(0x0000_0797, addi(15, 15, 24), ret)},
+		{"an address of data",
+			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret), []elf.Rela32{reloc(at, elf.R_RISCV_HI20, symVariable, 0), reloc(at+4, elf.R_RISCV_LO12_I, symVariable, 0)},
+			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret)},
+		{"relative to gp, with a number of the linker's own",
+			words(lw(15, 3, 0x40), ret), []elf.Rela32{reloc(at, 68, symVariable, 0)},
+			words(lw(15, 3, 0x40), ret)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := append(tt.text, bytes.Repeat(words(nop), 16-len(tt.text)/4)...)
+			im, err := LoadMetal(goodMetal(text, tt.rela...).build())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, im.Text[:len(tt.want)]); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// Each rule has a file that breaks only it, and each refusal says what to do.
+func TestLoadMetalRefuses(t *testing.T) {
+	const at = metalText
+	label := uint32(at + 24)
+	code := func(text []byte, rela ...elf.Rela32) func(*testFile) {
+		return func(f *testFile) { *f = goodMetal(append(text, bytes.Repeat(words(nop), 16-len(text)/4)...), rela...) }
+	}
+	tests := []struct {
+		name   string
+		breaks func(*testFile)
+		want   error
+		text   string
+	}{
+		{"our own kernel", func(f *testFile) { *f = good() }, ErrNotMetal, "use Load"},
+		{"base firmware", func(f *testFile) { f.names[0], f.symbols[0].Shndx = "__stack_top", secABS }, ErrNotMetal, "base firmware"},
+		{"no end of the firmware's data", func(f *testFile) { f.names[symLocalEnd-1] = "other" }, ErrNotMetal, "__fw_export_ldm_end"},
+		{"no variables", func(f *testFile) { f.symbols, f.names = f.symbols[:symFirst-1], f.names[:symFirst-1] }, ErrNotMetal, "just-symbols"},
+		{"text elsewhere", func(f *testFile) { f.symbols[symTextEnd-1].Value += 16 }, ErrAddress, "__fw_export_text_end"},
+		{"data in the firmware's", func(f *testFile) { f.symbols[symLocalEnd-1].Value += 16 }, ErrAddress, "firmware's data ends"},
+		{"firmware's data nowhere", func(f *testFile) { f.symbols[symLocalEnd-1].Value = 16 }, ErrAddress, "outside of local RAM"},
+		{"half an instruction", func(f *testFile) {
+			f.segments[0].bytes = append(f.segments[0].bytes, 1)
+			f.segments[1].paddr += 1
+		}, ErrAddress, "not in words"},
+		{"too much for instruction RAM", func(f *testFile) {
+			f.segments[0].bytes = make([]byte, 0x4004)
+			f.entry, f.segments[0].vaddr, f.segments[0].paddr, f.segments[1].paddr = ncriscIRAM, ncriscIRAM, ncriscIRAM, ncriscIRAM+0x4004
+		}, ErrTooLarge, "instruction RAM"},
+		{"text in registers", func(f *testFile) { f.entry, f.segments[0].vaddr = 0xFFB20000, 0xFFB20000 }, ErrAddress, "neither in L1"},
+		{"no relocations", func(f *testFile) { f.noRela = true }, ErrNoRelocations, "stripped"},
+		{"stored address of text", func(f *testFile) {
+			f.rela, f.relaInfo = []elf.Rela32{reloc(metalLocal, elf.R_RISCV_32, symLabel, 0)}, secData
+		}, ErrRelocation, "tables of functions"},
+		{"difference of text and data", func(f *testFile) {
+			f.rela = append(f.rela, reloc(at, elf.R_RISCV_ADD32, symLabel, 0), reloc(at, elf.R_RISCV_SUB32, symVariable, 0))
+		}, ErrRelocation, "distance"},
+		{"call of firmware", func(f *testFile) { f.rela = append(f.rela, reloc(at, elf.R_RISCV_CALL_PLT, symTextEnd, 0)) }, ErrRelocation, "jump out"},
+		{"relocation between instructions", func(f *testFile) { f.rela = append(f.rela, reloc(at+2, elf.R_RISCV_HI20, symLabel, 0)) }, ErrRelocation, "between instructions"},
+		{"relocation outside", func(f *testFile) { f.rela = append(f.rela, reloc(0, elf.R_RISCV_HI20, symLabel, 0)) }, ErrRelocation, "outside"},
+		{"symbol that isn't there", func(f *testFile) { f.rela = append(f.rela, reloc(at, elf.R_RISCV_HI20, 99, 0)) }, ErrNotELF, "symbol 99"},
+		{"thread-local", func(f *testFile) { f.rela = append(f.rela, reloc(at, elf.R_RISCV_TPREL_HI20, symVariable, 0)) }, ErrRelocation, "options of tt-metal"},
+		{"upper half in another instruction", code(words(nop, addi(15, 15, label), ret), reloc(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "not an instruction"},
+		{"upper half alone", code(words(lui(15, label), ret), reloc(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "without a lower half"},
+		{"upper half in arithmetic", code(words(lui(15, label), addi(14, 15, 0), addi(15, 15, label), ret),
+			reloc(at, elf.R_RISCV_HI20, symLabel, 0), reloc(at+8, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "used alone"},
+		{"lower half alone", code(words(addi(15, 15, label), ret), reloc(at, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "without its upper half"},
+		{"two upper halves for one lower half", code(words(0x00050663, lui(15, label), 0x0080006F, lui(15, label), addi(15, 15, label), ret),
+			reloc(at+4, elf.R_RISCV_HI20, symLabel, 0), reloc(at+12, elf.R_RISCV_HI20, symLabel, 0), reloc(at+16, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "crossjumping"},
+		{"addresses too far apart", code(words(lui(15, label), lw(14, 15, (label+0xD00)&0xFFF), lw(15, 15, (label-0x200)&0xFFF), ret),
+			reloc(at, elf.R_RISCV_HI20, symLabel, 0), reloc(at+4, elf.R_RISCV_LO12_I, symLabel, 0xD00), reloc(at+8, elf.R_RISCV_LO12_I, symLabel, -0x200)), ErrRelocation, "too far apart"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text, rela := simple()
+			f := goodMetal(text, rela...)
+			tt.breaks(&f)
+			im, err := LoadMetal(f.build())
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("got %v, %v; want %v", im, err, tt.want)
+			}
+			if !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%v: does not say %q", err, tt.text)
+			}
+		})
+	}
+	t.Run("truncated", func(t *testing.T) {
+		text, rela := simple()
+		file := goodMetal(text, rela...).build()
+		for n := range file {
+			if im, err := LoadMetal(file[:n]); err == nil {
+				t.Fatalf("the first %d of %d bytes: %v", n, len(file), im)
+			}
+		}
+	})
+}
+
+// FuzzLoadMetal: any bytes give an image that keeps LoadMetal's promises, or an error that wraps one of its sentinels.
+func FuzzLoadMetal(f *testing.F) {
+	text, rela := simple()
+	f.Add(goodMetal(text, rela...).build())
+	f.Add(good().build())
+	sentinels := []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge, ErrLocalRAM, ErrNotMetal}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		im, err := LoadMetal(file)
+		if err == nil {
+			if len(im.Text) == 0 || len(im.Text)%16 != 0 || len(im.Text) > maxImage+15 || im.Metal == nil {
+				t.Errorf("image of %d bytes, %+v", len(im.Text), im.Metal)
+			}
+			if im.DataSize+im.BSSSize > localRAMEnd-localRAM {
+				t.Errorf("%d+%d bytes of local RAM", im.DataSize, im.BSSSize)
+			}
+			return
+		}
+		for _, s := range sentinels {
+			if errors.Is(err, s) {
+				return
+			}
+		}
+		t.Errorf("no sentinel: %v", err)
+	})
+}
