@@ -163,7 +163,7 @@ func link(parts []*Prepared) error {
 		b := cq.NewBuilder(d.layout(), nil)
 		for _, peer := range d.queues {
 			if peer != p.Queue && slices.ContainsFunc(parts, func(o *Prepared) bool { return o.Queue == peer }) {
-				at := b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: d.ctl.lastEvent[peer.id]})
+				at := b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: d.ctl.LastEvent[peer.id]})
 				peers[i] = append(peers[i], peerWait{peer: peer, at: at + cq.AtWaitCount})
 			}
 		}

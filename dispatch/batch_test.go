@@ -157,7 +157,7 @@ func TestBatchLinksQueuesOfADevice(t *testing.T) {
 				t.Errorf("submission %d: queue %d waits for event %d of the other, want %d", i, id, v, want)
 			}
 			e, err := firstDispatch(q, b.parts[id].Bytes)
-			if w, ok := e.(cq.Wait); err != nil || !ok || w.Addr != d.ctl.lastEvent[1-id] {
+			if w, ok := e.(cq.Wait); err != nil || !ok || w.Addr != d.ctl.LastEvent[1-id] {
 				t.Errorf("queue %d begins with %v, %v: want a wait for the events of the other", id, e, err)
 			}
 		}

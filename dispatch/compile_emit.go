@@ -68,7 +68,7 @@ func (c *compiler) args(proc chip.Processor) {
 		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
 	})
 	slot := int(align16(size))
-	per := max(1, min(maxCommandBytes/(slot+4), 1000))
+	per := max(1, min(maxCommandBytes/(slot+4), int(c.d.ctl.PackedCores)))
 	for chunk := range slices.Chunk(list, per) {
 		w := cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: offsetConfig, Size: uint16(size), Addr: c.lay.args[proc]}
 		for _, a := range chunk {
@@ -228,7 +228,7 @@ func (c *compiler) binaries() {
 func (c *compiler) launch() {
 	l := &c.d.worker.Launch
 	size := c.d.worker.L1.LaunchSize
-	per := min(maxCommandBytes/int(size+8), 400)
+	per := min(maxCommandBytes/int(size+8), int(c.d.ctl.PackedCores)/2)
 	var rects []cq.Rect
 	var data []byte
 	var of []*group // of each rectangle

@@ -50,6 +50,8 @@ const (
 
 // Device is a chip whose Tensix cores run the base firmware and some of them the command queues.
 type Device struct {
+	queuePlan
+
 	opened   time.Time // orders devices, with tie
 	tie      uint64    // random
 	kd       *kmd.Device
@@ -61,7 +63,6 @@ type Device struct {
 	opts     Options
 	grid     chip.Range // cores that programs may use
 	l1Banks  []chip.XY  // virtual coordinates of the workers, by L1 bank
-	ctl      controlBlock
 	sysmem   *kmd.HostMemory
 	queues   []*Queue
 	sets     []*workers // of the queues
@@ -108,7 +109,6 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
 	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed()}
-	d.ctl = newControlBlock(d.queue)
 	if u := kd.Uplink(); u != nil {
 		d.up = &uplink{Uplink: u, d: d}
 	}
@@ -131,12 +131,13 @@ func (d *Device) start(ctx context.Context) error {
 	if d.sets, err = d.workerSets(); err != nil {
 		return fmt.Errorf("dispatch: start: %w", err)
 	}
+	d.planQueues()
 	if err := d.bringUp(ctx); err != nil {
 		return err
 	}
 	d.eventXYs = d.dispatchXYs()
-	if d.sysmem, err = d.hostSide().PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
-		return fmt.Errorf("dispatch: start: memory of the command queues: %w", err)
+	if err := d.pinQueueMemory(); err != nil {
+		return fmt.Errorf("dispatch: start: %w", err)
 	}
 	if err := d.startLink(); err != nil {
 		return err
@@ -198,11 +199,15 @@ func programGrid(ch *chip.Chip) chip.Range {
 
 // queueCores returns the prefetch core and the dispatch core of a queue.
 func (d *Device) queueCores(id int) (prefetch, dispatch chip.Core) {
-	w, h := d.ch.Grid()
-	if d.ch.Arch() == chip.Wormhole {
-		return chip.Core{X: 2 * id, Y: h - 1}, chip.Core{X: 2*id + 1, Y: h - 1}
+	return d.cores[id][0], d.cores[id][1]
+}
+
+// pinQueueMemory pins the host memory of all queues.
+func (d *Device) pinQueueMemory() (err error) {
+	if d.sysmem, err = d.hostSide().PinHostMemory(d.memory); err != nil {
+		return fmt.Errorf("memory of the command queues: %w", err)
 	}
-	return chip.Core{X: w - 1, Y: 2 * id}, chip.Core{X: w - 1, Y: 2*id + 1}
+	return nil
 }
 
 // tensixRange is the whole logical Tensix grid.

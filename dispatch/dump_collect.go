@@ -148,14 +148,14 @@ func (q *Queue) dumpHostLocked(dump *Dump, out *QueueDump) {
 func (q *Queue) dumpDevice(dump *Dump, out *QueueDump) {
 	d, l1, ctl := q.d, &q.d.queue.L1, &q.d.ctl
 	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
-	configSize := min(l1.KernelConfigSize, ctl.fetchQueue-l1.KernelConfig)
-	pre := d.dumpRegion(dump, RegionControl, q.tiles.prefetch, l1.Unreserved, ctl.cmdData-l1.Unreserved)
-	core := d.dumpRegion(dump, RegionControl, q.tiles.dispatch, l1.Unreserved, ctl.fetchQueue-l1.Unreserved)
+	configSize := min(l1.KernelConfigSize, ctl.FetchQueue-l1.KernelConfig)
+	pre := d.dumpRegion(dump, RegionControl, q.tiles.prefetch, l1.Unreserved, ctl.Commands-l1.Unreserved)
+	core := d.dumpRegion(dump, RegionControl, q.tiles.dispatch, l1.Unreserved, ctl.FetchQueue-l1.Unreserved)
 	preConfig := d.dumpRegion(dump, RegionKernelConfig, q.tiles.prefetch, l1.KernelConfig, configSize)
 	coreConfig := d.dumpRegion(dump, RegionKernelConfig, q.tiles.dispatch, l1.KernelConfig, configSize)
-	d.dumpRegion(dump, RegionCommandData, q.tiles.prefetch, ctl.cmdData, cmdDataSize)
-	d.dumpRegion(dump, RegionDispatchRing, q.tiles.dispatch, dispatchRing, dispatchPages*pageSize)
-	d.dumpRegion(dump, RegionSubordinateRing, q.tiles.dispatch, subordinateRing, subordinatePages*subordinatePageSize)
+	d.dumpRegion(dump, RegionCommandData, q.tiles.prefetch, ctl.Commands, ctl.CommandsSize)
+	d.dumpRegion(dump, RegionDispatchRing, q.tiles.dispatch, ctl.DispatchRing, ctl.DispatchPages*ctl.DispatchPageSize)
+	d.dumpRegion(dump, RegionSubordinateRing, q.tiles.dispatch, ctl.SubordinateRing, ctl.SubordinatePages*ctl.SubordinatePageSize)
 	if pre == nil || core == nil || preConfig == nil || coreConfig == nil {
 		return
 	}
@@ -167,22 +167,22 @@ func (q *Queue) dumpDevice(dump *Dump, out *QueueDump) {
 		Read:               true,
 		PrefetchReset:      d.register(q.tiles.prefetch, d.pr.SoftReset),
 		DispatchReset:      d.register(q.tiles.dispatch, d.pr.SoftReset),
-		FetchRead:          control(pre, ctl.fetchRead),
-		IssueRead:          control(pre, ctl.pcieRead),
-		DispatchCredits:    sem(preConfig, semDispatchCredits),
-		SubordinateCredits: sem(preConfig, semSubordinateCredits),
-		Syncs:              sem(preConfig, semSync),
-		DispatchPages:      sem(coreConfig, semDispatchRing),
-		SubordinatePages:   sem(coreConfig, semSubordinateRing),
-		CompletionWr:       control(core, ctl.completionWr),
-		CompletionRd:       control(core, ctl.completionRd),
+		FetchRead:          control(pre, ctl.FetchRead),
+		IssueRead:          control(pre, ctl.IssueRead),
+		DispatchCredits:    sem(preConfig, ctl.DispatchCredits),
+		SubordinateCredits: sem(preConfig, ctl.SubordinateCredits),
+		Syncs:              sem(preConfig, ctl.Sync),
+		DispatchPages:      sem(coreConfig, ctl.DispatchPublished),
+		SubordinatePages:   sem(coreConfig, ctl.SubordinatePublished),
+		CompletionWr:       control(core, ctl.CompletionWrite),
+		CompletionRd:       control(core, ctl.CompletionRead),
 		FirstStream:        d.pr.Stream.FirstDispatch,
 	}
-	for _, a := range ctl.lastEvent {
+	for _, a := range ctl.LastEvent {
 		r.LastEvents = append(r.LastEvents, control(core, a))
 	}
 	for i := range uint32(maxSubDevices) {
-		r.GoSyncs = append(r.GoSyncs, control(core, ctl.syncSemaphore+16*i))
+		r.GoSyncs = append(r.GoSyncs, control(core, ctl.SyncWords+16*i))
 	}
 	for i := range maxSubDevices {
 		r.Streams = append(r.Streams, d.register(q.tiles.dispatch, d.pr.Stream.Reg(r.FirstStream+i, chip.SpaceAvailable)))

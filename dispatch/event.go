@@ -210,7 +210,7 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 	b.WritePacked(cq.WritePacked{
-		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.lastEvent[q.id], Cores: q.d.eventXYs,
+		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.LastEvent[q.id], Cores: q.d.eventXYs,
 		NoStride: true, Data: payload,
 	})
 }
@@ -254,7 +254,7 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err erro
 		return nil
 	}
 	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.lastEvent[r.q.id], Count: uint32(r.done.event)})
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.LastEvent[r.q.id], Count: uint32(r.done.event)})
 	cmds, err := b.Finish()
 	if err != nil {
 		return fmt.Errorf("dispatch: queue %d: wait for event: %w", q.id, err)

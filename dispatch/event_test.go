@@ -18,7 +18,7 @@ func TestEventRecords(t *testing.T) {
 			// No id is reached before the first recording, wherever ids begin.
 			for id := range 2 {
 				words := make([]byte, 0x20)
-				if err := d.read(d.Queue(id).tiles.dispatch, d.ctl.lastEvent[0], words); err != nil {
+				if err := d.read(d.Queue(id).tiles.dispatch, d.ctl.LastEvent[0], words); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff([]uint32{0x2A, 0, 0, 0, 0x2A, 0, 0, 0}, wordsOf(words)); diff != "" {

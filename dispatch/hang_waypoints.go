@@ -111,7 +111,7 @@ func awaitedWord(addr uint32) string {
 		ctl := newControlBlock(abi.Own(arch))
 		for id := range maxQueues {
 			switch addr {
-			case ctl.lastEvent[id]:
+			case ctl.LastEvent[id]:
 				return fmt.Sprintf("an event of queue %d", id)
 			case ctl.edgeWord[id]:
 				return fmt.Sprintf("queue %d's part of a trace", id)

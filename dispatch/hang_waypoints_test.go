@@ -15,8 +15,8 @@ func TestExplainWaitsForOtherQueues(t *testing.T) {
 			addr uint32
 			want string
 		}{
-			{ctl.lastEvent[0], "waits for an event of queue 0, the word is at "},
-			{ctl.lastEvent[1], "waits for an event of queue 1, the word is at "},
+			{ctl.LastEvent[0], "waits for an event of queue 0, the word is at "},
+			{ctl.LastEvent[1], "waits for an event of queue 1, the word is at "},
 			{ctl.edgeWord[1], "waits for queue 1's part of a trace, the word is at "},
 			{0x100000, "waits for a word of its L1 to reach a value, the word is at "},
 		} {

@@ -20,46 +20,49 @@ const (
 	subordinateRing     = dispatchRing + dispatchPages*pageSize
 	maxQueues           = 2
 	maxSubDevices       = 8
+	maxPackedCores      = 800 // of one WRITE_PACKED, and twice the most rectangles
 )
 
-// controlBlock holds the L1 addresses of the words that host, prefetcher and dispatcher share. The block starts where
-// L1 is free for buffers, on the prefetch core and on the dispatch core alike. Source: tt-metal
-// command_queue_common.cpp and dispatch_mem_map.cpp.
+// controlBlock is where the parts of a command queue lie, and what its kernels count on. What differs between the queues of a
+// device is that of queue 0.
 type controlBlock struct {
-	fetchRead     uint32            // prefetch core: address of the prefetch queue entry that was taken last
-	pcieRead      uint32            // prefetch core: where in sysmem it reads next
-	completionWr  uint32            // dispatch core
-	completionRd  uint32            // dispatch core: the host's pointer
-	lastEvent     [maxQueues]uint32 // dispatch core: last event seen of each queue
-	syncSemaphore uint32            // dispatch core: eight words, 16 bytes apart
-	edgeWord      [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
-	forwarded     uint32            // dispatch core: commands forwarded to the subordinate, forwardedSize bytes; not in tt-metal
-	fetchQueue    uint32            // prefetch core
-	cmdData       uint32
-	scratch       uint32
+	abi.Queue
+	edgeWord  [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
+	forwarded uint32            // dispatch core: commands forwarded to the subordinate, forwardedSize bytes; not in tt-metal
 }
 
+// newControlBlock returns the block of this runtime's own kernels. Its words begin where L1 is free for buffers, on the prefetch
+// core and on the dispatch core alike. Source: tt-metal command_queue_common.cpp and dispatch_mem_map.cpp.
 func newControlBlock(l *abi.Layout) controlBlock {
 	base := l.L1.Unreserved
 	align := l.Arch.Params().Align.PCIe()
 	up := func(a uint32) uint32 { return (a + align - 1) &^ (align - 1) }
-	c := controlBlock{
-		fetchRead: base, pcieRead: base + 4,
-		completionWr: base + 0x10, completionRd: base + 0x20,
-		lastEvent:     [maxQueues]uint32{base + 0x30, base + 0x40},
-		syncSemaphore: base + 0x50,
+	c := controlBlock{Queue: abi.Queue{
+		FetchRead: base, IssueRead: base + 4,
+		CompletionWrite: base + 0x10, CompletionRead: base + 0x20,
+		LastEvent: [maxQueues]uint32{base + 0x30, base + 0x40},
+		SyncWords: base + 0x50,
 		// 0xD0 and 0x150 are the fabric words of split queues.
-		fetchQueue: up(base + 0x160),
-	}
+		FetchQueue: up(base + 0x160), FetchQueueSize: fetchEntries * fetchEntryBytes, FetchEntry: fetchEntryBytes,
+		CommandsSize: cmdDataSize, ScratchSize: scratchSize, BinaryRingSize: binaryRingSize,
+		DispatchCredits: 0, SubordinateCredits: 1, Sync: 2,
+		DispatchRing: dispatchRing, DispatchPageSize: pageSize, DispatchPages: dispatchPages, DispatchBlocks: dispatchBlocks,
+		SubordinateRing: subordinateRing, SubordinatePageSize: subordinatePageSize, SubordinatePages: subordinatePages,
+		DispatchPublished: 0, SubordinatePublished: 1,
+		SubDevices: maxSubDevices, PackedCores: maxPackedCores,
+	}}
+	c.Commands = up(c.FetchQueue + c.FetchQueueSize)
+	c.Scratch = up(c.Commands + c.CommandsSize)
 	// On the dispatch core, the memory from the fetch queue's address up to the dispatch ring is free.
 	for i := range c.edgeWord {
-		c.edgeWord[i] = c.fetchQueue + 16*uint32(i)
+		c.edgeWord[i] = c.FetchQueue + 16*uint32(i)
 	}
 	c.forwarded = c.edgeWord[maxQueues-1] + 16
-	c.cmdData = up(c.fetchQueue + fetchEntries*fetchEntryBytes)
-	c.scratch = up(c.cmdData + cmdDataSize)
 	return c
 }
+
+// end returns the address after the words that tt-metal doesn't have, which begin with the first edgeWord.
+func (c *controlBlock) end() uint32 { return c.forwarded + forwardedSize }
 
 // forwardedSize is two counts, 16 bytes apart, and eight commands of 16 bytes, 32 apart. Source: firmware, cq_forward.h.
 const forwardedSize = 32 + 8*32
@@ -67,6 +70,8 @@ const forwardedSize = 32 + 8*32
 // hostBlock holds the offsets of one queue's parts in its share of sysmem. Source: tt-metal
 // command_queue_common.cpp and system_memory_cq_interface.cpp.
 type hostBlock struct {
+	base         uint32 // of the share, in sysmem
+	size         uint32
 	completionWr uint32 // word that the dispatcher publishes its pointer in
 	completionRd uint32 // mirror of the host's pointer
 	issue        uint32
@@ -75,11 +80,12 @@ type hostBlock struct {
 	completionSz uint32
 }
 
-func newHostBlock(p *chip.Params, size uint32) hostBlock {
+func newHostBlock(p *chip.Params, id int, size uint32) hostBlock {
 	a := p.Align.PCIe()
 	start := 4 * a
 	comp := (size - start) / pageSize / 4 * pageSize
 	return hostBlock{
+		base: uint32(id) * size, size: size,
 		completionWr: 2 * a, completionRd: 3 * a,
 		issue: start, issueSize: size - start - comp,
 		completion: size - comp, completionSz: comp,

@@ -75,8 +75,8 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 			return fmt.Errorf("dispatch: restart: write %s: %w", contents[i].Name, err)
 		}
 	}
-	if d.sysmem, err = d.hostSide().PinHostMemory(d.opts.Queues * int(d.opts.QueueMemory)); err != nil {
-		return fmt.Errorf("dispatch: restart: memory of the command queues: %w", err)
+	if err := d.pinQueueMemory(); err != nil {
+		return fmt.Errorf("dispatch: restart: %w", err)
 	}
 	if err := d.startLink(); err != nil {
 		return err

@@ -179,7 +179,7 @@ func TestFetchRingCountsEntries(t *testing.T) {
 			if n := f.put - taken; n > 0 {
 				taken += uint64(rapid.IntRange(0, int(n)).Draw(t, "take"))
 				if taken > 0 {
-					q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), f.addr(uint32((taken-1)%fetchEntries)))
+					q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), f.addr(uint32((taken-1)%fetchEntries)))
 				}
 			}
 			// What is after some of them is done, as a report said, maybe one from long ago.
@@ -198,7 +198,7 @@ func TestFetchRingCountsEntries(t *testing.T) {
 func TestFetchRingRefusesWildPointer(t *testing.T) {
 	q, _ := hostOnly(t)
 	for _, v := range []uint32{0, 0xFFFFFFFF, q.rings.fetch.base - 2, q.rings.fetch.base + 1, q.rings.fetch.addr(fetchEntries) + 2} {
-		q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), v)
+		q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), v)
 		if err := q.rings.fetch.poll(); err == nil {
 			t.Errorf("the pointer %#x was believed", v)
 		}

@@ -113,7 +113,7 @@ func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 			}
 			if at := q.rings.fetch.addr(i % fetchEntries); q.tiles.prefetchL1.Load16(uint64(at)) != 0 {
 				q.tiles.prefetchL1.Store16(uint64(at), 0)
-				q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), at)
+				q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), at)
 				i++
 			}
 		}

@@ -13,16 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Semaphores of the command-queue kernels, by id. Source: the kernels' headers under firmware.
-const (
-	semDispatchCredits    = 0 // prefetch core: free pages of the dispatch ring
-	semSubordinateCredits = 1 // prefetch core: free pages of the subordinate's ring
-	semSync               = 2 // prefetch core: notifications that a STALL waits for
-	semDispatchRing       = 0 // dispatch core: pages published in the dispatch ring
-	semSubordinateRing    = 1 // dispatch core: pages published in the subordinate's ring
-	numSemaphores         = 3
-)
-
 // hostKernel is one kernel of a command queue and what it is started with.
 type hostKernel struct {
 	proc chip.Processor
@@ -58,11 +48,10 @@ func (q *Queue) start() error {
 	q.comp.restart(uint16(id))
 
 	// Host side.
-	host := newHostBlock(d.pr, d.opts.QueueMemory)
-	base := uint32(id) * d.opts.QueueMemory
-	mem := d.sysmem.Bytes()[base : base+d.opts.QueueMemory]
-	noc := d.sysmem.NOCAddr() + uint64(base)
-	if noc>>32 != (noc+uint64(d.opts.QueueMemory)-1)>>32 {
+	host := d.host[id]
+	mem := d.sysmem.Bytes()[host.base : host.base+host.size]
+	noc := d.sysmem.NOCAddr() + uint64(host.base)
+	if noc>>32 != (noc+uint64(host.size)-1)>>32 {
 		return fmt.Errorf("host memory at NoC address %#x crosses a 4 GiB boundary, which the queue's 32-bit pointers can't: free host memory that other processes have pinned", noc)
 	}
 	bells := d.doorbells(id, preXY, coreXY)
@@ -74,11 +63,11 @@ func (q *Queue) start() error {
 	}
 	low := uint32(noc)
 	q.rings.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
-	q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: fetchEntries, base: bells.fetch, rdAddr: bells.fetchRd}
+	q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: d.ctl.FetchQueueSize / fetchEntryBytes, base: bells.fetch, rdAddr: bells.fetchRd}
 	q.rings.fetch.lastR = q.rings.fetch.initialRead()
 	q.comp.ring = completionRing{
 		mem: mem[host.completion : host.completion+host.completionSz], base: (low + host.completion) / 16,
-		host: d.sysmem, wrWord: uint64(base + host.completionWr), rdWord: uint64(base + host.completionRd),
+		host: d.sysmem, wrWord: uint64(host.base + host.completionWr), rdWord: uint64(host.base + host.completionRd),
 		win: q.tiles.dispatchL1, rdOff: uint64(bells.completRd),
 	}
 	d.sysmem.Store32(q.comp.ring.wrWord, q.comp.ring.base)
@@ -113,52 +102,54 @@ func (d *Device) openL1(xy chip.XY) (*kmd.Window, error) {
 }
 
 func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error {
-	l1 := &d.queue.L1
+	l1, ctl := &d.queue.L1, &d.ctl
 	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
 	first := uint32(d.pr.Stream.FirstDispatch)
 	rect := d.ch.Rects(q.set.cores)[0]
 
 	prefetch := []hostKernel{{proc: chip.BRISC, name: "prefetch", args: []uint32{
 		out.xy, out.hi, out.issue, out.issueSize,
-		d.ctl.fetchQueue, fetchEntries * fetchEntryBytes, d.ctl.fetchRead, d.ctl.pcieRead,
-		d.ctl.cmdData, cmdDataSize, d.ctl.scratch, scratchSize, d.ctl.scratch, binaryRingSize,
-		coreXY.Packed(), dispatchRing, dispatchPages, subordinateRing, subordinatePages, sems, sems,
+		ctl.FetchQueue, ctl.FetchQueueSize, ctl.FetchRead, ctl.IssueRead,
+		ctl.Commands, ctl.CommandsSize, ctl.Scratch, ctl.ScratchSize, ctl.Scratch, ctl.BinaryRingSize,
+		coreXY.Packed(), ctl.DispatchRing, ctl.DispatchPages, ctl.SubordinateRing, ctl.SubordinatePages, sems, sems,
 	}}}
 	if d.up != nil {
 		prefetch = append(prefetch, hostKernel{proc: chip.NCRISC, noc: chip.NOC1, image: relay.Forward(), args: d.up.far.ForwardFetch(q.id)})
 	}
 	dispatch := []hostKernel{
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
-			out.xy, out.hi, out.completion, out.completionSize, d.ctl.completionWr, d.ctl.completionRd, out.completionWr,
-			dispatchRing, dispatchPages, dispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, pageSize, d.ctl.forwarded,
+			out.xy, out.hi, out.completion, out.completionSize, ctl.CompletionWrite, ctl.CompletionRead, out.completionWr,
+			ctl.DispatchRing, ctl.DispatchPages, ctl.DispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, pageSize, ctl.forwarded,
 		}},
 		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
-			subordinateRing, subordinatePages, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), d.ctl.syncSemaphore, d.ctl.forwarded,
+			ctl.SubordinateRing, ctl.SubordinatePages, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, ctl.forwarded,
 		}},
 	}
 
 	le := binary.LittleEndian
-	preWords := make([]byte, d.ctl.cmdData-l1.Unreserved)
-	le.PutUint32(preWords[d.ctl.fetchRead-l1.Unreserved:], d.ctl.fetchQueue+fetchEntries*fetchEntryBytes)
-	le.PutUint32(preWords[d.ctl.pcieRead-l1.Unreserved:], out.issue)
-	coreWords := make([]byte, d.ctl.forwarded+forwardedSize-l1.Unreserved)
-	le.PutUint32(coreWords[d.ctl.completionWr-l1.Unreserved:], out.completion/16)
-	le.PutUint32(coreWords[d.ctl.completionRd-l1.Unreserved:], out.completion/16)
-	for _, at := range d.ctl.lastEvent {
+	preWords := make([]byte, ctl.Commands-l1.Unreserved)
+	le.PutUint32(preWords[ctl.FetchRead-l1.Unreserved:], ctl.FetchQueue+ctl.FetchQueueSize)
+	le.PutUint32(preWords[ctl.IssueRead-l1.Unreserved:], out.issue)
+	coreWords := make([]byte, ctl.FetchQueue-l1.Unreserved)
+	le.PutUint32(coreWords[ctl.CompletionWrite-l1.Unreserved:], out.completion/16)
+	le.PutUint32(coreWords[ctl.CompletionRead-l1.Unreserved:], out.completion/16)
+	for _, at := range ctl.LastEvent {
 		le.PutUint32(coreWords[at-l1.Unreserved:], d.opts.FirstEvent)
 	}
+	coreSems := semaphores{ctl.DispatchPublished: 0, ctl.SubordinatePublished: 0}
+	preSems := semaphores{ctl.DispatchCredits: ctl.DispatchPages, ctl.SubordinateCredits: ctl.SubordinatePages, ctl.Sync: 0}
 
+	if err := d.write(q.tiles.dispatch, ctl.edgeWord[0], make([]byte, ctl.end()-ctl.edgeWord[0])); err != nil {
+		return fmt.Errorf("start core %v: %w", q.tiles.dispatch, err)
+	}
 	for _, c := range []struct {
 		core    chip.Core
 		words   []byte
 		kernels []hostKernel
-		sems    [numSemaphores]uint32
-	}{
-		{q.tiles.dispatch, coreWords, dispatch, [numSemaphores]uint32{}},
-		{q.tiles.prefetch, preWords, prefetch, [numSemaphores]uint32{semDispatchCredits: dispatchPages, semSubordinateCredits: subordinatePages}},
-	} {
+		sems    semaphores
+	}{{q.tiles.dispatch, coreWords, dispatch, coreSems}, {q.tiles.prefetch, preWords, prefetch, preSems}} {
 		if err := d.write(c.core, l1.Unreserved, c.words); err != nil {
 			return fmt.Errorf("start core %v: %w", c.core, err)
 		}
@@ -172,16 +163,29 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 // slotArgs is the room for one processor's arguments in the kernel-config memory of a command-queue core, in bytes.
 const slotArgs = 128
 
+// semaphores are the initial values of a core's semaphores, by id.
+type semaphores map[uint32]uint32
+
+// bytes lays the semaphores out as they lie in L1, 16 bytes apart.
+func (s semaphores) bytes() []byte {
+	var b []byte
+	for id, v := range s {
+		if need := 16 * int(id+1); len(b) < need {
+			b = append(b, make([]byte, need-len(b))...)
+		}
+		binary.LittleEndian.PutUint32(b[16*id:], v)
+	}
+	return b
+}
+
 // startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode: the core reports its end
 // to no dispatcher, and its launch pointer stays.
-func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems [numSemaphores]uint32) error {
+func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores) error {
 	l1, launch := &d.queue.L1, &d.queue.Launch
 	le := binary.LittleEndian
 	slot := make([]byte, slotArgs*chip.NumProcessors)
 	semOff := len(slot)
-	for _, v := range sems {
-		slot = append(le.AppendUint32(slot, v), make([]byte, 12)...)
-	}
+	slot = append(slot, sems.bytes()...)
 	msg := make([]byte, l1.LaunchSize)
 	le.PutUint32(msg[launch.ConfigBase:], l1.KernelConfig)
 	le.PutUint16(msg[launch.Semaphores:], uint16(semOff))

@@ -52,10 +52,11 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	}
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, worker: abi.Own(p.Arch), queue: abi.Own(p.Arch), ctl: newControlBlock(abi.Own(p.Arch)), opts: Options{HangTimeout: defaultHangTimeout, Pace: Pace{Sleepers: new(Sleepers)}, Queues: queues}}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, worker: abi.Own(p.Arch), queue: abi.Own(p.Arch), opts: Options{HangTimeout: defaultHangTimeout, Pace: Pace{Sleepers: new(Sleepers)}, Queues: queues, QueueMemory: defaultQueueMemory}}
 	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
 		tb.Fatal(err)
 	}
+	d.planQueues()
 	d.eventXYs = d.dispatchXYs()
 	host, err := kd.PinHostMemory(4096)
 	if err != nil {
@@ -67,9 +68,9 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 			tb.Fatal(err)
 		}
 		q.status.starts.Store(1)
-		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: fetchEntries, base: d.ctl.fetchQueue, rdAddr: d.ctl.fetchRead}
+		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: fetchEntries, base: d.ctl.FetchQueue, rdAddr: d.ctl.FetchRead}
 		q.rings.fetch.lastR = q.rings.fetch.initialRead()
-		q.tiles.prefetchL1.Store32(uint64(d.ctl.fetchRead), q.rings.fetch.lastR)
+		q.tiles.prefetchL1.Store32(uint64(d.ctl.FetchRead), q.rings.fetch.lastR)
 		q.rings.issue = issueRing{mem: make([]byte, 12<<20)}
 		q.comp.ring.mem = make([]byte, pageSize)
 		q.comp.ring.host, q.comp.ring.win = host, q.tiles.prefetchL1
@@ -81,7 +82,7 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 // takeAll takes all entries put into a queue so far, as its prefetcher would.
 func takeAll(q *Queue) {
 	last := (q.rings.fetch.next + fetchEntries - 1) % fetchEntries
-	q.tiles.prefetchL1.Store32(uint64(q.d.ctl.fetchRead), q.rings.fetch.addr(last))
+	q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), q.rings.fetch.addr(last))
 }
 
 func replayCommands(tb testing.TB) *Prepared {

@@ -87,7 +87,7 @@ type doorbells struct {
 
 func (d *Device) doorbells(id int, pre, disp chip.XY) doorbells {
 	if d.up == nil {
-		return doorbells{pre, disp, d.ctl.fetchQueue, d.ctl.fetchRead, d.ctl.completionRd}
+		return doorbells{pre, disp, d.ctl.FetchQueue, d.ctl.FetchRead, d.ctl.CompletionRead}
 	}
 	return doorbells{d.up.Link.Near, d.up.Link.Near, relay.Fetch(id), relay.FetchRead(id), relay.CompletionRead(id)}
 }
@@ -135,7 +135,8 @@ func (u *uplink) start() error {
 	nearData, farData, published := make([]byte, relay.DataSize), make([]byte, relay.DataSize), make([]byte, 32*maxQueues)
 	put := func(b []byte, addr, v uint32) { binary.LittleEndian.PutUint32(b[addr-relay.Data:], v) }
 	for id := range d.opts.Queues {
-		host, low := newHostBlock(d.pr, d.opts.QueueMemory), uint32(noc)+uint32(id)*d.opts.QueueMemory
+		host := d.host[id]
+		low := uint32(noc) + host.base
 		near.Queues = append(near.Queues, relay.NearQueue{
 			Issue: low + host.issue, IssueSize: host.issueSize, Completion: low + host.completion, CompletionSize: host.completionSz,
 			CompletionWrite: low + host.completionWr,
@@ -144,11 +145,11 @@ func (u *uplink) start() error {
 		put(nearData, relay.CompletionRead(id), (low+host.completion)/16)
 		m := mirrorOf(id, 0)
 		put(farData, relay.CompletionWrite(id), m.completion/16)
-		put(farData, relay.Fetched(id), d.ctl.fetchQueue+fetchEntries*fetchEntryBytes)
+		put(farData, relay.Fetched(id), d.ctl.FetchQueue+d.ctl.FetchQueueSize)
 		binary.LittleEndian.PutUint32(published[32*id:], m.completion/16)
 		q := relay.FarQueue{
 			Issue: m.issue, IssueSize: m.issueSize, Completion: m.completion, CompletionSize: m.completionSize, Published: m.completionWr,
-			Fetch: d.ctl.fetchQueue, FetchSize: fetchEntries * fetchEntryBytes, Fetched: d.ctl.fetchRead, CompletionRead: d.ctl.completionRd,
+			Fetch: d.ctl.FetchQueue, FetchSize: d.ctl.FetchQueueSize, Fetched: d.ctl.FetchRead, CompletionRead: d.ctl.CompletionRead,
 		}
 		pre, disp := d.queueCores(id)
 		var err2 error
@@ -162,7 +163,7 @@ func (u *uplink) start() error {
 		return err
 	}
 	forward := hostKernel{proc: chip.BRISC, image: relay.Forward(), args: far.ForwardMirror()}
-	if err := d.startHostKernels(d.mirror(), []hostKernel{forward}, [numSemaphores]uint32{}); err != nil {
+	if err := d.startHostKernels(d.mirror(), []hostKernel{forward}, nil); err != nil {
 		return err
 	}
 	u.far = far

@@ -29,7 +29,7 @@ func TestEventsWrap(t *testing.T) {
 					t.Fatalf("after event %d: %v", q.stream.event, err)
 				}
 				at := make([]byte, 4)
-				if err := d.read(q.tiles.dispatch, d.ctl.lastEvent[0], at); err != nil {
+				if err := d.read(q.tiles.dispatch, d.ctl.LastEvent[0], at); err != nil {
 					t.Fatal(err)
 				}
 				if want := cq.Seq(start) + cq.Seq(i) + 1; cq.Seq(at[0])|cq.Seq(at[1])<<8|cq.Seq(at[2])<<16|cq.Seq(at[3])<<24 != want {

@@ -1,0 +1,31 @@
+package dispatch
+
+import "github.com/reprise-tt/reprise/chip"
+
+// queuePlan is how the command queues of a device are laid out: by this runtime's own kernels.
+type queuePlan struct {
+	ctl    controlBlock
+	cores  [maxQueues][2]chip.Core // prefetch and dispatch core
+	host   [maxQueues]hostBlock
+	memory int // bytes of sysmem
+}
+
+// ownCores returns the prefetch core and the dispatch core of a queue with this runtime's own kernels.
+func ownCores(ch *chip.Chip, id int) [2]chip.Core {
+	w, h := ch.Grid()
+	if ch.Arch() == chip.Wormhole {
+		return [2]chip.Core{{X: 2 * id, Y: h - 1}, {X: 2*id + 1, Y: h - 1}}
+	}
+	return [2]chip.Core{{X: w - 1, Y: 2 * id}, {X: w - 1, Y: 2*id + 1}}
+}
+
+// planQueues lays the command queues out. The layouts, the grid and the sets of workers are known.
+func (d *Device) planQueues() {
+	p := &d.queuePlan
+	p.ctl = newControlBlock(d.queue)
+	p.memory = d.opts.Queues * int(d.opts.QueueMemory)
+	for id := range d.opts.Queues {
+		p.cores[id] = ownCores(d.ch, id)
+		p.host[id] = newHostBlock(d.pr, id, d.opts.QueueMemory)
+	}
+}
