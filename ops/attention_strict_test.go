@@ -15,34 +15,10 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Attention, rotary embeddings and caches of random shapes are near the exact ones on a card with every check and every reordering
-// that hardware may do, and no access is refused.
-func TestStrictAttention(t *testing.T) {
-	for _, c := range []struct {
-		card    func(...sim.Option) *sim.Card
-		harvest uint32
-	}{{sim.Wormhole, 0x3F8}, {sim.Blackhole, 0x3FF8}} {
-		t.Run(c.card().String(), func(t *testing.T) {
-			seeds := uint64(strictSeeds)
-			if testing.Short() {
-				seeds = 1
-			}
-			for seed := range seeds {
-				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-					card := c.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: c.harvest}))
-					strictAttention(open(t, card), rand.New(rand.NewPCG(seed, 7)))
-					if err := card.Chip().Fault(); err != nil {
-						t.Error(err)
-					}
-				}) && !strictAll {
-					return
-				}
-			}
-		})
-	}
-}
+// Attention, rotary embeddings and caches of drawn shapes are near the exact ones.
+func TestStrictAttention(t *testing.T) { onStrictCards(t, 7, strictAttention) }
 
-func strictAttention(b *bench, r *rand.Rand) {
+func strictAttention(_ *testing.T, b *bench, r *rand.Rand) {
 	dt := []ops.DataType{ops.BFloat16, ops.Float32}[r.IntN(2)]
 	place := func() ops.MemoryConfig {
 		return ops.Interleaved([]allocator.Kind{allocator.DRAM, allocator.L1}[r.IntN(2)])
@@ -90,12 +66,35 @@ func strictAttention(b *bench, r *rand.Rand) {
 		a.Mask = b.put(mask, ops.Tile, place())
 	}
 	scale := float64(float32(1 / math.Sqrt(float64(width))))
+	var got []float64
 	if r.IntN(2) == 0 {
 		limit = func(int) int { return keys }
-		b.within("attention "+what, b.get(b.ok(b.ScaledDotProductAttention(b.ctx, q, tk, tv, a))), attend(turned, k, v, mask, scale, limit), relative, math.Exp2(-7))
-		return
+		got = b.get(b.ok(b.ScaledDotProductAttention(b.ctx, q, tk, tv, a)))
+	} else {
+		got = b.get(b.ok(b.ScaledDotProductAttentionDecode(b.ctx, q, tk, tv, position, a)))
 	}
-	b.within("attention "+what, b.get(b.ok(b.ScaledDotProductAttentionDecode(b.ctx, q, tk, tv, position, a))), attend(turned, k, v, mask, scale, limit), relative, math.Exp2(-7))
+	if dt == ops.Float32 {
+		relative = math.Exp2(-9) // values are cut to TF32, and their sums have an error of 2^-11
+	}
+	want, totals := attend(turned, k, v, mask, scale, limit)
+	if b.dev.Arch() == chip.Wormhole {
+		b.restoreMinusOne("attention "+what, got, want, totals, relative, math.Exp2(-7))
+	}
+	b.within("attention "+what, got, want, relative, math.Exp2(-7))
+}
+
+// restoreMinusOne puts the exact element in place of one that Wormhole's matrix unit got wrong: it takes a sum of products that comes
+// to minus one unit in the last place for a negative power of two. The totals are those of the probabilities in each row.
+func (b *bench) restoreMinusOne(what string, got []float64, want, totals *plain, relative, absolute float64) {
+	for i, exact := range want.v {
+		total := totals.v[i/want.dims[3]]
+		off, tolerated := (exact-got[i])*total, (relative*math.Abs(exact)+absolute)*total
+		if off > tolerated && math.Abs(off-math.Exp2(math.Round(math.Log2(off)))) < tolerated/4 {
+			b.Logf("%s: a sum of minus one in element %d of %v, which is %v, want %v", what, i, want.dims, got[i], exact)
+			got[i] = exact
+			return
+		}
+	}
 }
 
 // Graphs have the operations of attention under TT-NN's names, and what they allocate, also without dispatch.

@@ -87,10 +87,14 @@ func TestRotaryEmbedding(t *testing.T) {
 	})
 }
 
-// attend is attention in float64; mask may be nil. Query h attends to keys 0 to limit(h)-1.
-func attend(q, k, v, mask *plain, scale float64, limit func(h int) int) *plain {
+// attend is attention in float64; mask may be nil. Query h attends to keys 0 to limit(h)-1. The totals are those of the probabilities of
+// each row, relative to the greatest one.
+func attend(q, k, v, mask *plain, scale float64, limit func(h int) int) (out, totals *plain) {
 	group := q.dims[1] / k.dims[1]
-	out := make4([4]int{q.dims[0], q.dims[1], q.dims[2], v.dims[3]}, q.dtype, func(_, _, _, _ int) float64 { return 0 })
+	zeros := func(width int) *plain {
+		return make4([4]int{q.dims[0], q.dims[1], q.dims[2], width}, q.dtype, func(_, _, _, _ int) float64 { return 0 })
+	}
+	out, totals = zeros(v.dims[3]), zeros(1)
 	for row := range q.dims[0] * q.dims[1] * q.dims[2] {
 		n, c, h := row/q.dims[2]/q.dims[1], row/q.dims[2]%q.dims[1], row%q.dims[2]
 		p, greatest, all := make([]float64, limit(h)), math.Inf(-1), 0.
@@ -114,8 +118,9 @@ func attend(q, k, v, mask *plain, scale float64, limit func(h int) int) *plain {
 			}
 			out.put(n, c, h, w, sum/all)
 		}
+		totals.v[row] = all
 	}
-	return out
+	return out, totals
 }
 
 // Attention is within 2^-8 of the result plus 2^-7 of the exact one in BFloat16, and within 2^-7 in Float32, whose operands have 11
@@ -164,7 +169,7 @@ func TestAttention(t *testing.T) {
 			}
 			what := fmt.Sprintf("attention of %v to %v in %v", c.q, c.k, c.dt)
 			b.everywhere(what, got)
-			want := attend(q, k, v, mask, float64(float32(1/math.Sqrt(float64(c.q[3])))), func(h int) int {
+			want, _ := attend(q, k, v, mask, float64(float32(1/math.Sqrt(float64(c.q[3])))), func(h int) int {
 				if !c.causal {
 					return c.k[2]
 				}

@@ -1,7 +1,6 @@
 package ops_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -9,35 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
-	"github.com/reprise-tt/reprise/sim"
 )
 
-// Convolutions and pools of drawn sizes are exact on cards with every check and every reordering that hardware may do, and no
-// access is refused.
-func TestStrictWindows(t *testing.T) {
-	for _, c := range []struct {
-		card    func(...sim.Option) *sim.Card
-		harvest uint32
-	}{{sim.Wormhole, 0x3F8}, {sim.Blackhole, 0x3FF8}} {
-		t.Run(c.card().String(), func(t *testing.T) {
-			for seed := range uint64(strictSeeds) {
-				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-					card := c.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: c.harvest}))
-					strictWindows(open(t, card), rand.New(rand.NewPCG(seed, 6)))
-					if err := card.Chip().Fault(); err != nil {
-						t.Error(err)
-					}
-				}) && !strictAll {
-					return
-				}
-			}
-		})
-	}
-}
+// Convolutions and pools of drawn sizes are exact.
+func TestStrictWindows(t *testing.T) { onStrictCards(t, 6, strictWindows) }
 
-func strictWindows(b *bench, r *rand.Rand) {
+func strictWindows(_ *testing.T, b *bench, r *rand.Rand) {
 	from := func(least, most int) int { return least + r.IntN(most-least+1) }
 	pair := func(least, most int) [2]int { return [2]int{from(least, most), from(least, most)} }
 	dt := []ops.DataType{ops.BFloat16, ops.Float32}[from(0, 1)]

@@ -14,10 +14,14 @@ import (
 // result has the operands' data type or that of [WithDataType], to which it is converted once, at the end.
 //
 // Floats are multiplied by the engines: with all bits of the operands (HiFi4) and sums in 32 bits, whatever the data types. Of
-// BFloat16, the error of a sum is at most 2^-11 of the sum of the absolute values
-// of its products; rounding to BFloat16 adds 2^-8 of the result. Of Float32 the engines take 11 bits of the significand (TF32),
-// as in TT-NN: each product adds an error of 2^-10 of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums
-// in 16 bits; its options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
+// BFloat16, the error of a sum is at most 2^-11 of the sum of the absolute values of its products; rounding to BFloat16 adds 2^-8 of
+// the result. Of Float32 the engines take 11 bits of the significand (TF32) and cut off the others, as in TT-NN: each product adds an
+// error of up to 2^-9 of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums in 16 bits; its options for the
+// arithmetic used here are HiFi4 and fp32_dest_acc_en.
+//
+// Wormhole's matrix unit has a bug, which no kernel can avoid: where a negative sum is only one unit in the last place of its
+// greatest addend, it becomes minus 16 times that addend's power of two. Of sums of 128 products of random numbers one in some
+// twenty millions does.
 //
 // The right operand of tiles of floats may be BFloat8B; its elements are then those of BFloat16 that its blocks have.
 //

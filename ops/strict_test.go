@@ -11,9 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Every kernel computes the same as plain Go on drawn shapes, types, layouts and places, on a card with every check and every
-// reordering that hardware may do, and no access is refused.
-func TestStrict(t *testing.T) {
+// onStrictCards runs a test with every seed, on cards with every check and every reordering that hardware may do; no access may be
+// refused. The test draws from a stream of random numbers of the seed.
+func onStrictCards(t *testing.T, stream uint64, f func(t *testing.T, b *bench, r *rand.Rand)) {
 	// Three rows or columns of cores, of which the queue takes one: more cores take time and test nothing new.
 	for _, c := range []struct {
 		card    func(...sim.Option) *sim.Card
@@ -26,7 +26,11 @@ func TestStrict(t *testing.T) {
 			}
 			for seed := range seeds {
 				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-					strict(t, c.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: c.harvest})), seed)
+					card := c.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: c.harvest}))
+					f(t, open(t, card), rand.New(rand.NewPCG(seed, stream)))
+					if err := card.Chip().Fault(); err != nil {
+						t.Error(err)
+					}
 				}) && !strictAll {
 					return
 				}
@@ -35,23 +39,21 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-func strict(t *testing.T, card *sim.Card, seed uint64) {
-	b := open(t, card)
-	r := rand.New(rand.NewPCG(seed, 5))
-	run := func(check func(room, *bench, *rapid.T, ...string), names []string) {
-		bits := make([]byte, 8*1000) // what rapid draws from, some hundred numbers
-		for i := range bits {
-			bits[i] = byte(r.Uint32())
+// Every kernel computes the same as plain Go on drawn shapes, types, layouts and places.
+func TestStrict(t *testing.T) {
+	onStrictCards(t, 5, func(t *testing.T, b *bench, r *rand.Rand) {
+		run := func(check func(room, *bench, *rapid.T, ...string), names []string) {
+			bits := make([]byte, 8*1000) // what rapid draws from, some hundred numbers
+			for i := range bits {
+				bits[i] = byte(r.Uint32())
+			}
+			rapid.MakeFuzz(func(t *rapid.T) { check(room{side: 2, elements: 600}, b, t, names...) })(t, bits)
 		}
-		rapid.MakeFuzz(func(t *rapid.T) { check(room{side: 2, elements: 600}, b, t, names...) })(t, bits)
-	}
-	for _, names := range operations {
-		run(room.check, names)
-	}
-	for _, names := range reals {
-		run(room.checkReals, names)
-	}
-	if err := card.Chip().Fault(); err != nil {
-		t.Error(err)
-	}
+		for _, names := range operations {
+			run(room.check, names)
+		}
+		for _, names := range reals {
+			run(room.checkReals, names)
+		}
+	})
 }
