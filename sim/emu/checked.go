@@ -61,6 +61,9 @@ func (c *core) runOne() stop {
 	if c.share != nil && !c.share.step(o, addr, n, inL1) {
 		return stopHalt
 	}
+	if c.predicts != predictsL1 {
+		c.pollutes(o)
+	}
 	if c.cache == nil || c.cfg0&cfg0NoCache != 0 {
 		return c.run(1)
 	}
@@ -83,7 +86,7 @@ func (c *core) runOne() stop {
 func (c *core) checkFetch() bool {
 	t := c.tile
 	if c.pc >= t.size {
-		return true // instruction RAM, filled by the mover as a whole
+		return c.checkIRAM()
 	}
 	if t.known != nil {
 		if a, unknown := t.unwritten(c.pc, 4); unknown {

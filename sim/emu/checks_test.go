@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -283,7 +284,7 @@ func checks() []check {
 // Every check refuses its broken program, with words that lead to the mistake, however quick or slow the NoC is; and it
 // accepts the right one.
 func TestChecks(t *testing.T) {
-	for _, k := range append(checks(), owedChecks()...) {
+	for _, k := range slices.Concat(checks(), owedChecks(), moverChecks()) {
 		for _, arch := range arches {
 			if k.arch != 0 && k.arch != arch {
 				continue

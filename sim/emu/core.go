@@ -73,7 +73,9 @@ type core struct {
 	regs    [32]uint32 // probe: registers at the start of the iteration
 	wait    wait
 
-	checked bool // runs one instruction at a time, in runChecked
+	checked  bool       // runs one instruction at a time, in runChecked
+	predicts prediction // with RefuseRaces
+	polluted uint32     // pc of the last instruction of the sequence of prediction
 	// By option, or nil.
 	cache      *dataCache
 	icache     *instructionCache
@@ -106,13 +108,6 @@ func (c *core) refuse(cat Category, addr uint64, format string, args ...any) {
 	c.tile.chip.refuse(origin{tile: c.tile, core: c}, cat, "riscv", addr, format, args...)
 }
 
-// iramBase is the instruction RAM of Wormhole's NCRISC, which it can only fetch from (tt-isa-documentation
-// WormholeB0/TensixTile/BabyRISCV/InstructionRAM.md).
-const (
-	iramBase  = 0xFFC00000
-	iramBytes = 16 << 10
-)
-
 // codePage returns the decoded page around pc, or nil after refusing to fetch from there.
 func (c *core) codePage(pc uint32) *codePage {
 	t := c.tile
@@ -126,6 +121,9 @@ func (c *core) codePage(pc uint32) *codePage {
 		return p
 	}
 	if t.iram != nil && (c.proc == chip.NCRISC || c.proc == chip.ERISC0) && pc-iramBase < iramBytes {
+		if t.shadow != nil && !c.entersIRAM(pc) {
+			return nil
+		}
 		return &t.iramCode[(pc-iramBase)/pageBytes]
 	}
 	c.pc = pc
@@ -189,6 +187,7 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 	c.x = [256]uint32{}
 	c.pc = pc
 	c.cfg0 = 0
+	c.predicts = predictsL1
 	if c.cache != nil {
 		*c.cache = dataCache{}
 	}

@@ -49,6 +49,8 @@
 //     or posted writes whose source may still be read. The dispatcher tells others of the end, and the tile's next program
 //     would count responses that are not its own.
 //   - a command of an Ethernet transmit queue that software hasn't seen ready since its last one;
+//   - the instruction RAM of Wormhole's NCRISC, if it is filled while the processor's branch predictor may still fetch from
+//     it (BabyRISCV/InstructionRAM.md), or executed before a load of the status has shown that the mover is done;
 //   - what the Tensix engines do right only if a unit is quick enough ([tensix.Engine.RefuseHazards]).
 //
 // Not found are: a signal that another processor passes on before the acknowledgement (Delay makes some of those happen).

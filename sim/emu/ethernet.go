@@ -79,15 +79,6 @@ func (t *tile) starts(k *core) bool {
 	return t.kind != chip.Ethernet || t.chip.arch == chip.Wormhole || t.eth.resetPC[k.proc-chip.ERISC0] != 0
 }
 
-// fillIRAM copies n bytes of L1 at from into Wormhole's instruction RAM.
-func (t *tile) fillIRAM(from, n uint32) {
-	if t.iram == nil {
-		t.iram = make([]uint32, iramBytes/4)
-	}
-	copy(t.iram[:n/4], t.memory(from + n)[from/4:])
-	t.iramCode = make([]codePage, iramBytes/pageBytes)
-}
-
 // ethBlock is a group of an Ethernet tile's registers.
 type ethBlock uint8
 

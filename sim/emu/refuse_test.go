@@ -112,6 +112,12 @@ func refusals() []refusal {
 		{name: "icache invalidate of no processor", arch: bh, do: program(func(a *asm) { a.stw(configBase+4*185, 0) }), want: us, core: true},
 		{name: "mover to elsewhere", arch: wh, do: program(func(a *asm) { a.stw(tdmaBase+4, 0x1234) }), want: us, core: true},
 		{name: "mover", arch: bh, do: program(func(a *asm) { a.stw(tdmaBase, 0) }), want: us, core: true},
+		{name: "mover while NCRISC executes the instruction RAM", arch: wh, do: func(r *rig, v chip.XY) {
+			r.write(v, atKernels, newAsm(iramBase).halt().halt().halt().halt().bytes())
+			r.write(v, atNCRISC, newAsm(atNCRISC).fill(atKernels, 16).halted(1).bytes())
+			r.load(v, newAsm(0x1000).stw(0xFFB121B0, 0x7000).restart(1).spend(200, "there").fill(atKernels, 16).halt())
+			r.st(v, 0xFFB121B0, 0x47000)
+		}, want: ub, core: true, ttsim: "-"},
 		{name: "mover of too much", arch: wh, do: program(func(a *asm) { a.stw(tdmaBase+8, 0x401).stw(tdmaBase+16, 0x40) }), want: ub, core: true},
 
 		// Registers, from outside.

@@ -11,7 +11,7 @@ type coprocessor struct {
 	mailbox  [4][4]fifo // by writer, reader, in the order B, T0, T1, T2
 	stored   [3]uint64  // when each T core last stored to what the engines read
 
-	moverSource, moverSize uint32 // units of 16 bytes
+	mover
 }
 
 // fifo is a mailbox: four values at most.
@@ -35,61 +35,6 @@ func (t *tile) trisc(o origin, addr uint32) (int, bool) {
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(addr), "only TRISC0, 1 and 2 reach these registers")
 	return 0, false
-}
-
-func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
-	if t.chip.arch == chip.Wormhole && off == 0x14 {
-		return 8, slowDone // mover idle
-	}
-	t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), "load of a TDMA register that is not emulated")
-	return 0, slowHalt
-}
-
-// tdmaStore handles the mover, as far as it fills Wormhole's NCRISC instruction RAM, and the clock gates
-// (tt-isa-documentation WormholeB0/TensixTile/TDMA-RISC.md).
-func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
-	c, x := t.chip, &t.tensix
-	if off == 0x24 {
-		return slowDone
-	}
-	bad := func(cat Category, format string, args ...any) slowResult {
-		c.refuse(o, cat, "tdma", uint64(tdmaBase+off), format, args...)
-		return slowHalt
-	}
-	if c.arch != chip.Wormhole {
-		return bad(UnsupportedFunctionality, "store to a TDMA register that is not emulated")
-	}
-	switch off {
-	case 0x00:
-		x.moverSource = v
-	case 0x04:
-		if v != 0x4000 {
-			return bad(UnsupportedFunctionality, "mover destination %#x: want 0x4000, the instruction RAM", v)
-		}
-	case 0x08:
-		x.moverSize = v
-	case 0x0C:
-		if v != 1 {
-			return bad(UnsupportedFunctionality, "mover direction %d: want 1, L1 to instruction RAM", v)
-		}
-	case 0x10:
-		if v != 0x40 {
-			return bad(UnsupportedFunctionality, "TDMA command %#x: want 0x40, move", v)
-		}
-		if x.moverSize > iramBytes/16 {
-			return bad(UndefinedBehavior, "move of %d bytes into an instruction RAM of %d", uint64(x.moverSize)*16, iramBytes)
-		}
-		if uint64(x.moverSource)+uint64(x.moverSize) > t.bytes()/16 {
-			return bad(UndefinedBehavior, "move from %#x reaches beyond L1", uint64(x.moverSource)*16)
-		}
-		if t.cores[4].state != inReset {
-			return bad(UndefinedBehavior, "move into the instruction RAM while NCRISC runs")
-		}
-		t.fillIRAM(x.moverSource*16, x.moverSize*16)
-	default:
-		return bad(UnsupportedFunctionality, "store to a TDMA register that is not emulated")
-	}
-	return slowDone
 }
 
 func (t *tile) mopStore(o origin, off, v uint32) slowResult {

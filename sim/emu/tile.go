@@ -19,8 +19,9 @@ type tile struct {
 	races   *races
 	shadow  *shadow
 
-	iram     []uint32   // of Wormhole's NCRISC, and of its Ethernet tiles; nil until it is first filled
-	iramCode []codePage // the same
+	iram      []uint32   // of Wormhole's NCRISC, and of its Ethernet tiles; nil until it is first filled
+	iramCode  []codePage // the same
+	iramKnown []uint64   // with RefuseUnwritten: one bit per word that was ever filled with memory that was
 
 	cores   []*core // B, T0, T1, T2, NC
 	newest  uint64  // see clock.go
