@@ -16,6 +16,7 @@ type call struct {
 	ctx context.Context
 	d   *Device
 	result
+	planned []*Tensor // scratch memory of an operation without dispatch
 }
 
 // internalCall is the context key that marks an operation's own transfers and runs: graphs leave them out.
@@ -48,6 +49,7 @@ func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() 
 	}
 	t, err := c.function(name, args, func() (*Tensor, error) {
 		t, err := f(c)
+		err = c.releasePlanned(err)
 		if err == nil && d.blocking && d.rec == nil && !d.captures.noDispatch() {
 			err = d.q.Wait(c.ctx)
 		}

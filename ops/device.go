@@ -27,9 +27,10 @@ type Device struct {
 	mu      sync.Mutex // guards the fields below; an operation holds it from start to end
 	images  map[string]*kernels.Image
 	cache   map[string]*reprise.Executable
-	rec     *reprise.Recorder // of the trace that is captured, or nil
-	refused error             // why that capture fails
-	lastID  uint64            // of a tensor
+	scratch map[string]*Tensor // memory between programs of an operation
+	rec     *reprise.Recorder  // of the trace that is captured, or nil
+	refused error              // why that capture fails
+	lastID  uint64             // of a tensor
 }
 
 // Option configures a Device.
@@ -52,7 +53,7 @@ func WithSeparateRepeat() Option { return func(d *Device) { d.separateRepeat = t
 
 // New returns a Device that runs operations on dev. Closing it doesn't close dev.
 func New(dev *reprise.Device, opts ...Option) *Device {
-	d := &Device{dev: dev, q: dev.Queue(0), images: map[string]*kernels.Image{}, cache: map[string]*reprise.Executable{}}
+	d := &Device{dev: dev, q: dev.Queue(0), images: map[string]*kernels.Image{}, cache: map[string]*reprise.Executable{}, scratch: map[string]*Tensor{}}
 	for _, o := range opts {
 		o(d)
 	}
@@ -72,7 +73,8 @@ func (d *Device) ProgramCacheEntries() int {
 	return len(d.cache)
 }
 
-// ClearProgramCache unloads all programs. Traces keep the programs that they recorded.
+// ClearProgramCache unloads all programs, and releases the memory that operations of several programs keep between them. Traces keep
+// what they recorded.
 func (d *Device) ClearProgramCache(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,6 +86,13 @@ func (d *Device) ClearProgramCache(ctx context.Context) error {
 			continue
 		}
 		delete(d.cache, key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.scratch)) {
+		if err := d.scratch[key].releaseLocked(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+			errs = append(errs, err)
+			continue
+		}
+		delete(d.scratch, key)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("ops: clear program cache: %w", err)

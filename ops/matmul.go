@@ -81,10 +81,7 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 // productArgs returns the arguments of a product of tensors in graphs.
 func productArgs(opts []OpOption, ts ...*Tensor) func() []graph.Arg {
 	return func() []graph.Arg {
-		var r result
-		for _, o := range opts {
-			o(&r)
-		}
+		r := optionsOf(opts)
 		var args []graph.Arg
 		for _, t := range ts {
 			args = append(args, t.arg())
@@ -172,22 +169,26 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 }
 
 // ArgMax returns the index of the largest element of each row, as UInt32: the first one if several are equal. NaN is larger
-// than any number. The last dimension of the result is 1; it is left out if keep is false and there are others. The result is
-// row major and, unless an option says otherwise, interleaved in the operand's memory.
+// than any number. A row is the elements along the last dimension, or that of [WithDim]. In the result that dimension is 1; it is left
+// out if keep is false and there are others. The result is row major and, unless an option says otherwise, interleaved in the operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::argmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(-1), text(keep)} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::argmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(optionsOf(opts).along()), text(keep)} }, func(c *call) (*Tensor, error) {
 		shape := a.Shape()
-		if last := len(shape) - 1; keep || last == 0 {
-			shape[last] = 1
+		in, _, err := c.lastAlong(a, c.along())
+		if err != nil {
+			return nil, err
+		}
+		if i := fromEnd(c.along(), len(shape)); keep || len(shape) == 1 {
+			shape[i] = 1
 		} else {
-			shape = shape[:last]
+			shape = slices.Delete(shape, i, i+1)
 		}
 		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: Interleaved(a.geo.spec.Memory.Kind)}
 		if c.memory != nil {
 			s.Memory = c.memory.clone()
 		}
-		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
-			return c.run(job{kernel: kernelArgMax, out: out, in: []*Tensor{a}, buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
+		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation", func() []graph.Arg { return []graph.Arg{in.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
+			return c.run(job{kernel: kernelArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
 		})
 	}, opts...)
 }

@@ -90,7 +90,7 @@ func TestRowsRefused(t *testing.T) {
 		do   func() (*ops.Tensor, error)
 		want error
 	}{
-		"another dimension":     {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, 0) }, ops.ErrShape},
+		"another dimension":     {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, 4) }, ops.ErrShape},
 		"rows":                  {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, rows, -1) }, ops.ErrMemory},
 		"a mask of rows":        {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, rows, 1) }, ops.ErrMemory},
 		"a narrow mask":         {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, other, 1) }, ops.ErrShape},

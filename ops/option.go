@@ -17,6 +17,16 @@ type result struct {
 	layout        *Layout
 	transposeA    bool
 	transposeB    bool
+	dim           *int
+	smallest      bool
+}
+
+// optionsOf returns what options say.
+func optionsOf(opts []OpOption) (r result) {
+	for _, o := range opts {
+		o(&r)
+	}
+	return r
 }
 
 // WithMemoryConfig sets the memory configuration of the result. The default is that of the first operand; if its shards don't

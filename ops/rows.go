@@ -1,7 +1,5 @@
 package ops
 
-import "fmt"
-
 // rowOperation is a kernel of the engines that passes several times over each row of tiles of a tensor, of which a core has all.
 type rowOperation struct {
 	kernel  string
@@ -52,12 +50,4 @@ func (o rowOperation) job(out, a *Tensor) job {
 		engine:  &engineKernel{name: o.kernel, args: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...)},
 		buffers: buffers, together: wide,
 	}
-}
-
-// lastDimension returns an error unless a dimension of a tensor is the last one.
-func (t *Tensor) lastDimension(dim int) error {
-	if rank := len(t.geo.spec.Shape); dim != -1 && dim != rank-1 {
-		return fmt.Errorf("%w: dimension %d of %v: want the last one, -1 or %d", ErrShape, dim, t.geo.spec.Shape, rank-1)
-	}
-	return nil
 }

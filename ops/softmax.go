@@ -9,27 +9,41 @@ import (
 )
 
 // Softmax returns e^(x - m) / s for each element x, where m is the largest element of its row and s the sum of the row's e^(x - m).
-// dim is the last dimension, by its number or -1. The tensor is one of BFloat16 or Float32 in tile layout, and so is the result, of
+// A row is the elements along dimension dim; -1 is the last one. The tensor is one of BFloat16 or Float32 in tile layout, and so is the result, of
 // the tensor's shape and data type. Padding doesn't count.
 //
 // The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en and numeric_stable: the error is at most 2^-18 of the result
 // plus 2^-126, and that of rounding to BFloat16. A row stays in the L1 of its core if it takes no more than 512 KiB, and is read three
-// times otherwise.
+// times otherwise. For another dimension than the last one the tensor is permuted before and after, in memory as [WithDim] has it.
 //
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for another dimension.
+// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for a dimension that it doesn't have.
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} }, func(c *call) (*Tensor, error) {
-		if err := a.lastDimension(dim); err != nil {
+		if t := notOnEngines(a); t != nil {
+			return nil, t.notOnEngines()
+		}
+		t, back, err := c.lastAlong(a, dim)
+		if err != nil {
 			return nil, err
 		}
-		return c.softmax(a, nil, 1)
+		if back == nil {
+			return c.softmax(a, nil, 1)
+		}
+		out, err := c.scratch(1, t.geo.spec)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.leaving(out, func() (*Tensor, error) { return c.softmax(t, nil, 1) }); err != nil {
+			return nil, err
+		}
+		return c.movedBack(out, a, back)
 	}, opts...)
 }
 
 // ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last dimension, as attention needs it. The mask
 // is nil, or it has the tensor's data type, tile layout and width, and each of its other dimensions is that of the tensor or 1; it
 // typically has zeros, and minus infinity where an element must not count. A row must have an element that counts. The scale is a
-// positive number. The scaled and masked element v is rounded to fp32, which adds 2^-23 of the largest |v| of the row to the error.
+// number other than 0. The scaled and masked element v is rounded to fp32, which adds 2^-23 of the largest |v| of the row to the error.
 func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale float32, opts ...OpOption) (*Tensor, error) {
 	in := []*Tensor{a}
 	if mask != nil {
@@ -41,8 +55,8 @@ func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale fl
 }
 
 func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
-	if !(scale > 0 && scale <= math.MaxFloat32) {
-		return nil, fmt.Errorf("%w: a scale of %v: want a positive number", ErrShape, scale)
+	if !(scale >= -math.MaxFloat32 && scale <= math.MaxFloat32) || scale == 0 {
+		return nil, fmt.Errorf("%w: a scale of %v: want a finite number other than 0", ErrShape, scale)
 	}
 	in, masked := []*Tensor{a}, uint32(0)
 	if mask != nil {

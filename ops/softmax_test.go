@@ -53,6 +53,8 @@ func TestSoftmax(t *testing.T) {
 			{dims: [4]int{1, 2, 40, 70}, dt: ops.Float32},
 			{dims: [4]int{2, 3, 5, 1}, dt: ops.Float32},
 			{dims: [4]int{1, 1, 1, 300}, dt: ops.BFloat16, scale: 0.125},
+			{dims: [4]int{1, 1, 3, 70}, dt: ops.BFloat16, scale: -0.5},
+			{dims: [4]int{1, 2, 33, 65}, mask: [4]int{1, 1, 33, 65}, dt: ops.Float32, scale: -2},
 			{dims: [4]int{2, 2, 33, 65}, mask: [4]int{1, 1, 33, 65}, dt: ops.BFloat16, scale: 0.125},
 			{dims: [4]int{2, 2, 33, 65}, mask: [4]int{2, 1, 1, 65}, dt: ops.Float32, scale: 3},
 			{dims: [4]int{1, 1, 2, 4170}, mask: [4]int{1, 1, 2, 4170}, dt: ops.BFloat16, scale: 1},
@@ -84,7 +86,7 @@ func TestSoftmax(t *testing.T) {
 			b.everywhere(what, v)
 			relative := 0x1p-18
 			if mask != nil || c.scale != 1 {
-				relative += 0x1p-23 * 1100 * float64(c.scale)
+				relative += 0x1p-23 * 1100 * math.Abs(float64(c.scale))
 			}
 			b.near(what, c.dt, v, softmax(x, mask, float64(c.scale)).v, relative, 0x1p-126)
 		}

@@ -8,59 +8,46 @@ import (
 )
 
 // TopK returns the k largest elements of each row, largest first, and their indices: UInt16, or UInt32 if a row has more than 2^16
-// elements. Of equal elements the first comes first. NaN is larger than any number, and zeros of both signs are equal. It takes all
+// elements; with [WithSmallest] the smallest ones. A row is the elements along the last dimension, or that of [WithDim], which is k in
+// both results. Of equal elements the first comes first. NaN is larger than any number, and zeros of both signs are equal. It takes all
 // data types, layouts and memories; both results have the operand's layout. [IntoEach] takes tensors for the values and the
 // indices.
 //
 // It takes time for each element and, where elements get larger along a row, for each and k. A core has 12 B of memory for each of k,
-// for tiles 384 B. The error wraps [ErrShape] if k isn't from 1 to the width of the tensor.
+// for tiles 384 B. The error wraps [ErrShape] if k isn't from 1 to the length of a row, or the tensor doesn't have the dimension.
 func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (values, indices *Tensor, err error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(k), text(-1), text(true), text(true)} }
+	args := func() []graph.Arg {
+		r := optionsOf(opts)
+		return []graph.Arg{a.arg(), text(k), text(r.along()), text(!r.smallest), text(true)}
+	}
 	values, err = d.do(ctx, "ttnn::topk", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
-		g := a.geo
-		if k < 1 || k > g.dims[3] {
-			return nil, fmt.Errorf("%w: %d of %v: want a number from 1 to %d", ErrShape, k, g.spec.Shape, g.dims[3])
-		}
 		if c.into != nil || c.each != nil && len(c.each) != 2 {
 			return nil, fmt.Errorf("%w: there are two results, and %d tensors to write them to: see IntoEach", ErrShape, max(len(c.each), 1))
-		}
-		second := (*Tensor)(nil)
-		if c.each != nil {
-			c.into, second = c.each[0], c.each[1]
 		}
 		for _, t := range c.each {
 			if err := t.checkLocked(d); err != nil {
 				return nil, err
 			}
-			if t == a || t.geo.spec.Layout != g.spec.Layout {
+			if t == a || t.geo.spec.Layout != a.geo.spec.Layout {
 				return nil, fmt.Errorf("%w: a result goes into another tensor than the operand, of the same layout", ErrMemory)
 			}
 		}
-		s := g.spec.clone()
-		s.Shape[len(s.Shape)-1] = k
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		numbers := s.clone()
-		if numbers.DType = UInt16; g.dims[3] > 1<<16 {
-			numbers.DType = UInt32
+		shape, along := a.Shape(), fromEnd(c.along(), len(a.geo.spec.Shape))
+		if 0 <= along && along < len(shape) && (k < 1 || k > shape[along]) {
+			return nil, fmt.Errorf("%w: %d of %v: want a number from 1 to %d", ErrShape, k, shape, shape[along])
 		}
-		more := func() []graph.Arg { return append(args(), text(s.Memory)) }
-		return c.deviceOp("ttnn::prim::topk", "TopKDeviceOperation", more, s, func(out *Tensor) error {
-			first := c.into
-			c.into = second
-			var err error
-			indices, err = c.output(numbers)
-			c.into = first
-			if err != nil {
-				return err
-			}
-			if err := c.run(topK(k, out, a, indices)); err != nil {
-				if second == nil {
-					err = c.discard(err, indices)
-				}
-				return err
-			}
-			return nil
-		})
+		in, back, err := c.lastAlong(a, c.along())
+		if err != nil {
+			return nil, err
+		}
+		if back == nil {
+			var first *Tensor
+			first, indices, err = c.topK(a, k, c.each)
+			return first, err
+		}
+		var first *Tensor
+		first, indices, err = c.topKMoved(in, a, k, back)
+		return first, err
 	}, opts...)
 	if err != nil {
 		return nil, nil, err
@@ -68,14 +55,89 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 	return values, indices, nil
 }
 
-// topK returns the job that finds the largest elements of rows.
-func topK(k int, out, a, indices *Tensor) job {
+// topKSpecs returns the specs of both results along the last dimension.
+func topKSpecs(a *Tensor, k int) (values, indices Spec) {
+	values = a.geo.spec.clone()
+	values.Shape[len(values.Shape)-1] = k
+	indices = values.clone()
+	if indices.DType = UInt16; a.geo.dims[3] > 1<<16 {
+		indices.DType = UInt32
+	}
+	return values, indices
+}
+
+// topK searches along the last dimension. Results go into two tensors, or new ones.
+func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, err error) {
+	own := c.result
+	defer func() { c.result = own }()
+	second := (*Tensor)(nil)
+	if each != nil {
+		c.into, second = each[0], each[1]
+	}
+	s, numbers := topKSpecs(a, k)
+	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	numbers.Memory = s.Memory
+	args := func() []graph.Arg {
+		return []graph.Arg{a.arg(), text(k), text(-1), text(!c.smallest), text(true), text(s.Memory)}
+	}
+	values, err = c.deviceOp("ttnn::prim::topk", "TopKDeviceOperation", args, s, func(out *Tensor) error {
+		first := c.into
+		c.into = second
+		var err error
+		indices, err = c.output(numbers)
+		c.into = first
+		if err != nil {
+			return err
+		}
+		if err := c.run(topK(k, c.smallest, out, a, indices)); err != nil {
+			if second == nil {
+				err = c.discard(err, indices)
+			}
+			return err
+		}
+		return nil
+	})
+	return values, indices, err
+}
+
+// topKMoved searches along a dimension that has been moved to the end, and moves it back in both results. Memory of new results is
+// like that of the operand.
+func (c *call) topKMoved(in, a *Tensor, k int, back []int) (values, indices *Tensor, err error) {
+	s, numbers := topKSpecs(in, k)
+	var found [2]*Tensor
+	for i, s := range []Spec{s, numbers} {
+		if found[i], err = c.scratch(1+i, s); err != nil {
+			return nil, nil, err
+		}
+	}
+	if _, _, err := c.topK(in, k, found[:]); err != nil {
+		return nil, nil, err
+	}
+	each := c.each
+	defer func() { c.into = nil }()
+	var moved [2]*Tensor
+	for i, t := range found {
+		if each != nil {
+			c.into = each[i]
+		}
+		if moved[i], err = c.movedBack(t, a, back); err != nil {
+			if i == 1 && each == nil {
+				err = c.discard(err, moved[0])
+			}
+			return nil, nil, err
+		}
+	}
+	return moved[0], moved[1], nil
+}
+
+// topK returns the job that finds the largest elements of rows, or the smallest ones.
+func topK(k int, smallest bool, out, a, indices *Tensor) job {
 	rows := 1
 	if out.geo.spec.Layout == Tile {
 		rows = min(tileSize, out.geo.dims[2])
 	}
 	return job{
-		kernel: kernelTopK, args: []uint32{uint32(k)}, out: out, in: []*Tensor{a, indices}, pieces: out.geo.pages / out.geo.wide,
+		kernel: kernelTopK, args: []uint32{uint32(k), flag(smallest)}, out: out, in: []*Tensor{a, indices}, pieces: out.geo.pages / out.geo.wide,
 		buffers: []ring{{max(out.geo.pageBytes, a.geo.pageBytes, indices.geo.pageBytes), 1}, {12 * k * rows, 1}},
 	}
 }

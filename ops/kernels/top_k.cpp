@@ -1,8 +1,8 @@
-// Finds the largest elements of rows, largest first, and their indices; of equal ones the first comes first, and NaN is larger than
-// any number. Computes a share of the rows of pages of the results. BRISC or NCRISC.
+// Finds the largest elements of rows, largest first, or the smallest, smallest first, and their indices; of equal ones the first comes
+// first, and NaN is larger than any number. Computes a share of the rows of pages of the results. BRISC or NCRISC.
 //
-// Unique arguments: 0 first row of pages, 1 number of them. Common arguments: 0 number of elements for each row, then the largest
-// elements, the tensor to search, and the indices.
+// Unique arguments: 0 first row of pages, 1 number of them. Common arguments: 0 number of elements for each row, 1 whether they are the
+// smallest, then the elements found, the tensor to search, and the indices.
 //
 // Circular buffers are only used as memory in L1: 0 holds a page of any of the tensors, 1 for each row of a page three words for
 // each element to find: its place in the order, its bits and its index.
@@ -53,7 +53,8 @@ void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1), k = rp_common_arg(0);
     const uint32_t memory = get_write_ptr(1);
     Tensor largest, a, indices;
-    uint32_t at = a.read(largest.read(1, get_write_ptr(0)), get_write_ptr(0));
+    const uint32_t flip = rp_common_arg(1) ? 0xFFFFFFFF : 0;
+    uint32_t at = a.read(largest.read(2, get_write_ptr(0)), get_write_ptr(0));
     indices.read(at, get_write_ptr(0));
     const uint32_t high = largest.flags & kFlagTile ? 32 : 1, type = a.type, size = size_of(type);
     for (uint32_t pages = first; pages != end; pages++) {
@@ -70,7 +71,7 @@ void kernel_main() {
                 }
                 for (uint32_t i = w; i < w + run; i++, x += size) {
                     const uint32_t v = size == 2 ? load(kUint16, x) : load(type, x);
-                    const uint32_t key = ordered(type, type == kBfloat16 ? v << 16 : v);
+                    const uint32_t key = ordered(type, type == kBfloat16 ? v << 16 : v) ^ flip;
                     if (i < k || key > found.keys[k - 1]) {
                         found.insert(key, v, i, i, k);
                     }

@@ -1,0 +1,118 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+)
+
+// WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one; negative ones count from the end.
+//
+// As in TT-NN, the tensor is permuted first, and so is the result of TopK at the end. What is permuted is kept in DRAM that belongs to
+// the program cache: [Device.ClearProgramCache] releases it, and a trace holds it.
+func WithDim(dim int) OpOption { return func(r *result) { r.dim = &dim } }
+
+// WithSmallest makes [Device.TopK] find the smallest elements, smallest first. TT-NN: largest=False.
+func WithSmallest() OpOption { return func(r *result) { r.smallest = true } }
+
+// along returns the dimension that an option says, or -1.
+func (r result) along() int {
+	if r.dim != nil {
+		return *r.dim
+	}
+	return -1
+}
+
+// scratch returns a tensor in DRAM for what an operation leaves between its programs. One operation's scratch tensors of the same kind
+// differ in their slots; the next operation uses them again.
+func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
+	s.Memory = Interleaved(allocator.DRAM)
+	key := fmt.Sprintf("scratch %d of %v", slot, s)
+	if t := c.d.scratch[key]; t != nil {
+		return t, nil
+	}
+	if err := c.d.refuseLocked(&CacheMissError{Op: "scratch", Key: key, Err: reprise.ErrInCapture}); err != nil {
+		return nil, err
+	}
+	t, err := c.create(s)
+	switch {
+	case err != nil:
+	case c.d.captures.noDispatch():
+		c.planned = append(c.planned, t)
+	default:
+		c.d.scratch[key] = t
+	}
+	return t, err
+}
+
+// releasePlanned deallocates scratch tensors that were only planned, without dispatch.
+func (c *call) releasePlanned(err error) error {
+	for _, t := range slices.Backward(c.planned) {
+		if free := t.releaseLocked(); err == nil {
+			err = free
+		}
+	}
+	c.planned = nil
+	return err
+}
+
+// leaving calls a part of an operation, which leaves its result in t.
+func (c *call) leaving(t *Tensor, f func() (*Tensor, error)) error {
+	own := c.result
+	c.result = result{into: t}
+	_, err := f()
+	c.result = own
+	return err
+}
+
+// lastAlong returns a tensor with a dimension moved to the end, and the order of dimensions that moves it back: the tensor itself and
+// nil if it is the last one.
+func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
+	s := a.geo.spec.clone()
+	rank := len(s.Shape)
+	along := fromEnd(dim, rank)
+	if along < 0 || along >= rank {
+		return nil, nil, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, s.Shape, -rank, rank-1)
+	}
+	if along == rank-1 {
+		return a, nil, nil
+	}
+	var order []int
+	for i := range rank {
+		if i != along {
+			order = append(order, i)
+		}
+	}
+	order = append(order, along)
+	back := make([]int, rank)
+	for i, k := range order {
+		s.Shape[i], back[k] = a.geo.spec.Shape[k], i
+	}
+	t, err := c.scratch(0, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, back, c.leaving(t, func() (*Tensor, error) { return c.permuteAs(a, order) })
+}
+
+// permuteAs is permute for an operation that isn't one of permuting.
+func (c *call) permuteAs(a *Tensor, order []int) (*Tensor, error) {
+	return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, text(shapeText(order)))
+}
+
+// movedBack permutes a result in scratch memory to where it belongs: its memory is like that of the operand.
+func (c *call) movedBack(t, like *Tensor, back []int) (*Tensor, error) {
+	own := c.result
+	defer func() { c.result = own }()
+	if c.memory == nil {
+		shape := make([]int, len(back))
+		for i, k := range back {
+			shape[i] = t.geo.spec.Shape[k]
+		}
+		m := c.memoryLike(like, shape, like.geo.spec.Layout)
+		c.memory = &m
+	}
+	return c.permuteAs(t, back)
+}
