@@ -16,9 +16,9 @@ func (a Arch) FMA(x, y, z uint32) uint32 {
 // FMALanes computes x times y plus z in the lanes of a mask, with the signs of x and z flipped as asked. The result may be one of
 // the operands.
 func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled uint32) {
-	todo := enabled
+	rest := enabled
 	if haveAVX2() {
-		if todo = a.fmaAVX2(dst, x, y, z, negateX, negateZ, enabled); todo == 0 {
+		if rest = a.fmaAVX2(dst, x, y, z, negateX, negateZ, enabled); rest == 0 {
 			return
 		}
 	}
@@ -29,8 +29,8 @@ func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled 
 	if negateZ {
 		flipZ = 1 << 31
 	}
-	for ; todo != 0; todo &= todo - 1 {
-		lane := bits.TrailingZeros32(todo)
+	for ; rest != 0; rest &= rest - 1 {
+		lane := bits.TrailingZeros32(rest)
 		dst[lane] = a.FMA(x[lane]^flipX, y[lane], z[lane]^flipZ)
 	}
 }

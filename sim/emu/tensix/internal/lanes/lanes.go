@@ -24,6 +24,20 @@ const signBit = 1 << 31
 // bit reports whether a mask has a lane.
 func bit(mask uint32, lane int) bool { return mask>>(lane&31)&1 != 0 }
 
+// each sets d to what f makes of a datum of c.
+func each(d, c *Register, enabled uint32, f func(lane int, v uint32) uint32) {
+	for lane, v := range c {
+		if v = f(lane, v); bit(enabled, lane) {
+			d[lane] = v
+		}
+	}
+}
+
+// at returns where a lane's datum is in a block.
+func at(lane int, column uint32) (row, i int) {
+	return lane / RowLanes, lane%RowLanes*2 + int(column&1)
+}
+
 // Fill sets all lanes to v.
 func Fill(d *Register, v uint32) { Bits(d, d, 0, 0, v, 1<<Count-1) }
 
@@ -37,11 +51,7 @@ func Bits(d, c *Register, keep, own, flip, enabled uint32) {
 }
 
 func bitsGo(d, c *Register, keep, own, flip, enabled uint32) {
-	for lane, v := range c {
-		if bit(enabled, lane) {
-			d[lane] = (v&keep | d[lane]&own) ^ flip
-		}
-	}
+	each(d, c, enabled, func(lane int, v uint32) uint32 { return (v&keep | d[lane]&own) ^ flip })
 }
 
 // And sets d to the bits that b and c have in common.
@@ -54,11 +64,7 @@ func And(d, b, c *Register, enabled uint32) {
 }
 
 func andGo(d, b, c *Register, enabled uint32) {
-	for lane, v := range b {
-		if bit(enabled, lane) {
-			d[lane] = v & c[lane]
-		}
-	}
+	each(d, b, enabled, func(lane int, v uint32) uint32 { return v & c[lane] })
 }
 
 // Or sets d to the bits that b or c has.
@@ -71,11 +77,7 @@ func Or(d, b, c *Register, enabled uint32) {
 }
 
 func orGo(d, b, c *Register, enabled uint32) {
-	for lane, v := range b {
-		if bit(enabled, lane) {
-			d[lane] = v | c[lane]
-		}
-	}
+	each(d, b, enabled, func(lane int, v uint32) uint32 { return v | c[lane] })
 }
 
 // Xor sets d to the bits in which b and c differ.
@@ -88,11 +90,7 @@ func Xor(d, b, c *Register, enabled uint32) {
 }
 
 func xorGo(d, b, c *Register, enabled uint32) {
-	for lane, v := range b {
-		if bit(enabled, lane) {
-			d[lane] = v ^ c[lane]
-		}
-	}
+	each(d, b, enabled, func(lane int, v uint32) uint32 { return v ^ c[lane] })
 }
 
 // Exponents sets d to the exponents of c as fp32, less bias. It returns the lanes, enabled or not, in which that is negative.
@@ -125,19 +123,16 @@ func Shift(d, c, by *Register, arithmetic bool, enabled uint32) {
 }
 
 func shiftGo(d, c, by *Register, arithmetic bool, enabled uint32) {
-	for lane, v := range c {
+	each(d, c, enabled, func(lane int, v uint32) uint32 {
 		switch n := int32(by[lane]); {
 		case n >= 0:
-			v <<= n & 31
+			return v << (n & 31)
 		case arithmetic:
-			v = uint32(int32(v) >> (-n & 31))
+			return uint32(int32(v) >> (-n & 31))
 		default:
-			v >>= -n & 31
+			return v >> (-n & 31)
 		}
-		if bit(enabled, lane) {
-			d[lane] = v
-		}
-	}
+	})
 }
 
 // Add sets d to a plus b, or minus b if asked. It returns the lanes, enabled or not, in which that is negative.
@@ -193,19 +188,16 @@ func RoundBF16(d, c *Register, enabled uint32) {
 }
 
 func roundBF16Go(d, c *Register, enabled uint32) {
-	for lane, v := range c {
+	each(d, c, enabled, func(_ int, v uint32) uint32 {
 		switch v >> 23 & 0xFF {
 		case 0:
-			v = 0
+			return 0
 		case 255:
-			v &= 0xFF800000
+			return v & 0xFF800000
 		default:
-			v = (v + 0x8000) & 0xFFFF0000
+			return (v + 0x8000) & 0xFFFF0000
 		}
-		if bit(enabled, lane) {
-			d[lane] = v
-		}
-	}
+	})
 }
 
 // Random steps the random numbers of lanes: linear feedback shift registers with taps at bits 31, 21, 1 and 0.
@@ -218,11 +210,7 @@ func Random(d *Register, enabled uint32) {
 }
 
 func randomGo(d *Register, enabled uint32) {
-	for lane, v := range d {
-		if bit(enabled, lane) {
-			d[lane] = ^(v>>31^v>>21^v>>1^v)<<31 | v>>1
-		}
-	}
+	each(d, d, enabled, func(_ int, v uint32) uint32 { return ^(v>>31^v>>21^v>>1^v)<<31 | v>>1 })
 }
 
 // Test returns the lanes whose sign is set, and those that are zero.
@@ -253,11 +241,10 @@ func LoadBF16(d *Register, from *Block, column, enabled uint32) {
 }
 
 func loadBF16Go(d *Register, from *Block, column, enabled uint32) {
-	for lane := range d {
-		if v := uint32(from[lane/RowLanes][lane%RowLanes*2+int(column&1)]) << 16; bit(enabled, lane) {
-			d[lane] = decode(v)
-		}
-	}
+	each(d, d, enabled, func(lane int, _ uint32) uint32 {
+		r, i := at(lane, column)
+		return decode(uint32(from[r][i]) << 16)
+	})
 }
 
 // Load32 sets d to data of 32 bits of two blocks, whose upper halves are encoded as Dst does.
@@ -270,12 +257,10 @@ func Load32(d *Register, high, low *Block, column, enabled uint32) {
 }
 
 func load32Go(d *Register, high, low *Block, column, enabled uint32) {
-	for lane := range d {
-		r, i := lane/RowLanes, lane%RowLanes*2+int(column&1)
-		if bit(enabled, lane) {
-			d[lane] = decode(uint32(high[r][i])<<16) | uint32(low[r][i])
-		}
-	}
+	each(d, d, enabled, func(lane int, _ uint32) uint32 {
+		r, i := at(lane, column)
+		return decode(uint32(high[r][i])<<16) | uint32(low[r][i])
+	})
 }
 
 // decode returns the upper half of an fp32, from how Dst holds it in the upper half: sign, mantissa, exponent.
@@ -304,7 +289,8 @@ func StoreBF16(to *Block, c *Register, column, enabled uint32) {
 func storeBF16Go(to *Block, c *Register, column, enabled uint32) {
 	for lane, v := range c {
 		if bit(enabled, lane) {
-			to[lane/RowLanes][lane%RowLanes*2+int(column&1)] = uint16(encode(flush(v)) >> 16)
+			r, i := at(lane, column)
+			to[r][i] = uint16(encode(flush(v)) >> 16)
 		}
 	}
 }
@@ -326,7 +312,7 @@ func store32Go(high, low *Block, c *Register, flushed bool, column, enabled uint
 		if flushed {
 			v = flush(v)
 		}
-		r, i := lane/RowLanes, lane%RowLanes*2+int(column&1)
+		r, i := at(lane, column)
 		high[r][i], low[r][i] = uint16(encode(v)>>16), uint16(v)
 	}
 }

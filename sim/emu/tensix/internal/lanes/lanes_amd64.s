@@ -2,8 +2,9 @@
 
 #include "textflag.h"
 
-// Each function is the Go function of its name, eight lanes in a round. Y11 has the mask of lanes, shifted as rounds go on; DI
-// points to the result and CX counts rounds.
+// Each function is the Go function of its name, eight lanes in a round: what differs is what a round computes, which the macros
+// UNARY and BINARY get as a macro of its own. DI points to the result, SI and DX to operands; CX counts rounds; Y11 has the mask of
+// lanes, shifted as rounds go on; Y15 is all ones.
 
 // Bits of eight lanes, as shifts that bring them to the top.
 DATA laneShifts<>+0(SB)/8, $0x0000001E0000001F
@@ -14,24 +15,68 @@ GLOBL laneShifts<>(SB), RODATA|NOPTR, $32
 
 // SPREAD copies a word to all of a vector.
 #define SPREAD(R, X, Y) \
-	VMOVD R, X          \
+	VMOVD R, X \
 	VPBROADCASTD X, Y
 
-// BLEND makes R what OLD has in lanes that are not enabled.
-#define BLEND(R, OLD, T) \
-	VPSLLVD laneShifts<>(SB), Y11, T \
-	VBLENDVPS T, R, OLD, R           \
+// SPREADBOOL makes a vector all ones if AX is 1, or zeros if it is 0.
+#define SPREADBOOL(X, Y) \
+	NEGL AX \
+	SPREAD(AX, X, Y)
+
+// ENABLED makes K the round's lanes of the mask, and goes on in the mask.
+#define ENABLED(K) \
+	VPSLLVD laneShifts<>(SB), Y11, K \
 	VPSRLD $8, Y11, Y11
 
 #define BEGIN(mask) \
-	MOVL mask, AX             \
-	SPREAD(AX, X11, Y11)      \
-	VPCMPEQD Y15, Y15, Y15    \
+	MOVL mask, AX          \
+	SPREAD(AX, X11, Y11)   \
+	VPCMPEQD Y15, Y15, Y15 \
 	MOVL $4, CX
 
+// RESULT stores Y0 in the lanes that are enabled.
+#define RESULT \
+	VMOVDQU (DI), Y1         \
+	ENABLED(Y2)              \
+	VBLENDVPS Y2, Y0, Y1, Y0 \
+	VMOVDQU Y0, (DI)
+
 #define END \
-	DECL CX    \
-	JNE round
+	ADDQ $32, DI \
+	ADDQ $32, SI \
+	DECL CX      \
+	JNE round    \
+	VZEROUPPER
+
+// UNARY is the rounds of a function of the register at SI: BODY computes Y0 from Y0.
+#define UNARY(BODY) \
+round:               \
+	VMOVDQU (SI), Y0 \
+	BODY             \
+	RESULT           \
+	END
+
+// BINARY is the rounds of a function of the registers at SI and DX: BODY computes Y0 from Y0, which is of SI, and (DX).
+#define BINARY(BODY) \
+round:               \
+	VMOVDQU (SI), Y0 \
+	BODY             \
+	RESULT           \
+	ADDQ $32, DX     \
+	END
+
+// SIGNS appends the signs of V to a mask of lanes.
+#define SIGNS(V, R, T) \
+	VMOVMSKPS V, T \
+	SHLL $24, T    \
+	SHRL $8, R     \
+	ORL T, R
+
+#define BITS \
+	VPAND Y0, Y12, Y0   \
+	VPAND (DI), Y13, Y2 \
+	VPOR Y2, Y0, Y0     \
+	VPXOR Y14, Y0, Y0
 
 // func bitsAVX2(d, c *Register, keep, own, flip, enabled uint32)
 TEXT ·bitsAVX2(SB), NOSPLIT, $0-32
@@ -44,34 +89,10 @@ TEXT ·bitsAVX2(SB), NOSPLIT, $0-32
 	MOVL flip+24(FP), AX
 	SPREAD(AX, X14, Y14)
 	BEGIN(enabled+28(FP))
-
-round:
-	VPAND (SI), Y12, Y0
-	VMOVDQU (DI), Y1
-	VPAND Y1, Y13, Y2
-	VPOR Y2, Y0, Y0
-	VPXOR Y14, Y0, Y0
-	BLEND(Y0, Y1, Y2)
-	VMOVDQU Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	END
-	VZEROUPPER
+	UNARY(BITS)
 	RET
 
-// LOGIC is the rounds of a function of the registers at SI and DX by one instruction.
-#define LOGIC(INSTRUCTION) \
-round:                         \
-	VMOVDQU (SI), Y0           \
-	INSTRUCTION (DX), Y0, Y0   \
-	VMOVDQU (DI), Y1           \
-	BLEND(Y0, Y1, Y2)          \
-	VMOVDQU Y0, (DI)           \
-	ADDQ $32, DI               \
-	ADDQ $32, SI               \
-	ADDQ $32, DX               \
-	END                        \
-	VZEROUPPER
+#define AND VPAND (DX), Y0, Y0
 
 // func andAVX2(d, b, c *Register, enabled uint32)
 TEXT ·andAVX2(SB), NOSPLIT, $0-28
@@ -79,8 +100,10 @@ TEXT ·andAVX2(SB), NOSPLIT, $0-28
 	MOVQ b+8(FP), SI
 	MOVQ c+16(FP), DX
 	BEGIN(enabled+24(FP))
-	LOGIC(VPAND)
+	BINARY(AND)
 	RET
+
+#define OR VPOR (DX), Y0, Y0
 
 // func orAVX2(d, b, c *Register, enabled uint32)
 TEXT ·orAVX2(SB), NOSPLIT, $0-28
@@ -88,8 +111,10 @@ TEXT ·orAVX2(SB), NOSPLIT, $0-28
 	MOVQ b+8(FP), SI
 	MOVQ c+16(FP), DX
 	BEGIN(enabled+24(FP))
-	LOGIC(VPOR)
+	BINARY(OR)
 	RET
+
+#define XOR VPXOR (DX), Y0, Y0
 
 // func xorAVX2(d, b, c *Register, enabled uint32)
 TEXT ·xorAVX2(SB), NOSPLIT, $0-28
@@ -97,8 +122,14 @@ TEXT ·xorAVX2(SB), NOSPLIT, $0-28
 	MOVQ b+8(FP), SI
 	MOVQ c+16(FP), DX
 	BEGIN(enabled+24(FP))
-	LOGIC(VPXOR)
+	BINARY(XOR)
 	RET
+
+#define EXPONENT \
+	VPADDD Y0, Y0, Y0  \
+	VPSRLD $24, Y0, Y0 \
+	VPSUBD Y12, Y0, Y0 \
+	SIGNS(Y0, R8, AX)
 
 // func exponentsAVX2(d, c *Register, bias, enabled uint32) (negative uint32)
 TEXT ·exponentsAVX2(SB), NOSPLIT, $0-28
@@ -108,25 +139,25 @@ TEXT ·exponentsAVX2(SB), NOSPLIT, $0-28
 	SPREAD(AX, X12, Y12)
 	BEGIN(enabled+20(FP))
 	XORL R8, R8
-
-round:
-	VMOVDQU (SI), Y0
-	VPADDD Y0, Y0, Y0
-	VPSRLD $24, Y0, Y0
-	VPSUBD Y12, Y0, Y0
-	VMOVMSKPS Y0, AX
-	SHLL $24, AX
-	SHRL $8, R8
-	ORL AX, R8
-	VMOVDQU (DI), Y1
-	BLEND(Y0, Y1, Y2)
-	VMOVDQU Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	END
+	UNARY(EXPONENT)
 	MOVL R8, negative+24(FP)
-	VZEROUPPER
 	RET
+
+// SHIFT takes the shift to the left where the number of bits isn't negative, and that to the right where it is.
+#define SHIFT \
+	VMOVDQU (DX), Y1   \
+	VPAND Y12, Y1, Y2  \
+	VPSLLVD Y2, Y0, Y2 \
+	VPSUBD Y1, Y14, Y3 \
+	VPAND Y12, Y3, Y3  \
+	TESTL BX, BX       \
+	JNE arithmetic     \
+	VPSRLVD Y3, Y0, Y3 \
+	JMP shifted        \
+arithmetic:            \
+	VPSRAVD Y3, Y0, Y3 \
+shifted:               \
+	VBLENDVPS Y1, Y3, Y2, Y0
 
 // func shiftAVX2(d, c, by *Register, arithmetic bool, enabled uint32)
 TEXT ·shiftAVX2(SB), NOSPLIT, $0-32
@@ -137,33 +168,14 @@ TEXT ·shiftAVX2(SB), NOSPLIT, $0-32
 	BEGIN(enabled+28(FP))
 	VPSRLD $27, Y15, Y12 // 31
 	VPXOR Y14, Y14, Y14
-
-round:
-	VMOVDQU (DX), Y0
-	VMOVDQU (SI), Y1
-	VPAND Y12, Y0, Y2
-	VPSLLVD Y2, Y1, Y2
-	VPSUBD Y0, Y14, Y3
-	VPAND Y12, Y3, Y3
-	TESTL BX, BX
-	JNE arithmetic
-	VPSRLVD Y3, Y1, Y3
-	JMP shifted
-
-arithmetic:
-	VPSRAVD Y3, Y1, Y3
-
-shifted:
-	VBLENDVPS Y0, Y3, Y2, Y0
-	VMOVDQU (DI), Y1
-	BLEND(Y0, Y1, Y2)
-	VMOVDQU Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	ADDQ $32, DX
-	END
-	VZEROUPPER
+	BINARY(SHIFT)
 	RET
+
+#define ADD \
+	VPXOR (DX), Y12, Y1 \
+	VPSUBD Y12, Y1, Y1  \
+	VPADDD Y1, Y0, Y0   \
+	SIGNS(Y0, R8, AX)
 
 // func addAVX2(d, a, b *Register, minus bool, enabled uint32) (negative uint32)
 TEXT ·addAVX2(SB), NOSPLIT, $0-36
@@ -171,28 +183,11 @@ TEXT ·addAVX2(SB), NOSPLIT, $0-36
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
 	MOVBLZX minus+24(FP), AX
-	NEGL AX
-	SPREAD(AX, X12, Y12)
+	SPREADBOOL(X12, Y12)
 	BEGIN(enabled+28(FP))
 	XORL R8, R8
-
-round:
-	VPXOR (DX), Y12, Y0
-	VPSUBD Y12, Y0, Y0
-	VPADDD (SI), Y0, Y0
-	VMOVMSKPS Y0, AX
-	SHLL $24, AX
-	SHRL $8, R8
-	ORL AX, R8
-	VMOVDQU (DI), Y1
-	BLEND(Y0, Y1, Y2)
-	VMOVDQU Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	ADDQ $32, DX
-	END
+	BINARY(ADD)
 	MOVL R8, negative+32(FP)
-	VZEROUPPER
 	RET
 
 // ORDER returns in K what orders V, of sign and magnitude, as an integer.
@@ -215,20 +210,27 @@ round:
 	ORDER(Y0, Y2)
 	ORDER(Y1, Y3)
 	VPCMPGTD Y2, Y3, Y2
-	VPSLLVD laneShifts<>(SB), Y11, Y3
+	ENABLED(Y3)
 	VPAND Y3, Y2, Y2
-	VPSRLD $8, Y11, Y11
 	VBLENDVPS Y2, Y1, Y0, Y3
 	VBLENDVPS Y2, Y0, Y1, Y4
 	VMOVDQU Y3, (DI)
 	VMOVDQU Y4, (R8)
-	ADDQ $32, DI
 	ADDQ $32, R8
-	ADDQ $32, SI
 	ADDQ $32, DX
 	END
-	VZEROUPPER
 	RET
+
+#define ROUND \
+	VPADDD Y0, Y0, Y1        \
+	VPSRLD $24, Y1, Y1       \
+	VPADDD Y10, Y0, Y2       \
+	VPAND Y9, Y2, Y2         \
+	VPAND Y12, Y0, Y0        \
+	VPCMPEQD Y13, Y1, Y3     \
+	VPBLENDVB Y3, Y0, Y2, Y0 \
+	VPCMPEQD Y14, Y1, Y3     \
+	VPANDN Y0, Y3, Y0
 
 // func roundBF16AVX2(d, c *Register, enabled uint32)
 TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-20
@@ -241,48 +243,26 @@ TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-20
 	VPSRLD $31, Y15, Y10
 	VPSLLD $15, Y10, Y10 // half of what is cut off
 	VPSLLD $16, Y15, Y9
-
-round:
-	VMOVDQU (SI), Y0
-	VPADDD Y0, Y0, Y1
-	VPSRLD $24, Y1, Y1
-	VPADDD Y10, Y0, Y2
-	VPAND Y9, Y2, Y2
-	VPAND Y12, Y0, Y0
-	VPCMPEQD Y13, Y1, Y3
-	VPBLENDVB Y3, Y0, Y2, Y0
-	VPCMPEQD Y14, Y1, Y3
-	VPANDN Y0, Y3, Y0
-	VMOVDQU (DI), Y1
-	BLEND(Y0, Y1, Y2)
-	VMOVDQU Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	END
-	VZEROUPPER
+	UNARY(ROUND)
 	RET
+
+#define RANDOM \
+	VPSRLD $1, Y0, Y1  \
+	VPSRLD $21, Y0, Y2 \
+	VPSRLD $31, Y0, Y3 \
+	VPXOR Y2, Y3, Y3   \
+	VPXOR Y1, Y3, Y3   \
+	VPXOR Y0, Y3, Y3   \
+	VPXOR Y15, Y3, Y3  \
+	VPSLLD $31, Y3, Y3 \
+	VPOR Y1, Y3, Y0
 
 // func randomAVX2(d *Register, enabled uint32)
 TEXT ·randomAVX2(SB), NOSPLIT, $0-12
 	MOVQ d+0(FP), DI
+	MOVQ DI, SI
 	BEGIN(enabled+8(FP))
-
-round:
-	VMOVDQU (DI), Y0
-	VPSRLD $1, Y0, Y1
-	VPSRLD $21, Y0, Y2
-	VPSRLD $31, Y0, Y3
-	VPXOR Y2, Y3, Y3
-	VPXOR Y1, Y3, Y3
-	VPXOR Y0, Y3, Y3
-	VPXOR Y15, Y3, Y3
-	VPSLLD $31, Y3, Y3
-	VPOR Y1, Y3, Y3
-	BLEND(Y3, Y0, Y2)
-	VMOVDQU Y3, (DI)
-	ADDQ $32, DI
-	END
-	VZEROUPPER
+	UNARY(RANDOM)
 	RET
 
 // func testAVX2(c *Register) (negative, zero uint32)
@@ -295,20 +275,12 @@ TEXT ·testAVX2(SB), NOSPLIT, $0-16
 
 round:
 	VMOVDQU (SI), Y0
-	VMOVMSKPS Y0, AX
+	SIGNS(Y0, R8, AX)
 	VPCMPEQD Y14, Y0, Y0
-	VMOVMSKPS Y0, BX
-	SHLL $24, AX
-	SHRL $8, R8
-	ORL AX, R8
-	SHLL $24, BX
-	SHRL $8, R9
-	ORL BX, R9
-	ADDQ $32, SI
+	SIGNS(Y0, R9, BX)
 	END
 	MOVL R8, negative+8(FP)
 	MOVL R9, zero+12(FP)
-	VZEROUPPER
 	RET
 
 // COLUMN makes X10 the shift that brings the data of a column to the upper halves, and back.
@@ -327,15 +299,16 @@ round:
 	VPSLLD $16, Y13, Y13 \
 	VPSLLD $31, Y15, Y14
 
-// DECODE turns V as Dst holds it in the upper half.
-#define DECODE(V, T) \
-	VPSLLD $7, V, T  \
-	VPAND Y12, T, T  \
-	VPAND Y14, V, Y9 \
-	VPSRLD $8, V, V  \
-	VPAND Y13, V, V  \
-	VPOR T, V, V     \
-	VPOR Y9, V, V
+// DECODE makes Y0 the upper half of an fp32, from how Dst holds it in a column.
+#define DECODE \
+	VPSLLD X10, Y0, Y0 \
+	VPSLLD $7, Y0, Y1  \
+	VPAND Y12, Y1, Y1  \
+	VPAND Y14, Y0, Y9  \
+	VPSRLD $8, Y0, Y0  \
+	VPAND Y13, Y0, Y0  \
+	VPOR Y1, Y0, Y0    \
+	VPOR Y9, Y0, Y0
 
 // func loadBF16AVX2(d *Register, from *Block, column, enabled uint32)
 TEXT ·loadBF16AVX2(SB), NOSPLIT, $0-24
@@ -344,19 +317,15 @@ TEXT ·loadBF16AVX2(SB), NOSPLIT, $0-24
 	COLUMN(column+16(FP))
 	BEGIN(enabled+20(FP))
 	MASKS
-
-round:
-	VMOVDQU (SI), Y0
-	VPSLLD X10, Y0, Y0
-	DECODE(Y0, Y1)
-	VMOVDQU (DI), Y1
-	BLEND(Y0, Y1, Y2)
-	VMOVDQU Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	END
-	VZEROUPPER
+	UNARY(DECODE)
 	RET
+
+#define DECODEBOTH \
+	DECODE             \
+	VMOVDQU (DX), Y1   \
+	VPSLLD X10, Y1, Y1 \
+	VPSRLD $16, Y1, Y1 \
+	VPOR Y1, Y0, Y0
 
 // func load32AVX2(d *Register, high, low *Block, column, enabled uint32)
 TEXT ·load32AVX2(SB), NOSPLIT, $0-32
@@ -366,51 +335,33 @@ TEXT ·load32AVX2(SB), NOSPLIT, $0-32
 	COLUMN(column+24(FP))
 	BEGIN(enabled+28(FP))
 	MASKS
-
-round:
-	VMOVDQU (SI), Y0
-	VPSLLD X10, Y0, Y0
-	DECODE(Y0, Y1)
-	VMOVDQU (DX), Y1
-	VPSLLD X10, Y1, Y1
-	VPSRLD $16, Y1, Y1
-	VPOR Y1, Y0, Y0
-	VMOVDQU (DI), Y1
-	BLEND(Y0, Y1, Y2)
-	VMOVDQU Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	ADDQ $32, DX
-	END
-	VZEROUPPER
+	BINARY(DECODEBOTH)
 	RET
 
 // ENCODE returns in R the upper half of V as Dst holds it, in the upper half.
 #define ENCODE(V, R, T) \
-	VPAND Y13, V, R  \
-	VPSLLD $8, R, R  \
-	VPAND Y12, V, T  \
-	VPSRLD $7, T, T  \
-	VPOR T, R, R     \
-	VPAND Y14, V, T  \
+	VPAND Y13, V, R \
+	VPSLLD $8, R, R \
+	VPAND Y12, V, T \
+	VPSRLD $7, T, T \
+	VPOR T, R, R    \
+	VPAND Y14, V, T \
 	VPOR T, R, R
 
-// FLUSH makes denormals zero, if Y8 is all ones.
-#define FLUSH(V, T, Z) \
-	VPXOR Z, Z, Z      \
-	VPAND Y12, V, T    \
-	VPCMPEQD Z, T, T   \
-	VPAND Y8, T, T     \
-	VPSRLD $1, T, T    \
-	VPANDN V, T, V
+// DENORMALS makes T all ones where V is denormal or zero, if Y8 is all ones.
+#define DENORMALS(V, T, Z) \
+	VPXOR Z, Z, Z    \
+	VPAND Y12, V, T  \
+	VPCMPEQD Z, T, T \
+	VPAND Y8, T, T
 
 // PUT stores the upper halves of V to a column of the rows at P, in enabled lanes; K has those, and Y7 the other column's bits.
 #define PUT(P, V, K, OLD, T) \
-	VPSRLD X10, V, V          \
-	VMOVDQU P, OLD            \
-	VPAND Y7, OLD, T          \
-	VPOR T, V, V              \
-	VBLENDVPS K, V, OLD, V    \
+	VPSRLD X10, V, V       \
+	VMOVDQU P, OLD         \
+	VPAND Y7, OLD, T       \
+	VPOR T, V, V           \
+	VBLENDVPS K, V, OLD, V \
 	VMOVDQU V, P
 
 // OTHERS makes Y7 the bits of the column that isn't stored to.
@@ -418,6 +369,16 @@ round:
 	VPSLLD $16, Y15, Y7 \
 	VPSRLD X10, Y7, Y7  \
 	VPXOR Y15, Y7, Y7
+
+// UPPER makes Y0 data without denormals, if Y8 says so, and stores their upper halves.
+#define UPPER \
+	VMOVDQU (SI), Y0      \
+	DENORMALS(Y0, Y1, Y2) \
+	VPSRLD $1, Y1, Y1     \
+	VPANDN Y0, Y1, Y0     \
+	ENCODE(Y0, Y1, Y2)    \
+	ENABLED(Y3)           \
+	PUT((DI), Y1, Y3, Y4, Y5)
 
 // func storeBF16AVX2(to *Block, c *Register, column, enabled uint32)
 TEXT ·storeBF16AVX2(SB), NOSPLIT, $0-24
@@ -430,16 +391,8 @@ TEXT ·storeBF16AVX2(SB), NOSPLIT, $0-24
 	VMOVDQA Y15, Y8
 
 round:
-	VMOVDQU (SI), Y0
-	FLUSH(Y0, Y1, Y2)
-	ENCODE(Y0, Y1, Y2)
-	VPSLLVD laneShifts<>(SB), Y11, Y3
-	VPSRLD $8, Y11, Y11
-	PUT((DI), Y1, Y3, Y4, Y5)
-	ADDQ $32, DI
-	ADDQ $32, SI
+	UPPER
 	END
-	VZEROUPPER
 	RET
 
 // func store32AVX2(high, low *Block, c *Register, flushed bool, column, enabled uint32)
@@ -448,53 +401,38 @@ TEXT ·store32AVX2(SB), NOSPLIT, $0-36
 	MOVQ low+8(FP), DX
 	MOVQ c+16(FP), SI
 	MOVBLZX flushed+24(FP), AX
-	NEGL AX
-	SPREAD(AX, X8, Y8)
+	SPREADBOOL(X8, Y8)
 	COLUMN(column+28(FP))
 	BEGIN(enabled+32(FP))
 	MASKS
 	OTHERS
 
 round:
-	VMOVDQU (SI), Y0
-	FLUSH(Y0, Y1, Y2)
-	ENCODE(Y0, Y1, Y2)
+	UPPER
 	VPSLLD $16, Y0, Y0
-	VPSLLVD laneShifts<>(SB), Y11, Y3
-	VPSRLD $8, Y11, Y11
-	PUT((DI), Y1, Y3, Y4, Y5)
 	PUT((DX), Y0, Y3, Y4, Y5)
-	ADDQ $32, DI
 	ADDQ $32, DX
-	ADDQ $32, SI
 	END
-	VZEROUPPER
 	RET
+
+// HALF makes R half a row of Dst, a datum in each lower half.
+#define HALF(P, R) \
+	VMOVDQU P, Y0         \
+	DENORMALS(Y0, Y1, Y2) \
+	VPANDN Y0, Y1, Y0     \
+	ENCODE(Y0, R, Y2)     \
+	VPSRLD $16, R, R
 
 // func encodeRowAVX2(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool)
 TEXT ·encodeRowAVX2(SB), NOSPLIT, $0-17
 	MOVQ to+0(FP), DI
 	MOVQ from+8(FP), SI
 	MOVBLZX flushed+16(FP), AX
-	NEGL AX
-	SPREAD(AX, X8, Y8)
+	SPREADBOOL(X8, Y8)
 	VPCMPEQD Y15, Y15, Y15
 	MASKS
-	VPXOR Y7, Y7, Y7
-	VMOVDQU (SI), Y0
-	VPAND Y12, Y0, Y1
-	VPCMPEQD Y7, Y1, Y1
-	VPAND Y8, Y1, Y1
-	VPANDN Y0, Y1, Y0
-	ENCODE(Y0, Y3, Y2)
-	VMOVDQU 32(SI), Y0
-	VPAND Y12, Y0, Y1
-	VPCMPEQD Y7, Y1, Y1
-	VPAND Y8, Y1, Y1
-	VPANDN Y0, Y1, Y0
-	ENCODE(Y0, Y4, Y2)
-	VPSRLD $16, Y3, Y3
-	VPSRLD $16, Y4, Y4
+	HALF((SI), Y3)
+	HALF(32(SI), Y4)
 	VPACKUSDW Y4, Y3, Y3
 	VPERMQ $0xD8, Y3, Y3
 	VMOVDQU Y3, (DI)
