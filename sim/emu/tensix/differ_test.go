@@ -19,10 +19,12 @@ import (
 )
 
 var (
-	differFor    = flag.Duration("differ", 2*time.Second, "how long to compare random programs with the vendor's simulator, per architecture")
-	differSeed   = flag.Uint64("differ.seed", 1, "seed of the random programs")
-	differLog    = flag.Bool("differ.log", false, "print counts per opcode and per kind of refusal")
-	differVector = flag.Bool("differ.vector", false, "make programs of the vector unit only")
+	differFor     = flag.Duration("differ", 2*time.Second, "how long to compare random programs with the vendor's simulator, per architecture")
+	differCount   = flag.Int("differ.count", 0, "end after so many instructions, if -differ doesn't end it before")
+	differSeed    = flag.Uint64("differ.seed", 1, "seed of the random programs")
+	differLog     = flag.Bool("differ.log", false, "print counts per opcode and per kind of refusal")
+	differRefused = flag.Bool("differ.refused", false, "let the vendor's simulator refuse each combination of formats and modes that we refuse")
+	differVector  = flag.Bool("differ.vector", false, "make programs of the vector unit only")
 )
 
 // testTile is a tile with L1 and nothing else.
@@ -252,7 +254,7 @@ func (r *rig) setThread(f threadField, v uint32) bool {
 // fillData is the address of an access that fills the data of L1 with random numbers from a seed.
 const fillData = 4
 
-// Where L1 holds ones.
+// Where L1 holds ones: so many bytes in each format.
 const (
 	onesBase = dataBase + 0x9000
 	onesSize = 0x1000
@@ -273,11 +275,41 @@ func randomData(seed uint32) []byte {
 		}
 		binary.LittleEndian.PutUint32(p[i:], v)
 	}
-	// Ones in bf16, and as they look in other formats.
-	for i := onesBase - dataBase; i < onesBase-dataBase+onesSize; i += 2 {
-		binary.LittleEndian.PutUint16(p[i:], 0x3F80)
+	for i, one := range ones {
+		at := p[onesBase-dataBase+i*onesSize:][:onesSize]
+		if one.format.BFP() {
+			exponents := at[:srcRows]
+			for j := range exponents {
+				exponents[j] = 127
+			}
+			at = at[srcRows:]
+		}
+		for j := range at {
+			at[j] = one.bytes[j%len(one.bytes)]
+		}
 	}
 	return p
+}
+
+// ones are what ones look like in formats. Where data share exponents, those of a bank come first.
+var ones = []struct {
+	format arith.Format
+	bytes  []byte
+}{
+	{arith.BF16, []byte{0x80, 0x3F}},
+	{arith.FP32, []byte{0, 0, 0x80, 0x3F}},
+	{arith.BFP8, []byte{0x40}},
+	{arith.BFP4, []byte{0x44}},
+}
+
+// onesOf returns where ones of a format are. Those of formats without are of bf16.
+func onesOf(f arith.Format) uint32 {
+	for i, one := range ones {
+		if one.format == f {
+			return onesBase + onesSize*uint32(i)
+		}
+	}
+	return onesBase
 }
 
 // fill does such an access, here and on the vendor's simulator.
@@ -422,7 +454,18 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 	counts, cover := map[string]int{}, coverage{}
 	total := 0
 	episodes := 0
+	todo := slices.DeleteFunc(decided(t, arch), func(p program) bool { return !p.taken })
+	all := len(todo)
+	rng := rand.New(rand.NewPCG(seed, 1<<32))
+	rng.Shuffle(all, func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
 	for deadline := time.Now().Add(d); time.Now().Before(deadline); episodes++ {
+		if n := pushed(counts); *differCount != 0 && n >= *differCount && len(todo) == 0 {
+			break
+		}
+		if len(todo) > 0 && !*differVector {
+			used, n := directEpisode(t, arch, rng, counts, cover, todo)
+			todo, total = todo[used:], total+n
+		}
 		o := newOracle(t, arch)
 		r := newRig(arch, rand.New(rand.NewPCG(seed, uint64(episodes))))
 		r.counts, r.cover, r.o = counts, cover, o
@@ -435,7 +478,8 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 			t.Fatalf("seed %d, episode %d, after %d instructions: %v\nlast: %s", seed, episodes, n, err, r.tail(12))
 		}
 	}
-	t.Logf("%d instructions and stores equal in %d episodes, %d kinds of refusal", total, episodes, len(refused))
+	t.Logf("%d instructions and stores equal in %d episodes, %d of them instructions, %d kinds of refusal", total, episodes, pushed(counts), len(refused))
+	t.Logf("%d of %d combinations by programs of their own", all-len(todo), all)
 	cover.report(t, New(arch, newTestTile(arch)), *differLog)
 	if *differLog {
 		for _, k := range slices.Sorted(mapsKeys(counts)) {
@@ -445,6 +489,14 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 			t.Logf("%8d %s", refused[k], k)
 		}
 	}
+}
+
+// pushed is how many instructions were counted.
+func pushed(counts map[string]int) (n int) {
+	for _, m := range counts {
+		n += m
+	}
+	return n
 }
 
 func mapsKeys(m map[string]int) func(func(string) bool) {

@@ -147,12 +147,17 @@ func (g *generator) tile() {
 		g.try(g.push(opUNPACR<<24 | 1 | 1<<7 | 1<<6 | unit<<23))
 	}
 	if g.chance(3) { // GMPOOL wants ones
-		g.configure(cfgUnpackBase+2, onesBase/16-1)
+		g.configure(cfgUnpackBase+2, g.ones()/16-1)
 	}
 	if g.chance(4) {
 		g.try(g.push(opSETADCXY<<24 | 3<<21 | 0xB))
 		g.try(g.push(opSETADCZW<<24 | 3<<21 | 0xF))
 	}
+}
+
+// ones returns where L1 has ones in the format that unpacker 1 reads.
+func (g *generator) ones() uint32 {
+	return onesOf(arith.Format(g.e.cfg(&g.e.threads[g.thread], cfgUnpackDescriptor+1) & 15))
 }
 
 // Formats of data, by what the vendor's simulator unpacks and computes with.
@@ -290,7 +295,7 @@ func (g *generator) everyPhase() {
 		}
 	}
 	g.try(g.push(opSETC16<<24 | uint32(p.word)<<16 | 1<<p.shift))
-	g.configure(cfgUnpackBase+2, pick(g, uint32(onesBase), onesBase, dataBase)/16-1)
+	g.configure(cfgUnpackBase+2, pick(g, g.ones(), g.ones(), dataBase)/16-1)
 	for _, w := range []uint32{opMVMUL << 24, opELWMUL << 24, opGAPOOL<<24 | 1<<19, opGMPOOL<<24 | 1<<19} {
 		g.tile()
 		for range 4 {

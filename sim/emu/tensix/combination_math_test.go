@@ -1,0 +1,95 @@
+package tensix
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// product is formats and modes of an instruction that computes rows of Dst from rows of the sources.
+type product struct {
+	op             uint32
+	a, b           arith.Format
+	int8, implied  bool
+	wide           bool
+	phase          uint32
+	mod            uint32 // which parts of SrcB are repeated
+	accumulate     bool
+	keepsDenormals bool
+}
+
+// combination is that of an instruction, with how it is executed.
+func (p product) combination() combination {
+	name := fmt.Sprintf("%s %v and %v", mnemonics[p.op], named(p.a), named(p.b))
+	for _, s := range []struct {
+		on   bool
+		text string
+	}{{p.int8, "int8"}, {p.implied, "implied"}, {p.wide, "32 bits"}, {p.phase != 0, fmt.Sprint("phase ", p.phase)},
+		{p.mod != 0, fmt.Sprint("broadcast ", p.mod)}, {p.accumulate, "accumulated"}} {
+		if s.on {
+			name += ", " + s.text
+		}
+	}
+	return combination{name: name, run: p.run}
+}
+
+func (p product) run(d *director) bool {
+	d.load(0, p.a, p.int8, false)
+	d.load(1, p.b, p.int8, p.op == opGMPOOL)
+	d.formats(p.a, p.b, !p.implied)
+	d.want(cfgInt8Math, uint32(b2i(p.int8)))
+	d.want(cfgFp32Dst, uint32(b2i(p.wide)))
+	d.want(cfgKeepDenormals, 0)
+	d.firstRows()
+	d.wantThread(thFidelityBase, p.phase)
+	w := p.op<<24 | p.mod<<19 | uint32(b2i(p.accumulate))<<21
+	switch p.op {
+	case opGAPOOL, opGMPOOL:
+		w |= 1<<19 | d.rowOfDst(4)
+	default:
+		w |= d.rowOfDst(8)
+	}
+	return d.take(w)
+}
+
+func mathCombinations(e *Engine) (list []combination) {
+	for _, op := range []uint32{opMVMUL, opGAPOOL, opELWADD, opELWSUB, opELWMUL, opGMPOOL} {
+		for i := range 512 {
+			p := product{op: op, a: arith.Format(i & 15), b: arith.Format(i >> 4 & 15), int8: i>>8 != 0}
+			c := p.combination()
+			c.more = p.more(e)
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// more are the other modes of the pair of formats.
+func (p product) more(e *Engine) (list []combination) {
+	phases, mods, sums := uint32(4), uint32(1), 1
+	switch p.op {
+	case opELWADD, opELWSUB:
+		phases, mods, sums = 1, 4, 2
+	case opELWMUL:
+		mods = 4
+	}
+	bf16 := p.a == arith.BF16 && p.b == arith.BF16 && !p.int8
+	if p.op != opGMPOOL && bf16 { // what is refused for one pair of formats is for all
+		phases, sums = 4, 2
+	}
+	for i := range 2 * 2 * 4 * 4 * 2 {
+		q := p
+		q.wide, q.implied = i&1 != 0, i&2 != 0
+		q.phase, q.mod, q.accumulate = uint32(i>>2&3), uint32(i>>4&3), i>>6 != 0
+		if q.phase >= phases || q.mod >= mods || b2i(q.accumulate) >= sums || q == p {
+			continue
+		}
+		_, a := sourceData(p.a, p.int8)
+		_, b := sourceData(p.b, p.int8)
+		if q.implied && (e.wormhole || a != p.a || b != p.b) {
+			continue
+		}
+		list = append(list, q.combination())
+	}
+	return list
+}

@@ -1,0 +1,100 @@
+package tensix
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// moves is formats and modes of an instruction that moves rows between the sources and Dst.
+type moves struct {
+	op             uint32
+	a, b           arith.Format
+	mod            uint32
+	wide, low      bool
+	implied        bool
+	forced         bool // a is the format that overrides that of SrcA
+	keepsDenormals bool
+}
+
+func moveCombinations(e *Engine) (list []combination) {
+	for _, op := range []uint32{opMOVA2D, opMOVB2D, opMOVD2A, opMOVD2B, opMOVB2A} {
+		for i := range 16 * 2 * 8 {
+			m := moves{op: op, a: arith.Format(i & 15), low: i>>4&1 != 0, mod: uint32(i >> 5)}
+			if op != opMOVB2D && m.mod > 3 {
+				continue
+			}
+			c := m.combination()
+			c.more = m.more(e)
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// more are the other modes of moving a format.
+func (m moves) more(e *Engine) (list []combination) {
+	for i := range 16 * 16 {
+		n := m
+		n.b, n.wide, n.implied = arith.Format(i&15), i>>4&1 != 0, i>>5&1 != 0
+		n.forced, n.keepsDenormals = i>>6&1 != 0, i>>7 != 0
+		_, a := sourceData(m.a, false)
+		switch {
+		case n == m, n.b != 0 && m.op != opMOVB2D, n.implied && (e.wormhole || n.forced || a != m.a):
+			continue
+		case n.implied && m.op == opMOVB2D && n.b != n.a: // both are those of SrcB
+			continue
+		}
+		list = append(list, n.combination())
+	}
+	return list
+}
+
+func (m moves) combination() combination {
+	name := fmt.Sprintf("%s %v, modifier %d", mnemonics[m.op], named(m.a), m.mod)
+	for _, s := range []struct {
+		on   bool
+		text string
+	}{{m.b != 0, "SrcB " + named(m.b)}, {m.wide, "32 bits"}, {m.low, "lower halves"}, {m.implied, "implied"}, {m.forced, "forced"},
+		{m.keepsDenormals, "with denormals"}} {
+		if s.on {
+			name += ", " + s.text
+		}
+	}
+	return combination{name: name, run: m.run}
+}
+
+func (m moves) run(d *director) bool {
+	d.load(0, m.a, false, false)
+	d.load(1, m.a, false, false)
+	d.formats(m.a, m.b, !m.implied)
+	if m.forced {
+		d.want(cfgSrcAFormat, uint32(m.a)^1)
+		d.want(cfgSrcAFormatForced, uint32(m.a))
+		d.want(cfgSrcAForced, 1)
+	}
+	d.want(cfgInt8Math, 0)
+	d.want(cfgFp32Dst, uint32(b2i(m.wide)))
+	d.want(cfgKeepDenormals, uint32(b2i(m.keepsDenormals)))
+	d.firstRows()
+	at := 12
+	if m.op == opMOVB2D {
+		at = d.modOfMOVB2D()
+	}
+	w := m.op<<24 | uint32(b2i(m.low))<<23 | uint32(d.rng.IntN(8))*8<<17 | m.mod<<at
+	if m.op == opMOVB2A {
+		w = m.op<<24 | uint32(b2i(m.low))<<23 | uint32(d.rng.IntN(16))*4<<17 | m.mod<<12 | uint32(d.rng.IntN(16))*4
+	} else {
+		w |= d.rowOfDst(8)
+	}
+	if !d.take(w) {
+		return false
+	}
+	switch m.op {
+	case opMOVD2A, opMOVB2A:
+		d.showSource(0, srcRows)
+	case opMOVD2B:
+		d.showSource(1, srcRows)
+	}
+	return true
+}

@@ -1,0 +1,393 @@
+package tensix
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// combination is formats and modes with which an instruction may be executed, and a program that does it.
+type combination struct {
+	name string
+	// run configures the units, executes the instruction and makes its result visible. It reports whether the engine took the
+	// instruction.
+	run func(d *director) bool
+	// more are combinations that only exist if this one does.
+	more []combination
+}
+
+// director makes the programs of combinations.
+type director struct {
+	generator
+	last access   // the instruction that a combination is of
+	no   *Refusal // of that
+	bad  error    // a step that configures what it needs was refused
+}
+
+// direct returns a rig's director, with a Dst of random data, and the thread, the core and the bank of the configuration that it uses.
+func direct(r *rig) *director {
+	d := &director{generator: generator{rig: r}}
+	d.thread = d.rng.IntN(numThreads)
+	d.core = pick(&d.generator, 0, d.thread+1)
+	d.wantThread(thStateID, uint32(d.rng.IntN(2)))
+	for block := range uint32(dstRows / 2 / srcRows) {
+		d.fillDst(block)
+	}
+	return d
+}
+
+// must executes an instruction that the engine has to take.
+func (d *director) must(w uint32) {
+	if d.bad == nil && !d.try(d.push(w)) {
+		d.bad = fmt.Errorf("%s %#08x: %v", mnemonics[w>>24], w, d.why)
+	}
+}
+
+// take executes the instruction that the combination is of.
+func (d *director) take(w uint32) bool {
+	d.last = d.push(w)
+	if d.bad != nil {
+		return false
+	}
+	taken := d.try(d.last)
+	d.no = d.why
+	return taken
+}
+
+// want sets a field of the configuration, if the architecture has it.
+func (d *director) want(f configField, v uint32) {
+	p := d.e.places[f]
+	if v &= p.mask; d.bad == nil && d.e.cfg(&d.e.threads[d.thread], f) != v && !d.configure(f, v) {
+		d.bad = fmt.Errorf("field %d of the configuration, %#x: %v", f, v, d.why)
+	}
+}
+
+// wantThread sets a field of the thread's configuration, if the architecture has it.
+func (d *director) wantThread(f threadField, v uint32) {
+	t := &d.e.threads[d.thread]
+	if v &= t.places[f].mask; d.bad == nil && t.field(f) != v && !d.setThread(f, v) {
+		d.bad = fmt.Errorf("field %d of the thread's configuration, %#x: %v", f, v, d.why)
+	}
+}
+
+// unpack is what a director configures an unpacker for.
+type unpack struct {
+	unit            uint32
+	toDst           bool
+	in, out         arith.Format
+	haloize, tilize bool
+	context         uint32
+	throttle        uint32
+	forced          bool   // an exponent from the configuration
+	exponent        uint32 // that
+	exp4, unsigned  bool
+	rows            uint32
+	base            uint32 // 0 for random data
+	dst             uint32 // first row of Dst
+	valid           bool   // the bank becomes valid
+}
+
+// unpack returns the instruction that unpacks so, after it has configured the unpacker.
+func (d *director) unpack(u unpack) uint32 {
+	unit, context := configField(u.unit), configField(u.context)
+	for s, _ := d.e.source(u.unit); s.matrixValid() && d.bad == nil; {
+		d.must(opCLEARDVALID<<24 | 1<<(22+u.unit))
+	}
+	d.want(cfgUnpackDescriptor+unit, 256<<16|0x10|uint32(u.in))
+	d.want(cfgUnpackDescriptor1+unit, 4<<16|1)
+	d.want(cfgUnpackOutFormat+unit, uint32(u.out))
+	d.want(cfgUnpackThrottle+unit, u.throttle)
+	d.want(cfgUnpackOwnThrottle, 1)
+	d.want(cfgUnpackUncompressed+2*unit+context, 1)
+	d.want(cfgUnpackOffset+2*unit+context, 0)
+	if u.base == 0 {
+		u.base = dataBase + 16*uint32(d.rng.IntN(0x80))
+	}
+	d.want(cfgUnpackBase+2*unit+context, u.base/16-1)
+	if u.unit == 0 {
+		d.want(cfgUnpackToDstContext+context, uint32(b2i(u.toDst)))
+		d.want(cfgUnpackXDim+context, 256)
+		d.want(cfgUnpackDst+context, firstRows+rowSize*u.dst)
+	}
+	d.wantThread(thSrcASetByAddress, uint32(b2i(!u.toDst)))
+	d.want(cfgUnpackYStride+unit, 64)
+	d.want(cfgUnpackZStride+unit, 1024)
+	d.want(cfgUnpackHaloize+unit, uint32(b2i(u.haloize)))
+	d.want(cfgUnpackTilize+unit, uint32(b2i(u.tilize)))
+	d.want(cfgUnpackShift0+unit, uint32(4*b2i(u.tilize)))
+	d.want(cfgUnpackForceExponent+unit, uint32(b2i(u.forced)))
+	d.want(cfgUnpackExponent+unit, u.exponent)
+	d.want(cfgUnpackFP8E4+unit, uint32(b2i(u.exp4)))
+	d.want(cfgSrcUnsigned+unit, uint32(b2i(u.unsigned)))
+	d.wantThread(thUnpackContext+threadField(unit), u.context)
+	d.must(opSETADCXX<<24 | 1<<(21+u.unit) | (rowSize*u.rows-1)<<10)
+	d.must(opSETADCXY<<24 | 1<<(21+u.unit) | 0xB)
+	d.must(opSETADCZW<<24 | 1<<(21+u.unit) | 0xF)
+	return opUNPACR<<24 | 1 | 1<<7 | uint32(b2i(u.valid))<<6 | u.unit<<23
+}
+
+// fillDst fills 64 rows of a Dst of 32 bits with random data.
+func (d *director) fillDst(block uint32) {
+	d.must(d.unpack(unpack{in: arith.INT32, out: arith.INT32, toDst: true, rows: srcRows, dst: block * srcRows}))
+}
+
+// sourceData returns how data get to a source that the matrix unit takes to be of a format.
+func sourceData(f arith.Format, int8 bool) (in, out arith.Format) {
+	switch {
+	case int8:
+		return arith.INT8, arith.INT8
+	case f == arith.FP32 || f == arith.TF32:
+		return arith.FP32, arith.TF32
+	case toSources.has(uint32(f)):
+		return f, f
+	}
+	return arith.BF16, arith.BF16
+}
+
+// load fills a bank of a source with data of a format, or with ones.
+func (d *director) load(unit uint32, f arith.Format, int8, ones bool) {
+	in, out := sourceData(f, int8)
+	u := unpack{unit: unit, in: in, out: out, rows: srcRows, valid: true}
+	if ones {
+		u.base = onesOf(in)
+	}
+	d.must(d.unpack(u))
+}
+
+// formats sets the formats of the sources: on Blackhole, unless explicit, those of what the unpackers have left are used.
+func (d *director) formats(a, b arith.Format, explicit bool) {
+	d.want(cfgSrcAForced, 0)
+	d.want(cfgSrcAFormat, uint32(a))
+	d.want(cfgSrcBFormat, uint32(b))
+	d.wantThread(thExplicitSrcA, uint32(b2i(explicit)))
+	d.wantThread(thExplicitSrcB, uint32(b2i(explicit)))
+}
+
+// rows sets the counters of rows to 0, and forgets offsets and phases.
+func (d *director) firstRows() {
+	d.wantThread(thDstOffset, 0)
+	d.wantThread(thFidelityBase, 0)
+	d.must(opSETRWC<<24 | 15)
+}
+
+// showSource moves rows of the matrix unit's bank of a source to Dst, with all of their bits.
+func (d *director) showSource(unit, rows uint32) {
+	d.firstRows()
+	d.formats(arith.TF32, arith.TF32, true)
+	d.want(cfgKeepDenormals, 1)
+	to := d.rowOfDst(srcRows)
+	if unit == 0 {
+		for i := uint32(0); i < rows; i += 8 {
+			d.must(opMOVA2D<<24 | i<<17 | 2<<12 | (to + i))
+		}
+		return
+	}
+	mod := uint32(4) << d.modOfMOVB2D()
+	for i := uint32(0); i < rows; i += 4 {
+		d.must(opMOVB2D<<24 | i<<17 | mod | (to + i))
+	}
+}
+
+// modOfMOVB2D is where the modifier of MOVB2D is.
+func (d *director) modOfMOVB2D() int {
+	if d.e.wormhole {
+		return 12
+	}
+	return 11
+}
+
+// rowOfDst returns a multiple of n that is a row of a Dst of 32 bits.
+func (d *director) rowOfDst(n uint32) uint32 { return uint32(d.rng.IntN(dstRows/2/int(n))) * n }
+
+// combinations lists formats and modes of all instructions, whether engines take them or not.
+func combinations(arch chip.Arch) []combination {
+	e := New(arch, newTestTile(arch))
+	var list []combination
+	for _, family := range []func(*Engine) []combination{mathCombinations, packCombinations, unpackCombinations, moveCombinations, vectorCombinations, otherCombinations} {
+		list = append(list, family(e)...)
+	}
+	return list
+}
+
+// program is one of the architecture's combinations, with the engine's answer.
+type program struct {
+	combination
+	taken bool
+}
+
+// perDirector is how many combinations a director makes programs of, perCheck after how many the results are compared.
+const (
+	perDirector = 500
+	perCheck    = 100
+)
+
+// programs tries all combinations, with directors that start returns, and returns them with whether engines take them. It calls check
+// after each perCheck.
+func programs(t testing.TB, arch chip.Arch, start func() *director, check func(*director)) (list []program) {
+	names := map[string]bool{}
+	var d *director
+	var try func(list []combination)
+	try = func(todo []combination) {
+		for _, c := range todo {
+			if names[c.name] {
+				t.Fatalf("two combinations are %s", c.name)
+			}
+			names[c.name] = true
+			if len(list)%perDirector == 0 {
+				d = start()
+			}
+			taken := c.run(d)
+			if d.bad != nil {
+				t.Fatalf("%s: %v", c.name, d.bad)
+			}
+			if list = append(list, program{c, taken}); len(list)%perCheck == 0 {
+				check(d)
+			}
+			if taken {
+				try(c.more)
+			}
+		}
+	}
+	try(combinations(arch))
+	check(d)
+	return list
+}
+
+// directed returns a director for a new rig, and for a simulator unless that is nil.
+func directed(arch chip.Arch, rng *rand.Rand, o *oracle) *director {
+	r := newRig(arch, rng)
+	seed := rng.Uint32()
+	if o == nil {
+		r.tile.write(dataBase, randomData(seed))
+	} else {
+		r.o = o
+		r.start(o)
+		r.fill(o, seed)
+	}
+	return direct(r)
+}
+
+// decided returns all combinations with the engine's answer.
+func decided(t testing.TB, arch chip.Arch) []program {
+	rng := rand.New(rand.NewPCG(1, 1))
+	return programs(t, arch, func() *director { return directed(arch, rng, nil) }, func(d *director) { d.pending = nil })
+}
+
+// combinationsFile has a digest of what the vendor's simulator has computed for each perCheck combinations.
+func combinationsFile(arch chip.Arch) string { return "testdata/" + arch.String() + ".combinations" }
+
+// Each combination gives what it gave when the vendor's simulator executed it with the same result.
+func TestCombinations(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(arch.String(), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(2026, 0))
+			var o *oracle
+			var digests []string
+			start := func() *director {
+				if *updateGolden {
+					if o != nil {
+						o.close()
+					}
+					o = newOracle(t, arch)
+				}
+				return directed(arch, rng, o)
+			}
+			programs(t, arch, start, func(d *director) {
+				if o != nil {
+					if err := d.compare(o); err != nil {
+						t.Fatal(d.locate(err))
+					}
+				}
+				d.pending = nil
+				digests = append(digests, d.digest())
+			})
+			if o != nil {
+				o.close()
+				if err := os.WriteFile(combinationsFile(arch), []byte(strings.Join(digests, "\n")+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := os.ReadFile(combinationsFile(arch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := strings.Fields(string(p))
+			if len(want) != len(digests) {
+				t.Fatalf("%d digests, want %d", len(digests), len(want))
+			}
+			for i, got := range digests {
+				if got != want[i] {
+					t.Errorf("combinations up to %d: digest %s, want %s", (i+1)*perCheck, got, want[i])
+				}
+			}
+		})
+	}
+}
+
+// directEpisode executes combinations that have not been used yet on a new rig and the vendor's simulator, and compares the results. It
+// returns how many it has used, and how many instructions and stores that took.
+func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[string]int, cover coverage, todo []program) (used, n int) {
+	o := newOracle(t, arch)
+	defer o.close()
+	d := directed(arch, rng, o)
+	d.counts, d.cover = counts, cover
+	for used < min(len(todo), perDirector) {
+		c := todo[used]
+		if !c.run(d) {
+			t.Fatalf("%s: refused: %v, %v", c.name, d.no, d.bad)
+		}
+		if used++; used%perCheck == 0 || used == min(len(todo), perDirector) {
+			n += len(d.pending)
+			if err := d.compare(o); err != nil {
+				t.Fatalf("up to %s: %v\nlast: %s", c.name, d.locate(err), d.tail(12))
+			}
+		}
+	}
+	return used, n
+}
+
+// What the engine doesn't take, the vendor's simulator refuses too.
+func TestRefusedCombinationsLikeTTSim(t *testing.T) {
+	if !*differRefused {
+		t.Skip("-differ.refused is not set: it takes minutes")
+	}
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(arch.String(), func(t *testing.T) {
+			refused, waits := 0, 0
+			rng := rand.New(rand.NewPCG(*differSeed, 2))
+			for _, c := range decided(t, arch) {
+				if c.taken {
+					continue
+				}
+				o := newOracle(t, arch)
+				d := directed(arch, rng, o)
+				if c.run(d) || d.bad != nil {
+					t.Fatalf("%s is taken, or not prepared: %v", c.name, d.bad)
+				}
+				if d.no == nil {
+					waits++
+				} else if err := d.refusedAlike(o, d.last, d.no); err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				} else {
+					refused++
+				}
+				o.close()
+			}
+			t.Logf("%d combinations refused alike, %d for which the thread waits", refused, waits)
+		})
+	}
+}
+
+// named returns the name of a format, or its number if it has none.
+func named(f arith.Format) string {
+	if s := f.String(); s != arith.Format(255).String() {
+		return s
+	}
+	return fmt.Sprintf("format %d", f)
+}
